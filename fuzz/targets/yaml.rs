@@ -27,7 +27,7 @@ fn check(text: &[u8]) {
     let json = read(text);
     compare_with_the_long_way(text, json.as_deref());
     let Some(json) = json else {
-        Spans::of_yaml(text).map(|spans| spans.find_or_holder(&[Step::Key("a".into()), Step::Index(1)]));
+        Spans::of_yaml(text).map(|spans| spans.find_or_ancestor(&[Step::Key("a".into()), Step::Index(1)]));
         return;
     };
     let value = Raw::parse(&json, LIMITS.depth).expect("what is read is JSON");

@@ -1,4 +1,4 @@
-//! Rust code of the registry API, made from its `.proto` file, and the table of fields that Kubernetes knows.
+//! Generates the Rust code of the registry API from its `.proto` file, and the table of Kubernetes fields.
 
 use std::fs;
 use std::path::PathBuf;
@@ -8,7 +8,7 @@ use prost::Message;
 
 use crate::{Project, known_fields};
 
-/// What the server sends already encoded: no Rust type is made for these.
+/// Messages that the server sends already encoded; they get no Rust type.
 const REPLIES: &[&str] = &[
     ".api.PackageName",
     ".api.Package",
@@ -21,10 +21,10 @@ const REPLIES: &[&str] = &[
     ".api.Deprecation",
     ".google.protobuf.Struct",
 ];
-/// Stands for them; nothing refers to it.
+/// The placeholder type for these messages; nothing refers to it.
 const ENCODED: &str = "()";
 
-/// Writes the files, or with `check` fails if they are not what they should be.
+/// Writes the generated files; with `check`, fails if they are stale.
 pub(crate) fn run(project: &Project, check: bool) -> Result<()> {
     let root = project.root.join("crates/serve");
     let (proto, target) = (root.join("proto"), root.join("src/grpc/gen"));
@@ -54,6 +54,6 @@ fn put(check: bool, path: PathBuf, content: &[u8]) -> Result<()> {
         return fs::write(&path, content).with_context(|| path.display().to_string());
     }
     let present = fs::read(&path).with_context(|| path.display().to_string())?;
-    ensure!(present == content, "{} is not what its source makes; run: cargo xtask codegen", path.display());
+    ensure!(present == content, "{} is stale; run: cargo xtask codegen", path.display());
     Ok(())
 }

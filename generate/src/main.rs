@@ -1,7 +1,7 @@
-//! Files of this project that come from its code: `cargo xtask docs` and `cargo xtask codegen` run it.
+//! Generates files of this repository from its code. `cargo xtask docs` and `cargo xtask codegen` run it.
 //!
-//! It is a program of its own because the tasks around the code start within seconds, and this needs half of the code.
-#![expect(clippy::print_stdout, clippy::print_stderr, reason = "it talks to the person who runs it")]
+//! This is a separate binary because it needs half of the workspace, while `xtask` must start within seconds.
+#![expect(clippy::print_stdout, clippy::print_stderr, reason = "this is a command-line tool")]
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
@@ -12,13 +12,13 @@ mod codegen;
 mod docs;
 mod known_fields;
 
-/// Where this project is.
+/// The root of the repository.
 struct Project {
     root: PathBuf,
 }
 
 impl Project {
-    /// Returns the directory that a crate of others is in.
+    /// Returns the source directory of a third-party crate.
     fn source_of(&self, name: &str) -> Result<PathBuf> {
         let mut command = Command::new(env!("CARGO"));
         command.current_dir(&self.root).args(["metadata", "--format-version", "1"]);
@@ -28,7 +28,7 @@ impl Project {
         let packages = metadata["packages"].as_array().context("cargo metadata has no packages")?;
         let package = packages.iter().find(|package| package["name"] == name);
         let manifest = package.and_then(|package| package["manifest_path"].as_str());
-        let manifest = manifest.with_context(|| format!("{name} is not used"))?;
+        let manifest = manifest.with_context(|| format!("{name} is not a dependency"))?;
         Ok(Path::new(manifest).with_file_name(""))
     }
 }
@@ -50,11 +50,11 @@ fn run(arguments: &[&str]) -> Result<()> {
         [what, "--check"] => (*what, true),
         _ => bail!("Usage: generate docs|codegen [--check]"),
     };
-    let root = Path::new(env!("CARGO_MANIFEST_DIR")).parent().context("the project has no directory")?;
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).parent().context("the manifest directory has no parent")?;
     let project = Project { root: root.to_path_buf() };
     match what {
         "docs" => docs::run(&project, check),
         "codegen" => codegen::run(&project, check),
-        other => bail!("there is nothing called \"{other}\" to make"),
+        other => bail!("unknown target \"{other}\": expected docs or codegen"),
     }
 }

@@ -1,4 +1,4 @@
-//! What is generated and committed is what the code makes today.
+//! The committed generated files match the code.
 
 use std::process::Command;
 

@@ -1,4 +1,4 @@
-//! Finding the annotations of a bundle, wherever in its image they are.
+//! Finds the annotations of a bundle anywhere in its image.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -9,30 +9,30 @@ use fbc::json::Kind;
 use crate::document;
 use crate::file::{self, Outcome};
 
-/// The annotation that says where the manifests are.
+/// The annotation with the directory of the manifests.
 const MANIFESTS: &str = "operators.operatorframework.io.bundle.manifests.v1";
 const PACKAGE: &str = crate::metadata::PACKAGE;
 const CHANNELS: &str = crate::metadata::CHANNELS;
 const DEFAULT_CHANNEL: &str = crate::metadata::DEFAULT_CHANNEL;
 
-/// What the annotations of a bundle say about it as a whole.
+/// The annotations that describe a bundle as a whole.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Annotated {
+pub struct BundleAnnotations {
     /// The package.
     pub package: String,
     /// The channels, split at commas.
     pub channels: Vec<String>,
-    /// The default channel of the package, or nothing.
+    /// The default channel of the package, or an empty string.
     pub default_channel: String,
-    /// The directory of the manifests, below the root of the bundle.
+    /// The directory of the manifests, relative to the root of the bundle.
     pub manifests: String,
 }
 
-/// Finds the annotations in a bundle: in `metadata/annotations.yaml`, or else in the first file that has any.
+/// Finds the annotations of a bundle: in `metadata/annotations.yaml`, or else in the first file that has any.
 ///
 /// # Errors
-/// Fails if there are none, or they do not say what has to be known.
-pub fn annotated(root: &Path, limits: &Limits) -> Result<Annotated, String> {
+/// Fails if there are none, or if a required one is missing.
+pub fn find_annotations(root: &Path, limits: &Limits) -> Result<BundleAnnotations, String> {
     let annotations = find(root, limits)?;
     let manifests = annotations.get(MANIFESTS).filter(|path| !path.is_empty());
     let manifests = manifests.ok_or("manifests directory not defined in bundle metadata")?.clone();
@@ -41,7 +41,7 @@ pub fn annotated(root: &Path, limits: &Limits) -> Result<Annotated, String> {
     let channels = annotations.get(CHANNELS).map(String::as_str).unwrap_or_default();
     let channels = channels.split(',').filter(|channel| !channel.is_empty()).map(str::to_owned).collect();
     let default_channel = annotations.get(DEFAULT_CHANNEL).cloned().unwrap_or_default();
-    Ok(Annotated { package, channels, default_channel, manifests })
+    Ok(BundleAnnotations { package, channels, default_channel, manifests })
 }
 
 fn find(root: &Path, limits: &Limits) -> Result<BTreeMap<String, String>, String> {
@@ -49,7 +49,7 @@ fn find(root: &Path, limits: &Limits) -> Result<BTreeMap<String, String>, String
     match read(&usual, limits) {
         Ok(Some(annotations)) => return Ok(annotations),
         Ok(None) => {}
-        Err(_) if !file::is_there(&usual) => {}
+        Err(_) if !file::exists(&usual) => {}
         Err(error) => {
             return Err(format!("error unmarshalling potential bundle metadata {}: {error}", usual.display()));
         }
@@ -63,7 +63,7 @@ fn find(root: &Path, limits: &Limits) -> Result<BTreeMap<String, String>, String
         }
         if file::is_real_directory(&path) {
             let mut inside = names(&path, limits)?;
-            // The last one is looked at first.
+            // The stack is popped from the end.
             inside.reverse();
             waiting.extend(inside);
         } else if let Ok(Some(annotations)) = read(&path, limits) {
@@ -111,20 +111,20 @@ mod tests {
         operators.operatorframework.io.bundle.channel.default.v1: b\n  \
         operators.operatorframework.io.bundle.manifests.v1: manifests/\n";
 
-    fn find_in(files: &[(&str, &str)]) -> Result<Annotated, String> {
+    fn find_in(files: &[(&str, &str)]) -> Result<BundleAnnotations, String> {
         let root = tempfile::tempdir().unwrap();
         for (path, text) in files {
             let path = root.path().join(path);
             fs::create_dir_all(path.parent().unwrap()).unwrap();
             fs::write(path, text).unwrap();
         }
-        let found = annotated(root.path(), &Limits::default());
+        let found = find_annotations(root.path(), &Limits::default());
         found.map_err(|error| error.replace(&root.path().display().to_string(), "[ROOT]"))
     }
 
     #[test]
     fn annotations_are_found_wherever_they_are() {
-        let foo = Annotated {
+        let foo = BundleAnnotations {
             package: "foo".into(),
             channels: vec!["a".into(), "b".into()],
             default_channel: "b".into(),

@@ -1,4 +1,4 @@
-//! The APIs that a bundle provides and needs.
+//! The APIs that a bundle provides and requires.
 
 use std::collections::BTreeSet;
 
@@ -11,13 +11,13 @@ use fbc::csv::{Csv, Description, OBJECT_META};
 /// An API, and the name of its resource.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct ApiKey {
-    /// Its group, maybe empty.
+    /// The group, possibly empty.
     pub group: String,
-    /// Its version.
+    /// The version.
     pub version: String,
-    /// Its kind.
+    /// The kind.
     pub kind: String,
-    /// The name of its resource in the plural.
+    /// The plural name of its resource.
     pub plural: String,
 }
 
@@ -62,7 +62,7 @@ const COLUMNS: Shape = Shape::List(&Shape::Object(&[
 
 /// Returns the APIs that a CRD of API version `crd_version` defines, one for each of its versions.
 ///
-/// The schemas of the CRD are passed over: they are most of its text, and nothing is read from them.
+/// The schemas of the CRD are skipped: they are most of its text and not needed here.
 pub(crate) fn of_crd(crd: Raw<'_>, crd_version: &str) -> Result<Vec<ApiKey>, Mismatch> {
     let mut checks = Checks { fault: None };
     let (mut group, mut names, mut single) = (None, None, None);
@@ -104,7 +104,7 @@ pub(crate) fn of_crd(crd: Raw<'_>, crd_version: &str) -> Result<Vec<ApiKey>, Mis
     Ok(versions.into_iter().map(key).collect())
 }
 
-/// Checks the fields of a CRD on the way through it and keeps the first fault.
+/// Checks the fields of a CRD while it is parsed, and keeps the first error.
 struct Checks {
     fault: Option<Mismatch>,
 }
@@ -127,7 +127,7 @@ impl Checks {
         }
     }
 
-    /// Takes the value of `key` if it is one of `fields`.
+    /// Consumes the value of `key` if it is one of `fields`.
     fn field<'a>(
         &mut self,
         fields: Fields,
@@ -141,7 +141,7 @@ impl Checks {
         Some(value)
     }
 
-    /// Passes over one version of a CRD and returns its name.
+    /// Skips one version of a CRD and returns its name.
     fn version(&mut self, item: &mut Cursor<'_>, index: usize) -> String {
         let mut name = None;
         self.is(item.kind(), Kind::Object, || path!["spec", "versions", index]);
@@ -155,9 +155,9 @@ impl Checks {
     }
 }
 
-/// Returns the APIs that a bundle provides: those its CRDs define and the API services it owns.
+/// Returns the APIs that a bundle provides: those of its CRDs and of the API services it owns.
 ///
-/// Every CRD that the CSV owns must be among them.
+/// They must include every CRD that the CSV owns.
 pub(crate) fn provided(defined: &BTreeSet<ApiKey>, csv: &Csv<'_>) -> Result<BTreeSet<ApiKey>, String> {
     let provided = defined_and_served(defined, csv)?;
     for description in csv.owned_crds()? {
@@ -173,14 +173,14 @@ pub(crate) fn provided(defined: &BTreeSet<ApiKey>, csv: &Csv<'_>) -> Result<BTre
     Ok(provided)
 }
 
-/// Returns the APIs that a bundle's CRDs define and the API services it owns.
+/// Returns the APIs of a bundle's CRDs and of the API services it owns.
 pub(crate) fn defined_and_served(defined: &BTreeSet<ApiKey>, csv: &Csv<'_>) -> Result<BTreeSet<ApiKey>, String> {
     let mut provided = defined.clone();
     provided.extend(csv.owned_api_services()?.iter().map(of_api_service));
     Ok(provided)
 }
 
-/// Returns the APIs that a bundle needs.
+/// Returns the APIs that a bundle requires.
 pub(crate) fn required(csv: &Csv<'_>) -> Result<Vec<ApiKey>, String> {
     let mut required = csv.required_crds()?.iter().map(of_description).collect::<Result<Vec<_>, _>>()?;
     required.extend(csv.required_api_services()?.iter().map(of_api_service));
@@ -200,7 +200,7 @@ fn of_description(description: &Description) -> Result<ApiKey, String> {
     Ok(ApiKey { group: group.to_owned(), version, kind, plural: plural.to_owned() })
 }
 
-/// Lists APIs in the form that users of the existing tool know.
+/// Formats APIs in the same way as the existing tool.
 fn shown(keys: &BTreeSet<ApiKey>) -> String {
     let keys: Vec<String> = keys
         .iter()

@@ -1,4 +1,4 @@
-//! A bundle in its parts, as database indexes keep it.
+//! The contents of a bundle in parts, as database indexes store them.
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -13,55 +13,55 @@ use crate::manifests::Manifests;
 use crate::metadata::Metadata;
 use crate::properties::{self, Package, Property};
 
-/// The annotation of a CSV that holds further properties.
+/// The annotation of a CSV with further properties.
 const PROPERTIES: &str = "olm.properties";
 const SUBSTITUTES_FOR: &str = "olm.substitutesFor";
 
-/// Everything that a bundle says, still apart.
+/// The contents of a bundle in parts.
 #[derive(Debug, Clone, Default)]
 pub struct Contents {
     /// The name of the bundle.
     pub name: String,
-    /// The version, not looked into; empty when there is none.
+    /// The version, unparsed; empty if there is none.
     pub version: String,
     /// The package; empty for manifests without metadata.
     pub package: String,
     /// The channels, as annotated.
     pub channels: Vec<String>,
-    /// The default channel; empty when none is named.
+    /// The default channel; empty if none is set.
     pub default_channel: String,
-    /// The name of the bundle that this one replaces, or nothing.
+    /// The bundle that this one replaces, or an empty string.
     pub replaces: String,
-    /// The names of the bundles that can be left out on the way to this one.
+    /// The bundles that this one skips.
     pub skips: Vec<String>,
-    /// The versions that can upgrade directly.
+    /// The version range that upgrades directly.
     pub skip_range: String,
-    /// The name of the bundle that this one stands in for, or nothing.
+    /// The bundle that this one substitutes for, or an empty string.
     pub substitutes_for: String,
     /// The CSV as canonical JSON.
     pub csv: String,
-    /// All objects, the CSV among them, as canonical JSON in order of their files.
+    /// All objects including the CSV, as canonical JSON in file order.
     pub objects: Vec<Text>,
     /// The APIs that the bundle provides.
     pub provided: Vec<ApiKey>,
-    /// The APIs that it needs.
+    /// The APIs that the bundle requires.
     pub required: Vec<ApiKey>,
-    /// Its properties: given, derived and annotated, each once.
+    /// The properties: declared, derived and annotated, without duplicates.
     pub properties: Vec<Property>,
-    /// What it depends on, as listed in `metadata/`.
+    /// The dependencies listed in `metadata/`.
     pub dependencies: Vec<Property>,
-    /// The images it is related to, each once: those listed and those deployed.
+    /// The listed and deployed images, without duplicates.
     pub images: Vec<String>,
-    /// What is wrong but does not keep the bundle from being used.
+    /// Problems that do not prevent the bundle from being used.
     pub problems: Vec<String>,
-    /// What was passed over and looks like a mistake.
+    /// Warnings about ignored content that looks like a mistake.
     pub warnings: Vec<String>,
 }
 
 /// Reads the bundle in `dir`.
 ///
 /// # Errors
-/// Fails if the directory cannot be read or is no bundle, see [`Error`].
+/// Fails if the directory cannot be read or is not a bundle, see [`Error`].
 pub fn read(dir: &Path, limits: &Limits) -> Result<Contents, Error> {
     let mut warnings = Vec::new();
     let manifests = Manifests::read(&dir.join("manifests"), limits, &mut warnings)?;
@@ -81,10 +81,10 @@ pub fn read(dir: &Path, limits: &Limits) -> Result<Contents, Error> {
 
 /// Reads the objects in `dir` as a bundle without metadata.
 ///
-/// A CSV that owns what is not there is reported as a problem.
+/// An owned API that is missing is reported as a problem.
 ///
 /// # Errors
-/// Fails if the directory cannot be read or holds no CSV, see [`Error`].
+/// Fails if the directory cannot be read or contains no CSV, see [`Error`].
 pub fn read_manifests(dir: &Path, limits: &Limits) -> Result<Contents, Error> {
     let mut warnings = Vec::new();
     let manifests = Manifests::read(dir, limits, &mut warnings)?;
@@ -93,10 +93,10 @@ pub fn read_manifests(dir: &Path, limits: &Limits) -> Result<Contents, Error> {
     Ok(contents)
 }
 
-/// Makes a bundle without metadata of objects, given as JSON or YAML.
+/// Builds a bundle without metadata from objects in JSON or YAML.
 ///
 /// # Errors
-/// Fails if none of the objects is a CSV, or one of them cannot be read, see [`Error`].
+/// Fails if there is no CSV among the objects, or if one of them cannot be parsed, see [`Error`].
 pub fn of_objects<'a>(objects: impl IntoIterator<Item = &'a [u8]>, limits: &Limits) -> Result<Contents, Error> {
     let mut warnings = Vec::new();
     let manifests = Manifests::of_texts(objects, limits, &mut warnings)?;
@@ -109,28 +109,28 @@ fn parts(manifests: Manifests, metadata: Option<&Metadata>, limits: &Limits) -> 
     let file = || manifests.csv_file.clone();
     let csv = Csv::read(manifests.csv()).map_err(|mismatch| Error::Csv { file: file(), mismatch })?;
     let name = || csv.name.clone();
-    let unfit = |message: String| Error::Properties { bundle: name(), file: file(), message };
+    let invalid = |message: String| Error::Properties { bundle: name(), file: file(), message };
     let mut problems = Vec::new();
     let provided = match (apis::provided(&manifests.defined, &csv), metadata) {
         (Ok(provided), _) => provided,
         (Err(message), Some(_)) => return Err(Error::ProvidedApis { bundle: name(), file: file(), message }),
         (Err(message), None) => {
             problems.push(format!("error checking provided apis in bundle {}: {message}", csv.name));
-            apis::defined_and_served(&manifests.defined, &csv).map_err(unfit)?
+            apis::defined_and_served(&manifests.defined, &csv).map_err(invalid)?
         }
     };
-    let required = apis::required(&csv).map_err(unfit)?;
+    let required = apis::required(&csv).map_err(invalid)?;
     let derive = |message: String| Error::Derive { file: file(), message };
     let version = csv.version().map_err(|mismatch| derive(mismatch.to_string()))?;
     let decode = |mismatch| Error::Csv { file: file(), mismatch };
     let annotated = match csv.annotation(PROPERTIES) {
         None => Vec::new(),
         Some(text) => properties::annotated(&text, limits.depth)
-            .map_err(|reason| unfit(format!("annotation {PROPERTIES} cannot be read: {reason}")))?,
+            .map_err(|reason| invalid(format!("annotation {PROPERTIES} cannot be read: {reason}")))?,
     };
     for (index, listed) in annotated.iter().enumerate() {
-        if let Some(unfit) = properties::misfit(&file(), index, listed) {
-            return Err(Error::Properties { bundle: name(), file: unfit.file, message: unfit.message });
+        if let Some(invalid) = properties::validate(&file(), index, listed) {
+            return Err(Error::Properties { bundle: name(), file: invalid.file, message: invalid.message });
         }
     }
     let mut all: Vec<Property> = Vec::new();
@@ -177,7 +177,7 @@ fn parts(manifests: Manifests, metadata: Option<&Metadata>, limits: &Limits) -> 
     })
 }
 
-/// Writes the value of a property without white space, and safe to stand in HTML.
+/// Compacts the value of a property and escapes it for HTML.
 fn compact(listed: Property) -> Property {
     let value = listed.value.map_or_else(Text::null, |value| Text::as_written(value.raw(), Layout::Compact));
     Property { kind: listed.kind, value: Some(value.for_html()) }

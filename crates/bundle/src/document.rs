@@ -1,4 +1,4 @@
-//! From the text of a file to the JSON of its documents.
+//! Parses the text of a file to the JSON of its documents.
 
 use std::fmt;
 
@@ -19,34 +19,33 @@ pub(crate) struct First<'a> {
     pub(crate) more: bool,
 }
 
-/// A document in the language of its file.
+/// A document in the format of its file.
 #[derive(Debug)]
 pub(crate) enum Body<'a> {
-    /// Valid JSON as it is written.
+    /// Valid JSON, as written.
     Json(Raw<'a>),
-    /// Valid JSON in which the replacement character stands for what is not UTF-8.
+    /// Valid JSON in which replacement characters stand for invalid UTF-8.
     Replaced(Text),
-    /// YAML, not looked into yet.
+    /// YAML that is not parsed yet.
     Yaml {
         /// The text.
         text: &'a [u8],
-        /// The line of the file on which the text starts, from 0.
+        /// The zero-based line of the file on which the text starts.
         line: usize,
-        /// Why the text is not JSON, if it looks so.
+        /// Why the text is not JSON, if it looks like JSON.
         not_json: Option<json::Error>,
     },
 }
 
 /// Finds the first document in the text of a file.
 ///
-/// Text whose first character is `{` is JSON; if it is not, it may still be YAML, whose flow
-/// style looks alike.
+/// Text whose first character is `{` is JSON. If it does not parse, it may still be YAML in flow style.
 pub(crate) fn first<'a>(text: &'a [u8], limits: &Limits) -> Result<First<'a>, String> {
     let mut splitter = Splitter::new(limits.depth);
     let mut not_json = None;
     let mut batch = splitter.step(text, true, 1);
     if matches!(batch.end, End::Utf8(_)) && batch.documents.is_empty() {
-        // What is no UTF-8 is read as the replacement character.
+        // Invalid UTF-8 is read as the replacement character.
         let json = String::from_utf8_lossy(text).into_owned();
         let mut splitter = Splitter::new(limits.depth);
         let batch = splitter.step(json.as_bytes(), true, 1);
@@ -93,17 +92,17 @@ pub(crate) fn first<'a>(text: &'a [u8], limits: &Limits) -> Result<First<'a>, St
 pub(crate) struct Found<'a> {
     /// The document.
     pub(crate) body: Body<'a>,
-    /// The line of the file on which it starts, from 0.
+    /// The zero-based line of the file on which it starts.
     pub(crate) line: usize,
-    /// Where its text starts in the file, in bytes.
+    /// The byte offset of its text in the file.
     offset: usize,
 }
 
-/// Finds all documents in the text of a file that hold something.
+/// Finds all non-empty documents in the text of a file.
 pub(crate) fn all<'a>(text: &'a [u8], limits: &Limits) -> Result<Vec<Found<'a>>, String> {
     let mut splitter = Splitter::new(limits.depth);
     let mut found = Vec::new();
-    // Lines are counted on from where they were counted to.
+    // Line counting continues where it stopped.
     let (mut counted, mut line) = (0, 0);
     let mut at = 0;
     loop {
@@ -140,7 +139,7 @@ pub(crate) fn all<'a>(text: &'a [u8], limits: &Limits) -> Result<Vec<Found<'a>>,
     }
 }
 
-/// Returns where the values of a document stand.
+/// Returns the spans of the values of a document.
 pub(crate) fn spans(document: &Found<'_>) -> Option<Spans> {
     match &document.body {
         Body::Json(value) => Some(Spans::of_json(*value)),
@@ -149,7 +148,7 @@ pub(crate) fn spans(document: &Found<'_>) -> Option<Spans> {
     }
 }
 
-/// Finds where a JSON pointer leads to in a document of `text`, whose values stand where `spans` says.
+/// Resolves a JSON pointer in a document of `text` to its position, given the `spans` of its values.
 pub(crate) fn position(text: &[u8], document: &Found<'_>, spans: &Spans, pointer: &str) -> Option<Position> {
     let path: Vec<Step> = pointer
         .split('/')
@@ -159,7 +158,7 @@ pub(crate) fn position(text: &[u8], document: &Found<'_>, spans: &Spans, pointer
             Err(_) => Step::Key(step.replace("~1", "/").replace("~0", "~").into()),
         })
         .collect();
-    let offset = document.offset + spans.find_or_holder(&path)?.start;
+    let offset = document.offset + spans.find_or_ancestor(&path)?.start;
     let before = text.get(..offset)?;
     let line_start = memchr::memrchr(b'\n', before).map_or(0, |at| at + 1);
     Some(Position { line: memchr::memchr_iter(b'\n', before).count() + 1, column: offset - line_start + 1 })
@@ -173,7 +172,7 @@ fn at_line(line: usize, error: &dyn fmt::Display) -> String {
     format!("line {}: {error}", line + 1)
 }
 
-/// Splits the text of a document behind a line `...`, which ends it wherever it stands.
+/// Splits the text of a document after a line `...`, which ends it.
 fn split_at_end_mark(text: &[u8]) -> (&[u8], &[u8]) {
     let ends = |&at: &usize| text.get(at + 4).is_none_or(u8::is_ascii_whitespace);
     match memchr::memmem::find_iter(text, b"\n...").find(ends) {
@@ -182,7 +181,7 @@ fn split_at_end_mark(text: &[u8]) -> (&[u8], &[u8]) {
     }
 }
 
-/// Returns whether a document holds more than blank lines, comments and its separator.
+/// Returns whether a document contains more than blank lines, comments and its separator.
 fn has_content(document: &[u8]) -> bool {
     document.split(|&byte| byte == b'\n').map(<[u8]>::trim_ascii).any(|line| {
         let line = line.strip_prefix(b"---").unwrap_or(line).trim_ascii_start();
@@ -191,8 +190,8 @@ fn has_content(document: &[u8]) -> bool {
 }
 
 impl Body<'_> {
-    /// Returns the document as the canonical JSON of an object in a catalog: keys sorted, `<`,
-    /// `>` and `&` escaped, integers beyond 64 bits with sign as floats.
+    /// Returns the document as canonical JSON of an object in a catalog: keys sorted, `<`, `>` and `&` escaped,
+    /// integers beyond signed 64 bits as floats.
     pub(crate) fn to_json(&self, limits: &Limits) -> Result<Text, String> {
         Ok(self.to_plain_json(limits)?.for_html())
     }
@@ -202,7 +201,7 @@ impl Body<'_> {
         serde_json::from_str(&self.to_plain_json(limits)?).map_err(|error| error.to_string())
     }
 
-    /// Returns the document as canonical JSON, without escapes that nothing but pages needs.
+    /// Returns the document as canonical JSON, without HTML escapes.
     fn to_plain_json(&self, limits: &Limits) -> Result<Text, String> {
         let (json, minus_zero) = match self {
             Body::Json(value) => (Text::canonical(*value, Layout::Compact), false),
@@ -213,7 +212,7 @@ impl Body<'_> {
                     Some(json) => format!("json: offset {}: {json}", json.offset),
                     None => at_line(line + error.line, &error),
                 })?;
-                // Of YAML, minus zero arrives as an integer; JSON has spelled it as a float.
+                // In YAML, minus zero is an integer; JSON already wrote it as a float.
                 (json, true)
             }
         };

@@ -1,4 +1,4 @@
-//! Why a directory is no bundle that a catalog can hold.
+//! Errors of reading bundle directories.
 
 use std::fmt;
 use std::io;
@@ -6,34 +6,34 @@ use std::path::PathBuf;
 
 use fbc::shape::Mismatch;
 
-/// Says what keeps a bundle from being rendered, and in which file.
+/// The reason why a bundle cannot be rendered, with the file.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// A directory or file cannot be read.
     #[error("{}: {source}", path.display())]
     Io {
-        /// What was to be read.
+        /// The file or directory.
         path: PathBuf,
-        /// Why it was not.
+        /// The I/O error.
         source: io::Error,
     },
-    /// A file, or what all files of a directory hold, is larger than allowed.
+    /// A file, or all files of a directory together, exceed the size limit.
     #[error("{}: larger than {limit} bytes", path.display())]
     TooLarge {
         /// The file or directory.
         path: PathBuf,
-        /// The limit it exceeds.
+        /// The limit.
         limit: u64,
     },
-    /// A directory has more entries than allowed.
+    /// A directory has too many entries.
     #[error("{}: directory holds more than {limit} files", path.display())]
     TooMany {
         /// The directory.
         path: PathBuf,
-        /// The limit it exceeds.
+        /// The limit.
         limit: usize,
     },
-    /// A directory that should hold manifests holds no files.
+    /// The manifests directory contains no files.
     #[error("The directory {} contains no yaml files", path.display())]
     NoFiles {
         /// The directory.
@@ -42,22 +42,22 @@ pub enum Error {
     /// No manifest is a Kubernetes object.
     #[error("no bundle objects found{}", because(skipped))]
     NoObjects {
-        /// Why files were passed over.
+        /// The reasons why files were skipped.
         skipped: Vec<String>,
     },
     /// No manifest is a ClusterServiceVersion.
     #[error("no csv in bundle{}", because(skipped))]
     NoCsv {
-        /// Why files were passed over.
+        /// The reasons why files were skipped.
         skipped: Vec<String>,
     },
-    /// No file in `metadata/` names a package or channels.
+    /// No file in `metadata/` declares a package or channels.
     #[error("Could not find annotations file{}", because(skipped))]
     NoAnnotations {
-        /// Why files were passed over.
+        /// The reasons why files were skipped.
         skipped: Vec<String>,
     },
-    /// The annotations do not name a package.
+    /// The annotations declare no package.
     #[error("package name must be set for bundle \"{bundle}\" (annotation {} in {file})", crate::metadata::PACKAGE)]
     NoPackage {
         /// The bundle.
@@ -65,84 +65,84 @@ pub enum Error {
         /// The annotations file.
         file: String,
     },
-    /// The CSV does not have the types it must.
+    /// A field of the CSV has the wrong type.
     #[error("error decoding CSV: {mismatch} ({file})")]
     Csv {
         /// The file of the CSV.
         file: String,
-        /// The field, and what is wrong with it.
+        /// The field and the type error.
         mismatch: Mismatch,
     },
-    /// A CRD does not have the types it must.
+    /// A field of a CRD has the wrong type.
     #[error("error decoding {version} CRD: {mismatch} ({file})")]
     Crd {
-        /// The version of the CRD's own API.
+        /// The API version of the CRD itself.
         version: &'static str,
         /// The file of the CRD.
         file: String,
-        /// The field, and what is wrong with it.
+        /// The field and the type error.
         mismatch: Mismatch,
     },
-    /// The CSV owns what the bundle does not hold.
+    /// The CSV owns an API that the bundle does not contain.
     #[error("error checking provided apis in bundle {bundle}: {message} ({file})")]
     ProvidedApis {
         /// The bundle.
         bundle: String,
         /// The file of the CSV.
         file: String,
-        /// What is missing.
+        /// The missing API.
         message: String,
     },
-    /// The CSV's version or release cannot be read.
+    /// The version or release of the CSV is invalid.
     #[error("failed to derive properties: {message} ({file})")]
     Derive {
         /// The file of the CSV.
         file: String,
-        /// What is wrong.
+        /// The error.
         message: String,
     },
-    /// A property or dependency cannot be read.
+    /// A property or dependency is invalid.
     #[error("get properties for bundle \"{bundle}\": {message} ({file})")]
     Properties {
         /// The bundle.
         bundle: String,
-        /// The file that has it.
+        /// The file that contains it.
         file: String,
-        /// What is wrong.
+        /// The error.
         message: String,
     },
-    /// The images of the CSV cannot be read.
+    /// The images of the CSV are invalid.
     #[error("get related images for bundle \"{bundle}\": {mismatch} ({file})")]
     RelatedImages {
         /// The bundle.
         bundle: String,
         /// The file of the CSV.
         file: String,
-        /// The field, and what is wrong with it.
+        /// The field and the type error.
         mismatch: Mismatch,
     },
-    /// The CSV cannot be turned into metadata for consoles.
+    /// The CSV cannot be converted to metadata for consoles.
     #[error("migrate: {message} ({file})")]
     Migrate {
         /// The file of the CSV.
         file: String,
-        /// What is wrong.
+        /// The error.
         message: String,
     },
 }
 
-/// So many reasons are worth telling in one message.
-const REASONS: usize = 3;
+/// The maximum number of reasons in one message.
+const MAX_REASONS: usize = 3;
 
-/// Reports why files were passed over, since one of them may be the one that is missed.
+/// Lists why files were skipped, since one of them may be the missing one.
 fn because(skipped: &[String]) -> impl fmt::Display {
     struct Because<'a>(&'a [String]);
     impl fmt::Display for Because<'_> {
         fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-            for (i, reason) in self.0.iter().take(REASONS).enumerate() {
+            for (i, reason) in self.0.iter().take(MAX_REASONS).enumerate() {
                 write!(f, "{} {reason}", if i == 0 { ":" } else { ";" })?;
             }
-            match self.0.len().saturating_sub(REASONS) {
+            match self.0.len().saturating_sub(MAX_REASONS) {
                 0 => Ok(()),
                 more => write!(f, "; and {more} more"),
             }

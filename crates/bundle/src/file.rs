@@ -1,4 +1,4 @@
-//! Reading the files of a directory: the one place of this crate that touches them.
+//! Reads the files of a directory. Only this module of the crate accesses files.
 
 use std::ffi::OsString;
 use std::fs::{self, File};
@@ -23,34 +23,34 @@ pub(crate) fn names(dir: &Path, limits: &Limits) -> Result<Vec<OsString>, Error>
     Ok(names)
 }
 
-/// Returns whether a directory is at `path`, or a link leads to one.
+/// Returns whether `path` is a directory, or a link to one.
 pub(crate) fn is_directory(path: &Path) -> bool {
     path.is_dir()
 }
 
-/// Returns whether a directory is at `path` itself.
+/// Returns whether `path` itself is a directory.
 pub(crate) fn is_real_directory(path: &Path) -> bool {
     path.symlink_metadata().is_ok_and(|about| about.is_dir())
 }
 
-/// Returns whether a plain file is at `path`, or a link leads to one.
+/// Returns whether `path` is a regular file, or a link to one.
 pub(crate) fn is_plain(path: &Path) -> bool {
     path.is_file()
 }
 
-/// Returns whether anything is at `path`.
-pub(crate) fn is_there(path: &Path) -> bool {
+/// Returns whether `path` exists.
+pub(crate) fn exists(path: &Path) -> bool {
     path.exists()
 }
 
-/// Returns a path without links and dots.
+/// Returns a path without links and dot components.
 pub(crate) fn canonical(path: &Path) -> io::Result<PathBuf> {
     path.canonicalize()
 }
 
-/// What became of an attempt to read a file.
+/// The result of reading a file.
 pub(crate) enum Outcome {
-    /// Its content is in the buffer.
+    /// The content is in the buffer.
     Read,
     /// It is a directory.
     Directory,
@@ -58,10 +58,9 @@ pub(crate) enum Outcome {
     Unreadable(String),
 }
 
-/// Reads the file at `path` into `buffer`, which loses what it held.
+/// Reads the file at `path` into `buffer`, replacing its content.
 ///
-/// Links are followed. Whatever is not a plain file stays unopened, since opening a pipe waits
-/// for its other end.
+/// Links are followed. Only regular files are opened, since opening a pipe blocks until its other end is open.
 pub(crate) fn read(path: &Path, limits: &Limits, buffer: &mut Vec<u8>) -> Result<Outcome, Error> {
     buffer.clear();
     let mut content = || -> io::Result<Outcome> {

@@ -1,25 +1,25 @@
-//! What is found in a bundle, as a value.
+//! Findings about a bundle.
 
 use std::fmt;
 
 use crate::whole::Position;
 
-/// How bad a finding is; the worst is the greatest.
+/// The severity of a finding; the worst is the greatest.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Severity {
-    /// Good to know.
+    /// Information.
     Info,
-    /// Hardly matters.
+    /// A minor risk.
     Low,
-    /// Deserves a look.
+    /// A risk worth a review.
     Medium,
-    /// Looks wrong.
+    /// A probable mistake.
     Warning,
-    /// Is a danger.
+    /// A serious risk.
     High,
-    /// Keeps a bundle from being installed or published.
+    /// Prevents a bundle from being installed or published.
     Error,
-    /// Gives the whole cluster away.
+    /// Grants control of the whole cluster.
     Critical,
 }
 
@@ -35,12 +35,12 @@ impl Severity {
         Severity::Critical,
     ];
 
-    /// Reads a severity as it is shown.
+    /// Parses a severity from its display form.
     pub fn parse(text: &str) -> Option<Severity> {
         Severity::ALL.into_iter().find(|severity| severity.to_string() == text)
     }
 
-    /// Returns the severity one step lower, on the scale of dangers.
+    /// Returns the severity one step lower on the risk scale.
     #[must_use]
     pub fn lower(self) -> Severity {
         match self {
@@ -68,33 +68,33 @@ impl fmt::Display for Severity {
     }
 }
 
-/// Something found in a bundle.
+/// A finding about a bundle.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Finding {
     /// The name of the rule.
     pub id: &'static str,
-    /// How bad it is.
+    /// The severity.
     pub severity: Severity,
-    /// What is found.
+    /// The message.
     pub message: String,
-    /// What to do about it; empty when that is plain.
+    /// The advice; empty if it is obvious.
     pub help: String,
     /// The bundle.
     pub bundle: String,
-    /// The object, as `KIND NAME`; empty when it is about none.
+    /// The object, as `KIND NAME`; empty if there is none.
     pub object: String,
-    /// The file, relative to the bundle; empty when it is about none.
+    /// The file, relative to the bundle; empty if there is none.
     pub file: String,
-    /// The document of the file, from 0.
+    /// The index of the document in the file.
     pub document: usize,
-    /// Where in the document, as a JSON pointer.
+    /// The location in the document, as a JSON pointer.
     pub pointer: String,
-    /// Where in the file, once it is known.
+    /// The position in the file, once resolved.
     pub position: Option<Position>,
 }
 
 impl Finding {
-    /// Makes a finding about nothing in particular.
+    /// Creates a finding without a location.
     pub fn new(id: &'static str, severity: Severity, message: impl Into<String>) -> Finding {
         Finding {
             id,
@@ -110,14 +110,14 @@ impl Finding {
         }
     }
 
-    /// Says which bundle it is about.
+    /// Sets the bundle.
     #[must_use]
     pub fn of(mut self, bundle: &str) -> Finding {
         self.bundle = bundle.to_owned();
         self
     }
 
-    /// Says where it is.
+    /// Sets the location.
     #[must_use]
     pub fn at(mut self, file: &str, document: usize, pointer: impl Into<String>) -> Finding {
         self.file = file.to_owned();
@@ -126,14 +126,14 @@ impl Finding {
         self
     }
 
-    /// Says which object it is about.
+    /// Sets the object.
     #[must_use]
     pub fn about(mut self, object: impl Into<String>) -> Finding {
         self.object = object.into();
         self
     }
 
-    /// Says what to do.
+    /// Sets the advice.
     #[must_use]
     pub fn help(mut self, help: impl Into<String>) -> Finding {
         self.help = help.into();

@@ -1,4 +1,4 @@
-//! The files that make a bundle of a directory of manifests: annotations and a Dockerfile.
+//! Generates the annotations and Dockerfile that turn a directory of manifests into a bundle.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
@@ -10,21 +10,21 @@ use serde_json::Value;
 use crate::check::{MANIFESTS, MEDIA_TYPE, METADATA, MediaType, list, read, text};
 use crate::metadata::{CHANNELS, DEFAULT_CHANNEL, PACKAGE};
 
-/// What the annotations of a bundle say.
+/// The annotations of a bundle.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Annotations {
-    /// What the bundle is made of.
+    /// The content type of the bundle.
     pub media_type: MediaType,
-    /// The package it belongs to.
+    /// The package.
     pub package: String,
-    /// The channels it is in, separated by commas.
+    /// The channels, separated by commas.
     pub channels: String,
-    /// The default channel; empty when it shall not be named.
+    /// The default channel; empty to omit it.
     pub default_channel: String,
 }
 
 impl Annotations {
-    /// Returns the annotations in the order in which Dockerfiles name them.
+    /// Returns the annotations in Dockerfile order.
     pub fn list(&self) -> Vec<(&'static str, String)> {
         let mut all = vec![
             (MEDIA_TYPE, self.media_type.to_string()),
@@ -39,7 +39,7 @@ impl Annotations {
         all
     }
 
-    /// Writes the annotations file.
+    /// Renders the annotations file.
     pub fn to_yaml(&self) -> String {
         let sorted: BTreeMap<&str, String> = self.list().into_iter().collect();
         let json = Text::object(|document| {
@@ -52,7 +52,7 @@ impl Annotations {
         fbc::yaml::document(json.raw())
     }
 
-    /// Writes a Dockerfile that copies the directories `manifests` and `metadata`, as its context names them.
+    /// Renders a Dockerfile that copies the directories `manifests` and `metadata`, given relative to its context.
     pub fn to_dockerfile(&self, base: &str, manifests: &str, metadata: &str) -> String {
         let mut out = format!("FROM {base}\n\n");
         for (key, value) in self.list() {
@@ -65,10 +65,10 @@ impl Annotations {
         out
     }
 
-    /// Says how the annotations file at `path` differs from these; what it says beyond them does not matter.
+    /// Returns how the annotations file at `path` differs from these; additional annotations are ignored.
     ///
     /// # Errors
-    /// Fails when it cannot be read.
+    /// Fails if it cannot be read.
     pub fn differences(&self, path: &Path, limits: &Limits) -> Result<Vec<String>, String> {
         let found = read(path, limits).map_err(|error| format!("{}: {error}", path.display()))?;
         let mut differences = Vec::new();
@@ -88,24 +88,24 @@ impl Annotations {
     }
 }
 
-/// What the directories around a bundle say of it.
+/// Bundle metadata inferred from the surrounding directories.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Inferred {
     /// The package.
     pub package: String,
-    /// The channels that lead to the bundle, sorted, separated by commas.
+    /// The channels that contain the bundle, sorted and separated by commas.
     pub channels: String,
-    /// The default channel, or nothing.
+    /// The default channel, or an empty string.
     pub default_channel: String,
 }
 
-/// Finds out to which package and channels the manifests in `dir` belong.
+/// Infers the package and channels of the manifests in `dir`.
 ///
-/// The directory above is read as package manifests were laid out before there were bundles: a
-/// directory for each version, and one file that says which version each channel leads to.
+/// The parent directory is read in the package manifest layout that preceded bundles: a directory per version, and one
+/// file with the version that each channel points to.
 ///
 /// # Errors
-/// Fails when it is laid out in another way, or no channel leads to the bundle.
+/// Fails if the layout is different, or if no channel contains the bundle.
 pub fn infer(dir: &Path, limits: &Limits) -> Result<Inferred, String> {
     let dir = crate::file::canonical(dir).map_err(|error| format!("{}: {error}", dir.display()))?;
     let wrong = |why: String| {
@@ -114,8 +114,9 @@ pub fn infer(dir: &Path, limits: &Limits) -> Result<Inferred, String> {
             dir.display()
         )
     };
-    let csv = csv_of(&dir, limits).map_err(wrong)?.ok_or_else(|| wrong("no ClusterServiceVersion is in it".into()))?;
-    let above = dir.parent().ok_or_else(|| wrong("it lies in no directory".into()))?;
+    let csv =
+        csv_of(&dir, limits).map_err(wrong)?.ok_or_else(|| wrong("it contains no ClusterServiceVersion".into()))?;
+    let above = dir.parent().ok_or_else(|| wrong("it has no parent directory".into()))?;
     let entries = |path: &Path| -> Result<Vec<PathBuf>, String> {
         let names = crate::file::names(path, limits).map_err(|error| error.to_string())?;
         Ok(names.into_iter().map(|name| path.join(name)).collect())
@@ -124,7 +125,7 @@ pub fn infer(dir: &Path, limits: &Limits) -> Result<Inferred, String> {
     let mut package = None;
     for path in entries(above).map_err(wrong)? {
         if crate::file::is_directory(&path) {
-            // Directories without a CSV, such as the metadata of the bundle, are no versions.
+            // Directories without a CSV, such as the metadata of the bundle, are not versions.
             if let Some(csv) = csv_of(&path, limits).map_err(wrong)? {
                 csvs.insert(text(&csv, "/metadata/name").to_owned(), csv);
             }
@@ -157,7 +158,7 @@ pub fn infer(dir: &Path, limits: &Limits) -> Result<Inferred, String> {
     })
 }
 
-/// Returns whether upgrades lead from some version to `head` by way of `wanted`.
+/// Returns whether the upgrade chain from `head` down contains `wanted`.
 fn leads_to(csvs: &BTreeMap<String, Value>, head: &str, wanted: &str) -> bool {
     let mut seen = BTreeSet::new();
     let mut pending = vec![head];

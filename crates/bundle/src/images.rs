@@ -1,4 +1,4 @@
-//! The images that a bundle is related to.
+//! The related images of a bundle.
 
 use std::collections::BTreeSet;
 
@@ -7,15 +7,15 @@ use fbc::shape::Mismatch;
 
 use fbc::csv::Csv;
 
-/// An image, and the name that the CSV gives it.
+/// An image, and its name in the CSV.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct RelatedImage {
     pub(crate) name: String,
     pub(crate) image: String,
 }
 
-/// Returns the images that the CSV lists, and of the bundle's own image and those the CSV
-/// deploys the ones it does not list; in order of images.
+/// Returns the images that the CSV lists, plus the bundle's own image and deployed images that it does not list, sorted
+/// by image.
 pub(crate) fn related(csv: &Csv<'_>, bundle_image: &str) -> Result<Vec<RelatedImage>, Mismatch> {
     let mut related: Vec<RelatedImage> =
         csv.related_images()?.into_iter().map(|(name, image)| RelatedImage { name, image }).collect();

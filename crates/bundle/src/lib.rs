@@ -1,15 +1,12 @@
-//! registry+v1 bundle directories, read and turned into catalog entries.
+//! Reads registry+v1 bundle directories and converts them to catalog blobs.
 //!
-//! A bundle is a directory `manifests/` of Kubernetes objects, one of them a
-//! ClusterServiceVersion (CSV), and a directory `metadata/` that says which
-//! package it belongs to. A map, in reading order: `file` opens what is there
-//! and `document` turns a file into JSON; `manifests` and `metadata` read the
-//! two directories; `csv`, `apis`, `properties` and `images` find what a
-//! catalog wants to know; `template` names images; `render` puts all of it
-//! into one `olm.bundle` blob, and `contents` hands it out in parts, as
-//! database indexes keep it. `check` judges bundles before they are published,
-//! `generate` makes the files that turn manifests into a bundle, and `whole`
-//! reads all that is there, as OLM v1 does.
+//! A bundle is a directory `manifests/` of Kubernetes objects, one of them a ClusterServiceVersion (CSV), and a
+//! directory `metadata/` that declares its package. The modules, in reading order: `file` reads files and `document`
+//! parses them to JSON; `manifests` and `metadata` read the two directories; `apis`, `properties` and `images` extract
+//! the facts for catalogs; `template` builds image references; `render` combines everything into one `olm.bundle` blob,
+//! and `contents` returns it in parts, as database indexes store it. `check` validates bundles before they are
+//! published, `generate` creates the files that turn manifests into a bundle, and `whole` reads every document, as OLM
+//! v1 does.
 
 mod document;
 mod error;
@@ -32,14 +29,14 @@ mod whole;
 #[cfg(test)]
 mod testing;
 
-pub use annotations::{Annotated, annotated};
+pub use annotations::{BundleAnnotations, find_annotations};
 pub use apis::ApiKey;
 pub use check::json_type;
 pub use check::{
-    Asked, BASELINE_CAPABILITIES, CI, Categories, Findings, Given, MediaType, Optional, Platforms, PodSecurity,
-    RELEASE_CONFIG, Sibling, VALIDATORS, Validator, WITHOUT_CATALOG, check_ci, check_content, check_content_of,
-    check_format, check_format_of, check_more, check_package_manifest, check_release_config, check_siblings,
-    media_type, pod_security, schema_faults, uses_catalog,
+    BASELINE_CAPABILITIES, CI, Categories, CheckInput, ContentOptions, Findings, MediaType, Optional, Platforms,
+    PodSecurity, RELEASE_CONFIG, Sibling, VALIDATORS, Validator, WITHOUT_CATALOG, check_ci, check_content,
+    check_content_of, check_format, check_format_of, check_package_manifest, check_release_config, check_siblings,
+    media_type, pod_security, run_validators, schema_faults, uses_catalog,
 };
 pub use contents::{Contents, of_objects, read, read_manifests};
 pub use error::Error;
@@ -48,4 +45,4 @@ pub use generate::{Annotations, Inferred, infer};
 pub use properties::Property;
 pub use render::{Options, Rendered, render};
 pub use template::{ImageTemplate, TemplateError};
-pub use whole::{Object, Position, Sized, Whole, objects_of, positions, read_whole};
+pub use whole::{BundleFile, Object, Position, Whole, objects_of, positions, read_whole};

@@ -1,4 +1,4 @@
-//! Reading `manifests/`: the objects of a bundle.
+//! Reads `manifests/`: the objects of a bundle.
 
 use std::collections::BTreeSet;
 use std::os::unix::ffi::OsStrExt;
@@ -14,9 +14,9 @@ use crate::file::{self, Outcome};
 
 /// The objects of a bundle.
 pub(crate) struct Manifests {
-    /// The canonical JSON of the objects, in order of files.
+    /// The canonical JSON of the objects, in file order.
     objects: Vec<Text>,
-    /// The place of the CSV among the objects.
+    /// The index of the CSV among the objects.
     csv: usize,
     /// The file of the CSV.
     pub(crate) csv_file: String,
@@ -25,10 +25,10 @@ pub(crate) struct Manifests {
 }
 
 impl Manifests {
-    /// Reads the objects in `dir`, one from each file, whatever its name ends with.
+    /// Reads the objects in `dir`, one from each file regardless of its extension.
     ///
-    /// Directories, hidden files and all CSVs but the first are left out. What is not an object
-    /// is left out too, with a warning.
+    /// Directories, hidden files and all CSVs except the first are skipped. Files without an object are skipped with a
+    /// warning.
     pub(crate) fn read(dir: &Path, limits: &Limits, warnings: &mut Vec<String>) -> Result<Manifests, Error> {
         let mut reader = Reader { limits, objects: Vec::new(), size: 0, csv: None, crds: Vec::new() };
         let skipped = warnings.len();
@@ -60,7 +60,7 @@ impl Manifests {
         Ok(Manifests { objects, csv, csv_file, defined })
     }
 
-    /// Takes objects that were read elsewhere, given as JSON or YAML.
+    /// Reads objects from JSON or YAML texts.
     pub(crate) fn of_texts<'a>(
         texts: impl IntoIterator<Item = &'a [u8]>,
         limits: &Limits,
@@ -84,7 +84,7 @@ impl Manifests {
         self.objects[self.csv].raw()
     }
 
-    /// Gives the JSON of the objects away.
+    /// Returns the JSON of the objects.
     pub(crate) fn into_objects(self) -> Vec<Text> {
         self.objects
     }
@@ -93,14 +93,14 @@ impl Manifests {
 struct Reader<'a> {
     limits: &'a Limits,
     objects: Vec<Text>,
-    /// How many bytes the objects have.
+    /// The total size of the objects in bytes.
     size: u64,
     csv: Option<(usize, String)>,
     crds: Vec<Result<Vec<ApiKey>, Error>>,
 }
 
 impl Reader<'_> {
-    /// Adds the object in the text of a file, or reports why there is none.
+    /// Adds the object in the text of a file, or returns why there is none.
     fn add(&mut self, text: &[u8], file: &str, warnings: &mut Vec<String>) -> Result<(), String> {
         let first = document::first(text, self.limits)?;
         let json = first.body.to_json(self.limits)?;
@@ -124,7 +124,7 @@ impl Reader<'_> {
     }
 }
 
-/// What an object says of itself.
+/// The type of an object.
 struct Header {
     api_version: String,
     kind: String,
@@ -134,12 +134,12 @@ impl Header {
     fn of(object: Raw<'_>) -> Result<Header, String> {
         match object.kind() {
             Kind::Object => {}
-            // Often a comment above a `---`, which makes a document of its own.
+            // Often caused by a comment above a `---`, which starts a separate document.
             Kind::Null => return Err("its first document is empty".into()),
             kind => return Err(format!("not a Kubernetes object but a value of kind {kind}")),
         }
         let mut header = Header { api_version: String::new(), kind: String::new() };
-        // Keys are in order: what is large comes later and is not looked at.
+        // Keys are sorted, so the large fields come later and are not parsed.
         for (key, value) in object.members().take_while(|(key, _)| key.as_ref() <= "kind") {
             match &*key {
                 "apiVersion" => header.api_version = value.as_str().unwrap_or_default().into_owned(),
@@ -150,7 +150,7 @@ impl Header {
         if header.kind.is_empty() { Err("Object 'Kind' is missing".into()) } else { Ok(header) }
     }
 
-    /// Returns the version of a CRD's own API, if this is a CRD of a version that is understood.
+    /// Returns the API version of a CRD itself, if this is a CRD of a supported version.
     fn crd_version(&self) -> Option<&'static str> {
         match (&*self.kind, &*self.api_version) {
             ("CustomResourceDefinition", "apiextensions.k8s.io/v1") => Some("v1"),

@@ -1,4 +1,4 @@
-//! Reading `metadata/`: the package of a bundle, what it depends on, and its properties.
+//! Reads `metadata/`: the package of a bundle, its dependencies and its properties.
 
 use std::path::Path;
 
@@ -10,28 +10,28 @@ use crate::error::Error;
 use crate::file::{self, Outcome};
 use crate::properties::{Listed, Property};
 
-/// The annotation that names the package.
+/// The annotation with the package.
 pub(crate) const PACKAGE: &str = "operators.operatorframework.io.bundle.package.v1";
 pub(crate) const CHANNELS: &str = "operators.operatorframework.io.bundle.channels.v1";
 pub(crate) const DEFAULT_CHANNEL: &str = "operators.operatorframework.io.bundle.channel.default.v1";
 
-/// What the files in `metadata/` say, each thing taken from the first file that says it.
+/// The content of the files in `metadata/`; the first file that defines an item wins.
 pub(crate) struct Metadata {
     pub(crate) package: String,
-    /// The channels, split at commas and nothing else.
+    /// The channels, split at commas without further trimming.
     pub(crate) channels: Vec<String>,
-    /// The default channel; empty when none is named.
+    /// The default channel; empty if none is set.
     pub(crate) default_channel: String,
-    /// The file that names the package or its channels.
+    /// The file that defines the package or its channels.
     pub(crate) annotations_file: String,
     pub(crate) dependencies: Listed,
     pub(crate) properties: Listed,
 }
 
 impl Metadata {
-    /// Reads the files in `dir`; their names do not matter.
+    /// Reads the files in `dir`, regardless of their names.
     ///
-    /// What cannot be read is left out, with a warning.
+    /// Unreadable files are skipped with a warning.
     pub(crate) fn read(dir: &Path, limits: &Limits, warnings: &mut Vec<String>) -> Result<Metadata, Error> {
         let skipped = warnings.len();
         let mut annotations = None;
@@ -77,10 +77,10 @@ impl Metadata {
     }
 }
 
-/// One file as JSON.
+/// A file as JSON.
 struct Document {
     json: Text,
-    /// Whether numbers and booleans do as strings, as they do in YAML.
+    /// Whether numbers and booleans are accepted as strings, as in YAML.
     lenient: bool,
     more: bool,
 }
@@ -89,7 +89,7 @@ impl Document {
     fn read(text: &[u8], limits: &Limits) -> Result<Document, String> {
         let first = document::first(text, limits)?;
         let (json, lenient) = match first.body {
-            // Values keep the spelling of their file.
+            // Values keep their source form.
             Body::Json(value) => (value.into(), false),
             Body::Replaced(text) => (text, false),
             Body::Yaml { .. } => (first.body.to_json(limits)?, true),
@@ -105,7 +105,7 @@ impl Document {
         self.json.raw()
     }
 
-    /// Returns package, channels and default channel, if one of the annotations that count is there.
+    /// Returns package, channels and default channel, if at least one of these annotations exists.
     fn annotations(&self) -> Result<Option<[String; 3]>, String> {
         let Some(annotations) = self.root().get("annotations").filter(|value| !value.is_null()) else {
             return Ok(None);
@@ -136,7 +136,7 @@ impl Document {
         list.items().enumerate().map(property).collect()
     }
 
-    /// Reads a string; what is absent is empty.
+    /// Returns a string; empty if absent.
     fn text(&self, value: Option<Raw<'_>>) -> Option<String> {
         let Some(value) = value else { return Some(String::new()) };
         match value.kind() {

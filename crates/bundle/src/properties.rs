@@ -1,4 +1,4 @@
-//! The properties of a bundle: given, derived and required.
+//! The properties of a bundle: declared, derived and required.
 
 use std::collections::BTreeSet;
 
@@ -10,9 +10,9 @@ use crate::apis::ApiKey;
 /// A property whose value is JSON text.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Property {
-    /// Its type.
+    /// The type.
     pub kind: String,
-    /// The value in the spelling of its file, if there is one.
+    /// The value in its source form, if there is one.
     pub value: Option<Text>,
 }
 
@@ -21,8 +21,8 @@ impl Property {
         Property { kind: kind.into(), value: value.map(Text::from) }
     }
 
-    /// Makes a property whose value has these fields in this order.
-    fn made(kind: &str, fields: &[(&str, &str)]) -> Property {
+    /// Builds a property whose value has these fields in this order.
+    fn with_fields(kind: &str, fields: &[(&str, &str)]) -> Property {
         let value = Text::object(|value| {
             for (name, text) in fields {
                 value.string(name, text);
@@ -39,14 +39,14 @@ pub(crate) struct Listed {
     pub(crate) properties: Vec<Property>,
 }
 
-/// A property that does not fit its type.
+/// A property whose value is invalid for its type.
 #[derive(Debug)]
-pub(crate) struct Unfit {
+pub(crate) struct InvalidProperty {
     pub(crate) file: String,
     pub(crate) message: String,
 }
 
-/// What the `olm.package` property of a bundle says.
+/// The content of the `olm.package` property of a bundle.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Package {
     pub(crate) name: String,
@@ -63,38 +63,38 @@ impl Package {
     pub(crate) fn property(&self) -> Property {
         let fields = [("packageName", &*self.name), ("version", &*self.version), ("release", &*self.release)];
         let length = if self.release.is_empty() { 2 } else { 3 };
-        Property::made(property::PACKAGE, &fields[..length])
+        Property::with_fields(property::PACKAGE, &fields[..length])
     }
 }
 
-/// Where the properties of a bundle come from.
+/// The sources of the properties of a bundle.
 pub(crate) struct Sources<'a> {
-    /// Those in `metadata/`.
-    pub(crate) given: Listed,
-    /// The package as the annotations and the CSV have it.
+    /// The properties in `metadata/`.
+    pub(crate) declared: Listed,
+    /// The package from the annotations and the CSV.
     pub(crate) package: Package,
-    /// Those in an annotation of the CSV.
+    /// The properties in an annotation of the CSV.
     pub(crate) annotated: Listed,
     /// The APIs that the bundle provides.
     pub(crate) provided: &'a BTreeSet<ApiKey>,
-    /// The APIs that the bundle needs.
+    /// The APIs that the bundle requires.
     pub(crate) required: &'a [ApiKey],
-    /// What the bundle depends on, as in `metadata/`.
+    /// The dependencies in `metadata/`.
     pub(crate) dependencies: &'a Listed,
 }
 
-/// Returns the properties of a bundle in order of type and value, and its package.
+/// Returns the properties of a bundle, sorted by type and value, and its package.
 ///
-/// Of several packages the last counts; APIs are sets.
-pub(crate) fn collect(sources: Sources<'_>) -> Result<(Vec<Property>, Package), Unfit> {
+/// The last of several packages wins; duplicate APIs are merged.
+pub(crate) fn collect(sources: Sources<'_>) -> Result<(Vec<Property>, Package), InvalidProperty> {
     let mut package = sources.package;
-    let Sources { given, annotated, dependencies, .. } = sources;
+    let Sources { declared, annotated, dependencies, .. } = sources;
     let derived = Listed { file: annotated.file.clone(), properties: vec![package.property()] };
     let mut seen = BTreeSet::new();
     let mut properties = Vec::new();
     let mut provided: BTreeSet<Gvk> = sources.provided.iter().map(Gvk::of).collect();
     let mut required: BTreeSet<Gvk> = sources.required.iter().map(Gvk::of).collect();
-    for Listed { file, properties: listed } in [given, derived, annotated] {
+    for Listed { file, properties: listed } in [declared, derived, annotated] {
         for listed in listed {
             if seen.contains(&listed) {
                 continue;
@@ -115,7 +115,7 @@ pub(crate) fn collect(sources: Sources<'_>) -> Result<(Vec<Property>, Package), 
             property::PACKAGE => {
                 let [name, range] = fields(value()?, ["packageName", "version"]);
                 let fields = [("packageName", &*name), ("versionRange", &*range)];
-                properties.push(Property::made(property::PACKAGE_REQUIRED, &fields));
+                properties.push(Property::with_fields(property::PACKAGE_REQUIRED, &fields));
             }
             _ => properties.push(dependency.clone()),
         }
@@ -165,33 +165,33 @@ impl Gvk {
     }
 
     fn property(&self, kind: &str) -> Property {
-        Property::made(kind, &[("group", &self.group), ("kind", &self.kind), ("version", &self.version)])
+        Property::with_fields(kind, &[("group", &self.group), ("kind", &self.kind), ("version", &self.version)])
     }
 }
 
-/// Reports what keeps the value of a property from fitting its type.
-pub(crate) fn misfit(file: &str, index: usize, property: &Property) -> Option<Unfit> {
+/// Returns why the value of a property is invalid for its type, if it is.
+pub(crate) fn validate(file: &str, index: usize, property: &Property) -> Option<InvalidProperty> {
     typed(file, index, property).err()
 }
 
-/// Makes the property that says that an API is provided.
+/// Builds the property for a provided API.
 pub(crate) fn of_api(key: &ApiKey) -> Property {
     Gvk::of(key).property(property::GVK)
 }
 
-/// Returns the value of a property of a known type, once it is known to fit the type.
-fn typed<'a>(file: &str, index: usize, property: &'a Property) -> Result<Raw<'a>, Unfit> {
-    let unfit = |message: String| Unfit {
+/// Returns the value of a property after validating it against its type.
+fn typed<'a>(file: &str, index: usize, property: &'a Property) -> Result<Raw<'a>, InvalidProperty> {
+    let invalid = |message: String| InvalidProperty {
         file: file.to_owned(),
         message: format!("parse property[{index}] of type \"{}\": {message}", property.kind),
     };
-    let value = property.value.as_ref().ok_or_else(|| unfit("value is missing".to_owned()))?.raw();
+    let value = property.value.as_ref().ok_or_else(|| invalid("value is missing".to_owned()))?.raw();
     let fits = property::shape(&property.kind).check(value, &Path::default());
-    fits.map_err(|mismatch| unfit(mismatch.to_string()))?;
+    fits.map_err(|mismatch| invalid(mismatch.to_string()))?;
     Ok(value)
 }
 
-/// Returns string fields of an object; those that are absent are empty.
+/// Returns string fields of an object; absent fields are empty.
 fn fields<const N: usize>(value: Raw<'_>, names: [&str; N]) -> [String; N] {
     names.map(|name| value.get(name).and_then(Raw::as_str).unwrap_or_default().into_owned())
 }

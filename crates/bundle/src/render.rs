@@ -1,4 +1,4 @@
-//! From a bundle directory to an `olm.bundle` blob.
+//! Renders a bundle directory to an `olm.bundle` blob.
 
 use std::borrow::Cow;
 use std::cmp::Ordering;
@@ -13,44 +13,44 @@ use crate::error::Error;
 use crate::images::{self, RelatedImage};
 use crate::manifests::Manifests;
 use crate::metadata::Metadata;
-use crate::properties::{self, Listed, Package, Property, Sources, Unfit};
+use crate::properties::{self, InvalidProperty, Listed, Package, Property, Sources};
 use crate::template::ImageTemplate;
 
-/// The annotation of a CSV that holds further properties.
+/// The annotation of a CSV with further properties.
 const PROPERTIES: &str = "olm.properties";
 
-/// How a bundle is rendered.
+/// The options for rendering a bundle.
 #[derive(Debug)]
 pub struct Options<'a> {
-    /// The reference of the image that the bundle was unpacked from; empty for a plain directory.
+    /// The image reference that the bundle was unpacked from; empty for a plain directory.
     pub image: &'a str,
-    /// Makes the reference of a bundle that comes without one.
+    /// Builds the image reference of a bundle without one.
     pub image_template: Option<&'a ImageTemplate>,
-    /// Whether bundles with an image hold what consoles show of the CSV in place of all objects.
+    /// Whether bundles with an image contain metadata for consoles instead of all objects.
     pub migrate: bool,
-    /// How much is accepted.
+    /// The input limits.
     pub limits: Limits,
 }
 
-/// A bundle as an entry of a catalog.
+/// A bundle as a catalog blob.
 #[derive(Debug)]
 pub struct Rendered {
     /// The name of the bundle.
     pub name: String,
-    /// The package it belongs to.
+    /// The package.
     pub package: String,
-    /// The `olm.bundle` blob as compact JSON, properties and images in printing order.
+    /// The `olm.bundle` blob as compact JSON, with properties and images in output order.
     pub json: Text,
-    /// The CSV as JSON, if the blob holds only what consoles show of it.
+    /// The CSV as JSON, if the blob contains only the metadata for consoles.
     pub csv: Option<Text>,
-    /// What was passed over and looks like a mistake.
+    /// Warnings about ignored content that looks like a mistake.
     pub warnings: Vec<String>,
 }
 
 /// Renders the bundle in `dir`.
 ///
 /// # Errors
-/// Fails if the directory cannot be read or is no bundle, see [`Error`].
+/// Fails if the directory cannot be read or is not a bundle, see [`Error`].
 pub fn render(dir: &Path, options: &Options<'_>) -> Result<Rendered, Error> {
     let limits = &options.limits;
     let mut warnings = Vec::new();
@@ -85,14 +85,14 @@ pub fn render(dir: &Path, options: &Options<'_>) -> Result<Rendered, Error> {
     let required =
         apis::required(&csv).map_err(|message| Error::Properties { bundle: name(), file: file(), message })?;
     let (mut properties, package) = properties::collect(Sources {
-        given: metadata.properties,
+        declared: metadata.properties,
         package,
         annotated: Listed { file: file(), properties: annotated },
         provided: &provided,
         required: &required,
         dependencies: &metadata.dependencies,
     })
-    .map_err(|Unfit { file, message }| Error::Properties { bundle: name(), file, message })?;
+    .map_err(|InvalidProperty { file, message }| Error::Properties { bundle: name(), file, message })?;
 
     let image = match options.image_template {
         Some(template) if options.image.is_empty() => template.fill(&package.name, &csv.name, &package.version),
@@ -109,18 +109,18 @@ pub fn render(dir: &Path, options: &Options<'_>) -> Result<Rendered, Error> {
 
     let Csv { name, .. } = csv;
     let csv = console.is_some().then(|| manifests.csv().into());
-    let late = match console {
+    let trailing = match console {
         Some(console) => {
             properties.retain(|listed| listed.kind != property::BUNDLE_OBJECT);
             vec![(property::CSV_METADATA, Value::Text(Some(console)))]
         }
-        None => late(&mut properties, manifests.into_objects()),
+        None => trailing(&mut properties, manifests.into_objects()),
     };
-    let json = write(&name, &metadata.package, &image, properties, late, &related);
+    let json = write(&name, &metadata.package, &image, properties, trailing, &related);
     Ok(Rendered { name, package: metadata.package, json, csv, warnings })
 }
 
-/// Returns the value of the property that tells consoles about a bundle.
+/// Returns the value of the property with metadata for consoles.
 fn console_metadata(manifests: &Manifests) -> Result<Text, Error> {
     metadata::from_csv(manifests.csv()).map_err(|message| Error::Migrate { file: manifests.csv_file.clone(), message })
 }
@@ -128,14 +128,14 @@ fn console_metadata(manifests: &Manifests) -> Result<Text, Error> {
 /// The value of a property.
 #[derive(Debug)]
 enum Value {
-    /// JSON in the spelling of its source, if there is any.
+    /// JSON in its source form, if there is any.
     Text(Option<Text>),
-    /// The JSON of an object, which becomes `{"data":"..."}` with the object in base64.
+    /// The JSON of an object, written as `{"data":"..."}` with the object in base64.
     Object(Text),
 }
 
 impl Value {
-    /// Adds the value to a property.
+    /// Writes the value to a property.
     fn write(&self, property: &mut Fields<'_>) {
         match self {
             Value::Text(text) => property.compact("value", text.as_ref().map(Text::raw)),
@@ -145,7 +145,7 @@ impl Value {
         };
     }
 
-    /// Orders values by the bytes of their text.
+    /// Compares values by the bytes of their text.
     fn order(&self, other: &Value) -> Ordering {
         match (self, other) {
             (Value::Object(a), Value::Object(b)) => order_in_base64(a.as_bytes(), b.as_bytes()),
@@ -162,9 +162,9 @@ fn in_base64(object: &[u8]) -> Text {
     })
 }
 
-/// Orders two texts as their base64 texts are ordered, encoding no more than the difference.
+/// Compares two texts by their base64 encodings, encoding only the chunk that differs.
 fn order_in_base64(a: &[u8], b: &[u8]) -> Ordering {
-    // Objects of one kind have much in common: compare by chunks first.
+    // Objects of one kind share long prefixes: compare by chunks first.
     const CHUNK: usize = 240;
     let chunks = a.chunks(CHUNK).zip(b.chunks(CHUNK)).take_while(|(a, b)| a == b).map(|(chunk, _)| chunk.len());
     let common = chunks.sum::<usize>();
@@ -178,17 +178,20 @@ fn order_in_base64(a: &[u8], b: &[u8]) -> Ordering {
     encoded(a).cmp(&encoded(b))
 }
 
-/// Takes the properties that come last in a bundle out of `properties` and returns them in
-/// order, the objects of the bundle among them.
-fn late(properties: &mut Vec<Property>, objects: Vec<Text>) -> Vec<(&'static str, Value)> {
+/// Moves the properties that come last in a bundle out of `properties` and returns them in order, together with the
+/// objects of the bundle.
+fn trailing(properties: &mut Vec<Property>, objects: Vec<Text>) -> Vec<(&'static str, Value)> {
     let mut take = |kind: &'static str| -> Vec<(&'static str, Value)> {
-        properties.extract_if(.., |listed| listed.kind == kind).map(|late| (kind, Value::Text(late.value))).collect()
+        properties
+            .extract_if(.., |listed| listed.kind == kind)
+            .map(|trailing| (kind, Value::Text(trailing.value)))
+            .collect()
     };
-    let (mut late, metadata) = (take(property::BUNDLE_OBJECT), take(property::CSV_METADATA));
-    late.extend(objects.into_iter().map(|object| (property::BUNDLE_OBJECT, Value::Object(object))));
-    late.sort_by(|(_, a), (_, b)| a.order(b));
-    late.extend(metadata);
-    late
+    let (mut trailing, metadata) = (take(property::BUNDLE_OBJECT), take(property::CSV_METADATA));
+    trailing.extend(objects.into_iter().map(|object| (property::BUNDLE_OBJECT, Value::Object(object))));
+    trailing.sort_by(|(_, a), (_, b)| a.order(b));
+    trailing.extend(metadata);
+    trailing
 }
 
 /// Writes an `olm.bundle` blob.
@@ -197,7 +200,7 @@ fn write(
     package: &str,
     image: &str,
     properties: Vec<Property>,
-    late: Vec<(&'static str, Value)>,
+    trailing: Vec<(&'static str, Value)>,
     related: &[RelatedImage],
 ) -> Text {
     let size = |(_, value): &(_, Value)| match value {
@@ -205,11 +208,11 @@ fn write(
         Value::Object(text) => text.len() / 3 * 4 + 64,
     };
     let early = properties.into_iter().map(|early| (Cow::Owned(early.kind), Value::Text(early.value)));
-    let capacity = late.iter().map(size).sum::<usize>() + 4096;
-    let all = early.chain(late.into_iter().map(|(kind, value)| (Cow::Borrowed(kind), value)));
+    let capacity = trailing.iter().map(size).sum::<usize>() + 4096;
+    let all = early.chain(trailing.into_iter().map(|(kind, value)| (Cow::Borrowed(kind), value)));
     Text::object_of_size(capacity, |blob| {
         blob.string("schema", blob::BUNDLE).string("name", name).string("package", package).string("image", image);
-        // Each value is dropped once it is written, so that large bundles are in memory hardly more than once.
+        // Each value is dropped after it is written, so that a large bundle is in memory little more than once.
         blob.objects("properties", all, |(kind, value), property| {
             property.string("type", &kind);
             value.write(property);

@@ -1,10 +1,9 @@
-//! Names of bundle images, made from a template.
+//! Templates for bundle image references.
 
 /// A template for the image references of bundles, such as `quay.io/me/{{.Package}}:v{{.Version}}`.
 ///
-/// Of the templates that the existing tool takes this is the part that fits the purpose: text,
-/// the fields `.Package`, `.Name` and `.Version`, comments, and the markers `{{-` and `-}}` that
-/// take white space away.
+/// It supports the useful subset of the existing tool's templates: text, the fields `.Package`, `.Name` and `.Version`,
+/// comments, and the trim markers `{{-` and `-}}`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ImageTemplate {
     parts: Vec<Part>,
@@ -23,7 +22,7 @@ enum Field {
     Version,
 }
 
-/// Says why text is no template.
+/// The reason why a template is invalid.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("invalid image reference template: {message}")]
 pub struct TemplateError {
@@ -31,10 +30,10 @@ pub struct TemplateError {
 }
 
 impl ImageTemplate {
-    /// Reads a template.
+    /// Parses a template.
     ///
     /// # Errors
-    /// Fails if braces do not match, or hold something else than a field or a comment.
+    /// Fails if braces do not match, or contain anything but a field or a comment.
     pub fn parse(text: &str) -> Result<ImageTemplate, TemplateError> {
         let mut parts = Vec::new();
         let mut rest = text;
@@ -59,7 +58,7 @@ impl ImageTemplate {
         }
     }
 
-    /// Fills the template in.
+    /// Fills in the template.
     pub(crate) fn fill(&self, package: &str, name: &str, version: &str) -> String {
         let part = |part: &Part| match part {
             Part::Text(text) => text.clone(),
@@ -71,10 +70,10 @@ impl ImageTemplate {
     }
 }
 
-/// White space as templates know it.
+/// The whitespace characters of templates.
 const SPACE: [char; 4] = [' ', '\t', '\r', '\n'];
 
-/// What stands between `{{` and `}}`, and what follows.
+/// The content between `{{` and `}}`, and the text after it.
 struct Action<'a> {
     field: Option<Field>,
     trim_before: bool,
@@ -83,13 +82,13 @@ struct Action<'a> {
 }
 
 impl Action<'_> {
-    /// Reads an action from the text behind its opening braces.
+    /// Parses an action from the text after its opening braces.
     fn read(text: &str) -> Result<Action<'_>, TemplateError> {
         let fail = |message: String| Err(TemplateError { message });
         let Some((inside, rest)) = text.split_once("}}") else {
             return fail(format!("unclosed action {:?}", format!("{{{{{text}")));
         };
-        // A minus trims only when a space keeps it apart from what it could be the sign of.
+        // A minus trims only if a space separates it from the rest; otherwise it could be a sign.
         let opened = inside.strip_prefix('-').filter(|rest| rest.starts_with(SPACE));
         let closed = opened.unwrap_or(inside).strip_suffix('-').filter(|rest| rest.ends_with(SPACE));
         let word = closed.or(opened).unwrap_or(inside).trim_matches(SPACE);

@@ -1,4 +1,4 @@
-//! What the tests of this crate share: the one place that knows how bundles are rendered.
+//! Shared test helpers; only this module knows how to render bundles.
 
 use fbc::json::Raw;
 use fbc::{Limits, base64, property};
@@ -13,13 +13,13 @@ pub(crate) const OPTIONS: Options<'static> = Options {
     limits: Limits { file_size: 1 << 20, blob_size: 1 << 20, depth: 50, documents: 100, yaml_nodes: 10_000, files: 20 },
 };
 
-/// Renders a bundle and shows its properties, one a line with objects decoded, its images and
-/// the warnings; or the error.
+/// Renders a bundle and formats its properties, one per line with objects decoded, its images and the warnings; or the
+/// error.
 pub(crate) fn rendered(bundle: &BundleDir) -> String {
     rendered_with(bundle, &OPTIONS)
 }
 
-/// Renders a bundle with an image reference made by `template`.
+/// Renders a bundle with an image reference from `template`.
 pub(crate) fn templated(bundle: &BundleDir, template: &str, migrate: bool) -> String {
     match ImageTemplate::parse(template) {
         Ok(template) => rendered_with(bundle, &Options { image_template: Some(&template), migrate, ..OPTIONS }),
@@ -54,7 +54,7 @@ pub(crate) fn rendered_with(bundle: &BundleDir, options: &Options<'_>) -> String
     lines.iter().map(|line| line.trim_end()).collect::<Vec<_>>().join("\n")
 }
 
-/// Renders a bundle and shows only what starts with one of `words`.
+/// Renders a bundle and formats only the lines that start with one of `words`.
 pub(crate) fn lines(bundle: &BundleDir, words: &[&str]) -> String {
     let rendered = rendered(bundle);
     let wanted = |line: &&str| words.iter().any(|word| line.starts_with(word));

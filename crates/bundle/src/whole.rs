@@ -1,7 +1,7 @@
-//! A bundle as OLM v1 reads it: every document of every manifest.
+//! Reads a bundle as OLM v1 does: every document of every manifest.
 //!
-//! Catalogs, the older OLM and all validators look at the first document of a file only, and pass
-//! over what is no object; here such things are kept or refused.
+//! Catalogs, OLM v0 and all validators read only the first document of a file and ignore documents that are not
+//! objects. This module keeps or rejects them.
 
 use std::collections::BTreeMap;
 use std::os::unix::ffi::OsStrExt;
@@ -16,63 +16,63 @@ use crate::error::Error;
 use crate::file::{self, Outcome};
 use crate::metadata::PACKAGE;
 
-/// All that a bundle directory holds.
+/// The complete content of a bundle directory.
 #[derive(Debug, Clone, Default)]
 pub struct Whole {
-    /// The package that `metadata/annotations.yaml` names; empty when it names none.
+    /// The package in `metadata/annotations.yaml`; empty if there is none.
     pub package: String,
     /// The annotations of that file.
     pub annotations: Vec<(String, String)>,
-    /// The objects of all manifests in order of files; lists are taken apart.
+    /// The objects of all manifests in file order; lists are expanded.
     pub objects: Vec<Object>,
-    /// What `metadata/properties.yaml` lists.
+    /// The properties in `metadata/properties.yaml`.
     pub properties: Vec<Value>,
-    /// What `metadata/dependencies.yaml` lists.
+    /// The dependencies in `metadata/dependencies.yaml`.
     pub dependencies: Vec<Value>,
     /// The files of the bundle.
-    pub files: Vec<Sized>,
-    /// Why the newer OLM refuses the directory, in its words, if it does.
+    pub files: Vec<BundleFile>,
+    /// The error of OLM v1, word for word, if it rejects the directory.
     pub refused: Option<String>,
 }
 
-/// An object and where it stands.
+/// An object and its location.
 #[derive(Debug, Clone)]
 pub struct Object {
     /// The file, as `manifests/NAME`.
     pub file: String,
-    /// Which document of the file it is, from 0.
+    /// The index of its document in the file.
     pub document: usize,
     /// The line on which the document starts, from 1.
     pub line: usize,
-    /// The place in a list, if it stands in one.
+    /// The index in a list, if it is part of one.
     pub item: Option<usize>,
     /// The object.
     pub value: Value,
 }
 
-/// A file and what it takes.
+/// A file and its size.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Sized {
+pub struct BundleFile {
     /// The path in the bundle.
     pub name: String,
-    /// Its bytes.
+    /// The size in bytes.
     pub size: u64,
 }
 
 impl Whole {
-    /// Returns the ClusterServiceVersion: the last one, as the newer OLM takes it.
+    /// Returns the ClusterServiceVersion: the last one, as in OLM v1.
     pub fn csv(&self) -> Option<&Object> {
         self.objects.iter().rev().find(|object| object.kind() == "ClusterServiceVersion")
     }
 
-    /// Returns what the older OLM sees: the first document of each file that is not hidden.
+    /// Returns what OLM v0 reads: the first document of each file that is not hidden.
     #[must_use]
     pub fn first_documents(mut self) -> Whole {
         self.objects.retain(Object::is_first);
         self
     }
 
-    /// Returns whether the older OLM sees all objects.
+    /// Returns whether OLM v0 reads all objects.
     pub fn has_first_documents_only(&self) -> bool {
         self.objects.iter().all(Object::is_first)
     }
@@ -91,7 +91,7 @@ impl Whole {
 }
 
 impl Object {
-    /// Returns whether the older OLM sees it: it is the first document of a file that is not hidden.
+    /// Returns whether OLM v0 reads it: the first document of a file that is not hidden.
     fn is_first(&self) -> bool {
         self.document == 0 && self.item.is_none() && !self.file.starts_with("manifests/.")
     }
@@ -107,10 +107,10 @@ impl Object {
     }
 }
 
-/// Reads the bundle in `dir` whole.
+/// Reads all of the bundle in `dir`.
 ///
 /// # Errors
-/// Fails if the directory cannot be read, or exceeds the limits.
+/// Fails if the directory cannot be read or exceeds the limits.
 pub fn read_whole(dir: &Path, limits: &Limits) -> Result<Whole, Error> {
     let mut whole = Whole::default();
     let mut text = Vec::new();
@@ -132,7 +132,7 @@ pub fn read_whole(dir: &Path, limits: &Limits) -> Result<Whole, Error> {
             }
             Outcome::Read => {}
         }
-        whole.files.push(Sized { name: shown.clone(), size: text.len() as u64 });
+        whole.files.push(BundleFile { name: shown.clone(), size: text.len() as u64 });
         total += text.len() as u64;
         if total > limits.file_size {
             return Err(Error::TooLarge { path: manifests, limit: limits.file_size });
@@ -150,7 +150,7 @@ pub fn read_whole(dir: &Path, limits: &Limits) -> Result<Whole, Error> {
 }
 
 impl Whole {
-    /// Keeps the first reason.
+    /// Records the first reason.
     fn refuse(&mut self, reason: String) {
         self.refused.get_or_insert(reason);
     }
@@ -165,7 +165,7 @@ fn read_annotations(dir: &Path, limits: &Limits, whole: &mut Whole, text: &mut V
             return Ok(());
         }
     }
-    whole.files.push(Sized { name: FILE.into(), size: text.len() as u64 });
+    whole.files.push(BundleFile { name: FILE.into(), size: text.len() as u64 });
     let root = match first(text, limits) {
         Ok(root) => root,
         Err(reason) => {
@@ -184,7 +184,7 @@ fn read_annotations(dir: &Path, limits: &Limits, whole: &mut Whole, text: &mut V
     Ok(())
 }
 
-/// Reads a list in `metadata/`; a file that is not there lists nothing.
+/// Reads a list in `metadata/`; a missing file is an empty list.
 fn listed(
     dir: &Path,
     field: &str,
@@ -196,7 +196,7 @@ fn listed(
     if !matches!(file::read(&dir.join(&name), limits, text)?, Outcome::Read) {
         return Ok(Vec::new());
     }
-    whole.files.push(Sized { name: name.clone(), size: text.len() as u64 });
+    whole.files.push(BundleFile { name: name.clone(), size: text.len() as u64 });
     match first(text, limits) {
         Ok(root) => Ok(root.get(field).and_then(Value::as_array).cloned().unwrap_or_default()),
         Err(reason) if field == "properties" => {
@@ -211,10 +211,10 @@ fn first(text: &[u8], limits: &Limits) -> Result<Value, String> {
     document::first(text, limits)?.body.to_value(limits)
 }
 
-/// Returns the objects in the text of a file.
+/// Parses the objects in the text of a file.
 ///
 /// # Errors
-/// Returns why the text is no Kubernetes objects.
+/// Returns the reason if the text is not a list of Kubernetes objects.
 pub fn objects_of(text: &[u8], file: &str, limits: &Limits) -> Result<Vec<Object>, String> {
     let mut objects = Vec::new();
     add(text, file, limits, &mut objects)?;
@@ -248,7 +248,7 @@ fn add(text: &[u8], file: &str, limits: &Limits, objects: &mut Vec<Object>) -> R
     Ok(())
 }
 
-/// A place in a file, from 1.
+/// A position in a file, counted from 1.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Position {
     /// The line.
@@ -257,9 +257,9 @@ pub struct Position {
     pub column: usize,
 }
 
-/// Finds where JSON pointers of documents lead to in a file of a bundle, which is read once.
+/// Resolves JSON pointers of documents to positions in a file of a bundle, which is read once.
 ///
-/// What is not there is found at the nearest thing that holds it.
+/// A missing value resolves to its nearest existing ancestor.
 pub fn positions(dir: &Path, file: &str, wanted: &[(usize, &str)], limits: &Limits) -> Vec<Option<Position>> {
     let nowhere = || vec![None; wanted.len()];
     let path: PathBuf = dir.join(file);

@@ -68,7 +68,7 @@ pub(crate) fn fbc(lines: &str) -> Fbc {
     }
     let mut fbc = Fbc::default();
     for blob in blobs {
-        fbc.add_made(&blob, &Limits::default()).expect(&blob);
+        fbc.add_generated(&blob, &Limits::default()).expect(&blob);
     }
     fbc
 }

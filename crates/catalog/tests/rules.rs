@@ -10,7 +10,7 @@ fn problems(blobs: &str, warnings: Warnings) -> Vec<Problem> {
     let mut loaded = Loaded::default();
     let look = inspect(warnings);
     for text in blobs.lines().map(str::trim).filter(|line| !line.is_empty()) {
-        fbc.add_made(text, &Limits::default()).unwrap();
+        fbc.add_generated(text, &Limits::default()).unwrap();
         let raw = Raw::parse(text, 100).unwrap();
         look(fbc.blobs().last().unwrap(), raw, &mut loaded.problems);
     }
@@ -232,9 +232,12 @@ fn a_head_that_consoles_cannot_show_is_warned_of() {
 #[test]
 fn what_could_be_in_a_file_that_cannot_be_read_is_not_missed() {
     let mut fbc = Fbc::default();
-    fbc.add_made(r#"{"schema":"olm.channel","name":"c","package":"foo","entries":[{"name":"a"}]}"#, &Limits::default())
-        .unwrap();
-    fbc.add_made(PACKAGE, &Limits::default()).unwrap();
+    fbc.add_generated(
+        r#"{"schema":"olm.channel","name":"c","package":"foo","entries":[{"name":"a"}]}"#,
+        &Limits::default(),
+    )
+    .unwrap();
+    fbc.add_generated(PACKAGE, &Limits::default()).unwrap();
     let loaded = Loaded { problems: Vec::new(), incomplete: true };
     let checked = check(&fbc, loaded, Warnings::Off);
     assert_eq!(checked.errors().map(|problem| problem.rule).collect::<Vec<_>>(), ["incomplete"]);

@@ -1,4 +1,4 @@
-//! A new bundle into a catalog, with its entries.
+//! Adds a new bundle and its channel entries to a catalog.
 
 use fbc::blob::Entry;
 use fbc::json::{Raw, Text};
@@ -13,38 +13,38 @@ use crate::outline::{Bundle, Channel, Outline, Package};
 use crate::promote::{Promotion, promote};
 use crate::refusal::Refusal;
 
-/// A bundle that is not in the catalog yet.
+/// A bundle to add to the catalog.
 #[derive(Debug, Clone)]
 pub struct NewBundle {
-    /// Its name.
+    /// The name.
     pub name: String,
-    /// Its package.
+    /// The package.
     pub package: String,
-    /// Its blob as JSON.
+    /// The blob, as JSON.
     pub json: Text,
-    /// Its CSV as JSON, which describes a package that is new.
+    /// The CSV as JSON, which supplies the description of a new package.
     pub csv: Option<String>,
-    /// The files that its blob refers to.
+    /// The files that the blob refers to.
     pub files: Vec<Attached>,
 }
 
-/// The place of a new bundle in channels, as the bundle itself names it.
+/// The channels of a new bundle, as its own metadata declares them.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Named {
+pub struct DeclaredChannels {
     /// The channels.
     pub channels: Vec<String>,
     /// The default channel of a package that is new; empty for the first of `channels`.
     pub default_channel: String,
-    /// The entry in each of them.
+    /// The entry for each of these channels.
     pub entry: Entry,
 }
 
-/// Adds a bundle and puts it into channels; a package that is new is made.
+/// Adds a bundle and promotes it into channels, creating the package if it is new.
 ///
-/// Returns what the user should know.
+/// Returns notes for the user.
 ///
 /// # Errors
-/// Refuses when the bundle is there already, or has no place in one of the channels.
+/// Refuses if the bundle exists already, or if a channel has no position for it.
 pub fn add_bundle(
     outline: &mut Outline,
     bundle: &NewBundle,
@@ -53,11 +53,11 @@ pub fn add_bundle(
 ) -> Result<Vec<String>, Refusal> {
     let mut notes = Vec::new();
     let Some(first) = channels.first() else {
-        return Err(Refusal::new("a bundle needs a channel").help("name one with --channel"));
+        return Err(Refusal::new("a bundle needs a channel").help("set one with --channel"));
     };
     let mut promotion = promotion.clone();
     if insert(outline, bundle, first)? {
-        notes.push(format!("package {:?} is new, and {first:?} its default channel", bundle.package));
+        notes.push(format!("created package {:?} with default channel {first:?}", bundle.package));
         promotion.create = true;
     }
     for channel in channels {
@@ -66,33 +66,35 @@ pub fn add_bundle(
     Ok(notes)
 }
 
-/// Adds a bundle and puts it into channels with the edges that it names itself; what is new is made.
+/// Adds a bundle and its entries with the edges that it declares, creating the package and channels that are missing.
 ///
 /// # Errors
-/// Refuses when the bundle is there already.
-pub fn add_named(outline: &mut Outline, bundle: &NewBundle, named: &Named) -> Result<(), Refusal> {
-    let Some(first) = named.channels.first() else {
-        return Err(Refusal::new(format!("bundle {:?} names no channel", bundle.name)).help("name one with --channels"));
+/// Refuses if the bundle exists already.
+pub fn add_declared(outline: &mut Outline, bundle: &NewBundle, declared: &DeclaredChannels) -> Result<(), Refusal> {
+    let Some(first) = declared.channels.first() else {
+        return Err(
+            Refusal::new(format!("bundle {:?} declares no channel", bundle.name)).help("set one with --channels")
+        );
     };
-    let default = if named.default_channel.is_empty() { first } else { &named.default_channel };
+    let default = if declared.default_channel.is_empty() { first } else { &declared.default_channel };
     insert(outline, bundle, default)?;
     let package = outline.package_mut(&bundle.package)?;
-    for name in &named.channels {
+    for name in &declared.channels {
         let channel: &mut Channel = package.channels.entry(name.clone()).or_default();
         if channel.entry(&bundle.name).is_none() {
-            channel.entries.push(Entry { name: bundle.name.as_str().into(), ..named.entry.clone() });
+            channel.entries.push(Entry { name: bundle.name.as_str().into(), ..declared.entry.clone() });
         }
     }
     Ok(())
 }
 
-/// Adds a bundle to its package, and returns whether that is new.
+/// Adds a bundle to its package and returns whether the package is new.
 fn insert(outline: &mut Outline, bundle: &NewBundle, default_channel: &str) -> Result<bool, Refusal> {
     let is_new = !outline.packages.contains_key(&bundle.package);
     if is_new {
         let csv = bundle.csv.as_deref().and_then(|csv| Raw::parse(csv, MAX_DEPTH).ok());
         let package = Package {
-            made: Some(NewBlob::json(described_package_json(&bundle.package, default_channel, csv))),
+            new_blob: Some(NewBlob::json(described_package_json(&bundle.package, default_channel, csv))),
             default_channel: default_channel.to_owned(),
             ..Package::default()
         };
@@ -101,15 +103,17 @@ fn insert(outline: &mut Outline, bundle: &NewBundle, default_channel: &str) -> R
     let package = outline.package_mut(&bundle.package)?;
     if package.bundles.contains_key(&bundle.name) {
         return Err(Refusal::new(format!("bundle {:?} already exists in package {:?}", bundle.name, bundle.package))
-            .help("'opm edit promote' puts it into another channel; to have it anew, remove the one there is first"));
+            .help(
+                "add it to another channel with 'opm edit promote'; to replace it, remove the existing bundle first",
+            ));
     }
     let version = version(bundle.json.raw());
     let text = NewBlob { files: bundle.files.clone(), ..NewBlob::json(bundle.json.clone()) };
-    package.bundles.insert(bundle.name.clone(), Bundle { blob: None, made: Some(text), version });
+    package.bundles.insert(bundle.name.clone(), Bundle { blob: None, new_blob: Some(text), version });
     Ok(is_new)
 }
 
-/// Reads the version of a bundle's blob.
+/// Reads the version from the blob of a bundle.
 pub(crate) fn version(bundle: Raw<'_>) -> Option<(Version, Option<Release>)> {
     let (_, value) = property::of(bundle).find(|(kind, _)| kind == property::PACKAGE)?;
     let text = |name: &str| value.and_then(|value| value.get(name)?.as_str()).unwrap_or_default();

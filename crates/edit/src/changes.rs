@@ -1,4 +1,4 @@
-//! From two outlines of a catalog to what becomes of its files.
+//! Derives file changes from two outlines of a catalog.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -12,20 +12,20 @@ use crate::outline::{Deprecations, Outline, Package};
 use crate::refusal::Refusal;
 use crate::rewrite::{Change, FileChange};
 
-/// What becomes of the files of a catalog.
+/// The changes to the files of a catalog.
 #[derive(Debug, Default)]
 pub struct Changes {
     /// The files that change.
     pub files: BTreeMap<FileId, FileChange>,
-    /// The blobs of packages that are new, by name; under no name those that belong to no package.
+    /// The blobs of new packages, by package name; the empty name holds blobs without a package.
     pub new_packages: BTreeMap<String, Vec<NewBlob>>,
 }
 
 impl Changes {
-    /// Compares what a catalog says with what it is to say.
+    /// Compares the current outline with the desired one.
     ///
     /// # Errors
-    /// Refuses when something has to change that is not written as it would be changed.
+    /// Refuses if a change affects content in a form that edits do not support.
     pub fn between(fbc: &Fbc, old: &Outline, new: &Outline) -> Result<Changes, Refusal> {
         let mut changes = Changes::default();
         for (name, package) in &old.packages {
@@ -42,21 +42,21 @@ impl Changes {
             changes.new_packages.insert(name.clone(), all_new(name, package));
         }
         let last = old.globals.iter().copied().filter(|index| fbc.blobs()[*index].origin.is_some()).max();
-        for made in &new.more {
+        for new_blob in &new.new_blobs {
             match last {
-                Some(_) => changes.add(fbc, "", last, made.clone())?,
-                None => changes.new_packages.entry(String::new()).or_default().push(made.clone()),
+                Some(_) => changes.add(fbc, "", last, new_blob.clone())?,
+                None => changes.new_packages.entry(String::new()).or_default().push(new_blob.clone()),
             }
         }
         Ok(changes)
     }
 
-    /// Returns whether nothing changes at all.
+    /// Returns whether nothing changes.
     pub fn is_empty(&self) -> bool {
         self.files.is_empty() && self.new_packages.is_empty()
     }
 
-    /// Returns the path below the catalog for the file of a new package, or of blobs without one.
+    /// Returns the path, relative to the catalog, of the file for a new package or for blobs without one.
     pub fn path_for(package: &str, json: bool) -> PathBuf {
         let extension = if json { "json" } else { "yaml" };
         match package {
@@ -69,7 +69,7 @@ impl Changes {
         if let (true, Some(index)) = (old.default_channel != new.default_channel, old.blob) {
             self.set(fbc, name, index, Change::DefaultChannel(new.default_channel.clone()))?;
         }
-        // What stays, so that something can come behind it.
+        // The blobs that stay; new blobs go after them.
         let kept = |index: &Option<usize>| index.filter(|index| fbc.blobs()[*index].origin.is_some());
         let last = |indices: &mut dyn Iterator<Item = Option<usize>>| indices.filter_map(|it| kept(&it)).max();
         let last_channel = last(&mut new.channels.values().map(|channel| channel.blob));
@@ -88,19 +88,20 @@ impl Changes {
             }
         }
         for (channel, is) in new.channels.iter().filter(|(channel, _)| !old.channels.contains_key(*channel)) {
-            let made = is.made.clone().unwrap_or_else(|| NewBlob::json(channel_json(name, channel, &is.entries, None)));
-            self.add(fbc, name, last_channel.or(kept(&old.blob)), made)?;
+            let new_blob =
+                is.new_blob.clone().unwrap_or_else(|| NewBlob::json(channel_json(name, channel, &is.entries, None)));
+            self.add(fbc, name, last_channel.or(kept(&old.blob)), new_blob)?;
         }
         for (_, bundle) in old.bundles.iter().filter(|(bundle, _)| !new.bundles.contains_key(*bundle)) {
             if let Some(index) = bundle.blob {
                 self.set(fbc, name, index, Change::Remove)?;
             }
         }
-        for made in new.bundles.values().filter_map(|bundle| bundle.made.clone()) {
-            self.add(fbc, name, behind_bundles, made)?;
+        for new_blob in new.bundles.values().filter_map(|bundle| bundle.new_blob.clone()) {
+            self.add(fbc, name, behind_bundles, new_blob)?;
         }
-        for made in &new.more {
-            self.add(fbc, name, last_other.or(behind_bundles), made.clone())?;
+        for new_blob in &new.new_blobs {
+            self.add(fbc, name, last_other.or(behind_bundles), new_blob.clone())?;
         }
         match (&old.deprecations, &new.deprecations) {
             (Some(was), None) => {
@@ -127,17 +128,17 @@ impl Changes {
         Ok(())
     }
 
-    fn add(&mut self, fbc: &Fbc, package: &str, after: Option<usize>, made: NewBlob) -> Result<(), Refusal> {
+    fn add(&mut self, fbc: &Fbc, package: &str, after: Option<usize>, new_blob: NewBlob) -> Result<(), Refusal> {
         let origin = after.and_then(|index| fbc.blobs()[index].origin);
         let (file, start) = origin.ok_or_else(|| old_form(package))?;
-        self.files.entry(file).or_default().added.entry(start).or_default().push(made);
+        self.files.entry(file).or_default().added.entry(start).or_default().push(new_blob);
         Ok(())
     }
 }
 
 fn old_form(package: &str) -> Refusal {
-    Refusal::new(format!("package {package:?} gives its channels as properties of bundles, as the first format did"))
-        .help("bring the catalog to today's form with 'opm migrate', then edit that")
+    Refusal::new(format!("package {package:?} declares its channels as bundle properties, as in the original format"))
+        .help("convert the catalog with 'opm migrate', then edit the result")
 }
 
 /// Returns the blobs of a package.
@@ -152,15 +153,15 @@ fn blobs(package: &Package) -> impl Iterator<Item = usize> {
     parts.collect::<Vec<_>>().into_iter()
 }
 
-/// Returns the blobs of a package that is not in the catalog yet.
+/// Returns the blobs of a package that is new to the catalog.
 fn all_new(name: &str, package: &Package) -> Vec<NewBlob> {
-    let blob = package.made.clone().unwrap_or_else(|| NewBlob::json(package_json(name, &package.default_channel)));
+    let blob = package.new_blob.clone().unwrap_or_else(|| NewBlob::json(package_json(name, &package.default_channel)));
     let mut all = vec![blob];
     for (channel, it) in &package.channels {
-        all.push(it.made.clone().unwrap_or_else(|| NewBlob::json(channel_json(name, channel, &it.entries, None))));
+        all.push(it.new_blob.clone().unwrap_or_else(|| NewBlob::json(channel_json(name, channel, &it.entries, None))));
     }
-    all.extend(package.bundles.values().filter_map(|bundle| bundle.made.clone()));
-    all.extend(package.more.iter().cloned());
+    all.extend(package.bundles.values().filter_map(|bundle| bundle.new_blob.clone()));
+    all.extend(package.new_blobs.iter().cloned());
     if let Some(deprecations) = &package.deprecations {
         all.push(deprecations.text(name));
     }
@@ -168,9 +169,9 @@ fn all_new(name: &str, package: &Package) -> Vec<NewBlob> {
 }
 
 impl Deprecations {
-    /// Returns the text of their blob, which is new.
+    /// Returns the text of a new deprecations blob.
     fn text(&self, package: &str) -> NewBlob {
-        self.made.clone().unwrap_or_else(|| NewBlob::json(deprecations_json(package, &self.entries)))
+        self.new_blob.clone().unwrap_or_else(|| NewBlob::json(deprecations_json(package, &self.entries)))
     }
 }
 

@@ -1,11 +1,11 @@
-//! What should not be used any more, and why.
+//! Deprecates packages, channels and bundles.
 
 use fbc::blob::{BUNDLE, CHANNEL, Deprecation, PACKAGE};
 
 use crate::outline::{Deprecations, Outline};
 use crate::refusal::Refusal;
 
-/// Something in a catalog.
+/// A package, channel or bundle.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Target {
     /// A package.
@@ -17,7 +17,7 @@ pub enum Target {
         /// The channel.
         channel: String,
     },
-    /// A bundle, of the package if one is given.
+    /// A bundle, in any package unless one is given.
     Bundle {
         /// The package.
         package: Option<String>,
@@ -27,7 +27,7 @@ pub enum Target {
 }
 
 impl Target {
-    /// Finds what is meant: its package, its schema and its name as deprecations give them.
+    /// Resolves the target to its package, schema and name, as deprecations refer to it.
     fn find(&self, outline: &Outline) -> Result<(String, &'static str, String), Refusal> {
         match self {
             Target::Package(package) => {
@@ -48,13 +48,13 @@ impl Target {
     }
 }
 
-/// Says that something should not be used any more; if that is said already, with another message.
+/// Deprecates a target, or changes the message if it is deprecated already.
 ///
 /// # Errors
-/// Refuses when it is not there, or the message is empty.
+/// Refuses if the target does not exist or the message is empty.
 pub fn deprecate(outline: &mut Outline, target: &Target, message: &str) -> Result<(), Refusal> {
     if message.trim().is_empty() {
-        return Err(Refusal::new("the message is empty").help("say with --message what users should do instead"));
+        return Err(Refusal::new("the message is empty").help("describe the replacement with --message"));
     }
     let (package, schema, name) = target.find(outline)?;
     let deprecations = &mut outline.package_mut(&package)?.deprecations;
@@ -66,10 +66,10 @@ pub fn deprecate(outline: &mut Outline, target: &Target, message: &str) -> Resul
     Ok(())
 }
 
-/// Takes a deprecation back.
+/// Removes a deprecation.
 ///
 /// # Errors
-/// Refuses when there is none.
+/// Refuses if the target is not deprecated.
 pub fn undo(outline: &mut Outline, target: &Target) -> Result<(), Refusal> {
     let (package, schema, name) = target.find(outline)?;
     let deprecations = &mut outline.package_mut(&package)?.deprecations;
@@ -78,7 +78,7 @@ pub fn undo(outline: &mut Outline, target: &Target) -> Result<(), Refusal> {
         .map(|it| &mut it.entries)
         .filter(|entries| entries.iter().any(|entry| &*entry.schema == schema && *entry.name == *name));
     let Some(entries) = entries else {
-        return Err(Refusal::new("that is not deprecated").help("'opm list' shows what is"));
+        return Err(Refusal::new("the target is not deprecated").help("'opm list' shows deprecations"));
     };
     entries.retain(|entry| !(&*entry.schema == schema && *entry.name == *name));
     if entries.is_empty() {

@@ -1,4 +1,4 @@
-//! The part of a catalog that somebody wants, and what that part needs.
+//! Reduces a catalog to a selection and its dependencies.
 
 pub mod bounds;
 mod channel;
@@ -13,35 +13,35 @@ use crate::outline::{Channel, Outline, Package};
 use crate::refusal::Refusal;
 use catalog::needs::Facts;
 
-/// What is kept of a catalog.
+/// The part of a catalog to keep.
 #[derive(Debug, Clone, Default)]
 pub struct Selection {
-    /// The packages; all of them if none is named.
+    /// The packages; empty keeps all.
     pub packages: Vec<String>,
-    /// The channels, each with its package; of packages that are not named here all channels.
+    /// The channels, each with its package; packages not listed here keep all channels.
     pub channels: Vec<(String, String)>,
-    /// The versions of each package, or of all that have none of their own.
+    /// The version range of each package; a range without a package applies to all packages without their own.
     pub versions: Vec<(Option<String>, VersionRange)>,
-    /// Whether only the newest bundle of each channel is kept.
+    /// Whether to keep only the newest bundle of each channel.
     pub heads_only: bool,
-    /// Whether what kept bundles need is kept too.
+    /// Whether to keep the dependencies of kept bundles.
     pub dependencies: bool,
-    /// The default channels from now on, each with its package.
+    /// The new default channels, each with its package.
     pub default_channels: Vec<(String, String)>,
-    /// Whether the channel with the newest head becomes the default where that is not kept.
+    /// Whether the channel with the newest head becomes the default if the current default is not kept.
     pub choose_default: bool,
 }
 
-/// What is known of bundles, by package and name.
+/// Facts about bundles, by package and name.
 pub type AllFacts = HashMap<(String, String), Facts>;
 
-/// The bundles that are kept of each channel of a package.
+/// The kept bundles of each channel of a package.
 pub type KeptBundles = BTreeMap<String, BTreeSet<String>>;
 
-/// Drops what `selection` does not keep, and returns what else the user should know.
+/// Removes everything that `selection` does not keep, and returns notes for the user.
 ///
 /// # Errors
-/// Refuses when something that is named is not there, or when it is not clear which channel is to be the default.
+/// Refuses if a selected item does not exist, or if the default channel would be ambiguous.
 pub fn filter(outline: &mut Outline, selection: &Selection, facts: &AllFacts) -> Result<Vec<String>, Refusal> {
     let mut notes = Vec::new();
     check_names(outline, selection)?;
@@ -53,12 +53,12 @@ pub fn filter(outline: &mut Outline, selection: &Selection, facts: &AllFacts) ->
         if wanted {
             let channels = select(name, package, selection);
             if channels.is_empty() {
-                // Somebody who names a package wants to have it.
+                // A user who names a package expects to get it.
                 if selection.packages.contains(name) || selection.range(name).is_some_and(|(named, _)| named) {
-                    return Err(Refusal::new(format!("no bundle of package {name:?} is in the range of versions"))
-                        .help("give it a wider range, or do not name the package"));
+                    return Err(Refusal::new(format!("no bundle of package {name:?} is in the version range"))
+                        .help("widen its range, or remove the package from the selection"));
                 }
-                notes.push(format!("package {name:?} has no bundle in the range of versions and goes"));
+                notes.push(format!("package {name:?} has no bundle in the version range and is removed"));
                 continue;
             }
             kept.insert(name.clone(), channels);
@@ -81,8 +81,8 @@ pub fn filter(outline: &mut Outline, selection: &Selection, facts: &AllFacts) ->
         undecided.extend(settle_default(name, package, selection, &mut notes)?);
     }
     if !undecided.is_empty() {
-        return Err(Refusal::new(format!("default channels would go:\n  {}", undecided.join("\n  "))).help(
-            "choose others with --default-channel PACKAGE/CHANNEL, or those with the newest heads with --choose-default",
+        return Err(Refusal::new(format!("default channels would be removed:\n  {}", undecided.join("\n  "))).help(
+            "set others with --default-channel PACKAGE/CHANNEL, or use --choose-default for those with the newest heads",
         ));
     }
     Ok(notes)
@@ -101,7 +101,7 @@ fn cut<'a>(
 }
 
 impl Selection {
-    /// Returns the range of a package, and whether it is for that package alone.
+    /// Returns the range of a package, and whether it is specific to that package.
     fn range(&self, package: &str) -> Option<(bool, &VersionRange)> {
         let own = self.versions.iter().find(|(name, _)| name.as_deref() == Some(package));
         let (name, range) = own.or_else(|| self.versions.iter().find(|(name, _)| name.is_none()))?;
@@ -123,7 +123,7 @@ fn check_names(outline: &Outline, selection: &Selection) -> Result<(), Refusal> 
     Ok(())
 }
 
-/// Returns what is asked for of a package.
+/// Returns the selected bundles of a package.
 fn select(name: &str, package: &Package, selection: &Selection) -> KeptBundles {
     let named: Vec<&str> =
         selection.channels.iter().filter(|(of, _)| of == name).map(|(_, channel)| channel.as_str()).collect();
@@ -146,7 +146,7 @@ fn select(name: &str, package: &Package, selection: &Selection) -> KeptBundles {
     kept.filter(|(_, bundles): &(String, BTreeSet<String>)| !bundles.is_empty()).collect()
 }
 
-/// Returns the newest bundle of a channel that `fits`: the first on its chain, else the highest version.
+/// Returns the newest bundle of a channel that `fits`: the first on the chain, or else the highest version.
 fn newest<'a>(package: &Package, channel: &'a Channel, fits: impl Fn(&str) -> bool) -> Vec<&'a str> {
     let heads = channel.heads();
     let on_chain = heads.first().and_then(|head| channel.chain(head).into_iter().find(|name| fits(name)));
@@ -157,7 +157,7 @@ fn newest<'a>(package: &Package, channel: &'a Channel, fits: impl Fn(&str) -> bo
     on_chain.or_else(highest).into_iter().collect()
 }
 
-/// Sees to it that the default channel is one of those that are left; says so when it is not clear which.
+/// Ensures that the default channel is a kept one, and reports if the choice is ambiguous.
 fn settle_default(
     name: &str,
     package: &mut Package,
@@ -170,27 +170,33 @@ fn settle_default(
         Some(chosen) if package.channels.contains_key(&chosen) => chosen,
         Some(chosen) => {
             return Err(Refusal::new(format!("channel {chosen:?} of package {name:?} is not kept"))
-                .help(format!("kept are: {}", names.join(", "))));
+                .help(format!("kept channels: {}", names.join(", "))));
         }
         None if package.channels.contains_key(&package.default_channel) => return Ok(None),
         None => match names.as_slice() {
             [only] => {
-                notes.push(format!("package {name:?}: {only:?} is the only channel left and the default from now on"));
+                notes.push(format!("package {name:?}: {only:?} is the only remaining channel and becomes the default"));
                 (*only).to_owned()
             }
             _ if selection.choose_default => {
                 let newest = newest_channel(package);
-                notes.push(format!("package {name:?}: {newest:?} has the newest head and is the default from now on"));
+                notes.push(format!("package {name:?}: {newest:?} has the newest head and becomes the default"));
                 newest
             }
-            _ => return Ok(Some(format!("{name}: {:?}; left are {}", package.default_channel, names.join(", ")))),
+            _ => {
+                return Ok(Some(format!(
+                    "{name}: {:?}; remaining channels: {}",
+                    package.default_channel,
+                    names.join(", ")
+                )));
+            }
         },
     };
     package.default_channel = default;
     Ok(None)
 }
 
-/// Returns the channel with the newest head; of equals the first by name.
+/// Returns the channel with the newest head; ties go to the first by name.
 fn newest_channel(package: &Package) -> String {
     let head = |channel: &str| package.channels.get(channel).and_then(|it| it.heads().first().copied());
     let newer = |a: &str, b: &str| match (head(a), head(b)) {

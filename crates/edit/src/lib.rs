@@ -1,13 +1,12 @@
-//! Catalogs in, catalogs out: what makes new file-based catalogs.
+//! Creates, changes and compares file-based catalogs.
 //!
-//! [`template`] turns short descriptions into catalogs; [`diff`] finds what is new in one. The other modules change
-//! catalogs that are there: an [`outline`] is what a catalog says; a verb ([`add_bundle`], [`set_default`],
-//! [`set_edge`], [`promote`], [`deprecate`], [`remove`], [`filter`], [`merge`]) changes the outline; [`changes`]
-//! compares it with what it was, and [`rewrite`] puts the difference into the text of the files, where all else stays
-//! byte for byte; [`unified`] shows it, and [`verify`] compares the result with what it was.
-//! [`run_bundle`] puts bundles into a catalog for a test on a cluster.
-//! [`upgrades`] finds what becomes of clusters when one catalog takes the place of another.
-//! Nothing here touches disk, network or terminal; what has to be fetched is asked for.
+//! [`template`] renders short descriptions to catalogs; [`diff`] selects the new part of a catalog. The other modules
+//! edit existing catalogs: an [`outline`] is the editable content of a catalog; an operation ([`add_bundle`],
+//! [`set_default`], [`set_edge`], [`promote`], [`deprecate`], [`remove`], [`filter`], [`merge`]) changes the outline;
+//! [`changes`] compares it with the original, and [`rewrite`] applies the difference to the text of the files, leaving
+//! everything else byte for byte; [`unified`] prints the difference, and [`verify`] compares the result with the
+//! original. [`run_bundle`] adds bundles to a catalog for a test on a cluster. [`upgrades`] finds how clusters are
+//! affected when one catalog replaces another. The crate does no I/O; callers supply bundles through callbacks.
 
 pub mod add_bundle;
 pub mod changes;

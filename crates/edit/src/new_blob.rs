@@ -1,4 +1,4 @@
-//! Blobs that are not in the catalog yet, and the files that come with them.
+//! New blobs, and the files that they refer to.
 
 use std::path::PathBuf;
 
@@ -11,42 +11,42 @@ use crate::text::editor::Editor;
 use crate::text::tree::Node;
 use crate::text::{apply, scalar, sort};
 
-/// The text of a blob that is not in the catalog yet.
+/// The text of a blob that is new to the catalog.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct NewBlob {
     /// The blob as JSON.
     pub json: Text,
-    /// The blob as YAML with the comments of its author, if it was written so.
+    /// The blob as YAML with the comments of its author, if the source is YAML.
     pub yaml: Option<String>,
     /// The files that it refers to.
     pub files: Vec<Attached>,
 }
 
-/// A file that a blob refers to, and that has to be where the blob says.
+/// A file that a blob refers to; it has to be written to the path that the blob gives.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Attached {
-    /// The file as the blob names it: relative to the file that the blob is in.
+    /// The path in the blob, relative to the file that contains the blob.
     pub reference: String,
-    /// What is in it.
+    /// The content.
     pub content: AttachedContent,
 }
 
-/// What is in an [`Attached`] file.
+/// The content of an [`Attached`] file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum AttachedContent {
     /// These bytes.
     Bytes(Vec<u8>),
-    /// What is in a file.
+    /// A copy of another file.
     CopyOf {
         /// The file.
         path: PathBuf,
-        /// A digest of what is in it.
+        /// A digest of its content.
         digest: u128,
     },
 }
 
 impl AttachedContent {
-    /// Says that the content is that of the file at `path`, which holds `bytes`.
+    /// Describes the content as a copy of the file at `path`, whose content is `bytes`.
     pub fn copy_of(path: PathBuf, bytes: &[u8]) -> AttachedContent {
         AttachedContent::CopyOf { path, digest: XxHash3_128::oneshot(bytes) }
     }
@@ -69,14 +69,14 @@ impl AttachedContent {
 }
 
 impl NewBlob {
-    /// Makes the text of a blob from JSON alone.
+    /// Builds a new blob from JSON only.
     pub fn json(json: impl Into<Text>) -> NewBlob {
         NewBlob { json: json.into(), yaml: None, files: Vec::new() }
     }
 
-    /// Makes the blob refer to the file `to` wherever it refers to `from`.
+    /// Replaces all references to the file `from` with references to `to`.
     ///
-    /// YAML that cannot be changed in place is given up for JSON, with its comments.
+    /// If the YAML cannot be edited in place, it is dropped with its comments, and the JSON remains.
     pub fn rename(&mut self, from: &str, to: &str) {
         if let Some(json) = renamed(&self.json, true, from, to).and_then(|json| Text::parse(&json, MAX_DEPTH).ok()) {
             self.json = json;
@@ -88,7 +88,7 @@ impl NewBlob {
     }
 }
 
-/// Returns the text of a bundle with another name in its references.
+/// Returns the text of a bundle with one reference renamed.
 fn renamed(text: &str, json: bool, from: &str, to: &str) -> Option<String> {
     let root = Node::parse(text, json)?;
     let mut editor = Editor::new(text, json, &root);
@@ -104,12 +104,12 @@ fn renamed(text: &str, json: bool, from: &str, to: &str) -> Option<String> {
     let mut splices = editor.finish(0);
     sort(&mut splices);
     let text = String::from_utf8(apply(text.as_bytes(), &splices)?).ok()?;
-    // What was meant to be changed has to be what has changed.
+    // The edit must have changed exactly the intended references.
     let left = references(&text, json)?.iter().any(|reference| reference == from);
     (!left).then_some(text)
 }
 
-/// Returns the files that a bundle refers to, as it names them.
+/// Returns the files that a bundle refers to, as written.
 fn references(text: &str, json: bool) -> Option<Vec<String>> {
     let converted;
     let text = match json {
@@ -135,24 +135,25 @@ mod tests {
         let json = "{\"properties\": [{\"type\": \"olm.bundle.object\", \"value\": {\"ref\": \"objects/a.yaml\"}}]}";
         let file =
             |reference: &str| Attached { reference: reference.to_owned(), content: AttachedContent::Bytes(Vec::new()) };
-        let mut made = NewBlob {
+        let mut new_blob = NewBlob {
             json: Text::parse(json, 9).unwrap(),
             yaml: Some(yaml.to_owned()),
             files: vec![file("objects/a.yaml"), file("b")],
         };
-        made.rename("objects/a.yaml", "objects/a-2.yaml");
-        assert_eq!(made.json, *json.replace("a.yaml", "a-2.yaml"));
-        assert_eq!(made.yaml.unwrap(), yaml.replacen("a.yaml", "a-2.yaml", 1));
-        assert_eq!(made.files, [file("objects/a-2.yaml"), file("b")]);
+        new_blob.rename("objects/a.yaml", "objects/a-2.yaml");
+        assert_eq!(new_blob.json, *json.replace("a.yaml", "a-2.yaml"));
+        assert_eq!(new_blob.yaml.unwrap(), yaml.replacen("a.yaml", "a-2.yaml", 1));
+        assert_eq!(new_blob.files, [file("objects/a-2.yaml"), file("b")]);
     }
 
     #[test]
     fn a_reference_that_cannot_be_changed_leaves_json_alone() {
         let yaml = "properties:\n- &a {type: olm.bundle.object, value: {ref: x}}\n- *a\n";
         let json = r#"{"properties":[{"type":"olm.bundle.object","value":{"ref":"x"}},{"type":"olm.bundle.object","value":{"ref":"x"}}]}"#;
-        let mut made = NewBlob { json: Text::parse(json, 9).unwrap(), yaml: Some(yaml.to_owned()), files: Vec::new() };
-        made.rename("x", "y");
-        assert_eq!(made.json, *json.replace("\"x\"", "\"y\""));
-        assert!(made.yaml.is_none_or(|yaml| !yaml.contains("ref: x")));
+        let mut new_blob =
+            NewBlob { json: Text::parse(json, 9).unwrap(), yaml: Some(yaml.to_owned()), files: Vec::new() };
+        new_blob.rename("x", "y");
+        assert_eq!(new_blob.json, *json.replace("\"x\"", "\"y\""));
+        assert!(new_blob.yaml.is_none_or(|yaml| !yaml.contains("ref: x")));
     }
 }

@@ -1,4 +1,4 @@
-//! What a catalog says, short enough to be changed: names, channels, edges, deprecations.
+//! The editable content of a catalog: names, channels, edges, deprecations.
 
 use std::collections::BTreeMap;
 
@@ -11,73 +11,73 @@ use fbc::{Content, Fbc};
 use crate::new_blob::NewBlob;
 use crate::refusal::Refusal;
 
-/// The packages of a catalog, as edits see and change them.
+/// The packages of a catalog, in the form that edits work on.
 #[derive(Debug, Clone, Default)]
 pub struct Outline {
     /// The packages by name.
     pub packages: BTreeMap<String, Package>,
-    /// The blobs of other schemas that belong to none of them.
+    /// The blobs with custom schemas and without a package.
     pub globals: Vec<usize>,
-    /// Further blobs of that kind, to be added.
-    pub more: Vec<NewBlob>,
+    /// New blobs of that kind.
+    pub new_blobs: Vec<NewBlob>,
 }
 
 /// A package of an [`Outline`].
 #[derive(Debug, Clone, Default)]
 pub struct Package {
-    /// Where its blob is among those of the catalog; nowhere when it is new.
+    /// The index of its blob in the catalog; `None` if it is new.
     pub blob: Option<usize>,
     /// The text of its blob, if it is new.
-    pub made: Option<NewBlob>,
-    /// The channel that is followed unless another is asked for.
+    pub new_blob: Option<NewBlob>,
+    /// The default channel.
     pub default_channel: String,
-    /// Its channels by name.
+    /// The channels by name.
     pub channels: BTreeMap<String, Channel>,
-    /// Its bundles by name.
+    /// The bundles by name.
     pub bundles: BTreeMap<String, Bundle>,
-    /// Its deprecations, if there is a blob of them.
+    /// The deprecations, if there is a blob for them.
     pub deprecations: Option<Deprecations>,
-    /// Its blobs of other schemas.
+    /// The blobs with custom schemas.
     pub others: Vec<usize>,
-    /// Further blobs of other schemas, to be added.
-    pub more: Vec<NewBlob>,
+    /// New blobs with custom schemas.
+    pub new_blobs: Vec<NewBlob>,
 }
 
 /// A channel of a [`Package`].
 #[derive(Debug, Clone, Default)]
 pub struct Channel {
-    /// Where its blob is; nowhere when it is new.
+    /// The index of its blob; `None` if it is new.
     pub blob: Option<usize>,
-    /// The text of its blob, if it comes from elsewhere.
-    pub made: Option<NewBlob>,
-    /// Its entries as listed.
+    /// The text of its blob, if it comes from another catalog.
+    pub new_blob: Option<NewBlob>,
+    /// The entries, in source order.
     pub entries: Vec<Entry>,
 }
 
 /// A bundle of a [`Package`].
 #[derive(Debug, Clone)]
 pub struct Bundle {
-    /// Where its blob is; nowhere when it is new.
+    /// The index of its blob; `None` if it is new.
     pub blob: Option<usize>,
     /// The text of its blob, if it is new.
-    pub made: Option<NewBlob>,
-    /// Its version and release, if it has a valid one.
+    pub new_blob: Option<NewBlob>,
+    /// The version and release, if valid.
     pub version: Option<(Version, Option<Release>)>,
 }
 
 /// The deprecations of a [`Package`].
 #[derive(Debug, Clone, Default)]
 pub struct Deprecations {
-    /// Where their blob is; nowhere when it is new.
+    /// The index of their blob; `None` if it is new.
     pub blob: Option<usize>,
-    /// The text of their blob, if it comes from elsewhere.
-    pub made: Option<NewBlob>,
-    /// What is deprecated, as listed.
+    /// The text of their blob, if it comes from another catalog.
+    pub new_blob: Option<NewBlob>,
+    /// The deprecations, in source order.
     pub entries: Vec<Deprecation>,
 }
 
 impl Outline {
-    /// Reads the outline of a catalog. Of several blobs with one name the first counts.
+    /// Reads the outline of a catalog. If several blobs have one name, the first counts.
     pub fn new(fbc: &Fbc) -> Outline {
         let mut outline = Outline::default();
         for (index, blob) in fbc.blobs().iter().enumerate().filter(|(_, blob)| &*blob.schema == PACKAGE) {
@@ -98,7 +98,7 @@ impl Outline {
             let name = blob.name.to_string();
             match (&*blob.schema, &blob.content) {
                 (CHANNEL, Content::Channel { entries }) => {
-                    let channel = Channel { blob: Some(index), made: None, entries: entries.clone() };
+                    let channel = Channel { blob: Some(index), new_blob: None, entries: entries.clone() };
                     package.channels.entry(name).or_insert(channel);
                 }
                 (BUNDLE, Content::Bundle(bundle)) => {
@@ -108,11 +108,11 @@ impl Outline {
                             .map(|version| (version, Release::parse(&property.release).ok().flatten())),
                         _ => None,
                     };
-                    package.bundles.entry(name).or_insert(Bundle { blob: Some(index), made: None, version });
+                    package.bundles.entry(name).or_insert(Bundle { blob: Some(index), new_blob: None, version });
                 }
                 (DEPRECATIONS, Content::Deprecations { entries }) => {
                     let entries = entries.clone();
-                    package.deprecations.get_or_insert(Deprecations { blob: Some(index), made: None, entries });
+                    package.deprecations.get_or_insert(Deprecations { blob: Some(index), new_blob: None, entries });
                 }
                 (PACKAGE | CHANNEL | BUNDLE | DEPRECATIONS, _) => {}
                 _ => package.others.push(index),
@@ -121,15 +121,15 @@ impl Outline {
         outline
     }
 
-    /// Returns whether two outlines say the same, wherever it is written.
+    /// Returns whether two outlines are equal, regardless of positions in the source.
     pub fn agrees_with(&self, other: &Outline) -> bool {
         self.packages.len() == other.packages.len()
-            && self.globals.len() + self.more.len() == other.globals.len() + other.more.len()
+            && self.globals.len() + self.new_blobs.len() == other.globals.len() + other.new_blobs.len()
             && self.packages.iter().zip(&other.packages).all(|((a_name, a), (b_name, b))| {
                 a_name == b_name
                     && a.default_channel == b.default_channel
                     && a.bundles.keys().eq(b.bundles.keys())
-                    && a.others.len() + a.more.len() == b.others.len() + b.more.len()
+                    && a.others.len() + a.new_blobs.len() == b.others.len() + b.new_blobs.len()
                     && a.deprecations.as_ref().map(|it| &it.entries) == b.deprecations.as_ref().map(|it| &it.entries)
                     && a.channels.len() == b.channels.len()
                     && a.channels
@@ -142,15 +142,15 @@ impl Outline {
     /// Returns the package called `name`.
     ///
     /// # Errors
-    /// Refuses when there is none.
+    /// Refuses if it does not exist.
     pub fn package(&self, name: &str) -> Result<&Package, Refusal> {
         self.packages.get(name).ok_or_else(|| no_package(name, self))
     }
 
-    /// Returns the package called `name`, to be changed.
+    /// Returns the package called `name`, mutably.
     ///
     /// # Errors
-    /// Refuses when there is none.
+    /// Refuses if it does not exist.
     pub(crate) fn package_mut(&mut self, name: &str) -> Result<&mut Package, Refusal> {
         if !self.packages.contains_key(name) {
             return Err(no_package(name, self));
@@ -158,17 +158,17 @@ impl Outline {
         self.packages.get_mut(name).ok_or_else(|| Refusal::new("no such package"))
     }
 
-    /// Returns the package of the bundle called `bundle`, looking in `package` if one is given.
+    /// Returns the package of the bundle called `bundle`, searching only `package` if it is given.
     ///
     /// # Errors
-    /// Refuses when there is no such bundle, or when several packages have one.
+    /// Refuses if the bundle does not exist, or if several packages have one.
     pub(crate) fn package_of(&self, package: Option<&str>, bundle: &str) -> Result<String, Refusal> {
         if let Some(name) = package {
             let package = self.package(name)?;
             if package.bundles.contains_key(bundle) {
                 return Ok(name.to_owned());
             }
-            let names = near(bundle, package.bundles.keys());
+            let names = suggestions(bundle, package.bundles.keys());
             return Err(Refusal::new(format!("package {name:?} has no bundle {bundle:?}")).help(names));
         }
         let mut owners = self.packages.iter().filter(|(_, package)| package.bundles.contains_key(bundle));
@@ -176,21 +176,21 @@ impl Outline {
             (Some((name, _)), None) => Ok(name.clone()),
             (Some((one, _)), Some((other, _))) => {
                 Err(Refusal::new(format!("packages {one:?} and {other:?} both have a bundle {bundle:?}"))
-                    .help("say which one with --package"))
+                    .help("choose one with --package"))
             }
             _ => {
                 let names = self.packages.values().flat_map(|package| package.bundles.keys());
-                Err(Refusal::new(format!("the catalog has no bundle {bundle:?}")).help(near(bundle, names)))
+                Err(Refusal::new(format!("the catalog has no bundle {bundle:?}")).help(suggestions(bundle, names)))
             }
         }
     }
 }
 
 impl Package {
-    /// Returns the channel called `name`, to be changed.
+    /// Returns the channel called `name`, mutably.
     ///
     /// # Errors
-    /// Refuses when there is none.
+    /// Refuses if it does not exist.
     pub(crate) fn channel_mut(&mut self, package: &str, name: &str) -> Result<&mut Channel, Refusal> {
         if !self.channels.contains_key(name) {
             return Err(self.no_channel(package, name));
@@ -198,23 +198,23 @@ impl Package {
         self.channels.get_mut(name).ok_or_else(|| Refusal::new("no such channel"))
     }
 
-    /// Says that there is no channel called `name`.
+    /// Returns the refusal for a missing channel `name`.
     pub fn no_channel(&self, package: &str, name: &str) -> Refusal {
         let names: Vec<&str> = self.channels.keys().map(String::as_str).collect();
         Refusal::new(format!("package {package:?} has no channel {name:?}"))
             .help(format!("its channels are: {}", names.join(", ")))
     }
 
-    /// Returns which of two bundles is older.
+    /// Compares the versions of two bundles.
     pub(crate) fn cmp_versions(&self, a: &str, b: &str) -> Option<std::cmp::Ordering> {
         let version = |name: &str| self.bundles.get(name)?.version.as_ref();
         let ((a, a_release), (b, b_release)) = (version(a)?, version(b)?);
         Some(cmp_version_release((a, a_release.as_ref()), (b, b_release.as_ref())))
     }
 
-    /// Removes the bundles that no channel lists, and what says that something removed is deprecated.
+    /// Removes bundles that are in no channel, and stale deprecations.
     ///
-    /// Returns the names of those bundles.
+    /// Returns the names of the removed bundles.
     pub(crate) fn drop_unlisted(&mut self) -> Vec<String> {
         let listed: std::collections::HashSet<&str> =
             self.channels.values().flat_map(|channel| channel.entries.iter().map(|entry| &*entry.name)).collect();
@@ -227,7 +227,7 @@ impl Package {
         unlisted
     }
 
-    /// Removes the deprecations of what is not there any more.
+    /// Removes deprecations whose target no longer exists.
     pub(crate) fn drop_stale_deprecations(&mut self) {
         let Some(deprecations) = &mut self.deprecations else { return };
         let before = deprecations.entries.len();
@@ -248,22 +248,22 @@ impl Channel {
         self.entries.iter().find(|entry| &*entry.name == name)
     }
 
-    /// Returns the entry called `name`, to be changed.
+    /// Returns the entry called `name`, mutably.
     pub(crate) fn entry_mut(&mut self, name: &str) -> Option<&mut Entry> {
         self.entries.iter_mut().find(|entry| &*entry.name == name)
     }
 
-    /// Returns the entries by name, with what leads where.
+    /// Returns a graph view of the entries.
     pub fn view(&self) -> View<'_> {
         View::new(&self.entries)
     }
 
-    /// Returns the names of the entries that no entry replaces or skips, as listed.
+    /// Returns the heads: the entries that no entry replaces or skips, in source order.
     pub fn heads(&self) -> Vec<&str> {
         self.view().heads().into_iter().map(|number| &*self.entries[number].name).collect()
     }
 
-    /// Returns the names that `replaces` leads through from the entry called `from`, itself first.
+    /// Returns the `replaces` chain from the entry called `from`, which comes first.
     pub fn chain(&self, from: &str) -> Vec<&str> {
         let view = self.view();
         let chain = view.number(from).map(|number| view.chain(number).numbers).unwrap_or_default();
@@ -272,11 +272,11 @@ impl Channel {
 }
 
 fn no_package(name: &str, outline: &Outline) -> Refusal {
-    Refusal::new(format!("the catalog has no package {name:?}")).help(near(name, outline.packages.keys()))
+    Refusal::new(format!("the catalog has no package {name:?}")).help(suggestions(name, outline.packages.keys()))
 }
 
-/// Names what is there and looks like `name`.
-pub(crate) fn near<'a>(name: &str, names: impl Iterator<Item = &'a String>) -> String {
+/// Lists existing names similar to `name`.
+pub(crate) fn suggestions<'a>(name: &str, names: impl Iterator<Item = &'a String>) -> String {
     let stem = name.split(['.', '-']).next().unwrap_or_default();
     let mut alike: Vec<&str> = Vec::new();
     let mut first: Vec<&str> = Vec::new();
@@ -289,5 +289,5 @@ pub(crate) fn near<'a>(name: &str, names: impl Iterator<Item = &'a String>) -> S
         }
     }
     let shown = if alike.is_empty() { first } else { alike };
-    if shown.is_empty() { "there is none".to_owned() } else { format!("there is: {}", shown.join(", ")) }
+    if shown.is_empty() { "there are none".to_owned() } else { format!("available: {}", shown.join(", ")) }
 }

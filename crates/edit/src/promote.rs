@@ -1,4 +1,4 @@
-//! A bundle into a channel, with edges by a policy.
+//! Adds a bundle to a channel, with edges determined by a policy.
 
 use std::cmp::Ordering;
 
@@ -8,37 +8,38 @@ use crate::outline::{Channel, Outline, Package};
 use crate::refusal::Refusal;
 use crate::set_edge::{add, check_range};
 
-/// How a bundle is put between those of a channel.
+/// How to insert a bundle into a channel.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Policy {
-    /// It becomes the head and replaces the head there was.
+    /// It becomes the head and replaces the previous head.
     #[default]
     Replaces,
-    /// It goes to its place by version.
+    /// It is inserted by version.
     Semver,
-    /// The same, and of each minor version only the last patch is on the way: it skips those before it.
+    /// Like `Semver`, but only the last patch of each minor version is on the upgrade path: it skips earlier patches.
     SkipPatch,
 }
 
-/// How a bundle comes into a channel.
+/// How to add a bundle to a channel.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Promotion {
-    /// How it is put between the others, unless `replaces` is given.
+    /// How to insert it, unless `replaces` is given.
     pub policy: Policy,
     /// The bundle it replaces; an empty name for none.
     pub replaces: Option<String>,
-    /// Bundles it skips too.
+    /// Further bundles that it skips.
     pub skips: Vec<String>,
-    /// The versions that upgrade to it directly.
+    /// The version range that upgrades to it directly.
     pub skip_range: Option<String>,
-    /// Whether the channel may be new.
+    /// Whether to create the channel if it does not exist.
     pub create: bool,
 }
 
-/// Puts `bundle` into `channel`.
+/// Adds `bundle` to `channel`.
 ///
 /// # Errors
-/// Refuses when there is no such bundle or channel, when it is there already, or when the policy has no place for it.
+/// Refuses if the bundle or channel does not exist, if the channel has the bundle already, or if the policy does not
+/// apply.
 pub fn promote(
     outline: &mut Outline,
     package: Option<&str>,
@@ -52,7 +53,7 @@ pub fn promote(
     if !package.channels.contains_key(channel) {
         if !promotion.create {
             let refusal = package.no_channel(&name, channel);
-            let help = format!("{}; --create makes a new one", refusal.help.unwrap_or_default());
+            let help = format!("{}; --create creates a new one", refusal.help.unwrap_or_default());
             return Err(Refusal::new(refusal.message).help(help));
         }
         package.channels.insert(channel.to_owned(), Channel::default());
@@ -62,7 +63,7 @@ pub fn promote(
     }
     let mut target = package.channels[channel].clone();
     if target.entry(bundle).is_some() {
-        return Err(Refusal::new(format!("{bundle:?} is in channel {channel:?} already"))
+        return Err(Refusal::new(format!("{bundle:?} is already in channel {channel:?}"))
             .help("'opm edit set-edge' changes its edges"));
     }
     let mut entry = Entry { name: bundle.into(), ..Entry::default() };
@@ -75,18 +76,18 @@ pub fn promote(
     if let Some(range) = &promotion.skip_range {
         entry.skip_range = range.as_str().into();
     }
-    let behind = target.entries.iter().position(|other| other.name == entry.replaces);
-    // Lists are kept in one direction: oldest first unless they are written newest first.
+    let replaced_at = target.entries.iter().position(|other| other.name == entry.replaces);
+    // Entries keep their direction: oldest first unless the list is newest first.
     let newest_first =
         target.entries.len() > 1 && target.heads().first() == target.entries.first().map(|it| &*it.name).as_ref();
-    let at = match behind {
-        Some(behind) if newest_first => behind,
-        Some(behind) => behind + 1,
+    let at = match replaced_at {
+        Some(index) if newest_first => index,
+        Some(index) => index + 1,
         None if newest_first || promotion.policy == Policy::Replaces => target.entries.len(),
         None => 0,
     };
     target.entries.insert(at, entry);
-    check_no_circle(&target, bundle, channel)?;
+    check_no_cycle(&target, bundle, channel)?;
     if let Some(replaces) = &promotion.replaces {
         check_head(&target, bundle, replaces, channel)?;
     }
@@ -94,28 +95,31 @@ pub fn promote(
     Ok(())
 }
 
-/// Refuses a bundle that an entry of the channel has left behind already: all of them would be behind another.
-fn check_no_circle(target: &Channel, bundle: &str, channel: &str) -> Result<(), Refusal> {
+/// Refuses a bundle that an entry of the channel already replaces or skips, since no entry would remain a head.
+fn check_no_cycle(target: &Channel, bundle: &str, channel: &str) -> Result<(), Refusal> {
     if !target.heads().is_empty() {
         return Ok(());
     }
-    let behind = |entry: &&Entry| &*entry.replaces == bundle || entry.skips.iter().any(|skipped| &**skipped == bundle);
-    let by: Vec<&str> = target.entries.iter().filter(behind).map(|entry| &*entry.name).collect();
+    let supersedes =
+        |entry: &&Entry| &*entry.replaces == bundle || entry.skips.iter().any(|skipped| &**skipped == bundle);
+    let by: Vec<&str> = target.entries.iter().filter(supersedes).map(|entry| &*entry.name).collect();
     let by = by.join(", ");
-    Err(Refusal::new(format!("{bundle:?} would leave channel {channel:?} without a head: {by} replaces or skips it"))
-        .help("change that entry with 'opm edit set-edge' first"))
+    Err(Refusal::new(format!(
+        "{bundle:?} would leave channel {channel:?} without a head, because {by} replaces or skips it"
+    ))
+    .help("change that entry with 'opm edit set-edge' first"))
 }
 
-/// Refuses edges that leave a channel with other heads than the bundle that came in.
+/// Refuses edges that leave the channel with a head other than the new bundle.
 fn check_head(target: &Channel, bundle: &str, replaces: &str, channel: &str) -> Result<(), Refusal> {
     let heads = target.heads();
     let Some(other) = heads.iter().find(|head| **head != bundle) else { return Ok(()) };
     let edge = if replaces.is_empty() { "nothing".to_owned() } else { format!("{replaces:?}") };
-    Err(Refusal::new(format!("{bundle:?} replaces {edge}, and channel {channel:?} has the head {other:?} besides"))
-        .help(format!("--edge replaces makes it replace {other:?}, --edge semver puts it in its place by version")))
+    Err(Refusal::new(format!("{bundle:?} replaces {edge}, so {other:?} remains a second head of channel {channel:?}"))
+        .help(format!("use --edge replaces to replace {other:?}, or --edge semver to insert it by version")))
 }
 
-/// Finds the edges of `entry` in a channel that has others, and changes theirs.
+/// Determines the edges of `entry` in a channel with other entries, and changes theirs.
 fn place(
     package: &Package,
     channel: &mut Channel,
@@ -130,8 +134,7 @@ fn place(
     };
     let compare = |a: &str, b: &str| {
         package.cmp_versions(a, b).ok_or_else(|| {
-            Refusal::new(format!("{a:?} or {b:?} has no version to compare"))
-                .help("give the edges with 'opm edit set-edge'")
+            Refusal::new(format!("{a:?} or {b:?} has no valid version")).help("set the edges with 'opm edit set-edge'")
         })
     };
     if policy == Policy::Replaces {
@@ -140,12 +143,12 @@ fn place(
                 "{:?} is older than {head:?}, the head of channel {name:?}",
                 &*entry.name
             ))
-            .help("--edge semver puts it in its place by version"));
+            .help("use --edge semver to insert it by version"));
         }
         entry.replaces = (*head).into();
         return Ok(());
     }
-    // Down the chain to the first that is older.
+    // Walk down the chain to the first older entry.
     let chain: Vec<String> = channel.chain(head).into_iter().map(str::to_owned).collect();
     let mut newer: Option<String> = None;
     let mut older: Option<String> = None;
@@ -171,15 +174,15 @@ fn place(
         && minor(package, newer) == minor(package, &entry.name)
     {
         return Err(Refusal::new(format!("{newer:?} is a later patch of the same minor version"))
-            .help("nobody would be sent to this one; --edge semver puts it on the way all the same"));
+            .help("no cluster would upgrade to this one; use --edge semver to insert it anyway"));
     }
-    // The lowest of what it stands above may replace something that is not in the channel: so does it then.
+    // The lowest entry below it may replace a bundle that is not in the channel; the new entry inherits that edge.
     let lowest = same_minor.last().map(String::as_str).or(newer.as_deref().filter(|_| older.is_none()));
-    // What was missing there may be this very bundle, which replaces nothing then.
+    // That missing bundle may be the new one itself, which then replaces nothing.
     let beyond = lowest.and_then(|lowest| channel.entry(lowest)).map(|it| it.replaces.clone());
     let beyond = beyond.filter(|beyond| *beyond != entry.name).unwrap_or_default();
     entry.replaces = older.as_deref().map_or(beyond, Into::into);
-    // What the patches before it skipped can be left out on the way to it just as well.
+    // Upgrades to it may also skip everything that the earlier patches skipped.
     for patch in &same_minor {
         if let Some(patch) = channel.entry(patch) {
             let skips: Vec<String> = patch.skips.iter().map(|skip| skip.to_string()).collect();
@@ -219,8 +222,8 @@ mod tests {
     #[test]
     fn the_new_head_replaces_the_old_one() {
         insta::assert_snapshot!(promoted(CATALOG, "p.v3.0.0", Policy::Replaces), @"p/stable*: p.v1.0.0; p.v1.1.0 r=p.v1.0.0; p.v1.1.1 r=p.v1.1.0; p.v2.0.0 r=p.v1.1.1; p.v3.0.0 r=p.v2.0.0");
-        insta::assert_snapshot!(promoted(CATALOG, "p.v0.9.0", Policy::Replaces), @r#""p.v0.9.0" is older than "p.v2.0.0", the head of channel "stable"; --edge semver puts it in its place by version"#);
-        insta::assert_snapshot!(promoted(CATALOG, "p.v1.0.0", Policy::Replaces), @r#""p.v1.0.0" is in channel "stable" already; 'opm edit set-edge' changes its edges"#);
+        insta::assert_snapshot!(promoted(CATALOG, "p.v0.9.0", Policy::Replaces), @r#""p.v0.9.0" is older than "p.v2.0.0", the head of channel "stable"; use --edge semver to insert it by version"#);
+        insta::assert_snapshot!(promoted(CATALOG, "p.v1.0.0", Policy::Replaces), @r#""p.v1.0.0" is already in channel "stable"; 'opm edit set-edge' changes its edges"#);
     }
 
     #[test]
@@ -243,12 +246,12 @@ mod tests {
         let catalog = "
             p/stable: p.v1.0.0 s=p.v2.0.0; p.v1.1.0 r=p.v1.0.0
             p/all: p.v2.0.0";
-        insta::assert_snapshot!(promoted(catalog, "p.v2.0.0", Policy::Replaces), @r#""p.v2.0.0" would leave channel "stable" without a head: p.v1.0.0 replaces or skips it; change that entry with 'opm edit set-edge' first"#);
+        insta::assert_snapshot!(promoted(catalog, "p.v2.0.0", Policy::Replaces), @r#""p.v2.0.0" would leave channel "stable" without a head, because p.v1.0.0 replaces or skips it; change that entry with 'opm edit set-edge' first"#);
     }
 
     #[test]
     fn earlier_patches_are_skipped() {
         insta::assert_snapshot!(promoted(CATALOG, "p.v1.1.2", Policy::SkipPatch), @"p/stable*: p.v1.0.0; p.v1.1.2 r=p.v1.0.0 s=p.v1.1.1,p.v1.1.0; p.v1.1.0 r=p.v1.0.0; p.v1.1.1 r=p.v1.1.0; p.v2.0.0 r=p.v1.1.2");
-        insta::assert_snapshot!(promoted(CATALOG, "p.v1.1.0-rc1", Policy::SkipPatch), @r#""p.v1.1.0" is a later patch of the same minor version; nobody would be sent to this one; --edge semver puts it on the way all the same"#);
+        insta::assert_snapshot!(promoted(CATALOG, "p.v1.1.0-rc1", Policy::SkipPatch), @r#""p.v1.1.0" is a later patch of the same minor version; no cluster would upgrade to this one; use --edge semver to insert it anyway"#);
     }
 }

@@ -1,4 +1,4 @@
-//! Bundles, channels and packages out of a catalog; the edges around them are stitched together.
+//! Removes bundles, channels and packages from a catalog and reconnects the edges around them.
 
 use fbc::blob::Entry;
 
@@ -7,23 +7,23 @@ use crate::outline::{Channel, Outline};
 use crate::refusal::Refusal;
 use crate::set_edge::add;
 
-/// How something is removed.
+/// How to remove something.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Removal {
-    /// The only channel that a bundle is removed from.
+    /// The only channel to remove a bundle from.
     pub channel: Option<String>,
-    /// The default channel from now on, for when the one there was goes.
+    /// The new default channel, if the current one is removed.
     pub default_channel: Option<String>,
-    /// Whether a bundle is removed as if it had never been there, so that clusters which run it get no way on.
+    /// Whether to remove a bundle without a trace, so that clusters that run it get no upgrade.
     pub forget: bool,
 }
 
-/// Removes something, and returns what else happened because of it.
+/// Removes a target and returns notes about further changes.
 ///
-/// See [`Removal`] for how.
+/// See [`Removal`] for the options.
 ///
 /// # Errors
-/// Refuses when it is not there, or when the package cannot do without it.
+/// Refuses if the target does not exist, or if the package would be invalid without it.
 pub fn remove(outline: &mut Outline, target: &Target, removal: &Removal) -> Result<Vec<String>, Refusal> {
     let (channel, default_channel) = (removal.channel.as_deref(), removal.default_channel.as_deref());
     let mut notes = Vec::new();
@@ -51,13 +51,13 @@ pub fn remove(outline: &mut Outline, target: &Target, removal: &Removal) -> Resu
             }
             for (name, members) in &mut found.channels {
                 if channel.is_none_or(|only| only == name) {
-                    take_out(members, bundle, removal.forget);
+                    remove_entry(members, bundle, removal.forget);
                 }
             }
             found.channels.retain(|name, members| {
                 let stays = !members.entries.is_empty();
                 if !stays {
-                    notes.push(format!("channel {name:?} had no other entry and goes too"));
+                    notes.push(format!("removed channel {name:?} too, which had no other entry"));
                 }
                 stays
             });
@@ -68,7 +68,7 @@ pub fn remove(outline: &mut Outline, target: &Target, removal: &Removal) -> Resu
     Ok(notes)
 }
 
-/// Drops what is in no channel any more, and settles the default channel.
+/// Removes bundles that are in no channel, and updates the default channel.
 fn finish(
     outline: &mut Outline,
     name: &str,
@@ -77,11 +77,11 @@ fn finish(
 ) -> Result<(), Refusal> {
     let package = outline.package_mut(name)?;
     if package.channels.is_empty() {
-        return Err(Refusal::new(format!("nothing would be left of package {name:?}"))
-            .help(format!("to remove all of it: opm edit remove CATALOG --package {name}")));
+        return Err(Refusal::new(format!("package {name:?} would be empty"))
+            .help(format!("to remove the package: opm edit remove CATALOG --package {name}")));
     }
     for bundle in package.drop_unlisted() {
-        notes.push(format!("bundle {bundle:?} is in no channel any more and goes too"));
+        notes.push(format!("bundle {bundle:?} is no longer in any channel and is removed too"));
     }
     if let Some(default_channel) = default_channel {
         if !package.channels.contains_key(default_channel) {
@@ -91,44 +91,44 @@ fn finish(
     }
     if !package.channels.contains_key(&package.default_channel) {
         let names: Vec<&str> = package.channels.keys().map(String::as_str).collect();
-        return Err(Refusal::new(format!("the default channel of package {name:?} would go"))
-            .help(format!("choose another one with --default-channel: {}", names.join(", "))));
+        return Err(Refusal::new(format!("the default channel of package {name:?} would be removed"))
+            .help(format!("set another one with --default-channel: {}", names.join(", "))));
     }
     Ok(())
 }
 
-/// Takes an entry out of a channel and stitches the edges around it.
+/// Removes an entry from a channel and reconnects the edges around it.
 ///
-/// What replaced it replaces what it replaced, and skips it and all it skipped: clusters that run it, or would have
-/// upgraded to it, have a way on.
+/// Its successor inherits its `replaces` and `skips` and skips the entry itself. Clusters that run it, or would have
+/// upgraded to it, can still upgrade.
 ///
-/// With `forget`, nothing is left of it.
-pub(crate) fn take_out(channel: &mut Channel, bundle: &str, forget: bool) {
+/// With `forget`, no edge refers to it afterwards.
+pub(crate) fn remove_entry(channel: &mut Channel, bundle: &str, forget: bool) {
     if forget {
         channel.entries.iter_mut().for_each(|entry| entry.skips.retain(|skip| **skip != *bundle));
     }
     let Some(at) = channel.entries.iter().position(|entry| &*entry.name == bundle) else { return };
-    let gone = channel.entries.remove(at);
+    let removed = channel.entries.remove(at);
     for entry in channel.entries.iter_mut().filter(|entry| *entry.replaces == *bundle) {
-        entry.replaces = if gone.replaces == entry.name { "".into() } else { gone.replaces.clone() };
+        entry.replaces = if removed.replaces == entry.name { "".into() } else { removed.replaces.clone() };
         if !forget {
-            inherit(entry, &gone);
+            inherit(entry, &removed);
         }
     }
 }
 
-fn inherit(entry: &mut Entry, gone: &Entry) {
-    let inherited: Vec<String> = [&gone.name]
+fn inherit(entry: &mut Entry, removed: &Entry) {
+    let inherited: Vec<String> = [&removed.name]
         .into_iter()
-        .chain(&gone.skips)
+        .chain(&removed.skips)
         .filter(|skip| **skip != entry.name)
         .map(|skip| skip.to_string())
         .collect();
     add(&mut entry.skips, &inherited);
-    if !gone.skip_range.is_empty() && gone.skip_range != entry.skip_range {
+    if !removed.skip_range.is_empty() && removed.skip_range != entry.skip_range {
         entry.skip_range = match entry.skip_range.is_empty() {
-            true => gone.skip_range.clone(),
-            false => format!("{} || {}", entry.skip_range, gone.skip_range).into(),
+            true => removed.skip_range.clone(),
+            false => format!("{} || {}", entry.skip_range, removed.skip_range).into(),
         };
     }
 }
@@ -171,8 +171,8 @@ mod tests {
         let channel = |channel: &str| Target::Channel { package: "p".into(), channel: channel.into() };
         insta::assert_snapshot!(removed(&channel("alpha"), &Removal::default()), @r#"
         p/stable*: p.v1.0.0; p.v1.1.0 r=p.v1.0.0 s=x R=<1.0.0; p.v2.0.0 r=p.v1.1.0 R=<2.0.0
-        bundle "p.v3.0.0" is in no channel any more and goes too
+        bundle "p.v3.0.0" is no longer in any channel and is removed too
         "#);
-        insta::assert_snapshot!(removed(&channel("stable"), &Removal::default()), @r#"the default channel of package "p" would go; choose another one with --default-channel: alpha"#);
+        insta::assert_snapshot!(removed(&channel("stable"), &Removal::default()), @r#"the default channel of package "p" would be removed; set another one with --default-channel: alpha"#);
     }
 }

@@ -1,4 +1,4 @@
-//! From changes of blobs to changes of the text they are written in.
+//! Turns changes of blobs into changes of the source text.
 
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -14,41 +14,41 @@ use crate::text::editor::{Editor, Value};
 use crate::text::tree::Node;
 use crate::text::{Splice, Unwritable, sort};
 
-/// What becomes of a blob that is in a file.
+/// The change of an existing blob.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Change {
-    /// It goes.
+    /// The blob is removed.
     Remove,
-    /// A package gets another default channel.
+    /// The default channel of a package changes.
     DefaultChannel(String),
-    /// A channel gets other entries; those that stay keep their order.
+    /// The entries of a channel change; remaining entries keep their order.
     Entries(Vec<Entry>),
-    /// A package gets other deprecations; those that stay keep their order.
+    /// The deprecations of a package change; remaining ones keep their order.
     Deprecations(Vec<Deprecation>),
 }
 
-/// What becomes of a file.
+/// The changes of a file.
 #[derive(Debug, Clone, Default)]
 pub struct FileChange {
-    /// What becomes of its blobs, by where they start.
+    /// The changed blobs, by offset.
     pub changed: BTreeMap<u64, Change>,
-    /// What comes behind them, by where they start.
+    /// The blobs to insert after existing ones, by the offset of those.
     pub added: BTreeMap<u64, Vec<NewBlob>>,
 }
 
-/// How the text of a file changes.
+/// The result of rewriting a file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Rewritten {
-    /// In these places.
+    /// The text changes at these positions.
     Spliced(Vec<Splice>),
-    /// Nothing is left of it.
-    Gone,
+    /// The file becomes empty and is deleted.
+    Deleted,
 }
 
-/// Puts the changes of a file into its text.
+/// Applies the changes of a file to its text.
 ///
 /// # Errors
-/// Refuses when the text is written in a way that cannot be changed by position.
+/// Refuses if the source form does not allow an edit by position.
 pub fn rewrite(text: &str, change: &FileChange) -> Result<Rewritten, Refusal> {
     let documents = documents::find(text).ok_or_else(unreadable)?;
     let at = |start: &u64| {
@@ -64,27 +64,27 @@ pub fn rewrite(text: &str, change: &FileChange) -> Result<Rewritten, Refusal> {
                 let document = &documents[index];
                 let edited = edit(text, document, change).map_err(|_| {
                     let line = text[..document.body].matches('\n').count() + 1;
-                    let message = format!("line {line}: this is written in a way that cannot be changed in place");
+                    let message = format!("line {line}: opm cannot edit this form in place");
                     Refusal::new(message).help(
-                        "aliases, odd dashes and the like are in the way: write that part plainly, or change it by hand",
+                        "aliases and unusual list dashes prevent the edit: rewrite that part in plain YAML, or edit it by hand",
                     )
                 })?;
                 splices.extend(edited);
             }
         }
     }
-    // Behind the changes of the document that they follow: what is inserted at one place keeps its order.
-    for (start, made) in &change.added {
+    // Insertions go after the changes of the preceding document and keep their order.
+    for (start, new_blobs) in &change.added {
         let index = at(start).map_err(|_| unreadable())?;
-        for made in made {
-            splices.push(documents::insert(text, &documents[index], &print(made, text, &documents, index)));
+        for new_blob in new_blobs {
+            splices.push(documents::insert(text, &documents[index], &print(new_blob, text, &documents, index)));
         }
     }
     if removed.contains(&true) {
         match documents::remove(text, &documents, &removed) {
             Some(removals) => splices.extend(removals),
-            None if change.added.is_empty() => return Ok(Rewritten::Gone),
-            None => return Err(Refusal::new("everything else in the file would go")),
+            None if change.added.is_empty() => return Ok(Rewritten::Deleted),
+            None => return Err(Refusal::new("the edit would remove everything else in the file")),
         }
     }
     sort(&mut splices);
@@ -94,49 +94,49 @@ pub fn rewrite(text: &str, change: &FileChange) -> Result<Rewritten, Refusal> {
 /// Returns the text of a new file.
 pub fn new_file(blobs: &[NewBlob], json: bool) -> String {
     let mut out = String::new();
-    for made in blobs {
-        let text = printed(made, json, Layout::Indented(4));
-        match (json, &made.yaml) {
+    for new_blob in blobs {
+        let text = printed(new_blob, json, Layout::Indented(4));
+        match (json, &new_blob.yaml) {
             (true, _) => out += &text,
             (false, Some(_)) => out += &format!("---\n{text}"),
-            (false, None) => out += &format!("---\n{}", in_order(&text, made.json.raw())),
+            (false, None) => out += &format!("---\n{}", in_order(&text, new_blob.json.raw())),
         }
     }
     out
 }
 
-/// Returns the places of the YAML documents of a file, by where they start.
+/// Returns the ranges of the YAML documents of a file, by offset.
 ///
 /// # Errors
-/// Refuses when the text is no catalog file.
+/// Refuses if the text is not a catalog file.
 pub fn yaml_documents(text: &str) -> Result<BTreeMap<u64, Range<usize>>, Refusal> {
     let found = documents::find(text).ok_or_else(unreadable)?.into_iter().filter(|document| !document.json);
     Ok(found.map(|document| (document.start as u64, document.range())).collect())
 }
 
 fn unreadable() -> Refusal {
-    Refusal::new("the file is not what it was when the catalog was read").help("try again")
+    Refusal::new("the file has changed since the catalog was read").help("try again")
 }
 
-/// Prints a blob in the format of the document it comes behind.
-fn print(made: &NewBlob, text: &str, documents: &[Document], index: usize) -> String {
+/// Prints a blob in the format of the document that precedes it.
+fn print(new_blob: &NewBlob, text: &str, documents: &[Document], index: usize) -> String {
     let document = &documents[index];
     let own = &text[document.range()];
-    // A value without a line break stands among values of one line each.
+    // A document without a line break implies one value per line.
     let layout = match own.split_once('\n') {
         Some((_, rest)) => Layout::Indented((rest.len() - rest.trim_start_matches(' ').len()).clamp(1, 8)),
         None => Layout::Compact,
     };
-    let text = printed(made, document.json, layout);
-    // Authors put the schema first; programs put it where it sorts.
+    let text = printed(new_blob, document.json, layout);
+    // People write the schema first; programs sort the keys.
     let authored = own.lines().find(|line| !line.is_empty() && !line.starts_with('#'));
-    match !document.json && made.yaml.is_none() && authored.is_some_and(|line| line.starts_with("schema:")) {
-        true => in_order(&text, made.json.raw()),
+    match !document.json && new_blob.yaml.is_none() && authored.is_some_and(|line| line.starts_with("schema:")) {
+        true => in_order(&text, new_blob.json.raw()),
         false => text,
     }
 }
 
-/// Puts the members of a YAML document into the order they have in `json`.
+/// Reorders the members of a YAML document to match `json`.
 fn in_order(text: &str, json: Raw<'_>) -> String {
     let mut members: Vec<(&str, String)> = Vec::new();
     for line in text.split_inclusive('\n') {
@@ -150,12 +150,12 @@ fn in_order(text: &str, json: Raw<'_>) -> String {
     members.into_iter().map(|(_, member)| member).collect()
 }
 
-fn printed(made: &NewBlob, json: bool, layout: Layout) -> String {
+fn printed(new_blob: &NewBlob, json: bool, layout: Layout) -> String {
     let mut out = Vec::new();
-    match (&made.yaml, json) {
+    match (&new_blob.yaml, json) {
         (Some(yaml), false) => return yaml.clone(),
-        (_, true) => write_as_written(made.json.raw(), layout, 0, &mut out),
-        (None, false) => yaml::write_document(made.json.raw(), &mut out),
+        (_, true) => write_as_written(new_blob.json.raw(), layout, 0, &mut out),
+        (None, false) => yaml::write_document(new_blob.json.raw(), &mut out),
     }
     if out.last() != Some(&b'\n') {
         out.push(b'\n');
@@ -206,7 +206,7 @@ fn edit(text: &str, document: &Document, change: &Change) -> Result<Vec<Splice>,
     Ok(editor.finish(document.body))
 }
 
-/// Removes the items of a list whose keys are not wanted, and adds those that are missing.
+/// Removes list items whose keys are not wanted, and adds missing ones.
 fn change_list(
     editor: &mut Editor<'_>,
     list: &Node,
@@ -218,12 +218,12 @@ fn change_list(
     let mut before = None;
     for (name, value) in wanted {
         match keys.iter().position(|key| key == name) {
-            // What stays has to stay in order.
+            // Remaining items have to keep their order.
             Some(at) if before.is_some_and(|before| at <= before) => return Err(Unwritable),
             Some(at) => before = Some(at),
             None => {
-                // Behind what goes together with the one before it, so that an item which is only renamed
-                // stays where it was.
+                // Insert after the removed items that follow the previous one, so that a renamed item keeps its
+                // position.
                 let behind = (before.map_or(0, |at| at + 1)..keys.len()).take_while(|&at| removed[at]).last();
                 added.push((behind.or(before), value.clone()));
             }
@@ -235,7 +235,7 @@ fn change_list(
     editor.change_items(list, &removed, &added)
 }
 
-/// The fields of an entry, in the order in which they are written.
+/// The fields of an entry, in output order.
 const FIELDS: [&str; 4] = ["name", "replaces", "skips", "skipRange"];
 
 fn change_entry(editor: &mut Editor<'_>, item: &Node, entry: &Entry) -> Result<(), Unwritable> {
@@ -277,7 +277,7 @@ fn change_entry(editor: &mut Editor<'_>, item: &Node, entry: &Entry) -> Result<(
     Ok(())
 }
 
-/// Sets a string of a map; if it is missing, behind the last of `before` that is there.
+/// Sets a string member of a map; a new member goes after the last existing one of `before`.
 fn set_field(
     editor: &mut Editor<'_>,
     map: &Node,

@@ -1,6 +1,6 @@
-//! A bundle put into a catalog for a test: what `run bundle` and `run bundle-upgrade` serve.
+//! Adds bundles to a catalog for `run bundle` and `run bundle-upgrade`.
 //!
-//! The catalog keeps every blob it has; only what is missing is added, and only a channel that goes on is changed.
+//! The catalog keeps all its blobs. Only missing blobs are added, and only an extended channel changes.
 
 use std::collections::BTreeSet;
 
@@ -13,24 +13,24 @@ use fbc::{Blob, Fbc};
 
 use crate::refusal::Refusal;
 
-/// What has to be added to a catalog.
+/// The additions to a catalog.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Additions {
-    /// The package as JSON, if the catalog does not have it.
+    /// The package as JSON, if the catalog does not contain it.
     pub package: Option<String>,
     /// The channel.
     pub channel: Channel,
-    /// The names of the bundles that the catalog does not have.
+    /// The names of the bundles that the catalog does not contain.
     pub bundles: Vec<String>,
 }
 
-/// What happens to the channel.
+/// The change to the channel.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Channel {
-    /// It is new; this is its JSON.
+    /// A new channel, as JSON.
     New(String),
-    /// The one at this place in the catalog gets further entries.
-    Longer(usize, Vec<Entry>),
+    /// The channel at this index of the catalog gets further entries.
+    Extended(usize, Vec<Entry>),
 }
 
 impl Default for Channel {
@@ -39,14 +39,14 @@ impl Default for Channel {
     }
 }
 
-/// Puts a bundle into a catalog, in a channel of its own. `image` is what the catalog is called in messages.
+/// Adds a bundle to a catalog, in a new channel. `image` names the catalog in messages.
 ///
 /// # Errors
-/// Refuses if the catalog has the bundle or the channel already.
+/// Refuses if the catalog contains the bundle or the channel already.
 pub fn inject(catalog: &Fbc, package: &str, bundle: &str, channel: &str, image: &str) -> Result<Additions, Refusal> {
     if has_bundle(catalog, package, bundle) {
         return Err(Refusal::new(format!("bundle {} already exists in the index image: {image}", quote(bundle)))
-            .help("remove it from the index, or give the bundle another version"));
+            .help("remove it from the index, or change the version of the bundle"));
     }
     if find_channel(catalog, package, channel).is_some() {
         return Err(Refusal::new(format!("channel {} already exists in the index image: {image}", quote(channel))));
@@ -58,11 +58,11 @@ pub fn inject(catalog: &Fbc, package: &str, bundle: &str, channel: &str, image: 
     })
 }
 
-/// Puts bundles into a channel of a catalog, each of them replacing the one before it. The last one is new, the others
-/// have been added to the same catalog before.
+/// Adds bundles to a channel of a catalog, each replacing the previous one. The last bundle is new; earlier runs have
+/// added the others to the same catalog.
 ///
 /// # Errors
-/// Refuses if the channel has the new bundle already, or no head that the first bundle could replace.
+/// Refuses if the channel contains the new bundle already, or has no head for the first bundle to replace.
 pub fn extend(
     catalog: &Fbc,
     package: &str,
@@ -74,7 +74,7 @@ pub fn extend(
         |name: &str| Refusal::new(format!("bundle {} already exists in the Index Image {}", quote(name), quote(image)));
     let mut seen = BTreeSet::new();
     if let Some(twice) = bundles.iter().find(|name| !seen.insert(name.as_str())) {
-        return Err(exists(twice).help("the same bundle cannot be upgraded to: give the new one another version"));
+        return Err(exists(twice).help("a bundle cannot upgrade to itself: change the version of the new bundle"));
     }
     let missing = |name: &&String| !has_bundle(catalog, package, name);
     let new: Vec<String> = bundles.iter().filter(missing).cloned().collect();
@@ -92,14 +92,14 @@ pub fn extend(
     let later: Vec<String> =
         bundles.iter().filter(|name| !entries.iter().any(|entry| *entry.name == ***name)).cloned().collect();
     let head = head(entries).ok_or_else(|| Refusal::new("no channel head found"))?;
-    Ok(additions(Channel::Longer(place, chain(Some(head), &later))))
+    Ok(additions(Channel::Extended(place, chain(Some(head), &later))))
 }
 
-/// Returns the text of a channel with further entries; all else stays as it is written.
+/// Returns the text of a channel with further entries, leaving the rest unchanged.
 ///
 /// # Errors
 /// Refuses if the text has no entries.
-pub fn longer(channel: &str, entries: &[Entry]) -> Result<String, Refusal> {
+pub fn extended(channel: &str, entries: &[Entry]) -> Result<String, Refusal> {
     let wrong = || Refusal::new("no channel head found");
     let raw = Raw::parse(channel, MAX_DEPTH).map_err(|_| wrong())?;
     let listed = raw.get("entries").ok_or_else(wrong)?;
@@ -115,13 +115,13 @@ pub fn longer(channel: &str, entries: &[Entry]) -> Result<String, Refusal> {
     String::from_utf8(text).map_err(|_| wrong())
 }
 
-/// The properties of a bundle that ask for something else to be installed.
+/// The properties of a bundle that declare dependencies.
 const DEPENDENCIES: [&str; 3] = ["olm.package.required", "olm.gvk.required", "olm.constraint"];
 
-/// Returns a bundle without what it depends on; all else stays as it is written.
+/// Returns a bundle without its dependencies, leaving the rest unchanged.
 ///
 /// # Errors
-/// Refuses what is no JSON.
+/// Refuses text that is not JSON.
 pub fn without_dependencies(bundle: &str) -> Result<Text, Refusal> {
     let raw = Raw::parse(bundle, MAX_DEPTH).map_err(|error| Refusal::new(error.to_string()))?;
     let depends = |property: &Raw<'_>| {
@@ -154,14 +154,14 @@ fn find_channel<'a>(catalog: &'a Fbc, package: &str, name: &str) -> Option<(usiz
     }
 }
 
-/// Returns the entry that nothing replaces, one that is not skipped if there are several.
+/// Returns the entry that no other entry replaces; if there are several, one that is not skipped.
 fn head(entries: &[Entry]) -> Option<&str> {
     let view = View::new(entries);
     let heads: Vec<&str> = entries.iter().map(|entry| &*entry.name).filter(|name| !view.is_replaced(name)).collect();
     heads.iter().find(|name| !view.is_skipped(name)).or(heads.first()).copied()
 }
 
-/// Makes entries of names, each of which replaces the one before it.
+/// Builds entries that each replace the previous one.
 fn chain(head: Option<&str>, names: &[String]) -> Vec<Entry> {
     let mut replaces = head.unwrap_or_default();
     let mut entries = Vec::new();
@@ -173,10 +173,10 @@ fn chain(head: Option<&str>, names: &[String]) -> Vec<Entry> {
 }
 
 fn new_package(catalog: &Fbc, package: &str, channel: &str) -> Option<String> {
-    let there = catalog.blobs().iter().any(|blob| *blob.schema == *PACKAGE && *blob.name == *package);
+    let exists = catalog.blobs().iter().any(|blob| *blob.schema == *PACKAGE && *blob.name == *package);
     let blob =
         || Object::new().string("schema", PACKAGE).string("name", package).string("defaultChannel", channel).end();
-    (!there).then(blob).map(Text::into_string)
+    (!exists).then(blob).map(Text::into_string)
 }
 
 #[cfg(test)]
@@ -188,7 +188,7 @@ mod tests {
     fn catalog(blobs: &[&str]) -> Fbc {
         let mut fbc = Fbc::default();
         for blob in blobs {
-            fbc.add_made(blob, &Limits::default()).unwrap();
+            fbc.add_generated(blob, &Limits::default()).unwrap();
         }
         fbc
     }
@@ -227,9 +227,9 @@ mod tests {
         let fbc = catalog(&[PACKAGE_FOO, STABLE, FOO]);
         let names = |names: &[&str]| names.iter().map(|name| (*name).to_owned()).collect::<Vec<_>>();
         let additions = extend(&fbc, "foo", &names(&["foo.v4"]), "stable", "index").unwrap();
-        let Channel::Longer(1, entries) = &additions.channel else { panic!("{additions:?}") };
+        let Channel::Extended(1, entries) = &additions.channel else { panic!("{additions:?}") };
         assert_eq!(
-            longer(STABLE, entries).unwrap(),
+            extended(STABLE, entries).unwrap(),
             r#"{"schema":"olm.channel","package":"foo","name":"stable","entries":[{"name":"foo.v1"},{"name":"foo.v3","replaces":"foo.v1","skips":["foo.v2"]},{"name":"foo.v2"},{"name":"foo.v4","replaces":"foo.v3"}] , "extra":1.10}"#
         );
         assert_eq!(

@@ -1,12 +1,12 @@
-//! Outlines for tests, from short lines.
+//! Outlines for tests in a compact notation.
 
 use fbc::blob::Entry;
 use fbc::version::Version;
 
 use crate::outline::{Bundle, Outline, Package};
 
-/// Reads lines such as `package/channel: a.v1.0.0, a.v1.1.0 r=a.v1.0.0 s=x,y R=<1.1.0`; the first channel of a
-/// package is its default channel, and entries are separated by `;`.
+/// Parses lines such as `package/channel: a.v1.0.0; a.v1.1.0 r=a.v1.0.0 s=x,y R=<1.1.0`. Entries are separated by `;`,
+/// and the first channel of a package is its default channel.
 pub(crate) fn outline(lines: &str) -> Outline {
     let mut outline = Outline::default();
     for line in lines.lines().map(str::trim).filter(|line| !line.is_empty()) {
@@ -19,7 +19,7 @@ pub(crate) fn outline(lines: &str) -> Outline {
         let entries: Vec<Entry> = entries.split(';').map(|text| entry(text.trim())).collect();
         for entry in &entries {
             let version = entry.name.split_once(".v").and_then(|(_, version)| Version::parse_strict(version).ok());
-            let bundle = Bundle { blob: None, made: None, version: version.map(|version| (version, None)) };
+            let bundle = Bundle { blob: None, new_blob: None, version: version.map(|version| (version, None)) };
             package.bundles.insert(entry.name.to_string(), bundle);
         }
         package.channels.entry(channel.to_owned()).or_default().entries = entries;
@@ -41,7 +41,7 @@ pub(crate) fn entry(text: &str) -> Entry {
     entry
 }
 
-/// Writes an outline as lines that [`outline`] reads.
+/// Formats an outline as lines that [`outline`] can parse.
 pub(crate) fn shown(outline: &Outline) -> String {
     let mut out = String::new();
     for (name, package) in &outline.packages {

@@ -1,4 +1,4 @@
-//! Another default channel for a package.
+//! Changes the default channel of a package.
 
 use crate::outline::Outline;
 use crate::refusal::Refusal;
@@ -6,7 +6,7 @@ use crate::refusal::Refusal;
 /// Makes `channel` the default channel of `package`.
 ///
 /// # Errors
-/// Refuses when there is no such package or channel.
+/// Refuses if the package or channel does not exist.
 pub fn set_default(outline: &mut Outline, package: &str, channel: &str) -> Result<(), Refusal> {
     let found = outline.package_mut(package)?;
     if !found.channels.contains_key(channel) {

@@ -1,31 +1,31 @@
-//! Other edges for an entry of a channel.
+//! Changes the edges of a channel entry.
 
 use std::collections::HashSet;
 
 use fbc::range::VersionRange;
 
-use crate::outline::{Outline, near};
+use crate::outline::{Outline, suggestions};
 use crate::refusal::Refusal;
 
-/// What changes of the edges of an entry.
+/// The changes to the edges of an entry.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Edges {
-    /// The bundle it replaces from now on; an empty name takes the edge away.
+    /// The new `replaces`; an empty name removes the edge.
     pub replaces: Option<String>,
-    /// The bundles it skips from now on, in place of those it skips.
+    /// The new `skips`, which replace the current ones.
     pub skips: Option<Vec<String>>,
-    /// Bundles it skips too.
+    /// Bundles to add to `skips`.
     pub add_skips: Vec<String>,
-    /// Bundles it does not skip any more.
+    /// Bundles to remove from `skips`.
     pub remove_skips: Vec<String>,
-    /// The versions that upgrade to it directly; an empty range takes them away.
+    /// The new `skipRange`; an empty range removes it.
     pub skip_range: Option<String>,
 }
 
 /// Changes the edges of the entry of `bundle` in `channel`.
 ///
 /// # Errors
-/// Refuses when there is no such entry, or the edges make no sense.
+/// Refuses if the entry does not exist or the edges are invalid.
 pub fn set_edge(
     outline: &mut Outline,
     package: Option<&str>,
@@ -39,12 +39,12 @@ pub fn set_edge(
     let known: Vec<String> = channel_of.entries.iter().map(|entry| entry.name.to_string()).collect();
     let Some(entry) = channel_of.entry_mut(bundle) else {
         return Err(Refusal::new(format!("channel {channel:?} of package {package_name:?} has no entry {bundle:?}"))
-            .help(near(bundle, known.iter())));
+            .help(suggestions(bundle, known.iter())));
     };
     check_range(edges.skip_range.as_deref())?;
     let names = edges.replaces.iter().chain(edges.skips.iter().flatten()).chain(&edges.add_skips);
     if names.into_iter().any(|name| name == bundle) {
-        return Err(Refusal::new(format!("{bundle:?} cannot upgrade itself")).help("name an older bundle"));
+        return Err(Refusal::new(format!("{bundle:?} cannot upgrade to itself")).help("name an older bundle"));
     }
     if let Some(replaces) = &edges.replaces {
         entry.replaces = replaces.as_str().into();
@@ -66,7 +66,7 @@ pub fn set_edge(
     Ok(())
 }
 
-/// Adds names to a list of skips, each once.
+/// Adds names to a list of skips, without duplicates.
 pub(crate) fn add(skips: &mut Vec<Box<str>>, names: &[String]) {
     let mut known: HashSet<Box<str>> = skips.iter().cloned().collect();
     for name in names.iter().filter(|name| !name.is_empty()) {
@@ -76,12 +76,12 @@ pub(crate) fn add(skips: &mut Vec<Box<str>>, names: &[String]) {
     }
 }
 
-/// Checks a range of versions that the user gave.
+/// Checks a version range given by the user.
 pub(crate) fn check_range(range: Option<&str>) -> Result<(), Refusal> {
     match range.filter(|range| !range.is_empty()).map(VersionRange::parse) {
         Some(Err(error)) => {
-            Err(Refusal::new(format!("{:?} is no range of versions: {error}", range.unwrap_or_default()))
-                .help("ranges are written like '>=1.0.0 <1.2.0' or '>=1.0.0 <1.2.0 || 2.0.1'"))
+            Err(Refusal::new(format!("{:?} is not a version range: {error}", range.unwrap_or_default()))
+                .help("write it like '>=1.0.0 <1.2.0' or '>=1.0.0 <1.2.0 || 2.0.1'"))
         }
         _ => Ok(()),
     }

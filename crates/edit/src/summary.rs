@@ -1,4 +1,4 @@
-//! What an edit did, in one line.
+//! Summarizes an edit in one line.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -6,12 +6,12 @@ use fbc::blob::{BUNDLE, CHANNEL, Deprecation, Entry};
 
 use crate::outline::{Outline, Package};
 
-/// So many names of a list are shown; a longer one is counted.
+/// The maximum number of names to list; longer lists are counted.
 const NAMES: usize = 3;
 
-/// Describes in one line what is different in `new`; nothing if both outlines say the same.
+/// Summarizes the differences in `new` in one line, or returns `None` if the outlines are equal.
 pub fn summary(old: &Outline, new: &Outline) -> Option<String> {
-    let mut found = Found::default();
+    let mut found = OutlineDiff::default();
     let nothing = Package::default();
     let names: BTreeSet<&String> = old.packages.keys().chain(new.packages.keys()).collect();
     for name in names {
@@ -25,28 +25,28 @@ pub fn summary(old: &Outline, new: &Outline) -> Option<String> {
             (None, None) => {}
         }
     }
-    let blobs = new.more.len() + new.packages.values().map(|package| package.more.len()).sum::<usize>();
+    let blobs = new.new_blobs.len() + new.packages.values().map(|package| package.new_blobs.len()).sum::<usize>();
     let mut parts: Vec<String> = [found.added_part(), found.removed_part()].into_iter().flatten().collect();
     parts.extend(found.changed_part(parts.is_empty()));
-    parts.extend(found.said);
+    parts.extend(found.sentences);
     if blobs > 0 {
         parts.push(format!("added {}", count(blobs, "other blob")));
     }
     (!parts.is_empty()).then(|| parts.join("; "))
 }
 
-/// What differs between two outlines.
+/// The differences between two outlines.
 #[derive(Default)]
-struct Found<'a> {
+struct OutlineDiff<'a> {
     added: Side<'a>,
     removed: Side<'a>,
-    /// Channel and entry, of entries with other edges.
+    /// The channel and entry of each entry with changed edges.
     changed: Vec<(&'a str, &'a Entry)>,
-    /// Sentences on default channels and deprecations.
-    said: Vec<String>,
+    /// Sentences about default channels and deprecations.
+    sentences: Vec<String>,
 }
 
-/// What only one of the outlines has.
+/// The items that only one of the outlines has.
 #[derive(Default)]
 struct Side<'a> {
     packages: Vec<(&'a String, &'a Package)>,
@@ -57,7 +57,7 @@ struct Side<'a> {
     entries: BTreeMap<&'a str, Vec<(&'a str, &'a Entry)>>,
 }
 
-impl<'a> Found<'a> {
+impl<'a> OutlineDiff<'a> {
     fn compare(&mut self, name: &'a str, old: &'a Package, new: &'a Package) {
         self.added.note(name, new, old);
         self.removed.note(name, old, new);
@@ -69,7 +69,7 @@ impl<'a> Found<'a> {
         }
         if !old.default_channel.is_empty() && old.default_channel != new.default_channel {
             let (is, was) = (&new.default_channel, &old.default_channel);
-            self.said.push(format!("the default channel of {name} is {is}, was {was}"));
+            self.sentences.push(format!("the default channel of {name} is {is}, was {was}"));
         }
         self.deprecations(name, old, new);
     }
@@ -87,9 +87,9 @@ impl<'a> Found<'a> {
         );
         for entry in &is {
             match was.iter().find(|was| same(was, entry)) {
-                None => self.said.push(format!("deprecated {}", shown(entry))),
+                None => self.sentences.push(format!("deprecated {}", shown(entry))),
                 Some(was) if was.message != entry.message => {
-                    self.said.push(format!("changed the deprecation of {}", shown(entry)));
+                    self.sentences.push(format!("changed the deprecation of {}", shown(entry)));
                 }
                 Some(_) => {}
             }
@@ -100,7 +100,7 @@ impl<'a> Found<'a> {
             _ => true,
         };
         for entry in was.iter().filter(|was| is_left(was) && !is.iter().any(|entry| same(was, entry))) {
-            self.said.push(format!("{} is no longer deprecated", shown(entry)));
+            self.sentences.push(format!("{} is no longer deprecated", shown(entry)));
         }
     }
 
@@ -138,7 +138,7 @@ impl<'a> Found<'a> {
         }
     }
 
-    /// Describes entries with other edges; `alone` if nothing else is described.
+    /// Describes entries with changed edges; `alone` if there is nothing else to describe.
     fn changed_part(&self, alone: bool) -> Option<String> {
         let changed = &self.changed;
         match changed.len() {
@@ -159,15 +159,15 @@ impl<'a> Found<'a> {
 }
 
 impl<'a> Side<'a> {
-    /// Notes what `package` has and `other` has not.
+    /// Records the items that `package` has and `other` lacks.
     fn note(&mut self, name: &'a str, package: &'a Package, other: &'a Package) {
         for (channel, is) in &package.channels {
-            let there = other.channels.get(channel);
-            if there.is_none() {
+            let other_channel = other.channels.get(channel);
+            if other_channel.is_none() {
                 self.channels.push((name, channel));
             }
             let known: BTreeSet<&str> =
-                there.map(|it| it.entries.iter().map(|entry| &*entry.name).collect()).unwrap_or_default();
+                other_channel.map(|it| it.entries.iter().map(|entry| &*entry.name).collect()).unwrap_or_default();
             for entry in is.entries.iter().filter(|entry| !known.contains(&*entry.name)) {
                 self.entries.entry(&entry.name).or_default().push((channel, entry));
             }
@@ -177,7 +177,7 @@ impl<'a> Side<'a> {
 
     fn counts(&self) -> String {
         let whole = |of: fn(&Package) -> usize| self.packages.iter().map(|(_, package)| of(package)).sum::<usize>();
-        // What is removed with its package is not noted one by one.
+        // Items removed with their package are not recorded individually.
         let is_noted = !self.entries.is_empty() || !self.bundles.is_empty();
         let channels = self.channels.len() + if is_noted { 0 } else { whole(|it| it.channels.len()) };
         let bundles = self.bundles.len() + if is_noted { 0 } else { whole(|it| it.bundles.len()) };
@@ -194,7 +194,7 @@ impl<'a> Side<'a> {
     }
 }
 
-/// Shows the channels of a bundle, those with the same edges together.
+/// Formats the channels of a bundle, grouped by equal edges.
 fn places(entries: &[(&str, &Entry)]) -> String {
     let mut groups: Vec<(String, Vec<&str>)> = Vec::new();
     for (channel, entry) in entries {
@@ -211,7 +211,7 @@ fn places(entries: &[(&str, &Entry)]) -> String {
     groups.iter().map(shown).collect::<Vec<_>>().join("; to ")
 }
 
-/// Shows what upgrades to an entry.
+/// Formats the edges of an entry.
 fn edges(entry: &Entry) -> String {
     let mut parts = Vec::new();
     if !entry.replaces.is_empty() {
@@ -253,31 +253,31 @@ mod tests {
         p/stable: p.v1.0.0; p.v1.1.0 r=p.v1.0.0
         p/fast: p.v1.1.0";
 
-    fn said(new: &str) -> String {
+    fn sentences(new: &str) -> String {
         summary(&outline(CATALOG), &outline(new)).unwrap_or_else(|| "nothing".into())
     }
 
     #[test]
     fn additions_name_channels_and_edges() {
-        insta::assert_snapshot!(said(CATALOG), @"nothing");
+        insta::assert_snapshot!(sentences(CATALOG), @"nothing");
         let with = |entry: &str| CATALOG.replace("r=p.v1.0.0", &format!("r=p.v1.0.0; {entry}"));
-        insta::assert_snapshot!(said(&with("p.v1.2.0 r=p.v1.1.0 s=a,b R=>=1.0.0_<1.2.0")), @"added p.v1.2.0 to stable: replaces p.v1.1.0, skips a, b, skips versions >=1.0.0 <1.2.0");
-        insta::assert_snapshot!(said(&with("p.v1.2.0 r=p.v1.1.0 s=a,b,c,d").replace("t: p.v1.1.0", "t: p.v1.1.0; p.v1.2.0 r=p.v1.1.0")), @"added p.v1.2.0 to fast: replaces p.v1.1.0; to stable: replaces p.v1.1.0, skips 4 bundles (a to d)");
-        insta::assert_snapshot!(said(&with("p.v1.2.0; p.v1.3.0")), @"added 2 bundles");
-        insta::assert_snapshot!(said(&format!("{CATALOG}\nq/a: q.v1.0.0; q.v2.0.0")), @"added 1 package, 1 channel, 2 bundles");
-        insta::assert_snapshot!(said(&format!("{CATALOG}\nq/a: q.v1.0.0")), @"added q.v1.0.0 to a");
+        insta::assert_snapshot!(sentences(&with("p.v1.2.0 r=p.v1.1.0 s=a,b R=>=1.0.0_<1.2.0")), @"added p.v1.2.0 to stable: replaces p.v1.1.0, skips a, b, skips versions >=1.0.0 <1.2.0");
+        insta::assert_snapshot!(sentences(&with("p.v1.2.0 r=p.v1.1.0 s=a,b,c,d").replace("t: p.v1.1.0", "t: p.v1.1.0; p.v1.2.0 r=p.v1.1.0")), @"added p.v1.2.0 to fast: replaces p.v1.1.0; to stable: replaces p.v1.1.0, skips 4 bundles (a to d)");
+        insta::assert_snapshot!(sentences(&with("p.v1.2.0; p.v1.3.0")), @"added 2 bundles");
+        insta::assert_snapshot!(sentences(&format!("{CATALOG}\nq/a: q.v1.0.0; q.v2.0.0")), @"added 1 package, 1 channel, 2 bundles");
+        insta::assert_snapshot!(sentences(&format!("{CATALOG}\nq/a: q.v1.0.0")), @"added q.v1.0.0 to a");
     }
 
     #[test]
     fn removals_name_what_goes_and_what_closes_the_gap() {
-        insta::assert_snapshot!(said("p/stable: p.v1.0.0; p.v1.1.0 r=p.v1.0.0"), @"removed p.v1.1.0 from fast");
-        insta::assert_snapshot!(said("q/stable: q.v1.0.0"), @"added q.v1.0.0 to stable; removed package p (2 channels, 2 bundles)");
-        insta::assert_snapshot!(said("p/stable: p.v1.1.0 s=p.v1.0.0\np/fast: p.v1.1.0"), @"removed p.v1.0.0 from stable; p.v1.1.0 in stable skips p.v1.0.0");
+        insta::assert_snapshot!(sentences("p/stable: p.v1.0.0; p.v1.1.0 r=p.v1.0.0"), @"removed p.v1.1.0 from fast");
+        insta::assert_snapshot!(sentences("q/stable: q.v1.0.0"), @"added q.v1.0.0 to stable; removed package p (2 channels, 2 bundles)");
+        insta::assert_snapshot!(sentences("p/stable: p.v1.1.0 s=p.v1.0.0\np/fast: p.v1.1.0"), @"removed p.v1.0.0 from stable; p.v1.1.0 in stable skips p.v1.0.0");
     }
 
     #[test]
     fn other_edges_and_defaults_are_named() {
-        insta::assert_snapshot!(said(&CATALOG.replace(" r=p.v1.0.0", " R=<1.1.0")), @"changed: p.v1.1.0 in stable skips versions <1.1.0");
-        insta::assert_snapshot!(said("p/fast: p.v1.1.0\np/stable: p.v1.0.0; p.v1.1.0 r=p.v1.0.0"), @"the default channel of p is fast, was stable");
+        insta::assert_snapshot!(sentences(&CATALOG.replace(" r=p.v1.0.0", " R=<1.1.0")), @"changed: p.v1.1.0 in stable skips versions <1.1.0");
+        insta::assert_snapshot!(sentences("p/fast: p.v1.1.0\np/stable: p.v1.0.0; p.v1.1.0 r=p.v1.0.0"), @"the default channel of p is fast, was stable");
     }
 }

@@ -1,22 +1,22 @@
-//! Changes of a file as reviewers read them.
+//! Formats the changes of a file as a unified diff.
 
 use std::fmt::Write;
 use std::ops::Range;
 
 use crate::text::Splice;
 
-/// So many lines around a change are shown.
+/// The number of context lines around a change.
 const CONTEXT: usize = 3;
 
-/// A run of lines and the lines that come into its place.
+/// A run of lines and its replacement.
 struct Block {
     old: Range<usize>,
     new: Vec<String>,
 }
 
-/// Returns the unified diff of a file; `old` or `new` is missing when the file appears or goes.
+/// Returns the unified diff of a file; `old` is missing for a new file, `new` for a deleted one.
 ///
-/// `splices` are the changes between the two, so nothing has to be searched for.
+/// `splices` are the changes between the two, so no search is needed.
 pub fn unified(path: &str, old: Option<&str>, new: Option<&str>, splices: &[Splice]) -> String {
     let mut out = String::new();
     let name = |side: &str, text: Option<&str>| match text {
@@ -58,7 +58,7 @@ pub fn unified(path: &str, old: Option<&str>, new: Option<&str>, splices: &[Spli
     out
 }
 
-/// Writes where a run of lines is; one without lines is named by the line before it.
+/// Formats the position of a run of lines; an empty run has the number of the preceding line.
 fn place(start: usize, length: usize) -> String {
     match length {
         0 => format!("{start},0"),
@@ -79,7 +79,7 @@ fn split(text: &str) -> Vec<&str> {
     text.split_inclusive('\n').collect()
 }
 
-/// Turns splices into whole lines that change.
+/// Expands splices to whole changed lines.
 fn blocks(old: &str, splices: &[Splice], old_lines: &[&str]) -> Vec<Block> {
     let mut at = 0;
     let mut starts = Vec::with_capacity(old_lines.len());
@@ -88,7 +88,7 @@ fn blocks(old: &str, splices: &[Splice], old_lines: &[&str]) -> Vec<Block> {
         at += line.len();
     }
     let line = |at: usize| starts.partition_point(|start| *start < at);
-    // Each with the bytes of the lines it touches; those that touch the same lines go together.
+    // Each has the bytes of the lines it touches; splices that touch the same lines are merged.
     let mut groups: Vec<(Range<usize>, Vec<&Splice>)> = Vec::new();
     for splice in splices {
         let lines = whole_lines(old, splice);

@@ -1,8 +1,8 @@
-//! What becomes of clusters when one catalog takes the place of another.
+//! Determines how clusters are affected when one catalog replaces another.
 //!
-//! The rules are those of cluster software of the first generation: a cluster that runs a bundle goes to the first
-//! entry on the chain of its channel, from the head down, that replaces or skips the bundle or whose `skipRange` has
-//! its version, and so on from there. Entries that another entry skips are not on the chain.
+//! The rules are those of OLM v0: a cluster that runs a bundle upgrades to the first entry on the chain of its channel,
+//! from the head down, that replaces or skips the bundle or whose `skipRange` contains its version, and so on from
+//! there. Entries that another entry skips are not on the chain.
 
 mod words;
 
@@ -16,143 +16,143 @@ use crate::outline::{Channel, Outline, Package};
 
 pub use words::regressions;
 
-/// Names of bundles that clusters never choose, each with its package.
+/// Bundles that clusters never select, by package and name.
 pub type Forbidden = HashSet<(String, String)>;
 
-/// Bundles that cannot be installed, each with its package, and why not.
+/// Bundles that cannot be installed, by package and name, with the reason.
 pub type Unmet = HashMap<(String, String), String>;
 
-/// A catalog, and the bundles of it that clusters never choose.
+/// A catalog, with the bundles that clusters never select or cannot install.
 #[derive(Debug, Clone, Copy)]
 pub struct Side<'a> {
-    /// What it says.
+    /// The outline.
     pub outline: &'a Outline,
-    /// What clusters never choose of it.
+    /// The bundles that clusters never select.
     pub forbidden: &'a Forbidden,
-    /// What they would choose, but cannot install.
+    /// The bundles that clusters would select but cannot install.
     pub unmet: &'a Unmet,
 }
 
-/// What becomes of a cluster that runs a bundle and follows a channel.
+/// The upgrade status of a cluster that runs a bundle and follows a channel.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Fate {
-    /// It runs the newest there is.
+pub enum UpgradeStatus {
+    /// It runs the newest version.
     Latest,
-    /// It comes to the newest there is this way.
-    Upgraded(Way),
-    /// It comes no further than the end of this way, or not at all if there is none.
-    Stuck(Option<Way>),
-    /// It comes no further than the end of this way, since what comes next cannot be installed.
+    /// It reaches the newest version on this path.
+    Upgraded(UpgradePath),
+    /// It stops at the end of this path, or does not upgrade at all without one.
+    Stuck(Option<UpgradePath>),
+    /// It stops at the end of this path because the next bundle cannot be installed.
     HeldBack {
-        /// The way until then, if there is one.
-        way: Option<Way>,
-        /// What comes next.
+        /// The path up to that point, if any.
+        path: Option<UpgradePath>,
+        /// The next bundle.
         by: String,
-        /// Why that cannot be installed.
+        /// The reason why it cannot be installed.
         why: String,
     },
-    /// What it runs is not in the channel, and nothing there upgrades it.
+    /// Its bundle is not in the channel, and no entry upgrades it.
     NoPath,
-    /// The channel is not there.
+    /// The channel does not exist.
     ChannelGone,
-    /// The package is not there.
+    /// The package does not exist.
     PackageGone,
-    /// The channel has not one head, so that clusters do not know what is newest.
+    /// The channel does not have exactly one head, so the newest version is ambiguous.
     Broken(Vec<String>),
 }
 
-/// The upgrades of a cluster, one after the other.
+/// A sequence of upgrades.
 ///
-/// Each bundle has its own, so that all of them together say every step: a list of all steps for each bundle would grow
-/// with the square of the channel.
+/// Each bundle has its own path with only the next step, so that all bundles together cover every step. A list of all
+/// steps per bundle would grow with the square of the channel.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Way {
-    /// The bundle that comes next.
+pub struct UpgradePath {
+    /// The next bundle.
     pub next: String,
-    /// The bundle at the end.
+    /// The last bundle.
     pub end: String,
-    /// How many upgrades it takes.
+    /// The number of upgrades.
     pub steps: usize,
 }
 
-impl Fate {
-    /// Returns the upgrades until there are no more, if there are any.
-    pub fn way(&self) -> Option<&Way> {
+impl UpgradeStatus {
+    /// Returns the path to the last reachable upgrade, if any.
+    pub fn path(&self) -> Option<&UpgradePath> {
         match self {
-            Fate::Upgraded(way) => Some(way),
-            Fate::Stuck(way) | Fate::HeldBack { way, .. } => way.as_ref(),
+            UpgradeStatus::Upgraded(path) => Some(path),
+            UpgradeStatus::Stuck(path) | UpgradeStatus::HeldBack { path, .. } => path.as_ref(),
             _ => None,
         }
     }
 
-    /// Returns whether the cluster comes to the newest there is.
+    /// Returns whether the cluster reaches the newest version.
     pub fn is_good(&self) -> bool {
-        matches!(self, Fate::Latest | Fate::Upgraded(_))
+        matches!(self, UpgradeStatus::Latest | UpgradeStatus::Upgraded(_))
     }
 }
 
-/// What becomes of one bundle in one channel.
+/// The upgrade status of one bundle in one channel.
 #[derive(Debug, Clone)]
 pub struct Outcome {
     /// The bundle.
     pub bundle: String,
-    /// Its version, if the old catalog has it.
+    /// The version, if the old catalog contains the bundle.
     pub version: Option<Version>,
-    /// What becomes of it with the old catalog.
-    pub before: Fate,
-    /// What becomes of it with the new one.
-    pub now: Fate,
+    /// The status with the old catalog.
+    pub before: UpgradeStatus,
+    /// The status with the new catalog.
+    pub now: UpgradeStatus,
 }
 
 impl Outcome {
-    /// Returns whether somebody is worse off.
+    /// Returns whether clusters are worse off than before.
     pub fn is_regression(&self) -> bool {
         self.before.is_good() && !self.now.is_good()
     }
 }
 
-/// What becomes of those who follow one channel.
+/// The effects on clusters that follow one channel.
 #[derive(Debug, Clone)]
 pub struct ChannelReport {
     /// The package.
     pub package: String,
     /// The channel.
     pub channel: String,
-    /// What becomes of every bundle that the old channel names, by name.
+    /// The outcome for every bundle that the old channel mentions, by name.
     pub outcomes: Vec<Outcome>,
-    /// The smallest change of the new catalog that helps all who are worse off.
+    /// The smallest change of the new catalog that fixes all regressions.
     pub fix: Option<Fix>,
 }
 
-/// A change that helps.
+/// A change that fixes regressions.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Fix {
-    /// The bundle skips these as well.
+    /// The bundle also skips these.
     AddSkips {
-        /// The bundle that is upgraded to.
+        /// The target of the upgrade.
         bundle: String,
-        /// What it is to skip.
+        /// The bundles to skip.
         skips: Vec<String>,
     },
-    /// These versions upgrade to the bundle directly.
+    /// A version range upgrades to the bundle directly.
     SkipRange {
-        /// The bundle that is upgraded to.
+        /// The target of the upgrade.
         bundle: String,
-        /// The whole range it is to have.
+        /// The complete range to set.
         range: String,
     },
-    /// The channel comes back.
+    /// Restore the channel.
     KeepChannel,
-    /// The package comes back.
+    /// Restore the package.
     KeepPackage,
-    /// The channel gets one head.
+    /// Give the channel a single head.
     OneHead,
 }
 
-/// More names than this are better put as a range.
-const MOST_SKIPS: usize = 5;
+/// Above this number of names, a range is the better fix.
+const MAX_SKIPS: usize = 5;
 
-/// Reports what becomes of every bundle of `old` under `new`, by package and channel.
+/// Reports the outcome for every bundle of `old` under `new`, by package and channel.
 pub fn check(old: Side<'_>, new: Side<'_>) -> Vec<ChannelReport> {
     let mut reports = Vec::new();
     for (name, package) in &old.outline.packages {
@@ -177,7 +177,7 @@ fn check_channel(
     };
     let now_package = new.outline.packages.get(name);
     let now_channel = now_package.and_then(|package| package.channels.get(channel));
-    // Also what is only mentioned: clusters may run it, and can upgrade.
+    // Includes bundles that are only mentioned: clusters may run them and can upgrade.
     let bundles: BTreeSet<&str> = members
         .entries
         .iter()
@@ -191,11 +191,11 @@ fn check_channel(
         .map(|&bundle| Outcome {
             bundle: bundle.to_owned(),
             version: version(bundle).cloned(),
-            before: was.fate(bundle),
+            before: was.status(bundle),
             now: match (&now, now_package) {
-                (Some(now), _) => now.fate(bundle),
-                (None, Some(_)) => Fate::ChannelGone,
-                (None, None) => Fate::PackageGone,
+                (Some(now), _) => now.status(bundle),
+                (None, Some(_)) => UpgradeStatus::ChannelGone,
+                (None, None) => UpgradeStatus::PackageGone,
             },
         })
         .collect();
@@ -212,7 +212,7 @@ fn check_channel(
     ChannelReport { package: name.to_owned(), channel: channel.to_owned(), outcomes, fix }
 }
 
-/// Looks for the smallest change of a channel that helps all who are worse off, and tries it.
+/// Finds the smallest change of a channel that fixes all regressions, and verifies it by simulation.
 fn find_fix<'v>(
     package: &str,
     channel: &Channel,
@@ -224,9 +224,9 @@ fn find_fix<'v>(
     let simulated = Simulated::new(package, channel, side, version, bundles());
     let Ok(chain) = &simulated.chain else { return Some(Fix::OneHead) };
     let head = chain.first()?.name.to_string();
-    // Where they get stuck: it is enough to help them on from there.
+    // Fixing the bundles where upgrades stop is sufficient.
     let stuck: BTreeSet<String> =
-        worse.iter().map(|outcome| outcome.now.way().map_or(&outcome.bundle, |way| &way.end).to_owned()).collect();
+        worse.iter().map(|outcome| outcome.now.path().map_or(&outcome.bundle, |path| &path.end).to_owned()).collect();
     let stuck: Vec<String> = stuck.into_iter().filter(|name| *name != head).collect();
     let helps = |fix: &Fix| {
         let mut channel = channel.clone();
@@ -238,11 +238,11 @@ fn find_fix<'v>(
             _ => return None,
         }
         let tried = Simulated::new(package, &channel, side, version, bundles());
-        let good = worse.iter().all(|outcome| tried.fate(&outcome.bundle).is_good());
+        let good = worse.iter().all(|outcome| tried.status(&outcome.bundle).is_good());
         let nobody_else = channel
             .entries
             .iter()
-            .all(|entry| !simulated.fate(&entry.name).is_good() || tried.fate(&entry.name).is_good());
+            .all(|entry| !simulated.status(&entry.name).is_good() || tried.status(&entry.name).is_good());
         (good && nobody_else).then_some(())
     };
     let skips = Fix::AddSkips { bundle: head.clone(), skips: stuck.clone() };
@@ -256,30 +256,30 @@ fn find_fix<'v>(
         Some(Fix::SkipRange { bundle: head.clone(), range }).filter(|fix| helps(fix).is_some())
     };
     let skips = Some(skips).filter(|fix| helps(fix).is_some());
-    if stuck.len() > MOST_SKIPS { range().or(skips) } else { skips.or_else(range) }
+    if stuck.len() > MAX_SKIPS { range().or(skips) } else { skips.or_else(range) }
 }
 
-/// A channel as clusters see it.
+/// A simulation of a channel as clusters see it.
 struct Simulated<'a, 'b> {
-    /// What clusters choose from, newest first; the heads if there is not one.
+    /// The entries that clusters select from, newest first; the heads if there is not exactly one.
     chain: Result<Vec<&'a Entry>, Vec<String>>,
-    /// The places in the chain by name.
+    /// The positions in the chain, by name.
     places: HashMap<&'a str, usize>,
     names: HashSet<&'a str>,
-    /// The places in the chain that cannot be installed, with the reasons.
+    /// The positions in the chain that cannot be installed, with the reasons.
     unmet: BTreeMap<usize, String>,
-    /// Where each bundle goes that somebody may run.
+    /// The next upgrade of each bundle that a cluster may run.
     steps: HashMap<&'b str, Step>,
-    /// For each place in the chain the place where upgrades from it end, and how many they are.
+    /// For each position in the chain: the position where upgrades from it end, and their number.
     ends: Vec<(usize, usize)>,
 }
 
-/// Where a bundle goes, by places in the chain.
+/// The next upgrade of a bundle, by position in the chain.
 #[derive(Clone, Copy, Default)]
 struct Step {
-    /// What it is upgraded to.
+    /// The target.
     next: Option<usize>,
-    /// The first that it would go to if that could be installed.
+    /// The first target that is blocked because it cannot be installed.
     blocked: Option<usize>,
 }
 
@@ -287,7 +287,7 @@ impl<'a, 'b> Simulated<'a, 'b>
 where
     'a: 'b,
 {
-    /// Works out where `bundles` and all entries of a channel go.
+    /// Simulates the upgrades of `bundles` and of all entries of a channel.
     fn new<'v, 'c: 'b>(
         package: &str,
         channel: &'a Channel,
@@ -314,16 +314,16 @@ where
             }
         }
         let names: HashSet<&str> = channel.entries.iter().map(|entry| &*entry.name).collect();
-        let asked: BTreeSet<&'b str> = bundles.map(|name| -> &'b str { name }).chain(names.iter().copied()).collect();
-        let asked: Vec<(&str, Option<&Version>)> = asked.into_iter().map(|name| (name, version(name))).collect();
-        // The first of `candidates` that each bundle upgrades to, by its place in the chain.
+        let queried: BTreeSet<&'b str> = bundles.map(|name| -> &'b str { name }).chain(names.iter().copied()).collect();
+        let queried: Vec<(&str, Option<&Version>)> = queried.into_iter().map(|name| (name, version(name))).collect();
+        // The first of `candidates` that each bundle upgrades to, by position in the chain.
         let places = |candidates: Vec<(usize, &Entry)>| {
             let entries: Vec<&Entry> = candidates.iter().map(|(_, entry)| *entry).collect();
-            let nexts = channel::nexts(&asked, &entries).into_iter();
+            let nexts = channel::nexts(&queried, &entries).into_iter();
             nexts.map(move |next| next.map(|number| candidates[number].0)).collect::<Vec<_>>()
         };
         let steps = places(open).into_iter().zip(places(closed)).map(|(next, blocked)| Step { next, blocked });
-        let steps: HashMap<&str, Step> = asked.iter().map(|(name, _)| *name).zip(steps).collect();
+        let steps: HashMap<&str, Step> = queried.iter().map(|(name, _)| *name).zip(steps).collect();
         let nexts: Vec<Option<usize>> = chain
             .iter()
             .flatten()
@@ -344,33 +344,37 @@ where
         self.steps.get(bundle).copied().unwrap_or_default()
     }
 
-    /// Returns the upgrades from a bundle on.
-    fn way(&self, chain: &[&Entry], bundle: &str) -> Option<Way> {
+    /// Returns the upgrade path from a bundle.
+    fn path(&self, chain: &[&Entry], bundle: &str) -> Option<UpgradePath> {
         let next = self.step(bundle).next.filter(|next| *chain[*next].name != *bundle)?;
         let (end, steps) = match self.places.get(bundle) {
             Some(place) => self.ends[*place],
             None => (self.ends[next].0, self.ends[next].1 + 1),
         };
-        Some(Way { next: chain[next].name.to_string(), end: chain[end].name.to_string(), steps })
+        Some(UpgradePath { next: chain[next].name.to_string(), end: chain[end].name.to_string(), steps })
     }
 
-    /// Returns what becomes of a cluster that runs a bundle.
-    fn fate(&self, bundle: &str) -> Fate {
+    /// Returns the status of a cluster that runs a bundle.
+    fn status(&self, bundle: &str) -> UpgradeStatus {
         let chain = match &self.chain {
             Ok(chain) => chain,
-            Err(heads) => return Fate::Broken(heads.clone()),
+            Err(heads) => return UpgradeStatus::Broken(heads.clone()),
         };
-        let way = self.way(chain, bundle);
-        let at = way.as_ref().map_or(bundle, |way| &way.end);
+        let path = self.path(chain, bundle);
+        let at = path.as_ref().map_or(bundle, |path| &path.end);
         let newest = chain.first().is_some_and(|newest| *newest.name == *at);
         if let Some(place) = self.step(at).blocked.filter(|_| !newest) {
-            return Fate::HeldBack { way, by: chain[place].name.to_string(), why: self.unmet[&place].clone() };
+            return UpgradeStatus::HeldBack {
+                path,
+                by: chain[place].name.to_string(),
+                why: self.unmet[&place].clone(),
+            };
         }
-        match (newest, way) {
-            (true, None) => Fate::Latest,
-            (true, Some(way)) => Fate::Upgraded(way),
-            (false, None) if !self.names.contains(bundle) => Fate::NoPath,
-            (false, way) => Fate::Stuck(way),
+        match (newest, path) {
+            (true, None) => UpgradeStatus::Latest,
+            (true, Some(path)) => UpgradeStatus::Upgraded(path),
+            (false, None) if !self.names.contains(bundle) => UpgradeStatus::NoPath,
+            (false, path) => UpgradeStatus::Stuck(path),
         }
     }
 }

@@ -1,8 +1,8 @@
-//! Whether a changed catalog says what it was meant to say, and everything else what it said before.
+//! Verifies that an edited catalog differs from the original only as intended.
 //!
-//! [`Outline::agrees_with`](crate::Outline::agrees_with) compares what edits know of. This compares the rest: every
-//! blob that an edit does not touch has to be the same text, and of one that it touches everything but the fields
-//! that the edit is about has to be the same.
+//! [`Outline::agrees_with`](crate::Outline::agrees_with) compares the content that edits know. This module compares the
+//! rest: a blob outside the edit must have the same text, and an edited blob must be the same except for the edited
+//! fields.
 
 use std::collections::{BTreeMap, HashSet};
 use std::path::{Path, PathBuf};
@@ -18,44 +18,44 @@ use crate::changes::Changes;
 use crate::new_blob::NewBlob;
 use crate::rewrite::Change;
 
-/// What the blobs of a catalog say, as digests, by the place they stand in.
+/// Digests of the blobs of a catalog, by position.
 #[derive(Debug, Default)]
 pub struct Contents {
     blobs: Mutex<BTreeMap<(FileId, u64), Content>>,
-    /// What there was before, if this is the changed form of a catalog.
+    /// The original, if this is the edited catalog.
     before: Option<Before>,
 }
 
 #[derive(Debug)]
 struct Before {
-    /// The texts that there were.
+    /// The digests of the original texts.
     texts: HashSet<u128>,
-    /// The blobs that are added: schema, package and name.
+    /// The added blobs: schema, package and name.
     added: HashSet<[String; 3]>,
 }
 
-/// What one blob says.
+/// The digests of one blob.
 #[derive(Debug, Clone, Default)]
 struct Content {
-    /// Its text.
+    /// The digest of the text.
     whole: u128,
-    /// All that it says, however it is written; of blobs that are new only.
+    /// The digest of the content, independent of form; only for new blobs.
     meaning: Option<u128>,
-    /// All but the fields that edits change.
+    /// The digest without the fields that edits change.
     rest: u128,
-    /// The same for each item of its list, by what identifies it.
+    /// The same for each item of its list, by key.
     items: BTreeMap<String, u128>,
 }
 
 impl Contents {
-    /// Makes what the changed form of the catalog is read into.
+    /// Creates the value that the edited catalog is read into.
     ///
-    /// `new` are the blobs of new files, by their paths.
+    /// `new` are the blobs of new files, by path.
     pub fn of_changed(before: &Contents, changes: &Changes, new: &BTreeMap<PathBuf, Vec<NewBlob>>) -> Contents {
         let texts = before.lock().values().map(|content| content.whole).collect();
         let added = changes.files.values().flat_map(|change| change.added.values().flatten());
-        let named = added.chain(new.values().flatten()).filter_map(|made| {
-            let blob = Raw::parse(&made.json, MAX_DEPTH).ok()?;
+        let named = added.chain(new.values().flatten()).filter_map(|new_blob| {
+            let blob = Raw::parse(&new_blob.json, MAX_DEPTH).ok()?;
             let (schema, name) = (text(blob, "schema"), text(blob, "name"));
             let package = if schema == PACKAGE { name.clone() } else { text(blob, "package") };
             Some([schema, package, name])
@@ -63,7 +63,7 @@ impl Contents {
         Contents { blobs: Mutex::default(), before: Some(Before { texts, added: named.collect() }) }
     }
 
-    /// Takes note of a blob while its text is at hand.
+    /// Records a blob while its text is available.
     pub fn note(&self, blob: &Blob, text: Raw<'_>) {
         let Some(origin) = blob.origin else { return };
         let whole = XxHash3_128::oneshot(text.text().as_bytes());
@@ -74,13 +74,13 @@ impl Contents {
         let meaning = is_new.then(|| digest(text));
         let mut content = Content { whole, meaning, ..Content::default() };
         match &*blob.schema {
-            PACKAGE => content.rest = but(text, &["defaultChannel"]),
+            PACKAGE => content.rest = digest_without(text, &["defaultChannel"]),
             CHANNEL => {
-                content.rest = but(text, &["entries"]);
+                content.rest = digest_without(text, &["entries"]);
                 content.items = entries(text);
             }
             DEPRECATIONS => {
-                content.rest = but(text, &["entries"]);
+                content.rest = digest_without(text, &["entries"]);
                 content.items = deprecations(text);
             }
             _ => {}
@@ -92,7 +92,7 @@ impl Contents {
         self.blobs.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Returns the blobs of each file, in their order, by its path below the catalog.
+    /// Returns the blobs of each file in order, by path relative to the catalog.
     fn by_path(&self, fbc: &Fbc, root: &Path) -> BTreeMap<PathBuf, Vec<(FileId, u64, Content)>> {
         let mut files: BTreeMap<PathBuf, Vec<(FileId, u64, Content)>> = BTreeMap::new();
         for ((file, start), content) in self.lock().iter() {
@@ -104,28 +104,28 @@ impl Contents {
     }
 }
 
-/// A catalog with what its blobs say.
+/// A catalog with the digests of its blobs.
 #[derive(Clone, Copy)]
 pub struct Edition<'a> {
     /// The catalog.
     pub fbc: &'a Fbc,
-    /// Its directory.
+    /// The directory.
     pub root: &'a Path,
-    /// What its blobs say.
+    /// The digests.
     pub contents: &'a Contents,
 }
 
-/// What is expected of a blob of the changed catalog.
+/// The expected state of a blob in the edited catalog.
 enum Expected<'a> {
     Same(u128),
     Changed(&'a Content),
     New(&'a NewBlob),
 }
 
-/// Checks that `after` is `before` with `changes`, where `new` are the blobs of new files by their paths.
+/// Checks that `after` equals `before` with `changes`, where `new` are the blobs of new files by path.
 ///
 /// # Errors
-/// Fails with the path of the first file that says something else.
+/// Fails with the path of the first file that differs.
 pub fn unchanged_but(
     before: Edition<'_>,
     changes: &Changes,
@@ -148,8 +148,8 @@ pub fn unchanged_but(
         }
         compare(path, &expected, &now.remove(path).unwrap_or_default())?;
     }
-    for (path, made) in new {
-        let expected: Vec<Expected<'_>> = made.iter().map(Expected::New).collect();
+    for (path, blobs) in new {
+        let expected: Vec<Expected<'_>> = blobs.iter().map(Expected::New).collect();
         compare(path, &expected, &now.remove(path).unwrap_or_default())?;
     }
     match now.into_keys().next() {
@@ -165,8 +165,8 @@ fn compare(path: &Path, expected: &[Expected<'_>], found: &[(FileId, u64, Conten
             let same = |(key, digest): (&String, &u128)| found.items.get(key).is_none_or(|now| now == digest);
             before.rest == found.rest && before.items.iter().all(same)
         }
-        Expected::New(made) => {
-            let meaning = Raw::parse(&made.json, MAX_DEPTH).ok().map(digest);
+        Expected::New(new_blob) => {
+            let meaning = Raw::parse(&new_blob.json, MAX_DEPTH).ok().map(digest);
             meaning.is_some() && found.meaning == meaning
         }
     };
@@ -176,18 +176,18 @@ fn compare(path: &Path, expected: &[Expected<'_>], found: &[(FileId, u64, Conten
     }
 }
 
-/// Returns a digest of what a value says.
+/// Returns a digest of the content of a value.
 fn digest(value: Raw<'_>) -> u128 {
     let mut out = Vec::new();
     write_canonical(value, Layout::Compact, &mut out);
     XxHash3_128::oneshot(&out)
 }
 
-/// The same for an object without some of its members.
-fn but(object: Raw<'_>, left_out: &[&str]) -> u128 {
+/// Returns the digest of an object without some of its members.
+fn digest_without(object: Raw<'_>, excluded: &[&str]) -> u128 {
     let mut members: Vec<(String, u128)> = Vec::new();
     for (key, value) in object.members() {
-        if !left_out.iter().any(|name| name.eq_ignore_ascii_case(&key)) {
+        if !excluded.iter().any(|name| name.eq_ignore_ascii_case(&key)) {
             members.push((key.into_owned(), digest(value)));
         }
     }
@@ -201,13 +201,15 @@ fn but(object: Raw<'_>, left_out: &[&str]) -> u128 {
     XxHash3_128::oneshot(&out)
 }
 
-/// Returns what the entries of a channel say beside their edges, by name.
+/// Returns digests of channel entries without their edges, by name.
 pub(crate) fn entries(channel: Raw<'_>) -> BTreeMap<String, u128> {
     let entries = channel.get("entries").into_iter().flat_map(Raw::items);
-    entries.map(|entry| (text(entry, "name"), but(entry, &["name", "replaces", "skips", "skipRange"]))).collect()
+    entries
+        .map(|entry| (text(entry, "name"), digest_without(entry, &["name", "replaces", "skips", "skipRange"])))
+        .collect()
 }
 
-/// Returns what deprecations say beside their messages, by what they are about.
+/// Returns digests of deprecations without their messages, by reference.
 pub(crate) fn deprecations(blob: Raw<'_>) -> BTreeMap<String, u128> {
     let entries = blob.get("entries").into_iter().flat_map(Raw::items);
     entries
@@ -215,16 +217,16 @@ pub(crate) fn deprecations(blob: Raw<'_>) -> BTreeMap<String, u128> {
             let reference = entry.get("reference");
             let part = |name: &str| reference.map(|reference| text(reference, name)).unwrap_or_default();
             let key = format!("{}\0{}", part("schema"), part("name"));
-            let inner = reference.map_or(nothing_beside(), |reference| but(reference, &["schema", "name"]));
-            let outer = but(entry, &["reference", "message"]);
+            let inner = reference.map_or(no_extra_fields(), |reference| digest_without(reference, &["schema", "name"]));
+            let outer = digest_without(entry, &["reference", "message"]);
             let both = [inner.to_le_bytes(), outer.to_le_bytes()].concat();
-            (key, if inner == nothing_beside() { outer } else { XxHash3_128::oneshot(&both) })
+            (key, if inner == no_extra_fields() { outer } else { XxHash3_128::oneshot(&both) })
         })
         .collect()
 }
 
-/// Returns what an entry says that has nothing beside its edges.
-pub(crate) fn nothing_beside() -> u128 {
+/// Returns the digest of an entry that has only edges.
+pub(crate) fn no_extra_fields() -> u128 {
     XxHash3_128::oneshot(&[])
 }
 

@@ -81,7 +81,7 @@ fn edited(files: &Files, verb: impl FnOnce(&Read, &mut Outline) -> Result<(), Re
         let path = before.fbc.full_path_of(*file).unwrap();
         let path = path.strip_prefix(before.directory.path()).unwrap().to_path_buf();
         match rewrite(&files[&path], change)? {
-            Rewritten::Gone => {
+            Rewritten::Deleted => {
                 new.remove(&path);
             }
             Rewritten::Spliced(splices) => {
@@ -90,15 +90,15 @@ fn edited(files: &Files, verb: impl FnOnce(&Read, &mut Outline) -> Result<(), Re
             }
         }
     }
-    let mut made = BTreeMap::new();
+    let mut new_blob = BTreeMap::new();
     for (package, blobs) in &changes.new_packages {
         let path = Changes::path_for(package, false);
         new.insert(path.clone(), new_file(blobs, false));
-        made.insert(path, blobs.clone());
+        new_blob.insert(path, blobs.clone());
     }
-    let after = read_into(&new, Contents::of_changed(&before.contents, &changes, &made));
+    let after = read_into(&new, Contents::of_changed(&before.contents, &changes, &new_blob));
     assert!(after.outline.agrees_with(&wanted), "{files:#?}\n{new:#?}");
-    assert_eq!(unchanged_but(before.told(), &changes, &made, after.told()), Ok(()), "{files:#?}\n{new:#?}");
+    assert_eq!(unchanged_but(before.told(), &changes, &new_blob, after.told()), Ok(()), "{files:#?}\n{new:#?}");
     Ok(Edited { files: new, errors: after.errors })
 }
 
@@ -274,7 +274,7 @@ fn act(
                 bundle_json(&name),
                 r#"{"schema":"custom","package":"q","x":[1.5,"~"]}"#.to_owned(),
             ] {
-                second.add_made(&json, &fbc::Limits::default()).unwrap();
+                second.add_generated(&json, &fbc::Limits::default()).unwrap();
             }
             let text = |fbc: &Fbc, blob: usize| {
                 let mut buffer = fbc::blob::TextBuffer::default();
@@ -315,11 +315,11 @@ fn edits_keep_a_catalog_valid_or_are_refused() {
             // Most of them about something that is there.
             let verb = (verb, bundle % (count + 2), channel, other % (count + 2));
             let mut counts = counts.borrow_mut();
-            let [made, refused, invalid] = counts.entry(VERBS[verb.0]).or_default();
+            let [new_blob, refused, invalid] = counts.entry(VERBS[verb.0]).or_default();
             match edited(&files, |before, outline| act(before, outline, verb)) {
                 Err(_) => *refused += 1,
                 Ok(edited) if edited.errors.is_empty() => {
-                    *made += 1;
+                    *new_blob += 1;
                     files = edited.files;
                 }
                 Ok(edited) => {
@@ -339,8 +339,8 @@ fn edits_keep_a_catalog_valid_or_are_refused() {
     let counts = counts.into_inner();
     run.unwrap();
     for verb in VERBS {
-        let [made, ..] = counts.get(verb).copied().unwrap_or_default();
-        assert!(made >= 3, "{verb}: {counts:?}");
+        let [new_blob, ..] = counts.get(verb).copied().unwrap_or_default();
+        assert!(new_blob >= 3, "{verb}: {counts:?}");
     }
 }
 

@@ -146,7 +146,7 @@ fn outline(size: usize) -> Outline {
         };
         channel.entries.push(entry);
         let version = Version::parse_strict(&format!("{number}.0.0")).unwrap();
-        package.bundles.insert(name(number), Bundle { blob: None, made: None, version: Some((version, None)) });
+        package.bundles.insert(name(number), Bundle { blob: None, new_blob: None, version: Some((version, None)) });
     }
     package.channels.insert("c".to_owned(), channel);
     let mut outline = Outline::default();

@@ -1,11 +1,12 @@
-//! Base64 as catalogs use it: the standard alphabet with padding, line breaks allowed, unused bits of the last digit too.
+//! Base64 as used in catalogs: the standard alphabet with padding; line breaks and unused bits in the last digit are
+//! accepted.
 
 use base64_simd::STANDARD;
 
 /// Decodes `text`.
 ///
 /// # Errors
-/// Fails with the index of the first byte that is no base64.
+/// Fails with the index of the first invalid byte.
 pub fn decode(text: &str) -> Result<Vec<u8>, usize> {
     match STANDARD.decode_to_vec(text) {
         Ok(bytes) => Ok(bytes),
@@ -16,7 +17,7 @@ pub fn decode(text: &str) -> Result<Vec<u8>, usize> {
 /// Checks that `text` is base64 without decoding it.
 ///
 /// # Errors
-/// Fails with the index of the first byte that is no base64.
+/// Fails with the index of the first invalid byte.
 pub fn check(text: &str) -> Result<(), usize> {
     match STANDARD.check(text.as_bytes()) {
         Ok(()) => Ok(()),
@@ -29,8 +30,8 @@ pub fn encode(bytes: &[u8], out: &mut Vec<u8>) {
     STANDARD.encode_append(bytes, out);
 }
 
-/// Returns `text` as strict readers want it: without line breaks, and without bits in its last digit that belong to no
-/// byte (`YR==` is `YQ==`).
+/// Normalizes `text` for strict decoders: removes line breaks, and clears the unused bits of the last digit (`YR==`
+/// becomes `YQ==`).
 fn strict(text: &str) -> Vec<u8> {
     const DIGITS: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
     let mut text: Vec<u8> = text.bytes().filter(|b| !matches!(b, b'\n' | b'\r')).collect();
@@ -48,7 +49,7 @@ fn strict(text: &str) -> Vec<u8> {
     text
 }
 
-/// Finds the byte at which `text` stops being base64.
+/// Finds the first byte of `text` that is not valid base64.
 fn fault(text: &str) -> usize {
     let is_digit = |b: u8| b.is_ascii_alphanumeric() || b == b'+' || b == b'/';
     let first_other = text.bytes().position(|b| !is_digit(b) && b != b'\n' && b != b'\r' && b != b'=');

@@ -1,4 +1,4 @@
-//! The parts of a catalog as they are written: blobs, still as text, with their headers decoded.
+//! The blobs of a catalog: text with decoded headers.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -19,30 +19,30 @@ pub const BUNDLE: &str = "olm.bundle";
 /// The schema of deprecation blobs.
 pub const DEPRECATIONS: &str = "olm.deprecations";
 
-/// File-based catalogs as they are written: one or several, in the order they were given.
+/// The source of file-based catalogs: one or several, in the given order.
 ///
-/// The text of a blob stays in its file until somebody asks for it with [`Fbc::text`].
+/// The text of a blob stays in its file until [`Fbc::text`] reads it.
 #[derive(Default)]
 pub struct Fbc {
     pub(crate) roots: Vec<PathBuf>,
     pub(crate) files: Vec<SourceFile>,
     pub(crate) blobs: Vec<Blob>,
     pub(crate) store: Store,
-    /// The bounds that the catalogs were loaded with.
+    /// The limits that the catalogs were loaded with.
     pub(crate) limits: Limits,
 }
 
 /// A file that catalog content was read from.
 pub(crate) struct SourceFile {
-    /// Index of its catalog in [`Fbc::roots`].
+    /// The index of its catalog in [`Fbc::roots`].
     pub(crate) root: usize,
-    /// Its path below that root.
+    /// The path relative to that root.
     pub(crate) path: PathBuf,
-    /// What it looked like when it was read.
+    /// The state of the file when it was read.
     pub(crate) stamp: Option<Stamp>,
 }
 
-/// Room for the text of a blob, to be used for one after the other.
+/// A reusable buffer for the texts of blobs.
 #[derive(Default)]
 pub struct TextBuffer {
     bytes: Vec<u8>,
@@ -54,22 +54,22 @@ pub struct TextBuffer {
 pub struct Blob {
     /// The schema, never empty.
     pub schema: Box<str>,
-    /// The package it belongs to; for packages their own name, as groups are made by it.
+    /// The package it belongs to; for packages their own name, which is the grouping key.
     pub package: Box<str>,
     /// The name.
     pub name: Box<str>,
-    /// What is decoded at once.
+    /// The content decoded while loading.
     pub content: Content,
-    /// Where it was read; nowhere for what was made.
+    /// The source position; `None` for generated blobs.
     pub origin: Option<(FileId, u64)>,
     pub(crate) text: TextAt,
-    /// What is known of that text, if it was checked when it was loaded and can be read again.
+    /// The digest and outline of the text, if it was validated while loading and can be read again.
     pub(crate) known: Option<KnownText>,
     /// Whether it may have fields that its schema does not know.
-    pub(crate) strange: bool,
+    pub(crate) may_have_unknown_fields: bool,
 }
 
-/// A text that was checked once and is known again, so that reading it a second time costs no second check.
+/// The identity of a validated text, so that reading it again needs no second validation.
 #[derive(Debug)]
 pub(crate) struct KnownText {
     digest: u128,
@@ -86,37 +86,37 @@ fn digest(text: &str) -> u128 {
     twox_hash::XxHash3_128::oneshot(text.as_bytes())
 }
 
-/// Where the JSON text of a blob is.
+/// The location of the JSON text of a blob.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum TextAt {
-    /// In its file, as it is.
+    /// In its file, unchanged.
     File { offset: u64, length: usize },
-    /// In the store, made from YAML.
+    /// In the store, converted from YAML.
     Store { offset: u64, length: usize },
-    /// In the store, and its property values are to be printed as they are spelled there.
-    Made { offset: u64, length: usize },
-    /// Nowhere: nobody is going to ask.
+    /// In the store; its property values are printed as written there.
+    Generated { offset: u64, length: usize },
+    /// Dropped, because the loader was told not to keep it.
     Dropped,
 }
 
-/// The part of a blob that is decoded when it is loaded.
+/// The part of a blob that is decoded while loading.
 #[derive(Debug)]
 pub enum Content {
     /// An `olm.package`.
     Package {
-        /// The channel that is followed unless another is asked for.
+        /// The default channel.
         default_channel: Box<str>,
     },
     /// An `olm.channel`.
     Channel {
-        /// Its entries, as listed.
+        /// The entries, in source order.
         entries: Vec<Entry>,
     },
     /// An `olm.bundle`.
     Bundle(Box<Bundle>),
     /// An `olm.deprecations`.
     Deprecations {
-        /// What is deprecated, as listed.
+        /// The deprecations, in source order.
         entries: Vec<Deprecation>,
     },
     /// A blob of any other schema.
@@ -125,62 +125,62 @@ pub enum Content {
     Broken,
 }
 
-/// A bundle's place in a channel.
+/// A channel entry.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Entry {
     /// The name of the bundle.
     pub name: Box<str>,
-    /// The bundle it replaces, or nothing.
+    /// The bundle it replaces, or an empty string.
     pub replaces: Box<str>,
-    /// The bundles that can be left out on the way to it.
+    /// The bundles it skips.
     pub skips: Vec<Box<str>>,
-    /// The versions that can upgrade to it directly.
+    /// The version range that upgrades to it directly.
     pub skip_range: Box<str>,
 }
 
-/// What is known of a bundle without its properties' values.
+/// The facts about a bundle, without the values of its properties.
 #[derive(Debug, Default)]
 pub struct Bundle {
     /// The pull spec of its image.
     pub image: Box<str>,
-    /// The values of its `olm.package` properties that are objects of strings.
+    /// The values of its `olm.package` properties, if they are objects of strings.
     pub package_properties: Vec<PackageProperty>,
-    /// How many objects it carries.
+    /// The number of objects in it.
     pub objects: u32,
-    /// The files that its objects are in, as it names them; none for objects that it holds itself.
+    /// The files of its objects, as referenced; embedded objects have none.
     pub references: Vec<Box<str>>,
-    /// How many `olm.csv.metadata` properties it has.
+    /// The number of its `olm.csv.metadata` properties.
     pub csv_metadata: u32,
-    /// Channels, skips and skip ranges given by properties, as the first format had them.
+    /// Channels, skips and skip ranges from properties, as in the original format.
     pub(crate) old_form: Option<Box<OldForm>>,
 }
 
 /// The value of an `olm.package` property.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct PackageProperty {
-    /// Its index among the properties.
+    /// The index among the properties.
     pub index: u32,
-    /// The package that the bundle says it belongs to.
+    /// The declared package of the bundle.
     pub package_name: Box<str>,
-    /// The version, not yet parsed.
+    /// The version, unparsed.
     pub version: Box<str>,
-    /// The release, not yet parsed; empty when there is none.
+    /// The release, unparsed; empty if there is none.
     pub release: Box<str>,
 }
 
 /// One entry of a deprecations blob.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Deprecation {
-    /// The schema of what is deprecated.
+    /// The schema of the deprecated blob.
     pub schema: Box<str>,
-    /// Its name; empty for the package.
+    /// The name; empty for the package.
     pub name: Box<str>,
-    /// What users see.
+    /// The message for users.
     pub message: Box<str>,
 }
 
 impl Entry {
-    /// Writes the entry as JSON, without the fields that are empty.
+    /// Converts the entry to JSON, without empty fields.
     pub fn to_json(&self) -> Object {
         let object = Object::new().string("name", &self.name).string_if_any("replaces", &self.replaces);
         let object = match self.skips.is_empty() {
@@ -191,7 +191,7 @@ impl Entry {
     }
 }
 
-/// Writes the blob of a channel as JSON.
+/// Builds the JSON of a channel blob.
 pub fn channel_json(package: &str, name: &str, entries: &[Entry], properties: Option<Raw<'_>>) -> Text {
     let object = Object::new()
         .string("schema", CHANNEL)
@@ -205,29 +205,29 @@ pub fn channel_json(package: &str, name: &str, entries: &[Entry], properties: Op
 }
 
 impl Blob {
-    /// Returns where in the files a value of this blob stands.
+    /// Returns the position of a value of this blob in the files.
     pub fn place(&self, path: json::Path) -> Option<Place> {
         self.origin.map(|(file, document)| Place { file, spot: Spot::Value { document, path } })
     }
 
-    /// Returns a digest of its text (XXH3, 128 bits), if that was read and kept.
+    /// Returns a digest of its text (XXH3, 128 bits), if the text was read and kept.
     pub fn digest(&self) -> Option<u128> {
         self.known.as_ref().map(|known| known.digest)
     }
 
-    /// Returns whether [`unknown::fields`](crate::unknown::fields) may find fields of it; `false` is certain.
+    /// Returns whether [`unknown::fields`](crate::unknown::fields) may find fields; `false` is definite.
     pub fn may_have_unknown_fields(&self) -> bool {
-        self.strange
+        self.may_have_unknown_fields
     }
 }
 
 impl Fbc {
-    /// Returns the blobs: in order of path and position, and of catalogs if there are several.
+    /// Returns the blobs, ordered by catalog, path and position.
     pub fn blobs(&self) -> &[Blob] {
         &self.blobs
     }
 
-    /// Returns a file's path as it can be opened.
+    /// Returns a path that can be opened.
     pub fn full_path_of(&self, file: FileId) -> Option<PathBuf> {
         let file = self.files.get(file.0 as usize)?;
         Some(self.roots[file.root].join(&file.path))
@@ -236,7 +236,7 @@ impl Fbc {
     /// Reads the JSON text of a blob into `buffer` and returns it.
     ///
     /// # Errors
-    /// Fails when the file is gone or is not what it was when the catalog was loaded.
+    /// Fails if the file is missing or has changed since the catalog was loaded.
     pub fn text<'a>(&self, blob: &Blob, buffer: &'a mut TextBuffer) -> io::Result<Raw<'a>> {
         let TextBuffer { bytes: buffer, spans } = buffer;
         match blob.text {
@@ -244,7 +244,7 @@ impl Fbc {
                 let (file, _) = blob.origin.ok_or(io::ErrorKind::NotFound)?;
                 self.read_file(file, offset, length, buffer)?;
             }
-            TextAt::Store { offset, length } | TextAt::Made { offset, length } => {
+            TextAt::Store { offset, length } | TextAt::Generated { offset, length } => {
                 buffer.resize(length, 0);
                 self.store.read(offset, buffer)?;
             }
@@ -253,7 +253,7 @@ impl Fbc {
         let text = std::str::from_utf8(buffer).map_err(|_| files::changed())?;
         spans.clear();
         if let Some(known) = &blob.known {
-            // Whatever the file's stamp says: another text was not checked.
+            // Validated by digest, regardless of the file's stamp: a different text has not been checked.
             if known.digest != digest(text) {
                 return Err(files::changed());
             }
@@ -263,7 +263,7 @@ impl Fbc {
         Raw::parse_indexed(text, 0, MAX_DEPTH, spans).map_err(|_| files::changed())
     }
 
-    /// Returns the JSON text of a bundle's CSV: the first of its objects that is one.
+    /// Returns the JSON text of a bundle's CSV: the first object of that kind.
     ///
     /// # Errors
     /// Fails as [`Fbc::text`] does.
@@ -273,15 +273,14 @@ impl Fbc {
         Ok(object::csv(text, &self.ref_base(blob, limits)))
     }
 
-    /// Returns the JSON text of each object that a bundle carries, in order.
+    /// Returns the JSON text of each object of a bundle, in order.
     ///
-    /// `text` is what [`Fbc::text`] gave for `blob`. Objects that cannot be read are left out;
-    /// loading has reported them.
+    /// `text` is the result of [`Fbc::text`] for `blob`. Unreadable objects are omitted; loading has reported them.
     pub fn objects(&self, blob: &Blob, text: Raw<'_>, limits: &Limits) -> Vec<String> {
         object::objects(text, &self.ref_base(blob, limits)).collect()
     }
 
-    /// Returns the files that the objects of a blob are in, by their paths below its catalog.
+    /// Returns the files that the objects of a blob refer to, relative to its catalog.
     pub fn referenced(&self, blob: &Blob) -> Vec<PathBuf> {
         let Content::Bundle(bundle) = &blob.content else { return Vec::new() };
         let Some(file) = blob.origin.and_then(|(file, _)| self.files.get(file.0 as usize)) else { return Vec::new() };
@@ -289,7 +288,7 @@ impl Fbc {
         bundle.references.iter().filter_map(|reference| object::resolve(directory, reference).ok()).collect()
     }
 
-    /// Returns whether the files that were loaded still look as they did then.
+    /// Returns whether the loaded files are unchanged.
     pub fn is_current(&self) -> bool {
         self.files.iter().all(|file| {
             let now = files::stamp(&self.roots[file.root].join(&file.path));
@@ -297,12 +296,12 @@ impl Fbc {
         })
     }
 
-    /// Keeps only the blobs that `keep` says yes to.
+    /// Keeps only the blobs for which `keep` returns `true`.
     pub fn retain(&mut self, keep: impl FnMut(&Blob) -> bool) {
         self.blobs.retain(keep);
     }
 
-    /// Returns where references in a blob lead to.
+    /// Returns the base for references in a blob.
     pub(crate) fn ref_base<'a>(&'a self, blob: &Blob, limits: &'a Limits) -> RefBase<'a> {
         let file = blob.origin.map(|(file, _)| &self.files[file.0 as usize]);
         RefBase {

@@ -1,4 +1,4 @@
-//! From a document to a blob: its envelope, and the fields of known schemas.
+//! Decodes documents to blobs: the envelope, and the fields of known schemas.
 
 use std::borrow::Cow;
 
@@ -12,7 +12,7 @@ use crate::schema::{BUNDLE_SHAPE, CHANNEL_SHAPE, DEPRECATIONS_SHAPE, PACKAGE_SHA
 use crate::shape::{Mismatch, Shape};
 use crate::unknown;
 
-/// What every blob says of itself.
+/// The envelope fields that every blob has.
 #[derive(Debug)]
 pub(crate) struct Envelope<'a> {
     pub(crate) schema: Cow<'a, str>,
@@ -20,7 +20,7 @@ pub(crate) struct Envelope<'a> {
     pub(crate) name: Cow<'a, str>,
 }
 
-/// Why a document is no blob.
+/// The reason why a document is not a blob.
 pub(crate) struct Fault {
     pub(crate) rule: &'static str,
     pub(crate) message: String,
@@ -28,7 +28,7 @@ pub(crate) struct Fault {
     pub(crate) help: Option<String>,
 }
 
-/// Objects with more top-level keys than this are compared through a sorted list.
+/// Objects with more top-level keys than this are checked for clashes with a sorted list.
 const FEW_KEYS: usize = 16;
 
 /// Reads the envelope of a document.
@@ -38,7 +38,10 @@ pub(crate) fn envelope(document: Raw<'_>) -> Result<Envelope<'_>, Fault> {
             rule: "schema-required",
             message: "object '{}' is missing root schema field".into(),
             path: Path::default(),
-            help: Some("blank lines and comments between two separators make a document; remove one separator".into()),
+            help: Some(
+                "two separators with only blank lines or comments between them form an empty document; remove one"
+                    .into(),
+            ),
         });
     }
     if document.kind() != Kind::Object {
@@ -46,7 +49,7 @@ pub(crate) fn envelope(document: Raw<'_>) -> Result<Envelope<'_>, Fault> {
             rule: "document-is-object",
             message: format!("a catalog document must be an object, found {}", document.kind()),
             path: Path::default(),
-            help: Some("name files that are no catalog content in a .indexignore file".into()),
+            help: Some("list files that are not catalog content in a .indexignore file".into()),
         });
     }
     let mut fields = [const { Cow::Borrowed("") }; 3];
@@ -61,7 +64,7 @@ pub(crate) fn envelope(document: Raw<'_>) -> Result<Envelope<'_>, Fault> {
                     excerpt(value.text(), 40)
                 ),
                 path: path![key.to_string()],
-                help: (value.kind() != Kind::Null).then(|| format!("put quotes around the value of \"{key}\"")),
+                help: (value.kind() != Kind::Null).then(|| format!("quote the value of \"{key}\"")),
             })?;
         }
         keys.push(key);
@@ -81,14 +84,14 @@ pub(crate) fn envelope(document: Raw<'_>) -> Result<Envelope<'_>, Fault> {
             message: format!("object '{}' is missing root schema field", excerpt(&compact(document), 120)),
             path: Path::default(),
             help: Some(
-                "every document needs a \"schema\"; files that are no catalog content belong in .indexignore".into(),
+                "every document needs a \"schema\"; list files that are not catalog content in .indexignore".into(),
             ),
         });
     }
     Ok(Envelope { schema, package, name })
 }
 
-/// Finds keys that are equal but for case; keys that are equal to the letter are one key.
+/// Finds keys that differ only in case; identical keys count as one.
 fn clashing_keys(keys: &mut Vec<Cow<'_, str>>) -> Option<Vec<String>> {
     let same = |a: &str, b: &str| {
         if a.is_ascii() && b.is_ascii() { a.eq_ignore_ascii_case(b) } else { a.to_lowercase() == b.to_lowercase() }
@@ -110,20 +113,20 @@ fn clashing_keys(keys: &mut Vec<Cow<'_, str>>) -> Option<Vec<String>> {
         .map(|group| group.iter().map(|(_, key)| (*key).to_owned()).collect())
 }
 
-/// What is decoded of a blob at once.
+/// The decoded part of a blob.
 pub(crate) struct Decoded {
     pub(crate) content: Content,
     /// Whether it may have fields that its schema does not know.
-    pub(crate) strange: bool,
+    pub(crate) may_have_unknown_fields: bool,
 }
 
-/// Decodes what is needed of a blob of a known schema.
+/// Decodes the required part of a blob with a known schema.
 pub(crate) fn content(document: Raw<'_>, envelope: &Envelope<'_>, refs: &RefBase<'_>) -> Result<Decoded, Fault> {
-    let mut strange = false;
+    let mut may_have_unknown_fields = false;
     let mut shaped = |kind: &str, shape: Shape| {
         let known = unknown::printed(&envelope.schema);
         let checked = shape.check_noting(document, known).map_err(|mismatch| parse_fault(kind, mismatch));
-        checked.map(|found| strange = found)
+        checked.map(|found| may_have_unknown_fields = found)
     };
     let content = match &*envelope.schema {
         PACKAGE => {
@@ -144,7 +147,7 @@ pub(crate) fn content(document: Raw<'_>, envelope: &Envelope<'_>, refs: &RefBase
         }
         _ => Content::Other,
     };
-    Ok(Decoded { content, strange })
+    Ok(Decoded { content, may_have_unknown_fields })
 }
 
 fn parse_fault(kind: &str, mismatch: Mismatch) -> Fault {
@@ -201,12 +204,12 @@ fn bundle(document: Raw<'_>, envelope: &Envelope<'_>, refs: &RefBase<'_>) -> Res
     Ok(bundle)
 }
 
-/// Returns a string member, or the empty string.
+/// Returns a string member, or an empty string.
 pub(crate) fn text(value: Raw<'_>, name: &str) -> Box<str> {
     value.get(name).and_then(Raw::as_str).unwrap_or_default().into()
 }
 
-/// Walks a list member; empty when there is none.
+/// Iterates over a list member; empty if it is missing.
 pub(crate) fn list<'a>(value: Raw<'a>, name: &str) -> impl Iterator<Item = Raw<'a>> {
     value.get(name).into_iter().flat_map(Raw::items)
 }
@@ -217,7 +220,7 @@ fn compact(value: Raw<'_>) -> String {
     String::from_utf8_lossy(&out).into_owned()
 }
 
-/// Cuts text that is shown in a message to a bearable length.
+/// Truncates text for a message.
 pub(crate) fn excerpt(text: &str, length: usize) -> Cow<'_, str> {
     match text.char_indices().nth(length) {
         None => Cow::Borrowed(text),

@@ -1,11 +1,11 @@
-//! Where the documents of a text are, and what they are written in.
+//! Finds the documents of a text and their formats.
 //!
-//! Whoever reads catalog text asks a [`Splitter`]: loading files in windows, finding the line of a problem, reading
-//! templates and bundles, editing. It takes the text in windows of any size and gives the documents that the whole
-//! text has, so that all of them agree on what a document is.
+//! Every reader of catalog text uses a [`Splitter`]: loading files in windows, locating problems, reading templates and
+//! bundles, editing. It accepts the text in windows of any size and yields the documents of the whole text, so that all
+//! readers agree on document boundaries.
 //!
-//! A text is JSON when the first character in its first 4 KiB is `{`; then it is a sequence of JSON values. What turns
-//! out to be no JSON in the first two of them is YAML from there on, whose flow style looks alike.
+//! A text is JSON if the first character in its first 4 KiB is `{`; it is then a sequence of JSON values. If one of the
+//! first two values is not valid JSON, the text is read as YAML from there on, since flow style looks the same.
 
 use std::ops::Range;
 
@@ -13,45 +13,45 @@ use crate::json::{self, ErrorKind, Raw, Span};
 use crate::write::Format;
 use crate::yaml::{self, BadSeparator};
 
-/// How many bytes of a text decide between JSON and YAML.
+/// The number of bytes that decide between JSON and YAML.
 const FORMAT_PREFIX: usize = 4096;
-/// The byte order mark, which says nothing, neither about the content nor about its format.
-const MARK: &[u8] = "\u{feff}".as_bytes();
-/// So many values have to be JSON before a text is JSON for good.
-const SURE: usize = 2;
+/// The byte order mark, which is ignored.
+const BYTE_ORDER_MARK: &[u8] = "\u{feff}".as_bytes();
+/// After this many valid JSON values, the text is treated as JSON for good.
+const CONFIRMING_VALUES: usize = 2;
 
-/// A document, by its place in the text that was given to [`Splitter::step`].
+/// A document, by its position in the text passed to [`Splitter::step`].
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Document {
-    /// Where it starts.
+    /// The start offset.
     pub start: usize,
-    /// Where its own text starts: behind the separator that opens some YAML documents.
+    /// The start of the content: after the separator that opens some YAML documents.
     pub body: usize,
-    /// Where it ends.
+    /// The end offset.
     pub end: usize,
-    /// What it is written in.
+    /// The format.
     pub format: Format,
-    /// Its part of the list of long values.
+    /// The range of its entries in the list of long values.
     spans: Range<usize>,
 }
 
 impl Document {
-    /// Returns the place of its own text.
+    /// Returns the range of the content.
     pub fn range(&self) -> Range<usize> {
         self.body..self.end
     }
 }
 
-/// Why a text has no more documents.
+/// The reason why there are no more documents.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum End {
-    /// It ended.
+    /// The text ended.
     Text,
-    /// It goes on in the next window, or as many documents were found as were asked for.
+    /// The text continues in the next window, or the requested number of documents was found.
     Window,
-    /// It stops being JSON.
+    /// The text is not valid JSON at this point.
     Json(json::Error),
-    /// It stops being UTF-8 there, in the middle of JSON.
+    /// The text is not valid UTF-8 at this offset, in the middle of JSON.
     Utf8(usize),
 }
 
@@ -60,37 +60,37 @@ pub enum End {
 pub struct Batch<'t> {
     /// The documents, in order; a bad separator stands for the text that it makes unreadable.
     pub documents: Vec<Result<Document, BadSeparator>>,
-    /// How much of the window is done with; the next one starts there.
+    /// The number of consumed bytes; the next window starts there.
     pub consumed: usize,
-    /// What comes behind them.
+    /// What follows the documents.
     pub end: End,
-    /// Why the text is no JSON, though it looks so: what the next batches hold is YAML.
+    /// Why the text is not JSON although it looks like it; further batches contain YAML.
     pub not_json: Option<json::Error>,
     window: &'t [u8],
-    /// The window as far as it is UTF-8, if it is JSON.
+    /// The valid UTF-8 prefix of the window, for JSON.
     valid: &'t str,
     spans: Vec<Span>,
 }
 
 impl<'t> Batch<'t> {
-    /// Returns the text of a document of this batch, with the separator that opens it.
+    /// Returns the text of a document of this batch, including its opening separator.
     pub fn text(&self, document: &Document) -> &[u8] {
         &self.window[document.start..document.end]
     }
 
-    /// Returns the value of a JSON document of this batch; nothing for documents in YAML.
+    /// Returns the value of a JSON document of this batch; `None` for YAML.
     pub fn json(&self, document: &Document) -> Option<Raw<'_>> {
         let spans = self.spans.get(document.spans.clone())?;
         (document.format == Format::Json).then(|| Raw::from_indexed(self.valid, document.range(), spans))
     }
 
-    /// Returns the same value for as long as the text lives, without the list of long values.
+    /// Returns the same value with the lifetime of the text, without the list of long values.
     pub fn lasting_json(&self, document: &Document) -> Option<Raw<'t>> {
         (document.format == Format::Json).then(|| Raw::from_checked(&self.valid[document.range()]))
     }
 }
 
-/// Finds the documents of a text, a window at a time.
+/// Finds the documents of a text, one window at a time.
 #[derive(Debug, Clone)]
 pub struct Splitter {
     max_depth: usize,
@@ -100,20 +100,20 @@ pub struct Splitter {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum State {
     Start,
-    /// Behind the byte order mark.
+    /// After the byte order mark.
     Marked,
-    /// In JSON, of which so many values were found.
+    /// In JSON, after this many values.
     Json(usize),
     Yaml,
 }
 
 impl Splitter {
-    /// Starts on a text.
+    /// Creates a splitter for a text.
     pub fn new(max_depth: usize) -> Splitter {
         Splitter { max_depth, state: State::Start }
     }
 
-    /// Returns the format of the text, as far as that is known.
+    /// Returns the format of the text, if it is known yet.
     pub fn format(&self) -> Option<Format> {
         match self.state {
             State::Start | State::Marked => None,
@@ -122,23 +122,23 @@ impl Splitter {
         }
     }
 
-    /// Returns the documents of a window that are there in full, `most` of them at most.
+    /// Returns the complete documents of a window, at most `most` of them.
     ///
-    /// The window starts where the last one was done with, and `ended` says whether the text ends with it. Where
-    /// nothing is done with, the next window has to be larger.
+    /// The window starts at the consumed offset of the previous one, and `ended` is set if the text ends with it. If
+    /// nothing is consumed, the next window has to be larger.
     pub fn step<'t>(&mut self, text: &'t [u8], ended: bool, most: usize) -> Batch<'t> {
         let mut skipped = 0;
         if self.state == State::Start {
-            if !ended && text.len() < MARK.len() {
-                return Batch::of_nothing(text);
+            if !ended && text.len() < BYTE_ORDER_MARK.len() {
+                return Batch::empty(text);
             }
-            skipped = if text.starts_with(MARK) { MARK.len() } else { 0 };
+            skipped = if text.starts_with(BYTE_ORDER_MARK) { BYTE_ORDER_MARK.len() } else { 0 };
             self.state = State::Marked;
         }
         if self.state == State::Marked {
             let prefix = &text[skipped..text.len().min(skipped + FORMAT_PREFIX)];
             if !ended && prefix.len() < FORMAT_PREFIX {
-                return Batch { consumed: skipped, ..Batch::of_nothing(text) };
+                return Batch { consumed: skipped, ..Batch::empty(text) };
             }
             let json = prefix.trim_ascii_start().first() == Some(&b'{');
             self.state = if json { State::Json(0) } else { State::Yaml };
@@ -153,12 +153,12 @@ impl Splitter {
         let (valid, damaged) = match std::str::from_utf8(text) {
             Ok(valid) => (valid, false),
             Err(error) => {
-                // A character cut by the end of the window is no damage.
+                // A character that is split by the end of the window is not an error.
                 let damaged = error.error_len().is_some() || ended;
                 (std::str::from_utf8(&text[..error.valid_up_to()]).unwrap_or_default(), damaged)
             }
         };
-        let mut batch = Batch { consumed: from, valid, ..Batch::of_nothing(text) };
+        let mut batch = Batch { consumed: from, valid, ..Batch::empty(text) };
         loop {
             let rest = json::trim_start(&valid[batch.consumed..]);
             if rest.is_empty() {
@@ -187,7 +187,7 @@ impl Splitter {
                         batch.end = End::Utf8(valid.len());
                     } else if error.kind == ErrorKind::End && !ended {
                         batch.end = End::Window;
-                    } else if values < SURE {
+                    } else if values < CONFIRMING_VALUES {
                         let space = rest.len() - rest.trim_ascii_start().len();
                         batch.consumed = valid.len() - rest.len() + space;
                         batch.not_json = Some(error);
@@ -209,13 +209,13 @@ fn yaml(text: &[u8], from: usize, ended: bool, most: usize) -> Batch<'_> {
     let window = &text[from..];
     let everything = yaml::Cut { end: window.len(), next: window.len() };
     let Some(cut) = (if ended { Some(everything) } else { yaml::cut(window) }) else {
-        return Batch { consumed: from, ..Batch::of_nothing(text) };
+        return Batch { consumed: from, ..Batch::empty(text) };
     };
-    let mut batch = Batch { consumed: from + cut.next, ..Batch::of_nothing(text) };
+    let mut batch = Batch { consumed: from + cut.next, ..Batch::empty(text) };
     let mut found = yaml::documents(&window[..cut.end]);
     for document in found.by_ref() {
         if batch.documents.len() == most {
-            // Where the first of those that are left starts is where the next window does.
+            // The next window starts at the first remaining document.
             let at = document.as_ref().map_or_else(|bad| bad.offset, |document| document.offset);
             batch.consumed = from + at;
             return batch;
@@ -239,30 +239,30 @@ fn yaml(text: &[u8], from: usize, ended: bool, most: usize) -> Batch<'_> {
 }
 
 impl<'t> Batch<'t> {
-    fn of_nothing(window: &'t [u8]) -> Batch<'t> {
+    fn empty(window: &'t [u8]) -> Batch<'t> {
         let (documents, spans) = (Vec::new(), Vec::new());
         Batch { documents, consumed: 0, end: End::Window, not_json: None, window, valid: "", spans }
     }
 }
 
-/// Why a whole text could not be split.
+/// The reason why a text cannot be split.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum SplitError {
-    /// It stops being JSON.
+    /// The text is not valid JSON at this point.
     #[error("json: {0}")]
     Json(json::Error),
-    /// It stops being UTF-8 there.
+    /// The text is not valid UTF-8 at this offset.
     #[error("invalid UTF-8")]
     Utf8(usize),
-    /// A line starts like a separator and goes on like something else.
+    /// A line starts like a separator but continues differently.
     #[error("yaml: {0}")]
     Separator(BadSeparator),
 }
 
-/// Returns the documents of a whole text.
+/// Returns the documents of a complete text.
 ///
 /// # Errors
-/// Fails when the text has parts that belong to no document.
+/// Fails if a part of the text belongs to no document.
 pub fn of(text: &[u8], max_depth: usize) -> Result<Vec<Document>, SplitError> {
     let mut splitter = Splitter::new(max_depth);
     let mut found = Vec::new();
@@ -290,10 +290,10 @@ pub fn of(text: &[u8], max_depth: usize) -> Result<Vec<Document>, SplitError> {
 mod tests {
     use super::*;
 
-    /// Where the own text of a document starts and ends, and what it is written in.
+    /// The content range of a document, and its format.
     type Place = (usize, usize, Format);
 
-    /// What is found in a text: the places of documents and bad separators, and how it ends.
+    /// The documents and bad separators of a text, and its end.
     #[derive(Debug, Default, PartialEq)]
     struct Found {
         documents: Vec<(usize, Option<Place>)>,

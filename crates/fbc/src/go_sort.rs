@@ -1,18 +1,18 @@
-//! The order that Go's `sort.Slice` gives to elements that compare equal.
+//! Reproduces the order that Go's `sort.Slice` gives to equal elements.
 //!
-//! The existing tool sorts related images by image alone, and its sort is not stable: where one image has two names,
-//! which name comes first follows from the steps of the algorithm. They are deterministic for a given input, so the
-//! same bytes need the same steps: pattern-defeating quicksort, with insertion sort for twelve elements or fewer.
+//! The existing tool sorts related images by image only, with an unstable sort: if an image has two names, the steps of
+//! the algorithm determine which comes first. They are deterministic for a given input, so identical output requires
+//! identical steps: pattern-defeating quicksort, with insertion sort for twelve elements or fewer.
 //!
-//! Elements change places only by swaps, and are compared only by `less`, both by their positions.
+//! Elements move only by swaps and are compared only with `less`, both by index.
 
-/// The longest range that insertion sort handles.
+/// The maximum length of a range for insertion sort.
 const INSERTION: usize = 12;
-/// The shortest range whose pivot is a median of medians, and in which a few elements out of place are shifted.
+/// The minimum length of a range whose pivot is a median of medians, and in which misplaced elements are shifted.
 const LONG: usize = 50;
-/// How many elements out of place [`Sort::finish_if_almost_sorted`] shifts before it gives up.
+/// The maximum number of misplaced elements that [`Sort::finish_if_almost_sorted`] shifts.
 const SHIFTS: usize = 5;
-/// How many swaps [`Sort::pivot`] counts on a range in descending order.
+/// The number of swaps that [`Sort::pivot`] counts on a range in descending order.
 const ALL_SWAPPED: usize = 12;
 
 /// Sorts `items` as Go's `sort.Slice` does with this `less`.
@@ -22,7 +22,7 @@ pub fn sort_by<T>(items: &mut [T], less: impl Fn(&T, &T) -> bool) {
     Sort { items, less }.range(0, length, limit);
 }
 
-/// What a look at some elements says about a range.
+/// The order of the sampled elements of a range.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Trend {
     Ascending,
@@ -44,7 +44,7 @@ impl<T, F: Fn(&T, &T) -> bool> Sort<'_, T, F> {
         self.items.swap(a, b);
     }
 
-    /// Sorts `start..end`; after `limit` bad pivots heap sort takes over.
+    /// Sorts `start..end`; after `limit` bad pivots, heap sort takes over.
     fn range(&mut self, mut start: usize, mut end: usize, mut limit: u32) {
         let (mut balanced, mut partitioned) = (true, true);
         loop {
@@ -69,7 +69,7 @@ impl<T, F: Fn(&T, &T) -> bool> Sort<'_, T, F> {
             if may_be_sorted && self.finish_if_almost_sorted(start, end) {
                 return;
             }
-            // Nothing in the range is less than the element before it: those equal to the pivot come first.
+            // The preceding element is not less than any in the range, so elements equal to the pivot come first.
             if start > 0 && !self.less(start - 1, pivot) {
                 start = self.partition_equal(start, end, pivot);
                 continue;
@@ -126,7 +126,8 @@ impl<T, F: Fn(&T, &T) -> bool> Sort<'_, T, F> {
         }
     }
 
-    /// Puts what is less than the pivot before it, and says where the pivot is now and whether that was so already.
+    /// Moves elements less than the pivot before it; returns the new index of the pivot and whether nothing had to
+    /// move.
     fn partition(&mut self, start: usize, end: usize, pivot: usize) -> (usize, bool) {
         self.swap(start, pivot);
         let (mut low, mut high) = (start + 1, end - 1);
@@ -150,7 +151,8 @@ impl<T, F: Fn(&T, &T) -> bool> Sort<'_, T, F> {
         (high, already)
     }
 
-    /// Puts what equals the pivot first, and returns where the rest starts; nothing is less than the pivot.
+    /// Moves elements equal to the pivot to the front and returns the start of the rest; no element is less than the
+    /// pivot.
     fn partition_equal(&mut self, start: usize, end: usize, pivot: usize) -> usize {
         self.swap(start, pivot);
         let (mut low, mut high) = (start + 1, end - 1);
@@ -170,7 +172,7 @@ impl<T, F: Fn(&T, &T) -> bool> Sort<'_, T, F> {
         }
     }
 
-    /// Sorts a range in which few elements are out of place; says whether it is sorted now.
+    /// Sorts a range with few misplaced elements and returns whether it is sorted now.
     fn finish_if_almost_sorted(&mut self, start: usize, end: usize) -> bool {
         let mut at = start + 1;
         for _ in 0..SHIFTS {
@@ -202,7 +204,7 @@ impl<T, F: Fn(&T, &T) -> bool> Sort<'_, T, F> {
         false
     }
 
-    /// Scatters some elements, so that no input makes every pivot a bad one. The numbers depend on the length alone.
+    /// Scatters some elements, so that no input makes every pivot bad. The pattern depends only on the length.
     fn break_patterns(&mut self, start: usize, end: usize) {
         let length = end - start;
         let mut random = length as u64;
@@ -220,7 +222,7 @@ impl<T, F: Fn(&T, &T) -> bool> Sort<'_, T, F> {
         }
     }
 
-    /// Chooses a pivot, and says what the elements that it compared look like.
+    /// Chooses a pivot and returns the order of the compared elements.
     fn pivot(&self, start: usize, end: usize) -> (usize, Trend) {
         let length = end - start;
         let mut swaps = 0;
@@ -251,7 +253,7 @@ impl<T, F: Fn(&T, &T) -> bool> Sort<'_, T, F> {
     }
 }
 
-/// Returns how many bits it takes to write a number.
+/// Returns the number of significant bits.
 fn bit_length(number: usize) -> u32 {
     usize::BITS - number.leading_zeros()
 }

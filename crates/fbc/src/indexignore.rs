@@ -1,19 +1,17 @@
-//! `.indexignore` files: which files below a catalog directory are not catalog content.
+//! `.indexignore` files, which exclude files of a catalog directory from the catalog.
 //!
-//! The patterns look like those of `.gitignore` and differ from them in many corners, so this
-//! is a matcher of its own:
+//! The patterns resemble those of `.gitignore` but differ in many corner cases, so this is a separate matcher:
 //!
-//! - All `.indexignore` files form one list, in the order in which the directory is walked.
-//!   The last pattern that matches a file decides, wherever it stands; a file below an ignored
+//! - All `.indexignore` files form one list, in the order of the directory walk.
+//!   The last pattern that matches a file decides, regardless of its position; a file in an ignored
 //!   directory can be included again.
 //! - Only files are tested. A pattern without `/` is compared with every component of the
-//!   path, one with `/` from the directory of its `.indexignore` on, and both cover all that
-//!   lies below what they match.
+//!   path, one with `/` from the directory of its `.indexignore` on, and both cover everything
+//!   below what they match.
 //! - After `**/` the next component binds to its first occurrence and stays there.
 //! - `[^a]` negates a class; `[!a]` contains `!` and `a`.
 //!
-//! File names are bytes. Matching a name costs at most the product of the lengths of pattern
-//! and name.
+//! File names are bytes. The cost of matching a name is at most the product of the lengths of pattern and name.
 
 /// The patterns of all `.indexignore` files of a catalog directory.
 #[derive(Clone, Debug, Default)]
@@ -23,7 +21,7 @@ pub struct IndexIgnore {
 
 #[derive(Clone, Debug)]
 struct IgnoreFile {
-    /// The components of the directory's path, from the root of the catalog.
+    /// The components of the directory's path, relative to the root of the catalog.
     directory: Vec<Box<[u8]>>,
     patterns: Vec<Pattern>,
 }
@@ -70,9 +68,8 @@ enum Token {
 impl IndexIgnore {
     /// Adds the `.indexignore` file of `directory`, whose content is `text`.
     ///
-    /// `directory` is given by its components, relative to the root of the catalog. Files are
-    /// added in the order in which the catalog is walked, because later ones have the last
-    /// word. Malformed patterns match nothing and are no error.
+    /// `directory` is given by its components, relative to the root of the catalog. Files are added in the order of the
+    /// directory walk, because later ones take precedence. Malformed patterns match nothing and are not an error.
     pub fn add<C: AsRef<[u8]>>(&mut self, directory: &[C], text: &[u8]) {
         self.files.push(IgnoreFile {
             directory: directory.iter().map(|component| component.as_ref().into()).collect(),
@@ -93,7 +90,7 @@ impl IndexIgnore {
 }
 
 impl IgnoreFile {
-    /// Returns what is left of `path` below the directory, if it lies there.
+    /// Returns the part of `path` below the directory, if it is there.
     fn strip_directory<'p, C: AsRef<[u8]>>(&self, path: &'p [C]) -> Option<&'p [C]> {
         let (start, below) = path.split_at_checked(self.directory.len())?;
         start
@@ -134,13 +131,13 @@ impl Pattern {
     }
 }
 
-/// Parses a pattern that contains a slash. Gives `None` if it can match nothing.
+/// Parses a pattern that contains a slash. Returns `None` if it can match nothing.
 fn parse_path(line: &[u8]) -> Option<Vec<Step>> {
     let mut steps = Vec::new();
     let mut components = line.split(|&byte| byte == b'/').peekable();
     while let Some(component) = components.next() {
         match component {
-            // A leading slash only anchors; a doubled one takes back the `**` before it.
+            // A leading slash only anchors the pattern; a doubled one cancels the preceding `**`.
             b"" => while steps.pop_if(|step| matches!(step, Step::AnyDepth)).is_some() {},
             b"**" if components.peek().is_none() => steps.push(Step::Below),
             b"**" => steps.push(Step::AnyDepth),
@@ -148,17 +145,17 @@ fn parse_path(line: &[u8]) -> Option<Vec<Step>> {
             _ => steps.push(Step::Component(Glob::parse(component)?)),
         }
     }
-    // Stars alone, as in `/**`, have nothing to hold on to and have never matched.
+    // A pattern of only stars, such as `/**`, has never matched anything.
     steps.iter().any(|step| matches!(step, Step::Component(_))).then_some(steps)
 }
 
-/// Returns what follows the first component that `glob` matches.
+/// Returns the path after the first component that `glob` matches.
 fn after_first<'p, C: AsRef<[u8]>>(glob: &Glob, path: &'p [C]) -> Option<&'p [C]> {
     let position = path.iter().position(|component| glob.matches(component.as_ref()))?;
     Some(&path[position + 1..])
 }
 
-/// Returns what is left of `path` when `steps` match its start.
+/// Returns the rest of `path` if `steps` match its start.
 fn after_steps<'p, C: AsRef<[u8]>>(steps: &[Step], path: &'p [C]) -> Option<&'p [C]> {
     let mut rest = path;
     let mut any_depth = false;
@@ -179,7 +176,7 @@ fn after_steps<'p, C: AsRef<[u8]>>(steps: &[Step], path: &'p [C]) -> Option<&'p 
 }
 
 impl Glob {
-    /// Parses a pattern for one component. Gives `None` if it is malformed.
+    /// Parses a pattern for one component. Returns `None` if it is malformed.
     fn parse(mut pattern: &[u8]) -> Option<Glob> {
         let mut tokens = Vec::with_capacity(pattern.len());
         while let Some((&byte, rest)) = pattern.split_first() {
@@ -199,10 +196,10 @@ impl Glob {
         Some(Glob(tokens))
     }
 
-    /// Returns whether the whole of `name` matches.
+    /// Returns whether all of `name` matches.
     ///
-    /// On a mismatch only the last star takes one more byte: an earlier star could gain
-    /// nothing, and so the cost stays bounded whatever the number of stars.
+    /// On a mismatch only the last star takes one more byte: backtracking to an earlier star could gain nothing, so the
+    /// cost stays bounded for any number of stars.
     fn matches(&self, name: &[u8]) -> bool {
         let (mut token_index, mut name_index) = (0, 0);
         let mut last_star = None;
@@ -233,7 +230,7 @@ impl Glob {
 }
 
 impl Token {
-    /// Returns how many bytes at the start of `name` match; stars are not asked.
+    /// Returns the number of bytes that match at the start of `name`; never called for stars.
     fn match_length(&self, name: &[u8]) -> Option<usize> {
         match self {
             Token::AnyRun => Some(0),
@@ -277,7 +274,7 @@ fn parse_class(pattern: &mut &[u8]) -> Option<Token> {
     }
 }
 
-/// Parses one end of a range in a class. A bare `-` or `]` is no character there.
+/// Parses one end of a range in a class. A bare `-` or `]` is not a character there.
 fn parse_class_character(pattern: &mut &[u8]) -> Option<char> {
     let rest = match pattern.split_first()? {
         (b'-' | b']', _) => return None,
@@ -292,7 +289,7 @@ fn parse_class_character(pattern: &mut &[u8]) -> Option<char> {
     Some(character)
 }
 
-/// Returns the first character and its length; a byte that is not UTF-8 counts as one.
+/// Returns the first character and its length; an invalid UTF-8 byte counts as one character.
 fn first_character(bytes: &[u8]) -> Option<(char, usize)> {
     let start = &bytes[..bytes.len().min(4)];
     let chunk = start.utf8_chunks().next()?;
@@ -302,7 +299,7 @@ fn first_character(bytes: &[u8]) -> Option<(char, usize)> {
     })
 }
 
-/// Removes white space at both ends, also that beyond ASCII.
+/// Trims whitespace at both ends, including non-ASCII whitespace.
 fn trim(line: &[u8]) -> &[u8] {
     match std::str::from_utf8(line) {
         Ok(text) => text.trim().as_bytes(),

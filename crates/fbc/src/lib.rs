@@ -1,9 +1,9 @@
 //! The file format of operator catalogs: reading, positions, writing.
 //!
-//! A map, in reading order: [`json`] and [`yaml`] know text; `files` finds and opens files and
-//! [`load`] reads them into blobs ([`blob`], decoded as far as needed by `decode`); `oldform` and
-//! `migrate` bring older blobs up to date; [`write`] prints; [`problem`] is what all of them
-//! report. [`version`], [`range`] and [`pull_spec`] are the small grammars inside fields.
+//! The modules, in reading order: [`json`] and [`yaml`] process text; `files` finds and opens files and [`load`] reads
+//! them into blobs ([`blob`], decoded as far as needed by `decode`); `oldform` and `migrate` convert older blobs;
+//! [`write`] prints; all of them report a [`problem`]. [`version`], [`range`] and [`pull_spec`] are the small grammars
+//! inside fields.
 
 pub mod json;
 pub mod number;

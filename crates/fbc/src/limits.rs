@@ -1,27 +1,27 @@
-//! Bounds on what a catalog from outside may cost.
+//! Limits on the cost of untrusted catalogs.
 
 use crate::yaml;
 
-/// How much of everything is accepted before input counts as hostile.
+/// The amounts that are accepted before input counts as hostile.
 ///
 /// The defaults are several times what the largest published catalogs need.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Limits {
-    /// Bytes of one file.
+    /// The size of one file in bytes.
     pub file_size: u64,
-    /// Bytes of one blob (one JSON value or YAML document), also after aliases are expanded.
+    /// The size of one blob (one JSON value or YAML document) in bytes, also after alias expansion.
     pub blob_size: usize,
-    /// Levels of nesting inside a blob.
+    /// The nesting depth inside a blob.
     pub depth: usize,
-    /// Blobs in one file.
+    /// The number of blobs in one file.
     pub documents: usize,
-    /// Values in one YAML document after aliases are expanded.
+    /// The number of values in one YAML document after alias expansion.
     pub yaml_nodes: usize,
-    /// Files in one catalog.
+    /// The number of files in one catalog.
     pub files: usize,
 }
 
-/// The deepest nesting that can be asked for: walking a value uses the stack.
+/// The maximum depth that can be configured: walking a value uses the stack.
 pub const MAX_DEPTH: usize = 1_000;
 
 impl Default for Limits {
@@ -38,7 +38,7 @@ impl Default for Limits {
 }
 
 impl Limits {
-    /// Returns the bounds of one YAML document.
+    /// Returns the limits for one YAML document.
     pub(crate) fn yaml(&self) -> yaml::Limits {
         yaml::Limits { depth: self.depth, nodes: self.yaml_nodes, bytes: self.blob_size }
     }

@@ -1,4 +1,4 @@
-//! From a place in the files to a line that a person can look at.
+//! Resolves positions in files to lines for display.
 
 use std::ops::Range;
 
@@ -10,45 +10,45 @@ use crate::limits::MAX_DEPTH;
 use crate::problem::{FileId, Place, Spot};
 use crate::spans::Spans;
 
-/// A place as people name it, with the line it is on.
+/// A position with its line.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Located {
     /// The line, from 1.
     pub line: usize,
     /// The column in characters, from 1.
     pub column: usize,
-    /// The text of the line, cut around the place when it is very long.
+    /// The text of the line, truncated around the position if it is very long.
     pub text: String,
-    /// The marked part of `text`, in characters.
+    /// The highlighted part of `text`, in characters.
     pub marked: Range<usize>,
 }
 
-/// Lines longer than this are cut around the marked part.
-const LONGEST_LINE: usize = 160;
-/// So much text is looked at first to find the end of a document.
-const FIRST_LOOK: usize = 64 << 10;
+/// Longer lines are truncated around the highlighted part.
+const MAX_LINE_LEN: usize = 160;
+/// The amount of text to search first for the end of a document.
+const INITIAL_CHUNK: usize = 64 << 10;
 
-/// Finds places in the files of a catalog; keeps the file and the document it found the last one in.
+/// Resolves positions in the files of a catalog; caches the last file and document.
 ///
-/// Asked in order of place, it reads each file and parses each document once.
+/// If queried in order of position, it reads each file and parses each document once.
 pub struct Locator<'a> {
     fbc: &'a Fbc,
     file: Option<(FileId, Text)>,
 }
 
-/// A file's text, and where its lines start.
+/// The text of a file, and the starts of its lines.
 struct Text {
     bytes: Vec<u8>,
     lines: Vec<usize>,
-    /// The start of the document that was looked into last, and its values.
+    /// The start of the last resolved document, and its values.
     document: Option<(usize, Option<Document>)>,
-    /// The last place whose column was counted: the start of its line, itself, and its column.
+    /// The last position whose column was counted: the start of its line, the position, and its column.
     counted: (usize, usize, usize),
 }
 
 /// The values of a document.
 struct Document {
-    /// Where the text that the places count from starts in the file.
+    /// The offset in the file that the spans are relative to.
     base: usize,
     spans: Spans,
 }
@@ -59,7 +59,7 @@ impl Text {
         Text { bytes, lines, document: None, counted: (0, 0, 0) }
     }
 
-    /// Returns the column of `at` in the line that starts at `line`, from 0.
+    /// Returns the zero-based column of `at` in the line that starts at `line`.
     fn column(&mut self, line: usize, at: usize) -> usize {
         let (from, before) = match self.counted {
             (counted, from, column) if counted == line && from <= at => (from, column),
@@ -71,7 +71,7 @@ impl Text {
         column
     }
 
-    /// Finds a value in the document that starts at `start`; if it is not there, what would hold it.
+    /// Finds a value in the document that starts at `start`, or else its nearest existing ancestor.
     fn value(&mut self, start: usize, path: &Path) -> Option<Range<usize>> {
         let rest = self.bytes.get(start..)?;
         if self.document.as_ref().is_none_or(|(at, _)| *at != start) {
@@ -80,7 +80,7 @@ impl Text {
         }
         let (_, document) = self.document.as_ref()?;
         let found = document.as_ref().and_then(|document| {
-            let range = document.spans.find_or_holder(&path.0)?;
+            let range = document.spans.find_or_ancestor(&path.0)?;
             Some(document.base + range.start..document.base + range.end)
         });
         Some(found.unwrap_or(start..start))
@@ -88,12 +88,12 @@ impl Text {
 }
 
 impl<'a> Locator<'a> {
-    /// Makes a locator for the files of `fbc`.
+    /// Creates a locator for the files of `fbc`.
     pub fn new(fbc: &'a Fbc) -> Locator<'a> {
         Locator { fbc, file: None }
     }
 
-    /// Returns the line of a place; nothing when the place is a whole file or the file is gone.
+    /// Returns the line of a position; `None` for a whole file or if the file is missing.
     pub fn locate(&mut self, place: &Place) -> Option<Located> {
         if self.file.as_ref().is_none_or(|(file, _)| *file != place.file) {
             let text = files::read(&self.fbc.full_path_of(place.file)?).ok()?;
@@ -112,10 +112,10 @@ impl<'a> Locator<'a> {
     }
 }
 
-/// Reads the document that `text` starts with, which is `start` bytes into its file.
+/// Parses the document at the start of `text`, which is `start` bytes into its file.
 fn document(text: &[u8], start: usize) -> Option<Document> {
-    // A document is a small part of what follows its start.
-    let mut length = FIRST_LOOK;
+    // A document is a small part of the text that follows its start.
+    let mut length = INITIAL_CHUNK;
     let mut splitter = Splitter::new(MAX_DEPTH);
     let mut at = 0;
     loop {
@@ -146,10 +146,10 @@ fn located(text: &mut Text, range: Range<usize>) -> Located {
     let end = range.end.clamp(start, line_end);
     let column = text.column(line_start, start);
     let bytes = &text.bytes;
-    // What is shown is near the place; the line may be the whole file.
-    let short = forth(bytes, line_end, line_start, LONGEST_LINE) == line_end;
-    let from = if short { line_start } else { back(bytes, line_start, start, LONGEST_LINE / 2) };
-    let to = forth(bytes, line_end, from, LONGEST_LINE);
+    // Only the part near the position is shown; the line may be the whole file.
+    let short = forward(bytes, line_end, line_start, MAX_LINE_LEN) == line_end;
+    let from = if short { line_start } else { back(bytes, line_start, start, MAX_LINE_LEN / 2) };
+    let to = forward(bytes, line_end, from, MAX_LINE_LEN);
     let shown = String::from_utf8_lossy(&bytes[from..to]);
     let shown = shown.trim_end_matches('\r').to_owned();
     let length = shown.chars().count();
@@ -163,15 +163,15 @@ fn chars(bytes: &[u8]) -> usize {
     String::from_utf8_lossy(bytes).chars().count()
 }
 
-/// Returns the place `count` characters before `at`, not before `limit`.
+/// Returns the offset `count` characters before `at`, but not before `limit`.
 fn back(bytes: &[u8], limit: usize, at: usize, count: usize) -> usize {
     let is_start = |b: &u8| *b & 0b1100_0000 != 0b1000_0000;
     let starts = bytes[limit..at].iter().enumerate().rev().filter(|(_, b)| is_start(b));
     starts.map(|(offset, _)| limit + offset).nth(count.saturating_sub(1)).unwrap_or(limit)
 }
 
-/// Returns the place `count` characters behind `at`, not behind `limit`.
-fn forth(bytes: &[u8], limit: usize, at: usize, count: usize) -> usize {
+/// Returns the offset `count` characters after `at`, but not after `limit`.
+fn forward(bytes: &[u8], limit: usize, at: usize, count: usize) -> usize {
     let is_start = |b: &u8| *b & 0b1100_0000 != 0b1000_0000;
     let starts = bytes[at..limit].iter().enumerate().filter(|(_, b)| is_start(b));
     starts.map(|(offset, _)| at + offset).nth(count).unwrap_or(limit)
@@ -201,7 +201,7 @@ mod tests {
 
     #[test]
     fn documents_larger_than_the_first_look_are_found() {
-        let text = format!("{{\"a\": \"{}\",\n\"b\": 1}} {{}}", "é".repeat(FIRST_LOOK));
+        let text = format!("{{\"a\": \"{}\",\n\"b\": 1}} {{}}", "é".repeat(INITIAL_CHUNK));
         assert_eq!(mark(&text, 0, &path!["b"]), "2:6 1");
     }
 

@@ -1,4 +1,4 @@
-//! Bringing bundles to the newest form.
+//! Migrates bundles to the newest form.
 
 use crate::blob::Bundle;
 use crate::csv::metadata;
@@ -6,8 +6,8 @@ use crate::json::{Layout, Raw, Text};
 use crate::object::{self, RefBase};
 use crate::property;
 
-/// Returns the text of a bundle with one `olm.csv.metadata` property in place of its objects,
-/// or nothing when it stays as it is: without an image, without a CSV, or migrated already.
+/// Returns the text of a bundle with one `olm.csv.metadata` property instead of its objects, or `None` if it stays
+/// unchanged: without an image, without a CSV, or already migrated.
 pub(crate) fn bundle(raw: Raw<'_>, bundle: &mut Bundle, refs: &RefBase<'_>) -> Result<Option<Text>, String> {
     if bundle.image.is_empty() || bundle.csv_metadata > 0 || bundle.objects == 0 {
         return Ok(None);

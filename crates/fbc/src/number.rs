@@ -1,18 +1,16 @@
-//! Spelling of numbers.
+//! Formats numbers.
 //!
-//! A number in a catalog is the text of a JSON number. There are two normal
-//! spellings, one for JSON and one for YAML output; both keep every integer
-//! that fits 64 bits digit for digit and take everything else through a
-//! 64-bit float.
+//! A number in a catalog is the text of a JSON number. There are two canonical forms, one for JSON and one for YAML
+//! output. Both keep every integer that fits 64 bits digit for digit and convert everything else through a 64-bit
+//! float.
 
 use std::fmt::Write as _;
 
-/// Appends the JSON number `text` in its canonical JSON spelling.
+/// Appends the JSON number `text` in its canonical JSON form.
 ///
-/// Integers within the range of `i64` or `u64` keep their digits. All other
-/// numbers are printed with the fewest digits that read back the same, plain
-/// from 1e-6 up to 1e21 and with an exponent (`1e+21`, `1e-7`) outside. A
-/// number beyond the range of a float stays as written.
+/// Integers within the range of `i64` or `u64` keep their digits. All other numbers are printed with the fewest digits
+/// that round-trip, in plain notation from 1e-6 up to 1e21 and with an exponent (`1e+21`, `1e-7`) outside. A number
+/// beyond the range of a float stays unchanged.
 pub fn canonical(text: &str, out: &mut Vec<u8>) {
     if is_short_integer(text) || fits_64_bits(text) {
         out.extend_from_slice(text.as_bytes());
@@ -24,14 +22,13 @@ pub fn canonical(text: &str, out: &mut Vec<u8>) {
     }
 }
 
-/// Appends the JSON number `text` as YAML output spells it.
+/// Appends the JSON number `text` in its YAML form.
 ///
-/// Integers that fit 64 bits are plain. All others are floats: fewest digits,
-/// with an exponent of at least two digits when the decimal exponent is below
-/// −4 or at least 6 (`1e-05`, `123456.5`, `1.23456725e+06`).
+/// Integers that fit 64 bits are plain. All others are floats with the fewest digits, and with an exponent of at least
+/// two digits if the decimal exponent is below −4 or at least 6 (`1e-05`, `123456.5`, `1.23456725e+06`).
 pub fn yaml(text: &str, out: &mut Vec<u8>) {
     if is_short_integer(text) || fits_64_bits(text) {
-        // A YAML integer has no sign when it is zero.
+        // In YAML, integer zero has no sign.
         out.extend_from_slice(if text == "-0" { b"0" } else { text.as_bytes() });
         return;
     }
@@ -41,7 +38,7 @@ pub fn yaml(text: &str, out: &mut Vec<u8>) {
     }
 }
 
-/// Appends a finite float in its canonical JSON spelling.
+/// Appends a finite float in its canonical JSON form.
 pub(crate) fn json_float(value: f64, out: &mut Vec<u8>) {
     let digits = Digits::of(value);
     let magnitude = value.abs();
@@ -64,9 +61,9 @@ pub(crate) fn float_key(value: f64) -> String {
     general(&Digits::of(narrow))
 }
 
-/// Returns whether `text` is an integer that fits 64 bits whatever its digits are.
+/// Returns whether `text` is an integer that fits 64 bits regardless of its digits.
 fn is_short_integer(text: &str) -> bool {
-    // JSON writes integers without leading zeros, so 18 digits stay below 2^63.
+    // JSON integers have no leading zeros, so 18 digits stay below 2^63.
     text.len() <= 18 && text.bytes().enumerate().all(|(i, b)| b.is_ascii_digit() || (i == 0 && b == b'-'))
 }
 
@@ -74,7 +71,7 @@ fn fits_64_bits(text: &str) -> bool {
     text.parse::<i64>().is_ok() || text.parse::<u64>().is_ok()
 }
 
-/// General notation: plain for decimal exponents from −4 to 5, else with an exponent.
+/// General notation: plain for decimal exponents from −4 to 5, otherwise with an exponent.
 fn general(digits: &Digits) -> String {
     let mut out = Vec::new();
     if (-4..6).contains(&digits.exponent) {
@@ -85,10 +82,10 @@ fn general(digits: &Digits) -> String {
     String::from_utf8(out).unwrap_or_default()
 }
 
-/// The fewest decimal digits that read back as the same float.
+/// The fewest decimal digits that round-trip to the same float.
 struct Digits {
     negative: bool,
-    /// Digits without point; the point stands behind the first one.
+    /// The digits; the decimal point follows the first one.
     digits: String,
     exponent: i32,
 }

@@ -1,4 +1,4 @@
-//! Objects that bundles carry: manifests as base64, or by reference to a file.
+//! Objects of bundles: manifests as base64, or in a referenced file.
 
 use std::borrow::Cow;
 use std::path::{Component, Path, PathBuf};
@@ -10,13 +10,13 @@ use crate::limits::Limits;
 use crate::property;
 use crate::yaml;
 
-/// Where references from a file lead to.
+/// The base for resolving references from a file.
 pub(crate) struct RefBase<'a> {
-    /// The root of the catalog, which no reference may leave; nothing when there is no directory.
+    /// The root of the catalog, which references must not leave; `None` without a directory.
     pub(crate) root: Option<&'a Path>,
-    /// The directory of the file, below the root.
+    /// The directory of the file, relative to the root.
     pub(crate) directory: &'a Path,
-    /// Bounds for what is read.
+    /// Limits for reading.
     pub(crate) limits: &'a Limits,
 }
 
@@ -29,7 +29,7 @@ pub(crate) fn check(value: Option<Raw<'_>>, refs: &RefBase<'_>) -> Result<(), St
     }
     let data = parts.data.unwrap_or_default();
     base64::check(&data).map_err(illegal)?;
-    // A value that starts like JSON is taken as it is, so its beginning is enough.
+    // A value that starts like JSON is used unchanged, so its beginning is sufficient.
     let beginning = data.get(..data.len().min(64) / 4 * 4).unwrap_or_default();
     match base64::decode(beginning).ok().and_then(|bytes| bytes.trim_ascii_start().first().copied()) {
         Some(b'{') => Ok(()),
@@ -37,7 +37,7 @@ pub(crate) fn check(value: Option<Raw<'_>>, refs: &RefBase<'_>) -> Result<(), St
     }
 }
 
-/// Returns the JSON text of each object of a bundle, in order; those that cannot be read are left out.
+/// Returns the JSON text of each object of a bundle, in order; unreadable ones are omitted.
 pub(crate) fn objects<'a>(bundle: Raw<'a>, refs: &'a RefBase<'a>) -> impl Iterator<Item = String> + 'a {
     property::of(bundle).filter(|(kind, _)| kind == property::BUNDLE_OBJECT).filter_map(|(_, value)| {
         let bytes = contents(Parts::of(value).ok()?, refs).ok()?;
@@ -45,7 +45,7 @@ pub(crate) fn objects<'a>(bundle: Raw<'a>, refs: &'a RefBase<'a>) -> impl Iterat
     })
 }
 
-/// Returns the files that a bundle refers to, as it names them, whatever else is wrong with it.
+/// Returns the files that a bundle refers to, as written, even if it is otherwise invalid.
 pub(crate) fn references(bundle: Raw<'_>) -> Vec<Box<str>> {
     let objects = property::of(bundle).filter(|(kind, _)| kind == property::BUNDLE_OBJECT);
     let named = objects.filter_map(|(_, value)| value?.get("ref")?.as_str());
@@ -60,7 +60,7 @@ pub(crate) fn csv(bundle: Raw<'_>, refs: &RefBase<'_>) -> Option<String> {
     })
 }
 
-/// Returns the base64 text of an object given by reference; nothing when it holds its own data.
+/// Returns the base64 text of a referenced object; `None` if the object is embedded.
 pub(crate) fn inlined(value: Raw<'_>, refs: &RefBase<'_>) -> Result<Option<Vec<u8>>, String> {
     match Parts::of(Some(value))?.reference {
         None => Ok(None),
@@ -106,7 +106,7 @@ impl<'a> Parts<'a> {
     }
 }
 
-/// Returns an object as JSON: as it is when it starts like JSON, else converted from YAML.
+/// Returns an object as JSON: unchanged if it starts like JSON, otherwise converted from YAML.
 fn to_json<'a>(bytes: &'a [u8], limits: &Limits) -> Result<Cow<'a, str>, String> {
     if bytes.trim_ascii_start().first() == Some(&b'{') {
         return Ok(String::from_utf8_lossy(bytes));
@@ -118,7 +118,7 @@ fn to_json<'a>(bytes: &'a [u8], limits: &Limits) -> Result<Cow<'a, str>, String>
 }
 
 impl RefBase<'_> {
-    /// Reads the file that a reference names, which must lie inside the catalog.
+    /// Reads a referenced file, which must be inside the catalog.
     fn read(&self, reference: &str) -> Result<Vec<u8>, String> {
         let root = self.root.ok_or_else(|| format!("ref {reference:?} needs a catalog directory"))?;
         let path = resolve(self.directory, reference)?;
@@ -126,7 +126,7 @@ impl RefBase<'_> {
     }
 }
 
-/// Turns a reference from a file in `directory` into a path below the root, without a look at the disk.
+/// Resolves a reference from a file in `directory` to a path relative to the root, without accessing the disk.
 pub(crate) fn resolve(directory: &Path, reference: &str) -> Result<PathBuf, String> {
     let mut path = directory.to_path_buf();
     for component in Path::new(reference).components() {

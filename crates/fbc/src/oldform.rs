@@ -1,4 +1,4 @@
-//! The first format of catalogs, in which bundles named their channels by properties.
+//! The original catalog format, in which bundles declare their channels as properties.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -10,13 +10,13 @@ use crate::problem::{Problem, Stage};
 use crate::property;
 use crate::shape::Shape;
 
-/// Channels, skips and skip ranges of one bundle, with the index of each property.
+/// The channels, skips and skip ranges of one bundle, with the index of each property.
 #[derive(Debug, Default)]
 pub(crate) struct OldForm {
     channels: Vec<(usize, Option<OldChannel>)>,
     skips: Vec<(usize, Option<Box<str>>)>,
     skip_ranges: Vec<(usize, Option<Box<str>>)>,
-    /// Whether the properties have become channel blobs and are not to be printed.
+    /// Whether the properties were converted to channel blobs and must not be printed.
     pub(crate) consumed: bool,
 }
 
@@ -27,7 +27,7 @@ struct OldChannel {
 }
 
 impl OldForm {
-    /// Notes a property; values of the wrong type are reported only if the package is of the old form.
+    /// Records a property; a value of the wrong type is reported only if the package uses the original format.
     pub(crate) fn add(&mut self, index: usize, kind: &str, value: Option<Raw<'_>>) {
         let fits = |shape: Shape| value.is_some_and(|value| shape.check(value, &path![]).is_ok());
         let string = || {
@@ -60,11 +60,11 @@ impl OldForm {
     }
 }
 
-/// The entries of a package's channels, by their names.
+/// The entries of a package's channels, by channel name.
 type Channels = BTreeMap<Box<str>, BTreeMap<Box<str>, Entry>>;
 
-/// Gives channel blobs to the packages among the blobs from `first` on that have them only as
-/// properties of their bundles.
+/// Generates channel blobs for the packages among the blobs from `first` on that declare channels only as bundle
+/// properties.
 pub(crate) fn convert(fbc: &mut Fbc, first: usize, problems: &mut Vec<Problem>) {
     let names = |fbc: &Fbc, wanted: fn(&Blob) -> bool| -> BTreeSet<Box<str>> {
         fbc.blobs[first..].iter().filter(|blob| wanted(blob)).map(|blob| blob.package.clone()).collect()
@@ -88,15 +88,15 @@ pub(crate) fn convert(fbc: &mut Fbc, first: usize, problems: &mut Vec<Problem>) 
             convert_bundle(blob, channels, problems);
         }
     }
-    let made = channels.into_iter().flat_map(|(package, channels)| {
+    let generated = channels.into_iter().flat_map(|(package, channels)| {
         channels
             .into_iter()
             .map(move |(name, entries)| (package.clone(), name, entries.into_values().collect::<Vec<_>>()))
     });
-    for (package, name, entries) in made {
+    for (package, name, entries) in generated {
         let text = channel_json(&package, &name, &entries, None);
         let length = text.len();
-        // Without a scratch file there is no text, which is an error for whoever asks for it.
+        // Without the temporary file there is no text; reading it then reports an error.
         let text = fbc.store.put(text.as_bytes()).map_or(TextAt::Dropped, |offset| TextAt::Store { offset, length });
         fbc.blobs.push(Blob {
             schema: CHANNEL.into(),
@@ -106,7 +106,7 @@ pub(crate) fn convert(fbc: &mut Fbc, first: usize, problems: &mut Vec<Problem>) 
             origin: None,
             text,
             known: None,
-            strange: false,
+            may_have_unknown_fields: false,
         });
     }
 }
@@ -130,7 +130,7 @@ fn convert_bundle(blob: &mut Blob, channels: &mut Channels, problems: &mut Vec<P
     old.consumed = true;
     if old.channels.is_empty() {
         let message = format!("bundle \"{name}\" is missing channel information");
-        report(None, "old-form-channel", message, "add a property of type olm.channel, or an olm.channel blob");
+        report(None, "old-form-channel", message, "add an olm.channel property or an olm.channel blob");
     }
     let mut skips = Vec::new();
     for (index, skip) in &old.skips {
@@ -138,11 +138,11 @@ fn convert_bundle(blob: &mut Blob, channels: &mut Channels, problems: &mut Vec<P
             Some(skip) if !skip.is_empty() => skips.push(skip.clone()),
             Some(_) => {
                 let message = format!("bundle \"{name}\": property of type \"olm.skips\" is empty");
-                report(Some(*index), "old-form-skips", message, "name the bundle that is skipped");
+                report(Some(*index), "old-form-skips", message, "set it to the name of the skipped bundle");
             }
             None => {
                 let message = format!("bundle \"{name}\": value of property \"olm.skips\" is not a string");
-                report(Some(*index), "old-form-skips", message, "use one property for each skipped bundle");
+                report(Some(*index), "old-form-skips", message, "use one property per skipped bundle");
             }
         }
     }

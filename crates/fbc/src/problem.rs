@@ -1,67 +1,67 @@
-//! What is wrong with a catalog, and where.
+//! Problems of a catalog and their positions.
 
 use std::fmt;
 
 use crate::json::Path;
 
-/// How much a problem matters.
+/// The severity of a problem.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Severity {
     /// The catalog cannot be used.
     Error,
-    /// The catalog works, but hardly as its author meant.
+    /// The catalog works, but probably not as its author intended.
     Warning,
 }
 
-/// The stage of reading a catalog at which a problem shows; problems are reported in this order.
+/// The stage at which a problem is found; problems are reported in this order.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Stage {
-    /// A file cannot be read, or a blob not be decoded.
+    /// A file cannot be read, or a blob cannot be decoded.
     Load,
-    /// A package blob does not fit the catalog.
+    /// A package blob is inconsistent with the catalog.
     Packages,
-    /// A channel blob does not fit the catalog.
+    /// A channel blob is inconsistent with the catalog.
     Channels,
-    /// A bundle blob does not fit the catalog.
+    /// A bundle blob is inconsistent with the catalog.
     Bundles,
     /// A channel entry has no bundle.
     Entries,
-    /// A deprecation names nothing that exists.
+    /// A deprecation refers to nothing.
     Deprecations,
-    /// A package, channel or bundle is not sound in itself.
+    /// A package, channel or bundle is invalid in itself.
     Model,
 }
 
-/// A file of a catalog, by its place in [`crate::Fbc::files`].
+/// A file of a catalog, by its index in [`crate::Fbc::files`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct FileId(pub u32);
 
-/// Where in the files a problem stands.
+/// The position of a problem in the files.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Place {
     /// The file.
     pub file: FileId,
-    /// Where in the file.
+    /// The position in the file.
     pub spot: Spot,
 }
 
-/// A place inside a file; lines and columns are found only when somebody looks.
+/// A position inside a file; lines and columns are computed only on demand.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Spot {
     /// The file as a whole.
     File,
-    /// This many bytes from the start of the file.
+    /// A byte offset from the start of the file.
     Offset(u64),
     /// A value inside the document that starts at `document`.
     Value {
-        /// Where the document starts, in bytes.
+        /// The byte offset of the document.
         document: u64,
-        /// The way to the value.
+        /// The path of the value.
         path: Path,
     },
 }
 
-/// The nodes of the catalog that a problem belongs to, from the outside in.
+/// The part of the catalog that a problem belongs to, from the outside in.
 #[derive(Debug, Clone, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Scope {
     /// The package.
@@ -72,29 +72,29 @@ pub struct Scope {
     pub bundle: Option<String>,
 }
 
-/// One thing that is wrong with a catalog.
+/// A problem of a catalog.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Problem {
-    /// The name of the rule that is broken, as in `docs/rules.md`.
+    /// The name of the violated rule, as in `docs/rules.md`.
     pub rule: &'static str,
-    /// How much it matters.
+    /// The severity.
     pub severity: Severity,
-    /// When it shows.
+    /// The stage.
     pub stage: Stage,
-    /// What it is about.
+    /// The part of the catalog.
     pub scope: Scope,
-    /// What is wrong, in the words that users of older tools know.
+    /// The message, in the wording of older tools.
     pub message: String,
-    /// Where it is wrong.
+    /// The position.
     pub place: Option<Place>,
-    /// What the marked text does wrong.
+    /// The label for the highlighted text.
     pub label: Option<String>,
-    /// How to fix it.
+    /// The fix.
     pub help: Option<String>,
 }
 
 impl Problem {
-    /// Makes an error of `rule`; place, label and help are added by the other methods.
+    /// Creates an error of `rule`; the other methods add position, label and help.
     pub fn new(rule: &'static str, stage: Stage, message: impl Into<String>) -> Problem {
         Problem {
             rule,
@@ -108,35 +108,35 @@ impl Problem {
         }
     }
 
-    /// Says that this is a warning.
+    /// Turns it into a warning.
     #[must_use]
     pub fn warning(mut self) -> Problem {
         self.severity = Severity::Warning;
         self
     }
 
-    /// Says where.
+    /// Sets the position.
     #[must_use]
     pub fn at(mut self, place: Place) -> Problem {
         self.place = Some(place);
         self
     }
 
-    /// Says what the marked text does wrong.
+    /// Sets the label for the highlighted text.
     #[must_use]
     pub fn label(mut self, label: impl Into<String>) -> Problem {
         self.label = Some(label.into());
         self
     }
 
-    /// Says how to fix it.
+    /// Sets the fix.
     #[must_use]
     pub fn help(mut self, help: impl Into<String>) -> Problem {
         self.help = Some(help.into());
         self
     }
 
-    /// Says which package, channel and bundle it is about; empty names are left out.
+    /// Sets the package, channel and bundle; empty names are ignored.
     #[must_use]
     pub fn about(mut self, package: &str, channel: &str, bundle: &str) -> Problem {
         let name = |text: &str| (!text.is_empty()).then(|| text.to_owned());
@@ -144,8 +144,8 @@ impl Problem {
         self
     }
 
-    /// Orders problems as they are reported: by stage, then by place, but for those of the model,
-    /// which keep the order of the tree they are shown in.
+    /// Compares problems in report order: by stage, then by position, except that those of the model keep their tree
+    /// order.
     pub fn order(&self, other: &Problem) -> std::cmp::Ordering {
         let key = |problem: &Problem| {
             let place = problem.place.as_ref().filter(|_| problem.stage != Stage::Model).map(|place| {

@@ -1,4 +1,4 @@
-//! Properties of bundles: their types, and what their values must look like.
+//! Properties of bundles: their types, and the shapes of their values.
 
 use std::borrow::Cow;
 
@@ -7,29 +7,29 @@ use crate::shape::Shape;
 
 /// The package and version of a bundle.
 pub const PACKAGE: &str = "olm.package";
-/// A package that a bundle needs.
+/// A package that a bundle requires.
 pub const PACKAGE_REQUIRED: &str = "olm.package.required";
 /// An API that a bundle provides.
 pub const GVK: &str = "olm.gvk";
-/// An API that a bundle needs.
+/// An API that a bundle requires.
 pub const GVK_REQUIRED: &str = "olm.gvk.required";
-/// One of a bundle's manifests.
+/// A manifest of a bundle.
 pub const BUNDLE_OBJECT: &str = "olm.bundle.object";
-/// What consoles show of a bundle.
+/// Metadata for consoles.
 pub const CSV_METADATA: &str = "olm.csv.metadata";
-/// A channel of a bundle, in the first format.
+/// A channel of a bundle, in the original format.
 pub const CHANNEL: &str = "olm.channel";
-/// A bundle that can be left out, in the first format.
+/// A skipped bundle, in the original format.
 pub const SKIPS: &str = "olm.skips";
-/// Versions that upgrade directly, in the first format.
+/// A version range that upgrades directly, in the original format.
 pub const SKIP_RANGE: &str = "olm.skipRange";
 
-/// Walks the properties of a bundle's text: type, and value if there is one.
+/// Iterates over the properties in a bundle's text: type, and value if there is one.
 pub fn of(bundle: Raw<'_>) -> impl Iterator<Item = (Cow<'_, str>, Option<Raw<'_>>)> {
     bundle.get("properties").into_iter().flat_map(Raw::items).map(parts)
 }
 
-/// Returns a list of the properties of a bundle that servers send: all but those that hold manifests or metadata.
+/// Returns the properties of a bundle that servers send: all except manifests and metadata.
 pub fn served(bundle: Raw<'_>) -> Text {
     let kept = of(bundle).filter(|(kind, _)| kind != BUNDLE_OBJECT && kind != CSV_METADATA);
     Text::objects(kept, |(kind, value), property| {
@@ -43,7 +43,7 @@ pub(crate) fn parts(property: Raw<'_>) -> (Cow<'_, str>, Option<Raw<'_>>) {
     (kind.and_then(Raw::as_str).unwrap_or_default(), value)
 }
 
-/// Returns the shape of the values of a known type of property.
+/// Returns the shape of the values of a property type.
 pub fn shape(kind: &str) -> Shape {
     match kind {
         PACKAGE => Shape::Object(&[("packageName", Shape::Str), ("version", Shape::Str), ("release", Shape::Str)]),
@@ -56,9 +56,9 @@ pub fn shape(kind: &str) -> Shape {
     }
 }
 
-/// A channel as the first format had it.
+/// A channel in the original format.
 pub const FIRST_FORM_CHANNEL: Shape = Shape::Object(&[("name", Shape::Str), ("replaces", Shape::Str)]);
-/// A bundle that is skipped, or a range of versions, as the first format had them.
+/// A skipped bundle or a version range in the original format.
 pub const FIRST_FORM_TEXT: Shape = Shape::Str;
 
 const STR: Shape = Shape::Str;
@@ -104,7 +104,7 @@ pub(crate) const CRD_DESCRIPTIONS: Shape =
 /// Descriptions of API services, as in a CSV.
 pub(crate) const API_SERVICE_DEFINITIONS: Shape =
     Shape::Object(&[("owned", Shape::List(&API_SERVICE)), ("required", Shape::List(&API_SERVICE))]);
-/// The modes an operator can be installed in, as in a CSV.
+/// Install modes, as in a CSV.
 pub(crate) const INSTALL_MODES: Shape = Shape::List(&Shape::Object(&[("type", STR), ("supported", Shape::Bool)]));
 /// Links, as in a CSV.
 pub const LINKS: Shape = Shape::List(&LINK);

@@ -1,45 +1,45 @@
-//! Pull specs: whether a text names an image, `[domain/]path[:tag][@digest]`.
+//! Pull specs: checks whether a text is an image reference, `[domain/]path[:tag][@digest]`.
 
-/// The longest name, domain and path together, that registries are asked to handle.
+/// The maximum length of a name, including domain and path.
 const MAX_NAME_LENGTH: usize = 255;
 const MAX_TAG_LENGTH: usize = 128;
-/// Fewer digits than this are not taken for a digest at all.
+/// Fewer digits than this are not recognized as a digest.
 const MIN_DIGEST_DIGITS: usize = 32;
 
-/// What a short name such as `busybox` is completed with before its length is measured.
+/// The defaults that complete a short name such as `busybox` before its length is checked.
 const DEFAULT_DOMAIN: &str = "docker.io";
 const DEFAULT_DOMAIN_ALIAS: &str = "index.docker.io";
 const DEFAULT_NAMESPACE: &str = "library/";
 
-/// The reason why a text does not name an image.
+/// The reason why a text is not an image reference.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum PullSpecError {
-    /// The text does not have the form of a pull spec.
+    /// The text is not in the form of a pull spec.
     #[error("invalid reference format")]
     Format,
-    /// The text would be fine in lower case.
+    /// The text would be valid in lower case.
     #[error("invalid reference format: repository name must be lowercase")]
     UpperCase,
-    /// The text is an image's identifier, not its name.
+    /// The text is the identifier of an image, not its name.
     #[error("invalid repository name ({0}), cannot specify 64-byte hexadecimal strings")]
     Identifier(Box<str>),
     /// The name is too long.
     #[error("repository name must not be more than {MAX_NAME_LENGTH} characters")]
     NameTooLong,
-    /// The digest is made by an algorithm that registries do not use.
+    /// The digest algorithm is not supported by registries.
     #[error("unsupported digest algorithm")]
     DigestAlgorithm,
-    /// The digest has too few or too many digits for its algorithm.
+    /// The digest has the wrong length for its algorithm.
     #[error("invalid checksum digest length")]
     DigestLength,
-    /// The digest is not written in lower case.
+    /// The digest is not lower case.
     #[error("invalid checksum digest format")]
     DigestFormat,
 }
 
 /// Checks that `text` is a pull spec.
 ///
-/// An empty text passes: whether an image may be missing is for the caller to say.
+/// An empty text is accepted: the caller decides whether an image may be missing.
 pub fn check(text: &str) -> Result<(), PullSpecError> {
     if text.is_empty() {
         return Ok(());
@@ -62,11 +62,11 @@ pub fn check(text: &str) -> Result<(), PullSpecError> {
     parts.digest.map_or(Ok(()), check_digest)
 }
 
-/// What is left to check of a text that has the form of a pull spec.
+/// The parts of a pull spec that remain to be checked.
 struct Parts<'a> {
-    /// The length of the name with domain and namespace filled in.
+    /// The length of the name with defaults for domain and namespace.
     name_length: usize,
-    /// Algorithm and digits.
+    /// The algorithm and digits.
     digest: Option<(&'a str, &'a str)>,
 }
 
@@ -80,7 +80,7 @@ impl<'a> Parts<'a> {
             Some((path, tag)) => (path, Some(tag)),
             None => (tagged, None),
         };
-        // A first part that looks like a domain but is none may still start a path: `a.b_c/x`.
+        // A first component that looks like a domain but is not one may be part of the path: `a.b_c/x`.
         let valid = (is_domain(domain) || is_path_component(domain))
             && path.split('/').all(is_path_component)
             && tag.is_none_or(is_tag);
@@ -93,7 +93,7 @@ impl<'a> Parts<'a> {
     }
 }
 
-/// Splits off the domain, or what stands for it when it is left out.
+/// Splits off the domain, or uses the default if it is missing.
 fn split_domain(text: &str) -> (&str, &str) {
     match text.split_once('/') {
         Some((DEFAULT_DOMAIN_ALIAS, remainder)) => (DEFAULT_DOMAIN, remainder),

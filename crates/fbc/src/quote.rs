@@ -1,8 +1,8 @@
-//! Text in double quotes, escaped the way the reference tool's messages escape it.
+//! Quotes text with the escapes of the reference tool's messages.
 
 use std::fmt::{self, Write as _};
 
-/// Wraps `text` so that it displays in double quotes on one line.
+/// Wraps `text` so that it is displayed in double quotes on one line.
 ///
 /// Quotes, backslashes, control characters and unprintable characters are escaped; other
 /// non-ASCII text stays readable. Scripts match these messages, so the escapes are those of
@@ -36,8 +36,8 @@ fn is_printable(c: char) -> bool {
     if c.is_ascii() {
         return (' '..='~').contains(&c);
     }
-    // The standard library's table is reachable only through its own escaping, which treats a
-    // combining mark as unprintable unless something stands before it.
+    // The standard library's table is accessible only through its escaping, which treats a combining mark as
+    // unprintable unless a character precedes it.
     let mut buffer = [b'a', 0, 0, 0, 0];
     let length = 1 + c.encode_utf8(&mut buffer[1..]).len();
     std::str::from_utf8(&buffer[..length]).is_ok_and(|text| text.escape_debug().eq(text.chars()))

@@ -1,9 +1,8 @@
-//! Ranges of versions, as `skipRange` and `versionRange` write them.
+//! Version ranges, as in `skipRange` and `versionRange`.
 //!
-//! The language is that of the library all catalog tools share, and catalogs in the field
-//! depend on its accidents, so they are reproduced: a space means "and", ` || ` means "or", a
-//! word of one character is dropped, and any term with an `x` in it goes through the wildcard
-//! rewriting. [`VersionRange::surprises`] shows where a range was accepted by accident.
+//! The language is that of the library that all catalog tools share. Published catalogs depend on its quirks, so they
+//! are reproduced: a space means "and", ` || ` means "or", a word of one character is dropped, and any term with an `x`
+//! goes through wildcard rewriting. [`VersionRange::surprises`] reports where a range was accepted by accident.
 //!
 //! Parsing and matching take time linear in the text and do not recurse.
 
@@ -17,25 +16,25 @@ use crate::version::{Version, VersionError};
 mod tests;
 mod wildcard;
 
-/// A set of versions described by comparisons.
+/// A set of versions defined by comparisons.
 #[derive(Clone, Debug)]
 pub struct VersionRange {
     text: Box<str>,
-    /// Any of these must hold, and all comparisons in it.
+    /// A version matches if all comparisons of any alternative hold.
     alternatives: Vec<Vec<Comparison>>,
     surprises: Vec<Surprise>,
 }
 
-/// The reason why a text is not a range.
+/// The reason why a range is invalid.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum RangeError {
     /// The text starts with `||`.
     #[error("First element in range is '||'")]
     LeadingOr,
-    /// The text ends with `||`, or holds no term at all.
+    /// The text ends with `||`, or contains no term.
     #[error("Last element in range is '||'")]
     TrailingOr,
-    /// A term has no digit, hence no version.
+    /// A term has no digit and so no version.
     #[error("Could not get version from string: {}", quote(.0))]
     NoVersion(Box<str>),
     /// A term starts with an unknown operator.
@@ -44,44 +43,42 @@ pub enum RangeError {
         quote(term), quote(operator), quote(&format!("{operator}{version}"))
     )]
     Operator {
-        /// The whole term.
+        /// The complete term.
         term: Box<str>,
-        /// What stands before the version.
+        /// The text before the version.
         operator: Box<str>,
-        /// What stands in the place of the version.
+        /// The text in place of the version.
         version: Box<str>,
     },
-    /// A term's version is not a complete version.
+    /// The version of a term is incomplete or invalid.
     #[error(
         "Could not parse Range {}: Could not parse version {} in {}: {error}",
         quote(term), quote(version), quote(&format!("{operator}{version}"))
     )]
     Version {
-        /// The whole term.
+        /// The complete term.
         term: Box<str>,
         /// The operator before the version.
         operator: Box<str>,
-        /// What stands in the place of the version.
+        /// The text in place of the version.
         version: Box<str>,
-        /// Why it is none.
+        /// The parse error.
         error: VersionError,
     },
 }
 
-/// A part of a range that is accepted but hardly means what its author had in mind.
+/// A part of a range that is accepted but probably unintended.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Surprise {
-    /// Nothing stands between two `||`. Such an alternative matches nothing here; older tools
-    /// crash on it.
+    /// There is nothing between two `||`. Such an alternative matches nothing here; older tools crash on it.
     EmptyAlternative,
-    /// A word of one character is left out, as in `! 1.0.0` or `>=1.0.0 - <=2.0.0`.
+    /// A word of one character is dropped, as in `! 1.0.0` or `>=1.0.0 - <=2.0.0`.
     DroppedWord(char),
     /// A wildcard is excluded, as in `!=1.2.x`, which no version satisfies.
     ExcludedWildcard(Box<str>),
-    /// Three-part wildcards stop at the next minor version: `1.x.x` does not contain 1.1.0.
+    /// Three-part wildcards end at the next minor version: `1.x.x` does not contain 1.1.0.
     DoubleWildcard(Box<str>),
-    /// The operator of a term with a wildcard is unknown and left out, as in `^1.2.x`, which
-    /// means exactly 1.2.0.
+    /// The operator of a term with a wildcard is unknown and dropped, as in `^1.2.x`, which means exactly 1.2.0.
     DroppedOperator(Box<str>),
 }
 
@@ -108,8 +105,8 @@ impl VersionRange {
         let words = words(text, &mut surprises);
         let alternatives = split_alternatives(&words, &mut surprises)?;
 
-        // Every wildcard is rewritten before the first term is read, so that of several errors
-        // the same one is reported as ever.
+        // All wildcards are rewritten before the first term is parsed, so that the first of several errors is the same
+        // as in older tools.
         let mut rewritten = Vec::with_capacity(alternatives.len());
         for alternative in alternatives {
             let mut terms = Vec::with_capacity(alternative.len());
@@ -129,7 +126,7 @@ impl VersionRange {
         Ok(VersionRange { text: text.into(), alternatives, surprises })
     }
 
-    /// Returns whether `version` lies in the range.
+    /// Returns whether the range contains `version`.
     ///
     /// Pre-releases are versions like any other: `>=1.0.0 <2.0.0` contains 2.0.0-rc.1.
     pub fn contains(&self, version: &Version) -> bool {
@@ -138,15 +135,15 @@ impl VersionRange {
             .any(|alternative| !alternative.is_empty() && alternative.iter().all(|term| term.holds(version)))
     }
 
-    /// Returns the versions that the range compares with, in the order they are written.
+    /// Returns the versions that the range compares with, in source order.
     ///
-    /// Of the versions strictly between two neighbours of this set, either all lie in the
-    /// range or none does, so that a sorted list can be matched without trying each of it.
+    /// Of the versions strictly between two neighbors of this set, the range contains either all or none, so a sorted
+    /// list can be matched without testing each version.
     pub fn boundaries(&self) -> impl Iterator<Item = &Version> {
         self.alternatives.iter().flatten().map(|term| &term.version)
     }
 
-    /// Returns whether no version at all lies in the range, as with `1.0.0 2.0.0`.
+    /// Returns whether the range contains no version at all, as with `1.0.0 2.0.0`.
     pub fn never_matches(&self) -> bool {
         self.alternatives.iter().all(|alternative| least_match(alternative).is_none())
     }
@@ -156,7 +153,7 @@ impl VersionRange {
         &self.surprises
     }
 
-    /// Returns the range as it was written.
+    /// Returns the source text.
     pub fn as_str(&self) -> &str {
         &self.text
     }
@@ -232,7 +229,7 @@ impl Comparison {
 
 /// Splits a range at spaces, except those that follow an operator.
 ///
-/// Words of one byte are dropped. Inside a word spaces are removed, so that `>= 1.0.0` is one.
+/// Words of one byte are dropped. Spaces inside a word are removed, so that `>= 1.0.0` is one word.
 fn words<'a>(text: &'a str, surprises: &mut Vec<Surprise>) -> Vec<Cow<'a, str>> {
     let mut words = Vec::new();
     let mut add = |word: &'a str| match word.as_bytes() {
@@ -263,7 +260,7 @@ fn split_alternatives<'w, 'a>(
     if words.first().is_some_and(|word| word == "||") {
         return Err(RangeError::LeadingOr);
     }
-    // Without any word there is one alternative, and it is empty.
+    // Without any word there is one, empty alternative.
     let alternatives: Vec<_> = words.split(|word| word == "||").collect();
     if alternatives.last().is_none_or(|alternative| alternative.is_empty()) {
         return Err(RangeError::TrailingOr);
@@ -276,17 +273,17 @@ fn split_alternatives<'w, 'a>(
     Ok(alternatives)
 }
 
-/// Splits a term into its operator and what should be a version.
+/// Splits a term into its operator and version.
 fn split_term(term: &str) -> Result<(&str, &str), RangeError> {
-    // Digits of other scripts count here and are refused with the version they start.
+    // Digits of other scripts count here and are rejected with their version.
     match term.find(char::is_numeric) {
-        // Spaces are gone already, but tabs and line breaks after an operator are not.
+        // Spaces are removed already, but tabs and line breaks after an operator are not.
         Some(start) => Ok((term[..start].trim(), &term[start..])),
         None => Err(RangeError::NoVersion(term.into())),
     }
 }
 
-/// Returns the least version that satisfies all of `alternative`, if there is any.
+/// Returns the lowest version that satisfies all of `alternative`, if any.
 fn least_match(alternative: &[Comparison]) -> Option<Version> {
     if alternative.is_empty() {
         return None;
@@ -313,6 +310,6 @@ fn least_match(alternative: &[Comparison]) -> Option<Version> {
             least = least.successor()?;
         }
     }
-    // What remains are upper bounds: if the least candidate exceeds one, so does every other.
+    // Only upper bounds remain: if the lowest candidate exceeds one, so does every other.
     alternative.iter().all(|term| term.holds(&least)).then_some(least)
 }

@@ -1,4 +1,4 @@
-//! Releases: repackagings of one version, distinguished by a second, smaller version.
+//! Releases: rebuilds of one version, distinguished by a second version.
 
 use std::cmp::Ordering;
 use std::fmt;
@@ -6,34 +6,34 @@ use std::fmt;
 use crate::quote::quote;
 use crate::version::{Version, VersionError, check_prerelease_identifier, cmp_identifiers};
 
-/// The longest release that the cluster's own schema admits, in bytes.
+/// The maximum length of a release in the cluster's own schema, in bytes.
 const MAX_LENGTH: usize = 20;
 
 /// The release of a bundle: dot-separated identifiers as in a pre-release.
 ///
-/// Releases are ordered as pre-releases are, `1 < 2 < 10 < alpha < beta.1`. Bundles without
-/// one come first, which is also the order of `Option<Release>`.
+/// Releases are ordered like pre-releases, `1 < 2 < 10 < alpha < beta.1`. Bundles without a release come first, which
+/// is also the order of `Option<Release>`.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Release(Box<str>);
 
-/// The reason why a text is not a release.
+/// The reason why a release is invalid.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ReleaseError {
     /// The text is too long.
     #[error("invalid release {}: exceeds maximum length of {MAX_LENGTH} characters", quote(.0))]
     TooLong(Box<str>),
-    /// Some identifiers are not valid; each is listed with its position, from zero.
+    /// Some identifiers are invalid; each is listed with its zero-based index.
     #[error("invalid release {}: {}", quote(text), one_per_line(segments))]
     Segments {
-        /// The text as it was written.
+        /// The source text.
         text: Box<str>,
-        /// The positions of the bad identifiers and what is wrong with each. Never empty.
+        /// The indices of the invalid identifiers with their errors. Never empty.
         segments: Vec<(usize, VersionError)>,
     },
 }
 
 impl Release {
-    /// Parses a release. An empty text stands for none.
+    /// Parses a release; an empty text yields `None`.
     pub fn parse(text: &str) -> Result<Option<Release>, ReleaseError> {
         if text.is_empty() {
             return Ok(None);

@@ -1,4 +1,4 @@
-//! Whether bundles of two catalogs are the same, and in what they differ.
+//! Compares bundles of two catalogs.
 
 use std::collections::BTreeSet;
 use std::io;
@@ -8,7 +8,7 @@ use crate::decode::{list, text};
 use crate::json::Raw;
 use crate::property;
 
-/// A property in canonical form, to be compared with others.
+/// A property in canonical form, for comparison.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Property {
     /// The type.
@@ -17,21 +17,20 @@ pub struct Property {
     pub value: String,
 }
 
-/// An image that a bundle uses.
+/// A related image of a bundle.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct RelatedImage {
-    /// What the bundle calls it, maybe nothing.
+    /// The name in the bundle, possibly empty.
     pub name: String,
     /// The pull spec.
     pub image: String,
 }
 
 impl Fbc {
-    /// Returns whether a bundle is the same as one of another catalog: the same image, properties
-    /// and related images, and the same objects in the same order.
+    /// Returns whether a bundle equals one of another catalog: the same image, properties and related images, and the
+    /// same objects in the same order.
     ///
-    /// The order of properties and images means nothing, nor does the way they are written. What
-    /// is no bundle is the same as nothing.
+    /// The order and form of properties and images are irrelevant. A blob that is not a bundle equals nothing.
     ///
     /// # Errors
     /// Fails as [`Fbc::text`] does.
@@ -43,7 +42,7 @@ impl Fbc {
         let (mut a_buffer, mut b_buffer) = (TextBuffer::default(), TextBuffer::default());
         let (a_raw, b_raw) = (self.text(blob, &mut a_buffer)?, other.text(counterpart, &mut b_buffer)?);
         let (a, b) = (self.bundle_properties(blob, a_raw)?, other.bundle_properties(counterpart, b_raw)?);
-        // Most bundles never change, so most texts are equal; but equal references may lead to different files.
+        // Most bundles never change, so most texts are equal; but equal references may refer to different files.
         let leads_away = |property: &crate::write::PrintedProperty<'_>| property.is_reference();
         if a.len() == b.len() && a_raw.text() == b_raw.text() && !a.iter().chain(&b).any(leads_away) {
             return Ok(true);
@@ -62,12 +61,12 @@ impl Fbc {
         Ok(objects(&a) == objects(&b) && BTreeSet::from_iter(&a) == BTreeSet::from_iter(&b))
     }
 
-    /// Returns the properties of a bundle but for its objects and metadata, in order and none twice.
+    /// Returns the properties of a bundle except objects and metadata, sorted and without duplicates.
     ///
-    /// `text` is what [`Fbc::text`] gave for `blob`.
+    /// `text` is the result of [`Fbc::text`] for `blob`.
     ///
     /// # Errors
-    /// Fails when an object cannot be read.
+    /// Fails if an object cannot be read.
     pub fn plain_properties(&self, blob: &Blob, text: Raw<'_>) -> io::Result<BTreeSet<Property>> {
         let properties = self.bundle_properties(blob, text)?.into_iter();
         let plain = properties
@@ -80,7 +79,7 @@ impl Fbc {
     }
 }
 
-/// Returns the images that a bundle uses, in order and none twice.
+/// Returns the related images of a bundle, sorted and without duplicates.
 pub fn related_images(bundle: Raw<'_>) -> BTreeSet<RelatedImage> {
     let images = list(bundle, "relatedImages");
     images.map(|image| RelatedImage { name: text(image, "name").into(), image: text(image, "image").into() }).collect()

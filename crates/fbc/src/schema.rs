@@ -1,4 +1,4 @@
-//! The fields of the blobs that are known: one table for decoding, for rules and for what is printed about them.
+//! The fields of known blobs: one table for decoding, rules and documentation.
 
 use crate::blob::{BUNDLE, CHANNEL, DEPRECATIONS, PACKAGE};
 use crate::shape::Shape;
@@ -6,15 +6,15 @@ use crate::shape::Shape;
 /// A schema of blobs, with its fields.
 #[derive(Debug, Clone, Copy)]
 pub struct BlobSchema {
-    /// Its name, as blobs state it.
+    /// The value of the `schema` field.
     pub name: &'static str,
-    /// The fields of the envelope that such blobs use; all of them are strings.
+    /// The envelope fields that such blobs use; all are strings.
     pub envelope: &'static [&'static str],
     /// All other fields.
     pub shape: Shape,
 }
 
-/// The schemas that are known, in the order in which a catalog has them.
+/// The known schemas, in catalog order.
 pub const BLOBS: [BlobSchema; 4] = [
     BlobSchema { name: PACKAGE, envelope: &["schema", "name"], shape: PACKAGE_SHAPE },
     BlobSchema { name: CHANNEL, envelope: ENVELOPE, shape: CHANNEL_SHAPE },
@@ -22,10 +22,10 @@ pub const BLOBS: [BlobSchema; 4] = [
     BlobSchema { name: DEPRECATIONS, envelope: ENVELOPE, shape: DEPRECATIONS_SHAPE },
 ];
 
-/// The fields that say what a blob is and where it belongs.
+/// The fields that identify a blob.
 pub(crate) const ENVELOPE: &[&str] = &["schema", "package", "name"];
 
-/// A property of a blob; what its value must be follows from the type.
+/// A property of a blob; its type determines the shape of its value.
 pub(crate) const PROPERTY: Shape = Shape::Object(&[("type", Shape::Str), ("value", Shape::Any)]);
 
 const PROPERTIES: Shape = Shape::List(&PROPERTY);
@@ -62,7 +62,7 @@ pub(crate) const DEPRECATIONS_SHAPE: Shape = Shape::Object(&[(
 )]);
 
 impl BlobSchema {
-    /// Returns the schema of this name, if it is known.
+    /// Returns the schema with this name, if it is known.
     pub fn named(name: &str) -> Option<&'static BlobSchema> {
         BLOBS.iter().find(|schema| schema.name == name)
     }

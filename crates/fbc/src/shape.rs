@@ -1,50 +1,50 @@
-//! Checking that decoded values have the types their fields ask for.
+//! Checks that values have the types of their fields.
 
 use std::fmt;
 
 use crate::json::{Kind, Layout, Path, Raw, Step, write_canonical};
 
-/// The type that a value must have. `null` fits every shape, as an absent value does.
+/// The required type of a value. `null` matches every shape, like an absent value.
 #[derive(Debug, Clone, Copy)]
 pub enum Shape {
-    /// Anything.
+    /// Any value.
     Any,
     /// A string.
     Str,
     /// `true` or `false`.
     Bool,
-    /// A whole number of at most 64 bits.
+    /// An integer of at most 64 bits.
     Int,
     /// A string of base64.
     Base64,
-    /// A list of one shape.
+    /// A list of items with one shape.
     List(&'static Shape),
     /// An object with arbitrary keys and values of one shape.
     Map(&'static Shape),
-    /// An object whose known fields have shapes; other fields are free.
+    /// An object whose known fields have shapes; other fields are unrestricted.
     Object(&'static [(&'static str, Shape)]),
 }
 
-/// A value that does not have the type its field asks for.
+/// A value with the wrong type for its field.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Mismatch {
-    /// The way to the value.
+    /// The path of the value.
     pub path: Path,
-    /// What was wrong.
+    /// The error.
     pub fault: Fault,
 }
 
-/// How a value fails its shape.
+/// The kinds of type errors.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Fault {
-    /// It is of another kind.
+    /// The value is of another kind.
     Kind {
-        /// What was found.
+        /// The kind found.
         found: Kind,
-        /// The name of what was expected.
+        /// The name of the expected type.
         expected: &'static str,
     },
-    /// It is no base64, seen at this byte.
+    /// The value is not base64, from this byte on.
     Base64(usize),
 }
 
@@ -77,15 +77,15 @@ impl Shape {
         }
     }
 
-    /// Checks `value`, which stands at `path`, and everything known inside it.
+    /// Checks `value` at `path`, and all known fields inside it.
     ///
     /// # Errors
-    /// Fails with the first value that has another type.
+    /// Fails at the first value with the wrong type.
     pub fn check(self, value: Raw<'_>, path: &Path) -> Result<(), Mismatch> {
         self.check_at(value, || path.clone())
     }
 
-    /// Checks as [`Shape::check`] does; the path is made only when something is wrong.
+    /// Like [`Shape::check`], but builds the path only on failure.
     ///
     /// # Errors
     /// Fails as [`Shape::check`] does.
@@ -93,30 +93,30 @@ impl Shape {
         self.check_known(value, path, &[]).map(drop)
     }
 
-    /// Checks as [`Shape::check`] does; says whether there are fields that this shape does not know, but for those of
-    /// the value itself that are in `known`. It may say so without cause of keys that stand there twice.
+    /// Like [`Shape::check`], but returns whether there may be fields that this shape does not know, except those of
+    /// the value itself in `known`. Duplicate keys may cause false positives.
     pub(crate) fn check_noting(self, value: Raw<'_>, known: &[&str]) -> Result<bool, Mismatch> {
         self.check_known(value, Path::default, known)
     }
 
     fn check_known(self, value: Raw<'_>, path: impl FnOnce() -> Path, known: &[&str]) -> Result<bool, Mismatch> {
-        let mut strange = false;
-        if self.walk(value, known, &mut strange).is_ok() {
-            return Ok(strange);
+        let mut has_unknown = false;
+        if self.walk(value, known, &mut has_unknown).is_ok() {
+            return Ok(has_unknown);
         }
-        // Of equal keys only the last counts; the canonical form has no others.
+        // Only the last of equal keys counts; the canonical form has no others.
         let mut text = Vec::new();
         write_canonical(value, Layout::Compact, &mut text);
         let text = String::from_utf8_lossy(&text);
-        let walked = self.walk(Raw::from_checked(&text), known, &mut strange);
-        walked.map(|()| strange).map_err(|trouble| {
+        let walked = self.walk(Raw::from_checked(&text), known, &mut has_unknown);
+        walked.map(|()| has_unknown).map_err(|trouble| {
             let mut path = path();
-            path.0.extend(trouble.way_back.into_iter().rev());
+            path.0.extend(trouble.reversed_path.into_iter().rev());
             Mismatch { path, fault: trouble.fault }
         })
     }
 
-    /// Returns the known fields of an object; none of anything else.
+    /// Returns the known fields of an object; empty for other shapes.
     pub fn fields(self) -> &'static [(&'static str, Shape)] {
         match self {
             Shape::Object(fields) => fields,
@@ -124,7 +124,7 @@ impl Shape {
         }
     }
 
-    /// Finds what is `null` in `value`, which stands at `path`, where this shape asks for a type.
+    /// Finds `null` values in `value` at `path` where this shape requires a type.
     pub fn nulls(self, value: Raw<'_>, path: &Path) -> Vec<Path> {
         let mut found = Vec::new();
         self.find_nulls(value, &mut path.clone(), &mut found);
@@ -159,9 +159,8 @@ impl Shape {
         }
     }
 
-    /// Walks `value`, and notes fields that are not known. The way to the culprit is put together only when there is
-    /// one.
-    fn walk(self, value: Raw<'_>, known: &[&str], strange: &mut bool) -> Result<(), Box<Trouble>> {
+    /// Walks `value` and records unknown fields. The path of an error is built only on failure.
+    fn walk(self, value: Raw<'_>, known: &[&str], has_unknown: &mut bool) -> Result<(), Box<FaultAt>> {
         let found = value.kind();
         let fits = match self {
             Shape::Any => return Ok(()),
@@ -175,17 +174,17 @@ impl Shape {
             return Ok(());
         }
         if !fits {
-            return Err(Trouble::of(Fault::Kind { found, expected: self.name() }));
+            return Err(FaultAt::of(Fault::Kind { found, expected: self.name() }));
         }
         match self {
             Shape::List(item) => {
                 for (index, value) in value.items().enumerate() {
-                    item.walk(value, &[], strange).map_err(|trouble| trouble.at(Step::Index(index)))?;
+                    item.walk(value, &[], has_unknown).map_err(|trouble| trouble.at(Step::Index(index)))?;
                 }
             }
             Shape::Map(shape) => {
                 for (key, value) in value.members() {
-                    let walked = shape.walk(value, &[], strange);
+                    let walked = shape.walk(value, &[], has_unknown);
                     walked.map_err(|trouble| trouble.at(Step::Key(key.into_owned().into())))?;
                 }
             }
@@ -193,15 +192,15 @@ impl Shape {
                 for (key, value) in value.members() {
                     match field(fields, &key) {
                         Some((name, shape)) => {
-                            shape.walk(value, &[], strange).map_err(|trouble| trouble.at(Step::from(*name)))?;
+                            shape.walk(value, &[], has_unknown).map_err(|trouble| trouble.at(Step::from(*name)))?;
                         }
-                        None => *strange |= !known.iter().any(|name| name.eq_ignore_ascii_case(&key)),
+                        None => *has_unknown |= !known.iter().any(|name| name.eq_ignore_ascii_case(&key)),
                     }
                 }
             }
             Shape::Base64 => {
                 let text = value.as_str().unwrap_or_default();
-                crate::base64::check(&text).map_err(|at| Trouble::of(Fault::Base64(at)))?;
+                crate::base64::check(&text).map_err(|at| FaultAt::of(Fault::Base64(at)))?;
             }
             Shape::Any | Shape::Str | Shape::Bool | Shape::Int => {}
         }
@@ -209,21 +208,21 @@ impl Shape {
     }
 }
 
-/// What is wrong, and the way from there to the top.
-struct Trouble {
-    way_back: Vec<Step>,
+/// A fault, and the path from there to the root.
+struct FaultAt {
+    reversed_path: Vec<Step>,
     fault: Fault,
 }
 
-impl Trouble {
+impl FaultAt {
     #[cold]
-    fn of(fault: Fault) -> Box<Trouble> {
-        Box::new(Trouble { way_back: Vec::new(), fault })
+    fn of(fault: Fault) -> Box<FaultAt> {
+        Box::new(FaultAt { reversed_path: Vec::new(), fault })
     }
 
     #[cold]
-    fn at(mut self: Box<Trouble>, step: Step) -> Box<Trouble> {
-        self.way_back.push(step);
+    fn at(mut self: Box<FaultAt>, step: Step) -> Box<FaultAt> {
+        self.reversed_path.push(step);
         self
     }
 }

@@ -1,14 +1,14 @@
-//! Where the values of a document stand in its text.
+//! The positions of the values of a document in its text.
 //!
-//! Positions are wanted only when something is wrong, so nothing is kept while reading: the document is parsed once
-//! more, once for all problems in it.
+//! Positions are needed only for problems, so reading records none: the document is parsed again, once for all its
+//! problems.
 
 use std::collections::HashMap;
 use std::ops::Range;
 
 use crate::json::{Kind, Raw, Step};
 use crate::yaml::events::{Event, Fault, Parser, Span};
-use crate::yaml::read::{terminated, with_quotes_respelled};
+use crate::yaml::read::{terminated, with_quotes_rewritten};
 use crate::yaml::scalar;
 
 struct Node {
@@ -17,62 +17,62 @@ struct Node {
 }
 
 enum NodeKind {
-    /// A scalar, with its text if it were a key.
+    /// A scalar, with its text as a key.
     Scalar {
         key: Option<String>,
-        /// Whether it is a string, so that its text is that of the key.
+        /// Whether it is a string, so that its text is the key.
         string: bool,
         merge: bool,
     },
     Sequence(Vec<usize>),
-    /// Keys and values in turn.
+    /// Alternating keys and values.
     Mapping(Vec<usize>),
     /// The index of the anchored node.
     Alias(usize),
 }
 
-/// The places of a document's values.
+/// The positions of a document's values.
 pub struct Spans {
     nodes: Vec<Node>,
 }
 
-/// A value and its place.
+/// A value and its position.
 #[derive(Clone, Copy)]
 pub struct ValueAt<'a> {
     spans: &'a Spans,
     index: usize,
 }
 
-/// What a [`ValueAt`] is.
+/// The kind of a [`ValueAt`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Sort {
+pub enum ValueKind {
     /// A string.
     Str,
     /// A list.
     List,
     /// An object.
     Map,
-    /// Anything else: a number, nothing, a reference to another value.
+    /// Anything else: a number, null, an alias.
     Other,
 }
 
 impl<'a> ValueAt<'a> {
-    /// Returns its place, in bytes; white space that ends it is no part of it.
+    /// Returns its span in bytes, excluding trailing whitespace.
     pub fn span(self) -> Range<usize> {
         self.spans.nodes[self.index].span.clone()
     }
 
-    /// Returns what it is, references not followed.
-    pub fn sort(self) -> Sort {
+    /// Returns its kind, without following aliases.
+    pub fn value_kind(self) -> ValueKind {
         match &self.spans.nodes[self.index].kind {
-            NodeKind::Scalar { string: true, .. } => Sort::Str,
-            NodeKind::Sequence(_) => Sort::List,
-            NodeKind::Mapping(_) => Sort::Map,
-            NodeKind::Scalar { .. } | NodeKind::Alias(_) => Sort::Other,
+            NodeKind::Scalar { string: true, .. } => ValueKind::Str,
+            NodeKind::Sequence(_) => ValueKind::List,
+            NodeKind::Mapping(_) => ValueKind::Map,
+            NodeKind::Scalar { .. } | NodeKind::Alias(_) => ValueKind::Other,
         }
     }
 
-    /// Returns the text of a string.
+    /// Returns the content of a string.
     pub fn text(self) -> Option<&'a str> {
         match &self.spans.nodes[self.index].kind {
             NodeKind::Scalar { key, string: true, .. } => key.as_deref(),
@@ -80,7 +80,7 @@ impl<'a> ValueAt<'a> {
         }
     }
 
-    /// Walks the items of a list; none for other values.
+    /// Iterates over the items of a list; empty for other values.
     pub fn items(self) -> impl Iterator<Item = ValueAt<'a>> {
         let items = match &self.spans.nodes[self.index].kind {
             NodeKind::Sequence(items) => items.as_slice(),
@@ -89,7 +89,7 @@ impl<'a> ValueAt<'a> {
         items.iter().map(move |&index| ValueAt { spans: self.spans, index })
     }
 
-    /// Walks the members of an object as written, keys and values; none for other values.
+    /// Iterates over the keys and values of an object in source order; empty for other values.
     pub fn members(self) -> impl Iterator<Item = (ValueAt<'a>, ValueAt<'a>)> {
         let members = match &self.spans.nodes[self.index].kind {
             NodeKind::Mapping(members) => members.as_slice(),
@@ -101,14 +101,14 @@ impl<'a> ValueAt<'a> {
 }
 
 impl Spans {
-    /// Finds the values of a YAML document; nothing when it cannot be read.
+    /// Finds the values of a YAML document; `None` if it cannot be parsed.
     pub fn of_yaml(text: &[u8]) -> Option<Spans> {
-        let (spans, respelled) = with_quotes_respelled(&terminated(text), Spans::parse_yaml);
+        let (spans, rewritten) = with_quotes_rewritten(&terminated(text), Spans::parse_yaml);
         let mut spans = spans.ok()?;
         for node in &mut spans.nodes {
-            let original = |offset| respelled.original(offset).min(text.len());
+            let original = |offset| rewritten.original(offset).min(text.len());
             let span = original(node.span.start)..original(node.span.end);
-            // White space that ends a node is no part of it.
+            // Trailing whitespace is not part of a node.
             node.span = span.start..span.start + text.get(span).unwrap_or_default().trim_ascii_end().len();
         }
         Some(spans)
@@ -121,23 +121,22 @@ impl Spans {
         spans
     }
 
-    /// Returns the whole document; nothing when it is empty.
+    /// Returns the root value; `None` if the document is empty.
     pub fn root(&self) -> Option<ValueAt<'_>> {
         (!self.nodes.is_empty()).then_some(ValueAt { spans: self, index: 0 })
     }
 
-    /// Returns where the value at `path` stands, in bytes.
+    /// Returns the span of the value at `path`, in bytes.
     pub fn find(&self, path: &[Step]) -> Option<Range<usize>> {
         let (value, rest) = self.walk(path)?;
         rest.is_empty().then(|| self.nodes[value].span.clone())
     }
 
-    /// Returns where the value at `path` stands or, if there is none, the innermost value that would hold it.
+    /// Returns the span of the value at `path` or, if there is none, of its nearest existing ancestor.
     ///
-    /// Keys match exactly or else without regard to ASCII case, and the last of
-    /// equals counts. The path goes through aliases to the anchored node, and
-    /// through merge keys for names that the mapping itself lacks.
-    pub fn find_or_holder(&self, path: &[Step]) -> Option<Range<usize>> {
+    /// Keys match exactly, or else regardless of ASCII case, and the last of several counts. The path follows aliases
+    /// to the anchored node, and merge keys for names that the mapping itself lacks.
+    pub fn find_or_ancestor(&self, path: &[Step]) -> Option<Range<usize>> {
         self.walk(path).map(|(value, _)| self.nodes[value].span.clone())
     }
 
@@ -196,7 +195,7 @@ impl Spans {
                             NodeKind::Sequence(children) | NodeKind::Mapping(children) => children.last(),
                             _ => None,
                         };
-                        // What ends without a bracket ends with its last part; comments may follow it.
+                        // A block collection ends with its last part; comments may follow it.
                         nodes[index].span.end = match last {
                             Some(&last) if span.is_empty() => nodes[last].span.end,
                             _ => span.end,
@@ -223,7 +222,7 @@ impl Spans {
         }
     }
 
-    /// Goes along `path` as far as it leads, and returns the value there and the steps that are left.
+    /// Follows `path` as far as possible, and returns the value reached and the remaining steps.
     fn walk<'p>(&self, path: &'p [Step]) -> Option<(usize, &'p [Step])> {
         self.nodes.first()?;
         let mut value = 0;
@@ -243,7 +242,7 @@ impl Spans {
         Some((value, &[]))
     }
 
-    /// Returns what a node is, aliases followed.
+    /// Returns the kind of a node, following aliases.
     fn kind(&self, index: usize) -> &NodeKind {
         match &self.nodes[index].kind {
             NodeKind::Alias(target) => &self.nodes[*target].kind,
@@ -252,17 +251,21 @@ impl Spans {
     }
 
     fn member(&self, mapping: usize, name: &str, equal: fn(&str, &str) -> bool, depth: usize) -> Option<usize> {
-        // Merge keys may lead in a circle.
-        const MERGES: usize = 20;
+        // Merge keys may form a cycle.
+        const MAX_MERGES: usize = 20;
         let NodeKind::Mapping(children) = self.kind(mapping) else { return None };
         let pairs = || children.chunks_exact(2).map(|pair| (pair[0], pair[1])).rev();
         let named =
             |key: &usize| matches!(self.kind(*key), NodeKind::Scalar { key: Some(key), .. } if equal(key, name));
         let merges = |key: &usize| matches!(self.nodes[*key].kind, NodeKind::Scalar { merge: true, .. });
         pairs().find(|(key, _)| !merges(key) && named(key)).map(|(_, value)| value).or_else(|| {
-            pairs().filter(|(key, _)| depth < MERGES && merges(key)).find_map(|(_, source)| match self.kind(source) {
-                NodeKind::Sequence(items) => items.iter().find_map(|&item| self.member(item, name, equal, depth + 1)),
-                _ => self.member(source, name, equal, depth + 1),
+            pairs().filter(|(key, _)| depth < MAX_MERGES && merges(key)).find_map(|(_, source)| {
+                match self.kind(source) {
+                    NodeKind::Sequence(items) => {
+                        items.iter().find_map(|&item| self.member(item, name, equal, depth + 1))
+                    }
+                    _ => self.member(source, name, equal, depth + 1),
+                }
             })
         })
     }
@@ -316,7 +319,7 @@ n: 1
     #[test]
     fn what_is_missing_is_found_by_what_would_hold_it() {
         let spans = Spans::of_yaml(TEXT.as_bytes()).unwrap();
-        let holder = |path: crate::json::Path| &TEXT[spans.find_or_holder(&path.0).unwrap()];
+        let holder = |path: crate::json::Path| &TEXT[spans.find_or_ancestor(&path.0).unwrap()];
         assert_eq!(holder(path!["list", 2, "name"]), "- one\n- name: two\n  replaces: one");
         assert_eq!(holder(path!["schema", "x"]), "olm.channel");
         assert_eq!(holder(path!["list", 0]), "one");

@@ -1,4 +1,4 @@
-//! The documents of one text, outside of any catalog: templates, standard input.
+//! Reads the documents of a text outside of a catalog: templates, standard input.
 
 use std::collections::{HashSet, VecDeque};
 use std::ops::Range;
@@ -8,20 +8,20 @@ use crate::json::{self, Layout, Raw, Text};
 use crate::limits::Limits;
 use crate::yaml;
 
-/// Why a text is no stream of documents.
+/// The reason why a text is not a stream of documents.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{message}")]
 pub struct StreamError {
-    /// Where, in bytes from the start of the text.
+    /// The byte offset in the text.
     pub offset: usize,
-    /// What is wrong.
+    /// The error.
     pub message: String,
 }
 
-/// Returns the documents of `text` as canonical JSON, whatever they are written in.
+/// Returns the documents of `text` as canonical JSON, regardless of their format.
 ///
 /// # Errors
-/// Fails at the first document that cannot be read.
+/// Fails at the first document that cannot be parsed.
 pub fn documents(text: &[u8], limits: &Limits) -> Result<Vec<Text>, StreamError> {
     let mut found = Vec::new();
     let mut walk = Walk::new(text, limits);
@@ -35,30 +35,30 @@ pub fn documents(text: &[u8], limits: &Limits) -> Result<Vec<Text>, StreamError>
     Ok(found)
 }
 
-/// The first document of a text, for what is one document.
+/// The first document of a text, for single-document files.
 #[derive(Debug, Clone, Copy)]
 pub struct First<'a> {
-    /// Where it starts, in bytes from the start of the text.
+    /// The byte offset of its start in the text.
     pub offset: usize,
     text: &'a [u8],
     is_json: bool,
 }
 
-/// A key that stands twice in one object.
+/// A duplicate key in an object.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Repeated {
     /// The key.
     pub key: String,
-    /// Where the second one is, in bytes from the start of the text.
+    /// The byte offset of the second occurrence in the text.
     pub offset: usize,
 }
 
-/// Returns the first document of `text` that holds anything, with its canonical JSON.
+/// Returns the first non-empty document of `text`, with its canonical JSON.
 ///
-/// What follows it is not looked at.
+/// Everything after it is ignored.
 ///
 /// # Errors
-/// Fails when that document cannot be read.
+/// Fails if that document cannot be parsed.
 pub fn first<'a>(text: &'a [u8], limits: &Limits) -> Result<Option<(First<'a>, Text)>, StreamError> {
     let mut walk = Walk::new(text, limits);
     loop {
@@ -71,7 +71,7 @@ pub fn first<'a>(text: &'a [u8], limits: &Limits) -> Result<Option<(First<'a>, T
 }
 
 impl First<'_> {
-    /// Finds a key that one of the document's objects has twice; reading lets the last one count.
+    /// Finds a duplicate key in an object of the document; when reading, the last one counts.
     pub fn repeated_key(&self) -> Option<Repeated> {
         let found = if self.is_json {
             std::str::from_utf8(self.text).ok().and_then(|text| repeated_in_json(Raw::from_checked(text)))
@@ -82,37 +82,37 @@ impl First<'_> {
     }
 }
 
-/// Goes through the documents of a text.
+/// Iterates over the documents of a text.
 struct Walk<'a, 'l> {
     text: &'a [u8],
     limits: &'l Limits,
     splitter: Splitter,
-    /// Where the text starts that was not looked at.
+    /// The start of the text that was not split yet.
     at: usize,
-    /// Documents that were found and not given, by their places in the text.
+    /// Documents that were found but not returned yet, by position.
     waiting: VecDeque<(usize, Range<usize>, Option<Text>)>,
-    /// Why a text that looks like JSON is none.
+    /// Why a text that looks like JSON is not JSON.
     not_json: Option<StreamError>,
-    /// What comes behind the documents that wait.
+    /// What follows the waiting documents.
     end: Option<Result<(), StreamError>>,
 }
 
 impl<'a> Walk<'a, '_> {
     fn new<'l>(text: &'a [u8], limits: &'l Limits) -> Walk<'a, 'l> {
-        // Blank lines before the first document are none.
+        // Leading blank lines are not a document.
         let unmarked = text.strip_prefix("\u{feff}".as_bytes()).unwrap_or(text);
         let at = text.len() - unmarked.trim_ascii_start().len();
         let splitter = Splitter::new(limits.depth);
         Walk { text, limits, splitter, at, waiting: VecDeque::new(), not_json: None, end: None }
     }
 
-    /// Returns the next document with its canonical JSON, and looks at `most` more if none waits.
+    /// Returns the next document with its canonical JSON, splitting off up to `most` documents if none is waiting.
     fn next(&mut self, most: usize) -> Result<Option<(First<'a>, Text)>, StreamError> {
         while self.waiting.is_empty() {
             match self.end.take() {
                 Some(Ok(())) => return Ok(None),
                 Some(Err(error)) => return Err(self.not_json.take().unwrap_or(error)),
-                None => self.look(most),
+                None => self.split(most),
             }
         }
         let Some((offset, range, json)) = self.waiting.pop_front() else { return Ok(None) };
@@ -128,7 +128,7 @@ impl<'a> Walk<'a, '_> {
         Ok(Some((first, json)))
     }
 
-    fn look(&mut self, most: usize) {
+    fn split(&mut self, most: usize) {
         let at = self.at;
         let batch = self.splitter.step(&self.text[at..], true, most);
         for document in &batch.documents {
@@ -161,7 +161,7 @@ impl<'a> Walk<'a, '_> {
     }
 }
 
-/// Finds a key that stands twice in one object.
+/// Finds a duplicate key in an object.
 fn repeated_in_json(document: Raw<'_>) -> Option<(String, usize)> {
     let mut waiting = vec![document];
     while let Some(value) = waiting.pop() {

@@ -1,11 +1,11 @@
-//! Fields that blobs of known schemas have and that those schemas do not know.
+//! Finds fields that the schema of a blob does not know.
 
 use crate::blob::{BUNDLE, CHANNEL, DEPRECATIONS, PACKAGE};
 use crate::json::Raw;
 use crate::schema::BlobSchema;
 use crate::shape::Shape;
 
-/// Returns the fields of a known schema that are printed.
+/// Returns the printed fields of a known schema.
 pub(crate) fn printed(schema: &str) -> &'static [&'static str] {
     match schema {
         PACKAGE => &["schema", "name", "defaultChannel", "icon", "description", "properties"],
@@ -16,42 +16,42 @@ pub(crate) fn printed(schema: &str) -> &'static [&'static str] {
     }
 }
 
-/// Calls `found` with the way to each field of a blob that its schema does not know: `entries[].note`.
+/// Calls `found` with the path of each field that the schema of a blob does not know: `entries[].note`.
 ///
-/// Those are the fields that printing leaves out unless [`Arrangement::Whole`](crate::Arrangement::Whole) is asked
-/// for. Blobs of other schemas have none.
+/// Printing omits those fields except with [`Arrangement::Complete`](crate::Arrangement::Complete). Blobs with other
+/// schemas have none.
 pub fn fields(schema: &str, blob: Raw<'_>, found: &mut dyn FnMut(String)) {
     let Some(shapes) = BlobSchema::named(schema).map(|schema| schema.shape.fields()) else { return };
     let known = printed(schema);
-    let mut way = Vec::new();
+    let mut path = Vec::new();
     for (key, value) in blob.members() {
         if !known.iter().any(|name| name.eq_ignore_ascii_case(&key)) {
             found(key.into_owned());
         } else if let Some((name, shape)) = shapes.iter().find(|(name, _)| name.eq_ignore_ascii_case(&key)) {
-            way.push(*name);
-            walk(*shape, value, &mut way, found);
-            way.pop();
+            path.push(*name);
+            walk(*shape, value, &mut path, found);
+            path.pop();
         }
     }
 }
 
-/// Looks into a value at `way` as far as its shape is known.
-fn walk(shape: Shape, value: Raw<'_>, way: &mut Vec<&'static str>, found: &mut dyn FnMut(String)) {
+/// Walks the value at `path` as far as its shape is known.
+fn walk(shape: Shape, value: Raw<'_>, path: &mut Vec<&'static str>, found: &mut dyn FnMut(String)) {
     match shape {
         Shape::List(item) => {
-            way.push("[]");
-            value.items().for_each(|value| walk(*item, value, way, found));
-            way.pop();
+            path.push("[]");
+            value.items().for_each(|value| walk(*item, value, path, found));
+            path.pop();
         }
         Shape::Object(shapes) => {
             for (key, value) in value.members() {
                 match shapes.iter().find(|(name, _)| name.eq_ignore_ascii_case(&key)) {
                     Some((name, shape)) => {
-                        way.push(name);
-                        walk(*shape, value, way, found);
-                        way.pop();
+                        path.push(name);
+                        walk(*shape, value, path, found);
+                        path.pop();
                     }
-                    None => found(shown(way, &key)),
+                    None => found(shown(path, &key)),
                 }
             }
         }
@@ -59,8 +59,8 @@ fn walk(shape: Shape, value: Raw<'_>, way: &mut Vec<&'static str>, found: &mut d
     }
 }
 
-fn shown(way: &[&str], key: &str) -> String {
-    format!("{}.{key}", way.join(".").replace(".[]", "[]"))
+fn shown(path: &[&str], key: &str) -> String {
+    format!("{}.{key}", path.join(".").replace(".[]", "[]"))
 }
 
 #[cfg(test)]

@@ -1,7 +1,6 @@
-//! Semantic versions of bundles: reading, order, text.
+//! Semantic versions of bundles: parsing, order, formatting.
 //!
-//! Messages are those of the reference tool. They name the offending part, and scripts match
-//! them.
+//! Messages are those of the reference tool. They contain the offending part, and scripts match them.
 
 use std::cmp::Ordering;
 use std::fmt;
@@ -10,23 +9,22 @@ use crate::quote::quote;
 
 /// A semantic version, `major.minor.patch[-prerelease][+build]`.
 ///
-/// Equality and hashing are those of the text, build metadata included: `1.0.0+a` and
-/// `1.0.0+b` differ. Which of two versions is newer is another question, answered by
-/// [`Version::cmp_precedence`]; because the two disagree, there is no `Ord`.
+/// Equality and hashing are those of the text, including build metadata: `1.0.0+a` and `1.0.0+b` differ.
+/// [`Version::cmp_precedence`] decides which of two versions is newer; because the two disagree, there is no `Ord`.
 ///
-/// Displaying a version and parsing it strictly are inverse.
+/// Displaying a version and parsing it strictly are inverse operations.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Version {
     major: u64,
     minor: u64,
     patch: u64,
-    /// Valid identifiers joined by dots; empty when there are none.
+    /// Valid identifiers joined by dots; empty if there are none.
     prerelease: Box<str>,
     /// Likewise.
     build: Box<str>,
 }
 
-/// The reason why a text is not a version.
+/// The reason why a version is invalid.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum VersionError {
     /// The text is empty.
@@ -35,20 +33,20 @@ pub enum VersionError {
     /// There are fewer than three dot-separated numbers.
     #[error("No Major.Minor.Patch elements found")]
     TooFewNumbers,
-    /// One of the three numbers contains something else than digits.
+    /// One of the three numbers contains characters other than digits.
     #[error("Invalid character(s) found in {} number {}", number.lower_case(), quote(text))]
     NumberCharacters {
-        /// Which of the three.
+        /// The number.
         number: Number,
-        /// What was written there.
+        /// The text.
         text: Box<str>,
     },
-    /// One of the three numbers starts with a superfluous zero.
+    /// One of the three numbers has a leading zero.
     #[error("{number} number must not contain leading zeroes {}", quote(text))]
     NumberLeadingZero {
-        /// Which of the three.
+        /// The number.
         number: Number,
-        /// What was written there.
+        /// The text.
         text: Box<str>,
     },
     /// A number is missing between dots.
@@ -60,19 +58,19 @@ pub enum VersionError {
     /// A pre-release identifier is empty.
     #[error("Prerelease is empty")]
     PrereleaseEmpty,
-    /// A numeric pre-release identifier starts with a superfluous zero.
+    /// A numeric pre-release identifier has a leading zero.
     #[error("Numeric PreRelease version must not contain leading zeroes {}", quote(.0))]
     PrereleaseLeadingZero(Box<str>),
-    /// A pre-release identifier contains something else than ASCII letters, digits and `-`.
+    /// A pre-release identifier contains characters other than ASCII letters, digits and `-`.
     #[error("Invalid character(s) found in prerelease {}", quote(.0))]
     PrereleaseCharacters(Box<str>),
     /// A build metadata identifier is empty.
     #[error("Build meta data is empty")]
     BuildEmpty,
-    /// A build metadata identifier contains something else than ASCII letters, digits and `-`.
+    /// A build metadata identifier contains characters other than ASCII letters, digits and `-`.
     #[error("Invalid character(s) found in build meta data {}", quote(.0))]
     BuildCharacters(Box<str>),
-    /// A version of one or two numbers, read tolerantly, goes on after them.
+    /// A tolerantly parsed version of one or two numbers has a suffix.
     #[error("Short version cannot contain PreRelease/Build meta data")]
     ShortWithSuffix,
 }
@@ -124,11 +122,10 @@ impl Version {
         })
     }
 
-    /// Parses a version as manifests write it: `v1.2`, ` 1.2.3 ` and `01.02.03` are fine.
+    /// Parses a version as found in manifests: `v1.2`, ` 1.2.3 ` and `01.02.03` are accepted.
     ///
-    /// White space around it, one leading `v` and leading zeros of the three numbers are
-    /// dropped; one or two numbers are filled up with zeros. The result must then be a
-    /// complete version.
+    /// Surrounding whitespace, one leading `v` and leading zeros of the three numbers are dropped; one or two numbers
+    /// are padded with zeros. The result must then be a complete version.
     pub fn parse_tolerant(text: &str) -> Result<Version, VersionError> {
         let text = text.trim();
         let text = text.strip_prefix('v').unwrap_or(text);
@@ -140,7 +137,7 @@ impl Version {
                 complete.push('.');
             }
             parts += 1;
-            // A lone character is left as it is, so that `1..3` stays an error.
+            // A single character is not trimmed, so that `1..3` stays an error.
             let significant = if part.len() > 1 { part.trim_start_matches('0') } else { part };
             if part.len() > 1 && !significant.starts_with(|c: char| c.is_ascii_digit()) {
                 complete.push('0');
@@ -172,17 +169,17 @@ impl Version {
         self.patch
     }
 
-    /// Returns the pre-release identifiers, joined by dots; empty when there are none.
+    /// Returns the pre-release identifiers, joined by dots; empty if there are none.
     pub fn prerelease(&self) -> &str {
         &self.prerelease
     }
 
-    /// Returns the build metadata, joined by dots; empty when there is none.
+    /// Returns the build metadata, joined by dots; empty if there is none.
     pub fn build(&self) -> &str {
         &self.build
     }
 
-    /// Compares by precedence: which of the two is newer. Build metadata does not count.
+    /// Compares by precedence, ignoring build metadata.
     pub fn cmp_precedence(&self, other: &Version) -> Ordering {
         let numbers = |version: &Version| (version.major, version.minor, version.patch);
         numbers(self).cmp(&numbers(other)).then_with(|| {
@@ -195,14 +192,14 @@ impl Version {
         })
     }
 
-    /// Returns the version that precedes every other.
+    /// Returns the lowest version.
     pub(crate) fn least() -> Version {
         Version::with_prerelease(0, 0, 0, "0")
     }
 
-    /// Returns the version that follows directly, with none between.
+    /// Returns the direct successor, with no version in between.
     ///
-    /// `None` after the very last version.
+    /// `None` for the highest version.
     pub(crate) fn successor(&self) -> Option<Version> {
         if !self.prerelease.is_empty() {
             let prerelease = format!("{}.0", self.prerelease);
@@ -279,7 +276,7 @@ pub(crate) fn cmp_identifiers(a: &str, b: &str) -> Ordering {
             (None, Some(_)) => Ordering::Less,
             (Some(_), None) => Ordering::Greater,
             (Some(a), Some(b)) => match (is_digits(a), is_digits(b)) {
-                // Without leading zeros the longer number is the larger one.
+                // Without leading zeros, the longer number is larger.
                 (true, true) => a.len().cmp(&b.len()).then_with(|| a.cmp(b)),
                 (true, false) => Ordering::Less,
                 (false, true) => Ordering::Greater,
@@ -292,7 +289,7 @@ pub(crate) fn cmp_identifiers(a: &str, b: &str) -> Ordering {
     }
 }
 
-/// Splits `text` at the first `separator`, which may be missing.
+/// Splits `text` at the first `separator`, if there is one.
 fn cut(text: &str, separator: char) -> (&str, Option<&str>) {
     match text.split_once(separator) {
         Some((before, after)) => (before, Some(after)),
@@ -310,7 +307,7 @@ fn parse_number(number: Number, text: &str) -> Result<u64, VersionError> {
     parse_digits(text)
 }
 
-/// Parses a text made of digits only, possibly none.
+/// Parses a text of digits only, possibly empty.
 fn parse_digits(digits: &str) -> Result<u64, VersionError> {
     if digits.is_empty() {
         return Err(VersionError::NumberMissing);
@@ -318,7 +315,7 @@ fn parse_digits(digits: &str) -> Result<u64, VersionError> {
     digits.parse().map_err(|_| VersionError::NumberTooLarge(digits.into()))
 }
 
-/// Returns whether `text` has nothing but digits, which holds for an empty text too.
+/// Returns whether `text` contains only digits, which includes the empty text.
 fn is_digits(text: &str) -> bool {
     text.bytes().all(|byte| byte.is_ascii_digit())
 }

@@ -1,7 +1,7 @@
-//! How much work was done: steps of loops whose cost must not grow with the square of their input.
+//! Counts the steps of loops whose cost must not grow quadratically with their input.
 //!
-//! Debug builds count, so that tests can feed an input once, twice and four times as large and compare. Other builds do
-//! not, and pay nothing.
+//! Debug builds count, so that tests can compare inputs of one, two and four times the size. Other builds do not count
+//! and pay nothing.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -21,7 +21,7 @@ pub fn steps(count: usize) {
     }
 }
 
-/// Returns how many steps this process has counted.
+/// Returns the number of steps that this process has counted.
 pub fn count() -> u64 {
     STEPS.load(Ordering::Relaxed)
 }

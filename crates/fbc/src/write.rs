@@ -1,4 +1,4 @@
-//! Printing catalogs.
+//! Prints catalogs.
 
 mod fields;
 
@@ -18,35 +18,35 @@ use crate::work;
 use crate::yaml;
 use fields::ObjectWriter;
 
-/// How blobs are printed.
+/// The output format of blobs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Format {
-    /// JSON objects one after the other, indented by four.
+    /// Consecutive JSON objects, indented by four.
     Json,
     /// YAML documents.
     Yaml,
 }
 
-/// How much of what is written stays as it is listed.
+/// The arrangement of fields and lists in the output.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Arrangement {
-    /// All of it, but that objects and metadata stand behind the other properties of a bundle.
+    /// Source order, except that objects and metadata follow the other properties of a bundle.
     Listed,
-    /// Properties of bundles come by type and value, none of them twice, and packages have none.
+    /// The properties of bundles are sorted by type and value without duplicates, and packages have none.
     ///
-    /// That is what older tools print of catalogs that they have taken apart and put together again.
+    /// Older tools print catalogs in this form after decomposing and rebuilding them.
     Sorted,
-    /// Everything: as [`Arrangement::Listed`], with the fields that no schema knows behind those that are known.
+    /// Like [`Arrangement::Listed`], with unknown fields after the known ones.
     ///
-    /// That is for files that people own.
-    Whole,
+    /// This is for files that users maintain.
+    Complete,
 }
 
-/// So much source text is printed at once by one thread.
+/// The amount of source text that a thread prints at a time.
 const BATCH: usize = 256 << 10;
-/// So many batches go to each thread in one round.
-const BATCHES_A_THREAD: usize = 2;
-/// So many rounds wait to be written, with their output in memory.
+/// The number of batches per thread in one round.
+const BATCHES_PER_THREAD: usize = 2;
+/// The number of rounds that may wait for the writer, with their output in memory.
 const ROUNDS_AHEAD: usize = 1;
 
 thread_local! {
@@ -54,11 +54,10 @@ thread_local! {
 }
 
 impl Fbc {
-    /// Returns the blobs in the order in which catalogs are printed: grouped by package, in each
-    /// the package, its channels, bundles, other blobs and deprecations; then blobs without a package.
+    /// Returns the blobs in output order: grouped by package, with the package, its channels, bundles, other blobs and
+    /// deprecations; then blobs without a package.
     ///
-    /// Packages without name, and channels, bundles and deprecations without package, belong
-    /// nowhere and are left out.
+    /// Packages without a name, and channels, bundles and deprecations without a package, are omitted.
     pub fn in_order(&self) -> Vec<&Blob> {
         let mut blobs: Vec<&Blob> =
             self.blobs.iter().filter(|blob| !blob.package.is_empty() || rank(blob) == OTHER).collect();
@@ -79,22 +78,22 @@ impl Fbc {
         blobs
     }
 
-    /// Returns the blobs that [`Fbc::in_order`] leaves out.
-    pub fn homeless(&self) -> impl Iterator<Item = &Blob> {
+    /// Returns the blobs that [`Fbc::in_order`] omits.
+    pub fn orphans(&self) -> impl Iterator<Item = &Blob> {
         self.blobs.iter().filter(|blob| {
             blob.package.is_empty() && matches!(&*blob.schema, PACKAGE | CHANNEL | BUNDLE | DEPRECATIONS)
         })
     }
 
-    /// Prints `blobs` to `out`, several at a time, in the order given.
+    /// Prints `blobs` to `out` in the given order, several at a time.
     ///
     /// # Errors
-    /// Fails when `out` does, or when a file is not what it was when it was loaded.
+    /// Fails if `out` does, or if a file has changed since it was loaded.
     pub fn write(&self, blobs: &[&Blob], format: Format, out: &mut (dyn Write + Send)) -> io::Result<()> {
         self.write_arranged(blobs, format, Arrangement::Listed, out)
     }
 
-    /// Prints `blobs` as [`Fbc::write`] does, their lists arranged as asked for.
+    /// Like [`Fbc::write`], with the given arrangement.
     ///
     /// # Errors
     /// Fails as [`Fbc::write`] does.
@@ -118,7 +117,7 @@ impl Fbc {
             batches.push(batch);
             rest = after;
         }
-        // One thread writes while the others print what comes next.
+        // One thread writes while the others print the next batches.
         let (sender, receiver) = mpsc::sync_channel::<Vec<Vec<u8>>>(ROUNDS_AHEAD);
         let (empties_out, empties) = mpsc::channel::<Vec<u8>>();
         std::thread::scope(|scope| {
@@ -133,7 +132,7 @@ impl Fbc {
                 out.flush()
             });
             let mut printed = Ok(());
-            for group in batches.chunks(BATCHES_A_THREAD * rayon::current_num_threads().max(1)) {
+            for group in batches.chunks(BATCHES_PER_THREAD * rayon::current_num_threads().max(1)) {
                 let buffers: Vec<Vec<u8>> = group.iter().map(|_| empties.try_recv().unwrap_or_default()).collect();
                 let texts: io::Result<Vec<Vec<u8>>> = group
                     .par_iter()
@@ -141,7 +140,7 @@ impl Fbc {
                     .map(|(batch, mut text)| self.print_batch(batch, format, arrangement, &mut text).map(|()| text))
                     .collect();
                 match texts {
-                    // The writer is gone when `out` failed; its error is the one to report.
+                    // The writer stops if `out` fails; its error is the one to report.
                     Ok(texts) => {
                         if sender.send(texts).is_err() {
                             break;
@@ -166,7 +165,7 @@ impl Fbc {
         arrangement: Arrangement,
         out: &mut Vec<u8>,
     ) -> io::Result<()> {
-        // Fresh memory costs more than printing into it, so each thread keeps what it has.
+        // Allocating fresh memory costs more than printing into it, so each thread keeps its buffers.
         let (mut buffer, mut compact) = SPARE.take();
         for blob in batch {
             let raw = self.text(blob, &mut buffer)?;
@@ -188,7 +187,7 @@ impl Fbc {
         Ok(())
     }
 
-    /// Prints one blob: known schemas with their known fields in a fixed order, others as they are.
+    /// Prints one blob: known schemas with their known fields in a fixed order, others unchanged.
     fn print(
         &self,
         blob: &Blob,
@@ -197,8 +196,8 @@ impl Fbc {
         arrangement: Arrangement,
         out: &mut Vec<u8>,
     ) -> io::Result<()> {
-        let as_written = matches!(blob.text, TextAt::Made { .. });
-        let whole = arrangement == Arrangement::Whole;
+        let as_written = matches!(blob.text, TextAt::Generated { .. });
+        let whole = arrangement == Arrangement::Complete;
         let mut object = ObjectWriter { layout, level: 0, whole, as_written, first: true, out };
         match &blob.content {
             Content::Package { .. } => {
@@ -240,7 +239,7 @@ impl Fbc {
                 object.string("image", &bundle.image);
                 let mut properties = self.bundle_properties(blob, raw)?;
                 match arrangement {
-                    Arrangement::Listed | Arrangement::Whole => properties.sort_by_key(|property| {
+                    Arrangement::Listed | Arrangement::Complete => properties.sort_by_key(|property| {
                         matches!(&*property.kind, property::BUNDLE_OBJECT | property::CSV_METADATA)
                     }),
                     Arrangement::Sorted => properties = sorted(properties, as_written),
@@ -263,8 +262,8 @@ impl Fbc {
         Ok(())
     }
 
-    /// Collects the properties of a bundle that are printed, as listed: objects given by reference
-    /// with their data, without those that became channels.
+    /// Collects the printed properties of a bundle in source order: with data for referenced objects, and without those
+    /// that were converted to channels.
     pub(crate) fn bundle_properties<'a>(&self, blob: &Blob, raw: Raw<'a>) -> io::Result<Vec<PrintedProperty<'a>>> {
         let consumed = match &blob.content {
             Content::Bundle(bundle) => bundle.old_form.as_ref().is_some_and(|old| old.consumed),
@@ -288,7 +287,7 @@ impl Fbc {
     }
 }
 
-/// Puts properties in order of type and value, and leaves out what is there already.
+/// Sorts properties by type and value and removes duplicates.
 fn sorted(mut properties: Vec<PrintedProperty<'_>>, as_written: bool) -> Vec<PrintedProperty<'_>> {
     properties.sort_by(|a, b| a.kind.cmp(&b.kind));
     let mut result = Vec::with_capacity(properties.len());
@@ -316,7 +315,7 @@ const CHANNELS: u8 = 1;
 const BUNDLES: u8 = 2;
 const OTHER: u8 = 3;
 
-/// The place of a blob among those of its package.
+/// Returns the rank of a blob within its package.
 fn rank(blob: &Blob) -> u8 {
     match &*blob.schema {
         PACKAGE => 0,
@@ -327,18 +326,18 @@ fn rank(blob: &Blob) -> u8 {
     }
 }
 
-/// A property of a bundle, as it is printed.
+/// A printed property of a bundle.
 pub(crate) struct PrintedProperty<'a> {
     pub(crate) kind: std::borrow::Cow<'a, str>,
     value: Option<Raw<'a>>,
-    /// All of it.
+    /// The complete property.
     item: Raw<'a>,
-    /// Base64 to be printed in place of a reference.
+    /// The base64 to print instead of a reference.
     inlined: Option<Vec<u8>>,
 }
 
 impl PrintedProperty<'_> {
-    /// Returns the value on one line, its spelling kept or made canonical.
+    /// Returns the value on one line, as written or in canonical form.
     pub(crate) fn text(&self, as_written: bool) -> Vec<u8> {
         let mut out = Vec::new();
         match (&self.inlined, self.value) {
@@ -352,7 +351,7 @@ impl PrintedProperty<'_> {
         out
     }
 
-    /// Returns whether the value is a reference to a file.
+    /// Returns whether the value refers to a file.
     pub(crate) fn is_reference(&self) -> bool {
         self.inlined.is_some()
     }
@@ -361,7 +360,7 @@ impl PrintedProperty<'_> {
 impl TextAt {
     fn length(self) -> usize {
         match self {
-            TextAt::File { length, .. } | TextAt::Store { length, .. } | TextAt::Made { length, .. } => length,
+            TextAt::File { length, .. } | TextAt::Store { length, .. } | TextAt::Generated { length, .. } => length,
             TextAt::Dropped => 0,
         }
     }

@@ -262,8 +262,9 @@ impl Part {
                 let text = self.fbc.text(&self.fbc.blobs()[index], &mut buffer)?;
                 serde_json::from_str(text.text()).map_err(io::Error::other)
             };
-            let make =
-                |value: &serde_json::Value| self.fbc.make(&value.to_string(), &self.limits).map(SetBlob::Changed);
+            let make = |value: &serde_json::Value| {
+                self.fbc.generated_blob(&value.to_string(), &self.limits).map(SetBlob::Changed)
+            };
             if let Some(index) = package.blob {
                 let mut text = text_of(index)?;
                 if text["defaultChannel"] != *package.default_channel {

@@ -81,7 +81,7 @@ pub(crate) fn write(fbc: &Fbc, root: &Path, layout: Layout) -> Outcome {
 /// Returns the JSON of a blob with all its fields, and its objects in it.
 fn text(fbc: &Fbc, blob: &Blob) -> Result<Text, Failure> {
     let mut text = Vec::new();
-    fbc.write_arranged(&[blob], Format::Json, Arrangement::Whole, &mut text)?;
+    fbc.write_arranged(&[blob], Format::Json, Arrangement::Complete, &mut text)?;
     let text = String::from_utf8(text).map_err(|error| Failure::message(error.to_string()))?;
     Text::parse(&text, MAX_DEPTH).map_err(|error| Failure::message(error.to_string()))
 }
@@ -154,7 +154,7 @@ mod tests {
                 r#"{{"schema":"olm.bundle","name":"foo.v1","package":"foo","image":"r.test/foo:v1","properties":[{{"type":"olm.package","value":{{"packageName":"foo","version":"1.0.0"}}}},{{"type":"olm.bundle.object","value":{{"data":"{data}"}}}},{{"type":"olm.bundle.object","value":{{"data":"{data}"}}}}]}}"#
             ),
         ] {
-            fbc.add_made(&text, &limits).unwrap();
+            fbc.add_generated(&text, &limits).unwrap();
         }
         (fbc, csv)
     }
@@ -203,7 +203,7 @@ mod tests {
             let text = format!(
                 r#"{{"schema":"olm.bundle","name":"{name}","package":"foo","properties":[{{"type":"olm.bundle.object","value":{{"data":"{data}"}}}}]}}"#
             );
-            fbc.add_made(&text, &fbc::Limits::default()).unwrap();
+            fbc.add_generated(&text, &fbc::Limits::default()).unwrap();
         }
         let root = tempfile::tempdir().unwrap();
         write(&fbc, root.path(), Layout::Package).unwrap();

@@ -234,7 +234,7 @@ fn load_bundles<'a>(
         .map(|(reference, path, image)| {
             let render = bundle::Options { image, image_template, migrate, limits: limits.clone() };
             let outcome = bundle::render(path, &render).map_err(|error| error.to_string()).and_then(|rendered| {
-                let blob = fbc.make(&rendered.json, limits).map_err(|error| error.to_string())?;
+                let blob = fbc.generated_blob(&rendered.json, limits).map_err(|error| error.to_string())?;
                 Ok((blob, rendered.warnings))
             });
             progress.add(1);
@@ -383,7 +383,7 @@ pub(crate) fn checked(
 
 /// Warns of blobs that no output can hold, because they name no package.
 pub(crate) fn warn_of_homeless(fbc: &Fbc, printer: &Printer) -> Outcome {
-    for blob in fbc.homeless() {
+    for blob in fbc.orphans() {
         let file = blob.origin.and_then(|(file, _)| fbc.full_path_of(file));
         let file = file.map(|path| format!("{}: ", path.display())).unwrap_or_default();
         let what = if &*blob.schema == fbc::blob::PACKAGE { "has no name" } else { "names no package" };

@@ -1,4 +1,4 @@
-//! What a user may configure of an installation: `spec.config.inline` of a ClusterExtension.
+//! Validates the user configuration of an installation: `spec.config.inline` of a ClusterExtension.
 
 use serde_json::{Map, Value};
 
@@ -6,19 +6,19 @@ use crate::input::Bundle;
 use crate::modes::Mode;
 use crate::typed;
 
-/// The fields of a configuration that have been checked.
+/// The validated fields of a configuration.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Config {
     /// The namespace to watch.
     pub watch_namespace: Option<String>,
-    /// What is changed in deployments.
+    /// The changes to deployments.
     pub deployment: Option<Value>,
 }
 
-/// Checks a configuration as OLM v1 does.
+/// Validates a configuration as OLM v1 does.
 ///
 /// # Errors
-/// Returns why it does not fit, in OLM's words.
+/// Returns the error message of OLM.
 pub fn check(bundle: &Bundle, namespace: &str, given: Option<&Value>, deployments: bool) -> Result<Config, String> {
     let empty = Map::new();
     let fields = match given {
@@ -59,8 +59,8 @@ pub fn check(bundle: &Bundle, namespace: &str, given: Option<&Value>, deployment
         match deployment {
             Value::Object(_) => {
                 let mut unknown = Vec::new();
-                config.deployment = Some(typed::through("DeploymentConfig", deployment.clone(), "", &mut unknown));
-                // Unknown fields inside are the concern of the schema at its first level only.
+                config.deployment = Some(typed::convert("DeploymentConfig", deployment.clone(), "", &mut unknown));
+                // The schema rejects unknown fields at the first level only.
                 let first = unknown.iter().filter(|pointer| pointer.matches('/').count() == 1);
                 faults.extend(first.map(|pointer| format!("unknown field \"deploymentConfig.{}\"", &pointer[1..])));
             }

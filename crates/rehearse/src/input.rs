@@ -1,4 +1,4 @@
-//! A bundle, as both generations of OLM take it in.
+//! A bundle as input for OLM v0 and v1.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -9,81 +9,81 @@ use serde_json::{Map, Value, json};
 use crate::modes::Mode;
 use crate::{limits, typed};
 
-/// The annotation of a CSV that holds properties.
+/// The annotation of a CSV with properties.
 const PROPERTIES: &str = "olm.properties";
-/// What OLM v1 does not resolve, in the order in which a catalog lists it.
+/// The dependency types that OLM v1 does not support, in catalog order.
 const DEPENDENCIES: [&str; 3] = ["olm.constraint", "olm.gvk.required", "olm.package.required"];
 
-/// A bundle whose objects have passed through the types of Kubernetes.
+/// A bundle whose objects are converted to Kubernetes types.
 #[derive(Debug, Clone)]
 pub struct Bundle {
     /// The package.
     pub package: String,
     /// The name of the CSV.
     pub name: String,
-    /// The version of the CSV, not looked into.
+    /// The version of the CSV, unparsed.
     pub version: String,
-    /// The CSV as it is written.
+    /// The CSV, as written.
     pub csv: Value,
     /// The annotations of the CSV.
     pub annotations: BTreeMap<String, String>,
     /// The CRDs.
     pub crds: Vec<Value>,
-    /// All other objects, as they are written.
+    /// All other objects, as written.
     pub others: Vec<Value>,
-    /// The install modes that the CSV supports.
+    /// The supported install modes of the CSV.
     pub modes: Vec<Mode>,
     /// The deployments of the CSV: `name`, `label` and `spec`.
     pub deployments: Vec<Value>,
-    /// Rights in namespaces: `serviceAccountName` and `rules`.
+    /// Namespaced rights: `serviceAccountName` and `rules`.
     pub permissions: Vec<Value>,
-    /// Rights in the whole cluster.
+    /// Cluster-wide rights.
     pub cluster_permissions: Vec<Value>,
     /// The webhooks of the CSV.
     pub webhooks: Vec<Value>,
     /// The types of dependencies that OLM v1 does not support.
     pub dependencies: Vec<&'static str>,
-    /// Fields that vanish, since the types of Kubernetes do not know them.
+    /// Fields that are dropped because the Kubernetes types do not know them.
     pub unknown: Vec<UnknownField>,
-    /// Why the newer OLM refuses the directory, in its words.
+    /// The error message of OLM v1, if it rejects the directory.
     pub refused: Option<String>,
-    /// What CRDs lack of their bytes, where [`Bundle::judged`] left schemas out.
-    pub(crate) left_out: LeftOut,
+    /// The omitted bytes per CRD, if [`Bundle::without_schemas`] omitted schemas.
+    pub(crate) omitted: OmittedBytes,
 }
 
-/// The bytes that CRDs lack, by their names.
-pub(crate) type LeftOut = BTreeMap<String, usize>;
+/// The number of omitted bytes by CRD name.
+pub(crate) type OmittedBytes = BTreeMap<String, usize>;
 
-/// A field that is written and vanishes.
+/// A field that is dropped.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct UnknownField {
     /// The file.
     pub file: String,
-    /// The document of the file, from 0.
+    /// The index of the document in the file.
     pub document: usize,
     /// The JSON pointer of the field.
     pub pointer: String,
 }
 
 impl Bundle {
-    /// Takes in what was read of a bundle.
+    /// Creates the input from a bundle.
     pub fn new(whole: &Whole) -> Bundle {
         Bundle::of(whole.objects.iter().map(Cow::Borrowed), whole)
     }
 
-    /// Takes in what was read of a bundle and nobody else needs, which takes less room.
-    fn take(mut whole: Whole) -> Bundle {
+    /// Creates the input from an owned bundle, which needs less memory.
+    fn from_owned(mut whole: Whole) -> Bundle {
         let objects = std::mem::take(&mut whole.objects);
         Bundle::of(objects.into_iter().map(Cow::Owned), &whole)
     }
 
-    /// Takes in what is judged and not shown: schemas of CRDs are left out, and count by their size alone.
+    /// Creates the input without the schemas of CRDs, which count only by size.
     ///
-    /// No check of an installation reads a schema, and schemas are nearly all of a bundle. Sizes are those for OLM v0
-    /// and for Helm; Boxcutter compresses objects, which takes them whole.
-    pub fn judged(whole: Whole) -> Bundle {
-        let mut bundle = Bundle::take(whole);
-        // A release this large is measured by compressing it, for which all of it is needed.
+    /// No check of an installation reads a schema, and schemas are most of a bundle. The sizes are those for OLM v0 and
+    /// for Helm. Boxcutter compresses objects, which requires complete ones.
+    pub fn without_schemas(whole: Whole) -> Bundle {
+        let mut bundle = Bundle::from_owned(whole);
+        // A release of this size is measured by compressing it, which requires the complete objects.
         let sizes: Vec<usize> = bundle.crds.iter().map(limits::length).collect();
         if sizes.iter().sum::<usize>() > limits::RELEASE / 2 {
             return bundle;
@@ -95,13 +95,13 @@ impl Bundle {
                 version.swap_remove("schema");
             }
             let name = text(crd, "/metadata/name").to_owned();
-            let left_out = bundle.left_out.entry(name).or_default();
-            *left_out = (*left_out).max(size - limits::length(crd));
+            let omitted = bundle.omitted.entry(name).or_default();
+            *omitted = (*omitted).max(size - limits::length(crd));
         }
         bundle
     }
 
-    /// Takes in objects, and what else was read of their bundle.
+    /// Creates the input from objects and the rest of their bundle.
     fn of<'a>(objects: impl Iterator<Item = Cow<'a, Object>>, whole: &Whole) -> Bundle {
         let mut bundle = Bundle {
             package: whole.package.clone(),
@@ -119,27 +119,27 @@ impl Bundle {
             dependencies: Vec::new(),
             unknown: Vec::new(),
             refused: whole.refused.clone(),
-            left_out: LeftOut::new(),
+            omitted: OmittedBytes::new(),
         };
         let mut csv = None;
         for object in objects {
             match object.kind() {
-                // The last one counts.
+                // The last CSV counts.
                 "ClusterServiceVersion" => csv = Some(object),
-                "CustomResourceDefinition" => bundle.take_crd(object.into_owned()),
+                "CustomResourceDefinition" => bundle.add_crd(object.into_owned()),
                 _ => bundle.others.push(object.into_owned().value),
             }
         }
         if let Some(csv) = csv {
-            bundle.take_csv(csv.into_owned(), whole);
+            bundle.add_csv(csv.into_owned(), whole);
         }
         bundle
     }
 
-    fn take_crd(&mut self, object: Object) {
+    fn add_crd(&mut self, object: Object) {
         let mut dropped = Vec::new();
         let named = ["apiVersion", "kind"].map(|field| (field, object.value.get(field).cloned().unwrap_or_default()));
-        let mut crd = typed::through("CustomResourceDefinition", object.value, "", &mut dropped);
+        let mut crd = typed::convert("CustomResourceDefinition", object.value, "", &mut dropped);
         for (field, value) in named {
             crd[field] = value;
         }
@@ -152,7 +152,7 @@ impl Bundle {
         }));
     }
 
-    fn take_csv(&mut self, object: Object, whole: &Whole) {
+    fn add_csv(&mut self, object: Object, whole: &Whole) {
         let csv = &object.value;
         self.name = text(csv, "/metadata/name").to_owned();
         self.version = text(csv, "/spec/version").to_owned();
@@ -171,7 +171,7 @@ impl Bundle {
         let mut typed = |pointer: &str, kind: &str| -> Vec<Value> {
             let items = list(csv, pointer).iter().enumerate();
             items
-                .map(|(at, item)| typed::through(kind, item.clone(), &format!("{pointer}/{at}"), &mut dropped))
+                .map(|(at, item)| typed::convert(kind, item.clone(), &format!("{pointer}/{at}"), &mut dropped))
                 .collect()
         };
         const STRATEGY: &str = "/spec/install/spec";
@@ -189,7 +189,7 @@ impl Bundle {
         self.find_dependencies(whole);
     }
 
-    /// Adds the properties of `metadata/` to those of the annotation.
+    /// Adds the properties from `metadata/` to those of the annotation.
     fn add_properties(&mut self, whole: &Whole) {
         let annotated = match self.annotations.get(PROPERTIES).map(|text| serde_json::from_str::<Value>(text)) {
             None => Vec::new(),
@@ -251,12 +251,12 @@ impl Bundle {
         }
     }
 
-    /// Returns whether an install mode is supported.
+    /// Returns whether the bundle supports an install mode.
     pub fn supports(&self, mode: Mode) -> bool {
         self.modes.contains(&mode)
     }
 
-    /// Returns the names of the deployments that answer webhooks.
+    /// Returns the names of the deployments that serve webhooks.
     pub(crate) fn webhook_deployments(&self) -> Vec<&str> {
         let mut names: Vec<&str> = self.webhooks.iter().map(|webhook| text(webhook, "/deploymentName")).collect();
         names.sort_unstable();
@@ -265,12 +265,12 @@ impl Bundle {
     }
 }
 
-/// Returns a text of an object; what is absent or no text is empty.
+/// Returns a string of an object, or an empty one if it is absent or not a string.
 pub(crate) fn text<'a>(value: &'a Value, pointer: &str) -> &'a str {
     value.pointer(pointer).and_then(Value::as_str).unwrap_or_default()
 }
 
-/// Returns a list of an object; what is absent or no list is empty.
+/// Returns a list of an object, or an empty one if it is absent or not a list.
 pub(crate) fn list<'a>(value: &'a Value, pointer: &str) -> &'a [Value] {
     value.pointer(pointer).and_then(Value::as_array).map(Vec::as_slice).unwrap_or_default()
 }

@@ -1,4 +1,4 @@
-//! The rights that an account needs to install a bundle with OLM v1.
+//! Derives the rights that an account needs to install a bundle with OLM v1.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -6,16 +6,16 @@ use serde_json::{Value, json};
 
 use crate::input::{list, text};
 
-/// How much of the bundle's own rights the installer is given.
+/// How the installer may grant the rights of the bundle.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Installer {
-    /// Every right that the bundle's roles give: nobody may grant what he does not have.
+    /// It has every right that the bundle's roles grant, since no account can grant rights that it lacks.
     Every,
-    /// `bind` and `escalate` of the bundle's roles instead: short, and more powerful than it looks.
+    /// It has `bind` and `escalate` on the bundle's roles instead: shorter, but more powerful than it looks.
     Short,
 }
 
-/// Returns the least ClusterRole with which an account can install the objects.
+/// Returns the minimal ClusterRole with which an account can install the objects.
 pub fn installer(objects: &[Value], extension: &str, how: Installer) -> Value {
     let mut kinds: BTreeMap<(String, String), BTreeSet<String>> = BTreeMap::new();
     for object in objects {
@@ -66,7 +66,7 @@ pub fn installer(objects: &[Value], extension: &str, how: Installer) -> Value {
     })
 }
 
-/// Returns the name of a kind in URLs and rules.
+/// Returns the plural resource name of a kind.
 fn plural(kind: &str) -> String {
     let lower = kind.to_lowercase();
     match &*lower {

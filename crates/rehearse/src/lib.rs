@@ -1,11 +1,10 @@
-//! What clusters make of a registry+v1 bundle, without a cluster.
+//! Predicts what clusters do with a registry+v1 bundle, without a cluster.
 //!
-//! Two generations of cluster software install bundles: OLM v0 (Subscriptions) and OLM v1
-//! (ClusterExtensions). [`v1::install`] and [`v0::install`] give the objects that each would create, in
-//! order, or its refusal in its own words. A map, in reading order: [`bundle`](Bundle) is what both start
-//! from, passed through the types of Kubernetes by `typed`; `modes` and [`config`] say where an operator
-//! watches; `names` makes names; `limits` counts sizes; `installer` derives the rights that an installer
-//! needs; `upgrade` compares two installations. Nothing here reads files.
+//! Two generations of OLM install bundles: OLM v0 (Subscriptions) and OLM v1 (ClusterExtensions). [`v1::install`] and
+//! [`v0::install`] return the objects that each would create, in order, or its error message. The modules, in reading
+//! order: [`bundle`](Bundle) is the common input, which `typed` converts to Kubernetes types; `modes` and [`config`]
+//! determine the watched namespaces; `names` builds names; `limits` checks sizes; `installer` derives the rights that
+//! an installer needs; `upgrade` compares two installations. The crate reads no files.
 
 mod input;
 mod installer;
@@ -23,36 +22,36 @@ pub mod v1;
 
 pub use input::{Bundle, UnknownField};
 pub use installer::{Installer, installer};
-pub use limits::{For, Level, Limit, check_bundle, check_limits, check_limits_of};
+pub use limits::{Level, Limit, OlmTarget, check_bundle, check_limits, check_limits_of};
 pub use modes::Mode;
 pub use upgrade::{Change, Effect, FIELDS, upgrade};
 
-/// Why a cluster would not install a bundle.
+/// The reason why a cluster would reject a bundle.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Refusal {
-    /// The name of the reason, for programs.
+    /// A machine-readable identifier.
     pub id: &'static str,
-    /// The words of the cluster's software.
+    /// The message of the cluster software.
     pub message: String,
 }
 
-/// Something that deserves a look, though the cluster installs the bundle.
+/// A note about an object of a bundle that the cluster installs.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Note {
-    /// The name of the reason, for programs.
+    /// A machine-readable identifier.
     pub id: &'static str,
-    /// Whether the cluster refuses the object once it is applied.
+    /// Whether the cluster rejects the object when it is applied.
     pub refused: bool,
-    /// What is to be seen.
+    /// The message.
     pub message: String,
-    /// The object that it is about, as `KIND NAMESPACE/NAME`.
+    /// The object, as `KIND NAMESPACE/NAME`.
     pub object: String,
 }
 
-/// Returns how an object is called in messages: `KIND NAMESPACE/NAME`, or `KIND NAME`.
+/// Returns the display name of an object: `KIND NAMESPACE/NAME`, or `KIND NAME`.
 ///
-/// A name that the cluster makes up ends with `*`.
-pub fn called(object: &serde_json::Value) -> String {
+/// A generated name ends with `*`.
+pub fn display_name(object: &serde_json::Value) -> String {
     let field = |pointer| object.pointer(pointer).and_then(serde_json::Value::as_str).unwrap_or_default();
     let name = match (field("/metadata/name"), field("/metadata/generateName")) {
         ("", "") => String::new(),

@@ -1,4 +1,4 @@
-//! Sizes against what clusters take.
+//! Checks sizes against the limits of clusters.
 
 use std::io::Write;
 
@@ -7,85 +7,85 @@ use flate2::Compression;
 use flate2::write::GzEncoder;
 use serde_json::Value;
 
-use crate::called;
-use crate::input::{Bundle, LeftOut, list, text};
+use crate::display_name;
+use crate::input::{Bundle, OmittedBytes, list, text};
 use crate::v1::Runtime;
 
-/// How near something is to its limit.
+/// How close a size is to its limit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Level {
-    /// Over 85 %.
+    /// Above 85 %.
     Near,
-    /// Over it: the cluster refuses.
+    /// Above the limit: the cluster rejects it.
     Over,
 }
 
-/// Something near or over a limit.
+/// A size near or above a limit.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Limit {
-    /// The name of the limit, for programs.
+    /// A machine-readable identifier of the limit.
     pub id: &'static str,
-    /// How near.
+    /// How close it is.
     pub level: Level,
-    /// What is measured.
+    /// The measured object.
     pub object: String,
-    /// The measure of it.
+    /// The size.
     pub size: usize,
-    /// The most that is taken.
+    /// The limit.
     pub limit: usize,
-    /// What is limited, in words.
+    /// A description of the limited quantity.
     pub what: &'static str,
 }
 
-/// Annotations of one object, keys and values together.
+/// The annotations of one object: keys and values together.
 const ANNOTATIONS: usize = 262_144;
 /// The values of a ConfigMap or Secret.
 const VALUES: usize = 1_048_576;
-/// One object as it is sent: what etcd takes unless it is set otherwise.
+/// One object as sent to the API server: the default limit of etcd.
 const OBJECT: usize = 1_572_864;
-/// A release of Helm, compressed, in Secrets.
+/// A Helm release, compressed, in Secrets.
 pub(crate) const RELEASE: usize = 11 * 1_040_384;
 /// One object for Boxcutter.
 const BOXCUTTER_OBJECT: usize = 921_600;
-/// Objects in one phase of Boxcutter.
+/// The number of objects in one phase of Boxcutter.
 const PHASE: usize = 50;
 /// A bundle in a ConfigMap, for OLM v0.
 const BUNDLE: usize = 1_048_576;
-/// A message of the registry API: gRPC's default.
+/// A message of the registry API: the default of gRPC.
 const MESSAGE: usize = 4_194_304;
 const NAME: usize = 253;
 
-/// Which generation the objects are for.
+/// The OLM generation that the objects are for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum For {
+pub enum OlmTarget {
     /// OLM v0.
     V0,
     /// OLM v1.
     V1(Runtime),
 }
 
-/// Measures the objects that a cluster would get.
-pub fn check_limits<'a>(objects: impl IntoIterator<Item = &'a Value>, of: For) -> Vec<Limit> {
-    measured(objects, of, &LeftOut::new())
+/// Checks the objects that a cluster would receive.
+pub fn check_limits<'a>(objects: impl IntoIterator<Item = &'a Value>, of: OlmTarget) -> Vec<Limit> {
+    measured(objects, of, &OmittedBytes::new())
 }
 
-/// Measures the objects that a cluster would get of a bundle, with what was left out of it.
-pub fn check_limits_of<'a>(bundle: &Bundle, objects: impl IntoIterator<Item = &'a Value>, of: For) -> Vec<Limit> {
-    measured(objects, of, &bundle.left_out)
+/// Checks the objects that a cluster would receive from a bundle, including omitted bytes.
+pub fn check_limits_of<'a>(bundle: &Bundle, objects: impl IntoIterator<Item = &'a Value>, of: OlmTarget) -> Vec<Limit> {
+    measured(objects, of, &bundle.omitted)
 }
 
-fn measured<'a>(objects: impl IntoIterator<Item = &'a Value>, of: For, left_out: &LeftOut) -> Vec<Limit> {
+fn measured<'a>(objects: impl IntoIterator<Item = &'a Value>, of: OlmTarget, omitted: &OmittedBytes) -> Vec<Limit> {
     let mut found = Found(Vec::new());
     let objects: Vec<&Value> = objects.into_iter().collect();
     let mut release = 0;
     let mut phases: Vec<(&'static str, usize)> = Vec::new();
     for object in &objects {
-        let (name, kind) = (called(object), text(object, "/kind"));
-        let left_out = match kind {
-            "CustomResourceDefinition" => left_out.get(text(object, "/metadata/name")).copied().unwrap_or_default(),
+        let (name, kind) = (display_name(object), text(object, "/kind"));
+        let omitted = match kind {
+            "CustomResourceDefinition" => omitted.get(text(object, "/metadata/name")).copied().unwrap_or_default(),
             _ => 0,
         };
-        let size = length(object) + left_out;
+        let size = length(object) + omitted;
         release += size;
         found.measure("size-object", &name, size, OBJECT, "one object as it is sent to the cluster");
         found.measure("size-annotations", &name, annotations(object, ""), ANNOTATIONS, "the annotations of an object");
@@ -103,7 +103,7 @@ fn measured<'a>(objects: impl IntoIterator<Item = &'a Value>, of: For, left_out:
         }
         containers(object, &name, &mut found);
         match of {
-            For::V1(Runtime::Boxcutter) => {
+            OlmTarget::V1(Runtime::Boxcutter) => {
                 let phase = crate::v1::phase(kind);
                 match phases.iter_mut().find(|(name, _)| *name == phase) {
                     Some((_, count)) => *count += 1,
@@ -115,11 +115,11 @@ fn measured<'a>(objects: impl IntoIterator<Item = &'a Value>, of: For, left_out:
                     found.measure("size-boxcutter", &name, packed, BOXCUTTER_OBJECT, what);
                 }
             }
-            For::V0 | For::V1(Runtime::Helm) => {}
+            OlmTarget::V0 | OlmTarget::V1(Runtime::Helm) => {}
         }
     }
-    // What is small enough as it is need not be compressed, which adds less than a hundredth.
-    if of == For::V1(Runtime::Helm) && release > RELEASE / 5 * 4 {
+    // Objects below the limit need no compression, which adds less than one percent at worst.
+    if of == OlmTarget::V1(Runtime::Helm) && release > RELEASE / 5 * 4 {
         let size = compressed(&objects);
         found.measure("size-release", "the Helm release", size, RELEASE, "a Helm release, compressed");
     }
@@ -129,7 +129,7 @@ fn measured<'a>(objects: impl IntoIterator<Item = &'a Value>, of: For, left_out:
     found.0
 }
 
-/// Measures a bundle as OLM v0 unpacks and serves it: `files` are the contents of its files.
+/// Checks a bundle as OLM v0 unpacks and serves it; `files` are the contents of its files.
 pub fn check_bundle<'a>(whole: &Whole, files: impl IntoIterator<Item = &'a [u8]>) -> Vec<Limit> {
     let mut found = Found(Vec::new());
     let size: usize = files.into_iter().map(|file| packed(file).div_ceil(3) * 4).sum();
@@ -145,7 +145,7 @@ impl Found {
     fn measure(&mut self, id: &'static str, object: &str, size: usize, limit: usize, what: &'static str) {
         let level = match size {
             _ if size > limit => Level::Over,
-            // Names are as long as they are.
+            // Only exceeding a name limit matters.
             _ if limit > NAME && size * 100 > limit * 85 => Level::Near,
             _ => return,
         };
@@ -182,7 +182,7 @@ fn containers(object: &Value, name: &str, found: &mut Found) {
     }
 }
 
-/// Returns the bytes of a value as JSON.
+/// Returns the size of a value as JSON in bytes.
 pub(crate) fn length(value: &Value) -> usize {
     match value {
         Value::Null => 4,
@@ -203,12 +203,12 @@ pub(crate) fn length(value: &Value) -> usize {
     }
 }
 
-/// Returns the bytes of brackets and commas.
+/// Returns the bytes for brackets and commas.
 fn between(items: usize) -> usize {
     2 + items.saturating_sub(1)
 }
 
-/// Returns the bytes of a text with its quotes.
+/// Returns the size of a string with quotes in bytes.
 fn written(text: &str) -> usize {
     let escaped = |byte: u8| match byte {
         b'"' | b'\\' | b'\n' | b'\r' | b'\t' | 8 | 12 => 1,
@@ -218,7 +218,7 @@ fn written(text: &str) -> usize {
     2 + text.len() + text.bytes().map(escaped).sum::<usize>()
 }
 
-/// Returns the bytes of objects as JSON, compressed one after the other.
+/// Returns the size of objects as JSON, compressed as one stream.
 fn compressed(objects: &[&Value]) -> usize {
     let mut encoder = GzEncoder::new(Counter(0), Compression::new(6));
     for object in objects {
@@ -233,7 +233,7 @@ fn packed(bytes: &[u8]) -> usize {
     written.and_then(|()| encoder.finish()).map_or(0, |counter| counter.0)
 }
 
-/// Counts what is written to it.
+/// A writer that counts bytes.
 struct Counter(usize);
 
 impl Write for Counter {

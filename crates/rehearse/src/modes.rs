@@ -1,4 +1,4 @@
-//! Where an operator watches.
+//! Install modes and watched namespaces.
 
 use std::collections::BTreeSet;
 
@@ -9,14 +9,14 @@ pub enum Mode {
     AllNamespaces,
     /// Several namespaces.
     MultiNamespace,
-    /// The namespace that it is installed in.
+    /// The namespace of the installation.
     OwnNamespace,
     /// One other namespace.
     SingleNamespace,
 }
 
 impl Mode {
-    /// Reads a mode as CSVs spell it.
+    /// Parses a mode from its name in CSVs.
     pub fn parse(text: &str) -> Option<Mode> {
         Some(match text {
             "AllNamespaces" => Mode::AllNamespaces,
@@ -28,13 +28,13 @@ impl Mode {
     }
 }
 
-/// Returns the modes as Go prints a list.
+/// Formats modes as Go prints a list.
 pub(crate) fn shown(modes: &[Mode]) -> String {
     let names: Vec<String> = modes.iter().map(|mode| format!("{mode:?}")).collect();
     format!("[{}]", names.join(" "))
 }
 
-/// Says why the target namespaces do not fit the supported modes, if they do not.
+/// Checks that the supported modes allow the target namespaces; returns the reason if they do not.
 pub(crate) fn check_targets(modes: &[Mode], namespace: &str, targets: &[String]) -> Result<(), String> {
     let set: BTreeSet<&str> = targets.iter().map(String::as_str).collect();
     let supports = |mode| modes.contains(&mode);

@@ -1,14 +1,14 @@
-//! The names that clusters make.
+//! The names that clusters generate.
 
 use serde_json::Value;
 use sha2::{Digest, Sha224};
 
-/// The longest name of what becomes a part of a host name.
+/// The maximum length of a name that becomes part of a host name.
 pub(crate) const LABEL: usize = 63;
 
-/// Joins a name and its end; the name is cut where both together are too long.
+/// Joins a name and a suffix, truncating the name if the result is too long.
 ///
-/// Together exactly 63 bytes give 64, as upstream: limits report it.
+/// A total of exactly 63 bytes yields 64, as upstream does; the limits check reports it.
 pub(crate) fn joined(base: &str, suffix: &str) -> String {
     if base.len() + suffix.len() <= LABEL {
         return format!("{base}-{suffix}");
@@ -20,28 +20,28 @@ pub(crate) fn joined(base: &str, suffix: &str) -> String {
     format!("{}-{suffix}", &base[..end])
 }
 
-/// The Service in front of a deployment with webhooks.
+/// Returns the name of the Service for a deployment with webhooks.
 pub(crate) fn service(deployment: &str) -> String {
     joined(&deployment.replace('.', "-"), "service")
 }
 
-/// The Secret and the Certificate of that Service.
+/// Returns the name of the Secret and Certificate of that Service.
 pub(crate) fn certificate(service: &str) -> String {
     joined(service, "cert")
 }
 
-/// The Issuer of a Certificate.
+/// Returns the name of the Issuer of a Certificate.
 pub(crate) fn issuer(certificate: &str) -> String {
     joined(certificate, "selfsigned-issuer")
 }
 
-/// Names a role of OLM v1: base 36 of a hash of the permission, which has been put in order by [`permission`].
+/// Returns the name of a role of OLM v1: base 36 of a hash of the permission, as encoded by [`permission`].
 pub(crate) fn role(csv: &str, account: &str, permission: &str) -> String {
     let hash = Sha224::digest(format!("{permission}\n").as_bytes());
     joined(&format!("{csv}-{account}"), &in_base(&hash, 36))
 }
 
-/// Writes a permission as Go does: fields in their order, and safe to stand in HTML.
+/// Encodes a permission as Go does: fields in declaration order, with HTML escapes.
 pub(crate) fn permission(account: &str, rules: &[Value]) -> String {
     let mut out = String::from("{\"serviceAccountName\":");
     text(account, &mut out);
@@ -51,7 +51,7 @@ pub(crate) fn permission(account: &str, rules: &[Value]) -> String {
     out
 }
 
-/// Writes rules as Go does.
+/// Encodes rules as Go does.
 pub(crate) fn rules(rules: &[Value]) -> String {
     if rules.is_empty() {
         return "null".into();
@@ -88,7 +88,7 @@ fn rule(rule: &Value) -> String {
     out
 }
 
-/// Writes a text as Go's encoder does.
+/// Encodes a string as Go does.
 pub(crate) fn text(text: &str, out: &mut String) {
     let quoted = Value::from(text).to_string();
     for c in quoted.chars() {
@@ -99,12 +99,12 @@ pub(crate) fn text(text: &str, out: &mut String) {
     }
 }
 
-/// The hash that OLM v0 puts into names and labels: base 62 of SHA-224.
+/// Returns the hash that OLM v0 uses in names and labels: base 62 of SHA-224.
 pub(crate) fn in_base62(text: &str) -> String {
     in_base(&Sha224::digest(text.as_bytes()), 62)
 }
 
-/// Writes bytes as a number.
+/// Formats bytes as a number.
 fn in_base(bytes: &[u8], base: u32) -> String {
     const DIGITS: &[u8] = b"0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ";
     let mut number = bytes.to_vec();

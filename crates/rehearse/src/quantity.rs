@@ -1,9 +1,9 @@
-//! Quantities such as `100m` and `1Gi`, written as Kubernetes writes them.
+//! Quantities such as `100m` and `1Gi`, in the canonical form of Kubernetes.
 
-/// Writes a quantity canonically: the largest unit with which nothing is lost, at most three decimals.
+/// Formats a quantity canonically: with the largest unit that loses no precision, and at most three decimals.
 ///
-/// Returns nothing for what is no quantity. `exponents` of the same kind as given are used: binary for
-/// `Ki`, decimal for `k`, and `e3` for `e3`.
+/// Returns `None` for an invalid quantity. The unit stays of the same kind: binary for `Ki`, decimal for `k`, and
+/// exponents for `e3`.
 pub(crate) fn canonical(text: &str) -> Option<String> {
     let text = text.trim();
     let (negative, rest) = match text.as_bytes().first()? {
@@ -19,7 +19,7 @@ pub(crate) fn canonical(text: &str) -> Option<String> {
     }
     let unit = Unit::parse(suffix)?;
     let digits: u128 = format!("{whole}{fraction}").trim_start_matches('0').parse().ok().or_else(|| {
-        // Nothing but zeros.
+        // All digits are zero.
         format!("{whole}{fraction}").chars().all(|c| c == '0').then_some(0)
     })?;
     let sign = if negative && digits != 0 { "-" } else { "" };
@@ -29,11 +29,11 @@ pub(crate) fn canonical(text: &str) -> Option<String> {
     let decimals = fraction.len() as i32;
     match unit {
         Unit::Binary(power) => {
-            // In units of 2^-0: only whole bytes, and thousandths round up.
+            // Only whole bytes have a binary unit.
             let scaled = digits.checked_mul(1u128 << (10 * power))?;
             let divisor = 10u128.checked_pow(decimals as u32)?;
             if !scaled.is_multiple_of(divisor) {
-                // Not whole: written in decimal thousandths.
+                // Fractions of a byte are written in decimal thousandths.
                 return decimal(sign, digits.checked_mul(1u128 << (10 * power))?, -decimals, false);
             }
             let mut value = scaled / divisor;
@@ -82,9 +82,9 @@ impl Unit {
     }
 }
 
-/// Writes `digits` times ten to the power of `exponent`.
+/// Formats `digits` times ten to the power of `exponent`.
 fn decimal(sign: &str, mut digits: u128, mut exponent: i32, scientific: bool) -> Option<String> {
-    // What is smaller than a billionth is rounded up.
+    // Values below a billionth are rounded up.
     while exponent < -9 {
         digits = digits.div_ceil(10);
         exponent += 1;

@@ -1,6 +1,6 @@
-//! The kinds that a cluster knows.
+//! The kinds that a cluster serves.
 
-/// What every current cluster has.
+/// The kinds that every current cluster serves.
 const BUILT_IN: &[(&str, &[&str])] = &[
     ("v1", &["ConfigMap", "Namespace", "Secret", "Service", "ServiceAccount"]),
     ("apps/v1", &["Deployment"]),
@@ -12,7 +12,7 @@ const BUILT_IN: &[(&str, &[&str])] = &[
     ("scheduling.k8s.io/v1", &["PriorityClass"]),
 ];
 
-/// What many clusters have, by those who install it.
+/// The kinds that common extensions add, with the extension.
 const ADDED: &[(&str, &str, &[&str])] = &[
     ("cert-manager.io/v1", "cert-manager", &["Certificate", "Issuer"]),
     ("monitoring.coreos.com/v1", "the Prometheus operator", &["PodMonitor", "PrometheusRule", "ServiceMonitor"]),
@@ -25,18 +25,18 @@ const ADDED: &[(&str, &str, &[&str])] = &[
     ("console.openshift.io/v1alpha1", "OpenShift", &["ConsolePlugin"]),
 ];
 
-/// Whether a cluster knows a kind.
+/// Whether a cluster serves a kind.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Served {
-    /// Every cluster knows it.
+    /// Every cluster serves it.
     Always,
-    /// Clusters know it that have this.
+    /// Clusters with this extension serve it.
     With(&'static str),
-    /// No cluster knows it before the bundle is installed.
+    /// No cluster serves it before the bundle is installed.
     Never,
 }
 
-/// Returns whether a cluster knows a kind.
+/// Returns whether a cluster serves a kind.
 pub(crate) fn served(api_version: &str, kind: &str) -> Served {
     if BUILT_IN.iter().any(|(version, kinds)| *version == api_version && kinds.contains(&kind)) {
         return Served::Always;
@@ -45,7 +45,7 @@ pub(crate) fn served(api_version: &str, kind: &str) -> Served {
     added.map_or(Served::Never, |(_, by, _)| Served::With(by))
 }
 
-/// The kinds that a bundle may hold beside its CSV and CRDs, and whether they belong to a namespace.
+/// The kinds that a bundle may contain besides its CSV and CRDs, and whether they are namespaced.
 const SUPPORTED: &[(&str, bool)] = &[
     ("ClusterRole", false),
     ("ClusterRoleBinding", false),
@@ -66,11 +66,11 @@ const SUPPORTED: &[(&str, bool)] = &[
     ("Service", true),
     ("ServiceAccount", true),
     ("ServiceMonitor", true),
-    // In truth namespaced; both generations take it for cluster-wide.
+    // Actually namespaced; both generations of OLM treat it as cluster-scoped.
     ("VerticalPodAutoscaler", false),
 ];
 
-/// Returns whether objects of a supported kind belong to a namespace; nothing for other kinds.
+/// Returns whether a supported kind is namespaced; `None` for other kinds.
 pub(crate) fn namespaced(kind: &str) -> Option<bool> {
     SUPPORTED.iter().find(|(supported, _)| *supported == kind).map(|(_, namespaced)| *namespaced)
 }

@@ -1,57 +1,57 @@
-//! What an upgrade changes, deletes and restarts.
+//! Determines what an upgrade changes, deletes and restarts.
 
 use std::collections::BTreeMap;
 
 use serde_json::Value;
 
-use crate::called;
+use crate::display_name;
 use crate::input::text;
 
-/// What becomes of an object.
+/// The effect on an object.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Effect {
-    /// It is deleted.
+    /// The object is deleted.
     Deleted,
-    /// It changes, and its pods are replaced.
+    /// The object changes, and its pods are replaced.
     Restarted,
-    /// It changes.
+    /// The object changes.
     Changed,
-    /// It is new.
+    /// The object is created.
     Created,
 }
 
-/// What an upgrade does to an object.
+/// The change of an object in an upgrade.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Change {
-    /// What becomes of it.
+    /// The effect.
     pub effect: Effect,
     /// The object, as `KIND NAMESPACE/NAME`.
     pub object: String,
-    /// The fields that differ, as JSON pointers; at most [`FIELDS`], the outermost where all of it differs.
+    /// The differing fields, as JSON pointers; at most [`FIELDS`], or the outermost one if everything differs.
     pub fields: Vec<String>,
 }
 
-/// So many fields of an object are named.
+/// The maximum number of fields to list per object.
 pub const FIELDS: usize = 5;
 
-/// Compares two installations of one operator; the worst comes first.
+/// Compares two installations of one operator; the worst effects come first.
 pub fn upgrade(old: &[Value], new: &[Value]) -> Vec<Change> {
     let by_name = |objects: &[Value]| -> BTreeMap<String, Value> {
         objects
             .iter()
-            .map(|object| (format!("{} {}", text(object, "/apiVersion"), called(object)), object.clone()))
+            .map(|object| (format!("{} {}", text(object, "/apiVersion"), display_name(object)), object.clone()))
             .collect()
     };
     let (old, new) = (by_name(old), by_name(new));
     let mut changes = Vec::new();
     for (key, object) in &old {
         if !new.contains_key(key) {
-            changes.push(Change { effect: Effect::Deleted, object: called(object), fields: Vec::new() });
+            changes.push(Change { effect: Effect::Deleted, object: display_name(object), fields: Vec::new() });
         }
     }
     for (key, object) in &new {
         let Some(before) = old.get(key) else {
-            changes.push(Change { effect: Effect::Created, object: called(object), fields: Vec::new() });
+            changes.push(Change { effect: Effect::Created, object: display_name(object), fields: Vec::new() });
             continue;
         };
         let mut fields = Vec::new();
@@ -63,7 +63,7 @@ pub fn upgrade(old: &[Value], new: &[Value]) -> Vec<Change> {
             text(object, "/kind") == "Deployment" && fields.iter().any(|field| field.starts_with("/spec/template"));
         let effect = if restarts { Effect::Restarted } else { Effect::Changed };
         fields.truncate(FIELDS);
-        changes.push(Change { effect, object: called(object), fields });
+        changes.push(Change { effect, object: display_name(object), fields });
     }
     changes.sort_by(|a, b| (a.effect, &a.object).cmp(&(b.effect, &b.object)));
     changes
@@ -115,12 +115,12 @@ mod tests {
             named("Role", "same", json!({})),
             named("Role", "new", json!({})),
         ];
-        let said: Vec<String> = upgrade(&old, &new)
+        let shown: Vec<String> = upgrade(&old, &new)
             .iter()
             .map(|change| format!("{:?} {} {}", change.effect, change.object, change.fields.join(",")))
             .collect();
         assert_eq!(
-            said,
+            shown,
             [
                 "Deleted Role gone ",
                 "Restarted Deployment d /spec/template/a",

@@ -3,7 +3,7 @@
 use fbc::Limits;
 use insta::assert_snapshot;
 use rehearse::v1::{self, Certificates, Profile, Runtime};
-use rehearse::{Bundle, For, Level, Limit, called, check_limits, check_limits_of, v0};
+use rehearse::{Bundle, Level, Limit, OlmTarget, check_limits, check_limits_of, display_name, v0};
 use serde_json::{Value, json};
 use testkit::BundleDir;
 
@@ -63,7 +63,7 @@ fn options() -> v1::Options {
 }
 
 fn listed(objects: &[Value]) -> String {
-    objects.iter().map(called).collect::<Vec<_>>().join("\n")
+    objects.iter().map(display_name).collect::<Vec<_>>().join("\n")
 }
 
 fn refused(bundle: &Bundle, options: &v1::Options) -> String {
@@ -217,7 +217,7 @@ fn olm_v0_makes_a_plan_and_then_the_rest() {
     ClusterRole foo.v1.2.3-2yRKRA58uUcI5Ns1e9BG6mXkmY5LlBx4nlN1Qi
     ClusterRoleBinding foo.v1.2.3-2yRKRA58uUcI5Ns1e9BG6mXkmY5LlBx4nlN1Qi
     ");
-    assert_snapshot!(listed(&installed.made), @"
+    assert_snapshot!(listed(&installed.derived), @"
     Deployment ns/foo.manager
     OperatorCondition ns/foo.v1.2.3
     Role ns/foo.v1.2.3
@@ -235,7 +235,7 @@ fn olm_v0_makes_a_plan_and_then_the_rest() {
     ValidatingWebhookConfiguration v.foo.io-*
     MutatingWebhookConfiguration m.foo.io-*
     ");
-    let deployment = &installed.made[0];
+    let deployment = &installed.derived[0];
     // Here the annotations of the CSV win.
     assert_eq!(deployment["spec"]["template"]["metadata"]["annotations"]["a"], "csv");
     assert_eq!(
@@ -259,7 +259,7 @@ fn olm_v0_refuses_in_words() {
 fn sizes_are_measured_against_limits() {
     let large = |size: usize| json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "m"}, "data": {"k": "x".repeat(size)}});
     let measured = |size| {
-        let found = check_limits([&large(size)], For::V0);
+        let found = check_limits([&large(size)], OlmTarget::V0);
         found.iter().map(|limit| (limit.id, limit.level)).collect::<Vec<_>>()
     };
     assert_eq!(measured(1000), []);
@@ -267,10 +267,10 @@ fn sizes_are_measured_against_limits() {
     assert_eq!(measured(1_048_576), [("size-values", Level::Over)]);
     assert_eq!(measured(2_000_000), [("size-object", Level::Over), ("size-values", Level::Over)]);
     let annotated = json!({"kind": "A", "metadata": {"annotations": {"k": "x".repeat(262_144)}}});
-    assert_eq!(check_limits([&annotated], For::V1(Runtime::Helm))[0].id, "size-annotations");
+    assert_eq!(check_limits([&annotated], OlmTarget::V1(Runtime::Helm))[0].id, "size-annotations");
     let roles: Vec<Value> =
         (0..51).map(|at| json!({"kind": "ClusterRole", "metadata": {"name": at.to_string()}})).collect();
-    assert_eq!(check_limits(&roles, For::V1(Runtime::Boxcutter))[0].object, "phase roles");
+    assert_eq!(check_limits(&roles, OlmTarget::V1(Runtime::Boxcutter))[0].object, "phase roles");
 }
 
 #[test]
@@ -295,13 +295,13 @@ fn a_bundle_without_schemas_is_judged_as_a_whole_one() {
         .manifest("crd.yaml", crd("foos", &[("v1", 10), ("v2", 1_400_000)]))
         .manifest("large.yaml", crd("bars", &[("v1", 1_600_000)]))
         .manifest("small.yaml", crd("bazs", &[("v1", 1000)]));
-    let judged = || Bundle::judged(bundle::read_whole(directory.path(), &Limits::default()).unwrap());
+    let judged = || Bundle::without_schemas(bundle::read_whole(directory.path(), &Limits::default()).unwrap());
     let (whole, judged) = (read(&directory), judged());
     assert!(judged.crds.iter().all(|crd| crd.pointer("/spec/versions/0/schema").is_none()));
     assert_eq!(judged.unknown, whole.unknown);
     let shown =
         |limits: Vec<Limit>| limits.into_iter().map(|it| (it.id, it.level, it.object, it.size)).collect::<Vec<_>>();
-    let of = For::V1(Runtime::Helm);
+    let of = OlmTarget::V1(Runtime::Helm);
     let [ours, theirs] = [&judged, &whole].map(|bundle| v1::install(bundle, &options()).unwrap());
     let found = shown(check_limits_of(&judged, &ours.objects, of));
     assert_eq!(found, shown(check_limits(&theirs.objects, of)));
@@ -312,11 +312,11 @@ fn a_bundle_without_schemas_is_judged_as_a_whole_one() {
     assert_eq!(ours.notes, theirs.notes);
     let [ours, theirs] = [&judged, &whole].map(|bundle| v0::install(bundle, &v0_options(&[""])).unwrap());
     assert_eq!(
-        shown(check_limits_of(&judged, ours.objects(), For::V0)),
-        shown(check_limits(theirs.objects(), For::V0))
+        shown(check_limits_of(&judged, ours.objects(), OlmTarget::V0)),
+        shown(check_limits(theirs.objects(), OlmTarget::V0))
     );
     // A release is measured by compressing it: what is that large stays whole.
     let large = bundle(true, "").manifest("crd.yaml", crd("foos", &[("v1", 7_000_000)]));
-    let large = Bundle::judged(bundle::read_whole(large.path(), &Limits::default()).unwrap());
+    let large = Bundle::without_schemas(bundle::read_whole(large.path(), &Limits::default()).unwrap());
     assert!(large.crds[0].pointer("/spec/versions/0/schema").is_some());
 }

@@ -8,7 +8,7 @@ use std::path::Path;
 
 use fbc::Limits;
 use rehearse::v1::{self, Certificates, Options, Profile};
-use rehearse::{Bundle, called};
+use rehearse::{Bundle, display_name};
 use serde_json::Value;
 use testkit::published::{BUNDLES, RELEASES};
 
@@ -121,11 +121,11 @@ fn compare(record: &Value, bundles: &Path) -> Result<(), String> {
     }
     for objects in [&mut ours, &mut theirs] {
         objects.iter_mut().for_each(normal);
-        objects.sort_by_cached_key(|object| (called(object), sorted(object).to_string()));
+        objects.sort_by_cached_key(|object| (display_name(object), sorted(object).to_string()));
     }
     for (ours, theirs) in ours.iter().zip(&theirs) {
         if let Some(difference) = difference("", ours, theirs) {
-            return Err(format!("{}: {difference}", called(theirs)));
+            return Err(format!("{}: {difference}", display_name(theirs)));
         }
     }
     // What the cluster refused while it was applied is told as well.

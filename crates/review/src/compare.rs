@@ -1,4 +1,4 @@
-//! What is new between two lists of facts, or two lists of rules.
+//! Finds what is new between two lists of facts or two lists of rules.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -7,24 +7,24 @@ use bundle::{Finding, Severity};
 use crate::judge::judge;
 use crate::rights::{Right, Rule, Scope};
 
-/// Something that is so in a bundle.
+/// A fact about a bundle.
 #[derive(Debug, Clone)]
 pub(crate) struct Fact {
-    /// What makes it the same fact in another version.
+    /// The key that identifies the same fact in another version.
     pub(crate) key: String,
     pub(crate) finding: Finding,
-    /// Where it stands on a scale, for facts of which there is always one.
+    /// The rank on a scale, for facts that every bundle has exactly once.
     pub(crate) rank: Option<usize>,
 }
 
-/// So many comparisons of rules are made before input counts as hostile.
-const COMPARISONS: usize = 30_000_000;
-/// So many rights are named in a finding.
-const NAMED: usize = 6;
+/// The maximum number of comparisons of rules; more of them count as hostile input.
+const MAX_COMPARISONS: usize = 30_000_000;
+/// The maximum number of rights that a finding lists.
+const MAX_NAMED: usize = 6;
 
-/// Returns what is worth telling of one bundle.
+/// Returns the facts about one bundle that are worth reporting.
 pub(crate) fn present(facts: Vec<Fact>) -> Vec<Finding> {
-    // These matter only when they change.
+    // These matter only if they change.
     const CHANGES: [&str; 8] = [
         "image-registry",
         "image-repository",
@@ -38,7 +38,7 @@ pub(crate) fn present(facts: Vec<Fact>) -> Vec<Finding> {
     facts.into_iter().filter(|fact| !CHANGES.contains(&fact.finding.id)).map(|fact| fact.finding).collect()
 }
 
-/// Returns what is new, and what went that protected.
+/// Returns new facts, and removed facts that protected the cluster.
 pub(crate) fn changed(old: &[Fact], new: &[Fact]) -> Vec<Finding> {
     let known: BTreeSet<&str> = old.iter().map(|fact| fact.key.as_str()).collect();
     let now: BTreeSet<&str> = new.iter().map(|fact| fact.key.as_str()).collect();
@@ -46,7 +46,7 @@ pub(crate) fn changed(old: &[Fact], new: &[Fact]) -> Vec<Finding> {
     for fact in new.iter().filter(|fact| !known.contains(fact.key.as_str())) {
         let mut finding = fact.finding.clone();
         match finding.id {
-            // Good news, or said elsewhere.
+            // An improvement, or reported elsewhere.
             "network-policy-removed" | "pod-hardening" => continue,
             "install-mode" => {
                 if !(finding.message.contains("AllNamespaces")
@@ -74,7 +74,7 @@ pub(crate) fn changed(old: &[Fact], new: &[Fact]) -> Vec<Finding> {
                     _ => continue,
                 }
             }
-            // A digest that became a tag; an image that is new is reported by its repository.
+            // A digest that became a tag. New images are reported by repository.
             "image-unpinned" => {
                 let repository = finding.message.split([':', ' ']).next().unwrap_or_default().to_owned();
                 let had = |fact: &&Fact| fact.finding.id == "image-repository" && fact.key.ends_with(&repository);
@@ -82,7 +82,7 @@ pub(crate) fn changed(old: &[Fact], new: &[Fact]) -> Vec<Finding> {
                     continue;
                 }
             }
-            // Without images before there is nothing to be new against.
+            // Without images in the old version, no image counts as new.
             "image-registry" | "image-repository" if !old.iter().any(|fact| fact.finding.id == finding.id) => continue,
             _ => {}
         }
@@ -112,13 +112,13 @@ pub(crate) fn changed(old: &[Fact], new: &[Fact]) -> Vec<Finding> {
     findings
 }
 
-/// Returns what accounts may do, the worst of each kind.
+/// Returns the rights of accounts, with the worst severity of each kind.
 pub(crate) fn rights(rules: &[Rule], own_groups: &[String]) -> Result<Vec<Finding>, String> {
     let mut reported = Reported::default();
     let mut size = 0usize;
     for rule in rules {
         size = size.saturating_add(rule.size());
-        if size > COMPARISONS / 10 {
+        if size > MAX_COMPARISONS / 10 {
             return Err(too_many());
         }
         for right in rule.rights() {
@@ -133,10 +133,10 @@ fn too_many() -> String {
     "the bundle gives more rights than can be judged".into()
 }
 
-/// Returns the rights that are new, moved or gone.
+/// Returns the rights that are new, moved or removed.
 pub(crate) fn changed_rights(old: &[Rule], new: &[Rule], own_groups: &[String]) -> Result<Vec<Finding>, String> {
     let mut reported = Reported::default();
-    let mut left = COMPARISONS;
+    let mut left = MAX_COMPARISONS;
     let of = |rules: &[Rule]| -> BTreeMap<String, Vec<Rule>> {
         let mut by_account: BTreeMap<String, Vec<Rule>> = BTreeMap::new();
         rules.iter().for_each(|rule| by_account.entry(rule.account.clone()).or_default().push(rule.clone()));
@@ -185,7 +185,7 @@ pub(crate) fn changed_rights(old: &[Rule], new: &[Rule], own_groups: &[String]) 
     Ok(findings)
 }
 
-/// Rights by what is said of them, so that a rule with many rights is reported once.
+/// Rights grouped by finding, so that a rule with many rights is reported once.
 #[derive(Default)]
 struct Reported(BTreeMap<(&'static str, String, Scope, Severity, &'static str), Group>);
 
@@ -216,15 +216,15 @@ impl Reported {
             let mut named: Vec<String> = group
                 .rights
                 .iter()
-                .take(NAMED)
+                .take(MAX_NAMED)
                 .map(|((group, resource), verbs)| {
                     let verbs = verbs.iter().map(String::as_str).collect::<Vec<_>>().join(", ");
                     let group = if group.is_empty() { String::new() } else { format!(".{group}") };
                     format!("{verbs} {resource}{group}")
                 })
                 .collect();
-            if group.rights.len() > NAMED {
-                named.push(format!("and {} more", group.rights.len() - NAMED));
+            if group.rights.len() > MAX_NAMED {
+                named.push(format!("and {} more", group.rights.len() - MAX_NAMED));
             }
             let place = if scope == Scope::Cluster { "in the whole cluster" } else { "in namespaces" };
             let only = match group.names.iter().next() {

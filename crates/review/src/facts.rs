@@ -1,6 +1,6 @@
-//! What the manifests of a bundle hold, as values: the one place that reads rights, CRDs and their fields.
+//! Extracts facts from the manifests of a bundle. Only this module reads rights, CRDs and their fields.
 //!
-//! Nothing is judged here. What is bad, new or worth showing is said by those who ask.
+//! It makes no judgement; callers decide what is risky, new or worth reporting.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -8,31 +8,31 @@ use serde_json::{Map, Value, json};
 
 use crate::{list, text, texts};
 
-/// Where a right holds.
+/// The scope of a right.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Scope {
-    /// In the namespaces that the operator watches, or in its own.
+    /// The namespaces that the operator watches, or its own.
     Namespaces,
-    /// In the whole cluster.
+    /// The whole cluster.
     Cluster,
 }
 
-/// A rule that an account is given, as it is written.
+/// A rule for an account, as written in the manifests.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Rule {
     /// The account.
     pub account: String,
-    /// Where it holds.
+    /// The scope.
     pub scope: Scope,
     /// API groups.
     pub groups: Vec<String>,
     /// Resources.
     pub resources: Vec<String>,
-    /// What may be done with them.
+    /// The allowed verbs.
     pub verbs: Vec<String>,
-    /// Only those with these names; any if there are none.
+    /// The names of the resources; empty allows all.
     pub names: Vec<String>,
-    /// Paths of the API server.
+    /// The non-resource URLs.
     pub urls: Vec<String>,
 }
 
@@ -51,7 +51,7 @@ impl Rule {
         }
     }
 
-    /// Returns the rule as a role has it.
+    /// Returns the rule in the form used in roles.
     pub fn to_json(&self) -> Value {
         let mut rule = Map::new();
         for (name, list) in [
@@ -69,7 +69,7 @@ impl Rule {
     }
 }
 
-/// Returns the rules that a CSV gives to accounts, each with its place in the CSV.
+/// Returns the rules of a CSV for accounts, each with its JSON pointer.
 pub fn rules(csv: &Value) -> Vec<(Rule, String)> {
     let mut rules = Vec::new();
     for (field, scope) in [("permissions", Scope::Namespaces), ("clusterPermissions", Scope::Cluster)] {
@@ -84,22 +84,22 @@ pub fn rules(csv: &Value) -> Vec<(Rule, String)> {
     rules
 }
 
-/// Versions by the names of CRDs.
+/// Versions by CRD name.
 pub type Owned = BTreeMap<String, BTreeSet<String>>;
 
-/// What the manifests of a bundle hold. What is nothing is not known.
+/// The facts from the manifests of a bundle. `None` means unknown.
 #[derive(Debug, Clone, Default)]
 pub struct Facts {
     /// The rules of accounts.
     pub rules: Option<Vec<Rule>>,
-    /// The CRDs, if there are manifests at all.
+    /// The CRDs, if there are any manifests.
     pub crds: Option<Vec<Crd>>,
-    /// The versions of CRDs that it says it owns.
+    /// The versions of the CRDs that the CSV owns.
     pub owned: Option<Owned>,
 }
 
 impl Facts {
-    /// Reads manifests; `metadata` is what stands for the CSV where there is none.
+    /// Reads manifests; `metadata` substitutes for a missing CSV.
     pub fn of<'a>(objects: impl IntoIterator<Item = &'a Value>, metadata: Option<&Value>) -> Facts {
         let mut facts = Facts::default();
         for object in objects {
@@ -128,23 +128,23 @@ fn owned(descriptions: &[Value]) -> Owned {
     all
 }
 
-/// A CRD, as far as its users notice.
+/// The user-visible properties of a CRD.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Crd {
-    /// Its name.
+    /// The name.
     pub name: String,
     /// The kind that it defines.
     pub kind: String,
-    /// The versions that it serves.
+    /// The served versions.
     pub served: BTreeSet<String>,
-    /// The version that objects are stored in.
+    /// The storage version.
     pub stored: Option<String>,
     /// The fields of all versions: `v1.spec.size`.
     pub fields: BTreeMap<String, Field>,
 }
 
 impl Crd {
-    /// Reads a CRD in either of its forms.
+    /// Reads a CRD in either API version.
     pub fn read(object: &Value) -> Crd {
         let mut crd = Crd {
             name: text(object, "/metadata/name").to_owned(),
@@ -163,7 +163,7 @@ impl Crd {
             let schema = version.pointer("/schema/openAPIV3Schema").or_else(|| object.pointer(first));
             collect(schema.unwrap_or(&Value::Null), name, 0, &mut crd.fields);
         }
-        // The first form of CRDs has one version, beside the list or in place of it.
+        // The older API version has a single version next to the list or instead of it.
         if crd.served.is_empty() {
             let name = text(object, "/spec/version");
             crd.served.extend(Some(name.to_owned()).filter(|name| !name.is_empty()));
@@ -173,23 +173,23 @@ impl Crd {
     }
 }
 
-/// A field of a schema, as far as it is compared.
+/// The compared properties of a schema field.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Field {
-    /// Its type, in words.
+    /// A description of the type.
     pub kind: String,
-    /// Whether it must be given.
+    /// Whether it is required.
     pub required: bool,
-    /// The values that it may have; any if there are none.
+    /// The allowed values; empty allows all.
     pub values: BTreeSet<String>,
 }
 
-/// How deep fields of schemas are looked at, and how many.
-const DEEPEST: usize = 12;
-const FIELDS: usize = 20_000;
+/// The maximum depth and number of schema fields to read.
+const MAX_DEPTH: usize = 12;
+const MAX_FIELDS: usize = 20_000;
 
 fn collect(schema: &Value, path: &str, depth: usize, all: &mut BTreeMap<String, Field>) {
-    if depth > DEEPEST || all.len() > FIELDS {
+    if depth > MAX_DEPTH || all.len() > MAX_FIELDS {
         return;
     }
     let inner = if schema["properties"].is_object() { schema } else { &schema["items"] };

@@ -1,4 +1,4 @@
-//! How bad a right is.
+//! Rates the severity of a right.
 
 use bundle::Severity;
 
@@ -8,14 +8,14 @@ const RBAC: &str = "rbac.authorization.k8s.io";
 const READ: [&str; 3] = ["get", "list", "watch"];
 const WRITE: [&str; 6] = ["create", "update", "patch", "delete", "deletecollection", "*"];
 
-/// What makes pods, by group.
+/// Resources that create pods, by group.
 const WORKLOADS: [(&str, &[&str]); 3] = [
     ("", &["pods", "replicationcontrollers", "podtemplates"]),
     ("apps", &["deployments", "daemonsets", "statefulsets", "replicasets"]),
     ("batch", &["jobs", "cronjobs"]),
 ];
 
-/// What decides over all that is written to a cluster.
+/// Resources that control admission or define APIs.
 const ADMISSION: [(&str, &[&str]); 3] = [
     (
         "admissionregistration.k8s.io",
@@ -32,9 +32,9 @@ const ADMISSION: [(&str, &[&str]); 3] = [
     ("apiregistration.k8s.io", &["apiservices"]),
 ];
 
-/// Says which rule a right falls under, and how bad it is.
+/// Returns the rule that a right falls under, with its severity.
 pub(crate) fn judge(rule: &Rule, right: &Right, own_groups: &[String]) -> (&'static str, Severity) {
-    let (id, severity) = worst(right, own_groups);
+    let (id, severity) = judge_cluster_wide(right, own_groups);
     let is_first = severity == Severity::Critical;
     let mut severity = severity;
     let mut id = id;
@@ -67,8 +67,8 @@ fn is_write(verb: &str) -> bool {
     WRITE.contains(&verb)
 }
 
-/// Judges a right in the whole cluster.
-fn worst(right: &Right, own_groups: &[String]) -> (&'static str, Severity) {
+/// Rates a right in the whole cluster.
+fn judge_cluster_wide(right: &Right, own_groups: &[String]) -> (&'static str, Severity) {
     let Right { group, resource, verb } = right;
     let (group, resource, verb) = (group.as_str(), resource.as_str(), verb.as_str());
     if resource.starts_with('/') {
@@ -92,7 +92,7 @@ fn worst(right: &Right, own_groups: &[String]) -> (&'static str, Severity) {
     }
     let own = own_groups.iter().any(|own| own == group);
     if (group == "*" || resource == "*" || verb == "*") && !own {
-        // A wildcard over what is worse by name keeps its name.
+        // A wildcard that covers a worse right is reported under that right.
         if resource == "*" || group == "*" {
             return ("rights-wildcard", Severity::High);
         }

@@ -1,4 +1,4 @@
-//! Webhooks, images and the other parts of a bundle that matter to a cluster's safety.
+//! Collects facts about webhooks, images and other parts of a bundle that affect cluster security.
 
 use bundle::{Finding, Object, Severity, Whole};
 use serde_json::Value;
@@ -12,7 +12,7 @@ fn fact(id: &'static str, key: &str, severity: Severity, message: String, object
     Fact { key: format!("{id} {key}"), finding, rank: None }
 }
 
-/// Collects facts on the webhooks of a CSV.
+/// Collects facts about the webhooks of a CSV.
 pub(crate) fn webhooks(csv: &Object, own_groups: &[String], facts: &mut Vec<Fact>) {
     for (at, webhook) in list(&csv.value, "/spec/webhookdefinitions").iter().enumerate() {
         let (kind, name) = (text(webhook, "/type"), text(webhook, "/generateName"));
@@ -59,7 +59,7 @@ fn image(reference: &str) -> Image<'_> {
     Image { registry, repository, pinned }
 }
 
-/// Collects facts on images: of deployments, of `relatedImages`, of variables and of the annotation.
+/// Collects facts about images: in deployments, `relatedImages`, environment variables and the annotation.
 pub(crate) fn images(csv: &Object, facts: &mut Vec<Fact>) {
     let mut found: Vec<(String, String)> = Vec::new();
     const DEPLOYMENTS: &str = "/spec/install/spec/deployments";
@@ -97,7 +97,7 @@ pub(crate) fn images(csv: &Object, facts: &mut Vec<Fact>) {
     }
 }
 
-/// Collects facts on everything else.
+/// Collects all other facts.
 pub(crate) fn others(whole: &Whole, csv: &Object, facts: &mut Vec<Fact>) {
     for object in &whole.objects {
         let name = object.name();

@@ -1,4 +1,4 @@
-//! What the pods of an operator may do to their node, and how well they are locked in.
+//! Collects facts about the pods of an operator: their access to the node, and their hardening.
 
 use bundle::{BASELINE_CAPABILITIES, Finding, Object, Severity, pod_security};
 use serde_json::Value;
@@ -6,7 +6,7 @@ use serde_json::Value;
 use crate::compare::Fact;
 use crate::{list, text, texts};
 
-/// Collects facts on the deployments of a CSV.
+/// Collects facts about the deployments of a CSV.
 pub(crate) fn facts(csv: &Object, facts: &mut Vec<Fact>) {
     const DEPLOYMENTS: &str = "/spec/install/spec/deployments";
     for (at, deployment) in list(&csv.value, DEPLOYMENTS).iter().enumerate() {
@@ -19,12 +19,12 @@ pub(crate) fn facts(csv: &Object, facts: &mut Vec<Fact>) {
             base: format!("{DEPLOYMENTS}/{at}/spec/template/spec"),
             facts,
         };
-        pod.look(spec);
+        pod.add_facts(spec);
         let (level, why) = pod_security(template);
         let why = if why.is_empty() { why } else { format!(": {why}") };
         let message = format!("pod security level {}{why}", level.name());
         let fact = pod.fact("pod-security-level", "", level.name(), Severity::Info, message);
-        // What matters is a level that rises.
+        // Only a higher level matters.
         facts.push(Fact { rank: Some(level as usize), ..fact });
     }
 }
@@ -51,7 +51,7 @@ impl Pod<'_> {
         self.facts.push(fact);
     }
 
-    fn look(&mut self, pod: &Value) {
+    fn add_facts(&mut self, pod: &Value) {
         let is = |value: &Value, field: &str| value.get(field) == Some(&Value::Bool(true));
         for field in ["hostPID", "hostIPC"] {
             if is(pod, field) {

@@ -1,4 +1,4 @@
-//! What accounts may do.
+//! Collects the rights of accounts.
 
 use std::ops::Deref;
 
@@ -7,7 +7,7 @@ use bundle::Whole;
 pub(crate) use crate::facts::Scope;
 use crate::{facts, list, text};
 
-/// A rule that an account is given, and where it is written.
+/// A rule for an account, and its location.
 #[derive(Debug, Clone)]
 pub(crate) struct Rule {
     pub(crate) rule: facts::Rule,
@@ -24,7 +24,7 @@ impl Deref for Rule {
     }
 }
 
-/// One right: a verb on a resource, or on a URL.
+/// A right: a verb on a resource or on a URL.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Right {
     pub(crate) group: String,
@@ -50,12 +50,12 @@ impl Rule {
         resources.chain(urls)
     }
 
-    /// How many rights the rule has.
+    /// Returns the number of rights of the rule.
     pub(crate) fn size(&self) -> usize {
         (self.groups.len() * self.resources.len() + self.urls.len()).saturating_mul(self.verbs.len())
     }
 
-    /// Returns whether this rule gives a right that another rule gives.
+    /// Returns whether this rule grants a right that another rule grants.
     pub(crate) fn covers(&self, other: &Rule, right: &Right) -> bool {
         let has = |list: &[String], wanted: &str| list.iter().any(|one| one == "*" || one == wanted);
         if self.scope < other.scope || !has(&self.verbs, &right.verb) {
@@ -79,9 +79,9 @@ impl Rule {
     }
 }
 
-/// Collects what accounts may do: by the CSV, and by roles and bindings of the bundle.
+/// Collects the rights of accounts from the CSV, and from roles and bindings of the bundle.
 ///
-/// Where the operator watches all namespaces, its rights in namespaces hold everywhere.
+/// If the operator watches all namespaces, its namespaced rights apply everywhere.
 pub(crate) fn collect(whole: &Whole, everywhere: bool) -> Vec<Rule> {
     let mut rules: Vec<Rule> = Vec::new();
     let Some(csv) = whole.csv() else { return rules };
@@ -98,15 +98,15 @@ pub(crate) fn collect(whole: &Whole, everywhere: bool) -> Vec<Rule> {
     rules
 }
 
-/// Adds a rule, unless it is there already.
+/// Adds a rule unless it is a duplicate.
 fn add(rules: &mut Vec<Rule>, rule: facts::Rule, (file, document, pointer): (&str, usize, String)) {
-    // Only the last few are compared: a rule that is repeated far away is reported once anyway.
+    // Only the last few rules are compared: a distant duplicate is reported once anyway.
     if !rules.iter().rev().take(200).any(|known| known.rule == rule) {
         rules.push(Rule { rule, file: file.to_owned(), document, pointer });
     }
 }
 
-/// Adds what bindings of the bundle give to accounts.
+/// Adds the rights that bindings of the bundle grant to accounts.
 fn bound(whole: &Whole, rules: &mut Vec<Rule>) {
     let bindings = whole.objects.iter().filter(|object| matches!(object.kind(), "RoleBinding" | "ClusterRoleBinding"));
     for binding in bindings {

@@ -1,4 +1,4 @@
-//! What an operator may do, and what grew between two versions.
+//! Reports the rights of an operator, and what grew between two versions.
 
 use bundle::{Finding, Severity, Whole};
 use serde_json::Value;
@@ -7,7 +7,7 @@ use crate::compare::{self, Fact};
 use crate::rights::{self, Rule};
 use crate::{crd, list, parts, pods, text};
 
-/// Every name that a finding can have, with what it says.
+/// All finding names, with their descriptions.
 pub const RULES: &[(&str, &str)] = &[
     ("rights-admin", "an account may do everything"),
     ("rights-escalate", "an account may give itself any right"),
@@ -53,10 +53,10 @@ pub const RULES: &[(&str, &str)] = &[
     ("crd-breaking", "OLM v1 refuses the upgrade for a change of a CRD"),
 ];
 
-/// What is judged.
+/// The options for the report.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Options {
-    /// Whether the operator is taken to watch namespaces, though it could watch all.
+    /// Whether to assume that the operator watches single namespaces although it could watch all.
     pub namespaces: bool,
 }
 
@@ -88,10 +88,10 @@ fn name(whole: &Whole) -> String {
     whole.csv().map(|csv| csv.name().to_owned()).unwrap_or_default()
 }
 
-/// Returns what a bundle may do.
+/// Returns the findings about a bundle.
 ///
 /// # Errors
-/// Returns why the bundle cannot be judged.
+/// Returns why the bundle cannot be evaluated.
 pub fn judge(whole: &Whole, options: Options) -> Result<Vec<Finding>, String> {
     let Facts { facts, rules, own_groups } = collect(whole, options);
     let mut findings = compare::rights(&rules, &own_groups)?;
@@ -99,10 +99,10 @@ pub fn judge(whole: &Whole, options: Options) -> Result<Vec<Finding>, String> {
     Ok(named(findings, &name(whole)))
 }
 
-/// Returns what changes between two bundles.
+/// Returns the changes between two bundles.
 ///
 /// # Errors
-/// Returns why the bundles cannot be judged.
+/// Returns why the bundles cannot be evaluated.
 pub fn judge_change(old: &Whole, new: &Whole, options: Options) -> Result<Vec<Finding>, String> {
     let (before, now) = (collect(old, options), collect(new, options));
     let mut findings = compare::changed_rights(&before.rules, &now.rules, &now.own_groups)?;
@@ -112,7 +112,7 @@ pub fn judge_change(old: &Whole, new: &Whole, options: Options) -> Result<Vec<Fi
     };
     for change in crd::compare_all(&crds(old), &crds(new)).into_iter().filter(|change| change.blocks) {
         let object = new.of_kind("CustomResourceDefinition").find(|object| object.name() == change.crd);
-        let mut finding = Finding::new("crd-breaking", Severity::Medium, change.olm_says())
+        let mut finding = Finding::new("crd-breaking", Severity::Medium, change.olm_message())
             .about(format!("CustomResourceDefinition {}", change.crd));
         if let Some(object) = object {
             finding = finding.at(&object.file, object.document, "");

@@ -5,7 +5,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
-use bundle::{Finding, Given, Optional, VALIDATORS, Whole};
+use bundle::{CheckInput, Finding, Optional, VALIDATORS, Whole};
 use fbc::Limits;
 use fbc::version::Version;
 use rehearse::v1::{Certificates, Options, Profile};
@@ -26,8 +26,8 @@ fn judged(directory: &Path, whole: &Whole, limits: &Limits) -> Vec<Finding> {
     let optional = [Optional::OperatorHub, Optional::BundleObjects];
     found.extend(bundle::check_content(directory, &optional, limits).list);
     let names: Vec<&str> = VALIDATORS.iter().map(|validator| validator.name).collect();
-    let given = Given::new(whole, (1, 1));
-    found.extend(bundle::check_more(&given, &names).list);
+    let given = CheckInput::new(whole, (1, 1));
+    found.extend(bundle::run_validators(&given, &names).list);
     found.extend(security::judge(whole, security::Options::default()).unwrap());
     found
 }

@@ -87,7 +87,7 @@ fn each_kind_of_change_has_two_verdicts() {
 fn the_words_are_those_of_olm() {
     let changes = compare(&field(json!({"type": "boolean"})), &field(json!({"type": "string"})));
     assert_eq!(
-        changes[0].olm_says(),
+        changes[0].olm_message(),
         r#"validating upgrade for CRD "foos.example.com": v1: ^.spec: type: type changed : "boolean" -> "string""#
     );
     let changes =
@@ -95,7 +95,7 @@ fn the_words_are_those_of_olm() {
     // What is gone is told once, with all that was in it.
     assert_eq!(changes.len(), 1);
     assert_eq!(
-        changes[0].olm_says(),
+        changes[0].olm_message(),
         "validating upgrade for CRD \"foos.example.com\": existingFieldRemoval: crd/foos.example.com version/v1 field/^.spec.a may not be removed"
     );
 }
@@ -132,7 +132,7 @@ fn served_versions_are_compared_with_each_other() {
     assert_eq!(compare(&same, &same), []);
     let changes = compare(&same, &two(json!({"type": "string"}), "None"));
     let pair: Vec<String> =
-        changes.iter().filter(|change| change.version == "v1 -> v2").map(Change::olm_says).collect();
+        changes.iter().filter(|change| change.version == "v1 -> v2").map(Change::olm_message).collect();
     assert_eq!(
         pair,
         [r#"validating upgrade for CRD "foos.example.com": v1 -> v2: ^.b: type: type changed : "boolean" -> "string""#]

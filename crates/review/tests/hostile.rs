@@ -2,10 +2,10 @@
 
 use std::time::{Duration, Instant};
 
-use bundle::{Given, VALIDATORS, Whole};
+use bundle::{CheckInput, VALIDATORS, Whole};
 use fbc::Limits;
 use rehearse::v1::{Certificates, Options, Profile, Runtime};
-use rehearse::{Bundle, For, Level, check_limits, v1};
+use rehearse::{Bundle, Level, OlmTarget, check_limits, v1};
 use review::security;
 use testkit::BundleDir;
 
@@ -32,8 +32,8 @@ fn options() -> Options {
 fn judge(whole: &Whole) -> Duration {
     let started = Instant::now();
     let names: Vec<&str> = VALIDATORS.iter().map(|validator| validator.name).collect();
-    let given = Given { kubernetes: Some("1.30"), ..Given::new(whole, (1, 1)) };
-    bundle::check_more(&given, &names);
+    let input = CheckInput { kubernetes: Some("1.30"), ..CheckInput::new(whole, (1, 1)) };
+    bundle::run_validators(&input, &names);
     let _ = security::judge(whole, security::Options::default());
     let _ = security::judge_change(whole, whole, security::Options::default());
     let _ = v1::install(&Bundle::new(whole), &options());
@@ -60,7 +60,7 @@ fn annotations_beyond_the_limit_are_told() {
     let whole = read(&BundleDir::new().manifest("csv.yaml", csv));
     judge(&whole);
     let installed = v1::install(&Bundle::new(&whole), &options()).unwrap();
-    let over: Vec<String> = check_limits(&installed.objects, For::V1(Runtime::Helm))
+    let over: Vec<String> = check_limits(&installed.objects, OlmTarget::V1(Runtime::Helm))
         .into_iter()
         .filter(|limit| limit.level == Level::Over)
         .map(|limit| format!("{} {}", limit.id, limit.object))
@@ -106,7 +106,7 @@ fn schemas_that_refer_to_themselves_end_quickly_with_a_word() {
         );
         let whole = read(&BundleDir::new().manifest("csv.yaml", &csv).manifest("crd.yaml", crd));
         assert!(judge(&whole) < Duration::from_secs(10), "{schema}");
-        let found = bundle::check_more(&Given::new(&whole, (1, 1)), &["schemas"]).list;
+        let found = bundle::run_validators(&CheckInput::new(&whole, (1, 1)), &["schemas"]).list;
         assert!(found.iter().any(|finding| finding.message.ends_with("is not allowed")), "{schema}: {found:?}");
         let crd = &whole.of_kind("CustomResourceDefinition").next().unwrap().value;
         assert_eq!(review::crd::compare(crd, crd), []);

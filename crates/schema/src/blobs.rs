@@ -2,14 +2,14 @@
 
 use fbc::schema::BLOBS;
 
-use crate::document::{Document, Field, Kind, Must, field};
+use crate::document::{Constraint, Document, Field, Kind, field};
 use crate::patterns;
 
-const GIVEN: &[Must] = &[Must::BeGiven];
-const NAMED: &[Must] = &[Must::BeGiven, Must::BeFilled];
+const REQUIRED: &[Constraint] = &[Constraint::Required];
+const NON_EMPTY: &[Constraint] = &[Constraint::Required, Constraint::NonEmpty];
 
 pub(crate) fn documents() -> Vec<Document> {
-    let blob = |name: &'static str, about, example, fields: &'static [Field], also| {
+    let blob = |name: &'static str, about, example, fields: &'static [Field], extra| {
         let known = BLOBS.iter().find(|blob| blob.name == name);
         known.map(|known| Document {
             kind: Kind::Blob,
@@ -19,49 +19,50 @@ pub(crate) fn documents() -> Vec<Document> {
             envelope: known.envelope,
             shape: known.shape,
             fields,
-            also,
+            extra,
             closed: false,
         })
     };
     let all = [
         blob(
             "olm.package",
-            "A package: its name, what it is, and the channel that clusters follow unless another is asked for. \
-             Each package of a catalog has exactly one",
+            "A package: its name, its description and its default channel. A catalog has exactly one olm.package per \
+              package",
             r#"{"schema": "olm.package", "name": "etcd", "defaultChannel": "stable", "description": "A key-value store"}"#,
             PACKAGE,
             "{}",
         ),
         blob(
             "olm.channel",
-            "A channel of a package: the bundles that are in it, and how clusters upgrade from one to the next",
+            "A channel of a package: its bundles and the upgrade edges between them",
             r#"{"schema": "olm.channel", "package": "etcd", "name": "stable", "entries": [{"name": "etcd.v1.0.0"}, {"name": "etcd.v1.1.0", "replaces": "etcd.v1.0.0"}]}"#,
             CHANNEL,
-            CHANNEL_ALSO,
+            CHANNEL_EXTRA,
         ),
         blob(
             "olm.bundle",
-            "A bundle: one version of an operator, with the image it is installed from",
+            "A bundle: one version of an operator, with the image that clusters install it from",
             r#"{"schema": "olm.bundle", "package": "etcd", "name": "etcd.v1.0.0", "image": "quay.io/example/etcd-bundle:v1.0.0", "properties": [{"type": "olm.package", "value": {"packageName": "etcd", "version": "1.0.0"}}]}"#,
             BUNDLE,
-            BUNDLE_ALSO,
+            BUNDLE_EXTRA,
         ),
         blob(
             "olm.deprecations",
-            "What is deprecated in a package, with what users are shown. A package has at most one",
+            "The deprecated package, channels and bundles, with messages for users. A package has at most one",
             r#"{"schema": "olm.deprecations", "package": "etcd", "entries": [{"reference": {"schema": "olm.bundle", "name": "etcd.v1.0.0"}, "message": "upgrade to etcd.v1.1.0"}]}"#,
             DEPRECATIONS,
-            DEPRECATIONS_ALSO,
+            DEPRECATIONS_EXTRA,
         ),
     ];
     all.into_iter().flatten().collect()
 }
 
-const SCHEMA: Field = field("schema", "What this blob is", "", NAMED);
-const OF_PACKAGE: Field = field("package", "The package that this belongs to", "\"etcd\"", NAMED);
-const PROPERTIES: Field = field("properties", "More facts, each with a type that says what its value means", "[]", &[]);
+const SCHEMA: Field = field("schema", "The schema of this blob", "", NON_EMPTY);
+const OF_PACKAGE: Field = field("package", "The package that this blob belongs to", "\"etcd\"", NON_EMPTY);
+const PROPERTIES: Field =
+    field("properties", "Properties; the type of each determines the meaning of its value", "[]", &[]);
 const PROPERTY_TYPE: Field =
-    field("properties.type", "What the value means; types that start with olm. are reserved", "\"olm.gvk\"", &[]);
+    field("properties.type", "The type of the property; types that start with olm. are reserved", "\"olm.gvk\"", &[]);
 
 const PACKAGE: &[Field] = &[
     SCHEMA,
@@ -69,56 +70,56 @@ const PACKAGE: &[Field] = &[
         "name",
         "The name of the package, a DNS label of at most 63 characters",
         "\"etcd\"",
-        &[Must::BeGiven, Must::Match(patterns::LABEL)],
+        &[Constraint::Required, Constraint::Pattern(patterns::LABEL)],
     ),
-    field("defaultChannel", "The channel that clusters follow unless they ask for another", "\"stable\"", NAMED),
-    field("icon", "The picture that consoles show", "", &[]),
-    field("icon.base64data", "The picture itself, as base64", "\"PHN2Zz48L3N2Zz4=\"", &[]),
-    field("icon.mediatype", "The media type of the picture", "\"image/svg+xml\"", &[]),
-    field("description", "What the operator is, in Markdown", "\"A key-value store\"", &[]),
+    field("defaultChannel", "The channel that a subscription without a channel follows", "\"stable\"", NON_EMPTY),
+    field("icon", "The icon that consoles show", "", &[]),
+    field("icon.base64data", "The image data, as base64", "\"PHN2Zz48L3N2Zz4=\"", &[]),
+    field("icon.mediatype", "The media type of the image data", "\"image/svg+xml\"", &[]),
+    field("description", "A description of the operator, in Markdown", "\"A key-value store\"", &[]),
     PROPERTIES,
     PROPERTY_TYPE,
-    field("properties.value", "The fact itself", "{\"any\": \"value\"}", &[]),
+    field("properties.value", "The value of the property", "{\"any\": \"value\"}", &[]),
 ];
 
 const CHANNEL: &[Field] = &[
     SCHEMA,
     OF_PACKAGE,
-    field("name", "The name of the channel, which users subscribe to", "\"stable\"", NAMED),
+    field("name", "The name of the channel that users subscribe to", "\"stable\"", NON_EMPTY),
     field(
         "entries",
-        "The bundles of the channel. Exactly one is its head: no other replaces or skips it. From the head, `replaces` \
-         leads to all others that are not skipped",
+        "The bundles of the channel. Exactly one is the head: no other entry replaces or skips it. All other entries that \
+          are not skipped are reachable from the head through `replaces`",
         r#"[{"name": "etcd.v1.0.0"}, {"name": "etcd.v1.1.0", "replaces": "etcd.v1.0.0"}]"#,
-        NAMED,
+        NON_EMPTY,
     ),
-    field("entries.name", "The name of a bundle of the same package", "\"etcd.v1.1.0\"", NAMED),
+    field("entries.name", "The name of a bundle of the same package", "\"etcd.v1.1.0\"", NON_EMPTY),
     field(
         "entries.replaces",
-        "The bundle that clusters upgrade from. The last one of a channel may name a bundle that is not there any more",
+        "The bundle that upgrades to this one. The tail of a channel may replace a bundle that the catalog no longer has",
         "\"etcd.v1.0.0\"",
         &[],
     ),
     field(
         "entries.skips",
-        "Bundles that clusters can leave out on the way to this one. Who has one of them installed upgrades to this one",
+        "Bundles that upgrades to this one may skip. A cluster that runs one of them upgrades to this one directly",
         "[\"etcd.v1.0.1\", \"etcd.v1.0.2\"]",
         &[],
     ),
     field(
         "entries.skipRange",
-        "A range of versions that upgrade to this bundle directly. It adds ways to upgrade, but no place in the chain: \
+        "A range of versions that upgrade to this bundle directly. It adds upgrade edges, but does not link the chain: \
          a channel whose entries are linked by ranges alone has several heads",
         "\">=1.0.0 <1.1.0\"",
-        &[Must::Match(patterns::RANGE)],
+        &[Constraint::Pattern(patterns::RANGE)],
     ),
     PROPERTIES,
     PROPERTY_TYPE,
-    field("properties.value", "The fact itself", "{\"any\": \"value\"}", &[]),
+    field("properties.value", "The value of the property", "{\"any\": \"value\"}", &[]),
 ];
 
-/// No bundle is listed twice, and no name that is skipped is empty.
-const CHANNEL_ALSO: &str = r#"{"properties": {"entries": {
+/// No entry is listed twice, and no skipped name is empty.
+const CHANNEL_EXTRA: &str = r#"{"properties": {"entries": {
     "uniqueItems": true,
     "items": {"properties": {"skips": {"items": {"type": "string", "minLength": 1}}}}
 }}}"#;
@@ -126,33 +127,38 @@ const CHANNEL_ALSO: &str = r#"{"properties": {"entries": {
 const BUNDLE: &[Field] = &[
     SCHEMA,
     OF_PACKAGE,
-    field("name", "The name of the bundle, which is that of its ClusterServiceVersion", "\"etcd.v1.0.0\"", NAMED),
+    field(
+        "name",
+        "The name of the bundle, equal to the name of its ClusterServiceVersion",
+        "\"etcd.v1.0.0\"",
+        NON_EMPTY,
+    ),
     field(
         "image",
-        "The image that the bundle is installed from. It may be missing only where the bundle carries its objects",
+        "The image that clusters install the bundle from. Required unless the bundle contains its objects",
         "\"quay.io/example/etcd-bundle@sha256:0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef\"",
-        &[Must::Match(patterns::PULL_SPEC)],
+        &[Constraint::Pattern(patterns::PULL_SPEC)],
     ),
     field(
         "properties",
-        "Facts about the bundle: its version (one olm.package), what it offers and needs, what consoles show",
+        "Properties of the bundle: its version (exactly one olm.package), the APIs it provides, its dependencies, and metadata for consoles",
         r#"[{"type": "olm.package", "value": {"packageName": "etcd", "version": "1.0.0"}}]"#,
-        GIVEN,
+        REQUIRED,
     ),
     PROPERTY_TYPE,
-    field("properties.value", "The fact itself; 'opm explain' knows the types", "", GIVEN),
-    field("relatedImages", "The images that the operator runs, for those who mirror it", "", &[]),
-    field("relatedImages.name", "What the image is for; may be empty", "\"operator\"", &[]),
+    field("properties.value", "The value of the property; 'opm explain' lists the known types", "", REQUIRED),
+    field("relatedImages", "The images that the operator runs, so that mirrors copy them", "", &[]),
+    field("relatedImages.name", "The purpose of the image; may be empty", "\"operator\"", &[]),
     field(
         "relatedImages.image",
         "The pull spec of the image",
         "\"quay.io/example/etcd:v1.0.0\"",
-        &[Must::Match(patterns::PULL_SPEC)],
+        &[Constraint::Pattern(patterns::PULL_SPEC)],
     ),
 ];
 
 /// A bundle states its version once, and has an image or objects.
-const BUNDLE_ALSO: &str = r#"{
+const BUNDLE_EXTRA: &str = r#"{
     "properties": {"properties": {
         "contains": {"type": "object", "required": ["type"], "properties": {"type": {"const": "olm.package"}}},
         "minContains": 1,
@@ -169,26 +175,31 @@ const BUNDLE_ALSO: &str = r#"{
 const DEPRECATIONS: &[Field] = &[
     SCHEMA,
     OF_PACKAGE,
-    field("name", "Not used", "\"\"", &[]),
-    field("entries", "What is deprecated, each once", "", &[]),
-    field("entries.reference", "What is deprecated: the package, or one of its channels or bundles", "", GIVEN),
+    field("name", "Unused", "\"\"", &[]),
+    field("entries", "The deprecations, one per reference", "", &[]),
+    field("entries.reference", "The deprecated package, channel or bundle", "", REQUIRED),
     field(
         "entries.reference.schema",
-        "A package, a channel or a bundle",
+        "The schema of the deprecated blob",
         "\"olm.bundle\"",
-        &[Must::BeGiven, Must::BeOneOf(&["olm.package", "olm.channel", "olm.bundle"])],
+        &[Constraint::Required, Constraint::OneOf(&["olm.package", "olm.channel", "olm.bundle"])],
     ),
     field(
         "entries.reference.name",
-        "The name of the channel or bundle; left out for the package",
+        "The name of the channel or bundle; omit it for the package",
         "\"etcd.v1.0.0\"",
         &[],
     ),
-    field("entries.message", "What users are shown: why, and what to use instead", "\"upgrade to etcd.v1.1.0\"", NAMED),
+    field(
+        "entries.message",
+        "The message for users: the reason, and the replacement",
+        "\"upgrade to etcd.v1.1.0\"",
+        NON_EMPTY,
+    ),
 ];
 
-/// A package is deprecated without a name, and all else by one; nothing twice.
-const DEPRECATIONS_ALSO: &str = r#"{"properties": {"entries": {"uniqueItems": true, "items": {"properties": {"reference": {
+/// A package is referenced without a name, everything else by name; no reference repeats.
+const DEPRECATIONS_EXTRA: &str = r#"{"properties": {"entries": {"uniqueItems": true, "items": {"properties": {"reference": {
     "if": {"required": ["schema"], "properties": {"schema": {"const": "olm.package"}}},
     "then": {"properties": {"name": {"enum": ["", null]}}},
     "else": {"required": ["name"], "properties": {"name": {"type": "string", "minLength": 1}}}

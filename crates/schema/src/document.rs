@@ -1,10 +1,10 @@
-//! A document of a kind, with its fields and what is to be said about them.
+//! Kinds of documents and the descriptions of their fields.
 
 use fbc::shape::Shape;
 
 use crate::{blobs, files, properties};
 
-/// What a document is.
+/// The category of a document.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Kind {
     /// A blob of a catalog.
@@ -20,60 +20,60 @@ pub enum Kind {
 /// A kind of document.
 #[derive(Debug, Clone, Copy)]
 pub struct Document {
-    /// What it is.
+    /// The category.
     pub kind: Kind,
-    /// Its schema, the type of the property, or what users call the file.
+    /// The schema of a blob or template, the type of a property, or the common name of a file.
     pub name: &'static str,
-    /// What it is for.
+    /// The description.
     pub about: &'static str,
-    /// One that is valid, as JSON.
+    /// A valid example, as JSON.
     pub example: &'static str,
-    /// The fields of the envelope, which are strings.
+    /// The names of the envelope fields, which are strings.
     pub envelope: &'static [&'static str],
-    /// Its type, as decoding checks it.
+    /// The type that decoding checks.
     pub shape: Shape,
-    /// What is to be said about its fields, by their paths.
+    /// Descriptions of the fields, by path.
     pub fields: &'static [Field],
-    /// What else must hold, as members of a JSON Schema.
-    pub also: &'static str,
-    /// Whether fields that are not known are refused.
+    /// Further constraints, as members of a JSON Schema.
+    pub extra: &'static str,
+    /// Whether unknown fields are rejected.
     pub closed: bool,
 }
 
-/// What is to be said about a field.
+/// The description of a field.
 #[derive(Debug, Clone, Copy)]
 pub struct Field {
-    /// The way to it, by names alone: `entries.skipRange`.
+    /// The path, with field names only: `entries.skipRange`.
     pub path: &'static str,
-    /// What it means.
+    /// The description.
     pub about: &'static str,
-    /// A value, as JSON; empty where the fields inside have examples.
+    /// An example value, as JSON; empty where the nested fields have examples.
     pub example: &'static str,
-    /// What must hold beside its type.
-    pub must: &'static [Must],
+    /// Constraints beyond the type.
+    pub constraints: &'static [Constraint],
 }
 
-/// What must hold of a field beside its type.
+/// A constraint on a field beyond its type.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Must {
-    /// It is given, and not `null`.
-    BeGiven,
-    /// Text or list, it is not empty.
-    BeFilled,
-    /// It matches this regular expression.
-    Match(&'static str),
-    /// It is one of these.
-    BeOneOf(&'static [&'static str]),
+pub enum Constraint {
+    /// The field is required and not `null`.
+    Required,
+    /// The string or list is not empty.
+    NonEmpty,
+    /// The value matches this regular expression.
+    Pattern(&'static str),
+    /// The value is one of these.
+    OneOf(&'static [&'static str]),
 }
 
-/// Says something about a field.
+/// Builds a field description.
 pub(crate) const fn field(
     path: &'static str,
     about: &'static str,
     example: &'static str,
-    must: &'static [Must],
+    constraints: &'static [Constraint],
 ) -> Field {
-    Field { path, about, example, must }
+    Field { path, about, example, constraints }
 }
 
 /// Returns all documents: blobs, properties, templates, files.
@@ -82,7 +82,7 @@ pub fn documents() -> Vec<Document> {
 }
 
 impl Document {
-    /// Returns the name that no other document has: properties share names with blobs.
+    /// Returns a unique name: properties share names with blobs, so theirs get a prefix.
     pub(crate) fn full_name(&self) -> String {
         match self.kind {
             Kind::Property => format!("property/{}", self.name),
@@ -90,12 +90,12 @@ impl Document {
         }
     }
 
-    /// Returns what is said about the field at a path.
+    /// Returns the description of the field at `path`.
     pub fn field(&self, path: &str) -> Option<&'static Field> {
         self.fields.iter().find(|field| field.path == path)
     }
 
-    /// Returns the paths of all fields that decoding knows, each with its type.
+    /// Returns the paths of all fields that decoding knows, with their types.
     pub fn paths(&self) -> Vec<(String, Shape)> {
         let mut found: Vec<(String, Shape)> = self.envelope.iter().map(|name| ((*name).into(), Shape::Str)).collect();
         walk(self.shape, "", self.shape, 0, &mut found);
@@ -103,7 +103,7 @@ impl Document {
     }
 }
 
-/// Collects the fields inside a type; those of a type inside itself are the same again.
+/// Collects the fields inside a type, descending into a recursive type once.
 fn walk(shape: Shape, path: &str, root: Shape, depth: usize, found: &mut Vec<(String, Shape)>) {
     match shape {
         Shape::List(item) | Shape::Map(item) => {
@@ -122,7 +122,7 @@ fn walk(shape: Shape, path: &str, root: Shape, depth: usize, found: &mut Vec<(St
     }
 }
 
-/// Returns whether two types are one table.
+/// Returns whether two types share one table of fields.
 pub(crate) fn is_same(a: Shape, b: Shape) -> bool {
     match (a, b) {
         (Shape::Object(a), Shape::Object(b)) => !a.is_empty() && std::ptr::eq(a, b),

@@ -1,32 +1,32 @@
-//! Fields, documents and rules in words.
+//! Explanations of fields, documents and rules as text.
 
 use std::fmt::Write as _;
 
 use fbc::json::Raw;
 use fbc::shape::Shape;
 
-use crate::document::{Document, Kind, Must, documents};
+use crate::document::{Constraint, Document, Kind, documents};
 use crate::names::nearest;
-use crate::rules::{self, Explained};
+use crate::rules::{self, RuleDoc};
 
-/// A name that nothing has.
+/// The error for an unknown name.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Unknown {
-    /// Names that may be meant, the nearest first.
+    /// Similar names, the nearest first.
     pub nearest: Vec<String>,
 }
 
 /// Explains a field, a schema, a property or a rule.
 ///
 /// # Errors
-/// Fails when nothing has that name.
+/// Fails if the name is unknown.
 pub fn explain(name: &str) -> Result<String, Unknown> {
     let mut parts = Vec::new();
     parts.extend(rules::all().into_iter().filter(|rule| rule.name == name).map(|rule| rule_text(&rule)));
     let documents = documents();
     for document in &documents {
         let full = document.full_name();
-        // A property is often named by its type alone.
+        // Users often give a property by its type alone.
         let Some(rest) = name.strip_prefix(&*full).or_else(|| name.strip_prefix(document.name)) else { continue };
         match rest.strip_prefix('.') {
             None if rest.is_empty() => parts.push(document_text(document)),
@@ -37,7 +37,7 @@ pub fn explain(name: &str) -> Result<String, Unknown> {
     if parts.is_empty() { Err(Unknown { nearest: nearest(name, all_names(&documents)) }) } else { Ok(parts.join("\n")) }
 }
 
-/// Lists what there is to explain.
+/// Lists everything that can be explained.
 pub fn overview() -> String {
     let documents = documents();
     let mut text = String::new();
@@ -79,8 +79,8 @@ fn all_names(documents: &[Document]) -> impl Iterator<Item = String> {
     fields.chain(rules).collect::<Vec<_>>().into_iter()
 }
 
-fn rule_text(rule: &Explained) -> String {
-    let mut text = format!("{}: {}\n\n", rule.name, rule.group.says());
+fn rule_text(rule: &RuleDoc) -> String {
+    let mut text = format!("{}: {}\n\n", rule.name, rule.group.summary());
     paragraph(&mut text, &sentence(rule.about));
     paragraph(&mut text, &format!("Why: {}", sentence(rule.why)));
     paragraph(&mut text, &format!("To fix it: {}", sentence(rule.fix)));
@@ -104,7 +104,7 @@ fn document_text(document: &Document) -> String {
         let rows: Vec<(String, String)> = paths
             .iter()
             .map(|(path, shape)| {
-                let given = document.field(path).is_some_and(|field| field.must.contains(&Must::BeGiven));
+                let given = document.field(path).is_some_and(|field| field.constraints.contains(&Constraint::Required));
                 (path.clone(), format!("{}{}", type_name(*shape), if given { ", required" } else { "" }))
             })
             .collect();
@@ -123,12 +123,12 @@ fn field_text(document: &Document, path: &str) -> String {
     let shape = document.paths().into_iter().find(|(known, _)| known == path).map_or(Shape::Any, |(_, shape)| shape);
     let mut text = format!("{}.{path}: {}", document.full_name(), type_name(shape));
     let Some(field) = document.field(path) else { return text };
-    for must in field.must {
-        match must {
-            Must::BeGiven => text += ", required",
-            Must::BeFilled => text += ", not empty",
-            Must::Match(_) => text += ", of a certain form",
-            Must::BeOneOf(some) => {
+    for constraint in field.constraints {
+        match constraint {
+            Constraint::Required => text += ", required",
+            Constraint::NonEmpty => text += ", not empty",
+            Constraint::Pattern(_) => text += ", matches a pattern",
+            Constraint::OneOf(some) => {
                 let _ = write!(
                     text,
                     ", one of {}",
@@ -159,13 +159,13 @@ fn field_text(document: &Document, path: &str) -> String {
 
 fn type_name(shape: Shape) -> String {
     match shape {
-        Shape::Any => "anything".into(),
-        Shape::Str => "text".into(),
+        Shape::Any => "any value".into(),
+        Shape::Str => "a string".into(),
         Shape::Bool => "true or false".into(),
-        Shape::Int => "a whole number".into(),
+        Shape::Int => "an integer".into(),
         Shape::Base64 => "base64".into(),
         Shape::List(item) => match *item {
-            Shape::Str => "a list of texts".into(),
+            Shape::Str => "a list of strings".into(),
             Shape::Object(_) => "a list of objects".into(),
             _ => "a list".into(),
         },
@@ -173,7 +173,7 @@ fn type_name(shape: Shape) -> String {
     }
 }
 
-/// Shows an example as YAML, which people write.
+/// Renders an example as YAML, the format that users write.
 fn example(text: &mut String, json: &str) {
     // Tests parse every example of the tables.
     let Ok(json) = Raw::parse(json, fbc::limits::MAX_DEPTH) else { return };
@@ -187,7 +187,7 @@ fn example(text: &mut String, json: &str) {
 fn sentence(text: &str) -> String {
     let mut letters = text.chars();
     let first: String = letters.next().map(|c| c.to_uppercase().collect()).unwrap_or_default();
-    // What is a name stays as it is.
+    // Names keep their case.
     let start = if text.starts_with(|c: char| c.is_ascii_lowercase()) && !text.starts_with("olm.") {
         first + letters.as_str()
     } else {
@@ -196,7 +196,7 @@ fn sentence(text: &str) -> String {
     if start.ends_with(['.', '!', '?']) { start } else { start + "." }
 }
 
-/// Adds a text in lines that fit a terminal.
+/// Appends `text`, wrapped to fit a terminal.
 fn paragraph(out: &mut String, text: &str) {
     const WIDTH: usize = 78;
     let mut line = String::from(" ");
@@ -220,10 +220,10 @@ mod tests {
     #[test]
     fn a_field_is_explained_with_its_type_and_an_example() {
         insta::assert_snapshot!(explain("olm.channel.entries.skipRange").unwrap(), @r"
-        olm.channel.entries.skipRange: text, of a certain form
+        olm.channel.entries.skipRange: a string, matches a pattern
 
-          A range of versions that upgrade to this bundle directly. It adds ways to
-          upgrade, but no place in the chain: a channel whose entries are linked by
+          A range of versions that upgrade to this bundle directly. It adds upgrade
+          edges, but does not link the chain: a channel whose entries are linked by
           ranges alone has several heads.
 
           Example:
@@ -232,23 +232,23 @@ mod tests {
         insta::assert_snapshot!(explain("olm.deprecations.entries.reference").unwrap(), @r"
         olm.deprecations.entries.reference: an object, required
 
-          What is deprecated: the package, or one of its channels or bundles.
+          The deprecated package, channel or bundle.
 
           Fields: schema, name
         ");
     }
 
     #[test]
-    fn a_rule_is_explained_with_its_reason_and_a_way_to_mend_it() {
+    fn a_rule_is_explained_with_its_reason_and_its_fix() {
         insta::assert_snapshot!(explain("channel-single-head").unwrap(), @r"
         channel-single-head: a rule that every catalog must satisfy
 
           A channel has exactly one head: an entry that no entry replaces or skips.
 
-          Why: The head is what clusters install and upgrade to; with two of them
-          nobody knows which one is newer.
+          Why: Clusters install and upgrade to the head; with two heads the target is
+          ambiguous.
 
-          To fix it: Let the newest entry replace or skip the others; skipRange alone
+          To fix it: Make the newest entry replace or skip the others; skipRange alone
           does not link entries.
         ");
     }

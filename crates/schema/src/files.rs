@@ -3,12 +3,12 @@
 use edit::diff::INCLUDE_SHAPE;
 use edit::template::{Kind as Template, composite};
 
-use crate::document::{Document, Field, Kind, Must, field};
+use crate::document::{Constraint, Document, Field, Kind, field};
 
-const NAMED: &[Must] = &[Must::BeGiven, Must::BeFilled];
+const NON_EMPTY: &[Constraint] = &[Constraint::Required, Constraint::NonEmpty];
 
 pub(crate) fn documents() -> Vec<Document> {
-    let of = |kind, name, shape, about, example, fields: &'static [Field], also| Document {
+    let of = |kind, name, shape, about, example, fields: &'static [Field], extra| Document {
         kind,
         name,
         about,
@@ -16,44 +16,44 @@ pub(crate) fn documents() -> Vec<Document> {
         envelope: &[],
         shape,
         fields,
-        also,
+        extra,
         closed: false,
     };
-    let template = |kind: Template, about, example, fields: &'static [Field], also| {
+    let template = |kind: Template, about, example, fields: &'static [Field], extra| {
         let stated = kind.shape().fields().iter().any(|(name, _)| *name == "schema");
         Document {
             envelope: if stated { &[] } else { &["schema"] },
             closed: kind == Template::Semver,
-            ..of(Kind::Template, kind.schema(), kind.shape(), about, example, fields, also)
+            ..of(Kind::Template, kind.schema(), kind.shape(), about, example, fields, extra)
         }
     };
     vec![
         template(
             Template::Basic,
-            "A catalog whose bundles are given by their images alone",
+            "A catalog that lists its bundles by image only",
             r#"{"schema": "olm.template.basic", "entries": [{"schema": "olm.package", "name": "etcd", "defaultChannel": "stable"}, {"schema": "olm.channel", "package": "etcd", "name": "stable", "entries": [{"name": "etcd.v1.0.0"}]}, {"schema": "olm.bundle", "image": "quay.io/example/etcd-bundle:v1.0.0"}]}"#,
             BASIC,
-            BASIC_ALSO,
+            BASIC_EXTRA,
         ),
         template(
             Template::Semver,
-            "Lists of bundles; channels and upgrades follow from their versions",
+            "Lists of bundles whose versions determine channels and upgrade edges",
             r#"{"schema": "olm.semver", "generateMajorChannels": true, "stable": {"bundles": [{"image": "quay.io/example/etcd-bundle:v1.0.0"}]}}"#,
             SEMVER,
             "{}",
         ),
         template(
             Template::Substitutes,
-            "A catalog in which some bundles give way to newer builds",
+            "A catalog in which newer builds substitute for some bundles",
             r#"{"schema": "olm.template.substitutes", "entries": [{"schema": "olm.package", "name": "etcd", "defaultChannel": "stable"}], "substitutions": [{"name": "quay.io/example/etcd-bundle:v1.0.0-1", "base": "etcd.v1.0.0"}]}"#,
             SUBSTITUTES,
-            ENTRIES_ALSO,
+            ENTRIES_EXTRA,
         ),
         of(
             Kind::Template,
             composite::COMPOSITE_SCHEMA,
             composite::COMPOSITE,
-            "The components of a composite template, each of which becomes a file of a catalog",
+            "The components of a composite template. Each one generates a file of a catalog",
             r#"{"schema": "olm.composite", "components": [{"name": "first", "destination": {"path": "etcd"}, "strategy": {"name": "basic", "template": {"schema": "olm.builder.basic", "config": {"input": "etcd.yaml", "output": "catalog.yaml"}}}}]}"#,
             COMPOSITE,
             "{}",
@@ -62,7 +62,7 @@ pub(crate) fn documents() -> Vec<Document> {
             Kind::Template,
             composite::CATALOGS_SCHEMA,
             composite::CATALOGS,
-            "The catalogs that a composite template makes, and what may take part in making them",
+            "The catalogs that a composite template generates, and the builders that each one allows",
             r#"{"schema": "olm.composite.catalogs", "catalogs": [{"name": "first", "destination": {"workingDir": "catalogs/first"}, "builders": ["olm.builder.basic"]}]}"#,
             CATALOGS,
             "{}",
@@ -71,10 +71,10 @@ pub(crate) fn documents() -> Vec<Document> {
             Kind::File,
             "include",
             INCLUDE_SHAPE,
-            "An include file: what 'opm alpha diff --include-file' takes, whether it is new or not",
+            "An include file: the bundles that 'opm alpha diff --include-file' includes even if they are not new",
             r#"{"packages": [{"name": "etcd", "channels": [{"name": "stable", "versions": ["1.0.0"]}]}]}"#,
             INCLUDE,
-            INCLUDE_ALSO,
+            INCLUDE_EXTRA,
         ),
     ]
 }
@@ -85,14 +85,14 @@ const ENTRIES: Field =
 const BASIC: &[Field] = &[
     field(
         "schema",
-        "What this template is",
+        "The schema of this template",
         "\"olm.template.basic\"",
-        &[Must::BeGiven, Must::BeOneOf(&["olm.template.basic"])],
+        &[Constraint::Required, Constraint::OneOf(&["olm.template.basic"])],
     ),
     ENTRIES,
 ];
-/// A bundle is its image, and all else comes from there.
-const BASIC_ALSO: &str = r#"{"properties": {"entries": {"items": {
+/// A bundle has only an image; the rest is rendered from it.
+const BASIC_EXTRA: &str = r#"{"properties": {"entries": {"items": {
     "type": "object",
     "required": ["schema"],
     "properties": {"schema": {"type": "string", "minLength": 1}},
@@ -107,7 +107,7 @@ const BASIC_ALSO: &str = r#"{"properties": {"entries": {"items": {
         }
     }
 }}}}"#;
-const ENTRIES_ALSO: &str = r#"{"properties": {"entries": {"items": {
+const ENTRIES_EXTRA: &str = r#"{"properties": {"entries": {"items": {
     "type": "object",
     "required": ["schema"],
     "properties": {"schema": {"type": "string", "minLength": 1}}
@@ -115,92 +115,117 @@ const ENTRIES_ALSO: &str = r#"{"properties": {"entries": {"items": {
 
 const IMAGE: &str = "\"quay.io/example/etcd-bundle:v1.0.0\"";
 const SEMVER: &[Field] = &[
-    field("schema", "What this template is", "\"olm.semver\"", &[Must::BeGiven, Must::BeOneOf(&["olm.semver"])]),
-    field("generateMajorChannels", "Whether there is a channel for each major version, as stable-v1", "true", &[]),
-    field("generateMinorChannels", "Whether there is a channel for each minor version, as stable-v1.2", "true", &[]),
+    field(
+        "schema",
+        "The schema of this template",
+        "\"olm.semver\"",
+        &[Constraint::Required, Constraint::OneOf(&["olm.semver"])],
+    ),
+    field(
+        "generateMajorChannels",
+        "Whether to generate a channel for each major version, such as stable-v1",
+        "true",
+        &[],
+    ),
+    field(
+        "generateMinorChannels",
+        "Whether to generate a channel for each minor version, such as stable-v1.2",
+        "true",
+        &[],
+    ),
     field(
         "defaultChannelTypePreference",
-        "Which of the two the default channel is",
+        "The type of channel that becomes the default channel",
         "\"minor\"",
-        &[Must::BeOneOf(&["", "major", "minor"])],
+        &[Constraint::OneOf(&["", "major", "minor"])],
     ),
-    field("candidate", "Bundles for those who try things out", "", &[]),
+    field("candidate", "Bundles of the candidate channels", "", &[]),
     field("candidate.bundles", "The bundles, in any order", "", &[]),
-    field("candidate.bundles.image", "The image of a bundle", IMAGE, NAMED),
-    field("fast", "Bundles for those who do not wait", "", &[]),
+    field("candidate.bundles.image", "The image of a bundle", IMAGE, NON_EMPTY),
+    field("fast", "Bundles of the fast channels", "", &[]),
     field("fast.bundles", "The bundles, in any order", "", &[]),
-    field("fast.bundles.image", "The image of a bundle", IMAGE, NAMED),
-    field("stable", "Bundles for everybody", "", &[]),
+    field("fast.bundles.image", "The image of a bundle", IMAGE, NON_EMPTY),
+    field("stable", "Bundles of the stable channels", "", &[]),
     field("stable.bundles", "The bundles, in any order", "", &[]),
-    field("stable.bundles.image", "The image of a bundle", IMAGE, NAMED),
+    field("stable.bundles.image", "The image of a bundle", IMAGE, NON_EMPTY),
 ];
 
 const SUBSTITUTES: &[Field] = &[
     field(
         "schema",
-        "What this template is",
+        "The schema of this template",
         "\"olm.template.substitutes\"",
-        &[Must::BeGiven, Must::BeOneOf(&["olm.template.substitutes"])],
+        &[Constraint::Required, Constraint::OneOf(&["olm.template.substitutes"])],
     ),
     ENTRIES,
-    field("substitutions", "Which bundles give way to which", "", &[]),
-    field("substitutions.name", "The image of the bundle that takes the place", IMAGE, NAMED),
-    field("substitutions.base", "The name of the bundle that gives way", "\"etcd.v1.0.0\"", NAMED),
+    field("substitutions", "The substitutions", "", &[]),
+    field("substitutions.name", "The image of the substitute", IMAGE, NON_EMPTY),
+    field("substitutions.base", "The name of the bundle to substitute for", "\"etcd.v1.0.0\"", NON_EMPTY),
 ];
 
 const COMPOSITE: &[Field] = &[
-    field("schema", "What this file is", "\"olm.composite\"", &[Must::BeGiven, Must::BeOneOf(&["olm.composite"])]),
-    field("components", "The components", "", NAMED),
-    field("components.name", "The catalog that this is a component of", "\"first\"", NAMED),
-    field("components.destination", "Where the file goes", "", &[]),
-    field("components.destination.path", "A directory below that of the catalog", "\"etcd\"", &[]),
-    field("components.strategy", "How the file is made", "", &[Must::BeGiven]),
-    field("components.strategy.name", "A name for people", "\"basic\"", &[]),
-    field("components.strategy.template", "What makes it", "", &[Must::BeGiven]),
+    field(
+        "schema",
+        "The schema of this file",
+        "\"olm.composite\"",
+        &[Constraint::Required, Constraint::OneOf(&["olm.composite"])],
+    ),
+    field("components", "The components", "", NON_EMPTY),
+    field("components.name", "The catalog that the component belongs to", "\"first\"", NON_EMPTY),
+    field("components.destination", "The location of the generated file", "", &[]),
+    field("components.destination.path", "A directory below the working directory of the catalog", "\"etcd\"", &[]),
+    field("components.strategy", "How to generate the file", "", &[Constraint::Required]),
+    field("components.strategy.name", "A descriptive name", "\"basic\"", &[]),
+    field("components.strategy.template", "The builder and its configuration", "", &[Constraint::Required]),
     field(
         "components.strategy.template.schema",
-        "The builder",
+        "The schema of the builder",
         "\"olm.builder.basic\"",
         &[
-            Must::BeGiven,
-            Must::BeOneOf(&["olm.builder.basic", "olm.builder.semver", "olm.builder.raw", "olm.builder.custom"]),
+            Constraint::Required,
+            Constraint::OneOf(&["olm.builder.basic", "olm.builder.semver", "olm.builder.raw", "olm.builder.custom"]),
         ],
     ),
-    field("components.strategy.template.config", "What the builder needs", "", &[Must::BeGiven]),
-    field("components.strategy.template.config.input", "The template, or the catalog file", "\"etcd.yaml\"", &[]),
-    field("components.strategy.template.config.output", "The file, below the directory", "\"catalog.yaml\"", NAMED),
-    field("components.strategy.template.config.command", "The program of a custom builder", "\"make\"", &[]),
-    field("components.strategy.template.config.args", "Its arguments", "[\"catalog\"]", &[]),
+    field("components.strategy.template.config", "The configuration of the builder", "", &[Constraint::Required]),
+    field("components.strategy.template.config.input", "The input: a template or a catalog file", "\"etcd.yaml\"", &[]),
+    field(
+        "components.strategy.template.config.output",
+        "The generated file, relative to the destination",
+        "\"catalog.yaml\"",
+        NON_EMPTY,
+    ),
+    field("components.strategy.template.config.command", "The command of a custom builder", "\"make\"", &[]),
+    field("components.strategy.template.config.args", "The arguments of the command", "[\"catalog\"]", &[]),
 ];
 
 const CATALOGS: &[Field] = &[
     field(
         "schema",
-        "What this file is",
+        "The schema of this file",
         "\"olm.composite.catalogs\"",
-        &[Must::BeGiven, Must::BeOneOf(&["olm.composite.catalogs"])],
+        &[Constraint::Required, Constraint::OneOf(&["olm.composite.catalogs"])],
     ),
     field("catalogs", "The catalogs", "", &[]),
-    field("catalogs.name", "The name that components use", "\"first\"", NAMED),
-    field("catalogs.destination", "Where the catalog is made", "", &[Must::BeGiven]),
-    field("catalogs.destination.workingDir", "Its directory", "\"catalogs/first\"", NAMED),
-    field("catalogs.builders", "The builders that may take part", "[\"olm.builder.basic\"]", &[]),
+    field("catalogs.name", "The name that components refer to", "\"first\"", NON_EMPTY),
+    field("catalogs.destination", "The location of the catalog", "", &[Constraint::Required]),
+    field("catalogs.destination.workingDir", "The working directory", "\"catalogs/first\"", NON_EMPTY),
+    field("catalogs.builders", "The builders that components may use", "[\"olm.builder.basic\"]", &[]),
 ];
 
 const INCLUDE: &[Field] = &[
-    field("packages", "The packages", "", NAMED),
-    field("packages.name", "The package", "\"etcd\"", NAMED),
-    field("packages.range", "A range of versions, in every channel", "\">=1.0.0\"", &[]),
+    field("packages", "The packages", "", NON_EMPTY),
+    field("packages.name", "The name of the package", "\"etcd\"", NON_EMPTY),
+    field("packages.range", "A version range, applied to every channel", "\">=1.0.0\"", &[]),
     field("packages.versions", "Versions to start from, up to the head of each channel", "[\"1.0.0\"]", &[]),
     field("packages.bundles", "Bundles to start from, up to the head of each channel", "[\"etcd.v1.0.0\"]", &[]),
-    field("packages.channels", "Single channels", "", &[]),
-    field("packages.channels.name", "The channel", "\"stable\"", NAMED),
-    field("packages.channels.range", "A range of versions", "\">=1.0.0\"", &[]),
+    field("packages.channels", "Individual channels", "", &[]),
+    field("packages.channels.name", "The name of the channel", "\"stable\"", NON_EMPTY),
+    field("packages.channels.range", "A version range", "\">=1.0.0\"", &[]),
     field("packages.channels.versions", "Versions to start from, up to the head", "[\"1.0.0\"]", &[]),
     field("packages.channels.bundles", "Bundles to start from, up to the head", "[\"etcd.v1.0.0\"]", &[]),
 ];
-/// A range, or single versions and bundles; not both.
-const INCLUDE_ALSO: &str = r##"{
+/// A range, or individual versions and bundles; not both.
+const INCLUDE_EXTRA: &str = r##"{
     "properties": {"packages": {"items": {
         "allOf": [{"$ref": "#/$defs/range-or-list"}],
         "properties": {"channels": {"items": {"$ref": "#/$defs/range-or-list"}}}

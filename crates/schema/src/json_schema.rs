@@ -4,10 +4,10 @@ use fbc::property;
 use fbc::shape::Shape;
 use serde_json::{Map, Value, json};
 
-use crate::document::{Document, Kind, Must, documents, is_same};
+use crate::document::{Constraint, Document, Kind, documents, is_same};
 use crate::patterns;
 
-/// The name of the schema of any document of a catalog.
+/// The name of the schema that covers every document of a catalog.
 pub const CATALOG: &str = "catalog";
 
 const DIALECT: &str = "https://json-schema.org/draft/2020-12/schema";
@@ -17,9 +17,9 @@ pub fn names() -> Vec<String> {
     std::iter::once(CATALOG.to_owned()).chain(documents().iter().map(Document::full_name)).collect()
 }
 
-/// Returns the schema of this name, if there is one.
+/// Returns the schema with this name.
 ///
-/// A property can be named by its type alone where no blob has that name.
+/// A property can be required by its type alone if no blob has that name.
 pub fn json_schema(name: &str) -> Option<Value> {
     let documents = documents();
     if name == CATALOG {
@@ -46,11 +46,11 @@ fn start(title: &str) -> Map<String, Value> {
     Map::from_iter([("$schema".to_owned(), DIALECT.into()), ("title".to_owned(), title.into())])
 }
 
-/// Any document of a catalog: what its schema says.
+/// Returns the schema of any document of a catalog, which branches on the `schema` field.
 fn catalog(documents: &[Document]) -> Value {
     let mut schema = start(CATALOG);
-    let about = "A document of a file-based catalog: a blob, whose schema says what it is. Schemas that do not start with \
-                 olm. are anybody's";
+    let about = "A document of a file-based catalog, called a blob. Its schema determines its type. Anyone may define \
+                 schemas that do not start with olm.";
     schema.insert("description".into(), about.into());
     schema.insert("type".into(), "object".into());
     schema.insert("required".into(), json!(["schema"]));
@@ -71,7 +71,7 @@ fn catalog(documents: &[Document]) -> Value {
     schema.into()
 }
 
-/// Returns the name of a definition; it stands in a pointer, and so has no slash.
+/// Returns the name of a definition. It is part of a JSON pointer, so it contains no slash.
 fn key(document: &Document) -> String {
     document.full_name().replace('/', "-")
 }
@@ -84,7 +84,7 @@ fn is_recursive(document: &Document) -> bool {
     document.paths().iter().any(|(_, shape)| matches!(shape, Shape::List(item) if is_same(**item, document.shape)))
 }
 
-/// Returns what a document must be; what it refers to is added to `definitions`.
+/// Returns the schema of a document and adds the definitions that it references.
 fn body(document: &Document, documents: &[Document], definitions: &mut Map<String, Value>) -> Map<String, Value> {
     let mut schema = Writer { document }.value(document.shape, "", true);
     if document.kind == Kind::Blob {
@@ -92,7 +92,7 @@ fn body(document: &Document, documents: &[Document], definitions: &mut Map<Strin
         let fields = schema.get_mut("properties").and_then(Value::as_object_mut).map(std::mem::take);
         let all: Map<String, Value> = properties.into_iter().chain(fields.unwrap_or_default()).collect();
         schema.insert("properties".into(), all.into());
-        schema["properties"]["schema"] = json!({"const": document.name, "description": "What this blob is"});
+        schema["properties"]["schema"] = json!({"const": document.name, "description": "The schema of this blob"});
     } else {
         let fields = Writer { document }.envelope();
         if let Some(properties) = schema.get_mut("properties").and_then(Value::as_object_mut) {
@@ -102,7 +102,7 @@ fn body(document: &Document, documents: &[Document], definitions: &mut Map<Strin
         }
     }
     if document.name == fbc::blob::BUNDLE {
-        // What decoding does not look at, catalogs may hold in any form.
+        // Catalogs may hold any value that decoding does not check.
         let is_checked = |name: &str| !matches!(property::shape(name), Shape::Any);
         let values = documents.iter().filter(|other| other.kind == Kind::Property && is_checked(other.name));
         let mut cases = Vec::new();
@@ -114,16 +114,16 @@ fn body(document: &Document, documents: &[Document], definitions: &mut Map<Strin
         }
         schema["properties"]["properties"]["items"]["allOf"] = cases.into();
     }
-    if let Ok(Value::Object(mut also)) = serde_json::from_str(document.also) {
-        if let Some(Value::Object(more)) = also.remove("$defs") {
+    if let Ok(Value::Object(mut extra)) = serde_json::from_str(document.extra) {
+        if let Some(Value::Object(more)) = extra.remove("$defs") {
             definitions.extend(more);
         }
-        if !also.is_empty() {
-            schema.insert("allOf".into(), json!([also]));
+        if !extra.is_empty() {
+            schema.insert("allOf".into(), json!([extra]));
         }
     }
     schema.insert("examples".into(), json!([parsed(document.example)]));
-    // What it is comes first.
+    // The description comes first.
     let about = Map::from_iter([("description".to_owned(), document.about.into())]);
     about.into_iter().chain(schema).collect()
 }
@@ -146,8 +146,8 @@ impl Writer<'_> {
         fields.collect()
     }
 
-    /// Returns what a value of this type must be. Where it need not be given, it may be `null`.
-    fn value(&self, shape: Shape, path: &str, given: bool) -> Map<String, Value> {
+    /// Returns the schema of a value of this type. An optional value may be `null`.
+    fn value(&self, shape: Shape, path: &str, required: bool) -> Map<String, Value> {
         let mut schema = Map::new();
         let kind = match shape {
             Shape::Any => None,
@@ -158,7 +158,7 @@ impl Writer<'_> {
             Shape::Map(_) | Shape::Object(_) => Some("object"),
         };
         if let Some(kind) = kind {
-            schema.insert("type".into(), if given { json!(kind) } else { json!([kind, "null"]) });
+            schema.insert("type".into(), if required { json!(kind) } else { json!([kind, "null"]) });
         }
         match shape {
             Shape::Base64 => {
@@ -169,8 +169,8 @@ impl Writer<'_> {
                 let items = if is_same(*item, self.document.shape) {
                     json!({"$ref": reference(self.document)})
                 } else {
-                    // An item that is null is one without fields, which is fine where none must be given.
-                    self.value(*item, path, self.asks_inside(path)).into()
+                    // A null item is one without fields, which is valid unless a field is required.
+                    self.value(*item, path, self.requires_nested(path)).into()
                 };
                 schema.insert("items".into(), items);
             }
@@ -187,13 +187,13 @@ impl Writer<'_> {
         let at = |name: &str| if path.is_empty() { name.to_owned() } else { format!("{path}.{name}") };
         let envelope = if path.is_empty() { self.document.envelope } else { &[] };
         let names = envelope.iter().copied().chain(fields.iter().map(|(name, _)| *name));
-        let required: Vec<&str> = names.clone().filter(|name| self.must(&at(name), Must::BeGiven)).collect();
+        let required: Vec<&str> = names.clone().filter(|name| self.has(&at(name), Constraint::Required)).collect();
         if !required.is_empty() {
             schema.insert("required".into(), json!(required));
         }
         let properties = fields.iter().map(|(name, shape)| {
             let path = at(name);
-            let mut value = self.value(*shape, &path, self.must(&path, Must::BeGiven));
+            let mut value = self.value(*shape, &path, self.has(&path, Constraint::Required));
             self.describe(&path, &mut value);
             ((*name).to_owned(), Value::from(value))
         });
@@ -204,19 +204,19 @@ impl Writer<'_> {
         }
     }
 
-    /// Adds what is said about a field.
+    /// Adds the description and the constraints of a field.
     fn describe(&self, path: &str, schema: &mut Map<String, Value>) {
         let Some(field) = self.document.field(path) else { return };
         let kind = schema.get("type").cloned().unwrap_or_default();
         let is_list = kind == "array" || kind.get(0).is_some_and(|kind| kind == "array");
-        for must in field.must {
-            let (key, value) = match must {
-                Must::BeGiven => continue,
-                Must::BeFilled if is_list => ("minItems", json!(1)),
-                Must::BeFilled => ("minLength", json!(1)),
-                Must::Match(pattern) => ("pattern", json!(pattern)),
-                Must::BeOneOf([one]) => ("const", json!(one)),
-                Must::BeOneOf(some) => ("enum", json!(some)),
+        for constraint in field.constraints {
+            let (key, value) = match constraint {
+                Constraint::Required => continue,
+                Constraint::NonEmpty if is_list => ("minItems", json!(1)),
+                Constraint::NonEmpty => ("minLength", json!(1)),
+                Constraint::Pattern(pattern) => ("pattern", json!(pattern)),
+                Constraint::OneOf([one]) => ("const", json!(one)),
+                Constraint::OneOf(some) => ("enum", json!(some)),
             };
             schema.insert(key.into(), value);
         }
@@ -226,12 +226,12 @@ impl Writer<'_> {
         }
     }
 
-    fn must(&self, path: &str, must: Must) -> bool {
-        self.document.field(path).is_some_and(|field| field.must.contains(&must))
+    fn has(&self, path: &str, constraint: Constraint) -> bool {
+        self.document.field(path).is_some_and(|field| field.constraints.contains(&constraint))
     }
 
-    /// Returns whether a field directly inside this one must be given.
-    fn asks_inside(&self, path: &str) -> bool {
+    /// Returns whether a field directly inside this one is required.
+    fn requires_nested(&self, path: &str) -> bool {
         let inside = |field: &&crate::Field| {
             field
                 .path
@@ -239,11 +239,11 @@ impl Writer<'_> {
                 .and_then(|rest| rest.strip_prefix('.'))
                 .is_some_and(|rest| !rest.contains('.'))
         };
-        self.document.fields.iter().filter(inside).any(|field| field.must.contains(&Must::BeGiven))
+        self.document.fields.iter().filter(inside).any(|field| field.constraints.contains(&Constraint::Required))
     }
 }
 
-/// Returns a regular expression for a name in upper and lower case alike, as decoding reads it.
+/// Returns a regular expression that matches a name in any case, as decoding does.
 fn any_case(name: &str) -> String {
     let letters = name.chars().map(|c| {
         let (lower, upper) = (c.to_ascii_lowercase(), c.to_ascii_uppercase());
@@ -260,7 +260,7 @@ mod tests {
     fn a_schema_has_types_conditions_descriptions_and_examples() {
         let schema = json_schema("olm.channel").expect("a schema");
         let range = &schema["properties"]["entries"]["items"]["properties"]["skipRange"];
-        insta::assert_snapshot!(range, @r#"{"type":["string","null"],"pattern":"^(?:$|(?=.*[0-9x]\\.[0-9x])[-<>=!| 0-9A-Za-z.+]+$)","description":"A range of versions that upgrade to this bundle directly. It adds ways to upgrade, but no place in the chain: a channel whose entries are linked by ranges alone has several heads","examples":[">=1.0.0 <1.1.0"]}"#);
+        insta::assert_snapshot!(range, @r#"{"type":["string","null"],"pattern":"^(?:$|(?=.*[0-9x]\\.[0-9x])[-<>=!| 0-9A-Za-z.+]+$)","description":"A range of versions that upgrade to this bundle directly. It adds upgrade edges, but does not link the chain: a channel whose entries are linked by ranges alone has several heads","examples":[">=1.0.0 <1.1.0"]}"#);
         assert_eq!(schema["required"], json!(["schema", "package", "name", "entries"]));
         assert_eq!(schema["properties"]["schema"]["const"], "olm.channel");
     }

@@ -1,9 +1,9 @@
-//! What catalogs and the files around them look like, for people and for programs.
+//! Documentation of catalogs and related files, as JSON Schema and as text.
 //!
-//! [`documents`] lists every kind of blob, property, template and file with its fields. The fields and their types are
-//! those of the tables that decode them ([`fbc::schema`], [`fbc::property`], [`catalog::needs`], [`edit::template`],
-//! [`edit::diff`]); here stands what is to be said about each. [`json_schema`] turns a document into JSON Schema,
-//! [`explain`] into text, and [`rules`] says why each rule is one. Nothing here touches disk, network or terminal.
+//! [`documents`] lists every kind of blob, property, template and file with its fields. The fields and their types come
+//! from the tables that decode them ([`fbc::schema`], [`fbc::property`], [`catalog::needs`], [`edit::template`],
+//! [`edit::diff`]); this crate adds a description of each. [`json_schema`] turns a document into JSON Schema,
+//! [`explain`] into text, and [`rules`] gives the reason for each rule. The crate does no I/O.
 
 mod blobs;
 mod document;
@@ -15,6 +15,6 @@ mod patterns;
 mod properties;
 pub mod rules;
 
-pub use document::{Document, Field, Kind, Must, documents};
+pub use document::{Constraint, Document, Field, Kind, documents};
 pub use explain::{Unknown, explain, overview};
 pub use json_schema::{CATALOG, json_schema, names};

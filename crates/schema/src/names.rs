@@ -1,10 +1,10 @@
-//! Names that are nearly right.
+//! Suggestions for misspelled names.
 
 use catalog::rules::distance;
 
-/// Returns those of `names` that `wanted` is probably meant to be, the nearest first.
+/// Returns the `names` most similar to `wanted`, the nearest first.
 pub(crate) fn nearest(wanted: &str, names: impl Iterator<Item = String>) -> Vec<String> {
-    const MOST: usize = 3;
+    const MAX: usize = 3;
     let folded = wanted.to_lowercase();
     let mut found: Vec<(usize, String)> = names
         .filter_map(|name| {
@@ -21,5 +21,5 @@ pub(crate) fn nearest(wanted: &str, names: impl Iterator<Item = String>) -> Vec<
         .collect();
     found.sort();
     found.dedup_by(|a, b| a.1 == b.1);
-    found.into_iter().take(MOST).map(|(_, name)| name).collect()
+    found.into_iter().take(MAX).map(|(_, name)| name).collect()
 }

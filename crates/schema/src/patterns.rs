@@ -1,4 +1,4 @@
-//! The small grammars inside fields, as regular expressions that every validator of JSON Schema knows.
+//! Patterns for the small grammars inside fields, restricted to syntax that every JSON Schema validator supports.
 
 /// A semantic version of three numbers.
 pub(crate) const VERSION: &str = concat!(
@@ -7,7 +7,7 @@ pub(crate) const VERSION: &str = concat!(
     r"(?:\+[0-9A-Za-z-]+(?:\.[0-9A-Za-z-]+)*)?$",
 );
 
-/// The release of a bundle, or nothing.
+/// The release of a bundle, or an empty string.
 pub(crate) const RELEASE: &str = concat!(
     r"^(?=.{0,20}$)(?:(?:0|[1-9][0-9]*|[0-9]*[A-Za-z-][0-9A-Za-z-]*)",
     r"(?:\.(?:0|[1-9][0-9]*|[0-9]*[A-Za-z-][0-9A-Za-z-]*))*)?$",
@@ -16,13 +16,13 @@ pub(crate) const RELEASE: &str = concat!(
 /// A DNS label.
 pub(crate) const LABEL: &str = "^(?=.{1,63}$)[a-z0-9](?:[-a-z0-9]*[a-z0-9])?$";
 
-/// What a range of versions is made of, or nothing. Whether it really is one, only a parser knows.
+/// The characters of a version range, or an empty string. Only a parser can decide whether the range is valid.
 pub(crate) const RANGE: &str = r"^(?:$|(?=.*[0-9x]\.[0-9x])[-<>=!| 0-9A-Za-z.+]+$)";
 
-/// A path that is not absolute.
+/// A relative path.
 pub(crate) const RELATIVE: &str = "^(?!/)";
 
-/// The pull spec of an image, or nothing.
+/// The pull spec of an image, or an empty string.
 pub(crate) const PULL_SPEC: &str = concat!(
     "^(?:$|(?![a-f0-9]{64}$)",
     r"(?:(?:[A-Za-z0-9](?:[-A-Za-z0-9]*[A-Za-z0-9])?(?:\.[A-Za-z0-9](?:[-A-Za-z0-9]*[A-Za-z0-9])?)+(?::[0-9]+)?",

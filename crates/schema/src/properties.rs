@@ -4,10 +4,10 @@ use catalog::needs;
 use fbc::property;
 use fbc::shape::Shape;
 
-use crate::document::{Document, Field, Kind, Must, field};
+use crate::document::{Constraint, Document, Field, Kind, field};
 use crate::patterns;
 
-const NAMED: &[Must] = &[Must::BeGiven, Must::BeFilled];
+const NON_EMPTY: &[Constraint] = &[Constraint::Required, Constraint::NonEmpty];
 
 pub(crate) fn documents() -> Vec<Document> {
     let of = |name, shape, about, example, fields: &'static [Field], closed| Document {
@@ -18,14 +18,14 @@ pub(crate) fn documents() -> Vec<Document> {
         envelope: &[],
         shape,
         fields,
-        also: "{}",
+        extra: "{}",
         closed,
     };
     let known =
         |name: &'static str, about, example, fields| of(name, property::shape(name), about, example, fields, false);
     vec![
         Document {
-            also: PACKAGE_ALSO,
+            extra: PACKAGE_EXTRA,
             ..known(
                 property::PACKAGE,
                 "The package and version of a bundle. Every bundle has exactly one",
@@ -35,7 +35,7 @@ pub(crate) fn documents() -> Vec<Document> {
         },
         known(
             property::PACKAGE_REQUIRED,
-            "A package that must be installed, in a version of a range",
+            "A package that must be installed, in a version within a range",
             r#"{"packageName": "etcd", "versionRange": ">=1.0.0 <2.0.0"}"#,
             PACKAGE_REQUIRED,
         ),
@@ -47,31 +47,30 @@ pub(crate) fn documents() -> Vec<Document> {
         ),
         known(
             property::GVK_REQUIRED,
-            "An API that some other bundle must provide",
+            "An API that another bundle must provide",
             r#"{"group": "etcd.example.com", "kind": "EtcdCluster", "version": "v1"}"#,
             API,
         ),
         Document {
-            also: OBJECT_ALSO,
+            extra: OBJECT_EXTRA,
             ..known(
                 property::BUNDLE_OBJECT,
-                "A manifest of the bundle, inside the catalog or in a file beside it. olm.csv.metadata has taken its \
-                 place",
+                "A manifest of the bundle, embedded in the catalog or in a separate file. Superseded by olm.csv.metadata",
                 r#"{"data": "e30="}"#,
                 OBJECT,
             )
         },
         known(
             property::CSV_METADATA,
-            "What consoles show of a bundle, taken from its ClusterServiceVersion",
+            "Metadata for consoles, extracted from the ClusterServiceVersion of the bundle",
             r#"{"displayName": "etcd", "description": "A key-value store", "provider": {"name": "Example"}}"#,
             CSV_METADATA,
         ),
         of(
             property::CHANNEL,
             CHANNEL_VALUE,
-            "A channel of a bundle as the first format had it (name, replaces), or as databases have it (channelName, \
-             priority). Today channels are blobs",
+            "A channel of a bundle in the original format (name, replaces) or in databases (channelName, priority). Now \
+              superseded by olm.channel blobs",
             r#"{"name": "stable", "replaces": "etcd.v1.0.0"}"#,
             CHANNEL,
             false,
@@ -79,7 +78,7 @@ pub(crate) fn documents() -> Vec<Document> {
         of(
             property::SKIPS,
             property::FIRST_FORM_TEXT,
-            "A bundle that this one skips in all its channels, as the first format had it",
+            "A bundle that this one skips in all its channels; part of the original format",
             "\"etcd.v1.0.1\"",
             &[],
             false,
@@ -87,7 +86,7 @@ pub(crate) fn documents() -> Vec<Document> {
         of(
             property::SKIP_RANGE,
             property::FIRST_FORM_TEXT,
-            "The versions that upgrade to this bundle directly in all its channels, as the first format had it",
+            "The versions that upgrade to this bundle directly in all its channels; part of the original format",
             "\">=1.0.0 <1.1.0\"",
             &[],
             false,
@@ -95,17 +94,24 @@ pub(crate) fn documents() -> Vec<Document> {
         of(
             needs::CONSTRAINT,
             needs::CONSTRAINT_VALUE,
-            "A condition that one other bundle must meet: an API, a package, a rule, or a combination. The first of gvk, \
-             package, all, any, not and cel that is given counts. Clusters refuse fields that they do not know",
+            "A constraint that a single other bundle must satisfy: an API, a package, a CEL rule, or a combination. Only the \
+              first of gvk, package, all, any, not and cel applies. Clusters reject unknown fields",
             r#"{"failureMessage": "needs a certificate manager", "any": {"constraints": [{"package": {"packageName": "cert-manager", "versionRange": ">=1.0.0"}}, {"gvk": {"group": "cert-manager.io", "kind": "Issuer", "version": "v1"}}]}}"#,
             CONSTRAINT,
             true,
         ),
-        of(needs::LABEL, needs::LABEL_VALUE, "A label that others can require", r#"{"label": "fast"}"#, LABEL, false),
+        of(
+            needs::LABEL,
+            needs::LABEL_VALUE,
+            "A label that other bundles can require",
+            r#"{"label": "fast"}"#,
+            LABEL,
+            false,
+        ),
         of(
             needs::LABEL_REQUIRED,
             needs::LABEL_VALUE,
-            "A label that some other bundle must have",
+            "A label that another bundle must have",
             r#"{"label": "fast"}"#,
             LABEL,
             false,
@@ -113,8 +119,8 @@ pub(crate) fn documents() -> Vec<Document> {
         of(
             needs::DEPRECATED,
             Shape::Any,
-            "Marks a bundle that clusters of the first generation never choose. Databases write it when they truncate a \
-             channel; olm.deprecations blobs are for people",
+            "Marks a bundle that OLM v0 never selects. Databases add it when they truncate a channel; olm.deprecations blobs \
+              carry deprecation messages for users",
             "{}",
             &[],
             false,
@@ -122,7 +128,7 @@ pub(crate) fn documents() -> Vec<Document> {
     ]
 }
 
-/// Both forms of a channel property; whether one has a `name` distinguishes them.
+/// The fields of both forms of a channel property; only one form has a `name`.
 const CHANNEL_VALUE: Shape = Shape::Object(&[
     ("name", Shape::Str),
     ("replaces", Shape::Str),
@@ -131,28 +137,28 @@ const CHANNEL_VALUE: Shape = Shape::Object(&[
 ]);
 
 const PACKAGE: &[Field] = &[
-    field("packageName", "The package, the same as that of the bundle", "\"etcd\"", NAMED),
+    field("packageName", "The name of the package that the bundle belongs to", "\"etcd\"", NON_EMPTY),
     field(
         "version",
         "The version, a semantic version of three numbers",
         "\"1.0.0\"",
-        &[Must::BeGiven, Must::Match(patterns::VERSION)],
+        &[Constraint::Required, Constraint::Pattern(patterns::VERSION)],
     ),
     field(
         "release",
-        "Distinguishes repackagings of one version. The bundle is then called PACKAGE-vVERSION-RELEASE",
+        "Distinguishes rebuilds of one version. The bundle is then named PACKAGE-vVERSION-RELEASE",
         "\"1\"",
-        &[Must::Match(patterns::RELEASE)],
+        &[Constraint::Pattern(patterns::RELEASE)],
     ),
 ];
-/// A release takes the place of build metadata.
-const PACKAGE_ALSO: &str = r#"{
+/// A release replaces build metadata.
+const PACKAGE_EXTRA: &str = r#"{
     "if": {"required": ["release"], "properties": {"release": {"type": "string", "minLength": 1}}},
     "then": {"properties": {"version": {"not": {"type": "string", "pattern": "[+]"}}}}
 }"#;
 const PACKAGE_REQUIRED: &[Field] = &[
-    field("packageName", "The package", "\"etcd\"", &[]),
-    field("versionRange", "The versions that will do", "\">=1.0.0 <2.0.0\"", &[]),
+    field("packageName", "The name of the package", "\"etcd\"", &[]),
+    field("versionRange", "The accepted versions", "\">=1.0.0 <2.0.0\"", &[]),
 ];
 const API: &[Field] = &[
     field("group", "The group, a DNS name", "\"etcd.example.com\"", &[]),
@@ -160,30 +166,30 @@ const API: &[Field] = &[
     field("version", "The version of the API", "\"v1\"", &[]),
 ];
 const OBJECT: &[Field] = &[
-    field("data", "The manifest as base64", "\"e30=\"", &[]),
+    field("data", "The manifest, as base64", "\"e30=\"", &[]),
     field(
         "ref",
-        "A file with the manifest, relative to the file of the catalog and inside the catalog; instead of data",
+        "A file with the manifest, relative to the catalog file and inside the catalog; excludes data",
         "\"objects/etcd.v1.0.0.clusterserviceversion.yaml\"",
-        &[Must::Match(patterns::RELATIVE)],
+        &[Constraint::Pattern(patterns::RELATIVE)],
     ),
 ];
 /// Data or a reference, not both.
-const OBJECT_ALSO: &str = r#"{
+const OBJECT_EXTRA: &str = r#"{
     "if": {"required": ["ref"], "properties": {"ref": {"type": "string", "minLength": 1}}},
     "then": {"properties": {"data": {"enum": ["", null]}}}
 }"#;
 const CHANNEL: &[Field] = &[
-    field("name", "The channel", "\"stable\"", &[]),
+    field("name", "The name of the channel", "\"stable\"", &[]),
     field("replaces", "The bundle that this one replaces in the channel", "\"etcd.v1.0.0\"", &[]),
-    field("channelName", "The channel, as databases have it", "\"stable\"", &[]),
-    field("priority", "The distance from the end of the channel, as databases have it", "1", &[]),
+    field("channelName", "The name of the channel, in databases", "\"stable\"", &[]),
+    field("priority", "The distance from the end of the channel, in databases", "1", &[]),
 ];
 const LABEL: &[Field] = &[field("label", "The label", "\"fast\"", &[])];
 
 const CONSTRAINTS: &str = r#"[{"package": {"packageName": "etcd", "versionRange": ">=1.0.0"}}]"#;
 const CONSTRAINT: &[Field] = &[
-    field("failureMessage", "What users are shown when nothing meets the condition", "\"needs etcd\"", &[]),
+    field("failureMessage", "The message for users when no bundle satisfies the constraint", "\"needs etcd\"", &[]),
     field("cel", "A rule in the Common Expression Language", "", &[]),
     field(
         "cel.rule",
@@ -191,19 +197,19 @@ const CONSTRAINT: &[Field] = &[
         "\"properties.exists(p, p.type == 'olm.label')\"",
         &[],
     ),
-    field("package", "A package, in a version of a range", "", &[]),
-    field("package.packageName", "The package", "\"etcd\"", &[]),
-    field("package.versionRange", "The versions that will do", "\">=1.0.0\"", &[]),
+    field("package", "A package, in a version within a range", "", &[]),
+    field("package.packageName", "The name of the package", "\"etcd\"", &[]),
+    field("package.versionRange", "The accepted versions", "\">=1.0.0\"", &[]),
     field("gvk", "An API", "", &[]),
     field("gvk.group", "The group, a DNS name", "\"etcd.example.com\"", &[]),
     field("gvk.kind", "The kind, in CamelCase", "\"EtcdCluster\"", &[]),
     field("gvk.version", "The version of the API", "\"v1\"", &[]),
-    field("all", "One bundle meets all of these", "", &[]),
-    field("all.constraints", "The conditions", CONSTRAINTS, &[]),
-    field("any", "One bundle meets any of these", "", &[]),
-    field("any.constraints", "The conditions", CONSTRAINTS, &[]),
-    field("not", "The bundle meets none of these", "", &[]),
-    field("not.constraints", "The conditions", CONSTRAINTS, &[]),
+    field("all", "A bundle must satisfy all of these", "", &[]),
+    field("all.constraints", "The constraints", CONSTRAINTS, &[]),
+    field("any", "A bundle must satisfy at least one of these", "", &[]),
+    field("any.constraints", "The constraints", CONSTRAINTS, &[]),
+    field("not", "The bundle must satisfy none of these", "", &[]),
+    field("not.constraints", "The constraints", CONSTRAINTS, &[]),
 ];
 
 macro_rules! described_apis {
@@ -213,26 +219,26 @@ macro_rules! described_apis {
             field(concat!($list, ".name"), "The full name of the resource", "\"etcdclusters.etcd.example.com\"", &[]),
             field(concat!($list, ".version"), "The version of the API", "\"v1\"", &[]),
             field(concat!($list, ".kind"), "The kind", "\"EtcdCluster\"", &[]),
-            field(concat!($list, ".displayName"), "What consoles call it", "\"etcd cluster\"", &[]),
-            field(concat!($list, ".description"), "What it is", "\"A cluster of etcd\"", &[]),
-            field(concat!($list, ".resources"), "The kinds of objects that it is made of", "", &[]),
-            field(concat!($list, ".resources.name"), "Their names, if they are fixed", "\"\"", &[]),
-            field(concat!($list, ".resources.kind"), "Their kind", "\"Pod\"", &[]),
-            field(concat!($list, ".resources.version"), "Their version", "\"v1\"", &[]),
-            field(concat!($list, ".statusDescriptors"), "Fields of its status that consoles show", "", &[]),
-            field(concat!($list, ".statusDescriptors.path"), "The way to the field", "\"size\"", &[]),
-            field(concat!($list, ".statusDescriptors.displayName"), "What consoles call it", "\"Size\"", &[]),
-            field(concat!($list, ".statusDescriptors.description"), "What it is", "\"The number of members\"", &[]),
+            field(concat!($list, ".displayName"), "The display name", "\"etcd cluster\"", &[]),
+            field(concat!($list, ".description"), "A description", "\"A cluster of etcd\"", &[]),
+            field(concat!($list, ".resources"), "The kinds of objects that it manages", "", &[]),
+            field(concat!($list, ".resources.name"), "The name of the object, if it is fixed", "\"\"", &[]),
+            field(concat!($list, ".resources.kind"), "The kind of the object", "\"Pod\"", &[]),
+            field(concat!($list, ".resources.version"), "The API version of the object", "\"v1\"", &[]),
+            field(concat!($list, ".statusDescriptors"), "Status fields that consoles show", "", &[]),
+            field(concat!($list, ".statusDescriptors.path"), "The path of the field", "\"size\"", &[]),
+            field(concat!($list, ".statusDescriptors.displayName"), "The display name", "\"Size\"", &[]),
+            field(concat!($list, ".statusDescriptors.description"), "A description", "\"The number of members\"", &[]),
             field(concat!($list, ".statusDescriptors.x-descriptors"), "How consoles show it", X_DESCRIPTORS, &[]),
-            field(concat!($list, ".specDescriptors"), "Fields of its spec that consoles offer", "", &[]),
-            field(concat!($list, ".specDescriptors.path"), "The way to the field", "\"size\"", &[]),
-            field(concat!($list, ".specDescriptors.displayName"), "What consoles call it", "\"Size\"", &[]),
-            field(concat!($list, ".specDescriptors.description"), "What it is", "\"The number of members\"", &[]),
+            field(concat!($list, ".specDescriptors"), "Spec fields that consoles let users edit", "", &[]),
+            field(concat!($list, ".specDescriptors.path"), "The path of the field", "\"size\"", &[]),
+            field(concat!($list, ".specDescriptors.displayName"), "The display name", "\"Size\"", &[]),
+            field(concat!($list, ".specDescriptors.description"), "A description", "\"The number of members\"", &[]),
             field(concat!($list, ".specDescriptors.x-descriptors"), "How consoles show it", X_DESCRIPTORS, &[]),
             field(concat!($list, ".actionDescriptors"), "Actions that consoles offer", "", &[]),
-            field(concat!($list, ".actionDescriptors.path"), "The way to the field", "\"backup\"", &[]),
-            field(concat!($list, ".actionDescriptors.displayName"), "What consoles call it", "\"Back up\"", &[]),
-            field(concat!($list, ".actionDescriptors.description"), "What it does", "\"Makes a backup\"", &[]),
+            field(concat!($list, ".actionDescriptors.path"), "The path of the field", "\"backup\"", &[]),
+            field(concat!($list, ".actionDescriptors.displayName"), "The display name", "\"Back up\"", &[]),
+            field(concat!($list, ".actionDescriptors.description"), "A description of the action", "\"Makes a backup\"", &[]),
             field(concat!($list, ".actionDescriptors.x-descriptors"), "How consoles show it", X_DESCRIPTORS, &[]),
             $($more),*
         ]
@@ -245,8 +251,8 @@ macro_rules! described_services {
             $list,
             $what,
             field(concat!($list, ".group"), "The group of the API", "\"etcd.example.com\"", &[]),
-            field(concat!($list, ".deploymentName"), "The deployment that answers", "\"etcd-api\"", &[]),
-            field(concat!($list, ".containerPort"), "The port that it answers on", "5443", &[]),
+            field(concat!($list, ".deploymentName"), "The deployment that serves the API", "\"etcd-api\"", &[]),
+            field(concat!($list, ".containerPort"), "The port that serves the API", "5443", &[]),
         )
     };
 }
@@ -261,19 +267,19 @@ const REQUIRED_SERVICES: [Field; 28] =
 
 const REST: [Field; 25] = [
     field("annotations", "The annotations of the ClusterServiceVersion", "{\"capabilities\": \"Basic Install\"}", &[]),
-    field("apiServiceDefinitions", "API services", "", &[]),
-    field("crdDescriptions", "CRDs", "", &[]),
-    field("description", "What the operator is, in Markdown", "\"A key-value store\"", &[]),
-    field("displayName", "What consoles call the operator", "\"etcd\"", &[]),
-    field("installModes", "Which namespaces the operator can watch", "", &[]),
+    field("apiServiceDefinitions", "The API services that the operator provides and needs", "", &[]),
+    field("crdDescriptions", "The CRDs that the operator provides and needs", "", &[]),
+    field("description", "A description of the operator, in Markdown", "\"A key-value store\"", &[]),
+    field("displayName", "The display name of the operator", "\"etcd\"", &[]),
+    field("installModes", "The ways in which the operator can watch namespaces", "", &[]),
     field(
         "installModes.type",
         "OwnNamespace, SingleNamespace, MultiNamespace or AllNamespaces",
         "\"AllNamespaces\"",
         &[],
     ),
-    field("installModes.supported", "Whether it can", "true", &[]),
-    field("keywords", "Words to find the operator by", "[\"database\"]", &[]),
+    field("installModes.supported", "Whether the operator supports the mode", "true", &[]),
+    field("keywords", "Search keywords", "[\"database\"]", &[]),
     field(
         "labels",
         "The labels of the ClusterServiceVersion",
@@ -281,20 +287,20 @@ const REST: [Field; 25] = [
         &[],
     ),
     field("links", "Pages about the operator", "", &[]),
-    field("links.name", "What the page is", "\"Documentation\"", &[]),
-    field("links.url", "Where it is", "\"https://example.com/docs\"", &[]),
-    field("maintainers", "Who maintains the operator", "", &[]),
+    field("links.name", "The title of the page", "\"Documentation\"", &[]),
+    field("links.url", "The URL of the page", "\"https://example.com/docs\"", &[]),
+    field("maintainers", "The maintainers of the operator", "", &[]),
     field("maintainers.name", "The name", "\"Example\"", &[]),
-    field("maintainers.email", "The address", "\"etcd@example.com\"", &[]),
-    field("maturity", "How far the operator is", "\"stable\"", &[]),
-    field("minKubeVersion", "The oldest Kubernetes that it runs on", "\"1.27.0\"", &[]),
-    field("nativeAPIs", "APIs of the cluster that it needs", "", &[]),
+    field("maintainers.email", "The email address", "\"etcd@example.com\"", &[]),
+    field("maturity", "The maturity of the operator", "\"stable\"", &[]),
+    field("minKubeVersion", "The minimum Kubernetes version", "\"1.27.0\"", &[]),
+    field("nativeAPIs", "Cluster APIs that the operator needs", "", &[]),
     field("nativeAPIs.group", "The group", "\"apps\"", &[]),
     field("nativeAPIs.version", "The version", "\"v1\"", &[]),
     field("nativeAPIs.kind", "The kind", "\"Deployment\"", &[]),
-    field("provider", "Who provides the operator", "", &[]),
+    field("provider", "The provider of the operator", "", &[]),
     field("provider.name", "The name", "\"Example\"", &[]),
-    field("provider.url", "Their page", "\"https://example.com\"", &[]),
+    field("provider.url", "The website of the provider", "\"https://example.com\"", &[]),
 ];
 
 const CSV_METADATA: &[Field] = &joined([&OWNED_CRDS, &REQUIRED_CRDS, &OWNED_SERVICES, &REQUIRED_SERVICES, &REST]);

@@ -1,23 +1,23 @@
-//! The rules that catalogs are checked by, with the reason for each.
+//! The rules for catalogs, with the reason for each.
 
 use catalog::rules::{DEPENDENCIES, RULES, Rule, STRICT, WARNINGS};
 
-/// When a rule is checked, and what becomes of a catalog that breaks it.
+/// The group of a rule, which determines when opm checks it and how severe a violation is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Group {
-    /// While files are read.
+    /// Checked while files are read.
     Reading,
-    /// In every check.
+    /// Checked by every validation.
     Meaning,
-    /// When dependencies are checked.
+    /// Checked together with dependencies.
     Dependencies,
-    /// In strict checks.
+    /// Checked by strict validation.
     Strict,
-    /// When warnings are asked for.
+    /// Checked when warnings are requested.
     Warnings,
 }
 
-/// All groups, in the order they are listed in.
+/// All groups, in display order.
 pub(crate) const GROUPS: [Group; 5] =
     [Group::Reading, Group::Meaning, Group::Dependencies, Group::Strict, Group::Warnings];
 
@@ -33,8 +33,8 @@ impl Group {
         }
     }
 
-    /// Says when the rule counts.
-    pub(crate) fn says(self) -> &'static str {
+    /// Returns when the rule applies.
+    pub(crate) fn summary(self) -> &'static str {
         match self {
             Group::Reading => "a rule for files, checked whenever they are read",
             Group::Meaning => "a rule that every catalog must satisfy",
@@ -45,23 +45,23 @@ impl Group {
     }
 }
 
-/// A rule with its reason.
+/// The documentation of a rule.
 #[derive(Debug, Clone, Copy)]
-pub struct Explained {
-    /// Its name.
+pub struct RuleDoc {
+    /// The name.
     pub name: &'static str,
-    /// What must hold.
+    /// The condition that must hold.
     pub about: &'static str,
-    /// When it counts.
+    /// The group.
     pub group: Group,
-    /// Why it must hold.
+    /// The reason.
     pub why: &'static str,
-    /// What to do.
+    /// The fix.
     pub fix: &'static str,
 }
 
 /// Returns all rules, by group.
-pub fn all() -> Vec<Explained> {
+pub fn all() -> Vec<RuleDoc> {
     let tables = [
         (Group::Meaning, RULES),
         (Group::Dependencies, DEPENDENCIES),
@@ -75,96 +75,88 @@ pub fn all() -> Vec<Explained> {
     let reading = READING.iter().map(|(name, about)| (Group::Reading, *name, *about));
     reading
         .chain(rules)
-        // A rule that is checked in several places is one rule.
+        // A rule that is checked in several places is listed once.
         .filter(|(_, name, _)| seen.insert(*name))
         .map(|(group, name, about)| {
             let (_, why, fix) = REASONS.iter().find(|(of, _, _)| *of == name).copied().unwrap_or((name, "", ""));
-            Explained { name, about, group, why, fix }
+            RuleDoc { name, about, group, why, fix }
         })
         .collect()
 }
 
-/// What must hold for a file to be read at all. These rules have no table in the code: each is
-/// where the reader would have to guess.
+/// The conditions for reading a file at all. These rules have no table in the code: each belongs to the place where the
+/// reader would otherwise have to guess.
 pub const READING: &[(&str, &str)] = &[
-    ("file-readable", "every file that is not ignored can be read and is not too large"),
+    ("file-readable", "every file that is not ignored is readable and within the size limit"),
     ("utf-8", "a file is UTF-8 text"),
     ("json-syntax", "a file that starts with `{` is a sequence of JSON values, or YAML"),
-    ("yaml-syntax", "any other file is a sequence of YAML documents that JSON can express"),
-    ("limits", "blobs and their number, nesting and aliases stay within the limits"),
+    ("yaml-syntax", "any other file is a sequence of YAML documents that JSON can represent"),
+    ("limits", "the size and number of blobs, their nesting and their aliases stay within the limits"),
     ("document-is-object", "a document is an object"),
     ("envelope-types", "`schema`, `package` and `name` are strings"),
     ("keys-differ-by-more-than-case", "no two keys of a blob differ by case only"),
     ("schema-required", "a document has a `schema`"),
-    ("field-types", "the fields of packages, channels, bundles and deprecations have the types they should have"),
-    ("bundle-objects", "an `olm.bundle.object` holds base64, or names a file inside the catalog"),
-    ("migration", "a bundle that is migrated has a CSV that `olm.csv.metadata` can be made of"),
+    ("field-types", "the fields of packages, channels, bundles and deprecations have the expected types"),
+    ("bundle-objects", "an `olm.bundle.object` contains base64, or names a file inside the catalog"),
+    ("migration", "a migrated bundle has a CSV from which `olm.csv.metadata` can be generated"),
     ("old-form-channel", "in a package without channel blobs every bundle names its channels, each once"),
     ("old-form-skips", "an `olm.skips` property of such a bundle names one bundle"),
     ("old-form-skip-range", "such a bundle has at most one `olm.skipRange`, a string"),
 ];
 
-/// Why each rule is one, and what to do about it.
+/// The reason for each rule, and the fix.
 const REASONS: &[(&str, &str, &str)] = &[
     // Reading
     (
         "file-readable",
-        "every file of the directory is taken for a part of the catalog, and one that cannot be read may hold anything",
-        "fix its permissions, or name it in .indexignore if it is no part of the catalog",
+        "opm treats every file of the directory as part of the catalog, and an unreadable file may contain anything",
+        "fix its permissions, or name it in .indexignore if it is not part of the catalog",
     ),
     ("utf-8", "JSON and YAML are UTF-8", "save the file as UTF-8"),
-    ("json-syntax", "a file that cannot be parsed has no meaning", "fix the syntax at the place that is shown"),
-    ("yaml-syntax", "a file that cannot be parsed has no meaning", "fix the syntax at the place that is shown"),
+    ("json-syntax", "a file that cannot be parsed has no meaning", "fix the syntax at the reported position"),
+    ("yaml-syntax", "a file that cannot be parsed has no meaning", "fix the syntax at the reported position"),
     (
         "limits",
-        "input is bounded before it is used, so that no file can use up memory or time",
-        "split what is too large; docs/limits.md names the limits and how to raise them",
+        "opm bounds its input, so that no file can exhaust memory or time",
+        "split the file or blob; docs/limits.md lists the limits and how to raise them",
     ),
     (
         "document-is-object",
-        "a blob is an object with a schema; a list or a text is none",
-        "put the fields of one blob in each document, or name the file in .indexignore",
+        "a blob is an object with a schema; a list or a string is not",
+        "write one blob per document, or name the file in .indexignore",
     ),
-    (
-        "envelope-types",
-        "YAML reads 1.0, yes and ~ as a number, a truth value and nothing",
-        "put quotes around the value",
-    ),
+    ("envelope-types", "YAML reads 1.0 as a number, yes as a boolean and ~ as null", "quote the value"),
     (
         "keys-differ-by-more-than-case",
-        "keys are read without regard to case, so that one of the two would be lost",
+        "keys are case-insensitive, so one of the two values would be dropped",
         "keep one of them",
     ),
     (
         "schema-required",
-        "the schema says what a document is, and without one nobody knows",
-        "add `schema: olm.package`, olm.channel, olm.bundle or olm.deprecations, or one of your own domain",
+        "the schema determines the type of a document",
+        "add `schema: olm.package`, olm.channel, olm.bundle or olm.deprecations, or a schema of your own domain",
     ),
-    ("field-types", "a value of another type would be lost", "give it the type that 'opm explain' names for the field"),
+    ("field-types", "a value of another type would be dropped", "use the type that 'opm explain' shows for the field"),
     (
         "bundle-objects",
-        "servers hand the objects to clusters, which must be able to read them",
-        "encode the manifest as base64, or let `ref` name a file beside the catalog",
+        "servers send the objects to clusters, which must be able to read them",
+        "encode the manifest as base64, or set `ref` to a file inside the catalog",
     ),
     (
         "migration",
-        "what consoles show is taken from the ClusterServiceVersion among the objects of the bundle",
+        "the metadata for consoles comes from the ClusterServiceVersion among the objects of the bundle",
         "fix the ClusterServiceVersion, or render the bundle from its image",
     ),
     (
         "old-form-channel",
-        "in the first format, bundles say which channels they are in",
+        "in the original format, bundles list their channels",
         "give each bundle an olm.channel property for each channel, or write olm.channel blobs",
     ),
-    ("old-form-skips", "a skip names a bundle", "give each olm.skips property the name of one bundle"),
-    (
-        "old-form-skip-range",
-        "two ranges would leave open which one counts",
-        "join them with ` || ` in one olm.skipRange",
-    ),
+    ("old-form-skips", "a skip refers to one bundle by name", "set each olm.skips property to the name of one bundle"),
+    ("old-form-skip-range", "two ranges would be ambiguous", "join them with ` || ` in one olm.skipRange"),
     // Meaning
-    ("package-named", "channels and bundles belong to a package by its name", "give it a `name`"),
-    ("package-unique", "two blobs could disagree on the default channel", "remove one of them"),
+    ("package-named", "channels and bundles refer to a package by name", "set its `name`"),
+    ("package-unique", "two blobs could specify different default channels", "remove one of them"),
     (
         "package-name-label",
         "clusters name objects after the package",
@@ -175,37 +167,37 @@ const REASONS: &[(&str, &str, &str)] = &[
         "a channel without a package cannot be subscribed to",
         "correct `package`, or add the olm.package blob",
     ),
-    ("channel-named", "users subscribe to a channel by its name", "give it a `name`"),
-    ("channel-unique", "two blobs could disagree on the entries", "join their entries in one of them"),
-    ("channel-entry-unique", "two entries for a bundle could disagree on what it replaces", "keep one of them"),
+    ("channel-named", "users subscribe to a channel by name", "set its `name`"),
+    ("channel-unique", "two blobs could disagree on the entries", "merge their entries into one of them"),
+    ("channel-entry-unique", "two entries for one bundle could specify different `replaces`", "keep one of them"),
     (
         "bundle-package-known",
         "a bundle without a package cannot be installed",
         "correct `package`, or add the olm.package blob",
     ),
-    ("bundle-unique", "two blobs could disagree on the image", "remove one of them, or rename it"),
+    ("bundle-unique", "two blobs could specify different images", "remove one of them, or rename it"),
     (
         "property-values",
-        "clusters decide by these values what can be installed together",
-        "give the property a value of the type that 'opm explain property/TYPE' names",
+        "clusters resolve dependencies with these values",
+        "give the property a value of the type that 'opm explain property/TYPE' shows",
     ),
     (
         "bundle-package-property",
-        "the version of a bundle is in that property, and clusters compare its package",
+        "the property holds the version of the bundle, and clusters compare its package",
         "add one olm.package property with the package of the bundle and its version",
     ),
     (
         "bundle-image-pull-spec",
-        "the bundle is installed from this image",
+        "clusters install the bundle from this image",
         "write it as registry/name:tag or name@sha256:...",
     ),
     (
         "related-image-pull-spec",
-        "those who mirror the operator copy these images",
+        "mirrors of the operator copy these images",
         "write it as registry/name:tag or name@sha256:...",
     ),
-    ("bundle-version", "upgrades and ranges compare versions", "write three numbers, as 1.2.3 or 1.2.3-rc.1"),
-    ("bundle-release", "releases are compared like pre-releases", "write identifiers with dots, as 1 or 2.hotfix"),
+    ("bundle-version", "upgrades and ranges compare versions", "write three numbers, such as 1.2.3 or 1.2.3-rc.1"),
+    ("bundle-release", "releases compare like pre-releases", "write dot-separated identifiers, such as 1 or 2.hotfix"),
     (
         "bundle-in-channel",
         "a bundle that no channel lists cannot be installed",
@@ -214,20 +206,20 @@ const REASONS: &[(&str, &str, &str)] = &[
     (
         "entry-has-bundle",
         "an entry without a bundle cannot be installed, and a cluster that chooses it fails",
-        "correct the name, add the bundle, or remove the entry; a bundle that is gone may still stand in skips",
+        "correct the name, add the bundle, or remove the entry; `skips` may still list a removed bundle",
     ),
-    (
-        "deprecation-package-known",
-        "deprecations of a package that is not there are shown to nobody",
-        "correct `package`",
-    ),
-    ("deprecations-unique", "two blobs could disagree", "join their entries in one of them"),
+    ("deprecation-package-known", "nobody sees the deprecations of a package that does not exist", "correct `package`"),
+    ("deprecations-unique", "two blobs could disagree", "merge their entries into one of them"),
     (
         "deprecation-reference",
-        "a deprecation that refers to nothing is shown to nobody",
-        "correct the schema and name; for the package itself leave the name out",
+        "nobody sees a deprecation without a target",
+        "correct the schema and name; omit the name for the package itself",
     ),
-    ("default-channel-set", "users who name no channel follow this one", "set `defaultChannel` to one of the channels"),
+    (
+        "default-channel-set",
+        "subscriptions without a channel follow this one",
+        "set `defaultChannel` to one of the channels",
+    ),
     ("package-has-channels", "a package without channels cannot be installed", "add an olm.channel blob"),
     (
         "channel-has-entries",
@@ -236,110 +228,106 @@ const REASONS: &[(&str, &str, &str)] = &[
     ),
     (
         "channel-single-head",
-        "the head is what clusters install and upgrade to; with two of them nobody knows which one is newer",
-        "let the newest entry replace or skip the others; skipRange alone does not link entries",
+        "clusters install and upgrade to the head; with two heads the target is ambiguous",
+        "make the newest entry replace or skip the others; skipRange alone does not link entries",
     ),
     (
         "channel-chain",
-        "clusters upgrade along `replaces`; an entry that the chain does not reach is stranded for ever",
-        "let an entry of the chain replace the stranded one, or let the head skip it",
+        "clusters upgrade along `replaces`; an entry outside the chain is stranded",
+        "make an entry of the chain replace the stranded one, or make the head skip it",
     ),
-    ("bundle-named", "channels list bundles by their names", "give it a `name`"),
+    ("bundle-named", "channels list bundles by name", "set its `name`"),
     (
         "bundle-release-name",
-        "bundles of one version are distinguished by their names",
-        "call it PACKAGE-vVERSION-RELEASE",
+        "only the names distinguish bundles of one version",
+        "rename it to PACKAGE-vVERSION-RELEASE",
     ),
-    ("entry-skips", "an empty name skips nothing", "name the bundle that is skipped, or remove the item"),
-    ("entry-skip-range", "clusters compare their version with the range", "write it like \">=1.0.0 <1.2.0\""),
+    ("entry-skips", "an empty name skips nothing", "name the skipped bundle, or remove the item"),
+    ("entry-skip-range", "clusters compare their version with the range", "write it as \">=1.0.0 <1.2.0\""),
     ("bundle-image-set", "without an image or objects there is nothing to install", "name the image of the bundle"),
-    ("deprecation-message", "the message is what users are shown", "say why, and what to use instead"),
+    ("deprecation-message", "users see the message", "give the reason and the replacement"),
     (
         "package-versions-unique",
-        "clusters choose by version, and could not choose between the two",
-        "give one of them another version, or distinguish them by a release",
+        "clusters select by version and cannot choose between the two",
+        "change one of the versions, or add a release to distinguish them",
     ),
     // Dependencies
     (
         "dependency-met",
-        "clusters install a bundle only together with what it requires",
-        "add a bundle that offers it, or name the catalog that does by --with",
+        "clusters install a bundle only together with its dependencies",
+        "add a bundle that provides it, or pass the catalog that does with --with",
     ),
-    (
-        "dependencies-together",
-        "two requirements may exclude each other",
-        "loosen one of the ranges that the message names",
-    ),
+    ("dependencies-together", "two dependencies can exclude each other", "relax one of the ranges in the message"),
     (
         "dependency-readable",
-        "a requirement that a cluster cannot read stops everything in its namespace",
-        "correct the condition at the place that is shown",
+        "a dependency that a cluster cannot parse blocks every operator in its namespace",
+        "correct the constraint at the reported position",
     ),
     // Strict
     (
         "required-package",
-        "a requirement without a name or with a range that is none can never be met",
-        "name the package, and write the range like \">=1.0.0 <2.0.0\"",
+        "no bundle satisfies a dependency without a package name or with an invalid range",
+        "name the package, and write the range as \">=1.0.0 <2.0.0\"",
     ),
     (
         "gvk-fields",
-        "Kubernetes has no API with such a name, so that nothing can require or provide it",
-        "write the group as a DNS name, the version as v1, the kind in CamelCase",
+        "no Kubernetes API can have such a name, so no bundle can require or provide it",
+        "write the group as a DNS name, the version like v1, the kind in CamelCase",
     ),
-    ("property-shape", "a property without a type or value says nothing", "give it both, or remove it"),
-    ("related-image-empty", "those who mirror the operator would copy nothing", "name the image, or remove the item"),
+    ("property-shape", "a property without a type or value has no meaning", "set both, or remove the property"),
+    ("related-image-empty", "mirrors of the operator have no image to copy", "name the image, or remove the item"),
     (
         "bundle-image-required",
-        "clusters of the next generation install from images alone",
-        "name the image that the bundle is installed from",
+        "OLM v1 installs from images only",
+        "set the image that clusters install the bundle from",
     ),
-    ("bundle-object-empty", "an object without content is served as an empty manifest", "give it data, or remove it"),
-    (
-        "empty-names",
-        "a field that is there but empty looks like an edit that was not finished",
-        "give it a value, or remove the field",
-    ),
+    ("bundle-object-empty", "servers send an object without content as an empty manifest", "add data, or remove it"),
+    ("empty-names", "a field with an empty value looks like an unfinished edit", "set a value, or remove the field"),
     (
         "first-form-properties",
-        "tools that read the first format take these properties for the channels of a bundle",
+        "tools that read the original format derive the channels of a bundle from these properties",
         "correct them, or remove them where the package has channel blobs",
     ),
-    ("icon-fields", "without data there is no picture, and without a type nobody can show it", "give both, or none"),
-    ("null-value", "null is read as if the field was not there", "give it a value, or remove the field"),
+    (
+        "icon-fields",
+        "without data there is no icon, and without a media type consoles cannot show it",
+        "set both, or neither",
+    ),
+    ("null-value", "null reads like a missing field", "set a value, or remove the field"),
     ("properties-list", "tools that read properties expect a list", "write a list of objects with a type and a value"),
     (
         "schema-reserved",
-        "a schema of this prefix may get a meaning of its own in a later version",
-        "use a domain of your own, as example.com/thing",
+        "a later version may give a meaning to a schema with this prefix",
+        "use your own domain, such as example.com/thing",
     ),
     // Warnings
-    ("icon-is-image", "consoles show a broken picture", "correct the data or the media type"),
+    ("icon-is-image", "consoles show a broken image", "correct the data or the media type"),
     (
         "skips-acyclic",
-        "bundles that skip each other can replace each other for ever",
-        "let only the newer one skip the older one",
+        "bundles that skip each other can upgrade to each other endlessly",
+        "make only the newer one skip the older one",
     ),
     (
         "skip-range-surprise",
-        "existing tools drop a part of such a range without a word",
-        "write it in the plain form, as \">=1.0.0 <1.2.0\"",
+        "existing tools silently ignore part of such a range",
+        "write it in the plain form, such as \">=1.0.0 <1.2.0\"",
     ),
     (
         "head-metadata",
-        "consoles describe a package by the metadata of its heads",
+        "consoles describe a package with the metadata of its heads",
         "render the bundle from its image, which adds olm.csv.metadata",
     ),
     (
         "csv-metadata-once",
-        "servers refuse a bundle with two of them",
-        "keep one olm.csv.metadata, and no olm.bundle.object beside it",
+        "servers reject a bundle with two of them",
+        "keep one olm.csv.metadata and no olm.bundle.object",
     ),
     (
         "unknown-fields",
-        "the existing tool drops a field that it does not know when it renders the catalog",
-        "correct the name, or put the fact into a property",
+        "the existing tool drops unknown fields when it renders the catalog",
+        "correct the name, or move the value into a property",
     ),
-    ("replaces-newer", "an upgrade to a lower version is rarely meant", "exchange the two in the channel"),
+    ("replaces-newer", "an upgrade to a lower version is rarely intended", "swap the two in the channel"),
 ];
 
 #[cfg(test)]
@@ -349,7 +337,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_rule_has_a_reason_and_a_way_to_mend_it() {
+    fn every_rule_has_a_reason_and_a_fix() {
         let rules: BTreeSet<&str> = [RULES, DEPENDENCIES, STRICT, WARNINGS]
             .concat_names()
             .chain(READING.iter().map(|(name, _)| *name))

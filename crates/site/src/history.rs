@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::io;
 
-use edit::diff::changes::What;
+use edit::diff::changes::ChangeKind;
 
 use crate::console::Store;
 use crate::shelf::{Bundle, Channel, Package};
@@ -34,11 +34,11 @@ pub struct PackageSwap {
     /// Its name.
     pub name: String,
     /// What became of it.
-    pub what: What,
+    pub what: ChangeKind,
     /// Its channels.
-    pub channels: Vec<(What, String)>,
+    pub channels: Vec<(ChangeKind, String)>,
     /// Its bundles.
-    pub bundles: Vec<(What, String)>,
+    pub bundles: Vec<(ChangeKind, String)>,
 }
 
 /// The last swaps, oldest first.
@@ -97,9 +97,9 @@ fn differences(old: &dyn Store, new: &dyn Store) -> io::Result<Vec<PackageSwap>>
         }
         let (a, b) = (Held::of(a.as_deref()), Held::of(b.as_deref()));
         let what = match (before.contains(name), after.contains(name)) {
-            (false, _) => What::Added,
-            (_, false) => What::Removed,
-            _ => What::Changed,
+            (false, _) => ChangeKind::Added,
+            (_, false) => ChangeKind::Removed,
+            _ => ChangeKind::Changed,
         };
         found.push(PackageSwap {
             name: name.clone(),
@@ -140,16 +140,16 @@ impl Held {
     }
 }
 
-fn compared(old: &BTreeMap<String, String>, new: &BTreeMap<String, String>) -> Vec<(What, String)> {
-    let mut all: Vec<(What, String)> = Vec::new();
+fn compared(old: &BTreeMap<String, String>, new: &BTreeMap<String, String>) -> Vec<(ChangeKind, String)> {
+    let mut all: Vec<(ChangeKind, String)> = Vec::new();
     for (name, content) in new {
         match old.get(name) {
-            None => all.push((What::Added, name.clone())),
-            Some(before) if before != content => all.push((What::Changed, name.clone())),
+            None => all.push((ChangeKind::Added, name.clone())),
+            Some(before) if before != content => all.push((ChangeKind::Changed, name.clone())),
             Some(_) => {}
         }
     }
-    all.extend(old.keys().filter(|name| !new.contains_key(*name)).map(|name| (What::Removed, name.clone())));
+    all.extend(old.keys().filter(|name| !new.contains_key(*name)).map(|name| (ChangeKind::Removed, name.clone())));
     all.sort();
     all
 }
@@ -199,9 +199,12 @@ mod tests {
         let swap = history.last().unwrap();
         assert_eq!(
             swap.packages.iter().map(|one| (one.name.as_str(), one.what)).collect::<Vec<_>>(),
-            [("a", What::Changed), ("b", What::Removed)]
+            [("a", ChangeKind::Changed), ("b", ChangeKind::Removed)]
         );
-        assert_eq!(swap.packages[0].bundles, [(What::Added, "a.v3".into()), (What::Changed, "a.v2".into())]);
+        assert_eq!(
+            swap.packages[0].bundles,
+            [(ChangeKind::Added, "a.v3".into()), (ChangeKind::Changed, "a.v2".into())]
+        );
         history.note(&two, &one, "later").unwrap();
         assert_eq!(history.changed_since("1"), Some(2));
         assert_eq!(history.changed_since("2"), Some(2));

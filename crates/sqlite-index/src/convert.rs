@@ -41,7 +41,7 @@ impl Database {
         let mut warnings = content.check(connection, limits)?;
         for package in content.packages.keys() {
             content.blobs(connection, package, manifests, &mut warnings, &mut |text| {
-                fbc.add_made(text, limits)
+                fbc.add_generated(text, limits)
                     .map_err(|error| Error::Message(format!("package {}: {error}", quote(package))))
             })?;
         }
@@ -144,7 +144,7 @@ impl Content {
         let mut problems = Vec::new();
         for package in self.packages.keys() {
             self.blobs(connection, package, Manifests::Omit, &mut Vec::new(), &mut |text| {
-                let made = fbc.make(text, limits).map_err(|error| Error::Message(error.to_string()))?;
+                let made = fbc.generated_blob(text, limits).map_err(|error| Error::Message(error.to_string()))?;
                 inspect(&made, text.raw(), &mut problems);
                 fbc.push(made);
                 Ok(())

@@ -1,46 +1,46 @@
-//! Mistakes that no other check reports, and that authors learn of on a cluster.
+//! Mistakes that no other validator reports and that otherwise surface only on a cluster.
 
 use std::collections::BTreeSet;
 
 use serde_json::Value;
 
-use super::suites::Given;
+use super::suites::CheckInput;
 use super::{Findings, list, text};
 
 const STRATEGY: &str = "/spec/install/spec";
 
-pub(super) fn check(given: &Given<'_>, findings: &mut Findings) {
-    let Some(object) = given.csv() else { return };
+pub(super) fn check(input: &CheckInput<'_>, findings: &mut Findings) {
+    let Some(object) = input.csv() else { return };
     let csv = &object.value;
-    findings.look_at_object(object);
-    check_accounts(given, csv, findings);
+    findings.set_object(object);
+    check_accounts(input, csv, findings);
     check_conditions(csv, findings);
     check_watching(csv, findings);
     check_images(csv, findings);
-    for object in given.whole.objects.iter().filter(|object| object.document > 0) {
-        findings.look_at_object(object);
+    for object in input.whole.objects.iter().filter(|object| object.document > 0) {
+        findings.set_object(object);
         let text = format!("{} {} is not in the first document: OLM v0 does not see it", object.kind(), object.name());
         findings.warning("several-documents", "", text);
     }
-    for object in &given.whole.objects {
+    for object in &input.whole.objects {
         if matches!(object.kind(), "RoleBinding" | "ClusterRoleBinding") {
-            findings.look_at_object(object);
+            findings.set_object(object);
             check_binding(&object.value, object.kind(), findings);
         }
     }
 }
 
-/// Finds accounts of deployments that nobody makes.
-fn check_accounts(given: &Given<'_>, csv: &Value, findings: &mut Findings) {
-    let mut made: BTreeSet<&str> = BTreeSet::from(["", "default"]);
+/// Finds deployments whose service account does not exist.
+fn check_accounts(input: &CheckInput<'_>, csv: &Value, findings: &mut Findings) {
+    let mut existing: BTreeSet<&str> = BTreeSet::from(["", "default"]);
     for field in ["permissions", "clusterPermissions"] {
         let permissions = list(csv, &format!("{STRATEGY}/{field}"));
-        made.extend(permissions.iter().map(|permission| text(permission, "/serviceAccountName")));
+        existing.extend(permissions.iter().map(|permission| text(permission, "/serviceAccountName")));
     }
-    made.extend(given.whole.of_kind("ServiceAccount").map(crate::whole::Object::name));
+    existing.extend(input.whole.of_kind("ServiceAccount").map(crate::whole::Object::name));
     for (at, deployment) in list(csv, &format!("{STRATEGY}/deployments")).iter().enumerate() {
         let account = text(deployment, "/spec/template/spec/serviceAccountName");
-        if !made.contains(account) {
+        if !existing.contains(account) {
             let pointer = format!("{STRATEGY}/deployments/{at}/spec/template/spec/serviceAccountName");
             let text =
                 format!("nobody makes ServiceAccount {account}: no permission of the CSV and no object has its name");

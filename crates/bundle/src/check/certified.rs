@@ -1,4 +1,4 @@
-//! What certification asks for, as far as it needs no service.
+//! Certification requirements that can be checked offline.
 
 use std::collections::BTreeSet;
 
@@ -6,11 +6,11 @@ use serde_json::Value;
 
 use super::csv::annotation as annotation_pointer;
 use super::image_exists::images;
-use super::suites::Given;
+use super::suites::CheckInput;
 use super::{Findings, list, text};
 
 const FEATURES: &str = "features.operators.openshift.io/";
-const ASKED: [&str; 7] = [
+const REQUIRED_FEATURES: [&str; 7] = [
     "disconnected",
     "fips-compliant",
     "proxy-aware",
@@ -19,18 +19,18 @@ const ASKED: [&str; 7] = [
     "token-auth-azure",
     "token-auth-gcp",
 ];
-const POSSIBLE: [&str; 3] = ["cnf", "cni", "csi"];
+const OPTIONAL_FEATURES: [&str; 3] = ["cnf", "cni", "csi"];
 
-pub(super) fn check(given: &Given<'_>, findings: &mut Findings) {
-    let Some(object) = given.csv() else { return };
-    findings.look_at_object(object);
+pub(super) fn check(input: &CheckInput<'_>, findings: &mut Findings) {
+    let Some(object) = input.csv() else { return };
+    findings.set_object(object);
     let csv = &object.value;
     let annotation = |key: &str| csv.pointer("/metadata/annotations").and_then(|all| all.get(key)?.as_str());
-    for feature in ASKED.iter().chain(&POSSIBLE) {
+    for feature in REQUIRED_FEATURES.iter().chain(&OPTIONAL_FEATURES) {
         let key = format!("{FEATURES}{feature}");
         match annotation(&key) {
             Some("true" | "false") => {}
-            None if POSSIBLE.contains(feature) => {}
+            None if OPTIONAL_FEATURES.contains(feature) => {}
             Some(other) => {
                 let text = format!("annotation {key} is {other:?}: true or false is asked for");
                 findings.error("feature-annotations", annotation_pointer(&key), text);
@@ -75,11 +75,12 @@ pub(super) fn check(given: &Given<'_>, findings: &mut Findings) {
         }
     }
     let old = annotation("operators.openshift.io/infrastructure-features").unwrap_or_default().to_lowercase();
-    let says = annotation(&format!("{FEATURES}disconnected")) == Some("true") || old.contains("disconnected");
-    if says {
+    let claims_disconnected =
+        annotation(&format!("{FEATURES}disconnected")) == Some("true") || old.contains("disconnected");
+    if claims_disconnected {
         let pinned = !related.is_empty() && related.iter().all(|image| image.contains('@'));
         if !pinned || !variables {
-            let text = "the bundle says that it works in restricted networks: list all images by digest in relatedImages, and \
+            let text = "the bundle claims_disconnected that it works in restricted networks: list all images by digest in relatedImages, and \
                         give them to containers as RELATED_IMAGE_*";
             findings.warning("restricted-network", "/spec/relatedImages", text);
         }

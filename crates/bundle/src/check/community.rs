@@ -1,23 +1,23 @@
-//! What the community's repository asks for.
+//! Requirements of the community operators repository.
 
 use fbc::version::Version;
 use serde_json::Value;
 
 use super::csv::annotation as annotation_pointer;
-use super::suites::Given;
+use super::suites::CheckInput;
 use super::{Findings, list, removed_apis, text};
 
-/// The newest OpenShift that has what Kubernetes 1.22 removed comes before this one.
+/// The first OpenShift version without the APIs that Kubernetes 1.22 removed.
 const LIMIT: (u64, u64) = (4, 9);
 const LABEL: &str = "com.redhat.openshift.versions";
 
-/// Checks which versions of OpenShift a bundle says that uses APIs which Kubernetes 1.22 removed.
-pub(super) fn check(given: &Given<'_>, findings: &mut Findings) {
-    let Some(csv) = given.csv() else { return };
-    if removed_apis::used(given, 22).is_empty() {
+/// Checks the OpenShift versions of a bundle that uses APIs removed in Kubernetes 1.22.
+pub(super) fn check(input: &CheckInput<'_>, findings: &mut Findings) {
+    let Some(csv) = input.csv() else { return };
+    if removed_apis::used(input, 22).is_empty() {
         return;
     }
-    findings.look_at_object(csv);
+    findings.set_object(csv);
     let place = annotation_pointer("olm.properties");
     let error = |text: String| format!("Error: Value : ({}) {text}", csv.name());
     let properties = csv.value.pointer("/metadata/annotations").and_then(|all| all.get("olm.properties")?.as_str());
@@ -31,7 +31,7 @@ pub(super) fn check(given: &Given<'_>, findings: &mut Findings) {
         }
         Some(text) => check_maximum(text, &error, place, findings),
     }
-    check_index(given, &error, findings);
+    check_index(input, &error, findings);
 }
 
 fn check_maximum(text_of: &str, error: &dyn Fn(String) -> String, place: String, findings: &mut Findings) {
@@ -82,9 +82,9 @@ fn check_maximum(text_of: &str, error: &dyn Fn(String) -> String, place: String,
     }
 }
 
-fn check_index(given: &Given<'_>, error: &dyn Fn(String) -> String, findings: &mut Findings) {
+fn check_index(input: &CheckInput<'_>, error: &dyn Fn(String) -> String, findings: &mut Findings) {
     const ID: &str = "community-index";
-    let content = match &given.index {
+    let content = match &input.index {
         None => {
             let text = "Warning: Value : please, inform the path of its index image file via the the optional key values and \
                         the key index-path to allow this validator check the labels configuration or migrate the API(s)";
@@ -128,10 +128,10 @@ fn check_index(given: &Given<'_>, error: &dyn Fn(String) -> String, findings: &m
     }
 }
 
-/// Checks the fields that the pipeline of the community asks for.
-pub(super) fn check_fields(given: &Given<'_>, findings: &mut Findings) {
-    let Some(object) = given.csv() else { return };
-    findings.look_at_object(object);
+/// Checks the fields that the community pipeline requires.
+pub(super) fn check_fields(input: &CheckInput<'_>, findings: &mut Findings) {
+    let Some(object) = input.csv() else { return };
+    findings.set_object(object);
     let csv = &object.value;
     let count = |pointer: &str| text(csv, pointer).chars().count();
     let mut required = |id, pointer: &str, good: bool, what: &str| {

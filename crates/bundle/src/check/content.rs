@@ -1,4 +1,4 @@
-//! The objects of a bundle.
+//! Checks the objects of a bundle.
 
 use std::borrow::Cow;
 use std::path::Path;
@@ -12,7 +12,7 @@ use super::{Findings, MediaType, Optional, crd, csv, hub, list, manifest, meta, 
 use crate::file;
 use crate::whole::Whole;
 
-/// The kinds that may be in a bundle.
+/// The kinds that a bundle may contain.
 const KINDS: &[&str] = &[
     "ClusterRole",
     "ClusterRoleBinding",
@@ -40,27 +40,27 @@ const KINDS: &[&str] = &[
 
 /// Checks the objects in the directory `manifests` of a bundle.
 pub fn check_content(dir: &Path, optional: &[Optional], limits: &Limits) -> Findings {
-    check_content_of(dir, &Asked { optional, ..Asked::default() }, limits)
+    check_content_of(dir, &ContentOptions { optional, ..ContentOptions::default() }, limits)
 }
 
-/// What is asked of objects, and what is known of them.
+/// The options for checking objects, and data that is already available.
 #[derive(Debug, Clone, Copy, Default)]
-pub struct Asked<'a> {
-    /// The bundle, if it was read before: no manifest is read twice then.
+pub struct ContentOptions<'a> {
+    /// The bundle, if it was read before, so that no manifest is read twice.
     pub known: Option<&'a Whole>,
-    /// Checks that are made only when asked for.
+    /// The optional checks to run.
     pub optional: &'a [Optional],
-    /// The categories that count instead of the standard ones.
+    /// The categories to accept instead of the standard ones.
     pub categories: Option<&'a Categories>,
 }
 
-/// Checks the objects of a bundle, with what is known already.
-pub fn check_content_of(dir: &Path, asked: &Asked<'_>, limits: &Limits) -> Findings {
-    let Asked { known, optional, categories } = *asked;
+/// Checks the objects of a bundle, reusing available data.
+pub fn check_content_of(dir: &Path, options: &ContentOptions<'_>, limits: &Limits) -> Findings {
+    let ContentOptions { known, optional, categories } = *options;
     let mut findings = Findings::default();
     let manifests = dir.join("manifests");
     let kind = match media_type_of(&manifests, known, limits) {
-        // Charts are for others to judge.
+        // Charts are not checked.
         Ok(MediaType::Helm) => return findings,
         Ok(kind) => kind,
         Err(error) => {
@@ -80,7 +80,7 @@ pub fn check_content_of(dir: &Path, asked: &Asked<'_>, limits: &Limits) -> Findi
     for name in names {
         let path = manifests.join(&name);
         let shown = name.display();
-        findings.look_at(format!("manifests/{shown}"));
+        findings.set_file(format!("manifests/{shown}"));
         if crate::file::is_directory(&path) {
             findings.error("bundle-readable", "", format!("Unable to read file {shown} in supported types"));
             continue;
@@ -129,9 +129,9 @@ pub fn check_content_of(dir: &Path, asked: &Asked<'_>, limits: &Limits) -> Findi
     findings
 }
 
-/// Checks that the CRDs which a CSV owns are there.
+/// Checks that a bundle contains the CRDs that its CSV owns.
 fn check_owned(file: &str, csv: &Value, crds: &[(String, Cow<'_, Value>)], findings: &mut Findings) {
-    findings.look_at(file);
+    findings.set_file(file);
     let bundle = text(csv, "/metadata/name");
     let defines = |crd: &Value, name: &str, version: &str, kind: &str| {
         let mut versions = list(crd, "/spec/versions").iter().map(|version| text(version, "/name"));
@@ -151,13 +151,13 @@ fn check_owned(file: &str, csv: &Value, crds: &[(String, Cow<'_, Value>)], findi
     }
     for (crd_file, crd) in crds {
         let name = text(crd, "/metadata/name");
-        findings.look_at(crd_file);
+        findings.set_file(crd_file);
         if !list(csv, "/spec/customresourcedefinitions/owned").iter().any(|owned| text(owned, "/name") == name) {
             let text = format!("CRD {name} is present in bundle \"{bundle}\" but not defined in CSV");
             findings.warning("crd-not-owned", "/metadata/name", text);
         }
     }
-    findings.look_at(file);
+    findings.set_file(file);
     let substitutes = text(csv, "/metadata/annotations/olm.substitutesFor");
     let release = csv.pointer("/spec/release").map(|release| match release {
         Value::String(text) => text.clone(),

@@ -1,6 +1,6 @@
-//! What the API server asks of every CustomResourceDefinition.
+//! Checks every CustomResourceDefinition as the API server does.
 //!
-//! Schemas are not judged: what matters is whether the definition is accepted at all.
+//! Schemas are not checked, only whether the API server accepts the definition.
 
 use std::collections::BTreeSet;
 
@@ -8,7 +8,7 @@ use serde_json::Value;
 
 use super::{Findings, list, meta, text};
 
-/// Types of columns.
+/// The types of printer columns.
 const COLUMN_TYPES: &[&str] = &["boolean", "date", "integer", "number", "string"];
 
 /// Checks a CRD.
@@ -51,7 +51,7 @@ pub(super) fn check(crd: &Value, findings: &mut Findings) {
     }
 }
 
-/// What is wrong, each with its field.
+/// The problems, each with its field.
 struct Problems(Vec<String>);
 
 impl Problems {

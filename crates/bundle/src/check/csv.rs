@@ -1,4 +1,4 @@
-//! What is asked of every ClusterServiceVersion.
+//! Requirements for every ClusterServiceVersion.
 
 use std::collections::BTreeSet;
 
@@ -7,7 +7,7 @@ use serde_json::Value;
 
 use super::{Findings, list, meta, text};
 
-/// Annotations that are often spelled in another case.
+/// Annotations that are often written in the wrong case.
 pub(super) const ANNOTATIONS: &[&str] =
     &["olm.operatorGroup", "olm.operatorNamespace", "olm.targetNamespaces", "olm.providedAPIs", "olm.skipRange"];
 
@@ -61,7 +61,7 @@ pub(super) fn check(csv: &Value, findings: &mut Findings) {
     }
 }
 
-/// Points to an annotation.
+/// Returns the JSON pointer of an annotation.
 pub(super) fn annotation(key: &str) -> String {
     format!("/metadata/annotations/{}", key.replace('~', "~0").replace('/', "~1"))
 }
@@ -123,7 +123,7 @@ fn check_examples(csv: &Value, name: &str, findings: &mut Findings) {
     }
 }
 
-/// Reads examples; what is wrong is said as the existing tools do.
+/// Parses examples; errors are worded as in the existing tools.
 fn examples_of(text: &str) -> Result<Vec<Value>, String> {
     if text.trim().is_empty() {
         return Ok(Vec::new());
@@ -159,7 +159,7 @@ fn examples_of(text: &str) -> Result<Vec<Value>, String> {
     }
 }
 
-/// Returns how many bytes stand before the fault that a reader found.
+/// Returns the number of bytes before a parse error.
 fn offset_of(text: &str, line: usize, column: usize) -> usize {
     let before: usize = text.split_inclusive('\n').take(line.saturating_sub(1)).map(str::len).sum();
     let mut offset = (before + column).min(text.len());
@@ -199,7 +199,7 @@ fn check_install_modes(csv: &Value, name: &str, findings: &mut Findings) {
     }
 }
 
-/// Checks the oldest version of Kubernetes that a CSV names.
+/// Checks the minimum Kubernetes version of a CSV.
 fn min_kube_version(csv: &Value, name: &str, findings: &mut Findings) {
     const PLACE: &str = "/spec/minKubeVersion";
     match text(csv, PLACE).trim() {

@@ -1,4 +1,4 @@
-//! How a bundle is laid out and annotated.
+//! Checks the layout and annotations of a bundle.
 
 use std::path::Path;
 
@@ -13,12 +13,12 @@ use crate::file;
 use crate::metadata::{CHANNELS, DEFAULT_CHANNEL, PACKAGE};
 use crate::whole::Whole;
 
-/// Checks the directories of a bundle, its annotations and its dependencies; returns what is wrong.
+/// Checks the directories of a bundle, its annotations and its dependencies.
 pub fn check_format(dir: &Path, limits: &Limits) -> Findings {
     check_format_of(dir, None, limits)
 }
 
-/// Does what [`check_format`] does, and reads no manifest twice that was read before.
+/// Like [`check_format`], but does not read a manifest of `known` again.
 pub fn check_format_of(dir: &Path, known: Option<&Whole>, limits: &Limits) -> Findings {
     let mut findings = Findings::default();
     let mut errors = Vec::new();
@@ -61,7 +61,7 @@ fn check(dir: &Path, known: Option<&Whole>, limits: &Limits, errors: &mut Vec<St
 }
 
 fn check_annotations(annotations: &Value, kind: Result<MediaType, Error>, errors: &mut Vec<String>) {
-    // A number or a switch does as text.
+    // Numbers and booleans are accepted as strings.
     let value = |key: &str| match annotations.get(key) {
         None => None,
         Some(Value::String(text)) => Some(text.clone()),
@@ -96,11 +96,11 @@ fn check_dependency(dependency: &Value, errors: &mut Vec<String>) {
         return;
     };
     let mut need = |pointer: &str, message: &str| {
-        let there = !text(value, pointer).is_empty();
-        if !there {
+        let present = !text(value, pointer).is_empty();
+        if !present {
             errors.push(message.into());
         }
-        there
+        present
     };
     match kind {
         "olm.gvk" => {
@@ -121,15 +121,15 @@ fn check_dependency(dependency: &Value, errors: &mut Vec<String>) {
             None => errors.push("The CEL field is missing".into()),
             Some(cel) => match text(cel, "/rule").trim() {
                 "" => errors.push("The CEL expression is missing".into()),
-                rule => errors.extend(unfinished(rule).map(|why| format!("Invalid CEL expression: {why}"))),
+                rule => errors.extend(syntax_error(rule).map(|why| format!("Invalid CEL expression: {why}"))),
             },
         },
         _ => errors.push(format!("couldn't parse dependency of type {kind}")),
     }
 }
 
-/// Reports why an expression cannot be one, whatever it means: texts without end, brackets without partners.
-fn unfinished(rule: &str) -> Option<&'static str> {
+/// Reports syntax errors that make any expression invalid: unterminated strings and unbalanced brackets.
+fn syntax_error(rule: &str) -> Option<&'static str> {
     let mut open = Vec::new();
     let mut letters = rule.chars();
     while let Some(letter) = letters.next() {

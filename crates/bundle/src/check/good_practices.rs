@@ -1,15 +1,15 @@
-//! Good practices, as the existing validator of that name asks for them.
+//! The checks of the existing good-practices validator.
 
 use fbc::version::Version;
 use serde_json::Value;
 
-use super::suites::Given;
+use super::suites::CheckInput;
 use super::{Findings, list, text};
 use crate::metadata::{CHANNELS, DEFAULT_CHANNEL};
 
-pub(super) fn check(given: &Given<'_>, findings: &mut Findings) {
-    let Some(csv) = given.csv() else { return };
-    findings.look_at_object(csv);
+pub(super) fn check(input: &CheckInput<'_>, findings: &mut Findings) {
+    let Some(csv) = input.csv() else { return };
+    findings.set_object(csv);
     let (name, value) = (csv.name(), &csv.value);
     let warning = |text: String| format!("Warning: Value {name}: {text}");
     const DEPLOYMENTS: &str = "/spec/install/spec/deployments";
@@ -33,9 +33,9 @@ pub(super) fn check(given: &Given<'_>, findings: &mut Findings) {
             }
         }
     }
-    check_channels(given, name, findings);
-    findings.look_at_object(csv);
-    if makes_crds(value) {
+    check_channels(input, name, findings);
+    findings.set_object(csv);
+    if can_create_crds(value) {
         let text = "CSV contains permissions to create CRD. An Operator shouldn't deploy or manage other operators (such \
                     patterns are known as meta or super operators or include CRDs in its Operands). It's the Operator \
                     Lifecycle Manager's job to manage the deployment and lifecycle of operators.  Please, review the design \
@@ -55,9 +55,9 @@ pub(super) fn check(given: &Given<'_>, findings: &mut Findings) {
     check_name(name, &warning, findings);
 }
 
-fn check_channels(given: &Given<'_>, name: &str, findings: &mut Findings) {
+fn check_channels(input: &CheckInput<'_>, name: &str, findings: &mut Findings) {
     let annotation = |key: &str| {
-        let found = given.whole.annotations.iter().find(|(known, _)| known == key);
+        let found = input.whole.annotations.iter().find(|(known, _)| known == key);
         found.map(|(_, value)| value.as_str()).unwrap_or_default()
     };
     let channels = annotation(CHANNELS).split(',').chain([annotation(DEFAULT_CHANNEL)]).map(str::trim);
@@ -74,12 +74,12 @@ fn check_channels(given: &Given<'_>, name: &str, findings: &mut Findings) {
              https://olm.operatorframework.io/docs/best-practices/channel-naming",
             odd.join(" ")
         );
-        findings.look_at("metadata/annotations.yaml");
+        findings.set_file("metadata/annotations.yaml");
         findings.warning("practice-channels", "/annotations", text);
     }
 }
 
-fn makes_crds(csv: &Value) -> bool {
+fn can_create_crds(csv: &Value) -> bool {
     ["permissions", "clusterPermissions"]
         .iter()
         .flat_map(|field| list(csv, &format!("/spec/install/spec/{field}")))

@@ -1,4 +1,4 @@
-//! What operatorhub.io asks of a ClusterServiceVersion.
+//! Requirements of operatorhub.io for a ClusterServiceVersion.
 
 use serde_json::Value;
 
@@ -27,7 +27,7 @@ const CATEGORIES: &[&str] = &[
 
 const ICONS: &[&str] = &["image/gif", "image/jpeg", "image/png", "image/svg+xml"];
 
-/// Categories that somebody uses instead of the standard ones, or why they cannot be read.
+/// Custom categories to accept instead of the standard ones, or the reason why they cannot be read.
 pub type Categories = Result<Vec<String>, String>;
 
 /// Checks a CSV.
@@ -37,7 +37,7 @@ pub(super) fn check(csv: &Value, custom: Option<&Categories>, findings: &mut Fin
     check_categories(csv, custom, findings);
 }
 
-/// Checks what describes the operator and who provides it.
+/// Checks the description of the operator and its provider.
 pub(super) fn check_common(csv: &Value, findings: &mut Findings) {
     let name = text(csv, "/metadata/name");
     let error = |detail: String| format!("Error: Value : ({name}) {detail}");
@@ -77,7 +77,7 @@ fn annotation<'a>(csv: &'a Value, key: &str) -> Option<&'a str> {
     csv.pointer("/metadata/annotations")?.get(key)?.as_str()
 }
 
-/// Checks how much the operator can do by its own account.
+/// Checks the declared capability level.
 pub(super) fn check_capabilities(csv: &Value, findings: &mut Findings) {
     let name = text(csv, "/metadata/name");
     if let Some(level) = annotation(csv, "capabilities").filter(|level| !CAPABILITIES.contains(level)) {
@@ -88,7 +88,7 @@ pub(super) fn check_capabilities(csv: &Value, findings: &mut Findings) {
     }
 }
 
-/// Checks what the operator is listed under.
+/// Checks the declared categories.
 pub(super) fn check_categories(csv: &Value, custom: Option<&Categories>, findings: &mut Findings) {
     let name = text(csv, "/metadata/name");
     let pointer = super::csv::annotation("categories");
@@ -139,7 +139,7 @@ fn check_icon(csv: &Value, name: &str, findings: &mut Findings) {
     }
 }
 
-/// Returns whether a text is an address to write to, with or without a name before it.
+/// Returns whether a string is an email address, with or without a display name.
 fn is_address(text: &str) -> bool {
     let address = match text.split_once('<') {
         Some((_, rest)) => match rest.strip_suffix('>') {

@@ -1,14 +1,14 @@
-//! Images of a bundle that registries do not have.
+//! Finds images of a bundle that are missing from their registries.
 
 use std::collections::BTreeMap;
 
 use serde_json::Value;
 
 use super::csv::annotation;
-use super::suites::Given;
+use super::suites::CheckInput;
 use super::{Findings, list, text};
 
-/// Returns the images of a CSV with the first place of each: containers, related images, and the one that consoles show.
+/// Returns the images of a CSV with the first location of each: containers, related images, and the image for consoles.
 pub(super) fn images<'a>(csv: &'a Value) -> BTreeMap<&'a str, String> {
     const DEPLOYMENTS: &str = "/spec/install/spec/deployments";
     let mut found: BTreeMap<&'a str, String> = BTreeMap::new();
@@ -34,9 +34,9 @@ pub(super) fn images<'a>(csv: &'a Value) -> BTreeMap<&'a str, String> {
     found
 }
 
-pub(super) fn check(given: &Given<'_>, findings: &mut Findings) {
-    let (Some(object), Some(platforms)) = (given.csv(), given.platforms) else { return };
-    findings.look_at_object(object);
+pub(super) fn check(input: &CheckInput<'_>, findings: &mut Findings) {
+    let (Some(object), Some(platforms)) = (input.csv(), input.platforms) else { return };
+    findings.set_object(object);
     for (image, pointer) in images(&object.value) {
         match platforms(image) {
             Ok(found) if found.is_empty() => {

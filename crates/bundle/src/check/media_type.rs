@@ -1,4 +1,4 @@
-//! What kind of bundle a directory of manifests makes.
+//! Detects the media type of a bundle from its manifests.
 
 use std::fmt;
 use std::path::Path;
@@ -11,14 +11,14 @@ use crate::error::Error;
 use crate::file;
 use crate::whole::Whole;
 
-/// What a bundle is made of.
+/// The content type of a bundle.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum MediaType {
     /// Manifests with a ClusterServiceVersion.
     RegistryV1,
     /// Other manifests.
     Plain,
-    /// A chart.
+    /// A Helm chart.
     Helm,
 }
 
@@ -32,15 +32,15 @@ impl fmt::Display for MediaType {
     }
 }
 
-/// Finds out what the manifests in `dir` are.
+/// Detects the type of the manifests in `dir`.
 ///
 /// # Errors
-/// Fails when the directory cannot be read, or holds no files.
+/// Fails if the directory cannot be read or is empty.
 pub fn media_type(dir: &Path, limits: &Limits) -> Result<MediaType, Error> {
     media_type_of(dir, None, limits)
 }
 
-/// Does what [`media_type`] does, and reads no file twice that was read before.
+/// Like [`media_type`], but does not read a file of `known` again.
 pub(super) fn media_type_of(dir: &Path, known: Option<&Whole>, limits: &Limits) -> Result<MediaType, Error> {
     let names = file::names(dir, limits)?;
     let chart = read(&dir.join("Chart.yaml"), limits);

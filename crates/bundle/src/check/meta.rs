@@ -1,10 +1,10 @@
-//! The names and metadata of objects, as Kubernetes wants them.
+//! Checks the names and metadata of objects as Kubernetes does.
 
 use serde_json::Value;
 
 use super::{Findings, list, text};
 
-/// Says why a name is no DNS subdomain, if it is none.
+/// Returns why a name is not a DNS subdomain, if it is not.
 pub(super) fn subdomain(name: &str) -> Option<String> {
     if name.len() > 253 {
         return Some("must be no more than 253 characters".into());
@@ -17,7 +17,7 @@ pub(super) fn subdomain(name: &str) -> Option<String> {
     })
 }
 
-/// Says why a text is no DNS label that starts with a letter, if it is none.
+/// Returns why a string is not a DNS label that starts with a letter, if it is not.
 pub(super) fn label_1035(name: &str) -> Option<String> {
     let good = name.len() <= 63
         && name.starts_with(|letter: char| letter.is_ascii_lowercase())
@@ -29,7 +29,7 @@ pub(super) fn label_1035(name: &str) -> Option<String> {
     })
 }
 
-/// Says why a text is no value of a label, if it is none.
+/// Returns why a string is not a label value, if it is not.
 pub(super) fn label_value(value: &str) -> Option<String> {
     if value.len() > 63 {
         return Some("must be no more than 63 characters".into());
@@ -45,7 +45,7 @@ pub(super) fn label_value(value: &str) -> Option<String> {
     })
 }
 
-/// Says why a text is no key of a label or annotation, if it is none.
+/// Returns why a string is not the key of a label or annotation, if it is not.
 fn qualified(key: &str) -> Option<String> {
     let (prefix, name) = match key.split_once('/') {
         Some((prefix, name)) => (Some(prefix), name),
@@ -63,7 +63,7 @@ fn is_label(part: &str, alphanumeric: impl Fn(u8) -> bool) -> bool {
     ends(bytes.first()) && ends(bytes.last()) && bytes.iter().all(|byte| alphanumeric(*byte) || *byte == b'-')
 }
 
-/// Checks the metadata of an object that belongs to no namespace yet.
+/// Checks the metadata of an object without a namespace.
 pub(super) fn check(object: &Value, findings: &mut Findings) {
     let kind = text(object, "/kind");
     let name = text(object, "/metadata/name");
@@ -76,14 +76,14 @@ pub(super) fn check(object: &Value, findings: &mut Findings) {
     }
 }
 
-/// Returns what is wrong with the metadata of an object.
+/// Returns the problems in the metadata of an object.
 pub(super) fn problems(object: &Value) -> Vec<String> {
     let mut problems = Vec::new();
     let (name, generated) = (text(object, "/metadata/name"), text(object, "/metadata/generateName"));
     match (name, generated) {
         ("", "") => problems.push("metadata.name: Required value: name or generateName is required".into()),
         ("", _) => {}
-        // Names of roles and bindings are nothing but parts of paths.
+        // Names of roles and bindings only have to be valid path segments.
         (name, _) if text(object, "/apiVersion").starts_with("rbac.authorization.k8s.io/") => {
             if matches!(name, "." | "..") || name.contains(['/', '%']) {
                 problems.push(format!("metadata.name: Invalid value: {name:?}: may not contain '/' or '%'"));
@@ -100,7 +100,7 @@ pub(super) fn problems(object: &Value) -> Vec<String> {
     for (field, values) in [("labels", true), ("annotations", false)] {
         let Some(map) = object.pointer(&format!("/metadata/{field}")).and_then(Value::as_object) else { continue };
         for (key, value) in map {
-            // Keys of annotations may be in capitals.
+            // Annotation keys may be upper case.
             let lowered = if values { key.clone() } else { key.to_lowercase() };
             problems.extend(qualified(&lowered).map(|why| format!("metadata.{field}: Invalid value: {key:?}: {why}")));
             match value.as_str() {

@@ -1,8 +1,7 @@
-//! Checks of bundles before they are published.
+//! Checks bundles before they are published.
 //!
-//! `format` looks at how a bundle is laid out and annotated, `content` at its objects; `csv`, `crd`
-//! and `meta` judge objects of their kinds, `hub` and `objects` do so for those who ask for it. `suites` lists
-//! all that can be asked for, each with a file of its own.
+//! `format` checks the layout and annotations of a bundle, `content` its objects; `csv`, `crd` and `meta` check objects
+//! of their kinds; `hub` and `objects` are optional. `suites` lists all validators, each of which is a separate file.
 
 mod author;
 mod certified;
@@ -41,7 +40,7 @@ use crate::file::{self, Outcome};
 use crate::finding::{Finding, Severity};
 use crate::whole::Object;
 
-pub use content::{Asked, check_content, check_content_of};
+pub use content::{ContentOptions, check_content, check_content_of};
 pub use format::{check_format, check_format_of};
 pub use hub::Categories;
 pub use media_type::{MediaType, media_type};
@@ -51,41 +50,41 @@ pub use repository::{CI, RELEASE_CONFIG, WITHOUT_CATALOG, check_ci, check_releas
 pub use schema::json_type;
 pub use schema::schema_faults;
 pub use siblings::{Sibling, check_siblings};
-pub use suites::{Given, Platforms, VALIDATORS, Validator, check_more};
+pub use suites::{CheckInput, Platforms, VALIDATORS, Validator, run_validators};
 
 /// The annotations that every bundle has.
 pub(crate) const MEDIA_TYPE: &str = "operators.operatorframework.io.bundle.mediatype.v1";
 pub(crate) const MANIFESTS: &str = "operators.operatorframework.io.bundle.manifests.v1";
 pub(crate) const METADATA: &str = "operators.operatorframework.io.bundle.metadata.v1";
 
-/// What is wrong with a bundle.
+/// The findings about a bundle.
 ///
-/// Messages are those of the existing tools, so that scripts which look for them find them.
+/// Messages are those of the existing tools, so that scripts can match them.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Findings {
-    /// What was found, in order.
+    /// The findings, in order.
     pub list: Vec<Finding>,
-    /// The file that is being looked at, and the document in it.
+    /// The file being checked, and the document in it.
     file: String,
     document: usize,
 }
 
-/// Checks that are made only when asked for.
+/// Optional checks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Optional {
-    /// What operatorhub.io asks of a CSV.
+    /// The requirements of operatorhub.io for a CSV.
     OperatorHub,
-    /// Whether objects harm a cluster's stability.
+    /// Whether objects harm the stability of a cluster.
     BundleObjects,
 }
 
 impl Findings {
-    /// Returns the messages of what keeps a bundle from being installed.
+    /// Returns the messages of errors, which prevent a bundle from being installed.
     pub fn errors(&self) -> impl Iterator<Item = &str> {
         self.of(Severity::Error)
     }
 
-    /// Returns the messages of what merely looks wrong.
+    /// Returns the messages of warnings.
     pub fn warnings(&self) -> impl Iterator<Item = &str> {
         self.of(Severity::Warning)
     }
@@ -94,14 +93,14 @@ impl Findings {
         self.list.iter().filter(move |finding| finding.severity == severity).map(|finding| finding.message.as_str())
     }
 
-    /// Says which file is looked at from now on.
-    fn look_at(&mut self, file: impl Into<String>) {
+    /// Sets the file that further findings refer to.
+    fn set_file(&mut self, file: impl Into<String>) {
         self.file = file.into();
         self.document = 0;
     }
 
-    /// Says which object is looked at from now on.
-    fn look_at_object(&mut self, object: &Object) {
+    /// Sets the object that further findings refer to.
+    fn set_object(&mut self, object: &Object) {
         self.file = object.file.clone();
         self.document = object.document;
     }
@@ -119,7 +118,7 @@ impl Findings {
     }
 }
 
-/// Returns what a file of manifests is called in a bundle, unless its name is no text.
+/// Returns the path of a manifest within a bundle, unless its name is not UTF-8.
 fn manifest(name: &OsStr) -> Option<String> {
     Some(format!("manifests/{}", name.to_str()?))
 }
@@ -135,12 +134,12 @@ pub(crate) fn read(path: &Path, limits: &Limits) -> Result<Value, String> {
     document::first(&text, limits)?.body.to_value(limits)
 }
 
-/// Returns a text of an object; what is absent or no text is empty.
+/// Returns a string of an object, or an empty one if it is absent or not a string.
 pub(crate) fn text<'a>(value: &'a Value, pointer: &str) -> &'a str {
     value.pointer(pointer).and_then(Value::as_str).unwrap_or_default()
 }
 
-/// Returns a list of an object; what is absent or no list is empty.
+/// Returns a list of an object, or an empty one if it is absent or not a list.
 pub(crate) fn list<'a>(value: &'a Value, pointer: &str) -> &'a [Value] {
     value.pointer(pointer).and_then(Value::as_array).map(Vec::as_slice).unwrap_or_default()
 }

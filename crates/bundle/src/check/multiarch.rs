@@ -1,10 +1,10 @@
-//! Whether images are for the platforms that a bundle names.
+//! Checks that images support the platforms that a bundle declares.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::Value;
 
-use super::suites::Given;
+use super::suites::CheckInput;
 use super::{Findings, list, text};
 
 const DEPLOYMENTS: &str = "/spec/install/spec/deployments";
@@ -14,20 +14,20 @@ const TERMS: &str =
 /// Operating system and architecture.
 type Platform = (String, String);
 
-/// Takes one of the two.
+/// Selects one of the two.
 type Part = fn(&Platform) -> &String;
 
-/// An image of a deployment, and where its pods may run.
-struct Placed<'a> {
+/// An image of a deployment, and the platforms its pods may run on.
+struct PlacedImage<'a> {
     image: &'a str,
     allowed: BTreeSet<Platform>,
 }
 
-pub(super) fn check(given: &Given<'_>, findings: &mut Findings) {
-    let (Some(object), Some(platforms)) = (given.csv(), given.platforms) else { return };
-    findings.look_at_object(object);
+pub(super) fn check(input: &CheckInput<'_>, findings: &mut Findings) {
+    let (Some(object), Some(platforms)) = (input.csv(), input.platforms) else { return };
+    findings.set_object(object);
     let (csv, name) = (&object.value, object.name());
-    if let Some(tool) = given.container_tool.filter(|tool| !matches!(*tool, "" | "docker" | "podman" | "none")) {
+    if let Some(tool) = input.container_tool.filter(|tool| !matches!(*tool, "" | "docker" | "podman" | "none")) {
         let text = format!("invalid value (container-tools) for ({tool}). One of: [docker, podman, none] is expected");
         findings.error("multiarch-tool", "", format!("Error: Value {name}: {text}"));
         return;
@@ -76,7 +76,7 @@ pub(super) fn check(given: &Given<'_>, findings: &mut Findings) {
             }
         }
     }
-    let of = |images: &[Placed<'_>], part: Part| -> BTreeSet<String> {
+    let of = |images: &[PlacedImage<'_>], part: Part| -> BTreeSet<String> {
         let found = images.iter().filter_map(|placed| known.get(placed.image)?.as_ref());
         found.flatten().map(|platform| part(platform).clone()).collect()
     };
@@ -122,7 +122,7 @@ fn quoted(names: &[&String]) -> String {
     format!("[{}]", names.join(" "))
 }
 
-/// Returns what the labels of a CSV support.
+/// Returns the platforms that the labels of a CSV declare.
 fn labels(csv: &Value, part: &str) -> BTreeSet<String> {
     let prefix = format!("operatorframework.io/{part}.");
     let labels = csv.pointer("/metadata/labels").and_then(Value::as_object).into_iter().flatten();
@@ -132,15 +132,15 @@ fn labels(csv: &Value, part: &str) -> BTreeSet<String> {
         .collect()
 }
 
-/// Returns the images of managers, and of other containers.
-fn images(csv: &Value) -> (Vec<Placed<'_>>, Vec<Placed<'_>>) {
+/// Returns the images of manager containers and of other containers.
+fn images(csv: &Value) -> (Vec<PlacedImage<'_>>, Vec<PlacedImage<'_>>) {
     let (mut managers, mut others) = (Vec::new(), Vec::new());
     for deployment in list(csv, DEPLOYMENTS) {
         let allowed = allowed(deployment);
         let containers = list(deployment, "/spec/template/spec/containers");
         let named = containers.iter().any(|container| text(container, "/name") == "manager");
         for container in containers {
-            let placed = Placed { image: text(container, "/image"), allowed: allowed.clone() };
+            let placed = PlacedImage { image: text(container, "/image"), allowed: allowed.clone() };
             let manages = match text(container, "/name") {
                 "manager" => true,
                 "kube-rbac-proxy" => false,
@@ -152,7 +152,7 @@ fn images(csv: &Value) -> (Vec<Placed<'_>>, Vec<Placed<'_>>) {
     (managers, others)
 }
 
-/// Returns the platforms that a deployment's affinity names.
+/// Returns the platforms in the node affinity of a deployment.
 fn allowed(deployment: &Value) -> BTreeSet<Platform> {
     let mut allowed = BTreeSet::new();
     for term in list(deployment, TERMS) {
@@ -168,8 +168,8 @@ fn allowed(deployment: &Value) -> BTreeSet<Platform> {
     allowed
 }
 
-fn affinity(placed: &Placed<'_>, found: Option<&BTreeSet<Platform>>, warn: &mut Vec<String>) {
-    let Placed { image, allowed } = placed;
+fn affinity(placed: &PlacedImage<'_>, found: Option<&BTreeSet<Platform>>, warn: &mut Vec<String>) {
+    let PlacedImage { image, allowed } = placed;
     let shown = |platforms: Vec<&Platform>| {
         let names: Vec<String> = platforms.iter().map(|(os, arch)| format!("{os}.{arch}")).collect();
         format!("[{}]", names.join(" "))

@@ -1,10 +1,10 @@
-//! Objects that would harm the stability of a cluster.
+//! Finds objects that would harm the stability of a cluster.
 
 use serde_json::Value;
 
 use super::{Findings, list, text};
 
-/// Security context constraints that clusters come with.
+/// The security context constraints that clusters include by default.
 const DEFAULT_CONSTRAINTS: &[&str] = &[
     "anyuid",
     "hostaccess",
@@ -20,7 +20,7 @@ const DEFAULT_CONSTRAINTS: &[&str] = &[
 pub(super) fn check(object: &Value, findings: &mut Findings) {
     let kind = text(object, "/kind");
     let named = format!("{kind} \"{}\"", text(object, "/metadata/name"));
-    if !fits(kind, object) {
+    if !has_valid_types(kind, object) {
         let text = format!("Error: Value {named}: error unmarshaling {}", kind.to_lowercase());
         return findings.error("object-type", "", text);
     }
@@ -60,8 +60,8 @@ pub(super) fn check(object: &Value, findings: &mut Findings) {
     }
 }
 
-/// Returns whether the fields that matter have their types.
-fn fits(kind: &str, object: &Value) -> bool {
+/// Returns whether the relevant fields have the right types.
+fn has_valid_types(kind: &str, object: &Value) -> bool {
     let absent_or =
         |value: Option<&Value>, is: fn(&Value) -> bool| value.is_none_or(|value| value.is_null() || is(value));
     let at = |pointer: &str, is: fn(&Value) -> bool| absent_or(object.pointer(pointer), is);

@@ -1,20 +1,20 @@
-//! Which versions of OpenShift a bundle is for, and links of its marketplace.
+//! Checks the OpenShift versions of a bundle and its marketplace links.
 
 use serde_json::Value;
 
 use super::csv::annotation as annotation_pointer;
-use super::suites::Given;
+use super::suites::CheckInput;
 use super::{Findings, text};
 
 const VERSIONS: &str = "com.redhat.openshift.versions";
-/// OpenShift 4.N is Kubernetes 1.(N + 13).
-const AHEAD: u32 = 13;
+/// OpenShift 4.N is based on Kubernetes 1.(N + 13).
+const KUBERNETES_MINOR_OFFSET: u32 = 13;
 
-/// Checks that the versions of OpenShift are not older than the Kubernetes that the operator needs.
-pub(super) fn check(given: &Given<'_>, findings: &mut Findings) {
-    let Some(object) = given.csv() else { return };
-    findings.look_at_object(object);
-    let written = given.whole.annotations.iter().find(|(key, _)| key == VERSIONS).map(|(_, value)| value.trim());
+/// Checks that the OpenShift versions are not older than the Kubernetes version that the operator needs.
+pub(super) fn check(input: &CheckInput<'_>, findings: &mut Findings) {
+    let Some(object) = input.csv() else { return };
+    findings.set_object(object);
+    let written = input.whole.annotations.iter().find(|(key, _)| key == VERSIONS).map(|(_, value)| value.trim());
     let least = text(&object.value, "/spec/minKubeVersion").trim();
     let pointer = "/spec/minKubeVersion";
     if let Some(written) = written
@@ -37,10 +37,10 @@ pub(super) fn check(given: &Given<'_>, findings: &mut Findings) {
         None => {
             findings.error("openshift-versions", "", format!("{VERSIONS} {written:?} is no range like v4.12-v4.16"))
         }
-        Some(openshift) if openshift + AHEAD < kubernetes => {
+        Some(openshift) if openshift + KUBERNETES_MINOR_OFFSET < kubernetes => {
             let text = format!(
                 "minKubeVersion {least} is newer than OpenShift 4.{openshift}, which is Kubernetes 1.{}",
-                openshift + AHEAD
+                openshift + KUBERNETES_MINOR_OFFSET
             );
             findings.error("openshift-versions", pointer, text);
         }
@@ -48,16 +48,16 @@ pub(super) fn check(given: &Given<'_>, findings: &mut Findings) {
     }
 }
 
-/// Reads the number behind a prefix.
+/// Parses the number after a prefix.
 fn minor(version: &str, prefix: &str) -> Option<u32> {
     version.strip_prefix(prefix)?.split('.').next()?.parse().ok()
 }
 
-/// Checks the links that the marketplace asks for.
-pub(super) fn check_marketplace(given: &Given<'_>, findings: &mut Findings) {
-    let Some(object) = given.csv() else { return };
-    findings.look_at_object(object);
-    let package = &given.whole.package;
+/// Checks the links that the marketplace requires.
+pub(super) fn check_marketplace(input: &CheckInput<'_>, findings: &mut Findings) {
+    let Some(object) = input.csv() else { return };
+    findings.set_object(object);
+    let package = &input.whole.package;
     let annotations = object.value.pointer("/metadata/annotations");
     for (key, page) in [("remote-workflow", "pricing"), ("support-workflow", "support")] {
         let key = format!("marketplace.openshift.io/{key}");

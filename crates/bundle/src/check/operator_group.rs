@@ -1,15 +1,15 @@
-//! What is asked of OperatorGroups, and of kinds that pipelines do not take.
+//! Checks OperatorGroups, and kinds that publishing pipelines reject.
 
 use serde_json::Value;
 
 use super::Findings;
 use super::csv::{ANNOTATIONS, annotation};
-use super::suites::Given;
+use super::suites::CheckInput;
 
 /// Checks the annotations of OperatorGroups.
-pub(super) fn check(given: &Given<'_>, findings: &mut Findings) {
-    for object in given.whole.of_kind("OperatorGroup") {
-        findings.look_at_object(object);
+pub(super) fn check(input: &CheckInput<'_>, findings: &mut Findings) {
+    for object in input.whole.of_kind("OperatorGroup") {
+        findings.set_object(object);
         let annotations = object.value.pointer("/metadata/annotations").and_then(Value::as_object);
         for key in annotations.into_iter().flat_map(serde_json::Map::keys) {
             let name = object.name();
@@ -30,10 +30,10 @@ pub(super) fn check(given: &Given<'_>, findings: &mut Findings) {
     }
 }
 
-/// Finds NetworkPolicies, which the public pipelines do not take, although both generations of OLM install them.
-pub(super) fn check_network_policy(given: &Given<'_>, findings: &mut Findings) {
-    for object in given.whole.of_kind("NetworkPolicy") {
-        findings.look_at_object(object);
+/// Finds NetworkPolicies, which the public pipelines reject although OLM v0 and v1 install them.
+pub(super) fn check_network_policy(input: &CheckInput<'_>, findings: &mut Findings) {
+    for object in input.whole.of_kind("NetworkPolicy") {
+        findings.set_object(object);
         let text = format!("NetworkPolicy {} is in the bundle: the pipeline refuses this kind", object.name());
         findings.error("network-policy", "/kind", text);
     }

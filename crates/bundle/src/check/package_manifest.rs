@@ -1,4 +1,4 @@
-//! Package manifests, which name the channels of an operator in the layout before bundles.
+//! Checks package manifests, which list the channels of an operator in the layout that preceded bundles.
 
 use std::collections::BTreeSet;
 
@@ -7,7 +7,7 @@ use serde_json::Value;
 use super::{list, text};
 use crate::finding::{Finding, Severity};
 
-/// Checks a package manifest; `file` is what it is called in findings.
+/// Checks a package manifest; findings refer to it as `file`.
 pub fn check_package_manifest(manifest: &Value, file: &str) -> Vec<Finding> {
     let package = text(manifest, "/packageName");
     let mut found = Vec::new();
@@ -55,32 +55,32 @@ mod tests {
 
     #[test]
     fn each_part_of_a_package_manifest_is_asked_for() {
-        let said = |manifest: Value| {
+        let messages = |manifest: Value| {
             let found = check_package_manifest(&manifest, "foo.package.yaml");
             found.iter().map(|finding| finding.message.clone()).collect::<Vec<_>>().join("; ")
         };
         let channel = |name: &str| json!({"name": name, "currentCSV": "foo.v1"});
-        assert_eq!(said(json!({"packageName": "foo", "channels": [channel("a")]})), "");
+        assert_eq!(messages(json!({"packageName": "foo", "channels": [channel("a")]})), "");
         assert_eq!(
-            said(json!({"packageName": "foo", "channels": [channel("a"), channel("b")], "defaultChannel": "b"})),
+            messages(json!({"packageName": "foo", "channels": [channel("a"), channel("b")], "defaultChannel": "b"})),
             ""
         );
-        assert_eq!(said(json!({"channels": [channel("a")]})), "() packageName empty");
-        assert_eq!(said(json!({"packageName": "foo"})), "(foo) channels empty");
+        assert_eq!(messages(json!({"channels": [channel("a")]})), "() packageName empty");
+        assert_eq!(messages(json!({"packageName": "foo"})), "(foo) channels empty");
         assert_eq!(
-            said(json!({"packageName": "foo", "channels": [channel("a"), channel("b")]})),
+            messages(json!({"packageName": "foo", "channels": [channel("a"), channel("b")]})),
             "(foo) default channel is empty but more than one channel exists"
         );
         assert_eq!(
-            said(json!({"packageName": "foo", "channels": [{"name": "a"}]})),
+            messages(json!({"packageName": "foo", "channels": [{"name": "a"}]})),
             "(foo) channel \"a\" currentCSV is empty"
         );
         assert_eq!(
-            said(json!({"packageName": "foo", "channels": [{"currentCSV": "x"}]})),
+            messages(json!({"packageName": "foo", "channels": [{"currentCSV": "x"}]})),
             "(foo) channel 0 name is empty"
         );
         assert_eq!(
-            said(json!({"packageName": "foo", "defaultChannel": "c", "channels": [channel("a"), channel("a")]})),
+            messages(json!({"packageName": "foo", "defaultChannel": "c", "channels": [channel("a"), channel("a")]})),
             "(foo) duplicate package manifest channel name \"a\"; (foo) default channel \"c\" not found in the list of declared channels"
         );
     }

@@ -1,23 +1,23 @@
-//! Pod security: the level that a pod needs, and whether its namespace is to allow it.
+//! Pod security: determines the level that a pod needs and compares it with its namespace.
 
 use serde_json::Value;
 
-use super::suites::Given;
+use super::suites::CheckInput;
 use super::{Findings, list, text};
 
-/// A level of the pod security standards; the widest is the greatest.
+/// A level of the pod security standards; the least restrictive is the greatest.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum PodSecurity {
-    /// Nothing but what hardened pods do.
+    /// Only what hardened pods need.
     Restricted,
-    /// Nothing that is known to break out of a pod.
+    /// No known privilege escalation.
     Baseline,
-    /// Everything.
+    /// Unrestricted.
     Privileged,
 }
 
 impl PodSecurity {
-    /// Returns its name, as labels of namespaces have it.
+    /// Returns the name, as used in namespace labels.
     pub fn name(self) -> &'static str {
         match self {
             PodSecurity::Restricted => "restricted",
@@ -33,7 +33,7 @@ impl PodSecurity {
     }
 }
 
-/// Capabilities that pods of the baseline may add.
+/// Capabilities that the baseline level allows pods to add.
 pub const BASELINE_CAPABILITIES: [&str; 13] = [
     "AUDIT_WRITE",
     "CHOWN",
@@ -49,7 +49,7 @@ pub const BASELINE_CAPABILITIES: [&str; 13] = [
     "SETUID",
     "SYS_CHROOT",
 ];
-/// Sysctls that pods of the baseline may set.
+/// Sysctls that the baseline level allows.
 const SYSCTLS: [&str; 10] = [
     "kernel.shm_rmid_forced",
     "net.ipv4.ip_local_port_range",
@@ -62,16 +62,16 @@ const SYSCTLS: [&str; 10] = [
     "net.ipv4.tcp_keepalive_time",
     "net.ipv4.tcp_syncookies",
 ];
-/// Types of SELinux that pods of the baseline may have.
+/// SELinux types that the baseline level allows.
 const SELINUX: [&str; 5] = ["", "container_t", "container_init_t", "container_kvm_t", "container_engine_t"];
-/// Volumes that restricted pods may have.
+/// Volume types that the restricted level allows.
 const VOLUMES: [&str; 8] =
     ["configMap", "csi", "downwardAPI", "emptyDir", "ephemeral", "persistentVolumeClaim", "projected", "secret"];
 
-/// Returns the level that a pod template needs, and the first reason for it; a restricted one needs none.
+/// Returns the level that a pod template needs, with the first reason; the reason is empty for the restricted level.
 pub fn pod_security(template: &Value) -> (PodSecurity, String) {
-    let nothing = Value::Null;
-    let pod = template.get("spec").unwrap_or(&nothing);
+    let null = Value::Null;
+    let pod = template.get("spec").unwrap_or(&null);
     let containers: Vec<&Value> = ["initContainers", "containers", "ephemeralContainers"]
         .iter()
         .flat_map(|field| list(pod, &format!("/{field}")))
@@ -89,7 +89,7 @@ fn is(value: &Value, pointer: &str, wanted: bool) -> bool {
     value.pointer(pointer) == Some(&Value::Bool(wanted))
 }
 
-/// Returns what only privileged pods may do.
+/// Returns the first violation of the baseline level.
 fn beyond_baseline(template: &Value, pod: &Value, containers: &[&Value]) -> Option<String> {
     for field in ["hostNetwork", "hostPID", "hostIPC"] {
         if is(pod, &format!("/{field}"), true) {
@@ -134,7 +134,7 @@ fn beyond_baseline(template: &Value, pod: &Value, containers: &[&Value]) -> Opti
     })
 }
 
-/// Returns what only privileged pods may have in the security context of a pod or container.
+/// Returns the first violation of the baseline level in the security context of a pod or container.
 fn context_beyond_baseline(holder: &Value) -> Option<String> {
     let set = |field: &str| text(holder, &format!("/securityContext/{field}"));
     if is(holder, "/securityContext/windowsOptions/hostProcess", true) {
@@ -152,7 +152,7 @@ fn context_beyond_baseline(holder: &Value) -> Option<String> {
     unconfined.map(|what| format!("{what} Unconfined"))
 }
 
-/// Returns what restricted pods may not do, or have to say and do not.
+/// Returns the first violation of the restricted level, including missing settings.
 fn beyond_restricted(pod: &Value, containers: &[&Value]) -> Option<String> {
     for volume in list(pod, "/volumes") {
         let sources =
@@ -202,16 +202,16 @@ fn beyond_restricted(pod: &Value, containers: &[&Value]) -> Option<String> {
 }
 
 /// Compares the deployments of a bundle with the namespace that it suggests.
-pub(super) fn check(given: &Given<'_>, findings: &mut Findings) {
+pub(super) fn check(input: &CheckInput<'_>, findings: &mut Findings) {
     const TEMPLATE: &str = "operatorframework.io/suggested-namespace-template";
     const ENFORCED: &str = "pod-security.kubernetes.io/enforce";
-    let Some(object) = given.csv() else { return };
+    let Some(object) = input.csv() else { return };
     let annotations = object.value.pointer("/metadata/annotations");
     let Some(written) = annotations.and_then(|all| all.get(TEMPLATE)?.as_str()) else { return };
     let Ok(namespace) = serde_json::from_str::<Value>(written) else { return };
     let enforced = namespace.pointer("/metadata/labels").and_then(|labels| labels.get(ENFORCED)?.as_str());
     let Some(allowed) = enforced.and_then(PodSecurity::parse) else { return };
-    findings.look_at_object(object);
+    findings.set_object(object);
     const DEPLOYMENTS: &str = "/spec/install/spec/deployments";
     for (at, deployment) in list(&object.value, DEPLOYMENTS).iter().enumerate() {
         let Some(template) = deployment.pointer("/spec/template") else { continue };

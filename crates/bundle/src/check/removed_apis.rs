@@ -1,17 +1,17 @@
-//! APIs that versions of Kubernetes do not have any more.
+//! Finds uses of APIs that Kubernetes versions have removed.
 
 use std::collections::BTreeMap;
 
 use fbc::version::Version;
 use serde_json::Value;
 
-use super::suites::Given;
+use super::suites::CheckInput;
 use super::{Findings, list, text};
 
-/// An API, and kinds of it.
+/// An API and some of its kinds.
 type Kinds = (&'static str, &'static [&'static str]);
 
-/// A version of Kubernetes, and what it lost.
+/// The APIs that each Kubernetes minor version removed.
 const REMOVED: &[(u64, &[Kinds])] = &[
     (
         22,
@@ -49,8 +49,8 @@ const REMOVED: &[(u64, &[Kinds])] = &[
     (26, &[("autoscaling/v2beta2", &["HorizontalPodAutoscaler"])]),
 ];
 
-/// The same, for what the existing tools do not look at.
-const REMOVED_TOO: &[(u64, &[Kinds])] = &[
+/// Further removals that the existing tools do not check.
+const REMOVED_UNCHECKED: &[(u64, &[Kinds])] = &[
     (
         16,
         &[
@@ -64,13 +64,13 @@ const REMOVED_TOO: &[(u64, &[Kinds])] = &[
     (32, &[("flowcontrol.apiserver.k8s.io/v1beta3", &["FlowSchema", "PriorityLevelConfiguration"])]),
 ];
 
-/// Returns what of a bundle a version of Kubernetes does not have, by kind.
-pub(super) fn used(given: &Given<'_>, minor: u64) -> BTreeMap<String, Vec<String>> {
+/// Returns the objects of a bundle whose API a Kubernetes version removed, by kind.
+pub(super) fn used(input: &CheckInput<'_>, minor: u64) -> BTreeMap<String, Vec<String>> {
     let mut found: BTreeMap<String, Vec<String>> = BTreeMap::new();
     let Some((_, apis)) = REMOVED.iter().find(|(version, _)| *version == minor) else { return found };
     let is_removed =
         |version: &str, kind: &str| apis.iter().any(|(api, kinds)| *api == version && kinds.contains(&kind));
-    for object in &given.whole.objects {
+    for object in &input.whole.objects {
         let version = text(&object.value, "/apiVersion");
         if minor == 22 && object.kind() == "CustomResourceDefinition" && version == "apiextensions.k8s.io/v1beta1" {
             found.entry("CRD".into()).or_default().push(object.name().to_owned());
@@ -81,7 +81,7 @@ pub(super) fn used(given: &Given<'_>, minor: u64) -> BTreeMap<String, Vec<String
     if minor == 22 {
         return found;
     }
-    let Some(csv) = given.csv() else { return found };
+    let Some(csv) = input.csv() else { return found };
     for (field, shown) in [("owned", "Owned"), ("required", "Required")] {
         for (at, described) in list(&csv.value, &format!("/spec/customresourcedefinitions/{field}")).iter().enumerate()
         {
@@ -98,7 +98,7 @@ pub(super) fn used(given: &Given<'_>, minor: u64) -> BTreeMap<String, Vec<String
     found
 }
 
-/// Returns the rules that name pod security policies, which 1.25 does not have.
+/// Returns the rules for pod security policies, which 1.25 removed.
 fn policy_rules(csv: &Value) -> Vec<String> {
     let mut names = Vec::new();
     for (field, shown) in [("clusterPermissions", "ClusterPermissions"), ("permissions", "Permissions")] {
@@ -131,12 +131,12 @@ fn message(minor: u64, found: &BTreeMap<String, Vec<String>>) -> String {
     )
 }
 
-pub(super) fn check(given: &Given<'_>, findings: &mut Findings) {
-    let Some(csv) = given.csv() else { return };
-    findings.look_at_object(csv);
+pub(super) fn check(input: &CheckInput<'_>, findings: &mut Findings) {
+    let Some(csv) = input.csv() else { return };
+    findings.set_object(csv);
     let name = csv.name();
     let error = |text: String| format!("Error: Value {name}: {text}");
-    let target = match given.kubernetes.map(|version| (version, Version::parse_tolerant(version))) {
+    let target = match input.kubernetes.map(|version| (version, Version::parse_tolerant(version))) {
         None => None,
         Some((_, Ok(version))) => Some(version),
         Some((written, Err(_))) => {
@@ -163,17 +163,17 @@ pub(super) fn check(given: &Given<'_>, findings: &mut Findings) {
     for (minor, _) in REMOVED {
         let reached =
             |version: &Option<Version>| version.as_ref().is_some_and(|it| (it.major(), it.minor()) >= (1, *minor));
-        let found = used(given, *minor);
+        let found = used(input, *minor);
         if !found.is_empty() {
-            let place = place_of(given, *minor);
-            findings.look_at(place.0);
+            let place = place_of(input, *minor);
+            findings.set_file(place.0);
             if reached(&target) || reached(&least) {
                 findings.error("removed-api", place.1, error(message(*minor, &found)));
             } else {
                 let text = format!("Warning: Value {name}: {}", message(*minor, &found));
                 findings.warning("removed-api", place.1, text);
             }
-            findings.look_at_object(csv);
+            findings.set_object(csv);
         }
         let rules = if *minor == 25 { policy_rules(&csv.value) } else { Vec::new() };
         if !rules.is_empty() && !found.contains_key("PodSecurityPolicy") {
@@ -184,16 +184,16 @@ pub(super) fn check(given: &Given<'_>, findings: &mut Findings) {
     }
 }
 
-/// Finds objects of APIs that the existing tools do not look at.
-pub(super) fn check_more(given: &Given<'_>, findings: &mut Findings) {
-    let minimum = given.csv().map(|csv| text(&csv.value, "/spec/minKubeVersion").trim().to_owned());
-    let versions = [given.kubernetes.map(str::to_owned), minimum];
+/// Finds objects of removed APIs that the existing tools do not check.
+pub(super) fn check_unchecked(input: &CheckInput<'_>, findings: &mut Findings) {
+    let minimum = input.csv().map(|csv| text(&csv.value, "/spec/minKubeVersion").trim().to_owned());
+    let versions = [input.kubernetes.map(str::to_owned), minimum];
     let versions: Vec<Version> = versions.iter().flatten().filter_map(|it| Version::parse_tolerant(it).ok()).collect();
-    for object in &given.whole.objects {
+    for object in &input.whole.objects {
         let (api, kind) = (text(&object.value, "/apiVersion"), object.kind());
-        let lost = |(_, apis): &&(u64, &[Kinds])| apis.iter().any(|(it, kinds)| *it == api && kinds.contains(&kind));
-        let Some((minor, _)) = REMOVED_TOO.iter().find(lost) else { continue };
-        findings.look_at_object(object);
+        let removes = |(_, apis): &&(u64, &[Kinds])| apis.iter().any(|(it, kinds)| *it == api && kinds.contains(&kind));
+        let Some((minor, _)) = REMOVED_UNCHECKED.iter().find(removes) else { continue };
+        findings.set_object(object);
         let text = format!("{kind} {} is of {api}, which Kubernetes 1.{minor} removed", object.name());
         match versions.iter().any(|it| (it.major(), it.minor()) >= (1, *minor)) {
             true => findings.error("removed-api", "/apiVersion", text),
@@ -202,15 +202,15 @@ pub(super) fn check_more(given: &Given<'_>, findings: &mut Findings) {
     }
 }
 
-/// Returns where the first use of a removed API stands.
-fn place_of(given: &Given<'_>, minor: u64) -> (String, &'static str) {
+/// Returns the location of the first use of a removed API.
+fn place_of(input: &CheckInput<'_>, minor: u64) -> (String, &'static str) {
     let Some((_, apis)) = REMOVED.iter().find(|(version, _)| *version == minor) else { return Default::default() };
-    let found = given.whole.objects.iter().find(|object| {
+    let found = input.whole.objects.iter().find(|object| {
         let version = text(&object.value, "/apiVersion");
         apis.iter().any(|(api, kinds)| *api == version && kinds.contains(&object.kind()))
             || minor == 22 && version == "apiextensions.k8s.io/v1beta1"
     });
-    match found.or(given.csv()) {
+    match found.or(input.csv()) {
         Some(object) if object.kind() == "ClusterServiceVersion" => {
             (object.file.clone(), "/spec/customresourcedefinitions")
         }

@@ -1,4 +1,4 @@
-//! The two files that repositories of operators keep beside bundles: `ci.yaml` and `release-config.yaml`.
+//! Checks the files that operator repositories keep next to bundles: `ci.yaml` and `release-config.yaml`.
 
 use std::sync::LazyLock;
 
@@ -8,11 +8,11 @@ use super::schema::schema_faults;
 use super::{list, text};
 use crate::finding::{Finding, Severity};
 
-/// The file of an operator, beside the directories of its versions.
+/// The file of an operator, next to the directories of its versions.
 pub const CI: &str = "ci.yaml";
 /// The file of a version.
 pub const RELEASE_CONFIG: &str = "release-config.yaml";
-/// Rules that do not hold for operators that are kept as file-based catalogs: upgrades are written down there.
+/// Rules that do not apply to operators with a file-based catalog, which defines the upgrades.
 pub const WITHOUT_CATALOG: [&str; 6] =
     ["openshift-versions", "replaces-exists", "dangling-bundle", "graph-loop", "pruned-graph", "update-graph"];
 /// The channels of semver templates.
@@ -59,7 +59,7 @@ static RELEASE_SCHEMA: LazyLock<Value> = LazyLock::new(|| {
     }})
 });
 
-/// Returns whether an operator is kept as a file-based catalog.
+/// Returns whether an operator is maintained as a file-based catalog.
 pub fn uses_catalog(ci: Option<&Value>) -> bool {
     ci.and_then(|ci| ci.pointer("/fbc/enabled")) == Some(&Value::Bool(true))
 }
@@ -72,14 +72,14 @@ fn faults(id: &'static str, file: &str, schema: &Value, value: &Value) -> Vec<Fi
         let (path, _) = fault.split_once(": ").unwrap_or_default();
         format!("/{path}").replace(['.', '['], "/").replace(']', "")
     };
-    let made = |fault: String| {
+    let finding = |fault: String| {
         let pointer = if fault.contains(": ") { at(&fault) } else { String::new() };
         Finding::new(id, Severity::Error, fault).at(file, 0, pointer)
     };
-    faults.into_iter().map(made).collect()
+    faults.into_iter().map(finding).collect()
 }
 
-/// Checks the `ci.yaml` of an operator, which may have none.
+/// Checks the optional `ci.yaml` of an operator.
 pub fn check_ci(ci: Option<&Value>) -> Vec<Finding> {
     let mut found = ci.map(|ci| faults("ci-config", CI, &CI_SCHEMA, ci)).unwrap_or_default();
     let at = |finding: Finding, pointer: &str| if ci.is_some() { finding.at(CI, 0, pointer) } else { finding };
@@ -185,13 +185,13 @@ mod tests {
     fn templates_are_those_of_the_operator_and_semver_has_three_channels() {
         let config =
             |name: &str, channel: &str| json!({"catalog_templates": [{"template_name": name, "channels": [channel]}]});
-        let said = |config: &Value, ci: Option<&Value>| ids(&check_release_config(config, ci)).join("\n");
-        assert_eq!(said(&config("semver.yaml", "Fast"), Some(&ci())), "");
-        assert_eq!(said(&config("basic.yaml", "alpha"), Some(&ci())), "");
-        assert!(said(&config("semver.yaml", "alpha"), Some(&ci())).contains("is none of Fast, Candidate, Stable"));
-        assert!(said(&config("other.yaml", "alpha"), Some(&ci())).contains("is not in fbc.catalog_mapping"));
-        assert!(said(&config("basic.yaml", "alpha"), None).contains("has no effect"));
+        let report = |config: &Value, ci: Option<&Value>| ids(&check_release_config(config, ci)).join("\n");
+        assert_eq!(report(&config("semver.yaml", "Fast"), Some(&ci())), "");
+        assert_eq!(report(&config("basic.yaml", "alpha"), Some(&ci())), "");
+        assert!(report(&config("semver.yaml", "alpha"), Some(&ci())).contains("is none of Fast, Candidate, Stable"));
+        assert!(report(&config("other.yaml", "alpha"), Some(&ci())).contains("is not in fbc.catalog_mapping"));
+        assert!(report(&config("basic.yaml", "alpha"), None).contains("has no effect"));
         let twice = json!({"catalog_templates": [{"template_name": "basic.yaml", "channels": ["a", "a"]}]});
-        assert!(said(&twice, Some(&ci())).contains("holds an item twice"));
+        assert!(report(&twice, Some(&ci())).contains("holds an item twice"));
     }
 }

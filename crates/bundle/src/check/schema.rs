@@ -1,9 +1,9 @@
-//! Schemas of CRDs as API servers ask for them, and whether examples fit them.
+//! Checks CRD schemas as API servers do, and validates examples against them.
 
 use serde_json::Value;
 
 use super::csv::annotation;
-use super::suites::Given;
+use super::suites::CheckInput;
 use super::{Findings, list, text};
 
 mod fits;
@@ -13,22 +13,22 @@ mod structural;
 pub use fits::kind as json_type;
 
 const EXAMPLES: &str = "alm-examples";
-/// So many faults of one schema or example are reported.
-const FAULTS: usize = 5;
+/// The maximum number of reported faults per schema or example.
+const MAX_FAULTS: usize = 5;
 
-/// Something that does not fit, and where, as a path like `spec.size`.
+/// A violation and its location, as a path such as `spec.size`.
 struct Fault {
     path: String,
     why: String,
 }
 
-pub(super) fn check(given: &Given<'_>, findings: &mut Findings) {
-    for object in given.whole.of_kind("CustomResourceDefinition") {
-        // Schemas of v1beta1 may be anything.
+pub(super) fn check(input: &CheckInput<'_>, findings: &mut Findings) {
+    for object in input.whole.of_kind("CustomResourceDefinition") {
+        // Schemas of v1beta1 are unrestricted.
         if text(&object.value, "/apiVersion") != "apiextensions.k8s.io/v1" {
             continue;
         }
-        findings.look_at_object(object);
+        findings.set_object(object);
         for (at, version) in list(&object.value, "/spec/versions").iter().enumerate() {
             let pointer = format!("/spec/versions/{at}/schema/openAPIV3Schema");
             let shown = format!("{} {}", object.name(), text(version, "/name"));
@@ -39,40 +39,40 @@ pub(super) fn check(given: &Given<'_>, findings: &mut Findings) {
                 }
                 Some(schema) => {
                     for fault in structural::faults(schema) {
-                        findings.error("crd-structural", pointer.clone(), format!("{shown}: {}", fault.said()));
+                        findings.error("crd-structural", pointer.clone(), format!("{shown}: {}", fault.message()));
                     }
                 }
             }
         }
     }
-    check_examples(given, findings);
+    check_examples(input, findings);
 }
 
-/// Returns how a value does not fit a schema, each fault with its path; nothing where that would take too long.
+/// Returns the violations of a schema by a value, with paths; `None` if the check would take too long.
 pub fn schema_faults(schema: &Value, value: &Value) -> Option<Vec<String>> {
-    fits::faults(schema, value).ok().map(|faults| faults.iter().map(Fault::said).collect())
+    fits::faults(schema, value).ok().map(|faults| faults.iter().map(Fault::message).collect())
 }
 
 impl Fault {
-    fn said(&self) -> String {
+    fn message(&self) -> String {
         if self.path.is_empty() { self.why.clone() } else { format!("{}: {}", self.path, self.why) }
     }
 }
 
-fn check_examples(given: &Given<'_>, findings: &mut Findings) {
-    let Some(object) = given.csv() else { return };
-    findings.look_at_object(object);
+fn check_examples(input: &CheckInput<'_>, findings: &mut Findings) {
+    let Some(object) = input.csv() else { return };
+    findings.set_object(object);
     let annotations = object.value.pointer("/metadata/annotations");
     let written = annotations.and_then(|all| all.get(EXAMPLES)?.as_str()).unwrap_or_default();
-    // What is no list has been reported with the CSV.
+    // If it is not a list, the CSV check has reported it.
     let examples: Vec<Value> = serde_json::from_str(written).unwrap_or_default();
     for example in &examples {
-        let Some(schema) = schema_of(given, example) else { continue };
+        let Some(schema) = schema_of(input, example) else { continue };
         let shown = format!("example {} {:?}", text(example, "/kind"), text(example, "/metadata/name"));
         match fits::faults(schema, example) {
             Ok(faults) => {
                 for fault in faults {
-                    let text = format!("{shown} does not fit its schema: {}", fault.said());
+                    let text = format!("{shown} does not fit its schema: {}", fault.message());
                     findings.error("example-fits-schema", annotation(EXAMPLES), text);
                 }
             }
@@ -84,10 +84,10 @@ fn check_examples(given: &Given<'_>, findings: &mut Findings) {
     }
 }
 
-/// Returns the schema that the bundle has for an example.
-fn schema_of<'a>(given: &'a Given<'_>, example: &Value) -> Option<&'a Value> {
+/// Returns the schema that the bundle contains for an example.
+fn schema_of<'a>(input: &'a CheckInput<'_>, example: &Value) -> Option<&'a Value> {
     let (group, wanted) = text(example, "/apiVersion").rsplit_once('/')?;
-    let crd = given.whole.of_kind("CustomResourceDefinition").find(|crd| {
+    let crd = input.whole.of_kind("CustomResourceDefinition").find(|crd| {
         text(&crd.value, "/spec/group") == group && text(&crd.value, "/spec/names/kind") == text(example, "/kind")
     })?;
     let version = list(&crd.value, "/spec/versions").iter().find(|version| text(version, "/name") == wanted)?;

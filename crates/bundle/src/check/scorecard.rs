@@ -1,18 +1,18 @@
-//! What the scorecard of operator-sdk asks of a bundle: examples, schemas and descriptors that fit each other.
+//! Requirements of the operator-sdk scorecard: examples, schemas and descriptors that match each other.
 
 use serde_json::Value;
 
 use super::csv::annotation;
-use super::suites::Given;
+use super::suites::CheckInput;
 use super::{Findings, list, text};
 use crate::finding::{Finding, Severity};
 
 const OWNED: &str = "/spec/customresourcedefinitions/owned";
 const EXAMPLES: &str = "alm-examples";
 
-pub(super) fn check(given: &Given<'_>, findings: &mut Findings) {
-    let Some(object) = given.csv() else { return };
-    findings.look_at_object(object);
+pub(super) fn check(input: &CheckInput<'_>, findings: &mut Findings) {
+    let Some(object) = input.csv() else { return };
+    findings.set_object(object);
     let csv = &object.value;
     for (at, owned) in list(csv, OWNED).iter().enumerate() {
         if list(owned, "/resources").is_empty() {
@@ -21,14 +21,14 @@ pub(super) fn check(given: &Given<'_>, findings: &mut Findings) {
         }
     }
     let written = csv.pointer("/metadata/annotations").and_then(|all| all.get(EXAMPLES)?.as_str()).unwrap_or_default();
-    // What is no list has been reported with the CSV.
+    // If it is not a list, the CSV check has reported it.
     let examples: Vec<Value> = serde_json::from_str(written).unwrap_or_default();
     for example in &examples {
-        check_example(given, csv, example, findings);
+        check_example(input, csv, example, findings);
     }
 }
 
-fn check_example(given: &Given<'_>, csv: &Value, example: &Value, findings: &mut Findings) {
+fn check_example(input: &CheckInput<'_>, csv: &Value, example: &Value, findings: &mut Findings) {
     let (kind, version) = (text(example, "/kind"), text(example, "/apiVersion"));
     let shown = format!("example {kind} {:?}", text(example, "/metadata/name"));
     let pointer = annotation(EXAMPLES);
@@ -64,7 +64,7 @@ fn check_example(given: &Given<'_>, csv: &Value, example: &Value, findings: &mut
             findings.error("status-descriptors", pointer.clone(), text);
         }
     }
-    let crd = given
+    let crd = input
         .whole
         .of_kind("CustomResourceDefinition")
         .find(|crd| text(&crd.value, "/spec/group") == group && text(&crd.value, "/spec/names/kind") == kind);

@@ -1,4 +1,4 @@
-//! Bundles of one operator beside each other, as repositories of operators keep them.
+//! Checks the bundles of one operator against each other, in the layout of operator repositories.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -9,7 +9,7 @@ use super::{list, text};
 use crate::finding::{Finding, Severity};
 use crate::whole::Whole;
 
-/// A bundle of an operator, and the directory that holds it.
+/// A bundle of an operator, and its directory.
 #[derive(Debug, Clone)]
 pub struct Sibling<'a> {
     /// The name of its directory.
@@ -18,7 +18,7 @@ pub struct Sibling<'a> {
     pub whole: &'a Whole,
 }
 
-/// The facts of a bundle that matter to its siblings.
+/// The facts about a bundle that its siblings depend on.
 struct Facts<'a> {
     directory: &'a str,
     package: &'a str,
@@ -91,7 +91,7 @@ pub fn check_siblings(operator: &str, siblings: &[Sibling<'_>]) -> Vec<Finding> 
     found
 }
 
-/// Checks that package, CSV and directory have one name.
+/// Checks that package, CSV and directory have the same name.
 fn names(operator: &str, all: &[Facts<'_>], found: &mut Vec<Finding>) {
     for (at, facts) in all.iter().enumerate() {
         let before = facts.name.split_once(".v").map_or(facts.name, |(before, _)| before);
@@ -105,7 +105,7 @@ fn names(operator: &str, all: &[Facts<'_>], found: &mut Vec<Finding>) {
     }
 }
 
-/// Checks the upgrades of a channel.
+/// Checks the upgrade graph of a channel.
 fn graph(channel: &str, members: &[&Facts<'_>], found: &mut Vec<Finding>) {
     let replaced: BTreeSet<&str> = members.iter().map(|facts| facts.replaces).collect();
     let skipped: BTreeSet<&str> = members.iter().flat_map(|facts| facts.skips.iter().copied()).collect();
@@ -121,7 +121,7 @@ fn graph(channel: &str, members: &[&Facts<'_>], found: &mut Vec<Finding>) {
             let text = format!("olm.skipRange without replaces cuts channel {channel:?} off before it");
             found.push(facts.found("pruned-graph", Severity::Warning, "/metadata/annotations", text));
         }
-        // Whoever follows the edges and does not come to an end goes in a circle.
+        // A walk along the edges that does not end is a cycle.
         let (mut name, mut steps) = (facts.replaces, 0);
         while let Some(before) = next.get(name).filter(|_| steps <= members.len()) {
             (name, steps) = (before, steps + 1);

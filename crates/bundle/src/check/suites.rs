@@ -1,4 +1,4 @@
-//! Checks that are asked for by name or suite.
+//! Validators that can be selected by name or suite.
 
 use super::hub::Categories;
 use super::{
@@ -7,55 +7,63 @@ use super::{
 };
 use crate::whole::{Object, Whole};
 
-/// What is judged, and what is known beside it.
-pub struct Given<'a> {
+/// The bundle to check, with further input.
+pub struct CheckInput<'a> {
     /// The bundle.
     pub whole: &'a Whole,
-    /// The version of Kubernetes that the bundle is for, as written.
+    /// The Kubernetes version that the bundle targets, as given by the user.
     pub kubernetes: Option<&'a str>,
-    /// The bytes of all files, and of all files as OLM v0 packs them: compressed, in base64.
+    /// The total size of all files in bytes, and their size as OLM v0 stores them: compressed, in base64.
     pub size: (u64, u64),
-    /// The Dockerfile of the bundle's index, if it was given: its path, and its text if it can be read.
+    /// The Dockerfile of the bundle's index, if given: its path, and its text if it can be read.
     pub index: Option<(&'a str, Result<String, String>)>,
-    /// Finds the platforms of an image: operating systems with architectures. Without it, nobody asks for images.
+    /// Looks up the platforms of an image: operating systems with architectures. `None` disables image lookups.
     pub platforms: Option<&'a Platforms<'a>>,
-    /// The container tool that was named.
+    /// The container tool given by the user.
     pub container_tool: Option<&'a str>,
-    /// The categories that count instead of the standard ones.
+    /// The categories to accept instead of the standard ones.
     pub categories: Option<&'a Categories>,
 }
 
-/// Finds the platforms of an image, or says why it cannot.
+/// Looks up the platforms of an image, or returns the reason why it cannot.
 pub type Platforms<'a> = dyn Fn(&str) -> Result<Vec<(String, String)>, String> + 'a;
 
-impl<'a> Given<'a> {
-    /// Knows nothing beside the bundle, which takes `size`.
-    pub fn new(whole: &'a Whole, size: (u64, u64)) -> Given<'a> {
-        Given { whole, kubernetes: None, size, index: None, platforms: None, container_tool: None, categories: None }
+impl<'a> CheckInput<'a> {
+    /// Creates the input for a bundle of `size`, without optional data.
+    pub fn new(whole: &'a Whole, size: (u64, u64)) -> CheckInput<'a> {
+        CheckInput {
+            whole,
+            kubernetes: None,
+            size,
+            index: None,
+            platforms: None,
+            container_tool: None,
+            categories: None,
+        }
     }
 }
 
-impl Given<'_> {
-    /// Returns the CSV that the existing tools look at: the first.
+impl CheckInput<'_> {
+    /// Returns the first CSV, which is the one that the existing tools check.
     pub(super) fn csv(&self) -> Option<&Object> {
         self.whole.of_kind("ClusterServiceVersion").next()
     }
 }
 
-/// A check that can be asked for.
+/// A selectable check.
 pub struct Validator {
-    /// Its name.
+    /// The name.
     pub name: &'static str,
-    /// The suites that it is part of.
+    /// The suites that contain it.
     pub suites: &'static [&'static str],
-    /// Whether operator-sdk knows it, under this name.
+    /// Whether operator-sdk has a validator with this name.
     pub optional: bool,
-    /// What it asks.
+    /// What it checks.
     pub about: &'static str,
-    run: fn(&Given<'_>, &mut Findings),
+    run: fn(&CheckInput<'_>, &mut Findings),
 }
 
-/// All of them.
+/// All validators.
 pub const VALIDATORS: &[Validator] = &[
     Validator {
         name: "bundle",
@@ -69,22 +77,22 @@ pub const VALIDATORS: &[Validator] = &[
         suites: &["operatorframework", "community", "certified"],
         optional: true,
         about: "what operatorhub.io asks of a CSV",
-        run: |given, findings| on_csv(given, findings, hub::check_common),
+        run: |input, findings| on_csv(input, findings, hub::check_common),
     },
     Validator {
         name: "capabilities",
         suites: &["operatorframework", "community", "certified"],
         optional: true,
         about: "the annotation capabilities",
-        run: |given, findings| on_csv(given, findings, hub::check_capabilities),
+        run: |input, findings| on_csv(input, findings, hub::check_capabilities),
     },
     Validator {
         name: "categories",
         suites: &["operatorframework", "community", "certified"],
         optional: true,
         about: "the annotation categories",
-        run: |given, findings| {
-            on_csv(given, findings, |csv, findings| hub::check_categories(csv, given.categories, findings));
+        run: |input, findings| {
+            on_csv(input, findings, |csv, findings| hub::check_categories(csv, input.categories, findings));
         },
     },
     Validator {
@@ -92,8 +100,8 @@ pub const VALIDATORS: &[Validator] = &[
         suites: &[],
         optional: true,
         about: "operatorhubv2, capabilities and categories together; deprecated",
-        run: |given, findings| {
-            on_csv(given, findings, |csv, findings| hub::check(csv, given.categories, findings));
+        run: |input, findings| {
+            on_csv(input, findings, |csv, findings| hub::check(csv, input.categories, findings));
             let text = "Warning: : The \"operatorhub\" validator is deprecated; for equivalent validation use \"operatorhub/v2\", \
                         \"standardcapabilities\" and \"standardcategories\" validators";
             findings.warning("hub-deprecated", "", text);
@@ -118,7 +126,7 @@ pub const VALIDATORS: &[Validator] = &[
         suites: &["olm-v0", "olm-v1", "community", "certified"],
         optional: false,
         about: "APIs that Kubernetes 1.16, 1.27, 1.29 and 1.32 removed",
-        run: removed_apis::check_more,
+        run: removed_apis::check_unchecked,
     },
     Validator {
         name: "multiarch",
@@ -174,9 +182,9 @@ pub const VALIDATORS: &[Validator] = &[
         suites: &["certified"],
         optional: false,
         about: "objects that harm the stability of a cluster",
-        run: |given, findings| {
-            for object in &given.whole.objects {
-                findings.look_at_object(object);
+        run: |input, findings| {
+            for object in &input.whole.objects {
+                findings.set_object(object);
                 objects::check(&object.value, findings);
             }
         },
@@ -226,18 +234,18 @@ pub const VALIDATORS: &[Validator] = &[
 ];
 
 /// Runs the named validators, in the order of the table.
-pub fn check_more(given: &Given<'_>, names: &[&str]) -> Findings {
+pub fn run_validators(input: &CheckInput<'_>, names: &[&str]) -> Findings {
     let mut findings = Findings::default();
     for validator in VALIDATORS.iter().filter(|validator| names.contains(&validator.name)) {
-        findings.look_at("");
-        (validator.run)(given, &mut findings);
+        findings.set_file("");
+        (validator.run)(input, &mut findings);
     }
     findings
 }
 
-fn on_csv(given: &Given<'_>, findings: &mut Findings, check: impl Fn(&serde_json::Value, &mut Findings)) {
-    if let Some(csv) = given.csv() {
-        findings.look_at_object(csv);
+fn on_csv(input: &CheckInput<'_>, findings: &mut Findings, check: impl Fn(&serde_json::Value, &mut Findings)) {
+    if let Some(csv) = input.csv() {
+        findings.set_object(csv);
         check(&csv.value, findings);
     }
 }

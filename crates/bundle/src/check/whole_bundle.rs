@@ -1,28 +1,28 @@
-//! What a bundle's parts ask of each other.
+//! Checks the parts of a bundle against each other.
 
 use std::collections::BTreeSet;
 
 use serde_json::Value;
 
-use super::suites::Given;
+use super::suites::CheckInput;
 use super::{Findings, list, text};
 
-/// The most that a ConfigMap holds: a bundle is unpacked into one.
-const LARGEST: u64 = 1_048_576;
+/// The maximum size of a ConfigMap, which OLM v0 unpacks a bundle into.
+const MAX_CONFIG_MAP_SIZE: u64 = 1_048_576;
 
-pub(super) fn check(given: &Given<'_>, findings: &mut Findings) {
-    let Some(csv) = given.csv() else { return };
+pub(super) fn check(input: &CheckInput<'_>, findings: &mut Findings) {
+    let Some(csv) = input.csv() else { return };
     let name = csv.name().to_owned();
-    check_crds(given, &csv.value, &name, findings);
-    findings.look_at_object(csv);
-    check_release(given, &csv.value, &name, findings);
-    check_accounts(given, &csv.value, findings);
-    findings.look_at_object(csv);
-    check_size(given.size, findings);
+    check_crds(input, &csv.value, &name, findings);
+    findings.set_object(csv);
+    check_release(input, &csv.value, &name, findings);
+    check_accounts(input, &csv.value, findings);
+    findings.set_object(csv);
+    check_size(input.size, findings);
     check_images(&csv.value, findings);
 }
 
-/// Group, version and kind, as Go writes them.
+/// Formats group, version and kind as Go does.
 fn written(group: &str, version: &str, kind: &str) -> String {
     format!("{group}/{version}, Kind={kind}")
 }
@@ -35,7 +35,7 @@ fn versions(crd: &Value) -> Vec<&str> {
     versions
 }
 
-fn check_crds(given: &Given<'_>, csv: &Value, name: &str, findings: &mut Findings) {
+fn check_crds(input: &CheckInput<'_>, csv: &Value, name: &str, findings: &mut Findings) {
     let owned: Vec<(String, &str, &str)> = list(csv, "/spec/customresourcedefinitions/owned")
         .iter()
         .map(|owned| {
@@ -45,10 +45,10 @@ fn check_crds(given: &Given<'_>, csv: &Value, name: &str, findings: &mut Finding
         })
         .collect();
     let mut present = BTreeSet::new();
-    for object in given.whole.of_kind("CustomResourceDefinition") {
+    for object in input.whole.of_kind("CustomResourceDefinition") {
         let crd = &object.value;
         let (group, kind) = (text(crd, "/spec/group"), text(crd, "/spec/names/kind"));
-        findings.look_at_object(object);
+        findings.set_object(object);
         for version in versions(crd) {
             let shown = written(group, version, kind);
             if !present.insert(shown.clone()) {
@@ -62,8 +62,8 @@ fn check_crds(given: &Given<'_>, csv: &Value, name: &str, findings: &mut Finding
             }
         }
     }
-    if let Some(csv) = given.csv() {
-        findings.look_at_object(csv);
+    if let Some(csv) = input.csv() {
+        findings.set_object(csv);
     }
     for (at, (group, version, kind)) in owned.iter().enumerate() {
         let shown = written(group, version, kind);
@@ -74,13 +74,13 @@ fn check_crds(given: &Given<'_>, csv: &Value, name: &str, findings: &mut Finding
     }
 }
 
-fn check_release(given: &Given<'_>, csv: &Value, name: &str, findings: &mut Findings) {
+fn check_release(input: &CheckInput<'_>, csv: &Value, name: &str, findings: &mut Findings) {
     let release = match csv.pointer("/spec/release") {
         Some(Value::String(text)) => text.clone(),
         Some(Value::Number(number)) => number.to_string(),
         _ => return,
     };
-    let expected = format!("{}-v{}-{release}", given.whole.package, text(csv, "/spec/version"));
+    let expected = format!("{}-v{}-{release}", input.whole.package, text(csv, "/spec/version"));
     if !release.is_empty() && name != expected {
         let text = format!(
             "Error: Value {name}: bundle name with release versioning {name:?} does not match expected name {expected:?}"
@@ -89,14 +89,14 @@ fn check_release(given: &Given<'_>, csv: &Value, name: &str, findings: &mut Find
     }
 }
 
-fn check_accounts(given: &Given<'_>, csv: &Value, findings: &mut Findings) {
+fn check_accounts(input: &CheckInput<'_>, csv: &Value, findings: &mut Findings) {
     let used: BTreeSet<&str> = list(csv, "/spec/install/spec/deployments")
         .iter()
         .map(|deployment| text(deployment, "/spec/template/spec/serviceAccountName"))
         .filter(|name| !name.is_empty())
         .collect();
-    for object in given.whole.of_kind("ServiceAccount").filter(|object| used.contains(object.name())) {
-        findings.look_at_object(object);
+    for object in input.whole.of_kind("ServiceAccount").filter(|object| used.contains(object.name())) {
+        findings.set_object(object);
         let name = object.name();
         let text = format!(
             "Error: Value {name}: invalid service account found in bundle. This service account {name} in your bundle is \
@@ -116,14 +116,14 @@ fn check_size((size, packed): (u64, u64), findings: &mut Findings) {
     if size == 0 {
         findings.warning("bundle-size", "", "Warning: : unable to check the bundle size");
     }
-    let (shown, whole, most) = (readable(packed), readable(size), readable(LARGEST));
-    if packed > LARGEST {
+    let (shown, whole, most) = (readable(packed), readable(size), readable(MAX_CONFIG_MAP_SIZE));
+    if packed > MAX_CONFIG_MAP_SIZE {
         let text = format!(
             "Error: : maximum bundle compressed size with gzip size exceeded: size=~{shown} , max={most}. Bundle \
              uncompressed size is {whole}"
         );
         findings.error("bundle-size", "", text);
-    } else if packed * 100 > LARGEST * 85 {
+    } else if packed * 100 > MAX_CONFIG_MAP_SIZE * 85 {
         let text = format!(
             "Warning: : nearing maximum bundle compressed size with gzip: size=~{shown} , max={most}. Bundle uncompressed \
              size is {whole}"
@@ -132,7 +132,7 @@ fn check_size((size, packed): (u64, u64), findings: &mut Findings) {
     }
 }
 
-/// Writes a size in powers of 1000.
+/// Formats a size in powers of 1000.
 fn readable(size: u64) -> String {
     if size < 1000 {
         return format!("{size} B");
@@ -163,7 +163,7 @@ fn check_images(csv: &Value, findings: &mut Findings) {
     }
 }
 
-/// Returns whether a text names an image, with or without a registry.
+/// Returns whether a string is an image reference, with or without a registry.
 fn is_reference(text: &str) -> bool {
     let (name, digest) = text.split_once('@').map_or((text, None), |(name, digest)| (name, Some(digest)));
     let digest_fits = digest.is_none_or(|digest| {

@@ -1,4 +1,4 @@
-//! What differs between two catalogs, for people to read.
+//! Compares two catalogs and reports the differences for users.
 
 mod bundles;
 mod lines;
@@ -18,25 +18,25 @@ use super::Side;
 pub use super::facts::{Contents, Scope};
 pub use lines::{Line, Part, lines, package_lines, summary};
 pub use report::{
-    BundleChange, Change, Changes, ChannelChange, CrdChange, DeprecationChange, Difference, EntryChange, FieldChange,
-    OtherChange, PackageChange, PermissionChange, Property, RelatedImage, What,
+    BundleChange, Change, ChangeKind, Changes, ChannelChange, CrdChange, DeprecationChange, Difference, EntryChange,
+    FieldChange, OtherChange, PackageChange, PermissionChange, Property, RelatedImage,
 };
 
-/// How much is reported.
+/// The level of detail.
 #[derive(Debug, Default)]
 pub struct Options {
-    /// Whether to show what each new version changes against the one before it.
+    /// Whether to compare each new version with its predecessor.
     pub changelog: bool,
-    /// Bounds for manifests.
+    /// Limits for manifests.
     pub limits: Limits,
 }
 
-/// Finds everything that differs between two catalogs.
+/// Finds all differences between two catalogs.
 ///
-/// All lists come by name, so that equal catalogs give equal results however they are written.
+/// All lists are sorted by name, so that equal catalogs give equal results regardless of their source text.
 ///
 /// # Errors
-/// Fails when files have changed since they were read.
+/// Fails if files have changed since they were read.
 pub fn changes(old: Side<'_, '_>, new: Side<'_, '_>, options: &Options) -> io::Result<Changes> {
     let (old_blobs, new_blobs) = (Blobs::of(old.fbc), Blobs::of(new.fbc));
     let mut packages: BTreeMap<&str, (Option<&Package>, Option<&Package>)> = BTreeMap::new();
@@ -60,7 +60,7 @@ pub fn changes(old: Side<'_, '_>, new: Side<'_, '_>, options: &Options) -> io::R
     Ok(Changes { packages, others: others(old.fbc, new.fbc)? })
 }
 
-/// Where packages and channels are declared.
+/// The blobs that declare packages and channels.
 struct Blobs<'a>(BTreeMap<(&'a str, Option<&'a str>), &'a Blob>);
 
 impl<'a> Blobs<'a> {
@@ -77,7 +77,7 @@ impl<'a> Blobs<'a> {
     }
 }
 
-/// A package of one of two catalogs, if it is there.
+/// A package in one of the two catalogs, if it exists there.
 #[derive(Clone, Copy)]
 struct PackageSide<'a> {
     fbc: &'a Fbc,
@@ -102,13 +102,13 @@ impl<'a> PackageSide<'a> {
         })
     }
 
-    /// Hands the text of a package or a channel to `look`; `null` when it is not there.
-    fn look<T>(&self, channel: Option<&str>, look: impl Fn(Raw<'_>) -> T) -> io::Result<T> {
+    /// Passes the text of a package or channel to `read`, or `null` if it does not exist.
+    fn with_text<T>(&self, channel: Option<&str>, read: impl Fn(Raw<'_>) -> T) -> io::Result<T> {
         let blob = self.package.and_then(|package| self.blobs.0.get(&(package.name(), channel)));
         let mut buffer = TextBuffer::default();
         match blob {
-            Some(blob) => Ok(look(self.fbc.text(blob, &mut buffer)?)),
-            None => Ok(look(Text::null().raw())),
+            Some(blob) => Ok(read(self.fbc.text(blob, &mut buffer)?)),
+            None => Ok(read(Text::null().raw())),
         }
     }
 }
@@ -127,10 +127,10 @@ fn package_change(
         (field("base64data").replace(['\n', '\r'], ""), field("mediatype"))
     };
     if old.package.is_some() && new.package.is_some() {
-        if old.look(None, description)? != new.look(None, description)? {
+        if old.with_text(None, description)? != new.with_text(None, description)? {
             details.push("description");
         }
-        if old.look(None, icon)? != new.look(None, icon)? {
+        if old.with_text(None, icon)? != new.with_text(None, icon)? {
             details.push("icon");
         }
     }
@@ -140,10 +140,10 @@ fn package_change(
     }
     let change = PackageChange {
         name: name.to_owned(),
-        what: What::of(old.package.is_some(), new.package.is_some()),
+        what: ChangeKind::of(old.package.is_some(), new.package.is_some()),
         default_channel: Change::of(default(&old), default(&new)),
         details,
-        properties: Difference::of(&old.look(None, properties)?, &new.look(None, properties)?),
+        properties: Difference::of(&old.with_text(None, properties)?, &new.with_text(None, properties)?),
         channels,
         bundles: bundles::changes(old, new, options)?,
         deprecations: deprecations(old.package, new.package),
@@ -151,7 +151,7 @@ fn package_change(
     Ok((!change.is_empty()).then_some(change))
 }
 
-/// Returns the names that either package has, in order.
+/// Returns the union of the names in both packages, sorted.
 fn union<'a>(
     old: Option<&'a Package>,
     new: Option<&'a Package>,
@@ -188,10 +188,10 @@ fn channel_change(name: &str, old: PackageSide<'_>, new: PackageSide<'_>) -> io:
     let entries = entries.into_iter().filter_map(|(name, (old, new))| entry_change(name, old, new));
     let change = ChannelChange {
         name: name.to_owned(),
-        what: What::of(before.is_some(), after.is_some()),
+        what: ChangeKind::of(before.is_some(), after.is_some()),
         head: Change::of(head(before), head(after)),
         entries: entries.collect(),
-        properties: Difference::of(&old.look(Some(name), properties)?, &new.look(Some(name), properties)?),
+        properties: Difference::of(&old.with_text(Some(name), properties)?, &new.with_text(Some(name), properties)?),
     };
     Ok((!change.is_empty()).then_some(change))
 }
@@ -205,7 +205,7 @@ fn entry_change(name: &str, old: Option<&Entry>, new: Option<&Entry>) -> Option<
     };
     let change = EntryChange {
         bundle: name.to_owned(),
-        what: What::of(old.is_some(), new.is_some()),
+        what: ChangeKind::of(old.is_some(), new.is_some()),
         replaces: Change::of(text(old, |entry| &entry.replaces), text(new, |entry| &entry.replaces)),
         skips: Difference::of(&skips(old), &skips(new)),
         skip_range: Change::of(text(old, |entry| &entry.skip_range), text(new, |entry| &entry.skip_range)),
@@ -213,7 +213,7 @@ fn entry_change(name: &str, old: Option<&Entry>, new: Option<&Entry>) -> Option<
     (!change.is_empty()).then_some(change)
 }
 
-/// Compares why packages, channels and bundles should not be used any more.
+/// Compares the deprecations of packages, channels and bundles.
 fn deprecations(old: Option<&Package>, new: Option<&Package>) -> Vec<DeprecationChange> {
     let messages = |package: Option<&Package>| {
         let mut messages: BTreeMap<(&'static str, String), String> = BTreeMap::new();
@@ -237,7 +237,7 @@ fn deprecations(old: Option<&Package>, new: Option<&Package>) -> Vec<Deprecation
     keys.into_iter().filter_map(change).collect()
 }
 
-/// Compares blobs of schemas that only their makers know.
+/// Compares blobs with custom schemas.
 fn others(old: &Fbc, new: &Fbc) -> io::Result<Vec<OtherChange>> {
     type Texts<'a> = BTreeMap<(&'a str, &'a str, &'a str), Vec<String>>;
     fn texts(fbc: &Fbc) -> io::Result<Texts<'_>> {
@@ -257,7 +257,7 @@ fn others(old: &Fbc, new: &Fbc) -> io::Result<Vec<OtherChange>> {
         package: key.0.to_owned(),
         schema: key.1.to_owned(),
         name: key.2.to_owned(),
-        what: What::of(old.contains_key(key), new.contains_key(key)),
+        what: ChangeKind::of(old.contains_key(key), new.contains_key(key)),
     };
     Ok(changed.map(change).collect())
 }

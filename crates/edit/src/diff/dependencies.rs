@@ -1,4 +1,4 @@
-//! What bundles depend on, and what that depends on.
+//! Adds the transitive dependencies of bundles.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::io;
@@ -15,24 +15,24 @@ use super::{ByName, Error, Selection, Side, path};
 
 /// A kind of object that a bundle provides or requires: group, version, kind.
 type Api = (String, String, String);
-/// Package, channel and entry, by number.
+/// The indices of a package, a channel and an entry.
 type Member = (usize, usize, usize);
 
-/// What a bundle provides and requires.
+/// The provided and required APIs and packages of a bundle.
 #[derive(Default)]
 struct Needs {
     provided: Vec<Api>,
     apis: Vec<Api>,
-    /// Packages, and the versions of them that will do; nothing means any.
+    /// The required packages with the accepted versions; `None` accepts any version.
     packages: Vec<(String, Option<VersionRange>)>,
 }
 
-/// What the bundles of a catalog provide and require, by package number and bundle name.
+/// The needs of all bundles of a catalog, by package index and bundle name.
 type AllNeeds<'a> = HashMap<(usize, &'a str), Needs>;
 
-/// Adds to `selection` what its bundles depend on, with the ways to the heads, unless `old` has it.
+/// Adds the dependencies of the bundles in `selection`, with their upgrade paths to the heads, unless `old` has them.
 ///
-/// A dependency that nothing provides is left alone.
+/// A dependency without a provider is ignored.
 pub(super) fn add<'a>(old: &ByName<'_>, new: Side<'_, 'a>, selection: &mut Selection<'a>) -> Result<(), Error> {
     let catalog = new.catalog;
     let chosen = read(new, selection.bundles())?;
@@ -60,7 +60,7 @@ pub(super) fn add<'a>(old: &ByName<'_>, new: Side<'_, 'a>, selection: &mut Selec
             }
         }
         let mut found: BTreeSet<Member> = BTreeSet::new();
-        // The first package that provides an API is the one that is taken, and they come by name.
+        // The first package by name that provides an API is selected.
         found.extend(apis.into_iter().filter_map(|api| providers.get(api)));
         for (p, package) in catalog.packages().iter().enumerate() {
             for range in packages.remove(package.name()).unwrap_or_default().into_values() {
@@ -82,7 +82,7 @@ pub(super) fn add<'a>(old: &ByName<'_>, new: Side<'_, 'a>, selection: &mut Selec
     complete(catalog, remembered, selection)
 }
 
-/// Adds the ways from dependencies to the heads of their channels.
+/// Adds the upgrade paths from dependencies to the heads of their channels.
 fn complete<'a>(catalog: &'a Catalog, found: BTreeSet<Member>, selection: &mut Selection<'a>) -> Result<(), Error> {
     let bundle = |&(p, c, e): &Member| {
         let package = &catalog.packages()[p];
@@ -114,7 +114,7 @@ fn complete<'a>(catalog: &'a Catalog, found: BTreeSet<Member>, selection: &mut S
     Ok(())
 }
 
-/// Returns for each API the bundle of the first package that provides it, the highest version of it.
+/// Returns the provider of each API: the highest version in the first package that provides it.
 fn providers<'n>(catalog: &'n Catalog, needs: &'n AllNeeds<'_>) -> HashMap<&'n Api, Member> {
     let mut first: HashMap<&Api, usize> = HashMap::new();
     for ((p, _), needs) in needs {
@@ -139,7 +139,7 @@ fn providers<'n>(catalog: &'n Catalog, needs: &'n AllNeeds<'_>) -> HashMap<&'n A
     providers
 }
 
-/// Returns the highest version of a package that `fits`, from the default channel if it is there.
+/// Returns the highest version of a package that `fits`, preferably in the default channel.
 fn best(catalog: &Catalog, p: usize, fits: impl Fn(&Bundle) -> bool) -> Option<Member> {
     let package = &catalog.packages()[p];
     let mut best: Option<Member> = None;
@@ -154,7 +154,7 @@ fn best(catalog: &Catalog, p: usize, fits: impl Fn(&Bundle) -> bool) -> Option<M
     best
 }
 
-/// Returns whether a member of a package is taken rather than another that was seen before.
+/// Returns whether `member` is a better choice than `known`.
 fn is_better(catalog: &Catalog, member: Member, known: Member) -> bool {
     let package = &catalog.packages()[member.0];
     let bundle = |(_, c, e): Member| package.bundle(&package.channels()[c].entries()[e].name);
@@ -169,7 +169,7 @@ fn compare(a: Option<&Bundle>, b: Option<&Bundle>) -> std::cmp::Ordering {
     }
 }
 
-/// Reads what bundles provide and require.
+/// Reads the needs of bundles.
 fn read<'a>(new: Side<'_, 'a>, bundles: impl IntoIterator<Item = (usize, &'a str)>) -> Result<AllNeeds<'a>, Error> {
     let bundles: Vec<_> = bundles.into_iter().collect();
     bundles

@@ -1,4 +1,4 @@
-//! What of a bundle is compared: its images, its properties, and what its manifests hold.
+//! The parts of a bundle that are compared: images, properties, and the content of manifests.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
@@ -13,16 +13,16 @@ use serde_json::Value;
 
 use super::changes::{Property, RelatedImage};
 
-/// A rule that spans more groups and resources than this is not taken apart.
-const MOST_RESOURCES_OF_A_RULE: usize = 1024;
+/// A rule that covers more combinations of groups and resources than this is not expanded.
+const MAX_RESOURCES_PER_RULE: usize = 1024;
 
-/// Where a permission holds.
+/// The scope of a permission.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Scope {
-    /// In the whole cluster.
+    /// The whole cluster.
     Cluster,
-    /// In the namespaces that the operator is for.
+    /// The namespaces that the operator watches.
     Namespace,
 }
 
@@ -35,29 +35,29 @@ impl From<review::facts::Scope> for Scope {
     }
 }
 
-/// Who may do something, and with what.
+/// The scope, service account and resource of a permission.
 pub(super) type Grant = (Scope, String, String);
 
-/// What of a bundle is compared.
+/// The parts of a bundle that are compared.
 #[derive(Debug, Clone, Default)]
 pub struct Contents {
-    /// The images that it uses.
+    /// The related images.
     pub related_images: BTreeSet<RelatedImage>,
-    /// Its properties, but for manifests.
+    /// The properties, except manifests.
     pub properties: BTreeSet<Property>,
-    /// What its manifests hold.
+    /// The facts from the manifests.
     pub facts: Facts,
-    /// Its objects and metadata, canonical.
+    /// The objects and metadata, in canonical form.
     pub(super) manifests: Vec<String>,
 }
 
 impl Contents {
-    /// Puts together what is known of a bundle.
+    /// Combines the parts of a bundle.
     pub fn new(related_images: BTreeSet<RelatedImage>, properties: BTreeSet<Property>, facts: Facts) -> Contents {
         Contents { related_images, properties, facts, manifests: Vec::new() }
     }
 
-    /// Reads a bundle, with its manifests if there are `limits` for those.
+    /// Reads a bundle, including its manifests if `limits` are given.
     pub(super) fn of(fbc: &Fbc, blob: &Blob, limits: Option<&Limits>) -> io::Result<Contents> {
         let mut buffer = TextBuffer::default();
         let text = fbc.text(blob, &mut buffer)?;
@@ -90,7 +90,7 @@ pub(super) fn grants(rules: &[Rule]) -> BTreeMap<Grant, BTreeSet<String>> {
     for rule in rules {
         let only = if rule.names.is_empty() { String::new() } else { format!(" [{}]", rule.names.join(", ")) };
         let mut what: Vec<String> = rule.urls.clone();
-        if rule.groups.len().saturating_mul(rule.resources.len()) > MOST_RESOURCES_OF_A_RULE {
+        if rule.groups.len().saturating_mul(rule.resources.len()) > MAX_RESOURCES_PER_RULE {
             what.push(format!("({}).({}){only}", rule.resources.join(", "), rule.groups.join(", ")));
         } else {
             for resource in &rule.resources {
@@ -108,10 +108,10 @@ pub(super) fn grants(rules: &[Rule]) -> BTreeMap<Grant, BTreeSet<String>> {
     grants
 }
 
-/// Versions by the names of CRDs.
+/// Versions by CRD name.
 pub(super) type Crds = BTreeMap<String, BTreeSet<String>>;
 
-/// Returns the versions that CRDs serve.
+/// Returns the served versions of CRDs.
 pub(super) fn served(crds: &[Crd]) -> Crds {
     let mut all = Crds::new();
     for crd in crds {

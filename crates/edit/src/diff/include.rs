@@ -1,4 +1,4 @@
-//! What a user wants to have in the output, whatever is new.
+//! Include files: bundles to select even if they are not new.
 
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
@@ -27,43 +27,43 @@ const PACKAGE: Shape = Shape::Object(&[
 /// The fields of an include file.
 pub const SHAPE: Shape = Shape::Object(&[("packages", Shape::List(&PACKAGE))]);
 
-/// What is to be included, as an include file says.
+/// The content of an include file.
 #[derive(Debug, Default)]
 pub struct Include {
     /// The packages, as listed.
     pub packages: Vec<IncludedPackage>,
-    /// What is probably not meant as it is written.
+    /// Warnings about content that is probably unintended.
     pub warnings: Vec<String>,
 }
 
-/// A package that is to be included, or a part of it.
+/// A package to include, completely or in part.
 #[derive(Debug)]
 pub struct IncludedPackage {
-    /// Its name.
+    /// The name.
     pub name: String,
-    /// What is wanted of every channel.
+    /// The bundles to include from every channel.
     pub wanted: Wanted,
-    /// What is wanted of single channels.
+    /// The bundles to include from individual channels.
     pub channels: Vec<IncludedChannel>,
 }
 
-/// A channel that is to be included, or a part of it.
+/// A channel to include, completely or in part.
 #[derive(Debug)]
 pub struct IncludedChannel {
-    /// Its name.
+    /// The name.
     pub name: String,
-    /// What is wanted of it.
+    /// The bundles to include from it.
     pub wanted: Wanted,
 }
 
-/// Which bundles are wanted.
+/// The bundles to include.
 #[derive(Debug)]
 pub enum Wanted {
-    /// Nothing is said.
-    Unsaid,
-    /// Those in a range of versions.
+    /// Unspecified.
+    Unspecified,
+    /// Those within a version range.
     Range(VersionRange),
-    /// Those with one of these versions or names, and all on the way from them to the head.
+    /// Those with one of these versions or names, and all on the upgrade path from them to the head.
     From {
         /// The versions.
         versions: Vec<Version>,
@@ -72,13 +72,13 @@ pub enum Wanted {
     },
 }
 
-/// Why a text is no include file.
+/// The reason why an include file is invalid.
 #[derive(Debug, thiserror::Error)]
 pub enum IncludeError {
-    /// It is neither JSON nor YAML.
+    /// The file is neither JSON nor YAML.
     #[error("{0}")]
     Stream(#[from] StreamError),
-    /// It says something that makes no sense.
+    /// The content is invalid.
     #[error("{0}")]
     Content(String),
 }
@@ -87,7 +87,7 @@ impl Include {
     /// Reads an include file, in JSON or YAML.
     ///
     /// # Errors
-    /// Fails when it cannot be read, names no package, or asks for versions in two ways at once.
+    /// Fails if the text cannot be parsed, lists no package, or specifies versions in two conflicting ways.
     pub fn parse(text: &[u8], limits: &Limits) -> Result<Include, IncludeError> {
         let json = stream::first(text, limits)?.map_or_else(|| Object::new().end(), |(_, json)| json);
         let document = json.raw();
@@ -111,12 +111,12 @@ impl Include {
                 let about = format!("{about}, channel {}", quote(&name));
                 let own = Wanted::read(item, &about).map_err(content)?;
                 if let (Wanted::Range(_), Wanted::Range(_)) = (&wanted, &own) {
-                    return Err(content(format!("{about}: give a range for the package or for the channel, not both")));
+                    return Err(content(format!("{about}: set a range for the package or for the channel, not both")));
                 }
                 if own.is_by_name() {
                     include
                         .warnings
-                        .push(format!("{about}: \"bundles\" without \"versions\" stand for the whole channel"));
+                        .push(format!("{about}: \"bundles\" without \"versions\" select the whole channel"));
                 }
                 channels.push(IncludedChannel { name, wanted: own });
             }
@@ -128,7 +128,7 @@ impl Include {
         Ok(include)
     }
 
-    /// Adds what is wanted to `selection`; what is not there is reported, all of it.
+    /// Adds the included bundles to `selection` and reports all that are missing.
     pub(super) fn apply(&self, heads_only: bool, selection: &mut Selection<'_>) -> Result<(), Vec<String>> {
         let mut missing = Vec::new();
         for wanted in &self.packages {
@@ -147,7 +147,7 @@ impl Include {
 impl IncludedPackage {
     fn apply(&self, p: usize, heads_only: bool, selection: &mut Selection<'_>, missing: &mut Vec<String>) {
         let package = &selection.catalog().packages()[p];
-        // A package of which nothing is found counts as included all the same.
+        // A package counts as included even if none of its bundles is found.
         selection.touch(p);
         let all = |channel: &Channel| {
             if heads_only { vec![path::head(channel)] } else { (0..channel.entries().len()).collect() }
@@ -160,12 +160,14 @@ impl IncludedPackage {
             };
             let channel = &package.channels()[c];
             let entries = match (&wanted.wanted, &self.wanted) {
-                (Wanted::Unsaid, Wanted::Range(range)) | (Wanted::Range(range), _) => in_range(package, channel, range),
-                (Wanted::Unsaid, _) => all(channel),
+                (Wanted::Unspecified, Wanted::Range(range)) | (Wanted::Range(range), _) => {
+                    in_range(package, channel, range)
+                }
+                (Wanted::Unspecified, _) => all(channel),
                 (Wanted::From { versions, bundles }, _) => {
                     let (entries, absent) = from(package, channel, versions, bundles);
                     missing.extend(absent.map(|absent| format!("{about} bundles do not exist in channel: {absent}")));
-                    // Older tools look at names only beside versions, and scripts count on it.
+                    // Older tools honor names only together with versions, and scripts rely on it.
                     if wanted.wanted.is_by_name() { [entries, all(channel)].concat() } else { entries }
                 }
             };
@@ -173,7 +175,7 @@ impl IncludedPackage {
         }
         for (c, channel) in package.channels().iter().enumerate() {
             let entries = match &self.wanted {
-                Wanted::Unsaid if self.channels.is_empty() => all(channel),
+                Wanted::Unspecified if self.channels.is_empty() => all(channel),
                 Wanted::Range(range) if self.channels.is_empty() => in_range(package, channel, range),
                 Wanted::From { versions, bundles } => from(package, channel, versions, bundles).0,
                 _ => continue,
@@ -186,7 +188,7 @@ impl IncludedPackage {
 }
 
 impl Wanted {
-    /// Returns whether bundles are wanted by their names alone.
+    /// Returns whether bundles are selected by name only.
     fn is_by_name(&self) -> bool {
         matches!(self, Wanted::From { versions, .. } if versions.is_empty())
     }
@@ -198,8 +200,8 @@ impl Wanted {
             (strings("versions").collect(), strings("bundles").collect());
         let listed = !versions.is_empty() || !bundles.is_empty();
         match (range.is_empty(), listed) {
-            (true, false) => Ok(Wanted::Unsaid),
-            (false, true) => Err(format!("{about}: give a range, or versions and bundles, not both")),
+            (true, false) => Ok(Wanted::Unspecified),
+            (false, true) => Err(format!("{about}: set a range, or versions and bundles, not both")),
             (false, false) => match VersionRange::parse(&range) {
                 Ok(range) => Ok(Wanted::Range(range)),
                 Err(error) => Err(format!("{about}: invalid range {}: {error}", quote(&range))),
@@ -220,7 +222,7 @@ fn in_range(package: &Package, channel: &Channel, range: &VersionRange) -> Vec<u
     (0..channel.entries().len()).filter(|&entry| inside(&channel.entries()[entry].name)).collect()
 }
 
-/// Returns the entries of a channel that are wanted and those on the way to its head, and what is not there.
+/// Returns the selected entries of a channel with their upgrade paths to the head, and the missing items.
 fn from(
     package: &Package,
     channel: &Channel,
@@ -252,7 +254,7 @@ fn from(
     }
     let mut entries = BTreeSet::new();
     for start in starts {
-        // What has no way to the head comes alone.
+        // An entry without an upgrade path to the head is included alone.
         entries.extend(path::to_head(channel, start).unwrap_or_else(|| BTreeSet::from([start])));
     }
     let mut absent = String::new();
@@ -265,7 +267,7 @@ fn from(
     (entries.into_iter().collect(), (!absent.is_empty()).then_some(absent))
 }
 
-/// Warns of fields that `shape` does not know.
+/// Warns about fields that are not in `shape`.
 fn unknown(value: Raw<'_>, shape: Shape, path: &str, found: &mut Vec<String>) {
     match shape {
         Shape::Object(fields) => {

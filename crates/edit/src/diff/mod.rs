@@ -1,8 +1,7 @@
-//! What is new in a catalog: the part of it that another catalog, or a mirror, does not have yet.
+//! Selects what is new in a catalog: the part that another catalog or a mirror does not have yet.
 //!
-//! [`diff`] chooses bundles of channels of the new catalog, by itself or as an [`Include`] says, and
-//! adds what they depend on. The result is a [`Selection`], which becomes a catalog of its own.
-//! [`changes`] shows people what differs.
+//! [`diff`] selects channel entries of the new catalog, by comparison or as an [`Include`] specifies, and adds their
+//! dependencies. The resulting [`Selection`] can be turned into a catalog. [`changes`] reports differences for users.
 
 pub mod changes;
 mod dependencies;
@@ -24,55 +23,55 @@ use rayon::prelude::*;
 pub use include::{Include, IncludeError, IncludedChannel, IncludedPackage, SHAPE as INCLUDE_SHAPE, Wanted};
 pub use selection::Selection;
 
-/// A catalog: what is written, and what it means.
+/// A catalog as source blobs and as a validated model.
 #[derive(Clone, Copy)]
 pub struct Side<'f, 'c> {
-    /// What is written, with its text kept.
+    /// The blobs, with their text.
     pub fbc: &'f Fbc,
-    /// What it means.
+    /// The validated model.
     pub catalog: &'c Catalog,
 }
 
-/// What is asked for.
+/// The options of a diff.
 #[derive(Debug, Default)]
 pub struct Options {
-    /// Take the heads of channels, and not all that is new.
+    /// Select only the heads of channels instead of everything new.
     pub heads_only: bool,
-    /// Take these.
+    /// Select these bundles.
     pub include: Option<Include>,
-    /// Take what is included beside all else, and not instead of it.
+    /// Select included bundles in addition to everything else, not instead of it.
     pub include_additive: bool,
-    /// Do not add what the bundles depend on.
+    /// Do not add dependencies.
     pub skip_dependencies: bool,
 }
 
-/// Why there is no difference to be had.
+/// The reason why a diff fails.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// Things that are to be included are not there; a message for each.
+    /// Included items are missing; one message per item.
     #[error("error including items: [{}]", .0.join(", "))]
     Include(Vec<String>),
-    /// A dependency has no way to the head of its channel.
+    /// A dependency has no upgrade path to the head of its channel.
     #[error("channel {channel}: head {} not reachable from bundle {}", quote(head), quote(bundle))]
     NotReachable {
         /// The channel.
         channel: String,
-        /// Its head.
+        /// The head.
         head: String,
         /// The dependency.
         bundle: String,
     },
-    /// A bundle requires versions of a package by something that is no range.
+    /// The version range of a required package is invalid.
     #[error("bundle {}: property olm.package.required: invalid range {}: {reason}", quote(bundle), quote(range))]
     Range {
         /// The bundle.
         bundle: String,
-        /// What should be a range.
+        /// The invalid range.
         range: String,
-        /// What is wrong with it.
+        /// The parse error.
         reason: String,
     },
-    /// A text cannot be read again.
+    /// A text can no longer be read.
     #[error(transparent)]
     Io(#[from] io::Error),
 }
@@ -85,13 +84,13 @@ fn by_name<'a>(old: Option<Side<'_, 'a>>) -> ByName<'a> {
     packages.iter().map(|package| (package.name(), package)).collect()
 }
 
-/// Chooses what of `new` is not in `old`, or what else `options` ask for.
+/// Selects the part of `new` that is not in `old`, or as specified by `options`.
 ///
-/// A bundle of a channel is in `old` if the same channel there has the same bundle, whatever its upgrade edges are.
+/// `old` has a channel entry if the same channel contains the same bundle, regardless of upgrade edges.
 ///
 /// # Errors
-/// Fails when something to be included is not there, when a dependency has no way to the head of its channel, and
-/// when files have changed since they were read.
+/// Fails if an included item does not exist, if a dependency has no upgrade path to the head of its channel, or if
+/// files have changed since they were read.
 pub fn diff<'a>(old: Option<Side<'_, '_>>, new: Side<'_, 'a>, options: &Options) -> Result<Selection<'a>, Error> {
     let mut selection = Selection::new(new.catalog);
     match &options.include {
@@ -117,7 +116,7 @@ pub fn diff<'a>(old: Option<Side<'_, '_>>, new: Side<'_, 'a>, options: &Options)
     Ok(selection)
 }
 
-/// Adds the head of every channel of which nothing is there.
+/// Adds the head of every channel without selected entries.
 fn add_heads(selection: &mut Selection<'_>) {
     for (p, package) in selection.catalog().packages().iter().enumerate() {
         for (c, channel) in package.channels().iter().enumerate() {
@@ -128,7 +127,7 @@ fn add_heads(selection: &mut Selection<'_>) {
     }
 }
 
-/// Adds all of every package of which nothing is there.
+/// Adds every package without selected entries as a whole.
 fn add_packages(selection: &mut Selection<'_>) {
     for (p, package) in selection.catalog().packages().iter().enumerate() {
         if !selection.has_package(p) {
@@ -139,11 +138,11 @@ fn add_packages(selection: &mut Selection<'_>) {
     }
 }
 
-/// Removes what `old` has, too.
+/// Removes the entries that `old` has too.
 fn prune(old: Side<'_, '_>, new: Side<'_, '_>, selection: &mut Selection<'_>) -> io::Result<()> {
     let packages = by_name(Some(old));
     let bundles = selection.bundles();
-    // Two bundles of one name may stand in several channels; they are compared once.
+    // One bundle may be in several channels; it is compared once.
     let same: HashMap<(usize, &str), bool> = bundles
         .into_par_iter()
         .filter_map(|(p, name)| {
@@ -158,8 +157,8 @@ fn prune(old: Side<'_, '_>, new: Side<'_, '_>, selection: &mut Selection<'_>) ->
         .collect::<io::Result<_>>()?;
     selection.retain(|p, channel, entry| {
         let package = packages.get(new.catalog.packages()[p].name());
-        let there = package.is_some_and(|package| path::member(package, channel.name(), &entry.name));
-        !there || !same.get(&(p, &*entry.name)).copied().unwrap_or(false)
+        let exists_in_old = package.is_some_and(|package| path::member(package, channel.name(), &entry.name));
+        !exists_in_old || !same.get(&(p, &*entry.name)).copied().unwrap_or(false)
     });
     Ok(())
 }

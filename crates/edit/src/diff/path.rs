@@ -1,30 +1,30 @@
-//! Ways along the upgrade edges of a channel.
+//! Upgrade paths within a channel.
 
 use std::collections::{BTreeSet, HashMap, HashSet};
 
 use catalog::channel::View;
 use catalog::{Channel, Package};
 
-/// Returns the number of the entry called `name`.
+/// Returns the index of the entry called `name`.
 pub(super) fn position(channel: &Channel, name: &str) -> Option<usize> {
     channel.entries().binary_search_by(|entry| (*entry.name).cmp(name)).ok()
 }
 
-/// Returns the number of the head of a channel.
+/// Returns the index of the channel head.
 pub(super) fn head(channel: &Channel) -> usize {
     position(channel, &channel.head().name).unwrap_or_default()
 }
 
-/// Returns whether a channel of a package has a bundle.
+/// Returns whether a channel of a package contains a bundle.
 pub(super) fn member(package: &Package, channel: &str, bundle: &str) -> bool {
     let channel = package.channels().iter().find(|found| found.name() == channel);
     channel.is_some_and(|channel| position(channel, bundle).is_some())
 }
 
-/// Returns the entries on the way from one of them to the head, both included; nothing if there is no way.
+/// Returns the entries on the upgrade path from an entry to the head, including both, or `None` if there is no path.
 ///
-/// Only what replaces counts. The way starts where the chains of replacements of both meet, so that what branches
-/// off above that comes along.
+/// Only `replaces` edges count. The path starts where the `replaces` chains of both entries meet, so it includes
+/// branches above that entry.
 pub(super) fn to_head(channel: &Channel, from: usize) -> Option<BTreeSet<usize>> {
     let view = View::new(channel.entries());
     let own = chain(&view, from);
@@ -51,7 +51,7 @@ pub(super) fn to_head(channel: &Channel, from: usize) -> Option<BTreeSet<usize>>
     Some(above)
 }
 
-/// Returns a bundle and what it replaces, what that replaces, and so on, as far as the channel knows.
+/// Returns a bundle and its transitive `replaces` targets, as far as the channel lists them.
 fn chain<'a>(view: &View<'a>, from: usize) -> Vec<&'a str> {
     let chain = view.chain(from);
     let last = chain.numbers.last().filter(|_| chain.cycle.is_none()).map(|&last| &*view.entries()[last].replaces);

@@ -1,4 +1,4 @@
-//! Catalogs in few words.
+//! Catalogs for tests in a compact notation.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -8,16 +8,16 @@ use fbc::{Fbc, Limits, Loaded};
 
 use super::{Selection, Side};
 
-/// A catalog that lives nowhere but in a test.
+/// An in-memory catalog for tests.
 pub(super) struct Sample {
     pub(super) fbc: Fbc,
     pub(super) catalog: Catalog,
 }
 
 impl Sample {
-    /// Makes a catalog of lines. `foo stable: 1 2<1 3<2-1` is a channel: version 2 replaces 1, version 3 replaces 2 and
-    /// skips 1; the bundles are called `foo.v1` and so on. The first channel of a package is the default.
-    /// `foo.v2 TYPE=VALUE` gives a bundle a property, `foo.v2 image=IMAGE` another image.
+    /// Builds a catalog from lines. `foo stable: 1 2<1 3<2-1` is a channel: version 2 replaces 1, version 3 replaces 2
+    /// and skips 1; the bundles are named `foo.v1` and so on. The first channel of a package is the default. `foo.v2
+    /// TYPE=VALUE` adds a property to a bundle, and `foo.v2 image=IMAGE` sets its image.
     pub(super) fn new(text: &str) -> Sample {
         let mut channels: Vec<(&str, &str, Vec<&str>)> = Vec::new();
         let mut bundles: BTreeMap<String, (String, String, String)> = BTreeMap::new();
@@ -38,8 +38,9 @@ impl Sample {
             }
         }
         let mut fbc = Fbc::default();
-        let mut add =
-            |json: String| fbc.add_made(&json, &Limits::default()).unwrap_or_else(|error| panic!("{error}: {json}"));
+        let mut add = |json: String| {
+            fbc.add_generated(&json, &Limits::default()).unwrap_or_else(|error| panic!("{error}: {json}"))
+        };
         let mut seen = Vec::new();
         for (package, channel, entries) in channels {
             if !seen.contains(&package) {
@@ -97,7 +98,7 @@ fn entry_json(package: &str, entry: &str) -> String {
     format!(r#"{{{json},"skips":[{}]}}"#, skips.join(","))
 }
 
-/// Shows what is chosen, a line for each channel.
+/// Formats a selection, one line per channel.
 pub(super) fn shown(selection: &Selection<'_>) -> String {
     let mut lines: BTreeMap<(&str, &str), Vec<&str>> = BTreeMap::new();
     for (package, channel, bundle) in selection.names() {

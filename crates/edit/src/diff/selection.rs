@@ -1,4 +1,4 @@
-//! Parts of a catalog.
+//! Selections of channel entries.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::io;
@@ -10,11 +10,11 @@ use fbc::{Fbc, Limits};
 type Entries = BTreeSet<usize>;
 type Channels = BTreeMap<usize, Entries>;
 
-/// Bundles of channels of a catalog.
+/// A set of channel entries of a catalog.
 pub struct Selection<'a> {
     catalog: &'a Catalog,
     packages: BTreeMap<usize, Channels>,
-    /// What was added because something else needs it, in words.
+    /// Notes about entries that were added as dependencies.
     pub notes: Vec<String>,
 }
 
@@ -40,7 +40,7 @@ impl<'a> Selection<'a> {
         channel.is_some_and(|entries| entries.contains(&entry))
     }
 
-    /// Makes a package count as there, even if nothing of it is.
+    /// Marks a package as selected, even without entries.
     pub(super) fn touch(&mut self, package: usize) {
         self.packages.entry(package).or_default();
     }
@@ -49,7 +49,7 @@ impl<'a> Selection<'a> {
         self.add_all(package, channel, [entry]);
     }
 
-    /// Adds entries; the channel is there from now on even if there are none.
+    /// Adds entries. The channel counts as selected even if there are none.
     pub(super) fn add_all(&mut self, package: usize, channel: usize, entries: impl IntoIterator<Item = usize>) {
         self.packages.entry(package).or_default().entry(channel).or_default().extend(entries);
     }
@@ -68,7 +68,7 @@ impl<'a> Selection<'a> {
         self.packages.retain(|_, channels| !channels.is_empty());
     }
 
-    /// Walks package, channel and entry of everything that is chosen, by number.
+    /// Iterates over the selected entries, as indices of package, channel and entry.
     pub(super) fn members(&self) -> impl Iterator<Item = (usize, usize, usize)> {
         self.packages.iter().flat_map(|(&package, channels)| {
             channels
@@ -77,13 +77,13 @@ impl<'a> Selection<'a> {
         })
     }
 
-    /// Returns the names of the bundles that are chosen, with the numbers of their packages, in order.
+    /// Returns the names of the selected bundles with the indices of their packages, sorted.
     pub(super) fn bundles(&self) -> BTreeSet<(usize, &'a str)> {
         let catalog = self.catalog;
         self.members().map(|(p, c, e)| (p, &*catalog.packages()[p].channels()[c].entries()[e].name)).collect()
     }
 
-    /// Returns what is chosen by names: package, channel, bundle.
+    /// Returns the selected entries by name: package, channel, bundle.
     pub fn names(&self) -> Vec<(&'a str, &'a str, &'a str)> {
         let catalog = self.catalog;
         let name = |(p, c, e): (usize, usize, usize)| {
@@ -94,13 +94,13 @@ impl<'a> Selection<'a> {
         self.members().map(name).collect()
     }
 
-    /// Makes a catalog of what is chosen: returns the numbers of its blobs among those of `fbc`, in printing order.
+    /// Turns the selection into a catalog and returns the indices of its blobs in `fbc`, in output order.
     ///
-    /// `fbc` is what the catalog was made of. It gets channels that hold what is chosen of them, their entries in
-    /// order of name; all else is there already.
+    /// `fbc` must be the source of the catalog. The reduced channels are added to it, with entries sorted by name; all
+    /// other blobs exist already.
     ///
     /// # Errors
-    /// Fails when a text cannot be read or kept.
+    /// Fails if a text cannot be read or stored.
     pub fn into_blobs(self, fbc: &mut Fbc, limits: &Limits) -> io::Result<Vec<usize>> {
         let mut numbers = HashMap::new();
         for (number, blob) in fbc.blobs().iter().enumerate() {

@@ -96,7 +96,7 @@ fn versions_and_names_bring_the_way_to_the_head() {
     assert_eq!(included(named), "foo stable: v3 v4\n");
     assert_eq!(included("packages: [{name: foo, bundles: [foo.v5]}]"), "foo beta: v5\n");
     let alone = "packages: [{name: foo, channels: [{name: stable, bundles: [foo.v3]}]}]";
-    assert_eq!(included(alone), "foo stable: v1 v2 v3 v4\n", "older tools look at names only beside versions");
+    assert_eq!(included(alone), "foo stable: v1 v2 v3 v4\n", "older tools honor names only together with versions");
     assert_snapshot!(included("packages: [{name: foo, versions: [3.0.0]}]"), @r"
     foo beta: v3 v5
     foo stable: v3 v4
@@ -137,24 +137,26 @@ fn what_is_included_may_come_beside_all_else() {
 }
 
 #[test]
-fn what_cannot_be_included_is_told_at_once() {
+fn all_missing_items_are_reported_at_once() {
     let text = "packages: [{name: bar}, {name: foo, channels: [{name: gamma}, {name: beta, versions: [1.0.0], bundles: [x]}]}]";
     assert_snapshot!(included(text), @r#"error including items: [[package="bar"] package does not exist in new model, [package="foo" channel="gamma"] channel does not exist in new model, [package="foo" channel="beta"] bundles do not exist in channel: versions=["1.0.0"] names=["x"]]"#);
 }
 
 #[test]
 fn an_include_file_must_make_sense() {
-    let told = |text: &str| Include::parse(text.as_bytes(), &Limits::default()).unwrap_err().to_string();
-    assert_eq!(told(""), "must specify at least one package in include config");
-    assert_eq!(told("packages: []"), "must specify at least one package in include config");
-    assert_eq!(told("packages: [{range: '1'}]"), "package at index 0 requires a name");
-    assert_eq!(told("packages: [{name: p, channels: [{}]}]"), "package \"p\": channel at index 0 requires a name");
-    assert_snapshot!(told("packages: [{name: p, range: '>1.0.0', bundles: [b]}]"), @r#"package "p": give a range, or versions and bundles, not both"#);
-    assert_snapshot!(told("packages: [{name: p, range: '>1.0.0', channels: [{name: c, range: '>1.0.0'}]}]"), @r#"package "p", channel "c": give a range for the package or for the channel, not both"#);
-    assert!(told("packages: [{name: p, range: nonsense}]").starts_with("package \"p\": invalid range \"nonsense\": "));
-    assert!(told("packages: [{name: p, versions: ['1']}]").starts_with("package \"p\": invalid version \"1\": "));
-    assert!(told("packages: [").contains("yaml"));
-    assert!(told("packages: [{name: p, versions: [1.0]}]").contains("packages[0].versions[0]"));
+    let message = |text: &str| Include::parse(text.as_bytes(), &Limits::default()).unwrap_err().to_string();
+    assert_eq!(message(""), "must specify at least one package in include config");
+    assert_eq!(message("packages: []"), "must specify at least one package in include config");
+    assert_eq!(message("packages: [{range: '1'}]"), "package at index 0 requires a name");
+    assert_eq!(message("packages: [{name: p, channels: [{}]}]"), "package \"p\": channel at index 0 requires a name");
+    assert_snapshot!(message("packages: [{name: p, range: '>1.0.0', bundles: [b]}]"), @r#"package "p": set a range, or versions and bundles, not both"#);
+    assert_snapshot!(message("packages: [{name: p, range: '>1.0.0', channels: [{name: c, range: '>1.0.0'}]}]"), @r#"package "p", channel "c": set a range for the package or for the channel, not both"#);
+    assert!(
+        message("packages: [{name: p, range: nonsense}]").starts_with("package \"p\": invalid range \"nonsense\": ")
+    );
+    assert!(message("packages: [{name: p, versions: ['1']}]").starts_with("package \"p\": invalid version \"1\": "));
+    assert!(message("packages: [").contains("yaml"));
+    assert!(message("packages: [{name: p, versions: [1.0]}]").contains("packages[0].versions[0]"));
     let include = Include::parse(b"packages: [{name: p, version: [1.0.0]}]\nx: 1", &Limits::default()).unwrap();
     assert_eq!(include.warnings, ["unknown field packages[0].version", "unknown field x"]);
 }
@@ -196,8 +198,8 @@ fn dependencies_that_nothing_provides_are_left_alone_and_bad_ranges_are_not() {
         format!("app a: 1\napp.v1 olm.package.required={{\"packageName\":\"x\",\"versionRange\":\"{range}\"}}")
     };
     assert_eq!(result("", &required(">=1.0.0"), &options), "app a: v1\n");
-    let told = result("", &required("nonsense"), &options);
-    assert!(told.contains("bundle \"app.v1\"") && told.contains("\"nonsense\""), "{told}");
+    let message = result("", &required("nonsense"), &options);
+    assert!(message.contains("bundle \"app.v1\"") && message.contains("\"nonsense\""), "{message}");
 }
 
 #[test]
@@ -217,8 +219,8 @@ fn a_branch_comes_along_and_what_has_no_way_up_does_not_block() {
         "{apart}\napp a: 1\napp.v1 olm.package.required={{\"packageName\":\"foo\",\"versionRange\":\"<2.0.0\"}}"
     );
     let include = Include::parse(b"packages: [{name: app}]", &Limits::default()).ok();
-    let told = result("", &needs, &Options { include, ..Options::default() });
-    assert_eq!(told, "channel c: head \"foo.v2\" not reachable from bundle \"foo.v1\"");
+    let message = result("", &needs, &Options { include, ..Options::default() });
+    assert_eq!(message, "channel c: head \"foo.v2\" not reachable from bundle \"foo.v1\"");
 }
 
 #[test]

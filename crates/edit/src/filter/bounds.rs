@@ -1,25 +1,25 @@
-//! The lowest and highest version of a request, written as people write them: `1`, `1.2`, `v1.2.3`.
+//! Minimum and maximum versions of a request, in full or short form: `1`, `1.2`, `v1.2.3`.
 
 use std::cmp::Ordering;
 
 use fbc::version::Version;
 
-/// One end of a range of versions.
+/// One end of a version range.
 #[derive(Debug, Clone)]
 pub struct Bound {
     text: String,
     version: Version,
-    /// How many of major, minor and patch are written.
+    /// The number of components given, out of major, minor and patch.
     parts: usize,
 }
 
 impl Bound {
-    /// Reads a version that may lack its last parts.
+    /// Parses a version with at least one component.
     ///
     /// # Errors
-    /// Fails with the reason when the text is none.
+    /// Fails with the reason if the text is not a version.
     pub fn parse(text: &str) -> Result<Bound, String> {
-        let wrong = || format!("{text:?} is no version such as 1, 1.2 or 1.2.3");
+        let wrong = || format!("{text:?} is not a version such as 1, 1.2 or 1.2.3");
         let plain = text.strip_prefix('v').unwrap_or(text);
         let end = plain.find(['-', '+']).unwrap_or(plain.len());
         let (numbers, rest) = plain.split_at(end);
@@ -36,12 +36,12 @@ impl Bound {
         Ok(Bound { text: text.to_owned(), version, parts })
     }
 
-    /// Returns it as it was written.
+    /// Returns the original text.
     pub fn as_str(&self) -> &str {
         &self.text
     }
 
-    /// Returns whether a version is this or lower; `1.2` stands for all of 1.2.x.
+    /// Returns whether a version is at most this one; `1.2` covers all of 1.2.x.
     fn allows_up_to(&self, version: &Version) -> bool {
         match self.parts {
             1 => version.major() <= self.version.major(),
@@ -51,37 +51,37 @@ impl Bound {
     }
 }
 
-/// A range of versions, open where nothing is written.
+/// A version range; a missing bound leaves it open.
 #[derive(Debug, Clone, Default)]
 pub struct Bounds {
-    /// The lowest version.
+    /// The minimum version.
     pub min: Option<Bound>,
-    /// The highest version.
+    /// The maximum version.
     pub max: Option<Bound>,
 }
 
 impl Bounds {
-    /// Returns whether there is neither end.
+    /// Returns whether both bounds are missing.
     pub fn is_open(&self) -> bool {
         self.min.is_none() && self.max.is_none()
     }
 
-    /// Returns the one version that is meant, if both ends are the same.
+    /// Returns the only version in the range, if both bounds are equal.
     pub fn exact(&self) -> Option<&Version> {
         let (min, max) = (self.min.as_ref()?, self.max.as_ref()?);
         let same = min.parts == 3 && max.parts == 3 && min.version.cmp_precedence(&max.version) == Ordering::Equal;
         same.then_some(&min.version)
     }
 
-    /// Returns whether a version is in the range. Pre-releases compare by precedence like all others, so that
-    /// `26.0.8-opr.1` is above `26.0.0`; build metadata does not count.
+    /// Returns whether a version is in the range. Pre-releases compare by precedence like other versions, so
+    /// `26.0.8-opr.1` is above `26.0.0`. Build metadata is ignored.
     pub fn contains(&self, version: &Version) -> bool {
         let above = self.min.as_ref().is_none_or(|min| version.cmp_precedence(&min.version) != Ordering::Less);
         above && self.max.as_ref().is_none_or(|max| max.allows_up_to(version))
     }
 
-    /// Returns whether the existing tool would pass over a version in this range: a pre-release, where no end is one.
-    pub fn surprises(&self, version: &Version) -> bool {
+    /// Returns whether the existing tool would exclude a version in this range: a pre-release, unless a bound is one.
+    pub fn excluded_by_existing_tool(&self, version: &Version) -> bool {
         let ends = self.min.iter().chain(&self.max);
         !version.prerelease().is_empty() && ends.into_iter().all(|end| end.version.prerelease().is_empty())
     }

@@ -1,4 +1,4 @@
-//! A channel with some of its entries, and the edges between those.
+//! Reduces a channel to some of its entries and the edges between them.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 
@@ -7,10 +7,10 @@ use catalog::channel::View;
 use crate::outline::{Bundle, Channel};
 use crate::set_edge::add;
 
-/// Reduces a channel, which has one head, to the entries called `wanted` and those between them.
+/// Reduces a channel with a single head to the `wanted` entries and those between them.
 ///
-/// Returns what happened that was not asked for. Names of entries that are gone stay in `replaces` and `skips`, so
-/// that clusters which run them can upgrade; only where that would break the chain is an edge changed.
+/// Returns notes about further changes. Removed entries stay in `replaces` and `skips`, so that clusters that run them
+/// can upgrade. An edge changes only where the chain would break.
 pub(super) fn cut(
     package: &str,
     name: &str,
@@ -22,10 +22,11 @@ pub(super) fn cut(
     let head = channel.heads().first().map(|head| (*head).to_owned()).unwrap_or_default();
     let mut kept: HashSet<String> = wanted.iter().cloned().collect();
     for more in between(&channel.view(), wanted) {
-        notes.push(format!("{package}: {more:?} is kept in channel {name:?}: it is on the way between others"));
+        notes
+            .push(format!("{package}: {more:?} is kept in channel {name:?}: it is on the upgrade path between others"));
         kept.insert(more);
     }
-    // The order of the chain decides which of several heads is the newest; what is not on it goes by version.
+    // The chain decides which of several heads is the newest; entries outside the chain compare by version.
     let order: HashMap<String, usize> =
         channel.chain(&head).into_iter().enumerate().map(|(i, name)| (name.to_owned(), i)).collect();
     channel.entries.retain(|entry| kept.contains(&*entry.name));
@@ -43,25 +44,25 @@ pub(super) fn cut(
     let view = channel.view();
     let names = |numbers: Vec<usize>| numbers.into_iter().map(|number| view.entries()[number].name.to_string());
     let stranded = view.number(&top).map(|top| view.stranded(top)).unwrap_or_default();
-    // A skip of what the trunk does not lead to leaves the trunk as it is: one pass finds all that is lost.
-    let mut lost: Vec<String> = names(view.heads()).filter(|other| *other != top).collect();
-    let heads: HashSet<String> = lost.iter().cloned().collect();
-    lost.extend(names(stranded).filter(|other| !heads.contains(other)));
-    for other in &lost {
+    // Skipping an entry outside the trunk does not change the trunk, so one pass finds all stranded entries.
+    let mut unreachable: Vec<String> = names(view.heads()).filter(|other| *other != top).collect();
+    let heads: HashSet<String> = unreachable.iter().cloned().collect();
+    unreachable.extend(names(stranded).filter(|other| !heads.contains(other)));
+    for other in &unreachable {
         notes.push(format!(
-            "{package}: {top:?} skips {other:?} in channel {name:?} now: what led from one to the other is gone"
+            "{package}: {top:?} now skips {other:?} in channel {name:?}: the upgrade path between them was removed"
         ));
     }
     if let Some(entry) = channel.entry_mut(&top) {
-        add(&mut entry.skips, &lost);
+        add(&mut entry.skips, &unreachable);
     }
     notes
 }
 
-/// Returns what leads from one of the entries called `wanted` down to another, by name.
+/// Returns the names of the entries on a path from one `wanted` entry down to another.
 fn between(view: &View<'_>, wanted: &BTreeSet<String>) -> BTreeSet<String> {
     let name = |number: usize| &*view.entries()[number].name;
-    // Whether an entry that is not wanted leads down to one that is.
+    // Whether an unwanted entry has a path down to a wanted one.
     let mut leads: HashMap<usize, bool> = HashMap::new();
     for from in wanted {
         let mut way = Vec::new();
@@ -74,7 +75,7 @@ fn between(view: &View<'_>, wanted: &BTreeSet<String>) -> BTreeSet<String> {
             if let Some(&known) = leads.get(&number) {
                 break known;
             }
-            // Until it is known to lead on it does not: that ends cycles too.
+            // It counts as having no path until one is found, which also ends cycles.
             leads.insert(number, false);
             way.push(number);
             at = view.below(number);

@@ -1,7 +1,7 @@
-//! The part of a catalog that an ImageSetConfiguration asks for.
+//! Reduces a catalog to the selection of an ImageSetConfiguration.
 //!
-//! The rules are those of the tool that the file is written for: heads where nothing is said, ranges along `replaces`.
-//! Edges stay as they are written, unless somebody wants them bridged.
+//! The rules are those of the tool that defines the file format: heads by default, ranges along `replaces`. Edges stay
+//! unchanged unless bridging is requested.
 
 mod dependencies;
 
@@ -9,70 +9,70 @@ use std::collections::{BTreeMap, BTreeSet, HashSet};
 
 use super::bounds::Bounds;
 use super::{AllFacts, KeptBundles, Selection, channel, settle_default};
-use crate::outline::{Channel, Outline, Package, near};
+use crate::outline::{Channel, Outline, Package, suggestions};
 use crate::refusal::Refusal;
 
 pub use dependencies::unmet;
 
-/// What is asked for of one catalog.
+/// The selection from one catalog.
 #[derive(Debug, Clone, Default)]
 pub struct Request {
-    /// Every bundle of what is kept, not only heads.
+    /// Keep every bundle of the selected channels, not only heads.
     pub full: bool,
-    /// The packages; all of them if none is named.
+    /// The packages; empty keeps all.
     pub packages: Vec<PackageRequest>,
-    /// Names that the catalog does not have are passed over.
+    /// Ignore names that the catalog does not contain.
     pub ignore_unknown: bool,
-    /// The channel with the newest head becomes the default where that goes.
+    /// Make the channel with the newest head the default if the default channel is removed.
     pub choose_default: bool,
-    /// What kept bundles need is kept too.
+    /// Keep the dependencies of kept bundles.
     pub dependencies: bool,
-    /// The newest kept bundle of a channel skips what lost its way.
+    /// Make the newest kept bundle of a channel skip entries that lost their upgrade path.
     pub bridge: bool,
 }
 
-/// What is asked for of a package.
+/// The selection from a package.
 #[derive(Debug, Clone, Default)]
 pub struct PackageRequest {
-    /// Its name.
+    /// The name.
     pub name: String,
-    /// The default channel from now on.
+    /// The new default channel.
     pub default_channel: Option<String>,
-    /// The versions in channels that say nothing themselves.
+    /// The versions, for channels without their own bounds.
     pub bounds: Bounds,
-    /// The channels; all of them if none is named.
+    /// The channels; empty keeps all.
     pub channels: Vec<(String, Bounds)>,
-    /// These bundles and no others, by channel: what somebody else has chosen.
+    /// Exactly these bundles, by channel, for a selection made elsewhere.
     pub exactly: Option<KeptBundles>,
 }
 
-/// One of the catalogs that a file names.
+/// One of the catalogs in an ImageSetConfiguration.
 pub struct Side<'a> {
-    /// All of it, and afterwards what is kept.
+    /// The catalog; reduced to the selection afterwards.
     pub outline: &'a mut Outline,
-    /// What is asked for; nothing means all of it, as it is.
+    /// The selection; `None` keeps the whole catalog unchanged.
     pub request: Option<&'a Request>,
-    /// What its bundles offer and need.
+    /// Facts about the dependencies of its bundles.
     pub facts: &'a AllFacts,
 }
 
-/// What is kept of a catalog so far.
+/// The bundles of a catalog kept so far.
 struct Choice {
     kept: BTreeMap<String, KeptBundles>,
     notes: Vec<String>,
 }
 
-/// Drops what is not asked for, and returns what else the user should know.
+/// Removes everything that is not selected, and returns notes for the user.
 ///
 /// # Errors
-/// Refuses with all reasons when something is named that is not there, a range is empty, or it is not clear which
-/// channel is to be the default.
+/// Refuses with all reasons if a selected item does not exist, a range is empty, or the default channel would be
+/// ambiguous.
 pub fn choose(outline: &mut Outline, request: &Request, facts: &AllFacts) -> Result<Vec<String>, Vec<Refusal>> {
     let mut side = [Side { outline, request: Some(request), facts }];
     choose_all(&mut side).pop().unwrap_or_else(|| Ok(Vec::new()))
 }
 
-/// The same for several catalogs that a cluster has at once: what bundles of one need can come from another.
+/// Does the same for several catalogs that are on one cluster, so that bundles can depend on those of another catalog.
 pub fn choose_all(sides: &mut [Side<'_>]) -> Vec<Result<Vec<String>, Vec<Refusal>>> {
     let started: Vec<Result<Choice, Vec<Refusal>>> = sides
         .iter()
@@ -81,7 +81,7 @@ pub fn choose_all(sides: &mut [Side<'_>]) -> Vec<Result<Vec<String>, Vec<Refusal
             None => Ok(Choice { kept: everything(side.outline), notes: Vec::new() }),
         })
         .collect();
-    // With one that is refused there is no result, and no need to look for what others lack.
+    // After a refusal there is no result, so dependencies need no resolution.
     if started.iter().any(Result::is_err) {
         return started.into_iter().map(|outcome| outcome.map(|choice| choice.notes)).collect();
     }
@@ -105,7 +105,7 @@ fn everything(outline: &Outline) -> BTreeMap<String, KeptBundles> {
     packages.collect()
 }
 
-/// Finds what is asked for.
+/// Selects the requested bundles.
 fn start(outline: &Outline, request: &Request) -> Result<Choice, Vec<Refusal>> {
     let (mut notes, mut refused) = (Vec::new(), Vec::new());
     let mut kept: BTreeMap<String, KeptBundles> = BTreeMap::new();
@@ -122,8 +122,8 @@ fn start(outline: &Outline, request: &Request) -> Result<Choice, Vec<Refusal>> {
         let Some(package) = outline.packages.get(&wanted.name) else {
             let message = format!("the catalog has no package {:?}", wanted.name);
             match request.ignore_unknown {
-                true => notes.push(format!("{message}, which is passed over")),
-                false => refused.push(Refusal::new(message).help(near(&wanted.name, outline.packages.keys()))),
+                true => notes.push(format!("{message}; ignored")),
+                false => refused.push(Refusal::new(message).help(suggestions(&wanted.name, outline.packages.keys()))),
             }
             continue;
         };
@@ -133,12 +133,12 @@ fn start(outline: &Outline, request: &Request) -> Result<Choice, Vec<Refusal>> {
         }
     }
     if refused.is_empty() && kept.is_empty() {
-        refused.push(Refusal::new("nothing of the catalog is left"));
+        refused.push(Refusal::new("the selection leaves no bundle of the catalog"));
     }
     if refused.is_empty() { Ok(Choice { kept, notes }) } else { Err(refused) }
 }
 
-/// Drops everything else.
+/// Removes all other bundles.
 fn finish(outline: &mut Outline, request: &Request, choice: Choice) -> Result<Vec<String>, Vec<Refusal>> {
     let Choice { kept, mut notes } = choice;
     let mut refused = Vec::new();
@@ -159,18 +159,19 @@ fn finish(outline: &mut Outline, request: &Request, choice: Choice) -> Result<Ve
         };
         match settle_default(name, package, &settling, &mut notes) {
             Ok(None) => {}
-            Ok(Some(undecided)) => refused.push(
-                Refusal::new(format!("the default channel of package {undecided}"))
-                    .help("say defaultChannel in the file, or --choose-default for the one with the newest head"),
-            ),
+            Ok(Some(undecided)) => {
+                refused.push(Refusal::new(format!("the default channel of package {undecided}")).help(
+                    "set defaultChannel in the file, or use --choose-default for the channel with the newest head",
+                ))
+            }
             Err(refusal) => refused.push(refusal),
         }
     }
     if refused.is_empty() { Ok(notes) } else { Err(refused) }
 }
 
-/// Names what kept bundles need and nobody asked for.
-fn lacking(kept: &BTreeMap<String, KeptBundles>, whole: &BTreeMap<String, KeptBundles>) -> Vec<String> {
+/// Describes the dependencies of kept bundles that are not kept.
+fn missing_dependencies(kept: &BTreeMap<String, KeptBundles>, whole: &BTreeMap<String, KeptBundles>) -> Vec<String> {
     let mut notes = Vec::new();
     for (package, channels) in whole {
         let has = |channel: &String, bundle: &String| {
@@ -181,13 +182,13 @@ fn lacking(kept: &BTreeMap<String, KeptBundles>, whole: &BTreeMap<String, KeptBu
             missing.filter(|(channel, bundle)| !has(channel, bundle)).map(|(_, bundle)| bundle).collect();
         if !missing.is_empty() {
             let names: Vec<&str> = missing.into_iter().map(String::as_str).collect();
-            notes.push(format!("{package}: others need {}, which is not kept", names.join(", ")));
+            notes.push(format!("{package}: other packages need {}, which is not kept", names.join(", ")));
         }
     }
     notes
 }
 
-/// Returns the bundles of a package that are asked for, by channel.
+/// Returns the selected bundles of a package, by channel.
 fn select(
     name: &str,
     package: &Package,
@@ -203,7 +204,7 @@ fn select(
     for (channel, _) in wanted.channels.iter().filter(|(channel, _)| !package.channels.contains_key(channel)) {
         let refusal = package.no_channel(name, channel);
         match request.ignore_unknown {
-            true => notes.push(format!("{}, which is passed over", refusal.message)),
+            true => notes.push(format!("{}; ignored", refusal.message)),
             false => refused.push(refusal),
         }
     }
@@ -224,7 +225,7 @@ fn select(
         match of_channel(name, channel, package, members, bounds, request.full, notes) {
             Ok(bundles) if bundles.is_empty() => {
                 ranges.push(format!("{channel} ({bounds})"));
-                notes.push(format!("{name}: channel {channel:?} has no bundle in the range {bounds} and goes"));
+                notes.push(format!("{name}: channel {channel:?} has no bundle in the range {bounds} and is removed"));
             }
             Ok(bundles) => drop(kept.insert(channel.clone(), bundles)),
             Err(refusal) => refused.push(refusal),
@@ -232,7 +233,7 @@ fn select(
     }
     if kept.is_empty() && refused.is_empty() {
         let message = match ranges.is_empty() {
-            true => format!("nothing of package {name:?} is left"),
+            true => format!("the selection leaves no bundle of package {name:?}"),
             false => format!("no bundle of package {name:?} is in the range: {}", ranges.join(", ")),
         };
         refused.push(Refusal::new(message).help(versions(package)));
@@ -240,7 +241,7 @@ fn select(
     if refused.is_empty() { Ok(kept) } else { Err(refused) }
 }
 
-/// Names the lowest and the highest version of a package.
+/// Describes the lowest and highest version of a package.
 fn versions(package: &Package) -> String {
     let mut all: Vec<_> = package.bundles.values().filter_map(|bundle| bundle.version.as_ref()).collect();
     all.sort_by(|(a, _), (b, _)| a.cmp_precedence(b));
@@ -262,7 +263,7 @@ fn of_channel(
     let heads = members.heads();
     let [head] = heads.as_slice() else {
         return Err(Refusal::new(format!("channel {channel:?} of package {name:?} has no single head"))
-            .help("'opm validate' shows what is wrong with it"));
+            .help("'opm validate' shows the problem"));
     };
     if full {
         return Ok(members.entries.iter().map(|entry| entry.name.to_string()).collect());
@@ -281,9 +282,11 @@ fn of_channel(
     for entry in &kept {
         match version(entry) {
             Some(version) if !bounds.contains(version) => {
-                notes.push(format!("{name}: {entry:?} is kept in channel {channel:?}: it is between others"));
+                notes.push(format!(
+                    "{name}: {entry:?} is kept in channel {channel:?}: it is on the upgrade path between others"
+                ));
             }
-            Some(version) if bounds.surprises(version) => {
+            Some(version) if bounds.excluded_by_existing_tool(version) => {
                 notes.push(format!("{name}: {entry:?} in channel {channel:?} is a pre-release in the range {bounds}"));
             }
             _ => {}
@@ -292,11 +295,11 @@ fn of_channel(
     Ok(kept)
 }
 
-/// Walks a channel from its head along `replaces` and keeps what a range leaves.
+/// Walks a channel from its head along `replaces` and keeps the entries that a range selects.
 ///
-/// The count of an entry is how many different entries fit among itself, its skips and all below. The new head is the
-/// lowest with the greatest count; from there on everything is kept down to the first with none, and of their skips
-/// those that fit.
+/// The count of an entry is the number of distinct matching entries among itself, its skips and all entries below. The
+/// new head is the lowest entry with the highest count. All entries from there down to the first with a count of zero
+/// are kept, with their matching skips.
 fn in_range(channel: &Channel, head: &str, fits: impl Fn(&str) -> bool) -> BTreeSet<String> {
     let view = channel.view();
     let chain = channel.chain(head);
@@ -326,7 +329,8 @@ fn in_range(channel: &Channel, head: &str, fits: impl Fn(&str) -> bool) -> BTree
     kept
 }
 
-/// Reduces a channel to what is kept. Its edges stay, unless it would not be valid that way or they are to be bridged.
+/// Reduces a channel to the kept entries. Edges stay unchanged unless the result would be invalid or bridging is
+/// requested.
 fn cut(
     package: &str,
     name: &str,

@@ -1,4 +1,4 @@
-//! What kept bundles need from other packages.
+//! Dependencies of kept bundles on other packages.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
@@ -6,7 +6,7 @@ use super::{AllFacts, KeptBundles, Selection, select};
 use crate::outline::{Outline, Package};
 use catalog::needs::{Facts, Need};
 
-/// What a kept bundle needs and nothing in its catalog offers.
+/// A dependency of a kept bundle that its catalog does not provide.
 #[derive(Debug, Clone)]
 pub(super) struct Unmet {
     package: String,
@@ -16,12 +16,11 @@ pub(super) struct Unmet {
 
 impl std::fmt::Display for Unmet {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "{}: {:?} needs {}, which nothing in the catalog offers", self.package, self.bundle, self.need)
+        write!(f, "{}: {:?} needs {}, which no bundle of the catalog provides", self.package, self.bundle, self.need)
     }
 }
 
-/// Adds what kept bundles need to what is kept, and what that needs, until nothing is missing that the catalog has.
-/// Returns the rest.
+/// Keeps the transitive dependencies of kept bundles, as far as the catalog provides them. Returns the unmet ones.
 pub(super) fn add(
     outline: &Outline,
     selection: &Selection,
@@ -58,9 +57,9 @@ pub(super) fn add(
     }
 }
 
-/// Meets what a bundle of another catalog needs, and returns whether this catalog can. Unless `may_add` is set, only what
-/// is kept counts.
-pub(super) fn meet(
+/// Satisfies a dependency of another catalog's bundle and returns whether this catalog can. Unless `may_add` is set,
+/// only kept bundles count.
+pub(super) fn satisfy_external(
     outline: &Outline,
     facts: &AllFacts,
     unmet: &Unmet,
@@ -80,7 +79,7 @@ pub(super) fn meet(
     met && more == *kept
 }
 
-/// Finds the bundles that can meet a need.
+/// An index of the bundles that can satisfy a dependency.
 struct Lookup<'a> {
     outline: &'a Outline,
     facts: &'a AllFacts,
@@ -88,7 +87,7 @@ struct Lookup<'a> {
     providers: HashMap<&'a [String; 3], BTreeSet<&'a str>>,
     /// The packages that have a label.
     labelled: HashMap<&'a str, BTreeSet<&'a str>>,
-    nothing: Facts,
+    no_facts: Facts,
 }
 
 impl<'a> Lookup<'a> {
@@ -103,10 +102,10 @@ impl<'a> Lookup<'a> {
                 providers.entry(api).or_default().insert(package);
             }
         }
-        Lookup { outline, facts, providers, labelled, nothing: Facts::default() }
+        Lookup { outline, facts, providers, labelled, no_facts: Facts::default() }
     }
 
-    /// Keeps what meets a need, unless something kept does; returns whether anything can.
+    /// Keeps a bundle that satisfies a need unless a kept bundle does already. Returns whether any bundle can.
     fn satisfy(
         &self,
         bundle: &(String, String),
@@ -117,21 +116,21 @@ impl<'a> Lookup<'a> {
     ) -> bool {
         let (of, name) = bundle;
         match need {
-            // Whoever has such a need meets it.
+            // Only the author of such a constraint can evaluate it.
             Need::Not(_) => return true,
             Need::Rule { .. } | Need::Broken(_) => {
-                notes.push(format!("{of}: {name:?} needs {need}; see yourself that it is met"));
+                notes.push(format!("{of}: {name:?} needs {need}; check this requirement yourself"));
                 return true;
             }
             _ => {}
         }
         let met = |package: &str, name: &str| {
-            // Of a package one bundle is installed: no other of its own can help it.
+            // A cluster installs one bundle per package, so a bundle cannot satisfy the needs of its own package.
             if package == of && name != bundle.1 {
                 return false;
             }
             let version = self.outline.packages.get(package).and_then(|it| it.bundles.get(name)?.version.as_ref());
-            let facts = self.facts.get(&(package.to_owned(), name.to_owned())).unwrap_or(&self.nothing);
+            let facts = self.facts.get(&(package.to_owned(), name.to_owned())).unwrap_or(&self.no_facts);
             !facts.forbidden
                 && need.met_by(package, version.map(|(version, _)| version), facts, &|_| None) == Some(true)
         };
@@ -142,7 +141,7 @@ impl<'a> Lookup<'a> {
                 return true;
             }
         }
-        // As clusters choose: default channels first, then by name, in each from the head down.
+        // Same order as clusters: default channels first, then by name, and each channel from the head down.
         let mut choices: Vec<(bool, &str, &str, &str)> = Vec::new();
         for package_name in &packages {
             let Some(package) = self.outline.packages.get(*package_name) else { continue };
@@ -166,7 +165,7 @@ impl<'a> Lookup<'a> {
         true
     }
 
-    /// Returns the packages that may have what meets a need.
+    /// Returns the packages that may contain a bundle for a need.
     fn candidates(&self, need: &Need) -> BTreeSet<&'a str> {
         match need {
             Need::Package(name, _) => {
@@ -174,7 +173,7 @@ impl<'a> Lookup<'a> {
             }
             Need::Api(api) => self.providers.get(api).cloned().unwrap_or_default(),
             Need::Label(label) => self.labelled.get(label.as_str()).cloned().unwrap_or_default(),
-            // One bundle has to meet them all, so the packages of any part will do.
+            // A single bundle has to satisfy all parts, so the packages for any one part suffice.
             Need::All(parts) => parts
                 .iter()
                 .find(|part| {
@@ -188,7 +187,7 @@ impl<'a> Lookup<'a> {
     }
 }
 
-/// Returns for each channel the first entry from the head down that fits, if there is one.
+/// Returns the first fitting entry of each channel, from the head down.
 fn matches(package: &Package, fits: impl Fn(&str) -> bool) -> Vec<(&str, &str)> {
     let mut found = Vec::new();
     for (name, channel) in &package.channels {

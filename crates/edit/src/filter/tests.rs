@@ -40,12 +40,12 @@ fn versions_are_kept_with_what_is_between_them() {
     a/stable*: a.v1.0.0; a.v1.1.0 r=a.v1.0.0; a.v1.2.0 r=a.v1.1.0
     b/alpha*: b.v1.0.0; b.v1.1.0 r=b.v1.0.0
     c/stable*: c.v1.0.0
-    note: a: "a.v1.1.0" is kept in channel "stable": it is on the way between others
+    note: a: "a.v1.1.0" is kept in channel "stable": it is on the upgrade path between others
     "#);
 }
 
 #[test]
-fn entries_that_lose_their_way_are_skipped_by_the_newest() {
+fn unreachable_entries_are_skipped_by_the_newest() {
     let mut outline = outline("p/c: p.v1.0.0; p.v2.0.0; p.v3.0.0 r=p.v2.0.0 s=p.v1.0.0");
     let selection = Selection { versions: vec![range(None, "<3.0.0")], ..Selection::default() };
     filter(&mut outline, &selection, &AllFacts::new()).unwrap();
@@ -58,13 +58,13 @@ fn the_default_channel_is_kept_or_chosen() {
     let selection = Selection { channels, ..Selection::default() };
     insta::assert_snapshot!(filtered(&selection, &AllFacts::new()), @r#"
     a/fast*: a.v2.0.0; a.v2.1.0 r=a.v2.0.0
-    note: package "a": "fast" is the only channel left and the default from now on
+    note: package "a": "fast" is the only remaining channel and becomes the default
     "#);
     let mut three = outline("p/a: p.v1.0.0\np/b: p.v1.0.0\np/c: p.v1.0.0");
     let channels = vec![("p".to_owned(), "b".to_owned()), ("p".to_owned(), "c".to_owned())];
     let mut selection = Selection { channels, ..Selection::default() };
     let refusal = filter(&mut three.clone(), &selection, &AllFacts::new()).unwrap_err();
-    assert_eq!(refusal.message, "default channels would go:\n  p: \"a\"; left are b, c");
+    assert_eq!(refusal.message, "default channels would be removed:\n  p: \"a\"; remaining channels: b, c");
     selection.choose_default = true;
     let mut chosen = three.clone();
     filter(&mut chosen, &selection, &AllFacts::new()).unwrap();
@@ -83,7 +83,7 @@ fn what_is_needed_is_kept_too() {
     let old_c = Need::Package("c".to_owned(), VersionRange::parse("<2.0.0").unwrap());
     let facts = AllFacts::from([
         (of("a", "a.v2.1.0"), needs(Need::Api(api.clone()))),
-        // Another of the same package, which cannot be installed beside it.
+        // Another bundle of the same package, which cannot be installed alongside.
         (of("a", "a.v2.0.0"), Facts { provides: vec![api.clone()], ..Facts::default() }),
         (of("b", "b.v2.0.0"), Facts { provides: vec![api], ..needs(old_c) }),
     ]);
@@ -105,11 +105,11 @@ fn what_is_named_must_be_there() {
     let selection = Selection { packages: vec!["z".to_owned()], ..Selection::default() };
     insta::assert_snapshot!(filtered(&selection, &AllFacts::new()), @r#"
     refused: the catalog has no package "z"
-    help: there is: a, b, c
+    help: available: a, b, c
     "#);
     let selection = Selection { versions: vec![range(Some("c"), ">5.0.0")], ..Selection::default() };
     insta::assert_snapshot!(filtered(&selection, &AllFacts::new()), @r#"
-    refused: no bundle of package "c" is in the range of versions
-    help: give it a wider range, or do not name the package
+    refused: no bundle of package "c" is in the version range
+    help: widen its range, or remove the package from the selection
     "#);
 }

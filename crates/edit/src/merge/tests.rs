@@ -10,7 +10,7 @@ fn catalog(channel: &str, more: &str) -> Fbc {
         format!(r#"{{"schema":"olm.channel","package":"p","name":"stable","entries":[{channel}]}}"#),
         format!(r#"{{"schema":"olm.deprecations","package":"p","entries":[{more}]}}"#),
     ] {
-        fbc.add_made(&json, &Limits::default()).unwrap();
+        fbc.add_generated(&json, &Limits::default()).unwrap();
     }
     fbc
 }
@@ -37,7 +37,7 @@ fn a_text_that_cannot_be_read_ends_the_merge() {
     let empty = Outline::default();
     let good = text(&one);
     let gone = |blob: usize| match blob {
-        // The channel alone cannot be read.
+        // Only the text of the channel cannot be read.
         1 => Err(Refusal::new("file changed while it was being read")),
         _ => text(&two)(blob),
     };
@@ -51,18 +51,18 @@ fn a_text_that_cannot_be_read_ends_the_merge() {
 }
 
 #[test]
-fn fields_that_edits_do_not_know_are_not_lost() {
+fn fields_that_edits_do_not_know_are_not_dropped() {
     let plain = catalog(r#"{"name":"a"}"#, "");
     let refused = |first: &Fbc, second: &Fbc| {
-        merged(first, second).unwrap_err().message.replace("the catalogs disagree:\n  ", "")
+        merged(first, second).unwrap_err().message.replace("the catalogs conflict:\n  ", "")
     };
     assert_eq!(
         refused(&plain, &catalog(r#"{"name":"a"},{"name":"b","note":1}"#, "")),
-        r#"package "p": entry "b" of channel "stable" has fields that are not known and would be lost"#
+        r#"package "p": entry "b" of channel "stable" has unknown fields that would be dropped"#
     );
     assert_eq!(
         refused(&plain, &catalog(r#"{"name":"a","note":1}"#, "")),
-        r#"package "p": entry "a" of channel "stable" has other fields"#
+        r#"package "p": entry "a" of channel "stable" has different fields"#
     );
     let deprecation = |more: &str| {
         let entry = format!(r#"{{"reference":{{"schema":"olm.bundle","name":"a"}},"message":"m"{more}}}"#);
@@ -70,11 +70,11 @@ fn fields_that_edits_do_not_know_are_not_lost() {
     };
     assert_eq!(
         refused(&plain, &deprecation(r#","since":1"#)),
-        r#"package "p": the deprecation of olm.bundle "a" has fields that are not known and would be lost"#
+        r#"package "p": the deprecation of olm.bundle "a" has unknown fields that would be dropped"#
     );
     assert_eq!(
         refused(&deprecation(r#","since":2"#), &deprecation(r#","since":1"#)),
-        r#"package "p": the deprecation of olm.bundle "a" has other fields"#
+        r#"package "p": the deprecation of olm.bundle "a" has different fields"#
     );
     assert!(merged(&deprecation(""), &deprecation("")).is_ok());
 }

@@ -1,4 +1,4 @@
-//! The basic template: a catalog whose bundles are given by their images.
+//! The basic template: a catalog that lists its bundles by image.
 
 use std::collections::HashMap;
 
@@ -9,12 +9,12 @@ use fbc::{Blob, Content, Fbc, Limits};
 
 use super::{Bundles, Error};
 
-/// So many bundles are asked for at once, and are in memory together.
-const AT_ONCE: usize = 64;
+/// The number of bundles that are requested, and held in memory, at a time.
+const BATCH_SIZE: usize = 64;
 
 pub(super) const SHAPE: Shape = Shape::Object(&[("entries", Shape::List(&Shape::Any))]);
 
-/// Puts the bundles that the entries name in their places; all other entries stay as they are.
+/// Replaces the entries that name images with the bundles; all other entries stay unchanged.
 pub(super) fn render(document: Raw<'_>, limits: &Limits, bundles: &mut Bundles<'_>) -> Result<Fbc, Error> {
     super::check(SHAPE, document)?;
     let fbc = Fbc::default();
@@ -22,7 +22,7 @@ pub(super) fn render(document: Raw<'_>, limits: &Limits, bundles: &mut Bundles<'
     render_entries(fbc, entries, "entries", limits, bundles)
 }
 
-/// Does the same for the first form of the template, whose entries are documents of their own.
+/// Does the same for the original form of the template, whose entries are separate documents.
 pub(super) fn render_plain(documents: &[Text], limits: &Limits, bundles: &mut Bundles<'_>) -> Result<Fbc, Error> {
     let fbc = Fbc::default();
     let documents = documents.iter().map(Text::raw);
@@ -37,7 +37,7 @@ fn render_entries(
     limits: &Limits,
     bundles: &mut Bundles<'_>,
 ) -> Result<Fbc, Error> {
-    // Fetching bundles takes time: what is wrong with the template itself is reported before.
+    // Fetching bundles takes time, so faults of the template itself are reported first.
     let faults = entries.iter().enumerate().filter_map(|(index, (entry, blob))| {
         let excess = excess(*entry, blob)?;
         Some(format!("{list}[{index}]: unexpected fields present in basic template bundle: {excess}"))
@@ -50,10 +50,10 @@ fn render_entries(
     Ok(fbc)
 }
 
-/// Adds blobs to `fbc`, and in place of those that only name the image of a bundle, the bundle.
+/// Adds blobs to `fbc`, replacing those that only name an image with the bundle.
 fn fill_in(blobs: Vec<Blob>, fbc: &mut Fbc, limits: &Limits, bundles: &mut Bundles<'_>) -> Result<(), Error> {
     let images: Vec<String> = blobs.iter().filter_map(image).map(str::to_owned).collect();
-    let mut ahead = images.chunks(AT_ONCE);
+    let mut ahead = images.chunks(BATCH_SIZE);
     let mut fetched = HashMap::new();
     let mut left = 0;
     for blob in blobs {
@@ -68,7 +68,7 @@ fn fill_in(blobs: Vec<Blob>, fbc: &mut Fbc, limits: &Limits, bundles: &mut Bundl
         }
         left -= 1;
         for bundle in fetched.get(reference).into_iter().flatten() {
-            let bundle = super::made(fbc, reference, &bundle.json, limits)?;
+            let bundle = super::bundle_blob(fbc, reference, &bundle.json, limits)?;
             fbc.push(bundle);
         }
     }
@@ -83,13 +83,13 @@ fn image(blob: &Blob) -> Option<&str> {
     }
 }
 
-/// Reports what keeps an entry from being no more than the image of a bundle.
+/// Reports why an entry has more, or less, than the image of a bundle.
 fn excess(entry: Raw<'_>, blob: &Blob) -> Option<String> {
     if &*blob.schema != BUNDLE {
         return None;
     }
     if image(blob).is_none_or(str::is_empty) {
-        return Some("there is no \"image\"".to_owned());
+        return Some("\"image\" is missing".to_owned());
     }
     if !blob.package.is_empty() {
         return Some("\"package\" comes from the bundle".to_owned());
@@ -148,7 +148,7 @@ entries:
 - {schema: olm.bundle, image: foo:1.0.0}
 ";
         assert_snapshot!(rendered(template), @r#"
-        entries[0]: unexpected fields present in basic template bundle: there is no "image"
+        entries[0]: unexpected fields present in basic template bundle: "image" is missing
         entries[1]: unexpected fields present in basic template bundle: "package" comes from the bundle
         entries[2]: unexpected fields present in basic template bundle: "properties" come from the bundle
         entries[3]: unexpected fields present in basic template bundle: "relatedImages" come from the bundle

@@ -1,7 +1,7 @@
-//! The composite template: catalogs that are put together from parts of several kinds.
+//! The composite template: catalogs built from components of several kinds.
 //!
-//! One file names the catalogs, where they are made, and what may take part in making them. Another names the
-//! components, each of which becomes one file of a catalog. Whoever renders them does what is in the plan.
+//! One file lists the catalogs, their directories and the allowed builders. Another lists the components, each of which
+//! generates one file of a catalog. This module only plans; the caller renders the components.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Component as Step, Path, PathBuf};
@@ -12,12 +12,12 @@ use fbc::shape::Shape;
 
 use super::Template;
 
-/// The schema of the file that names catalogs.
+/// The schema of the catalogs file.
 pub const CATALOGS_SCHEMA: &str = "olm.composite.catalogs";
-/// The schema of the file that names components.
+/// The schema of the components file.
 pub const COMPOSITE_SCHEMA: &str = "olm.composite";
 
-/// The fields of the file that names catalogs.
+/// The fields of the catalogs file.
 pub const CATALOGS: Shape = Shape::Object(&[
     ("schema", Shape::Str),
     (
@@ -35,7 +35,7 @@ const CONFIG: Shape = Shape::Object(&[
     ("command", Shape::Str),
     ("args", Shape::List(&Shape::Str)),
 ]);
-/// The fields of the file that names components.
+/// The fields of the components file.
 pub const COMPOSITE: Shape = Shape::Object(&[
     ("schema", Shape::Str),
     (
@@ -54,29 +54,29 @@ pub const COMPOSITE: Shape = Shape::Object(&[
     ),
 ]);
 
-/// A file that is to be made.
+/// A file to generate.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Component {
-    /// The catalog that it is a part of.
+    /// The catalog that it belongs to.
     pub catalog: String,
-    /// The directory that the catalog is made in.
+    /// The working directory of the catalog.
     pub working_dir: PathBuf,
-    /// The directory of the file, below that one.
+    /// The directory of the file, relative to the working directory.
     pub path: PathBuf,
-    /// The file, below that directory.
+    /// The file, relative to that directory.
     pub output: PathBuf,
-    /// How it is made.
+    /// How to generate it.
     pub builder: Builder,
 }
 
 impl Component {
-    /// Returns the directory whose catalog the file is a part of.
+    /// Returns the directory of the catalog that the file belongs to.
     pub fn directory(&self) -> PathBuf {
         self.working_dir.join(&self.path)
     }
 }
 
-/// How a file is made.
+/// How to generate a file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Builder {
     /// From a basic template.
@@ -85,30 +85,30 @@ pub enum Builder {
     Semver(String),
     /// From a catalog file.
     Raw(String),
-    /// By a program that prints a catalog.
+    /// By a command that prints a catalog.
     Custom {
-        /// The program.
+        /// The command.
         command: String,
-        /// Its arguments.
+        /// The arguments.
         args: Vec<String>,
     },
 }
 
-/// Why there is nothing to be made: everything that is wrong with the two files.
+/// All faults of the two files.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{}", .0.join("\n"))]
 pub struct CompositeError(pub Vec<String>);
 
-/// What is known of a catalog.
+/// The settings of a catalog.
 struct Target {
     working_dir: PathBuf,
     builders: Vec<String>,
 }
 
-/// Makes a plan of what the two files say.
+/// Plans the components of the two files.
 ///
 /// # Errors
-/// Fails when something is wrong with them, and reports all of it.
+/// Fails with all faults of the files.
 pub fn plan(catalogs: &Template<'_>, composite: &Template<'_>) -> Result<Vec<Component>, CompositeError> {
     let mut faults = Vec::new();
     check("catalogs file", catalogs, CATALOGS_SCHEMA, CATALOGS, &mut faults);
@@ -124,7 +124,7 @@ pub fn plan(catalogs: &Template<'_>, composite: &Template<'_>) -> Result<Vec<Com
             Ok(component) => {
                 let file = normal(&component.directory().join(&component.output));
                 if !files.insert(file.clone()) {
-                    faults.push(format!("components[{index}]: {} is made twice", file.display()));
+                    faults.push(format!("components[{index}]: {} is generated twice", file.display()));
                 }
                 components.push(component);
             }
@@ -132,7 +132,7 @@ pub fn plan(catalogs: &Template<'_>, composite: &Template<'_>) -> Result<Vec<Com
         }
     }
     if components.is_empty() && faults.is_empty() {
-        faults.push("composite file: there are no components".to_owned());
+        faults.push("composite file: no components".to_owned());
     }
     if faults.is_empty() { Ok(components) } else { Err(CompositeError(faults)) }
 }
@@ -154,11 +154,11 @@ fn targets(catalogs: Raw<'_>, faults: &mut Vec<String>) -> BTreeMap<String, Targ
         let working_dir = item.get("destination").map(|it| text(it, "workingDir")).unwrap_or_default();
         let builders = items(item, "builders").filter_map(Raw::as_str).map(|it| it.into_owned()).collect();
         if name.is_empty() {
-            faults.push(format!("catalogs[{index}]: there is no \"name\""));
+            faults.push(format!("catalogs[{index}]: \"name\" is missing"));
         } else if working_dir.is_empty() {
-            faults.push(format!("catalogs[{index}]: there is no \"destination.workingDir\""));
+            faults.push(format!("catalogs[{index}]: \"destination.workingDir\" is missing"));
         } else if targets.insert(name.clone(), Target { working_dir: working_dir.into(), builders }).is_some() {
-            faults.push(format!("catalogs[{index}]: catalog {} is named twice", quote(&name)));
+            faults.push(format!("catalogs[{index}]: duplicate catalog {}", quote(&name)));
         }
     }
     targets
@@ -166,7 +166,7 @@ fn targets(catalogs: Raw<'_>, faults: &mut Vec<String>) -> BTreeMap<String, Targ
 
 fn component(item: Raw<'_>, targets: &BTreeMap<String, Target>) -> Result<Component, String> {
     let catalog = text(item, "name");
-    let target = targets.get(&catalog).ok_or_else(|| format!("there is no catalog {}", quote(&catalog)))?;
+    let target = targets.get(&catalog).ok_or_else(|| format!("unknown catalog {}", quote(&catalog)))?;
     let template = item.get("strategy").and_then(|strategy| strategy.get("template"));
     let schema = template.map(|template| text(template, "schema")).unwrap_or_default();
     let config = template.and_then(|template| template.get("config"));
@@ -185,8 +185,8 @@ fn component(item: Raw<'_>, targets: &BTreeMap<String, Target>) -> Result<Compon
                 args: args.filter_map(Raw::as_str).map(|it| it.into_owned()).collect(),
             }
         }
-        "" => return Err("there is no \"strategy.template.schema\"".to_owned()),
-        other => return Err(format!("there is no builder {}", quote(other))),
+        "" => return Err("\"strategy.template.schema\" is missing".to_owned()),
+        other => return Err(format!("unknown builder {}", quote(other))),
     };
     if !target.builders.contains(&schema) {
         return Err(format!("catalog {} does not allow the builder {}", quote(&catalog), quote(&schema)));
@@ -194,12 +194,12 @@ fn component(item: Raw<'_>, targets: &BTreeMap<String, Target>) -> Result<Compon
     let path = item.get("destination").map(|it| text(it, "path")).unwrap_or_default();
     let (path, output) = (below("destination.path", &path)?, below("output", &field("output")?)?);
     if output.file_name().is_none() {
-        return Err("\"output\" names no file".to_owned());
+        return Err("\"output\" is not a file name".to_owned());
     }
     Ok(Component { catalog, working_dir: target.working_dir.clone(), path, output, builder })
 }
 
-/// Returns a path that stays below the directory it starts from.
+/// Returns a path that stays below its base directory.
 fn below(name: &str, path: &str) -> Result<PathBuf, String> {
     let leads_out = |step: Step<'_>| !matches!(step, Step::Normal(_) | Step::CurDir);
     if Path::new(path).components().any(leads_out) || path.contains('\0') {
@@ -208,7 +208,7 @@ fn below(name: &str, path: &str) -> Result<PathBuf, String> {
     Ok(normal(Path::new(path)))
 }
 
-/// Returns a path without steps that lead nowhere.
+/// Normalizes a path by removing redundant components.
 fn normal(path: &Path) -> PathBuf {
     path.components().filter(|step| *step != Step::CurDir).collect()
 }
@@ -289,22 +289,22 @@ catalogs:
             component("first", "./foo", "olm.builder.basic", basic),
         ];
         assert_snapshot!(planned(CATALOGS, &components.concat()), @r#"
-        components[0]: there is no catalog "third"
+        components[0]: unknown catalog "third"
         components[1]: catalog "first" does not allow the builder "olm.builder.raw"
-        components[2]: there is no builder "olm.builder.other"
+        components[2]: unknown builder "olm.builder.other"
         components[3]: "olm.builder.basic": config has no "input"
         components[4]: "destination.path" "../foo" must be a path below the directory of the catalog
         components[5]: "output" "/etc/passwd" must be a path below the directory of the catalog
         components[6]: "olm.builder.custom": config has no "command"
-        components[8]: one/foo/out.yaml is made twice
+        components[8]: one/foo/out.yaml is generated twice
         "#);
         assert_snapshot!(planned("schema: x\n", ""), @r#"catalogs file: schema is "x", should be "olm.composite.catalogs""#);
         assert_snapshot!(planned("schema: olm.composite.catalogs\ncatalogs: [{}, {name: a}]\n", "- {name: a}\n"), @r#"
-        catalogs[0]: there is no "name"
-        catalogs[1]: there is no "destination.workingDir"
-        components[0]: there is no catalog "a"
+        catalogs[0]: "name" is missing
+        catalogs[1]: "destination.workingDir" is missing
+        components[0]: unknown catalog "a"
         "#);
-        assert_snapshot!(planned(CATALOGS, ""), @"composite file: there are no components");
+        assert_snapshot!(planned(CATALOGS, ""), @"composite file: no components");
         assert_snapshot!(planned(CATALOGS, "- {name: 1}\n"), @r#"composite file: json: cannot unmarshal number into field "components[0].name" of type string"#);
     }
 }

@@ -1,4 +1,4 @@
-//! Why a template gives no catalog.
+//! Errors of template rendering.
 
 use fbc::quote::quote;
 
@@ -8,56 +8,56 @@ use super::substitutes::SubstitutesError;
 /// The reason why a template cannot be rendered.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum Error {
-    /// The template states no schema.
+    /// The template has no schema.
     #[error("template input missing required 'schema' field")]
     MissingSchema,
-    /// The template states a schema that is none of a template.
+    /// The schema is not that of a template.
     #[error("unknown template schema: {0}")]
     UnknownSchema(String),
-    /// The template states the schema of another kind than was asked for.
+    /// The template has the schema of another kind than requested.
     #[error("template has unknown schema ({}), should be {}", quote(found), quote(expected))]
     WrongSchema {
-        /// What it states.
+        /// The schema found.
         found: String,
-        /// What was asked for.
+        /// The schema expected.
         expected: &'static str,
     },
-    /// A field has another type than it must.
+    /// A field has the wrong type.
     #[error("unmarshalling template: {0}")]
     Fields(String),
-    /// Entries are no blobs, or not those that the template may have; a message for each.
+    /// Entries are not valid blobs, or not allowed in the template; one message per entry.
     #[error("{}", .0.join("\n"))]
     Entries(Vec<String>),
-    /// A bundle cannot be supplied, or is none.
+    /// A bundle cannot be supplied or is invalid.
     #[error("render reference {}: {message}", quote(reference))]
     Bundle {
         /// The reference in the template.
         reference: String,
-        /// What is wrong.
+        /// The error.
         message: String,
     },
-    /// Several reasons at once.
+    /// Several errors.
     #[error("{}", .0.iter().map(ToString::to_string).collect::<Vec<_>>().join("\n"))]
     Several(Vec<Error>),
-    /// A fault of a semver template.
+    /// An error of a semver template.
     #[error("render: {0}")]
     Semver(Box<SemverError>),
-    /// A fault of a substitutes template.
+    /// An error of a substitutes template.
     #[error("render: {0}")]
     Substitutes(Box<SubstitutesError>),
 }
 
-/// Where a fault is in a template.
+/// The location of a fault in a template.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Place {
     /// At a field: `stable.bundles[0].image`.
     Field(String),
-    /// Where a text stands.
+    /// At this text.
     Text(String),
 }
 
 impl Error {
-    /// Returns every fault with its place, if that is known.
+    /// Returns all faults with their locations, where known.
     pub fn faults(&self) -> Vec<(String, Option<Place>)> {
         let place = match self {
             Error::Several(errors) => return errors.iter().flat_map(Error::faults).collect(),

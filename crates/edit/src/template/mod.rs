@@ -1,9 +1,9 @@
-//! Templates: short descriptions that become catalogs.
+//! Templates: short descriptions that render to catalogs.
 //!
-//! There are three kinds. `basic` is a catalog whose bundles are only named; `semver` lists
-//! bundles, and makes the channels and upgrades by their versions; `substitutes` is a catalog in
-//! which some bundles give way to repackaged ones. [`composite`] puts several of them together. Bundles live in images, so whoever renders a
-//! template supplies them, see [`Bundles`].
+//! There are three kinds. `basic` is a catalog that lists its bundles by image; `semver` lists bundles and derives
+//! channels and upgrade edges from their versions; `substitutes` is a catalog in which rebuilt bundles substitute for
+//! others. [`composite`] combines several templates. Bundles come from images, so the caller supplies them; see
+//! [`Bundles`].
 
 mod basic;
 pub mod composite;
@@ -27,11 +27,11 @@ use fbc::{Blob, Fbc, Limits};
 /// The kinds of templates.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Kind {
-    /// A catalog whose bundles are given by their images.
+    /// A catalog that lists its bundles by image.
     Basic,
-    /// Lists of bundles, to be ordered by their versions.
+    /// Lists of bundles, ordered by version.
     Semver,
-    /// A catalog, and bundles that take the places of others.
+    /// A catalog with substitutes for some bundles.
     Substitutes,
 }
 
@@ -39,7 +39,7 @@ impl Kind {
     /// All kinds, by name.
     pub const ALL: [Kind; 3] = [Kind::Basic, Kind::Semver, Kind::Substitutes];
 
-    /// Returns the name that users give it.
+    /// Returns the name used on the command line.
     pub fn name(self) -> &'static str {
         match self {
             Kind::Basic => "basic",
@@ -48,7 +48,7 @@ impl Kind {
         }
     }
 
-    /// Returns the schema that such templates state.
+    /// Returns the schema of such templates.
     pub fn schema(self) -> &'static str {
         match self {
             Kind::Basic => "olm.template.basic",
@@ -57,7 +57,7 @@ impl Kind {
         }
     }
 
-    /// Returns the fields of such templates, beside the schema.
+    /// Returns the fields of such templates, except the schema.
     pub fn shape(self) -> Shape {
         match self {
             Kind::Basic => basic::SHAPE,
@@ -66,13 +66,13 @@ impl Kind {
         }
     }
 
-    /// Returns the kind of this name.
+    /// Returns the kind with this name.
     pub fn named(name: &str) -> Option<Kind> {
         Kind::ALL.into_iter().find(|kind| kind.name() == name)
     }
 }
 
-/// A template, read but not understood yet: the first document of a text.
+/// A parsed but uninterpreted template: the first document of a text.
 #[derive(Debug)]
 pub struct Template<'a> {
     text: &'a [u8],
@@ -81,13 +81,12 @@ pub struct Template<'a> {
 }
 
 impl<'a> Template<'a> {
-    /// Reads a template, in JSON or YAML.
+    /// Parses a template, in JSON or YAML.
     ///
-    /// A text without content is a template without fields. What follows the first document is
-    /// not looked at.
+    /// An empty text is a template without fields. Everything after the first document is ignored.
     ///
     /// # Errors
-    /// Fails when the document cannot be read.
+    /// Fails if the document cannot be parsed.
     pub fn parse(text: &'a [u8], limits: &Limits) -> Result<Template<'a>, StreamError> {
         let (document, json) = match stream::first(text, limits)? {
             Some((first, json)) => (Some(first), json),
@@ -96,10 +95,10 @@ impl<'a> Template<'a> {
         Ok(Template { text, document, json })
     }
 
-    /// Returns the kind of the template by the schema it states.
+    /// Returns the kind of the template, according to its schema.
     ///
     /// # Errors
-    /// Fails when there is no schema, or it is none of a template.
+    /// Fails if there is no schema, or if it is not that of a template.
     pub fn kind(&self) -> Result<Kind, Error> {
         let schema = self.schema()?;
         if schema.is_empty() {
@@ -108,10 +107,10 @@ impl<'a> Template<'a> {
         Kind::ALL.into_iter().find(|kind| kind.schema() == schema).ok_or(Error::UnknownSchema(schema))
     }
 
-    /// Returns the schema that the template states, maybe none.
+    /// Returns the schema of the template, possibly empty.
     ///
     /// # Errors
-    /// Fails when it is no text.
+    /// Fails if it is not a string.
     pub fn schema(&self) -> Result<String, Error> {
         check(Shape::Object(&[("schema", Shape::Str)]), self.raw())?;
         Ok(self.raw().get("schema").and_then(Raw::as_str).unwrap_or_default().into_owned())
@@ -121,7 +120,7 @@ impl<'a> Template<'a> {
         self.json.raw()
     }
 
-    /// Finds a key that an object of the template has twice, with the line it is on.
+    /// Finds a duplicate key in an object of the template, with its line.
     fn repeated_key(&self) -> Option<(String, usize)> {
         let repeated = self.document?.repeated_key()?;
         let before = self.text.get(..repeated.offset).unwrap_or_default();
@@ -129,26 +128,26 @@ impl<'a> Template<'a> {
     }
 }
 
-/// A bundle that was rendered for a template.
+/// A bundle rendered for a template.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct RenderedBundle {
     /// The `olm.bundle` blob.
     pub json: String,
-    /// The JSON of its CSV, if the blob does not hold it.
+    /// The JSON of its CSV, if the blob does not contain it.
     pub csv: Option<String>,
 }
 
-/// Supplies the bundles that references in a template stand for: an answer for each, or why there is none.
+/// Supplies the bundles for references in a template, with a result per reference.
 ///
-/// References come together and none twice, so that whatever they name can be fetched at once.
+/// References are passed together and without duplicates, so that the caller can fetch them concurrently.
 pub type Bundles<'a> = dyn FnMut(&[&str]) -> Vec<Result<Vec<RenderedBundle>, String>> + 'a;
 
-/// Renders a template as one of a kind: returns the catalog that it describes.
+/// Renders a template of a kind to a catalog.
 ///
-/// Only the substitutes template gives a catalog that is certain to be valid.
+/// Only the substitutes template guarantees a valid catalog.
 ///
 /// # Errors
-/// Fails when the template is not of that kind or has faults, and when `bundles` fails.
+/// Fails if the template is not of that kind or is invalid, or if `bundles` fails.
 pub fn render(template: &Template<'_>, kind: Kind, limits: &Limits, bundles: &mut Bundles<'_>) -> Result<Fbc, Error> {
     let found = template.schema()?;
     if found != kind.schema() {
@@ -161,36 +160,36 @@ pub fn render(template: &Template<'_>, kind: Kind, limits: &Limits, bundles: &mu
     }
 }
 
-/// Renders the first form of the basic template: the documents of a catalog, in which bundles are given by their images.
+/// Renders the original form of the basic template: the documents of a catalog that lists its bundles by image.
 ///
 /// # Errors
-/// Fails when a document is no blob or a bundle is more than its image, and when `bundles` fails.
+/// Fails if a document is not a blob, if a bundle has more than an image, or if `bundles` fails.
 pub fn render_plain(documents: &[Text], limits: &Limits, bundles: &mut Bundles<'_>) -> Result<Fbc, Error> {
     basic::render_plain(documents, limits, bundles)
 }
 
-/// Makes a catalog of documents that are all blobs.
+/// Builds a catalog from documents that are all blobs.
 ///
 /// # Errors
-/// Fails when one is none; all that are none are reported.
+/// Fails if some are not blobs, and reports all of them.
 pub fn load_blobs(documents: &[Text], limits: &Limits) -> Result<Fbc, Error> {
     let mut fbc = Fbc::default();
-    let made = blobs(documents.iter().map(Text::raw), "documents", &fbc, limits)?;
-    made.into_iter().for_each(|(_, blob)| fbc.push(blob));
+    let bundle_blob = blobs(documents.iter().map(Text::raw), "documents", &fbc, limits)?;
+    bundle_blob.into_iter().for_each(|(_, blob)| fbc.push(blob));
     Ok(fbc)
 }
 
-/// Checks the types of a template's fields.
+/// Checks the field types of a template.
 fn check(shape: Shape, document: Raw<'_>) -> Result<(), Error> {
     shape.check(document, &Path::default()).map_err(|mismatch| Error::Fields(mismatch.to_string()))
 }
 
-/// Makes blobs of the entries of a template. All that are none are reported.
+/// Converts the entries of a template to blobs, and reports all invalid ones.
 fn entries<'a>(document: Raw<'a>, fbc: &Fbc, limits: &Limits) -> Result<Vec<(Raw<'a>, Blob)>, Error> {
     blobs(document.get("entries").into_iter().flat_map(Raw::items), "entries", fbc, limits)
 }
 
-/// Makes blobs of the items of a list. All that are none are reported.
+/// Converts the items of a list to blobs, and reports all invalid ones.
 fn blobs<'a>(
     items: impl Iterator<Item = Raw<'a>>,
     list: &str,
@@ -208,10 +207,10 @@ fn blobs<'a>(
     if faults.is_empty() { Ok(blobs) } else { Err(Error::Entries(faults)) }
 }
 
-/// Bundles by the references that stand for them.
+/// Bundles by reference.
 type Supply = HashMap<String, Result<Vec<RenderedBundle>, Error>>;
 
-/// Asks for the bundles of references.
+/// Requests the bundles of references.
 fn fetch<'r>(bundles: &mut Bundles<'_>, references: impl IntoIterator<Item = &'r str>) -> Supply {
     let mut seen = HashSet::new();
     let references: Vec<&str> = references.into_iter().filter(|reference| seen.insert(*reference)).collect();
@@ -220,14 +219,14 @@ fn fetch<'r>(bundles: &mut Bundles<'_>, references: impl IntoIterator<Item = &'r
     }
     let mut answers = bundles(&references).into_iter();
     let supply = references.into_iter().map(|reference| {
-        let answer = answers.next().unwrap_or_else(|| Err("nothing was supplied".to_owned()));
+        let answer = answers.next().unwrap_or_else(|| Err("the source returned no result".to_owned()));
         let failed = |message| Error::Bundle { reference: reference.to_owned(), message };
         (reference.to_owned(), answer.map_err(failed))
     });
     supply.collect()
 }
 
-/// Asks for the bundles of references, all of which must be there. What is not is reported, all of it.
+/// Requests the bundles of references, all of which must exist, and reports all that are missing.
 fn fetch_all<'r>(
     bundles: &mut Bundles<'_>,
     references: impl IntoIterator<Item = &'r str> + Clone,
@@ -241,7 +240,7 @@ fn fetch_all<'r>(
                 found.insert(reference.to_owned(), rendered);
             }
             Some(Err(error)) => missing.push(error),
-            // The same reference again.
+            // A repeated reference.
             None => {}
         }
     }
@@ -252,9 +251,9 @@ fn fetch_all<'r>(
     }
 }
 
-/// Makes a blob of a rendered bundle.
-fn made(fbc: &Fbc, reference: &str, json: &str, limits: &Limits) -> Result<Blob, Error> {
-    fbc.make(json, limits)
+/// Converts a rendered bundle to a blob.
+fn bundle_blob(fbc: &Fbc, reference: &str, json: &str, limits: &Limits) -> Result<Blob, Error> {
+    fbc.generated_blob(json, limits)
         .map_err(|error| Error::Bundle { reference: reference.to_owned(), message: error.to_string() })
 }
 

@@ -1,4 +1,4 @@
-//! Bundles that live nowhere but in tests, and catalogs in few words.
+//! Bundles for tests, and a compact notation for catalogs.
 
 use std::fmt::Write as _;
 
@@ -6,9 +6,9 @@ use fbc::{Content, Fbc, Limits, base64};
 
 use super::{RenderedBundle, Template, render};
 
-/// Supplies the bundle `foo.v1.2.3` for `foo:1.2.3`. What follows may be a release (`foo:1.2.3/r1`),
-/// and a star adds the annotation of substitutes to its CSV (`foo:1.2.3+1*`). `two` stands for two
-/// bundles, `none` for no bundle, and `missing` for something that cannot be had.
+/// Supplies the bundle `foo.v1.2.3` for `foo:1.2.3`. A release may follow (`foo:1.2.3/r1`), and a star adds the
+/// annotation for substitutes to the CSV (`foo:1.2.3+1*`). `two` yields two bundles, `none` no bundle, and `missing` an
+/// error.
 pub(super) fn bundles(reference: &str) -> Result<Vec<RenderedBundle>, String> {
     match reference {
         "missing" => return Err("it is gone".into()),
@@ -39,7 +39,7 @@ pub(super) fn bundles(reference: &str) -> Result<Vec<RenderedBundle>, String> {
     Ok(vec![RenderedBundle { json, csv: None }])
 }
 
-/// Renders a template with those bundles, and shows the catalog in a few words or why there is none.
+/// Renders a template with those bundles and formats the catalog or the error.
 pub(super) fn rendered(template: &str) -> String {
     let limits = Limits::default();
     let template = Template::parse(template.as_bytes(), &limits).expect("a document");
@@ -49,7 +49,7 @@ pub(super) fn rendered(template: &str) -> String {
     outcome.map_or_else(|error| error.to_string(), |fbc| shown(&fbc))
 }
 
-/// Shows a catalog as it is printed, a line for each blob and for each entry of a channel.
+/// Formats a catalog in output order, with one line per blob and per channel entry.
 pub(super) fn shown(fbc: &Fbc) -> String {
     let mut out = String::new();
     for blob in fbc.in_order() {

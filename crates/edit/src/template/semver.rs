@@ -1,10 +1,9 @@
-//! The semver template: lists of bundles become channels, with upgrades by version.
+//! The semver template: turns lists of bundles into channels with upgrade edges by version.
 //!
-//! There are three lists (archetypes), from the least to the most trusted: candidate, fast, stable.
-//! A bundle goes to the channels of its archetype that are named after its major version, or its
-//! major and minor version, or both. Within an archetype and a major version, the highest patch of
-//! each minor version replaces that of the minor version before and skips all else that is older,
-//! so that upgrades never stop at a lower patch.
+//! There are three lists (archetypes), from least to most stable: candidate, fast, stable. A bundle goes to the
+//! channels of its archetype that are named after its major version, its major and minor version, or both. Within an
+//! archetype and a major version, the highest patch of each minor version replaces the highest patch of the previous
+//! minor version and skips all other older bundles, so that upgrades never stop at a lower patch.
 
 mod channels;
 
@@ -36,104 +35,104 @@ pub(super) const SHAPE: Shape = Shape::Object(&[
 /// The reason why a semver template cannot be rendered.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum SemverError {
-    /// A reason that other templates have too.
+    /// An error that all templates share.
     #[error(transparent)]
     Template(#[from] Error),
-    /// A key stands twice in one object.
+    /// An object has a duplicate key.
     #[error("line {line}: key {} already set in map", quote(key))]
     RepeatedKey {
         /// The key.
         key: String,
-        /// The line of the second one, from 1.
+        /// The line of the second occurrence, from 1.
         line: usize,
     },
-    /// A field is given twice, in upper and in lower case.
+    /// A field is set twice, with names that differ in case.
     #[error("field {} already set", quote(.0))]
     RepeatedField(String),
-    /// A field means nothing.
+    /// A field is unknown.
     #[error("unknown field {}, expected one of: {}", quote(field), known.join(", "))]
     UnknownField {
-        /// The way to it.
+        /// The path of the field.
         field: String,
-        /// The fields that are known there.
+        /// The known fields at that path.
         known: Vec<&'static str>,
     },
-    /// The kind of the default channel is none of those that are generated.
+    /// The preferred kind of default channel is not generated.
     #[error(
         "schema attribute mismatch: DefaultChannelTypePreference set to '{preference}' doesn't match \
         Generate{generate}Channels set to 'false'"
     )]
     PreferenceMismatch {
-        /// What is preferred.
+        /// The preference.
         preference: &'static str,
-        /// The same, as it is part of the name of a field.
+        /// The same, as part of a field name.
         generate: &'static str,
     },
-    /// There is no such kind of channel.
+    /// The channel kind is unknown.
     #[error("unknown DefaultChannelTypePreference: {}, valid values are 'major' or 'minor'", quote(.0))]
     UnknownPreference(String),
     /// A bundle has no image.
     #[error("{archetype}.bundles[{index}] has no \"image\"")]
     NoImage {
-        /// The list it is in.
+        /// The list that it is in.
         archetype: &'static str,
-        /// Its index there.
+        /// The index there.
         index: usize,
     },
-    /// No bundle is listed.
+    /// No bundles are listed.
     #[error("no bundles specified or no bundles could be rendered")]
     NoBundles,
-    /// A reference stands for several bundles or none.
+    /// A reference yields several bundles or none.
     #[error("bundle image {} holds {count} bundles, expected exactly 1", quote(reference))]
     NotOneBundle {
         /// The reference.
         reference: String,
-        /// How many.
+        /// The number of bundles.
         count: usize,
     },
-    /// A bundle has not exactly one version.
+    /// A bundle does not have exactly one version.
     #[error("bundle {} has {count} \"olm.package\" properties, expected exactly 1", quote(bundle))]
     PackageProperties {
         /// The bundle.
         bundle: String,
-        /// How many.
+        /// The number of properties.
         count: usize,
     },
-    /// A bundle's version is none.
+    /// The version of a bundle is invalid.
     #[error("bundle {} has invalid version {}: {reason}", quote(bundle), quote(version))]
     Version {
         /// The bundle.
         bundle: String,
-        /// Its version.
+        /// The version.
         version: String,
-        /// What is wrong with it.
+        /// The parse error.
         reason: String,
     },
-    /// The bundles are of several packages.
+    /// The bundles belong to several packages.
     #[error("bundle {} does not belong to this package: {}", quote(other), quote(package))]
     OtherPackage {
         /// The package of the bundle.
         other: String,
-        /// The package of those before it.
+        /// The package of the preceding bundles.
         package: String,
     },
-    /// An archetype has a bundle twice.
+    /// An archetype lists a bundle twice.
     #[error("duplicate bundle name {}", quote(.0))]
     DuplicateBundle(String),
-    /// Versions of an archetype have no order; a message for each pair.
+    /// Versions of an archetype cannot be ordered; one message per pair.
     #[error(
         "encountered bundle versions which differ only by build metadata, which cannot be ordered: {}", .0.join("\n")
     )]
     Unordered(Vec<String>),
-    /// The icon of the package is no base64.
+    /// The icon of the package is not valid base64.
     #[error("bundle {}: spec.icon[0].base64data: illegal base64 data at input byte {at}", quote(bundle))]
     Icon {
         /// The bundle with the icon.
         bundle: String,
-        /// Where.
+        /// The offset of the invalid byte.
         at: usize,
     },
-    /// A text cannot be kept aside or read again.
+    /// A text cannot be stored or read again.
     #[error("{0}")]
     Io(String),
 }
@@ -144,7 +143,7 @@ impl From<io::Error> for SemverError {
     }
 }
 
-/// Makes a package with channels of all bundles that the template lists.
+/// Builds a package with channels from all bundles that the template lists.
 pub(super) fn render(template: &Template<'_>, limits: &Limits, bundles: &mut Bundles<'_>) -> Result<Fbc, SemverError> {
     let spec = Spec::read(template)?;
     let mut fbc = Fbc::default();
@@ -163,14 +162,14 @@ pub(super) fn render(template: &Template<'_>, limits: &Limits, bundles: &mut Bun
         None => None,
     };
     let name = head.map(|head| &*head.name).unwrap_or_default();
-    fbc.add_made(&package_json(&package, &default_channel, name, csv.as_deref(), limits)?, limits)?;
+    fbc.add_generated(&package_json(&package, &default_channel, name, csv.as_deref(), limits)?, limits)?;
     for (channel, entries) in &channels {
-        fbc.add_made(&channel_json(&package, channel, entries, None), limits)?;
+        fbc.add_generated(&channel_json(&package, channel, entries, None), limits)?;
     }
     Ok(fbc)
 }
 
-/// What a template asks for.
+/// The settings of a template.
 struct Spec {
     streams: Vec<Stream>,
     preference: Stream,
@@ -211,7 +210,7 @@ impl Spec {
     }
 }
 
-/// Refuses fields that `shape` does not know, and those that are given twice.
+/// Rejects unknown and duplicate fields.
 fn check_fields(value: Raw<'_>, shape: Shape, path: &str) -> Result<(), SemverError> {
     match shape {
         Shape::Object(fields) => {
@@ -237,7 +236,7 @@ fn check_fields(value: Raw<'_>, shape: Shape, path: &str) -> Result<(), SemverEr
     }
 }
 
-/// Returns the images of an archetype as listed.
+/// Returns the images of an archetype, in source order.
 fn images(document: Raw<'_>, archetype: &'static str) -> Result<Vec<String>, SemverError> {
     let bundles = document.get(archetype).and_then(|archetype| archetype.get("bundles"));
     let images = bundles.into_iter().flat_map(Raw::items).enumerate().map(|(index, bundle)| {
@@ -247,18 +246,18 @@ fn images(document: Raw<'_>, archetype: &'static str) -> Result<Vec<String>, Sem
     images.collect()
 }
 
-/// A bundle that was supplied.
+/// A fetched bundle.
 struct Fetched {
     name: Box<str>,
     package: Box<str>,
     version: Result<Version, SemverError>,
-    /// Where its blob is.
+    /// The index of its blob.
     index: usize,
-    /// Its CSV, if the blob does not hold it.
+    /// The CSV, if the blob does not contain it.
     csv: Option<String>,
 }
 
-/// Asks for each image once and adds the bundles to `fbc`.
+/// Requests each image once and adds the bundles to `fbc`.
 fn fetch<'a>(
     spec: &'a Spec,
     fbc: &mut Fbc,
@@ -273,7 +272,7 @@ fn fetch<'a>(
             let count = if rendered.is_empty() { 0 } else { rendered.len() + 1 };
             return Err(SemverError::NotOneBundle { reference: image.clone(), count });
         };
-        let blob = super::made(fbc, image, &bundle.json, limits)?;
+        let blob = super::bundle_blob(fbc, image, &bundle.json, limits)?;
         let properties = match &blob.content {
             Content::Bundle(bundle) => bundle.package_properties.as_slice(),
             _ => &[],
@@ -295,9 +294,9 @@ fn fetch<'a>(
     if fetched.is_empty() { Err(SemverError::NoBundles) } else { Ok(fetched) }
 }
 
-/// Returns the bundles of an archetype in order of version.
+/// Returns the bundles of an archetype, sorted by version.
 ///
-/// `package` is what all of them must belong to, once one is known.
+/// All of them must belong to `package`, which the first bundle sets.
 fn members<'a>(
     images: &[String],
     fetched: &'a HashMap<&str, Fetched>,
@@ -330,7 +329,7 @@ fn members<'a>(
     if clashes.is_empty() { Ok(members) } else { Err(SemverError::Unordered(clashes)) }
 }
 
-/// Writes the package blob; what people read comes from the CSV of `head`.
+/// Builds the package blob, with the description and icon from the CSV of `head`.
 fn package_json(
     package: &str,
     default_channel: &str,

@@ -1,8 +1,8 @@
-//! The substitutes template: a catalog in which bundles give way to repackaged ones.
+//! The substitutes template: a catalog in which rebuilt bundles substitute for others.
 //!
-//! A substitute takes its base's place in every channel: it upgrades from what the base upgraded
-//! from, and what upgraded from the base upgrades from it. The base stays, skipped by the
-//! substitute, so that clusters which have it installed upgrade.
+//! A substitute takes over the edges of its base in every channel: it upgrades from the same bundles, and the
+//! successors of the base replace it. The base stays, skipped by the substitute, so that clusters that run it can
+//! upgrade.
 
 use std::collections::{HashMap, HashSet};
 use std::io;
@@ -23,22 +23,22 @@ pub(super) const SHAPE: Shape = Shape::Object(&[
     ("substitutions", Shape::List(&Shape::Object(&[("name", Shape::Str), ("base", Shape::Str)]))),
 ]);
 
-/// The annotation of a CSV whose bundle takes the place of another.
+/// The CSV annotation of a bundle that substitutes for another.
 const SUBSTITUTES_FOR: &str = "olm.substitutesFor";
 
 /// The reason why a substitutes template cannot be rendered.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum SubstitutesError {
-    /// A reason that other templates have too.
+    /// An error that all templates share.
     #[error(transparent)]
     Template(#[from] Error),
-    /// The entries are no valid catalog.
+    /// The entries are not a valid catalog.
     #[error("entries are not valid FBC: {0}")]
     Entries(String),
-    /// Two substitutes are for one bundle.
+    /// Two substitutes have the same base.
     #[error("cannot reuse the same substitution base {}", quote(.0))]
     ReusedBase(String),
-    /// A substitute is for two bundles.
+    /// A substitute has two bases.
     #[error(
         "cannot reuse the same substitution {} for different bases ({} and {})",
         quote(name), quote(&bases[0]), quote(&bases[1])
@@ -46,62 +46,62 @@ pub enum SubstitutesError {
     ReusedName {
         /// The substitute.
         name: String,
-        /// The bundles.
+        /// The bases.
         bases: [String; 2],
     },
-    /// A substitution cannot be done.
+    /// A substitution fails.
     #[error("error processing substitution {} -> {}: {reason}", quote(base), quote(name))]
     Substitution {
-        /// The bundle that gives way.
+        /// The base.
         base: String,
-        /// The image of its substitute.
+        /// The image of the substitute.
         name: String,
-        /// Why it does not.
+        /// The reason.
         reason: Reason,
     },
 }
 
-/// The reason why a substitution cannot be done.
+/// The reason why a substitution fails.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum Reason {
-    /// It has no image.
+    /// The image is empty.
     #[error("substitution name cannot be empty")]
     NoName,
-    /// It is for nothing.
+    /// The base is empty.
     #[error("substitution base cannot be empty")]
     NoBase,
-    /// It is for itself.
+    /// The image and the base are equal.
     #[error("substitution name and base cannot be the same")]
     Same,
-    /// The image cannot be had.
+    /// The image cannot be rendered.
     #[error(transparent)]
     Template(Box<Error>),
-    /// The image holds no bundle.
+    /// The image contains no bundle.
     #[error("the image holds no bundle")]
     NoBundle,
-    /// There is nothing to give way.
+    /// The base does not exist.
     #[error("base bundle {} is not in the catalog", quote(.0))]
     UnknownBase(String),
-    /// A bundle has no order among others.
+    /// The version of a bundle cannot be compared.
     #[error("bundle {}: {reason}", quote(bundle))]
     Version {
         /// The bundle.
         bundle: String,
-        /// What is wrong with its version.
+        /// The error.
         reason: String,
     },
-    /// The substitute is older, or the same.
+    /// The substitute is not newer than the base.
     #[error("base bundle {} is not less than substitute bundle {}", quote(base), quote(name))]
     NotLess {
-        /// The bundle that should give way.
+        /// The base.
         base: String,
-        /// Its substitute.
+        /// The substitute.
         name: String,
     },
-    /// The catalog is not valid any more.
+    /// The resulting catalog is invalid.
     #[error("resulting config is not valid FBC: {0}")]
     Invalid(String),
-    /// A text cannot be kept aside or read again.
+    /// A text cannot be stored or read again.
     #[error("{0}")]
     Io(String),
 }
@@ -118,15 +118,15 @@ impl From<io::Error> for Reason {
     }
 }
 
-/// One bundle that takes the place of another.
+/// A bundle that substitutes for another.
 struct Substitution {
     /// The image of the substitute.
     name: String,
-    /// The name of the bundle that gives way.
+    /// The name of the base.
     base: String,
 }
 
-/// Makes a catalog of the entries and puts substitutes in, one after the other.
+/// Builds a catalog from the entries and applies the substitutions in order.
 pub(super) fn render(document: Raw<'_>, limits: &Limits, bundles: &mut Bundles<'_>) -> Result<Fbc, SubstitutesError> {
     super::check(SHAPE, document)?;
     let mut fbc = Fbc::default();
@@ -151,7 +151,7 @@ pub(super) fn render(document: Raw<'_>, limits: &Limits, bundles: &mut Bundles<'
     Ok(fbc)
 }
 
-/// Reads the substitutions. Whatever is wrong without looking at a bundle is reported here.
+/// Reads the substitutions and reports all faults that do not depend on a bundle.
 fn substitutions(document: Raw<'_>) -> Result<Vec<Substitution>, SubstitutesError> {
     let mut substitutions = Vec::new();
     let mut bases = HashSet::new();
@@ -179,7 +179,7 @@ fn substitutions(document: Raw<'_>) -> Result<Vec<Substitution>, SubstitutesErro
     Ok(substitutions)
 }
 
-/// Puts the bundle of the image `name` in the place of the bundle `base`.
+/// Substitutes the bundle of the image `name` for the bundle `base`.
 fn substitute(
     fbc: &mut Fbc,
     name: &str,
@@ -190,7 +190,7 @@ fn substitute(
     let is_base = |blob: &&Blob| &*blob.schema == fbc::blob::BUNDLE && &*blob.name == base;
     let base_blob = fbc.blobs().iter().find(is_base).ok_or_else(|| Reason::UnknownBase(base.to_owned()))?;
     let bundle = bundles?.into_iter().next().ok_or(Reason::NoBundle)?;
-    let blob = super::made(fbc, name, &bundle.json, limits)?;
+    let blob = super::bundle_blob(fbc, name, &bundle.json, limits)?;
     let (base_version, base_release) = version_and_release(fbc, base_blob, limits)?;
     let (version, release) = version_and_release(fbc, &blob, limits)?;
     if cmp_version_release((&base_version, base_release.as_ref()), (&version, release.as_ref())).is_ge() {
@@ -214,7 +214,7 @@ fn substitute(
     invalid(fbc, problems).map_or(Ok(()), |message| Err(Reason::Invalid(message)))
 }
 
-/// Returns the entries of a channel with `substitute` in the place of `base`, if it is there.
+/// Returns the entries of a channel with `substitute` in place of `base`, if the channel contains it.
 fn relinked(entries: &[Entry], base: &str, substitute: &str) -> Option<Vec<Entry>> {
     let at = entries.iter().position(|entry| &*entry.name == base)?;
     let mut entries = entries.to_vec();
@@ -235,16 +235,15 @@ fn relinked(entries: &[Entry], base: &str, substitute: &str) -> Option<Vec<Entry
     Some(entries)
 }
 
-/// Reports what is wrong with a catalog, if anything is.
+/// Describes the problems of a catalog, if any.
 fn invalid(fbc: &Fbc, problems: Vec<Problem>) -> Option<String> {
     let checked = catalog::check(fbc, Loaded { problems, incomplete: false }, Warnings::Off);
     checked.catalog.err().map(|problems| catalog::tree::message(problems.errors()))
 }
 
-/// Returns what a bundle is ordered by.
+/// Returns the sort key of a bundle.
 ///
-/// Before there were releases, build metadata distinguished repackaged bundles, and an annotation
-/// said that it does.
+/// Before releases existed, build metadata distinguished rebuilt bundles, marked with an annotation.
 fn version_and_release(fbc: &Fbc, blob: &Blob, limits: &Limits) -> Result<(Version, Option<Release>), Reason> {
     let failed = |reason: String| Reason::Version { bundle: blob.name.to_string(), reason };
     let properties = match &blob.content {
@@ -264,19 +263,19 @@ fn version_and_release(fbc: &Fbc, blob: &Blob, limits: &Limits) -> Result<(Versi
     Ok((version, release))
 }
 
-/// Returns whether the CSV of a bundle says that it takes the place of another.
+/// Returns whether the CSV of a bundle declares it a substitute.
 fn is_substitute(fbc: &Fbc, blob: &Blob, limits: &Limits) -> io::Result<bool> {
-    let says = |annotations: Option<Raw<'_>>| {
+    let is_marked = |annotations: Option<Raw<'_>>| {
         annotations.is_some_and(|annotations| annotations.members().any(|(key, _)| key == SUBSTITUTES_FOR))
     };
     let mut buffer = TextBuffer::default();
     let metadata = property::of(fbc.text(blob, &mut buffer)?).filter(|(kind, _)| kind == property::CSV_METADATA);
-    if metadata.filter_map(|(_, value)| value).any(|value| says(value.get("annotations"))) {
+    if metadata.filter_map(|(_, value)| value).any(|value| is_marked(value.get("annotations"))) {
         return Ok(true);
     }
     let csv = fbc.csv(blob, limits)?.unwrap_or_default();
     let csv = Raw::parse(&csv, limits.depth).ok();
-    Ok(says(csv.and_then(|csv| csv.get("metadata")?.get("annotations"))))
+    Ok(is_marked(csv.and_then(|csv| csv.get("metadata")?.get("annotations"))))
 }
 
 #[cfg(test)]

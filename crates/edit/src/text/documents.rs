@@ -1,4 +1,4 @@
-//! The documents of a file, by position.
+//! The documents of a file, by offset.
 
 use std::ops::Range;
 
@@ -11,26 +11,26 @@ use super::{Splice, lines};
 /// A document of a file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Document {
-    /// Where it starts, as blobs give their origin.
+    /// The start offset, as in the origin of a blob.
     pub(crate) start: usize,
-    /// Where its own text starts: behind the separator that opens a YAML file.
+    /// The start of the content: after the separator that opens a YAML file.
     pub(crate) body: usize,
-    /// Where it ends.
+    /// The end offset.
     pub(crate) end: usize,
     /// Whether it is a JSON value.
     pub(crate) json: bool,
-    /// Where the separator behind it ends, if there is one.
+    /// The end of the separator that follows, if any.
     separated: Option<usize>,
 }
 
 impl Document {
-    /// Returns the place of the document's own text.
+    /// Returns the range of the content.
     pub(crate) fn range(&self) -> Range<usize> {
         self.body..self.end
     }
 }
 
-/// Finds the documents of a file as loading does; nothing when the file cannot be read.
+/// Finds the documents of a file in the same way as loading does; `None` if the file cannot be parsed.
 pub(crate) fn find(text: &str) -> Option<Vec<Document>> {
     let found = documents::of(text.as_bytes(), MAX_DEPTH).ok()?;
     let ends = found.iter().skip(1).map(|next| next.start).chain([text.len()]);
@@ -42,9 +42,9 @@ pub(crate) fn find(text: &str) -> Option<Vec<Document>> {
     Some(found.collect())
 }
 
-/// Removes documents, given by their places in `documents`, with one separator each.
+/// Removes documents, selected by index in `documents`, with one separator each.
 ///
-/// Returns nothing when no document is left, so that the file has to go.
+/// Returns `None` if no document remains, so that the file must be deleted.
 pub(crate) fn remove(text: &str, documents: &[Document], removed: &[bool]) -> Option<Vec<Splice>> {
     if removed.iter().all(|removed| *removed) {
         return None;
@@ -57,14 +57,14 @@ pub(crate) fn remove(text: &str, documents: &[Document], removed: &[bool]) -> Op
             continue;
         }
         let last = (first..documents.len()).take_while(|&i| removed[i]).last().unwrap_or(first);
-        let start = if first == 0 { behind_header(text, &documents[0]) } else { documents[first].body };
+        let start = if first == 0 { after_header(text, &documents[0]) } else { documents[first].body };
         let next = documents.get(last + 1);
         let range = match (documents[last].separated, next) {
             (Some(end), _) => start..end,
             (None, Some(next)) => start..next.start,
             (None, None) => {
                 let before = documents[first.saturating_sub(1)].end;
-                // Without a line end at the end of the file, the one before goes.
+                // If the file does not end with a newline, the preceding newline is removed.
                 let bare = !documents[last].json && !text.ends_with('\n');
                 let newline = if bare && text[..before].ends_with('\n') { 1 } else { 0 };
                 let carriage = usize::from(newline == 1 && text[..before].ends_with("\r\n"));
@@ -77,8 +77,8 @@ pub(crate) fn remove(text: &str, documents: &[Document], removed: &[bool]) -> Op
     Some(splices)
 }
 
-/// Returns where a first document starts behind the comments that head its file: those with an empty line below.
-fn behind_header(text: &str, document: &Document) -> usize {
+/// Returns the start of the first document after the file header: comments followed by an empty line.
+fn after_header(text: &str, document: &Document) -> usize {
     let mut at = document.body;
     let mut header = at;
     while !document.json && at < document.end {
@@ -93,9 +93,9 @@ fn behind_header(text: &str, document: &Document) -> usize {
     header
 }
 
-/// Inserts a document behind another one.
+/// Inserts a document after another one.
 ///
-/// `new` is its text without a separator, ended by a line end.
+/// `new` is its text without a separator, terminated by a newline.
 pub(crate) fn insert(text: &str, after: &Document, new: &str) -> Splice {
     let ending = lines::ending(text);
     let new = new.trim_end_matches('\n').replace('\n', ending);

@@ -1,11 +1,11 @@
-//! Changes of values, put into splices that follow the style of the text around them.
+//! Turns changes of values into splices that follow the style of the surrounding text.
 
 use std::ops::Range;
 
 use super::tree::Node;
 use super::{Splice, Unwritable, lines, scalar};
 
-/// A value to be written.
+/// A value to write.
 #[derive(Debug, Clone)]
 pub(crate) enum Value {
     Str(String),
@@ -18,17 +18,17 @@ pub(crate) struct Editor<'t> {
     text: &'t str,
     json: bool,
     ending: &'static str,
-    /// One step of indentation in brackets, if values stand on lines of their own.
+    /// The indentation step inside brackets, if values are on separate lines.
     unit: Option<String>,
-    /// Whether something follows a colon or comma in brackets on one line.
+    /// Whether a space follows colons and commas inside brackets on one line.
     spaced: bool,
-    /// How far the dashes of lists stand right of their keys.
+    /// The indentation of list dashes relative to their key.
     dashes: usize,
     splices: Vec<Splice>,
 }
 
 impl<'t> Editor<'t> {
-    /// Starts on the document `text`, whose values are at `root`.
+    /// Creates an editor for the document `text` with the values of `root`.
     pub(crate) fn new(text: &'t str, json: bool, root: &Node) -> Editor<'t> {
         let mut editor = Editor {
             text,
@@ -51,7 +51,7 @@ impl<'t> Editor<'t> {
         editor
     }
 
-    /// Returns the changes, moved by `base` bytes and sorted.
+    /// Returns the changes, shifted by `base` bytes and sorted.
     pub(crate) fn finish(mut self, base: usize) -> Vec<Splice> {
         for splice in &mut self.splices {
             splice.range = splice.range.start + base..splice.range.end + base;
@@ -60,19 +60,19 @@ impl<'t> Editor<'t> {
         self.splices
     }
 
-    /// Puts another string in the place of a value.
+    /// Replaces a value with a string.
     pub(crate) fn set_string(&mut self, node: &Node, text: &str, in_flow: bool) {
         let old = &self.text[node.span.clone()];
         let new = if self.json { scalar::json(text) } else { scalar::yaml(text, in_flow, Some(old)) };
         self.splice(node.span.clone(), new);
     }
 
-    /// Returns whether a collection is written in brackets.
+    /// Returns whether a collection is in flow style.
     pub(crate) fn is_flow(&self, node: &Node) -> bool {
         matches!(self.text.as_bytes().get(node.span.start), Some(b'[' | b'{'))
     }
 
-    /// Removes members of a map, one of which stays.
+    /// Removes members of a map, at least one of which remains.
     pub(crate) fn remove_members(&mut self, map: &Node, removed: &[bool]) -> Result<(), Unwritable> {
         let members = map.members();
         if self.is_flow(map) {
@@ -95,7 +95,7 @@ impl<'t> Editor<'t> {
         Ok(())
     }
 
-    /// Adds a member to a map behind the one at `after`.
+    /// Inserts a member into a map after the one at `after`.
     pub(crate) fn insert_member(&mut self, map: &Node, after: usize, key: &str, value: &Value) {
         let members = map.members();
         let before = &members[after];
@@ -112,7 +112,7 @@ impl<'t> Editor<'t> {
         self.insert_lines(lines::next(self.text, before.value.span.end.max(before.key.end)), text);
     }
 
-    /// Removes items of a list and adds others, each with the place of the item it comes behind.
+    /// Removes list items and inserts others, each with the index of the item before it.
     pub(crate) fn change_items(
         &mut self,
         list: &Node,
@@ -174,7 +174,7 @@ impl<'t> Editor<'t> {
         self.splices.push(Splice { range, text: text.into_bytes() });
     }
 
-    /// Removes parts of a collection in brackets, with their commas.
+    /// Removes parts of a flow collection, with their commas.
     fn remove_in_flow(
         &mut self,
         collection: &Node,
@@ -197,7 +197,7 @@ impl<'t> Editor<'t> {
         Ok(())
     }
 
-    /// Removes the lines from that of `start` to that of `end`, with the comments right above.
+    /// Removes the lines from `start` to `end`, with the comments directly above.
     fn remove_lines(&mut self, start: usize, end: usize) {
         let column = self.column(start);
         let first = lines::comments_above(self.text, lines::start(self.text, start), |indent| indent == column);
@@ -205,7 +205,7 @@ impl<'t> Editor<'t> {
     }
 
     fn remove_range(&mut self, mut range: Range<usize>) {
-        // Without a line end at the end of the text, the one before goes.
+        // If the text does not end with a newline, the preceding newline is removed.
         if range.end == self.text.len() && !self.text.ends_with('\n') {
             range.start = self.text[..range.start].trim_end_matches('\n').trim_end_matches('\r').len();
         }
@@ -221,7 +221,7 @@ impl<'t> Editor<'t> {
         }
     }
 
-    /// Returns the lines of an item of a list with dashes, and the comments that belong to it.
+    /// Returns the lines of an item of a block list, with its comments.
     fn lines_of(&self, item: &Node) -> Result<Range<usize>, Unwritable> {
         let dash = self.dash(item)?;
         if !self.starts_line(dash) {
@@ -233,7 +233,7 @@ impl<'t> Editor<'t> {
         Ok(first..lines::comments_below(self.text, end, |indent| indent > column))
     }
 
-    /// Returns the place of the dash before an item.
+    /// Returns the offset of the dash before an item.
     fn dash(&self, item: &Node) -> Result<usize, Unwritable> {
         let before = self.text[..item.span.start].trim_end();
         if before.ends_with('-') { Ok(before.len() - 1) } else { Err(Unwritable) }
@@ -247,13 +247,13 @@ impl<'t> Editor<'t> {
         at - lines::start(self.text, at)
     }
 
-    /// Returns the white space that the line of `at` starts with.
+    /// Returns the leading whitespace of the line at `at`.
     fn line_indent(&self, at: usize) -> String {
         let line = &self.text[lines::start(self.text, at)..];
         line[..line.len() - line.trim_start_matches([' ', '\t']).len()].to_owned()
     }
 
-    /// Returns the indentation that `inner` has more than the line of `outer`, if it is on a line of its own.
+    /// Returns the indentation of `inner` relative to the line of `outer`, if it is on a separate line.
     fn break_before(&self, outer: usize, inner: usize) -> Option<String> {
         if !self.text[outer..inner].contains('\n') {
             return None;
@@ -262,7 +262,7 @@ impl<'t> Editor<'t> {
         inner.strip_prefix(&outer).map(str::to_owned)
     }
 
-    /// Returns the white space that comes behind a comma.
+    /// Returns the whitespace after commas.
     fn gap(&self, collection: &Node, mut places: impl Iterator<Item = Range<usize>>) -> String {
         let first = places.next().unwrap_or_default();
         let usual = || if self.spaced { " ".to_owned() } else { String::new() };
@@ -275,7 +275,7 @@ impl<'t> Editor<'t> {
         white(opening).filter(|opening| opening.contains('\n')).unwrap_or_else(usual)
     }
 
-    /// Returns the indentation that a line break in `gap` leads to.
+    /// Returns the indentation after a line break in `gap`.
     fn indent_of(&self, gap: &str) -> Option<String> {
         self.unit.as_ref()?;
         gap.rsplit_once('\n').map(|(_, indent)| indent.to_owned())
@@ -286,7 +286,7 @@ impl<'t> Editor<'t> {
         if self.json { format!("{}:{space}", scalar::json(key)) } else { format!("{key}: ") }
     }
 
-    /// Writes a value in brackets, on several lines if an indentation is given.
+    /// Writes a value in flow style, on several lines if an indentation is given.
     fn flow(&self, value: &Value, indent: Option<&str>) -> String {
         let parts: Vec<String>;
         let inner = indent.map(|indent| format!("{indent}{}", self.unit.as_deref().unwrap_or_default()));
@@ -312,7 +312,7 @@ impl<'t> Editor<'t> {
         }
     }
 
-    /// Writes a member at the end of a line that is indented already.
+    /// Writes a member at the end of an already indented line.
     fn block_member(&self, key: &str, value: &Value, column: usize, out: &mut String) {
         *out += key;
         *out += ":";

@@ -1,15 +1,15 @@
-//! Strings as they are spelled.
+//! Quoting of strings.
 
 use fbc::json::Text;
 use fbc::limits::MAX_DEPTH;
 use fbc::yaml;
 
-/// Spells a string as JSON does.
+/// Formats a string as JSON.
 pub(super) fn json(text: &str) -> String {
     Text::string(text).into_string()
 }
 
-/// Spells a string in YAML on one line: like `old`, the spelling it comes in place of, if that can be.
+/// Formats a string as single-line YAML, in the style of `old` if possible.
 pub(super) fn yaml(text: &str, flow: bool, old: Option<&str>) -> String {
     let quoted = Text::string(text);
     let canonical = yaml::document(quoted.raw()).trim_end_matches('\n').to_owned();
@@ -25,7 +25,7 @@ pub(super) fn yaml(text: &str, flow: bool, old: Option<&str>) -> String {
     }
 }
 
-/// Returns a YAML document as JSON, if it can be read.
+/// Converts a YAML document to JSON, if it can be parsed.
 pub(crate) fn document_to_json(text: &str) -> Option<Text> {
     let limits = yaml::Limits { depth: MAX_DEPTH, nodes: 5_000_000, bytes: 64 << 20 };
     yaml::to_text(text.as_bytes(), &limits).ok()

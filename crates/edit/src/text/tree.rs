@@ -1,15 +1,15 @@
-//! The places of values in the text of a document.
+//! The values of a document with their spans.
 
 use std::ops::Range;
 
 use fbc::json::Raw;
 use fbc::limits::MAX_DEPTH;
-use fbc::spans::{Sort, Spans, ValueAt};
+use fbc::spans::{Spans, ValueAt, ValueKind};
 
-/// A value and its place.
+/// A value and its span.
 #[derive(Debug, Clone)]
 pub(crate) struct Node {
-    /// Its place in the text of the document.
+    /// The span in the text of the document.
     pub(crate) span: Range<usize>,
     pub(crate) kind: Kind,
 }
@@ -20,7 +20,7 @@ pub(crate) enum Kind {
     Str(String),
     List(Vec<Node>),
     Map(Vec<Member>),
-    /// Anything else: a number, nothing, a reference to another value.
+    /// Anything else: a number, null, an alias.
     Other,
 }
 
@@ -33,10 +33,10 @@ pub(crate) struct Member {
 }
 
 impl Node {
-    /// Reads the text of a document; nothing when it cannot be read.
+    /// Parses the text of a document; `None` if it is invalid.
     pub(crate) fn parse(text: &str, json: bool) -> Option<Node> {
         let spans = match json {
-            // Places are counted from the value, so nothing may stand before it.
+            // Offsets count from the value, so the text must start with it.
             true if !text.starts_with(['{', '[']) => return None,
             true => Spans::of_json(Raw::parse(text, MAX_DEPTH).ok()?),
             false => Spans::of_yaml(text.as_bytes())?,
@@ -44,7 +44,7 @@ impl Node {
         spans.root().map(node)
     }
 
-    /// Returns the members of a map, or none.
+    /// Returns the members of a map; empty for other kinds.
     pub(crate) fn members(&self) -> &[Member] {
         match &self.kind {
             Kind::Map(members) => members,
@@ -52,7 +52,7 @@ impl Node {
         }
     }
 
-    /// Returns the items of a list, or none.
+    /// Returns the items of a list; empty for other kinds.
     pub(crate) fn items(&self) -> &[Node] {
         match &self.kind {
             Kind::List(items) => items,
@@ -60,7 +60,7 @@ impl Node {
         }
     }
 
-    /// Returns the place among the members of the one called `name`: exactly, or but for case; of equals the last.
+    /// Returns the index of the member called `name`: an exact match, or one in another case; the last of several.
     pub(crate) fn position(&self, name: &str) -> Option<usize> {
         let members = self.members();
         members
@@ -74,7 +74,7 @@ impl Node {
         self.position(name).map(|at| &self.members()[at].value)
     }
 
-    /// Returns the text of a string.
+    /// Returns the content of a string.
     pub(crate) fn text(&self) -> Option<&str> {
         match &self.kind {
             Kind::Str(text) => Some(text),
@@ -82,29 +82,29 @@ impl Node {
         }
     }
 
-    /// Returns the string of the member called `name`, or an empty one.
+    /// Returns the string of the member called `name`, or an empty string.
     pub(crate) fn string(&self, name: &str) -> &str {
         self.get(name).and_then(Node::text).unwrap_or_default()
     }
 }
 
-/// Makes a node of a value, with all that is in it.
+/// Builds a node from a value, recursively.
 fn node(value: ValueAt<'_>) -> Node {
-    let kind = match value.sort() {
-        Sort::Str => Kind::Str(value.text().unwrap_or_default().to_owned()),
-        Sort::List => Kind::List(value.items().map(node).collect()),
-        Sort::Map => Kind::Map(value.members().map(|(key, value)| member(key, value)).collect()),
-        Sort::Other => Kind::Other,
+    let kind = match value.value_kind() {
+        ValueKind::Str => Kind::Str(value.text().unwrap_or_default().to_owned()),
+        ValueKind::List => Kind::List(value.items().map(node).collect()),
+        ValueKind::Map => Kind::Map(value.members().map(|(key, value)| member(key, value)).collect()),
+        ValueKind::Other => Kind::Other,
     };
     Node { span: value.span(), kind }
 }
 
 fn member(key: ValueAt<'_>, value: ValueAt<'_>) -> Member {
     let mut value = node(value);
-    // Nothing at all stands where its key ends.
+    // A missing value is at the end of its key.
     if value.span.is_empty() {
         value.span = key.span().end..key.span().end;
     }
-    // A key that is no string never matches.
+    // A key that is not a string never matches.
     Member { key: key.span(), name: key.text().unwrap_or_default().to_owned(), value }
 }

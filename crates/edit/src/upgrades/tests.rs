@@ -1,7 +1,7 @@
 use super::*;
 use crate::sample::outline;
 
-fn told(old: &str, new: &str) -> String {
+fn report(old: &str, new: &str) -> String {
     let (old, new) = (outline(old), outline(new));
     let (none, all) = (Forbidden::new(), Unmet::new());
     let unmet = Unmet::from([(("p".to_owned(), "p.v9.0.0".to_owned()), "it requires q".to_owned())]);
@@ -25,33 +25,33 @@ fn told(old: &str, new: &str) -> String {
 #[test]
 fn clusters_go_where_the_rules_send_them() {
     let chain = "p/c: p.v1.0.0; p.v2.0.0 r=p.v1.0.0; p.v3.0.0 r=p.v2.0.0";
-    insta::assert_snapshot!(told(chain, chain), @r#"
-          p.v1.0.0 Upgraded(Way { next: "p.v2.0.0", end: "p.v3.0.0", steps: 2 })
-          p.v2.0.0 Upgraded(Way { next: "p.v3.0.0", end: "p.v3.0.0", steps: 1 })
+    insta::assert_snapshot!(report(chain, chain), @r#"
+          p.v1.0.0 Upgraded(UpgradePath { next: "p.v2.0.0", end: "p.v3.0.0", steps: 2 })
+          p.v2.0.0 Upgraded(UpgradePath { next: "p.v3.0.0", end: "p.v3.0.0", steps: 1 })
           p.v3.0.0 Latest
         "#);
-    insta::assert_snapshot!(told(chain, "p/c: p.v1.0.0; p.v2.0.0 r=p.v1.0.0; p.v3.0.0 r=p.v1.0.0 s=p.v2.0.0"), @r#"
-          p.v1.0.0 Upgraded(Way { next: "p.v3.0.0", end: "p.v3.0.0", steps: 1 })
-          p.v2.0.0 Upgraded(Way { next: "p.v3.0.0", end: "p.v3.0.0", steps: 1 })
+    insta::assert_snapshot!(report(chain, "p/c: p.v1.0.0; p.v2.0.0 r=p.v1.0.0; p.v3.0.0 r=p.v1.0.0 s=p.v2.0.0"), @r#"
+          p.v1.0.0 Upgraded(UpgradePath { next: "p.v3.0.0", end: "p.v3.0.0", steps: 1 })
+          p.v2.0.0 Upgraded(UpgradePath { next: "p.v3.0.0", end: "p.v3.0.0", steps: 1 })
           p.v3.0.0 Latest
         "#);
-    insta::assert_snapshot!(told("p/c: p.v2.0.0-rc1", "p/c: p.v1.0.0; p.v2.0.0 r=p.v1.0.0; p.v3.0.0 r=p.v2.0.0 R=>=1.0.0_<3.0.0"), @r#"  p.v2.0.0-rc1 Upgraded(Way { next: "p.v3.0.0", end: "p.v3.0.0", steps: 1 })"#);
-    insta::assert_snapshot!(told("p/c: p.v1.0.0", "p/c: p.v2.0.0 r=p.v1.0.0"), @r#"  p.v1.0.0 Upgraded(Way { next: "p.v2.0.0", end: "p.v2.0.0", steps: 1 })"#);
+    insta::assert_snapshot!(report("p/c: p.v2.0.0-rc1", "p/c: p.v1.0.0; p.v2.0.0 r=p.v1.0.0; p.v3.0.0 r=p.v2.0.0 R=>=1.0.0_<3.0.0"), @r#"  p.v2.0.0-rc1 Upgraded(UpgradePath { next: "p.v3.0.0", end: "p.v3.0.0", steps: 1 })"#);
+    insta::assert_snapshot!(report("p/c: p.v1.0.0", "p/c: p.v2.0.0 r=p.v1.0.0"), @r#"  p.v1.0.0 Upgraded(UpgradePath { next: "p.v2.0.0", end: "p.v2.0.0", steps: 1 })"#);
 }
 
 #[test]
 fn the_skipped_middle_strands_what_is_below() {
-    // A valid chain, but nothing leads from v1 to v3.
-    insta::assert_snapshot!(told("p/c: p.v1.0.0; p.v2.0.0 r=p.v1.0.0", "p/c: p.v1.0.0; p.v2.0.0 r=p.v1.0.0; p.v3.0.0 s=p.v2.0.0,p.v1.5.0"), @r#"
+    // A valid chain, but without an edge from v1 to v3.
+    insta::assert_snapshot!(report("p/c: p.v1.0.0; p.v2.0.0 r=p.v1.0.0", "p/c: p.v1.0.0; p.v2.0.0 r=p.v1.0.0; p.v3.0.0 s=p.v2.0.0,p.v1.5.0"), @r#"
         ! p.v1.0.0 Stuck(None)
-          p.v2.0.0 Upgraded(Way { next: "p.v3.0.0", end: "p.v3.0.0", steps: 1 })
+          p.v2.0.0 Upgraded(UpgradePath { next: "p.v3.0.0", end: "p.v3.0.0", steps: 1 })
         AddSkips { bundle: "p.v3.0.0", skips: ["p.v1.0.0"] }
         "#);
 }
 
 #[test]
 fn what_is_gone_needs_a_way_on() {
-    insta::assert_snapshot!(told("p/c: p.v1.0.0; p.v2.0.0 r=p.v1.0.0\np/d: p.v1.0.0\nq/c: q.v1.0.0", "p/c: p.v3.0.0 r=p.v0.9.0"), @r#"
+    insta::assert_snapshot!(report("p/c: p.v1.0.0; p.v2.0.0 r=p.v1.0.0\np/d: p.v1.0.0\nq/c: q.v1.0.0", "p/c: p.v3.0.0 r=p.v0.9.0"), @r#"
         ! p.v1.0.0 NoPath
         ! p.v2.0.0 NoPath
         AddSkips { bundle: "p.v3.0.0", skips: ["p.v1.0.0", "p.v2.0.0"] }
@@ -64,22 +64,22 @@ fn what_is_gone_needs_a_way_on() {
 
 #[test]
 fn what_cannot_be_installed_holds_clusters_back() {
-    insta::assert_snapshot!(told("p/c: p.v1.0.0; p.v2.0.0 r=p.v1.0.0", "p/c: p.v1.0.0; p.v2.0.0 r=p.v1.0.0; p.v9.0.0 r=p.v2.0.0"), @r#"
-        ! p.v1.0.0 HeldBack { way: Some(Way { next: "p.v2.0.0", end: "p.v2.0.0", steps: 1 }), by: "p.v9.0.0", why: "it requires q" }
-        ! p.v2.0.0 HeldBack { way: None, by: "p.v9.0.0", why: "it requires q" }
+    insta::assert_snapshot!(report("p/c: p.v1.0.0; p.v2.0.0 r=p.v1.0.0", "p/c: p.v1.0.0; p.v2.0.0 r=p.v1.0.0; p.v9.0.0 r=p.v2.0.0"), @r#"
+        ! p.v1.0.0 HeldBack { path: Some(UpgradePath { next: "p.v2.0.0", end: "p.v2.0.0", steps: 1 }), by: "p.v9.0.0", why: "it requires q" }
+        ! p.v2.0.0 HeldBack { path: None, by: "p.v9.0.0", why: "it requires q" }
         "#);
 }
 
 #[test]
 fn many_are_helped_by_a_range() {
     let old = "p/c: p.v1.0.0; p.v1.0.1 r=p.v1.0.0; p.v1.0.2 r=p.v1.0.1; p.v1.0.3 r=p.v1.0.2; p.v1.0.4 r=p.v1.0.3; p.v1.0.5 r=p.v1.0.4";
-    let told = told(old, "p/c: p.v2.0.0 R=<1.0.0");
-    assert!(told.ends_with("SkipRange { bundle: \"p.v2.0.0\", range: \"<1.0.0 || >=1.0.0 <2.0.0\" }\n"), "{told}");
+    let report = report(old, "p/c: p.v2.0.0 R=<1.0.0");
+    assert!(report.ends_with("SkipRange { bundle: \"p.v2.0.0\", range: \"<1.0.0 || >=1.0.0 <2.0.0\" }\n"), "{report}");
 }
 
 #[test]
 fn several_heads_stop_everybody() {
-    insta::assert_snapshot!(told("p/c: p.v1.0.0", "p/c: p.v1.0.0; p.v2.0.0"), @r#"
+    insta::assert_snapshot!(report("p/c: p.v1.0.0", "p/c: p.v1.0.0; p.v2.0.0"), @r#"
         ! p.v1.0.0 Broken(["p.v1.0.0", "p.v2.0.0"])
         OneHead
         "#);

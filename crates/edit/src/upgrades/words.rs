@@ -1,36 +1,38 @@
-//! What becomes of clusters, in words.
+//! Describes the upgrade status of clusters.
 
 use spelling::shell::quoted;
 
-use super::{ChannelReport, Fate, Fix, Outcome, Way};
+use super::{ChannelReport, Fix, Outcome, UpgradePath, UpgradeStatus};
 
 impl Outcome {
-    /// Says what becomes of the bundle, to be read after its name.
+    /// Describes the outcome, to be read after the name of the bundle.
     pub fn words(&self) -> String {
-        let upgraded = |way: &Way| match way.steps {
-            1 => way.end.clone(),
-            steps => format!("{} in {steps} steps", way.end),
+        let upgraded = |path: &UpgradePath| match path.steps {
+            1 => path.end.clone(),
+            steps => format!("{} in {steps} steps", path.end),
         };
         let now = match &self.now {
-            Fate::Latest => "is the newest".to_owned(),
-            Fate::Upgraded(way) => format!("is upgraded to {}", upgraded(way)),
-            Fate::Stuck(None) => "is stuck: nothing upgrades it".to_owned(),
-            Fate::Stuck(Some(way)) => format!("is stuck at {}: nothing upgrades that", way.end),
-            Fate::HeldBack { way, by, why } => {
-                let at = way.as_ref().map(|way| format!(" at {}", way.end)).unwrap_or_default();
+            UpgradeStatus::Latest => "is the newest".to_owned(),
+            UpgradeStatus::Upgraded(path) => format!("is upgraded to {}", upgraded(path)),
+            UpgradeStatus::Stuck(None) => "is stuck: nothing upgrades it".to_owned(),
+            UpgradeStatus::Stuck(Some(path)) => format!("is stuck at {}: nothing upgrades that", path.end),
+            UpgradeStatus::HeldBack { path, by, why } => {
+                let at = path.as_ref().map(|path| format!(" at {}", path.end)).unwrap_or_default();
                 format!("stays{at}: {by} comes next, but cannot be installed: {why}")
             }
-            Fate::NoPath => "has no path: it is not in the channel any more, and nothing upgrades it".to_owned(),
-            Fate::ChannelGone => {
+            UpgradeStatus::NoPath => {
+                "has no path: it is not in the channel any more, and nothing upgrades it".to_owned()
+            }
+            UpgradeStatus::ChannelGone => {
                 "cannot be upgraded: its channel is gone, and installing anything in its namespace fails".to_owned()
             }
-            Fate::PackageGone => "cannot be upgraded: its package is gone".to_owned(),
-            Fate::Broken(heads) => {
+            UpgradeStatus::PackageGone => "cannot be upgraded: its package is gone".to_owned(),
+            UpgradeStatus::Broken(heads) => {
                 format!("cannot be upgraded: the channel has not one head but {} ({})", heads.len(), heads.join(", "))
             }
         };
         match (self.is_regression(), &self.before) {
-            (true, Fate::Upgraded(way)) => format!("{now}; so far it is upgraded to {}", upgraded(way)),
+            (true, UpgradeStatus::Upgraded(path)) => format!("{now}; so far it is upgraded to {}", upgraded(path)),
             (true, _) => format!("{now}; so far it is the newest"),
             (false, before) if !before.is_good() && !self.now.is_good() => format!("{now}, as before"),
             _ => now,
@@ -39,7 +41,7 @@ impl Outcome {
 }
 
 impl ChannelReport {
-    /// Says what fixes the channel of the catalog that is called `new` in commands.
+    /// Describes the fix for the channel; commands refer to the catalog as `new`.
     pub fn advice(&self, new: &str) -> Option<String> {
         let edge = |bundle: &str| {
             format!(
@@ -63,7 +65,7 @@ impl ChannelReport {
     }
 }
 
-/// Counts those who are worse off.
+/// Counts the regressions.
 pub fn regressions(reports: &[ChannelReport]) -> usize {
     reports.iter().flat_map(|report| &report.outcomes).filter(|outcome| outcome.is_regression()).count()
 }

@@ -53,12 +53,12 @@ impl Read {
         Read { fbc, contents, directory }
     }
 
-    fn told(&self) -> Edition<'_> {
+    fn edition(&self) -> Edition<'_> {
         Edition { fbc: &self.fbc, root: self.directory.path(), contents: &self.contents }
     }
 }
 
-/// Checks a text that is said to be the catalog with another default channel; returns whether outlines agree, too.
+/// Checks a text that claims to be the catalog with another default channel, and whether the outlines agree.
 fn checked(text: &str) -> (bool, bool) {
     let before = Read::new(CATALOG, Contents::default());
     let old = Outline::new(&before.fbc);
@@ -68,7 +68,7 @@ fn checked(text: &str) -> (bool, bool) {
     let new = BTreeMap::new();
     let after = Read::new(text, Contents::of_changed(&before.contents, &changes, &new));
     let agree = Outline::new(&after.fbc).agrees_with(&wanted);
-    (agree, unchanged_but(before.told(), &changes, &new, after.told()).is_ok())
+    (agree, unchanged_but(before.edition(), &changes, &new, after.edition()).is_ok())
 }
 
 #[test]

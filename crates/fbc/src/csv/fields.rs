@@ -1,4 +1,4 @@
-//! The fields of a CSV that bundles are made of, checked as far as somebody asks.
+//! The fields of a CSV that bundles need, decoded lazily.
 
 use std::borrow::Cow;
 
@@ -6,7 +6,7 @@ use crate::json::{Cursor, Kind, Path, Raw};
 use crate::path;
 use crate::shape::{Fault, Mismatch, Shape};
 
-/// The metadata that every object has.
+/// The metadata fields of every object.
 pub const OBJECT_META: Shape = Shape::Object(&[
     ("name", Shape::Str),
     ("generateName", Shape::Str),
@@ -28,15 +28,15 @@ const DESCRIPTIONS: Shape =
 const CRDS: &str = "customresourcedefinitions";
 const API_SERVICES: &str = "apiservicedefinitions";
 
-/// A CSV, decoded as far as somebody asks.
+/// A lazily decoded CSV.
 pub struct Csv<'a> {
-    /// The name of the object, which is that of the bundle.
+    /// The name of the object, which is also the name of the bundle.
     pub name: String,
     annotations: Option<Raw<'a>>,
     spec: Spec<'a>,
 }
 
-/// The fields of a CSV's spec, as they are written.
+/// The undecoded fields of a CSV's spec.
 #[derive(Default)]
 struct Spec<'a> {
     version: Option<Raw<'a>>,
@@ -49,12 +49,12 @@ struct Spec<'a> {
     install: Option<Raw<'a>>,
 }
 
-/// How a CSV describes an API that it owns or requires.
+/// The description of an API that a CSV owns or requires.
 #[derive(Debug, Clone)]
 pub struct Description {
-    /// The name of the CRD; empty for services.
+    /// The name of the CRD; empty for API services.
     pub name: String,
-    /// The group, which only services name.
+    /// The group; only set for API services.
     pub group: String,
     /// The version.
     pub version: String,
@@ -66,7 +66,7 @@ impl<'a> Csv<'a> {
     /// Reads a CSV from its canonical JSON.
     ///
     /// # Errors
-    /// Fails when a field has another type than it must.
+    /// Fails if a field has the wrong type.
     pub fn read(csv: Raw<'a>) -> Result<Csv<'a>, Mismatch> {
         let (mut metadata, mut spec_kind) = (None, Kind::Null);
         let mut spec = Spec::default();
@@ -107,18 +107,18 @@ impl<'a> Csv<'a> {
         member(self.annotations?, key)?.as_str()
     }
 
-    /// Returns the version, which is not looked into; empty when there is none.
+    /// Returns the version, unparsed; empty if there is none.
     ///
     /// # Errors
-    /// Fails when a field has another type than it must.
+    /// Fails if a field has the wrong type.
     pub fn version(&self) -> Result<String, Mismatch> {
         Ok(text(checked(self.spec.version, Shape::Str, || path!["spec", "version"])?))
     }
 
-    /// Returns the release; empty when there is none.
+    /// Returns the release; empty if there is none.
     ///
     /// # Errors
-    /// Fails when a field has another type than it must.
+    /// Fails if a field has the wrong type.
     pub fn release(&self) -> Result<String, &'static str> {
         match self.spec.release {
             None => Ok(String::new()),
@@ -130,18 +130,18 @@ impl<'a> Csv<'a> {
         }
     }
 
-    /// Returns the name of the bundle that this one replaces; empty when there is none.
+    /// Returns the name of the bundle that this one replaces; empty if there is none.
     ///
     /// # Errors
-    /// Fails when a field has another type than it must.
+    /// Fails if a field has the wrong type.
     pub fn replaces(&self) -> Result<String, Mismatch> {
         Ok(text(checked(self.spec.replaces, Shape::Str, || path!["spec", "replaces"])?))
     }
 
-    /// Returns the names of the bundles that can be left out on the way to this one.
+    /// Returns the names of the bundles that this one skips.
     ///
     /// # Errors
-    /// Fails when a field has another type than it must.
+    /// Fails if a field has the wrong type.
     pub fn skips(&self) -> Result<Vec<String>, Mismatch> {
         let skips = checked(self.spec.skips, Shape::List(&Shape::Str), || path!["spec", "skips"])?;
         Ok(items(skips).map(|skip| text(Some(skip))).collect())
@@ -150,7 +150,7 @@ impl<'a> Csv<'a> {
     /// Returns the CRDs that it owns.
     ///
     /// # Errors
-    /// Fails when a field has another type than it must.
+    /// Fails if a field has the wrong type.
     pub fn owned_crds(&self) -> Result<Vec<Description>, String> {
         descriptions(self.spec.crds, CRDS, "owned")
     }
@@ -158,7 +158,7 @@ impl<'a> Csv<'a> {
     /// Returns the CRDs that it requires.
     ///
     /// # Errors
-    /// Fails when a field has another type than it must.
+    /// Fails if a field has the wrong type.
     pub fn required_crds(&self) -> Result<Vec<Description>, String> {
         descriptions(self.spec.crds, CRDS, "required")
     }
@@ -166,7 +166,7 @@ impl<'a> Csv<'a> {
     /// Returns the API services that it owns.
     ///
     /// # Errors
-    /// Fails when a field has another type than it must.
+    /// Fails if a field has the wrong type.
     pub fn owned_api_services(&self) -> Result<Vec<Description>, String> {
         descriptions(self.spec.api_services, API_SERVICES, "owned")
     }
@@ -174,25 +174,25 @@ impl<'a> Csv<'a> {
     /// Returns the API services that it requires.
     ///
     /// # Errors
-    /// Fails when a field has another type than it must.
+    /// Fails if a field has the wrong type.
     pub fn required_api_services(&self) -> Result<Vec<Description>, String> {
         descriptions(self.spec.api_services, API_SERVICES, "required")
     }
 
-    /// Returns the images that the CSV lists, and their names.
+    /// Returns the related images of the CSV, with their names.
     ///
     /// # Errors
-    /// Fails when a field has another type than it must.
+    /// Fails if a field has the wrong type.
     pub fn related_images(&self) -> Result<Vec<(String, String)>, Mismatch> {
         const IMAGES: Shape = Shape::List(&Shape::Object(&[("name", Shape::Str), ("image", Shape::Str)]));
         let images = checked(self.spec.related_images, IMAGES, || path!["spec", "relatedImages"])?;
         Ok(items(images).map(|image| (text(image.get("name")), text(image.get("image")))).collect())
     }
 
-    /// Returns the images of the containers that the CSV deploys.
+    /// Returns the images of all containers in the CSV's deployments.
     ///
     /// # Errors
-    /// Fails when a field has another type than it must.
+    /// Fails if a field has the wrong type.
     pub fn deployed_images(&self) -> Result<Vec<String>, Mismatch> {
         const CONTAINERS: Shape = Shape::List(&Shape::Object(&[("image", Shape::Str)]));
         const POD: Shape = Shape::Object(&[("containers", CONTAINERS), ("initContainers", CONTAINERS)]);
@@ -239,7 +239,7 @@ fn checked<'a>(value: Option<Raw<'a>>, shape: Shape, path: impl Fn() -> Path) ->
     Ok(value)
 }
 
-/// Returns the member of exactly this name.
+/// Returns the member with exactly this name.
 fn member<'a>(value: Raw<'a>, name: &str) -> Option<Raw<'a>> {
     value.members().find(|(key, _)| key == name).map(|(_, value)| value)
 }

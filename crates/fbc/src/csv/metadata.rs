@@ -1,15 +1,15 @@
-//! The `olm.csv.metadata` property: what consoles show of a bundle, taken from its CSV.
+//! The `olm.csv.metadata` property: metadata for consoles, extracted from a CSV.
 
 use crate::json::{Fields, Kind, Path, Raw, Text};
 use crate::property;
 use crate::shape::Shape;
 use crate::version::Version;
 
-/// A field of the property's value, and where a CSV has it.
+/// A field of the property's value.
 pub(crate) struct Field {
     pub(crate) name: &'static str,
     pub(crate) form: Form,
-    /// Whether the field is written although it is empty.
+    /// Whether the field is written even if it is empty.
     pub(crate) always: bool,
 }
 
@@ -20,7 +20,7 @@ pub(crate) enum Form {
     Number,
     Strings,
     StringMap,
-    /// Any value, as it is written.
+    /// Any value, as written.
     Any,
     Object(&'static [Field]),
     List(&'static [Field]),
@@ -34,9 +34,9 @@ const fn always(name: &'static str, form: Form) -> Field {
     Field { name, form, always: true }
 }
 
-/// No object of the property has more fields, so that one walk finds all of them.
-pub(crate) const MOST: usize = 16;
-/// The parts of a CSV that fields come from.
+/// The maximum number of fields in an object of the property, so that one pass finds all of them.
+pub(crate) const MAX_FIELDS: usize = 16;
+/// The parts of a CSV that the fields come from.
 const PARTS: [&str; 2] = ["metadata", "spec"];
 const SPEC: usize = 1;
 
@@ -75,7 +75,7 @@ const API_SERVICE: &[Field] = &[
 ];
 const LINK: &[Field] = &[some("name", Form::Str), some("url", Form::Str)];
 
-/// Fields of the value: name there, where in the CSV, form.
+/// The fields of the value, with their paths in the CSV.
 pub(crate) const FIELDS: &[([&str; 2], Field)] = &[
     (["metadata", "annotations"], some("annotations", Form::StringMap)),
     (
@@ -148,10 +148,10 @@ const CSV: Shape = Shape::Object(&[
     ),
 ]);
 
-/// Appends the value of the `olm.csv.metadata` property that stands for `csv`.
+/// Builds the value of the `olm.csv.metadata` property for `csv`.
 ///
 /// # Errors
-/// Fails when fields of the CSV have other types than they must, or its version is none.
+/// Fails if fields of the CSV have the wrong types, or if its version is invalid.
 pub fn from_csv(csv: Raw<'_>) -> Result<Text, String> {
     CSV.check(csv, &Path::default()).map_err(|mismatch| mismatch.to_string())?;
     let parts = csv.get_all(PARTS);
@@ -159,7 +159,7 @@ pub fn from_csv(csv: Raw<'_>) -> Result<Text, String> {
         Version::parse_tolerant(&version).map_err(|error| error.to_string())?;
     }
     let found =
-        parts.map(|part| part.map(|part| part.get_each::<MOST>(|i| FIELDS.get(i).map_or("", |(way, _)| way[1]))));
+        parts.map(|part| part.map(|part| part.get_each::<MAX_FIELDS>(|i| FIELDS.get(i).map_or("", |(way, _)| way[1]))));
     Ok(Text::object(|out| {
         for (i, (way, field)) in FIELDS.iter().enumerate() {
             let part = PARTS.iter().position(|part| *part == way[0]).and_then(|part| found[part]);
@@ -168,8 +168,8 @@ pub fn from_csv(csv: Raw<'_>) -> Result<Text, String> {
     }))
 }
 
-/// Returns the fields of a value of the property, in the order of [`FIELDS`].
-pub(crate) fn fields(metadata: Raw<'_>) -> [Option<Raw<'_>>; MOST] {
+/// Returns the fields of a property value, in the order of [`FIELDS`].
+pub(crate) fn fields(metadata: Raw<'_>) -> [Option<Raw<'_>>; MAX_FIELDS] {
     metadata.get_each(|i| FIELDS.get(i).map_or("", |(_, field)| field.name))
 }
 
@@ -181,8 +181,8 @@ pub(crate) fn write_field(field: &Field, value: Option<Raw<'_>>, out: &mut Field
         (Form::Str, Some(value)) => value.text() == "\"\"",
         (Form::Bool, Some(value)) => value.text() == "false",
         (Form::Number, Some(value)) => value.text() == "0",
-        (Form::Strings | Form::List(_), Some(value)) => value.kind() != Kind::Array || value.is_bare(),
-        (Form::StringMap, Some(value)) => value.kind() != Kind::Object || value.is_bare(),
+        (Form::Strings | Form::List(_), Some(value)) => value.kind() != Kind::Array || value.is_empty_collection(),
+        (Form::StringMap, Some(value)) => value.kind() != Kind::Object || value.is_empty_collection(),
         (Form::Any | Form::Object(_), Some(_)) => false,
     };
     if empty && !field.always {
@@ -207,18 +207,18 @@ pub(crate) fn write_field(field: &Field, value: Option<Raw<'_>>, out: &mut Field
 
 fn write_fields(fields: &[Field], value: Option<Raw<'_>>, out: &mut Fields<'_>) {
     let name = |i: usize| fields.get(i).map_or("", |field| field.name);
-    let found = value.map_or([None; MOST], |value| value.get_each(name));
+    let found = value.map_or([None; MAX_FIELDS], |value| value.get_each(name));
     for (field, value) in fields.iter().zip(found) {
         write_field(field, value, out);
     }
 }
 
-/// Writes strings in the order of their keys.
+/// Writes strings sorted by key.
 fn string_map(value: Raw<'_>, out: &mut Fields<'_>) {
     let mut members: Vec<_> = value.members().collect();
     members.sort_by(|a, b| a.0.cmp(&b.0));
     for (i, (key, value)) in members.iter().enumerate() {
-        // The last of equal keys counts.
+        // The last of several equal keys counts.
         if members.get(i + 1).is_none_or(|next| next.0 != *key) {
             out.string(key, &value.as_str().unwrap_or_default());
         }
@@ -229,18 +229,18 @@ fn string_map(value: Raw<'_>, out: &mut Fields<'_>) {
 mod tests {
     use super::*;
 
-    fn made(csv: &str) -> String {
+    fn converted(csv: &str) -> String {
         from_csv(Raw::parse(csv, 50).unwrap()).map_or_else(|message| message, Text::into_string)
     }
 
     #[test]
     fn empty_fields_are_left_out_but_for_three() {
-        assert_eq!(made(r#"{"spec":{}}"#), r#"{"apiServiceDefinitions":{},"crdDescriptions":{},"provider":{}}"#);
+        assert_eq!(converted(r#"{"spec":{}}"#), r#"{"apiServiceDefinitions":{},"crdDescriptions":{},"provider":{}}"#);
     }
 
     #[test]
     fn fields_come_in_their_order_and_unknown_ones_are_dropped() {
-        insta::assert_snapshot!(made(r#"{"spec":{"provider":{"url":"u","x":1},"description":"<d>","keywords":[],
+        insta::assert_snapshot!(converted(r#"{"spec":{"provider":{"url":"u","x":1},"description":"<d>","keywords":[],
             "customresourcedefinitions":{"owned":[{"kind":"K","name":"n","specDescriptors":[{"value":{"z":1,"a":2}}]}]}},
             "metadata":{"annotations":{"b":"2","a":"1"},"labels":{}}}"#),
             @r#"{"annotations":{"a":"1","b":"2"},"apiServiceDefinitions":{},"crdDescriptions":{"owned":[{"name":"n","version":"","kind":"K","specDescriptors":[{"path":"","value":{"z":1,"a":2}}]}]},"description":"<d>","provider":{"url":"u"}}"#);
@@ -248,7 +248,7 @@ mod tests {
 
     #[test]
     fn a_csv_of_the_wrong_types_is_refused() {
-        insta::assert_snapshot!(made(r#"{"spec":{"displayName":["x"]}}"#), @r#"json: cannot unmarshal array into field "spec.displayName" of type string"#);
-        assert!(made(r#"{"spec":{"version":"not-a-version"}}"#).starts_with("Short version cannot contain"));
+        insta::assert_snapshot!(converted(r#"{"spec":{"displayName":["x"]}}"#), @r#"json: cannot unmarshal array into field "spec.displayName" of type string"#);
+        assert!(converted(r#"{"spec":{"version":"not-a-version"}}"#).starts_with("Short version cannot contain"));
     }
 }

@@ -1,4 +1,4 @@
-//! What is known of a ClusterServiceVersion: its fields, the part that catalogs keep, and the way back.
+//! ClusterServiceVersions: their fields, the metadata that catalogs keep, and the reconstruction from it.
 
 mod fields;
 pub mod metadata;
@@ -11,7 +11,7 @@ use crate::json::{Cursor, Raw};
 /// The kind of the object.
 pub const KIND: &str = "ClusterServiceVersion";
 
-/// The annotation that says which versions can upgrade directly.
+/// The annotation with the version range that upgrades directly.
 pub const SKIP_RANGE: &str = "olm.skipRange";
 
 /// Returns whether an object is a CSV; the last of several kinds counts.
@@ -30,24 +30,24 @@ pub fn spec<'a>(csv: Raw<'a>, name: &str) -> Option<Raw<'a>> {
     csv.get("spec")?.get(name)
 }
 
-/// Returns which versions can upgrade directly, as the CSV says it.
+/// Returns the version range that upgrades directly.
 pub fn skip_range(csv: Raw<'_>) -> Option<String> {
     Some(csv.get("metadata")?.get("annotations")?.get(SKIP_RANGE)?.as_str()?.into_owned())
 }
 
-/// Returns the images that it lists, each with its name; what is no text counts as empty.
+/// Returns the related images with their names; non-string values count as empty.
 pub fn related_images(csv: Raw<'_>) -> impl Iterator<Item = (String, String)> {
     let images = spec(csv, "relatedImages").into_iter().flat_map(Raw::items);
     images.map(|image| (text(image, "image"), text(image, "name")))
 }
 
-/// Returns its first icon: data and media type.
+/// Returns the first icon: data and media type.
 pub fn icon(csv: Raw<'_>) -> Option<(String, String)> {
     let icon = spec(csv, "icon")?.items().next()?;
     Some((text(icon, "base64data"), text(icon, "mediatype")))
 }
 
-/// Returns group, version, kind and plural of each CRD that it owns.
+/// Returns group, version, kind and plural name of each owned CRD.
 pub fn owned_crds(csv: Raw<'_>) -> impl Iterator<Item = [String; 4]> {
     let owned = spec(csv, "customresourcedefinitions").and_then(|crds| crds.get("owned"));
     owned.into_iter().flat_map(Raw::items).map(|owned| {

@@ -1,23 +1,23 @@
-//! A CSV put together again from `olm.csv.metadata`, for consoles that ask for one.
+//! Reconstructs a CSV from `olm.csv.metadata`, for clients that request one.
 
-use super::metadata::{self, FIELDS, Field, MOST, write_field};
+use super::metadata::{self, FIELDS, Field, MAX_FIELDS, write_field};
 use crate::json::{Fields, Kind, Raw, Text};
 use crate::property;
 use crate::version::Version;
 
-/// What a CSV holds besides its metadata.
+/// The inputs for a reconstructed CSV.
 pub struct Facts<'a> {
     /// The name of the bundle.
     pub name: &'a str,
     /// The version of the bundle.
     pub version: &'a Version,
-    /// The text of the bundle, for its metadata and related images.
+    /// The text of the bundle, with its metadata and related images.
     pub bundle: Raw<'a>,
-    /// The text of its package, for description and icon.
+    /// The text of its package, with description and icon.
     pub package: Option<Raw<'a>>,
 }
 
-/// Parts of `spec` in the order a CSV has them; those between quotes come from the metadata.
+/// The parts of `spec` in CSV order.
 const SPEC: &[&str] = &[
     "maturity",
     "customresourcedefinitions",
@@ -36,12 +36,12 @@ const SPEC: &[&str] = &[
     "relatedImages",
 ];
 
-/// Returns the CSV of a bundle that carries only metadata.
+/// Returns the CSV of a bundle that contains only metadata.
 ///
-/// Characters that mean something in HTML are escaped, as the existing tools do.
+/// Characters with a meaning in HTML are escaped, as in the existing tools.
 pub fn from_metadata(facts: &Facts<'_>) -> Text {
     let metadata = property::of(facts.bundle).find(|(kind, _)| kind == property::CSV_METADATA);
-    let metadata = metadata.and_then(|(_, value)| value).map_or([None; MOST], metadata::fields);
+    let metadata = metadata.and_then(|(_, value)| value).map_or([None; MAX_FIELDS], metadata::fields);
     let csv = Text::object(|csv| {
         csv.string("kind", super::KIND).string("apiVersion", "operators.coreos.com/v1alpha1");
         csv.object("metadata", |object| {
@@ -81,15 +81,15 @@ fn write_spec(facts: &Facts<'_>, metadata: &Found<'_>, spec: &mut Fields<'_>) {
 }
 
 /// The fields of the metadata, in the order of [`FIELDS`].
-type Found<'a> = [Option<Raw<'a>>; MOST];
+type Found<'a> = [Option<Raw<'a>>; MAX_FIELDS];
 
-fn place(way: [&str; 2]) -> Option<usize> {
-    FIELDS.iter().position(|(known, _)| *known == way)
+fn place(path: [&str; 2]) -> Option<usize> {
+    FIELDS.iter().position(|(known, _)| *known == path)
 }
 
-/// Writes the field that stands at `way` in a CSV, under the name it has there.
-fn copy(way: [&str; 2], name: &'static str, metadata: &Found<'_>, out: &mut Fields<'_>) {
-    let Some(place) = place(way) else { return };
+/// Copies the field at `path` of a CSV, under its name there.
+fn copy(path: [&str; 2], name: &'static str, metadata: &Found<'_>, out: &mut Fields<'_>) {
+    let Some(place) = place(path) else { return };
     let field = &FIELDS[place].1;
     let always = field.always || name == "displayName";
     write_field(&Field { name, form: field.form, always }, metadata[place], out);

@@ -1,4 +1,4 @@
-//! Everything of this crate that opens files. The other modules work on text and values.
+//! All file access of this crate. The other modules work on text and values.
 
 mod store;
 mod walk;
@@ -14,16 +14,16 @@ pub(crate) use store::Store;
 pub(crate) use walk::walk;
 pub(crate) use window::Window;
 
-/// What a file looked like: its size, and when it was changed.
+/// The state of a file: its size and modification time.
 pub(crate) type Stamp = (u64, SystemTime);
 
-/// Returns what a file looks like now.
+/// Returns the current state of a file.
 pub(crate) fn stamp(path: &Path) -> io::Result<Stamp> {
     let metadata = fs::metadata(path)?;
     Ok((metadata.len(), metadata.modified()?))
 }
 
-/// Opens a file to be read in windows, up to `limit` bytes; returns what it looks like, too.
+/// Opens a file for reading in windows, up to `limit` bytes, and returns its state.
 pub(crate) fn open(path: &Path, limit: u64) -> io::Result<(Window, Stamp)> {
     let file = File::open(path)?;
     let metadata = file.metadata()?;
@@ -36,7 +36,7 @@ pub(crate) fn read(path: &Path) -> io::Result<Vec<u8>> {
     fs::read(path)
 }
 
-/// Reads the stretch of `length` bytes at `offset` of a file that still looks as it did.
+/// Reads `length` bytes at `offset` of a file, provided that its state is unchanged.
 pub(crate) fn read_at(
     path: &Path,
     seen: Option<Stamp>,
@@ -54,12 +54,12 @@ pub(crate) fn read_at(
     file.read_exact_at(buffer, offset).map_err(in_file)
 }
 
-/// The error of a file that is not what it was.
+/// Returns the error for a file that has changed.
 pub(crate) fn changed() -> io::Error {
     io::Error::other("file changed while it was being read")
 }
 
-/// Reads the file that a reference names, `path` below the catalog at `root`, which it must not leave.
+/// Reads a referenced file at `path` below the catalog `root`, which it must not leave.
 pub(crate) fn read_inside(root: &Path, path: &Path, reference: &str, limit: usize) -> Result<Vec<u8>, String> {
     let failed = |error: io::Error| format!("ref {reference:?}: {error}");
     let inside = root.canonicalize().map_err(failed)?;
@@ -77,7 +77,7 @@ pub(crate) fn read_inside(root: &Path, path: &Path, reference: &str, limit: usiz
     fs::read(&real).map_err(failed)
 }
 
-/// Returns whether `path` is a directory that holds a bundle rather than a catalog.
+/// Returns whether `path` is a bundle directory rather than a catalog.
 pub(crate) fn is_bundle_dir(path: &Path) -> bool {
     let has = |name: &str| path.join(name).is_dir();
     has("manifests") && has("metadata")

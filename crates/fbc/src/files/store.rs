@@ -1,18 +1,17 @@
-//! Texts made while loading, kept aside.
+//! Storage for texts generated while loading.
 
 use std::fs::File;
 use std::io::{self, Write};
 use std::os::unix::fs::FileExt;
 use std::sync::Mutex;
 
-/// How many bytes are held in memory before texts go to a scratch file.
-const IN_MEMORY: usize = 16 << 20;
+/// The number of bytes kept in memory before texts are moved to a temporary file.
+const MEMORY_LIMIT: usize = 16 << 20;
 
-/// A place for texts that are no part of a user's file: JSON made from YAML,
-/// bundles made from directories.
+/// Stores texts that are not part of a user's file: JSON converted from YAML, and bundles rendered from directories.
 ///
-/// Small amounts stay in memory, the rest goes to a scratch file without a
-/// name, which vanishes with the process however it ends.
+/// Small amounts stay in memory, the rest goes to an unnamed temporary file, which disappears with the process however
+/// it ends.
 #[derive(Default)]
 pub(crate) struct Store {
     inner: Mutex<Inner>,
@@ -20,20 +19,20 @@ pub(crate) struct Store {
 
 #[derive(Default)]
 struct Inner {
-    /// The tail of the texts that is not in the file.
+    /// The tail of the texts that is not in the file yet.
     memory: Vec<u8>,
-    /// The file, and how much it holds.
+    /// The file.
     file: Option<File>,
     written: u64,
 }
 
 impl Store {
-    /// Keeps `text` and returns where.
+    /// Stores `text` and returns its offset.
     pub(crate) fn put(&self, text: &[u8]) -> io::Result<u64> {
         let mut inner = self.lock();
         let at = inner.written + inner.memory.len() as u64;
         inner.memory.extend_from_slice(text);
-        if inner.memory.len() > IN_MEMORY {
+        if inner.memory.len() > MEMORY_LIMIT {
             let Inner { memory, file, written } = &mut *inner;
             let file = match file {
                 Some(file) => file,
@@ -46,7 +45,7 @@ impl Store {
         Ok(at)
     }
 
-    /// Reads the text kept at `at` into `out`.
+    /// Reads the text at offset `at` into `out`.
     pub(crate) fn read(&self, at: u64, out: &mut [u8]) -> io::Result<()> {
         let inner = self.lock();
         match at.checked_sub(inner.written) {

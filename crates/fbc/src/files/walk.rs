@@ -1,4 +1,4 @@
-//! Finding the files of a catalog.
+//! Finds the files of a catalog.
 
 use std::ffi::OsStr;
 use std::fs::{self, FileType};
@@ -8,31 +8,30 @@ use std::path::{Path, PathBuf};
 use crate::indexignore::IndexIgnore;
 use crate::limits::Limits;
 
-/// The name of files that say what is no catalog content.
+/// The name of ignore files.
 const IGNORE_FILE: &str = ".indexignore";
-/// Where git keeps what it knows; no part of any catalog.
+/// The directory of git metadata, which is never catalog content.
 const GIT: &str = ".git";
-/// No sensible ignore file is larger.
+/// The maximum size of an ignore file.
 const IGNORE_FILE_LIMIT: u64 = 1 << 20;
 
-/// A file of a catalog, or the reason why it cannot be one.
+/// A file of a catalog, or the error for it.
 pub(crate) struct Found {
-    /// The path below the root.
+    /// The path relative to the root.
     pub(crate) path: PathBuf,
-    /// Whether this is a directory or ignore file, whose troubles no pattern can excuse.
+    /// Whether this is a directory or ignore file, whose errors cannot be ignored by a pattern.
     directory: bool,
-    /// Its size in bytes.
+    /// The size in bytes.
     pub(crate) outcome: Result<u64, io::Error>,
 }
 
-/// Lists the files of the catalog under `root` in lexical order of path.
+/// Lists the files of the catalog in `root`, sorted by path.
 ///
-/// Every file is content unless an `.indexignore` file says otherwise, or it is git's own. Ignored
-/// directories are walked all the same, since a later pattern may bring back
-/// what is in them.
+/// Every file is content unless an `.indexignore` file excludes it or it belongs to git. Ignored directories are walked
+/// too, since a later pattern may include their files again.
 ///
 /// # Errors
-/// Fails only when `root` itself cannot be read; all else is reported with its file.
+/// Fails only if `root` itself cannot be read; other errors are reported with their file.
 pub(crate) fn walk(root: &Path, limits: &Limits) -> io::Result<Vec<Found>> {
     let mut walk = Walk { root, found: Vec::new(), ignore: IndexIgnore::default(), limit: limits.files };
     walk.directory(Path::new(""))?;
@@ -90,7 +89,7 @@ impl Walk<'_> {
     /// Checks that a directory entry can be read as a file, following links.
     fn content(&self, path: &Path, kind: FileType) -> io::Result<u64> {
         let metadata = fs::metadata(self.root.join(path)).map_err(|error| match kind.is_symlink() {
-            true => io::Error::new(error.kind(), format!("symbolic link leads nowhere: {error}")),
+            true => io::Error::new(error.kind(), format!("broken symbolic link: {error}")),
             false => error,
         })?;
         if metadata.is_dir() {
@@ -105,13 +104,13 @@ impl Walk<'_> {
     fn read_ignore_file(&self, path: &Path) -> io::Result<Vec<u8>> {
         let kind = fs::symlink_metadata(self.root.join(path))?.file_type();
         if self.content(path, kind)? > IGNORE_FILE_LIMIT {
-            return Err(io::Error::new(io::ErrorKind::FileTooLarge, "is too large for an ignore file"));
+            return Err(io::Error::new(io::ErrorKind::FileTooLarge, "exceeds the size limit of an ignore file"));
         }
         fs::read(self.root.join(path))
     }
 }
 
-/// The parts of a path below the root, as bytes: names need not be UTF-8.
+/// Returns the components of a relative path as bytes: names need not be UTF-8.
 fn components(path: &Path) -> Vec<&[u8]> {
     path.iter().map(OsStr::as_encoded_bytes).collect()
 }

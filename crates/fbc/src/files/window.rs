@@ -1,26 +1,26 @@
-//! A file, a stretch at a time.
+//! A sliding window over a file.
 
 use std::cell::RefCell;
 use std::fs::File;
 use std::io::{self, Read};
 
-/// Larger buffers are given back when their file is done.
+/// Larger buffers are freed after their file instead of being reused.
 const SPARE_LIMIT: usize = 8 << 20;
 
-/// A stretch of a file in memory.
+/// A part of a file in memory.
 pub(crate) struct Window {
     file: io::Take<File>,
     buffer: Vec<u8>,
-    /// How much of the buffer's start is done with.
+    /// The number of consumed bytes at the start of the buffer.
     done: usize,
-    /// Where the rest of the buffer stands in the file.
+    /// The file offset of the first unconsumed byte.
     pub(crate) offset: u64,
-    /// Whether the file has no more.
+    /// Whether the end of the file is reached.
     pub(crate) ended: bool,
 }
 
 thread_local! {
-    /// The buffer of the last file, for the next one: fresh memory costs more than reading into it.
+    /// The buffer of the previous file, for reuse: allocating fresh memory costs more than reading into it.
     static SPARE: RefCell<Vec<u8>> = const { RefCell::new(Vec::new()) };
 }
 
@@ -43,7 +43,7 @@ impl Window {
         &self.buffer[self.done..]
     }
 
-    /// Reads until there are `wanted` bytes or no more.
+    /// Reads until `wanted` bytes are available or the file ends.
     pub(crate) fn fill(&mut self, wanted: usize) -> io::Result<()> {
         let have = self.bytes().len();
         if self.ended || have >= wanted {

@@ -1,37 +1,37 @@
-//! Proof that bytes are one JSON value.
+//! Validates that bytes are one JSON value.
 
 use std::ops::Range;
 
 use super::scan::{plain_end, skip_space};
 
-/// Says why bytes are not JSON, and where.
+/// A JSON syntax error and its position.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{kind}")]
 pub struct Error {
-    /// Where the trouble was noticed, in bytes from the start of the text.
+    /// The byte offset of the error.
     pub offset: usize,
-    /// What was wrong there.
+    /// The kind of error.
     pub kind: ErrorKind,
 }
 
-/// What can be wrong with JSON text.
+/// The kinds of JSON syntax errors.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ErrorKind {
-    /// The text stops inside a value; more text could make it valid.
+    /// The text ends inside a value; more text could make it valid.
     #[error("unexpected end of JSON input")]
     End,
-    /// A character that cannot stand where it stands.
+    /// An unexpected character.
     #[error("invalid character {} {context}", quoted(*.found))]
     Character {
         /// The character found.
         found: char,
-        /// What was being read.
+        /// The parser state.
         context: &'static str,
     },
     /// Lists and objects are nested too deeply.
     #[error("nested deeper than {limit} levels")]
     Depth {
-        /// The limit that was reached.
+        /// The limit.
         limit: usize,
     },
 }
@@ -44,31 +44,30 @@ fn quoted(found: char) -> String {
     }
 }
 
-/// Where a long value starts and ends: found while checking, so that walking can step over it.
+/// The start and end of a long value, recorded while checking, so that iteration can skip it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Span {
     pub(super) start: u32,
     pub(super) end: u32,
 }
 
-/// Shorter values are measured again when they are stepped over.
+/// Shorter values are not recorded, and scanned again when skipped.
 pub(super) const LONG: usize = 128;
 
-/// Checks that a JSON value starts at `at` (after white space) and returns its range.
+/// Checks that a JSON value starts at `at` (after whitespace) and returns its range.
 ///
-/// The text must be UTF-8 already. What follows the value is not looked at.
+/// The text must be valid UTF-8. Text after the value is ignored.
 ///
 /// # Errors
-/// Fails at the first byte that cannot be part of a value, and with
-/// [`ErrorKind::End`] when the text stops too early.
+/// Fails at the first byte that cannot be part of a value, and with [`ErrorKind::End`] if the text ends too early.
 pub(crate) fn check(text: &str, at: usize, max_depth: usize) -> Result<Range<usize>, Error> {
     check_indexed(text, at, max_depth, &mut Vec::new())
 }
 
-/// Checks as [`check`] does, and adds the long values inside to `spans`, in order of their start.
+/// Like [`check`], but also appends the long values inside to `spans`, in order of their start.
 ///
 /// # Errors
-/// Fails as [`check`] does; what was added to `spans` then means nothing.
+/// Fails as [`check`] does; `spans` is then invalid.
 pub(crate) fn check_indexed(
     text: &str,
     at: usize,
@@ -86,7 +85,7 @@ struct Checker<'a> {
     spans: &'a mut Vec<Span>,
 }
 
-/// The open containers: whether it is an object, and its place among the spans.
+/// The open containers: whether each is an object, and its index in the spans.
 type Stack = Vec<(bool, usize)>;
 
 impl Checker<'_> {
@@ -125,7 +124,7 @@ impl Checker<'_> {
                 Some(b'-' | b'0'..=b'9') => i = self.number(i)?,
                 _ => return Err(self.unexpected(i, "looking for beginning of value")),
             }
-            // Behind a value, or before the end of an empty container: on to the next value.
+            // After a value, or before the end of an empty container: continue with the next value.
             loop {
                 let Some(&(is_object, span)) = open.last() else { return Ok(i) };
                 i = skip_space(bytes, i);
@@ -150,7 +149,7 @@ impl Checker<'_> {
         }
     }
 
-    /// Notes where a container ends; a short one is forgotten, and holds nothing long itself.
+    /// Records the end of a container; a short one is dropped, since it contains no long values.
     #[inline]
     fn close(&mut self, span: usize, end: usize) {
         if end - self.spans[span].start as usize >= LONG {
@@ -160,7 +159,7 @@ impl Checker<'_> {
         }
     }
 
-    /// Checks `"key" :` at `i` and returns where the value starts.
+    /// Checks `"key" :` at `i` and returns the start of the value.
     #[inline]
     fn key(&self, i: usize) -> Result<usize, Error> {
         if self.bytes.get(i) != Some(&b'"') {

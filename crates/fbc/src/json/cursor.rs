@@ -1,15 +1,14 @@
-//! Going into a value without measuring it first.
+//! Descends into a value without scanning it first.
 
 use std::borrow::Cow;
 
 use super::raw::{Kind, Raw};
 use super::scan::{skip_space, string_end, value_end};
 
-/// A way through a value from front to back.
+/// A cursor that walks a value from front to back.
 ///
-/// [`Raw::members`] finds the end of each member before it hands it out, so a
-/// value four levels down is passed over four times. A cursor passes over each
-/// byte once, which matters for the schemas of large manifests.
+/// [`Raw::members`] finds the end of each member before it yields it, so a value four levels down is scanned four
+/// times. A cursor scans each byte once, which matters for the schemas of large manifests.
 #[derive(Debug)]
 pub struct Cursor<'a> {
     text: &'a str,
@@ -17,17 +16,17 @@ pub struct Cursor<'a> {
 }
 
 impl<'a> Cursor<'a> {
-    /// Starts in front of `value`.
+    /// Creates a cursor at `value`.
     pub fn new(value: Raw<'a>) -> Cursor<'a> {
         Cursor { text: value.text(), at: 0 }
     }
 
-    /// Returns the kind of the value that comes next.
+    /// Returns the kind of the next value.
     pub fn kind(&self) -> Kind {
         Raw::from_checked(self.text.get(self.at..).unwrap_or_default()).kind()
     }
 
-    /// Passes over the value that comes next and returns it.
+    /// Skips the next value and returns it.
     pub fn value(&mut self) -> Raw<'a> {
         let end = value_end(self.text.as_bytes(), self.at);
         let value = self.text.get(self.at..end).unwrap_or_default();
@@ -35,8 +34,8 @@ impl<'a> Cursor<'a> {
         Raw::from_checked(value)
     }
 
-    /// Calls `member` with each key of the object that comes next, the cursor being in front of
-    /// the key's value; `member` takes the value or leaves it. Values of other kinds are passed over.
+    /// Calls `member` with each key of the next object, with the cursor at the key's value, which `member` may consume
+    /// or leave. Values of other kinds are skipped.
     pub fn members(&mut self, mut member: impl FnMut(&str, &mut Cursor<'a>)) {
         self.parts(Kind::Object, b'}', |cursor| {
             let bytes = cursor.text.as_bytes();
@@ -49,8 +48,8 @@ impl<'a> Cursor<'a> {
         });
     }
 
-    /// Calls `item` in front of each item of the list that comes next; `item` takes the value or
-    /// leaves it. Values of other kinds are passed over.
+    /// Calls `item` at each item of the next list, which `item` may consume or leave. Values of other kinds are
+    /// skipped.
     pub fn items(&mut self, mut item: impl FnMut(&mut Cursor<'a>)) {
         self.parts(Kind::Array, b']', |cursor| {
             let value = cursor.at;
@@ -79,12 +78,12 @@ impl<'a> Cursor<'a> {
         }
     }
 
-    /// Passes over the value at `start` if nobody did.
+    /// Skips the value at `start` unless it was consumed.
     fn leave(&mut self, start: usize) {
         if self.at == start {
             self.value();
         }
-        // Damaged text must not hold the cursor in one place.
+        // Damaged text must not stop the progress of the cursor.
         self.at = self.at.max(start + 1);
     }
 }

@@ -1,10 +1,10 @@
-//! Members of an object that is being written, put in the order of their keys.
+//! Sorts the members of an object while it is written.
 
 use std::cmp::Ordering;
 
 use super::raw::Raw;
 
-/// Where a member stands in what was written: its start, the end of its key, its end.
+/// The position of a member in the output: its start, the end of its key, its end.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Member {
     pub(crate) start: usize,
@@ -14,27 +14,26 @@ pub(crate) struct Member {
     pub(crate) plain: bool,
 }
 
-/// Compares the keys of two members in `text` by the bytes they stand for.
+/// Compares the keys of two members in `text` by their unescaped bytes.
 #[inline]
 pub(crate) fn compare(a: &Member, b: &Member, text: &[u8]) -> Ordering {
     if a.plain && b.plain {
-        // Without the closing quote, so that a prefix sorts first.
+        // Excludes the closing quote, so that a prefix sorts first.
         return text[a.start..a.key_end - 1].cmp(&text[b.start..b.key_end - 1]);
     }
     compare_keys(&text[a.start..a.key_end], &text[b.start..b.key_end])
 }
 
-/// Puts the members at the end of `out` in the order of their keys, the last of equals only, and
-/// writes `separator` between them.
+/// Sorts the members at the end of `out` by key, keeps the last of equal keys, and writes `separator` between them.
 #[cold]
-pub(crate) fn put_in_order(members: &[Member], separator: impl Fn(&mut Vec<u8>), out: &mut Vec<u8>) {
+pub(crate) fn sort_members(members: &[Member], separator: impl Fn(&mut Vec<u8>), out: &mut Vec<u8>) {
     let Some(start) = members.first().map(|member| member.start) else { return };
     let mut members = members.to_vec();
     members.sort_by(|a, b| compare(a, b, out));
     let source = out.split_off(start);
     let part = |from: usize, to: usize| &source[from - start..to - start];
     for (i, member) in members.iter().enumerate() {
-        // The sort is stable: of equal keys the last written stands last.
+        // The sort is stable: the last of equal keys stays last.
         let key = part(member.start, member.key_end);
         if members.get(i + 1).is_some_and(|next| part(next.start, next.key_end) == key) {
             continue;
@@ -46,10 +45,10 @@ pub(crate) fn put_in_order(members: &[Member], separator: impl Fn(&mut Vec<u8>),
     }
 }
 
-/// Compares two keys as written, quotes included, by the bytes they stand for.
+/// Compares two written keys, including quotes, by their unescaped bytes.
 pub(crate) fn compare_keys(a: &[u8], b: &[u8]) -> Ordering {
     if !a.contains(&b'\\') && !b.contains(&b'\\') {
-        // Without the closing quote, so that a prefix sorts first.
+        // Excludes the closing quote, so that a prefix sorts first.
         return a[..a.len() - 1].cmp(&b[..b.len() - 1]);
     }
     let decoded = |key: &[u8]| Raw::from_checked(&String::from_utf8_lossy(key)).as_str().map(|text| text.into_owned());

@@ -1,10 +1,8 @@
-//! JSON as text: checked once, then walked in place.
+//! JSON as text: validated once, then walked in place.
 //!
-//! A catalog is mostly text that nobody looks into, so nothing here builds a
-//! tree. [`Raw::parse`] proves that a text is one JSON value; a [`Raw`]
-//! is such a value, borrowed from its file, whose members and items are found
-//! by walking; a [`Text`] is one that owns its bytes; [`write`] prints it again
-//! in canonical form.
+//! Most of a catalog's text is never inspected, so no tree is built. [`Raw::parse`] validates that a text is one JSON
+//! value; a [`Raw`] is such a value, borrowed from its file, whose members and items are found by iteration; a [`Text`]
+//! owns its bytes; [`write`] prints it in canonical form.
 
 mod check;
 mod cursor;
@@ -27,7 +25,7 @@ pub use text::Text;
 pub(crate) use write::write_canonical_nested;
 pub use write::{Layout, write_as_written, write_canonical, write_str};
 
-/// Returns `text` from its first character on that is no white space of JSON.
+/// Returns `text` without leading JSON whitespace.
 pub fn trim_start(text: &str) -> &str {
     text.trim_start_matches([' ', '\t', '\n', '\r'])
 }

@@ -1,11 +1,11 @@
-//! Objects in the making.
+//! Writers for JSON objects.
 
 use super::raw::Raw;
 use super::text::Text;
 use super::write::{Layout, write_as_written, write_canonical, write_str};
 use crate::base64;
 
-/// The members of an object in the making, in the buffer of whatever holds the object.
+/// Writes the members of an object into the buffer of its parent.
 #[derive(Debug)]
 pub struct Fields<'o> {
     out: &'o mut Vec<u8>,
@@ -49,7 +49,7 @@ impl<'o> Fields<'o> {
         self
     }
 
-    /// Adds a string: the base64 of `bytes`.
+    /// Adds the base64 of `bytes` as a string.
     pub fn base64(&mut self, key: &str, bytes: &[u8]) -> &mut Self {
         self.key(key);
         self.out.push(b'"');
@@ -58,14 +58,14 @@ impl<'o> Fields<'o> {
         self
     }
 
-    /// Adds a value as it is written.
+    /// Adds a value as written.
     pub fn value(&mut self, key: &str, value: Raw<'_>) -> &mut Self {
         self.key(key);
         self.out.extend_from_slice(value.text().as_bytes());
         self
     }
 
-    /// Adds a value as it is spelled, without white space; `null` when there is none.
+    /// Adds a value as written, without whitespace; `null` if there is none.
     pub fn compact(&mut self, key: &str, value: Option<Raw<'_>>) -> &mut Self {
         self.key(key);
         match value {
@@ -75,7 +75,7 @@ impl<'o> Fields<'o> {
         self
     }
 
-    /// Adds a value in canonical form; `null` when there is none.
+    /// Adds a value in canonical form; `null` if there is none.
     pub fn canonical(&mut self, key: &str, value: Option<Raw<'_>>) -> &mut Self {
         self.key(key);
         match value {
@@ -85,7 +85,7 @@ impl<'o> Fields<'o> {
         self
     }
 
-    /// Adds a list of values as they are written.
+    /// Adds a list of values as written.
     pub fn values<'v>(&mut self, key: &str, items: impl IntoIterator<Item = Raw<'v>>) -> &mut Self {
         self.key(key);
         list(self.out, items, |out, item| out.extend_from_slice(item.text().as_bytes()));
@@ -131,17 +131,17 @@ pub(super) fn list<T>(out: &mut Vec<u8>, items: impl IntoIterator<Item = T>, mut
     out.push(b']');
 }
 
-/// A JSON object that is written member by member, on one line.
+/// A JSON object written member by member, on one line.
 #[derive(Debug, Clone)]
 pub struct Object(Vec<u8>);
 
-/// An item of a list in the making.
+/// An item of a list to write.
 #[derive(Debug, Clone)]
 pub enum Part<'p> {
-    /// A value as it is written.
-    Written(Raw<'p>),
-    /// An object.
-    Made(Object),
+    /// A value, as written.
+    Value(Raw<'p>),
+    /// A new object.
+    Object(Object),
 }
 
 impl Default for Object {
@@ -151,7 +151,7 @@ impl Default for Object {
 }
 
 impl Object {
-    /// Starts an object without members.
+    /// Creates an object without members.
     pub fn new() -> Object {
         Object(vec![b'{'])
     }
@@ -181,7 +181,7 @@ impl Object {
         if text.is_empty() { self } else { self.string(key, text) }
     }
 
-    /// Adds a value as it is written.
+    /// Adds a value as written.
     #[must_use]
     pub fn value(self, key: &str, value: Raw<'_>) -> Object {
         self.with(|fields| {
@@ -200,16 +200,16 @@ impl Object {
     /// Adds a list of objects.
     #[must_use]
     pub fn objects(self, key: &str, items: impl IntoIterator<Item = Object>) -> Object {
-        self.parts(key, items.into_iter().map(Part::Made))
+        self.parts(key, items.into_iter().map(Part::Object))
     }
 
-    /// Adds a list of values that were written before and objects that are new.
+    /// Adds a list of existing values and new objects.
     #[must_use]
     pub fn parts<'p>(mut self, key: &str, items: impl IntoIterator<Item = Part<'p>>) -> Object {
         self.fields().key(key);
         list(&mut self.0, items, |out, item| match item {
-            Part::Written(value) => out.extend_from_slice(value.text().as_bytes()),
-            Part::Made(object) => out.extend(object.close()),
+            Part::Value(value) => out.extend_from_slice(value.text().as_bytes()),
+            Part::Object(object) => out.extend(object.close()),
         });
         self
     }

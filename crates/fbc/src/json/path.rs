@@ -1,9 +1,9 @@
-//! The way from a document to a value inside it.
+//! The path from a document to a value inside it.
 
 use std::borrow::Cow;
 use std::fmt;
 
-/// One step from a value to a value inside it.
+/// One step from a value to a nested value.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub enum Step {
     /// To the member of this name.
@@ -30,12 +30,12 @@ impl From<usize> for Step {
     }
 }
 
-/// The way from the top of a document to a value inside it; shown as `entries[2].name`.
+/// The path from the root of a document to a nested value; displayed as `entries[2].name`.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Hash)]
 pub struct Path(pub Vec<Step>);
 
 impl Path {
-    /// Returns this path with one more step at its end.
+    /// Returns this path with one more step.
     pub fn then(&self, step: impl Into<Step>) -> Path {
         let mut steps = self.0.clone();
         steps.push(step.into());
@@ -56,7 +56,7 @@ impl fmt::Display for Path {
     }
 }
 
-/// Makes a [`Path`] from keys and indices: `path!["entries", 2, "name"]`.
+/// Builds a [`Path`] from keys and indices: `path!["entries", 2, "name"]`.
 #[macro_export]
 macro_rules! path {
     ($($step:expr),* $(,)?) => { $crate::json::Path(vec![$($crate::json::Step::from($step)),*]) };

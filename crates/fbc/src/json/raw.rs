@@ -1,4 +1,4 @@
-//! A JSON value as a slice of the text it came from.
+//! A JSON value as a slice of its source text.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -7,21 +7,21 @@ use std::ops::Range;
 use super::check::{Error, ErrorKind, LONG, Span, check, check_indexed};
 use super::scan::{plain_end, skip_space, string_end, value_end};
 
-/// One valid JSON value as text, without white space around it.
+/// A valid JSON value as text, without surrounding whitespace.
 ///
-/// Walking a `Raw` decodes nothing but what is asked for. A value is checked
-/// when it is made; every later step relies on that.
+/// Walking a `Raw` decodes only what is requested. A value is validated when it is created; everything else relies on
+/// that.
 #[derive(Clone, Copy)]
 pub struct Raw<'a> {
     text: &'a str,
-    /// Where the text starts in what `spans` speaks of.
+    /// The start of the text in the coordinates of `spans`.
     at: usize,
-    /// The long values inside, and maybe around, so that they can be stepped over.
+    /// The long values inside, and possibly around, so that iteration can skip them.
     spans: &'a [Span],
 }
 
-/// So many levels of a value are in its outline: down to the parts of a property's value in a list in an object.
-const OUTER: usize = 5;
+/// The number of levels in an outline: down to the parts of a property's value in a list in an object.
+const OUTLINE_LEVELS: usize = 5;
 
 /// The six kinds of JSON values.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -54,10 +54,10 @@ impl fmt::Display for Kind {
 }
 
 impl<'a> Raw<'a> {
-    /// Checks that `text` is one JSON value, with nothing but white space around it.
+    /// Checks that `text` is one JSON value, surrounded only by whitespace.
     ///
     /// # Errors
-    /// Fails where the text stops being JSON.
+    /// Fails at the first byte that is not valid JSON.
     pub fn parse(text: &'a str, max_depth: usize) -> Result<Raw<'a>, Error> {
         let range = check(text, 0, max_depth)?;
         let rest = skip_space(text.as_bytes(), range.end);
@@ -69,10 +69,10 @@ impl<'a> Raw<'a> {
         }
     }
 
-    /// Checks that a value stands at `at` of a text, and lists its long values in `spans`, so that walks step over them.
+    /// Checks that a value starts at `at`, and records its long values in `spans` so that iteration can skip them.
     ///
     /// # Errors
-    /// Fails where the text stops being JSON.
+    /// Fails at the first byte that is not valid JSON.
     pub fn parse_indexed(
         text: &'a str,
         at: usize,
@@ -84,7 +84,7 @@ impl<'a> Raw<'a> {
         Ok(Raw::from_indexed(text, range, spans))
     }
 
-    /// Walks the values that stand one after the other in a text; ends where that ceases to be so.
+    /// Iterates over consecutive values in a text; stops at the first invalid one.
     pub fn sequence(text: &'a str, max_depth: usize) -> impl Iterator<Item = Raw<'a>> {
         let mut at = 0;
         std::iter::from_fn(move || {
@@ -94,20 +94,19 @@ impl<'a> Raw<'a> {
         })
     }
 
-    /// Takes text that [`check`] has measured.
+    /// Wraps text validated by [`check`].
     pub(crate) fn from_checked(text: &'a str) -> Raw<'a> {
         Raw { text, at: 0, spans: &[] }
     }
 
-    /// Takes the part of a text that [`check_indexed`](super::check_indexed) has measured.
+    /// Wraps a part of a text validated by [`check_indexed`](super::check_indexed).
     pub(crate) fn from_indexed(text: &'a str, range: Range<usize>, spans: &'a [Span]) -> Raw<'a> {
         Raw { text: &text[range.clone()], at: range.start, spans }
     }
 
-    /// Returns the long values of the outer levels, by their places in the text of this one.
+    /// Returns the long values of the outer levels, relative to the text of this value.
     ///
-    /// With them the same text can be walked again later. What is deeper inside is measured again by whoever goes
-    /// there.
+    /// With them the same text can be walked again later. Deeper values are scanned again when visited.
     pub(crate) fn outline(self) -> Box<[Span]> {
         let (start, end) = (self.at, self.at + self.text.len());
         let first = self.spans.partition_point(|span| (span.start as usize) < start);
@@ -117,7 +116,7 @@ impl<'a> Raw<'a> {
             while open.last().is_some_and(|end| *end <= span.start) {
                 open.pop();
             }
-            if open.len() < OUTER {
+            if open.len() < OUTLINE_LEVELS {
                 kept.push(Span { start: span.start - start as u32, end: span.end - start as u32 });
             }
             open.push(span.end);
@@ -132,7 +131,7 @@ impl<'a> Raw<'a> {
         Some(Raw { text: self.text.get(start..end)?, at: self.at + start, spans: self.spans })
     }
 
-    /// Returns where the value that starts at `start` ends.
+    /// Returns the end of the value that starts at `start`.
     #[inline]
     fn value_end(self, start: usize) -> usize {
         let bytes = self.text.as_bytes();
@@ -144,7 +143,7 @@ impl<'a> Raw<'a> {
                     }
                 }
                 Some(b'"') => {
-                    // A short string ends within reach; only long ones are worth a look-up.
+                    // Short strings are scanned faster than looked up.
                     let reach = (start + LONG).min(bytes.len());
                     let end = string_end(&bytes[..reach], start);
                     if end < reach || bytes.len() == reach {
@@ -188,9 +187,9 @@ impl<'a> Raw<'a> {
         self.kind() == Kind::Null
     }
 
-    /// Returns the text of a string value, its escapes resolved.
+    /// Returns the unescaped text of a string value.
     ///
-    /// Halves of surrogate pairs that stand alone become U+FFFD.
+    /// Unpaired surrogates become U+FFFD.
     pub fn as_str(self) -> Option<Cow<'a, str>> {
         (self.kind() == Kind::String).then(|| unescape(self.inner()))
     }
@@ -204,25 +203,25 @@ impl<'a> Raw<'a> {
         }
     }
 
-    /// The text between the quotes of a string.
+    /// Returns the text between the quotes of a string.
     fn inner(self) -> &'a str {
         self.text.get(1..self.text.len().saturating_sub(1)).unwrap_or_default()
     }
 
-    /// Walks the members of an object in written order; empty for other kinds.
+    /// Iterates over the members of an object in source order; empty for other kinds.
     pub fn members(self) -> Members<'a> {
         Members { of: self, at: if self.kind() == Kind::Object { 1 } else { self.text.len() } }
     }
 
-    /// Walks the items of a list; empty for other kinds.
+    /// Iterates over the items of a list; empty for other kinds.
     pub fn items(self) -> Items<'a> {
         Items { of: self, at: if self.kind() == Kind::Array { 1 } else { self.text.len() } }
     }
 
     /// Returns the member called `name`.
     ///
-    /// Names match without regard to ASCII case, as the existing tools read
-    /// them; the exact spelling is preferred, and of equals the last counts.
+    /// Names match regardless of ASCII case, as in the existing tools. An exact match is preferred, and the last of
+    /// several counts.
     pub fn get(self, name: &str) -> Option<Raw<'a>> {
         let mut found: Option<(bool, Raw<'a>)> = None;
         for (key, value) in self.members() {
@@ -234,14 +233,14 @@ impl<'a> Raw<'a> {
         found.map(|(_, value)| value)
     }
 
-    /// Returns the members of these names, found as [`Raw::get`] finds each of them, in one pass.
+    /// Returns the members with these names in one pass, with the same matching as [`Raw::get`].
     pub fn get_all<const N: usize>(self, names: [&str; N]) -> [Option<Raw<'a>>; N] {
         self.get_each::<N>(|i| names[i])
     }
 
-    /// Returns the members of N names, found as [`Raw::get`] finds each of them, in one pass.
+    /// Returns the members with N names in one pass, with the same matching as [`Raw::get`].
     ///
-    /// Empty names find nothing.
+    /// An empty name matches nothing.
     pub fn get_each<'n, const N: usize>(self, name: impl Fn(usize) -> &'n str) -> [Option<Raw<'a>>; N] {
         let mut found = [None; N];
         let mut exact = [false; N];
@@ -260,13 +259,13 @@ impl<'a> Raw<'a> {
         found
     }
 
-    /// Returns whether this is a list or an object without anything in it.
-    pub fn is_bare(self) -> bool {
+    /// Returns whether this is an empty list or object.
+    pub fn is_empty_collection(self) -> bool {
         let bytes = self.text.as_bytes();
         matches!(bytes, [b'[' | b'{', ..]) && matches!(bytes.get(skip_space(bytes, 1)), Some(b']' | b'}'))
     }
 
-    /// Returns where `inner`, a value found by walking this one, starts within it.
+    /// Returns the offset of `inner`, a value nested in this one.
     pub fn offset_of(self, inner: Raw<'_>) -> usize {
         (inner.text.as_ptr() as usize).wrapping_sub(self.text.as_ptr() as usize)
     }
@@ -278,7 +277,7 @@ impl fmt::Debug for Raw<'_> {
     }
 }
 
-/// The members of an object, in written order.
+/// The members of an object, in source order.
 pub struct Members<'a> {
     of: Raw<'a>,
     at: usize,
@@ -298,7 +297,7 @@ impl<'a> Iterator for Members<'a> {
             self.at = bytes.len();
             return None;
         }
-        // Nearly every key is plain: then its end is found and its spelling known in one look.
+        // Nearly every key is plain, so one scan finds its end and its text.
         let plain = plain_end(bytes, at + 1);
         let (key, key_end) = match bytes.get(plain) {
             Some(b'"') => (Cow::Borrowed(self.of.text.get(at + 1..plain)?), plain + 1),
@@ -338,7 +337,7 @@ impl<'a> Iterator for Items<'a> {
             }
             Some(_) => {
                 let value = self.of.inner_value(at)?;
-                // An item that is no value does not end the loop by itself.
+                // An invalid item does not end the loop on its own.
                 self.at = at + value.text.len().max(1);
                 Some(value)
             }
@@ -346,7 +345,7 @@ impl<'a> Iterator for Items<'a> {
     }
 }
 
-/// Resolves the escapes in the inside of a JSON string.
+/// Resolves the escapes of a JSON string body.
 fn unescape(inner: &str) -> Cow<'_, str> {
     if plain_end(inner.as_bytes(), 0) == inner.len() {
         return Cow::Borrowed(inner);
@@ -363,7 +362,7 @@ fn unescape(inner: &str) -> Cow<'_, str> {
     Cow::Owned(out)
 }
 
-/// Reads the escape that `text` starts with: the character it stands for, and its length.
+/// Decodes the escape at the start of `text`: the character and the length of the escape.
 pub(super) fn escape(text: &str) -> (char, usize) {
     let simple = |c| (c, 2);
     match text.as_bytes().get(1) {

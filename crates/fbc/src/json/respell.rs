@@ -1,6 +1,6 @@
-//! JSON text as other programs spell it: safe inside HTML, numbers of 64 bits.
+//! Reformats JSON text for other programs: HTML-safe strings, 64-bit numbers.
 //!
-//! The text is changed in place, and only inside of strings and numbers, so that it stays the same value.
+//! The text is changed in place, only inside strings and numbers, so the value stays the same.
 
 use crate::number;
 
@@ -11,7 +11,7 @@ pub(crate) fn escape_html(start: usize, out: &mut Vec<u8>) {
     if count == 0 {
         return;
     }
-    // The text grows in place, its last part moved first.
+    // The text grows in place, moving its last part first.
     const GROWTH: usize = 5;
     let mut source_end = out.len();
     let mut target_end = source_end + count * GROWTH;
@@ -32,21 +32,21 @@ pub(crate) fn escape_html(start: usize, out: &mut Vec<u8>) {
     }
 }
 
-/// Returns whether a text holds a character that [`escape_html`] escapes.
-pub(super) fn means_something_in_html(text: &str) -> bool {
+/// Returns whether a text contains a character that [`escape_html`] escapes.
+pub(super) fn needs_html_escape(text: &str) -> bool {
     memchr::memchr3(b'<', b'>', b'&', text.as_bytes()).is_some()
 }
 
-/// Spells integers that do not fit 64 bits with sign as floats, and minus zero as zero if that is asked for; returns
-/// nothing when there are none.
+/// Converts integers beyond signed 64 bits to floats, and optionally minus zero to zero; returns `None` if there are
+/// none.
 pub(super) fn numbers(json: &[u8], minus_zero: bool) -> Option<Vec<u8>> {
     (has_long_digits(json) || minus_zero && has_minus_zero(json)).then(|| respelled(json, minus_zero))
 }
 
-/// The fewest digits of an integer that may not fit 64 bits with sign.
+/// The minimum number of digits of an integer that may exceed signed 64 bits.
 const LONG: usize = 19;
 
-/// Returns whether a run of [`LONG`] digits stands anywhere; such a run covers one of the bytes looked at.
+/// Returns whether there is a run of [`LONG`] digits; such a run covers at least one of the sampled bytes.
 fn has_long_digits(json: &[u8]) -> bool {
     let is_digit = |byte: &&u8| byte.is_ascii_digit();
     (LONG - 1..json.len()).step_by(LONG).filter(|&at| json[at].is_ascii_digit()).any(|at| {
@@ -62,7 +62,7 @@ fn has_minus_zero(json: &[u8]) -> bool {
     })
 }
 
-/// Spells the numbers as integers of 64 bits with sign, or as floats.
+/// Writes numbers as signed 64-bit integers or as floats.
 #[cold]
 fn respelled(source: &[u8], minus_zero: bool) -> Vec<u8> {
     let mut out = Vec::with_capacity(source.len());
@@ -87,7 +87,7 @@ fn respelled(source: &[u8], minus_zero: bool) -> Vec<u8> {
         match std::str::from_utf8(token) {
             Ok("-0") if minus_zero => out.push(b'0'),
             Ok(number) if byte.is_ascii_digit() && number.len() >= LONG && number.parse::<i64>().is_err() => {
-                // The exponent keeps the integer from being taken for one that fits.
+                // The exponent prevents the integer from being parsed as one that fits.
                 let exponent = if number.bytes().all(|b| b.is_ascii_digit()) { "e0" } else { "" };
                 number::canonical(&format!("{number}{exponent}"), &mut out);
             }

@@ -1,4 +1,4 @@
-//! Finding the next interesting byte, eight bytes at a time.
+//! Scans for delimiters, eight bytes at a time.
 
 const ONES: u64 = 0x0101_0101_0101_0101;
 const HIGHS: u64 = 0x8080_8080_8080_8080;
@@ -22,11 +22,11 @@ fn word_at(bytes: &[u8], at: usize) -> Option<u64> {
     Some(u64::from_le_bytes(*chunk))
 }
 
-/// Returns where the text of a JSON string stops being plain: at a quote, a
-/// backslash, a control character, or the end of `bytes`.
+/// Returns the end of the plain part of a JSON string: a quote, a backslash, a control character, or the end of
+/// `bytes`.
 #[inline]
 pub(super) fn plain_end(bytes: &[u8], mut at: usize) -> usize {
-    // Most strings are short: two words find their end.
+    // Most strings are short: two words cover them.
     for _ in 0..2 {
         match word_at(bytes, at).map(stops) {
             Some(0) => at += 8,
@@ -34,7 +34,7 @@ pub(super) fn plain_end(bytes: &[u8], mut at: usize) -> usize {
             None => return plain_end_of_rest(bytes, at),
         }
     }
-    // The others are long: 32 bytes a step, in a form that compilers turn into vector code.
+    // Others are long: 32 bytes per step, in a form that compilers vectorize.
     while let Some(chunk) = bytes.get(at..at + 32) {
         let stop = chunk
             .iter()
@@ -53,13 +53,13 @@ pub(super) fn plain_end(bytes: &[u8], mut at: usize) -> usize {
     plain_end_of_rest(bytes, at)
 }
 
-/// Marks the bytes of `word` at which the text of a JSON string stops being plain.
+/// Marks the bytes of `word` that end the plain part of a JSON string.
 #[inline(always)]
 fn stops(word: u64) -> u64 {
     equal(word, b'"') | equal(word, b'\\') | below(word, 0x20)
 }
 
-/// Looks at the bytes at the end that make no whole word.
+/// Scans the remaining bytes that do not fill a word.
 #[inline]
 fn plain_end_of_rest(bytes: &[u8], mut at: usize) -> usize {
     while at < bytes.len() && bytes[at] != b'"' && bytes[at] != b'\\' && bytes[at] >= 0x20 {
@@ -68,7 +68,7 @@ fn plain_end_of_rest(bytes: &[u8], mut at: usize) -> usize {
     at
 }
 
-/// Returns the first byte at or after `at` that is no JSON white space.
+/// Returns the index of the first byte at or after `at` that is not JSON whitespace.
 #[inline]
 pub(super) fn skip_space(bytes: &[u8], mut at: usize) -> usize {
     loop {
@@ -91,9 +91,9 @@ pub(super) fn skip_space(bytes: &[u8], mut at: usize) -> usize {
     }
 }
 
-/// Returns the index behind the closing quote of the string that opens at `at`.
+/// Returns the index after the closing quote of the string that opens at `at`.
 ///
-/// The text is known to be valid JSON; damaged text yields some index within bounds.
+/// The text must be valid JSON; damaged text yields some index within bounds.
 #[inline]
 pub(super) fn string_end(bytes: &[u8], at: usize) -> usize {
     let mut i = at + 1;
@@ -108,7 +108,7 @@ pub(super) fn string_end(bytes: &[u8], at: usize) -> usize {
     }
 }
 
-/// Returns the index behind the value that starts at `at`, in valid JSON.
+/// Returns the index after the value that starts at `at`, in valid JSON.
 pub(super) fn value_end(bytes: &[u8], at: usize) -> usize {
     match bytes.get(at) {
         Some(b'"') => string_end(bytes, at),

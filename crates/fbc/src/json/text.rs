@@ -1,4 +1,4 @@
-//! JSON text that owns its bytes.
+//! Owned JSON text.
 
 use std::fmt;
 use std::ops::Deref;
@@ -9,25 +9,25 @@ use super::raw::Raw;
 use super::respell;
 use super::write::{Layout, write_as_written, write_canonical, write_str, write_str_body};
 
-/// The text of one valid JSON value, without white space around it.
+/// The text of one valid JSON value, without surrounding whitespace.
 ///
-/// Reading checks the text, and everything that writes such text writes valid JSON. So [`Text::raw`] never fails, and
-/// nobody checks the text again.
+/// Parsing validates the text, and all writers produce valid JSON. So [`Text::raw`] never fails, and the text needs no
+/// further validation.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Text(String);
 
 impl Text {
-    /// Checks that `text` is one JSON value, with nothing but white space around it.
+    /// Checks that `text` is one JSON value, surrounded only by whitespace.
     ///
     /// # Errors
-    /// Fails where the text stops being JSON.
+    /// Fails at the first byte that is not valid JSON.
     pub fn parse(text: &str, max_depth: usize) -> Result<Text, Error> {
         Raw::parse(text, max_depth).map(Text::from)
     }
 
-    /// Takes bytes that were checked or written by this crate.
+    /// Wraps bytes that this crate has validated or written.
     ///
-    /// What is not UTF-8 can only stand inside strings, where it becomes U+FFFD.
+    /// Invalid UTF-8 can occur only inside strings, where it becomes U+FFFD.
     pub(crate) fn from_checked_bytes(text: Vec<u8>) -> Text {
         Text(String::from_utf8(text).unwrap_or_else(|error| String::from_utf8_lossy(error.as_bytes()).into_owned()))
     }
@@ -37,14 +37,14 @@ impl Text {
         Text("null".to_owned())
     }
 
-    /// Spells a string.
+    /// Encodes a string.
     pub fn string(text: &str) -> Text {
         let mut out = Vec::with_capacity(text.len() + 2);
         write_str(&mut out, text);
         Text::from_checked_bytes(out)
     }
 
-    /// Spells bytes as a string; each one that is not part of UTF-8 becomes an escaped U+FFFD.
+    /// Encodes bytes as a string; each invalid UTF-8 byte becomes an escaped U+FFFD.
     pub fn string_of_bytes(bytes: &[u8]) -> Text {
         let mut out = Vec::with_capacity(bytes.len() + 2);
         out.push(b'"');
@@ -56,36 +56,36 @@ impl Text {
         Text::from_checked_bytes(out)
     }
 
-    /// Writes an object whose members `members` writes.
+    /// Builds an object whose members `members` writes.
     pub fn object(members: impl FnOnce(&mut Fields<'_>)) -> Text {
         Text::object_of_size(0, members)
     }
 
-    /// Writes an object of about `bytes` bytes.
+    /// Builds an object with an initial capacity of `bytes`.
     pub fn object_of_size(bytes: usize, members: impl FnOnce(&mut Fields<'_>)) -> Text {
         let mut out = Vec::with_capacity(bytes);
         Fields::append(&mut out, members);
         Text::from_checked_bytes(out)
     }
 
-    /// Writes a list of values.
+    /// Builds a list of values.
     pub fn list<'a>(items: impl IntoIterator<Item = Raw<'a>>) -> Text {
         let mut out = Vec::new();
         list(&mut out, items, |out, item| out.extend_from_slice(item.text().as_bytes()));
         Text::from_checked_bytes(out)
     }
 
-    /// Writes a list of objects; `members` writes the members of each.
+    /// Builds a list of objects; `members` writes the members of each.
     pub fn objects<T>(items: impl IntoIterator<Item = T>, mut members: impl FnMut(T, &mut Fields<'_>)) -> Text {
         let mut out = Vec::new();
         list(&mut out, items, |out, item| Fields::append(out, |fields| members(item, fields)));
         Text::from_checked_bytes(out)
     }
 
-    /// Escapes what means something in HTML, as the existing tools do: `<`, `>` and `&`.
+    /// Escapes `<`, `>` and `&` for HTML, as the existing tools do.
     #[must_use]
     pub fn for_html(self) -> Text {
-        if !respell::means_something_in_html(&self) {
+        if !respell::needs_html_escape(&self) {
             return self;
         }
         let mut out = self.0.into_bytes();
@@ -93,7 +93,7 @@ impl Text {
         Text::from_checked_bytes(out)
     }
 
-    /// Spells integers that do not fit 64 bits with sign as floats, and minus zero as zero if that is asked for.
+    /// Converts integers beyond signed 64 bits to floats, and optionally minus zero to zero.
     #[must_use]
     pub fn with_64_bit_numbers(self, minus_zero: bool) -> Text {
         match respell::numbers(self.0.as_bytes(), minus_zero) {
@@ -102,14 +102,14 @@ impl Text {
         }
     }
 
-    /// Writes a value in canonical form.
+    /// Formats a value in canonical form.
     pub fn canonical(value: Raw<'_>, layout: Layout) -> Text {
         let mut out = Vec::with_capacity(value.text().len());
         write_canonical(value, layout, &mut out);
         Text::from_checked_bytes(out)
     }
 
-    /// Writes a value with its keys and spelling as they are.
+    /// Formats a value, keeping its key order and literals.
     pub fn as_written(value: Raw<'_>, layout: Layout) -> Text {
         let mut out = Vec::with_capacity(value.text().len());
         write_as_written(value, layout, 0, &mut out);
@@ -183,7 +183,7 @@ impl From<Raw<'_>> for Text {
 }
 
 impl From<&serde_json::Value> for Text {
-    /// Writes a tree on one line.
+    /// Formats a tree on one line.
     fn from(value: &serde_json::Value) -> Text {
         Text(value.to_string())
     }

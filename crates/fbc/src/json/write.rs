@@ -1,33 +1,33 @@
-//! Printing JSON: canonical form, and re-indented text.
+//! Prints JSON in canonical form, or re-indented.
 
 use std::cmp::Ordering;
 
-use super::members::{Member, compare, put_in_order};
+use super::members::{Member, compare, sort_members};
 use super::raw::{Raw, escape};
 use super::scan::{plain_end, skip_space, string_end, value_end};
 use crate::number;
 
-/// How the parts of a value are laid out.
+/// The layout of a value.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Layout {
-    /// No white space at all.
+    /// No whitespace.
     Compact,
-    /// A line for each member and item, indented by so many spaces a level.
+    /// A line for each member and item, indented by this number of spaces per level.
     Indented(usize),
 }
 
-/// Appends `value` in canonical form: keys sorted by bytes (the last of equal
-/// keys counts), numbers and strings in their normal spelling.
+/// Appends `value` in canonical form: keys sorted by bytes (the last of equal keys counts), numbers and strings
+/// normalized.
 pub fn write_canonical(value: Raw<'_>, layout: Layout, out: &mut Vec<u8>) {
     write_canonical_nested(value, layout, 0, out);
 }
 
-/// Appends `value` in canonical form as a part of something already `level` levels deep.
+/// Appends `value` in canonical form, nested `level` levels deep.
 pub(crate) fn write_canonical_nested(value: Raw<'_>, layout: Layout, level: usize, out: &mut Vec<u8>) {
     Writer::new(value, layout, true).value(0, level, out);
 }
 
-/// Appends `value` with its keys, numbers and strings as they are written, `level` levels deep.
+/// Appends `value` with its keys, numbers and strings as written, nested `level` levels deep.
 pub fn write_as_written(value: Raw<'_>, layout: Layout, level: usize, out: &mut Vec<u8>) {
     Writer::new(value, layout, false).value(0, level, out);
 }
@@ -36,10 +36,9 @@ struct Writer<'a> {
     text: &'a str,
     layout: Layout,
     canonical: bool,
-    /// Whether the text is free of U+2028 and U+2029, which have another spelling in strings.
+    /// Whether the text is free of U+2028 and U+2029, which must be escaped in strings.
     has_no_separators: bool,
-    /// Members written so far of all open objects: where the member starts in
-    /// `out`, where its key ends, where it ends.
+    /// The members written so far of all open objects: the start of the member in `out`, the end of its key, its end.
     members: Vec<Member>,
 }
 
@@ -50,7 +49,7 @@ impl<'a> Writer<'a> {
         Writer { text, layout, canonical, has_no_separators: !separators, members: Vec::new() }
     }
 
-    /// Writes the value at `at` and returns where it ends in the source.
+    /// Writes the value at `at` and returns its end in the source.
     fn value(&mut self, at: usize, level: usize, out: &mut Vec<u8>) -> usize {
         let bytes = self.text.as_bytes();
         match bytes.get(at) {
@@ -119,7 +118,7 @@ impl<'a> Writer<'a> {
             if let Layout::Indented(_) = self.layout {
                 out.push(b' ');
             }
-            // `at` is behind the key: skip the colon.
+            // `at` is after the key: skip the colon.
             at = skip_space(bytes, skip_space(bytes, at) + 1);
             at = skip_space(bytes, self.value(at, level + 1, out));
             member.end = out.len();
@@ -137,7 +136,7 @@ impl<'a> Writer<'a> {
                 out.push(b',');
                 self.line(level + 1, out);
             };
-            put_in_order(&self.members[first..], separator, out);
+            sort_members(&self.members[first..], separator, out);
         }
         self.members.truncate(first);
         self.line(level, out);
@@ -147,7 +146,7 @@ impl<'a> Writer<'a> {
 
     fn string(&self, at: usize, out: &mut Vec<u8>) -> usize {
         let bytes = self.text.as_bytes();
-        // Most strings are spelled as they should be, up to their end.
+        // Most strings are already in canonical form up to their end.
         let plain = plain_end(bytes, at + 1);
         if self.has_no_separators && bytes.get(plain) == Some(&b'"') {
             out.extend_from_slice(&bytes[at..=plain]);
@@ -156,7 +155,7 @@ impl<'a> Writer<'a> {
         let end = string_end(bytes, at);
         let text = self.text.get(at..end).unwrap_or("\"\"");
         if self.canonical {
-            write_respelled(text, out)
+            write_normalized(text, out)
         } else {
             out.extend_from_slice(text.as_bytes())
         }
@@ -172,8 +171,8 @@ impl<'a> Writer<'a> {
     }
 }
 
-/// Appends a quoted string in its normal spelling.
-fn write_respelled(quoted: &str, out: &mut Vec<u8>) {
+/// Appends a quoted string in canonical form.
+fn write_normalized(quoted: &str, out: &mut Vec<u8>) {
     let mut rest = quoted;
     loop {
         let special = memchr::memchr2(b'\\', 0xe2, rest.as_bytes()).unwrap_or(rest.len());
@@ -200,20 +199,20 @@ fn write_respelled(quoted: &str, out: &mut Vec<u8>) {
     }
 }
 
-/// Appends `text` as a JSON string with its quotes.
+/// Appends `text` as a JSON string with quotes.
 pub fn write_str(out: &mut Vec<u8>, text: &str) {
     out.push(b'"');
     write_str_body(out, text);
     out.push(b'"');
 }
 
-/// Appends `text` as it stands between the quotes of a JSON string.
+/// Appends `text` as the body of a JSON string, without quotes.
 pub(crate) fn write_str_body(out: &mut Vec<u8>, text: &str) {
     let bytes = text.as_bytes();
     let mut at = 0;
     loop {
         let end = plain_end(bytes, at);
-        // U+2028 and U+2029 are the only other characters that need care.
+        // U+2028 and U+2029 are the only other characters that need escapes.
         for part in (LineSeparators { rest: &text[at..end] }) {
             match part {
                 Ok(plain) => out.extend_from_slice(plain.as_bytes()),
@@ -228,7 +227,7 @@ pub(crate) fn write_str_body(out: &mut Vec<u8>, text: &str) {
     }
 }
 
-/// Splits text into stretches without, and single characters of, U+2028 and U+2029.
+/// Splits text into runs without U+2028 and U+2029, and these single characters.
 struct LineSeparators<'a> {
     rest: &'a str,
 }
@@ -251,7 +250,7 @@ impl<'a> Iterator for LineSeparators<'a> {
     }
 }
 
-/// Appends one character inside a JSON string, escaped where it must be.
+/// Appends one character to a JSON string, escaped if necessary.
 fn write_char(c: char, out: &mut Vec<u8>) {
     let escaped: &[u8] = match c {
         '"' => b"\\\"",

@@ -1,4 +1,4 @@
-//! Reading catalogs from disk.
+//! Loads catalogs from disk.
 
 mod read;
 mod referenced;
@@ -18,41 +18,40 @@ use crate::object::{self, RefBase};
 use crate::oldform;
 use crate::problem::{FileId, Place, Problem, Spot, Stage};
 
-/// A look at each blob while its text is at hand.
+/// A callback for each blob while its text is available.
 pub type Inspect<'a> = dyn Fn(&Blob, Raw<'_>, &mut Vec<Problem>) + Sync + 'a;
 
-/// What to do while loading.
+/// The options for loading.
 #[derive(Default)]
 pub struct LoadOptions<'a> {
-    /// Bounds for input from outside.
+    /// Limits for untrusted input.
     pub limits: Limits,
-    /// Whether [`Fbc::text`] is going to be asked for.
+    /// Whether to keep texts for [`Fbc::text`].
     pub keep_text: bool,
-    /// Whether bundles get `olm.csv.metadata` in place of their objects.
+    /// Whether to replace the objects of bundles with `olm.csv.metadata`.
     pub migrate: bool,
-    /// What looks at each blob.
+    /// A callback for each blob.
     pub inspect: Option<&'a Inspect<'a>>,
-    /// Receives the number of further bytes that are done.
+    /// Receives the number of further processed bytes.
     pub progress: Option<&'a (dyn Fn(u64) + Sync)>,
 }
 
-/// The outcome of loading: what was wrong, and whether anything is missing because of it.
+/// The result of loading: the problems, and whether content is missing.
 #[derive(Debug, Default)]
 pub struct Loaded {
-    /// Everything that is wrong with the files and their blobs, in order of place.
+    /// All problems with the files and their blobs, ordered by position.
     pub problems: Vec<Problem>,
     /// Whether some documents could not be read, so that names may be missing.
     pub incomplete: bool,
 }
 
 impl Fbc {
-    /// Loads the catalog in the directory `root` behind what is loaded already.
+    /// Loads the catalog in the directory `root` and appends it.
     ///
-    /// Files are read in parallel; blobs and problems come in order of path and position.
+    /// Files are read in parallel; blobs and problems are ordered by path and position.
     ///
     /// # Errors
-    /// Fails when `root` is no directory that can be read; whatever else is wrong is reported
-    /// in the result.
+    /// Fails if `root` is not a readable directory; the result contains all other problems.
     pub fn load_dir(&mut self, root: &Path, options: &LoadOptions<'_>) -> io::Result<Loaded> {
         let found = walk(root, &options.limits)?;
         let first_file = self.files.len();
@@ -71,7 +70,7 @@ impl Fbc {
                 options,
             })
             .collect();
-        // The largest files first, so that no thread is left alone with one at the end.
+        // The largest files come first, so that no thread ends up alone with one.
         let mut order: Vec<usize> = (0..tasks.len()).collect();
         order.sort_by_key(|&i| std::cmp::Reverse(tasks[i].size));
         let mut outcomes: Vec<(usize, FileOutcome)> = order
@@ -85,7 +84,7 @@ impl Fbc {
         outcomes.sort_by_key(|(i, _)| *i);
         drop(tasks);
         let paths: Vec<&Path> = found.iter().map(|found| found.path.as_path()).collect();
-        referenced::leave_out(&paths, &mut outcomes);
+        referenced::drop_referenced_files(&paths, &mut outcomes);
 
         let mut loaded = Loaded::default();
         for (found, (_, outcome)) in found.into_iter().zip(outcomes) {
@@ -99,23 +98,22 @@ impl Fbc {
         Ok(loaded)
     }
 
-    /// Makes a blob of `text`, the JSON of a blob that was made rather than read.
+    /// Builds a blob from `text`, the JSON of a generated blob.
     ///
-    /// Its property values are printed as they are spelled in `text`. It becomes part of the
-    /// catalog with [`Fbc::push`].
+    /// Its property values are printed as written in `text`. [`Fbc::push`] adds it to the catalog.
     ///
     /// # Errors
-    /// Fails when the text is no blob, or cannot be kept.
-    pub fn make(&self, text: &str, limits: &Limits) -> io::Result<Blob> {
-        self.blob(text, limits, |offset, length| TextAt::Made { offset, length })
+    /// Fails if the text is not a blob or cannot be stored.
+    pub fn generated_blob(&self, text: &str, limits: &Limits) -> io::Result<Blob> {
+        self.blob(text, limits, |offset, length| TextAt::Generated { offset, length })
     }
 
-    /// Makes a blob of `text`, the JSON of a blob that was read outside of any catalog directory.
+    /// Builds a blob from `text`, the JSON of a blob from outside a catalog directory.
     ///
-    /// It is printed as blobs of a directory are. It becomes part of the catalog with [`Fbc::push`].
+    /// It is printed like blobs of a directory. [`Fbc::push`] adds it to the catalog.
     ///
     /// # Errors
-    /// Fails when the text is no blob, or cannot be kept.
+    /// Fails if the text is not a blob or cannot be stored.
     pub fn stored_blob(&self, text: &str, limits: &Limits) -> io::Result<Blob> {
         self.blob(text, limits, |offset, length| TextAt::Store { offset, length })
     }
@@ -135,35 +133,35 @@ impl Fbc {
             origin: None,
             text: at(offset, text.len()),
             known: None,
-            strange: decoded.strange,
+            may_have_unknown_fields: decoded.may_have_unknown_fields,
         })
     }
 
-    /// Adds a blob that [`Fbc::make`] or [`Fbc::stored_blob`] made behind what is loaded already.
+    /// Appends a blob from [`Fbc::generated_blob`] or [`Fbc::stored_blob`].
     pub fn push(&mut self, blob: Blob) {
         self.blobs.push(blob);
     }
 
-    /// Puts a blob in the place of the one at `index` of [`Fbc::blobs`].
+    /// Replaces the blob at `index` of [`Fbc::blobs`].
     ///
     /// # Panics
-    /// Panics when there is no such blob.
+    /// Panics if there is no such blob.
     pub fn replace(&mut self, index: usize, blob: Blob) {
         self.blobs[index] = blob;
     }
 
-    /// Adds a blob made of `text`: [`Fbc::make`] and [`Fbc::push`] in one.
+    /// Appends a blob generated from `text`: [`Fbc::generated_blob`] and [`Fbc::push`] in one.
     ///
     /// # Errors
-    /// Fails when the text is no blob, or cannot be kept.
-    pub fn add_made(&mut self, text: &str, limits: &Limits) -> io::Result<()> {
-        let blob = self.make(text, limits)?;
+    /// Fails if the text is not a blob or cannot be stored.
+    pub fn add_generated(&mut self, text: &str, limits: &Limits) -> io::Result<()> {
+        let blob = self.generated_blob(text, limits)?;
         self.push(blob);
         Ok(())
     }
 }
 
-/// The package that a blob is grouped under.
+/// Returns the package that a blob is grouped under.
 fn owner<'a>(envelope: &'a decode::Envelope<'_>) -> &'a str {
     if envelope.schema == PACKAGE { &envelope.name } else { &envelope.package }
 }
@@ -184,8 +182,8 @@ struct FileOutcome {
     blobs: Vec<Blob>,
     problems: Vec<Problem>,
     incomplete: bool,
-    /// The files that bundles which could not be decoded refer to.
-    named: Vec<Box<str>>,
+    /// The files that undecodable bundles refer to.
+    referenced: Vec<Box<str>>,
 }
 
 impl FileOutcome {
@@ -196,27 +194,27 @@ impl FileOutcome {
         FileOutcome { problems: vec![problem], incomplete: true, ..FileOutcome::default() }
     }
 
-    fn add(&mut self, done: Done) {
-        // What a document without an envelope was meant to be is not known.
+    fn add(&mut self, done: DocumentOutcome) {
+        // The intended content of a document without an envelope is unknown.
         self.incomplete |= done.blob.is_none();
         self.blobs.extend(done.blob);
         self.problems.extend(done.problems);
-        self.named.extend(done.named);
+        self.referenced.extend(done.referenced);
     }
 }
 
-/// What became of one document.
-struct Done {
+/// The result of one document.
+struct DocumentOutcome {
     blob: Option<Blob>,
     problems: Vec<Problem>,
-    named: Vec<Box<str>>,
+    referenced: Vec<Box<str>>,
 }
 
-/// The text of a document, and where it came from.
+/// The source of a document's text.
 enum Source {
-    /// It stands in the file as JSON.
+    /// JSON in the file.
     File,
-    /// It was made from YAML.
+    /// Converted from YAML.
     Converted,
 }
 
@@ -250,13 +248,17 @@ impl Task<'_> {
         self.read_documents(window, outcome)
     }
 
-    /// Turns the document that starts at `offset` into a blob.
-    fn decode(&self, raw: Raw<'_>, offset: u64, source: Source) -> Done {
+    /// Converts the document that starts at `offset` to a blob.
+    fn decode(&self, raw: Raw<'_>, offset: u64, source: Source) -> DocumentOutcome {
         let mut problems = Vec::new();
         let envelope = match decode::envelope(raw) {
             Ok(envelope) => envelope,
             Err(fault) => {
-                return Done { blob: None, problems: vec![self.blob_fault(offset, fault)], named: Vec::new() };
+                return DocumentOutcome {
+                    blob: None,
+                    problems: vec![self.blob_fault(offset, fault)],
+                    referenced: Vec::new(),
+                };
             }
         };
         let refs = RefBase {
@@ -265,11 +267,11 @@ impl Task<'_> {
             limits: self.limits(),
         };
         let (package, bundle) = (owner(&envelope).to_owned(), envelope.name.to_string());
-        let mut named = Vec::new();
+        let mut referenced = Vec::new();
         let decoded = decode::content(raw, &envelope, &refs).unwrap_or_else(|fault| {
             problems.push(self.blob_fault(offset, fault).about(&package, "", &bundle));
-            named = object::references(raw);
-            decode::Decoded { content: Content::Broken, strange: true }
+            referenced = object::references(raw);
+            decode::Decoded { content: Content::Broken, may_have_unknown_fields: true }
         });
         let mut blob = Blob {
             package: package.as_str().into(),
@@ -279,7 +281,7 @@ impl Task<'_> {
             origin: Some((self.file, offset)),
             text: TextAt::Dropped,
             known: None,
-            strange: decoded.strange,
+            may_have_unknown_fields: decoded.may_have_unknown_fields,
         };
         if let Some(inspect) = self.options.inspect {
             inspect(&blob, raw, &mut problems);
@@ -289,10 +291,10 @@ impl Task<'_> {
             let problem = Problem::new("migration", Stage::Load, message).about(&package, "", &bundle);
             problems.push(problem.at(self.place(Spot::Offset(offset))));
         }
-        Done { blob: Some(blob), problems, named }
+        DocumentOutcome { blob: Some(blob), problems, referenced }
     }
 
-    /// Decides where the text of the blob is to be found later.
+    /// Decides where the text of the blob can be found later.
     fn keep(
         &self,
         blob: &mut Blob,
@@ -301,11 +303,11 @@ impl Task<'_> {
         source: &Source,
         refs: &RefBase<'_>,
     ) -> Result<(), String> {
-        let put = |text: &[u8]| self.store.put(text).map_err(|error| format!("scratch file: {error}"));
+        let put = |text: &[u8]| self.store.put(text).map_err(|error| format!("temporary file: {error}"));
         if let (true, Content::Bundle(bundle)) = (self.options.migrate, &mut blob.content)
             && let Some(text) = migrate::bundle(raw, bundle, refs)?
         {
-            blob.text = TextAt::Made { offset: put(text.as_bytes())?, length: text.len() };
+            blob.text = TextAt::Generated { offset: put(text.as_bytes())?, length: text.len() };
             return Ok(());
         }
         if self.options.keep_text {
@@ -332,7 +334,7 @@ impl Task<'_> {
     fn not_utf8(&self, offset: u64) -> Problem {
         Problem::new("utf-8", Stage::Load, format!("invalid UTF-8 at byte {offset}"))
             .at(self.place(Spot::Offset(offset)))
-            .help("catalog files are UTF-8 text; name other files in a .indexignore file")
+            .help("catalog files are UTF-8 text; list other files in a .indexignore file")
     }
 
     fn too_many_documents(&self, offset: u64) -> Problem {
@@ -346,7 +348,7 @@ impl Task<'_> {
     }
 }
 
-/// Returns whether `path` is a directory that holds a bundle rather than a catalog.
+/// Returns whether `path` is a bundle directory rather than a catalog.
 pub fn is_bundle_dir(path: &Path) -> bool {
     files::is_bundle_dir(path)
 }

@@ -1,10 +1,10 @@
-//! Files of documents, a window at a time.
+//! Reads the documents of files, one window at a time.
 
 use std::io;
 
 use rayon::prelude::*;
 
-use super::{Done, FileOutcome, Source, Task};
+use super::{DocumentOutcome, FileOutcome, Source, Task};
 use crate::documents::{Batch, Document, End, Splitter};
 use crate::files::Window;
 use crate::json::{self, Raw};
@@ -12,32 +12,32 @@ use crate::problem::{Problem, Spot, Stage};
 use crate::write::Format;
 use crate::yaml::{self, BadSeparator};
 
-/// How many bytes of JSON are read at a time.
+/// The window size for JSON, in bytes.
 const JSON_WINDOW: usize = 1 << 20;
-/// How many bytes of YAML are.
+/// The window size for YAML, in bytes.
 const YAML_WINDOW: usize = 4 << 20;
-/// A batch of JSON blobs is worth several threads from this size on.
+/// The minimum size of a batch of JSON blobs for parallel decoding.
 const PARALLEL_FROM: usize = 256 << 10;
 
-/// What comes of a file that looked like JSON and is read as YAML.
-struct Instead {
-    /// Why it is no JSON.
+/// The result of reading a file as YAML that looks like JSON.
+struct YamlFallback {
+    /// Why it is not JSON.
     problem: Problem,
     outcome: FileOutcome,
 }
 
 impl Task<'_> {
-    /// Reads documents until the file ends, or stops being a text of documents.
+    /// Reads documents until the file ends or cannot be split further.
     pub(super) fn read_documents(&self, mut window: Window, outcome: &mut FileOutcome) -> io::Result<()> {
         let mut splitter = Splitter::new(self.limits().depth);
-        let mut instead: Option<Instead> = None;
+        let mut fallback: Option<YamlFallback> = None;
         let mut count = 0;
         let mut wanted = JSON_WINDOW;
         let fault = loop {
             window.fill(wanted)?;
             let batch = splitter.step(window.bytes(), window.ended, self.limits().documents + 1 - count);
-            let into = instead.as_mut().map_or(&mut *outcome, |instead| &mut instead.outcome);
-            if let Some(fault) = self.take(&batch, window.offset, into) {
+            let into = fallback.as_mut().map_or(&mut *outcome, |fallback| &mut fallback.outcome);
+            if let Some(fault) = self.add_batch(&batch, window.offset, into) {
                 break Some(fault);
             }
             count += batch.documents.len();
@@ -60,7 +60,7 @@ impl Task<'_> {
             }
             if let Some(error) = not_json {
                 let problem = self.json_fault(window.offset, &error);
-                instead = Some(Instead { problem, outcome: FileOutcome::default() });
+                fallback = Some(YamlFallback { problem, outcome: FileOutcome::default() });
             }
             window.consume(consumed);
             wanted = match splitter.format() {
@@ -69,17 +69,17 @@ impl Task<'_> {
                 _ => JSON_WINDOW,
             };
         };
-        let into = instead.as_mut().map_or(&mut *outcome, |instead| &mut instead.outcome);
+        let into = fallback.as_mut().map_or(&mut *outcome, |fallback| &mut fallback.outcome);
         into.incomplete |= fault.is_some();
         into.problems.extend(fault);
-        if let Some(Instead { problem, outcome: as_yaml }) = instead {
+        if let Some(YamlFallback { problem, outcome: as_yaml }) = fallback {
             match as_yaml.incomplete && as_yaml.blobs.is_empty() {
-                // Not YAML either: what looked like JSON was meant to be JSON.
+                // It is not YAML either: the file was meant to be JSON.
                 true => outcome.problems.push(problem),
                 false => {
                     outcome.blobs.extend(as_yaml.blobs);
                     outcome.problems.extend(as_yaml.problems);
-                    outcome.named.extend(as_yaml.named);
+                    outcome.referenced.extend(as_yaml.referenced);
                 }
             }
             outcome.incomplete |= as_yaml.incomplete;
@@ -87,10 +87,10 @@ impl Task<'_> {
         Ok(())
     }
 
-    /// Makes blobs of the documents of a window, which starts `base` bytes into the file.
+    /// Converts the documents of a window, which starts `base` bytes into the file, to blobs.
     ///
     /// Returns why the rest of the file is not read.
-    fn take(&self, batch: &Batch<'_>, base: u64, outcome: &mut FileOutcome) -> Option<Problem> {
+    fn add_batch(&self, batch: &Batch<'_>, base: u64, outcome: &mut FileOutcome) -> Option<Problem> {
         // A JSON value that is too large ends the file, a YAML document does not.
         let too_large = |document: &Document| document.end - document.start > self.limits().blob_size;
         let ends = |document: &Result<Document, BadSeparator>| {
@@ -98,7 +98,7 @@ impl Task<'_> {
         };
         let good = batch.documents.iter().position(ends).unwrap_or(batch.documents.len());
         let documents = &batch.documents[..good];
-        let decode = |document: &Result<Document, BadSeparator>| -> Result<Done, Box<Problem>> {
+        let decode = |document: &Result<Document, BadSeparator>| -> Result<DocumentOutcome, Box<Problem>> {
             let document = document.as_ref().map_err(|error| Box::new(self.yaml_fault(base, error.offset, error)))?;
             let offset = base + document.start as u64;
             match batch.json(document) {
@@ -126,8 +126,8 @@ impl Task<'_> {
         Some(self.blob_too_large(base + bad.start as u64))
     }
 
-    /// Makes a blob of a YAML document.
-    fn convert(&self, text: &[u8], offset: u64) -> Result<Done, Box<Problem>> {
+    /// Converts a YAML document to a blob.
+    fn convert(&self, text: &[u8], offset: u64) -> Result<DocumentOutcome, Box<Problem>> {
         let mut converted = Vec::new();
         yaml::to_json(text, &self.limits().yaml(), &mut converted).map_err(|error| {
             let mut problem = self.yaml_fault(offset, error.offset, &error);

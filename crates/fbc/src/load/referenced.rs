@@ -1,4 +1,4 @@
-//! Files that bundles refer to: they hold objects, and no catalog content.
+//! Files that bundles refer to: they contain objects, not catalog content.
 
 use std::collections::HashMap;
 use std::path::Path;
@@ -9,11 +9,11 @@ use crate::object;
 use crate::path;
 use crate::problem::{Problem, Stage};
 
-/// Leaves out what was read from files that a bundle of another file refers to.
+/// Drops the content of files that a bundle of another file refers to.
 ///
-/// Such a file is no catalog content, whether `.indexignore` names it or not. One that holds blobs nevertheless is an
-/// error: somebody would lose them to a reference of somebody else.
-pub(super) fn leave_out(paths: &[&Path], outcomes: &mut [(usize, FileOutcome)]) {
+/// Such a file is not catalog content, whether or not `.indexignore` lists it. If it contains blobs anyway, that is an
+/// error: a reference in one file must not hide the blobs of another.
+pub(super) fn drop_referenced_files(paths: &[&Path], outcomes: &mut [(usize, FileOutcome)]) {
     let referring: Vec<usize> = (0..outcomes.len()).filter(|&i| refers(&outcomes[i].1)).collect();
     if referring.is_empty() {
         return;
@@ -21,33 +21,35 @@ pub(super) fn leave_out(paths: &[&Path], outcomes: &mut [(usize, FileOutcome)]) 
     let places: HashMap<&Path, usize> = paths.iter().enumerate().map(|(i, path)| (*path, i)).collect();
     for from in referring {
         let directory = paths[from].parent().unwrap_or(Path::new(""));
-        let mut named = Vec::new();
+        let mut referenced = Vec::new();
         for blob in &outcomes[from].1.blobs {
             let Content::Bundle(bundle) = &blob.content else { continue };
             for reference in &bundle.references {
                 let Ok(path) = object::resolve(directory, reference) else { continue };
                 if let Some(&to) = places.get(path.as_path()).filter(|to| **to != from) {
-                    named.push((to, blob.place(path!["properties"]), blob.package.clone(), blob.name.clone()));
+                    referenced.push((to, blob.place(path!["properties"]), blob.package.clone(), blob.name.clone()));
                 }
             }
         }
-        let broken = outcomes[from].1.named.iter().filter_map(|reference| object::resolve(directory, reference).ok());
+        let broken =
+            outcomes[from].1.referenced.iter().filter_map(|reference| object::resolve(directory, reference).ok());
         let broken: Vec<usize> = broken.filter_map(|path| places.get(path.as_path()).copied()).collect();
         for to in broken.into_iter().filter(|to| *to != from) {
             if outcomes[to].1.blobs.is_empty() {
                 outcomes[to].1 = FileOutcome { stamp: outcomes[to].1.stamp, ..FileOutcome::default() };
             }
         }
-        for (to, place, package, bundle) in named {
+        for (to, place, package, bundle) in referenced {
             if outcomes[to].1.blobs.is_empty() {
                 outcomes[to].1 = FileOutcome { stamp: outcomes[to].1.stamp, ..FileOutcome::default() };
                 continue;
             }
             let path = paths[to].display();
-            let message = format!("bundle \"{bundle}\" refers to {path}, which holds catalog content and no object");
+            let message =
+                format!("bundle \"{bundle}\" refers to {path}, which contains catalog content, not an object");
             let mut problem = Problem::new("bundle-objects", Stage::Load, message)
                 .about(&package, "", &bundle)
-                .help("put objects into files of their own");
+                .help("move objects to separate files");
             problem.place = place;
             outcomes[from].1.problems.push(problem);
         }
@@ -55,7 +57,7 @@ pub(super) fn leave_out(paths: &[&Path], outcomes: &mut [(usize, FileOutcome)]) 
 }
 
 fn refers(outcome: &FileOutcome) -> bool {
-    !outcome.named.is_empty()
+    !outcome.referenced.is_empty()
         || outcome
             .blobs
             .iter()

@@ -1,4 +1,4 @@
-//! What ranges contain, refuse and accept by accident.
+//! Tests of what ranges contain, reject and accept by accident.
 
 use super::*;
 

@@ -1,13 +1,13 @@
-//! Wildcards in ranges, `1.2.x` and `1.x`, as comparisons with complete versions.
+//! Rewrites wildcards in ranges, `1.2.x` and `1.x`, to comparisons with complete versions.
 
 use std::borrow::Cow;
 
 use super::{RangeError, Surprise, split_term};
 
-/// Replaces a term that contains an `x` by terms without wildcard.
+/// Replaces a term that contains an `x` with terms without wildcards.
 ///
-/// The rewriting works on text and does not ask whether the `x` is a wildcard. Where it is
-/// not, there is no next version, and the term that results is an error later on.
+/// The rewriting works on text, whether or not the `x` is a wildcard. If it is not, there is no next version, and the
+/// resulting term is an error later.
 pub(super) fn rewrite(
     term: &str,
     terms: &mut Vec<Cow<'_, str>>,
@@ -54,7 +54,7 @@ fn first_covered(version: &str) -> String {
 
 /// Returns the first version after all that a wildcard covers: 1.3.0 for `1.2.x`.
 ///
-/// Empty when `version` has no wildcard in the last place.
+/// Empty if the last component of `version` is not a wildcard.
 fn next_uncovered(version: &str, first: &str) -> String {
     let raised = match version.split('.').collect::<Vec<_>>()[..] {
         [_, _, "x"] => 1,
@@ -62,7 +62,7 @@ fn next_uncovered(version: &str, first: &str) -> String {
         _ => return String::new(),
     };
     let mut parts: Vec<Cow<'_, str>> = first.split('.').map(Cow::Borrowed).collect();
-    // Signed on purpose: larger numbers have always been an error here.
+    // Deliberately signed: larger numbers have always been an error here.
     let Some(Ok(number)) = parts.get(raised).map(|part| part.parse::<i64>()) else {
         return String::new();
     };

@@ -1,4 +1,4 @@
-//! The objects of a catalog, field by field.
+//! Writes the objects of a catalog field by field.
 
 use std::borrow::Cow;
 use std::collections::HashMap;
@@ -15,9 +15,9 @@ const PROPERTY: &[&str] = &["type", "value"];
 pub(super) struct ObjectWriter<'a> {
     pub(super) layout: Layout,
     pub(super) level: usize,
-    /// Whether fields that no schema knows are written, too.
+    /// Whether to write unknown fields.
     pub(super) whole: bool,
-    /// Whether free values keep their spelling.
+    /// Whether free-form values stay as written.
     pub(super) as_written: bool,
     pub(super) first: bool,
     pub(super) out: &'a mut Vec<u8>,
@@ -82,9 +82,9 @@ impl ObjectWriter<'_> {
         }
     }
 
-    /// Writes the members of `object` that are none of `known`, in their order, if they are wanted.
+    /// Writes the members of `object` that are not in `known`, in source order, if requested.
     ///
-    /// Of equal keys the last counts.
+    /// The last of equal keys counts.
     pub(super) fn rest(&mut self, object: Raw<'_>, known: &[&str]) {
         if !self.whole {
             return;
@@ -109,7 +109,7 @@ impl ObjectWriter<'_> {
         }
     }
 
-    /// Writes a list under `key`, each item by `item`.
+    /// Writes a list under `key`, with `item` for each item.
     fn list<T>(&mut self, key: &str, items: impl IntoIterator<Item = T>, mut item: impl FnMut(&mut Self, T)) {
         self.key(key);
         self.out.push(b'[');
@@ -130,7 +130,7 @@ impl ObjectWriter<'_> {
     pub(super) fn icon(&mut self, icon: Raw<'_>) {
         self.key("icon");
         self.open();
-        // Line breaks inside base64 are accepted, but not written.
+        // Line breaks inside base64 are accepted but not written.
         let data = icon.get("base64data").and_then(Raw::as_str);
         match data {
             Some(data) => self.string("base64data", &data.replace(['\n', '\r'], "")),
@@ -238,7 +238,7 @@ impl ObjectWriter<'_> {
         });
     }
 
-    /// Returns a list, or writes `null` in its place when there is none.
+    /// Returns a list, or writes `null` if there is none.
     fn list_or_null<'a>(&mut self, key: &str, list: Option<Raw<'a>>) -> Option<Raw<'a>> {
         let list = list.filter(|list| list.kind() == Kind::Array);
         if list.is_none() {

@@ -1,10 +1,8 @@
-//! Building canonical JSON from the parts of a document.
+//! Builds canonical JSON from the events of a document.
 //!
-//! No tree is built: values are written as they come. A mapping whose keys
-//! turn out not to be in order is put in order when it ends, by moving the
-//! text of its members. An anchored node is kept as the JSON it became, so an
-//! alias is a copy of bytes, and budgets see what an alias expands to before
-//! it does.
+//! No tree is built: values are written as they arrive. A mapping with unsorted keys is sorted when it ends, by moving
+//! the text of its members. An anchored node is kept as JSON, so an alias is a copy of bytes, and its expanded size is
+//! checked before it is copied.
 
 use std::cmp::Ordering;
 use std::collections::HashMap;
@@ -13,18 +11,18 @@ use std::rc::Rc;
 use super::events::Scalar;
 use super::read::Limits;
 use super::scalar::{self, Value};
-use crate::json::members::{Member, compare, put_in_order};
+use crate::json::members::{Member, compare, sort_members};
 use crate::json::{self, Raw};
 
-/// A collection that is being written.
+/// A collection being written.
 struct Frame {
     /// The name of the collection's anchor.
     anchor: Option<Box<str>>,
-    /// Where the collection starts in the output.
+    /// The start of the collection in the output.
     start: usize,
-    /// How many nodes had been counted before this one.
+    /// The number of nodes counted before this one.
     nodes: usize,
-    /// How many levels the deepest part inside has.
+    /// The depth of the deepest nested value.
     height: usize,
     kind: FrameKind,
 }
@@ -34,13 +32,13 @@ enum FrameKind {
     Mapping {
         /// Index of the first member in `Builder::members`.
         first: usize,
-        /// Whether the keys so far are in order and differ.
+        /// Whether the keys so far are sorted and distinct.
         in_order: bool,
         next: Next,
     },
 }
 
-/// What a mapping waits for.
+/// What a mapping expects next.
 #[derive(Clone, Copy, PartialEq)]
 enum Next {
     Key,
@@ -64,13 +62,13 @@ enum Anchor {
     },
 }
 
-/// Writes one document; every failure is reported as a message.
+/// Writes one document; failures are reported as messages.
 pub(super) struct Builder<'a> {
     limits: &'a Limits,
     out: &'a mut Vec<u8>,
     start: usize,
     nodes: usize,
-    /// Bytes kept for anchors.
+    /// The number of bytes kept for anchors.
     kept: usize,
     frames: Vec<Frame>,
     /// The members written so far of all open mappings.
@@ -79,7 +77,7 @@ pub(super) struct Builder<'a> {
 }
 
 impl<'a> Builder<'a> {
-    /// Starts a document that may grow to `limits`, behind what `out` already holds.
+    /// Starts a document within `limits`, appended to `out`.
     pub(super) fn new(limits: &'a Limits, out: &'a mut Vec<u8>) -> Builder<'a> {
         let start = out.len();
         Builder {
@@ -105,7 +103,7 @@ impl<'a> Builder<'a> {
         self.open(anchor, FrameKind::Sequence, b'[')
     }
 
-    /// Writes a scalar, as key or as value.
+    /// Writes a scalar, as a key or as a value.
     pub(super) fn scalar(&mut self, scalar: &Scalar<'_>) -> Result<(), String> {
         self.count(1)?;
         if self.waits_for_key() {
@@ -138,7 +136,7 @@ impl<'a> Builder<'a> {
 
     fn keep_scalar(&mut self, name: &str, value: &Value<'_>) -> Result<(), String> {
         let mut json = Vec::new();
-        // A value that JSON lacks is an error where it is used, as a key it may pass.
+        // A value that JSON lacks is an error when used as a value; as a key it may be valid.
         scalar::write_json(value, &mut json)
             .or_else(|message| if self.waits_for_key() { Ok(()) } else { Err(message) })?;
         self.keep(json.len())?;
@@ -147,7 +145,7 @@ impl<'a> Builder<'a> {
         Ok(())
     }
 
-    /// Writes an anchored node once more.
+    /// Writes a copy of an anchored node.
     pub(super) fn alias(&mut self, name: &str) -> Result<(), String> {
         let (json, nodes, height) = match self.anchors.get(name) {
             None => return Err(format!("unknown anchor '{name}' referenced")),
@@ -210,7 +208,7 @@ impl<'a> Builder<'a> {
             FrameKind::Sequence => self.out.push(b']'),
             FrameKind::Mapping { first, in_order, .. } => {
                 if !in_order {
-                    put_in_order(&self.members[first..], |out| out.push(b','), self.out);
+                    sort_members(&self.members[first..], |out| out.push(b','), self.out);
                 }
                 self.members.truncate(first);
                 self.out.push(b'}');
@@ -247,7 +245,7 @@ impl<'a> Builder<'a> {
         Ok(())
     }
 
-    /// Writes the comma before a member, if any, and returns where the member starts.
+    /// Writes the comma before a member, if any, and returns the start of the member.
     fn begin_member(&mut self) -> usize {
         if self.out.last() != Some(&b'{') {
             self.out.push(b',');
@@ -255,7 +253,7 @@ impl<'a> Builder<'a> {
         self.out.len()
     }
 
-    /// Notes the member whose key starts at `start` and ends here, and writes the colon.
+    /// Records the member whose key starts at `start` and ends here, and writes the colon.
     fn end_key(&mut self, start: usize) {
         let key_end = self.out.len();
         let plain = !self.out[start..].contains(&b'\\');
@@ -297,11 +295,10 @@ impl<'a> Builder<'a> {
         }
     }
 
-    /// Takes the value of a merge key back and adds the members of its mappings.
+    /// Removes the value of a merge key and adds the members of its mappings.
     ///
-    /// As in the existing tools a merge stands where it is written: it yields to
-    /// keys after it and overrides keys before it. In a list, earlier mappings
-    /// take precedence over later ones.
+    /// As in the existing tools, the position of a merge matters: it yields to later keys and overrides earlier ones.
+    /// In a list, earlier mappings take precedence over later ones.
     #[cold]
     fn merge(&mut self, value_start: usize) -> Result<(), String> {
         let json = self.out.split_off(value_start);

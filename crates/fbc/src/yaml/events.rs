@@ -1,7 +1,7 @@
-//! The parser: YAML text in, events out.
+//! The YAML parser: turns text into events.
 //!
-//! The grammar is libyaml's, the same one the existing tools read with. This
-//! is the only file that talks to it; the rest of the crate sees [`Event`].
+//! The grammar is that of libyaml, which the existing tools use. Only this file accesses it; the rest of the crate uses
+//! [`Event`].
 
 #![expect(unsafe_code, reason = "the parser is a translation of a C library with a C interface")]
 
@@ -11,7 +11,7 @@ use std::ptr::NonNull;
 
 use unsafe_libyaml as unsafe_yaml;
 
-/// A part of a document, as the parser comes across it.
+/// A part of a document, as the parser encounters it.
 ///
 /// Text is borrowed from the parser until the next event.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -52,28 +52,28 @@ pub struct Scalar<'p> {
     pub text: &'p str,
     /// The tag in its long form.
     pub tag: Option<&'p str>,
-    /// Whether the text alone decides what the scalar is: it is plain, or tagged `!`.
+    /// Whether the text alone determines the type: it is plain, or tagged `!`.
     pub plain: bool,
     /// The anchor of the scalar.
     pub anchor: Option<&'p str>,
 }
 
-/// The part of the text, in bytes, that an event covers.
+/// The byte range of the text that an event covers.
 pub type Span = std::ops::Range<usize>;
 
-/// A fault in the text.
+/// An error in the text.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Fault {
-    /// Where it was noticed, as a byte offset.
+    /// The byte offset of the error.
     pub offset: usize,
-    /// What is wrong.
+    /// The error message.
     pub message: String,
-    /// What the parser was reading, and where that started as a byte offset.
+    /// What the parser was reading, with its start as a byte offset.
     pub context: Option<(usize, String)>,
 }
 
 impl Fault {
-    /// Makes a fault without context.
+    /// Creates a fault without context.
     pub fn new(offset: usize, message: impl Into<String>) -> Fault {
         Fault { offset, message: message.into(), context: None }
     }
@@ -81,7 +81,7 @@ impl Fault {
 
 /// Turns one text into events.
 pub struct Parser<'a> {
-    // On the heap and reached only by this pointer, because the parser keeps a pointer to itself.
+    // On the heap and accessed only through this pointer, because the parser contains a pointer to itself.
     parser: NonNull<unsafe_yaml::yaml_parser_t>,
     event: MaybeUninit<unsafe_yaml::yaml_event_t>,
     /// The length of a byte order mark, which the parser does not count.
@@ -108,12 +108,12 @@ impl<'a> Parser<'a> {
         Parser { parser, event: MaybeUninit::zeroed(), skipped, has_slash_escape, text }
     }
 
-    /// Returns the next event and its place.
+    /// Returns the next event and its span.
     ///
-    /// After [`Event::StreamEnd`] or a fault there is nothing more to ask for.
+    /// There are no events after [`Event::StreamEnd`] or a fault.
     ///
     /// # Errors
-    /// Fails where the text is not YAML.
+    /// Fails if the text is not YAML.
     pub fn next_event(&mut self) -> Result<(Event<'_>, Span), Fault> {
         loop {
             let event = self.event.as_mut_ptr();
@@ -177,7 +177,7 @@ impl<'a> Parser<'a> {
         Ok((event, span))
     }
 
-    /// Returns the zero-terminated text at `pointer`, or nothing if there is none.
+    /// Returns the zero-terminated text at `pointer`, or `None` if it is null.
     ///
     /// # Safety
     /// The pointer is null or points to zero-terminated text owned by the current event.
@@ -191,13 +191,13 @@ impl<'a> Parser<'a> {
         self.checked(bytes, at).map(Some)
     }
 
-    /// The parser checks its input, so this fails at most for odd escapes in tags.
+    /// The parser validates its input, so this fails at most for unusual escapes in tags.
     fn checked<'t>(&self, bytes: &'t [u8], at: usize) -> Result<&'t str, Fault> {
         std::str::from_utf8(bytes).map_err(|_| Fault::new(at, "invalid UTF-8"))
     }
 
-    /// Refuses `\/` in a double-quoted scalar: YAML 1.1 lacks that escape, and a file that has
-    /// it does not load in the existing tools.
+    /// Rejects `\/` in a double-quoted scalar: YAML 1.1 lacks that escape, and the existing tools do not load a file
+    /// with it.
     #[cold]
     fn check_escapes(&self, span: &Span) -> Result<(), Fault> {
         let source = self.text.get(span.clone()).unwrap_or_default();

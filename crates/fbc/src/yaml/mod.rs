@@ -1,10 +1,8 @@
-//! YAML as operator catalogs use it: JSON values in YAML 1.1 clothes.
+//! YAML as used in operator catalogs: JSON values in YAML 1.1 syntax.
 //!
-//! [`split`] cuts a stream into documents, [`read`] turns a document into
-//! canonical JSON,
-//! `repeated` finds keys that stand twice, and [`mod@write`] prints JSON as
-//! YAML. [`events`] is the seam to the parser; [`scalar`] decides what a word
-//! like `yes`, `0755` or `1e3` means.
+//! [`split`] splits a stream into documents, [`read`] converts a document to canonical JSON, `repeated` finds duplicate
+//! keys, and [`mod@write`] prints JSON as YAML. [`events`] is the interface to the parser; [`scalar`] determines the
+//! meaning of a word like `yes`, `0755` or `1e3`.
 
 mod build;
 pub mod events;

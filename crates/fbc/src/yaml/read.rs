@@ -1,4 +1,4 @@
-//! From a YAML document to canonical JSON.
+//! Converts YAML documents to canonical JSON.
 
 use std::borrow::Cow;
 use std::collections::BTreeSet;
@@ -9,29 +9,29 @@ use super::events::{Event, Fault, Parser};
 use super::fast;
 use crate::json::Text;
 
-/// How much a document may hold.
+/// Limits for one document.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Limits {
-    /// Levels of nesting, after aliases are replaced.
+    /// The nesting depth, after alias expansion.
     pub depth: usize,
-    /// Scalars, sequences and mappings, after aliases are replaced.
+    /// The number of scalars, sequences and mappings, after alias expansion.
     pub nodes: usize,
-    /// Bytes of JSON, after aliases are replaced.
+    /// The size of the JSON in bytes, after alias expansion.
     pub bytes: usize,
 }
 
-/// A document that cannot be read, and where.
+/// An error in a document, with its position.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct YamlError {
-    /// Where in the document, in bytes.
+    /// The byte offset in the document.
     pub offset: usize,
-    /// The line within the document, from 0.
+    /// The zero-based line in the document.
     pub line: usize,
-    /// The column within the line in characters, from 0.
+    /// The zero-based column in the line, in characters.
     pub column: usize,
-    /// What is wrong.
+    /// The error message.
     pub message: String,
-    /// What was being read when the error was noticed, and where that started, in bytes.
+    /// What was being read when the error occurred, with the byte offset of its start.
     pub context: Option<(usize, String)>,
 }
 
@@ -57,7 +57,7 @@ impl YamlError {
     }
 }
 
-/// Returns the one document in `text` as canonical JSON.
+/// Returns the single document in `text` as canonical JSON.
 ///
 /// # Errors
 /// Fails as [`to_json`] does.
@@ -67,14 +67,13 @@ pub fn to_text(text: &[u8], limits: &Limits) -> Result<Text, YamlError> {
     Ok(Text::from_checked_bytes(out))
 }
 
-/// Appends the one document in `text` to `out` as canonical JSON.
+/// Appends the single document in `text` to `out` as canonical JSON.
 ///
-/// A document without content is `null`. A last line without line break is
-/// read as if it had one. On failure `out` is as before.
+/// An empty document is `null`. A missing line break at the end is added. On failure `out` is unchanged.
 ///
 /// # Errors
-/// Fails if the text is not YAML, if something follows the document, or if the
-/// document holds what JSON cannot express or more than `limits` allow.
+/// Fails if the text is not YAML, if more text follows the document, or if the document contains values that JSON
+/// cannot represent or exceeds `limits`.
 pub fn to_json(text: &[u8], limits: &Limits, out: &mut Vec<u8>) -> Result<(), YamlError> {
     let start = out.len();
     let terminated = terminated(text);
@@ -88,16 +87,16 @@ pub fn to_json(text: &[u8], limits: &Limits, out: &mut Vec<u8>) -> Result<(), Ya
     })
 }
 
-/// Returns the text with a line break at its end, unless it is UTF-16, of which one byte is no part.
+/// Returns the text with a line break at its end, unless it is UTF-16, where a single byte would be invalid.
 pub(crate) fn terminated(text: &[u8]) -> Cow<'_, [u8]> {
     let wide = text.starts_with(b"\xff\xfe") || text.starts_with(b"\xfe\xff");
     if wide || text.ends_with(b"\n") { text.into() } else { [text, b"\n"].concat().into() }
 }
 
-/// Reads any document, by way of the parser.
+/// Reads any document with the parser.
 pub(super) fn parse(text: &[u8], limits: &Limits, out: &mut Vec<u8>) -> Result<(), Fault> {
     let start = out.len();
-    let (result, respelled) = with_quotes_respelled(text, |text| {
+    let (result, respelled) = with_quotes_rewritten(text, |text| {
         out.truncate(start);
         parse_once(text, limits, out)
     });
@@ -109,43 +108,42 @@ pub(super) fn parse(text: &[u8], limits: &Limits, out: &mut Vec<u8>) -> Result<(
 
 /// Reads `text` with `read`, which uses the parser.
 ///
-/// The parser does not know the escape `\'`, which the existing tools read. It
-/// is rare: where the parser stumbles over one, those in double quotes are
-/// respelled and the document is read again. Offsets in the result are those of
-/// the respelled text.
-pub(crate) fn with_quotes_respelled<T>(
+/// The parser does not know the escape `\'`, which the existing tools accept. It is rare: if the parser fails on one,
+/// those in double quotes are rewritten and the document is read again. Offsets in the result are those of the
+/// rewritten text.
+pub(crate) fn with_quotes_rewritten<T>(
     text: &[u8],
     mut read: impl FnMut(&[u8]) -> Result<T, Fault>,
-) -> (Result<T, Fault>, Respelled) {
-    /// So many single-quoted scalars may end with a backslash.
+) -> (Result<T, Fault>, Rewritten) {
+    /// The maximum number of single-quoted scalars that end with a backslash.
     const ATTEMPTS: usize = 100;
     let result = read(text);
     let stumbled = |fault: &Fault| text.get(fault.offset..).is_some_and(|rest| rest.starts_with(b"\\'"));
     let from = match &result {
         Err(fault) if stumbled(fault) => fault.offset,
-        _ => return (result, Respelled::default()),
+        _ => return (result, Rewritten::default()),
     };
-    // Which of them stand in double quotes, the parser alone knows: all are respelled, then those given up
-    // that turn out to mean a backslash and a quote.
+    // Only the parser can tell which of them are in double quotes: all are rewritten, then those that turn out to be a
+    // backslash and a closing quote are restored.
     let mut kept = BTreeSet::new();
     let mut attempt = 0;
     loop {
-        let mut respelled = Respelled::default();
-        let spelled = respell_quotes(text, from, &kept, &mut respelled.added);
+        let mut respelled = Rewritten::default();
+        let spelled = rewrite_quotes(text, from, &kept, &mut respelled.added);
         let wrong = outside_of_double_quotes(&spelled, &respelled.added);
         attempt += 1;
         if wrong.is_empty() || attempt > ATTEMPTS {
             return (read(&spelled), respelled);
         }
-        // What was added is a part of `\x27`, two bytes behind its start.
+        // The added bytes are part of `\x27`, two bytes after its start.
         kept.extend(wrong.into_iter().map(|place| respelled.original(place) - 2));
     }
 }
 
-/// Returns which of `places` in `text`, in order, are no part of double-quoted scalars.
+/// Returns which of `places` in `text`, in order, are outside of double-quoted scalars.
 ///
-/// Respelling closes no single-quoted scalar where it ended, so that what follows is not what it was: none behind it
-/// are returned.
+/// Rewriting leaves a single-quoted scalar unterminated, so everything after it is misread: no places after it are
+/// returned.
 fn outside_of_double_quotes(text: &[u8], places: &[usize]) -> Vec<usize> {
     let mut parser = Parser::new(text);
     let mut outside = Vec::new();
@@ -182,7 +180,7 @@ fn outside_of_double_quotes(text: &[u8], places: &[usize]) -> Vec<usize> {
     }
 }
 
-/// Returns the first character of a scalar as written, behind its anchor and tag.
+/// Returns the first character of a scalar in the source, after its anchor and tag.
 fn quote(scalar: &[u8]) -> Option<u8> {
     let mut words = scalar;
     while let Some(b'&' | b'!') = words.first() {
@@ -192,24 +190,24 @@ fn quote(scalar: &[u8]) -> Option<u8> {
     words.first().copied()
 }
 
-/// Where bytes were added to a text, in order.
+/// The offsets of bytes that were added to a text, in order.
 #[derive(Default)]
-pub(crate) struct Respelled {
+pub(crate) struct Rewritten {
     added: Vec<usize>,
 }
 
-impl Respelled {
-    /// Returns where in the original text an offset of the respelled text is.
+impl Rewritten {
+    /// Maps an offset of the rewritten text to the original text.
     pub(crate) fn original(&self, offset: usize) -> usize {
         offset - QUOTE.len() * self.added.partition_point(|&at| at < offset)
     }
 }
 
-/// What `\'` gains when it is respelled `\x27`.
+/// The bytes added when `\'` is rewritten to `\x27`.
 const QUOTE: &[u8] = b"27";
 
-/// Respells each `\'` from `from` on, but for those that start at one of `kept`.
-fn respell_quotes(text: &[u8], from: usize, kept: &BTreeSet<usize>, added: &mut Vec<usize>) -> Vec<u8> {
+/// Rewrites each `\'` from `from` on, except those that start at one of `kept`.
+fn rewrite_quotes(text: &[u8], from: usize, kept: &BTreeSet<usize>, added: &mut Vec<usize>) -> Vec<u8> {
     let mut out = text[..from].to_vec();
     let mut at = from;
     while let Some(found) = memchr::memchr(b'\\', &text[at..]) {
@@ -221,7 +219,8 @@ fn respell_quotes(text: &[u8], from: usize, kept: &BTreeSet<usize>, added: &mut 
             out.extend_from_slice(QUOTE);
             at += 2;
         } else {
-            // A backslash and what it escapes. Where it escapes nothing, two of them are looked at as a pair, too.
+            // A backslash and the character it escapes. Outside of escapes, a pair of backslashes is treated as a pair
+            // too.
             let length = if text.get(at + 1) == Some(&b'\\') { 2 } else { 1 };
             out.extend_from_slice(&text[at..at + length]);
             at += length;
@@ -257,7 +256,7 @@ fn parse_once(text: &[u8], limits: &Limits, out: &mut Vec<u8>) -> Result<(), Fau
         }
         .map_err(|message| Fault::new(span.start, message))?;
     }
-    // Whatever stands here is not part of the document; the parser may not even see it as YAML.
+    // Everything here is outside of the document; the parser may not even accept it as YAML.
     match parser.next_event() {
         Ok((Event::StreamEnd, ..)) => Ok(()),
         Ok((_, span)) => Err(Fault::new(span.start, "there is text after the end of the document")),

@@ -1,14 +1,14 @@
-//! Finding keys that stand twice in one mapping.
+//! Finds duplicate keys in a mapping.
 
 use std::collections::HashSet;
 
 use super::events::{Event, Parser};
 use super::scalar;
 
-/// Returns the first key of the document `text` that its mapping has already, and where it stands, in bytes.
+/// Returns the first duplicate key in a mapping of the document `text`, with its byte offset.
 ///
-/// Reading lets the last of equal keys count; this is for formats that do not want any. Keys that
-/// come by a merge (`<<`) or an alias do not count, and text that is no YAML has none.
+/// When reading, the last of equal keys counts; this is for formats that reject duplicates. Keys from a merge (`<<`) or
+/// an alias do not count, and invalid YAML has none.
 pub fn repeated_key(text: &[u8]) -> Option<(String, usize)> {
     let mut parser = Parser::new(text);
     // The open collections: for a mapping its keys so far, and whether a key comes next.

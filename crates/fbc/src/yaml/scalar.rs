@@ -1,8 +1,7 @@
-//! What a scalar means: YAML 1.1 as the existing tools read it.
+//! Resolves scalars: YAML 1.1 as the existing tools read it.
 //!
-//! A plain scalar is a boolean, null, number or, in all other cases, a string.
-//! Dates look special but stay strings as written, and numbers in base 60 are
-//! strings; output quotes both, since other readers think otherwise.
+//! A plain scalar is a boolean, null, a number or, in all other cases, a string. Dates stay strings as written, and
+//! numbers in base 60 are strings; output quotes both, since other readers interpret them differently.
 
 use std::borrow::Cow;
 
@@ -20,7 +19,7 @@ pub enum Value<'a> {
     Int(i64),
     /// A larger integer that fits `u64`.
     Uint(u64),
-    /// Any other number, including infinities and not-a-number.
+    /// Any other number, including infinities and NaN.
     Float(f64),
     /// A string that looks like a date or time.
     Timestamp(&'a str),
@@ -28,18 +27,18 @@ pub enum Value<'a> {
     Str(Cow<'a, str>),
 }
 
-/// The tag of a merge key that is given one explicitly.
+/// The explicit tag of a merge key.
 const MERGE: &str = "tag:yaml.org,2002:merge";
 
-/// Returns whether a scalar in key position merges other mappings into its own.
+/// Returns whether a key merges other mappings into its own.
 pub(crate) fn is_merge_key(scalar: &Scalar<'_>) -> bool {
     scalar.text == "<<" && (scalar.plain || scalar.tag == Some(MERGE))
 }
 
-/// Decides what a scalar means.
+/// Resolves a scalar.
 ///
 /// # Errors
-/// Fails if the text does not fit the tag, or is no base64 after `!!binary`.
+/// Fails if the text does not match the tag, or is not base64 after `!!binary`.
 pub fn value<'a>(scalar: &Scalar<'a>) -> Result<Value<'a>, String> {
     match scalar.tag {
         None if scalar.plain => Ok(resolve(scalar.text)),
@@ -51,7 +50,7 @@ pub fn value<'a>(scalar: &Scalar<'a>) -> Result<Value<'a>, String> {
 /// Appends a value as JSON.
 ///
 /// # Errors
-/// Fails for infinities and not-a-number, which JSON does not have.
+/// Fails for infinities and NaN, which JSON lacks.
 pub(crate) fn write_json(value: &Value<'_>, out: &mut Vec<u8>) -> Result<(), String> {
     match value {
         Value::Null => out.extend_from_slice(b"null"),
@@ -78,7 +77,7 @@ pub(crate) fn write_json(value: &Value<'_>, out: &mut Vec<u8>) -> Result<(), Str
 /// Returns a value as the text of a mapping key.
 ///
 /// # Errors
-/// Fails for null, which no key can be.
+/// Fails for null, which cannot be a key.
 pub fn key<'a>(value: Value<'a>) -> Result<Cow<'a, str>, String> {
     Ok(match value {
         Value::Null => return Err("unsupported map key: null".to_owned()),
@@ -92,7 +91,7 @@ pub fn key<'a>(value: Value<'a>) -> Result<Cow<'a, str>, String> {
     })
 }
 
-/// Returns whether text, written plain, reads back as that string in every reader we know.
+/// Returns whether plain text is read as the same string by every known reader.
 pub(crate) fn reads_as_string(text: &str) -> bool {
     match text.as_bytes().first() {
         Some(b'+' | b'-' | b'.' | b'0'..=b'9' | b'~' | b'y' | b'Y' | b'n' | b'N' | b't' | b'T') => {}
@@ -103,7 +102,7 @@ pub(crate) fn reads_as_string(text: &str) -> bool {
     matches!(resolve(text), Value::Str(_)) && !is_base_60(text)
 }
 
-/// Decides what untagged plain text means.
+/// Resolves untagged plain text.
 pub fn resolve(text: &str) -> Value<'_> {
     let bytes = text.as_bytes();
     let word = match bytes.first() {
@@ -127,7 +126,7 @@ pub fn resolve(text: &str) -> Value<'_> {
     word.unwrap_or(Value::Str(text.into()))
 }
 
-/// Reads text after an explicit tag, which is given in its long form.
+/// Resolves text with an explicit tag in its long form.
 fn tagged<'a>(tag: &str, text: &'a str) -> Result<Value<'a>, String> {
     let Some(short) = tag.strip_prefix("tag:yaml.org,2002:") else { return Ok(Value::Str(text.into())) };
     let found = match short {
@@ -136,11 +135,11 @@ fn tagged<'a>(tag: &str, text: &'a str) -> Result<Value<'a>, String> {
             return Ok(Value::Str(lossy(&bytes).into()));
         }
         "bool" | "int" | "float" | "null" => {
-            // Under these tags a date is no date; it then fits none of them.
+            // Under these tags a date is not recognized, so it matches none of them.
             resolve(text)
         }
         "timestamp" => resolve(text),
-        // `!!str` takes any text, and so do tags that mean nothing to us.
+        // `!!str` accepts any text, and so do unknown tags.
         _ => return Ok(Value::Str(text.into())),
     };
     match (short, found) {
@@ -169,7 +168,7 @@ fn dotted(text: &str) -> Option<Value<'_>> {
         ".inf" | ".Inf" | ".INF" => return Some(Value::Float(f64::INFINITY)),
         _ => {}
     }
-    // Here underscores must stand between digits, unlike in numbers that start with one.
+    // Here underscores must be between digits, unlike in numbers that start with a digit.
     let bytes = text.as_bytes();
     let digit = |at: usize| bytes.get(at).is_some_and(u8::is_ascii_digit);
     let stray = (0..bytes.len()).any(|at| bytes[at] == b'_' && !(at > 0 && digit(at - 1) && digit(at + 1)));
@@ -203,7 +202,7 @@ fn without_underscores(text: &str) -> Cow<'_, str> {
     if text.contains('_') { text.replace('_', "").into() } else { text.into() }
 }
 
-/// Reads an integer: decimal, `0x`, `0o` or plain `0` for octal, `0b`, with an optional sign.
+/// Parses an integer: decimal, `0x`, `0o` or leading `0` for octal, `0b`, with an optional sign.
 fn integer(text: &str) -> Option<Value<'static>> {
     let (sign, digits) = match text.as_bytes().first()? {
         sign @ (b'+' | b'-') => (Some(*sign), &text[1..]),
@@ -227,13 +226,13 @@ fn integer(text: &str) -> Option<Value<'static>> {
     }
 }
 
-/// Reads `0b-11` and `0b+11`, which the existing tools take for numbers.
+/// Parses `0b-11` and `0b+11`, which the existing tools accept as numbers.
 fn odd_binary(text: &str) -> Option<i64> {
     let digits = text.strip_prefix("0b")?;
     matches!(digits.as_bytes().first(), Some(b'+' | b'-')).then(|| i64::from_str_radix(digits, 2).ok())?
 }
 
-/// Reads a decimal float; one beyond the range of floats is none.
+/// Parses a decimal float; values beyond the range of floats yield `None`.
 fn float(text: &str) -> Option<f64> {
     let rest = text.strip_prefix(['+', '-']).unwrap_or(text);
     let (mantissa, exponent) = match rest.find(['e', 'E']) {
@@ -253,7 +252,7 @@ fn float(text: &str) -> Option<f64> {
     text.parse().ok().filter(|value: &f64| value.is_finite())
 }
 
-/// Returns whether text is a date, or a date and time, as the existing tools recognise them.
+/// Returns whether text is a date, or a date and time, as recognized by the existing tools.
 fn is_timestamp(text: &str) -> bool {
     let bytes = text.as_bytes();
     if bytes.len() < 8 || !bytes[..4].iter().all(u8::is_ascii_digit) || bytes[4] != b'-' {
@@ -295,7 +294,7 @@ fn one_or_two_digits(rest: &mut &[u8]) -> Option<u32> {
     (count > 0).then(|| digits.iter().fold(0, |number, b| number * 10 + u32::from(b - b'0')))
 }
 
-/// Steps over hours, minutes, seconds and a fraction of any length.
+/// Skips hours, minutes, seconds and a fraction of any length.
 fn time(rest: &mut &[u8]) -> bool {
     for (limit, separator) in [(24, Some(b':')), (60, Some(b':')), (60, None)] {
         if one_or_two_digits(rest).is_none_or(|number| number >= limit) {
@@ -335,7 +334,7 @@ fn is_base_60(text: &str) -> bool {
         && fraction.bytes().all(|b| b.is_ascii_digit() || b == b'_')
 }
 
-/// Decodes base64 with line ends in it; the unused bits of the last byte may be anything.
+/// Decodes base64 with line breaks; the unused bits of the last byte may be set.
 fn decode_base64(text: &str) -> Option<Vec<u8>> {
     let digits: Vec<u8> = text.bytes().filter(|b| !matches!(b, b'\r' | b'\n')).collect();
     if !digits.len().is_multiple_of(4) {
@@ -363,7 +362,7 @@ fn decode_base64(text: &str) -> Option<Vec<u8>> {
     Some(out)
 }
 
-/// Turns bytes into text, each byte that is not UTF-8 into U+FFFD.
+/// Converts bytes to text; each invalid UTF-8 byte becomes U+FFFD.
 fn lossy(bytes: &[u8]) -> String {
     let mut out = String::with_capacity(bytes.len());
     for chunk in bytes.utf8_chunks() {

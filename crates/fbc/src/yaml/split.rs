@@ -1,56 +1,53 @@
-//! Cutting a YAML stream into documents.
+//! Splits a YAML stream into documents.
 //!
-//! Documents are cut line by line before any YAML is read, as the existing
-//! tools do it: a line that starts with `---` separates, also in the middle of
-//! a block scalar. Behind the dashes only white space or a comment may follow.
-//! The separator that opens a stream, and the second of two adjacent ones, is
-//! the first line of the document after it; every other separator ends the
-//! document before it. A document of blank lines or comments is a document.
+//! Documents are split line by line before any YAML is parsed, as in the existing tools: a line that starts with `---`
+//! is a separator, even inside a block scalar. Only whitespace or a comment may follow the dashes. The separator that
+//! opens a stream, and the second of two adjacent ones, is the first line of the document after it; every other
+//! separator ends the document before it. A document of blank lines or comments is a document.
 
 /// A document of a stream.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Document<'a> {
-    /// The text, possibly with its separator as first line.
+    /// The text, possibly with its separator as the first line.
     pub text: &'a [u8],
-    /// Where the text starts in the stream, in bytes.
+    /// The byte offset of the text in the stream.
     pub offset: usize,
-    /// The line on which the text starts, from 0.
+    /// The zero-based line on which the text starts.
     pub line: usize,
 }
 
-/// A line that starts like a separator and goes on like something else.
+/// A line that starts like a separator but continues differently.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("invalid Yaml document separator: {rest}")]
 pub struct BadSeparator {
-    /// Where the line starts in the stream, in bytes.
+    /// The byte offset of the line in the stream.
     pub offset: usize,
-    /// The line, from 0.
+    /// The zero-based line.
     pub line: usize,
-    /// What stands behind the dashes.
+    /// The text after the dashes.
     pub rest: String,
 }
 
-/// Walks the documents of `stream`, which has no byte order mark.
+/// Iterates over the documents of `stream`, which has no byte order mark.
 ///
-/// A bad separator is reported behind the document it ends; the text between
-/// it and the next separator belongs to no document.
+/// A bad separator is reported after the document it ends; the text between it and the next separator belongs to no
+/// document.
 pub fn documents(stream: &[u8]) -> Documents<'_> {
     Documents { stream, at: 0, line: 0, bad: None }
 }
 
-/// Where a stream can be cut so that both parts have the documents of the whole.
+/// A position that splits a stream into two parts with the same documents as the whole.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Cut {
-    /// Where the first part ends.
+    /// The end of the first part.
     pub(crate) end: usize,
-    /// Where the second part starts: behind the separator between them.
+    /// The start of the second part: after the separator between them.
     pub(crate) next: usize,
 }
 
-/// Finds the last place to cut a stream, of which `text` is the start and which goes on behind it.
+/// Finds the last position to split a stream that starts with `text` and continues after it.
 ///
-/// That is a separator between two lines which are none: wherever separators are adjacent, it
-/// depends on their neighbours what they mean.
+/// That is a separator between two other lines: the meaning of adjacent separators depends on their neighbors.
 pub(crate) fn cut(text: &[u8]) -> Option<Cut> {
     let is_separator = |at: usize| text[at..].starts_with(b"---");
     let mut end = text.len();
@@ -62,7 +59,7 @@ pub(crate) fn cut(text: &[u8]) -> Option<Cut> {
         }
         let Some(next) = memchr::memchr(b'\n', &text[separator..]).map(|at| separator + at + 1) else { continue };
         let before = memchr::memrchr(b'\n', &text[..newline]).map_or(0, |at| at + 1);
-        // What follows must be there in full to be known as no separator.
+        // The next line must be complete to be known not to be a separator.
         let known = text.len() >= next + 3;
         let good = known && separated(&text[separator + 3..next]).is_empty();
         if good && !is_separator(next) && !is_separator(before) {
@@ -72,7 +69,7 @@ pub(crate) fn cut(text: &[u8]) -> Option<Cut> {
     None
 }
 
-/// Returns what stands behind the dashes of a separator and should not.
+/// Returns the invalid text after the dashes of a separator.
 fn separated(rest: &[u8]) -> String {
     let rest = String::from_utf8_lossy(rest);
     let rest = if rest.trim_start().starts_with('#') { "" } else { rest.trim() };
@@ -93,7 +90,7 @@ impl<'a> Iterator for Documents<'a> {
 
     fn next(&mut self) -> Option<Self::Item> {
         if let Some(bad) = self.bad.take() {
-            return Some(Err(self.give_up_text_behind(bad)));
+            return Some(Err(self.skip_text_after(bad)));
         }
         let (offset, line) = (self.at, self.line);
         while let Some(separator) = self.step_to_separator() {
@@ -105,7 +102,7 @@ impl<'a> Iterator for Documents<'a> {
                     self.bad = bad.then_some(separator);
                     return Some(Ok(document));
                 }
-                None if bad => return Some(Err(self.give_up_text_behind(separator))),
+                None if bad => return Some(Err(self.skip_text_after(separator))),
                 None => {}
             }
         }
@@ -115,7 +112,7 @@ impl<'a> Iterator for Documents<'a> {
 }
 
 impl Documents<'_> {
-    /// Steps behind the next separator line and returns it, `rest` being empty if it is a good one.
+    /// Moves past the next separator line and returns it; `rest` is empty if it is valid.
     fn step_to_separator(&mut self) -> Option<BadSeparator> {
         let text = &self.stream[self.at..];
         let before =
@@ -131,8 +128,8 @@ impl Documents<'_> {
         Some(BadSeparator { offset, line, rest: separated(&text[3..length]) })
     }
 
-    /// Steps behind the text that a bad separator opened.
-    fn give_up_text_behind(&mut self, bad: BadSeparator) -> BadSeparator {
+    /// Skips the text after a bad separator.
+    fn skip_text_after(&mut self, bad: BadSeparator) -> BadSeparator {
         if let Some(next) = self.step_to_separator() {
             self.bad = (!next.rest.is_empty()).then_some(next);
         }
@@ -207,7 +204,7 @@ mod tests {
         assert_eq!(parts("---\n---\na: 1\n"), None);
     }
 
-    /// Returns what is in a stream: the place and text of documents, and the places of bad separators.
+    /// Returns the documents of a stream with their offsets, and the offsets of bad separators.
     fn found(stream: &str, base: usize) -> Vec<(usize, Option<&str>)> {
         let found = documents(stream.as_bytes());
         found
@@ -218,7 +215,7 @@ mod tests {
             .collect()
     }
 
-    /// Reads a stream as files are read: a window at a time, a larger one where there is no place to cut.
+    /// Reads a stream in windows, as files are read, enlarging the window if there is no position to split.
     fn found_in_windows(stream: &str, window: usize) -> Vec<(usize, Option<&str>)> {
         let (mut all, mut at, mut wanted) = (Vec::new(), 0, window);
         loop {

@@ -1,16 +1,15 @@
-//! How a string is written in YAML: the choice of style, and each style.
+//! Writes strings in YAML: the choice of style, and each style.
 //!
-//! The rules are those of libyaml's emitter at a width of 80, as the existing
-//! tools apply them; their output is compared byte for byte, line breaks
-//! included.
+//! The rules are those of libyaml's emitter at a width of 80, as the existing tools apply them; the output must match
+//! byte for byte, including line breaks.
 
 use super::scalar::reads_as_string;
 
-/// Past this column a line breaks at the next space.
+/// After this column a line breaks at the next space.
 const WIDTH: usize = 80;
 
-/// The longest key that is written before its colon on one line.
-const LONGEST_SIMPLE_KEY: usize = 128;
+/// The maximum length of a key on one line with its colon.
+const MAX_SIMPLE_KEY_LEN: usize = 128;
 
 /// The four ways to write a string.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -25,8 +24,8 @@ pub(super) enum Style {
 pub(super) fn style(text: &str) -> Style {
     let bytes = text.as_bytes();
     let (Some(first), Some(last)) = (bytes.first(), bytes.last()) else { return Style::Double };
-    let mut found = Found::default();
-    found.look(bytes);
+    let mut found = Scan::default();
+    found.scan(bytes);
     let trailing_space = *last == b' ';
     if found.line_break {
         return if found.special || trailing_space { Style::Double } else { Style::Literal };
@@ -44,14 +43,14 @@ pub(super) fn style(text: &str) -> Style {
     if indicator || found.indicator || trailing_space { Style::Single } else { Style::Plain }
 }
 
-/// Returns whether a string can stand before a colon on one line.
+/// Returns whether a string can be a key on one line.
 pub(super) fn is_simple_key(text: &str) -> bool {
-    text.len() <= LONGEST_SIMPLE_KEY && !text.contains(['\n', '\u{85}', '\u{2028}', '\u{2029}'])
+    text.len() <= MAX_SIMPLE_KEY_LEN && !text.contains(['\n', '\u{85}', '\u{2028}', '\u{2029}'])
 }
 
-/// What stands inside a string.
+/// The properties of a string that determine its style.
 #[derive(Default)]
-struct Found {
+struct Scan {
     line_break: bool,
     /// A character that needs an escape, or a space before a line break.
     special: bool,
@@ -59,20 +58,20 @@ struct Found {
     indicator: bool,
 }
 
-impl Found {
-    fn look(&mut self, bytes: &[u8]) {
+impl Scan {
+    fn scan(&mut self, bytes: &[u8]) {
         let mut at = 0;
-        // Most text holds nothing of interest; this form compiles to vector code.
+        // Most text contains nothing special; this form compiles to vector code.
         while let Some(chunk) = bytes.get(at..at + 16) {
             if chunk.iter().fold(false, |found, &b| found | of_interest(b)) {
-                self.look_closely(bytes, at, at + 16);
+                self.scan_closely(bytes, at, at + 16);
             }
             at += 16;
         }
-        self.look_closely(bytes, at, bytes.len());
+        self.scan_closely(bytes, at, bytes.len());
     }
 
-    fn look_closely(&mut self, bytes: &[u8], from: usize, to: usize) {
+    fn scan_closely(&mut self, bytes: &[u8], from: usize, to: usize) {
         let previous_is_space = |at: usize| at > 0 && bytes[at - 1] == b' ';
         for at in from..to {
             match bytes[at] {
@@ -95,7 +94,7 @@ fn of_interest(b: u8) -> bool {
     !(0x20..0x7f).contains(&b) | (b == b':') | (b == b'#')
 }
 
-/// Returns whether a non-ASCII character, at the start of `bytes`, needs an escape.
+/// Returns whether the non-ASCII character at the start of `bytes` needs an escape.
 fn is_special(bytes: &[u8]) -> bool {
     match bytes {
         [0xc2, second, ..] => *second < 0xa0,
@@ -108,14 +107,14 @@ fn is_special(bytes: &[u8]) -> bool {
     }
 }
 
-/// Where a string is written: what surrounds it decides where lines break.
+/// The context of a string, which determines line breaks.
 #[derive(Clone, Copy)]
 pub(super) struct Place {
-    /// Where the current line starts in the output.
+    /// The start of the current line in the output.
     pub(super) line: usize,
-    /// How far further lines of the string are indented.
+    /// The indentation of continuation lines.
     pub(super) indent: usize,
-    /// Whether the string may go over several lines.
+    /// Whether the string may span several lines.
     pub(super) fold: bool,
 }
 
@@ -129,13 +128,13 @@ pub(super) fn write(text: &str, style: Style, place: Place, out: &mut Vec<u8>) {
     }
 }
 
-/// Starts a further line.
+/// Starts a new line.
 pub(super) fn new_line(indent: usize, out: &mut Vec<u8>) {
     out.push(b'\n');
     out.resize(out.len() + indent, b' ');
 }
 
-/// Returns the column that the output has reached.
+/// Returns the current column of the output.
 fn column(place: Place, out: &[u8]) -> usize {
     out[place.line..].iter().filter(|&&b| b & 0xc0 != 0x80).count()
 }
@@ -171,7 +170,7 @@ fn plain(text: &str, place: Place, out: &mut Vec<u8>) {
     out.extend_from_slice(&bytes[copied..]);
 }
 
-/// Finds the first space at or after `at` that has no other space beside it and is not at an end.
+/// Finds the first space at or after `at` that has no adjacent space and is not at an end.
 fn lone_space(bytes: &[u8], at: usize) -> Option<usize> {
     let rest = bytes.get(at..)?;
     memchr::memchr_iter(b' ', rest)
@@ -208,7 +207,7 @@ fn double(text: &str, place: Place, out: &mut Vec<u8>) {
     out.push(b'"');
     let bytes = text.as_bytes();
     let mut column = column(place, out);
-    // After a byte order mark the existing tools escape everything.
+    // After a byte order mark, the existing tools escape everything.
     let escape_all = text.starts_with('\u{feff}');
     let mut at = 0;
     while at < bytes.len() {
@@ -245,7 +244,8 @@ fn double(text: &str, place: Place, out: &mut Vec<u8>) {
     out.push(b'"');
 }
 
-/// Returns how many ASCII characters stand as they are; behind `spaces` many, a space counts as special.
+/// Returns the number of leading ASCII characters that need no escape; after `spaces` characters, a space counts as
+/// special.
 fn ordinary_run(bytes: &[u8], spaces: usize) -> usize {
     let special = |b: u8| !(0x20..0x7f).contains(&b) || b == b'"' || b == b'\\';
     let before = &bytes[..bytes.len().min(spaces)];

@@ -1,9 +1,8 @@
-//! Printing JSON as YAML.
+//! Prints JSON as YAML.
 //!
-//! Block style throughout, two spaces a level, list dashes under their key,
-//! keys in natural order. The JSON text is walked once and members are written
-//! as they come; only a mapping whose keys are out of order is rearranged, by
-//! moving finished lines.
+//! The output is block style throughout, with two spaces per level, list dashes under their key, and keys in natural
+//! order. The JSON text is walked once and members are written as they come; only a mapping with unsorted keys is
+//! rearranged, by moving finished lines.
 
 use std::borrow::Cow;
 use std::cmp::Ordering;
@@ -13,17 +12,16 @@ use super::text::{self, Place, Style};
 use crate::json::Raw;
 use crate::number;
 
-/// Appends `value` as a YAML document without separator, ending with a line break.
+/// Appends `value` as a YAML document without a separator, ending with a line break.
 ///
-/// Of members with equal keys the last counts. Nesting costs stack; values
-/// come from readers that limit it.
+/// The last of equal keys counts. The recursion is bounded, since readers limit the nesting of values.
 pub fn write_document(value: Raw<'_>, out: &mut Vec<u8>) {
     let line = out.len();
     let mut writer = Writer { text: value.text(), out, members: Vec::new() };
-    writer.value(0, Around { line, indent: 0, parent: Parent::None });
+    writer.value(0, Context { line, indent: 0, parent: Parent::None });
 }
 
-/// Returns `value` as a YAML document without separator, ending with a line break.
+/// Returns `value` as a YAML document without a separator, ending with a line break.
 pub fn document(value: Raw<'_>) -> String {
     let mut out = Vec::new();
     write_document(value, &mut out);
@@ -33,28 +31,27 @@ pub fn document(value: Raw<'_>) -> String {
     String::from_utf8(out).unwrap_or_else(|error| String::from_utf8_lossy(error.as_bytes()).into_owned())
 }
 
-/// What a value is part of.
+/// The parent of a value.
 #[derive(Clone, Copy, PartialEq)]
 enum Parent {
     None,
-    /// An item of a list, or the value of a key on lines of its own; a
-    /// collection starts on the same line.
+    /// An item of a list, or the value of a key on separate lines; a collection starts on the same line.
     Item,
-    /// The value behind a key and its colon; a collection starts on the next line.
+    /// The value after a key and its colon; a collection starts on the next line.
     Key,
 }
 
-/// Where a value is written.
+/// The context of a value.
 #[derive(Clone, Copy)]
-struct Around {
-    /// Where the current line starts in the output.
+struct Context {
+    /// The start of the current line in the output.
     line: usize,
-    /// The indent of the collection that the value is part of.
+    /// The indentation of the parent collection.
     indent: usize,
     parent: Parent,
 }
 
-/// A member that is written: its key and its lines without the first indent.
+/// A written member: its key, and its lines without the first indentation.
 struct Member<'a> {
     key: Cow<'a, str>,
     lines: Range<usize>,
@@ -68,22 +65,22 @@ struct Writer<'a, 'o> {
 }
 
 impl<'a> Writer<'a, '_> {
-    /// Writes the value at `at` with its line break and returns where it ends in the source.
-    fn value(&mut self, at: usize, around: Around) -> usize {
+    /// Writes the value at `at` with its line break and returns its end in the source.
+    fn value(&mut self, at: usize, context: Context) -> usize {
         match self.byte(at) {
             Some(b'"') => {
                 let (text, end) = self.string(at);
-                self.space(around);
-                let indent = if around.parent == Parent::None { 2 } else { around.indent + 2 };
-                self.scalar(&text, Place { line: around.line, indent, fold: true });
+                self.space(context);
+                let indent = if context.parent == Parent::None { 2 } else { context.indent + 2 };
+                self.scalar(&text, Place { line: context.line, indent, fold: true });
                 end
             }
-            Some(b'{') => self.object(at, around),
-            Some(b'[') => self.array(at, around),
+            Some(b'{') => self.object(at, context),
+            Some(b'[') => self.array(at, context),
             _ => {
                 let rest = self.text.get(at..).unwrap_or_default();
                 let end = rest.find([',', ']', '}', ' ', '\n', '\r', '\t']).unwrap_or(rest.len());
-                self.space(around);
+                self.space(context);
                 match rest.as_bytes().first() {
                     Some(b'-' | b'0'..=b'9') => number::yaml(&rest[..end], self.out),
                     _ => self.out.extend_from_slice(&rest.as_bytes()[..end]),
@@ -94,15 +91,15 @@ impl<'a> Writer<'a, '_> {
         }
     }
 
-    fn object(&mut self, at: usize, around: Around) -> usize {
+    fn object(&mut self, at: usize, context: Context) -> usize {
         let mut at = self.skip_space(at + 1);
         if self.byte(at) != Some(b'"') {
-            self.space(around);
+            self.space(context);
             self.out.extend_from_slice(b"{}\n");
             return at + 1;
         }
-        let indent = if around.parent == Parent::None { 0 } else { around.indent + 2 };
-        self.start_collection(around, indent);
+        let indent = if context.parent == Parent::None { 0 } else { context.indent + 2 };
+        self.start_collection(context, indent);
         let first = self.members.len();
         let mut in_order = true;
         loop {
@@ -110,12 +107,12 @@ impl<'a> Writer<'a, '_> {
             let line = start - indent;
             let (key, end) = self.string(at);
             if let Some(previous) = self.members[first..].last() {
-                // Natural order alone may go in circles and so does not prove that keys differ.
+                // Natural order is not transitive, so it does not prove that keys differ.
                 in_order &= previous.key < key && natural_order(&previous.key, &key) == Ordering::Less;
             }
-            let around = self.key(&key, line, indent);
+            let context = self.key(&key, line, indent);
             at = self.skip_space(self.skip_space(end) + 1);
-            at = self.value(at, around);
+            at = self.value(at, context);
             self.members.push(Member { key, lines: start..self.out.len() });
             at = self.skip_space(at);
             if self.byte(at) != Some(b',') {
@@ -125,42 +122,42 @@ impl<'a> Writer<'a, '_> {
             self.out.resize(self.out.len() + indent, b' ');
         }
         if !in_order {
-            put_in_order(&self.members[first..], indent, self.out);
+            sort_members(&self.members[first..], indent, self.out);
         }
         self.members.truncate(first);
         at + 1
     }
 
-    /// Writes a key with its colon and returns where its value goes.
-    fn key(&mut self, key: &str, line: usize, indent: usize) -> Around {
+    /// Writes a key with its colon and returns the context of its value.
+    fn key(&mut self, key: &str, line: usize, indent: usize) -> Context {
         if text::is_simple_key(key) {
-            // As a plain key it would merge its value into the mapping when read again.
+            // As a plain key it would be read as a merge key.
             let style = if key == "<<" { Style::Double } else { text::style(key) };
             text::write(key, style, Place { line, indent, fold: false }, self.out);
             self.out.push(b':');
-            return Around { line, indent, parent: Parent::Key };
+            return Context { line, indent, parent: Parent::Key };
         }
         self.out.extend_from_slice(b"? ");
         self.scalar(key, Place { line, indent: indent + 2, fold: true });
         let line = self.out.len();
         self.out.resize(line + indent, b' ');
         self.out.push(b':');
-        Around { line, indent, parent: Parent::Item }
+        Context { line, indent, parent: Parent::Item }
     }
 
-    fn array(&mut self, at: usize, around: Around) -> usize {
+    fn array(&mut self, at: usize, context: Context) -> usize {
         let mut at = self.skip_space(at + 1);
         if matches!(self.byte(at), None | Some(b']')) {
-            self.space(around);
+            self.space(context);
             self.out.extend_from_slice(b"[]\n");
             return at + 1;
         }
-        let indent = if around.parent == Parent::Item { around.indent + 2 } else { around.indent };
-        self.start_collection(around, indent);
+        let indent = if context.parent == Parent::Item { context.indent + 2 } else { context.indent };
+        self.start_collection(context, indent);
         loop {
             let line = self.out.len() - indent;
             self.out.push(b'-');
-            at = self.value(at, Around { line, indent, parent: Parent::Item });
+            at = self.value(at, Context { line, indent, parent: Parent::Item });
             at = self.skip_space(at);
             if self.byte(at) != Some(b',') {
                 break;
@@ -179,15 +176,15 @@ impl<'a> Writer<'a, '_> {
         }
     }
 
-    /// Separates a value on the same line from what stands before it.
-    fn space(&mut self, around: Around) {
-        if around.parent != Parent::None {
+    /// Separates a value from the text before it on the same line.
+    fn space(&mut self, context: Context) {
+        if context.parent != Parent::None {
             self.out.push(b' ');
         }
     }
 
-    fn start_collection(&mut self, around: Around, indent: usize) {
-        match around.parent {
+    fn start_collection(&mut self, context: Context, indent: usize) {
+        match context.parent {
             Parent::None => {}
             Parent::Item => self.out.push(b' '),
             Parent::Key => text::new_line(indent, self.out),
@@ -205,7 +202,7 @@ impl<'a> Writer<'a, '_> {
         at
     }
 
-    /// Returns the string that opens at `at`, and where it ends.
+    /// Returns the string that opens at `at`, and its end.
     fn string(&self, at: usize) -> (Cow<'a, str>, usize) {
         let bytes = self.text.as_bytes();
         let mut end = at + 1;
@@ -231,12 +228,12 @@ impl<'a> Writer<'a, '_> {
     }
 }
 
-/// Orders the members at the end of `out` by key, keeping the last of equal keys.
+/// Sorts the members at the end of `out` by key, keeping the last of equal keys.
 #[cold]
-fn put_in_order(members: &[Member<'_>], indent: usize, out: &mut Vec<u8>) {
+fn sort_members(members: &[Member<'_>], indent: usize, out: &mut Vec<u8>) {
     let Some(start) = members.first().map(|member| member.lines.start) else { return };
-    // Equal keys are dropped first: natural order is not transitive (`10 < 1a < 2 < 10`),
-    // so it need not bring them together.
+    // Duplicates are removed first: natural order is not transitive (`10 < 1a < 2 < 10`), so sorting need not bring
+    // them together.
     let mut kept: Vec<usize> = (0..members.len()).collect();
     kept.sort_by(|&a, &b| members[a].key.cmp(&members[b].key));
     let mut kept: Vec<usize> =
@@ -252,7 +249,7 @@ fn put_in_order(members: &[Member<'_>], indent: usize, out: &mut Vec<u8>) {
     }
 }
 
-/// Sorts stably; unlike the standard sort it accepts any notion of order.
+/// Sorts stably; unlike the standard sort, it accepts any ordering.
 fn merge_sort<T: Copy>(items: &mut [T], after: &impl Fn(&T, &T) -> bool) {
     if items.len() < 2 {
         return;
@@ -272,10 +269,10 @@ fn merge_sort<T: Copy>(items: &mut [T], after: &impl Fn(&T, &T) -> bool) {
     }
 }
 
-/// Compares keys as people sort them: letters after everything else, numbers by value.
+/// Compares keys in natural order: letters after everything else, numbers by value.
 ///
-/// At the first difference two letters compare by code point, any other
-/// character comes before a letter, and runs of digits compare as numbers.
+/// At the first difference two letters compare by code point, any other character comes before a letter, and runs of
+/// digits compare as numbers.
 fn natural_order(a: &str, b: &str) -> Ordering {
     let mut at = a.bytes().zip(b.bytes()).take_while(|(a, b)| a == b).count();
     while !a.is_char_boundary(at) || !b.is_char_boundary(at) {
@@ -290,12 +287,12 @@ fn natural_order(a: &str, b: &str) -> Ordering {
         (false, true) => return Ordering::Less,
         (false, false) => {}
     }
-    // A zero counts when digits other than zero stand before it.
+    // A zero counts if digits other than zero precede it.
     let inside_number = (x == '0' || y == '0')
         && a.as_bytes()[..at].iter().rev().take_while(|b| b.is_ascii_digit()).any(|&b| b != b'0');
     let number = |text: &str| {
         let digits = text.bytes().skip(at).take_while(u8::is_ascii_digit);
-        // Numbers too long for the integer wrap around, as they do in the existing tools.
+        // Numbers that overflow the integer wrap context, as in the existing tools.
         digits.fold((i64::from(inside_number), 0), |(number, count), digit| {
             (number.wrapping_mul(10).wrapping_add(i64::from(digit - b'0')), count + 1)
         })

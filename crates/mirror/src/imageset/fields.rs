@@ -35,7 +35,7 @@ impl<'t> Fields<'t> {
 
     /// Returns the line of a value's key, or of the nearest parent if the value is missing.
     pub(super) fn line(&self, path: &Path) -> usize {
-        let Some(span) = self.spans.as_ref().and_then(|spans| spans.find_or_holder(&path.0)) else {
+        let Some(span) = self.spans.as_ref().and_then(|spans| spans.find_or_ancestor(&path.0)) else {
             return self.first_line + 1;
         };
         let mut at = span.start;

@@ -5,7 +5,7 @@ pub(crate) mod blobs;
 use std::path::{Path, PathBuf};
 
 use bundle::Contents;
-use edit::add_bundle::{Named, NewBundle, add_named};
+use edit::add_bundle::{DeclaredChannels, NewBundle, add_declared};
 use edit::{Attached, AttachedContent};
 use fbc::blob::Entry;
 use fbc::json::Text;
@@ -96,7 +96,7 @@ pub(crate) fn run(args: &AddArgs, tls: &TlsFlags, printer: &mut Printer) -> Outc
         other => other,
     };
     workbench::change_first_layout(&args.directory, printer, load, |_, outline| {
-        bundles.iter().try_for_each(|(new, named)| add_named(outline, new, named)).map(|()| Vec::new())
+        bundles.iter().try_for_each(|(new, named)| add_declared(outline, new, named)).map(|()| Vec::new())
     })
 }
 
@@ -109,7 +109,7 @@ fn interpreting(name: &str, error: &str) -> Failure {
 }
 
 /// Returns a bundle as it is added, and its place in channels.
-fn prepared(args: &AddArgs, contents: Contents, json: &Text) -> Result<(NewBundle, Named), Failure> {
+fn prepared(args: &AddArgs, contents: Contents, json: &Text) -> Result<(NewBundle, DeclaredChannels), Failure> {
     let Contents { name, package, mut channels, default_channel, mut replaces, mut skips, mut skip_range, csv, .. } =
         contents;
     for (what, text) in [("package", &package), ("bundle", &name)] {
@@ -146,5 +146,8 @@ fn prepared(args: &AddArgs, contents: Contents, json: &Text) -> Result<(NewBundl
         content: AttachedContent::Bytes(content),
     };
     let files = objects.into_iter().map(attached).collect();
-    Ok((NewBundle { name, package, json, csv: Some(csv), files }, Named { channels, default_channel, entry }))
+    Ok((
+        NewBundle { name, package, json, csv: Some(csv), files },
+        DeclaredChannels { channels, default_channel, entry },
+    ))
 }

@@ -7,7 +7,7 @@ use std::path::Path;
 use catalog::needs::Need;
 use clap::builder::TypedValueParser;
 use edit::Outline;
-use edit::upgrades::{self, ChannelReport, Fate, Forbidden, Outcome as Upgrade, Side, Unmet};
+use edit::upgrades::{self, ChannelReport, Forbidden, Outcome as Upgrade, Side, Unmet, UpgradeStatus};
 use fbc::json::Raw;
 use fbc::locate::Locator;
 use fbc::{Blob, path};
@@ -181,24 +181,24 @@ fn text(reports: &[ChannelReport], args: &CheckUpgradesArgs) -> String {
     out
 }
 
-fn fate(fate: &Fate) -> Value {
-    let result = match fate {
-        Fate::Latest => "latest",
-        Fate::Upgraded(_) => "upgraded",
-        Fate::Stuck(_) => "stuck",
-        Fate::HeldBack { .. } => "held-back",
-        Fate::NoPath => "no-path",
-        Fate::ChannelGone => "channel-gone",
-        Fate::PackageGone => "package-gone",
-        Fate::Broken(_) => "channel-broken",
+fn status(status: &UpgradeStatus) -> Value {
+    let result = match status {
+        UpgradeStatus::Latest => "latest",
+        UpgradeStatus::Upgraded(_) => "upgraded",
+        UpgradeStatus::Stuck(_) => "stuck",
+        UpgradeStatus::HeldBack { .. } => "held-back",
+        UpgradeStatus::NoPath => "no-path",
+        UpgradeStatus::ChannelGone => "channel-gone",
+        UpgradeStatus::PackageGone => "package-gone",
+        UpgradeStatus::Broken(_) => "channel-broken",
     };
     let mut shown = json!({"result": result});
-    if let Some(way) = fate.way() {
-        shown["next"] = json!(way.next);
-        shown["destination"] = json!(way.end);
-        shown["steps"] = json!(way.steps);
+    if let Some(path) = status.path() {
+        shown["next"] = json!(path.next);
+        shown["destination"] = json!(path.end);
+        shown["steps"] = json!(path.steps);
     }
-    if let Fate::HeldBack { by, why, .. } = fate {
+    if let UpgradeStatus::HeldBack { by, why, .. } = status {
         shown["heldBackBy"] = json!(by);
         shown["reason"] = json!(why);
     }
@@ -216,8 +216,8 @@ fn as_json(reports: &[ChannelReport], new: &str) -> Value {
                     json!({
                         "name": outcome.bundle,
                         "version": outcome.version.as_ref().map(ToString::to_string),
-                        "before": fate(&outcome.before),
-                        "now": fate(&outcome.now),
+                        "before": status(&outcome.before),
+                        "now": status(&outcome.now),
                         "regression": outcome.is_regression(),
                     })
                 })

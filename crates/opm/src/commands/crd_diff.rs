@@ -110,7 +110,7 @@ fn as_json(changes: &[Change]) -> Vec<Value> {
             json!({
                 "id": change.id(), "crd": change.crd, "version": change.version, "path": change.path,
                 "rule": change.rule, "message": change.words, "blocks": change.blocks,
-                "olmSays": change.blocks.then(|| change.olm_says()),
+                "olmSays": change.blocks.then(|| change.olm_message()),
                 "meaning": change.meaning.map(|severity| severity.to_string()),
             })
         })

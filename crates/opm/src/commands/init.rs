@@ -61,7 +61,7 @@ pub(crate) fn run(args: &InitArgs, printer: &mut Printer) -> Outcome {
         }
     });
     let mut fbc = Fbc::default();
-    fbc.add_made(&text, &Limits::default())?;
+    fbc.add_generated(&text, &Limits::default())?;
     let blobs: Vec<_> = fbc.blobs().iter().collect();
     printer.data().write_all(comment.as_bytes())?;
     fbc.write(&blobs, args.output, printer.data())?;

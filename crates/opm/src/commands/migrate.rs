@@ -101,5 +101,5 @@ fn bad_name(package: &str) -> Failure {
 fn write_file(fbc: &Fbc, blobs: &[&Blob], path: &Path, format: Format) -> Outcome {
     let file = fs::File::create_new(path).map_err(|error| in_path(path, &error))?;
     let mut out = BufWriter::new(file);
-    fbc.write_arranged(blobs, format, Arrangement::Whole, &mut out).map_err(|error| in_path(path, &error))
+    fbc.write_arranged(blobs, format, Arrangement::Complete, &mut out).map_err(|error| in_path(path, &error))
 }

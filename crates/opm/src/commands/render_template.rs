@@ -208,7 +208,7 @@ pub(super) fn located(error: &template::Error, file: &str, text: &[u8]) -> Strin
     let file = if file == "-" { "<stdin>" } else { file };
     let described = error.faults().into_iter().map(|(message, place)| {
         let offset = place.and_then(|place| match place {
-            Place::Field(field) => spans.as_ref()?.find_or_holder(&steps(&field)).map(|span| span.start),
+            Place::Field(field) => spans.as_ref()?.find_or_ancestor(&steps(&field)).map(|span| span.start),
             Place::Text(words) => std::str::from_utf8(text).ok()?.find(&words),
         });
         match offset {

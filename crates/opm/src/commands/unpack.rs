@@ -140,7 +140,7 @@ fn rearranged(
     let mut fbc = Fbc::default();
     let loaded = source::load_catalog(&mut fbc, configs, &options)?;
     // What cannot be read whole can only be copied.
-    let whole = loaded.problems.is_empty() && fbc.homeless().next().is_none();
+    let whole = loaded.problems.is_empty() && fbc.orphans().next().is_none();
     match wanted {
         Some(Files::New(layout)) if whole => Ok(Some((fbc, layout))),
         Some(Files::New(_)) => {

@@ -102,10 +102,10 @@ fn files_that_are_none_are_named() {
     exit 1
     --- stdout
     --- stderr
-    error: read dangling: symbolic link leads nowhere: No such file or directory (os error 2)
+    error: read dangling: broken symbolic link: No such file or directory (os error 2)
       --> catalog/dangling [file-readable]
 
-    error: read loop: symbolic link leads nowhere: Too many levels of symbolic links (os error 40)
+    error: read loop: broken symbolic link: Too many levels of symbolic links (os error 40)
       --> catalog/loop [file-readable]
 
     error: read pipe: is neither a file nor a directory

@@ -161,7 +161,7 @@ fn an_include_file_is_read_with_care() {
     );
     let told = env.opm(&["alpha", "diff", "new", "-i", "include.yaml"]);
     assert!(told.contains("warning: include file include.yaml: unknown field packages[0].version\n"), "{told}");
-    assert!(told.contains("\"bundles\" without \"versions\" stand for the whole channel"), "{told}");
+    assert!(told.contains("\"bundles\" without \"versions\" select the whole channel"), "{told}");
     env.file("include.yaml", "packages:\n- name: [\n");
     let told = env.opm(&["alpha", "diff", "new", "-i", "include.yaml"]);
     assert!(told.starts_with("exit 1\n--- stdout\n--- stderr\nerror: include file include.yaml:3: "), "{told}");

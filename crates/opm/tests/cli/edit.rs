@@ -176,21 +176,21 @@ fn a_refusal_changes_nothing_and_says_the_way_out() {
     --- stdout
     --- stderr
     error: the default channel of package "foo" would go
-    help: choose another one with --default-channel: stable
+    help: set another one with --default-channel: stable
     "#);
     insta::assert_snapshot!(refused(&["promote", "catalog", "foo.v1.0.0", "beta"]), @r#"
     exit 1
     --- stdout
     --- stderr
     error: package "foo" has no channel "beta"
-    help: its channels are: alpha, stable; --create makes a new one
+    help: its channels are: alpha, stable; --create creates a new one
     "#);
     insta::assert_snapshot!(refused(&["set-default", "catalog", "fob", "alpha"]), @r#"
     exit 1
     --- stdout
     --- stderr
     error: the catalog has no package "fob"
-    help: there is: foo
+    help: available: foo
     "#);
 }
 
@@ -278,19 +278,19 @@ fn what_catalogs_disagree_on_is_named() {
     exit 1
     --- stdout
     --- stderr
-    error: the catalogs disagree:
-      package "foo": the default channel is "alpha" or "stable"
-      package "foo": entry "foo.v1.2.0" of channel "alpha" has other edges
+    error: the catalogs conflict:
+      package "foo": the default channels "alpha" and "stable" differ
+      package "foo": entry "foo.v1.2.0" of channel "alpha" has different edges
       package "foo": bundle "foo.v1.1.0" differs
-    help: --prefer-first keeps what the first one says; to keep what the second says, name that first
+    help: use --prefer-first to keep the first; to keep the second, pass it first
     "#);
     insta::assert_snapshot!(env.opm(&["edit", "merge", "catalog", "other", "--prefer-first"]), @r#"
     exit 0
     --- stdout
     --- stderr
-    note: package "foo": the default channel is "alpha" or "stable"; the first one stays
-    note: package "foo": entry "foo.v1.2.0" of channel "alpha" has other edges; the first one stays
-    note: package "foo": bundle "foo.v1.1.0" differs; the first one stays
+    note: package "foo": the default channels "alpha" and "stable" differ; kept the first
+    note: package "foo": entry "foo.v1.2.0" of channel "alpha" has different edges; kept the first
+    note: package "foo": bundle "foo.v1.1.0" differs; kept the first
     "#);
     assert_eq!(env.read("catalog/foo.yaml"), COMMENTED);
 }

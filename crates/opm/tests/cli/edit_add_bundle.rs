@@ -124,8 +124,8 @@ fn a_bundle_that_replaces_no_head_is_refused() {
     exit 1
     --- stdout
     --- stderr
-    error: "foo.v2.0.0" replaces "foo.v1.0.0", and channel "alpha" has the head "foo.v1.2.0" besides
-    help: --edge replaces makes it replace "foo.v1.2.0", --edge semver puts it in its place by version
+    error: "foo.v2.0.0" replaces "foo.v1.0.0", so "foo.v1.2.0" remains a second head of channel "alpha"
+    help: use --edge replaces to replace "foo.v1.2.0", or --edge semver to insert it by version
     "#);
     assert_eq!(env.read("catalog/foo.yaml"), COMMENTED);
     env.stdout(&[&add[..], &["--edge", "semver"]].concat());

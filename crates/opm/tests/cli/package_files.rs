@@ -70,7 +70,7 @@ fn a_reference_hides_no_catalog_content() {
     env.file("catalog/thief/index.yaml", text.replace("ref: objects/common.yaml", "ref: ../foo/more.yaml"));
     std::fs::remove_file(env.path("catalog/thief/objects/common.yaml")).unwrap();
     let shown = env.opm(&["validate", "catalog"]);
-    let message = "bundle \"thief.v1.0.0\" refers to foo/more.yaml, which holds catalog content and no object";
+    let message = "bundle \"thief.v1.0.0\" refers to foo/more.yaml, which contains catalog content, not an object";
     assert!(shown.starts_with("exit 1") && shown.contains(message), "{shown}");
     // Files that a bundle refers to are none of its problems when another one is missing.
     env.file("catalog/thief/index.yaml", text.replace("ref: objects/common.yaml", "ref: objects/none.yaml"));

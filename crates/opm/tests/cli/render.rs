@@ -130,7 +130,7 @@ fn nothing_is_printed_unless_every_source_can_be_read() {
      --> bad/c.yaml:1:9 [envelope-types]
     1 | schema: 5
       |         ^
-    help: put quotes around the value of "schema"
+    help: quote the value of "schema"
 
     1 problem found
     error: render reference "nosuch": the path does not exist, and it is no image either: repository name must be canonical

@@ -100,7 +100,7 @@ fn nobody_else_is_stranded(kit: &Kit, catalog: &str, mirrored: &str, said: &str)
             .collect();
         // Whoever lacks an image is named as such, with all its bundles the package, and with its only entry the channel.
         let gone = said.contains(&format!("note: package {package:?} is dropped: images of all its bundles"))
-            || said.contains(&format!("note: channel {name:?} had no other entry and goes too"));
+            || said.contains(&format!("note: removed channel {name:?} too, which had no other entry"));
         let named = |bundle: &&str| {
             gone || notes.iter().any(|note| note.contains(*bundle) || note.contains(" others find "))
                 || said.contains(&format!("note: {package}: {bundle:?} is dropped: one of its images is missing"))

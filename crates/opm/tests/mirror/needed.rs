@@ -20,7 +20,7 @@ fn t26_with_dependencies_everything_installs_from_the_mirror_alone() {
     let to = kit.to();
     let copied = kit.run(&crate::kit::mirror(&["copy", &file, &to]));
     let said = String::from_utf8_lossy(&copied.stderr).into_owned();
-    assert!(said.contains("note: beta: others need beta.v0.1.0, which is not kept"), "{said}");
+    assert!(said.contains("note: beta: other packages need beta.v0.1.0, which is not kept"), "{said}");
     let index = format!("{to}/ns/index:v1");
     let error = kit.stderr(&["resolve", "--use-http", &index, "--install", "gamma"]);
     assert!(error.contains("beta") || error.is_empty(), "{error}");

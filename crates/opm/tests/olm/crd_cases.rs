@@ -96,7 +96,7 @@ impl Case {
         let unnamed = changes.iter().find(|change| change.blocks && !message.contains(change.olm_rule()) && !cut);
         if ours != theirs || unnamed.is_some() {
             let ours: Vec<String> =
-                changes.iter().filter(|change| change.blocks).map(review::crd::Change::olm_says).collect();
+                changes.iter().filter(|change| change.blocks).map(review::crd::Change::olm_message).collect();
             let ours = ours.join("\n  ");
             found.differences.push(format!("{}\nopm: {ours}\noperator-controller: {message}", self.what));
         }

@@ -1,7 +1,7 @@
-//! Objects as the types of Kubernetes see them.
+//! Converts objects to Kubernetes types.
 //!
-//! What passes through a type loses the fields that the type does not know, gains those that are always
-//! written, and has its quantities written canonically.
+//! A conversion drops fields that the type does not know, adds fields that are always serialized, and formats
+//! quantities canonically.
 
 use std::collections::HashMap;
 use std::sync::LazyLock;
@@ -28,21 +28,21 @@ struct Types {
 
 /// A type.
 struct Type {
-    /// Its fields, in the order of their names.
+    /// The fields, sorted by name.
     fields: Vec<Field>,
 }
 
 /// A field of a type.
 struct Field {
     name: &'static str,
-    /// Whether it is written even if it was not given.
+    /// Whether it is serialized even if it is absent.
     always: bool,
-    /// Whether it is written even if it is zero.
+    /// Whether it is serialized even if it is zero.
     zero: bool,
     kind: Kind,
 }
 
-/// What a field holds.
+/// The type of a field.
 enum Kind {
     Text,
     Number,
@@ -51,7 +51,7 @@ enum Kind {
     Quantity,
     List(Box<Kind>),
     Map(Box<Kind>),
-    /// A type, by its number if it is known.
+    /// A named type, with its index if it is known.
     Type(&'static str, Option<usize>),
 }
 
@@ -91,14 +91,14 @@ impl Type {
     }
 }
 
-/// A field that was given and that the type does not know, as a JSON pointer.
+/// A field that the type does not know, as a JSON pointer.
 pub(crate) type Dropped = String;
 
-/// Passes a value through the type `kind`.
+/// Converts a value to the type `kind`.
 ///
-/// `pointer` says where the value stands; what vanishes is added to `dropped`. The value changes in place: nearly
-/// all of a schema stays as it is, and schemas are most of what bundles hold.
-pub(crate) fn through(kind: &str, mut value: Value, pointer: &str, dropped: &mut Vec<Dropped>) -> Value {
+/// `pointer` is the location of the value; dropped fields are added to `dropped`. The value is changed in place, since
+/// nearly all of a schema stays unchanged and schemas are most of a bundle.
+pub(crate) fn convert(kind: &str, mut value: Value, pointer: &str, dropped: &mut Vec<Dropped>) -> Value {
     let of = TYPES.numbers.get(kind).and_then(|number| TYPES.all.get(*number));
     if let (Some(of), Value::Object(members)) = (of, &mut value) {
         Pass { dropped, base: pointer }.members(of, members, None);
@@ -106,15 +106,15 @@ pub(crate) fn through(kind: &str, mut value: Value, pointer: &str, dropped: &mut
     value
 }
 
-/// A step from a value to one in it.
+/// A step from a value to a nested one.
 enum Step<'w> {
     Key(&'w str),
     At(usize),
 }
 
-/// The way from the first value to one in it; it is written down only where something vanishes.
-struct Way<'w> {
-    before: Option<&'w Way<'w>>,
+/// The path from the outermost value; formatted only for dropped fields.
+struct PathTo<'w> {
+    before: Option<&'w PathTo<'w>>,
     step: Step<'w>,
 }
 
@@ -124,8 +124,8 @@ struct Pass<'a> {
 }
 
 impl Pass<'_> {
-    fn value(&mut self, kind: &'static Kind, value: &mut Value, way: &Way<'_>) {
-        let below = |step| Way { before: Some(way), step };
+    fn value(&mut self, kind: &'static Kind, value: &mut Value, path: &PathTo<'_>) {
+        let below = |step| PathTo { before: Some(path), step };
         match (value, kind) {
             (Value::Array(items), Kind::List(item)) => {
                 for (index, value) in items.iter_mut().enumerate() {
@@ -138,9 +138,9 @@ impl Pass<'_> {
                 }
             }
             (Value::Object(members), Kind::Type(_, Some(number))) => {
-                self.members(&TYPES.all[*number], members, Some(way));
+                self.members(&TYPES.all[*number], members, Some(path));
             }
-            // A schema can be a boolean or a list of schemas, depending on where it stands.
+            // A schema may be a boolean or a list of schemas, depending on its position.
             (Value::Array(items), Kind::Type("JSONSchemaProps", _)) => {
                 for (index, value) in items.iter_mut().enumerate() {
                     self.value(kind, value, &below(Step::At(index)));
@@ -161,19 +161,19 @@ impl Pass<'_> {
         }
     }
 
-    fn members(&mut self, of: &'static Type, members: &mut Map<String, Value>, way: Option<&Way<'_>>) {
+    fn members(&mut self, of: &'static Type, members: &mut Map<String, Value>, path: Option<&PathTo<'_>>) {
         let mut vanishing = false;
         for (key, value) in members.iter_mut() {
             if !value.is_null() {
-                let way = Way { before: way, step: Step::Key(key) };
+                let path = PathTo { before: path, step: Step::Key(key) };
                 match of.field(key) {
                     Some(field) => {
-                        self.value(&field.kind, value, &way);
+                        self.value(&field.kind, value, &path);
                         if field.always || field.zero || !is_zero(&field.kind, value) {
                             continue;
                         }
                     }
-                    None => self.dropped.push(self.pointer(&way)),
+                    None => self.dropped.push(self.pointer(&path)),
                 }
             }
             *value = Value::Null;
@@ -193,13 +193,13 @@ impl Pass<'_> {
         }
     }
 
-    /// Writes where a value stands.
-    fn pointer(&self, way: &Way<'_>) -> String {
+    /// Formats the JSON pointer of a value.
+    fn pointer(&self, path: &PathTo<'_>) -> String {
         let mut steps = Vec::new();
-        let mut next = Some(way);
-        while let Some(way) = next {
-            steps.push(&way.step);
-            next = way.before;
+        let mut next = Some(path);
+        while let Some(path) = next {
+            steps.push(&path.step);
+            next = path.before;
         }
         let mut pointer = self.base.to_owned();
         for step in steps.into_iter().rev() {
@@ -213,7 +213,7 @@ impl Pass<'_> {
     }
 }
 
-/// Writes a key for a JSON pointer.
+/// Escapes a key for a JSON pointer.
 pub(crate) fn escaped(key: &str) -> String {
     key.replace('~', "~0").replace('/', "~1")
 }
@@ -224,13 +224,13 @@ fn is_zero(kind: &Kind, value: &Value) -> bool {
         Value::Number(number) => number.as_f64() == Some(0.0),
         Value::String(text) => text.is_empty(),
         Value::Array(items) => items.is_empty(),
-        // An empty part is something, an empty map is nothing.
+        // An empty struct is serialized, an empty map is not.
         Value::Object(members) => matches!(kind, Kind::Map(_)) && members.is_empty(),
         Value::Null => true,
     }
 }
 
-/// Returns what is written for a field that was not given.
+/// Returns the serialized value of an absent field.
 fn empty(kind: &Kind) -> Value {
     match kind {
         Kind::Text => "".into(),
@@ -257,7 +257,7 @@ mod tests {
         let given = json!({"name": "a", "oops": 1, "stdin": false, "securityContext": {"privileged": false},
             "resources": {"limits": {"cpu": 0.1, "memory": "1024Mi"}}, "env": [{"name": "x", "value": "", "y": {}}]});
         let mut dropped = Vec::new();
-        let passed = through("Container", given, "/c", &mut dropped);
+        let passed = convert("Container", given, "/c", &mut dropped);
         assert_eq!(
             passed,
             json!({"name": "a", "securityContext": {"privileged": false}, "resources": {"limits": {"cpu": "100m", "memory": "1Gi"}}, "env": [{"name": "x"}]})
@@ -267,11 +267,11 @@ mod tests {
 
     #[test]
     fn fields_that_are_always_written_appear() {
-        let crd = through("CustomResourceDefinition", json!({"kind": "CustomResourceDefinition"}), "", &mut Vec::new());
+        let crd = convert("CustomResourceDefinition", json!({"kind": "CustomResourceDefinition"}), "", &mut Vec::new());
         assert_eq!(
             crd["status"],
             json!({"acceptedNames": {"kind": "", "plural": ""}, "conditions": null, "storedVersions": null})
         );
-        assert_eq!(through("DeploymentSpec", json!({}), "", &mut Vec::new())["strategy"], json!({}));
+        assert_eq!(convert("DeploymentSpec", json!({}), "", &mut Vec::new())["strategy"], json!({}));
     }
 }

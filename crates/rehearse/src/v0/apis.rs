@@ -1,19 +1,19 @@
-//! Roles for those who use the APIs of an operator.
+//! Roles for users of the operator's APIs.
 
 use serde_json::{Value, json};
 
-use super::{Made, served_versions};
+use super::{Renderer, served_versions};
 use crate::input::text;
 
-/// The end of the role's name, its verbs, and the cluster's role that it is added to.
+/// The suffix of the role's name, its verbs, and the cluster role that it aggregates to.
 const ROLES: [(&str, &[&str], &str); 3] = [
     ("admin", &["*"], "admin"),
     ("edit", &["create", "update", "patch", "delete"], "edit"),
     ("view", &["get", "list", "watch"], "view"),
 ];
 
-impl Made<'_> {
-    /// Makes roles for each API that the CRDs serve.
+impl Renderer<'_> {
+    /// Adds roles for each API that the CRDs serve.
     pub(super) fn api_roles(&mut self) {
         for crd in &self.bundle.crds {
             let (name, group) = (text(crd, "/metadata/name"), text(crd, "/spec/group"));
@@ -22,14 +22,14 @@ impl Made<'_> {
                 for (end, verbs, part_of) in ROLES {
                     let rules = json!([{"verbs": verbs, "apiGroups": [group], "resources": [plural]}]);
                     let role = self.api_role(&format!("{name}-{version}-{end}"), part_of, rules);
-                    self.made.push(role);
+                    self.derived.push(role);
                 }
                 let rules = json!([{
                     "verbs": ["get"], "apiGroups": ["apiextensions.k8s.io"], "resources": ["customresourcedefinitions"],
                     "resourceNames": [name],
                 }]);
                 let role = self.api_role(&format!("{name}-{version}-crdview"), "view", rules);
-                self.made.push(role);
+                self.derived.push(role);
             }
         }
     }

@@ -2,12 +2,12 @@
 
 use serde_json::{Value, json};
 
-use super::{Made, managed};
+use super::{Renderer, managed};
 use crate::input::{list, text};
 use crate::v1::{self, CERTIFICATE_VOLUMES, apply_deployment_config};
 
-impl Made<'_> {
-    /// Makes the deployments of the CSV.
+impl Renderer<'_> {
+    /// Adds the deployments of the CSV.
     pub(super) fn deployments(&mut self) {
         let webhooks = self.bundle.webhook_deployments();
         for deployment in &self.bundle.deployments {
@@ -29,11 +29,11 @@ impl Made<'_> {
             self.name_condition(&mut object);
             self.own(&mut object);
             managed(&mut object);
-            self.made.push(object);
+            self.derived.push(object);
         }
     }
 
-    /// Puts the annotations of the CSV into the template of pods, over its own.
+    /// Merges the annotations of the CSV into the pod template, overriding its own.
     fn annotate(&self, spec: &mut Value) {
         let template = v1::part(spec, "template");
         let metadata = template.entry("metadata").or_insert_with(|| json!({}));
@@ -44,7 +44,7 @@ impl Made<'_> {
         }
     }
 
-    /// Gives containers the name of their OperatorCondition.
+    /// Sets the name of the OperatorCondition in containers.
     fn name_condition(&self, deployment: &mut Value) {
         const VARIABLE: &str = "OPERATOR_CONDITION_NAME";
         let containers = deployment.pointer_mut("/spec/template/spec/containers").and_then(Value::as_array_mut);
@@ -57,8 +57,8 @@ impl Made<'_> {
     }
 }
 
-/// Puts the certificate of a Secret where webhooks read it: volumes of the two names and the first mount at
-/// each path go first.
+/// Mounts the certificate of a Secret where webhooks read it. Existing volumes with the two names and the first mount
+/// at each path are removed first.
 fn mount_certificate(deployment: &mut Value, secret: &str) {
     let Some(pod) = deployment.pointer_mut("/spec/template/spec").filter(|pod| pod.is_object()) else { return };
     let mut volumes = list(pod, "/volumes").to_vec();

@@ -1,4 +1,4 @@
-//! OLM v0: what a Subscription makes of a bundle.
+//! OLM v0: derives the objects of a Subscription from a bundle.
 
 mod apis;
 mod deployments;
@@ -10,9 +10,9 @@ use serde_json::{Value, json};
 use crate::input::{Bundle, list, text};
 use crate::modes::{self, Mode};
 use crate::served::{self, Served};
-use crate::{Note, Refusal, called, v1};
+use crate::{Note, Refusal, display_name, v1};
 
-/// How a bundle is installed.
+/// The options of an installation.
 #[derive(Debug, Clone)]
 pub struct Options {
     /// The namespace of the Subscription.
@@ -25,25 +25,25 @@ pub struct Options {
     pub config: Option<Value>,
 }
 
-/// What OLM v0 makes of a bundle.
+/// The objects that OLM v0 creates from a bundle.
 #[derive(Debug, Clone, Default)]
 pub struct Installation {
     /// The steps of the install plan, in order.
     pub plan: Vec<Value>,
-    /// What OLM makes of the CSV afterwards.
-    pub made: Vec<Value>,
-    /// What deserves a look.
+    /// The objects that OLM derives from the CSV afterwards.
+    pub derived: Vec<Value>,
+    /// Notes for the user.
     pub notes: Vec<Note>,
 }
 
 impl Installation {
-    /// Returns all objects in the order in which they are made.
+    /// Returns all objects in creation order.
     pub fn objects(&self) -> impl Iterator<Item = &Value> {
-        self.plan.iter().chain(&self.made)
+        self.plan.iter().chain(&self.derived)
     }
 }
 
-/// Kinds that an install plan takes beside CSVs, CRDs and what is in the core of Kubernetes.
+/// The kinds that an install plan supports besides CSVs, CRDs and the core kinds of Kubernetes.
 const PLAN_KINDS: [&str; 11] = [
     "ConsoleCLIDownload",
     "ConsoleLink",
@@ -60,10 +60,10 @@ const PLAN_KINDS: [&str; 11] = [
 const CORE_KINDS: [&str; 8] =
     ["ClusterRole", "ClusterRoleBinding", "ConfigMap", "Role", "RoleBinding", "Secret", "Service", "ServiceAccount"];
 
-/// Returns the objects that OLM v0 would make.
+/// Returns the objects that OLM v0 would create.
 ///
 /// # Errors
-/// Returns why the installation would fail, in OLM's words.
+/// Returns the error message of OLM if the installation would fail.
 pub fn install(bundle: &Bundle, options: &Options) -> Result<Installation, Refusal> {
     let refuse = |id, message: String| Err(Refusal { id, message });
     for other in &bundle.others {
@@ -83,34 +83,34 @@ pub fn install(bundle: &Bundle, options: &Options) -> Result<Installation, Refus
         return refuse("olmv0-install-mode", format!("UnsupportedOperatorGroup: {message}"));
     }
     webhooks::check(bundle)?;
-    let mut made = Made { bundle, options, plan: Vec::new(), made: Vec::new(), notes: Vec::new() };
-    made.csv();
+    let mut renderer = Renderer { bundle, options, plan: Vec::new(), derived: Vec::new(), notes: Vec::new() };
+    renderer.csv();
     for crd in &bundle.crds {
         let mut crd = crd.clone();
-        // An install plan applies what is written, without what the types add.
+        // An install plan applies objects as written, without the fields that types add.
         crd.as_object_mut().map(|crd| crd.remove("status"));
-        made.add(crd);
+        renderer.add(crd);
     }
-    made.others();
-    made.rights();
-    made.deployments();
-    made.condition();
-    made.api_roles();
-    made.webhooks();
+    renderer.others();
+    renderer.rights();
+    renderer.deployments();
+    renderer.condition();
+    renderer.api_roles();
+    renderer.webhooks();
     if name.len() > crate::names::LABEL {
         let message = format!(
             "the name {name} is {} characters long and becomes the label olm.owner: 63 is the most",
             name.len()
         );
-        made.notes.push(Note {
+        renderer.notes.push(Note {
             id: "size-label",
             refused: true,
             message,
             object: format!("ClusterServiceVersion {name}"),
         });
     }
-    let Made { plan, made, mut notes, .. } = made;
-    for object in plan.iter().chain(&made) {
+    let Renderer { plan, derived, mut notes, .. } = renderer;
+    for object in plan.iter().chain(&derived) {
         let (version, kind) = (text(object, "/apiVersion"), text(object, "/kind"));
         let message = match served::served(version, kind) {
             Served::Always => continue,
@@ -119,9 +119,9 @@ pub fn install(bundle: &Bundle, options: &Options) -> Result<Installation, Refus
             Served::Never => format!("no current cluster knows {kind} in {version}"),
         };
         let refused = served::served(version, kind) == Served::Never;
-        notes.push(Note { id: "rehearse-needs-api", refused, message, object: called(object) });
+        notes.push(Note { id: "rehearse-needs-api", refused, message, object: display_name(object) });
     }
-    Ok(Installation { plan, made, notes })
+    Ok(Installation { plan, derived, notes })
 }
 
 fn missing_mode(targets: &[String], namespace: &str) -> Mode {
@@ -142,28 +142,28 @@ fn watched(options: &Options) -> &'static str {
     }
 }
 
-/// What is being made.
-struct Made<'a> {
+/// The installation under construction.
+struct Renderer<'a> {
     bundle: &'a Bundle,
     options: &'a Options,
     plan: Vec<Value>,
-    made: Vec<Value>,
+    derived: Vec<Value>,
     notes: Vec<Note>,
 }
 
-impl Made<'_> {
+impl Renderer<'_> {
     /// Returns whether the operator watches all namespaces.
     fn everywhere(&self) -> bool {
         matches!(&*self.options.targets, [only] if only.is_empty())
     }
 
-    /// Adds an object to the plan, with the labels of all that OLM manages.
+    /// Adds an object to the plan, with the label of OLM-managed objects.
     fn add(&mut self, mut object: Value) {
         managed(&mut object);
         self.plan.push(object);
     }
 
-    /// Adds the CSV, annotated with what its OperatorGroup says.
+    /// Adds the CSV, with the annotations of its OperatorGroup.
     fn csv(&mut self) {
         let mut csv = self.bundle.csv.clone();
         csv["metadata"]["namespace"] = self.options.namespace.clone().into();
@@ -202,18 +202,18 @@ impl Made<'_> {
         labels.insert("olm.owner.kind".into(), "ClusterServiceVersion".into());
     }
 
-    /// Makes the OperatorCondition, and the right of all accounts to use it.
+    /// Adds the OperatorCondition, and the right of all accounts to use it.
     fn condition(&mut self) {
         let (name, namespace) = (&self.bundle.name, &self.options.namespace);
         let metadata = json!({"name": name, "namespace": namespace, "labels": {"olm.managed": "true"}});
         let deployments: Vec<&str> = self.bundle.deployments.iter().map(|one| text(one, "/name")).collect();
         let accounts = self.accounts();
-        self.made.push(json!({
+        self.derived.push(json!({
             "apiVersion": "operators.coreos.com/v2", "kind": "OperatorCondition", "metadata": metadata,
             "spec": {"deployments": deployments, "serviceAccounts": accounts},
         }));
         let api = "rbac.authorization.k8s.io/v1";
-        self.made.push(json!({
+        self.derived.push(json!({
             "apiVersion": api, "kind": "Role", "metadata": metadata,
             "rules": [{
                 "apiGroups": ["operators.coreos.com"], "resources": ["operatorconditions"], "resourceNames": [name],
@@ -222,7 +222,7 @@ impl Made<'_> {
         }));
         let subjects: Vec<Value> =
             accounts.iter().map(|account| json!({"kind": "ServiceAccount", "name": account})).collect();
-        self.made.push(json!({
+        self.derived.push(json!({
             "apiVersion": api, "kind": "RoleBinding", "metadata": metadata,
             "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "Role", "name": name},
             "subjects": subjects,
@@ -249,7 +249,7 @@ fn managed(object: &mut Value) {
     v1::part(&mut object["metadata"], "labels").insert("olm.managed".into(), "true".into());
 }
 
-/// Returns the versions of a CRD that are served.
+/// Returns the served versions of a CRD.
 fn served_versions(crd: &Value) -> impl Iterator<Item = &str> {
     let versions = list(crd, "/spec/versions").iter();
     versions.filter(|version| version.get("served") == Some(&json!(true))).map(|version| text(version, "/name"))

@@ -4,15 +4,15 @@ use std::collections::BTreeSet;
 
 use serde_json::{Value, json};
 
-use super::Made;
+use super::Renderer;
 use crate::input::{list, text};
 use crate::names;
 
 const GROUP: &str = "rbac.authorization.k8s.io";
 const HASH: &str = "olm.permissions.hash";
 
-impl Made<'_> {
-    /// Adds, for each account, the account itself, its roles and its roles for the cluster.
+impl Renderer<'_> {
+    /// Adds each account with its roles and cluster roles.
     pub(super) fn rights(&mut self) {
         let bundle = self.bundle;
         let all = bundle.permissions.iter().chain(&bundle.cluster_permissions);
@@ -44,7 +44,7 @@ impl Made<'_> {
         let namespace = self.options.namespace.clone();
         self.bound(&name, account, rules, Some(&namespace), None);
         if self.everywhere() {
-            // The right is lifted to the whole cluster, with the right to see namespaces.
+            // The rights become cluster-wide, with the additional right to read namespaces.
             let mut lifted = rules.to_vec();
             lifted.push(json!({"verbs": ["get", "list", "watch"], "apiGroups": [""], "resources": ["namespaces"]}));
             self.bound(&name, account, &lifted, None, None);

@@ -1,19 +1,19 @@
-//! Webhooks of OLM v0, with the certificate that OLM makes itself.
+//! Webhooks of OLM v0, with certificates that OLM generates itself.
 
 use std::collections::BTreeSet;
 
 use serde_json::{Map, Value, json};
 
-use super::{Made, managed};
+use super::{Renderer, managed};
 use crate::input::{Bundle, list, text};
-use crate::{Note, Refusal, called};
+use crate::{Note, Refusal, display_name};
 
 const KINDS: [(&str, &str); 2] = [
     ("ValidatingAdmissionWebhook", "ValidatingWebhookConfiguration"),
     ("MutatingAdmissionWebhook", "MutatingWebhookConfiguration"),
 ];
 
-/// Refuses webhooks that OLM v0 does not install.
+/// Rejects webhooks that OLM v0 does not install.
 pub(super) fn check(bundle: &Bundle) -> Result<(), Refusal> {
     let refuse = |id, message: String| Err(Refusal { id, message });
     let mut names = BTreeSet::new();
@@ -45,8 +45,8 @@ pub(super) fn check(bundle: &Bundle) -> Result<(), Refusal> {
     Ok(())
 }
 
-impl Made<'_> {
-    /// Makes Services, Secrets, rights and configurations of webhooks.
+impl Renderer<'_> {
+    /// Adds the Services, Secrets, rights and configurations of webhooks.
     pub(super) fn webhooks(&mut self) {
         for deployment in self.bundle.webhook_deployments() {
             self.service(deployment);
@@ -54,7 +54,7 @@ impl Made<'_> {
         for (wanted, kind) in KINDS {
             for webhook in self.bundle.webhooks.iter().filter(|webhook| text(webhook, "/type") == wanted) {
                 let configuration = self.configuration(webhook, kind);
-                self.made.push(configuration);
+                self.derived.push(configuration);
             }
         }
     }
@@ -113,21 +113,21 @@ impl Made<'_> {
             let message = "the name has a dot, while webhooks are sent to a Service with '-' in its place: they are \
                            never reached"
                 .into();
-            self.notes.push(Note { id: "olmv0-dot", refused: true, message, object: called(&objects[0]) });
+            self.notes.push(Note { id: "olmv0-dot", refused: true, message, object: display_name(&objects[0]) });
         }
-        self.made.extend(objects);
+        self.derived.extend(objects);
     }
 
     fn configuration(&self, webhook: &Value, kind: &str) -> Value {
         let generated = text(webhook, "/generateName");
         let service = format!("{}-service", text(webhook, "/deploymentName").replace('.', "-"));
-        let mut made = Map::new();
-        made.insert("name".into(), generated.into());
+        let mut webhook_entry = Map::new();
+        webhook_entry.insert("name".into(), generated.into());
         let mut reference = json!({"namespace": self.options.namespace, "name": service, "port": port(webhook)});
         if let Some(path) = webhook.get("webhookPath") {
             reference["path"] = path.clone();
         }
-        made.insert("clientConfig".into(), json!({"service": reference}));
+        webhook_entry.insert("clientConfig".into(), json!({"service": reference}));
         for field in [
             "sideEffects",
             "admissionReviewVersions",
@@ -138,15 +138,15 @@ impl Made<'_> {
             "timeoutSeconds",
         ] {
             if let Some(value) = webhook.get(field) {
-                made.insert(field.into(), value.clone());
+                webhook_entry.insert(field.into(), value.clone());
             }
         }
         if let Some(policy) = webhook.get("reinvocationPolicy").filter(|_| kind == KINDS[1].1) {
-            made.insert("reinvocationPolicy".into(), policy.clone());
+            webhook_entry.insert("reinvocationPolicy".into(), policy.clone());
         }
         if !self.everywhere() {
             let label = format!("olm.operatorgroup.uid/{}", self.options.group);
-            made.insert("namespaceSelector".into(), json!({"matchLabels": {label: ""}}));
+            webhook_entry.insert("namespaceSelector".into(), json!({"matchLabels": {label: ""}}));
         }
         let mut object = json!({
             "apiVersion": "admissionregistration.k8s.io/v1", "kind": kind,
@@ -154,7 +154,7 @@ impl Made<'_> {
                 "generateName": format!("{generated}-"),
                 "labels": {"olm.webhook-description-generate-name": generated},
             },
-            "webhooks": [Value::Object(made)],
+            "webhooks": [Value::Object(webhook_entry)],
         });
         self.own(&mut object);
         managed(&mut object);

@@ -5,7 +5,7 @@ use serde_json::{Map, Value};
 use super::part;
 use crate::input::{Bundle, text};
 
-/// Phases and the kinds in them; kinds that are not named are deployed.
+/// Phases with their kinds; unlisted kinds belong to the deploy phase.
 const PHASES: &[(&str, &[&str])] = &[
     ("namespaces", &["Namespace"]),
     ("policies", &["NetworkPolicy", "PodDisruptionBudget", "PriorityClass"]),
@@ -47,7 +47,7 @@ pub fn phase(kind: &str) -> &'static str {
     PHASES[at(kind)].0
 }
 
-/// Puts objects into phases, and leaves of their metadata what Boxcutter keeps.
+/// Sorts objects into phases and reduces their metadata to what Boxcutter keeps.
 pub(super) fn arrange(objects: &mut [Value], bundle: &Bundle) {
     for object in objects.iter_mut() {
         let metadata = part(object, "metadata");

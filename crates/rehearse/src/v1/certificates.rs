@@ -2,15 +2,15 @@
 
 use serde_json::{Value, json};
 
-use super::{Certificates, Made, part};
+use super::{Certificates, Renderer, part};
 use crate::names;
 
 const INJECT_CERT_MANAGER: &str = "cert-manager.io/inject-ca-from";
 const INJECT_OPENSHIFT: &str = "service.beta.openshift.io/inject-cabundle";
 const SECRET_OPENSHIFT: &str = "service.beta.openshift.io/serving-cert-secret-name";
 
-impl Made<'_> {
-    /// Asks for the authority of a Service's certificate to be put into an object.
+impl Renderer<'_> {
+    /// Requests the injection of a Service's CA into an object.
     pub(super) fn inject(&self, object: &mut Value, service: &str) {
         let (key, value) = match self.options.certificates {
             Certificates::CertManager => {
@@ -22,7 +22,7 @@ impl Made<'_> {
         part(&mut object["metadata"], "annotations").insert(key.into(), value.into());
     }
 
-    /// Asks for a certificate for a Service.
+    /// Requests a certificate for a Service.
     pub(super) fn certify(&self, service: &mut Value, name: &str) {
         if self.options.certificates == Certificates::OpenShift {
             let annotations = part(&mut service["metadata"], "annotations");
@@ -30,7 +30,7 @@ impl Made<'_> {
         }
     }
 
-    /// Makes an Issuer and a Certificate for each deployment with webhooks, by name.
+    /// Adds an Issuer and a Certificate for each deployment with webhooks, by name.
     pub(super) fn certificates(&mut self) {
         if self.options.certificates != Certificates::CertManager {
             return;

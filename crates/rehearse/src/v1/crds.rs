@@ -1,14 +1,14 @@
-//! CustomResourceDefinitions, and who converts between their versions.
+//! CustomResourceDefinitions and their conversion webhooks.
 
 use serde_json::{Value, json};
 
-use super::Made;
+use super::Renderer;
 use crate::Refusal;
 use crate::input::{list, text};
 use crate::names;
 
-impl Made<'_> {
-    /// Adds the CRDs; those that a conversion webhook names are converted by it.
+impl Renderer<'_> {
+    /// Adds the CRDs, with the conversion webhooks that refer to them.
     pub(super) fn crds(&mut self) -> Result<(), Refusal> {
         for crd in &self.bundle.crds {
             let mut crd = crd.clone();

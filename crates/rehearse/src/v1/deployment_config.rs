@@ -1,11 +1,11 @@
-//! What a user changes in the deployments of an operator.
+//! Applies user configuration to the deployments of an operator.
 
 use serde_json::{Value, json};
 
 use super::part;
 use crate::input::{list, text};
 
-/// Applies a configuration to a deployment; init containers stay as they are.
+/// Applies a configuration to a deployment; init containers stay unchanged.
 pub(crate) fn apply(deployment: &mut Value, config: &Value) {
     if let Some(annotations) = config.get("annotations").and_then(Value::as_object) {
         let add = |holder: &mut Value| {
@@ -54,7 +54,7 @@ fn merge_by_name(holder: &mut Value, field: &str, entries: &[Value]) {
     holder[field] = all.into();
 }
 
-/// Appends entries that are not there yet.
+/// Appends entries that do not exist yet.
 fn append_new(holder: &mut Value, field: &str, entries: &[Value]) {
     if entries.is_empty() {
         return;
@@ -68,7 +68,7 @@ fn append_new(holder: &mut Value, field: &str, entries: &[Value]) {
     holder[field] = all.into();
 }
 
-/// Replaces the parts of an affinity that are given; an empty part removes, and so does an empty whole.
+/// Replaces the given parts of an affinity; an empty part removes it, and an empty affinity removes all.
 fn apply_affinity(pod: &mut Value, affinity: &Value) {
     let Some(parts) = affinity.as_object() else { return };
     if parts.is_empty() {

@@ -1,21 +1,21 @@
-//! Deployments, with the volumes that certificates of webhooks come in.
+//! Deployments, with the volumes for webhook certificates.
 
 use std::collections::BTreeSet;
 
 use serde_json::{Value, json};
 
-use super::{Certificates, Made, deployment_config, part};
+use super::{Certificates, Renderer, deployment_config, part};
 use crate::input::{list, text};
 use crate::names;
 
-/// Name, path, and the files of certificate and key of each volume with a certificate.
+/// The name, path, certificate file and key file of each certificate volume.
 pub(crate) const CERTIFICATE_VOLUMES: [(&str, &str, &str, &str); 2] = [
     ("webhook-cert", "/tmp/k8s-webhook-server/serving-certs", "tls.crt", "tls.key"),
     ("apiservice-cert", "/apiserver.local.config/certificates", "apiserver.crt", "apiserver.key"),
 ];
 
-impl Made<'_> {
-    /// Makes the deployments of the CSV.
+impl Renderer<'_> {
+    /// Adds the deployments of the CSV.
     pub(super) fn deployments(&mut self, config: Option<&Value>) {
         let webhooks = self.bundle.webhook_deployments();
         for deployment in &self.bundle.deployments {
@@ -38,7 +38,7 @@ impl Made<'_> {
         }
     }
 
-    /// Puts the annotations of the CSV into the template of pods, beneath its own.
+    /// Merges the annotations of the CSV into the pod template, which takes precedence.
     fn annotate(&self, spec: &mut Value) {
         let template = part(spec, "template");
         let metadata = template.entry("metadata").or_insert_with(|| json!({}));
@@ -54,7 +54,7 @@ impl Made<'_> {
     }
 }
 
-/// Puts the certificate of a Secret where webhooks read it, in place of what is there.
+/// Mounts the certificate of a Secret where webhooks read it, replacing existing mounts.
 fn mount_certificate(deployment: &mut Value, secret: &str) {
     let Some(pod) = deployment.pointer_mut("/spec/template/spec") else { return };
     let mut replaced: BTreeSet<String> = CERTIFICATE_VOLUMES.iter().map(|volume| volume.0.to_owned()).collect();

@@ -1,4 +1,4 @@
-//! The order in which Helm applies objects.
+//! Sorts objects in the order in which Helm applies them.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -7,9 +7,9 @@ use serde_json::Value;
 
 use super::part;
 use crate::input::text;
-use crate::{Note, called};
+use crate::{Note, display_name};
 
-/// Helm's order of kinds; others, webhook configurations among them, come last by kind.
+/// The order of kinds in Helm; all others, including webhook configurations, come last by kind.
 const ORDER: [&str; 36] = [
     "PriorityClass",
     "Namespace",
@@ -49,11 +49,11 @@ const ORDER: [&str; 36] = [
     "APIService",
 ];
 
-/// Marks an object as something that Helm runs at certain moments.
+/// The annotation of a Helm hook.
 const HOOK: &str = "helm.sh/hook";
-/// Says what becomes of an object when its release goes.
+/// The annotation that controls what happens to an object when its release is deleted.
 const POLICY: &str = "helm.sh/resource-policy";
-const MOMENTS: [&str; 10] = [
+const HOOK_EVENTS: [&str; 10] = [
     "pre-install",
     "post-install",
     "pre-delete",
@@ -66,32 +66,32 @@ const MOMENTS: [&str; 10] = [
     "test-success",
 ];
 
-/// Puts objects into Helm's order, and leaves out what Helm does.
+/// Sorts objects in Helm's order, and drops what Helm drops.
 ///
-/// Objects of one kind stay in the order in which they were made: Helm takes them by a hash of their text. Of
-/// equal objects it sees one; hooks are no part of a release; what is to be kept has no owner.
+/// Objects of one kind keep their creation order; Helm orders them by a hash of their text. Helm applies equal objects
+/// once, excludes hooks from a release, and sets no owner on objects to keep.
 pub(super) fn arrange(objects: &mut Vec<Value>, extension: &str) -> Vec<Note> {
     let mut notes = Vec::new();
     let mut seen = BTreeSet::new();
     let mut names: BTreeMap<String, usize> = BTreeMap::new();
-    objects.iter().for_each(|object| *names.entry(called(object)).or_default() += 1);
-    // What alone has its name equals nothing else.
-    let alone = |object: &Value| names.get(&called(object)) == Some(&1);
+    objects.iter().for_each(|object| *names.entry(display_name(object)).or_default() += 1);
+    // An object with a unique name has no duplicates.
+    let alone = |object: &Value| names.get(&display_name(object)) == Some(&1);
     objects.retain(|object| {
         let Some(hook) = annotation(object, HOOK) else { return alone(object) || seen.insert(canonical(object)) };
-        let known = hook.split(',').all(|hook| MOMENTS.contains(&hook.trim().to_lowercase().as_str()));
+        let known = hook.split(',').all(|hook| HOOK_EVENTS.contains(&hook.trim().to_lowercase().as_str()));
         let message = if known {
             format!("Helm takes it for a hook ({hook}) and applies it apart from the release")
         } else {
             format!("Helm does not know the hook {hook:?} and never applies the object")
         };
-        notes.push(Note { id: "rehearse-helm-hook", refused: false, message, object: called(object) });
+        notes.push(Note { id: "rehearse-helm-hook", refused: false, message, object: display_name(object) });
         false
     });
     for object in objects.iter_mut() {
         if annotation(object, POLICY).is_some_and(|policy| policy.trim().eq_ignore_ascii_case("keep")) {
             let message = "it stays when the ClusterExtension is deleted (helm.sh/resource-policy: keep)".into();
-            notes.push(Note { id: "rehearse-helm-keep", refused: false, message, object: called(object) });
+            notes.push(Note { id: "rehearse-helm-keep", refused: false, message, object: display_name(object) });
             let annotations = part(&mut object["metadata"], "annotations");
             annotations.insert("operator-sdk/primary-resource".into(), format!("/{extension}").into());
             let kind = "ClusterExtension.olm.operatorframework.io";
@@ -110,7 +110,7 @@ fn annotation<'a>(object: &'a Value, key: &str) -> Option<&'a str> {
     object.pointer("/metadata/annotations")?.get(key)?.as_str()
 }
 
-/// Writes an object with its keys in order.
+/// Encodes an object with sorted keys.
 fn canonical(object: &Value) -> Vec<u8> {
     Text::canonical(Text::from(object).raw(), Layout::Compact).into_string().into_bytes()
 }

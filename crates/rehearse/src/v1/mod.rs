@@ -1,4 +1,4 @@
-//! OLM v1: what a ClusterExtension makes of a bundle.
+//! OLM v1: derives the objects of a ClusterExtension from a bundle.
 
 mod boxcutter;
 mod certificates;
@@ -15,54 +15,54 @@ use serde_json::{Map, Value, json};
 
 use crate::input::{Bundle, text};
 use crate::served::{self, Served};
-use crate::{Note, Refusal, called, config, modes};
+use crate::{Note, Refusal, config, display_name, modes};
 
 pub use boxcutter::phase;
 pub(crate) use deployment_config::apply as apply_deployment_config;
 pub(crate) use deployments::CERTIFICATE_VOLUMES;
 pub use profile::{Profile, Runtime};
 
-/// Who makes certificates for webhooks.
+/// The provider of webhook certificates.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Certificates {
     /// cert-manager.
     CertManager,
     /// The service CA of OpenShift.
     OpenShift,
-    /// Nobody: bundles with webhooks are refused.
+    /// None: bundles with webhooks are rejected.
     None,
 }
 
-/// How a bundle is installed.
+/// The options of an installation.
 #[derive(Debug, Clone)]
 pub struct Options {
-    /// The version of OLM v1, and what is switched on.
+    /// The version of OLM v1 and its enabled features.
     pub profile: Profile,
     /// The namespace of the installation.
     pub namespace: String,
     /// The name of the ClusterExtension.
     pub extension: String,
-    /// Who makes certificates.
+    /// The certificate provider.
     pub certificates: Certificates,
     /// `spec.config.inline`.
     pub config: Option<Value>,
 }
 
-/// What OLM v1 makes of a bundle.
+/// The objects that OLM v1 creates from a bundle.
 #[derive(Debug, Clone, Default)]
 pub struct Installation {
     /// The objects in the order in which they are applied.
     pub objects: Vec<Value>,
     /// The namespaces that the operator watches; `""` for all.
     pub targets: Vec<String>,
-    /// What deserves a look.
+    /// Notes for the user.
     pub notes: Vec<Note>,
 }
 
 /// Returns the objects that OLM v1 would apply.
 ///
 /// # Errors
-/// Returns why OLM v1 would refuse the bundle, in its words.
+/// Returns the error message of OLM v1 if it would reject the bundle.
 pub fn install(bundle: &Bundle, options: &Options) -> Result<Installation, Refusal> {
     if let Some(dependency) = bundle.dependencies.first() {
         let name = &bundle.name;
@@ -106,17 +106,17 @@ fn render(bundle: &Bundle, options: &Options) -> Result<Installation, Refusal> {
             format!("invalid option(s): invalid target namespaces [{}]: {reason}", targets.join(" ")),
         );
     }
-    let mut made = Made { bundle, options, targets: &targets, objects: Vec::new() };
-    made.accounts();
-    made.roles();
-    made.cluster_roles();
-    made.crds()?;
-    made.others();
-    made.deployments(config.deployment.as_ref());
-    made.webhooks();
-    made.services();
-    made.certificates();
-    let mut objects = made.objects;
+    let mut renderer = Renderer { bundle, options, targets: &targets, objects: Vec::new() };
+    renderer.accounts();
+    renderer.roles();
+    renderer.cluster_roles();
+    renderer.crds()?;
+    renderer.others();
+    renderer.deployments(config.deployment.as_ref());
+    renderer.webhooks();
+    renderer.services();
+    renderer.certificates();
+    let mut objects = renderer.objects;
     for object in &mut objects {
         label(object, &options.extension);
     }
@@ -130,15 +130,15 @@ fn render(bundle: &Bundle, options: &Options) -> Result<Installation, Refusal> {
     Ok(Installation { objects, targets, notes: noted })
 }
 
-/// What is being made.
-struct Made<'a> {
+/// The installation under construction.
+struct Renderer<'a> {
     bundle: &'a Bundle,
     options: &'a Options,
     targets: &'a [String],
     objects: Vec<Value>,
 }
 
-impl Made<'_> {
+impl Renderer<'_> {
     /// Returns whether the operator watches all namespaces.
     fn everywhere(&self) -> bool {
         matches!(self.targets, [only] if only.is_empty())
@@ -155,12 +155,12 @@ impl Made<'_> {
     }
 }
 
-/// Returns the metadata of an object, which is made if there is none.
+/// Returns the metadata of an object, creating it if it is missing.
 fn metadata(object: &mut Value) -> &mut Map<String, Value> {
     part(object, "metadata")
 }
 
-/// Returns a part of an object, which is made if there is none.
+/// Returns a part of an object, creating it if it is missing.
 pub(crate) fn part<'a>(object: &'a mut Value, field: &str) -> &'a mut Map<String, Value> {
     if !object.is_object() {
         *object = json!({});
@@ -171,7 +171,7 @@ pub(crate) fn part<'a>(object: &'a mut Value, field: &str) -> &'a mut Map<String
     }
     match part {
         Value::Object(part) => part,
-        _ => unreachable!("it was made an object above"),
+        _ => unreachable!("the value was set to an object above"),
     }
 }
 
@@ -181,7 +181,7 @@ fn label(object: &mut Value, extension: &str) {
     labels.insert("olm.operatorframework.io/owner-name".into(), extension.into());
 }
 
-/// Refuses objects of kinds that no cluster knows before the bundle is installed.
+/// Rejects objects of kinds that no cluster serves before the bundle is installed.
 fn unknown_kinds(objects: &[Value]) -> Result<(), Refusal> {
     let mut faults: Vec<String> = Vec::new();
     for object in objects {
@@ -216,7 +216,7 @@ fn notes(objects: &[Value]) -> Vec<Note> {
     let mut notes = Vec::new();
     for object in objects {
         let (version, kind) = (text(object, "/apiVersion"), text(object, "/kind"));
-        let mut note = |id, refused, message| notes.push(Note { id, refused, message, object: called(object) });
+        let mut note = |id, refused, message| notes.push(Note { id, refused, message, object: display_name(object) });
         if let Served::With(by) = served::served(version, kind) {
             note("rehearse-needs-api", false, format!("needs {version} {kind}, which clusters have with {by}"));
         }

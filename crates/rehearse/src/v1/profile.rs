@@ -1,4 +1,4 @@
-//! What differs between the releases of OLM v1.
+//! The differences between releases of OLM v1.
 
 /// How objects are applied.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -9,26 +9,26 @@ pub enum Runtime {
     Boxcutter,
 }
 
-/// A release of OLM v1 and what is switched on.
+/// A release of OLM v1 and its enabled features.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Profile {
     /// The minor version: 11 for 1.11.
     pub minor: u32,
     /// How objects are applied.
     pub runtime: Runtime,
-    /// Whether bundles without AllNamespaces are installed.
+    /// Whether bundles without AllNamespaces are accepted.
     pub single_own_namespace: bool,
-    /// Whether `spec.config.inline.deploymentConfig` is known.
+    /// Whether `spec.config.inline.deploymentConfig` is supported.
     pub deployment_config: bool,
 }
 
 impl Profile {
-    /// The newest release that is known.
+    /// The newest supported release.
     pub const NEWEST: u32 = 11;
-    /// The oldest release whose rendering is the one described here.
+    /// The oldest release with the rendering implemented here.
     pub const OLDEST: u32 = 6;
 
-    /// Returns the defaults of a release; nothing for those that are not known.
+    /// Returns the defaults of a release; `None` if it is not supported.
     pub fn of(minor: u32) -> Option<Profile> {
         (Profile::OLDEST..=Profile::NEWEST).contains(&minor).then_some(Profile {
             minor,
@@ -38,17 +38,17 @@ impl Profile {
         })
     }
 
-    /// Whether pods learn in which namespace their operator is installed.
+    /// Returns whether pods are annotated with the namespace of their operator.
     pub(crate) fn operator_namespace(&self) -> bool {
         self.minor >= 11
     }
 
-    /// Whether each request to the cluster is made as the account that the ClusterExtension names.
+    /// Returns whether requests to the cluster use the account of the ClusterExtension.
     pub fn needs_account(&self) -> bool {
         self.minor <= 10
     }
 
-    /// Says what of this release matters to bundles, for people.
+    /// Describes what matters to bundles in this release.
     pub fn differences(&self) -> Vec<&'static str> {
         let mut notes = Vec::new();
         if self.single_own_namespace {

@@ -4,13 +4,13 @@ use std::collections::BTreeSet;
 
 use serde_json::{Value, json};
 
-use super::Made;
+use super::Renderer;
 use crate::input::{list, text};
 use crate::names;
 
 const GROUP: &str = "rbac.authorization.k8s.io";
 
-/// The account that a permission is for.
+/// Returns the account of a permission.
 fn account(permission: &Value) -> &str {
     match text(permission, "/serviceAccountName") {
         "" => "default",
@@ -18,8 +18,8 @@ fn account(permission: &Value) -> &str {
     }
 }
 
-impl Made<'_> {
-    /// Makes the accounts that permissions are for, by name.
+impl Renderer<'_> {
+    /// Adds the accounts of permissions, by name.
     pub(super) fn accounts(&mut self) {
         let permissions = self.bundle.permissions.iter().chain(&self.bundle.cluster_permissions);
         let names: BTreeSet<&str> = permissions.map(account).filter(|&name| name != "default").collect();
@@ -29,7 +29,7 @@ impl Made<'_> {
         }));
     }
 
-    /// Makes roles in the namespaces that are watched.
+    /// Adds roles in the watched namespaces.
     pub(super) fn roles(&mut self) {
         if self.everywhere() {
             return;
@@ -42,7 +42,7 @@ impl Made<'_> {
         }
     }
 
-    /// Makes roles for the whole cluster: those asked for, and the others where all namespaces are watched.
+    /// Adds cluster roles: the requested ones, and the namespaced ones if the operator watches all namespaces.
     pub(super) fn cluster_roles(&mut self) {
         for permission in &self.bundle.cluster_permissions {
             let rules = list(permission, "/rules");
@@ -58,7 +58,7 @@ impl Made<'_> {
         }
     }
 
-    /// Makes a role and its binding, in a namespace or for the cluster.
+    /// Adds a role and its binding, in a namespace or for the cluster.
     fn bound(&mut self, account: &str, written: &str, rules: &[Value], namespace: Option<&String>) {
         let name = names::role(&self.bundle.name, account, &names::permission(written, rules));
         let (role, binding) =

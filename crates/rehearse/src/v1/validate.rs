@@ -1,4 +1,4 @@
-//! What OLM v1 asks of a bundle before it renders it.
+//! Validates a bundle as OLM v1 does before rendering it.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -10,7 +10,7 @@ use crate::input::{Bundle, list, text};
 use crate::modes::{self, Mode};
 use crate::served;
 
-/// Refuses what OLM v1 does not support at all.
+/// Rejects bundles that OLM v1 does not support.
 pub(super) fn supported(bundle: &Bundle, options: &Options) -> Result<(), Refusal> {
     let refuse = |id, message: &str| Err(Refusal { id, message: message.to_owned() });
     if !list(&bundle.csv, "/spec/apiservicedefinitions/owned").is_empty() {
@@ -38,7 +38,7 @@ pub(super) fn supported(bundle: &Bundle, options: &Options) -> Result<(), Refusa
     Ok(())
 }
 
-/// Asks all questions, and joins what is wrong by line ends.
+/// Runs all checks and joins the faults with newlines.
 pub(super) fn check(bundle: &Bundle) -> Result<(), Refusal> {
     let checks: [fn(&Bundle, &mut Vec<String>); 5] = [deployments, crds, webhook_names, conversions, other_kinds];
     let mut faults = Vec::new();
@@ -51,13 +51,13 @@ pub(super) fn check(bundle: &Bundle) -> Result<(), Refusal> {
     Err(Refusal { id: "olmv1-invalid", message: faults.join("\n") })
 }
 
-/// Returns what stands more than once, in order.
+/// Returns the duplicates, sorted.
 fn repeated<'a>(names: impl Iterator<Item = &'a str>) -> BTreeSet<&'a str> {
     let mut seen = BTreeSet::new();
     names.filter(|name| !seen.insert(*name)).collect()
 }
 
-/// Says why a name is no DNS subdomain, in the words of Kubernetes.
+/// Returns why a name is not a DNS subdomain, in the words of Kubernetes.
 pub(crate) fn subdomain_faults(name: &str) -> Vec<String> {
     let inner = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit();
     let good = |part: &str| {
@@ -135,14 +135,14 @@ fn webhook_names(bundle: &Bundle, faults: &mut Vec<String>) {
         }));
     }
     let deployments: BTreeSet<&str> = bundle.deployments.iter().map(|deployment| text(deployment, "/name")).collect();
-    let mut lost: Vec<(&str, &str, &str)> = bundle
+    let mut missing: Vec<(&str, &str, &str)> = bundle
         .webhooks
         .iter()
         .map(|webhook| (text(webhook, "/deploymentName"), text(webhook, "/type"), text(webhook, "/generateName")))
         .filter(|(deployment, ..)| !deployments.contains(deployment))
         .collect();
-    lost.sort_unstable();
-    faults.extend(lost.into_iter().map(|(deployment, kind, name)| {
+    missing.sort_unstable();
+    faults.extend(missing.into_iter().map(|(deployment, kind, name)| {
         format!("webhook of type '{kind}' with name '{name}' references non-existent deployment '{deployment}'")
     }));
     let mut by_type: BTreeMap<&str, Vec<&str>> = BTreeMap::new();

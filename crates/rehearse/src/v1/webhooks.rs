@@ -1,15 +1,15 @@
-//! Webhook configurations, and the Services in front of webhooks.
+//! Webhook configurations and the Services for webhooks.
 
 use std::collections::BTreeSet;
 
 use serde_json::{Map, Value, json};
 
-use super::Made;
+use super::Renderer;
 use crate::input::{list, text};
 use crate::names;
 
-impl Made<'_> {
-    /// Makes the configurations of admission webhooks: validating ones first.
+impl Renderer<'_> {
+    /// Adds the configurations of admission webhooks, validating ones first.
     pub(super) fn webhooks(&mut self) {
         const KINDS: [(&str, &str); 2] = [
             ("ValidatingAdmissionWebhook", "ValidatingWebhookConfiguration"),
@@ -31,8 +31,8 @@ impl Made<'_> {
     }
 
     fn webhook(&self, webhook: &Value, name: &str, service: &str, mutating: bool) -> Value {
-        let mut made = Map::new();
-        made.insert("name".into(), name.into());
+        let mut webhook_entry = Map::new();
+        webhook_entry.insert("name".into(), name.into());
         let mut reference = json!({
             "namespace": self.options.namespace, "name": service,
             "port": webhook.get("containerPort").cloned().unwrap_or_else(|| 0.into()),
@@ -40,31 +40,31 @@ impl Made<'_> {
         if let Some(path) = webhook.get("webhookPath") {
             reference["path"] = path.clone();
         }
-        made.insert("clientConfig".into(), json!({"service": reference}));
-        // These two are always written.
+        webhook_entry.insert("clientConfig".into(), json!({"service": reference}));
+        // These two fields are always serialized.
         for field in ["sideEffects", "admissionReviewVersions"] {
-            made.insert(field.into(), webhook.get(field).cloned().unwrap_or_default());
+            webhook_entry.insert(field.into(), webhook.get(field).cloned().unwrap_or_default());
         }
         for field in ["rules", "failurePolicy", "matchPolicy", "objectSelector", "timeoutSeconds"] {
             if let Some(value) = webhook.get(field) {
-                made.insert(field.into(), value.clone());
+                webhook_entry.insert(field.into(), value.clone());
             }
         }
         if let Some(policy) = webhook.get("reinvocationPolicy").filter(|_| mutating) {
-            made.insert("reinvocationPolicy".into(), policy.clone());
+            webhook_entry.insert("reinvocationPolicy".into(), policy.clone());
         }
         if !self.targets.is_empty() && !self.targets.iter().any(String::is_empty) {
-            made.insert(
+            webhook_entry.insert(
                 "namespaceSelector".into(),
                 json!({"matchExpressions": [
                     {"key": "kubernetes.io/metadata.name", "operator": "In", "values": self.targets},
                 ]}),
             );
         }
-        Value::Object(made)
+        Value::Object(webhook_entry)
     }
 
-    /// Makes a Service for each deployment with webhooks.
+    /// Adds a Service for each deployment with webhooks.
     pub(super) fn services(&mut self) {
         for deployment in &self.bundle.deployments {
             let name = text(deployment, "/name");
@@ -93,7 +93,7 @@ impl Made<'_> {
     }
 }
 
-/// The port of a container, by number or name.
+/// A container port, by number or name.
 #[derive(PartialEq, Eq, PartialOrd, Ord)]
 enum Target {
     Name(String),
@@ -109,7 +109,7 @@ impl Target {
     }
 }
 
-/// Returns the port of a webhook's Service, and where it leads to.
+/// Returns the port of a webhook's Service and its target port.
 fn ports(webhook: &Value) -> (i64, Target) {
     let port = webhook.get("containerPort").and_then(Value::as_i64).filter(|&port| port > 0).unwrap_or(443);
     let target = match webhook.get("targetPort") {
@@ -120,7 +120,7 @@ fn ports(webhook: &Value) -> (i64, Target) {
     (port, target)
 }
 
-/// Returns the rules of a webhook that no bundle may have, in the words of OLM v1.
+/// Returns the forbidden rules of a webhook, in the words of OLM v1.
 pub(super) fn forbidden_rules(webhook: &Value) -> Vec<String> {
     const RESOURCES: [&str; 5] = [
         "*",

@@ -1,4 +1,4 @@
-//! Changes as crdify prints them, for programs that read its JSON.
+//! Formats changes as crdify does, for programs that read its JSON.
 
 use serde_json::{Map, Value, json};
 
@@ -6,7 +6,7 @@ use super::Change;
 
 /// Returns what crdify would report with the settings of OLM v1.
 ///
-/// Checks that found nothing are left out, and what only we check.
+/// Checks without findings and checks unique to opm are omitted.
 pub fn crdify(changes: &[Change]) -> Value {
     let refused: Vec<&Change> = changes.iter().filter(|change| change.blocks).collect();
     let of = |wanted: fn(&Change) -> bool| -> Vec<&Change> {
@@ -24,7 +24,7 @@ pub fn crdify(changes: &[Change]) -> Value {
     Value::Object(out)
 }
 
-/// Groups what is next to each other.
+/// Groups consecutive changes.
 fn grouped<'a, K: PartialEq>(changes: &[&'a Change], key: impl Fn(&'a Change) -> K) -> Vec<(K, Vec<&'a Change>)> {
     let mut groups: Vec<(K, Vec<&'a Change>)> = Vec::new();
     for change in changes {

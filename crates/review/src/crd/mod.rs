@@ -1,4 +1,4 @@
-//! Whether a CRD can replace another: what OLM v1 does, and what it means.
+//! Decides whether a CRD can replace another: the verdict of OLM v1, and the actual effect.
 
 mod crdify;
 mod node;
@@ -19,21 +19,21 @@ use versions::order;
 pub struct Change {
     /// The CRD.
     pub crd: String,
-    /// The version, or a pair as `v1 -> v2`; empty for what is about the whole CRD.
+    /// The version, or a pair such as `v1 -> v2`; empty for the whole CRD.
     pub version: String,
-    /// The path to the schema in question, as `^.spec.size`; empty for what is about the whole CRD.
+    /// The path of the schema, such as `^.spec.size`; empty for the whole CRD.
     pub path: String,
     /// The rule.
     pub rule: &'static str,
-    /// The words of OLM v1, or ours where OLM sees nothing.
+    /// The message of OLM v1, or of opm if OLM does not report the change.
     pub words: String,
-    /// Whether OLM v1 refuses the upgrade for this.
+    /// Whether OLM v1 rejects the upgrade because of it.
     pub blocks: bool,
-    /// How bad it is in our view; nothing for what harms nobody.
+    /// The actual severity; `None` if it is harmless.
     pub meaning: Option<Severity>,
 }
 
-/// Rules, and the names of their findings.
+/// Rules with the names of their findings.
 pub const IDS: &[(&str, &str)] = &[
     ("scope", "crd-upgrade-scope"),
     ("storedVersionRemoval", "crd-upgrade-stored-version"),
@@ -69,13 +69,14 @@ impl Change {
         IDS.iter().find(|(rule, _)| *rule == self.rule).map_or("crd-upgrade-unhandled", |(_, id)| id)
     }
 
-    /// Returns the rule that OLM v1 names: between two versions of an API, it takes a field that is gone for one without a type.
+    /// Returns the rule that OLM v1 reports. Between two versions of an API, OLM treats a removed field as one without
+    /// a type.
     pub fn olm_rule(&self) -> &'static str {
         if self.rule == "existingFieldRemoval" && self.words.starts_with("type ") { "type" } else { self.rule }
     }
 
-    /// Returns the message with which OLM v1 refuses.
-    pub fn olm_says(&self) -> String {
+    /// Returns the message of OLM v1 for the rejection.
+    pub fn olm_message(&self) -> String {
         let place = if self.version.is_empty() { String::new() } else { format!("{}: {}: ", self.version, self.path) };
         format!("validating upgrade for CRD \"{}\": {place}{}: {}", self.crd, self.olm_rule(), self.words)
     }
@@ -83,7 +84,7 @@ impl Change {
 
 /// Compares CRDs of the same name in an old and a new bundle.
 ///
-/// CRDs that are gone are reported as well; new ones harm nobody.
+/// Removed CRDs are reported too; new ones are harmless.
 pub fn compare_all(old: &[Value], new: &[Value]) -> Vec<Change> {
     let name = |crd: &Value| text(crd, "/metadata/name").to_owned();
     let mut changes = Vec::new();
@@ -126,7 +127,7 @@ pub fn compare(old: &Value, new: &Value) -> Vec<Change> {
         }
     }
     changes.extend(pairs(old, new, name));
-    ours(old, new, name, &mut changes);
+    ignored_by_olm(old, new, name, &mut changes);
     changes
 }
 
@@ -138,11 +139,11 @@ fn version_of<'a>(crd: &'a Value, name: &str) -> Option<&'a Value> {
     list(crd, "/spec/versions").iter().find(|version| text(version, "/name") == name)
 }
 
-/// Reports versions that are stored and gone.
+/// Reports stored versions that are removed.
 fn stored(old: &Value, new: &Value, name: &str, changes: &mut Vec<Change>) {
     let mut stored = texts(old, "/status/storedVersions");
     if stored.is_empty() {
-        // Offline, what is marked as stored counts.
+        // Offline, only the storage flag of a version is known.
         let marked =
             list(old, "/spec/versions").iter().filter(|version| version.get("storage") == Some(&Value::Bool(true)));
         stored = marked.map(|version| text(version, "/name")).collect();
@@ -154,7 +155,7 @@ fn stored(old: &Value, new: &Value, name: &str, changes: &mut Vec<Change>) {
     }
 }
 
-/// Compares the served versions of the new CRD with each other; what the old one has too is forgiven.
+/// Compares the served versions of the new CRD with each other; changes that the old CRD has too are ignored.
 fn pairs(old: &Value, new: &Value, name: &str) -> Vec<Change> {
     if text(new, "/spec/conversion/strategy") == "Webhook" {
         return Vec::new();
@@ -168,7 +169,7 @@ fn pairs(old: &Value, new: &Value, name: &str) -> Vec<Change> {
         .collect()
 }
 
-fn served_pairs(crd: &Value) -> Vec<(String, node::Found)> {
+fn served_pairs(crd: &Value) -> Vec<(String, node::SchemaChange)> {
     let mut served: Vec<&Value> = list(crd, "/spec/versions")
         .iter()
         .filter(|version| version.get("served") == Some(&Value::Bool(true)))
@@ -186,8 +187,8 @@ fn served_pairs(crd: &Value) -> Vec<(String, node::Found)> {
     found
 }
 
-/// Returns what OLM v1 ignores.
-fn ours(old: &Value, new: &Value, name: &str, changes: &mut Vec<Change>) {
+/// Reports the changes that OLM v1 ignores.
+fn ignored_by_olm(old: &Value, new: &Value, name: &str, changes: &mut Vec<Change>) {
     let mut report = |rule, severity, words: String| changes.push(whole(name, rule, words, false, Some(severity)));
     for version in list(old, "/spec/versions") {
         let version_name = text(version, "/name");

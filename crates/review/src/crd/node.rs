@@ -1,4 +1,4 @@
-//! Walking two schemas side by side.
+//! Walks two schemas in parallel.
 
 use bundle::Severity;
 use serde_json::Value;
@@ -6,7 +6,7 @@ use serde_json::Value;
 use super::{Change, rules};
 
 /// A change in a schema.
-pub(super) struct Found {
+pub(super) struct SchemaChange {
     pub(super) path: String,
     pub(super) rule: &'static str,
     pub(super) words: String,
@@ -14,10 +14,10 @@ pub(super) struct Found {
     pub(super) meaning: Option<Severity>,
 }
 
-impl Found {
+impl SchemaChange {
     pub(super) fn into_change(self, crd: &str, version: &str, served: bool) -> Change {
-        let Found { path, rule, words, blocks, meaning } = self;
-        // What nobody is served, nobody misses at once.
+        let SchemaChange { path, rule, words, blocks, meaning } = self;
+        // A version that is not served affects no client immediately.
         let meaning = if served { meaning } else { meaning.map(|severity| severity.min(Severity::Warning)) };
         if rule == "existingFieldRemoval" && !version.contains(' ') {
             let words = format!("crd/{crd} version/{version} field/{path} may not be removed");
@@ -35,15 +35,15 @@ impl Found {
     }
 }
 
-/// Compares the schemas at a path, and all below the old one.
-pub(super) fn compare(old: &Value, new: &Value, path: &str, found: &mut Vec<Found>) {
+/// Compares the schemas at a path, and all schemas below the old one.
+pub(super) fn compare(old: &Value, new: &Value, path: &str, found: &mut Vec<SchemaChange>) {
     rules::check(old, new, path, found);
     for (step, below) in children(old) {
         let path = format!("{path}{step}");
         match child(new, &step, old) {
             Some(now) => compare(below, now, &path, found),
-            None => found.push(Found {
-                words: gone(below, &path),
+            None => found.push(SchemaChange {
+                words: removed_message(below, &path),
                 path,
                 rule: "existingFieldRemoval",
                 blocks: true,
@@ -53,15 +53,15 @@ pub(super) fn compare(old: &Value, new: &Value, path: &str, found: &mut Vec<Foun
     }
 }
 
-/// Returns the words of OLM v1 for a field that a newer version of the API does not have: that its type vanishes.
-fn gone(schema: &Value, path: &str) -> String {
+/// Returns the message of OLM v1 for a field that a newer version of the API lacks: its type disappears.
+fn removed_message(schema: &Value, path: &str) -> String {
     match schema.get("type").and_then(Value::as_str) {
         Some(kind) => format!("type changed : \"{kind}\" -> \"\""),
         None => format!("field {path} may not be removed"),
     }
 }
 
-/// Returns the schemas right below a schema, each with its step of the path.
+/// Returns the direct child schemas, each with its path step.
 fn children(schema: &Value) -> Vec<(String, &Value)> {
     let mut children = Vec::new();
     for (name, property) in schema.get("properties").and_then(Value::as_object).into_iter().flatten() {
@@ -80,7 +80,7 @@ fn children(schema: &Value) -> Vec<(String, &Value)> {
     children
 }
 
-/// Returns the schema at the same step of the other schema.
+/// Returns the child at the same step of the other schema.
 fn child<'a>(schema: &'a Value, step: &str, other: &Value) -> Option<&'a Value> {
     let name = step.strip_prefix('.')?;
     if other.pointer("/properties").and_then(|all| all.get(name)).is_some() {

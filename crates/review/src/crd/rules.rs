@@ -1,14 +1,14 @@
-//! The rules that one schema is compared by.
+//! The rules for comparing two schemas.
 
 use std::collections::BTreeSet;
 
 use bundle::Severity;
 use serde_json::{Map, Value};
 
-use super::node::Found;
+use super::node::SchemaChange;
 use crate::{list, text, texts};
 
-/// What has rules of its own, or stands below.
+/// Keywords that have their own rules or contain nested schemas.
 const HANDLED: [&str; 17] = [
     "type",
     "required",
@@ -32,10 +32,10 @@ const HANDLED: [&str; 17] = [
 const ERROR: Option<Severity> = Some(Severity::Error);
 const WARNING: Option<Severity> = Some(Severity::Warning);
 
-/// Compares what two schemas say themselves.
-pub(super) fn check(old: &Value, new: &Value, path: &str, found: &mut Vec<Found>) {
+/// Compares two schemas, excluding nested schemas.
+pub(super) fn check(old: &Value, new: &Value, path: &str, found: &mut Vec<SchemaChange>) {
     let mut report = |rule, words: String, meaning| {
-        found.push(Found { path: path.to_owned(), rule, words, blocks: true, meaning });
+        found.push(SchemaChange { path: path.to_owned(), rule, words, blocks: true, meaning });
     };
     let (was, is) = (text(old, "/type"), text(new, "/type"));
     if was != is {
@@ -71,7 +71,7 @@ pub(super) fn check(old: &Value, new: &Value, path: &str, found: &mut Vec<Found>
         let words = format!("enum constraint added when there was none previously: [{}]", shown(&mut now.iter()));
         report("enum", words, ERROR);
     } else if was.difference(&now).next().is_some() {
-        // OLM v1 sees values go, also where any value is allowed afterwards.
+        // OLM v1 reports removed values even if all values are allowed afterwards.
         let meaning = if now.is_empty() { None } else { ERROR };
         report("enum", format!("allowed enum values removed : [{}]", shown(&mut was.difference(&now))), meaning);
     }
@@ -93,7 +93,7 @@ pub(super) fn check(old: &Value, new: &Value, path: &str, found: &mut Vec<Found>
     unhandled(old, new, &mut report);
 }
 
-/// Returns whether two values are equal, whatever their numbers are written like.
+/// Returns whether two values are equal, regardless of number formatting.
 fn same(a: &Value, b: &Value) -> bool {
     match (a, b) {
         (Value::Number(a), Value::Number(b)) => a.as_f64() == b.as_f64(),
@@ -115,7 +115,7 @@ fn bounds(old: &Value, new: &Value, report: &mut impl FnMut(&'static str, String
     for field in ["minimum", "minItems", "minLength", "minProperties"] {
         match (number(old, field), number(new, field)) {
             (None, Some(now)) => {
-                // Nothing is shorter than nothing.
+                // A minimum length of zero excludes nothing.
                 let meaning = if now <= 0.0 && field != "minimum" { None } else { ERROR };
                 report(field, format!("minimum constraint added when there was none previously : {now}"), meaning);
             }
@@ -127,7 +127,7 @@ fn bounds(old: &Value, new: &Value, report: &mut impl FnMut(&'static str, String
 
 fn one_of(old: &Value, new: &Value, report: &mut impl FnMut(&'static str, String, Option<Severity>)) {
     let alternatives = |schema| -> BTreeSet<String> {
-        list(schema, "/oneOf").iter().map(|alternative| plain(alternative).to_string()).collect()
+        list(schema, "/oneOf").iter().map(|alternative| without_docs(alternative).to_string()).collect()
     };
     let (was, now) = (alternatives(old), alternatives(new));
     let removed: Vec<&String> = was.difference(&now).collect();
@@ -144,9 +144,9 @@ fn one_of(old: &Value, new: &Value, report: &mut impl FnMut(&'static str, String
     }
 }
 
-/// Returns a schema without what only people read, keys in order.
-fn plain(schema: &Value) -> Value {
-    match normal(schema) {
+/// Returns a schema without documentation, with sorted keys.
+fn without_docs(schema: &Value) -> Value {
+    match normalized(schema) {
         Value::Object(mut fields) => {
             fields.remove("description");
             fields.remove("example");
@@ -158,19 +158,21 @@ fn plain(schema: &Value) -> Value {
     }
 }
 
-/// Returns a value without members that are absent, empty or false: they are all the same.
-fn normal(value: &Value) -> Value {
+/// Returns a value without absent, empty and false members, which are equivalent.
+fn normalized(value: &Value) -> Value {
     match value {
         Value::Object(members) => {
-            let kept = members.iter().map(|(key, value)| (key.clone(), normal(value)));
-            Value::Object(kept.filter(|(key, value)| key == "properties" || !is_nothing(value)).collect::<Map<_, _>>())
+            let kept = members.iter().map(|(key, value)| (key.clone(), normalized(value)));
+            Value::Object(
+                kept.filter(|(key, value)| key == "properties" || !is_empty_value(value)).collect::<Map<_, _>>(),
+            )
         }
-        Value::Array(items) => items.iter().map(normal).collect(),
+        Value::Array(items) => items.iter().map(normalized).collect(),
         other => other.clone(),
     }
 }
 
-fn is_nothing(value: &Value) -> bool {
+fn is_empty_value(value: &Value) -> bool {
     match value {
         Value::Null | Value::Bool(false) => true,
         Value::Array(items) => items.is_empty(),
@@ -179,13 +181,13 @@ fn is_nothing(value: &Value) -> bool {
     }
 }
 
-/// Reports other differences: OLM v1 refuses all of them, for us it depends.
+/// Reports other differences: OLM v1 rejects all of them, opm only some.
 fn unhandled(old: &Value, new: &Value, report: &mut impl FnMut(&'static str, String, Option<Severity>)) {
     let empty = Map::new();
     let fields = |schema: &Value| -> Map<String, Value> {
         let all = schema.as_object().unwrap_or(&empty).iter();
         let rest = all.filter(|(key, _)| !HANDLED.contains(&&***key) && *key != "items");
-        rest.map(|(key, value)| (key.clone(), normal(value))).filter(|(_, value)| !is_nothing(value)).collect()
+        rest.map(|(key, value)| (key.clone(), normalized(value))).filter(|(_, value)| !is_empty_value(value)).collect()
     };
     let (was, now) = (fields(old), fields(new));
     let mut differing: Vec<&String> =
@@ -200,7 +202,7 @@ fn unhandled(old: &Value, new: &Value, report: &mut impl FnMut(&'static str, Str
     report("unhandled", format!("unhandled changes found ({names})"), meaning);
 }
 
-/// Says what a change of a part means that OLM v1 has no rule for.
+/// Returns the severity of a change for which OLM v1 has no rule.
 fn part_meaning(key: &str, was: Option<&Value>, now: Option<&Value>) -> Option<Severity> {
     match key {
         "title" | "example" | "externalDocs" => None,
@@ -228,7 +230,7 @@ fn part_meaning(key: &str, was: Option<&Value>, now: Option<&Value>) -> Option<S
                 None
             }
         }
-        // What differs below is reported there.
+        // Nested differences are reported separately.
         "additionalProperties" | "not" if was.is_some_and(Value::is_object) && now.is_some_and(Value::is_object) => {
             None
         }

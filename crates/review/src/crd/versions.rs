@@ -1,8 +1,8 @@
-//! The order of versions of an API: v1alpha1, v1beta1, v1, v2.
+//! The order of API versions: v1alpha1, v1beta1, v1, v2.
 
 use std::cmp::Ordering;
 
-/// Compares two versions as Kubernetes does; names that are no versions come first, by name.
+/// Compares two versions as Kubernetes does; invalid version names come first, by name.
 pub(super) fn order(a: &str, b: &str) -> Ordering {
     match (parse(a), parse(b)) {
         (Some(a), Some(b)) => a.cmp(&b),
@@ -12,7 +12,7 @@ pub(super) fn order(a: &str, b: &str) -> Ordering {
     }
 }
 
-/// Stability, major and minor number; general availability beats beta, beta beats alpha.
+/// Returns stability, major and minor number; GA ranks above beta, beta above alpha.
 fn parse(name: &str) -> Option<(u8, u64, u64)> {
     let rest = name.strip_prefix('v')?;
     let end = rest.find(|c: char| !c.is_ascii_digit()).unwrap_or(rest.len());

@@ -1,6 +1,6 @@
 //! What changed: against other catalogs, and while the server ran.
 
-use edit::diff::changes::{Changes, Line, Part, What, package_lines, summary};
+use edit::diff::changes::{ChangeKind, Changes, Line, Part, package_lines, summary};
 use edit::upgrades::{ChannelReport, regressions};
 use maud::{Markup, html};
 
@@ -55,7 +55,7 @@ fn other(context: &Context<'_>, compared: &Compared) -> Markup {
                         @let lines = package_lines(package);
                         details.fold.diff open[place < OPEN && lines.len() < 60] data-package=(t(&package.name)) {
                             summary { (t(&package.name)) (pill(Some(package.what))) small { (counts(&lines)) } }
-                            @if package.what != What::Removed { p { a.button href=(context.links.package(&package.name)) { "Open " (t(&package.name)) } } }
+                            @if package.what != ChangeKind::Removed { p { a.button href=(context.links.package(&package.name)) { "Open " (t(&package.name)) } } }
                             (list(lines.get(1..).unwrap_or_default()))
                         }
                     }
@@ -96,11 +96,11 @@ fn counts(lines: &[Line]) -> String {
     count(lines.len().saturating_sub(1), "difference", "differences")
 }
 
-fn pill(what: Option<What>) -> Markup {
+fn pill(what: Option<ChangeKind>) -> Markup {
     html! { @match what {
-        Some(What::Added) => span.pill.good { "added" },
-        Some(What::Removed) => span.pill.bad { "removed" },
-        Some(What::Changed) => span.pill { "changed" },
+        Some(ChangeKind::Added) => span.pill.good { "added" },
+        Some(ChangeKind::Removed) => span.pill.bad { "removed" },
+        Some(ChangeKind::Changed) => span.pill { "changed" },
         None => {},
     } }
 }
@@ -136,9 +136,9 @@ fn swapped(context: &Context<'_>, swaps: &[Swap], since: Option<&str>) -> Markup
 }
 
 fn one(context: &Context<'_>, package: &PackageSwap) -> Markup {
-    let named = |list: &[(What, String)], what: &str| {
+    let named = |list: &[(ChangeKind, String)], what: &str| {
         html! {
-            @for became in [What::Added, What::Removed, What::Changed] {
+            @for became in [ChangeKind::Added, ChangeKind::Removed, ChangeKind::Changed] {
                 @let names: Vec<&str> = list.iter().filter(|(one, _)| *one == became).map(|(_, name)| name.as_str()).collect();
                 @if !names.is_empty() {
                     ", " (what) " " (became.word()) ": "
@@ -149,7 +149,7 @@ fn one(context: &Context<'_>, package: &PackageSwap) -> Markup {
         }
     };
     html! {
-        @if package.what == What::Removed { strong { (t(&package.name)) } } @else { a href=(context.links.package(&package.name)) { (t(&package.name)) } }
+        @if package.what == ChangeKind::Removed { strong { (t(&package.name)) } } @else { a href=(context.links.package(&package.name)) { (t(&package.name)) } }
         " " (package.what.word())
         (named(&package.channels, "channels")) (named(&package.bundles, "versions"))
     }

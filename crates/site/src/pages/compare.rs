@@ -3,7 +3,7 @@
 mod facts;
 mod lines;
 
-use edit::diff::changes::What;
+use edit::diff::changes::ChangeKind;
 use maud::{Markup, html};
 use serde_json::{Value, json};
 
@@ -33,7 +33,7 @@ pub struct Section {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Line {
     /// What happened.
-    pub what: What,
+    pub what: ChangeKind,
     /// Whether it takes something away from users, or asks more of a cluster.
     pub notable: bool,
     /// The words.
@@ -116,7 +116,7 @@ pub fn show(sections: &[Section], equal_too: bool) -> Markup {
                 @if section.title == TEXT {
                     pre.diff tabindex="0" { @for line in &section.lines {
                         @match line.what {
-                            What::Removed => del { "− " (t(&line.text)) "\n" },
+                            ChangeKind::Removed => del { "− " (t(&line.text)) "\n" },
                             _ => ins { "+ " (t(&line.text)) "\n" },
                         }
                     } }

@@ -1,35 +1,35 @@
-//! Whether a value fits a schema: types, required fields, enums, bounds, patterns, and their combinations.
+//! Validates a value against a schema: types, required fields, enums, bounds, patterns, and combinators.
 
 use serde_json::{Map, Value};
 
 use super::pattern::Patterns;
-use super::{FAULTS, Fault};
+use super::{Fault, MAX_FAULTS};
 
-/// So many schemas are compared with values; what takes more is not judged.
-const STEPS: usize = 200_000;
-/// A pattern that is new takes as much time as so many of them.
-const PATTERN: usize = 1000;
-/// So many characters of a text are shown.
-const SHOWN: usize = 100;
-/// So many items of a list are compared with each other.
-const COMPARED: usize = 1000;
+/// The maximum number of comparisons between schemas and values; beyond it, there is no verdict.
+const MAX_STEPS: usize = 200_000;
+/// The cost of compiling a pattern, in comparisons.
+const PATTERN_COST: usize = 1000;
+/// The maximum number of characters of a string to show.
+const MAX_SHOWN: usize = 100;
+/// The maximum number of list items to compare with each other.
+const MAX_COMPARED: usize = 1000;
 
-/// Returns how a value does not fit, no more than a few faults; nothing where that would take too long.
+/// Returns the first few violations of a schema by a value; an error if the check would take too long.
 pub(super) fn faults(schema: &Value, value: &Value) -> Result<Vec<Fault>, ()> {
-    let mut judge = Judge { faults: Vec::new(), steps: STEPS, patterns: Patterns::default() };
-    judge.value(schema, value, "")?;
-    Ok(judge.faults)
+    let mut validator = Validator { faults: Vec::new(), steps: MAX_STEPS, patterns: Patterns::default() };
+    validator.value(schema, value, "")?;
+    Ok(validator.faults)
 }
 
-struct Judge {
+struct Validator {
     faults: Vec<Fault>,
     steps: usize,
     patterns: Patterns,
 }
 
-impl Judge {
+impl Validator {
     fn fault(&mut self, path: &str, why: impl Into<String>) {
-        if self.faults.len() < FAULTS {
+        if self.faults.len() < MAX_FAULTS {
             self.faults.push(Fault { path: path.to_owned(), why: why.into() });
         }
     }
@@ -69,7 +69,7 @@ impl Judge {
             Value::Number(number) => self.number(fields, number.as_f64().unwrap_or_default(), path),
             _ => {}
         }
-        self.junctors(fields, value, path)
+        self.combinators(fields, value, path)
     }
 
     fn object(&mut self, fields: &Map<String, Value>, members: &Map<String, Value>, path: &str) -> Result<(), ()> {
@@ -88,7 +88,7 @@ impl Judge {
             if closed && !properties.is_some_and(|all| all.contains_key(name)) {
                 self.fault(&join(path, name), "is not known");
             }
-            // What no schema knows is dropped by API servers.
+            // API servers drop fields that no schema knows.
             if let Some(schema) = properties.and_then(|all| all.get(name)).or(rest)
                 && !is_dropped(Some(schema), member)
             {
@@ -101,7 +101,10 @@ impl Judge {
     fn array(&mut self, fields: &Map<String, Value>, items: &[Value], path: &str) -> Result<(), ()> {
         self.bounds(fields, items.len() as f64, ["minItems", "maxItems"], "items", path);
         let unique = fields.get("uniqueItems") == Some(&Value::Bool(true));
-        if unique && items.len() <= COMPARED && items.iter().enumerate().any(|(at, item)| items[..at].contains(item)) {
+        if unique
+            && items.len() <= MAX_COMPARED
+            && items.iter().enumerate().any(|(at, item)| items[..at].contains(item))
+        {
             self.fault(path, "holds an item twice");
         }
         if let Some(schema) = fields.get("items") {
@@ -115,10 +118,10 @@ impl Judge {
     fn pattern(&mut self, fields: &Map<String, Value>, text: &str, path: &str) -> Result<(), ()> {
         let Some(pattern) = fields.get("pattern").and_then(Value::as_str) else { return Ok(()) };
         if !self.patterns.knows(pattern) {
-            self.steps = self.steps.checked_sub(PATTERN).ok_or(())?;
+            self.steps = self.steps.checked_sub(PATTERN_COST).ok_or(())?;
         }
         if self.patterns.excludes(pattern, text) {
-            let shown: String = text.chars().take(SHOWN).collect();
+            let shown: String = text.chars().take(MAX_SHOWN).collect();
             let more = if shown.len() < text.len() { "…" } else { "" };
             self.fault(path, format!("{shown:?}{more} does not match {pattern:?}"));
         }
@@ -150,7 +153,7 @@ impl Judge {
         }
     }
 
-    fn junctors(&mut self, fields: &Map<String, Value>, value: &Value, path: &str) -> Result<(), ()> {
+    fn combinators(&mut self, fields: &Map<String, Value>, value: &Value, path: &str) -> Result<(), ()> {
         let inner = |key: &str| fields.get(key).and_then(Value::as_array).map(Vec::as_slice).unwrap_or_default();
         for schema in inner("allOf") {
             self.value(schema, value, path)?;
@@ -175,18 +178,18 @@ impl Judge {
         Ok(())
     }
 
-    /// Returns whether a value fits, without a word about it.
+    /// Returns whether a value is valid, without recording faults.
     fn fits(&mut self, schema: &Value, value: &Value) -> Result<bool, ()> {
         let patterns = std::mem::take(&mut self.patterns);
-        let mut judge = Judge { faults: Vec::new(), steps: self.steps, patterns };
-        let outcome = judge.value(schema, value, "");
-        self.steps = judge.steps;
-        self.patterns = judge.patterns;
-        outcome.map(|()| judge.faults.is_empty())
+        let mut validator = Validator { faults: Vec::new(), steps: self.steps, patterns };
+        let outcome = validator.value(schema, value, "");
+        self.steps = validator.steps;
+        self.patterns = validator.patterns;
+        outcome.map(|()| validator.faults.is_empty())
     }
 }
 
-/// Returns whether API servers drop a member before they judge: a null where none is allowed.
+/// Returns whether API servers drop a member before validation: a null where none is allowed.
 fn is_dropped(schema: Option<&Value>, value: &Value) -> bool {
     let nullable = schema.is_some_and(|schema| schema.get("nullable") == Some(&Value::Bool(true)));
     value.is_null() && !nullable
@@ -208,7 +211,7 @@ fn has_type(value: &Value, wanted: &str) -> bool {
     }
 }
 
-/// Returns what a schema calls the type of a value.
+/// Returns the JSON Schema type name of a value.
 pub fn kind(value: &Value) -> &'static str {
     match value {
         Value::Null => "null",
@@ -230,8 +233,8 @@ mod tests {
 
     use super::*;
 
-    fn said(schema: Value, value: Value) -> String {
-        faults(&schema, &value).unwrap().iter().map(Fault::said).collect::<Vec<_>>().join("; ")
+    fn messages(schema: Value, value: Value) -> String {
+        faults(&schema, &value).unwrap().iter().map(Fault::message).collect::<Vec<_>>().join("; ")
     }
 
     #[test]
@@ -249,10 +252,10 @@ mod tests {
             "maybe": {"type": "string", "nullable": true},
             "map": {"type": "object", "additionalProperties": {"type": "integer"}},
         }}}});
-        let spec = |spec: Value| said(schema.clone(), json!({"spec": spec}));
+        let spec = |spec: Value| messages(schema.clone(), json!({"spec": spec}));
         let good = json!({"size": 3, "mode": "a", "list": ["x"], "port": "http", "either": {"a": 1}, "maybe": null, "map": {"k": 1}, "unknown": 1});
         assert_eq!(spec(good), "");
-        assert_eq!(said(schema.clone(), json!({})), "spec: is required");
+        assert_eq!(messages(schema.clone(), json!({})), "spec: is required");
         assert_eq!(spec(json!({})), "spec.size: is required");
         assert_eq!(spec(json!({"size": null})), "spec.size: is required");
         assert_eq!(spec(json!({"size": 1, "kept": null, "list": null})), "");

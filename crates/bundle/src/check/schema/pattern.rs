@@ -1,23 +1,23 @@
-//! Patterns of schemas, as API servers match them.
+//! Matches schema patterns as API servers do.
 
 use std::collections::HashMap;
 
 use regex::{Regex, RegexBuilder};
 
-/// A compiled pattern has no more bytes than this; larger ones are not judged.
-const SIZE: usize = 512 << 10;
+/// The maximum size of a compiled pattern in bytes; larger patterns are not checked.
+const MAX_COMPILED_SIZE: usize = 512 << 10;
 
-/// Patterns that were met, compiled once; nothing stands for those that are not judged.
+/// A cache of compiled patterns; `None` for those that cannot be checked.
 #[derive(Default)]
 pub(super) struct Patterns(HashMap<String, Option<Regex>>);
 
 impl Patterns {
-    /// Returns whether a pattern was met before.
+    /// Returns whether a pattern is in the cache.
     pub(super) fn knows(&self, pattern: &str) -> bool {
         self.0.contains_key(pattern)
     }
 
-    /// Returns whether a text does not match a pattern that can be judged.
+    /// Returns whether a pattern that can be checked does not match a string.
     pub(super) fn excludes(&mut self, pattern: &str, text: &str) -> bool {
         let compiled = self.0.entry(pattern.to_owned()).or_insert_with(|| compiled(pattern));
         compiled.as_ref().is_some_and(|pattern| !pattern.is_match(text))
@@ -28,10 +28,10 @@ fn compiled(pattern: &str) -> Option<Regex> {
     if !means_the_same(pattern) {
         return None;
     }
-    RegexBuilder::new(pattern).size_limit(SIZE).build().ok()
+    RegexBuilder::new(pattern).size_limit(MAX_COMPILED_SIZE).build().ok()
 }
 
-/// Returns whether a pattern means here what it means in Go: classes have no classes and no operators in them there.
+/// Returns whether a pattern has the same meaning in Go, where character classes have no nested classes or operators.
 fn means_the_same(pattern: &str) -> bool {
     let mut bytes = pattern.bytes().peekable();
     let mut inside = false;
@@ -45,13 +45,13 @@ fn means_the_same(pattern: &str) -> bool {
             }
             b'[' if inside && bytes.peek() != Some(&b':') => return false,
             b'[' if inside => {
-                // A class by its name, as [:alpha:], ends with the next bracket.
+                // A named class such as [:alpha:] ends with the next bracket.
                 bytes.by_ref().find(|byte| *byte == b']');
             }
             b'[' => {
                 inside = true;
                 bytes.next_if_eq(&b'^');
-                // A bracket that comes first is itself.
+                // A leading bracket is literal.
                 bytes.next_if_eq(&b']');
             }
             b']' => inside = false,

@@ -1,29 +1,29 @@
-//! Whether a schema is structural: API servers refuse all others.
+//! Checks whether a schema is structural: API servers reject all others.
 
 use serde_json::{Map, Value};
 
-use super::{FAULTS, Fault, fits};
+use super::{Fault, MAX_FAULTS, fits};
 
-/// What no schema of a CRD may have.
+/// Keywords that CRD schemas must not use.
 const FORBIDDEN: [&str; 6] = ["$ref", "definitions", "dependencies", "id", "patternProperties", "additionalItems"];
-/// What stands outside of `allOf`, `anyOf`, `oneOf` and `not` alone.
+/// Keywords that are allowed only outside of `allOf`, `anyOf`, `oneOf` and `not`.
 const OUTSIDE: [&str; 6] = ["type", "description", "default", "nullable", "title", "additionalProperties"];
 
-/// Returns why a schema is not structural, or its defaults do not fit; no more than a few faults.
+/// Returns the first few reasons why a schema is not structural or its defaults are invalid.
 pub(super) fn faults(schema: &Value) -> Vec<Fault> {
-    let mut judge = Judge { faults: Vec::new() };
+    let mut checker = Checker { faults: Vec::new() };
     match schema.get("type").and_then(Value::as_str) {
-        _ if !schema.is_object() => judge.fault(&Path::Root, "is no object"),
+        _ if !schema.is_object() => checker.fault(&Path::Root, "is no object"),
         Some(kind) if kind != "object" => {
-            judge.fault(&Path::Root, "the type of the whole must be object");
-            judge.node(schema, &Path::Root);
+            checker.fault(&Path::Root, "the type of the whole must be object");
+            checker.node(schema, &Path::Root);
         }
-        _ => judge.node(schema, &Path::Root),
+        _ => checker.node(schema, &Path::Root),
     }
-    judge.faults
+    checker.faults
 }
 
-/// The way to a schema, which is written down only where something is wrong.
+/// The path of a schema, formatted only for faults.
 enum Path<'a> {
     Root,
     Field(&'a Path<'a>, &'a str),
@@ -54,11 +54,11 @@ impl Path<'_> {
     }
 }
 
-struct Judge {
+struct Checker {
     faults: Vec<Fault>,
 }
 
-/// What a schema says about itself, found in one pass over its fields.
+/// The keywords of a schema, collected in one pass.
 #[derive(Default)]
 struct Parts<'a> {
     kind: &'a str,
@@ -66,7 +66,7 @@ struct Parts<'a> {
     open: bool,
     unique: bool,
     forbidden: bool,
-    junctors: bool,
+    combinators: bool,
     properties: Option<&'a Map<String, Value>>,
     items: Option<&'a Value>,
     additional: Option<&'a Value>,
@@ -87,7 +87,7 @@ impl<'a> Parts<'a> {
                 "items" => parts.items = Some(value),
                 "additionalProperties" => parts.additional = Some(value),
                 "default" => parts.default = Some(value).filter(|default| !default.is_null()),
-                "allOf" | "anyOf" | "oneOf" | "not" => parts.junctors = true,
+                "allOf" | "anyOf" | "oneOf" | "not" => parts.combinators = true,
                 other => parts.forbidden |= FORBIDDEN.contains(&other),
             }
         }
@@ -95,16 +95,16 @@ impl<'a> Parts<'a> {
     }
 }
 
-impl Judge {
+impl Checker {
     fn fault(&mut self, path: &Path<'_>, why: impl Into<String>) {
-        if self.faults.len() < FAULTS {
+        if self.faults.len() < MAX_FAULTS {
             let mut written = String::new();
             path.write(&mut written);
             self.faults.push(Fault { path: written, why: why.into() });
         }
     }
 
-    /// Judges a schema outside of logical junctors. Recursion ends with the depth of the document, which is limited.
+    /// Checks a schema outside of logical combinators. Recursion ends with the depth of the document, which is limited.
     fn node(&mut self, schema: &Value, path: &Path<'_>) {
         let Some(fields) = schema.as_object() else { return };
         let parts = Parts::of(fields);
@@ -132,10 +132,10 @@ impl Judge {
         if let Some(additional) = parts.additional {
             self.node(additional, &Path::Members(path));
         }
-        if parts.junctors {
-            self.junctors(fields, path, parts.int_or_string);
+        if parts.combinators {
+            self.combinators(fields, path, parts.int_or_string);
         }
-        // The field `default` of the root is refused elsewhere.
+        // Another check rejects `default` at the root.
         if let Some(default) = parts.default
             && let Ok(faults) = fits::faults(schema, default)
         {
@@ -149,11 +149,11 @@ impl Judge {
         }
     }
 
-    /// Judges what is below `allOf`, `anyOf`, `oneOf` and `not`, which only narrows what is outside.
-    fn junctors(&mut self, fields: &Map<String, Value>, path: &Path<'_>, int_or_string: bool) {
+    /// Checks the schemas below `allOf`, `anyOf`, `oneOf` and `not`, which may only narrow the outer schema.
+    fn combinators(&mut self, fields: &Map<String, Value>, path: &Path<'_>, int_or_string: bool) {
         for key in ["allOf", "anyOf", "oneOf"] {
             for inner in fields.get(key).and_then(Value::as_array).into_iter().flatten().filter_map(Value::as_object) {
-                // This pair of types is how int-or-string is spelled.
+                // This pair of types expresses int-or-string.
                 let spelled = int_or_string && inner.len() == 1 && inner.contains_key("type");
                 self.inside(inner, path, key, spelled, int_or_string);
             }
@@ -167,22 +167,22 @@ impl Judge {
         &mut self,
         fields: &Map<String, Value>,
         path: &Path<'_>,
-        junctor: &str,
+        combinator: &str,
         spelled: bool,
         int_or_string: bool,
     ) {
         for key in OUTSIDE.iter().filter(|key| fields.contains_key(**key) && !spelled) {
-            self.fault(path, format!("{key} is not allowed below {junctor}"));
+            self.fault(path, format!("{key} is not allowed below {combinator}"));
         }
         for (name, property) in fields.get("properties").and_then(Value::as_object).into_iter().flatten() {
             if let Some(inner) = property.as_object() {
-                self.inside(inner, &Path::Field(path, name), junctor, false, false);
+                self.inside(inner, &Path::Field(path, name), combinator, false, false);
             }
         }
         if let Some(inner) = fields.get("items").and_then(Value::as_object) {
-            self.inside(inner, &Path::Items(path), junctor, false, false);
+            self.inside(inner, &Path::Items(path), combinator, false, false);
         }
-        self.junctors(fields, path, int_or_string);
+        self.combinators(fields, path, int_or_string);
     }
 }
 
@@ -192,41 +192,48 @@ mod tests {
 
     use super::*;
 
-    fn said(schema: Value) -> String {
-        faults(&schema).iter().map(Fault::said).collect::<Vec<_>>().join("; ")
+    fn messages(schema: Value) -> String {
+        faults(&schema).iter().map(Fault::message).collect::<Vec<_>>().join("; ")
     }
 
     #[test]
     fn schemas_that_api_servers_refuse_are_named() {
         let of = |field: Value| json!({"type": "object", "properties": {"spec": {"type": "object", "properties": {"a": field}}}});
-        assert_eq!(said(of(json!({"type": "string"}))), "");
+        assert_eq!(messages(of(json!({"type": "string"}))), "");
         assert_eq!(
-            said(of(json!({"x-kubernetes-int-or-string": true, "anyOf": [{"type": "integer"}, {"type": "string"}]}))),
+            messages(of(
+                json!({"x-kubernetes-int-or-string": true, "anyOf": [{"type": "integer"}, {"type": "string"}]})
+            )),
             ""
         );
-        assert_eq!(said(of(json!({"x-kubernetes-preserve-unknown-fields": true}))), "");
-        assert_eq!(said(of(json!({}))), "spec.a: the type is missing");
-        assert_eq!(said(of(json!({"type": "array"}))), "spec.a: an array needs items");
+        assert_eq!(messages(of(json!({"x-kubernetes-preserve-unknown-fields": true}))), "");
+        assert_eq!(messages(of(json!({}))), "spec.a: the type is missing");
+        assert_eq!(messages(of(json!({"type": "array"}))), "spec.a: an array needs items");
         assert_eq!(
-            said(of(json!({"type": "object", "properties": {"b": {"type": "string"}}, "additionalProperties": true}))),
+            messages(of(
+                json!({"type": "object", "properties": {"b": {"type": "string"}}, "additionalProperties": true})
+            )),
             "spec.a: properties and additionalProperties exclude each other"
         );
-        assert_eq!(said(of(json!({"type": "string", "$ref": "#/x"}))), "spec.a: $ref is not allowed");
+        assert_eq!(messages(of(json!({"type": "string", "$ref": "#/x"}))), "spec.a: $ref is not allowed");
         assert_eq!(
-            said(of(json!({"type": "string", "anyOf": [{"type": "string"}]}))),
+            messages(of(json!({"type": "string", "anyOf": [{"type": "string"}]}))),
             "spec.a: type is not allowed below anyOf"
         );
-        assert_eq!(said(of(json!({"type": "array", "items": {}}))), "spec.a[]: the type is missing");
+        assert_eq!(messages(of(json!({"type": "array", "items": {}}))), "spec.a[]: the type is missing");
         assert_eq!(
-            said(of(json!({"type": "integer", "default": "x"}))),
+            messages(of(json!({"type": "integer", "default": "x"}))),
             "spec.a: the default does not fit: string instead of integer"
         );
         assert_eq!(
-            said(of(json!({"type": "array", "uniqueItems": true, "items": {"type": "string"}}))),
+            messages(of(json!({"type": "array", "uniqueItems": true, "items": {"type": "string"}}))),
             "spec.a: uniqueItems is not allowed: use x-kubernetes-list-type: set"
         );
-        assert_eq!(said(json!({"properties": {}})), "the type is missing");
-        assert_eq!(said(json!({"type": "array", "items": {"type": "string"}})), "the type of the whole must be object");
-        assert_eq!(said(json!(1)), "is no object");
+        assert_eq!(messages(json!({"properties": {}})), "the type is missing");
+        assert_eq!(
+            messages(json!({"type": "array", "items": {"type": "string"}})),
+            "the type of the whole must be object"
+        );
+        assert_eq!(messages(json!(1)), "is no object");
     }
 }

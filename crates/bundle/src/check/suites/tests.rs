@@ -1,4 +1,4 @@
-//! A bundle that trips each rule, and one that does not.
+//! Tests with a bundle that violates each rule, and one that satisfies all.
 
 use std::collections::BTreeSet;
 
@@ -12,7 +12,7 @@ mod asked;
 
 const DIGEST: &str = "quay.io/me/foo@sha256:0123456789012345678901234567890123456789012345678901234567890123";
 
-/// A bundle that no check has anything against.
+/// A bundle without findings.
 fn good() -> String {
     format!(
         "apiVersion: operators.coreos.com/v1alpha1
@@ -70,10 +70,10 @@ fn bundle(csv: &str) -> BundleDir {
 
 fn ids_of(directory: &BundleDir, kubernetes: Option<&str>, size: (u64, u64)) -> BTreeSet<&'static str> {
     let whole = read_whole(directory.path(), &Limits::default()).unwrap();
-    let given = Given { kubernetes, ..Given::new(&whole, size) };
-    // The deprecated one asks for nothing that others do not.
+    let input = CheckInput { kubernetes, ..CheckInput::new(&whole, size) };
+    // The deprecated validator adds no rules of its own.
     let names = VALIDATORS.iter().map(|validator| validator.name).filter(|name| *name != "operatorhub");
-    check_more(&given, &names.collect::<Vec<_>>()).list.into_iter().map(|finding| finding.id).collect()
+    run_validators(&input, &names.collect::<Vec<_>>()).list.into_iter().map(|finding| finding.id).collect()
 }
 
 fn ids(directory: &BundleDir) -> BTreeSet<&'static str> {
@@ -81,8 +81,8 @@ fn ids(directory: &BundleDir) -> BTreeSet<&'static str> {
 }
 
 #[test]
-fn nothing_is_said_against_a_good_bundle() {
-    // What nobody has checked is reported as that, and not as good.
+fn a_good_bundle_has_no_findings() {
+    // Unchecked conditions are reported as such, not as satisfied.
     assert_eq!(ids(&bundle(&good())), BTreeSet::from(["images-certified-unknown"]));
     let by_tag = good().replace(DIGEST, "quay.io/me/foo:v1");
     assert!(!ids(&bundle(&by_tag)).contains("images-certified-unknown"));
@@ -229,8 +229,8 @@ fn removed_apis_are_errors_where_they_are_removed() {
     let directory = bundle(&good()).manifest("z.yaml", beta);
     let judged = |kubernetes| {
         let whole = read_whole(directory.path(), &Limits::default()).unwrap();
-        let given = Given { kubernetes, ..Given::new(&whole, (1, 1)) };
-        let found = check_more(&given, &["alpha-deprecated-apis"]);
+        let input = CheckInput { kubernetes, ..CheckInput::new(&whole, (1, 1)) };
+        let found = run_validators(&input, &["alpha-deprecated-apis"]);
         found.list.iter().map(|finding| finding.message.clone()).collect::<Vec<_>>().join("\n")
     };
     insta::assert_snapshot!(judged(None), @r#"Warning: Value foo.v1.2.3: this bundle is using APIs which were deprecated and removed in v1.25. More info: https://kubernetes.io/docs/reference/using-api/deprecation-guide/#v1-25. Migrate the API(s) for PodDisruptionBudget: (["a"])"#);
@@ -240,12 +240,12 @@ fn removed_apis_are_errors_where_they_are_removed() {
 }
 
 #[test]
-fn sizes_near_and_over_the_limit_are_told() {
+fn sizes_near_and_over_the_limit_are_reported() {
     let directory = bundle(&good());
     let whole = read_whole(directory.path(), &Limits::default()).unwrap();
     let judged = |size| {
-        let given = Given::new(&whole, size);
-        check_more(&given, &["bundle"]).list.first().map(|finding| finding.message.clone()).unwrap_or_default()
+        let input = CheckInput::new(&whole, size);
+        run_validators(&input, &["bundle"]).list.first().map(|finding| finding.message.clone()).unwrap_or_default()
     };
     assert_eq!(judged((1, 800_000)), "");
     insta::assert_snapshot!(judged((3_000_000, 1_000_000)), @"Warning: : nearing maximum bundle compressed size with gzip: size=~1.0 MB , max=1.0 MB. Bundle uncompressed size is 3.0 MB");
@@ -272,7 +272,7 @@ fn examples_fit_schemas_and_descriptors() {
             .replacen(", description: a foo", &format!(", description: a foo{descriptors}"), 1);
         let directory = bundle(&csv).manifest("crd.yaml", CRD);
         let whole = read_whole(directory.path(), &Limits::default()).unwrap();
-        let found = check_more(&Given::new(&whole, (1, 1)), &["scorecard"]);
+        let found = run_validators(&CheckInput::new(&whole, (1, 1)), &["scorecard"]);
         found.list.iter().map(|finding| format!("{} {}", finding.severity, finding.id)).collect::<Vec<_>>().join(", ")
     };
     let example =
@@ -302,7 +302,7 @@ fn schemas_are_structural_and_examples_fit_them() {
         let csv = good().replacen("    capabilities:", &format!("    alm-examples: '{example}'\n    capabilities:"), 1);
         let directory = bundle(&csv).manifest("crd.yaml", crd);
         let whole = read_whole(directory.path(), &Limits::default()).unwrap();
-        let found = check_more(&Given::new(&whole, (1, 1)), &["schemas"]);
+        let found = run_validators(&CheckInput::new(&whole, (1, 1)), &["schemas"]);
         found.list.iter().map(|finding| format!("{} {}", finding.id, finding.message)).collect::<Vec<_>>().join("\n")
     };
     let example = |size: &str| {
@@ -323,7 +323,7 @@ fn versions_of_openshift_are_not_older_than_the_kubernetes_that_is_needed() {
         let annotations = format!("{ANNOTATIONS}  com.redhat.openshift.versions: '{versions}'\n");
         let directory = bundle(&csv).metadata("annotations.yaml", annotations);
         let whole = read_whole(directory.path(), &Limits::default()).unwrap();
-        let found = check_more(&Given::new(&whole, (1, 1)), &["openshift-versions"]);
+        let found = run_validators(&CheckInput::new(&whole, (1, 1)), &["openshift-versions"]);
         found.list.iter().map(|finding| finding.message.clone()).collect::<Vec<_>>().join("\n")
     };
     assert_eq!(judged("1.25.0", "v4.12-v4.16"), "");
@@ -345,8 +345,8 @@ fn images_are_for_the_platforms_that_labels_name() {
         );
         let directory = bundle(&csv);
         let whole = read_whole(directory.path(), &Limits::default()).unwrap();
-        let given = Given { platforms: Some(platforms), container_tool: tool, ..Given::new(&whole, (1, 1)) };
-        let found = check_more(&given, &["multiarch"]);
+        let input = CheckInput { platforms: Some(platforms), container_tool: tool, ..CheckInput::new(&whole, (1, 1)) };
+        let found = run_validators(&input, &["multiarch"]);
         found.list.iter().map(|finding| format!("{}\n", finding.message.replace(DIGEST, "IMAGE"))).collect::<String>()
     };
     let of = |archs: &'static [&'static str]| {
@@ -360,7 +360,7 @@ fn images_are_for_the_platforms_that_labels_name() {
     Warning: Value foo.v1.2.3: check if the image IMAGE should not support ["arm64"]. Note that this CSV has labels for this Arch(s)
     Warning: Value foo.v1.2.3: the CSV includes [linux.arm64] in the node affinity configuration for the image: "IMAGE", which the image does not support
     "#);
-    // A label for arm64 is none for arm.
+    // A label for arm64 does not cover arm.
     insta::assert_snapshot!(judged(both, "amd64, arm64", &of(&["amd64", "arm64", "arm"]), None), @r#"
     Warning: Value foo.v1.2.3: check if the CSV is missing the label (operatorframework.io/arch.<value>) for the Arch(s): ["arm"]. Be aware that your Operator manager image provides this support
     Warning: Value foo.v1.2.3: the image data indicates [linux.arm] is supported for the image: "IMAGE", and the node affinity does not name it

@@ -1,4 +1,4 @@
-//! What differs in the bundles of a package.
+//! Compares the bundles of a package.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
@@ -8,20 +8,20 @@ use fbc::release::cmp_version_release;
 use fbc::{Blob, Content, Fbc, property};
 use review::facts::Crd;
 
-use super::report::{BundleChange, Change, CrdChange, Difference, FieldChange, PermissionChange, What};
+use super::report::{BundleChange, Change, ChangeKind, CrdChange, Difference, FieldChange, PermissionChange};
 use super::{Options, PackageSide, union};
 use crate::diff::facts::{Contents, Crds, Grant, grants, served};
 use crate::diff::path;
 
-/// Compares the bundles of a package; they come by version.
+/// Compares the bundles of a package, sorted by version.
 pub(super) fn changes(old: PackageSide<'_>, new: PackageSide<'_>, options: &Options) -> io::Result<Vec<BundleChange>> {
     let mut changes = Vec::new();
     for name in union(old.package, new.package, |package| package.bundles().map(|(name, _)| name).collect()) {
         changes.extend(change(name, old, new, options)?);
     }
     let version = |change: &BundleChange| {
-        let half = if change.what == What::Removed { old } else { new };
-        half.package.and_then(|package| package.bundle(&change.name))
+        let side = if change.what == ChangeKind::Removed { old } else { new };
+        side.package.and_then(|package| package.bundle(&change.name))
     };
     changes.sort_by(|a, b| match (version(a), version(b)) {
         (Some(a), Some(b)) => cmp_version_release((&a.version, a.release.as_ref()), (&b.version, b.release.as_ref())),
@@ -36,9 +36,9 @@ fn change(
     new: PackageSide<'_>,
     options: &Options,
 ) -> io::Result<Option<BundleChange>> {
-    let what = What::of(old.bundle(name).is_some(), new.bundle(name).is_some());
+    let what = ChangeKind::of(old.bundle(name).is_some(), new.bundle(name).is_some());
     let version = new.version(name).or_else(|| old.version(name)).unwrap_or_default();
-    let mut change = BundleChange::nothing(name, what, version);
+    let mut change = BundleChange::empty(name, what, version);
     change.image = Change::of(image(old.bundle(name)), image(new.bundle(name)));
     let limits = Some(&options.limits);
     match (old.bundle(name), new.bundle(name)) {
@@ -49,15 +49,15 @@ fn change(
             let before = Contents::of(old.fbc, before, limits)?;
             let after = Contents::of(new.fbc, after, limits)?;
             change.compare(&before, &after);
-            // What is the same in all other ways is spelled in another way there.
-            change.manifests = before.manifests != after.manifests || !change.says_something();
+            // If empty else differs, the manifests differ in form only.
+            change.manifests = before.manifests != after.manifests || !change.has_differences();
         }
         (None, Some(after)) => match predecessor(name, old, new).filter(|_| options.changelog) {
             Some((fbc, blob)) => {
                 change.compared_with = Some(blob.name.to_string());
                 let mut before = Contents::of(fbc, blob, limits)?;
                 let mut after = Contents::of(new.fbc, after, limits)?;
-                // Another bundle has another version; that says nothing new.
+                // A new bundle always has another version, which needs no report.
                 for contents in [&mut before, &mut after] {
                     contents.properties.retain(|property| property.kind != property::PACKAGE);
                 }
@@ -71,7 +71,7 @@ fn change(
 }
 
 impl BundleChange {
-    fn says_something(&self) -> bool {
+    fn has_differences(&self) -> bool {
         self.image.is_some()
             || !self.related_images.is_empty()
             || !self.properties.is_empty()
@@ -99,12 +99,12 @@ impl BundleChange {
 
     /// Compares two bundles of one package, the older one first.
     pub fn between(old: &Contents, new: &Contents) -> BundleChange {
-        let mut change = BundleChange::nothing("", What::Changed, String::new());
+        let mut change = BundleChange::empty("", ChangeKind::Changed, String::new());
         change.compare(old, new);
         change
     }
 
-    fn nothing(name: &str, what: What, version: String) -> BundleChange {
+    fn empty(name: &str, what: ChangeKind, version: String) -> BundleChange {
         BundleChange {
             name: name.to_owned(),
             what,
@@ -128,13 +128,13 @@ fn image(blob: Option<&Blob>) -> Option<String> {
     }
 }
 
-/// Finds the bundle that a new one follows: what it replaces, first by the default channel, else the highest version
-/// below it. It may be gone from the new catalog.
+/// Finds the predecessor of a new bundle: the one it replaces, preferably in the default channel, or else the highest
+/// lower version. The new catalog may no longer contain it.
 fn predecessor<'a>(name: &str, old: PackageSide<'a>, new: PackageSide<'a>) -> Option<(&'a Fbc, &'a Blob)> {
     let package = new.package?;
     let found = |name: &str| {
-        let there = |half: PackageSide<'a>| half.bundle(name).map(|blob| (half.fbc, blob));
-        there(new).or_else(|| there(old))
+        let bundle_in = |side: PackageSide<'a>| side.bundle(name).map(|blob| (side.fbc, blob));
+        bundle_in(new).or_else(|| bundle_in(old))
     };
     let channels = [package.default_channel()].into_iter().chain(package.channels());
     let mut replaced = channels.filter_map(|channel| channel.entries().get(path::position(channel, name)?));
@@ -142,8 +142,8 @@ fn predecessor<'a>(name: &str, old: PackageSide<'a>, new: PackageSide<'a>) -> Op
         return Some(found);
     }
     let own = package.bundle(name)?;
-    let halves = [new.package, old.package].into_iter().flatten();
-    let older = halves.flat_map(Package::bundles).filter(|(_, bundle)| {
+    let sides = [new.package, old.package].into_iter().flatten();
+    let older = sides.flat_map(Package::bundles).filter(|(_, bundle)| {
         cmp_version_release((&bundle.version, bundle.release.as_ref()), (&own.version, own.release.as_ref())).is_lt()
     });
     let highest = older.max_by(|(_, a), (_, b)| {
@@ -182,7 +182,7 @@ fn crd_changes(old: &Crds, new: &Crds, definitions: (&[Crd], &[Crd])) -> Vec<Crd
     names.into_iter().filter_map(change).collect()
 }
 
-/// Compares the fields of CRDs that both bundles have.
+/// Compares the fields of CRDs that both bundles define.
 fn fields(old: &[Crd], new: &[Crd]) -> Vec<FieldChange> {
     let mut changes = Vec::new();
     for crd in new {
@@ -196,7 +196,7 @@ fn crd_fields(old: &Crd, new: &Crd, changes: &mut Vec<FieldChange>) {
     let mut add = |what, path: &str, narrows, detail: String| {
         changes.push(FieldChange { crd: new.name.clone(), path: path.to_owned(), what, narrows, detail });
     };
-    // A version that came or went is reported as such.
+    // Added and removed versions are reported separately.
     let version = |path: &str| path.split('.').next().unwrap_or_default().to_owned();
     let versions = |crd: &Crd| -> BTreeSet<String> { crd.fields.keys().map(|path| version(path)).collect() };
     let (before, after) = (versions(old), versions(new));
@@ -204,15 +204,15 @@ fn crd_fields(old: &Crd, new: &Crd, changes: &mut Vec<FieldChange>) {
         match old.fields.get(path) {
             None if before.contains(&version(path)) => {
                 let required = if field.required { ", required" } else { "" };
-                add(What::Added, path, field.required, format!("{}{required}", field.kind));
+                add(ChangeKind::Added, path, field.required, format!("{}{required}", field.kind));
             }
             None => {}
             Some(was) => {
                 if was.kind != field.kind {
-                    add(What::Changed, path, true, format!("is {} instead of {}", field.kind, was.kind));
+                    add(ChangeKind::Changed, path, true, format!("is {} instead of {}", field.kind, was.kind));
                 }
                 if field.required && !was.required {
-                    add(What::Changed, path, true, "is required now".to_owned());
+                    add(ChangeKind::Changed, path, true, "is required now".to_owned());
                 }
                 let gone: Vec<&str> = was.values.difference(&field.values).map(String::as_str).collect();
                 if !field.values.is_empty() && (!gone.is_empty() || was.values.is_empty()) {
@@ -220,17 +220,17 @@ fn crd_fields(old: &Crd, new: &Crd, changes: &mut Vec<FieldChange>) {
                         [] => "allows only some values now".to_owned(),
                         gone => format!("no longer allows {}", gone.join(", ")),
                     };
-                    add(What::Changed, path, true, detail);
+                    add(ChangeKind::Changed, path, true, detail);
                 }
             }
         }
     }
     for path in old.fields.keys().filter(|path| !new.fields.contains_key(*path)) {
-        // A field below one that is gone is gone with it.
+        // The report of a removed field covers its nested fields.
         let parent = path.rsplit_once('.').map(|(parent, _)| parent);
         let with_it = parent.is_some_and(|parent| old.fields.contains_key(parent) && !new.fields.contains_key(parent));
         if after.contains(&version(path)) && !with_it {
-            add(What::Removed, path, true, String::new());
+            add(ChangeKind::Removed, path, true, String::new());
         }
     }
 }

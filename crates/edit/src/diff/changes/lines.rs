@@ -1,30 +1,30 @@
-//! Differences as lines for people, which know their depth and which of their words are names.
+//! Renders differences as lines with an indentation level, separating names from other words.
 
 use std::borrow::Cow;
 use std::fmt::Write as _;
 
 use super::{
-    BundleChange, Change, Changes, ChannelChange, Difference, EntryChange, PackageChange, Property, Scope, What,
+    BundleChange, Change, ChangeKind, Changes, ChannelChange, Difference, EntryChange, PackageChange, Property, Scope,
 };
 
-/// Longer values are cut.
-const LONGEST_VALUE: usize = 200;
+/// Longer values are truncated.
+const MAX_VALUE_LEN: usize = 200;
 
 /// A line of a report.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Line {
-    /// How deep it stands: 0 is a package.
+    /// The nesting depth: 0 is a package.
     pub depth: usize,
-    /// What became of the thing it is about.
-    pub what: Option<What>,
-    /// Its words.
+    /// The kind of change that the line reports.
+    pub what: Option<ChangeKind>,
+    /// The parts of the text.
     pub parts: Vec<Part>,
 }
 
 /// A part of a line.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Part {
-    /// Words of ours.
+    /// Text of the report itself.
     Word(Cow<'static, str>),
     /// A name or value from a catalog.
     Name(String),
@@ -32,33 +32,33 @@ pub enum Part {
 
 /// A line under construction.
 #[derive(Default)]
-struct Words(Vec<Part>);
+struct LineBuilder(Vec<Part>);
 
-impl Words {
-    fn new(word: &'static str) -> Words {
-        Words::default().word(word)
+impl LineBuilder {
+    fn new(word: &'static str) -> LineBuilder {
+        LineBuilder::default().word(word)
     }
 
-    fn word(mut self, word: impl Into<Cow<'static, str>>) -> Words {
+    fn word(mut self, word: impl Into<Cow<'static, str>>) -> LineBuilder {
         self.0.push(Part::Word(word.into()));
         self
     }
 
-    fn name(mut self, name: impl Into<String>) -> Words {
+    fn name(mut self, name: impl Into<String>) -> LineBuilder {
         self.0.push(Part::Name(name.into()));
         self
     }
 
-    fn names(mut self, names: &[String]) -> Words {
+    fn names(mut self, names: &[String]) -> LineBuilder {
         for (index, name) in names.iter().enumerate() {
             self = if index > 0 { self.word(", ") } else { self }.name(name);
         }
         self
     }
 
-    /// Reports of a value that was something else before, or of one that came or went.
-    fn change(self, change: &Change<Option<String>>) -> Words {
-        let value = |words: Words, value: &Option<String>| match value {
+    /// Adds a value that changed, was added or was removed.
+    fn change(self, change: &Change<Option<String>>) -> LineBuilder {
+        let value = |words: LineBuilder, value: &Option<String>| match value {
             Some(value) => words.name(value),
             None => words.word("none"),
         };
@@ -71,16 +71,16 @@ impl Words {
 struct Lines(Vec<Line>);
 
 impl Lines {
-    fn add(&mut self, depth: usize, what: impl Into<Option<What>>, words: Words) {
+    fn add(&mut self, depth: usize, what: impl Into<Option<ChangeKind>>, words: LineBuilder) {
         self.0.push(Line { depth, what: what.into(), parts: words.0 });
     }
 
     fn others(&mut self, changes: &Changes) {
         if !changes.others.is_empty() {
-            self.add(0, None, Words::new("other blobs"));
+            self.add(0, None, LineBuilder::new("other blobs"));
         }
         for other in &changes.others {
-            let words = Words::default().name(&other.schema);
+            let words = LineBuilder::default().name(&other.schema);
             let words = if other.name.is_empty() { words } else { words.word(" ").name(&other.name) };
             let words = if other.package.is_empty() { words } else { words.word(" of package ").name(&other.package) };
             self.add(1, other.what, words);
@@ -88,54 +88,54 @@ impl Lines {
     }
 
     fn package(&mut self, package: &PackageChange) {
-        self.add(0, package.what, Words::new("package ").name(&package.name));
+        self.add(0, package.what, LineBuilder::new("package ").name(&package.name));
         if let Some(change) = &package.default_channel {
             match (package.what, &change.new) {
-                (What::Removed, _) => {}
-                (What::Added, Some(new)) => self.add(1, None, Words::new("default channel ").name(new)),
-                _ => self.add(1, None, Words::new("default channel ").change(change)),
+                (ChangeKind::Removed, _) => {}
+                (ChangeKind::Added, Some(new)) => self.add(1, None, LineBuilder::new("default channel ").name(new)),
+                _ => self.add(1, None, LineBuilder::new("default channel ").change(change)),
             }
         }
         for detail in &package.details {
-            self.add(1, What::Changed, Words::new(detail));
+            self.add(1, ChangeKind::Changed, LineBuilder::new(detail));
         }
         self.properties(1, &package.properties);
         package.channels.iter().for_each(|channel| self.channel(channel, package.what));
         package.bundles.iter().for_each(|bundle| self.bundle(bundle));
         for deprecation in &package.deprecations {
             let kind = deprecation.schema.strip_prefix("olm.").unwrap_or(deprecation.schema);
-            let words = Words::new("deprecation of ").word(kind);
+            let words = LineBuilder::new("deprecation of ").word(kind);
             let words = if deprecation.name.is_empty() { words } else { words.word(" ").name(&deprecation.name) };
             let (what, message) = match (&deprecation.message.old, &deprecation.message.new) {
-                (None, new) => (What::Added, new),
-                (old, None) => (What::Removed, old),
-                (_, new) => (What::Changed, new),
+                (None, new) => (ChangeKind::Added, new),
+                (old, None) => (ChangeKind::Removed, old),
+                (_, new) => (ChangeKind::Changed, new),
             };
             self.add(1, what, words.word(": ").name(cut(message.as_deref().unwrap_or_default())));
         }
     }
 
-    fn channel(&mut self, channel: &ChannelChange, package: What) {
-        let words = Words::new("channel ").name(&channel.name);
+    fn channel(&mut self, channel: &ChannelChange, package: ChangeKind) {
+        let words = LineBuilder::new("channel ").name(&channel.name);
         let words = match (&channel.head, channel.what) {
-            (Some(Change { new: Some(head), .. }), What::Added) => words.word(", head ").name(head),
-            (Some(change), What::Changed) => words.word(", head ").change(change),
+            (Some(Change { new: Some(head), .. }), ChangeKind::Added) => words.word(", head ").name(head),
+            (Some(change), ChangeKind::Changed) => words.word(", head ").change(change),
             _ => words,
         };
         self.add(1, channel.what, words);
-        // All entries of what is gone are gone.
-        if package != What::Removed && channel.what != What::Removed {
+        // The entries of a removed channel are removed with it.
+        if package != ChangeKind::Removed && channel.what != ChangeKind::Removed {
             channel.entries.iter().for_each(|entry| self.entry(entry));
         }
         self.properties(2, &channel.properties);
     }
 
     fn entry(&mut self, entry: &EntryChange) {
-        let mut words = Words::default().name(&entry.bundle);
-        if entry.what == What::Removed {
+        let mut words = LineBuilder::default().name(&entry.bundle);
+        if entry.what == ChangeKind::Removed {
             return self.add(2, entry.what, words);
         }
-        let added = entry.what == What::Added;
+        let added = entry.what == ChangeKind::Added;
         for (kind, change) in [(" replaces ", &entry.replaces), (" skipRange ", &entry.skip_range)] {
             match change {
                 Some(Change { new: Some(new), .. }) if added => words = words.word(kind).name(new),
@@ -153,21 +153,21 @@ impl Lines {
     }
 
     fn bundle(&mut self, bundle: &BundleChange) {
-        let mut words = Words::new("bundle ").name(&bundle.name).word(", version ").name(&bundle.version);
-        if let (What::Added, Some(Change { new: Some(image), .. })) = (bundle.what, &bundle.image) {
+        let mut words = LineBuilder::new("bundle ").name(&bundle.name).word(", version ").name(&bundle.version);
+        if let (ChangeKind::Added, Some(Change { new: Some(image), .. })) = (bundle.what, &bundle.image) {
             words = if image.is_empty() { words } else { words.word(", image ").name(image) };
         }
         if let Some(before) = &bundle.compared_with {
             words = words.word(", against ").name(before);
         }
         self.add(1, bundle.what, words);
-        if bundle.what == What::Removed || (bundle.what == What::Added && bundle.compared_with.is_none()) {
+        if bundle.what == ChangeKind::Removed || (bundle.what == ChangeKind::Added && bundle.compared_with.is_none()) {
             return;
         }
-        if let (What::Changed, Some(change)) = (bundle.what, &bundle.image) {
-            self.add(2, What::Changed, Words::new("image ").change(change));
+        if let (ChangeKind::Changed, Some(change)) = (bundle.what, &bundle.image) {
+            self.add(2, ChangeKind::Changed, LineBuilder::new("image ").change(change));
         }
-        for (what, permissions) in [(What::Added, true), (What::Removed, false)] {
+        for (what, permissions) in [(ChangeKind::Added, true), (ChangeKind::Removed, false)] {
             for permission in &bundle.permissions {
                 let verbs = if permissions { &permission.verbs.added } else { &permission.verbs.removed };
                 if !verbs.is_empty() {
@@ -175,33 +175,33 @@ impl Lines {
                         Scope::Cluster => "cluster permission of ",
                         Scope::Namespace => "permission of ",
                     };
-                    let words = Words::new(scope).name(&permission.service_account).word(": ").names(verbs);
+                    let words = LineBuilder::new(scope).name(&permission.service_account).word(": ").names(verbs);
                     self.add(2, what, words.word(" ").name(&permission.resource));
                 }
             }
         }
         for crd in &bundle.crds {
             if let Some(stored) = &crd.stored {
-                let words = Words::new("CRD ").name(&crd.name).word(" stored as ").change(stored);
-                self.add(2, What::Changed, words);
+                let words = LineBuilder::new("CRD ").name(&crd.name).word(" stored as ").change(stored);
+                self.add(2, ChangeKind::Changed, words);
             }
             if crd.versions.old == crd.versions.new {
                 continue;
             }
-            let words = Words::new("CRD ").name(&crd.name);
+            let words = LineBuilder::new("CRD ").name(&crd.name);
             match (crd.versions.old.is_empty(), crd.versions.new.is_empty()) {
-                (true, _) => self.add(2, What::Added, words.word(": ").names(&crd.versions.new)),
-                (_, true) => self.add(2, What::Removed, words.word(": ").names(&crd.versions.old)),
+                (true, _) => self.add(2, ChangeKind::Added, words.word(": ").names(&crd.versions.new)),
+                (_, true) => self.add(2, ChangeKind::Removed, words.word(": ").names(&crd.versions.old)),
                 _ => {
                     let words = words.word(": ").names(&crd.versions.old).word(" -> ").names(&crd.versions.new);
-                    self.add(2, What::Changed, words);
+                    self.add(2, ChangeKind::Changed, words);
                 }
             }
         }
         for field in &bundle.fields {
-            let words = Words::new("field ").name(&field.path).word(" of CRD ").name(&field.crd);
+            let words = LineBuilder::new("field ").name(&field.path).word(" of CRD ").name(&field.crd);
             let words = match (field.what, field.detail.is_empty()) {
-                (What::Added, _) => words.word(" (").name(&field.detail).word(")"),
+                (ChangeKind::Added, _) => words.word(" (").name(&field.detail).word(")"),
                 (_, true) => words,
                 _ => words.word(" ").name(&field.detail),
             };
@@ -209,23 +209,23 @@ impl Lines {
         }
         self.properties(2, &bundle.properties);
         for (what, images) in
-            [(What::Added, &bundle.related_images.added), (What::Removed, &bundle.related_images.removed)]
+            [(ChangeKind::Added, &bundle.related_images.added), (ChangeKind::Removed, &bundle.related_images.removed)]
         {
             for image in images {
-                let words = Words::new("related image ");
+                let words = LineBuilder::new("related image ");
                 let words = if image.name.is_empty() { words } else { words.name(&image.name).word(" ") };
                 self.add(2, what, words.name(&image.image));
             }
         }
         if bundle.manifests {
-            self.add(2, What::Changed, Words::new("manifests"));
+            self.add(2, ChangeKind::Changed, LineBuilder::new("manifests"));
         }
     }
 
     fn properties(&mut self, depth: usize, properties: &Difference<Property>) {
-        for (what, properties) in [(What::Added, &properties.added), (What::Removed, &properties.removed)] {
+        for (what, properties) in [(ChangeKind::Added, &properties.added), (ChangeKind::Removed, &properties.removed)] {
             for property in properties {
-                let words = Words::new("property ").name(&property.kind).word(" ").name(cut(&property.value));
+                let words = LineBuilder::new("property ").name(&property.kind).word(" ").name(cut(&property.value));
                 self.add(depth, what, words);
             }
         }
@@ -233,22 +233,22 @@ impl Lines {
 }
 
 fn cut(text: &str) -> String {
-    match text.char_indices().nth(LONGEST_VALUE) {
+    match text.char_indices().nth(MAX_VALUE_LEN) {
         Some((end, _)) => format!("{}...", &text[..end]),
         None => text.to_owned(),
     }
 }
 
-/// Returns how much there is of everything.
+/// Returns the counts of all changes.
 pub fn summary(changes: &Changes) -> String {
     let mut text = String::new();
-    let mut count = |things: &str, whats: &mut dyn Iterator<Item = What>| {
+    let mut count = |things: &str, whats: &mut dyn Iterator<Item = ChangeKind>| {
         let (mut added, mut removed, mut changed) = (0, 0, 0);
         for what in whats {
             match what {
-                What::Added => added += 1,
-                What::Removed => removed += 1,
-                What::Changed => changed += 1,
+                ChangeKind::Added => added += 1,
+                ChangeKind::Removed => removed += 1,
+                ChangeKind::Changed => changed += 1,
             }
         }
         let separator = if text.is_empty() { "" } else { "; " };
@@ -261,7 +261,7 @@ pub fn summary(changes: &Changes) -> String {
     text
 }
 
-/// Returns everything that differs, as lines.
+/// Returns all differences, as lines.
 pub fn lines(changes: &Changes) -> Vec<Line> {
     let mut lines = Lines::default();
     changes.packages.iter().for_each(|package| lines.package(package));
@@ -269,7 +269,7 @@ pub fn lines(changes: &Changes) -> Vec<Line> {
     lines.0
 }
 
-/// Returns what differs in one package, as lines; the first names it.
+/// Returns the differences in one package, as lines; the first line names it.
 pub fn package_lines(package: &PackageChange) -> Vec<Line> {
     let mut lines = Lines::default();
     lines.package(package);

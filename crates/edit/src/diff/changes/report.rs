@@ -1,4 +1,4 @@
-//! Differences as values.
+//! Differences as serializable values.
 
 use std::collections::BTreeSet;
 
@@ -8,36 +8,36 @@ use fbc::json::Raw;
 
 use super::Scope;
 
-/// No value of the other reader is deeper.
-const DEEPEST: usize = 200;
+/// A parse limit above the depth of any `serde_json` value.
+const MAX_DEPTH: usize = 200;
 
-/// What became of something.
+/// The kind of a change.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "lowercase")]
-pub enum What {
-    /// Only the new catalog has it.
+pub enum ChangeKind {
+    /// Only the new catalog contains it.
     Added,
-    /// Only the old catalog has it.
+    /// Only the old catalog contains it.
     Removed,
-    /// Both have it.
+    /// Both catalogs contain it.
     Changed,
 }
 
-impl What {
-    /// Returns the word for it.
+impl ChangeKind {
+    /// Returns the word for it in reports.
     pub fn word(self) -> &'static str {
         match self {
-            What::Added => "added",
-            What::Removed => "removed",
-            What::Changed => "changed",
+            ChangeKind::Added => "added",
+            ChangeKind::Removed => "removed",
+            ChangeKind::Changed => "changed",
         }
     }
 
-    pub(super) fn of(old: bool, new: bool) -> What {
+    pub(super) fn of(old: bool, new: bool) -> ChangeKind {
         match (old, new) {
-            (false, _) => What::Added,
-            (true, false) => What::Removed,
-            (true, true) => What::Changed,
+            (false, _) => ChangeKind::Added,
+            (true, false) => ChangeKind::Removed,
+            (true, true) => ChangeKind::Changed,
         }
     }
 }
@@ -57,12 +57,12 @@ impl<T: PartialEq> Change<T> {
     }
 }
 
-/// What a set gained and lost.
+/// The difference between two sets.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Difference<T> {
-    /// What only the new catalog has, in order.
+    /// The items only in the new catalog, sorted.
     pub added: Vec<T>,
-    /// What only the old catalog has, in order.
+    /// The items only in the old catalog, sorted.
     pub removed: Vec<T>,
 }
 
@@ -79,57 +79,57 @@ impl<T: Ord + Clone> Difference<T> {
 }
 
 impl<T> Difference<T> {
-    /// Returns whether there is no difference.
+    /// Returns whether the sets are equal.
     pub fn is_empty(&self) -> bool {
         self.added.is_empty() && self.removed.is_empty()
     }
 }
 
-/// Everything that differs between two catalogs.
+/// All differences between two catalogs.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
 pub struct Changes {
     /// Packages by name.
     pub packages: Vec<PackageChange>,
-    /// Blobs of schemas that only their makers know, by package, schema and name.
+    /// Blobs with custom schemas, by package, schema and name.
     pub others: Vec<OtherChange>,
 }
 
 impl Changes {
-    /// Returns whether nothing differs.
+    /// Returns whether the catalogs are equal.
     pub fn is_empty(&self) -> bool {
         self.packages.is_empty() && self.others.is_empty()
     }
 }
 
-/// What differs in a package.
+/// The differences in a package.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct PackageChange {
-    /// Its name.
+    /// The name.
     pub name: String,
-    /// What became of it.
-    pub what: What,
-    /// Its default channel.
+    /// The kind of change.
+    pub what: ChangeKind,
+    /// The default channel.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub default_channel: Option<Change<Option<String>>>,
-    /// Other fields that are not what they were: `description`, `icon`.
+    /// Other changed fields: `description`, `icon`.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub details: Vec<&'static str>,
-    /// Its own properties.
+    /// The properties of the package itself.
     #[serde(skip_serializing_if = "Difference::is_empty")]
     pub properties: Difference<Property>,
-    /// Its channels by name.
+    /// The channels by name.
     pub channels: Vec<ChannelChange>,
-    /// Its bundles by version.
+    /// The bundles by version.
     pub bundles: Vec<BundleChange>,
-    /// What is deprecated, and no longer deprecated.
+    /// Added, changed and removed deprecations.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub deprecations: Vec<DeprecationChange>,
 }
 
 impl PackageChange {
     pub(super) fn is_empty(&self) -> bool {
-        self.what == What::Changed
+        self.what == ChangeKind::Changed
             && self.default_channel.is_none()
             && self.details.is_empty()
             && self.properties.is_empty()
@@ -139,41 +139,41 @@ impl PackageChange {
     }
 }
 
-/// What differs in a channel.
+/// The differences in a channel.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct ChannelChange {
-    /// Its name.
+    /// The name.
     pub name: String,
-    /// What became of it.
-    pub what: What,
-    /// Its head.
+    /// The kind of change.
+    pub what: ChangeKind,
+    /// The head.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub head: Option<Change<Option<String>>>,
-    /// Its entries by name.
+    /// The entries by name.
     pub entries: Vec<EntryChange>,
-    /// Its properties.
+    /// The properties.
     #[serde(skip_serializing_if = "Difference::is_empty")]
     pub properties: Difference<Property>,
 }
 
 impl ChannelChange {
     pub(super) fn is_empty(&self) -> bool {
-        self.what == What::Changed && self.head.is_none() && self.entries.is_empty() && self.properties.is_empty()
+        self.what == ChangeKind::Changed && self.head.is_none() && self.entries.is_empty() && self.properties.is_empty()
     }
 }
 
-/// What differs in the upgrade edges of a bundle in a channel.
+/// The differences in the upgrade edges of a channel entry.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct EntryChange {
     /// The bundle.
     pub bundle: String,
-    /// What became of its place in the channel.
-    pub what: What,
-    /// What it replaces.
+    /// The kind of change.
+    pub what: ChangeKind,
+    /// The replaced bundle.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub replaces: Option<Change<Option<String>>>,
-    /// What it skips.
+    /// The skipped bundles.
     #[serde(skip_serializing_if = "Difference::is_empty")]
     pub skips: Difference<String>,
     /// The versions that upgrade to it directly.
@@ -183,33 +183,36 @@ pub struct EntryChange {
 
 impl EntryChange {
     pub(super) fn is_empty(&self) -> bool {
-        self.what == What::Changed && self.replaces.is_none() && self.skips.is_empty() && self.skip_range.is_none()
+        self.what == ChangeKind::Changed
+            && self.replaces.is_none()
+            && self.skips.is_empty()
+            && self.skip_range.is_none()
     }
 }
 
-/// What differs in a bundle.
+/// The differences in a bundle.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct BundleChange {
-    /// Its name.
+    /// The name.
     pub name: String,
-    /// What became of it.
-    pub what: What,
-    /// Its version, the new one if that changed.
+    /// The kind of change.
+    pub what: ChangeKind,
+    /// The version; the new one if it changed.
     pub version: String,
-    /// Of a new bundle: the one before it, which all below is reported against.
+    /// For a new bundle: the predecessor that the differences below refer to.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub compared_with: Option<String>,
-    /// Its image.
+    /// The image.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub image: Option<Change<Option<String>>>,
-    /// The images that it uses.
+    /// The related images.
     #[serde(skip_serializing_if = "Difference::is_empty")]
     pub related_images: Difference<RelatedImage>,
-    /// Its properties, but for manifests.
+    /// The properties, except manifests.
     #[serde(skip_serializing_if = "Difference::is_empty")]
     pub properties: Difference<Property>,
-    /// What it may do in a cluster.
+    /// The permissions on the cluster.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub permissions: Vec<PermissionChange>,
     /// The versions of its CRDs.
@@ -218,7 +221,7 @@ pub struct BundleChange {
     /// The fields of its CRDs.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub fields: Vec<FieldChange>,
-    /// Whether its manifests, or what is shown of them, are not what they were.
+    /// Whether the manifests, or the metadata derived from them, changed.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub manifests: bool,
 }
@@ -226,102 +229,102 @@ pub struct BundleChange {
 /// A property.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
 pub struct Property {
-    /// Its type.
+    /// The type.
     #[serde(rename = "type")]
     pub kind: String,
-    /// Its value, as JSON on one line with sorted keys.
+    /// The value, as JSON on one line with sorted keys.
     #[serde(serialize_with = "as_json")]
     pub value: String,
 }
 
 impl Property {
-    /// Makes a property of a value; the order of its keys does not matter.
+    /// Builds a property from a value; the order of its keys does not matter.
     pub fn new(kind: &str, value: &serde_json::Value) -> Property {
         let text = value.to_string();
-        let sorted = Raw::parse(&text, DEEPEST).map_or_else(|_| text.clone(), super::canonical);
+        let sorted = Raw::parse(&text, MAX_DEPTH).map_or_else(|_| text.clone(), super::canonical);
         Property { kind: kind.to_owned(), value: sorted }
     }
 }
 
-/// An image that a bundle uses.
+/// A related image of a bundle.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
 pub struct RelatedImage {
-    /// What the bundle calls it, maybe nothing.
+    /// The name in the bundle, possibly empty.
     pub name: String,
     /// The pull spec.
     pub image: String,
 }
 
-/// What differs in what a service account may do with something.
+/// The differences in the permissions of a service account on a resource.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct PermissionChange {
-    /// Where.
+    /// The scope.
     pub scope: Scope,
-    /// Who.
+    /// The service account.
     pub service_account: String,
-    /// With what: a resource with its group, as in `deployments.apps`, or a path.
+    /// A resource with its group, such as `deployments.apps`, or a URL path.
     pub resource: String,
-    /// What it may do.
+    /// The verbs.
     pub verbs: Difference<String>,
 }
 
-/// What differs in the versions of a CRD.
+/// The differences in the versions of a CRD.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct CrdChange {
-    /// Its name.
+    /// The name.
     pub name: String,
     /// The versions.
     pub versions: Change<Vec<String>>,
-    /// The version that objects are stored in, if that is another.
+    /// The storage version, if it changed.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub stored: Option<Change<Option<String>>>,
 }
 
-/// What differs in a field of a CRD.
+/// The difference in a field of a CRD.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct FieldChange {
     /// The name of the CRD.
     pub crd: String,
-    /// The field, behind its version: `v1.spec.size`.
+    /// The field, prefixed with its version: `v1.spec.size`.
     pub path: String,
-    /// What became of it.
-    pub what: What,
-    /// Whether objects that were accepted may be refused, or lose the field.
+    /// The kind of change.
+    pub what: ChangeKind,
+    /// Whether objects that were valid may be rejected or lose the field.
     pub narrows: bool,
-    /// The rest in words, to be read after the path.
+    /// Further details, to follow the path in a sentence.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub detail: String,
 }
 
-/// What differs in a deprecation.
+/// The difference in a deprecation.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct DeprecationChange {
-    /// The schema of what is deprecated.
+    /// The schema of the deprecated blob.
     pub schema: &'static str,
-    /// Its name; empty for the package.
+    /// The name; empty for the package.
     pub name: String,
-    /// What users see, if it is deprecated.
+    /// The message, if it is deprecated.
     pub message: Change<Option<String>>,
 }
 
-/// What became of blobs of another schema.
+/// The difference in blobs with a custom schema.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct OtherChange {
-    /// Their package, maybe none.
+    /// The package, possibly empty.
     pub package: String,
-    /// Their schema.
+    /// The schema.
     pub schema: String,
-    /// Their name, maybe none.
+    /// The name, possibly empty.
     pub name: String,
-    /// What became of them.
-    pub what: What,
+    /// The kind of change.
+    pub what: ChangeKind,
 }
 
 fn as_json<S: Serializer>(text: &str, serializer: S) -> Result<S::Ok, S::Error> {
     match serde_json::from_str::<serde_json::Value>(text) {
         Ok(value) => value.serialize(serializer),
-        // Deeper than that reader goes: the text says the same.
+        // The value is nested too deeply to parse; its text is equivalent.
         Err(_) => serializer.serialize_str(text),
     }
 }

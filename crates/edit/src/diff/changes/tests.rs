@@ -49,7 +49,7 @@ fn equal_catalogs_have_no_differences() {
 }
 
 #[test]
-fn channels_heads_edges_and_default_channels_are_told() {
+fn channels_heads_edges_and_default_channels_are_reported() {
     assert_snapshot!(json(&found("foo a: 1 2<1", "foo b: 1\nfoo a: 1 2-1 3<2", false)), @r#"
     {
       "packages": [
@@ -172,7 +172,7 @@ fn fields_of_crds_that_ask_for_more_or_are_gone_narrow() {
 }
 
 #[test]
-fn permissions_and_crd_versions_of_a_changed_bundle_are_told() {
+fn permissions_and_crd_versions_of_a_changed_bundle_are_reported() {
     let old_rules = r#"{"apiGroups":["apps",""],"resources":["deployments"],"verbs":["get","list"]}"#;
     let new_rules = r#"{"apiGroups":["apps"],"resources":["deployments"],"verbs":["get","delete"]},{"nonResourceURLs":["/metrics"],"verbs":["get"]},{"apiGroups":[""],"resources":["secrets"],"resourceNames":["s"],"verbs":["*"]}"#;
     let old =
@@ -217,7 +217,7 @@ fn permissions_and_crd_versions_of_a_changed_bundle_are_told() {
 }
 
 #[test]
-fn csv_metadata_tells_crd_versions_too() {
+fn csv_metadata_shows_crd_versions_too() {
     let metadata = |version: &str| {
         format!(
             r#"foo.v1 olm.csv.metadata={{"crdDescriptions":{{"owned":[{{"name":"foos.g","version":"{version}","kind":"Foo"}}]}}}}"#
@@ -234,7 +234,7 @@ fn a_changelog_compares_new_versions_with_what_they_follow() {
     let old = format!("foo a: 1\nfoo.v1 {}", gvk("v1"));
     let new = format!("foo a: 2<1 1 3<2\nfoo.v1 {}\nfoo.v2 {}\nfoo.v3 {}", gvk("v1"), gvk("v2"), gvk("v2"));
     let changes = found(&old, &new, true);
-    let told: Vec<String> = changes.packages[0]
+    let reported: Vec<String> = changes.packages[0]
         .bundles
         .iter()
         .map(|it| {
@@ -247,11 +247,11 @@ fn a_changelog_compares_new_versions_with_what_they_follow() {
             )
         })
         .collect();
-    assert_eq!(told, ["foo.v2 against Some(\"foo.v1\"): +1 -1", "foo.v3 against Some(\"foo.v2\"): +0 -0"]);
-    // What is replaced may be gone, and then it is the old catalog that knows it.
+    assert_eq!(reported, ["foo.v2 against Some(\"foo.v1\"): +1 -1", "foo.v3 against Some(\"foo.v2\"): +0 -0"]);
+    // The replaced bundle may exist only in the old catalog.
     let changes = found("foo a: 1", "foo a: 2<1", true);
     assert_eq!(changes.packages[0].bundles[1].compared_with.as_deref(), Some("foo.v1"));
-    // Nothing is replaced: the next lower version it is.
+    // Without `replaces`, the predecessor is the next lower version.
     let changes = found("foo a: 1 2-1", "foo a: 1 2-1\nfoo b: 5", true);
     assert_eq!(changes.packages[0].bundles[0].compared_with.as_deref(), Some("foo.v2"));
     assert_eq!(found("", "foo a: 1", true).packages[0].bundles[0].compared_with, None);
@@ -330,26 +330,26 @@ proptest! {
         prop_assert!(changes(new.side(), new.side(), &Options::default()).unwrap().is_empty());
     }
 
-    /// Edges and what is gone are no part of that diff, so memberships and bundles are compared.
+    /// That diff covers neither edges nor removals, so only channel memberships and bundles are compared.
     #[test]
     fn what_is_new_put_over_the_old_gives_the_new(old in catalogs(), new in catalogs()) {
         let (old, new) = (Sample::new(&old), Sample::new(&new));
         let selection = diff(Some(old.side()), new.side(), &diff::Options::default()).unwrap();
         let (before, after) = (Model::of(&old), Model::of(&new));
-        let mut made = before.clone();
+        let mut model = before.clone();
         for (package, channel, bundle) in selection.names() {
             let known = before.0.get(package).and_then(|it| it.channels.get(channel)?.get(bundle));
             let same = before.0.get(package).and_then(|it| it.bundles.get(bundle)) == after.0[package].bundles.get(bundle);
             prop_assert!(known.is_none() || !same, "{} of {} is not new", bundle, channel);
-            let made = made.0.entry(package.to_owned()).or_default();
-            made.channels.entry(channel.to_owned()).or_default().insert(bundle.to_owned(), ModelEntry::default());
-            made.bundles.insert(bundle.to_owned(), after.0[package].bundles[bundle].clone());
+            let model = model.0.entry(package.to_owned()).or_default();
+            model.channels.entry(channel.to_owned()).or_default().insert(bundle.to_owned(), ModelEntry::default());
+            model.bundles.insert(bundle.to_owned(), after.0[package].bundles[bundle].clone());
         }
         for (name, package) in &after.0 {
             for (channel, entries) in &package.channels {
                 for bundle in entries.keys() {
-                    prop_assert!(made.0[name].channels[channel].contains_key(bundle));
-                    prop_assert_eq!(&made.0[name].bundles[bundle], &package.bundles[bundle]);
+                    prop_assert!(model.0[name].channels[channel].contains_key(bundle));
+                    prop_assert_eq!(&model.0[name].bundles[bundle], &package.bundles[bundle]);
                 }
             }
         }

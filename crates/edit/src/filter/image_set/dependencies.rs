@@ -1,28 +1,28 @@
-//! What kept bundles need, in their catalog or in another one.
+//! Dependencies of kept bundles, within their catalog or in another one.
 
 use std::collections::{BTreeSet, HashSet};
 
 use super::super::{AllFacts, Selection, needs};
-use super::{Choice, Side, everything, lacking};
+use super::{Choice, Side, everything, missing_dependencies};
 use crate::outline::Outline;
 
-/// Returns what bundles need that none of these catalogs has, which a cluster has at once.
+/// Returns the dependencies that no catalog of a cluster provides.
 pub fn unmet(sides: &[(&Outline, &AllFacts)]) -> BTreeSet<String> {
     let heads = Selection { heads_only: true, ..Selection::default() };
     let mut found: Vec<needs::Unmet> = Vec::new();
     for (number, (outline, facts)) in sides.iter().enumerate() {
-        let lacking = needs::add(outline, &heads, facts, &mut everything(outline), &mut Vec::new());
-        found.extend(lacking.into_iter().filter(|one| {
+        let missing_dependencies = needs::add(outline, &heads, facts, &mut everything(outline), &mut Vec::new());
+        found.extend(missing_dependencies.into_iter().filter(|one| {
             let mut others = sides.iter().enumerate().filter(|(other, _)| *other != number);
             !others.any(|(_, (outline, facts))| {
-                needs::meet(outline, facts, one, false, &mut everything(outline), &mut Vec::new())
+                needs::satisfy_external(outline, facts, one, false, &mut everything(outline), &mut Vec::new())
             })
         }));
     }
     found.iter().map(ToString::to_string).collect()
 }
 
-/// Keeps what kept bundles need, where that is asked for; elsewhere it is named.
+/// Keeps the dependencies of kept bundles if requested, and otherwise reports them.
 pub(super) fn dependencies(sides: &[Side<'_>], choices: &mut [Choice]) {
     let heads = Selection { heads_only: true, ..Selection::default() };
     let follows = sides.iter().any(|side| side.request.is_some_and(|request| request.dependencies));
@@ -35,7 +35,7 @@ pub(super) fn dependencies(sides: &[Side<'_>], choices: &mut [Choice]) {
             if side.request.is_some() {
                 let own = match follows {
                     true => told,
-                    false => lacking(&choices[number].kept, &whole),
+                    false => missing_dependencies(&choices[number].kept, &whole),
                 };
                 choices[number].notes.extend(own);
             }
@@ -46,14 +46,20 @@ pub(super) fn dependencies(sides: &[Side<'_>], choices: &mut [Choice]) {
                 let elsewhere = (0..sides.len()).filter(|other| *other != number);
                 let by_kept = elsewhere.clone().any(|other| {
                     let (at, mut unused) = (&sides[other], Vec::new());
-                    needs::meet(at.outline, at.facts, &one, false, &mut choices[other].kept, &mut unused)
+                    needs::satisfy_external(at.outline, at.facts, &one, false, &mut choices[other].kept, &mut unused)
                 });
                 let met = by_kept
                     || follows
                         && elsewhere.filter(|other| sides[*other].request.is_some()).any(|other| {
                             let (at, choice) = (&sides[other], &mut choices[other]);
-                            let met =
-                                needs::meet(at.outline, at.facts, &one, true, &mut choice.kept, &mut choice.notes);
+                            let met = needs::satisfy_external(
+                                at.outline,
+                                at.facts,
+                                &one,
+                                true,
+                                &mut choice.kept,
+                                &mut choice.notes,
+                            );
                             changed |= met;
                             met
                         });

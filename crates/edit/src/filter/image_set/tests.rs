@@ -24,10 +24,10 @@ fn package(default: &str, channels: &[(&str, Vec<Entry>)]) -> Package {
     for (name, entries) in channels {
         for entry in entries {
             let version = Version::parse_strict(entry.name.trim_start_matches("p.v")).ok().map(|it| (it, None));
-            let bundle = Bundle { blob: Some(0), made: None, version };
+            let bundle = Bundle { blob: Some(0), new_blob: None, version };
             package.bundles.insert(entry.name.to_string(), bundle);
         }
-        package.channels.insert((*name).into(), Channel { blob: Some(0), made: None, entries: entries.clone() });
+        package.channels.insert((*name).into(), Channel { blob: Some(0), new_blob: None, entries: entries.clone() });
     }
     package
 }
@@ -96,11 +96,11 @@ fn t2_a_range_keeps_a_part_of_the_chain_and_skips_in_range() {
     assert_eq!(range("1.1.0", "1.2").unwrap(), "stable: 1.1.0 1.2.0 1.1.1");
     assert_eq!(range("1.1.1", "1.2").unwrap(), "stable: 1.2.0 1.1.1");
     assert_eq!(range("", "1.1.0").unwrap(), "stable: 1.0.0 1.1.0");
-    // The head of the count is the lowest entry that still sees all of them, and those between stay.
+    // The head is the lowest entry with the full count, and entries in between stay.
     assert_eq!(range("", "1.1").unwrap(), "stable: 1.0.0 1.1.0 1.2.0 1.1.1");
     // A pre-release is in a range by precedence.
     assert_eq!(range("2.0.0", "").unwrap(), "beta: 2.0.0 2.1.0-rc.1; stable: 2.0.0");
-    // Both ends the same: that version and nothing else.
+    // Equal bounds select exactly that version.
     assert_eq!(range("1.1.1", "1.1.1").unwrap(), "stable: 1.1.1");
     assert_eq!(
         range("3", "").unwrap_err(),
@@ -115,22 +115,22 @@ fn t2_what_is_not_there_is_refused_with_names_that_are() {
     assert_eq!(kept(&line(), &request(channel("stabel"))).unwrap_err(), "package \"p\" has no channel \"stabel\"");
     let other = PackageRequest { name: "q".into(), ..PackageRequest::default() };
     assert_eq!(kept(&line(), &request(other)).unwrap_err(), "the catalog has no package \"q\"");
-    // The default channel goes: the only one left takes its place, or somebody has to say which.
+    // If the default channel is removed, the only remaining channel becomes the default; otherwise the user decides.
     let mut only = outline(line());
     let notes = choose(&mut only, &request(channel("beta")), &AllFacts::default()).unwrap();
-    assert!(notes.iter().any(|note| note.contains("\"beta\" is the only channel left")), "{notes:?}");
+    assert!(notes.iter().any(|note| note.contains("\"beta\" is the only remaining channel")), "{notes:?}");
     assert_eq!(only.packages["p"].default_channel, "beta");
     let named = PackageRequest { default_channel: Some("stable".into()), ..channel("beta") };
     assert!(kept(&line(), &request(named)).unwrap_err().contains("\"stable\" of package \"p\" is not kept"));
-    // A default that a range empties is no default.
+    // A channel that a range empties cannot be the default.
     let emptied = PackageRequest { default_channel: Some("beta".into()), ..wanted("", "1.1.0") };
     assert!(kept(&line(), &request(emptied)).unwrap_err().contains("\"beta\" of package \"p\" is not kept"));
 }
 
-/// Numbers that look like chance and are the same each time.
-struct Chance(u64);
+/// A deterministic pseudo-random generator.
+struct Random(u64);
 
-impl Chance {
+impl Random {
     fn below(&mut self, end: u64) -> u64 {
         self.0 ^= self.0 << 13;
         self.0 ^= self.0 >> 7;
@@ -139,8 +139,8 @@ impl Chance {
     }
 }
 
-/// A channel of one line, where entries skip some of those that are on no line.
-fn random(chance: &mut Chance) -> Package {
+/// A linear channel whose entries skip some of the entries outside the line.
+fn random(chance: &mut Random) -> Package {
     let versions: Vec<String> = (0..2 + chance.below(9)).map(|minor| format!("p.v1.{minor}.0")).collect();
     let mut entries = Vec::new();
     let mut below = String::new();
@@ -162,8 +162,8 @@ fn random(chance: &mut Chance) -> Package {
     package("c", &[("c", entries)])
 }
 
-/// The rules again, as they are written and without regard to cost.
-fn plainly(package: &Package, bounds: &Bounds) -> BTreeSet<String> {
+/// A naive implementation of the rules, without regard to cost.
+fn naive(package: &Package, bounds: &Bounds) -> BTreeSet<String> {
     let channel = &package.channels["c"];
     let find = |name: &str| channel.entries.iter().find(|entry| &*entry.name == name);
     let fits = |name: &str| find(name).is_some() && bounds.contains(&package.bundles[name].version.as_ref().unwrap().0);
@@ -199,17 +199,17 @@ fn plainly(package: &Package, bounds: &Bounds) -> BTreeSet<String> {
 
 #[test]
 fn t3_random_channels_keep_what_the_rules_say_and_the_result_keeps_itself() {
-    let mut chance = Chance(0x9e37_79b9_7f4a_7c15);
+    let mut chance = Random(0x9e37_79b9_7f4a_7c15);
     for round in 0..2000 {
         let package = random(&mut chance);
         let (low, high) = (chance.below(11), chance.below(11));
         let bounds = match chance.below(3) {
             0 => bounds(&format!("1.{low}.0"), ""),
             1 => bounds("", &format!("1.{high}.0")),
-            // Two different ends: the same ones are a request for one bundle.
+            // The bounds differ: equal bounds select a single bundle.
             _ => bounds(&format!("1.{}.0", low.min(high)), &format!("1.{}.1", low.max(high))),
         };
-        let expected = plainly(&package, &bounds);
+        let expected = naive(&package, &bounds);
         let wanted = PackageRequest { name: "p".into(), bounds: bounds.clone(), ..PackageRequest::default() };
         let request = Request { packages: vec![wanted], ..Request::default() };
         let mut outline = outline(package);

@@ -1,17 +1,17 @@
-//! Channels made of bundles by their versions.
+//! Generates channels from bundle versions.
 
 use std::collections::BTreeMap;
 
 use fbc::blob::Entry;
 use fbc::version::Version;
 
-/// The lists of bundles, in order of trust.
+/// The lists of bundles, from least to most stable.
 pub(super) const ARCHETYPES: [&str; 3] = ["candidate", "fast", "stable"];
 
-/// Something of each archetype.
+/// A list per archetype.
 pub(super) type Archetypes<T> = [Vec<T>; ARCHETYPES.len()];
 
-/// Channels are named after a major version, or after a major and a minor one.
+/// The naming scheme of channels: by major version, or by major and minor version.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Stream {
     Major,
@@ -24,10 +24,10 @@ pub(super) struct Member<'a> {
     pub(super) version: &'a Version,
 }
 
-/// Makes the channels of all archetypes, and chooses the default.
+/// Generates the channels of all archetypes and selects the default channel.
 ///
-/// The default is chosen when a channel comes into being with its lowest bundle: the most trusted
-/// archetype, the highest such bundle, then the kind that is preferred.
+/// The default is selected by the first, lowest bundle of each channel: the most stable archetype wins, then the
+/// highest such bundle, then the preferred kind.
 pub(super) fn generate(
     archetypes: &Archetypes<Member<'_>>,
     streams: &[Stream],
@@ -62,11 +62,11 @@ pub(super) fn generate(
     (channels, default.map(|(.., name)| name).unwrap_or_default())
 }
 
-/// Makes entries of bundles in order of version: whatever is the highest patch of its minor
-/// version gets edges to what is older within its major version.
+/// Builds entries from bundles in version order. The highest patch of each minor version gets edges to the older
+/// bundles of its major version.
 fn linked(members: &[Member<'_>]) -> Vec<Entry> {
     let mut entries = Vec::with_capacity(members.len());
-    // What is older within the major version: the highest of the minor version before, and names.
+    // The older bundles of the major version: the highest patch of the previous minor version, and all names.
     let mut replaced: Option<&str> = None;
     let mut older: Vec<&str> = Vec::new();
     for (index, member) in members.iter().enumerate() {
@@ -94,7 +94,7 @@ mod tests {
 
     use super::*;
 
-    /// Generates channels for lists of versions, and shows the default channel and the entries of each.
+    /// Generates channels for lists of versions, and formats the default channel and all entries.
     fn generated(archetypes: [&str; 3], streams: &[Stream], preference: Stream) -> String {
         let versions = archetypes
             .map(|list| list.split_whitespace().map(|text| Version::parse_strict(text).unwrap()).collect::<Vec<_>>());

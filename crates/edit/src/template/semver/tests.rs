@@ -40,7 +40,7 @@ fast: {bundles: [{image: foo:0.2.0}]}
 }
 
 #[test]
-fn without_a_word_on_it_channels_are_minor_ones() {
+fn channels_are_minor_ones_by_default() {
     let channels = |fields: &str| {
         let shown = with(&format!("{fields}\nstable: {{bundles: [{{image: foo:1.0.0}}]}}\n"));
         shown.lines().filter(|line| line.starts_with("channel")).collect::<Vec<_>>().join(", ")
@@ -60,7 +60,7 @@ fn the_package_is_described_by_the_highest_bundle_of_the_default_channel() {
 }
 
 #[test]
-fn a_csv_beside_the_bundle_describes_the_package_as_well() {
+fn a_separate_csv_describes_the_package_too() {
     let render_with = |csv: &str| {
         let template =
             Template::parse(b"{schema: olm.semver, fast: {bundles: [{image: foo:1.0.0}]}}", &Limits::default());

@@ -138,11 +138,11 @@ fn a_catalog_without_substitutions_stays_as_it_is() {
 }
 
 #[test]
-fn migrated_bundles_tell_it_by_their_metadata() {
+fn migrated_bundles_show_it_in_their_metadata() {
     let limits = Limits::default();
     let fbc = Fbc::default();
     let bundle = |annotations: &str| {
-        fbc.make(&format!(r#"{{"schema":"olm.bundle","name":"b","package":"p","properties":[{{"type":"olm.package","value":{{"packageName":"p","version":"1.0.0+7"}}}},{{"type":"olm.csv.metadata","value":{{"annotations":{annotations}}}}}]}}"#), &limits).unwrap()
+        fbc.generated_blob(&format!(r#"{{"schema":"olm.bundle","name":"b","package":"p","properties":[{{"type":"olm.package","value":{{"packageName":"p","version":"1.0.0+7"}}}},{{"type":"olm.csv.metadata","value":{{"annotations":{annotations}}}}}]}}"#), &limits).unwrap()
     };
     let release = |annotations| version_and_release(&fbc, &bundle(annotations), &limits).unwrap().1;
     assert_eq!(release(r#"{"olm.substitutesFor":"x"}"#), Release::parse("7").unwrap());

@@ -1,11 +1,9 @@
-//! A short way through the YAML that most files are made of.
+//! A fast path for the YAML that most files consist of.
 //!
-//! Nearly all manifests and catalogs are block mappings and sequences of plain,
-//! quoted and block scalars, indented with spaces. This reader knows just that
-//! much and takes it in one pass. Wherever the text is anything else, or might
-//! be wrong, it gives up without a word and the whole document goes to the
-//! parser in `events`, which also finds the words for what is wrong.
-//! It must never accept what that parser refuses, nor read it differently.
+//! Nearly all manifests and catalogs are block mappings and sequences of plain, quoted and block scalars, indented with
+//! spaces. This reader supports only these and reads them in one pass. If the text contains anything else, or may be
+//! invalid, the reader gives up silently and the parser in `events` reads the whole document, which also produces the
+//! error messages. The reader must never accept what that parser rejects, or read it differently.
 
 mod scalar;
 
@@ -14,38 +12,37 @@ use super::build::Builder;
 use super::events::Scalar;
 use super::read::Limits;
 
-/// Deeper documents take the long way; this reader calls itself.
-const DEPTH: usize = 200;
+/// Deeper documents take the slow path, since this reader is recursive.
+const MAX_DEPTH: usize = 200;
 
-/// Keys end within so many bytes; the exact limit counts characters.
-const LONGEST_KEY: usize = 1000;
+/// The maximum length of a key in bytes; the exact limit counts characters.
+const MAX_KEY_LEN: usize = 1000;
 
-/// Brackets within brackets take the long way beyond this depth.
-const FLOW_DEPTH: usize = 8;
+/// Deeper nested flow collections take the slow path.
+const MAX_FLOW_DEPTH: usize = 8;
 
-/// The text is not of the simple kind.
-struct Unusual;
+/// The text does not qualify for the fast path.
+struct Unsupported;
 
-impl From<String> for Unusual {
-    fn from(_: String) -> Unusual {
-        Unusual
+impl From<String> for Unsupported {
+    fn from(_: String) -> Unsupported {
+        Unsupported
     }
 }
 
-type Read<T = ()> = Result<T, Unusual>;
+type Read<T = ()> = Result<T, Unsupported>;
 
-/// Appends the document in `text` to `out` as canonical JSON if it is of the simple kind.
+/// Appends the document in `text` to `out` as canonical JSON if it qualifies for the fast path.
 ///
-/// If not, the result is false and `out` may have grown.
+/// Otherwise returns `false`; `out` may have grown.
 pub(super) fn read(text: &[u8], limits: &Limits, out: &mut Vec<u8>) -> bool {
     let Some(text) = only_usual_characters(text) else { return false };
-    let limits = Limits { depth: limits.depth.min(DEPTH), ..*limits };
+    let limits = Limits { depth: limits.depth.min(MAX_DEPTH), ..*limits };
     let builder = Builder::new(&limits, out);
     Reader { text, at: 0, column: None, builder, scratch: String::new() }.document().is_ok()
 }
 
-/// Returns the text if it ends with a line break and every character is allowed and no line
-/// break but `\n` occurs.
+/// Returns the text if it ends with a line break, all characters are allowed, and `\n` is the only line break.
 fn only_usual_characters(text: &[u8]) -> Option<&str> {
     let mut ascii = true;
     for chunk in text.chunks(64) {
@@ -76,7 +73,7 @@ fn only_usual_characters(text: &[u8]) -> Option<&str> {
 struct Reader<'a, 'b> {
     text: &'a str,
     at: usize,
-    /// The column of the token at `at`, which is the first of its line; none at the end.
+    /// The column of the token at `at`, which is the first of its line; `None` at the end.
     column: Option<usize>,
     builder: Builder<'b>,
     scratch: String,
@@ -90,13 +87,13 @@ impl<'a> Reader<'a, '_> {
         } else {
             self.next_token()?;
         }
-        let column = self.column.ok_or(Unusual)?;
+        let column = self.column.ok_or(Unsupported)?;
         if self.is_dash(self.at) {
             self.sequence(column, false)?;
         } else {
             self.mapping(column)?;
         }
-        if self.column.is_some() { Err(Unusual) } else { Ok(()) }
+        if self.column.is_some() { Err(Unsupported) } else { Ok(()) }
     }
 
     fn byte(&self, at: usize) -> Option<u8> {
@@ -104,15 +101,15 @@ impl<'a> Reader<'a, '_> {
     }
 
     fn slice(&self, start: usize, end: usize) -> Read<&'a str> {
-        self.text.get(start..end).ok_or(Unusual)
+        self.text.get(start..end).ok_or(Unsupported)
     }
 
-    /// Returns whether a dash that starts an item stands at `at`.
+    /// Returns whether there is a list dash at `at`.
     fn is_dash(&self, at: usize) -> bool {
         self.byte(at) == Some(b'-') && matches!(self.byte(at + 1), Some(b' ' | b'\n'))
     }
 
-    /// From the start of a line, steps to the next token that is no comment.
+    /// Moves from the start of a line to the next token that is not a comment.
     fn next_token(&mut self) -> Read {
         let bytes = self.text.as_bytes();
         let mut at = self.at;
@@ -128,10 +125,10 @@ impl<'a> Reader<'a, '_> {
                 }
                 Some(b'\n') => at += 1,
                 Some(b'#') => at = self.line_end(at)? + 1,
-                Some(b'\t') => return Err(Unusual),
+                Some(b'\t') => return Err(Unsupported),
                 Some(_) => {
                     if at == line && (bytes[at..].starts_with(b"---") || bytes[at..].starts_with(b"...")) {
-                        return Err(Unusual);
+                        return Err(Unsupported);
                     }
                     (self.at, self.column) = (at, Some(at - line));
                     return Ok(());
@@ -140,10 +137,10 @@ impl<'a> Reader<'a, '_> {
         }
     }
 
-    /// Returns where the line break after `at` stands.
+    /// Returns the offset of the next line break.
     fn line_end(&self, at: usize) -> Read<usize> {
-        let rest = self.text.as_bytes().get(at..).ok_or(Unusual)?;
-        memchr::memchr(b'\n', rest).map(|end| at + end).ok_or(Unusual)
+        let rest = self.text.as_bytes().get(at..).ok_or(Unsupported)?;
+        memchr::memchr(b'\n', rest).map(|end| at + end).ok_or(Unsupported)
     }
 
     fn skip_spaces(&mut self) {
@@ -152,14 +149,14 @@ impl<'a> Reader<'a, '_> {
         }
     }
 
-    /// Steps over the rest of a line, which may hold a comment, and to the next token.
+    /// Skips the rest of a line, including a comment, and moves to the next token.
     fn end_line(&mut self) -> Read {
         let value_end = self.at;
         self.skip_spaces();
         self.at = match self.byte(self.at) {
             Some(b'\n') => self.at + 1,
             Some(b'#') if self.at > value_end => self.line_end(self.at)? + 1,
-            _ => return Err(Unusual),
+            _ => return Err(Unsupported),
         };
         self.next_token()
     }
@@ -168,12 +165,12 @@ impl<'a> Reader<'a, '_> {
         self.builder.open_mapping(None)?;
         loop {
             if !self.key()? {
-                return Err(Unusual);
+                return Err(Unsupported);
             }
             self.value(column)?;
             match self.column {
                 Some(next) if next == column => {}
-                Some(next) if next > column => return Err(Unusual),
+                Some(next) if next > column => return Err(Unsupported),
                 _ => break,
             }
         }
@@ -199,15 +196,15 @@ impl<'a> Reader<'a, '_> {
                 (self.slice(start, end)?, end, true)
             }
         };
-        if end - start > LONGEST_KEY || (plain && (text.ends_with(' ') || text == "<<")) {
-            return Err(Unusual);
+        if end - start > MAX_KEY_LEN || (plain && (text.ends_with(' ') || text == "<<")) {
+            return Err(Unsupported);
         }
         self.builder.scalar(&Scalar { text, tag: None, plain, anchor: None })?;
         self.at = end + 1;
         Ok(true)
     }
 
-    /// Reads the value behind a colon, `indent` being the column of its key.
+    /// Reads the value after a colon; `indent` is the column of its key.
     fn value(&mut self, indent: usize) -> Read {
         self.skip_spaces();
         match self.byte(self.at) {
@@ -223,7 +220,7 @@ impl<'a> Reader<'a, '_> {
         }
     }
 
-    /// Like [`Self::end_line`]; the space behind the indicator has been skipped already.
+    /// Like [`Self::end_line`], after the space behind the indicator was skipped.
     fn end_line_behind_indicator(&mut self) -> Read {
         self.at = self.line_end(self.at)? + 1;
         self.next_token()
@@ -233,8 +230,7 @@ impl<'a> Reader<'a, '_> {
         Ok(self.builder.scalar(&Scalar { text: "", tag: None, plain: true, anchor: None })?)
     }
 
-    /// Reads items whose dashes stand in `column`; under a key of the same column they are
-    /// followed by further keys.
+    /// Reads items whose dashes are in `column`; under a key of the same column, further keys may follow.
     fn sequence(&mut self, column: usize, under_key: bool) -> Read {
         self.builder.open_sequence(None)?;
         loop {
@@ -253,19 +249,19 @@ impl<'a> Reader<'a, '_> {
             }
             match self.column {
                 Some(next) if next == column && self.is_dash(self.at) => {}
-                Some(next) if next > column || (next == column && !under_key) => return Err(Unusual),
+                Some(next) if next > column || (next == column && !under_key) => return Err(Unsupported),
                 _ => break,
             }
         }
         Ok(self.builder.close()?)
     }
 
-    /// Reads a node at the current place, inside a collection whose column is `indent`.
+    /// Reads a node at the current position, inside a collection whose column is `indent`.
     fn node(&mut self, column: usize, indent: usize) -> Read {
         if self.is_dash(self.at) {
             return self.sequence(column, false);
         }
-        // What looks like a key opens a mapping. The builder must hear of the mapping first.
+        // A potential key opens a mapping. The builder must open the mapping first.
         let start = self.at;
         let is_key = match self.byte(start) {
             Some(quote @ (b'"' | b'\'')) => self
@@ -276,24 +272,24 @@ impl<'a> Reader<'a, '_> {
         if is_key { self.mapping(column) } else { self.scalar(indent) }
     }
 
-    /// Reads a scalar or a collection in brackets, and steps to the next token.
+    /// Reads a scalar or flow collection, and moves to the next token.
     fn scalar(&mut self, indent: usize) -> Read {
         match self.byte(self.at) {
             Some(b'|' | b'>') => self.block(indent),
             Some(quote @ (b'"' | b'\'')) => self.quoted(quote),
             Some(b'[' | b'{') => {
-                self.flow(FLOW_DEPTH)?;
+                self.flow(MAX_FLOW_DEPTH)?;
                 self.end_line()
             }
             _ => self.plain(indent),
         }
     }
 
-    /// Reads a collection in brackets that stands on one line.
+    /// Reads a flow collection on one line.
     fn flow(&mut self, depth: usize) -> Read {
         let close = if self.byte(self.at) == Some(b'[') { b']' } else { b'}' };
         if depth == 0 {
-            return Err(Unusual);
+            return Err(Unsupported);
         }
         if close == b']' {
             self.builder.open_sequence(None)?
@@ -310,7 +306,7 @@ impl<'a> Reader<'a, '_> {
             if close == b'}' {
                 self.flow_scalar()?;
                 if self.byte(self.at) != Some(b':') || self.byte(self.at + 1) != Some(b' ') {
-                    return Err(Unusual);
+                    return Err(Unsupported);
                 }
                 self.at += 1;
                 self.skip_spaces();
@@ -326,18 +322,18 @@ impl<'a> Reader<'a, '_> {
                 return Ok(self.builder.close()?);
             }
             if next != Some(b',') {
-                return Err(Unusual);
+                return Err(Unsupported);
             }
             self.skip_spaces();
         }
     }
 
-    /// Reads a scalar in brackets: in quotes, or of letters, digits and little else.
+    /// Reads a scalar in a flow collection: quoted, or a restricted plain scalar.
     fn flow_scalar(&mut self) -> Read {
         let start = self.at;
         let (text, end, plain) = match self.byte(start) {
             Some(quote @ (b'"' | b'\'')) => {
-                let end = self.simple_quoted(start, quote).ok_or(Unusual)?;
+                let end = self.simple_quoted(start, quote).ok_or(Unsupported)?;
                 (self.slice(start + 1, end - 1)?, end, false)
             }
             Some(b) if b.is_ascii_alphanumeric() => {
@@ -346,10 +342,10 @@ impl<'a> Reader<'a, '_> {
                 let text = self.slice(start, start + length)?.trim_end_matches(' ');
                 (text, start + text.len(), true)
             }
-            _ => return Err(Unusual),
+            _ => return Err(Unsupported),
         };
-        if end - start > LONGEST_KEY {
-            return Err(Unusual);
+        if end - start > MAX_KEY_LEN {
+            return Err(Unsupported);
         }
         self.at = end;
         Ok(self.builder.scalar(&Scalar { text, tag: None, plain, anchor: None })?)

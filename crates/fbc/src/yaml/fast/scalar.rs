@@ -1,9 +1,9 @@
-//! Scalars of the simple kind: plain, quoted, and in blocks.
+//! Scalars of the fast path: plain, quoted, and block.
 
-use super::{Read, Reader, Unusual};
+use super::{Read, Reader, Unsupported};
 use crate::yaml::events::Scalar;
 
-/// How a line of plain text ends.
+/// The end of a line of plain text.
 pub(super) enum End {
     /// At the colon of a key.
     Colon(usize),
@@ -36,7 +36,7 @@ impl<'a> Reader<'a, '_> {
                 Some(b'\n') => break (at, false),
                 Some(b':') => match bytes.get(at + 1) {
                     Some(b' ' | b'\n') => return Ok(End::Colon(at)),
-                    Some(b'\t') => return Err(Unusual),
+                    Some(b'\t') => return Err(Unsupported),
                     _ => {}
                 },
                 Some(b'#') => {
@@ -44,7 +44,7 @@ impl<'a> Reader<'a, '_> {
                         break (at, true);
                     }
                 }
-                _ => return Err(Unusual), // a tab
+                _ => return Err(Unsupported), // a tab
             }
             at += 1;
         };
@@ -57,24 +57,24 @@ impl<'a> Reader<'a, '_> {
 
     pub(super) fn plain(&mut self, indent: usize) -> Read {
         if !self.can_start_plain(self.at) {
-            return Err(Unusual);
+            return Err(Unsupported);
         }
-        let End::Line { text: end, line, comment } = self.plain_line(self.at)? else { return Err(Unusual) };
+        let End::Line { text: end, line, comment } = self.plain_line(self.at)? else { return Err(Unsupported) };
         let first = self.slice(self.at, end)?;
         self.at = line + 1;
         let before = self.at;
         self.next_token()?;
-        // Deeper text on the next lines belongs to the scalar; behind a comment it must not follow.
+        // More deeply indented text on the next lines belongs to the scalar, unless a comment precedes it.
         let Some(column) = self.column.filter(|&column| column > indent) else {
             return Ok(self.builder.scalar(&Scalar { text: first, tag: None, plain: true, anchor: None })?);
         };
         if comment {
-            return Err(Unusual);
+            return Err(Unsupported);
         }
         self.more_plain(first, before, column, indent)
     }
 
-    /// Reads the further lines of a plain scalar, the next of which starts at the current token.
+    /// Reads the continuation lines of a plain scalar, starting at the current token.
     fn more_plain(&mut self, first: &str, before: usize, mut column: usize, indent: usize) -> Read {
         self.scratch.clear();
         self.scratch.push_str(first);
@@ -82,20 +82,20 @@ impl<'a> Reader<'a, '_> {
         while column > indent {
             let skipped = self.slice(before, self.at - column)?;
             if skipped.contains('#') {
-                return Err(Unusual);
+                return Err(Unsupported);
             }
             match skipped.matches('\n').count() {
                 0 => self.scratch.push(' '),
                 blank_lines => self.scratch.extend(std::iter::repeat_n('\n', blank_lines)),
             }
-            let End::Line { text: end, line, comment } = self.plain_line(self.at)? else { return Err(Unusual) };
+            let End::Line { text: end, line, comment } = self.plain_line(self.at)? else { return Err(Unsupported) };
             let text = self.slice(self.at, end)?;
             self.scratch.push_str(text);
             self.at = line + 1;
             before = self.at;
             self.next_token()?;
             column = match self.column {
-                Some(column) if column > indent && comment => return Err(Unusual),
+                Some(column) if column > indent && comment => return Err(Unsupported),
                 Some(column) => column,
                 None => break,
             };
@@ -103,7 +103,7 @@ impl<'a> Reader<'a, '_> {
         Ok(self.builder.scalar(&Scalar { text: &self.scratch, tag: None, plain: true, anchor: None })?)
     }
 
-    /// Returns the index behind a quoted text that ends on its line and needs no decoding.
+    /// Returns the index after a quoted text that ends on its line and needs no decoding.
     pub(super) fn simple_quoted(&self, start: usize, quote: u8) -> Option<usize> {
         let rest = self.text.as_bytes().get(start + 1..)?;
         let end = if quote == b'"' {
@@ -127,18 +127,18 @@ impl<'a> Reader<'a, '_> {
         self.at += 1;
         loop {
             let from = self.at;
-            let rest = self.text.as_bytes().get(from..).ok_or(Unusual)?;
+            let rest = self.text.as_bytes().get(from..).ok_or(Unsupported)?;
             let stop = if quote == b'"' {
                 memchr::memchr3(b'"', b'\\', b'\n', rest)
             } else {
                 memchr::memchr2(b'\'', b'\n', rest)
             };
-            let at = from + stop.ok_or(Unusual)?;
+            let at = from + stop.ok_or(Unsupported)?;
             let text = self.slice(from, at)?;
             self.at = at + 1;
             match self.byte(at) {
                 Some(b'\n') => {
-                    // White space before the break belongs to it; escaped white space is already kept.
+                    // Whitespace before a line break is folded with it; escaped whitespace is already kept.
                     self.scratch.push_str(text.trim_end_matches([' ', '\t']));
                     match self.blank_lines()? {
                         0 => self.scratch.push(' '),
@@ -164,8 +164,8 @@ impl<'a> Reader<'a, '_> {
         self.end_line()
     }
 
-    /// Behind a line break inside quotes, steps over blank lines and the white space that
-    /// starts the next line; returns how many lines were blank.
+    /// After a line break inside quotes, skips blank lines and the leading whitespace of the next line; returns the
+    /// number of blank lines.
     fn blank_lines(&mut self) -> Read<usize> {
         let mut count = 0;
         loop {
@@ -178,15 +178,15 @@ impl<'a> Reader<'a, '_> {
                     self.at += 1;
                     count += 1;
                 }
-                // A document marker may stand here, or the text may end.
-                Some(b'-' | b'.') if self.at == line => return Err(Unusual),
-                None => return Err(Unusual),
+                // This may be a document marker or the end of the text.
+                Some(b'-' | b'.') if self.at == line => return Err(Unsupported),
+                None => return Err(Unsupported),
                 Some(_) => return Ok(count),
             }
         }
     }
 
-    /// Reads the escape whose backslash has been passed.
+    /// Reads the escape after its backslash.
     fn escape(&mut self) -> Read {
         let (c, digits) = match self.byte(self.at) {
             Some(b'n') => ('\n', 0),
@@ -202,7 +202,7 @@ impl<'a> Reader<'a, '_> {
                 self.scratch.extend(std::iter::repeat_n('\n', lines));
                 return Ok(());
             }
-            _ => return Err(Unusual),
+            _ => return Err(Unsupported),
         };
         self.at += 1;
         if digits == 0 {
@@ -210,10 +210,10 @@ impl<'a> Reader<'a, '_> {
         } else {
             let hex = self.slice(self.at, self.at + digits)?;
             if !hex.bytes().all(|b| b.is_ascii_hexdigit()) {
-                return Err(Unusual);
+                return Err(Unsupported);
             }
-            let code = u32::from_str_radix(hex, 16).map_err(|_| Unusual)?;
-            self.scratch.push(char::from_u32(code).ok_or(Unusual)?);
+            let code = u32::from_str_radix(hex, 16).map_err(|_| Unsupported)?;
+            self.scratch.push(char::from_u32(code).ok_or(Unsupported)?);
             self.at += digits;
         }
         Ok(())
@@ -236,7 +236,7 @@ impl<'a> Reader<'a, '_> {
         self.at = match self.byte(self.at) {
             Some(b'\n') => self.at + 1,
             Some(b'#') if self.at > header_end => self.line_end(self.at)? + 1,
-            _ => return Err(Unusual),
+            _ => return Err(Unsupported),
         };
         let bytes = self.text.as_bytes();
         let indent = match explicit {
@@ -244,7 +244,7 @@ impl<'a> Reader<'a, '_> {
             None => self.block_indent(parent)?,
         };
         self.scratch.clear();
-        // Line breaks since the last line of text; lines that start with a blank are not folded.
+        // The line breaks since the last line of text; lines that start with a space are not folded.
         let mut breaks = 0;
         let mut kept = true;
         let mut any = false;
@@ -260,7 +260,7 @@ impl<'a> Reader<'a, '_> {
                     self.at = at + 1;
                     continue;
                 }
-                Some(b'\t') if at < line + indent => return Err(Unusual),
+                Some(b'\t') if at < line + indent => return Err(Unsupported),
                 Some(&b) if at == line + indent => {
                     let blank = matches!(b, b' ' | b'\t');
                     if literal || kept || blank || !any {
@@ -292,7 +292,7 @@ impl<'a> Reader<'a, '_> {
         self.next_token()
     }
 
-    /// Finds the indent of a block from its first line of text.
+    /// Finds the indentation of a block from its first line of text.
     fn block_indent(&self, parent: usize) -> Read<usize> {
         let bytes = self.text.as_bytes();
         let (mut line, mut widest) = (self.at, 0);
@@ -307,9 +307,9 @@ impl<'a> Reader<'a, '_> {
                     widest = widest.max(width);
                     line = at + 1;
                 }
-                // A blank line that is wider than the text, or a block without text.
-                Some(b'\t') | None => return Err(Unusual),
-                Some(_) if width <= parent || widest > width => return Err(Unusual),
+                // A blank line wider than the text, or a block without text.
+                Some(b'\t') | None => return Err(Unsupported),
+                Some(_) if width <= parent || widest > width => return Err(Unsupported),
                 Some(_) => return Ok(width),
             }
         }

@@ -4,7 +4,7 @@ use proptest::prelude::*;
 
 const LIMITS: Limits = Limits { depth: 1000, nodes: 10_000, bytes: 100_000 };
 
-/// Reads the short way and, if that works, checks that the long way agrees.
+/// Reads text on the fast path and, if that works, checks that the parser agrees.
 fn fast(text: &str) -> Option<String> {
     let mut out = Vec::new();
     if !read(text.as_bytes(), &LIMITS, &mut out) {
@@ -19,7 +19,7 @@ fn fast(text: &str) -> Option<String> {
 }
 
 #[test]
-fn a_manifest_takes_the_short_way() {
+fn a_manifest_takes_the_fast_path() {
     let text = "\
 ---
 # comment
@@ -71,7 +71,7 @@ number: 012
 }
 
 #[test]
-fn anything_odd_takes_the_long_way() {
+fn anything_unusual_takes_the_slow_path() {
     let texts = "a: &x b\n|a: *x\n|a: !t b\n|<<: {}\n|? a\n|a: [b,]\n|a: {b}\n|a: [b: c]\n|a: [b\n]\n|a: [b?]\n|scalar\n|[]\n|a: b\n...\n|a:\tb\n|\ta: b\n|\
             a: b\n c: d\n|a: b\r\n|a: \u{85}\n|a: \x7f\n|a: \"\\/\"\n|a: b||# only\n|a: %x\n|%YAML 1.1\n|a: >\n\n|- a\nb: c\n|\
             a: 'b' c\n|a : b\n|a: b: c\n|a\nb: c\n";
@@ -81,7 +81,7 @@ fn anything_odd_takes_the_long_way() {
     assert_eq!(fast(&"- ".repeat(300)), None);
 }
 
-/// Lines that are likely to make documents, and near misses.
+/// Lines that are likely to form documents, and near misses.
 fn lines() -> impl Strategy<Value = String> {
     let parts = "a: b~b: c # d~- a~- b: c~c:~-~- - d~|~k: |~l: >-~m: |+~- |2~n: >1~text on~'q~q' ~r'' s~o: 'x~p: \"x \\~y\" # z~\\n\"~\
             # note~~ ~a: 'x'~e: \"b\" # c~{}~f: []~q: [a, 'b', \"c\"]~- {a: b c, d: [e ]}~[a, b]: c~g: {}  ~key: b: c~x:y~\t~a\tb: c~---~...~é: ü~null: n~'k': v~<<: a~? a~: b~- # c~\
@@ -93,12 +93,12 @@ fn lines() -> impl Strategy<Value = String> {
 
 proptest! {
     #[test]
-    fn the_short_way_reads_what_the_long_way_reads(text in lines()) {
+    fn the_fast_path_agrees_with_the_slow_path(text in lines()) {
         fast(&text);
     }
 
     #[test]
-    fn written_documents_read_alike_both_ways(text in "([a-c:'\"# \n-]|  |\n  |: |- |\\\\|é){0,30}\n") {
+    fn written_documents_read_the_same_on_both_paths(text in "([a-c:'\"# \n-]|  |\n  |: |- |\\\\|é){0,30}\n") {
         fast(&text);
     }
 }

@@ -104,7 +104,7 @@ fn what_follows_the_document_is_refused() {
 }
 
 #[test]
-fn errors_tell_line_and_column_in_characters() {
+fn errors_have_a_line_and_a_column_in_characters() {
     assert_eq!(shown("é: ü\r\nä: [é\r\nb: c"), "3:2: did not find expected ',' or ']'");
     assert_eq!(shown("a:\n\tb: 1"), "2:1: found character that cannot start any token");
     assert_eq!(shown(b"a: \xff"), "1:4: invalid leading UTF-8 octet");

@@ -23,7 +23,7 @@ pub(crate) fn bundle(json: Raw<'_>, name: &str) -> Result<(Text, Vec<(String, Ve
                     let kind = item.get("type").and_then(|kind| kind.as_str()).unwrap_or_default();
                     let data = item.get("value").and_then(|value| value.get("data")).and_then(|data| data.as_str());
                     let (true, Some(data)) = (kind == property::BUNDLE_OBJECT, data) else {
-                        properties.push(Part::Written(item));
+                        properties.push(Part::Value(item));
                         continue;
                     };
                     let object = base64::decode(&data).map_err(|at| format!("object is no base64 at {at}"))?;
@@ -42,7 +42,7 @@ pub(crate) fn bundle(json: Raw<'_>, name: &str) -> Result<(Text, Vec<(String, Ve
                         },
                     );
                     let reference = Object::new().string("ref", &format!("objects/{name}/{file}"));
-                    properties.push(Part::Made(Object::new().string("type", &kind).object("value", reference)));
+                    properties.push(Part::Object(Object::new().string("type", &kind).object("value", reference)));
                     files.push((file, yaml));
                 }
                 blob = blob.parts("properties", properties);

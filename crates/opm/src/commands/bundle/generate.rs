@@ -4,7 +4,7 @@ use std::fs;
 use std::io;
 use std::path::{Component, Path, PathBuf};
 
-use bundle::{Annotated, Annotations, Inferred};
+use bundle::{Annotations, BundleAnnotations, Inferred};
 use fbc::Limits;
 
 use crate::exit::{Failure, Outcome};
@@ -117,8 +117,8 @@ pub(super) fn plan(flags: &MakeFlags) -> Result<Planned, Failure> {
 
 /// Reads what the annotations of a bundle say that is complete already.
 fn annotated(manifests: &Path, limits: &Limits) -> Option<Inferred> {
-    let annotated = bundle::annotated(tree::parent(manifests), limits).ok()?;
-    let Annotated { package, channels, default_channel, .. } = annotated;
+    let annotated = bundle::find_annotations(tree::parent(manifests), limits).ok()?;
+    let BundleAnnotations { package, channels, default_channel, .. } = annotated;
     (!channels.is_empty()).then(|| Inferred { package, channels: channels.join(","), default_channel })
 }
 

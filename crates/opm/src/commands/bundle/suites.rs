@@ -4,11 +4,11 @@ use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-use bundle::{Finding, Given, Optional, Severity, VALIDATORS};
+use bundle::{CheckInput, Finding, Optional, Severity, VALIDATORS};
 use clap::builder::TypedValueParser;
 use rayon::prelude::*;
 use rehearse::v1::{self, Certificates, Profile, Runtime};
-use rehearse::{Bundle, For, Level, Mode, v0};
+use rehearse::{Bundle, Level, Mode, OlmTarget, v0};
 
 use super::previous::{self, Previous};
 use super::validate::{compatible, custom_categories};
@@ -224,19 +224,19 @@ fn judged(root: &Path, shown: Option<&str>, request: &Request<'_>) -> Result<Vec
         // Several checks ask for the same images.
         let asked = Asked::default();
         let platforms = |image: &str| asked.platforms(image, images);
-        let given = Given {
+        let given = CheckInput {
             kubernetes: flags.value("k8s-version"),
             index,
             platforms: Some(&platforms),
             container_tool: flags.value("container-tools"),
             categories: categories.as_ref(),
-            ..Given::new(&whole, packed::size(root, &whole))
+            ..CheckInput::new(&whole, packed::size(root, &whole))
         };
         let mut names = names(flags)?;
         if shown.is_some() && repository::is_kept_as_catalog(root) {
             names.retain(|name| !bundle::WITHOUT_CATALOG.contains(name));
         }
-        found.extend(bundle::check_more(&given, &names).list);
+        found.extend(bundle::run_validators(&given, &names).list);
         if let Some(previous) = previous {
             found.extend(previous.check(&whole)?);
         }
@@ -270,9 +270,9 @@ fn rehearsed(whole: bundle::Whole, flags: &SuiteFlags, found: &mut Vec<Finding>)
     if v0 && !same {
         let first = whole.clone().first_documents();
         let csv = place(&first);
-        rehearse_v0(&Bundle::judged(first), csv.as_ref(), found);
+        rehearse_v0(&Bundle::without_schemas(first), csv.as_ref(), found);
     }
-    let bundle = Bundle::judged(whole);
+    let bundle = Bundle::without_schemas(whole);
     if v0 && same {
         rehearse_v0(&bundle, csv.as_ref(), found);
     }
@@ -319,7 +319,7 @@ fn rehearse_v1(bundle: &Bundle, csv: Option<&Place>, found: &mut Vec<Finding>) {
     match v1::install(bundle, &options) {
         Err(refusal) => refused(found, refusal, csv),
         Ok(installed) => {
-            limit(found, rehearse::check_limits_of(bundle, &installed.objects, For::V1(Runtime::Helm)));
+            limit(found, rehearse::check_limits_of(bundle, &installed.objects, OlmTarget::V1(Runtime::Helm)));
             noted(found, installed.notes);
         }
     }
@@ -343,7 +343,7 @@ fn rehearse_v0(bundle: &Bundle, csv: Option<&Place>, found: &mut Vec<Finding>) {
     match v0::install(bundle, &options) {
         Err(refusal) => refused(found, refusal, csv),
         Ok(installed) => {
-            limit(found, rehearse::check_limits_of(bundle, installed.objects(), For::V0));
+            limit(found, rehearse::check_limits_of(bundle, installed.objects(), OlmTarget::V0));
             noted(found, installed.notes);
         }
     }

@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use bundle::{Asked, Categories, Finding, Findings, Optional, Severity, Whole};
+use bundle::{Categories, ContentOptions, Finding, Findings, Optional, Severity, Whole};
 use catalog::needs::Facts;
 use clap::builder::TypedValueParser;
 use fbc::Limits;
@@ -137,7 +137,7 @@ fn report(dir: &Path, optional: &[Optional], printer: &Printer) -> Outcome {
 pub(super) fn compatible(dir: &Path, known: Option<&Whole>, optional: &[Optional], limits: &Limits) -> Findings {
     let mut found = bundle::check_format_of(dir, known, limits);
     let categories = custom_categories();
-    let asked = Asked { known, optional, categories: categories.as_ref() };
+    let asked = ContentOptions { known, optional, categories: categories.as_ref() };
     // Without its directories, there are no objects to look at.
     if found.list.is_empty() || dir.join("manifests").is_dir() {
         found.list.extend(bundle::check_content_of(dir, &asked, limits).list);

@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 use std::fmt::Write as _;
 
-use edit::diff::changes::{Changes, Part, What, lines, summary};
+use edit::diff::changes::{ChangeKind, Changes, Part, lines, summary};
 use fbc::quote::quote;
 
 /// Shows differences on a terminal or in a file.
@@ -14,9 +14,9 @@ pub(super) fn text(changes: &Changes, colour: bool) -> String {
     let mut out = String::new();
     for line in lines(changes) {
         let (sign, code) = match line.what {
-            Some(What::Added) => ("+ ", "32"),
-            Some(What::Removed) => ("- ", "31"),
-            Some(What::Changed) => ("~ ", "33"),
+            Some(ChangeKind::Added) => ("+ ", "32"),
+            Some(ChangeKind::Removed) => ("- ", "31"),
+            Some(ChangeKind::Changed) => ("~ ", "33"),
             None => ("", ""),
         };
         let _ = write!(out, "{:1$}", "", line.depth * 2);
@@ -60,9 +60,9 @@ pub(super) fn markdown(changes: &Changes) -> String {
     let mut depth = 0;
     for line in lines(changes) {
         let what = match line.what {
-            Some(What::Added) => "added",
-            Some(What::Removed) => "removed",
-            Some(What::Changed) => "changed",
+            Some(ChangeKind::Added) => "added",
+            Some(ChangeKind::Removed) => "removed",
+            Some(ChangeKind::Changed) => "changed",
             None => "",
         };
         if line.depth == 0 {

@@ -72,7 +72,7 @@ pub(super) fn run(args: &AddBundleArgs, tls: &TlsFlags, printer: &mut Printer) -
         Some(csv) => Some(csv.into_string()),
         None => {
             let fbc = Fbc::default();
-            fbc.make(&rendered.json, &options.limits).and_then(|blob| fbc.csv(&blob, &options.limits))?
+            fbc.generated_blob(&rendered.json, &options.limits).and_then(|blob| fbc.csv(&blob, &options.limits))?
         }
     };
     if image.is_empty() {

@@ -317,7 +317,7 @@ fn rewrite_file(fbc: &Fbc, root: &Path, file: FileId, change: &FileChange) -> Re
     };
     let old = read(&full)?;
     let (becomes, splices) = match rewrite::rewrite(&old, change).map_err(named)? {
-        Rewritten::Gone => (Becomes::Gone, Vec::new()),
+        Rewritten::Deleted => (Becomes::Gone, Vec::new()),
         Rewritten::Spliced(splices) => {
             let text = text::apply(old.as_bytes(), &splices)
                 .ok_or_else(|| named(Refusal::new("changes overlap").help("make them one after the other")))?;

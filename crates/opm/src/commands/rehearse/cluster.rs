@@ -44,7 +44,7 @@ pub(super) fn compared(args: &RehearseArgs, rehearsal: &Rehearsal, printer: &Pri
 }
 
 fn judge(object: &Value, compared: &Compared, generation: Generation, extension: &str, found: &mut Vec<Finding>) {
-    let shown = rehearse::called(object);
+    let shown = rehearse::display_name(object);
     let mut add = |id: &'static str, severity: Severity, message: String| {
         found.push(Finding::new(id, severity, message).about(shown.clone()));
     };
@@ -75,7 +75,7 @@ fn judge(object: &Value, compared: &Compared, generation: Generation, extension:
         let refuses = generation == Generation::V1 && change.blocks;
         let severity = if refuses { Some(Severity::Error) } else { change.meaning };
         if let Some(severity) = severity {
-            add(change.id(), severity, change.olm_says());
+            add(change.id(), severity, change.olm_message());
         }
     }
     let mut unfit = 0;
@@ -84,7 +84,7 @@ fn judge(object: &Value, compared: &Compared, generation: Generation, extension:
         unfit += 1;
         if unfit <= RESOURCES {
             let severity = if generation == Generation::V0 { Severity::Error } else { Severity::Warning };
-            let message = format!("{} does not fit the new schema: {fault}", rehearse::called(resource));
+            let message = format!("{} does not fit the new schema: {fault}", rehearse::display_name(resource));
             add("cluster-stored-resource", severity, message);
         }
     }

@@ -11,7 +11,7 @@ use std::path::Path;
 
 use bundle::{Finding, Severity};
 use rehearse::v1::{self, Runtime};
-use rehearse::{Bundle, For, Installer, Level, Limit, Mode, Note, Refusal, v0};
+use rehearse::{Bundle, Installer, Level, Limit, Mode, Note, OlmTarget, Refusal, v0};
 use serde_json::Value;
 
 use crate::bundles::{Read, read};
@@ -180,7 +180,7 @@ fn rehearsed_v1(args: &RehearseArgs, read: &Read) -> Result<Rehearsal, Failure> 
     };
     match v1::install(&bundle, &options) {
         Ok(installed) => {
-            rehearsal.limits = rehearse::check_limits(&installed.objects, For::V1(runtime));
+            rehearsal.limits = rehearse::check_limits(&installed.objects, OlmTarget::V1(runtime));
             rehearsal.objects = installed.objects;
             rehearsal.notes = installed.notes;
             rehearsal.targets = installed.targets;
@@ -215,12 +215,12 @@ fn rehearsed_v0(args: &RehearseArgs, read: &Read) -> Result<Rehearsal, Failure> 
     };
     match v0::install(&bundle, &options) {
         Ok(installed) => {
-            rehearsal.limits = rehearse::check_limits(installed.objects(), For::V0);
+            rehearsal.limits = rehearse::check_limits(installed.objects(), OlmTarget::V0);
             let files: Vec<Vec<u8>> =
                 whole.files.iter().filter_map(|file| content(&read.directory, &file.name)).collect();
             let measured = rehearse::check_bundle(&whole, files.iter().map(Vec::as_slice));
             rehearsal.limits.extend(measured);
-            rehearsal.objects = installed.plan.into_iter().chain(installed.made).collect();
+            rehearsal.objects = installed.plan.into_iter().chain(installed.derived).collect();
             rehearsal.notes = installed.notes;
         }
         Err(refusal) => rehearsal.refusal = Some(refusal),

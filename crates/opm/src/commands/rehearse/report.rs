@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::fmt::Write;
 
 use bundle::{Finding, Severity};
-use rehearse::{Change, Effect, FIELDS, called, v1};
+use rehearse::{Change, Effect, FIELDS, display_name, v1};
 use serde_json::{Value, json};
 
 use super::Rehearsal;
@@ -17,7 +17,7 @@ fn field<'a>(object: &'a Value, pointer: &str) -> &'a str {
 
 /// Says what an object is made of, where that is not plain.
 fn special(object: &Value, rehearsal: &Rehearsal) -> String {
-    let name = called(object);
+    let name = display_name(object);
     let notes = rehearsal.notes.iter().filter(|note| note.object == name);
     notes.map(|note| note.id).collect::<Vec<_>>().join(", ")
 }
@@ -45,7 +45,7 @@ pub(super) fn text(
             let rows = rehearsal.objects.iter().enumerate().map(|(at, object)| {
                 let kind = field(object, "/kind");
                 let order = if rehearsal.phases { v1::phase(kind).to_owned() } else { (at + 1).to_string() };
-                let name = called(object);
+                let name = display_name(object);
                 let name = name.strip_prefix(kind).unwrap_or(&name).trim().to_owned();
                 vec![order, kind.to_owned(), name, object.to_string().len().to_string(), special(object, rehearsal)]
             });
@@ -121,7 +121,7 @@ fn differences(this: &Rehearsal, other: &Rehearsal) -> Vec<String> {
     let names = |objects: &[Value]| -> BTreeSet<String> {
         let generated = |name: &str| name.rsplit_once('-').is_some_and(|(_, end)| end.len() > 30);
         let named = objects.iter().filter(|object| !generated(field(object, "/metadata/name")));
-        named.filter(|object| !field(object, "/metadata/name").is_empty()).map(called).collect()
+        named.filter(|object| !field(object, "/metadata/name").is_empty()).map(display_name).collect()
     };
     let (ours, theirs) = (names(&this.objects), names(&other.objects));
     let mut told = Vec::new();
@@ -134,7 +134,7 @@ fn differences(this: &Rehearsal, other: &Rehearsal) -> Vec<String> {
     if !less.is_empty() {
         told.push(format!("does not make: {}", list(less)));
     }
-    let find = |objects: &[Value], wanted: &str| objects.iter().find(|object| called(object) == wanted).cloned();
+    let find = |objects: &[Value], wanted: &str| objects.iter().find(|object| display_name(object) == wanted).cloned();
     for name in ours.intersection(&theirs).filter(|name| name.starts_with("Deployment ")) {
         let annotations = |objects: &[Value]| {
             find(objects, name).and_then(|object| object.pointer("/spec/template/metadata/annotations").cloned())

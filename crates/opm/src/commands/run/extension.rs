@@ -9,7 +9,7 @@ use cluster::run::pod::Content;
 use cluster::{Cluster, Ledger};
 use fbc::Limits;
 use rehearse::v1::{self, Certificates, Profile, Runtime};
-use rehearse::{Bundle, For, Installer, Level, Mode};
+use rehearse::{Bundle, Installer, Level, Mode, OlmTarget};
 use serde_json::{Value, json};
 
 use super::bundle::{BundleArgs, print};
@@ -78,7 +78,7 @@ impl Rehearsal<'_> {
         if let Some(note) = installed.notes.iter().find(|note| note.refused) {
             return Err(refused(&note.message, ""));
         }
-        for limit in rehearse::check_limits(&installed.objects, For::V1(runtime)) {
+        for limit in rehearse::check_limits(&installed.objects, OlmTarget::V1(runtime)) {
             let words = format!("{} has {}, the limit is {} for {}", limit.object, limit.size, limit.limit, limit.what);
             match limit.level {
                 Level::Over => return Err(refused(&words, "")),
@@ -281,7 +281,7 @@ pub(super) fn definitions_are_safe(there: &[Value], objects: &[Value]) -> Outcom
         });
         if let Some(new) = new {
             let changes = review::crd::compare(old, new);
-            blocking.extend(changes.iter().filter(|change| change.blocks).map(review::crd::Change::olm_says));
+            blocking.extend(changes.iter().filter(|change| change.blocks).map(review::crd::Change::olm_message));
         }
     }
     match blocking.is_empty() {

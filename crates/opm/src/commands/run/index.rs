@@ -102,7 +102,7 @@ impl Workshop<'_> {
     fn bundle(&self, reference: &str, pulled: Result<(PathBuf, String), String>) -> Result<Pulled, String> {
         let (directory, pinned) = pulled.map_err(|error| format!("pull bundle image: {error}"))?;
         let hidden = |error: String| error.replace(&directory.display().to_string(), reference);
-        let annotated = bundle::annotated(&directory, &self.limits)
+        let annotated = bundle::find_annotations(&directory, &self.limits)
             .map_err(|error| format!("load bundle metadata: {}", hidden(error)))?;
         let load = |error: String| format!("load bundle: {}", hidden(error));
         let manifests = images::inside(&directory, &annotated.manifests).map_err(load)?;
@@ -284,15 +284,15 @@ impl Workshop<'_> {
         let mut new = Fbc::default();
         let made = |error: std::io::Error| Failure::message(error.to_string());
         if let Some(package) = &additions.package {
-            new.add_made(package, &self.limits).map_err(made)?;
+            new.add_generated(package, &self.limits).map_err(made)?;
         }
         let mut longer = None;
         match &additions.channel {
-            Channel::New(text) => new.add_made(text, &self.limits).map_err(made)?,
-            Channel::Longer(place, entries) => {
+            Channel::New(text) => new.add_generated(text, &self.limits).map_err(made)?,
+            Channel::Extended(place, entries) => {
                 let mut buffer = TextBuffer::default();
                 let text = catalog.text(&catalog.blobs()[*place], &mut buffer)?.text().to_owned();
-                let text = run_bundle::longer(&text, entries).map_err(|refusal| Failure::message(refusal.message))?;
+                let text = run_bundle::extended(&text, entries).map_err(|refusal| Failure::message(refusal.message))?;
                 longer = Some((*place, text));
             }
         }
@@ -313,7 +313,7 @@ impl Workshop<'_> {
                 }
                 _ => rendered.json,
             };
-            new.add_made(&json, &self.limits).map_err(made)?;
+            new.add_generated(&json, &self.limits).map_err(made)?;
         }
         let mut documents = Vec::new();
         for blob in new.in_order() {

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use edit::diff::changes::{BundleChange, Property, Scope, What};
+use edit::diff::changes::{BundleChange, ChangeKind, Property, Scope};
 use fbc::property;
 use serde_json::Value;
 
@@ -43,7 +43,7 @@ pub fn differences(old: Side<'_>, new: Side<'_>) -> Vec<Section> {
         if section.lines.len() > LINES {
             let more = section.lines.len() - LINES;
             section.lines.truncate(LINES);
-            section.lines.push(Line { what: What::Changed, notable: false, text: format!("and {more} more") });
+            section.lines.push(Line { what: ChangeKind::Changed, notable: false, text: format!("and {more} more") });
         }
     }
     sections
@@ -53,7 +53,7 @@ pub fn differences(old: Side<'_>, new: Side<'_>) -> Vec<Section> {
 pub fn gained(old: Side<'_>, new: Side<'_>) -> Option<Vec<String>> {
     let change = BundleChange::between(&old.2.contents(), &new.2.contents());
     let section = permissions(&change, old.2, new.2);
-    let added = section.lines.into_iter().filter(|line| line.what == What::Added);
+    let added = section.lines.into_iter().filter(|line| line.what == ChangeKind::Added);
     section.unknown.is_none().then(|| added.map(|line| line.text).collect())
 }
 
@@ -73,9 +73,10 @@ fn worded(property: &Property) -> String {
 
 fn properties(title: &'static str, change: &BundleChange, kinds: &[&str], (added, removed): (bool, bool)) -> Section {
     let mut lines = Vec::new();
-    for (what, notable, list) in
-        [(What::Added, added, &change.properties.added), (What::Removed, removed, &change.properties.removed)]
-    {
+    for (what, notable, list) in [
+        (ChangeKind::Added, added, &change.properties.added),
+        (ChangeKind::Removed, removed, &change.properties.removed),
+    ] {
         let of_kind = list.iter().filter(|property| kinds.contains(&property.kind.as_str()));
         lines.extend(of_kind.map(|property| Line { what, notable, text: worded(property) }));
     }
@@ -92,15 +93,21 @@ fn others(change: &BundleChange) -> Section {
 
 fn set(title: &'static str, old: BTreeSet<String>, new: BTreeSet<String>, added: bool, removed: bool) -> Section {
     let mut lines: Vec<Line> = Vec::new();
-    lines.extend(new.difference(&old).map(|one| Line { what: What::Added, notable: added, text: one.clone() }));
-    lines.extend(old.difference(&new).map(|one| Line { what: What::Removed, notable: removed, text: one.clone() }));
+    lines.extend(new.difference(&old).map(|one| Line { what: ChangeKind::Added, notable: added, text: one.clone() }));
+    lines.extend(old.difference(&new).map(|one| Line {
+        what: ChangeKind::Removed,
+        notable: removed,
+        text: one.clone(),
+    }));
     Section { title, lines, unknown: None }
 }
 
 fn single(title: &'static str, old: &str, new: &str, notable: bool) -> Section {
     let lines = match old == new {
         true => Vec::new(),
-        false => vec![Line { what: What::Changed, notable, text: format!("from {} to {}", said(old), said(new)) }],
+        false => {
+            vec![Line { what: ChangeKind::Changed, notable, text: format!("from {} to {}", said(old), said(new)) }]
+        }
     };
     Section { title, lines, unknown: None }
 }
@@ -121,16 +128,18 @@ fn permissions(change: &BundleChange, old: &Manifest, new: &Manifest) -> Section
             Scope::Cluster => "cluster",
             Scope::Namespace => "namespace",
         };
-        for (what, verbs) in [(What::Added, &permission.verbs.added), (What::Removed, &permission.verbs.removed)] {
+        for (what, verbs) in
+            [(ChangeKind::Added, &permission.verbs.added), (ChangeKind::Removed, &permission.verbs.removed)]
+        {
             if !verbs.is_empty() {
                 let (verbs, resource) = (verbs.join(", "), &permission.resource);
                 let text = format!("{scope}: {verbs} {resource} ({})", permission.service_account);
-                lines.push(Line { what, notable: what == What::Added, text });
+                lines.push(Line { what, notable: what == ChangeKind::Added, text });
             }
         }
     }
     for flag in new.flags.iter().filter(|flag| !old.flags.contains(flag)) {
-        lines.push(Line { what: What::Added, notable: true, text: flag.sentence().to_owned() });
+        lines.push(Line { what: ChangeKind::Added, notable: true, text: flag.sentence().to_owned() });
     }
     Section { title, lines, unknown: None }
 }
@@ -144,12 +153,12 @@ fn served(change: &BundleChange, old: &Manifest, new: &Manifest) -> Section {
             let only = list.iter().filter(|version| !other.contains(version));
             only.map(|version| Line { what, notable, text: format!("{name} serves {version}") }).collect()
         };
-        lines.extend(of(What::Added, false, &versions.new, &versions.old));
-        lines.extend(of(What::Removed, true, &versions.old, &versions.new));
+        lines.extend(of(ChangeKind::Added, false, &versions.new, &versions.old));
+        lines.extend(of(ChangeKind::Removed, true, &versions.old, &versions.new));
         if let Some(stored) = &crd.stored {
             let [old, new] = [&stored.old, &stored.new].map(|version| version.as_deref().unwrap_or("nothing"));
             let text = format!("{name} is stored as {new} instead of {old}");
-            lines.push(Line { what: What::Changed, notable: false, text });
+            lines.push(Line { what: ChangeKind::Changed, notable: false, text });
         }
     }
     let known = |manifest: &Manifest| manifest.facts.crds.is_some() || manifest.facts.owned.is_some();
@@ -161,9 +170,9 @@ fn fields(change: &BundleChange) -> Section {
     let line = |field: &edit::diff::changes::FieldChange| {
         let name = format!("{} {}", field.crd, field.path);
         let text = match field.what {
-            What::Added => format!("{name} ({})", field.detail),
-            What::Removed => name,
-            What::Changed => format!("{name} {}", field.detail),
+            ChangeKind::Added => format!("{name} ({})", field.detail),
+            ChangeKind::Removed => name,
+            ChangeKind::Changed => format!("{name} {}", field.detail),
         };
         Line { what: field.what, notable: field.narrows, text }
     };
@@ -172,7 +181,9 @@ fn fields(change: &BundleChange) -> Section {
 
 fn images(change: &BundleChange, old: &Bundle, new: &Bundle) -> Section {
     let mut lines = single("", &old.image, &new.image, false).lines;
-    for (what, list) in [(What::Added, &change.related_images.added), (What::Removed, &change.related_images.removed)] {
+    for (what, list) in
+        [(ChangeKind::Added, &change.related_images.added), (ChangeKind::Removed, &change.related_images.removed)]
+    {
         for image in list {
             let name = if image.name.is_empty() { String::new() } else { format!("{}: ", image.name) };
             lines.push(Line { what, notable: false, text: format!("{name}{}", image.image) });

@@ -1,12 +1,12 @@
 //! Two texts, line by line.
 
-use edit::diff::changes::What;
+use edit::diff::changes::ChangeKind;
 
 /// More pairs of lines than these are not compared: what differs is shown as gone and come as a whole.
 const PAIRS: usize = 1 << 20;
 
 /// Returns the lines that only one of two texts has, in the order of the texts: gone ones before those in their place.
-pub(super) fn differing<'a>(old: &'a str, new: &'a str) -> Vec<(What, &'a str)> {
+pub(super) fn differing<'a>(old: &'a str, new: &'a str) -> Vec<(ChangeKind, &'a str)> {
     let lines =
         |text: &'a str| -> Vec<&'a str> { text.lines().map(str::trim).filter(|line| !line.is_empty()).collect() };
     let (old, new) = (lines(old), lines(new));
@@ -14,8 +14,8 @@ pub(super) fn differing<'a>(old: &'a str, new: &'a str) -> Vec<(What, &'a str)> 
     let (old, new) = (&old[start..], &new[start..]);
     let end = old.iter().rev().zip(new.iter().rev()).take_while(|(a, b)| a == b).count();
     let (old, new) = (&old[..old.len() - end], &new[..new.len() - end]);
-    let gone = |line: &&'a str| (What::Removed, *line);
-    let come = |line: &&'a str| (What::Added, *line);
+    let gone = |line: &&'a str| (ChangeKind::Removed, *line);
+    let come = |line: &&'a str| (ChangeKind::Added, *line);
     if old.len().saturating_mul(new.len()) > PAIRS {
         return old.iter().map(gone).chain(new.iter().map(come)).collect();
     }
@@ -54,10 +54,18 @@ mod tests {
         let old = "same\nb\nz\n\nshared\nend";
         let new = "same\na\nshared\n  y\nend";
         let found = differing(old, new);
-        assert_eq!(found, [(What::Removed, "b"), (What::Removed, "z"), (What::Added, "a"), (What::Added, "y")]);
+        assert_eq!(
+            found,
+            [
+                (ChangeKind::Removed, "b"),
+                (ChangeKind::Removed, "z"),
+                (ChangeKind::Added, "a"),
+                (ChangeKind::Added, "y")
+            ]
+        );
         assert!(differing(old, old).is_empty());
-        assert_eq!(differing("", "x"), [(What::Added, "x")]);
-        assert_eq!(differing("x\nx", "x"), [(What::Removed, "x")]);
+        assert_eq!(differing("", "x"), [(ChangeKind::Added, "x")]);
+        assert_eq!(differing("x\nx", "x"), [(ChangeKind::Removed, "x")]);
     }
 
     #[test]

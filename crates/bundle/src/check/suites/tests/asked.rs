@@ -1,4 +1,4 @@
-//! Checks that take more than a bundle: registries, a file of categories, a suggested namespace.
+//! Checks with additional input: registries, a file of categories, a suggested namespace.
 
 use super::*;
 
@@ -21,18 +21,18 @@ fn a_namespace_that_allows_what_pods_do_is_fine() {
 fn custom_categories_count_instead_of_the_standard_ones() {
     let directory = bundle(&good().replacen("categories: Database", "categories: 'Cats, Dogs'", 1));
     let whole = read_whole(directory.path(), &Limits::default()).unwrap();
-    let said = |categories: &Categories| {
-        let given = Given { categories: Some(categories), ..Given::new(&whole, (10, 10)) };
-        let found = check_more(&given, &["categories"]).list;
+    let messages = |categories: &Categories| {
+        let input = CheckInput { categories: Some(categories), ..CheckInput::new(&whole, (10, 10)) };
+        let found = run_validators(&input, &["categories"]).list;
         found.into_iter().map(|finding| finding.message).collect::<Vec<_>>().join("\n")
     };
-    assert_eq!(said(&Ok(vec!["Cats".into(), "Dogs".into()])), "");
+    assert_eq!(messages(&Ok(vec!["Cats".into(), "Dogs".into()])), "");
     assert_eq!(
-        said(&Ok(vec!["Cats".into()])),
+        messages(&Ok(vec!["Cats".into()])),
         r#"Error: Value : (foo.v1.2.3) csv.Metadata.Annotations["categories"] value " Dogs" is not in the set of custom categories"#
     );
     assert_eq!(
-        said(&Err("\"x.json\": no such file".into())),
+        messages(&Err("\"x.json\": no such file".into())),
         r#"Error: Value : (foo.v1.2.3) could not extract custom categories from categories "x.json": no such file"#
     );
 }
@@ -41,7 +41,7 @@ fn custom_categories_count_instead_of_the_standard_ones() {
 fn the_deprecated_validator_says_so() {
     let directory = bundle(&good());
     let whole = read_whole(directory.path(), &Limits::default()).unwrap();
-    let found = check_more(&Given::new(&whole, (10, 10)), &["operatorhub"]).list;
+    let found = run_validators(&CheckInput::new(&whole, (10, 10)), &["operatorhub"]).list;
     assert_eq!(found.iter().map(|finding| finding.id).collect::<Vec<_>>(), ["hub-deprecated"]);
 }
 
@@ -50,8 +50,8 @@ fn images_that_registries_do_not_have_are_found_when_they_are_asked() {
     let directory = bundle(&good().replacen("containerImage: x", &format!("containerImage: '{DIGEST}'"), 1));
     let whole = read_whole(directory.path(), &Limits::default()).unwrap();
     let found = |platforms: &Platforms<'_>| {
-        let given = Given { platforms: Some(platforms), ..Given::new(&whole, (10, 10)) };
-        let found = check_more(&given, &["images"]).list;
+        let input = CheckInput { platforms: Some(platforms), ..CheckInput::new(&whole, (10, 10)) };
+        let found = run_validators(&input, &["images"]).list;
         found.into_iter().map(|finding| format!("{} {}", finding.id, finding.message)).collect::<Vec<_>>()
     };
     assert_eq!(found(&|_| Ok(vec![("linux".into(), "amd64".into())])), Vec::<String>::new());

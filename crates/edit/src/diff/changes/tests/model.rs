@@ -2,7 +2,7 @@
 
 use super::*;
 
-/// What a catalog says, as far as differences tell it.
+/// The content of a catalog, as far as differences cover it.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(super) struct Model(pub(super) BTreeMap<String, ModelPackage>);
 
@@ -29,10 +29,10 @@ impl Model {
     pub(super) fn of(sample: &Sample) -> Model {
         let mut model = Model::default();
         for package in sample.catalog.packages() {
-            let made = model.0.entry(package.name().to_owned()).or_default();
-            made.default_channel = Some(package.default_channel().name().to_owned());
+            let model = model.0.entry(package.name().to_owned()).or_default();
+            model.default_channel = Some(package.default_channel().name().to_owned());
             for channel in package.channels() {
-                let entries = made.channels.entry(channel.name().to_owned()).or_default();
+                let entries = model.channels.entry(channel.name().to_owned()).or_default();
                 for entry in channel.entries() {
                     let replaces = Some(entry.replaces.to_string()).filter(|it| !it.is_empty());
                     entries.insert(
@@ -45,7 +45,7 @@ impl Model {
                 let blob = &sample.fbc.blobs()[bundle.blob];
                 let mut buffer = TextBuffer::default();
                 let text = sample.fbc.text(blob, &mut buffer).unwrap();
-                made.bundles.insert(
+                model.bundles.insert(
                     name.to_owned(),
                     ModelBundle { image: Some(bundle.image.clone()), properties: properties(text) },
                 );
@@ -56,7 +56,7 @@ impl Model {
 
     pub(super) fn apply(&mut self, changes: &Changes) {
         for change in &changes.packages {
-            if change.what == What::Removed {
+            if change.what == ChangeKind::Removed {
                 self.0.remove(&change.name);
                 continue;
             }
@@ -65,39 +65,39 @@ impl Model {
                 package.default_channel.clone_from(&default.new);
             }
             for channel in &change.channels {
-                if channel.what == What::Removed {
+                if channel.what == ChangeKind::Removed {
                     package.channels.remove(&channel.name);
                     continue;
                 }
                 let entries = package.channels.entry(channel.name.clone()).or_default();
                 for entry in &channel.entries {
-                    if entry.what == What::Removed {
+                    if entry.what == ChangeKind::Removed {
                         entries.remove(&entry.bundle);
                         continue;
                     }
-                    let made = entries.entry(entry.bundle.clone()).or_default();
+                    let model = entries.entry(entry.bundle.clone()).or_default();
                     if let Some(replaces) = &entry.replaces {
-                        made.replaces.clone_from(&replaces.new);
+                        model.replaces.clone_from(&replaces.new);
                     }
-                    turn(&mut made.skips, &entry.skips);
+                    apply(&mut model.skips, &entry.skips);
                 }
             }
             for bundle in &change.bundles {
-                if bundle.what == What::Removed {
+                if bundle.what == ChangeKind::Removed {
                     package.bundles.remove(&bundle.name);
                     continue;
                 }
-                let made = package.bundles.entry(bundle.name.clone()).or_default();
+                let model = package.bundles.entry(bundle.name.clone()).or_default();
                 if let Some(image) = &bundle.image {
-                    made.image.clone_from(&image.new);
+                    model.image.clone_from(&image.new);
                 }
-                turn(&mut made.properties, &bundle.properties);
+                apply(&mut model.properties, &bundle.properties);
             }
         }
     }
 }
 
-fn turn<T: Ord + Clone>(set: &mut BTreeSet<T>, difference: &Difference<T>) {
-    difference.removed.iter().for_each(|item| assert!(set.remove(item), "only what is there can go"));
-    difference.added.iter().for_each(|item| assert!(set.insert(item.clone()), "only what is new can come"));
+fn apply<T: Ord + Clone>(set: &mut BTreeSet<T>, difference: &Difference<T>) {
+    difference.removed.iter().for_each(|item| assert!(set.remove(item), "only existing items can be removed"));
+    difference.added.iter().for_each(|item| assert!(set.insert(item.clone()), "only new items can be added"));
 }
