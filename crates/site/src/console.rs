@@ -272,7 +272,7 @@ impl Handler<'_> {
             }
             ["about" | "about.html"] => self.shown(&about::page(&self.context)),
             ["-", rest @ ..] => self.part(rest)?,
-            _ => self.unknown(&format!("{path}./{path}."))?,
+            _ => self.unknown(&format!("There is no page /{path}."))?,
         })
     }
 

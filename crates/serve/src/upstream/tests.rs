@@ -54,8 +54,8 @@ fn the_cache_has_a_file_for_each_bundle_and_one_for_all_packages() {
 #[test]
 fn names_that_are_no_names_of_files_are_refused() {
     for (from, to, reason) in [
-        ("test.note", "../note", "note\" is no name/note\" is no name"),
-        ("\"stable\"", "\"a/b\"", "b\" is no name of a file/b\" is no name of a file"),
+        ("test.note", "../note", "schema \"../note\" cannot be a directory name"),
+        ("\"stable\"", "\"a/b\"", "channel \"a/b\" cannot be a file name"),
     ] {
         let scratch = tempfile::tempdir().unwrap();
         fs::write(scratch.path().join("catalog.json"), CATALOG.replace(from, to)).unwrap();
