@@ -1,4 +1,4 @@
-//! From what is written to what it means.
+//! Builds a checked catalog from its blobs.
 
 use fbc::json::Raw;
 use fbc::{Blob, Fbc, Loaded, Problem, Severity, Stage};
@@ -9,20 +9,20 @@ use crate::rules::{Check, RULES, Rule, STRICT, WARNINGS};
 
 /// The outcome of checking a catalog.
 pub struct Checked {
-    /// The catalog, or why there is none.
+    /// The catalog, or the problems that make it unusable.
     pub catalog: Result<Catalog, Problems>,
-    /// What looks wrong with a catalog that can be used, in the order it is reported.
+    /// The warnings of a usable catalog, in the order they are reported.
     pub warnings: Vec<Problem>,
 }
 
-/// Why a catalog cannot be used: everything that is wrong, and everything that looks wrong, in the order it is reported.
+/// The problems of an unusable catalog: errors and warnings, in the order they are reported.
 ///
 /// At least one of them is an error.
 #[derive(Debug)]
 pub struct Problems(Vec<Problem>);
 
 impl Checked {
-    /// Returns everything that is wrong or looks wrong, in the order it is reported.
+    /// Returns all errors and warnings, in the order they are reported.
     pub fn problems(&self) -> &[Problem] {
         match &self.catalog {
             Ok(_) => &self.warnings,
@@ -30,7 +30,7 @@ impl Checked {
         }
     }
 
-    /// Walks the problems that make the catalog unusable.
+    /// Iterates over the errors.
     pub fn errors(&self) -> impl Iterator<Item = &Problem> {
         errors(self.problems())
     }
@@ -45,12 +45,12 @@ impl Checked {
 }
 
 impl Problems {
-    /// Walks the errors among them.
+    /// Iterates over the errors.
     pub fn errors(&self) -> impl Iterator<Item = &Problem> {
         errors(&self.0)
     }
 
-    /// Returns the errors among them.
+    /// Returns the errors.
     pub fn into_errors(self) -> Vec<Problem> {
         self.0.into_iter().filter(|problem| problem.severity == Severity::Error).collect()
     }
@@ -60,14 +60,14 @@ fn errors(problems: &[Problem]) -> impl Iterator<Item = &Problem> {
     problems.iter().filter(|problem| problem.severity == Severity::Error)
 }
 
-/// Whether things that merely look wrong are reported too.
+/// Whether warnings are reported too.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Warnings {
-    /// No rule on them runs.
+    /// Warning rules do not run.
     Off,
-    /// They are reported.
+    /// Warnings are reported.
     On,
-    /// Those that the definition of the format asks for are errors.
+    /// Warnings that the definition of the format requires are errors.
     Strict {
         /// Whether warnings are reported.
         warnings: bool,
@@ -84,7 +84,7 @@ impl Warnings {
         RULES.iter().chain(strict).chain(warnings)
     }
 
-    /// Makes errors of what a strict check does not tolerate.
+    /// Turns the warnings that a strict check does not tolerate into errors.
     fn judge(self, problems: &mut [Problem]) {
         if !matches!(self, Warnings::Strict { .. }) {
             return;
@@ -97,7 +97,7 @@ impl Warnings {
     }
 }
 
-/// Returns what looks at each blob while its text is at hand, for [`fbc::LoadOptions::inspect`].
+/// Returns a check of each blob while its text is in memory, for [`fbc::LoadOptions::inspect`].
 pub fn inspect(warnings: Warnings) -> impl Fn(&Blob, Raw<'_>, &mut Vec<Problem>) + Sync {
     move |blob, text, problems| {
         for rule in warnings.rules() {
@@ -110,7 +110,7 @@ pub fn inspect(warnings: Warnings) -> impl Fn(&Blob, Raw<'_>, &mut Vec<Problem>)
 
 /// Checks every rule and, if all of them hold, returns the catalog.
 ///
-/// `loaded` is what loading `fbc` with [`inspect`] gave.
+/// `loaded` is the result of loading `fbc` with [`inspect`].
 pub fn check(fbc: &Fbc, loaded: Loaded, warnings: Warnings) -> Checked {
     let draft = Draft::new(fbc, loaded.incomplete);
     let mut problems = loaded.problems;
@@ -136,14 +136,14 @@ pub fn check(fbc: &Fbc, loaded: Loaded, warnings: Warnings) -> Checked {
     }
     problems.sort_by(Problem::order);
     warnings.judge(&mut problems);
-    let sound = problems.iter().all(|problem| problem.severity == Severity::Warning);
-    if !sound {
+    let valid = problems.iter().all(|problem| problem.severity == Severity::Warning);
+    if !valid {
         return Checked { catalog: Err(Problems(problems)), warnings: Vec::new() };
     }
     match Catalog::from_draft(&draft) {
         Some(catalog) => Checked { catalog: Ok(catalog), warnings: problems },
         None => {
-            // Rules do not miss what may be in a file that could not be read.
+            // Rules report nothing as missing that may be in an unreadable file.
             let message = "parts of the catalog could not be read";
             problems.insert(0, Problem::new("incomplete", Stage::Load, message.to_owned()));
             Checked { catalog: Err(Problems(problems)), warnings: Vec::new() }
@@ -164,7 +164,7 @@ fn check_channel(
     }
     let mut entries: Vec<usize> = (0..channel.entries.len()).collect();
     entries.sort_by(|&a, &b| channel.entries[a].name.cmp(&channel.entries[b].name));
-    // An entry that is listed twice is wrong for that reason alone.
+    // An entry that is listed twice breaks that rule alone.
     entries.dedup_by(|b, a| channel.entries[*a].name == channel.entries[*b].name);
     for index in entries {
         for rule in warnings.rules() {

@@ -1,4 +1,4 @@
-//! A channel in the order in which clusters of the first generation choose from it.
+//! The order in which clusters of the first generation choose from a channel.
 
 use fbc::blob::Entry;
 use fbc::range::VersionRange;
@@ -6,19 +6,19 @@ use fbc::version::Version;
 
 use crate::channel::{End, View};
 
-/// Why a channel has no order. The words are those of cluster software, once package and channel are named.
+/// The reason why a channel has no order. The messages are those of the cluster software, with package and channel.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ChainError {
     /// Every entry is replaced or skipped.
     NoHead,
-    /// What is replaced leads back to where it came from.
+    /// The `replaces` chain has a cycle.
     Cycle(String),
-    /// Several entries are neither replaced nor skipped; the first and the last of the chain of each.
+    /// Several entries are neither replaced nor skipped; the first and last entry of the chain of each.
     Several(Vec<(String, String)>),
 }
 
 impl ChainError {
-    /// Says it as clusters do.
+    /// Returns the message of the cluster software.
     pub fn message(&self, package: &str, channel: &str) -> String {
         let place = format!("channel {channel:?} of package {package:?}");
         match self {
@@ -53,11 +53,11 @@ impl ChainError {
 
 /// Returns the numbers of the entries that clusters choose from, the head first.
 ///
-/// From the one entry that no entry replaces or skips, `replaces` leads on as long as what is replaced is there. Entries
-/// that any entry skips are walked through and left out. `skipRange` plays no part.
+/// From the one entry that no entry replaces or skips, the chain follows `replaces` while the replaced entry exists.
+/// Entries that any entry skips are passed through but left out. `skipRange` plays no part.
 ///
 /// # Errors
-/// Fails when there is not exactly one such chain.
+/// Fails unless there is exactly one such chain.
 pub fn chain(view: &View<'_>) -> Result<Vec<usize>, ChainError> {
     let name = |number: usize| &*view.entries()[number].name;
     let mut heads = view.heads();
@@ -88,7 +88,7 @@ pub fn chain(view: &View<'_>) -> Result<Vec<usize>, ChainError> {
     }
 }
 
-/// How an entry says that something upgrades to it.
+/// The kind of an upgrade edge to an entry.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Edge {
     /// It replaces the bundle.
@@ -100,7 +100,7 @@ pub enum Edge {
 }
 
 impl Edge {
-    /// Returns the field of an entry that says so.
+    /// Returns the field of an entry that declares the edge.
     pub fn field(self) -> &'static str {
         match self {
             Edge::Replaces => "replaces",
@@ -109,7 +109,7 @@ impl Edge {
         }
     }
 
-    /// Returns whether and how the bundle `name` of some version upgrades to `entry`. A range that is none is ignored.
+    /// Returns the edge by which the bundle `name` upgrades to `entry`, if there is one. An invalid range is ignored.
     pub fn between(entry: &Entry, name: &str, version: Option<&Version>) -> Option<Edge> {
         if !name.is_empty() && *entry.replaces == *name {
             return Some(Edge::Replaces);
@@ -127,7 +127,7 @@ mod tests {
     use super::*;
     use crate::sample::entries;
 
-    fn told(text: &str) -> String {
+    fn shown(text: &str) -> String {
         let entries = entries(text);
         match chain(&View::new(&entries)) {
             Ok(chain) => chain.into_iter().map(|place| &*entries[place].name).collect::<Vec<_>>().join(" "),
@@ -137,21 +137,21 @@ mod tests {
 
     #[test]
     fn clusters_choose_along_what_is_replaced() {
-        assert_eq!(told("a b<a c<b"), "c b a");
-        assert_eq!(told("a b<a c<b,b"), "c a");
-        assert_eq!(told("a b<a c<,b"), "c");
-        assert_eq!(told("c<b"), "c");
+        assert_eq!(shown("a b<a c<b"), "c b a");
+        assert_eq!(shown("a b<a c<b,b"), "c a");
+        assert_eq!(shown("a b<a c<,b"), "c");
+        assert_eq!(shown("c<b"), "c");
         assert_eq!(
-            told("a c<b"),
+            shown("a c<b"),
             "a unique replacement chain within a channel is required to determine the relative order between channel \
              entries, but 2 replacement chains were found in channel \"c\" of package \"p\": a, c"
         );
         assert_eq!(
-            told("a<b b<a"),
+            shown("a<b b<a"),
             "no channel heads (entries not replaced by another entry) found in channel \"c\" of package \"p\""
         );
         assert_eq!(
-            told("h<a a<b b<a"),
+            shown("h<a a<b b<a"),
             "a cycle exists in the chain of replacement beginning with \"h\" in channel \"c\" of package \"p\""
         );
     }

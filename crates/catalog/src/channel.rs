@@ -1,4 +1,4 @@
-//! One channel, indexed: its heads, its chain, what is stranded, and where each bundle upgrades to.
+//! One channel, indexed: its heads, its chain, stranded entries, and the upgrade of each bundle.
 
 use std::collections::{HashMap, HashSet};
 use std::ops::Range;
@@ -8,10 +8,10 @@ use fbc::range::{RangeError, VersionRange};
 use fbc::version::Version;
 use fbc::work;
 
-/// The entries of a channel by number, and what they say of each other.
+/// The entries of a channel by number, and the relations between them.
 ///
-/// Making one takes one pass; nothing in it takes longer than the channel is long. A channel that was not checked may
-/// list a name twice: then the last entry of that name counts.
+/// Construction takes one pass; every operation is at most linear in the length of the channel. An unchecked channel
+/// may list a name twice: then the last entry of that name counts.
 #[derive(Debug)]
 pub struct View<'a> {
     entries: Vec<&'a Entry>,
@@ -20,12 +20,12 @@ pub struct View<'a> {
     skipped: HashSet<&'a str>,
 }
 
-/// Where `replaces` leads from an entry.
+/// The entries that `replaces` leads to from an entry.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Chain {
-    /// The entries in order, the first one included.
+    /// The entries in order, including the first.
     pub numbers: Vec<usize>,
-    /// The entry that the chain comes back to, if it does.
+    /// The entry that the chain returns to, if it has a cycle.
     pub cycle: Option<usize>,
 }
 
@@ -42,7 +42,7 @@ impl<'a> View<'a> {
         }
     }
 
-    /// Returns all entries as listed; numbers are places among them.
+    /// Returns all entries as listed; numbers are indexes into this slice.
     pub fn entries(&self) -> &[&'a Entry] {
         &self.entries
     }
@@ -75,7 +75,7 @@ impl<'a> View<'a> {
     }
 
     /// Returns the entry that an entry replaces, if the channel lists it.
-    pub fn below(&self, number: usize) -> Option<usize> {
+    pub fn replaced_entry(&self, number: usize) -> Option<usize> {
         work::step();
         self.number(&self.entries[number].replaces)
     }
@@ -85,7 +85,7 @@ impl<'a> View<'a> {
         self.follow(from, |_| true)
     }
 
-    /// The same, but ends before an entry that some entry skips: nobody is led there.
+    /// Like [`View::chain`], but ends before an entry that some entry skips: no upgrade leads there.
     pub fn trunk(&self, from: usize) -> Chain {
         self.follow(from, |number| !self.is_skipped(&self.entries[number].name))
     }
@@ -94,7 +94,7 @@ impl<'a> View<'a> {
         let mut numbers = vec![from];
         let mut seen = HashSet::from([from]);
         let mut at = from;
-        while let Some(next) = self.below(at).filter(|&next| goes_on(next)) {
+        while let Some(next) = self.replaced_entry(at).filter(|&next| goes_on(next)) {
             if !seen.insert(next) {
                 return Chain { numbers, cycle: Some(next) };
             }
@@ -104,7 +104,7 @@ impl<'a> View<'a> {
         Chain { numbers, cycle: None }
     }
 
-    /// Returns the entries that neither the trunk from `head` leads to nor any entry skips, as listed.
+    /// Returns the entries that are neither on the trunk from `head` nor skipped, as listed.
     pub fn stranded(&self, head: usize) -> Vec<usize> {
         let reached: HashSet<&str> =
             self.trunk(head).numbers.into_iter().map(|number| &*self.entries[number].name).collect();
@@ -112,7 +112,7 @@ impl<'a> View<'a> {
         (0..self.entries.len()).filter(|&number| lost(self.entries[number])).collect()
     }
 
-    /// Returns for each entry where the chain from it ends.
+    /// Returns for each entry the end of the chain from it.
     pub(crate) fn ends(&self) -> Vec<End> {
         let mut ends: Vec<Option<End>> = vec![None; self.entries.len()];
         let mut on_way = vec![false; self.entries.len()];
@@ -129,7 +129,7 @@ impl<'a> View<'a> {
                 }
                 on_way[number] = true;
                 way.push(number);
-                at = self.below(number);
+                at = self.replaced_entry(number);
             };
             for number in way.into_iter().rev() {
                 if end == End::Last(None) && !self.is_skipped(&self.entries[number].name) {
@@ -142,38 +142,38 @@ impl<'a> View<'a> {
     }
 }
 
-/// How a chain ends.
+/// The end of a chain.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum End {
-    /// It comes back to itself.
+    /// It has a cycle.
     Cycle,
-    /// At the last entry that no entry skips, if it has one.
+    /// The last entry that no entry skips, if there is one.
     Last(Option<usize>),
 }
 
-/// Bundles that have versions, newest first, to find those in a range by a few searches.
+/// Bundles with versions, newest first, to find those in a range by binary search.
 #[derive(Debug)]
 pub(crate) struct Versioned<'v> {
-    /// Each with its row, its number among all bundles.
+    /// The rows of the bundles, their indexes among all bundles, with versions.
     rows: Vec<(usize, &'v Version)>,
 }
 
-/// What a `skipRange` covers.
+/// The bundles that a `skipRange` covers.
 #[derive(Debug)]
 pub(crate) struct Reach {
-    /// Runs of places in [`Versioned`].
+    /// Index ranges in [`Versioned`].
     pub(crate) runs: Vec<Range<usize>>,
-    /// Why the text is no range, if it is none.
+    /// The parse error, if the text is not a valid range.
     pub(crate) error: Option<RangeError>,
 }
 
 impl<'v> Versioned<'v> {
-    /// Takes the versions of bundles that are in order already, newest first.
+    /// Indexes bundles that are sorted, newest first.
     pub(crate) fn in_order(versions: impl Iterator<Item = Option<&'v Version>>) -> Versioned<'v> {
         Versioned { rows: versions.enumerate().filter_map(|(row, version)| Some((row, version?))).collect() }
     }
 
-    /// Puts bundles in order.
+    /// Sorts and indexes bundles.
     fn sorted(versions: impl Iterator<Item = Option<&'v Version>>) -> Versioned<'v> {
         let mut versioned = Versioned::in_order(versions);
         versioned.rows.sort_by(|(_, a), (_, b)| {
@@ -183,7 +183,7 @@ impl<'v> Versioned<'v> {
         versioned
     }
 
-    /// Finds what the range `text` covers.
+    /// Returns the bundles that the range `text` covers.
     pub(crate) fn reach(&self, text: &str) -> Reach {
         let range = match VersionRange::parse(text) {
             Ok(range) => range,
@@ -210,70 +210,70 @@ impl<'v> Versioned<'v> {
         Reach { runs, error: None }
     }
 
-    /// Returns the place of a row, when bundles are in order.
+    /// Returns the index of a row, for sorted bundles.
     pub(crate) fn place(&self, row: usize) -> Option<usize> {
         self.rows.binary_search_by_key(&row, |(row, _)| *row).ok()
     }
 
-    /// Turns a run of places into a run of rows, when bundles are in order.
+    /// Converts a range of indexes into a range of rows, for sorted bundles.
     pub(crate) fn rows(&self, run: &Range<usize>) -> Range<usize> {
         let row = |place: usize| self.rows.get(place).map_or(0, |(row, _)| *row);
         row(run.start)..row(run.end.saturating_sub(1)) + 1
     }
 }
 
-/// Where bundles go; the first step found for a bundle counts.
+/// The upgrade of each bundle; the first one found counts.
 #[derive(Debug)]
-pub(crate) struct Steps<'v> {
+pub(crate) struct Upgrades<'v> {
     versioned: &'v Versioned<'v>,
-    settled: Vec<bool>,
+    decided: Vec<bool>,
     next: Vec<Option<usize>>,
-    /// For each place in `versioned` one at or behind it from where on bundles may be unsettled.
+    /// For each index in `versioned`, an index at or behind it from which bundles may be undecided (union-find).
     free: Vec<usize>,
 }
 
-impl<'v> Steps<'v> {
-    pub(crate) fn new(bundles: usize, versioned: &'v Versioned<'v>) -> Steps<'v> {
+impl<'v> Upgrades<'v> {
+    pub(crate) fn new(bundles: usize, versioned: &'v Versioned<'v>) -> Upgrades<'v> {
         let free = (0..=versioned.rows.len()).collect();
-        Steps { versioned, settled: vec![false; bundles], next: vec![None; bundles], free }
+        Upgrades { versioned, decided: vec![false; bundles], next: vec![None; bundles], free }
     }
 
-    /// Says that `from` goes to `to`.
-    pub(crate) fn settle(&mut self, from: usize, to: usize) {
+    /// Records that `from` upgrades to `to`.
+    pub(crate) fn set(&mut self, from: usize, to: usize) {
         work::step();
-        if !self.settled[from] {
-            self.settled[from] = true;
+        if !self.decided[from] {
+            self.decided[from] = true;
             self.next[from] = Some(to);
         }
     }
 
-    /// Says that a bundle goes nowhere.
-    pub(crate) fn stay(&mut self, at: usize) {
-        self.settled[at] = true;
+    /// Records that a bundle has no upgrade.
+    pub(crate) fn set_none(&mut self, at: usize) {
+        self.decided[at] = true;
     }
 
-    /// Says for a run of places where they go; each place is visited once in all.
-    pub(crate) fn settle_run(&mut self, run: Range<usize>, to: usize) {
-        let mut place = self.first_free(run.start);
+    /// Records the upgrade of all undecided bundles in a range; each index is visited once in total.
+    pub(crate) fn set_range(&mut self, run: Range<usize>, to: usize) {
+        let mut place = self.first_undecided(run.start);
         while place < run.end {
-            self.settle(self.versioned.rows[place].0, to);
+            self.set(self.versioned.rows[place].0, to);
             self.free[place] = place + 1;
-            place = self.first_free(place);
+            place = self.first_undecided(place);
         }
     }
 
-    /// Returns for each bundle where it goes.
+    /// Returns the upgrade of each bundle.
     pub(crate) fn into_next(self) -> Vec<Option<usize>> {
         self.next
     }
 
-    fn first_free(&mut self, place: usize) -> usize {
+    fn first_undecided(&mut self, place: usize) -> usize {
         let mut root = place;
         while self.free[root] != root {
             work::step();
             root = self.free[root];
         }
-        // Shorten the way for those who come after.
+        // Path compression.
         let mut at = place;
         while self.free[at] != root {
             at = std::mem::replace(&mut self.free[at], root);
@@ -283,32 +283,32 @@ impl<'v> Steps<'v> {
 }
 
 /// Returns for each of `bundles` the first of `candidates` that it upgrades to: one that replaces or skips it, or whose
-/// `skipRange` has its version. A range that is none is ignored.
-pub fn nexts(bundles: &[(&str, Option<&Version>)], candidates: &[&Entry]) -> Vec<Option<usize>> {
+/// `skipRange` contains its version. An invalid range is ignored.
+pub fn next_upgrades(bundles: &[(&str, Option<&Version>)], candidates: &[&Entry]) -> Vec<Option<usize>> {
     let numbers: HashMap<&str, usize> = bundles.iter().enumerate().map(|(number, (name, _))| (*name, number)).collect();
     let versioned = Versioned::sorted(bundles.iter().map(|(_, version)| *version));
-    let mut steps = Steps::new(bundles.len(), &versioned);
+    let mut steps = Upgrades::new(bundles.len(), &versioned);
     for (to, entry) in candidates.iter().enumerate() {
         for from in entry.skips.iter().chain([&entry.replaces]).filter_map(|name| numbers.get(&**name)) {
-            steps.settle(*from, to);
+            steps.set(*from, to);
         }
         if !entry.skip_range.is_empty() {
-            versioned.reach(&entry.skip_range).runs.into_iter().for_each(|run| steps.settle_run(run, to));
+            versioned.reach(&entry.skip_range).runs.into_iter().for_each(|run| steps.set_range(run, to));
         }
     }
     steps.into_next()
 }
 
-/// Follows next-pointers from every place to where they end, and counts the steps. A way that comes to a place again
-/// ends there.
-pub fn ways(nexts: &[Option<usize>]) -> Vec<(usize, usize)> {
+/// Follows the next-pointers from every index, and returns the end and the number of steps. A path ends where it would
+/// revisit an index.
+pub fn path_ends(nexts: &[Option<usize>]) -> Vec<(usize, usize)> {
     let mut ends: Vec<Option<(usize, usize)>> = vec![None; nexts.len()];
-    // Where each place is on the way that is being followed; of places on earlier ways the ends are known.
+    // The position of each index on the current path; the ends of earlier paths are known.
     let mut on_way: Vec<Option<usize>> = vec![None; nexts.len()];
     for start in 0..nexts.len() {
         let mut way = Vec::new();
         let mut at = start;
-        // What is behind the last place of the way: its end, and the steps to it.
+        // What follows the last index of the path: its end, and the steps to it.
         let (end, mut steps) = loop {
             work::step();
             if let Some((end, steps)) = ends[at] {

@@ -1,4 +1,4 @@
-//! A catalog put together but not proven: what rules look at.
+//! A catalog assembled from its blobs but not checked: the input of the rules.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::OnceLock;
@@ -11,11 +11,11 @@ use fbc::{Blob, Content, Fbc, Place, path};
 
 use crate::channel::View;
 
-/// A catalog put together from its blobs; of several with one name the first counts.
+/// A catalog assembled from its blobs; of several blobs with one name the first counts.
 pub struct Draft<'a> {
-    /// What it is made of.
+    /// Its blobs.
     pub fbc: &'a Fbc,
-    /// Whether documents could not be read, so that what seems to be missing may be in them.
+    /// Whether documents could not be read, so that apparently missing blobs may be in them.
     pub incomplete: bool,
     /// The packages by name.
     pub packages: BTreeMap<&'a str, DraftPackage<'a>>,
@@ -35,7 +35,7 @@ pub struct DraftPackage<'a> {
     pub bundles: BTreeMap<&'a str, DraftBundle<'a>>,
     /// Its deprecations, with the blob they are in.
     pub deprecations: Option<(&'a Blob, &'a [Deprecation])>,
-    /// The places of these by schema and name; of equals the first.
+    /// Indexes of these by schema and name; the first of duplicates.
     deprecated: HashMap<(&'a str, &'a str), usize>,
 }
 
@@ -47,9 +47,9 @@ pub struct DraftChannel<'a> {
     pub blob: Option<&'a Blob>,
     /// Its entries as listed.
     pub entries: &'a [Entry],
-    /// The places of these by name, once somebody asks; of equals the first.
+    /// Indexes of these by name, computed on first use; the first of duplicates.
     places: OnceLock<HashMap<&'a str, usize>>,
-    /// What leads where, once somebody asks.
+    /// The indexed channel, computed on first use.
     view: OnceLock<View<'a>>,
 }
 
@@ -59,11 +59,11 @@ pub struct DraftBundle<'a> {
     pub name: &'a str,
     /// The blob that declares it.
     pub blob: &'a Blob,
-    /// What is known of it; nothing when it could not be decoded.
+    /// Its decoded content; `None` if it could not be decoded.
     pub bundle: Option<&'a fbc::blob::Bundle>,
 }
 
-/// The outcome of looking for the head of a channel.
+/// The head of a channel, if it is unique.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Head<'a> {
     /// Every entry is replaced or skipped by another.
@@ -75,7 +75,7 @@ pub enum Head<'a> {
 }
 
 impl<'a> Draft<'a> {
-    /// Puts the blobs of `fbc` together.
+    /// Assembles the blobs of `fbc`.
     pub fn new(fbc: &'a Fbc, incomplete: bool) -> Draft<'a> {
         let mut packages = BTreeMap::new();
         for blob in blobs(fbc, PACKAGE).filter(|blob| !blob.name.is_empty()) {
@@ -127,7 +127,7 @@ impl<'a> Draft<'a> {
         Draft { fbc, incomplete, packages }
     }
 
-    /// Walks the blobs of one schema.
+    /// Iterates over the blobs of one schema.
     pub fn blobs(&self, schema: &'static str) -> impl Iterator<Item = &'a Blob> {
         blobs(self.fbc, schema)
     }
@@ -143,7 +143,7 @@ impl<'a> DraftPackage<'a> {
         self.blob.place(path)
     }
 
-    /// Returns the message of the deprecation of something, and where it is.
+    /// Returns the message of a deprecation, and its position.
     pub fn deprecation(&self, schema: &str, name: &str) -> Option<(&'a str, Option<Place>)> {
         let (blob, entries) = self.deprecations?;
         let index = *self.deprecated.get(&(schema, name))?;
@@ -175,7 +175,7 @@ impl<'a> DraftChannel<'a> {
         self.blob?.place(path!["name"])
     }
 
-    /// Returns the entries by name, with what leads where.
+    /// Returns the indexed channel.
     pub fn view(&self) -> &View<'a> {
         self.view.get_or_init(|| View::new(self.entries))
     }

@@ -1,7 +1,7 @@
 //! Drawings of upgrade graphs: [`svg`], [`html`], [`dot`] and [`text`].
 //!
-//! All of them show a channel as a list, newest entry on top, with the upgrades beside it; `layout`
-//! decides where they run. The same graph gives the same bytes, and names are taken for hostile.
+//! All of them show a channel as a list, newest entry on top, with the upgrade edges beside it; `layout` decides where
+//! they run. The same graph produces the same bytes, and names are treated as hostile.
 
 /// Writes formatted text to the end of a string, which cannot fail.
 macro_rules! put {

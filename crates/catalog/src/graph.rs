@@ -1,8 +1,8 @@
-//! Upgrade graphs as they are drawn: packages, channels, entries in order, and the edges between.
+//! Upgrade graphs for drawing: packages, channels, sorted entries, and edges.
 //!
-//! Built from what is written, valid or not: an entry without a bundle, a target that nobody
-//! lists and a circle of upgrades are all part of the picture. The size of a graph is linear in
-//! that of its catalog, because a `skipRange` is kept as runs of entries and not as edges.
+//! Built from blobs, valid or not: an entry without a bundle, a target that is not listed and a cycle of upgrades are
+//! all part of the graph. The size of a graph is linear in that of its catalog, because a `skipRange` is stored as
+//! ranges of entries and not as edges.
 
 use std::borrow::Cow;
 use std::collections::{BTreeMap, HashMap};
@@ -25,11 +25,11 @@ mod upgrade;
 /// The upgrade graphs of a catalog.
 #[derive(Debug)]
 pub struct Graph<'a> {
-    /// The packages that have something to draw, by name.
+    /// The packages with something to draw, by name.
     pub packages: Vec<Package<'a>>,
     /// Whether upgrades follow the rules of the first generation of cluster software.
     pub v0_semantics: bool,
-    /// What could not be drawn as it was meant.
+    /// Warnings about parts that could not be drawn as intended.
     pub warnings: Vec<String>,
 }
 
@@ -38,7 +38,7 @@ pub struct Graph<'a> {
 pub struct Package<'a> {
     /// Its name.
     pub name: &'a str,
-    /// Why it should not be used any more.
+    /// Its deprecation message.
     pub deprecation: Option<&'a str>,
     /// Its channels: the default channel, then those with the newest heads, then by name.
     pub channels: Vec<Channel<'a>>,
@@ -49,60 +49,60 @@ pub struct Package<'a> {
 pub struct Channel<'a> {
     /// Its name.
     pub name: &'a str,
-    /// Whether it is followed unless another is asked for.
+    /// Whether it is the default channel.
     pub default: bool,
-    /// Why it should not be used any more.
+    /// Its deprecation message.
     pub deprecation: Option<&'a str>,
-    /// Its entries and whatever they mention, newest first.
+    /// Its entries and the bundles they mention, newest first.
     pub nodes: Vec<Node<'a>>,
-    /// The upgrades by `replaces` and `skips`, by target, each once.
+    /// The upgrade edges by `replaces` and `skips`, by target, without duplicates.
     pub edges: Vec<Edge>,
-    /// The upgrades by `skipRange`, by target.
+    /// The upgrade edges by `skipRange`, by target.
     pub ranges: Vec<SkipRange<'a>>,
 }
 
-/// A bundle's place in a [`Channel`].
+/// A bundle in a [`Channel`].
 #[derive(Debug)]
 pub struct Node<'a> {
     /// The name of the bundle.
     pub name: &'a str,
     /// Its version, with its release if it has one.
     pub version: Option<Cow<'a, str>>,
-    /// Whether it is an entry, and whether there is such a bundle.
+    /// Whether it is an entry, and whether the bundle exists.
     pub presence: Presence,
     /// Whether it is an entry that no entry replaces or skips.
     pub head: bool,
     /// Whether an entry skips it.
     pub skipped: bool,
-    /// Whether the chain of `replaces` from the newest head leads through it, downwards.
+    /// Whether it is on the `replaces` chain from the newest head.
     pub spine: bool,
-    /// Why it should not be used any more.
+    /// Its deprecation message.
     pub deprecation: Option<&'a str>,
-    /// The entry that a cluster with this bundle installed upgrades to, by place in [`Channel::nodes`].
+    /// The entry that a cluster with this bundle upgrades to, as an index into [`Channel::nodes`].
     pub next: Option<usize>,
-    /// Whether there are newer entries, but nothing to upgrade to.
+    /// Whether there are newer entries, but no upgrade edge.
     pub stuck: bool,
 }
 
-/// Where a bundle is found.
+/// The presence of a bundle in channel and package.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Presence {
-    /// It is an entry of the channel and a bundle of the package.
+    /// An entry of the channel and a bundle of the package.
     Entry,
-    /// It is an entry of the channel, but there is no such bundle.
+    /// An entry of the channel without a bundle.
     NoBundle,
-    /// It is only mentioned by an entry, but a bundle of the package.
+    /// A bundle of the package that an entry mentions, but no entry of the channel.
     OtherChannel,
-    /// It is only mentioned by an entry.
+    /// Only mentioned by an entry.
     Absent,
 }
 
-/// An upgrade, from the older to the newer bundle by places in [`Channel::nodes`].
+/// An upgrade edge, from the older to the newer bundle as indexes into [`Channel::nodes`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Edge {
-    /// The newer bundle, whose entry says so.
+    /// The newer bundle, whose entry declares the edge.
     pub to: usize,
-    /// How it says so.
+    /// The field that declares it.
     pub kind: EdgeKind,
     /// The older bundle.
     pub from: usize,
@@ -110,7 +110,7 @@ pub struct Edge {
     pub inert: bool,
 }
 
-/// How an entry says that another upgrades to it.
+/// The field that declares an upgrade edge.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum EdgeKind {
     /// By `replaces`.
@@ -124,38 +124,38 @@ pub enum EdgeKind {
 pub struct SkipRange<'a> {
     /// The newer bundle.
     pub to: usize,
-    /// The range as it is written.
+    /// The range as written.
     pub text: &'a str,
-    /// Runs of nodes whose versions lie in it. Nodes without a version and the newer bundle
-    /// itself do not count, though they may stand inside a run.
+    /// Index ranges of nodes whose versions it contains. Nodes without a version and the newer bundle itself do not
+    /// count, though they may lie inside a range.
     pub runs: Vec<Range<usize>>,
-    /// How many nodes count.
+    /// The number of covered nodes.
     pub covered: usize,
-    /// Why the text is no range, if it is none.
+    /// The parse error, if the text is not a valid range.
     pub error: Option<RangeError>,
     /// Whether no cluster ever follows it, because the newer bundle is skipped.
     pub inert: bool,
 }
 
-/// What is known of a package beside its channels.
+/// The bundles and deprecations of a package.
 #[derive(Default)]
-struct Background<'a> {
+struct PackageInfo<'a> {
     default_channel: Option<&'a str>,
     bundles: HashMap<&'a str, KnownBundle<'a>>,
     deprecations: HashMap<(&'a str, &'a str), &'a str>,
 }
 
-/// A bundle, and its version if that is a good one.
+/// A bundle, and its version if it is valid.
 struct KnownBundle<'a> {
     version: Option<(Version, Option<Release>)>,
-    /// The version as people see it, good or not.
+    /// The version as shown to users, valid or not.
     text: Option<Cow<'a, str>>,
 }
 
 impl<'a> Graph<'a> {
-    /// Builds the graphs of the part of a catalog that `options` ask for.
+    /// Builds the graphs of the part of a catalog that `options` select.
     ///
-    /// Bundles without a good version are drawn without one, and named in the warnings.
+    /// Bundles without a valid version are drawn without one, and named in the warnings.
     ///
     /// # Errors
     /// Fails when the minimum edge is unknown.
@@ -163,9 +163,9 @@ impl<'a> Graph<'a> {
         let mut versions = Versions::of(fbc);
         let selected = select(fbc, &versions, options)?;
         let mut warnings = std::mem::take(&mut versions.problems);
-        let mut known: BTreeMap<&str, Background<'a>> =
-            selected.iter().map(|channel| (channel.package, Background::default())).collect();
-        gather(fbc, &mut known);
+        let mut known: BTreeMap<&str, PackageInfo<'a>> =
+            selected.iter().map(|channel| (channel.package, PackageInfo::default())).collect();
+        collect_info(fbc, &mut known);
         let mut packages: BTreeMap<&str, Vec<Channel<'a>>> = BTreeMap::new();
         for channel in &selected {
             let Some(known) = known.get(channel.package) else { continue };
@@ -182,18 +182,18 @@ impl<'a> Graph<'a> {
     }
 }
 
-/// A package as far as its graph needs it, from elsewhere than a catalog's blobs.
+/// The input of the graph of one package, from another source than blobs.
 #[derive(Debug, Default)]
 pub struct Outline<'a> {
     /// Its name.
     pub name: &'a str,
-    /// The channel that is followed unless another is asked for.
+    /// The default channel.
     pub default_channel: &'a str,
     /// Its channels.
     pub channels: Vec<OutlineChannel<'a>>,
     /// Its bundles: name, version, release.
     pub bundles: Vec<(&'a str, &'a str, &'a str)>,
-    /// What should not be used any more: schema, name, message.
+    /// Its deprecations: schema, name, message.
     pub deprecations: Vec<(&'a str, &'a str, &'a str)>,
 }
 
@@ -209,7 +209,7 @@ pub struct OutlineChannel<'a> {
 impl<'a> Graph<'a> {
     /// Builds the graph of one package from its outline.
     pub fn of_outline(outline: Outline<'a>, v0_semantics: bool) -> Graph<'a> {
-        let mut known = Background { default_channel: Some(outline.default_channel), ..Background::default() };
+        let mut known = PackageInfo { default_channel: Some(outline.default_channel), ..PackageInfo::default() };
         for (name, version, release) in outline.bundles {
             known.bundles.insert(name, KnownBundle::from_texts(Cow::Borrowed(version), release));
         }
@@ -237,13 +237,13 @@ impl Channel<'_> {
 }
 
 impl Node<'_> {
-    /// Returns whether the channel lists it.
+    /// Returns whether it is an entry of the channel.
     pub fn is_entry(&self) -> bool {
         matches!(self.presence, Presence::Entry | Presence::NoBundle)
     }
 }
 
-impl<'a> Background<'a> {
+impl<'a> PackageInfo<'a> {
     fn deprecation(&self, schema: &str, name: &str) -> Option<&'a str> {
         self.deprecations.get(&(schema, name)).copied()
     }
@@ -253,8 +253,8 @@ impl<'a> Background<'a> {
     }
 }
 
-/// Collects what is known of packages; of several blobs with one name the first counts.
-fn gather<'a>(fbc: &'a Fbc, known: &mut BTreeMap<&str, Background<'a>>) {
+/// Collects bundles and deprecations by package; of several blobs with one name the first counts.
+fn collect_info<'a>(fbc: &'a Fbc, known: &mut BTreeMap<&str, PackageInfo<'a>>) {
     for blob in fbc.blobs() {
         let Some(package) = known.get_mut(&*blob.package) else { continue };
         match &blob.content {
@@ -274,7 +274,7 @@ fn gather<'a>(fbc: &'a Fbc, known: &mut BTreeMap<&str, Background<'a>>) {
     }
 }
 
-fn package<'a>(name: &'a str, mut channels: Vec<Channel<'a>>, known: &Background<'a>) -> Package<'a> {
+fn package<'a>(name: &'a str, mut channels: Vec<Channel<'a>>, known: &PackageInfo<'a>) -> Package<'a> {
     let head = |channel: &Channel<'_>| channel.head().and_then(|head| known.version(head.name));
     channels.sort_by(|a, b| {
         let newer = match (head(a), head(b)) {

@@ -1,11 +1,10 @@
 //! The meaning of operator catalogs: checked packages, channels and upgrade graphs.
 //!
-//! A map, in reading order: [`build`] turns what is written ([`fbc::Fbc`]) into a [`Draft`] and,
-//! if every rule of [`rules`] holds, into a [`Catalog`]; [`tree`] shows in words what does not
-//! hold. [`list`] answers what is in a catalog; [`graph`] works out its upgrades for [`draw`] to draw,
-//! and [`mermaid`] draws them as older tools do.
-//! [`needs`] reads what bundles offer and need, [`channel`] is the one view of a channel: heads, chains, next steps;
-//! [`chain`] puts it in the order clusters choose in.
+//! A map, in reading order: [`build`] assembles blobs ([`fbc::Fbc`]) into a [`Draft`] and, if every rule of [`rules`]
+//! holds, into a [`Catalog`]; [`tree`] formats the problems. [`list`] lists the content of a catalog; [`graph`]
+//! computes its upgrades for [`draw`] to draw, and [`mermaid`] draws them as older tools do. [`needs`] reads what
+//! bundles provide and require, [`channel`] is the one view of a channel: heads, chains, next steps; [`chain`] is the
+//! order in which clusters choose from it.
 //! Nothing here touches disk, network or terminal.
 
 mod build;

@@ -1,4 +1,4 @@
-//! What is in a catalog: rows for people and programs.
+//! Lists the content of a catalog: rows for users and programs.
 
 use fbc::blob::Entry;
 use fbc::release::cmp_version_release;
@@ -10,15 +10,15 @@ use crate::model::{Bundle, Catalog, Package};
 pub struct PackageRow<'a> {
     /// Its name.
     pub name: &'a str,
-    /// The blob of the head of its default channel, which knows what the package is called.
+    /// The blob of the head of its default channel, which has the display name of the package.
     pub head_blob: Option<usize>,
     /// The name of its default channel.
     pub default_channel: &'a str,
-    /// Why it should not be used any more.
+    /// Its deprecation message.
     pub deprecation: Option<&'a str>,
-    /// How many channels it has.
+    /// The number of channels.
     pub channels: usize,
-    /// How many bundles it has.
+    /// The number of bundles.
     pub bundles: usize,
 }
 
@@ -29,13 +29,13 @@ pub struct ChannelRow<'a> {
     pub package: &'a str,
     /// Its name.
     pub channel: &'a str,
-    /// The name of its newest bundle.
+    /// The name of its head.
     pub head: &'a str,
     /// Whether it is the default channel.
     pub default: bool,
-    /// How many entries it has.
+    /// The number of entries.
     pub entries: usize,
-    /// Why it should not be used any more.
+    /// Its deprecation message.
     pub deprecation: Option<&'a str>,
 }
 
@@ -50,17 +50,17 @@ pub struct BundleRow<'a> {
     pub bundle: &'a str,
     /// Its version, with its release if it has one.
     pub version: String,
-    /// The bundle it replaces in this channel, or nothing.
+    /// The bundle it replaces in this channel, or empty.
     pub replaces: &'a str,
     /// The bundles it skips in this channel.
     pub skips: &'a [Box<str>],
-    /// The versions that upgrade to it directly, or nothing.
+    /// The versions that upgrade to it directly, or empty.
     pub skip_range: &'a str,
     /// The pull spec of its image.
     pub image: &'a str,
     /// Whether it is the head of the channel.
     pub head: bool,
-    /// Why it should not be used any more.
+    /// Its deprecation message.
     pub deprecation: Option<&'a str>,
 }
 

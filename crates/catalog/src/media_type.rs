@@ -1,15 +1,15 @@
-//! What kind of file some bytes are, as far as icons are concerned.
+//! Detects the media type of icons.
 
-/// Returns the media type of `bytes`, if their beginning shows it.
+/// Returns the media type of `bytes`, if it can be detected from their beginning.
 ///
-/// Images are distinguished; of other files the kinds that are most often mistaken for one.
+/// Images are distinguished; of other files only the kinds that are most often mistaken for one.
 pub fn detect(bytes: &[u8]) -> Option<&'static str> {
     MAGIC.iter().find(|(test, _)| test(bytes)).map(|(_, name)| *name)
 }
 
 type Test = fn(&[u8]) -> bool;
 
-/// In order: what looks like two of them is the first.
+/// The first match counts.
 const MAGIC: &[(Test, &str)] = &[
     (|b| b.starts_with(b"\xff\xd8\xff"), "image/jpeg"),
     (|b| b.starts_with(b"\0\0\0\x0cjP  \r\n\x87\n\0"), "image/jp2"),
@@ -51,8 +51,8 @@ fn is_heif(bytes: &[u8]) -> bool {
         && [b"heic", b"heix", b"hevc", b"mif1", b"msf1"].iter().any(|known| brand == *known)
 }
 
-/// Returns whether `bytes` are an SVG: nothing but comments, an XML declaration and a document type
-/// may stand before its element, and nothing after it.
+/// Returns whether `bytes` are an SVG: nothing but comments, an XML declaration and a document type may precede its
+/// root element, and nothing may follow it.
 fn is_svg(bytes: &[u8]) -> bool {
     let Ok(text) = std::str::from_utf8(bytes) else { return false };
     let mut rest = text.trim_start_matches('\u{feff}').trim();

@@ -22,11 +22,11 @@ const PREAMBLE: &str = "graph LR
 
 /// Draws the upgrade graphs of a catalog for Mermaid, and returns warnings with the text.
 ///
-/// The catalog need not be valid, but every bundle needs a version. An unknown package gives a
-/// graph without nodes.
+/// The catalog need not be valid, but every bundle needs a version. An unknown package results in a graph without
+/// nodes.
 ///
 /// # Errors
-/// Fails when bundles have no good version, or the minimum edge is unknown.
+/// Fails when bundles have no valid version, or the minimum edge is unknown.
 pub fn mermaid(fbc: &Fbc, options: &GraphOptions) -> Result<(String, Vec<String>), GraphError> {
     let versions = Versions::of(fbc);
     if !versions.problems.is_empty() {
@@ -51,7 +51,7 @@ pub fn mermaid(fbc: &Fbc, options: &GraphOptions) -> Result<(String, Vec<String>
     Ok(drawing.finish())
 }
 
-/// Names of what is deprecated, without regard to the package it belongs to.
+/// The names of deprecated objects, regardless of their package.
 #[derive(Default)]
 struct Deprecated<'a> {
     packages: HashSet<&'a str>,
@@ -81,7 +81,7 @@ struct Drawing<'a> {
     versions: Versions<'a>,
     v0_semantics: bool,
     deprecated: Deprecated<'a>,
-    /// How many links there are so far.
+    /// The number of links so far.
     links: usize,
     /// The text of each package's channels.
     packages: BTreeMap<&'a str, String>,

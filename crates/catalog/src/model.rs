@@ -1,4 +1,4 @@
-//! Catalogs that are proven sound.
+//! Catalogs that passed all checks.
 
 use std::collections::BTreeMap;
 
@@ -10,7 +10,7 @@ use crate::draft::{Draft, DraftPackage, Head};
 
 /// A catalog whose packages, channels and upgrade graphs satisfy every rule.
 ///
-/// Only [`crate::check`] makes one.
+/// Only [`crate::check`] creates one.
 #[derive(Debug)]
 pub struct Catalog {
     packages: Vec<Package>,
@@ -44,14 +44,14 @@ pub struct Bundle {
     pub release: Option<Release>,
     /// The pull spec of its image; empty when it carries its objects.
     pub image: String,
-    /// Where it stands among the blobs of the catalog.
+    /// Its index among the blobs of the catalog.
     pub blob: usize,
-    /// Why it should not be used any more.
+    /// Its deprecation message.
     pub deprecation: Option<String>,
 }
 
 impl Catalog {
-    /// Takes over a draft in which no rule is broken; nothing when it is not so.
+    /// Converts a draft that breaks no rule; `None` if it does.
     pub(crate) fn from_draft(draft: &Draft<'_>) -> Option<Catalog> {
         let numbers: BTreeMap<*const fbc::Blob, usize> =
             draft.fbc.blobs().iter().enumerate().map(|(i, blob)| (std::ptr::from_ref(blob), i)).collect();
@@ -113,7 +113,7 @@ impl Package {
         &self.name
     }
 
-    /// Returns the channel that is followed unless another is asked for.
+    /// Returns the default channel.
     pub fn default_channel(&self) -> &Channel {
         &self.channels[self.default_channel]
     }
@@ -133,7 +133,7 @@ impl Package {
         self.bundles.iter().map(|(name, bundle)| (name.as_str(), bundle))
     }
 
-    /// Returns why it should not be used any more.
+    /// Returns its deprecation message.
     pub fn deprecation(&self) -> Option<&str> {
         self.deprecation.as_deref()
     }
@@ -145,7 +145,7 @@ impl Channel {
         &self.name
     }
 
-    /// Returns the entry that nothing replaces or skips.
+    /// Returns the entry that no entry replaces or skips.
     pub fn head(&self) -> &Entry {
         &self.entries[self.head]
     }
@@ -155,7 +155,7 @@ impl Channel {
         &self.entries
     }
 
-    /// Returns why it should not be used any more.
+    /// Returns its deprecation message.
     pub fn deprecation(&self) -> Option<&str> {
         self.deprecation.as_deref()
     }

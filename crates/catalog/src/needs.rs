@@ -1,7 +1,7 @@
-//! What bundles offer and need, as clusters of the first generation read it.
+//! What bundles provide and require, as clusters of the first generation read it.
 //!
-//! Every need is a condition on one bundle: `all` means one bundle that meets all parts, not several together. What
-//! cannot be read is kept as [`Need::Broken`], because a cluster that comes across it resolves nothing at all.
+//! Every requirement is a condition on one bundle: `all` means one bundle that meets all parts, not several together.
+//! An unreadable requirement is kept as [`Need::Broken`], because a cluster that encounters it resolves nothing at all.
 
 use fbc::json::{Kind, Raw};
 use fbc::property;
@@ -10,18 +10,18 @@ use fbc::range::VersionRange;
 use fbc::shape::Shape;
 use fbc::version::Version;
 
-/// The type of properties that hold a condition.
+/// The type of properties that hold a constraint.
 pub const CONSTRAINT: &str = "olm.constraint";
-/// The type of properties that are a label.
+/// The type of properties that declare a label.
 pub const LABEL: &str = "olm.label";
 /// The type of properties that require a label.
 pub const LABEL_REQUIRED: &str = "olm.label.required";
-/// The type of properties that forbid the choice of a bundle.
+/// The type of properties that exclude a bundle from resolution.
 pub const DEPRECATED: &str = "olm.deprecated";
 
-/// The value of a label, or of the requirement of one.
+/// The shape of a label, or of a required label.
 pub const LABEL_VALUE: Shape = Shape::Object(&[("label", Shape::Str)]);
-/// The value of a condition. Clusters refuse fields that are not known here.
+/// The shape of a constraint. Clusters reject unknown fields.
 pub static CONSTRAINT_VALUE: Shape = Shape::Object(&[
     ("failureMessage", Shape::Str),
     ("cel", CEL),
@@ -36,39 +36,39 @@ const PACKAGE: Shape = Shape::Object(&[("packageName", Shape::Str), ("versionRan
 const API: Shape = Shape::Object(&[("group", Shape::Str), ("kind", Shape::Str), ("version", Shape::Str)]);
 static PARTS: [(&str, Shape); 1] = [("constraints", Shape::List(&CONSTRAINT_VALUE))];
 
-/// Conditions longer than this are refused by clusters.
-const LONGEST: usize = 131_072;
-/// Conditions nested deeper than this are refused here: nobody means that.
-const DEEPEST: usize = 50;
+/// The maximum size of a constraint; clusters reject longer ones.
+const MAX_SIZE: usize = 131_072;
+/// The maximum nesting of a constraint; opm rejects deeper ones.
+const MAX_DEPTH: usize = 50;
 
-/// What a bundle offers and needs.
+/// What a bundle provides and requires.
 #[derive(Debug, Clone, Default)]
 pub struct Facts {
     /// The APIs it provides: group, version, kind.
     pub provides: Vec<[String; 3]>,
     /// Its labels.
     pub labels: Vec<String>,
-    /// The packages it says it belongs to, with the version there if it is one.
+    /// The packages it declares, with their versions if valid.
     pub packages: Vec<(String, Option<Version>)>,
-    /// What it needs, each satisfied by one bundle.
+    /// Its requirements, each satisfied by one bundle.
     pub needs: Vec<Requirement>,
     /// Whether clusters never choose it (`olm.deprecated`).
     pub forbidden: bool,
 }
 
-/// Something that a bundle needs.
+/// A requirement of a bundle.
 #[derive(Debug, Clone)]
 pub struct Requirement {
-    /// Which of its properties says so.
+    /// The index of the property that declares it.
     pub property: usize,
-    /// What it needs.
+    /// The required condition.
     pub need: Need,
 }
 
 /// A condition on one bundle.
 #[derive(Debug, Clone)]
 pub enum Need {
-    /// It belongs to the package, in a version of the range.
+    /// It belongs to the package, with a version in the range.
     Package(String, VersionRange),
     /// It provides the API.
     Api([String; 3]),
@@ -84,10 +84,10 @@ pub enum Need {
     Rule {
         /// The rule.
         rule: String,
-        /// What its author says about it.
+        /// The message of its author.
         message: String,
     },
-    /// It cannot be read; the text says why.
+    /// It cannot be read, for this reason.
     Broken(String),
 }
 
@@ -97,7 +97,7 @@ impl Facts {
         Facts::of(property::of(bundle))
     }
 
-    /// Reads a list of properties: type, and value if there is one.
+    /// Reads a list of properties: types, and values if present.
     pub fn of<'a>(properties: impl Iterator<Item = (std::borrow::Cow<'a, str>, Option<Raw<'a>>)>) -> Facts {
         let mut facts = Facts::default();
         for (index, (kind, value)) in properties.enumerate() {
@@ -138,7 +138,7 @@ fn package(value: Raw<'_>) -> Result<Need, String> {
     }
 }
 
-/// Refuses members that are not known.
+/// Rejects unknown members.
 fn only(value: Raw<'_>, known: Shape) -> Result<(), String> {
     if value.kind() != Kind::Object {
         return Err(format!("an object is expected, not {}", value.kind()));
@@ -152,8 +152,8 @@ fn only(value: Raw<'_>, known: Shape) -> Result<(), String> {
 impl Need {
     /// Reads the value of an `olm.constraint`.
     pub fn read(value: Raw<'_>) -> Need {
-        if value.text().len() > LONGEST {
-            return Need::Broken(format!("olm.constraint value is greater than max constraint size: {LONGEST}"));
+        if value.text().len() > MAX_SIZE {
+            return Need::Broken(format!("olm.constraint value is greater than max constraint size: {MAX_SIZE}"));
         }
         match Need::parse(value, 0) {
             Ok(need) => need,
@@ -162,13 +162,13 @@ impl Need {
     }
 
     fn parse(value: Raw<'_>, depth: usize) -> Result<Need, String> {
-        if depth > DEEPEST {
-            return Err(format!("nested deeper than {DEEPEST}"));
+        if depth > MAX_DEPTH {
+            return Err(format!("nested deeper than {MAX_DEPTH}"));
         }
         only(value, CONSTRAINT_VALUE)?;
         let named = |name: &str| value.get(name).filter(|value| !value.is_null());
         let message = string(value, "failureMessage");
-        // All of them are read, as clusters do, even though the first of them counts.
+        // All of them are parsed, as clusters do, even though only the first counts.
         let part = |name: &str, known: Shape| match named(name) {
             Some(value) => only(value, known).map(|()| Some(value)),
             None => Ok(None),
@@ -199,7 +199,7 @@ impl Need {
         }
     }
 
-    /// Returns whether a bundle meets this; nothing when that is unknown.
+    /// Returns whether a bundle meets this; `None` if that is unknown.
     ///
     /// `rule` returns whether a rule holds for the bundle.
     pub fn met_by(
@@ -227,7 +227,7 @@ impl Need {
         }
     }
 
-    /// Returns the rules in this, with those of its parts.
+    /// Returns the rules in this and its parts.
     pub fn rules(&self) -> Vec<&str> {
         match self {
             Need::Rule { rule, .. } => vec![rule],
@@ -237,7 +237,7 @@ impl Need {
     }
 }
 
-/// Returns `decides` if any part is that, nothing if any is unknown, and the opposite otherwise.
+/// Returns `decides` if any part is that, `None` if any is unknown, and the opposite otherwise.
 fn fold(parts: impl Iterator<Item = Option<bool>>, decides: bool) -> Option<bool> {
     let mut result = Some(!decides);
     for part in parts {
@@ -305,7 +305,7 @@ mod tests {
         }
         let deep = format!("{}{{}}{}", r#"{"not":{"constraints":["#.repeat(60), "]}}".repeat(60));
         assert!(matches!(need(&deep), Need::Broken(text) if text.contains("deeper")));
-        let long = format!(r#"{{"failureMessage":"{}"}}"#, "x".repeat(LONGEST));
+        let long = format!(r#"{{"failureMessage":"{}"}}"#, "x".repeat(MAX_SIZE));
         assert!(matches!(need(&long), Need::Broken(text) if text.contains("max constraint size: 131072")));
     }
 

@@ -1,10 +1,10 @@
-//! Small catalogs for tests, in a notation that shows the point.
+//! Small catalogs for tests, in a compact notation.
 
 use std::fmt::Write as _;
 
 use fbc::{Fbc, Limits};
 
-/// Makes a catalog from lines like these:
+/// Builds a catalog from lines like these:
 ///
 /// ```text
 /// package foo default stable
@@ -14,7 +14,7 @@ use fbc::{Fbc, Limits};
 /// deprecated foo olm.bundle/foo.v1.2.0 why
 /// ```
 ///
-/// Entries get bundles with the version after `.v` in their names, but for those with a question mark.
+/// Entries get bundles with the version after `.v` in their names, except those with a question mark.
 pub(crate) fn fbc(lines: &str) -> Fbc {
     let mut blobs: Vec<String> = Vec::new();
     let mut bundles = Vec::new();
@@ -95,7 +95,7 @@ fn json(text: &str) -> String {
     out + "\""
 }
 
-/// Reads the entries of a channel like `b<a,c`: b replaces a and skips c.
+/// Parses the entries of a channel like `b<a,c`: b replaces a and skips c.
 pub(crate) fn entries(text: &str) -> Vec<fbc::blob::Entry> {
     let entry = |entry: &str| {
         let (name, edges) = entry.split_once('<').unwrap_or((entry, ""));

@@ -1,4 +1,4 @@
-//! Which part of a catalog is drawn: a package, the upgrades from a version on.
+//! Selects the part of a catalog to draw: a package, or the upgrades from a version on.
 
 use std::collections::HashMap;
 
@@ -8,25 +8,25 @@ use fbc::range::{RangeError, VersionRange};
 use fbc::version::Version;
 use fbc::{Content, Fbc};
 
-/// What of the upgrade graphs is drawn, and by which rules.
+/// Options of drawing upgrade graphs.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct GraphOptions {
     /// Only this package.
     pub package: Option<String>,
     /// Only the package of this bundle, and in it only upgrades from this bundle's version on.
     pub minimum_edge: Option<String>,
-    /// Whether upgrades are marked as the first generation of cluster software follows them: skipped
-    /// bundles are never installed. The second generation does install them.
+    /// Whether upgrades follow the first generation of cluster software, which never installs skipped bundles. The
+    /// second generation does install them.
     pub v0_semantics: bool,
 }
 
 /// The reason why a graph cannot be drawn.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum GraphError {
-    /// Bundles have no good version; a message for each.
+    /// Bundles have no valid version; a message for each.
     #[error("{}", .0.join("\n"))]
     Bundles(Vec<String>),
-    /// No bundle is called like the minimum edge.
+    /// No bundle has the name of the minimum edge.
     #[error("unknown minimum edge name: {}", quote(.0))]
     MinimumEdge(String),
 }
@@ -35,11 +35,11 @@ pub enum GraphError {
 pub(crate) struct Versions<'a> {
     by_name: HashMap<&'a str, Version>,
     zero: Version,
-    /// What is wrong with the bundles that have none.
+    /// The problems of the bundles without a version.
     pub(crate) problems: Vec<String>,
 }
 
-/// A channel as far as it is drawn.
+/// The selected part of a channel.
 pub(crate) struct SelectedChannel<'a> {
     pub(crate) package: &'a str,
     pub(crate) name: &'a str,
@@ -47,10 +47,10 @@ pub(crate) struct SelectedChannel<'a> {
     pub(crate) entries: Vec<SelectedEntry<'a>>,
 }
 
-/// An entry as far as it is drawn.
+/// The selected part of an entry.
 pub(crate) struct SelectedEntry<'a> {
     pub(crate) name: &'a str,
-    /// Empty when there is none, as with the others.
+    /// Empty if absent, as the other fields.
     pub(crate) replaces: &'a str,
     pub(crate) skips: Vec<&'a str>,
     pub(crate) skip_range: &'a str,
@@ -83,7 +83,7 @@ impl<'a> Versions<'a> {
         Versions { by_name, zero, problems }
     }
 
-    /// Returns the version of the bundle called `name`, 0.0.0 for one that is unknown.
+    /// Returns the version of the bundle called `name`, 0.0.0 for an unknown one.
     pub(crate) fn or_zero(&self, name: &str) -> &Version {
         self.by_name.get(name).unwrap_or(&self.zero)
     }
@@ -106,7 +106,7 @@ fn version(name: &str, properties: &[PackageProperty]) -> Result<Version, String
         .map_err(|error| format!("bundle {} has invalid version {}: {error}", quote(name), quote(&property.version)))
 }
 
-/// Selects what is drawn: channels by name, of whatever package, without those left empty.
+/// Selects the channels to draw: by name, of any package, without empty ones.
 ///
 /// # Errors
 /// Fails when the minimum edge is unknown.
@@ -116,7 +116,7 @@ pub(crate) fn select<'a>(
     options: &GraphOptions,
 ) -> Result<Vec<SelectedChannel<'a>>, GraphError> {
     let mut channels = all(fbc);
-    // Callers who do not care for an option may hand on what they have for "none".
+    // Callers may pass an empty text for an unset option.
     let package = options.package.as_deref().filter(|name| !name.is_empty());
     let minimum = options.minimum_edge.as_deref().filter(|name| !name.is_empty());
     if let Some(minimum) = minimum {
@@ -138,7 +138,7 @@ pub(crate) fn select<'a>(
     Ok(channels)
 }
 
-/// Returns the warning about a `skipRange` that is none.
+/// Returns the warning about an invalid `skipRange`.
 pub(crate) fn bad_range(package: &str, entry: &str, error: &RangeError) -> String {
     format!("ignoring invalid SkipRange for package/edge {}/{}: {error}", quote(package), quote(entry))
 }
@@ -160,7 +160,7 @@ fn all(fbc: &Fbc) -> Vec<SelectedChannel<'_>> {
 }
 
 impl SelectedEntry<'_> {
-    /// Drops the edges from below the minimum, and returns whether the entry is still worth drawing.
+    /// Drops the edges from below the minimum, and returns whether anything of the entry is left to draw.
     fn cut(&mut self, minimum: &str, version: &Version, versions: &Versions<'_>) -> bool {
         if self.name == minimum {
             self.replaces = "";

@@ -1,10 +1,10 @@
-//! Problems in the words and the shape that users of older tools know.
+//! Formats problems in the wording and layout of older tools.
 
 use std::collections::HashMap;
 
 use fbc::{Problem, Stage, work};
 
-/// Reports errors as one text: a line each, and those of the model as a tree.
+/// Formats errors as one text: a line each, and those of the model as a tree.
 pub fn message<'a>(errors: impl Iterator<Item = &'a Problem>) -> String {
     let mut lines = Vec::new();
     let mut root = Node::default();

@@ -1,4 +1,4 @@
-//! What each rule says, seen from outside: a catalog in, its problems out.
+//! Each rule from outside: a catalog in, its problems out.
 
 use catalog::{Warnings, check, inspect, tree};
 use fbc::json::Raw;
@@ -15,12 +15,12 @@ fn problems(blobs: &str, warnings: Warnings) -> Vec<Problem> {
         look(fbc.blobs().last().unwrap(), raw, &mut loaded.problems);
     }
     let checked = check(&fbc, loaded, warnings);
-    let sound = checked.errors().next().is_none();
-    assert_eq!(sound, checked.catalog.is_ok(), "a catalog exists exactly if nothing is wrong");
+    let valid = checked.errors().next().is_none();
+    assert_eq!(valid, checked.catalog.is_ok(), "a catalog exists exactly if nothing is wrong");
     checked.into_problems()
 }
 
-/// The errors of a catalog as `opm validate` tells them.
+/// The errors of a catalog as `opm validate` reports them.
 fn errors(blobs: &str) -> String {
     let problems = problems(blobs, Warnings::Off);
     tree::message(problems.iter().filter(|problem| problem.severity == Severity::Error))
@@ -102,7 +102,7 @@ fn channels_have_one_head_and_a_chain_that_reaches_everything() {
 }
 
 #[test]
-fn all_problems_are_told_at_once_as_lines_and_a_tree() {
+fn all_problems_are_reported_at_once_as_lines_and_a_tree() {
     let blobs = r#"
         {"schema":"olm.package","name":"foo"}
         {"schema":"olm.channel","name":"stable","package":"foo","entries":[{"name":"a","skips":[""]},{"name":"b"},{"name":"gone"}]}
@@ -186,7 +186,7 @@ fn a_bundle_with_a_release_is_named_after_it() {
 }
 
 #[test]
-fn warnings_tell_what_merely_looks_wrong() {
+fn warnings_report_what_merely_looks_wrong() {
     let blobs = format!(
         "{}\n{}",
         r#"{"schema":"olm.package","name":"foo","defaultChannel":"stable","icon":{"base64data":"aGk=","mediatype":"image/png"},"colour":"red"}"#,

@@ -319,7 +319,7 @@ where
         // The first of `candidates` that each bundle upgrades to, by position in the chain.
         let places = |candidates: Vec<(usize, &Entry)>| {
             let entries: Vec<&Entry> = candidates.iter().map(|(_, entry)| *entry).collect();
-            let nexts = channel::nexts(&queried, &entries).into_iter();
+            let nexts = channel::next_upgrades(&queried, &entries).into_iter();
             nexts.map(move |next| next.map(|number| candidates[number].0)).collect::<Vec<_>>()
         };
         let steps = places(open).into_iter().zip(places(closed)).map(|(next, blocked)| Step { next, blocked });
@@ -336,7 +336,7 @@ where
             names,
             unmet,
             steps,
-            ends: channel::ways(&nexts),
+            ends: channel::path_ends(&nexts),
         }
     }
 

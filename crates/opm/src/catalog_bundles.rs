@@ -16,14 +16,14 @@ use crate::interrupt::Unfinished;
 use crate::printer::Printer;
 use crate::source::{self, Source};
 use crate::{limits, table};
-use resolve::wish::{Wish, wish};
+use resolve::request::{self, Request};
 
 /// Which bundles of a catalog are meant
 #[derive(clap::Args)]
 pub(crate) struct Picks {
     /// Package of a catalog, or a version of it
-    #[arg(short, long, value_name = "PACKAGE[@CHANNEL][=VERSION]", value_parser = wish)]
-    pub(crate) package: Option<Wish>,
+    #[arg(short, long, value_name = "PACKAGE[@CHANNEL][=VERSION]", value_parser = request::parse)]
+    pub(crate) package: Option<Request>,
     /// Version or bundle of the package that is installed
     #[arg(long, value_name = "VERSION")]
     pub(crate) from: Option<String>,

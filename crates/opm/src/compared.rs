@@ -27,7 +27,7 @@ impl Whole {
         let reader = Reader::default();
         let mut buffer = TextBuffer::default();
         for blob in fbc.blobs() {
-            reader.look(blob, fbc.text(blob, &mut buffer)?);
+            reader.add(blob, fbc.text(blob, &mut buffer)?);
         }
         let (outline, source) = (Outline::new(&fbc), reader.finish(&fbc));
         Ok(Whole { fbc, catalog, outline, source })

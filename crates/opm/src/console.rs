@@ -97,19 +97,19 @@ impl ServedConsole {
         }
         if let Some(reason) = &state.refused {
             let first = reason.lines().next().unwrap_or_default();
-            note(true, format!("The last update was refused, the catalog before it is shown: {first}"));
+            note(true, format!("The last update was refused, these pages show the previous catalog: {first}"));
         }
         if let Some(reason) = &state.unreachable {
-            note(false, format!("It is not known whether there is a newer catalog: {reason}"));
+            note(false, format!("Cannot check for a newer catalog: {reason}"));
         }
         if let Some(reason) = &state.without_http {
             note(true, format!("Versions cannot be read: {reason}"));
         }
-        if !state.left_out.is_empty() {
-            let names: Vec<&str> = state.left_out.iter().map(|one| one.package.as_str()).collect();
+        if !state.quarantined.is_empty() {
+            let names: Vec<&str> = state.quarantined.iter().map(|one| one.package.as_str()).collect();
             note(true, format!("Not served, because of errors: {}", names.join(", ")));
         }
-        let left_out = state.left_out.iter();
+        let left_out = state.quarantined.iter();
         let left_out = left_out.map(|one| LeftOut { package: one.package.clone(), reason: one.reason.clone() });
         console::State {
             notices,

@@ -6,7 +6,7 @@ use std::sync::{Mutex, PoisonError};
 
 use fbc::{Fbc, Format};
 use image::{Digest, Location};
-use serve::run::{News, Origin};
+use serve::run::{Origin, Polled};
 
 use crate::commands::migrate;
 use crate::exit::Failure;
@@ -85,14 +85,14 @@ impl Followed {
 }
 
 impl Origin for Followed {
-    fn look(&self) -> Result<News, String> {
+    fn poll(&self) -> Result<Polled, String> {
         let mut brought = self.brought.lock().unwrap_or_else(PoisonError::into_inner);
         if brought.digest.is_some() && self.digest()? == brought.digest {
-            return Ok(News::None);
+            return Ok(Polled::Unchanged);
         }
         let fetched = self.images.fetch_one(&self.reference)?;
         if brought.digest == Some(fetched.image.digest) {
-            return Ok(News::None);
+            return Ok(Polled::Unchanged);
         }
         let unpacked = self.unpack(&fetched);
         if let Err(NotUnpacked { reason, transient: true }) = unpacked {
@@ -105,12 +105,12 @@ impl Origin for Followed {
         }
         let (root, catalog) = match unpacked {
             Ok(unpacked) => unpacked,
-            Err(NotUnpacked { reason, .. }) => return Ok(News::Unusable(reason)),
+            Err(NotUnpacked { reason, .. }) => return Ok(Polled::Unusable(reason)),
         };
         // One that was never served is of no use to anybody now.
         let unused = brought.newest.replace(root).filter(|unused| Some(unused) != brought.served.as_ref());
         unused.iter().for_each(|unused| drop(fs::remove_dir_all(unused)));
-        Ok(News::Catalog(catalog))
+        Ok(Polled::Catalog(catalog))
     }
 
     fn served(&self) {

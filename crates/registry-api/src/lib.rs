@@ -1,6 +1,6 @@
-//! The registry API, whoever answers: [`Query`] is what is asked, and [`message`] writes the answers.
+//! The registry API, independent of the backend: [`Query`] has its queries, and [`message`] encodes the replies.
 //!
-//! A server answers from its cache, `sqlite-index` from a database; both give the same messages.
+//! A server answers from its cache, `sqlite-index` from a database; both return the same messages.
 
 pub mod message;
 pub mod query;

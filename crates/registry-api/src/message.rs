@@ -1,28 +1,28 @@
-//! Replies of the registry API as bytes: protobuf messages, written field by field.
+//! Encodes replies of the registry API: protobuf messages, written field by field.
 //!
-//! Every field of these messages is a string or another message, so a handful of functions is
-//! the whole encoding. Fields are written in the order of their numbers.
+//! Every field of these messages is a string or another message, so a handful of functions is the whole encoding.
+//! Fields are written in the order of their numbers.
 
-/// Appends a string field; an empty one is left out, as proto3 wants it.
+/// Appends a string field; an empty one is omitted, as proto3 requires.
 pub fn string(out: &mut Vec<u8>, field: u32, text: &str) {
     if !text.is_empty() {
         item(out, field, text.as_bytes());
     }
 }
 
-/// Appends one item of a repeated string field, or a message that is encoded already.
+/// Appends one item of a repeated string field, or an encoded message.
 pub fn item(out: &mut Vec<u8>, field: u32, bytes: &[u8]) {
     header(out, field, bytes.len());
     out.extend_from_slice(bytes);
 }
 
-/// Appends what stands before `length` bytes of a field.
+/// Appends the tag and length of a field of `length` bytes.
 pub fn header(out: &mut Vec<u8>, field: u32, length: usize) {
     varint(out, u64::from(field) << 3 | 2);
     varint(out, length as u64);
 }
 
-/// Appends a number in the variable-length form.
+/// Appends a number as a varint.
 pub fn varint(out: &mut Vec<u8>, mut number: u64) {
     while number >= 0x80 {
         out.push(number as u8 | 0x80);

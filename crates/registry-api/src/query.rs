@@ -1,24 +1,23 @@
-//! Every question of the registry API, and what its answers are.
+//! The queries of the registry API.
 
 use std::fmt;
 use std::sync::Arc;
 
 use fbc::quote::quote;
 
-/// A reply: a protobuf message, encoded.
+/// A reply: an encoded protobuf message.
 pub type Message = Vec<u8>;
-/// One reply, or why there is none.
+/// One reply, or an error.
 pub type Answer = Result<Message, QueryError>;
-/// Replies that are made one after the other, as the asker takes them.
+/// Replies that are computed one by one as the caller iterates.
 ///
-/// They keep what they are made from: a catalog that is replaced meanwhile stays until the last
-/// of them is taken.
+/// The iterator holds its catalog: one that is replaced meanwhile stays in memory until the iterator is dropped.
 pub type Rows = Box<dyn Iterator<Item = Answer> + Send>;
 
-/// A catalog that answers the questions of the registry API.
+/// A catalog that answers the queries of the registry API.
 ///
-/// Answers are encoded messages of that API ([`crate::message`] writes them), in the order that
-/// the methods name, which never changes from call to call.
+/// Answers are encoded messages of that API ([`crate::message`] writes them), in the order that the methods name, which
+/// never changes from call to call.
 pub trait Query: Send + Sync + 'static {
     /// Lists the names of the packages: `PackageName`, by name.
     fn packages(self: Arc<Self>) -> Rows;
@@ -41,32 +40,32 @@ pub trait Query: Send + Sync + 'static {
     /// Fails when there is no such package or channel.
     fn head(&self, package: &str, channel: &str) -> Answer;
 
-    /// Lists what replaces or skips `name`, anywhere: `ChannelEntry` by package, channel, bundle.
+    /// Lists the entries that replace or skip `name`, in any package: `ChannelEntry` by package, channel, bundle.
     ///
     /// # Errors
-    /// Fails when there is nothing.
+    /// Fails when there are none.
     fn replacements(self: Arc<Self>, name: &str) -> Result<Rows, QueryError>;
 
     /// Returns a `Bundle` that replaces or skips `name` in a channel.
     ///
-    /// One that replaces it goes before one that skips it, then the highest version, then the name.
+    /// An entry that replaces it is preferred to one that skips it, then the highest version, then the name.
     ///
     /// # Errors
-    /// Fails when there is no such package or channel, or nothing replaces `name` there.
+    /// Fails when there is no such package or channel, or no entry of it replaces `name`.
     fn replacement(&self, name: &str, package: &str, channel: &str) -> Answer;
 
-    /// Lists the entries that provide an API: `ChannelEntry` by package, channel, bundle; for each
-    /// what it replaces, then what it skips.
+    /// Lists the entries that provide an API: `ChannelEntry` by package, channel, bundle; for each entry the bundle it
+    /// replaces, then those it skips.
     ///
     /// # Errors
-    /// Fails when there is nothing.
+    /// Fails when there are none.
     fn providers(self: Arc<Self>, api: &Api) -> Result<Rows, QueryError>;
 
-    /// Lists the heads of channels that provide an API, as [`Query::providers`] does, without
-    /// skips that are no entries of their channel.
+    /// Lists the heads of channels that provide an API, as [`Query::providers`] does, without skips that are not
+    /// entries of their channel.
     ///
     /// # Errors
-    /// Fails when there is nothing.
+    /// Fails when there are none.
     fn latest_providers(self: Arc<Self>, api: &Api) -> Result<Rows, QueryError>;
 
     /// Returns the head of the first default channel, by package, that provides an API.
@@ -77,18 +76,18 @@ pub trait Query: Send + Sync + 'static {
 
     /// Lists all bundles, once for each channel: `Bundle` by channel, package and name.
     ///
-    /// Those with an image come without their objects.
+    /// Bundles with an image come without their objects.
     fn bundles(self: Arc<Self>) -> Rows;
 
     /// Lists the blobs of a custom schema that belong to a package, or to none if it is empty:
     /// `google.protobuf.Struct` as loaded.
     fn custom(self: Arc<Self>, schema: &str, package: &str) -> Rows;
 
-    /// Returns how much there is.
+    /// Returns the size of the catalog.
     fn counts(&self) -> Counts;
 }
 
-/// A kind of resource.
+/// A kind of Kubernetes resource.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Api {
     /// Its group, maybe empty.
@@ -105,7 +104,7 @@ impl fmt::Display for Api {
     }
 }
 
-/// How much there is of everything in a catalog.
+/// The numbers of packages, channels and bundles in a catalog.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Counts {
     /// Packages.
@@ -116,12 +115,12 @@ pub struct Counts {
     pub bundles: usize,
 }
 
-/// Why a question has no answer. The texts are those that clients know.
+/// The reason why a query has no answer. Clients match on the texts.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum QueryError {
-    /// What was asked for does not exist.
+    /// The requested object does not exist.
     Absent(String),
-    /// What the answer is made from cannot be read; the text says how.
+    /// The answer cannot be read from storage; the text has the cause.
     Damaged(String),
 }
 
@@ -136,43 +135,43 @@ impl fmt::Display for QueryError {
 impl std::error::Error for QueryError {}
 
 impl QueryError {
-    /// Says that there is no such package.
+    /// The package does not exist.
     pub fn no_package(package: &str) -> QueryError {
         QueryError::Absent(format!("package {} not found", quote(package)))
     }
 
-    /// Says that there is no such package, as [`Query::replacement`] always said it.
+    /// The package does not exist, in the wording of [`Query::replacement`].
     pub fn no_package_unquoted(package: &str) -> QueryError {
         QueryError::Absent(format!("package {package} not found"))
     }
 
-    /// Says that there is no such channel.
+    /// The channel does not exist.
     pub fn no_channel(package: &str, channel: &str) -> QueryError {
         QueryError::Absent(format!("package {}, channel {} not found", quote(package), quote(channel)))
     }
 
-    /// Says that there is no such bundle.
+    /// The bundle does not exist.
     pub fn no_bundle(package: &str, channel: &str, name: &str) -> QueryError {
         let (package, channel, name) = (quote(package), quote(channel), quote(name));
         QueryError::Absent(format!("package {package}, channel {channel}, bundle {name} not found"))
     }
 
-    /// Says that nothing replaces a bundle.
+    /// No entry replaces the bundle.
     pub fn no_replacements(name: &str) -> QueryError {
         QueryError::Absent(format!("no channel entries found that replace {name}"))
     }
 
-    /// Says that nothing replaces a bundle in a channel.
+    /// No entry of the channel replaces the bundle.
     pub fn no_replacement(package: &str, channel: &str) -> QueryError {
         QueryError::Absent(format!("no entry found for package {}, channel {}", quote(package), quote(channel)))
     }
 
-    /// Says that nothing provides an API.
+    /// No entry provides the API.
     pub fn no_providers(api: &Api) -> QueryError {
         QueryError::Absent(format!("no channel entries found that provide {api}"))
     }
 
-    /// Says that no default channel provides an API.
+    /// No head of a default channel provides the API.
     pub fn no_default_provider(api: &Api) -> QueryError {
         QueryError::Absent(format!("no entry found that provides {api}"))
     }

@@ -1,4 +1,4 @@
-//! From catalogs and a namespace to a puzzle: what could be chosen, and what each of it asks for.
+//! Builds the constraint problem of a namespace: the candidates, and their requirements.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 
@@ -9,13 +9,13 @@ use crate::pool::{GAVE_UP, Pool};
 use crate::resolver::{Clause, Group, Item, Model, Variable, bundle, id};
 use crate::search::Var;
 
-/// More candidates than this, in all, are not looked at.
-const MOST_LITERALS: usize = 2_000_000;
+/// The maximum number of candidates in total.
+const MAX_LITERALS: usize = 2_000_000;
 
-/// Makes the puzzle of a namespace.
+/// Builds the problem of a namespace.
 ///
 /// # Errors
-/// Fails when a need cannot be understood or a channel not be put in order.
+/// Fails when a requirement cannot be read or a channel has no order.
 pub(crate) fn model(pool: &Pool<'_>, state: &State) -> Result<Model, Vec<String>> {
     let mut builder =
         Builder { pool, state, model: Model::default(), items: HashMap::new(), todo: Vec::new(), literals: 0 };
@@ -28,9 +28,9 @@ struct Builder<'p, 'a> {
     state: &'p State,
     model: Model,
     items: HashMap<Item, Var>,
-    /// Variables whose needs have not been looked at.
+    /// Variables whose requirements are not added yet.
     todo: Vec<Var>,
-    /// How many candidates there are in all clauses.
+    /// The number of candidates in all clauses.
     literals: usize,
 }
 
@@ -69,8 +69,8 @@ impl Builder<'_, '_> {
             return Err(errors);
         }
         mandatory.sort();
-        self.model.puzzle.mandatory = mandatory.into_iter().map(|(_, variable)| variable).collect();
-        self.model.puzzle.variables = self.model.variables.len();
+        self.model.problem.mandatory = mandatory.into_iter().map(|(_, variable)| variable).collect();
+        self.model.problem.variables = self.model.variables.len();
         self.invariants();
         Ok(())
     }
@@ -84,38 +84,38 @@ impl Builder<'_, '_> {
         })
     }
 
-    /// Adds that one of `candidates` must hold, if `owner` does.
+    /// Adds a clause: if `owner` holds, one of `candidates` must hold.
     fn clause(&mut self, owner: Var, candidates: Vec<Var>, meaning: Clause) -> Result<(), String> {
         self.pool.charge(candidates.len() as u64 + 1)?;
         self.literals += candidates.len();
-        if self.literals > MOST_LITERALS {
+        if self.literals > MAX_LITERALS {
             return Err(GAVE_UP.to_owned());
         }
-        self.model.puzzle.clauses.push((owner, candidates));
+        self.model.problem.clauses.push((owner, candidates));
         self.model.clauses.push(meaning);
         Ok(())
     }
 
-    /// Adds what a Subscription can be satisfied with.
-    fn subscription(&mut self, place: usize, wish: &Subscription, variable: Var) -> Result<(), String> {
+    /// Adds the candidates of a Subscription.
+    fn subscription(&mut self, place: usize, request: &Subscription, variable: Var) -> Result<(), String> {
         let pool = self.pool;
-        let installed = wish.installed.as_deref();
+        let installed = request.installed.as_deref();
         let current = self.state.installed.iter().position(|csv| Some(csv.name.as_str()) == installed);
-        let source = pool.sources.iter().position(|it| it.name == wish.source.0 && it.namespace == wish.source.1);
-        let channel = wish.channel.as_deref().filter(|channel| !channel.is_empty());
-        let starting = wish.starting_csv.as_deref().filter(|name| !name.is_empty() && current.is_none());
-        let mut groups = source.map_or_else(Vec::new, |source| pool.of_subscription(source, &wish.package, channel));
+        let source = pool.sources.iter().position(|it| it.name == request.source.0 && it.namespace == request.source.1);
+        let channel = request.channel.as_deref().filter(|channel| !channel.is_empty());
+        let starting = request.starting_csv.as_deref().filter(|name| !name.is_empty() && current.is_none());
+        let mut groups = source.map_or_else(Vec::new, |source| pool.of_subscription(source, &request.package, channel));
         if let Some(name) = starting {
             groups.iter_mut().for_each(|group| group.retain(|&node| pool.member(node).bundle.name == name));
             groups.retain(|group| !group.is_empty());
         }
         if groups.is_empty() {
-            let message = self.nothing_found(wish, source, channel, starting);
+            let message = self.nothing_found(request, source, channel, starting);
             return self.clause(variable, Vec::new(), Clause::NothingFound(place, message));
         }
         let mut candidates = Vec::new();
         for group in groups {
-            // Where to begin is not a question of order, so that the channel need not have one.
+            // `startingCSV` needs no order, so the channel need not have one.
             let in_order = match (starting, group.first()) {
                 (None, Some(&first)) => match &*pool.chain_of(first) {
                     Ok(chain) => chain.clone(),
@@ -137,7 +137,7 @@ impl Builder<'_, '_> {
         if let Some(current) = current {
             let old = self.variable(Item::Installed(current));
             for &candidate in &variables {
-                self.model.puzzle.exclusive.push(vec![candidate, old]);
+                self.model.problem.exclusive.push(vec![candidate, old]);
                 self.model.groups.push(Group::Replaces);
                 self.model.replaces.insert(candidate, current);
             }
@@ -148,13 +148,13 @@ impl Builder<'_, '_> {
 
     fn nothing_found(
         &self,
-        wish: &Subscription,
+        request: &Subscription,
         source: Option<usize>,
         channel: Option<&str>,
         starting: Option<&str>,
     ) -> String {
-        let (pool, name, package) = (self.pool, &wish.name, &wish.package);
-        let (source_name, namespace) = &wish.source;
+        let (pool, name, package) = (self.pool, &request.name, &request.package);
+        let (source_name, namespace) = &request.source;
         let is_empty = |channel: Option<&str>| {
             source.is_none_or(|source| pool.of_subscription(source, package, channel).is_empty())
         };
@@ -180,17 +180,17 @@ impl Builder<'_, '_> {
         }
     }
 
-    /// Adds what a bundle needs.
+    /// Adds the requirements of a bundle.
     fn needs_of(&mut self, variable: Var) -> Result<(), String> {
         let Variable::Bundle(item) = self.model.variables[variable] else { return Ok(()) };
         let (pool, state) = (self.pool, self.state);
         let bundle = bundle(pool, state, item);
         if bundle.facts.forbidden {
-            self.model.puzzle.forbidden.push(variable);
+            self.model.problem.forbidden.push(variable);
         }
         let mut seen: HashSet<String> = HashSet::new();
         for requirement in &bundle.facts.needs {
-            // Servers send dependencies twice, as properties and as what they once were.
+            // Servers send dependencies twice, as properties and in the older form.
             if !seen.insert(format!("{:?}", requirement.need)) {
                 continue;
             }
@@ -215,7 +215,7 @@ impl Builder<'_, '_> {
         Ok(())
     }
 
-    /// Adds that there is one bundle of a package, and one provider of an API.
+    /// Adds that at most one bundle of a package and one provider of an API can be installed.
     fn invariants(&mut self) {
         let mut packages: BTreeMap<String, Vec<Var>> = BTreeMap::new();
         let mut apis: BTreeMap<[String; 3], Vec<Var>> = BTreeMap::new();
@@ -223,7 +223,7 @@ impl Builder<'_, '_> {
             let Variable::Bundle(item) = *what else { continue };
             let bundle = bundle(self.pool, self.state, item);
             let mut names: Vec<&str> = bundle.facts.packages.iter().map(|(package, _)| package.as_str()).collect();
-            // Clusters add the property to members of catalogs that lack it.
+            // Clusters add the property to catalog members that lack it.
             if names.is_empty() && matches!(item, Item::Member(_)) {
                 names.push(&bundle.package);
             }
@@ -242,7 +242,7 @@ impl Builder<'_, '_> {
         let packages = packages.into_iter().map(|(name, members)| (Group::Package(name), members));
         let apis = apis.into_iter().map(|(api, members)| (Group::Provider(api), members));
         for (group, members) in packages.chain(apis).filter(|(_, members)| members.len() > 1) {
-            self.model.puzzle.exclusive.push(members);
+            self.model.problem.exclusive.push(members);
             self.model.groups.push(group);
         }
     }

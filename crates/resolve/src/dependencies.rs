@@ -1,4 +1,4 @@
-//! Whether what a catalog offers can be installed at all: the dependencies of all of its bundles.
+//! Checks whether the bundles of a catalog can be installed: the dependencies of all of them.
 
 use std::collections::BTreeMap;
 
@@ -14,21 +14,21 @@ use crate::resolver::{Outcome, resolve, unmet};
 pub struct Finding<'a> {
     /// The bundle.
     pub bundle: &'a Bundle,
-    /// A channel it is in; one whose head it is, if there is one.
+    /// A channel of the bundle; preferably one whose head it is.
     pub channel: &'a str,
     /// Whether it is the head of that channel.
     pub head: bool,
-    /// What of its needs cannot be met; nothing when it is not one of them alone.
+    /// The requirement that cannot be met; `None` if several conflict.
     pub requirement: Option<&'a Requirement>,
-    /// Why.
+    /// The reason.
     pub reason: String,
-    /// What comes near.
+    /// Near misses.
     pub hints: Vec<String>,
 }
 
-/// Finds the bundles of a catalog that clusters would choose, if only their dependencies could be met.
+/// Finds the bundles of a catalog that clusters would choose, but whose dependencies cannot be met.
 ///
-/// All catalogs of the pool may meet them. The result is in order of packages and names.
+/// All catalogs of the pool may meet them. The result is sorted by package and name.
 pub fn check<'a>(pool: &Pool<'a>, source: usize) -> Vec<Finding<'a>> {
     // A bundle in several channels is reported once.
     let mut bundles: BTreeMap<(&str, &str), (Node, bool)> = BTreeMap::new();
@@ -64,7 +64,7 @@ pub fn check<'a>(pool: &Pool<'a>, source: usize) -> Vec<Finding<'a>> {
     findings
 }
 
-/// Says why a bundle can never be installed, if it cannot: what it lacks first of all, and what comes near.
+/// Explains why a bundle can never be installed, if it cannot: the first missing requirement, and near misses.
 pub fn why_not(pool: &Pool<'_>, node: Node) -> Option<(String, Vec<String>)> {
     let bundle = pool.member(node).bundle;
     if bundle.facts.forbidden {
@@ -79,11 +79,11 @@ pub fn why_not(pool: &Pool<'_>, node: Node) -> Option<(String, Vec<String>)> {
     }
 }
 
-/// Says why a bundle cannot be installed into an empty namespace, if it cannot.
+/// Explains why a bundle cannot be installed into an empty namespace, if it cannot.
 fn not_alone(pool: &Pool<'_>, node: Node) -> Option<(String, Vec<String>)> {
     let member = pool.member(node);
     let source = &pool.sources[member.source];
-    let wish = Subscription {
+    let request = Subscription {
         name: member.bundle.package.clone(),
         package: member.bundle.package.clone(),
         channel: Some(member.channel.to_owned()),
@@ -91,12 +91,12 @@ fn not_alone(pool: &Pool<'_>, node: Node) -> Option<(String, Vec<String>)> {
         installed: None,
         source: (source.name.clone(), source.namespace.clone()),
     };
-    let state = State { installed: Vec::new(), subscriptions: vec![wish] };
+    let state = State { installed: Vec::new(), subscriptions: vec![request] };
     match resolve(pool, &state) {
         Outcome::Solved(_) => None,
         Outcome::Unsatisfiable(conflict) => {
             let mut lines = explain(pool, &state, &conflict).into_iter();
-            // That the bundle itself is wanted is known.
+            // The reader knows that the bundle itself is requested.
             lines.next();
             Some(("what it requires cannot be installed with it".to_owned(), lines.collect()))
         }

@@ -1,4 +1,4 @@
-//! Why something cannot be installed, in words for those who have to mend it.
+//! Explains why something cannot be installed.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -11,23 +11,23 @@ use crate::pool::{Node, Pool};
 use crate::resolver::{Conflict, Item, Part, bundle};
 use crate::words::and;
 
-/// More names than this are not shown at one place.
-const MOST: usize = 5;
+/// The maximum number of names in a list.
+const MAX_NAMES: usize = 5;
 
-/// Explains a conflict: a line for each part of it, and indented lines for what could have helped.
+/// Explains a conflict: a line for each part of it, and indented lines for near misses.
 pub fn explain(pool: &Pool<'_>, state: &State, conflict: &Conflict) -> Vec<String> {
     let mut lines = Vec::new();
     let name = |item: Item| bundle(pool, state, item).name.clone();
     let mut parts: Vec<&Part> = conflict.parts.iter().collect();
-    // What is asked for comes first.
+    // Requests come first.
     parts.sort_by_key(|part| !matches!(part, Part::NothingFound { .. } | Part::Subscription { .. }));
     for part in parts {
         match part {
             Part::NothingFound { subscription, .. } => nothing_found(pool, state, *subscription, &mut lines),
             Part::Subscription { subscription, candidates } => {
-                let wish = &state.subscriptions[*subscription];
-                let (package, source) = (&wish.package, &wish.source.0);
-                let channel = wish.channel.as_ref().map(|name| format!(", channel {name}")).unwrap_or_default();
+                let request = &state.subscriptions[*subscription];
+                let (package, source) = (&request.package, &request.source.0);
+                let channel = request.channel.as_ref().map(|name| format!(", channel {name}")).unwrap_or_default();
                 match candidates.as_slice() {
                     [] => lines.push(format!("nothing in package {package}{channel} of {source} can be installed")),
                     candidates => {
@@ -58,7 +58,7 @@ pub fn explain(pool: &Pool<'_>, state: &State, conflict: &Conflict) -> Vec<Strin
     lines
 }
 
-/// Tells of the needs that cannot be met, once for all bundles that have the same.
+/// Reports the requirements that cannot be met, once for all bundles with the same requirement.
 fn needs(pool: &Pool<'_>, state: &State, conflict: &Conflict, lines: &mut Vec<String>) {
     let mut by_need: BTreeMap<String, (Vec<String>, &Need, &[Item])> = BTreeMap::new();
     for part in &conflict.parts {
@@ -75,8 +75,8 @@ fn needs(pool: &Pool<'_>, state: &State, conflict: &Conflict, lines: &mut Vec<St
             continue;
         }
         let mut reasons: Vec<String> = Vec::new();
-        // More are not shown anyway.
-        for &item in candidates.iter().take(10 * MOST) {
+        // At most this many are shown.
+        for &item in candidates.iter().take(10 * MAX_NAMES) {
             let own = bundle(pool, state, item);
             let why = conflict.parts.iter().find_map(|part| match part {
                 Part::Forbidden(other) if *other == item => Some("is never installed (olm.deprecated)".to_owned()),
@@ -95,8 +95,8 @@ fn needs(pool: &Pool<'_>, state: &State, conflict: &Conflict, lines: &mut Vec<St
             reasons.push(format!("{} {why}", own.name));
         }
         let reasons = distinct(reasons);
-        let rest = reasons.len().saturating_sub(MOST);
-        lines.extend(reasons.into_iter().take(MOST).map(|line| format!("  {line}")));
+        let rest = reasons.len().saturating_sub(MAX_NAMES);
+        lines.extend(reasons.into_iter().take(MAX_NAMES).map(|line| format!("  {line}")));
         if rest > 0 {
             lines.push(format!("  and {rest} more"));
         }
@@ -104,9 +104,10 @@ fn needs(pool: &Pool<'_>, state: &State, conflict: &Conflict, lines: &mut Vec<St
 }
 
 fn nothing_found(pool: &Pool<'_>, state: &State, subscription: usize, lines: &mut Vec<String>) {
-    let wish = &state.subscriptions[subscription];
-    let (package, (source, _)) = (&wish.package, &wish.source);
-    let Some(number) = pool.sources.iter().position(|it| it.name == wish.source.0 && it.namespace == wish.source.1)
+    let request = &state.subscriptions[subscription];
+    let (package, (source, _)) = (&request.package, &request.source);
+    let Some(number) =
+        pool.sources.iter().position(|it| it.name == request.source.0 && it.namespace == request.source.1)
     else {
         let names: Vec<String> = pool.sources.iter().map(|source| source.name.clone()).collect();
         lines.push(format!("there is no catalog {source:?} here, only {}", few(&names)));
@@ -129,8 +130,8 @@ fn nothing_found(pool: &Pool<'_>, state: &State, subscription: usize, lines: &mu
         }
         return;
     }
-    let channel = wish.channel.as_deref().unwrap_or_default();
-    let in_channel: Vec<Node> = match &wish.channel {
+    let channel = request.channel.as_deref().unwrap_or_default();
+    let in_channel: Vec<Node> = match &request.channel {
         None => here.clone(),
         Some(name) => here.iter().copied().filter(|&node| pool.member(node).channel == name).collect(),
     };
@@ -138,18 +139,18 @@ fn nothing_found(pool: &Pool<'_>, state: &State, subscription: usize, lines: &mu
         lines.push(format!("package {package} of catalog {source} has no channel {channel:?}"));
         let channels = distinct(here.iter().map(|&node| pool.member(node).channel.to_owned()));
         lines.push(format!("  its channels are {}", and(&channels)));
-        if let Some(old) = &wish.installed {
+        if let Some(old) = &request.installed {
             lines.push(format!("  as long as the Subscription that installed {old} names it, nothing is resolved"));
         }
         return;
     }
-    let name = wish.starting_csv.as_deref().unwrap_or_default();
+    let name = request.starting_csv.as_deref().unwrap_or_default();
     lines.push(format!("package {package} of catalog {source} has no bundle {name:?} there"));
     let names = newest_first(pool, &in_channel);
     lines.push(format!("  there is {}", few(&names)));
 }
 
-/// Says what comes near to meeting a need that nothing meets.
+/// Describes the near misses of a requirement that no bundle meets.
 pub(crate) fn near_misses(pool: &Pool<'_>, need: &Need) -> Vec<String> {
     match need {
         Need::Package(package, range) => {
@@ -160,7 +161,7 @@ pub(crate) fn near_misses(pool: &Pool<'_>, need: &Need) -> Vec<String> {
             let (inside, outside): (Vec<Node>, Vec<Node>) = nodes.iter().copied().partition(|&node| {
                 pool.member(node).bundle.version.as_ref().is_some_and(|version| range.contains(version))
             });
-            let mut lines = unchosen(pool, &inside);
+            let mut lines = not_chosen(pool, &inside);
             let versions = newest_first(pool, &outside);
             if !versions.is_empty() {
                 lines.push(format!("not in the range: {}", few(&versions)));
@@ -170,7 +171,7 @@ pub(crate) fn near_misses(pool: &Pool<'_>, need: &Need) -> Vec<String> {
         Need::Api(api) => {
             let nodes = pool.of_api(api);
             if !nodes.is_empty() {
-                return unchosen(pool, nodes);
+                return not_chosen(pool, nodes);
             }
             let [group, _, kind] = api;
             let other = pool.members().filter_map(|(_, member)| {
@@ -190,23 +191,23 @@ pub(crate) fn near_misses(pool: &Pool<'_>, need: &Need) -> Vec<String> {
     }
 }
 
-/// Says of bundles that would do why clusters do not choose them.
-fn unchosen(pool: &Pool<'_>, nodes: &[Node]) -> Vec<String> {
+/// Explains why clusters do not choose bundles that would meet a requirement.
+fn not_chosen(pool: &Pool<'_>, nodes: &[Node]) -> Vec<String> {
     let lines = nodes.iter().filter_map(|&node| {
         let member = pool.member(node);
         let why = Place::of(pool, node).why_not()?;
         Some(format!("{} would do, but in channel {} it is {why}", member.bundle.name, member.channel))
     });
     let lines = distinct(lines);
-    let rest = lines.len().saturating_sub(MOST);
-    let mut shown: Vec<String> = lines.into_iter().take(MOST).collect();
+    let rest = lines.len().saturating_sub(MAX_NAMES);
+    let mut shown: Vec<String> = lines.into_iter().take(MAX_NAMES).collect();
     if rest > 0 {
         shown.push(format!("and {rest} more"));
     }
     shown
 }
 
-/// Names an item so that it cannot be taken for another.
+/// Names an item unambiguously.
 fn described(pool: &Pool<'_>, state: &State, item: Item) -> String {
     match item {
         Item::Installed(place) => format!("{} (installed)", state.installed[place].name),
@@ -225,16 +226,16 @@ pub(crate) fn newest_first(pool: &Pool<'_>, nodes: &[Node]) -> Vec<String> {
     distinct(bundles.into_iter().map(|(_, name)| name.to_owned()))
 }
 
-/// Keeps the first of equals.
+/// Removes duplicates, keeping the first.
 fn distinct(names: impl IntoIterator<Item = String>) -> Vec<String> {
     let mut seen = BTreeSet::new();
     names.into_iter().filter(|name| seen.insert(name.clone())).collect()
 }
 
-/// Names the first few, and how many more there are.
+/// Lists the first names, and the number of others.
 pub(crate) fn few(names: &[String]) -> String {
-    match names.len().checked_sub(MOST) {
+    match names.len().checked_sub(MAX_NAMES) {
         None | Some(0 | 1) => and(names),
-        Some(rest) => format!("{} and {rest} more", names[..MOST].join(", ")),
+        Some(rest) => format!("{} and {rest} more", names[..MAX_NAMES].join(", ")),
     }
 }

@@ -1,4 +1,4 @@
-//! What a cluster looks at: catalogs, what is installed, and what is subscribed to.
+//! The input of a resolution: catalogs, installed CSVs, and Subscriptions.
 
 use std::collections::HashMap;
 use std::sync::{Mutex, PoisonError};
@@ -11,7 +11,7 @@ use fbc::release::Release;
 use fbc::version::Version;
 use fbc::{Blob, Fbc, property};
 
-/// A catalog as clusters know it.
+/// A catalog as clusters see it.
 #[derive(Debug, Clone, Default)]
 pub struct Source {
     /// Its name in the cluster.
@@ -20,7 +20,7 @@ pub struct Source {
     pub namespace: String,
     /// Catalogs of a higher priority are preferred for dependencies.
     pub priority: i64,
-    /// Its packages by name: the message of their deprecation, if there is one.
+    /// Its packages by name, with their deprecation messages.
     pub packages: HashMap<String, Option<String>>,
     /// Its channels.
     pub channels: Vec<Channel>,
@@ -35,9 +35,9 @@ pub struct Channel {
     pub package: String,
     /// Its name.
     pub name: String,
-    /// Whether it is followed unless another is asked for.
+    /// Whether it is the default channel.
     pub default: bool,
-    /// Why it should not be followed any more.
+    /// Its deprecation message.
     pub deprecation: Option<String>,
     /// Its entries.
     pub entries: Vec<Entry>,
@@ -46,7 +46,7 @@ pub struct Channel {
 /// A bundle of a [`Source`], or one that is installed.
 #[derive(Debug, Clone, Default)]
 pub struct Bundle {
-    /// The package; empty when that is not known of an installed one.
+    /// The package; empty if it is unknown for an installed bundle.
     pub package: String,
     /// The name of its CSV.
     pub name: String,
@@ -54,28 +54,28 @@ pub struct Bundle {
     pub version: Option<Version>,
     /// Its release.
     pub release: Option<Release>,
-    /// Why it should not be used any more.
+    /// Its deprecation message.
     pub deprecation: Option<String>,
-    /// What it offers and needs.
+    /// What it provides and requires.
     pub facts: Facts,
     /// Its properties as a JSON list, for rules.
     pub properties: Box<str>,
-    /// Where it stands among the blobs of its catalog.
+    /// Its index among the blobs of its catalog.
     pub blob: usize,
 }
 
-/// A wish that a package be installed, and kept up to date.
+/// A request to install a package and keep it up to date.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Subscription {
     /// Its name.
     pub name: String,
     /// The package.
     pub package: String,
-    /// The channel; all of them when there is none.
+    /// The channel; all of them if unset.
     pub channel: Option<String>,
-    /// What to begin with while nothing is installed.
+    /// The bundle to install first.
     pub starting_csv: Option<String>,
-    /// The CSV that it has installed.
+    /// The installed CSV.
     pub installed: Option<String>,
     /// The name of the catalog, and its namespace.
     pub source: (String, String),
@@ -93,15 +93,15 @@ pub struct State {
 /// Package and name of a bundle.
 type BundleName = (Box<str>, Box<str>);
 
-/// Reads what is needed of bundles while a catalog is loaded.
+/// Collects what resolution needs of bundles while a catalog is loaded.
 #[derive(Default)]
 pub struct Reader {
     seen: Mutex<HashMap<BundleName, (Facts, Box<str>)>>,
 }
 
 impl Reader {
-    /// Looks at a blob, with its text.
-    pub fn look(&self, blob: &Blob, text: Raw<'_>) {
+    /// Reads a blob, with its text.
+    pub fn add(&self, blob: &Blob, text: Raw<'_>) {
         if &*blob.schema == BUNDLE {
             let read = (Facts::read(text), property::served(text).into_string().into_boxed_str());
             let mut seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
@@ -109,7 +109,7 @@ impl Reader {
         }
     }
 
-    /// Makes a source of what was loaded.
+    /// Builds a source from the loaded catalog.
     pub fn finish(self, fbc: &Fbc) -> Source {
         let mut seen = self.seen.into_inner().unwrap_or_else(PoisonError::into_inner);
         let draft = Draft::new(fbc, false);
@@ -148,8 +148,8 @@ impl Reader {
 }
 
 impl Bundle {
-    /// Makes an installed CSV from the list of its properties, as the annotation `operatorframework.io/properties` or
-    /// a bundle has it.
+    /// Creates an installed CSV from the list of its properties, as in the annotation `operatorframework.io/properties`
+    /// or in a bundle.
     pub fn installed(name: &str, version: Option<Version>, properties: &str) -> Bundle {
         let facts = match Raw::parse(properties, fbc::limits::MAX_DEPTH) {
             Ok(list) => Facts::of(list.items().map(|property| {

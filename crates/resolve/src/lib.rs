@@ -1,10 +1,10 @@
-//! What clusters would install or upgrade, and why.
+//! Resolves what clusters would install or upgrade, and explains why.
 //!
-//! A map, in reading order: [`input`] is what a cluster looks at, [`objects`] reads it from a real one; [`pool`] finds in it what meets a need, in the order
-//! clusters prefer; [`resolver`] says what becomes of a namespace by the rules of the first generation of cluster
-//! software, and [`v1`] by those of the second. [`explain`] puts a conflict in words, [`path`] follows upgrades,
-//! [`wish`] reads how people name what they mean, [`plan`] and [`why`] answer them in words,
-//! [`dependencies`] looks at a whole catalog. Nothing here touches disk, network or terminal.
+//! A map, in reading order: [`input`] is the input of a resolution, [`objects`] reads it from a real cluster; [`pool`]
+//! finds the bundles that meet a requirement, in the order clusters prefer; [`resolver`] resolves a namespace by the
+//! rules of the first generation of cluster software, and [`v1`] by those of the second. [`explain`] describes a
+//! conflict, [`path`] follows upgrades, [`request`] parses requests, [`plan`] and [`why`] answer them in words,
+//! [`dependencies`] checks a whole catalog. Nothing here touches disk, network or terminal.
 
 mod build;
 pub mod dependencies;
@@ -16,6 +16,7 @@ pub mod path;
 pub mod place;
 pub mod plan;
 pub mod pool;
+pub mod request;
 pub mod requirers;
 pub mod resolver;
 pub mod rule;
@@ -24,5 +25,4 @@ mod search;
 mod tests;
 pub mod v1;
 pub mod why;
-pub mod wish;
 pub mod words;

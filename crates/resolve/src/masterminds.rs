@@ -1,12 +1,12 @@
 //! Version ranges as the second generation of cluster software reads them: `~1.2`, `^1`, `1.2.x`, `>=1, <2 || 3`.
 //!
-//! Pre-releases lie only in ranges that name one: `>=1.0.0` does not have 1.1.0-rc1, `>=1.0.0-0` does.
+//! Pre-releases match only ranges that name one: `>=1.0.0` does not contain 1.1.0-rc1, `>=1.0.0-0` does.
 
 use std::cmp::Ordering;
 
 use fbc::version::Version;
 
-/// How long a range may be in a ClusterExtension.
+/// The maximum length of a range in a ClusterExtension.
 const MAX_LENGTH: usize = 64;
 
 /// A set of versions.
@@ -37,7 +37,7 @@ enum Operator {
     Caret,
 }
 
-/// Longest first, so that none is taken for another.
+/// Longest first, so that a prefix does not match instead.
 const OPERATORS: [(&str, Operator); 12] = [
     ("!=", Operator::NotEqual),
     (">=", Operator::GreaterOrEqual),
@@ -57,7 +57,7 @@ impl Range {
     /// Parses a range.
     ///
     /// # Errors
-    /// Says which part is none.
+    /// Fails with the part that cannot be parsed.
     pub fn parse(text: &str) -> Result<Range, String> {
         if text.len() > MAX_LENGTH {
             return Err(format!("a range has at most {MAX_LENGTH} characters, and this has {}", text.len()));
@@ -68,7 +68,7 @@ impl Range {
             let words: Vec<&str> = alternative.split([',', ' ']).filter(|word| !word.is_empty()).collect();
             let mut at = 0;
             while let Some(word) = words.get(at) {
-                // API servers refuse what the library behind them reads. A lone operator belongs to the word behind it.
+                // API servers reject what the library behind them parses. A lone operator belongs to the next word.
                 if words.get(at + 1) == Some(&"-") {
                     let end = words.get(at + 2).ok_or_else(|| wrong(text))?;
                     return Err(format!(
@@ -91,7 +91,7 @@ impl Range {
         Ok(Range { text: text.to_owned(), alternatives })
     }
 
-    /// Returns whether `version` lies in the range.
+    /// Returns whether the range contains `version`.
     pub fn contains(&self, version: &Version) -> bool {
         self.alternatives.iter().any(|alternative| {
             let pre_releases = alternative.iter().any(|it| !it.version.prerelease().is_empty());
@@ -99,7 +99,7 @@ impl Range {
         })
     }
 
-    /// Returns the range as it was written.
+    /// Returns the range as written.
     pub fn as_str(&self) -> &str {
         &self.text
     }
@@ -113,7 +113,7 @@ impl Comparison {
     fn parse(word: &str) -> Option<Comparison> {
         let (operator, rest) = OPERATORS.iter().find_map(|(text, it)| Some((*it, word.strip_prefix(text)?)))?;
         let rest = rest.strip_prefix('v').unwrap_or(rest);
-        // What follows a dash or a plus is not a number, whatever it looks like.
+        // Text after a dash or a plus is not a number, whatever it looks like.
         let end = rest.find(['-', '+']).unwrap_or(rest.len());
         let (core, tail) = rest.split_at(end);
         let parts: Vec<&str> = core.split('.').collect();

@@ -1,4 +1,4 @@
-//! What a namespace holds, from its objects as `kubectl get -o json` shows them.
+//! Reads the content of a namespace from its objects, as printed by `kubectl get -o json`.
 
 use std::collections::BTreeSet;
 
@@ -7,7 +7,7 @@ use fbc::version::Version;
 
 use crate::input::{Bundle, State, Subscription};
 
-/// What objects say of a cluster.
+/// The Subscriptions, CSVs and catalog priorities of a cluster.
 #[derive(Debug, Default)]
 pub struct Objects {
     /// The namespaces that have Subscriptions or CSVs of their own.
@@ -19,16 +19,16 @@ pub struct Objects {
 }
 
 impl Objects {
-    /// Reads documents: objects, or lists of them. Objects of other kinds are left alone.
+    /// Reads documents: objects, or lists of them. Objects of other kinds are ignored.
     ///
     /// # Errors
-    /// Fails when a document is no object of a cluster.
+    /// Fails when a document is not a Kubernetes object.
     pub fn read(documents: &[Text]) -> Result<Objects, String> {
         let mut objects = Objects::default();
         for document in documents {
             let raw = document.raw();
             match text(raw, &["kind"]).as_str() {
-                "" => return Err("objects of a cluster are expected: one of them has no kind".to_owned()),
+                "" => return Err("expected Kubernetes objects, but one has no kind".to_owned()),
                 kind if kind.ends_with("List") => {
                     raw.get("items").into_iter().flat_map(Raw::items).for_each(|item| objects.add(item, kind));
                 }
@@ -40,7 +40,7 @@ impl Objects {
 
     fn add(&mut self, object: Raw<'_>, list: &str) {
         let kind = match text(object, &["kind"]) {
-            // Items of a list of one kind need not say it again.
+            // Items of a list of one kind need not repeat it.
             kind if kind.is_empty() => list.trim_end_matches("List").to_owned(),
             kind => kind,
         };
@@ -81,18 +81,28 @@ impl Objects {
         self.namespaces.iter().map(String::as_str)
     }
 
-    /// Returns what one namespace holds, and its name.
+    /// Returns the content of one namespace, and its name.
     ///
     /// # Errors
-    /// Fails when there are several and none is named, or the one that is named is not there.
+    /// Fails when there are several and none is given, or the given one has no content.
     pub fn namespace(&self, wanted: Option<&str>) -> Result<(String, State), String> {
         let names: Vec<&str> = self.namespaces.iter().map(String::as_str).collect();
         let name = match (wanted, names.as_slice()) {
             (Some(name), _) if self.namespaces.contains(name) => name,
-            (Some(name), _) => return Err(format!("nothing is in namespace {name:?}, only in {}", names.join(", "))),
+            (Some(name), _) => {
+                return Err(format!(
+                    "namespace {name:?} has no Subscriptions or ClusterServiceVersions; these have: {}",
+                    names.join(", ")
+                ));
+            }
             (None, [only]) => only,
-            (None, []) => return Err("there are no Subscriptions and no ClusterServiceVersions".to_owned()),
-            (None, _) => return Err(format!("say which namespace: there are {}", names.join(", "))),
+            (None, []) => return Err("the objects contain no Subscriptions or ClusterServiceVersions".to_owned()),
+            (None, _) => {
+                return Err(format!(
+                    "several namespaces have Subscriptions or ClusterServiceVersions, choose one of {}",
+                    names.join(", ")
+                ));
+            }
         };
         let here = |(namespace, it): &(String, Subscription)| (namespace == name).then(|| it.clone());
         let subscriptions: Vec<Subscription> = self.subscriptions.iter().filter_map(here).collect();
@@ -101,7 +111,7 @@ impl Objects {
             let mut csv = csv.clone();
             let known = subscriptions.iter().find(|it| it.installed.as_deref() == Some(csv.name.as_str()));
             if let Some(known) = known.filter(|_| !complete) {
-                // Without the annotation clusters take the package from the Subscription.
+                // Without the annotation, clusters take the package from the Subscription.
                 csv.package = known.package.clone();
                 csv.facts.packages.push((known.package.clone(), csv.version.clone()));
             }
@@ -116,7 +126,7 @@ fn text(object: Raw<'_>, path: &[&str]) -> String {
     found.and_then(Raw::as_str).unwrap_or_default().into_owned()
 }
 
-/// Reads a CSV, and whether it carries the properties of its bundle.
+/// Reads a CSV, and returns whether it carries the properties of its bundle.
 fn csv(object: Raw<'_>, name: &str) -> (Bundle, bool) {
     let version = Version::parse_tolerant(&text(object, &["spec", "version"])).ok();
     let annotation = text(object, &["metadata", "annotations", "operatorframework.io/properties"]);

@@ -1,4 +1,4 @@
-//! The steps that a cluster takes from one version to the newest, one after the other.
+//! The upgrade path of a cluster from one version to the newest, step by step.
 
 use std::collections::HashSet;
 
@@ -10,62 +10,62 @@ use crate::place::Place;
 use crate::pool::{Node, Pool};
 use crate::resolver::{Chosen, Item, Outcome, Reason, bundle, edge, resolve};
 
-/// Where a path starts.
+/// The start of a path.
 #[derive(Debug, Clone)]
 pub struct Start<'a> {
     /// The catalog.
     pub source: usize,
     /// The package.
     pub package: &'a str,
-    /// The channel; all of them when there is none.
+    /// The channel; all of them if unset.
     pub channel: Option<&'a str>,
-    /// What is installed.
+    /// The installed bundle.
     pub from: Bundle,
-    /// Where to stop.
+    /// The target, if it is not the newest.
     pub to: Option<&'a str>,
 }
 
-/// The steps, and how they end.
+/// The steps, and their end.
 #[derive(Debug)]
 pub struct Path {
     /// The steps in order.
     pub steps: Vec<Step>,
-    /// How they end.
+    /// Why it ends.
     pub end: End,
 }
 
-/// One resolution that changes something.
+/// One resolution that changes the namespace.
 #[derive(Debug)]
 pub struct Step {
     /// The bundle that is installed after it.
     pub to: Node,
-    /// What leads to it.
+    /// The upgrade edge.
     pub edge: Edge,
-    /// What else is installed or upgraded with it: the bundle, what it takes the place of, and what needs it.
-    pub along: Vec<Along>,
+    /// The other bundles that are installed or upgraded with it.
+    pub companions: Vec<Companion>,
 }
 
-/// A bundle that comes along.
+/// A bundle that is installed or upgraded with another.
 #[derive(Debug)]
-pub struct Along {
+pub struct Companion {
     /// The bundle.
     pub node: Node,
-    /// What it takes the place of.
+    /// The bundle that it replaces.
     pub replaces: Option<String>,
-    /// Who needs it, and what for.
+    /// The requirements that it meets, with the bundles that have them.
     pub needed: Vec<String>,
 }
 
-/// How a path ends.
+/// The end of a path.
 #[derive(Debug)]
 pub enum End {
-    /// There is nothing newer.
+    /// There is no newer bundle.
     Latest,
-    /// It is where somebody wanted to go.
+    /// The target is reached.
     Reached,
-    /// There is something newer, but nothing leads there; the lines say why.
+    /// There is a newer bundle, but no edge leads to it; the lines explain why.
     Stuck(Vec<String>),
-    /// Nothing can be resolved; what clusters say, and the lines that explain it.
+    /// The resolution fails; the message of the cluster, and the lines that explain it.
     Blocked(String, Vec<String>),
 }
 
@@ -102,16 +102,16 @@ pub fn path(pool: &Pool<'_>, start: &Start<'_>) -> Path {
             let end = why_no_further(pool, &state, start, source.name.as_str(), &current);
             return Path { steps, end };
         };
-        steps.push(Step { to, edge, along: along(pool, &state, &chosen, to) });
+        steps.push(Step { to, edge, companions: companions(pool, &state, &chosen, to) });
         state = apply(pool, &state, &chosen);
     }
 }
 
-/// Follows the edges of a channel from what is installed to the newest, whatever else that needs: the way that is left for
-/// a cluster on which something else changes.
+/// Follows the edges of a channel from the installed bundle to the newest, ignoring dependencies: the path if other
+/// operators change too.
 pub fn by_edges(pool: &Pool<'_>, start: &Start<'_>) -> Vec<Node> {
     let nodes: Vec<Node> = pool.of_subscription(start.source, start.package, start.channel).concat();
-    // As clusters choose: of those that an edge leads to, the one nearest to the head.
+    // As clusters choose: among the targets of edges, the one nearest to the head.
     let depth = |node: Node| match Place::of(pool, node) {
         Place::Head => Some(0),
         Place::Below(depth) => Some(depth),
@@ -146,15 +146,15 @@ fn subscription(pool: &Pool<'_>, start: &Start<'_>) -> Subscription {
     }
 }
 
-/// Returns what is installed with a bundle, as far as the catalogs can tell.
+/// Returns the bundles that are installed as dependencies, as far as the catalogs show.
 fn dependencies(pool: &Pool<'_>, start: &Start<'_>, name: &str) -> Vec<Bundle> {
-    let wish = Subscription {
+    let request = Subscription {
         starting_csv: Some(name.to_owned()),
         installed: None,
         channel: None,
         ..subscription(pool, start)
     };
-    let state = State { installed: Vec::new(), subscriptions: vec![wish] };
+    let state = State { installed: Vec::new(), subscriptions: vec![request] };
     match resolve(pool, &state) {
         Outcome::Solved(chosen) => {
             let bundles = chosen.iter().map(|chosen| bundle(pool, &state, chosen.item));
@@ -164,20 +164,20 @@ fn dependencies(pool: &Pool<'_>, start: &Start<'_>, name: &str) -> Vec<Bundle> {
     }
 }
 
-/// Gives each installed bundle the Subscription that a cluster makes for dependencies.
+/// Gives each installed bundle the Subscription that a cluster creates for dependencies.
 fn subscribe(pool: &Pool<'_>, state: &mut State) {
     for csv in &state.installed {
-        if state.subscriptions.iter().any(|wish| wish.installed.as_deref() == Some(csv.name.as_str())) {
+        if state.subscriptions.iter().any(|request| request.installed.as_deref() == Some(csv.name.as_str())) {
             continue;
         }
         let mut nodes = pool.of_package(&csv.package).iter().copied();
         let Some(node) = nodes.find(|&node| pool.member(node).bundle.name == csv.name) else { continue };
-        state.subscriptions.push(made(pool, node));
+        state.subscriptions.push(dependency_subscription(pool, node));
     }
 }
 
-/// The Subscription that a cluster makes for a dependency.
-fn made(pool: &Pool<'_>, node: Node) -> Subscription {
+/// Returns the Subscription that a cluster creates for a dependency.
+fn dependency_subscription(pool: &Pool<'_>, node: Node) -> Subscription {
     let member = pool.member(node);
     let source = &pool.sources[member.source];
     let (package, channel) = (&member.bundle.package, member.channel);
@@ -191,8 +191,8 @@ fn made(pool: &Pool<'_>, node: Node) -> Subscription {
     }
 }
 
-fn along(pool: &Pool<'_>, state: &State, chosen: &[Chosen], main: Node) -> Vec<Along> {
-    let mut along = Vec::new();
+fn companions(pool: &Pool<'_>, state: &State, chosen: &[Chosen], main: Node) -> Vec<Companion> {
+    let mut companions = Vec::new();
     for chosen in chosen {
         let Item::Member(node) = chosen.item else { continue };
         if node == main {
@@ -203,12 +203,12 @@ fn along(pool: &Pool<'_>, state: &State, chosen: &[Chosen], main: Node) -> Vec<A
             _ => None,
         });
         let replaces = chosen.replaces.map(|place| state.installed[place].name.clone());
-        along.push(Along { node, replaces, needed: needed.collect() });
+        companions.push(Companion { node, replaces, needed: needed.collect() });
     }
-    along
+    companions
 }
 
-/// Returns the namespace after a solution is put in place.
+/// Returns the namespace after a solution is applied.
 pub fn apply(pool: &Pool<'_>, state: &State, chosen: &[Chosen]) -> State {
     let mut next = State { installed: Vec::new(), subscriptions: state.subscriptions.clone() };
     for chosen in chosen {
@@ -223,13 +223,13 @@ pub fn apply(pool: &Pool<'_>, state: &State, chosen: &[Chosen]) -> State {
             }
         }
         if !known {
-            next.subscriptions.push(made(pool, node));
+            next.subscriptions.push(dependency_subscription(pool, node));
         }
     }
     next
 }
 
-/// Says why a bundle stays, if it is not the newest.
+/// Explains why a bundle is not upgraded, if it is not the newest.
 fn why_no_further(pool: &Pool<'_>, state: &State, start: &Start<'_>, source: &str, current: &str) -> End {
     let csv = state.installed.iter().find(|csv| csv.name == current);
     let version = csv.and_then(|csv| csv.version.as_ref());
@@ -265,7 +265,7 @@ fn why_no_further(pool: &Pool<'_>, state: &State, start: &Start<'_>, source: &st
     End::Stuck(lines)
 }
 
-/// Says why a bundle cannot take the place of another.
+/// Explains why a bundle cannot replace another.
 fn cannot_be(pool: &Pool<'_>, state: &State, start: &Start<'_>, current: &str, node: Node) -> Vec<String> {
     let member = pool.member(node);
     let mut without = state.clone();

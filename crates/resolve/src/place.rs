@@ -1,24 +1,24 @@
-//! Where a bundle stands in its channel, as far as clusters can choose it.
+//! The position of a bundle in its channel, and whether clusters can choose it.
 
 use crate::pool::{Node, Pool};
 
-/// Where a member of a channel stands.
+/// The position of a channel member.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Place {
     /// It is the head.
     Head,
     /// It is this far below the head, on the chain that clusters choose from.
     Below(usize),
-    /// It is left out, because these skip it.
+    /// These entries skip it.
     Skipped(Vec<String>),
-    /// Nothing leads to it from the head.
+    /// The chain from the head does not reach it.
     Unreachable,
-    /// The channel cannot be put in order.
+    /// The channel has no order.
     Broken(String),
 }
 
 impl Place {
-    /// Finds where a member stands.
+    /// Returns the position of a member.
     pub fn of(pool: &Pool<'_>, node: Node) -> Place {
         let chain = pool.chain_of(node);
         let chain = match &*chain {
@@ -37,12 +37,12 @@ impl Place {
         if by.is_empty() { Place::Unreachable } else { Place::Skipped(by) }
     }
 
-    /// Returns whether clusters can choose what stands here.
+    /// Returns whether clusters can choose a member at this position.
     pub fn is_on_chain(&self) -> bool {
         matches!(self, Place::Head | Place::Below(_))
     }
 
-    /// Says why clusters do not choose what stands here; nothing when they can.
+    /// Explains why clusters do not choose a member at this position; `None` if they can.
     pub fn why_not(&self) -> Option<String> {
         match self {
             Place::Head | Place::Below(_) => None,

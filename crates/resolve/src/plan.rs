@@ -1,4 +1,4 @@
-//! What a resolution comes to, in words.
+//! Describes the result of a resolution.
 
 use catalog::chain::Edge;
 
@@ -7,28 +7,28 @@ use crate::input::State;
 use crate::pool::{Node, Pool};
 use crate::resolver::{self, Chosen, Item, Outcome, Reason};
 
-/// What happens to a bundle.
+/// The change of one bundle.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Step {
     /// `install`, `upgrade` or `keep`.
     pub action: &'static str,
     /// The bundle.
     pub name: String,
-    /// The bundle whose place it takes.
+    /// The bundle that it replaces.
     pub replaces: Option<String>,
-    /// Where it comes from, in words; empty for what stays.
+    /// Its catalog and channel; empty for a bundle that stays.
     pub origin: String,
-    /// Why it is there, and why nothing newer is.
+    /// Why it is installed, and why no newer one is.
     pub reasons: Vec<String>,
 }
 
-/// Says what happens to every bundle.
+/// Describes the change of every bundle.
 pub fn steps(pool: &Pool<'_>, state: &State, chosen: &[Chosen]) -> Vec<Step> {
     let step = |chosen: &Chosen| {
         let name = resolver::bundle(pool, state, chosen.item).name.clone();
         let old = chosen.replaces.map(|place| state.installed[place].name.clone());
         let (action, origin) = match chosen.item {
-            // What covers its own version is up to date.
+            // A bundle whose range covers its own version is up to date.
             Item::Member(node) if old.as_ref() != Some(&name) => {
                 (if old.is_some() { "upgrade" } else { "install" }, origin(pool, node))
             }
@@ -40,7 +40,7 @@ pub fn steps(pool: &Pool<'_>, state: &State, chosen: &[Chosen]) -> Vec<Step> {
     chosen.iter().map(step).collect()
 }
 
-/// Says where a member comes from.
+/// Describes the catalog and channel of a member.
 pub fn origin(pool: &Pool<'_>, node: Node) -> String {
     let member = pool.member(node);
     let version = member.bundle.version.as_ref().map(|version| format!(" {version}")).unwrap_or_default();
@@ -48,7 +48,7 @@ pub fn origin(pool: &Pool<'_>, node: Node) -> String {
     format!("{}{version}, channel {} of {source}", member.bundle.package, member.channel)
 }
 
-/// Says by which edge a bundle takes the place of another.
+/// Describes the edge by which a bundle replaces another.
 pub fn by(edge: Edge, old: &str) -> String {
     match edge {
         Edge::Replaces => format!("it replaces {old}"),
@@ -57,12 +57,12 @@ pub fn by(edge: Edge, old: &str) -> String {
     }
 }
 
-/// Says why a bundle is there.
+/// Explains why a bundle is installed.
 pub fn reasons(pool: &Pool<'_>, state: &State, chosen: &Chosen) -> Vec<String> {
     let words = |reason: &Reason| match reason {
         Reason::Subscription(place) => {
-            let wish = &state.subscriptions[*place];
-            match (&wish.installed, chosen.item) {
+            let request = &state.subscriptions[*place];
+            match (&request.installed, chosen.item) {
                 (None, _) => "asked for".to_owned(),
                 (Some(_), Item::Installed(_)) => "nothing upgrades it".to_owned(),
                 (Some(old), Item::Member(_)) => match resolver::edge(pool, state, chosen) {
@@ -83,7 +83,7 @@ pub fn reasons(pool: &Pool<'_>, state: &State, chosen: &Chosen) -> Vec<String> {
     told
 }
 
-/// Says why a Subscription gets something other than the first that its channel offers.
+/// Explains why a Subscription does not get the first bundle of its channel.
 pub fn passed_over(pool: &Pool<'_>, state: &State, chosen: &Chosen) -> Vec<String> {
     let asked = chosen.reasons.iter().find_map(|reason| match reason {
         Reason::Subscription(place) => Some(*place),
@@ -92,8 +92,8 @@ pub fn passed_over(pool: &Pool<'_>, state: &State, chosen: &Chosen) -> Vec<Strin
     let (Some(place), Item::Member(node)) = (asked, chosen.item) else { return Vec::new() };
     let chain = pool.chain_of(node);
     let newest = chain.as_ref().as_ref().ok().and_then(|chain| chain.first().copied()).filter(|newest| *newest != node);
-    let wish = &state.subscriptions[place];
-    let (Some(newest), None, None) = (newest, &wish.installed, &wish.starting_csv) else { return Vec::new() };
+    let request = &state.subscriptions[place];
+    let (Some(newest), None, None) = (newest, &request.installed, &request.starting_csv) else { return Vec::new() };
     let name = &pool.member(newest).bundle.name;
     let mut forced = state.clone();
     forced.subscriptions[place].starting_csv = Some(name.clone());

@@ -1,4 +1,4 @@
-//! Everything that catalogs offer, found by what is asked for, in the order clusters prefer.
+//! The bundles of all catalogs, indexed, in the order clusters prefer.
 
 mod matching;
 
@@ -14,21 +14,21 @@ use fbc::blob::Entry;
 use crate::input::{Bundle, Source};
 use crate::rule::Rule;
 
-/// A member of a channel of a catalog, by number.
+/// The index of a channel member.
 pub type Node = usize;
 
-/// A member of a channel of a catalog.
+/// A channel member of a catalog.
 #[derive(Debug, Clone, Copy)]
 pub struct Member<'a> {
-    /// Which catalog it is from.
+    /// The index of its catalog.
     pub source: usize,
     /// The bundle.
     pub bundle: &'a Bundle,
     /// The channel.
     pub channel: &'a str,
-    /// Its place in the channel.
+    /// Its channel entry.
     pub entry: &'a Entry,
-    /// Which group it is in.
+    /// The index of its channel.
     group: usize,
 }
 
@@ -40,19 +40,19 @@ struct Group<'a> {
     default: bool,
     deprecation: Option<&'a str>,
     members: Vec<Node>,
-    /// Its members in the order clusters choose in, once somebody has asked.
+    /// Its members in the order in which clusters choose, computed on first use.
     chain: RefCell<Option<Chain>>,
 }
 
-/// The members of a channel in order, or why there is no order.
+/// The members of a channel in order, or the reason why it has none.
 pub type Chain = Rc<Result<Vec<Node>, String>>;
 type Matches = Rc<Result<Vec<Node>, String>>;
 
-/// The catalogs that a namespace sees.
+/// The catalogs that a namespace can use.
 pub struct Pool<'a> {
     /// The catalogs.
     pub sources: &'a [Source],
-    /// The namespace that is looked from.
+    /// The namespace that is resolved.
     pub namespace: &'a str,
     members: Vec<Member<'a>>,
     groups: Vec<Group<'a>>,
@@ -60,21 +60,21 @@ pub struct Pool<'a> {
     by_api: HashMap<&'a [String; 3], Vec<Node>>,
     by_label: HashMap<&'a str, Vec<Node>>,
     matches: RefCell<HashMap<String, Matches>>,
-    /// How many members are in there.
-    kept: Cell<usize>,
+    /// The total number of members in `matches`.
+    cached: Cell<usize>,
     candidates: RefCell<HashMap<(String, Option<usize>), Matches>>,
     rules: RefCell<HashMap<String, Rc<Result<Rule, String>>>>,
-    /// How much work may still go into questions.
+    /// The remaining work budget.
     work: Cell<u64>,
 }
 
-/// As many steps are made for all questions together: some seconds. Catalogs of the field need a thousandth of it.
-const MOST_WORK: u64 = 300_000_000;
-/// What is said when it is too much.
+/// The work budget of all queries together: some seconds. Real catalogs need a thousandth of it.
+const WORK_BUDGET: u64 = 300_000_000;
+/// The error when the budget is exhausted.
 pub(crate) const GAVE_UP: &str = "gave up: there are too many ways to meet what these bundles require";
 
 impl<'a> Pool<'a> {
-    /// Puts catalogs together.
+    /// Indexes the catalogs.
     pub fn new(sources: &'a [Source], namespace: &'a str) -> Pool<'a> {
         let mut pool = Pool {
             sources,
@@ -87,8 +87,8 @@ impl<'a> Pool<'a> {
             matches: RefCell::default(),
             candidates: RefCell::default(),
             rules: RefCell::default(),
-            work: Cell::new(MOST_WORK),
-            kept: Cell::new(0),
+            work: Cell::new(WORK_BUDGET),
+            cached: Cell::new(0),
         };
         for (number, source) in sources.iter().enumerate() {
             let bundles: HashMap<(&str, &str), &Bundle> =
@@ -134,12 +134,12 @@ impl<'a> Pool<'a> {
         &self.members[node]
     }
 
-    /// Returns all members, with their numbers.
+    /// Returns all members, with their indexes.
     pub fn members(&self) -> impl Iterator<Item = (Node, &Member<'a>)> {
         self.members.iter().enumerate()
     }
 
-    /// Returns the members of a package, of whatever catalog and channel.
+    /// Returns the members of a package, of any catalog and channel.
     pub fn of_package(&self, package: &str) -> &[Node] {
         self.by_package.get(package).map_or(&[], Vec::as_slice)
     }
@@ -149,14 +149,14 @@ impl<'a> Pool<'a> {
         self.by_api.get(api).map_or(&[], Vec::as_slice)
     }
 
-    /// Returns how clusters name a member.
+    /// Returns the name that clusters give a member.
     pub fn id(&self, node: Node) -> String {
         let member = &self.members[node];
         let source = &self.sources[member.source];
         format!("{}/{}/{}/{}", source.name, source.namespace, member.channel, member.bundle.name)
     }
 
-    /// Returns whether a member is in a channel that is followed unless another is asked for.
+    /// Returns whether a member is in the default channel of its package.
     pub fn is_default(&self, node: Node) -> bool {
         self.groups[self.members[node].group].default
     }
@@ -166,12 +166,12 @@ impl<'a> Pool<'a> {
         &self.groups[self.members[node].group].members
     }
 
-    /// Returns why the channel of a member should not be followed any more.
+    /// Returns the deprecation message of the channel of a member.
     pub fn channel_deprecation(&self, node: Node) -> Option<&'a str> {
         self.groups[self.members[node].group].deprecation
     }
 
-    /// Returns the members of the channel of a member, in order, or why there is no order.
+    /// Returns the members of the channel of a member, in order, or the reason why there is no order.
     pub fn chain_of(&self, node: Node) -> Chain {
         self.chain(self.members[node].group)
     }
@@ -191,7 +191,7 @@ impl<'a> Pool<'a> {
             .clone()
     }
 
-    /// Puts groups of one catalog in order: default channels first, then by package and channel.
+    /// Sorts channels of one catalog: default channels first, then by package and channel.
     fn sort_groups(&self, groups: &mut [usize]) {
         groups.sort_by_key(|&group| {
             let group = &self.groups[group];
@@ -199,7 +199,7 @@ impl<'a> Pool<'a> {
         });
     }
 
-    /// Returns the catalogs in the order of preference of a bundle from `preferred`.
+    /// Returns the catalogs in order of preference for a bundle from `preferred`.
     fn order(&self, preferred: Option<usize>) -> Vec<usize> {
         let mut order: Vec<usize> = (0..self.sources.len()).collect();
         order.sort_by_key(|&number| {
@@ -210,27 +210,27 @@ impl<'a> Pool<'a> {
         order
     }
 
-    /// Lets the next question take as much work as the first one could.
-    pub fn renew(&self) {
-        self.work.set(MOST_WORK);
+    /// Resets the work budget for the next query.
+    pub fn reset_work(&self) {
+        self.work.set(WORK_BUDGET);
     }
 
-    /// Accounts for work.
+    /// Spends work.
     ///
     /// # Errors
-    /// Fails when there was too much of it already.
+    /// Fails when the budget is exhausted.
     pub(crate) fn charge(&self, steps: u64) -> Result<(), String> {
         let left = self.work.get().checked_sub(steps);
         self.work.set(left.unwrap_or_default());
         left.map(|_| ()).ok_or_else(|| GAVE_UP.to_owned())
     }
 
-    /// Returns how much work is left.
+    /// Returns the remaining work.
     pub(crate) fn work_left(&self) -> u64 {
         self.work.get()
     }
 
-    /// Returns members among which are all that meet a need.
+    /// Returns a superset of the members that meet a requirement.
     fn may_meet(&self, need: &Need) -> Vec<Node> {
         match need {
             Need::Package(name, _) => self.of_package(name).to_vec(),
@@ -252,10 +252,10 @@ impl<'a> Pool<'a> {
         }
     }
 
-    /// Returns the members that meet a need of a bundle from `preferred`, the most preferred first.
+    /// Returns the members that meet a requirement of a bundle from `preferred`, the most preferred first.
     ///
     /// # Errors
-    /// Fails when the need cannot be understood, or when any channel that has what meets it cannot be put in order.
+    /// Fails when the requirement cannot be read, or when the channel of a matching member has no order.
     pub fn candidates(&self, need: &Need, preferred: Option<usize>) -> Matches {
         let key = (format!("{need:?}"), preferred);
         if let Some(known) = self.candidates.borrow().get(&key) {
@@ -265,7 +265,7 @@ impl<'a> Pool<'a> {
             Ok(matches) => self.in_order(matches, preferred),
             Err(error) => Err(error.clone()),
         });
-        self.keep(&found);
+        self.make_room(&found);
         self.candidates.borrow_mut().insert(key, found.clone());
         found
     }
@@ -294,7 +294,7 @@ impl<'a> Pool<'a> {
         Ok(found)
     }
 
-    /// Returns the members of a catalog that a Subscription is about, by channel, in order of preference.
+    /// Returns the members of a catalog that match a Subscription, by channel, in order of preference.
     pub(crate) fn of_subscription(&self, source: usize, package: &str, channel: Option<&str>) -> Vec<Vec<Node>> {
         let mut groups: BTreeMap<usize, Vec<Node>> = BTreeMap::new();
         for &node in self.of_package(package) {
@@ -304,12 +304,12 @@ impl<'a> Pool<'a> {
             }
         }
         let mut order: Vec<usize> = groups.keys().copied().collect();
-        // Here default channels come first and the rest is by name of the channel alone.
+        // Here default channels come first, then channels by name, regardless of package.
         order.sort_by_key(|&group| (!self.groups[group].default, self.groups[group].channel, group));
         order.into_iter().filter_map(|group| groups.remove(&group)).collect()
     }
 
-    /// Returns every member that clusters can choose, with how far it is below the head of its channel.
+    /// Returns every member that clusters can choose, with its distance from the head of its channel.
     pub(crate) fn on_chains(&self) -> impl Iterator<Item = (Node, usize)> {
         (0..self.groups.len()).flat_map(|group| match &*self.chain(group) {
             Ok(chain) => chain.iter().copied().zip(0..).collect::<Vec<_>>(),

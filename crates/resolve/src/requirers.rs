@@ -1,14 +1,14 @@
-//! Who requires what, found once for all packages.
+//! The reverse dependencies of all packages.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use crate::pool::{Chain, Node, Pool};
 
-/// Who requires what in a pool.
+/// The reverse dependencies of a pool.
 pub struct Requirers<'a> {
-    /// By package and need: the bundles, and what meets the need.
+    /// By package and requirement: the bundles with the requirement, and the members that meet it.
     needs: Vec<((&'a str, String), Requirer<'a>)>,
-    /// Places in that list by the packages that meet the need.
+    /// Indexes into `needs` by the packages that meet the requirement.
     met_by: HashMap<&'a str, Vec<usize>>,
 }
 
@@ -18,7 +18,7 @@ struct Requirer<'a> {
 }
 
 impl<'a> Requirers<'a> {
-    /// Looks at all bundles once.
+    /// Reads all bundles once.
     pub fn of(pool: &Pool<'a>) -> Requirers<'a> {
         let mut needs: BTreeMap<(&'a str, String), Requirer<'a>> = BTreeMap::new();
         for (_, member) in pool.members() {
@@ -43,7 +43,7 @@ impl<'a> Requirers<'a> {
         Requirers { needs, met_by }
     }
 
-    /// Says who else requires something that these members of a package meet.
+    /// Describes the bundles of other packages whose requirements these members of a package meet.
     pub(crate) fn of_package(&self, package: &str, nodes: &[Node]) -> Vec<String> {
         let own: BTreeSet<Node> = nodes.iter().copied().collect();
         let places = self.met_by.get(package).map(Vec::as_slice).unwrap_or_default();

@@ -1,4 +1,4 @@
-//! From catalogs and a namespace to what would be installed there, as clusters of the first generation decide it.
+//! Resolves a namespace as clusters of the first generation do.
 
 use std::collections::{HashMap, HashSet};
 
@@ -8,7 +8,7 @@ use catalog::needs::{Need, Requirement};
 use crate::build;
 use crate::input::{Bundle, State};
 use crate::pool::{GAVE_UP, Node, Pool};
-use crate::search::{Condition, Found, Puzzle, Var};
+use crate::search::{Condition, Found, Problem, Var};
 use crate::words::{and, at_least_one, predicate};
 
 /// A bundle that can be part of a solution.
@@ -16,18 +16,18 @@ use crate::words::{and, at_least_one, predicate};
 pub enum Item {
     /// A member of a channel of a catalog.
     Member(Node),
-    /// An installed CSV, by its place among them.
+    /// An installed CSV, by index.
     Installed(usize),
 }
 
-/// What comes of resolving.
+/// The outcome of a resolution.
 #[derive(Debug)]
 pub enum Outcome {
-    /// These are the bundles of the namespace from then on.
+    /// The bundles of the namespace after the resolution.
     Solved(Vec<Chosen>),
-    /// It cannot be done.
+    /// The constraints cannot be satisfied.
     Unsatisfiable(Conflict),
-    /// Something is so wrong that clusters do not even try.
+    /// The input is so broken that clusters do not attempt a resolution.
     Error(String),
 }
 
@@ -36,83 +36,83 @@ pub enum Outcome {
 pub struct Chosen {
     /// The bundle.
     pub item: Item,
-    /// Why it is there.
+    /// Why it is part of the solution.
     pub reasons: Vec<Reason>,
-    /// The installed CSV that it takes the place of.
+    /// The installed CSV that it replaces.
     pub replaces: Option<usize>,
 }
 
-/// Why a bundle is part of a solution.
+/// The reason why a bundle is part of a solution.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Reason {
-    /// A Subscription asks for it, by its place among them.
+    /// A Subscription requests it, by index.
     Subscription(usize),
-    /// Another bundle needs it.
+    /// Another bundle requires it.
     Needed {
         /// The other bundle.
         by: Item,
-        /// What that needs.
+        /// The requirement.
         need: String,
     },
-    /// It is installed, and no Subscription knows it.
+    /// It is installed without a Subscription.
     Unmanaged,
 }
 
-/// Conditions that cannot all hold.
+/// Constraints that cannot all hold.
 #[derive(Debug, Default)]
 pub struct Conflict {
-    /// What clusters say, one message for each, sorted.
+    /// The messages of clusters, sorted.
     pub messages: Vec<String>,
-    /// The same for people who have to mend it.
+    /// The same as structured data, for explanations.
     pub parts: Vec<Part>,
 }
 
-/// A condition of a [`Conflict`].
+/// A constraint of a [`Conflict`].
 #[derive(Debug, Clone)]
 pub enum Part {
-    /// A Subscription wants one of these.
+    /// A Subscription requires one of these.
     Subscription {
-        /// Which, by its place among them.
+        /// The index of the Subscription.
         subscription: usize,
-        /// What it wants.
+        /// The candidates.
         candidates: Vec<Item>,
     },
-    /// A Subscription cannot be read from the catalog.
+    /// A Subscription matches nothing in the catalog.
     NothingFound {
-        /// Which, by its place among them.
+        /// The index of the Subscription.
         subscription: usize,
-        /// What clusters say.
+        /// The message of clusters.
         message: String,
     },
-    /// A bundle needs one of these.
+    /// A bundle requires one of these.
     Need {
         /// The bundle.
         by: Item,
-        /// What it needs, as property of the bundle.
+        /// The requirement, with its property.
         requirement: Requirement,
-        /// What would do.
+        /// The candidates.
         candidates: Vec<Item>,
     },
     /// At most one of these can be installed, since all are of one package.
     OnePackage(String, Vec<Item>),
     /// At most one of these can be installed, since all provide one API.
     OneProvider([String; 3], Vec<Item>),
-    /// The first takes the place of the second.
+    /// The first replaces the second.
     Replaces(Item, Item),
     /// It is never chosen (`olm.deprecated`).
     Forbidden(Item),
-    /// It is installed, and no Subscription knows it, so that it stays.
+    /// It is installed without a Subscription, so it stays.
     Unmanaged(Item),
 }
 
 impl Conflict {
-    /// Says it as the condition of a Subscription does.
+    /// Returns the message in the condition of a Subscription.
     pub fn message(&self) -> String {
         format!("constraints not satisfiable: {}", self.messages.join(", "))
     }
 }
 
-/// Works out what becomes of a namespace.
+/// Resolves a namespace.
 pub fn resolve(pool: &Pool<'_>, state: &State) -> Outcome {
     match build::model(pool, state) {
         Ok(model) => model.solve(pool, state),
@@ -127,14 +127,14 @@ pub fn resolve(pool: &Pool<'_>, state: &State) -> Outcome {
     }
 }
 
-/// A variable of the puzzle.
+/// A variable of the problem.
 #[derive(Debug, Clone)]
 pub(crate) enum Variable {
     Subscription(usize),
     Bundle(Item),
 }
 
-/// A clause of the puzzle, besides its candidates.
+/// The meaning of a clause.
 #[derive(Debug, Clone)]
 pub(crate) enum Clause {
     Subscription(usize),
@@ -142,7 +142,7 @@ pub(crate) enum Clause {
     Need(Item, Requirement),
 }
 
-/// A group of the puzzle, besides its members.
+/// The meaning of an exclusive group.
 #[derive(Debug, Clone)]
 pub(crate) enum Group {
     Package(String),
@@ -150,14 +150,14 @@ pub(crate) enum Group {
     Replaces,
 }
 
-/// The puzzle, with what its parts mean.
+/// The problem, with the meaning of its parts.
 #[derive(Default)]
 pub(crate) struct Model {
-    pub(crate) puzzle: Puzzle,
+    pub(crate) problem: Problem,
     pub(crate) variables: Vec<Variable>,
     pub(crate) clauses: Vec<Clause>,
     pub(crate) groups: Vec<Group>,
-    /// The CSV that a candidate takes the place of.
+    /// The CSV that a candidate replaces.
     pub(crate) replaces: HashMap<Var, usize>,
 }
 
@@ -169,7 +169,7 @@ pub fn bundle<'a>(pool: &Pool<'a>, state: &'a State, item: Item) -> &'a Bundle {
     }
 }
 
-/// Returns how clusters name an item.
+/// Returns the name that clusters give an item.
 pub fn id(pool: &Pool<'_>, state: &State, item: Item) -> String {
     match item {
         Item::Member(node) => pool.id(node),
@@ -180,7 +180,7 @@ pub fn id(pool: &Pool<'_>, state: &State, item: Item) -> String {
 impl Model {
     fn solve(self, pool: &Pool<'_>, state: &State) -> Outcome {
         let mut work = pool.work_left();
-        let found = self.puzzle.solve(&mut work);
+        let found = self.problem.solve(&mut work);
         let _ = pool.charge(pool.work_left() - work);
         match found {
             Found::Solution(chosen) => Outcome::Solved(self.chosen(&chosen)),
@@ -199,7 +199,7 @@ impl Model {
     fn chosen(&self, solution: &[Var]) -> Vec<Chosen> {
         let mut reasons: HashMap<Var, Vec<Reason>> = HashMap::new();
         let held: HashSet<Var> = solution.iter().copied().collect();
-        for ((owner, candidates), meaning) in self.puzzle.clauses.iter().zip(&self.clauses) {
+        for ((owner, candidates), meaning) in self.problem.clauses.iter().zip(&self.clauses) {
             if !held.contains(owner) {
                 continue;
             }
@@ -207,7 +207,7 @@ impl Model {
                 let reason = match meaning {
                     Clause::Subscription(place) => Reason::Subscription(*place),
                     Clause::NothingFound(..) => continue,
-                    // That it needs itself is no reason.
+                    // A bundle that meets its own requirement is no reason.
                     Clause::Need(..) if candidate == owner => continue,
                     Clause::Need(by, requirement) => Reason::Needed { by: *by, need: requirement.need.to_string() },
                 };
@@ -218,7 +218,7 @@ impl Model {
         for variable in solution {
             let Some(item) = self.item(*variable) else { continue };
             let mut reasons = reasons.remove(variable).unwrap_or_default();
-            if self.puzzle.mandatory.contains(variable) {
+            if self.problem.mandatory.contains(variable) {
                 reasons.insert(0, Reason::Unmanaged);
             }
             let replaces = self.replaces.get(variable).copied();
@@ -239,7 +239,7 @@ impl Model {
         for condition in conditions {
             match *condition {
                 Condition::Mandatory(number) => {
-                    let variable = self.puzzle.mandatory[number];
+                    let variable = self.problem.mandatory[number];
                     match self.variables[variable] {
                         Variable::Subscription(place) => {
                             let name = &state.subscriptions[place].name;
@@ -255,12 +255,12 @@ impl Model {
                     }
                 }
                 Condition::Forbidden(number) => {
-                    let Some(item) = self.item(self.puzzle.forbidden[number]) else { continue };
+                    let Some(item) = self.item(self.problem.forbidden[number]) else { continue };
                     conflict.messages.push(format!("bundle {} is deprecated", id(pool, state, item)));
                     conflict.parts.push(Part::Forbidden(item));
                 }
                 Condition::Clause(number) => {
-                    let candidates = items(&self.puzzle.clauses[number].1);
+                    let candidates = items(&self.problem.clauses[number].1);
                     match &self.clauses[number] {
                         Clause::NothingFound(place, message) => {
                             conflict.messages.push(message.clone());
@@ -286,7 +286,7 @@ impl Model {
                     }
                 }
                 Condition::Exclusive(number) => {
-                    let members = items(&self.puzzle.exclusive[number]);
+                    let members = items(&self.problem.exclusive[number]);
                     let names = and(&sorted(ids(&members)));
                     match &self.groups[number] {
                         Group::Package(package) => {
@@ -318,18 +318,18 @@ impl Model {
     }
 }
 
-/// Returns the edge by which a chosen bundle takes the place of an installed one.
+/// Returns the edge by which a chosen bundle replaces an installed one.
 pub fn edge(pool: &Pool<'_>, state: &State, chosen: &Chosen) -> Option<Edge> {
     let (Item::Member(node), Some(place)) = (chosen.item, chosen.replaces) else { return None };
     let old = state.installed.get(place)?;
     Edge::between(pool.member(node).entry, &old.name, old.version.as_ref())
 }
 
-/// Returns the needs of a bundle that nothing in the catalogs meets, with what is wrong with those that are broken.
+/// Returns the requirements of a bundle that no catalog meets, with the error of those that cannot be read.
 pub fn unmet<'b>(pool: &Pool<'_>, bundle: &'b Bundle) -> Vec<(&'b Requirement, Option<String>)> {
     let mut unmet = Vec::new();
     for requirement in &bundle.facts.needs {
-        // Whoever needs nothing of something meets that itself.
+        // A bundle meets a requirement that excludes only others.
         if matches!(requirement.need, Need::Not(_)) {
             continue;
         }

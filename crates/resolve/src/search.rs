@@ -1,22 +1,21 @@
-//! The search itself: which variables hold, so that every condition is met in the order of preference.
+//! The search: assigns variables so that every constraint holds, in the order of preference.
 //!
-//! A library for such problems would find some solution, or the best by a measure. Clusters take the first one in an
-//! order that grows while they search: choices are made breadth first, each by its own order of preference, and
-//! reconsidered from the latest on. What they install is the result of that order, so that the order is kept here and
-//! the rest is no more than propagation that finds dead ends early. A choice that comes up again after an earlier one
-//! was changed starts from its first candidate.
+//! A solver library would find some solution, or the best by a measure. Clusters take the first solution in an order
+//! that grows while they search: choices are made breadth first, each by its own order of preference, and reconsidered
+//! from the latest on. What they install depends on that order, so this search keeps it and adds only propagation that
+//! finds dead ends early. A choice that comes up again after an earlier one changed starts from its first candidate.
 //!
-//! The work is bounded: whoever writes a catalog can make any such search long.
+//! The work is bounded: the author of a catalog can make any such search long.
 
 use std::collections::VecDeque;
 
 /// A variable, by number.
 pub(crate) type Var = usize;
 
-/// What has to be solved.
+/// The problem to solve.
 #[derive(Debug, Default)]
-pub(crate) struct Puzzle {
-    /// How many variables there are.
+pub(crate) struct Problem {
+    /// The number of variables.
     pub(crate) variables: usize,
     /// The variables that must hold, in order.
     pub(crate) mandatory: Vec<Var>,
@@ -28,7 +27,7 @@ pub(crate) struct Puzzle {
     pub(crate) exclusive: Vec<Vec<Var>>,
 }
 
-/// A condition of a [`Puzzle`], by its place there.
+/// A constraint of a [`Problem`], by index.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) enum Condition {
     Mandatory(usize),
@@ -44,21 +43,21 @@ pub(crate) enum Found {
     Solution(Vec<Var>),
     /// There is no solution; these conditions cannot all hold.
     Conflict(Vec<Condition>),
-    /// It was not found out within the bounds.
+    /// The work budget was exhausted.
     GaveUp,
 }
 
-/// More steps than this are not made for one question. Real catalogs need some thousands.
-const MOST_STEPS: u64 = 5_000_000;
+/// The maximum number of steps per search. Real catalogs need some thousands.
+const MAX_STEPS: u64 = 5_000_000;
 
-impl Puzzle {
-    /// Solves the puzzle.
+impl Problem {
+    /// Solves the problem.
     ///
-    /// `work` is how many steps may be made, and what is left of them after it.
+    /// `work` is the step budget; the search subtracts its steps.
     pub(crate) fn solve(&self, work: &mut u64) -> Found {
         let all = vec![true; self.conditions().count()];
         let index = Index::new(self);
-        let allowed = MOST_STEPS.min(*work);
+        let allowed = MAX_STEPS.min(*work);
         let mut steps = allowed;
         let mut search = Search::new(self, &index, &all, &mut steps);
         let found = match search.run() {
@@ -81,9 +80,9 @@ impl Puzzle {
             .chain((0..self.exclusive.len()).map(Condition::Exclusive))
     }
 
-    /// Leaves out conditions as long as there is no solution without them.
+    /// Removes constraints while the rest has no solution.
     ///
-    /// What is left is what people need to know. When it takes too long, more is left than need be.
+    /// The remaining constraints explain the conflict. When the budget runs out, some of them may be superfluous.
     fn shrink(&self, index: &Index, used: Vec<bool>, steps: &mut u64) -> Vec<Condition> {
         let mut kept = used;
         let unsolvable = |kept: &[bool], steps: &mut u64| Search::new(self, index, kept, steps).run() == Some(false);
@@ -108,9 +107,9 @@ impl Puzzle {
     }
 }
 
-/// Where variables occur.
+/// The occurrences of variables.
 struct Index {
-    /// The clauses that a variable is the first of.
+    /// The clauses that a variable owns.
     owned: Vec<Vec<usize>>,
     /// The clauses that it is a candidate of.
     candidate_of: Vec<Vec<usize>>,
@@ -118,21 +117,21 @@ struct Index {
 }
 
 impl Index {
-    fn new(puzzle: &Puzzle) -> Index {
-        let empty = || vec![Vec::new(); puzzle.variables];
+    fn new(problem: &Problem) -> Index {
+        let empty = || vec![Vec::new(); problem.variables];
         let mut index = Index { owned: empty(), candidate_of: empty(), exclusive: empty() };
-        for (number, (owner, candidates)) in puzzle.clauses.iter().enumerate() {
+        for (number, (owner, candidates)) in problem.clauses.iter().enumerate() {
             index.owned[*owner].push(number);
             candidates.iter().for_each(|&candidate| index.candidate_of[candidate].push(number));
         }
-        for (number, members) in puzzle.exclusive.iter().enumerate() {
+        for (number, members) in problem.exclusive.iter().enumerate() {
             members.iter().for_each(|&member| index.exclusive[member].push(number));
         }
         index
     }
 }
 
-/// One of these has to be chosen.
+/// A pending choice.
 #[derive(Debug, Clone, Copy)]
 enum Choice {
     Mandatory(usize),
@@ -141,45 +140,45 @@ enum Choice {
 
 struct Guess {
     choice: Choice,
-    /// Which candidate is tried; nothing when there is nothing to choose.
+    /// The index of the current candidate; `None` if there was nothing to choose.
     tried: Option<usize>,
-    /// How much was known before.
+    /// The length of the trail before.
     trail: usize,
-    /// How many choices follow from it.
+    /// The number of choices that follow from it.
     children: usize,
 }
 
 struct Search<'a> {
-    puzzle: &'a Puzzle,
+    problem: &'a Problem,
     index: &'a Index,
-    /// Which conditions count.
+    /// The constraints that count.
     active: &'a [bool],
-    /// Which conditions had an effect.
+    /// The constraints that had an effect.
     used: Vec<bool>,
     steps: &'a mut u64,
-    /// What is known of each variable.
+    /// The value of each variable, if known.
     value: Vec<Option<bool>>,
     assumed: Vec<bool>,
-    /// How many candidates of each clause are not ruled out.
+    /// The number of candidates of each clause that are not ruled out.
     open: Vec<usize>,
     trail: Vec<Var>,
-    /// How much of the trail has been followed up.
+    /// The length of the trail that has been propagated.
     followed: usize,
     choices: VecDeque<(Choice, usize)>,
     guesses: Vec<Guess>,
 }
 
 impl<'a> Search<'a> {
-    fn new(puzzle: &'a Puzzle, index: &'a Index, active: &'a [bool], steps: &'a mut u64) -> Search<'a> {
+    fn new(problem: &'a Problem, index: &'a Index, active: &'a [bool], steps: &'a mut u64) -> Search<'a> {
         Search {
-            puzzle,
+            problem,
             index,
             active,
             used: vec![false; active.len()],
             steps,
-            value: vec![None; puzzle.variables],
-            assumed: vec![false; puzzle.variables],
-            open: puzzle.clauses.iter().map(|(_, candidates)| candidates.len()).collect(),
+            value: vec![None; problem.variables],
+            assumed: vec![false; problem.variables],
+            open: problem.clauses.iter().map(|(_, candidates)| candidates.len()).collect(),
             trail: Vec::new(),
             followed: 0,
             choices: VecDeque::new(),
@@ -188,13 +187,13 @@ impl<'a> Search<'a> {
     }
 
     fn place(&self, condition: Condition) -> usize {
-        let puzzle = self.puzzle;
+        let problem = self.problem;
         match condition {
             Condition::Mandatory(number) => number,
-            Condition::Forbidden(number) => puzzle.mandatory.len() + number,
-            Condition::Clause(number) => puzzle.mandatory.len() + puzzle.forbidden.len() + number,
+            Condition::Forbidden(number) => problem.mandatory.len() + number,
+            Condition::Clause(number) => problem.mandatory.len() + problem.forbidden.len() + number,
             Condition::Exclusive(number) => {
-                puzzle.mandatory.len() + puzzle.forbidden.len() + puzzle.clauses.len() + number
+                problem.mandatory.len() + problem.forbidden.len() + problem.clauses.len() + number
             }
         }
     }
@@ -215,23 +214,23 @@ impl<'a> Search<'a> {
 
     fn candidates(&self, choice: Choice) -> &'a [Var] {
         match choice {
-            Choice::Mandatory(number) => std::slice::from_ref(&self.puzzle.mandatory[number]),
-            Choice::Clause(number) => &self.puzzle.clauses[number].1,
+            Choice::Mandatory(number) => std::slice::from_ref(&self.problem.mandatory[number]),
+            Choice::Clause(number) => &self.problem.clauses[number].1,
         }
     }
 
-    /// Returns whether there is a solution; nothing when that takes too long.
+    /// Returns whether there is a solution; `None` when the budget is exhausted.
     fn run(&mut self) -> Option<bool> {
-        let puzzle = self.puzzle;
-        *self.steps = self.steps.checked_sub((puzzle.variables + puzzle.clauses.len()) as u64)?;
+        let problem = self.problem;
+        *self.steps = self.steps.checked_sub((problem.variables + problem.clauses.len()) as u64)?;
         let mut possible = true;
-        for (number, &variable) in puzzle.forbidden.iter().enumerate() {
+        for (number, &variable) in problem.forbidden.iter().enumerate() {
             possible &= self.assign(variable, false, Condition::Forbidden(number));
         }
-        for number in 0..puzzle.clauses.len() {
+        for number in 0..problem.clauses.len() {
             possible = possible && self.check_clause(number);
         }
-        for (number, &variable) in puzzle.mandatory.iter().enumerate() {
+        for (number, &variable) in problem.mandatory.iter().enumerate() {
             if self.is_active(Condition::Mandatory(number)) {
                 possible = possible && self.assign(variable, true, Condition::Mandatory(number));
                 self.choices.push_back((Choice::Mandatory(number), 0));
@@ -244,7 +243,7 @@ impl<'a> Search<'a> {
             if !possible {
                 match self.pop_guess() {
                     None => return Some(false),
-                    // What had no candidate left does not get one by being asked again.
+                    // A choice without a candidate does not get one by a retry.
                     Some(tried) => possible = tried,
                 }
                 continue;
@@ -290,7 +289,7 @@ impl<'a> Search<'a> {
         self.propagate()
     }
 
-    /// Undoes the latest choice, and returns whether there was anything to choose; nothing when there is none left.
+    /// Undoes the latest choice, and returns whether there was anything to choose; `None` when no choice is left.
     fn pop_guess(&mut self) -> Option<bool> {
         let guess = self.guesses.pop()?;
         self.choices.truncate(self.choices.len() - guess.children);
@@ -310,7 +309,7 @@ impl<'a> Search<'a> {
         Some(true)
     }
 
-    /// Notes what a variable must be, and returns whether it can.
+    /// Records the value of a variable, and returns whether it is consistent.
     fn assign(&mut self, variable: Var, value: bool, because: Condition) -> bool {
         if !self.is_active(because) {
             return true;
@@ -335,7 +334,7 @@ impl<'a> Search<'a> {
         }
     }
 
-    /// Follows up what is known, and returns whether it fits together.
+    /// Propagates known values, and returns whether they are consistent.
     fn propagate(&mut self) -> Option<bool> {
         while let Some(&variable) = self.trail.get(self.followed) {
             self.followed += 1;
@@ -345,7 +344,7 @@ impl<'a> Search<'a> {
                 _ => (&index.candidate_of[variable], &[]),
             };
             for &number in groups {
-                let members = &self.puzzle.exclusive[number];
+                let members = &self.problem.exclusive[number];
                 *self.steps = self.steps.checked_sub(members.len() as u64)?;
                 for &member in members.iter().filter(|&&member| member != variable) {
                     if !self.assign(member, false, Condition::Exclusive(number)) {
@@ -363,9 +362,9 @@ impl<'a> Search<'a> {
         Some(true)
     }
 
-    /// Draws conclusions from a clause, and returns whether it can still be met.
+    /// Propagates a clause, and returns whether it can still be satisfied.
     fn check_clause(&mut self, number: usize) -> bool {
-        let (owner, candidates) = &self.puzzle.clauses[number];
+        let (owner, candidates) = &self.problem.clauses[number];
         if self.open[number] == 1 {
             *self.steps = self.steps.saturating_sub(candidates.len() as u64);
         }

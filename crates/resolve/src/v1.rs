@@ -1,4 +1,5 @@
-//! What the second generation of cluster software installs: the newest bundle of one package. Dependencies play no part.
+//! Selects what the second generation of cluster software installs: the newest bundle of one package. Dependencies play
+//! no part.
 
 use catalog::chain::Edge;
 use fbc::release::cmp_version_release;
@@ -7,33 +8,33 @@ use crate::input::Bundle;
 use crate::masterminds::Range;
 use crate::pool::{Node, Pool};
 
-/// What is asked for.
+/// A request to install a package.
 #[derive(Debug, Default)]
-pub struct Wish<'a> {
+pub struct Request<'a> {
     /// The package.
     pub package: &'a str,
-    /// The channels; all of them when there are none.
+    /// The channels; all of them if empty.
     pub channels: &'a [String],
-    /// The versions that will do; all of them when there is none.
+    /// The allowed versions; all of them if unset.
     pub range: Option<&'a Range>,
-    /// What is installed.
+    /// The installed bundle.
     pub installed: Option<&'a Bundle>,
-    /// Whether only upgrades that the catalog provides are allowed, or any version.
+    /// Whether any version is allowed, not only upgrades that the catalog provides.
     pub any_version: bool,
 }
 
 /// Chooses the bundle to install.
 ///
 /// # Errors
-/// Says in the words of clusters that there is none, or that there are several.
-pub fn select(pool: &Pool<'_>, wish: &Wish<'_>) -> Result<Node, String> {
+/// Fails with the message of clusters when there is no bundle, or several.
+pub fn select(pool: &Pool<'_>, request: &Request<'_>) -> Result<Node, String> {
     let mut best: Vec<Node> = Vec::new();
     for source in 0..pool.sources.len() {
-        let fits = |&node: &Node| pool.member(node).source == source && is_eligible(pool, wish, node);
-        let found = pool.of_package(wish.package).iter().copied().filter(fits);
+        let fits = |&node: &Node| pool.member(node).source == source && is_eligible(pool, request, node);
+        let found = pool.of_package(request.package).iter().copied().filter(fits);
         best.extend(found.min_by(|&a, &b| compare(pool, a, b)));
     }
-    // A catalog without a warning is preferred, then the priority that somebody gave it.
+    // A catalog without a deprecation is preferred, then a higher priority.
     if best.iter().any(|&node| !is_deprecated(pool, node)) {
         best.retain(|&node| !is_deprecated(pool, node));
     }
@@ -42,44 +43,44 @@ pub fn select(pool: &Pool<'_>, wish: &Wish<'_>) -> Result<Node, String> {
     best.retain(|&node| Some(priority(node)) == highest);
     match best.as_slice() {
         [only] => Ok(*only),
-        [] => Err(format!("{}no bundles found for {}", upgrading(wish), described(wish))),
+        [] => Err(format!("{}no bundles found for {}", upgrading(request), described(request))),
         several => {
             let mut names: Vec<&str> =
                 several.iter().map(|&node| pool.sources[pool.member(node).source].name.as_str()).collect();
             names.sort_unstable();
             Err(format!(
                 "{}found bundles for {} in multiple catalogs with the same priority [{}]",
-                upgrading(wish),
-                described(wish),
+                upgrading(request),
+                described(request),
                 names.join(" ")
             ))
         }
     }
 }
 
-/// Returns whether a bundle is among those to choose from.
-pub(crate) fn is_eligible(pool: &Pool<'_>, wish: &Wish<'_>, node: Node) -> bool {
+/// Returns whether a bundle is a candidate.
+pub(crate) fn is_eligible(pool: &Pool<'_>, request: &Request<'_>, node: Node) -> bool {
     let member = pool.member(node);
     let bundle = member.bundle;
-    let listed = |channel: &str| wish.channels.is_empty() || wish.channels.iter().any(|name| name == channel);
-    let in_range = wish.range.is_none_or(|range| bundle.version.as_ref().is_some_and(|it| range.contains(it)));
+    let listed = |channel: &str| request.channels.is_empty() || request.channels.iter().any(|name| name == channel);
+    let in_range = request.range.is_none_or(|range| bundle.version.as_ref().is_some_and(|it| range.contains(it)));
     let successor = || {
-        let Some(old) = wish.installed.filter(|_| !wish.any_version) else { return true };
+        let Some(old) = request.installed.filter(|_| !request.any_version) else { return true };
         let same = bundle.name == old.name
             || bundle.version.as_ref().zip(old.version.as_ref()).is_some_and(|(a, b)| {
                 cmp_version_release((a, bundle.release.as_ref()), (b, old.release.as_ref())).is_eq()
             });
         same || Edge::between(member.entry, &old.name, old.version.as_ref()).is_some()
     };
-    member.bundle.package == wish.package && listed(member.channel) && in_range && successor()
+    member.bundle.package == request.package && listed(member.channel) && in_range && successor()
 }
 
-/// Returns whether a bundle is deprecated itself; clusters do not count that of its channel or its package.
+/// Returns whether a bundle itself is deprecated; clusters ignore the deprecation of its channel or package.
 pub fn is_deprecated(pool: &Pool<'_>, node: Node) -> bool {
     pool.member(node).bundle.deprecation.is_some()
 }
 
-/// Puts the one to choose first.
+/// Sorts the preferred bundle first.
 fn compare(pool: &Pool<'_>, a: Node, b: Node) -> std::cmp::Ordering {
     let (one, other) = (pool.member(a).bundle, pool.member(b).bundle);
     let versions = match (&one.version, &other.version) {
@@ -92,21 +93,21 @@ fn compare(pool: &Pool<'_>, a: Node, b: Node) -> std::cmp::Ordering {
         .then_with(|| (&one.name, pool.member(a).channel).cmp(&(&other.name, pool.member(b).channel)))
 }
 
-/// Says what is asked for, as clusters do.
-fn described(wish: &Wish<'_>) -> String {
-    let mut text = format!("package {:?}", wish.package);
-    if let Some(range) = wish.range {
+/// Describes the request, in the words of clusters.
+fn described(request: &Request<'_>) -> String {
+    let mut text = format!("package {:?}", request.package);
+    if let Some(range) = request.range {
         text += &format!(" matching version {:?}", range.as_str());
     }
-    if !wish.channels.is_empty() {
-        text += &format!(" in channels [{}]", wish.channels.join(" "));
+    if !request.channels.is_empty() {
+        text += &format!(" in channels [{}]", request.channels.join(" "));
     }
     text
 }
 
-/// Says what is installed, as clusters do before they say anything else.
-fn upgrading(wish: &Wish<'_>) -> String {
-    let version = wish.installed.and_then(|old| old.version.as_ref());
+/// Returns the prefix that clusters put before errors during an upgrade.
+fn upgrading(request: &Request<'_>) -> String {
+    let version = request.installed.and_then(|old| old.version.as_ref());
     version.map(|it| format!("error upgrading from currently installed version \"{it}\": ")).unwrap_or_default()
 }
 
@@ -121,8 +122,9 @@ mod tests {
         let range = (!range.is_empty()).then(|| Range::parse(range).unwrap());
         let channels: Vec<String> = channels.iter().map(|&name| name.to_owned()).collect();
         let installed = sources[0].bundles.iter().find(|bundle| bundle.name == installed);
-        let wish = Wish { package: "a", channels: &channels, range: range.as_ref(), installed, any_version: false };
-        match select(&pool, &wish) {
+        let request =
+            Request { package: "a", channels: &channels, range: range.as_ref(), installed, any_version: false };
+        match select(&pool, &request) {
             Ok(node) => pool.member(node).bundle.name.clone(),
             Err(message) => message,
         }
@@ -159,8 +161,8 @@ mod tests {
         let (mut sources, _) = read("catalog x\na/stable*: a.v1; a.v2 r=a.v1");
         sources[0].bundles[1].deprecation = Some("old".to_owned());
         let pool = Pool::new(&sources, "here");
-        let wish = Wish { package: "a", ..Wish::default() };
-        assert_eq!(select(&pool, &wish).map(|node| pool.member(node).bundle.name.as_str()), Ok("a.v1"));
+        let request = Request { package: "a", ..Request::default() };
+        assert_eq!(select(&pool, &request).map(|node| pool.member(node).bundle.name.as_str()), Ok("a.v1"));
     }
 
     #[test]
@@ -169,8 +171,8 @@ mod tests {
         let channel = sources[0].channels.iter_mut().find(|channel| channel.name == "new").unwrap();
         channel.deprecation = Some("old".to_owned());
         let pool = Pool::new(&sources, "here");
-        let wish = Wish { package: "a", ..Wish::default() };
-        let node = select(&pool, &wish).unwrap();
+        let request = Request { package: "a", ..Request::default() };
+        let node = select(&pool, &request).unwrap();
         assert_eq!((pool.member(node).bundle.name.as_str(), is_deprecated(&pool, node)), ("a.v2", false));
     }
 }

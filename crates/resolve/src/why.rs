@@ -1,4 +1,4 @@
-//! Why something is installed, chosen or offered, or why it is not, in words.
+//! Explains why something is installed, chosen or offered, or why not.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -10,49 +10,49 @@ use crate::input::State;
 use crate::place::Place;
 use crate::plan::origin;
 use crate::pool::{Node, Pool};
+use crate::request::{self, Request};
 use crate::requirers::Requirers;
 use crate::resolver::{self, Item, Outcome as Resolved, Reason};
-use crate::wish::{self, Wish};
 
 /// A heading, and lines below it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Part {
-    /// What it is about, in a word.
+    /// The key of the topic.
     pub key: &'static str,
-    /// The answer in short.
+    /// The short answer.
     pub heading: String,
-    /// The rest of it.
+    /// The details.
     pub lines: Vec<String>,
 }
 
-/// Answers for what is wished: a package, a channel of it, or a version.
+/// Answers for a request: a package, a channel of it, or a version.
 ///
 /// # Errors
-/// Says that nothing of the name is there, and what is.
-pub fn why(pool: &Pool<'_>, requirers: &Requirers<'_>, wish: &Wish) -> Result<Vec<Part>, String> {
-    match &wish.version {
-        None => of_package(pool, requirers, wish),
-        Some(_) => of_version(pool, wish),
+/// Fails when nothing matches, and lists what exists.
+pub fn why(pool: &Pool<'_>, requirers: &Requirers<'_>, request: &Request) -> Result<Vec<Part>, String> {
+    match &request.version {
+        None => of_package(pool, requirers, request),
+        Some(_) => of_version(pool, request),
     }
 }
 
 /// Answers for a package, or a channel of it.
-fn of_package(pool: &Pool<'_>, requirers: &Requirers<'_>, wish: &Wish) -> Result<Vec<Part>, String> {
-    let in_channel = |node: &&Node| wish.channel.as_ref().is_none_or(|name| *name == pool.member(**node).channel);
-    let nodes: Vec<Node> = pool.of_package(&wish.package).iter().filter(in_channel).copied().collect();
+fn of_package(pool: &Pool<'_>, requirers: &Requirers<'_>, request: &Request) -> Result<Vec<Part>, String> {
+    let in_channel = |node: &&Node| request.channel.as_ref().is_none_or(|name| *name == pool.member(**node).channel);
+    let nodes: Vec<Node> = pool.of_package(&request.package).iter().filter(in_channel).copied().collect();
     if nodes.is_empty() {
-        return Err(wish.unknown(pool));
+        return Err(request.unknown(pool));
     }
-    let mut parts = vec![channels(pool, wish, &nodes)];
+    let mut parts = vec![channels(pool, request, &nodes)];
     parts.extend(messages(pool, &nodes));
     let mut state = State::default();
-    wish::subscribe(wish, pool, &mut state)?;
-    parts.push(installed(pool, wish, &state));
-    parts.push(required_by(requirers, wish, &nodes));
+    request::subscribe(request, pool, &mut state)?;
+    parts.push(installed(pool, request, &state));
+    parts.push(required_by(requirers, request, &nodes));
     Ok(parts)
 }
 
-fn channels(pool: &Pool<'_>, wish: &Wish, nodes: &[Node]) -> Part {
+fn channels(pool: &Pool<'_>, request: &Request, nodes: &[Node]) -> Part {
     let mut lines: BTreeMap<(usize, &str), String> = BTreeMap::new();
     for &node in nodes {
         let member = pool.member(node);
@@ -74,11 +74,11 @@ fn channels(pool: &Pool<'_>, wish: &Wish, nodes: &[Node]) -> Part {
         };
         lines.entry((member.source, member.channel)).or_insert(line);
     }
-    let heading = format!("channels of {}:", wish.package);
+    let heading = format!("channels of {}:", request.package);
     Part { key: "channels", heading, lines: lines.into_values().collect() }
 }
 
-/// Reports what users see about a package, its channels and bundles.
+/// Reports the deprecation messages of a package, its channels and bundles.
 fn messages(pool: &Pool<'_>, nodes: &[Node]) -> Option<Part> {
     let one_line = |message: &str| message.split_whitespace().collect::<Vec<_>>().join(" ");
     let mut lines = BTreeSet::new();
@@ -99,9 +99,9 @@ fn messages(pool: &Pool<'_>, nodes: &[Node]) -> Option<Part> {
     (!lines.is_empty()).then(|| Part { key: "deprecations", heading, lines: lines.into_iter().collect() })
 }
 
-/// Reports what a new installation gets.
-fn installed(pool: &Pool<'_>, wish: &Wish, state: &State) -> Part {
-    let package = &wish.package;
+/// Reports the result of a new installation.
+fn installed(pool: &Pool<'_>, request: &Request, state: &State) -> Part {
+    let package = &request.package;
     let part = |heading, lines| Part { key: "install", heading, lines };
     match resolver::resolve(pool, state) {
         Resolved::Solved(chosen) => {
@@ -135,7 +135,7 @@ fn installed(pool: &Pool<'_>, wish: &Wish, state: &State) -> Part {
     }
 }
 
-/// Says why what is newer than a bundle on its chain is passed over.
+/// Explains why newer bundles on the chain are passed over.
 fn passed_over(pool: &Pool<'_>, node: Node) -> Vec<String> {
     let mut lines = Vec::new();
     if let Ok(chain) = &*pool.chain_of(node) {
@@ -148,27 +148,27 @@ fn passed_over(pool: &Pool<'_>, node: Node) -> Vec<String> {
     lines
 }
 
-/// Says why a bundle cannot be installed, in one line.
+/// Explains why a bundle cannot be installed, in one line.
 fn cannot(pool: &Pool<'_>, node: Node) -> Option<String> {
     let (reason, hints) = dependencies::why_not(pool, node)?;
     let hints: Vec<&str> = hints.iter().map(|hint| hint.trim()).collect();
     Some(if hints.is_empty() { reason } else { format!("{reason}; {}", hints.join("; ")) })
 }
 
-/// Reports who requires a package.
-fn required_by(requirers: &Requirers<'_>, wish: &Wish, nodes: &[Node]) -> Part {
-    let lines = requirers.of_package(&wish.package, nodes);
+/// Reports the reverse dependencies of a package.
+fn required_by(requirers: &Requirers<'_>, request: &Request, nodes: &[Node]) -> Part {
+    let lines = requirers.of_package(&request.package, nodes);
     let heading = match lines.is_empty() {
-        true => format!("nothing here requires {}", wish.package),
-        false => format!("{} meets what others require:", wish.package),
+        true => format!("nothing here requires {}", request.package),
+        false => format!("{} meets what others require:", request.package),
     };
     Part { key: "required", heading, lines }
 }
 
 /// Answers for one version.
-fn of_version(pool: &Pool<'_>, wish: &Wish) -> Result<Vec<Part>, String> {
-    let nodes = wish.members(pool);
-    let Some(&first) = nodes.first() else { return Err(wish.unknown(pool)) };
+fn of_version(pool: &Pool<'_>, request: &Request) -> Result<Vec<Part>, String> {
+    let nodes = request.members(pool);
+    let Some(&first) = nodes.first() else { return Err(request.unknown(pool)) };
     let bundle = pool.member(first).bundle;
     let name = &bundle.name;
     let mut parts = Vec::new();
@@ -214,7 +214,7 @@ fn of_version(pool: &Pool<'_>, wish: &Wish) -> Result<Vec<Part>, String> {
     Ok(parts)
 }
 
-/// Says what meets a need.
+/// Describes the bundle that meets a requirement.
 fn met(pool: &Pool<'_>, node: Node, need: &catalog::needs::Need) -> String {
     match &*pool.candidates(need, Some(pool.member(node).source)) {
         Ok(found) => match found.first() {
@@ -225,7 +225,7 @@ fn met(pool: &Pool<'_>, node: Node, need: &catalog::needs::Need) -> String {
     }
 }
 
-/// Reports what upgrades to a bundle, and what it is upgraded to.
+/// Reports the upgrade edges to and from a bundle.
 fn edges(pool: &Pool<'_>, nodes: &[Node]) -> Part {
     let mut lines = BTreeSet::new();
     for &node in nodes {

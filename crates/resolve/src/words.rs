@@ -1,9 +1,9 @@
-//! What clusters call things, in the words of their messages.
+//! Names and predicates in the words of cluster messages.
 
 use catalog::needs::Need;
 use fbc::quote::quote;
 
-/// Says what a need asks for, as clusters do.
+/// Describes a requirement, in the words of clusters.
 pub fn predicate(need: &Need) -> String {
     let list = |parts: &[Need], joint: &str| parts.iter().map(predicate).collect::<Vec<_>>().join(joint);
     match need {

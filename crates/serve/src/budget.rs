@@ -1,14 +1,14 @@
-//! How many connections there can be: the system allows only so many open files.
+//! Divides the open files that the system allows among connections.
 
 use crate::http::RESERVE;
 use crate::server::ServerLimits;
 
-/// Files that are needed for something else than connections.
+/// Files reserved for other uses than connections.
 const OTHER_FILES: usize = 64;
-/// Of what the system allows, HTTP gets no more than this part.
+/// HTTP gets at most one in this many files.
 const HTTP_PART: usize = 4;
 
-/// Connections for each kind of client, so that none takes the place of another.
+/// Connections per protocol, so that neither can starve the other.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Budget {
     pub(crate) grpc: usize,
@@ -16,10 +16,10 @@ pub(crate) struct Budget {
 }
 
 impl Budget {
-    /// Connections to the port that shows the state of the server.
+    /// Connections to the debug port.
     pub(crate) const DEBUG: usize = 16;
 
-    /// Divides what the system allows, at most as wanted.
+    /// Divides the open files of the system, at most as requested.
     pub(crate) fn of(grpc: usize, http: usize) -> Budget {
         Budget::within(open_files(), grpc, http)
     }
@@ -32,13 +32,13 @@ impl Budget {
         Budget { grpc: grpc.min(files - http.min(files)).max(1), http: http.max(1) }
     }
 
-    /// Returns `limits` with no more connections than there is room for.
+    /// Returns `limits` with the number of connections capped by the budget.
     pub(crate) fn limits(&self, limits: &ServerLimits) -> ServerLimits {
         ServerLimits { connections: self.grpc, ..limits.clone() }
     }
 }
 
-/// Returns how many files the system lets this process open.
+/// Returns the limit of open files of this process.
 fn open_files() -> usize {
     let limits = std::fs::read_to_string("/proc/self/limits").unwrap_or_default();
     let files = limits.lines().find_map(|line| line.strip_prefix("Max open files")?.split_whitespace().next());
@@ -50,7 +50,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn nobody_takes_the_files_of_another() {
+    fn neither_protocol_starves_the_other() {
         let within = |files, grpc, http| {
             let budget = Budget::within(files, grpc, http);
             (budget.grpc, budget.http)

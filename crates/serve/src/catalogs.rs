@@ -1,4 +1,4 @@
-//! Several catalogs over HTTP, each under its name.
+//! Serves several catalogs over HTTP, each under its name.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -17,15 +17,15 @@ use crate::run::RunError;
 use crate::supervise::Listeners;
 use crate::tls::{Tls, TlsFiles};
 
-/// The catalogs of the moment, by their names.
+/// The served catalogs, by name.
 #[derive(Default)]
 pub struct Catalogs(RwLock<BTreeMap<String, Arc<Content>>>);
 
 impl Catalogs {
-    /// Serves the catalog of a directory from now on; who reads the one before it goes on to its end.
+    /// Serves the catalog of a directory under `name`; replies in flight continue with the previous one.
     ///
     /// # Errors
-    /// Fails when the directory is no catalog; what was served before stays.
+    /// Fails when the directory holds no valid catalog; the previous one stays.
     pub fn put(&self, name: &str, directory: &Path, limits: &Limits) -> io::Result<()> {
         let mut fbc = Fbc::default();
         let options = LoadOptions { keep_text: true, limits: limits.clone(), ..LoadOptions::default() };
@@ -38,7 +38,7 @@ impl Catalogs {
         Ok(())
     }
 
-    /// Serves a catalog no longer.
+    /// Stops serving a catalog.
     pub fn remove(&self, name: &str) {
         self.0.write().unwrap_or_else(PoisonError::into_inner).remove(name);
     }
@@ -51,7 +51,7 @@ impl Catalogs {
 /// Serves catalogs until `stop` is ready.
 ///
 /// # Errors
-/// Fails when certificates cannot be used, the server cannot listen, or it breaks.
+/// Fails when certificates cannot be used, the address cannot be bound, or a listener fails.
 pub async fn run(
     catalogs: Arc<Catalogs>,
     address: &Address,

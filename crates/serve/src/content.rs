@@ -1,4 +1,4 @@
-//! The blobs of a catalog as lines of JSON, for those who want the catalog itself.
+//! The blobs of a catalog as lines of JSON, for the catalog API over HTTP.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::fs::File;
@@ -16,35 +16,35 @@ use rayon::prelude::*;
 use crate::cache::Digest;
 use crate::graphql::Discovered;
 
-/// How many blobs are made into lines before they are written.
+/// The number of blobs that are encoded in parallel before they are written.
 const BATCH: usize = 64;
 
-/// All blobs of a catalog, a line each, in a file without a name.
+/// All blobs of a catalog, a line each, in an unnamed temporary file.
 pub struct Content {
     file: File,
-    /// How many bytes there are.
+    /// The length of the file, in bytes.
     pub(crate) length: u64,
     pub(crate) digest: String,
     pub(crate) since: SystemTime,
     lines: Vec<Line>,
-    /// Each different schema, package and name once.
+    /// The distinct schemas, packages and names.
     texts: Vec<Box<str>>,
-    /// The types of its blobs, for those who ask by GraphQL.
+    /// The GraphQL types of the blobs.
     pub(crate) discovered: Discovered,
 }
 
-/// Where a blob is, and what it is called.
+/// The position of a blob in the file, and its schema, package and name as indexes of `texts`.
 #[derive(Clone, Copy)]
 struct Line {
     offset: u64,
     length: u32,
     schema: u32,
-    /// The package that it says it belongs to, which a package blob does not.
+    /// The `package` field of the blob, which a package blob does not have.
     package: u32,
     name: u32,
 }
 
-/// What blobs are asked for; empty means any.
+/// A filter for blobs; an empty field matches any.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct Filter {
     pub(crate) schema: String,
@@ -52,40 +52,41 @@ pub(crate) struct Filter {
     pub(crate) name: String,
 }
 
-/// Some blobs, by the numbers of what they are called.
+/// A filter for blobs, by indexes of `texts`.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Pick {
-    Fitting { schema: Option<u32>, package: Option<u32>, name: Option<u32> },
+    Matching { schema: Option<u32>, package: Option<u32>, name: Option<u32> },
     OfPackage { package: u32, schema: Option<u32> },
     Nothing,
 }
 
-/// What is to be sent, in order.
+/// The bytes to send, in order.
 pub(crate) enum Selection {
-    /// Stretches of the content, and texts between them.
+    /// Ranges of the content, and texts between them.
     Pieces(VecDeque<Piece>),
-    /// Lines, from this one on.
+    /// Matching lines, from this one on.
     Lines(Pick, usize),
 }
 
-/// A part of what is to be sent.
+/// A part of the bytes to send.
 pub(crate) enum Piece {
     Text(Bytes),
     /// Offset and length.
-    Stretch(u64, u64),
+    Range(u64, u64),
 }
 
 impl Content {
-    /// Writes down the blobs of a catalog.
+    /// Writes the blobs of a catalog to a temporary file.
     ///
     /// # Errors
-    /// Fails when its files changed, or there is no room for them.
+    /// Fails when files of the catalog changed, or the temporary file cannot be written.
     pub(crate) fn of(fbc: &Fbc) -> io::Result<Content> {
-        // What is in files is reported as it stands there: channels that were made of the first format are in none.
+        // Blobs are served as the files have them: channels that were derived from the first format are in no file.
         let is_read = fbc.blobs().iter().any(|blob| blob.origin.is_some());
         let blobs: Vec<&Blob> = fbc.blobs().iter().filter(|blob| !is_read || blob.origin.is_some()).collect();
-        let no_room = |error: io::Error| io::Error::new(error.kind(), format!("no room for a temporary file: {error}"));
-        let mut out = BufWriter::with_capacity(1 << 20, tempfile::tempfile().map_err(no_room)?);
+        let write_failed =
+            |error: io::Error| io::Error::new(error.kind(), format!("cannot write a temporary file: {error}"));
+        let mut out = BufWriter::with_capacity(1 << 20, tempfile::tempfile().map_err(write_failed)?);
         let mut known: BTreeMap<Box<str>, u32> = BTreeMap::new();
         let mut number = |text: &str| {
             let next = known.len() as u32;
@@ -93,7 +94,7 @@ impl Content {
         };
         let (mut lines, mut length, mut digests) = (Vec::with_capacity(blobs.len()), 0, Vec::new());
         for batch in blobs.chunks(BATCH) {
-            let made: Vec<Vec<u8>> = batch
+            let encoded: Vec<Vec<u8>> = batch
                 .par_iter()
                 .map_init(TextBuffer::default, |buffer, blob| -> io::Result<Vec<u8>> {
                     let mut line = Vec::new();
@@ -102,7 +103,7 @@ impl Content {
                     Ok(line)
                 })
                 .collect::<io::Result<_>>()?;
-            for (blob, line) in batch.iter().zip(made) {
+            for (blob, line) in batch.iter().zip(encoded) {
                 let package = if &*blob.schema == PACKAGE { "" } else { &blob.package };
                 lines.push(Line {
                     offset: length,
@@ -113,22 +114,22 @@ impl Content {
                 });
                 digests.extend_from_slice(&Digest::of(&line).0.to_le_bytes());
                 length += line.len() as u64;
-                out.write_all(&line).map_err(no_room)?;
+                out.write_all(&line).map_err(write_failed)?;
             }
         }
         let mut texts = vec![Box::from(""); known.len()];
         for (text, number) in known {
             texts[number as usize] = text;
         }
-        let file = out.into_inner().map_err(|error| no_room(error.into_error()))?;
+        let file = out.into_inner().map_err(|error| write_failed(error.into_error()))?;
         let digest = Digest::of(&digests).to_string();
         Ok(Content { file, length, digest, since: SystemTime::now(), lines, texts, discovered: Discovered::default() })
     }
 
-    /// Keeps a text that is sent as slowly as its reader takes it.
+    /// Spools a text to a temporary file, to be sent as fast as its reader reads.
     ///
     /// # Errors
-    /// Fails when there is no room for it.
+    /// Fails when the temporary file cannot be written.
     pub(crate) fn spooled(text: &[u8]) -> io::Result<Content> {
         let mut file = tempfile::tempfile()?;
         file.write_all(text)?;
@@ -137,10 +138,10 @@ impl Content {
         Ok(Content { file, length, digest, since, lines: Vec::new(), texts: Vec::new(), discovered })
     }
 
-    /// Makes content of schemas and blobs in canonical form; none of them has a package or a name.
+    /// Creates content from schemas and blobs in canonical form, without packages and names.
     ///
     /// # Errors
-    /// Fails when there is no room for it.
+    /// Fails when the temporary file cannot be written.
     pub(crate) fn of_lines(blobs: &[(&str, &str)]) -> io::Result<Content> {
         let text: Vec<String> = blobs.iter().map(|(_, blob)| format!("{blob}\n")).collect();
         let mut content = Content::spooled(text.concat().as_bytes())?;
@@ -159,7 +160,7 @@ impl Content {
         self.lines.iter().map(|line| self.text(line.schema))
     }
 
-    /// Returns the places of the blobs of a schema, in order, of one package or name where these are given.
+    /// Returns the rows of the blobs of a schema, in order, optionally of one package or name.
     pub(crate) fn rows(
         &self,
         schema: &str,
@@ -169,17 +170,17 @@ impl Content {
         let is_package = schema == PACKAGE;
         let number = |wanted: Option<&str>| wanted.map(|wanted| self.number(wanted));
         let (schema, package, name) = (self.number(schema), number(package), number(name));
-        let fits = |line: &Line| {
+        let matches = |line: &Line| {
             let own = if is_package { line.name } else { line.package };
             Some(line.schema) == schema
                 && package.is_none_or(|wanted| wanted == Some(own))
                 && name.is_none_or(|wanted| wanted == Some(line.name))
         };
-        let rows: Vec<usize> = (0..self.lines.len()).filter(|row| fits(&self.lines[*row])).collect();
+        let rows: Vec<usize> = (0..self.lines.len()).filter(|row| matches(&self.lines[*row])).collect();
         rows.into_iter()
     }
 
-    /// Returns a blob of at most `most` bytes as a line.
+    /// Returns the blob in a row as a line of at most `most` bytes.
     ///
     /// # Errors
     /// Fails when it is longer, or cannot be read.
@@ -202,19 +203,19 @@ impl Content {
         self.texts.iter().position(|text| **text == *wanted).map(|number| number as u32)
     }
 
-    /// Picks the blobs that fit a filter.
+    /// Selects the blobs that match a filter.
     pub(crate) fn find(&self, filter: &Filter) -> Pick {
         let number = |wanted: &str| match wanted {
             "" => Some(None),
             wanted => self.number(wanted).map(Some),
         };
         match (number(&filter.schema), number(&filter.package), number(&filter.name)) {
-            (Some(schema), Some(package), Some(name)) => Pick::Fitting { schema, package, name },
+            (Some(schema), Some(package), Some(name)) => Pick::Matching { schema, package, name },
             _ => Pick::Nothing,
         }
     }
 
-    /// Picks all blobs of a package, its own blob included.
+    /// Selects all blobs of a package, including the package blob.
     pub(crate) fn of_package(&self, name: &str) -> Pick {
         match self.number(name) {
             Some(package) => Pick::OfPackage { package, schema: self.number(PACKAGE) },
@@ -222,9 +223,9 @@ impl Content {
         }
     }
 
-    /// Returns how many bytes the picked blobs have.
+    /// Returns the total length of the selected blobs, in bytes.
     pub(crate) fn length_of(&self, pick: Pick) -> u64 {
-        self.lines.iter().filter(|line| pick.fits(line)).map(|line| u64::from(line.length)).sum()
+        self.lines.iter().filter(|line| pick.matches(line)).map(|line| u64::from(line.length)).sum()
     }
 
     /// Returns the names of all packages, sorted.
@@ -234,11 +235,11 @@ impl Content {
 }
 
 impl Pick {
-    fn fits(self, line: &Line) -> bool {
-        let fits = |wanted: Option<u32>, number: u32| wanted.is_none_or(|wanted| wanted == number);
+    fn matches(self, line: &Line) -> bool {
+        let matches = |wanted: Option<u32>, number: u32| wanted.is_none_or(|wanted| wanted == number);
         match self {
-            Pick::Fitting { schema, package, name } => {
-                fits(schema, line.schema) && fits(package, line.package) && fits(name, line.name)
+            Pick::Matching { schema, package, name } => {
+                matches(schema, line.schema) && matches(package, line.package) && matches(name, line.name)
             }
             Pick::OfPackage { package, schema } => {
                 line.package == package || (Some(line.schema) == schema && line.name == package)
@@ -249,38 +250,38 @@ impl Pick {
 }
 
 impl Selection {
-    /// Selects one stretch.
-    pub(crate) fn stretch(offset: u64, length: u64) -> Selection {
-        Selection::Pieces(VecDeque::from([Piece::Stretch(offset, length)]))
+    /// Selects one range.
+    pub(crate) fn range(offset: u64, length: u64) -> Selection {
+        Selection::Pieces(VecDeque::from([Piece::Range(offset, length)]))
     }
 
-    /// Returns the next part, of at most `size` bytes unless it is a text.
+    /// Returns the next piece, of at most `size` bytes unless it is a text.
     fn next(&mut self, content: &Content, size: u64) -> Option<Piece> {
         match self {
             Selection::Pieces(pieces) => match pieces.pop_front()? {
-                Piece::Stretch(offset, length) if length > size => {
-                    pieces.push_front(Piece::Stretch(offset + size, length - size));
-                    Some(Piece::Stretch(offset, size))
+                Piece::Range(offset, length) if length > size => {
+                    pieces.push_front(Piece::Range(offset + size, length - size));
+                    Some(Piece::Range(offset, size))
                 }
                 piece => Some(piece),
             },
             Selection::Lines(pick, next) => {
                 let picked = |next: &mut usize| {
-                    let found = content.lines.get(*next..)?.iter().position(|line| pick.fits(line))?;
+                    let found = content.lines.get(*next..)?.iter().position(|line| pick.matches(line))?;
                     *next += found + 1;
                     content.lines.get(*next - 1)
                 };
                 let first = picked(next)?;
                 let (offset, mut length) = (first.offset, u64::from(first.length));
-                // Lines that follow each other are read at once.
-                while let Some(line) = content.lines.get(*next).filter(|line| pick.fits(line)) {
+                // Adjacent lines are read together.
+                while let Some(line) = content.lines.get(*next).filter(|line| pick.matches(line)) {
                     if length + u64::from(line.length) > size {
                         break;
                     }
                     length += u64::from(line.length);
                     *next += 1;
                 }
-                Some(Piece::Stretch(offset, length))
+                Some(Piece::Range(offset, length))
             }
         }
     }
@@ -290,7 +291,7 @@ impl Selection {
 pub(crate) struct Reader {
     content: Arc<Content>,
     selection: Selection,
-    /// What is left of the part that is being read.
+    /// The rest of the piece that is being read.
     current: Option<Piece>,
 }
 
@@ -313,13 +314,13 @@ impl Reader {
                     chunk.extend_from_slice(&text.split_to(text.len().min(room)));
                     self.current = (!text.is_empty()).then_some(Piece::Text(text));
                 }
-                Some(Piece::Stretch(offset, length)) => {
+                Some(Piece::Range(offset, length)) => {
                     let wanted = room.min(usize::try_from(length).unwrap_or(usize::MAX));
                     let start = chunk.len();
                     chunk.resize(start + wanted, 0);
                     self.content.file.read_exact_at(&mut chunk[start..], offset)?;
                     let left = length - wanted as u64;
-                    self.current = (left > 0).then_some(Piece::Stretch(offset + wanted as u64, left));
+                    self.current = (left > 0).then_some(Piece::Range(offset + wanted as u64, left));
                 }
             }
         }

@@ -1,4 +1,4 @@
-//! Serving what is newer or whole, as long as the server runs.
+//! Follows the catalog source while the server runs: reloads updates and repairs damaged caches.
 
 use std::convert::Infallible;
 use std::path::PathBuf;
@@ -10,48 +10,48 @@ use tokio::task::JoinSet;
 use tokio::time::Instant;
 
 use crate::cache::Cache;
-use crate::cache::store::{self, Glance, Integrity, PrepareError, Prepared, Reading};
+use crate::cache::store::{self, Fingerprint, Integrity, PrepareError, Prepared, Reading};
 use crate::live::{Blobs, Live};
 use crate::memory;
-use crate::run::{News, Origin, Plan};
+use crate::run::{Origin, Plan, Polled};
 use crate::snapshot::{self, NoBlobs};
 use crate::tls::Tls;
 
-/// How long the first pause after a failure is; each is twice as long as the one before.
-const FIRST_PAUSE: Duration = Duration::from_secs(1);
-const LONGEST_PAUSE: Duration = Duration::from_secs(60);
+/// The first delay after a failure; each further failure doubles it, up to `LONGEST_DELAY`.
+const FIRST_DELAY: Duration = Duration::from_secs(1);
+const LONGEST_DELAY: Duration = Duration::from_secs(60);
 
-/// Follows the source of a catalog, and mends what is served from it.
+/// Follows the source of a catalog, and repairs the cache that answers calls.
 pub(crate) struct Follower {
     plan: Plan,
     live: Arc<Live>,
     tls: Option<Tls>,
-    /// What is served, and what its files looked like before they were read.
+    /// The served cache, and the state of its source files before they were read.
     served: Option<(Arc<Cache>, Reading)>,
-    /// What the directory looked like last.
-    last: Option<Glance>,
-    /// What it looked like when it could not be served.
+    /// The fingerprint from the last poll of the directory.
+    last: Option<Fingerprint>,
+    /// The state of the directory when it last failed to load.
     failed: Option<Failed>,
-    /// A catalog that an origin brought and that is not served yet.
-    brought: Option<PathBuf>,
-    next_look: Option<Instant>,
-    updates: Pauses,
-    repairs: Pauses,
-    blobs: Pauses,
+    /// A catalog that the origin fetched and that failed to load with a transient error.
+    pending: Option<PathBuf>,
+    next_poll: Option<Instant>,
+    updates: Backoff,
+    repairs: Backoff,
+    blobs: Backoff,
     damaged: bool,
 }
 
-/// A directory that could not be served.
+/// A directory that failed to load.
 struct Failed {
-    glance: Option<Glance>,
-    /// Whether the same files may do another time.
-    passing: bool,
+    fingerprint: Option<Fingerprint>,
+    /// Whether the failure is transient, so that the same files can load later.
+    transient: bool,
 }
 
-/// What happens next.
+/// An event that wakes the follower.
 enum Event {
-    Look,
-    Damage,
+    Poll,
+    Corruption,
     Repair,
     Blobs,
     Reload,
@@ -66,40 +66,40 @@ impl Follower {
             served: None,
             last: None,
             failed: None,
-            brought: None,
-            next_look: None,
-            updates: Pauses::default(),
-            repairs: Pauses::default(),
-            blobs: Pauses::default(),
+            pending: None,
+            next_poll: None,
+            updates: Backoff::default(),
+            repairs: Backoff::default(),
+            blobs: Backoff::default(),
             damaged: false,
         }
     }
 
-    /// Follows the catalog that is served, which was made from `prepared`.
+    /// Follows the served catalog, which was built from `prepared`.
     pub(crate) async fn run(mut self, prepared: Prepared) -> Infallible {
         let mut certificates = JoinSet::new();
         if let Some(tls) = &self.tls {
             certificates.spawn(tls.clone().follow());
         }
-        self.last = Some(prepared.reading.glance().clone());
-        self.served = Some((prepared.cache, prepared.reading.outline()));
+        self.last = Some(prepared.reading.fingerprint().clone());
+        self.served = Some((prepared.cache, prepared.reading.without_catalog()));
         if self.plan.http.is_some() {
             self.add_blobs(Some(prepared.reading)).await;
         }
-        drop(tokio::task::spawn_blocking(memory::give_back));
-        self.look_later(Duration::ZERO);
+        drop(tokio::task::spawn_blocking(memory::trim));
+        self.schedule_poll(Duration::ZERO);
         loop {
-            // Only waiting is ever cut short: what was begun is finished, and its outcome is not lost.
+            // Only the wait is ever cancelled: work that started runs to its end, so its outcome is never dropped.
             let event = tokio::select! {
-                () = until(self.next_look) => Event::Look,
-                () = self.live.damage(), if !self.damaged => Event::Damage,
+                () = until(self.next_poll) => Event::Poll,
+                () = self.live.damage(), if !self.damaged => Event::Corruption,
                 () = until(self.repairs.due), if self.damaged => Event::Repair,
                 () = until(self.blobs.due), if self.blobs.due.is_some() => Event::Blobs,
                 () = self.plan.reload.notified() => Event::Reload,
             };
             match event {
-                Event::Look => self.look().await,
-                Event::Damage => {
+                Event::Poll => self.poll().await,
+                Event::Corruption => {
                     self.damaged = true;
                     self.repairs.due.get_or_insert_with(Instant::now);
                 }
@@ -110,33 +110,33 @@ impl Follower {
         }
     }
 
-    fn look_later(&mut self, at_least: Duration) {
-        self.next_look = self.plan.watch.map(|every| Instant::now() + every.max(at_least));
+    fn schedule_poll(&mut self, at_least: Duration) {
+        self.next_poll = self.plan.watch.map(|every| Instant::now() + every.max(at_least));
     }
 
-    /// Looks whether there is something newer, and serves it.
-    async fn look(&mut self) {
-        let pause = match self.plan.origin.clone() {
+    /// Polls the source, and serves a newer catalog if there is one.
+    async fn poll(&mut self) {
+        let delay = match self.plan.origin.clone() {
             None => {
-                self.look_at_directory().await;
+                self.poll_directory().await;
                 Duration::ZERO
             }
-            Some(origin) => self.ask(&origin).await,
+            Some(origin) => self.poll_origin(&origin).await,
         };
-        self.look_later(pause);
+        self.schedule_poll(delay);
     }
 
-    async fn look_at_directory(&mut self) {
+    async fn poll_directory(&mut self) {
         let directory = self.plan.directory.clone();
-        let Some(now) = self.seen(blocking(move || store::glance(&directory)).await) else { return };
-        // A directory that is being written is left alone until it is quiet.
+        let Some(now) = self.reachable(blocking(move || store::fingerprint(&directory)).await) else { return };
+        // A directory that is still being written is left alone until two polls see the same state.
         let quiet = self.last.replace(now.clone()).is_some_and(|last| last == now);
-        if !quiet || self.holds(Some(now.clone())).await {
+        if !quiet || self.is_current(Some(now.clone())).await {
             return;
         }
         if let Some(failed) = &self.failed
-            && failed.glance.as_ref() == Some(&now)
-            && !(failed.passing && self.updates.is_due())
+            && failed.fingerprint.as_ref() == Some(&now)
+            && !(failed.transient && self.updates.is_due())
         {
             return;
         }
@@ -145,12 +145,12 @@ impl Follower {
         self.update(root, Some(now)).await;
     }
 
-    /// Takes note of whether the directory can be looked at.
-    fn seen(&self, looked: Result<Glance, PrepareError>) -> Option<Glance> {
-        match looked {
-            Ok(glance) => {
+    /// Returns the fingerprint, and records whether the directory could be read.
+    fn reachable(&self, polled: Result<Fingerprint, PrepareError>) -> Option<Fingerprint> {
+        match polled {
+            Ok(fingerprint) => {
                 self.live.reached();
-                Some(glance)
+                Some(fingerprint)
             }
             Err(error) => {
                 self.unreachable(error.to_string());
@@ -161,53 +161,50 @@ impl Follower {
 
     fn unreachable(&self, reason: String) {
         if self.live.state().unreachable.as_ref() != Some(&reason) {
-            tracing::warn!(
-                error = reason,
-                "cannot find out whether there is a newer catalog, keeping the one there is"
-            );
+            tracing::warn!(error = reason, "cannot check for a newer catalog, keeping the current one");
         }
         self.live.unreachable(reason);
     }
 
-    /// Returns whether the directory, which looks like `now`, holds what is served.
-    async fn holds(&mut self, now: Option<Glance>) -> bool {
+    /// Returns whether the directory, with the fingerprint `now`, still holds the served catalog.
+    async fn is_current(&mut self, now: Option<Fingerprint>) -> bool {
         let Some((_, reading)) = &self.served else { return false };
-        let (reading, directory) = (reading.outline(), self.plan.directory.clone());
-        let holds = tokio::task::spawn_blocking(move || reading.holds(&directory)).await.unwrap_or(false);
-        if let (true, Some(now), Some((_, reading))) = (holds, now, &mut self.served) {
-            reading.settle(now);
+        let (reading, directory) = (reading.without_catalog(), self.plan.directory.clone());
+        let is_current = tokio::task::spawn_blocking(move || reading.is_current(&directory)).await.unwrap_or(false);
+        if let (true, Some(now), Some((_, reading))) = (is_current, now, &mut self.served) {
+            reading.confirm(now);
             if !self.damaged {
-                self.live.settle();
+                self.live.mark_current();
             }
         }
-        holds
+        is_current
     }
 
-    /// Asks the origin for something newer; returns how long to wait at least before the next time.
-    async fn ask(&mut self, origin: &Arc<dyn Origin>) -> Duration {
-        let news = look(origin).await;
-        if news.is_ok() {
+    /// Polls the origin; returns the minimum delay before the next poll.
+    async fn poll_origin(&mut self, origin: &Arc<dyn Origin>) -> Duration {
+        let polled = poll_blocking(origin).await;
+        if polled.is_ok() {
             self.live.reached();
         }
-        match news {
-            Ok(News::Catalog(root)) => {
+        match polled {
+            Ok(Polled::Catalog(root)) => {
                 tracing::info!("catalog changed, loading it");
-                self.updates = Pauses::default();
+                self.updates = Backoff::default();
                 self.update(root, None).await;
             }
-            Ok(News::None) => match self.brought.clone() {
+            Ok(Polled::Unchanged) => match self.pending.clone() {
                 Some(root) if self.updates.is_due() => self.update(root, None).await,
                 Some(_) => {}
-                None => self.updates = Pauses::default(),
+                None => self.updates = Backoff::default(),
             },
-            Ok(News::Unusable(reason)) => {
-                self.brought = None;
+            Ok(Polled::Unusable(reason)) => {
+                self.pending = None;
                 self.refuse(reason);
-                return self.updates.wait();
+                return self.updates.next_delay();
             }
             Err(reason) => {
                 self.unreachable(reason);
-                return self.updates.wait();
+                return self.updates.next_delay();
             }
         }
         Duration::ZERO
@@ -220,8 +217,8 @@ impl Follower {
         }
     }
 
-    /// Serves what is in the directory `root` now, if it can be served.
-    async fn update(&mut self, root: PathBuf, glance: Option<Glance>) {
+    /// Loads the catalog in the directory `root` and serves it, unless loading fails.
+    async fn update(&mut self, root: PathBuf, fingerprint: Option<Fingerprint>) {
         let mut plan = self.plan.clone();
         plan.directory.root.clone_from(&root);
         match snapshot::load(&plan, Integrity::Rebuild).await {
@@ -230,32 +227,32 @@ impl Follower {
                 self.publish(loaded);
                 self.plan.origin.iter().for_each(|origin| origin.served());
                 self.failed = None;
-                self.brought = None;
-                self.updates = Pauses::default();
+                self.pending = None;
+                self.updates = Backoff::default();
                 tracing::info!("serving the changed catalog");
             }
             Err(error) => {
-                // A file that was half written a moment ago may be whole by now and look the same.
-                let passing = error.is_passing() || glance.as_ref().is_some_and(Glance::is_fresh);
-                self.brought = (passing && self.plan.origin.is_some()).then_some(root);
-                self.failed = Some(Failed { glance, passing });
-                self.updates.wait();
+                // A file that was half written a moment ago may be complete by now with the same fingerprint.
+                let transient = error.is_transient() || fingerprint.as_ref().is_some_and(Fingerprint::is_fresh);
+                self.pending = (transient && self.plan.origin.is_some()).then_some(root);
+                self.failed = Some(Failed { fingerprint, transient });
+                self.updates.next_delay();
                 self.refuse(error.to_string());
             }
         }
     }
 
     fn publish(&mut self, loaded: snapshot::Loaded) {
-        snapshot::tell_left_out(&loaded.snapshot.left_out);
+        snapshot::log_quarantined(&loaded.snapshot.quarantined);
         self.live.publish(loaded.snapshot);
-        self.last = Some(loaded.reading.glance().clone());
+        self.last = Some(loaded.reading.fingerprint().clone());
         self.served = Some((loaded.cache, loaded.reading));
-        self.blobs = Pauses::default();
-        // About what was served before.
+        self.blobs = Backoff::default();
+        // Corruption reports so far concern the previous catalog.
         self.live.forget_damage();
         self.damaged = false;
-        // Of what served before, and of what loading took.
-        drop(tokio::task::spawn_blocking(memory::give_back));
+        // Returns the memory of the previous catalog and of loading to the system.
+        drop(tokio::task::spawn_blocking(memory::trim));
     }
 
     /// Adds the blobs to a catalog that is served without them.
@@ -265,58 +262,58 @@ impl Follower {
         let reason = match snapshot::blobs(&self.plan.directory, &cache, reading).await {
             Ok(content) => {
                 self.live.complete(&catalog, Blobs::Ready(Arc::new(content)));
-                self.blobs = Pauses::default();
+                self.blobs = Backoff::default();
                 return;
             }
             Err(NoBlobs::Changed) if self.plan.watch.is_some() || self.plan.integrity == Integrity::Rebuild => {
-                // One catalog for gRPC and HTTP: the one that is there now.
+                // gRPC and HTTP serve one catalog: the one that the directory holds now.
                 self.update(self.plan.directory.root.clone(), None).await;
                 if self.failed.is_none() {
                     return;
                 }
-                "the directory changed, and what it holds now cannot be served".to_owned()
+                "the directory changed, and its new content cannot be served".to_owned()
             }
             Err(NoBlobs::Changed) => {
-                "the directory no longer holds the catalog that the cache was made from".to_owned()
+                "the directory no longer holds the catalog that the cache was built from".to_owned()
             }
             Err(NoBlobs::Failed(reason)) => reason,
         };
         tracing::error!(error = reason, "catalog cannot be served over HTTP");
         self.live.complete(&catalog, Blobs::Unavailable(reason));
-        self.blobs.wait();
+        self.blobs.next_delay();
     }
 
-    /// Builds another cache in place of one that turned out to be damaged.
+    /// Builds a new cache to replace a damaged one.
     ///
-    /// It is kept for this run only: the place of the damaged one may be what damages them.
+    /// The new cache lives only as long as this process: the storage of the damaged one may itself be faulty.
     async fn repair(&mut self) {
-        tracing::error!("cache is damaged, building another for this run");
+        tracing::error!("cache is damaged, building a temporary one");
         let plan = Plan { cache_dir: None, ..self.plan.clone() };
-        self.repairs.wait();
+        self.repairs.next_delay();
         match snapshot::load(&plan, Integrity::Rebuild).await {
             Ok(loaded) => {
                 self.publish(loaded);
-                tracing::info!("serving from a cache that is whole");
+                tracing::info!("serving from the rebuilt cache");
             }
             Err(error) => {
-                tracing::error!(%error, "no other cache can be built, answers that are damaged stay away");
-                self.live.refuse(format!("the cache is damaged, and no other can be built: {error}"));
+                tracing::error!(%error, "cannot rebuild the cache, damaged entries stay unavailable");
+                self.live.refuse(format!("the cache is damaged and cannot be rebuilt: {error}"));
             }
         }
     }
 
-    /// Reads certificates and catalog again because somebody asks for it.
+    /// Reloads certificates and catalog on request.
     async fn reload(&mut self) {
-        tracing::info!("reading certificates and catalog again");
+        tracing::info!("reloading certificates and catalog");
         if let Some(tls) = &self.tls {
             let _ = tls.reload(true).await;
         }
         match self.plan.origin.clone() {
             Some(origin) => {
-                self.updates = Pauses::default();
-                self.ask(&origin).await;
+                self.updates = Backoff::default();
+                self.poll_origin(&origin).await;
             }
-            None if self.holds(None).await => tracing::info!("catalog is unchanged"),
+            None if self.is_current(None).await => tracing::info!("catalog is unchanged"),
             None => {
                 self.update(self.plan.directory.root.clone(), None).await;
             }
@@ -324,23 +321,23 @@ impl Follower {
     }
 }
 
-/// When something that fails is tried again.
+/// Exponential backoff: when a failed operation is due for a retry.
 #[derive(Default)]
-struct Pauses {
+struct Backoff {
     due: Option<Instant>,
-    pause: Duration,
+    delay: Duration,
 }
 
-impl Pauses {
-    /// Returns how long to wait before another try.
-    fn wait(&mut self) -> Duration {
-        // Long after the last failure, this is the first one.
-        if self.due.is_some_and(|due| due.elapsed() > LONGEST_PAUSE * 10) {
-            self.pause = Duration::ZERO;
+impl Backoff {
+    /// Schedules the next retry and returns the delay.
+    fn next_delay(&mut self) -> Duration {
+        // Long after the last failure, the backoff starts again.
+        if self.due.is_some_and(|due| due.elapsed() > LONGEST_DELAY * 10) {
+            self.delay = Duration::ZERO;
         }
-        self.pause = (self.pause * 2).clamp(FIRST_PAUSE, LONGEST_PAUSE);
-        self.due = Some(Instant::now() + self.pause);
-        self.pause
+        self.delay = (self.delay * 2).clamp(FIRST_DELAY, LONGEST_DELAY);
+        self.due = Some(Instant::now() + self.delay);
+        self.delay
     }
 
     fn is_due(&self) -> bool {
@@ -355,15 +352,15 @@ async fn until(time: Option<Instant>) {
     }
 }
 
-/// Asks an origin whether there is something newer.
-pub(crate) async fn look(origin: &Arc<dyn Origin>) -> Result<News, String> {
+/// Polls an origin on a blocking thread.
+pub(crate) async fn poll_blocking(origin: &Arc<dyn Origin>) -> Result<Polled, String> {
     let origin = Arc::clone(origin);
-    tokio::task::spawn_blocking(move || origin.look()).await.unwrap_or_else(|error| Err(error.to_string()))
+    tokio::task::spawn_blocking(move || origin.poll()).await.unwrap_or_else(|error| Err(error.to_string()))
 }
 
 async fn blocking(
-    work: impl FnOnce() -> Result<Glance, PrepareError> + Send + 'static,
-) -> Result<Glance, PrepareError> {
+    work: impl FnOnce() -> Result<Fingerprint, PrepareError> + Send + 'static,
+) -> Result<Fingerprint, PrepareError> {
     let done = tokio::task::spawn_blocking(work).await;
     done.unwrap_or_else(|error| Err(PrepareError::Io(std::io::Error::other(error))))
 }

@@ -1,11 +1,12 @@
 //! Serves operator catalogs: the cache file, the registry API over gRPC, the catalog API over HTTP.
 //!
-//! A map, in reading order: [`load`] reads a catalog, [`cache`] makes a file of answers from it,
-//! [`content`] has its blobs, [`live`] holds those of the moment, [`pages`] is who makes pages of them, `grpc`, [`http`] and [`graphql`] answer from
-//! them, and [`listen`], [`tls`] and [`server`] are the way in, with places in `slots` that `budget`
-//! divides. [`metrics`] counts. [`run`] puts all of it together: `supervise` runs the listeners,
-//! `snapshot` loads catalogs, `follow` puts newer ones in place. `memory` goes back to the system. [`probe`] asks a server how it is.
-//! [`catalogs`] serves several catalogs over HTTP, and [`upstream`] writes the cache of another tool.
+//! A map, in reading order: [`load`] reads a catalog, [`cache`] builds a file of ready answers from it, [`content`]
+//! holds its blobs, [`live`] holds the current snapshot of both, and [`pages`] is the interface to the renderer of web
+//! pages. `grpc`, [`http`] and [`graphql`] answer from the snapshot. [`listen`], [`tls`] and [`server`] accept
+//! connections, with slots in `slots` that `budget` divides. [`metrics`] counts. [`run`] composes the server:
+//! `supervise` runs the listeners, `snapshot` loads catalogs, `follow` replaces them with newer ones, and `memory`
+//! returns freed memory to the system. [`probe`] is a client of the health API. [`catalogs`] serves several catalogs
+//! over HTTP, and [`upstream`] writes the cache format of the existing tool.
 
 mod budget;
 pub mod cache;

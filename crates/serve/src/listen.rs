@@ -1,4 +1,4 @@
-//! Connections: where they are accepted, how many, and how long they may be silent.
+//! Listeners and sockets: addresses, accepting, timeouts.
 
 use std::io;
 use std::net::SocketAddr;
@@ -16,30 +16,30 @@ use tokio::net::{TcpListener, TcpStream, UnixListener, UnixStream};
 use crate::live::Live;
 use crate::slots::{Slot, Slots};
 
-/// How long a new connection may take to say something, a TLS handshake included.
-pub(crate) const FIRST_BYTES: Duration = Duration::from_secs(10);
-/// How long accepting rests after the system refuses more.
-const REST: Duration = Duration::from_millis(100);
+/// Time limit for the first bytes of a new connection, including a TLS handshake.
+pub(crate) const FIRST_BYTES_TIMEOUT: Duration = Duration::from_secs(10);
+/// Pause before accepting again after the system reported a lack of resources.
+const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 
-/// Where a server listens.
+/// An address that a server listens on.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Address {
     /// A host and port; every interface when the host is empty.
     Tcp(String, u16),
-    /// A socket in the file system.
+    /// A Unix domain socket.
     Unix(PathBuf),
 }
 
-/// A socket that connections come in on.
+/// A bound socket.
 pub enum Listener {
-    /// On the network.
+    /// A TCP socket.
     Tcp(TcpListener),
-    /// In the file system; removed again at the end.
+    /// A Unix domain socket; its file is removed on drop.
     Unix(UnixListener, PathBuf),
 }
 
 impl Address {
-    /// Returns whether only the machine itself reaches it by network.
+    /// Returns whether the address is reachable from this machine only.
     pub(crate) fn is_local(&self) -> bool {
         match self {
             Address::Tcp(host, _) => {
@@ -50,10 +50,10 @@ impl Address {
         }
     }
 
-    /// Starts to listen.
+    /// Binds the address.
     ///
     /// # Errors
-    /// Fails when the address is taken or cannot be used, and names it.
+    /// Fails when the address is in use or cannot be bound; the error names it.
     pub async fn bind(&self) -> io::Result<Listener> {
         self.try_bind().await.map_err(|error| io::Error::new(error.kind(), format!("{self}: {error}")))
     }
@@ -61,7 +61,7 @@ impl Address {
     async fn try_bind(&self) -> io::Result<Listener> {
         match self {
             Address::Tcp(host, port) if host.is_empty() => {
-                // Both families where there are both.
+                // Dual-stack where the system supports it.
                 match TcpListener::bind((std::net::Ipv6Addr::UNSPECIFIED, *port)).await {
                     Ok(listener) => Ok(Listener::Tcp(listener)),
                     Err(error) if error.kind() == io::ErrorKind::AddrInUse => Err(error),
@@ -70,7 +70,7 @@ impl Address {
             }
             Address::Tcp(host, port) => TcpListener::bind((host.as_str(), *port)).await.map(Listener::Tcp),
             Address::Unix(path) => {
-                // A socket that a server left behind is in the way; one in use is not to be taken.
+                // A stale socket file of a server that ended is replaced; one in use is not.
                 let left_behind = std::fs::symlink_metadata(path).is_ok_and(|file| file.file_type().is_socket())
                     && std::os::unix::net::UnixStream::connect(path).is_err();
                 if left_behind {
@@ -105,7 +105,7 @@ impl std::fmt::Display for Listener {
 }
 
 impl Listener {
-    /// Returns the port, if there is one.
+    /// Returns the port of a TCP listener.
     pub fn port(&self) -> Option<u16> {
         match self {
             Listener::Tcp(listener) => listener.local_addr().ok().map(|address: SocketAddr| address.port()),
@@ -116,13 +116,13 @@ impl Listener {
     /// Waits for the next connection.
     ///
     /// # Errors
-    /// Fails when no connection comes here any more; what passes is retried.
+    /// Fails when the socket can accept no further connections; transient errors are retried.
     pub(crate) async fn accept(&self) -> io::Result<(Socket, Peer)> {
         loop {
             match self.try_accept().await {
-                Err(error) if is_passing(&error) => {
+                Err(error) if is_transient(&error) => {
                     tracing::warn!(%error, "connection could not be accepted");
-                    tokio::time::sleep(REST).await;
+                    tokio::time::sleep(ACCEPT_PAUSE).await;
                 }
                 accepted => return accepted,
             }
@@ -152,21 +152,21 @@ impl Drop for Listener {
     }
 }
 
-/// Who is at the other end.
+/// The address of the peer, for logs.
 #[derive(Debug, Clone)]
 pub struct Peer(pub(crate) String);
 
-/// The bytes of a connection.
+/// The byte stream of a connection.
 pub(crate) enum Socket {
     Tcp(TcpStream),
     Unix(UnixStream),
     Tls(Box<tokio_rustls::server::TlsStream<Socket>>),
 }
 
-/// Returns whether a socket that could not accept a connection may accept the next.
+/// Returns whether the next `accept` may succeed after this error.
 ///
-/// What is wrong with a connection is no fault of the socket, and the system may have room again.
-fn is_passing(error: &io::Error) -> bool {
+/// An error of one connection does not concern the socket, and a lack of resources may pass.
+fn is_transient(error: &io::Error) -> bool {
     use io::ErrorKind::{InvalidInput, NotConnected, Unsupported};
     const EBADF: i32 = 9;
     const ENOTSOCK: i32 = 88;
@@ -174,17 +174,17 @@ fn is_passing(error: &io::Error) -> bool {
         && !matches!(error.raw_os_error(), Some(EBADF | ENOTSOCK))
 }
 
-/// Takes a place for a connection, and counts those that gave way.
-pub(crate) async fn take(slots: &Arc<Slots>, live: &Live) -> Option<Slot> {
+/// Acquires a slot for a connection, and counts evictions.
+pub(crate) async fn acquire_slot(slots: &Arc<Slots>, live: &Live) -> Option<Slot> {
     let before = slots.evicted.load(Relaxed);
-    let slot = slots.take().await;
+    let slot = slots.acquire().await;
     live.metrics.evicted.fetch_add(slots.evicted.load(Relaxed) - before, Relaxed);
     slot
 }
 
-/// Makes TLS of a connection, if the other end does its part in time.
+/// Runs the TLS handshake on a connection, within a time limit.
 pub(crate) async fn secure(socket: Socket, peer: &Peer, acceptor: tokio_rustls::TlsAcceptor) -> Option<Socket> {
-    match tokio::time::timeout(FIRST_BYTES, acceptor.accept(socket)).await {
+    match tokio::time::timeout(FIRST_BYTES_TIMEOUT, acceptor.accept(socket)).await {
         Ok(Ok(stream)) => Some(Socket::Tls(Box::new(stream))),
         Ok(Err(error)) => {
             tracing::debug!(peer = peer.0, %error, "TLS handshake failed");
@@ -194,7 +194,7 @@ pub(crate) async fn secure(socket: Socket, peer: &Peer, acceptor: tokio_rustls::
     }
 }
 
-/// Does the same to whatever kind of socket it is.
+/// Applies an expression to any kind of socket.
 macro_rules! each {
     ($socket:expr, $stream:ident => $call:expr) => {
         match $socket {

@@ -1,4 +1,4 @@
-//! The catalog of the moment.
+//! The catalog that is currently served.
 
 use std::sync::{Arc, PoisonError, RwLock};
 
@@ -7,62 +7,62 @@ use tokio::sync::{Notify, watch};
 
 use crate::cache::Cache;
 use crate::content::Content;
-use crate::load::LeftOut;
+use crate::load::Quarantined;
 use crate::metrics::Metrics;
 use crate::pages::Shelves;
 
-/// What is served: one catalog, for gRPC and HTTP alike.
+/// The served catalog, for gRPC and HTTP alike.
 #[derive(Clone)]
 pub struct Snapshot {
-    /// Its answers.
+    /// Answers queries.
     pub catalog: Arc<dyn Query>,
-    /// What pages are made from, if it is known.
+    /// The cache that pages are rendered from, if there is one.
     pub shelves: Option<Arc<Cache>>,
     /// Its blobs, for HTTP.
     pub blobs: Blobs,
-    /// What is not in it.
-    pub left_out: Vec<LeftOut>,
+    /// The packages that are quarantined.
+    pub quarantined: Vec<Quarantined>,
 }
 
 /// The blobs of a catalog.
 #[derive(Clone)]
 pub enum Blobs {
-    /// They are on their way, or nobody wants them.
+    /// They are loading, or nothing needs them.
     Loading,
-    /// They are there.
+    /// They are available.
     Ready(Arc<Content>),
-    /// They cannot be had, for this reason; there will be another try.
+    /// They cannot be loaded, for this reason; loading will be retried.
     Unavailable(String),
 }
 
-/// The catalog that calls are answered from, and how it came to be.
+/// The catalog that calls are answered from, and the state of the server.
 ///
-/// A new catalog takes the place of the old one at once, for gRPC and HTTP together. Calls that are being answered keep
-/// the one they started with.
+/// A new catalog replaces the old one atomically, for gRPC and HTTP together. Calls in flight keep the catalog they
+/// started with.
 pub struct Live {
     snapshot: RwLock<Option<Snapshot>>,
     state: watch::Sender<State>,
     damaged: Notify,
-    /// What is counted.
+    /// The metrics of the server.
     pub metrics: Metrics,
 }
 
-/// How the server is.
+/// The state of a server.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct State {
-    /// Whether it answers.
+    /// Whether it answers calls.
     pub serving: bool,
-    /// What there is to know besides.
+    /// Details for operators.
     pub detail: String,
-    /// The packages that are not served because something is wrong with them.
-    pub left_out: Vec<LeftOut>,
-    /// Why the newest content of the directory is not what is served.
+    /// The packages that are not served because they are invalid.
+    pub quarantined: Vec<Quarantined>,
+    /// Why the current content of the directory is not served.
     pub refused: Option<String>,
-    /// Why it is not known whether there is a newer catalog.
+    /// Why opm cannot check for a newer catalog.
     pub unreachable: Option<String>,
     /// Why the catalog is not served over HTTP.
     pub without_http: Option<String>,
-    /// Whether the server is about to end.
+    /// Whether the server is shutting down.
     pub draining: bool,
 }
 
@@ -79,7 +79,7 @@ impl Default for Live {
 }
 
 impl Live {
-    /// Returns the catalog of the moment; nothing while the first one is loaded.
+    /// Returns the current catalog; `None` while the first one loads.
     pub fn catalog(&self) -> Option<Arc<dyn Query>> {
         let snapshot = self.snapshot.read().unwrap_or_else(PoisonError::into_inner);
         snapshot.as_ref().map(|snapshot| Arc::clone(&snapshot.catalog))
@@ -91,35 +91,35 @@ impl Live {
         snapshot.as_ref().map_or(Blobs::Loading, |snapshot| snapshot.blobs.clone())
     }
 
-    /// Returns what pages of the catalog are made from.
+    /// Returns the data that pages of the catalog are rendered from.
     pub fn shelves(&self) -> Option<Shelves> {
         let snapshot = self.snapshot.read().unwrap_or_else(PoisonError::into_inner);
         let snapshot = snapshot.as_ref()?;
         Some(Shelves { cache: Arc::clone(snapshot.shelves.as_ref()?), blobs: snapshot.blobs.clone() })
     }
 
-    /// Returns whether the blobs of the catalog are there.
+    /// Returns whether the blobs of the catalog are available.
     pub(crate) fn has_blobs(&self) -> bool {
         matches!(self.blobs(), Blobs::Ready(_))
     }
 
-    /// Serves another catalog from now on.
+    /// Replaces the served catalog.
     pub fn publish(&self, snapshot: Snapshot) {
         let counts = snapshot.catalog.counts();
-        let left_out = snapshot.left_out.clone();
+        let quarantined = snapshot.quarantined.clone();
         let without_http = snapshot.blobs.reason();
         *self.snapshot.write().unwrap_or_else(PoisonError::into_inner) = Some(snapshot);
-        self.metrics.loaded(counts, left_out.len());
+        self.metrics.loaded(counts, quarantined.len());
         self.state.send_modify(|state| {
             state.serving = !state.draining;
             state.refused = None;
-            state.left_out = left_out;
+            state.quarantined = quarantined;
             state.without_http = without_http;
             state.describe();
         });
     }
 
-    /// Adds the blobs of `catalog`, or why there are none, if it is still the one of the moment.
+    /// Adds the blobs of `catalog`, or the reason why there are none, if it is still the current catalog.
     pub(crate) fn complete(&self, catalog: &Arc<dyn Query>, blobs: Blobs) {
         let without_http = blobs.reason();
         let mut snapshot = self.snapshot.write().unwrap_or_else(PoisonError::into_inner);
@@ -132,7 +132,7 @@ impl Live {
         }
     }
 
-    /// Says that the directory changed to something that cannot be served.
+    /// Records that the current content of the directory cannot be served.
     pub fn refuse(&self, reason: String) {
         self.metrics.refused();
         self.state.send_modify(|state| {
@@ -141,7 +141,7 @@ impl Live {
         });
     }
 
-    /// Says that nobody could tell whether there is a newer catalog.
+    /// Records that opm could not check for a newer catalog.
     pub fn unreachable(&self, reason: String) {
         self.state.send_modify(|state| {
             state.unreachable = Some(reason);
@@ -149,7 +149,7 @@ impl Live {
         });
     }
 
-    /// Says that it is known again whether there is a newer catalog.
+    /// Records that opm can check for a newer catalog again.
     pub fn reached(&self) {
         self.state.send_if_modified(|state| {
             let changed = state.unreachable.take().is_some();
@@ -160,37 +160,37 @@ impl Live {
         });
     }
 
-    /// Says that an answer could not be read from `catalog`, the one of the moment or one before it.
+    /// Records that an answer could not be read from `catalog`. Has no effect if `catalog` was replaced meanwhile.
     pub(crate) fn found_damage(&self, catalog: &Arc<dyn Query>) {
         if self.catalog().is_some_and(|now| Arc::ptr_eq(&now, catalog)) {
             self.damaged.notify_one();
         }
     }
 
-    /// Waits until the catalog of the moment is known to be damaged.
+    /// Waits until the current catalog is found to be corrupt.
     pub(crate) async fn damage(&self) {
         self.damaged.notified().await;
     }
 
-    /// Forgets damage that was found in a catalog before the one of the moment.
+    /// Drops reports of corruption in a previous catalog.
     pub(crate) fn forget_damage(&self) {
         self.damaged.notify_one();
         let _ = std::pin::pin!(self.damaged.notified()).as_mut().enable();
     }
 
-    /// Says that the directory holds what is served.
-    pub(crate) fn settle(&self) {
+    /// Records that the directory holds the served catalog.
+    pub(crate) fn mark_current(&self) {
         self.state.send_if_modified(|state| {
             let changed = state.refused.take().is_some();
             if changed {
-                self.metrics.settled();
+                self.metrics.clear_stale();
                 state.describe();
             }
             changed
         });
     }
 
-    /// Says that the server is about to end.
+    /// Records that the server is shutting down.
     pub fn drain(&self) {
         self.state.send_modify(|state| {
             state.serving = false;
@@ -199,12 +199,12 @@ impl Live {
         });
     }
 
-    /// Returns how the server is.
+    /// Returns the state of the server.
     pub fn state(&self) -> State {
         self.state.borrow().clone()
     }
 
-    /// Returns how the server is, now and later.
+    /// Subscribes to the state of the server.
     pub(crate) fn states(&self) -> watch::Receiver<State> {
         self.state.subscribe()
     }
@@ -226,17 +226,17 @@ impl State {
         }
         let mut parts = Vec::new();
         if let Some(reason) = &self.refused {
-            parts.push(format!("the last update was refused, the catalog before it is served: {reason}"));
+            parts.push(format!("the last update was refused, the previous catalog is still served: {reason}"));
         }
         if let Some(reason) = &self.unreachable {
-            parts.push(format!("it is not known whether there is a newer catalog: {reason}"));
+            parts.push(format!("cannot check for a newer catalog: {reason}"));
         }
         if let Some(reason) = &self.without_http {
             parts.push(format!("the catalog is not served over HTTP: {reason}"));
         }
-        if !self.left_out.is_empty() {
-            let names: Vec<&str> = self.left_out.iter().map(|package| package.package.as_str()).collect();
-            parts.push(format!("packages left out: {}", names.join(", ")));
+        if !self.quarantined.is_empty() {
+            let names: Vec<&str> = self.quarantined.iter().map(|package| package.package.as_str()).collect();
+            parts.push(format!("quarantined packages: {}", names.join(", ")));
         }
         self.detail = parts.join("; ");
     }

@@ -1,4 +1,4 @@
-//! Reading the catalog that is to be served.
+//! Loads the catalog to serve.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
@@ -15,70 +15,70 @@ use crate::cache::Digest;
 /// A directory with a file-based catalog.
 #[derive(Debug, Clone)]
 pub struct Directory {
-    /// Where it is.
+    /// Its path.
     pub root: PathBuf,
-    /// Bounds for what is in it.
+    /// Limits for reading it.
     pub limits: Limits,
-    /// What happens when something in it is wrong.
+    /// The policy for invalid packages.
     pub on_invalid: OnInvalid,
-    /// What makes shelves of its packages for pages, if anything does.
+    /// Extracts the page data of its packages, if pages are served.
     pub shelve: Option<Shelve>,
 }
 
-/// Starts to make of a package what pages for people need of it.
+/// Starts to extract the page data of a package.
 pub type Shelve = for<'a> fn(&'a catalog::Package) -> Box<dyn Shelver<'a> + 'a>;
 
-/// Makes of a package what pages for people need of it, in the pass over its bundles that makes the answers.
+/// Extracts the page data of a package during the pass over its bundles that encodes the answers.
 pub trait Shelver<'a> {
-    /// Takes a bundle: its text, and its CSV or what the catalog keeps of that. They come in any order.
+    /// Adds a bundle: its text, and its CSV or the CSV metadata in the catalog. Bundles arrive in any order.
     fn bundle(&mut self, name: &str, bundle: &'a catalog::Bundle, text: Raw<'_>, csv: Option<Raw<'_>>);
 
-    /// Returns what was made. `blobs` are those of the package that are no bundles.
+    /// Returns the page data. `blobs` are those of the package that are not bundles.
     ///
     /// # Errors
     /// Fails when files of the catalog changed.
     fn finish(self: Box<Self>, fbc: &Fbc, blobs: &[&Blob]) -> io::Result<Shelved>;
 }
 
-/// What pages for people need of a package.
+/// The page data of a package.
 #[derive(Debug, Clone, Default)]
 pub struct Shelved {
-    /// Everything but its picture, in a form that the pages know.
+    /// Everything but its icon, in the encoding of the page renderer.
     pub shelf: Vec<u8>,
-    /// Its picture.
+    /// Its icon.
     pub icon: Vec<u8>,
 }
 
-/// What happens to a catalog with something wrong in it.
+/// The policy for invalid catalogs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum OnInvalid {
-    /// It is refused.
+    /// The catalog is refused.
     Fail,
-    /// It is served without the packages that are wrong.
+    /// The invalid packages are quarantined, and the rest is served.
     Quarantine,
 }
 
-/// A package that is not served, and why.
+/// A package that is not served, and the reason.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct LeftOut {
+pub struct Quarantined {
     /// Its name.
     pub package: String,
-    /// What is wrong with it, in one line or several.
+    /// The problems of the package, in one line or several.
     pub reason: String,
 }
 
-/// A catalog that was read and is sound.
-pub(crate) struct Sound {
+/// A catalog that passed all checks.
+pub(crate) struct CheckedCatalog {
     pub(crate) fbc: Fbc,
     pub(crate) catalog: Catalog,
-    /// Of the content of each package.
+    /// The digest of the content of each package.
     pub(crate) packages: BTreeMap<String, Digest>,
-    /// Of the blobs that belong to no package.
-    pub(crate) homeless: Digest,
-    pub(crate) left_out: Vec<LeftOut>,
+    /// The digest of the blobs that belong to no package.
+    pub(crate) unowned: Digest,
+    pub(crate) quarantined: Vec<Quarantined>,
 }
 
-/// Why a catalog cannot be served.
+/// The reason why a catalog cannot be served.
 #[derive(thiserror::Error)]
 pub enum LoadError {
     /// The directory cannot be read.
@@ -86,23 +86,23 @@ pub enum LoadError {
     Unreadable {
         /// The directory.
         path: PathBuf,
-        /// Why not.
+        /// The cause.
         error: io::Error,
     },
-    /// Something in the catalog is wrong.
-    #[error("{}", in_short(.fbc, .problems.iter()))]
+    /// The catalog is invalid.
+    #[error("{}", summarize(.fbc, .problems.iter()))]
     Invalid {
-        /// What could be read, for the places of the problems.
+        /// The blobs that could be read, to locate the problems.
         fbc: Box<Fbc>,
-        /// What is wrong.
+        /// The problems.
         problems: Vec<Problem>,
     },
-    /// A package is sound but cannot be served.
+    /// A package is valid but cannot be encoded.
     #[error("build package index: process package {package:?}: {reason}")]
     Package {
         /// The package.
         package: String,
-        /// Why not.
+        /// The cause.
         reason: String,
     },
 }
@@ -115,7 +115,7 @@ impl std::fmt::Debug for LoadError {
 
 impl Directory {
     /// Reads and checks the catalog.
-    pub(crate) fn load(&self) -> Result<Sound, LoadError> {
+    pub(crate) fn load(&self) -> Result<CheckedCatalog, LoadError> {
         let inspect = catalog::inspect(Warnings::Off);
         let options = LoadOptions {
             limits: self.limits.clone(),
@@ -128,14 +128,14 @@ impl Directory {
         let mut fbc = Fbc::default();
         let loaded = fbc.load_dir(&self.root, &options).map_err(unreadable)?;
         let mut checked = catalog::check(&fbc, loaded, Warnings::Off);
-        let mut left_out = Vec::new();
+        let mut quarantined = Vec::new();
         while checked.catalog.is_err() && self.on_invalid == OnInvalid::Quarantine {
             let broken = broken_packages(&fbc, checked.problems());
-            if broken.is_empty() && !left_out.is_empty() {
+            if broken.is_empty() && !quarantined.is_empty() {
                 break;
             }
             fbc.retain(|blob| !broken.contains_key(&*blob.package));
-            left_out.extend(broken.into_iter().map(|(package, reason)| LeftOut { package, reason }));
+            quarantined.extend(broken.into_iter().map(|(package, reason)| Quarantined { package, reason }));
             checked = catalog::check(&fbc, fbc::Loaded::default(), Warnings::Off);
         }
         let catalog = match checked.catalog {
@@ -144,21 +144,21 @@ impl Directory {
                 return Err(LoadError::Invalid { problems: problems.into_errors(), fbc: Box::new(fbc) });
             }
         };
-        let (packages, homeless) = self.digests(&fbc, &catalog).map_err(unreadable)?;
-        Ok(Sound { fbc, catalog, packages, homeless, left_out })
+        let (packages, unowned) = self.digests(&fbc, &catalog).map_err(unreadable)?;
+        Ok(CheckedCatalog { fbc, catalog, packages, unowned, quarantined })
     }
 
-    /// Makes one digest of all blobs of each package.
+    /// Computes one digest of all blobs of each package.
     fn digests(&self, fbc: &Fbc, catalog: &Catalog) -> io::Result<(BTreeMap<String, Digest>, Digest)> {
         let mut lists: BTreeMap<&str, Vec<u8>> =
             catalog.packages().iter().map(|package| (package.name(), Vec::new())).collect();
-        let mut homeless = Vec::new();
+        let mut unowned = Vec::new();
         let mut buffer = TextBuffer::default();
         for blob in fbc.blobs() {
             let Some(digest) = blob.digest() else { continue };
-            let list = lists.get_mut(&*blob.package).unwrap_or(&mut homeless);
+            let list = lists.get_mut(&*blob.package).unwrap_or(&mut unowned);
             list.extend_from_slice(&digest.to_le_bytes());
-            // Objects in other files are no part of the blob's text.
+            // Objects in other files are not part of the text of the blob.
             if matches!(&blob.content, Content::Bundle(bundle) if !bundle.references.is_empty()) {
                 let text = fbc.text(blob, &mut buffer)?;
                 for object in fbc.objects(blob, text, &self.limits) {
@@ -167,14 +167,13 @@ impl Directory {
             }
         }
         let packages = lists.into_iter().map(|(name, list)| (name.to_owned(), Digest::of(&list))).collect();
-        Ok((packages, Digest::of(&homeless)))
+        Ok((packages, Digest::of(&unowned)))
     }
 }
 
-/// Finds the packages that problems are about, with what is wrong.
+/// Groups problems by package, described in one line.
 ///
-/// A file that cannot be read makes all packages wrong that have something in it: what is
-/// missing from them is anybody's guess.
+/// A file that cannot be read breaks all packages with blobs in it, because they may miss content.
 fn broken_packages(fbc: &Fbc, problems: &[Problem]) -> BTreeMap<String, String> {
     let mut broken: BTreeMap<String, Vec<&Problem>> = BTreeMap::new();
     for problem in problems.iter().filter(|problem| problem.severity == Severity::Error) {
@@ -188,14 +187,14 @@ fn broken_packages(fbc: &Fbc, problems: &[Problem]) -> BTreeMap<String, String> 
             broken.entry(package.to_owned()).or_default().push(problem);
         }
     }
-    broken.into_iter().map(|(package, problems)| (package, in_short(fbc, problems.into_iter()))).collect()
+    broken.into_iter().map(|(package, problems)| (package, summarize(fbc, problems.into_iter()))).collect()
 }
 
-/// So many problems are described where there is one line for all.
-const DESCRIBED: usize = 3;
+/// The maximum number of problems in a one-line description.
+const MAX_DESCRIBED: usize = 3;
 
-/// Describes problems in one line, the first of them with their files and lines.
-fn in_short<'a>(fbc: &Fbc, problems: impl Iterator<Item = &'a Problem>) -> String {
+/// Describes problems in one line, the first of them with file and line.
+fn summarize<'a>(fbc: &Fbc, problems: impl Iterator<Item = &'a Problem>) -> String {
     let errors: Vec<&Problem> = problems.filter(|problem| problem.severity == Severity::Error).collect();
     let mut locator = Locator::new(fbc);
     let describe = |problem: &&Problem| {
@@ -211,9 +210,9 @@ fn in_short<'a>(fbc: &Fbc, problems: impl Iterator<Item = &'a Problem>) -> Strin
         let channel = channel.map(|channel| format!("channel {channel:?}: ")).unwrap_or_default();
         format!("{place}{channel}{}", problem.message)
     };
-    let mut described: Vec<String> = errors.iter().take(DESCRIBED).map(describe).collect();
-    if errors.len() > DESCRIBED {
-        described.push(format!("and {} more problems", errors.len() - DESCRIBED));
+    let mut described: Vec<String> = errors.iter().take(MAX_DESCRIBED).map(describe).collect();
+    if errors.len() > MAX_DESCRIBED {
+        described.push(format!("and {} more problems", errors.len() - MAX_DESCRIBED));
     }
     format!("invalid catalog: {}", described.join("; "))
 }

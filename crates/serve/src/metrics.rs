@@ -1,4 +1,4 @@
-//! What is counted, in the text format that Prometheus reads.
+//! Metrics, in the text format of Prometheus.
 
 use std::fmt::Write;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
@@ -6,7 +6,7 @@ use std::time::{Duration, SystemTime};
 
 use registry_api::Counts;
 
-/// The methods that are counted apart; all others are one.
+/// The methods with counters of their own; all others share the last one.
 const METHODS: &[&str] = &[
     "api.Registry/ListPackages",
     "api.Registry/GetPackage",
@@ -50,27 +50,27 @@ const CODES: [&str; 17] = [
 /// Upper bounds of the buckets for durations, in microseconds.
 const BUCKETS: [u64; 10] = [100, 250, 500, 1_000, 2_500, 5_000, 25_000, 100_000, 1_000_000, 10_000_000];
 
-/// Everything that is counted.
+/// All metrics of a server.
 #[derive(Default)]
 pub struct Metrics {
     methods: [Method; METHODS.len()],
     packages: AtomicU64,
     channels: AtomicU64,
     bundles: AtomicU64,
-    left_out: AtomicU64,
+    quarantined: AtomicU64,
     loads: AtomicU64,
     refusals: AtomicU64,
     last_refused: AtomicU64,
     loaded_at: AtomicU64,
-    /// Connections that are open.
+    /// Open connections.
     pub(crate) open: AtomicU64,
-    /// Connections that were accepted.
+    /// Accepted connections.
     pub(crate) accepted: AtomicU64,
-    /// Connections that were turned away because there were too many.
+    /// Connections rejected at the limit.
     pub(crate) turned_away: AtomicU64,
-    /// Connections that were closed because others needed their place.
+    /// Idle connections closed to make room.
     pub(crate) evicted: AtomicU64,
-    /// Requests over HTTP by the class of their status.
+    /// HTTP requests by status class.
     http: [AtomicU64; 6],
 }
 
@@ -82,7 +82,7 @@ struct Method {
     microseconds: AtomicU64,
 }
 
-/// Returns the number of a method, given its path without the first slash.
+/// Returns the index of a method, given its path without the first slash.
 pub(crate) fn method(path: &str) -> usize {
     METHODS.iter().position(|method| *method == path).unwrap_or(METHODS.len() - 1)
 }
@@ -106,11 +106,11 @@ impl Metrics {
         method.microseconds.fetch_add(micros, Relaxed);
     }
 
-    pub(crate) fn loaded(&self, counts: Counts, left_out: usize) {
+    pub(crate) fn loaded(&self, counts: Counts, quarantined: usize) {
         self.packages.store(counts.packages as u64, Relaxed);
         self.channels.store(counts.channels as u64, Relaxed);
         self.bundles.store(counts.bundles as u64, Relaxed);
-        self.left_out.store(left_out as u64, Relaxed);
+        self.quarantined.store(quarantined as u64, Relaxed);
         self.last_refused.store(0, Relaxed);
         self.loads.fetch_add(1, Relaxed);
         let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).map_or(0, |time| time.as_secs());
@@ -122,7 +122,7 @@ impl Metrics {
         self.last_refused.store(1, Relaxed);
     }
 
-    pub(crate) fn settled(&self) {
+    pub(crate) fn clear_stale(&self) {
         self.last_refused.store(0, Relaxed);
     }
 
@@ -130,23 +130,33 @@ impl Metrics {
         self.http[usize::from(status / 100).min(5)].fetch_add(1, Relaxed);
     }
 
-    /// Returns everything in the text format that Prometheus reads.
+    /// Returns all metrics in the text format of Prometheus.
     pub fn text(&self) -> String {
         let mut out = String::new();
         let mut one = |name: &str, kind: &str, help: &str, value: &AtomicU64| {
             let _ = writeln!(out, "# HELP {name} {help}\n# TYPE {name} {kind}\n{name} {}", value.load(Relaxed));
         };
-        one("opm_catalog_packages", "gauge", "Packages that are served.", &self.packages);
-        one("opm_catalog_channels", "gauge", "Channels that are served.", &self.channels);
-        one("opm_catalog_bundles", "gauge", "Bundles that are served.", &self.bundles);
-        one("opm_catalog_packages_left_out", "gauge", "Packages left out because they are broken.", &self.left_out);
-        one("opm_catalog_loads_total", "counter", "Catalogs that were taken into use.", &self.loads);
-        one("opm_catalog_refused_total", "counter", "Updates that were refused.", &self.refusals);
-        one("opm_catalog_stale", "gauge", "1 while the last update is refused.", &self.last_refused);
-        one("opm_catalog_loaded_timestamp_seconds", "gauge", "When the catalog was taken into use.", &self.loaded_at);
-        one("opm_connections", "gauge", "Connections that are open.", &self.open);
-        one("opm_connections_total", "counter", "Connections that were accepted.", &self.accepted);
-        one("opm_connections_turned_away_total", "counter", "Connections beyond the limit.", &self.turned_away);
+        one("opm_catalog_packages", "gauge", "Served packages.", &self.packages);
+        one("opm_catalog_channels", "gauge", "Served channels.", &self.channels);
+        one("opm_catalog_bundles", "gauge", "Served bundles.", &self.bundles);
+        one(
+            "opm_catalog_packages_left_out",
+            "gauge",
+            "Packages quarantined because they are invalid.",
+            &self.quarantined,
+        );
+        one("opm_catalog_loads_total", "counter", "Catalogs loaded since the server started.", &self.loads);
+        one("opm_catalog_refused_total", "counter", "Refused updates.", &self.refusals);
+        one("opm_catalog_stale", "gauge", "1 if the last update was refused, else 0.", &self.last_refused);
+        one(
+            "opm_catalog_loaded_timestamp_seconds",
+            "gauge",
+            "Unix time at which the catalog was loaded.",
+            &self.loaded_at,
+        );
+        one("opm_connections", "gauge", "Open connections.", &self.open);
+        one("opm_connections_total", "counter", "Accepted connections.", &self.accepted);
+        one("opm_connections_turned_away_total", "counter", "Connections rejected at the limit.", &self.turned_away);
         one("opm_connections_evicted_total", "counter", "Idle connections closed to make room.", &self.evicted);
         self.calls(&mut out);
         out
@@ -155,9 +165,7 @@ impl Metrics {
     fn calls(&self, out: &mut String) {
         let split = |name: &'static str| name.split_once('/').unwrap_or((name, ""));
         let used = || METHODS.iter().zip(&self.methods).filter(|(_, method)| method.started.load(Relaxed) > 0);
-        out.push_str(
-            "# HELP grpc_server_started_total Calls that were started.\n# TYPE grpc_server_started_total counter\n",
-        );
+        out.push_str("# HELP grpc_server_started_total Started calls.\n# TYPE grpc_server_started_total counter\n");
         for (name, method) in used() {
             let (service, name) = split(name);
             let started = method.started.load(Relaxed);
@@ -166,7 +174,7 @@ impl Metrics {
                 "grpc_server_started_total{{grpc_service=\"{service}\",grpc_method=\"{name}\"}} {started}"
             );
         }
-        out.push_str("# HELP grpc_server_handled_total Calls that were answered, by status.\n# TYPE grpc_server_handled_total counter\n");
+        out.push_str("# HELP grpc_server_handled_total Completed calls, by status code.\n# TYPE grpc_server_handled_total counter\n");
         for (name, method) in used() {
             let (service, name) = split(name);
             for (code, count) in CODES.iter().zip(&method.codes).filter(|(_, count)| count.load(Relaxed) > 0) {
@@ -175,7 +183,7 @@ impl Metrics {
             }
         }
         out.push_str(
-            "# HELP grpc_server_handling_seconds How long calls took.\n# TYPE grpc_server_handling_seconds histogram\n",
+            "# HELP grpc_server_handling_seconds Duration of calls.\n# TYPE grpc_server_handling_seconds histogram\n",
         );
         for (name, method) in used() {
             let (service, name) = split(name);
@@ -190,7 +198,9 @@ impl Metrics {
             let _ = writeln!(out, "grpc_server_handling_seconds_sum{{{labels}}} {seconds}");
             let _ = writeln!(out, "grpc_server_handling_seconds_count{{{labels}}} {sum}");
         }
-        out.push_str("# HELP opm_http_requests_total Requests over HTTP, by class of status.\n# TYPE opm_http_requests_total counter\n");
+        out.push_str(
+            "# HELP opm_http_requests_total HTTP requests, by status class.\n# TYPE opm_http_requests_total counter\n",
+        );
         for (class, count) in self.http.iter().enumerate().skip(1) {
             let _ = writeln!(out, "opm_http_requests_total{{code=\"{class}xx\"}} {}", count.load(Relaxed));
         }

@@ -1,4 +1,4 @@
-//! Pages for people, made by somebody else: what they are asked, and what they are made from.
+//! The interface to the renderer of web pages: requests, replies and the catalog data that pages show.
 
 use std::io;
 use std::sync::Arc;
@@ -7,46 +7,46 @@ use crate::cache::Cache;
 use crate::cache::store::{self, PrepareError};
 use crate::content::{Filter, Reader, Selection};
 use crate::live::{Blobs, State};
-use crate::load::{Directory, LeftOut};
+use crate::load::{Directory, Quarantined};
 use crate::snapshot::NoBlobs;
 
-/// Makes pages of a catalog.
+/// Renders pages of a catalog.
 pub trait Pages: Send + Sync {
-    /// Answers a request from one catalog, or while there is none; nothing if the address means nothing to it.
+    /// Answers a request from one catalog, or while none is loaded; `None` if the path is unknown.
     fn answer(&self, request: &PageRequest<'_>, shelves: Option<&Shelves>, state: &State) -> Option<PageReply>;
 
-    /// Returns what is served now, for open pages, in one line of JSON; nothing while there is no catalog.
+    /// Returns the served revision for open pages, in one line of JSON; `None` while no catalog is loaded.
     fn event(&self, shelves: Option<&Shelves>, state: &State) -> Option<String>;
 
-    /// Takes notice that a catalog took the place of another.
+    /// Notifies the renderer that a catalog replaced another.
     fn swapped(&self, old: &Shelves, new: &Shelves);
 
-    /// Returns a number that changes when pages say something else of the same catalog.
+    /// Returns a counter that increases when pages of the same catalog change.
     fn changes(&self) -> u64;
 
-    /// Drops what was not needed in a while, and returns whether there was any.
+    /// Drops data that was not used for a while, and returns whether there was any.
     fn tidy(&self) -> bool;
 }
 
-/// What a reader asks for.
+/// A request for a page.
 #[derive(Debug, Clone, Copy)]
 pub struct PageRequest<'a> {
     /// The path, without the slash at its start.
     pub path: &'a str,
     /// The query, without the question mark.
     pub query: &'a str,
-    /// Whether a page is wanted rather than anything else.
+    /// Whether the client prefers HTML.
     pub html: bool,
 }
 
-/// What a reply is, which decides its headers.
+/// The kind of a reply, which decides its headers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum PageKind {
     /// A page.
     Page,
-    /// A part of pages whose name changes with its bytes.
+    /// A static file whose name contains a hash of its bytes.
     Asset,
-    /// Bytes from the catalog that are shown as a picture; their name changes with them.
+    /// An icon from the catalog; its name changes with its bytes.
     Picture,
     /// Data.
     Data,
@@ -59,15 +59,15 @@ pub struct PageReply {
     pub status: u16,
     /// The media type.
     pub media_type: &'static str,
-    /// What it is.
+    /// The kind of content.
     pub kind: PageKind,
-    /// Where the reader is sent instead.
+    /// The target of a redirect.
     pub location: Option<String>,
-    /// Its bytes.
+    /// The content.
     pub body: Vec<u8>,
 }
 
-/// One catalog as pages see it.
+/// The data of one catalog that pages are rendered from.
 #[derive(Clone)]
 pub struct Shelves {
     pub(crate) cache: Arc<Cache>,
@@ -85,7 +85,7 @@ impl Shelves {
         self.cache.package_names()
     }
 
-    /// Returns the shelf of a package.
+    /// Returns the page data of a package.
     ///
     /// # Errors
     /// Fails when there is none, or it is damaged.
@@ -93,10 +93,10 @@ impl Shelves {
         self.cache.shelf(package)
     }
 
-    /// Returns the picture of a package.
+    /// Returns the icon of a package.
     ///
     /// # Errors
-    /// Fails when there is no such package, or the picture is damaged.
+    /// Fails when there is no such package, or the icon is damaged.
     pub fn icon(&self, package: &str) -> io::Result<Vec<u8>> {
         self.cache.icon(package)
     }
@@ -104,7 +104,7 @@ impl Shelves {
     /// Returns the JSON of a bundle's blob.
     ///
     /// # Errors
-    /// Says why it cannot be read, or not yet.
+    /// Fails with the reason why it cannot be read, or not yet.
     pub fn bundle(&self, package: &str, bundle: &str) -> Result<String, String> {
         let content = match &self.blobs {
             Blobs::Ready(content) => content,
@@ -124,11 +124,11 @@ impl Shelves {
 }
 
 impl Shelves {
-    /// Reads a catalog for pages alone: nothing is kept, and nobody is served.
+    /// Loads a catalog to render pages only: writes no cache and serves nothing.
     ///
     /// # Errors
     /// Fails when the catalog cannot be served, or its files change meanwhile.
-    pub fn of(directory: &Directory) -> Result<(Shelves, Vec<LeftOut>), PrepareError> {
+    pub fn of(directory: &Directory) -> Result<(Shelves, Vec<Quarantined>), PrepareError> {
         let mut prepared = store::prepare(directory, None, store::Integrity::Rebuild)?;
         let content = match crate::snapshot::blobs_of(directory, &prepared.cache, &mut prepared.reading) {
             Ok(content) => content,
@@ -136,7 +136,7 @@ impl Shelves {
             Err(NoBlobs::Failed(reason)) => return Err(io::Error::other(reason).into()),
         };
         let blobs = Blobs::Ready(Arc::new(content));
-        Ok((Shelves { cache: prepared.cache, blobs }, prepared.left_out))
+        Ok((Shelves { cache: prepared.cache, blobs }, prepared.quarantined))
     }
 
     /// Returns all blobs of a package, a line each, as the API sends them.

@@ -1,4 +1,4 @@
-//! Asking a server how it is: the health API from the other side.
+//! A client of the health API.
 
 use std::io;
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
@@ -22,56 +22,56 @@ use tonic_health::pb::health_client::HealthClient;
 
 use crate::tls::certificates;
 
-/// What to ask, and how.
+/// A health probe.
 #[derive(Debug, Clone)]
 pub struct Probe {
     /// `host:port` or `unix:PATH`.
     pub address: String,
-    /// The service that is asked about; empty for the server as a whole.
+    /// The service to check; empty for the server as a whole.
     pub service: String,
-    /// How long connecting may take.
+    /// Timeout for connecting.
     pub connect_timeout: Duration,
-    /// How long the answer may take.
+    /// Timeout for the call.
     pub rpc_timeout: Duration,
-    /// How TLS is spoken, if it is.
+    /// TLS settings; plain text without.
     pub tls: Option<ProbeTls>,
 }
 
-/// How a probe speaks TLS.
+/// TLS settings of a probe.
 #[derive(Debug, Clone, Default)]
 pub struct ProbeTls {
-    /// Roots that the server's certificate must come from.
+    /// CA certificates that the server's certificate must chain to.
     pub ca: Option<PathBuf>,
-    /// The probe's own certificate and key.
+    /// The client certificate and its key.
     pub client: Option<(PathBuf, PathBuf)>,
-    /// The name that the server's certificate must have, if it is not that of the address.
+    /// The name that the server's certificate must have; defaults to the host of the address.
     pub server_name: Option<String>,
-    /// Whether any certificate will do.
+    /// Whether to skip verification of the server's certificate.
     pub no_verify: bool,
 }
 
-/// Why a probe failed.
+/// The reason why a probe failed.
 #[derive(Debug, thiserror::Error)]
 pub enum ProbeError {
-    /// What was asked makes no sense.
+    /// The settings are invalid.
     #[error("{0}")]
     Invalid(String),
-    /// There is no connection.
+    /// The connection failed.
     #[error("{0}")]
     Connect(String),
-    /// There is no answer.
+    /// The call failed.
     #[error("{0}")]
     Rpc(String),
-    /// The answer is no.
+    /// The server reported another status than serving.
     #[error("service unhealthy (responded with {0:?})")]
     Unhealthy(String),
 }
 
 impl Probe {
-    /// Asks once.
+    /// Sends one health check.
     ///
     /// # Errors
-    /// Fails unless the server says that it is serving.
+    /// Fails unless the server reports that it is serving.
     pub async fn run(&self) -> Result<(), ProbeError> {
         let connecting = tokio::time::timeout(self.connect_timeout, self.connect());
         let channel = connecting.await.map_err(|_| {
@@ -88,7 +88,7 @@ impl Probe {
                 ProbeError::Rpc(format!("timeout: health rpc did not complete within {:?}", self.rpc_timeout))
             })?
             .map_err(|status| match std::error::Error::source(&status) {
-                // What answers does not speak gRPC, or not to us.
+                // The peer does not speak gRPC, or not to this client.
                 Some(cause) => ProbeError::Connect(format!("failed to connect service at {:?}: {cause}", self.address)),
                 None => ProbeError::Rpc(format!("health rpc failed: {}", status.message())),
             })?;
@@ -148,7 +148,7 @@ impl Probe {
     }
 }
 
-/// Anything that bytes go through.
+/// A byte stream: TCP or Unix socket, with or without TLS.
 trait Wire: AsyncRead + AsyncWrite + Unpin + Send {}
 impl<T: AsyncRead + AsyncWrite + Unpin + Send> Wire for T {}
 
@@ -166,13 +166,13 @@ async fn dial(address: &str, tls: Option<(TlsConnector, ServerName<'static>)>) -
     }
 }
 
-/// Returns the addresses of this machine if that is meant: an image made from scratch has no file to look them up in.
+/// Returns the loopback addresses if the host is `localhost` or empty: an image built from scratch has no `/etc/hosts`.
 fn this_machine(address: &str) -> Option<[SocketAddr; 2]> {
     let port = address.strip_prefix("localhost").unwrap_or(address).strip_prefix(':')?.parse().ok()?;
     Some([(Ipv4Addr::LOCALHOST, port).into(), (Ipv6Addr::LOCALHOST, port).into()])
 }
 
-/// Takes any certificate, for those who asked for that.
+/// Accepts any certificate, for `-tls-no-verify`.
 #[derive(Debug)]
 struct AnyCertificate(Arc<CryptoProvider>);
 

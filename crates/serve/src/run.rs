@@ -1,4 +1,4 @@
-//! A server's life: bound, loading, ready, watching, drained.
+//! The life of a server: bound, loading, ready, watching, drained.
 
 use std::io;
 use std::path::PathBuf;
@@ -21,93 +21,93 @@ use crate::snapshot;
 use crate::supervise::Listeners;
 use crate::tls::{Tls, TlsFiles};
 
-/// Where a catalog comes from that is in no directory yet: an image, for one.
+/// A source of catalogs other than a directory, such as an image.
 pub trait Origin: Send + Sync {
-    /// Looks whether there is something newer than what it brought last; the first time there always is,
-    /// if there is anything. It may take its time.
+    /// Checks for a newer catalog than the last one it fetched, and fetches it. The first poll always returns a
+    /// catalog, if there is one. May block for long.
     ///
     /// # Errors
-    /// Fails when it cannot be found out.
-    fn look(&self) -> Result<News, String>;
+    /// Fails when the source cannot be reached.
+    fn poll(&self) -> Result<Polled, String>;
 
-    /// Says that what it brought last is served now, so that what it brought before is not needed.
+    /// Notifies the origin that its last catalog is served now, so that earlier ones can be removed.
     fn served(&self);
 }
 
-/// What an [`Origin`] has.
+/// The outcome of polling an [`Origin`].
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum News {
+pub enum Polled {
     /// Nothing newer.
-    None,
+    Unchanged,
     /// A newer catalog, in this directory.
     Catalog(PathBuf),
-    /// Something newer that is no catalog, for this reason.
+    /// A newer version that cannot be used as a catalog, for this reason.
     Unusable(String),
 }
 
-/// Everything that is decided before a server starts.
+/// The complete configuration of a server.
 #[derive(Clone)]
 pub struct Plan {
-    /// The catalog. Where it is does not matter if it has an origin.
+    /// The catalog. Its path is not used if there is an origin.
     pub directory: Directory,
-    /// What brings the catalog, if it is not in the directory anyway.
+    /// The origin that fetches the catalog, if the directory does not hold it.
     pub origin: Option<Arc<dyn Origin>>,
-    /// Where its cache is kept; nowhere means as long as the server runs.
+    /// The directory of the cache; without one, the cache lives as long as the server.
     pub cache_dir: Option<PathBuf>,
-    /// How much the cache must fit.
+    /// How strictly an existing cache must match the catalog.
     pub integrity: Integrity,
-    /// Where gRPC is answered.
+    /// The gRPC address.
     pub address: Address,
     /// The certificates for gRPC and HTTP; plain text without.
     pub tls: Option<TlsFiles>,
-    /// How much clients may use.
+    /// Limits for clients.
     pub limits: ServerLimits,
-    /// How often it polls for changes, if at all.
+    /// The interval of polling for changes, if enabled.
     pub watch: Option<Duration>,
-    /// Where HTTP is answered, and the name of the catalog there.
+    /// The HTTP address, and the name of the catalog there.
     pub http: Option<(Address, String)>,
-    /// How many HTTP connections may be open at a time.
+    /// Maximum number of concurrent HTTP connections.
     pub http_connections: usize,
-    /// What makes pages for people, besides the API.
+    /// The renderer of web pages, if they are served besides the API.
     pub pages: Option<Arc<dyn Pages>>,
-    /// Names that the HTTP side may be called by where it listens on its own machine only.
+    /// Additional host names that the HTTP server accepts while it listens on a loopback address.
     pub http_hosts: Vec<String>,
-    /// Where the state of the server is shown, and what started it.
+    /// The address of the debug endpoint, and the command line that it shows.
     pub debug: Option<(Address, String)>,
-    /// How long calls may go on after the server begins to end.
+    /// Time limit for calls in flight during shutdown.
     pub drain: Duration,
-    /// Notified when certificates and catalog are to be read again.
+    /// Notified to reload certificates and catalog.
     pub reload: Arc<Notify>,
     /// Called when the first catalog is served.
     pub on_ready: fn(),
 }
 
-/// Why a server did not start, or ended.
+/// The reason why a server did not start, or ended.
 #[derive(Debug, thiserror::Error)]
 pub enum RunError {
-    /// Its certificates cannot be used.
+    /// The certificates cannot be used.
     #[error("failed to read certificates: {0}")]
     Tls(io::Error),
-    /// It cannot listen.
+    /// An address cannot be bound.
     #[error("failed to listen: {0}")]
     Listen(io::Error),
-    /// It has nothing to serve.
+    /// The catalog or its cache cannot be loaded.
     #[error(transparent)]
     Prepare(#[from] PrepareError),
-    /// What it is to serve cannot be had.
+    /// The origin cannot provide a catalog.
     #[error("{0}")]
     Origin(String),
-    /// It broke.
+    /// A listener failed.
     #[error("{0}")]
     Server(io::Error),
 }
 
 /// Runs a server until `stop` is ready.
 ///
-/// Certificates are read before any port opens. Ports open at once; health says when the catalog can be asked.
+/// Certificates are read before any port opens. Ports open at once; the health API reports when the catalog is ready.
 ///
 /// # Errors
-/// Fails when certificates cannot be used, the server cannot listen, a listener breaks, or the first catalog cannot be
+/// Fails when certificates cannot be used, an address cannot be bound, a listener fails, or the first catalog cannot be
 /// served.
 pub async fn run(plan: Plan, stop: impl Future<Output = ()> + Send + 'static) -> Result<(), RunError> {
     let start = Instant::now();
@@ -123,7 +123,7 @@ pub async fn run(plan: Plan, stop: impl Future<Output = ()> + Send + 'static) ->
     end(&live, listeners, plan.drain, outcome).await
 }
 
-/// Opens the ports that are asked for.
+/// Opens the configured ports.
 async fn listen(plan: &Plan, tls: Option<&Tls>, live: &Arc<Live>) -> Result<(Listeners, String), RunError> {
     let http_wanted = if plan.http.is_some() { plan.http_connections } else { 0 };
     let budget = Budget::of(plan.limits.connections, http_wanted);
@@ -154,7 +154,7 @@ async fn listen(plan: &Plan, tls: Option<&Tls>, live: &Arc<Live>) -> Result<(Lis
     Ok((listeners, address))
 }
 
-/// Serves the first catalog, then those that follow it; returns only if there is no first one.
+/// Serves the first catalog, then follows its source; returns only if the first catalog cannot be served.
 async fn follow(
     plan: &Plan,
     live: &Arc<Live>,
@@ -164,17 +164,17 @@ async fn follow(
 ) -> Result<(), RunError> {
     let mut plan = plan.clone();
     if let Some(origin) = &plan.origin {
-        plan.directory.root = first_of(follow::look(origin).await)?;
+        plan.directory.root = first_of(follow::poll_blocking(origin).await)?;
     }
     let prepared = snapshot::prepare(&plan, plan.integrity).await?;
     plan.origin.iter().for_each(|origin| origin.served());
     let (cache_bytes, cache_built) = (prepared.cache.size(), prepared.built);
-    snapshot::tell_left_out(&prepared.left_out);
+    snapshot::log_quarantined(&prepared.quarantined);
     live.publish(Snapshot {
         catalog: Arc::clone(&prepared.cache) as Arc<dyn Query>,
         shelves: Some(Arc::clone(&prepared.cache)),
         blobs: Blobs::Loading,
-        left_out: prepared.left_out.clone(),
+        quarantined: prepared.quarantined.clone(),
     });
     tracing::info!(
         configs = %plan.directory.root.display(),
@@ -188,14 +188,14 @@ async fn follow(
     match Follower::new(plan, Arc::clone(live), tls).run(prepared).await {}
 }
 
-/// Ends a server: what runs may finish, unless the server broke.
+/// Shuts a server down: calls in flight may finish, unless the server failed.
 async fn end(
     live: &Live,
     listeners: Listeners,
     drain: Duration,
     outcome: Result<(), RunError>,
 ) -> Result<(), RunError> {
-    /// How long sockets may take to be gone.
+    /// Time limit for closing sockets.
     const CLOSING: Duration = Duration::from_millis(500);
     live.drain();
     if outcome.is_err() {
@@ -204,15 +204,15 @@ async fn end(
     }
     tracing::info!("shutting down server");
     if !listeners.drain(drain).await.map_err(RunError::Server)? {
-        tracing::warn!(seconds = drain.as_secs_f64(), "calls were still running and are cut off");
+        tracing::warn!(seconds = drain.as_secs_f64(), "drain timeout expired, aborting calls in flight");
     }
     Ok(())
 }
 
-/// Runs a server for a catalog that is at hand, until `stop` is ready.
+/// Serves a loaded catalog until `stop` is ready.
 ///
 /// # Errors
-/// Fails when the server cannot listen, or breaks.
+/// Fails when the address cannot be bound, or the server fails.
 pub async fn run_query(
     catalog: Arc<dyn Query>,
     address: &Address,
@@ -221,7 +221,7 @@ pub async fn run_query(
     stop: impl Future<Output = ()> + Send + 'static,
 ) -> Result<(), RunError> {
     let live = Arc::new(Live::default());
-    live.publish(Snapshot { catalog, shelves: None, blobs: Blobs::Loading, left_out: Vec::new() });
+    live.publish(Snapshot { catalog, shelves: None, blobs: Blobs::Loading, quarantined: Vec::new() });
     let listener = address.bind().await.map_err(RunError::Listen)?;
     let address = listener.to_string();
     tracing::info!(address, "serving registry");
@@ -240,23 +240,23 @@ pub async fn run_query(
 /// Brings the cache up to date without serving it.
 ///
 /// # Errors
-/// Fails when the catalog cannot be served, or the cache not be written.
+/// Fails when the catalog cannot be served, or the cache cannot be written.
 pub fn prepare_only(plan: &Plan) -> Result<(), RunError> {
     let mut directory = plan.directory.clone();
     if let Some(origin) = &plan.origin {
-        directory.root = first_of(origin.look())?;
+        directory.root = first_of(origin.poll())?;
     }
     let prepared = store::prepare(&directory, plan.cache_dir.as_deref(), plan.integrity)?;
-    snapshot::tell_left_out(&prepared.left_out);
+    snapshot::log_quarantined(&prepared.quarantined);
     tracing::info!(bytes = prepared.cache.size(), built = prepared.built, "cache is up to date");
     Ok(())
 }
 
-/// Returns the first directory that an origin brings.
-fn first_of(looked: Result<News, String>) -> Result<PathBuf, RunError> {
-    match looked.map_err(RunError::Origin)? {
-        News::Catalog(root) => Ok(root),
-        News::Unusable(reason) => Err(RunError::Origin(reason)),
-        News::None => Err(RunError::Origin("there is no catalog".into())),
+/// Returns the first catalog of an origin.
+fn first_of(polled: Result<Polled, String>) -> Result<PathBuf, RunError> {
+    match polled.map_err(RunError::Origin)? {
+        Polled::Catalog(root) => Ok(root),
+        Polled::Unusable(reason) => Err(RunError::Origin(reason)),
+        Polled::Unchanged => Err(RunError::Origin("the source has no catalog".into())),
     }
 }

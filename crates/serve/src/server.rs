@@ -1,7 +1,7 @@
 //! The gRPC server: bound, ready, drained.
 //!
-//! One thread accepts connections and hands each to the thread with the fewest. Each of those threads answers
-//! its connections alone: what a call needs is never shared with another core.
+//! One thread accepts connections and passes each to the worker thread with the fewest connections. A worker answers
+//! its connections alone: no state of a call is shared between cores.
 
 use std::io;
 use std::net::TcpStream;
@@ -16,28 +16,28 @@ use tokio::task::{JoinSet, LocalSet};
 
 use crate::grpc;
 use crate::grpc::connection::{self, Common};
-use crate::grpc::room::Pool;
+use crate::grpc::memory_budget::Pool;
 use crate::listen::{self, Listener, Peer, Socket};
 use crate::live::Live;
 use crate::slots::{Slot, Slots};
 use crate::tls::{Protocol, Tls};
 
-/// How much of everything a client may use.
+/// Limits for clients.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ServerLimits {
-    /// Connections that are open at a time; further ones are closed at once.
+    /// Maximum number of concurrent connections; further ones are closed at once.
     pub connections: usize,
-    /// Calls that are answered at a time on one connection.
+    /// Maximum number of concurrent calls per connection.
     pub streams: u32,
-    /// Bytes of a request.
+    /// Maximum size of a request, in bytes.
     pub request_size: usize,
-    /// How often a silent connection is asked whether it is still there.
+    /// Interval of keepalive pings on silent connections.
     pub keepalive: Duration,
-    /// How long a connection may go without a call; for ever if not given.
+    /// Maximum time without a call before a connection is closed; unlimited if unset.
     pub max_idle: Option<Duration>,
-    /// How old a connection gets before its client is sent away, to come back on another.
+    /// Maximum age of a connection before the server asks the client to reconnect.
     pub max_age: Option<Duration>,
-    /// How long calls may go on after that.
+    /// Time limit for calls in flight after that.
     pub max_age_grace: Option<Duration>,
 }
 
@@ -55,19 +55,19 @@ impl Default for ServerLimits {
     }
 }
 
-/// What a server offers besides the registry API, health and reflection.
+/// The optional gRPC services, besides the registry API, health and reflection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Services {
-    /// Everything there is.
+    /// All of them.
     All,
-    /// Nothing: a database has no blobs of custom schemas.
+    /// None: a database has no blobs of custom schemas.
     RegistryOnly,
 }
 
-/// Answers on `listener` until `stop` is ready, then finishes the calls that are running.
+/// Answers on `listener` until `stop` is ready, then drains the calls in flight.
 ///
 /// # Errors
-/// Fails when the socket accepts no more, or the server cannot run.
+/// Fails when the socket can accept no further connections, or a thread cannot start.
 pub async fn serve(
     listener: Listener,
     live: Arc<Live>,
@@ -108,7 +108,7 @@ pub async fn serve(
             () = &mut stop => break,
         };
         live.metrics.accepted.fetch_add(1, Relaxed);
-        let Some(slot) = listen::take(&slots, &live).await else {
+        let Some(slot) = listen::acquire_slot(&slots, &live).await else {
             live.metrics.turned_away.fetch_add(1, Relaxed);
             continue;
         };
@@ -118,10 +118,10 @@ pub async fn serve(
         worker.open.fetch_add(1, Relaxed);
         let counted = Counted { live: Arc::clone(&live), open: Arc::clone(&worker.open), slot };
         if worker.sender.send(Accepted { socket, peer, counted }).is_err() {
-            return Err(io::Error::other("a thread that answers calls has ended"));
+            return Err(io::Error::other("a worker thread has ended"));
         }
     }
-    // Its socket is gone before the calls that are running end.
+    // The socket closes before the calls in flight end.
     drop(listener);
     drop(workers);
     let _ = stopped.send(true);
@@ -129,20 +129,20 @@ pub async fn serve(
     Ok(())
 }
 
-/// A thread that answers, as the one that accepts sees it.
+/// The acceptor's handle of a worker thread.
 struct Worker {
     sender: mpsc::UnboundedSender<Accepted>,
     open: Arc<AtomicUsize>,
 }
 
-/// A connection on its way to the thread that answers it.
+/// A connection on its way to a worker.
 struct Accepted {
     socket: Detached,
     peer: Peer,
     counted: Counted,
 }
 
-/// Counts a connection as long as it is open.
+/// Counts a connection while it is open.
 struct Counted {
     live: Arc<Live>,
     open: Arc<AtomicUsize>,
@@ -156,7 +156,7 @@ impl Drop for Counted {
     }
 }
 
-/// A socket that no runtime looks after.
+/// A socket that is not registered with any runtime.
 enum Detached {
     Tcp(TcpStream),
     Unix(UnixStream),
@@ -171,7 +171,7 @@ impl Detached {
         }
     }
 
-    /// Gives the socket to the runtime of this thread.
+    /// Registers the socket with the runtime of this thread.
     fn attach(self) -> io::Result<Socket> {
         match self {
             Detached::Tcp(stream) => tokio::net::TcpStream::from_std(stream).map(Socket::Tcp),
@@ -180,7 +180,7 @@ impl Detached {
     }
 }
 
-/// What a thread needs to answer.
+/// The state of a worker thread.
 struct Task {
     accepted: mpsc::UnboundedReceiver<Accepted>,
     tls: Option<Tls>,
@@ -197,7 +197,7 @@ impl Task {
     fn run(self) {
         match tokio::runtime::Builder::new_current_thread().enable_all().build() {
             Ok(runtime) => runtime.block_on(LocalSet::new().run_until(self.answer())),
-            Err(error) => tracing::error!(%error, "no calls can be answered on this thread"),
+            Err(error) => tracing::error!(%error, "cannot start a worker thread"),
         }
     }
 

@@ -1,4 +1,4 @@
-//! Room for connections, and which one gives way when there is none left.
+//! Connection slots, and which connection is evicted when none is free.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
@@ -7,49 +7,49 @@ use std::time::{Duration, Instant};
 
 use tokio::sync::{Notify, oneshot};
 
-/// How long a peer may take nothing before others may have its place.
-const STALLED: Duration = Duration::from_secs(1);
-/// How long a connection that gives way may take to be gone.
-const LEAVING: Duration = Duration::from_secs(1);
-/// What a connection says while it is of use.
+/// How long a peer may read nothing before it can be evicted.
+const STALL_TIMEOUT: Duration = Duration::from_secs(1);
+/// Time limit for an evicted connection to close.
+const EVICTION_TIMEOUT: Duration = Duration::from_secs(1);
+/// The timestamp of a connection that cannot be evicted.
 const BUSY: u64 = u64::MAX;
 
-/// The places of one listener.
+/// The slots of one listener.
 pub(crate) struct Slots {
     limit: usize,
     start: Instant,
     taken: Mutex<Taken>,
     released: Notify,
-    /// How many connections gave way.
+    /// The number of evicted connections.
     pub(crate) evicted: AtomicU64,
 }
 
 #[derive(Default)]
 struct Taken {
     next: u64,
-    places: HashMap<u64, Place>,
+    occupants: HashMap<u64, Occupant>,
 }
 
-struct Place {
+struct Occupant {
     activity: Arc<Activity>,
-    /// Gone once the connection was asked to leave.
-    leave: Option<oneshot::Sender<()>>,
+    /// Taken once the connection was asked to close.
+    evict: Option<oneshot::Sender<()>>,
 }
 
-/// Since when a connection has been of no use, in milliseconds; [`BUSY`] while it is.
+/// Since when a connection has been idle or stalled, in milliseconds; [`BUSY`] while it is neither.
 struct Activity {
-    waiting: AtomicU64,
+    idle: AtomicU64,
     stalled: AtomicU64,
 }
 
-/// The place of one connection; free again when this is dropped.
+/// The slot of one connection; free again on drop.
 pub(crate) struct Slot {
     number: u64,
     usage: Usage,
-    left: oneshot::Receiver<()>,
+    evicted: oneshot::Receiver<()>,
 }
 
-/// Of how much use a connection is.
+/// The activity of a connection, updated by its owner.
 #[derive(Clone)]
 pub(crate) struct Usage {
     slots: Arc<Slots>,
@@ -75,53 +75,53 @@ impl Slots {
         self.taken.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Takes a place; when all are taken, that of the connection that has waited or stalled longest.
+    /// Acquires a slot; when none is free, evicts the connection that has been idle or stalled longest.
     ///
-    /// Returns nothing when all of them are of use.
-    pub(crate) async fn take(self: &Arc<Slots>) -> Option<Slot> {
-        if let Some(slot) = self.free() {
+    /// Returns `None` when all connections are busy.
+    pub(crate) async fn acquire(self: &Arc<Slots>) -> Option<Slot> {
+        if let Some(slot) = self.try_acquire() {
             return Some(slot);
         }
         let released = self.released.notified();
         let mut released = std::pin::pin!(released);
         released.as_mut().enable();
         if !self.evict() {
-            return self.free();
+            return self.try_acquire();
         }
-        let _ = tokio::time::timeout(LEAVING, released).await;
-        self.free()
+        let _ = tokio::time::timeout(EVICTION_TIMEOUT, released).await;
+        self.try_acquire()
     }
 
-    fn free(self: &Arc<Slots>) -> Option<Slot> {
+    fn try_acquire(self: &Arc<Slots>) -> Option<Slot> {
         let mut taken = self.taken();
-        if taken.places.len() >= self.limit {
+        if taken.occupants.len() >= self.limit {
             return None;
         }
         let number = taken.next;
         taken.next += 1;
-        let (leave, left) = oneshot::channel();
-        let activity = Arc::new(Activity { waiting: AtomicU64::new(self.now()), stalled: AtomicU64::new(BUSY) });
-        taken.places.insert(number, Place { activity: Arc::clone(&activity), leave: Some(leave) });
-        Some(Slot { number, usage: Usage { slots: Arc::clone(self), activity }, left })
+        let (evict, evicted) = oneshot::channel();
+        let activity = Arc::new(Activity { idle: AtomicU64::new(self.now()), stalled: AtomicU64::new(BUSY) });
+        taken.occupants.insert(number, Occupant { activity: Arc::clone(&activity), evict: Some(evict) });
+        Some(Slot { number, usage: Usage { slots: Arc::clone(self), activity }, evicted })
     }
 
-    /// Asks the connection of least use to leave; says whether there is one.
+    /// Asks the least useful connection to close; returns whether there is one.
     fn evict(&self) -> bool {
         let now = self.now();
-        let long = u64::try_from(STALLED.as_millis()).unwrap_or(BUSY);
+        let long = u64::try_from(STALL_TIMEOUT.as_millis()).unwrap_or(BUSY);
         let mut taken = self.taken();
         let since = |activity: &Activity| match activity.stalled.load(Relaxed) {
-            BUSY => activity.waiting.load(Relaxed),
+            BUSY => activity.idle.load(Relaxed),
             stalled if now.saturating_sub(stalled) >= long => stalled,
             _ => BUSY,
         };
-        let leaving = taken.places.values_mut().filter(|place| place.leave.is_some());
-        let Some(place) = leaving.min_by_key(|place| since(&place.activity)) else { return false };
-        if since(&place.activity) == BUSY {
+        let evictable = taken.occupants.values_mut().filter(|occupant| occupant.evict.is_some());
+        let Some(occupant) = evictable.min_by_key(|occupant| since(&occupant.activity)) else { return false };
+        if since(&occupant.activity) == BUSY {
             return false;
         }
         self.evicted.fetch_add(1, Relaxed);
-        place.leave.take().is_some_and(|leave| leave.send(()).is_ok())
+        occupant.evict.take().is_some_and(|evict| evict.send(()).is_ok())
     }
 }
 
@@ -130,29 +130,29 @@ impl Slot {
         &self.usage
     }
 
-    /// Is ready when somebody else needs the place.
-    pub(crate) fn left(&mut self) -> &mut oneshot::Receiver<()> {
-        &mut self.left
+    /// Resolves when the connection is evicted.
+    pub(crate) fn evicted(&mut self) -> &mut oneshot::Receiver<()> {
+        &mut self.evicted
     }
 }
 
 impl Usage {
-    /// Says that nothing is asked of the server: there is no request yet, or no other.
-    pub(crate) fn wait(&self) {
-        self.activity.waiting.store(self.slots.now(), Relaxed);
+    /// Marks the connection idle: no request is pending.
+    pub(crate) fn set_idle(&self) {
+        self.activity.idle.store(self.slots.now(), Relaxed);
     }
 
-    /// Says that the server has something to do for this connection.
-    pub(crate) fn work(&self) {
-        self.activity.waiting.store(BUSY, Relaxed);
+    /// Marks the connection busy.
+    pub(crate) fn set_busy(&self) {
+        self.activity.idle.store(BUSY, Relaxed);
     }
 
-    pub(crate) fn is_waiting(&self) -> bool {
-        self.activity.waiting.load(Relaxed) != BUSY
+    pub(crate) fn is_idle(&self) -> bool {
+        self.activity.idle.load(Relaxed) != BUSY
     }
 
-    /// Says whether the peer takes what it is sent.
-    pub(crate) fn stall(&self, stalled: bool) {
+    /// Records whether the peer has stopped reading.
+    pub(crate) fn set_stalled(&self, stalled: bool) {
         match stalled {
             false => self.activity.stalled.store(BUSY, Relaxed),
             true => {
@@ -164,7 +164,7 @@ impl Usage {
 
 impl Drop for Slot {
     fn drop(&mut self) {
-        self.usage.slots.taken().places.remove(&self.number);
+        self.usage.slots.taken().occupants.remove(&self.number);
         self.usage.slots.released.notify_waiters();
     }
 }
@@ -174,33 +174,33 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn who_waits_longest_gives_way_and_who_works_does_not() {
+    async fn the_longest_idle_connection_is_evicted_and_a_busy_one_is_not() {
         let slots = Slots::new(2);
-        let mut first = slots.take().await.unwrap();
-        let second = slots.take().await.unwrap();
-        first.usage().work();
-        second.usage().work();
-        assert!(slots.take().await.is_none(), "both are of use");
+        let mut first = slots.acquire().await.unwrap();
+        let second = slots.acquire().await.unwrap();
+        first.usage().set_busy();
+        second.usage().set_busy();
+        assert!(slots.acquire().await.is_none(), "both are of use");
         tokio::time::sleep(Duration::from_millis(5)).await;
-        second.usage().wait();
+        second.usage().set_idle();
         tokio::time::sleep(Duration::from_millis(5)).await;
-        first.usage().wait();
+        first.usage().set_idle();
         let gone = tokio::spawn(async move {
             let mut second = second;
-            let _ = second.left().await;
+            let _ = second.evicted().await;
         });
-        let third = slots.take().await.unwrap();
+        let third = slots.acquire().await.unwrap();
         gone.await.unwrap();
-        assert!(first.left().try_recv().is_err(), "it has waited less long");
-        third.usage().work();
-        first.usage().work();
-        first.usage().stall(true);
-        assert!(slots.take().await.is_none(), "it has not stalled for long");
-        tokio::time::sleep(STALLED + Duration::from_millis(50)).await;
+        assert!(first.evicted().try_recv().is_err(), "it has waited less long");
+        third.usage().set_busy();
+        first.usage().set_busy();
+        first.usage().set_stalled(true);
+        assert!(slots.acquire().await.is_none(), "it has not stalled for long");
+        tokio::time::sleep(STALL_TIMEOUT + Duration::from_millis(50)).await;
         let gone = tokio::spawn(async move {
-            let _ = first.left().await;
+            let _ = first.evicted().await;
         });
-        assert!(slots.take().await.is_some());
+        assert!(slots.acquire().await.is_some());
         gone.await.unwrap();
     }
 }

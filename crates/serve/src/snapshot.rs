@@ -1,4 +1,4 @@
-//! Loading what is served: answers and blobs of one reading of the directory.
+//! Loads snapshots: answers and blobs from one reading of the directory.
 
 use std::io;
 use std::sync::Arc;
@@ -9,31 +9,31 @@ use crate::cache::Cache;
 use crate::cache::store::{self, Integrity, PrepareError, Prepared, Reading};
 use crate::content::Content;
 use crate::live::{Blobs, Snapshot};
-use crate::load::{Directory, LeftOut};
+use crate::load::{Directory, Quarantined};
 use crate::run::Plan;
 
-/// A catalog that can be served, and what its files looked like before they were read.
+/// A catalog that is ready to be served, and the state of its files before they were read.
 pub(crate) struct Loaded {
     pub(crate) snapshot: Snapshot,
     pub(crate) cache: Arc<Cache>,
     pub(crate) reading: Reading,
 }
 
-/// Why a catalog that is served has no blobs.
+/// The reason why a served catalog has no blobs.
 pub(crate) enum NoBlobs {
     /// The directory holds another catalog by now.
     Changed,
-    /// They cannot be had.
+    /// Loading failed.
     Failed(String),
 }
 
-/// Makes answers ready.
+/// Loads the answers of a catalog.
 pub(crate) async fn prepare(plan: &Plan, integrity: Integrity) -> Result<Prepared, PrepareError> {
     let plan = plan.clone();
     blocking(move || prepare_now(&plan, integrity)).await?
 }
 
-/// Makes everything ready that is served.
+/// Loads the answers and blobs of a catalog.
 pub(crate) async fn load(plan: &Plan, integrity: Integrity) -> Result<Loaded, PrepareError> {
     let plan = plan.clone();
     blocking(move || {
@@ -44,20 +44,22 @@ pub(crate) async fn load(plan: &Plan, integrity: Integrity) -> Result<Loaded, Pr
                 Ok(content) => Blobs::Ready(Arc::new(content)),
                 Err(NoBlobs::Changed) => {
                     let path = plan.directory.root.display();
-                    return Err(io::Error::other(format!("{path}: catalog keeps changing while it is read")).into());
+                    return Err(
+                        io::Error::other(format!("{path}: the catalog keeps changing while opm reads it")).into()
+                    );
                 }
                 Err(NoBlobs::Failed(reason)) => return Err(io::Error::other(reason).into()),
             },
         };
         let catalog = Arc::clone(&prepared.cache) as Arc<dyn Query>;
         let shelves = Some(Arc::clone(&prepared.cache));
-        let snapshot = Snapshot { catalog, shelves, blobs, left_out: prepared.left_out };
-        Ok(Loaded { snapshot, cache: prepared.cache, reading: prepared.reading.outline() })
+        let snapshot = Snapshot { catalog, shelves, blobs, quarantined: prepared.quarantined };
+        Ok(Loaded { snapshot, cache: prepared.cache, reading: prepared.reading.without_catalog() })
     })
     .await?
 }
 
-/// Makes the blobs of a catalog ready that is served already: from what was loaded for it, else from its directory.
+/// Loads the blobs of a catalog that is already served: from `reading` if given, else from the directory.
 pub(crate) async fn blobs(
     directory: &Directory,
     cache: &Arc<Cache>,
@@ -72,22 +74,22 @@ pub(crate) async fn blobs(
     made.await.map_err(|error| NoBlobs::Failed(error.to_string()))?
 }
 
-/// Makes the blobs of the catalog that `cache` is of; what is loaded for them is dropped at once.
+/// Writes the blobs of the catalog that `cache` was built from; drops the loaded catalog at once.
 pub(crate) fn blobs_of(directory: &Directory, cache: &Cache, reading: &mut Reading) -> Result<Content, NoBlobs> {
-    let failed = |reading: &Reading, error: String| match reading.holds(directory) {
+    let failed = |reading: &Reading, error: String| match reading.is_current(directory) {
         true => NoBlobs::Failed(error),
         false => NoBlobs::Changed,
     };
     if let Err(error) = reading.load(directory) {
         return Err(failed(reading, error.to_string()));
     }
-    if !reading.is_of(cache) {
+    if !reading.matches(cache) {
         return Err(NoBlobs::Changed);
     }
-    let Some(sound) = reading.sound.take() else { return Err(NoBlobs::Changed) };
-    match Content::of(&sound.fbc) {
+    let Some(checked) = reading.checked.take() else { return Err(NoBlobs::Changed) };
+    match Content::of(&checked.fbc) {
         Err(error) => Err(failed(reading, error.to_string())),
-        Ok(content) if reading.holds(directory) => Ok(content),
+        Ok(content) if reading.is_current(directory) => Ok(content),
         Ok(_) => Err(NoBlobs::Changed),
     }
 }
@@ -95,18 +97,22 @@ pub(crate) fn blobs_of(directory: &Directory, cache: &Cache, reading: &mut Readi
 fn prepare_now(plan: &Plan, integrity: Integrity) -> Result<Prepared, PrepareError> {
     match store::prepare(&plan.directory, plan.cache_dir.as_deref(), integrity) {
         Err(PrepareError::Io(error)) if integrity == Integrity::Rebuild && plan.cache_dir.is_some() => {
-            // The cache is a convenience: a directory that cannot be written is no reason to be down.
-            tracing::warn!(%error, "cache cannot be kept, building one for this run");
+            // The cache is an optimization: an unwritable directory must not keep the server down.
+            tracing::warn!(%error, "cannot write the cache directory, building a temporary cache");
             store::prepare(&plan.directory, None, integrity)
         }
         outcome => outcome,
     }
 }
 
-/// Says which packages are not served.
-pub(crate) fn tell_left_out(left_out: &[LeftOut]) {
-    for left_out in left_out {
-        tracing::error!(package = left_out.package, reason = left_out.reason, "package is broken and left out");
+/// Logs the packages that are not served.
+pub(crate) fn log_quarantined(quarantined: &[Quarantined]) {
+    for quarantined in quarantined {
+        tracing::error!(
+            package = quarantined.package,
+            reason = quarantined.reason,
+            "package is invalid, quarantining it"
+        );
     }
 }
 

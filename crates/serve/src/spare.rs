@@ -1,25 +1,25 @@
-//! Memory for replies, used again: fresh memory costs a page fault for every 4 KiB of a reply.
+//! Reuses the memory of replies: fresh memory costs a page fault for every 4 KiB of a reply.
 
 use std::cell::RefCell;
 
-/// Larger memory is not kept.
-const KEPT: usize = 1 << 20;
+/// Larger buffers are not kept.
+const MAX_REUSED: usize = 1 << 20;
 
 thread_local! {
     static SPARE: RefCell<Vec<u8>> = const { RefCell::new(Vec::new()) };
 }
 
-/// Returns an empty vector with room for `room` bytes.
-pub(crate) fn take(room: usize) -> Vec<u8> {
+/// Returns an empty buffer with a capacity of at least `capacity` bytes.
+pub(crate) fn buffer(capacity: usize) -> Vec<u8> {
     let mut memory = SPARE.take();
     memory.clear();
-    memory.reserve(room);
+    memory.reserve(capacity);
     memory
 }
 
-/// Keeps the memory of a reply that was sent for one of the next.
-pub(crate) fn give_back(memory: Vec<u8>) {
-    if memory.capacity() <= KEPT {
+/// Keeps the buffer of a sent reply for the next one.
+pub(crate) fn recycle(memory: Vec<u8>) {
+    if memory.capacity() <= MAX_REUSED {
         SPARE.with_borrow_mut(|spare| {
             if spare.capacity() < memory.capacity() {
                 *spare = memory;

@@ -1,4 +1,4 @@
-//! The listeners of a server: run together, ended together.
+//! Runs the listeners of a server, and stops them together.
 
 use std::io;
 use std::time::Duration;
@@ -6,7 +6,7 @@ use std::time::Duration;
 use tokio::sync::watch;
 use tokio::task::JoinSet;
 
-/// All listeners of a server. They end when this is dropped.
+/// All listeners of a server. Dropping this ends them.
 pub(crate) struct Listeners {
     running: JoinSet<(String, io::Result<()>)>,
     stopping: watch::Sender<bool>,
@@ -19,7 +19,7 @@ impl Default for Listeners {
 }
 
 impl Listeners {
-    /// Returns what is ready when listeners are to finish.
+    /// Resolves when the listeners should stop.
     pub(crate) fn stopping(&self) -> impl Future<Output = ()> + Send + use<> {
         let mut stopping = self.stopping.subscribe();
         async move {
@@ -32,20 +32,20 @@ impl Listeners {
         self.running.spawn(async move { (name, listener.await) });
     }
 
-    /// Waits until a listener ends before it is to, which is always a fault.
+    /// Waits until a listener ends before it was stopped, which is always an error.
     pub(crate) async fn broken(&mut self) -> io::Error {
         match self.running.join_next().await {
             None => std::future::pending().await,
             Some(Ok((name, Err(error)))) => io::Error::new(error.kind(), format!("{name}: {error}")),
-            Some(Ok((name, Ok(())))) => io::Error::other(format!("{name}: ended by itself")),
+            Some(Ok((name, Ok(())))) => io::Error::other(format!("{name}: ended unexpectedly")),
             Some(Err(error)) => io::Error::other(error),
         }
     }
 
-    /// Lets every listener finish what it does; says whether all of them did in time.
+    /// Stops every listener and lets calls in flight finish; returns whether all of them did in time.
     ///
     /// # Errors
-    /// Fails when one of them does.
+    /// Fails when one of them fails.
     pub(crate) async fn drain(mut self, within: Duration) -> io::Result<bool> {
         let _ = self.stopping.send(true);
         let all = async {
@@ -75,7 +75,7 @@ mod tests {
     use crate::live::Live;
     use crate::server::{self, ServerLimits, Services};
 
-    /// Binds a port, and returns what breaks it.
+    /// Binds a port, and returns a connection that breaks it.
     async fn fragile() -> (Listener, TcpStream) {
         let listener = Address::Tcp("127.0.0.1".into(), 0).bind().await.unwrap();
         let Listener::Tcp(socket) = &listener else { panic!("no network") };

@@ -1,4 +1,4 @@
-//! TLS for gRPC and HTTP, with certificates that are read again when they are renewed.
+//! TLS for gRPC and HTTP, with certificates that are reloaded when they change.
 
 use std::fs;
 use std::io;
@@ -13,23 +13,23 @@ use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use rustls::server::WebPkiClientVerifier;
 use tokio_rustls::TlsAcceptor;
 
-/// How often certificate files are looked at, usually.
-pub const LOOK_EVERY: Duration = Duration::from_secs(10);
+/// The default interval of polling certificate files for changes.
+pub const POLL_INTERVAL: Duration = Duration::from_secs(10);
 
-/// Where certificates are.
+/// Paths of certificates and keys.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TlsFiles {
-    /// The certificate of the server, with those between it and the root.
+    /// The server certificate, with its intermediate certificates.
     pub certificate: PathBuf,
-    /// Its key.
+    /// The private key of the server.
     pub key: PathBuf,
-    /// Roots of the certificates that clients must show; none have to without.
+    /// CA certificates that client certificates must chain to; without it, clients need no certificate.
     pub client_ca: Option<PathBuf>,
-    /// How often they are looked at.
-    pub look_every: Duration,
+    /// The interval of polling the files for changes.
+    pub poll_interval: Duration,
 }
 
-/// What is spoken inside of TLS.
+/// The protocol inside TLS.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Protocol {
     /// gRPC.
@@ -38,7 +38,7 @@ pub(crate) enum Protocol {
     Http1,
 }
 
-/// Makes TLS of connections.
+/// The TLS configuration, reloadable.
 #[derive(Clone)]
 pub struct Tls {
     files: Arc<TlsFiles>,
@@ -48,7 +48,7 @@ pub struct Tls {
 struct Configs {
     http2: Arc<ServerConfig>,
     http1: Arc<ServerConfig>,
-    /// When the files they are from were changed, seen before they were read.
+    /// The modification times of the files, taken before they were read.
     times: Vec<Option<SystemTime>>,
 }
 
@@ -62,34 +62,34 @@ impl Tls {
         Ok(Tls { files: Arc::new(files), configs })
     }
 
-    /// Reads the certificates again whenever the files change.
+    /// Polls the files and reloads the certificates when they change.
     pub(crate) async fn follow(self) {
         let mut reported = None;
         loop {
-            tokio::time::sleep(self.files.look_every).await;
+            tokio::time::sleep(self.files.poll_interval).await;
             let files = Arc::clone(&self.files);
             let Ok(now) = tokio::task::spawn_blocking(move || files.times()).await else { continue };
             let seen = self.configs.read().unwrap_or_else(PoisonError::into_inner).times == now;
-            // Files that cannot be used are read again, since one of them may be late; one report is enough.
+            // Unusable files are read again, since one of the pair may be written later; one report is enough.
             if !seen && self.reload(reported.as_ref() != Some(&now)).await.is_err() {
                 reported = Some(now);
             }
         }
     }
 
-    /// Reads the certificates again; those from before stay in use when they cannot be used.
+    /// Reloads the certificates; keeps the previous ones if the new ones cannot be used.
     pub(crate) async fn reload(&self, report: bool) -> io::Result<()> {
         let files = Arc::clone(&self.files);
         let read = tokio::task::spawn_blocking(move || files.read()).await;
         match read.unwrap_or_else(|error| Err(io::Error::other(error))) {
             Ok(new) => {
                 *self.configs.write().unwrap_or_else(PoisonError::into_inner) = new;
-                tracing::info!("certificates were renewed");
+                tracing::info!("reloaded certificates");
                 Ok(())
             }
             Err(error) => {
                 if report {
-                    tracing::warn!(%error, "renewed certificates cannot be used, keeping the old ones");
+                    tracing::warn!(%error, "cannot use the changed certificates, keeping the previous ones");
                 }
                 Err(error)
             }
@@ -149,7 +149,7 @@ pub(crate) fn certificates(path: &Path) -> io::Result<Vec<CertificateDer<'static
     let read = CertificateDer::pem_file_iter(path).map_err(|error| in_file(path, &error))?;
     let certificates: Vec<_> = read.collect::<Result<_, _>>().map_err(|error| in_file(path, &error))?;
     if certificates.is_empty() {
-        return Err(io::Error::new(io::ErrorKind::InvalidData, format!("{}: no certificate in it", path.display())));
+        return Err(io::Error::new(io::ErrorKind::InvalidData, format!("{}: contains no certificate", path.display())));
     }
     Ok(certificates)
 }

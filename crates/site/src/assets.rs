@@ -1,20 +1,20 @@
-//! Script, style and mark of every page. They are written by hand and are the source; nothing is generated.
+//! Script, style and favicon of every page. They are written by hand; nothing is generated.
 
 use std::sync::LazyLock;
 
 use crate::shelf::digest;
 
-/// A file that pages refer to, under a name that changes with its bytes.
+/// A static file of the console, whose name contains a digest of its bytes.
 pub struct Asset {
     /// The name with its digest.
     pub name: String,
     /// The media type.
     pub media_type: &'static str,
-    /// What is in it.
+    /// The content.
     pub text: &'static str,
 }
 
-/// All assets: theme, style, script, mark.
+/// All assets: theme, style, script, favicon.
 pub static ASSETS: LazyLock<[Asset; 4]> = LazyLock::new(|| {
     [
         asset("theme", "js", "text/javascript; charset=utf-8", include_str!("assets/theme.js")),
@@ -28,7 +28,7 @@ fn asset(name: &str, extension: &str, media_type: &'static str, text: &'static s
     Asset { name: format!("{name}.{}.{extension}", digest(text.as_bytes())), media_type, text }
 }
 
-/// Sets the theme before anything is painted.
+/// Sets the theme before the first paint.
 pub fn theme() -> &'static str {
     &ASSETS[0].name
 }
@@ -43,7 +43,7 @@ pub fn script() -> &'static str {
     &ASSETS[2].name
 }
 
-/// The mark in tabs of browsers.
+/// The favicon.
 pub fn mark() -> &'static str {
     &ASSETS[3].name
 }

@@ -1,4 +1,4 @@
-//! Which page an address leads to.
+//! Routes requests to pages.
 
 mod data;
 mod index;
@@ -21,18 +21,18 @@ use crate::rank::{self, Query};
 pub use data::{changes_data, package_data};
 pub use index::Index;
 
-/// Where a console reads from: one catalog that does not change.
+/// The data of a console: one catalog that does not change.
 pub trait Store: Sync {
     /// Returns the digest of its content.
     fn revision(&self) -> String;
     /// Returns the names of its packages, in order.
     fn packages(&self) -> Vec<String>;
-    /// Returns what the shelf keeps of a package.
+    /// Returns the page data of a package.
     ///
     /// # Errors
     /// Fails when it cannot be read.
     fn shelf(&self, package: &str) -> io::Result<Vec<u8>>;
-    /// Returns the picture of a package.
+    /// Returns the icon of a package.
     ///
     /// # Errors
     /// Fails when it cannot be read.
@@ -40,44 +40,44 @@ pub trait Store: Sync {
     /// Returns the JSON of a bundle's blob.
     ///
     /// # Errors
-    /// Says why it cannot be read, or not yet.
+    /// Fails with the reason why it cannot be read, or not yet.
     fn bundle(&self, package: &str, bundle: &str) -> Result<String, String>;
 }
 
-/// What a reader asks for.
+/// A request.
 #[derive(Debug, Clone, Default)]
 pub struct Request<'a> {
     /// The path, without the slash at its start.
     pub path: &'a str,
     /// The query, without the question mark.
     pub query: &'a str,
-    /// Whether a page is wanted rather than anything else.
+    /// Whether the client prefers HTML.
     pub html: bool,
 }
 
-/// How the server is.
+/// The state of the server.
 #[derive(Clone, Default)]
 pub struct State {
-    /// What readers of any page should know.
+    /// Notices on every page.
     pub notices: Vec<Notice>,
     /// Packages that are not served.
     pub left_out: Vec<LeftOut>,
     /// Why the last update was refused.
     pub refused: Option<String>,
-    /// What the rules found, where somebody asked them.
+    /// The problems that validation found, if it ran.
     pub found: Option<Vec<Found>>,
-    /// The catalog beside others, where somebody asks for that.
+    /// The comparison with other catalogs, if requested.
     pub compared: Option<Arc<Vec<Compared>>>,
 }
 
-/// What a reply is, which decides its headers.
+/// The kind of a reply, which decides its headers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Kind {
     /// A page of the console.
     Page,
-    /// A script, a style or the mark: its name changes with its bytes.
+    /// A script, a style or the favicon: its name changes with its bytes.
     Asset,
-    /// A picture from the catalog: its name changes with its bytes.
+    /// An icon from the catalog: its name changes with its bytes.
     Icon,
     /// Data for scripts and programs.
     Data,
@@ -90,11 +90,11 @@ pub struct Answer {
     pub status: u16,
     /// The media type.
     pub media_type: &'static str,
-    /// What it is.
+    /// The kind of content.
     pub kind: Kind,
-    /// Where the reader is sent instead, relative to the address.
+    /// The target of a redirect, relative to the request.
     pub location: Option<String>,
-    /// Its bytes.
+    /// The content.
     pub body: Vec<u8>,
 }
 
@@ -115,14 +115,14 @@ impl Answer {
     }
 }
 
-/// A console: a name, and what it keeps of the catalog of the moment.
+/// A console: its settings, and an index of the current catalog.
 #[derive(Default)]
 pub struct Console {
     /// The name of the catalog.
     pub name: String,
     /// The image of the catalog, if it came from one.
     pub image: String,
-    /// Whether pages follow an author's work.
+    /// Whether this is a preview of a catalog under development.
     pub preview: bool,
     /// Whether there is a page of changes: the catalog can change, or is compared with another.
     pub changes: bool,
@@ -131,15 +131,15 @@ pub struct Console {
 }
 
 impl Console {
-    /// Makes a console of a catalog.
+    /// Creates a console.
     pub fn new(name: &str, image: &str, preview: bool) -> Console {
         Console { name: name.to_owned(), image: image.to_owned(), preview, ..Console::default() }
     }
 
-    /// Returns what is kept of a catalog, made anew when it is another.
+    /// Returns the index of a catalog, rebuilt when the catalog changed.
     ///
     /// # Errors
-    /// Fails when the shelf cannot be read.
+    /// Fails when the page data cannot be read.
     pub fn index(&self, store: &dyn Store) -> io::Result<Arc<Index>> {
         let revision = store.revision();
         let mut kept = self.index.lock().unwrap_or_else(PoisonError::into_inner);
@@ -151,20 +151,20 @@ impl Console {
         Ok(index)
     }
 
-    /// Remembers that a catalog took the place of another.
+    /// Records that a catalog replaced another.
     ///
     /// # Errors
     /// Fails when one of them cannot be read.
     pub fn swapped(&self, old: &dyn Store, new: &dyn Store, when: &str) -> io::Result<()> {
-        self.history.lock().unwrap_or_else(PoisonError::into_inner).note(old, new, when)
+        self.history.lock().unwrap_or_else(PoisonError::into_inner).record(old, new, when)
     }
 
-    /// Drops what was not asked for in a while, and returns whether there was any.
+    /// Drops data that was not used for a while, and returns whether there was any.
     pub fn tidy(&self) -> bool {
         self.index.lock().unwrap_or_else(PoisonError::into_inner).as_ref().is_some_and(|index| index.tidy())
     }
 
-    /// Answers a request; nothing if the address means nothing here and no page is wanted.
+    /// Answers a request; `None` if the path is unknown and the client does not prefer HTML.
     pub fn answer(&self, request: &Request<'_>, store: Option<&dyn Store>, state: &State) -> Option<Answer> {
         if let Some(name) = request.path.strip_prefix("-/a/") {
             let found = ASSETS.iter().find(|asset| asset.name == name);
@@ -190,7 +190,7 @@ impl Console {
                 let facts = crate::frame::Facts { catalog: self.name.clone(), ..Default::default() };
                 let context =
                     Context { facts: &facts, links: Links::at(request.path, false), notices: &notice, preview: false };
-                let page = wrong::senseless(&context, &error.to_string());
+                let page = wrong::invalid(&context, &error.to_string());
                 return Some(Answer::page(500, frame(&context, &page)));
             }
         };
@@ -204,11 +204,11 @@ impl Console {
             notices: &state.notices,
             preview: self.preview,
         };
-        Asked { console: self, store, index: &index, state, request, context }.answer()
+        Handler { console: self, store, index: &index, state, request, context }.answer()
     }
 }
 
-/// Returns whether an address belongs to the console.
+/// Returns whether a path belongs to the console.
 fn is_ours(path: &str) -> bool {
     let first = path.split('/').next().unwrap_or_default();
     matches!(
@@ -217,8 +217,8 @@ fn is_ours(path: &str) -> bool {
     ) || matches!(path, "images.txt" | "images.csv")
 }
 
-/// One request with everything it is answered from.
-struct Asked<'a> {
+/// One request with all data that answers it.
+struct Handler<'a> {
     console: &'a Console,
     store: &'a dyn Store,
     index: &'a Index,
@@ -227,7 +227,7 @@ struct Asked<'a> {
     context: Context<'a>,
 }
 
-impl Asked<'_> {
+impl Handler<'_> {
     fn answer(&self) -> Option<Answer> {
         let path = self.request.path;
         let parts: Vec<&str> = path.split('/').collect();
@@ -272,7 +272,7 @@ impl Asked<'_> {
             }
             ["about" | "about.html"] => self.shown(&about::page(&self.context)),
             ["-", rest @ ..] => self.part(rest)?,
-            _ => self.unknown(&format!("There is nothing at /{path}."))?,
+            _ => self.unknown(&format!("There is no page /{path}."))?,
         })
     }
 
@@ -284,7 +284,7 @@ impl Asked<'_> {
         Answer::page(200, frame(&self.context, page))
     }
 
-    /// Says that something is not there: with near names to those who read pages.
+    /// Answers that something does not exist; pages suggest similar names.
     fn unknown(&self, what: &str) -> Option<Answer> {
         if !self.request.html {
             return None;
@@ -303,7 +303,7 @@ impl Asked<'_> {
         let path = format!("apis/{group}/{kind}");
         match survey.kind_at(&path) {
             Some(((group, _), found)) => Some(self.shown(&kinds::one(&self.context, group, found))),
-            None => self.unknown("No package of the catalog has to do with such a kind."),
+            None => self.unknown("No package of the catalog provides or requires this kind."),
         }
     }
 }

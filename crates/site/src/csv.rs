@@ -1,23 +1,23 @@
-//! The part of a bundle that people see: of its CSV, or of what a catalog keeps of that.
+//! The descriptive part of a bundle: from its CSV, or from CSV metadata in the catalog.
 
 use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-/// What a bundle says of itself.
+/// The description of a bundle.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Csv {
-    /// What it is called.
+    /// Its display name.
     pub title: String,
-    /// What it is, as Markdown.
+    /// Its description, as Markdown.
     pub description: String,
-    /// Who made it.
+    /// The name of the provider.
     pub provider: String,
-    /// Where they are found.
+    /// The website of the provider.
     pub provider_url: String,
-    /// Words that it is found by.
+    /// Its keywords.
     pub keywords: Vec<String>,
     /// Links: name and address.
     pub links: Vec<(String, String)>,
@@ -25,21 +25,21 @@ pub struct Csv {
     pub maintainers: Vec<(String, String)>,
     /// Install modes, and whether they are supported.
     pub modes: Vec<(String, bool)>,
-    /// The least version of Kubernetes.
+    /// The minimum version of Kubernetes.
     pub kube: String,
-    /// How mature it is.
+    /// Its maturity.
     pub maturity: String,
     /// Its annotations.
     pub annotations: BTreeMap<String, String>,
     /// Its labels.
     pub labels: BTreeMap<String, String>,
-    /// The kinds it offers.
+    /// The kinds it provides.
     pub owned: Vec<Api>,
-    /// The kinds it needs.
+    /// The kinds it requires.
     pub required: Vec<Api>,
 }
 
-/// A kind that a bundle offers or needs, in its own words.
+/// A kind that a bundle provides or requires, with its description.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Api {
@@ -49,19 +49,19 @@ pub struct Api {
     pub version: String,
     /// Its kind.
     pub kind: String,
-    /// What it is called.
+    /// Its display name.
     pub title: String,
-    /// What it is.
+    /// Its description.
     pub description: String,
     /// The name of its definition.
     pub definition: String,
-    /// Whether a service of the operator answers for it.
+    /// Whether it is an aggregated API.
     pub service: bool,
-    /// What its fields mean: path, name, words.
+    /// Its described fields: path, name, description.
     pub descriptors: Vec<[String; 3]>,
 }
 
-/// The five levels, from least to most.
+/// The five capability levels, from lowest to highest.
 pub(crate) const LEVELS: [&str; 5] =
     ["Basic Install", "Seamless Upgrades", "Full Lifecycle", "Deep Insights", "Auto Pilot"];
 
@@ -115,7 +115,7 @@ impl Csv {
         }
     }
 
-    /// Keeps what a package page needs.
+    /// Keeps what a package page shows.
     pub(crate) fn for_shelf(mut self) -> Csv {
         for api in self.owned.iter_mut().chain(&mut self.required) {
             api.descriptors.clear();
@@ -129,12 +129,12 @@ impl Csv {
         self.annotations.get(name).map_or("", |text| text.trim())
     }
 
-    /// Returns what it does, in short.
+    /// Returns its short description.
     pub fn short(&self) -> &str {
         self.annotation("description")
     }
 
-    /// Returns what it is for.
+    /// Returns its categories.
     pub fn categories(&self) -> Vec<String> {
         let mut found: Vec<String> = Vec::new();
         for one in self.annotation("categories").split(',').map(str::trim).filter(|one| !one.is_empty()) {
@@ -145,7 +145,7 @@ impl Csv {
         found
     }
 
-    /// Returns how far it takes care of itself, 1 to 5; 0 when it does not say.
+    /// Returns its capability level, 1 to 5; 0 if it has none.
     pub fn capability(&self) -> u8 {
         let text = self.annotation("capabilities");
         match LEVELS.iter().position(|level| level.eq_ignore_ascii_case(text)) {
@@ -154,11 +154,11 @@ impl Csv {
         }
     }
 
-    /// Returns what its infrastructure allows.
+    /// Returns its infrastructure features.
     pub fn features(&self) -> Vec<String> {
         let mut found: Vec<String> = Vec::new();
         for old in json_list(self.annotation("operators.openshift.io/infrastructure-features")) {
-            // The old list can call one thing by two names.
+            // The old list may name one feature twice.
             let known = FEATURES.iter().find(|(name, title)| feature_is(&old, name, title));
             if let Some((_, title)) = known
                 && !found.iter().any(|one| one == title)
@@ -192,7 +192,7 @@ impl Csv {
         self.modes.iter().filter(|(_, supported)| *supported).map(|(mode, _)| mode.as_str()).collect()
     }
 
-    /// Says where it can be installed, in words.
+    /// Describes the install modes in words.
     pub(crate) fn modes_in_words(&self) -> String {
         let has = |mode: &str| self.modes.iter().any(|(name, supported)| name == mode && *supported);
         let mut words = Vec::new();
@@ -254,7 +254,7 @@ fn feature_is(old: &str, name: &str, title: &str) -> bool {
         || (name == "proxy-aware" && old == "proxy-aware")
 }
 
-/// Reads a list of texts that stands in an annotation.
+/// Parses a JSON list of texts in an annotation.
 pub(crate) fn json_list(text: &str) -> Vec<String> {
     match serde_json::from_str::<Value>(text) {
         Ok(Value::Array(list)) => list.iter().filter_map(Value::as_str).map(str::to_owned).collect(),
@@ -262,12 +262,12 @@ pub(crate) fn json_list(text: &str) -> Vec<String> {
     }
 }
 
-/// Returns the text of a value; empty if it is none.
+/// Returns the text of a value; empty if it is not a text.
 pub fn text(value: &Value) -> String {
     value.as_str().unwrap_or_default().to_owned()
 }
 
-/// Returns the items of a list; none if it is no list.
+/// Returns the items of a list; none if it is not a list.
 pub fn items(value: &Value) -> &[Value] {
     value.as_array().map_or(&[], Vec::as_slice)
 }

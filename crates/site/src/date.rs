@@ -1,11 +1,11 @@
-//! Dates as catalogs write them.
+//! Dates in catalogs.
 
-/// A day that could be read: year, month, day.
+/// A parsed date: year, month, day.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Day(pub u16, pub u8, pub u8);
 
 impl Day {
-    /// Reads RFC 3339, or anything that starts with `YYYY-MM-DD`.
+    /// Parses RFC 3339, or anything that starts with `YYYY-MM-DD`.
     pub fn read(text: &str) -> Option<Day> {
         let text = text.trim();
         let bytes = text.as_bytes();

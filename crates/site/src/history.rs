@@ -1,4 +1,4 @@
-//! What catalogs changed while a server ran: by digests, without keeping any of them.
+//! Records what changed while a server ran: by digests, without keeping any catalog.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::io;
@@ -8,32 +8,32 @@ use edit::diff::changes::ChangeKind;
 use crate::console::Store;
 use crate::shelf::{Bundle, Channel, Package};
 
-/// How many swaps are remembered.
-const KEPT: usize = 20;
-/// The most packages of a swap that are named.
+/// The number of recorded swaps.
+const MAX_SWAPS: usize = 20;
+/// The maximum number of packages that a swap names.
 const PACKAGES: usize = 1000;
 
-/// A catalog that took the place of another.
+/// The replacement of a catalog by another.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Swap {
-    /// When, as RFC 3339 writes it.
+    /// The time, in RFC 3339.
     pub when: String,
-    /// The revision before.
+    /// The previous revision.
     pub from: String,
-    /// The revision since.
+    /// The new revision.
     pub to: String,
     /// The packages that differ, by name.
     pub packages: Vec<PackageSwap>,
-    /// How many differ.
+    /// The number of packages that differ.
     pub count: usize,
 }
 
-/// What a swap changed of a package.
+/// The changes of a package in a swap.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PackageSwap {
     /// Its name.
     pub name: String,
-    /// What became of it.
+    /// Whether it was added, removed or changed.
     pub what: ChangeKind,
     /// Its channels.
     pub channels: Vec<(ChangeKind, String)>,
@@ -46,11 +46,11 @@ pub struct PackageSwap {
 pub struct History(VecDeque<Swap>);
 
 impl History {
-    /// Remembers that a catalog took the place of another.
+    /// Records that a catalog replaced another.
     ///
     /// # Errors
     /// Fails when one of them cannot be read.
-    pub fn note(&mut self, old: &dyn Store, new: &dyn Store, when: &str) -> io::Result<()> {
+    pub fn record(&mut self, old: &dyn Store, new: &dyn Store, when: &str) -> io::Result<()> {
         let (from, to) = (old.revision(), new.revision());
         if from == to {
             return Ok(());
@@ -59,19 +59,19 @@ impl History {
         let count = packages.len();
         packages.truncate(PACKAGES);
         self.0.push_back(Swap { when: when.to_owned(), from, to, packages, count });
-        if self.0.len() > KEPT {
+        if self.0.len() > MAX_SWAPS {
             self.0.pop_front();
         }
         Ok(())
     }
 
-    /// Returns the swaps, newest first; those after a revision alone, if that is remembered.
+    /// Returns the swaps, newest first; only those after a revision, if it is recorded.
     pub fn since(&self, revision: Option<&str>) -> Vec<Swap> {
         let start = revision.and_then(|revision| self.0.iter().position(|swap| swap.from == revision));
         self.0.iter().skip(start.unwrap_or_default()).rev().cloned().collect()
     }
 
-    /// Returns how many packages differ between a revision that is remembered and the newest.
+    /// Returns how many packages differ between a recorded revision and the newest.
     pub fn changed_since(&self, revision: &str) -> Option<usize> {
         let start = self.0.iter().position(|swap| swap.from == revision)?;
         let names: BTreeSet<&str> =
@@ -85,7 +85,7 @@ impl History {
     }
 }
 
-/// Compares two catalogs package by package; only those whose shelves differ are read.
+/// Compares two catalogs package by package; only packages whose page data differs are read.
 fn differences(old: &dyn Store, new: &dyn Store) -> io::Result<Vec<PackageSwap>> {
     let (before, after) = (names(old), names(new));
     let mut found = Vec::new();
@@ -95,7 +95,7 @@ fn differences(old: &dyn Store, new: &dyn Store) -> io::Result<Vec<PackageSwap>>
         if a == b {
             continue;
         }
-        let (a, b) = (Held::of(a.as_deref()), Held::of(b.as_deref()));
+        let (a, b) = (PackageContents::of(a.as_deref()), PackageContents::of(b.as_deref()));
         let what = match (before.contains(name), after.contains(name)) {
             (false, _) => ChangeKind::Added,
             (_, false) => ChangeKind::Removed,
@@ -115,21 +115,21 @@ fn names(store: &dyn Store) -> BTreeSet<String> {
     store.packages().into_iter().collect()
 }
 
-/// Channels and bundles of a package, by name, with what tells one content from another.
+/// Channels and bundles of a package, by name, with a fingerprint of their content.
 #[derive(Default)]
-struct Held {
+struct PackageContents {
     channels: BTreeMap<String, String>,
     bundles: BTreeMap<String, String>,
 }
 
-impl Held {
-    fn of(shelf: Option<&[u8]>) -> Held {
-        let Some(package) = shelf.and_then(Package::read) else { return Held::default() };
+impl PackageContents {
+    fn of(shelf: Option<&[u8]>) -> PackageContents {
+        let Some(package) = shelf.and_then(Package::read) else { return PackageContents::default() };
         let channel = |channel: Channel| (channel.name.clone(), serde_json::to_string(&channel).unwrap_or_default());
         let bundle = |bundle: Bundle| (bundle.name.clone(), serde_json::to_string(&bundle).unwrap_or_default());
-        Held {
+        PackageContents {
             channels: package.detail.channels.into_iter().map(channel).collect(),
-            // Places in the list of images move when another bundle names an image.
+            // Image indexes change when another bundle adds an image.
             bundles: package
                 .detail
                 .bundles
@@ -193,9 +193,9 @@ mod tests {
         let one = Fixed("1", vec![package("a", &[("a.v1", "x"), ("a.v2", "y")]), package("b", &[]), package("c", &[])]);
         let two = Fixed("2", vec![package("a", &[("a.v1", "x"), ("a.v2", "z"), ("a.v3", "w")]), package("c", &[])]);
         let mut history = History::default();
-        history.note(&one, &one, "now").unwrap();
+        history.record(&one, &one, "now").unwrap();
         assert!(history.last().is_none(), "the same catalog is no change");
-        history.note(&one, &two, "now").unwrap();
+        history.record(&one, &two, "now").unwrap();
         let swap = history.last().unwrap();
         assert_eq!(
             swap.packages.iter().map(|one| (one.name.as_str(), one.what)).collect::<Vec<_>>(),
@@ -205,14 +205,14 @@ mod tests {
             swap.packages[0].bundles,
             [(ChangeKind::Added, "a.v3".into()), (ChangeKind::Changed, "a.v2".into())]
         );
-        history.note(&two, &one, "later").unwrap();
+        history.record(&two, &one, "later").unwrap();
         assert_eq!(history.changed_since("1"), Some(2));
         assert_eq!(history.changed_since("2"), Some(2));
         assert_eq!(history.changed_since("3"), None);
         assert_eq!(history.since(Some("2")).len(), 1);
         for _ in 0..30 {
-            history.note(&one, &two, "again").unwrap();
+            history.record(&one, &two, "again").unwrap();
         }
-        assert_eq!(history.since(None).len(), KEPT);
+        assert_eq!(history.since(None).len(), MAX_SWAPS);
     }
 }

@@ -1,15 +1,15 @@
-//! Pictures of packages: passed on as they are, or not at all.
+//! Icons of packages: served unchanged, or not at all.
 
 use serde::{Deserialize, Serialize};
 use xml::reader::{EventReader, ParserConfig, XmlEvent};
 
-/// A larger picture is not shown.
-pub const LARGEST: usize = 512 << 10;
-/// Deeper nesting is nobody's picture.
-const DEEPEST: usize = 64;
+/// The maximum size of an icon.
+pub const MAX_SIZE: usize = 512 << 10;
+/// The maximum nesting of an SVG.
+const MAX_DEPTH: usize = 64;
 const SVG: &str = "http://www.w3.org/2000/svg";
 
-/// What a picture is, by its first bytes.
+/// The format of an icon, detected from its first bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Format {
@@ -21,12 +21,12 @@ pub enum Format {
     Gif,
     /// WebP.
     Webp,
-    /// SVG that holds nothing but a picture.
+    /// SVG without active or external content.
     Svg,
 }
 
 impl Format {
-    /// Returns the end of file names.
+    /// Returns the file extension.
     pub fn extension(self) -> &'static str {
         match self {
             Format::Png => "png",
@@ -49,24 +49,24 @@ impl Format {
     }
 }
 
-/// Decides whether bytes are a picture that can be shown.
+/// Checks whether bytes are an icon that is safe to show.
 ///
 /// # Errors
-/// Says why not.
-pub fn judge(bytes: &[u8]) -> Result<Format, String> {
-    if bytes.len() > LARGEST {
-        return Err(format!("it has {} bytes, more than {LARGEST}", bytes.len()));
+/// Fails with the reason why not.
+pub fn check(bytes: &[u8]) -> Result<Format, String> {
+    if bytes.len() > MAX_SIZE {
+        return Err(format!("it has {} bytes, more than {MAX_SIZE}", bytes.len()));
     }
     match bytes {
         [0x89, b'P', b'N', b'G', b'\r', b'\n', 0x1a, b'\n', ..] => Ok(Format::Png),
         [0xff, 0xd8, 0xff, ..] => Ok(Format::Jpeg),
         [b'G', b'I', b'F', b'8', b'7' | b'9', b'a', ..] => Ok(Format::Gif),
         [b'R', b'I', b'F', b'F', _, _, _, _, b'W', b'E', b'B', b'P', ..] => Ok(Format::Webp),
-        _ => judge_svg(bytes).map(|()| Format::Svg),
+        _ => check_svg(bytes).map(|()| Format::Svg),
     }
 }
 
-/// Elements that draw, and nothing else.
+/// The allowed elements, which only draw.
 const ELEMENTS: &[&str] = &[
     "svg",
     "g",
@@ -135,10 +135,10 @@ const ELEMENTS: &[&str] = &[
     "view",
 ];
 
-fn judge_svg(bytes: &[u8]) -> Result<(), String> {
-    let text = std::str::from_utf8(bytes).map_err(|_| "its bytes are no picture that browsers show".to_owned())?;
+fn check_svg(bytes: &[u8]) -> Result<(), String> {
+    let text = std::str::from_utf8(bytes).map_err(|_| "its bytes are not an image that browsers display".to_owned())?;
     if !text.trim_start_matches('\u{feff}').trim_start().starts_with('<') {
-        return Err("its bytes are no picture that browsers show".to_owned());
+        return Err("its bytes are not an image that browsers display".to_owned());
     }
     check_doctype(text)?;
     let config = ParserConfig::new().max_entity_expansion_depth(0).max_entity_expansion_length(0);
@@ -148,8 +148,8 @@ fn judge_svg(bytes: &[u8]) -> Result<(), String> {
         match event.map_err(|error| format!("it is no XML: {}", error.msg()))? {
             XmlEvent::StartElement { name, attributes, .. } => {
                 depth += 1;
-                if depth > DEEPEST {
-                    return Err("it is nested too deeply".to_owned());
+                if depth > MAX_DEPTH {
+                    return Err("it is nested too deep".to_owned());
                 }
                 let namespace = name.namespace.as_deref();
                 let ours = namespace == Some(SVG);
@@ -160,10 +160,16 @@ fn judge_svg(bytes: &[u8]) -> Result<(), String> {
                     root = true;
                 }
                 if ours && !ELEMENTS.contains(&name.local_name.as_str()) {
-                    return Err(format!("it holds an element {}", crate::text::summary(&name.local_name, 40)));
+                    return Err(format!(
+                        "it contains a disallowed element {}",
+                        crate::text::summary(&name.local_name, 40)
+                    ));
                 }
                 if namespace.is_none() || namespace.is_some_and(|it| it.contains("xhtml")) {
-                    return Err(format!("it holds a foreign element {}", crate::text::summary(&name.local_name, 40)));
+                    return Err(format!(
+                        "it contains a foreign element {}",
+                        crate::text::summary(&name.local_name, 40)
+                    ));
                 }
                 if ours && name.local_name == "style" {
                     style = depth;
@@ -182,7 +188,7 @@ fn judge_svg(bytes: &[u8]) -> Result<(), String> {
             }
             XmlEvent::Characters(text) | XmlEvent::CData(text) if style > 0 => rules.push_str(&text),
             XmlEvent::ProcessingInstruction { name, .. } => {
-                return Err(format!("it holds an instruction {}", crate::text::summary(&name, 40)));
+                return Err(format!("it contains a processing instruction {}", crate::text::summary(&name, 40)));
             }
             _ => {}
         }
@@ -190,7 +196,7 @@ fn judge_svg(bytes: &[u8]) -> Result<(), String> {
     if root { Ok(()) } else { Err("it is no SVG".to_owned()) }
 }
 
-/// A document type may name the usual one; it may define nothing.
+/// A document type may name the standard one; it may define nothing.
 fn check_doctype(text: &str) -> Result<(), String> {
     let mut rest = text;
     while let Some(at) = rest.find("<!") {
@@ -202,7 +208,7 @@ fn check_doctype(text: &str) -> Result<(), String> {
         } else {
             let end = rest.find(['[', '>']).unwrap_or(rest.len());
             if !rest.get(..7).is_some_and(|word| word.eq_ignore_ascii_case("DOCTYPE")) || rest[end..].starts_with('[') {
-                return Err("it defines entities of its own".to_owned());
+                return Err("it defines entities".to_owned());
             }
         }
     }
@@ -212,15 +218,15 @@ fn check_doctype(text: &str) -> Result<(), String> {
 fn check_attribute(name: &str, value: &str) -> Result<(), String> {
     let lower = name.to_ascii_lowercase();
     if lower.starts_with("on") {
-        return Err(format!("it holds a handler {}", crate::text::summary(name, 40)));
+        return Err(format!("it contains an event handler {}", crate::text::summary(name, 40)));
     }
     if lower == "href" || lower == "src" {
         check_reference(value)?;
     }
     if lower == "base" {
-        return Err("it changes where references lead".to_owned());
+        return Err("it changes the base of references".to_owned());
     }
-    // Any attribute that draws may hold a reference.
+    // Any drawing attribute may contain a reference.
     check_css(value)
 }
 
@@ -234,20 +240,20 @@ fn check_reference(value: &str) -> Result<(), String> {
     if local || ["image/png", "image/jpeg", "image/jpg", "image/gif", "image/webp"].iter().any(|kind| raster(kind)) {
         return Ok(());
     }
-    Err("it refers to something outside of it".to_owned())
+    Err("it refers to an external resource".to_owned())
 }
 
-/// Styles may refer to parts of the picture only.
+/// Styles may refer to parts of the image only.
 fn check_css(rules: &str) -> Result<(), String> {
-    // Escapes could spell what is not allowed.
+    // Escapes could spell a disallowed word.
     let lower = rules.to_ascii_lowercase();
     if lower.contains("@import") || lower.contains("expression(") || lower.contains("javascript:") {
-        return Err("its styles refer to something outside of it".to_owned());
+        return Err("its styles refer to an external resource".to_owned());
     }
     if lower.contains('\\')
         && (lower.contains("url") || lower.contains("import") || lower.contains("\\75") || lower.contains("\\55"))
     {
-        return Err("its styles hide a reference".to_owned());
+        return Err("its styles contain a hidden reference".to_owned());
     }
     let mut rest = rules;
     while let Some(at) = rest.to_ascii_lowercase().find("url(") {
@@ -266,19 +272,19 @@ mod tests {
     const XLINK: &str = "http://www.w3.org/1999/xlink";
 
     fn svg(inner: &str) -> Result<Format, String> {
-        judge(format!("<svg xmlns=\"{SVG}\" xmlns:xlink=\"{XLINK}\">{inner}</svg>").as_bytes())
+        check(format!("<svg xmlns=\"{SVG}\" xmlns:xlink=\"{XLINK}\">{inner}</svg>").as_bytes())
     }
 
-    /// T-6: what is more than a picture is refused, whatever it is called.
+    /// T-6: active content is rejected, whatever it is called.
     #[test]
     fn pictures_pass_unchanged_and_programs_do_not() {
-        assert_eq!(judge(b"\x89PNG\r\n\x1a\nrest"), Ok(Format::Png));
-        assert_eq!(judge(b"GIF89a"), Ok(Format::Gif));
+        assert_eq!(check(b"\x89PNG\r\n\x1a\nrest"), Ok(Format::Png));
+        assert_eq!(check(b"GIF89a"), Ok(Format::Gif));
         assert_eq!(svg("<path d=\"M0 0\" fill=\"url(#a)\"/><use xlink:href=\"#a\"/>"), Ok(Format::Svg));
         assert_eq!(svg("<style>.a{fill:url(#b)}</style><text>é</text>"), Ok(Format::Svg));
         assert_eq!(svg("<image href=\"data:image/png;base64,AA==\"/>"), Ok(Format::Svg));
         assert_eq!(
-            judge(format!("<?xml version=\"1.0\"?><!DOCTYPE svg PUBLIC \"-//W3C//DTD SVG 1.1//EN\" \"http://www.w3.org/Graphics/SVG/1.1/DTD/svg11.dtd\"><svg xmlns=\"{SVG}\"/>").as_bytes()),
+            check(format!("<?xml version=\"1.0\"?><!DOCTYPE svg PUBLIC \"-//W3C//DTD SVG 1.1//EN\" \"http://www.w3.org/Graphics/SVG/1.1/DTD/svg11.dtd\"><svg xmlns=\"{SVG}\"/>").as_bytes()),
             Ok(Format::Svg)
         );
         for hostile in [
@@ -309,9 +315,9 @@ mod tests {
         for hostile in
             [bomb.as_str(), "<html><script>1</script></html>", "", "plain", "<?xml-stylesheet href=\"x\"?><svg/>"]
         {
-            assert!(judge(hostile.as_bytes()).is_err(), "{hostile}");
+            assert!(check(hostile.as_bytes()).is_err(), "{hostile}");
         }
-        assert!(judge(&vec![0; LARGEST + 1]).is_err());
+        assert!(check(&vec![0; MAX_SIZE + 1]).is_err());
         let deep = "<g>".repeat(500) + &"</g>".repeat(500);
         assert!(svg(&deep).is_err());
     }

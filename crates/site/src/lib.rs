@@ -1,11 +1,12 @@
-//! The web console: what is in a catalog, how it upgrades, what it asks for, as pages for people.
+//! The web console: the content of a catalog, its upgrades and its requirements, as web pages.
 //!
 //! Pages are pure functions of values. A server and the static export call the same ones, with other [`links`].
 //!
-//! A map, in reading order: [`shelve`] reads of a package what lists, graphs and menus need, and [`shelf`] is how that is
-//! kept. [`csv`] knows the part of a bundle that people see, [`manifest`] the rest of it. [`text`], [`markdown`], [`icon`] and
-//! [`names`] stand between foreign bytes and a page. [`rank`] finds packages, [`history`] remembers what catalogs changed. [`frame`] surrounds every page of `pages`;
-//! [`console`] chooses one for an address, and [`export`] writes them all, [`slim`].
+//! A map, in reading order: [`shelve`] extracts the data of a package that lists, graphs and menus show, and [`shelf`]
+//! is its format. [`csv`] reads the descriptive part of a bundle, [`manifest`] the rest. [`text`], [`markdown`],
+//! [`icon`] and [`names`] sanitize foreign bytes. [`rank`] searches packages, [`history`] records changes of the
+//! catalog. [`frame`] surrounds every page of `pages`; [`console`] routes requests to them, and [`export`] writes them
+//! all, [`slim`].
 
 pub mod console;
 pub mod csv;

@@ -1,32 +1,32 @@
-//! Addresses of pages, always relative: they work below any path, on any host and from a folder.
+//! Links between pages, always relative: they work below any path, on any host and from a directory.
 
 use std::collections::HashSet;
 use std::sync::Arc;
 
 use crate::names;
 
-/// How the links of one page are written.
+/// Writes the links of one page.
 #[derive(Debug, Clone)]
 pub struct Links {
     /// The path of the page.
     here: String,
-    /// The way from the page to the top.
+    /// The path from the page to the root.
     root: String,
     /// Whether pages are files.
     files: bool,
-    /// The paths of the pages of versions and kinds that there are, where not all of them are.
+    /// The existing pages of versions and kinds, if an export has only some of them.
     only: Option<Arc<HashSet<String>>>,
 }
 
 impl Links {
-    /// Returns the links of the page at `path`, which starts at the top without a slash.
+    /// Returns the links of the page at `path`, relative to the root and without a leading slash.
     pub fn at(path: &str, files: bool) -> Links {
         let depth = path.matches('/').count();
         let root = if depth == 0 { "./".to_owned() } else { "../".repeat(depth) };
         Links { here: path.to_owned(), root, files, only: None }
     }
 
-    /// Returns the shortest way to another path: directories that both are in are not named.
+    /// Returns the shortest relative path to a target.
     fn to(&self, target: &str) -> String {
         let (here, there) = (self.here.as_bytes(), target.as_bytes());
         let same = here.iter().zip(there).take_while(|(a, b)| a == b).count();
@@ -34,7 +34,7 @@ impl Links {
         format!("{}{}", "../".repeat(self.here[shared..].matches('/').count()), &target[shared..])
     }
 
-    /// Leads nowhere but to these pages of versions and kinds.
+    /// Restricts links to these pages of versions and kinds.
     pub fn only(mut self, paths: &Arc<HashSet<String>>) -> Links {
         self.only = Some(Arc::clone(paths));
         self
@@ -53,49 +53,49 @@ impl Links {
         self.to(&format!("{path}{}", if self.files { ".html" } else { "" }))
     }
 
-    /// Returns the list of packages.
+    /// Returns the link to the list of packages.
     pub fn list(&self) -> String {
         if self.files { self.to("index.html") } else { self.root.clone() }
     }
 
-    /// Returns one of the pages at the top.
+    /// Returns the link to a page at the root.
     pub fn top(&self, name: &str) -> String {
         self.page(name)
     }
 
-    /// Returns the page of a package.
+    /// Returns the link to the page of a package.
     pub fn package(&self, package: &str) -> String {
         self.page(&package_path(package))
     }
 
-    /// Returns a page below that of a package: `graph`, `path`, `install`.
+    /// Returns the link to a page below that of a package: `graph`, `path`, `install`.
     pub fn of_package(&self, package: &str, page: &str) -> String {
         self.page(&format!("{}/{page}", package_path(package)))
     }
 
-    /// Returns the page of a version, if there is one: an export may have pages for heads alone.
+    /// Returns the link to the page of a version, if it exists: an export may have pages for heads only.
     pub fn version(&self, package: &str, bundle: &str) -> Option<String> {
         let path = version_path(package, bundle);
         self.is_there(&path).then(|| self.page(&path))
     }
 
-    /// Returns the page of a kind.
+    /// Returns the link to the page of a kind.
     pub fn kind(&self, group: &str, kind: &str) -> String {
         let path = kind_path(group, kind);
         if self.is_there(&path) { self.page(&path) } else { self.top("apis") }
     }
 
-    /// Returns a part of pages: script, style, picture, data.
+    /// Returns the link to a script, style, icon or data file.
     pub fn part(&self, path: &str) -> String {
         format!("{}-/{path}", self.root)
     }
 
-    /// Returns a file at the top.
+    /// Returns the link to a file at the root.
     pub fn file(&self, path: &str) -> String {
         format!("{}{path}", self.root)
     }
 
-    /// Returns the way from the page to the top.
+    /// Returns the path from the page to the root.
     pub fn root(&self) -> &str {
         &self.root
     }

@@ -1,4 +1,4 @@
-//! A whole bundle, as the page of a version reads it: its blob, and the manifests in it.
+//! A whole bundle for the page of a version: its blob, and the manifests in it.
 
 use edit::diff::changes::{Contents, Property, RelatedImage};
 use fbc::property;
@@ -12,22 +12,22 @@ use crate::csv::{Csv, items, text};
 pub struct Manifest {
     /// The blob.
     pub blob: Value,
-    /// What it says of itself.
+    /// Its description.
     pub csv: Csv,
-    /// The whole CSV, if the blob carries it.
+    /// The whole CSV, if the blob contains it.
     pub whole: Option<Value>,
-    /// The definitions of kinds that the blob carries.
+    /// The CRDs in the blob.
     pub crds: Vec<Value>,
-    /// Kind and name of all other objects that the blob carries.
+    /// Kind and name of all other objects in the blob.
     pub others: Vec<(String, String)>,
-    /// What the manifests hold.
+    /// The facts of the manifests.
     pub facts: Facts,
-    /// Whether objects are in files of their own.
+    /// Whether objects are in separate files.
     pub elsewhere: bool,
 }
 
 impl Manifest {
-    /// Reads the JSON of a blob; nothing when it is none.
+    /// Parses the JSON of a blob; `None` if it is invalid.
     pub fn read(blob: &str) -> Option<Manifest> {
         let blob: Value = serde_json::from_str(blob).ok()?;
         let mut manifest = Manifest::default();
@@ -62,7 +62,7 @@ impl Manifest {
         }
     }
 
-    /// Returns what is compared with another version.
+    /// Returns the content to compare with another version.
     pub(crate) fn contents(&self) -> Contents {
         let manifests =
             |kind: &str| matches!(kind, property::BUNDLE_OBJECT | property::CSV_METADATA | property::PACKAGE);
@@ -73,7 +73,7 @@ impl Manifest {
         Contents::new(images.collect(), properties.collect(), self.facts.clone())
     }
 
-    /// Returns the part of the CSV that says how it is installed.
+    /// Returns the install strategy of the CSV.
     pub fn install(&self) -> &Value {
         self.whole.as_ref().map_or(&Value::Null, |csv| &csv["spec"]["install"]["spec"])
     }
@@ -83,10 +83,10 @@ impl Manifest {
         self.whole.as_ref().map_or(&[], |csv| items(&csv["spec"]["webhookdefinitions"]))
     }
 
-    /// Returns examples of kinds: kind and YAML, or what is wrong with the annotation.
+    /// Returns the example objects with their kinds.
     ///
     /// # Errors
-    /// Says why the annotation is no list of objects.
+    /// Fails when the annotation is not a list of objects.
     pub fn examples(&self) -> Result<Vec<(String, Value)>, String> {
         let written = self.csv.annotation("alm-examples");
         if written.is_empty() {
@@ -94,17 +94,17 @@ impl Manifest {
         }
         match serde_json::from_str::<Value>(written) {
             Ok(Value::Array(list)) => Ok(list.into_iter().map(|one| (text(&one["kind"]), one)).collect()),
-            Ok(_) => Err("alm-examples is no list".to_owned()),
-            Err(error) => Err(format!("alm-examples is no JSON: {error}")),
+            Ok(_) => Err("alm-examples is not a list".to_owned()),
+            Err(error) => Err(format!("alm-examples is not valid JSON: {error}")),
         }
     }
 
-    /// Returns the definitions that are for the operator itself.
+    /// Returns the definitions that are internal to the operator.
     pub fn internal(&self) -> Vec<String> {
         crate::csv::json_list(self.csv.annotation("operators.operatorframework.io/internal-objects"))
     }
 
-    /// Returns the schema of a kind, if the blob carries its definition.
+    /// Returns the schema of a kind, if the blob contains its definition.
     pub fn schema(&self, group: &str, version: &str, kind: &str) -> Option<(&Value, &Value)> {
         let crd = self.crds.iter().find(|crd| crd["spec"]["group"] == group && crd["spec"]["names"]["kind"] == kind)?;
         let found = items(&crd["spec"]["versions"]).iter().find(|one| one["name"] == version)?;
@@ -117,7 +117,7 @@ impl Manifest {
     }
 }
 
-/// Writes a value as YAML, the way people write manifests.
+/// Formats a value as YAML in the usual style of manifests.
 pub fn yaml(value: &Value) -> String {
     let mut out = String::new();
     write(value, 0, &mut out);
@@ -172,7 +172,7 @@ fn nested(value: &Value, depth: usize, out: &mut String) {
         }
         Value::String(text) if text.contains('\n') && !text.chars().any(|c| c.is_control() && c != '\n') => {
             let ending = if text.ends_with('\n') { "|" } else { "|-" };
-            // A text that starts with a space says how far it is indented.
+            // A text that starts with a space needs an indentation indicator.
             let hint = if text.starts_with([' ', '\n']) { "2" } else { "" };
             out.push_str(&format!(" {}{hint}{}\n", &ending[..1], &ending[1..]));
             for line in text.trim_end_matches('\n').split('\n') {
@@ -204,7 +204,7 @@ fn leaf(value: &Value) -> String {
     }
 }
 
-/// Writes a text plain where every reader takes it for a text.
+/// Writes a text without quotes if every parser reads it as text.
 fn scalar(text: &str) -> String {
     let plain = |c: char| c.is_ascii_alphanumeric() || "-_./ ".contains(c) || c == '@';
     let starts = text.starts_with(|c: char| c.is_ascii_alphabetic() || c == '/');

@@ -1,7 +1,7 @@
-//! Descriptions of operators, from Markdown to HTML.
+//! Renders descriptions of operators from Markdown to HTML.
 //!
-//! The writer is the allow-list: it can emit the elements and attributes that are spelled here, and no others. Nothing
-//! of the text reaches a page but through [`push_escaped`].
+//! The writer is the allowlist: it can emit only the elements and attributes spelled out here. All text reaches a page
+//! through [`push_escaped`].
 
 mod html;
 mod link;
@@ -13,26 +13,26 @@ use spelling::html::entity;
 use crate::text::visible;
 pub use link::{Base, safe as safe_link};
 
-/// A longer text is shown as it is.
+/// A longer text is shown as plain text.
 pub const LONGEST: usize = 256 << 10;
-/// The most links of a text.
+/// The maximum number of links in a text.
 const LINKS: usize = 2_000;
 /// Deeper nesting is flattened.
-const DEEPEST: usize = 32;
-/// Headings of the text stand below those of the page.
+const MAX_DEPTH: usize = 32;
+/// Headings of the text are below those of the page.
 const HEADINGS: [&str; 4] = ["h3", "h4", "h5", "h6"];
-/// The largest picture in the text itself.
+/// The maximum size of an embedded image.
 const PICTURE: usize = 256 << 10;
 
-/// A description that is ready for a page.
+/// A rendered description.
 pub struct Rendered {
     /// Its HTML.
     pub html: Markup,
-    /// Its headings: level, anchor, words.
+    /// Its headings: level, anchor, text.
     pub headings: Vec<(u8, String, String)>,
 }
 
-/// Turns a description into HTML; `base` is where its relative links lead.
+/// Renders a description as HTML; `base` resolves its relative links.
 pub fn render(text: &str, base: &Base) -> Rendered {
     let mut writer = Writer::new(base);
     if text.len() > LONGEST {
@@ -48,7 +48,7 @@ pub fn render(text: &str, base: &Base) -> Rendered {
     writer.finish()
 }
 
-/// Writes characters so that they are text and nothing else.
+/// Escapes characters so that they are text only.
 fn push_escaped(out: &mut String, text: &str, lines: bool) {
     for c in text.chars() {
         match c {
@@ -56,7 +56,7 @@ fn push_escaped(out: &mut String, text: &str, lines: bool) {
             '\n' if lines => out.push('\n'),
             '\t' if lines => out.push('\t'),
             '\r' => {}
-            // Joins letters and pictures of running text.
+            // Joins letters and emoji of running text.
             '\u{200c}' | '\u{200d}' => out.push(c),
             c => out.push(visible(c)),
         }
@@ -66,16 +66,16 @@ fn push_escaped(out: &mut String, text: &str, lines: bool) {
 struct Writer<'a> {
     base: &'a Base,
     out: String,
-    /// Elements that are open, innermost last.
+    /// The open elements, innermost last.
     open: Vec<&'static str>,
-    /// How many tags of the text are open without an element.
+    /// The number of open tags without an element.
     flat: usize,
     headings: Vec<(u8, String, String)>,
-    /// The words of the heading that is being written, and its level.
+    /// The text of the current heading, and its level.
     heading: Option<(String, usize)>,
-    /// The level of the heading before.
+    /// The level of the previous heading.
     level: usize,
-    /// Where a picture goes, while its words are read.
+    /// The target of an image, while its alternative text is read.
     picture: Option<(String, String)>,
     links: usize,
     in_link: bool,
@@ -158,7 +158,7 @@ impl<'a> Writer<'a> {
     }
 
     fn element(&mut self, name: &'static str) {
-        if self.open.len() >= DEEPEST {
+        if self.open.len() >= MAX_DEPTH {
             self.flat += 1;
             return;
         }
@@ -188,12 +188,12 @@ impl<'a> Writer<'a> {
         match tag {
             Tag::Paragraph => self.element("p"),
             Tag::Heading { level, .. } => {
-                // No level is left out, so that an outline can be read aloud.
+                // No level is skipped, so that screen readers can follow the outline.
                 self.level = (level as usize).min(self.level + 1).min(HEADINGS.len());
                 self.heading = Some((String::new(), self.level));
                 let name = HEADINGS[self.level - 1];
                 let id = format!("d-{}", self.headings.len() + 1);
-                if self.open.len() >= DEEPEST {
+                if self.open.len() >= MAX_DEPTH {
                     self.flat += 1;
                     return;
                 }
@@ -205,7 +205,7 @@ impl<'a> Writer<'a> {
                 self.element("pre");
                 self.element("code");
             }
-            Tag::List(Some(start)) if start != 1 && self.open.len() < DEEPEST => {
+            Tag::List(Some(start)) if start != 1 && self.open.len() < MAX_DEPTH => {
                 self.out.push_str(&format!("<ol start=\"{start}\">"));
                 self.open.push("ol");
             }
@@ -224,7 +224,7 @@ impl<'a> Writer<'a> {
             Tag::TableRow => self.element("tr"),
             Tag::TableCell => self.element(if self.in_head { "th" } else { "td" }),
             Tag::Link { dest_url, .. } => match link::safe(&dest_url, self.base) {
-                Some(target) if self.links < LINKS && !self.in_link && self.open.len() < DEEPEST => {
+                Some(target) if self.links < LINKS && !self.in_link && self.open.len() < MAX_DEPTH => {
                     self.links += 1;
                     self.in_link = true;
                     self.open_link(&target);
@@ -237,7 +237,7 @@ impl<'a> Writer<'a> {
         }
     }
 
-    /// A link that leads nowhere is its words.
+    /// A link with a disallowed target becomes plain text.
     fn flat_link(&mut self) {
         self.open.push("");
     }
@@ -285,7 +285,7 @@ impl<'a> Writer<'a> {
         }
     }
 
-    /// Pictures from elsewhere are links; those in the text itself are shown.
+    /// External images become links; embedded ones are shown.
     fn end_picture(&mut self) {
         let Some((source, words)) = self.picture.take() else { return };
         let words = if words.trim().is_empty() { "picture".to_owned() } else { words };
@@ -311,7 +311,7 @@ impl<'a> Writer<'a> {
         }
     }
 
-    /// Takes raw HTML: what only forms text is taken over without attributes.
+    /// Handles raw HTML: formatting elements are kept without attributes.
     fn raw(&mut self, raw: &str) {
         for piece in html::pieces(raw, &mut self.skip) {
             match piece {

@@ -1,13 +1,13 @@
-//! Names from a catalog as parts of addresses and file names.
+//! Names from a catalog as path segments and file names.
 
 use crate::shelf::digest;
 
-/// A longer name is cut, and its digest tells it from others.
+/// A longer name is truncated, and a digest makes it unique.
 const LONGEST: usize = 120;
 
-/// Writes a name so that it is one part of an address and a file name on any system.
+/// Encodes a name as a path segment and a file name that is valid on any system.
 ///
-/// Names that differ stay different, also where case does not count.
+/// Different names stay different, also on case-insensitive file systems.
 pub fn part(name: &str) -> String {
     let mut out = String::with_capacity(name.len());
     for (place, byte) in name.bytes().enumerate() {
@@ -17,7 +17,7 @@ pub fn part(name: &str) -> String {
             byte => out.push_str(&format!("~{byte:02x}")),
         }
     }
-    // Windows drops a dot at the end, and knows devices by name, whatever follows a dot.
+    // Windows drops a trailing dot, and reserves device names with any extension.
     if out.ends_with('.') {
         out.pop();
         out.push_str("~2e");
@@ -43,12 +43,12 @@ pub fn part(name: &str) -> String {
     out
 }
 
-/// Writes a kind: in lower case, so that kinds equal but for case share a page.
+/// Encodes a kind in lower case, so that kinds that differ in case share a page.
 pub fn kind(name: &str) -> String {
     part(&name.to_lowercase())
 }
 
-/// Writes the group of a kind, which may be empty.
+/// Encodes the group of a kind, which may be empty.
 pub fn group(name: &str) -> String {
     if name.is_empty() { "_".to_owned() } else { part(name) }
 }
@@ -64,7 +64,7 @@ fn is_reserved(stem: &str) -> bool {
 mod tests {
     use super::*;
 
-    /// T-19: names that differ are different files, on every system.
+    /// T-19: different names are different files, on every system.
     #[test]
     fn names_become_parts_that_differ_wherever_they_do() {
         let long = "x".repeat(300);

@@ -1,4 +1,4 @@
-//! Upgrade graphs, and what clusters would do, from what the shelf knows.
+//! Upgrade graphs and resolution input from page data.
 
 use catalog::graph::{Graph, Outline, OutlineChannel};
 use fbc::blob::Entry;
@@ -8,7 +8,7 @@ use resolve::input::{Bundle, Channel, Source};
 
 use crate::shelf::{self, Package};
 
-/// Works out the upgrade graph of a package.
+/// Builds the upgrade graph of a package.
 pub fn graph(package: &Package, v0: bool) -> Graph<'_> {
     let detail = &package.detail;
     let mut deprecations: Vec<(&str, &str, &str)> = Vec::new();
@@ -52,7 +52,7 @@ pub fn graph(package: &Package, v0: bool) -> Graph<'_> {
     )
 }
 
-/// Adds a package to what a cluster sees.
+/// Adds a package to the input of a resolution.
 pub(crate) fn add_to_source(package: &Package, source: &mut Source) {
     let (name, detail) = (&package.row.name, &package.detail);
     source.packages.insert(name.clone(), detail.deprecation.clone());

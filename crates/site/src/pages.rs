@@ -21,7 +21,7 @@ use crate::frame::{Context, Crumb, icon};
 use crate::shelf::{Bundle, Package};
 use crate::text::t;
 
-/// The way to the pages of a package.
+/// The breadcrumbs of the pages of a package.
 fn crumbs(context: &Context<'_>, package: &Package, rest: &[(&str, Option<String>)]) -> Vec<Crumb> {
     let mut crumbs = vec![("Packages".to_owned(), Some(context.links.list()))];
     let name = package.row.name.clone();
@@ -30,12 +30,12 @@ fn crumbs(context: &Context<'_>, package: &Package, rest: &[(&str, Option<String
     crumbs
 }
 
-/// The head of the pages of a package.
+/// The header of the pages of a package.
 fn hero(context: &Context<'_>, package: &Package, heading: &str) -> Markup {
     hero_of(context, package, heading, None)
 }
 
-/// The head of a page of a package, or of one of its versions.
+/// The header of a page of a package, or of one of its versions.
 fn hero_of(context: &Context<'_>, package: &Package, heading: &str, version: Option<&Bundle>) -> Markup {
     let row = &package.row;
     let is_head = version.is_some_and(|version| version.name == row.head);
@@ -67,7 +67,7 @@ fn hero_of(context: &Context<'_>, package: &Package, heading: &str, version: Opt
     }
 }
 
-/// The parts of a package.
+/// The tabs of a package.
 fn tabs(context: &Context<'_>, package: &Package, current: &str) -> Markup {
     let name = &package.row.name;
     let links = &context.links;

@@ -1,4 +1,4 @@
-//! What an operator may do on a cluster, and what of that deserves a second look.
+//! The permissions of an operator on a cluster, and which of them deserve review.
 
 use std::collections::BTreeSet;
 
@@ -8,40 +8,40 @@ use serde_json::{Value, json};
 use crate::csv::items;
 use crate::manifest::Manifest;
 
-/// Something that deserves a second look.
+/// A permission that deserves review.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Flag {
-    /// Everything, everywhere.
+    /// Full access to everything.
     Everything,
-    /// A star among groups, resources or verbs.
+    /// A wildcard among groups, resources or verbs.
     Wildcard,
     /// Secrets of the whole cluster.
     Secrets,
-    /// More rights than it has.
+    /// Privilege escalation.
     Escalate,
     /// Roles and bindings.
     Roles,
-    /// Commands in pods of others.
+    /// Commands in other pods.
     Exec,
     /// The API of nodes.
     NodesProxy,
-    /// Tokens of accounts.
+    /// Tokens of service accounts.
     Tokens,
-    /// Webhooks of admission.
+    /// Admission webhooks.
     Webhooks,
-    /// Definitions of kinds.
+    /// CRDs.
     Definitions,
     /// Certificates of the cluster.
     Certificates,
-    /// Removal of namespaces.
+    /// Deletion of namespaces.
     Namespaces,
     /// A webhook of its own.
     OwnWebhooks,
     /// The network, processes or files of nodes.
     Host,
-    /// Containers without bounds.
+    /// Privileged containers.
     Privileged,
-    /// A policy for pods that it names.
+    /// A named security context constraint.
     SecurityContext,
 }
 
@@ -66,7 +66,7 @@ impl Flag {
         Flag::OwnWebhooks,
     ];
 
-    /// Returns a word for it.
+    /// Returns a short label.
     pub fn word(self) -> &'static str {
         match self {
             Flag::Everything => "cluster admin",
@@ -88,21 +88,23 @@ impl Flag {
         }
     }
 
-    /// Says what it means.
+    /// Returns an explanation.
     pub fn sentence(self) -> &'static str {
         match self {
-            Flag::Everything => "It may do everything with everything in the whole cluster.",
-            Flag::Wildcard => "A rule has \u{201c}*\u{201d}: it also covers what is added to the cluster later.",
+            Flag::Everything => "It has full access to all resources of the cluster.",
+            Flag::Wildcard => {
+                "A rule has \u{201c}*\u{201d}: it also covers resources that are added to the cluster later."
+            }
             Flag::Secrets => "It may read Secrets in every namespace, and so every credential kept there.",
             Flag::Escalate => {
-                "It may give itself or others rights that it does not have (escalate, bind or impersonate)."
+                "It may grant itself or others rights that it does not have (escalate, bind or impersonate)."
             }
-            Flag::Roles => "It may write roles or bindings, and so change who may do what.",
+            Flag::Roles => "It may write roles or bindings, and so change the permissions of others.",
             Flag::Exec => "It may run commands in containers of others (pods/exec).",
             Flag::NodesProxy => "It may reach the API of every node (nodes/proxy), and through it every container.",
-            Flag::Tokens => "It may make tokens for other service accounts.",
+            Flag::Tokens => "It may create tokens for other service accounts.",
             Flag::Webhooks => "It may write admission webhooks, which see and change what others create.",
-            Flag::Definitions => "It may write definitions of kinds, also those of other operators.",
+            Flag::Definitions => "It may write CRDs, including those of other operators.",
             Flag::Certificates => "It may approve certificate signing requests.",
             Flag::Namespaces => "It may delete namespaces, with everything in them.",
             Flag::OwnWebhooks => "It answers webhooks: objects of others pass through it.",
@@ -118,12 +120,12 @@ impl Flag {
 pub struct Permissions {
     /// The rules, those of the cluster first.
     pub rules: Vec<Rule>,
-    /// What deserves a second look.
+    /// The permissions that deserve review.
     pub flags: Vec<Flag>,
 }
 
 impl Permissions {
-    /// Reads the permissions of a bundle; nothing when its manifests are not known.
+    /// Reads the permissions of a bundle; `None` if its manifests are unknown.
     pub fn of(manifest: &Manifest) -> Option<Permissions> {
         let mut rules = manifest.facts.rules.clone()?;
         rules.sort_by_key(|rule| std::cmp::Reverse(rule.scope));
@@ -175,7 +177,7 @@ fn may(rule: &Rule, verbs: &[&str]) -> bool {
     rule.verbs.iter().any(|one| one == "*" || verbs.contains(&one.as_str()))
 }
 
-/// Writes down what of the rule deserves a second look.
+/// Records the flags of a rule.
 fn rule_flags(rule: &Rule, flags: &mut BTreeSet<Flag>) {
     const WRITE: [&str; 3] = ["create", "update", "patch"];
     let cluster = rule.scope == Scope::Cluster;

@@ -1,4 +1,4 @@
-//! Finding packages: words, filters, order. The script of the list does the same.
+//! Searches packages: words, filters, order. The script of the list does the same.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -8,25 +8,25 @@ use crate::csv::LEVELS;
 use crate::date::Day;
 use crate::shelf::Row;
 
-/// What is asked of the list.
+/// A query of the list.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Query {
     /// Words to search.
     pub words: String,
-    /// Values that are chosen, by facet.
+    /// Selected values, by facet.
     pub chosen: BTreeMap<&'static str, BTreeSet<String>>,
     /// The order.
     pub sort: Sort,
-    /// Whether rows are shown instead of tiles.
+    /// Whether packages are shown as rows instead of tiles.
     pub rows: bool,
-    /// Whether packages are shown that are only parts of others.
+    /// Whether packages are shown that are only dependencies of others.
     pub all: bool,
 }
 
 /// The order of the list.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum Sort {
-    /// How well they fit, then by name.
+    /// By relevance, then by name.
     #[default]
     Relevance,
     /// By name.
@@ -37,7 +37,7 @@ pub enum Sort {
     Versions,
 }
 
-/// What packages are filtered by: parameter and heading.
+/// The facets: parameter and heading.
 pub(crate) const FACETS: [(&str, &str); 9] = [
     ("category", "Category"),
     ("capability", "Capability level"),
@@ -51,7 +51,7 @@ pub(crate) const FACETS: [(&str, &str); 9] = [
 ];
 
 impl Query {
-    /// Reads the query of an address; what is not known is left alone.
+    /// Parses the query of a URL; unknown parameters are ignored.
     pub fn read(query: &str) -> Query {
         let mut read = Query::default();
         for (key, value) in pairs(query) {
@@ -85,13 +85,13 @@ impl Query {
         self.words.split_whitespace().any(|word| word.eq_ignore_ascii_case("in:description"))
     }
 
-    /// Returns whether nothing is asked but the list itself.
+    /// Returns whether the query is empty.
     pub fn is_plain(&self) -> bool {
         *self == Query::default()
     }
 }
 
-/// Reads the pairs of a query.
+/// Parses the pairs of a query.
 pub fn pairs(query: &str) -> impl Iterator<Item = (String, String)> {
     query.split('&').filter(|pair| !pair.is_empty()).filter_map(|pair| {
         let (key, value) = pair.split_once('=').unwrap_or((pair, ""));
@@ -144,7 +144,7 @@ pub fn repository(image: &str) -> &str {
     }
 }
 
-/// Returns the name of a provider without the form of the company.
+/// Returns the name of a provider without its legal form.
 pub fn provider(name: &str) -> Option<String> {
     let mut name = name.trim();
     loop {
@@ -179,7 +179,7 @@ pub fn provider(name: &str) -> Option<String> {
     (!name.is_empty()).then(|| name.to_owned())
 }
 
-/// Says how well a package fits words: less is better, nothing is not at all.
+/// Returns how well a package matches words: lower is better, `None` is no match.
 pub(crate) fn score(row: &Row, words: &str, description: &str) -> Option<u32> {
     let mut total = if row.deprecated { 100 } else { 0 };
     let lower = words.to_lowercase();
@@ -231,23 +231,23 @@ fn score_word(row: &Row, word: &str) -> Option<u32> {
     row.summary.to_lowercase().contains(word).then_some(6)
 }
 
-/// The answer to a query.
+/// The result of a query.
 #[derive(Debug, Default)]
 pub struct Found {
-    /// The places of the rows that fit, in order.
+    /// The indexes of the matching rows, in order.
     pub places: Vec<usize>,
-    /// How many rows have each value of each facet, as far as all other filters allow.
+    /// The number of rows per value of each facet, within all other filters.
     pub counts: BTreeMap<&'static str, BTreeMap<String, usize>>,
-    /// How many rows fit but are only parts of others.
+    /// The number of matching rows that are only dependencies of others.
     pub hidden: usize,
 }
 
-/// Answers a query.
+/// Runs a query.
 pub fn find(rows: &[Row], query: &Query) -> Found {
     find_in(rows, query, &[])
 }
 
-/// Answers a query that asks for descriptions, too; they are in lower case, in the order of the rows.
+/// Runs a query that includes descriptions; they are in lower case, in the order of the rows.
 pub fn find_in(rows: &[Row], query: &Query, descriptions: &[String]) -> Found {
     let mut found = Found::default();
     let mut fitting: Vec<(u32, usize)> = Vec::new();
@@ -271,7 +271,7 @@ pub fn find_in(rows: &[Row], query: &Query, descriptions: &[String]) -> Found {
             fitting.push((score, place));
         }
     }
-    // Brackets and quotes in front of a title say nothing about its place.
+    // Leading brackets and quotes of a title do not affect its position.
     let sorted_by = |title: &str| title.trim_start_matches(|c: char| !c.is_alphanumeric()).to_lowercase();
     let title = |place: &usize| (sorted_by(rows[*place].title()), &rows[*place].name);
     fitting.sort_by(|(a_score, a), (b_score, b)| {
@@ -292,7 +292,7 @@ fn has(row: &Row, facet: &str, query: &Query) -> bool {
     values(row, facet).iter().any(|value| chosen.contains(value))
 }
 
-/// Returns names that are one edit away from a word.
+/// Returns names at an edit distance of one from a word.
 pub fn nearest<'a>(names: impl Iterator<Item = &'a str>, word: &str) -> Vec<&'a str> {
     let word = word.trim().to_lowercase();
     let mut near: Vec<(usize, &str)> = names
@@ -307,7 +307,7 @@ pub fn nearest<'a>(names: impl Iterator<Item = &'a str>, word: &str) -> Vec<&'a 
     near.into_iter().take(5).map(|(_, name)| name).collect()
 }
 
-/// Returns how many letters differ, up to `most`.
+/// Returns the edit distance, up to `most`.
 fn distance(a: &str, b: &str, most: usize) -> Option<usize> {
     let (a, b): (Vec<char>, Vec<char>) = (a.chars().take(64).collect(), b.chars().take(64).collect());
     if a.len().abs_diff(b.len()) > most {
@@ -341,7 +341,7 @@ mod tests {
         }
     }
 
-    /// T-9: the order of answers; the script reads the same file.
+    /// T-9: the order of results; the script is tested with the same file.
     #[test]
     fn queries_give_the_order_that_is_written_down() {
         let shared: serde_json::Value = serde_json::from_str(include_str!("../tests/queries.json")).unwrap();

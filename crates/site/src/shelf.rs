@@ -1,4 +1,5 @@
-//! What lists, graphs and menus need of a package, made once when a catalog is loaded and kept beside its answers.
+//! The page data of a package for lists, graphs and menus, extracted once when a catalog is loaded and stored in its
+//! cache.
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -6,73 +7,73 @@ use serde_json::Value;
 use crate::csv::Csv;
 use crate::icon::Format;
 
-/// The line of a package in the list, and what it is found by.
+/// The list row of a package, and what searches match.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Row {
     /// The name of the package.
     pub name: String,
-    /// What it is called by those who made it; empty if they did not say.
+    /// Its display name; empty if it has none.
     pub title: String,
-    /// Who made it.
+    /// The provider.
     pub provider: String,
-    /// What it does, in a line.
+    /// Its one-line summary.
     pub summary: String,
-    /// The version that is installed unless another is asked for.
+    /// The version of the head of the default channel.
     pub version: String,
     /// The name of that version's bundle.
     pub head: String,
     /// The default channel.
     pub channel: String,
-    /// When that version was made, as it says itself.
+    /// The creation date of that version, as given by its author.
     pub date: String,
-    /// Words that it is found by.
+    /// Its keywords.
     pub keywords: Vec<String>,
-    /// The kinds that it offers.
+    /// The kinds it provides.
     pub kinds: Vec<String>,
-    /// The repositories of all images that its versions name.
+    /// The repositories of all images in its versions.
     pub images: Vec<String>,
-    /// What it is for.
+    /// Its categories.
     pub categories: Vec<String>,
-    /// How far it takes care of itself: 1 to 5, 0 when it does not say.
+    /// Its capability level: 1 to 5, 0 if it has none.
     pub capability: u8,
     /// The install modes that it supports.
     pub modes: Vec<String>,
-    /// What its infrastructure allows.
+    /// Its infrastructure features.
     pub features: Vec<String>,
-    /// The processors that it runs on.
+    /// Its supported architectures.
     pub arches: Vec<String>,
-    /// The least version of Kubernetes.
+    /// The minimum version of Kubernetes.
     pub kube: String,
-    /// Whether the package, its default channel or the version should not be used any more.
+    /// Whether the package, its default channel or the version is deprecated.
     pub deprecated: bool,
-    /// Whether it is only a part of others.
+    /// Whether it is only a dependency of others.
     pub dependency: bool,
-    /// How many versions there are.
+    /// The number of versions.
     pub versions: u32,
-    /// How many channels there are.
+    /// The number of channels.
     pub channels: u32,
-    /// How many different heads they have.
+    /// The number of distinct heads.
     pub heads: u32,
-    /// Its picture.
+    /// Its icon.
     pub icon: Option<Icon>,
-    /// The packages that the head needs, and how.
+    /// The packages that the head requires, with the requirement.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub needs: Vec<(String, String)>,
-    /// What the console could not use of it.
+    /// Content that the console could not use.
     pub problems: Vec<String>,
 }
 
-/// A picture, by its bytes.
+/// An icon.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Icon {
     /// Its digest.
     pub digest: String,
-    /// What it is.
+    /// Its format.
     pub format: Format,
 }
 
-/// The rest of what is known of a package without reading its bundles.
+/// The rest of the page data of a package.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Detail {
@@ -80,15 +81,15 @@ pub struct Detail {
     pub description: String,
     /// The default channel.
     pub default_channel: String,
-    /// Why it should not be used any more.
+    /// Its deprecation message.
     pub deprecation: Option<String>,
     /// Its channels by name.
     pub channels: Vec<Channel>,
     /// Its bundles, newest first.
     pub bundles: Vec<Bundle>,
-    /// All images that its bundles name.
+    /// All images in its bundles.
     pub images: Vec<String>,
-    /// What people see of the head of the default channel.
+    /// The description of the head of the default channel.
     pub head: Csv,
     /// Blobs of other schemas: schema, name, content.
     pub customs: Vec<(String, String, Value)>,
@@ -102,13 +103,13 @@ pub struct Channel {
     pub name: String,
     /// The name of its head.
     pub head: String,
-    /// Why it should not be used any more.
+    /// Its deprecation message.
     pub deprecation: Option<String>,
     /// Its entries.
     pub entries: Vec<Entry>,
 }
 
-/// A bundle's place in a channel.
+/// A channel entry.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Entry {
@@ -139,43 +140,43 @@ pub struct Bundle {
     /// Its release.
     #[serde(rename = "r", skip_serializing_if = "String::is_empty")]
     pub release: String,
-    /// When it was made, as it says itself.
+    /// The creation date, as given by its author.
     #[serde(rename = "d", skip_serializing_if = "String::is_empty")]
     pub date: String,
-    /// The least version of Kubernetes.
+    /// The minimum version of Kubernetes.
     #[serde(rename = "k", skip_serializing_if = "String::is_empty")]
     pub kube: String,
     /// Its image.
     #[serde(rename = "m")]
     pub image: String,
-    /// How many bytes its blob has.
+    /// The size of its blob, in bytes.
     #[serde(rename = "z")]
     pub size: u64,
     /// The digest of its blob.
     #[serde(rename = "h", skip_serializing_if = "String::is_empty")]
     pub digest: String,
-    /// Why it should not be used any more.
+    /// Its deprecation message.
     #[serde(rename = "x", skip_serializing_if = "Option::is_none")]
     pub deprecation: Option<String>,
     /// Its properties without manifests and metadata, as a JSON list.
     #[serde(rename = "p")]
     pub properties: String,
-    /// Its related images, by place in [`Detail::images`], with their names.
+    /// Its related images, as indexes into [`Detail::images`], with their names.
     #[serde(rename = "i", skip_serializing_if = "Vec::is_empty")]
     pub images: Vec<(u32, String)>,
 }
 
-/// A package on the shelf.
+/// The page data of a package.
 #[derive(Debug, Clone, Default)]
 pub struct Package {
-    /// Its line in the list.
+    /// Its list row.
     pub row: Row,
     /// The rest.
     pub detail: Detail,
 }
 
 impl Package {
-    /// Writes it down.
+    /// Encodes it.
     pub fn write(&self) -> Vec<u8> {
         let row = serde_json::to_vec(&self.row).unwrap_or_default();
         let mut out = u32::try_from(row.len()).unwrap_or_default().to_le_bytes().to_vec();
@@ -184,7 +185,7 @@ impl Package {
         out
     }
 
-    /// Reads all of it.
+    /// Decodes it.
     pub fn read(bytes: &[u8]) -> Option<Package> {
         let (row, rest) = split(bytes)?;
         Some(Package { row: serde_json::from_slice(row).ok()?, detail: serde_json::from_slice(rest).ok()? })
@@ -195,7 +196,7 @@ impl Package {
         self.detail.bundles.iter().find(|bundle| bundle.name == name)
     }
 
-    /// Returns the channels that have a bundle, and whether it is their head.
+    /// Returns the channels that contain a bundle, and whether it is their head.
     pub fn channels_of<'a>(&'a self, bundle: &'a str) -> impl Iterator<Item = (&'a Channel, bool)> {
         self.detail.channels.iter().filter_map(move |channel| {
             channel.entries.iter().any(|entry| entry.name == bundle).then_some((channel, channel.head == bundle))
@@ -211,43 +212,43 @@ impl Package {
             .any(|e| e.skips.iter().any(|skip| skip == bundle))
     }
 
-    /// Returns the bundle before another, by version.
+    /// Returns the previous bundle, by version.
     pub fn before(&self, bundle: &str) -> Option<&Bundle> {
         let place = self.detail.bundles.iter().position(|one| one.name == bundle)?;
         self.detail.bundles.get(place + 1)
     }
 
-    /// Returns the bundle after another, by version.
+    /// Returns the next bundle, by version.
     pub fn after(&self, bundle: &str) -> Option<&Bundle> {
         let place = self.detail.bundles.iter().position(|one| one.name == bundle)?;
         self.detail.bundles.get(place.checked_sub(1)?)
     }
 
-    /// Returns what people call it.
+    /// Returns its display name.
     pub fn title(&self) -> &str {
         self.row.title()
     }
 }
 
 impl Row {
-    /// Reads the line alone.
+    /// Decodes the list row only.
     pub fn read(bytes: &[u8]) -> Option<Row> {
         serde_json::from_slice(split(bytes)?.0).ok()
     }
 
-    /// Returns what people call the package.
+    /// Returns the display name of the package.
     pub fn title(&self) -> &str {
         if self.title.is_empty() { &self.name } else { &self.title }
     }
 }
 
 impl Bundle {
-    /// Returns version and release as people write them.
+    /// Returns version and release as shown to users.
     pub(crate) fn full_version(&self) -> String {
         if self.release.is_empty() { self.version.clone() } else { format!("{}-{}", self.version, self.release) }
     }
 
-    /// Walks the properties: type and value.
+    /// Returns the properties: type and value.
     pub fn properties(&self) -> Vec<(String, Value)> {
         let Ok(Value::Array(list)) = serde_json::from_str::<Value>(&self.properties) else { return Vec::new() };
         let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
@@ -265,7 +266,7 @@ fn split(bytes: &[u8]) -> Option<(&[u8], &[u8])> {
     rest.split_at_checked(u32::from_le_bytes(*length) as usize)
 }
 
-/// Returns a short digest of bytes, for names of files.
+/// Returns a short digest of bytes, for file names.
 pub fn digest(bytes: &[u8]) -> String {
     format!("{:016x}", twox_hash::XxHash3_64::oneshot(bytes))
 }

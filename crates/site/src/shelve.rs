@@ -1,4 +1,4 @@
-//! Reading of a package what the shelf keeps, while its blobs are at hand.
+//! Extracts the page data of a package while its blobs are in memory.
 
 use std::collections::{BTreeSet, HashMap};
 use std::io;
@@ -15,29 +15,29 @@ use crate::rank;
 use crate::shelf::{Bundle, Channel, Detail, Entry, Icon, Package, Row, digest};
 use crate::text::summary;
 
-/// The most characters of the line that says what a package does.
+/// The maximum length of the one-line summary, in characters.
 const SUMMARY: usize = 130;
-/// A longer blob of another schema is named, not kept.
+/// A longer blob of another schema is listed without its content.
 const CUSTOM: usize = 16 << 10;
-/// The most of those blobs that are kept of a package.
+/// The maximum number of those blobs per package.
 const CUSTOMS: usize = 50;
-/// A longer description is not kept: no page shows it but as plain text.
+/// A longer description is not stored: pages would show it as plain text only.
 const DESCRIPTION: usize = 256 << 10;
 
-/// The most repositories of images that a package is found by.
+/// The maximum number of image repositories per package for search.
 const IMAGES: usize = 200;
-/// The most packages that a package is listed under as one that needs them.
+/// The maximum number of required packages per package.
 const NEEDS: usize = 200;
 
-/// A package for the shelf, and the bytes of its picture.
+/// The page data of a package, and the bytes of its icon.
 pub struct Shelved {
     /// The package.
     pub package: Package,
-    /// Its picture; empty if it has none that can be used.
+    /// Its icon; empty if it has none that can be used.
     pub icon: Vec<u8>,
 }
 
-/// Makes the shelf of a package from its bundles, given one after the other while their texts are at hand.
+/// Extracts the page data of a package from its bundles, passed one by one while their texts are in memory.
 pub struct Shelver<'a> {
     package: &'a catalog::Package,
     head: Csv,
@@ -45,7 +45,7 @@ pub struct Shelver<'a> {
     bundles: Vec<Read<'a>>,
 }
 
-/// What is kept of a bundle, and its related images: image, name.
+/// The page data of a bundle, and its related images: image, name.
 struct Read<'a> {
     bundle: &'a catalog::Bundle,
     kept: Bundle,
@@ -58,7 +58,7 @@ impl<'a> Shelver<'a> {
         Shelver { package, head: Csv::default(), head_icon: None, bundles: Vec::new() }
     }
 
-    /// Adds a bundle: its text, and its CSV or what the catalog keeps of that. The order of bundles does not matter.
+    /// Adds a bundle: its text, and its CSV or the CSV metadata in the catalog. Bundles arrive in any order.
     pub fn bundle(&mut self, name: &str, bundle: &'a catalog::Bundle, text: Raw<'_>, csv: Option<Raw<'_>>) {
         if name == &*self.package.default_channel().head().name {
             let value = csv.and_then(|csv| serde_json::from_str::<Value>(csv.text()).ok()).unwrap_or_default();
@@ -87,7 +87,7 @@ impl<'a> Shelver<'a> {
         self.bundles.push(Read { bundle, kept, images });
     }
 
-    /// Returns the shelf. `blobs` are those of the package; bundles among them are passed over.
+    /// Returns the page data. `blobs` are those of the package; bundles among them are ignored.
     ///
     /// # Errors
     /// Fails when files of the catalog changed.
@@ -121,7 +121,7 @@ impl<'a> Shelver<'a> {
     }
 }
 
-/// Lists every image once, in the order of the bundles, and gives the bundles their places in that list.
+/// Lists every image once, in the order of the bundles, and replaces the images of bundles by indexes into that list.
 fn number_images(bundles: &mut [Read<'_>], listed: &mut Vec<String>) {
     let mut places: HashMap<String, u32> = HashMap::new();
     for read in bundles {
@@ -154,7 +154,7 @@ fn channel(channel: &catalog::Channel) -> Channel {
     }
 }
 
-/// Returns when a bundle was made, and the least version of Kubernetes.
+/// Returns the creation date of a bundle, and the minimum version of Kubernetes.
 fn dates(csv: Raw<'_>) -> (String, String) {
     let string = |value: Option<Raw<'_>>| value.and_then(Raw::as_str).unwrap_or_default().trim().to_owned();
     let (meta, spec) = (csv.get("metadata").unwrap_or(csv), csv.get("spec").unwrap_or(csv));
@@ -191,7 +191,7 @@ fn blobs_of<'b>(
     Ok(icon)
 }
 
-/// Chooses the first picture that can be used.
+/// Chooses the first usable icon.
 fn choose_icon(head: Option<&Value>, package: Option<&Value>, problems: &mut Vec<String>) -> (Option<Icon>, Vec<u8>) {
     for (icon, key) in [(head, "base64data"), (package, "base64data")] {
         let Some(data) = icon.and_then(|icon| icon[key].as_str().or_else(|| icon["data"].as_str())) else { continue };
@@ -201,7 +201,7 @@ fn choose_icon(head: Option<&Value>, package: Option<&Value>, problems: &mut Vec
         let packed: String = data.split_ascii_whitespace().collect();
         let judged = match fbc::base64::decode(&packed) {
             Err(_) => Err("it is no base64".to_owned()),
-            Ok(bytes) => icon::judge(&bytes).map(|format| (format, bytes)),
+            Ok(bytes) => icon::check(&bytes).map(|format| (format, bytes)),
         };
         match judged {
             Ok((format, bytes)) => return (Some(Icon { digest: digest(&bytes), format }), bytes),
@@ -232,7 +232,7 @@ fn row(package: &catalog::Package, detail: &Detail, head: &Csv, icon: Option<Ico
     for name in ["alm-examples", "operatorframework.io/initialization-resource"] {
         let text = head.annotation(name);
         if !text.is_empty() && serde_json::from_str::<serde::de::IgnoredAny>(text).is_err() {
-            problems.push(format!("the annotation {name} is no JSON"));
+            problems.push(format!("the annotation {name} is not valid JSON"));
         }
     }
     let heads: BTreeSet<&str> = package.channels().iter().map(|channel| &*channel.head().name).collect();
@@ -267,7 +267,7 @@ fn row(package: &catalog::Package, detail: &Detail, head: &Csv, icon: Option<Ico
     }
 }
 
-/// Returns the packages that a bundle needs, and how.
+/// Returns the packages that a bundle requires, with the requirement.
 fn needed_packages(bundle: &Bundle) -> Vec<(String, String)> {
     let needs = crate::pages::package::needs(bundle).into_iter();
     needs
@@ -283,7 +283,7 @@ fn repositories(detail: &Detail) -> Vec<String> {
     all.into_iter().filter(|image| !image.is_empty()).take(IMAGES).map(str::to_owned).collect()
 }
 
-/// Takes the most common marks out of Markdown, for a line of plain text.
+/// Strips the most common Markdown syntax, for a line of plain text.
 fn plain(text: &str) -> String {
     let start = &text[..text.floor_char_boundary(4000)];
     let mut out = String::new();

@@ -1,9 +1,9 @@
-//! Foreign text on a page: escaped, and with nothing invisible in it.
+//! Foreign text on a page: escaped, and with no invisible characters.
 
 use maud::{Escaper, Render};
 use std::fmt::Write;
 
-/// Text from a catalog. Control, bidirectional and invisible characters are made visible, as in drawings.
+/// Text from a catalog. Control, bidirectional and invisible characters become visible, as in drawings.
 #[derive(Debug, Clone, Copy)]
 pub struct Foreign<'a>(&'a str);
 
@@ -21,12 +21,12 @@ impl Render for Foreign<'_> {
     }
 }
 
-/// Returns text from elsewhere as it can stand in markup.
+/// Returns foreign text escaped for markup.
 pub fn escaped(text: &str) -> String {
     t(text).render().into_string()
 }
 
-/// Returns the character that is shown for `c`.
+/// Returns the visible form of `c`.
 pub fn visible(c: char) -> char {
     match c {
         '\n' | '\t' => ' ',
@@ -37,12 +37,12 @@ pub fn visible(c: char) -> char {
     }
 }
 
-/// Returns the text as it is shown, for attributes that a script reads.
+/// Returns the text with invisible characters made visible, for attributes that a script reads.
 pub fn shown(text: &str) -> String {
     text.chars().map(visible).collect()
 }
 
-/// Cuts a text to one line of at most `most` characters.
+/// Shortens a text to one line of at most `most` characters.
 pub fn summary(text: &str, most: usize) -> String {
     let start = &text[..text.floor_char_boundary(most.saturating_mul(8))];
     let mut line = String::new();
@@ -74,7 +74,7 @@ pub fn count(number: usize, one: &str, many: &str) -> String {
     format!("{} {}", grouped(number), if number == 1 { one } else { many })
 }
 
-/// Writes a number with its thousands apart.
+/// Formats a number with thousands separators.
 pub fn grouped(number: usize) -> String {
     let digits = number.to_string();
     let mut out = String::new();
@@ -87,7 +87,7 @@ pub fn grouped(number: usize) -> String {
     out
 }
 
-/// Writes a size as people read it.
+/// Formats a size for users.
 pub fn size(bytes: u64) -> String {
     match bytes {
         0..1000 => format!("{bytes} B"),
@@ -96,7 +96,7 @@ pub fn size(bytes: u64) -> String {
     }
 }
 
-/// Writes JSON that can stand in a script: nothing in it ends the script or a line.
+/// Formats JSON for a script element: nothing in it ends the script or a line.
 pub fn script_json(value: &impl serde::Serialize) -> String {
     let text = serde_json::to_string(value).unwrap_or_else(|_| "null".to_owned());
     text.replace('<', "\\u003c").replace('\u{2028}', "\\u2028").replace('\u{2029}', "\\u2029")

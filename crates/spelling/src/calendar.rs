@@ -4,15 +4,15 @@
 
 use std::fmt;
 
-/// The seconds of a day.
+/// The number of seconds in a day.
 pub const DAY: i64 = 86_400;
 
-/// The days from the start of era 0 to 1970-01-01.
+/// The number of days from the start of era 0 to 1970-01-01.
 const TO_1970: i64 = 719_468;
-/// The days of an era.
+/// The number of days in an era.
 const ERA: i64 = 146_097;
 
-/// A day of the calendar; earlier ones are less.
+/// A calendar date, ordered by time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Date {
     /// The year.
@@ -24,15 +24,15 @@ pub struct Date {
 }
 
 impl Date {
-    /// Returns a date, if there is such a month and the day is at most the 31st.
+    /// Returns a date, if the month exists and the day is at most the 31st.
     ///
-    /// Certificates and calendars of people name days that a month does not have; [`Date::exists`] tells them apart.
+    /// Certificates and other sources contain days that a month does not have; [`Date::exists`] detects them.
     pub fn new(year: i64, month: i64, day: i64) -> Option<Date> {
         let good = (1..=12).contains(&month) && (1..=31).contains(&day) && (-1_000_000..1_000_000).contains(&year);
         good.then_some(Date { year, month, day })
     }
 
-    /// Returns the date that comes `days` days after 1970-01-01.
+    /// Returns the date `days` days after 1970-01-01.
     pub fn from_days(days: i64) -> Date {
         let shifted = days.saturating_add(TO_1970);
         let (era, of_era) = (shifted.div_euclid(ERA), shifted.rem_euclid(ERA));
@@ -44,7 +44,7 @@ impl Date {
         Date { year: years + era * 400 + i64::from(month <= 2), month, day }
     }
 
-    /// Counts the days from 1970-01-01 to this date.
+    /// Returns the number of days from 1970-01-01 to this date.
     pub fn days(self) -> i64 {
         let year = self.year - i64::from(self.month <= 2);
         let (era, of_era) = (year.div_euclid(400), year.rem_euclid(400));
@@ -52,32 +52,32 @@ impl Date {
         era * ERA + of_era * 365 + of_era / 4 - of_era / 100 + of_year - TO_1970
     }
 
-    /// Tells whether the month has such a day.
+    /// Returns whether the month has such a day.
     pub fn exists(self) -> bool {
         Date::from_days(self.days()) == self
     }
 }
 
 impl fmt::Display for Date {
-    /// Writes the date as RFC 3339 has it.
+    /// Formats the date as in RFC 3339.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{:04}-{:02}-{:02}", self.year, self.month, self.day)
     }
 }
 
-/// Splits a time in seconds since 1970 into its date and hour, minute and second.
+/// Splits seconds since 1970 into the date and hour, minute and second.
 pub fn parts(seconds: i64) -> (Date, [i64; 3]) {
     let rest = seconds.rem_euclid(DAY);
     (Date::from_days(seconds.div_euclid(DAY)), [rest / 3_600, rest / 60 % 60, rest % 60])
 }
 
-/// Writes a time in seconds since 1970 as RFC 3339 has it: `1970-01-01T00:00:00Z`.
+/// Formats seconds since 1970 as in RFC 3339: `1970-01-01T00:00:00Z`.
 pub fn rfc3339(seconds: i64) -> String {
     let (date, [hour, minute, second]) = parts(seconds);
     format!("{date}T{hour:02}:{minute:02}:{second:02}Z")
 }
 
-/// Returns the time of now in seconds since 1970.
+/// Returns the current time in seconds since 1970.
 pub fn now() -> i64 {
     let since = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
     since.map_or(0, |since| i64::try_from(since.as_secs()).unwrap_or(i64::MAX))

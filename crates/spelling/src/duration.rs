@@ -1,8 +1,8 @@
-//! Durations as Go writes them.
+//! Durations in the syntax of Go.
 
 use std::time::Duration;
 
-/// Reads a duration as Go writes it: `10m`, `1h30m`, `1.5s`.
+/// Parses a duration in the syntax of Go: `10m`, `1h30m`, `1.5s`.
 pub fn parse(text: &str) -> Option<Duration> {
     let text = text.strip_prefix('+').unwrap_or(text);
     if text == "0" {

@@ -1,6 +1,6 @@
-//! Text in HTML and XML.
+//! Escaping for HTML and XML.
 
-/// Returns what stands for a character that means something in content or in the value of an attribute.
+/// Returns the entity for a character that is special in content or attribute values.
 pub fn entity(c: char) -> Option<&'static str> {
     match c {
         '&' => Some("&amp;"),
@@ -12,7 +12,7 @@ pub fn entity(c: char) -> Option<&'static str> {
     }
 }
 
-/// Returns text as it can stand in markup.
+/// Returns the text escaped for markup.
 pub fn escaped(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     for c in text.chars() {

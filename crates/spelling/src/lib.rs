@@ -1,6 +1,6 @@
-//! What others have laid down how to write: times, durations, names in addresses, text in markup, words of a shell.
+//! Standard text formats: times, durations, percent-encoding, HTML escaping, shell quoting.
 //!
-//! Every crate may use this one, so that each of these is written once.
+//! Every crate may use this one, so that each format is implemented once.
 
 pub mod calendar;
 pub mod duration;

@@ -1,11 +1,11 @@
-//! Percent-encoding, as addresses have it.
+//! Percent-encoding of URLs.
 
-/// Writes text so that it can be a part of a path or a value of a query: all but unreserved characters as `%XX`.
+/// Encodes text as a path segment or query value: all but unreserved characters become `%XX`.
 pub fn encode(text: &str) -> String {
     encode_but(text, b"")
 }
 
-/// Writes text as [`encode`] does, but leaves the characters `kept` as they are.
+/// Encodes text as [`encode`] does, but leaves the characters `kept` as they are.
 pub fn encode_but(text: &str, kept: &[u8]) -> String {
     let digit = |value: u8| char::from(b"0123456789ABCDEF"[usize::from(value & 15)]);
     let mut out = String::with_capacity(text.len());
@@ -19,7 +19,7 @@ pub fn encode_but(text: &str, kept: &[u8]) -> String {
     out
 }
 
-/// Reads text in which some characters are written as `%XX`; nothing when that makes no text.
+/// Decodes percent-encoded text; `None` if the result is not UTF-8 or an escape is malformed.
 pub fn decode(text: &str) -> Option<String> {
     let digit = |byte: Option<u8>| u8::try_from(char::from(byte?).to_digit(16)?).ok();
     let mut out = Vec::with_capacity(text.len());
@@ -33,7 +33,7 @@ pub fn decode(text: &str) -> Option<String> {
     String::from_utf8(out).ok()
 }
 
-/// Reads a part of a query, in which `+` is a space.
+/// Decodes a part of a query, in which `+` is a space.
 pub fn decode_query(text: &str) -> Option<String> {
     decode(&text.replace('+', " "))
 }

@@ -1,6 +1,6 @@
-//! Words of a shell.
+//! Shell quoting.
 
-/// Quotes a word for a shell, if it needs that.
+/// Quotes a word for a shell, if needed.
 pub fn quoted(text: &str) -> String {
     let plain = |c: char| c.is_ascii_alphanumeric() || "-_./:,@+=%".contains(c);
     if !text.is_empty() && text.chars().all(plain) {

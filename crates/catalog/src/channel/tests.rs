@@ -5,7 +5,7 @@ fn names(view: &View<'_>, numbers: &[usize]) -> String {
     numbers.iter().map(|&number| &*view.entries()[number].name).collect::<Vec<_>>().join(" ")
 }
 
-/// Shows heads, the chain and the trunk from the first of them, and what is stranded.
+/// Shows heads, the chain and the trunk from the first of them, and stranded entries.
 fn shown(text: &str) -> String {
     let entries = entries(text);
     let view = View::new(&entries);
@@ -40,10 +40,10 @@ fn the_first_candidate_that_leads_on_is_next() {
     candidates[1].skip_range = "no range".into();
     let candidates: Vec<&Entry> = candidates.iter().collect();
     let bundles = [("a", Some(&one)), ("b", Some(&two)), ("c", Some(&three)), ("z", None), ("q", Some(&three))];
-    assert_eq!(nexts(&bundles, &candidates), [Some(2), Some(0), Some(0), Some(2), None]);
+    assert_eq!(next_upgrades(&bundles, &candidates), [Some(2), Some(0), Some(0), Some(2), None]);
 }
 
-/// Follows the way from a place step by step.
+/// Follows the path from an index step by step.
 fn followed(nexts: &[Option<usize>], start: usize) -> (usize, usize) {
     let (mut seen, mut at, mut steps) = (HashSet::new(), start, 0);
     while seen.insert(at) {
@@ -57,7 +57,7 @@ proptest::proptest! {
     #[test]
     fn ways_end_where_following_them_ends(nexts in proptest::collection::vec(proptest::option::of(0usize..12), 12)) {
         let expected: Vec<(usize, usize)> = (0..nexts.len()).map(|start| followed(&nexts, start)).collect();
-        proptest::prop_assert_eq!(ways(&nexts), expected);
+        proptest::prop_assert_eq!(path_ends(&nexts), expected);
     }
 
     #[test]
@@ -112,6 +112,6 @@ proptest::proptest! {
                 candidates.iter().position(|entry| crate::chain::Edge::between(entry, name, *version).is_some())
             })
             .collect();
-        proptest::prop_assert_eq!(nexts(&bundles, &candidates), expected);
+        proptest::prop_assert_eq!(next_upgrades(&bundles, &candidates), expected);
     }
 }

@@ -1,4 +1,4 @@
-//! The picture of one channel.
+//! The drawing of one channel.
 
 use crate::graph::{Channel, Node};
 
@@ -12,24 +12,24 @@ const ROW: i32 = 20;
 const PAD: i32 = 14;
 /// Width of a lane.
 const LANE: i32 = 9;
-/// From the dots on the spine to those beside it.
+/// The distance from the dots on the spine to those beside it.
 const SIDE: i32 = 16;
-/// Width of a character of the fonts in use, in tenths of a pixel: names, small print and marks, headings.
+/// The width of a character, in tenths of a pixel: names, small print and marks, headings.
 const CELL: i32 = 73;
 const SMALL_CELL: i32 = 67;
 const PILL_CELL: i32 = 61;
 const HEADING_CELL: i32 = 87;
-/// Where the lines of `skips` and of ranges reach an entry, below and above those of `replaces`.
+/// The vertical offset at which the lines of `skips` and of ranges reach an entry, below and above those of `replaces`.
 const SKIPS_END: i32 = 4;
 const RANGE_END: i32 = -4;
-/// The most cells that names, versions and notes may take.
+/// The maximum width of names, versions and notes, in cells.
 const NAME_CELLS: usize = 60;
 const VERSION_CELLS: usize = 28;
 const NOTE_CELLS: usize = 64;
-/// The most cells of a name in a tooltip: thousands of entries may upgrade to one.
+/// The maximum width of a name in a tooltip: thousands of entries may upgrade to one.
 const TOOLTIP_CELLS: usize = 120;
 
-/// A channel with everything measured.
+/// A channel with all texts measured.
 pub(super) struct Card<'g, 'a> {
     channel: &'g Channel<'a>,
     layout: Layout,
@@ -43,7 +43,7 @@ pub(super) struct Card<'g, 'a> {
     pub(super) height: i32,
 }
 
-/// The texts of a row that are not read from its node.
+/// The computed texts of a row.
 struct RowText {
     name: String,
     version: String,
@@ -104,7 +104,7 @@ impl<'g, 'a> Card<'g, 'a> {
         shorten(self.channel.name, NAME_CELLS)
     }
 
-    /// Returns where the rows start.
+    /// Returns the top of the rows.
     pub(super) fn top(&self) -> i32 {
         if self.message.is_some() { 68 } else { 52 }
     }
@@ -242,7 +242,7 @@ impl<'g, 'a> Card<'g, 'a> {
             put!(out, "M{x} {top}V{bottom}M{x} {to}H{}\" marker-end=\"url(#opm-g)\"/>", self.dot_x(range.to) - 8);
             put!(out, "<path class=\"b{inert}\" d=\"");
             for run in &range.runs {
-                // The entry itself does not count.
+                // The entry itself is not covered.
                 let start = if run.start == range.to { run.start + 1 } else { run.start };
                 if start < run.end {
                     put!(out, "M{x} {}V{}", self.y(start) - 5, self.y(run.end - 1) + 5);
@@ -284,7 +284,7 @@ impl<'g, 'a> Card<'g, 'a> {
             let back = if from < to { " back" } else { "" };
             let inert = if edge.inert { " inert" } else { "" };
             put!(out, "<path class=\"r{back}{inert}\" data-k=\"{} {}\" d=\"", edge.to, edge.from);
-            // Lines end below the dot they lead to, whose size the arrow leaves room for.
+            // Lines end below their target dot; the arrow leaves room for its size.
             let end = to + 8;
             match link.route {
                 Route::Spine | Route::Side => put!(out, "M{from_x} {from}V{end}"),
@@ -362,7 +362,7 @@ fn tail_width(row: &RowText, node: &Node<'_>) -> i32 {
     pills + notes
 }
 
-/// Draws a label in a rounded box around `y`, and returns where it ends.
+/// Draws a label in a rounded box around `y`, and returns its right edge.
 pub(super) fn write_pill(out: &mut String, x: i32, y: i32, class: &str, text: &str) -> i32 {
     let width = pill_width(text);
     put!(
@@ -381,7 +381,7 @@ fn pill_width(text: &str) -> i32 {
     wide(cells(text), PILL_CELL) + 14
 }
 
-/// Returns rows as numbers between commas.
+/// Joins row numbers with commas.
 fn numbers(rows: &[usize]) -> String {
     rows.iter().map(usize::to_string).collect::<Vec<_>>().join(",")
 }

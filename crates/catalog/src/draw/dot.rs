@@ -5,15 +5,15 @@ use crate::graph::{Channel, EdgeKind, Graph};
 use super::escape::{dot as escape, shorten};
 use super::words::{self, Mark};
 
-/// The most cells that a version may take.
+/// The maximum width of a version, in cells.
 const VERSION_CELLS: usize = 60;
 
 /// Draws the upgrade graphs in the DOT language: a cluster for each package and each channel.
 ///
-/// Edges run from the older to the newer bundle. A `skipRange` is one edge, from the oldest bundle
-/// in it, and says how many it stands for.
+/// Edges run from the older to the newer bundle. A `skipRange` is one edge, from the oldest covered bundle, with the
+/// number of covered bundles.
 pub fn dot(graph: &Graph<'_>) -> String {
-    // With ranks from the bottom up, labels at the bottom stand on top.
+    // With ranks from the bottom up, a label at the bottom is drawn on top.
     let mut out = String::from(
         "digraph upgrades {\n  rankdir=BT;\n  graph [fontname=\"monospace\", style=\"rounded\", color=\"#7a8694\", labelloc=\"b\"];\n  \
          node [fontname=\"monospace\", fontsize=11, shape=box, style=\"rounded\", color=\"#0072b2\"];\n  \
@@ -69,7 +69,7 @@ fn write_channel(channel: &Channel<'_>, id: &str, out: &mut String) {
     for edge in &channel.edges {
         put!(out, "      {id}n{} -> {id}n{} [", edge.from, edge.to);
         match edge.kind {
-            // The chain stays straight when its edges weigh more than others.
+            // A higher weight keeps the chain straight.
             EdgeKind::Replaces => out.push_str("label=\"replaces\", weight=10"),
             EdgeKind::Skips => out.push_str("label=\"skips\", style=\"dashed\", color=\"#d55e00\", weight=0"),
         }

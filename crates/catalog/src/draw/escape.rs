@@ -1,16 +1,16 @@
-//! Names in drawings: nothing in them can end the place they stand in, steer a terminal or hide.
+//! Escapes names in drawings, so that they cannot break out of their context, control a terminal or hide text.
 
 use std::fmt::{self, Write as _};
 
 use spelling::html;
 
-/// Returns what is shown for `c`: itself, or a stand-in for what is invisible, reorders text or
-/// is not allowed in XML.
+/// Returns the visible form of `c`: itself, or a replacement if it is invisible, reorders text or is not allowed in
+/// XML.
 pub fn shown(c: char) -> char {
     match c {
         '\0'..='\x1f' => char::from_u32(0x2400 + u32::from(c)).unwrap_or(char::REPLACEMENT_CHARACTER),
         '\x7f' => '\u{2421}',
-        // Controls, marks that turn the direction of text, and noncharacters.
+        // Control characters, direction marks and noncharacters.
         '\u{80}'..='\u{9f}'
         | '\u{61c}'
         | '\u{200e}'
@@ -23,12 +23,12 @@ pub fn shown(c: char) -> char {
     }
 }
 
-/// Wraps `text` for a line of a terminal.
+/// Escapes `text` for a line of a terminal.
 pub(super) fn plain(text: &str) -> impl fmt::Display + '_ {
     fmt::from_fn(move |f| text.chars().try_for_each(|c| f.write_char(shown(c))))
 }
 
-/// Wraps `text` for the content and the attribute values of XML and HTML.
+/// Escapes `text` for the content and attribute values of XML and HTML.
 pub(super) fn xml(text: &str) -> impl fmt::Display + '_ {
     fmt::from_fn(move |f| {
         text.chars().try_for_each(|c| match html::entity(c) {
@@ -38,7 +38,7 @@ pub(super) fn xml(text: &str) -> impl fmt::Display + '_ {
     })
 }
 
-/// Wraps `text` for a string in double quotes of the DOT language, where labels know entities, too.
+/// Escapes `text` for a double-quoted string of the DOT language, whose labels interpret entities too.
 pub(super) fn dot(text: &str) -> impl fmt::Display + '_ {
     fmt::from_fn(move |f| {
         text.chars().try_for_each(|c| match c {
@@ -50,7 +50,7 @@ pub(super) fn dot(text: &str) -> impl fmt::Display + '_ {
     })
 }
 
-/// Returns how many cells of a fixed-width font `text` takes, rather too many than too few.
+/// Returns the width of `text` in cells of a fixed-width font, rounded up in doubt.
 pub(super) fn cells(text: &str) -> usize {
     text.chars().map(cells_of).sum()
 }
@@ -61,10 +61,9 @@ fn cells_of(c: char) -> usize {
     if wide { 2 } else { 1 }
 }
 
-/// Cuts `text` to `most` cells: the middle gives way to an ellipsis, because names start and end with what distinguishes
-/// them apart.
+/// Shortens `text` to `most` cells with an ellipsis in the middle, because the start and end of names distinguish them.
 pub(super) fn shorten(text: &str, most: usize) -> String {
-    // A long text is never measured whole.
+    // A long text is never measured as a whole.
     if text.len() <= most || (text.len() <= 4 * most && cells(text) <= most) {
         return text.to_owned();
     }
@@ -75,7 +74,7 @@ pub(super) fn shorten(text: &str, most: usize) -> String {
     start.into_iter().chain(['…']).chain(end.into_iter().rev()).collect()
 }
 
-/// Cuts a message to `most` cells and one line.
+/// Shortens a message to `most` cells and one line.
 pub(super) fn summary(text: &str, most: usize) -> String {
     // The start of a long text is enough, even if much of it is white space.
     let start = &text[..text.floor_char_boundary(most.saturating_mul(8))];
@@ -90,7 +89,7 @@ pub(super) fn summary(text: &str, most: usize) -> String {
     cut
 }
 
-/// Takes characters as long as they fit into `room` cells.
+/// Takes as many characters as fit into `room` cells.
 fn take(text: impl Iterator<Item = char>, room: usize) -> Vec<char> {
     let mut used = 0;
     text.take_while(|&c| {

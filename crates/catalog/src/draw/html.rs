@@ -1,4 +1,4 @@
-//! Upgrade graphs as a page to look around in.
+//! Upgrade graphs as an interactive HTML page.
 
 use crate::graph::{Graph, Package};
 
@@ -8,16 +8,16 @@ use super::words::count;
 
 const PAGE_STYLE: &str = include_str!("page.css");
 const SCRIPT: &str = include_str!("page.js");
-/// The width that the legend is broken at.
+/// The width at which the legend wraps.
 const LEGEND_WIDTH: i32 = 960;
 
-/// Draws the upgrade graphs as one page that needs nothing but itself.
+/// Draws the upgrade graphs as one self-contained page.
 ///
-/// Packages can be searched and unfold one by one; pointing at an entry, or reaching it with the
-/// keyboard, shows the way that a cluster takes from it. Without scripts the pictures remain.
+/// Packages can be searched and expanded one by one; pointing at an entry, or focusing it with the keyboard, shows its
+/// upgrade path. Without scripts the drawings remain.
 pub fn html(graph: &Graph<'_>) -> String {
     let mut out = String::from("<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n");
-    // Names come from outside. They are escaped, and even if they were not, nothing could be fetched.
+    // Names are untrusted. They are escaped, and the policy blocks fetches even if they were not.
     out.push_str(
         "<meta http-equiv=\"Content-Security-Policy\" \
          content=\"default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'\">\n\

@@ -1,48 +1,47 @@
-//! Where the upgrades of a channel run: beside its list of entries, each kind in lanes of its own.
+//! Lays out the upgrade edges of a channel beside its list of entries, each kind in lanes of its own.
 //!
-//! The chain of `replaces` from the head is a straight line, the spine, and entries beside it have
-//! their dots in a second column. An upgrade that follows neither column, the `skips` of an entry
-//! (all in one) and its `skipRange` take a lane each, the shortest next to the dots. Lanes are
-//! limited; what finds none is reported in words.
+//! The `replaces` chain from the head is a straight line, the spine, and other entries have their dots in a second
+//! column. An edge that follows neither column, the `skips` of an entry (all in one) and its `skipRange` take a lane
+//! each, the shortest next to the dots. Lanes are limited; edges without a lane are described in words.
 
 use std::collections::BTreeMap;
 
 use crate::graph::{Channel, Edge, EdgeKind};
 
-/// The most lanes of each kind: more of them cannot be distinguished.
-const MOST_LANES: usize = 10;
+/// The maximum number of lanes of each kind: more cannot be distinguished.
+const MAX_LANES: usize = 10;
 
-/// The layout of one channel; rows are places in [`Channel::nodes`].
+/// The layout of one channel; rows are indexes into [`Channel::nodes`].
 #[derive(Debug, Default)]
 pub(super) struct Layout {
     /// Upgrades by `replaces` that are drawn.
     pub(super) links: Vec<Link>,
-    /// The `skips` of entries that are drawn.
+    /// The drawn `skips` of entries.
     pub(super) skips: Vec<Skips>,
-    /// The ranges that are drawn, with the lane of each.
+    /// The drawn ranges, with their lanes.
     pub(super) ranges: Vec<Lane<usize>>,
-    /// How many lanes `links` take.
+    /// The number of lanes of `links`.
     pub(super) link_lanes: usize,
-    /// How many lanes `skips` take.
+    /// The number of lanes of `skips`.
     pub(super) skip_lanes: usize,
-    /// How many lanes `ranges` take.
+    /// The number of lanes of `ranges`.
     pub(super) range_lanes: usize,
-    /// Upgrades that are reported in words, by target: of too many for the lanes.
+    /// Edges without a lane, by target; described in words.
     pub(super) undrawn: Vec<Edge>,
-    /// Whether some ranges are reported in words only.
+    /// Whether some ranges are described in words only.
     pub(super) more_ranges: bool,
-    /// Whether a dot is drawn next to the spine.
+    /// Whether the second column of dots is used.
     pub(super) side: bool,
 }
 
-/// An upgrade by `replaces`.
+/// An upgrade edge by `replaces`.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Link {
     pub(super) edge: Edge,
     pub(super) route: Route,
 }
 
-/// The way of a link.
+/// The route of a link.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Route {
     /// Straight along the spine.
@@ -51,9 +50,9 @@ pub(super) enum Route {
     Side,
     /// From the spine into the second column.
     Branch,
-    /// Through the lane of this number, counted from the dots.
+    /// Through a lane, counted from the dots.
     Lane(usize),
-    /// Back to where it comes from.
+    /// From an entry to itself.
     Loop,
 }
 
@@ -66,7 +65,7 @@ pub(super) struct Skips {
     pub(super) inert: bool,
 }
 
-/// Something with a lane.
+/// An item with its lane.
 #[derive(Debug)]
 pub(super) struct Lane<T> {
     pub(super) what: T,
@@ -125,7 +124,7 @@ pub(super) fn layout(channel: &Channel<'_>) -> Layout {
     layout.skips.sort_by(|a, b| a.to.cmp(&b.to));
     layout.undrawn.sort_unstable();
 
-    // The newest entries get their ranges drawn first: these are the ones that matter to most people.
+    // The newest entries get lanes for their ranges first: they matter to most users.
     let mut lanes = Lanes::default();
     for (place, range) in channel.ranges.iter().enumerate().filter(|(_, range)| range.covered > 0) {
         let Some((first, last)) = range.runs.first().zip(range.runs.last()) else { continue };
@@ -147,7 +146,7 @@ impl Skips {
     }
 }
 
-/// For every row the next lower one in each of the two columns of dots.
+/// For every row, the next lower row in each of the two columns.
 struct Columns {
     below_spine: Vec<Option<usize>>,
     below_side: Vec<Option<usize>>,
@@ -167,7 +166,7 @@ impl Columns {
         columns
     }
 
-    /// Returns the way of an edge that needs no lane.
+    /// Returns the route of an edge that needs no lane.
     fn route(&self, channel: &Channel<'_>, edge: Edge) -> Option<Route> {
         let Edge { from, to, .. } = edge;
         match (channel.nodes[to].spine, channel.nodes[from].spine) {
@@ -180,17 +179,17 @@ impl Columns {
     }
 }
 
-/// Lanes, each with the stretches that are taken, by first row.
+/// Lanes, each with its occupied spans, by first row.
 #[derive(Default)]
 struct Lanes(Vec<BTreeMap<usize, usize>>);
 
 impl Lanes {
-    /// Takes rows `top` to `bottom` of the first lane where they are free.
+    /// Occupies rows `top` to `bottom` in the first lane where they are free.
     fn take(&mut self, top: usize, bottom: usize) -> Option<usize> {
         let free = |lane: &BTreeMap<usize, usize>| lane.range(..=bottom).next_back().is_none_or(|(_, &end)| end < top);
         let lane = match self.0.iter().position(free) {
             Some(lane) => lane,
-            None if self.0.len() < MOST_LANES => {
+            None if self.0.len() < MAX_LANES => {
                 self.0.push(BTreeMap::new());
                 self.0.len() - 1
             }

@@ -1,4 +1,4 @@
-//! Parts of drawings, for pages that bring their own style: [`channel`], [`arrow_heads`] and [`legend`].
+//! Parts of drawings, for pages with their own style: [`channel`], [`arrow_heads`] and [`legend`].
 
 use crate::graph::{Channel, Graph};
 
@@ -8,7 +8,7 @@ use super::{svg, words};
 /// Space above the entries.
 const GAP: i32 = 10;
 
-/// Says in a line what a channel holds.
+/// Summarizes a channel in one line.
 pub fn summary(channel: &Channel<'_>) -> String {
     words::channel(channel)
 }
@@ -28,7 +28,7 @@ pub fn channel(channel: &Channel<'_>) -> String {
     out
 }
 
-/// Writes the arrow heads that channels refer to, in a picture that takes no room.
+/// Writes the arrow heads that channels refer to, in an SVG element of zero size.
 pub fn arrow_heads() -> String {
     let mut out = String::from("<svg class=\"opm defs\" width=\"0\" height=\"0\" aria-hidden=\"true\">");
     svg::arrow_heads(&mut out);
@@ -36,7 +36,7 @@ pub fn arrow_heads() -> String {
     out
 }
 
-/// Draws what the signs of a graph mean, broken at `room`.
+/// Draws the legend of a graph, wrapped at `room`.
 pub fn legend(graph: &Graph<'_>, room: i32) -> String {
     let (signs, width, height) = svg::legend(graph, room);
     format!(

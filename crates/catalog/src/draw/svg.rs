@@ -1,11 +1,11 @@
-//! Upgrade graphs as pictures.
+//! Upgrade graphs as SVG.
 
 use crate::graph::{EdgeKind, Graph, Package, Presence};
 
 use super::card::{Card, wide, write_dot, write_pill};
 use super::escape::{cells, shorten, summary, xml};
 
-/// How pictures look, in light and in dark surroundings.
+/// The style, for light and dark color schemes.
 pub(super) const STYLE: &str = include_str!("style.css");
 
 /// The kinds of lines that end in arrows, by class.
@@ -13,19 +13,18 @@ const ARROWS: [char; 4] = ['r', 'b', 's', 'g'];
 
 /// Space around pictures and between cards.
 const GAP: i32 = 16;
-/// The least height that is filled before a column ends.
-const LEAST_COLUMN: i32 = 700;
-/// Cells that the heading of a package may take.
+/// The minimum height of a column.
+const MIN_COLUMN: i32 = 700;
+/// The maximum width of a package heading, in cells.
 const HEADING_CELLS: usize = 80;
-/// Cells that the deprecation of a package may take.
+/// The maximum width of a deprecation message, in cells.
 const MESSAGE_CELLS: usize = 120;
 /// Height of a line of the legend.
 const LEGEND_LINE: i32 = 22;
 
-/// Draws the upgrade graphs as one picture.
+/// Draws the upgrade graphs as one SVG document.
 ///
-/// It needs nothing but itself and adapts to light and dark surroundings. Its size is linear in
-/// that of the graph.
+/// It is self-contained and adapts to light and dark color schemes. Its size is linear in that of the graph.
 pub fn svg(graph: &Graph<'_>) -> String {
     let pictures: Vec<Picture<'_, '_>> = graph.packages.iter().map(Picture::new).collect();
     let sizes: Vec<(i32, i32)> = pictures.iter().map(|picture| (picture.width, picture.height)).collect();
@@ -75,7 +74,7 @@ fn title(graph: &Graph<'_>) -> String {
     }
 }
 
-/// A package with everything in its place.
+/// A package with its channels laid out.
 struct Picture<'g, 'a> {
     package: &'g Package<'a>,
     cards: Vec<Card<'g, 'a>>,
@@ -98,7 +97,7 @@ impl<'g, 'a> Picture<'g, 'a> {
         picture
     }
 
-    /// Returns where the channels start.
+    /// Returns the top of the channels.
     fn top(&self) -> i32 {
         if self.message.is_some() { 50 } else { 32 }
     }
@@ -129,23 +128,23 @@ fn heading(package: &Package<'_>) -> String {
     shorten(package.name, HEADING_CELLS)
 }
 
-/// Boxes in columns, filled one after the other as in a newspaper.
+/// Boxes in columns, filled one after the other.
 struct Flow {
     places: Vec<(i32, i32)>,
     width: i32,
     height: i32,
 }
 
-/// Puts boxes of these sizes into columns, no higher than the whole needs to be a page like those of a screen.
+/// Lays out boxes in columns, no higher than needed for the aspect ratio of a screen.
 fn flow(sizes: &[(i32, i32)], gap: i32) -> Flow {
-    let tallest = sizes.iter().map(|&(_, height)| height).max().unwrap_or(0).max(LEAST_COLUMN);
+    let tallest = sizes.iter().map(|&(_, height)| height).max().unwrap_or(0).max(MIN_COLUMN);
     let all: i64 = sizes.iter().map(|&(_, height)| i64::from(height) + i64::from(gap)).sum();
     let (mut low, mut high) = (tallest, i32::try_from(all).unwrap_or(i32::MAX / 2).max(tallest));
     while low < high {
         let middle = low + (high - low) / 2;
         let flow = fill(sizes, gap, middle);
-        // Three parts wide to two parts high.
-        if 2 * i64::from(flow.width) > 3 * i64::from(flow.height.max(LEAST_COLUMN)) {
+        // An aspect ratio of 3 to 2.
+        if 2 * i64::from(flow.width) > 3 * i64::from(flow.height.max(MIN_COLUMN)) {
             low = middle + 1;
         } else {
             high = middle;
@@ -154,7 +153,7 @@ fn flow(sizes: &[(i32, i32)], gap: i32) -> Flow {
     fill(sizes, gap, low)
 }
 
-/// Puts boxes into columns of at most `limit` high.
+/// Lays out boxes in columns of at most `limit` height.
 fn fill(sizes: &[(i32, i32)], gap: i32, limit: i32) -> Flow {
     let mut flow = Flow { places: Vec::with_capacity(sizes.len()), width: 0, height: 0 };
     let (mut x, mut y) = (0, 0_i32);
@@ -181,7 +180,7 @@ pub(super) fn arrow_heads(out: &mut String) {
     out.push_str("</defs>\n");
 }
 
-/// Draws the legend of what a graph shows within `room`, and returns it with its width and height.
+/// Draws the legend of the features in a graph, wrapped at `room`, and returns it with its width and height.
 pub(super) fn legend(graph: &Graph<'_>, room: i32) -> (String, i32, i32) {
     let channels = || graph.packages.iter().flat_map(|package| &package.channels);
     let nodes = || channels().flat_map(|channel| &channel.nodes);
@@ -218,7 +217,7 @@ pub(super) fn legend(graph: &Graph<'_>, room: i32) -> (String, i32, i32) {
     (out, width, y + LEGEND_LINE)
 }
 
-/// A sign that the legend explains.
+/// A symbol in the legend.
 #[derive(Clone, Copy)]
 enum Sign {
     Nothing,

@@ -191,7 +191,7 @@ fn many_ranges_do_not_multiply() {
 }
 
 #[test]
-fn what_finds_no_lane_is_told_in_words() {
+fn edges_without_a_lane_are_described_in_words() {
     // Every entry replaces the first, beside a chain of its own.
     let mut catalog = String::from("channel p/c\np.v1.0.0\n");
     for i in 1..20 {
@@ -307,7 +307,7 @@ proptest! {
     }
 
     #[test]
-    fn every_edge_is_drawn_once_or_told(catalog in any_catalog()) {
+    fn every_edge_is_drawn_once_or_described(catalog in any_catalog()) {
         graph_of(&catalog, false, |graph| {
             for channel in graph.packages.iter().flat_map(|package| &package.channels) {
                 let layout = layout(channel);

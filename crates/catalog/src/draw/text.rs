@@ -6,14 +6,14 @@ use super::escape::{cells, plain, shorten};
 use super::layout::{Layout, Route, layout};
 use super::words::{self, Mark};
 
-/// Versions are aligned up to this width.
+/// The width up to which versions are aligned.
 const VERSION_CELLS: usize = 24;
-/// Names are aligned up to this width.
+/// The width up to which names are aligned.
 const NAME_CELLS: usize = 60;
 
 /// Draws the upgrade graphs as a tree of lines, newest entries first.
 ///
-/// Lines are broken between words to stay within `width` cells where they can.
+/// Lines wrap between words to stay within `width` cells where possible.
 pub fn text(graph: &Graph<'_>, width: Option<usize>) -> String {
     let mut out = String::new();
     for package in &graph.packages {
@@ -63,7 +63,7 @@ fn write_channel(channel: &Channel<'_>, indent: &str, width: usize, out: &mut St
             Presence::Entry => '●',
             _ => '◌',
         };
-        // Entries beside the spine hang on it where it passes.
+        // Entries beside the spine branch off it where it passes.
         let passes = row > highest && row < lowest;
         let start = match (node.spine, passes) {
             (true, _) if layout.side => format!("{indent}{dot}   "),
@@ -84,7 +84,7 @@ fn write_channel(channel: &Channel<'_>, indent: &str, width: usize, out: &mut St
     }
 }
 
-/// Returns what is said beside each row.
+/// Returns the notes beside each row.
 fn notes(channel: &Channel<'_>, layout: &Layout) -> Vec<Vec<String>> {
     let mut notes: Vec<Vec<String>> = channel
         .nodes
@@ -98,7 +98,7 @@ fn notes(channel: &Channel<'_>, layout: &Layout) -> Vec<Vec<String>> {
                 .collect()
         })
         .collect();
-    // What the spine shows needs no words.
+    // Edges on the spine need no note.
     let spine: Vec<_> = layout.links.iter().filter(|link| link.route == Route::Spine).map(|link| link.edge).collect();
     for edges in channel.edges.chunk_by(|a, b| a.to == b.to && a.kind == b.kind) {
         let Some(&first) = edges.first() else { continue };
@@ -121,12 +121,12 @@ fn one_line(message: &str) -> String {
     words.join(" ")
 }
 
-/// A line in the making.
+/// A line that is being written.
 struct Line<'o> {
     out: &'o mut String,
     width: usize,
     used: usize,
-    /// What a line starts with that goes on with this one.
+    /// The prefix of continuation lines.
     follow: &'o str,
 }
 
@@ -136,7 +136,7 @@ impl Line<'_> {
         self.used += cells(text);
     }
 
-    /// Writes `text` and fills up to `width`.
+    /// Writes `text` and pads it to `width`.
     fn column(&mut self, text: &str, width: usize) {
         put!(self.out, "{}", plain(text));
         let fill = width.saturating_sub(cells(text)) + 2;

@@ -1,13 +1,13 @@
-//! What drawings say about channels and entries, in words.
+//! The texts of drawings about channels and entries.
 
 use crate::graph::{Channel, Edge, EdgeKind, Node, Presence, SkipRange};
 
 use super::escape::{shorten, summary};
 use super::layout::Layout;
 
-/// The most cells of a message: a bundle's is repeated in each of its channels.
+/// The maximum width of a message: that of a bundle is repeated in each of its channels.
 const MESSAGE_CELLS: usize = 1000;
-/// The most cells that the name of a head may take under the name of its channel.
+/// The maximum width of the name of a head under the name of its channel.
 const HEAD_CELLS: usize = 40;
 
 /// A mark beside an entry.
@@ -42,7 +42,7 @@ impl Mark {
         .flatten()
     }
 
-    /// Returns the mark as people read it.
+    /// Returns the label of the mark.
     pub(super) fn text(self) -> &'static str {
         match self {
             Mark::Head => "head",
@@ -55,7 +55,7 @@ impl Mark {
         }
     }
 
-    /// Returns the mark as style sheets call it.
+    /// Returns the CSS class of the mark.
     pub(super) fn class(self) -> &'static str {
         match self {
             Mark::Head => "head",
@@ -67,17 +67,17 @@ impl Mark {
     }
 }
 
-/// Returns the name of a bundle; one without a name still shows.
+/// Returns the name of a bundle, or a placeholder for an empty name.
 pub(super) fn name<'a>(node: &Node<'a>) -> &'a str {
     if node.name.is_empty() { "\"\"" } else { node.name }
 }
 
-/// Returns why a bundle should not be used any more, in one line.
+/// Returns the deprecation message of a bundle, in one line.
 pub(super) fn deprecation(node: &Node<'_>) -> Option<String> {
     node.deprecation.map(|message| summary(message, MESSAGE_CELLS))
 }
 
-/// Returns what is said under the name of a channel.
+/// Returns the subtitle of a channel.
 pub(super) fn channel(channel: &Channel<'_>) -> String {
     let entries = channel.nodes.iter().filter(|node| node.is_entry()).count();
     let mut text = count(entries, "entry", "entries");
@@ -101,7 +101,7 @@ pub(super) fn channel(channel: &Channel<'_>) -> String {
     text
 }
 
-/// Returns a range and how much it covers.
+/// Describes a range and the number of covered entries.
 pub(super) fn range(range: &SkipRange<'_>) -> String {
     match (&range.error, range.covered) {
         (Some(_), _) => format!("skipRange {} is no range", range.text),
@@ -109,7 +109,7 @@ pub(super) fn range(range: &SkipRange<'_>) -> String {
     }
 }
 
-/// Returns the upgrades to `row` that no line shows.
+/// Describes the edges to `row` that are not drawn.
 pub(super) fn undrawn(channel: &Channel<'_>, layout: &Layout, row: usize) -> Option<String> {
     let start = layout.undrawn.partition_point(|edge| edge.to < row);
     let edges = &layout.undrawn[start..];
@@ -117,7 +117,7 @@ pub(super) fn undrawn(channel: &Channel<'_>, layout: &Layout, row: usize) -> Opt
     (!edges.is_empty()).then(|| described(channel, edges))
 }
 
-/// Returns edges to one row in words.
+/// Describes edges to one row in words.
 pub(super) fn described(channel: &Channel<'_>, edges: &[Edge]) -> String {
     let mut text = String::new();
     for (kind, verb) in [(EdgeKind::Replaces, "replaces"), (EdgeKind::Skips, "skips")] {

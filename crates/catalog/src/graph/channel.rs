@@ -1,4 +1,4 @@
-//! From the entries of a channel to what is drawn of it.
+//! Builds the graph of a channel from its entries.
 
 use std::collections::HashMap;
 use std::collections::hash_map;
@@ -6,11 +6,11 @@ use std::collections::hash_map;
 use fbc::blob::{BUNDLE, CHANNEL};
 
 use super::upgrade::{self, Reach};
-use super::{Background, Channel, Edge, EdgeKind, Node, Presence, SkipRange, order};
+use super::{Channel, Edge, EdgeKind, Node, PackageInfo, Presence, SkipRange, order};
 use crate::channel::Versioned;
 use crate::selection::SelectedChannel;
 
-/// The bundles that a channel names, numbered as they come: first its entries, then the others.
+/// The bundles that a channel names, numbered by occurrence: first its entries, then the others.
 #[derive(Default)]
 struct Names<'a> {
     numbers: HashMap<&'a str, usize>,
@@ -29,8 +29,8 @@ impl<'a> Names<'a> {
     }
 }
 
-/// Puts the entries of `selected` in order and works out their upgrades.
-pub(super) fn draw<'a>(selected: &SelectedChannel<'a>, known: &Background<'a>, v0_semantics: bool) -> Channel<'a> {
+/// Sorts the entries of `selected` and computes their upgrades.
+pub(super) fn draw<'a>(selected: &SelectedChannel<'a>, known: &PackageInfo<'a>, v0_semantics: bool) -> Channel<'a> {
     let mut names = Names::default();
     for entry in &selected.entries {
         names.number(entry.name);
@@ -102,8 +102,8 @@ pub(super) fn draw<'a>(selected: &SelectedChannel<'a>, known: &Background<'a>, v
     }
 }
 
-/// Makes a node; an entry counts as a head until something replaces or skips it.
-fn node<'a>(name: &'a str, listed: bool, known: &Background<'a>) -> Node<'a> {
+/// Creates a node; an entry counts as a head until another replaces or skips it.
+fn node<'a>(name: &'a str, listed: bool, known: &PackageInfo<'a>) -> Node<'a> {
     let bundle = known.bundles.get(name);
     Node {
         name,

@@ -8,13 +8,13 @@ use fbc::version::Version;
 use super::Edge;
 
 /// Longer names are not searched for a version.
-const LONGEST_TELLING_NAME: usize = 256;
+const MAX_NAME_LENGTH: usize = 256;
 
-/// Sorts the bundles of a channel by falling version, and returns their numbers in that order.
+/// Sorts the bundles of a channel by descending version, and returns their numbers in that order.
 ///
-/// A bundle whose version nobody knows goes where its name suggests (`etcd.v0.9.1`), else above what it
-/// upgrades, else below what upgrades it. Of equal versions the one that upgrades the other comes first.
-/// Places found this way order the picture; they are never shown as versions.
+/// A bundle without a known version goes where its name suggests (`etcd.v0.9.1`), else above the bundles it upgrades,
+/// else below those that upgrade it. Of equal versions the one that upgrades the other comes first. Versions guessed
+/// this way only sort the graph; they are never shown.
 pub(super) fn newest_first(
     names: &[&str],
     versions: &[Option<&(Version, Option<Release>)>],
@@ -30,7 +30,7 @@ pub(super) fn newest_first(
         versions.iter().zip(&guesses).map(|(version, guess)| version.or(guess.as_ref())).collect();
 
     let (depths, finished) = older.depths();
-    // What is older is finished first, so places spread upwards in this order and downwards in the other.
+    // Older bundles finish first, so guesses spread upwards in this order and downwards in the other.
     for &number in &finished {
         if places[number].is_none() {
             let below = older.of(number).iter().filter_map(|&older| places[older]);
@@ -60,9 +60,9 @@ fn cmp(a: &(Version, Option<Release>), b: &(Version, Option<Release>)) -> Orderi
     cmp_version_release((&a.0, a.1.as_ref()), (&b.0, b.1.as_ref()))
 }
 
-/// Finds the version that a bundle's name ends with, as most names do.
+/// Finds the version at the end of a bundle's name.
 fn version_in(name: &str) -> Option<Version> {
-    if name.len() > LONGEST_TELLING_NAME {
+    if name.len() > MAX_NAME_LENGTH {
         return None;
     }
     name.match_indices(['.', '-']).find_map(|(at, _)| {
@@ -72,9 +72,9 @@ fn version_in(name: &str) -> Option<Version> {
     })
 }
 
-/// For every bundle those that upgrade to it.
+/// For every bundle, those that upgrade to it.
 struct Older {
-    /// Where the list of each bundle starts, and where the last one ends.
+    /// The start of the list of each bundle, and the end of the last one.
     starts: Vec<usize>,
     lists: Vec<usize>,
 }
@@ -101,8 +101,8 @@ impl Older {
         &self.lists[self.starts[number]..self.starts[number + 1]]
     }
 
-    /// Returns the length of the longest way down from each bundle, and an order in which what is older comes
-    /// first. An edge that closes a circle is not followed.
+    /// Returns the length of the longest path down from each bundle, and an order in which older bundles come first. An
+    /// edge that closes a cycle is not followed.
     fn depths(&self) -> (Vec<usize>, Vec<usize>) {
         #[derive(Clone, Copy, PartialEq)]
         enum State {

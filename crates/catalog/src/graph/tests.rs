@@ -1,11 +1,11 @@
-//! What graphs say about small catalogs.
+//! Graphs of small catalogs.
 
 use std::fmt::Write as _;
 
 use super::*;
 use crate::sample::fbc;
 
-/// Lists the nodes of all channels, one a line, with what is special about them.
+/// Lists the nodes of all channels, one per line, with their marks.
 fn nodes(catalog: &str, options: &GraphOptions) -> String {
     let fbc = fbc(catalog);
     let graph = Graph::new(&fbc, options).expect("can be drawn");

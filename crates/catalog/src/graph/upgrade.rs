@@ -1,19 +1,19 @@
-//! Where clusters go: ranges, the chain of a channel, and the next step from every bundle.
+//! Computes the covered ranges, the chain of a channel, and the next upgrade of every bundle.
 
 use super::{Edge, EdgeKind, Node, Presence};
-use crate::channel::{self, Steps, Versioned};
+use crate::channel::{self, Upgrades, Versioned};
 
-/// What the `skipRange` of a node covers.
+/// The nodes that the `skipRange` of a node covers.
 pub(super) struct Reach {
-    /// The row of the node that has it.
+    /// The row of the node with the range.
     to: usize,
     pub(super) reach: channel::Reach,
-    /// How many nodes are covered beside the node itself.
+    /// The number of covered nodes without the node itself.
     pub(super) covered: usize,
 }
 
 impl Reach {
-    /// Finds what the range `text` of the node at row `to` covers.
+    /// Computes the coverage of the range `text` of the node at row `to`.
     pub(super) fn new(versioned: &Versioned<'_>, to: usize, text: &str) -> Reach {
         let reach = versioned.reach(text);
         let itself = versioned.place(to).is_some_and(|own| reach.runs.iter().any(|run| run.contains(&own)));
@@ -22,7 +22,7 @@ impl Reach {
     }
 }
 
-/// Works out the spine of a channel and where each of its nodes upgrades to.
+/// Computes the spine of a channel and the upgrade of each node.
 ///
 /// `edges` and `reaches` are sorted by target.
 pub(super) fn follow(
@@ -42,7 +42,7 @@ pub(super) fn follow(
         }
     }
     let candidates: Vec<usize> = if v0_semantics {
-        // With several heads or none, clusters of the first generation do not know what is newer.
+        // With several heads or none, clusters of the first generation cannot order the channel.
         let chain = if heads == 1 { chain } else { Vec::new() };
         chain.into_iter().filter(|&row| nodes[row].presence == Presence::Entry && !nodes[row].skipped).collect()
     } else {
@@ -50,16 +50,16 @@ pub(super) fn follow(
         rows.sort_by_key(|&row| nodes[row].deprecation.is_some());
         rows
     };
-    let mut steps = Steps::new(nodes.len(), versioned);
+    let mut steps = Upgrades::new(nodes.len(), versioned);
     for &row in &candidates {
         for edge in slice_of(edges, row, |edge| edge.to) {
-            steps.settle(edge.from, row);
+            steps.set(edge.from, row);
         }
         for reach in slice_of(reaches, row, |reach| reach.to) {
-            reach.reach.runs.iter().for_each(|run| steps.settle_run(run.clone(), row));
+            reach.reach.runs.iter().for_each(|run| steps.set_range(run.clone(), row));
         }
         if !v0_semantics {
-            steps.stay(row);
+            steps.set_none(row);
         }
     }
     let nexts = steps.into_next();
@@ -73,7 +73,7 @@ pub(super) fn follow(
     }
 }
 
-/// Returns the rows that `replaces` leads through from the newest head, or from the top without one.
+/// Returns the rows on the `replaces` chain from the newest head, or from the top without one.
 fn chain(nodes: &[Node<'_>], edges: &[Edge]) -> Vec<usize> {
     let mut chain = Vec::new();
     let mut seen = vec![false; nodes.len()];
@@ -81,7 +81,7 @@ fn chain(nodes: &[Node<'_>], edges: &[Edge]) -> Vec<usize> {
     while let Some(row) = at.filter(|&row| !seen[row]) {
         seen[row] = true;
         chain.push(row);
-        // Of the edges to one row those by `replaces` come first.
+        // Edges by `replaces` come first among the edges to one row.
         at =
             slice_of(edges, row, |edge| edge.to).first().filter(|edge| edge.kind == EdgeKind::Replaces).map(|e| e.from);
     }

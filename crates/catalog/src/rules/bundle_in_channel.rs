@@ -18,7 +18,7 @@ fn check(draft: &Draft<'_>, problems: &mut Vec<Problem>) {
         return;
     }
     for package in draft.packages.values() {
-        // What a channel that cannot be decoded holds is not known.
+        // The entries of a channel that cannot be decoded are unknown.
         if package
             .channels
             .values()

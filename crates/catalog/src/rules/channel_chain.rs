@@ -31,7 +31,7 @@ fn check(package: &DraftPackage<'_>, channel: &DraftChannel<'_>, problems: &mut 
     stranded.sort_unstable();
     if let Some(first) = stranded.first() {
         let problem = new(format!("channel contains one or more stranded bundles: {}", stranded.join(", ")))
-            .label("nothing on the way from the head leads here")
+            .label("the replaces chain from the head does not reach this entry")
             .help(format!("add it to the `skips` of {head}, or let an entry of the chain replace it"));
         problems.report(problem, channel.place_of(first));
     }

@@ -23,8 +23,8 @@ fn check(draft: &Draft<'_>, problems: &mut Vec<Problem>) {
                 );
                 let problem = Problem::new(RULE.name, Stage::Channels, message)
                     .about(&blob.package, &blob.name, &entry.name)
-                    .label("listed before")
-                    .help("join the two entries");
+                    .label("already listed above")
+                    .help("merge the two entries");
                 problems.report(problem, blob.place(path!["entries", index, "name"]));
             }
         }

@@ -29,7 +29,7 @@ fn check(package: &DraftPackage<'_>, channel: &DraftChannel<'_>, problems: &mut 
                 Some(near) => format!("did you mean \"{near}\"?"),
                 None => "name a channel of the package".into(),
             };
-            let problem = problem.label("no channel has this name").help(help);
+            let problem = problem.label("the package has no channel with this name").help(help);
             problems.report(problem, package.place(path!["defaultChannel"]));
         }
     }

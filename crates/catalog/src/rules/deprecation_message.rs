@@ -1,4 +1,4 @@
-//! A deprecation says why.
+//! A deprecation has a message.
 
 use fbc::blob::{BUNDLE, CHANNEL, PACKAGE};
 use fbc::{Problem, Stage};

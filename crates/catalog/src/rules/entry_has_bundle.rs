@@ -27,13 +27,13 @@ fn check(draft: &Draft<'_>, problems: &mut Vec<Problem>) {
                 }
             }
         }
-        // Older tools report all of them at once; each has its own place, though.
+        // Older tools report all of them at once; here each has its own position.
         for (name, (channel, index)) in missing {
             let message =
                 format!("no olm.bundle blobs found in package \"{}\" for olm.channel entries [{name}]", package.name);
             let mut problem = Problem::new(RULE.name, Stage::Entries, message)
                 .about(package.name, channel.name, name)
-                .label("no bundle has this name");
+                .label("the package has no bundle with this name");
             problem.help = Some(match guesses.nearest(name, package.bundles.keys().copied()) {
                 Some(near) => format!("did you mean \"{near}\"?"),
                 None => "add an olm.bundle blob of this name, or remove the entry".into(),

@@ -1,8 +1,8 @@
-//! What a catalog must satisfy: a table of rules, one file each.
+//! The validation rules: a table, one file each.
 //!
-//! To add a rule, add a file with a `RULE` and a line in [`RULES`] (or in [`WARNINGS`], if a
-//! catalog works without it, or in [`STRICT`], if the definition of the format asks for it all the same). The order of the table is the order in which problems of one
-//! package, channel or bundle are reported. `docs/rules.md` is made from it.
+//! To add a rule, add a file with a `RULE` and a line in [`RULES`], in [`WARNINGS`] if a catalog works without it, or
+//! in [`STRICT`] if the definition of the format requires it all the same. Problems of one package, channel or bundle
+//! are reported in the order of the table. `docs/rules.md` is generated from it.
 
 use fbc::json::Raw;
 use fbc::{Blob, Place, Problem, property};
@@ -61,16 +61,16 @@ mod warn_skip_range_surprise;
 mod warn_skips_cycle;
 mod warn_unknown_fields;
 
-/// Something that catalogs must satisfy.
+/// A validation rule.
 pub struct Rule {
-    /// Its name, which messages carry.
+    /// Its name, which messages include.
     pub name: &'static str,
-    /// What must hold.
+    /// The condition that must hold.
     pub about: &'static str,
     pub(crate) check: Check,
 }
 
-/// What a rule looks at.
+/// The input of a rule.
 #[derive(Clone, Copy)]
 pub(crate) enum Check {
     /// One blob, with its text.
@@ -85,7 +85,7 @@ pub(crate) enum Check {
     Entry(fn(&DraftPackage<'_>, &DraftChannel<'_>, usize, &mut Vec<Problem>)),
     /// One channel, after its entries.
     ChannelAfter(fn(&DraftPackage<'_>, &DraftChannel<'_>, &mut Vec<Problem>)),
-    /// What the catalog as a whole resolves to; that is not worked out here.
+    /// The resolved catalog; another crate checks this.
     Resolved,
     /// One package, after its channels.
     PackageAfter(fn(&Draft<'_>, &DraftPackage<'_>, &mut Vec<Problem>)),
@@ -129,8 +129,8 @@ pub const RULES: &[Rule] = &[
     deprecation_message::OF_PACKAGE,
 ];
 
-/// What the definition of the format asks for and older tools tolerate: warnings, and errors where a catalog is checked
-/// strictly.
+/// The rules that the definition of the format requires and older tools tolerate: warnings, or errors in a strict
+/// check.
 pub const STRICT: &[Rule] = &[
     warn_required_package::RULE,
     warn_gvk::RULE,
@@ -146,7 +146,7 @@ pub const STRICT: &[Rule] = &[
     strict_schema::RULE,
 ];
 
-/// The rules that catalogs had better satisfy.
+/// The rules that catalogs should satisfy.
 pub const WARNINGS: &[Rule] = &[
     warn_icon::RULE,
     warn_skips_cycle::RULE,
@@ -157,21 +157,21 @@ pub const WARNINGS: &[Rule] = &[
     warn_replaces_newer::RULE,
 ];
 
-/// The rules on dependencies, which are looked at when somebody asks: what a bundle needs may be in another catalog.
+/// The rules on dependencies, which are checked on request: another catalog may provide what a bundle requires.
 pub const DEPENDENCIES: &[Rule] = &[
     Rule {
         name: "dependency-met",
-        about: "what a bundle requires is offered by a bundle that clusters can choose",
+        about: "every requirement of a bundle is met by a bundle that clusters can choose",
         check: Check::Resolved,
     },
     Rule {
         name: "dependencies-together",
-        about: "all that a bundle requires can be installed together",
+        about: "the requirements of a bundle can be installed together",
         check: Check::Resolved,
     },
     Rule {
         name: "dependency-readable",
-        about: "what a bundle requires can be understood, with rules that compile and channels in order",
+        about: "the requirements of a bundle are valid: their rules compile, and their channels have an order",
         check: Check::Resolved,
     },
 ];
@@ -188,7 +188,7 @@ impl Report for Vec<Problem> {
     }
 }
 
-/// Walks the values of a bundle's properties of one type, with their indices.
+/// Iterates over the values of a bundle's properties of one type, with their indexes.
 fn properties_of_type<'a>(
     blob: &Blob,
     text: Raw<'a>,
@@ -202,28 +202,28 @@ fn properties_of_type<'a>(
         .filter_map(move |(index, (kind, value))| if kind == wanted { Some((index, value?)) } else { None })
 }
 
-/// Guesses which name was meant by one that nothing has.
+/// Suggests the intended name for an unknown one.
 ///
-/// A guess compares a name with all others. Where most names are wrong there is no slip to find, so that guessing ends
-/// after some comparisons, and checking takes time in proportion to the catalog.
+/// A guess compares a name with all others. Where most names are wrong there is no typo to find, so guessing stops
+/// after some comparisons, and checking stays linear in the size of the catalog.
 struct Guesses {
     left: usize,
 }
 
 impl Guesses {
-    /// Makes guesses for one run of a rule.
+    /// Creates the guesses for one run of a rule.
     fn new() -> Guesses {
         Guesses { left: 500_000 }
     }
 
-    /// Returns the one of `names` that `name` is probably meant to be.
+    /// Returns the one of `names` that `name` probably means.
     fn nearest<'a>(&mut self, name: &str, names: impl Iterator<Item = &'a str>) -> Option<&'a str> {
         // Long names are not worth the time.
-        const LONGEST: usize = 100;
-        if name.is_empty() || name.len() > LONGEST {
+        const MAX_LENGTH: usize = 100;
+        if name.is_empty() || name.len() > MAX_LENGTH {
             return None;
         }
-        // Two letters are a slip; in a short name they make another name.
+        // Two letters are a typo; in a short name they make another name.
         let slip = if name.len() < 5 { 1 } else { 2 };
         let mut nearest = None;
         for other in names.filter(|other| !other.is_empty()) {
@@ -238,12 +238,12 @@ impl Guesses {
     }
 }
 
-/// Returns the one of `names` that `name` is probably meant to be.
+/// Returns the one of `names` that `name` probably means.
 pub fn nearest<'a>(name: &str, names: impl Iterator<Item = &'a str>) -> Option<&'a str> {
     Guesses::new().nearest(name, names)
 }
 
-/// Counts the single-letter changes between two texts.
+/// Returns the edit distance of two texts.
 pub fn distance(a: &str, b: &str) -> usize {
     let (a, b) = (a.as_bytes(), b.as_bytes());
     let mut row: Vec<usize> = (0..=b.len()).collect();

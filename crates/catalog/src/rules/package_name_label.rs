@@ -14,7 +14,7 @@ pub(super) const RULE: Rule = Rule {
 const CHARSET: &str = "a lowercase RFC 1123 label must consist of lower case alphanumeric characters or '-', and must \
      start and end with an alphanumeric character (e.g. 'my-name', or '123-abc', regex used for validation is \
      '[a-z0-9]([-a-z0-9]*[a-z0-9])?')";
-const LONGEST: usize = 63;
+const MAX_LENGTH: usize = 63;
 
 fn check(draft: &Draft<'_>, problems: &mut Vec<Problem>) {
     for package in draft.packages.values() {
@@ -30,8 +30,8 @@ fn check(draft: &Draft<'_>, problems: &mut Vec<Problem>) {
 
 fn reasons(name: &str) -> Vec<String> {
     let mut reasons = Vec::new();
-    if name.len() > LONGEST {
-        reasons.push(format!("must be no more than {LONGEST} characters"));
+    if name.len() > MAX_LENGTH {
+        reasons.push(format!("must be no more than {MAX_LENGTH} characters"));
     }
     if !is_label(name) {
         let dotted = name.contains('.') && name.split('.').all(is_label);

@@ -13,7 +13,7 @@ pub(super) const RULE: Rule = Rule {
 
 fn check(blob: &Blob, _: Raw<'_>, problems: &mut Vec<Problem>) {
     let Content::Bundle(bundle) = &blob.content else { return };
-    // Without objects this breaks another rule, which holds in any case.
+    // Without objects, the bundle breaks another rule, which always applies.
     if bundle.image.is_empty() && bundle.objects > 0 {
         let problem = Problem::new(RULE.name, Stage::Bundles, format!("bundle \"{}\" has no image", blob.name))
             .warning()

@@ -1,4 +1,4 @@
-//! What is named has a name.
+//! Names are not empty.
 
 use fbc::json::{Path, Raw};
 use fbc::{Blob, Content, Problem, Stage, path};

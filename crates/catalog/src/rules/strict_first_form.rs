@@ -1,4 +1,4 @@
-//! Channels, skips and skip ranges that bundles give by properties, as the first format had them.
+//! Channels, skips and skip ranges that bundles declare as properties, in the first format.
 
 use std::collections::BTreeSet;
 
@@ -29,7 +29,7 @@ fn check(blob: &Blob, text: Raw<'_>, problems: &mut Vec<Problem>) {
     for (index, (kind, value)) in property::of(text).enumerate() {
         let Some(value) = value.filter(|value| !value.is_null()) else { continue };
         match &*kind {
-            // Without a name it is a property of databases, which has another form.
+            // Without a name it is a property of databases, which has another shape.
             property::CHANNEL if value.kind() == Kind::Object => {
                 let Some(name) = value.get("name").and_then(Raw::as_str) else { continue };
                 if name.is_empty() {

@@ -17,7 +17,7 @@ fn check(blob: &Blob, text: Raw<'_>, problems: &mut Vec<Problem>) {
     let mut nulls = schema.shape.nulls(text, &path![]);
     if matches!(blob.content, Content::Bundle(_)) {
         for (index, (kind, value)) in property::of(text).enumerate() {
-            // What consoles show of a CSV comes as it is in the CSV; a value that is null as a whole is another matter.
+            // CSV metadata is copied from the CSV as it is; a value that is null as a whole is another matter.
             if let Some(value) = value.filter(|value| &*kind != property::CSV_METADATA && !value.is_null()) {
                 nulls.extend(property::shape(&kind).nulls(value, &path!["properties", index, "value"]));
             }

@@ -13,7 +13,7 @@ pub(super) const RULE: Rule = Rule {
 };
 
 fn check(blob: &Blob, text: Raw<'_>, problems: &mut Vec<Problem>) {
-    // Known schemas with properties of another type are not even read.
+    // Known schemas with properties of another type fail to load.
     let (None, Some(properties)) = (BlobSchema::named(&blob.schema), text.get("properties")) else { return };
     let mut report = |message: String, path| {
         let problem = Problem::new(RULE.name, Stage::Load, message)

@@ -1,4 +1,4 @@
-//! Schemas of a reserved prefix are known.
+//! Schemas with a reserved prefix are known.
 
 use fbc::json::Raw;
 use fbc::schema::BlobSchema;

@@ -1,4 +1,4 @@
-//! APIs are named as Kubernetes names them.
+//! APIs have valid Kubernetes names.
 
 use fbc::json::Raw;
 use fbc::{Blob, Problem, Stage, path, property};

@@ -1,4 +1,4 @@
-//! A bundle describes itself once.
+//! A bundle has one description.
 
 use fbc::blob::BUNDLE;
 use fbc::{Content, Problem, Stage, path};

@@ -1,4 +1,4 @@
-//! A skip range means what it seems to mean.
+//! A skip range matches what its author expects.
 
 use fbc::range::VersionRange;
 use fbc::{Problem, Stage};

@@ -1,4 +1,4 @@
-//! Skips do not go in circles.
+//! Skips have no cycles.
 
 use std::collections::HashSet;
 
@@ -17,7 +17,7 @@ fn check(package: &DraftPackage<'_>, channel: &DraftChannel<'_>, problems: &mut 
     let view = channel.view();
     let mut done: HashSet<&str> = HashSet::new();
     for start in channel.entries {
-        // Depth first without recursion: a name is open while what it leads to is looked at.
+        // Depth first without recursion: a name is open while its successors are visited.
         let mut open: HashSet<&str> = HashSet::new();
         let mut stack = vec![(&*start.name, false)];
         while let Some((name, leave)) = stack.pop() {

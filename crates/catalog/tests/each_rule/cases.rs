@@ -1,15 +1,15 @@
-//! A catalog that breaks each rule, and one that only looks alike.
+//! For each rule a catalog that breaks it, and a similar one that does not.
 
-/// Texts of [`SOUND`], and what stands there instead.
+/// Texts of [`VALID`], and their replacements.
 pub(super) type Changes = &'static [(&'static str, &'static str)];
 
 pub(super) struct Case {
     pub(super) rule: &'static str,
     pub(super) breaks: Changes,
-    /// Where the problem is, and what it says.
+    /// The position of the problem, and its message.
     pub(super) place: &'static str,
     pub(super) message: &'static str,
-    /// What looks alike and is right.
+    /// A similar change that is valid.
     pub(super) passes: Changes,
 }
 

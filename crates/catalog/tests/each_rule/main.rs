@@ -1,4 +1,4 @@
-//! Every rule on the meaning of catalogs, with a catalog that breaks it and one near to that which does not.
+//! Every rule on the meaning of catalogs, with a catalog that breaks it and a similar one that does not.
 
 mod cases;
 
@@ -13,7 +13,7 @@ use fbc::{Fbc, LoadOptions};
 use cases::{CASES, Changes};
 
 /// A catalog without any problem.
-const SOUND: &str = "\
+const VALID: &str = "\
 schema: olm.package
 name: foo
 defaultChannel: stable
@@ -52,7 +52,7 @@ entries:
 ";
 
 fn changed(changes: Changes) -> String {
-    changes.iter().fold(SOUND.to_owned(), |text, (from, to)| {
+    changes.iter().fold(VALID.to_owned(), |text, (from, to)| {
         assert!(text.contains(from), "{from:?} is not in the catalog");
         text.replacen(from, to, 1)
     })
@@ -89,7 +89,7 @@ fn each_rule_finds_what_breaks_it_at_its_place() {
 
 #[test]
 fn each_rule_passes_what_only_looks_alike() {
-    assert_eq!(problems(SOUND), []);
+    assert_eq!(problems(VALID), []);
     for case in CASES {
         assert_eq!(problems(&changed(case.passes)), [], "{}", case.rule);
     }

@@ -66,7 +66,7 @@ fn between(view: &View<'_>, wanted: &BTreeSet<String>) -> BTreeSet<String> {
     let mut leads: HashMap<usize, bool> = HashMap::new();
     for from in wanted {
         let mut way = Vec::new();
-        let mut at = view.number(from).and_then(|from| view.below(from));
+        let mut at = view.number(from).and_then(|from| view.replaced_entry(from));
         let found = loop {
             let Some(number) = at else { break false };
             if wanted.contains(name(number)) {
@@ -78,7 +78,7 @@ fn between(view: &View<'_>, wanted: &BTreeSet<String>) -> BTreeSet<String> {
             // It counts as having no path until one is found, which also ends cycles.
             leads.insert(number, false);
             way.push(number);
-            at = view.below(number);
+            at = view.replaced_entry(number);
         };
         if found {
             leads.extend(way.into_iter().map(|number| (number, true)));

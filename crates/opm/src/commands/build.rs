@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 
 use image::{Base, BuiltLayer, Descriptor, Image, ImagePlan, Layer, Location, Modes, Platform, Reference, Store};
 use registry_api::Query;
-use serve::cache::store::{Glance, build_portable};
+use serve::cache::store::{Fingerprint, build_portable};
 use serve::load::{Directory, OnInvalid};
 use serve::upstream;
 
@@ -314,7 +314,7 @@ fn catalog_layers(
         return Err(Failure::message(format!("\"{}\" is not a directory", root.display())));
     }
     let in_root = |error: std::io::Error| Failure::message(format!("{}: {error}", root.display()));
-    let before = Glance::at(root).map_err(in_root)?;
+    let before = Fingerprint::at(root).map_err(in_root)?;
     let directory = Directory {
         root: root.to_owned(),
         limits: limits::from_env()?,
@@ -328,7 +328,7 @@ fn catalog_layers(
     let mut catalog = Layer::new();
     catalog.tree(CONFIGS, root, Modes::default())?;
     let catalog = write(&catalog)?;
-    if Glance::at(root).map_err(in_root)? != before {
+    if Fingerprint::at(root).map_err(in_root)? != before {
         return Err(Failure::message(format!("{}: the catalog changed while it was packed", root.display())));
     }
     let mut layer = Layer::new();

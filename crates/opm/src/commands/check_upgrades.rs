@@ -92,7 +92,7 @@ pub(crate) fn run(args: &CheckUpgradesArgs, tls: &TlsFlags, printer: &mut Printe
 fn read(reference: &str, images: &Images, printer: &Printer) -> Result<(Loaded, Source), Failure> {
     let path = source::catalog_directory(reference, images)?;
     let reader = Reader::default();
-    let look = |blob: &Blob, text: Raw<'_>| reader.look(blob, text);
+    let look = |blob: &Blob, text: Raw<'_>| reader.add(blob, text);
     let loaded = workbench::load(Path::new(&path), &look, printer)?;
     let source = reader.finish(&loaded.fbc);
     Ok((loaded, source))

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use catalog::Warnings;
 use fbc::{Fbc, LoadOptions, Severity};
-use serve::cache::store::{Glance, Integrity};
+use serve::cache::store::{Fingerprint, Integrity};
 use serve::listen::Address;
 use serve::load::{Directory, OnInvalid};
 use serve::run::{Origin, Plan};
@@ -98,9 +98,9 @@ pub(crate) fn run(args: &PreviewArgs, printer: &mut Printer) -> Outcome {
 
 /// Checks the directory whenever it changes, and notifies the pages.
 fn watch(directory: &Path, is_bundle: bool, console: &ServedConsole) {
-    let mut last: Option<Glance> = None;
+    let mut last: Option<Fingerprint> = None;
     loop {
-        if let Ok(now) = Glance::at(directory)
+        if let Ok(now) = Fingerprint::at(directory)
             && last.as_ref() != Some(&now)
         {
             let found = if is_bundle { bundle_dir::problems(directory) } else { problems(directory) };

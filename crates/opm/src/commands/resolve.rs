@@ -9,9 +9,9 @@ use resolve::input::State;
 use resolve::masterminds::Range;
 use resolve::plan::{self, Step, origin, passed_over, reasons};
 use resolve::pool::Pool;
+use resolve::request::{self, Request};
 use resolve::resolver::{self, Chosen, Item, Outcome as Resolved};
 use resolve::v1;
-use resolve::wish::{self, Wish};
 use serde_json::{Value, json};
 
 use super::offline::namespace::{self, NamespaceArgs};
@@ -43,8 +43,8 @@ pub(crate) struct ResolveArgs {
     #[arg(value_name = "[NAME=]CATALOG", required = true)]
     catalogs: Vec<String>,
     /// What to install; can be given several times. For --olm v1 VERSION may be a range like '~1.2' or '>=1, <3'
-    #[arg(long, value_name = "PACKAGE[@CHANNEL][=VERSION]", value_parser = wish::wish)]
-    install: Vec<Wish>,
+    #[arg(long, value_name = "PACKAGE[@CHANNEL][=VERSION]", value_parser = request::parse)]
+    install: Vec<Request>,
     /// Priority of a catalog, 0 by default; a higher one is preferred for dependencies
     #[arg(long, value_name = "NAME=NUMBER", value_parser = sources::priority)]
     priority: Vec<(String, i64)>,
@@ -98,7 +98,7 @@ pub(crate) fn run(args: &ResolveArgs, tls: &TlsFlags, printer: &mut Printer) -> 
 /// Resolves a namespace as the first generation does.
 fn first(args: &ResolveArgs, pool: &Pool<'_>, state: &mut State, printer: &mut Printer) -> Outcome {
     for wish in &args.install {
-        wish::subscribe(wish, pool, state).map_err(Failure::message)?;
+        request::subscribe(wish, pool, state).map_err(Failure::message)?;
     }
     let chosen = match resolver::resolve(pool, state) {
         Resolved::Solved(chosen) => chosen,
@@ -188,12 +188,12 @@ fn second(args: &ResolveArgs, pool: &Pool<'_>, state: &State, printer: &mut Prin
     let mut answers: Vec<Value> = Vec::new();
     let mut out = String::new();
     let mut failed = false;
-    let mut wishes: Vec<Wish> = args.install.clone();
+    let mut wishes: Vec<Request> = args.install.clone();
     for csv in &state.installed {
         if !wishes.iter().any(|wish| wish.package == csv.package) {
             let channel = args.namespace.installed.iter().find(|it| it.package == csv.package);
             let channel = channel.and_then(|it| it.channel.clone());
-            wishes.push(Wish { text: csv.name.clone(), package: csv.package.clone(), channel, version: None });
+            wishes.push(Request { text: csv.name.clone(), package: csv.package.clone(), channel, version: None });
         }
     }
     for wish in &wishes {
@@ -202,7 +202,7 @@ fn second(args: &ResolveArgs, pool: &Pool<'_>, state: &State, printer: &mut Prin
         })?;
         let channels: Vec<String> = wish.channel.iter().flat_map(|list| list.split(',')).map(str::to_owned).collect();
         let installed = state.installed.iter().find(|csv| csv.package == wish.package);
-        let asked = v1::Wish {
+        let asked = v1::Request {
             package: &wish.package,
             channels: &channels,
             range: range.as_ref(),

@@ -14,7 +14,7 @@ use serve::load::{Directory, LoadError, OnInvalid};
 use serve::pages::Pages;
 use serve::run::{Origin, Plan, RunError};
 use serve::server::ServerLimits;
-use serve::tls::{LOOK_EVERY, TlsFiles};
+use serve::tls::{POLL_INTERVAL, TlsFiles};
 use signal_hook::consts::SIGHUP;
 
 use crate::choice::choice;
@@ -187,7 +187,7 @@ fn plan(args: &ServeArgs, tls: &TlsFlags, printer: &Printer) -> Result<Plan, Fai
         certificate,
         key,
         client_ca: args.tls_client_ca.clone(),
-        look_every: LOOK_EVERY,
+        poll_interval: POLL_INTERVAL,
     });
     let path = Path::new(&args.source);
     let origin = (!path.exists() && Location::is_image(&args.source))

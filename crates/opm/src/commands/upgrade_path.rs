@@ -5,7 +5,7 @@ use std::fmt::Write;
 use resolve::path::{self, End, Path, Start};
 use resolve::plan::origin;
 use resolve::pool::Pool;
-use resolve::wish::{self, Wish};
+use resolve::request::{self, Request};
 use serde_json::{Value, json};
 
 use super::offline::{Output, output, sources};
@@ -60,7 +60,7 @@ pub(crate) fn run(args: &UpgradePathArgs, tls: &TlsFlags, printer: &mut Printer)
     let references: Vec<String> = std::iter::once(&args.catalog).chain(&args.with).cloned().collect();
     let sources = sources::load(&references, &[], &images, printer)?;
     let pool = Pool::new(&sources, "operators");
-    let wish = |version: &str| Wish {
+    let wish = |version: &str| Request {
         text: version.to_owned(),
         package: package.to_owned(),
         channel: args.channel.clone(),
@@ -74,12 +74,12 @@ pub(crate) fn run(args: &UpgradePathArgs, tls: &TlsFlags, printer: &mut Printer)
     if !pool.of_package(package).iter().any(known) {
         return Err(Failure::message(wish(&args.from).unknown(&pool)));
     }
-    let (from, _) = wish::installed(&wish(&args.from), &pool).map_err(Failure::message)?;
+    let (from, _) = request::installed(&wish(&args.from), &pool).map_err(Failure::message)?;
     let to = match &args.to {
         None => None,
         Some(version) => {
             let wanted = wish(version);
-            let members = Wish { channel: Some(channel.to_owned()), ..wanted.clone() }.members(&pool);
+            let members = Request { channel: Some(channel.to_owned()), ..wanted.clone() }.members(&pool);
             let found = members.first().map(|&node| &pool.member(node).bundle.name);
             Some(found.ok_or_else(|| Failure::message(wanted.unknown(&pool)))?)
         }
@@ -103,7 +103,7 @@ fn text(pool: &Pool<'_>, start: &Start<'_>, path: &Path) -> String {
     for step in &path.steps {
         at.clone_from(&pool.member(step.to).bundle.name);
         let _ = writeln!(out, "-> {at}  ({})", step.edge.field());
-        for along in &step.along {
+        for along in &step.companions {
             let name = &pool.member(along.node).bundle.name;
             let what = match &along.replaces {
                 Some(old) => format!("upgrades {old} to {name}"),
@@ -161,7 +161,7 @@ fn as_json(pool: &Pool<'_>, start: &Start<'_>, path: &Path, arrived: bool) -> Va
         .map(|step| {
             let bundle = pool.member(step.to).bundle;
             let along: Vec<Value> = step
-                .along
+                .companions
                 .iter()
                 .map(|along| {
                     let bundle = pool.member(along.node).bundle;

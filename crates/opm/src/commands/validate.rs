@@ -99,7 +99,7 @@ pub(crate) fn run(args: &ValidateArgs, tls: &TlsFlags, printer: &mut Printer) ->
     let inspect = |blob: &Blob, text: Raw<'_>, problems: &mut Vec<Problem>| {
         rules(blob, text, problems);
         if args.deps {
-            reader.look(blob, text);
+            reader.add(blob, text);
         }
     };
     let options =

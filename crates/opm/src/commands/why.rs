@@ -2,7 +2,7 @@
 
 use resolve::pool::Pool;
 use resolve::requirers::Requirers;
-use resolve::{why, wish};
+use resolve::{request, why};
 use serde_json::{Value, json};
 
 use super::offline::{Output, output, sources};
@@ -45,11 +45,11 @@ pub(crate) fn run(args: &WhyArgs, tls: &TlsFlags, printer: &mut Printer) -> Outc
         (None, [catalogs @ .., what]) if !catalogs.is_empty() => (what, catalogs),
         (None, _) => return Err(Failure::message("name a catalog, and a package of it")),
     };
-    let what = wish::wish(what).map_err(|error| Failure::message(format!("{what}: {error}")))?;
+    let what = request::parse(what).map_err(|error| Failure::message(format!("{what}: {error}")))?;
     let images = Images::new(tls, &args.pull);
     let sources = sources::load(catalogs, &[], &images, printer)?;
     let pool = Pool::new(&sources, "operators");
-    let wish = what.settle(&pool);
+    let wish = what.resolve(&pool);
     let parts = why::why(&pool, &Requirers::of(&pool), &wish).map_err(Failure::message)?;
     let answer = match args.output {
         Output::Text => {

@@ -118,7 +118,7 @@ fn without_room_for_files_http_says_so_and_recovers() {
     let server = place.serve(&[]);
     let all = "/catalogs/test/api/v1/all";
     let answer = server.wait_for(server.http, all, |answer| answer.contains("cannot be served over HTTP"));
-    assert!(answer.starts_with("HTTP/1.1 503") && answer.contains("no room for a temporary file"), "{answer}");
+    assert!(answer.starts_with("HTTP/1.1 503") && answer.contains("cannot write a temporary file"), "{answer}");
     assert!(get(server.debug, "/readyz", "").contains("not served over HTTP"));
     fs::create_dir(place.path("tmp")).unwrap();
     server.wait_for(server.http, all, |answer| answer.starts_with("HTTP/1.1 200"));
@@ -158,11 +158,11 @@ fn a_repair_that_fails_is_not_begun_at_every_call() {
             tokio::time::sleep(Duration::from_millis(20)).await;
         }
     });
-    let repairs = server.log().matches("building another for this run").count();
+    let repairs = server.log().matches("building a temporary one").count();
     assert!((1..=3).contains(&repairs), "{repairs} repairs in 1.2 s:\n{}", server.log());
     // What is wrong may be mended, and then it is.
     place.package("foo", "first", 3, 5000);
-    server.wait_for_log("serving from a cache that is whole");
+    server.wait_for_log("serving from the rebuilt cache");
     runtime().block_on(async { bundle(&server.channel().await, "foo", "foo.v2.0.0").await }).unwrap();
 }
 

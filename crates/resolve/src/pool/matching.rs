@@ -1,4 +1,4 @@
-//! Which members meet a need.
+//! Finds the members that meet a requirement.
 
 use std::cell::RefCell;
 use std::collections::HashMap;
@@ -10,20 +10,20 @@ use super::{Matches, Node, Pool};
 use crate::input::Bundle;
 use crate::rule::Rule;
 
-/// As many members are kept of earlier answers.
-const MOST_KEPT: usize = 5_000_000;
+/// The maximum number of members in cached answers.
+const MAX_CACHED: usize = 5_000_000;
 
 impl Pool<'_> {
-    /// Returns whether a bundle meets a need.
+    /// Returns whether a bundle meets a requirement.
     ///
     /// # Errors
-    /// Fails when the need cannot be understood, or takes too long.
+    /// Fails when the requirement cannot be read, or takes too long.
     pub fn meets(&self, bundle: &Bundle, need: &Need) -> Result<bool, String> {
         self.check(need)?;
         self.decide(bundle, need)
     }
 
-    /// The same for a need that can be understood.
+    /// The same for a valid requirement.
     fn decide(&self, bundle: &Bundle, need: &Need) -> Result<bool, String> {
         let failed: RefCell<Option<String>> = RefCell::default();
         let rule = |text: &str| match self.holds(text, bundle) {
@@ -40,10 +40,10 @@ impl Pool<'_> {
         }
     }
 
-    /// Checks that a need can be understood.
+    /// Checks that a requirement is valid.
     ///
     /// # Errors
-    /// Says what is wrong with it.
+    /// Fails with its problem.
     pub fn check(&self, need: &Need) -> Result<(), String> {
         if let Need::Broken(reason) = need {
             return Err(reason.clone());
@@ -56,7 +56,7 @@ impl Pool<'_> {
         Ok(())
     }
 
-    /// Returns the members that meet a need.
+    /// Returns the members that meet a requirement.
     pub(super) fn matches(&self, need: &Need) -> Matches {
         let key = format!("{need:?}");
         if let Some(known) = self.matches.borrow().get(&key) {
@@ -81,20 +81,20 @@ impl Pool<'_> {
             Ok(found)
         });
         let found = Rc::new(found);
-        self.keep(&found);
+        self.make_room(&found);
         self.matches.borrow_mut().insert(key, found.clone());
         found
     }
 
-    /// Makes room for an answer: what was asked before may be asked again, but not everything can be kept.
-    pub(super) fn keep(&self, found: &Result<Vec<Node>, String>) {
-        let kept = self.kept.get() + found.as_ref().map_or(1, |found| found.len() + 1);
-        if kept > MOST_KEPT {
+    /// Makes room in the cache for an answer; clears the cache when it is full.
+    pub(super) fn make_room(&self, found: &Result<Vec<Node>, String>) {
+        let cached = self.cached.get() + found.as_ref().map_or(1, |found| found.len() + 1);
+        if cached > MAX_CACHED {
             self.matches.borrow_mut().clear();
             self.candidates.borrow_mut().clear();
-            self.kept.set(0);
+            self.cached.set(0);
         } else {
-            self.kept.set(kept);
+            self.cached.set(cached);
         }
     }
 

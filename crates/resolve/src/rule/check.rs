@@ -1,6 +1,6 @@
-//! The types of a rule: what clusters refuse before a rule runs is refused here, too.
+//! Type checks rules: rejects what clusters reject before a rule runs.
 //!
-//! Values of properties may be anything, so whatever depends on them is `dyn`, which fits everywhere.
+//! Property values may be anything, so whatever depends on them is `dyn`, which matches every type.
 
 use std::fmt;
 use std::rc::Rc;
@@ -8,13 +8,13 @@ use std::rc::Rc;
 use super::expression::{Binary, Each, Expression, Function, Kind, Link, Macro};
 use super::pattern::Pattern;
 
-/// As many patterns are compiled before a rule runs. Others are compiled, and paid for, while it runs.
-const MOST_PATTERNS: usize = 20;
+/// The maximum number of patterns compiled in advance. Others are compiled, and charged, while the rule runs.
+const MAX_PATTERNS: usize = 20;
 
-/// Of lists and maps in one another, no more is known. A type may be in another twice, so it is twice as large each time.
-const DEEPEST: usize = 8;
+/// The maximum depth of known list and map types. A type may occur twice in another, so sizes double with each level.
+const MAX_DEPTH: usize = 8;
 
-/// What is known of a value before the rule runs.
+/// The static type of a value.
 #[derive(Clone, Debug, PartialEq)]
 enum Type {
     Dyn,
@@ -46,9 +46,9 @@ impl Type {
         Type::Map(Rc::new(key.cut()), Rc::new(value.cut()))
     }
 
-    /// Forgets what is too deep.
+    /// Replaces types that are nested too deep by `dyn`.
     fn cut(self) -> Type {
-        if self.depth() < DEEPEST { self } else { Dyn }
+        if self.depth() < MAX_DEPTH { self } else { Dyn }
     }
 
     fn depth(&self) -> usize {
@@ -68,12 +68,12 @@ impl Type {
         }
     }
 
-    /// Returns whether a value of this type may be one of these.
+    /// Returns whether a value of this type may have one of these kinds.
     fn may_be(&self, kinds: &[Kind]) -> bool {
         self.kind().is_none_or(|kind| kinds.contains(&kind))
     }
 
-    /// Returns whether one value may be of both types.
+    /// Returns whether a value may have both types.
     fn agrees(&self, other: &Type) -> bool {
         match (self, other) {
             (Dyn, _) | (_, Dyn) => true,
@@ -84,20 +84,20 @@ impl Type {
         }
     }
 
-    /// Returns the type of what may be of either type.
+    /// Returns the common type of two alternatives.
     fn join(self, other: &Type) -> Type {
         if self == *other { self } else { Dyn }
     }
 }
 
-/// Looks up the names of a rule and checks its types. The rule must give a boolean.
+/// Resolves the names of a rule and checks its types. The rule must return a boolean.
 ///
 /// # Errors
-/// Says what is unknown, or which types do not fit.
+/// Fails with the unknown name, or the types that do not match.
 pub(super) fn check(rule: &mut Expression) -> Result<(), String> {
     let property = Type::map(Plain(Kind::String), Dyn);
     let variables = vec![("properties".to_owned(), Type::list(property))];
-    match (Checker { variables, patterns: 0 }).look(rule)? {
+    match (Checker { variables, patterns: 0 }).infer(rule)? {
         Plain(Kind::Bool) => Ok(()),
         _ => Err("cel expressions must have type Bool".to_owned()),
     }
@@ -109,7 +109,7 @@ struct Checker {
 }
 
 impl Checker {
-    fn look(&mut self, expression: &mut Expression) -> Result<Type, String> {
+    fn infer(&mut self, expression: &mut Expression) -> Result<Type, String> {
         Ok(match expression {
             Expression::Null => Plain(Kind::Null),
             Expression::Bool(_) => Plain(Kind::Bool),
@@ -122,7 +122,7 @@ impl Checker {
             Expression::Variable(place) => self.variables.get(*place).map_or(Dyn, |(_, of)| of.clone()),
             Expression::Name(name) => {
                 *expression = self.named(name)?;
-                self.look(expression)?
+                self.infer(expression)?
             }
             Expression::List(elements) => Type::list(self.common(elements.iter_mut())?),
             Expression::Map(entries) => {
@@ -131,15 +131,15 @@ impl Checker {
                 Type::map(keys, values)
             }
             Expression::Has(of, _) => {
-                selected(&self.look(of)?)?;
+                selected(&self.infer(of)?)?;
                 Plain(Kind::Bool)
             }
             Expression::Not(of) => {
-                let of = self.look(of)?;
+                let of = self.infer(of)?;
                 fits("!_", of.may_be(&[Kind::Bool]), Plain(Kind::Bool), &[of])?
             }
             Expression::Negate(of) => {
-                let of = self.look(of)?;
+                let of = self.infer(of)?;
                 fits("-_", of.may_be(&[Kind::Int, Kind::Double]), of.clone(), &[of])?
             }
             Expression::And(sides) => self.logic("_&&_", sides)?,
@@ -147,9 +147,9 @@ impl Checker {
             Expression::Choose(choices, otherwise) => {
                 let mut types = Vec::new();
                 for (condition, then) in choices {
-                    types.push((self.look(condition)?, self.look(then)?));
+                    types.push((self.infer(condition)?, self.infer(then)?));
                 }
-                let mut result = self.look(otherwise)?;
+                let mut result = self.infer(otherwise)?;
                 for (condition, then) in types.into_iter().rev() {
                     let good = condition.may_be(&[Kind::Bool]) && then.agrees(&result);
                     result = fits("_?_:_", good, then.clone().join(&result), &[condition, then, result])?;
@@ -157,11 +157,11 @@ impl Checker {
                 result
             }
             Expression::Call(function, arguments) => {
-                let types = arguments.iter_mut().map(|each| self.look(each)).collect::<Result<Vec<_>, _>>()?;
+                let types = arguments.iter_mut().map(|each| self.infer(each)).collect::<Result<Vec<_>, _>>()?;
                 called(*function, &types)?
             }
             Expression::Chain(of, links) => {
-                let mut of = self.look(of)?;
+                let mut of = self.infer(of)?;
                 for link in links {
                     of = self.link(link, of)?;
                 }
@@ -170,19 +170,19 @@ impl Checker {
         })
     }
 
-    /// Returns the type of what is made of a value.
+    /// Returns the type of a link applied to a value.
     fn link(&mut self, link: &mut Link, of: Type) -> Result<Type, String> {
         match link {
             Link::Select(_) => selected(&of),
             Link::Binary(operator, right) => {
-                let types = [of, self.look(right)?];
+                let types = [of, self.infer(right)?];
                 let result = binary(*operator, &types[0], &types[1]);
                 fits(operator.name(), result.is_some(), result.unwrap_or(Dyn), &types)
             }
             Link::Call(function, arguments) => {
                 let mut types = vec![of];
                 for argument in arguments {
-                    types.push(self.look(argument)?);
+                    types.push(self.infer(argument)?);
                 }
                 let result = called(*function, &types)?;
                 self.prepare(link);
@@ -193,18 +193,18 @@ impl Checker {
         }
     }
 
-    /// Looks up a name: the innermost variable, then the types.
+    /// Resolves a name: the innermost variable, then the types.
     fn named(&self, name: &str) -> Result<Expression, String> {
         let place = self.variables.iter().rposition(|(known, _)| known == name);
         let kind = || Kind::named(name).map(Expression::Type);
         place.map(Expression::Variable).or_else(kind).ok_or_else(|| format!("undeclared reference to '{name}'"))
     }
 
-    /// Returns the type that all of these have, or `dyn`.
+    /// Returns the common type of all parts, or `dyn`.
     fn common<'e>(&mut self, parts: impl Iterator<Item = &'e mut Expression>) -> Result<Type, String> {
         let mut common: Option<Type> = None;
         for part in parts {
-            let of = self.look(part)?;
+            let of = self.infer(part)?;
             common = Some(match common {
                 Some(common) => common.join(&of),
                 None => of,
@@ -214,7 +214,7 @@ impl Checker {
     }
 
     fn logic(&mut self, name: &str, sides: &mut [Expression]) -> Result<Type, String> {
-        let types = sides.iter_mut().map(|side| self.look(side)).collect::<Result<Vec<_>, _>>()?;
+        let types = sides.iter_mut().map(|side| self.infer(side)).collect::<Result<Vec<_>, _>>()?;
         for side in &types {
             fits(name, side.may_be(&[Kind::Bool]), Dyn, &types)?;
         }
@@ -233,8 +233,8 @@ impl Checker {
             }
         };
         self.variables.push((each.variable.clone(), (*element).clone()));
-        let condition = each.condition.as_mut().map(|condition| self.look(condition)).transpose();
-        let result = each.result.as_mut().map(|result| self.look(result)).transpose();
+        let condition = each.condition.as_mut().map(|condition| self.infer(condition)).transpose();
+        let result = each.result.as_mut().map(|result| self.infer(result)).transpose();
         self.variables.pop();
         let (condition, result) = (condition?, result?);
         if let Some(of) = condition {
@@ -252,15 +252,15 @@ impl Checker {
         })
     }
 
-    /// Compiles a pattern that is part of the rule, so that it is compiled once for all bundles.
+    /// Compiles a pattern literal, so that it is compiled once for all bundles.
     fn prepare(&mut self, link: &mut Link) {
         let Link::Call(Function::Matches, arguments) = link else { return };
         let [Expression::String(text)] = arguments.as_slice() else { return };
-        if self.patterns == MOST_PATTERNS {
+        if self.patterns == MAX_PATTERNS {
             return;
         }
         self.patterns += 1;
-        // What is no pattern goes wrong only where the rule comes across it.
+        // An invalid pattern fails only where the rule evaluates it.
         if let Some(pattern) = Pattern::compile(text) {
             *link = Link::Matches(pattern);
         }
@@ -276,13 +276,13 @@ fn selected(of: &Type) -> Result<Type, String> {
     }
 }
 
-/// Returns the type of a call of a function, or says which types do not fit.
+/// Returns the type of a function call, or the types that do not match.
 fn called(function: Function, types: &[Type]) -> Result<Type, String> {
     let result = call(function, types);
     fits(function.name(), result.is_some(), result.unwrap_or(Dyn), types)
 }
 
-/// Returns the type of a call, or says which types do not fit.
+/// Returns the type of a call, or the types that do not match.
 fn fits(name: &str, good: bool, result: Type, types: &[Type]) -> Result<Type, String> {
     if good {
         return Ok(result);
@@ -291,12 +291,12 @@ fn fits(name: &str, good: bool, result: Type, types: &[Type]) -> Result<Type, St
     Err(format!("found no matching overload for '{name}' applied to '({})'", types.join(", ")))
 }
 
-/// Returns the type of what an operator makes, if there is one for these types.
+/// Returns the result type of an operator, if it accepts these types.
 ///
-/// Null may stand for a time, which can be compared, added, and converted: clusters notice while the rule runs.
+/// Null may stand for a time, which can be compared, added, and converted: clusters detect that at run time.
 fn binary(operator: Binary, left: &Type, right: &Type) -> Option<Type> {
     use Kind::{Bool, Bytes, Double, Int, List, Null, String, Uint};
-    // One type on both sides, out of these.
+    // The same type on both sides, out of these.
     let same = |kinds: &[Kind]| left.may_be(kinds) && right.may_be(kinds) && left.agrees(right);
     let known = || if *left == Dyn { right.clone() } else { left.clone() };
     let (good, result) = match operator {
@@ -324,7 +324,7 @@ fn binary(operator: Binary, left: &Type, right: &Type) -> Option<Type> {
     good.then_some(result)
 }
 
-/// Returns the type of what a function makes, if it takes these types.
+/// Returns the result type of a function, if it accepts these types.
 fn call(function: Function, types: &[Type]) -> Option<Type> {
     use Kind::{Bool, Bytes, Double, Int, List, Map, Null, String, Uint};
     let all = |count: usize, kinds: &[Kind]| types.len() == count && types.iter().all(|of| of.may_be(kinds));

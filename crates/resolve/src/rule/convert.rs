@@ -1,4 +1,4 @@
-//! Conversions between types. What has no counterpart gives nothing.
+//! Conversions between types. Values without a counterpart result in `None`.
 
 use std::rc::Rc;
 
@@ -24,8 +24,9 @@ pub(super) fn uint(of: &Value<'_>) -> Option<u64> {
     }
 }
 
-/// Cuts off the fraction. The outermost integers are left out: doubles cannot tell them from what is beyond.
-#[expect(clippy::cast_possible_truncation, reason = "what is out of range is refused before")]
+/// Truncates the fraction. The outermost integers are excluded: doubles cannot distinguish them from values out of
+/// range.
+#[expect(clippy::cast_possible_truncation, reason = "values out of range are rejected before")]
 fn truncated(of: f64) -> Option<i128> {
     (of > -9_223_372_036_854_775_808.0 && of < 18_446_744_073_709_551_615.0).then_some(of as i128)
 }
@@ -34,7 +35,7 @@ pub(super) fn double(of: &Value<'_>) -> Option<f64> {
     match of {
         Value::String(of) => {
             let number: f64 = of.parse().ok()?;
-            // A number that is too large is none, unless it says so.
+            // A number that overflows is rejected, unless infinity is spelled out.
             let finite = number.is_finite() || !of.contains(|c: char| c.is_ascii_digit());
             let signed_nan = number.is_nan() && of.starts_with(['+', '-']);
             (finite && !signed_nan).then_some(number)
@@ -75,7 +76,7 @@ pub(super) fn string(of: Value<'_>) -> Option<Text<'_>> {
     })
 }
 
-/// Writes a double as Go's `%g` does: the fewest digits that mean it, with an exponent where it is small or large.
+/// Formats a double as Go's `%g` does: the fewest digits, with an exponent where it is small or large.
 fn written(of: f64) -> String {
     if of.is_nan() {
         return "NaN".to_owned();

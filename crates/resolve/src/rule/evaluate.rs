@@ -1,4 +1,4 @@
-//! Runs a rule.
+//! Evaluates a rule.
 
 use std::rc::Rc;
 
@@ -7,38 +7,38 @@ use super::steps::{Fault, Steps};
 use super::value::{Key, Map, Text, Value, find};
 use super::{functions, operators};
 
-/// What a part of a rule gives.
+/// The result of an expression.
 pub(super) type Outcome<'v> = Result<Value<'v>, Fault>;
 
-/// A run of a rule.
+/// An evaluation of a rule.
 pub(super) struct Run<'v> {
-    /// The variables that are known at the moment, the innermost last.
+    /// The variables in scope, the innermost last.
     variables: Vec<Value<'v>>,
     pub(super) steps: Steps,
 }
 
 impl<'v> Run<'v> {
-    pub(super) fn new(properties: Value<'v>, most: u64) -> Run<'v> {
-        Run { variables: vec![properties], steps: Steps { done: 0, most } }
+    pub(super) fn new(properties: Value<'v>, limit: u64) -> Run<'v> {
+        Run { variables: vec![properties], steps: Steps { used: 0, limit } }
     }
 
-    /// Returns what an expression gives.
+    /// Evaluates an expression.
     pub(super) fn evaluate(&mut self, expression: &'v Expression) -> Outcome<'v> {
-        self.steps.take(1)?;
+        self.steps.spend(1)?;
         Ok(match expression {
             Expression::Null => Value::Null,
             Expression::Bool(of) => Value::Bool(*of),
             Expression::Int(of) => Value::Int(*of),
             Expression::Uint(of) => Value::Uint(*of),
             Expression::Double(of) => Value::Double(*of),
-            Expression::String(of) => Value::String(Text::Given(of)),
+            Expression::String(of) => Value::String(Text::Borrowed(of)),
             Expression::Bytes(of) => {
                 self.steps.read(of.len())?;
                 Value::Bytes(of.as_slice().into())
             }
             Expression::Type(of) => Value::Type(*of),
             Expression::Variable(place) => self.variables.get(*place).cloned().ok_or(Fault::Wrong)?,
-            // Names were looked up when the rule was checked.
+            // Names were resolved when the rule was checked.
             Expression::Name(_) => return Err(Fault::Wrong),
             Expression::List(elements) => {
                 let elements: Result<Vec<_>, _> = elements.iter().map(|each| self.evaluate(each)).collect();
@@ -47,7 +47,7 @@ impl<'v> Run<'v> {
             Expression::Map(entries) => self.map(entries)?,
             Expression::Has(of, field) => match self.evaluate(of)? {
                 Value::Map(map) => Value::Bool(member(&map, field).is_some()),
-                // A list is asked for an index, and a name is none. What has nothing inside has no field.
+                // A list expects an index, and a name is none. A scalar has no field.
                 Value::List(_) => return Err(Fault::Wrong),
                 _ => Value::Bool(false),
             },
@@ -80,9 +80,9 @@ impl<'v> Run<'v> {
         })
     }
 
-    /// Returns what becomes of a value.
+    /// Applies a link to a value.
     fn link(&mut self, link: &'v Link, of: Value<'v>) -> Outcome<'v> {
-        self.steps.take(1)?;
+        self.steps.spend(1)?;
         match link {
             Link::Select(field) => match of {
                 Value::Map(map) => member(&map, field).cloned().ok_or(Fault::Wrong),
@@ -102,7 +102,7 @@ impl<'v> Run<'v> {
             },
             Link::Matches(pattern) => match of {
                 Value::String(text) => {
-                    self.steps.take(pattern.steps(&text))?;
+                    self.steps.spend(pattern.steps(&text))?;
                     Ok(Value::Bool(pattern.is_in(&text)))
                 }
                 _ => Err(Fault::Wrong),
@@ -111,7 +111,7 @@ impl<'v> Run<'v> {
         }
     }
 
-    /// Returns what counts for the first condition that holds.
+    /// Evaluates the branch of the first condition that holds.
     fn choose(&mut self, choices: &'v [(Expression, Expression)], otherwise: &'v Expression) -> Outcome<'v> {
         for (condition, then) in choices {
             match self.evaluate(condition)? {
@@ -132,7 +132,7 @@ impl<'v> Run<'v> {
         Ok(Value::Map(Rc::new(map)))
     }
 
-    /// Joins conditions. The value that decides alone does so even if another side goes wrong.
+    /// Combines conditions. A deciding value wins even if another side fails.
     fn logic(&mut self, sides: &'v [Expression], decides: bool) -> Outcome<'v> {
         let mut wrong = false;
         for side in sides {
@@ -145,7 +145,7 @@ impl<'v> Run<'v> {
         if wrong { Err(Fault::Wrong) } else { Ok(Value::Bool(!decides)) }
     }
 
-    /// Returns whether a condition holds, and nothing if it goes wrong.
+    /// Returns whether a condition holds; `None` if it fails.
     fn condition(&mut self, expression: &'v Expression) -> Result<Option<bool>, Fault> {
         match self.evaluate(expression) {
             Ok(Value::Bool(holds)) => Ok(Some(holds)),
@@ -189,12 +189,12 @@ impl<'v> Run<'v> {
         }
     }
 
-    /// Runs a loop.
+    /// Evaluates a loop.
     fn each(&mut self, each: &'v Each, range: Value<'v>) -> Outcome<'v> {
         let elements: Rc<[Value<'v>]> = match range {
             Value::List(list) => list,
             Value::Map(map) => {
-                self.steps.take(map.len() as u64)?;
+                self.steps.spend(map.len() as u64)?;
                 map.keys().map(Key::value).collect()
             }
             _ => return Err(Fault::Wrong),
@@ -210,7 +210,7 @@ impl<'v> Run<'v> {
         outcome
     }
 
-    /// Joins the conditions of all elements as `||` or `&&` do.
+    /// Combines the conditions of all elements as `||` or `&&` do.
     fn any(&mut self, each: &'v Each, elements: &[Value<'v>], depth: usize, decides: bool) -> Outcome<'v> {
         let Some(condition) = &each.condition else { return Err(Fault::Wrong) };
         let mut wrong = false;
@@ -225,7 +225,7 @@ impl<'v> Run<'v> {
         if wrong { Err(Fault::Wrong) } else { Ok(Value::Bool(!decides)) }
     }
 
-    /// Collects what becomes of the elements for which the condition holds, or tells whether there is one.
+    /// Collects the results of the elements for which the condition holds, or returns whether exactly one does.
     fn collect(&mut self, each: &'v Each, elements: &[Value<'v>], depth: usize) -> Outcome<'v> {
         let mut collected = Vec::new();
         for element in elements {
@@ -251,5 +251,5 @@ impl<'v> Run<'v> {
 
 /// Returns the field of a map.
 fn member<'m, 'v>(map: &'m Map<'v>, field: &'v str) -> Option<&'m Value<'v>> {
-    map.get(&Key::String(Text::Given(field)))
+    map.get(&Key::String(Text::Borrowed(field)))
 }

@@ -1,4 +1,4 @@
-//! What a rule is when it has been parsed.
+//! The parsed form of a rule.
 
 use super::pattern::Pattern;
 
@@ -12,9 +12,9 @@ pub(super) enum Expression {
     Double(f64),
     String(String),
     Bytes(Vec<u8>),
-    /// A name that has not been looked up yet.
+    /// A name that is not resolved yet.
     Name(String),
-    /// A variable, by its place among those that are known where it stands.
+    /// A variable, by its index among those in scope.
     Variable(usize),
     /// The name of a type, used as a value.
     Type(Kind),
@@ -26,23 +26,23 @@ pub(super) enum Expression {
     Negate(Box<Expression>),
     And(Vec<Expression>),
     Or(Vec<Expression>),
-    /// Conditions, each with what counts if it is the first that holds, and what counts if none does.
+    /// Conditions with their branches, and the branch if none holds.
     Choose(Vec<(Expression, Expression)>, Box<Expression>),
     Call(Function, Vec<Expression>),
-    /// A value, and what is done to it, from left to right. However long it is, it is one step into the rule.
+    /// A value, and the links applied to it, from left to right. A chain of any length is one level of nesting.
     Chain(Box<Expression>, Vec<Link>),
 }
 
-/// What is done to the value before it.
+/// An operation on the value before it.
 #[derive(Debug)]
 pub(super) enum Link {
     /// A field of a map.
     Select(String),
-    /// An operator, and the value behind it.
+    /// An operator, and its right operand.
     Binary(Binary, Expression),
     /// A function, and its other arguments.
     Call(Function, Vec<Expression>),
-    /// A search for a pattern that is part of the rule.
+    /// A search for a pattern literal.
     Matches(Pattern),
     Each(Each),
 }
@@ -52,9 +52,9 @@ pub(super) enum Link {
 pub(super) struct Each {
     pub(super) what: Macro,
     pub(super) variable: String,
-    /// What must hold for an element.
+    /// The condition for an element.
     pub(super) condition: Option<Expression>,
-    /// What becomes of an element.
+    /// The result for an element.
     pub(super) result: Option<Expression>,
 }
 
@@ -68,7 +68,7 @@ pub(super) enum Macro {
     Map,
 }
 
-/// Operators between two values that need both of them.
+/// Binary operators that evaluate both operands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Binary {
     Equal,
@@ -87,7 +87,7 @@ pub(super) enum Binary {
 }
 
 impl Binary {
-    /// Returns the name that the language gives the function behind an operator.
+    /// Returns the name of the function behind an operator.
     pub(super) fn name(self) -> &'static str {
         match self {
             Binary::Equal => "_==_",
@@ -144,7 +144,7 @@ impl Function {
         ("uint", Function::Uint),
     ];
 
-    /// Returns the function of a name.
+    /// Returns the function with this name.
     pub(super) fn named(name: &str) -> Option<Function> {
         Function::NAMES.iter().find(|(known, _)| *known == name).map(|(_, function)| *function)
     }
@@ -195,7 +195,7 @@ impl Kind {
         ("uint", Kind::Uint),
     ];
 
-    /// Returns the type of a name.
+    /// Returns the type with this name.
     pub(super) fn named(name: &str) -> Option<Kind> {
         Kind::NAMES.iter().find(|(known, _)| *known == name).map(|(_, kind)| *kind)
     }

@@ -1,4 +1,4 @@
-//! The functions that rules call.
+//! The functions of rules.
 
 use fbc::version::Version;
 
@@ -9,7 +9,7 @@ use super::pattern::Pattern;
 use super::steps::{Fault, Steps};
 use super::value::Value;
 
-/// Compiling a pattern that is not part of the rule is worth as many steps.
+/// The cost of compiling a pattern that is not a literal, in steps.
 const COMPILING: u64 = 20_000;
 
 /// Calls a function with one argument.
@@ -51,9 +51,9 @@ pub(super) fn binary<'v>(function: Function, first: &Value<'v>, second: &Value<'
         Function::StartsWith => Ok(Value::Bool(text.starts_with(&**part))),
         Function::EndsWith => Ok(Value::Bool(text.ends_with(&**part))),
         Function::Matches => {
-            steps.take(COMPILING)?;
+            steps.spend(COMPILING)?;
             let pattern = Pattern::compile(part).ok_or(Fault::Wrong)?;
-            steps.take(pattern.steps(text))?;
+            steps.spend(pattern.steps(text))?;
             Ok(Value::Bool(pattern.is_in(text)))
         }
         _ => Err(Fault::Wrong),
@@ -75,7 +75,7 @@ fn size<'v>(of: &Value<'v>, steps: &mut Steps) -> Outcome<'v> {
     i64::try_from(size).map(Value::Int).map_err(|_| Fault::Wrong)
 }
 
-/// Reads a version, as tolerantly as clusters do: they take the text of whatever is given.
+/// Parses a version as tolerantly as clusters do: they convert any value to text.
 fn version(of: &Value<'_>, steps: &mut Steps) -> Result<Version, Fault> {
     let text = match of {
         Value::String(text) => text.clone(),

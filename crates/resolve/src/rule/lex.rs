@@ -1,11 +1,11 @@
-//! The words of a rule: names, literals and signs.
+//! The lexer of rules: names, literals and signs.
 
 use super::literal;
 
-/// One word of a rule.
+/// A token of a rule.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum Token<'t> {
-    /// A name, which may be one that the language reserves.
+    /// A name, which may be reserved.
     Name(&'t str),
     /// The digits of an integer, and their base. The sign before them decides whether they fit.
     Int(&'t str, u32),
@@ -13,41 +13,41 @@ pub(super) enum Token<'t> {
     Double(f64),
     String(String),
     Bytes(Vec<u8>),
-    /// An operator, a bracket, or a word that is one: `in`, `true`, `false`, `null`.
+    /// An operator, a bracket, or a keyword: `in`, `true`, `false`, `null`.
     Sign(&'static str),
     End,
 }
 
-/// The signs, the longer ones before those that they begin with.
+/// The signs, longer ones before their prefixes.
 const SIGNS: &[&str] = &[
     "&&", "||", "==", "!=", "<=", ">=", "<", ">", "!", "+", "-", "*", "/", "%", "?", ":", ".", ",", "(", ")", "[", "]",
     "{", "}",
 ];
 
 /// Names that are signs.
-const WORDS: &[&str] = &["in", "true", "false", "null"];
+const KEYWORDS: &[&str] = &["in", "true", "false", "null"];
 
-/// Splits a rule into words, each with the place where it begins. The last one is [`Token::End`].
+/// Splits a rule into tokens with their offsets. The last one is [`Token::End`].
 ///
 /// # Errors
-/// Says which text is no word.
-pub(super) fn words(text: &str) -> Result<Vec<(Token<'_>, usize)>, String> {
-    let mut words = Vec::new();
+/// Fails with the text that is not a token.
+pub(super) fn tokens(text: &str) -> Result<Vec<(Token<'_>, usize)>, String> {
+    let mut tokens = Vec::new();
     let mut at = 0;
     loop {
         at += blank(&text[at..]);
         let rest = &text[at..];
         if rest.is_empty() {
-            words.push((Token::End, at));
-            return Ok(words);
+            tokens.push((Token::End, at));
+            return Ok(tokens);
         }
-        let (token, length) = word(rest).map_err(|why| placed(text, at, &why))?;
-        words.push((token, at));
+        let (token, length) = token(rest).map_err(|why| placed(text, at, &why))?;
+        tokens.push((token, at));
         at += length;
     }
 }
 
-/// Puts the line and column before a message.
+/// Prefixes a message with line and column.
 pub(super) fn placed(text: &str, at: usize, why: &str) -> String {
     let before = &text[..at];
     let line = before.matches('\n').count() + 1;
@@ -55,7 +55,7 @@ pub(super) fn placed(text: &str, at: usize, why: &str) -> String {
     format!("{line}:{column}: {why}")
 }
 
-/// Returns how many bytes of blanks and comments come first.
+/// Returns the length of leading blanks and comments.
 fn blank(text: &str) -> usize {
     let mut rest = text;
     loop {
@@ -65,8 +65,8 @@ fn blank(text: &str) -> usize {
     }
 }
 
-/// Reads the first word of a text, and returns how long it is.
-fn word(text: &str) -> Result<(Token<'_>, usize), String> {
+/// Reads the first token of a text, and returns its length.
+fn token(text: &str) -> Result<(Token<'_>, usize), String> {
     if let Some(string) = literal::string(text) {
         return string;
     }
@@ -78,7 +78,7 @@ fn word(text: &str) -> Result<(Token<'_>, usize), String> {
     let name = text.bytes().take_while(|byte| byte.is_ascii_alphanumeric() || *byte == b'_').count();
     if name > 0 {
         let name = &text[..name];
-        let sign = WORDS.iter().find(|word| **word == name);
+        let sign = KEYWORDS.iter().find(|word| **word == name);
         return Ok((sign.map_or(Token::Name(name), |word| Token::Sign(word)), name.len()));
     }
     match SIGNS.iter().find(|sign| text.starts_with(**sign)) {

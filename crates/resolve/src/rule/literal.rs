@@ -1,12 +1,12 @@
-//! Literals: numbers, and texts with their quotes and escapes.
+//! Literals: numbers, and strings with quotes and escapes.
 
 use super::lex::Token;
 
-/// A word and its length.
-type Word<'t> = Result<(Token<'t>, usize), String>;
+/// A token and its length.
+type Lexed<'t> = Result<(Token<'t>, usize), String>;
 
-/// Reads the number that a text begins with. The text begins with a digit, or with a point and a digit.
-pub(super) fn number(text: &str) -> Word<'_> {
+/// Parses the number at the start of a text. The text starts with a digit, or with a point and a digit.
+pub(super) fn number(text: &str) -> Lexed<'_> {
     let digits = |text: &str| text.bytes().take_while(u8::is_ascii_digit).count();
     if let Some(hex) = text.strip_prefix("0x") {
         let length = hex.bytes().take_while(u8::is_ascii_hexdigit).count();
@@ -34,8 +34,8 @@ pub(super) fn number(text: &str) -> Word<'_> {
     }
 }
 
-/// Reads an integer of which the digits are known.
-fn integer<'t>(text: &'t str, digits: &'t str, base: u32, length: usize) -> Word<'t> {
+/// Parses an integer with known digits.
+fn integer<'t>(text: &'t str, digits: &'t str, base: u32, length: usize) -> Lexed<'t> {
     if !text[length..].starts_with(['u', 'U']) {
         return Ok((Token::Int(digits, base), length));
     }
@@ -43,8 +43,8 @@ fn integer<'t>(text: &'t str, digits: &'t str, base: u32, length: usize) -> Word
     Ok((Token::Uint(number), length + 1))
 }
 
-/// Reads the text in quotes that a text begins with, if it begins with one.
-pub(super) fn string(text: &str) -> Option<Word<'_>> {
+/// Parses the string literal at the start of a text, if there is one.
+pub(super) fn string(text: &str) -> Option<Lexed<'_>> {
     let after_bytes = text.strip_prefix(['b', 'B']);
     let after_raw = after_bytes.unwrap_or(text).strip_prefix(['r', 'R']);
     let quoted = after_raw.or(after_bytes).unwrap_or(text);
@@ -60,7 +60,7 @@ pub(super) fn string(text: &str) -> Option<Word<'_>> {
     }))
 }
 
-/// Returns what is between the quotes that a text begins with.
+/// Returns the text between the quotes.
 fn closed<'t>(quoted: &'t str, quote: &str, raw: bool) -> Result<&'t str, String> {
     let content = &quoted[quote.len()..];
     let mut escaped = false;
@@ -76,10 +76,10 @@ fn closed<'t>(quoted: &'t str, quote: &str, raw: bool) -> Result<&'t str, String
             break;
         }
     }
-    Err("a text has no end".to_owned())
+    Err("unterminated string".to_owned())
 }
 
-/// Returns the bytes that a literal stands for.
+/// Returns the bytes of a literal.
 fn decode(content: &str, raw: bool, bytes: bool) -> Result<Vec<u8>, String> {
     let content = content.replace("\r\n", "\n").replace('\r', "\n");
     if raw {
@@ -89,7 +89,7 @@ fn decode(content: &str, raw: bool, bytes: bool) -> Result<Vec<u8>, String> {
     let mut rest = content.as_str();
     while let Some(at) = rest.find('\\') {
         decoded.extend_from_slice(&rest.as_bytes()[..at]);
-        let (value, length) = escape(&rest[at + 1..], bytes).ok_or("a text has an invalid escape")?;
+        let (value, length) = escape(&rest[at + 1..], bytes).ok_or("invalid escape in a string")?;
         match value {
             Escape::Byte(byte) => decoded.push(byte),
             Escape::Char(c) => decoded.extend_from_slice(c.encode_utf8(&mut [0; 4]).as_bytes()),
@@ -100,13 +100,13 @@ fn decode(content: &str, raw: bool, bytes: bool) -> Result<Vec<u8>, String> {
     Ok(decoded)
 }
 
-/// What an escape stands for.
+/// The value of an escape.
 enum Escape {
     Byte(u8),
     Char(char),
 }
 
-/// Reads the escape that a text begins with, behind its backslash, and returns how long it is.
+/// Parses an escape after its backslash, and returns its length.
 fn escape(text: &str, bytes: bool) -> Option<(Escape, usize)> {
     let first = text.chars().next()?;
     let simple = match first {
@@ -127,7 +127,7 @@ fn escape(text: &str, bytes: bool) -> Option<(Escape, usize)> {
     Some((Escape::Char(simple), 1))
 }
 
-/// Reads the number of a character, or of a byte.
+/// Parses the code of a character, or of a byte.
 fn code(text: &str, from: usize, digits: usize, base: u32, bytes: bool) -> Option<(Escape, usize)> {
     let number = text.get(from..from + digits)?;
     if !number.chars().all(|c| c.is_digit(base)) {

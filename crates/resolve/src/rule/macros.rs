@@ -1,11 +1,11 @@
-//! The macros that are written behind a value: `all`, `exists`, `exists_one`, `filter`, `map`.
+//! The macros on values: `all`, `exists`, `exists_one`, `filter`, `map`.
 
 use super::expression::{Each, Expression, Link, Macro};
 
-/// Makes a loop of a call that is a macro, by its name and the number of its arguments; others are given back.
+/// Expands a call into a loop if its name and number of arguments are those of a macro; returns other calls unchanged.
 ///
 /// # Errors
-/// Fails when the first argument names no variable.
+/// Fails when the first argument is not a variable name.
 pub(super) fn expand(name: &str, arguments: Vec<Expression>) -> Result<Result<Link, Vec<Expression>>, String> {
     let what = match (name, arguments.len()) {
         ("all", 2) => Macro::All,

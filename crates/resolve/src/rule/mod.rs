@@ -1,15 +1,15 @@
-//! Rules in the Common Expression Language, as `olm.constraint` holds them.
+//! Rules in the Common Expression Language, as in `olm.constraint`.
 //!
 //! A rule sees `properties`, the list of a bundle's properties as objects of `type` and `value`, and the function
-//! `semver_compare`. It must give a boolean; whatever goes wrong while it runs counts as false. The language is the one
-//! that clusters read, without timestamps and durations, as no property of a bundle has them, and without messages.
+//! `semver_compare`. It must return a boolean; any error while it runs counts as false. The language is the one that
+//! clusters accept, without timestamps and durations, since no property of a bundle has them, and without messages.
 //!
-//! In reading order: `lex` and `literal` split a rule into words, `parse` and `macros` make an `expression`
-//! of them, `check` looks up names and refuses types that do not fit, `evaluate` runs it with `operators`,
-//! `functions` and `convert` on a `value`, and `steps` counts what that costs. `pattern` is for `matches`.
+//! In reading order: `lex` and `literal` split a rule into tokens, `parse` and `macros` build an `expression`, `check`
+//! resolves names and rejects type errors, `evaluate` runs it with `operators`, `functions` and `convert` on a `value`,
+//! and `steps` counts the cost. `pattern` implements `matches`.
 //!
-//! Rules come from strangers. They are bounded in length, in depth and in operators before they are parsed, and count
-//! their steps while they run.
+//! Rules are untrusted. Their length, nesting and number of operators are limited before they are parsed, and their
+//! steps are limited while they run.
 
 mod check;
 mod convert;
@@ -33,23 +33,23 @@ use fbc::json::Raw;
 use steps::Fault;
 use value::Value;
 
-/// Longer rules are refused.
-const LONGEST: usize = 10_000;
-/// Rules that take more steps than this for one bundle are given up.
-const MOST_STEPS: u64 = 2_000_000;
+/// The maximum length of a rule.
+const MAX_LENGTH: usize = 10_000;
+/// The maximum number of steps of a rule for one bundle.
+const MAX_STEPS: u64 = 2_000_000;
 
-/// A rule that can run.
+/// A compiled rule.
 #[derive(Debug)]
 pub struct Rule {
     expression: Expression,
 }
 
-/// What came of a run of a rule.
+/// The result of running a rule.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Answer {
     /// Whether the rule holds.
     pub holds: bool,
-    /// How many steps that took.
+    /// The number of steps.
     pub steps: u64,
 }
 
@@ -57,10 +57,10 @@ impl Rule {
     /// Compiles a rule.
     ///
     /// # Errors
-    /// Says what is wrong with it.
+    /// Fails with the problem of the rule.
     pub fn compile(text: &str) -> Result<Rule, String> {
-        if text.len() > LONGEST {
-            return Err(format!("the rule is longer than {LONGEST} bytes"));
+        if text.len() > MAX_LENGTH {
+            return Err(format!("the rule is longer than {MAX_LENGTH} bytes"));
         }
         let mut expression = parse::parse(text)?;
         check::check(&mut expression)?;
@@ -70,24 +70,24 @@ impl Rule {
     /// Runs the rule for a bundle with these properties, a JSON list of objects.
     ///
     /// # Errors
-    /// Fails when it takes too long.
+    /// Fails when the step limit is exceeded.
     pub fn run(&self, properties: &str) -> Result<Answer, String> {
         let read = properties.len() as u64;
         let Ok(raw) = Raw::parse(properties, fbc::limits::MAX_DEPTH) else {
             return Ok(Answer { holds: false, steps: read });
         };
-        let mut run = Run::new(Value::of_json(raw), MOST_STEPS);
+        let mut run = Run::new(Value::of_json(raw), MAX_STEPS);
         let outcome = run.evaluate(&self.expression);
         if outcome.as_ref().is_err_and(|fault| *fault == Fault::TooLong) {
-            return Err(format!("the rule takes too long: it was given up after {MOST_STEPS} steps"));
+            return Err(format!("the rule takes too long: it was given up after {MAX_STEPS} steps"));
         }
-        Ok(Answer { holds: matches!(outcome, Ok(Value::Bool(true))), steps: run.steps.done.max(read) })
+        Ok(Answer { holds: matches!(outcome, Ok(Value::Bool(true))), steps: run.steps.used.max(read) })
     }
 
     /// Returns whether the rule holds for a bundle with these properties, a JSON list of objects.
     ///
     /// # Errors
-    /// Fails when it takes too long.
+    /// Fails when the step limit is exceeded.
     pub fn holds(&self, properties: &str) -> Result<bool, String> {
         self.run(properties).map(|answer| answer.holds)
     }

@@ -1,4 +1,4 @@
-//! Operators on numbers, texts and lists. What does not fit into its type is an error.
+//! Operators on numbers, strings and lists. Overflow is an error.
 
 use super::evaluate::Outcome;
 use super::expression::Binary;
@@ -21,7 +21,7 @@ pub(super) fn compare<'v>(operator: Binary, left: &Value<'v>, right: &Value<'v>,
     }))
 }
 
-/// Adds numbers, or joins texts and lists.
+/// Adds numbers, or concatenates strings and lists.
 pub(super) fn add<'v>(left: &Value<'v>, right: &Value<'v>, steps: &mut Steps) -> Outcome<'v> {
     match (left, right) {
         (Value::String(a), Value::String(b)) => {
@@ -33,7 +33,7 @@ pub(super) fn add<'v>(left: &Value<'v>, right: &Value<'v>, steps: &mut Steps) ->
             Ok(Value::Bytes([&**a, &**b].concat().into()))
         }
         (Value::List(a), Value::List(b)) => {
-            steps.take((a.len() + b.len()) as u64)?;
+            steps.spend((a.len() + b.len()) as u64)?;
             Ok(Value::List(a.iter().chain(b.iter()).cloned().collect()))
         }
         _ => arithmetic(Binary::Add, left, right),

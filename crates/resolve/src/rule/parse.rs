@@ -1,15 +1,15 @@
-//! The grammar of rules: from words to an expression.
+//! The parser of rules.
 
 use super::expression::{Binary, Expression, Function, Link};
-use super::lex::{Token, placed, words};
+use super::lex::{Token, placed, tokens};
 use super::macros;
 
-/// Rules with more brackets in one another than this are refused.
-pub(super) const DEEPEST: usize = 50;
-/// Rules with more operators than this are refused: each may be one step deeper into what is parsed.
-pub(super) const MOST_OPERATORS: usize = 500;
+/// The maximum nesting of brackets.
+pub(super) const MAX_DEPTH: usize = 50;
+/// The maximum number of operators: each may add one level of nesting.
+pub(super) const MAX_OPERATORS: usize = 500;
 
-/// Names that the language keeps for itself.
+/// The reserved names of the language.
 const RESERVED: &[&str] = &[
     "as",
     "break",
@@ -30,7 +30,7 @@ const RESERVED: &[&str] = &[
     "while",
 ];
 
-/// The operators between two values, by how tightly they bind, the loosest first.
+/// The binary operators by precedence, the lowest first.
 const LEVELS: &[&[(&str, Binary)]] = &[
     &[
         ("<", Binary::Less),
@@ -48,11 +48,11 @@ const LEVELS: &[&[(&str, Binary)]] = &[
 /// Parses a rule.
 ///
 /// # Errors
-/// Says where it does not follow the grammar, or which bound it exceeds.
+/// Fails with the position of the syntax error, or the exceeded limit.
 pub(super) fn parse(text: &str) -> Result<Expression, String> {
-    let words = words(text)?;
-    bounded(&words)?;
-    let mut parser = Parser { text, words, at: 0 };
+    let tokens = tokens(text)?;
+    bounded(&tokens)?;
+    let mut parser = Parser { text, tokens, at: 0 };
     let expression = parser.expression()?;
     match parser.peek() {
         Token::End => Ok(expression),
@@ -60,10 +60,10 @@ pub(super) fn parse(text: &str) -> Result<Expression, String> {
     }
 }
 
-/// Checks how deep brackets are nested, and how many operators there are.
-fn bounded(words: &[(Token<'_>, usize)]) -> Result<(), String> {
+/// Checks the nesting of brackets, and the number of operators.
+fn bounded(tokens: &[(Token<'_>, usize)]) -> Result<(), String> {
     let (mut depth, mut operators) = (0usize, 0usize);
-    for (token, _) in words {
+    for (token, _) in tokens {
         match token {
             Token::Sign("(" | "[" | "{") => (depth, operators) = (depth + 1, operators + 1),
             Token::Sign(")" | "]" | "}") => depth = depth.saturating_sub(1),
@@ -71,12 +71,12 @@ fn bounded(words: &[(Token<'_>, usize)]) -> Result<(), String> {
             Token::Sign(_) => operators += 1,
             _ => {}
         }
-        if depth > DEEPEST {
-            return Err(format!("the rule is nested deeper than {DEEPEST}"));
+        if depth > MAX_DEPTH {
+            return Err(format!("the rule is nested deeper than {MAX_DEPTH}"));
         }
     }
-    if operators > MOST_OPERATORS {
-        return Err(format!("the rule has more than {MOST_OPERATORS} operators"));
+    if operators > MAX_OPERATORS {
+        return Err(format!("the rule has more than {MAX_OPERATORS} operators"));
     }
     Ok(())
 }
@@ -84,23 +84,23 @@ fn bounded(words: &[(Token<'_>, usize)]) -> Result<(), String> {
 struct Parser<'t> {
     text: &'t str,
     /// Never empty: the last one is the end.
-    words: Vec<(Token<'t>, usize)>,
+    tokens: Vec<(Token<'t>, usize)>,
     at: usize,
 }
 
 impl<'t> Parser<'t> {
     fn peek(&self) -> &Token<'t> {
-        self.words.get(self.at).map_or(&Token::End, |(token, _)| token)
+        self.tokens.get(self.at).map_or(&Token::End, |(token, _)| token)
     }
 
-    /// Takes the next word.
+    /// Consumes the next token.
     fn next(&mut self) -> Token<'t> {
         let token = self.peek().clone();
         self.at += 1;
         token
     }
 
-    /// Takes the next word if it is a sign.
+    /// Consumes the next token if it is this sign.
     fn accept(&mut self, sign: &str) -> bool {
         let accepted = matches!(self.peek(), Token::Sign(next) if *next == sign);
         self.at += usize::from(accepted);
@@ -112,7 +112,7 @@ impl<'t> Parser<'t> {
     }
 
     fn unexpected(&self) -> String {
-        let next = |at: usize| self.words.get(at).map_or(self.text.len(), |(_, place)| *place);
+        let next = |at: usize| self.tokens.get(at).map_or(self.text.len(), |(_, place)| *place);
         match self.peek() {
             Token::End => self.failed("unexpected end of the rule"),
             _ => {
@@ -122,9 +122,9 @@ impl<'t> Parser<'t> {
         }
     }
 
-    /// Puts the place of the next word before a message.
+    /// Prefixes a message with the position of the next token.
     fn failed(&self, why: &str) -> String {
-        let place = self.words.get(self.at).map_or(self.text.len(), |(_, place)| *place);
+        let place = self.tokens.get(self.at).map_or(self.text.len(), |(_, place)| *place);
         placed(self.text, place, why)
     }
 
@@ -170,14 +170,14 @@ impl<'t> Parser<'t> {
     }
 
     fn unary(&mut self) -> Result<Expression, String> {
-        // The sign belongs to a number that follows it: the smallest integer has no positive counterpart.
+        // A sign belongs to the number that follows it: the smallest integer has no positive counterpart.
         if matches!(
-            self.words.get(self.at..),
+            self.tokens.get(self.at..),
             Some([(Token::Sign("-"), _), (Token::Int(..) | Token::Double(_), _), ..])
         ) {
             return self.member();
         }
-        // Of two equal operators in a row nothing is left.
+        // Two equal operators in a row cancel out.
         for (sign, apply) in [("!", Expression::Not as fn(_) -> _), ("-", Expression::Negate)] {
             let mut count = 0;
             while self.accept(sign) {
@@ -203,7 +203,7 @@ impl<'t> Parser<'t> {
                 self.at += 1;
                 links.push(if self.accept("(") { self.call_of(name)? } else { Link::Select(name.to_owned()) });
             } else if matches!(self.peek(), Token::Sign("{")) && is_path(&left, &links) {
-                return Err("messages are not known here".to_owned());
+                return Err("messages are not supported".to_owned());
             } else {
                 return Ok(chain(left, links));
             }
@@ -233,7 +233,7 @@ impl<'t> Parser<'t> {
             }
             Token::Sign("[") => Expression::List(self.list_or_comma()?),
             Token::Sign("{") => self.map()?,
-            // A point before a name means the outermost one, and there is no other.
+            // A leading point means the outermost scope, and there is no other.
             Token::Sign(".") => match self.next() {
                 Token::Name(name) => self.named(name, place)?,
                 _ => return Err(self.back(place)),
@@ -243,13 +243,13 @@ impl<'t> Parser<'t> {
         })
     }
 
-    /// Goes back to a word that cannot stand where it does.
+    /// Moves back to a misplaced token and returns its error.
     fn back(&mut self, place: usize) -> String {
         self.at = place;
         self.unexpected()
     }
 
-    /// Reads a name, or a call of a function.
+    /// Parses a name, or a function call.
     fn named(&mut self, name: &str, place: usize) -> Result<Expression, String> {
         if RESERVED.contains(&name) {
             self.at = place;
@@ -268,7 +268,7 @@ impl<'t> Parser<'t> {
             return Err(self.failed("invalid argument to has() macro"));
         }
         match Function::named(name) {
-            // It is the same before a value and behind it.
+            // It is the same as a function and as a method.
             Some(function) if function.alone() && function.of_value() && !arguments.is_empty() => {
                 let of = arguments.remove(0);
                 Ok(chain(of, vec![Link::Call(function, arguments)]))
@@ -278,7 +278,7 @@ impl<'t> Parser<'t> {
         }
     }
 
-    /// Reads the arguments of a call behind a value.
+    /// Parses the arguments of a method call.
     fn call_of(&mut self, name: &str) -> Result<Link, String> {
         let arguments = self.list(")")?;
         match macros::expand(name, arguments).map_err(|why| self.failed(&why))? {
@@ -290,7 +290,7 @@ impl<'t> Parser<'t> {
         }
     }
 
-    /// Reads expressions up to a bracket.
+    /// Parses expressions up to a closing bracket.
     fn list(&mut self, end: &str) -> Result<Vec<Expression>, String> {
         let mut list = Vec::new();
         if self.accept(end) {
@@ -305,14 +305,14 @@ impl<'t> Parser<'t> {
         }
     }
 
-    /// Reads the elements of a list; the last one may have a comma behind it.
+    /// Parses the elements of a list; a trailing comma is allowed.
     fn list_or_comma(&mut self) -> Result<Vec<Expression>, String> {
         let mut list = Vec::new();
         loop {
             if self.accept("]") {
                 return Ok(list);
             }
-            // Nothing but a comma is an empty list, too.
+            // A single comma is an empty list, too.
             if !list.is_empty() || !self.accept(",") {
                 list.push(self.expression()?);
                 if self.accept(",") {
@@ -324,7 +324,7 @@ impl<'t> Parser<'t> {
         }
     }
 
-    /// Reads the entries of a map; the last one may have a comma behind it.
+    /// Parses the entries of a map; a trailing comma is allowed.
     fn map(&mut self) -> Result<Expression, String> {
         let mut entries = Vec::new();
         loop {
@@ -350,17 +350,17 @@ impl<'t> Parser<'t> {
     }
 }
 
-/// Returns whether an expression is a name, or names with points between them: a message may follow.
+/// Returns whether an expression is a dotted name, which a message may follow.
 fn is_path(left: &Expression, links: &[Link]) -> bool {
     matches!(left, Expression::Name(_)) && links.iter().all(|link| matches!(link, Link::Select(_)))
 }
 
-/// Puts what is done to a value behind it.
+/// Applies links to a value.
 fn chain(of: Expression, links: Vec<Link>) -> Expression {
     if links.is_empty() { of } else { Expression::Chain(Box::new(of), links) }
 }
 
-/// Returns the only one, or all of several.
+/// Returns the only side, or all of several.
 fn alone(mut sides: Vec<Expression>) -> Result<Expression, Vec<Expression>> {
     if sides.len() > 1 { Err(sides) } else { sides.pop().ok_or(sides) }
 }

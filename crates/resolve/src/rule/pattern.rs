@@ -1,18 +1,18 @@
-//! Patterns of `matches`, in the syntax of RE2 that clusters read.
+//! Patterns of `matches`, in the RE2 syntax that clusters use.
 //!
-//! The engine that is linked here reads a syntax with more in it, where some of RE2 means something else: `\d`, `\w`, `\s`
-//! and `\b` are about ASCII in RE2, and brackets have no operators. So a pattern is rewritten first.
+//! The linked regex engine has a larger syntax, where some of RE2 means something else: `\d`, `\w`, `\s` and `\b` are
+//! ASCII in RE2, and brackets have no operators. So a pattern is rewritten first.
 
 use regex::bytes::{Regex, RegexBuilder};
 
-/// A compiled pattern has no more bytes than this.
-const LARGEST: usize = 256 << 10;
-/// RE2 refuses to repeat more often.
-const MOST_REPEATS: u64 = 1_000;
-/// Groups of a pattern are not nested deeper.
-const DEEPEST: u32 = 100;
+/// The maximum size of a compiled pattern, in bytes.
+const MAX_COMPILED: usize = 256 << 10;
+/// The maximum repetition count of RE2.
+const MAX_REPEATS: u64 = 1_000;
+/// The maximum nesting of groups.
+const MAX_DEPTH: u32 = 100;
 
-/// What has a meaning to the engine, somewhere in a pattern.
+/// The characters that are special to the engine, anywhere in a pattern.
 const SIGNS: &str = r"\.+*?()|[]{}^$#&-~";
 
 /// The names of classes in brackets.
@@ -21,7 +21,7 @@ const CLASSES: &[&str] = &[
     "xdigit",
 ];
 
-/// A pattern that can be searched for.
+/// A compiled pattern.
 #[derive(Debug)]
 pub(super) struct Pattern {
     regex: Regex,
@@ -29,14 +29,14 @@ pub(super) struct Pattern {
 }
 
 impl Pattern {
-    /// Compiles a pattern; what RE2 would refuse is none.
+    /// Compiles a pattern; `None` if RE2 would reject it.
     pub(super) fn compile(text: &str) -> Option<Pattern> {
         let (rewritten, weight) = Rewriter { rest: text, out: String::new(), weight: 1 }.run()?;
-        let regex = RegexBuilder::new(&rewritten).size_limit(LARGEST).nest_limit(DEEPEST).build().ok()?;
+        let regex = RegexBuilder::new(&rewritten).size_limit(MAX_COMPILED).nest_limit(MAX_DEPTH).build().ok()?;
         Some(Pattern { regex, weight })
     }
 
-    /// Returns how many steps a search in a text takes at most, roughly.
+    /// Returns an upper estimate of the steps of a search in a text.
     pub(super) fn steps(&self, text: &str) -> u64 {
         (text.len() as u64).saturating_mul(self.weight) / 64
     }
@@ -49,11 +49,11 @@ impl Pattern {
 struct Rewriter<'t> {
     rest: &'t str,
     out: String,
-    /// About how many states the pattern has.
+    /// The approximate number of states of the pattern.
     weight: u64,
 }
 
-/// Whether what comes before is repeated.
+/// Whether the item before is repeated.
 #[derive(Clone, Copy)]
 enum Repeated {
     No,
@@ -64,7 +64,7 @@ enum Repeated {
 impl<'t> Rewriter<'t> {
     fn run(mut self) -> Option<(String, u64)> {
         let mut repeats = 1u64;
-        // RE2 repeats nothing that is repeated already; one more question mark makes it lazy.
+        // RE2 does not repeat a repetition; one more question mark makes it lazy.
         let mut repeated = Repeated::No;
         while let Some(c) = self.next() {
             self.weight += 1;
@@ -97,7 +97,7 @@ impl<'t> Rewriter<'t> {
         Some(c)
     }
 
-    /// Adds a character that stands for itself.
+    /// Adds a literal character.
     fn plain(&mut self, c: char) {
         if SIGNS.contains(c) {
             self.out.push('\\');
@@ -105,7 +105,7 @@ impl<'t> Rewriter<'t> {
         self.out.push(c);
     }
 
-    /// Rewrites what follows a backslash.
+    /// Rewrites an escape after its backslash.
     fn escape(&mut self, in_class: bool) -> Option<()> {
         let c = self.next()?;
         let class = match c {
@@ -139,7 +139,7 @@ impl<'t> Rewriter<'t> {
         Some(())
     }
 
-    /// Rewrites `\Q...\E`, between which everything stands for itself.
+    /// Rewrites `\Q...\E`, which quotes everything between.
     fn quoted(&mut self) -> Option<()> {
         let (quoted, rest) = self.rest.split_once("\\E").unwrap_or((self.rest, ""));
         self.rest = rest;
@@ -148,7 +148,7 @@ impl<'t> Rewriter<'t> {
         Some(())
     }
 
-    /// Passes on a class of Unicode.
+    /// Copies a Unicode class.
     fn property(&mut self, c: char) -> Option<()> {
         self.weight += 500;
         self.out.push('\\');
@@ -182,7 +182,7 @@ impl<'t> Rewriter<'t> {
         Some(())
     }
 
-    /// Rewrites `\0`, `\012` and `\123`; a single digit that is not zero would refer back.
+    /// Rewrites `\0`, `\012` and `\123`; a single non-zero digit would be a back reference.
     fn octal(&mut self, first: char) -> Option<()> {
         let mut number = first.to_digit(8)?;
         let mut digits = 1;
@@ -198,7 +198,7 @@ impl<'t> Rewriter<'t> {
         Some(())
     }
 
-    /// Rewrites a class in brackets: only `]`, `-`, `\`, `[:name:]` and the first `^` mean something.
+    /// Rewrites a bracket class: only `]`, `-`, `\`, `[:name:]` and the first `^` are special.
     fn class(&mut self) -> Option<()> {
         self.out.push('[');
         if let Some(rest) = self.rest.strip_prefix('^') {
@@ -223,7 +223,7 @@ impl<'t> Rewriter<'t> {
             match self.next()? {
                 ']' if !first => break,
                 '\\' => self.escape(true)?,
-                // A hyphen between two characters makes a range of them; elsewhere it stands for itself.
+                // A hyphen between two characters is a range; elsewhere it is a literal.
                 '-' if !first && !range && !self.rest.starts_with(']') => {
                     self.out.push('-');
                     range = true;
@@ -237,7 +237,7 @@ impl<'t> Rewriter<'t> {
         Some(())
     }
 
-    /// Returns what is between the braces of `{2}`, `{2,}` or `{2,3}`, and what follows them.
+    /// Returns the content of the braces of `{2}`, `{2,}` or `{2,3}`, and the rest of the pattern.
     fn counts(&self) -> Option<(&'t str, &'t str)> {
         self.rest.split_once('}').filter(|(counts, _)| {
             let (least, most) = counts.split_once(',').unwrap_or((counts, ""));
@@ -246,14 +246,14 @@ impl<'t> Rewriter<'t> {
         })
     }
 
-    /// Passes on a number of repetitions; every other brace stands for itself.
+    /// Copies a repetition count; every other brace is a literal.
     fn repeat(&mut self) -> Option<u64> {
         let Some((counts, rest)) = self.counts() else {
             self.plain('{');
             return Some(1);
         };
         let most = counts.split(',').filter_map(|count| count.parse::<u64>().ok()).max()?;
-        if most > MOST_REPEATS {
+        if most > MAX_REPEATS {
             return None;
         }
         self.out.push('{');
@@ -263,7 +263,7 @@ impl<'t> Rewriter<'t> {
         Some(most.max(1))
     }
 
-    /// Passes on a group, with the flags that RE2 knows.
+    /// Copies a group, with the flags that RE2 knows.
     fn group(&mut self) -> Option<()> {
         self.out.push('(');
         let Some(rest) = self.rest.strip_prefix('?') else { return Some(()) };

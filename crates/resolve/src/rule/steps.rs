@@ -1,30 +1,30 @@
-//! How much work a rule has done, and how much it may do.
+//! Counts and limits the work of a rule.
 
-/// Why a rule gives nothing.
+/// The reason why an evaluation fails.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Fault {
-    /// The language calls it an error: a missing key, a division by zero, types that do not fit.
+    /// An error of the language: a missing key, a division by zero, a type mismatch.
     Wrong,
-    /// The rule has done as much as it may.
+    /// The step limit is exceeded.
     TooLong,
 }
 
-/// The steps that a rule has done. Each value that is made or compared is one.
+/// The steps of a rule. Each value that is created or compared is one.
 #[derive(Debug)]
 pub(super) struct Steps {
-    pub(super) done: u64,
-    pub(super) most: u64,
+    pub(super) used: u64,
+    pub(super) limit: u64,
 }
 
 impl Steps {
-    /// Counts steps, before they are done.
-    pub(super) fn take(&mut self, steps: u64) -> Result<(), Fault> {
-        self.done = self.done.saturating_add(steps);
-        if self.done > self.most { Err(Fault::TooLong) } else { Ok(()) }
+    /// Counts steps in advance.
+    pub(super) fn spend(&mut self, steps: u64) -> Result<(), Fault> {
+        self.used = self.used.saturating_add(steps);
+        if self.used > self.limit { Err(Fault::TooLong) } else { Ok(()) }
     }
 
-    /// Counts the steps for reading or copying bytes.
+    /// Counts the steps of reading or copying bytes.
     pub(super) fn read(&mut self, bytes: usize) -> Result<(), Fault> {
-        self.take(bytes as u64 / 64)
+        self.spend(bytes as u64 / 64)
     }
 }

@@ -1,4 +1,4 @@
-//! Values that rules work with, and how they compare.
+//! The values of rules, and how they compare.
 
 use std::cmp::Ordering;
 use std::collections::BTreeMap;
@@ -10,11 +10,11 @@ use fbc::json::{self, Raw};
 use super::expression::Kind;
 use super::steps::{Fault, Steps};
 
-/// A text that is part of the rule or of the properties, or was made while the rule runs.
+/// A string that is borrowed from the rule or the properties, or was computed.
 #[derive(Clone, Debug)]
 pub(super) enum Text<'v> {
-    Given(&'v str),
-    Made(Rc<str>),
+    Borrowed(&'v str),
+    Owned(Rc<str>),
 }
 
 impl Deref for Text<'_> {
@@ -22,19 +22,19 @@ impl Deref for Text<'_> {
 
     fn deref(&self) -> &str {
         match self {
-            Text::Given(text) => text,
-            Text::Made(text) => text,
+            Text::Borrowed(text) => text,
+            Text::Owned(text) => text,
         }
     }
 }
 
 impl From<String> for Text<'_> {
     fn from(text: String) -> Self {
-        Text::Made(text.into())
+        Text::Owned(text.into())
     }
 }
 
-/// A value. What is in lists and maps is shared, so that it costs nothing to pass one on.
+/// A value. The content of lists and maps is shared, so that clones are cheap.
 #[derive(Clone, Debug)]
 pub(super) enum Value<'v> {
     Null,
@@ -49,10 +49,10 @@ pub(super) enum Value<'v> {
     Type(Kind),
 }
 
-/// A map, in the order of its keys.
+/// A map, sorted by key.
 pub(super) type Map<'v> = BTreeMap<Key<'v>, Value<'v>>;
 
-/// What can be a key of a map.
+/// A map key.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Key<'v> {
     Bool(bool),
@@ -103,14 +103,14 @@ impl<'v> Key<'v> {
 }
 
 impl<'v> Value<'v> {
-    /// Makes a value from JSON.
+    /// Converts JSON to a value.
     pub(super) fn of_json(raw: Raw<'v>) -> Value<'v> {
         match raw.kind() {
             json::Kind::Null => Value::Null,
             json::Kind::Bool => Value::Bool(raw.as_bool().unwrap_or_default()),
-            // All numbers of JSON are doubles to the original, whatever they look like.
+            // All JSON numbers are doubles in the original, whatever they look like.
             json::Kind::Number => Value::Double(raw.text().parse().unwrap_or(f64::NAN)),
-            json::Kind::String => Value::String(raw.as_str().map_or(Text::Given(""), text)),
+            json::Kind::String => Value::String(raw.as_str().map_or(Text::Borrowed(""), text)),
             json::Kind::Array => Value::List(raw.items().map(Value::of_json).collect()),
             json::Kind::Object => {
                 let members = raw.members().map(|(key, of)| (Key::String(text(key)), Value::of_json(of)));
@@ -134,9 +134,9 @@ impl<'v> Value<'v> {
         }
     }
 
-    /// Returns whether two values are equal: numbers by what they are worth, values of other types never.
+    /// Returns whether two values are equal: numbers by value, values of different types never.
     pub(super) fn equals(&self, other: &Value<'v>, steps: &mut Steps) -> Result<bool, Fault> {
-        steps.take(1)?;
+        steps.spend(1)?;
         Ok(match (self, other) {
             (Value::Null, Value::Null) => true,
             (Value::Bool(a), Value::Bool(b)) => a == b,
@@ -176,7 +176,7 @@ impl<'v> Value<'v> {
         })
     }
 
-    /// Returns the order of two values, if they have one.
+    /// Compares two values, if they are ordered.
     pub(super) fn order(&self, other: &Value<'v>) -> Option<Ordering> {
         match (self, other) {
             (Value::Bool(a), Value::Bool(b)) => Some(a.cmp(b)),
@@ -186,7 +186,7 @@ impl<'v> Value<'v> {
         }
     }
 
-    /// Returns the order of two numbers. An integer is compared with a double as the double nearest to it.
+    /// Compares two numbers. An integer is compared with a double as the nearest double.
     fn number_order(&self, other: &Value<'v>) -> Option<Ordering> {
         match (self, other) {
             (Value::Double(a), b) => a.partial_cmp(&b.as_double()?),
@@ -212,8 +212,8 @@ impl<'v> Value<'v> {
         }
     }
 
-    /// Returns a number that is whole as an integer.
-    #[expect(clippy::cast_possible_truncation, reason = "what is out of range is refused before")]
+    /// Returns a whole number as an integer.
+    #[expect(clippy::cast_possible_truncation, reason = "values out of range are rejected before")]
     pub(super) fn as_whole(&self) -> Option<i128> {
         match self {
             Value::Double(of) if of.fract() == 0.0 && of.abs() < 1e19 => Some(*of as i128),
@@ -224,12 +224,12 @@ impl<'v> Value<'v> {
 
 fn text(text: std::borrow::Cow<'_, str>) -> Text<'_> {
     match text {
-        std::borrow::Cow::Borrowed(text) => Text::Given(text),
+        std::borrow::Cow::Borrowed(text) => Text::Borrowed(text),
         std::borrow::Cow::Owned(text) => text.into(),
     }
 }
 
-/// Returns the value of a key. A number finds the key that is worth the same, whatever its type.
+/// Returns the value of a key. A number matches a key of equal value, whatever its type.
 pub(super) fn find<'m, 'v>(map: &'m Map<'v>, key: &Value<'v>) -> Option<&'m Value<'v>> {
     if let Some(found) = Key::of(key.clone()).and_then(|key| map.get(&key)) {
         return Some(found);

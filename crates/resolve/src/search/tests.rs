@@ -3,19 +3,19 @@ use super::*;
 #[test]
 fn preferences_count_from_the_latest_choice_on() {
     // 0 needs 1 or 2, and 3 or 4; 1 and 3 exclude each other.
-    let puzzle = Puzzle {
+    let problem = Problem {
         variables: 5,
         mandatory: vec![0],
         clauses: vec![(0, vec![1, 2]), (0, vec![3, 4])],
         exclusive: vec![vec![1, 3]],
-        ..Puzzle::default()
+        ..Problem::default()
     };
-    assert_eq!(puzzle.solve(&mut MOST_STEPS.clone()), Found::Solution(vec![0, 1, 4]));
+    assert_eq!(problem.solve(&mut MAX_STEPS.clone()), Found::Solution(vec![0, 1, 4]));
 }
 
 #[test]
 fn a_conflict_names_no_more_than_it_takes() {
-    let puzzle = Puzzle {
+    let problem = Problem {
         variables: 6,
         mandatory: vec![0, 5],
         forbidden: vec![4],
@@ -23,7 +23,7 @@ fn a_conflict_names_no_more_than_it_takes() {
         exclusive: vec![vec![2, 3], vec![1, 5], vec![4, 5]],
     };
     assert_eq!(
-        puzzle.solve(&mut MOST_STEPS.clone()),
+        problem.solve(&mut MAX_STEPS.clone()),
         Found::Conflict(vec![
             Condition::Mandatory(0),
             Condition::Mandatory(1),
@@ -35,15 +35,15 @@ fn a_conflict_names_no_more_than_it_takes() {
 
 #[test]
 fn hopeless_searches_end() {
-    // Pigeons and holes: short to write, and long to refute.
+    // Pigeonhole problem: short to write, and long to refute.
     let (pigeons, holes) = (14, 13);
     let place = |pigeon: usize, hole: usize| 1 + pigeon * holes + hole;
-    let puzzle = Puzzle {
+    let problem = Problem {
         variables: 1 + pigeons * holes,
         mandatory: vec![0],
         clauses: (0..pigeons).map(|pigeon| (0, (0..holes).map(|hole| place(pigeon, hole)).collect())).collect(),
         exclusive: (0..holes).map(|hole| (0..pigeons).map(|pigeon| place(pigeon, hole)).collect()).collect(),
-        ..Puzzle::default()
+        ..Problem::default()
     };
-    assert_eq!(puzzle.solve(&mut MOST_STEPS.clone()), Found::GaveUp);
+    assert_eq!(problem.solve(&mut MAX_STEPS.clone()), Found::GaveUp);
 }

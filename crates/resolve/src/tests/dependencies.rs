@@ -1,4 +1,4 @@
-//! What is reported of catalogs and conflicts.
+//! Reports on catalogs and conflicts.
 
 use super::sample::read;
 use crate::dependencies::check;

@@ -1,4 +1,4 @@
-//! Upgrades, one after the other.
+//! Upgrade paths.
 
 use super::sample::read;
 use crate::path::{End, Start, path};
@@ -12,7 +12,7 @@ fn shown(lines: &str, channel: Option<&str>, to: Option<&str>) -> String {
     let mut out = String::new();
     for step in &path.steps {
         out += &format!("{} by {}\n", pool.member(step.to).bundle.name, step.edge.field());
-        for along in &step.along {
+        for along in &step.companions {
             let old = along.replaces.as_deref().unwrap_or("nothing");
             out += &format!("  with {} for {old}: {}\n", pool.member(along.node).bundle.name, along.needed.join(", "));
         }

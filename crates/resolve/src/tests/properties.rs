@@ -1,4 +1,4 @@
-//! What holds for every catalog and every namespace.
+//! Properties of every resolution.
 
 use std::collections::{BTreeSet, HashSet};
 
@@ -9,7 +9,7 @@ use crate::input::{Bundle, Source, State};
 use crate::pool::Pool;
 use crate::resolver::{self, Chosen, Item, Outcome};
 
-/// Lines of catalogs with a few packages, APIs and edges, and of a namespace: all of it may or may not fit together.
+/// Lines of random catalogs with a few packages, APIs and edges, and of a namespace: they may or may not be consistent.
 fn lines() -> impl Strategy<Value = String> {
     let extra = prop_oneof![
         4 => Just(String::new()),
@@ -47,21 +47,21 @@ fn lines() -> impl Strategy<Value = String> {
             format!("catalog {name} {priority}\n{}", channels.join("\n"))
         })
     };
-    let wish = ("(p|q|r|s)", prop_oneof![Just(""), Just(" @stable"), Just(" @fast")], 0..4u8).prop_map(
+    let request = ("(p|q|r|s)", prop_oneof![Just(""), Just(" @stable"), Just(" @fast")], 0..4u8).prop_map(
         |(package, channel, version)| match version {
             0 => format!("sub {package}{channel}"),
             _ => format!("sub {package}{channel} installed={package}.v{version}\ncsv {package}.v{version}"),
         },
     );
-    let state = proptest::collection::vec(wish, 1..4).prop_map(|wishes| {
+    let state = proptest::collection::vec(request, 1..4).prop_map(|requests| {
         let mut seen = HashSet::new();
-        let once = wishes.into_iter().filter(|line| seen.insert(line.as_bytes()[4]));
+        let once = requests.into_iter().filter(|line| seen.insert(line.as_bytes()[4]));
         once.collect::<Vec<_>>().join("\n")
     });
     (catalog("cat"), catalog("other"), state).prop_map(|(one, other, state)| format!("{one}\n{other}\n{state}"))
 }
 
-/// Checks a solution by the rules alone, without any of what found it.
+/// Checks a solution by the rules alone, independent of the search.
 fn check(sources: &[Source], pool: &Pool<'_>, state: &State, chosen: &[Chosen]) -> Result<(), String> {
     let bundles: Vec<&Bundle> = chosen.iter().map(|chosen| resolver::bundle(pool, state, chosen.item)).collect();
     let mut packages = HashSet::new();
@@ -87,15 +87,15 @@ fn check(sources: &[Source], pool: &Pool<'_>, state: &State, chosen: &[Chosen]) 
             }
         }
     }
-    for wish in &state.subscriptions {
+    for request in &state.subscriptions {
         let fits = |chosen: &&Chosen| match chosen.item {
-            Item::Installed(place) => Some(&state.installed[place].name) == wish.installed.as_ref(),
+            Item::Installed(place) => Some(&state.installed[place].name) == request.installed.as_ref(),
             Item::Member(node) => {
                 let member = pool.member(node);
-                let edge = state.installed.iter().find(|csv| Some(&csv.name) == wish.installed.as_ref());
-                member.bundle.package == wish.package
-                    && sources[member.source].name == wish.source.0
-                    && wish.channel.as_deref().is_none_or(|channel| channel == member.channel)
+                let edge = state.installed.iter().find(|csv| Some(&csv.name) == request.installed.as_ref());
+                member.bundle.package == request.package
+                    && sources[member.source].name == request.source.0
+                    && request.channel.as_deref().is_none_or(|channel| channel == member.channel)
                     && edge.is_none_or(|old| {
                         member.entry.replaces.as_ref() == old.name
                             || member.entry.skips.iter().any(|skip| **skip == *old.name)
@@ -103,21 +103,22 @@ fn check(sources: &[Source], pool: &Pool<'_>, state: &State, chosen: &[Chosen]) 
                     })
             }
         };
-        let offered = sources.iter().filter(|source| source.name == wish.source.0).flat_map(|source| &source.channels);
-        let offered = offered.filter(|channel| channel.package == wish.package);
-        let mut offered = offered.filter(|channel| wish.channel.as_ref().is_none_or(|name| *name == channel.name));
+        let offered =
+            sources.iter().filter(|source| source.name == request.source.0).flat_map(|source| &source.channels);
+        let offered = offered.filter(|channel| channel.package == request.package);
+        let mut offered = offered.filter(|channel| request.channel.as_ref().is_none_or(|name| *name == channel.name));
         if offered.next().is_none() || !chosen.iter().any(|chosen| fits(&chosen)) {
-            return Err(format!("{} is not satisfied", wish.name));
+            return Err(format!("{} is not satisfied", request.name));
         }
     }
-    // Nothing is there without a reason.
+    // Every bundle has a reason.
     chosen.iter().try_for_each(|chosen| match chosen.reasons.is_empty() {
         true => Err(format!("{:?} has no reason", chosen.item)),
         false => Ok(()),
     })
 }
 
-/// Tells in short what comes of it, so that results can be compared.
+/// Summarizes a result, for comparison.
 fn shown(sources: &[Source], state: &State) -> Result<String, String> {
     let pool = Pool::new(sources, "here");
     Ok(match resolver::resolve(&pool, state) {
@@ -158,7 +159,7 @@ proptest! {
 
     #[test]
     fn what_is_unsatisfiable_has_no_solution(lines in lines()) {
-        // Every set of bundles is tried, which small catalogs allow.
+        // Tries every set of bundles, which small catalogs allow.
         let (sources, state) = read(&lines);
         let pool = Pool::new(&sources, "here");
         if let Outcome::Unsatisfiable(_) = resolver::resolve(&pool, &state) {

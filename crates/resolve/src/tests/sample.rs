@@ -1,4 +1,4 @@
-//! Catalogs and namespaces in a notation that shows the point.
+//! Catalogs and namespaces in a compact notation.
 
 use catalog::needs::Facts;
 use fbc::blob::Entry;
@@ -9,7 +9,7 @@ use crate::input::{Bundle, Channel, Source, State, Subscription};
 use crate::pool::Pool;
 use crate::resolver::{self, Item, Outcome};
 
-/// Reads catalogs and a namespace from lines like these:
+/// Parses catalogs and a namespace from lines like these:
 ///
 /// ```text
 /// catalog cat 10
@@ -18,7 +18,7 @@ use crate::resolver::{self, Item, Outcome};
 /// csv a.v1
 /// ```
 ///
-/// The star marks the default channel. A CSV that a catalog has is as it is there. `c=` holds an `olm.constraint`.
+/// The star marks the default channel. A CSV that is in a catalog gets its properties. `c=` holds an `olm.constraint`.
 pub(crate) fn read(lines: &str) -> (Vec<Source>, State) {
     let mut sources: Vec<Source> = Vec::new();
     let mut state = State::default();
@@ -33,18 +33,18 @@ pub(crate) fn read(lines: &str) -> (Vec<Source>, State) {
             }
             "sub" => {
                 let package = words.next().unwrap().to_owned();
-                let mut wish = Subscription { name: format!("{package}-sub"), package, ..Subscription::default() };
-                wish.source = (sources[0].name.clone(), sources[0].namespace.clone());
+                let mut request = Subscription { name: format!("{package}-sub"), package, ..Subscription::default() };
+                request.source = (sources[0].name.clone(), sources[0].namespace.clone());
                 for word in words {
                     match word.split_once('=') {
-                        Some(("start", name)) => wish.starting_csv = Some(name.to_owned()),
-                        Some(("installed", name)) => wish.installed = Some(name.to_owned()),
-                        Some(("name", name)) => wish.name = name.to_owned(),
-                        Some(("from", name)) => wish.source.0 = name.to_owned(),
-                        _ => wish.channel = Some(word.trim_start_matches('@').to_owned()),
+                        Some(("start", name)) => request.starting_csv = Some(name.to_owned()),
+                        Some(("installed", name)) => request.installed = Some(name.to_owned()),
+                        Some(("name", name)) => request.name = name.to_owned(),
+                        Some(("from", name)) => request.source.0 = name.to_owned(),
+                        _ => request.channel = Some(word.trim_start_matches('@').to_owned()),
                     }
                 }
-                state.subscriptions.push(wish);
+                state.subscriptions.push(request);
             }
             "csv" => {
                 let name = words.next().unwrap();
@@ -85,7 +85,7 @@ pub(crate) fn read(lines: &str) -> (Vec<Source>, State) {
     (sources, state)
 }
 
-/// Makes a bundle from its name and words like `gives=Foo needs=f:>=1.0.0`.
+/// Creates a bundle from its name and words like `gives=Foo needs=f:>=1.0.0`.
 fn bundle(name: &str, words: &[&str]) -> Bundle {
     let (package, version) = name.split_once(".v").unwrap_or((name, "1"));
     let version = Version::parse_tolerant(version).unwrap();
@@ -126,7 +126,7 @@ fn bundle(name: &str, words: &[&str]) -> Bundle {
     }
 }
 
-/// Tells in short what comes of it: the names of what is new, with `=` those that stay.
+/// Summarizes a result: the names of new bundles, and with `=` those that stay.
 pub(crate) fn shown(lines: &str) -> String {
     let (sources, state) = read(lines);
     let pool = Pool::new(&sources, "here");

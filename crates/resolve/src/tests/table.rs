@@ -1,4 +1,4 @@
-//! Cases whose results were seen on real clusters, and the words of their messages.
+//! Cases whose results were observed on real clusters, and their messages.
 
 use super::sample::shown;
 
@@ -14,7 +14,7 @@ const FORBIDDEN: &str = "catalog cat\na/stable*: a.v1; a.v2 r=a.v1 deprecated\n"
 const HOPELESS: &str = "catalog cat\na/stable*: a.v1; a.v2 r=a.v1 needs=Nothing\n";
 const CHANNELS: &str = "catalog cat\na/stable*: a.v3\na/fast: a.v9\n";
 
-/// A name, a catalog, the lines of a namespace, and the start of what comes of it.
+/// A name, a catalog, the lines of a namespace, and the start of the result.
 const CASES: &[(&str, &str, &str, &str)] = &[
     ("head of the chain", THREE, "sub a", "a.v3"),
     ("starting csv", THREE, "sub a start=a.v1", "a.v1"),
@@ -249,7 +249,7 @@ fn needs_that_cannot_be_read_stop_everything() {
     ] {
         let result = shown(&format!("catalog cat\nb/stable*: b.v1 {need}\nsub b"));
         assert!(result.starts_with("error: ") && result.contains(message), "{need}: {result}");
-        // Only where a cluster comes across it.
+        // Only where a cluster encounters it.
         assert_eq!(shown(&format!("catalog cat\na/stable*: a.v1\nb/stable*: b.v1 {need}\nsub a")), "a.v1");
     }
 }
@@ -278,7 +278,7 @@ fn bundles_may_need_themselves_and_each_other() {
 
 #[test]
 fn hostile_catalogs_come_to_an_end() {
-    // Everything is needed by everything, and nothing of it can be together.
+    // Every package requires every other, and none can be installed together.
     let mut lines = "catalog cat\n".to_owned();
     for package in 0..60 {
         lines += &format!("p{package}/stable*: ");
@@ -293,7 +293,7 @@ fn hostile_catalogs_come_to_an_end() {
     lines += "sub p0\n";
     let result = shown(&lines);
     assert!(result.starts_with("error: gave up") || result.starts_with(UNSATISFIABLE), "{result}");
-    // Conditions that every bundle meets, in every bundle.
+    // Constraints that every bundle meets, in every bundle.
     let mut lines = "catalog cat\n".to_owned();
     for package in 0..300 {
         let c = format!(

@@ -1,4 +1,4 @@
-//! As much of HTTP/2 as a client needs that asks one thing at a time and does not look at the answers.
+//! A minimal HTTP/2 client: one request at a time per connection, replies counted but not decoded.
 
 use std::io::{self, Read, Write};
 use std::net::TcpStream;
@@ -19,11 +19,11 @@ const ACK: u8 = 1;
 const END_STREAM: u8 = 1;
 const END_HEADERS: u8 = 4;
 const FRAME: usize = 9;
-/// The largest window there can be, and when it is opened again.
+/// The largest window, and the number of bytes after which it is enlarged again.
 const WINDOW: u32 = (1 << 31) - 1;
 const HALF: usize = 1 << 30;
 
-/// Keeps this process on one core; the server has the others to itself.
+/// Pins this process to one core; the server has the others to itself.
 pub(crate) fn stay_on_the_last_core() {
     let cores = std::thread::available_parallelism().map_or(1, usize::from);
     let mut set = CpuSet::new();
@@ -39,7 +39,7 @@ fn frame(kind: u8, flags: u8, stream: u32, payload: &[u8]) -> Vec<u8> {
     out
 }
 
-/// The message of a request, with what stands in front of it.
+/// The message of a request, with its prefix.
 pub(crate) struct Request(Vec<u8>);
 
 impl Request {
@@ -51,25 +51,25 @@ impl Request {
     }
 }
 
-/// What came back.
+/// A received reply.
 pub(crate) struct Reply {
     pub(crate) took: Duration,
     pub(crate) bytes: usize,
 }
 
-/// A connection that one thing is asked on at a time.
+/// A connection with one request in flight at a time.
 pub(crate) struct Client {
     socket: TcpStream,
     path: &'static str,
     stream: u32,
     asked: Instant,
-    /// Bytes of the reply so far.
+    /// Bytes of the current reply.
     bytes: usize,
-    /// Bytes that the window of the connection is smaller now.
+    /// Bytes received since the connection window was last enlarged.
     taken: usize,
     buffer: Vec<u8>,
     filled: usize,
-    /// Bytes of the payload that do not matter, and are yet to come.
+    /// Remaining bytes of a payload to skip.
     skip: usize,
     kept: Option<Vec<u8>>,
     out: Vec<u8>,
@@ -101,7 +101,7 @@ impl Client {
         })
     }
 
-    /// Keeps the bytes of the next reply.
+    /// Records the bytes of the next reply.
     pub(crate) fn keep(&mut self) {
         self.kept = Some(Vec::new());
     }
@@ -120,14 +120,14 @@ impl Client {
         self.send()
     }
 
-    /// Sends what is to be said. It is little, and always fits.
+    /// Sends the buffered frames. They are few, and always fit.
     fn send(&mut self) -> io::Result<()> {
         self.socket.write_all(&self.out)?;
         self.out.clear();
         Ok(())
     }
 
-    /// Takes what came in; returns the reply when it is whole.
+    /// Receives available bytes; returns the reply when it is complete.
     pub(crate) fn receive(&mut self) -> io::Result<Option<Reply>> {
         let mut whole = false;
         loop {
@@ -154,7 +154,7 @@ impl Client {
         Ok(Some(Reply { took: self.asked.elapsed(), bytes: self.bytes }))
     }
 
-    /// Goes over the frames that are there; tells whether one of them was the last of the reply.
+    /// Parses the buffered frames; returns whether one of them ended the reply.
     fn frames(&mut self) -> io::Result<bool> {
         let (mut at, mut whole) = (0, false);
         loop {
@@ -179,7 +179,7 @@ impl Client {
                 HEADERS => whole |= flags & END_STREAM != 0,
                 SETTINGS if flags & ACK == 0 => self.out.extend(frame(SETTINGS, ACK, 0, &[])),
                 PING if flags & ACK == 0 => self.out.extend(frame(PING, ACK, 0, payload)),
-                RST_STREAM | GOAWAY => return Err(io::Error::other("the server refuses to answer")),
+                RST_STREAM | GOAWAY => return Err(io::Error::other("the server reset the stream or connection")),
                 _ => {}
             }
             at += FRAME + length;
@@ -197,7 +197,7 @@ impl Client {
     }
 }
 
-/// Writes the headers of the first request, which the server is to remember.
+/// Encodes the headers of the first request, which the server adds to its HPACK table.
 fn first_headers(path: &str) -> Vec<u8> {
     let mut out = vec![0x83, 0x86];
     let text = |out: &mut Vec<u8>, text: &str| {
@@ -216,7 +216,7 @@ fn first_headers(path: &str) -> Vec<u8> {
     out
 }
 
-/// POST, http, and the four that the server remembers.
+/// POST, http, and the four indexed headers.
 const LATER_HEADERS: [u8; 6] = [0x83, 0x86, 0x80 | 65, 0x80 | 64, 0x80 | 63, 0x80 | 62];
 
 /// Waits for many clients at once.
@@ -234,7 +234,7 @@ impl Events {
         Ok(Events { poll, ready: Vec::with_capacity(clients.len().max(1)) })
     }
 
-    /// Returns the places of the clients that have something to read.
+    /// Returns the indexes of the clients that have something to read.
     pub(crate) fn wait(&mut self) -> io::Result<impl Iterator<Item = usize> + use<>> {
         self.ready.clear();
         epoll::wait(&self.poll, rustix::buffer::spare_capacity(&mut self.ready), None)?;

@@ -1,10 +1,10 @@
-//! Asks a server as fast as it answers, and tells how fast that was.
+//! A load generator: sends requests as fast as the server answers, and reports throughput and latency.
 //!
-//! `load ADDRESS METHOD CLIENTS SECONDS`, where METHOD is GetBundle, GetPackage, ListBundles or Provides. Bundles
-//! and APIs are those that ListBundles names, asked for in turn.
+//! `load ADDRESS METHOD CLIENTS SECONDS`, where METHOD is GetBundle, GetPackage, ListBundles or Provides. Bundles and
+//! APIs are those that ListBundles returns, requested in turn.
 //!
-//! It has to cost little, for it runs beside the server it measures: one thread on one core, requests that are
-//! encoded before the clock starts, and replies whose frames are counted, not read.
+//! It must be cheap, because it runs beside the server it measures: one thread on one core, requests that are encoded
+//! before the clock starts, and replies whose frames are counted, not decoded.
 
 #![allow(clippy::print_stdout, reason = "a tool for a terminal")]
 
@@ -27,7 +27,7 @@ struct Bundle {
     apis: Vec<Three>,
 }
 
-/// Any request of three names.
+/// Any request of three strings.
 #[derive(Clone, PartialEq, prost::Message)]
 struct Three {
     #[prost(string, tag = "1")]
@@ -50,7 +50,7 @@ fn main() -> Result<(), Failure> {
     let bundles = list_bundles(address)?;
     let (path, requests) = requests(method, &bundles)?;
     if requests.is_empty() {
-        return Err("the server has nothing that could be asked for".into());
+        return Err("the server has no bundles to request".into());
     }
     let mut connections: Vec<Client> = Vec::new();
     for _ in 0..clients {
@@ -61,7 +61,7 @@ fn main() -> Result<(), Failure> {
     let end = start + Duration::from_secs_f64(seconds);
     let mut next = 0;
     let mut ask = |client: &mut Client| {
-        // A step that shares no divisor with most numbers, so that packages alternate.
+        // A stride that shares no divisor with most counts, so that packages alternate.
         next = (next + 7919) % requests.len();
         client.ask(&requests[next])
     };
@@ -97,7 +97,7 @@ fn main() -> Result<(), Failure> {
     Ok(())
 }
 
-/// Returns the path of a method, and the requests that are sent in turn.
+/// Returns the path of a method, and the requests to send in turn.
 fn requests(method: &str, bundles: &[Bundle]) -> Result<(&'static str, Vec<Request>), Failure> {
     let three = |first: &str, second: &str, third: &str| {
         Request::new(&Three { first: first.into(), second: second.into(), third: third.into() }.encode_to_vec())
@@ -119,7 +119,7 @@ fn requests(method: &str, bundles: &[Bundle]) -> Result<(&'static str, Vec<Reque
                 .map(|api| three(&api.first, &api.second, &api.third))
                 .collect(),
         ),
-        other => return Err(format!("no such method: {other}").into()),
+        other => return Err(format!("unknown method: {other}").into()),
     })
 }
 
@@ -135,7 +135,7 @@ fn list_bundles(address: &str) -> Result<Vec<Bundle>, Failure> {
     let mut bundles = Vec::new();
     while let Some((prefix, behind)) = rest.split_first_chunk::<5>() {
         let length = u32::from_be_bytes([prefix[1], prefix[2], prefix[3], prefix[4]]) as usize;
-        let message = behind.get(..length).ok_or("a message is cut off")?;
+        let message = behind.get(..length).ok_or("a message is truncated")?;
         bundles.push(Bundle::decode(message)?);
         rest = &behind[length..];
     }

@@ -1,4 +1,4 @@
-//! Writing a cache file.
+//! Writes cache files.
 
 use std::collections::{BTreeMap, HashMap};
 use std::io::{self, Seek, SeekFrom, Write};
@@ -14,22 +14,22 @@ use super::Cache;
 use super::format::{self, Checksum, Digest, Extent, Field, HEADER_SIZE, KINDS, Kind, Section, Span, Text};
 use super::package::{self, Encoded, PackageData};
 use super::sources::Stamp;
-use crate::load::{LoadError, Shelve, Sound};
+use crate::load::{CheckedCatalog, LoadError, Shelve};
 
-/// What a cache is made from.
+/// The input of a cache build.
 pub(super) struct Input<'a> {
-    pub(super) content: &'a Sound,
+    pub(super) content: &'a CheckedCatalog,
     pub(super) limits: &'a Limits,
     pub(super) stamps: &'a [Stamp],
     pub(super) digests: &'a [Digest],
     pub(super) sources: Digest,
-    /// What makes shelves, if anything does.
+    /// Extracts page data, if pages are served.
     pub(super) shelve: Option<Shelve>,
-    /// A cache whose packages are taken over where they did not change.
+    /// A previous cache whose unchanged packages are reused.
     pub(super) old: Option<&'a Cache>,
 }
 
-/// Why a cache could not be written.
+/// The reason why a cache could not be written.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum WriteError {
     #[error(transparent)]
@@ -38,7 +38,7 @@ pub(super) enum WriteError {
     Io(#[from] io::Error),
 }
 
-/// Writes a whole cache file; returns how many packages were taken over from the old one.
+/// Writes a whole cache file; returns the number of packages reused from the previous one.
 pub(super) fn write<W: Write + Seek + Send>(input: &Input<'_>, out: &mut W) -> Result<usize, WriteError> {
     out.write_all(&[0; HEADER_SIZE])?;
     let mut data = Data { out, length: 0, checksum: Checksum::new() };
@@ -74,7 +74,7 @@ struct Data<'a, W> {
 }
 
 impl<W: Write> Data<'_, W> {
-    /// Appends `bytes` and returns where they start.
+    /// Appends `bytes` and returns their offset.
     fn put(&mut self, bytes: &[u8]) -> io::Result<u64> {
         let at = self.length;
         self.out.write_all(bytes)?;
@@ -93,15 +93,15 @@ fn too_large() -> io::Error {
     io::Error::new(io::ErrorKind::FileTooLarge, "catalog is too large for a cache file")
 }
 
-/// Encodes the packages on all threads and writes their data in order, so that the same
-/// catalog always gives the same file.
+/// Encodes the packages on all threads and writes their data in order, so that the same catalog always produces the
+/// same file.
 fn encode_packages<W: Write + Send>(
     input: &Input<'_>,
     data: &mut Data<'_, W>,
 ) -> Result<(Vec<Encoded>, usize), WriteError> {
     struct InOrder<'a, 'b, W> {
         data: &'a mut Data<'b, W>,
-        /// Packages that are ready before an earlier one is.
+        /// Packages that finished before an earlier one.
         waiting: BTreeMap<usize, (Encoded, PackageData)>,
         done: Vec<Encoded>,
         /// Held back until all bodies are written.
@@ -129,7 +129,7 @@ fn encode_packages<W: Write + Send>(
         {
             let digest = input.content.packages.get(package.name());
             let shelved = input.shelve.is_some();
-            let old = input.old.zip(digest).and_then(|(old, digest)| package::take_over(old, package, digest, shelved));
+            let old = input.old.zip(digest).and_then(|(old, digest)| package::reuse(old, package, digest, shelved));
             if old.is_some() {
                 reused.fetch_add(1, Ordering::Relaxed);
             }
@@ -169,7 +169,7 @@ fn encode_packages<W: Write + Send>(
     Ok((state.done, reused.into_inner()))
 }
 
-/// The tables while they are filled.
+/// The tables while they are built.
 #[derive(Default)]
 struct Tables {
     texts: Vec<u8>,
@@ -359,12 +359,12 @@ fn add_customs<W: Write>(input: &Input<'_>, tables: &mut Tables, data: &mut Data
 fn add_sources(input: &Input<'_>, tables: &mut Tables) {
     let about = format::About {
         sources: input.sources,
-        homeless: input.content.homeless,
-        left_out: input.content.left_out.len() as u32,
+        unowned: input.content.unowned,
+        quarantined: input.content.quarantined.len() as u32,
     };
     about.put(&mut tables.about);
     for (stamp, content) in input.stamps.iter().zip(input.digests) {
-        // Paths need not be text, so they are not looked up among the texts.
+        // Paths need not be UTF-8, so they are not interned among the texts.
         let path = stamp.path.as_os_str().as_bytes();
         let text = Text { start: tables.texts.len() as u32, length: path.len() as u32 };
         tables.texts.extend_from_slice(path);
@@ -382,7 +382,7 @@ fn add_sources(input: &Input<'_>, tables: &mut Tables) {
     }
 }
 
-/// Returns a `Package`.
+/// Encodes a `Package` reply.
 fn package_message(package: &catalog::Package) -> Vec<u8> {
     let mut out = Vec::new();
     message::string(&mut out, 1, package.name());

@@ -1,4 +1,4 @@
-//! From blobs to the replies of the registry API that are made of them.
+//! Encodes blobs as replies of the registry API.
 
 use std::borrow::Cow;
 
@@ -6,24 +6,24 @@ use fbc::json::{Kind, Layout, Raw, Span, Text, write_canonical};
 use fbc::{Blob, Content, Fbc, Limits, property};
 use registry_api::message;
 
-/// The parts that `Bundle` replies are put together from.
+/// The parts of a `Bundle` reply.
 #[derive(Default)]
 pub(super) struct Parts {
     /// Fields that do not depend on a channel.
     pub(super) slim: Vec<u8>,
     pub(super) before_skip_range: usize,
     pub(super) before_replaces: usize,
-    /// The `object` field, and the CSV if it is none of the objects.
+    /// The `object` field, followed by the CSV if it is not one of the objects.
     pub(super) body: Vec<u8>,
     pub(super) objects_length: usize,
     pub(super) csv_start: usize,
     pub(super) csv_length: usize,
 }
 
-/// Encodes a bundle, and shows `seen` its CSV or what the catalog keeps of that.
+/// Encodes a bundle, and passes its CSV, or the CSV metadata in the catalog, to `seen`.
 ///
 /// # Errors
-/// Fails when the bundle has csv metadata more than once, which no reply could show.
+/// Fails when the bundle has CSV metadata more than once, which a reply cannot represent.
 pub(super) fn encode(
     fbc: &Fbc,
     limits: &Limits,
@@ -46,7 +46,7 @@ pub(super) fn encode(
     Ok(parts)
 }
 
-/// Types of properties, and their values.
+/// Property types and values.
 type Properties<'a> = Vec<(Cow<'a, str>, Option<Raw<'a>>)>;
 
 fn slim(properties: &Properties<'_>, image: &str, version: &str, deprecation: Option<&str>, parts: &mut Parts) {
@@ -96,7 +96,7 @@ fn canonical(value: Option<Raw<'_>>, out: &mut Vec<u8>) {
     }
 }
 
-#[expect(clippy::too_many_arguments, reason = "all of them are one bundle, seen by different crates")]
+#[expect(clippy::too_many_arguments, reason = "together they describe one bundle")]
 fn body(
     fbc: &Fbc,
     limits: &Limits,
@@ -137,7 +137,7 @@ fn body(
     (parts.csv_start, parts.csv_length) = csv.unwrap_or_default();
 }
 
-/// Returns an object that is a CSV.
+/// Returns the object if it is a CSV.
 fn as_csv<'a>(object: &'a str, limits: &Limits, spans: &'a mut Vec<Span>) -> Option<Raw<'a>> {
     spans.clear();
     let value = Raw::parse_indexed(object, 0, limits.depth, spans).ok()?;
@@ -147,7 +147,7 @@ fn as_csv<'a>(object: &'a str, limits: &Limits, spans: &'a mut Vec<Span>) -> Opt
     value.get("kind")?.as_str().is_some_and(|kind| kind == fbc::csv::KIND).then_some(value)
 }
 
-/// Returns the APIs that the slim part of a bundle provides: group, version, kind.
+/// Decodes the provided APIs from the slim part of a bundle: group, version, kind.
 pub(super) fn provided_apis(slim: &[u8]) -> Vec<[String; 3]> {
     let mut apis = Vec::new();
     for (field, value) in Fields(slim) {
@@ -164,7 +164,7 @@ pub(super) fn provided_apis(slim: &[u8]) -> Vec<[String; 3]> {
     apis
 }
 
-/// Walks the fields of an encoded message of strings and messages, as far as it is one.
+/// Iterates over the fields of an encoded message of strings and messages; stops at anything else.
 struct Fields<'a>(&'a [u8]);
 
 impl<'a> Iterator for Fields<'a> {
@@ -196,7 +196,7 @@ impl Fields<'_> {
 
 /// Encodes a blob as a `google.protobuf.Struct`.
 pub(super) fn encode_struct(text: Raw<'_>) -> Vec<u8> {
-    // The canonical form has each key once.
+    // The canonical form contains each key once.
     let json = Text::canonical(text, Layout::Compact);
     let mut out = Vec::with_capacity(json.len());
     fields(json.raw(), &mut out);

@@ -1,7 +1,7 @@
-//! The bytes of a cache, read at a place when they are needed.
+//! Positional reads of the cache file.
 //!
-//! No part of the file is mapped: whatever happens to it while a server runs, a read gives bytes, which are
-//! compared with their checksum, or an error.
+//! No part of the file is mapped: whatever happens to the file while a server runs, a read returns bytes, which are
+//! verified against their checksum, or an error.
 
 use std::fs::File;
 use std::io;
@@ -12,17 +12,17 @@ use registry_api::QueryError;
 use super::format::{self, Extent};
 use super::{Cache, damaged};
 
-/// Where the bytes of a cache are: in a file, or in memory where no file could be written.
+/// The storage of a cache: a file, or memory where no file could be written.
 pub(super) enum Source {
     File(File),
     Memory(Vec<u8>),
 }
 
 impl Source {
-    /// Returns how many bytes there are.
+    /// Returns the length in bytes.
     ///
     /// # Errors
-    /// Fails when the system does not say.
+    /// Fails when the metadata of the file cannot be read.
     pub(super) fn length(&self) -> io::Result<u64> {
         match self {
             Source::File(file) => Ok(file.metadata()?.len()),
@@ -30,10 +30,10 @@ impl Source {
         }
     }
 
-    /// Fills `out` with the bytes from `offset` on.
+    /// Fills `out` with the bytes at `offset`.
     ///
     /// # Errors
-    /// Fails when there are not as many, or they cannot be read.
+    /// Fails when the file is too short or cannot be read.
     pub(super) fn read_at(&self, offset: u64, out: &mut [u8]) -> io::Result<()> {
         match self {
             Source::File(file) => file.read_exact_at(out, offset),
@@ -47,28 +47,28 @@ impl Source {
     }
 }
 
-/// Larger memory is not kept for the next read.
-const KEPT: usize = 1 << 20;
+/// Larger buffers are not kept for the next read.
+const MAX_REUSED: usize = 1 << 20;
 
-/// Reads extents into memory of its own, which it uses again.
+/// Reads extents into a reused buffer.
 #[derive(Default)]
 pub(super) struct Reader {
-    /// The cache that was read last.
+    /// The id of the cache that was read last.
     cache: u64,
-    /// Where the bytes that were read last start in its data section.
+    /// The offset of the buffered bytes in its data section.
     start: u64,
     length: usize,
     buffer: Vec<u8>,
 }
 
 impl Reader {
-    /// Returns the bytes of `extent`, if they are what they were.
+    /// Returns the bytes of `extent` after verifying their checksum.
     ///
-    /// A read goes `ahead` bytes further than the extent, if there are as many: extents that follow need no
-    /// read of their own then. Without, every extent is read.
+    /// A read continues `ahead` bytes past the extent, if available, so that the following extents need no read of
+    /// their own. With zero, every extent is read.
     ///
     /// # Errors
-    /// Fails when the bytes cannot be read or are not those that were written.
+    /// Fails when the bytes cannot be read or do not match their checksum.
     pub(super) fn extent(&mut self, cache: &Cache, extent: &Extent, ahead: usize) -> Result<&[u8], QueryError> {
         let length = extent.length as usize;
         let end = extent.offset.checked_add(u64::from(extent.length)).filter(|end| *end <= cache.data_length());
@@ -88,7 +88,7 @@ impl Reader {
 
     fn fill(&mut self, cache: &Cache, offset: u64, length: usize) -> Result<(), QueryError> {
         self.length = 0;
-        if self.buffer.len() > KEPT {
+        if self.buffer.len() > MAX_REUSED {
             self.buffer = Vec::new();
         }
         if self.buffer.len() < length {

@@ -1,31 +1,29 @@
 //! The layout of the cache file.
 //!
-//! Goals: opened in the time it takes to read its tables; read-only, by any number of servers at
-//! once; every answer found by a binary search and a copy; no byte believed before its checksum
-//! is. The file is written once, beside its final name, and renamed into place. We never change it
-//! afterwards; what others do to it shows in the checksums.
+//! Goals: opening takes the time to read its tables; any number of servers read it at once; every answer is a binary
+//! search and a copy; no byte is trusted before its checksum is verified. The file is written once, beside its final
+//! name, and renamed into place. opm never modifies it afterwards; the checksums reveal changes by others.
 //!
 //! ```text
 //! header    magic (8 bytes), version u32, number of sections u32, length of the file u64,
 //!           then for each section: kind u32, zero u32, offset u64, length u64, checksum u64,
 //!           then the checksum of all of the above
-//! data      replies and the parts they are put together from, each found by an extent
-//! sections  tables of records of one size, in the order of `Kind`
+//! data      replies and parts of replies, each addressed by an extent
+//! sections  tables of fixed-size records, in the order of `Kind`
 //! ```
 //!
-//! Numbers are little-endian, checksums are XXH3 (64 bits), digests XXH3 (128 bits). Tables are
-//! read into memory and checked when the file is opened, the data at each read: an extent carries the
-//! checksum of its bytes. The checksum of the whole data section is looked at only when integrity is
-//! enforced.
+//! Numbers are little-endian, checksums are XXH3 (64 bits), digests XXH3 (128 bits). Tables are read into memory and
+//! verified when the file is opened, the data at each read: an extent carries the checksum of its bytes. The checksum
+//! of the whole data section is verified only when integrity is enforced.
 //!
-//! A `Bundle` reply is put together from three sources. Its *slim part*, which is stored as
-//! it is, holds the fields that do not depend on a channel. Its *entry* adds the fields that do.
-//! Its *body*, which is compressed, is the encoded `object` field followed by the CSV if that is
-//! none of the objects; `csvJson` is a stretch of it. Bundles of a package resemble each other, so
-//! most bodies are compressed against the body of another, their *base*, which has none itself.
+//! A `Bundle` reply is assembled from three sources. Its *slim part*, stored uncompressed, holds the fields that do not
+//! depend on a channel. Its *entry* adds the fields that do. Its *body*, which is compressed, is the encoded `object`
+//! field followed by the CSV if that is not one of the objects; `csvJson` is a range of it. Bundles of a package
+//! resemble each other, so most bodies are compressed against the body of another, their *base*, which has no base
+//! itself.
 //!
-//! The *shelf* of a package is what pages for people need of it without reading its blobs. Shelves of all packages
-//! stand together, and are read when a page is asked for.
+//! The *shelf* of a package is the data that web pages show of it without reading its blobs. The shelves of all
+//! packages are adjacent, and are read when a page is requested.
 
 mod table;
 
@@ -33,15 +31,15 @@ use std::hash::Hasher;
 
 pub(super) use table::Table;
 
-/// What the file starts with. The second half makes damage by text conversion show.
+/// The magic bytes. The second half reveals damage by text conversion.
 pub(super) const MAGIC: [u8; 8] = *b"opmc\r\n\x1a\n";
-/// The version of this layout. Other versions are rebuilt, not read.
+/// The version of this layout. Caches of other versions are rebuilt, not read.
 pub(super) const VERSION: u32 = 3;
-/// The checksum of the file that a fixed catalog gives in this version: caches of one version are alike, wherever
-/// they were built. Whoever changes what is written gives a new number to the version and records the new checksum.
+/// The checksum of the file built from a fixed catalog in this version: caches of one version are identical, wherever
+/// they were built. A change of the written bytes needs a new version number and a new recorded checksum.
 #[cfg(test)]
 const RECORDED: (u32, u64) = (3, 776_561_318_178_465_334);
-/// Stands for "no base".
+/// The value for "no base".
 pub(super) const NONE: u32 = u32::MAX;
 
 /// The sections, in the order they are written.
@@ -68,10 +66,10 @@ pub(super) enum Kind {
 
 pub(super) const KINDS: usize = 16;
 const SECTION_SIZE: usize = 32;
-/// How long the header is, with its checksum.
+/// The length of the header, including its checksum.
 pub(super) const HEADER_SIZE: usize = 24 + KINDS * SECTION_SIZE + 8;
 
-/// Where a section is.
+/// The position of a section.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(super) struct Section {
     pub(super) offset: u64,
@@ -79,27 +77,27 @@ pub(super) struct Section {
     pub(super) checksum: u64,
 }
 
-/// Why bytes are no header of ours.
+/// The reason why a header is rejected.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum BadHeader {
-    /// The file is something else.
+    /// The magic bytes are wrong.
     Foreign,
-    /// It is a cache of another version.
+    /// The cache has another version.
     Version(u32),
-    /// It ends too early, or goes on too long.
+    /// The file is shorter or longer than its header says.
     Length { expected: u64 },
-    /// Its checksum is wrong.
+    /// The checksum is wrong.
     Damaged,
 }
 
 /// Returns the checksum of `bytes`.
 ///
-/// Fuzzing is for the code behind checksums, so that all are the same there.
+/// While fuzzing, all checksums are equal, so that inputs reach the code behind them.
 pub(super) fn checksum(bytes: &[u8]) -> u64 {
     if cfg!(fuzzing) { 0 } else { twox_hash::XxHash3_64::oneshot(bytes) }
 }
 
-/// A fingerprint of content.
+/// A digest of content.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash)]
 pub(crate) struct Digest(pub(crate) u128);
 
@@ -116,7 +114,7 @@ impl std::fmt::Display for Digest {
     }
 }
 
-/// Makes a checksum of bytes that come in pieces.
+/// Computes a checksum incrementally.
 #[derive(Clone)]
 pub(super) struct Checksum(twox_hash::XxHash3_64);
 
@@ -152,11 +150,11 @@ pub(super) fn write_header(sections: &[Section; KINDS], length: u64) -> Vec<u8> 
     out
 }
 
-/// Reads the header of a file of `size` bytes; `file` is its start, as far as the header goes.
+/// Parses the header of a file of `size` bytes; `file` is its start, as far as the header goes.
 ///
 /// # Errors
-/// Fails when the file is not wholly a cache of this version. Sections are known to lie inside it, one behind
-/// the other.
+/// Fails unless the file is a complete cache of this version. Sections are guaranteed to lie inside the file, one
+/// behind the other.
 pub(super) fn read_header(file: &[u8], size: u64) -> Result<[Section; KINDS], BadHeader> {
     let short = BadHeader::Length { expected: HEADER_SIZE as u64 };
     if file.len() < MAGIC.len() && MAGIC.starts_with(file) {
@@ -198,7 +196,7 @@ pub(super) fn read_header(file: &[u8], size: u64) -> Result<[Section; KINDS], Ba
     Ok(sections)
 }
 
-/// Something of one size that can be a part of a record.
+/// A fixed-size part of a record.
 pub(super) trait Field: Sized {
     const SIZE: usize;
     fn put(&self, out: &mut Vec<u8>);
@@ -252,11 +250,11 @@ macro_rules! record {
 }
 
 record! {
-    /// A text in the section of texts.
+    /// A text in the texts section.
     Text { start: u32, length: u32, }
 }
 record! {
-    /// Records of another table that stand together.
+    /// Adjacent records of another table.
     Span { first: u32, count: u32, }
 }
 record! {
@@ -264,28 +262,28 @@ record! {
     Extent { offset: u64, length: u32, checksum: u64, }
 }
 record! {
-    /// What the cache was made from; there is one.
+    /// The source of the cache; the table has one record.
     About {
-        /// Of all files and their contents.
+        /// The digest of all files and their contents.
         sources: Digest,
-        /// Of the blobs that belong to no package.
-        homeless: Digest,
-        /// How many packages were left out because they are broken.
-        left_out: u32,
+        /// The digest of the blobs that belong to no package.
+        unowned: Digest,
+        /// The number of quarantined packages.
+        quarantined: u32,
     }
 }
 record! {
-    /// A package; they are sorted by name.
+    /// A package; sorted by name.
     Package {
         name: Text,
-        /// Of all of its blobs.
+        /// The digest of all its blobs.
         content: Digest,
         /// The `Package` reply.
         reply: Extent,
-        /// What pages for people keep of it, compressed; empty if nobody makes any.
+        /// The page data, compressed; empty without pages.
         shelf: Extent,
         shelf_length: u32,
-        /// Its picture; empty if it has none.
+        /// The icon; empty if it has none.
         icon: Extent,
         channels: Span,
         bundles: Span,
@@ -293,30 +291,30 @@ record! {
     }
 }
 record! {
-    /// A channel; those of a package are sorted by name.
+    /// A channel; sorted by name within a package.
     Channel { name: Text, package: u32, entries: Span, head: u32, }
 }
 record! {
-    /// A bundle's place in a channel; those of a channel are sorted by name.
+    /// A channel entry; sorted by name within a channel.
     Entry { bundle: u32, channel: u32, replaces: Text, skips: Span, skip_range: Text, }
 }
 record! {
-    /// A bundle; those of a package are sorted by name.
+    /// A bundle; sorted by name within a package.
     Bundle {
         name: Text,
         package: u32,
-        /// Its place among the bundles of its package, by version.
+        /// Its rank among the bundles of its package, by version.
         rank: u32,
         /// Whether `ListBundles` leaves out its body.
         has_image: u32,
         slim: Extent,
-        /// Where `skipRange` goes in the slim part.
+        /// The offset of `skipRange` in the slim part.
         before_skip_range: u32,
-        /// Where `replaces` and `skips` go in the slim part.
+        /// The offset of `replaces` and `skips` in the slim part.
         before_replaces: u32,
         body: Extent,
         body_length: u32,
-        /// How much of the body is the `object` field.
+        /// The length of the `object` field in the body.
         objects_length: u32,
         csv_start: u32,
         csv_length: u32,
@@ -325,15 +323,15 @@ record! {
     }
 }
 record! {
-    /// An API that entries provide; they are sorted by group, version and kind.
+    /// An API that entries provide; sorted by group, version and kind.
     Api { group: Text, version: Text, kind: Text, entries: Span, }
 }
 record! {
-    /// A name that entries replace or skip; they are sorted by name.
+    /// A name that entries replace or skip; sorted by name.
     Replaced { name: Text, entries: Span, }
 }
 record! {
-    /// A custom schema in a package or in none; they are sorted by schema and package.
+    /// A custom schema in a package or in none; sorted by schema and package.
     Custom { schema: Text, package: Text, blobs: Span, }
 }
 record! {
@@ -341,7 +339,7 @@ record! {
     CustomBlob { stored: Extent, length: u32, }
 }
 record! {
-    /// A file that the catalog was read from; they are sorted by path.
+    /// A file of the catalog; sorted by path.
     Source {
         path: Text,
         size: u64,

@@ -1,14 +1,14 @@
-//! The cache: a catalog as one file of answers that are ready to be sent.
+//! The cache: a catalog as one file of ready answers.
 //!
-//! `format` is the layout, `bundle` and `package` make the answers, `build` writes the file, this
-//! module opens it, `data` reads it, `query` answers from it, `sources` knows the files it was made from,
-//! `reading` follows a catalog while it is read, and [`store`] decides whether a cache that is there can be used.
+//! `format` is the layout, `bundle` and `package` encode the answers, `build` writes the file, this module opens it,
+//! `data` reads it, `query` answers from it, `sources` fingerprints the catalog files, `reading` tracks a catalog while
+//! it is read, and [`store`] decides whether an existing cache can be used.
 
 mod build;
 mod bundle;
+mod cache_dir;
 mod data;
 mod format;
-mod kept;
 mod package;
 mod query;
 mod reading;
@@ -30,41 +30,41 @@ use data::Source;
 pub(crate) use format::Digest;
 use format::{BadHeader, Field, HEADER_SIZE, KINDS, Kind, Table, Text};
 
-/// An open cache: its tables in memory, its data where they are.
+/// An open cache: tables in memory, data on disk.
 pub struct Cache {
-    /// Tells it from every other of this run.
+    /// Unique within this process.
     id: u64,
     source: Source,
     size: u64,
-    /// All tables, one after the other.
+    /// All tables, concatenated.
     tables: Vec<u8>,
-    /// Where each table is among them.
+    /// The range of each table.
     sections: [Range<usize>; KINDS],
     data: format::Section,
     bases: Mutex<Bases>,
 }
 
-/// Why a cache file cannot be used.
+/// The reason why a cache file cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub enum Unusable {
-    /// There is none.
-    #[error("no cache was built there")]
+    /// It does not exist.
+    #[error("there is no cache")]
     Missing,
-    /// There is a file, but not one of ours.
-    #[error("the file is no cache of this program")]
+    /// It is a file of another kind.
+    #[error("the file is not an opm cache")]
     Foreign,
-    /// It was written by another version of this program.
-    #[error("the cache has format version {0}, this program reads version {version}", version = format::VERSION)]
+    /// It has another format version.
+    #[error("the cache has format version {0}, this opm reads version {version}", version = format::VERSION)]
     Version(u32),
-    /// It is not as long as it should be.
-    #[error("the cache is cut off: it has {found} bytes of {expected}")]
+    /// Its length is wrong.
+    #[error("the cache is truncated: it has {found} of {expected} bytes")]
     Truncated {
-        /// How long it is.
+        /// The actual length.
         found: u64,
-        /// How long it should be.
+        /// The expected length.
         expected: u64,
     },
-    /// Its content does not fit its checksums.
+    /// A checksum does not match.
     #[error("the cache is damaged: the checksum of {0} is wrong")]
     Damaged(&'static str),
     /// It cannot be read.
@@ -72,7 +72,7 @@ pub enum Unusable {
     Io(#[from] io::Error),
 }
 
-/// Bodies that others are compressed against, as long as they are in use.
+/// A cache of decompressed bodies that others are compressed against, bounded by [`BASES_SIZE`].
 #[derive(Default)]
 struct Bases {
     bodies: HashMap<u32, (u64, Arc<Vec<u8>>)>,
@@ -80,17 +80,17 @@ struct Bases {
     clock: u64,
 }
 
-/// No cache is 0.
+/// 0 is no valid id.
 static NEXT_ID: AtomicU64 = AtomicU64::new(1);
 
-/// How many bytes of bases are kept.
+/// The maximum size of the decompressed bases, in bytes.
 const BASES_SIZE: usize = 8 << 20;
 
 impl Cache {
     /// Opens the cache file at `path`.
     ///
     /// # Errors
-    /// Fails when there is none, or it cannot be trusted.
+    /// Fails when the file does not exist or fails verification.
     pub fn open(path: &Path) -> Result<Cache, Unusable> {
         let file = File::open(path).map_err(|error| match error.kind() {
             io::ErrorKind::NotFound => Unusable::Missing,
@@ -126,13 +126,13 @@ impl Cache {
             return Err(Unusable::Damaged("an index"));
         }
         let mut places = sections.map(|section| place(&section));
-        // The data are no table.
+        // The data section is not a table.
         places[Kind::Data as usize] = 0..0;
         let id = NEXT_ID.fetch_add(1, Relaxed);
         Ok(Cache { id, source, size, tables: bytes, sections: places, data: *data, bases: Mutex::default() })
     }
 
-    /// Checks every byte of the data.
+    /// Verifies the checksum of the whole data section.
     fn check_data(&self) -> Result<(), Unusable> {
         let mut checksum = format::Checksum::new();
         let mut buffer = vec![0; 256 << 10];
@@ -146,7 +146,7 @@ impl Cache {
         if checksum.finish() == self.data.checksum { Ok(()) } else { Err(Unusable::Damaged("the data")) }
     }
 
-    /// Returns how many bytes the cache has.
+    /// Returns the size of the cache, in bytes.
     pub fn size(&self) -> u64 {
         self.size
     }
@@ -190,7 +190,7 @@ impl Cache {
     }
 }
 
-/// Says that an answer cannot be given because the cache is not what it was.
+/// Returns the error for an answer that failed verification.
 fn damaged() -> QueryError {
     QueryError::Damaged("the cache is damaged: rebuild it with --cache-only".into())
 }

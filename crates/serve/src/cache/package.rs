@@ -1,4 +1,4 @@
-//! One package of a cache: its bundles encoded and compressed, or taken over from an older cache.
+//! One package of a cache: its bundles encoded and compressed, or reused from an older cache.
 
 use std::collections::HashMap;
 
@@ -12,43 +12,43 @@ use super::Cache;
 use super::bundle::{self, Parts};
 use super::data::Reader;
 use super::format::{self, Digest, Extent, NONE, checksum};
-use crate::load::{Shelve, Shelved, Sound};
+use crate::load::{CheckedCatalog, Shelve, Shelved};
 
-/// How hard bodies are compressed: the lowest level, for the base does most of the work.
+/// The compression level of bodies: the lowest, since the base does most of the work.
 pub(super) const LEVEL: i32 = 1;
-/// How hard shelves are compressed: they are small, and read often.
+/// The compression level of shelves: they are small, and read often.
 const SHELF_LEVEL: i32 = 3;
-/// How many bundles share a base. Versions far apart have little in common.
+/// The number of bundles that share a base. Distant versions have little in common.
 const GROUP: usize = 64;
 
-/// A package that is ready to be stored, but for its data.
+/// The records of a package, ready to be stored; its data is separate.
 pub(super) struct Encoded {
-    /// Its bundles by name. Bases are counted from the first of them.
+    /// Its bundles by name. Bases are relative to the first of them.
     pub(super) bundles: Vec<EncodedBundle>,
     pub(super) shelf: Extent,
     pub(super) shelf_length: u32,
     pub(super) icon: Extent,
 }
 
-/// The data of a package. Slim parts of all packages are kept together, away from the bodies:
-/// listing all bundles then touches few pages.
+/// The data of a package. The slim parts of all packages are stored together, apart from the bodies: listing all
+/// bundles then touches few pages.
 #[derive(Default)]
 pub(super) struct PackageData {
     pub(super) slims: Vec<u8>,
     pub(super) bodies: Vec<u8>,
-    /// What pages need, kept together as well.
+    /// Page data and icon, stored together too.
     pub(super) shelves: Vec<u8>,
 }
 
 /// A bundle of an [`Encoded`] package.
 pub(super) struct EncodedBundle {
     pub(super) record: format::Bundle,
-    /// What it provides: group, version, kind.
+    /// The provided APIs: group, version, kind.
     pub(super) apis: Vec<[String; 3]>,
 }
 
 impl Encoded {
-    /// Says how far the data of the package was moved.
+    /// Moves the offsets of the package by those of its data in the file.
     pub(super) fn shift(&mut self, slims: u64, bodies: u64, shelves: u64) {
         self.shelf.offset += shelves;
         self.icon.offset += shelves;
@@ -59,10 +59,10 @@ impl Encoded {
     }
 }
 
-/// Blobs that are no bundles, by package.
+/// Blobs other than bundles, by package.
 pub(super) type Others<'a> = HashMap<&'a str, Vec<&'a Blob>>;
 
-/// Finds the blobs of a catalog that are no bundles.
+/// Groups the blobs of a catalog other than bundles by package.
 pub(super) fn others(fbc: &Fbc) -> Others<'_> {
     let mut others = Others::new();
     for blob in fbc.blobs().iter().filter(|blob| &*blob.schema != fbc::blob::BUNDLE) {
@@ -71,12 +71,12 @@ pub(super) fn others(fbc: &Fbc) -> Others<'_> {
     others
 }
 
-/// Encodes packages, one after the other.
+/// Encodes packages one after the other.
 pub(super) struct Encoder<'a> {
-    content: &'a Sound,
+    content: &'a CheckedCatalog,
     limits: &'a Limits,
     shelve: Option<Shelve>,
-    /// Blobs that are no bundles, by package.
+    /// Blobs other than bundles, by package.
     others: &'a Others<'a>,
     compressor: CCtx<'static>,
     text: TextBuffer,
@@ -85,7 +85,7 @@ pub(super) struct Encoder<'a> {
 
 impl<'a> Encoder<'a> {
     pub(super) fn new(
-        content: &'a Sound,
+        content: &'a CheckedCatalog,
         limits: &'a Limits,
         shelve: Option<Shelve>,
         others: &'a Others<'a>,
@@ -94,10 +94,10 @@ impl<'a> Encoder<'a> {
         Encoder { content, limits, shelve, others, compressor: CCtx::create(), text, package_text }
     }
 
-    /// Encodes a package: its table rows, and its data.
+    /// Encodes a package: its records, and its data.
     ///
     /// # Errors
-    /// Fails with what is wrong with one of its bundles.
+    /// Fails with the problem of one of its bundles.
     pub(super) fn encode(&mut self, package: &catalog::Package) -> Result<(Encoded, PackageData), String> {
         let fbc = &self.content.fbc;
         let others = self.others.get(package.name()).map(Vec::as_slice).unwrap_or_default();
@@ -147,7 +147,7 @@ impl<'a> Encoder<'a> {
     }
 }
 
-/// Adds what pages need of a package.
+/// Adds the page data of a package.
 fn shelf(made: &Shelved, data: &mut PackageData) -> Result<(Extent, u32, Extent), String> {
     let packed = zstd::bulk::compress(&made.shelf, SHELF_LEVEL).map_err(|error| error.to_string())?;
     let length = u32::try_from(made.shelf.len()).map_err(|_| "package is too large".to_owned())?;
@@ -179,10 +179,10 @@ fn row(parts: &Parts, image: &str, data: &mut PackageData, packed: &[u8]) -> Res
     })
 }
 
-/// Copies a package out of an older cache, if it is there with the same content and undamaged.
+/// Copies a package from an older cache, if it is present with the same content and undamaged.
 ///
-/// One without a shelf is made anew where a shelf is wanted.
-pub(super) fn take_over(
+/// A package without a shelf is encoded again if a shelf is needed.
+pub(super) fn reuse(
     old: &Cache,
     package: &catalog::Package,
     content: &Digest,

@@ -1,4 +1,4 @@
-//! Answers from the cache.
+//! Answers queries from the cache.
 
 use std::cell::RefCell;
 use std::cmp::Ordering;
@@ -14,10 +14,10 @@ use super::format::{self, Extent, Kind, NONE, Span, Text};
 use super::{BASES_SIZE, Cache, damaged};
 use crate::spare;
 
-/// No message is larger: it is more than any client takes.
+/// The maximum size of a message, more than any client accepts.
 const MAX_BODY: usize = 1 << 28;
 
-/// How far a list of bundles reads ahead: their slim parts stand together.
+/// Read-ahead for lists of bundles: their slim parts are adjacent.
 const AHEAD: usize = 16 << 10;
 
 thread_local! {
@@ -26,13 +26,13 @@ thread_local! {
     static UNPACKER: RefCell<Unpacker> = RefCell::new(Unpacker { context: DCtx::create(), reader: Reader::default() });
 }
 
-/// What unpacks stored bytes.
+/// Decompresses stored bytes.
 struct Unpacker {
     context: DCtx<'static>,
     reader: Reader,
 }
 
-/// What a `Bundle` reply says besides what every one does.
+/// The optional parts of a `Bundle` reply.
 #[derive(Clone, Copy)]
 struct Shape {
     body: bool,
@@ -80,12 +80,12 @@ impl Cache {
         self.find_channel(&found, channel).ok_or_else(|| QueryError::no_channel(package, channel))
     }
 
-    /// Puts a `Bundle` reply together, with its body.
+    /// Assembles a `Bundle` reply with its body.
     fn whole(&self, entry: &format::Entry) -> Answer {
         SLIMS.with_borrow_mut(|slims| self.reply(entry, Shape { body: true, edges: false }, slims))
     }
 
-    /// Puts a `Bundle` reply together.
+    /// Assembles a `Bundle` reply.
     fn reply(&self, entry: &format::Entry, shape: Shape, slims: &mut Reader) -> Answer {
         let bundle = self.bundle_at(entry.bundle)?;
         let channel = self.channel_at(entry.channel)?;
@@ -96,7 +96,7 @@ impl Cache {
         if body_room > MAX_BODY {
             return Err(damaged());
         }
-        let mut out = spare::take(slim.len() + body_room + 512);
+        let mut out = spare::buffer(slim.len() + body_room + 512);
         message::string(&mut out, 1, self.string(bundle.name)?);
         message::string(&mut out, 2, self.string(package.name)?);
         message::string(&mut out, 3, self.string(channel.name)?);
@@ -129,7 +129,7 @@ impl Cache {
         if csv_start.checked_add(csv_length).is_none_or(|end| end > body_length) || objects_length > body_length {
             return Err(damaged());
         }
-        // The body goes where its objects belong; what is its CSV is copied before it.
+        // The objects stay where the body was decompressed; the CSV is copied in front of them.
         if csv_length > 0 {
             message::header(out, 4, csv_length);
         }
@@ -176,7 +176,7 @@ impl Cache {
         Ok(body)
     }
 
-    /// Appends the `length` bytes that are packed in `extent` to `out`.
+    /// Decompresses the `length` bytes of `extent` and appends them to `out`.
     fn unpack(&self, extent: &Extent, base: &[u8], length: usize, out: &mut Vec<u8>) -> Result<(), QueryError> {
         if extent.length as usize > MAX_BODY {
             return Err(damaged());
@@ -214,7 +214,7 @@ impl Cache {
         apis.search(apis.all(), |api| key(api).cmp(&wanted)).map(|(_, api)| api.entries)
     }
 
-    /// Lists what an entry upgrades from, one after the other: what it replaces, then what it skips.
+    /// Iterates over the names that an entry upgrades from: the replaced one, then the skipped ones.
     fn edges(&self, entry: &format::Entry) -> impl Iterator<Item = Text> {
         let replaces = entry.replaces;
         let of = self.text_bytes(replaces).unwrap_or_default().to_vec();
@@ -223,7 +223,7 @@ impl Cache {
         std::iter::once(replaces).chain(skips)
     }
 
-    /// Lists the heads among the entries of `span`.
+    /// Iterates over the heads among the entries of `span`.
     fn heads(&self, span: Span) -> impl Iterator<Item = (u32, format::Entry, format::Channel)> {
         self.table::<u32>(Kind::ApiEntries).span(span).filter_map(|(_, number)| {
             let entry = self.entry(number).ok()?;
@@ -376,7 +376,7 @@ impl Query for Cache {
     }
 }
 
-/// Walks a list of entries and makes the rows of each when they are asked for.
+/// Iterates over entries and produces the rows of each on demand.
 fn rows(
     cache: &Arc<Cache>,
     list: Kind,

@@ -1,102 +1,102 @@
-//! A catalog while it is read.
+//! Tracks a catalog while it is read.
 
 use std::io;
 
 use super::Cache;
 use super::format::Digest;
-use super::sources::{self, Glance};
+use super::sources::{self, Fingerprint};
 use super::store::PrepareError;
-use crate::load::{Directory, LoadError, Sound};
+use crate::load::{CheckedCatalog, Directory, LoadError};
 
-/// A catalog while it is read: what its files looked like before anything of them was read, and what was found in them.
+/// A catalog while it is read: the fingerprint of its files before any of them was read, and their content.
 pub(crate) struct Reading {
-    pub(super) glance: Glance,
+    pub(super) fingerprint: Fingerprint,
     pub(super) digests: Option<Vec<Digest>>,
-    pub(crate) sound: Option<Sound>,
+    pub(crate) checked: Option<CheckedCatalog>,
 }
 
 impl Reading {
-    /// Looks at the files.
+    /// Takes the fingerprint of the files.
     pub(crate) fn start(directory: &Directory) -> Result<Reading, PrepareError> {
-        Ok(Reading { glance: glance(directory)?, digests: None, sound: None })
+        Ok(Reading { fingerprint: fingerprint(directory)?, digests: None, checked: None })
     }
 
-    /// Looks at the files when they rest, if that is soon.
+    /// Takes the fingerprint once the files are stable, if that is soon.
     ///
-    /// A cache of files that changed a moment ago cannot know them by their stamps: each start with it would read
-    /// all of them.
-    pub(super) fn at_rest(directory: &Directory) -> Result<Reading, PrepareError> {
+    /// A cache of files that changed a moment ago cannot rely on their stamps: each start with it would read all of
+    /// them.
+    pub(super) fn when_stable(directory: &Directory) -> Result<Reading, PrepareError> {
         let reading = Reading::start(directory)?;
-        match reading.glance.rest() {
-            Some(rest) => {
-                std::thread::sleep(rest);
+        match reading.fingerprint.until_stable() {
+            Some(delay) => {
+                std::thread::sleep(delay);
                 Reading::start(directory)
             }
             None => Ok(reading),
         }
     }
 
-    /// Returns the digests of the files, which are of what is loaded later if [`Reading::holds`].
+    /// Returns the digests of the files. They match what is loaded later if [`Reading::is_current`] holds then.
     pub(super) fn digests(&mut self, directory: &Directory) -> io::Result<&[Digest]> {
         let digests = match self.digests.take() {
             Some(digests) => digests,
-            None => sources::digests(&directory.root, &self.glance.stamps)?,
+            None => sources::digests(&directory.root, &self.fingerprint.stamps)?,
         };
         Ok(self.digests.insert(digests))
     }
 
     pub(super) fn total(&mut self, directory: &Directory) -> io::Result<Digest> {
         self.digests(directory)?;
-        Ok(sources::total(&self.glance.stamps, self.digests.as_deref().unwrap_or_default()))
+        Ok(sources::total(&self.fingerprint.stamps, self.digests.as_deref().unwrap_or_default()))
     }
 
-    /// Loads the catalog, unless that is done.
-    pub(crate) fn load(&mut self, directory: &Directory) -> Result<&Sound, PrepareError> {
-        if self.glance.is_fresh() {
+    /// Loads the catalog, unless it is loaded.
+    pub(crate) fn load(&mut self, directory: &Directory) -> Result<&CheckedCatalog, PrepareError> {
+        if self.fingerprint.is_fresh() {
             self.digests(directory)?;
         }
-        let sound = match self.sound.take() {
-            Some(sound) => sound,
+        let checked = match self.checked.take() {
+            Some(checked) => checked,
             None => directory.load()?,
         };
-        Ok(self.sound.insert(sound))
+        Ok(self.checked.insert(checked))
     }
 
-    /// Returns whether the files are what they were when reading began.
-    pub(crate) fn holds(&self, directory: &Directory) -> bool {
-        let same = || glance(directory).is_ok_and(|now| now == self.glance);
-        // Files that changed a moment ago look the same when they change again.
-        let digests = || sources::digests(&directory.root, &self.glance.stamps).ok();
-        same() && (!self.glance.is_fresh() || self.digests.is_none() || digests() == self.digests && same())
+    /// Returns whether the files are unchanged since reading began.
+    pub(crate) fn is_current(&self, directory: &Directory) -> bool {
+        let same = || fingerprint(directory).is_ok_and(|now| now == self.fingerprint);
+        // Files that changed a moment ago can change again with the same stamps.
+        let digests = || sources::digests(&directory.root, &self.fingerprint.stamps).ok();
+        same() && (!self.fingerprint.is_fresh() || self.digests.is_none() || digests() == self.digests && same())
     }
 
-    /// Takes a later look at files that did not change since.
-    pub(crate) fn settle(&mut self, later: Glance) {
-        if self.glance.is_fresh() && !later.is_fresh() && self.glance == later {
-            self.glance = later;
+    /// Replaces the fingerprint by a later one of the same content.
+    pub(crate) fn confirm(&mut self, later: Fingerprint) {
+        if self.fingerprint.is_fresh() && !later.is_fresh() && self.fingerprint == later {
+            self.fingerprint = later;
         }
     }
 
-    /// Returns the same reading without what was loaded.
-    pub(crate) fn outline(&self) -> Reading {
-        Reading { glance: self.glance.clone(), digests: self.digests.clone(), sound: None }
+    /// Returns the reading without the loaded catalog.
+    pub(crate) fn without_catalog(&self) -> Reading {
+        Reading { fingerprint: self.fingerprint.clone(), digests: self.digests.clone(), checked: None }
     }
 
-    /// Returns what the files looked like.
-    pub(crate) fn glance(&self) -> &Glance {
-        &self.glance
+    /// Returns the fingerprint of the files.
+    pub(crate) fn fingerprint(&self) -> &Fingerprint {
+        &self.fingerprint
     }
 
-    /// Returns whether the catalog that was loaded is the one that a cache was made from.
-    pub(crate) fn is_of(&self, cache: &Cache) -> bool {
-        self.sound.as_ref().is_some_and(|sound| cache.has_all_of(sound) && cache.has_no_more_than(sound))
+    /// Returns whether the cache was built from the loaded catalog.
+    pub(crate) fn matches(&self, cache: &Cache) -> bool {
+        self.checked.as_ref().is_some_and(|checked| cache.has_all_of(checked) && cache.has_only(checked))
     }
 }
 
-/// Looks at the files of a catalog.
-pub(crate) fn glance(directory: &Directory) -> Result<Glance, PrepareError> {
+/// Takes the fingerprint of the files of a catalog.
+pub(crate) fn fingerprint(directory: &Directory) -> Result<Fingerprint, PrepareError> {
     let unreadable = |error| LoadError::Unreadable { path: directory.root.clone(), error };
-    Ok(Glance::within(&directory.root, directory.limits.files).map_err(unreadable)?)
+    Ok(Fingerprint::within(&directory.root, directory.limits.files).map_err(unreadable)?)
 }
 
 #[cfg(test)]

@@ -1,4 +1,4 @@
-//! What pages need of packages.
+//! The page data of packages.
 
 use std::io;
 
@@ -6,18 +6,18 @@ use super::Cache;
 use super::data::Reader;
 use super::format::{self, Digest, Kind};
 
-/// No shelf is larger.
+/// The maximum size of a shelf.
 const LARGEST: usize = 1 << 28;
 
 impl Cache {
-    /// Returns a digest of everything in the catalog.
+    /// Returns the digest of the catalog's content.
     pub(crate) fn revision(&self) -> String {
         let mut all = Vec::new();
         for package in self.table::<format::Package>(Kind::Packages).iter() {
             all.extend_from_slice(self.text_bytes(package.name).unwrap_or_default());
             all.extend_from_slice(&package.content.0.to_le_bytes());
         }
-        all.extend_from_slice(&self.about().homeless.0.to_le_bytes());
+        all.extend_from_slice(&self.about().unowned.0.to_le_bytes());
         format!("{:016x}", Digest::of(&all).0 as u64)
     }
 
@@ -27,7 +27,7 @@ impl Cache {
         packages.iter().filter_map(|package| self.text(package.name).map(str::to_owned)).collect()
     }
 
-    /// Returns the shelf of a package.
+    /// Returns the page data of a package.
     ///
     /// # Errors
     /// Fails when there is none, or it is damaged.
@@ -35,17 +35,17 @@ impl Cache {
         let found = self.package_named(package)?;
         let length = found.shelf_length as usize;
         if length == 0 {
-            return Err(io::Error::other("the cache was built without what pages need"));
+            return Err(io::Error::other("the cache was built without page data"));
         }
         let mut reader = Reader::default();
         let packed = reader.extent(self, &found.shelf, 0).map_err(|error| io::Error::other(error.to_string()))?;
         zstd::bulk::decompress(packed, length.min(LARGEST))
     }
 
-    /// Returns the picture of a package, empty if it has none.
+    /// Returns the icon of a package, empty if it has none.
     ///
     /// # Errors
-    /// Fails when there is no such package, or the picture is damaged.
+    /// Fails when there is no such package, or the icon is damaged.
     pub(crate) fn icon(&self, package: &str) -> io::Result<Vec<u8>> {
         let found = self.package_named(package)?;
         let mut reader = Reader::default();

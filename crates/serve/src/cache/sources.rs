@@ -1,4 +1,4 @@
-//! The files of a catalog directory: what a cache was made from, and whether it still is so.
+//! Fingerprints the files of a catalog directory, to detect changes since a cache was built.
 
 use std::fs::{self, File};
 use std::io::{self, Read};
@@ -12,37 +12,36 @@ use rayon::prelude::*;
 
 use super::format::Digest;
 
-/// How many bytes of a file are hashed at a time.
+/// The number of bytes that are hashed at a time.
 const CHUNK: usize = 256 << 10;
-/// A directory nested deeper is no catalog.
+/// The maximum nesting of directories.
 const MAX_DEPTH: usize = 64;
-/// File systems write down times in steps of at most this, if they know fractions of a second, and else of a second or
-/// two.
+/// The resolution of file times: at most this on file systems with fractions of a second, else one or two seconds.
 const STEP: Duration = Duration::from_millis(100);
 const COARSE_STEP: Duration = Duration::from_secs(3);
-/// Opening does not wait. The number is that of Linux on every processor but a few old ones.
+/// Makes `open` non-blocking. This is the value of Linux on all but a few old processors.
 const O_NONBLOCK: i32 = 0o4000;
 
-/// A file of a catalog directory, seen from outside.
+/// The metadata of a file in a catalog directory.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Stamp {
-    /// Its path below the root.
+    /// The path relative to the root.
     pub(super) path: PathBuf,
     pub(super) size: u64,
     pub(super) modified: (i64, u32),
     pub(super) changed: (i64, u32),
     pub(super) inode: u64,
-    /// Whether it has content that can be read to its end.
+    /// Whether it is a regular file.
     regular: bool,
 }
 
 impl Stamp {
-    /// Forgets what depends on the machine and the day. No file looks like that.
+    /// Clears what depends on the machine and the time. No real file has such a stamp.
     pub(super) fn portable(self) -> Stamp {
         Stamp { modified: (0, 0), changed: (0, 0), inode: 0, ..self }
     }
 
-    /// Returns until when the file may change without looking otherwise.
+    /// Returns until when the file can change without changing its stamp.
     fn fresh_until(&self) -> Duration {
         let (seconds, nanos) = self.changed;
         let step = if nanos == 0 { COARSE_STEP } else { STEP };
@@ -50,67 +49,66 @@ impl Stamp {
     }
 }
 
-/// What a directory looked like: what changes when anything in it does.
+/// The fingerprint of a directory: the metadata of its files, which changes when any file does.
 #[derive(Debug, Clone)]
-pub struct Glance {
+pub struct Fingerprint {
     pub(super) stamps: Vec<Stamp>,
-    /// How much longer something may change again and look the same, because it changed shortly before.
+    /// How much longer a file can change with the same stamp, because it changed shortly before.
     fresh: Option<Duration>,
 }
 
-impl PartialEq for Glance {
-    fn eq(&self, other: &Glance) -> bool {
+impl PartialEq for Fingerprint {
+    fn eq(&self, other: &Fingerprint) -> bool {
         self.stamps == other.stamps
     }
 }
 
-impl Glance {
-    /// Looks at all files of the directory `root`.
+impl Fingerprint {
+    /// Takes the fingerprint of all files below `root`.
     ///
     /// # Errors
     /// Fails when a directory cannot be read.
-    pub fn at(root: &Path) -> io::Result<Glance> {
-        Glance::within(root, usize::MAX)
+    pub fn at(root: &Path) -> io::Result<Fingerprint> {
+        Fingerprint::within(root, usize::MAX)
     }
 
-    /// Looks at all files of a catalog directory, ignored or not, by path.
+    /// Takes the fingerprint of all files of a catalog directory, ignored or not, sorted by path.
     ///
-    /// Files that do not count are here too: an ignore file decides about them, and objects may be
-    /// read from them.
+    /// Files that are not loaded are included: an ignore file may select them, and objects may be read from them.
     ///
     /// # Errors
     /// Fails when a directory cannot be read, or has more than `limit` files.
-    pub(crate) fn within(root: &Path, limit: usize) -> io::Result<Glance> {
+    pub(crate) fn within(root: &Path, limit: usize) -> io::Result<Fingerprint> {
         let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
         let found = AtomicUsize::new(0);
         let mut stamps = walk(&Walk { root, limit, found: &found }, Path::new(""), 0)?;
         stamps.sort_unstable_by(|a, b| a.path.as_os_str().as_bytes().cmp(b.path.as_os_str().as_bytes()));
         let fresh = stamps.iter().map(Stamp::fresh_until).max().and_then(|until| until.checked_sub(now));
-        Ok(Glance { stamps, fresh })
+        Ok(Fingerprint { stamps, fresh })
     }
 
-    /// Returns whether files may have changed since and look the same.
+    /// Returns whether files may have changed since without changing the fingerprint.
     pub(crate) fn is_fresh(&self) -> bool {
         self.fresh.is_some()
     }
 
-    /// Returns how long to wait until a look finds nothing fresh, if that is soon.
-    pub(super) fn rest(&self) -> Option<Duration> {
+    /// Returns the delay until no file is fresh, if that is soon.
+    pub(super) fn until_stable(&self) -> Option<Duration> {
         self.fresh.filter(|rest| *rest <= STEP).map(|rest| rest + Duration::from_millis(1))
     }
 
-    /// Returns the stamps as a cache keeps them: a file that may have changed since is compared by content.
-    pub(super) fn to_keep(&self) -> Vec<Stamp> {
+    /// Returns the stamps to store in a cache: a file that may have changed since is compared by content.
+    pub(super) fn stamps_to_store(&self) -> Vec<Stamp> {
         let keep = |stamp: &Stamp| if self.is_fresh() { stamp.clone().portable() } else { stamp.clone() };
         self.stamps.iter().map(keep).collect()
     }
 }
 
-/// A walk through the directories below `root`, on all processors: most of its time is spent in the kernel.
+/// A parallel walk through the directories below `root`: most of its time is spent in the kernel.
 struct Walk<'a> {
     root: &'a Path,
     limit: usize,
-    /// How many files were seen.
+    /// The number of files found so far.
     found: &'a AtomicUsize,
 }
 
@@ -128,7 +126,7 @@ fn walk(all: &Walk<'_>, directory: &Path, depth: usize) -> io::Result<Vec<Stamp>
             directories.push(path);
             continue;
         }
-        // A link counts as what it leads to, one that leads nowhere as nothing.
+        // A symbolic link counts as its target, a dangling one as nothing.
         let metadata = if kind.is_symlink() { fs::metadata(all.root.join(&path)) } else { entry.metadata() };
         let Ok(metadata) = metadata else { continue };
         if all.found.fetch_add(1, Relaxed) >= all.limit {
@@ -151,25 +149,25 @@ fn walk(all: &Walk<'_>, directory: &Path, depth: usize) -> io::Result<Vec<Stamp>
 /// Returns the digest of each file's content.
 ///
 /// # Errors
-/// Fails when a file cannot be read, or is longer than it was.
+/// Fails when a file cannot be read, or grew.
 pub(super) fn digests(root: &Path, stamps: &[Stamp]) -> io::Result<Vec<Digest>> {
     stamps.par_iter().map(|stamp| file_digest(&root.join(&stamp.path), stamp)).collect()
 }
 
 fn file_digest(path: &Path, stamp: &Stamp) -> io::Result<Digest> {
-    // A pipe or a device may have nothing to read, or no end; loading reports it, unless it is ignored.
+    // A pipe or a device may block, or have no end; loading reports it, unless it is ignored.
     if !stamp.regular {
         return Ok(Digest::of(b"no regular file"));
     }
     let named = |error: io::Error| io::Error::new(error.kind(), format!("{}: {error}", path.display()));
-    // What took its place meanwhile may be anything.
+    // The path may name something else by now.
     let file = open_regular(path).map_err(named)?;
     let mut file = file.take(stamp.size.saturating_add(1));
     let mut hasher = twox_hash::XxHash3_128::new();
     let mut buffer = vec![0; CHUNK];
     loop {
         match file.read(&mut buffer) {
-            Ok(0) if file.limit() == 0 => return Err(named(io::Error::other("file changed while it was being read"))),
+            Ok(0) if file.limit() == 0 => return Err(named(io::Error::other("the file changed while opm read it"))),
             Ok(0) => return Ok(Digest(hasher.finish_128())),
             Ok(length) => hasher.write(&buffer[..length]),
             Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
@@ -178,14 +176,14 @@ fn file_digest(path: &Path, stamp: &Stamp) -> io::Result<Digest> {
     }
 }
 
-/// Opens a file without waiting for a writer, should it be a pipe.
+/// Opens a regular file without blocking on a pipe.
 fn open_regular(path: &Path) -> io::Result<File> {
     use std::os::unix::fs::OpenOptionsExt;
     let file = File::options().read(true).custom_flags(O_NONBLOCK).open(path)?;
-    if file.metadata()?.is_file() { Ok(file) } else { Err(io::Error::other("file changed while it was being read")) }
+    if file.metadata()?.is_file() { Ok(file) } else { Err(io::Error::other("the file changed while opm read it")) }
 }
 
-/// Returns one digest of all files and their contents.
+/// Returns one digest of all paths and contents.
 pub(super) fn total(stamps: &[Stamp], contents: &[Digest]) -> Digest {
     let mut list = Vec::new();
     for (stamp, content) in stamps.iter().zip(contents) {

@@ -1,4 +1,4 @@
-//! Where a cache is kept, and whether the one that is there can be used.
+//! Decides whether an existing cache can be used, and builds one otherwise.
 
 use std::fs::File;
 use std::io::{self, Cursor};
@@ -7,30 +7,30 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::build::{self, Input, WriteError};
+use super::cache_dir::{self, Found, Unfinished};
 use super::data::Source;
 use super::format::{self, Digest, Kind};
-use super::kept::{self, Found, Unfinished};
 use super::sources::Stamp;
 use super::{Cache, Unusable};
-use crate::load::{Directory, LeftOut, LoadError, Sound};
+use crate::load::{CheckedCatalog, Directory, LoadError, Quarantined};
 
-pub use super::kept::file_in;
-pub(crate) use super::reading::{Reading, glance};
-pub use super::sources::Glance;
+pub use super::cache_dir::file_in;
+pub(crate) use super::reading::{Reading, fingerprint};
+pub use super::sources::Fingerprint;
 
-/// How often a catalog is read again that changes while it is read, after a pause that grows.
+/// Attempts to read a catalog that changes while it is read, with growing pauses between them.
 const ATTEMPTS: u32 = 6;
 const PAUSE: Duration = Duration::from_millis(10);
 
-/// How much a cache that is there must fit.
+/// How strictly an existing cache must match the catalog.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Integrity {
-    /// One that does not fit is rebuilt.
+    /// A stale cache is rebuilt.
     Rebuild,
-    /// It must fit, but nobody asked for that by hand: a cache of other tools is none, and a
-    /// catalog that lost some packages still fits.
+    /// The cache must match, but the user did not ask for that explicitly: a cache of other tools counts as none, and a
+    /// catalog that lost some packages still matches.
     Implied,
-    /// It must fit to the last byte.
+    /// The cache must match exactly.
     Enforced,
 }
 
@@ -40,38 +40,39 @@ impl Integrity {
     }
 }
 
-/// A catalog that can be asked.
+/// A catalog that is ready to answer queries.
 pub struct Prepared {
-    /// The answers.
+    /// Its cache.
     pub cache: Arc<Cache>,
-    /// What is not in it.
-    pub left_out: Vec<LeftOut>,
-    /// Whether it was made just now.
+    /// The packages that are quarantined.
+    pub quarantined: Vec<Quarantined>,
+    /// Whether the cache was built just now.
     pub built: bool,
-    /// How its files were read.
+    /// The state of its files when they were read.
     pub(crate) reading: Reading,
 }
 
-/// Why there is no catalog that can be asked.
+/// The reason why a catalog is not ready to answer queries.
 #[derive(Debug, thiserror::Error)]
 pub enum PrepareError {
-    /// The cache directory holds what no tool put there.
+    /// The cache directory has files of unknown origin.
     #[error("cache directory has unexpected contents: {}", .0.join(","))]
     Unexpected(Vec<String>),
-    /// Integrity is enforced, and the cache does not allow it.
+    /// The cache does not match, and may not be rebuilt.
     #[error("integrity check failed: {0}")]
     Integrity(String),
-    /// The catalog is wrong.
+    /// The catalog is invalid.
     #[error("failed to load or rebuild cache: failed to rebuild cache: {0}")]
     Catalog(#[from] LoadError),
-    /// Files could not be read or written.
+    /// A file could not be read or written.
     #[error("failed to load or rebuild cache: {0}")]
     Io(#[from] io::Error),
 }
 
 impl PrepareError {
-    /// Returns whether the same files may do another time: nothing is known to be wrong with the catalog itself.
-    pub(crate) fn is_passing(&self) -> bool {
+    /// Returns whether the failure is transient, so that the same files can load later: the catalog itself is not known
+    /// to be invalid.
+    pub(crate) fn is_transient(&self) -> bool {
         match self {
             PrepareError::Unexpected(_) | PrepareError::Integrity(_) | PrepareError::Io(_) => true,
             PrepareError::Catalog(LoadError::Unreadable { .. }) => true,
@@ -86,34 +87,34 @@ impl PrepareError {
 /// Returns a cache of the catalog in `directory`, from `cache_dir` if the one there can be used.
 ///
 /// # Errors
-/// Fails when the catalog is wrong, or when the cache is and may not be rebuilt.
+/// Fails when the catalog is invalid, or the cache is and may not be rebuilt.
 pub fn prepare(
     directory: &Directory,
     cache_dir: Option<&Path>,
     integrity: Integrity,
 ) -> Result<Prepared, PrepareError> {
     let Some(cache_dir) = cache_dir else {
-        return build(directory, Reading::start(directory)?, None, None, Stamps::Kept);
+        return build(directory, Reading::start(directory)?, None, None, Stamps::Stored);
     };
-    let found = kept::look_into(cache_dir)?;
+    let found = cache_dir::inspect(cache_dir)?;
     let path = file_in(cache_dir);
     if let (Found::Other(name), Integrity::Implied) = (&found, integrity) {
         tracing::warn!(format = name, "cache was built by another tool, building one in memory");
-        return build(directory, Reading::start(directory)?, None, None, Stamps::Kept);
+        return build(directory, Reading::start(directory)?, None, None, Stamps::Stored);
     }
-    let reading = if integrity.writes() { Reading::at_rest(directory)? } else { Reading::start(directory)? };
+    let reading = if integrity.writes() { Reading::when_stable(directory)? } else { Reading::start(directory)? };
     match open(&path, integrity) {
         Ok(cache) => use_or_rebuild(directory, cache_dir, integrity, cache, reading),
         Err(reason) if integrity.writes() => {
             if !matches!(reason, Unusable::Missing) {
-                tracing::warn!(cache = %path.display(), %reason, "cache cannot be used");
+                tracing::warn!(cache = %path.display(), %reason, "cannot use the cache");
             }
-            build(directory, reading, Some(cache_dir), None, Stamps::Kept)
+            build(directory, reading, Some(cache_dir), None, Stamps::Stored)
         }
         Err(reason) => {
             let reason = match (&found, reason) {
                 (Found::Other(name), Unusable::Missing) => {
-                    format!("the cache there has the format {name} of another tool")
+                    format!("the cache has the format {name} of another tool")
                 }
                 (_, reason) => reason.to_string(),
             };
@@ -127,22 +128,22 @@ pub fn prepare(
     }
 }
 
-/// Builds a cache that is to be used elsewhere, from the catalog's content alone: the same files
-/// give the same cache, wherever they are and whenever they were written.
+/// Builds a cache for use elsewhere, from the content of the catalog alone: the same files produce the same cache,
+/// wherever they are and whenever they were written.
 ///
-/// Where it is used, the files of the catalog are compared by content.
+/// A server that uses it compares the files of the catalog by content.
 ///
 /// # Errors
-/// Fails when the catalog is wrong, or the cache cannot be written.
+/// Fails when the catalog is invalid, or the cache cannot be written.
 pub fn build_portable(directory: &Directory, cache_dir: &Path) -> Result<Prepared, PrepareError> {
-    build(directory, Reading::start(directory)?, Some(cache_dir), None, Stamps::LeftOut)
+    build(directory, Reading::start(directory)?, Some(cache_dir), None, Stamps::Omitted)
 }
 
-/// Whether a cache knows how the files it was made from look from outside.
+/// Whether a cache stores the stamps of the files it was built from.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Stamps {
-    Kept,
-    LeftOut,
+    Stored,
+    Omitted,
 }
 
 fn open(path: &Path, integrity: Integrity) -> Result<Cache, Unusable> {
@@ -160,23 +161,23 @@ fn use_or_rebuild(
     cache: Cache,
     mut reading: Reading,
 ) -> Result<Prepared, PrepareError> {
-    let usable = cache.about().left_out == 0;
-    if usable && integrity != Integrity::Enforced && cache.has_stamps(&reading.glance.stamps) {
-        return Ok(as_it_is(cache, reading));
+    let usable = cache.about().quarantined == 0;
+    if usable && integrity != Integrity::Enforced && cache.has_stamps(&reading.fingerprint.stamps) {
+        return Ok(reuse(cache, reading));
     }
     let total = reading.total(directory)?;
     if usable && cache.about().sources == total {
-        return Ok(as_it_is(cache, reading));
+        return Ok(reuse(cache, reading));
     }
-    // Files differ, but their meaning may not: white space, ignored files, other names.
+    // Files differ, but the catalog may not: white space, ignored files, renamed files.
     let content = reading.load(directory)?;
-    if usable && cache.has_all_of(content) && cache.about().homeless == content.homeless {
-        if cache.has_no_more_than(content) {
-            return Ok(as_it_is(cache, reading));
+    if usable && cache.has_all_of(content) && cache.about().unowned == content.unowned {
+        if cache.has_only(content) {
+            return Ok(reuse(cache, reading));
         }
         if integrity == Integrity::Implied {
-            tracing::warn!("catalog has fewer packages than its cache, leaving those out");
-            return build(directory, reading, None, Some(&cache), Stamps::Kept);
+            tracing::warn!("the catalog has fewer packages than its cache, hiding the others");
+            return build(directory, reading, None, Some(&cache), Stamps::Stored);
         }
     }
     if !integrity.writes() {
@@ -189,16 +190,16 @@ fn use_or_rebuild(
             cache_dir.display()
         )));
     }
-    tracing::info!("cache is not of this catalog, renewing it");
-    build(directory, reading, Some(cache_dir), Some(&cache), Stamps::Kept)
+    tracing::info!("cache is stale, rebuilding it");
+    build(directory, reading, Some(cache_dir), Some(&cache), Stamps::Stored)
 }
 
-fn as_it_is(cache: Cache, reading: Reading) -> Prepared {
-    Prepared { cache: Arc::new(cache), left_out: Vec::new(), built: false, reading }
+fn reuse(cache: Cache, reading: Reading) -> Prepared {
+    Prepared { cache: Arc::new(cache), quarantined: Vec::new(), built: false, reading }
 }
 
-/// Reads the catalog, unless that is done, and builds a cache of it: as often as it takes to see all files as they are
-/// at one time.
+/// Loads the catalog, unless it is loaded, and builds a cache of it; retries until all files are unchanged from start
+/// to end.
 fn build(
     directory: &Directory,
     mut reading: Reading,
@@ -214,23 +215,23 @@ fn build(
         }
         let written = match write(directory, &mut reading, cache_dir, old, keep) {
             Ok(written) => written,
-            Err(error) if reading.holds(directory) => return Err(error),
+            Err(error) if reading.is_current(directory) => return Err(error),
             Err(_) => continue,
         };
-        // The cache must be of what was loaded, or a later start would take it for current.
-        if reading.holds(directory) {
+        // The cache must match the loaded files, or a later start would take it for current.
+        if reading.is_current(directory) {
             let cache = Arc::new(written.finish()?);
-            let left_out = reading.sound.as_ref().map(|sound| sound.left_out.clone()).unwrap_or_default();
-            return Ok(Prepared { cache, left_out, built: true, reading });
+            let quarantined = reading.checked.as_ref().map(|checked| checked.quarantined.clone()).unwrap_or_default();
+            return Ok(Prepared { cache, quarantined, built: true, reading });
         }
     }
-    Err(io::Error::other(format!("{}: catalog keeps changing while it is read", directory.root.display())).into())
+    Err(io::Error::other(format!("{}: the catalog keeps changing while opm reads it", directory.root.display())).into())
 }
 
-/// A cache that is written but not in use.
+/// A written cache that is not in use yet.
 enum Written {
     Named(Unfinished),
-    Nameless(File),
+    Unnamed(File),
     Memory(Vec<u8>),
 }
 
@@ -238,14 +239,14 @@ impl Written {
     fn finish(self) -> Result<Cache, PrepareError> {
         let cache = match self {
             Written::Named(unfinished) => Cache::from_file(&unfinished.finish()?),
-            Written::Nameless(file) => Cache::from_file(&file),
+            Written::Unnamed(file) => Cache::from_file(&file),
             Written::Memory(bytes) => Cache::from_source(Source::Memory(bytes)),
         };
         cache.map_err(|reason| PrepareError::Io(io::Error::other(format!("cache just built: {reason}"))))
     }
 }
 
-/// Writes a cache: into its directory, else into a nameless file, else into memory.
+/// Writes a cache: into its directory, else into an unnamed temporary file, else into memory.
 fn write(
     directory: &Directory,
     reading: &mut Reading,
@@ -256,8 +257,8 @@ fn write(
     let sources = reading.total(directory)?;
     let digests = reading.digests(directory)?.to_vec();
     let stamps: Vec<Stamp> = match keep {
-        Stamps::Kept => reading.glance.to_keep(),
-        Stamps::LeftOut => reading.glance.stamps.iter().cloned().map(Stamp::portable).collect(),
+        Stamps::Stored => reading.fingerprint.stamps_to_store(),
+        Stamps::Omitted => reading.fingerprint.stamps.iter().cloned().map(Stamp::portable).collect(),
     };
     let content = reading.load(directory)?;
     let (limits, shelve) = (&directory.limits, directory.shelve);
@@ -275,10 +276,12 @@ fn write(
         match build::write(&input, &mut file) {
             Ok(reused) => {
                 log_reuse(reused, &input);
-                return Ok(Written::Nameless(file));
+                return Ok(Written::Unnamed(file));
             }
             Err(WriteError::Load(error)) => return Err(error.into()),
-            Err(WriteError::Io(error)) => tracing::warn!(%error, "no room for a temporary file, building in memory"),
+            Err(WriteError::Io(error)) => {
+                tracing::warn!(%error, "cannot write a temporary file, building the cache in memory")
+            }
         }
     }
     let mut memory = Cursor::new(Vec::new());
@@ -288,12 +291,12 @@ fn write(
 
 fn log_reuse(reused: usize, input: &Input<'_>) {
     if input.old.is_some() {
-        tracing::info!(unchanged = reused, packages = input.content.packages.len(), "took over packages");
+        tracing::info!(unchanged = reused, packages = input.content.packages.len(), "reused unchanged packages");
     }
 }
 
 impl Cache {
-    /// Returns whether the files this was made from look as they did.
+    /// Returns whether the stamps of the files match those in the cache.
     fn has_stamps(&self, stamps: &[Stamp]) -> bool {
         use std::os::unix::ffi::OsStrExt;
         let sources = self.table::<format::Source>(Kind::Sources);
@@ -307,16 +310,17 @@ impl Cache {
             })
     }
 
-    /// Returns whether every package of a catalog is here, unchanged.
-    pub(super) fn has_all_of(&self, content: &Sound) -> bool {
+    /// Returns whether the cache contains every package of a catalog, unchanged.
+    pub(super) fn has_all_of(&self, content: &CheckedCatalog) -> bool {
         content.packages.iter().all(|(name, digest): (&String, &Digest)| {
             self.find_package(name).is_some_and(|(_, package)| package.content == *digest)
         })
     }
 
-    /// Returns whether there are no packages here besides those of a catalog, nor other blobs without one.
-    pub(super) fn has_no_more_than(&self, content: &Sound) -> bool {
-        self.about().homeless == content.homeless
+    /// Returns whether the cache contains no other packages than those of a catalog, and the same blobs without a
+    /// package.
+    pub(super) fn has_only(&self, content: &CheckedCatalog) -> bool {
+        self.about().unowned == content.unowned
             && self.table::<format::Package>(Kind::Packages).len() == content.packages.len()
     }
 }

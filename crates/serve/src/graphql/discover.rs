@@ -1,4 +1,4 @@
-//! The types of a catalog, found in its blobs.
+//! Discovers the types of a catalog in its blobs.
 
 use std::collections::BTreeMap;
 
@@ -7,55 +7,55 @@ use fbc::json::{Kind, Raw};
 use super::names;
 use super::types::{BOOLEAN, FLOAT, Field, INT, Id, QUERY, Ref, STRING, Schema, Shape, Types, argument};
 
-/// Of each list of objects, so many are read for their fields.
+/// The number of objects per list whose fields are read.
 const SAMPLES: usize = 10;
-/// A catalog has no more schemas than this, and an object no more fields.
-const MOST: usize = 1000;
+/// Maximum number of schemas in a catalog, and of fields in an object.
+const MAX_NAMES: usize = 1000;
 
-/// What is known of a field after some blobs.
-struct Seen {
+/// The inferred type of a field.
+struct InferredField {
     scalar: Id,
     list: bool,
-    /// Whether nothing was seen yet that is no object: an empty list, or `null`.
+    /// Whether only empty lists and `null` were seen so far, so that objects may still follow.
     open: bool,
     /// The fields of the objects in a list.
-    inner: BTreeMap<String, Seen>,
+    inner: BTreeMap<String, InferredField>,
     sources: Vec<String>,
 }
 
 #[derive(Default)]
-struct Found {
+struct SchemaFields {
     objects: usize,
-    fields: BTreeMap<String, Seen>,
+    fields: BTreeMap<String, InferredField>,
 }
 
-/// Collects what the blobs of a catalog look like.
+/// Infers types from the blobs of a catalog.
 #[derive(Default)]
 pub(super) struct Discovery {
-    schemas: BTreeMap<String, Found>,
+    schemas: BTreeMap<String, SchemaFields>,
 }
 
 impl Discovery {
-    /// Takes a blob into account.
+    /// Adds a blob.
     ///
     /// # Errors
     /// Fails when there are too many schemas or fields.
-    pub(super) fn see(&mut self, schema: &str, blob: Raw<'_>) -> Result<(), String> {
+    pub(super) fn add(&mut self, schema: &str, blob: Raw<'_>) -> Result<(), String> {
         if !self.schemas.contains_key(schema) {
-            if self.schemas.len() == MOST {
-                return Err(format!("the catalog has more than {MOST} schemas"));
+            if self.schemas.len() == MAX_NAMES {
+                return Err(format!("the catalog has more than {MAX_NAMES} schemas"));
             }
-            self.schemas.insert(schema.to_owned(), Found::default());
+            self.schemas.insert(schema.to_owned(), SchemaFields::default());
         }
         let Some(found) = self.schemas.get_mut(schema) else { return Ok(()) };
         found.objects += 1;
         members(&mut found.fields, blob, true).map_err(|error| format!("schema {schema:?} {error}"))
     }
 
-    /// Makes types of what was seen.
+    /// Builds the types.
     ///
     /// # Errors
-    /// Fails when two things would have the same name.
+    /// Fails when two types or fields would have the same name.
     pub(super) fn types(self) -> Result<Types, String> {
         let mut types = Types::built_in();
         let mut roots: Vec<Field> = Vec::new();
@@ -108,7 +108,7 @@ impl Discovery {
     }
 }
 
-impl Seen {
+impl InferredField {
     fn reference(&self) -> Ref {
         let scalar = Ref::Named(self.scalar);
         if self.list { Ref::List(Box::new(scalar)) } else { scalar }
@@ -119,26 +119,27 @@ impl Seen {
     }
 }
 
-/// Notes the members of an object; those of objects in lists only where `nested` says so.
-fn members(fields: &mut BTreeMap<String, Seen>, object: Raw<'_>, nested: bool) -> Result<(), String> {
+/// Adds the members of an object; those of objects in lists only if `nested`.
+fn members(fields: &mut BTreeMap<String, InferredField>, object: Raw<'_>, nested: bool) -> Result<(), String> {
     for (key, value) in object.members() {
         let name = names::field(&key);
         if !fields.contains_key(&name) {
-            if fields.len() == MOST {
-                return Err(format!("has more than {MOST} fields"));
+            if fields.len() == MAX_NAMES {
+                return Err(format!("has more than {MAX_NAMES} fields"));
             }
             let (list, sample) = match value.kind() {
                 Kind::Array => (true, value.items().next()),
                 _ => (false, Some(value)),
             };
             let open = sample.is_none_or(|sample| matches!(sample.kind(), Kind::Null | Kind::Object));
-            let seen = Seen { scalar: scalar(sample), list, open, inner: BTreeMap::new(), sources: Vec::new() };
+            let seen =
+                InferredField { scalar: scalar(sample), list, open, inner: BTreeMap::new(), sources: Vec::new() };
             fields.insert(name.clone(), seen);
         }
         let Some(seen) = fields.get_mut(&name) else { continue };
         if !seen.sources.iter().any(|source| *source == key) {
-            if seen.sources.len() == MOST {
-                return Err(format!("has more than {MOST} fields"));
+            if seen.sources.len() == MAX_NAMES {
+                return Err(format!("has more than {MAX_NAMES} fields"));
             }
             seen.sources.push(key.into_owned());
         }
@@ -151,7 +152,7 @@ fn members(fields: &mut BTreeMap<String, Seen>, object: Raw<'_>, nested: bool) -
     Ok(())
 }
 
-/// Returns the type that holds a value.
+/// Returns the scalar type of a value.
 fn scalar(value: Option<Raw<'_>>) -> Id {
     match value.map(|value| (value.kind(), value.text())) {
         Some((Kind::Bool, _)) => BOOLEAN,

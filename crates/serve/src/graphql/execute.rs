@@ -1,24 +1,24 @@
-//! Answering what a query asks for.
+//! Executes a query.
 
 use fbc::json::{Kind, Layout, Raw, write_canonical, write_str};
 
-use super::introspect::{self, Answer, Node, number, word};
-use super::plan::{Wanted, What};
+use super::introspect::{self, Answer, Node, number, string};
+use super::plan::{PlannedField, Target};
 use super::types::{BOOLEAN, FLOAT, INT, Id, Ref, Schema, Types};
-use super::{Clock, Failure};
+use super::{Deadline, Failure};
 use crate::content::Content;
 
-/// At most so many blobs are answered for a field, and as many unless fewer are asked for.
+/// The default and maximum number of blobs per field.
 const PAGE: i64 = 100;
-/// Larger blobs are not answered from.
+/// Larger blobs are rejected.
 const BLOB: u32 = 16 << 20;
-/// An answer is no larger than this.
+/// Maximum size of an answer, in bytes.
 pub(super) const ANSWER: usize = 32 << 20;
 
-/// Something that has fields.
-enum Place<'a> {
+/// A node with fields.
+enum Parent<'a> {
     Query,
-    /// A blob, or an object in it, by its members.
+    /// The members of a blob, or of an object in it.
     Object(Vec<(std::borrow::Cow<'a, str>, Raw<'a>)>),
     Summary,
     SchemaSummary(&'a Schema),
@@ -28,7 +28,7 @@ enum Place<'a> {
 pub(super) struct Execution<'a> {
     pub(super) types: &'a Types,
     pub(super) content: &'a Content,
-    pub(super) clock: &'a Clock,
+    pub(super) deadline: &'a Deadline,
     pub(super) out: Vec<u8>,
 }
 
@@ -36,12 +36,12 @@ impl Execution<'_> {
     /// Writes the answer to a whole query.
     ///
     /// # Errors
-    /// Fails when it takes too long or too much room, or a blob cannot be read.
-    pub(super) fn run(&mut self, wanted: &[Wanted<'_>]) -> Result<(), Failure> {
-        self.object(&Place::Query, wanted)
+    /// Fails when the answer takes too long or is too large, or a blob cannot be read.
+    pub(super) fn run(&mut self, wanted: &[PlannedField<'_>]) -> Result<(), Failure> {
+        self.object(&Parent::Query, wanted)
     }
 
-    fn object(&mut self, place: &Place<'_>, wanted: &[Wanted<'_>]) -> Result<(), Failure> {
+    fn object(&mut self, parent: &Parent<'_>, wanted: &[PlannedField<'_>]) -> Result<(), Failure> {
         self.out.push(b'{');
         for (index, wanted) in wanted.iter().enumerate() {
             if index > 0 {
@@ -49,15 +49,15 @@ impl Execution<'_> {
             }
             write_str(&mut self.out, wanted.key);
             self.out.push(b':');
-            self.field(place, wanted)?;
+            self.field(parent, wanted)?;
         }
         self.out.push(b'}');
         Ok(())
     }
 
-    /// Ends what takes too long or too much room.
+    /// Fails when the answer takes too long or is too large.
     fn check(&self) -> Result<(), Failure> {
-        self.clock.check()?;
+        self.deadline.check()?;
         if self.out.len() > ANSWER {
             let limit = ANSWER >> 20;
             return Err(Failure::new(format!("the answer is larger than {limit} MiB, ask for less with \"limit\"")));
@@ -93,51 +93,56 @@ impl Execution<'_> {
         Ok(())
     }
 
-    fn field(&mut self, place: &Place<'_>, wanted: &Wanted<'_>) -> Result<(), Failure> {
+    fn field(&mut self, parent: &Parent<'_>, wanted: &PlannedField<'_>) -> Result<(), Failure> {
         self.check()?;
         let types = self.types;
-        match (&wanted.what, place) {
-            (What::TypeName(id), _) => self.text(&types.types[*id].name),
-            (What::Schema, _) => self.object(&Place::Types(Node::Schema), &wanted.children)?,
-            (What::Type(name), _) => match introspect::asked(types, name) {
-                Some(node) => self.object(&Place::Types(node), &wanted.children)?,
+        match (&wanted.what, parent) {
+            (Target::TypeName(id), _) => self.text(&types.types[*id].name),
+            (Target::Schema, _) => self.object(&Parent::Types(Node::Schema), &wanted.children)?,
+            (Target::Type(name), _) => match introspect::type_named(types, name) {
+                Some(node) => self.object(&Parent::Types(node), &wanted.children)?,
                 None => self.null(),
             },
-            (What::Field { field, arguments }, Place::Query) => match field.sources.first() {
-                None => self.object(&Place::Summary, &wanted.children)?,
+            (Target::Field { field, arguments }, Parent::Query) => match field.sources.first() {
+                None => self.object(&Parent::Summary, &wanted.children)?,
                 Some(schema) => {
                     let limit = number(arguments, "limit").filter(|limit| (1..=PAGE).contains(limit)).unwrap_or(PAGE);
                     let offset = number(arguments, "offset").unwrap_or(0).max(0);
-                    let names = (word(arguments, "package"), word(arguments, "name"));
+                    let names = (string(arguments, "package"), string(arguments, "name"));
                     let rows = self.content.rows(schema, names.0, names.1).skip(offset as usize).take(limit as usize);
                     let rows: Vec<usize> = rows.collect();
                     self.list(rows, |this, row| this.blob(row, &wanted.children))?;
                 }
             },
-            (What::Field { field, .. }, Place::Object(members)) => {
+            (Target::Field { field, .. }, Parent::Object(members)) => {
                 let value = members.iter().find(|(key, _)| field.sources.iter().any(|source| source == key));
                 match value {
                     None => self.null(),
                     Some((_, value)) => self.value(&field.kind, *value, &wanted.children)?,
                 }
             }
-            (What::Field { field, .. }, Place::Summary) => match field.name.as_str() {
+            (Target::Field { field, .. }, Parent::Summary) => match field.name.as_str() {
                 "totalSchemas" => self.number(types.schemas.len()),
                 _ => self.list(&types.schemas, |this, schema| {
-                    this.object(&Place::SchemaSummary(schema), &wanted.children)
+                    this.object(&Parent::SchemaSummary(schema), &wanted.children)
                 })?,
             },
-            (What::Field { field, .. }, Place::SchemaSummary(schema)) => match field.name.as_str() {
+            (Target::Field { field, .. }, Parent::SchemaSummary(schema)) => match field.name.as_str() {
                 "name" => self.text(&schema.name),
                 "totalObjects" => self.number(schema.objects),
                 _ => self.number(schema.fields),
             },
-            (what @ What::Field { .. }, Place::Types(node)) => self.about_types(node, what, &wanted.children)?,
+            (what @ Target::Field { .. }, Parent::Types(node)) => self.about_types(node, what, &wanted.children)?,
         }
         Ok(())
     }
 
-    fn about_types(&mut self, node: &Node<'_>, what: &What<'_>, children: &[Wanted<'_>]) -> Result<(), Failure> {
+    fn about_types(
+        &mut self,
+        node: &Node<'_>,
+        what: &Target<'_>,
+        children: &[PlannedField<'_>],
+    ) -> Result<(), Failure> {
         match introspect::answer(self.types, node, what) {
             Answer::Null => self.null(),
             Answer::Bool(value) => self.out.extend_from_slice(if value { b"true" } else { b"false" }),
@@ -146,21 +151,21 @@ impl Execution<'_> {
                 this.text(text);
                 Ok(())
             })?,
-            Answer::One(node) => self.object(&Place::Types(node), children)?,
-            Answer::Many(nodes) => self.list(nodes, |this, node| this.object(&Place::Types(node), children))?,
+            Answer::One(node) => self.object(&Parent::Types(node), children)?,
+            Answer::Many(nodes) => self.list(nodes, |this, node| this.object(&Parent::Types(node), children))?,
         }
         Ok(())
     }
 
-    fn blob(&mut self, row: usize, children: &[Wanted<'_>]) -> Result<(), Failure> {
+    fn blob(&mut self, row: usize, children: &[PlannedField<'_>]) -> Result<(), Failure> {
         let line = self.content.line(row, BLOB).map_err(|error| Failure::new(error.to_string()))?;
         let blob = Raw::parse(&line, fbc::limits::MAX_DEPTH).map_err(|error| Failure::new(error.to_string()))?;
         let members = blob.members().collect();
-        self.object(&Place::Object(members), children)
+        self.object(&Parent::Object(members), children)
     }
 
-    /// Writes a value of a blob as the type of its field; `null` where it has another.
-    fn value(&mut self, kind: &Ref, value: Raw<'_>, children: &[Wanted<'_>]) -> Result<(), Failure> {
+    /// Writes a value of a blob as the type of its field; `null` if the types differ.
+    fn value(&mut self, kind: &Ref, value: Raw<'_>, children: &[PlannedField<'_>]) -> Result<(), Failure> {
         self.check()?;
         match kind {
             Ref::NonNull(inner) => self.value(inner, value, children),
@@ -172,7 +177,7 @@ impl Execution<'_> {
                 }
             },
             Ref::Named(_) if !children.is_empty() => match value.kind() {
-                Kind::Object => self.object(&Place::Object(value.members().collect()), children),
+                Kind::Object => self.object(&Parent::Object(value.members().collect()), children),
                 _ => {
                     self.null();
                     Ok(())
@@ -206,7 +211,7 @@ impl Execution<'_> {
             (_, Kind::Array | Kind::Object) => {
                 let mut json = Vec::new();
                 write_canonical(value, Layout::Compact, &mut json);
-                // catalogd writes these as Go does; in JSON they stand in strings only.
+                // catalogd escapes these as Go does; in JSON they occur in strings only.
                 let json = String::from_utf8_lossy(&json).replace('<', "\\u003c").replace('>', "\\u003e");
                 self.text(&json.replace('&', "\\u0026"));
             }

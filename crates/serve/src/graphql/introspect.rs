@@ -1,14 +1,14 @@
-//! Questions about the types themselves.
+//! Introspection.
 
-use super::plan::{Given, What};
+use super::plan::{ArgumentValue, Target};
 use super::types::{Argument, BOOLEAN, Field, Id, QUERY, Ref, Shape, Types};
 
-/// Something about types that has fields of its own.
+/// A node of the introspection schema.
 #[derive(Clone)]
 pub(super) enum Node<'a> {
     Schema,
     Named(Id),
-    /// A list or a type that is never null.
+    /// A list or a non-null type.
     Wrapped(&'a Ref),
     Field(&'a Field),
     Input(&'a Argument),
@@ -18,7 +18,7 @@ pub(super) enum Node<'a> {
     Directive(usize),
 }
 
-/// The answer to a question about types.
+/// The answer to an introspection field.
 pub(super) enum Answer<'a> {
     Null,
     Bool(bool),
@@ -33,7 +33,7 @@ const DIRECTIVES: [(&str, &str); 2] = [
     ("include", "Includes the field or fragment only when the `if` argument is true."),
     ("skip", "Leaves the field or fragment out when the `if` argument is true."),
 ];
-const PLACES: [&str; 3] = ["FIELD", "FRAGMENT_SPREAD", "INLINE_FRAGMENT"];
+const LOCATIONS: [&str; 3] = ["FIELD", "FRAGMENT_SPREAD", "INLINE_FRAGMENT"];
 
 fn text(text: &str) -> Answer<'_> {
     if text.is_empty() { Answer::Null } else { Answer::Text(text) }
@@ -46,9 +46,9 @@ fn reference(kind: &Ref) -> Node<'_> {
     }
 }
 
-/// Answers `what` about `node`.
-pub(super) fn answer<'a>(types: &'a Types, node: &Node<'a>, what: &What<'a>) -> Answer<'a> {
-    let What::Field { field, .. } = what else { return Answer::Null };
+/// Answers the field `what` of `node`.
+pub(super) fn answer<'a>(types: &'a Types, node: &Node<'a>, what: &Target<'a>) -> Answer<'a> {
+    let Target::Field { field, .. } = what else { return Answer::Null };
     let name = field.name.as_str();
     match node {
         Node::Schema => match name {
@@ -82,7 +82,7 @@ pub(super) fn answer<'a>(types: &'a Types, node: &Node<'a>, what: &What<'a>) -> 
         },
         Node::Condition => match name {
             "name" => Answer::Text("if"),
-            // Its type is `Boolean!`, as is that of a field of every field.
+            // The argument `if` has the type `Boolean!`, which is shared with a built-in field.
             "type" => types
                 .named("__Field")
                 .and_then(|id| types.field(id, "isDeprecated"))
@@ -101,7 +101,7 @@ pub(super) fn answer<'a>(types: &'a Types, node: &Node<'a>, what: &What<'a>) -> 
                 "name" => Answer::Text(directive),
                 "description" => Answer::Text(description),
                 "isRepeatable" => Answer::Bool(false),
-                "locations" => Answer::Texts(&PLACES),
+                "locations" => Answer::Texts(&LOCATIONS),
                 "args" => Answer::Many(vec![Node::Condition]),
                 _ => Answer::Null,
             }
@@ -124,23 +124,23 @@ fn named<'a>(types: &'a Types, id: Id, name: &str) -> Answer<'a> {
     }
 }
 
-/// Returns the type that `__type` asks for.
-pub(super) fn asked<'a>(types: &Types, name: &str) -> Option<Node<'a>> {
+/// Returns the type that `__type` names.
+pub(super) fn type_named<'a>(types: &Types, name: &str) -> Option<Node<'a>> {
     types.named(name).map(Node::Named)
 }
 
-/// Returns the number given for an argument.
-pub(super) fn number(arguments: &[(&'static str, Given)], name: &str) -> Option<i64> {
+/// Returns the integer value of an argument.
+pub(super) fn number(arguments: &[(&'static str, ArgumentValue)], name: &str) -> Option<i64> {
     arguments.iter().find_map(|(key, value)| match value {
-        Given::Int(number) if *key == name => Some(*number),
+        ArgumentValue::Int(number) if *key == name => Some(*number),
         _ => None,
     })
 }
 
-/// Returns the text given for an argument; none if it is empty.
-pub(super) fn word<'g>(arguments: &'g [(&'static str, Given)], name: &str) -> Option<&'g str> {
+/// Returns the text value of an argument; `None` if it is empty.
+pub(super) fn string<'g>(arguments: &'g [(&'static str, ArgumentValue)], name: &str) -> Option<&'g str> {
     arguments.iter().find_map(|(key, value)| match value {
-        Given::Text(text) if *key == name && !text.is_empty() => Some(text.as_str()),
+        ArgumentValue::Text(text) if *key == name && !text.is_empty() => Some(text.as_str()),
         _ => None,
     })
 }

@@ -1,8 +1,8 @@
-//! The words of a query.
+//! The lexer of queries.
 
 use super::{Failure, Span};
 
-/// A word of a query, and where it starts.
+/// A token of a query, and its position.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Token<'a> {
     pub(super) kind: Kind<'a>,
@@ -20,7 +20,7 @@ pub(super) enum Kind<'a> {
     End,
 }
 
-/// Reads words one after the other.
+/// Splits a query into tokens.
 pub(super) struct Lexer<'a> {
     text: &'a str,
     at: usize,
@@ -39,7 +39,7 @@ impl<'a> Lexer<'a> {
         Failure::at(Span(at), format!("Syntax Error: {}", message.into()))
     }
 
-    /// Steps over white space, commas and comments.
+    /// Skips white space, commas and comments.
     fn skip(&mut self) {
         loop {
             let rest = self.rest();
@@ -52,10 +52,10 @@ impl<'a> Lexer<'a> {
         }
     }
 
-    /// Returns the next word.
+    /// Returns the next token.
     ///
     /// # Errors
-    /// Fails where the text is no word of the language.
+    /// Fails where the text is not a valid token.
     pub(super) fn next(&mut self) -> Result<Token<'a>, Failure> {
         self.skip();
         let (rest, start) = (self.rest(), self.at);
@@ -144,7 +144,7 @@ impl<'a> Lexer<'a> {
                             let Some(number) = number else {
                                 return Err(self.fail(self.at + at, "Invalid Unicode escape sequence."));
                             };
-                            // Halves of surrogate pairs stand for nothing that a catalog can hold.
+                            // A lone surrogate cannot occur in a catalog.
                             char::from_u32(number).unwrap_or('\u{fffd}')
                         }
                         _ => return Err(self.fail(self.at + at, "Invalid character escape sequence.")),
@@ -175,13 +175,13 @@ impl<'a> Lexer<'a> {
     }
 }
 
-/// Returns the bytes at the start of `text` that fit.
+/// Returns the longest prefix of `text` whose bytes all fit.
 fn run(text: &str, fits: impl Fn(u8) -> bool) -> &str {
     let end = text.bytes().position(|byte| !fits(byte)).unwrap_or(text.len());
     &text[..end]
 }
 
-/// Returns a block string without the indentation that all its lines share, and without blank lines around it.
+/// Returns a block string without common indentation and surrounding blank lines.
 fn dedented(text: &str) -> String {
     let lines: Vec<&str> = text.lines().collect();
     let blank = |line: &&str| line.trim_matches([' ', '\t']).is_empty();
@@ -213,7 +213,7 @@ mod tests {
     }
 
     #[test]
-    fn words_are_told_apart() {
+    fn tokens_are_distinguished() {
         let found = words("\u{feff}{ a_1(x: -10, y: 1.5e3) # rest\n ...@b \"q\\u0041\\n\" }").unwrap();
         let mark = |byte: u8| Kind::Mark(byte);
         let wanted = [

@@ -1,18 +1,18 @@
-//! How large a query may be.
+//! Limits the size of queries.
 
 use std::collections::BTreeSet;
 
 use super::Failure;
 use super::parse::{Document, Selection};
 
-/// How deep selections may be, how many aliases and how many fields a query may have.
+/// Maximum depth of selections, number of aliases and number of fields in a query.
 const DEPTH: usize = 10;
 const ALIASES: usize = 50;
 const FIELDS: usize = 500;
-/// Questions about types go deeper: those that tools ask name types in types.
+/// The depth limit of introspection, which is higher: the queries of common tools nest types in types.
 pub(super) const TYPE_DEPTH: usize = 25;
 
-/// Checks how large a query is, before anything else is done with it.
+/// Checks the size of a query before anything else.
 ///
 /// # Errors
 /// Fails when it is too large.
@@ -22,7 +22,7 @@ pub(super) fn measure(document: &Document<'_>) -> Result<(), Failure> {
     acyclic(document)
 }
 
-/// Checks that no fragment stands in itself.
+/// Checks that no fragment contains itself.
 fn acyclic(document: &Document<'_>) -> Result<(), Failure> {
     let mut done = BTreeSet::new();
     document.fragments.keys().try_for_each(|name| visit(document, name, &mut Vec::new(), &mut done))
@@ -49,7 +49,7 @@ fn visit<'a>(
     Ok(())
 }
 
-/// Collects the fragments that stand in selections, however deep.
+/// Collects the fragments that selections spread, at any depth.
 fn spreads<'a>(selections: &'a [Selection<'a>], names: &mut BTreeSet<&'a str>) {
     for selection in selections {
         match selection {

@@ -1,7 +1,7 @@
-//! GraphQL queries of a catalog, as catalogd answers them, with variables and filters.
+//! GraphQL queries of a catalog, compatible with catalogd, plus variables and filters.
 //!
-//! The language is small where it is read only and has one root: `lex` and `parse` read a query, `plan` checks it
-//! against the types that `discover` finds in the blobs, and `execute` writes the answer straight from their text. A
+//! The language is small when it is read-only and has one root: `lex` and `parse` read a query, `plan` checks it
+//! against the types that `discover` infers from the blobs, and `execute` writes the answer straight from their text. A
 //! library would hold every blob as a tree.
 
 mod discover;
@@ -24,22 +24,22 @@ use discover::Discovery;
 use execute::Execution;
 use types::Types;
 
-/// A query has no more bytes than this.
+/// Maximum size of a query, in bytes.
 const QUERY_SIZE: usize = 100_000;
-/// How long a query may take.
+/// Time limit of a query.
 const TIME: Duration = Duration::from_secs(5);
-/// How deep the JSON of a request may be.
+/// Maximum nesting of the JSON of a request.
 const REQUEST_DEPTH: usize = 64;
 
-/// The types of a catalog, found when they are first asked for.
+/// The types of a catalog, discovered on first use.
 #[derive(Debug, Default)]
 pub(crate) struct Discovered(OnceLock<Result<Types, String>>);
 
-/// A byte of a query.
+/// An offset in a query.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Span(usize);
 
-/// Why a query is not answered.
+/// The reason why a query fails, and its position.
 #[derive(Debug)]
 struct Failure {
     message: String,
@@ -56,16 +56,16 @@ impl Failure {
     }
 }
 
-/// Ends what takes too long.
-struct Clock(Instant);
+/// The deadline of a query.
+struct Deadline(Instant);
 
-impl Clock {
+impl Deadline {
     fn check(&self) -> Result<(), Failure> {
         if Instant::now() < self.0 { Ok(()) } else { Err(Failure::new("query took longer than 5 seconds")) }
     }
 }
 
-/// A request whose form is right.
+/// A well-formed request.
 pub(crate) struct Request<'a> {
     query: std::borrow::Cow<'a, str>,
     operation: Option<std::borrow::Cow<'a, str>>,
@@ -73,10 +73,10 @@ pub(crate) struct Request<'a> {
 }
 
 impl<'a> Request<'a> {
-    /// Reads the body of a request.
+    /// Parses the body of a request.
     ///
     /// # Errors
-    /// Fails with what the client is answered: the body is no request.
+    /// Fails with the reply for the client when the body is not a valid request.
     pub(crate) fn read(body: &'a [u8]) -> Result<Request<'a>, &'static str> {
         const INVALID: &str = "Invalid request body";
         let text = std::str::from_utf8(body).map_err(|_| INVALID)?;
@@ -102,7 +102,7 @@ impl<'a> Request<'a> {
         }
     }
 
-    /// Answers with JSON, whether the query is right or not.
+    /// Answers with JSON, for valid and invalid queries.
     pub(crate) fn answer(&self, content: &Content) -> Vec<u8> {
         match self.data(content) {
             Ok(data) => data,
@@ -115,10 +115,10 @@ impl<'a> Request<'a> {
         measure::measure(&document)?;
         let types = content.discovered.0.get_or_init(|| discover(content)).as_ref();
         let types = types.map_err(|reason| Failure::new(reason.clone()))?;
-        let clock = Clock(Instant::now() + TIME);
+        let deadline = Deadline(Instant::now() + TIME);
         let operation = plan::operation(&document, self.operation.as_deref())?;
-        let wanted = plan::plan(types, &document, operation, self.variables, &clock)?;
-        let mut execution = Execution { types, content, clock: &clock, out: b"{\"data\":".to_vec() };
+        let wanted = plan::plan(types, &document, operation, self.variables, &deadline)?;
+        let mut execution = Execution { types, content, deadline: &deadline, out: b"{\"data\":".to_vec() };
         execution.run(&wanted)?;
         let mut out = execution.out;
         out.push(b'}');
@@ -140,20 +140,20 @@ impl<'a> Request<'a> {
     }
 }
 
-/// Reads all blobs for their fields.
+/// Reads all blobs to discover their fields.
 fn discover(content: &Content) -> Result<Types, String> {
     let mut discovery = Discovery::default();
     for (row, schema) in content.schemas().enumerate() {
         let line = content.line(row, u32::MAX).map_err(|error| error.to_string())?;
         let blob = Raw::parse(&line, fbc::limits::MAX_DEPTH).map_err(|error| error.to_string())?;
-        discovery.see(schema, blob)?;
+        discovery.add(schema, blob)?;
     }
     discovery.types()
 }
 
-/// Reads and checks a query as far as that goes without a catalog, and answers it for one of two blobs.
+/// Parses and checks a request, and answers it from a catalog of two blobs.
 ///
-/// This is what is fuzzed.
+/// This is the entry point for fuzzing.
 #[doc(hidden)]
 pub fn try_out(body: &[u8]) -> Option<Vec<u8>> {
     static CONTENT: OnceLock<Option<Content>> = OnceLock::new();

@@ -1,6 +1,6 @@
-//! Names of fields and types, made from the names in a catalog.
+//! Derives names of fields and types from the names in a catalog.
 
-/// Returns the name of a field: characters that GraphQL does not allow end a part, and parts become camel case.
+/// Returns the name of a field: characters that GraphQL does not allow separate words, which become camel case.
 pub(super) fn field(name: &str) -> String {
     if name.is_empty() {
         return "value".into();
@@ -19,7 +19,7 @@ pub(super) fn field(name: &str) -> String {
     if out.starts_with(|c: char| c.is_ascii_alphabetic()) { out } else { format!("field_{out}") }
 }
 
-/// Returns the name of the type of a schema or a field: `olm.bundle` gives `OlmBundle`.
+/// Returns the type name of a schema or a field: `olm.bundle` becomes `OlmBundle`.
 pub(super) fn kind(name: &str) -> String {
     let name = name.trim_start_matches(|c: char| c.is_ascii_digit());
     let parts = name.split(|c: char| !c.is_ascii_alphanumeric()).filter(|part| !part.is_empty());
@@ -31,7 +31,7 @@ pub(super) fn kind(name: &str) -> String {
     }
 }
 
-/// Returns the name of the field that lists the blobs of a schema: `olm.bundle` gives `olmbundles`.
+/// Returns the name of the field that lists the blobs of a schema: `olm.bundle` becomes `olmbundles`.
 pub(super) fn root(schema: &str) -> String {
     let plain: String = schema.chars().filter(char::is_ascii_alphanumeric).map(|c| c.to_ascii_lowercase()).collect();
     if plain.starts_with(|c: char| c.is_ascii_digit()) { format!("field_{plain}s") } else { format!("{plain}s") }

@@ -1,16 +1,16 @@
-//! Queries as they are written.
+//! The parser of queries.
 
 use std::collections::BTreeMap;
 
 use super::lex::{Kind, Lexer, Token};
 use super::{Failure, Span};
 
-/// Selections and values stand no deeper in each other than this.
+/// Maximum nesting of selections and values.
 const NESTING: usize = 32;
-/// A query has no more fragments than this, so that walks over them end soon.
+/// Maximum number of fragments, which bounds walks over them.
 const FRAGMENTS: usize = 100;
 
-/// All that a query text defines.
+/// The definitions of a query text.
 #[derive(Debug, Default)]
 pub(super) struct Document<'a> {
     pub(super) operations: Vec<Operation<'a>>,
@@ -30,7 +30,7 @@ pub(super) struct Operation<'a> {
 #[derive(Debug)]
 pub(super) struct Variable<'a> {
     pub(super) name: &'a str,
-    /// The type as it is written, without white space.
+    /// The type as written, without white space.
     pub(super) kind: String,
     pub(super) default: Option<Value<'a>>,
     pub(super) at: Span,
@@ -61,7 +61,7 @@ pub(super) struct Field<'a> {
 }
 
 impl<'a> Field<'a> {
-    /// Returns the name of the answer.
+    /// Returns the key of the field in the answer.
     pub(super) fn key(&self) -> &'a str {
         self.alias.unwrap_or(self.name)
     }
@@ -81,7 +81,7 @@ pub(super) struct Argument<'a> {
     pub(super) at: Span,
 }
 
-/// A value as it is written. What lists and objects hold is checked and dropped: no argument takes one.
+/// A value as written. The content of lists and objects is checked and dropped: no argument accepts one.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) enum Value<'a> {
     Variable(&'a str),
@@ -97,14 +97,14 @@ pub(super) enum Value<'a> {
 
 struct Parser<'a> {
     lexer: Lexer<'a>,
-    /// The next word.
+    /// The lookahead token.
     next: Token<'a>,
 }
 
-/// Reads a query.
+/// Parses a query.
 ///
 /// # Errors
-/// Fails where it is no query.
+/// Fails on a syntax error.
 pub(super) fn document(text: &str) -> Result<Document<'_>, Failure> {
     let mut lexer = Lexer::new(text);
     let next = lexer.next()?;
@@ -142,7 +142,7 @@ impl<'a> Parser<'a> {
         self.next.kind == Kind::Mark(mark)
     }
 
-    /// Takes a mark if it is next.
+    /// Consumes a mark if it is next.
     fn take(&mut self, mark: u8) -> Result<bool, Failure> {
         if self.is(mark) {
             self.advance()?;
@@ -244,7 +244,7 @@ impl<'a> Parser<'a> {
         Ok(())
     }
 
-    /// Reads `on Type` if it is next.
+    /// Parses `on Type` if it is next.
     fn condition(&mut self) -> Result<Option<&'a str>, Failure> {
         if self.next.kind != Kind::Name("on") {
             return Ok(None);
@@ -307,7 +307,7 @@ impl<'a> Parser<'a> {
                 return Err(Failure::at(at, format!("There can be only one argument named {name:?}.")));
             }
             arguments.push(Argument { name, value, at });
-            // No field has more than a handful, and what repeats is searched for among all.
+            // No field has more than a few arguments, and the check for duplicates is quadratic.
             if arguments.len() > NESTING {
                 return Err(self.unexpected());
             }

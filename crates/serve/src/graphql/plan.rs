@@ -1,4 +1,4 @@
-//! What a query asks for, checked against the types before anything is read.
+//! Checks a query against the types, before any blob is read.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -7,49 +7,49 @@ use fbc::json::{Kind, Raw};
 use super::measure::TYPE_DEPTH;
 use super::parse::{self, Directive, Document, Operation, Selection, Value, Variable};
 use super::types::{Argument, BOOLEAN, FLOAT, Field, INT, Id, QUERY, Ref, STRING, Shape, Types};
-use super::{Clock, Failure, Span};
+use super::{Deadline, Failure, Span};
 
-/// A query asks for no more than this when its fragments are put in place.
+/// Maximum number of fields after fragments are expanded.
 const EXPANDED: usize = 20_000;
 
 /// The value of an argument.
 #[derive(Debug, Clone, PartialEq)]
-pub(super) enum Given {
+pub(super) enum ArgumentValue {
     Null,
     Int(i64),
     Text(String),
     Bool(bool),
-    /// A number; no argument takes one, variables may hold one.
+    /// A floating-point number; no argument accepts one, but variables may hold one.
     Float,
 }
 
-/// A field that is to be answered.
+/// A field to answer.
 #[derive(Debug)]
-pub(super) struct Wanted<'a> {
-    /// The name of the answer.
+pub(super) struct PlannedField<'a> {
+    /// The key in the answer.
     pub(super) key: &'a str,
-    pub(super) what: What<'a>,
-    pub(super) children: Vec<Wanted<'a>>,
+    pub(super) what: Target<'a>,
+    pub(super) children: Vec<PlannedField<'a>>,
 }
 
 #[derive(Debug)]
-pub(super) enum What<'a> {
+pub(super) enum Target<'a> {
     /// `__typename`
     TypeName(Id),
     /// `__schema`
     Schema,
-    /// `__type`, and the name asked for.
+    /// `__type`, and its argument.
     Type(String),
     Field {
         field: &'a Field,
-        arguments: Vec<(&'static str, Given)>,
+        arguments: Vec<(&'static str, ArgumentValue)>,
     },
 }
 
-/// Chooses the operation that is meant.
+/// Selects the operation to execute.
 ///
 /// # Errors
-/// Fails when none or several fit, or it is no query.
+/// Fails when none or several match, or the operation is not a query.
 pub(super) fn operation<'a>(document: &'a Document<'a>, name: Option<&str>) -> Result<&'a Operation<'a>, Failure> {
     let operations = &document.operations;
     for (index, operation) in operations.iter().enumerate() {
@@ -77,17 +77,17 @@ pub(super) fn operation<'a>(document: &'a Document<'a>, name: Option<&str>) -> R
     Ok(operation)
 }
 
-/// Checks `operation` and returns what it asks for.
+/// Checks `operation` and returns the fields to answer.
 ///
 /// # Errors
-/// Fails where the query does not fit the types.
+/// Fails where the query does not match the types.
 pub(super) fn plan<'a>(
     types: &'a Types,
     document: &'a Document<'a>,
     operation: &'a Operation<'a>,
     variables: Option<Raw<'_>>,
-    clock: &Clock,
-) -> Result<Vec<Wanted<'a>>, Failure> {
+    deadline: &Deadline,
+) -> Result<Vec<PlannedField<'a>>, Failure> {
     let mut given = BTreeMap::new();
     for variable in &operation.variables {
         if let Some(value) = bound(types, variable, variables)? {
@@ -95,16 +95,16 @@ pub(super) fn plan<'a>(
         }
     }
     let names = operation.variables.iter().map(|variable| variable.name).collect();
-    let mut planner = Planner { types, document, given, names, expanded: 0, depth: 0, clock };
+    let mut planner = Planner { types, document, given, names, expanded: 0, depth: 0, deadline };
     planner.object(QUERY, &[&operation.selections])
 }
 
 /// Returns the value of a variable, if it has one.
-fn bound(types: &Types, variable: &Variable<'_>, variables: Option<Raw<'_>>) -> Result<Option<Given>, Failure> {
+fn bound(types: &Types, variable: &Variable<'_>, variables: Option<Raw<'_>>) -> Result<Option<ArgumentValue>, Failure> {
     let fail = |message: String| Failure::at(variable.at, message);
     let (name, kind) = (variable.name, variable.kind.as_str());
     let (base, required) = kind.strip_suffix('!').map_or((kind, false), |base| (base, true));
-    // The language has a scalar of identifiers too, which are text.
+    // `ID` is accepted too; its values are text.
     let id = if base == "ID" { Some(STRING) } else { types.named(base) };
     let id = match id {
         Some(id) if types.types[id].shape == Shape::Scalar => id,
@@ -125,30 +125,30 @@ fn bound(types: &Types, variable: &Variable<'_>, variables: Option<Raw<'_>>) -> 
             fail(format!("Variable \"${name}\" got invalid value; expected type {kind:?}, found {}.", value.kind()))
         })?),
     };
-    if required && matches!(given, None | Some(Given::Null)) {
+    if required && matches!(given, None | Some(ArgumentValue::Null)) {
         return Err(fail(format!("Variable \"${name}\" of required type {kind:?} was not provided.")));
     }
     Ok(given)
 }
 
-fn from_json(value: Raw<'_>, id: Id) -> Option<Given> {
+fn from_json(value: Raw<'_>, id: Id) -> Option<ArgumentValue> {
     match (value.kind(), id) {
-        (Kind::Null, _) => Some(Given::Null),
-        (Kind::Number, INT) => value.text().parse::<i32>().ok().map(|number| Given::Int(number.into())),
-        (Kind::Number, FLOAT) => Some(Given::Float),
-        (Kind::Bool, BOOLEAN) => value.as_bool().map(Given::Bool),
-        (Kind::String, STRING) => value.as_str().map(|text| Given::Text(text.into_owned())),
+        (Kind::Null, _) => Some(ArgumentValue::Null),
+        (Kind::Number, INT) => value.text().parse::<i32>().ok().map(|number| ArgumentValue::Int(number.into())),
+        (Kind::Number, FLOAT) => Some(ArgumentValue::Float),
+        (Kind::Bool, BOOLEAN) => value.as_bool().map(ArgumentValue::Bool),
+        (Kind::String, STRING) => value.as_str().map(|text| ArgumentValue::Text(text.into_owned())),
         _ => None,
     }
 }
 
-fn literal(value: &Value<'_>, id: Id) -> Option<Given> {
+fn literal(value: &Value<'_>, id: Id) -> Option<ArgumentValue> {
     match (value, id) {
-        (Value::Null, _) => Some(Given::Null),
-        (Value::Int(text), INT) => text.parse::<i32>().ok().map(|number| Given::Int(number.into())),
-        (Value::Int(_) | Value::Float(_), FLOAT) => Some(Given::Float),
-        (Value::Bool(value), BOOLEAN) => Some(Given::Bool(*value)),
-        (Value::Text(text), STRING) => Some(Given::Text(text.clone())),
+        (Value::Null, _) => Some(ArgumentValue::Null),
+        (Value::Int(text), INT) => text.parse::<i32>().ok().map(|number| ArgumentValue::Int(number.into())),
+        (Value::Int(_) | Value::Float(_), FLOAT) => Some(ArgumentValue::Float),
+        (Value::Bool(value), BOOLEAN) => Some(ArgumentValue::Bool(*value)),
+        (Value::Text(text), STRING) => Some(ArgumentValue::Text(text.clone())),
         _ => None,
     }
 }
@@ -156,17 +156,17 @@ fn literal(value: &Value<'_>, id: Id) -> Option<Given> {
 struct Planner<'a, 'c> {
     types: &'a Types,
     document: &'a Document<'a>,
-    given: BTreeMap<&'a str, Given>,
+    given: BTreeMap<&'a str, ArgumentValue>,
     names: BTreeSet<&'a str>,
     expanded: usize,
-    /// How deep the object stands that is being planned.
+    /// The depth of the object that is being planned.
     depth: usize,
-    clock: &'c Clock,
+    deadline: &'c Deadline,
 }
 
 impl<'a> Planner<'a, '_> {
-    /// Plans an object: fields of the same answer are asked for together.
-    fn object(&mut self, of: Id, selections: &[&'a [Selection<'a>]]) -> Result<Vec<Wanted<'a>>, Failure> {
+    /// Plans an object: fields with the same key are merged.
+    fn object(&mut self, of: Id, selections: &[&'a [Selection<'a>]]) -> Result<Vec<PlannedField<'a>>, Failure> {
         let mut groups: Vec<(&'a str, Vec<&'a parse::Field<'a>>)> = Vec::new();
         let mut places = BTreeMap::new();
         let mut visited = BTreeSet::new();
@@ -191,7 +191,7 @@ impl<'a> Planner<'a, '_> {
         visited: &mut BTreeSet<&'a str>,
     ) -> Result<(), Failure> {
         for selection in selections {
-            self.clock.check()?;
+            self.deadline.check()?;
             match selection {
                 Selection::Field(field) => {
                     if self.is_asked(&field.directives)? {
@@ -224,7 +224,7 @@ impl<'a> Planner<'a, '_> {
         Ok(())
     }
 
-    /// Checks that a fragment is for the type it stands in.
+    /// Checks that a fragment applies to the type of its parent.
     fn fits(&self, of: Id, on: &str, at: Span) -> Result<(), Failure> {
         match self.types.named(on) {
             Some(id) if id == of => Ok(()),
@@ -239,7 +239,7 @@ impl<'a> Planner<'a, '_> {
         }
     }
 
-    /// Obeys `@include` and `@skip`.
+    /// Evaluates `@include` and `@skip`.
     fn is_asked(&self, directives: &[Directive<'a>]) -> Result<bool, Failure> {
         let mut asked = true;
         for directive in directives {
@@ -254,7 +254,7 @@ impl<'a> Planner<'a, '_> {
             };
             let condition =
                 if argument.name == "if" { self.value(&argument.value, BOOLEAN, argument.at)? } else { None };
-            let Some(Given::Bool(condition)) = condition else {
+            let Some(ArgumentValue::Bool(condition)) = condition else {
                 return Err(Failure::at(argument.at, "Argument \"if\" of type \"Boolean!\" is required."));
             };
             asked &= condition != skips;
@@ -262,8 +262,8 @@ impl<'a> Planner<'a, '_> {
         Ok(asked)
     }
 
-    /// Returns a value of the type `id`; nothing where a variable has none.
-    fn value(&self, value: &Value<'a>, id: Id, at: Span) -> Result<Option<Given>, Failure> {
+    /// Returns a value of the type `id`; `None` if a variable has no value.
+    fn value(&self, value: &Value<'a>, id: Id, at: Span) -> Result<Option<ArgumentValue>, Failure> {
         let wrong = || Failure::at(at, format!("Expected type {:?}.", self.types.types[id].name));
         let Value::Variable(name) = value else { return literal(value, id).map(Some).ok_or_else(wrong) };
         if !self.names.contains(name) {
@@ -271,15 +271,15 @@ impl<'a> Planner<'a, '_> {
         }
         match (self.given.get(name), id) {
             (None, _) => Ok(None),
-            (Some(given @ (Given::Null | Given::Int(_))), INT)
-            | (Some(given @ (Given::Null | Given::Text(_))), STRING)
-            | (Some(given @ (Given::Null | Given::Bool(_))), BOOLEAN) => Ok(Some(given.clone())),
+            (Some(given @ (ArgumentValue::Null | ArgumentValue::Int(_))), INT)
+            | (Some(given @ (ArgumentValue::Null | ArgumentValue::Text(_))), STRING)
+            | (Some(given @ (ArgumentValue::Null | ArgumentValue::Bool(_))), BOOLEAN) => Ok(Some(given.clone())),
             _ => Err(wrong()),
         }
     }
 
-    /// Plans the fields that have one answer.
-    fn wanted(&mut self, of: Id, key: &'a str, fields: &[&'a parse::Field<'a>]) -> Result<Wanted<'a>, Failure> {
+    /// Plans the fields with one key.
+    fn wanted(&mut self, of: Id, key: &'a str, fields: &[&'a parse::Field<'a>]) -> Result<PlannedField<'a>, Failure> {
         let [first, rest @ ..] = fields else { return Err(Failure::new("no field")) };
         self.expanded += 1;
         if self.expanded > EXPANDED {
@@ -287,16 +287,17 @@ impl<'a> Planner<'a, '_> {
         }
         let (what, kind) = self.what(of, first)?;
         for other in rest {
-            let same = other.name == first.name
-                && {
-                    let (other, _) = self.what(of, other)?;
-                    matches!((&what, &other), (What::Field { arguments: a, .. }, What::Field { arguments: b, .. }) if a == b)
-                        || matches!((&what, &other), (What::Type(a), What::Type(b)) if a == b)
-                        || matches!(
-                            (&what, &other),
-                            (What::Schema, What::Schema) | (What::TypeName(_), What::TypeName(_))
-                        )
-                };
+            let same = other.name == first.name && {
+                let (other, _) = self.what(of, other)?;
+                matches!(
+                    (&what, &other),
+                    (Target::Field { arguments: a, .. }, Target::Field { arguments: b, .. }) if a == b
+                ) || matches!((&what, &other), (Target::Type(a), Target::Type(b)) if a == b)
+                    || matches!(
+                        (&what, &other),
+                        (Target::Schema, Target::Schema) | (Target::TypeName(_), Target::TypeName(_))
+                    )
+            };
             if !same {
                 return Err(Failure::at(
                     other.at,
@@ -325,30 +326,30 @@ impl<'a> Planner<'a, '_> {
             ));
         }
         let children = if composite { self.object(id, &inner)? } else { Vec::new() };
-        Ok(Wanted { key, what, children })
+        Ok(PlannedField { key, what, children })
     }
 
     /// Finds a field and the values of its arguments.
-    fn what(&self, of: Id, field: &'a parse::Field<'a>) -> Result<(What<'a>, Ref), Failure> {
+    fn what(&self, of: Id, field: &'a parse::Field<'a>) -> Result<(Target<'a>, Ref), Failure> {
         match (field.name, of) {
             ("__typename", _) => {
                 self.arguments(field, &[])?;
-                return Ok((What::TypeName(of), Ref::NonNull(Box::new(Ref::Named(STRING)))));
+                return Ok((Target::TypeName(of), Ref::NonNull(Box::new(Ref::Named(STRING)))));
             }
             ("__schema", QUERY) => {
                 self.arguments(field, &[])?;
-                return Ok((What::Schema, self.types.reference("__Schema!")));
+                return Ok((Target::Schema, self.types.reference("__Schema!")));
             }
             ("__type", QUERY) => {
                 let known = [super::types::argument("name", "", STRING, None)];
                 let given = self.arguments(field, &known)?;
-                let Some((_, Given::Text(name))) = given.into_iter().next() else {
+                let Some((_, ArgumentValue::Text(name))) = given.into_iter().next() else {
                     return Err(Failure::at(
                         field.at,
                         "Field \"__type\" argument \"name\" of type \"String!\" is required but not provided.",
                     ));
                 };
-                return Ok((What::Type(name), self.types.reference("__Type")));
+                return Ok((Target::Type(name), self.types.reference("__Type")));
             }
             _ => {}
         }
@@ -357,10 +358,14 @@ impl<'a> Planner<'a, '_> {
             return Err(Failure::at(field.at, format!("Cannot query field {name:?} on type {of:?}.")));
         };
         let arguments = self.arguments(field, &found.arguments)?;
-        Ok((What::Field { field: found, arguments }, found.kind.clone()))
+        Ok((Target::Field { field: found, arguments }, found.kind.clone()))
     }
 
-    fn arguments(&self, field: &parse::Field<'a>, known: &[Argument]) -> Result<Vec<(&'static str, Given)>, Failure> {
+    fn arguments(
+        &self,
+        field: &parse::Field<'a>,
+        known: &[Argument],
+    ) -> Result<Vec<(&'static str, ArgumentValue)>, Failure> {
         let mut given = Vec::new();
         for argument in &field.arguments {
             let Some(known) = known.iter().find(|known| known.name == argument.name) else {

@@ -1,11 +1,11 @@
-//! The types that queries are checked against: those of the language, and those of a catalog.
+//! The types that queries are checked against: built-in ones, and those of a catalog.
 
 use std::collections::BTreeMap;
 
-/// Where a type stands in [`Types`].
+/// The index of a type in [`Types`].
 pub(super) type Id = usize;
 
-/// A type as fields name it.
+/// A reference to a type.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Ref {
     Named(Id),
@@ -14,7 +14,7 @@ pub(super) enum Ref {
 }
 
 impl Ref {
-    /// Returns the type without lists around it.
+    /// Returns the named type inside lists and non-null wrappers.
     pub(super) fn named(&self) -> Id {
         match self {
             Ref::Named(id) => *id,
@@ -46,7 +46,7 @@ pub(super) struct Field {
     pub(super) description: &'static str,
     pub(super) kind: Ref,
     pub(super) arguments: Vec<Argument>,
-    /// The names in a catalog that this field has.
+    /// The names in a catalog that map to this field.
     pub(super) sources: Vec<String>,
 }
 
@@ -71,11 +71,11 @@ pub(super) struct Schema {
 pub(super) struct Types {
     pub(super) types: Vec<Type>,
     pub(super) by_name: BTreeMap<String, Id>,
-    /// Schemas in the order of their names; the fields of `Query` are theirs, then `summary`.
+    /// Schemas, sorted by name; the fields of `Query` are theirs, then `summary`.
     pub(super) schemas: Vec<Schema>,
 }
 
-/// The first types: their places are known.
+/// The built-in types at fixed indexes.
 pub(super) const STRING: Id = 0;
 pub(super) const INT: Id = 1;
 pub(super) const FLOAT: Id = 2;
@@ -113,7 +113,7 @@ pub(super) const LOCATIONS: [&str; 19] = [
     "INPUT_FIELD_DEFINITION",
 ];
 
-/// Types that every catalog has: a name, then fields with their types.
+/// Built-in types: a name, then fields with their types.
 const BUILT_IN: [(&str, &[(&str, &str)]); 8] = [
     ("CatalogSummary", &[("totalSchemas", "Int"), ("schemas", "[SchemaSummary]")]),
     ("SchemaSummary", &[("name", "String"), ("totalObjects", "Int"), ("totalFields", "Int")]),
@@ -188,13 +188,13 @@ const BUILT_IN: [(&str, &[(&str, &str)]); 8] = [
 ];
 
 impl Types {
-    /// Returns the types of the language, and a `Query` that has no fields yet.
+    /// Returns the built-in types, and a `Query` without fields.
     pub(super) fn built_in() -> Types {
         let mut types = Types { types: Vec::new(), by_name: BTreeMap::new(), schemas: Vec::new() };
         for (name, description) in SCALARS {
             types.add(name.into(), Shape::Scalar, description, &[]);
         }
-        types.add("Query".into(), Shape::Object, "What can be asked of this catalog.", &[]);
+        types.add("Query".into(), Shape::Object, "Target can be asked of this catalog.", &[]);
         for (name, _) in BUILT_IN {
             types.add(name.into(), Shape::Object, "", &[]);
         }
@@ -222,7 +222,7 @@ impl Types {
         types
     }
 
-    /// Adds a type; nothing if another one has its name.
+    /// Adds a type; `None` if the name is taken.
     pub(super) fn add(
         &mut self,
         name: String,
@@ -239,7 +239,7 @@ impl Types {
         Some(id)
     }
 
-    /// Reads a reference to a type of the language, such as `[__Type!]!`.
+    /// Parses a reference to a built-in type, such as `[__Type!]!`.
     pub(super) fn reference(&self, text: &str) -> Ref {
         if let Some(inner) = text.strip_suffix('!') {
             return Ref::NonNull(Box::new(self.reference(inner)));
@@ -250,7 +250,7 @@ impl Types {
         }
     }
 
-    /// Writes a reference as queries have it.
+    /// Formats a reference as in a query.
     pub(super) fn written(&self, kind: &Ref) -> String {
         match kind {
             Ref::Named(id) => self.types[*id].name.clone(),
@@ -259,12 +259,12 @@ impl Types {
         }
     }
 
-    /// Returns the type of this name, and its place.
+    /// Returns the index of the type with this name.
     pub(super) fn named(&self, name: &str) -> Option<Id> {
         self.by_name.get(name).copied()
     }
 
-    /// Returns a field of a type, those that every query has included.
+    /// Returns a field of a type, including the fields that every query has.
     pub(super) fn field(&self, of: Id, name: &str) -> Option<&Field> {
         self.types[of].fields.iter().find(|field| field.name == name)
     }

@@ -1,7 +1,7 @@
-//! One call of the registry API, from its headers to its status.
+//! UnaryQuery call of the registry API, from its headers to its status.
 //!
-//! Most calls are done where they are found: the request is there, and so is room for the reply. Only a call
-//! that has to wait becomes a task.
+//! Most calls finish where they are accepted: the request is complete, and there is memory for the reply. Only a call
+//! that must wait becomes a task.
 
 use std::future::poll_fn;
 use std::rc::Rc;
@@ -17,23 +17,23 @@ use registry_api::{Query, Rows};
 use tonic::{Code, Status};
 
 use super::connection::Shared;
-use super::gather::{GATHERED, gather};
+use super::gather::{BATCH, gather};
+use super::memory_budget::{PendingCall, Turn};
+use super::methods::{ListQuery, Method, MethodQuery, UnaryQuery};
 use super::observe::{Call, STATUS};
 use super::piece::{PREFIX, Piece};
-use super::question::{Many, Method, One, Question};
 use super::request::{self, Incoming};
-use super::room::{Turn, Waiting};
 use crate::spare;
 
-/// Pieces of a list that are sent before others get their turn.
-const PIECES_AT_A_TIME: usize = 4;
-/// Bytes of the text of an error; nobody reads more, and it may hold what the caller sent.
+/// Chunks of a list that are sent before other calls get their turn.
+const PIECES_PER_TURN: usize = 4;
+/// The maximum length of an error message, in bytes; it may contain text from the caller.
 const ERROR_TEXT: usize = 8 << 10;
 const GRPC: HeaderValue = HeaderValue::from_static("application/grpc");
 const OK: HeaderValue = HeaderValue::from_static("0");
 
-/// A call that is being taken in.
-struct Asking {
+/// A call whose request is being received.
+struct Receiving {
     method: Method,
     headers: HeaderMap,
     incoming: Incoming,
@@ -47,37 +47,37 @@ struct Answering {
     respond: SendResponse<Piece>,
 }
 
-/// What is left to be done for a call.
-enum Left {
+/// The pending work of a call.
+enum Pending {
     Nothing,
-    Question(Box<LateQuestion>),
-    Reply(LateReply),
-    Rows(LateRows),
+    Query(Box<QueuedQuery>),
+    Reply(WaitingReply),
+    Rows(WaitingRows),
 }
 
-/// A question that others were asked before whose replies still wait.
-struct LateQuestion {
+/// A query that waits for its turn, behind queries whose replies still wait.
+struct QueuedQuery {
     answering: Option<Answering>,
-    one: Option<One>,
+    one: Option<UnaryQuery>,
     catalog: Arc<dyn Query>,
-    reply: Option<LateReply>,
+    reply: Option<WaitingReply>,
 }
 
-/// A reply there was no room for: it is made again when there is.
-struct LateReply {
+/// A reply that did not fit into memory: it is computed again when it fits.
+struct WaitingReply {
     sending: Sending,
-    one: One,
+    one: UnaryQuery,
     size: usize,
     _turn: Turn,
 }
 
 /// A list that is being sent.
-struct LateRows {
+struct WaitingRows {
     sending: Sending,
     rows: Rows,
 }
 
-/// A call whose headers are sent.
+/// A call whose response headers are sent.
 struct Sending {
     shared: Rc<Shared>,
     call: Call,
@@ -85,7 +85,7 @@ struct Sending {
     catalog: Arc<dyn Query>,
 }
 
-/// Starts a call of `method`. What cannot be done at once goes on as a task.
+/// Starts a call of `method`. Work that cannot finish at once continues as a task.
 pub(super) fn start(
     shared: &Rc<Shared>,
     method: Method,
@@ -100,45 +100,45 @@ pub(super) fn start(
         return answering.refuse(status);
     }
     let incoming = Incoming::new(stream, shared.request_limit());
-    let mut asking = Asking { method, headers: parts.headers, incoming, answering };
-    let timeout = request::timeout(&asking.headers);
-    let left = match asking.poll(context) {
-        Poll::Ready(message) => asking.answer(message),
+    let mut receiving = Receiving { method, headers: parts.headers, incoming, answering };
+    let timeout = request::timeout(&receiving.headers);
+    let pending = match receiving.poll(context) {
+        Poll::Ready(message) => receiving.answer(message),
         Poll::Pending => {
-            if let Some(waiting) = asking.answering.shared.room().wait() {
-                tokio::task::spawn_local(asking.wait(waiting, timeout));
+            if let Some(waiting) = receiving.answering.shared.memory().add_pending() {
+                tokio::task::spawn_local(receiving.wait(waiting, timeout));
             } else {
-                asking.answering.refuse(too_many());
+                receiving.answering.refuse(too_many());
             }
             return;
         }
     };
-    if matches!(left, Left::Nothing) {
+    if matches!(pending, Pending::Nothing) {
         return;
     }
-    match shared.room().wait() {
-        Some(waiting) => drop(tokio::task::spawn_local(finish(left, waiting, timeout))),
-        None => left.refuse(too_many()),
+    match shared.memory().add_pending() {
+        Some(waiting) => drop(tokio::task::spawn_local(finish(pending, waiting, timeout))),
+        None => pending.refuse(too_many()),
     }
 }
 
 fn too_many() -> Status {
-    Status::resource_exhausted("too many calls wait at a time")
+    Status::resource_exhausted("too many pending calls")
 }
 
-async fn finish(mut left: Left, _waiting: Waiting, timeout: Option<Duration>) {
-    let Some(timeout) = timeout else { return left.send().await };
-    if tokio::time::timeout(timeout, left.send()).await.is_err() {
-        left.refuse(Status::deadline_exceeded("Timeout expired"));
+async fn finish(mut pending: Pending, _waiting: PendingCall, timeout: Option<Duration>) {
+    let Some(timeout) = timeout else { return pending.send().await };
+    if tokio::time::timeout(timeout, pending.send()).await.is_err() {
+        pending.refuse(Status::deadline_exceeded("Timeout expired"));
     }
 }
 
-impl Asking {
+impl Receiving {
     fn poll(&mut self, context: &mut Context<'_>) -> Poll<Result<Bytes, Status>> {
-        self.incoming.poll(context, self.answering.shared.room())
+        self.incoming.poll(context, self.answering.shared.memory())
     }
 
-    async fn wait(mut self, waiting: Waiting, timeout: Option<Duration>) {
+    async fn wait(mut self, waiting: PendingCall, timeout: Option<Duration>) {
         let message = match timeout {
             None => poll_fn(|context| self.poll(context)).await,
             Some(timeout) => tokio::time::timeout(timeout, poll_fn(|context| self.poll(context)))
@@ -148,69 +148,69 @@ impl Asking {
         finish(self.answer(message), waiting, timeout).await;
     }
 
-    fn answer(self, message: Result<Bytes, Status>) -> Left {
-        let question = message.and_then(|message| self.method.read(&self.headers, message));
-        match question {
-            Ok(question) => self.answering.answer(question),
+    fn answer(self, message: Result<Bytes, Status>) -> Pending {
+        let query = message.and_then(|message| self.method.read(&self.headers, message));
+        match query {
+            Ok(query) => self.answering.answer(query),
             Err(status) => {
                 self.answering.refuse(status);
-                Left::Nothing
+                Pending::Nothing
             }
         }
     }
 }
 
 impl Answering {
-    /// Answers `question` as far as that can be done at once.
-    fn answer(self, question: Question) -> Left {
+    /// Answers `query` as far as possible without waiting.
+    fn answer(self, query: MethodQuery) -> Pending {
         let Some(catalog) = self.shared.live().catalog() else {
             self.refuse(Status::unavailable("the catalog is still being loaded"));
-            return Left::Nothing;
+            return Pending::Nothing;
         };
-        match question {
-            Question::One(one) if self.shared.room().is_free() => self.answer_one(one, catalog, None),
-            Question::One(one) => {
-                Left::Question(Box::new(LateQuestion { answering: Some(self), one: Some(one), catalog, reply: None }))
+        match query {
+            MethodQuery::One(one) if self.shared.memory().is_free() => self.answer_one(one, catalog, None),
+            MethodQuery::One(one) => {
+                Pending::Query(Box::new(QueuedQuery { answering: Some(self), one: Some(one), catalog, reply: None }))
             }
-            Question::Many(many) => self.answer_many(&many, catalog),
+            MethodQuery::Many(many) => self.answer_many(&many, catalog),
         }
     }
 
-    fn answer_one(self, one: One, catalog: Arc<dyn Query>, turn: Option<Turn>) -> Left {
+    fn answer_one(self, one: UnaryQuery, catalog: Arc<dyn Query>, turn: Option<Turn>) -> Pending {
         let message = match one.answer(&*catalog) {
             Ok(message) => message,
             Err(error) => {
                 let status = self.shared.status(error, &catalog);
                 self.refuse(status);
-                return Left::Nothing;
+                return Pending::Nothing;
             }
         };
-        let Some(mut sending) = self.send_headers(catalog) else { return Left::Nothing };
+        let Some(mut sending) = self.send_headers(catalog) else { return Pending::Nothing };
         let size = message.len() + PREFIX;
-        sending.shared.made(size);
+        sending.shared.produced(size);
         sending.stream.reserve_capacity(size);
-        // With the window closed, or without room, the bytes would only lie around: the question is kept instead.
+        // With the window closed, or without memory, the reply would only be buffered: the query is kept instead.
         if sending.stream.capacity() > 0
-            && let Some(hold) = sending.shared.room().try_take(size)
+            && let Some(hold) = sending.shared.memory().try_reserve(size)
         {
             sending.finish(Piece::message(message, hold));
-            return Left::Nothing;
+            return Pending::Nothing;
         }
-        spare::give_back(message);
-        let turn = turn.unwrap_or_else(|| sending.shared.room().try_turn());
-        Left::Reply(LateReply { sending, one, size, _turn: turn })
+        spare::recycle(message);
+        let turn = turn.unwrap_or_else(|| sending.shared.memory().try_turn());
+        Pending::Reply(WaitingReply { sending, one, size, _turn: turn })
     }
 
-    fn answer_many(self, many: &Many, catalog: Arc<dyn Query>) -> Left {
+    fn answer_many(self, many: &ListQuery, catalog: Arc<dyn Query>) -> Pending {
         match many.answer(Arc::clone(&catalog)) {
             Ok(rows) => {
-                let Some(sending) = self.send_headers(catalog) else { return Left::Nothing };
-                Left::Rows(LateRows { sending, rows })
+                let Some(sending) = self.send_headers(catalog) else { return Pending::Nothing };
+                Pending::Rows(WaitingRows { sending, rows })
             }
             Err(error) => {
                 let status = self.shared.status(error, &catalog);
                 self.refuse(status);
-                Left::Nothing
+                Pending::Nothing
             }
         }
     }
@@ -223,7 +223,7 @@ impl Answering {
         Some(Sending { shared, call, stream, catalog })
     }
 
-    /// Ends the call with nothing but a status.
+    /// Ends the call with a status and no message.
     fn refuse(mut self, status: Status) {
         let status = shortened(status);
         self.call.finish_with(status.code() as usize, status.message());
@@ -232,57 +232,57 @@ impl Answering {
     }
 }
 
-impl Left {
+impl Pending {
     async fn send(&mut self) {
         match self {
-            Left::Nothing => {}
-            Left::Question(question) => question.send().await,
-            Left::Reply(reply) => reply.send().await,
-            Left::Rows(rows) => rows.send().await,
+            Pending::Nothing => {}
+            Pending::Query(query) => query.send().await,
+            Pending::Reply(reply) => reply.send().await,
+            Pending::Rows(rows) => rows.send().await,
         }
     }
 
     fn refuse(self, status: Status) {
         match self {
-            Left::Nothing => {}
-            Left::Question(question) => {
-                let LateQuestion { answering, reply, .. } = *question;
+            Pending::Nothing => {}
+            Pending::Query(query) => {
+                let QueuedQuery { answering, reply, .. } = *query;
                 if let Some(answering) = answering {
                     answering.refuse(status);
-                } else if let Some(LateReply { mut sending, .. }) = reply {
+                } else if let Some(WaitingReply { mut sending, .. }) = reply {
                     sending.fail(status);
                 }
             }
-            Left::Reply(LateReply { mut sending, .. }) | Left::Rows(LateRows { mut sending, .. }) => {
+            Pending::Reply(WaitingReply { mut sending, .. }) | Pending::Rows(WaitingRows { mut sending, .. }) => {
                 sending.fail(status)
             }
         }
     }
 }
 
-impl LateQuestion {
+impl QueuedQuery {
     async fn send(&mut self) {
         let Some(answering) = &mut self.answering else { return };
         let turn = tokio::select! {
-            turn = answering.shared.room().turn() => turn,
+            turn = answering.shared.memory().turn() => turn,
             _ = poll_fn(|context| answering.respond.poll_reset(context)) => return,
         };
         let (Some(answering), Some(one)) = (self.answering.take(), self.one.take()) else { return };
-        if let Left::Reply(reply) = answering.answer_one(one, Arc::clone(&self.catalog), Some(turn)) {
+        if let Pending::Reply(reply) = answering.answer_one(one, Arc::clone(&self.catalog), Some(turn)) {
             self.reply.insert(reply).send().await;
         }
     }
 }
 
-impl LateReply {
+impl WaitingReply {
     async fn send(&mut self) {
-        let LateReply { sending, one, size, .. } = self;
+        let WaitingReply { sending, one, size, .. } = self;
         sending.stream.reserve_capacity(*size);
         if sending.window().await.is_none() {
             return;
         }
         let hold = tokio::select! {
-            hold = sending.shared.room().take(*size) => hold,
+            hold = sending.shared.memory().reserve(*size) => hold,
             _ = poll_fn(|context| sending.stream.poll_reset(context)) => return,
         };
         match one.answer(&*sending.catalog) {
@@ -295,21 +295,21 @@ impl LateReply {
     }
 }
 
-impl LateRows {
+impl WaitingRows {
     async fn send(&mut self) {
-        let LateRows { sending, rows } = self;
+        let WaitingRows { sending, rows } = self;
         for sent in 1.. {
-            sending.stream.reserve_capacity(GATHERED);
+            sending.stream.reserve_capacity(BATCH);
             if sending.window().await.is_none() {
                 return;
             }
             let hold = tokio::select! {
-                hold = sending.shared.room().take(GATHERED) => hold,
+                hold = sending.shared.memory().reserve(BATCH) => hold,
                 _ = poll_fn(|context| sending.stream.poll_reset(context)) => return,
             };
-            let mut gathered = spare::take(GATHERED);
-            let end = gather(rows, &mut gathered);
-            if !gathered.is_empty() && sending.stream.send_data(Piece::messages(gathered, hold), false).is_err() {
+            let mut batch = spare::buffer(BATCH);
+            let end = gather(rows, &mut batch);
+            if !batch.is_empty() && sending.stream.send_data(Piece::messages(batch, hold), false).is_err() {
                 return;
             }
             match end {
@@ -320,7 +320,7 @@ impl LateRows {
                     return sending.fail(status);
                 }
             }
-            if sent % PIECES_AT_A_TIME == 0 {
+            if sent % PIECES_PER_TURN == 0 {
                 tokio::task::yield_now().await;
             }
         }
@@ -328,7 +328,7 @@ impl LateRows {
 }
 
 impl Sending {
-    /// Waits until the peer takes something; it may go away instead.
+    /// Waits until the peer can receive data; `None` if it disconnects.
     async fn window(&mut self) -> Option<()> {
         poll_fn(|context| {
             loop {
@@ -374,7 +374,7 @@ impl Sending {
     }
 }
 
-/// Cuts the text of an error that is too long.
+/// Truncates a long error message.
 fn shortened(status: Status) -> Status {
     let text = status.message();
     if text.len() <= ERROR_TEXT {

@@ -1,4 +1,4 @@
-//! One connection: opened, asked, watched, drained.
+//! One connection: opened, serving, monitored, drained.
 
 use std::cell::Cell;
 use std::future::poll_fn;
@@ -17,37 +17,37 @@ use tokio_rustls::TlsAcceptor;
 use tonic::Status;
 use tonic::service::Routes;
 
+use super::memory_budget::{MemoryBudget, Pool};
+use super::methods::Method;
 use super::piece::Piece;
-use super::question::Method;
 use super::quiet::{Quiet, Settings};
-use super::room::{Pool, Room};
 use super::wire::Wire;
 use super::{call, foreign};
-use crate::listen::{FIRST_BYTES, Peer, Socket};
+use crate::listen::{FIRST_BYTES_TIMEOUT, Peer, Socket};
 use crate::live::Live;
 use crate::server::{ServerLimits, Services};
 use crate::slots::Slot;
 
-/// How long a peer may take to say that it is still there.
+/// Time limit for the reply to a keepalive ping.
 const KEEPALIVE_TIMEOUT: Duration = Duration::from_secs(20);
-/// Bytes of the headers of one call.
+/// Maximum size of the headers of one call, in bytes.
 const HEADER_LIST_SIZE: u32 = 16 << 10;
-/// Bytes of a request that a peer may send before they are taken in.
+/// Flow-control windows: bytes that a peer may send before they are read.
 const STREAM_WINDOW: u32 = 64 << 10;
 const CONNECTION_WINDOW: u32 = 256 << 10;
 /// Calls that one connection may start before others get their turn.
-const CALLS_AT_A_TIME: usize = 16;
-/// Bytes of replies that it may make before.
-const BYTES_AT_A_TIME: usize = 512 << 10;
-/// How long a peer may hold room that others wait for without taking anything.
-const IN_THE_WAY: Duration = Duration::from_secs(5);
-/// No connection is looked at less often, or more.
-const LOOK_EVERY: Duration = Duration::from_secs(5);
-const SHORTEST: Duration = Duration::from_millis(10);
-/// How long the rest may take to be written when a connection ends.
-const LAST_WORDS: Duration = Duration::from_secs(1);
+const CALLS_PER_TURN: usize = 16;
+/// Bytes of replies that it may produce before others get their turn.
+const BYTES_PER_TURN: usize = 512 << 10;
+/// How long a peer may hold memory that others wait for without reading anything.
+const STALL_TIMEOUT: Duration = Duration::from_secs(5);
+/// The interval of checking a connection, at most and at least.
+const MAX_CHECK_INTERVAL: Duration = Duration::from_secs(5);
+const MIN_CHECK_INTERVAL: Duration = Duration::from_millis(10);
+/// Time limit for writing the rest when a connection ends.
+const CLOSE_TIMEOUT: Duration = Duration::from_secs(1);
 
-/// What all connections of a thread have in common.
+/// State shared by all connections of a thread.
 pub(crate) struct Common {
     pub(crate) live: Arc<Live>,
     pub(crate) routes: Routes,
@@ -56,14 +56,14 @@ pub(crate) struct Common {
     pub(crate) pool: Pool,
 }
 
-/// What all calls of a connection have in common.
+/// State shared by all calls of a connection.
 pub(super) struct Shared {
     common: Rc<Common>,
     peer: Peer,
-    room: Room,
+    memory: MemoryBudget,
     calls: Cell<usize>,
-    /// Bytes of the replies that were made since others got their turn.
-    made: Cell<usize>,
+    /// Bytes of replies produced since others got their turn.
+    produced: Cell<usize>,
     /// When the last call ended.
     idle_since: Cell<Instant>,
 }
@@ -77,16 +77,16 @@ impl Shared {
         &self.peer.0
     }
 
-    pub(super) fn room(&self) -> &Room {
-        &self.room
+    pub(super) fn memory(&self) -> &MemoryBudget {
+        &self.memory
     }
 
     pub(super) fn request_limit(&self) -> usize {
         self.common.limits.request_size
     }
 
-    pub(super) fn made(&self, bytes: usize) {
-        self.made.set(self.made.get() + bytes);
+    pub(super) fn produced(&self, bytes: usize) {
+        self.produced.set(self.produced.get() + bytes);
     }
 
     pub(super) fn call_started(&self) {
@@ -100,12 +100,12 @@ impl Shared {
         }
     }
 
-    /// Errors have always been of the code "unknown"; clients look at the text.
+    /// Query errors always have the code "unknown", as clients expect; they match on the text.
     pub(super) fn status(&self, error: QueryError, catalog: &Arc<dyn Query>) -> Status {
         match error {
             QueryError::Absent(text) => Status::unknown(text),
             QueryError::Damaged(text) => {
-                tracing::error!(error = text, "answer could not be read");
+                tracing::error!(error = text, "cannot read an answer from the cache");
                 self.live().found_damage(catalog);
                 Status::data_loss(text)
             }
@@ -113,7 +113,7 @@ impl Shared {
     }
 }
 
-/// Speaks with a peer until one of both ends it.
+/// Serves a peer until either side ends the connection.
 pub(crate) async fn run(
     socket: Socket,
     peer: Peer,
@@ -122,22 +122,21 @@ pub(crate) async fn run(
     mut stopping: watch::Receiver<bool>,
     slot: &mut Slot,
 ) {
-    // Each part has memory of its own, which is free when the next one begins: most connections are silent for most of
-    // the time.
-    let opened = tokio::time::timeout(FIRST_BYTES, Box::pin(open(socket, tls, &common.limits)));
+    // Each phase has its own future, freed before the next one begins: most connections are silent most of the time.
+    let opened = tokio::time::timeout(FIRST_BYTES_TIMEOUT, Box::pin(open(socket, tls, &common.limits)));
     let quiet = tokio::select! {
         opened = opened => match opened {
             Ok(Ok(quiet)) => quiet,
-            Ok(Err(error)) => return tracing::debug!(peer = peer.0, %error, "connection did not open"),
+            Ok(Err(error)) => return tracing::debug!(peer = peer.0, %error, "connection failed to open"),
             Err(_) => return,
         },
         _ = stopping.wait_for(|stopping| *stopping) => return,
-        // Somebody else needs the place.
-        _ = slot.left() => return,
+        // The connection is evicted.
+        _ = slot.evicted() => return,
     };
-    slot.usage().work();
+    slot.usage().set_busy();
     let opened = Instant::now();
-    let age = common.limits.max_age.map(|age| spread(age, opened));
+    let age = common.limits.max_age.map(|age| with_jitter(age, opened));
     let ends = [common.limits.max_idle, age].into_iter().flatten().min().map(|end| opened + end);
     let called = Box::pin(wait_for_call(quiet, &common.limits, ends, &mut stopping)).await;
     if let Some(quiet) = called {
@@ -145,7 +144,7 @@ pub(crate) async fn run(
     }
 }
 
-/// Waits for the client's settings.
+/// Waits for the settings of the client.
 async fn open(socket: Socket, tls: Option<TlsAcceptor>, limits: &ServerLimits) -> io::Result<Quiet> {
     let socket = match tls {
         None => socket,
@@ -157,22 +156,22 @@ async fn open(socket: Socket, tls: Option<TlsAcceptor>, limits: &ServerLimits) -
     Ok(quiet)
 }
 
-/// Waits until a peer calls, until it is time to part, or until it is gone: then nothing is left.
+/// Waits for the first call; returns `None` if the connection must end or the peer disconnects.
 async fn wait_for_call(
     mut quiet: Quiet,
     limits: &ServerLimits,
     ends: Option<Instant>,
     stopping: &mut watch::Receiver<bool>,
 ) -> Option<Quiet> {
-    let mut asked: Option<Instant> = None;
+    let mut ping_sent: Option<Instant> = None;
     loop {
-        let look = match asked {
-            Some(asked) => asked + KEEPALIVE_TIMEOUT,
-            None => quiet.heard + limits.keepalive,
+        let look = match ping_sent {
+            Some(ping_sent) => ping_sent + KEEPALIVE_TIMEOUT,
+            None => quiet.last_received + limits.keepalive,
         };
-        let look = ends.map_or(look, |ends| look.min(ends)).max(Instant::now() + SHORTEST);
+        let look = ends.map_or(look, |ends| look.min(ends)).max(Instant::now() + MIN_CHECK_INTERVAL);
         tokio::select! {
-            heard = poll_fn(|context| quiet.poll(context)) => return heard.is_ok().then_some(quiet),
+            last_received = poll_fn(|context| quiet.poll(context)) => return last_received.is_ok().then_some(quiet),
             _ = stopping.wait_for(|stopping| *stopping) => return Some(quiet),
             () = tokio::time::sleep_until(look.into()) => {}
         }
@@ -180,12 +179,12 @@ async fn wait_for_call(
         if ends.is_some_and(|ends| ends <= now) {
             return Some(quiet);
         }
-        match asked {
-            Some(at) if quiet.heard > at => asked = None,
+        match ping_sent {
+            Some(at) if quiet.last_received > at => ping_sent = None,
             Some(at) if at + KEEPALIVE_TIMEOUT <= now => return None,
-            None if quiet.heard + limits.keepalive <= now => {
+            None if quiet.last_received + limits.keepalive <= now => {
                 quiet.ping();
-                asked = Some(now);
+                ping_sent = Some(now);
             }
             _ => {}
         }
@@ -203,10 +202,10 @@ async fn answer(
 ) {
     let (http2, wire) = match begin(quiet, &common.limits).await {
         Ok(begun) => begun,
-        Err(error) => return tracing::debug!(peer = peer.0, %error, "connection did not open"),
+        Err(error) => return tracing::debug!(peer = peer.0, %error, "connection failed to open"),
     };
     let mut connection = Connection::new(http2, wire, peer, common, opened, age);
-    let mut timer = std::pin::pin!(tokio::time::sleep_until(connection.next_look().into()));
+    let mut timer = std::pin::pin!(tokio::time::sleep_until(connection.next_check().into()));
     let mut drained = *stopping.borrow_and_update();
     if drained {
         connection.http2.graceful_shutdown();
@@ -223,16 +222,16 @@ async fn answer(
                 connection.http2.graceful_shutdown();
             }
             () = timer.as_mut() => {
-                if !connection.look() {
+                if !connection.check() {
                     return connection.abort().await;
                 }
-                timer.as_mut().reset(connection.next_look().into());
+                timer.as_mut().reset(connection.next_check().into());
             }
         }
     }
 }
 
-/// Makes what calls need.
+/// Sets up HTTP/2.
 async fn begin(quiet: Quiet, limits: &ServerLimits) -> io::Result<(Http2<Wire, Piece>, Wire)> {
     let wire = Wire::new(quiet);
     let mut handshake = h2::server::Builder::new()
@@ -243,7 +242,7 @@ async fn begin(quiet: Quiet, limits: &ServerLimits) -> io::Result<(Http2<Wire, P
         .handshake(wire.clone());
     let http2 = poll_fn(|context| {
         let polled = Pin::new(&mut handshake).poll(context);
-        match wire.poll_empty(context) {
+        match wire.poll_write_out(context) {
             Poll::Ready(Err(error)) => Poll::Ready(Err(error)),
             _ => polled.map_err(io::Error::other),
         }
@@ -256,12 +255,12 @@ struct Connection {
     wire: Wire,
     shared: Rc<Shared>,
     pings: Option<PingPong>,
-    /// When the peer was asked whether it is there, and did not say yet.
-    asked: Option<Instant>,
+    /// When the pending keepalive ping was sent.
+    ping_sent: Option<Instant>,
     opened: Instant,
-    /// How old it gets; spread a little, so that not all clients come back at once.
+    /// The maximum age, with jitter, so that clients do not reconnect all at once.
     age: Option<Duration>,
-    /// When it got GOAWAY because of its age.
+    /// When GOAWAY was sent because of its age.
     retired: Option<Instant>,
 }
 
@@ -274,24 +273,24 @@ impl Connection {
         opened: Instant,
         age: Option<Duration>,
     ) -> Connection {
-        let room = Room::new(common.pool.clone());
+        let memory = MemoryBudget::new(common.pool.clone());
         let shared = Rc::new(Shared {
             common,
             peer,
-            room,
+            memory,
             calls: Cell::new(0),
-            made: Cell::new(0),
+            produced: Cell::new(0),
             idle_since: Cell::new(opened),
         });
         let pings = http2.ping_pong();
-        Connection { http2, wire, shared, pings, asked: None, opened, age, retired: None }
+        Connection { http2, wire, shared, pings, ping_sent: None, opened, age, retired: None }
     }
 
-    /// Answers calls as they come; ready when the connection has ended.
+    /// Answers calls as they arrive; ready when the connection has ended.
     fn poll(&mut self, context: &mut Context<'_>) -> Poll<()> {
-        self.shared.made.set(0);
-        for _ in 0..CALLS_AT_A_TIME {
-            if self.shared.made.get() > BYTES_AT_A_TIME {
+        self.shared.produced.set(0);
+        for _ in 0..CALLS_PER_TURN {
+            if self.shared.produced.get() > BYTES_PER_TURN {
                 break;
             }
             match self.http2.poll_accept(context) {
@@ -305,12 +304,12 @@ impl Connection {
                 Poll::Ready(Some(Err(_)) | None) => return Poll::Ready(()),
                 Poll::Pending => {
                     if let Some(pings) = &mut self.pings
-                        && self.asked.is_some()
+                        && self.ping_sent.is_some()
                         && pings.poll_pong(context).is_ready()
                     {
-                        self.asked = None;
+                        self.ping_sent = None;
                     }
-                    return match self.wire.poll_empty(context) {
+                    return match self.wire.poll_write_out(context) {
                         Poll::Ready(Err(_)) => Poll::Ready(()),
                         _ => Poll::Pending,
                     };
@@ -318,18 +317,18 @@ impl Connection {
             }
         }
         context.waker().wake_by_ref();
-        match self.wire.poll_empty(context) {
+        match self.wire.poll_write_out(context) {
             Poll::Ready(Err(_)) => Poll::Ready(()),
             _ => Poll::Pending,
         }
     }
 
-    /// Returns when the connection has to be looked at next.
-    fn next_look(&self) -> Instant {
+    /// Returns when the connection must be checked next.
+    fn next_check(&self) -> Instant {
         let limits = &self.shared.common.limits;
-        let alive = match self.asked {
-            Some(asked) => asked + KEEPALIVE_TIMEOUT,
-            None => self.wire.heard() + limits.keepalive,
+        let alive = match self.ping_sent {
+            Some(ping_sent) => ping_sent + KEEPALIVE_TIMEOUT,
+            None => self.wire.last_received() + limits.keepalive,
         };
         let now = Instant::now();
         let idle_since = if self.shared.calls.get() == 0 { self.shared.idle_since.get() } else { now };
@@ -337,26 +336,33 @@ impl Connection {
         let age = self.age.filter(|_| self.retired.is_none());
         let grace = self.retired.and_then(|retired| Some(retired + limits.max_age_grace?));
         let others = [idle.map(|idle| idle_since + idle), age.map(|age| self.opened + age), grace];
-        others.into_iter().flatten().fold(alive.min(now + LOOK_EVERY), Instant::min).max(now + SHORTEST)
+        others
+            .into_iter()
+            .flatten()
+            .fold(alive.min(now + MAX_CHECK_INTERVAL), Instant::min)
+            .max(now + MIN_CHECK_INTERVAL)
     }
 
-    /// Sees whether the connection is still of use; `false` means that it is to be cut off.
-    fn look(&mut self) -> bool {
+    /// Checks keepalive, idle time, age and stalls; `false` means that the connection must be aborted.
+    fn check(&mut self) -> bool {
         let (now, limits) = (Instant::now(), &self.shared.common.limits);
-        if self.wire.heard() + limits.keepalive <= now {
-            match self.asked {
-                Some(asked) if asked + KEEPALIVE_TIMEOUT <= now => return false,
+        if self.wire.last_received() + limits.keepalive <= now {
+            match self.ping_sent {
+                Some(ping_sent) if ping_sent + KEEPALIVE_TIMEOUT <= now => return false,
                 Some(_) => {}
                 None => {
                     let sent = self.pings.as_mut().is_some_and(|pings| pings.send_ping(Ping::opaque()).is_ok());
-                    self.asked = sent.then_some(now);
+                    self.ping_sent = sent.then_some(now);
                 }
             }
         } else {
-            self.asked = None;
+            self.ping_sent = None;
         }
-        if self.shared.room.is_in_the_way() && self.wire.stuck_since() + IN_THE_WAY <= now {
-            tracing::info!(peer = self.shared.peer(), "peer takes no replies while others wait, connection is closed");
+        if self.shared.memory.blocks_others() && self.wire.last_progress() + STALL_TIMEOUT <= now {
+            tracing::info!(
+                peer = self.shared.peer(),
+                "peer does not read replies while others wait, closing its connection"
+            );
             return false;
         }
         let idle = self.shared.calls.get() == 0;
@@ -373,16 +379,16 @@ impl Connection {
         }
     }
 
-    /// Ends the connection whatever is being said on it.
+    /// Closes the connection with calls in flight.
     async fn abort(&mut self) {
         self.http2.abrupt_shutdown(Reason::ENHANCE_YOUR_CALM);
         let end = poll_fn(|context| self.poll(context));
-        let _ = tokio::time::timeout(LAST_WORDS, end).await;
+        let _ = tokio::time::timeout(CLOSE_TIMEOUT, end).await;
     }
 }
 
-/// Returns a duration within a tenth of `age`.
-fn spread(age: Duration, opened: Instant) -> Duration {
+/// Returns `age` with a jitter of up to a tenth.
+fn with_jitter(age: Duration, opened: Instant) -> Duration {
     use std::hash::{BuildHasher, RandomState};
     let tenths = RandomState::new().hash_one(opened) % 201;
     age.mul_f64(0.9 + tenths as f64 / 1000.0)

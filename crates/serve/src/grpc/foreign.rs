@@ -1,4 +1,4 @@
-//! Calls of services that are not ours: health, reflection, and whatever does not exist.
+//! Calls of services other than the registry API: health, reflection, and unknown ones.
 
 use std::future::poll_fn;
 use std::pin::Pin;
@@ -30,8 +30,8 @@ pub(super) fn start(
 ) {
     let mut call = Call::start(shared, &request);
     let timeout = request::timeout(request.headers());
-    let Some(waiting) = shared.room().wait() else {
-        let status = Status::resource_exhausted("too many calls wait at a time");
+    let Some(waiting) = shared.memory().add_pending() else {
+        let status = Status::resource_exhausted("too many pending calls");
         call.finish_with(status.code() as usize, status.message());
         let _ = respond.send_response(status.into_http(), true);
         return;
@@ -52,7 +52,7 @@ async fn answer(
     timeout: Option<Duration>,
 ) {
     let asked = async {
-        // It is always ready.
+        // The service is always ready.
         match poll_fn(|context| Service::<Request<Body>>::poll_ready(&mut routes, context)).await {
             Ok(()) => routes.call(request.map(|stream| Body::new(Incoming(stream)))).await.ok(),
             Err(_) => None,
@@ -103,7 +103,7 @@ async fn answer(
     }
 }
 
-/// Sends some bytes when the peer takes them and there is room for them.
+/// Sends some bytes when the peer can receive them and there is memory for them.
 async fn send(shared: &Shared, stream: &mut SendStream<Piece>, bytes: Bytes) -> Option<()> {
     let length = bytes.remaining();
     stream.reserve_capacity(length);
@@ -119,7 +119,7 @@ async fn send(shared: &Shared, stream: &mut SendStream<Piece>, bytes: Bytes) -> 
         }
     })
     .await?;
-    let hold = shared.room().take(length).await;
+    let hold = shared.memory().reserve(length).await;
     stream.send_data(Piece::foreign(bytes, Some(hold)), false).ok()
 }
 
@@ -130,7 +130,7 @@ async fn expired(timeout: Option<Duration>) {
     }
 }
 
-/// The bytes of a request, for a service that is not ours.
+/// The body of a request for another service.
 struct Incoming(RecvStream);
 
 impl http_body::Body for Incoming {

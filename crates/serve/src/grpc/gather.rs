@@ -1,23 +1,23 @@
-//! Several messages of a list in one piece.
+//! Batches several messages of a list into one chunk.
 
 use registry_api::{QueryError, Rows};
 
 use super::piece::prefix;
 use crate::spare;
 
-/// How many bytes of a list are gathered before they are sent.
-pub(super) const GATHERED: usize = 32 << 10;
+/// The size of a batch, in bytes.
+pub(super) const BATCH: usize = 32 << 10;
 
-/// Gathers the next messages of a list; returns how it ended, if it did.
+/// Appends the next messages of a list; returns the outcome if the list ended.
 pub(super) fn gather(rows: &mut Rows, out: &mut Vec<u8>) -> Option<Result<(), QueryError>> {
-    while out.len() < GATHERED {
+    while out.len() < BATCH {
         match rows.next() {
             None => return Some(Ok(())),
             Some(Err(error)) => return Some(Err(error)),
             Some(Ok(message)) => {
                 out.extend_from_slice(&prefix(message.len()));
                 out.extend_from_slice(&message);
-                spare::give_back(message);
+                spare::recycle(message);
             }
         }
     }

@@ -1,4 +1,4 @@
-//! Whether the server can be asked.
+//! The health API.
 
 use std::pin::Pin;
 use std::sync::Arc;
@@ -11,7 +11,7 @@ use tonic_health::pb::{self, HealthCheckRequest, HealthCheckResponse};
 
 use crate::live::{Live, State};
 
-/// The header that says in words what the status does not.
+/// The header with details that the status cannot express.
 const DETAIL: &str = "opm-detail";
 
 /// Answers the health API: the same for every service, since all of them answer from one catalog.

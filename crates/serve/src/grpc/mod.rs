@@ -1,20 +1,21 @@
 //! The registry API over gRPC.
 //!
-//! `connection` is one connection on `wire`, `quiet` before its first call, `question` what the methods ask, `request` and `call` a call of
-//! them, `foreign` a call of anything else. `room` bounds the memory of all that, and `piece` is what holds it.
+//! `connection` serves one connection over `wire`, `quiet` handles it before its first call, `methods` defines the
+//! queries of the methods, `request` and `call` handle a call of them, and `foreign` a call of any other service.
+//! `memory_budget` bounds the memory of all that, and `piece` holds bytes with their reservation.
 
 mod call;
 pub(crate) mod connection;
 mod foreign;
 mod gather;
 mod health;
+pub(crate) mod memory_budget;
+mod methods;
 mod observe;
 mod piece;
-mod question;
 mod quiet;
 mod reflection;
 mod request;
-pub(crate) mod room;
 mod wire;
 
 /// Requests, made from `proto/registry.proto` by `cargo xtask codegen`.
@@ -34,13 +35,13 @@ use tonic_reflection::pb::v1alpha::server_reflection_server::ServerReflectionSer
 use crate::live::Live;
 use crate::server::Services;
 
-/// Messages and services as clients of the reflection API see them.
+/// Messages and services for the reflection API.
 const DESCRIPTORS: &[u8] = include_bytes!("gen/descriptors.bin");
 
-/// Returns what is answered on the gRPC port besides the registry API.
+/// Returns the services on the gRPC port other than the registry API.
 ///
 /// # Errors
-/// Fails when the descriptors cannot be read, which would be a mistake of the build.
+/// Fails when the descriptors cannot be decoded, which would be a bug in the build.
 pub(crate) fn routes(live: &Arc<Live>, max_request: usize, services: Services) -> Result<Routes, prost::DecodeError> {
     let hidden: &[&str] = if services == Services::All { &[] } else { &["api.ExperimentalRegistry"] };
     let reflection = reflection::Reflection::new(

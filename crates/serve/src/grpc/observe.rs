@@ -13,7 +13,7 @@ use crate::metrics;
 pub(super) const STATUS: &str = "grpc-status";
 const CANCELLED: usize = 1;
 const UNKNOWN: usize = 2;
-/// Bytes of a path that are logged.
+/// Maximum length of a logged path, in bytes.
 const LOGGED_PATH: usize = 200;
 
 /// A call from its start to its end.
@@ -80,7 +80,7 @@ impl Call {
 
 impl Drop for Call {
     fn drop(&mut self) {
-        // Whoever asked went away before the end.
+        // The client disconnected before the end.
         self.finish_with(CANCELLED, "");
         self.shared.call_ended();
     }

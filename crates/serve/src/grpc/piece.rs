@@ -4,63 +4,63 @@ use std::io::IoSlice;
 
 use bytes::{Buf, Bytes};
 
-use super::room::Hold;
+use super::memory_budget::Reservation;
 use crate::spare;
 
-/// What stands in front of a message: whether it is compressed, and its length.
+/// The length of the gRPC message prefix: compression flag and message length.
 pub(super) const PREFIX: usize = 5;
 
-/// Bytes that are to be sent, with the room that they hold.
+/// Bytes to send, with the memory reservation that they hold.
 pub(crate) struct Piece {
-    /// The prefix of the one message that follows; unused where messages bring theirs.
+    /// The prefix of the one message that follows; unused where messages include theirs.
     prefix: [u8; PREFIX],
     bytes: Memory,
-    /// How much of prefix and bytes is sent.
+    /// The number of sent bytes of prefix and message.
     at: usize,
-    _hold: Option<Hold>,
+    _hold: Option<Reservation>,
 }
 
 enum Memory {
-    Ours(Vec<u8>),
-    Theirs(Bytes),
+    Owned(Vec<u8>),
+    Shared(Bytes),
 }
 
 impl Memory {
     fn bytes(&self) -> &[u8] {
         match self {
-            Memory::Ours(bytes) => bytes,
-            Memory::Theirs(bytes) => bytes,
+            Memory::Owned(bytes) => bytes,
+            Memory::Shared(bytes) => bytes,
         }
     }
 }
 
-/// Returns what stands in front of a message of `length` bytes.
+/// Returns the prefix of a message of `length` bytes.
 pub(super) fn prefix(length: usize) -> [u8; PREFIX] {
     let [a, b, c, d] = u32::try_from(length).unwrap_or(u32::MAX).to_be_bytes();
     [0, a, b, c, d]
 }
 
 impl Piece {
-    /// Makes a piece of one message.
-    pub(super) fn message(message: Vec<u8>, hold: Hold) -> Piece {
-        Piece { prefix: prefix(message.len()), bytes: Memory::Ours(message), at: 0, _hold: Some(hold) }
+    /// Creates a piece of one message.
+    pub(super) fn message(message: Vec<u8>, hold: Reservation) -> Piece {
+        Piece { prefix: prefix(message.len()), bytes: Memory::Owned(message), at: 0, _hold: Some(hold) }
     }
 
-    /// Makes a piece of messages that have their prefixes.
-    pub(super) fn messages(bytes: Vec<u8>, hold: Hold) -> Piece {
-        Piece { prefix: [0; PREFIX], bytes: Memory::Ours(bytes), at: PREFIX, _hold: Some(hold) }
+    /// Creates a piece of messages that include their prefixes.
+    pub(super) fn messages(bytes: Vec<u8>, hold: Reservation) -> Piece {
+        Piece { prefix: [0; PREFIX], bytes: Memory::Owned(bytes), at: PREFIX, _hold: Some(hold) }
     }
 
-    /// Makes a piece of what another service sends.
-    pub(super) fn foreign(bytes: Bytes, hold: Option<Hold>) -> Piece {
-        Piece { prefix: [0; PREFIX], bytes: Memory::Theirs(bytes), at: PREFIX, _hold: hold }
+    /// Creates a piece of bytes from another service.
+    pub(super) fn foreign(bytes: Bytes, hold: Option<Reservation>) -> Piece {
+        Piece { prefix: [0; PREFIX], bytes: Memory::Shared(bytes), at: PREFIX, _hold: hold }
     }
 }
 
 impl Drop for Piece {
     fn drop(&mut self) {
-        if let Memory::Ours(bytes) = &mut self.bytes {
-            spare::give_back(std::mem::take(bytes));
+        if let Memory::Owned(bytes) = &mut self.bytes {
+            spare::recycle(std::mem::take(bytes));
         }
     }
 }
@@ -75,7 +75,7 @@ impl Buf for Piece {
     }
 
     fn advance(&mut self, count: usize) {
-        assert!(count <= self.remaining(), "more is sent than there is");
+        assert!(count <= self.remaining(), "advanced past the end");
         self.at += count;
     }
 
@@ -94,14 +94,14 @@ impl Buf for Piece {
 
 #[cfg(test)]
 mod tests {
-    use super::super::room::{Pool, Room};
+    use super::super::memory_budget::{MemoryBudget, Pool};
     use super::*;
 
     #[test]
     fn a_message_goes_out_behind_its_prefix_in_whatever_steps() {
-        let room = Room::new(Pool::new());
+        let memory = MemoryBudget::new(Pool::new());
         for step in 1..9 {
-            let mut piece = Piece::message(b"abcdef".to_vec(), room.try_take(6).unwrap());
+            let mut piece = Piece::message(b"abcdef".to_vec(), memory.try_reserve(6).unwrap());
             let mut sent = Vec::new();
             while piece.has_remaining() {
                 let mut slices = [IoSlice::new(&[]); 4];

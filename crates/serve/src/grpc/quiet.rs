@@ -1,9 +1,9 @@
 //! A connection before its first call.
 //!
-//! Clients open connections long before they call, and keep them. Until a call comes, settings and pings are answered
-//! here, from a few bytes; the state of HTTP/2, some 16 KB, is made with the first call. It begins with everything the
-//! client sent and sends its own settings and their acknowledgement, as if the connection were new; both have been sent
-//! already and [`Hidden`] takes them out again.
+//! Clients open connections long before they call, and keep them. Until the first call, settings and pings are answered
+//! here, with a few bytes of state; the HTTP/2 state, some 16 KB, is created with the first call. It replays everything
+//! the client sent and sends its own settings and their acknowledgement, as if the connection were new; both have been
+//! sent already, and [`Hidden`] removes them from the output.
 
 use std::io;
 use std::pin::Pin;
@@ -15,18 +15,18 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use crate::listen::Socket;
 
 const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
-/// Bytes of a frame before its payload.
+/// The length of a frame header.
 const HEADER: usize = 9;
-/// Bytes that a client may send before its first call; more of them are a matter for HTTP/2 itself.
-const MOST: usize = 512;
+/// Maximum number of bytes from a client before its first call; beyond that, HTTP/2 takes over.
+const MAX_RECEIVED: usize = 512;
 const SETTINGS: u8 = 4;
 const PING: u8 = 6;
 const WINDOW_UPDATE: u8 = 8;
 const ACK: u8 = 1;
-/// What a ping of ours carries.
+/// The payload of our pings.
 const OURS: [u8; 8] = *b"opm.ping";
 
-/// What the server's settings say.
+/// The settings of the server.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Settings {
     pub(super) streams: u32,
@@ -51,58 +51,58 @@ fn header(length: usize, kind: u8, flags: u8) -> [u8; HEADER] {
     [(length >> 16) as u8, (length >> 8) as u8, length as u8, kind, flags, 0, 0, 0, 0]
 }
 
-/// What a client has sent.
+/// An event on a quiet connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Heard {
-    /// Its settings: the connection is open.
+pub(super) enum QuietEvent {
+    /// The settings of the client: the connection is open.
     Open,
-    /// Something that HTTP/2 has to answer, or the end.
+    /// A frame that needs HTTP/2, or the end of the stream.
     Call,
 }
 
-/// A connection on which nothing has been called.
+/// A connection without any call so far.
 pub(super) struct Quiet {
     socket: Socket,
     settings: Settings,
-    /// What HTTP/2 will read.
+    /// The bytes that HTTP/2 will replay.
     received: Vec<u8>,
-    /// How much of it is whole frames that were looked at.
+    /// The length of the complete frames that were parsed.
     parsed: usize,
     out: Vec<u8>,
     open: bool,
     ended: bool,
-    pub(super) heard: Instant,
+    pub(super) last_received: Instant,
 }
 
 impl Quiet {
     pub(super) fn new(socket: Socket, settings: Settings) -> Quiet {
         let (received, out) = (Vec::new(), Vec::new());
-        Quiet { socket, settings, received, parsed: 0, out, open: false, ended: false, heard: Instant::now() }
+        Quiet { socket, settings, received, parsed: 0, out, open: false, ended: false, last_received: Instant::now() }
     }
 
-    /// Asks the client whether it is there.
+    /// Sends a ping.
     pub(super) fn ping(&mut self) {
         self.out.extend(header(OURS.len(), PING, 0));
         self.out.extend(OURS);
     }
 
-    /// Answers the client until it opens the connection or needs more than that.
-    pub(super) fn poll(&mut self, context: &mut Context<'_>) -> Poll<io::Result<Heard>> {
+    /// Answers the client until it opens the connection or needs HTTP/2.
+    pub(super) fn poll(&mut self, context: &mut Context<'_>) -> Poll<io::Result<QuietEvent>> {
         loop {
-            // Nothing is read while the client does not take the answers.
+            // Nothing is read while the client does not read the answers.
             ready!(self.poll_write(context))?;
             if self.ended {
-                return Poll::Ready(Ok(Heard::Call));
+                return Poll::Ready(Ok(QuietEvent::Call));
             }
-            let mut bytes = [0; MOST];
+            let mut bytes = [0; MAX_RECEIVED];
             let mut buffer = ReadBuf::new(&mut bytes);
             ready!(Pin::new(&mut self.socket).poll_read(context, &mut buffer))?;
-            self.heard = Instant::now();
+            self.last_received = Instant::now();
             self.received.extend_from_slice(buffer.filled());
             let was_open = self.open;
-            self.ended = buffer.filled().is_empty() || self.answer() || self.received.len() > MOST;
+            self.ended = buffer.filled().is_empty() || self.answer() || self.received.len() > MAX_RECEIVED;
             if self.open && !was_open {
-                return Poll::Ready(Ok(Heard::Open));
+                return Poll::Ready(Ok(QuietEvent::Open));
             }
         }
     }
@@ -122,7 +122,7 @@ impl Quiet {
         Pin::new(&mut self.socket).poll_flush(context)
     }
 
-    /// Answers the whole frames among what was received; `true` if HTTP/2 has to go on.
+    /// Answers the complete frames that were received; returns `true` if HTTP/2 must take over.
     fn answer(&mut self) -> bool {
         if self.parsed == 0 {
             let length = self.received.len().min(PREFACE.len());
@@ -144,7 +144,7 @@ impl Quiet {
                 WINDOW_UPDATE => self.open && length == 4,
                 _ => false,
             };
-            if !known || !on_connection || length > MOST {
+            if !known || !on_connection || length > MAX_RECEIVED {
                 return true;
             }
             let end = self.parsed + HEADER + length;
@@ -169,21 +169,21 @@ impl Quiet {
         false
     }
 
-    /// Returns the socket, what HTTP/2 has to read first, and what of its words to leave out.
+    /// Returns the socket, the bytes that HTTP/2 must replay, and the frames to remove from its output.
     pub(super) fn end(self) -> (Socket, Vec<u8>, Hidden) {
         let hidden = if self.open { Hidden::new(&self.settings) } else { Hidden::default() };
         (self.socket, self.received, hidden)
     }
 }
 
-/// Frames that were sent before HTTP/2 began, and are left out of what it sends.
+/// Frames that were sent before HTTP/2 began, and are removed from its output.
 #[derive(Debug, Default)]
 pub(super) struct Hidden {
     /// The frames, the next one last.
     frames: Vec<Vec<u8>>,
-    /// The beginning of a frame that is not whole yet.
+    /// The start of an incomplete frame.
     partial: Vec<u8>,
-    /// Bytes of a frame that is not one of them.
+    /// The remaining bytes of a frame that passes through.
     pass: usize,
 }
 
@@ -193,12 +193,12 @@ impl Hidden {
         Hidden { frames, ..Hidden::default() }
     }
 
-    /// Returns whether nothing is left to be hidden.
+    /// Returns whether no frame is left to remove.
     pub(super) fn is_empty(&self) -> bool {
         self.frames.is_empty() && self.partial.is_empty()
     }
 
-    /// Appends to `out` what is not hidden of `bytes`.
+    /// Appends `bytes` to `out` without the hidden frames.
     pub(super) fn filter(&mut self, mut bytes: &[u8], out: &mut Vec<u8>) {
         while !bytes.is_empty() {
             if self.is_empty() || self.pass > 0 {
@@ -267,14 +267,14 @@ mod tests {
         for byte in &opening {
             client.write_all(&[*byte]).await.expect("sent");
         }
-        let heard = std::future::poll_fn(|context| quiet.poll(context)).await.expect("open");
-        assert_eq!(heard, Heard::Open);
+        let last_received = std::future::poll_fn(|context| quiet.poll(context)).await.expect("open");
+        assert_eq!(last_received, QuietEvent::Open);
         let update = [&header(4, WINDOW_UPDATE, 0)[..], &[0, 0, 1, 0]].concat();
         let ping = [&header(8, PING, 0)[..], b"abcdefgh"].concat();
         let call = [&header(5, 1, 4)[..], b"hello"].concat();
         client.write_all(&[&*update, &*ping, &*ack, &*call].concat()).await.expect("sent");
-        let heard = std::future::poll_fn(|context| quiet.poll(context)).await.expect("called");
-        assert_eq!(heard, Heard::Call);
+        let last_received = std::future::poll_fn(|context| quiet.poll(context)).await.expect("called");
+        assert_eq!(last_received, QuietEvent::Call);
         let (_socket, received, _) = quiet.end();
         assert_eq!(received, [&*opening, &*update, &*ack, &*call].concat());
         let mut answers = vec![0; settings.len() + ack.len() + ping.len()];
@@ -289,8 +289,8 @@ mod tests {
             let (mut quiet, mut client) = pair().await;
             client.write_all(sent).await.expect("sent");
             drop(client);
-            let heard = std::future::poll_fn(|context| quiet.poll(context)).await.expect("the end");
-            assert_eq!(heard, Heard::Call);
+            let last_received = std::future::poll_fn(|context| quiet.poll(context)).await.expect("the end");
+            assert_eq!(last_received, QuietEvent::Call);
             let (_socket, received, hidden) = quiet.end();
             assert!(received == sent && hidden.is_empty());
         }
@@ -303,10 +303,10 @@ mod tests {
         let update = [&header(4, WINDOW_UPDATE, 0)[..], &[0, 0, 0, 1]].concat();
         let sent = [PREFACE, &header(0, SETTINGS, 0), &update.repeat(100)].concat();
         client.write_all(&sent).await.expect("sent");
-        for expected in [Heard::Open, Heard::Call] {
-            let heard = std::future::poll_fn(|context| quiet.poll(context)).await.expect("an answer");
-            assert_eq!(heard, expected);
+        for expected in [QuietEvent::Open, QuietEvent::Call] {
+            let last_received = std::future::poll_fn(|context| quiet.poll(context)).await.expect("an answer");
+            assert_eq!(last_received, expected);
         }
-        assert!(quiet.end().1.len() <= 2 * MOST);
+        assert!(quiet.end().1.len() <= 2 * MAX_RECEIVED);
     }
 }

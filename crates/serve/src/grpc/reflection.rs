@@ -1,6 +1,6 @@
-//! What the server offers, for clients that find out at run time.
+//! The reflection API, for clients that discover services at run time.
 //!
-//! Errors are replies here, as other servers do it: a client may go on asking on the same stream.
+//! Errors are replies here, as in other servers: a client may continue on the same stream.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -11,10 +11,10 @@ use tokio::sync::mpsc;
 use tokio_stream::wrappers::ReceiverStream;
 use tonic::{Request, Response, Status, Streaming};
 
-/// The code of "not found".
+/// The status code "not found".
 const NOT_FOUND: i32 = 5;
 
-/// Everything that is known of the services, and the files it is written in.
+/// The descriptors of the services, by file and symbol.
 #[derive(Clone)]
 pub(super) struct Reflection {
     index: Arc<Index>,
@@ -22,14 +22,14 @@ pub(super) struct Reflection {
 
 #[derive(Default)]
 struct Index {
-    /// Files by name: encoded, and the names of those they need.
+    /// Files by name: encoded, and the names of their dependencies.
     files: BTreeMap<String, (Vec<u8>, Vec<String>)>,
     /// The file of each symbol.
     symbols: BTreeMap<String, String>,
     services: BTreeSet<String>,
 }
 
-/// An answer, in the words of neither version.
+/// An answer, independent of the version of the API.
 enum Answer {
     Files(Vec<Vec<u8>>),
     Services(Vec<String>),
@@ -37,10 +37,10 @@ enum Answer {
 }
 
 impl Reflection {
-    /// Reads sets of encoded descriptors; services that are `hidden` are not listed.
+    /// Decodes sets of descriptors; `hidden` services are not listed.
     ///
     /// # Errors
-    /// Fails when they are none.
+    /// Fails when a set cannot be decoded.
     pub(super) fn new(sets: &[&[u8]], hidden: &[&str]) -> Result<Reflection, prost::DecodeError> {
         let mut index = Index::default();
         for set in sets {
@@ -92,7 +92,7 @@ impl Index {
         self.symbols.insert(format!("{prefix}{}", one.name()), file.to_owned());
     }
 
-    /// Returns a file and those it needs.
+    /// Returns a file and its dependencies.
     fn file(&self, name: &str) -> Answer {
         if !self.files.contains_key(name) {
             return Answer::NotFound(format!("file not found: {name}"));
@@ -142,7 +142,7 @@ macro_rules! version {
 
                 let index = Arc::clone(&self.index);
                 let mut requests = request.into_inner();
-                // One answer is ready at a time: the next question waits until it is taken.
+                // The channel holds one answer: the next request waits until the client reads it.
                 let (sender, receiver) = mpsc::channel(1);
                 tokio::spawn(async move {
                     while let Ok(Some(request)) = requests.message().await {

@@ -1,4 +1,4 @@
-//! The message of a request, as it comes in.
+//! Receives the message of a request.
 
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
@@ -8,21 +8,21 @@ use h2::RecvStream;
 use http::HeaderMap;
 use tonic::Status;
 
+use super::memory_budget::{MemoryBudget, Reservation};
 use super::piece::PREFIX;
-use super::room::{Hold, Room};
 
-/// Requests up to this size need no room of their own.
+/// Requests up to this size need no reservation of their own.
 const SMALL: usize = 1 << 10;
 
-/// Takes in the one message of a request.
+/// Receives the single message of a request.
 pub(super) struct Incoming {
     stream: RecvStream,
     bytes: Received,
     limit: usize,
-    hold: Option<Hold>,
+    hold: Option<Reservation>,
 }
 
-/// What came in so far. Nearly always all of it comes at once.
+/// The bytes received so far. Nearly always the whole request arrives at once.
 enum Received {
     Nothing,
     One(Bytes),
@@ -65,24 +65,24 @@ impl Incoming {
         Incoming { stream, bytes: Received::Nothing, limit, hold: None }
     }
 
-    /// Returns the message when all of the request is there.
+    /// Returns the message when the request is complete.
     ///
     /// # Errors
-    /// Fails with the status for the caller when the request is not as it should be.
-    pub(super) fn poll(&mut self, context: &mut Context<'_>, room: &Room) -> Poll<Result<Bytes, Status>> {
+    /// Fails with the status for the caller when the request is malformed.
+    pub(super) fn poll(&mut self, context: &mut Context<'_>, memory: &MemoryBudget) -> Poll<Result<Bytes, Status>> {
         loop {
             match ready!(self.stream.poll_data(context)) {
                 None => return Poll::Ready(self.finish()),
                 Some(Err(error)) => return Poll::Ready(Err(Status::cancelled(error.to_string()))),
                 Some(Ok(bytes)) => {
                     let _ = self.stream.flow_control().release_capacity(bytes.len());
-                    // What comes behind the message is of no interest, and not kept.
+                    // Bytes after the message are ignored and dropped.
                     let wanted =
                         self.wanted().map_or(usize::MAX, |wanted| wanted.saturating_sub(self.bytes.bytes().len()));
                     if wanted > 0 && !bytes.is_empty() {
                         self.bytes.add(bytes);
                     }
-                    if let Err(status) = self.check(room) {
+                    if let Err(status) = self.check(memory) {
                         return Poll::Ready(Err(status));
                     }
                 }
@@ -90,14 +90,14 @@ impl Incoming {
         }
     }
 
-    /// Returns how long prefix and message are, once that is known.
+    /// Returns the length of prefix and message, once it is known.
     fn wanted(&self) -> Option<usize> {
         let length: [u8; 4] = self.bytes.bytes().get(1..PREFIX)?.try_into().ok()?;
         Some(u32::from_be_bytes(length) as usize + PREFIX)
     }
 
-    /// Refuses what cannot be taken in.
-    fn check(&mut self, room: &Room) -> Result<(), Status> {
+    /// Rejects messages that cannot be received.
+    fn check(&mut self, memory: &MemoryBudget) -> Result<(), Status> {
         match self.bytes.bytes().first() {
             None | Some(0) => {}
             Some(1) => {
@@ -121,7 +121,7 @@ impl Incoming {
         }
         if wanted > SMALL && self.hold.is_none() {
             self.hold =
-                Some(room.try_take(wanted).ok_or_else(|| Status::resource_exhausted("too much is asked at a time"))?);
+                Some(memory.try_reserve(wanted).ok_or_else(|| Status::resource_exhausted("too many large requests"))?);
         }
         Ok(())
     }
@@ -143,7 +143,7 @@ impl Incoming {
     }
 }
 
-/// Refuses requests that are compressed: they are a few names.
+/// Rejects compressed requests: requests are a few names, too short to compress.
 ///
 /// # Errors
 /// Fails with the status for the caller.
@@ -157,7 +157,7 @@ pub(super) fn check_encoding(headers: &HeaderMap) -> Result<(), Status> {
     Err(status)
 }
 
-/// Returns how long the caller is willing to wait, if it says.
+/// Returns the timeout that the caller sent.
 pub(super) fn timeout(headers: &HeaderMap) -> Option<Duration> {
     let text = headers.get("grpc-timeout")?.to_str().ok()?;
     let (number, unit) = text.split_at_checked(text.len().checked_sub(1)?)?;

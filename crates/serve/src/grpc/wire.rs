@@ -1,7 +1,7 @@
-//! The bytes of a connection: what is written is gathered, and given to the system at once.
+//! The byte stream of a connection, with buffered writes.
 //!
-//! The layer above writes frame by frame and flushes each of them. Here that fills a buffer; the connection
-//! empties it when it has nothing more to say for the moment: many frames, one call of the system.
+//! HTTP/2 writes frame by frame and flushes each of them. Here that fills a buffer; the connection writes it out when
+//! it has nothing more to send for the moment: many frames, one system call.
 
 use std::cell::{Cell, RefCell};
 use std::io::{self, IoSlice};
@@ -15,15 +15,15 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use super::quiet::{Hidden, Quiet};
 use crate::listen::Socket;
 
-/// How much is gathered; then the system has to take some of it first.
-const ROOM: usize = 64 << 10;
+/// The size of the buffer; when it is full, the socket must accept some bytes first.
+const BUFFER: usize = 64 << 10;
 
 thread_local! {
-    /// A buffer that no connection needs for now.
+    /// A spare buffer of this thread.
     static SPARE: Cell<Vec<u8>> = const { Cell::new(Vec::new()) };
 }
 
-/// One end of a connection. Clones are of the same one.
+/// The byte stream of a connection. Clones share it.
 #[derive(Clone)]
 pub(super) struct Wire {
     inner: Rc<RefCell<Inner>>,
@@ -31,45 +31,45 @@ pub(super) struct Wire {
 
 struct Inner {
     socket: Socket,
-    /// What was read before HTTP/2 began, and how much of it is read again.
+    /// The bytes that were read before HTTP/2 began, and how many of them it has replayed.
     received: Vec<u8>,
     reread: usize,
-    /// What was sent before it began.
+    /// The frames that were sent before it began.
     hidden: Hidden,
     out: Vec<u8>,
-    /// How much of `out` is written.
+    /// The number of written bytes of `out`.
     written: usize,
-    heard: Instant,
+    last_received: Instant,
     progress: Instant,
 }
 
 impl Wire {
-    /// Goes on where a quiet connection ended.
+    /// Takes over from a quiet connection.
     pub(super) fn new(quiet: Quiet) -> Wire {
-        let (heard, progress) = (quiet.heard, Instant::now());
+        let (last_received, progress) = (quiet.last_received, Instant::now());
         let (socket, received, hidden) = quiet.end();
-        let inner = Inner { socket, received, reread: 0, hidden, out: Vec::new(), written: 0, heard, progress };
+        let inner = Inner { socket, received, reread: 0, hidden, out: Vec::new(), written: 0, last_received, progress };
         Wire { inner: Rc::new(RefCell::new(inner)) }
     }
 
-    /// Gives the system what was gathered.
-    pub(super) fn poll_empty(&self, context: &mut Context<'_>) -> Poll<io::Result<()>> {
-        self.inner.borrow_mut().poll_empty(context)
+    /// Writes the buffer to the socket.
+    pub(super) fn poll_write_out(&self, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        self.inner.borrow_mut().poll_write_out(context)
     }
 
-    /// Returns when the peer last said something.
-    pub(super) fn heard(&self) -> Instant {
-        self.inner.borrow().heard
+    /// Returns when the peer last sent something.
+    pub(super) fn last_received(&self) -> Instant {
+        self.inner.borrow().last_received
     }
 
-    /// Returns when the system last took something, if something is left for it.
-    pub(super) fn stuck_since(&self) -> Instant {
+    /// Returns when the socket last accepted bytes.
+    pub(super) fn last_progress(&self) -> Instant {
         self.inner.borrow().progress
     }
 }
 
 impl Inner {
-    fn poll_empty(&mut self, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+    fn poll_write_out(&mut self, context: &mut Context<'_>) -> Poll<io::Result<()>> {
         while self.written < self.out.len() {
             let written = ready!(Pin::new(&mut self.socket).poll_write(context, &self.out[self.written..]))?;
             if written == 0 {
@@ -82,29 +82,29 @@ impl Inner {
         if self.out.capacity() > 0 {
             self.out.clear();
             SPARE.set(std::mem::take(&mut self.out));
-            // A layer of TLS keeps bytes of its own.
+            // TLS buffers bytes of its own.
             return Pin::new(&mut self.socket).poll_flush(context);
         }
         Poll::Ready(Ok(()))
     }
 
-    fn gather(&mut self, context: &mut Context<'_>, slices: &[IoSlice<'_>]) -> Poll<io::Result<usize>> {
-        if self.out.len() >= ROOM {
-            ready!(self.poll_empty(context))?;
+    fn buffer_write(&mut self, context: &mut Context<'_>, slices: &[IoSlice<'_>]) -> Poll<io::Result<usize>> {
+        if self.out.len() >= BUFFER {
+            ready!(self.poll_write_out(context))?;
         }
         if self.out.capacity() == 0 {
             self.out = SPARE.take();
-            self.out.reserve(ROOM);
+            self.out.reserve(BUFFER);
         }
         if !self.hidden.is_empty() {
             let slice = slices.iter().find(|slice| !slice.is_empty()).map_or(&[][..], |slice| slice);
-            let length = slice.len().min(ROOM - self.out.len());
+            let length = slice.len().min(BUFFER - self.out.len());
             self.hidden.filter(&slice[..length], &mut self.out);
             return Poll::Ready(Ok(length));
         }
         let before = self.out.len();
         for slice in slices {
-            let length = slice.len().min(ROOM - self.out.len());
+            let length = slice.len().min(BUFFER - self.out.len());
             self.out.extend_from_slice(&slice[..length]);
         }
         Poll::Ready(Ok(self.out.len() - before))
@@ -125,14 +125,14 @@ impl AsyncRead for Wire {
             return Poll::Ready(Ok(()));
         }
         ready!(Pin::new(&mut inner.socket).poll_read(context, buffer))?;
-        inner.heard = Instant::now();
+        inner.last_received = Instant::now();
         Poll::Ready(Ok(()))
     }
 }
 
 impl AsyncWrite for Wire {
     fn poll_write(self: Pin<&mut Self>, context: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
-        self.inner.borrow_mut().gather(context, &[IoSlice::new(bytes)])
+        self.inner.borrow_mut().buffer_write(context, &[IoSlice::new(bytes)])
     }
 
     fn poll_write_vectored(
@@ -140,7 +140,7 @@ impl AsyncWrite for Wire {
         context: &mut Context<'_>,
         slices: &[IoSlice<'_>],
     ) -> Poll<io::Result<usize>> {
-        self.inner.borrow_mut().gather(context, slices)
+        self.inner.borrow_mut().buffer_write(context, slices)
     }
 
     fn is_write_vectored(&self) -> bool {
@@ -148,13 +148,13 @@ impl AsyncWrite for Wire {
     }
 
     fn poll_flush(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
-        // Only the connection knows when all is said.
+        // Only the connection knows when all frames are written.
         Poll::Ready(Ok(()))
     }
 
     fn poll_shutdown(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
         let mut inner = self.inner.borrow_mut();
-        ready!(inner.poll_empty(context))?;
+        ready!(inner.poll_write_out(context))?;
         Pin::new(&mut inner.socket).poll_shutdown(context)
     }
 }

@@ -1,8 +1,7 @@
-//! Bodies of replies: made a chunk at a time, when the client has taken the one before.
+//! Response bodies, produced chunk by chunk as the client reads.
 //!
-//! A client that takes nothing costs one chunk and no thread. Chunks are compressed each on its own, so that nothing
-//! is kept between them: one zstd frame after the other, or one gzip member whose deflate blocks know nothing of each
-//! other.
+//! A client that does not read costs one chunk and no thread. Each chunk is compressed on its own, so that no state is
+//! kept between them: consecutive zstd frames, or one gzip member of independent deflate blocks.
 
 use std::io;
 use std::pin::Pin;
@@ -18,14 +17,14 @@ use super::events::Events;
 use crate::content::Reader;
 use crate::slots::Usage;
 
-/// How many bytes are sent at a time.
+/// The size of a chunk.
 const CHUNK: usize = 64 << 10;
-/// How many bytes are compressed at a time.
+/// The size of a chunk before compression.
 const COMPRESSED_CHUNK: usize = 256 << 10;
 const ZSTD_LEVEL: i32 = 3;
-/// A member without name and time, from an unknown system.
+/// A gzip header without name and time, from an unknown system.
 const GZIP_HEADER: [u8; 10] = [0x1f, 0x8b, 8, 0, 0, 0, 0, 0, 0, 0xff];
-/// The last block of a deflate stream, with nothing in it.
+/// An empty final deflate block.
 const DEFLATE_END: [u8; 2] = [3, 0];
 
 /// How a body is compressed.
@@ -39,7 +38,7 @@ pub(super) enum Coding {
 /// The body of a reply.
 pub(crate) struct Body {
     kind: Kind,
-    /// Signals that there is nothing more to send.
+    /// Notified when the body has been sent.
     usage: Option<Usage>,
 }
 
@@ -49,11 +48,11 @@ enum Kind {
     Events(Events),
 }
 
-type Made = (Chunks, io::Result<Option<Bytes>>);
+type Produced = (Chunks, io::Result<Option<Bytes>>);
 
 enum State {
     Idle(Box<Chunks>),
-    Making(Pin<Box<dyn Future<Output = io::Result<Made>> + Send>>),
+    Producing(Pin<Box<dyn Future<Output = io::Result<Produced>> + Send>>),
     Done,
 }
 
@@ -62,22 +61,22 @@ impl Body {
         Body::from(Bytes::new())
     }
 
-    /// Streams what `reader` reads; `exact` says how much that is, if it is known.
+    /// Streams the bytes of `reader`; `exact` is their number, if it is known.
     ///
-    /// `workers` bounds how many bodies are worked on at a time.
+    /// `workers` bounds the number of bodies in progress.
     pub(super) fn streamed(reader: Reader, coding: Coding, exact: Option<u64>, workers: &Arc<Semaphore>) -> Body {
         let chunks = Chunks { reader, coding, crc: Crc::new(), started: false, headed: false, ended: false };
         let state = State::Idle(Box::new(chunks));
         Body { kind: Kind::Streamed { state, left: exact, workers: Arc::clone(workers) }, usage: None }
     }
 
-    /// Sends news as they come.
+    /// Streams server-sent events.
     pub(super) fn events(events: Events) -> Body {
         Body { kind: Kind::Events(events), usage: None }
     }
 
-    /// Tells `usage` when this is sent.
-    pub(super) fn used_by(mut self, usage: Usage) -> Body {
+    /// Updates `usage` when the body has been sent.
+    pub(super) fn with_usage(mut self, usage: Usage) -> Body {
         self.usage = Some(usage);
         self
     }
@@ -92,7 +91,7 @@ impl From<Bytes> for Body {
 impl Drop for Body {
     fn drop(&mut self) {
         if let Some(usage) = &self.usage {
-            usage.wait();
+            usage.set_idle();
         }
     }
 }
@@ -110,7 +109,7 @@ impl http_body::Body for Body {
         loop {
             match state {
                 State::Done => return Poll::Ready(None),
-                State::Making(making) => {
+                State::Producing(making) => {
                     let Poll::Ready(made) = making.as_mut().poll(context) else { return Poll::Pending };
                     *state = State::Done;
                     let (chunks, made) = made?;
@@ -123,7 +122,7 @@ impl http_body::Body for Body {
                 }
                 State::Idle(_) => {
                     let State::Idle(chunks) = std::mem::replace(state, State::Done) else { continue };
-                    *state = State::Making(Box::pin(make(*chunks, Arc::clone(workers))));
+                    *state = State::Producing(Box::pin(produce(*chunks, Arc::clone(workers))));
                 }
             }
         }
@@ -146,10 +145,10 @@ impl http_body::Body for Body {
     }
 }
 
-/// Makes the next chunk on a thread that may wait for the disk.
+/// Produces the next chunk on a thread that may block on the disk.
 ///
-/// The first one does not queue: most bodies have no other, and are not to wait for those that have hundreds.
-async fn make(mut chunks: Chunks, workers: Arc<Semaphore>) -> io::Result<Made> {
+/// The first chunk does not queue: most bodies have no other, and must not wait for those that have hundreds.
+async fn produce(mut chunks: Chunks, workers: Arc<Semaphore>) -> io::Result<Produced> {
     let _permit = match std::mem::replace(&mut chunks.started, true) {
         false => None,
         true => Some(workers.acquire_owned().await.map_err(io::Error::other)?),
@@ -161,13 +160,13 @@ async fn make(mut chunks: Chunks, workers: Arc<Semaphore>) -> io::Result<Made> {
     making.await.map_err(io::Error::other)
 }
 
-/// What a body is made of.
+/// The source of a streamed body.
 struct Chunks {
     reader: Reader,
     coding: Coding,
     crc: Crc,
     started: bool,
-    /// Whether the head of a gzip member is sent.
+    /// Whether the gzip header is sent.
     headed: bool,
     ended: bool,
 }
@@ -205,8 +204,8 @@ impl Chunks {
 /// Compresses a whole body.
 ///
 /// # Errors
-/// Fails when there is no memory for it.
-pub(super) fn packed(bytes: Vec<u8>, coding: Coding) -> io::Result<Bytes> {
+/// Fails when memory cannot be allocated.
+pub(super) fn compressed(bytes: Vec<u8>, coding: Coding) -> io::Result<Bytes> {
     match coding {
         Coding::None => Ok(bytes.into()),
         Coding::Zstd => Ok(zstd::bulk::compress(&bytes, ZSTD_LEVEL)?.into()),
@@ -219,14 +218,14 @@ pub(super) fn packed(bytes: Vec<u8>, coding: Coding) -> io::Result<Bytes> {
     }
 }
 
-/// Appends the blocks of `chunk`, none of them the last, up to the border of a byte.
+/// Appends the deflate blocks of `chunk`, none of them final, aligned to a byte.
 fn deflate(chunk: &[u8], out: &mut Vec<u8>) -> io::Result<()> {
     let mut compress = Compress::new(Compression::fast(), false);
     loop {
         out.reserve(CHUNK);
         let done = usize::try_from(compress.total_in()).unwrap_or(usize::MAX).min(chunk.len());
         compress.compress_vec(&chunk[done..], out, FlushCompress::Sync).map_err(io::Error::other)?;
-        // Room that is left says that nothing more is to come.
+        // Space left in the buffer means that all output is flushed.
         if compress.total_in() == chunk.len() as u64 && out.len() < out.capacity() {
             return Ok(());
         }
@@ -252,7 +251,7 @@ mod tests {
         out.extend_from_slice(&crc.sum().to_le_bytes());
         out.extend_from_slice(&crc.amount().to_le_bytes());
         let mut back = Vec::new();
-        // A decoder of one member, which checks length and sum.
+        // A decoder of a single member, which verifies length and checksum.
         flate2::read::GzDecoder::new(&out[..]).read_to_end(&mut back).unwrap();
         assert!(back == text);
         assert!(out.len() < text.len() / 2);

@@ -1,4 +1,4 @@
-//! Whether a client has what it asks for already.
+//! Conditional requests.
 
 use std::time::{Duration, SystemTime};
 
@@ -6,18 +6,18 @@ use hyper::HeaderMap;
 use hyper::header::{HeaderValue, IF_MATCH, IF_MODIFIED_SINCE, IF_NONE_MATCH, IF_UNMODIFIED_SINCE};
 use spelling::calendar::{self, Date};
 
-/// What the conditions of a request come to.
+/// The outcome of the conditions of a request.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Verdict {
-    /// The content is sent.
+    /// The conditions hold: send the content.
     Send,
-    /// The client has it.
+    /// The client has the current content.
     NotModified,
-    /// The client wanted something else.
+    /// A precondition failed.
     Failed,
 }
 
-/// Looks at the conditions of a request for content with this tag and time.
+/// Evaluates the conditions of a request for content with this tag and modification time.
 pub fn check(headers: &HeaderMap, tag: &str, since: SystemTime) -> Verdict {
     let header = |name| headers.get(name).and_then(|value: &HeaderValue| value.to_str().ok());
     let time = |name| header(name).and_then(parse_time);
@@ -37,7 +37,7 @@ pub fn check(headers: &HeaderMap, tag: &str, since: SystemTime) -> Verdict {
     }
 }
 
-/// Returns whether a list of entity tags has `tag`.
+/// Returns whether a list of entity tags contains `tag`.
 pub(super) fn matches(list: &str, tag: &str, weakly: bool) -> bool {
     list.split(',').map(str::trim).any(|one| {
         let one = if weakly { one.strip_prefix("W/").unwrap_or(one) } else { one };
@@ -52,7 +52,7 @@ fn whole_seconds(time: SystemTime) -> u64 {
 const DAYS: [&str; 7] = ["Thu", "Fri", "Sat", "Sun", "Mon", "Tue", "Wed"];
 const MONTHS: [&str; 12] = ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"];
 
-/// Writes a time as HTTP has it: `Sun, 06 Nov 1994 08:49:37 GMT`.
+/// Formats a time for HTTP: `Sun, 06 Nov 1994 08:49:37 GMT`.
 pub fn format_time(time: SystemTime) -> String {
     let seconds = i64::try_from(whole_seconds(time)).unwrap_or(i64::MAX);
     let (date, [hour, minute, second]) = calendar::parts(seconds);
@@ -61,7 +61,7 @@ pub fn format_time(time: SystemTime) -> String {
     format!("{weekday}, {:02} {month} {:04} {hour:02}:{minute:02}:{second:02} GMT", date.day, date.year)
 }
 
-/// Reads a time as HTTP has it, in its one form of today; seconds since 1970.
+/// Parses an HTTP time in the current format; seconds since 1970.
 fn parse_time(text: &str) -> Option<u64> {
     let (_, rest) = text.split_once(", ")?;
     let mut parts = rest.split(' ');

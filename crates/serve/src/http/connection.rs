@@ -24,19 +24,19 @@ use crate::listen::{self, Listener, Peer, Socket};
 use crate::slots::{Slot, Slots};
 use crate::tls::{Protocol, Tls};
 
-/// How long a connection may be open between two requests.
+/// Idle timeout of a connection.
 const IDLE: Duration = Duration::from_secs(60);
-/// How many bytes of a request's head are read, and of a reply are held besides the chunk that is sent.
+/// Maximum size of a request head, and of the write buffer besides the current chunk.
 const BUFFER: usize = 16 << 10;
-/// How often memory is given back that pages have not needed in a while.
+/// The interval of releasing memory that pages have not used for a while.
 const TIDY: Duration = Duration::from_secs(10);
 /// Connections accepted beyond the limit: they get the state of the server, and nothing else.
 pub(crate) const RESERVE: usize = 16;
 
-/// Answers on `listener` until `stop` is ready, then finishes the replies that are being sent.
+/// Answers on `listener` until `stop` is ready, then drains the replies in flight.
 ///
 /// # Errors
-/// Fails when the socket accepts no more.
+/// Fails when the socket can accept no further connections.
 pub(crate) async fn serve(
     listener: Listener,
     tls: Option<Tls>,
@@ -64,16 +64,17 @@ pub(crate) async fn serve(
         };
         let metrics = &site.live.metrics;
         metrics.accepted.fetch_add(1, Relaxed);
-        let (slot, room) = match listen::take(&slots, &site.live).await {
+        let (slot, within_limit) = match listen::acquire_slot(&slots, &site.live).await {
             Some(slot) => (Some(slot), true),
-            None => (listen::take(&reserve, &site.live).await, false),
+            None => (listen::acquire_slot(&reserve, &site.live).await, false),
         };
         let Some(slot) = slot else {
             metrics.turned_away.fetch_add(1, Relaxed);
             continue;
         };
         metrics.open.fetch_add(1, Relaxed);
-        let connection = Connection { slot, room, tls: tls.clone(), site: Arc::clone(&site), ending: ending.clone() };
+        let connection =
+            Connection { slot, within_limit, tls: tls.clone(), site: Arc::clone(&site), ending: ending.clone() };
         connections.spawn(connection.run(socket, peer));
     }
     drop(listener);
@@ -82,11 +83,11 @@ pub(crate) async fn serve(
     Ok(())
 }
 
-/// A connection and what it needs.
+/// A connection and its context.
 struct Connection {
     slot: Slot,
-    /// Whether there is room for one that takes its time.
-    room: bool,
+    /// Whether it is within the limit; beyond it, only short replies are sent.
+    within_limit: bool,
     tls: Option<Tls>,
     site: Arc<Site>,
     ending: watch::Receiver<bool>,
@@ -98,12 +99,12 @@ impl Connection {
             None => Some(socket),
             Some(tls) => tokio::select! {
                 secured = listen::secure(socket, &peer, tls.acceptor(Protocol::Http1)) => secured,
-                _ = self.slot.left() => None,
+                _ = self.slot.evicted() => None,
                 _ = self.ending.wait_for(|ending| *ending) => None,
             },
         };
         if let Some(socket) = socket {
-            answer(&self.site, self.room, socket, &mut self.slot, &mut self.ending).await;
+            answer(&self.site, self.within_limit, socket, &mut self.slot, &mut self.ending).await;
         }
     }
 }
@@ -114,36 +115,36 @@ impl Drop for Connection {
     }
 }
 
-/// What is to be done for a request.
+/// The work for a request.
 enum Work {
-    /// Pages are made on threads that may wait.
+    /// Pages are rendered on threads that may block.
     Page(Job),
     Query(Box<Query>),
     Done(Reply),
 }
 
 impl Work {
-    /// Pages and queries are answered only while there is room for those who take their time.
-    fn of(site: &Site, request: Request<Incoming>, room: bool) -> Work {
-        if !room {
-            return Work::Done(site.answer(&request, room));
+    /// Pages and queries are answered only on connections within the limit.
+    fn of(site: &Site, request: Request<Incoming>, within_limit: bool) -> Work {
+        if !within_limit {
+            return Work::Done(site.answer(&request, within_limit));
         }
         if let Some(job) = site.job(&request) {
             return Work::Page(job);
         }
-        match Query::asked(site, &request) {
+        match Query::target(site, &request) {
             Some(content) => Work::Query(Box::new(Query::new(site, content, request))),
-            None => Work::Done(site.answer(&request, room)),
+            None => Work::Done(site.answer(&request, within_limit)),
         }
     }
 }
 
-async fn answer(site: &Site, room: bool, socket: Socket, slot: &mut Slot, ending: &mut watch::Receiver<bool>) {
+async fn answer(site: &Site, within_limit: bool, socket: Socket, slot: &mut Slot, ending: &mut watch::Receiver<bool>) {
     let usage = slot.usage().clone();
     let wire = TokioIo::new(Wire::new(socket, usage.clone()));
     let service = service_fn(|request| {
-        usage.work();
-        let work = Work::of(site, request, room);
+        usage.set_busy();
+        let work = Work::of(site, request, within_limit);
         let usage = usage.clone();
         async move {
             let mut response = match work {
@@ -151,10 +152,10 @@ async fn answer(site: &Site, room: bool, socket: Socket, slot: &mut Slot, ending
                 Work::Query(query) => query.run().await,
                 Work::Done(response) => response,
             };
-            if !room {
+            if !within_limit {
                 response.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
             }
-            Ok::<_, Infallible>(response.map(|body| body.used_by(usage)))
+            Ok::<_, Infallible>(response.map(|body| body.with_usage(usage)))
         }
     });
     let mut connection = pin!(
@@ -173,7 +174,7 @@ async fn answer(site: &Site, room: bool, socket: Socket, slot: &mut Slot, ending
                 }
                 return;
             }
-            _ = slot.left() => return,
+            _ = slot.evicted() => return,
             _ = ending.wait_for(|ending| *ending), if !announced => {
                 announced = true;
                 connection.as_mut().graceful_shutdown();

@@ -1,4 +1,4 @@
-//! Pages over HTTP: who may see them, their headers, and what saves sending them again.
+//! Serves web pages: allowed hosts, security headers, entity tags and compression.
 
 use std::net::IpAddr;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
@@ -19,63 +19,63 @@ use crate::pages::{PageKind, PageReply, PageRequest, Pages, Shelves};
 
 /// Shorter bodies are not worth compressing.
 const COMPRESS_FROM: usize = 1024;
-/// How many compressed pages are kept: the list in its codings, mostly.
-const KEPT: usize = 4;
+/// The number of compressed pages in the cache: mostly the list in its codings.
+const CACHED: usize = 4;
 
 const PAGE_POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; \
     connect-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'; \
     require-trusted-types-for 'script'; trusted-types 'none'";
 const PICTURE_POLICY: &str = "default-src 'none'; style-src 'unsafe-inline'; sandbox";
 
-/// The console of a site.
+/// The web console of a site.
 pub(super) struct Console {
     pub(super) pages: Arc<dyn Pages>,
-    /// Names that the server may be called by; any if there is no list.
+    /// The allowed host names; any if there is no list.
     hosts: Option<Vec<String>>,
     streams: Arc<Streams>,
-    kept: Mutex<Vec<(String, Bytes)>>,
-    /// How many pages were made.
+    cached: Mutex<Vec<(String, Bytes)>>,
+    /// The number of rendered pages.
     made: AtomicU64,
-    rest: Mutex<Rest>,
+    idle: Mutex<IdleDetector>,
 }
 
-/// When readers rest: that is the time to give memory back.
+/// Detects when readers are idle: the time to release memory.
 #[derive(Default)]
-struct Rest {
-    /// How many pages there were at the last look.
+struct IdleDetector {
+    /// The number of pages at the last check.
     seen: u64,
-    /// How many there were when memory was given back.
-    given_back: u64,
+    /// The number of pages when memory was last released.
+    released: u64,
 }
 
-impl Rest {
-    /// Takes notice of how many pages were made by now, and returns whether it is time to give back what they used: when
-    /// something large was `dropped`, and once when no page was made since the last look.
-    fn look(&mut self, made: u64, dropped: bool) -> bool {
+impl IdleDetector {
+    /// Records the number of pages rendered so far, and returns whether to release memory: when something large was
+    /// `dropped`, and once when no page was rendered since the last check.
+    fn observe(&mut self, made: u64, dropped: bool) -> bool {
         let quiet = std::mem::replace(&mut self.seen, made) == made;
-        let due = dropped || quiet && self.given_back != made;
+        let due = dropped || quiet && self.released != made;
         if due {
-            self.given_back = made;
+            self.released = made;
         }
         due
     }
 }
 
 impl Console {
-    /// Offers pages; a server that is reached from its own machine only is called by names of that machine.
+    /// Serves pages; a server on a loopback address accepts loopback host names only, and `hosts`.
     pub(super) fn new(pages: Arc<dyn Pages>, local: bool, hosts: &[String]) -> Console {
         Console {
             pages,
             hosts: local.then(|| hosts.to_vec()),
             streams: Arc::default(),
-            kept: Mutex::default(),
+            cached: Mutex::default(),
             made: AtomicU64::new(0),
-            rest: Mutex::default(),
+            idle: Mutex::default(),
         }
     }
 
-    /// Returns whether a request is for this server, by the name it is called.
-    fn is_meant(&self, headers: &HeaderMap) -> bool {
+    /// Returns whether the `Host` header of a request is allowed.
+    fn is_allowed_host(&self, headers: &HeaderMap) -> bool {
         let Some(hosts) = &self.hosts else { return true };
         let Some(host) = headers.get(header::HOST).and_then(|host| host.to_str().ok()) else { return true };
         let name = match host.strip_prefix('[') {
@@ -87,7 +87,7 @@ impl Console {
     }
 }
 
-/// A request for a page, to be answered on a thread that may wait.
+/// A request for a page, to be answered on a thread that may block.
 pub(super) struct Job {
     console: Arc<Console>,
     live: Arc<Live>,
@@ -99,17 +99,17 @@ pub(super) struct Job {
 }
 
 impl Site {
-    /// Gives back memory that pages have not needed in a while.
+    /// Releases memory that pages have not used for a while.
     pub(super) fn tidy(&self) {
         let Some(console) = &self.console else { return };
         let dropped = console.pages.tidy();
         let made = console.made.load(Relaxed);
-        if console.rest.lock().unwrap_or_else(PoisonError::into_inner).look(made, dropped) {
-            tokio::task::spawn_blocking(memory::give_back);
+        if console.idle.lock().unwrap_or_else(PoisonError::into_inner).observe(made, dropped) {
+            tokio::task::spawn_blocking(memory::trim);
         }
     }
 
-    /// Shows pages which catalog took the place of which, and open ones what is served, for as long as the server runs.
+    /// Notifies the renderer of replaced catalogs, and open pages of the served revision, while the server runs.
     pub(super) async fn follow(live: Arc<Live>, console: Option<Arc<Console>>) {
         let Some(console) = console else { return std::future::pending().await };
         let mut states = live.states();
@@ -133,7 +133,7 @@ impl Site {
         }
     }
 
-    /// Takes a request that is for the console, and not for the API.
+    /// Accepts a request for the console rather than the API.
     pub(super) fn job<B>(&self, request: &Request<B>) -> Option<Job> {
         let console = self.console.as_ref()?;
         let path = request.uri().path();
@@ -156,7 +156,7 @@ impl Site {
 }
 
 impl Job {
-    /// Answers.
+    /// Answers the request.
     pub(super) async fn run(self) -> Reply {
         let reply = self.answer().await;
         self.live.metrics.http(reply.status().as_u16());
@@ -165,7 +165,7 @@ impl Job {
     }
 
     async fn answer(&self) -> Reply {
-        if !self.console.is_meant(&self.headers) {
+        if !self.console.is_allowed_host(&self.headers) {
             return guarded(
                 super::text(StatusCode::MISDIRECTED_REQUEST, "421 this server is not called by that name\n"),
                 PageKind::Data,
@@ -174,7 +174,7 @@ impl Job {
         if self.path == "-/events" {
             return match events::open(&self.console.streams, &self.live) {
                 Some(body) => guarded(events::reply(body), PageKind::Data),
-                None => guarded(super::later("503 too many streams\n"), PageKind::Data),
+                None => guarded(super::retry_later("503 too many streams\n"), PageKind::Data),
             };
         }
         let tag = self.tag();
@@ -187,8 +187,8 @@ impl Job {
         let coding = reply::coding(&self.headers, COMPRESS_FROM as u64);
         let key = format!("{tag} {coding:?}");
         if self.path.is_empty() && self.query.is_empty() {
-            let kept = self.console.kept.lock().unwrap_or_else(PoisonError::into_inner);
-            if let Some((_, bytes)) = kept.iter().find(|(kept, _)| *kept == key) {
+            let cached = self.console.cached.lock().unwrap_or_else(PoisonError::into_inner);
+            if let Some((_, bytes)) = cached.iter().find(|(cached, _)| *cached == key) {
                 return self.whole(
                     StatusCode::OK,
                     "text/html; charset=utf-8",
@@ -211,16 +211,16 @@ impl Job {
         }
         let status = StatusCode::from_u16(page.status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
         if self.path.is_empty() && self.query.is_empty() && status == StatusCode::OK {
-            let mut kept = self.console.kept.lock().unwrap_or_else(PoisonError::into_inner);
-            if kept.len() >= KEPT {
-                kept.remove(0);
+            let mut cached = self.console.cached.lock().unwrap_or_else(PoisonError::into_inner);
+            if cached.len() >= CACHED {
+                cached.remove(0);
             }
-            kept.push((key, bytes.clone()));
+            cached.push((key, bytes.clone()));
         }
         self.whole(status, page.media_type, page.kind, bytes, coding, &tag)
     }
 
-    /// Makes the page and compresses it.
+    /// Renders the page and compresses it.
     async fn make(&self, coding: Coding) -> Option<(PageReply, Bytes, Coding)> {
         let (console, live) = (Arc::clone(&self.console), Arc::clone(&self.live));
         console.made.fetch_add(1, Relaxed);
@@ -233,13 +233,13 @@ impl Job {
             let worth = body.len() >= COMPRESS_FROM
                 && (!page.media_type.starts_with("image/") || page.media_type.contains("svg"));
             let coding = if worth { coding } else { Coding::None };
-            let bytes = super::body::packed(body, coding).ok()?;
+            let bytes = super::body::compressed(body, coding).ok()?;
             Some((page, bytes, coding))
         });
         made.await.ok().flatten()
     }
 
-    /// Names the bytes that this request is answered with.
+    /// Returns the entity tag of the reply to this request.
     fn tag(&self) -> String {
         let revision = self.live.shelves().map(|shelves| shelves.revision()).unwrap_or_default();
         let state = self.live.state();
@@ -292,7 +292,7 @@ fn tagged(mut response: Reply, tag: &str) -> Reply {
     response
 }
 
-/// Adds the headers that keep foreign content from doing anything.
+/// Adds the headers that keep foreign content from running.
 fn guarded(mut response: Reply, kind: PageKind) -> Reply {
     let policy = if kind == PageKind::Picture { PICTURE_POLICY } else { PAGE_POLICY };
     let fixed = kind == PageKind::Asset || kind == PageKind::Picture;
@@ -312,7 +312,7 @@ fn guarded(mut response: Reply, kind: PageKind) -> Reply {
     response
 }
 
-/// Returns whether somebody wants to read a page rather than anything else.
+/// Returns whether the client prefers HTML.
 fn prefers_html(headers: &HeaderMap) -> bool {
     let accept = headers.get_all(header::ACCEPT).iter().filter_map(|value| value.to_str().ok());
     accept.flat_map(|value| value.split(',')).any(|one| one.split(';').next().unwrap_or_default().trim() == "text/html")
@@ -324,13 +324,13 @@ mod tests {
 
     #[test]
     fn memory_is_given_back_once_when_readers_rest_and_whenever_something_large_was_dropped() {
-        let mut rest = Rest::default();
-        assert!(!rest.look(0, false), "nobody asked for anything");
-        assert!(!rest.look(5, false) && !rest.look(9, false), "readers are busy");
-        assert!(rest.look(12, true), "they are, but something was dropped");
-        assert!(!rest.look(15, false));
-        assert!(rest.look(15, false), "they rest");
-        assert!(!rest.look(15, false) && !rest.look(15, false), "it was given back already");
-        assert!(rest.look(15, true));
+        let mut idle = IdleDetector::default();
+        assert!(!idle.observe(0, false), "nobody asked for anything");
+        assert!(!idle.observe(5, false) && !idle.observe(9, false), "readers are busy");
+        assert!(idle.observe(12, true), "they are, but something was dropped");
+        assert!(!idle.observe(15, false));
+        assert!(idle.observe(15, false), "they rest");
+        assert!(!idle.observe(15, false) && !idle.observe(15, false), "it was given back already");
+        assert!(idle.observe(15, true));
     }
 }

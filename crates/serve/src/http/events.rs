@@ -1,4 +1,4 @@
-//! News for open pages, as they come.
+//! Server-sent events for open pages.
 
 use std::pin::Pin;
 use std::sync::Arc;
@@ -14,75 +14,76 @@ use super::Reply;
 use super::body::Body;
 use crate::live::{Live, State};
 
-/// The most streams at a time.
-const MOST: usize = 256;
-/// How often something is sent, so that nobody in between takes the stream for dead.
-const PULSE: Duration = Duration::from_secs(20);
+/// Maximum number of concurrent streams.
+const MAX_STREAMS: usize = 256;
+/// The heartbeat interval, so that no proxy considers the stream dead.
+const HEARTBEAT: Duration = Duration::from_secs(20);
 
-/// Open streams, and what they are sent.
+/// Open streams, and the event they are sent.
 pub(super) struct Streams {
     open: AtomicUsize,
-    /// What is served now, in one line: made once for all of them, however many there are.
-    news: watch::Sender<Arc<str>>,
+    /// The served revision, in one line: rendered once for all streams.
+    event: watch::Sender<Arc<str>>,
 }
 
 impl Default for Streams {
     fn default() -> Streams {
-        Streams { open: AtomicUsize::new(0), news: watch::Sender::new(Arc::from("")) }
+        Streams { open: AtomicUsize::new(0), event: watch::Sender::new(Arc::from("")) }
     }
 }
 
 impl Streams {
-    /// Sends what is served now to all of them, if it is something else than before.
-    pub(super) fn publish(&self, news: &str) {
-        let news = news.replace(['\n', '\r'], " ");
-        self.news.send_if_modified(|known| {
-            let other = **known != *news;
+    /// Sends an event to all streams, if it differs from the last one.
+    pub(super) fn publish(&self, event: &str) {
+        let event = event.replace(['\n', '\r'], " ");
+        self.event.send_if_modified(|known| {
+            let other = **known != *event;
             if other {
-                *known = Arc::from(news);
+                *known = Arc::from(event);
             }
             other
         });
     }
 }
 
-/// A place among them.
-struct Place(Arc<Streams>);
+/// The place of an open stream, freed on drop.
+struct OpenStream(Arc<Streams>);
 
-impl Drop for Place {
+impl Drop for OpenStream {
     fn drop(&mut self) {
         self.0.open.fetch_sub(1, Ordering::Relaxed);
     }
 }
 
-/// What is sent, and where the next comes from.
-type News = (Source, Bytes);
+/// The bytes to send, and the source of the next event.
+type Next = (Source, Bytes);
 
-/// A stream of news.
+/// A stream of events.
 pub(super) struct Events {
-    next: Pin<Box<dyn Future<Output = Option<News>> + Send>>,
+    next: Pin<Box<dyn Future<Output = Option<Next>> + Send>>,
 }
 
 struct Source {
     states: watch::Receiver<State>,
-    news: watch::Receiver<Arc<str>>,
-    /// What was sent last.
+    event: watch::Receiver<Arc<str>>,
+    /// The event that was sent last.
     last: Arc<str>,
-    _place: Place,
+    _stream: OpenStream,
 }
 
-/// Opens a stream, if there is room for one more.
+/// Opens a stream, unless [`MAX_STREAMS`] are open.
 pub(super) fn open(streams: &Arc<Streams>, live: &Live) -> Option<Events> {
-    if streams.open.fetch_add(1, Ordering::Relaxed) >= MOST {
+    if streams.open.fetch_add(1, Ordering::Relaxed) >= MAX_STREAMS {
         streams.open.fetch_sub(1, Ordering::Relaxed);
         return None;
     }
-    let place = Place(Arc::clone(streams));
-    let source = Source { states: live.states(), news: streams.news.subscribe(), last: Arc::from(""), _place: place };
+    let place = OpenStream(Arc::clone(streams));
+    let source =
+        Source { states: live.states(), event: streams.event.subscribe(), last: Arc::from(""), _stream: place };
     Some(Events { next: Box::pin(source.next()) })
 }
 
-/// Makes a reply of a stream.
+/// Responds with a stream.
 pub(super) fn reply(events: Events) -> Reply {
     let mut response = Reply::new(Body::events(events));
     let headers = response.headers_mut();
@@ -93,23 +94,23 @@ pub(super) fn reply(events: Events) -> Reply {
 }
 
 impl Source {
-    /// Waits for the next news; the end of the server is the end of them.
+    /// Waits for the next event; the stream ends when the server shuts down.
     async fn next(mut self) -> Option<(Source, Bytes)> {
-        let pulse = tokio::time::sleep(PULSE);
+        let pulse = tokio::time::sleep(HEARTBEAT);
         tokio::pin!(pulse);
         loop {
             if self.states.borrow_and_update().draining {
                 return None;
             }
-            let news = Arc::clone(&self.news.borrow_and_update());
-            if news != self.last {
+            let event = Arc::clone(&self.event.borrow_and_update());
+            if event != self.last {
                 let retry = if self.last.is_empty() { "retry: 5000\n" } else { "" };
-                let bytes = Bytes::from(format!("{retry}data: {news}\n\n"));
-                self.last = news;
+                let bytes = Bytes::from(format!("{retry}data: {event}\n\n"));
+                self.last = event;
                 return Some((self, bytes));
             }
             tokio::select! {
-                changed = self.news.changed() => changed.ok()?,
+                changed = self.event.changed() => changed.ok()?,
                 changed = self.states.changed() => changed.ok()?,
                 () = &mut pulse => return Some((self, Bytes::from_static(b": \n\n"))),
             }
@@ -119,8 +120,8 @@ impl Source {
 
 impl Events {
     pub(super) fn poll(&mut self, context: &mut Context<'_>) -> Poll<Option<Bytes>> {
-        let Poll::Ready(news) = self.next.as_mut().poll(context) else { return Poll::Pending };
-        match news {
+        let Poll::Ready(event) = self.next.as_mut().poll(context) else { return Poll::Pending };
+        match event {
             None => {
                 self.next = Box::pin(std::future::ready(None));
                 Poll::Ready(None)

@@ -1,4 +1,4 @@
-//! GraphQL over HTTP: requests are read within bounds, and answered on threads that may wait.
+//! GraphQL over HTTP: requests are read within limits, and answered on threads that may block.
 
 use std::future::poll_fn;
 use std::pin::Pin;
@@ -17,18 +17,18 @@ use crate::content::{Content, Reader, Selection};
 use crate::graphql;
 use crate::live::{Blobs, Live};
 
-/// A request has no more bytes than this.
+/// Maximum size of a request, in bytes.
 const REQUEST: usize = 1 << 20;
-/// Requests of up to this many bytes are read from everybody at once.
+/// Requests up to this size are read without limit on their number.
 const SMALL: usize = 16 << 10;
-/// How many larger ones are read at a time.
+/// Maximum number of larger requests that are read concurrently.
 pub(super) const LARGE_REQUESTS: usize = 8;
-/// How long a client may take to send its request.
+/// Time limit for receiving a request.
 const READING: Duration = Duration::from_secs(10);
-/// Longer answers wait in a file for those who take them.
+/// Larger answers are spooled to a file for slow clients.
 const HELD: usize = 64 << 10;
 
-/// A query that came in.
+/// A received query.
 pub(super) struct Query {
     content: Arc<Content>,
     live: Arc<Live>,
@@ -39,8 +39,8 @@ pub(super) struct Query {
 }
 
 impl Query {
-    /// Returns whether a request is a query of the catalog, and returns that if it is here.
-    pub(super) fn asked<B>(site: &Site, request: &Request<B>) -> Option<Arc<Content>> {
+    /// Returns the catalog that a request queries, if it is a query of a served catalog.
+    pub(super) fn target<B>(site: &Site, request: &Request<B>) -> Option<Arc<Content>> {
         let parts: Vec<&str> = request.uri().path().trim_start_matches('/').split('/').collect();
         let ["catalogs", name, "api", "v1", "graphql"] = parts.as_slice() else { return None };
         match site.blobs(name)? {
@@ -61,7 +61,7 @@ impl Query {
     }
 }
 
-/// Why the body of a request is not there.
+/// The reason why the body of a request could not be read.
 enum Unread {
     Refused,
     Busy,
@@ -69,7 +69,7 @@ enum Unread {
 }
 
 impl Query {
-    /// Answers.
+    /// Answers the query.
     pub(super) async fn run(mut self) -> Reply {
         let reply = match tokio::time::timeout(READING, read(&mut self.body, &self.large)).await {
             Ok(Ok((body, permit))) => {
@@ -77,7 +77,7 @@ impl Query {
                 drop(permit);
                 reply
             }
-            Ok(Err(Unread::Busy)) => super::later("503 too many large queries\n"),
+            Ok(Err(Unread::Busy)) => super::retry_later("503 too many large queries\n"),
             Ok(Err(Unread::Refused)) => super::text(StatusCode::BAD_REQUEST, "Invalid request body\n"),
             Ok(Err(Unread::Slow)) | Err(_) => super::text(StatusCode::REQUEST_TIMEOUT, "408 Request Timeout\n"),
         };
@@ -101,15 +101,15 @@ impl Query {
             Ok(Ok((Ok(answer), _))) => json(Body::from(bytes::Bytes::from(answer))),
             Ok(Ok((Err(spooled), length))) => self.spooled(spooled, length),
             Ok(Err(reason)) if !reason.is_empty() => super::text(StatusCode::BAD_REQUEST, &format!("{reason}\n")),
-            _ => super::later("503 no room for the answer\n"),
+            _ => super::retry_later("503 no room for the answer\n"),
         }
     }
 
-    /// Sends an answer from a file, so that a client that takes nothing costs no memory.
+    /// Sends an answer from a file, so that a client that does not read costs no memory.
     fn spooled(&self, spooled: Content, length: u64) -> Reply {
         let coding = reply::coding(&self.headers, length);
         let exact = (coding == Coding::None).then_some(length);
-        let reader = Reader::new(Arc::new(spooled), Selection::stretch(0, length));
+        let reader = Reader::new(Arc::new(spooled), Selection::range(0, length));
         let mut response = json(Body::streamed(reader, coding, exact, &self.workers));
         let (name, value) = match coding {
             Coding::None => (header::CONTENT_LENGTH, HeaderValue::from(length)),
@@ -122,7 +122,7 @@ impl Query {
     }
 }
 
-/// Answers a request for this path that is no query, or comes too early.
+/// Answers a request for this path that is not a query, or comes before the catalog is loaded.
 pub(super) fn refused(found: Option<Blobs>, method: &Method) -> Reply {
     if *method != Method::POST {
         let mut response = super::wrong_method();
@@ -132,9 +132,9 @@ pub(super) fn refused(found: Option<Blobs>, method: &Method) -> Reply {
     match found {
         None => super::text(StatusCode::NOT_FOUND, "404 Not Found\n"),
         Some(Blobs::Unavailable(reason)) => {
-            super::later(&format!("503 the catalog cannot be served over HTTP: {reason}\n"))
+            super::retry_later(&format!("503 the catalog cannot be served over HTTP: {reason}\n"))
         }
-        Some(Blobs::Ready(_) | Blobs::Loading) => super::later("503 the catalog is still being loaded\n"),
+        Some(Blobs::Ready(_) | Blobs::Loading) => super::retry_later("503 the catalog is still being loaded\n"),
     }
 }
 
@@ -147,7 +147,7 @@ fn json(body: Body) -> Reply {
     response
 }
 
-/// Reads the body of a request; a large one only while not too many others are read.
+/// Reads the body of a request; a large one only within the limit of concurrent large requests.
 async fn read(body: &mut Incoming, large: &Arc<Semaphore>) -> Result<(Vec<u8>, Option<OwnedSemaphorePermit>), Unread> {
     let (mut bytes, mut permit) = (Vec::new(), None);
     while let Some(frame) = poll_fn(|context| Pin::new(&mut *body).poll_frame(context)).await {

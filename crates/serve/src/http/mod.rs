@@ -1,4 +1,4 @@
-//! The catalog over HTTP: all of it, parts of it, and a page for people.
+//! The catalog over HTTP: all of it, parts of it, and a web page.
 
 mod body;
 pub mod conditions;
@@ -28,40 +28,40 @@ use console::Console;
 
 type Reply = Response<Body>;
 
-/// What the HTTP side serves.
+/// The content of an HTTP server.
 pub(crate) struct Site {
     live: Arc<Live>,
-    /// The name of the catalog in paths; nothing where only the state of the server is shown.
+    /// The name of the catalog in paths; `None` on the debug port.
     catalog: Option<String>,
-    /// Several catalogs, each under its name, in place of the live one.
+    /// Several catalogs by name, instead of the live one.
     catalogs: Option<Arc<Catalogs>>,
-    /// What started the server, for those who debug it.
+    /// The command line of the server, for debugging.
     command_line: Option<String>,
-    /// The pages of the catalog.
+    /// The web console of the catalog.
     console: Option<Arc<Console>>,
-    /// How many bodies are worked on at a time.
+    /// Limits the number of bodies in progress.
     workers: Arc<Semaphore>,
-    /// How many large requests are read at a time.
+    /// Limits the number of large requests that are read concurrently.
     large: Arc<Semaphore>,
 }
 
 impl Site {
-    /// Offers the catalog under this name.
+    /// Serves the catalog under this name.
     pub(crate) fn catalog(live: &Arc<Live>, name: &str) -> Site {
         Site::new(live, Some(name.to_owned()), None)
     }
 
-    /// Shows the state of the server alone.
+    /// Serves the state of the server only.
     pub(crate) fn debug(live: &Arc<Live>, command_line: &str) -> Site {
         Site::new(live, None, Some(command_line.to_owned()))
     }
 
-    /// Offers several catalogs.
+    /// Serves several catalogs.
     pub(crate) fn catalogs(live: &Arc<Live>, catalogs: Arc<Catalogs>) -> Site {
         Site { catalogs: Some(catalogs), ..Site::new(live, None, None) }
     }
 
-    /// Returns the blobs of a catalog, if it is here.
+    /// Returns the blobs of a catalog, if it is served here.
     fn blobs(&self, name: &str) -> Option<Blobs> {
         match &self.catalogs {
             Some(catalogs) => catalogs.get(name).map(Blobs::Ready),
@@ -76,36 +76,35 @@ impl Site {
         Site { live: Arc::clone(live), catalog, catalogs: None, command_line, console: None, workers, large }
     }
 
-    /// Shows pages, too. A server that is reached from its own machine only is called by names of that machine, or
-    /// by one of `hosts`.
+    /// Adds the web console. A server on a loopback address accepts loopback host names and `hosts` only.
     pub(crate) fn with_pages(mut self, pages: Arc<dyn Pages>, local: bool, hosts: &[String]) -> Site {
         self.console = Some(Arc::new(Console::new(pages, local, hosts)));
         self
     }
 
-    /// Returns whether the catalog is here.
+    /// Returns whether a catalog is served here.
     pub(crate) fn has_catalog(&self) -> bool {
         self.catalog.is_some() || self.catalogs.is_some()
     }
 
-    /// Answers a request; the catalog itself only while there is room for those who take their time.
-    fn answer<B>(&self, request: &Request<B>, room: bool) -> Reply {
-        let asked = Asked { method: request.method(), uri: request.uri(), headers: request.headers() };
-        let response = route(self, &asked, room);
+    /// Answers a request; the catalog itself only on connections within the limit.
+    fn answer<B>(&self, request: &Request<B>, within_limit: bool) -> Reply {
+        let request = RequestHead { method: request.method(), uri: request.uri(), headers: request.headers() };
+        let response = route(self, &request, within_limit);
         self.live.metrics.http(response.status().as_u16());
-        tracing::debug!(method = %request.method(), path = request.uri().path(), status = response.status().as_u16(), "request");
+        tracing::debug!(method = %request.method, path = request.uri.path(), status = response.status().as_u16(), "request");
         response
     }
 }
 
-/// What a client asks for.
-struct Asked<'a> {
+/// The parts of a request that decide the reply.
+struct RequestHead<'a> {
     method: &'a Method,
     uri: &'a Uri,
     headers: &'a HeaderMap,
 }
 
-fn route(site: &Site, request: &Asked<'_>, room: bool) -> Reply {
+fn route(site: &Site, request: &RequestHead<'_>, within_limit: bool) -> Reply {
     let path = request.uri.path();
     if let Some(mut clean) = cleaned(path) {
         if let Some(query) = request.uri.query() {
@@ -142,17 +141,17 @@ fn route(site: &Site, request: &Asked<'_>, room: bool) -> Reply {
         ([""], Some(name)) => only_get(request, || page::list(site, name)),
         (["openapi.json"], Some(name)) => only_get(request, || page::openapi(name)),
         (["catalogs", name, "api", "v1", rest @ ..], _) if !rest.is_empty() && site.has_catalog() => {
-            if room {
+            if within_limit {
                 catalog(site, name, rest, request)
             } else {
-                later("503 too many connections\n")
+                retry_later("503 too many connections\n")
             }
         }
         _ => not_found(),
     }
 }
 
-fn catalog(site: &Site, name: &str, rest: &[&str], request: &Asked<'_>) -> Reply {
+fn catalog(site: &Site, name: &str, rest: &[&str], request: &RequestHead<'_>) -> Reply {
     if !is_subdomain(name) {
         return text(
             StatusCode::BAD_REQUEST,
@@ -180,9 +179,9 @@ fn catalog(site: &Site, name: &str, rest: &[&str], request: &Asked<'_>) -> Reply
     let Some(blobs) = site.blobs(name) else { return text(StatusCode::NOT_FOUND, "404 Not Found\n") };
     let content = match blobs {
         Blobs::Ready(content) => content,
-        Blobs::Loading => return later("503 the catalog is still being loaded\n"),
+        Blobs::Loading => return retry_later("503 the catalog is still being loaded\n"),
         Blobs::Unavailable(reason) => {
-            return later(&format!("503 the catalog cannot be served over HTTP: {reason}\n"));
+            return retry_later(&format!("503 the catalog cannot be served over HTTP: {reason}\n"));
         }
     };
     match (rest, filter) {
@@ -193,30 +192,30 @@ fn catalog(site: &Site, name: &str, rest: &[&str], request: &Asked<'_>) -> Reply
                 return text(StatusCode::NOT_FOUND, "404 Not Found\n");
             }
             let tag = tag_of(&content, &format!("package={package}"));
-            reply::some(site, &content, pick, &tag, request)
+            reply::selected(site, &content, pick, &tag, request)
         }
         (_, Some(filter)) if filter != Filter::default() => {
             let pick = content.find(&filter);
             let tag = tag_of(&content, &format!("{}\0{}\0{}", filter.schema, filter.package, filter.name));
-            reply::some(site, &content, pick, &tag, request)
+            reply::selected(site, &content, pick, &tag, request)
         }
-        _ => reply::all(site, &content, request),
+        _ => reply::whole(site, &content, request),
     }
 }
 
-/// Asks the client to come again.
-fn later(reason: &str) -> Reply {
+/// Asks the client to retry later.
+fn retry_later(reason: &str) -> Reply {
     let mut response = text(StatusCode::SERVICE_UNAVAILABLE, reason);
     response.headers_mut().insert(header::RETRY_AFTER, HeaderValue::from_static("1"));
     response
 }
 
-/// Makes the entity tag of a part of the content.
+/// Returns the entity tag of a part of the content.
 fn tag_of(content: &Content, part: &str) -> String {
     format!("{}-{:016x}", content.digest, crate::cache::Digest::of(part.as_bytes()).0 as u64)
 }
 
-/// Reads the query of `metas`; nothing when it has a parameter that does not exist.
+/// Parses the query of `metas`; `None` if it has an unknown parameter.
 fn filter(query: &str) -> Option<Filter> {
     let mut filter = Filter::default();
     let mut seen = [false; 3];
@@ -236,7 +235,7 @@ fn filter(query: &str) -> Option<Filter> {
     Some(filter)
 }
 
-/// Returns the path without empty and dotted parts, if it has any.
+/// Returns the path without empty and dotted segments, if it has any.
 fn cleaned(path: &str) -> Option<String> {
     let parts: Vec<&str> = path.split('/').skip(1).collect();
     let last = parts.len().saturating_sub(1);
@@ -258,7 +257,7 @@ fn cleaned(path: &str) -> Option<String> {
     Some(format!("/{}{slash}", clean.join("/")))
 }
 
-/// Returns whether a name can be the name of a catalog.
+/// Returns whether a text is a valid catalog name.
 pub fn is_subdomain(name: &str) -> bool {
     let label = |label: &str| {
         let inner = |b: u8| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'-';
@@ -267,7 +266,7 @@ pub fn is_subdomain(name: &str) -> bool {
     name.len() <= 253 && name.split('.').all(label)
 }
 
-fn only_get(request: &Asked<'_>, answer: impl FnOnce() -> Reply) -> Reply {
+fn only_get(request: &RequestHead<'_>, answer: impl FnOnce() -> Reply) -> Reply {
     match *request.method {
         Method::GET => answer(),
         Method::HEAD => answer().map(|_| Body::empty()),

@@ -1,4 +1,4 @@
-//! What people see when they open the server in a browser.
+//! The plain HTML page of the HTTP server.
 
 use std::fmt::Write;
 
@@ -11,7 +11,7 @@ use super::body::Body;
 use super::{Reply, Site};
 use crate::live::Blobs;
 
-/// Lists the packages that are served.
+/// Lists the served packages.
 pub(super) fn list(site: &Site, name: &str) -> Reply {
     let state = site.live.state();
     let name = escaped(name);
@@ -50,7 +50,7 @@ pub(super) fn list(site: &Site, name: &str) -> Reply {
     response
 }
 
-/// Describes the API for programs.
+/// Returns the OpenAPI description.
 pub(super) fn openapi(name: &str) -> Reply {
     let mut response = super::text(StatusCode::OK, &include_str!("openapi.json").replace("{catalog}", name));
     response.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));

@@ -1,25 +1,25 @@
-//! Parts of the catalog that a client asks for by their bytes.
+//! Range requests.
 
 use hyper::HeaderMap;
 use hyper::header;
 
-/// A request for more stretches than this, once those that touch are joined, gets everything.
+/// A request with more ranges than this, after adjacent ones are joined, gets the whole content.
 const MAX_PARTS: usize = 16;
-/// A list of more ranges than this is not even read.
+/// A longer list of ranges is not parsed.
 const MAX_RANGES: usize = 256;
 
-/// What of a content is asked for.
+/// The requested part of a content.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Range {
-    /// Everything: there is no range, or one that is not understood, or too many.
+    /// The whole content: no range, an unsupported one, or too many.
     Whole,
-    /// From, to but not including; in order, with something between them.
+    /// Start and exclusive end; sorted and disjoint.
     Parts(Vec<(u64, u64)>),
-    /// Nothing that there is.
+    /// No range overlaps the content.
     Outside,
 }
 
-/// Reads the ranges of a request for content of `length` bytes.
+/// Parses the ranges of a request for content of `length` bytes.
 pub fn of(headers: &HeaderMap, length: u64) -> Range {
     let value = headers.get(header::RANGE).and_then(|value| value.to_str().ok()).and_then(|v| v.strip_prefix("bytes="));
     let Some(value) = value else { return Range::Whole };
@@ -50,7 +50,7 @@ pub fn of(headers: &HeaderMap, length: u64) -> Range {
     if joined.len() > MAX_PARTS { Range::Whole } else { Range::Parts(joined) }
 }
 
-/// Reads one range: nothing if it is none, and nothing inside if it is of nothing that there is.
+/// Parses one range: `None` if it is malformed, `Some(None)` if it is outside of the content.
 fn part(text: &str, length: u64) -> Option<Option<(u64, u64)>> {
     let (first, last) = text.split_once('-')?;
     let number = |text: &str| text.bytes().all(|b| b.is_ascii_digit()).then(|| text.parse::<u64>().ok()).flatten();

@@ -1,4 +1,4 @@
-//! Sending the catalog: whole or in parts, compressed or not, at the speed of the reader.
+//! Sends the catalog: whole or in parts, compressed or not, at the speed of the client.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -9,7 +9,7 @@ use hyper::{HeaderMap, Method, StatusCode};
 use super::body::{Body, Coding};
 use super::conditions::{self, Verdict};
 use super::range::{self, Range};
-use super::{Asked, Reply, Site};
+use super::{Reply, RequestHead, Site};
 use crate::content::{Content, Pick, Piece, Reader, Selection};
 
 /// Shorter bodies are not worth compressing.
@@ -17,23 +17,23 @@ const COMPRESS_FROM: u64 = 1024;
 const JSON_LINES: &str = "application/jsonl";
 
 /// Sends the whole catalog, or ranges of it.
-pub(super) fn all(site: &Site, content: &Arc<Content>, asked: &Asked<'_>) -> Reply {
+pub(super) fn whole(site: &Site, content: &Arc<Content>, request: &RequestHead<'_>) -> Reply {
     let length = content.length;
-    let wants_range = asked.headers.contains_key(header::RANGE);
-    let coding = if wants_range { Coding::None } else { coding(asked.headers, length) };
+    let wants_range = request.headers.contains_key(header::RANGE);
+    let coding = if wants_range { Coding::None } else { coding(request.headers, length) };
     let tag = format!("{}{}", content.digest, suffix(coding));
-    if let Some(response) = answered(content, &tag, asked) {
+    if let Some(response) = answered(content, &tag, request) {
         return response;
     }
-    let fresh = asked.headers.get(header::IF_RANGE).is_none_or(|condition| {
+    let fresh = request.headers.get(header::IF_RANGE).is_none_or(|condition| {
         condition
             .to_str()
             .is_ok_and(|one| conditions::matches(one, &tag, false) || one == conditions::format_time(content.since))
     });
-    let range = if wants_range && fresh { range::of(asked.headers, length) } else { Range::Whole };
+    let range = if wants_range && fresh { range::of(request.headers, length) } else { Range::Whole };
     match range {
         Range::Whole => {
-            let mut response = send(site, content, Selection::stretch(0, length), coding, length, asked);
+            let mut response = send(site, content, Selection::range(0, length), coding, length, request);
             if coding == Coding::None {
                 response.headers_mut().insert(header::ACCEPT_RANGES, HeaderValue::from_static("bytes"));
             }
@@ -41,17 +41,17 @@ pub(super) fn all(site: &Site, content: &Arc<Content>, asked: &Asked<'_>) -> Rep
         }
         Range::Parts(parts) if parts.len() == 1 => {
             let (start, end) = parts[0];
-            let selection = Selection::stretch(start, end - start);
-            let mut response = send(site, content, selection, Coding::None, end - start, asked);
+            let selection = Selection::range(start, end - start);
+            let mut response = send(site, content, selection, Coding::None, end - start, request);
             *response.status_mut() = StatusCode::PARTIAL_CONTENT;
             insert(response.headers_mut(), header::CONTENT_RANGE, &content_range((start, end), length));
             with_content_headers(response, content, &tag, JSON_LINES)
         }
         Range::Parts(parts) => {
-            // Lines of JSON hold no carriage return, so that no border is ever found in them.
+            // Lines of JSON contain no carriage return, so that the boundary never occurs in them.
             let boundary = format!("opm-{}", content.digest);
             let (pieces, size) = multipart(&parts, length, &boundary);
-            let mut response = send(site, content, Selection::Pieces(pieces), Coding::None, size, asked);
+            let mut response = send(site, content, Selection::Pieces(pieces), Coding::None, size, request);
             *response.status_mut() = StatusCode::PARTIAL_CONTENT;
             with_content_headers(response, content, &tag, &format!("multipart/byteranges; boundary={boundary}"))
         }
@@ -67,7 +67,7 @@ fn content_range((start, end): (u64, u64), length: u64) -> String {
     format!("bytes {start}-{}/{length}", end - 1)
 }
 
-/// Puts several ranges into one body; returns also how long that is.
+/// Combines several ranges into a multipart body; also returns its length.
 fn multipart(parts: &[(u64, u64)], length: u64, boundary: &str) -> (VecDeque<Piece>, u64) {
     let mut pieces = VecDeque::new();
     let mut size = 0;
@@ -77,7 +77,7 @@ fn multipart(parts: &[(u64, u64)], length: u64, boundary: &str) -> (VecDeque<Pie
         let head = format!("{line}--{boundary}\r\nContent-Type: {JSON_LINES}\r\nContent-Range: {range}\r\n\r\n");
         let (start, end) = *part;
         size += head.len() as u64 + (end - start);
-        pieces.extend([Piece::Text(head.into()), Piece::Stretch(start, end - start)]);
+        pieces.extend([Piece::Text(head.into()), Piece::Range(start, end - start)]);
     }
     let last = format!("\r\n--{boundary}--\r\n");
     size += last.len() as u64;
@@ -85,21 +85,21 @@ fn multipart(parts: &[(u64, u64)], length: u64, boundary: &str) -> (VecDeque<Pie
     (pieces, size)
 }
 
-/// Sends some blobs of the catalog.
-pub(super) fn some(site: &Site, content: &Arc<Content>, pick: Pick, tag: &str, asked: &Asked<'_>) -> Reply {
+/// Sends the selected blobs of the catalog.
+pub(super) fn selected(site: &Site, content: &Arc<Content>, pick: Pick, tag: &str, request: &RequestHead<'_>) -> Reply {
     let length = content.length_of(pick);
-    let coding = coding(asked.headers, length);
+    let coding = coding(request.headers, length);
     let tag = format!("{tag}{}", suffix(coding));
-    if let Some(response) = answered(content, &tag, asked) {
+    if let Some(response) = answered(content, &tag, request) {
         return response;
     }
-    let response = send(site, content, Selection::Lines(pick, 0), coding, length, asked);
+    let response = send(site, content, Selection::Lines(pick, 0), coding, length, request);
     with_content_headers(response, content, &tag, JSON_LINES)
 }
 
-/// Answers a request whose conditions make sending needless.
-fn answered(content: &Content, tag: &str, asked: &Asked<'_>) -> Option<Reply> {
-    let status = match conditions::check(asked.headers, tag, content.since) {
+/// Answers a conditional request that needs no body.
+fn answered(content: &Content, tag: &str, request: &RequestHead<'_>) -> Option<Reply> {
+    let status = match conditions::check(request.headers, tag, content.since) {
         Verdict::Send => return None,
         Verdict::NotModified => StatusCode::NOT_MODIFIED,
         Verdict::Failed => StatusCode::PRECONDITION_FAILED,
@@ -109,7 +109,7 @@ fn answered(content: &Content, tag: &str, asked: &Asked<'_>) -> Option<Reply> {
     Some(with_headers(response, content, tag))
 }
 
-/// Adds what is true of the content, whether it is sent or not.
+/// Adds the headers of the content, whether it is sent or not.
 fn with_headers(mut response: Reply, content: &Content, tag: &str) -> Reply {
     let headers = response.headers_mut();
     insert(headers, header::ETAG, &format!("\"{tag}\""));
@@ -118,7 +118,7 @@ fn with_headers(mut response: Reply, content: &Content, tag: &str) -> Reply {
     response
 }
 
-/// Adds what is true of the content that is sent.
+/// Adds the headers of content that is sent.
 fn with_content_headers(response: Reply, content: &Content, tag: &str, kind: &str) -> Reply {
     let mut response = with_headers(response, content, tag);
     insert(response.headers_mut(), header::CONTENT_TYPE, kind);
@@ -138,9 +138,9 @@ fn send(
     selection: Selection,
     coding: Coding,
     length: u64,
-    asked: &Asked<'_>,
+    request: &RequestHead<'_>,
 ) -> Reply {
-    let body = if *asked.method == Method::HEAD {
+    let body = if *request.method == Method::HEAD {
         Body::empty()
     } else {
         let reader = Reader::new(Arc::clone(content), selection);
@@ -156,7 +156,7 @@ fn send(
     response
 }
 
-/// Makes the tags of different bytes different.
+/// Returns the suffix that makes the entity tag of each coding unique.
 fn suffix(coding: Coding) -> &'static str {
     match coding {
         Coding::None => "",
@@ -165,7 +165,7 @@ fn suffix(coding: Coding) -> &'static str {
     }
 }
 
-/// Chooses among what the client accepts.
+/// Chooses a coding that the client accepts.
 pub(super) fn coding(headers: &HeaderMap, length: u64) -> Coding {
     if length < COMPRESS_FROM {
         return Coding::None;

@@ -1,4 +1,4 @@
-//! The bytes of an HTTP connection, and how long it may be silent.
+//! The byte stream of an HTTP connection, with timeouts.
 
 use std::io;
 use std::pin::Pin;
@@ -8,54 +8,60 @@ use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::time::Sleep;
 
-use crate::listen::{FIRST_BYTES, Socket};
+use crate::listen::{FIRST_BYTES_TIMEOUT, Socket};
 use crate::slots::Usage;
 
-/// How long a client may take to take [`PROGRESS`] bytes of a reply.
-const TAKING: Duration = Duration::from_secs(30);
-/// A client that takes less in that time is as good as gone.
+/// Time limit for reading [`PROGRESS`] bytes of a reply.
+const PROGRESS_TIMEOUT: Duration = Duration::from_secs(30);
+/// A client that reads less in that time is disconnected.
 const PROGRESS: usize = 16 << 10;
 
-/// A connection that ends when the client does not do its part.
+/// A connection that closes when the client is too slow.
 ///
-/// A request must be whole [`FIRST_BYTES`] after the first byte of it, the first one after the connection was made.
+/// A request must be complete within [`FIRST_BYTES_TIMEOUT`] of its first byte, the first request within that time of
+/// the connection.
 pub(super) struct Wire {
     socket: Socket,
     usage: Usage,
-    asking: Option<Pin<Box<Sleep>>>,
-    taking: Option<(Pin<Box<Sleep>>, usize)>,
+    request_timeout: Option<Pin<Box<Sleep>>>,
+    reply_timeout: Option<(Pin<Box<Sleep>>, usize)>,
 }
 
 impl Wire {
     pub(super) fn new(socket: Socket, usage: Usage) -> Wire {
-        Wire { socket, usage, asking: Some(Box::pin(tokio::time::sleep(FIRST_BYTES))), taking: None }
+        Wire {
+            socket,
+            usage,
+            request_timeout: Some(Box::pin(tokio::time::sleep(FIRST_BYTES_TIMEOUT))),
+            reply_timeout: None,
+        }
     }
 
-    /// Watches over something that is sent: it may be held up only for so long.
+    /// Enforces the time limit on a write.
     fn pace<T>(&mut self, context: &mut Context<'_>, polled: Poll<io::Result<T>>, sent: usize) -> Poll<io::Result<T>> {
         if polled.is_ready() {
-            if let Some((_, left)) = &mut self.taking {
+            if let Some((_, left)) = &mut self.reply_timeout {
                 *left = left.saturating_sub(sent);
                 if *left == 0 {
-                    self.taking = None;
-                    self.usage.stall(false);
+                    self.reply_timeout = None;
+                    self.usage.set_stalled(false);
                 }
             }
             return polled;
         }
-        self.usage.stall(true);
-        let start = || (Box::pin(tokio::time::sleep(TAKING)), PROGRESS);
-        let (sleep, _) = self.taking.get_or_insert_with(start);
+        self.usage.set_stalled(true);
+        let start = || (Box::pin(tokio::time::sleep(PROGRESS_TIMEOUT)), PROGRESS);
+        let (sleep, _) = self.reply_timeout.get_or_insert_with(start);
         match sleep.as_mut().poll(context) {
             Poll::Ready(()) => Poll::Ready(Err(io::ErrorKind::TimedOut.into())),
             Poll::Pending => Poll::Pending,
         }
     }
 
-    /// Says that everything is sent.
+    /// Records that everything is sent.
     fn sent(&mut self) {
-        if self.taking.take().is_some() {
-            self.usage.stall(false);
+        if self.reply_timeout.take().is_some() {
+            self.usage.set_stalled(false);
         }
     }
 }
@@ -65,12 +71,12 @@ impl AsyncRead for Wire {
         let this = self.get_mut();
         let before = buffer.filled().len();
         let polled = Pin::new(&mut this.socket).poll_read(context, buffer);
-        if !this.usage.is_waiting() {
-            this.asking = None;
-        } else if this.asking.is_none() && buffer.filled().len() > before {
-            this.asking = Some(Box::pin(tokio::time::sleep(FIRST_BYTES)));
+        if !this.usage.is_idle() {
+            this.request_timeout = None;
+        } else if this.request_timeout.is_none() && buffer.filled().len() > before {
+            this.request_timeout = Some(Box::pin(tokio::time::sleep(FIRST_BYTES_TIMEOUT)));
         }
-        if let (Poll::Pending, Some(sleep)) = (&polled, &mut this.asking)
+        if let (Poll::Pending, Some(sleep)) = (&polled, &mut this.request_timeout)
             && sleep.as_mut().poll(context).is_ready()
         {
             return Poll::Ready(Err(io::ErrorKind::TimedOut.into()));

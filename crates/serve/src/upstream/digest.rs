@@ -8,12 +8,12 @@ use std::path::Path;
 use super::{UpstreamError, in_path};
 
 const BLOCK: usize = 512;
-/// Names that fit into a header, in one piece and in two.
+/// The lengths of a path that fits a header, in one field and in two.
 const NAME: usize = 100;
 const PREFIX: usize = 155;
-/// Sizes from here on do not fit into a header.
+/// Larger sizes do not fit a header.
 const LARGE: u64 = 1 << 33;
-/// A directory nested deeper is nothing that belongs into an image.
+/// The maximum nesting of directories.
 const MAX_DEPTH: usize = 100;
 
 /// FNV-1a of 64 bits.
@@ -39,18 +39,19 @@ impl Fnv {
     }
 }
 
-/// The modes of a tree.
+/// The modes of the files in a tree.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Modes {
-    /// Of the directory itself.
+    /// Of the root directory.
     pub root: u32,
-    /// Of the directories in it.
+    /// Of the directories below it.
     pub directory: u32,
     /// Of files.
     pub file: u32,
 }
 
-/// Adds the archive of a tree with these modes; times and owners are zero, and links other than to files left out.
+/// Hashes the archive of a tree with these modes; times and owners are zero, and links are included only if they point
+/// to files.
 pub(super) fn tree(root: &Path, modes: Modes, digest: &mut Fnv) -> Result<(), UpstreamError> {
     header(b".", modes.root, 0, b'5', digest);
     directory(root, &mut Vec::new(), modes, 0, digest)?;
@@ -103,7 +104,7 @@ fn file(source: &Path, path: &[u8], mode: u32, digest: &mut Fnv) -> io::Result<(
         left -= length as u64;
     }
     if file.read(&mut buffer[..1])? > 0 {
-        return Err(io::Error::other("the file grew while it was read"));
+        return Err(io::Error::other("the file grew while opm read it"));
     }
     digest.add(&padding(size));
     Ok(())
@@ -113,7 +114,7 @@ fn padding(size: u64) -> Vec<u8> {
     vec![0; (BLOCK - (size % BLOCK as u64) as usize) % BLOCK]
 }
 
-/// Adds the header of a file or directory, in the oldest of the forms that can say it.
+/// Adds the header of a file or directory, in the oldest format that can represent it.
 fn header(path: &[u8], mode: u32, size: u64, flag: u8, digest: &mut Fnv) {
     let ascii = path.iter().all(|byte| (1..0x80).contains(byte));
     let split = if ascii && path.len() > NAME { split(path) } else { None };
@@ -147,7 +148,7 @@ fn header(path: &[u8], mode: u32, size: u64, flag: u8, digest: &mut Fnv) {
     digest.add(&block(&name, &[], mode, shown, flag, Devices::Zero));
 }
 
-/// Splits a long path into two parts that fit.
+/// Splits a long path into the two fields of a header.
 fn split(path: &[u8]) -> Option<(&[u8], &[u8])> {
     let length = path.len().min(PREFIX + 1);
     let slash = path[..length].iter().rposition(|byte| *byte == b'/').filter(|slash| *slash > 0)?;
@@ -155,12 +156,12 @@ fn split(path: &[u8]) -> Option<(&[u8], &[u8])> {
     (name.len() <= NAME && !name.is_empty() && prefix.len() <= PREFIX).then_some((prefix, name))
 }
 
-/// Drops the characters that old headers cannot have.
+/// Drops the characters that old headers cannot represent.
 fn plain(path: &[u8]) -> Vec<u8> {
     path.iter().copied().filter(|byte| (1..0x80).contains(byte)).collect()
 }
 
-/// Writes `LENGTH KEY=VALUE`, where the length is that of the record.
+/// Encodes a record `LENGTH KEY=VALUE`; the length includes itself.
 fn record(key: &[u8], value: &[u8]) -> Vec<u8> {
     let rest = key.len() + value.len() + 3;
     let mut length = rest;
@@ -170,7 +171,7 @@ fn record(key: &[u8], value: &[u8]) -> Vec<u8> {
     [length.to_string().as_bytes(), b" ", key, b"=", value, b"\n"].concat()
 }
 
-/// Whether a header has numbers of devices.
+/// Whether a header has device numbers.
 #[derive(PartialEq, Eq)]
 enum Devices {
     Zero,

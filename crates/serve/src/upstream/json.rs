@@ -1,4 +1,4 @@
-//! The files of the cache, as the existing tool writes them.
+//! The files of the cache, byte for byte as the existing tool writes them.
 
 use fbc::blob::Entry;
 use fbc::json::{Kind, Raw, write_str};
@@ -61,7 +61,7 @@ struct Deprecation {
     message: String,
 }
 
-/// Writes the members of an object.
+/// Writes the members of a JSON object.
 struct Object<'a> {
     out: &'a mut Vec<u8>,
     first: bool,
@@ -81,7 +81,7 @@ impl Object<'_> {
         write_str(self.key(key), text);
     }
 
-    /// Leaves out what is empty.
+    /// Omits an empty value.
     fn some_string(&mut self, key: &str, text: &str) {
         if !text.is_empty() {
             self.string(key, text);
@@ -112,7 +112,7 @@ fn list<T>(out: &mut Vec<u8>, items: &[T], mut item: impl FnMut(&mut Vec<u8>, &T
     out.push(b']');
 }
 
-/// Escapes what may not stand in a page; in JSON such characters are in strings alone.
+/// Escapes characters that HTML gives a meaning; in JSON they occur in strings only.
 fn escape_html(json: &[u8]) -> Vec<u8> {
     let mut out = Vec::with_capacity(json.len() + 64);
     for &byte in json {
@@ -126,7 +126,7 @@ fn escape_html(json: &[u8]) -> Vec<u8> {
     out
 }
 
-/// Writes a reply of the registry API as JSON, with what the entry of the channel says beside it.
+/// Writes a registry API reply as JSON, with the upgrade edges of the channel entry.
 pub(super) fn bundle(reply: &[u8], entry: &Entry) -> Result<Vec<u8>, prost::DecodeError> {
     let bundle = Bundle::decode(reply)?;
     let mut out = Vec::with_capacity(reply.len() * 2);
@@ -179,7 +179,7 @@ impl Default for Packages {
 }
 
 impl Packages {
-    /// Adds a package, by order of name; `text` is its blob.
+    /// Adds a package; packages come sorted by name. `text` is its blob.
     pub(super) fn add(&mut self, package: &catalog::Package, text: Option<Raw<'_>>) {
         let mut packages = Object { out: &mut self.out, first: self.first };
         let out = packages.key(package.name());
@@ -199,7 +199,7 @@ impl Packages {
         self.first = false;
     }
 
-    /// Returns the file.
+    /// Returns the content of the file.
     pub(super) fn finish(mut self) -> Vec<u8> {
         self.out.push(b'}');
         escape_html(&self.out)

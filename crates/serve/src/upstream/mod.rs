@@ -1,7 +1,7 @@
-//! The `json` cache of the existing tool, for images whose content another `opm` serves.
+//! Writes the `json` cache of the existing tool, for images that another `opm` serves.
 //!
-//! A directory with a file for each bundle of each channel, the packages in one file, other blobs by schema, and a
-//! digest of catalog and cache that the existing tool compares before it serves.
+//! A directory with a file for each bundle of each channel, one file for all packages, other blobs by schema, and a
+//! digest of catalog and cache that the existing tool verifies before it serves.
 
 mod digest;
 mod json;
@@ -16,33 +16,33 @@ use fbc::json::{Layout, write_canonical};
 use fbc::{Blob, Content};
 use registry_api::Query;
 
-use crate::load::{Directory, LoadError, Sound};
+use crate::load::{CheckedCatalog, Directory, LoadError};
 use digest::{Fnv, Modes};
 
-/// The directory of the cache; the digest lies beside it.
+/// The directory of the cache; the digest file is beside it.
 pub const CACHE: &str = "cache";
-/// The file with the digest.
+/// The digest file.
 pub const DIGEST: &str = "digest";
-/// The modes of the catalog that the digest is made for.
+/// The file modes of the catalog that the digest assumes.
 pub const CATALOG_MODES: Modes = Modes { root: 0o755, directory: 0o755, file: 0o644 };
-/// The modes that the cache needs to have, for the digest covers them.
+/// The file modes that the cache must have, since the digest covers them.
 pub const CACHE_MODES: Modes = Modes { root: 0o755, directory: 0o750, file: 0o640 };
 
-/// Why there is no cache for the existing tool.
+/// The reason why no cache could be written for the existing tool.
 #[derive(Debug, thiserror::Error)]
 pub enum UpstreamError {
-    /// The catalog is wrong.
+    /// The catalog is invalid.
     #[error(transparent)]
     Load(#[from] LoadError),
-    /// The catalog is sound, and the existing tool cannot keep it in such a cache.
-    #[error("{0}; the existing tool cannot keep that in a cache")]
+    /// The catalog is valid, but this cache format cannot represent it.
+    #[error("{0}; the cache format of the existing tool cannot represent that")]
     Refused(String),
     /// A file cannot be read or written.
     #[error("{}: {error}", path.display())]
     Io {
         /// The file.
         path: PathBuf,
-        /// Why not.
+        /// The cause.
         error: io::Error,
     },
 }
@@ -51,13 +51,13 @@ fn in_path(path: &Path) -> impl FnOnce(io::Error) -> UpstreamError + '_ {
     move |error| UpstreamError::Io { path: path.into(), error }
 }
 
-/// Writes the cache of a catalog into `target`, which must be empty; `answers` are those of the same catalog.
+/// Writes the cache of a catalog into `target`, which must be empty; `answers` serves the same catalog.
 ///
-/// The digest is right when the catalog has [`CATALOG_MODES`] and the cache [`CACHE_MODES`] where they are served; links
-/// to files count as those files.
+/// The digest is correct if the catalog has [`CATALOG_MODES`] and the cache [`CACHE_MODES`] where they are served;
+/// links to files count as those files.
 ///
 /// # Errors
-/// Fails when the catalog is wrong, has names that cannot be names of files, or files cannot be written.
+/// Fails when the catalog is invalid, a name cannot be a file name, or files cannot be written.
 pub fn build(directory: &Directory, answers: &dyn Query, target: &Path) -> Result<(), UpstreamError> {
     let content = directory.load()?;
     let cache = target.join(CACHE);
@@ -71,21 +71,21 @@ pub fn build(directory: &Directory, answers: &dyn Query, target: &Path) -> Resul
     write_new(&target.join(DIGEST), format!("{:x}", digest.value()).as_bytes())
 }
 
-/// Writes a file that must not be there: another blob would have the same name.
+/// Writes a file that must not exist: another blob would have the same name.
 fn write_new(path: &Path, bytes: &[u8]) -> Result<(), UpstreamError> {
     let file = fs::File::options().write(true).create_new(true).open(path);
     file.and_then(|mut file| file.write_all(bytes)).map_err(in_path(path))
 }
 
-/// Checks that a name can be part of the name of a file.
+/// Checks that a name can be part of a file name.
 fn check_name(kind: &str, name: &str) -> Result<(), UpstreamError> {
     if name.is_empty() || name.contains(['/', '\0']) || name == "." || name == ".." {
-        return Err(UpstreamError::Refused(format!("{kind} {} is no name of a file", fbc::quote::quote(name))));
+        return Err(UpstreamError::Refused(format!("{kind} {} cannot be a file name", fbc::quote::quote(name))));
     }
     Ok(())
 }
 
-fn write_bundles(content: &Sound, answers: &dyn Query, cache: &Path) -> Result<(), UpstreamError> {
+fn write_bundles(content: &CheckedCatalog, answers: &dyn Query, cache: &Path) -> Result<(), UpstreamError> {
     for package in content.catalog.packages() {
         check_name("package", package.name())?;
         for channel in package.channels() {
@@ -99,7 +99,7 @@ fn write_bundles(content: &Sound, answers: &dyn Query, cache: &Path) -> Result<(
                 match write_new(&path, &bundle) {
                     Err(UpstreamError::Io { error, .. }) if error.kind() == io::ErrorKind::AlreadyExists => {
                         let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
-                        return Err(UpstreamError::Refused(format!("two bundles would be kept as {name}")));
+                        return Err(UpstreamError::Refused(format!("two bundles would have the file name {name}")));
                     }
                     written => written?,
                 }
@@ -109,7 +109,7 @@ fn write_bundles(content: &Sound, answers: &dyn Query, cache: &Path) -> Result<(
     Ok(())
 }
 
-fn write_packages(content: &Sound, cache: &Path) -> Result<(), UpstreamError> {
+fn write_packages(content: &CheckedCatalog, cache: &Path) -> Result<(), UpstreamError> {
     let blobs: BTreeMap<&str, &Blob> = content
         .fbc
         .blobs()
@@ -129,13 +129,16 @@ fn write_packages(content: &Sound, cache: &Path) -> Result<(), UpstreamError> {
     write_new(&cache.join("packages.json"), &out.finish())
 }
 
-/// Writes the blobs of other schemas, each by a digest of its text.
-fn write_metas(content: &Sound, cache: &Path) -> Result<(), UpstreamError> {
+/// Writes the blobs of other schemas, each named by a digest of its text.
+fn write_metas(content: &CheckedCatalog, cache: &Path) -> Result<(), UpstreamError> {
     let mut buffer = TextBuffer::default();
     for blob in content.fbc.blobs().iter().filter(|blob| matches!(blob.content, Content::Other)) {
         let plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '_' | '-');
         if !blob.schema.starts_with(|c: char| c.is_ascii_alphanumeric()) || !blob.schema.chars().all(plain) {
-            return Err(UpstreamError::Refused(format!("schema {} is no name", fbc::quote::quote(&blob.schema))));
+            return Err(UpstreamError::Refused(format!(
+                "schema {} cannot be a directory name",
+                fbc::quote::quote(&blob.schema)
+            )));
         }
         let mut folder = cache.join("metas").join(&*blob.schema);
         if !blob.package.is_empty() {
@@ -149,7 +152,7 @@ fn write_metas(content: &Sound, cache: &Path) -> Result<(), UpstreamError> {
         text.push(b'\n');
         let mut digest = Fnv::default();
         digest.add(&text);
-        // Two blobs of one text are one file.
+        // Blobs with the same text share a file.
         let path = folder.join(format!("{:x}.json", digest.value()));
         fs::write(&path, text).map_err(in_path(&path))?;
     }

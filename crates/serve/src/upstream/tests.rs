@@ -1,4 +1,4 @@
-//! A catalog of our own whose cache is known, and one that the existing tool wrote.
+//! A catalog with a known cache, and one that the existing tool wrote.
 
 use std::collections::BTreeMap;
 
@@ -54,8 +54,8 @@ fn the_cache_has_a_file_for_each_bundle_and_one_for_all_packages() {
 #[test]
 fn names_that_are_no_names_of_files_are_refused() {
     for (from, to, reason) in [
-        ("test.note", "../note", "schema \"../note\" is no name"),
-        ("\"stable\"", "\"a/b\"", "channel \"a/b\" is no name of a file"),
+        ("test.note", "../note", "schema \"../note\" cannot be a directory name"),
+        ("\"stable\"", "\"a/b\"", "channel \"a/b\" cannot be a file name"),
     ] {
         let scratch = tempfile::tempdir().unwrap();
         fs::write(scratch.path().join("catalog.json"), CATALOG.replace(from, to)).unwrap();
@@ -81,10 +81,10 @@ fn two_bundles_in_one_file_are_refused() {
         [package, &channel("a", "b_c"), &channel("a_b", "c"), &bundle("b_c", "1.0.0"), &bundle("c", "2.0.0")].concat();
     fs::write(scratch.path().join("catalog.json"), catalog).unwrap();
     let error = built(scratch.path()).unwrap_err().to_string();
-    assert!(error.starts_with("two bundles would be kept as foo_a_b_c.json"), "{error}");
+    assert!(error.starts_with("two bundles would have the file name foo_a_b_c.json"), "{error}");
 }
 
-/// Made by a second program, after the rules of Go's `archive/tar`.
+/// Computed by an independent implementation of the rules of Go's `archive/tar`.
 #[test]
 fn paths_of_every_form_have_the_archive_that_go_writes() {
     let of = |path: &str, content: &[u8]| {
@@ -103,7 +103,7 @@ fn paths_of_every_form_have_the_archive_that_go_writes() {
     assert_eq!(of(&long, b""), "e937857a80c90942", "too long for two parts");
 }
 
-/// What the existing tool wrote for its catalog, if that is at hand: a folder with `catalog` and `cache`.
+/// The cache that the existing tool wrote, if available: a directory with `catalog` and `cache`.
 #[test]
 fn the_cache_is_the_one_that_the_existing_tool_writes() {
     let given = std::env::var_os("OPM_TEST_JSON_CACHE").map(PathBuf::from);

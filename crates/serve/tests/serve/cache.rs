@@ -1,4 +1,4 @@
-//! The cache file: what is trusted, what is rebuilt, what is refused.
+//! The cache file: what opm trusts, rebuilds and refuses.
 
 use std::fs;
 use std::path::Path;
@@ -12,7 +12,7 @@ use serve::load::OnInvalid;
 
 use crate::catalogs::{directory, write_catalog, write_package};
 
-/// Asks everything there is to ask; an answer that cannot be read is reported as such.
+/// Sends every query; an answer that cannot be read is returned as an error.
 fn ask_everything(catalog: &Arc<impl Query>) -> Vec<Result<Vec<u8>, String>> {
     let mut answers: Vec<Result<Vec<u8>, String>> = Vec::new();
     let text = |error: registry_api::QueryError| error.to_string();
@@ -39,7 +39,7 @@ fn ask_everything(catalog: &Arc<impl Query>) -> Vec<Result<Vec<u8>, String>> {
     answers
 }
 
-/// Numbers that look random and are the same in every run.
+/// Pseudo-random numbers, the same in every run.
 struct Numbers(u64);
 
 impl Numbers {
@@ -83,12 +83,12 @@ fn a_flipped_bit_is_noticed_or_harmless() {
             Err(_) => at_open += 1,
             Ok(cache) => {
                 let answers = ask_everything(&Arc::new(cache));
-                let told =
+                let is_reported =
                     |answer: &Result<Vec<u8>, String>| answer.as_ref().is_err_and(|text| text.contains("damaged"));
                 assert!(answers.len() <= right.len());
                 // A stream ends where it cannot be read, so answers are searched for, not counted.
-                assert!(answers.iter().all(|answer| told(answer) || right.contains(answer)), "a wrong answer");
-                at_use += usize::from(answers.iter().any(told));
+                assert!(answers.iter().all(|answer| is_reported(answer) || right.contains(answer)), "a wrong answer");
+                at_use += usize::from(answers.iter().any(is_reported));
             }
         }
     }
@@ -96,7 +96,7 @@ fn a_flipped_bit_is_noticed_or_harmless() {
 }
 
 #[test]
-fn a_cut_off_file_is_told_apart_from_a_foreign_one() {
+fn a_truncated_file_is_distinguished_from_a_foreign_one() {
     let (_scratch, root, cache) = scratch();
     prepare(&directory(&root), Some(&cache), Integrity::Rebuild).unwrap();
     let file = file_in(&cache);
@@ -106,17 +106,17 @@ fn a_cut_off_file_is_told_apart_from_a_foreign_one() {
         let length = if round < 20 { round } else { numbers.next(bytes.len()) };
         fs::write(&file, &bytes[..length]).unwrap();
         let text = refused(&root, &cache, Integrity::Implied);
-        assert!(text.contains("cut off"), "{length}: {text}");
+        assert!(text.contains("truncated"), "{length}: {text}");
     }
     fs::write(&file, "something else entirely").unwrap();
-    insta::assert_snapshot!(refused(&root, &cache, Integrity::Implied).split(" (").next().unwrap(), @"integrity check failed: the file is no cache of this program");
+    insta::assert_snapshot!(refused(&root, &cache, Integrity::Implied).split(" (").next().unwrap(), @"integrity check failed: the file is not an opm cache");
     let mut other = bytes.clone();
     other[8] = 9;
     fs::write(&file, &other).unwrap();
-    insta::assert_snapshot!(refused(&root, &cache, Integrity::Implied).split(" (").next().unwrap(), @"integrity check failed: the cache has format version 9, this program reads version 3");
+    insta::assert_snapshot!(refused(&root, &cache, Integrity::Implied).split(" (").next().unwrap(), @"integrity check failed: the cache has format version 9, this opm reads version 3");
     fs::remove_file(&file).unwrap();
-    insta::assert_snapshot!(refused(&root, &cache, Integrity::Implied).split(" (").next().unwrap(), @"integrity check failed: no cache was built there");
-    // Whatever it is, it is rebuilt where that is allowed.
+    insta::assert_snapshot!(refused(&root, &cache, Integrity::Implied).split(" (").next().unwrap(), @"integrity check failed: there is no cache");
+    // Each of them is rebuilt where that is allowed.
     fs::write(&file, &bytes[..100]).unwrap();
     assert!(prepare(&directory(&root), Some(&cache), Integrity::Rebuild).unwrap().built);
     assert!(!prepare(&directory(&root), Some(&cache), Integrity::Enforced).unwrap().built);
@@ -138,7 +138,7 @@ fn only_damage_that_is_looked_for_is_found_at_the_start() {
 fn what_means_the_same_needs_no_new_cache() {
     let (_scratch, root, cache) = scratch();
     assert!(prepare(&directory(&root), Some(&cache), Integrity::Rebuild).unwrap().built);
-    // Touched, and a file that does not count.
+    // Touched, and a file that is not loaded.
     let file = root.join("alpha/catalog.yaml");
     let text = fs::read_to_string(&file).unwrap();
     fs::write(&file, format!("{text}# a comment\n")).unwrap();
@@ -159,7 +159,7 @@ fn a_changed_catalog_is_stale_and_a_filtered_one_is_not() {
     assert!(refused(&root, &cache, Integrity::Enforced).contains("cache requires rebuild"));
     write_package(&root, "alpha", 3, "two");
     assert!(refused(&root, &cache, Integrity::Implied).contains("cache reports digest as"));
-    // Rebuilding takes over what did not change, and gives what a new build gives.
+    // A rebuild reuses what did not change, and produces the same bytes as a new build.
     write_package(&root, "beta", 20, "one");
     let renewed = prepare(&directory(&root), Some(&cache), Integrity::Rebuild).unwrap();
     let new = prepare(&directory(&root), None, Integrity::Rebuild).unwrap();
@@ -175,7 +175,7 @@ fn a_directory_with_other_things_is_left_alone() {
     fs::write(cache.join("my-file"), "mine").unwrap();
     insta::assert_snapshot!(refused(&root, &cache, Integrity::Rebuild), @"cache directory has unexpected contents: my-file");
     fs::remove_file(cache.join("my-file")).unwrap();
-    // A cache of other tools is no cache of ours.
+    // A cache of other tools is not a cache of ours.
     fs::create_dir(cache.join("pogreb.v1")).unwrap();
     assert!(refused(&root, &cache, Integrity::Enforced).contains("pogreb.v1"));
     assert!(prepare(&directory(&root), Some(&cache), Integrity::Implied).unwrap().built);
@@ -204,14 +204,14 @@ fn a_broken_package_is_refused_or_left_out() {
     let mut quarantine = directory(&root);
     quarantine.on_invalid = OnInvalid::Quarantine;
     let prepared = prepare(&quarantine, None, Integrity::Rebuild).unwrap();
-    assert_eq!(prepared.left_out.len(), 1);
-    assert_eq!(prepared.left_out[0].package, "beta");
-    assert!(prepared.left_out[0].reason.contains("nothere"), "{}", prepared.left_out[0].reason);
+    assert_eq!(prepared.quarantined.len(), 1);
+    assert_eq!(prepared.quarantined[0].package, "beta");
+    assert!(prepared.quarantined[0].reason.contains("nothere"), "{}", prepared.quarantined[0].reason);
     assert_eq!(registry_api::Query::counts(&*prepared.cache).packages, 2);
-    // A file that is no YAML at all takes its packages with it.
+    // A file that is not YAML breaks all packages in it.
     fs::write(&broken, format!("{text}---\n\t: [\n")).unwrap();
     let prepared = prepare(&quarantine, None, Integrity::Rebuild).unwrap();
-    assert_eq!(prepared.left_out.iter().map(|one| one.package.as_str()).collect::<Vec<_>>(), ["beta"]);
+    assert_eq!(prepared.quarantined.iter().map(|one| one.package.as_str()).collect::<Vec<_>>(), ["beta"]);
 }
 
 #[test]
@@ -228,7 +228,7 @@ fn a_portable_cache_is_made_of_content_alone() {
     build_portable(&directory(&root), &cache).unwrap();
     build_portable(&directory(&elsewhere), &other).unwrap();
     assert!(fs::read(file_in(&cache)).unwrap() == fs::read(file_in(&other)).unwrap());
-    // It fits both, and no other.
+    // It matches both, and no other.
     for integrity in [Integrity::Enforced, Integrity::Implied] {
         assert!(!prepare(&directory(&elsewhere), Some(&cache), integrity).unwrap().built);
     }

@@ -12,7 +12,7 @@ use crate::catalogs::{directory, write_catalog};
 use crate::harness::{Server, strings, unary};
 
 #[tokio::test(flavor = "multi_thread")]
-async fn damage_is_told_and_then_mended() {
+async fn damage_is_reported_and_then_repaired() {
     let server = Server::start(|plan| {
         plan.cache_dir = Some(plan.directory.root.with_file_name("cache"));
     })
@@ -36,7 +36,7 @@ async fn damage_is_told_and_then_mended() {
     panic!("the damage stays");
 }
 
-/// Nothing that happens to the file of a cache ends its server, or makes it answer something wrong.
+/// No change to the cache file ends the server, or makes it return a wrong answer.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_cache_that_is_cut_off_or_overwritten_in_place_does_no_harm() {
     for harm in [cut_off, overwritten] {
@@ -50,19 +50,19 @@ async fn a_cache_that_is_cut_off_or_overwritten_in_place_does_no_harm() {
         harm(&file_in(&server.root().with_file_name("cache")));
         let told = bundle("beta.v7.0.0").await.unwrap_err();
         assert_eq!(told.code(), Code::DataLoss, "{told}");
-        let mut mended = false;
+        let mut repaired = false;
         for _ in 0..300 {
             match bundle("beta.v7.0.0").await {
                 Ok(again) => {
                     assert_eq!(again, whole);
-                    mended = true;
+                    repaired = true;
                     break;
                 }
                 Err(error) => assert_eq!(error.code(), Code::DataLoss, "{error}"),
             }
             tokio::time::sleep(Duration::from_millis(20)).await;
         }
-        assert!(mended, "the damage stays");
+        assert!(repaired, "the damage stays");
         assert!(server.end().await.1.is_ok());
     }
 }

@@ -10,7 +10,7 @@ use crate::harness::{Server, post};
 
 const PATH: &str = "/catalogs/test/api/v1/graphql";
 
-/// The question about types that GraphQL's own tools ask.
+/// The introspection query of common GraphQL tools.
 const INTROSPECTION: &str = "query IntrospectionQuery { __schema { description queryType { name } mutationType { name } \
     subscriptionType { name } types { ...FullType } directives { name description isRepeatable locations \
     args(includeDeprecated: true) { ...InputValue } } } } fragment FullType on __Type { kind name description \
@@ -69,7 +69,7 @@ async fn blobs_are_asked_for_by_schema_package_and_name() {
     );
     let entries = "{ olmchannels(package: \"alpha\") { entries { name replaces } } }";
     assert!(data(&server, entries).await.contains(r#"{"name":"alpha.v0.0.0","replaces":null}"#));
-    // Pages outside of what is allowed are the largest that is.
+    // Values outside of the limits are clamped.
     let all = data(&server, "{ olmbundles(limit: 100000, offset: -5) { name } }").await;
     assert_eq!(all.matches("\"name\"").count(), 24);
     assert!(server.end().await.1.is_ok());
@@ -233,7 +233,7 @@ async fn hostile_queries_end_soon() {
     let body = format!("{{\"query\":\"{{a}}\",\"x\":\"{}\"}}", "x".repeat(1 << 20));
     assert_eq!(ask(&server, &body).await, ("400 Bad Request".into(), "Invalid request body\n".into()));
 
-    // Fragments that double, fragments in a long chain, and questions about types in types.
+    // Fragments that double, fragments in a long chain, and introspection of types in types.
     let mut doubling = "{ ...F0 } ".to_owned();
     for number in 0..60 {
         let next = number + 1;
@@ -288,7 +288,7 @@ async fn clients_that_send_slowly_do_not_keep_others_waiting() {
         stream.write_all(head.as_bytes()).unwrap();
         slow.push(stream);
     }
-    // A short query is answered at once, and those that are not finished lose their connection.
+    // A short query is answered at once, and unfinished requests are disconnected.
     assert!(data(&server, "{ summary { totalSchemas } }").await.contains("\"totalSchemas\":4"));
     let start = Instant::now();
     let ended = tokio::task::spawn_blocking(move || {
@@ -316,7 +316,7 @@ async fn long_answers_arrive_whole() {
     let answer = data(&server, query).await;
     assert!(answer.len() > 20 * (200 << 10) && answer.ends_with("]}}"), "{} bytes", answer.len());
     assert_eq!(answer.matches("\"name\":\"large.v").count(), 20);
-    // More than there is room for is refused, and not cut off.
+    // Answers above the limit are refused, not truncated.
     let many = format!(
         "{{ {} }}",
         (0..20).fold(String::new(), |mut all, number| {

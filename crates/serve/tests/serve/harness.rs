@@ -1,4 +1,4 @@
-//! A whole server, asked over the network.
+//! A whole server, tested over the network.
 
 use std::fs;
 use std::io::{Read, Write};
@@ -21,7 +21,7 @@ use tonic_prost::ProstCodec;
 
 use crate::catalogs::{directory, write_catalog};
 
-/// Any message of strings, as far as these tests look.
+/// A message of strings, as far as these tests read it.
 #[derive(Clone, PartialEq, prost::Message)]
 pub(crate) struct Strings {
     #[prost(string, tag = "1")]
@@ -86,7 +86,7 @@ impl Server {
         }));
         let server = Server { scratch, port, http, debug, reload, stop, running };
         for _ in 0..500 {
-            // The last thing that becomes ready, where it can be asked without a certificate.
+            // The endpoint that becomes ready last, and needs no certificate.
             let ready = match secure {
                 false => server.get("/catalogs/test/api/v1/metas?schema=none", "").await,
                 true => get(server.debug, "/readyz", "").await,
@@ -99,7 +99,7 @@ impl Server {
         panic!("server does not start");
     }
 
-    /// Asks for its health, as a cluster does.
+    /// Sends a health check, as a cluster does.
     pub(crate) async fn probe(&self, tls: Option<ProbeTls>) -> Result<(), ProbeError> {
         probe(format!("127.0.0.1:{}", self.port), tls).await
     }
@@ -108,7 +108,7 @@ impl Server {
         Endpoint::from_shared(format!("http://127.0.0.1:{}", self.port)).unwrap().connect().await.unwrap()
     }
 
-    /// Makes a plain HTTP request and returns everything that comes back.
+    /// Sends a plain HTTP request and returns the whole response.
     pub(crate) async fn get(&self, path: &str, headers: &str) -> String {
         get(self.http, path, headers).await
     }
@@ -119,7 +119,7 @@ impl Server {
     }
 }
 
-/// Makes a plain HTTP request and returns everything that comes back.
+/// Sends a plain HTTP request and returns the whole response.
 pub(crate) async fn get(port: u16, path: &str, headers: &str) -> String {
     let request = format!("GET {path} HTTP/1.1\r\nHost: x\r\nConnection: close\r\n{headers}\r\n");
     tokio::task::spawn_blocking(move || {
@@ -132,7 +132,7 @@ pub(crate) async fn get(port: u16, path: &str, headers: &str) -> String {
     .unwrap()
 }
 
-/// Asks whatever is at `address` for its health.
+/// Sends a health check to `address`.
 pub(crate) async fn probe(address: String, tls: Option<ProbeTls>) -> Result<(), ProbeError> {
     let timeout = Duration::from_secs(5);
     Probe { address, service: "api.Registry".into(), connect_timeout: timeout, rpc_timeout: timeout, tls }.run().await
@@ -169,7 +169,7 @@ pub(crate) async fn streaming<R: prost::Message + Default + 'static>(
     Ok(all)
 }
 
-/// Posts a body as plain HTTP and returns everything that comes back.
+/// Posts a body over plain HTTP and returns the whole response.
 pub(crate) async fn post(port: u16, path: &str, body: &str) -> String {
     let length = body.len();
     let head = format!("POST {path} HTTP/1.1\r\nHost: x\r\nConnection: close\r\nContent-Length: {length}\r\n\r\n");
@@ -177,7 +177,7 @@ pub(crate) async fn post(port: u16, path: &str, body: &str) -> String {
     tokio::task::spawn_blocking(move || {
         let mut stream = TcpStream::connect(("127.0.0.1", port)).unwrap();
         let mut answer = Vec::new();
-        // A server that refuses a body does not take all of it.
+        // A server that rejects a body does not read all of it.
         let _ = stream.write_all(request.as_bytes());
         let _ = stream.read_to_end(&mut answer);
         String::from_utf8_lossy(&answer).into_owned()

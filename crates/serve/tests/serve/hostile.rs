@@ -1,4 +1,4 @@
-//! Clients that mean no good, beside others that do.
+//! Hostile clients beside honest ones.
 
 use std::io::{Read, Write};
 use std::net::TcpStream;
@@ -22,15 +22,14 @@ const CONTINUATION: u8 = 9;
 const END_STREAM: u8 = 1;
 const END_HEADERS: u8 = 4;
 const LARGE: usize = 3 << 20;
-/// One reply that is on its way and one that each thread makes, what these are made from, and what the allocator
-/// keeps of all that.
+/// One reply in flight and one that each thread produces, their source data, and what the allocator retains.
 const ONE_CONNECTION: usize = 48 << 20;
-/// What replies may hold in all, and as much again that the allocator may keep.
+/// The limit of all replies, and as much again that the allocator may retain.
 const ALL_CONNECTIONS: usize = 128 << 20;
 
-/// So often honest clients may see hostile ones before that is no accident.
+/// The number of attempts in which honest clients may notice hostile ones before the test fails.
 const TRIES: usize = 4;
-/// Less than this is no difference: the hostile clients take the same cores, and so do other tests.
+/// A smaller difference is noise: hostile clients and other tests use the same cores.
 const NOISE: Duration = Duration::from_millis(20);
 
 pub(crate) fn frame(kind: u8, flags: u8, stream: u32, payload: &[u8]) -> Vec<u8> {
@@ -41,7 +40,7 @@ pub(crate) fn frame(kind: u8, flags: u8, stream: u32, payload: &[u8]) -> Vec<u8>
     out
 }
 
-/// Writes the headers of a call, none of them to be remembered.
+/// Encodes the headers of a call, none of them indexed.
 fn headers(path: &str) -> Vec<u8> {
     let mut out = vec![0x83, 0x86];
     for (name, value) in [(4u8, path), (1, "catalog")] {
@@ -58,7 +57,7 @@ fn headers(path: &str) -> Vec<u8> {
     out
 }
 
-/// Writes a call of GetBundle.
+/// Encodes a call of GetBundle.
 pub(crate) fn call(stream: u32, bundle: [&str; 3]) -> Vec<u8> {
     let message = strings(bundle).encode_to_vec();
     let mut payload = vec![0];
@@ -69,7 +68,7 @@ pub(crate) fn call(stream: u32, bundle: [&str; 3]) -> Vec<u8> {
     out
 }
 
-/// Opens a connection whose streams have `window` bytes of room.
+/// Opens a connection whose streams have a window of `window` bytes.
 pub(crate) fn open(port: u16, window: u32) -> std::io::Result<TcpStream> {
     let mut socket = TcpStream::connect(("127.0.0.1", port))?;
     let mut settings = vec![0, 4];
@@ -80,7 +79,7 @@ pub(crate) fn open(port: u16, window: u32) -> std::io::Result<TcpStream> {
     Ok(socket)
 }
 
-/// Returns how many bytes of memory this process holds that are no files.
+/// Returns the anonymous memory of this process, in bytes.
 fn memory() -> usize {
     let status = std::fs::read_to_string("/proc/self/status").unwrap();
     let line = status.lines().find_map(|line| line.strip_prefix("RssAnon:")).unwrap();
@@ -145,7 +144,7 @@ async fn a_reply_whose_window_opens_slowly_comes_whole() {
     assert!(server.end().await.1.is_ok());
 }
 
-/// What a hostile client does until `done`, again and again.
+/// The behaviour of a hostile client, repeated until `done`.
 type Hostile = fn(u16, &AtomicBool) -> std::io::Result<()>;
 
 #[tokio::test(flavor = "multi_thread")]
@@ -179,7 +178,7 @@ async fn honest_clients_do_not_notice_hostile_ones() {
     assert!(server.end().await.1.is_ok());
 }
 
-/// Lets honest clients ask beside hostile ones; returns what they saw, and how much memory was held meanwhile.
+/// Runs honest clients beside hostile ones; returns their latency, and the peak memory.
 async fn honest_beside(server: &Server, hostile: Hostile) -> (Duration, usize) {
     let (done, port) = (Arc::new(AtomicBool::new(false)), server.port);
     let tries = Arc::new(AtomicUsize::new(0));
@@ -189,7 +188,7 @@ async fn honest_beside(server: &Server, hostile: Hostile) -> (Duration, usize) {
             std::thread::spawn(move || {
                 while !done.load(Relaxed) {
                     tries.fetch_add(1, Relaxed);
-                    // The server may well close the connection.
+                    // The server may close the connection.
                     let _ = hostile(port, &done);
                     std::thread::sleep(Duration::from_millis(20));
                 }
@@ -207,7 +206,7 @@ async fn honest_beside(server: &Server, hostile: Hostile) -> (Duration, usize) {
     (beside, held)
 }
 
-/// Lets 32 new clients ask; returns the median of how long that took. None of them may fail.
+/// Runs 32 new clients; returns their median latency. None of them may fail.
 async fn honest(server: &Server) -> Duration {
     let mut tasks = Vec::new();
     for _ in 0..32 {

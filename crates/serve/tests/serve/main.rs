@@ -1,4 +1,4 @@
-//! The cache file and the server, seen from outside.
+//! The cache file and the server, tested from outside.
 
 mod cache;
 mod catalogs;

@@ -1,4 +1,4 @@
-//! Reflection, used as nobody should.
+//! Abuse of the reflection API.
 
 use std::time::Duration;
 
@@ -17,14 +17,14 @@ fn ask(message_request: MessageRequest) -> ServerReflectionRequest {
 async fn endless_questions_hold_nobody_up() {
     let server = Server::start(|_| {}).await;
     let channel = server.client().await;
-    // Streams that ask on and on for the largest answer and take none of them.
+    // Streams that request the largest answer again and again, and read none.
     let mut streams = Vec::new();
     for _ in 0..32 {
         let mut client = ServerReflectionClient::new(server.client().await);
         let questions = endless(|| ask(MessageRequest::FileContainingSymbol("api.Registry".into())));
         streams.push(client.server_reflection_info(Request::new(questions)).await.unwrap());
     }
-    // And names that are as long as a request may be.
+    // Names of the maximum request size.
     let long = "x".repeat(1 << 20);
     let mut client = ServerReflectionClient::new(server.client().await).max_decoding_message_size(8 << 20);
     let questions = tokio_stream::iter((0..20).map(move |_| ask(MessageRequest::FileByFilename(long.clone()))));
@@ -36,7 +36,7 @@ async fn endless_questions_hold_nobody_up() {
     assert_eq!(count, 20);
     for _ in 0..50 {
         let answer = unary(&channel, "/api.Registry/GetPackage", strings(["beta", "", ""]));
-        tokio::time::timeout(Duration::from_secs(5), answer).await.expect("others wait").unwrap();
+        tokio::time::timeout(Duration::from_secs(5), answer).await.expect("other clients wait").unwrap();
     }
     drop(streams);
     assert!(server.end().await.1.is_ok());

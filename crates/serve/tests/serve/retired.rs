@@ -12,7 +12,7 @@ const GO_AWAY: u8 = 7;
 const ACK: u8 = 1;
 const ROOMY: u32 = 8 << 20;
 
-/// Reads frames until the server closes the connection: when it said that it would, and when it did.
+/// Reads frames until the server closes the connection; returns when GOAWAY arrived, and when the connection closed.
 fn ended(mut socket: TcpStream, patience: Duration) -> (Option<Duration>, Option<Duration>) {
     let start = Instant::now();
     let mut warned = None;
@@ -30,14 +30,14 @@ fn ended(mut socket: TcpStream, patience: Duration) -> (Option<Duration>, Option
             GO_AWAY => {
                 warned.get_or_insert(start.elapsed());
             }
-            // The server waits for the answer, so that no call that is on its way is lost.
+            // The server waits for the reply to its ping, so that no call on its way is dropped.
             PING if header[4] & ACK == 0 => socket.write_all(&frame(PING, ACK, 0, &payload)).unwrap(),
             _ => {}
         }
     }
 }
 
-/// Opens a connection, asks once, and waits for the end.
+/// Opens a connection, calls once, and waits for the end.
 async fn ask_and_wait(server: &Server, window: u32) -> (Option<Duration>, Option<Duration>) {
     let port = server.port;
     let waiting = tokio::task::spawn_blocking(move || {
@@ -62,7 +62,7 @@ async fn an_idle_connection_ends_after_its_time() {
     let (warned, closed) = ask_and_wait(&server, ROOMY).await;
     assert!(warned.is_some_and(|after| after >= Duration::from_millis(500)), "{warned:?}");
     assert!(closed.is_some(), "it stays open");
-    // One that waits for a reply is not idle.
+    // A connection that waits for a reply is not idle.
     let (warned, closed) = ask_and_wait(&server, 0).await;
     assert_eq!((warned, closed), (None, None));
     assert!(server.end().await.1.is_ok());

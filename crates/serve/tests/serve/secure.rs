@@ -13,7 +13,7 @@ use serve::tls::TlsFiles;
 use crate::catalogs::write_package;
 use crate::harness::{Server, probe};
 
-/// An authority, and where its certificate is.
+/// A certificate authority, and the path of its certificate.
 struct Authority {
     issuer: CertifiedIssuer<'static, KeyPair>,
     file: PathBuf,
@@ -30,7 +30,7 @@ impl Authority {
         Authority { issuer, file }
     }
 
-    /// Writes a certificate for this machine and its key.
+    /// Writes a certificate for localhost and its key.
     fn issue(&self, certificate: &Path, key: &Path) {
         let params = CertificateParams::new(vec!["localhost".into(), "127.0.0.1".into()]).unwrap();
         let pair = KeyPair::generate().unwrap();
@@ -56,13 +56,13 @@ async fn certificates_are_checked_on_both_sides() {
             certificate: path("server.pem"),
             key: path("server.key"),
             client_ca: Some(ours.file.clone()),
-            look_every: Duration::from_secs(10),
+            poll_interval: Duration::from_secs(10),
         });
     })
     .await;
     let client = |name: &str| Some((path(&format!("{name}.pem")), path(&format!("{name}.key"))));
     server.probe(Some(ProbeTls { client: client("client"), ..trusting(&ours) })).await.unwrap();
-    assert!(server.probe(Some(trusting(&ours))).await.is_err(), "a client must show a certificate");
+    assert!(server.probe(Some(trusting(&ours))).await.is_err(), "a client needs a certificate");
     assert!(server.probe(Some(ProbeTls { client: client("stranger"), ..trusting(&ours) })).await.is_err());
     assert!(server.probe(Some(ProbeTls { client: client("client"), ..trusting(&theirs) })).await.is_err());
     assert!(server.probe(None).await.is_err(), "plain text is not answered");
@@ -75,7 +75,7 @@ async fn certificates_are_checked_on_both_sides() {
     assert!(server.end().await.1.is_ok());
 }
 
-/// Asks over TLS, and returns everything that comes back.
+/// Sends a request over TLS, and returns the whole response.
 async fn secure_get(
     port: u16,
     path: &str,
@@ -118,7 +118,7 @@ async fn certificates_and_catalog_are_read_again_when_asked_for() {
             certificate: path("server.pem"),
             key: path("server.key"),
             client_ca: None,
-            look_every: Duration::from_secs(3600),
+            poll_interval: Duration::from_secs(3600),
         });
     })
     .await;
@@ -150,7 +150,7 @@ async fn renewed_certificates_are_used_and_broken_ones_are_not() {
         certificate: certificate.clone(),
         key: key.clone(),
         client_ca: None,
-        look_every: Duration::from_millis(20),
+        poll_interval: Duration::from_millis(20),
     };
     let server = Server::start(|plan| plan.tls = Some(tls)).await;
     server.probe(Some(trusting(&old))).await.unwrap();
@@ -173,7 +173,7 @@ async fn renewed_certificates_are_used_and_broken_ones_are_not() {
 async fn a_socket_in_the_file_system_answers_and_is_removed() {
     let directory = tempfile::tempdir().unwrap();
     let socket = directory.path().join("catalog.sock");
-    // One that a server left behind is in nobody's way.
+    // A stale socket file is replaced.
     drop(std::os::unix::net::UnixListener::bind(&socket).unwrap());
     let server = Server::start(|plan| plan.address = Address::Unix(socket.clone())).await;
     probe(format!("unix:{}", socket.display()), None).await.unwrap();

@@ -1,4 +1,4 @@
-//! What a server answers, to everybody.
+//! Answers of a server, to honest and hostile clients.
 
 use std::fs;
 use std::io::Write;
@@ -91,7 +91,7 @@ async fn hostile_clients_do_not_disturb_others() {
     let server = Server::start(|plan| plan.limits.connections = 64).await;
     let channel = server.client().await;
     let answered = || async { unary(&channel, "/api.Registry/GetPackage", strings(["beta", "", ""])).await.is_ok() };
-    // More connections than there is room for, all of them silent.
+    // More silent connections than the limit.
     let silent: Vec<_> = (0..200).filter_map(|_| TcpStream::connect(("127.0.0.1", server.port)).ok()).collect();
     assert!(answered().await);
     drop(silent);
@@ -112,7 +112,7 @@ async fn hostile_clients_do_not_disturb_others() {
         "{refused:?}"
     );
     assert!(answered().await);
-    // Readers that take nothing.
+    // Readers that read nothing.
     let mut slow = Vec::new();
     for _ in 0..16 {
         let mut grpc = Grpc::new(server.client().await);

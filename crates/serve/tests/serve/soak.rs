@@ -1,6 +1,6 @@
-//! Many clients while the catalog changes under them, half the time to something broken.
+//! Many clients while the catalog changes, half the time to an invalid one.
 //!
-//! `OPM_SOAK_SECONDS` sets how long; a few seconds if it is not set.
+//! `OPM_SOAK_SECONDS` sets the duration; it defaults to a few seconds.
 
 use std::fs;
 use std::sync::Arc;
@@ -57,7 +57,7 @@ async fn no_call_fails_and_no_answer_is_of_two_catalogs() {
         generation += 1;
     }
     write_generation(&server, generation);
-    // The last good one is served in the end.
+    // The last valid catalog is served in the end.
     for _ in 0..200 {
         if newest.load(Ordering::Relaxed) == generation {
             break;
@@ -73,7 +73,7 @@ async fn no_call_fails_and_no_answer_is_of_two_catalogs() {
     assert!(server.end().await.1.is_ok());
 }
 
-/// Of a bundle, the fields that tell of which catalog it is.
+/// The fields of a bundle that identify its catalog.
 #[derive(Clone, PartialEq, prost::Message)]
 struct Bundle {
     #[prost(string, tag = "2")]
@@ -82,7 +82,7 @@ struct Bundle {
     image: String,
 }
 
-/// Writes the package of a generation, whose number stands in each CSV and in the name of each image.
+/// Writes the package of a generation, whose number is in each CSV and in the name of each image.
 fn write_generation(server: &Server, generation: usize) {
     let aside = server.scratch.path().join("aside");
     write_package(&aside, "soak", BUNDLES, &format!("generation-{generation}."));
@@ -92,13 +92,13 @@ fn write_generation(server: &Server, generation: usize) {
     fs::write(server.root().join("soak/catalog.yaml"), written.replace("image: registry.test/soak:", &images)).unwrap();
 }
 
-/// Reads the number of the generation out of a CSV.
+/// Parses the generation number in a CSV.
 fn generation_of(csv: &str) -> usize {
     let number = csv.split_once("generation-").and_then(|(_, rest)| rest.split_once('.')).map(|(number, _)| number);
     number.and_then(|digits| digits.parse().ok()).unwrap_or_else(|| panic!("no generation in {csv}"))
 }
 
-/// All bundles of the package are there, or none, and all of them are of one generation.
+/// Either all bundles of the package are present, or none, and all are of one generation.
 fn one_generation(all: &[Bundle]) {
     let of: Vec<&str> = all
         .iter()

@@ -1,18 +1,18 @@
-//! Data behind pages: for scripts, for programs, for downloads.
+//! The data behind pages: for scripts, programs and downloads.
 
 use std::sync::PoisonError;
 
 use catalog::graph::{EdgeKind, Graph};
 use serde_json::{Value, json};
 
-use super::{Answer, Asked, JSON, Kind};
+use super::{Answer, Handler, JSON, Kind};
 use crate::outline;
 use crate::pages::changes::Compared;
 use crate::pages::{compare, list};
 use crate::shelf::Package;
 use crate::text::script_json;
 
-impl Asked<'_> {
+impl Handler<'_> {
     pub(super) fn part(&self, parts: &[&str]) -> Option<Answer> {
         match parts {
             ["i", name] => self.icon(name),
@@ -58,10 +58,10 @@ impl Asked<'_> {
             }
             _ => None,
         }
-        .or_else(|| self.unknown("There is no such part."))
+        .or_else(|| self.unknown("There is no such data."))
     }
 
-    /// Compares two versions, for programs and for those who write change logs.
+    /// Compares two versions, for programs and for authors of change logs.
     fn comparison(&self, package: &Package, kind: &str) -> Option<Answer> {
         let (older, newer) = self.pair(package)?;
         let (old, new) = (self.manifest(package, older).ok()?, self.manifest(package, newer).ok()?);
@@ -87,7 +87,7 @@ impl Asked<'_> {
     }
 }
 
-/// Writes a graph for Mermaid, with names that mean nothing to it.
+/// Writes a graph for Mermaid, with escaped names.
 fn mermaid(graph: &Graph<'_>) -> String {
     let label = |text: &str| crate::text::shown(text).replace('"', "#quot;").replace(['<', '>', '`'], " ");
     let mut out = String::from("flowchart LR\n");
@@ -109,7 +109,7 @@ fn mermaid(graph: &Graph<'_>) -> String {
     out
 }
 
-/// Returns what differs from other catalogs, as `opm diff` and `opm check-upgrades` report it.
+/// Returns the differences from other catalogs, as `opm diff` and `opm check-upgrades` report them.
 pub fn changes_data(compared: &[Compared]) -> Value {
     let one = |one: &Compared| match &one.outcome {
         Err(reason) => json!({"against": one.name, "error": reason}),
@@ -127,7 +127,7 @@ pub fn changes_data(compared: &[Compared]) -> Value {
     compared.iter().map(one).collect()
 }
 
-/// Returns everything that the pages of a package say.
+/// Returns all data on the pages of a package.
 pub fn package_data(package: &Package) -> Value {
     let row = &package.row;
     let versions: Vec<Value> = package
@@ -146,7 +146,7 @@ pub fn package_data(package: &Package) -> Value {
     })
 }
 
-/// Returns the channels of a package with the next step of every entry.
+/// Returns the channels of a package with the next upgrade of every entry.
 fn graph_data(package: &Package) -> Value {
     let graph = outline::graph(package, true);
     let channels = graph.packages.first().map(|package| package.channels.as_slice()).unwrap_or_default();

@@ -1,4 +1,4 @@
-//! What a console keeps of a catalog: its list, and what only all packages together show.
+//! The index of a catalog: its list, and facts that span all packages.
 
 use std::collections::{BTreeMap, HashMap};
 use std::io;
@@ -17,27 +17,27 @@ use crate::pages::images::{self, Images};
 use crate::pages::kinds::{self, Kind, Kinds};
 use crate::shelf::{self, Package, Row};
 
-/// How long what clusters see is kept after the last question.
-const KEPT: Duration = Duration::from_secs(60);
+/// How long computed data is cached after its last use.
+const CACHE_TIME: Duration = Duration::from_secs(60);
 
-/// A catalog as its pages need it.
+/// The index of a catalog for its pages.
 pub struct Index {
-    /// What all pages say.
+    /// The facts that all pages show.
     pub facts: Facts,
     /// Its packages, by name.
     pub rows: Vec<Row>,
-    /// Places of packages by how addresses call them.
+    /// Indexes of packages by their path segment.
     parts: HashMap<String, usize>,
-    /// Packages by the digest of their pictures.
+    /// Packages by the digest of their icons.
     icons: HashMap<String, (usize, Format)>,
-    /// Packages that need a package, and how.
+    /// Reverse dependencies by package, with the requirement.
     needed: HashMap<String, Vec<(String, String)>>,
     survey: OnceLock<Survey>,
-    source: Kept<Vec<Source>>,
-    descriptions: Kept<Vec<String>>,
+    source: Cached<Vec<Source>>,
+    descriptions: Cached<Vec<String>>,
 }
 
-/// What only all packages together show.
+/// Facts that span all packages.
 #[derive(Default)]
 pub struct Survey {
     /// All kinds.
@@ -56,7 +56,7 @@ impl Survey {
         self
     }
 
-    /// Returns the kinds that a bundle offers and the heads of other packages offer as well, with those packages.
+    /// Returns the kinds that both a bundle and the heads of other packages provide, with those packages.
     pub(crate) fn rivals(&self, package: &Package, bundle: &str) -> Vec<(String, Vec<String>)> {
         let offered = package.bundle(bundle).map(|bundle| bundle.values(fbc::property::GVK)).unwrap_or_default();
         let mut found = BTreeMap::new();
@@ -84,13 +84,13 @@ impl Index {
     /// Reads the list of a catalog.
     ///
     /// # Errors
-    /// Fails when the shelf cannot be read.
+    /// Fails when the page data cannot be read.
     pub fn read(console: &Console, store: &dyn Store) -> io::Result<Index> {
         let mut rows = Vec::new();
         for name in store.packages() {
             let bytes = store.shelf(&name)?;
             let unreadable =
-                || io::Error::new(io::ErrorKind::InvalidData, format!("package {name} is not on the shelf"));
+                || io::Error::new(io::ErrorKind::InvalidData, format!("the page data of package {name} is damaged"));
             rows.push(Row::read(&bytes).ok_or_else(unreadable)?);
         }
         let parts = rows.iter().enumerate().map(|(place, row)| (names::part(&row.name), place)).collect();
@@ -122,30 +122,31 @@ impl Index {
             icons,
             needed,
             survey: OnceLock::new(),
-            source: Kept::default(),
-            descriptions: Kept::default(),
+            source: Cached::default(),
+            descriptions: Cached::default(),
         })
     }
 
-    /// Returns a package by how an address calls it.
+    /// Returns a package by its path segment.
     pub(crate) fn row_at(&self, part: &str) -> Option<&Row> {
         self.rows.get(*self.parts.get(part)?)
     }
 
-    /// Returns the packages that need a package, and how.
+    /// Returns the packages that require a package, with the requirement.
     pub(crate) fn needed_by(&self, name: &str) -> Vec<(String, String)> {
         self.needed.get(name).cloned().unwrap_or_default()
     }
 
-    /// Returns the package that has a picture.
+    /// Returns the package with an icon.
     pub fn icon(&self, digest: &str) -> Option<(&Row, Format)> {
         let (place, format) = self.icons.get(digest)?;
         Some((self.rows.get(*place)?, *format))
     }
 
-    /// Reads a package; one that cannot be read is none.
+    /// Reads a package.
     pub fn package(&self, store: &dyn Store, name: &str) -> io::Result<Package> {
-        let damaged = || io::Error::new(io::ErrorKind::InvalidData, format!("package {name} is not on the shelf"));
+        let damaged =
+            || io::Error::new(io::ErrorKind::InvalidData, format!("the page data of package {name} is damaged"));
         Package::read(&store.shelf(name)?).ok_or_else(damaged)
     }
 
@@ -157,7 +158,7 @@ impl Index {
         }
     }
 
-    /// Looks at all packages, the first time somebody asks.
+    /// Reads all packages on first use.
     pub fn survey(&self, store: &dyn Store) -> &Survey {
         self.survey.get_or_init(|| {
             let mut survey = Survey::default();
@@ -166,7 +167,7 @@ impl Index {
         })
     }
 
-    /// Reads every package once, for all that an export needs of them together.
+    /// Reads every package once, for everything that an export needs of all of them.
     pub(crate) fn gather(&self, store: &dyn Store, mut look: impl FnMut(&Package)) -> (Images, Vec<Source>) {
         let (mut survey, mut all, mut source) = (Survey::default(), Images::new(), self.empty_source());
         self.each(store, |package| {
@@ -200,7 +201,7 @@ impl Index {
         })
     }
 
-    /// Returns the catalog as a cluster sees it.
+    /// Returns the catalog as input of a resolution.
     pub fn source(&self, store: &dyn Store) -> Arc<Vec<Source>> {
         self.source.get(|| {
             let mut source = self.empty_source();
@@ -209,22 +210,22 @@ impl Index {
         })
     }
 
-    /// Drops what was not asked for in a while, and returns whether there was any.
+    /// Drops data that was not used for a while, and returns whether there was any.
     pub fn tidy(&self) -> bool {
-        self.source.tidy(KEPT) | self.descriptions.tidy(KEPT)
+        self.source.tidy(CACHE_TIME) | self.descriptions.tidy(CACHE_TIME)
     }
 }
 
-/// Something that is made when somebody asks for it, and kept for a while after the last question.
-struct Kept<T>(Mutex<Option<(Instant, Arc<T>)>>);
+/// A value that is computed on demand and cached for a while after its last use.
+struct Cached<T>(Mutex<Option<(Instant, Arc<T>)>>);
 
-impl<T> Default for Kept<T> {
-    fn default() -> Kept<T> {
-        Kept(Mutex::new(None))
+impl<T> Default for Cached<T> {
+    fn default() -> Cached<T> {
+        Cached(Mutex::new(None))
     }
 }
 
-impl<T> Kept<T> {
+impl<T> Cached<T> {
     fn get(&self, make: impl FnOnce() -> T) -> Arc<T> {
         let mut kept = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let (used, value) = kept.get_or_insert_with(|| (Instant::now(), Arc::new(make())));
@@ -243,10 +244,10 @@ mod tests {
     use super::*;
     use crate::console::{Request, State};
 
-    /// A catalog that notes which packages are read.
-    struct Noting(Vec<Package>, Mutex<Vec<String>>);
+    /// A catalog that records which packages are read.
+    struct Recording(Vec<Package>, Mutex<Vec<String>>);
 
-    impl Store for Noting {
+    impl Store for Recording {
         fn revision(&self) -> String {
             "1".to_owned()
         }
@@ -266,17 +267,17 @@ mod tests {
     }
 
     #[test]
-    fn what_is_kept_is_dropped_a_while_after_the_last_question() {
-        let kept = Kept::default();
+    fn cached_data_is_dropped_a_while_after_its_last_use() {
+        let kept = Cached::default();
         assert!(!kept.tidy(Duration::ZERO), "there is nothing yet");
         let value = kept.get(|| 1);
-        assert!(!kept.tidy(KEPT) && Arc::strong_count(&value) == 2);
+        assert!(!kept.tidy(CACHE_TIME) && Arc::strong_count(&value) == 2);
         assert!(kept.tidy(Duration::ZERO) && Arc::strong_count(&value) == 1);
         assert!(!kept.tidy(Duration::ZERO));
         assert_eq!(*kept.get(|| 2), 2);
     }
 
-    /// C-120: the first page of a package is there as soon as the list is.
+    /// C-120: the first page of a package is available as soon as the list is.
     #[test]
     fn the_page_of_a_package_reads_no_other() {
         let package = |name: &str, needs: &[(&str, &str)]| {
@@ -286,7 +287,7 @@ mod tests {
             package
         };
         let packages = vec![package("beacon", &[("lantern", "package lantern >=1.0.0")]), package("lantern", &[])];
-        let store = Noting(packages, Mutex::default());
+        let store = Recording(packages, Mutex::default());
         let console = Console::new("test", "", false);
         console.index(&store).unwrap();
         store.1.lock().unwrap().clear();

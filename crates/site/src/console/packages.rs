@@ -2,7 +2,7 @@
 
 use spelling::percent;
 
-use super::{Answer, Asked};
+use super::{Answer, Handler};
 use crate::frame::frame;
 use crate::manifest::Manifest;
 use crate::names;
@@ -10,14 +10,14 @@ use crate::pages::package::Neighbours;
 use crate::pages::{compare, graph, install, package, path, version, why, wrong};
 use crate::shelf::{Bundle, Package};
 
-impl Asked<'_> {
-    /// Finds the package that a part of an address means, or says what is there instead.
+impl Handler<'_> {
+    /// Finds the package of a path segment, or returns the answer for an unknown one.
     fn find(&self, part: &str) -> Result<Package, Option<Answer>> {
         let stem = part.strip_suffix(".html").unwrap_or(part);
         let row = self.index.row_at(part).or_else(|| self.index.row_at(stem));
         if let Some(row) = row {
             return self.index.package(self.store, &row.name).map_err(|error| {
-                let page = wrong::senseless(&self.context, &format!("The package cannot be read: {error}"));
+                let page = wrong::invalid(&self.context, &format!("The package cannot be read: {error}"));
                 Some(Answer::page(500, frame(&self.context, &page)))
             });
         }
@@ -46,7 +46,7 @@ impl Asked<'_> {
     /// Reads the blob of a bundle.
     pub(super) fn manifest(&self, package: &Package, bundle: &Bundle) -> Result<Manifest, String> {
         let blob = self.store.bundle(&package.row.name, &bundle.name)?;
-        Manifest::read(&blob).ok_or_else(|| "its blob is no JSON".to_owned())
+        Manifest::read(&blob).ok_or_else(|| "its blob is not valid JSON".to_owned())
     }
 
     pub(super) fn version(&self, part: &str, bundle_part: &str) -> Option<Answer> {
@@ -71,7 +71,7 @@ impl Asked<'_> {
         Some(self.shown(&version::page(&self.context, &package, bundle, &blob, before, None)))
     }
 
-    /// Sends those who name a version by its number to its page; names the newest to others.
+    /// Redirects a version number to the page of its bundle; suggests the newest otherwise.
     fn other_version(&self, package: &Package, name: &str) -> Option<Answer> {
         if let Some(found) = path::find(package, name) {
             return Some(Answer::moved(self.context.links.version(&package.row.name, &found)?));
@@ -87,7 +87,7 @@ impl Asked<'_> {
                 format!("{}?from={}", links.of_package(&row.name, "path"), percent::encode(name)),
             ),
         ];
-        let what = format!("Package {} has no version {name:?} any more, or never had.", row.name);
+        let what = format!("Package {} has no version {name:?}; the catalog may have removed it.", row.name);
         Some(Answer::page(404, frame(&self.context, &wrong::unknown(&self.context, &what, &near))))
     }
 
@@ -128,11 +128,11 @@ impl Asked<'_> {
                 self.shown(&install::page(context, &package, &asked, &install::Risks { blocked, rivals }))
             }
             "compare" => self.compare(&package),
-            _ => return self.unknown("A package has no such page."),
+            _ => return self.unknown("Packages have no such page."),
         })
     }
 
-    /// Adds what the end of a way may do that its start may not.
+    /// Adds the permissions that the end of a path has and its start lacks.
     fn with_permissions(&self, package: &Package, mut answer: path::Answer) -> path::Answer {
         let read = |name: &str| {
             let bundle = package.bundle(name)?;
@@ -145,7 +145,7 @@ impl Asked<'_> {
         answer
     }
 
-    /// Returns the two versions that a request names, the older one first.
+    /// Returns the two versions in the query, the older one first.
     pub(super) fn pair<'p>(&self, package: &'p Package) -> Option<(&'p Bundle, &'p Bundle)> {
         let named = |name: &str| self.parameter(name).and_then(|text| path::find(package, &text));
         let bundles = &package.detail.bundles;
@@ -157,7 +157,7 @@ impl Asked<'_> {
 
     fn compare(&self, package: &Package) -> Answer {
         let Some((older, newer)) = self.pair(package) else {
-            let page = wrong::senseless(&self.context, "The package has no versions.");
+            let page = wrong::invalid(&self.context, "The package has no versions.");
             return Answer::page(404, frame(&self.context, &page));
         };
         match (self.manifest(package, older), self.manifest(package, newer)) {
@@ -166,7 +166,7 @@ impl Asked<'_> {
                 self.shown(&compare::page(&self.context, package, (older, &old), (newer, &new), back))
             }
             (Err(reason), _) | (_, Err(reason)) => {
-                let page = wrong::senseless(&self.context, &format!("The versions cannot be read: {reason}"));
+                let page = wrong::invalid(&self.context, &format!("The versions cannot be read: {reason}"));
                 Answer::page(503, frame(&self.context, &page))
             }
         }

@@ -1,12 +1,12 @@
-//! Raw HTML in Markdown: which of it forms text, and which vanishes.
+//! Raw HTML in Markdown: which elements are kept, and which are removed.
 
-/// Elements that are taken over, without attributes.
-const TAKEN: &[&str] = &[
+/// Elements that are kept, without attributes.
+const ALLOWED: &[&str] = &[
     "b", "i", "em", "strong", "code", "kbd", "sub", "sup", "pre", "p", "ul", "ol", "li", "table", "thead", "tbody",
     "tr", "th", "td",
 ];
-/// Elements that vanish with everything in them.
-const GONE: &[&str] = &[
+/// Elements that are removed with their content.
+const REMOVED: &[&str] = &[
     "script",
     "style",
     "iframe",
@@ -23,7 +23,7 @@ const GONE: &[&str] = &[
     "noframes",
     "select",
 ];
-/// Elements that are known and vanish alone.
+/// Known elements whose tags are removed.
 const KNOWN: &[&str] = &[
     "a",
     "abbr",
@@ -98,10 +98,10 @@ const KNOWN: &[&str] = &[
     "wbr",
 ];
 
-/// A part of raw HTML.
+/// A piece of raw HTML.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Piece<'a> {
-    /// Shown as it is.
+    /// Plain text.
     Text(&'a str),
     /// An element starts.
     Open(&'static str),
@@ -109,11 +109,11 @@ pub(super) enum Piece<'a> {
     Close(&'static str),
 }
 
-/// Which element is being left out with everything in it.
+/// The element that is being removed with its content.
 #[derive(Debug, Default)]
 pub(super) struct Skip {
     element: Option<&'static str>,
-    /// How many bytes were left out; an element that never ends does not swallow the rest.
+    /// Whether a comment is being removed.
     comment: bool,
 }
 
@@ -123,7 +123,7 @@ impl Skip {
     }
 }
 
-/// Takes raw HTML apart.
+/// Splits raw HTML into pieces.
 pub(super) fn pieces<'a>(raw: &'a str, skip: &mut Skip) -> Vec<Piece<'a>> {
     let mut out = Vec::new();
     let mut rest = raw;
@@ -170,16 +170,16 @@ pub(super) fn pieces<'a>(raw: &'a str, skip: &mut Skip) -> Vec<Piece<'a>> {
         rest = &rest[length..];
         let is = |list: &[&'static str]| list.iter().copied().find(|known| known.eq_ignore_ascii_case(name));
         if name.is_empty() {
-            // A declaration or an instruction.
+            // A declaration or a processing instruction.
         } else if name.eq_ignore_ascii_case("br") {
             out.push(Piece::Open("br"));
         } else if name.eq_ignore_ascii_case("hr") {
             out.push(Piece::Open("hr"));
-        } else if let Some(name) = is(GONE) {
+        } else if let Some(name) = is(REMOVED) {
             if !closing && !whole.ends_with("/>") {
                 skip.element = Some(name);
             }
-        } else if let Some(name) = is(TAKEN) {
+        } else if let Some(name) = is(ALLOWED) {
             if !(whole.ends_with("/>")) {
                 out.push(if closing { Piece::Close(name) } else { Piece::Open(name) });
             }
@@ -190,7 +190,7 @@ pub(super) fn pieces<'a>(raw: &'a str, skip: &mut Skip) -> Vec<Piece<'a>> {
     out
 }
 
-/// Reads a tag: its name, whether it ends an element, and its length.
+/// Parses a tag: its name, whether it closes an element, and its length.
 fn tag(text: &str) -> Option<(&str, bool, usize)> {
     let inner = text.strip_prefix('<')?;
     if inner.starts_with(['!', '?']) {
@@ -203,7 +203,7 @@ fn tag(text: &str) -> Option<(&str, bool, usize)> {
     if !name.starts_with(|c: char| c.is_ascii_alphabetic()) {
         return None;
     }
-    // A quoted value may hold the end of the tag.
+    // A quoted value may contain `>`.
     let mut quote = None;
     for (at, c) in text.char_indices().skip(1) {
         match (quote, c) {
@@ -216,7 +216,7 @@ fn tag(text: &str) -> Option<(&str, bool, usize)> {
     Some((name, closing, text.len()))
 }
 
-/// Returns where the end of an element ends.
+/// Returns the end of the closing tag of an element.
 fn find_end(text: &str, element: &str) -> Option<usize> {
     let mut from = 0;
     while let Some(at) = text[from..].find("</") {

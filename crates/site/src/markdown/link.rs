@@ -1,17 +1,17 @@
-//! Where links of foreign text may lead.
+//! Sanitizes links of foreign text.
 
-/// Where relative links of a text lead.
+/// The base of relative links.
 #[derive(Debug, Clone, Default)]
 pub struct Base {
-    /// The address of a repository on a known code host, with a slash at its end.
+    /// The URL of a repository on a known code host, with a trailing slash.
     repository: Option<String>,
 }
 
-/// Code hosts whose repositories have pages for files.
+/// Code hosts with URLs for files in repositories.
 const HOSTS: [&str; 3] = ["github.com", "gitlab.com", "codeberg.org"];
 
 impl Base {
-    /// Takes the repository of an operator, if files of it have an address.
+    /// Uses the repository of an operator as base, if its host is known.
     pub fn of_repository(repository: &str) -> Base {
         let trimmed = repository.trim().trim_end_matches('/').trim_end_matches(".git");
         let known = trimmed
@@ -26,7 +26,7 @@ fn is_plain(path: &str) -> bool {
     path.chars().all(|c| c.is_ascii_alphanumeric() || "-_./".contains(c))
 }
 
-/// Returns where a link leads, if it may be followed.
+/// Returns the target of a link, if it is allowed.
 pub fn safe(target: &str, base: &Base) -> Option<String> {
     let clean: String = target.chars().filter(|c| !c.is_control() && !c.is_whitespace()).collect();
     if clean.is_empty() || clean.len() > 4096 {
@@ -54,14 +54,14 @@ pub fn safe(target: &str, base: &Base) -> Option<String> {
     (!path.split('/').any(|part| part == "..")).then(|| format!("{repository}{path}"))
 }
 
-/// Returns the host of an address.
+/// Returns the host of a URL.
 pub(super) fn host(address: &str) -> &str {
     let rest = address.split_once("://").map_or("", |(_, rest)| rest);
     let authority = rest.split(['/', '?', '#']).next().unwrap_or_default();
     authority.rsplit('@').next().unwrap_or_default()
 }
 
-/// Returns whether an address holds a picture that browsers only draw.
+/// Returns whether a URL is an embedded image of a format without active content.
 pub(super) fn is_picture(address: &str) -> bool {
     ["data:image/png;base64,", "data:image/jpeg;base64,", "data:image/gif;base64,", "data:image/webp;base64,"]
         .iter()
@@ -69,7 +69,7 @@ pub(super) fn is_picture(address: &str) -> bool {
         .any(|data| data.bytes().all(|b| b.is_ascii_alphanumeric() || b"+/=".contains(&b)))
 }
 
-/// Finds the first address in plain text: what is before it, itself, what is behind it.
+/// Finds the first URL in plain text: the text before it, the URL, the text after it.
 pub(super) fn bare(text: &str) -> Option<(&str, &str, &str)> {
     let mut from = 0;
     loop {
@@ -79,7 +79,7 @@ pub(super) fn bare(text: &str) -> Option<(&str, &str, &str)> {
         if !behind_word && (rest.starts_with("http://") || rest.starts_with("https://")) {
             let stop = |c: char| c.is_whitespace() || c.is_control() || "<>\"'`|\\^{}".contains(c);
             let mut end = rest.find(stop).unwrap_or(rest.len());
-            // What ends a sentence, or a bracket that was opened before, is no part of it.
+            // Trailing punctuation, or a closing bracket that was opened before the URL, is not part of it.
             while let Some(last) = rest[..end].chars().next_back() {
                 let unmatched = last == ')' && rest[..end].matches(')').count() > rest[..end].matches('(').count();
                 if ".,;:!?]*_".contains(last) || unmatched {

@@ -1,4 +1,4 @@
-//! What changed: against other catalogs, and while the server ran.
+//! The changes against other catalogs, and while the server ran.
 
 use edit::diff::changes::{ChangeKind, Changes, Line, Part, package_lines, summary};
 use edit::upgrades::{ChannelReport, regressions};
@@ -8,33 +8,33 @@ use crate::frame::{Context, Page, Section};
 use crate::history::{PackageSwap, Swap};
 use crate::text::{count, t};
 
-/// The most lines that are shown of a package.
+/// The maximum number of lines per package.
 const LINES: usize = 400;
-/// More packages than these are folded.
+/// More packages than this are collapsed.
 const OPEN: usize = 5;
-/// The most versions of a package that are named in a swap.
+/// The maximum number of versions of a package that a swap names.
 const NAMED: usize = 40;
 
-/// The catalog beside another one.
+/// The comparison with another catalog.
 pub struct Compared {
-    /// What the other one is called.
+    /// The name of the other catalog.
     pub name: String,
-    /// What differs, or why that is not known.
+    /// The differences, or the reason why they are unknown.
     pub outcome: Result<Outcome, String>,
 }
 
-/// What differs between two catalogs.
+/// The differences between two catalogs.
 pub struct Outcome {
-    /// Everything.
+    /// All changes.
     pub changes: Changes,
-    /// What becomes of clusters that have the other catalog.
+    /// The consequences for clusters that use the other catalog.
     pub upgrades: Vec<ChannelReport>,
 }
 
-/// Makes the page.
+/// Renders the page.
 pub fn page(context: &Context<'_>, compared: &[Compared], swaps: &[Swap], since: Option<&str>) -> Page {
     let body = html! {
-        div.intro { h1 { "Changes" } p.soft { "What came, went and changed, and who is stranded by it." } }
+        div.intro { h1 { "Changes" } p.soft { "Added, removed and changed objects, and the versions that are stranded." } }
         @for one in compared { (other(context, one)) }
         @if !context.links.are_files() { (swapped(context, swaps, since)) }
     };
@@ -46,10 +46,10 @@ fn other(context: &Context<'_>, compared: &Compared) -> Markup {
         section.section {
             h2 { "Against " (t(&compared.name)) }
             @match &compared.outcome {
-                Err(reason) => div.note.bad { p { "It cannot be compared: " (t(reason)) } },
+                Err(reason) => div.note.bad { p { "Cannot compare the catalogs: " (t(reason)) } },
                 Ok(outcome) => {
                     (stranded(context, &outcome.upgrades))
-                    @if outcome.changes.is_empty() { p { "Nothing differs." } }
+                    @if outcome.changes.is_empty() { p { "No differences." } }
                     @else { p.soft { (summary(&outcome.changes)) "." } }
                     @for (place, package) in outcome.changes.packages.iter().enumerate() {
                         @let lines = package_lines(package);
@@ -70,12 +70,12 @@ fn other(context: &Context<'_>, compared: &Compared) -> Markup {
     }
 }
 
-/// Who does not come to the newest version any more.
+/// The bundles that can no longer upgrade to the newest version.
 fn stranded(context: &Context<'_>, reports: &[ChannelReport]) -> Markup {
     let all: usize = reports.iter().map(|report| report.outcomes.len()).sum();
     let lost = regressions(reports);
     if lost == 0 {
-        return html! { div.note { p { "Nobody is stranded: " (count(all, "bundle", "bundles")) " in " (count(reports.len(), "channel", "channels")) " checked." } } };
+        return html! { div.note { p { "No version is stranded: " (count(all, "bundle", "bundles")) " in " (count(reports.len(), "channel", "channels")) " checked." } } };
     }
     let worse = reports.iter().filter(|report| report.outcomes.iter().any(|outcome| outcome.is_regression()));
     html! {
@@ -122,7 +122,7 @@ fn swapped(context: &Context<'_>, swaps: &[Swap], since: Option<&str>) -> Markup
         section.section.live #swaps {
             h2 { "While this server ran" }
             @if let Some(since) = since { p.soft { "Since revision " code { (t(since)) } ". " a href=(context.links.top("changes")) { "Show all" } } }
-            @if swaps.is_empty() { p.soft { "The catalog is the one that the server started with, or has not changed since." } }
+            @if swaps.is_empty() { p.soft { "The server has recorded no changes of the catalog." } }
             @for swap in swaps {
                 article.swap {
                     h3 { time { (t(&swap.when)) } " " span.pill { (count(swap.count, "package", "packages")) } }

@@ -1,4 +1,4 @@
-//! Two versions side by side: what the newer one asks for, offers and drops.
+//! Compares two versions: what the newer one requires, provides and removes.
 
 mod facts;
 mod lines;
@@ -15,15 +15,15 @@ use crate::text::{count, t};
 
 pub use facts::{differences, gained};
 
-/// The part that is a text, and is shown as one.
+/// The section that is shown as text.
 const TEXT: &str = "Description";
 
-/// A part of the comparison.
+/// A section of the comparison.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Section {
     /// What is compared.
     pub title: &'static str,
-    /// What differs.
+    /// The differences.
     pub lines: Vec<Line>,
     /// Why it cannot be compared.
     pub unknown: Option<&'static str>,
@@ -32,15 +32,15 @@ pub struct Section {
 /// A difference.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Line {
-    /// What happened.
+    /// Whether it was added, removed or changed.
     pub what: ChangeKind,
-    /// Whether it takes something away from users, or asks more of a cluster.
+    /// Whether it removes something from users, or requires more of a cluster.
     pub notable: bool,
-    /// The words.
+    /// The description.
     pub text: String,
 }
 
-/// Makes the page; `back` compares the newer version with the older one, as who goes back sees them.
+/// Renders the page; `back` compares the newer version with the older one, as for a downgrade.
 pub fn page(
     context: &Context<'_>,
     package: &Package,
@@ -83,7 +83,7 @@ pub fn page(
     }
 }
 
-/// Lets readers choose two versions.
+/// A form to choose two versions.
 pub fn picker(context: &Context<'_>, package: &Package, from: Option<&Bundle>, to: Option<&Bundle>) -> Markup {
     let select = |id: &str, label: &str, chosen: Option<&Bundle>| {
         html! {
@@ -102,12 +102,12 @@ pub fn picker(context: &Context<'_>, package: &Package, from: Option<&Bundle>, t
     }
 }
 
-/// Shows differences, what asks for more first.
+/// Shows differences, notable ones first.
 pub fn show(sections: &[Section], equal_too: bool) -> Markup {
     let notable: Vec<&Line> = sections.iter().flat_map(|section| &section.lines).filter(|line| line.notable).collect();
     html! {
         @if !notable.is_empty() {
-            div.note.warn { p { strong { (count(notable.len(), "change", "changes")) " to look at: " } "it asks for more, or takes something away." } }
+            div.note.warn { p { strong { (count(notable.len(), "change", "changes")) " to review: " } "it requires more, or removes something." } }
         }
         @for section in sections {
             @if !section.lines.is_empty() {
@@ -129,14 +129,14 @@ pub fn show(sections: &[Section], equal_too: bool) -> Markup {
         }
         @let equal: Vec<&str> = sections.iter().filter(|section| section.lines.is_empty() && section.unknown.is_none()).map(|section| section.title).collect();
         @if equal_too && !equal.is_empty() { p.soft { "No difference in: " (equal.join(", ")) "." } }
-        @if sections.iter().all(|section| section.lines.is_empty()) && !equal_too { p.soft { "Nothing that is compared differs." } }
+        @if sections.iter().all(|section| section.lines.is_empty()) && !equal_too { p.soft { "No differences in the compared parts." } }
         @for section in sections { @if let Some(reason) = section.unknown { p.soft { (section.title) ": " (reason) } } }
     }
 }
 
-/// Writes the comparison as Markdown.
+/// Formats the comparison as Markdown.
 pub fn markdown(sections: &[Section], from: &str, to: &str) -> String {
-    // Nothing in a line may mean something in Markdown, or be invisible.
+    // Nothing in a line may be Markdown syntax, or invisible.
     let code = |text: &str| {
         let text = crate::text::shown(text);
         let fence = "`".repeat(text.split(|c| c != '`').map(str::len).max().unwrap_or_default() + 1);

@@ -1,4 +1,4 @@
-//! The upgrade graph of a package: pictures, and the same as tables.
+//! The upgrade graph of a package: drawings, and the same as tables.
 
 use catalog::draw::part;
 use catalog::graph::{Channel, EdgeKind, Node, Presence};
@@ -9,19 +9,19 @@ use crate::frame::{Context, Page, Section, drawing};
 use crate::shelf::Package;
 use crate::text::{count, t};
 
-/// The width that the legend is broken at.
+/// The width at which the legend wraps.
 const LEGEND: i32 = 1180;
-/// More channels than these are folded.
+/// More channels than this are collapsed.
 const OPEN: usize = 3;
 
-/// Makes the page.
+/// Renders the page.
 pub fn page(context: &Context<'_>, package: &Package, v0: bool, only: Option<&str>) -> Page {
     let graph = crate::outline::graph(package, v0);
     let channels = graph.packages.first().map(|package| package.channels.as_slice()).unwrap_or_default();
     let shown: Vec<&Channel<'_>> =
         channels.iter().filter(|channel| only.is_none_or(|only| only == channel.name)).collect();
     let name = &package.row.name;
-    // One switch alone would leave nothing to see.
+    // A single switch would hide everything.
     let switches: Vec<_> = switches(&shown).into_iter().filter(|(.., there)| *there).collect();
     let body = html! {
         (hero(context, package, &format!("Upgrades of {}", package.title())))
@@ -67,7 +67,7 @@ pub fn page(context: &Context<'_>, package: &Package, v0: bool, only: Option<&st
     }
 }
 
-/// What can be left out of the pictures, with its label, and whether there is any of it.
+/// The switches that hide parts of the drawings, with labels, and whether they apply.
 fn switches(channels: &[&Channel<'_>]) -> [(&'static str, &'static str, bool); 4] {
     let edges = || channels.iter().flat_map(|channel| &channel.edges);
     let ranges = || channels.iter().flat_map(|channel| &channel.ranges);
@@ -80,7 +80,7 @@ fn switches(channels: &[&Channel<'_>]) -> [(&'static str, &'static str, bool); 4
     ]
 }
 
-/// Which columns a table has: those that some entry fills.
+/// The columns of a table: those that some entry uses.
 #[derive(Clone, Copy)]
 struct Columns {
     replaces: bool,
@@ -89,7 +89,7 @@ struct Columns {
 }
 
 fn table(context: &Context<'_>, package: &Package, channel: &Channel<'_>) -> Markup {
-    // Edges stand in the order of what they lead to.
+    // Edges are sorted by target.
     let from = |row: usize, kind: EdgeKind| -> Vec<&str> {
         let start = channel.edges.partition_point(|edge| edge.to < row);
         let edges = channel.edges[start..].iter().take_while(|edge| edge.to == row);
@@ -147,7 +147,7 @@ fn line(
             td {
                 @match node.next {
                     Some(next) => (t(channel.nodes[next].version.as_deref().unwrap_or(channel.nodes[next].name))),
-                    None if node.stuck => { span.pill.bad { "no way up" } " " span.small.soft { "nothing replaces or skips it, and no skipRange holds it" } },
+                    None if node.stuck => { span.pill.bad { "no way up" } " " span.small.soft { "nothing replaces or skips it, and no skipRange contains it" } },
                     None => {},
                 }
             }

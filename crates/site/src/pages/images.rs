@@ -1,4 +1,4 @@
-//! All images that the catalog names.
+//! All images in the catalog.
 
 use std::collections::BTreeMap;
 
@@ -8,18 +8,18 @@ use crate::frame::{Context, Page, Section};
 use crate::shelf::Package;
 use crate::text::{count, grouped, t};
 
-/// More images than these are not shown at once.
+/// The maximum number of images that are shown at once.
 const PART: usize = 1000;
 
-/// Every image, with how many versions of which packages use it.
+/// Every image, with the packages and versions that use it.
 pub type Images = BTreeMap<String, Uses>;
 
-/// Who uses an image.
+/// The uses of an image.
 #[derive(Debug, Clone, Default)]
 pub struct Uses {
-    /// How many versions.
+    /// The number of versions.
     pub versions: usize,
-    /// Which packages.
+    /// The packages.
     pub packages: std::collections::BTreeSet<String>,
 }
 
@@ -45,7 +45,7 @@ pub fn add(images: &mut Images, package: &Package) {
     }
 }
 
-/// What is asked.
+/// The parameters of the page.
 #[derive(Debug, Clone, Default)]
 pub struct Asked {
     /// Words in the name.
@@ -57,7 +57,7 @@ pub struct Asked {
 }
 
 impl Asked {
-    /// Reads the query of an address.
+    /// Parses the query of a URL.
     pub fn read(query: &str) -> Asked {
         let mut asked = Asked::default();
         for (key, value) in crate::rank::pairs(query) {
@@ -71,7 +71,7 @@ impl Asked {
         asked
     }
 
-    /// Returns whether an image is asked for.
+    /// Returns whether an image matches.
     pub fn fits(&self, image: &str, uses: &Uses) -> bool {
         let lower = image.to_lowercase();
         self.words.to_lowercase().split_whitespace().all(|word| lower.contains(word))
@@ -84,7 +84,7 @@ impl Asked {
     }
 }
 
-/// Returns whether an image is named by its digest.
+/// Returns whether an image is referenced by digest.
 pub fn by_digest(image: &str) -> bool {
     image.contains("@sha256:")
 }
@@ -97,7 +97,7 @@ pub fn registry(image: &str) -> &str {
     }
 }
 
-/// Makes the page.
+/// Renders the page.
 pub fn page(context: &Context<'_>, images: &Images, asked: &Asked) -> Page {
     let found: Vec<(&String, &Uses)> = images.iter().filter(|(image, uses)| asked.fits(image, uses)).collect();
     let tags = images.keys().filter(|image| !by_digest(image)).count();
@@ -112,7 +112,7 @@ pub fn page(context: &Context<'_>, images: &Images, asked: &Asked) -> Page {
     let body = html! {
         div.intro {
             h1 { "Images" }
-            p.soft { (count(images.len(), "image", "images")) " in all, " (grouped(tags)) " of them by tag: what those mean can change after the release." }
+            p.soft { (count(images.len(), "image", "images")) " in all, " (grouped(tags)) " of them by tag: a tag can point to another image after the release." }
         }
         @if !files {
             form.form.live action=(context.links.top("images")) method="get" {
@@ -146,16 +146,16 @@ pub fn page(context: &Context<'_>, images: &Images, asked: &Asked) -> Page {
     Page { title: "Images".to_owned(), section: Section::Images, crumbs: Vec::new(), body, name: "images" }
 }
 
-/// Writes all images, one a line.
+/// Lists all images, one per line.
 pub fn text(images: &Images) -> String {
     images.keys().map(|image| format!("{}\n", crate::text::shown(image))).collect()
 }
 
-/// Writes all images with who uses them.
+/// Lists all images with the packages that use them.
 pub fn csv(images: &Images) -> String {
     let mut out = String::from("image,by,versions,packages\n");
     let quoted = |text: &str| {
-        // A spreadsheet takes these for formulas.
+        // A spreadsheet would interpret these as formulas.
         let text = crate::text::shown(text);
         let guard = if text.starts_with(['=', '+', '-', '@']) { "'" } else { "" };
         format!("\"{guard}{}\"", text.replace('"', "\"\""))

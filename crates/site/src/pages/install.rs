@@ -1,4 +1,4 @@
-//! What to apply to a cluster to install a package.
+//! The manifests that install a package on a cluster.
 
 use maud::{Markup, html};
 use serde_json::{Value, json};
@@ -9,7 +9,7 @@ use crate::manifest::yaml;
 use crate::shelf::{Bundle, Channel, Package};
 use crate::text::t;
 
-/// What is asked.
+/// The parameters of the page.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Asked {
     /// The channel; the default one if empty.
@@ -19,7 +19,7 @@ pub struct Asked {
 }
 
 impl Asked {
-    /// Reads the query of an address.
+    /// Parses the query of a URL.
     pub fn read(query: &str) -> Asked {
         let mut asked = Asked::default();
         for (key, value) in crate::rank::pairs(query) {
@@ -34,7 +34,7 @@ impl Asked {
 }
 
 impl Asked {
-    /// Returns the channel and the bundle that are meant.
+    /// Returns the selected channel and bundle.
     pub fn settle<'p>(&self, package: &'p Package) -> (&'p str, String) {
         let channel = self.channel(package);
         let head = channel.map(|channel| channel.head.as_str()).unwrap_or_default();
@@ -49,16 +49,16 @@ impl Asked {
     }
 }
 
-/// What stands in the way of an installation, or may.
+/// Obstacles to an installation.
 #[derive(Debug, Clone, Default)]
 pub struct Risks {
     /// Why the version cannot be installed from this catalog.
     pub blocked: Vec<String>,
-    /// Kinds that other packages offer as well, with those packages.
+    /// Kinds that other packages provide too, with those packages.
     pub rivals: Vec<(String, Vec<String>)>,
 }
 
-/// Makes the page.
+/// Renders the page.
 pub fn page(context: &Context<'_>, package: &Package, asked: &Asked, risks: &Risks) -> Page {
     let (row, detail) = (&package.row, &package.detail);
     let channel = asked.channel(package);
@@ -100,7 +100,7 @@ pub fn page(context: &Context<'_>, package: &Package, asked: &Asked, risks: &Ris
                     h2 #v1 { "With OLM v1" }
                     (second(&modes, bundle))
                     (block("v1.yaml", &v1(package, channel_name, &version, older, &namespace, &context.facts.image)))
-                    p.small.soft { "The service account needs the rights of the operator's manifests; review them on " a href=[context.links.version(&row.name, &chosen)] { "the page of the version" } "." }
+                    p.small.soft { "The service account needs the permissions in the operator's manifests; review them on " a href=[context.links.version(&row.name, &chosen)] { "the page of the version" } "." }
                 }
             }
             aside { (mode_facts(&csv.modes_in_words(), &namespace)) }
@@ -115,7 +115,7 @@ pub fn page(context: &Context<'_>, package: &Package, asked: &Asked, risks: &Ris
     }
 }
 
-/// What stands in the way of both generations.
+/// Obstacles in both generations of OLM.
 fn warnings(context: &Context<'_>, risks: &Risks, modes: &[(String, bool)]) -> Markup {
     html! {
         @if !risks.blocked.is_empty() {
@@ -140,7 +140,7 @@ fn warnings(context: &Context<'_>, risks: &Risks, modes: &[(String, bool)]) -> M
     }
 }
 
-/// What the second generation refuses.
+/// Obstacles in OLM v1.
 fn second(modes: &[&str], bundle: Option<&Bundle>) -> Markup {
     let needs = bundle.map(super::package::needs).unwrap_or_default();
     html! {

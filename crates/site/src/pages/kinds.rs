@@ -1,4 +1,4 @@
-//! Kinds: who offers which, and who needs it.
+//! Kinds: the packages that provide and require them.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -12,18 +12,18 @@ use crate::text::{count, t};
 /// All kinds, by group and kind in lower case.
 pub type Kinds = BTreeMap<(String, String), Kind>;
 
-/// A kind and who has to do with it.
+/// A kind and its packages.
 #[derive(Debug, Clone, Default)]
 pub struct Kind {
-    /// How it is spelled.
+    /// Its spellings.
     pub spelled: BTreeSet<String>,
-    /// Packages that offer it, with the versions of it, those of their heads marked.
+    /// Packages that provide it, with the provided versions, those of their heads marked.
     pub offered: BTreeMap<String, BTreeMap<String, bool>>,
-    /// Packages that need it.
+    /// Packages that require it.
     pub needed: BTreeSet<String>,
 }
 
-/// Adds what a package offers and needs.
+/// Adds the kinds that a package provides and requires.
 pub fn add(kinds: &mut Kinds, package: &Package) {
     for bundle in &package.detail.bundles {
         let head = bundle.name == package.row.head;
@@ -49,7 +49,7 @@ pub fn add(kinds: &mut Kinds, package: &Package) {
     }
 }
 
-/// Makes the page of all kinds.
+/// Renders the page of all kinds.
 pub fn all(context: &Context<'_>, kinds: &Kinds, words: &str) -> Page {
     let lower = words.to_lowercase();
     let fits = |(group, kind): &(String, String)| {
@@ -75,12 +75,12 @@ pub fn all(context: &Context<'_>, kinds: &Kinds, words: &str) -> Page {
                 } }
             }
         }
-        @if shown.is_empty() { p.soft { "No kind fits." } }
+        @if shown.is_empty() { p.soft { "No kind matches." } }
     };
     Page { title: "Kinds".to_owned(), section: Section::Kinds, crumbs: Vec::new(), body, name: "kinds" }
 }
 
-/// A form that narrows a page.
+/// A search form.
 pub fn search(context: &Context<'_>, page: &str, words: &str, label: &str) -> Markup {
     html! {
         form.form.live action=(context.links.top(page)) method="get" {
@@ -94,7 +94,7 @@ fn spelled(kind: &Kind) -> String {
     kind.spelled.iter().cloned().collect::<Vec<_>>().join(", ")
 }
 
-/// Makes the page of one kind.
+/// Renders the page of one kind.
 pub fn one(context: &Context<'_>, group: &str, kind: &Kind) -> Page {
     let title = spelled(kind);
     let body = html! {

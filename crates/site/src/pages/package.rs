@@ -1,4 +1,4 @@
-//! A package: what it is, its channels, its versions.
+//! A package: its description, channels and versions.
 
 use maud::{Markup, html};
 use serde_json::Value;
@@ -10,14 +10,14 @@ use crate::markdown::{self, Base};
 use crate::shelf::{Bundle, Channel, Package};
 use crate::text::{count, size, t};
 
-/// What of other packages a package page shows.
+/// The facts about other packages on a package page.
 #[derive(Debug, Default)]
 pub struct Neighbours {
-    /// Packages that require this one, and how.
+    /// Packages that require this one, with the requirement.
     pub needed_by: Vec<(String, String)>,
 }
 
-/// Makes the page of a package.
+/// Renders the page of a package.
 pub fn page(context: &Context<'_>, package: &Package, neighbours: &Neighbours) -> Page {
     let (row, detail) = (&package.row, &package.detail);
     let head = package.bundle(&row.head);
@@ -219,10 +219,10 @@ fn kinds(context: &Context<'_>, package: &Package, head: Option<&Bundle>) -> Mar
     }
 }
 
-/// Something that a bundle needs: words, and the package, or group and kind.
+/// A requirement of a bundle: its description, and the package, or group and kind.
 pub type Need = (String, Option<(String, Option<String>)>);
 
-/// Returns what a bundle needs.
+/// Returns the requirements of a bundle.
 pub fn needs(bundle: &Bundle) -> Vec<Need> {
     let read = resolve::input::Bundle::installed(&bundle.name, None, &bundle.properties);
     read.facts
@@ -239,7 +239,7 @@ pub fn needs(bundle: &Bundle) -> Vec<Need> {
         .collect()
 }
 
-/// Shows what a bundle needs.
+/// Shows the requirements of a bundle.
 pub(crate) fn need_list(context: &Context<'_>, needs: &[Need]) -> Markup {
     html! {
         ul { @for (words, target) in needs {
@@ -286,8 +286,8 @@ fn facts(context: &Context<'_>, package: &Package) -> Markup {
             @if !csv.provider.is_empty() { (fact("Provider", link(&csv.provider_url, &csv.provider))) }
             (list("Categories", &row.categories))
             (text("Install modes", &csv.modes_in_words()))
-            (text("Least Kubernetes", &csv.kube))
-            (text("Most Kubernetes", csv.annotation("operatorhub.io/ui-metadata-max-k8s-version")))
+            (text("Minimum Kubernetes", &csv.kube))
+            (text("Maximum Kubernetes", csv.annotation("operatorhub.io/ui-metadata-max-k8s-version")))
             (list("Architectures", &row.arches))
             (list("Infrastructure", &row.features))
             (list("Subscriptions", &subscriptions))

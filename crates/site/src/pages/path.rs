@@ -1,4 +1,4 @@
-//! The way from one version to another, or where it ends and why.
+//! The upgrade path from one version to another, or where it ends and why.
 
 use catalog::chain::Edge;
 use fbc::version::Version;
@@ -14,10 +14,10 @@ use crate::frame::{Context, Page, Section, block};
 use crate::shelf::Package;
 use crate::text::{count, t};
 
-/// The most steps that are followed.
+/// The maximum number of steps.
 const STEPS: usize = 1000;
 
-/// What is asked.
+/// The parameters of the page.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Asked {
     /// Version or bundle that is installed.
@@ -26,12 +26,12 @@ pub struct Asked {
     pub to: String,
     /// The channel; the default one if empty.
     pub channel: String,
-    /// Whether clusters of the second generation are meant.
+    /// Whether the cluster runs OLM v1.
     pub v1: bool,
 }
 
 impl Asked {
-    /// Reads the query of an address.
+    /// Parses the query of a URL.
     pub fn read(query: &str) -> Asked {
         let mut asked = Asked::default();
         for (key, value) in crate::rank::pairs(query) {
@@ -47,27 +47,27 @@ impl Asked {
     }
 }
 
-/// The answer.
+/// An upgrade path.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Answer {
-    /// What is installed.
+    /// The installed bundle.
     pub from: String,
-    /// The steps: bundle, edge, what comes along.
+    /// The steps: bundle, edge, side effects on other bundles.
     pub steps: Vec<(String, &'static str, Vec<String>)>,
-    /// Whether it arrives.
+    /// Whether it reaches the target.
     pub arrived: bool,
-    /// How it ends, in words.
+    /// Why it ends.
     pub end: Vec<String>,
-    /// Channels in which it would go on.
+    /// Channels in which the path would continue.
     pub elsewhere: Vec<String>,
-    /// The permissions that the end has and the start has not, if both are known.
+    /// The permissions that the end has and the start lacks, if both are known.
     pub gained: Option<Vec<String>>,
 }
 
-/// Works out the way.
+/// Computes the upgrade path.
 ///
 /// # Errors
-/// Says what of the question makes no sense.
+/// Fails when the request is invalid.
 pub fn answer(source: &[Source], package: &Package, asked: &Asked) -> Result<Answer, String> {
     let name = package.row.name.as_str();
     let channel =
@@ -99,7 +99,7 @@ pub fn answer(source: &[Source], package: &Package, asked: &Asked) -> Result<Ans
 fn in_words(pool: &Pool<'_>, path: &Path, from: String, arrived: bool, elsewhere: Vec<String>) -> Answer {
     let name = |node| pool.member(node).bundle.name.clone();
     let steps = path.steps.iter().map(|step| {
-        let along = step.along.iter().map(|along| match &along.replaces {
+        let along = step.companions.iter().map(|along| match &along.replaces {
             Some(old) => format!("upgrades {old} to {}", name(along.node)),
             None => format!("installs {}", name(along.node)),
         });
@@ -114,7 +114,7 @@ fn in_words(pool: &Pool<'_>, path: &Path, from: String, arrived: bool, elsewhere
     Answer { from, steps: steps.collect(), arrived, end, elsewhere, gained: None }
 }
 
-/// Follows the upgrades of a cluster of the second generation, which goes to the highest version that an edge leads to.
+/// Follows the upgrades of OLM v1, which selects the highest version that an edge leads to.
 fn second(pool: &Pool<'_>, package: &str, channel: &str, from: Installed, to: Option<&str>) -> Answer {
     let channels = [channel.to_owned()];
     let wanted = to.and_then(|to| pool.of_package(package).iter().find(|node| pool.member(**node).bundle.name == to));
@@ -132,9 +132,9 @@ fn second(pool: &Pool<'_>, package: &str, channel: &str, from: Installed, to: Op
     while !answer.arrived && answer.steps.len() < STEPS {
         let select = |range: Option<&Range>| {
             let installed = Some(&current);
-            v1::select(pool, &v1::Wish { package, channels: &channels, range, installed, any_version: false })
+            v1::select(pool, &v1::Request { package, channels: &channels, range, installed, any_version: false })
         };
-        // Whoever names a version goes there as soon as an edge does.
+        // A given target is selected as soon as an edge leads to it.
         let direct = range.as_ref().and_then(|range| select(Some(range)).ok());
         let node = match direct.map_or_else(|| select(None), Ok) {
             Ok(node) if pool.member(node).bundle.name != current.name => node,
@@ -169,7 +169,7 @@ pub fn find(package: &Package, text: &str) -> Option<String> {
     found.or_else(|| bundles.iter().find(|bundle| same(&bundle.version))).map(|bundle| bundle.name.clone())
 }
 
-/// Returns what is installed, also if the catalog has lost it.
+/// Returns the installed bundle, even if the catalog no longer contains it.
 fn installed(source: &[Source], package: &Package, text: &str) -> Result<Installed, String> {
     if let Some(name) = find(package, text) {
         let known = source.iter().flat_map(|source| &source.bundles);
@@ -177,12 +177,12 @@ fn installed(source: &[Source], package: &Package, text: &str) -> Result<Install
         return known.next().cloned().ok_or_else(|| format!("bundle {name} is not in the catalog"));
     }
     let version = Version::parse_tolerant(text)
-        .map_err(|_| format!("{text:?} is no version, and no bundle of {}", package.row.name))?;
+        .map_err(|_| format!("{text:?} is neither a version nor a bundle of {}", package.row.name))?;
     let name = format!("{}.v{version}", package.row.name);
     Ok(Installed { package: package.row.name.clone(), ..Installed::installed(&name, Some(version), "[]") })
 }
 
-/// Makes the page.
+/// Renders the page.
 pub fn page(context: &Context<'_>, package: &Package, asked: &Asked, answer: Option<&Result<Answer, String>>) -> Page {
     let files = context.links.are_files();
     let body = html! {
@@ -193,7 +193,7 @@ pub fn page(context: &Context<'_>, package: &Package, asked: &Asked, answer: Opt
             Some(Ok(answer)) => (steps(context, package, asked, answer)),
             Some(Err(reason)) => div.note.bad role="alert" { p { (t(reason)) } },
             None if files => div.still { div #answer role="status" {} (overview(package)) },
-            None => p.soft.live { "Choose what is installed, and where you want to go." },
+            None => p.soft.live { "Choose the installed version and the target version." },
         }
     };
     Page {
@@ -223,7 +223,7 @@ fn picker(context: &Context<'_>, package: &Package, asked: &Asked) -> Markup {
             @if !context.links.are_files() {
                 label.live { "Cluster" select.field name="olm" { @for (value, label) in [("v0", "OLM v0"), ("v1", "OLM v1")] { option value=(value) selected[asked.v1 == (value == "v1")] { (label) } } } }
             }
-            button.button.main type="submit" { "Show the way" }
+            button.button.main type="submit" { "Show path" }
             datalist #all { @for bundle in &detail.bundles { option value=(t(&bundle.full_version())) {} } }
         }
     }
@@ -249,7 +249,7 @@ fn steps(context: &Context<'_>, package: &Package, asked: &Asked, answer: &Answe
                 li.end[answer.arrived && place + 1 == answer.steps.len()] {
                     (link(bundle)) " " span.pill { (edge) }
                     @if package.bundle(bundle).is_some_and(|bundle| bundle.deprecation.is_some()) { " " span.pill.warn { "deprecated" } }
-                    @for line in along { p.small.soft { "Along with it: " (t(line)) } }
+                    @for line in along { p.small.soft { "Also " (t(line)) } }
                 }
             }
         }
@@ -265,20 +265,20 @@ fn steps(context: &Context<'_>, package: &Package, asked: &Asked, answer: &Answe
     }
 }
 
-/// What the way adds to what the operator may do.
+/// The permissions that the upgrade adds.
 fn permissions(gained: &[String]) -> Markup {
     html! {
-        @if gained.is_empty() { p { span.pill.good { "no new permissions" } " The last version asks for nothing that the installed one does not have." } }
+        @if gained.is_empty() { p { span.pill.good { "no new permissions" } " The last version requires no permissions that the installed one lacks." } }
         @else {
             details.fold open[gained.len() < 10] {
-                summary { (count(gained.len(), "permission", "permissions")) " gained on the way" }
+                summary { (count(gained.len(), "permission", "permissions")) " gained along the path" }
                 ul { @for line in gained { li { (t(line)) } } }
             }
         }
     }
 }
 
-/// The next step of every version, for pages without a server.
+/// The next upgrade of every version, for pages without a server.
 fn overview(package: &Package) -> Markup {
     let graph = crate::outline::graph(package, true);
     let channels = graph.packages.first().map(|package| package.channels.as_slice()).unwrap_or_default();

@@ -1,4 +1,4 @@
-//! What is wrong with the catalog, or could not be shown of it.
+//! The problems of the catalog, and content that could not be shown.
 
 use maud::html;
 
@@ -11,20 +11,20 @@ use crate::text::{count, t};
 pub struct LeftOut {
     /// Its name.
     pub package: String,
-    /// What is wrong with it.
+    /// Its problems.
     pub reason: String,
 }
 
-/// A problem that the rules found.
+/// A problem that a validation rule found.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Found {
     /// The rule.
     pub rule: String,
-    /// Whether it is only a warning.
+    /// Whether it is a warning.
     pub warning: bool,
-    /// The package, if it is about one.
+    /// The package, if it concerns one.
     pub package: String,
-    /// What is wrong.
+    /// The message.
     pub message: String,
     /// The file, line and column.
     pub place: String,
@@ -32,7 +32,7 @@ pub struct Found {
     pub help: String,
 }
 
-/// Makes the page.
+/// Renders the page.
 pub fn page(
     context: &Context<'_>,
     rows: &[Row],
@@ -43,8 +43,8 @@ pub fn page(
     let with: Vec<&Row> = rows.iter().filter(|row| !row.problems.is_empty()).collect();
     let clean = with.is_empty() && left_out.is_empty() && refused.is_none() && found.is_none_or(<[Found]>::is_empty);
     let body = html! {
-        div.intro { h1 { "Problems" } p.soft { "What the rules refuse, and what could not be shown." } }
-        @if clean { div.note { p { "Nothing is wrong. Every package passes all " (catalog::rules::RULES.len()) " rules of " code { "opm validate" } "." } } }
+        div.intro { h1 { "Problems" } p.soft { "Problems that validation found, and content that could not be shown." } }
+        @if clean { div.note { p { "No problems. Every package passes all " (catalog::rules::RULES.len()) " rules of " code { "opm validate" } "." } } }
         @if let Some(reason) = refused { section.section { h2 { "The last update was refused" } (lines(reason)) } }
         @if !left_out.is_empty() {
             section.section { h2 { (count(left_out.len(), "package", "packages")) " not served" }

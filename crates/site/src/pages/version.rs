@@ -1,4 +1,4 @@
-//! One version: what it offers, what it may do, what it is made of.
+//! One version: what it provides, its permissions, its content.
 
 mod apis;
 mod changes;
@@ -21,10 +21,10 @@ use crate::text::{count, size, t};
 /// A longer blob is offered as a download only.
 const RAW: usize = 256 << 10;
 
-/// A shorter part of a page is repeated rather than referred to.
-const WORTH: usize = 240;
+/// A shorter section is repeated rather than linked.
+const MIN_LINKED: usize = 240;
 
-/// What is known of the blob of a bundle.
+/// The blob of a bundle, if it could be read.
 pub enum Blob<'a> {
     /// It was read.
     Read(&'a Manifest),
@@ -32,14 +32,14 @@ pub enum Blob<'a> {
     Unread(&'a str),
 }
 
-/// What pages of other versions of the package say already, by digest: bundle, version and place.
+/// The sections on pages of other versions of the package, by digest: bundle, version and anchor.
 ///
-/// Most versions repeat descriptions and kinds of the one before them. Files of an export say them once.
+/// Most versions repeat descriptions and kinds of the previous one. An export writes them once.
 #[derive(Debug, Default)]
 pub struct Said(RefCell<HashMap<String, (String, String, String)>>);
 
 impl Said {
-    /// Returns the page of another version that says the same; if there is none, this one does from now on.
+    /// Returns the page of another version with the same section; if there is none, records this one.
     fn elsewhere(&self, what: &str, bundle: &Bundle, id: &str) -> Option<(String, String, String)> {
         use std::collections::hash_map::Entry;
         match self.0.borrow_mut().entry(crate::shelf::digest(what.as_bytes())) {
@@ -52,7 +52,7 @@ impl Said {
     }
 }
 
-/// Shows a part of a page, or where the page of another version shows the same.
+/// Shows a section, or a link to the same section of another version.
 fn once(
     context: &Context<'_>,
     package: &Package,
@@ -61,7 +61,7 @@ fn once(
     id: &str,
     part: Markup,
 ) -> Markup {
-    let Some(said) = said.filter(|_| part.0.len() > WORTH) else { return part };
+    let Some(said) = said.filter(|_| part.0.len() > MIN_LINKED) else { return part };
     match said.elsewhere(&part.0, bundle, id) {
         Some((name, version, id)) => html! {
             p.still { "The same as in " a href=[context.links.version(&package.row.name, &name).map(|page| format!("{page}#{id}"))] { (t(&version)) } "." }
@@ -70,7 +70,7 @@ fn once(
     }
 }
 
-/// Makes the page of a version; `before` is the version before it, if that was read.
+/// Renders the page of a version; `before` is the previous version, if it was read.
 pub fn page(
     context: &Context<'_>,
     package: &Package,
@@ -97,7 +97,7 @@ pub fn page(
     let body = html! {
         (hero_of(context, package, &format!("{} {version}", package.title()), Some(bundle)))
         (deprecations(&[("This package", package.detail.deprecation.as_deref()), ("This version", bundle.deprecation.as_deref())]))
-        @if let Blob::Unread(reason) = blob { div.note.warn { p { "This version cannot be read in full now: " (t(reason)) } } }
+        @if let Blob::Unread(reason) = blob { div.note.warn { p { "This version cannot be read completely right now: " (t(reason)) } } }
         (neighbours(context, package, bundle))
         div.two {
             div {
@@ -161,15 +161,15 @@ fn overview(
                 (row("Version", html! { span.ver { (t(&bundle.version)) } @if !bundle.release.is_empty() { ", release " (t(&bundle.release)) } }))
                 @if !bundle.date.is_empty() { (row("Created", date(&bundle.date))) } @else { (row("Created", html! { span.soft { "unknown" } })) }
                 (row("Channels", html! { ul.pills { @for (channel, head) in package.channels_of(&bundle.name) { li.pill.head[head] { (t(&channel.name)) @if head { " head" } } } } }))
-                @if package.is_skipped(&bundle.name) { (row("Skipped", html! { "A newer version skips it: clusters do not stop here." })) }
+                @if package.is_skipped(&bundle.name) { (row("Skipped", html! { "A newer version skips it, so clusters upgrade past it." })) }
                 @if !bundle.image.is_empty() { (row("Bundle image", copyable(&bundle.image))) }
-                @if !bundle.kube.is_empty() { (row("Least Kubernetes", html! { (t(&bundle.kube)) })) }
+                @if !bundle.kube.is_empty() { (row("Minimum Kubernetes", html! { (t(&bundle.kube)) })) }
                 @if let Some(manifest) = manifest {
                     @let modes = manifest.csv.modes_in_words();
                     @if !modes.is_empty() { (row("Install modes", html! { (modes) })) }
                     @if !manifest.csv.maturity.is_empty() { (row("Maturity", html! { (t(&manifest.csv.maturity)) })) }
                 }
-                @for value in bundle.values("olm.maxOpenShiftVersion") { (row("Most OpenShift", html! { (t(&value.as_str().map_or_else(|| value.to_string(), str::to_owned))) })) }
+                @for value in bundle.values("olm.maxOpenShiftVersion") { (row("Maximum OpenShift", html! { (t(&value.as_str().map_or_else(|| value.to_string(), str::to_owned))) })) }
             } }
         }
         @if let Some(manifest) = manifest {
@@ -205,7 +205,7 @@ fn images(context: &Context<'_>, package: &Package, bundle: &Bundle) -> Markup {
     html! {
         @if listed.is_empty() { p.soft { "The catalog names no related images." } }
         @else {
-            @if tagged > 0 { p { span.pill.warn { (count(tagged, "image", "images")) " by tag" } " What a tag means can change after the release." } }
+            @if tagged > 0 { p { span.pill.warn { (count(tagged, "image", "images")) " by tag" } " A tag can point to another image after the release." } }
             div.scroll tabindex="0" role="group" aria-label="Images" {
                 table.images {
                     thead { tr { th scope="col" { "Image" } th scope="col" { "Name" } th scope="col" { "By" } th scope="col" { "Versions" } } }
@@ -233,7 +233,7 @@ fn raw(context: &Context<'_>, bundle: &Bundle, manifest: Option<&Manifest>) -> M
     }
 }
 
-/// Shows the blob without manifests, which are shown in their own sections, and are mostly base64 here.
+/// Shows the blob without manifests, which have their own sections, and are mostly base64 here.
 fn blob(manifest: &Manifest) -> Markup {
     let mut blob = manifest.blob.clone();
     if let Some(list) = blob["properties"].as_array_mut() {
@@ -248,7 +248,7 @@ fn blob(manifest: &Manifest) -> Markup {
     }
 }
 
-/// Shows the properties that no section above speaks of: thousands of files do not repeat the others.
+/// Shows the properties that no section above covers: thousands of files need not repeat the others.
 fn unknown(manifest: &Manifest) -> Markup {
     let known = [
         property::PACKAGE,

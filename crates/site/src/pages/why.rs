@@ -1,4 +1,4 @@
-//! Why clusters choose a package or a version, or why they do not, and what they would do in a namespace.
+//! Explains why clusters choose a package or a version, or not, and simulates a namespace.
 
 use std::collections::HashMap;
 
@@ -7,32 +7,32 @@ use resolve::explain::explain;
 use resolve::input::{Source, State};
 use resolve::plan::{self, Step};
 use resolve::pool::Pool;
+use resolve::request::{self, Request};
 use resolve::requirers::Requirers;
 use resolve::resolver::{self, Outcome};
 use resolve::why::{self, Part};
-use resolve::wish::{self, Wish};
 
 use super::{crumbs, hero, tabs};
 use crate::frame::{Context, Page, Section, block};
 use crate::shelf::Package;
 use crate::text::t;
 
-/// The most bundles that can be installed already.
+/// The maximum number of installed bundles.
 const INSTALLED: usize = 50;
 
-/// What is asked.
+/// The parameters of the page.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Asked {
     /// Version or bundle; the package itself if empty.
     pub version: String,
     /// The channel; any if empty.
     pub channel: String,
-    /// What is installed already: bundles, or packages with versions.
+    /// The installed bundles, or packages with versions.
     pub installed: String,
 }
 
 impl Asked {
-    /// Reads the query of an address.
+    /// Parses the query of a URL.
     pub fn read(query: &str) -> Asked {
         let mut asked = Asked::default();
         for (key, value) in crate::rank::pairs(query) {
@@ -50,7 +50,7 @@ impl Asked {
         self.installed.split([' ', ',', '\n', '\r', '\t']).filter(|word| !word.is_empty())
     }
 
-    fn wish(&self, package: &str) -> Wish {
+    fn request(&self, package: &str) -> Request {
         let given = |text: &str| (!text.is_empty()).then(|| text.to_owned());
         let mut text = package.to_owned();
         if !self.channel.is_empty() {
@@ -59,31 +59,31 @@ impl Asked {
         if !self.version.is_empty() {
             text += &format!("={}", self.version);
         }
-        Wish { text, package: package.to_owned(), channel: given(&self.channel), version: given(&self.version) }
+        Request { text, package: package.to_owned(), channel: given(&self.channel), version: given(&self.version) }
     }
 }
 
 /// The answer.
 #[derive(Debug, Clone, Default)]
 pub struct Answer {
-    /// What `opm why` answers.
+    /// The answer of `opm why`.
     pub parts: Vec<Part>,
-    /// What `opm resolve` answers, where somebody asked what happens in a namespace.
+    /// The answer of `opm resolve`, if a namespace is simulated.
     pub plan: Option<Plan>,
-    /// Bundles that the answer names, with their packages.
+    /// The bundles in the answer, with their packages.
     named: HashMap<String, String>,
 }
 
-/// What becomes of a namespace.
+/// The result for a namespace.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Plan {
     /// These steps.
     Steps(Vec<Step>),
-    /// Nothing, for these reasons; the last is what the cluster says.
+    /// Nothing changes, for these reasons; the last is the message of the cluster.
     Conflict(Vec<String>),
 }
 
-/// Answers from a catalog as clusters see it.
+/// Answers requests from a catalog.
 pub struct Asker<'a> {
     pool: Pool<'a>,
     requirers: Requirers<'a>,
@@ -92,7 +92,7 @@ pub struct Asker<'a> {
 }
 
 impl<'a> Asker<'a> {
-    /// Prepares for any number of questions.
+    /// Prepares for any number of requests.
     pub fn new(source: &'a [Source]) -> Asker<'a> {
         let pool = Pool::new(source, "operators");
         let bundles = source.iter().flat_map(|source| &source.bundles);
@@ -100,14 +100,14 @@ impl<'a> Asker<'a> {
         Asker { requirers: Requirers::of(&pool), pool, packages }
     }
 
-    /// Answers one.
+    /// Answers one request.
     ///
     /// # Errors
-    /// Says what of the question makes no sense.
+    /// Fails when the request is invalid.
     pub fn answer(&self, package: &str, asked: &Asked) -> Result<Answer, String> {
         let pool = &self.pool;
-        pool.renew();
-        let parts = why::why(pool, &self.requirers, &asked.wish(package).settle(pool))?;
+        pool.reset_work();
+        let parts = why::why(pool, &self.requirers, &asked.request(package).resolve(pool))?;
         let plan = (!asked.installed.is_empty() || !asked.version.is_empty()).then(|| plan(pool, package, asked));
         let mut answer = Answer { parts, plan: plan.transpose()?, named: HashMap::new() };
         let named =
@@ -118,9 +118,10 @@ impl<'a> Asker<'a> {
 }
 
 impl Asker<'_> {
-    /// Returns why a version cannot be installed where nothing is, in the words of `opm resolve`; nothing if it can.
+    /// Explains why a version cannot be installed in an empty namespace, in the words of `opm resolve`; empty if it
+    /// can.
     pub fn blocked(&self, package: &str, channel: &str, bundle: &str) -> Vec<String> {
-        self.pool.renew();
+        self.pool.reset_work();
         let asked = Asked { channel: channel.to_owned(), version: bundle.to_owned(), installed: String::new() };
         match plan(&self.pool, package, &asked) {
             Ok(Plan::Steps(_)) => Vec::new(),
@@ -130,22 +131,22 @@ impl Asker<'_> {
     }
 }
 
-/// Works out what a cluster does when the version is asked for beside what is installed.
+/// Computes what a cluster does when the version is requested beside the installed bundles.
 fn plan(pool: &Pool<'_>, package: &str, asked: &Asked) -> Result<Plan, String> {
     let mut state = State::default();
     let given: Vec<&str> = asked.installed().collect();
     if given.len() > INSTALLED {
-        return Err(format!("{} bundles are too many: at most {INSTALLED} can be installed here", given.len()));
+        return Err(format!("{} bundles are too many: at most {INSTALLED} are supported here", given.len()));
     }
     for word in given {
-        let wanted = wish::wish(word).map_err(|error| format!("{word}: {error}"))?;
-        wish::add_installed(&wanted, pool, &mut state)?;
+        let wanted = request::parse(word).map_err(|error| format!("{word}: {error}"))?;
+        request::add_installed(&wanted, pool, &mut state)?;
     }
-    let wanted = asked.wish(package);
+    let wanted = asked.request(package);
     let subscribed = state.subscriptions.iter().any(|one| one.package == package);
-    // What is installed is upgraded; a version can be asked for only where nothing is.
+    // Installed packages are upgraded; a version can be requested only for a package that is not installed.
     if !(subscribed && wanted.version.is_none() && wanted.channel.is_none()) {
-        wish::subscribe(&wanted, pool, &mut state)?;
+        request::subscribe(&wanted, pool, &mut state)?;
     }
     Ok(match resolver::resolve(pool, &state) {
         Outcome::Solved(chosen) => Plan::Steps(plan::steps(pool, &state, &chosen)),
@@ -170,7 +171,7 @@ impl Answer {
         parts.chain(steps).map(String::as_str)
     }
 
-    /// Shows a line, with links where it names bundles.
+    /// Shows a line, with links to the bundles it names.
     fn line(&self, context: &Context<'_>, line: &str) -> Markup {
         html! {
             @for (word, rest) in words(line) {
@@ -184,7 +185,7 @@ impl Answer {
     }
 }
 
-/// Cuts a line into words, each with what stands behind it.
+/// Splits a line into words, each with the separator behind it.
 fn words(line: &str) -> impl Iterator<Item = (&str, &str)> {
     let between = |c: char| c.is_whitespace() || ",;:()".contains(c);
     let mut rest = line;
@@ -200,14 +201,14 @@ fn words(line: &str) -> impl Iterator<Item = (&str, &str)> {
     })
 }
 
-/// Makes the page.
+/// Renders the page.
 pub fn page(context: &Context<'_>, package: &Package, asked: &Asked, answer: &Result<Answer, String>) -> Page {
     let name = &package.row.name;
     let files = context.links.are_files();
     let body = html! {
         (hero(context, package, &format!("Why {}", package.title())))
         (tabs(context, package, "why"))
-        @if files { p.soft.still { "Versions, channels and namespaces can be asked about on a server, or with " code { "opm why" } " and " code { "opm resolve" } "." } }
+        @if files { p.soft.still { "To query versions, channels and namespaces, use a server, or run " code { "opm why" } " and " code { "opm resolve" } "." } }
         @else { (form(context, package, asked)) }
         @match answer {
             Err(reason) => div.note.bad role="alert" { p { (t(reason)) } },
@@ -234,7 +235,7 @@ pub fn page(context: &Context<'_>, package: &Package, asked: &Asked, answer: &Re
 }
 
 fn commands(package: &str, asked: &Asked) -> String {
-    let wanted = asked.wish(package).text;
+    let wanted = asked.request(package).text;
     let mut lines = format!("opm why CATALOG {}", spelling::shell::quoted(&wanted));
     if !asked.installed.is_empty() || !asked.version.is_empty() {
         lines += &format!("\nopm resolve CATALOG --install {}", spelling::shell::quoted(&wanted));

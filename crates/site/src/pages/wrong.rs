@@ -1,11 +1,11 @@
-//! Pages for what is not there, or not there yet.
+//! Pages for what does not exist, or does not exist yet.
 
 use maud::html;
 
 use crate::frame::{Context, Page, Section};
 use crate::text::t;
 
-/// Makes the page for an unknown address.
+/// Renders the page for an unknown path.
 pub fn unknown(context: &Context<'_>, what: &str, near: &[(String, String)]) -> Page {
     let body = html! {
         h1 { "Not found" }
@@ -19,7 +19,7 @@ pub fn unknown(context: &Context<'_>, what: &str, near: &[(String, String)]) -> 
     Page { title: "Not found".to_owned(), section: Section::Other, crumbs: Vec::new(), body, name: "wrong" }
 }
 
-/// Makes the page of a package that is not served.
+/// Renders the page of a package that is not served.
 pub fn left_out(context: &Context<'_>, package: &str, reason: &str) -> Page {
     let body = html! {
         h1 { (t(package)) }
@@ -30,19 +30,19 @@ pub fn left_out(context: &Context<'_>, package: &str, reason: &str) -> Page {
     Page { title: package.to_owned(), section: Section::Packages, crumbs: Vec::new(), body, name: "left-out" }
 }
 
-/// Makes the page of a question that makes no sense.
-pub(crate) fn senseless(context: &Context<'_>, reason: &str) -> Page {
-    let body = html! { h1 { "That cannot be answered" } div.note.bad { p { (t(reason)) } } p { a.button href=(context.links.list()) { "All packages" } } };
-    Page { title: "Cannot be answered".to_owned(), section: Section::Other, crumbs: Vec::new(), body, name: "wrong" }
+/// Renders the page for an invalid request.
+pub(crate) fn invalid(context: &Context<'_>, reason: &str) -> Page {
+    let body = html! { h1 { "Invalid request" } div.note.bad { p { (t(reason)) } } p { a.button href=(context.links.list()) { "All packages" } } };
+    Page { title: "Invalid request".to_owned(), section: Section::Other, crumbs: Vec::new(), body, name: "wrong" }
 }
 
-/// Makes the page of a catalog that is not loaded.
+/// Renders the page of a catalog that is still loading.
 pub fn loading() -> String {
     html! {
         (maud::DOCTYPE)
         html lang="en" {
             head { meta charset="utf-8"; meta http-equiv="refresh" content="1"; meta name="viewport" content="width=device-width, initial-scale=1"; title { "Loading" } link rel="stylesheet" href={ "-/a/" (crate::assets::style()) }; }
-            body { main { h1 { "The catalog is being loaded" } p { "This page loads again every second." } } }
+            body { main { h1 { "The catalog is being loaded" } p { "This page reloads every second." } } }
         }
     }
     .into_string()

@@ -9,7 +9,7 @@ use fbc::Limits;
 use image::{Location, Reference};
 use serve::catalogs::{self, Catalogs};
 use serve::listen::Address;
-use serve::tls::{LOOK_EVERY, TlsFiles};
+use serve::tls::{POLL_INTERVAL, TlsFiles};
 
 use super::{PodFlags, RunArgs};
 use crate::cluster_flags::failure;
@@ -47,7 +47,7 @@ pub(super) struct CatalogFlags {
 impl CatalogFlags {
     fn tls(&self) -> Option<TlsFiles> {
         let (certificate, key) = self.tls_cert.clone().zip(self.tls_key.clone())?;
-        Some(TlsFiles { certificate, key, client_ca: None, look_every: LOOK_EVERY })
+        Some(TlsFiles { certificate, key, client_ca: None, poll_interval: POLL_INTERVAL })
     }
 
     /// Returns the address of all catalogs, as clients see it.

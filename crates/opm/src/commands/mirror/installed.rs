@@ -101,7 +101,7 @@ impl Installed {
                 let start = Start { source: 0, package: &subscription.package, channel: Some(channel), from, to: None };
                 let Path { steps, end } = path(&pool, &start);
                 let resolved = steps.iter().flat_map(|step| {
-                    let along = step.along.iter().map(|along| along.node);
+                    let along = step.companions.iter().map(|along| along.node);
                     std::iter::once(step.to).chain(along)
                 });
                 for member in resolved.map(|node| pool.member(node)) {

@@ -4,7 +4,7 @@ use fbc::stream;
 use resolve::input::{Source, State};
 use resolve::objects::Objects;
 use resolve::pool::Pool;
-use resolve::wish::{self, Wish};
+use resolve::request::{self, Request};
 
 use crate::exit::{Failure, in_path};
 use crate::limits;
@@ -21,11 +21,11 @@ pub(crate) struct NamespaceArgs {
     #[arg(short, long, value_name = "NAME")]
     pub(crate) namespace: Option<String>,
     /// Bundle that is installed and subscribed to; can be given several times
-    #[arg(long, value_name = "BUNDLE|PACKAGE[@CHANNEL]=VERSION", value_parser = wish::wish)]
-    pub(crate) installed: Vec<Wish>,
+    #[arg(long, value_name = "BUNDLE|PACKAGE[@CHANNEL]=VERSION", value_parser = request::parse)]
+    pub(crate) installed: Vec<Request>,
     /// Bundle that is installed without a Subscription; can be given several times
-    #[arg(long, value_name = "BUNDLE|PACKAGE=VERSION", value_parser = wish::wish)]
-    pub(crate) unsubscribed: Vec<Wish>,
+    #[arg(long, value_name = "BUNDLE|PACKAGE=VERSION", value_parser = request::parse)]
+    pub(crate) unsubscribed: Vec<Request>,
 }
 
 /// Reads the file with objects of the namespace, and gives catalogs the names and priorities they have there.
@@ -81,7 +81,7 @@ pub(crate) fn read(
             "{} {name} is not among the ClusterServiceVersions of the file; {note}",
             printer.paint(Style::Note, "note:")
         ));
-        let bundle = known.cloned().unwrap_or_else(|| wish::unknown(name, &wish.package, None));
+        let bundle = known.cloned().unwrap_or_else(|| request::unknown(name, &wish.package, None));
         state.installed.push(bundle);
     }
     Ok((namespace, state))
@@ -90,10 +90,10 @@ pub(crate) fn read(
 /// Adds what flags say is installed.
 pub(crate) fn add_installed(args: &NamespaceArgs, pool: &Pool<'_>, state: &mut State) -> Result<(), Failure> {
     for wish in &args.installed {
-        wish::add_installed(wish, pool, state).map_err(Failure::message)?;
+        request::add_installed(wish, pool, state).map_err(Failure::message)?;
     }
     for wish in &args.unsubscribed {
-        state.installed.push(wish::installed(&wish.settle(pool), pool).map_err(Failure::message)?.0);
+        state.installed.push(request::installed(&wish.resolve(pool), pool).map_err(Failure::message)?.0);
     }
     Ok(())
 }

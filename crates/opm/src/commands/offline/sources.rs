@@ -105,7 +105,7 @@ pub(crate) fn read(
     let rules = catalog::inspect(catalog::Warnings::Off);
     let inspect = |blob: &Blob, text: Raw<'_>, problems: &mut Vec<Problem>| {
         rules(blob, text, problems);
-        reader.look(blob, text);
+        reader.add(blob, text);
     };
     let options = Options { inspect: Some(&inspect), ..Options::catalogs(limits::from_env()?, images) };
     let mut fbc = Fbc::default();
@@ -116,7 +116,7 @@ pub(crate) fn read(
             database::load(&mut fbc, path, &options, printer).map_err(Failure::message)?;
             let mut buffer = TextBuffer::default();
             for blob in fbc.blobs() {
-                reader.look(blob, fbc.text(blob, &mut buffer)?);
+                reader.add(blob, fbc.text(blob, &mut buffer)?);
             }
             Loaded::default()
         }

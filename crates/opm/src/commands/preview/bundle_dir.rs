@@ -8,8 +8,8 @@ use std::sync::{Mutex, PoisonError};
 use bundle::{Finding, Severity};
 use fbc::Limits;
 use serde_json::{Value, json};
-use serve::cache::store::Glance;
-use serve::run::{News, Origin};
+use serve::cache::store::Fingerprint;
+use serve::run::{Origin, Polled};
 use site::pages::problems::Found;
 use tempfile::TempDir;
 
@@ -28,7 +28,7 @@ pub(super) struct BundleDir {
 
 #[derive(Default)]
 struct State {
-    last: Option<Glance>,
+    last: Option<Fingerprint>,
     number: usize,
 }
 
@@ -59,18 +59,18 @@ impl BundleDir {
 }
 
 impl Origin for BundleDir {
-    fn look(&self) -> Result<News, String> {
-        let now = Glance::at(&self.directory).map_err(|error| error.to_string())?;
+    fn poll(&self) -> Result<Polled, String> {
+        let now = Fingerprint::at(&self.directory).map_err(|error| error.to_string())?;
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
         if state.last.as_ref() == Some(&now) {
-            return Ok(News::None);
+            return Ok(Polled::Unchanged);
         }
         state.number += 1;
         let target = self.scratch.path().join(state.number.to_string());
         state.last = Some(now);
         match self.write(&target) {
-            Ok(()) => Ok(News::Catalog(target)),
-            Err(reason) => Ok(News::Unusable(reason)),
+            Ok(()) => Ok(Polled::Catalog(target)),
+            Err(reason) => Ok(Polled::Unusable(reason)),
         }
     }
 

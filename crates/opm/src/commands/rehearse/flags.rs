@@ -12,7 +12,7 @@ use crate::choice::choice;
 use crate::exit::{Failure, in_path};
 use crate::findings;
 use crate::images::PullFlags;
-use resolve::wish::{Wish, wish};
+use resolve::request::{self, Request};
 
 /// Show what a cluster would make of a bundle, without a cluster
 #[derive(clap::Args)]
@@ -39,8 +39,8 @@ pub(crate) struct RehearseArgs {
     #[arg(value_name = "BUNDLE|CATALOG")]
     pub(super) source: String,
     /// Which bundle of a catalog: the head of the default channel unless a channel or version is given
-    #[arg(value_name = "PACKAGE[@CHANNEL][=VERSION]", value_parser = wish)]
-    pub(super) package: Option<Wish>,
+    #[arg(value_name = "PACKAGE[@CHANNEL][=VERSION]", value_parser = request::parse)]
+    pub(super) package: Option<Request>,
     /// Rehearse every bundle of a catalog for both generations of OLM, and report which are installed
     #[arg(long, conflicts_with_all = ["package", "from", "installer", "output_dir"])]
     pub(super) all: bool,

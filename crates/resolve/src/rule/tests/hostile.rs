@@ -1,16 +1,16 @@
-//! Rules of strangers: bounded, and never a panic.
+//! Untrusted rules: bounded, and never a panic.
 
 use proptest::prelude::*;
 
 use super::*;
-use crate::rule::parse::{DEEPEST, MOST_OPERATORS};
+use crate::rule::parse::{MAX_DEPTH, MAX_OPERATORS};
 
 #[test]
 fn what_is_too_large_is_refused() {
-    let deep = format!("nested deeper than {DEEPEST}");
-    let many = format!("more than {MOST_OPERATORS} operators");
+    let deep = format!("nested deeper than {MAX_DEPTH}");
+    let many = format!("more than {MAX_OPERATORS} operators");
     for (rule, why) in [
-        ("x".repeat(LONGEST + 1), "longer than 10000 bytes"),
+        ("x".repeat(MAX_LENGTH + 1), "longer than 10000 bytes"),
         ("(".repeat(5_000), &*deep),
         ("[".repeat(5_000), &*deep),
         ("{1:".repeat(1_000), &*deep),
@@ -27,13 +27,13 @@ fn what_is_too_large_is_refused() {
     let doubled = "[1]".to_owned() + &".map(x, {x: x})".repeat(38);
     let refused = Rule::compile(&format!("[{doubled}, {doubled}] == {doubled}[0]")).unwrap_err();
     assert!(refused.starts_with("found no matching overload for '_==_'") && refused.len() < 10_000, "{refused}");
-    // Brackets and operators in texts and comments count for nothing.
+    // Brackets and operators in strings and comments do not count.
     assert_eq!(outcome(&format!("'{0}' == '{0}' // {0}", "(+".repeat(1_000))), "true");
 }
 
 #[test]
 fn as_much_as_is_allowed_runs() {
-    let most = |part: &str, of_part: usize, end: &str| part.repeat(MOST_OPERATORS / of_part - 5) + end;
+    let most = |part: &str, of_part: usize, end: &str| part.repeat(MAX_OPERATORS / of_part - 5) + end;
     for (rule, expected) in [
         (most("1 + ", 1, "1 == 496"), "true"),
         (most("true && ", 1, "true"), "true"),
@@ -45,9 +45,9 @@ fn as_much_as_is_allowed_runs() {
         (most("false ? false : ", 2, "true"), "true"),
         ("{}".to_owned() + &most(".a", 1, " == 1"), "error"),
         ("properties[0].value".to_owned() + &most("[0]", 1, " == 1"), "error"),
-        ("(".repeat(DEEPEST) + "true" + &")".repeat(DEEPEST), "true"),
-        ("[".repeat(DEEPEST) + "1" + &"]".repeat(DEEPEST) + " == []", "false"),
-        ("[1].all(b, ".repeat(DEEPEST) + "true" + &")".repeat(DEEPEST), "true"),
+        ("(".repeat(MAX_DEPTH) + "true" + &")".repeat(MAX_DEPTH), "true"),
+        ("[".repeat(MAX_DEPTH) + "1" + &"]".repeat(MAX_DEPTH) + " == []", "false"),
+        ("[1].all(b, ".repeat(MAX_DEPTH) + "true" + &")".repeat(MAX_DEPTH), "true"),
         ("[1]".to_owned() + &".map(x, [x])".repeat(160) + " == []", "false"),
     ] {
         assert_eq!(outcome(&rule), expected, "{rule}");
@@ -70,7 +70,7 @@ fn rules_that_take_too_long_are_given_up() {
         (twice("['a']", ".map(x, x + x)"), &many),
         (twice("[[1]]", ".map(x, x + x)"), &many),
         (twice("[[1]]", ".map(x, x + x)"), &long),
-        // Small to make, large to compare.
+        // Cheap to create, expensive to compare.
         (format!("[[1]{0}, [1]{0}].map(x, x == [1]{0}) == []", ".map(x, [x, x])".repeat(30)), &long),
         (
             "['x', 'y'].map(y, [1,2,3,4,5,6,7,8,9].exists(x, properties[0].value.matches('(a|' + y + ')*b'))) == []"
@@ -89,9 +89,9 @@ fn rules_that_take_too_long_are_given_up() {
 fn steps_are_counted_as_they_are_done() {
     let steps = |rule: &str, properties: &str| Rule::compile(rule).unwrap().run(properties).unwrap().steps;
     let of = |count: usize| format!("[{}]", vec![r#"{"type":"a"}"#; count].join(","));
-    // Reading the properties is the least.
+    // Reading the properties costs the least.
     assert_eq!(steps("true", &of(10)), of(10).len() as u64);
-    // Loops in one another count only if they run: the first element ends them.
+    // Nested loops count only if they run: the first element ends them.
     assert!(steps("properties.exists(a, properties.exists(b, properties.exists(c, true)))", &of(5_000)) < 100_000);
     let pairs = "properties.all(a, properties.all(b, a.type == b.type))";
     assert!((10_000..100_000).contains(&steps(pairs, &of(100))), "{}", steps(pairs, &of(100)));
@@ -105,7 +105,7 @@ fn properties_that_are_no_json_fulfil_nothing() {
     assert_eq!(Rule::compile("properties.size() == 0").unwrap().holds("[]"), Ok(true));
 }
 
-/// Words that rules are made of, and some that they are not.
+/// Tokens of rules, and some that are not.
 const WORDS: &[&str] = &[
     "properties",
     ".exists(p, ",
@@ -185,7 +185,7 @@ fn runs(rule: &str) {
     match Rule::compile(rule) {
         Ok(compiled) => {
             let first = compiled.run(PROPERTIES);
-            assert!(first.as_ref().is_ok_and(|answer| answer.steps <= MOST_STEPS) || first.is_err());
+            assert!(first.as_ref().is_ok_and(|answer| answer.steps <= MAX_STEPS) || first.is_err());
             assert_eq!(compiled.run(PROPERTIES), first, "{rule}");
         }
         Err(why) => assert!(!why.is_empty()),

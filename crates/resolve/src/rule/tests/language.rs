@@ -1,4 +1,4 @@
-//! The language, one rule of it a test.
+//! The language, one feature per test.
 
 use super::give;
 
@@ -137,7 +137,7 @@ fn has_asks_maps_for_fields() {
         ("has({'a': 1}.a) && !has({'a': 1}.b) && has({'a': null}.a)", "true"),
         ("has({'a': {'b': 1}}.a.b)", "true"),
         ("has({'a': {'b': 1}}.c.b)", "error"),
-        // What has nothing inside has no field, but a list is asked for an index.
+        // A scalar has no field, but a list expects an index.
         ("has(properties[1].value.version)", "false"),
         ("has(dyn(null).a) || has(dyn(1).a)", "false"),
         ("has(dyn([1]).a)", "error"),

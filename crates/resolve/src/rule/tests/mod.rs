@@ -1,4 +1,4 @@
-//! What rules mean, what clusters refuse, and what strangers may try.
+//! The semantics of rules, what clusters reject, and hostile input.
 
 mod hostile;
 mod language;
@@ -9,25 +9,25 @@ use super::*;
 const PROPERTIES: &str = r#"[{"type":"olm.package","value":{"packageName":"p","version":"1.2.3"}},
     {"type":"sushi","value":"salmon"},{"type":"n","value":{"count":3,"list":[1,2],"null":null,"\u006bey":"\u00e4\n"}}]"#;
 
-/// Runs a rule and returns `true`, `false`, `error` for what goes wrong while it runs, or why it is refused.
+/// Runs a rule and returns `true`, `false`, `error` for a run-time error, or why it is rejected.
 fn outcome(rule: &str) -> String {
     let rule = match Rule::compile(rule) {
         Ok(rule) => rule,
         Err(why) => return format!("refused: {why}"),
     };
     let properties = Value::of_json(Raw::parse(PROPERTIES, 100).unwrap());
-    let outcome = match Run::new(properties, MOST_STEPS).evaluate(&rule.expression) {
+    let outcome = match Run::new(properties, MAX_STEPS).evaluate(&rule.expression) {
         Ok(Value::Bool(holds)) => holds.to_string(),
         Ok(other) => panic!("{other:?}"),
         Err(Fault::Wrong) => "error".to_owned(),
         Err(Fault::TooLong) => "too long".to_owned(),
     };
-    // Whatever goes wrong counts as false.
+    // Any run-time error counts as false.
     assert_eq!(rule.holds(PROPERTIES).is_ok_and(|holds| holds), outcome == "true");
     outcome
 }
 
-/// Checks what rules give.
+/// Checks the results of rules.
 fn give(expected: &str, rules: &[&str]) {
     for rule in rules {
         assert_eq!(outcome(rule), expected, "{rule}");

@@ -1,4 +1,4 @@
-//! What clusters refuse before a rule runs.
+//! Rules that clusters reject before they run.
 
 use super::outcome;
 
@@ -16,16 +16,16 @@ fn text_that_does_not_follow_the_grammar() {
         ("1 ~ 2", "1:3: unexpected '~'"),
         ("true\n  && )", "2:6: unexpected \")\""),
         ("properties.exists(", "1:19: unexpected end of the rule"),
-        ("'", "1:1: a text has no end"),
-        ("'a\nb' == ''", "1:1: a text has no end"),
-        ("\"\"\"a", "1:1: a text has no end"),
-        (r"'\'", "1:1: a text has no end"),
-        (r"'\q' == ''", "1:1: a text has an invalid escape"),
-        (r"'\ud800' == ''", "1:1: a text has an invalid escape"),
-        (r"'\U00110000' == ''", "1:1: a text has an invalid escape"),
-        (r"'\x4' == ''", "1:1: a text has an invalid escape"),
-        (r"'\8' == ''", "1:1: a text has an invalid escape"),
-        (r"b'\u0041' == b''", "1:1: a text has an invalid escape"),
+        ("'", "1:1: unterminated string"),
+        ("'a\nb' == ''", "1:1: unterminated string"),
+        ("\"\"\"a", "1:1: unterminated string"),
+        (r"'\'", "1:1: unterminated string"),
+        (r"'\q' == ''", "1:1: invalid escape in a string"),
+        (r"'\ud800' == ''", "1:1: invalid escape in a string"),
+        (r"'\U00110000' == ''", "1:1: invalid escape in a string"),
+        (r"'\x4' == ''", "1:1: invalid escape in a string"),
+        (r"'\8' == ''", "1:1: invalid escape in a string"),
+        (r"b'\u0041' == b''", "1:1: invalid escape in a string"),
         ("rb'a' == b'a'", "1:3: unexpected \"'a'\""),
         ("a\u{0}b", "1:2: unexpected '\\0'"),
         ("\u{feff}", "1:1: unexpected '\\u{feff}'"),
@@ -46,7 +46,7 @@ fn text_that_does_not_follow_the_grammar() {
         ("has(properties)", "1:16: invalid argument to has() macro"),
         ("properties.all(1, true)", "1:24: argument must be a simple name"),
         ("properties.map(p.type, true) == []", "1:30: argument must be a simple name"),
-        ("x.y{z: 1}", "messages are not known here"),
+        ("x.y{z: 1}", "messages are not supported"),
         ("properties.?a == 1", "1:12: unexpected \"?\""),
     ]);
 }

@@ -1,4 +1,4 @@
-//! Tables of records of one size.
+//! Tables of fixed-size records.
 
 use super::{Field, Span};
 
@@ -23,19 +23,19 @@ impl<'a, R: Field> Table<'a, R> {
         R::get(&mut self.bytes.get(start..start.checked_add(R::SIZE)?)?)
     }
 
-    /// Walks the records of `span` with their indexes, as far as they exist.
+    /// Iterates over the records of `span` with their indexes, as far as they exist.
     pub(in crate::cache) fn span(&self, span: Span) -> impl Iterator<Item = (usize, R)> + use<'a, R> {
         let table = Table::<'a, R>::new(self.bytes);
         let first = span.first as usize;
         (first..first.saturating_add(span.count as usize)).map_while(move |i| Some((i, table.get(i)?)))
     }
 
-    /// Walks all records.
+    /// Iterates over all records.
     pub(in crate::cache) fn iter(&self) -> impl Iterator<Item = R> + use<'a, R> {
         self.span(Span { first: 0, count: u32::MAX }).map(|(_, record)| record)
     }
 
-    /// Finds a record in a sorted stretch of the table.
+    /// Finds a record in a sorted range of the table.
     pub(in crate::cache) fn search(
         &self,
         span: Span,
@@ -55,7 +55,7 @@ impl<'a, R: Field> Table<'a, R> {
         None
     }
 
-    /// Returns the stretch that is the whole table.
+    /// Returns the span of the whole table.
     pub(in crate::cache) fn all(&self) -> Span {
         Span { first: 0, count: u32::try_from(self.len()).unwrap_or(u32::MAX) }
     }

@@ -19,7 +19,7 @@ fn headers_come_back_and_every_flipped_bit_shows() {
     }
 }
 
-/// A catalog with something of everything that a cache holds.
+/// A catalog that uses every table of the cache.
 const FIXED: &str = r#"---
 schema: olm.package
 name: one
@@ -85,7 +85,7 @@ fn what_is_written_changes_only_with_the_version() {
     assert_eq!(
         (VERSION, checksum(&written)),
         RECORDED,
-        "the same catalog gives other bytes: raise VERSION, then record what is given here on the left"
+        "the cache bytes changed: raise VERSION, then record the checksum on the left"
     );
 }
 

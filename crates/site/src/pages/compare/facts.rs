@@ -1,4 +1,4 @@
-//! What of two versions differs, in words.
+//! The differences of two versions, in words.
 
 use std::collections::BTreeSet;
 
@@ -12,10 +12,10 @@ use crate::manifest::Manifest;
 use crate::permissions::Permissions;
 use crate::shelf::{Bundle, Package};
 
-/// The most lines of one part.
+/// The maximum number of lines per section.
 const LINES: usize = 300;
 
-/// A version with what is known of it.
+/// A version with its manifests.
 type Side<'a> = (&'a Package, &'a Bundle, &'a Manifest);
 
 /// Compares two versions, the older one first.
@@ -37,7 +37,7 @@ pub fn differences(old: Side<'_>, new: Side<'_>) -> Vec<Section> {
     for section in &mut sections {
         section.lines.sort_by_key(|line| (!line.notable, line.what));
     }
-    // A text is read in its own order.
+    // A text keeps its order.
     sections.push(description(old.2, new.2));
     for section in &mut sections {
         if section.lines.len() > LINES {
@@ -49,7 +49,7 @@ pub fn differences(old: Side<'_>, new: Side<'_>) -> Vec<Section> {
     sections
 }
 
-/// Returns the permissions that only the newer of two versions has; nothing where they are not known.
+/// Returns the permissions that only the newer of two versions has; `None` if they are unknown.
 pub fn gained(old: Side<'_>, new: Side<'_>) -> Option<Vec<String>> {
     let change = BundleChange::between(&old.2.contents(), &new.2.contents());
     let section = permissions(&change, old.2, new.2);
@@ -57,10 +57,10 @@ pub fn gained(old: Side<'_>, new: Side<'_>) -> Option<Vec<String>> {
     section.unknown.is_none().then(|| added.map(|line| line.text).collect())
 }
 
-/// The types of properties by which a bundle needs others.
+/// The types of properties that declare requirements.
 const NEEDS: [&str; 4] = [property::PACKAGE_REQUIRED, property::GVK_REQUIRED, "olm.constraint", "olm.label.required"];
 
-/// A property in words, where it has such.
+/// Describes a property in words, if it has a description.
 fn worded(property: &Property) -> String {
     let value: Value = serde_json::from_str(&property.value).unwrap_or_default();
     let part = |name: &str| text(&value[name]);
@@ -83,7 +83,7 @@ fn properties(title: &'static str, change: &BundleChange, kinds: &[&str], (added
     Section { title, lines, unknown: None }
 }
 
-/// Properties that no other part is about.
+/// Properties that no other section covers.
 fn others(change: &BundleChange) -> Section {
     let known = |kind: &str| kind == property::GVK || NEEDS.contains(&kind);
     let all = change.properties.added.iter().chain(&change.properties.removed);
@@ -144,7 +144,7 @@ fn permissions(change: &BundleChange, old: &Manifest, new: &Manifest) -> Section
     Section { title, lines, unknown: None }
 }
 
-/// Versions of kinds that came, or are no longer served.
+/// Versions of kinds that were added, or are no longer served.
 fn served(change: &BundleChange, old: &Manifest, new: &Manifest) -> Section {
     let mut lines = Vec::new();
     for crd in &change.crds {
@@ -218,7 +218,7 @@ fn annotations(manifest: &Manifest) -> BTreeSet<String> {
     all.map(|(name, value)| format!("{name}: {}", crate::text::summary(value, 200))).collect()
 }
 
-/// Lines of the description that came or went.
+/// Lines of the description that were added or removed.
 fn description(old: &Manifest, new: &Manifest) -> Section {
     let text = |manifest: &Manifest| match manifest.csv.description.as_str() {
         long if long.len() > crate::markdown::LONGEST => String::new(),

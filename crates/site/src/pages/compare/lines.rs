@@ -1,11 +1,11 @@
-//! Two texts, line by line.
+//! Compares two texts line by line.
 
 use edit::diff::changes::ChangeKind;
 
-/// More pairs of lines than these are not compared: what differs is shown as gone and come as a whole.
+/// The maximum number of compared line pairs: beyond it, the texts are shown as removed and added as a whole.
 const PAIRS: usize = 1 << 20;
 
-/// Returns the lines that only one of two texts has, in the order of the texts: gone ones before those in their place.
+/// Returns the lines that only one of two texts has, in order: removed lines before those that replace them.
 pub(super) fn differing<'a>(old: &'a str, new: &'a str) -> Vec<(ChangeKind, &'a str)> {
     let lines =
         |text: &'a str| -> Vec<&'a str> { text.lines().map(str::trim).filter(|line| !line.is_empty()).collect() };
@@ -19,7 +19,7 @@ pub(super) fn differing<'a>(old: &'a str, new: &'a str) -> Vec<(ChangeKind, &'a 
     if old.len().saturating_mul(new.len()) > PAIRS {
         return old.iter().map(gone).chain(new.iter().map(come)).collect();
     }
-    // How many lines both have from here on.
+    // The number of common lines from here on.
     let width = new.len() + 1;
     let mut common = vec![0u32; (old.len() + 1) * width];
     for i in (0..old.len()).rev() {

@@ -1,4 +1,4 @@
-//! The kinds that a version offers and needs, with their fields and examples.
+//! The kinds that a version provides and requires, with their fields and examples.
 
 use maud::{Markup, html};
 use serde_json::Value;
@@ -10,11 +10,11 @@ use crate::manifest::{Manifest, yaml};
 use crate::shelf::{Bundle, Package};
 use crate::text::{count, summary, t};
 
-/// The most descriptors that are shown of a kind.
+/// The maximum number of descriptors per kind.
 const DESCRIPTORS: usize = 200;
-/// The most fields, and how deep they are shown.
+/// The maximum number of fields, and their maximum depth.
 const FIELDS: usize = 400;
-const DEEPEST: usize = 6;
+const MAX_DEPTH: usize = 6;
 
 pub(super) fn section(
     context: &Context<'_>,
@@ -101,7 +101,7 @@ fn one(context: &Context<'_>, api: &Api, manifest: &Manifest, examples: &[(Strin
     }
 }
 
-/// Takes one of what is left, if there is any.
+/// Takes one from the budget, if any is left.
 fn take(left: &mut usize) -> bool {
     let any = *left > 0;
     *left = left.saturating_sub(1);
@@ -118,7 +118,7 @@ fn tree(schema: &Value, depth: usize, left: &mut usize) -> Markup {
         ul.tree {
             @for (name, field) in members {
                 @if !(depth == 0 && matches!(name.as_str(), "apiVersion" | "kind" | "metadata")) && take(left) {
-                    @let nested = depth < DEEPEST && (field["properties"].is_object() || field["items"]["properties"].is_object());
+                    @let nested = depth < MAX_DEPTH && (field["properties"].is_object() || field["items"]["properties"].is_object());
                     li {
                         @if nested { details open[depth == 0 && name == "spec"] { summary { (field_line(name, field, &required)) } (tree(field, depth + 1, left)) } }
                         @else { (field_line(name, field, &required)) }

@@ -1,4 +1,4 @@
-//! What a version changes against the one before it.
+//! The changes of a version against the previous one.
 
 use maud::{Markup, html};
 

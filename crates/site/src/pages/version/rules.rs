@@ -1,4 +1,4 @@
-//! What a version may do on a cluster.
+//! The permissions of a version on a cluster.
 
 use maud::{Markup, html};
 use review::facts::{Rule, Scope};
@@ -13,7 +13,7 @@ use crate::text::{count, t};
 pub(super) fn section(bundle: &Bundle, manifest: Option<&Manifest>, permissions: Option<&Permissions>) -> Markup {
     let (Some(permissions), Some(manifest)) = (permissions, manifest) else { return unknown(bundle, manifest) };
     html! {
-        @if permissions.flags.is_empty() { p { span.pill.good { "nothing unusual" } " Its rules name what they are for." } }
+        @if permissions.flags.is_empty() { p { span.pill.good { "nothing unusual" } " Its rules name specific resources and verbs." } }
         @else {
             ul.flags { @for flag in &permissions.flags { li.high[is_high(*flag)] { b { (flag.word()) } (flag.sentence()) } } }
         }

@@ -1,4 +1,4 @@
-//! The methods of the registry API: what each of them asks, and what answers it.
+//! The methods of the registry API: their requests, and the queries that answer them.
 
 use std::sync::Arc;
 
@@ -11,7 +11,7 @@ use tonic::Status;
 use super::api;
 use crate::server::Services;
 
-/// The header with which a client says that it knows what experimental means.
+/// The header with which a client acknowledges that the method is experimental.
 const ACKNOWLEDGE: &str = "x-acknowledge-experimental";
 
 /// A method of the registry API.
@@ -30,8 +30,8 @@ pub(super) enum Method {
     ListPackageCustomSchemas,
 }
 
-/// A question that one message answers.
-pub(super) enum One {
+/// A query that one message answers.
+pub(super) enum UnaryQuery {
     Package(api::GetPackageRequest),
     Bundle(api::GetBundleRequest),
     Head(api::GetBundleInChannelRequest),
@@ -39,8 +39,8 @@ pub(super) enum One {
     DefaultProvider(Api),
 }
 
-/// A question that a list of messages answers.
-pub(super) enum Many {
+/// A query that a list of messages answers.
+pub(super) enum ListQuery {
     Packages,
     Bundles,
     Replacements(api::GetAllReplacementsRequest),
@@ -50,14 +50,14 @@ pub(super) enum Many {
     Nothing,
 }
 
-/// What a request asks.
-pub(super) enum Question {
-    One(One),
-    Many(Many),
+/// The query of a request.
+pub(super) enum MethodQuery {
+    One(UnaryQuery),
+    Many(ListQuery),
 }
 
 impl Method {
-    /// Finds the method that a path names.
+    /// Returns the method with this path.
     pub(super) fn of(path: &str, services: Services) -> Option<Method> {
         if let Some(method) = path.strip_prefix("/api.Registry/") {
             return Some(match method {
@@ -79,49 +79,49 @@ impl Method {
         experimental.then_some(Method::ListPackageCustomSchemas)
     }
 
-    /// Reads the request of a call.
+    /// Decodes the request of a call.
     ///
     /// # Errors
-    /// Fails with the status for the caller when it makes no sense.
-    pub(super) fn read(self, headers: &HeaderMap, message: Bytes) -> Result<Question, Status> {
+    /// Fails with the status for the caller when the request is invalid.
+    pub(super) fn read(self, headers: &HeaderMap, message: Bytes) -> Result<MethodQuery, Status> {
         Ok(match self {
             Method::ListPackages => {
                 decode::<api::ListPackageRequest>(message)?;
-                Question::Many(Many::Packages)
+                MethodQuery::Many(ListQuery::Packages)
             }
             Method::ListBundles => {
                 decode::<api::ListBundlesRequest>(message)?;
-                Question::Many(Many::Bundles)
+                MethodQuery::Many(ListQuery::Bundles)
             }
-            Method::GetPackage => Question::One(One::Package(decode(message)?)),
-            Method::GetBundle => Question::One(One::Bundle(decode(message)?)),
-            Method::GetBundleForChannel => Question::One(One::Head(decode(message)?)),
-            Method::GetBundleThatReplaces => Question::One(One::Replacement(decode(message)?)),
-            Method::GetChannelEntriesThatReplace => Question::Many(Many::Replacements(decode(message)?)),
+            Method::GetPackage => MethodQuery::One(UnaryQuery::Package(decode(message)?)),
+            Method::GetBundle => MethodQuery::One(UnaryQuery::Bundle(decode(message)?)),
+            Method::GetBundleForChannel => MethodQuery::One(UnaryQuery::Head(decode(message)?)),
+            Method::GetBundleThatReplaces => MethodQuery::One(UnaryQuery::Replacement(decode(message)?)),
+            Method::GetChannelEntriesThatReplace => MethodQuery::Many(ListQuery::Replacements(decode(message)?)),
             Method::GetChannelEntriesThatProvide => {
                 let api::GetAllProvidersRequest { group, version, kind, .. } = decode(message)?;
-                Question::Many(Many::Providers(Api { group, version, kind }))
+                MethodQuery::Many(ListQuery::Providers(Api { group, version, kind }))
             }
             Method::GetLatestChannelEntriesThatProvide => {
                 let api::GetLatestProvidersRequest { group, version, kind, .. } = decode(message)?;
-                Question::Many(Many::LatestProviders(Api { group, version, kind }))
+                MethodQuery::Many(ListQuery::LatestProviders(Api { group, version, kind }))
             }
             Method::GetDefaultBundleThatProvides => {
                 let api::GetDefaultProviderRequest { group, version, kind, .. } = decode(message)?;
-                Question::One(One::DefaultProvider(Api { group, version, kind }))
+                MethodQuery::One(UnaryQuery::DefaultProvider(Api { group, version, kind }))
             }
-            Method::ListPackageCustomSchemas => Question::Many(custom(headers, decode(message)?)?),
+            Method::ListPackageCustomSchemas => MethodQuery::Many(custom(headers, decode(message)?)?),
         })
     }
 }
 
 fn decode<M: Message + Default>(message: Bytes) -> Result<M, Status> {
-    M::decode(message).map_err(|error| Status::internal(format!("request cannot be decoded: {error}")))
+    M::decode(message).map_err(|error| Status::internal(format!("cannot decode the request: {error}")))
 }
 
-fn custom(headers: &HeaderMap, request: api::ExperimentalListPackageCustomSchemasRequest) -> Result<Many, Status> {
+fn custom(headers: &HeaderMap, request: api::ExperimentalListPackageCustomSchemasRequest) -> Result<ListQuery, Status> {
     if !headers.get_all(ACKNOWLEDGE).iter().any(|value| value == "true") {
-        return Ok(Many::Nothing);
+        return Ok(ListQuery::Nothing);
     }
     if request.schema.is_empty() {
         return Err(Status::invalid_argument("schema is required"));
@@ -134,7 +134,7 @@ fn custom(headers: &HeaderMap, request: api::ExperimentalListPackageCustomSchema
             )));
         }
     }
-    Ok(Many::Custom(request))
+    Ok(ListQuery::Custom(request))
 }
 
 fn is_name(text: &str) -> bool {
@@ -142,32 +142,32 @@ fn is_name(text: &str) -> bool {
         && text.bytes().all(|b| b.is_ascii_alphanumeric() || matches!(b, b'.' | b'_' | b'-'))
 }
 
-impl One {
-    /// Makes the answer. The same catalog always gives the same one.
+impl UnaryQuery {
+    /// Computes the answer. The same catalog always returns the same answer.
     pub(super) fn answer(&self, catalog: &dyn Query) -> Answer {
         match self {
-            One::Package(request) => catalog.package(&request.name),
-            One::Bundle(request) => catalog.bundle(&request.pkg_name, &request.channel_name, &request.csv_name),
-            One::Head(request) => catalog.head(&request.pkg_name, &request.channel_name),
-            One::Replacement(request) => {
+            UnaryQuery::Package(request) => catalog.package(&request.name),
+            UnaryQuery::Bundle(request) => catalog.bundle(&request.pkg_name, &request.channel_name, &request.csv_name),
+            UnaryQuery::Head(request) => catalog.head(&request.pkg_name, &request.channel_name),
+            UnaryQuery::Replacement(request) => {
                 catalog.replacement(&request.csv_name, &request.pkg_name, &request.channel_name)
             }
-            One::DefaultProvider(api) => catalog.default_provider(api),
+            UnaryQuery::DefaultProvider(api) => catalog.default_provider(api),
         }
     }
 }
 
-impl Many {
-    /// Returns the answers, each of which is made when it is taken.
+impl ListQuery {
+    /// Returns the answers, each computed when it is requested.
     pub(super) fn answer(&self, catalog: Arc<dyn Query>) -> Result<Rows, QueryError> {
         match self {
-            Many::Packages => Ok(catalog.packages()),
-            Many::Bundles => Ok(catalog.bundles()),
-            Many::Replacements(request) => catalog.replacements(&request.csv_name),
-            Many::Providers(api) => catalog.providers(api),
-            Many::LatestProviders(api) => catalog.latest_providers(api),
-            Many::Custom(request) => Ok(catalog.custom(&request.schema, &request.package_name)),
-            Many::Nothing => Ok(Box::new(std::iter::empty())),
+            ListQuery::Packages => Ok(catalog.packages()),
+            ListQuery::Bundles => Ok(catalog.bundles()),
+            ListQuery::Replacements(request) => catalog.replacements(&request.csv_name),
+            ListQuery::Providers(api) => catalog.providers(api),
+            ListQuery::LatestProviders(api) => catalog.latest_providers(api),
+            ListQuery::Custom(request) => Ok(catalog.custom(&request.schema, &request.package_name)),
+            ListQuery::Nothing => Ok(Box::new(std::iter::empty())),
         }
     }
 }

@@ -1,4 +1,4 @@
-//! The directory that a cache is kept in.
+//! The cache directory.
 
 use std::fs::{self, File, Permissions};
 use std::io;
@@ -9,22 +9,22 @@ use tempfile::NamedTempFile;
 
 use super::store::PrepareError;
 
-/// Our directory inside a cache directory. The file in it says which version of the format it has.
+/// Our directory inside a cache directory. The file in it carries the version of its format.
 const OURS: &str = "opm.v1";
-/// The cache itself.
+/// The cache file.
 const FILE: &str = "catalog.cache";
-/// How caches start that are not finished yet.
+/// The prefix of unfinished caches.
 const UNFINISHED: &str = ".building-";
-/// Any user of an image may have to read a directory that we make, and its group to renew the cache.
+/// Any user of an image may need to read a directory that opm creates, and its group to rebuild the cache.
 const DIRECTORY_MODE: u32 = 0o775;
-/// What can be done to a file at most, if its directory allows it.
+/// The maximum mode of a file; the mode of its directory can reduce it.
 const FILE_MODE: u32 = 0o664;
 
-/// What is in a cache directory.
+/// The content of a cache directory.
 pub(super) enum Found {
     Nothing,
     Ours,
-    /// A cache of other tools, by the name of its format.
+    /// A cache of other tools, with the name of its format.
     Other(&'static str),
 }
 
@@ -33,8 +33,8 @@ pub fn file_in(cache_dir: &Path) -> PathBuf {
     cache_dir.join(OURS).join(FILE)
 }
 
-/// Looks at what is in a cache directory.
-pub(super) fn look_into(cache_dir: &Path) -> Result<Found, PrepareError> {
+/// Inspects a cache directory.
+pub(super) fn inspect(cache_dir: &Path) -> Result<Found, PrepareError> {
     let entries = match fs::read_dir(cache_dir) {
         Ok(entries) => entries,
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Found::Nothing),
@@ -46,7 +46,7 @@ pub(super) fn look_into(cache_dir: &Path) -> Result<Found, PrepareError> {
     }
     names.sort();
     let has = |name: &str| names.iter().any(|found| found == name);
-    // Volumes of their own have a directory for lost files.
+    // A dedicated volume has a `lost+found` directory.
     let unexpected: Vec<String> = names
         .iter()
         .filter(|name| !matches!(name.as_str(), OURS | "pogreb.v1" | "cache" | "digest" | "lost+found"))
@@ -63,7 +63,7 @@ pub(super) fn look_into(cache_dir: &Path) -> Result<Found, PrepareError> {
     })
 }
 
-/// A cache that is being written, and is gone unless it is finished.
+/// A cache that is being written; removed on drop unless it is finished.
 pub(super) struct Unfinished {
     file: NamedTempFile,
     directory: PathBuf,
@@ -71,19 +71,19 @@ pub(super) struct Unfinished {
 }
 
 impl Unfinished {
-    /// Starts a cache in `cache_dir`, which is made if need be.
+    /// Starts a cache in `cache_dir`, which is created if needed.
     ///
     /// # Errors
-    /// Fails when nothing can be written there.
+    /// Fails when the directory cannot be written.
     pub(super) fn start(cache_dir: &Path) -> io::Result<Unfinished> {
         let directory = cache_dir.join(OURS);
         let named = |error| in_directory(&directory, error);
-        let mode = make(cache_dir, DIRECTORY_MODE).map_err(named)?;
-        // Whoever keeps others out of the directory keeps them out of all that is in it.
-        let mode = make(&directory, mode).map_err(named)?;
+        let mode = create_dir(cache_dir, DIRECTORY_MODE).map_err(named)?;
+        // A directory that is closed to others keeps its files closed too.
+        let mode = create_dir(&directory, mode).map_err(named)?;
         remove_abandoned(&directory);
         let file = tempfile::Builder::new().prefix(UNFINISHED).tempfile_in(&directory).map_err(named)?;
-        // Held until the end, so that others can tell this file from one that was abandoned.
+        // The lock is held until the end, so that other processes can distinguish this file from an abandoned one.
         let _ = file.as_file().try_lock();
         Ok(Unfinished { file, directory, mode: mode & FILE_MODE })
     }
@@ -92,10 +92,10 @@ impl Unfinished {
         self.file.as_file_mut()
     }
 
-    /// Puts the cache in its place.
+    /// Syncs the cache and renames it into place.
     ///
     /// # Errors
-    /// Fails when that is not possible; the one from before stays then.
+    /// Fails when that is not possible; the previous cache stays then.
     pub(super) fn finish(self) -> io::Result<File> {
         let Unfinished { file, directory, mode } = self;
         let named = |error| in_directory(&directory, error);
@@ -109,11 +109,11 @@ impl Unfinished {
     }
 }
 
-/// Makes a directory unless it is there, and returns its mode; one that is there stays as it is.
-fn make(directory: &Path, mode: u32) -> io::Result<u32> {
+/// Creates a directory unless it exists, and returns its mode; an existing one is not changed.
+fn create_dir(directory: &Path, mode: u32) -> io::Result<u32> {
     if !directory.is_dir() {
         fs::create_dir_all(directory)?;
-        // Not what the mask of the process makes of it.
+        // Independent of the umask.
         let _ = fs::set_permissions(directory, Permissions::from_mode(mode));
     }
     Ok(fs::metadata(directory)?.permissions().mode() & 0o777)
@@ -123,7 +123,7 @@ fn in_directory(directory: &Path, error: io::Error) -> io::Error {
     io::Error::new(error.kind(), format!("{}: {error}", directory.display()))
 }
 
-/// Removes caches that nobody is building any more.
+/// Removes unfinished caches that no process is building.
 fn remove_abandoned(directory: &Path) {
     let Ok(entries) = fs::read_dir(directory) else { return };
     for entry in entries.flatten() {

@@ -1,14 +1,14 @@
-//! A package, a channel of it, or a version: how users name what they mean.
+//! Parses requests: a package, a channel of it, or a version.
 
 use crate::input::{Bundle, State, Subscription};
 use crate::place::Place;
 use crate::pool::{Node, Pool};
 use fbc::version::Version;
 
-/// What somebody named: `PACKAGE[@CHANNEL][=VERSION]`, or the name of a bundle.
+/// A request: `PACKAGE[@CHANNEL][=VERSION]`, or the name of a bundle.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Wish {
-    /// As it is written.
+pub struct Request {
+    /// The request as written.
     pub text: String,
     /// The package.
     pub package: String,
@@ -18,11 +18,11 @@ pub struct Wish {
     pub version: Option<String>,
 }
 
-/// Reads a wish.
+/// Parses a request.
 ///
 /// # Errors
-/// Says what is expected.
-pub fn wish(text: &str) -> Result<Wish, String> {
+/// Fails with the expected syntax.
+pub fn parse(text: &str) -> Result<Request, String> {
     const EXPECTED: &str =
         "expected PACKAGE, PACKAGE@CHANNEL, PACKAGE=VERSION, PACKAGE@CHANNEL=VERSION or a bundle name";
     let (rest, version) = match text.split_once('=') {
@@ -37,32 +37,33 @@ pub fn wish(text: &str) -> Result<Wish, String> {
         return Err(EXPECTED.to_owned());
     }
     let owned = |text: Option<&str>| text.map(str::to_owned);
-    Ok(Wish { text: text.to_owned(), package: package.to_owned(), channel: owned(channel), version: owned(version) })
+    Ok(Request { text: text.to_owned(), package: package.to_owned(), channel: owned(channel), version: owned(version) })
 }
 
-impl Wish {
-    /// Finds out what is meant, now that the catalogs are known: `etcd.v1.0.0` is a bundle, and `etcd@1.0.0` a version.
-    pub fn settle(&self, pool: &Pool<'_>) -> Wish {
-        let mut wish = self.clone();
+impl Request {
+    /// Resolves ambiguities with the catalogs: `etcd.v1.0.0` is a bundle, and `etcd@1.0.0` a version.
+    pub fn resolve(&self, pool: &Pool<'_>) -> Request {
+        let mut request = self.clone();
         let packages = |name: &str| !pool.of_package(name).is_empty();
-        if !packages(&wish.package) && wish.version.is_none() {
-            let bundle = pool.members().find(|(_, member)| member.bundle.name == wish.package);
+        if !packages(&request.package) && request.version.is_none() {
+            let bundle = pool.members().find(|(_, member)| member.bundle.name == request.package);
             if let Some((_, member)) = bundle {
-                wish.version = Some(member.bundle.name.clone());
-                wish.package = member.bundle.package.clone();
+                request.version = Some(member.bundle.name.clone());
+                request.package = member.bundle.package.clone();
             }
         }
-        let is_channel = |name: &str| pool.of_package(&wish.package).iter().any(|&it| pool.member(it).channel == name);
-        if let Some(channel) = wish.channel.take_if(|channel| !is_channel(channel)) {
+        let is_channel =
+            |name: &str| pool.of_package(&request.package).iter().any(|&it| pool.member(it).channel == name);
+        if let Some(channel) = request.channel.take_if(|channel| !is_channel(channel)) {
             match Version::parse_tolerant(&channel) {
-                Ok(_) if wish.version.is_none() => wish.version = Some(channel),
-                _ => wish.channel = Some(channel),
+                Ok(_) if request.version.is_none() => request.version = Some(channel),
+                _ => request.channel = Some(channel),
             }
         }
-        wish
+        request
     }
 
-    /// Returns the members that are meant, if a version or bundle is named.
+    /// Returns the matching members, if the request names a version or bundle.
     pub fn members(&self, pool: &Pool<'_>) -> Vec<Node> {
         let Some(version) = &self.version else { return Vec::new() };
         let parsed = Version::parse_tolerant(version).ok();
@@ -75,7 +76,7 @@ impl Wish {
         nodes.collect()
     }
 
-    /// Says that nothing of the name is there, and what is.
+    /// Returns the error for a request without a match, with what exists.
     pub fn unknown(&self, pool: &Pool<'_>) -> String {
         let nodes = pool.of_package(&self.package);
         let catalogs: Vec<&str> = pool.sources.iter().map(|source| source.name.as_str()).collect();
@@ -115,46 +116,46 @@ impl Wish {
     }
 }
 
-/// Finds the bundle that is installed, in the catalogs if it is there.
+/// Finds the installed bundle, in the catalogs if it is there.
 ///
 /// # Errors
-/// Says what is not known, or not said.
-pub fn installed(wish: &Wish, pool: &Pool<'_>) -> Result<(Bundle, Option<Node>), String> {
-    let anywhere = Wish { channel: None, ..wish.clone() };
+/// Fails when the version is unknown or not given.
+pub fn installed(request: &Request, pool: &Pool<'_>) -> Result<(Bundle, Option<Node>), String> {
+    let anywhere = Request { channel: None, ..request.clone() };
     let nodes = anywhere.members(pool);
-    let in_channel = nodes.iter().copied().find(|&node| Some(pool.member(node).channel) == wish.channel.as_deref());
+    let in_channel = nodes.iter().copied().find(|&node| Some(pool.member(node).channel) == request.channel.as_deref());
     if let Some(node) = in_channel.or_else(|| nodes.first().copied()) {
         return Ok((pool.member(node).bundle.clone(), Some(node)));
     }
-    // A bundle that has left the catalog can still be named, and upgraded from.
-    let Some(version) = &wish.version else {
-        let named_version = wish.package.rsplit_once(".v").and_then(|(_, it)| Version::parse_tolerant(it).ok());
-        let package = wish.package.split(".v").next().unwrap_or_default();
+    // A bundle that was removed from the catalog can still be named, and upgraded from.
+    let Some(version) = &request.version else {
+        let named_version = request.package.rsplit_once(".v").and_then(|(_, it)| Version::parse_tolerant(it).ok());
+        let package = request.package.split(".v").next().unwrap_or_default();
         return match named_version {
             Some(version) if !pool.of_package(package).is_empty() => {
-                Ok((unknown(&wish.package, package, Some(version)), None))
+                Ok((unknown(&request.package, package, Some(version)), None))
             }
-            _ if pool.of_package(&wish.package).is_empty() => Err(wish.unknown(pool)),
+            _ if pool.of_package(&request.package).is_empty() => Err(request.unknown(pool)),
             _ => Err(format!(
                 "which version of {} is installed? Write {}=VERSION or the name of the bundle",
-                wish.package, wish.package
+                request.package, request.package
             )),
         };
     };
-    if pool.of_package(&wish.package).is_empty() {
-        return Err(wish.unknown(pool));
+    if pool.of_package(&request.package).is_empty() {
+        return Err(request.unknown(pool));
     }
     Ok(match Version::parse_tolerant(version) {
-        // Bundles are nearly always called like that.
-        Ok(parsed) => (unknown(&format!("{}.v{version}", wish.package), &wish.package, Some(parsed)), None),
+        // Nearly all bundles are named like this.
+        Ok(parsed) => (unknown(&format!("{}.v{version}", request.package), &request.package, Some(parsed)), None),
         Err(_) => {
             let parsed = version.rsplit_once(".v").and_then(|(_, it)| Version::parse_tolerant(it).ok());
-            (unknown(version, &wish.package, parsed), None)
+            (unknown(version, &request.package, parsed), None)
         }
     })
 }
 
-/// A bundle of which no more is known than its name.
+/// Creates a bundle of which only the name is known.
 pub fn unknown(name: &str, package: &str, version: Option<Version>) -> Bundle {
     let mut bundle = Bundle::installed(name, version.clone(), "[]");
     bundle.package = package.to_owned();
@@ -162,14 +163,14 @@ pub fn unknown(name: &str, package: &str, version: Option<Version>) -> Bundle {
     bundle
 }
 
-/// Adds a bundle that is installed, with the Subscription that somebody who has it probably has.
+/// Adds an installed bundle, with the Subscription that it probably has.
 ///
 /// # Errors
-/// Says what is not known, or not said.
-pub fn add_installed(wish: &Wish, pool: &Pool<'_>, state: &mut State) -> Result<(), String> {
-    let wish = wish.settle(pool);
-    let (bundle, node) = installed(&wish, pool)?;
-    let channel = wish.channel.clone().or_else(|| channel_of(pool, &bundle, node));
+/// Fails when the version is unknown or not given.
+pub fn add_installed(request: &Request, pool: &Pool<'_>, state: &mut State) -> Result<(), String> {
+    let request = request.resolve(pool);
+    let (bundle, node) = installed(&request, pool)?;
+    let channel = request.channel.clone().or_else(|| channel_of(pool, &bundle, node));
     let source = node.map_or_else(|| source_of(pool, &bundle.package), |node| pool.member(node).source);
     let source = &pool.sources[source];
     state.subscriptions.push(Subscription {
@@ -184,8 +185,8 @@ pub fn add_installed(wish: &Wish, pool: &Pool<'_>, state: &mut State) -> Result<
     Ok(())
 }
 
-/// Returns the channel that somebody who has a bundle probably follows: the default one if it has it or leads on from
-/// it, or the first that does.
+/// Returns the channel that an installed bundle probably follows: the default channel if it contains the bundle or
+/// upgrades it, else the first channel that does.
 fn channel_of(pool: &Pool<'_>, bundle: &Bundle, node: Option<Node>) -> Option<String> {
     let leads = |node: &Node| {
         let member = pool.member(*node);
@@ -197,49 +198,49 @@ fn channel_of(pool: &Pool<'_>, bundle: &Bundle, node: Option<Node>) -> Option<St
     nodes.first().copied().or(node).map(|node| pool.member(node).channel.to_owned())
 }
 
-/// Returns the catalog that a package is taken from: the one of the highest priority that has it, then by name.
+/// Returns the catalog of a package: the one with the highest priority that has it, then by name.
 fn source_of(pool: &Pool<'_>, package: &str) -> usize {
     let mut sources: Vec<usize> = pool.of_package(package).iter().map(|&node| pool.member(node).source).collect();
     sources.sort_by_key(|&source| (-pool.sources[source].priority, &pool.sources[source].name));
     sources.first().copied().unwrap_or_default()
 }
 
-/// Adds a Subscription for what is wished, or changes the one that is there.
+/// Adds a Subscription for the request, or changes the existing one.
 ///
 /// # Errors
-/// Says what cannot be wished for.
-pub fn subscribe(wish: &Wish, pool: &Pool<'_>, state: &mut State) -> Result<(), String> {
-    let wish = wish.settle(pool);
-    let known = state.subscriptions.iter_mut().find(|it| it.package == wish.package);
+/// Fails when a Subscription cannot express the request.
+pub fn subscribe(request: &Request, pool: &Pool<'_>, state: &mut State) -> Result<(), String> {
+    let request = request.resolve(pool);
+    let known = state.subscriptions.iter_mut().find(|it| it.package == request.package);
     if let Some(known) = known {
-        if let Some(version) = &wish.version {
+        if let Some(version) = &request.version {
             return Err(format!(
                 "{} is subscribed to already, so that {version} cannot be asked for: clusters choose by the channel",
-                wish.package
+                request.package
             ));
         }
-        if wish.channel.is_some() {
-            known.channel = wish.channel;
+        if request.channel.is_some() {
+            known.channel = request.channel;
         }
         return Ok(());
     }
-    let mut nodes = wish.members(pool);
-    if wish.version.is_some() && nodes.is_empty() {
-        return Err(wish.unknown(pool));
+    let mut nodes = request.members(pool);
+    if request.version.is_some() && nodes.is_empty() {
+        return Err(request.unknown(pool));
     }
     nodes.sort_by_key(|&node| (!Place::of(pool, node).is_on_chain(), !pool.is_default(node)));
     let first = nodes.first().map(|&node| *pool.member(node));
-    let source = first.map_or_else(|| source_of(pool, &wish.package), |member| member.source);
+    let source = first.map_or_else(|| source_of(pool, &request.package), |member| member.source);
     let source = &pool.sources[source];
     let default = || {
-        let nodes = pool.of_package(&wish.package).iter();
+        let nodes = pool.of_package(&request.package).iter();
         let mut here = nodes.filter(|&&node| pool.sources[pool.member(node).source].name == source.name);
         here.find(|&&node| pool.is_default(node)).map(|&node| pool.member(node).channel.to_owned())
     };
     state.subscriptions.push(Subscription {
-        name: wish.package.clone(),
-        package: wish.package.clone(),
-        channel: wish.channel.clone().or_else(|| first.map(|member| member.channel.to_owned())).or_else(default),
+        name: request.package.clone(),
+        package: request.package.clone(),
+        channel: request.channel.clone().or_else(|| first.map(|member| member.channel.to_owned())).or_else(default),
         starting_csv: first.map(|member| member.bundle.name.clone()),
         installed: None,
         source: (source.name.clone(), source.namespace.clone()),
@@ -252,13 +253,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn wishes_are_read() {
-        let parts = |text: &str| wish(text).map(|wish| (wish.package, wish.channel, wish.version));
+    fn requests_are_parsed() {
+        let parts = |text: &str| parse(text).map(|request| (request.package, request.channel, request.version));
         let some = |text: &str| Some(text.to_owned());
         assert_eq!(parts("etcd"), Ok(("etcd".into(), None, None)));
         assert_eq!(parts("etcd@stable"), Ok(("etcd".into(), some("stable"), None)));
         assert_eq!(parts("etcd=1.0.0"), Ok(("etcd".into(), None, some("1.0.0"))));
         assert_eq!(parts("etcd@stable=>=1.0.0"), Ok(("etcd".into(), some("stable"), some(">=1.0.0"))));
-        assert!(["", "@x", "etcd@", "etcd="].iter().all(|text| wish(text).is_err()));
+        assert!(["", "@x", "etcd@", "etcd="].iter().all(|text| parse(text).is_err()));
     }
 }
