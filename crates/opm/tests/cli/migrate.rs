@@ -88,7 +88,7 @@ fn fields_that_are_not_printed_are_counted() {
     );
     let shown = env.opm(&["render", "many"]);
     assert!(
-        shown.contains("warning: olm.channel does not know the field \"entries[].note\": left out 2 times\n"),
+        shown.contains("warning: olm.channel has no field \"entries[].note\": dropped 2 times\n"),
         "{shown}"
     );
 }
