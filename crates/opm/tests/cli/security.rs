@@ -274,7 +274,10 @@ fn bundles_are_named_by_their_catalog() {
             &["security", "next", "--package", "foo=9.0.0"],
             "package \"foo\" has no version \"9.0.0\"; its versions are 1.0.0, 1.1.0, 1.2.0",
         ),
-        (&["security", "next", "--package", "foo@fast"], "package \"foo\" has no channel \"fast\"; its channels are stable"),
+        (
+            &["security", "next", "--package", "foo@fast"],
+            "package \"foo\" has no channel \"fast\"; its channels are stable",
+        ),
         (&["crd-diff", "next", "--package", "foo"], "--from is missing"),
     ] {
         let shown = env.opm(arguments);

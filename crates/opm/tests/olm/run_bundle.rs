@@ -213,10 +213,7 @@ async fn definitions_that_others_need_stay() {
         other.resources(&main).create(&Default::default(), &other.resource(&main, "theirs")).await.expect("an object");
     running.signal("-INT");
     let told = one.shown(running.end());
-    assert!(
-        told.contains("all created objects were rolled back, except:\n  CustomResourceDefinition foos."),
-        "{told}"
-    );
+    assert!(told.contains("all created objects were rolled back, except:\n  CustomResourceDefinition foos."), "{told}");
     assert!(told.contains("it stays, since ClusterServiceVersion "), "{told}");
     let kept = other.resources(&main).get("theirs").await.expect("it is still there");
     assert_eq!(kept.metadata.uid, made.metadata.uid);

@@ -105,7 +105,11 @@ impl Rehearsal<'_> {
 }
 
 /// Returns the namespace that an operator watches; `None` for all.
-fn watch_namespace(requested: Option<&InstallMode>, namespace: &str, bundle: &Bundle) -> Result<Option<String>, Failure> {
+fn watch_namespace(
+    requested: Option<&InstallMode>,
+    namespace: &str,
+    bundle: &Bundle,
+) -> Result<Option<String>, Failure> {
     let Some(requested) = requested else {
         let own = !bundle.supports(Mode::AllNamespaces) && bundle.supports(Mode::OwnNamespace);
         return Ok(own.then(|| namespace.to_owned()));

@@ -194,7 +194,9 @@ async fn the_image_that_serves_is_pinned_where_its_digest_can_be_had() {
     let pinned = "quay.io/operator-framework/opm@sha256:[DIGEST]";
     assert!(told.contains(&format!("image: {pinned}\n")), "{told}");
     assert!(
-        told.contains(&format!("quay.io/operator-framework/opm:latest resolves to {pinned}, which serves the catalog\n")),
+        told.contains(&format!(
+            "quay.io/operator-framework/opm:latest resolves to {pinned}, which serves the catalog\n"
+        )),
         "{told}"
     );
     let told = stage.opm(&["run", "bundle", &bundle, "--dry-run", "--pin=false"]);

@@ -73,10 +73,7 @@ async fn a_second_interrupt_ends_at_once_and_tells_what_is_left() {
     .await;
     running.signal("-INT");
     let told = stage.shown(running.end());
-    assert!(
-        told.ends_with("failed to roll back:\n  CatalogSource [NAMESPACE]/foo-catalog: interrupted\n"),
-        "{told}"
-    );
+    assert!(told.ends_with("failed to roll back:\n  CatalogSource [NAMESPACE]/foo-catalog: interrupted\n"), "{told}");
     let free = Patch::Merge(json!({"metadata": {"finalizers": null}}));
     sources.patch("foo-catalog", &PatchParams::default(), &free).await.unwrap();
 }
