@@ -1,4 +1,4 @@
-//! Operators from application registries, as directories of packages.
+//! Downloads packages from application registries to directories.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -14,10 +14,10 @@ use crate::exit::{Failure, in_path};
 use crate::images::Images;
 use crate::{runtime, tree};
 
-/// The file with the names of the directories that downloads have made, one a line.
-const MADE: &str = ".opm-downloaded";
+/// The file that lists the directories created by downloads, one per line.
+const CREATED_LIST: &str = ".opm-downloaded";
 
-/// Where packages are taken from.
+/// A source of packages.
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct Source {
     base: String,
@@ -26,15 +26,15 @@ struct Source {
     secret: Option<(String, String)>,
 }
 
-/// A package that is wanted.
+/// A requested package.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 struct Wanted {
     name: String,
-    /// The default one if it is not named.
+    /// `None` for the default release.
     release: Option<String>,
 }
 
-/// Reads `URL|NAMESPACE[|SECRET-NAMESPACE/SECRET]`.
+/// Parses `URL|NAMESPACE[|SECRET-NAMESPACE/SECRET]`.
 fn source(text: &str) -> Result<Source, String> {
     let parts: Vec<&str> = text.split('|').map(str::trim).collect();
     let (base, namespace, secret) = match parts.as_slice() {
@@ -54,7 +54,7 @@ fn source(text: &str) -> Result<Source, String> {
     Ok(Source { base: (*base).into(), namespace: (*namespace).into(), secret })
 }
 
-/// Reads `NAME[:RELEASE]`.
+/// Parses `NAME[:RELEASE]`.
 fn wanted(text: &str) -> Result<Wanted, String> {
     let text: String = text.chars().filter(|c| !c.is_whitespace()).collect();
     let (name, release) = match text.split_once(':') {
@@ -67,30 +67,30 @@ fn wanted(text: &str) -> Result<Wanted, String> {
     Ok(Wanted { name: name.into(), release })
 }
 
-/// Which packages are taken, and from where.
+/// The packages to download and their sources.
 #[derive(clap::Args)]
 pub(crate) struct AppRegistryFlags {
-    /// Application registry: URL|NAMESPACE, or URL|NAMESPACE|SECRET-NAMESPACE/SECRET with a secret of the cluster
+    /// Application registry: URL|NAMESPACE, or URL|NAMESPACE|SECRET-NAMESPACE/SECRET with a Secret of the cluster
     #[arg(short = 'r', long = "registry", value_name = "SOURCE", value_parser = source)]
     registries: Vec<Source>,
-    /// Packages to take, each NAME or NAME:RELEASE; all if none is named
+    /// Packages to download, each NAME or NAME:RELEASE; defaults to all
     #[arg(long, value_name = "PACKAGES", value_delimiter = ',', value_parser = wanted, requires = "registries")]
     packages: Vec<Wanted>,
-    /// File with a token for application registries without a secret
+    /// File with a token for application registries without a Secret
     #[arg(long, value_name = "FILE", requires = "registries")]
     token_file: Option<String>,
-    /// Kubeconfig of the cluster that has the secrets
+    /// Path to the kubeconfig file of the cluster with the Secrets
     #[arg(short, long, value_name = "FILE", requires = "registries")]
     kubeconfig: Option<PathBuf>,
 }
 
 impl AppRegistryFlags {
-    /// Returns whether packages are taken from application registries at all.
+    /// Returns whether an application registry is given.
     pub(crate) fn are_given(&self) -> bool {
         !self.registries.is_empty()
     }
 
-    /// Fetches the packages into directories below `folder`, each in the place of one that an earlier download made.
+    /// Downloads the packages to directories below `folder`, replacing those of earlier downloads.
     pub(crate) fn download(&self, images: &Images, limits: &Limits, folder: &Path) -> Result<Downloaded, Failure> {
         let token = self.token_file.as_deref().map(|file| {
             let text = read_input(file, limits).map_err(|error| in_path(Path::new(file), &error))?;
@@ -108,26 +108,26 @@ impl AppRegistryFlags {
     }
 }
 
-/// How packages are fetched.
+/// A download.
 struct Download<'a> {
-    /// In their order: a package comes from the first that has it.
+    /// In order: a package comes from the first source that has it.
     sources: &'a [Source],
-    /// All that there are if nothing is named.
+    /// Empty for all packages.
     wanted: &'a [Wanted],
     client: &'a Client,
-    /// The token of sources that name no secret.
+    /// The token for sources without a Secret.
     token: Option<String>,
-    /// The cluster that secrets are read from.
+    /// The cluster with the Secrets.
     access: Access,
     limits: &'a Limits,
 }
 
-/// What came of it.
+/// The result of a download.
 #[derive(Default)]
 pub(crate) struct Downloaded {
-    /// A directory for each package.
+    /// One directory per package.
     pub(crate) packages: Vec<PathBuf>,
-    /// What went wrong, and what was not found.
+    /// Errors and missing packages.
     pub(crate) problems: Vec<String>,
 }
 
@@ -173,7 +173,7 @@ impl Download<'_> {
         }
         for wanted in missing {
             let release = wanted.release.as_ref().map(|release| format!(" in release {release}")).unwrap_or_default();
-            downloaded.problems.push(format!("package {}{release} was not found", wanted.name));
+            downloaded.problems.push(format!("package {}{release} not found", wanted.name));
         }
         downloaded
     }
@@ -205,7 +205,7 @@ impl Download<'_> {
         fs::write(&file, archive).map_err(|error| format!("{}: {error}", file.display()))?;
         let content = aside.path().join("content");
         let layer = LayerFile { path: file, media_type: "application/x-gzip".into() };
-        // What a catalog may be, a package may be: these have a few megabytes.
+        // Use the limits of catalogs: packages are only a few megabytes.
         let limits = UnpackLimits { total_size: self.limits.file_size, entries: 100_000, ..UnpackLimits::default() };
         image::unpack(&[layer], &content, &limits, &|_| {}).map_err(|error| error.to_string())?;
         let failed = |error: std::io::Error| error.to_string();
@@ -214,23 +214,26 @@ impl Download<'_> {
             Some(file) => {
                 let text = fs::read(&file).map_err(failed)?;
                 let apart = aside.path().join("apart");
-                let package = take_apart(&text, &apart, self.limits)?;
+                let package = split_file(&text, &apart, self.limits)?;
                 (apart, package)
             }
         };
         let target = folder.join(&name);
-        let list = folder.join(MADE);
-        let made = fs::read_to_string(&list).unwrap_or_default();
-        let ours = made.lines().any(|line| line == name);
+        let list = folder.join(CREATED_LIST);
+        let created = fs::read_to_string(&list).unwrap_or_default();
+        let ours = created.lines().any(|line| line == name);
         if target.exists() {
             if !ours {
-                return Err(format!("{} exists, and no earlier download made it; it stays", target.display()));
+                return Err(format!(
+                    "{} already exists, and opm did not download it; not overwriting it",
+                    target.display()
+                ));
             }
             fs::remove_dir_all(&target).map_err(|error| tree::in_path(&target, &error)).map_err(failed)?;
         }
         if !ours {
-            // Noted first: whoever is interrupted now may still replace it later.
-            fs::write(&list, format!("{made}{name}\n"))
+            // Record it before the rename: after an interrupt, a later run can still replace it.
+            fs::write(&list, format!("{created}{name}\n"))
                 .map_err(|error| tree::in_path(&list, &error))
                 .map_err(failed)?;
         }
@@ -250,7 +253,7 @@ fn shown(error: &image::Error) -> String {
     format!("{error}{help}")
 }
 
-/// Returns the only file below a directory, if there is just one.
+/// Returns the only file below a directory, or `None` if there are several.
 fn only_file(directory: &Path) -> std::io::Result<Option<PathBuf>> {
     let (mut found, mut directories) = (None, vec![directory.to_owned()]);
     while let Some(directory) = directories.pop() {
@@ -267,14 +270,14 @@ fn only_file(directory: &Path) -> std::io::Result<Option<PathBuf>> {
     Ok(found)
 }
 
-/// Writes the objects of a package that came in one file to files of their own; returns the package's name.
-fn take_apart(text: &[u8], target: &Path, limits: &Limits) -> Result<String, String> {
+/// Splits a package in a single file into one file per object; returns the name of the package.
+fn split_file(text: &[u8], target: &Path, limits: &Limits) -> Result<String, String> {
     let json = |text: &[u8]| match stream::first(text, limits) {
         Ok(first) => Ok(first.map(|(_, json)| json)),
         Err(error) => Err(error.to_string()),
     };
     let whole = json(text)?.ok_or("unexpected end of JSON input")?;
-    let data = whole.raw().get("data").ok_or("the archive holds one file, and that has no data")?;
+    let data = whole.raw().get("data").ok_or("the only file of the archive has no field data")?;
     let list = |key: &str| -> Result<Text, String> {
         let text = data.get(key).and_then(Raw::as_str).unwrap_or_default();
         let list = json(text.as_bytes()).map_err(|error| format!("{key}: {error}"))?;
@@ -307,9 +310,9 @@ fn take_apart(text: &[u8], target: &Path, limits: &Limits) -> Result<String, Str
     fs::create_dir(target).map_err(|error| error.to_string())?;
     for (file, text) in files {
         if file.contains(['/', '\0']) || file.starts_with('.') {
-            return Err(format!("an object has a name that no file can have: {file:?}"));
+            return Err(format!("an object has an invalid file name: {file:?}"));
         }
-        // Lists may name an object twice; the last one counts.
+        // Lists can contain an object twice; the last one wins.
         fs::write(target.join(&file), text).map_err(|error| format!("{file}: {error}"))?;
     }
     Ok(name)
@@ -345,7 +348,7 @@ mod tests {
     fn names_of_objects_lead_nowhere_else() {
         let folder = tempfile::tempdir().unwrap();
         let text = "data:\n  packages: '[{packageName: ../../x}]'\n";
-        take_apart(text.as_bytes(), &folder.path().join("apart"), &Limits::default()).unwrap_err();
+        split_file(text.as_bytes(), &folder.path().join("apart"), &Limits::default()).unwrap_err();
         assert!(!folder.path().join("x.package.yaml").exists());
     }
 }

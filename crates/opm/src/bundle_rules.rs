@@ -1,28 +1,28 @@
-//! The rules that bundles are checked by, in words.
+//! Explains the rules for bundles.
 
 use std::fmt::Write as _;
 
 /// A rule for bundles.
 struct Explained {
     id: &'static str,
-    /// The severity of what it finds.
+    /// The severity of its findings.
     severity: &'static str,
-    /// What must hold.
+    /// The requirement.
     about: &'static str,
-    /// What to do.
-    mend: &'static str,
+    /// How to fix a finding.
+    fix: &'static str,
 }
 
-/// Returns all rules but those of `opm security` and `opm crd-diff`, which have tables of their own.
+/// Returns all rules except those of `opm security` and `opm crd-diff`, which have their own tables.
 fn rules() -> impl Iterator<Item = Explained> {
     include_str!("bundle_rules.txt").lines().filter_map(|line| {
         let mut parts = line.split('|');
         let (id, severity, about) = (parts.next()?, parts.next()?, parts.next()?);
-        Some(Explained { id, severity, about, mend: parts.next()? })
+        Some(Explained { id, severity, about, fix: parts.next()? })
     })
 }
 
-/// Returns all names with what they are about.
+/// Returns all rule names with a short description.
 pub(crate) fn all() -> Vec<(&'static str, String)> {
     let checks = rules().map(|rule| (rule.id, rule.about.to_owned()));
     let security = review::security::RULES.iter().map(|(id, about)| (*id, (*about).to_owned()));
@@ -30,19 +30,16 @@ pub(crate) fn all() -> Vec<(&'static str, String)> {
     checks.chain(security).chain(crds).collect()
 }
 
-/// Explains a rule; nothing if there is none of that name.
+/// Explains a rule; `None` if the name is unknown.
 pub(crate) fn explain(name: &str) -> Option<String> {
     let mut text = String::new();
     let sentence = |about: &str| {
         let (first, rest) = about.split_at(about.chars().next().map_or(0, char::len_utf8));
         first.to_uppercase() + rest
     };
-    if let Some(Explained { severity, about, mend, .. }) = rules().find(|rule| rule.id == name) {
-        let _ = write!(
-            text,
-            "{name}: a check of bundles ({severity})\n\n  {}.\n\n  To mend it: {mend}.\n",
-            sentence(about)
-        );
+    if let Some(Explained { severity, about, fix, .. }) = rules().find(|rule| rule.id == name) {
+        let _ =
+            write!(text, "{name}: a check of bundles ({severity})\n\n  {}.\n\n  To fix it: {fix}.\n", sentence(about));
     } else if let Some((_, about)) = review::security::RULES.iter().find(|(id, _)| *id == name) {
         let _ = write!(
             text,
@@ -54,7 +51,7 @@ pub(crate) fn explain(name: &str) -> Option<String> {
         let _ = write!(
             text,
             "{name}: a finding of 'opm crd-diff'\n\n  The rule {rule} compares a CRD with the one before it: OLM v1 refuses \
-             upgrades for most changes, whatever they mean for custom resources.\n\n  To mend it: add another version of \
+             upgrades for most changes, whatever they mean for custom resources.\n\n  To fix it: add another version of \
              the API instead of changing this one, or set enforcement: None for one upgrade.\n"
         );
     }

@@ -1,4 +1,4 @@
-//! Bundles that a user names, read whole.
+//! Reads the bundles that a user names.
 
 use std::path::{Path, PathBuf};
 
@@ -12,28 +12,28 @@ use crate::interrupt::Unfinished;
 use crate::limits;
 use crate::source::{self, Source};
 
-/// A bundle that has been read.
+/// A loaded bundle.
 pub(crate) struct Read {
     pub(crate) directory: PathBuf,
-    /// The directory as the user wrote it; nothing for an image.
+    /// The directory as the user wrote it; `None` for an image.
     pub(crate) shown: Option<String>,
     pub(crate) whole: Whole,
     pub(crate) limits: Limits,
-    /// Where the objects of a catalog are written to; such files are nobody's.
-    pub(crate) made: Option<Unfinished>,
+    /// The temporary directory for objects from a catalog. The user cannot open its files.
+    pub(crate) scratch: Option<Unfinished>,
 }
 
 impl Read {
-    /// Reads the bundle in a directory.
+    /// Reads a bundle directory.
     pub(crate) fn from_directory(directory: PathBuf, shown: Option<String>) -> Result<Read, Failure> {
         let limits = limits::from_env()?;
         let whole = bundle::read_whole(&directory, &limits).map_err(|error| Failure::message(error.to_string()))?;
-        Ok(Read { directory, shown, whole, limits, made: None })
+        Ok(Read { directory, shown, whole, limits, scratch: None })
     }
 
-    /// Finds the lines of findings, where the bundle has files that somebody can open.
+    /// Adds lines to findings if the user can open the bundle's files.
     pub(crate) fn locate(&self, found: &mut [Finding]) {
-        match self.made {
+        match self.scratch {
             None => findings::locate(found, &self.directory, self.shown.as_deref(), &self.limits),
             Some(_) => found.iter_mut().for_each(|finding| finding.file.clear()),
         }
@@ -52,7 +52,7 @@ pub(crate) fn read(reference: &str, images: &Images) -> Result<Read, Failure> {
     Read::from_directory(directory, local.then(|| reference.to_owned()))
 }
 
-/// Says that a reference names no bundle.
+/// Returns the failure for a reference that is not a bundle.
 pub(crate) fn no_bundle(reference: &str) -> Failure {
-    Failure::message(format!("\"{reference}\" is no bundle: there is no directory manifests in it"))
+    Failure::message(format!("\"{reference}\" is not a bundle: it has no directory 'manifests'"))
 }

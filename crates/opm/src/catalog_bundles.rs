@@ -1,4 +1,4 @@
-//! Bundles of catalogs, read whole: from the objects that a catalog carries, else from their images.
+//! Reads the bundles of catalogs: from objects in the catalog, or else from images.
 
 use std::fs;
 use std::path::Path;
@@ -18,24 +18,24 @@ use crate::source::{self, Source};
 use crate::{limits, table};
 use resolve::request::{self, Request};
 
-/// Which bundles of a catalog are meant
+/// Bundle selection
 #[derive(clap::Args)]
 pub(crate) struct Picks {
-    /// Package of a catalog, or a version of it
+    /// Package of the catalog, optionally with channel or version
     #[arg(short, long, value_name = "PACKAGE[@CHANNEL][=VERSION]", value_parser = request::parse)]
     pub(crate) package: Option<Request>,
-    /// Version or bundle of the package that is installed
+    /// Installed version or bundle of the package
     #[arg(long, value_name = "VERSION")]
     pub(crate) from: Option<String>,
-    /// Version or bundle of the package that comes next; the head of the channel unless given
+    /// New version or bundle of the package; defaults to the channel head
     #[arg(long, value_name = "VERSION")]
     pub(crate) to: Option<String>,
-    /// Leave out bundles whose objects are in their images only, instead of pulling these
+    /// Skip bundles whose objects are only in their images, instead of pulling the images
     #[arg(long)]
     pub(crate) no_pull: bool,
 }
 
-/// What a reference names.
+/// The bundle or catalog that a reference names.
 pub(crate) enum Given<'a> {
     Bundle(Box<Read>),
     Catalog(Box<Opened<'a>>),
@@ -48,26 +48,26 @@ pub(crate) struct Opened<'a> {
     pub(crate) catalog: Catalog,
     images: &'a Images,
     limits: Limits,
-    /// What keeps a catalog that was given as a file.
-    _made: Option<Unfinished>,
+    /// The temporary directory of a single-file catalog.
+    _scratch: Option<Unfinished>,
 }
 
-/// A bundle, and the one that is installed before it.
+/// A bundle and its predecessor.
 pub(crate) struct Pair {
     pub(crate) old: Option<Read>,
     pub(crate) new: Read,
 }
 
-/// Finds out whether `reference` names a bundle or a catalog, and reads it.
+/// Opens the bundle or catalog that `reference` names.
 pub(crate) fn open<'a>(reference: &str, images: &'a Images, printer: &Printer) -> Result<Given<'a>, Failure> {
     let path = Path::new(reference);
     let named = |error: String| Failure::message(format!("\"{reference}\": {error}"));
-    let (root, made) = if path.is_file() && !source::is_database(path) {
-        // One file of a catalog is a catalog: the directory that it stands in may hold others.
-        let made = Unfinished::private("opm-catalog-")?;
+    let (root, scratch) = if path.is_file() && !source::is_database(path) {
+        // Copy a single file to its own directory, because its directory can hold other catalogs.
+        let scratch = Unfinished::private("opm-catalog-")?;
         let name = path.file_name().ok_or_else(|| named("has no name".into()))?;
-        fs::copy(path, made.path().join(name)).map_err(|error| in_path(path, &error))?;
-        (made.path().to_path_buf(), Some(made))
+        fs::copy(path, scratch.path().join(name)).map_err(|error| in_path(path, &error))?;
+        (scratch.path().to_path_buf(), Some(scratch))
     } else {
         let shown = path.is_dir().then(|| reference.to_owned());
         match source::resolve_one(reference, images).map_err(named)? {
@@ -86,20 +86,20 @@ pub(crate) fn open<'a>(reference: &str, images: &'a Images, printer: &Printer) -
     }
     let limits = limits::from_env()?;
     let reference = reference.to_owned();
-    Ok(Given::Catalog(Box::new(Opened { reference, fbc, catalog, images, limits, _made: made })))
+    Ok(Given::Catalog(Box::new(Opened { reference, fbc, catalog, images, limits, _scratch: scratch })))
 }
 
 impl Opened<'_> {
-    /// Returns the package of a wish.
+    /// Returns the package called `name`.
     pub(crate) fn package(&self, name: &str) -> Result<&Package, Failure> {
         self.catalog.package(name).ok_or_else(|| {
             let names: Vec<&str> = self.catalog.packages().iter().map(Package::name).collect();
             let known = table::some(&names, 5);
-            Failure::message(format!("there is no package \"{name}\" in {}; there are {known}", self.reference))
+            Failure::message(format!("{} has no package \"{name}\"; its packages are {known}", self.reference))
         })
     }
 
-    /// Returns the bundle that is wished for: a version, or the head of a channel.
+    /// Returns the requested bundle: a version, or the head of a channel.
     pub(crate) fn choose<'c>(
         &self,
         package: &'c Package,
@@ -112,7 +112,7 @@ impl Opened<'_> {
             None => package.default_channel(),
             Some(wanted) => package.channels().iter().find(|channel| channel.name() == wanted).ok_or_else(|| {
                 let known = table::some(&channels, 5);
-                Failure::message(format!("package \"{name}\" has no channel \"{wanted}\"; there are {known}"))
+                Failure::message(format!("package \"{name}\" has no channel \"{wanted}\"; its channels are {known}"))
             })?,
         };
         let Some(version) = version else { return Ok(&found.head().name) };
@@ -125,13 +125,13 @@ impl Opened<'_> {
         package.bundles().find(fits).map(|(bundle, _)| bundle).ok_or_else(|| {
             let versions: Vec<String> = package.bundles().map(|(_, facts)| facts.version.to_string()).collect();
             let known = table::some(&versions.iter().map(String::as_str).collect::<Vec<_>>(), 5);
-            Failure::message(format!("package \"{name}\" has no version \"{version}\"; there are {known}"))
+            Failure::message(format!("package \"{name}\" has no version \"{version}\"; its versions are {known}"))
         })
     }
 
-    /// Reads a bundle; nothing where its objects are in its image, and that is not to be pulled.
+    /// Reads a bundle; `None` if its objects are only in its image and `pull` is false.
     pub(crate) fn read(&self, package: &Package, name: &str, pull: bool) -> Result<Option<Read>, Failure> {
-        let facts = package.bundle(name).ok_or_else(|| Failure::message(format!("there is no bundle \"{name}\"")))?;
+        let facts = package.bundle(name).ok_or_else(|| Failure::message(format!("unknown bundle \"{name}\"")))?;
         let blob = self.fbc.blobs().get(facts.blob).ok_or_else(|| Failure::message("the catalog has changed"))?;
         let mut buffer = TextBuffer::default();
         let text = self.fbc.text(blob, &mut buffer)?;
@@ -143,13 +143,13 @@ impl Opened<'_> {
                 (image, true) => bundles::read(image, self.images).map(Some),
             };
         }
-        let made = Unfinished::private("opm-bundle-")?;
+        let scratch = Unfinished::private("opm-bundle-")?;
         let write = |path: &str, text: &[u8]| {
-            let path = made.path().join(path);
+            let path = scratch.path().join(path);
             fs::write(&path, text).map_err(|error| in_path(&path, &error))
         };
         for folder in ["manifests", "metadata"] {
-            fs::create_dir(made.path().join(folder))?;
+            fs::create_dir(scratch.path().join(folder))?;
         }
         for (at, object) in objects.iter().enumerate() {
             write(&format!("manifests/{at:04}.json"), object.as_bytes())?;
@@ -165,12 +165,12 @@ impl Opened<'_> {
         if !needs.is_empty() {
             write("metadata/dependencies.yaml", json!({"dependencies": needs}).to_string().as_bytes())?;
         }
-        let mut read = Read::from_directory(made.path().to_path_buf(), None)?;
-        read.made = Some(made);
+        let mut read = Read::from_directory(scratch.path().to_path_buf(), None)?;
+        read.scratch = Some(scratch);
         Ok(Some(read))
     }
 
-    /// Reads a bundle, and warns where it is left out.
+    /// Reads a bundle, and warns if it is skipped.
     fn read_or_warn(
         &self,
         package: &Package,
@@ -180,14 +180,13 @@ impl Opened<'_> {
     ) -> Result<Option<Read>, Failure> {
         let read = self.read(package, name, pull)?;
         if read.is_none() {
-            printer
-                .warning(&format!("{name} is left out: its objects are in its image, which --no-pull does not pull"));
+            printer.warning(&format!("skipping {name}: its objects are only in its image, and --no-pull is given"));
         }
         Ok(read)
     }
 }
 
-/// Returns what a bundle depends on, as its directory would list it.
+/// Returns the dependencies of a bundle in the format of dependencies.yaml.
 fn needs(blob: &str) -> Vec<Value> {
     const NEEDS: [(&str, &str); 3] = [
         ("olm.package.required", "olm.package"),
@@ -200,7 +199,7 @@ fn needs(blob: &str) -> Vec<Value> {
         let kind = property.get("type")?.as_str()?;
         let (_, listed) = NEEDS.iter().find(|(name, _)| *name == kind)?;
         let mut value = property.get("value")?.clone();
-        // The file has another name for the range than the property.
+        // The file calls the range `version`, the property `versionRange`.
         if let Some(range) = value.as_object_mut().and_then(|value| value.remove("versionRange")) {
             value["version"] = range;
         }
@@ -209,10 +208,10 @@ fn needs(blob: &str) -> Vec<Value> {
     properties.iter().filter_map(need).collect()
 }
 
-/// Returns what is compared with what.
+/// Returns the pairs to compare.
 ///
-/// Of two bundles these, of one catalog two versions of a package, of two catalogs every bundle that only the new one
-/// has with the one that it replaces.
+/// One catalog gives two versions of a package. Two catalogs give every bundle that only the new one has, with the
+/// bundle that it replaces.
 pub(crate) fn pairs(
     old: &Given<'_>,
     new: Option<&Given<'_>>,
@@ -225,10 +224,7 @@ pub(crate) fn pairs(
         (Given::Catalog(old), Some(Given::Catalog(new))) => steps(old, new, picks, printer),
         (Given::Catalog(opened), None) => {
             let wish = wish.ok_or_else(|| {
-                Failure::Usage(format!(
-                    "{} is a catalog: name a bundle with --package, or another catalog",
-                    opened.reference
-                ))
+                Failure::Usage(format!("{} is a catalog: give --package, or a second catalog", opened.reference))
             })?;
             let package = opened.package(&wish.package)?;
             let version = picks.to.as_deref().or(wish.version.as_deref());
@@ -247,15 +243,13 @@ pub(crate) fn pairs(
             Ok(vec![Pair { old, new }])
         }
         (Given::Catalog(_), Some(Given::Bundle(_))) | (Given::Bundle(_), Some(Given::Catalog(_))) => {
-            Err(Failure::Usage(
-                "a catalog and a bundle are not compared: name the bundle of the catalog by its image".into(),
-            ))
+            Err(Failure::Usage("cannot compare a catalog with a bundle: name the catalog's bundle by its image".into()))
         }
         (Given::Bundle(_), _) => Ok(Vec::new()),
     }
 }
 
-/// Pairs every bundle that only the new catalog has with the one that it replaces.
+/// Pairs every bundle that only the new catalog has with the bundle it replaces.
 fn steps(old: &Opened<'_>, new: &Opened<'_>, picks: &Picks, printer: &Printer) -> Result<Vec<Pair>, Failure> {
     let pull = !picks.no_pull;
     let mut pairs = Vec::new();
@@ -275,7 +269,7 @@ fn steps(old: &Opened<'_>, new: &Opened<'_>, picks: &Picks, printer: &Printer) -
                 .flat_map(catalog::Channel::entries)
                 .find(|entry| *entry.name == *name && !entry.replaces.is_empty())
                 .map(|entry| &*entry.replaces);
-            // What replaces nothing follows the version below it.
+            // A bundle that replaces nothing follows the next lower version.
             let below = || {
                 let lower = package.bundles().filter(|(_, other)| other.version.cmp_precedence(&facts.version).is_lt());
                 lower.max_by(|a, b| a.1.version.cmp_precedence(&b.1.version)).map(|(name, _)| name)

@@ -1,11 +1,11 @@
-//! `.opm.yaml` and `.opm-checks.yaml`: levels of checks, and waivers with a reason.
+//! `.opm.yaml` and `.opm-checks.yaml`: severity levels and waivers of checks.
 //!
 //!     checks:
 //!       levels: {image-pinned: info, practice-name: off}
 //!       waivers:
 //!       - id: account-missing
 //!         object: Deployment foo       # or file: manifests/x.yaml; without both, everywhere
-//!         reason: the platform makes it
+//!         reason: the platform creates it
 //!         until: 2030-01-01
 
 use std::path::{Path, PathBuf};
@@ -17,14 +17,14 @@ use spelling::calendar::{self, Date};
 use crate::exit::{Failure, in_path};
 
 const NAMES: [&str; 2] = [".opm.yaml", ".opm-checks.yaml"];
-/// A configuration is small.
+/// The limits of a configuration file.
 const LIMITS: fbc::yaml::Limits = fbc::yaml::Limits { depth: 20, nodes: 10_000, bytes: 1 << 20 };
 
-/// What a project decided on checks.
+/// The checks configuration of a project.
 #[derive(Debug, Default)]
 pub(crate) struct Configuration {
     path: PathBuf,
-    /// Severities of checks by name; nothing switches a check off.
+    /// Severities of checks by ID; `None` disables a check.
     levels: Vec<(String, Option<Severity>)>,
     waivers: Vec<Waiver>,
 }
@@ -38,7 +38,7 @@ struct Waiver {
 }
 
 impl Configuration {
-    /// Reads the file that is given, or the first that is found in the bundle or above it.
+    /// Reads the given file, or the first one found in the bundle directory or its ancestors.
     pub(crate) fn find(given: Option<&Path>, bundle: Option<&Path>) -> Result<Configuration, Failure> {
         if let Some(path) = given {
             let text = std::fs::read(path).map_err(|error| in_path(path, &error))?;
@@ -54,7 +54,7 @@ impl Configuration {
                     return Configuration::read(&path, &text);
                 }
             }
-            // A project ends where its repository does.
+            // Stop at the root of the repository.
             if directory.join(".git").exists() {
                 break;
             }
@@ -70,9 +70,9 @@ impl Configuration {
         let mut configuration = Configuration { path: path.to_owned(), ..Configuration::default() };
         let Some(checks) = root.get("checks").filter(|checks| !checks.is_null()) else { return Ok(configuration) };
         let known = ["levels", "waivers"];
-        let checks = checks.as_object().ok_or_else(|| wrong("checks is no mapping".into()))?;
+        let checks = checks.as_object().ok_or_else(|| wrong("checks must be a mapping".into()))?;
         if let Some(other) = checks.keys().find(|key| !known.contains(&key.as_str())) {
-            return Err(wrong(format!("checks.{other} is not known; there are levels and waivers")));
+            return Err(wrong(format!("unknown key checks.{other}; expected levels or waivers")));
         }
         for (id, level) in checks.get("levels").and_then(Value::as_object).into_iter().flatten() {
             let level = match level {
@@ -81,17 +81,17 @@ impl Configuration {
                 Value::String(text) if text == "off" => None,
                 Value::String(text) => {
                     let severity =
-                        Severity::parse(text).ok_or_else(|| wrong(format!("level {text:?} of {id} is not known")))?;
+                        Severity::parse(text).ok_or_else(|| wrong(format!("unknown level {text:?} for {id}")))?;
                     Some(severity)
                 }
-                _ => return Err(wrong(format!("the level of {id} is no severity"))),
+                _ => return Err(wrong(format!("the level of {id} must be a severity"))),
             };
             configuration.levels.push((id.clone(), level));
         }
         for (at, waiver) in checks.get("waivers").and_then(Value::as_array).into_iter().flatten().enumerate() {
             let field = |name: &str| waiver.get(name).and_then(Value::as_str).unwrap_or_default().to_owned();
             if field("id").is_empty() {
-                return Err(wrong(format!("waiver {at} names no id")));
+                return Err(wrong(format!("waiver {at} has no id")));
             }
             if field("reason").trim().is_empty() {
                 return Err(wrong(format!("the waiver of {} needs a reason", field("id"))));
@@ -99,7 +99,7 @@ impl Configuration {
             let until = field("until");
             if !until.is_empty() && date(&until).is_none() {
                 return Err(wrong(format!(
-                    "until {until:?} of the waiver of {} is no date like 2030-01-31",
+                    "invalid date {until:?} in the waiver of {}; write it like 2030-01-31",
                     field("id")
                 )));
             }
@@ -108,7 +108,7 @@ impl Configuration {
         Ok(configuration)
     }
 
-    /// Sets levels, and leaves out what is waived; reports a waiver that is over or fits nothing.
+    /// Applies levels and waivers; adds a finding for each expired or unused waiver.
     pub(crate) fn apply(&self, findings: &mut Vec<Finding>) {
         for (id, level) in &self.levels {
             match level {
@@ -121,7 +121,7 @@ impl Configuration {
                 }
             }
         }
-        let mut told = Vec::new();
+        let mut expired = Vec::new();
         for waiver in &self.waivers {
             let over = date(&waiver.until).is_some_and(|until| until < today());
             let fits = |finding: &Finding| {
@@ -139,20 +139,20 @@ impl Configuration {
                 continue;
             };
             let file = self.path.display().to_string();
-            told.push(Finding::new("waiver", Severity::Warning, text).at(&file, 0, ""));
+            expired.push(Finding::new("waiver", Severity::Warning, text).at(&file, 0, ""));
         }
-        findings.extend(told);
+        findings.extend(expired);
     }
 }
 
-/// Reads a date as year, month and day.
+/// Parses a date as year, month and day.
 fn date(text: &str) -> Option<Date> {
     let mut parts = text.split('-').map(|part| part.parse::<u32>().ok().map(i64::from));
     let date = Date::new(parts.next()??, parts.next()??, parts.next()??);
     date.filter(|_| parts.next().is_none())
 }
 
-/// Returns the date of today.
+/// Returns today's date.
 fn today() -> Date {
     calendar::parts(calendar::now()).0
 }
@@ -177,8 +177,8 @@ mod tests {
             other => panic!("{other:?}"),
         };
         assert_eq!(failure("checks: {waivers: [{id: a}]}"), "c.yaml: the waiver of a needs a reason");
-        assert_eq!(failure("checks: {levels: {a: loud}}"), "c.yaml: level \"loud\" of a is not known");
-        assert_eq!(failure("checks: {waiver: []}"), "c.yaml: checks.waiver is not known; there are levels and waivers");
+        assert_eq!(failure("checks: {levels: {a: loud}}"), "c.yaml: unknown level \"loud\" for a");
+        assert_eq!(failure("checks: {waiver: []}"), "c.yaml: unknown key checks.waiver; expected levels or waivers");
         let configuration = read(
             "checks: {levels: {a: info, b: off}, waivers: [{id: c, object: x, reason: r}, {id: d, reason: r}, {id: e, reason: r, until: 2000-01-01}]}",
         )

@@ -1,4 +1,4 @@
-//! Catalogs that pages compare a catalog with.
+//! Catalogs to compare with on pages.
 
 use catalog::{Catalog, Warnings};
 use edit::Outline;
@@ -14,27 +14,27 @@ use crate::exit::Failure;
 use crate::images::Images;
 use crate::printer::Printer;
 
-/// A catalog as comparisons need it.
-struct Whole {
+/// A catalog prepared for comparison.
+struct Comparable {
     fbc: Fbc,
     catalog: Catalog,
     outline: Outline,
     source: Source,
 }
 
-impl Whole {
-    fn new(fbc: Fbc, catalog: Catalog) -> std::io::Result<Whole> {
+impl Comparable {
+    fn new(fbc: Fbc, catalog: Catalog) -> std::io::Result<Comparable> {
         let reader = Reader::default();
         let mut buffer = TextBuffer::default();
         for blob in fbc.blobs() {
             reader.add(blob, fbc.text(blob, &mut buffer)?);
         }
         let (outline, source) = (Outline::new(&fbc), reader.finish(&fbc));
-        Ok(Whole { fbc, catalog, outline, source })
+        Ok(Comparable { fbc, catalog, outline, source })
     }
 
-    /// Reads the catalog that is shown, from its blobs.
-    fn of(shelves: &Shelves, limits: &Limits) -> Result<Whole, String> {
+    /// Reads the served catalog from its blobs.
+    fn of(shelves: &Shelves, limits: &Limits) -> Result<Comparable, String> {
         let mut fbc = Fbc::default();
         for package in shelves.packages() {
             let blobs = shelves.blobs(&package).map_err(|error| error.to_string())?;
@@ -45,14 +45,14 @@ impl Whole {
             }
         }
         let checked = catalog::check(&fbc, Loaded::default(), Warnings::Off);
-        let catalog = checked.catalog.map_err(|_| "its blobs are not all there yet".to_owned())?;
-        Whole::new(fbc, catalog).map_err(|error| error.to_string())
+        let catalog = checked.catalog.map_err(|_| "its blobs are not complete yet".to_owned())?;
+        Comparable::new(fbc, catalog).map_err(|error| error.to_string())
     }
 }
 
-/// The catalogs that somebody named to compare with.
+/// The catalogs to compare with.
 pub(crate) struct Others {
-    others: Vec<(String, Whole)>,
+    others: Vec<(String, Comparable)>,
     limits: Limits,
 }
 
@@ -60,7 +60,7 @@ impl Others {
     /// Loads catalogs by name and reference.
     ///
     /// # Errors
-    /// Fails when one of them is not valid, after reporting all of it.
+    /// Fails if a catalog is invalid, after reporting its problems.
     pub(crate) fn load(
         named: &[(String, String)],
         images: &Images,
@@ -70,23 +70,23 @@ impl Others {
         let mut others = Vec::new();
         for (name, reference) in named {
             let (fbc, catalog) = diff::load(reference, images, limits, printer)?;
-            others.push((name.clone(), Whole::new(fbc, catalog)?));
+            others.push((name.clone(), Comparable::new(fbc, catalog)?));
         }
         Ok(Others { others, limits: limits.clone() })
     }
 
-    /// Returns whether there is nothing to compare with.
+    /// Returns whether there are no catalogs to compare with.
     pub(crate) fn is_empty(&self) -> bool {
         self.others.is_empty()
     }
 
-    /// Compares a catalog with all of them.
+    /// Compares a catalog with all others.
     pub(crate) fn compare(&self, shelves: &Shelves) -> Vec<Compared> {
         if self.is_empty() {
             return Vec::new();
         }
-        let new = Whole::of(shelves, &self.limits);
-        let outcome = |old: &Whole| {
+        let new = Comparable::of(shelves, &self.limits);
+        let outcome = |old: &Comparable| {
             let new = new.as_ref().map_err(Clone::clone)?;
             let sides = [old, new].map(|whole| Side { fbc: &whole.fbc, catalog: &whole.catalog });
             let options = changes::Options { changelog: true, limits: self.limits.clone() };
@@ -100,7 +100,7 @@ impl Others {
     }
 }
 
-/// Reads `NAME=SOURCE`.
+/// Parses `NAME=SOURCE`.
 pub(crate) fn named(text: &str) -> Result<(String, String), String> {
     match text.split_once('=') {
         Some((name, source)) if !name.is_empty() && !source.is_empty() => Ok((name.to_owned(), source.to_owned())),

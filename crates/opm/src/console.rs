@@ -1,4 +1,4 @@
-//! The web console on a server: joins the pages of `site` with the catalogs of `serve`.
+//! The web console of a server: connects the pages of `site` to the catalogs of `serve`.
 
 use std::io;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
@@ -17,12 +17,12 @@ use spelling::calendar;
 
 use crate::compared::Others;
 
-/// Starts to make of a package what pages need of it.
+/// Starts to collect the data of a package for its pages.
 pub(crate) fn shelve(package: &catalog::Package) -> Box<dyn Shelver<'_> + '_> {
     Box::new(Shelving(site::shelve::Shelver::new(package)))
 }
 
-/// Joins what makes shelves with what hands it the bundles.
+/// Adapts the shelver of `site` to the interface of `serve`.
 struct Shelving<'a>(site::shelve::Shelver<'a>);
 
 impl<'a> Shelver<'a> for Shelving<'a> {
@@ -36,21 +36,21 @@ impl<'a> Shelver<'a> for Shelving<'a> {
     }
 }
 
-/// Pages of the catalog that a server has at the moment.
+/// The pages of the catalog being served.
 pub(crate) struct ServedConsole {
     console: Console,
-    /// The catalogs that this one is compared with.
+    /// The catalogs to compare with.
     others: Option<Others>,
-    /// What that gave, and for which revision.
+    /// The last comparison, with its revision.
     compared: Mutex<Option<(String, Arc<Vec<Compared>>)>>,
-    /// The problems of an author's catalog, where pages show them.
+    /// The problems of a previewed catalog; `None` for a server.
     pub(crate) found: Mutex<Option<Vec<Found>>>,
-    /// How often that changed.
+    /// The number of changes so far.
     changes: AtomicU64,
 }
 
 impl ServedConsole {
-    /// Makes the pages of a catalog; `image` is where it comes from, if that is an image.
+    /// Creates the pages of a catalog; `image` is its image, or empty for a directory.
     pub(crate) fn new(name: &str, image: &str, preview: bool) -> ServedConsole {
         ServedConsole {
             console: Console::new(name, image, preview),
@@ -61,14 +61,14 @@ impl ServedConsole {
         }
     }
 
-    /// Shows what changes: while the server runs, if it watches the catalog, and against other catalogs.
+    /// Enables the pages about changes: since the start, if the server watches the catalog, and against other catalogs.
     pub(crate) fn with_changes(mut self, watching: bool, others: Others) -> ServedConsole {
         self.console.changes = watching || !others.is_empty();
         self.others = Some(others).filter(|others| !others.is_empty());
         self
     }
 
-    /// Compares the catalog with the others, once for each revision.
+    /// Compares the catalog with the others, once per revision.
     fn compared(&self, shelves: &Shelves) -> Option<Arc<Vec<Compared>>> {
         let others = self.others.as_ref()?;
         let revision = shelves.revision();
@@ -77,14 +77,14 @@ impl ServedConsole {
             return Some(Arc::clone(compared));
         }
         let compared = Arc::new(others.compare(shelves));
-        // What cannot be compared now may be later.
+        // Do not cache failures: they can be transient.
         if compared.iter().all(|one| one.outcome.is_ok()) {
             *kept = Some((revision, Arc::clone(&compared)));
         }
         Some(compared)
     }
 
-    /// Says that pages say something else from now on.
+    /// Records a change of the page content.
     pub(crate) fn changed(&self) {
         self.changes.fetch_add(1, Relaxed);
     }
@@ -97,17 +97,17 @@ impl ServedConsole {
         }
         if let Some(reason) = &state.refused {
             let first = reason.lines().next().unwrap_or_default();
-            note(true, format!("The last update was refused, these pages show the previous catalog: {first}"));
+            note(true, format!("The last update was refused; this page shows the previous catalog: {first}"));
         }
         if let Some(reason) = &state.unreachable {
             note(false, format!("Cannot check for a newer catalog: {reason}"));
         }
         if let Some(reason) = &state.without_http {
-            note(true, format!("Versions cannot be read: {reason}"));
+            note(true, format!("Cannot read versions: {reason}"));
         }
         if !state.quarantined.is_empty() {
             let names: Vec<&str> = state.quarantined.iter().map(|one| one.package.as_str()).collect();
-            note(true, format!("Not served, because of errors: {}", names.join(", ")));
+            note(true, format!("Not served because of errors: {}", names.join(", ")));
         }
         let left_out = state.quarantined.iter();
         let left_out = left_out.map(|one| LeftOut { package: one.package.clone(), reason: one.reason.clone() });
@@ -157,7 +157,7 @@ impl Pages for ServedConsole {
         }
         let when = calendar::rfc3339(calendar::now());
         if let Err(error) = self.console.swapped(&Served(old), &Served(new), &when) {
-            tracing::warn!(%error, "what changed in the catalog is not known");
+            tracing::warn!(%error, "failed to compute the changes of the catalog");
         }
         self.changed();
     }
@@ -171,7 +171,7 @@ impl Pages for ServedConsole {
     }
 }
 
-/// The catalog of a server, for pages.
+/// The served catalog as a store for pages.
 pub(crate) struct Served<'a>(pub(crate) &'a Shelves);
 
 impl Store for Served<'_> {

@@ -1,4 +1,4 @@
-//! Container tools: programs that pull, unpack and build images, where they are asked for.
+//! Container tools: external programs that pull, unpack and build images on request.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -10,16 +10,16 @@ use serde_json::Value;
 
 use crate::choice::choice;
 
-/// What images are pulled or built with.
+/// The tool that pulls or builds images.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum ContainerTool {
-    /// Nothing but this program.
+    /// opm itself.
     None,
     Docker,
     Podman,
 }
 
-/// Reads the name of a container tool.
+/// Parses the name of a container tool.
 pub(crate) fn container_tool() -> impl TypedValueParser<Value = ContainerTool> {
     choice([("none", ContainerTool::None), ("docker", ContainerTool::Docker), ("podman", ContainerTool::Podman)])
 }
@@ -34,8 +34,8 @@ impl ContainerTool {
         }
     }
 
-    /// Returns the tool that builds where none is named: the first that is installed, or this program.
-    pub(crate) fn at_hand() -> ContainerTool {
+    /// Returns the default build tool: the first installed one, or opm itself.
+    pub(crate) fn detect() -> ContainerTool {
         let tools = [ContainerTool::Podman, ContainerTool::Docker];
         tools.into_iter().find(|tool| tool.is_installed()).unwrap_or(ContainerTool::None)
     }
@@ -45,7 +45,7 @@ impl ContainerTool {
         std::env::split_paths(&path).any(|folder| folder.join(self.name()).is_file())
     }
 
-    /// Runs the program and returns what it prints.
+    /// Runs the program and returns its output.
     fn run(self, what: &str, arguments: &[&str]) -> Result<String, String> {
         let output = Command::new(self.name())
             .args(arguments)
@@ -69,7 +69,7 @@ impl ContainerTool {
         self.run("pulling image", &arguments).map(drop)
     }
 
-    /// Returns the labels of an image that was pulled.
+    /// Returns the labels of a pulled image.
     pub(crate) fn labels(self, image: &str) -> Result<BTreeMap<String, String>, String> {
         let text = self.run("inspecting image", &["inspect", image])?;
         let inspected: Value =
@@ -81,7 +81,7 @@ impl ContainerTool {
         Ok(labels.collect())
     }
 
-    /// Returns the digest that an image had in its registry when it was pulled.
+    /// Returns the registry digest of a pulled image.
     pub(crate) fn digest(self, image: &str) -> Result<Digest, String> {
         let failed = |error: &dyn std::fmt::Display| format!("error inspecting image: {image}: {error}");
         let text = self.run("inspecting image", &["inspect", image])?;
@@ -94,7 +94,7 @@ impl ContainerTool {
         digest.parse().map_err(|error| failed(&error))
     }
 
-    /// Unpacks an image that was pulled into a directory.
+    /// Unpacks a pulled image into a directory.
     pub(crate) fn unpack(self, image: &str, directory: &Path) -> Result<(), String> {
         let id = self.run("creating container", &["create", image, ""])?;
         let id = id.trim();

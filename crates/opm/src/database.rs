@@ -1,4 +1,4 @@
-//! Database indexes as sources of catalogs, and what all commands that work on them share.
+//! Database indexes as catalog sources, and helpers for the database commands.
 
 use std::path::Path;
 
@@ -9,15 +9,15 @@ use crate::exit::{Failure, Outcome};
 use crate::printer::Printer;
 use crate::source::Options;
 
-/// Reports that databases are a thing of the past.
+/// Prints the deprecation notice of database indexes.
 pub(crate) fn notice(printer: &Printer) {
     printer.warning(
         "DEPRECATION NOTICE: sqlite-based catalogs and the commands for them are deprecated; \
-         'opm migrate' turns one into a file-based catalog",
+         'opm migrate' converts one to a file-based catalog",
     );
 }
 
-/// Adds the content of a database to what is loaded already; the file stays as it is.
+/// Adds the content of a database to `fbc`, without changing the file.
 pub(crate) fn load(fbc: &mut Fbc, path: &Path, options: &Options<'_>, printer: &Printer) -> Result<(), String> {
     notice(printer);
     let manifests = match (options.keep_text, options.migrate) {
@@ -31,7 +31,7 @@ pub(crate) fn load(fbc: &mut Fbc, path: &Path, options: &Options<'_>, printer: &
     Ok(())
 }
 
-/// Opens a database to change what is in it.
+/// Opens an existing database for changes.
 pub(crate) fn existing(path: &Path) -> Result<Database, Failure> {
     if let Err(error) = path.metadata() {
         return Err(Failure::message(format!("{}: {error}", path.display())));
@@ -39,26 +39,26 @@ pub(crate) fn existing(path: &Path) -> Result<Database, Failure> {
     Database::write(path).map_err(failure)
 }
 
-/// Returns how strict a command is.
+/// Returns the strictness of a command.
 pub(crate) fn strictness(permissive: bool) -> Strictness {
     if permissive { Strictness::Permissive } else { Strictness::Strict }
 }
 
-/// Makes a failure of what went wrong with a database.
+/// Converts a database error to a failure.
 pub(crate) fn failure(error: Error) -> Failure {
     Failure::message(error.to_string())
 }
 
-/// Reports what a change of a database left undone, or could not do after it.
+/// Reports the skipped steps and warnings of a database change.
 pub(crate) fn report(changed: Result<Changed, Error>, printer: &Printer) -> Outcome {
     let changed = changed.map_err(failure)?;
     changed.warnings.iter().for_each(|warning| printer.warning(warning));
     forgive(&changed.skipped, printer)
 }
 
-/// Reports what a forgiving command did not do.
-pub(crate) fn forgive(skipped: &[String], printer: &Printer) -> Outcome {
-    skipped.iter().for_each(|text| printer.warning(&format!("permissive mode enabled: {text}")));
+/// Reports the errors that permissive mode ignored.
+pub(crate) fn forgive(forgiven: &[String], printer: &Printer) -> Outcome {
+    forgiven.iter().for_each(|text| printer.warning(&format!("permissive mode enabled: {text}")));
     Ok(())
 }
 

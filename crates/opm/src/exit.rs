@@ -1,4 +1,4 @@
-//! How the process ends.
+//! Failures and exit codes.
 
 use std::io;
 use std::path::Path;
@@ -6,32 +6,32 @@ use std::process::ExitCode;
 
 use crate::printer::Printer;
 
-/// What a command gives back: nothing, or the reason to fail.
+/// The result of a command.
 pub(crate) type Outcome = Result<(), Failure>;
 
-/// Why a command failed. All of them but one end with exit code 1, as scripts expect.
+/// Why a command failed. All variants but one give exit code 1, as scripts expect.
 #[derive(Debug)]
 pub(crate) enum Failure {
-    /// Something could not be done; the text says what and why.
+    /// An error; the text says what failed and why.
     Message(String),
-    /// The arguments make no sense; the text says why, with the usage.
+    /// Invalid arguments; the text says why and is printed with the usage.
     Usage(String),
-    /// What is wrong has been reported already.
+    /// The problems have been reported already.
     Reported,
-    /// Something could not be done, and the exit code says what: those of `grpc_health_probe`, and signals.
+    /// An error with its own exit code, for `grpc_health_probe` and signals.
     Exit(u8, String),
-    /// Nobody reads the output any more. That is no failure.
+    /// The reader closed the output pipe. This counts as success.
     ClosedPipe,
 }
 
 impl Failure {
-    /// Makes a failure with a text for the user.
+    /// Creates a failure with a message.
     pub(crate) fn message(text: impl Into<String>) -> Failure {
         Failure::Message(text.into())
     }
 }
 
-/// Says which file something went wrong with.
+/// Adds the path to an I/O error.
 pub(crate) fn in_path(path: &Path, error: &io::Error) -> Failure {
     Failure::message(format!("{}: {error}", path.display()))
 }
@@ -40,7 +40,7 @@ impl From<io::Error> for Failure {
     fn from(error: io::Error) -> Failure {
         match error.kind() {
             io::ErrorKind::BrokenPipe => Failure::ClosedPipe,
-            // What has a place of its own names it.
+            // Errors with their own path name it.
             io::ErrorKind::StorageFull if !error.to_string().contains('/') => {
                 let place = std::env::temp_dir();
                 Failure::Message(format!("{error}; temporary files are in {}", place.display()))
@@ -50,7 +50,7 @@ impl From<io::Error> for Failure {
     }
 }
 
-/// Reports what went wrong, if anything did, and returns the exit code.
+/// Reports a failure, if any, and returns the exit code.
 pub(crate) fn end(outcome: Outcome, printer: &mut Printer) -> ExitCode {
     let outcome = outcome.and_then(|()| printer.flush().map_err(Failure::from));
     match outcome {

@@ -1,4 +1,4 @@
-//! Bundles and database indexes from images, or from where they lie, on disk to be read.
+//! Fetches bundles and database indexes from images or directories.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -12,14 +12,14 @@ use crate::container::ContainerTool;
 use crate::exit::Failure;
 use crate::images::{self, CONFIGS_LABEL, DATABASE_LABEL, Images, Kind, PullFlags, TlsFlags};
 
-/// Gets what references name. What was unpacked exists as long as this does.
+/// Fetches references. Dropping it removes the unpacked files.
 pub(crate) struct Fetcher {
     images: Images,
     tool: ContainerTool,
     plain_http: bool,
-    /// Whether bundles are recorded by their digests.
+    /// Whether to record bundles by digest.
     pin: bool,
-    /// What a container tool unpacked.
+    /// The directories unpacked by a container tool.
     unpacked: std::cell::RefCell<Vec<TempDir>>,
 }
 
@@ -39,13 +39,13 @@ impl Fetcher {
         Ok(Fetcher { images: Images::new(tls, pull), tool, plain_http, pin: false, unpacked: Default::default() })
     }
 
-    /// Records bundles by their digests beside their tags, if `pin` says so.
+    /// Sets whether to record bundles by digest along with the tag.
     pub(crate) fn pinning(mut self, pin: bool) -> Fetcher {
         self.pin = pin;
         self
     }
 
-    /// Gets bundles, all of them: directories where they are, images unpacked.
+    /// Fetches all bundles: images are unpacked, directories are used in place.
     #[cfg(feature = "sqlite")]
     pub(crate) fn bundles(&self, references: &[String]) -> Result<Vec<NewBundle>, String> {
         let mut pulled: Vec<&str> = Vec::new();
@@ -77,7 +77,7 @@ impl Fetcher {
         Ok(references.iter().map(bundle).collect())
     }
 
-    /// Unpacks images and returns where each of them is.
+    /// Unpacks images and returns their directories.
     pub(crate) fn unpack(&self, references: &[&str]) -> Vec<Result<PathBuf, String>> {
         match self.tool {
             ContainerTool::None if references.is_empty() => Vec::new(),
@@ -86,7 +86,7 @@ impl Fetcher {
         }
     }
 
-    /// Does the same, and returns also what each image is called with its digest.
+    /// Like [`Fetcher::unpack`], but also returns each reference with its digest.
     fn unpack_pinned(&self, references: &[&str]) -> Vec<Result<(PathBuf, String), String>> {
         let with_tool = |tool: ContainerTool, reference: &str| {
             let directory = self.unpack_with(tool, reference)?;
@@ -113,8 +113,8 @@ impl Fetcher {
     pub(crate) fn database(&self, reference: &str, target: &Path) -> Result<(), String> {
         let missing = |is_catalog: bool| match is_catalog {
             true => format!(
-                "`opm index` commands only support sqlite-based catalogs, and {reference} is a file-based catalog: \
-                 unpack it, and edit its files"
+                "`opm index` commands only support sqlite-based catalogs, but {reference} is a file-based catalog: \
+                 unpack it and edit its files"
             ),
             false => format!("index image {reference} missing label {DATABASE_LABEL}"),
         };
@@ -140,9 +140,9 @@ impl Fetcher {
     }
 }
 
-/// Reads a reference as the commands of index images take it: without a tag it means `:latest`.
+/// Parses a reference for the index commands: without a tag, it means `:latest`.
 ///
-/// What is there on disk is meant as it is written, and what is no reference is reported by who needs one.
+/// Existing paths stay unchanged. The user of the value reports invalid references.
 pub(crate) fn or_latest(text: &str) -> Result<String, String> {
     match Reference::parse(text) {
         Err(ReferenceError::NoVersion(name)) if !Path::new(text).exists() => Ok(format!("{name}:latest")),
@@ -150,7 +150,7 @@ pub(crate) fn or_latest(text: &str) -> Result<String, String> {
     }
 }
 
-/// Returns whether a reference is a directory rather than an image.
+/// Returns whether a reference is a directory instead of an image.
 fn is_directory(reference: &str) -> bool {
     Path::new(reference).is_dir()
 }

@@ -1,4 +1,4 @@
-//! Findings about bundles, as people and programs read them.
+//! Formats findings about bundles.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -14,7 +14,7 @@ use crate::exit::Failure;
 use crate::github::Annotation;
 use crate::printer::Printer;
 
-/// How findings are shown.
+/// The output format of findings.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Output {
     Text,
@@ -24,7 +24,7 @@ pub(crate) enum Output {
     Markdown,
 }
 
-/// Reads a format.
+/// Parses an output format.
 pub(crate) fn output() -> impl TypedValueParser<Value = Output> {
     choice([
         ("text", Output::Text),
@@ -35,12 +35,12 @@ pub(crate) fn output() -> impl TypedValueParser<Value = Output> {
     ])
 }
 
-/// Prints findings, the worst first; `failed` are those for which the command fails.
+/// Prints findings, which must be sorted; `passed` is the overall result.
 pub(crate) fn print(findings: &[Finding], passed: bool, output: Output, printer: &mut Printer) -> Result<(), Failure> {
     let text = match output {
         Output::Text => text(findings),
         Output::Json => {
-            // Thousands of findings take less room as they are.
+            // Serialize directly: a `Value` of thousands of findings takes more memory.
             let mut out = BufWriter::new(printer.data());
             serde_json::to_writer_pretty(&mut out, &Report::of(findings, passed)).map_err(std::io::Error::from)?;
             out.write_all(b"\n")?;
@@ -54,7 +54,7 @@ pub(crate) fn print(findings: &[Finding], passed: bool, output: Output, printer:
     Ok(())
 }
 
-/// Puts the worst first; those of one severity stay in order of file and place.
+/// Sorts findings by descending severity, then by file and position.
 pub(crate) fn sort(findings: &mut [Finding]) {
     fn place(it: &Finding) -> (&str, &str, usize) {
         (&it.bundle, &it.file, it.position.map_or(0, |at| at.line))
@@ -62,7 +62,7 @@ pub(crate) fn sort(findings: &mut [Finding]) {
     findings.sort_by(|a, b| (b.severity, place(a), a.id, &a.message).cmp(&(a.severity, place(b), b.id, &b.message)));
 }
 
-/// Finds the lines of findings in the bundle's directory; files are shown as the user can open them.
+/// Adds lines to findings in the bundle's directory; shows paths that the user can open.
 pub(crate) fn locate(findings: &mut [Finding], directory: &Path, shown: Option<&str>, limits: &fbc::Limits) {
     let mut files: BTreeMap<String, Vec<usize>> = BTreeMap::new();
     for (at, finding) in findings.iter().enumerate() {
@@ -70,7 +70,7 @@ pub(crate) fn locate(findings: &mut [Finding], directory: &Path, shown: Option<&
             files.entry(finding.file.clone()).or_default().push(at);
         }
     }
-    // A file is read once, however much is found in it.
+    // Read each file only once.
     for (file, numbers) in files {
         let wanted: Vec<(usize, &str)> =
             numbers.iter().map(|at| (findings[*at].document, findings[*at].pointer.as_str())).collect();
@@ -115,7 +115,7 @@ fn text(findings: &[Finding]) -> String {
     out
 }
 
-/// Findings for programs; the keys are a contract.
+/// Findings as JSON; the keys are a stable interface.
 #[derive(serde::Serialize)]
 struct Report<'a> {
     passed: bool,
@@ -158,7 +158,7 @@ impl Report<'_> {
     }
 }
 
-/// Returns findings for programs, as a value.
+/// Returns findings as a JSON value.
 pub(crate) fn json(findings: &[Finding], passed: bool) -> Value {
     serde_json::to_value(Report::of(findings, passed)).unwrap_or_default()
 }
@@ -247,7 +247,7 @@ fn annotation(finding: &Finding) -> String {
     .line()
 }
 
-/// So many rows of a table are shown; the others are folded.
+/// The maximum number of visible table rows; the rest is folded.
 const ROWS: usize = 50;
 
 fn markdown(findings: &[Finding]) -> String {

@@ -1,4 +1,4 @@
-//! The image of a catalog, followed as its tag moves.
+//! Follows the tag of a catalog image.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -14,29 +14,29 @@ use crate::images::{self, CONFIGS_LABEL, Fetched, Images, Kind, NotUnpacked};
 use crate::printer::Printer;
 use crate::{database, limits, source};
 
-/// Brings the catalog of an image, and brings it again when the reference means another image.
+/// Unpacks the catalog of an image, and again whenever its reference resolves to another image.
 pub(crate) struct Followed {
     images: Images,
     reference: String,
-    brought: Mutex<Brought>,
+    state: Mutex<Unpacked>,
 }
 
 #[derive(Default)]
-struct Brought {
-    /// What the reference meant last.
+struct Unpacked {
+    /// The digest at the last poll.
     digest: Option<Digest>,
-    /// Where the newest image is unpacked.
+    /// The directory of the newest image.
     newest: Option<PathBuf>,
-    /// Where the one that is served is.
+    /// The directory of the served image.
     served: Option<PathBuf>,
 }
 
 impl Followed {
     pub(crate) fn new(images: Images, reference: &str) -> Followed {
-        Followed { images, reference: reference.into(), brought: Mutex::default() }
+        Followed { images, reference: reference.into(), state: Mutex::default() }
     }
 
-    /// Asks what the reference means now, unless that takes as long as pulling it.
+    /// Resolves the reference. Returns `None` if that takes as long as pulling the image.
     fn digest(&self) -> Result<Option<Digest>, String> {
         let location = Location::parse(&self.reference).map_err(|error| error.to_string())?;
         let Location::Registry(reference) = location else { return Ok(None) };
@@ -45,7 +45,7 @@ impl Followed {
 }
 
 impl Followed {
-    /// Unpacks the catalog of an image; returns where the image is, and where in it the catalog.
+    /// Unpacks the catalog of an image; returns the directories of the image and of its catalog.
     fn unpack(&self, fetched: &Fetched) -> Result<(PathBuf, PathBuf), NotUnpacked> {
         let unusable = |reason: String| NotUnpacked { reason, transient: false };
         let (path, is_database) = match &fetched.kind {
@@ -67,11 +67,11 @@ impl Followed {
 }
 
 impl Followed {
-    /// Makes a file-based catalog of a database, next to it.
+    /// Converts a database to a file-based catalog next to it.
     fn converted(&self, file: &Path) -> Result<PathBuf, String> {
         let failed = |failure: Failure| match failure {
             Failure::Message(text) => text,
-            other => format!("the database cannot be converted: {other:?}"),
+            other => format!("failed to convert the database: {other:?}"),
         };
         let limits = limits::from_env().map_err(failed)?;
         let options = source::Options { keep_text: true, ..source::Options::catalogs(limits, &self.images) };
@@ -86,38 +86,38 @@ impl Followed {
 
 impl Origin for Followed {
     fn poll(&self) -> Result<Polled, String> {
-        let mut brought = self.brought.lock().unwrap_or_else(PoisonError::into_inner);
-        if brought.digest.is_some() && self.digest()? == brought.digest {
+        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        if state.digest.is_some() && self.digest()? == state.digest {
             return Ok(Polled::Unchanged);
         }
         let fetched = self.images.fetch_one(&self.reference)?;
-        if brought.digest == Some(fetched.image.digest) {
+        if state.digest == Some(fetched.image.digest) {
             return Ok(Polled::Unchanged);
         }
         let unpacked = self.unpack(&fetched);
         if let Err(NotUnpacked { reason, transient: true }) = unpacked {
             return Err(reason);
         }
-        // Whatever it is, nobody asks for it again before it changes.
-        brought.digest = Some(fetched.image.digest);
+        // Even if the image is unusable, do not pull it again until it changes.
+        state.digest = Some(fetched.image.digest);
         if let Err(error) = self.images.forget_others(&fetched.image) {
-            tracing::warn!(error, "blobs of an older image stay until the next one comes");
+            tracing::warn!(error, "failed to remove the blobs of an older image; retrying after the next update");
         }
         let (root, catalog) = match unpacked {
             Ok(unpacked) => unpacked,
             Err(NotUnpacked { reason, .. }) => return Ok(Polled::Unusable(reason)),
         };
-        // One that was never served is of no use to anybody now.
-        let unused = brought.newest.replace(root).filter(|unused| Some(unused) != brought.served.as_ref());
+        // Remove an older image that was never served.
+        let unused = state.newest.replace(root).filter(|unused| Some(unused) != state.served.as_ref());
         unused.iter().for_each(|unused| drop(fs::remove_dir_all(unused)));
         Ok(Polled::Catalog(catalog))
     }
 
     fn served(&self) {
-        let mut brought = self.brought.lock().unwrap_or_else(PoisonError::into_inner);
-        let newest = brought.newest.clone();
+        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        let newest = state.newest.clone();
         let before =
-            std::mem::replace(&mut brought.served, newest).filter(|before| Some(before) != brought.newest.as_ref());
+            std::mem::replace(&mut state.served, newest).filter(|before| Some(before) != state.newest.as_ref());
         before.iter().for_each(|before| drop(fs::remove_dir_all(before)));
     }
 }

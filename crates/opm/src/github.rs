@@ -1,21 +1,21 @@
-//! Workflow commands, which make GitHub show messages where they belong.
+//! GitHub workflow commands, which annotate files with messages.
 
-/// A command that shows a message.
+/// An annotation.
 pub(crate) struct Annotation<'a> {
     /// `error` or `warning`.
     pub(crate) level: &'a str,
-    /// The file that it is about.
+    /// The annotated file.
     pub(crate) file: Option<&'a str>,
-    /// The line in that file, and the column if it is known.
+    /// The line in that file, and the column if known.
     pub(crate) line: Option<(u64, Option<u64>)>,
-    /// What it is called.
+    /// The title.
     pub(crate) title: &'a str,
-    /// What it says.
+    /// The message.
     pub(crate) message: &'a str,
 }
 
 impl Annotation<'_> {
-    /// Returns the command, a line.
+    /// Formats the command as one line.
     pub(crate) fn line(&self) -> String {
         let escape = |text: &str| text.replace('%', "%25").replace('\r', "%0D").replace('\n', "%0A");
         let property = |text: &str| escape(text).replace(':', "%3A").replace(',', "%2C");

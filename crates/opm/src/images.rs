@@ -1,4 +1,4 @@
-//! Images, as commands reach them: the flags, the store, and what an image turns out to be.
+//! Access to images for commands: flags, store, and detection of the kind of an image.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::path::{Path, PathBuf};
@@ -22,13 +22,13 @@ pub(crate) const CONFIGS_LABEL: &str = "operators.operatorframework.io.index.con
 /// The label of a bundle.
 pub(crate) const BUNDLE_LABEL: &str = "operators.operatorframework.io.bundle.package.v1";
 
-/// Keeps images from one run to the next, below a directory `images`.
+/// The environment variable of the cache directory; images go to its directory `images`.
 const CACHE_VARIABLE: &str = "OLM_CACHE_DIR";
 
-/// How long a registry may take for an answer that a command can do without.
-const SHORT: Duration = Duration::from_secs(5);
+/// The timeout of optional registry requests.
+const OPTIONAL_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// Pulls and unpacks images. Nothing is made and nobody is asked before the first of them.
+/// Pulls and unpacks images. Creates directories and connections lazily.
 pub(crate) struct Images {
     tls: TlsFlags,
     pull: PullFlags,
@@ -37,30 +37,30 @@ pub(crate) struct Images {
     settings: RegistrySettings,
     moved: Arc<Moved>,
     tools: OnceLock<Tools>,
-    /// What each reference that was pulled turned out to mean.
+    /// The digests of pulled references.
     digests: Mutex<HashMap<String, image::Digest>>,
 }
 
 struct Tools {
     client: Client,
-    /// Where images are unpacked; gone with this value, also when the user interrupts.
+    /// The temporary directory for unpacked images; removed on drop and on interrupt.
     scratch: Unfinished,
 }
 
-/// Why an image is not unpacked.
+/// Why an image could not be unpacked.
 pub(crate) struct NotUnpacked {
     pub(crate) reason: String,
-    /// This machine failed, not the image: the next time it may work.
+    /// Whether the failure is local, such as a full disk, so that a retry can succeed.
     pub(crate) transient: bool,
 }
 
-/// An image in the store, and what it is.
+/// An image in the store, and its kind.
 pub(crate) struct Fetched {
     pub(crate) image: Image,
     pub(crate) kind: Kind,
 }
 
-/// What an image is, by its labels.
+/// The kind of an image, from its labels.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Kind {
     /// An index whose database is at this path.
@@ -69,7 +69,7 @@ pub(crate) enum Kind {
     Catalog(String),
     /// A bundle.
     Bundle,
-    /// Something else, with these labels.
+    /// Another image, with these labels.
     Other(BTreeMap<String, String>),
 }
 
@@ -101,19 +101,19 @@ impl Images {
         }
     }
 
-    /// Uses another policy than the user's or the system's.
+    /// Uses this policy instead of the user's or the system's.
     pub(crate) fn with_policy(mut self, policy: Option<PathBuf>) -> Images {
         self.policy = policy;
         self
     }
 
-    /// Accepts images whatever the policy says.
+    /// Ignores the policy if `insecure` is set.
     pub(crate) fn with_insecure_policy(mut self, insecure: bool) -> Images {
         self.insecure_policy = insecure;
         self
     }
 
-    /// Speaks to registries as another tool's command line says.
+    /// Uses registry settings from the command line of another tool.
     pub(crate) fn with_settings(mut self, settings: RegistrySettings) -> Images {
         self.settings = settings;
         self
@@ -123,13 +123,14 @@ impl Images {
         if let Some(tools) = self.tools.get() {
             return Ok(tools);
         }
-        let scratch = Unfinished::private("opm-images-")
-            .map_err(|error| format!("{}: making a directory for images: {error}", std::env::temp_dir().display()))?;
+        let scratch = Unfinished::private("opm-images-").map_err(|error| {
+            format!("{}: failed to create a directory for images: {error}", std::env::temp_dir().display())
+        })?;
         let (place, store) = match (&self.pull.image_cache, Environment::current().image_cache()) {
             (Some(kept), _) => (kept.clone(), Store::open(kept)),
             (None, Some(kept)) => (kept.clone(), Store::in_cache(&kept)),
             (None, None) if self.pull.offline => {
-                return Err(format!("--offline needs images that were kept: set {CACHE_VARIABLE} or --image-cache"));
+                return Err(format!("--offline requires an image cache: set {CACHE_VARIABLE} or --image-cache"));
             }
             (None, None) => {
                 let place = scratch.path().join("store");
@@ -151,17 +152,17 @@ impl Images {
         Ok(self.tools.get_or_init(|| Tools { client, scratch }))
     }
 
-    /// Returns what moves images, for commands that do more than pull.
+    /// Returns the registry client, for commands that do more than pull.
     pub(crate) fn client(&self) -> Result<&Client, String> {
         self.tools().map(|tools| &tools.client)
     }
 
-    /// Shows what images move, until the value that it returns is dropped.
+    /// Shows transfer progress until the returned value is dropped.
     pub(crate) fn show(&self, doing: &'static str) -> Progress {
         self.moved.line(doing)
     }
 
-    /// Pulls images, several at a time, and returns them in their order.
+    /// Pulls images concurrently, and returns them in order.
     pub(crate) fn fetch(&self, references: &[&str]) -> Vec<Result<Fetched, String>> {
         let tools = match self.tools() {
             Ok(tools) => tools,
@@ -192,10 +193,10 @@ impl Images {
 
     /// Pulls one image.
     pub(crate) fn fetch_one(&self, reference: &str) -> Result<Fetched, String> {
-        self.fetch(&[reference]).pop().unwrap_or_else(|| Err("no image was asked for".into()))
+        self.fetch(&[reference]).pop().unwrap_or_else(|| Err("no image was requested".into()))
     }
 
-    /// Reads what an image says of itself; its layers are not pulled.
+    /// Reads the configuration of an image, without pulling its layers.
     pub(crate) fn config(&self, reference: &str) -> Result<image::Config, String> {
         let named = |error: String| format!("failed to pull image {reference:?}: {error}");
         let location = Location::parse(reference).map_err(|error| named(error.to_string()))?;
@@ -205,14 +206,14 @@ impl Images {
         })
     }
 
-    /// Returns operating system and architecture of each image that a reference stands for; no layers are pulled.
+    /// Returns the operating system and architecture of each image of a reference, without pulling layers.
     pub(crate) fn platforms(&self, reference: &str) -> Result<Vec<(String, String)>, String> {
         let location = Location::parse(reference).map_err(|error| error.to_string())?;
         let platforms = self.client()?.platforms(&location).map_err(|error| error.to_string())?;
         Ok(platforms.into_iter().map(|platform| (platform.os, platform.architecture)).collect())
     }
 
-    /// Unpacks an image into `target`, which must not exist or be an empty directory: all of it, or what lies at `only`.
+    /// Unpacks an image, or only the path `only`, into `target`, which must be empty or absent.
     fn unpack(&self, image: &Image, only: Option<&Path>, target: &Path) -> Result<(), NotUnpacked> {
         let layers: Vec<LayerFile> = image
             .layers
@@ -233,23 +234,23 @@ impl Images {
         })
     }
 
-    /// Unpacks an image to a place that exists as long as this value does.
+    /// Unpacks an image to a temporary directory, which lives as long as this value.
     pub(crate) fn unpack_aside(&self, image: &Image, only: Option<&Path>) -> Result<PathBuf, String> {
         self.try_unpack_aside(image, only).map_err(|error| error.reason)
     }
 
-    /// Does what [`Images::unpack_aside`] does, for those who try again.
+    /// Like [`Images::unpack_aside`], with an error that supports retries.
     pub(crate) fn try_unpack_aside(&self, image: &Image, only: Option<&Path>) -> Result<PathBuf, NotUnpacked> {
         let failed = |reason: String| NotUnpacked { reason, transient: true };
         let tools = self.tools().map_err(failed)?;
         let target = tempfile::Builder::new().prefix("image-").tempdir_in(tools.scratch.path());
         let target = target.map_err(|error| failed(format!("{}: {error}", tools.scratch.path().display())))?;
-        // Removed again unless the image is in it.
+        // Remove the directory unless the image was unpacked.
         self.unpack(image, only, target.path())?;
         Ok(target.keep())
     }
 
-    /// Removes what was pulled and is not part of `image`, unless it is kept for later runs.
+    /// Removes pulled blobs that are not part of `image`, unless the cache keeps them for later runs.
     pub(crate) fn forget_others(&self, image: &Image) -> Result<(), String> {
         let tools = self.tools()?;
         let store = tools.client.options().store.clone();
@@ -269,13 +270,13 @@ impl Images {
         Ok(())
     }
 
-    /// Pulls and unpacks whole images, several at a time, and returns where they are, in their order.
+    /// Pulls and unpacks images concurrently, and returns their directories in order.
     pub(crate) fn bundles(&self, references: &[&str]) -> Vec<Result<PathBuf, String>> {
         let unpacked = self.pinned_bundles(references).into_iter();
         unpacked.map(|unpacked| unpacked.map(|(directory, _)| directory)).collect()
     }
 
-    /// Does the same, and returns also what each image is called with its digest.
+    /// Like [`Images::bundles`], but also returns each reference with its digest.
     pub(crate) fn pinned_bundles(&self, references: &[&str]) -> Vec<Result<(PathBuf, String), String>> {
         let fetched = references.iter().zip(self.fetch(references));
         let unpack = |(reference, fetched): (&&str, Result<Fetched, String>)| {
@@ -284,7 +285,7 @@ impl Images {
         fetched.map(unpack).collect()
     }
 
-    /// Returns a reference with the digest that it had when it was pulled; what was not pulled stays as it is.
+    /// Returns a reference with the digest of its pull; references that were not pulled stay unchanged.
     pub(crate) fn pulled_name(&self, reference: &str) -> String {
         let digest = self.digests().get(reference).copied();
         digest.map_or_else(|| reference.to_owned(), |digest| pinned(reference, digest))
@@ -294,20 +295,20 @@ impl Images {
         self.digests.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Asks a registry once which digest a name has now, and does not wait long for the answer.
+    /// Resolves a name to its current digest, with one request and a short timeout.
     pub(crate) fn digest_of(&self, name: &str) -> Result<image::Digest, String> {
         let mut options = self.client()?.options().clone();
         options.retries.count = 0;
-        options.timeouts.connect = SHORT;
-        options.timeouts.idle = SHORT;
+        options.timeouts.connect = OPTIONAL_TIMEOUT;
+        options.timeouts.idle = OPTIONAL_TIMEOUT;
         let client = Client::new(options).map_err(|error| error.to_string())?;
         match Location::parse(name).map_err(|error| error.to_string())? {
             Location::Registry(name) => client.head(&name).map_err(|error| error.to_string()),
-            _ => Err(format!("{name} is in no registry")),
+            _ => Err(format!("{name} is not in a registry")),
         }
     }
 
-    /// Asks a registry which digest a reference has now, and returns the reference with it.
+    /// Resolves a reference to its current digest, and returns the reference with it.
     pub(crate) fn pin(&self, reference: &str) -> Result<String, String> {
         match Location::parse(reference).map_err(|error| error.to_string())? {
             Location::Registry(name) if name.digest().is_none() => {
@@ -319,7 +320,7 @@ impl Images {
     }
 }
 
-/// Returns a reference with the digest that it was found to have; what is in no registry stays as it is.
+/// Adds the digest to a registry reference; other references stay unchanged.
 pub(crate) fn pinned(reference: &str, digest: image::Digest) -> String {
     match Location::parse(reference) {
         Ok(Location::Registry(name)) if name.digest().is_none() => name.pinned(digest).to_string(),
@@ -327,7 +328,7 @@ pub(crate) fn pinned(reference: &str, digest: image::Digest) -> String {
     }
 }
 
-/// Returns where `path` of an unpacked image is, without leaving it.
+/// Resolves `path` in an unpacked image, without leaving its root.
 pub(crate) fn inside(root: &Path, path: &str) -> Result<PathBuf, String> {
     image::contained(root, Path::new(path)).map_err(|error| format!("{path} is not in the image: {error}"))
 }

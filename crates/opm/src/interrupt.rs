@@ -1,4 +1,4 @@
-//! Leaving nothing behind when the user interrupts.
+//! Removes temporary files when the user interrupts opm.
 
 use std::fs;
 use std::io;
@@ -11,22 +11,22 @@ use signal_hook::iterator::Signals;
 
 use crate::tree;
 
-/// Directories to remove before the process ends by a signal.
+/// Directories to remove when a signal ends the process.
 static UNFINISHED: Mutex<Vec<PathBuf>> = Mutex::new(Vec::new());
 static WATCH: Once = Once::new();
 static HANDED_OVER: AtomicBool = AtomicBool::new(false);
 
-/// Leaves signals to the caller, who ends the process in its own way; [`clean_up`] does the rest.
+/// Lets the caller handle all signals. The caller must call [`clean_up`] before the process ends.
 pub(crate) fn leave_signals_alone() {
     WATCH.call_once(|| {});
 }
 
-/// Leaves signals to the caller from now on, who has done what may not be left half done.
+/// Lets the caller handle signals from now on, after all unfinished work is done.
 pub(crate) fn hand_over_signals() {
     HANDED_OVER.store(true, Ordering::Relaxed);
 }
 
-/// Removes what is unfinished before the process ends: tasks that still run may hold on to it.
+/// Removes unfinished directories before the process ends, because running tasks can keep them alive.
 pub(crate) fn clean_up() {
     let mut unfinished = UNFINISHED.lock().unwrap_or_else(PoisonError::into_inner);
     for path in unfinished.drain(..) {
@@ -35,26 +35,26 @@ pub(crate) fn clean_up() {
     drop(image::ScratchGuard::remove_all());
 }
 
-/// A directory that is being written, and is removed unless it is finished: when this is
-/// dropped, and when the process is interrupted.
+/// A temporary directory that becomes permanent with [`Unfinished::finish`]. Otherwise it is removed on drop and on
+/// interrupt.
 pub(crate) struct Unfinished {
     path: PathBuf,
 }
 
 impl Unfinished {
-    /// Makes a new directory in `parent` whose name starts with `prefix`.
+    /// Creates a directory in `parent` whose name starts with `prefix`.
     pub(crate) fn create(parent: &Path, prefix: &str) -> io::Result<Unfinished> {
         Unfinished::with_mode(parent, prefix, 0o777)
     }
 
-    /// Makes a directory for temporary files that nobody else can read.
+    /// Creates a directory for temporary files, readable only by the user.
     pub(crate) fn private(prefix: &str) -> io::Result<Unfinished> {
         Unfinished::with_mode(&std::env::temp_dir(), prefix, 0o700)
     }
 
     fn with_mode(parent: &Path, prefix: &str, mode: u32) -> io::Result<Unfinished> {
         WATCH.call_once(watch);
-        // No signal may come between making the directory and knowing of it.
+        // Hold the lock while creating the directory, so that a signal handler never misses it.
         let mut unfinished = UNFINISHED.lock().unwrap_or_else(PoisonError::into_inner);
         let path = tempfile::Builder::new()
             .prefix(prefix)
@@ -69,21 +69,22 @@ impl Unfinished {
         &self.path
     }
 
-    /// Does work that no signal may cut short: one that comes meanwhile takes effect afterwards.
+    /// Runs work without interruption: a signal takes effect afterwards.
     pub(crate) fn uninterrupted<T>(&self, work: impl FnOnce() -> T) -> T {
         let _held = UNFINISHED.lock().unwrap_or_else(PoisonError::into_inner);
         work()
     }
 
-    /// Moves the directory to its place, where it stays.
+    /// Renames the directory to `target` and keeps it.
     pub(crate) fn finish(self, target: &Path) -> io::Result<()> {
         put(&self.path, target)
     }
 }
 
-/// Moves a directory to its place, which is empty or absent.
+/// Moves a directory to `target`, which must be empty or absent.
 ///
-/// A mount point cannot be replaced, so it is filled: with copies that are made aside in it and then renamed one by one.
+/// A mount point cannot be replaced, so its content is: copied to a temporary directory inside it, then renamed entry
+/// by entry.
 pub(crate) fn put(made: &Path, target: &Path) -> io::Result<()> {
     match fs::rename(made, target) {
         Err(error) if matches!(error.kind(), io::ErrorKind::ResourceBusy | io::ErrorKind::CrossesDevices) => {
@@ -118,12 +119,12 @@ impl Drop for Unfinished {
     fn drop(&mut self) {
         let mut unfinished = UNFINISHED.lock().unwrap_or_else(PoisonError::into_inner);
         unfinished.retain(|path| *path != self.path);
-        // Gone already when it was finished.
+        // `finish` has already moved it.
         let _ = fs::remove_dir_all(&self.path);
     }
 }
 
-/// Waits for a signal on a thread of its own. Without one, the signal simply ends the process.
+/// Waits for signals on its own thread. If that fails, a signal ends the process without cleanup.
 fn watch() {
     let Ok(mut signals) = Signals::new([SIGHUP, SIGINT, SIGTERM]) else { return };
     std::thread::spawn(move || {
@@ -132,16 +133,16 @@ fn watch() {
                 continue;
             }
             let unfinished = UNFINISHED.lock().unwrap_or_else(PoisonError::into_inner);
-            // Blobs and archives of images on their way; nothing new begins from here on.
+            // Removes partial blobs and archives, and blocks new ones.
             let _no_scratch = image::ScratchGuard::remove_all();
             for path in unfinished.iter() {
-                // Whoever still writes by the old name finds nothing there, and then waits for
-                // the lock, which is never given back.
+                // A thread that still writes to the old path fails, and then waits for the lock, which is never
+                // released.
                 let doomed = path.with_extension("interrupted");
                 let _ = fs::rename(path, &doomed);
                 let _ = fs::remove_dir_all(&doomed);
             }
-            // The way the signal would have ended it, so that shells see it.
+            // End like the default handler, so that shells see the signal.
             let _ = signal_hook::low_level::emulate_default_handler(signal);
         }
     });

@@ -1,11 +1,11 @@
-//! Limits on input, as the environment sets them.
+//! Input limits from the environment.
 
 use fbc::Limits;
 use fbc::limits::MAX_DEPTH;
 
 use crate::exit::Failure;
 
-/// Reads the limits from `OPM_MAX_*` variables; those that are not set keep their defaults.
+/// Reads the limits from `OPM_MAX_*` variables; unset ones keep their defaults.
 pub(crate) fn from_env() -> Result<Limits, Failure> {
     let mut limits = Limits::default();
     set(&mut limits.file_size, "OPM_MAX_FILE_SIZE", u64::MAX)?;

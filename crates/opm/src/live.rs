@@ -1,14 +1,14 @@
-//! What objects on a cluster are at: lines that change in place on a terminal, and lines one after the other elsewhere.
+//! Shows the state of cluster objects: updated in place on a terminal, line by line elsewhere.
 
 use std::io::{self, IsTerminal, Write};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use crate::printer::{Printer, Style, harmless};
+use crate::printer::{Printer, Style, sanitized};
 
-/// Shows how things go on a cluster, on stderr.
+/// Shows the progress of cluster operations on stderr.
 pub(crate) struct Live<'a> {
     printer: &'a Printer,
-    /// Whether requests are shown as well.
+    /// Whether to show requests too.
     verbose: bool,
     terminal: bool,
     shown: Mutex<Shown>,
@@ -16,9 +16,9 @@ pub(crate) struct Live<'a> {
 
 #[derive(Default)]
 struct Shown {
-    /// The objects that need attention, and what each is at.
+    /// The pending objects with their states.
     states: Vec<(String, String)>,
-    /// How many lines of the terminal they take now.
+    /// The number of terminal lines they occupy.
     lines: usize,
 }
 
@@ -31,7 +31,7 @@ impl<'a> Live<'a> {
         self.shown.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Reports something that stays.
+    /// Prints a permanent line.
     fn report(&self, text: &str) {
         let mut shown = self.shown();
         self.erase(&mut shown);
@@ -39,10 +39,10 @@ impl<'a> Live<'a> {
         self.draw(&mut shown);
     }
 
-    /// Removes the lines that change.
+    /// Erases the updated lines.
     fn erase(&self, shown: &mut Shown) {
         if shown.lines > 0 {
-            // A failure has nowhere to go.
+            // There is nowhere to report a failure.
             let _ = write!(io::stderr(), "\r\x1b[{}A\x1b[J", shown.lines);
             shown.lines = 0;
         }
@@ -56,8 +56,8 @@ impl<'a> Live<'a> {
         let mut text = String::new();
         for (object, state) in &shown.states {
             let line = format!("  {object}: {}", state.lines().next().unwrap_or_default());
-            // A line that wraps would take two.
-            let line: String = harmless(&line, false).chars().take(width.saturating_sub(1)).collect();
+            // Truncate lines: a wrapped line would occupy two.
+            let line: String = sanitized(&line, false).chars().take(width.saturating_sub(1)).collect();
             text += &line;
             text.push('\n');
         }

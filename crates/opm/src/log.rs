@@ -1,4 +1,4 @@
-//! Log lines on stderr, in the form that users of older tools grep for.
+//! Log lines on stderr, in the format that users of upstream opm grep for.
 
 use std::fmt::{self, Write};
 use std::io;
@@ -16,11 +16,11 @@ pub(crate) fn start(debug: bool) {
     let level = if debug { Level::DEBUG } else { Level::INFO };
     let subscriber =
         tracing_subscriber::fmt().with_max_level(level).with_writer(io::stderr).event_format(Lines).finish();
-    // A second start in one process would change nothing.
+    // A second call in one process has no effect.
     let _ = tracing::subscriber::set_global_default(Ours(subscriber));
 }
 
-/// Passes on what our own crates log; libraries log too much.
+/// Keeps only the events of our own crates; libraries log too much.
 struct Ours<S>(S);
 
 impl<S: Subscriber> Subscriber for Ours<S> {

@@ -1,4 +1,4 @@
-//! Fields that printing leaves out because their schemas do not know them.
+//! Warns about fields that are dropped because their schema does not define them.
 
 use std::collections::BTreeMap;
 use std::sync::{Mutex, PoisonError};
@@ -8,22 +8,22 @@ use fbc::{Blob, unknown};
 
 use crate::printer::Printer;
 
-/// So many names of fields are warned of.
-const MOST_NAMED: usize = 100;
+/// The maximum number of warnings by field name.
+const MAX_WARNINGS: usize = 100;
 
-/// Counts the fields that are left out, by schema and name.
+/// Counts dropped fields by schema and name.
 #[derive(Default)]
-pub(crate) struct LostFields(Mutex<Counts>);
+pub(crate) struct DroppedFields(Mutex<Counts>);
 
 #[derive(Default)]
 struct Counts {
     named: BTreeMap<(Box<str>, String), usize>,
-    /// Fields whose names are not kept because there are too many.
+    /// The number of fields beyond the limit on names.
     others: usize,
 }
 
-impl LostFields {
-    /// Counts those of a blob.
+impl DroppedFields {
+    /// Counts the dropped fields of a blob.
     pub(crate) fn count(&self, blob: &Blob, text: Raw<'_>) {
         if !blob.may_have_unknown_fields() {
             return;
@@ -36,7 +36,7 @@ impl LostFields {
         let mut counts = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         for field in found {
             let key = (blob.schema.clone(), field);
-            if counts.named.len() < 10 * MOST_NAMED || counts.named.contains_key(&key) {
+            if counts.named.len() < 10 * MAX_WARNINGS || counts.named.contains_key(&key) {
                 *counts.named.entry(key).or_default() += 1;
             } else {
                 counts.others += 1;
@@ -44,16 +44,16 @@ impl LostFields {
         }
     }
 
-    /// Warns once for each name.
+    /// Warns once per name.
     pub(crate) fn warn(&self, printer: &Printer) {
         let counts = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        for ((schema, field), count) in counts.named.iter().take(MOST_NAMED) {
+        for ((schema, field), count) in counts.named.iter().take(MAX_WARNINGS) {
             let times = if *count == 1 { "once".to_owned() } else { format!("{count} times") };
-            printer.warning(&format!("{schema} does not know the field {field:?}: left out {times}"));
+            printer.warning(&format!("{schema} has no field {field:?}: dropped {times}"));
         }
-        let rest: usize = counts.named.values().skip(MOST_NAMED).sum::<usize>() + counts.others;
+        let rest: usize = counts.named.values().skip(MAX_WARNINGS).sum::<usize>() + counts.others;
         if rest > 0 {
-            printer.warning(&format!("unknown fields with other names: left out {rest} times"));
+            printer.warning(&format!("other unknown fields: dropped {rest} times"));
         }
     }
 }

@@ -1,4 +1,4 @@
-//! One binary, several names: what it does depends on how it is called.
+//! One binary with several names: the name decides which program it is.
 
 use std::ffi::{OsStr, OsString};
 use std::path::Path;
@@ -14,14 +14,14 @@ use crate::exit::Outcome;
 use crate::printer::Printer;
 use crate::{cli, exit};
 
-/// Something the binary can be.
+/// A program that the binary can act as.
 struct Personality {
-    /// The file name it answers to.
+    /// The file name that selects it.
     name: &'static str,
     run: fn(Vec<OsString>, &mut Printer) -> Outcome,
 }
 
-/// The names the binary answers to besides its own; any other name means `opm`.
+/// The programs by name; any other name means `opm`.
 const PERSONALITIES: &[Personality] = &[
     Personality { name: "opm", run: cli::run },
     Personality { name: "grpc_health_probe", run: health_probe::run },
@@ -40,17 +40,17 @@ const PERSONALITIES: &[Personality] = &[
     Personality { name: "oc-mirror", run: mirror::oc_mirror::run },
 ];
 
-/// Returns the names that the binary answers to besides `opm`.
+/// Returns the names besides `opm`.
 pub(crate) fn other_names() -> impl Iterator<Item = &'static str> {
     PERSONALITIES.iter().map(|one| one.name).filter(|name| *name != "opm")
 }
 
-/// Runs what the first word of the command line asks for.
+/// Runs the program that the first word of the command line selects.
 pub(crate) fn run(printer: &mut Printer) -> Outcome {
     let arguments: Vec<OsString> = std::env::args_os().collect();
     let called = arguments.first().map(|first| Path::new(first).file_stem().unwrap_or_default().to_owned());
     let find = |name: Option<&OsStr>| PERSONALITIES.iter().find(|one| name == Some(one.name.as_ref()));
-    // An image without links can say `opm grpc_health_probe`.
+    // Images without symlinks can run `opm grpc_health_probe`.
     if let Some(second) = find(arguments.get(1).map(OsString::as_os_str)).filter(|one| one.name != "opm") {
         return (second.run)(arguments.into_iter().skip(1).collect(), printer);
     }

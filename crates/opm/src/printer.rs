@@ -1,4 +1,4 @@
-//! The only door to the terminal: data goes to stdout, everything else to stderr.
+//! The only access to the terminal: data goes to stdout, everything else to stderr.
 
 use std::borrow::Cow;
 use std::io::{self, BufWriter, IsTerminal, Stdout, Write};
@@ -8,17 +8,17 @@ use crate::table;
 /// Writes to stdout and stderr.
 pub(crate) struct Printer {
     out: BufWriter<Stdout>,
-    /// Whether messages may be coloured.
+    /// Whether to colour messages.
     pub(crate) colour: bool,
-    /// Whether a person reads the messages as they come.
+    /// Whether messages go to a terminal.
     pub(crate) is_read: bool,
-    /// Whether data that people read may be coloured.
+    /// Whether to colour human-readable data.
     pub(crate) colour_data: bool,
-    /// How many characters fit into a line of data, if people read it on a terminal.
+    /// The width of stdout in characters, if it is a terminal.
     pub(crate) width: Option<usize>,
 }
 
-/// How a part of a message looks on a terminal.
+/// The style of a part of a message.
 #[derive(Clone, Copy)]
 pub(crate) enum Style {
     Error,
@@ -47,7 +47,7 @@ impl Printer {
         &mut self.out
     }
 
-    /// Writes what is left to stdout.
+    /// Flushes stdout.
     pub(crate) fn flush(&mut self) -> io::Result<()> {
         self.out.flush()
     }
@@ -66,7 +66,7 @@ impl Printer {
         format!("\x1b[{code}m{text}\x1b[0m")
     }
 
-    /// Writes a table to stdout; on a terminal it fits, and its headings stand out.
+    /// Writes a table to stdout; on a terminal, fits it to the width and highlights the headings.
     pub(crate) fn table(&mut self, headings: &[&str], rows: Vec<Vec<String>>) -> io::Result<()> {
         let text = match self.width {
             Some(width) => table::fitted(headings, rows, width),
@@ -78,7 +78,7 @@ impl Printer {
         }
     }
 
-    /// Writes a line of text to stdout, in a colour if data may have one.
+    /// Writes a line of text to stdout, coloured if data is.
     pub(crate) fn coloured_line(&mut self, code: &str, line: &str) -> io::Result<()> {
         match self.colour_data && !code.is_empty() {
             true => writeln!(self.out, "\x1b[{code}m{line}\x1b[0m"),
@@ -91,26 +91,26 @@ impl Printer {
         self.report(&format!("{} {text}", self.paint(Style::Error, "error:")));
     }
 
-    /// Reports something that does not end the program.
+    /// Reports a problem that does not end the program.
     pub(crate) fn warning(&self, text: &str) {
         self.report(&format!("{} {text}", self.paint(Style::Warning, "warning:")));
     }
 
-    /// Reports that the arguments make no sense.
+    /// Reports invalid arguments.
     pub(crate) fn usage(&self, text: &str) {
         self.report(text.trim_end());
     }
 
-    /// Writes a line to stderr. A failure has nowhere to go.
+    /// Writes a line to stderr, and ignores failures.
     ///
-    /// Messages quote what others wrote, so nothing in them may move the cursor or worse.
+    /// Messages quote untrusted text, so control characters are escaped.
     pub(crate) fn report(&self, text: &str) {
-        let _ = writeln!(io::stderr().lock(), "{}", harmless(text, self.colour));
+        let _ = writeln!(io::stderr().lock(), "{}", sanitized(text, self.colour));
     }
 }
 
-/// Shows control characters as what they are, but for line breaks, tabs and, where they are wanted, colours.
-pub(crate) fn harmless(text: &str, colour: bool) -> Cow<'_, str> {
+/// Escapes control characters, except line breaks, tabs and, if `colour` is set, colour codes.
+pub(crate) fn sanitized(text: &str, colour: bool) -> Cow<'_, str> {
     let control = |c: char| c.is_control() && c != '\n' && c != '\t';
     if !text.contains(control) {
         return Cow::Borrowed(text);
@@ -133,7 +133,7 @@ pub(crate) fn harmless(text: &str, colour: bool) -> Cow<'_, str> {
     Cow::Owned(shown)
 }
 
-/// Returns how long the code at the start of a text is that only sets a colour; 0 if there is none.
+/// Returns the length of the colour code at the start of a text; 0 if there is none.
 fn colour_code(text: &str) -> usize {
     let Some(parameters) = text.strip_prefix("\x1b[") else { return 0 };
     let end = parameters.bytes().take_while(|byte| byte.is_ascii_digit() || *byte == b';').count();
@@ -147,8 +147,8 @@ mod tests {
     #[test]
     fn only_colours_reach_the_terminal() {
         let hostile = "\x1b[1;31merror:\x1b[0m name \"a\x1b]0;title\x07b\x1b[2Jc\rd\u{9b}e\"\n\tindented é";
-        insta::assert_snapshot!(harmless(hostile, false).escape_debug(), @r#"\\u{1b}[1;31merror:\\u{1b}[0m name \"a\\u{1b}]0;title\\u{7}b\\u{1b}[2Jc\\rd\\u{9b}e\"\n\tindented é"#);
-        assert!(harmless(hostile, true).starts_with("\x1b[1;31merror:\x1b[0m name"));
-        assert_eq!(harmless(hostile, true).matches('\x1b').count(), 2);
+        insta::assert_snapshot!(sanitized(hostile, false).escape_debug(), @r#"\\u{1b}[1;31merror:\\u{1b}[0m name \"a\\u{1b}]0;title\\u{7}b\\u{1b}[2Jc\\rd\\u{9b}e\"\n\tindented é"#);
+        assert!(sanitized(hostile, true).starts_with("\x1b[1;31merror:\x1b[0m name"));
+        assert_eq!(sanitized(hostile, true).matches('\x1b').count(), 2);
     }
 }

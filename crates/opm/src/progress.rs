@@ -1,4 +1,4 @@
-//! A line on the terminal while something takes long.
+//! A progress line on the terminal.
 
 use std::io::{self, IsTerminal, Write};
 use std::sync::Arc;
@@ -7,19 +7,19 @@ use std::sync::mpsc::{self, RecvTimeoutError, Sender};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use crate::printer::harmless;
+use crate::printer::sanitized;
 
-/// Nothing is shown before so much time has passed.
-const PATIENCE: Duration = Duration::from_secs(1);
+/// The delay before progress is shown.
+const DELAY: Duration = Duration::from_secs(1);
 const INTERVAL: Duration = Duration::from_millis(200);
 
-/// Counts work done, and shows the count on stderr if that is a terminal and it takes a while.
+/// Counts completed work, and shows the count on stderr if that is a terminal and the work takes long.
 pub(crate) struct Progress {
     count: Arc<AtomicU64>,
     shown_by: Option<(Sender<()>, JoinHandle<()>)>,
 }
 
-/// What is counted.
+/// The unit of the count.
 #[derive(Clone, Copy)]
 pub(crate) enum Unit {
     Bytes,
@@ -27,7 +27,7 @@ pub(crate) enum Unit {
 }
 
 impl Progress {
-    /// Starts counting; `doing` says what is going on, like "reading".
+    /// Starts counting; `doing` names the activity, such as "reading".
     pub(crate) fn start(doing: &'static str, unit: Unit) -> Progress {
         let count = Arc::new(AtomicU64::new(0));
         let counted = Arc::clone(&count);
@@ -35,12 +35,12 @@ impl Progress {
         Progress { count, shown_by }
     }
 
-    /// Starts a line whose text is asked for again and again.
+    /// Starts a line whose text is refreshed by calling `text`.
     pub(crate) fn of(doing: &'static str, text: impl Fn() -> String + Send + 'static) -> Progress {
         Progress { count: Arc::default(), shown_by: show(doing, text) }
     }
 
-    /// Counts more work done.
+    /// Adds completed work.
     pub(crate) fn add(&self, count: u64) {
         self.count.fetch_add(count, Ordering::Relaxed);
     }
@@ -63,14 +63,14 @@ fn show(doing: &'static str, text: impl Fn() -> String + Send + 'static) -> Opti
             let start = Instant::now();
             let mut shown = false;
             while stopped.recv_timeout(INTERVAL) == Err(RecvTimeoutError::Timeout) {
-                if start.elapsed() >= PATIENCE {
+                if start.elapsed() >= DELAY {
                     shown = true;
                     let line = format!("{doing}: {}, {} s", text(), start.elapsed().as_secs());
-                    // A line that fills the terminal wraps, and then cannot be written over.
+                    // A line that fills the terminal wraps and cannot be overwritten.
                     let width =
                         terminal_size::terminal_size_of(io::stderr()).map_or(80, |(width, _)| usize::from(width.0));
                     let line = fit(&line, width.saturating_sub(1));
-                    let _ = write!(io::stderr(), "\r\x1b[K{}", harmless(&line, false));
+                    let _ = write!(io::stderr(), "\r\x1b[K{}", sanitized(&line, false));
                 }
             }
             if shown {
@@ -81,7 +81,7 @@ fn show(doing: &'static str, text: impl Fn() -> String + Send + 'static) -> Opti
     })
 }
 
-/// Makes a line fit into `width` characters: its last parts are left out, or the first is cut.
+/// Fits a line into `width` characters: drops its last parts, or truncates the first.
 fn fit(line: &str, width: usize) -> String {
     if line.chars().count() <= width {
         return line.to_owned();

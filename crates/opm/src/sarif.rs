@@ -1,4 +1,4 @@
-//! Problems in SARIF 2.1.0, which code hosts and editors read.
+//! Formats problems as SARIF 2.1.0 for code hosts and editors.
 
 use fbc::Severity;
 use serde_json::{Value, json};
@@ -77,7 +77,7 @@ fn result(found: &Found<'_>, names: &[&str]) -> Value {
     result
 }
 
-/// Writes a path as a URI reference.
+/// Encodes a path as a URI reference.
 pub(crate) fn uri(path: &str) -> String {
     spelling::percent::encode_but(path, b"/")
 }

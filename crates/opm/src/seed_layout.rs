@@ -1,4 +1,4 @@
-//! How a catalog lies in files: all in one, a file for each package as the first design has it, or one for each bundle.
+//! File layouts of a catalog: a single file, one file per package as in the original design, or one file per bundle.
 
 use std::fs;
 use std::io::{BufWriter, Write};
@@ -12,22 +12,22 @@ use crate::commands::add::blobs;
 use crate::commands::edit::attached::{IGNORE_FILE, OBJECTS_IGNORED};
 use crate::exit::{Failure, Outcome, in_path};
 
-/// The file of blobs that belong to no package.
+/// The file for blobs without a package.
 const GLOBAL: &str = "__global.json";
 
-/// Which files a catalog is written to.
+/// The files to write.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Layout {
-    /// `catalog.json`, with all objects in it.
+    /// `catalog.json`, with all objects inline.
     Single,
     /// `<package>/<package>.json`, and each object of a bundle in `<package>/objects/<bundle>/<object>.yaml`.
     Package,
-    /// The same, but each bundle in `<package>/bundles/<bundle>.json`, with `objects` beside it.
+    /// The same, but each bundle in `<package>/bundles/<bundle>.json`, with `objects` next to it.
     Bundle,
 }
 
-/// Writes a catalog below `root`. What belongs to no package goes to `__global.json`; a package with objects has an
-/// `.indexignore` that names them.
+/// Writes a catalog below `root`. Blobs without a package go to `__global.json`; a package with objects gets an
+/// `.indexignore` that lists them.
 pub(crate) fn write(fbc: &Fbc, root: &Path, layout: Layout) -> Outcome {
     let blobs = fbc.in_order();
     if layout == Layout::Single {
@@ -70,7 +70,7 @@ pub(crate) fn write(fbc: &Fbc, root: &Path, layout: Layout) -> Outcome {
         }
         file.finish()?;
         if has_objects {
-            // In the folder of the package, so that it can be copied as it is.
+            // In the directory of the package, so that it can be copied alone.
             let ignore = directory.join(IGNORE_FILE);
             fs::write(&ignore, OBJECTS_IGNORED).map_err(|error| in_path(&ignore, &error))?;
         }
@@ -78,7 +78,7 @@ pub(crate) fn write(fbc: &Fbc, root: &Path, layout: Layout) -> Outcome {
     Ok(())
 }
 
-/// Returns the JSON of a blob with all its fields, and its objects in it.
+/// Returns the JSON of a blob with all its fields and inline objects.
 fn text(fbc: &Fbc, blob: &Blob) -> Result<Text, Failure> {
     let mut text = Vec::new();
     fbc.write_arranged(&[blob], Format::Json, Arrangement::Complete, &mut text)?;
@@ -108,7 +108,7 @@ impl CatalogFile {
     }
 }
 
-/// Refuses names that would lead out of their directory.
+/// Refuses names that would escape their directory.
 fn element(name: &str) -> Result<&str, Failure> {
     match name {
         "" | "." | ".." => Err(Failure::message(format!("invalid name {name:?}: must be a single local path element"))),
@@ -119,9 +119,9 @@ fn element(name: &str) -> Result<&str, Failure> {
     }
 }
 
-/// Writes the objects of a bundle to files; returns its text with references to them, and whether there are any.
-fn bundle(blob: &Blob, text: &Text, beside: &Path) -> Result<(Text, bool), Failure> {
-    let directory = beside.join("objects").join(element(&blob.name)?);
+/// Writes the objects of a bundle to files; returns its text with references to them, and whether it has any.
+fn bundle(blob: &Blob, text: &Text, parent: &Path) -> Result<(Text, bool), Failure> {
+    let directory = parent.join("objects").join(element(&blob.name)?);
     let (json, files) = blobs::bundle(text.raw(), &blob.name)
         .map_err(|error| Failure::message(format!("bundle {:?}: {error}", blob.name)))?;
     if files.is_empty() {

@@ -1,4 +1,4 @@
-//! Whatever the user names, as catalogs: the single answer to "what is this reference?".
+//! Resolves references from the command line: directories, images and databases.
 
 use std::fs::File;
 use std::io::{self, Read};
@@ -16,20 +16,20 @@ use crate::printer::Printer;
 use crate::progress::{Progress, Unit};
 use crate::{database, report};
 
-/// What a reference turned out to be.
+/// A resolved reference.
 pub(crate) enum Source {
     /// A directory with a file-based catalog.
     Catalog(PathBuf),
-    /// A directory with a bundle, and the image that it is from, if it is from one.
+    /// A directory with a bundle, and its image, or an empty string.
     Bundle(PathBuf, String),
     /// A file with a database index.
     Database(PathBuf),
 }
 
-/// The beginning of every SQLite file.
+/// The magic bytes of SQLite files.
 const SQLITE_MAGIC: &[u8; 16] = b"SQLite format 3\0";
 
-/// Finds out what each of `references` is, and pulls those that are images.
+/// Resolves `references`, and pulls images.
 pub(crate) fn resolve(references: &[&str], images: &Images) -> Vec<Result<Source, String>> {
     let mut found: Vec<Option<Result<Source, String>>> = references.iter().map(|one| local(one)).collect();
     let pulled: Vec<&str> = references.iter().zip(&found).filter(|(_, it)| it.is_none()).map(|(one, _)| *one).collect();
@@ -40,12 +40,12 @@ pub(crate) fn resolve(references: &[&str], images: &Images) -> Vec<Result<Source
     found.into_iter().flatten().collect()
 }
 
-/// Finds out what `reference` is.
+/// Resolves `reference`.
 pub(crate) fn resolve_one(reference: &str, images: &Images) -> Result<Source, String> {
     resolve(&[reference], images).pop().unwrap_or_else(|| Err("no reference was given".into()))
 }
 
-/// Returns the directory of the file-based catalog that `reference` names; an image is unpacked to one.
+/// Returns the directory of the file-based catalog `reference`; unpacks an image first.
 pub(crate) fn catalog_directory(reference: &str, images: &Images) -> Result<PathBuf, Failure> {
     let named = |error: String| Failure::message(format!("\"{reference}\": {error}"));
     let what = match resolve_one(reference, images).map_err(named)? {
@@ -56,7 +56,7 @@ pub(crate) fn catalog_directory(reference: &str, images: &Images) -> Result<Path
     Err(Failure::message(format!("\"{reference}\" is {what}")))
 }
 
-/// Finds out what is at a path; nothing means that the reference is no path.
+/// Resolves a path; `None` if the reference is not a path.
 fn local(reference: &str) -> Option<Result<Source, String>> {
     let path = Path::new(reference);
     let metadata = path.metadata();
@@ -69,30 +69,30 @@ fn local(reference: &str) -> Option<Result<Source, String>> {
         }
         Ok(metadata) if metadata.is_dir() => Ok(Source::Catalog(path.into())),
         Ok(_) if is_database(path) => Ok(Source::Database(path.into())),
-        Ok(_) => Err(format!("ref \"{reference}\" has unsupported file type: catalogs are given as directories")),
+        Ok(_) => Err(format!("ref \"{reference}\" has unsupported file type: a catalog must be a directory")),
         Err(error) => Err(no_source(reference).unwrap_or_else(|| error.to_string())),
     })
 }
 
-/// Explains why a word that is no directory is no image either; returns nothing if a registry may have it.
+/// Explains why a reference is neither a directory nor an image; `None` if it can be an image.
 pub(crate) fn no_source(reference: &str) -> Option<String> {
     let no_image = Location::parse(reference).err()?;
     let is_path = ["/", "./", "../"].iter().any(|start| reference.starts_with(start));
     Some(match Path::new(reference).metadata() {
-        Ok(_) => "the path is no directory".into(),
+        Ok(_) => "the path is not a directory".into(),
         Err(error) if error.kind() != io::ErrorKind::NotFound => error.to_string(),
         Err(_) if is_path => "the path does not exist".into(),
-        Err(_) => format!("the path does not exist, and it is no image either: {no_image}"),
+        Err(_) => format!("the path does not exist, and it is not an image reference: {no_image}"),
     })
 }
 
-/// Returns whether a file starts as databases do.
+/// Returns whether a file is a SQLite database, by its magic bytes.
 pub(crate) fn is_database(path: &Path) -> bool {
     let mut magic = [0; SQLITE_MAGIC.len()];
     File::open(path).and_then(|mut file| file.read_exact(&mut magic)).is_ok() && magic == *SQLITE_MAGIC
 }
 
-/// Unpacks what is asked for of an image.
+/// Unpacks the catalog, database or bundle of an image.
 fn unpack(fetched: &Fetched, images: &Images) -> Result<Source, String> {
     let image = &fetched.image;
     let named = |error: String| format!("image \"{}\": {error}", image.reference);
@@ -114,25 +114,25 @@ fn unpack(fetched: &Fetched, images: &Images) -> Result<Source, String> {
     }
 }
 
-/// How references become catalogs.
+/// Options for loading references.
 pub(crate) struct Options<'a> {
     pub(crate) limits: Limits,
-    /// What pulls those that are images.
+    /// Pulls images.
     pub(crate) images: &'a Images,
-    /// Whether bundles are refused, where only whole catalogs make sense.
+    /// Whether to refuse bundles.
     pub(crate) catalogs_only: bool,
-    /// Whether the text of blobs is needed after loading.
+    /// Whether to keep the text of blobs after loading.
     pub(crate) keep_text: bool,
-    /// Whether bundles are brought to the newest form.
+    /// Whether to migrate bundles to the current format.
     pub(crate) migrate: bool,
-    /// Makes the image of a bundle directory.
+    /// The template for images of bundle directories.
     pub(crate) image_template: Option<&'a ImageTemplate>,
-    /// What looks at each blob.
+    /// A callback for each blob.
     pub(crate) inspect: Option<&'a fbc::load::Inspect<'a>>,
 }
 
 impl<'a> Options<'a> {
-    /// Returns what whole catalogs are loaded with, when only their meaning is needed.
+    /// Returns the options for catalogs whose text is not needed.
     pub(crate) fn catalogs(limits: Limits, images: &'a Images) -> Options<'a> {
         Options {
             limits,
@@ -146,10 +146,10 @@ impl<'a> Options<'a> {
     }
 }
 
-/// Loads references, one after the other, into one [`Fbc`].
+/// Loads references in order into one [`Fbc`].
 ///
 /// # Errors
-/// Fails when something is wrong with any of them, after telling all of it.
+/// Fails if a reference has problems, after reporting the problems of all.
 pub(crate) fn load(references: &[String], options: &Options<'_>, printer: &Printer) -> Result<Fbc, Failure> {
     let names: Vec<&str> = references.iter().map(String::as_str).collect();
     let mut sources = names.iter().copied().zip(resolve(&names, options.images)).peekable();
@@ -169,7 +169,7 @@ pub(crate) fn load(references: &[String], options: &Options<'_>, printer: &Print
                 failed = true;
             }
             Ok(Source::Bundle(path, image)) => {
-                // Bundles come in hundreds: those that stand together are rendered together.
+                // There can be hundreds of bundles: render consecutive ones in parallel.
                 let mut together = vec![(reference, path, image)];
                 while let Some((reference, source)) =
                     sources.next_if(|(_, next)| matches!(next, Ok(Source::Bundle(..))))
@@ -206,7 +206,7 @@ pub(crate) fn load(references: &[String], options: &Options<'_>, printer: &Print
     if failed { Err(Failure::Reported) } else { Ok(fbc) }
 }
 
-/// Loads one catalog directory behind what is loaded already.
+/// Appends a catalog directory to `fbc`.
 pub(crate) fn load_catalog(fbc: &mut Fbc, path: &Path, options: &Options<'_>) -> io::Result<Loaded> {
     let progress = Progress::start("reading", Unit::Bytes);
     let load_options = LoadOptions {
@@ -243,9 +243,9 @@ fn load_bundles<'a>(
         .collect()
 }
 
-/// Renders the bundles that a template names, all of them at once.
+/// Renders the bundles of a template in parallel.
 ///
-/// Older tools take nothing but images, so a directory must look like one.
+/// Upstream opm accepts only images, so a directory must start with `./`, `../` or `/`.
 pub(crate) fn template_bundles(
     references: &[&str],
     migrate: bool,
@@ -266,7 +266,7 @@ pub(crate) fn template_bundles(
                 Ok(Some(path)) => Ok(Found::Directory(path)),
                 Ok(None) => match fetched.next() {
                     Some(fetched) => fetched.map(|fetched| Found::Image(Box::new(fetched))),
-                    None => Err("no image came".to_owned()),
+                    None => Err("no image was pulled".to_owned()),
                 },
                 Err(message) => Err(message),
             };
@@ -302,13 +302,13 @@ pub(crate) fn template_bundles(
     bundles.collect()
 }
 
-/// Where the bundle of a template is.
+/// The location of a template's bundle.
 enum Found {
     Directory(PathBuf),
     Image(Box<Fetched>),
 }
 
-/// Returns the directory of the bundle that a template names; nothing means that it is an image.
+/// Returns the bundle directory that a template names; `None` if the reference is an image.
 fn template_directory(reference: &str) -> Result<Option<PathBuf>, String> {
     let path = Path::new(reference);
     if ["./", "../", "/"].iter().any(|start| reference.starts_with(start)) {
@@ -316,9 +316,9 @@ fn template_directory(reference: &str) -> Result<Option<PathBuf>, String> {
         return Ok(Some(path.to_path_buf()));
     }
     match path.metadata() {
-        Ok(metadata) if metadata.is_dir() => Err(format!(
-            "a directory is not allowed in a template; to name a bundle directory, write \"./{reference}\""
-        )),
+        Ok(metadata) if metadata.is_dir() => {
+            Err(format!("a directory is not allowed in a template; for a bundle directory, write \"./{reference}\""))
+        }
         Ok(_) => Err("a file is not allowed in a template, only an image or a bundle directory".into()),
         Err(_) => Ok(None),
     }
@@ -331,7 +331,7 @@ fn check_template_directory(path: &Path) -> Result<(), String> {
     }
     if !fbc::load::is_bundle_dir(path) {
         return Err("a catalog directory is not allowed in a template, only an image or a bundle directory \
-            (it holds the directories 'manifests' and 'metadata')"
+            (with 'manifests' and 'metadata')"
             .into());
     }
     Ok(())
@@ -346,7 +346,7 @@ fn report(fbc: &Fbc, problems: &[Problem], reference: &str, printer: &Printer) -
     true
 }
 
-/// Loads and checks the one catalog that `reference` names, or reports what is wrong with it.
+/// Loads and checks the catalog `reference`, or reports its problems.
 pub(crate) fn checked(
     reference: &str,
     keep_text: bool,
@@ -381,13 +381,13 @@ pub(crate) fn checked(
     }
 }
 
-/// Warns of blobs that no output can hold, because they name no package.
-pub(crate) fn warn_of_homeless(fbc: &Fbc, printer: &Printer) -> Outcome {
+/// Warns about blobs that are dropped because they name no package.
+pub(crate) fn warn_of_dropped(fbc: &Fbc, printer: &Printer) -> Outcome {
     for blob in fbc.orphans() {
         let file = blob.origin.and_then(|(file, _)| fbc.full_path_of(file));
         let file = file.map(|path| format!("{}: ", path.display())).unwrap_or_default();
         let what = if &*blob.schema == fbc::blob::PACKAGE { "has no name" } else { "names no package" };
-        printer.warning(&format!("{file}{} \"{}\" {what} and is left out", blob.schema, blob.name));
+        printer.warning(&format!("{file}{} \"{}\" {what} and is dropped", blob.schema, blob.name));
     }
     Ok(())
 }

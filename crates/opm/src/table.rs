@@ -1,6 +1,6 @@
-//! Tables for people, and for spreadsheets.
+//! Formats tables as text and CSV.
 
-/// Lays rows out in columns, each as wide as its widest cell and two spaces; the last is not padded.
+/// Formats rows in columns, each as wide as its widest cell plus two spaces; the last is not padded.
 pub(crate) fn text(headings: &[&str], rows: Vec<Vec<String>>) -> String {
     let headings: Vec<String> = headings.iter().map(|heading| (*heading).to_owned()).collect();
     let mut widths = vec![0; headings.len()];
@@ -24,10 +24,10 @@ pub(crate) fn text(headings: &[&str], rows: Vec<Vec<String>>) -> String {
     out
 }
 
-/// A column is not cut below so many characters.
-const NARROW: usize = 6;
+/// The minimum width of a truncated column.
+const MIN_WIDTH: usize = 6;
 
-/// Lays rows out so that they fit into `width` characters: the widest columns are cut, and `…` stands for the rest.
+/// Formats rows to fit `width` characters: truncates the widest columns with `…`.
 pub(crate) fn fitted(headings: &[&str], mut rows: Vec<Vec<String>>, width: usize) -> String {
     let mut widths: Vec<usize> = headings.iter().map(|heading| heading.chars().count()).collect();
     for row in &rows {
@@ -35,7 +35,7 @@ pub(crate) fn fitted(headings: &[&str], mut rows: Vec<Vec<String>>, width: usize
             *width = (*width).max(cell.chars().count());
         }
     }
-    let least: Vec<usize> = headings.iter().map(|heading| heading.chars().count().max(NARROW)).collect();
+    let least: Vec<usize> = headings.iter().map(|heading| heading.chars().count().max(MIN_WIDTH)).collect();
     while widths.iter().map(|it| it + 2).sum::<usize>().saturating_sub(2) > width {
         let wide = widths.iter().enumerate().filter(|(column, it)| **it > least[*column]);
         let Some((column, _)) = wide.max_by_key(|(_, it)| **it) else { break };
@@ -51,7 +51,7 @@ pub(crate) fn fitted(headings: &[&str], mut rows: Vec<Vec<String>>, width: usize
     text(headings, rows)
 }
 
-/// Lists names, at most `most` of them.
+/// Lists at most `most` names.
 pub(crate) fn some(names: &[&str], most: usize) -> String {
     let shown = names.iter().take(most).copied().collect::<Vec<_>>().join(", ");
     match names.len().saturating_sub(most) {
@@ -60,7 +60,7 @@ pub(crate) fn some(names: &[&str], most: usize) -> String {
     }
 }
 
-/// Writes rows as comma-separated values, quoted where needed.
+/// Formats rows as comma-separated values, quoted where needed.
 pub(crate) fn csv(columns: &[String], rows: &[Vec<String>]) -> String {
     let mut out = String::new();
     for row in std::iter::once(&columns.to_vec()).chain(rows) {
@@ -75,7 +75,7 @@ fn csv_cell(text: &str) -> String {
     if text.contains([',', '"', '\n', '\r']) { format!("\"{}\"", text.replace('"', "\"\"")) } else { text.to_owned() }
 }
 
-/// Makes a heading of a field name: `skipRange` becomes `SKIP RANGE`.
+/// Converts a field name to a heading: `skipRange` becomes `SKIP RANGE`.
 pub(crate) fn heading(field: &str) -> String {
     let mut out = String::new();
     for c in field.chars() {

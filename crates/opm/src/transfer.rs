@@ -1,4 +1,4 @@
-//! What images move: bytes, how fast, how long it takes yet, and what is slow.
+//! Progress of image transfers: bytes, rate, remaining time and slow blobs.
 
 use std::collections::BTreeMap;
 use std::io::IsTerminal;
@@ -11,38 +11,38 @@ use image::{Digest, Event};
 
 use crate::progress::Progress;
 
-/// How often a line is written where there is no terminal.
+/// The interval of progress lines without a terminal.
 const INTERVAL: Duration = Duration::from_secs(10);
 
-/// How often a line is written for programs.
+/// The interval of JSON progress lines.
 const TICK: Duration = Duration::from_secs(1);
 
-/// How progress is reported.
+/// The progress format.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) enum Form {
-    /// A line on a terminal, or one now and then.
+    /// A line on a terminal, or periodic lines elsewhere.
     #[default]
     Text,
     /// Lines of JSON.
     Json,
 }
 
-/// What has moved of each blob.
+/// The transferred bytes of each blob.
 #[derive(Default)]
 pub(crate) struct Moved(Mutex<State>);
 
 #[derive(Default)]
 struct State {
     form: Form,
-    /// How many bytes there are to move, if that is known before all blobs are.
+    /// The total size in bytes, if known in advance.
     total: Option<u64>,
     whole: u64,
     blobs: usize,
-    /// What is under way: how much of it is there, how large it is, since when.
-    under_way: BTreeMap<Digest, (u64, u64, Instant)>,
+    /// Blobs in flight: transferred bytes, size, start.
+    in_flight: BTreeMap<Digest, (u64, u64, Instant)>,
     waiting: Option<String>,
     start: Option<Instant>,
-    /// How much was there when it began.
+    /// The bytes that existed at the start.
     before: u64,
 }
 
@@ -51,12 +51,12 @@ impl Moved {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Reports in another form from now on.
+    /// Sets the progress format.
     pub(crate) fn report_as(&self, form: Form) {
         self.state().form = form;
     }
 
-    /// Forgets what has moved.
+    /// Resets the counters.
     fn restart(&self, total: Option<u64>) -> Form {
         let mut state = self.state();
         let form = state.form;
@@ -64,14 +64,14 @@ impl Moved {
         form
     }
 
-    /// Starts to count, and to show the count on a terminal until the value that it returns is dropped.
+    /// Starts counting, and shows the count on a terminal until the returned value is dropped.
     pub(crate) fn line(self: &Arc<Moved>, doing: &'static str) -> Progress {
         self.restart(None);
         let moved = Arc::clone(self);
         Progress::of(doing, move || moved.text())
     }
 
-    /// The same for `total` bytes; where there is no terminal, a line is written now and then.
+    /// The same for `total` bytes; without a terminal, writes periodic lines.
     pub(crate) fn show(self: &Arc<Moved>, doing: &'static str, total: u64) -> Shown {
         if self.restart(Some(total)) == Form::Json {
             return Shown { _line: None, lines: Some(lines(doing, Arc::clone(self), TICK, Moved::json)) };
@@ -83,7 +83,7 @@ impl Moved {
         Shown { _line: Some(line), lines }
     }
 
-    /// Returns a line for programs.
+    /// Formats a JSON line.
     fn json(&self, doing: &str, last: bool) -> Option<String> {
         let state = self.state();
         let (done, total, rate) = state.sums();
@@ -108,7 +108,7 @@ impl Moved {
     fn text(&self) -> String {
         let state = self.state();
         let (done, total, rate) = state.sums();
-        // The most important part first: what does not fit is left out from the end.
+        // The most important part first: the end is dropped if it does not fit.
         let mut text = format!("{} of {}", bytes(done), bytes(total));
         if rate >= 1.0 && done < total {
             let left = (total - done) as f64 / rate;
@@ -116,9 +116,9 @@ impl Moved {
         }
         text += &match state.total {
             Some(_) => format!(", {} blobs", state.blobs),
-            None => format!(", {} of {} layers", state.blobs, state.blobs + state.under_way.len()),
+            None => format!(", {} of {} layers", state.blobs, state.blobs + state.in_flight.len()),
         };
-        // What takes long is worth a word.
+        // Name the slowest blob.
         if let Some((digest, there, size)) = state.slowest() {
             text += &format!(", slow: {} {} of {}", &digest.hex()[..12], bytes(there), bytes(size));
         }
@@ -130,19 +130,19 @@ impl Moved {
 }
 
 impl State {
-    /// Returns how many bytes are done, how many there are, and how many come in a second.
+    /// Returns the transferred bytes, the total, and the rate in bytes per second.
     fn sums(&self) -> (u64, u64, f64) {
-        let under_way: u64 = self.under_way.values().map(|(there, _, _)| there).sum();
+        let under_way: u64 = self.in_flight.values().map(|(there, _, _)| there).sum();
         let done = self.whole + under_way;
         let seconds = self.start.map_or(0.0, |start| start.elapsed().as_secs_f64()).max(0.1);
         let rate = done.saturating_sub(self.before) as f64 / seconds;
-        let known: u64 = self.under_way.values().map(|(_, size, _)| size).sum();
+        let known: u64 = self.in_flight.values().map(|(_, size, _)| size).sum();
         (done, self.total.unwrap_or(self.whole + known), rate)
     }
 
-    /// Returns the blob that takes longest, if that is long: how much of it is there, and how large it is.
+    /// Returns the slowest blob, if it takes long: digest, transferred bytes and size.
     fn slowest(&self) -> Option<(Digest, u64, u64)> {
-        let slow = self.under_way.iter().max_by_key(|(_, (_, _, since))| since.elapsed());
+        let slow = self.in_flight.iter().max_by_key(|(_, (_, _, since))| since.elapsed());
         let (digest, (there, size, since)) = slow?;
         (since.elapsed() > INTERVAL).then_some((*digest, *there, *size))
     }
@@ -162,27 +162,27 @@ impl image::Progress for Moved {
         match event {
             Event::Started { blob, received: there, .. } => {
                 state.before += there;
-                state.under_way.insert(blob.digest, (*there, blob.size, Instant::now()));
+                state.in_flight.insert(blob.digest, (*there, blob.size, Instant::now()));
             }
             Event::Advanced { blob, received: there } => {
                 state.waiting = None;
-                let entry = state.under_way.entry(blob.digest).or_insert((0, blob.size, Instant::now()));
+                let entry = state.in_flight.entry(blob.digest).or_insert((0, blob.size, Instant::now()));
                 entry.0 = *there;
             }
             Event::Finished { blob, .. } => {
-                state.under_way.remove(&blob.digest);
+                state.in_flight.remove(&blob.digest);
                 state.whole += blob.size;
                 state.blobs += 1;
             }
             Event::Retrying { operation: what, reason: why, delay: pause } => {
-                state.waiting = Some(format!("{what}: {why}; again in {} s", pause.as_secs().max(1)));
+                state.waiting = Some(format!("{what}: {why}; retrying in {} s", pause.as_secs().max(1)));
             }
             _ => {}
         }
     }
 }
 
-/// Shows a number of bytes.
+/// Formats a number of bytes.
 pub(crate) fn bytes(count: u64) -> String {
     match count {
         0..1_000 => format!("{count} B"),
@@ -192,7 +192,7 @@ pub(crate) fn bytes(count: u64) -> String {
     }
 }
 
-/// As long as this exists, progress is shown.
+/// Shows progress until it is dropped.
 pub(crate) struct Shown {
     _line: Option<Progress>,
     lines: Option<(Sender<()>, JoinHandle<()>)>,
@@ -207,7 +207,7 @@ impl Drop for Shown {
     }
 }
 
-/// Writes a line now and then, and one at the end if there is one for it.
+/// Writes periodic lines, and a final one.
 fn lines(
     doing: &'static str,
     moved: Arc<Moved>,

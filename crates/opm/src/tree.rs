@@ -1,20 +1,20 @@
-//! Directories, copied.
+//! Copies directories.
 
 use std::ffi::OsStr;
 use std::fs;
 use std::io;
 use std::path::{Component, Path, PathBuf};
 
-/// A directory nested deeper is nothing that anybody wants copied.
+/// The maximum nesting of directories to copy.
 const MAX_DEPTH: usize = 100;
 
-/// Copies what is in `from` into the directory `to`, over what is there.
+/// Copies the content of `from` into the directory `to`, and overwrites existing files.
 ///
-/// A link that stays in `from` is copied as a link; any other becomes the file or directory that it
-/// leads to, since where the copy lies there is no such thing. Links that lead nowhere are returned.
+/// A symlink that stays in `from` is copied as a link. Any other is replaced by a copy of its target, which does not
+/// exist at the destination. Dangling links are returned.
 ///
 /// # Errors
-/// Fails when something cannot be read or written.
+/// Fails if a file cannot be read or written.
 pub(crate) fn copy(from: &Path, to: &Path) -> io::Result<Vec<PathBuf>> {
     let mut dangling = Vec::new();
     let root = from.canonicalize().map_err(|error| in_path(from, &error))?;
@@ -59,7 +59,7 @@ fn copy_into(root: &Path, from: &Path, to: &Path, depth: usize, dangling: &mut V
     Ok(())
 }
 
-/// Returns whether a link in `directory` leads to something in `root`, by a way that never leaves it.
+/// Returns whether a link in `directory` resolves to a path in `root` without leaving it.
 fn stays_inside(root: &Path, directory: &Path, text: &Path) -> bool {
     let mut depth = directory.strip_prefix(root).map_or(0, |below| below.components().count());
     for part in text.components() {
@@ -73,7 +73,7 @@ fn stays_inside(root: &Path, directory: &Path, text: &Path) -> bool {
     directory.join(text).canonicalize().is_ok_and(|real| real.starts_with(root))
 }
 
-/// Makes a directory, unless there is one.
+/// Creates a directory, unless it exists.
 fn make_directory(path: &Path) -> io::Result<()> {
     match fs::symlink_metadata(path) {
         Ok(metadata) if metadata.is_dir() => Ok(()),
@@ -82,16 +82,16 @@ fn make_directory(path: &Path) -> io::Result<()> {
     }
 }
 
-/// Removes a file or link, so that nothing is written through it.
+/// Removes a file or link, so that a later write does not follow it.
 fn clear(path: &Path) -> io::Result<()> {
     match fs::symlink_metadata(path) {
-        Ok(metadata) if metadata.is_dir() => Err(in_path(path, &io::Error::other("there is a directory"))),
+        Ok(metadata) if metadata.is_dir() => Err(in_path(path, &io::Error::other("a directory is in the way"))),
         Ok(_) => fs::remove_file(path).map_err(|error| in_path(path, &error)),
         Err(_) => Ok(()),
     }
 }
 
-/// Returns the directory that a path lies in.
+/// Returns the parent directory of a path.
 pub(crate) fn parent(path: &Path) -> &Path {
     match path.parent() {
         Some(parent) if parent != OsStr::new("") => parent,

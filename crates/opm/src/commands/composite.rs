@@ -12,7 +12,7 @@ use edit::template::{self, Kind, Template};
 use fbc::{Fbc, Format, Limits, stream};
 use tempfile::NamedTempFile;
 
-use super::render_template::{Bundles, beside};
+use super::render_template::{Bundles, relative_to};
 use super::{line_of, read_input};
 use crate::exit::{Failure, Outcome};
 use crate::images::Images;
@@ -46,7 +46,7 @@ pub(super) fn run(plan: &Plan<'_>, bundles: &mut Bundles<'_>, printer: &Printer)
             ))
         };
         let fbc = build(component, plan, bundles).map_err(about)?;
-        source::warn_of_homeless(&fbc, printer)?;
+        source::warn_of_dropped(&fbc, printer)?;
         let file = aside.path().join(format!("part-{number}"));
         let mut out = BufWriter::new(fs::File::create_new(&file).map_err(|error| failed(&file, &error))?);
         fbc.write(&fbc.in_order(), plan.format, &mut out).map_err(|error| about(error.to_string()))?;
@@ -99,14 +99,14 @@ fn build(component: &Component, plan: &Plan<'_>, bundles: &mut Bundles<'_>) -> R
     match &component.builder {
         Builder::Basic(file) => {
             let (file, text) = input(file)?;
-            super::render_template::basic_or_plain(&text, limits, &mut beside(&file, bundles))
+            super::render_template::basic_or_plain(&text, limits, &mut relative_to(&file, bundles))
                 .map_err(|error| format!("{}{error}", at(&file)))
         }
         Builder::Semver(file) => {
             let (file, text) = input(file)?;
             let template = Template::parse(&text, limits)
                 .map_err(|error| format!("{}:{}: {error}", file.display(), line_of(&text, error.offset)))?;
-            template::render(&template, Kind::Semver, limits, &mut beside(&file, bundles))
+            template::render(&template, Kind::Semver, limits, &mut relative_to(&file, bundles))
                 .map_err(|error| format!("{}{error}", at(&file)))
         }
         Builder::Raw(file) => {

@@ -69,7 +69,7 @@ fn load(map: &cluster::Object, output: &Path, permissive: bool, printer: &Printe
     let limits = limits::from_env()?;
     let data = map.data.get("data").cloned().unwrap_or(Value::Null);
     let text = serde_json::json!({ "data": data }).to_string();
-    edit(output, None, Missing::Fine, |path| {
+    edit(output, None, Missing::Allowed, |path| {
         let database = Database::write(path).map_err(database::failure)?;
         let loaded = database.load_config_map(text.as_bytes(), &limits, database::strictness(permissive));
         database::forgive(&loaded.map_err(database::failure)?, printer)

@@ -1,4 +1,4 @@
-//! `opm list` and `opm alpha list`: what is in a catalog.
+//! `opm list` and `opm alpha list`: the packages, channels and bundles of a catalog.
 
 use catalog::list::{BundleRow, ChannelRow, Order, PackageRow};
 use catalog::{Catalog, Package};
@@ -15,7 +15,7 @@ use crate::images::{Images, PullFlags, TlsFlags};
 use crate::printer::Printer;
 use crate::{limits, source, table};
 
-/// List packages, channels or bundles of a catalog
+/// List the packages, channels or bundles of a catalog
 #[derive(clap::Args)]
 #[command(
     subcommand_required = true,
@@ -36,13 +36,13 @@ enum ListCommand {
     Packages(PackagesArgs),
     /// List channels with their heads
     Channels(MembersArgs),
-    /// List bundles with their versions and upgrade edges, newest first, once for each channel
+    /// List bundles with their versions and upgrade edges, once per channel, newest first
     Bundles(MembersArgs),
 }
 
 #[derive(clap::Args)]
 struct PackagesArgs {
-    /// The catalog
+    /// Catalog directory, image or database
     #[arg(value_name = "SOURCE")]
     source: String,
     #[command(flatten)]
@@ -53,7 +53,7 @@ struct PackagesArgs {
 
 #[derive(clap::Args)]
 struct MembersArgs {
-    /// The catalog
+    /// Catalog directory, image or database
     #[arg(value_name = "SOURCE")]
     source: String,
     /// List only this package
@@ -69,7 +69,7 @@ struct MembersArgs {
 }
 
 impl MembersArgs {
-    /// Returns the package that is asked for, however it is given.
+    /// Returns the requested package, from the positional argument or the flag.
     fn package(&self) -> Option<&str> {
         self.named.as_deref().or(self.package.as_deref())
     }
@@ -101,12 +101,12 @@ fn output() -> impl TypedValueParser<Value = Output> {
     ])
 }
 
-/// List packages, channels or bundles of a catalog
+/// List the packages, channels or bundles of a catalog
 #[derive(clap::Args)]
 #[command(
     subcommand_required = true,
     arg_required_else_help = true,
-    after_help = "'opm list' is the stable form, with versions, deprecations and other output formats.\n\n\
+    after_help = "'opm list' is the stable command; it adds versions, deprecations and more output formats.\n\n\
         Examples:\n  opm alpha list packages my-catalog\n  opm alpha list bundles my-catalog etcd"
 )]
 pub(crate) struct AlphaListArgs {
@@ -118,7 +118,7 @@ pub(crate) struct AlphaListArgs {
 enum AlphaListCommand {
     /// List packages
     Packages {
-        /// The catalog
+        /// Catalog directory, image or database
         #[arg(value_name = "SOURCE")]
         source: String,
         #[command(flatten)]
@@ -126,7 +126,7 @@ enum AlphaListCommand {
     },
     /// List channels with their heads
     Channels {
-        /// The catalog
+        /// Catalog directory, image or database
         #[arg(value_name = "SOURCE")]
         source: String,
         /// List only this package
@@ -135,9 +135,9 @@ enum AlphaListCommand {
         #[command(flatten)]
         pull: PullFlags,
     },
-    /// List bundles with their upgrade edges, once for each channel
+    /// List bundles with their upgrade edges, once per channel
     Bundles {
-        /// The catalog
+        /// Catalog directory, image or database
         #[arg(value_name = "SOURCE")]
         source: String,
         /// List only this package
@@ -216,7 +216,7 @@ pub(crate) fn run_alpha(args: &AlphaListArgs, tls: &TlsFlags, printer: &mut Prin
     Ok(())
 }
 
-/// Returns all packages, or the one asked for.
+/// Returns all packages, or only the one called `name`.
 fn packages<'a>(catalog: &'a Catalog, name: Option<&str>) -> Result<Vec<&'a Package>, Failure> {
     match name {
         None => Ok(catalog.packages().iter().collect()),
@@ -227,16 +227,16 @@ fn packages<'a>(catalog: &'a Catalog, name: Option<&str>) -> Result<Vec<&'a Pack
     }
 }
 
-/// Where display names are taken from.
+/// Where display names come from.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum DisplayNames {
-    /// Only from CSVs that bundles carry as objects, as older tools do.
+    /// CSVs in `olm.bundle.object` properties only, like upstream opm.
     OfObjects,
-    /// From csv metadata, too.
+    /// CSVs, or else `olm.csv.metadata`.
     Any,
 }
 
-/// Returns what each package is called by the head of its default channel.
+/// Returns the display name of each package, read from the head of its default channel.
 fn display_names(fbc: &Fbc, rows: &[PackageRow<'_>], wanted: DisplayNames) -> Result<Vec<String>, Failure> {
     let limits = limits::from_env()?;
     let mut names = Vec::new();
@@ -298,7 +298,7 @@ fn bundle_value(row: &BundleRow<'_>) -> Value {
     })
 }
 
-/// Prints what fits into a line of each bundle; `-o wide` has the rest.
+/// Prints one short line per bundle; `-o wide` has every field.
 fn print_bundles(rows: &[BundleRow<'_>], with_package: bool, printer: &mut Printer) -> Outcome {
     let mut headings = vec!["PACKAGE", "CHANNEL", "VERSION", "BUNDLE", "REPLACES", "NOTE"];
     let mut cells: Vec<Vec<String>> = Vec::new();
@@ -308,7 +308,7 @@ fn print_bundles(rows: &[BundleRow<'_>], with_package: bool, printer: &mut Print
         notes.extend(row.deprecation.is_some().then(|| "deprecated".to_owned()));
         notes.extend((!row.skips.is_empty()).then(|| format!("skips {}", row.skips.len())));
         notes.extend((!row.skip_range.is_empty()).then(|| row.skip_range.to_owned()));
-        // Names of bundles mostly begin with that of their package, and a dot.
+        // Most bundle names start with the package name and a dot.
         let short = |name: &str| {
             let rest = name.strip_prefix(row.package).and_then(|rest| rest.strip_prefix('.'));
             rest.unwrap_or(name).to_owned()
@@ -326,7 +326,7 @@ fn print_bundles(rows: &[BundleRow<'_>], with_package: bool, printer: &mut Print
     Ok(printer.table(&headings, cells)?)
 }
 
-/// Prints rows that all have the same fields.
+/// Prints rows, which must all have the same fields.
 fn print(rows: Vec<Value>, output: Output, printer: &mut Printer) -> Outcome {
     let text = match output {
         Output::Json => format!("{:#}\n", Value::Array(rows)),
@@ -363,7 +363,7 @@ fn print(rows: Vec<Value>, output: Output, printer: &mut Printer) -> Outcome {
 fn cell(value: &Value, output: Output) -> String {
     match value {
         Value::Null => String::new(),
-        // One line a row, whatever is in it.
+        // Fold line breaks: a row is one line.
         Value::String(text) if output != Output::Csv => text.split_whitespace().collect::<Vec<_>>().join(" "),
         Value::String(text) => text.clone(),
         Value::Array(items) => items.iter().filter_map(Value::as_str).collect::<Vec<_>>().join(","),

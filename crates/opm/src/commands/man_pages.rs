@@ -1,4 +1,4 @@
-//! `opm man-pages`: a manual page for every command, for packages of the program.
+//! `opm man-pages`: writes a manual page for every command. Packages of opm ship them.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -11,7 +11,7 @@ use crate::exit::{Failure, Outcome};
 #[derive(clap::Args)]
 #[command(after_help = "Examples:\n  opm man-pages /usr/local/share/man/man1")]
 pub(crate) struct ManPagesArgs {
-    /// Directory for the pages; it is made if it does not exist
+    /// Directory to write the pages to; created if missing
     #[arg(value_name = "DIR")]
     directory: PathBuf,
 }
@@ -24,7 +24,7 @@ pub(crate) fn run(args: &ManPagesArgs) -> Outcome {
     write(&command, "opm", &args.directory).map_err(in_directory)
 }
 
-/// Writes the pages of a command and of those below it, each under the words one types, joined by hyphens.
+/// Writes the pages of a command and its subcommands. `opm bundle validate` becomes `opm-bundle-validate.1`.
 fn write(command: &Command, name: &str, directory: &Path) -> std::io::Result<()> {
     let page = clap_mangen::Man::new(command.clone()).section("1").source("opm").date("");
     let mut text = Vec::new();

@@ -1,4 +1,4 @@
-//! `opm migrate`: a catalog into a new directory, in today's form.
+//! `opm migrate`: writes a catalog to a new directory in the current format.
 
 use std::fs;
 use std::io::{self, BufWriter};
@@ -13,26 +13,26 @@ use crate::interrupt::Unfinished;
 use crate::printer::Printer;
 use crate::{limits, source, tree};
 
-/// Write a catalog to a new directory, in today's form
+/// Write a catalog to a new directory in the current format
 #[derive(clap::Args)]
 #[command(
-    long_about = "Write a catalog to a new directory, in today's form.\n\n\
-        Each package gets a directory of its own with a file 'catalog.json' or 'catalog.yaml'; blobs without a \
-        package go to a file at the top. Fields and schemas that are not known are kept. The directory appears only when \
-        everything is written.",
+    long_about = "Write a catalog to a new directory in the current format.\n\n\
+        Each package gets its own directory with one file, 'catalog.json' or 'catalog.yaml'. Blobs without a package go \
+        to a file at the top level. Unknown fields and schemas are preserved. The directory appears only after everything \
+        is written.",
     after_help = "Examples:\n  opm migrate old-catalog new-catalog\n  opm migrate old-catalog new-catalog -o yaml"
 )]
 pub(crate) struct MigrateArgs {
-    /// The catalog
+    /// Catalog directory, image or database
     #[arg(value_name = "SOURCE")]
     source: String,
-    /// Directory to write, which must be empty or absent
+    /// Directory to write; must be empty or absent
     #[arg(value_name = "DIR")]
     directory: PathBuf,
     /// Output format
     #[arg(short, long, value_name = "json|yaml", hide_possible_values = true, default_value = "json", value_parser = blob_format())]
     output: Format,
-    /// How far to bring bundles up to date
+    /// Migrations to apply to bundles
     #[arg(long, value_name = "LEVEL", value_parser = migrate_level())]
     migrate_level: Option<MigrateLevel>,
     #[command(flatten)]
@@ -49,17 +49,17 @@ pub(crate) fn run(args: &MigrateArgs, tls: &TlsFlags, printer: &mut Printer) -> 
         ..source::Options::catalogs(limits::from_env()?, &images)
     };
     let fbc = source::load(std::slice::from_ref(&args.source), &options, printer)?;
-    source::warn_of_homeless(&fbc, printer)?;
+    source::warn_of_dropped(&fbc, printer)?;
     let parent = tree::parent(target);
     fs::create_dir_all(parent).map_err(|error| in_path(parent, &error))?;
-    // Written aside and moved into place: what fails leaves nothing behind.
+    // Write to a temporary directory and rename it: a failure leaves nothing behind.
     let aside = Unfinished::create(parent, ".opm-migrate-").map_err(|error| in_path(parent, &error))?;
     write(&fbc, aside.path(), args.output)?;
     aside.finish(target).map_err(|error| in_path(target, &error))?;
     Ok(())
 }
 
-/// Checks that a directory to be written is empty or absent.
+/// Checks that an output directory is empty or absent.
 pub(crate) fn check_empty(directory: &Path) -> Outcome {
     match fs::read_dir(directory) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
@@ -71,7 +71,7 @@ pub(crate) fn check_empty(directory: &Path) -> Outcome {
     }
 }
 
-/// Writes a catalog, with a folder for each package.
+/// Writes a catalog with one directory per package.
 pub(crate) fn write(fbc: &Fbc, directory: &Path, format: Format) -> Outcome {
     let name = match format {
         Format::Json => "catalog.json",

@@ -1,4 +1,4 @@
-//! A file for each command: what can be typed, and one function that wires.
+//! One file per command: its arguments, and a `run` function that connects them to the libraries.
 
 pub(crate) mod add;
 #[cfg(all(feature = "cluster", feature = "sqlite"))]
@@ -82,26 +82,26 @@ pub(crate) fn read_input(file: &str, limits: &Limits) -> io::Result<Vec<u8>> {
     Ok(text)
 }
 
-/// Returns the line of a byte, from 1.
+/// Returns the 1-based line number of a byte offset.
 pub(crate) fn line_of(text: &[u8], offset: usize) -> usize {
     text[..offset.min(text.len())].iter().filter(|byte| **byte == b'\n').count() + 1
 }
 
-/// Reads the value of `--output` where blobs are printed.
+/// Parses the value of `--output` for commands that print blobs.
 pub(crate) fn blob_format() -> impl TypedValueParser<Value = Format> {
     choice([("json", Format::Json), ("yaml", Format::Yaml)])
 }
 
-/// How far bundles are brought up to date.
+/// The migrations to apply to bundles.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum MigrateLevel {
-    /// They stay as they are.
+    /// None: bundles stay unchanged.
     None,
-    /// Their objects become csv metadata.
+    /// `olm.bundle.object` properties become `olm.csv.metadata`.
     CsvMetadata,
 }
 
-/// Reads the value of `--migrate-level`.
+/// Parses the value of `--migrate-level`.
 pub(crate) fn migrate_level() -> impl TypedValueParser<Value = MigrateLevel> {
     choice([
         ("none", MigrateLevel::None),

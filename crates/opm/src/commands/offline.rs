@@ -1,4 +1,4 @@
-//! A cluster without a cluster: the catalogs it sees, what is installed there, and what somebody asks for.
+//! A simulated cluster: its catalogs, the installed bundles and the requested ones.
 
 use clap::builder::TypedValueParser;
 
@@ -7,12 +7,12 @@ use crate::choice::choice;
 pub(super) mod namespace;
 pub(super) mod sources;
 
-/// Reads the value of `--output` where people or programs read.
+/// Parses the value of `--output`: text or JSON.
 pub(super) fn output() -> impl TypedValueParser<Value = Output> {
     choice([("text", Output::Text), ("json", Output::Json)])
 }
 
-/// How an answer is printed.
+/// The output format of an answer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Output {
     Text,

@@ -1,4 +1,4 @@
-//! `operator-registry`: the commands that database indexes began with.
+//! `operator-registry`: the original commands for database indexes.
 
 mod references;
 
@@ -33,9 +33,9 @@ use references::{listed, seed_reference};
     bin_name = "operator-registry",
     version,
     long_about = "Build database indexes bundle by bundle.\n\n\
-        Every command writes a new database aside and puts it in the place of the old one, or where --output says; \
-        when it fails nothing changes. Only heads of channels keep their manifests; the others are known by their \
-        images.",
+        Every command writes a new database to a temporary file and renames it over the old one, or to --output. A \
+        failed command changes nothing. Only channel heads keep their manifests; the database records other bundles by \
+        image.",
     after_help = "Examples:\n  \
         operator-registry create index.db\n  \
         operator-registry add quay.io/example/foo:v1.0.0,quay.io/example/foo:v1.1.0 index.db\n  \
@@ -63,10 +63,10 @@ enum OperatorRegistryCommand {
     Serve(ServeArgs),
 }
 
-/// Make an empty database
+/// Create an empty database
 #[derive(clap::Args)]
 struct CreateArgs {
-    /// Database to make
+    /// Database to create
     #[arg(value_name = "DB", default_value = "bundles.db")]
     database: PathBuf,
 }
@@ -78,13 +78,13 @@ struct CreateArgs {
         operator-registry add --batch quay.io/example/foo:v1.0.0,quay.io/example/bar:v2.0.0 index.db\n  \
         operator-registry manifest index.db | operator-registry add - copy.db")]
 struct AddArgs {
-    /// Bundles to add: images or directories, separated by commas; '-' reads them from standard input
+    /// Bundle images or directories, separated by commas; '-' reads them from standard input
     #[arg(value_name = "IMAGES")]
     images: String,
-    /// Database to add to; made if it does not exist
+    /// Database to add to; created if missing
     #[arg(value_name = "DB")]
     database: PathBuf,
-    /// Says that several bundles are given
+    /// Accepted for compatibility; has no effect
     #[arg(long)]
     batch: bool,
     #[command(flatten)]
@@ -97,13 +97,13 @@ struct AddArgs {
 #[derive(clap::Args)]
 #[command(after_help = "Examples:\n  operator-registry delete bar index.db")]
 struct DeleteArgs {
-    /// The package
+    /// Name of the package
     #[arg(value_name = "NAME")]
     name: String,
     /// Database to remove from
     #[arg(value_name = "DB")]
     database: PathBuf,
-    /// Database to write instead
+    /// Write the result to this database instead
     #[arg(long, value_name = "FILE")]
     output: Option<PathBuf>,
 }
@@ -112,26 +112,26 @@ struct DeleteArgs {
 #[derive(clap::Args)]
 #[command(after_help = "Examples:\n  operator-registry delete-latest foo index.db")]
 struct DeleteLatestArgs {
-    /// The package
+    /// Name of the package
     #[arg(value_name = "NAME")]
     name: String,
     /// Database to remove from
     #[arg(value_name = "DB")]
     database: PathBuf,
-    /// Warn of new heads of channels that cannot be pulled
+    /// Warn about new channel heads that cannot be pulled
     #[arg(long)]
     permissive: bool,
     #[command(flatten)]
     get: GetArgs,
 }
 
-/// How images are pulled, and where the result goes.
+/// Image and output flags.
 #[derive(clap::Args)]
 struct GetArgs {
-    /// Program to pull images with
+    /// Tool that pulls images
     #[arg(short, long, value_name = "TOOL", default_value = "none", value_parser = container_tool())]
     container_tool: ContainerTool,
-    /// Database to write instead
+    /// Write the result to this database instead
     #[arg(long, value_name = "FILE")]
     output: Option<PathBuf>,
     #[command(flatten)]
@@ -142,58 +142,58 @@ struct GetArgs {
 #[derive(clap::Args)]
 #[command(
     long_about = "List the images that a database was built from.\n\n\
-        'operator-registry add' records images by their digests, so that the same database can be made from the list \
-        again. Images that are recorded by a tag alone are warned of; --pin asks the registry which digest it has now.",
+        'operator-registry add' records images by digest, so that the list rebuilds the same database. The command warns \
+        about images that are recorded only by tag; --pin resolves their current digests.",
     after_help = "Examples:\n  \
         operator-registry manifest index.db\n  \
         operator-registry manifest --pin index.db | operator-registry add - copy.db"
 )]
 struct ManifestArgs {
-    /// The database
+    /// Database to read
     #[arg(value_name = "DB")]
     database: PathBuf,
     /// File to write instead of standard output
     #[arg(short, long, value_name = "FILE")]
     output: Option<PathBuf>,
-    /// Ask registries for the digests of images that are recorded by a tag alone
+    /// Resolve the digests of images that are recorded only by tag
     #[arg(long)]
     pin: bool,
     #[command(flatten)]
     pull: PullFlags,
 }
 
-/// Load manifests that are in no image into a database
+/// Load manifests from a directory, ConfigMap or application registry into a database
 #[derive(clap::Args)]
 #[command(
-    long_about = "Load manifests that are in no image into a database.\n\n\
-        A directory has a directory for each version of an operator, and files that name packages and their channels. \
-        A ConfigMap has the keys customResourceDefinitions, clusterServiceVersions and packages, each with a list as \
-        text. An application registry, as there were before images of bundles, has an archive for each package.",
+    long_about = "Load manifests from a directory, ConfigMap or application registry into a database.\n\n\
+        A directory holds one directory per operator version, and files that define packages and channels. A ConfigMap \
+        has the keys customResourceDefinitions, clusterServiceVersions and packages, each with a list as text. An \
+        application registry, the predecessor of bundle images, has one archive per package.",
     after_help = "Examples:\n  \
         operator-registry initializer -m manifests -o bundles.db\n  \
         operator-registry initializer --configmap configmap.yaml -o bundles.db\n  \
         operator-registry initializer -r 'https://quay.io/cnr|community-operators' --packages etcd,akka:1.0.0"
 )]
 struct InitializerArgs {
-    /// Directory of packages
+    /// Directory with packages
     #[arg(short, long, value_name = "DIR", default_value = "manifests", conflicts_with = "registries")]
     manifests: PathBuf,
-    /// File with a ConfigMap, in place of a directory
+    /// File with a ConfigMap to load instead of a directory
     #[arg(long, value_name = "FILE", conflicts_with_all = ["manifests", "registries"])]
     configmap: Option<String>,
     #[command(flatten)]
     app_registry: AppRegistryFlags,
-    /// Database to load into; made if it does not exist
+    /// Database to load into; created if missing
     #[arg(short, long, value_name = "DB", default_value = "bundles.db")]
     output: PathBuf,
-    /// Warn of what cannot be loaded
+    /// Warn about manifests that cannot be loaded, and load the others
     #[arg(long)]
     permissive: bool,
     #[command(flatten)]
     pull: PullFlags,
 }
 
-/// Load manifests that are in no image into a database
+/// Load manifests from a directory, ConfigMap or application registry into a database
 #[derive(Parser)]
 #[command(name = "initializer", bin_name = "initializer", version)]
 struct Initializer {
@@ -203,16 +203,16 @@ struct Initializer {
     tls: TlsFlags,
 }
 
-/// Write the bundle in a directory of manifests into a ConfigMap of a cluster
+/// Write a bundle to a ConfigMap of a cluster
 #[derive(clap::Args)]
 #[command(
-    long_about = "Write the bundle in a directory of manifests into a ConfigMap of a cluster.\n\n\
-        Inside of a bundle image, this hands its manifests to OLM; 'opm bundle extract' does the same. The \
-        metadata directory is searched for beside the directory.",
+    long_about = "Write a bundle to a ConfigMap of a cluster.\n\n\
+        In a bundle image, this command passes the manifests to OLM; 'opm bundle extract' does the same. The metadata \
+        directory must be next to the manifest directory.",
     after_help = "Examples:\n  operator-registry serve --manifestdir ./manifests/ -n olm -c my-bundle"
 )]
 struct ServeArgs {
-    /// Directory of manifests, or of the bundle
+    /// Directory of the manifests or of the bundle
     #[arg(long, value_name = "DIR", default_value = "./manifests/")]
     manifestdir: PathBuf,
     #[command(flatten)]
@@ -220,7 +220,7 @@ struct ServeArgs {
 }
 
 impl ServeArgs {
-    /// Returns the directory of the bundle.
+    /// Returns the bundle directory.
     fn root(&self) -> PathBuf {
         let named_manifests = self.manifestdir.file_name().is_some_and(|name| name == "manifests");
         match self.manifestdir.parent().filter(|_| named_manifests) {
@@ -233,7 +233,7 @@ impl ServeArgs {
 
 /// Parses the command line and runs the command.
 pub(crate) fn run(mut arguments: Vec<OsString>, printer: &mut Printer) -> Outcome {
-    // Its first description has one dash.
+    // The original documentation writes the flag with one dash.
     for argument in arguments.iter_mut().skip(1) {
         if argument.to_str().is_some_and(|text| text == "-manifestdir" || text.starts_with("-manifestdir=")) {
             let mut long = OsString::from("-");
@@ -247,14 +247,16 @@ pub(crate) fn run(mut arguments: Vec<OsString>, printer: &mut Printer) -> Outcom
     match &args.command {
         OperatorRegistryCommand::Create(args) => Database::create(&args.database).map_err(database::failure),
         OperatorRegistryCommand::Add(add_args) => run_add(add_args, &args.tls, printer),
-        OperatorRegistryCommand::Delete(args) => edit(&args.database, args.output.as_deref(), Missing::Wrong, |path| {
-            let database = Database::write(path).map_err(database::failure)?;
-            let removed = database.remove_packages(std::slice::from_ref(&args.name), Strictness::Strict);
-            database::report(removed, printer)
-        }),
+        OperatorRegistryCommand::Delete(args) => {
+            edit(&args.database, args.output.as_deref(), Missing::Rejected, |path| {
+                let database = Database::write(path).map_err(database::failure)?;
+                let removed = database.remove_packages(std::slice::from_ref(&args.name), Strictness::Strict);
+                database::report(removed, printer)
+            })
+        }
         OperatorRegistryCommand::DeleteLatest(latest) => {
             let fetcher = Fetcher::new(&args.tls, &latest.get.pull, latest.get.container_tool)?;
-            edit(&latest.database, latest.get.output.as_deref(), Missing::Wrong, |path| {
+            edit(&latest.database, latest.get.output.as_deref(), Missing::Rejected, |path| {
                 let database = Database::write(path).map_err(database::failure)?;
                 shrink(&fetcher, latest.permissive, printer, |how| database.delete_latest(&latest.name, how))
             })
@@ -266,7 +268,7 @@ pub(crate) fn run(mut arguments: Vec<OsString>, printer: &mut Printer) -> Outcom
     }
 }
 
-/// Parses the command line of `initializer`, which was a program of its own once, and runs it.
+/// Parses and runs the command line of `initializer`, formerly a separate program.
 pub(crate) fn initialize(arguments: Vec<OsString>, printer: &mut Printer) -> Outcome {
     let command = go_conventions(Initializer::command());
     let Some(args) = cli::parse::<Initializer>(command, arguments, printer)? else { return Ok(()) };
@@ -287,19 +289,19 @@ fn run_add(args: &AddArgs, tls: &TlsFlags, printer: &mut Printer) -> Outcome {
         references.push(seed_reference(&reference).map_err(Failure::Message)?);
     }
     let fetcher = Fetcher::new(tls, &args.get.pull, args.get.container_tool)?.pinning(args.how.pins(true));
-    edit(&args.database, args.get.output.as_deref(), Missing::Fine, |path| {
+    edit(&args.database, args.get.output.as_deref(), Missing::Allowed, |path| {
         add(path, &references, &args.how, Manner { heads_only: true, ..Manner::default() }, &fetcher, printer)
     })
 }
 
-/// What a database is that does not exist.
+/// Whether a missing database is an error.
 #[derive(PartialEq, Eq)]
 pub(super) enum Missing {
-    Fine,
-    Wrong,
+    Allowed,
+    Rejected,
 }
 
-/// Changes a copy of a database, which then takes its place or that of `output`.
+/// Applies a change to a copy of a database, then renames the copy over the database or to `output`.
 pub(super) fn edit(
     database: &Path,
     output: Option<&Path>,
@@ -313,7 +315,7 @@ pub(super) fn edit(
     let copy = aside.path().join("index.db");
     if database.exists() {
         Database::save(database, &copy).map_err(database::failure)?;
-    } else if missing == Missing::Wrong {
+    } else if missing == Missing::Rejected {
         return Err(Failure::message(format!("{}: no such file", database.display())));
     }
     change(&copy)?;
@@ -334,7 +336,7 @@ fn run_manifest(args: &ManifestArgs, tls: &TlsFlags, printer: &mut Printer) -> O
         if args.pin {
             *image = images.pin(image).map_err(|error| Failure::message(format!("image {image}: {error}")))?;
         } else if !image.contains('@') {
-            printer.warning(&format!("image {image} is recorded by its tag alone; --pin asks for its digest"));
+            printer.warning(&format!("image {image} is recorded only by tag; --pin resolves its digest"));
         }
     }
     let text = format!("{:#}\n", json!({ "bundles": manifest.images }));
@@ -358,7 +360,7 @@ fn run_initializer(args: &InitializerArgs, tls: &TlsFlags, printer: &mut Printer
             return Err(Failure::Message(downloaded.problems.join("\n")));
         }
         database::forgive(&downloaded.problems, printer)?;
-        return edit(&args.output, None, Missing::Fine, |path| {
+        return edit(&args.output, None, Missing::Allowed, |path| {
             let database = Database::write(path).map_err(database::failure)?;
             database.migrate().map_err(database::failure)?;
             for package in &downloaded.packages {
@@ -368,7 +370,7 @@ fn run_initializer(args: &InitializerArgs, tls: &TlsFlags, printer: &mut Printer
             Ok(())
         });
     }
-    edit(&args.output, None, Missing::Fine, |path| {
+    edit(&args.output, None, Missing::Allowed, |path| {
         let database = Database::write(path).map_err(database::failure)?;
         let loaded = match &args.configmap {
             Some(file) => {

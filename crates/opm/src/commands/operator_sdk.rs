@@ -1,4 +1,4 @@
-//! `operator-sdk`: the commands that test bundles on a cluster, under the name they are known by.
+//! `operator-sdk`: the commands that test bundles on a cluster, under their original name.
 
 use std::ffi::OsString;
 

@@ -1,4 +1,4 @@
-//! `opm preview`: a catalog or a bundle as it will look, while somebody works on it.
+//! `opm preview`: serves the pages of a catalog or bundle while the user edits it.
 
 mod bundle_dir;
 
@@ -23,25 +23,24 @@ use crate::runtime::{self, EndSignals};
 use crate::{interrupt, limits, log, panic, report};
 use bundle_dir::BundleDir;
 
-/// How often the directory is looked at.
-const LOOK: Duration = Duration::from_millis(300);
+/// The interval between polls of the directory.
+const POLL: Duration = Duration::from_millis(300);
 
-/// Show a catalog or a bundle as it will look, and again when it changes
+/// Preview a catalog or bundle in the browser, with live reload
 #[derive(clap::Args)]
 #[command(
-    long_about = "Show a catalog or a bundle as it will look, and again when it changes.\n\n\
-        The directory is served to this machine only. Open pages load again by themselves when a file changes; the page of \
-        problems says what 'opm validate --warnings' or 'opm bundle validate' finds. Packages that are broken are left \
-        out until they are fixed.",
+    long_about = "Preview a catalog or bundle in the browser, with live reload.\n\n\
+        The server listens on this machine only. Open pages reload when a file changes. The problems page shows the \
+        findings of 'opm validate --warnings' or 'opm bundle validate'. Broken packages are left out until they are fixed.",
     after_help = "Examples:\n  \
         opm preview my-catalog\n  \
         opm preview bundle --http 127.0.0.1:9000"
 )]
 pub(crate) struct PreviewArgs {
-    /// Directory of a catalog or a bundle
+    /// Catalog or bundle directory
     #[arg(value_name = "DIR")]
     directory: PathBuf,
-    /// Where the pages are shown: HOST:PORT
+    /// Address to serve the pages on: HOST:PORT
     #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:8080", value_parser = http_address)]
     http: Address,
 }
@@ -72,7 +71,7 @@ pub(crate) fn run(args: &PreviewArgs, printer: &mut Printer) -> Outcome {
         address: Address::Tcp("127.0.0.1".to_owned(), 0),
         tls: None,
         limits: ServerLimits::default(),
-        watch: Some(LOOK),
+        watch: Some(POLL),
         http: Some((args.http.clone(), name)),
         http_connections: 64,
         pages: Some(console.clone()),
@@ -107,11 +106,11 @@ fn watch(directory: &Path, is_bundle: bool, console: &ServedConsole) {
             console.set_found(found);
             last = Some(now);
         }
-        std::thread::sleep(LOOK);
+        std::thread::sleep(POLL);
     }
 }
 
-/// Returns what the rules say of a catalog, with places.
+/// Returns the problems of a catalog with their positions.
 fn problems(directory: &Path) -> Vec<Found> {
     let Ok(limits) = limits::from_env() else { return Vec::new() };
     let rules = catalog::inspect(Warnings::On);
@@ -142,7 +141,7 @@ fn problems(directory: &Path) -> Vec<Found> {
 }
 
 impl ServedConsole {
-    /// Says what is wrong with the catalog now.
+    /// Updates the problems page and reloads open pages.
     fn set_found(&self, found: Vec<Found>) {
         *self.found.lock().unwrap_or_else(PoisonError::into_inner) = Some(found);
         self.changed();

@@ -1,4 +1,4 @@
-//! `opm __reference`: the pages of docs/cli, from the arguments themselves.
+//! `opm __reference`: generates the pages of docs/cli from the argument definitions.
 
 use std::fmt::Write as _;
 use std::fs;
@@ -9,7 +9,7 @@ use clap::{Arg, Command};
 use crate::exit::{Outcome, in_path};
 use crate::help;
 
-/// Write a page for each group of commands
+/// Write a reference page for each top-level command
 #[derive(clap::Args)]
 #[command(hide = true)]
 pub(crate) struct ReferenceArgs {
@@ -18,25 +18,25 @@ pub(crate) struct ReferenceArgs {
     directory: PathBuf,
 }
 
-/// The heading of flags that all commands share which reach registries.
+/// The help heading of the registry flags.
 const REGISTRIES: &str = "Registries";
-const MADE: &str = "<!-- Made by `cargo xtask docs`. -->\n\n";
+const GENERATED: &str = "<!-- Made by `cargo xtask docs`. -->\n\n";
 
 pub(crate) fn run(args: &ReferenceArgs) -> Outcome {
     let mut command = crate::cli::command();
     command.build();
-    let mut index = format!("{MADE}# Commands\n\n| command | does |\n|---|---|\n");
+    let mut index = format!("{GENERATED}# Commands\n\n| command | does |\n|---|---|\n");
     let shown = |command: &&Command| !command.is_hide_set() && command.get_name() != "help";
     for group in command.get_subcommands().filter(shown) {
         let name = group.get_name();
         let about = group.get_about().map(ToString::to_string).unwrap_or_default();
         let _ = writeln!(index, "| [`opm {name}`]({name}.md) | {} |", cell(&about));
-        let mut page = String::from(MADE);
+        let mut page = String::from(GENERATED);
         describe(group, 1, &mut page);
         write(&args.directory.join(format!("{name}.md")), &page)?;
     }
-    index += "\nFlags for registries, which every command has that reaches one, are in [registries.md](../registries.md).\n\
-        Switches can be given as `--flag`, `--flag=true` and `--flag=false`.\n";
+    index += "\n[registries.md](../registries.md) describes the flags of all commands that access registries.\n\
+        Switches accept `--flag`, `--flag=true` and `--flag=false`.\n";
     write(&args.directory.join("README.md"), &index)
 }
 
@@ -44,7 +44,7 @@ fn write(path: &Path, text: &str) -> Outcome {
     fs::write(path, text).map_err(|error| in_path(path, &error))
 }
 
-/// Describes a command and all below it.
+/// Describes a command and its subcommands.
 fn describe(command: &Command, level: usize, page: &mut String) {
     let name = command.get_bin_name().unwrap_or(command.get_name());
     let _ = writeln!(page, "{} {name}\n", "#".repeat(level.min(4)));
@@ -66,7 +66,7 @@ fn describe(command: &Command, level: usize, page: &mut String) {
     let registries: Vec<String> =
         args().filter(|arg| arg.get_help_heading() == Some(REGISTRIES)).map(spelled).collect();
     if !registries.is_empty() && !command.has_subcommands() {
-        let _ = writeln!(page, "For [registries](../registries.md): {}.\n", registries.join(", "));
+        let _ = writeln!(page, "[Registry flags](../registries.md): {}.\n", registries.join(", "));
     }
     if let Some(after) = command.get_after_help() {
         let after = help::printed(&after.to_string());
@@ -89,7 +89,7 @@ fn describe(command: &Command, level: usize, page: &mut String) {
     }
 }
 
-/// Shows how an argument is given.
+/// Formats the syntax of an argument.
 fn spelled(arg: &Arg) -> String {
     let value = arg.get_value_names().and_then(|names| names.first()).map(|name| name.as_str()).unwrap_or_default();
     if arg.is_positional() {
@@ -101,7 +101,7 @@ fn spelled(arg: &Arg) -> String {
     format!("{short}`--{}{value}`", arg.get_long().unwrap_or_default())
 }
 
-/// Shows what an argument means, with its values and default.
+/// Formats the help of an argument, with its possible values and default.
 fn meaning(arg: &Arg) -> String {
     let help = arg.get_long_help().or(arg.get_help()).map(ToString::to_string).unwrap_or_default();
     let mut text = cell(&help);
@@ -131,7 +131,7 @@ fn cell(text: &str) -> String {
     escape(&text.split_whitespace().collect::<Vec<_>>().join(" ")).replace('|', "\\|")
 }
 
-/// Keeps words in angle brackets from being read as markup.
+/// Escapes `<`, so that Markdown does not parse words in angle brackets as HTML.
 fn escape(text: &str) -> String {
     text.replace('<', "\\<")
 }

@@ -1,4 +1,4 @@
-//! `registry-server`: the registry API from a database, as the first index images started it.
+//! `registry-server`: serves the registry API from a database, under the name that the first index images use.
 
 use std::ffi::OsString;
 
@@ -15,7 +15,7 @@ use crate::printer::Printer;
     name = "registry-server",
     bin_name = "registry-server",
     version,
-    long_about = "Serve a database index: 'opm registry serve' under the name that the first index images called it by.",
+    long_about = "Serve a database index: 'opm registry serve' under the name that the first index images use.",
     after_help = "Examples:\n  registry-server --database /bundles.db"
 )]
 struct RegistryServer {

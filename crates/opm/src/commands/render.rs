@@ -1,4 +1,4 @@
-//! `opm render`: whatever there is, as a file-based catalog on stdout.
+//! `opm render`: prints catalogs and bundles as one file-based catalog.
 
 use bundle::ImageTemplate;
 use fbc::json::Raw;
@@ -7,7 +7,7 @@ use fbc::{Blob, Format, Problem};
 use super::{MigrateLevel, blob_format, migrate_level};
 use crate::exit::{Failure, Outcome};
 use crate::images::{Images, PullFlags, TlsFlags};
-use crate::lost_fields::LostFields;
+use crate::lost_fields::DroppedFields;
 use crate::printer::Printer;
 use crate::{limits, source};
 
@@ -15,11 +15,10 @@ use crate::{limits, source};
 #[derive(clap::Args)]
 #[command(
     long_about = "Print catalogs and bundles as one file-based catalog.\n\n\
-        Each SOURCE is a directory with a file-based catalog, one with a bundle (it holds the directories 'manifests' \
-        and 'metadata'), or an image of either: a reference to a registry, oci:DIR, oci-archive:FILE or \
-        docker-archive:FILE. No container engine is needed. The result is sorted by package, channel and bundle and is the same on \
-        every run. Nothing is printed unless every source can be read. Fields that their schema does not know are left \
-        out, with a warning; 'opm migrate' keeps them.",
+        A SOURCE is a catalog directory, a bundle directory (with 'manifests' and 'metadata'), or an image of either: a \
+        registry reference, oci:DIR, oci-archive:FILE or docker-archive:FILE. opm needs no container engine.\n\n\
+        The output is sorted by package, channel and bundle, and is the same on every run. Nothing is printed unless every \
+        source can be read. Fields unknown to their schema are dropped with a warning; 'opm migrate' preserves them.",
     after_help = "Examples:\n  \
         opm render my-catalog\n  \
         opm render my-catalog -o yaml > catalog.yaml\n  \
@@ -27,19 +26,19 @@ use crate::{limits, source};
         opm render quay.io/example/etcd-bundle:v0.9.5"
 )]
 pub(crate) struct RenderArgs {
-    /// What to render
+    /// Catalogs and bundles to render
     #[arg(value_name = "SOURCE", required = true)]
     sources: Vec<String>,
     /// Output format
     #[arg(short, long, value_name = "json|yaml", hide_possible_values = true, default_value = "json", value_parser = blob_format())]
     output: Format,
-    /// Bring bundles to the newest form
+    /// Apply all migrations to bundles
     #[arg(long, conflicts_with = "migrate_level")]
     migrate: bool,
-    /// How far to bring bundles up to date
+    /// Migrations to apply to bundles
     #[arg(long, value_name = "LEVEL", value_parser = migrate_level())]
     migrate_level: Option<MigrateLevel>,
-    /// Template for the image of bundle directories; {{.Package}}, {{.Name}} and {{.Version}} are replaced
+    /// Image reference for bundle directories, with placeholders {{.Package}}, {{.Name}} and {{.Version}}
     #[arg(long, value_name = "TEMPLATE", hide = true)]
     alpha_image_ref_template: Option<String>,
     #[command(flatten)]
@@ -50,8 +49,8 @@ pub(crate) fn run(args: &RenderArgs, tls: &TlsFlags, printer: &mut Printer) -> O
     let template = args.alpha_image_ref_template.as_deref().map(ImageTemplate::parse).transpose();
     let template = template.map_err(|error| Failure::message(error.to_string()))?;
     let images = Images::new(tls, &args.pull);
-    let lost = LostFields::default();
-    let inspect = |blob: &Blob, text: Raw<'_>, _: &mut Vec<Problem>| lost.count(blob, text);
+    let dropped = DroppedFields::default();
+    let inspect = |blob: &Blob, text: Raw<'_>, _: &mut Vec<Problem>| dropped.count(blob, text);
     let options = source::Options {
         catalogs_only: false,
         inspect: Some(&inspect),
@@ -61,8 +60,8 @@ pub(crate) fn run(args: &RenderArgs, tls: &TlsFlags, printer: &mut Printer) -> O
         ..source::Options::catalogs(limits::from_env()?, &images)
     };
     let fbc = source::load(&args.sources, &options, printer)?;
-    source::warn_of_homeless(&fbc, printer)?;
-    lost.warn(printer);
+    source::warn_of_dropped(&fbc, printer)?;
+    dropped.warn(printer);
     fbc.write(&fbc.in_order(), args.output, printer.data())?;
     Ok(())
 }

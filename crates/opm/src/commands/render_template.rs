@@ -1,4 +1,4 @@
-//! `opm template render`, and `opm alpha render-template`: a catalog from a short description.
+//! `opm template render` and `opm alpha render-template`: render a template as a catalog.
 
 use std::path::Path;
 
@@ -23,19 +23,19 @@ use crate::{limits, source};
 #[command(
     long_about = "Render a template as a file-based catalog.\n\n\
         TYPE is one of\n  \
-        basic        a catalog whose bundles are given by their images (schema olm.template.basic)\n  \
-        semver       lists of bundles; channels and upgrades follow from versions (schema olm.semver)\n  \
-        substitutes  a catalog in which bundles give way to newer builds (schema olm.template.substitutes)\n  \
-        composite    catalogs put together from templates, catalog files and programs (see below)\n\
-        and follows from the schema when it is left out, but for composite. Without FILE, or with '-', the template is read from \
-        standard input.\n\n\
-        Bundles are named by their images, which are pulled. A bundle directory can be named in place of an image if the \
-        name starts with './', '../' or '/'. It is relative to the template, and the image of \
-        such a bundle is empty, as 'opm render' leaves it.\n\n\
-        A composite template is two files, and becomes files: --catalog-config names catalogs, the directories they \
-        are made in and the builders they allow; --composite-config names their components. A component of the builder \
-        olm.builder.custom runs a program, in the directory of the catalog, and takes what it prints. Files appear only when \
-        everything is made and the catalogs are valid.",
+        basic        a catalog that lists bundles by image (schema olm.template.basic)\n  \
+        semver       lists of bundles; versions define channels and upgrade edges (schema olm.semver)\n  \
+        substitutes  a catalog in which newer builds replace bundles (schema olm.template.substitutes)\n  \
+        composite    catalogs built from templates, catalog files and programs (see below)\n\
+        Without TYPE, opm detects the type from the schema, except for composite. Without FILE, or with '-', it reads the \
+        template from standard input.\n\n\
+        A template lists bundles by image, and opm pulls the images. Instead of an image, it can name a bundle directory by a path \
+        that starts with './', '../' or '/'. Relative paths start at the template. Such a bundle has an empty image, as in \
+        'opm render'.\n\n\
+        A composite template consists of two files: --catalog-config defines catalogs, their output directories and the allowed \
+        builders; --composite-config defines their components. The builder olm.builder.custom runs a program in the directory \
+        of the catalog and uses its output. opm writes the files only after all components succeed and the catalogs are \
+        valid.",
     after_help = "Examples:\n  \
         opm template render semver.yaml -o yaml > catalog/catalog.yaml\n  \
         opm template render basic template.yaml\n  \
@@ -43,25 +43,25 @@ use crate::{limits, source};
         opm template render composite -c composite.yaml -f catalogs.yaml -o yaml"
 )]
 pub(crate) struct TemplateArgs {
-    /// Type of the template
+    /// Template type
     #[arg(value_name = "TYPE")]
     first: Option<String>,
-    /// File with the template, or '-' for standard input
+    /// Template file, or '-' for standard input
     #[arg(value_name = "FILE")]
     second: Option<String>,
     /// Output format
     #[arg(short, long, value_name = "FORMAT", default_value = "json", value_parser = output())]
     output: Output,
-    /// How far to bring bundles up to date
+    /// Migrations to apply to bundles
     #[arg(long, value_name = "LEVEL", value_parser = migrate_level())]
     migrate_level: Option<MigrateLevel>,
     /// File with the components of a composite template; defaults to composite.yaml
     #[arg(short, long, value_name = "FILE")]
     composite_config: Option<String>,
-    /// File or address with the catalogs of a composite template; defaults to catalogs.yaml
+    /// File or URL with the catalogs of a composite template; defaults to catalogs.yaml
     #[arg(short = 'f', long, value_name = "FILE|URL")]
     catalog_config: Option<String>,
-    /// Whether the catalogs of a composite template must be valid; defaults to true
+    /// Validate the catalogs of a composite template; defaults to true
     #[arg(long, value_name = "true|false", num_args = 0..=1, require_equals = true, default_missing_value = "true",
         value_parser = crate::cli::parse_bool)]
     validate: Option<bool>,
@@ -76,7 +76,7 @@ pub(crate) struct TemplateArgs {
 #[command(
     hide = true,
     long_about = "Render a template as a file-based catalog, as 'opm template render' does.\n\n\
-        By this name, a basic template may also be a plain catalog file in which bundles are given by their images.",
+        Under this name, a basic template can also be a plain catalog file that lists bundles by image.",
     after_help = "Examples:\n  opm alpha render-veneer basic catalog-of-images.yaml"
 )]
 pub(crate) struct VeneerArgs {
@@ -96,24 +96,24 @@ fn output() -> impl TypedValueParser<Value = Output> {
     choice([("json", Output::Blobs(Format::Json)), ("yaml", Output::Blobs(Format::Yaml)), ("mermaid", Output::Mermaid)])
 }
 
-/// What supplies the bundles that a template names.
+/// A function that renders the bundles that a template names.
 pub(super) type Bundles<'a> = template::Bundles<'a>;
 
 pub(crate) fn run(args: &TemplateArgs, tls: &TlsFlags, printer: &mut Printer) -> Outcome {
     render(args, Form::Template, tls, printer)
 }
 
-/// Runs the command by its first name, which also takes the first form of the basic template.
+/// Runs `render-veneer`, the old name, which also accepts the old form of the basic template.
 pub(crate) fn run_veneer(args: &VeneerArgs, tls: &TlsFlags, printer: &mut Printer) -> Outcome {
     render(&args.template, Form::Veneer, tls, printer)
 }
 
-/// What templates may look like.
+/// The accepted forms of templates.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Form {
-    /// They state what they are.
+    /// Templates with a schema.
     Template,
-    /// A basic one may be a plain catalog.
+    /// A basic template can also be a plain catalog.
     Veneer,
 }
 
@@ -125,17 +125,19 @@ fn render(args: &TemplateArgs, form: Form, tls: &TlsFlags, printer: &mut Printer
     let limits = limits::from_env()?;
     let images = Images::new(tls, &args.pull);
     let migrate = args.migrate_level == Some(MigrateLevel::CsvMetadata);
-    let told: &Printer = printer;
+    let shared: &Printer = printer;
     let mut bundles = |references: &[&str]| {
-        let bundles = source::template_bundles(references, migrate, &limits, &images, told).into_iter();
+        let bundles = source::template_bundles(references, migrate, &limits, &images, shared).into_iter();
         bundles.map(|bundle| bundle.map(|bundle| vec![bundle])).collect()
     };
     if let Some(composite) = args.composite()? {
         let Output::Blobs(format) = args.output else {
-            return Err(Failure::message("composite templates are written as json or yaml, not drawn"));
+            return Err(Failure::message("composite templates support only the output formats json and yaml"));
         };
         if !comment.is_empty() {
-            return Err(Failure::message("--editor-schema is not for composite templates, which write several files"));
+            return Err(Failure::message(
+                "--editor-schema does not support composite templates, because they write several files",
+            ));
         }
         let plan = composite::Plan {
             composite,
@@ -145,7 +147,7 @@ fn render(args: &TemplateArgs, form: Form, tls: &TlsFlags, printer: &mut Printer
             images: &images,
             limits: &limits,
         };
-        return composite::run(&plan, &mut bundles, told);
+        return composite::run(&plan, &mut bundles, shared);
     }
     let (kind, file) = kind_and_file(args.first.as_deref(), args.second.as_deref())?;
     let text =
@@ -154,7 +156,7 @@ fn render(args: &TemplateArgs, form: Form, tls: &TlsFlags, printer: &mut Printer
     let template = Template::parse(&text, &limits)
         .map_err(|error| Failure::message(format!("{doing}: {file}:{}: {error}", line_of(&text, error.offset))))?;
     let failed = |error: String| Failure::message(format!("rendering template: {error}"));
-    let mut bundles = beside(Path::new(file), &mut bundles);
+    let mut bundles = relative_to(Path::new(file), &mut bundles);
     let fbc = if form == Form::Veneer && kind.is_none_or(|kind| kind == Kind::Basic) && is_plain(&template) {
         basic_or_plain(&text, &limits, &mut bundles).map_err(failed)?
     } else {
@@ -168,7 +170,7 @@ fn render(args: &TemplateArgs, form: Form, tls: &TlsFlags, printer: &mut Printer
     drop(bundles);
     match args.output {
         Output::Blobs(format) => {
-            source::warn_of_homeless(&fbc, printer)?;
+            source::warn_of_dropped(&fbc, printer)?;
             printer.data().write_all(comment.as_bytes())?;
             fbc.write(&fbc.in_order(), format, printer.data())?;
         }
@@ -182,8 +184,8 @@ fn render(args: &TemplateArgs, form: Form, tls: &TlsFlags, printer: &mut Printer
     Ok(())
 }
 
-/// Supplies bundles to the template in `file`: directories that it names are relative to it.
-pub(super) fn beside<'a>(
+/// Wraps `bundles` for the template in `file`: relative bundle directories start at the template.
+pub(super) fn relative_to<'a>(
     file: &'a Path,
     bundles: &'a mut Bundles<'_>,
 ) -> impl FnMut(&[&str]) -> Vec<Result<Vec<RenderedBundle>, String>> + 'a {
@@ -192,7 +194,7 @@ pub(super) fn beside<'a>(
         let found: Vec<String> = references
             .iter()
             .map(|reference| match base.filter(|_| reference.starts_with("./") || reference.starts_with("../")) {
-                // A path that begins like this is a directory, wherever the template lies.
+                // The result must keep a leading "./" or "/", which marks a directory.
                 Some(base) if base.is_absolute() => base.join(reference).display().to_string(),
                 Some(base) => Path::new(".").join(base).join(reference).display().to_string(),
                 None => (*reference).to_owned(),
@@ -202,7 +204,7 @@ pub(super) fn beside<'a>(
     }
 }
 
-/// Describes what is wrong with a template, each fault with its line.
+/// Formats the faults of a template, each with its line and column.
 pub(super) fn located(error: &template::Error, file: &str, text: &[u8]) -> String {
     let spans = Spans::of_yaml(text);
     let file = if file == "-" { "<stdin>" } else { file };
@@ -223,7 +225,7 @@ pub(super) fn located(error: &template::Error, file: &str, text: &[u8]) -> Strin
     described.collect::<Vec<_>>().join("\n")
 }
 
-/// Reads a path such as `stable.bundles[0].image`.
+/// Parses a path such as `stable.bundles[0].image`.
 fn steps(field: &str) -> Vec<Step> {
     let mut steps = Vec::new();
     for part in field.split('.') {
@@ -237,13 +239,13 @@ fn steps(field: &str) -> Vec<Step> {
     steps
 }
 
-/// Returns whether a template is the first form of a basic one: a catalog that states the schemas of its blobs.
+/// Returns whether a template has the old basic form: a plain catalog, whose blobs have schemas.
 fn is_plain(template: &Template<'_>) -> bool {
     let schema = template.schema().unwrap_or_default();
     !schema.is_empty() && Kind::ALL.into_iter().all(|kind| kind.schema() != schema)
 }
 
-/// Renders a basic template in either of its forms.
+/// Renders a basic template in its current or old form.
 pub(super) fn basic_or_plain(text: &[u8], limits: &Limits, bundles: &mut Bundles<'_>) -> Result<Fbc, String> {
     let broken = |error: StreamError| format!("line {}: {error}", line_of(text, error.offset));
     let template = Template::parse(text, limits).map_err(broken)?;
@@ -256,12 +258,12 @@ pub(super) fn basic_or_plain(text: &[u8], limits: &Limits, bundles: &mut Bundles
 }
 
 impl TemplateArgs {
-    /// Returns the file with the components of a composite template, if that is asked for.
+    /// Returns the components file if the user requested a composite template.
     fn composite(&self) -> Result<Option<&str>, Failure> {
         if self.first.as_deref() == Some(COMPOSITE) && (self.second.is_some() || !Path::new(COMPOSITE).exists()) {
             if let Some(file) = &self.second {
                 return Err(Failure::message(format!(
-                    "composite templates take no argument {file:?}: name their files with -c and -f"
+                    "composite templates take no argument {file:?}: pass the files with -c and -f"
                 )));
             }
             return Ok(Some(self.composite_config.as_deref().unwrap_or("composite.yaml")));
@@ -272,13 +274,13 @@ impl TemplateArgs {
             ("--validate", self.validate.is_some()),
         ];
         match flags.into_iter().find(|(_, given)| *given) {
-            Some((flag, _)) => Err(Failure::message(format!("{flag} is for templates of type composite"))),
+            Some((flag, _)) => Err(Failure::message(format!("{flag} requires the template type composite"))),
             None => Ok(None),
         }
     }
 }
 
-/// Returns type and file: one argument may be either.
+/// Returns type and file. A single argument can be either.
 fn kind_and_file<'a>(first: Option<&'a str>, second: Option<&'a str>) -> Result<(Option<Kind>, &'a str), Failure> {
     const STDIN: &str = "-";
     let (name, file) = match (first, second) {

@@ -1,4 +1,4 @@
-//! `opm resolve`: what a cluster would install or upgrade, and why.
+//! `opm resolve`: predicts the installs and upgrades of a cluster, with reasons.
 
 use std::fmt::Write;
 
@@ -21,37 +21,37 @@ use crate::exit::{Failure, Outcome};
 use crate::images::{Images, PullFlags, TlsFlags};
 use crate::printer::Printer;
 
-/// Show what a cluster would install or upgrade, without a cluster
+/// Predict what a cluster would install or upgrade, without a cluster
 #[derive(clap::Args)]
 #[command(
-    long_about = "Show what a cluster would install or upgrade, without a cluster.\n\n\
-        One resolution of a namespace is worked out as the Operator Lifecycle Manager does it: channels, dependencies of \
-        all kinds, catalogs and their priorities, at most one bundle of a package and one provider of an API. When it \
-        cannot be done, the reason is reported in words and as the cluster would say it, and the exit code is 1.\n\n\
-        A catalog is a directory, an image or a database. Its name in the cluster can be put before it: NAME=SOURCE.",
+    long_about = "Predict what a cluster would install or upgrade, without a cluster.\n\n\
+        opm resolves a namespace once, like the Operator Lifecycle Manager: with channels, all kinds of dependencies, \
+        catalogs and their priorities, at most one bundle per package and one provider per API. If resolution fails, opm \
+        explains the conflict, shows the error message of the cluster, and exits with code 1.\n\n\
+        A catalog is a directory, image or database. NAME=SOURCE sets its name in the cluster.",
     after_help = "Examples:\n  \
         opm resolve my-catalog --install etcd\n  \
         opm resolve my-catalog --install etcd@stable --install prometheus=0.56.3\n  \
-        opm resolve my-catalog --installed etcd.v0.9.2                 # what it is upgraded to\n  \
+        opm resolve my-catalog --installed etcd.v0.9.2                 # next upgrade\n  \
         opm resolve mine=./my-catalog community=quay.io/example/catalog:latest --priority mine=10 --install etcd\n  \
         kubectl get subscriptions,clusterserviceversions -n operators -o json > state.json\n  \
         opm resolve operatorhubio-catalog=quay.io/operatorhubio/catalog:latest --state state.json --install etcd\n  \
-        opm resolve my-catalog --olm v1 --install 'etcd@stable=~0.9'   # as the newer OLM does"
+        opm resolve my-catalog --olm v1 --install 'etcd@stable=~0.9'   # with the rules of OLM v1"
 )]
 pub(crate) struct ResolveArgs {
-    /// Catalogs that the namespace sees
+    /// Catalogs available to the namespace
     #[arg(value_name = "[NAME=]CATALOG", required = true)]
     catalogs: Vec<String>,
-    /// What to install; can be given several times. For --olm v1 VERSION may be a range like '~1.2' or '>=1, <3'
+    /// Package to install; can be repeated. With --olm v1, VERSION can be a range like '~1.2' or '>=1, <3'
     #[arg(long, value_name = "PACKAGE[@CHANNEL][=VERSION]", value_parser = request::parse)]
     install: Vec<Request>,
-    /// Priority of a catalog, 0 by default; a higher one is preferred for dependencies
+    /// Priority of a catalog, 0 by default; dependencies prefer a higher one; can be repeated
     #[arg(long, value_name = "NAME=NUMBER", value_parser = sources::priority)]
     priority: Vec<(String, i64)>,
-    /// Whose rules are followed: v0 is the OLM with Subscriptions, v1 the one with ClusterExtensions
+    /// OLM generation: v0 uses Subscriptions, v1 uses ClusterExtensions
     #[arg(long, value_name = "GENERATION", default_value = "v0", value_parser = generation())]
     olm: Generation,
-    /// With --olm v1, allow versions that the upgrade edges do not lead to (upgradeConstraintPolicy: SelfCertified)
+    /// With --olm v1, allow versions without an upgrade edge (upgradeConstraintPolicy: SelfCertified)
     #[arg(long)]
     self_certified: bool,
     /// Output format
@@ -79,10 +79,10 @@ pub(crate) fn run(args: &ResolveArgs, tls: &TlsFlags, printer: &mut Printer) -> 
         && args.namespace.unsubscribed.is_empty()
         && args.namespace.state.is_none();
     if nothing {
-        return Err(Failure::message("nothing to resolve: say what to --install, or what is --installed"));
+        return Err(Failure::message("nothing to resolve: give --install, --installed, --unsubscribed or --state"));
     }
     if args.self_certified && args.olm == Generation::V0 {
-        return Err(Failure::message("--self-certified goes with --olm v1 only"));
+        return Err(Failure::message("--self-certified requires --olm v1"));
     }
     let images = Images::new(tls, &args.pull);
     let mut sources = sources::load(&args.catalogs, &args.priority, &images, printer)?;
@@ -90,13 +90,13 @@ pub(crate) fn run(args: &ResolveArgs, tls: &TlsFlags, printer: &mut Printer) -> 
     let pool = Pool::new(&sources, &namespace);
     namespace::add_installed(&args.namespace, &pool, &mut state)?;
     match args.olm {
-        Generation::V0 => first(args, &pool, &mut state, printer),
-        Generation::V1 => second(args, &pool, &state, printer),
+        Generation::V0 => resolve_v0(args, &pool, &mut state, printer),
+        Generation::V1 => resolve_v1(args, &pool, &state, printer),
     }
 }
 
-/// Resolves a namespace as the first generation does.
-fn first(args: &ResolveArgs, pool: &Pool<'_>, state: &mut State, printer: &mut Printer) -> Outcome {
+/// Resolves a namespace with the rules of OLM v0.
+fn resolve_v0(args: &ResolveArgs, pool: &Pool<'_>, state: &mut State, printer: &mut Printer) -> Outcome {
     for wish in &args.install {
         request::subscribe(wish, pool, state).map_err(Failure::message)?;
     }
@@ -118,7 +118,7 @@ fn first(args: &ResolveArgs, pool: &Pool<'_>, state: &mut State, printer: &mut P
     Ok(())
 }
 
-/// Reports that nothing can be resolved.
+/// Reports a failed resolution.
 pub(super) fn refuse(output: Output, reason: &str, message: &str, lines: &[String], printer: &mut Printer) -> Outcome {
     match output {
         Output::Json => {
@@ -127,7 +127,7 @@ pub(super) fn refuse(output: Output, reason: &str, message: &str, lines: &[Strin
             printer.data().write_all(format!("{answer:#}\n").as_bytes())?;
         }
         Output::Text => {
-            printer.error("this cannot be resolved, and nothing in the namespace would be installed or upgraded");
+            printer.error("resolution failed: the cluster would install and upgrade nothing in this namespace");
             lines.iter().for_each(|line| printer.report(&format!("  {line}")));
             printer.report(&format!("OLM says: {message}"));
         }
@@ -183,8 +183,8 @@ fn as_json(pool: &Pool<'_>, state: &State, chosen: &[Chosen]) -> Value {
     json!({"resolved": true, "bundles": bundles})
 }
 
-/// Chooses bundles as the second generation does, each on its own.
-fn second(args: &ResolveArgs, pool: &Pool<'_>, state: &State, printer: &mut Printer) -> Outcome {
+/// Chooses each bundle independently, with the rules of OLM v1.
+fn resolve_v1(args: &ResolveArgs, pool: &Pool<'_>, state: &State, printer: &mut Printer) -> Outcome {
     let mut answers: Vec<Value> = Vec::new();
     let mut out = String::new();
     let mut failed = false;
@@ -202,14 +202,14 @@ fn second(args: &ResolveArgs, pool: &Pool<'_>, state: &State, printer: &mut Prin
         })?;
         let channels: Vec<String> = wish.channel.iter().flat_map(|list| list.split(',')).map(str::to_owned).collect();
         let installed = state.installed.iter().find(|csv| csv.package == wish.package);
-        let asked = v1::Request {
+        let request = v1::Request {
             package: &wish.package,
             channels: &channels,
             range: range.as_ref(),
             installed,
             any_version: args.self_certified,
         };
-        match v1::select(pool, &asked) {
+        match v1::select(pool, &request) {
             Ok(node) => {
                 let member = pool.member(node);
                 let name = &member.bundle.name;
@@ -241,7 +241,7 @@ fn second(args: &ResolveArgs, pool: &Pool<'_>, state: &State, printer: &mut Prin
             Err(message) => {
                 failed = true;
                 if args.output == Output::Text {
-                    // Clusters say so themselves.
+                    // The printer adds its own "error".
                     printer.error(message.strip_prefix("error ").unwrap_or(&message));
                 }
                 answers.push(json!({"action": "fail", "package": wish.package, "message": message}));

@@ -1,4 +1,4 @@
-//! `opm schema`: what catalogs and the files around them look like, for editors and validators.
+//! `opm schema`: prints the JSON Schemas of catalogs and related files, for editors and validators.
 
 use crate::exit::{Failure, Outcome};
 use crate::printer::Printer;
@@ -7,9 +7,9 @@ use crate::printer::Printer;
 #[derive(clap::Args)]
 #[command(
     long_about = "Print the JSON Schema (2020-12) of a blob, property, template or file.\n\n\
-        Without NAME it is that of any document of a catalog. 'opm explain' lists the names. In YAML files, editors find \
-        a schema by a comment in the first line, which 'opm init', 'opm alpha render-template' and 'opm alpha \
-        convert-template' write with --editor-schema:\n\n  \
+        Without NAME, opm prints the schema of any catalog document. 'opm explain' lists the names. Editors find the schema \
+        of a YAML file by a comment in its first line. 'opm init', 'opm alpha render-template' and 'opm alpha \
+        convert-template' write that comment with --editor-schema:\n\n  \
         # yaml-language-server: $schema=schemas/catalog.json",
     after_help = "Examples:\n  \
         opm schema > catalog.schema.json\n  \
@@ -26,7 +26,11 @@ pub(crate) struct SchemaArgs {
 pub(crate) fn run(args: &SchemaArgs, printer: &mut Printer) -> Outcome {
     let Some(schema) = schema::json_schema(&args.name) else {
         let names = schema::names();
-        return Err(Failure::message(format!("there is no schema \"{}\", only {}", args.name, names.join(", "))));
+        return Err(Failure::message(format!(
+            "unknown schema \"{}\"; the schemas are {}",
+            args.name,
+            names.join(", ")
+        )));
     };
     writeln!(printer.data(), "{schema:#}")?;
     Ok(())

@@ -1,4 +1,4 @@
-//! `opm security`: what an operator may do, and what grew.
+//! `opm security`: lists the permissions of an operator and how they grow between versions.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -16,43 +16,44 @@ use crate::findings::{self, Output};
 use crate::images::{Images, PullFlags, TlsFlags};
 use crate::printer::Printer;
 
-/// Show what an operator may do, and what grew between two versions
+/// Show the permissions of an operator, and how they grow between two versions
 #[derive(clap::Args)]
 #[command(
-    long_about = "Show what an operator may do, and what grew between two versions.\n\n\
-        Of one bundle: rights in the cluster and in namespaces, ways to more rights, Secrets, host access, privileged pods, \
-        webhooks, images by tag. Of two: what is new. A right is new only if the same account did not have it in other \
-        words. Of two catalogs: what is new in each bundle that only the new one has, compared with the bundle that it \
-        replaces. The exit code is 1 if something is found that --deny names. docs/security.md lists all findings.",
+    long_about = "Show the permissions of an operator, and how they grow between two versions.\n\n\
+        For one bundle, opm reports cluster and namespace permissions, privilege escalation, Secrets, host access, \
+        privileged pods, webhooks and images by tag. For two bundles, it reports what is new. A permission is new only if \
+        no other rule already granted it to the same account. For two catalogs, it compares each bundle that only the new \
+        catalog has with the bundle it replaces.\n\n\
+        The exit code is 1 if a finding matches --deny. docs/security.md lists all findings.",
     after_help = "Examples:\n  \
         opm security ./bundle\n  \
         opm security quay.io/me/foo-bundle:v1.0.0 ./bundle --deny high\n  \
         opm security ./old ./new -o markdown                      # for a pull request\n  \
-        opm security ./bundle --write-baseline accepted.json      # accept what is there\n  \
+        opm security ./bundle --write-baseline accepted.json      # accept the current findings\n  \
         opm security ./bundle --deny high --baseline accepted.json\n  \
         opm security my-catalog --package etcd --from 0.9.2 --to 0.9.4\n  \
         opm security quay.io/me/catalog:latest my-catalog --deny high"
 )]
 pub(crate) struct SecurityArgs {
-    /// Bundle or catalog (directory, image or file); with NEW, the one that is installed
+    /// Bundle or catalog (directory, image or file); with NEW, the old version
     #[arg(value_name = "OLD")]
     old: String,
-    /// Bundle or catalog that comes next
+    /// New version of the bundle or catalog
     #[arg(value_name = "NEW")]
     new: Option<String>,
-    /// Fail for findings of this severity or worse (info|low|medium|high|critical), or of this name; can be given several times
+    /// Fail on findings of at least this severity (info|low|medium|high|critical), or with this ID; can be repeated
     #[arg(long, value_name = "SEVERITY|ID", value_delimiter = ',', value_parser = denial)]
     deny: Vec<Denial>,
-    /// Leave findings of this name out, of one account only if it is given; can be given several times
+    /// Ignore findings with this ID, optionally of one service account only; can be repeated
     #[arg(long, value_name = "ID[:ACCOUNT]", value_delimiter = ',', value_parser = allowance)]
     allow: Vec<(String, Option<String>)>,
-    /// Leave findings out that this file lists
+    /// Ignore the findings listed in this file
     #[arg(long, value_name = "FILE")]
     baseline: Option<PathBuf>,
-    /// Write what is found to this file, to be given to --baseline
+    /// Write the findings to this file, for --baseline
     #[arg(long, value_name = "FILE")]
     write_baseline: Option<PathBuf>,
-    /// Where the operator watches; all namespaces if it can
+    /// Namespaces that the operator watches: all, if it supports that, or selected ones
     #[arg(long, value_name = "MODE", default_value = "all", value_parser = mode())]
     install_mode: Options,
     /// Output format
@@ -71,7 +72,7 @@ enum Denial {
 }
 
 fn known(id: &str) -> Result<String, String> {
-    if RULES.iter().any(|(name, _)| *name == id) { Ok(id.to_owned()) } else { Err(format!("nothing is called {id}")) }
+    if RULES.iter().any(|(name, _)| *name == id) { Ok(id.to_owned()) } else { Err(format!("unknown finding {id}")) }
 }
 
 fn denial(text: &str) -> Result<Denial, String> {
@@ -121,7 +122,7 @@ pub(crate) fn run(args: &SecurityArgs, tls: &TlsFlags, printer: &mut Printer) ->
     if passed { Ok(()) } else { Err(Failure::Reported) }
 }
 
-/// Collects the findings of all that is compared.
+/// Collects the findings of all bundles or pairs.
 fn found(args: &SecurityArgs, images: &Images, printer: &Printer) -> Result<Vec<Finding>, Failure> {
     let old = catalog_bundles::open(&args.old, images, printer)?;
     let new = args.new.as_ref().map(|new| catalog_bundles::open(new, images, printer)).transpose()?;
@@ -138,7 +139,7 @@ fn found(args: &SecurityArgs, images: &Images, printer: &Printer) -> Result<Vec<
     }
 }
 
-/// Judges a bundle, or what changes from another one to it.
+/// Judges a bundle, or its changes since `old`.
 fn judged(old: Option<&Read>, new: &Read, options: Options) -> Result<Vec<Finding>, Failure> {
     let found = match old {
         None => security::judge(&new.whole, options),
@@ -149,7 +150,7 @@ fn judged(old: Option<&Read>, new: &Read, options: Options) -> Result<Vec<Findin
     Ok(found)
 }
 
-/// What makes a finding the same in another run: not the line that it stands in.
+/// The identity of a finding across runs. The line is not part of it.
 fn key(finding: &Finding) -> String {
     format!("{} | {} | {}", finding.id, finding.object, finding.message)
 }
@@ -159,6 +160,6 @@ fn baseline(path: &Path) -> Result<BTreeSet<String>, Failure> {
     let wrong = |why: String| Failure::message(format!("{}: {why}", path.display()));
     let json: Value = serde_json::from_slice(&text).map_err(|error| wrong(error.to_string()))?;
     let accepted =
-        json.get("accepted").and_then(Value::as_array).ok_or_else(|| wrong("no list \"accepted\" in it".into()))?;
+        json.get("accepted").and_then(Value::as_array).ok_or_else(|| wrong("missing the list \"accepted\"".into()))?;
     Ok(accepted.iter().filter_map(Value::as_str).map(str::to_owned).collect())
 }

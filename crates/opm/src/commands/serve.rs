@@ -1,4 +1,4 @@
-//! `opm serve`: answers the registry API from a catalog.
+//! `opm serve`: serves the registry API from a catalog.
 
 use std::fs::OpenOptions;
 use std::io::Write;
@@ -27,23 +27,22 @@ use crate::printer::Printer;
 use crate::runtime::{self, EndSignals};
 use crate::{interrupt, limits, log, panic, report};
 
-/// What is written to the termination log is cut to what Kubernetes keeps.
+/// Kubernetes keeps this many bytes of a termination log; longer messages are truncated.
 const TERMINATION_LOG_SIZE: usize = 4096;
 
 /// Serve a catalog over gRPC
 #[derive(clap::Args)]
 #[command(
     long_about = "Serve a catalog over gRPC.\n\n\
-        The port opens at once; the health API reports when the catalog is ready. Without --watch, changes of the \
-        directory, or another image under the same tag, are not seen until the server is started again, or asked to \
-        read them again by SIGHUP.\n\n\
-        With --cache-dir, a cache that was built before with --cache-only makes the start a matter of milliseconds. \
-        Such a cache must fit the catalog, unless --cache-enforce-integrity=false allows to rebuild it.",
+        The port opens at once; the health API reports when the catalog is ready. Without --watch, opm does not pick up \
+        changes to the directory, or a new image under the same tag, until it restarts or receives SIGHUP.\n\n\
+        With --cache-dir and a cache built earlier by --cache-only, the server starts within milliseconds. The cache must \
+        match the catalog; with --cache-enforce-integrity=false, opm rebuilds a stale cache.",
     after_help = "Examples:\n  \
         opm serve my-catalog\n  \
         opm serve my-catalog --watch --on-invalid=quarantine\n  \
         opm serve quay.io/example/catalog:latest --poll-interval 1m\n  \
-        opm serve my-catalog --address 127.0.0.1 --port 0     # a free port, named in the log\n  \
+        opm serve my-catalog --address 127.0.0.1 --port 0     # a free port; see the log\n  \
         opm serve my-catalog --address unix:/run/catalog.sock\n  \
         opm serve my-catalog --http :8080                      # then open http://localhost:8080/\n  \
         opm serve my-catalog --http :8080 --previous quay.io/example/catalog:latest\n\n\
@@ -55,22 +54,22 @@ pub(crate) struct ServeArgs {
     /// Directory or image of the catalog
     #[arg(value_name = "SOURCE")]
     source: String,
-    /// Port to listen on; 0 picks a free one and names it in the log
+    /// Port to listen on; 0 picks a free port and logs it
     #[arg(short, long, value_name = "PORT", default_value_t = 50051)]
     port: u16,
-    /// Address to listen on: a host, or unix:PATH; defaults to all interfaces
+    /// Address to listen on: HOST or unix:PATH; defaults to all interfaces
     #[arg(long, value_name = "ADDRESS", default_value = "", hide_default_value = true)]
     address: String,
-    /// File that the reason of a failure is written to; none if empty
+    /// File to write the cause of a failure to; empty for none
     #[arg(short, long, value_name = "FILE", default_value = "/dev/termination-log")]
     termination_log: String,
-    /// Directory of the cache; without it a temporary one is made
+    /// Cache directory; defaults to a temporary directory
     #[arg(long, value_name = "DIR")]
     cache_dir: Option<PathBuf>,
-    /// Bring the cache up to date and exit
+    /// Update the cache and exit
     #[arg(long)]
     cache_only: bool,
-    /// Exit if the cache is missing or stale; the default when --cache-dir is given without --cache-only
+    /// Exit if the cache is missing or stale; the default for --cache-dir without --cache-only
     #[arg(
         long,
         value_name = "true|false",
@@ -80,80 +79,80 @@ pub(crate) struct ServeArgs {
         value_parser = crate::cli::parse_bool
     )]
     cache_enforce_integrity: Option<bool>,
-    /// Load the catalog again when the directory or the image changes; what cannot be served is refused
+    /// Reload the catalog when the directory or image changes; an invalid catalog is rejected
     #[arg(long)]
     watch: bool,
-    /// How often to look for changes, which implies --watch; defaults to 2s for a directory and 1m for an image
+    /// Poll for changes at this interval; implies --watch; defaults to 2s for directories and 1m for images
     #[arg(long, value_name = "DURATION", value_parser = duration)]
     poll_interval: Option<Duration>,
-    /// What to do with a catalog that has problems; quarantine leaves out broken packages
+    /// On an invalid catalog, fail, or quarantine the broken packages
     #[arg(long, value_name = "WHAT", default_value = "fail", value_parser = on_invalid())]
     on_invalid: OnInvalid,
-    /// Certificate for TLS of gRPC and HTTP, in PEM form; read again when it changes
+    /// PEM certificate for gRPC and HTTP over TLS; reloaded when the file changes
     #[arg(long, value_name = "FILE", requires = "tls_key")]
     tls_cert: Option<PathBuf>,
-    /// Key of the certificate
+    /// Private key of the certificate, in PEM format
     #[arg(long, value_name = "FILE", requires = "tls_cert")]
     tls_key: Option<PathBuf>,
-    /// Roots of the certificates that clients must show
+    /// CA certificates that client certificates must chain to
     #[arg(long, value_name = "FILE", requires = "tls_cert")]
     tls_client_ca: Option<PathBuf>,
-    /// Most gRPC connections at a time
+    /// Maximum number of concurrent gRPC connections
     #[arg(long, value_name = "COUNT", default_value_t = ServerLimits::default().connections)]
     max_connections: usize,
-    /// Most HTTP connections at a time
+    /// Maximum number of concurrent HTTP connections
     #[arg(long, value_name = "COUNT", default_value_t = HTTP_CONNECTIONS)]
     max_http_connections: usize,
-    /// Most calls at a time on one connection
+    /// Maximum number of concurrent calls per connection
     #[arg(long, value_name = "COUNT", default_value_t = ServerLimits::default().streams)]
     max_streams: u32,
-    /// Most bytes of a request
+    /// Maximum size of a request in bytes
     #[arg(long, value_name = "BYTES", default_value_t = ServerLimits::default().request_size)]
     max_request_size: usize,
-    /// How long a connection may go without a call before it is closed; no limit by default
+    /// Close connections that have been idle for this long; unlimited by default
     #[arg(long, value_name = "DURATION", value_parser = duration)]
     max_connection_idle: Option<Duration>,
-    /// How old a connection gets before its client is asked to open another; no limit by default
+    /// Maximum age of a connection before the server asks the client to reconnect; unlimited by default
     #[arg(long, value_name = "DURATION", value_parser = duration)]
     max_connection_age: Option<Duration>,
-    /// How long calls may go on when a connection is to end for its age or idleness; they may finish by default
+    /// Grace period for calls in flight on an expired or idle connection; unlimited by default
     #[arg(long, value_name = "DURATION", value_parser = duration)]
     max_connection_age_grace: Option<Duration>,
-    /// How long running calls may take to finish when the server shuts down
+    /// Grace period for calls in flight when the server shuts down
     #[arg(long, value_name = "DURATION", default_value = "10s", value_parser = duration)]
     drain_timeout: Duration,
-    /// Serve the catalog over HTTP too: HOST:PORT, or unix:PATH
+    /// Also serve the catalog over HTTP on this address: HOST:PORT or unix:PATH
     #[arg(long, value_name = "ADDRESS", value_parser = http_address)]
     http: Option<Address>,
-    /// Name of the catalog in HTTP paths; defaults to the name of the directory
+    /// Name of the catalog in HTTP paths; defaults to the name of the directory or image
     #[arg(long, value_name = "NAME", value_parser = catalog_name, requires = "http")]
     http_catalog: Option<String>,
-    /// Serve only the API over HTTP, and no pages for people
+    /// Serve only the API over HTTP, without the web console
     #[arg(long, requires = "http")]
     no_console: bool,
-    /// Name that a server on a loopback address may be called by, for proxies; can be given several times
+    /// Additional Host header to accept on a loopback address, for proxies; can be repeated
     #[arg(long, value_name = "HOST", requires = "http")]
     http_host: Vec<String>,
-    /// Catalog that this one takes the place of; a page shows what changed, and who is stranded
+    /// Previous version of this catalog; a page shows the changes and stranded bundles
     #[arg(long, value_name = "SOURCE", requires = "http", conflicts_with = "no_console")]
     previous: Option<String>,
-    /// Another catalog that a page compares this one with; can be given several times
+    /// Another catalog to compare with on a page; can be repeated
     #[arg(long, value_name = "NAME=SOURCE", requires = "http", conflicts_with = "no_console", value_parser = compared::named)]
     compare: Vec<(String, String)>,
-    /// Serve metrics and the command line over HTTP for debugging: HOST:PORT; nothing if empty
+    /// Serve metrics and the command line for debugging on this HTTP address: HOST:PORT; empty for none
     #[arg(long, value_name = "ADDRESS", default_value = "")]
     pprof_addr: String,
-    /// Log every call, with its headers
+    /// Log every call with its headers
     #[arg(long)]
     debug: bool,
     #[command(flatten)]
     pull: PullFlags,
 }
 
-/// How often the catalog is checked for changes.
-const LOOK_AT_DIRECTORY: Duration = Duration::from_secs(2);
-const ASK_REGISTRY: Duration = Duration::from_secs(60);
-/// Each may hold a chunk of a reply, about 100 KiB.
+/// The default poll intervals.
+const POLL_DIRECTORY: Duration = Duration::from_secs(2);
+const POLL_REGISTRY: Duration = Duration::from_secs(60);
+/// Each connection can buffer a chunk of a reply, about 100 KiB.
 const HTTP_CONNECTIONS: usize = 1024;
 
 pub(crate) fn run(args: &ServeArgs, tls: &TlsFlags, printer: &mut Printer) -> Outcome {
@@ -197,8 +196,8 @@ fn plan(args: &ServeArgs, tls: &TlsFlags, printer: &Printer) -> Result<Plan, Fai
         Some(_) => image_name(&args.source),
     });
     let image = if origin.is_some() { args.source.as_str() } else { "" };
-    let usual = if origin.is_some() { ASK_REGISTRY } else { LOOK_AT_DIRECTORY };
-    let watch = args.poll_interval.or_else(|| args.watch.then_some(usual));
+    let interval = if origin.is_some() { POLL_REGISTRY } else { POLL_DIRECTORY };
+    let watch = args.poll_interval.or_else(|| args.watch.then_some(interval));
     let limits = limits::from_env()?;
     let others = args.previous.iter().map(|source| ("the catalog before".to_owned(), source.clone()));
     let others: Vec<(String, String)> = others.chain(args.compare.iter().cloned()).collect();
@@ -260,7 +259,7 @@ fn serve(plan: Plan, printer: &Printer) -> Outcome {
     })?
 }
 
-/// Reports the problems of a catalog with their places, and returns the failure in short.
+/// Reports the problems of a catalog with their positions, and returns a short failure.
 pub(crate) fn failure(error: RunError, printer: &Printer) -> Failure {
     let text = error.to_string();
     if let RunError::Prepare(PrepareError::Catalog(LoadError::Invalid { fbc, problems })) = &error {
@@ -269,7 +268,7 @@ pub(crate) fn failure(error: RunError, printer: &Printer) -> Failure {
     Failure::Message(text)
 }
 
-/// The file that says why a container ended.
+/// The file from which Kubernetes reads why a container failed.
 pub(crate) struct TerminationLog(std::fs::File);
 
 impl TerminationLog {
@@ -294,18 +293,19 @@ impl TerminationLog {
     }
 }
 
-/// Reads a duration as Go programs write it: `10s`, `500ms`, `1m30s`.
+/// Parses a duration in Go notation: `10s`, `500ms`, `1m30s`.
 pub(crate) fn duration(text: &str) -> Result<Duration, String> {
-    spelling::duration::parse(text).ok_or_else(|| format!("{text:?} is no duration; write it like 500ms, 10s or 1m30s"))
+    spelling::duration::parse(text)
+        .ok_or_else(|| format!("invalid duration {text:?}; write it like 500ms, 10s or 1m30s"))
 }
 
-/// Reads where to listen for HTTP.
+/// Parses the HTTP address to listen on.
 pub(crate) fn http_address(text: &str) -> Result<Address, String> {
     if let Some(path) = text.strip_prefix("unix:") {
         return Ok(Address::Unix(PathBuf::from(path)));
     }
     let (host, port) = text.rsplit_once(':').ok_or("expected HOST:PORT or unix:PATH")?;
-    let port = port.parse().map_err(|_| format!("{port:?} is no port"))?;
+    let port = port.parse().map_err(|_| format!("invalid port {port:?}"))?;
     Ok(Address::Tcp(host.trim_matches(['[', ']']).to_owned(), port))
 }
 
@@ -316,14 +316,14 @@ pub(crate) fn catalog_name(text: &str) -> Result<String, String> {
     }
 }
 
-/// Returns the name of a directory, if a catalog can be called so.
+/// Returns the name of a directory, or "catalog" if the name is not valid for a catalog.
 pub(crate) fn directory_name(path: &Path) -> String {
     let path = path.canonicalize().unwrap_or_else(|_| path.to_path_buf());
     let name = path.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
     if serve::http::is_subdomain(&name) { name } else { "catalog".to_owned() }
 }
 
-/// Returns the last word of an image's repository, if a catalog can be called so.
+/// Returns the last element of an image's repository, or "catalog" if it is not valid for a catalog.
 pub(crate) fn image_name(reference: &str) -> String {
     let last = reference.split('@').next().and_then(|named| named.rsplit('/').next()).unwrap_or_default();
     let name = last.split(':').next().unwrap_or_default();

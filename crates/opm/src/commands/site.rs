@@ -1,4 +1,4 @@
-//! `opm site`: the web console as files.
+//! `opm site`: writes the web console as static files.
 
 mod bundles;
 mod folder;
@@ -25,7 +25,7 @@ use crate::{limits, source};
 use bundles::WithManifests;
 use folder::Folder;
 
-/// Work with the pages of a catalog
+/// Build a static website of a catalog
 #[derive(clap::Args)]
 #[command(subcommand_required = true, arg_required_else_help = true)]
 pub(crate) struct SiteArgs {
@@ -38,42 +38,42 @@ enum SiteCommand {
     Build(BuildArgs),
 }
 
-/// Write the pages of a catalog as files
+/// Write the web console of a catalog as static files
 #[derive(clap::Args)]
 #[command(
-    long_about = "Write the pages of a catalog as files.\n\n\
-        The pages are those of 'opm serve --http'. They need no server: a folder that is opened in a browser will do, \
-        as well as any static host below any path. The directory is written aside and renamed; one that is there is \
-        replaced only if this command wrote it. The same catalog gives the same bytes, and files that did not change \
-        keep their times.",
+    long_about = "Write the web console of a catalog as static files.\n\n\
+        The pages are those of 'opm serve --http'. They need no server: open the directory in a browser, or publish it on \
+        any static host under any path. opm writes to a temporary directory and renames it; it replaces an existing \
+        directory only if this command wrote it. The same catalog gives the same bytes, and unchanged files keep their \
+        modification times.",
     after_help = "Examples:\n  \
         opm site build my-catalog --to public\n  \
         opm site build quay.io/example/catalog:latest --to public --versions heads --no-blobs\n  \
         opm site build my-catalog --to public --base-url https://example.test/catalog/"
 )]
 struct BuildArgs {
-    /// Directory or image of the catalog
+    /// Catalog directory or image
     #[arg(value_name = "SOURCE")]
     source: String,
     /// Directory to write
     #[arg(long, value_name = "DIR", alias = "output", short_alias = 'o')]
     to: PathBuf,
-    /// Name of the catalog; defaults to that of the directory or image
+    /// Name of the catalog; defaults to the name of the directory or image
     #[arg(long, value_name = "NAME", value_parser = catalog_name)]
     name: Option<String>,
-    /// Versions that get a page (all|heads|NUMBER of the newest)
+    /// Versions that get a page (all|heads|the newest NUMBER)
     #[arg(long, value_name = "WHICH", default_value = "all", value_parser = versions)]
     versions: Versions,
-    /// Catalog that this one takes the place of; a page shows what changed, and who is stranded
+    /// Previous version of this catalog; a page shows the changes and stranded bundles
     #[arg(long, value_name = "SOURCE")]
     previous: Option<String>,
-    /// Address that the pages will have, for the site map
+    /// URL of the published pages, for the site map
     #[arg(long, value_name = "URL")]
     base_url: Option<String>,
-    /// Read permissions, fields and deployments from bundle images where the catalog does not carry the manifests
+    /// Pull bundle images for permissions, fields and deployments if the catalog lacks the manifests
     #[arg(long)]
     with_bundles: bool,
-    /// Leave out the blobs that the API of a server offers
+    /// Omit the blobs that the server's API offers
     #[arg(long)]
     no_blobs: bool,
     #[command(flatten)]
@@ -101,8 +101,8 @@ fn build(args: &BuildArgs, tls: &TlsFlags, printer: &mut Printer) -> Outcome {
         true => (path.to_path_buf(), ""),
         false => (source::catalog_directory(&args.source, &images)?, args.source.as_str()),
     };
-    let usual = || if image.is_empty() { directory_name(path) } else { image_name(image) };
-    let name = args.name.clone().unwrap_or_else(usual);
+    let default_name = || if image.is_empty() { directory_name(path) } else { image_name(image) };
+    let name = args.name.clone().unwrap_or_else(default_name);
     let limits = limits::from_env()?;
     let directory = Directory { root, limits, on_invalid: OnInvalid::Fail, shelve: Some(console::shelve) };
     let (shelves, _) = Shelves::of(&directory).map_err(|error| failure(error.into(), printer))?;
@@ -143,13 +143,13 @@ fn build(args: &BuildArgs, tls: &TlsFlags, printer: &mut Printer) -> Outcome {
     unread.sort();
     unread.dedup();
     for reason in unread {
-        printer.warning(&format!("its page has no manifests: {reason}"));
+        printer.warning(&format!("page without manifests: {reason}"));
     }
     printer.report(&format!("wrote {pages} files, {megabytes:.1} MB, to {}", args.to.display()));
     Ok(())
 }
 
-/// Counts what is written.
+/// Counts the files and bytes written.
 struct Counted<'a> {
     folder: &'a Folder,
     pages: &'a AtomicUsize,

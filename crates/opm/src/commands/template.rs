@@ -1,4 +1,4 @@
-//! `opm template`: catalogs from short descriptions, and back.
+//! `opm template`: converts between templates and catalogs.
 
 use clap::Subcommand;
 
@@ -7,7 +7,7 @@ use crate::exit::Outcome;
 use crate::images::TlsFlags;
 use crate::printer::Printer;
 
-/// Make catalogs from templates, and templates from catalogs
+/// Render templates as catalogs, and convert catalogs to templates
 #[derive(clap::Args)]
 #[command(
     subcommand_required = true,

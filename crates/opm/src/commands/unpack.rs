@@ -1,4 +1,4 @@
-//! `opm unpack`: a catalog image into a directory that can be edited.
+//! `opm unpack`: unpacks a catalog image for editing.
 
 use std::collections::HashMap;
 use std::fs;
@@ -18,16 +18,16 @@ use crate::printer::Printer;
 use crate::seed_layout::Layout;
 use crate::{database, limits, report, seed_layout, source, tree};
 
-/// Unpack a catalog image into a directory that can be edited
+/// Unpack a catalog image into a directory for editing
 #[derive(clap::Args)]
 #[command(
-    long_about = "Unpack a catalog image into a directory that can be edited.\n\n\
-        The directory is called as the repository of the image, and appears only when everything is in it. It holds \
-        the files of the catalog as they are in the image, so that 'opm build' makes the same catalog of it again. Where a \
-        file of the image holds several packages, each package gets a file of its own, PACKAGE/PACKAGE.json, with the \
-        objects of its bundles beside it in PACKAGE/objects; what belongs to no package goes to __global.json.\n\n\
-        --layout chooses: image leaves all files as they are, single makes one file, package one for each package, \
-        bundle one for each bundle.",
+    long_about = "Unpack a catalog image into a directory for editing.\n\n\
+        The directory is named after the repository of the image and appears only when it is complete. It holds the catalog \
+        files of the image unchanged, so that 'opm build' builds the same catalog from it. If a file holds several packages, \
+        each package gets its own file, PACKAGE/PACKAGE.json, with the objects of its bundles in PACKAGE/objects. Blobs \
+        without a package go to __global.json.\n\n\
+        --layout selects the files: image keeps all files unchanged, single writes one file, package one per package, bundle \
+        one per bundle.",
     after_help = "Examples:\n  \
         opm unpack quay.io/me/catalog:v1              # to the directory 'catalog'\n  \
         opm unpack quay.io/me/catalog:v1 --unpack-dir edited\n  \
@@ -35,31 +35,31 @@ use crate::{database, limits, report, seed_layout, source, tree};
         opm unpack oci:layout:v1"
 )]
 pub(crate) struct UnpackArgs {
-    /// The image
+    /// Catalog image
     #[arg(value_name = "REF", value_parser = or_latest)]
     reference: Option<String>,
-    /// The image, written as a flag
+    /// Catalog image, as a flag
     #[arg(long, value_name = "REF", value_parser = or_latest)]
     image: Option<String>,
-    /// Directory to write, which must be empty or absent; defaults to the name of the repository
+    /// Directory to write; must be empty or absent; defaults to the name of the repository
     #[arg(long, value_name = "DIR")]
     unpack_dir: Option<PathBuf>,
-    /// Which files the catalog is written to; image, or package where a file holds several
+    /// File layout; defaults to image, or package if a file holds several packages
     #[arg(long, value_name = "LAYOUT", value_parser = layout())]
     layout: Option<Files>,
-    /// Show what is unpacked
+    /// Print the image digest, the catalog path and the output directory
     #[arg(long)]
     debug: bool,
     #[command(flatten)]
     pull: PullFlags,
 }
 
-/// Which files a catalog is written to.
+/// The files to write.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Files {
-    /// Those of the image.
+    /// The files of the image, unchanged.
     Image,
-    /// New ones.
+    /// New files in this layout.
     New(Layout),
 }
 
@@ -96,7 +96,7 @@ pub(crate) fn run(args: &UnpackArgs, tls: &TlsFlags, printer: &mut Printer) -> O
     let root = images.unpack_aside(&fetched.image, Some(Path::new(path))).map_err(wrong)?;
     let configs = images::inside(&root, path).map_err(wrong)?;
     if args.debug {
-        printer.report(&format!("{reference} is {}, its catalog lies at {path}", fetched.image.digest));
+        printer.report(&format!("{reference} has the digest {} and its catalog at {path}", fetched.image.digest));
     }
     let parent = tree::parent(&target);
     fs::create_dir_all(parent).map_err(|error| tree::in_path(parent, &error))?;
@@ -115,7 +115,7 @@ pub(crate) fn run(args: &UnpackArgs, tls: &TlsFlags, printer: &mut Printer) -> O
     } else {
         for link in tree::copy(&configs, aside.path())? {
             let link = link.strip_prefix(&configs).unwrap_or(&link);
-            printer.warning(&format!("{}: the link leads nowhere and is left out", link.display()));
+            printer.warning(&format!("{}: skipping dangling symlink", link.display()));
         }
     }
     aside.finish(&target).map_err(|error| tree::in_path(&target, &error))?;
@@ -125,7 +125,7 @@ pub(crate) fn run(args: &UnpackArgs, tls: &TlsFlags, printer: &mut Printer) -> O
     Ok(())
 }
 
-/// Returns the catalog if its files are to be others than those of the image, and which.
+/// Returns the catalog and the layout for new files, or `None` to copy the files of the image.
 fn rearranged(
     wanted: Option<Files>,
     configs: &Path,
@@ -139,14 +139,14 @@ fn rearranged(
     let options = source::Options { keep_text: true, ..source::Options::catalogs(limits::from_env()?, images) };
     let mut fbc = Fbc::default();
     let loaded = source::load_catalog(&mut fbc, configs, &options)?;
-    // What cannot be read whole can only be copied.
+    // A catalog that cannot be read completely can only be copied.
     let whole = loaded.problems.is_empty() && fbc.orphans().next().is_none();
     match wanted {
         Some(Files::New(layout)) if whole => Ok(Some((fbc, layout))),
         Some(Files::New(_)) => {
             report::show(printer, &report::find(&fbc, &loaded.problems));
             let text =
-                format!("index image \"{reference}\": its files cannot be written anew; --layout image copies them");
+                format!("index image \"{reference}\": cannot rewrite its files; use --layout image to copy them");
             Err(Failure::message(text))
         }
         _ if whole && holds_several_packages(&fbc) => Ok(Some((fbc, Layout::Package))),
@@ -161,7 +161,7 @@ fn holds_several_packages(fbc: &Fbc) -> bool {
     placed.into_iter().any(|(file, package)| *packages.entry(file).or_insert(package) != package)
 }
 
-/// Writes what is in a database to files.
+/// Converts a database to files.
 fn unpack_database(file: &Path, target: &Path, layout: Layout, images: &Images, printer: &Printer) -> Outcome {
     let options = source::Options { keep_text: true, ..source::Options::catalogs(limits::from_env()?, images) };
     let mut fbc = Fbc::default();
@@ -169,7 +169,7 @@ fn unpack_database(file: &Path, target: &Path, layout: Layout, images: &Images, 
     seed_layout::write(&fbc, target, layout)
 }
 
-/// Names a directory after an image.
+/// Derives the directory name from the image.
 fn directory_of(reference: &str) -> Result<PathBuf, Failure> {
     let wrong = |error: String| Failure::message(format!("error pulling image from remote registry. Error: {error}"));
     let name = match Location::parse(reference).map_err(|error| wrong(error.to_string()))? {
@@ -179,7 +179,7 @@ fn directory_of(reference: &str) -> Result<PathBuf, Failure> {
         }
     };
     name.filter(|name| !name.as_os_str().is_empty())
-        .ok_or_else(|| Failure::message(format!("{reference}: no name for a directory, say --unpack-dir")))
+        .ok_or_else(|| Failure::message(format!("{reference}: cannot derive a directory name; give --unpack-dir")))
 }
 
 fn check_empty(directory: &Path) -> Outcome {

@@ -1,4 +1,4 @@
-//! `opm upgrade-path`: the steps a cluster takes from one version to the newest.
+//! `opm upgrade-path`: the upgrades of a cluster from one version to the channel head.
 
 use std::fmt::Write;
 
@@ -13,38 +13,38 @@ use crate::exit::{Failure, Outcome};
 use crate::images::{Images, PullFlags, TlsFlags};
 use crate::printer::Printer;
 
-/// Show the steps of an upgrade, one after the other
+/// Show the steps from an installed version to the channel head
 #[derive(clap::Args)]
 #[command(
-    long_about = "Show the steps of an upgrade, one after the other.\n\n\
-        Each step is one resolution of a cluster that follows the channel: the bundle it goes to, the edge that leads \
-        there (replaces, skips or skipRange), and what is installed or upgraded along with it because it is required. \
-        The exit code is 1 when the cluster does not come to the newest bundle, or to the one named by --to.",
+    long_about = "Show the steps from an installed version to the channel head.\n\n\
+        Each step is one resolution of a cluster that follows the channel. It shows the new bundle, the upgrade edge \
+        (replaces, skips or skipRange), and the dependencies that are installed or upgraded with it. The exit code is 1 if \
+        the cluster does not reach the head, or the bundle given by --to.",
     after_help = "Examples:\n  \
         opm upgrade-path my-catalog etcd --from 0.9.0\n  \
         opm upgrade-path my-catalog etcd --from etcdoperator.v0.9.0 --channel clusterwide-alpha\n  \
         opm upgrade-path quay.io/example/catalog:latest etcd --from 0.9.0 --to 0.9.4 -o json"
 )]
 pub(crate) struct UpgradePathArgs {
-    /// The catalog
+    /// Catalog directory, image or database
     #[arg(value_name = "CATALOG")]
     catalog: String,
-    /// The package
+    /// Package to upgrade
     #[arg(value_name = "PACKAGE", required_unless_present = "package")]
     named: Option<String>,
-    /// The package
+    /// Package to upgrade
     #[arg(short, long, value_name = "PACKAGE", conflicts_with = "named")]
     package: Option<String>,
-    /// Version or bundle that is installed
+    /// Installed version or bundle
     #[arg(long, value_name = "VERSION|BUNDLE")]
     from: String,
-    /// Channel that is followed; defaults to the default channel
+    /// Channel to follow; defaults to the default channel
     #[arg(long, value_name = "CHANNEL")]
     channel: Option<String>,
     /// Version or bundle to stop at
     #[arg(long, value_name = "VERSION|BUNDLE")]
     to: Option<String>,
-    /// Another catalog that the cluster sees, for dependencies; can be given several times
+    /// Additional catalog for dependencies; can be repeated
     #[arg(long, value_name = "[NAME=]CATALOG")]
     with: Vec<String>,
     /// Output format

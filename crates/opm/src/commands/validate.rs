@@ -1,4 +1,4 @@
-//! `opm validate`: everything that is wrong with a catalog, at once.
+//! `opm validate`: reports all problems of a catalog in one run.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -23,15 +23,15 @@ use crate::printer::{Printer, Style};
 use crate::report::{self, Found};
 use crate::{limits, sarif, source};
 
-/// Check a file-based catalog and report all of its problems
+/// Check a file-based catalog and report all problems
 #[derive(clap::Args)]
 #[command(
-    long_about = "Check a file-based catalog and report all of its problems.\n\n\
-        For a valid catalog the exit code is 0, and nothing is printed but one line on a terminal. Otherwise every \
-        problem is reported in one run, with its file, line and column, and the exit code is 1. docs/rules.md lists \
-        the rules, and 'opm explain RULE' explains one.\n\n\
-        With --strict, what the definition of the format asks for must hold as well, where the existing tool looks away: \
-        values that are null or empty, properties without a type or value, APIs and version ranges that are none.",
+    long_about = "Check a file-based catalog and report all problems.\n\n\
+        For a valid catalog, opm prints nothing (one line on a terminal) and exits with code 0. Otherwise it reports every \
+        problem with file, line and column, and exits with code 1. docs/rules.md lists the rules, and 'opm explain RULE' \
+        explains one.\n\n\
+        --strict enforces the whole specification, also where upstream opm is lenient: null or empty values, properties \
+        without a type or value, invalid APIs and invalid version ranges.",
     after_help = "Examples:\n  \
         opm validate my-catalog\n  \
         opm validate my-catalog --warnings\n  \
@@ -42,25 +42,25 @@ use crate::{limits, sarif, source};
         opm validate my-catalog -o github    # annotations in a GitHub workflow"
 )]
 pub(crate) struct ValidateArgs {
-    /// Directory or image of the catalog
+    /// Catalog directory or image
     #[arg(value_name = "SOURCE")]
     source: String,
     /// Output format
     #[arg(short, long, value_name = "FORMAT", default_value = "text", value_parser = output())]
     output: Output,
-    /// Show problems as the tree of the existing tool, without their places
+    /// Print problems as the error tree of upstream opm, without positions
     #[arg(long)]
     tree: bool,
-    /// Report also what merely looks wrong; the exit code does not depend on it
+    /// Also report warnings; they do not affect the exit code
     #[arg(long)]
     warnings: bool,
-    /// Accept only what the definition of the format allows, also where the existing tool accepts more
+    /// Enforce the whole specification, also where upstream opm is lenient
     #[arg(long)]
     strict: bool,
-    /// Check also that everything can be installed: that the dependencies of each bundle clusters choose can be met
+    /// Also check that the dependencies of every installable bundle can be resolved
     #[arg(long)]
     deps: bool,
-    /// Another catalog that clusters see, which may meet dependencies; can be given several times
+    /// Additional catalog for dependencies; can be repeated
     #[arg(long, value_name = "CATALOG", requires = "deps")]
     with: Vec<String>,
     #[command(flatten)]
@@ -121,7 +121,7 @@ pub(crate) fn run(args: &ValidateArgs, tls: &TlsFlags, printer: &mut Printer) ->
         let source = &args.source;
         return Err(Failure::message(format!(
             "\"{source}\" is a bundle directory, not a catalog\nhelp: 'opm bundle validate {source}' checks it, and 'opm render \
-             {source}' makes a catalog of it"
+             {source}' renders it as a catalog"
         )));
     }
     match args.output {
@@ -132,7 +132,7 @@ pub(crate) fn run(args: &ValidateArgs, tls: &TlsFlags, printer: &mut Printer) ->
         }
         Output::Text => {
             report::show(printer, &found);
-            report_strangers(&fbc, &found, &directory, printer);
+            report_unrelated(&fbc, &found, &directory, printer);
         }
         Output::Json | Output::Yaml => {
             let json = result(&found);
@@ -153,7 +153,7 @@ pub(crate) fn run(args: &ValidateArgs, tls: &TlsFlags, printer: &mut Printer) ->
     if errors.is_empty() { Ok(()) } else { Err(Failure::Reported) }
 }
 
-/// Finds what cannot be installed of the first of `sources`.
+/// Finds the bundles of the first source that cannot be installed.
 fn dependencies(fbc: &Fbc, sources: &[Source], others: bool) -> Vec<Problem> {
     let pool = Pool::new(sources, "operators");
     let mut problems = Vec::new();
@@ -186,7 +186,7 @@ fn dependencies(fbc: &Fbc, sources: &[Source], others: bool) -> Vec<Problem> {
     problems
 }
 
-/// Returns the directory of the catalog, which an image is unpacked to.
+/// Returns the catalog directory; an image is unpacked first.
 fn directory(source: &str, images: &Images) -> Result<PathBuf, Failure> {
     let path = Path::new(source);
     match path.metadata() {
@@ -200,18 +200,18 @@ fn directory(source: &str, images: &Images) -> Result<PathBuf, Failure> {
     source::catalog_directory(source, images)
 }
 
-/// The rules that files break which were never meant to be part of a catalog.
-const OF_STRANGERS: [&str; 5] = ["json-syntax", "yaml-syntax", "utf-8", "document-is-object", "schema-required"];
+/// The rules that unrelated files typically break.
+const UNRELATED: [&str; 5] = ["json-syntax", "yaml-syntax", "utf-8", "document-is-object", "schema-required"];
 
-/// Names the files that look like no part of a catalog at all, where there are several, or one has the name of something
-/// else: somebody checks a repository.
-fn report_strangers(fbc: &Fbc, found: &[Found<'_>], root: &Path, printer: &Printer) {
+/// Lists the files that do not look like catalog files, if there are several or one has an unrelated extension: the user
+/// probably checks a whole repository.
+fn report_unrelated(fbc: &Fbc, found: &[Found<'_>], root: &Path, printer: &Printer) {
     const MANY: usize = 2;
     const SHOWN: usize = 8;
     let has_blobs: BTreeSet<FileId> = fbc.blobs().iter().filter_map(|blob| Some(blob.origin?.0)).collect();
-    let broken = found.iter().filter(|found| OF_STRANGERS.contains(&found.problem.rule));
+    let broken = found.iter().filter(|found| UNRELATED.contains(&found.problem.rule));
     let files = broken.filter_map(|found| found.problem.place.as_ref()).map(|place| place.file);
-    let strangers: BTreeSet<FileId> = files.filter(|file| !has_blobs.contains(file)).collect();
+    let unrelated: BTreeSet<FileId> = files.filter(|file| !has_blobs.contains(file)).collect();
     let below = |file: FileId| {
         let path = fbc.full_path_of(file).unwrap_or_default();
         path.strip_prefix(root).map_or_else(|_| path.clone(), Path::to_path_buf)
@@ -219,10 +219,10 @@ fn report_strangers(fbc: &Fbc, found: &[Found<'_>], root: &Path, printer: &Print
     let is_named_so = |file: &FileId| {
         below(*file).extension().is_none_or(|name| ["json", "yaml", "yml"].iter().any(|known| name == *known))
     };
-    if strangers.len() < MANY && strangers.iter().all(is_named_so) {
+    if unrelated.len() < MANY && unrelated.iter().all(is_named_so) {
         return;
     }
-    // A directory in which nothing is a catalog is named as one.
+    // Collapse a directory without catalog files to its name.
     let top = |file: FileId| {
         let path = below(file);
         let mut parts = path.components();
@@ -230,7 +230,7 @@ fn report_strangers(fbc: &Fbc, found: &[Found<'_>], root: &Path, printer: &Print
         (first, parts.next().is_some())
     };
     let good: BTreeSet<String> = has_blobs.iter().map(|file| top(*file).0).collect();
-    let names: BTreeSet<String> = strangers
+    let names: BTreeSet<String> = unrelated
         .iter()
         .map(|file| match top(*file) {
             (first, true) if !good.contains(&first) => format!("{first}/"),
@@ -242,10 +242,10 @@ fn report_strangers(fbc: &Fbc, found: &[Found<'_>], root: &Path, printer: &Print
     if names.len() > SHOWN {
         list.push(&more);
     }
-    let them = if strangers.len() == 1 { "it" } else { "them" };
-    match strangers.len() {
-        1 => printer.report(&format!("\n{} looks like no part of a catalog", list.join(", "))),
-        count => printer.report(&format!("\n{count} files look like no part of a catalog: {}", list.join(", "))),
+    let them = if unrelated.len() == 1 { "it" } else { "them" };
+    match unrelated.len() {
+        1 => printer.report(&format!("\n{} does not look like a catalog file", list.join(", "))),
+        count => printer.report(&format!("\n{count} files do not look like catalog files: {}", list.join(", "))),
     }
     let catalogs: Vec<String> =
         has_blobs.iter().map(|file| top(*file)).filter(|(_, inside)| *inside).map(|(first, _)| first).collect();
@@ -253,17 +253,17 @@ fn report_strangers(fbc: &Fbc, found: &[Found<'_>], root: &Path, printer: &Print
     let help = match catalogs.iter().next() {
         Some(first) if catalogs.len() == 1 => {
             format!(
-                "name {them} in {}, or check {} alone",
+                "list {them} in {}, or check only {}",
                 root.join(".indexignore").display(),
                 root.join(first).display()
             )
         }
-        _ => format!("name {them} in {}", root.join(".indexignore").display()),
+        _ => format!("list {them} in {}", root.join(".indexignore").display()),
     };
     printer.report(&format!("{} {help}", printer.paint(Style::Help, "help:")));
 }
 
-/// The result as older tools print it, and every problem with its place.
+/// The result in the format of upstream opm, plus every problem with its position.
 fn result(found: &[Found<'_>]) -> Text {
     let errors = || found.iter().filter(|found| found.problem.severity == Severity::Error).map(|found| found.problem);
     Text::object(|result| {
@@ -281,7 +281,7 @@ fn result(found: &[Found<'_>]) -> Text {
     })
 }
 
-/// Returns a problem for programs; the keys are a contract. What is not known is left out.
+/// Returns a problem as JSON. The keys are a stable interface; unknown values are omitted.
 fn problem_value(found: &Found<'_>) -> Value {
     let problem = found.problem;
     let mut value = json!({
@@ -318,7 +318,7 @@ fn report_warnings(found: &[Found<'_>], printer: &Printer) {
     }
 }
 
-/// Workflow commands that make GitHub show problems at their lines.
+/// Formats workflow commands, with which GitHub annotates the lines of problems.
 fn github(found: &[Found<'_>]) -> String {
     let line = |found: &Found<'_>| {
         let help = found.problem.help.as_deref().map(|help| format!("\nhelp: {help}")).unwrap_or_default();

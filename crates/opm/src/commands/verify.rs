@@ -1,4 +1,4 @@
-//! `opm verify`: what a policy makes of an image, and why.
+//! `opm verify`: checks an image against a signature policy and explains the result.
 
 use std::io::{self, Write};
 use std::path::PathBuf;
@@ -13,11 +13,11 @@ use crate::printer::Printer;
 #[derive(clap::Args)]
 #[command(
     long_about = "Check the signatures of an image against a policy.\n\n\
-        It shows which part of the policy counts for the image, what each requirement comes to, which signatures were \
-        found, who made them and for what, and why one does not count. The policy is \
-        ~/.config/containers/policy.json, or else /etc/containers/policy.json; without one, all images are accepted. \
-        Of an image for several platforms, the one of this platform has to be signed.\n\n\
-        It succeeds if the policy accepts the image. All commands that pull images check the same before they use one.",
+        opm shows the scope of the policy that applies to the image, the result of each requirement, and every signature \
+        found: its signer, its subject, and why opm rejects it. The policy is ~/.config/containers/policy.json, or else \
+        /etc/containers/policy.json; without a policy, all images are accepted. For a multi-platform image, the image of \
+        this platform must be signed.\n\n\
+        The command succeeds if the policy accepts the image. All commands that pull images make the same check first.",
     after_help = "Examples:\n  \
         opm verify quay.io/me/catalog:v1\n  \
         opm verify --policy policy.json -o json quay.io/me/catalog@sha256:...\n  \
@@ -27,10 +27,10 @@ pub(crate) struct VerifyArgs {
     /// Image to check
     #[arg(value_name = "REF")]
     reference: String,
-    /// Policy to check against, in place of the user's or the system's
+    /// Policy file to use instead of the user's or the system's
     #[arg(long, value_name = "FILE")]
     policy: Option<PathBuf>,
-    /// Output format: text or json
+    /// Output format
     #[arg(short, long, value_name = "FORMAT", default_value = "text", value_parser = ["text", "json"])]
     output: String,
     #[command(flatten)]
@@ -55,7 +55,7 @@ pub(crate) fn run(args: &VerifyArgs, tls: &TlsFlags, printer: &mut Printer) -> O
     if verification.accepted {
         return Ok(());
     }
-    Err(Failure::message(format!("the policy does not accept {}", verification.reference)))
+    Err(Failure::message(format!("the policy rejects {}", verification.reference)))
 }
 
 fn write_text(out: &mut dyn Write, it: &Verification) -> io::Result<()> {
@@ -99,7 +99,7 @@ fn write_signature(out: &mut dyn Write, it: &Finding) -> io::Result<()> {
     };
     line(out, "  signature", &format!("{}, {outcome}", it.kind))?;
     if let Some(signer) = &it.signer {
-        // What nothing has proven yet is only what the signature says.
+        // The signer of a rejected signature is only a claim.
         line(out, "  by", &if it.accepted { signer.clone() } else { format!("{signer}, as it says") })?;
     }
     if let Some(time) = &it.time {

@@ -1,4 +1,4 @@
-//! `opm why`: why something is installed, chosen or offered, or why it is not.
+//! `opm why`: explains why clusters choose a package or version, or why not.
 
 use resolve::pool::Pool;
 use resolve::requirers::Requirers;
@@ -10,14 +10,14 @@ use crate::exit::{Failure, Outcome};
 use crate::images::{Images, PullFlags, TlsFlags};
 use crate::printer::Printer;
 
-/// Show why a package or version is chosen by clusters, or why it is not
+/// Explain why clusters choose a package or version, or why not
 #[derive(clap::Args)]
 #[command(
     override_usage = "opm why [OPTIONS] <[NAME=]CATALOG>... [-p] <PACKAGE[@CHANNEL][=VERSION]>",
-    long_about = "Show why a package or version is chosen by clusters, or why it is not.\n\n\
-        For a package: which channels it has, what a new installation gets and why, and who requires it. For a version: \
-        where it stands in each channel, whether it can be installed, what upgrades to it and what it is upgraded to. \
-        When something is in the way (skipped, not on the chain, forbidden, a dependency that is missing), it is named.",
+    long_about = "Explain why clusters choose a package or version, or why not.\n\n\
+        For a package, opm shows its channels, what a new installation gets and why, and which bundles require it. For a \
+        version, it shows the position in each channel, whether the version can be installed, and the upgrades to and from \
+        it. opm names the obstacle if there is one: skipped, not on the upgrade chain, forbidden, or a missing dependency.",
     after_help = "Examples:\n  \
         opm why my-catalog etcd\n  \
         opm why my-catalog etcd@clusterwide-alpha=0.9.2\n  \
@@ -25,10 +25,10 @@ use crate::printer::Printer;
         opm why my-catalog other-catalog prometheus=0.47.0 -o json"
 )]
 pub(crate) struct WhyArgs {
-    /// Catalogs, and last what is asked about: PACKAGE[@CHANNEL][=VERSION] or the name of a bundle
+    /// Catalogs, then the subject: PACKAGE[@CHANNEL][=VERSION] or the name of a bundle
     #[arg(value_name = "CATALOG... PACKAGE", num_args = 1.., required = true)]
     catalogs_and_package: Vec<String>,
-    /// What is asked about, instead of the last argument
+    /// Subject, instead of the last argument
     #[arg(short, long, value_name = "PACKAGE[@CHANNEL][=VERSION]")]
     package: Option<String>,
     /// Output format
@@ -43,7 +43,7 @@ pub(crate) fn run(args: &WhyArgs, tls: &TlsFlags, printer: &mut Printer) -> Outc
     let (what, catalogs) = match (&args.package, all) {
         (Some(package), catalogs) => (package, catalogs),
         (None, [catalogs @ .., what]) if !catalogs.is_empty() => (what, catalogs),
-        (None, _) => return Err(Failure::message("name a catalog, and a package of it")),
+        (None, _) => return Err(Failure::message("expected a catalog and a package")),
     };
     let what = request::parse(what).map_err(|error| Failure::message(format!("{what}: {error}")))?;
     let images = Images::new(tls, &args.pull);

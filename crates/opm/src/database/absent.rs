@@ -1,4 +1,4 @@
-//! Database indexes, where the program was built without them.
+//! Stub of `database` for builds without the feature `sqlite`.
 
 use std::path::Path;
 
@@ -7,10 +7,10 @@ use fbc::Fbc;
 use crate::printer::Printer;
 use crate::source::Options;
 
-/// Reports that databases are a thing of the past.
+/// Prints nothing: this build has no database commands.
 pub(crate) fn notice(_: &Printer) {}
 
 /// Refuses a database.
 pub(crate) fn load(_: &mut Fbc, path: &Path, _: &Options<'_>, _: &Printer) -> Result<(), String> {
-    Err(format!("{} is a database, and this program was built without the feature `sqlite`", path.display()))
+    Err(format!("{} is a database, but opm was built without the feature `sqlite`", path.display()))
 }

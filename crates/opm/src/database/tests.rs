@@ -1,4 +1,4 @@
-//! A database, and the catalog it is migrated to, answer alike.
+//! A database and its migrated catalog give the same answers.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -13,7 +13,7 @@ use serve::cache::store::{Integrity, prepare};
 use serve::load::{Directory, OnInvalid};
 use sqlite_index::{AddOptions, Database, Index, Manifests, Mode, NewBundle, Strictness};
 
-/// The fields of a message by their numbers; all of them are strings or messages.
+/// The fields of a message by number; all are strings or messages.
 type Fields = BTreeMap<u64, Vec<Vec<u8>>>;
 
 fn fields(mut bytes: &[u8]) -> Fields {
@@ -44,7 +44,7 @@ fn text(fields: &Fields, field: u64) -> String {
     String::from_utf8(bytes).unwrap()
 }
 
-/// Returns messages of a field as sets of texts, JSON in one spelling.
+/// Returns the messages of a field as sets of texts, with canonical JSON.
 fn set(of: &Fields, field: u64, parts: &[u64]) -> BTreeSet<Vec<String>> {
     let values = of.get(&field).into_iter().flatten();
     values.map(|value| parts.iter().map(|part| canonical(&text(&fields(value), *part))).collect()).collect()
@@ -91,7 +91,7 @@ fn write_bundle(root: &Path, package: &str, version: &str, channels: &str, spec:
     NewBundle { image: format!("registry.test/{package}:v{version}"), directory }
 }
 
-/// Makes a database, and serves it and what it is migrated to.
+/// Creates a database, and serves it and its migrated catalog.
 fn both(root: &Path) -> (Arc<dyn Query>, Arc<dyn Query>) {
     let needs = "  customresourcedefinitions:\n    required: [{name: things.bar.test, version: v1, kind: Thing}]\n";
     let release = |version: &str, channels: &str, spec: &str| write_bundle(root, "foo", version, channels, spec);
@@ -154,20 +154,20 @@ fn a_database_and_what_it_is_migrated_to_answer_alike() {
         for field in [7, 8] {
             assert_eq!(set(ours, field, &[1, 2, 3]), set(theirs, field, &[1, 2, 3]), "field {field} of {what}");
         }
-        // A database tells all dependencies, a catalog those that are no properties as well.
-        let (dependencies, told) = (set(ours, 11, &[1, 2]), set(theirs, 11, &[1, 2]));
-        assert!(told.is_subset(&dependencies), "{what}: {told:?}, {dependencies:?}");
-        let (properties, told) = (set(ours, 12, &[1, 2]), set(theirs, 12, &[1, 2]));
-        assert!(properties.is_subset(&told), "{what}: {properties:?}, {told:?}");
+        // A database returns all dependencies, a catalog also those that are not properties.
+        let (dependencies, returned) = (set(ours, 11, &[1, 2]), set(theirs, 11, &[1, 2]));
+        assert!(returned.is_subset(&dependencies), "{what}: {returned:?}, {dependencies:?}");
+        let (properties, returned) = (set(ours, 12, &[1, 2]), set(theirs, 12, &[1, 2]));
+        assert!(properties.is_subset(&returned), "{what}: {properties:?}, {returned:?}");
         let left: BTreeSet<_> = dependencies.difference(&set(theirs, 11, &[1, 2])).cloned().collect();
-        assert!(left.is_subset(&told), "{what}: lost {left:?}");
+        assert!(left.is_subset(&returned), "{what}: lost {left:?}");
         compare_single(&*database, &*files, ours, &what);
     }
     compare_edges(&database, &files);
     compare_providers(&database, &files);
 }
 
-/// Compares what is reported of one bundle when it is asked for.
+/// Compares the replies for a single bundle.
 fn compare_single(database: &dyn Query, files: &dyn Query, listed: &Fields, what: &str) {
     let (name, package, channel) = (text(listed, 1), text(listed, 2), text(listed, 3));
     let ours = fields(&database.bundle(&package, &channel, &name).unwrap());
@@ -188,10 +188,10 @@ fn rows(rows: Result<registry_api::Rows, registry_api::QueryError>, parts: &[u64
 }
 
 fn compare_edges(database: &Arc<dyn Query>, files: &Arc<dyn Query>) {
-    // A catalog of files takes no name for one; a database does not.
+    // A file-based catalog accepts an empty name; a database does not.
     assert!(database.replacement("", "foo", "stable").is_err());
     for name in ["foo.v1.0.0", "foo.v1.1.0", "foo.v1.1.5", "foo.v1.2.0", "baz.v2.0.0", "baz.v2.0.1", "none"] {
-        // What a row replaces is the name asked for in one, and what it really replaces in the other.
+        // `replaces` of a row is the requested name in one, and the actual value in the other.
         let ours = rows(Arc::clone(database).replacements(name), &[1, 2, 3]);
         assert_eq!(ours, rows(Arc::clone(files).replacements(name), &[1, 2, 3]), "what replaces {name}");
         for (package, channel) in [("foo", "alpha"), ("foo", "stable"), ("baz", "stable")] {
@@ -207,7 +207,7 @@ fn compare_providers(database: &Arc<dyn Query>, files: &Arc<dyn Query>) {
         let api = Api { group: group.into(), version: "v1".into(), kind: "Thing".into() };
         let ours = rows(Arc::clone(database).providers(&api), &[1, 2, 3, 4]);
         let theirs = rows(Arc::clone(files).providers(&api), &[1, 2, 3, 4]);
-        // A bundle that is both skipped and replaced has an entry of its own for that in a database.
+        // In a database, a bundle that is both skipped and replaced has a separate entry for that.
         let surplus: Vec<_> = ours.difference(&theirs).filter(|row| !row[3].is_empty()).collect();
         assert!(theirs.is_subset(&ours) && surplus.is_empty(), "{group}: {ours:?}, {theirs:?}");
         let ours = rows(Arc::clone(database).latest_providers(&api), &[1, 2, 3]);

@@ -1,4 +1,4 @@
-//! Flags of the commands that reach registries.
+//! Registry flags.
 
 use std::path::PathBuf;
 
@@ -7,14 +7,14 @@ use image::Platform;
 use crate::exit::{Failure, Outcome};
 use crate::printer::Printer;
 
-/// How registries are spoken to. Every command knows these flags, as users expect.
+/// TLS flags. Every command accepts them, like upstream opm.
 #[derive(clap::Args, Clone, Debug, Default)]
 #[command(next_help_heading = "Registries")]
 pub(crate) struct TlsFlags {
     /// Use plain HTTP for registries
     #[arg(long, global = true)]
     use_http: bool,
-    /// Do not check the certificates of registries
+    /// Do not verify the TLS certificates of registries
     #[arg(long, global = true)]
     skip_tls_verify: bool,
     /// Use plain HTTP for registries
@@ -23,7 +23,7 @@ pub(crate) struct TlsFlags {
 }
 
 impl TlsFlags {
-    /// Refuses flags that contradict each other; returns what to warn of.
+    /// Refuses contradicting flags; returns a deprecation warning, if any.
     pub(crate) fn check(&self) -> Result<Option<&'static str>, Failure> {
         let clash = |text: &str| Err(Failure::message(format!("invalid flag combination: {text}")));
         match (self.skip_tls, self.use_http, self.skip_tls_verify) {
@@ -37,41 +37,41 @@ impl TlsFlags {
         }
     }
 
-    /// Returns flags that check certificates, or do not.
+    /// Returns flags that verify certificates, or do not.
     pub(crate) fn verifying(verify: bool) -> TlsFlags {
         TlsFlags { skip_tls_verify: !verify, ..TlsFlags::default() }
     }
 
-    /// Returns whether registries are spoken to in plain HTTP.
+    /// Returns whether to use plain HTTP.
     pub(crate) fn uses_http(&self) -> bool {
         self.use_http || self.skip_tls
     }
 
-    /// Returns whether certificates are not checked.
+    /// Returns whether to skip the verification of certificates.
     pub(crate) fn skips_verification(&self) -> bool {
         self.skip_tls_verify
     }
 }
 
-/// How images are pulled, by the commands that do.
+/// Flags of the commands that pull images.
 #[derive(clap::Args, Clone, Debug, Default)]
 #[command(next_help_heading = "Registries")]
 pub(crate) struct PullFlags {
-    /// File with certificates of authorities to trust for registries, beside the system's
+    /// File with additional CA certificates to trust for registries
     #[arg(long, value_name = "FILE")]
     pub(crate) ca_file: Option<PathBuf>,
-    /// Platform to take from an image for several: OS/ARCHITECTURE[/VARIANT]
+    /// Platform to select from a multi-platform image: OS/ARCHITECTURE[/VARIANT]
     #[arg(long, value_name = "PLATFORM")]
     pub(crate) platform: Option<Platform>,
-    /// Directory that pulled images are kept in; $OLM_CACHE_DIR/images if that is set
+    /// Directory to cache pulled images in; defaults to $OLM_CACHE_DIR/images if set
     #[arg(long, value_name = "DIR")]
     pub(crate) image_cache: Option<PathBuf>,
-    /// Use images that were kept before, and no network
+    /// Use only cached images, without network access
     #[arg(long)]
     pub(crate) offline: bool,
 }
 
-/// Warns of flags that go away, and refuses those that contradict each other.
+/// Warns about deprecated flags, and refuses contradicting ones.
 pub(crate) fn check_flags(tls: &TlsFlags, printer: &Printer) -> Outcome {
     if let Some(warning) = tls.check()? {
         printer.warning(warning);

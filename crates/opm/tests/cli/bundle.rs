@@ -207,7 +207,10 @@ fn a_path_that_does_not_exist_is_not_taken_for_an_image() {
             refused(&[command, &[path]].concat(), "the path does not exist");
         }
     }
-    refused(&["bundle", "validate", "a file"], "the path is no directory");
+    refused(&["bundle", "validate", "a file"], "the path is not a directory");
     let no_image = "invalid reference format: repository name (My) must be lowercase";
-    refused(&["bundle", "validate", "My"], &format!("the path does not exist, and it is no image either: {no_image}"));
+    refused(
+        &["bundle", "validate", "My"],
+        &format!("the path does not exist, and it is not an image reference: {no_image}"),
+    );
 }

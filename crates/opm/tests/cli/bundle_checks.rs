@@ -352,7 +352,7 @@ fn crds_are_compared_with_those_of_the_version_before() {
     error: "made/next-1.1.0" is of package "foo", and the bundle of package "lantern"
     "#);
     let other = env.opm(&["bundle", "validate", "1.3.0", "--previous", "next"]);
-    assert!(other.ends_with("error: there is no package \"lantern\" in next; there are foo\n"), "{other}");
+    assert!(other.ends_with("error: next has no package \"lantern\"; its packages are foo\n"), "{other}");
     insta::assert_snapshot!(upgrade(&["made/next-1.2.0", "--previous", "./nothing"]), @r#"
     exit 1
     error: "./nothing": the path does not exist

@@ -147,14 +147,14 @@ fn the_catalogs_may_come_from_the_web_but_not_say_where_to_write() {
 fn flags_of_composite_templates_are_for_those_alone() {
     let env = prepared();
     let told = env.opm(&["alpha", "render-template", "contribution/semver.yaml", "-f", "catalogs.yaml"]);
-    assert!(told.contains("error: --catalog-config is for templates of type composite\n"), "{told}");
+    assert!(told.contains("error: --catalog-config requires the template type composite\n"), "{told}");
     let told = env.opm(&["alpha", "render-template", "composite", "more.yaml"]);
     assert!(
-        told.contains("composite templates take no argument \"more.yaml\": name their files with -c and -f"),
+        told.contains("composite templates take no argument \"more.yaml\": pass the files with -c and -f"),
         "{told}"
     );
     let told = env.opm(&[&ARGUMENTS[..], &["-o", "mermaid"]].concat());
-    assert!(told.contains("composite templates are written as json or yaml, not drawn"), "{told}");
+    assert!(told.contains("composite templates support only the output formats json and yaml"), "{told}");
 }
 
 #[test]

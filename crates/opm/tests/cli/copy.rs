@@ -72,7 +72,7 @@ fn what_cannot_be_copied_is_named() {
     exit 1
     --- stdout
     --- stderr
-    error: --offline needs images that were kept: set OLM_CACHE_DIR or --image-cache
+    error: --offline requires an image cache: set OLM_CACHE_DIR or --image-cache
     "#);
     assert!(!env.path("again").exists());
 }

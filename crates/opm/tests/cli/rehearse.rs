@@ -158,7 +158,7 @@ fn an_installer_gets_the_least_role() {
     exit 1
     --- stdout
     --- stderr
-    error: --installer is for OLM v1: OLM v0 installs with rights of its own
+    error: --installer requires OLM v1: OLM v0 installs with its own permissions
     ");
 }
 

@@ -133,7 +133,7 @@ fn nothing_is_printed_unless_every_source_can_be_read() {
     help: quote the value of "schema"
 
     1 problem found
-    error: render reference "nosuch": the path does not exist, and it is no image either: repository name must be canonical
+    error: render reference "nosuch": the path does not exist, and it is not an image reference: repository name must be canonical
     "#);
 }
 
@@ -158,6 +158,6 @@ fn blobs_that_belong_nowhere_are_left_out_with_a_warning() {
     exit 0
     --- stdout
     --- stderr
-    warning: catalog/c.yaml: olm.bundle "lost" names no package and is left out
+    warning: catalog/c.yaml: olm.bundle "lost" names no package and is dropped
     "#);
 }

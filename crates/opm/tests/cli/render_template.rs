@@ -165,11 +165,11 @@ fn what_cannot_be_a_bundle_is_refused() {
         told.strip_prefix("exit 1\n--- stdout\n--- stderr\nerror: rendering template: ").unwrap_or(&told).to_owned()
     };
     insta::assert_snapshot!(basic("bundles/1.0.0"), @r#"
-    render reference "bundles/1.0.0": a directory is not allowed in a template; to name a bundle directory, write "./bundles/1.0.0"
+    render reference "bundles/1.0.0": a directory is not allowed in a template; for a bundle directory, write "./bundles/1.0.0"
       --> <stdin>:2:39
     "#);
     insta::assert_snapshot!(basic("./catalog"), @r#"
-    render reference "./catalog": a catalog directory is not allowed in a template, only an image or a bundle directory (it holds the directories 'manifests' and 'metadata')
+    render reference "./catalog": a catalog directory is not allowed in a template, only an image or a bundle directory (with 'manifests' and 'metadata')
       --> <stdin>:2:39
     "#);
     insta::assert_snapshot!(basic("./catalog/c.yaml"), @r#"

@@ -148,7 +148,7 @@ fn what_cannot_be_done_is_explained() {
     exit 1
     --- stdout
     --- stderr
-    error: this cannot be resolved, and nothing in the namespace would be installed or upgraded
+    error: resolution failed: the cluster would install and upgrade nothing in this namespace
       package k, channel stable of cat offers k.v2.0.0
       k.v2.0.0 requires package f 1.0.0
         f.v1.0.0 would do, but in channel stable it is skipped by f.v2.0.0
@@ -190,7 +190,7 @@ fn what_cannot_be_done_is_explained() {
     exit 1
     --- stdout
     --- stderr
-    error: this cannot be resolved, and nothing in the namespace would be installed or upgraded
+    error: resolution failed: the cluster would install and upgrade nothing in this namespace
       catalog cat has no package "nothing"
     OLM says: constraints not satisfiable: no operators found in package nothing in the catalog referenced by subscription nothing, subscription nothing exists
     "#);
@@ -204,7 +204,7 @@ fn what_cannot_be_done_is_explained() {
     exit 1
     --- stdout
     --- stderr
-    error: nothing to resolve: say what to --install, or what is --installed
+    error: nothing to resolve: give --install, --installed, --unsubscribed or --state
     ");
 }
 
@@ -236,8 +236,8 @@ fn a_namespace_is_read_as_kubectl_prints_it() {
     exit 1
     --- stdout
     --- stderr
-    error: Subscription my-k follows catalog "community", and the catalogs here are called cat, cat-2
-    help: name it on the command line: community=SOURCE
+    error: Subscription my-k uses catalog "community", but the given catalogs are named cat, cat-2
+    help: add the catalog with its name: community=SOURCE
     "#);
     env.file("broken.yaml", "a: [");
     insta::assert_snapshot!(env.opm(&["resolve", "cat", "--state", "broken.yaml"]), @r"

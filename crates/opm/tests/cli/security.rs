@@ -90,7 +90,7 @@ fn what_grew_is_denied_by_severity_or_name() {
     assert!(!denied(&["--deny", "crd-breaking"]));
     assert!(!denied(&["--deny", "rights-secrets", "--allow", "rights-secrets:foo"]));
     assert!(denied(&["--deny", "rights-secrets", "--allow", "rights-secrets:other"]));
-    assert!(env.opm(&["security", "old", "--deny", "nonsense"]).contains("nothing is called nonsense"));
+    assert!(env.opm(&["security", "old", "--deny", "nonsense"]).contains("unknown finding nonsense"));
 }
 
 #[test]
@@ -268,13 +268,16 @@ fn bundles_are_named_by_their_catalog() {
     --- stderr
     ");
     for (arguments, message) in [
-        (&["security", "next"][..], "next is a catalog: name a bundle with --package, or another catalog"),
-        (&["security", "next", "--package", "bar"], "there is no package \"bar\" in next; there are foo"),
+        (&["security", "next"][..], "next is a catalog: give --package, or a second catalog"),
+        (&["security", "next", "--package", "bar"], "next has no package \"bar\"; its packages are foo"),
         (
             &["security", "next", "--package", "foo=9.0.0"],
-            "package \"foo\" has no version \"9.0.0\"; there are 1.0.0, 1.1.0, 1.2.0",
+            "package \"foo\" has no version \"9.0.0\"; its versions are 1.0.0, 1.1.0, 1.2.0",
         ),
-        (&["security", "next", "--package", "foo@fast"], "package \"foo\" has no channel \"fast\"; there are stable"),
+        (
+            &["security", "next", "--package", "foo@fast"],
+            "package \"foo\" has no channel \"fast\"; its channels are stable",
+        ),
         (&["crd-diff", "next", "--package", "foo"], "--from is missing"),
     ] {
         let shown = env.opm(arguments);
@@ -292,7 +295,7 @@ fn what_a_catalog_keeps_in_images_is_left_out_without_them() {
     exit 0
     --- stdout
     --- stderr
-    warning: foo.v1.1.0 is left out: its objects are in its image, which --no-pull does not pull
+    warning: skipping foo.v1.1.0: its objects are only in its image, and --no-pull is given
     ");
 }
 
@@ -315,9 +318,9 @@ fn a_catalog_is_rehearsed_by_package_or_whole() {
     let json: serde_json::Value =
         serde_json::from_str(&env.stdout(&["rehearse", "next", "--all", "-o", "json"])).unwrap();
     assert_eq!((&json[2]["bundle"], &json[2]["v1"]["installs"]), (&"foo.v1.2.0".into(), &true.into()));
-    assert!(env.opm(&["rehearse", "next"]).contains("next is a catalog: name a package, or give --all"));
+    assert!(env.opm(&["rehearse", "next"]).contains("next is a catalog: give a package or --all"));
     assert!(
-        env.opm(&["rehearse", "made/next-1.0.0", "foo"]).contains("is a bundle: a package and --all are for catalogs")
+        env.opm(&["rehearse", "made/next-1.0.0", "foo"]).contains("is a bundle: PACKAGE and --all require a catalog")
     );
 }
 
@@ -331,7 +334,7 @@ fn findings_are_explained() {
 
       Images are named by digest.
 
-      To mend it: replace tags by digests, so that what was tested is what runs.
+      To fix it: replace tags by digests, so that what was tested is what runs.
     --- stderr
     ");
     insta::assert_snapshot!(env.opm(&["explain", "rights-secrets"]), @"

@@ -275,7 +275,7 @@ fn a_bundle_directory_is_named_as_what_it_is() {
     --- stdout
     --- stderr
     error: "foo" is a bundle directory, not a catalog
-    help: 'opm bundle validate foo' checks it, and 'opm render foo' makes a catalog of it
+    help: 'opm bundle validate foo' checks it, and 'opm render foo' renders it as a catalog
     "#);
 }
 
@@ -289,7 +289,7 @@ fn the_root_of_a_repository_is_no_catalog_but_may_hold_one() {
     env.file("repo/src/a.go", "package a\n").file("repo/src/deep/b.go", "package b\n");
     let told = env.opm(&["validate", "repo"]);
     assert!(told.starts_with("exit 1\n"), "{told}");
-    let end = "\n4 files look like no part of a catalog: Makefile, README.md, src/\n\
+    let end = "\n4 files do not look like catalog files: Makefile, README.md, src/\n\
         help: name them in repo/.indexignore, or check repo/catalog alone\n";
     assert!(told.ends_with(end), "{told}");
     env.file("repo/.indexignore", "README.md\nMakefile\nsrc/\n");
@@ -297,7 +297,7 @@ fn the_root_of_a_repository_is_no_catalog_but_may_hold_one() {
     env.file("one/foo.yaml", SMALL).file("one/README.md", "| package | shows |\n");
     let told = env.opm(&["validate", "one"]);
     assert!(
-        told.ends_with("\nREADME.md looks like no part of a catalog\nhelp: name it in one/.indexignore\n"),
+        told.ends_with("\nREADME.md does not look like a catalog file\nhelp: list it in one/.indexignore\n"),
         "{told}"
     );
 }

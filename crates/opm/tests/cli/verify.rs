@@ -89,7 +89,7 @@ fn what_was_checked_is_shown() {
     requirement:  sigstoreSigned, not fulfilled: it has no signature
     result:       refused
     --- stderr
-    error: the policy does not accept [HOST]/a/b:v1
+    error: the policy rejects [HOST]/a/b:v1
     ");
     attach(&env, &registry, &digest, &format!("{}/a/b:v2", registry.host()));
     insta::assert_snapshot!(show(&[&name]), @r"
@@ -106,7 +106,7 @@ fn what_was_checked_is_shown() {
       for:        [DIGEST] as [HOST]/a/b:v2
     result:       refused
     --- stderr
-    error: the policy does not accept [HOST]/a/b:v1
+    error: the policy rejects [HOST]/a/b:v1
     ");
     attach(&env, &registry, &digest, &name);
     insta::assert_snapshot!(show(&[&name]), @r"

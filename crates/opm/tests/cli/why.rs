@@ -78,7 +78,7 @@ fn reasons_are_told() {
     --- stderr
     ");
     assert_eq!(env.opm(&["why", "cat", "-p", "f"]), env.opm(&["why", "cat", "f"]));
-    assert!(env.opm(&["why", "cat"]).ends_with("error: name a catalog, and a package of it\n"));
+    assert!(env.opm(&["why", "cat"]).ends_with("error: expected a catalog and a package\n"));
     insta::assert_snapshot!(env.opm(&["why", "cat", "f=1.0.0"]), @r"
     exit 0
     --- stdout

@@ -45,5 +45,5 @@ fn c_7_manifests_come_from_bundle_images_on_request() {
     let with = page("with", "foo.v1.0.0");
     assert!(with.contains("In the whole cluster, as foo") && with.contains("secrets"), "{with}");
     assert!(page("with", "foo.v2.0.0").contains("the catalog does not carry the manifests"));
-    assert!(said.contains("its page has no manifests: foo.v2.0.0") && said.contains("absent"), "{said}");
+    assert!(said.contains("page without manifests: foo.v2.0.0") && said.contains("absent"), "{said}");
 }

@@ -53,7 +53,10 @@ fn t17_a_delta_holds_what_is_new_and_needs_what_it_builds_on() {
     let refused = run(push(&words(&delta)));
     let error = String::from_utf8_lossy(&refused.stderr).into_owned();
     assert_eq!(refused.status.code(), Some(1));
-    assert!(error.contains("is neither here nor in the registry") && error.contains("bundle alpha.v1.1.0"), "{error}");
+    assert!(
+        error.contains("is neither available locally nor in the registry") && error.contains("bundle alpha.v1.1.0"),
+        "{error}"
+    );
     assert_eq!(kit.closed_digest("m/ns/index:v2"), None);
     // In order it works, from volumes in any order.
     let mut base = volumes(&kit, "one");
@@ -136,7 +139,7 @@ fn t17_a_delta_that_was_left_out_or_pruned_is_named_and_one_more_pull_brings_it(
     // Then without the second, whose ten bundles are named.
     kit.mirror(&["push", "one", &to]);
     let error = kit.mirror_fails(&["push", "three", &to]);
-    assert!(error.contains("is neither here nor in the registry"), "{error}");
+    assert!(error.contains("is neither available locally nor in the registry"), "{error}");
     assert_eq!(named(&error), (3..3 + STEP).collect::<Vec<_>>(), "{error}");
     assert_eq!(kit.closed_digest("m/ns/index:v3"), None);
     // The set that had it is named.

@@ -178,7 +178,7 @@ fn t10_a_source_that_stays_dead_is_reported_by_bundle_and_the_next_run_fetches_t
     let said = String::from_utf8_lossy(&output.stderr).into_owned();
     assert_eq!(output.status.code(), Some(1), "{said}");
     assert!(begun.elapsed() < Duration::from_secs(90), "{:?}: {said}", begun.elapsed());
-    assert!(said.contains("  bundle ") && said.contains("the set is not whole"), "{said}");
+    assert!(said.contains("  bundle ") && said.contains("the set is incomplete"), "{said}");
     assert!(!kit.path("out/mirror/lock.json").exists());
     // D-40: how often it was tried, and what to do, for people and programs.
     assert!(said.contains(" times)\n") && said.contains("help: run the command again"), "{said}");
@@ -189,7 +189,7 @@ fn t10_a_source_that_stays_dead_is_reported_by_bundle_and_the_next_run_fetches_t
     };
     assert!(!missing.is_empty() && missing.iter().all(complete), "{report}");
     assert!(missing.iter().any(|one| one["tries"].as_u64() > Some(5)), "{report}");
-    assert!(kit.mirror_fails(&["push", "out", &kit.to()]).contains("the set is not whole"));
+    assert!(kit.mirror_fails(&["push", "out", &kit.to()]).contains("the set is incomplete"));
     kit.source.as_mut().unwrap().restart();
     kit.proxy.restore();
     assert_eq!(kit.mirror(&["pull", &file, "out"]), digest);

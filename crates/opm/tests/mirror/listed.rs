@@ -21,7 +21,7 @@ fn what_would_go_is_written_as_a_list_that_removes_it_later() {
     kit.closed_copy("m/ns/alpha-bundle:v2.0.0", "m/ns/alpha-bundle:mine");
     let shown = kit.run(&crate::kit::mirror(&["prune", &to, "--list", "list.yaml"]));
     let said = String::from_utf8_lossy(&shown.stderr).into_owned();
-    assert!(said.contains("alpha-bundle:mine") && said.contains("would go; --yes removes them"), "{said}");
+    assert!(said.contains("alpha-bundle:mine") && said.contains("can be removed; --yes removes them"), "{said}");
     assert_eq!(kit.mirror(&["prune", &to, "--list", "list.yaml", "--keep", "alpha.json"]), "");
     kit.mirror(&["verify", &to, "--lock", "alpha.json"]);
     kit.mirror(&["prune", &to, "--list", "list.yaml", "--yes"]);
@@ -30,5 +30,5 @@ fn what_would_go_is_written_as_a_list_that_removes_it_later() {
     kit.mirror(&["verify", &to, "--lock", "beta.json", "--deep"]);
     // What is not below the path is no business of this command.
     let error = kit.mirror_fails(&["prune", &format!("{}/other", kit.closed.host()), "--list", "list.yaml", "--yes"]);
-    assert!(error.contains("so nothing goes"), "{error}");
+    assert!(error.contains("nothing removed, because these images are not below"), "{error}");
 }

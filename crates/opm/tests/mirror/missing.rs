@@ -29,10 +29,10 @@ fn t18_what_is_missing_is_reported_by_package_and_bundle() {
     let file = holed(&kit, "ns/alpha:v2");
     let error = kit.mirror_fails(&["pull", &file, "out"]);
     assert!(error.contains("package alpha\n  bundle alpha.v1.1.0\n    "), "{error}");
-    assert!(error.contains("the set is not whole"), "{error}");
+    assert!(error.contains("the set is incomplete"), "{error}");
     assert_eq!(names(&kit.path("out/mirror")), ["report.json", "source"]);
     assert!(kit.read("out/mirror/report.json").contains("alpha/alpha.v1.1.0"));
-    assert!(kit.mirror_fails(&["push", "out", &kit.to()]).contains("the set is not whole"));
+    assert!(kit.mirror_fails(&["push", "out", &kit.to()]).contains("the set is incomplete"));
     // All the rest is there: once the source is complete, only what lacked is fetched.
     kit.image("ns/alpha:v2", &[b"a layer that all share", &crate::kit::noise("ns/alpha:v2", 400_000)]);
     kit.mirror(&["pull", &file, "out"]);

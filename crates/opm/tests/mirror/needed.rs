@@ -79,7 +79,7 @@ fn t26_the_way_to_the_newest_is_there_although_something_is_in_it() {
     for bundle in ["gamma.v8.0.0", "gamma.v9.0.0", "gamma.v10.0.0"] {
         assert!(shown.contains(bundle), "{bundle}: {shown}{said}");
     }
-    let note = "note: gamma: a cluster that runs gamma.v8.0.0 gets no further than gamma.v8.0.0, because of what newer";
+    let note = "note: gamma: a cluster with gamma.v8.0.0 stops at gamma.v8.0.0, because it cannot meet the dependencies of newer";
     assert!(said.contains(note) && said.contains("the way to gamma.v10.0.0 comes along"), "{said}");
 }
 

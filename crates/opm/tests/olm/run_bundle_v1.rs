@@ -111,7 +111,7 @@ async fn what_olm_v1_would_refuse_is_refused_before_anything_is_created() {
     refused(&stage.stage.opm(&["run", "bundle", &bundle, "--olm", "v1"]).await, "--olm v1 needs --registry REF");
     // Flags of the other OLM.
     refused(&stage.run(&operator, &["--pull-secret-name", "s"]).await, "--pull-secret-name is not for --olm v1");
-    refused(&stage.stage.opm(&["run", "bundle", &bundle, "--adopt-crds"]).await, "--adopt-crds is for --olm v1");
+    refused(&stage.stage.opm(&["run", "bundle", &bundle, "--adopt-crds"]).await, "--adopt-crds requires --olm v1");
     refused(&stage.stage.opm(&["run", "bundle", &bundle, "--olm", "auto"]).await, "say --olm v0 or --olm v1");
     // An operator that does not watch all namespaces.
     let mut own = operator.clone();
@@ -211,7 +211,7 @@ async fn what_operator_controller_refuses_is_rolled_back() {
             && shown.contains("already exists in namespace '[NAMESPACE]' and cannot be managed by operator-controller"),
         "{shown}"
     );
-    assert!(shown.ends_with("everything that was created has been rolled back\n"), "{shown}");
+    assert!(shown.ends_with("all created objects were rolled back\n"), "{shown}");
     stage.only(&before).await;
     assert!(stage.stage.get(Kind::SERVICE_ACCOUNT, &name).await.is_some());
 }
@@ -225,7 +225,7 @@ async fn an_operator_that_does_not_start_is_rolled_back_with_the_reason() {
     let shown = stage.run(&operator, &["--timeout", "40s", "--installer", "cluster-admin"]).await;
     assert!(shown.starts_with("exit 1"), "{shown}");
     assert!(shown.contains("image [REGISTRY]/missing:v1 cannot be pulled (ImagePullBackOff)"), "{shown}");
-    assert!(shown.ends_with("everything that was created has been rolled back\n"), "{shown}");
+    assert!(shown.ends_with("all created objects were rolled back\n"), "{shown}");
     stage.only(&before).await;
 }
 
@@ -343,7 +343,7 @@ async fn a_definition_that_is_there_becomes_part_of_the_installation_if_asked() 
     stage.stage.cluster.objects(Kind::CRD).create(&Default::default(), &crd).await.expect("created");
     let shown = stage.run(&operator, &["--adopt-crds", "--ignore-dependencies"]).await;
     assert!(shown.starts_with("exit 0") && shown.contains("become part of the installation"), "{shown}");
-    assert!(shown.contains("without what it depends on (olm.package.required)"), "{shown}");
+    assert!(shown.contains("without its dependencies (olm.package.required)"), "{shown}");
     let shown = stage.stage.opm(&["cleanup", &operator.package, "--olm", "v1"]).await;
     assert!(shown.starts_with("exit 0"), "{shown}");
     stage.only(&before).await;

@@ -78,7 +78,7 @@ impl ToolArgs {
                 return Err(Failure::message("container-tool cannot be set alongside pull-tool or build-tool"));
             }
             (Some(both), ..) => (both, both),
-            (None, pull, build) => (pull.unwrap_or(ContainerTool::None), build.unwrap_or_else(ContainerTool::at_hand)),
+            (None, pull, build) => (pull.unwrap_or(ContainerTool::None), build.unwrap_or_else(ContainerTool::detect)),
         };
         Ok(Tools { pull, build })
     }
@@ -95,7 +95,7 @@ pub(crate) struct OneToolArgs {
 
 impl OneToolArgs {
     pub(crate) fn tools(&self) -> Result<Tools, Failure> {
-        let build = self.container_tool.unwrap_or_else(ContainerTool::at_hand);
+        let build = self.container_tool.unwrap_or_else(ContainerTool::detect);
         Ok(Tools { pull: self.container_tool.unwrap_or(ContainerTool::None), build })
     }
 }

@@ -1,4 +1,4 @@
-//! The image of a catalog that is not whole: built anew from what is kept, the same each time.
+//! Builds the image of a filtered catalog reproducibly.
 
 use std::fs;
 use std::path::Path;
@@ -16,10 +16,10 @@ use crate::images::{CONFIGS_LABEL, TlsFlags};
 use crate::interrupt::Unfinished;
 use crate::printer::Printer;
 
-/// Where the catalog lies in an image.
+/// The path of the catalog in an image.
 const CONFIGS: &str = "/configs";
 
-/// Builds the image of the catalog in `directory` into the client's store, and returns it as a lock lists it.
+/// Builds the image of the catalog in `directory` into the client's store, and returns its lock entry.
 pub(crate) fn build_one(
     locked: &LockedCatalog,
     catalog: &Catalog,
@@ -58,7 +58,7 @@ pub(crate) fn build_one(
     Ok(image)
 }
 
-/// Returns the platforms to build for: those of the original that there is a program for, which have to be all.
+/// Returns the platforms of the original image. Fails if a platform has no program.
 fn platforms(catalog: &Catalog, choice: &ChoiceFlags, ours: bool) -> Result<Vec<Platform>, String> {
     let plain = Platform { os: "linux".into(), architecture: "amd64".into(), ..Platform::default() };
     if !ours {
@@ -72,18 +72,18 @@ fn platforms(catalog: &Catalog, choice: &ChoiceFlags, ours: bool) -> Result<Vec<
     let wanted = if catalog.platforms.is_empty() { vec![host.clone()] } else { catalog.platforms.clone() };
     if let Some(lacking) = wanted.iter().find(|platform| !has(platform)) {
         return Err(format!(
-            "the original is for {lacking} as well, and this program is not\n  \
-             help: --binary {lacking}=FILE names one that is, --catalog-program original keeps that of the original, \
-             and 'platforms' in the file leaves platforms out"
+            "the original image supports {lacking}, but this opm binary does not\n  \
+             help: pass a binary with --binary {lacking}=FILE, keep the original program with --catalog-program original, \
+             or restrict 'platforms' in the file"
         ));
     }
     Ok(wanted.into_iter().map(|platform| Platform { variant: String::new(), ..platform }).collect())
 }
 
-/// Builds on the original image: its catalog and the cache that no longer fits go, what is kept takes their place.
+/// Builds on the original image: replaces its catalog and removes its stale cache.
 fn original(catalog: &Catalog, directory: &Path, client: &Client) -> Result<Descriptor, String> {
     let CatalogSource::Registry(reference) = &catalog.opened.request.source else {
-        return Err("only the original of a catalog in a registry can be built on".to_owned());
+        return Err("--catalog-program original requires a catalog in a registry".to_owned());
     };
     let options = client.options();
     let store = &options.store;
@@ -134,7 +134,7 @@ fn original(catalog: &Catalog, directory: &Path, client: &Client) -> Result<Desc
     }
 }
 
-/// Makes the layer that removes the old catalog and its cache, and the one with what is kept.
+/// Creates the layer that removes the old catalog and its cache, and the layer with the filtered catalog.
 fn layers(directory: &Path, nothing: &Path) -> std::io::Result<[Layer; 2]> {
     let mut removed = Layer::new();
     removed.file("/.wh.configs", nothing, 0o644)?;
@@ -145,7 +145,7 @@ fn layers(directory: &Path, nothing: &Path) -> std::io::Result<[Layer; 2]> {
     Ok([removed, kept])
 }
 
-/// Returns the digest that a lock expects of an image, if it says.
+/// Returns the image digest that a lock expects, if any.
 pub(crate) fn expected(locked: &LockedCatalog) -> Option<Digest> {
     locked.image.parse().ok()
 }

@@ -1,4 +1,4 @@
-//! `opm mirror copy`: from registries to a registry, where one machine sees both sides.
+//! `opm mirror copy`: mirrors from registry to registry, on a machine that reaches both sides.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -11,7 +11,7 @@ use mirror::volume::parse_size;
 
 use super::flags::{ChoiceFlags, MoveFlags, TargetFlags, notes};
 use super::prepare::{prepare, read};
-use super::pull::{contents, reuse, too_little};
+use super::pull::{contents, disk_full, reuse};
 use super::push::finish;
 use crate::exit::{Failure, Outcome};
 use crate::images::TlsFlags;
@@ -19,27 +19,27 @@ use crate::interrupt::Unfinished;
 use crate::printer::Printer;
 use crate::transfer::Moved;
 
-/// Bring everything that a file asks for straight to a registry
+/// Mirror an image set directly to a registry
 #[derive(clap::Args)]
 #[command(
-    long_about = "Bring everything that a file asks for straight to a registry.\n\n\
-        Nothing stays on this machine: so many bytes of blobs as --spool says are on its disk at a time. What the \
-        registry has already is neither fetched nor sent. Else this is 'pull' and 'push' in one.",
+    long_about = "Mirror an image set directly to a registry.\n\n\
+        This is 'pull' and 'push' in one command, without a local copy: the disk holds at most --spool bytes of blobs at a \
+        time. opm neither fetches nor sends blobs that the registry has.",
     after_help = "Examples:\n  \
         opm mirror copy imageset.yaml registry.example.com:5000/mirror\n  \
         opm mirror copy lock.json registry.example.com:5000/mirror --spool 500M"
 )]
 pub(super) struct CopyArgs {
-    /// File of kind ImageSetConfiguration, or a lock
+    /// ImageSetConfiguration or lock file
     #[arg(value_name = "FILE|LOCK")]
     pub(super) file: String,
-    /// Registry, with the path in front of all repositories
+    /// Registry with an optional path prefix
     #[arg(value_name = "REGISTRY[/PATH]")]
     pub(super) registry: String,
-    /// How many bytes of blobs are on this machine at a time; a larger blob takes all of it and more
+    /// Maximum size of blobs on the local disk at a time; a single larger blob can exceed it
     #[arg(long, value_name = "SIZE", default_value = "1G", value_parser = parse_size)]
     pub(super) spool: u64,
-    /// Write what was chosen to a file
+    /// Write the lock to this file
     #[arg(long, value_name = "OUT")]
     pub(super) lock: Option<PathBuf>,
     #[command(flatten)]
@@ -51,11 +51,11 @@ pub(super) struct CopyArgs {
 }
 
 pub(super) fn run(args: &CopyArgs, tls: &TlsFlags, printer: &mut Printer) -> Outcome {
-    run_noting(args, tls, printer, &mut Vec::new())
+    run_collecting(args, tls, printer, &mut Vec::new())
 }
 
-/// Runs the command, and returns what is missing in `lacking`.
-pub(super) fn run_noting(
+/// Runs the command, and returns missing images in `lacking`.
+pub(super) fn run_collecting(
     args: &CopyArgs,
     tls: &TlsFlags,
     printer: &mut Printer,
@@ -68,13 +68,13 @@ pub(super) fn run_noting(
     let moved: Arc<Moved> = Arc::default();
     let client = args.moving.client(tls, store, &moved)?;
     let base = Path::new(&args.file).parent().unwrap_or(Path::new(""));
-    // Catalogs are read again where they were unpacked, until their images are built.
+    // The unpacked catalogs are needed until their images are built.
     let images = args.moving.images(tls, Some(&scratch.path().join("source")));
     let mut prepared = prepare(input, &args.choice, base, &client, &images, printer)?;
     prepared.settle(Vec::new(), &args.choice, printer)?;
     if !prepared.plan.missing.is_empty() {
         lacking.clone_from(&prepared.plan.missing);
-        return Err(Failure::message("not everything is there, so nothing was sent\nhelp: see --missing"));
+        return Err(Failure::message("images are missing, so nothing was sent\nhelp: see --missing"));
     }
     prepared.build(&scratch.path().join("catalogs"), &args.choice, &client, tls, printer)?;
     let lock = prepared.into_lock();
@@ -87,7 +87,7 @@ pub(super) fn run_noting(
     let largest = contents.blobs.values().map(|blob| blob.size).max().unwrap_or_default();
     let all: u64 = contents.blobs.values().map(|blob| blob.size).sum();
     let needed = all.min(args.spool.max(largest));
-    disk_space(&[Need { place: scratch.path().to_owned(), bytes: needed }]).map_err(too_little)?;
+    disk_space(&[Need { place: scratch.path().to_owned(), bytes: needed }]).map_err(disk_full)?;
     let ready =
         mirror::push::ready(&client, &client, &lock, &contents, &target, &BTreeMap::new()).map_err(Failure::message)?;
     notes(&ready.notes, printer);

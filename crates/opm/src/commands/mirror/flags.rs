@@ -1,4 +1,4 @@
-//! Flags that several commands share.
+//! Flags shared by several mirror commands.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -15,66 +15,66 @@ use crate::printer::{Printer, Style};
 use crate::registry_settings::RegistrySettings;
 use crate::transfer::{Form, Moved};
 
-/// The slowest rate that somebody can ask for.
-const SLOWEST: u64 = 64_000;
+/// The minimum value of `--limit-rate`.
+const MIN_RATE: u64 = 64_000;
 
-/// What is chosen, beside what the file says
+/// Selection flags
 #[derive(clap::Args, Clone, Debug)]
-#[command(next_help_heading = "What is chosen")]
+#[command(next_help_heading = "Selection")]
 pub(crate) struct ChoiceFlags {
-    /// What becomes of bundles that lack an image: the set is not whole until they have it (fail), they leave the
-    /// catalog (drop), or they stay in it (keep)
+    /// Bundles with missing images: fail because the set is incomplete (fail), remove the bundles from the catalog
+    /// (drop), or leave them in it (keep)
     #[arg(long, value_name = "WHAT", default_value = "fail", value_parser = on_missing())]
     pub(crate) missing: OnMissing,
-    /// Bring what kept bundles need as well, from any catalog of the file
+    /// Also mirror the dependencies of selected bundles, from any catalog of the file
     #[arg(long)]
     pub(crate) with_dependencies: bool,
-    /// Bring only what is on the way from what a cluster runs to the newest: what 'kubectl get
-    /// subscriptions,clusterserviceversions -A -o json' printed there, or 'cluster' for the one that can be reached
+    /// Mirror only the upgrade paths of installed bundles: FILE is the output of 'kubectl get
+    /// subscriptions,clusterserviceversions -A -o json', 'cluster' queries the current cluster
     #[arg(long, value_name = "FILE|cluster")]
     pub(crate) installed: Option<String>,
-    /// With --installed cluster, file that says how to reach it; defaults to KUBECONFIG or ~/.kube/config
+    /// With --installed cluster, path to the kubeconfig file; defaults to KUBECONFIG or ~/.kube/config
     #[cfg(feature = "cluster")]
     #[arg(long, value_name = "FILE", requires = "installed")]
     pub(crate) kubeconfig: Option<PathBuf>,
-    /// With --installed cluster, context in that file
+    /// With --installed cluster, context of the kubeconfig to use
     #[cfg(feature = "cluster")]
     #[arg(long, value_name = "NAME", requires = "installed")]
     pub(crate) context: Option<String>,
-    /// Where the default channel goes, make the one with the newest head the default
+    /// If the default channel is not selected, use the channel with the newest head instead
     #[arg(long)]
     pub(crate) choose_default: bool,
-    /// Pass over packages and channels that the catalog does not have
+    /// Ignore packages and channels that the catalog lacks
     #[arg(long)]
     pub(crate) ignore_unknown: bool,
-    /// Edges of upgrades that lead out of what is kept: stay as they are written (keep), or the newest bundle of the
-    /// channel skips what lost its way (bridge)
+    /// Upgrade edges to unselected bundles: leave them unchanged (keep), or let the channel head skip the stranded
+    /// bundles (bridge)
     #[arg(long, value_name = "HOW", default_value = "keep", value_parser = ["keep", "bridge"])]
     pub(crate) edges: String,
-    /// Paths at the destination: those of the sources (path), or those behind the name of the source's registry (host)
+    /// Repository paths at the destination: source path (path), or source registry and path (host)
     #[arg(long, value_name = "LAYOUT", default_value = "path", value_parser = layout())]
     pub(crate) layout: Layout,
-    /// Go on without these parts of the file, for which nothing is done
+    /// Ignore these unsupported parts of the file
     #[arg(long, value_name = "PART", value_delimiter = ',', value_parser = ["platform", "helm"])]
     pub(crate) skip: Vec<String>,
-    /// Leave signatures and other things that were made for images behind
+    /// Do not mirror signatures and other referrers of images
     #[arg(long)]
     pub(crate) without_referrers: bool,
-    /// What serves the catalog in its image: this program (ours), that of the original image (original), or nothing
-    /// (none), for clusters that bring their own
+    /// Program that serves the catalog in its image: opm (ours), that of the original image (original), or none for
+    /// clusters with their own (none)
     #[arg(long, value_name = "WHICH", default_value = "ours", value_parser = ["ours", "original", "none"])]
     pub(crate) catalog_program: String,
-    /// Bring the original image of a catalog that is not whole as well, by its digest, for its signature
+    /// Also mirror the original image of a filtered catalog by digest, for its signature
     #[arg(long)]
     pub(crate) keep_original: bool,
-    /// This program for another platform of the catalog; can be given several times
+    /// opm binary for another platform of the catalog; can be repeated
     #[arg(long, value_name = "PLATFORM=FILE", value_parser = binary)]
     pub(crate) binary: Vec<(Platform, PathBuf)>,
 }
 
 impl ChoiceFlags {
-    /// Returns what holds when nothing is said.
-    pub(crate) fn usual() -> ChoiceFlags {
+    /// Returns the default values.
+    pub(crate) fn defaults() -> ChoiceFlags {
         ChoiceFlags {
             missing: OnMissing::Fail,
             with_dependencies: false,
@@ -95,7 +95,7 @@ impl ChoiceFlags {
         }
     }
 
-    /// Returns the flags that change what is chosen, as text that is part of a lock's request.
+    /// Returns the flags that affect the selection, as part of a lock's request.
     pub(crate) fn request(&self) -> String {
         format!(
             "dependencies={} chooseDefault={} ignoreUnknown={} edges={} layout={:?} referrers={} program={}",
@@ -124,26 +124,26 @@ fn binary(text: &str) -> Result<(Platform, PathBuf), String> {
     Ok((platform, path.into()))
 }
 
-/// How registries are spoken to
+/// Registry flags
 #[derive(clap::Args, Clone, Debug, Default)]
 #[command(next_help_heading = "Registries")]
 pub(crate) struct MoveFlags {
-    /// File with certificates of authorities to trust for registries, beside the system's
+    /// File with additional CA certificates to trust for registries
     #[arg(long, value_name = "FILE")]
     pub(crate) ca_file: Option<PathBuf>,
-    /// How many blobs are on their way at a time, from each registry
+    /// Number of concurrent blob transfers per registry
     #[arg(long, value_name = "N", default_value = "8", value_parser = clap::value_parser!(u8).range(1..=64))]
     pub(crate) jobs: u8,
-    /// How many bytes of blobs may move in a second, over all connections, such as 10M
+    /// Maximum transfer rate in bytes per second over all connections, such as 10M
     #[arg(long, value_name = "RATE", value_parser = rate)]
     pub(crate) limit_rate: Option<u64>,
-    /// How progress is reported: for people (text), or a line of JSON every second on stderr (json)
+    /// Progress format: human-readable (text), or one line of JSON per second on stderr (json)
     #[arg(long, value_name = "FORM", default_value = "text", value_parser = form())]
     pub(crate) progress: Form,
-    /// Accept only images that policy.json accepts, with their signatures
+    /// Accept only images whose signatures satisfy policy.json
     #[arg(long)]
     pub(crate) enforce_policy: bool,
-    /// Another policy.json, which the command line of another tool names.
+    /// The policy file of `oc-mirror --policy`.
     #[arg(skip)]
     pub(crate) policy: Option<PathBuf>,
     #[arg(skip)]
@@ -151,7 +151,7 @@ pub(crate) struct MoveFlags {
 }
 
 impl MoveFlags {
-    /// Returns what opens catalogs, with a directory that images are kept in.
+    /// Returns the image access for catalogs, with an image cache.
     pub(crate) fn images(&self, tls: &TlsFlags, cache: Option<&Path>) -> Images {
         let pull =
             PullFlags { ca_file: self.ca_file.clone(), image_cache: cache.map(Path::to_owned), ..PullFlags::default() };
@@ -161,7 +161,7 @@ impl MoveFlags {
             .with_settings(self.settings.clone())
     }
 
-    /// Returns what moves images into and out of a store.
+    /// Returns a client that transfers images into and out of a store.
     pub(crate) fn client(&self, tls: &TlsFlags, store: Store, moved: &Arc<Moved>) -> Result<Client, Failure> {
         let images = self.images(tls, Some(store.root()));
         let mut options = images.client().map_err(Failure::message)?.options().clone();
@@ -174,32 +174,32 @@ impl MoveFlags {
     }
 }
 
-/// Where a set goes
+/// Destination flags
 #[derive(clap::Args, Clone, Debug, Default)]
-#[command(next_help_heading = "At the destination")]
+#[command(next_help_heading = "Destination")]
 pub(crate) struct TargetFlags {
-    /// How many components the path of a repository may have; what is too much is joined with '-'
+    /// Maximum number of repository path components; excess components are joined with '-'
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
     pub(crate) max_nested_paths: Option<u16>,
-    /// Directory for the objects that lead clusters to the mirror
+    /// Directory for the objects that point clusters to the mirror
     #[arg(long, value_name = "DIR", default_value = "cluster-resources")]
     pub(crate) resources: PathBuf,
-    /// Name of the objects of a catalog, by its source or its path at the destination; can be given several times
+    /// Name for the objects of a catalog, identified by source or destination path; can be repeated
     #[arg(long, value_name = "CATALOG=NAME", value_parser = catalog_name)]
     pub(crate) catalog_name: Vec<(String, String)>,
-    /// Write every object to a file of its own
+    /// Write each object to its own file
     #[arg(long)]
     pub(crate) one_object_per_file: bool,
-    /// Let nodes never ask the sources, only the mirror
+    /// Let nodes pull only from the mirror, never from the sources
     #[arg(long)]
     pub(crate) no_fallback: bool,
 }
 
-/// Reads a rate, which no registry takes for silence.
+/// Parses a rate. The minimum keeps registries from treating a connection as idle.
 fn rate(text: &str) -> Result<u64, String> {
     match mirror::volume::parse_bytes(text) {
-        Some(rate) if rate >= SLOWEST => Ok(rate),
-        _ => Err(format!("{text:?}: expected bytes in a second such as 500k or 10M, at least 64k")),
+        Some(rate) if rate >= MIN_RATE => Ok(rate),
+        _ => Err(format!("{text:?}: expected bytes per second such as 500k or 10M, at least 64k")),
     }
 }
 
@@ -217,7 +217,7 @@ impl TargetFlags {
         Target::parse(text, self.max_nested_paths.map(usize::from)).map_err(Failure::message)
     }
 
-    /// Writes the objects for a set at a registry.
+    /// Writes the cluster objects of a mirrored set.
     pub(crate) fn write_resources(
         &self,
         lock: &mirror::lock::Lock,
@@ -236,20 +236,20 @@ impl TargetFlags {
             mirror::set::write_whole(&self.resources.join(name), text.as_bytes()).map_err(Failure::message)?;
         }
         notes(&made.notes, printer);
-        printer.report(&format!("objects for the cluster: {}", self.resources.display()));
+        printer.report(&format!("wrote the cluster objects to {}", self.resources.display()));
         Ok(())
     }
 }
 
-/// Reports what else the user should know.
+/// Prints notes.
 pub(crate) fn notes(notes: &[String], printer: &Printer) {
     for note in notes {
         printer.report(&format!("{} {note}", printer.paint(Style::Note, "note:")));
     }
 }
 
-/// Reports what is missing, by package and bundle.
-pub(crate) fn tell_missing(missing: &[Missing], printer: &Printer) {
+/// Reports missing images by package and bundle.
+pub(crate) fn report_missing(missing: &[Missing], printer: &Printer) {
     if !missing.is_empty() {
         printer.report(&format!("missing images: {}", missing.len()));
         printer.report(report::text(missing).trim_end());

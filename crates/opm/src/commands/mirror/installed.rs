@@ -1,4 +1,4 @@
-//! What a cluster runs, and what it needs on the way to the newest.
+//! The installed bundles of a cluster, and the bundles it needs to upgrade to the channel heads.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -14,18 +14,18 @@ use crate::images::Images;
 use crate::printer::Printer;
 use crate::{limits, source};
 
-/// The word for the cluster itself, in place of a file.
+/// The value of `--installed` that means the current cluster.
 const CLUSTER: &str = "cluster";
 
-/// What a cluster runs.
+/// The installed bundles of a cluster.
 pub(crate) struct Installed {
-    /// Where that is from, for messages.
+    /// The file or cluster, for messages.
     name: String,
     objects: Objects,
 }
 
 impl Installed {
-    /// Reads a file with Subscriptions and ClusterServiceVersions, or lists those of the cluster that the flags name.
+    /// Reads Subscriptions and ClusterServiceVersions from a file, or lists those of the cluster.
     pub(crate) fn read(from: &str, choice: &ChoiceFlags) -> Result<Installed, Failure> {
         let limits = limits::from_env()?;
         let text = match from {
@@ -39,7 +39,7 @@ impl Installed {
         Ok(Installed { name, objects })
     }
 
-    /// Returns what counts of it, in a fixed order, as a part of a lock's request.
+    /// Returns the relevant fields in a fixed order, as part of a lock's request.
     pub(crate) fn request(&self) -> Vec<u8> {
         let mut lines: Vec<String> = Vec::new();
         for namespace in self.objects.namespaces() {
@@ -54,8 +54,8 @@ impl Installed {
         lines.concat().into_bytes()
     }
 
-    /// Returns the packages to bring for the cluster: of those it runs, the bundles on the way to the newest.
-    pub(crate) fn on_the_way(
+    /// Returns the packages to mirror for the cluster: for each installed package, the bundles on its upgrade path.
+    pub(crate) fn upgrade_paths(
         &self,
         catalog: &str,
         wanted: &[PackageRequest],
@@ -89,10 +89,11 @@ impl Installed {
                     known.cloned()
                 });
                 let Some(from) = from else {
-                    printer.warning(&format!("{name} of package {} is in no catalog here", subscription.package));
+                    printer
+                        .warning(&format!("bundle {name} of package {} is in no given catalog", subscription.package));
                     continue;
                 };
-                // What runs is fetched again by new nodes.
+                // Keep the installed bundle too: new nodes pull it.
                 for node in members.iter().map(|node| pool.member(*node)) {
                     if node.channel == channel && node.bundle.name == name {
                         keep(&subscription.package, channel, name);
@@ -107,7 +108,7 @@ impl Installed {
                 for member in resolved.map(|node| pool.member(node)) {
                     keep(&member.bundle.package, member.channel, &member.bundle.name);
                 }
-                // What is in the way now need not be tomorrow, and nobody may take a step for the newest.
+                // The obstacle can go away later, so keep the rest of the path to the head.
                 if matches!(end, End::Stuck(_) | End::Blocked(..)) {
                     let last = steps.last().map_or(&start.from, |step| pool.member(step.to).bundle).clone();
                     let stuck = last.name.clone();
@@ -118,8 +119,8 @@ impl Installed {
                     if let Some(head) = rest.last() {
                         let (package, head) = (&subscription.package, &pool.member(*head).bundle.name);
                         let text = format!(
-                            "{package}: a cluster that runs {name} gets no further than {stuck}, because of what newer bundles need; \
-                             the way to {head} comes along ('opm upgrade-path' explains it)"
+                            "{package}: a cluster with {name} stops at {stuck}, because it cannot meet the dependencies of newer bundles; \
+                             the bundles up to {head} are mirrored too ('opm upgrade-path' explains it)"
                         );
                         notes(&[text], printer);
                     }
@@ -138,19 +139,19 @@ impl Installed {
             });
         }
         if requests.is_empty() {
-            return Err(named(format!("nothing of catalog {catalog} is installed")));
+            return Err(named(format!("no package of catalog {catalog} is installed")));
         }
         Ok(requests)
     }
 }
 
-/// Refuses, because this program knows no clusters.
+/// Refuses: this build has no cluster support.
 #[cfg(not(feature = "cluster"))]
 fn list(_: &ChoiceFlags) -> Result<Vec<u8>, Failure> {
-    Err(Failure::message("this program was built without clusters: give --installed a file"))
+    Err(Failure::message("opm was built without the feature `cluster`: give --installed a file"))
 }
 
-/// Lists Subscriptions and ClusterServiceVersions of all namespaces.
+/// Lists the Subscriptions and ClusterServiceVersions of all namespaces.
 #[cfg(feature = "cluster")]
 fn list(choice: &ChoiceFlags) -> Result<Vec<u8>, Failure> {
     use crate::cluster_flags::{ClusterFlags, failure};

@@ -1,4 +1,4 @@
-//! `opm mirror`: catalogs and everything they need, into closed networks.
+//! `opm mirror`: mirrors catalogs and all their images into air-gapped networks.
 
 mod catalog_image;
 mod copy;
@@ -17,16 +17,16 @@ use crate::exit::Outcome;
 use crate::images::TlsFlags;
 use crate::printer::Printer;
 
-/// Bring catalogs and all their images into closed networks
+/// Mirror catalogs and all their images into air-gapped networks
 #[derive(clap::Args)]
 #[command(
-    long_about = "Bring catalogs and all their images into closed networks.\n\n\
-        A file of kind ImageSetConfiguration says which packages, channels and versions of which catalogs are wanted. \
-        'plan' shows what that is and what it costs, 'pull' fetches all of it to a directory, 'push' brings the \
-        directory, or volumes made of it, to a registry on the other side and writes the objects that show a cluster \
-        where everything is. 'copy' does both at once where one machine sees both sides. What was chosen is in a lock: \
-        every image by its digest. Signatures and attestations go along.\n\n\
-        Run again, each command goes on where it was: what is there is neither fetched nor sent twice.",
+    long_about = "Mirror catalogs and all their images into air-gapped networks.\n\n\
+        An ImageSetConfiguration file selects catalogs, packages, channels and versions. 'plan' shows the selection and its \
+        size. 'pull' fetches the images to a directory. 'push' uploads the directory, or volumes made from it, to a registry \
+        on the other side, and writes the objects that point a cluster to the mirror. 'copy' does both at once if one machine \
+        reaches both sides. A lock records the selection, with every image by digest. Signatures and attestations are \
+        mirrored too.\n\n\
+        Every command resumes where an earlier run stopped: it never fetches or sends a blob twice.",
     after_help = "Examples:\n  \
         opm mirror plan imageset.yaml\n  \
         opm mirror pull imageset.yaml set\n  \

@@ -1,4 +1,4 @@
-//! Called as `oc-mirror`: the command lines of that tool's second version, done by `opm mirror`.
+//! Runs as `oc-mirror`: maps the command lines of oc-mirror v2 to `opm mirror`.
 
 mod common;
 mod delete;
@@ -20,7 +20,7 @@ use crate::cli::{self, go_conventions};
 use crate::exit::{Failure, Outcome};
 use crate::printer::Printer;
 
-/// The size of an archive in bytes where the file says nothing.
+/// The default size of an archive in bytes.
 const ARCHIVE: u64 = 500 << 30;
 
 /// Mirror catalogs and their images: to disk, from disk, or from registry to registry
@@ -29,10 +29,10 @@ const ARCHIVE: u64 = 500 << 30;
     name = "oc-mirror",
     bin_name = "oc-mirror",
     version,
-    long_about = "Mirror catalogs and their images, with the command lines of the second version of oc-mirror.\n\n\
-        To disk, archives come to lie in the directory; what they are made of is kept below its 'working-dir', so that \
-        the next run fetches only what is new. From disk, archives or the working directory are read; the file is not \
-        needed there. The objects for the cluster are in 'working-dir/cluster-resources'.",
+    long_about = "Mirror catalogs and their images, with the command lines of oc-mirror v2.\n\n\
+        To disk, opm writes archives to the directory and keeps their content below its 'working-dir', so that the next run \
+        fetches only new blobs. From disk, it reads the archives or the working directory and does not need the file. The \
+        objects for the cluster are in 'working-dir/cluster-resources'.",
     after_help = "Examples:\n  \
         oc-mirror --v2 -c imageset.yaml file:///data/mirror\n  \
         oc-mirror --v2 -c imageset.yaml --from file:///data/mirror docker://registry.example.com:5000\n  \
@@ -50,50 +50,50 @@ struct OcMirror {
 #[derive(Subcommand)]
 enum OcMirrorCommand {
     Delete(Box<delete::DeleteArgs>),
-    /// Show the version
+    /// Print the version
     Version,
 }
 
 #[derive(clap::Args)]
 struct OcMirrorArgs {
-    /// Where to: file://DIR or docker://REGISTRY[/PATH]
+    /// Destination: file://DIR or docker://REGISTRY[/PATH]
     #[arg(value_name = "DESTINATION", required = true)]
     destination: Option<String>,
-    /// File of kind ImageSetConfiguration
+    /// ImageSetConfiguration file
     #[arg(short, long, value_name = "FILE")]
     config: Option<String>,
     /// Directory to read from: file://DIR
     #[arg(long, value_name = "file://DIR")]
     from: Option<String>,
-    /// Directory to work in from registry to registry: file://DIR
+    /// Working directory for mirroring between registries: file://DIR
     #[arg(long, value_name = "file://DIR")]
     workspace: Option<String>,
-    /// Show what would be done, below working-dir/dry-run
+    /// Mirror nothing; write the plan below working-dir/dry-run
     #[arg(long)]
     dry_run: bool,
-    /// With --dry-run, show the images of every platform as well
+    /// With --dry-run, also list the images of every platform
     #[arg(long, requires = "dry_run")]
     dry_run_manifest_lists: bool,
     #[command(flatten)]
     common: Common,
-    /// How many components the path of a repository may have
+    /// Maximum number of repository path components
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
     max_nested_paths: Option<u16>,
-    /// Leave signatures behind
+    /// Do not mirror signatures
     #[arg(long)]
     remove_signatures: bool,
     /// Accept only images that policy.json accepts
     #[arg(long)]
     secure_policy: bool,
-    /// Never write an archive larger than archiveSize, which is so in any case: what is larger is cut
+    /// Accepted for compatibility: archives never exceed archiveSize, larger blobs are split
     #[arg(long)]
     strict_archive: bool,
-    /// What serves the catalog in its image: ours, original or none
+    /// Program that serves the catalog in its image: opm (ours), the original, or none
     #[arg(long, value_name = "WHICH", default_value = "original", value_parser = ["ours", "original", "none"])]
     catalog_program: String,
 }
 
-/// What is at the end of the command line.
+/// The destination argument.
 enum Place {
     Disk(PathBuf),
     Registry(String),
@@ -130,12 +130,12 @@ pub(crate) fn run(arguments: Vec<OsString>, printer: &mut Printer) -> Outcome {
 fn mirror(args: &OcMirrorArgs, printer: &mut Printer) -> Outcome {
     args.common.check()?;
     let destination = place(args.destination.as_deref().unwrap_or_default())?;
-    let config = || args.config.clone().ok_or_else(|| Failure::message("-c FILE says what to mirror"));
+    let config = || args.config.clone().ok_or_else(|| Failure::message("-c FILE is required"));
     let choice = ChoiceFlags {
         without_referrers: args.remove_signatures,
         catalog_program: args.catalog_program.clone(),
         choose_default: false,
-        ..ChoiceFlags::usual()
+        ..ChoiceFlags::defaults()
     };
     let (tls, mut moving) = match (&destination, &args.from) {
         (Place::Disk(_), _) => args.common.source_side(),
@@ -152,15 +152,13 @@ fn mirror(args: &OcMirrorArgs, printer: &mut Printer) -> Outcome {
     let mut lacking = Vec::new();
     let outcome = match (destination, &args.from, &args.workspace) {
         (Place::Disk(_), Some(_), _) | (Place::Disk(_), _, Some(_)) => {
-            return Err(Failure::message("--from and --workspace are for a destination docker://REGISTRY"));
+            return Err(Failure::message("--from and --workspace require a destination docker://REGISTRY"));
         }
         (Place::Registry(_), Some(_), Some(_)) => {
-            return Err(Failure::message("--from and --workspace cannot both be given"));
+            return Err(Failure::message("--from and --workspace cannot be combined"));
         }
         (Place::Registry(_), None, None) => {
-            return Err(Failure::message(
-                "--from file://DIR or --workspace file://DIR is needed for docker://REGISTRY",
-            ));
+            return Err(Failure::message("docker://REGISTRY requires --from file://DIR or --workspace file://DIR"));
         }
         (Place::Disk(directory), None, None) if args.dry_run => {
             let set = set_of(&directory);
@@ -190,9 +188,9 @@ fn mirror(args: &OcMirrorArgs, printer: &mut Printer) -> Outcome {
             });
             let source = if archives { newest(&from)? } else { vec![set_of(&from).display().to_string()] };
             if args.dry_run {
-                // Nobody is asked: all that there is to know is in the archives.
+                // Without network access: the archives hold all the information.
                 let paths: Vec<PathBuf> = source.iter().map(PathBuf::from).collect();
-                let read = push::From::open(&paths, &moving, &Arc::default(), &tls)?;
+                let read = push::OpenSet::open(&paths, &moving, &Arc::default(), &tls)?;
                 let (flags, place) = (target(&from), from.join("working-dir/dry-run"));
                 let to = flags.target(&registry)?;
                 let mapping = Mapping { place: &place, target: Some((&to, &flags)), set: None, children };
@@ -200,7 +198,7 @@ fn mirror(args: &OcMirrorArgs, printer: &mut Printer) -> Outcome {
             }
             let places = source.into_iter().chain([registry]).collect();
             let args = push::PushArgs { places, expect: None, part: false, target: target(&from), moving };
-            push::run_noting(&args, &tls, printer, &mut lacking)
+            push::run_collecting(&args, &tls, printer, &mut lacking)
         }
         (Place::Registry(registry), None, Some(workspace)) => {
             let workspace = disk(workspace)?;
@@ -220,7 +218,7 @@ fn mirror(args: &OcMirrorArgs, printer: &mut Printer) -> Outcome {
                 target: target(&workspace),
                 moving,
             };
-            copy::run_noting(&args, &tls, printer, &mut lacking)
+            copy::run_collecting(&args, &tls, printer, &mut lacking)
         }
     };
     match (outcome, code(&lacking)) {
@@ -229,7 +227,7 @@ fn mirror(args: &OcMirrorArgs, printer: &mut Printer) -> Outcome {
     }
 }
 
-/// Returns where the set of a directory is.
+/// Returns the path of the set in a directory.
 fn set_of(directory: &Path) -> PathBuf {
     directory.join("working-dir/set")
 }
@@ -250,7 +248,7 @@ fn newest(directory: &Path) -> Result<Vec<String>, Failure> {
     Ok(found.into_iter().filter(|(_, of, _)| *of == series).map(|(_, _, path)| path).collect())
 }
 
-/// Returns the exit code that says what is missing: 4 for operators, 8 for additional images, or the sum.
+/// Returns the exit code for missing images: 4 for operators, 8 for additional images, or their sum.
 fn code(missing: &[Missing]) -> Option<u8> {
     let has = |wanted: fn(Role) -> bool| missing.iter().any(|one| wanted(one.role));
     let operators = has(|role| role != Role::Additional);

@@ -1,4 +1,4 @@
-//! Opening the catalogs that a file names, at the digests they have now.
+//! Opens the catalogs of an image set at their current digests.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -19,7 +19,7 @@ use crate::interrupt::Unfinished;
 use crate::limits;
 use crate::printer::Printer;
 
-/// Reads a file of a set, and reports everything that is wrong with it.
+/// Reads an image set, and reports all its problems.
 pub(crate) fn image_set(
     file: &str,
     text: &[u8],
@@ -39,7 +39,7 @@ pub(crate) fn image_set(
     if !unsupported.is_empty() {
         for (part, line) in &unsupported {
             printer.error(&format!(
-                "{file}:{line}: nothing is done for {part}\n  help: --skip {part} goes on without it; other tools bring it"
+                "{file}:{line}: {part} is not supported\n  help: --skip {part} ignores it; mirror it with another tool"
             ));
         }
         return Err(Failure::Reported);
@@ -47,15 +47,15 @@ pub(crate) fn image_set(
     Ok(set)
 }
 
-/// A catalog that was opened, with the platforms that its image is for.
+/// An open catalog, with the platforms of its image.
 pub(crate) struct Catalog {
     pub(crate) opened: Opened,
     pub(crate) platforms: Vec<Platform>,
-    /// Where a database was converted to; its blobs are read again.
+    /// The temporary directory of a converted database; its blobs are read from there later.
     _aside: Option<Unfinished>,
 }
 
-/// Resolves the tag of a catalog to the digest it has now.
+/// Resolves the tag of a catalog to its current digest.
 pub(crate) fn pin(source: &CatalogSource, images: &Images) -> Result<Option<Digest>, Failure> {
     let CatalogSource::Registry(reference) = source else { return Ok(None) };
     let client = images.client().map_err(Failure::message)?;
@@ -63,7 +63,7 @@ pub(crate) fn pin(source: &CatalogSource, images: &Images) -> Result<Option<Dige
     client.head(reference).map(Some).map_err(failed)
 }
 
-/// Opens all catalogs of a set and chooses what is asked for; reports everything that is wrong with any of them.
+/// Opens all catalogs of a set and selects the requested bundles; reports all problems of all catalogs.
 pub(crate) fn catalogs(
     set: &ImageSet,
     choice: &ChoiceFlags,
@@ -100,7 +100,7 @@ pub(crate) fn catalogs(
     Ok(found.into_iter().map(|(catalog, _)| catalog).collect())
 }
 
-/// Opens a catalog, and returns what is asked for of it; nothing if it goes over as it is.
+/// Opens a catalog and selects the requested bundles.
 fn catalog(
     request: &CatalogRequest,
     choice: &ChoiceFlags,
@@ -130,21 +130,21 @@ fn catalog(
         bridge: choice.edges == "bridge",
     };
     if let Some(installed) = installed {
-        wanted.packages = installed.on_the_way(&text, &wanted.packages, images, printer)?;
+        wanted.packages = installed.upgrade_paths(&text, &wanted.packages, images, printer)?;
     }
     let limits = limits::from_env()?;
     let part = Part::read(&directory, &limits);
     let part = part.map_err(|errors| named(errors.join(&format!("\ncatalog {source}: "))))?;
     let template = request.template.as_ref().map(|file| template(&base.join(file))).transpose().map_err(named)?;
     let mut request = request.clone();
-    // What a cluster needs is a part, whatever the file says.
+    // The bundles that a cluster needs are a part, even if the file requests the whole catalog.
     request.full &= installed.is_none();
     let whole = request.is_whole();
     let opened = Opened { request, digest, part, template };
     Ok((Catalog { opened, platforms, _aside: aside }, (!whole).then_some(wanted)))
 }
 
-/// Reads a CatalogSource to start from.
+/// Reads a CatalogSource template.
 fn template(path: &Path) -> Result<serde_json::Value, String> {
     let named = |error: String| format!("template {}: {error}", path.display());
     let text = std::fs::read(path).map_err(|error| named(error.to_string()))?;
@@ -156,7 +156,7 @@ fn template(path: &Path) -> Result<serde_json::Value, String> {
     Ok(value)
 }
 
-/// Returns the platforms that an image is for.
+/// Returns the platforms of an image.
 fn platforms_of(images: &Images, digest: &Digest) -> Vec<Platform> {
     let Ok(client) = images.client() else { return Vec::new() };
     let content = client.options().store.read(digest, 4 << 20).unwrap_or_default();
@@ -171,7 +171,7 @@ fn platforms_of(images: &Images, digest: &Digest) -> Vec<Platform> {
     platforms
 }
 
-/// Makes the requests that give a lock again.
+/// Returns the requests that reproduce a lock.
 pub(crate) fn requests(lock: &Lock) -> Result<ImageSet, Failure> {
     let mut set = ImageSet::default();
     for catalog in &lock.catalogs {
@@ -181,7 +181,7 @@ pub(crate) fn requests(lock: &Lock) -> Result<ImageSet, Failure> {
 }
 
 fn request(catalog: &LockedCatalog) -> Result<CatalogRequest, Failure> {
-    let wrong = || Failure::message(format!("catalog {}: the lock does not say where it is", catalog.source));
+    let wrong = || Failure::message(format!("catalog {}: the lock has no source for it", catalog.source));
     let digest: Digest = catalog.digest.parse().map_err(|_| wrong())?;
     let source = match catalog.source.strip_prefix("oci://") {
         Some(path) => CatalogSource::Layout(path.into()),

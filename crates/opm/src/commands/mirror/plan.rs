@@ -1,4 +1,4 @@
-//! `opm mirror plan`: what would be brought over, and what that costs.
+//! `opm mirror plan`: shows the selection and its size.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -21,14 +21,14 @@ use crate::printer::Printer;
 use crate::table;
 use crate::transfer::{Moved, bytes};
 
-/// Show what would be brought over, and what it costs
+/// Show what would be mirrored, and its size
 #[derive(clap::Args)]
 #[command(
-    long_about = "Show what would be brought over, and what it costs.\n\n\
-        Catalogs are opened and every image is resolved to its digest; nothing but manifests is fetched of images. \
-        Shown are packages, bundles, images, all different bytes, and how many of them have to be fetched beside what \
-        --have names. --lock writes what was chosen, every image by its digest, for 'pull' and 'copy'.\n\n\
-        The exit code is 1 when something is missing.",
+    long_about = "Show what would be mirrored, and its size.\n\n\
+        opm reads the catalogs and resolves every image to its digest, but fetches only manifests of the images. It shows \
+        packages, bundles, images, the size of all unique blobs, and how much remains to fetch, given --have. --lock writes the \
+        selection, with every image by digest, for 'pull' and 'copy'.\n\n\
+        The exit code is 1 if an image is missing.",
     after_help = "Examples:\n  \
         opm mirror plan imageset.yaml\n  \
         opm mirror plan imageset.yaml --lock lock.json --have last-set\n  \
@@ -37,25 +37,25 @@ use crate::transfer::{Moved, bytes};
         opm mirror plan imageset.yaml -o json"
 )]
 pub(super) struct PlanArgs {
-    /// File of kind ImageSetConfiguration, or a lock; - is standard input
+    /// ImageSetConfiguration or lock file, or '-' for standard input
     #[arg(value_name = "FILE|LOCK")]
     file: String,
-    /// Form of the answer: text, json, or mapping, a line SOURCE=DESTINATION for each image
+    /// Output format; mapping prints one line SOURCE=DESTINATION per image
     #[arg(short, long, value_name = "FORMAT", default_value = "text", value_parser = ["text", "json", "mapping"])]
     output: String,
-    /// Write what was chosen to a file
+    /// Write the lock to this file
     #[arg(long, value_name = "OUT")]
     lock: Option<PathBuf>,
-    /// What is there already: a directory with a set, its blobs.txt or lock.json, or a list that 'verify --have' wrote
+    /// Existing blobs: a set directory, its blobs.txt or lock.json, or a list from 'verify --have'
     #[arg(long, visible_alias = "since", value_name = "DIR|FILE")]
     have: Vec<PathBuf>,
-    /// Registry and path that it would go to
+    /// Destination registry with an optional path prefix
     #[arg(long, value_name = "REGISTRY[/PATH]")]
     to: Option<String>,
-    /// With --to, directory for the objects that would lead clusters to the mirror
+    /// With --to, directory for the objects that point clusters to the mirror
     #[arg(long, value_name = "DIR", requires = "to")]
     resources: Option<PathBuf>,
-    /// How many components the path of a repository may have; what is too much is joined with '-'
+    /// Maximum number of repository path components; excess components are joined with '-'
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
     max_nested_paths: Option<u16>,
     #[command(flatten)]
@@ -64,7 +64,7 @@ pub(super) struct PlanArgs {
     moving: MoveFlags,
 }
 
-/// A plan for programs.
+/// A plan as JSON.
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
 struct Answer<'a> {
@@ -124,7 +124,7 @@ pub(super) fn run(args: &PlanArgs, tls: &TlsFlags, printer: &mut Printer) -> Out
     if failed { Err(Failure::Reported) } else { Ok(()) }
 }
 
-/// Shows a plan for people.
+/// Prints a plan as text.
 fn text(lock: &Lock, contents: &Contents, fetch: u64, printer: &mut Printer) -> Outcome {
     for catalog in &lock.catalogs {
         let digest = catalog.digest.get(..19).unwrap_or(&catalog.digest);
@@ -173,19 +173,19 @@ fn text(lock: &Lock, contents: &Contents, fetch: u64, printer: &mut Printer) -> 
     Ok(())
 }
 
-/// Where a mapping goes, and what is in it.
+/// The options of a mapping.
 pub(super) struct Mapping<'a> {
-    /// The directory for what is written.
+    /// The output directory.
     pub(super) place: &'a Path,
-    /// The registry that everything would go to, and how objects for clusters are written.
+    /// The destination registry, and the options for cluster objects.
     pub(super) target: Option<(&'a Target, &'a TargetFlags)>,
-    /// The set that may have blobs already.
+    /// The set that can already have blobs.
     pub(super) set: Option<&'a Path>,
-    /// Whether the images of an index have lines of their own.
+    /// Whether the images of an index get their own lines.
     pub(super) children: bool,
 }
 
-/// Finds what a file asks for, and writes where it would go.
+/// Resolves an image set, and writes its mapping.
 pub(super) fn mapping(
     file: &str,
     mapping: &Mapping<'_>,
@@ -204,12 +204,12 @@ pub(super) fn mapping(
     let lock = prepared.lend();
     let contents = super::pull::contents(&client.options().store, &lock, &client)?;
     write_mapping(mapping, &lock, &contents, tls, printer)?;
-    super::flags::tell_missing(&prepared.plan.missing, printer);
+    super::flags::report_missing(&prepared.plan.missing, printer);
     if prepared.plan.missing.is_empty() { Ok(()) } else { Err(Failure::Reported) }
 }
 
-/// Writes `mapping.txt`, a line for each image, `missing.txt`, those whose blobs a set does not have, and the objects for
-/// clusters.
+/// Writes `mapping.txt` with one line per image, `missing.txt` with the images whose blobs a set lacks, and the cluster
+/// objects.
 pub(super) fn write_mapping(
     mapping: &Mapping<'_>,
     lock: &Lock,
@@ -240,11 +240,11 @@ pub(super) fn write_mapping(
     if let Some((target, flags)) = target {
         flags.write_resources(lock, target, tls, printer)?;
     }
-    printer.report(&format!("{} images are listed in {}", lock.images.len(), place.join("mapping.txt").display()));
+    printer.report(&format!("listed {} images in {}", lock.images.len(), place.join("mapping.txt").display()));
     Ok(())
 }
 
-/// Returns the line of an image in a mapping.
+/// Formats the mapping line of an image.
 fn mapping_line(image: &mirror::lock::LockedImage, target: Option<&Target>) -> String {
     let source = image.source.trim_start_matches("docker://");
     format!("docker://{source}=docker://{}:{}\n", place_of(image, target), image.tag)
@@ -257,7 +257,7 @@ fn place_of(image: &mirror::lock::LockedImage, target: Option<&Target>) -> Strin
     }
 }
 
-/// Returns the line of an image that an index or a signature is made of: it has no tag.
+/// Formats the mapping line of an index or signature member, which has no tag.
 fn child_line(image: &mirror::lock::LockedImage, target: Option<&Target>, digest: &Digest) -> String {
     let source = Reference::parse(image.source.trim_start_matches("docker://")).map(|source| source.name());
     format!("docker://{}@{digest}=docker://{}@{digest}\n", source.unwrap_or_default(), place_of(image, target))

@@ -1,4 +1,4 @@
-//! From a file or a lock to what is brought over: catalogs opened, images found, catalogs written and built.
+//! Turns an image set or a lock into a mirror plan: opens catalogs, resolves images, writes and builds catalogs.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -12,7 +12,7 @@ use mirror::plan::{self, Plan};
 use mirror::report::{self, Missing, OnMissing};
 
 use super::catalog_image::build_one;
-use super::flags::{ChoiceFlags, notes, tell_missing};
+use super::flags::{ChoiceFlags, notes, report_missing};
 use super::installed::Installed;
 use super::open::{self, Catalog};
 use crate::exit::{Failure, in_path};
@@ -20,24 +20,24 @@ use crate::images::{Images, TlsFlags};
 use crate::limits;
 use crate::printer::Printer;
 
-/// What somebody wants.
+/// The input of a mirror command.
 pub(crate) enum Input {
-    /// A file.
-    Set(Box<Asked>),
-    /// What was chosen before.
+    /// An image set.
+    Set(Box<Request>),
+    /// The lock of an earlier run.
     Lock(Box<Lock>),
 }
 
-/// What a file asks for.
-pub(crate) struct Asked {
+/// The request of an image set.
+pub(crate) struct Request {
     pub(crate) set: ImageSet,
-    /// The digest of the file and of the flags that change what is chosen.
+    /// The digest of the file and of the flags that affect the selection.
     pub(crate) request: Digest,
-    /// What a cluster runs, if that decides.
+    /// The installed bundles of a cluster, if they restrict the selection.
     pub(crate) installed: Option<Installed>,
 }
 
-/// Reads a file or a lock.
+/// Reads an image set or a lock.
 pub(crate) fn read(file: &str, choice: &ChoiceFlags, printer: &Printer) -> Result<(Input, Vec<u8>), Failure> {
     let mut limits = limits::from_env()?;
     limits.file_size = limits.file_size.min(mirror::lock::LIMIT);
@@ -55,22 +55,22 @@ pub(crate) fn read(file: &str, choice: &ChoiceFlags, printer: &Printer) -> Resul
         request.extend(installed.request());
     }
     let request = Digest::of(&request);
-    Ok((Input::Set(Box::new(Asked { set, request, installed })), text))
+    Ok((Input::Set(Box::new(Request { set, request, installed })), text))
 }
 
 fn memfind(text: &[u8], word: &[u8]) -> bool {
     text[..text.len().min(4096)].windows(word.len()).any(|window| window == word)
 }
 
-/// What is brought over, as far as it is known.
+/// A mirror plan in progress.
 pub(crate) struct Prepared {
     pub(crate) plan: Plan,
     pub(crate) request: Digest,
-    /// The catalogs of the plan, by their numbers; nothing where the image is built already.
+    /// The catalogs of the plan, by index; `None` if the image is already built.
     pub(crate) catalogs: Vec<Option<Catalog>>,
 }
 
-/// Opens catalogs and finds images. Manifests come into the client's store.
+/// Opens catalogs and resolves images. Manifests go to the client's store.
 pub(crate) fn prepare(
     input: Input,
     choice: &ChoiceFlags,
@@ -80,8 +80,8 @@ pub(crate) fn prepare(
     printer: &Printer,
 ) -> Result<Prepared, Failure> {
     match input {
-        Input::Set(asked) => {
-            let Asked { set, request, installed } = *asked;
+        Input::Set(request) => {
+            let Request { set, request, installed } = *request;
             let catalogs = open::catalogs(&set, choice, installed.as_ref(), base, images, printer)?;
             let options = plan::Options {
                 layout: choice.layout,
@@ -98,7 +98,7 @@ pub(crate) fn prepare(
     }
 }
 
-/// Takes what a lock says; nothing is chosen again, and nobody is asked for what is in the store.
+/// Restores a plan from a lock. The selection stays, and only manifests that the store lacks are requested.
 fn from_lock(
     mut lock: Lock,
     choice: &ChoiceFlags,
@@ -107,10 +107,10 @@ fn from_lock(
     images: &Images,
     printer: &Printer,
 ) -> Result<Prepared, Failure> {
-    let request = lock.request.parse().map_err(|_| Failure::message("the lock has no digest of its request"))?;
+    let request = lock.request.parse().map_err(|_| Failure::message("the lock has no valid digest of its request"))?;
     let options = client.options();
     let there = |digest: &Digest, platforms: &[Platform]| Parts::of(&options.store, digest, platforms, &options.limits);
-    // Images of catalogs that are built here are not asked for. A set has many others: there is one of each.
+    // Do not request the images of catalogs that are built here. A set has many other images: avoid copies.
     let (mut built, others): (Vec<LockedImage>, Vec<LockedImage>) =
         std::mem::take(&mut lock.images).into_iter().partition(|image| {
             image.role == Role::Catalog && lock.catalogs.iter().any(|it| !it.whole && it.image == image.digest)
@@ -157,10 +157,10 @@ fn from_lock(
 }
 
 impl Prepared {
-    /// Does with what is missing what the user wants; returns whether to go on.
+    /// Handles missing images as `--missing` says: fails later, keeps or drops their bundles.
     ///
     /// # Errors
-    /// Fails when something is missing and may not be.
+    /// Fails if a bundle cannot be dropped.
     pub(crate) fn settle(
         &mut self,
         failed: Vec<Missing>,
@@ -176,13 +176,15 @@ impl Prepared {
         if missing.is_empty() {
             return Ok(());
         }
-        tell_missing(&missing, printer);
+        report_missing(&missing, printer);
         match choice.missing {
             OnMissing::Fail => {
                 self.plan.missing = missing;
                 return Ok(());
             }
-            OnMissing::Keep => printer.warning("going on without them: the catalog names images that are not there"),
+            OnMissing::Keep => {
+                printer.warning("continuing without them: the catalog references images that the set lacks")
+            }
             OnMissing::Drop => self.drop_bundles(&report::bundles(&missing), printer)?,
         }
         self.plan.left_out.extend(missing.into_iter().map(|one| LeftOut {
@@ -210,7 +212,7 @@ impl Prepared {
             notes(&part.notes, printer);
             self.plan.catalogs[number].packages = part.packages();
         }
-        // Whoever needed one of those that are gone is still there.
+        // Report the remaining bundles that depend on dropped ones.
         notes(&unmet(&self.catalogs).difference(&before).cloned().collect::<Vec<_>>(), printer);
         let all: BTreeSet<String> = self
             .plan
@@ -223,7 +225,7 @@ impl Prepared {
             })
             .collect();
         gone.retain(|bundle| !all.contains(bundle));
-        // What only those needed that are gone is of no use.
+        // Drop images that only dropped bundles used.
         for image in &mut self.plan.images {
             image.used_by.retain(|user| all.contains(user));
         }
@@ -233,7 +235,7 @@ impl Prepared {
         Ok(())
     }
 
-    /// Reports who found an upgrade in the catalogs below `place`, which an earlier set had, and finds none any more.
+    /// Reports bundles that had an upgrade in the catalogs of the earlier set below `place` and are stranded now.
     pub(crate) fn compare(&self, place: &Path, printer: &Printer) {
         for (locked, catalog) in self.plan.catalogs.iter().zip(&self.catalogs) {
             if let Some(catalog) = catalog {
@@ -242,7 +244,7 @@ impl Prepared {
         }
     }
 
-    /// Writes what is kept of each catalog to a directory below `place`, and builds its image into the client's store.
+    /// Writes the selected part of each catalog to a directory below `place`, and builds its image in the client's store.
     pub(crate) fn build(
         &mut self,
         place: &Path,
@@ -261,7 +263,7 @@ impl Prepared {
             if !locked.content.is_empty() && locked.content != content {
                 let (source, before) = (&locked.source, &locked.content);
                 notes(
-                    &[format!("what is kept of catalog {source} is {content} now, and was {before} in the lock")],
+                    &[format!("the selected part of catalog {source} has digest {content}, but {before} in the lock")],
                     printer,
                 );
             }
@@ -274,7 +276,7 @@ impl Prepared {
             if let Some(expected) = expected.filter(|expected| expected.to_string() != image.digest) {
                 notes(
                     &[format!(
-                        "the image of catalog {} is {} now, and was {expected} in the lock: another program or another version of it",
+                        "the image of catalog {} has digest {}, but {expected} in the lock: its serving program differs",
                         locked.source, image.digest
                     )],
                     printer,
@@ -286,17 +288,17 @@ impl Prepared {
         Ok(())
     }
 
-    /// Returns the lock of what was prepared.
+    /// Returns the lock of the plan.
     pub(crate) fn into_lock(self) -> Lock {
         self.plan.into_lock(self.request)
     }
 
-    /// Returns the lock of what is prepared so far, and has no images until they are back: sets have many.
+    /// Moves the plan into a lock for now, without copying its many images. [`Prepared::restore`] moves the images back.
     pub(crate) fn lend(&mut self) -> Lock {
         self.plan.take_lock(self.request)
     }
 
-    /// Takes the images back that [`Prepared::lend`] gave away.
+    /// Moves the images back from the lock of [`Prepared::lend`].
     pub(crate) fn restore(&mut self, lock: Lock) {
         self.plan.images = lock.images;
     }

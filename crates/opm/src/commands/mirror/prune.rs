@@ -1,4 +1,4 @@
-//! `opm mirror prune`: what mirrors put into a registry and nobody needs any more.
+//! `opm mirror prune`: removes mirrored images that no kept set needs.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -15,37 +15,37 @@ use crate::interrupt::Unfinished;
 use crate::printer::Printer;
 use crate::transfer::Moved;
 
-/// Remove from a registry what no kept set needs
+/// Remove mirrored images that no kept set needs from a registry
 #[derive(clap::Args)]
 #[command(
-    long_about = "Remove from a registry what no kept set needs.\n\n\
-        The registry has on record which sets 'push' and 'copy' brought to it. What none of the kept locks needs of them \
-        is shown, and removed with --yes. What others brought stays, and so does an image that somebody else has given \
-        a tag of their own. Only manifests are removed: the registry's own garbage collection frees the room.\n\n\
-        --list takes a list of images instead, as 'oc-mirror delete --generate' and --write-list write it; with --keep as \
-        well, what those sets need stays.",
+    long_about = "Remove mirrored images that no kept set needs from a registry.\n\n\
+        The registry records the sets that 'push' and 'copy' uploaded. opm lists the images of these sets that no --keep lock \
+        needs, and removes them with --yes. It keeps images from other sources, and images that someone else has tagged. \
+        It removes only manifests; the garbage collection of the registry frees the space.\n\n\
+        --list reads the images from a file instead, as written by 'oc-mirror delete --generate' or --write-list. Combined \
+        with --keep, images that the kept sets need stay.",
     after_help = "Examples:\n  \
         opm mirror prune registry.example.com:5000/mirror --list delete-images.yaml --yes\n  \
         opm mirror prune registry.example.com:5000/mirror --keep set/mirror/lock.json\n  \
         opm mirror prune registry.example.com:5000/mirror --keep set/mirror/lock.json --yes"
 )]
 pub(super) struct PruneArgs {
-    /// Registry, with the path in front of all repositories
+    /// Registry with an optional path prefix
     #[arg(value_name = "REGISTRY[/PATH]")]
     registry: String,
-    /// Lock of a set that stays; can be given several times
+    /// Lock of a set to keep; can be repeated
     #[arg(long, value_name = "LOCK", required_unless_present = "list")]
     keep: Vec<PathBuf>,
-    /// List of kind DeleteImageList of what goes
+    /// DeleteImageList file with the images to remove
     #[arg(long, value_name = "FILE")]
     list: Option<PathBuf>,
-    /// Write the list of what goes to a file
+    /// Write the list of images to remove to this file
     #[arg(long, value_name = "OUT")]
     write_list: Option<PathBuf>,
-    /// Remove it
+    /// Remove the images instead of only listing them
     #[arg(long)]
     yes: bool,
-    /// How many components the path of a repository may have; what is too much is joined with '-'
+    /// Maximum number of repository path components; excess components are joined with '-'
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
     max_nested_paths: Option<u16>,
     #[command(flatten)]
@@ -73,12 +73,12 @@ pub(super) fn run(args: &PruneArgs, tls: &TlsFlags, printer: &mut Printer) -> Ou
         writeln!(printer.data(), "{image}")?;
     }
     for (image, names) in &pruning.foreign {
-        printer.report(&format!("stays: {image}, which has other names as well: {}", names.join(", ")));
+        printer.report(&format!("keeping {image}: it has other tags: {}", names.join(", ")));
     }
     let (known, sets, count) = (pruning.known, pruning.sets.len(), pruning.images.len());
     if !args.yes {
         let which = if args.list.is_some() { String::new() } else { format!(" of {sets} of {known} sets") };
-        printer.report(&format!("{count} images{which} would go; --yes removes them"));
+        printer.report(&format!("{count} images{which} can be removed; --yes removes them"));
         return Ok(());
     }
     let failed = remove(&client, &target, &pruning);
@@ -93,7 +93,7 @@ pub(super) fn run(args: &PruneArgs, tls: &TlsFlags, printer: &mut Printer) -> Ou
     Ok(())
 }
 
-/// Reads a list; everything on it has to be below the path that is given.
+/// Reads a list, whose images must all be below the target path.
 fn read_list(file: &Path, target: &mirror::destination::Target) -> Result<Vec<Reference>, Failure> {
     let mut limits = crate::limits::from_env()?;
     limits.file_size = limits.file_size.min(listed::LIMIT);
@@ -102,6 +102,9 @@ fn read_list(file: &Path, target: &mirror::destination::Target) -> Result<Vec<Re
     let (names, others) = listed::read(&text, target).map_err(|error| Failure::message(format!("{shown}: {error}")))?;
     match others.is_empty() {
         true => Ok(names),
-        false => Err(Failure::message(format!("{shown}: not below {target}, so nothing goes: {}", others.join(", ")))),
+        false => Err(Failure::message(format!(
+            "{shown}: nothing removed, because these images are not below {target}: {}",
+            others.join(", ")
+        ))),
     }
 }

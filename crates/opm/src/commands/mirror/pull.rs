@@ -1,4 +1,4 @@
-//! `opm mirror pull`: everything that a file asks for, into a directory.
+//! `opm mirror pull`: fetches an image set to a directory.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
@@ -21,16 +21,16 @@ use crate::images::TlsFlags;
 use crate::printer::Printer;
 use crate::transfer::{Moved, bytes};
 
-/// Fetch everything that a file asks for to a directory
+/// Fetch an image set to a directory
 #[derive(clap::Args)]
 #[command(
-    long_about = "Fetch everything that a file asks for to a directory.\n\n\
-        The directory is an OCI image layout in which every different blob lies once, with the lock, the list of blobs \
-        and the catalogs below 'mirror'. Run again, the command goes on where it was, also after it was killed: what \
-        is there is not fetched again, and a blob that broke off is continued. The set is whole when the lock is there; \
-        its digest is printed, so that both sides can compare it.\n\n\
-        --volumes cuts the set into plain tar files of at most that size, for media; with --have they hold only what \
-        is not on the other side yet.",
+    long_about = "Fetch an image set to a directory.\n\n\
+        The directory is an OCI image layout that stores every blob once. The lock, the list of blobs and the catalogs are \
+        below 'mirror'. Run the command again to resume, even after it was killed: it keeps existing blobs and continues \
+        partial ones. The set is complete when the lock exists. The command prints the digest of the lock, so that both \
+        sides can compare it.\n\n\
+        --volumes splits the set into plain tar files of at most that size, for removable media. With --have, they hold only \
+        the blobs that the other side lacks.",
     after_help = "Examples:\n  \
         opm mirror pull imageset.yaml set\n  \
         opm mirror pull imageset.yaml set --missing drop\n  \
@@ -38,23 +38,22 @@ use crate::transfer::{Moved, bytes};
         opm mirror pull imageset.yaml set --volumes 4G --to /media/usb --have last/mirror/blobs.txt"
 )]
 pub(super) struct PullArgs {
-    /// File of kind ImageSetConfiguration, or a lock
+    /// ImageSetConfiguration or lock file
     #[arg(value_name = "FILE|LOCK")]
     pub(super) file: String,
     /// Directory for the set
     #[arg(value_name = "DIR")]
     pub(super) directory: PathBuf,
-    /// Write volumes of at most this size, such as 4G or 4GiB; archiveSize of the file counts if --to is given alone
+    /// Write volumes of at most this size, such as 4G or 4GiB; with --to alone, archiveSize of the file applies
     #[arg(long, value_name = "SIZE", value_parser = volume::parse_size)]
     pub(super) volumes: Option<u64>,
-    /// Directory for the volumes; defaults to that of the set with 'volumes' behind it
+    /// Directory for the volumes; defaults to 'volumes' in the set directory
     #[arg(long, value_name = "DIR")]
     pub(super) to: Option<PathBuf>,
-    /// What the other side has already: a directory with a set, its blobs.txt or lock.json, or a list that 'verify --have'
-    /// wrote
+    /// Blobs that the other side has: a set directory, its blobs.txt or lock.json, or a list from 'verify --have'
     #[arg(long, visible_alias = "since", value_name = "DIR|FILE")]
     pub(super) have: Vec<PathBuf>,
-    /// Remove blobs from the directory when their volume is written
+    /// Remove blobs from the directory after writing their volume
     #[arg(long)]
     pub(super) drain: bool,
     #[command(flatten)]
@@ -64,11 +63,11 @@ pub(super) struct PullArgs {
 }
 
 pub(super) fn run(args: &PullArgs, tls: &TlsFlags, printer: &mut Printer) -> Outcome {
-    run_noting(args, tls, printer, &mut Vec::new())
+    run_collecting(args, tls, printer, &mut Vec::new())
 }
 
-/// Runs the command, and returns what is missing in `lacking`.
-pub(super) fn run_noting(
+/// Runs the command, and returns missing images in `lacking`.
+pub(super) fn run_collecting(
     args: &PullArgs,
     tls: &TlsFlags,
     printer: &mut Printer,
@@ -77,7 +76,7 @@ pub(super) fn run_noting(
     pull(args, None, tls, printer, lacking)
 }
 
-/// Runs the command with archives of the size that the file says, or else of `size`.
+/// Runs the command with archives of the size given by the file, or else of `size`.
 pub(super) fn run_with_archives(
     args: &PullArgs,
     size: u64,
@@ -97,7 +96,7 @@ fn pull(
 ) -> Outcome {
     let (input, text) = read(&args.file, &args.choice, printer)?;
     let archive_size = match &input {
-        Input::Set(asked) => asked.set.archive_size.map(|size| size.saturating_mul(1 << 30)),
+        Input::Set(request) => request.set.archive_size.map(|size| size.saturating_mul(1 << 30)),
         Input::Lock(_) => None,
     };
     let have = Have::read(&args.have).map_err(Failure::message)?;
@@ -120,7 +119,7 @@ fn pull(
         let written = volume::write(&set, &lock, &contents, *size, &base, to, args.drain).map_err(Failure::message)?;
         let (count, size) = (written.files.len(), bytes(written.bytes));
         printer.report(&format!(
-            "volumes: {count} in {} ({size}), there before: {} blobs",
+            "volumes: {count} in {} ({size}), already present: {} blobs",
             to.display(),
             written.left_out
         ));
@@ -128,7 +127,7 @@ fn pull(
     Ok(())
 }
 
-/// What a pull works with.
+/// The context of a pull.
 struct Pull<'a> {
     args: &'a PullArgs,
     set: &'a SetDir,
@@ -136,12 +135,12 @@ struct Pull<'a> {
     moved: &'a Arc<Moved>,
     tls: &'a TlsFlags,
     have: &'a Have,
-    /// The size of volumes, and where they go.
+    /// The size and the directory of volumes.
     volumes: Option<&'a (u64, PathBuf)>,
 }
 
 impl Pull<'_> {
-    /// Returns the lock of a set that is whole, whose blobs have left its directory for volumes in part or all.
+    /// Returns the lock of a complete set, some or all of whose blobs have moved from the directory to volumes.
     fn packed(&self, input: &Input, printer: &Printer) -> Result<Option<Lock>, Failure> {
         if !self.drains() {
             return Ok(None);
@@ -156,27 +155,27 @@ impl Pull<'_> {
         }
         let same = match input {
             Input::Lock(wanted) => **wanted == lock,
-            Input::Set(asked) => {
+            Input::Set(request) => {
                 let source = self.set.own("source");
                 let images = self.args.moving.images(self.tls, Some(&source));
-                let same = lock.request == asked.request.to_string() && still(&lock, &asked.set, &images)?;
-                // What it took to know that is no part of the set.
+                let same = lock.request == request.request.to_string() && matches(&lock, &request.set, &images)?;
+                // The images pulled for this check are not part of the set.
                 let _ = std::fs::remove_dir_all(source);
                 same
             }
         };
         if same {
-            printer.report(&format!("the set is whole: {} of its blobs are in volumes already", lacking.len()));
+            printer.report(&format!("the set is complete: {} of its blobs are already in volumes", lacking.len()));
         }
         Ok(same.then_some(lock))
     }
 
-    /// Returns whether blobs leave the directory for volumes.
+    /// Returns whether blobs move from the directory to volumes.
     fn drains(&self) -> bool {
         self.volumes.is_some() && self.args.drain
     }
 
-    /// Returns the blobs that are in volumes of the set.
+    /// Returns the blobs in the volumes of the set.
     fn in_volumes(&self, lock: &Lock, all: &Contents) -> BTreeSet<Digest> {
         match self.volumes {
             Some((_, to)) if self.args.drain => volume::packed(to, lock, &self.have.of(lock, all).blobs),
@@ -184,27 +183,27 @@ impl Pull<'_> {
         }
     }
 
-    /// Brings a set into its directory, as far as it is not there, and returns its lock.
+    /// Fetches the missing blobs of a set to its directory, and returns its lock.
     fn fetch(&self, input: Input, text: &[u8], printer: &Printer, lacking: &mut Vec<Missing>) -> Result<Lock, Failure> {
         let (args, set, client) = (self.args, self.set, self.client);
         let source = set.own("source");
         let images = args.moving.images(self.tls, Some(&source));
         let mut choice = args.choice.clone();
         let input = match input {
-            // The same request, and catalogs that have not moved: what was chosen then is chosen now.
-            Input::Set(asked) => match set.lock() {
-                Ok(lock) if lock.request == asked.request.to_string() && still(&lock, &asked.set, &images)? => {
+            // The same request and unchanged catalogs give the same selection.
+            Input::Set(request) => match set.lock() {
+                Ok(lock) if lock.request == request.request.to_string() && matches(&lock, &request.set, &images)? => {
                     Input::Lock(Box::new(lock))
                 }
-                _ => Input::Set(asked),
+                _ => Input::Set(request),
             },
             lock => lock,
         };
-        // Only a lock that was there before can have left for volumes.
+        // Only blobs of an existing lock can have moved to volumes.
         let mut known = None;
         if let Input::Lock(lock) = &input {
             if lock.catalogs.iter().all(|catalog| !catalog.image.is_empty()) {
-                // What is left out is left out for good.
+                // A complete lock is final: its bundles without images were dropped before.
                 choice.missing = mirror::report::OnMissing::Fail;
             }
             known = self.drains().then(|| lock.clone());
@@ -220,12 +219,12 @@ impl Pull<'_> {
             wanted.retain(|one| !packed.contains(&one.blob.digest));
         }
         reuse(&source, store.root(), &wanted);
-        self.check_room(&draft, &all, &wanted)?;
-        let failed = bring(client, self.moved, wanted);
+        self.check_space(&draft, &all, &wanted)?;
+        let failed = fetch_blobs(client, self.moved, wanted);
         if let Some(error) = failed.values().find(|error| error.kind() == image::ErrorKind::File) {
             let left: u64 = all.lacking(store, &draft).iter().map(|one| self.left(&one.blob)).sum();
             return Err(Failure::message(format!(
-                "{error}\n{} are still to come\nhelp: with more room, run the command again: it goes on from here",
+                "{error}\n{} remain to fetch\nhelp: free disk space and run the command again to resume",
                 bytes(left)
             )));
         }
@@ -239,27 +238,27 @@ impl Pull<'_> {
             set.put("report.json", json(&prepared.plan.missing).as_bytes()).map_err(Failure::message)?;
             lacking.clone_from(&prepared.plan.missing);
             return Err(Failure::message(
-                "the set is not whole\nhelp: run the command again to fetch only what is missing, or see --missing",
+                "the set is incomplete\nhelp: run the command again to fetch only the missing images, or see --missing",
             ));
         }
         self.finish(prepared, &choice, text, printer)
     }
 
-    /// Returns how much is still to come of a blob.
+    /// Returns the remaining bytes of a blob.
     fn left(&self, blob: &image::Descriptor) -> u64 {
         let begun = self.args.directory.join("partial").join(blob.digest.hex());
         blob.size - begun.metadata().map_or(0, |about| about.len()).min(blob.size)
     }
 
-    /// Checks that what is lacking, and the volumes, have room.
-    fn check_room(&self, lock: &Lock, all: &Contents, wanted: &[image::Wanted]) -> Outcome {
+    /// Checks that the disks have space for the missing blobs and the volumes.
+    fn check_space(&self, lock: &Lock, all: &Contents, wanted: &[image::Wanted]) -> Outcome {
         let to_come: u64 = wanted.iter().map(|one| self.left(&one.blob)).sum();
         let mut needs = vec![Need { place: self.args.directory.clone(), bytes: to_come }];
         if let Some((size, to)) = self.volumes {
             let have = self.have.of(lock, all).blobs;
             let blobs = all.blobs.values().filter(|blob| !have.contains(&blob.digest));
             let bytes: u64 = blobs.map(|blob| blob.size).sum();
-            // What an earlier run wrote is in place, or replaced by the same.
+            // Volumes of an earlier run stay, or are replaced by the same content.
             let there: u64 = std::fs::read_dir(to)
                 .into_iter()
                 .flatten()
@@ -271,7 +270,7 @@ impl Pull<'_> {
             let bytes = if self.args.drain { bytes.min(*size) } else { bytes };
             needs.push(Need { place: to.clone(), bytes: bytes.saturating_sub(there) });
         }
-        preflight::disk_space(&needs).map_err(too_little)
+        preflight::disk_space(&needs).map_err(disk_full)
     }
 
     fn finish(
@@ -289,58 +288,58 @@ impl Pull<'_> {
         let lock = prepared.into_lock();
         let store = &client.options().store;
         let all = contents(store, &lock, client)?;
-        // Layers of an original image that a catalog is built on come last.
+        // Now fetch the layers of original images that catalogs are built on.
         let mut wanted = all.lacking(store, &lock);
         let packed = self.in_volumes(&lock, &all);
         wanted.retain(|one| !packed.contains(&one.blob.digest));
         reuse(&set.own("source"), store.root(), &wanted);
-        let failed = bring(client, self.moved, wanted);
+        let failed = fetch_blobs(client, self.moved, wanted);
         if let Some(error) = failed.into_values().next() {
-            return Err(Failure::message(format!("{error}\nhelp: run the command again to go on from here")));
+            return Err(Failure::message(format!("{error}\nhelp: run the command again to resume")));
         }
         let file = if text.trim_ascii_start().starts_with(b"{") { "request.json" } else { "set.yaml" };
         set.put(file, text).map_err(Failure::message)?;
         set.put("blobs.txt", all.list().as_bytes()).map_err(Failure::message)?;
         set.put_index(&lock, &all).map_err(Failure::message)?;
         set.drop("report.json").map_err(Failure::message)?;
-        // A lock says that all of it is there, also after a power failure.
+        // Sync first: a lock promises a complete set, even after a power failure.
         store.seal().map_err(|error| in_path(store.root(), &error))?;
         set.put("lock.json", lock.to_text().as_bytes()).map_err(Failure::message)?;
-        // What was needed on the way, and what an earlier set had.
+        // Remove temporary files and the blobs of earlier sets.
         let _ = std::fs::remove_dir_all(set.own("source"));
         set.sweep(&all).map_err(Failure::message)?;
         let (images, size) = (lock.images.len(), bytes(all.bytes()));
-        printer.report(&format!("the set is whole: {images} images, {size} in {} different blobs", all.blobs.len()));
+        printer.report(&format!("the set is complete: {images} images, {size} in {} unique blobs", all.blobs.len()));
         Ok(lock)
     }
 }
 
-/// Lets blobs that came with the image of a catalog count as fetched: they are hashed like any that was begun.
+/// Reuses blobs of catalog images as partial downloads, which are hashed like any other.
 pub(super) fn reuse(source: &Path, root: &Path, wanted: &[image::Wanted]) {
     for one in wanted {
         let known = source.join("blobs/sha256").join(one.blob.digest.hex());
         let begun = root.join("partial").join(one.blob.digest.hex());
         if known.metadata().is_ok_and(|about| about.len() == one.blob.size) && !begun.exists() {
-            // Where that does not work, they are fetched again.
+            // If linking fails, the blob is fetched again.
             let _ = std::fs::create_dir_all(root.join("partial"));
             let _ = std::fs::hard_link(&known, &begun);
         }
     }
 }
 
-/// Reports that a disk has too little room.
-pub(super) fn too_little(disk: InsufficientSpace) -> Failure {
+/// Returns the failure for a disk with too little space.
+pub(super) fn disk_full(disk: InsufficientSpace) -> Failure {
     let (place, lacking) = (disk.place.display(), disk.needed - disk.free);
     Failure::message(format!(
-        "{place}: {} are to be written and {} are free, {} too few\nhelp: make room, or use another place; nothing moved yet",
+        "{place}: not enough space: {} needed, {} free, {} short\nhelp: free space or use another directory; nothing was transferred",
         bytes(disk.needed),
         bytes(disk.free),
         bytes(lacking)
     ))
 }
 
-/// Returns whether the catalogs and additional images of a lock are those that the file names now.
-fn still(lock: &Lock, wanted: &mirror::imageset::ImageSet, images: &crate::images::Images) -> Result<bool, Failure> {
+/// Returns whether the catalogs and additional images of a lock still match the file.
+fn matches(lock: &Lock, wanted: &mirror::imageset::ImageSet, images: &crate::images::Images) -> Result<bool, Failure> {
     for catalog in &wanted.catalogs {
         let Some(digest) = open::pin(&catalog.source, images)? else { return Ok(false) };
         let source = catalog.source.to_string();
@@ -359,8 +358,8 @@ fn still(lock: &Lock, wanted: &mirror::imageset::ImageSet, images: &crate::image
     Ok(true)
 }
 
-/// Fetches blobs, and shows how far that is.
-pub(super) fn bring(
+/// Fetches blobs, and shows progress.
+pub(super) fn fetch_blobs(
     client: &Client,
     moved: &Arc<Moved>,
     wanted: Vec<image::Wanted>,
@@ -373,7 +372,7 @@ pub(super) fn bring(
     client.fetch_set(wanted)
 }
 
-/// Follows all images of a lock, whose manifests have to be in the store.
+/// Collects the blobs of all images of a lock, whose manifests must be in the store.
 pub(super) fn contents(store: &Store, lock: &Lock, client: &Client) -> Result<Contents, Failure> {
     Contents::of(store, lock, &client.options().limits).map_err(|missing| {
         let lines: Vec<String> = missing.iter().map(|(image, cause)| format!("{image}: {cause}")).collect();

@@ -1,4 +1,4 @@
-//! `opm mirror push`: a set from a directory or from volumes into a registry.
+//! `opm mirror push`: uploads a set from a directory or volumes to a registry.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -13,7 +13,7 @@ use mirror::set::{Contents, SetDir};
 use mirror::verify::by_image;
 use mirror::volume::Volumes;
 
-use super::flags::{MoveFlags, TargetFlags, notes, tell_missing};
+use super::flags::{MoveFlags, TargetFlags, notes, report_missing};
 use super::pull::contents;
 use crate::exit::{Failure, Outcome};
 use crate::images::TlsFlags;
@@ -21,18 +21,18 @@ use crate::interrupt::Unfinished;
 use crate::printer::Printer;
 use crate::transfer::{Moved, bytes};
 
-/// Manifests and lists of them are no larger.
+/// The maximum size of manifests and indexes.
 const DOCUMENT_LIMIT: u64 = 4 << 20;
 
-/// Bring a set from a directory or from volumes to a registry
+/// Upload a set from a directory or volumes to a registry
 #[derive(clap::Args)]
 #[command(
-    long_about = "Bring a set from a directory or from volumes to a registry.\n\n\
-        Only the registry is spoken to. Blobs go first, each once; then manifests, signatures and tags; the tags of \
-        catalogs come last, so that a cluster which follows them sees the old set or the new one. What the registry has \
-        is not sent again. Volumes are read as they are, in any order. Before anything is sent, everything has to be \
-        there: in the directory or volumes, or, for volumes with what is new only, in the registry.\n\n\
-        The objects that show a cluster where everything is are written to --resources: mirror sets, CatalogSources, \
+    long_about = "Upload a set from a directory or volumes to a registry.\n\n\
+        opm connects only to the registry. It sends each blob once, then manifests, signatures and tags. Catalog tags come \
+        last, so that a cluster sees either the old set or the new one. opm does not resend what the registry has. It reads \
+        volumes directly, in any order. Before it sends anything, it checks that every blob exists in the directory, in the \
+        volumes or, for delta volumes, in the registry.\n\n\
+        opm writes the objects that point a cluster to the mirror to --resources: mirror sets, CatalogSources, \
         ClusterCatalogs, and settings for CRI-O, podman and containerd.",
     after_help = "Examples:\n  \
         opm mirror push set registry.example.com:5000/mirror\n  \
@@ -40,13 +40,13 @@ const DOCUMENT_LIMIT: u64 = 4 << 20;
         opm mirror push set registry.example.com:5000 --expect sha256:0123..."
 )]
 pub(super) struct PushArgs {
-    /// Directory of a set, or volumes, and the registry with the path in front of all repositories
+    /// Set directory or volumes, then the registry with an optional path prefix
     #[arg(value_name = "DIR|VOLUME... REGISTRY[/PATH]", num_args = 2.., required = true)]
     pub(super) places: Vec<String>,
-    /// Digest that the lock has to have
+    /// Expected digest of the lock
     #[arg(long, value_name = "DIGEST")]
     pub(super) expect: Option<String>,
-    /// Send the blobs of the volumes that are at hand and nothing else, for media that come one after the other
+    /// Send only the blobs of the given volumes, for media that arrive one after the other
     #[arg(long)]
     pub(super) part: bool,
     #[command(flatten)]
@@ -55,50 +55,50 @@ pub(super) struct PushArgs {
     pub(super) moving: MoveFlags,
 }
 
-/// A set to be read from, wherever it is.
-pub(super) struct From {
+/// An open set: a directory or volumes.
+pub(super) struct OpenSet {
     pub(super) lock: Lock,
     pub(super) contents: Contents,
     pub(super) client: Client,
-    /// What is made on the way goes to the store of this one: the set may be on a medium that nobody can write to.
+    /// A client with a temporary store for new blobs, because the medium of the set can be read-only.
     aside: Client,
-    /// Nothing for a directory, whose store the client has.
+    /// `None` for a directory: the client uses it as its store.
     pub(super) volumes: Option<Volumes>,
     _scratch: Unfinished,
 }
 
-impl From {
-    /// Opens a directory or volumes; the network is not used.
+impl OpenSet {
+    /// Opens a directory or volumes, without using the network.
     pub(super) fn open(
         paths: &[PathBuf],
         moving: &MoveFlags,
         moved: &Arc<Moved>,
         tls: &TlsFlags,
-    ) -> Result<From, Failure> {
+    ) -> Result<OpenSet, Failure> {
         let scratch = Unfinished::private("opm-mirror-")?;
         if let [only] = paths
             && only.join("oci-layout").is_file()
         {
             let set = SetDir::existing(only).map_err(Failure::message)?;
             let lock = set.lock().map_err(|error| {
-                Failure::message(format!("{error}\nhelp: the set is not whole: 'opm mirror pull' completes it"))
+                Failure::message(format!("{error}\nhelp: the set is incomplete: 'opm mirror pull' completes it"))
             })?;
             let client = moving.client(tls, Store::open(only)?, moved)?;
             let aside = moving.client(tls, Store::open(&scratch.path().join("store"))?, moved)?;
             let contents = contents(&client.options().store, &lock, &client)?;
-            return Ok(From { lock, contents, client, aside, volumes: None, _scratch: scratch });
+            return Ok(OpenSet { lock, contents, client, aside, volumes: None, _scratch: scratch });
         }
         let volumes = Volumes::open(paths).map_err(Failure::message)?;
         let text = volumes.read("mirror/lock.json").map_err(Failure::message)?;
         let lock = Lock::read(&text).map_err(Failure::message)?;
         if lock.digest() != volumes.lock {
-            return Err(Failure::message("the volumes were made for another lock than the one in them"));
+            return Err(Failure::message("the volumes do not belong to the lock they contain"));
         }
         let store = Store::open(&scratch.path().join("store"))?;
         let tops: Vec<Digest> = lock.images.iter().flat_map(|image| image.tops().collect::<Vec<_>>()).collect();
         volumes.import(tops.into_iter(), DOCUMENT_LIMIT, &store).map_err(Failure::message)?;
         let client = moving.client(tls, store, moved)?;
-        // Indexes name further manifests.
+        // Indexes reference more manifests.
         let contents = loop {
             match Contents::of(&client.options().store, &lock, &client.options().limits) {
                 Ok(contents) => break contents,
@@ -106,10 +106,10 @@ impl From {
             }
         };
         let aside = client.clone();
-        Ok(From { lock, contents, client, aside, volumes: Some(volumes), _scratch: scratch })
+        Ok(OpenSet { lock, contents, client, aside, volumes: Some(volumes), _scratch: scratch })
     }
 
-    /// Returns what is at hand of the blobs.
+    /// Returns whether the directory or the volumes have a blob.
     pub(super) fn has(&self, digest: &Digest) -> bool {
         match &self.volumes {
             Some(volumes) => volumes.blobs().contains_key(digest),
@@ -142,27 +142,27 @@ fn import_children(
     children.retain(|digest| volumes.blobs().contains_key(digest) && !store.path_of(digest).exists());
     if children.is_empty() {
         let lines: Vec<String> = missing.iter().map(|(image, cause)| format!("{image}: {cause}")).collect();
-        return Err(Failure::message(format!("manifests are not in the volumes:\n{}", lines.join("\n"))));
+        return Err(Failure::message(format!("manifests missing in the volumes:\n{}", lines.join("\n"))));
     }
     volumes.import(children.into_iter(), DOCUMENT_LIMIT, store).map_err(Failure::message)
 }
 
-/// Checks the digest of a lock that somebody expects.
+/// Checks the digest of a lock against `--expect`.
 pub(super) fn check_expected(lock: &Lock, expect: Option<&String>) -> Outcome {
     match expect {
         Some(expect) if *expect != lock.digest().to_string() => {
-            Err(Failure::message(format!("the lock is {}, not {expect}", lock.digest())))
+            Err(Failure::message(format!("the lock has digest {}, expected {expect}", lock.digest())))
         }
         _ => Ok(()),
     }
 }
 
 pub(super) fn run(args: &PushArgs, tls: &TlsFlags, printer: &mut Printer) -> Outcome {
-    run_noting(args, tls, printer, &mut Vec::new())
+    run_collecting(args, tls, printer, &mut Vec::new())
 }
 
-/// Runs the command, and returns what is missing in `lacking`.
-pub(super) fn run_noting(
+/// Runs the command, and returns missing images in `lacking`.
+pub(super) fn run_collecting(
     args: &PushArgs,
     tls: &TlsFlags,
     printer: &mut Printer,
@@ -177,9 +177,9 @@ pub(super) fn run_noting(
     if args.part {
         return push_part(args, &paths, &target, &moved, tls, printer);
     }
-    let from = From::open(&paths, &args.moving, &moved, tls)?;
+    let from = OpenSet::open(&paths, &args.moving, &moved, tls)?;
     check_expected(&from.lock, args.expect.as_ref())?;
-    let near = check_whole(&from, &target, printer)?;
+    let near = check_complete(&from, &target, printer)?;
     let total = from.contents.blobs.values().map(|blob| blob.size).sum();
     let ready = mirror::push::ready(&from.client, &from.aside, &from.lock, &from.contents, &target, &near);
     let ready = ready.map_err(Failure::message)?;
@@ -190,7 +190,7 @@ pub(super) fn run_noting(
     finish(pushed, &from.lock, &target, &args.target, tls, printer, lacking)
 }
 
-/// Returns how it went, and writes the objects if everything is there.
+/// Reports the result, and writes the cluster objects if the push is complete.
 pub(super) fn finish(
     pushed: Result<Pushed, String>,
     lock: &Lock,
@@ -203,17 +203,17 @@ pub(super) fn finish(
     let pushed = pushed.map_err(Failure::message)?;
     let went = &pushed.delivered;
     printer.report(&format!(
-        "sent: {} blobs ({}), mounted: {}, there before: {}",
+        "sent: {} blobs ({}), mounted: {}, already present: {}",
         went.sent,
         bytes(went.bytes),
         went.mounted,
         went.known
     ));
     if !pushed.complete {
-        tell_missing(&pushed.missing, printer);
+        report_missing(&pushed.missing, printer);
         *lacking = pushed.missing;
         return Err(Failure::message(
-            "not everything arrived, so the catalogs keep what they had\nhelp: run the command again to go on from here",
+            "the upload is incomplete, so the catalog tags stay unchanged\nhelp: run the command again to resume",
         ));
     }
     flags.write_resources(lock, target, tls, printer)?;
@@ -221,8 +221,8 @@ pub(super) fn finish(
     Ok(())
 }
 
-/// Makes sure that each blob is at hand or in the registry, before anything is sent.
-fn check_whole(from: &From, target: &Target, printer: &Printer) -> Result<BTreeMap<Digest, Reference>, Failure> {
+/// Checks that every blob is available locally or in the registry, before anything is sent.
+fn check_complete(from: &OpenSet, target: &Target, printer: &Printer) -> Result<BTreeMap<Digest, Reference>, Failure> {
     let all = blob_pushes(&from.lock, &from.contents, target).map_err(Failure::message)?;
     let lacking: Vec<_> = all.into_iter().filter(|delivery| !from.has(&delivery.blob.digest)).collect();
     if lacking.is_empty() {
@@ -233,7 +233,7 @@ fn check_whole(from: &From, target: &Target, printer: &Printer) -> Result<BTreeM
     for (delivery, outcome) in lacking.iter().zip(from.client.missing_from(&lacking)) {
         let digest = delivery.blob.digest;
         match outcome {
-            // One repository that has it is enough: the others get it from there.
+            // One repository with the blob is enough: the others mount it from there.
             Ok(absent) if absent.len() < delivery.to.len() => {}
             Ok(_) => absent.push(delivery.blob.clone()),
             Err(error) => drop(bad.insert(digest, (&error).into())),
@@ -244,30 +244,30 @@ fn check_whole(from: &From, target: &Target, printer: &Printer) -> Result<BTreeM
         false => mirror::push::elsewhere(&from.client, target, &absent).map_err(Failure::message)?,
     };
     for blob in absent.iter().filter(|blob| !near.contains_key(&blob.digest)) {
-        bad.insert(blob.digest, format!("{} is neither here nor in the registry", blob.digest).into());
+        bad.insert(blob.digest, format!("{} is neither available locally nor in the registry", blob.digest).into());
     }
     if bad.is_empty() {
         return Ok(near);
     }
-    tell_missing(&by_image(&from.lock, &from.contents, &bad), printer);
+    report_missing(&by_image(&from.lock, &from.contents, &bad), printer);
     let absent = from.volumes.as_ref().map(|volumes| volumes.absent.clone()).unwrap_or_default();
     let which = match absent.is_empty() {
         true => String::new(),
-        false => format!(" (volumes {absent:?} are not among those given)"),
+        false => format!(" (missing volumes {absent:?})"),
     };
     let since = from.volumes.as_ref().map(|volumes| volumes.since.join(", ")).unwrap_or_default();
     let had = match since.as_str() {
         "" => String::new(),
-        locks => format!("\nthe volumes build on what was brought with lock {locks}"),
+        locks => format!("\nthe volumes are a delta to lock {locks}"),
     };
     Err(Failure::message(format!(
         "{} blobs are missing{which}, so nothing was sent{had}\nhelp: 'opm mirror verify {target} --lock LOCK --have LIST' \
-         lists what the registry has; 'opm mirror pull --have LIST' brings the rest",
+         lists the blobs of the registry; 'opm mirror pull --have LIST' fetches the rest",
         bad.len()
     )))
 }
 
-/// Sends what is in some volumes, without names.
+/// Sends the blobs of some volumes, without manifests and tags.
 fn push_part(
     args: &PushArgs,
     paths: &[PathBuf],
@@ -280,7 +280,7 @@ fn push_part(
     let scratch = Unfinished::private("opm-mirror-")?;
     let client = args.moving.client(tls, Store::open(&scratch.path().join("store"))?, moved)?;
     mirror::preflight::parts(&client, target).map_err(Failure::message)?;
-    // Without the lock nobody knows where blobs belong: all go to one repository, from where they are mounted.
+    // Without the lock, the repositories of the blobs are unknown: send all to one repository and mount them later.
     let to = target.repository(mirror::push::RECORD).map_err(Failure::message)?;
     let deliveries: Vec<image::BlobPush> = volumes
         .blobs()
@@ -298,6 +298,6 @@ fn push_part(
     if let Some((digest, error)) = sent.failed.iter().next() {
         return Err(Failure::message(format!("{digest}: {error}")));
     }
-    printer.report(&format!("sent: {} blobs ({}), there before: {}", sent.sent, bytes(sent.bytes), sent.known));
+    printer.report(&format!("sent: {} blobs ({}), already present: {}", sent.sent, bytes(sent.bytes), sent.known));
     Ok(())
 }

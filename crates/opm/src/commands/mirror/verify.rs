@@ -1,4 +1,4 @@
-//! `opm mirror verify`: whether a set is all there and whole.
+//! `opm mirror verify`: checks that a set is complete and undamaged.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
@@ -9,22 +9,21 @@ use mirror::report::json;
 use mirror::set::{Contents, read_lock};
 use mirror::verify;
 
-use super::flags::{MoveFlags, tell_missing};
-use super::push::{From, check_expected};
+use super::flags::{MoveFlags, report_missing};
+use super::push::{OpenSet, check_expected};
 use crate::exit::{Failure, Outcome};
 use crate::images::TlsFlags;
 use crate::interrupt::Unfinished;
 use crate::printer::Printer;
 use crate::transfer::{Moved, bytes};
 
-/// Check that a set is all there and whole
+/// Check that a set is complete and undamaged
 #[derive(clap::Args)]
 #[command(
-    long_about = "Check that a set is all there and whole.\n\n\
-        A directory or volumes are read and every blob is hashed, without any network. Of a registry it is asked whether \
-        every manifest, tag and blob of the lock is there; --deep fetches and hashes them all. What is wrong is shown by \
-        package and bundle, and the exit code is 1. --have writes the list of blobs that are there, for 'pull --have' on \
-        the other side.",
+    long_about = "Check that a set is complete and undamaged.\n\n\
+        For a directory or volumes, opm hashes every blob and uses no network. For a registry, it checks that every manifest, \
+        tag and blob of the lock exists; --deep fetches and hashes them all. opm reports problems by package and bundle and \
+        exits with code 1. --have writes the list of existing blobs, for 'pull --have' on the other side.",
     after_help = "Examples:\n  \
         opm mirror verify set\n  \
         opm mirror verify /media/usb\n  \
@@ -32,25 +31,25 @@ use crate::transfer::{Moved, bytes};
         opm mirror verify registry.example.com:5000/mirror --lock set/mirror/lock.json --have there.txt"
 )]
 pub(super) struct VerifyArgs {
-    /// Directory of a set, volumes or a directory of them, or a registry with the path in front of all repositories
+    /// Set directory, volumes, a directory of volumes, or a registry with an optional path prefix
     #[arg(value_name = "DIR|VOLUME...|REGISTRY[/PATH]", required = true)]
     places: Vec<String>,
-    /// Lock of the set that a registry should have
+    /// Lock of the set that the registry must contain
     #[arg(long, value_name = "FILE")]
     lock: Option<PathBuf>,
-    /// Digest that the lock has to have
+    /// Expected digest of the lock
     #[arg(long, value_name = "DIGEST")]
     expect: Option<String>,
-    /// Fetch every blob from the registry and hash it
+    /// Fetch and hash every blob of the registry
     #[arg(long)]
     deep: bool,
-    /// Write the list of blobs that are there to a file
+    /// Write the list of existing blobs to this file
     #[arg(long, value_name = "OUT")]
     have: Option<PathBuf>,
-    /// Form of the answer
+    /// Output format
     #[arg(short, long, value_name = "FORMAT", default_value = "text", value_parser = ["text", "json"])]
     output: String,
-    /// How many components the path of a repository may have; what is too much is joined with '-'
+    /// Maximum number of repository path components; excess components are joined with '-'
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
     max_nested_paths: Option<u16>,
     #[command(flatten)]
@@ -60,9 +59,9 @@ pub(super) struct VerifyArgs {
 pub(super) fn run(args: &VerifyArgs, tls: &TlsFlags, printer: &mut Printer) -> Outcome {
     let local = args.places.iter().all(|place| Path::new(place).exists());
     if local && args.deep {
-        return Err(Failure::message("--deep is for registries: what is here is always read"));
+        return Err(Failure::message("--deep requires a registry: local blobs are always hashed"));
     }
-    let found = if local { here(args, tls)? } else { there(args, tls)? };
+    let found = if local { check_local(args, tls)? } else { check_registry(args, tls)? };
     if let Some(out) = &args.have {
         let list: String = found.have.iter().map(|(digest, size)| format!("{digest} {size}\n")).collect();
         mirror::set::write_whole(out, list.as_bytes()).map_err(Failure::message)?;
@@ -70,7 +69,7 @@ pub(super) fn run(args: &VerifyArgs, tls: &TlsFlags, printer: &mut Printer) -> O
     if args.output == "json" {
         printer.data().write_all(json(&found.missing).as_bytes())?;
     } else {
-        tell_missing(&found.missing, printer);
+        report_missing(&found.missing, printer);
         for line in &found.damage {
             printer.error(line);
         }
@@ -79,27 +78,27 @@ pub(super) fn run(args: &VerifyArgs, tls: &TlsFlags, printer: &mut Printer) -> O
         return Err(Failure::Reported);
     }
     let total: u64 = found.have.values().sum();
-    printer.report(&format!("all there: {} images, {} in {} blobs", found.images, bytes(total), found.have.len()));
+    printer.report(&format!("complete: {} images, {} in {} blobs", found.images, bytes(total), found.have.len()));
     if args.output != "json" {
         writeln!(printer.data(), "{}", found.lock)?;
     }
     Ok(())
 }
 
-/// What was found.
+/// The result of a check.
 struct Found {
     lock: Digest,
     images: usize,
     missing: Vec<mirror::report::Missing>,
-    /// What belongs to no image.
+    /// Damage that belongs to no image.
     damage: Vec<String>,
     have: BTreeMap<Digest, u64>,
 }
 
-fn here(args: &VerifyArgs, tls: &TlsFlags) -> Result<Found, Failure> {
+fn check_local(args: &VerifyArgs, tls: &TlsFlags) -> Result<Found, Failure> {
     let paths: Vec<PathBuf> = args.places.iter().map(PathBuf::from).collect();
     let moved: Arc<Moved> = Arc::default();
-    let from = From::open(&paths, &args.moving, &moved, tls)?;
+    let from = OpenSet::open(&paths, &args.moving, &moved, tls)?;
     check_expected(&from.lock, args.expect.as_ref())?;
     let mut bad: BTreeMap<Digest, String> = BTreeMap::new();
     let mut damage = Vec::new();
@@ -113,11 +112,11 @@ fn here(args: &VerifyArgs, tls: &TlsFlags) -> Result<Found, Failure> {
                     false => damage.push(error),
                 }
             }
-            // A delta lacks what the other side has; a volume that is absent is named.
+            // A delta volume lacks the blobs of the other side, so only absent volumes count as damage.
             if !volumes.absent.is_empty() {
-                damage.push(format!("volumes {:?} are not among those given", volumes.absent));
+                damage.push(format!("missing volumes {:?}", volumes.absent));
                 for digest in from.contents.blobs.keys().filter(|digest| !from.has(digest)) {
-                    bad.entry(*digest).or_insert_with(|| format!("{digest} is in none of the volumes"));
+                    bad.entry(*digest).or_insert_with(|| format!("{digest} is not in the given volumes"));
                 }
             }
         }
@@ -127,14 +126,14 @@ fn here(args: &VerifyArgs, tls: &TlsFlags) -> Result<Found, Failure> {
     Ok(Found { lock: from.lock.digest(), images: from.lock.images.len(), missing, damage, have })
 }
 
-fn there(args: &VerifyArgs, tls: &TlsFlags) -> Result<Found, Failure> {
+fn check_registry(args: &VerifyArgs, tls: &TlsFlags) -> Result<Found, Failure> {
     let [place] = args.places.as_slice() else {
-        return Err(Failure::message("expected one registry, or files that exist"));
+        return Err(Failure::message("expected one registry, or existing files"));
     };
     let nested = args.max_nested_paths.map(usize::from);
     let target = mirror::destination::Target::parse(place, nested).map_err(Failure::message)?;
     let Some(file) = &args.lock else {
-        return Err(Failure::message("--lock says what the registry should have"));
+        return Err(Failure::message("a registry requires --lock"));
     };
     let lock = read_lock(file).map_err(Failure::message)?;
     check_expected(&lock, args.expect.as_ref())?;
@@ -142,7 +141,7 @@ fn there(args: &VerifyArgs, tls: &TlsFlags) -> Result<Found, Failure> {
     let store = Store::open(&scratch.path().join("store"))?;
     let moved: Arc<Moved> = Arc::default();
     let client = args.moving.client(tls, store, &moved)?;
-    // Manifests come from the registry itself.
+    // Fetch the manifests from the registry.
     let mut wanted = Vec::new();
     for image in &lock.images {
         let repository = target.repository(&image.path).map_err(Failure::message)?;
@@ -151,10 +150,11 @@ fn there(args: &VerifyArgs, tls: &TlsFlags) -> Result<Found, Failure> {
             wanted.push((repository.with_digest(digest), platforms, image));
         }
     }
-    let asked: Vec<_> = wanted.iter().map(|(reference, platforms, _)| (reference.clone(), platforms.clone())).collect();
+    let requested: Vec<_> =
+        wanted.iter().map(|(reference, platforms, _)| (reference.clone(), platforms.clone())).collect();
     let mut missing = Vec::new();
     let mut lost: BTreeSet<String> = BTreeSet::new();
-    for ((_, _, image), outcome) in wanted.iter().zip(client.survey(&asked, false)) {
+    for ((_, _, image), outcome) in wanted.iter().zip(client.survey(&requested, false)) {
         if let Err(error) = outcome {
             missing.push(verify::missing(image, &error));
             lost.insert(image.source.clone());
@@ -170,8 +170,8 @@ fn there(args: &VerifyArgs, tls: &TlsFlags) -> Result<Found, Failure> {
     Ok(Found { lock: lock.digest(), images: lock.images.len(), missing, damage: Vec::new(), have })
 }
 
-fn blobs(contents: &Contents, is_there: impl Fn(&Digest) -> bool) -> BTreeMap<Digest, u64> {
+fn blobs(contents: &Contents, exists: impl Fn(&Digest) -> bool) -> BTreeMap<Digest, u64> {
     let blobs = contents.blobs.iter().map(|(digest, blob)| (*digest, blob.size));
     let documents = contents.documents.iter().map(|(digest, size)| (*digest, *size));
-    blobs.chain(documents).filter(|(digest, _)| is_there(digest)).collect()
+    blobs.chain(documents).filter(|(digest, _)| exists(digest)).collect()
 }

@@ -1,4 +1,4 @@
-//! What is installed in a namespace, put together from a file and from flags.
+//! The installed bundles of a namespace, read from a file and from flags.
 
 use fbc::stream;
 use resolve::input::{Source, State};
@@ -10,25 +10,25 @@ use crate::exit::{Failure, in_path};
 use crate::limits;
 use crate::printer::{Printer, Style};
 
-/// What is installed already
+/// Installed bundles
 #[derive(clap::Args)]
-#[command(next_help_heading = "What is installed")]
+#[command(next_help_heading = "Installed bundles")]
 pub(crate) struct NamespaceArgs {
-    /// Objects of the namespace: what 'kubectl get subscriptions,clusterserviceversions -o json' printed; - is standard input
+    /// Output of 'kubectl get subscriptions,clusterserviceversions -o json', or '-' for standard input
     #[arg(long, value_name = "FILE")]
     pub(crate) state: Option<String>,
-    /// Namespace to look at, if the file has several
+    /// Namespace to use if the file has several
     #[arg(short, long, value_name = "NAME")]
     pub(crate) namespace: Option<String>,
-    /// Bundle that is installed and subscribed to; can be given several times
+    /// Installed bundle with a Subscription; can be repeated
     #[arg(long, value_name = "BUNDLE|PACKAGE[@CHANNEL]=VERSION", value_parser = request::parse)]
     pub(crate) installed: Vec<Request>,
-    /// Bundle that is installed without a Subscription; can be given several times
+    /// Installed bundle without a Subscription; can be repeated
     #[arg(long, value_name = "BUNDLE|PACKAGE=VERSION", value_parser = request::parse)]
     pub(crate) unsubscribed: Vec<Request>,
 }
 
-/// Reads the file with objects of the namespace, and gives catalogs the names and priorities they have there.
+/// Reads the objects of the namespace from the file. Catalogs get the names and priorities they have in the cluster.
 pub(crate) fn read(
     args: &NamespaceArgs,
     sources: &mut [Source],
@@ -43,7 +43,7 @@ pub(crate) fn read(
         .map_err(|error| named(format!("line {}: {error}", super::super::line_of(&text, error.offset))))?;
     let objects = Objects::read(&documents).map_err(named)?;
     let (namespace, mut state) = objects.namespace(args.namespace.as_deref()).map_err(named)?;
-    // With one catalog at hand it is the one that is meant, whatever it is called there.
+    // A single catalog takes the name that the first Subscription uses.
     if let ([only], Some(first)) = (&mut *sources, state.subscriptions.first()) {
         only.name.clone_from(&first.source.0);
     }
@@ -54,10 +54,10 @@ pub(crate) fn read(
             let names: Vec<&str> = sources.iter().map(|source| source.name.as_str()).collect();
             let (missing, names) = (&wish.source.0, names.join(", "));
             let message = format!(
-                "Subscription {} follows catalog {missing:?}, and the catalogs here are called {names}",
+                "Subscription {} uses catalog {missing:?}, but the given catalogs are named {names}",
                 wish.name
             );
-            return Err(Failure::message(format!("{message}\nhelp: name it on the command line: {missing}=SOURCE")));
+            return Err(Failure::message(format!("{message}\nhelp: add the catalog with its name: {missing}=SOURCE")));
         }
     }
     for ((name, namespace), priority) in &objects.priorities {
@@ -65,7 +65,7 @@ pub(crate) fn read(
             source.priority = *priority;
         }
     }
-    // A Subscription alone shows what it has installed.
+    // A Subscription names its installed CSV even if the file lacks the CSV itself.
     for wish in &state.subscriptions {
         let Some(name) = &wish.installed else { continue };
         if state.installed.iter().any(|csv| csv.name == *name) {
@@ -74,11 +74,11 @@ pub(crate) fn read(
         let bundles = sources.iter().flat_map(|source| &source.bundles);
         let known = bundles.into_iter().find(|bundle| bundle.name == *name && bundle.package == wish.package);
         let note = match known {
-            Some(_) => "its properties are taken from the catalog",
-            None => "neither the file nor the catalogs say more about it",
+            Some(_) => "using its properties from the catalog",
+            None => "its properties are unknown",
         };
         printer.report(&format!(
-            "{} {name} is not among the ClusterServiceVersions of the file; {note}",
+            "{} the file has no ClusterServiceVersion {name}; {note}",
             printer.paint(Style::Note, "note:")
         ));
         let bundle = known.cloned().unwrap_or_else(|| request::unknown(name, &wish.package, None));
@@ -87,7 +87,7 @@ pub(crate) fn read(
     Ok((namespace, state))
 }
 
-/// Adds what flags say is installed.
+/// Adds the bundles that flags declare as installed.
 pub(crate) fn add_installed(args: &NamespaceArgs, pool: &Pool<'_>, state: &mut State) -> Result<(), Failure> {
     for wish in &args.installed {
         request::add_installed(wish, pool, state).map_err(Failure::message)?;

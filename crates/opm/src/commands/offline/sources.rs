@@ -1,4 +1,4 @@
-//! The catalogs that a cluster sees, each with its name there.
+//! The catalogs of a simulated cluster, each with its name.
 
 use std::collections::HashSet;
 use std::path::Path;
@@ -14,13 +14,13 @@ use crate::printer::Printer;
 use crate::source::{self, Options};
 use crate::{database, limits, report};
 
-/// The namespace that catalogs are in unless somebody says otherwise: one that all namespaces see.
+/// The default namespace of catalogs. Catalogs in it are visible to all namespaces.
 const GLOBAL: &str = "olm";
 
 /// Loads catalogs given as `[NAME=]SOURCE`.
 ///
 /// # Errors
-/// Fails when one of them is not valid, after telling all of it: no cluster would see it.
+/// Fails if a catalog is invalid, after reporting all its problems: no cluster would serve it.
 pub(crate) fn load(
     references: &[String],
     priorities: &[(String, i64)],
@@ -43,7 +43,10 @@ pub(crate) fn load(
         match sources.iter_mut().find(|source| source.name == *name) {
             Some(source) => source.priority = *priority,
             None => {
-                let message = format!("--priority {name}={priority}: the catalogs are called {}", names.join(", "));
+                let message = format!(
+                    "--priority {name}={priority}: no catalog has that name; the catalogs are {}",
+                    names.join(", ")
+                );
                 return Err(Failure::message(message));
             }
         }
@@ -51,13 +54,13 @@ pub(crate) fn load(
     Ok(sources)
 }
 
-/// Reads the value of `--priority`.
+/// Parses the value of `--priority`.
 pub(crate) fn priority(text: &str) -> Result<(String, i64), String> {
     let (name, number) = text.split_once('=').ok_or("expected NAME=NUMBER")?;
     Ok((name.to_owned(), number.parse().map_err(|_| "expected NAME=NUMBER")?))
 }
 
-/// Splits off the name of a catalog; what is there as a path is no name.
+/// Splits `NAME=SOURCE`. An existing path that contains `=` has no name.
 fn split(reference: &str) -> (Option<&str>, &str) {
     let plain = |name: &str| {
         !name.is_empty() && name.bytes().all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || b"-.".contains(&b))
@@ -70,7 +73,7 @@ fn split(reference: &str) -> (Option<&str>, &str) {
     }
 }
 
-/// Makes the name of a catalog from what it is read from: the last part of it, without tag and digest.
+/// Derives a catalog name from its reference: the last path element, without tag and digest.
 fn named_after(reference: &str) -> String {
     let path = Path::new(reference).canonicalize().ok();
     let name = path.as_deref().and_then(Path::file_name).map(|name| name.to_string_lossy().into_owned());
@@ -94,7 +97,7 @@ fn unique(name: String, taken: &mut HashSet<String>) -> String {
     unique
 }
 
-/// Reads one catalog of whatever form, checked.
+/// Reads and checks one catalog: a directory or a database.
 pub(crate) fn read(
     reference: &str,
     found: &source::Source,
@@ -127,7 +130,7 @@ pub(crate) fn read(
     let checked = catalog::check(&fbc, loaded, catalog::Warnings::Off);
     if let Err(problems) = checked.catalog {
         report::show(printer, &report::find(&fbc, problems.errors()));
-        return Err(Failure::message(format!("no cluster would accept the catalog {reference}")));
+        return Err(Failure::message(format!("catalog {reference} is invalid and no cluster would accept it")));
     }
     Ok(reader.finish(&fbc))
 }

@@ -1,10 +1,10 @@
-//! Images as the command line names them.
+//! Image references on the command line.
 
 use serde_json::Value;
 
 use crate::fetch::or_latest;
 
-/// Reads a list of images: what `manifest` prints, a JSON list, or words between commas and blanks.
+/// Parses a list of images: the output of `manifest`, a JSON list, or words separated by commas or whitespace.
 pub(super) fn listed(text: &str) -> Vec<String> {
     let json: Option<Value> = serde_json::from_str(text).ok();
     let list = json.as_ref().and_then(|json| json.get("bundles").unwrap_or(json).as_array());
@@ -18,7 +18,7 @@ pub(super) fn listed(text: &str) -> Vec<String> {
     }
 }
 
-/// Accepts a digest as it was once written: `name:sha256@digest`.
+/// Accepts the old notation of digests: `name:sha256@digest`.
 pub(super) fn seed_reference(text: &str) -> Result<String, String> {
     match text.split_once(":sha256@") {
         Some((name, digest)) if digest.len() == 64 && digest.bytes().all(|byte| byte.is_ascii_hexdigit()) => {

@@ -1,4 +1,4 @@
-//! A bundle directory as a catalog of one version.
+//! Renders a bundle directory as a catalog with one version.
 
 use std::fs;
 use std::io;
@@ -15,10 +15,10 @@ use tempfile::TempDir;
 
 use crate::limits;
 
-/// The image that is named where there is none yet.
+/// The placeholder image: a bundle directory has none yet.
 const IMAGE: &str = "localhost/preview:latest";
 
-/// Brings the bundle in a directory as a catalog, and again when it changes.
+/// Renders the bundle directory as a catalog whenever it changes.
 pub(super) struct BundleDir {
     directory: PathBuf,
     limits: Limits,
@@ -34,13 +34,13 @@ struct State {
 
 impl BundleDir {
     /// # Errors
-    /// Fails when there is no room for the catalog.
+    /// Fails if the temporary directory cannot be created.
     pub(super) fn new(directory: &Path, limits: Limits) -> io::Result<BundleDir> {
         let scratch = tempfile::Builder::new().prefix("opm-preview-").tempdir()?;
         Ok(BundleDir { directory: directory.to_path_buf(), limits, scratch, state: Mutex::default() })
     }
 
-    /// Writes the catalog of the bundle as it is now.
+    /// Writes the catalog of the current bundle.
     fn write(&self, target: &Path) -> Result<(), String> {
         let options =
             bundle::Options { image: IMAGE, image_template: None, migrate: false, limits: self.limits.clone() };
@@ -82,7 +82,7 @@ impl Origin for BundleDir {
     }
 }
 
-/// Returns what `opm bundle validate` says of a bundle.
+/// Returns the findings of `opm bundle validate`.
 pub(super) fn problems(directory: &Path) -> Vec<Found> {
     let Ok(limits) = limits::from_env() else { return Vec::new() };
     let mut findings = bundle::check_format(directory, &limits).list;

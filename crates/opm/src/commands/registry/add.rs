@@ -1,4 +1,4 @@
-//! `opm registry add`: bundles into a database.
+//! `opm registry add`: adds bundles to a database.
 
 use std::path::{Path, PathBuf};
 
@@ -16,9 +16,9 @@ use crate::{database, limits};
 #[derive(clap::Args)]
 #[command(
     long_about = "Add bundles to a database index.\n\n\
-        Bundles are images, or directories that hold 'manifests' and 'metadata'. Either all of them are added or none; \
-        with --permissive those that can be. A database that does not exist is made.\n\n\
-        Exit code 2 says that an image is in the database already, 3 that a bundle of that name is.",
+        A bundle is an image, or a directory with 'manifests' and 'metadata'. The command adds all bundles or none; with \
+        --permissive it adds those it can. A missing database is created.\n\n\
+        Exit code 2: the database already has an image. Exit code 3: it already has a bundle of that name.",
     after_help = "Examples:\n  \
         opm registry add -d index.db -b quay.io/example/bundle:v1.0.0,quay.io/example/bundle:v1.1.0\n  \
         opm registry add -d index.db -b ./bundles/1.2.0 --mode semver"
@@ -27,44 +27,44 @@ pub(crate) struct AddArgs {
     /// Database to change
     #[arg(short, long, value_name = "FILE", default_value = "bundles.db")]
     database: PathBuf,
-    /// Bundles to add: images, or directories
+    /// Bundle images or directories to add
     #[arg(short, long, value_name = "REF", value_delimiter = ',')]
     bundle_images: Vec<String>,
     #[command(flatten)]
     how: HowArgs,
-    /// Program to pull images with
+    /// Tool that pulls images
     #[arg(short, long, value_name = "TOOL", default_value = "none", value_parser = container_tool())]
     container_tool: ContainerTool,
     #[command(flatten)]
     pull: PullFlags,
-    /// Log in detail
+    /// Accepted for compatibility; has no effect
     #[arg(long)]
     debug: bool,
 }
 
-/// How bundles are added.
+/// Flags of all commands that add bundles.
 #[derive(clap::Args)]
 pub(crate) struct HowArgs {
-    /// How upgrades come about (replaces|semver|semver-skippatch)
+    /// How upgrade edges are derived (replaces|semver|semver-skippatch)
     #[arg(long, value_name = "MODE", default_value = "replaces")]
     mode: String,
-    /// Warn of bundles that cannot be added and add the others
+    /// Warn about bundles that cannot be added, and add the others
     #[arg(long)]
     permissive: bool,
-    /// Record images by their digests beside their tags, so that the same index can be made again
+    /// Record image digests along with tags, so that the index can be rebuilt
     #[arg(long, value_name = "true|false", num_args = 0..=1, require_equals = true, default_missing_value = "true",
         value_parser = crate::cli::parse_bool)]
     pin: Option<bool>,
-    /// Replace a bundle of the same name if it is the head of its channels
+    /// Overwrite a bundle of the same name if it is the head of its channels
     #[arg(long, hide = true)]
     overwrite_latest: bool,
-    /// Allow bundles that stand in for others
+    /// Allow bundles that substitute for others
     #[arg(long, hide = true)]
     enable_alpha: bool,
 }
 
 impl HowArgs {
-    /// Returns whether images are recorded by their digests; `default` counts where nothing is said.
+    /// Returns whether to record images by digest; `default` applies without the flag.
     pub(crate) fn pins(&self, default: bool) -> bool {
         self.pin.unwrap_or(default)
     }
@@ -87,23 +87,23 @@ pub(crate) fn run(args: &AddArgs, tls: &TlsFlags, printer: &mut Printer) -> Outc
     let fetcher = Fetcher::new(tls, &args.pull, args.container_tool)?.pinning(args.how.pins(false));
     let added = add(&args.database, &items(&args.bundle_images), &args.how, MANNER, &fetcher, printer);
     if added.is_err() && !args.database.exists() {
-        // An index that was never there is empty afterwards: the existing tool does so, and scripts open it. One that
-        // was there stays as it was, to the last byte.
+        // Like upstream opm, leave an empty database if there was none, because scripts open it. An existing database
+        // stays byte for byte.
         let _ = Database::write(&args.database).and_then(|database| database.migrate());
     }
     added
 }
 
-/// What differs between the commands that add bundles.
+/// The differences between the commands that add bundles.
 #[derive(Clone, Copy, Default)]
 pub(crate) struct Manner {
     /// Only heads of channels keep their manifests.
     pub(crate) heads_only: bool,
-    /// The default channel follows what was added last, whatever its version.
+    /// The default channel follows the last added bundle, whatever its version.
     pub(crate) older_moves_default: bool,
 }
 
-/// As the existing tool does it, for scripts that go by it.
+/// The behavior of upstream opm, which scripts rely on.
 const MANNER: Manner = Manner { heads_only: false, older_moves_default: true };
 
 /// Adds bundles to a database.

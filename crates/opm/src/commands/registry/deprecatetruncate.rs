@@ -1,4 +1,4 @@
-//! `opm registry deprecatetruncate`: bundles that are no longer wanted, and what is below them.
+//! `opm registry deprecatetruncate`: deprecates bundles and truncates their channels below them.
 
 use std::path::PathBuf;
 
@@ -7,28 +7,28 @@ use crate::database;
 use crate::exit::Outcome;
 use crate::printer::Printer;
 
-/// Deprecate bundles of a database index and remove what they replace
+/// Deprecate bundles of a database index and remove the bundles they replace
 #[derive(clap::Args)]
 #[command(
-    long_about = "Deprecate bundles of a database index and remove what they replace.\n\n\
-        A deprecated bundle stays as the last one of its channels; a channel that it heads goes. The head of a default \
-        channel cannot be deprecated.",
+    long_about = "Deprecate bundles of a database index and remove the bundles they replace.\n\n\
+        A deprecated bundle becomes the tail of its channels. A channel whose head is deprecated is removed. The head of \
+        a default channel cannot be deprecated.",
     after_help = "Examples:\n  opm registry deprecatetruncate -d index.db -b quay.io/example/bundle:v1.0.0"
 )]
 pub(crate) struct DeprecateArgs {
     /// Database to change
     #[arg(short, long, value_name = "FILE", default_value = "index.db")]
     database: PathBuf,
-    /// Bundles to deprecate, by their images
+    /// Bundles to deprecate, by image
     #[arg(short, long, value_name = "REF", value_delimiter = ',')]
     bundle_images: Vec<String>,
-    /// Warn of bundles that cannot be deprecated and go on with the others
+    /// Warn about bundles that cannot be deprecated, and deprecate the others
     #[arg(long)]
     permissive: bool,
-    /// Remove a package if the heads of all its channels are given
+    /// Remove a package if all its channel heads are listed
     #[arg(long)]
     allow_package_removal: bool,
-    /// Log in detail
+    /// Accepted for compatibility; has no effect
     #[arg(long)]
     debug: bool,
 }

@@ -1,4 +1,4 @@
-//! `opm registry doctor`: how an image is reached, and what stands in the way.
+//! `opm registry doctor`: diagnoses how opm reaches an image.
 
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
@@ -9,22 +9,22 @@ use crate::exit::{Failure, Outcome};
 use crate::images::{Images, PullFlags, TlsFlags};
 use crate::printer::Printer;
 
-/// Explain how an image is reached, and what stands in the way
+/// Diagnose access to an image
 #[derive(clap::Args)]
 #[command(
-    long_about = "Explain how an image is reached, and what stands in the way.\n\n\
-        It shows which settings, mirrors, proxies, certificates and credentials count for the image, by file and by \
-        key, asks every place that may have it, and shows what each of them says. Secrets are not shown. It fails if \
-        no place has the image.",
+    long_about = "Diagnose access to an image.\n\n\
+        The report lists the settings, mirrors, proxies, certificates and credentials that apply to the image, with file \
+        and key. The command then queries the registry and each mirror and shows their answers. It never prints secrets. \
+        It fails if no location has the image.",
     after_help = "Examples:\n  \
         opm registry doctor quay.io/me/catalog:v1\n  \
         opm registry doctor --ca-file ca.crt -o json registry.example.com/catalog:v1"
 )]
 pub(crate) struct DoctorArgs {
-    /// Image to look for
+    /// Image to check
     #[arg(value_name = "REF", value_parser = reference)]
     reference: Reference,
-    /// Output format: text or json
+    /// Output format
     #[arg(short, long, value_name = "FORMAT", default_value = "text", value_parser = ["text", "json"])]
     output: String,
     #[command(flatten)]

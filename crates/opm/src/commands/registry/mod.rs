@@ -1,4 +1,4 @@
-//! `opm registry`: databases of packages, channels and bundles; and how registries are reached.
+//! `opm registry`: database indexes, and the diagnosis of registry access.
 
 pub(crate) mod add;
 pub(crate) mod deprecatetruncate;
@@ -14,15 +14,15 @@ use crate::exit::Outcome;
 use crate::images::TlsFlags;
 use crate::printer::Printer;
 
-/// Work on a database index (deprecated), or explain how a registry is reached
+/// Edit and serve database indexes (deprecated), or diagnose registry access
 #[derive(clap::Args)]
 #[command(
     subcommand_required = true,
     arg_required_else_help = true,
-    long_about = "Work on a database index.\n\n\
+    long_about = "Edit and serve database indexes (deprecated), or diagnose registry access.\n\n\
         A database index is a SQLite file with the packages, channels and bundles of a catalog. File-based catalogs \
-        have taken its place: 'opm migrate' makes one of a database.\n\n\
-        'opm registry doctor' is about registries of images: it explains how one is reached.",
+        replace it: 'opm migrate' converts a database.\n\n\
+        'opm registry doctor' is about image registries: it diagnoses access to an image.",
     after_help = "Examples:\n  \
         opm registry add -d index.db -b quay.io/example/bundle:v1.0.0\n  \
         opm registry serve -d index.db\n  \
@@ -58,7 +58,7 @@ pub(crate) fn run(args: &RegistryArgs, tls: &TlsFlags, printer: &mut Printer) ->
     }
 }
 
-/// Drops the empty items that an empty list has.
+/// Drops empty items: an empty flag value parses as one empty item.
 pub(crate) fn items(list: &[String]) -> Vec<String> {
     list.iter().filter(|item| !item.is_empty()).cloned().collect()
 }

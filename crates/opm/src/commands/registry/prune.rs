@@ -1,4 +1,4 @@
-//! `opm registry prune`: all packages out of a database but some.
+//! `opm registry prune`: removes all packages from a database except some.
 
 use std::path::PathBuf;
 
@@ -7,20 +7,20 @@ use crate::database;
 use crate::exit::Outcome;
 use crate::printer::Printer;
 
-/// Keep only some packages of a database index
+/// Remove all packages from a database index except the given ones
 #[derive(clap::Args)]
 #[command(after_help = "Examples:\n  opm registry prune -d index.db -p etcd")]
 pub(crate) struct PruneArgs {
     /// Database to change
     #[arg(short, long, value_name = "FILE", default_value = "bundles.db")]
     database: PathBuf,
-    /// Packages to keep; names that do not exist are ignored
+    /// Packages to keep; unknown names are ignored
     #[arg(short, long, value_name = "PACKAGE", value_delimiter = ',', required = true)]
     packages: Vec<String>,
-    /// Accepted as older versions do
+    /// Accepted for compatibility; has no effect
     #[arg(long)]
     permissive: bool,
-    /// Log in detail
+    /// Accepted for compatibility; has no effect
     #[arg(long)]
     debug: bool,
 }

@@ -1,4 +1,4 @@
-//! `opm registry prune-stranded`: bundles out of a database that no channel has.
+//! `opm registry prune-stranded`: removes bundles that are in no channel.
 
 use std::path::PathBuf;
 
@@ -13,7 +13,7 @@ pub(crate) struct PruneStrandedArgs {
     /// Database to change
     #[arg(short, long, value_name = "FILE", default_value = "bundles.db")]
     database: PathBuf,
-    /// Log in detail
+    /// Accepted for compatibility; has no effect
     #[arg(long)]
     debug: bool,
 }

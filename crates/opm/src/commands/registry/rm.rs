@@ -1,4 +1,4 @@
-//! `opm registry rm`: packages out of a database.
+//! `opm registry rm`: removes packages from a database.
 
 use std::path::PathBuf;
 
@@ -17,10 +17,10 @@ pub(crate) struct RmArgs {
     /// Packages to remove
     #[arg(short = 'o', long, value_name = "PACKAGE", value_delimiter = ',', required = true)]
     packages: Vec<String>,
-    /// Warn of packages that do not exist and remove the others
+    /// Warn about packages that do not exist, and remove the others
     #[arg(long)]
     permissive: bool,
-    /// Log in detail
+    /// Accepted for compatibility; has no effect
     #[arg(long)]
     debug: bool,
 }

@@ -1,4 +1,4 @@
-//! `opm registry serve`: the registry API from a database.
+//! `opm registry serve`: serves the registry API from a database.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -15,34 +15,34 @@ use crate::printer::Printer;
 use crate::runtime::{self, EndSignals};
 use crate::{database, interrupt, log, panic};
 
-/// How long calls that are running may take to finish.
+/// How long calls in flight may take to finish at shutdown.
 const DRAIN: Duration = Duration::from_secs(10);
 
 /// Serve a database index
 #[derive(clap::Args)]
 #[command(
     long_about = "Serve a database index.\n\n\
-        The registry API is served over gRPC, with health and reflection. A copy of the database is served: the file \
-        stays as it is, and changes to it are not seen.",
+        The server offers the registry API over gRPC, with health and reflection. It serves a copy of the database: it \
+        never changes the file, and does not pick up changes to it.",
     after_help = "Examples:\n  opm registry serve -d index.db\n  opm registry serve -d index.db -p 0 -t ''"
 )]
 pub(crate) struct ServeArgs {
     /// Database to serve
     #[arg(short, long, value_name = "FILE", default_value = "bundles.db")]
     database: PathBuf,
-    /// Port to listen on; 0 picks a free one and names it in the log
+    /// Port to listen on; 0 picks a free port and logs it
     #[arg(short, long, value_name = "PORT", default_value_t = 50051)]
     port: u16,
-    /// File that the reason of a failure is written to; none if empty
+    /// File to write the cause of a failure to; empty for none
     #[arg(short, long, value_name = "FILE", default_value = "/dev/termination-log")]
     termination_log: String,
-    /// Serve an older database as it is, if that is possible
+    /// Do not migrate an older database before serving it
     #[arg(long)]
     skip_migrate: bool,
-    /// Stop after so many seconds (infinite, or 0 to 65535)
+    /// Stop after this many seconds (infinite, or 0 to 65535)
     #[arg(long, value_name = "SECONDS", default_value = "infinite", value_parser = timeout)]
     timeout_seconds: Timeout,
-    /// Log every call, with its headers
+    /// Log every call with its headers
     #[arg(long)]
     debug: bool,
 }
@@ -71,8 +71,8 @@ pub(crate) fn run(args: &ServeArgs, printer: &mut Printer) -> Outcome {
     run_prepared(args, || Ok(None))
 }
 
-/// Serves a database that is made first, or what is there instead of it; the reason of a failure goes to the termination
-/// log.
+/// Runs `prepare`, which may build the database or return a catalog to serve instead, then serves. The cause of a
+/// failure goes to the termination log.
 pub(crate) fn run_prepared(
     args: &ServeArgs,
     prepare: impl FnOnce() -> Result<Option<Arc<dyn Query>>, Failure>,
@@ -94,7 +94,7 @@ pub(crate) fn run_prepared(
     outcome
 }
 
-/// Answers from a catalog until a signal comes, or the time is over.
+/// Serves a catalog until a signal arrives or the timeout expires.
 fn serve_query(catalog: Arc<dyn Query>, port: u16, timeout: Option<Duration>) -> Outcome {
     interrupt::hand_over_signals();
     let address = Address::Tcp(String::new(), port);
@@ -118,7 +118,7 @@ fn serve_query(catalog: Arc<dyn Query>, port: u16, timeout: Option<Duration>) ->
     })?
 }
 
-/// Makes a database ready to be asked, in a copy.
+/// Copies a database and migrates the copy for queries.
 fn index(path: &Path, skip_migrate: bool) -> Result<Index, sqlite_index::Error> {
     let database = Database::copy(path)?;
     if database.is_empty()? {
@@ -134,7 +134,7 @@ fn index(path: &Path, skip_migrate: bool) -> Result<Index, sqlite_index::Error> 
         let version = database.version()?;
         let hint = if skip_migrate { "; serve it without --skip-migrate" } else { "" };
         return Err(sqlite_index::Error::Message(format!(
-            "{}: a database of schema version {version} cannot be served: it has no {missing}{hint}",
+            "{}: cannot serve a database of schema version {version}: it has no {missing}{hint}",
             path.display()
         )));
     }

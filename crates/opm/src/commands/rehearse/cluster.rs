@@ -1,4 +1,4 @@
-//! A rehearsal beside a cluster: what is there, what the cluster does not know, and what it would refuse.
+//! Compares a rehearsal with a cluster: existing objects, unknown kinds and rejected objects.
 
 use std::time::{Duration, Instant};
 
@@ -13,12 +13,12 @@ use crate::exit::Failure;
 use crate::live::Live;
 use crate::printer::Printer;
 
-/// Everything together may take so long.
-const PATIENCE: Duration = Duration::from_secs(120);
-/// So many custom resources of a definition that do not fit are reported.
-const RESOURCES: usize = 5;
+/// The timeout of the whole comparison.
+const TIMEOUT: Duration = Duration::from_secs(120);
+/// The maximum number of reported custom resources per definition that violate the new schema.
+const MAX_RESOURCES: usize = 5;
 
-/// Compares a rehearsal with a cluster; nothing is changed there.
+/// Compares a rehearsal with a cluster, without changing the cluster.
 pub(super) fn compared(args: &RehearseArgs, rehearsal: &Rehearsal, printer: &Printer) -> Result<Vec<Finding>, Failure> {
     let given = |text: &Option<String>| text.clone().filter(|text| !text.is_empty());
     let access = Access {
@@ -30,7 +30,7 @@ pub(super) fn compared(args: &RehearseArgs, rehearsal: &Rehearsal, printer: &Pri
     block_on("", async {
         let cluster = access.connect().await.map_err(failure)?;
         let live = Live::new(printer, false);
-        let deadline = Instant::now() + PATIENCE;
+        let deadline = Instant::now() + TIMEOUT;
         let seen = cluster::compare_with_cluster(&cluster, &rehearsal.objects, deadline, &live).await;
         all = seen.map_err(failure)?;
         Ok(())
@@ -82,7 +82,7 @@ fn judge(object: &Value, compared: &Compared, generation: Generation, extension:
     for resource in &compared.resources {
         let Some(fault) = first_fault(object, resource) else { continue };
         unfit += 1;
-        if unfit <= RESOURCES {
+        if unfit <= MAX_RESOURCES {
             let severity = if generation == Generation::V0 { Severity::Error } else { Severity::Warning };
             let message = format!("{} does not fit the new schema: {fault}", rehearse::display_name(resource));
             add("cluster-stored-resource", severity, message);
@@ -90,7 +90,7 @@ fn judge(object: &Value, compared: &Compared, generation: Generation, extension:
     }
 }
 
-/// Returns how a custom resource does not fit the schema that a definition has for its version.
+/// Returns the first violation of the schema that the definition has for the version of a custom resource.
 fn first_fault(crd: &Value, resource: &Value) -> Option<String> {
     let version = resource["apiVersion"].as_str()?.rsplit('/').next()?;
     let versions = crd["spec"]["versions"].as_array()?;

@@ -14,14 +14,14 @@ use crate::findings;
 use crate::images::PullFlags;
 use resolve::request::{self, Request};
 
-/// Show what a cluster would make of a bundle, without a cluster
+/// Show the objects that OLM would create for a bundle, without a cluster
 #[derive(clap::Args)]
 #[command(
-    long_about = "Show what a cluster would make of a bundle, without a cluster.\n\n\
-        The objects are those that the Operator Lifecycle Manager would create, in its order: OLM v1 for a \
-        ClusterExtension, OLM v0 for a Subscription. A refusal comes in OLM's own words, sizes are \
-        compared with the limits of clusters, and differences between both generations are named. The exit code is 1 if \
-        the bundle or one of its objects would be refused. docs/rehearse.md says how it is done.",
+    long_about = "Show the objects that OLM would create for a bundle, without a cluster.\n\n\
+        opm lists the objects in the order of the Operator Lifecycle Manager: OLM v1 for a ClusterExtension, OLM v0 for a \
+        Subscription. If OLM would refuse the bundle, opm prints OLM's own message. It compares sizes with the limits of \
+        clusters and shows the differences between OLM v0 and v1. The exit code is 1 if OLM would refuse the bundle or one \
+        of its objects. docs/rehearse.md explains how it works.",
     after_help = "Examples:\n  \
         opm rehearse ./bundle\n  \
         opm rehearse ./bundle --olm v0 --namespace operators --watch-namespace team-a\n  \
@@ -29,71 +29,71 @@ use resolve::request::{self, Request};
         opm rehearse ./bundle --output-dir ./objects\n  \
         opm rehearse ./bundle --from quay.io/me/foo-bundle:v1.0.0      # what an upgrade changes and restarts\n  \
         opm rehearse ./bundle --set watchNamespace=team-a\n  \
-        opm rehearse ./bundle --installer > role.yaml                  # the rights that an installer needs\n  \
+        opm rehearse ./bundle --installer > role.yaml                  # permissions for an installer\n  \
         opm rehearse my-catalog etcd@stable --from 0.9.2               # a bundle of a catalog\n  \
-        opm rehearse ./bundle --against-cluster -n foo                 # and what the cluster of the kubeconfig has against it\n  \
-        opm rehearse my-catalog --all                                  # which bundles which OLM installs"
+        opm rehearse ./bundle --against-cluster -n foo                 # compare with the current cluster\n  \
+        opm rehearse my-catalog --all                                  # which OLM installs which bundle"
 )]
 pub(crate) struct RehearseArgs {
-    /// Directory or image of the bundle, or a catalog (directory, image or file)
+    /// Bundle (directory or image) or catalog (directory, image or file)
     #[arg(value_name = "BUNDLE|CATALOG")]
     pub(super) source: String,
-    /// Which bundle of a catalog: the head of the default channel unless a channel or version is given
+    /// Bundle of the catalog; defaults to the head of the default channel
     #[arg(value_name = "PACKAGE[@CHANNEL][=VERSION]", value_parser = request::parse)]
     pub(super) package: Option<Request>,
-    /// Rehearse every bundle of a catalog for both generations of OLM, and report which are installed
+    /// Rehearse every bundle of a catalog for OLM v0 and v1, and report which ones install
     #[arg(long, conflicts_with_all = ["package", "from", "installer", "output_dir"])]
     pub(super) all: bool,
-    /// With --all, leave out bundles whose objects are in their images only, instead of pulling these
+    /// With --all, skip bundles whose objects are only in their images, instead of pulling the images
     #[arg(long, requires = "all")]
     pub(super) no_pull: bool,
-    /// Which OLM installs it: v0 is the one with Subscriptions, v1 the one with ClusterExtensions
+    /// OLM generation: v0 uses Subscriptions, v1 uses ClusterExtensions
     #[arg(long, value_name = "GENERATION", default_value = "v1", value_parser = generation())]
     pub(super) olm: Generation,
-    /// Release of OLM v1, 1.6 to 1.11; defaults to the newest
+    /// Release of OLM v1, from 1.6 to 1.11; defaults to the newest
     #[arg(long, value_name = "VERSION", value_parser = minor)]
     olm_version: Option<u32>,
-    /// What applies the objects in OLM v1
+    /// Runtime with which OLM v1 applies objects
     #[arg(long, value_name = "RUNTIME", default_value = "helm", value_parser = runtime())]
     runtime: Runtime,
-    /// Feature of OLM v1 that is switched on; can be given several times
+    /// Feature gate of OLM v1 to enable; can be repeated
     #[arg(long, value_name = "GATE", value_delimiter = ',', value_parser = gate())]
     gate: Vec<Gate>,
-    /// Namespace to install in; defaults to the one that the bundle suggests, or PACKAGE-system
+    /// Namespace to install in; defaults to the bundle's suggested namespace, or PACKAGE-system
     #[arg(short, long, value_name = "NAMESPACE")]
     namespace: Option<String>,
-    /// Namespace that the operator watches; can be given several times for OLM v0
+    /// Namespace that the operator watches; can be repeated for OLM v0
     #[arg(long, value_name = "NAMESPACE")]
     pub(super) watch_namespace: Vec<String>,
-    /// Set a field of the configuration, as in watchNamespace=team-a; can be given several times
+    /// Set a configuration field, such as watchNamespace=team-a; can be repeated
     #[arg(long, value_name = "FIELD=VALUE")]
     set: Vec<String>,
-    /// File with the configuration: spec.config.inline of a ClusterExtension
+    /// Configuration file: spec.config.inline of a ClusterExtension
     #[arg(long, value_name = "FILE")]
     config: Option<PathBuf>,
-    /// Who makes certificates for webhooks in OLM v1
+    /// Certificate provider for webhooks in OLM v1
     #[arg(long, value_name = "PROVIDER", default_value = "cert-manager", value_parser = certificates())]
     pub(super) certificates: Certificates,
     /// Name of the ClusterExtension; defaults to the package
     #[arg(long, value_name = "NAME")]
     pub(super) name: Option<String>,
-    /// Bundle, or version in the catalog, that is installed before, to show what the upgrade changes, deletes and restarts
+    /// Previous bundle, or version in the catalog; shows what the upgrade changes, deletes and restarts
     #[arg(long, value_name = "BUNDLE")]
     pub(super) from: Option<String>,
-    /// Print the least ClusterRole that an installer account needs: every right (every), or bind and escalate (short)
+    /// Print the minimal ClusterRole of an installer account: every permission (every), or bind and escalate (short)
     #[arg(long, value_name = "HOW", num_args = 0..=1, default_missing_value = "every", require_equals = true, value_parser = installer())]
     pub(super) installer: Option<Installer>,
-    /// Compare with a cluster, and change nothing there: what exists and whose it is, kinds that are missing, changes of
+    /// Compare with a cluster, without changing it: existing objects and their owners, missing kinds, changes of
     /// definitions, stored custom resources, and a dry run of every object
     #[arg(long, conflicts_with = "all")]
     pub(super) against_cluster: bool,
-    /// File that says how to reach the cluster; defaults to KUBECONFIG, ~/.kube/config or, in a pod, its cluster
+    /// Path to the kubeconfig file; defaults to KUBECONFIG, ~/.kube/config or, in a pod, its cluster
     #[arg(long, value_name = "FILE", requires = "against_cluster")]
     pub(super) kubeconfig: Option<PathBuf>,
-    /// Context in that file
+    /// Context of the kubeconfig to use
     #[arg(long, value_name = "NAME", requires = "against_cluster")]
     pub(super) context: Option<String>,
-    /// Write each object to a file of its own in this directory, which must be empty or not exist
+    /// Write each object to its own file in this directory, which must be empty or absent
     #[arg(long, value_name = "DIRECTORY")]
     pub(super) output_dir: Option<PathBuf>,
     /// Output format
@@ -124,7 +124,7 @@ pub(super) enum Output {
     Text,
     Yaml,
     Json,
-    /// The findings alone.
+    /// Only the findings.
     Findings(findings::Output),
 }
 
@@ -180,10 +180,10 @@ fn output() -> impl TypedValueParser<Value = Output> {
 }
 
 impl RehearseArgs {
-    /// Returns the release of OLM v1 with what is switched on.
+    /// Returns the release of OLM v1 with its enabled features.
     pub(super) fn profile(&self) -> Result<Profile, Failure> {
         let minor = self.olm_version.unwrap_or(Profile::NEWEST);
-        let mut profile = Profile::of(minor).ok_or_else(|| Failure::message("this release of OLM v1 is not known"))?;
+        let mut profile = Profile::of(minor).ok_or_else(|| Failure::message("unknown release of OLM v1"))?;
         profile.runtime = self.runtime;
         profile.single_own_namespace |= self.gate.contains(&Gate::SingleOwnNamespace);
         profile.deployment_config |= self.gate.contains(&Gate::DeploymentConfig);
@@ -197,19 +197,19 @@ impl RehearseArgs {
         self.namespace.clone().or_else(suggested).unwrap_or_else(|| format!("{}-system", bundle.package))
     }
 
-    /// Returns the name of the ClusterExtension, as the labels of objects have it.
+    /// Returns the name of the ClusterExtension from the labels of the objects.
     pub(super) fn extension(&self, rehearsal: &Rehearsal) -> String {
         const OWNER: &str = "/metadata/labels/olm.operatorframework.io~1owner-name";
         let labelled = || rehearsal.objects.first()?.pointer(OWNER)?.as_str().map(str::to_owned);
         self.name.clone().or_else(labelled).unwrap_or_default()
     }
 
-    /// Returns what `--from` says.
+    /// Returns the value of `--from`.
     pub(super) fn from(&self) -> &str {
         self.from.as_deref().unwrap_or_default()
     }
 
-    /// Returns the configuration that the flags make together.
+    /// Combines the configuration file and `--set` flags.
     pub(super) fn config(&self) -> Result<Option<Value>, Failure> {
         let mut config = match &self.config {
             None => Value::Null,
@@ -238,7 +238,7 @@ impl RehearseArgs {
     }
 }
 
-/// Sets a field, and makes what it is in.
+/// Sets a field, and creates its parent objects.
 fn set(config: &mut Value, field: &str, value: Value) {
     let mut at = config;
     for step in field.split('.') {

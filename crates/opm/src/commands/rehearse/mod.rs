@@ -1,4 +1,4 @@
-//! `opm rehearse`: what a cluster would make of a bundle, without a cluster.
+//! `opm rehearse`: the objects that OLM would create for a bundle, without a cluster.
 
 #[cfg_attr(not(feature = "cluster"), path = "no_cluster.rs")]
 mod cluster;
@@ -24,10 +24,10 @@ use flags::{Generation, Output};
 
 pub(crate) use flags::RehearseArgs;
 
-/// What one generation of OLM makes of a bundle.
+/// The result of one generation of OLM for a bundle.
 struct Rehearsal {
     generation: Generation,
-    /// Which OLM, for people: `OLM v1 (1.11, helm)`.
+    /// The OLM release to display: `OLM v1 (1.11, helm)`.
     title: String,
     namespace: String,
     targets: Vec<String>,
@@ -51,7 +51,7 @@ pub(crate) fn run(args: &RehearseArgs, tls: &TlsFlags, printer: &mut Printer) ->
         Some(old) => {
             let before = rehearsed(args, old, args.olm)?;
             if let Some(refusal) = before.refusal {
-                printer.warning(&format!("{} would not have been installed: {}", args.from(), refusal.message));
+                printer.warning(&format!("OLM would not install {}: {}", args.from(), refusal.message));
             }
             Some(rehearse::upgrade(&before.objects, &rehearsal.objects))
         }
@@ -71,7 +71,7 @@ pub(crate) fn run(args: &RehearseArgs, tls: &TlsFlags, printer: &mut Printer) ->
     if let Some(directory) = &args.output_dir {
         refuse(&rehearsal)?;
         write::directory(&rehearsal.objects, directory)?;
-        printer.report(&format!("{} objects in {}", rehearsal.objects.len(), directory.display()));
+        printer.report(&format!("wrote {} objects to {}", rehearsal.objects.len(), directory.display()));
     }
     match args.output {
         _ if args.output_dir.is_some() && args.output == Output::Text => {}
@@ -92,12 +92,12 @@ pub(crate) fn run(args: &RehearseArgs, tls: &TlsFlags, printer: &mut Printer) ->
     if installable { Ok(()) } else { Err(Failure::Reported) }
 }
 
-/// Reads the bundle, and the one before it; nothing where all bundles of a catalog are rehearsed.
+/// Reads the bundle and its predecessor. Returns `None` after rehearsing all bundles of a catalog.
 fn given(args: &RehearseArgs, images: &Images, printer: &mut Printer) -> Result<Option<(Option<Read>, Read)>, Failure> {
     let from = |from: &String| read(from, images);
     let opened = match catalog_bundles::open(&args.source, images, printer)? {
         Given::Bundle(_) if args.all || args.package.is_some() => {
-            return Err(Failure::Usage(format!("{} is a bundle: a package and --all are for catalogs", args.source)));
+            return Err(Failure::Usage(format!("{} is a bundle: PACKAGE and --all require a catalog", args.source)));
         }
         Given::Bundle(new) => return Ok(Some((args.from.as_ref().map(from).transpose()?, *new))),
         Given::Catalog(opened) => opened,
@@ -107,7 +107,7 @@ fn given(args: &RehearseArgs, images: &Images, printer: &mut Printer) -> Result<
         return Ok(None);
     }
     let Some(wish) = &args.package else {
-        return Err(Failure::Usage(format!("{} is a catalog: name a package, or give --all", args.source)));
+        return Err(Failure::Usage(format!("{} is a catalog: give a package or --all", args.source)));
     };
     let package = opened.package(&wish.package)?;
     let bundle = |name: &str| {
@@ -119,7 +119,7 @@ fn given(args: &RehearseArgs, images: &Images, printer: &mut Printer) -> Result<
         None => None,
         Some(version) => Some(match opened.choose(package, None, Some(version)) {
             Ok(name) => bundle(name)?,
-            // What is no version of the package may be a bundle somewhere else.
+            // A value that is not a version of the package can be a bundle directory or image.
             Err(unknown) if !Path::new(version).is_dir() && !version.contains('/') => return Err(unknown),
             Err(_) => from(version)?,
         }),
@@ -127,7 +127,7 @@ fn given(args: &RehearseArgs, images: &Images, printer: &mut Printer) -> Result<
     Ok(Some((old, new)))
 }
 
-/// Fails with the words of the cluster's software.
+/// Fails with OLM's own message if OLM refuses the bundle.
 fn refuse(rehearsal: &Rehearsal) -> Outcome {
     match &rehearsal.refusal {
         None => Ok(()),
@@ -137,7 +137,7 @@ fn refuse(rehearsal: &Rehearsal) -> Outcome {
 
 fn installer(args: &RehearseArgs, rehearsal: &Rehearsal, how: Installer, printer: &mut Printer) -> Outcome {
     if rehearsal.generation == Generation::V0 {
-        return Err(Failure::message("--installer is for OLM v1: OLM v0 installs with rights of its own"));
+        return Err(Failure::message("--installer requires OLM v1: OLM v0 installs with its own permissions"));
     }
     refuse(rehearsal)?;
     let role = rehearse::installer(&rehearsal.objects, &args.extension(rehearsal), how);
@@ -228,12 +228,12 @@ fn rehearsed_v0(args: &RehearseArgs, read: &Read) -> Result<Rehearsal, Failure> 
     Ok(rehearsal)
 }
 
-/// Reads a file that has been read before; what has gone since counts for nothing.
+/// Reads a file again; a file that is gone by now counts as absent.
 fn content(directory: &Path, name: &str) -> Option<Vec<u8>> {
     std::fs::read(directory.join(name)).ok()
 }
 
-/// Collects what is to be told of a rehearsal.
+/// Collects the findings of a rehearsal.
 fn found(read: &Read, rehearsal: &Rehearsal) -> Vec<Finding> {
     let bundle = Bundle::new(&read.whole);
     let name = &bundle.name;
@@ -274,7 +274,7 @@ fn found(read: &Read, rehearsal: &Rehearsal) -> Vec<Finding> {
     found
 }
 
-/// Returns the part of a CSV that a refusal is about.
+/// Returns the JSON pointer of the CSV field that a refusal is about.
 fn pointer_of(id: &str) -> &'static str {
     match id {
         "olmv1-all-namespaces" | "olmv1-install-modes" | "olmv1-targets" | "olmv0-install-mode" => "/spec/installModes",

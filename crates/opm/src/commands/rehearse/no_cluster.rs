@@ -1,4 +1,4 @@
-//! A rehearsal beside a cluster, where the program was built without clusters.
+//! Stub of `cluster` for builds without the feature `cluster`.
 
 use bundle::Finding;
 
@@ -7,7 +7,7 @@ use super::flags::RehearseArgs;
 use crate::exit::Failure;
 use crate::printer::Printer;
 
-/// Refuses to compare.
+/// Refuses the comparison.
 pub(super) fn compared(_: &RehearseArgs, _: &Rehearsal, _: &Printer) -> Result<Vec<Finding>, Failure> {
-    Err(Failure::message("--against-cluster: this program was built without the feature `cluster`"))
+    Err(Failure::message("--against-cluster: opm was built without the feature `cluster`"))
 }

@@ -1,4 +1,4 @@
-//! A rehearsal as people and programs read it.
+//! Formats a rehearsal as text and JSON.
 
 use std::collections::BTreeSet;
 use std::fmt::Write;
@@ -15,7 +15,7 @@ fn field<'a>(object: &'a Value, pointer: &str) -> &'a str {
     object.pointer(pointer).and_then(Value::as_str).unwrap_or_default()
 }
 
-/// Says what an object is made of, where that is not plain.
+/// Describes the origin of an object if it is not obvious.
 fn special(object: &Value, rehearsal: &Rehearsal) -> String {
     let name = display_name(object);
     let notes = rehearsal.notes.iter().filter(|note| note.object == name);
@@ -109,7 +109,7 @@ fn verb(effect: Effect) -> &'static str {
     }
 }
 
-/// Names what the other generation does differently.
+/// Lists the differences between the two generations of OLM.
 fn differences(this: &Rehearsal, other: &Rehearsal) -> Vec<String> {
     if let Some(refusal) = &other.refusal {
         return vec![format!("refuses: {}", refusal.message)];
@@ -117,22 +117,22 @@ fn differences(this: &Rehearsal, other: &Rehearsal) -> Vec<String> {
     if this.refusal.is_some() {
         return vec!["installs the bundle".into()];
     }
-    // Names of roles hold a hash that each generation makes in its own way.
+    // Role names contain a hash that each generation computes differently.
     let names = |objects: &[Value]| -> BTreeSet<String> {
         let generated = |name: &str| name.rsplit_once('-').is_some_and(|(_, end)| end.len() > 30);
         let named = objects.iter().filter(|object| !generated(field(object, "/metadata/name")));
         named.filter(|object| !field(object, "/metadata/name").is_empty()).map(display_name).collect()
     };
     let (ours, theirs) = (names(&this.objects), names(&other.objects));
-    let mut told = Vec::new();
+    let mut lines = Vec::new();
     let list = |names: Vec<&String>| names.iter().map(|name| name.as_str()).collect::<Vec<_>>().join(", ");
     let more: Vec<&String> = theirs.difference(&ours).collect();
     if !more.is_empty() {
-        told.push(format!("also makes: {}", list(more)));
+        lines.push(format!("also makes: {}", list(more)));
     }
     let less: Vec<&String> = ours.difference(&theirs).collect();
     if !less.is_empty() {
-        told.push(format!("does not make: {}", list(less)));
+        lines.push(format!("does not make: {}", list(less)));
     }
     let find = |objects: &[Value], wanted: &str| objects.iter().find(|object| display_name(object) == wanted).cloned();
     for name in ours.intersection(&theirs).filter(|name| name.starts_with("Deployment ")) {
@@ -147,10 +147,10 @@ fn differences(this: &Rehearsal, other: &Rehearsal) -> Vec<String> {
             .map(|(key, _)| &**key)
             .collect();
         if !differing.is_empty() {
-            told.push(format!("annotates pods of {name} differently: {}", differing.join(", ")));
+            lines.push(format!("annotates pods of {name} differently: {}", differing.join(", ")));
         }
     }
-    told
+    lines
 }
 
 pub(super) fn json(

@@ -1,4 +1,4 @@
-//! Objects as files.
+//! Writes objects as YAML files.
 
 use std::fs;
 use std::io;
@@ -24,7 +24,7 @@ fn document(object: &Value, out: &mut Vec<u8>) {
     fbc::yaml::write_document(Text::from(object).raw(), out);
 }
 
-/// Writes each object to a file whose name says when it is applied.
+/// Writes each object to a file whose name starts with its position in the order of application.
 pub(super) fn directory(objects: &[Value], target: &Path) -> Outcome {
     match fs::read_dir(target) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => {}
@@ -44,7 +44,7 @@ pub(super) fn directory(objects: &[Value], target: &Path) -> Outcome {
         let path = aside.path().join(file_name(at, object));
         fs::write(&path, text).map_err(|error| in_path(&path, &error))?;
     }
-    // An empty directory gives way to one that is renamed.
+    // The rename replaces an empty directory.
     aside.finish(target).map_err(|error| in_path(target, &error))
 }
 

@@ -1,4 +1,4 @@
-//! `opm run bundle`: one bundle installed on a cluster, without publishing a catalog.
+//! `opm run bundle`: installs a bundle on a cluster, without publishing a catalog.
 
 use cluster::Ledger;
 use cluster::run::install_mode::{InstallMode, Targets};
@@ -6,7 +6,7 @@ use cluster::run::{self, BundlePlan, Serving, names};
 
 use super::extension;
 use super::flags::{DECOMPRESSION_IMAGE, NO_INDEX, ServeFlags, WorkFlags, image_name};
-use super::index::{Index, Reader, Workshop, generating};
+use super::index::{CatalogBuilder, Index, Reader, generating};
 use super::olm::{ExtensionFlags, InstallFlags, Olm, olm};
 use super::session::Session;
 use crate::exit::{Failure, Outcome};
@@ -19,14 +19,14 @@ use crate::printer::Printer;
 #[derive(clap::Args)]
 #[command(
     long_about = "Install a bundle on a cluster, without publishing a catalog.\n\n\
-        A catalog with the bundle is made and served by one pod, and OLM, which must be installed, installs the bundle \
-        from it. With --index-image the bundle is added to that index, of which nothing is lost. The catalog is \
-        checked before anything is created, and ConfigMaps bring it to the pod.\n\n\
-        With --olm v1 the catalog is pushed as the image that --registry names, and OLM v1 installs the bundle from a \
-        ClusterCatalog by a ClusterExtension. The installation is rehearsed first: what OLM v1 would refuse is refused \
-        before anything is created.\n\n\
-        When something fails or is interrupted, its cause is reported and everything that was created is rolled back, \
-        unless --keep is given. 'opm cleanup PACKAGE' removes what was installed.",
+        opm builds a catalog with the bundle and serves it from a pod. OLM, which must be running on the cluster, installs the \
+        bundle from there. With --index-image, opm adds the bundle to that index and keeps its content. It checks the catalog \
+        before it creates anything, and sends it to the pod in ConfigMaps.\n\n\
+        With --olm v1, opm pushes the catalog as the image given by --registry, and OLM v1 installs the bundle from a \
+        ClusterCatalog with a ClusterExtension. opm rehearses the installation first: it refuses what OLM v1 would refuse \
+        before it creates anything.\n\n\
+        After a failure or interrupt, opm reports the cause and rolls back everything it created, unless --keep is given. \
+        'opm cleanup PACKAGE' removes the operator.",
     after_help = "Examples:\n  \
         opm run bundle quay.io/example/foo-bundle:v1.0.0\n  \
         opm run bundle quay.io/example/foo-bundle:v1.0.0 -n foo --install-mode OwnNamespace\n  \
@@ -35,23 +35,22 @@ use crate::printer::Printer;
         opm run bundle quay.io/example/foo-bundle:v1.0.0 -n foo --olm v1 --registry quay.io/example/try:v1"
 )]
 pub(super) struct BundleArgs {
-    /// Image of the bundle
+    /// Bundle image
     #[arg(value_name = "BUNDLE_IMAGE", value_parser = image_name)]
     pub(super) bundle: String,
-    /// Which OLM installs it: v0 is the one with Subscriptions, v1 the one with ClusterExtensions, auto the one that the
-    /// cluster has
+    /// OLM generation: v0 uses Subscriptions, v1 uses ClusterExtensions, auto detects it from the cluster
     #[arg(long, value_name = "GENERATION", default_value = "v0", value_parser = olm())]
     olm: Olm,
-    /// Index that the bundle is added to
+    /// Index image to add the bundle to
     #[arg(long, value_name = "IMAGE", default_value = NO_INDEX, value_parser = image_name)]
     pub(super) index_image: String,
-    /// Image that unpacks the catalog in the pod; it needs sh and gzip
+    /// Image that unpacks the catalog in the pod; must have sh and gzip
     #[arg(long, value_name = "IMAGE", default_value = DECOMPRESSION_IMAGE, value_parser = image_name)]
     pub(super) decompression_image: String,
-    /// Which namespaces the operator watches: AllNamespaces, OwnNamespace, SingleNamespace=NS or MultiNamespace=NS,NS
+    /// Install mode: AllNamespaces, OwnNamespace, SingleNamespace=NS or MultiNamespace=NS,NS
     #[arg(long, value_name = "InstallModeValue", value_parser = install_mode)]
     pub(super) install_mode: Option<InstallMode>,
-    /// Print the objects as YAML, and create nothing
+    /// Print the objects as YAML without creating them
     #[arg(long)]
     pub(super) dry_run: bool,
     #[command(flatten)]
@@ -98,7 +97,7 @@ fn run_bundle(args: &BundleArgs, tls: &TlsFlags, printer: &mut Printer) -> Outco
     let images = Images::new(tls, &args.serve.pull);
     let ledger = Ledger::default();
     let plan = {
-        let workshop = Workshop {
+        let builder = CatalogBuilder {
             reader: Reader::Pod,
             flags: &args.serve,
             tls,
@@ -107,7 +106,7 @@ fn run_bundle(args: &BundleArgs, tls: &TlsFlags, printer: &mut Printer) -> Outco
             decompression_image: &args.decompression_image,
             printer,
         };
-        let bundles = workshop.bundles(&[&args.bundle])?;
+        let bundles = builder.bundles(&[&args.bundle])?;
         let facts = bundles.first().map(|bundle| bundle.facts.clone()).unwrap_or_default();
         let targets = Targets::decide(args.install_mode.as_ref(), &facts.install_modes, &facts.csv, &namespace)
             .map_err(Failure::Message)?;
@@ -118,15 +117,17 @@ fn run_bundle(args: &BundleArgs, tls: &TlsFlags, printer: &mut Printer) -> Outco
             let live = Live::new(printer, args.cluster.verbose);
             session.ask(run::check(cluster, &facts, &targets, args.serve.keep, deadline, &live))?;
         }
-        let index = workshop.index(&args.index_image, false)?;
-        workshop.check_mode(&index)?;
+        let index = builder.index(&args.index_image, false)?;
+        builder.check_mode(&index)?;
         let item = args.serve.item(&args.bundle, &args.index_image);
         let (channel, content) = match &index {
             Index::Database(path) => {
                 let channel = facts.channels.first().cloned().ok_or_else(|| {
-                    Failure::message("load bundle metadata: no channel is named, and a database index needs one")
+                    Failure::message(
+                        "load bundle metadata: the bundle names no channel, but a database index requires one",
+                    )
                 })?;
-                (channel, workshop.database(&args.index_image, path)?)
+                (channel, builder.database(&args.index_image, path)?)
             }
             _ => {
                 printer.report(&format!("Creating a File-Based Catalog of the bundle \"{}\"", args.bundle));
@@ -136,7 +137,7 @@ fn run_bundle(args: &BundleArgs, tls: &TlsFlags, printer: &mut Printer) -> Outco
                         args.index_image, facts.csv
                     ));
                 }
-                let catalog = workshop.load(&args.index_image, &index)?;
+                let catalog = builder.load(&args.index_image, &index)?;
                 let channel = names::CHANNEL.to_owned();
                 let additions =
                     edit::run_bundle::inject(&catalog, &facts.package, &facts.csv, &channel, &args.index_image)
@@ -144,7 +145,7 @@ fn run_bundle(args: &BundleArgs, tls: &TlsFlags, printer: &mut Printer) -> Outco
                 if !matches!(index, Index::None) {
                     printer.report(&format!("Generated the extra FBC for the bundle image \"{}\"", facts.csv));
                 }
-                (channel, workshop.serve(catalog, &additions, &bundles, &index, &args.index_image)?)
+                (channel, builder.serve(catalog, &additions, &bundles, &index, &args.index_image)?)
             }
         };
         let serving = Serving {

@@ -1,4 +1,4 @@
-//! `opm run bundle-upgrade`: an operator on a cluster gets a newer bundle.
+//! `opm run bundle-upgrade`: upgrades an operator on a cluster to another bundle.
 
 use cluster::Ledger;
 use cluster::run::{self, Serving, UpgradePlan};
@@ -6,7 +6,7 @@ use cluster::run::{self, Serving, UpgradePlan};
 use super::bundle::print;
 use super::extension_upgrade;
 use super::flags::{DECOMPRESSION_IMAGE, ServeFlags, WorkFlags, image_name};
-use super::index::{Index, Reader, Workshop, generating, images_of};
+use super::index::{CatalogBuilder, Index, Reader, generating, images_of};
 use super::olm::{ExtensionFlags, Olm, olm};
 use super::session::Session;
 use crate::exit::{Failure, Outcome};
@@ -19,14 +19,13 @@ use crate::printer::Printer;
 #[derive(clap::Args)]
 #[command(
     long_about = "Upgrade an operator on a cluster to another bundle.\n\n\
-        The operator may have been installed by 'opm run bundle' or from any catalog. Its catalog is put together anew, \
-        with the bundle behind the head of the channel that the operator follows, and nothing lost; OLM then upgrades \
-        to it.\n\n\
-        Until the upgrade is approved, a failure puts everything back as it was, unless --keep is given. From then on \
-        OLM replaces the old version, and nothing is rolled back.\n\n\
-        With --olm v1 the operator is one that 'opm run bundle --olm v1' has installed. Its catalog is pushed again under \
-        its name, or the one that --registry gives. Changes of definitions that OLM v1 refuses are refused before \
-        anything is changed, unless --ignore-crd-safety is given.",
+        The operator can come from 'opm run bundle' or from any catalog. opm rebuilds its catalog with the bundle as the new \
+        head of the channel that the operator follows, and keeps all other content. OLM then upgrades the operator.\n\n\
+        If a step fails before the upgrade is approved, opm rolls back all changes, unless --keep is given. After approval, \
+        OLM replaces the old version and opm rolls nothing back.\n\n\
+        With --olm v1, the operator must come from 'opm run bundle --olm v1'. opm pushes its catalog again, under the same name \
+        or the one given by --registry. It refuses CRD changes that OLM v1 would refuse before it changes anything, unless \
+        --ignore-crd-safety is given.",
     after_help = "Examples:\n  \
         opm run bundle-upgrade quay.io/example/foo-bundle:v1.1.0\n  \
         opm run bundle-upgrade quay.io/example/foo-bundle:v1.1.0 -n foo --timeout 5m\n  \
@@ -34,17 +33,16 @@ use crate::printer::Printer;
         opm run bundle-upgrade quay.io/example/foo-bundle:v1.1.0 --olm v1"
 )]
 pub(super) struct BundleUpgradeArgs {
-    /// Image of the bundle
+    /// Bundle image
     #[arg(value_name = "BUNDLE_IMAGE", value_parser = image_name)]
     pub(super) bundle: String,
-    /// Which OLM runs the operator: v0 is the one with Subscriptions, v1 the one with ClusterExtensions, auto the one that
-    /// the cluster has
+    /// OLM generation: v0 uses Subscriptions, v1 uses ClusterExtensions, auto detects it from the cluster
     #[arg(long, value_name = "GENERATION", default_value = "v0", value_parser = olm())]
     olm: Olm,
-    /// Change a catalog that 'run bundle' did not make although others use it, too
+    /// Change a catalog that 'run bundle' did not create, even if other operators use it
     #[arg(long)]
     pub(super) shared_catalog: bool,
-    /// Print the objects as YAML, and create and change nothing
+    /// Print the objects as YAML without creating or changing them
     #[arg(long)]
     pub(super) dry_run: bool,
     #[command(flatten)]
@@ -77,7 +75,7 @@ fn upgrade(args: &BundleUpgradeArgs, tls: &TlsFlags, printer: &mut Printer) -> O
     args.more.refuse_for_v0()?;
     let images = Images::new(tls, &args.serve.pull);
     let ledger = Ledger::default();
-    let workshop = Workshop {
+    let builder = CatalogBuilder {
         reader: Reader::Pod,
         flags: &args.serve,
         tls,
@@ -86,27 +84,27 @@ fn upgrade(args: &BundleUpgradeArgs, tls: &TlsFlags, printer: &mut Printer) -> O
         decompression_image: DECOMPRESSION_IMAGE,
         printer,
     };
-    let mut newest = workshop.bundles(&[&args.bundle])?;
+    let mut newest = builder.bundles(&[&args.bundle])?;
     let facts = newest.first().map(|bundle| bundle.facts.clone()).unwrap_or_default();
     let live = Live::new(printer, args.cluster.verbose);
     let installed = session.ask(run::find(&cluster, &facts.package, args.shared_catalog, deadline, &live))?;
     let index_image = installed.index_image.clone();
-    let index = workshop.index(&index_image, installed.migrated)?;
-    workshop.check_mode(&index)?;
+    let index = builder.index(&index_image, installed.migrated)?;
+    builder.check_mode(&index)?;
     let mut items = installed.items.clone();
     items.push(args.serve.item(&args.bundle, &index_image));
     let content = match &index {
-        Index::Database(path) => workshop.database(&index_image, path)?,
+        Index::Database(path) => builder.database(&index_image, path)?,
         _ => {
             printer.report(&format!("Creating a File-Based Catalog of the bundle \"{}\"", args.bundle));
-            let catalog = workshop.load(&index_image, &index)?;
-            let mut bundles = workshop.bundles(&images_of(&installed.items))?;
+            let catalog = builder.load(&index_image, &index)?;
+            let mut bundles = builder.bundles(&images_of(&installed.items))?;
             bundles.append(&mut newest);
             let names: Vec<String> = bundles.iter().map(|bundle| bundle.facts.csv.clone()).collect();
             let additions =
                 edit::run_bundle::extend(&catalog, &facts.package, &names, &installed.channel, &index_image)
                     .map_err(|refusal| generating(&facts.csv, &args.bundle, &index_image, &refusal))?;
-            workshop.serve(catalog, &additions, &bundles, &index, &index_image)?
+            builder.serve(catalog, &additions, &bundles, &index, &index_image)?
         }
     };
     let serving = Serving {

@@ -1,4 +1,4 @@
-//! `opm run bundle --olm v1`: a bundle rehearsed, pushed in a catalog of its own, and installed by OLM v1.
+//! `opm run bundle --olm v1`: rehearses a bundle, pushes it in its own catalog, and installs it with OLM v1.
 
 use std::path::Path;
 
@@ -14,7 +14,7 @@ use serde_json::{Value, json};
 
 use super::bundle::{BundleArgs, print};
 use super::flags::{DECOMPRESSION_IMAGE, NO_INDEX, ServeFlags};
-use super::index::{Index, Reader, Workshop, generating};
+use super::index::{CatalogBuilder, Index, Reader, generating};
 use super::session::Session;
 use crate::exit::{Failure, Outcome};
 use crate::images::{Images, TlsFlags};
@@ -22,15 +22,15 @@ use crate::limits;
 use crate::live::Live;
 use crate::printer::Printer;
 
-/// What OLM v1 is going to make of a bundle.
+/// The result of a rehearsal.
 pub(super) struct Rehearsed {
     pub(super) bundle: Bundle,
     pub(super) objects: Vec<Value>,
-    /// The least rights that install it, as a ClusterRole.
+    /// The minimal permissions to install it, as a ClusterRole.
     pub(super) role: Value,
 }
 
-/// How a bundle is rehearsed.
+/// The parameters of a rehearsal.
 pub(super) struct Rehearsal<'a> {
     pub(super) offer: &'a Offer,
     pub(super) name: &'a str,
@@ -39,18 +39,18 @@ pub(super) struct Rehearsal<'a> {
     pub(super) ignore_dependencies: bool,
 }
 
-/// Reads the bundle of a directory as OLM v1 does.
+/// Reads a bundle directory like OLM v1.
 pub(super) fn read(directory: &Path, limits: &Limits) -> Result<Bundle, Failure> {
     let whole = bundle::read_whole(directory, limits).map_err(|error| Failure::message(error.to_string()))?;
     Ok(Bundle::new(&whole))
 }
 
 impl Rehearsal<'_> {
-    /// Returns what OLM v1 of the cluster makes of a bundle, or fails with its words.
+    /// Rehearses a bundle for the cluster's OLM v1, or fails with OLM's message.
     pub(super) fn of(&self, mut bundle: Bundle, printer: &Printer) -> Result<Rehearsed, Failure> {
         if self.ignore_dependencies && !bundle.dependencies.is_empty() {
             let left_out = bundle.dependencies.join(", ");
-            printer.warning(&format!("OLM v1 installs {} without what it depends on ({left_out})", bundle.name));
+            printer.warning(&format!("OLM v1 installs {} without its dependencies ({left_out})", bundle.name));
             bundle.dependencies.clear();
         }
         let profile = self.profile();
@@ -70,7 +70,7 @@ impl Rehearsal<'_> {
         };
         let installed = v1::install(&bundle, &options).map_err(|refusal| {
             let help = match refusal.id {
-                "olmv1-dependency" => "\n  help: --ignore-dependencies installs it without them",
+                "olmv1-dependency" => "\n  help: use --ignore-dependencies to install without them",
                 _ => "",
             };
             refused(&refusal.message, help)
@@ -104,29 +104,33 @@ impl Rehearsal<'_> {
     }
 }
 
-/// Returns the namespace that an operator watches; nothing for all.
-fn watch_namespace(asked: Option<&InstallMode>, namespace: &str, bundle: &Bundle) -> Result<Option<String>, Failure> {
-    let Some(asked) = asked else {
+/// Returns the namespace that an operator watches; `None` for all.
+fn watch_namespace(
+    requested: Option<&InstallMode>,
+    namespace: &str,
+    bundle: &Bundle,
+) -> Result<Option<String>, Failure> {
+    let Some(requested) = requested else {
         let own = !bundle.supports(Mode::AllNamespaces) && bundle.supports(Mode::OwnNamespace);
         return Ok(own.then(|| namespace.to_owned()));
     };
-    match (asked.mode, &*asked.namespaces) {
+    match (requested.mode, &*requested.namespaces) {
         (ModeType::AllNamespaces, []) => Ok(None),
         (ModeType::OwnNamespace, []) => Ok(Some(namespace.to_owned())),
         (ModeType::SingleNamespace, [one]) => Ok(Some(one.clone())),
         _ => Err(Failure::Usage(format!(
-            "--install-mode {asked} is not for --olm v1: an operator watches all namespaces, its own, or one"
+            "--olm v1 does not support --install-mode {requested}: an operator watches all namespaces, its own, or one"
         ))),
     }
 }
 
-/// Returns the definitions that a rehearsal brings.
+/// Returns the names of the CRDs of a rehearsal.
 pub(super) fn definitions(objects: &[Value]) -> Vec<String> {
     let crds = objects.iter().filter(|object| object["kind"] == "CustomResourceDefinition");
     crds.filter_map(|crd| crd["metadata"]["name"].as_str()).map(str::to_owned).collect()
 }
 
-/// Returns the kinds of objects, each once.
+/// Returns the distinct kinds of objects.
 fn kinds(objects: &[Value]) -> Vec<(String, String)> {
     let text = |object: &Value, key: &str| object[key].as_str().unwrap_or_default().to_owned();
     let mut kinds: Vec<_> = objects.iter().map(|one| (text(one, "apiVersion"), text(one, "kind"))).collect();
@@ -136,7 +140,7 @@ fn kinds(objects: &[Value]) -> Vec<(String, String)> {
 }
 
 impl ServeFlags {
-    /// Refuses what is about the pod of OLM v0, and asks for the image that OLM v1 needs.
+    /// Refuses flags for the registry pod of OLM v0, and requires the catalog image of OLM v1.
     pub(super) fn check_for_v1(&self) -> Outcome {
         let pod = [
             ("--service-account", !self.service_account.is_empty()),
@@ -149,16 +153,16 @@ impl ServeFlags {
             ("--registry-base", self.registry_base.is_some()),
         ];
         if let Some((flag, _)) = pod.iter().find(|(_, given)| *given) {
-            return Err(Failure::Usage(format!("{flag} is not for --olm v1: no pod serves the catalog")));
+            return Err(Failure::Usage(format!("{flag} requires --olm v0: with v1, no pod serves the catalog")));
         }
         Ok(())
     }
 }
 
-/// Asks for the name that a catalog is pushed as.
+/// Returns the usage error for a missing catalog image.
 pub(super) fn no_registry() -> Failure {
     Failure::Usage(
-        "--olm v1 needs --registry REF: OLM v1 reads catalogs from images only, and pushes none itself".into(),
+        "--olm v1 requires --registry REF: OLM v1 reads catalogs only from images, so opm must push one".into(),
     )
 }
 
@@ -172,7 +176,9 @@ pub(super) fn run(
     let flags = &args.serve;
     flags.check_for_v1()?;
     if args.decompression_image != DECOMPRESSION_IMAGE {
-        return Err(Failure::Usage("--decompression-image is not for --olm v1: no pod serves the catalog".into()));
+        return Err(Failure::Usage(
+            "--decompression-image requires --olm v0: with v1, no pod serves the catalog".into(),
+        ));
     }
     let registry = flags.registry.as_ref().ok_or_else(no_registry)?;
     let deadline = args.cluster.deadline();
@@ -180,7 +186,7 @@ pub(super) fn run(
         cluster.as_ref().map_or_else(|| args.cluster.shown_namespace(), |cluster| cluster.namespace.clone());
     let images = Images::new(tls, &flags.pull);
     let ignore_dependencies = args.more.ignore_dependencies;
-    let workshop = Workshop {
+    let builder = CatalogBuilder {
         reader: Reader::Image { push: !args.dry_run, ignore_dependencies },
         flags,
         tls,
@@ -189,16 +195,16 @@ pub(super) fn run(
         decompression_image: DECOMPRESSION_IMAGE,
         printer,
     };
-    let bundles = workshop.bundles(&[&args.bundle])?;
+    let bundles = builder.bundles(&[&args.bundle])?;
     let Some(pulled) = bundles.first() else { return Err(Failure::message("no bundle was pulled")) };
     let facts = &pulled.facts;
     let live = Live::new(printer, args.cluster.verbose);
     let offer = match &cluster {
         Some(cluster) => session.ask(extension::offer(cluster, deadline, &live))?,
-        // As the newest release is.
+        // Assume the newest release.
         None => Offer { has_config: true, ..Offer::default() },
     };
-    let bundle = read(&pulled.directory, &workshop.limits)?;
+    let bundle = read(&pulled.directory, &builder.limits)?;
     let watched = watch_namespace(args.install_mode.as_ref(), &namespace, &bundle)?;
     let name = args.extension.name.clone().unwrap_or_else(|| facts.package.clone());
     let rehearsal = Rehearsal {
@@ -211,8 +217,8 @@ pub(super) fn run(
     let rehearsed = rehearsal.of(bundle, printer)?;
     if watched.is_some() && !offer.has_config {
         return Err(Failure::message(
-            "OLM v1 of this cluster cannot watch a single namespace: its ClusterExtension has no spec.config; nothing \
-             was created",
+            "OLM v1 of this cluster does not support watching a single namespace: its ClusterExtension has no spec.config; \
+             nothing was created",
         ));
     }
     let extension = Extension {
@@ -236,16 +242,16 @@ pub(super) fn run(
             definitions_are_safe(&there, &rehearsed.objects)?;
         }
     }
-    let index = workshop.index(&args.index_image, false)?;
-    workshop.check_mode(&index)?;
+    let index = builder.index(&args.index_image, false)?;
+    builder.check_mode(&index)?;
     let image = match &index {
-        Index::Database(path) => return workshop.database(&args.index_image, path).map(drop),
+        Index::Database(path) => return builder.database(&args.index_image, path).map(drop),
         _ => {
-            let catalog = workshop.load(&args.index_image, &index)?;
+            let catalog = builder.load(&args.index_image, &index)?;
             let additions =
                 edit::run_bundle::inject(&catalog, &facts.package, &facts.csv, names::CHANNEL, &args.index_image)
                     .map_err(|refusal| generating(&facts.csv, &args.bundle, &args.index_image, &refusal))?;
-            pushed(workshop.serve(catalog, &additions, &bundles, &index, &args.index_image)?)?
+            pushed(builder.serve(catalog, &additions, &bundles, &index, &args.index_image)?)?
         }
     };
     let carried = Carried {
@@ -264,7 +270,7 @@ pub(super) fn run(
     session.work(&cluster, &ledger, flags.keep, &live, work)
 }
 
-/// Returns the image of a catalog.
+/// Returns the pushed image of a catalog.
 pub(super) fn pushed(content: Content) -> Result<String, Failure> {
     match content {
         Content::Image(image) => Ok(image),
@@ -272,7 +278,7 @@ pub(super) fn pushed(content: Content) -> Result<String, Failure> {
     }
 }
 
-/// Fails with the words of OLM v1 if it would refuse new definitions in place of those that are there.
+/// Fails with OLM's message if OLM v1 would refuse the changes to existing CRDs.
 pub(super) fn definitions_are_safe(there: &[Value], objects: &[Value]) -> Outcome {
     let mut blocking = Vec::new();
     for old in there {
@@ -287,8 +293,8 @@ pub(super) fn definitions_are_safe(there: &[Value], objects: &[Value]) -> Outcom
     match blocking.is_empty() {
         true => Ok(()),
         false => Err(Failure::message(format!(
-            "OLM v1 refuses changes of definitions; nothing was changed:\n  {}\n  help: --ignore-crd-safety installs \
-             them all the same",
+            "OLM v1 refuses the CRD changes; nothing was changed:\n  {}\n  help: use --ignore-crd-safety to install \
+             them anyway",
             blocking.join("\n  ")
         ))),
     }

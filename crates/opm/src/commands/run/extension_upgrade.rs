@@ -1,4 +1,4 @@
-//! `opm run bundle-upgrade --olm v1`: an operator that OLM v1 runs gets a newer bundle.
+//! `opm run bundle-upgrade --olm v1`: upgrades an operator that OLM v1 installed.
 
 use cluster::extension::{self, Account, Carried, Upgrade};
 use cluster::run::names;
@@ -8,7 +8,7 @@ use super::bundle::print;
 use super::bundle_upgrade::BundleUpgradeArgs;
 use super::extension::{Rehearsal, definitions, definitions_are_safe, no_registry, pushed, read};
 use super::flags::{DECOMPRESSION_IMAGE, NO_INDEX};
-use super::index::{Index, Reader, Workshop, generating, images_of};
+use super::index::{CatalogBuilder, Index, Reader, generating, images_of};
 use super::session::Session;
 use crate::exit::{Failure, Outcome};
 use crate::images::{Images, TlsFlags};
@@ -25,13 +25,13 @@ pub(super) fn run(
 ) -> Outcome {
     args.serve.check_for_v1()?;
     if args.shared_catalog {
-        return Err(Failure::Usage("--shared-catalog is for --olm v0".into()));
+        return Err(Failure::Usage("--shared-catalog requires --olm v0".into()));
     }
     let deadline = args.cluster.deadline();
     let images = Images::new(tls, &args.serve.pull);
     let ignore_dependencies = args.more.ignore_dependencies;
     let mut flags = args.serve.clone();
-    let first = Workshop {
+    let first = CatalogBuilder {
         reader: Reader::Image { push: !args.dry_run, ignore_dependencies },
         flags: &args.serve,
         tls,
@@ -59,23 +59,23 @@ pub(super) fn run(
         let there = session.ask(extension::definitions(cluster, &names, deadline, &live))?;
         definitions_are_safe(&there, &rehearsed.objects)?;
     }
-    // Where the catalog is now, unless another place is given.
+    // Push to the current catalog image, unless --registry is given.
     let known = || image::Reference::parse(&found.registry).ok();
     flags.registry = Some(flags.registry.or_else(known).ok_or_else(no_registry)?);
-    let workshop = Workshop { flags: &flags, ..first };
+    let builder = CatalogBuilder { flags: &flags, ..first };
     let index_image = if found.index_image.is_empty() { NO_INDEX } else { &found.index_image };
-    let index = workshop.index(index_image, false)?;
-    workshop.check_mode(&index)?;
+    let index = builder.index(index_image, false)?;
+    builder.check_mode(&index)?;
     if let Index::Database(path) = &index {
-        return workshop.database(index_image, path).map(drop);
+        return builder.database(index_image, path).map(drop);
     }
-    let catalog = workshop.load(index_image, &index)?;
-    let mut bundles = workshop.bundles(&images_of(&found.items))?;
+    let catalog = builder.load(index_image, &index)?;
+    let mut bundles = builder.bundles(&images_of(&found.items))?;
     bundles.append(&mut newest);
     let all: Vec<String> = bundles.iter().map(|bundle| bundle.facts.csv.clone()).collect();
     let additions = edit::run_bundle::extend(&catalog, &facts.package, &all, names::CHANNEL, index_image)
         .map_err(|refusal| generating(&facts.csv, &args.bundle, index_image, &refusal))?;
-    let image = pushed(workshop.serve(catalog, &additions, &bundles, &index, index_image)?)?;
+    let image = pushed(builder.serve(catalog, &additions, &bundles, &index, index_image)?)?;
     let mut items = found.items.clone();
     items.push(flags.item(&args.bundle, NO_INDEX));
     let registry = flags.registry.as_ref().map(ToString::to_string).unwrap_or_default();

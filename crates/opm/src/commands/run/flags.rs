@@ -1,4 +1,4 @@
-//! The flags that the commands for clusters have in common.
+//! Common flags of the cluster commands.
 
 use std::time::{Duration, Instant};
 
@@ -13,34 +13,34 @@ use crate::exit::Failure;
 use crate::fetch::or_latest;
 use crate::images::{PullFlags, TlsFlags};
 
-/// The index image that means that there is none; it has the program that serves catalogs.
+/// The default index image, which stands for no index. It contains opm, which serves catalogs.
 pub(super) const NO_INDEX: &str = "quay.io/operator-framework/opm:latest";
 /// The image that unpacks catalogs.
 pub(super) const DECOMPRESSION_IMAGE: &str = "registry.access.redhat.com/ubi9/ubi:9.8";
-/// Index images that start like this get bundles by their versions.
-const BY_VERSION: &str = "quay.io/operator-framework/opm:";
+/// Index images with this prefix use the add mode `semver`.
+const SEMVER_PREFIX: &str = "quay.io/operator-framework/opm:";
 
-/// Which cluster, and for how long.
+/// Cluster and timeout flags.
 #[derive(clap::Args, Clone, Debug)]
 #[command(next_help_heading = "Cluster")]
 pub(crate) struct WorkFlags {
     #[command(flatten)]
     pub(crate) cluster: ClusterFlags,
-    /// Time that the command may take
+    /// Timeout of the command
     #[arg(long, value_name = "DURATION", default_value = "2m0s", value_parser = duration)]
     timeout: Duration,
-    /// Show every request
+    /// Print every request
     #[arg(long)]
     pub(crate) verbose: bool,
 }
 
 impl WorkFlags {
-    /// Returns the namespace that objects are shown in where no cluster is asked.
+    /// Returns the namespace to print in objects without a cluster.
     pub(super) fn shown_namespace(&self) -> String {
         self.cluster.access().namespace.unwrap_or_else(|| "default".to_owned())
     }
 
-    /// Returns when the time is up.
+    /// Returns the deadline.
     pub(crate) fn deadline(&self) -> Instant {
         const LONG: Duration = Duration::from_secs(365 * 24 * 3600);
         let now = Instant::now();
@@ -48,51 +48,51 @@ impl WorkFlags {
     }
 }
 
-/// How the catalog of a run is made and served.
+/// Catalog and registry pod flags.
 #[derive(clap::Args, Clone, Debug)]
 pub(super) struct ServeFlags {
     /// Service account of the registry pod
     #[arg(long, value_name = "NAME", default_value = "", hide_default_value = true)]
     pub(super) service_account: String,
-    /// How 'opm registry add' puts the bundle into a database index (semver|replaces)
+    /// Mode of 'opm registry add' for a database index (semver|replaces)
     #[arg(long, value_name = "MODE", default_value = "", hide = true)]
     pub(super) mode: String,
-    /// Secret of type kubernetes.io/dockerconfigjson with credentials for the cluster's pulls
+    /// Secret of type kubernetes.io/dockerconfigjson with pull credentials for the cluster
     #[arg(long, value_name = "SECRET", default_value = "", hide_default_value = true)]
     pub(super) pull_secret_name: String,
-    /// Secret with a certificate as cert.pem, for a registry pod that pulls the bundle itself
+    /// Secret with a CA certificate as cert.pem, for a registry pod that pulls the bundle
     #[arg(long, value_name = "SECRET", default_value = "", hide_default_value = true)]
     pub(super) ca_secret_name: String,
-    /// When the image of the registry pod is pulled (Always|IfNotPresent|Never)
+    /// Pull policy of the registry pod image
     #[arg(long, value_name = "POLICY", default_value = "Always", value_parser = ["Always", "IfNotPresent", "Never"])]
     pub(super) image_pull_policy: String,
-    /// How strictly pods are confined
+    /// Security context of pods
     #[arg(long, value_name = "CONTEXT", default_value = "legacy", value_parser = security())]
     pub(super) security_context_config: Security,
-    /// Say that the registry pod must not run as root, as restricted namespaces ask for
+    /// Set runAsNonRoot for the registry pod, as restricted namespaces require
     #[arg(long)]
     pub(super) run_as_non_root: bool,
-    /// User that the registry pod runs as, where images would run as root; implies --run-as-non-root
+    /// User ID of the registry pod, for images that would run as root; implies --run-as-non-root
     #[arg(long, value_name = "UID", value_parser = clap::value_parser!(u32).range(1..))]
     pub(super) run_as_user: Option<u32>,
-    /// What becomes of a database index: the pod adds the bundle to it, or it is migrated to a file-based
-    /// catalog; defaults to pod
+    /// How to handle a database index: add the bundle in the pod (pod), or migrate to a file-based catalog (migrate);
+    /// defaults to pod
     #[arg(long, value_name = "HOW", value_parser = database())]
     pub(super) sqlite: Option<Database>,
-    /// Push the catalog as an image of this name, and run that, instead of bringing it to the cluster by ConfigMaps
+    /// Push the catalog as this image and run it, instead of sending the catalog in ConfigMaps
     #[arg(long, value_name = "REF", value_parser = crate::commands::build::reference)]
     pub(super) registry: Option<Reference>,
-    /// Image that the pushed image is based on; defaults to scratch
+    /// Base image of the pushed image; defaults to scratch
     #[arg(long, value_name = "REF", requires = "registry")]
     pub(super) registry_base: Option<String>,
-    /// Put whole manifests into the catalog, instead of what consoles show of them
+    /// Include complete manifests in the catalog, instead of only CSV metadata
     #[arg(long)]
     pub(super) bundle_objects: bool,
-    /// Whether the catalog names the bundle by the digest that its tag has now, beside the tag
+    /// Pin the bundle image in the catalog to its current digest
     #[arg(long, value_name = "true|false", num_args = 0..=1, require_equals = true, default_value = "true",
         default_missing_value = "true", value_parser = crate::cli::parse_bool, action = clap::ArgAction::Set)]
     pub(super) pin: bool,
-    /// Leave what was created when something fails
+    /// Keep created objects after a failure
     #[arg(long)]
     pub(super) keep: bool,
     #[command(flatten)]
@@ -112,7 +112,7 @@ impl ServeFlags {
         }
     }
 
-    /// Refuses a mode that does not exist.
+    /// Refuses an unknown mode.
     pub(super) fn check(&self, tls: &TlsFlags) -> Result<(), Failure> {
         if !matches!(self.mode.as_str(), "" | "semver" | "replaces") {
             return Err(Failure::message(format!(
@@ -126,10 +126,10 @@ impl ServeFlags {
         Ok(())
     }
 
-    /// Returns how a bundle is put into an index.
+    /// Returns the bundle with its add mode.
     pub(super) fn item(&self, image: &str, index_image: &str) -> Item {
         let mode = match self.mode.as_str() {
-            "" if index_image.starts_with(BY_VERSION) => "semver",
+            "" if index_image.starts_with(SEMVER_PREFIX) => "semver",
             "" => "replaces",
             mode => mode,
         };
@@ -137,12 +137,12 @@ impl ServeFlags {
     }
 }
 
-/// What becomes of a database index.
+/// How to handle a database index.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Database {
-    /// The pod adds bundles to it and serves it.
+    /// The pod adds bundles to the database and serves it.
     Pod,
-    /// It becomes a file-based catalog.
+    /// opm migrates it to a file-based catalog.
     Migrate,
 }
 
@@ -154,7 +154,7 @@ fn security() -> impl TypedValueParser<Value = Security> {
     choice([("legacy", Security::Legacy), ("restricted", Security::Restricted)])
 }
 
-/// Reads the name of an image that a cluster can pull.
+/// Parses an image reference that a cluster can pull.
 pub(super) fn image_name(text: &str) -> Result<String, String> {
     let text = or_latest(text)?;
     Reference::parse(&text).map(|_| text).map_err(|error| error.to_string())

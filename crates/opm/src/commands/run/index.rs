@@ -1,4 +1,4 @@
-//! Bundles and indexes of a run: pulled, put together, checked, and ready to be served.
+//! Builds the catalog of a run: pulls bundles and indexes, combines and checks them.
 
 mod documents;
 
@@ -21,30 +21,30 @@ use crate::printer::Printer;
 use crate::{commands, report, source};
 use documents::{as_written, printed, shown, write_catalog};
 
-/// Where an index has its content if it does not say so.
+/// The default paths of the content of an index image, for empty labels.
 const DATABASE: &str = "/database/index.db";
 const CONFIGS: &str = "/configs";
 
-/// What an index image is.
+/// The kind of an index image.
 pub(super) enum Index {
-    /// There is none.
+    /// No index image.
     None,
-    /// A file-based catalog at this path, and what the image runs.
+    /// A file-based catalog at this path, and the program of the image.
     Catalog(String, Program),
     /// A database at this path, which the pod adds bundles to.
     Database(String),
-    /// A database at this path that becomes a file-based catalog.
+    /// A database at this path that is migrated to a file-based catalog.
     Migrated(String),
 }
 
-/// What an image runs.
+/// The program of an image.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Program {
-    /// This program, or the one before it, at this path; a shell may not be there.
+    /// opm at this path; the image may have no shell.
     Opm(String),
-    /// Nothing: it only holds data.
+    /// None: the image only holds data.
     Nothing,
-    /// Something else.
+    /// Another program.
     Other,
 }
 
@@ -60,22 +60,22 @@ impl Program {
     }
 }
 
-/// Who reads the catalog of a run.
+/// The consumer of the catalog of a run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Reader {
-    /// A pod serves it to OLM v0.
+    /// A pod that serves it to OLM v0.
     Pod,
-    /// OLM v1 reads an image that holds nothing else.
+    /// OLM v1, which reads an image that holds only the catalog.
     Image {
-        /// Whether the image is pushed; otherwise only its digest is found out.
+        /// Whether to push the image; otherwise only its digest is computed.
         push: bool,
-        /// Whether bundles lose their dependencies, which OLM v1 does not install.
+        /// Whether to strip dependencies from bundles, because OLM v1 does not install them.
         ignore_dependencies: bool,
     },
 }
 
-/// What it takes to make the catalog of a run.
-pub(super) struct Workshop<'a> {
+/// Builds the catalog of a run.
+pub(super) struct CatalogBuilder<'a> {
     pub(super) reader: Reader,
     pub(super) flags: &'a ServeFlags,
     pub(super) tls: &'a TlsFlags,
@@ -85,15 +85,15 @@ pub(super) struct Workshop<'a> {
     pub(super) printer: &'a Printer,
 }
 
-/// A bundle, pulled and read.
+/// A pulled bundle.
 pub(super) struct Pulled {
     pub(super) facts: Facts,
     pub(super) directory: PathBuf,
     image: String,
 }
 
-impl Workshop<'_> {
-    /// Pulls bundles and reads what they say.
+impl CatalogBuilder<'_> {
+    /// Pulls bundles and reads their metadata.
     pub(super) fn bundles(&self, references: &[&str]) -> Result<Vec<Pulled>, Failure> {
         let pulled = references.iter().zip(self.images.pinned_bundles(references));
         pulled.map(|(reference, pulled)| self.bundle(reference, pulled).map_err(Failure::Message)).collect()
@@ -108,23 +108,23 @@ impl Workshop<'_> {
         let manifests = images::inside(&directory, &annotated.manifests).map_err(load)?;
         let contents = bundle::read_manifests(&manifests, &self.limits).map_err(|error| load(error.to_string()))?;
         let facts = Facts::read(&annotated.package, &annotated.channels, &contents.csv).map_err(load)?;
-        // What was checked is what is installed, even if the tag moves on.
+        // Pin the digest: OLM installs the checked image, even if the tag moves.
         let image = if self.flags.pin { self.pinned(pinned) } else { reference.to_owned() };
         Ok(Pulled { facts, directory, image })
     }
 
-    /// Returns the name of an image with its digest, as the reader of the catalog can pull it.
+    /// Returns an image reference with digest that the consumer of the catalog accepts.
     fn pinned(&self, image: String) -> String {
         let parsed = match self.reader {
             Reader::Pod => return image,
-            // OLM v1 refuses names with both a tag and a digest.
+            // OLM v1 rejects references with both a tag and a digest.
             Reader::Image { .. } => Reference::parse(&image).ok(),
         };
         let short = parsed.and_then(|parsed| Some(parsed.with_digest(*parsed.digest()?).to_string()));
         short.unwrap_or(image)
     }
 
-    /// Finds out what an index image is; only its labels are read.
+    /// Determines the kind of an index image from its labels.
     pub(super) fn index(&self, image: &str, migrated_before: bool) -> Result<Index, Failure> {
         if image == NO_INDEX {
             return Ok(Index::None);
@@ -150,7 +150,7 @@ impl Workshop<'_> {
         })
     }
 
-    /// Refuses flags that only make sense for database indexes.
+    /// Refuses flags that apply only to database indexes.
     pub(super) fn check_mode(&self, index: &Index) -> Outcome {
         match index {
             Index::Database(_) => Ok(()),
@@ -161,11 +161,11 @@ impl Workshop<'_> {
         }
     }
 
-    /// Returns what a pod serves that adds bundles to a database itself.
+    /// Returns the content of a pod that adds the bundles to a database.
     pub(super) fn database(&self, image: &str, path: &str) -> Result<Content, Failure> {
         if self.flags.registry.is_some() {
             return Err(Failure::message(
-                "--registry makes an image of a file-based catalog: say --sqlite=migrate for a database index",
+                "--registry builds an image of a file-based catalog: add --sqlite=migrate for a database index",
             ));
         }
         Ok(Content::Database {
@@ -202,7 +202,7 @@ impl Workshop<'_> {
         Ok(fbc)
     }
 
-    /// Puts bundles into a catalog, checks it, and makes it ready to be served.
+    /// Adds bundles to a catalog, checks it, and prepares its content for the cluster.
     pub(super) fn serve(
         &self,
         mut catalog: Fbc,
@@ -229,8 +229,9 @@ impl Workshop<'_> {
             return Ok(Content::Image(image.to_string()));
         }
         let count = documents.len();
-        let parts = partition::partition(&documents)
-            .map_err(|unfit| Failure::message(format!("{unfit}\n  help: --registry REF pushes the catalog instead")))?;
+        let parts = partition::partition(&documents).map_err(|unfit| {
+            Failure::message(format!("{unfit}\n  help: use --registry REF to push the catalog instead"))
+        })?;
         drop(documents);
         for (number, part) in parts.iter().enumerate() {
             let text = partition::unpack(part)?;
@@ -240,41 +241,41 @@ impl Workshop<'_> {
         let (image, program) = match index {
             Index::Catalog(_, Program::Opm(program)) => (index_image.to_owned(), Some(program.clone())),
             Index::Catalog(_, Program::Nothing) => {
-                self.printer.report(&format!("{index_image} has no program: {NO_INDEX} serves its catalog"));
+                self.printer.report(&format!("{index_image} has no program; {NO_INDEX} serves its catalog"));
                 (self.default_image(), None)
             }
             Index::Catalog(_, Program::Other) | Index::Database(_) => (index_image.to_owned(), None),
-            // An image with a database may be too old to serve anything else.
+            // The program in a database image can be too old to serve a file-based catalog.
             Index::Migrated(_) | Index::None => (self.default_image(), None),
         };
         let decompression_image = self.decompression_image.to_owned();
         Ok(Content::ConfigMaps { image, program, decompression_image, parts })
     }
 
-    /// Returns the image that serves catalogs where no other does, by the digest that its tag has now.
+    /// Returns the default image that serves catalogs, pinned to its current digest.
     fn default_image(&self) -> String {
         if !self.flags.pin {
             return NO_INDEX.to_owned();
         }
         match self.images.digest_of(NO_INDEX) {
             Ok(digest) => {
-                // Some nodes refuse a name with both.
+                // Some nodes reject references with both a tag and a digest.
                 let repository = NO_INDEX.rsplit_once(':').map_or(NO_INDEX, |(repository, _)| repository);
                 let pinned = format!("{repository}@{digest}");
-                self.printer.report(&format!("{NO_INDEX} is {pinned}, which serves the catalog"));
+                self.printer.report(&format!("{NO_INDEX} resolves to {pinned}, which serves the catalog"));
                 pinned
             }
             Err(error) => {
                 let error = error.lines().next().unwrap_or_default();
                 self.printer.warning(&format!(
-                    "{NO_INDEX} is not pinned, and serves the catalog in whatever version the cluster pulls: {error}"
+                    "cannot pin {NO_INDEX}; the cluster serves the catalog with the version it pulls: {error}"
                 ));
                 NO_INDEX.to_owned()
             }
         }
     }
 
-    /// Returns the blobs of a catalog with bundles added: those that were there as they are written there.
+    /// Returns the blobs of a catalog with the new bundles. Existing blobs keep their original text.
     fn documents(
         &self,
         catalog: &mut Fbc,
@@ -323,7 +324,7 @@ impl Workshop<'_> {
         Ok(documents)
     }
 
-    /// Checks a catalog as the server is going to read it.
+    /// Checks a catalog by loading it like the server.
     fn check(&self, directory: &Path, count: usize) -> Outcome {
         let inspect = catalog::inspect(catalog::Warnings::Off);
         let options =
@@ -338,16 +339,14 @@ impl Workshop<'_> {
         }
         let read = fbc.blobs().iter().filter(|blob| blob.origin.is_some()).count();
         if read != count {
-            return Err(Failure::message(format!(
-                "the catalog has {count} blobs, and {read} of them can be read back"
-            )));
+            return Err(Failure::message(format!("only {read} of the {count} blobs of the catalog can be read back")));
         }
         self.printer.report("Generated a valid File-Based Catalog");
         Ok(())
     }
 }
 
-/// Says why bundles cannot be put into an index.
+/// Formats the failure to add bundles to an index.
 pub(super) fn generating(bundle: &str, image: &str, index_image: &str, refusal: &edit::Refusal) -> Failure {
     let help = refusal.help.as_ref().map(|help| format!("\n  help: {help}")).unwrap_or_default();
     Failure::message(format!(
@@ -357,7 +356,7 @@ pub(super) fn generating(bundle: &str, image: &str, index_image: &str, refusal: 
     ))
 }
 
-/// Returns the images of items.
+/// Returns the images of the items.
 pub(super) fn images_of(items: &[Item]) -> Vec<&str> {
     items.iter().map(|item| item.image.as_str()).collect()
 }

@@ -1,4 +1,4 @@
-//! `opm run`: operators on a cluster, for a test.
+//! `opm run`: test operators on a cluster.
 
 mod bundle;
 mod bundle_upgrade;
@@ -17,7 +17,7 @@ use crate::printer::Printer;
 
 pub(crate) use flags::WorkFlags;
 
-/// Run an operator on a cluster, for a test
+/// Test an operator on a cluster
 #[derive(clap::Args)]
 #[command(subcommand_required = true, arg_required_else_help = true)]
 pub(crate) struct RunArgs {

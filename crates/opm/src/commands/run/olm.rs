@@ -1,4 +1,4 @@
-//! Which OLM a run is for, and what only one of them knows.
+//! Selection of OLM v0 or v1, and the flags that only one of them supports.
 
 use std::time::Instant;
 
@@ -11,12 +11,12 @@ use super::session::Session;
 use crate::choice::choice;
 use crate::exit::{Failure, Outcome};
 
-/// Which OLM installs.
+/// The generation of OLM to use.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Olm {
     V0,
     V1,
-    /// The one that the cluster has.
+    /// The generation installed on the cluster.
     Auto,
 }
 
@@ -25,7 +25,7 @@ pub(crate) fn olm() -> impl TypedValueParser<Value = Olm> {
 }
 
 impl Olm {
-    /// Returns whether OLM v1 is meant; the cluster is asked if the user does not know.
+    /// Returns whether to use OLM v1; for `auto`, queries the cluster.
     pub(crate) fn is_v1(
         self,
         session: &Session,
@@ -36,19 +36,19 @@ impl Olm {
         let cluster = match (self, cluster) {
             (Olm::V0, _) => return Ok(false),
             (Olm::V1, _) => return Ok(true),
-            (Olm::Auto, None) => return Err(Failure::Usage("--olm auto needs a cluster: say v0 or v1".into())),
+            (Olm::Auto, None) => return Err(Failure::Usage("--olm auto requires a cluster: use v0 or v1".into())),
             (Olm::Auto, Some(cluster)) => cluster,
         };
         let there = session.ask(extension::generations(cluster, deadline, watcher))?;
         match (there.v0, there.v1) {
-            (true, true) => Err(Failure::message("this cluster has OLM v0 and OLM v1: say --olm v0 or --olm v1")),
+            (true, true) => Err(Failure::message("this cluster has OLM v0 and OLM v1: add --olm v0 or --olm v1")),
             (false, false) => Err(Failure::message("this cluster has neither OLM v0 nor OLM v1")),
             (_, v1) => Ok(v1),
         }
     }
 }
 
-/// With which rights OLM v1 installs.
+/// The permissions of the installer account of OLM v1.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Installer {
     Derived,
@@ -59,19 +59,19 @@ fn installer() -> impl TypedValueParser<Value = Installer> {
     choice([("derived", Installer::Derived), ("cluster-admin", Installer::Admin)])
 }
 
-/// What only OLM v1 knows, for `run bundle` and `run bundle-upgrade`.
+/// Flags of `run bundle` and `run bundle-upgrade` for OLM v1.
 #[derive(clap::Args, Clone, Debug)]
 #[command(next_help_heading = "OLM v1")]
 pub(super) struct ExtensionFlags {
-    /// Leave out what the bundle depends on, which OLM v1 does not install
+    /// Install without the dependencies of the bundle, which OLM v1 does not support
     #[arg(long)]
     pub(super) ignore_dependencies: bool,
-    /// Install although definitions change in ways that OLM v1 takes for unsafe
+    /// Install despite CRD changes that OLM v1 considers unsafe
     #[arg(long)]
     pub(super) ignore_crd_safety: bool,
 }
 
-/// What only OLM v1 knows, for `run bundle`.
+/// Flags of `run bundle` for OLM v1.
 #[derive(clap::Args, Clone, Debug)]
 #[command(next_help_heading = "OLM v1")]
 pub(super) struct InstallFlags {
@@ -81,24 +81,24 @@ pub(super) struct InstallFlags {
     /// Create the namespace if it does not exist
     #[arg(long)]
     pub(super) create_namespace: bool,
-    /// Rights of the account that installs, where OLM v1 asks for one: what the bundle needs, or everything; defaults to
+    /// Permissions of the installer account, if OLM v1 requires one: those that the bundle needs, or all; defaults to
     /// derived
     #[arg(long, value_name = "RIGHTS", value_parser = installer())]
     installer: Option<Installer>,
-    /// Make definitions that exist part of the installation: they are deleted with it
+    /// Adopt existing CRDs; uninstalling the operator then deletes them
     #[arg(long)]
     pub(super) adopt_crds: bool,
 }
 
 fn refuse(flags: &[(&str, bool)], olm: &str) -> Outcome {
     match flags.iter().find(|(_, given)| *given) {
-        Some((flag, _)) => Err(Failure::Usage(format!("{flag} is for --olm {olm}"))),
+        Some((flag, _)) => Err(Failure::Usage(format!("{flag} requires --olm {olm}"))),
         None => Ok(()),
     }
 }
 
 impl ExtensionFlags {
-    /// Refuses what OLM v0 does not know.
+    /// Refuses flags that OLM v0 does not support.
     pub(super) fn refuse_for_v0(&self) -> Outcome {
         let given =
             [("--ignore-dependencies", self.ignore_dependencies), ("--ignore-crd-safety", self.ignore_crd_safety)];
@@ -107,7 +107,7 @@ impl ExtensionFlags {
 }
 
 impl InstallFlags {
-    /// Refuses what OLM v0 does not know.
+    /// Refuses flags that OLM v0 does not support.
     pub(super) fn refuse_for_v0(&self) -> Outcome {
         let given = [
             ("--name", self.name.is_some()),
@@ -118,7 +118,7 @@ impl InstallFlags {
         refuse(&given, "v1")
     }
 
-    /// Returns with which rights OLM v1 installs, where `role` has exactly those that the bundle needs.
+    /// Returns the installer account for OLM v1; `role` has exactly the permissions that the bundle needs.
     pub(super) fn account(&self, offer: &Offer, role: &Value) -> Account {
         match self.installer.unwrap_or(Installer::Derived) {
             _ if !offer.needs_account => Account::None,

@@ -1,4 +1,4 @@
-//! Work on a cluster that can be interrupted, and rolled back.
+//! Work on a cluster that can be interrupted and rolled back.
 
 use std::future::Future;
 use std::pin::pin;
@@ -15,23 +15,23 @@ use crate::exit::Failure;
 use crate::interrupt;
 use crate::runtime::{self, EndSignals};
 
-/// The answer to a request may take so long after an interrupt, before rolling back begins without it.
-const LAST_ANSWER: Duration = Duration::from_secs(10);
+/// How long to wait for the request in flight after an interrupt, before the rollback starts.
+const IN_FLIGHT_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// A runtime, and who listens to signals.
+/// A runtime with its signal listener.
 pub(crate) struct Session {
     runtime: Runtime,
     signals: watch::Receiver<i32>,
-    /// Whether there may be something on a cluster to roll back.
+    /// Whether the cluster can have objects to roll back.
     on_cluster: Arc<AtomicBool>,
 }
 
-/// What came of work on a cluster.
+/// The result of work on a cluster.
 type Done<T> = Result<T, Failure>;
 
 impl Session {
     pub(crate) fn start() -> Result<Session, Failure> {
-        // This one listens itself, from the start.
+        // The session handles signals itself, from the start.
         interrupt::leave_signals_alone();
         let runtime = runtime::start()?;
         let on_cluster = Arc::new(AtomicBool::new(false));
@@ -54,17 +54,17 @@ impl Session {
         Ok(Session { runtime, signals, on_cluster })
     }
 
-    /// Prepares to talk to a cluster; nothing is sent yet.
+    /// Creates a client for a cluster, without sending a request.
     pub(crate) fn connect(&self, flags: &ClusterFlags) -> Result<Cluster, Failure> {
         self.runtime.block_on(flags.connect())
     }
 
-    /// Does work that leaves nothing on the cluster when it is interrupted.
+    /// Runs work that leaves nothing on the cluster when it is interrupted.
     pub(crate) fn ask<T>(&self, work: impl Future<Output = Result<T, cluster::Error>>) -> Done<T> {
         self.runtime.block_on(work).map_err(|error| Failure::message(error.to_string()))
     }
 
-    /// Does work on a cluster; what a failure or a signal leaves behind is rolled back unless `keep` says otherwise.
+    /// Runs work on a cluster. After a failure or signal, rolls back the created objects unless `keep` is set.
     pub(crate) fn work(
         &mut self,
         cluster: &Cluster,
@@ -82,12 +82,12 @@ impl Session {
                 outcome = &mut work => return outcome.map_err(|error| (None, error.to_string())),
                 _ = signals.changed() => *signals.borrow_and_update(),
             };
-            // What is on its way arrives all the same: only its answer says what has to be rolled back.
+            // The cluster executes the request in flight anyway; only its reply tells what to roll back.
             tokio::select! {
                 _ = work => {}
                 () = ledger.close() => {}
-                () = tokio::time::sleep(LAST_ANSWER) => {}
-                // The user does not wait for rolling back, either.
+                () = tokio::time::sleep(IN_FLIGHT_TIMEOUT) => {}
+                // A second signal also skips the rollback.
                 _ = signals.changed() => signals.mark_changed(),
             }
             Err((Some(number), "interrupted".to_owned()))
@@ -104,7 +104,7 @@ impl Session {
         })
     }
 
-    /// Rolls back what was made, unless it is kept, and reports what became of it.
+    /// Rolls back the created objects unless `keep` is set, and describes the outcome.
     fn after_failure(
         &mut self,
         cluster: &Cluster,
@@ -119,9 +119,9 @@ impl Session {
             return String::new();
         }
         if keep {
-            return format!("\nkept, with the label opm.run/id={}:{}", ledger.run(), lines(left));
+            return format!("\nkept these objects, with the label opm.run/id={}:{}", ledger.run(), lines(left));
         }
-        watcher.warn(&format!("{}; rolling back what was created", error.lines().next().unwrap_or_default()));
+        watcher.warn(&format!("{}; rolling back created objects", error.lines().next().unwrap_or_default()));
         let signals = &mut self.signals;
         let outcome = self.runtime.block_on(async {
             tokio::select! {
@@ -133,9 +133,9 @@ impl Session {
             }
         });
         match (outcome.failed.is_empty(), outcome.kept.is_empty()) {
-            (true, true) => "\neverything that was created has been rolled back".to_owned(),
-            (true, false) => format!("\neverything else that was created has been rolled back:{}", lines(outcome.kept)),
-            (false, _) => format!("\ncould not be rolled back:{}", lines([outcome.failed, outcome.kept].concat())),
+            (true, true) => "\nall created objects were rolled back".to_owned(),
+            (true, false) => format!("\nall created objects were rolled back, except:{}", lines(outcome.kept)),
+            (false, _) => format!("\nfailed to roll back:{}", lines([outcome.failed, outcome.kept].concat())),
         }
     }
 }

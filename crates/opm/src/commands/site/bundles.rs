@@ -1,4 +1,4 @@
-//! Manifests that a catalog does not carry, from the images of its bundles.
+//! Adds the manifests that a catalog lacks from its bundle images.
 
 use std::io;
 use std::sync::{Mutex, PoisonError};
@@ -10,17 +10,18 @@ use crate::bundles;
 use crate::exit::Failure;
 use crate::images::Images;
 
-/// A catalog whose bundles have their manifests, wherever these are.
+/// A catalog whose bundles have their manifests, from the catalog or from images.
 pub(super) struct WithManifests<'a> {
     pub(super) catalog: &'a dyn Store,
-    /// Where images come from; nothing if only the catalog is read.
+    /// Pulls images; `None` to read only the catalog.
     pub(super) images: Option<&'a Images>,
-    /// Bundles whose images could not be read, and why.
+    /// Bundles whose images could not be read, with the error.
     pub(super) unread: Mutex<Vec<String>>,
 }
 
 impl WithManifests<'_> {
-    /// Adds the objects of the bundle's image to its blob, as a catalog carries them; nothing if they need not be.
+    /// Adds the objects of the bundle image to the blob as properties. Returns `None` if the blob has them already or the
+    /// image cannot be read.
     fn completed(&self, images: &Images, name: &str, blob: &str) -> Option<String> {
         let mut blob: Value = serde_json::from_str(blob).ok()?;
         let image = blob["image"].as_str().filter(|image| !image.is_empty())?.to_owned();
@@ -33,7 +34,7 @@ impl WithManifests<'_> {
             Err(error) => {
                 let reason = match error {
                     Failure::Message(reason) => reason,
-                    _ => format!("{image} cannot be read"),
+                    _ => format!("cannot read {image}"),
                 };
                 self.unread.lock().unwrap_or_else(PoisonError::into_inner).push(format!("{name}: {reason}"));
                 return None;

@@ -1,4 +1,4 @@
-//! A directory of pages: written aside, then put in place.
+//! The output directory: written to a temporary directory, then renamed.
 
 use std::collections::{BTreeSet, HashSet};
 use std::fs;
@@ -11,25 +11,25 @@ use tempfile::TempDir;
 
 use crate::exit::Failure;
 
-/// The file that says that a directory is ours.
+/// The marker file of directories that this command wrote.
 pub(super) const MARK: &str = "-/site.json";
 
-/// Pages on their way to a directory.
+/// An output directory that is being written.
 pub(super) struct Folder {
     target: PathBuf,
     aside: TempDir,
-    /// What is there, if this command wrote it.
+    /// The existing directory, if this command wrote it.
     old: Option<PathBuf>,
     pages: Mutex<BTreeSet<String>>,
-    /// Directories that are there already.
-    made: Mutex<HashSet<PathBuf>>,
+    /// Directories created so far.
+    created: Mutex<HashSet<PathBuf>>,
 }
 
 impl Folder {
-    /// Starts beside `target`.
+    /// Creates a temporary directory next to `target`.
     ///
     /// # Errors
-    /// Fails when something else is there, or nothing can be written.
+    /// Fails if `target` has other content, or cannot be written.
     pub(super) fn start(target: &Path) -> Result<Folder, Failure> {
         let named = |error: io::Error| Failure::message(format!("{}: {error}", target.display()));
         let old = match fs::read_dir(target) {
@@ -39,7 +39,7 @@ impl Folder {
                 true => Some(target.to_path_buf()),
                 false if entries.next().is_none() => None,
                 false => {
-                    let reason = "it is not empty, and 'opm site build' did not write it";
+                    let reason = "the directory is not empty, and 'opm site build' did not write it";
                     return Err(Failure::message(format!("{}: {reason}", target.display())));
                 }
             },
@@ -50,21 +50,21 @@ impl Folder {
         };
         fs::create_dir_all(parent).map_err(named)?;
         let aside = tempfile::Builder::new().prefix(".opm-site-").tempdir_in(parent).map_err(named)?;
-        Ok(Folder { target: target.to_path_buf(), aside, old, pages: Mutex::default(), made: Mutex::default() })
+        Ok(Folder { target: target.to_path_buf(), aside, old, pages: Mutex::default(), created: Mutex::default() })
     }
 
-    /// Writes one file; one that did not change stays the same file.
+    /// Writes one file. An unchanged file becomes a hard link to the old one, so that it keeps its times.
     ///
     /// # Errors
-    /// Fails when it cannot be written.
+    /// Fails if the file cannot be written.
     pub(super) fn put(&self, path: &str, bytes: &[u8]) -> io::Result<()> {
         let place = self.aside.path().join(path);
         let named = |error: io::Error| io::Error::new(error.kind(), format!("{path}: {error}"));
         if let Some(parent) = place.parent() {
-            let known = self.made.lock().unwrap_or_else(PoisonError::into_inner).contains(parent);
+            let known = self.created.lock().unwrap_or_else(PoisonError::into_inner).contains(parent);
             if !known {
                 fs::create_dir_all(parent).map_err(named)?;
-                self.made.lock().unwrap_or_else(PoisonError::into_inner).insert(parent.to_path_buf());
+                self.created.lock().unwrap_or_else(PoisonError::into_inner).insert(parent.to_path_buf());
             }
         }
         if path.ends_with(".html") {
@@ -80,32 +80,32 @@ impl Folder {
         fs::write(&place, bytes).map_err(named)
     }
 
-    /// Returns the paths of all pages so far.
+    /// Returns the paths of all pages written so far.
     pub(super) fn pages(&self) -> Vec<String> {
         self.pages.lock().unwrap_or_else(PoisonError::into_inner).iter().cloned().collect()
     }
 
-    /// Puts the directory in place.
+    /// Renames the directory to its final name.
     ///
     /// # Errors
-    /// Fails when that is not possible; what was there stays then.
+    /// Fails if a rename fails; the old directory then stays.
     pub(super) fn finish(self) -> io::Result<()> {
         let Folder { target, aside, .. } = self;
         fs::set_permissions(aside.path(), fs::Permissions::from_mode(0o755))?;
-        let made = aside.keep();
+        let written = aside.keep();
         let mut before = None;
         if target.exists() {
-            let parent = made.parent().unwrap_or(Path::new("."));
+            let parent = written.parent().unwrap_or(Path::new("."));
             let old = tempfile::Builder::new().prefix(".opm-site-old-").tempdir_in(parent)?;
             let place = old.path().join("old");
             fs::rename(&target, &place)?;
             before = Some((old, place));
         }
-        if let Err(error) = fs::rename(&made, &target) {
+        if let Err(error) = fs::rename(&written, &target) {
             if let Some((_, place)) = &before {
                 let _ = fs::rename(place, &target);
             }
-            let _ = fs::remove_dir_all(&made);
+            let _ = fs::remove_dir_all(&written);
             return Err(error);
         }
         Ok(())

@@ -78,7 +78,7 @@ async fn a_blob_that_does_not_fit_is_refused_before_anything_is_created() {
     let index = stage.push("index:v1", &[("/configs/c.json", content.as_bytes())], &[(CONFIGS, "/configs")]);
     let told = stage.opm(&["run", "bundle", &bundle, "--index-image", &index]);
     assert!(told.contains("example.com/noise \"n1\" is too large: 1500053 bytes, 11"), "{told}");
-    assert!(told.contains("nothing was created\n  help: --registry REF pushes the catalog instead"), "{told}");
+    assert!(told.contains("nothing was created\n  help: use --registry REF to push the catalog instead"), "{told}");
     assert!(stage.left().await.is_empty());
 }
 

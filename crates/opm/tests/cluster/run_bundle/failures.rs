@@ -68,7 +68,7 @@ async fn what_olm_says_of_the_subscription_is_reported() {
     set_status(&stage.kit.cluster, Kind::SUBSCRIPTION, "foo-v1-0-0-sub", status).await;
     let told = stage.shown(running.end());
     assert!(
-        told.contains("error: Failed to run bundle: install plan is not available for the subscription foo-v1-0-0-sub: the dependencies could not be resolved (ResolutionFailed): ConstraintsNotSatisfiable: constraints not satisfiable: bundle foo.v1.0.0 requires an operator with package: bar\neverything that was created has been rolled back\n"),
+        told.contains("error: Failed to run bundle: install plan is not available for the subscription foo-v1-0-0-sub: the dependencies could not be resolved (ResolutionFailed): ConstraintsNotSatisfiable: constraints not satisfiable: bundle foo.v1.0.0 requires an operator with package: bar\nall created objects were rolled back\n"),
         "{told}"
     );
     assert!(stage.left().await.is_empty());

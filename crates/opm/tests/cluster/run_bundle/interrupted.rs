@@ -20,7 +20,7 @@ async fn an_interrupted_run_leaves_nothing_behind() {
         running.signal(signal);
         let told = stage.shown(running.end());
         assert!(told.starts_with(code), "{told}");
-        assert!(told.contains("interrupted\neverything that was created has been rolled back"), "{told}");
+        assert!(told.contains("interrupted\nall created objects were rolled back"), "{told}");
         let taken: Vec<&str> = told.lines().filter_map(|line| line.strip_prefix("Rolled back: ")).collect();
         assert_eq!(
             taken,
@@ -73,10 +73,7 @@ async fn a_second_interrupt_ends_at_once_and_tells_what_is_left() {
     .await;
     running.signal("-INT");
     let told = stage.shown(running.end());
-    assert!(
-        told.ends_with("could not be rolled back:\n  CatalogSource [NAMESPACE]/foo-catalog: interrupted\n"),
-        "{told}"
-    );
+    assert!(told.ends_with("failed to roll back:\n  CatalogSource [NAMESPACE]/foo-catalog: interrupted\n"), "{told}");
     let free = Patch::Merge(json!({"metadata": {"finalizers": null}}));
     sources.patch("foo-catalog", &PatchParams::default(), &free).await.unwrap();
 }
@@ -95,7 +92,7 @@ async fn an_api_server_that_stays_away_is_reported_with_what_is_left() {
     assert!(told.starts_with("exit 130"), "{told}");
     assert!(
         told.ends_with(
-            "could not be rolled back:\n  CatalogSource [NAMESPACE]/foo-catalog: interrupted\n  \
+            "failed to roll back:\n  CatalogSource [NAMESPACE]/foo-catalog: interrupted\n  \
              ConfigMap [NAMESPACE]/foo-catalog-configmap-partition-1: interrupted\n  \
              Pod [NAMESPACE]/REGISTRY-foo-bundle-v1-0-0: interrupted\n"
         ),
@@ -108,7 +105,7 @@ async fn what_was_made_can_be_kept() {
     let stage = Stage::new().await;
     let bundle = stage.bundle("1.0.0");
     let told = stage.opm(&["run", "bundle", &bundle, "--timeout", "10s", "--keep"]);
-    assert!(told.contains("\nkept, with the label opm.run/id="), "{told}");
+    assert!(told.contains("\nkept these objects, with the label opm.run/id="), "{told}");
     assert_eq!(stage.left().await.len(), 3);
     let run = stage.list(Kind::POD).await[0]["metadata"]["labels"]["opm.run/id"].as_str().unwrap().to_owned();
     assert!(told.contains(&run), "{told}");

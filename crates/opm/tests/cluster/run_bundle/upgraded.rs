@@ -180,7 +180,7 @@ async fn an_upgrade_that_fails_before_approval_puts_everything_back() {
     .await;
     let told = stage.shown(running.end());
     assert!(told.contains("install plan is not available for the subscription foo-v1-0-0-sub"), "{told}");
-    assert!(told.contains("everything that was created has been rolled back"), "{told}");
+    assert!(told.contains("all created objects were rolled back"), "{told}");
     assert_eq!(snapshot(&stage).await, before, "{told}");
 }
 

@@ -1,4 +1,4 @@
-//! Flags that all commands of `oc-mirror` have, and how registries are spoken to because of them.
+//! The common flags of all `oc-mirror` commands, and the registry settings that follow from them.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -8,34 +8,34 @@ use crate::exit::{Failure, Outcome};
 use crate::images::TlsFlags;
 use crate::registry_settings::RegistrySettings;
 
-/// Flags of all its commands
+/// Common flags
 #[derive(clap::Args)]
 pub(super) struct Common {
-    /// The second version, which is the only one here
+    /// Use oc-mirror v2, the only supported version
     #[arg(long)]
     v2: bool,
-    /// Check the certificates of sources
+    /// Verify the certificates of sources
     #[arg(long, value_name = "true|false", default_value = "true", num_args = 0..=1, require_equals = true, default_missing_value = "true", action = clap::ArgAction::Set)]
     src_tls_verify: bool,
-    /// Check the certificate of the destination
+    /// Verify the certificate of the destination
     #[arg(long, value_name = "true|false", default_value = "true", num_args = 0..=1, require_equals = true, default_missing_value = "true", action = clap::ArgAction::Set)]
     dest_tls_verify: bool,
     /// File with credentials for registries
     #[arg(long, value_name = "FILE")]
     authfile: Option<PathBuf>,
-    /// How many images are on their way at a time
+    /// Number of images to transfer concurrently
     #[arg(long, value_name = "N", default_value = "4", value_parser = clap::value_parser!(u8).range(1..=10))]
     parallel_images: u8,
-    /// How many layers of each
+    /// Number of layers per image to transfer concurrently
     #[arg(long, value_name = "N", default_value = "5", value_parser = clap::value_parser!(u8).range(1..=10))]
     parallel_layers: u8,
-    /// How often to retry a request
+    /// Maximum number of retries per request
     #[arg(long, value_name = "N", default_value = "5", value_parser = clap::value_parser!(u32).range(..=100))]
     retry_times: u32,
-    /// How long to wait before a retry, such as 5s; 0 waits longer each time
+    /// Delay before a retry, such as 5s; 0 increases the delay with each retry
     #[arg(long, value_name = "DURATION", default_value = "0", value_parser = delay)]
     retry_delay: Duration,
-    /// Policy for signatures, in place of the user's or the system's
+    /// Signature policy file to use instead of the user's or the system's
     #[arg(long, value_name = "FILE")]
     policy: Option<PathBuf>,
 }
@@ -46,25 +46,25 @@ fn delay(text: &str) -> Result<Duration, String> {
 }
 
 impl Common {
-    /// Refuses the first version of the tool.
+    /// Refuses oc-mirror v1.
     pub(super) fn check(&self) -> Outcome {
         match self.v2 {
             true => Ok(()),
-            false => Err(Failure::message("only the second version is here: say --v2")),
+            false => Err(Failure::message("only oc-mirror v2 is supported: add --v2")),
         }
     }
 
-    /// Returns how sources are spoken to, and nobody else.
+    /// Returns the registry flags for sources only.
     pub(super) fn source_side(&self) -> (TlsFlags, MoveFlags) {
         (TlsFlags::verifying(self.src_tls_verify), self.moving())
     }
 
-    /// Returns how the destination is spoken to, and nobody else.
+    /// Returns the registry flags for the destination only.
     pub(super) fn destination_side(&self) -> (TlsFlags, MoveFlags) {
         (TlsFlags::verifying(self.dest_tls_verify), self.moving())
     }
 
-    /// Returns how sources and a destination are spoken to: neither flag counts for the other side.
+    /// Returns the registry flags for both sides: each TLS flag applies to its own side only.
     pub(super) fn between(&self, destination: &str) -> (TlsFlags, MoveFlags) {
         let mut moving = self.moving();
         let host = destination.split('/').next().unwrap_or_default().to_owned();

@@ -1,4 +1,4 @@
-//! `oc-mirror delete`: lists what a file names at a registry, and removes what such a list names.
+//! `oc-mirror delete`: lists the images of a file in a registry, and removes the images of such a list.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -11,13 +11,13 @@ use mirror::lock::Role;
 
 use super::{ChoiceFlags, Common, Place, disk, place};
 use crate::commands::mirror::open;
-use crate::commands::mirror::prepare::{Asked, Input, prepare};
+use crate::commands::mirror::prepare::{Input, Request, prepare};
 use crate::exit::{Failure, Outcome, in_path};
 use crate::interrupt::Unfinished;
 use crate::printer::Printer;
 use crate::transfer::Moved;
 
-/// Remove images from a registry: first make a list, then use it
+/// Remove images from a registry: first generate a list, then apply it
 #[derive(clap::Args)]
 #[command(after_help = "Examples:\n  \
     oc-mirror delete --v2 --generate -c delete.yaml --workspace file:///data/mirror docker://registry.example.com\n  \
@@ -26,22 +26,22 @@ pub(super) struct DeleteArgs {
     /// Registry: docker://REGISTRY[/PATH]
     #[arg(value_name = "docker://REGISTRY[/PATH]")]
     registry: String,
-    /// Make the list
+    /// Generate the list
     #[arg(long, requires = "config", requires = "workspace")]
     generate: bool,
-    /// File of kind DeleteImageSetConfiguration
+    /// DeleteImageSetConfiguration file
     #[arg(short, long, value_name = "FILE")]
     config: Option<String>,
-    /// Directory to work in: file://DIR
+    /// Working directory: file://DIR
     #[arg(long, value_name = "file://DIR")]
     workspace: Option<String>,
-    /// Added to the name of the list
+    /// Suffix for the name of the list
     #[arg(long, value_name = "ID")]
     delete_id: Option<String>,
-    /// List of what to remove
+    /// List of images to remove
     #[arg(long, value_name = "FILE", conflicts_with = "generate")]
     delete_yaml_file: Option<PathBuf>,
-    /// Remove the signatures of images as well, by their tags
+    /// Also remove the signatures of images, by tag
     #[arg(long, conflicts_with = "generate")]
     delete_signatures: bool,
     #[command(flatten)]
@@ -57,7 +57,7 @@ pub(super) fn run(args: &DeleteArgs, printer: &mut Printer) -> Outcome {
     match (&args.delete_yaml_file, args.generate) {
         (Some(file), _) => remove(args, file, &target, printer),
         (None, true) => generate(args, &target, printer),
-        (None, false) => Err(Failure::message("say --generate to make a list, or --delete-yaml-file to use one")),
+        (None, false) => Err(Failure::message("give --generate to create a list, or --delete-yaml-file to apply one")),
     }
 }
 
@@ -72,9 +72,9 @@ fn generate(args: &DeleteArgs, target: &mirror::destination::Target, printer: &m
     let moved: Arc<Moved> = Arc::default();
     let client = moving.client(&tls, Store::open(&scratch.path().join("store"))?, &moved)?;
     let opener = moving.images(&tls, Some(&scratch.path().join("source")));
-    let choice = ChoiceFlags { without_referrers: true, ..ChoiceFlags::usual() };
-    let asked = Asked { set, request: image::Digest::of(&text), installed: None };
-    let input = Input::Set(Box::new(asked));
+    let choice = ChoiceFlags { without_referrers: true, ..ChoiceFlags::defaults() };
+    let request = Request { set, request: image::Digest::of(&text), installed: None };
+    let input = Input::Set(Box::new(request));
     let prepared = prepare(input, &choice, std::path::Path::new(""), &client, &opener, printer)?;
     let mut images: BTreeMap<String, Listed> = BTreeMap::new();
     // Catalogs are never removed.
@@ -88,7 +88,7 @@ fn generate(args: &DeleteArgs, target: &mirror::destination::Target, printer: &m
     mirror::set::write_whole(&place, out.as_bytes()).map_err(Failure::message)?;
     let copy = workspace.join(format!("working-dir/delete/delete-imageset-config{id}.yaml"));
     mirror::set::write_whole(&copy, &text).map_err(Failure::message)?;
-    printer.report(&format!("{} images are listed in {}", images.len(), place.display()));
+    printer.report(&format!("listed {} images in {}", images.len(), place.display()));
     Ok(())
 }
 
@@ -112,7 +112,7 @@ fn remove(args: &DeleteArgs, file: &PathBuf, target: &mirror::destination::Targe
     for (name, outcome) in names.iter().zip(client.current_digests(&names)) {
         match outcome {
             Ok(Some(digest)) => digests.push(name.with_digest(digest)),
-            Ok(None) => printer.report(&format!("{name} is not there")),
+            Ok(None) => printer.report(&format!("{name} does not exist")),
             Err(error) => {
                 printer.error(&format!("{name}: {error}"));
                 failed += 1;
@@ -124,7 +124,7 @@ fn remove(args: &DeleteArgs, file: &PathBuf, target: &mirror::destination::Targe
         let tags: Vec<image::Reference> = tags.collect();
         for (name, outcome) in tags.iter().zip(client.current_digests(&tags)) {
             match outcome {
-                // An image need not be signed.
+                // Unsigned images are fine.
                 Ok(found) => digests.extend(found.map(|digest| name.with_digest(digest))),
                 Err(error) => {
                     printer.error(&format!("{name}: {error}"));

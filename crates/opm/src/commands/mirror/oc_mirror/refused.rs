@@ -1,8 +1,9 @@
-//! Flags of `oc-mirror` that mean nothing here. Each is refused with what to do instead, so that nobody believes in them.
+//! Flags of `oc-mirror` without a meaning here. opm refuses each of them and names the alternative, because ignoring one
+//! silently would mislead the user.
 
 use clap::{Arg, Command};
 
-/// A flag: its name, its letter, whether a value follows it, and what to do instead.
+/// A flag: its long name, its short name, whether it takes a value, and the alternative.
 type Refused = (&'static str, Option<char>, bool, &'static str);
 
 const COPY: [Refused; 8] = [
@@ -10,30 +11,30 @@ const COPY: [Refused; 8] = [
         "since",
         None,
         true,
-        "archives hold the whole set, and no history is kept; 'opm mirror pull --have LIST' writes volumes with what is \
-         not on the other side yet",
+        "archives hold the whole set, without a history; 'opm mirror pull --have LIST' writes volumes with only the \
+         blobs that the other side lacks",
     ),
     (
         "image-timeout",
         None,
         true,
-        "an image may take as long as it needs; a connection that is silent for 60 s is replaced, and goes on where it was",
+        "images have no time limit; opm replaces a connection after 60 s of silence and resumes the transfer",
     ),
-    ("force", Some('f'), false, "there is nothing to force; leave it out"),
-    ("quiet", Some('q'), false, "progress is a line on stderr; 2>/dev/null hides it"),
-    ("rootless-storage-path", None, true, "no container storage is used; leave it out"),
-    ("ignore-release-signature", None, false, "releases of OpenShift are not mirrored; leave it out"),
-    ("dir", None, true, "the directory is that of file://DIR; leave it out"),
-    ("strict", None, false, "this was a flag of the first version; leave it out"),
+    ("force", Some('f'), false, "there is nothing to force; omit it"),
+    ("quiet", Some('q'), false, "progress goes to stderr; 2>/dev/null hides it"),
+    ("rootless-storage-path", None, true, "opm uses no container storage; omit it"),
+    ("ignore-release-signature", None, false, "opm does not mirror OpenShift releases; omit it"),
+    ("dir", None, true, "file://DIR defines the directory; omit it"),
+    ("strict", None, false, "this is a flag of oc-mirror v1; omit it"),
 ];
 
 const DELETE: [Refused; 2] = [
-    ("force-cache-delete", None, false, "nothing is cached; leave it out"),
+    ("force-cache-delete", None, false, "there is no cache; omit it"),
     (
         "delete-v1-images",
         None,
         false,
-        "tags of the first version are not computed; 'opm mirror prune --list FILE' removes what a list names",
+        "opm does not compute the tags of oc-mirror v1; 'opm mirror prune --list FILE' removes the images of a list",
     ),
 ];
 
@@ -42,18 +43,13 @@ const ALL: [Refused; 18] = [
         "cache-dir",
         None,
         true,
-        "nothing is cached: blobs are kept in the directory that file://DIR names, below working-dir/set; leave it out",
+        "there is no cache: the directory of file://DIR keeps blobs below working-dir/set; omit it",
     ),
-    ("port", Some('p'), true, "no registry is started, so that no port is needed; leave it out"),
-    (
-        "registries.d",
-        None,
-        true,
-        "put the files into ~/.config/containers/registries.d or /etc/containers/registries.d",
-    ),
-    ("cpu-prof", None, false, "this program writes no profiles; use perf"),
-    ("mem-prof", None, false, "this program writes no profiles; use heaptrack"),
-    ("tls-verify", None, false, "say --src-tls-verify or --dest-tls-verify"),
+    ("port", Some('p'), true, "opm starts no registry and needs no port; omit it"),
+    ("registries.d", None, true, "put the files in ~/.config/containers/registries.d or /etc/containers/registries.d"),
+    ("cpu-prof", None, false, "opm writes no profiles; use perf"),
+    ("mem-prof", None, false, "opm writes no profiles; use heaptrack"),
+    ("tls-verify", None, false, "use --src-tls-verify or --dest-tls-verify"),
     ("src-authfile", None, true, CREDENTIALS),
     ("src-creds", None, true, CREDENTIALS),
     ("src-username", None, true, CREDENTIALS),
@@ -68,18 +64,18 @@ const ALL: [Refused; 18] = [
     ("dest-cert-dir", None, true, CERTIFICATES),
 ];
 
-const CREDENTIALS: &str = "credentials of both sides come from --authfile, or from where 'podman login' puts them";
-const CERTIFICATES: &str = "put certificates into /etc/containers/certs.d/HOST";
+const CREDENTIALS: &str = "credentials of both sides come from --authfile, or from the file that 'podman login' writes";
+const CERTIFICATES: &str = "put certificates in /etc/containers/certs.d/HOST";
 
-/// Takes the level of the log that is always there, and no other.
+/// Accepts only the default log level, because there is no other.
 fn level(text: &str) -> Result<String, String> {
     match text {
         "info" => Ok(text.to_owned()),
-        _ => Err("what happens is reported on stderr, the same at any level; leave it out".to_owned()),
+        _ => Err("opm has a single log level; omit it".to_owned()),
     }
 }
 
-/// Adds the flags, hidden, to the command and to those below it.
+/// Adds the flags, hidden, to the command and its subcommands.
 pub(super) fn add(command: Command) -> Command {
     let command = command.mut_subcommand("delete", |delete| with(with(delete, &ALL), &DELETE).arg(log_level()));
     with(with(command, &ALL), &COPY).arg(log_level())

@@ -1,4 +1,4 @@
-//! The documents of an index as they stand in its files.
+//! The documents of an index with their original text.
 
 use std::collections::HashMap;
 use std::fs;
@@ -21,13 +21,13 @@ pub(super) fn shown(blob: &Blob) -> String {
 pub(super) fn printed(fbc: &Fbc, blob: &Blob) -> Result<Vec<u8>, Failure> {
     let mut text = Vec::new();
     fbc.write(&[blob], Format::Yaml, &mut text)?;
-    // The separator comes when documents are put together.
+    // The separator is added when documents are joined.
     Ok(text.strip_prefix(b"---\n").map(<[u8]>::to_vec).unwrap_or(text))
 }
 
-/// Returns the blobs of a catalog as they stand in its files; `longer` is the text of the one that changed.
+/// Returns the blobs of a catalog with their original text; `longer` is the index and new text of the changed channel.
 pub(super) fn as_written(catalog: &Fbc, longer: Option<(usize, String)>) -> Result<Vec<Document>, Failure> {
-    // Blobs that were made while loading stand for others; then all of them are printed.
+    // Blobs created while loading replace original ones. In that case, print all blobs.
     let all_printed = catalog.blobs().iter().any(|blob| blob.origin.is_none());
     let mut documents = Vec::with_capacity(catalog.blobs().len());
     let mut files: HashMap<FileId, (Vec<u8>, HashMap<u64, fbc::documents::Document>)> = HashMap::new();
@@ -47,16 +47,16 @@ pub(super) fn as_written(catalog: &Fbc, longer: Option<(usize, String)>) -> Resu
             continue;
         };
         if !files.contains_key(&file) {
-            // Blobs come file by file.
+            // Blobs are ordered by file, so one cached file is enough.
             files.clear();
-            let path = catalog.full_path_of(file).ok_or_else(|| Failure::message("a file of the index is gone"))?;
+            let path = catalog.full_path_of(file).ok_or_else(|| Failure::message("a file of the index was removed"))?;
             let bytes = fs::read(&path)?;
-            let found = fbc::documents::of(&bytes, MAX_DEPTH).map_err(|_| gone())?;
+            let found = fbc::documents::of(&bytes, MAX_DEPTH).map_err(|_| changed())?;
             let places = found.into_iter().map(|found| (found.start as u64, found)).collect();
             files.insert(file, (bytes, places));
         }
         let (bytes, places) = &files[&file];
-        let found = places.get(&start).ok_or_else(gone)?;
+        let found = places.get(&start).ok_or_else(changed)?;
         let (language, text) = match found.format {
             Format::Json => (Language::Json, text.text().as_bytes()),
             Format::Yaml => (Language::Yaml, &bytes[found.range()]),
@@ -66,11 +66,11 @@ pub(super) fn as_written(catalog: &Fbc, longer: Option<(usize, String)>) -> Resu
     Ok(documents)
 }
 
-fn gone() -> Failure {
-    Failure::message("a file of the index is not what it was")
+fn changed() -> Failure {
+    Failure::message("a file of the index changed while opm was reading it")
 }
 
-/// Writes documents as files of a catalog directory, one for each language.
+/// Writes documents to a catalog directory, one file per language.
 pub(super) fn write_catalog(documents: &[Document], directory: &Path) -> Outcome {
     for (language, name) in [(Language::Yaml, "catalog.yaml"), (Language::Json, "catalog.json")] {
         let mut text = Vec::new();
