@@ -166,7 +166,7 @@ fn all_bundles_are_added_or_none() {
         ("broken", "error interpreting bundle image \"broken\": no csv in bundle"),
         ("none", "error pulling image \"none\" into registry"),
         ("catalog", "it is a catalog, not a bundle"),
-        ("escaping", "invalid name of a package \"../../up\""),
+        ("escaping", "invalid package name \"../../up\""),
     ] {
         let shown = env.opm(&["alpha", "add", "catalog", "good", bad]);
         assert!(shown.starts_with("exit 1") && shown.contains(text), "{shown}");

@@ -81,7 +81,7 @@ fn nothing_appears_when_a_catalog_is_not_valid() {
     env.file("two/foo/other.yaml", SMALL);
     let told = env.opm(&ARGUMENTS);
     assert!(
-        told.starts_with("exit 1\n--- stdout\n--- stderr\nerror: validation failed, two/foo is left as it is:\n"),
+        told.starts_with("exit 1\n--- stdout\n--- stderr\nerror: validation failed, two/foo is unchanged:\n"),
         "{told}"
     );
     assert_eq!(env.names("two/foo"), ["other.yaml"]);

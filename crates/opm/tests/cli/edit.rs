@@ -169,7 +169,7 @@ fn a_refusal_changes_nothing_and_says_the_way_out() {
     help: add foo.v1.1.0 to the `skips` of foo.v1.2.0, or move one of them to another channel
 
     1 problem found
-    error: the changed catalog would not be valid, so nothing was changed
+    error: the edited catalog would not be valid, so nothing was changed
     "#);
     insta::assert_snapshot!(refused(&["remove", "catalog", "--package", "foo", "--channel", "alpha"]), @r#"
     exit 1
@@ -314,6 +314,6 @@ fn images_are_filtered_and_merged_into_new_directories() {
     exit 1
     --- stdout
     --- stderr
-    error: oci:image is not a directory: --to DIR says where the result goes
+    error: oci:image is not a directory: use --to DIR for the result
     ");
 }

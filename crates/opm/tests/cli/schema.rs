@@ -340,7 +340,7 @@ fn fields_and_rules_are_explained() {
     exit 1
     --- stdout
     --- stderr
-    error: there is nothing to explain by the name "olm.chanel"
+    error: no field, schema, property or rule is named "olm.chanel"
     help: did you mean "olm.channel"?
     "#);
     assert!(env.stdout(&["explain", "olm.channel.entries.skipRange"]).contains("upgrade to this bundle directly"));

@@ -184,7 +184,7 @@ fn crds_are_compared_with_two_verdicts() {
     exit 1
     --- stdout
     --- stderr
-    error: none.yaml: no CustomResourceDefinition in it
+    error: none.yaml: contains no CustomResourceDefinition
     ");
 }
 
