@@ -173,7 +173,7 @@ fn all_bundles_are_added_or_none() {
         assert_eq!(snapshot(&env, "catalog"), before, "{bad}");
     }
     let shown = env.opm(&["alpha", "add", "catalog", "good", "old", "--replaces", "x"]);
-    assert!(shown.contains("one bundle at a time"), "{shown}");
+    assert!(shown.contains("require a single bundle"), "{shown}");
     // Something in the way turns up only when files are put in place.
     env.file("catalog/new", "a file where a directory is needed\n");
     env.file("catalog/.indexignore", "new\n");

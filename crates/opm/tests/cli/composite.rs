@@ -100,7 +100,7 @@ fn components_that_cannot_be_made_leave_everything_as_it_is() {
         (
             "input: semver.yaml",
             "input: nosuch.yaml",
-            "input \"nosuch.yaml\" is neither two/nosuch.yaml nor contribution/nosuch.yaml",
+            "input \"nosuch.yaml\" not found: neither two/nosuch.yaml nor contribution/nosuch.yaml is a file",
         ),
         ("input: small.yaml", "input: ../contribution/small.yaml", "is missing root schema field"),
         ("path: bar", "path: ../bar", "must be a path below the directory of the catalog"),

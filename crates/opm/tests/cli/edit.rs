@@ -222,7 +222,7 @@ fn files_change_together_and_empty_ones_go() {
 }
 
 #[test]
-fn an_edit_that_was_cut_short_is_finished_by_the_next() {
+fn an_interrupted_edit_is_completed_by_the_next() {
     let env = commented();
     let root = fs::canonicalize(env.path("catalog")).unwrap();
     let stable = COMMENTED.replace("defaultChannel: alpha", "defaultChannel: stable");
@@ -233,7 +233,7 @@ fn an_edit_that_was_cut_short_is_finished_by_the_next() {
     );
     env.file(".opm-edit-x/journal", journal).file(".opm-edit-x/tree/foo.yaml", &stable);
     let told = env.opm(&["edit", "set-default", "catalog", "foo", "stable"]);
-    assert!(told.contains("it is finished now") && !told.contains("default channel"), "{told}");
+    assert!(told.contains("opm has completed it now") && !told.contains("default channel"), "{told}");
     assert_eq!(env.read("catalog/foo.yaml"), stable);
     assert_eq!(env.names("."), ["catalog"]);
     assert_eq!(env.names("catalog"), ["foo.yaml"]);

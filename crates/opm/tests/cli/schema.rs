@@ -328,7 +328,7 @@ fn files_can_name_their_schema_for_editors() {
     );
     assert_eq!(env.opm(&["validate", "made"]), "exit 0\n--- stdout\n--- stderr\n");
     let told = env.opm(&["init", "foo", "--editor-schema", "x"]);
-    assert!(told.starts_with("exit 1") && told.contains("needs -o yaml"), "{told}");
+    assert!(told.starts_with("exit 1") && told.contains("requires -o yaml"), "{told}");
     let told = env.opm(&["init", "foo", "-o", "yaml", "--editor-schema", "x\nname: y"]);
     assert!(told.starts_with("exit 1") && told.contains("without spaces"), "{told}");
 }

@@ -275,7 +275,7 @@ fn bundles_are_named_by_their_catalog() {
             "package \"foo\" has no version \"9.0.0\"; there are 1.0.0, 1.1.0, 1.2.0",
         ),
         (&["security", "next", "--package", "foo@fast"], "package \"foo\" has no channel \"fast\"; there are stable"),
-        (&["crd-diff", "next", "--package", "foo"], "--from is missing"),
+        (&["crd-diff", "next", "--package", "foo"], "--from is required"),
     ] {
         let shown = env.opm(arguments);
         assert!(shown.starts_with("exit 1") && shown.contains(message), "{shown}");
