@@ -288,7 +288,7 @@ fn an_index_image_that_has_no_place_is_refused_before_any_work() {
     };
     let none = ["--container-tool", "none"];
     assert!(told(&[&none[..], &["--push"]].concat()).contains("use -t REF"));
-    assert!(told(&[&none[..], &["--generate", "--push"]].concat()).contains("which --generate does not"));
+    assert!(told(&[&none[..], &["--generate", "--push"]].concat()).contains("cannot be used with --generate"));
     assert!(told(&["--container-tool", "docker", "--push"]).contains("require --container-tool none"));
     // This program is not static when it is tested, and an image with nothing else could not run it.
     let alone = told(&[&none[..], &["--image-output", "oci:out"]].concat());
