@@ -80,7 +80,7 @@ struct TargetArgs {
     /// Channel of --package
     #[arg(long, value_name = "CHANNEL")]
     channel: Option<String>,
-    /// Bundle; needs --package if several packages have a bundle of that name
+    /// Bundle; requires --package if several packages have a bundle of that name
     #[arg(long, value_name = "BUNDLE")]
     bundle: Option<String>,
 }

@@ -27,7 +27,7 @@ pub(super) struct PromoteArgs {
     /// Channel to add it to
     #[arg(value_name = "CHANNEL")]
     channel: String,
-    /// Package, if several have a bundle of that name
+    /// Package of the bundle; required if several packages have a bundle of that name
     #[arg(short, long, value_name = "PACKAGE")]
     package: Option<String>,
     #[command(flatten)]
@@ -40,7 +40,7 @@ pub(super) struct EntryArgs {
     /// Position among the other entries; defaults to replaces
     #[arg(long, value_name = "POLICY", conflicts_with = "replaces")]
     pub(super) edge: Option<Edge>,
-    /// Bundle that it replaces, instead of the choice of --edge; empty for none
+    /// Bundle that it replaces, instead of the one that --edge selects; empty for none
     #[arg(long, value_name = "BUNDLE")]
     pub(super) replaces: Option<String>,
     /// Additional bundles to skip; can be given several times

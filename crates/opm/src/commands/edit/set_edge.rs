@@ -20,13 +20,13 @@ use crate::printer::Printer;
 pub(super) struct SetEdgeArgs {
     #[command(flatten)]
     flags: EditFlags,
-    /// Bundle at the end of the edges
+    /// Bundle whose incoming edges change
     #[arg(value_name = "BUNDLE")]
     bundle: String,
     /// Channel of the bundle
     #[arg(long, value_name = "CHANNEL")]
     channel: String,
-    /// Package, if several have a bundle of that name
+    /// Package of the bundle; required if several packages have a bundle of that name
     #[arg(short, long, value_name = "PACKAGE")]
     package: Option<String>,
     #[command(flatten)]

@@ -36,7 +36,7 @@ pub(super) struct EditFlags {
     /// Print the changes as a unified diff without applying them
     #[arg(long)]
     pub(super) dry_run: bool,
-    /// Do not print notes and a summary
+    /// Do not print notes or the summary
     #[arg(short, long)]
     pub(super) quiet: bool,
 }
