@@ -1,10 +1,10 @@
-//! Flags that take one of a few words.
+//! Flags with a fixed set of values.
 
 use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 
-/// Reads one of some words and returns what it stands for. Help and completion show the words.
+/// Parses one of a fixed set of words and returns its value. Help and completion show the words.
 ///
-/// An empty word stands for the first, as users of Go programs expect.
+/// An empty word selects the first, as in Go programs.
 pub(crate) fn choice<T: Clone + Send + Sync + 'static, const N: usize>(
     words: [(&'static str, T); N],
 ) -> impl TypedValueParser<Value = T> {

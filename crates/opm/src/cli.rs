@@ -1,4 +1,4 @@
-//! What can be typed.
+//! The command line: commands, global flags and Go flag conventions.
 
 use std::ffi::OsString;
 
@@ -21,7 +21,7 @@ use crate::images::{self, TlsFlags};
 use crate::printer::Printer;
 use crate::suggest;
 
-/// Set to anything true, help shows the commands and flags that are called alpha.
+/// When this variable is true, help shows the alpha commands and flags.
 const HELP_ALPHA: &str = "HELP_ALPHA";
 
 #[derive(Parser)]
@@ -29,12 +29,12 @@ const HELP_ALPHA: &str = "HELP_ALPHA";
     name = "opm",
     bin_name = "opm",
     version,
-    about = "Author, check and package catalogs of operators",
-    long_about = "Author, check and package catalogs of operators.\n\n\
-        A catalog is a directory of JSON and YAML files from which the Operator Lifecycle Manager learns which \
-        operators exist, in which versions and channels, and how to upgrade between them.",
-    after_help = "Run 'opm COMMAND --help' for the flags of a command and examples.\n\
-        Set HELP_ALPHA=true to see the names that older tools have for some commands.",
+    about = "Author, check and package operator catalogs",
+    long_about = "Author, check and package operator catalogs.\n\n\
+        A catalog is a directory of JSON and YAML files. It lists the operators that the Operator Lifecycle Manager \
+        can install, their versions and channels, and the upgrades between them.",
+    after_help = "Run 'opm COMMAND --help' for flags and examples.\n\
+        Set HELP_ALPHA=true to show the command names of older tools.",
     disable_help_subcommand = false,
     subcommand_required = true,
     arg_required_else_help = true
@@ -99,7 +99,7 @@ enum OpmCommand {
     Version(version::VersionArgs),
 }
 
-/// Commands by the names that older tools have for them
+/// Commands under the names that older tools use
 #[derive(clap::Args)]
 #[command(hide = true, subcommand_required = true, arg_required_else_help = true)]
 struct AlphaArgs {
@@ -184,7 +184,7 @@ pub(crate) fn run(arguments: Vec<OsString>, printer: &mut Printer) -> Outcome {
     }
 }
 
-/// Reads a command line; nothing means that help was asked for and is printed.
+/// Parses a command line. Returns `None` after printing help.
 pub(crate) fn parse<T: FromArgMatches>(
     command: Command,
     arguments: Vec<OsString>,
@@ -196,7 +196,7 @@ pub(crate) fn parse<T: FromArgMatches>(
             suggest::commands(&command, &mut error);
             return Err(Failure::Usage(error.render().ansi_if(printer.colour)));
         }
-        // A command that only groups others shows them, as users of Go programs expect.
+        // A command group without a subcommand prints its help and succeeds, as Go programs do.
         Err(error) if error.use_stderr() && error.kind() != ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand => {
             return Err(Failure::Usage(error.render().ansi_if(printer.colour)));
         }
@@ -208,7 +208,7 @@ pub(crate) fn parse<T: FromArgMatches>(
     T::from_arg_matches(&matches).map(Some).map_err(|error| Failure::Usage(error.to_string()))
 }
 
-/// Returns the whole command line as clap knows it.
+/// Returns the complete clap command.
 pub(crate) fn command() -> Command {
     let mut command = help::keep_examples(mark_deprecated(go_conventions(Opm::command())));
     command = hide_registry_flags(command, &OFFLINE);
@@ -219,10 +219,10 @@ pub(crate) fn command() -> Command {
     command
 }
 
-/// Lets switches be written as users of Go programs write them: `--flag`, `--flag=true`, `--flag=false`.
+/// Accepts switches in Go style: `--flag`, `--flag=true`, `--flag=false`.
 pub(crate) fn go_conventions(command: Command) -> Command {
     let names: Vec<String> = command.get_subcommands().map(|sub| sub.get_name().to_owned()).collect();
-    // Of a flag given twice the last counts.
+    // The last value of a repeated flag wins.
     let mut command = command.args_override_self(true).mut_args(|arg| match arg.get_action() {
         ArgAction::SetTrue => arg
             .action(ArgAction::Set)
@@ -241,7 +241,7 @@ pub(crate) fn go_conventions(command: Command) -> Command {
     command
 }
 
-/// The commands that reach no registry, by all their words.
+/// The commands that never contact a registry, as paths of subcommand names.
 const OFFLINE: [&[&str]; 17] = [
     &["init"],
     &["schema"],
@@ -262,8 +262,8 @@ const OFFLINE: [&[&str]; 17] = [
     &["alpha", "convert-template"],
 ];
 
-/// Leaves the flags for registries out of the help of commands that reach none. They are accepted there all the same,
-/// as they are by the existing tool.
+/// Hides the registry flags in the help of commands that never contact a registry. These commands still accept the
+/// flags, as the Go tool does.
 fn hide_registry_flags(mut command: Command, offline: &[&[&str]]) -> Command {
     for path in offline {
         let [name, rest @ ..] = path else { continue };
@@ -280,7 +280,7 @@ fn hide_registry_flags(mut command: Command, offline: &[&[&str]]) -> Command {
 
 fn without_registry_flags(command: Command) -> Command {
     let names: Vec<String> = command.get_subcommands().map(|sub| sub.get_name().to_owned()).collect();
-    // A flag that a command has itself takes the place of the global one.
+    // A command's own flag overrides the global flag of the same name.
     let hidden = TlsFlags::augment_args(Command::new("")).mut_args(|arg| arg.hide(true));
     let mut command = command.args(go_conventions(hidden).get_arguments().cloned());
     for name in names {
@@ -289,13 +289,13 @@ fn without_registry_flags(command: Command) -> Command {
     command
 }
 
-/// Commands on databases, all of them deprecated but these.
+/// The command groups for databases. All their commands are deprecated except the listed ones.
 const DATABASE_COMMANDS: [(&str, &[&str]); 2] = [("index", &["inspect"]), ("registry", &["doctor"])];
 
-/// Says in the help of a command on databases that file-based catalogs have taken their place.
+/// Adds a deprecation notice to the help of the database commands.
 fn mark_deprecated(mut command: Command) -> Command {
     for (name, current) in DATABASE_COMMANDS {
-        // A program may be built without them.
+        // A build without the `sqlite` feature has none of them.
         if command.find_subcommand(name).is_none() {
             continue;
         }
@@ -313,10 +313,9 @@ fn mark_deprecated(mut command: Command) -> Command {
     command
 }
 
-const DEPRECATED: &str =
-    "DEPRECATED: database indexes have given way to file-based catalogs; 'opm migrate' makes one of an index.";
+const DEPRECATED: &str = "DEPRECATED: file-based catalogs replace database indexes; 'opm migrate' converts an index.";
 
-/// Reads a switch as Go programs do.
+/// Parses a boolean as Go's `strconv.ParseBool` does.
 pub(crate) fn parse_bool(text: &str) -> Result<bool, String> {
     match text {
         "1" | "t" | "T" | "true" | "TRUE" | "True" => Ok(true),
@@ -325,7 +324,7 @@ pub(crate) fn parse_bool(text: &str) -> Result<bool, String> {
     }
 }
 
-/// Shows what is hidden because it may still change.
+/// Unhides the alpha commands and flags.
 fn show_alpha(command: Command) -> Command {
     let names: Vec<String> = command.get_subcommands().map(|sub| sub.get_name().to_owned()).collect();
     let mut command = command.mut_args(|arg| match arg.get_long() {

@@ -1,4 +1,4 @@
-//! Which cluster a command works on, and how it is left when somebody interrupts.
+//! The flags that select a cluster, and interruptible work on it.
 
 use std::path::PathBuf;
 
@@ -8,23 +8,23 @@ use crate::exit::{Failure, Outcome};
 use crate::interrupt;
 use crate::runtime::{self, EndSignals};
 
-/// Which cluster, as whom, and in which namespace.
+/// The flags that select a cluster, the user and the namespace.
 #[derive(clap::Args, Debug, Clone, Default)]
 #[command(next_help_heading = "Cluster")]
 pub(crate) struct ClusterFlags {
-    /// File that says how to reach the cluster; defaults to KUBECONFIG, ~/.kube/config or, in a pod, its cluster
+    /// Path to the kubeconfig; defaults to KUBECONFIG, ~/.kube/config or the in-cluster configuration
     #[arg(long, value_name = "FILE")]
     pub(crate) kubeconfig: Option<PathBuf>,
-    /// Context in that file
+    /// Name of the kubeconfig context
     #[arg(long, value_name = "NAME")]
     pub(crate) context: Option<String>,
-    /// Namespace to work in; defaults to that of the context
+    /// Namespace; defaults to the namespace of the context
     #[arg(short, long, value_name = "NAME")]
     pub(crate) namespace: Option<String>,
 }
 
 impl ClusterFlags {
-    /// Returns how to reach the cluster.
+    /// Returns the access settings of these flags, without empty values.
     pub(crate) fn access(&self) -> Access {
         let given = |text: &Option<String>| text.clone().filter(|text| !text.is_empty());
         Access {
@@ -34,20 +34,21 @@ impl ClusterFlags {
         }
     }
 
-    /// Prepares to talk to the cluster; nothing is sent yet.
+    /// Creates a client for the cluster without sending a request.
     pub(crate) async fn connect(&self) -> Result<Cluster, Failure> {
         self.access().connect().await.map_err(failure)
     }
 }
 
-/// Makes a failure of what went wrong on a cluster.
+/// Converts a cluster error into a failure.
 pub(crate) fn failure(error: cluster::Error) -> Failure {
     Failure::message(error.to_string())
 }
 
-/// Runs a command that talks to a cluster until it is done or interrupted.
+/// Runs a cluster command until it finishes or a signal interrupts it.
 ///
-/// When a signal comes the work is dropped where it waits. `interrupted` says what that leaves behind.
+/// A signal drops the future at its current await point. The error then includes `interrupted`, which describes the
+/// resulting state of the cluster.
 pub(crate) fn block_on(interrupted: &str, work: impl Future<Output = Outcome>) -> Outcome {
     interrupt::leave_signals_alone();
     runtime::block_on(async {

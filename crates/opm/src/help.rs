@@ -1,15 +1,15 @@
-//! Help as people can copy from it.
+//! Keeps the examples in help copyable: clap does not wrap them.
 
 use clap::Command;
 
-/// Stands for a space at which a line is not broken.
-const FIXED: char = '\u{a0}';
+/// The no-break space that replaces spaces in examples.
+const NO_BREAK: char = '\u{a0}';
 
-/// Keeps the examples of all commands in their lines, however narrow the terminal is.
+/// Keeps clap from wrapping the examples of all commands on narrow terminals.
 pub(crate) fn keep_examples(mut command: Command) -> Command {
-    let fixed = command.get_after_help().map(|help| fix(&help.to_string()));
-    if let Some(fixed) = fixed {
-        command = command.after_help(fixed);
+    let unwrapped = command.get_after_help().map(|help| without_breaks(&help.to_string()));
+    if let Some(unwrapped) = unwrapped {
+        command = command.after_help(unwrapped);
     }
     let names: Vec<String> = command.get_subcommands().map(|sub| sub.get_name().to_owned()).collect();
     for name in names {
@@ -18,15 +18,15 @@ pub(crate) fn keep_examples(mut command: Command) -> Command {
     command
 }
 
-fn fix(help: &str) -> String {
+fn without_breaks(help: &str) -> String {
     let lines = help.split('\n').map(|line| match line.starts_with("  ") {
-        true => line.replace(' ', &FIXED.to_string()),
+        true => line.replace(' ', &NO_BREAK.to_string()),
         false => line.to_owned(),
     });
     lines.collect::<Vec<_>>().join("\n")
 }
 
-/// Returns help as it is printed.
+/// Restores the ordinary spaces before printing.
 pub(crate) fn printed(help: &str) -> String {
-    help.replace(FIXED, " ")
+    help.replace(NO_BREAK, " ")
 }

@@ -1,10 +1,10 @@
-//! The `opm` command: arguments in, answers out.
+//! The `opm` command.
 //!
-//! `cli` knows what can be typed, `commands` has a file for each command, `source` turns what
-//! the user names into catalogs, `printer`, `report` and `progress` talk to the terminal, and
-//! `exit` decides how the process ends. Nothing else prints.
+//! `cli` defines the command line, `commands` has a file for each command, `source` loads the
+//! catalogs that the user names, `printer`, `report` and `progress` write to the terminal, and
+//! `exit` sets the exit code. Nothing else prints.
 
-// Features leave out commands, and with them the only users of this and that.
+// Without a feature some items have no caller, since its commands are missing.
 #![cfg_attr(not(all(feature = "cluster", feature = "sqlite")), allow(dead_code))]
 
 #[cfg(all(feature = "cluster", feature = "sqlite"))]
@@ -53,10 +53,11 @@ mod tree;
 
 use std::process::ExitCode;
 
-/// Values nest up to [`fbc::limits::MAX_DEPTH`] levels, and walking them uses the stack.
+/// The stack size of worker threads. Values nest up to [`fbc::limits::MAX_DEPTH`] levels, and recursion over them uses
+/// the stack.
 pub(crate) const STACK_SIZE: usize = 16 << 20;
 
-/// Does what the arguments of the process ask for, and returns its exit code.
+/// Runs the command that the process arguments name and returns the exit code.
 pub fn main() -> ExitCode {
     panic::prepare();
     let mut printer = printer::Printer::new();

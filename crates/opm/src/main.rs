@@ -1,4 +1,4 @@
-//! Starts the program. It is a library, so that `cargo xtask dist` can link for speed what it compiles for size.
+//! Calls the library. The code is a library so that `cargo xtask dist` can compile it for size and link it for speed.
 
 fn main() -> std::process::ExitCode {
     opm::main()

@@ -1,24 +1,24 @@
-//! How registries are spoken to, where command lines of other tools have more to say than ours.
+//! Registry settings that the command lines of other tools support and opm's does not.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
-/// What such a command line says.
+/// The settings from such a command line.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct RegistrySettings {
-    /// A file with credentials, before all others.
+    /// A credentials file that takes precedence over all others.
     pub(crate) auth_file: Option<PathBuf>,
-    /// How often to retry.
+    /// The retry policy.
     pub(crate) retries: Option<image::Retries>,
-    /// Hosts whose certificates count or do not, whatever holds for others.
+    /// Whether to verify certificates, by host; overrides the global setting.
     pub(crate) certificates: BTreeMap<String, bool>,
 }
 
 impl RegistrySettings {
-    /// Lets a client be made so.
+    /// Applies the settings to client options.
     pub(crate) fn apply(&self, options: &mut image::Options) -> Result<(), String> {
         if let Some(file) = &self.auth_file {
-            let name = file.to_str().ok_or_else(|| format!("{}: the name is not UTF-8", file.display()))?;
+            let name = file.to_str().ok_or_else(|| format!("{}: the path is not valid UTF-8", file.display()))?;
             std::fs::metadata(file).map_err(|error| format!("{name}: {error}"))?;
             options.environment = options.environment.clone().with("REGISTRY_AUTH_FILE", name);
         }

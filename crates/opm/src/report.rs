@@ -1,4 +1,4 @@
-//! Problems as people and programs read them.
+//! Problem reports on stderr.
 
 use std::cmp::Ordering;
 use std::collections::BTreeMap;
@@ -9,7 +9,7 @@ use fbc::{Fbc, Problem, Severity, Spot, Stage};
 
 use crate::printer::{Printer, Style};
 
-/// A problem with its place found.
+/// A problem with its position resolved.
 pub(crate) struct Found<'a> {
     pub(crate) problem: &'a Problem,
     /// The path of the file, as the user can open it.
@@ -17,7 +17,7 @@ pub(crate) struct Found<'a> {
     pub(crate) located: Option<Located>,
 }
 
-/// Finds the places of problems.
+/// Resolves the positions of problems.
 pub(crate) fn find<'a>(fbc: &Fbc, problems: impl IntoIterator<Item = &'a Problem>) -> Vec<Found<'a>> {
     let mut locator = Locator::new(fbc);
     problems
@@ -31,31 +31,31 @@ pub(crate) fn find<'a>(fbc: &Fbc, problems: impl IntoIterator<Item = &'a Problem
         .collect()
 }
 
-/// So many problems of one rule are shown to people. Who has more has one cause for most of them, or a program to read
-/// them: formats for programs have them all.
-const SHOWN_OF_A_RULE: usize = 100;
+/// The maximum number of problems shown per rule. More of them usually share one cause; the machine-readable formats
+/// contain all of them.
+const MAX_SHOWN_PER_RULE: usize = 100;
 
-/// Returns the problems that are shown, and how many more each rule has.
+/// Returns the problems to show, and the number of hidden ones per rule.
 fn cap<'f, 'a>(found: &'f [Found<'a>]) -> (Vec<&'f Found<'a>>, BTreeMap<&'static str, usize>) {
     let mut counts: BTreeMap<&'static str, usize> = BTreeMap::new();
     let mut shown = Vec::new();
     for found in found {
         let count = counts.entry(found.problem.rule).or_default();
         *count += 1;
-        if *count <= SHOWN_OF_A_RULE {
+        if *count <= MAX_SHOWN_PER_RULE {
             shown.push(found);
         }
     }
-    let more = counts.into_iter().filter(|(_, count)| *count > SHOWN_OF_A_RULE);
-    (shown, more.map(|(rule, count)| (rule, count - SHOWN_OF_A_RULE)).collect())
+    let more = counts.into_iter().filter(|(_, count)| *count > MAX_SHOWN_PER_RULE);
+    (shown, more.map(|(rule, count)| (rule, count - MAX_SHOWN_PER_RULE)).collect())
 }
 
-/// Reports problems on stderr, each once: what is wrong, its place, the line in question, and what would fix it; last
-/// their number.
+/// Reports each problem once on stderr: the message, its position, the source line and a fix. The number of errors
+/// follows.
 pub(crate) fn show(printer: &Printer, found: &[Found<'_>]) {
     let errors = found.iter().filter(|found| found.problem.severity == Severity::Error).count();
     let (shown, more) = cap(found);
-    for (number, group) in alike(&shown).into_iter().enumerate() {
+    for (number, group) in group_similar(&shown).into_iter().enumerate() {
         let Some(first) = group.first() else { continue };
         if number > 0 {
             printer.report("");
@@ -80,7 +80,7 @@ pub(crate) fn show(printer: &Printer, found: &[Found<'_>]) {
     }
 }
 
-/// Reports errors as the tree that users of older tools know.
+/// Reports errors as a tree, as older tools print it.
 pub(crate) fn show_tree(printer: &Printer, found: &[Found<'_>]) {
     let errors = found.iter().filter(|found| found.problem.severity == Severity::Error);
     let tree = catalog::tree::message(errors.map(|found| found.problem));
@@ -89,11 +89,11 @@ pub(crate) fn show_tree(printer: &Printer, found: &[Found<'_>]) {
     }
 }
 
-/// From so many problems on that differ in the version alone, one is shown for all.
-const ALIKE: usize = 3;
+/// The smallest number of problems, differing only in the version, that is reported as one.
+const MIN_GROUP: usize = 3;
 
-/// Puts problems together that differ in the names of bundles alone.
-fn alike<'f, 'a>(found: &[&'f Found<'a>]) -> Vec<Vec<&'f Found<'a>>> {
+/// Groups problems that differ only in bundle names.
+fn group_similar<'f, 'a>(found: &[&'f Found<'a>]) -> Vec<Vec<&'f Found<'a>>> {
     type Key<'a> = (&'a str, Option<String>, String);
     let key = |found: &Found<'_>| -> Key<'_> {
         (found.problem.rule, found.problem.scope.package.clone(), without_versions(&found.problem.message))
@@ -106,7 +106,7 @@ fn alike<'f, 'a>(found: &[&'f Found<'a>]) -> Vec<Vec<&'f Found<'a>>> {
     let mut places: BTreeMap<Key<'_>, usize> = BTreeMap::new();
     for found in found {
         let key = key(found);
-        if counts.get(&key).is_none_or(|count| *count < ALIKE) {
+        if counts.get(&key).is_none_or(|count| *count < MIN_GROUP) {
             groups.push(vec![found]);
             continue;
         }
@@ -119,7 +119,7 @@ fn alike<'f, 'a>(found: &[&'f Found<'a>]) -> Vec<Vec<&'f Found<'a>>> {
     groups
 }
 
-/// Returns whether a quoted text is the name of a version: `etcd.v1.2.3`.
+/// Returns whether a quoted text is a bundle name with a version, like `etcd.v1.2.3`.
 fn is_versioned(text: &str) -> bool {
     text.as_bytes().windows(3).any(|it| it[0].is_ascii_digit() && it[1] == b'.' && it[2].is_ascii_digit())
         && !text.contains([' ', '<', '>'])
@@ -130,7 +130,7 @@ fn without_versions(message: &str) -> String {
     parts.map(|(number, part)| if number % 2 == 1 && is_versioned(part) { "" } else { part }).collect()
 }
 
-/// Names the bundles of all problems of a group but the first.
+/// Names the bundles of all problems of a group except the first.
 fn others(group: &[&Found<'_>]) -> Option<String> {
     let rest = group.get(1..).filter(|rest| !rest.is_empty())?;
     let mut names: Vec<&str> = rest.iter().filter_map(|found| bundle_of(found.problem)).collect();
@@ -156,7 +156,7 @@ fn bundle_of(problem: &Problem) -> Option<&str> {
     problem.scope.bundle.as_deref().or_else(quoted)
 }
 
-/// Names what a problem is about where its message does not.
+/// Returns a prefix with the package, channel and bundle that the message does not mention.
 fn scope(problem: &Problem) -> String {
     if problem.stage != Stage::Model {
         return String::new();
@@ -193,7 +193,7 @@ fn show_place(printer: &Printer, found: &Found<'_>) {
     }
 }
 
-/// Makes characters visible that could confuse a terminal.
+/// Replaces control characters, which could confuse a terminal.
 fn visible(text: &str) -> String {
     text.chars().map(|c| if c.is_control() && c != '\t' { '\u{fffd}' } else { c }).collect()
 }

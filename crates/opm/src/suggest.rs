@@ -1,25 +1,25 @@
-//! What a word means that is no command.
+//! Suggestions for unknown commands.
 
 use clap::Command;
 use clap::error::{ContextKind, ContextValue};
 
 use ::catalog::rules::distance;
 
-/// Names the commands that an unknown word may mean, wherever they are.
+/// Suggests the commands nearest to an unknown word, from all command groups.
 pub(crate) fn commands(command: &Command, error: &mut clap::Error) {
-    const MOST: usize = 4;
+    const MAX_SUGGESTIONS: usize = 4;
     let Some(ContextValue::String(word)) = error.get(ContextKind::InvalidSubcommand) else { return };
     let mut found = Vec::new();
     find_word(command, command.get_name(), word, &mut found);
     found.sort();
     let nearest = found.first().map(|(distance, _)| *distance);
-    // A typo is likelier than a command of another group.
+    // A typo in this group is more likely than a command of another group.
     let mut here = match error.get(ContextKind::SuggestedSubcommand) {
         Some(ContextValue::String(name)) => vec![name.clone()],
         Some(ContextValue::Strings(names)) => names.clone(),
         _ => Vec::new(),
     };
-    // Of names that are as near, one with the same letters is meant.
+    // Among names at the same distance, prefer one with the same letters.
     let letters = |text: &str| {
         let mut letters: Vec<char> = text.chars().collect();
         letters.sort_unstable();
@@ -33,15 +33,15 @@ pub(crate) fn commands(command: &Command, error: &mut clap::Error) {
         here.into_iter().take_while(|name| Some(far(name)) == least).collect()
     } else {
         let all = found.into_iter().filter(|(distance, _)| Some(*distance) == nearest);
-        all.map(|(_, name)| todays(name)).take(MOST).collect()
+        all.map(|(_, name)| current_name(name)).take(MAX_SUGGESTIONS).collect()
     };
     if !names.is_empty() {
         error.insert(ContextKind::SuggestedSubcommand, ContextValue::Strings(names));
     }
 }
 
-/// Returns what a command is called today, if the name is one of older tools.
-fn todays(name: String) -> String {
+/// Returns the current name of a command that older tools name differently.
+fn current_name(name: String) -> String {
     const PROMOTED: [(&str, &str); 3] = [
         ("opm alpha render-graph", "opm graph"),
         ("opm alpha render-template", "opm template render"),
@@ -50,7 +50,7 @@ fn todays(name: String) -> String {
     PROMOTED.iter().find(|(older, _)| *older == name).map_or(name, |(_, today)| (*today).to_owned())
 }
 
-/// Finds the commands below `path` whose last word is `word`, or nearly so: distance, and all words.
+/// Collects the commands below `path` whose last word is near `word`, as edit distance and full command.
 fn find_word(command: &Command, path: &str, word: &str, found: &mut Vec<(usize, String)>) {
     for sub in command.get_subcommands() {
         let full = format!("{path} {}", sub.get_name());

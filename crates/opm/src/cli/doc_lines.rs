@@ -1,11 +1,12 @@
-//! Command lines in the documentation and in help are ones that the program takes.
+//! Checks that the program accepts the command lines in the documentation and in help.
 
 use std::fs;
 use std::path::{Path, PathBuf};
 
 use super::*;
 
-/// Splits a line as a shell does, as far as documentation needs it; nothing for what is no command of ours.
+/// Splits an `opm` command line into words, with the shell syntax that the documentation uses. Returns `None` for other
+/// lines.
 fn words(line: &str) -> Option<Vec<OsString>> {
     let line = line.trim().strip_prefix("$ ").unwrap_or(line.trim());
     if !line.starts_with("opm ") {
@@ -33,7 +34,7 @@ fn words(line: &str) -> Option<Vec<OsString>> {
             _ => word.push(c),
         }
     }
-    // A pattern for many lines is none.
+    // A synopsis is not a command line.
     let is_pattern = words.iter().any(|word| word == "..." || word.starts_with('[') || word == "COMMAND");
     (!is_pattern).then(|| words.into_iter().map(OsString::from).collect())
 }
@@ -69,7 +70,7 @@ fn code(page: &str) -> String {
 }
 
 #[test]
-fn documented_command_lines_are_taken() {
+fn documented_command_lines_are_accepted() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
     let mut pages: Vec<PathBuf> = ["README.md", "CONTRIBUTING.md", "SECURITY.md"].map(|page| root.join(page)).into();
     let listed = fs::read_dir(root.join("docs")).unwrap().map(|entry| entry.unwrap().path());
@@ -85,7 +86,7 @@ fn documented_command_lines_are_taken() {
 }
 
 #[test]
-fn examples_in_help_are_taken() {
+fn examples_in_help_are_accepted() {
     fn examples(command: &Command, problems: &mut Vec<String>) -> usize {
         let help = command.get_after_help().map(|help| help::printed(&help.to_string())).unwrap_or_default();
         let own = check(command.get_name(), &help, problems);

@@ -1,4 +1,4 @@
-//! `opm alpha add`: bundles into a catalog directory, in place.
+//! `opm alpha add`: adds bundles to a catalog directory in place.
 
 pub(crate) mod blobs;
 
@@ -21,40 +21,41 @@ use crate::source::{self, Source};
 #[derive(clap::Args)]
 #[command(
     long_about = "Add bundles to a catalog directory, in place.\n\n\
-        Bundles are given as images or as directories. Each becomes an entry of the channels that its annotations \
-        name, with the edges that their CSVs name; their objects become files next to the catalog file of the package, \
-        which the .indexignore file there names. A new package gets a directory of its own. Files are changed where \
-        something is added, as 'opm edit' does it: everything is added and the catalog is valid, or nothing changes.",
+        BUNDLE is an image or a directory. Its annotations name the channels to add it to, and its CSV names the \
+        upgrade edges. Its objects become files next to the catalog file of the package, and .indexignore lists them. \
+        A new package gets its own directory.\n\n\
+        Like 'opm edit', the command rewrites only the affected parts of files. If the resulting catalog is not valid, \
+        nothing changes.",
     after_help = "Examples:\n  \
         opm alpha add my-catalog quay.io/me/foo-bundle:v1.0.0\n  \
         opm alpha add my-catalog ./foo-bundle --channels stable,candidate --replaces foo.v0.9.0"
 )]
 pub(crate) struct AddArgs {
-    /// Directory of the catalog
+    /// Catalog directory
     #[arg(value_name = "DIR")]
     directory: PathBuf,
-    /// Images or directories of bundles
+    /// Bundle images or directories
     #[arg(value_name = "BUNDLE", required = true)]
     bundles: Vec<String>,
-    /// Channels to add the bundles to, in place of those that they name
+    /// Channels to add the bundles to; overrides their annotations
     #[arg(long, value_name = "NAMES", value_delimiter = ',')]
     channels: Vec<String>,
-    /// Default channel of a package that is new
+    /// Default channel of a new package
     #[arg(long, value_name = "NAME")]
     default_channel: Option<String>,
-    /// Bundle that the new one replaces, in place of the one that it names; empty for none
+    /// Bundle that the new bundle replaces; overrides its CSV, empty for none
     #[arg(long, value_name = "NAME")]
     replaces: Option<String>,
-    /// Bundles that are skipped, in place of those that the new one names
+    /// Bundles that the new bundle skips; overrides its CSV
     #[arg(long, value_name = "NAMES", value_delimiter = ',')]
     skips: Option<Vec<String>>,
-    /// Versions that can upgrade directly, in place of those that the new one names
+    /// Versions that can upgrade directly; overrides the CSV
     #[arg(long, value_name = "RANGE")]
     skip_range: Option<String>,
-    /// Record images by their digests beside their tags
+    /// Pin bundle images by digest and keep their tags
     #[arg(long)]
     pin: bool,
-    /// Report what is added
+    /// Print each added bundle
     #[arg(long)]
     debug: bool,
     #[command(flatten)]
@@ -63,7 +64,7 @@ pub(crate) struct AddArgs {
 
 pub(crate) fn run(args: &AddArgs, tls: &TlsFlags, printer: &mut Printer) -> Outcome {
     if args.bundles.len() > 1 && (args.replaces.is_some() || args.skips.is_some() || args.skip_range.is_some()) {
-        return Err(Failure::message("--replaces, --skips and --skip-range are for one bundle at a time"));
+        return Err(Failure::message("--replaces, --skips and --skip-range require a single bundle"));
     }
     let limits = limits::from_env()?;
     if !args.directory.is_dir() {
@@ -108,13 +109,13 @@ fn interpreting(name: &str, error: &str) -> Failure {
     Failure::message(format!("error interpreting bundle image \"{name}\": {error}"))
 }
 
-/// Returns a bundle as it is added, and its place in channels.
+/// Returns the bundle to add, its channels and its channel entry.
 fn prepared(args: &AddArgs, contents: Contents, json: &Text) -> Result<(NewBundle, DeclaredChannels), Failure> {
     let Contents { name, package, mut channels, default_channel, mut replaces, mut skips, mut skip_range, csv, .. } =
         contents;
     for (what, text) in [("package", &package), ("bundle", &name)] {
         if matches!(text.as_str(), "" | "." | "..") || text.contains(['/', '\0']) || text.len() > 200 {
-            return Err(Failure::message(format!("invalid name of a {what} {text:?}: it names a file")));
+            return Err(Failure::message(format!("invalid {what} name {text:?}: it must be a valid file name")));
         }
     }
     if !args.channels.is_empty() {
@@ -122,7 +123,7 @@ fn prepared(args: &AddArgs, contents: Contents, json: &Text) -> Result<(NewBundl
     }
     channels.retain(|channel| !channel.is_empty());
     if channels.is_empty() {
-        return Err(Failure::message(format!("bundle \"{name}\" names no channel: name some with --channels")));
+        return Err(Failure::message(format!("bundle \"{name}\" has no channels: set them with --channels")));
     }
     if let Some(given) = &args.replaces {
         replaces.clone_from(given);

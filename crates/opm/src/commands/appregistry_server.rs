@@ -1,4 +1,4 @@
-//! `appregistry-server`: the registry API from application registries.
+//! `appregistry-server`: serves the registry API from application registries.
 
 use std::ffi::OsString;
 use std::fs;
@@ -24,9 +24,9 @@ use crate::{database, limits, tree};
     name = "appregistry-server",
     bin_name = "appregistry-server",
     version,
-    long_about = "Serve operators from application registries, as there were before images of bundles.\n\n\
-        Packages are downloaded, loaded into a database, and served over gRPC. What cannot be had or loaded is \
-        logged, and the rest is served.",
+    long_about = "Serve operators from application registries, which predate bundle images.\n\n\
+        Downloads packages, loads them into a database and serves them over gRPC. The server logs packages that fail \
+        to download or load, and serves the rest.",
     after_help = "Examples:\n  \
         appregistry-server -r 'https://quay.io/cnr|community-operators' -o etcd,akka:1.0.0\n  \
         appregistry-server -r 'https://quay.io/cnr|mine|openshift/token' -k ~/.kube/config"
@@ -34,10 +34,10 @@ use crate::{database, limits, tree};
 struct AppRegistryServer {
     #[command(flatten)]
     app_registry: AppRegistryFlags,
-    /// Directory that packages are downloaded to
+    /// Directory for downloaded packages
     #[arg(short = 'f', long, value_name = "DIR", default_value = "downloaded")]
     download_folder: PathBuf,
-    /// Fail when something cannot be had or loaded
+    /// Fail if a package cannot be downloaded or loaded
     #[arg(long)]
     strict: bool,
     #[command(flatten)]
@@ -57,20 +57,21 @@ pub(crate) fn run(arguments: Vec<OsString>, printer: &mut Printer) -> Outcome {
     run_prepared(&args.serve, || load(&args))
 }
 
-/// Downloads the packages and makes a database of them; if nothing could be loaded, something is served that says so.
+/// Downloads the packages and loads them into a database. If nothing loads, returns a querier that answers every call
+/// with an error.
 fn load(args: &AppRegistryServer) -> Result<Option<Arc<dyn Query>>, Failure> {
     let limits = limits::from_env()?;
     fs::create_dir_all(&args.download_folder).map_err(|error| in_path(&args.download_folder, &error))?;
     let images = Images::new(&args.tls, &args.pull);
     let downloaded = args.app_registry.download(&images, &limits, &args.download_folder)?;
     let mut problems = downloaded.problems;
-    // Made anew, since packages that are gone must not come back, and put in its place when it is whole.
+    // A new database, because removed packages must not reappear; renamed into place when complete.
     let target = args.serve.database();
     let parent = tree::parent(target);
-    let aside = Unfinished::create(parent, ".opm-db-").map_err(|error| in_path(parent, &error))?;
-    let made = aside.path().join("bundles.db");
-    Database::create(&made).map_err(database::failure)?;
-    let database = Database::write(&made).map_err(database::failure)?;
+    let staging = Unfinished::create(parent, ".opm-db-").map_err(|error| in_path(parent, &error))?;
+    let staged = staging.path().join("bundles.db");
+    Database::create(&staged).map_err(database::failure)?;
+    let database = Database::write(&staged).map_err(database::failure)?;
     let mut loaded = 0;
     for package in &downloaded.packages {
         match database.load_directory(package, &limits, Strictness::Permissive) {
@@ -86,22 +87,22 @@ fn load(args: &AppRegistryServer) -> Result<Option<Arc<dyn Query>>, Failure> {
     }
     problems.iter().for_each(|problem| tracing::warn!("{problem}"));
     drop(database);
-    fs::rename(&made, target).map_err(|error| in_path(target, &error))?;
+    fs::rename(&staged, target).map_err(|error| in_path(target, &error))?;
     if loaded == 0 {
-        tracing::warn!("nothing could be loaded: every call is answered with an error");
-        return Ok(Some(Arc::new(Nothing)));
+        tracing::warn!("no package could be loaded: every call returns an error");
+        return Ok(Some(Arc::new(EmptyQuerier)));
     }
     Ok(None)
 }
 
-/// A catalog that could not be loaded, and says so.
-struct Nothing;
+/// Answers every call with an error, because nothing could be loaded.
+struct EmptyQuerier;
 
 fn cannot<T>(what: &str) -> Result<T, QueryError> {
     Err(QueryError::Absent(format!("empty querier: cannot {what}")))
 }
 
-impl Query for Nothing {
+impl Query for EmptyQuerier {
     fn packages(self: Arc<Self>) -> Rows {
         Box::new(std::iter::once(cannot("list packages")))
     }

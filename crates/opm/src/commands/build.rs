@@ -1,4 +1,4 @@
-//! `opm build`: a catalog image, without any container engine.
+//! `opm build`: builds a catalog image without a container engine.
 
 mod arguments;
 mod deliver;
@@ -24,23 +24,23 @@ use arguments::{binary, label, platform};
 pub(crate) use arguments::{output, reference};
 pub(crate) use deliver::deliver;
 
-/// Where the catalog and its cache lie in an image, as in the Dockerfile of `opm generate dockerfile`.
+/// The catalog and cache paths in an image, the same as in the Dockerfile of `opm generate dockerfile`.
 const CONFIGS: &str = "/configs";
 const CACHE: &str = "/tmp/cache";
-/// Who runs the program in an image made from scratch.
+/// The user of an image built from scratch.
 pub(crate) const USER: &str = "1001";
-/// Any user of an image may have to read the cache, and root's group to renew it.
+/// Any user of the image can read the cache, and the root group can rebuild it.
 const CACHE_MODES: Modes = Modes { directory: 0o775, file: 0o664 };
 
-/// Build a catalog image, without any container engine
+/// Build a catalog image without a container engine
 #[derive(clap::Args)]
 #[command(
-    long_about = "Build a catalog image, without any container engine.\n\n\
-        The catalog is checked first. The image holds it at /configs, a cache of it at /tmp/cache, and this program \
-        at /bin/opm, with links for its other names; it is started as the Dockerfile of 'opm generate dockerfile' \
-        says. It is made from scratch unless --base-image is given.\n\n\
-        The same catalog and the same program give the same image, byte for byte, on any machine and day. All times \
-        in it are SOURCE_DATE_EPOCH if that is set, or else 1970. The digest of the image is printed.",
+    long_about = "Build a catalog image without a container engine.\n\n\
+        opm checks the catalog first. The image contains the catalog at /configs, its cache at /tmp/cache, and this \
+        binary at /bin/opm with symlinks for its other names. It starts as the Dockerfile of 'opm generate dockerfile' \
+        does. It is built from scratch unless --base-image is given.\n\n\
+        Builds are reproducible: the same catalog and binary give the same image, byte for byte. All timestamps are \
+        SOURCE_DATE_EPOCH, or 1970 if that is not set. Prints the digest of the image.",
     after_help = "Examples:\n  \
         opm build my-catalog -t quay.io/me/catalog:v1 --push\n  \
         opm build my-catalog -t quay.io/me/catalog:v1 --to oci:layout\n  \
@@ -50,52 +50,52 @@ const CACHE_MODES: Modes = Modes { directory: 0o775, file: 0o664 };
         --platform linux/amd64,linux/arm64 --binary linux/arm64=opm-arm64"
 )]
 pub(crate) struct BuildArgs {
-    /// Directory of the catalog
+    /// Catalog directory
     #[arg(value_name = "DIR", required_unless_present = "program_only")]
     directory: Option<PathBuf>,
     /// Name of the image
     #[arg(short, long, value_name = "REF", value_parser = reference)]
     tag: Option<Reference>,
-    /// Push the image to the registry that its name says
+    /// Push the image to the registry in --tag
     #[arg(long)]
     push: bool,
-    /// Where to write the image: oci:DIR, oci-archive:FILE or docker-archive:FILE
+    /// Write the image to oci:DIR, oci-archive:FILE or docker-archive:FILE
     #[arg(long, value_name = "WHERE", alias = "output", short_alias = 'o', value_parser = output)]
     to: Option<Location>,
-    /// Image that the catalog image is based on; the program is added to it
+    /// Base image of the catalog image; the opm binary is added to it
     #[arg(short = 'i', long, value_name = "REF")]
     base_image: Option<String>,
-    /// Leave the program out; whoever serves the catalog has one
+    /// Leave out the opm binary, for servers that have their own
     #[arg(long, conflicts_with = "base_image")]
     data_only: bool,
-    /// Build an image of the program alone, without a catalog: what clusters run beside images of --data-only
+    /// Build an image of the opm binary without a catalog, to serve --data-only images
     #[arg(long, conflicts_with_all = ["directory", "data_only", "upstream_cache"])]
     program_only: bool,
-    /// Platforms that the image is for; defaults to that of this machine, or linux/amd64 with --data-only
+    /// Platforms to build for; defaults to the host platform, or linux/amd64 with --data-only
     #[arg(long, value_name = "PLATFORM", value_delimiter = ',', value_parser = platform)]
     platform: Vec<Platform>,
-    /// Program for a platform; can be given several times
+    /// Use this opm binary for a platform; can be given several times
     #[arg(long, value_name = "PLATFORM=FILE", value_parser = binary, conflicts_with = "data_only")]
     binary: Vec<(Platform, PathBuf)>,
-    /// Add the cache of the existing tool beside our own, for clusters that serve the content of this image with it
+    /// Also include the cache of upstream opm, for clusters that serve the content with it
     #[arg(long)]
     upstream_cache: bool,
-    /// Labels of the image, KEY=VALUE; can be given several times
+    /// Image label as KEY=VALUE; can be given several times
     #[arg(short = 'l', long, value_name = "KEY=VALUE", value_delimiter = ',', value_parser = label)]
     extra_labels: Vec<(String, String)>,
-    /// File with certificates of authorities to trust for registries, beside the system's
+    /// File with additional CA certificates to trust for registries
     #[arg(long, value_name = "FILE", help_heading = "Registries")]
     ca_file: Option<PathBuf>,
-    /// Directory that pulled images are kept in; $OLM_CACHE_DIR/images if that is set
+    /// Directory to cache pulled images in; defaults to $OLM_CACHE_DIR/images if that is set
     #[arg(long, value_name = "DIR", help_heading = "Registries")]
     image_cache: Option<PathBuf>,
-    /// Use images that were kept before, and no network
+    /// Use cached images only, without network access
     #[arg(long, help_heading = "Registries")]
     offline: bool,
 }
 
 impl BuildArgs {
-    /// Returns what pulls images for a platform.
+    /// Returns an image puller for a platform.
     fn images(&self, tls: &TlsFlags, platform: Option<&Platform>) -> Images {
         let flags = PullFlags {
             ca_file: self.ca_file.clone(),
@@ -107,14 +107,14 @@ impl BuildArgs {
     }
 }
 
-/// What is built, with every question answered.
+/// A validated build: defaults applied, conflicts rejected.
 struct Plan<'a> {
     args: &'a BuildArgs,
     tls: &'a TlsFlags,
-    /// The platforms, and the program for each.
+    /// The platforms, each with its opm binary.
     platforms: Vec<(Platform, Option<PathBuf>)>,
     labels: BTreeMap<String, String>,
-    /// The time of everything.
+    /// The timestamp of all files and layers.
     time: u64,
 }
 
@@ -129,21 +129,21 @@ pub(crate) fn run(args: &BuildArgs, tls: &TlsFlags, printer: &mut Printer) -> Ou
     Ok(())
 }
 
-/// What becomes of the image of a catalog.
-pub(crate) struct Pushed<'a> {
-    /// The image that it is based on; defaults to scratch.
+/// How to build and push a catalog image.
+pub(crate) struct PushOptions<'a> {
+    /// The base image; defaults to scratch.
     pub(crate) base: Option<&'a str>,
-    /// Whether it holds the catalog and no program.
+    /// Whether the image contains the catalog but no opm binary.
     pub(crate) data_only: bool,
-    /// Whether it is pushed; otherwise only its digest is found out.
+    /// Whether to push the image; otherwise only its digest is computed.
     pub(crate) push: bool,
 }
 
-/// Builds an image of a catalog for this machine's platform, pushes it, and returns its name with its digest.
+/// Builds a catalog image for the host platform, pushes it, and returns its name with the digest.
 pub(crate) fn push_catalog(
     directory: &Path,
     tag: &Reference,
-    how: &Pushed<'_>,
+    options: &PushOptions<'_>,
     tls: &TlsFlags,
     pull: &PullFlags,
     printer: &Printer,
@@ -153,8 +153,8 @@ pub(crate) fn push_catalog(
         tag: Some(tag.clone()),
         push: true,
         to: None,
-        base_image: how.base.map(str::to_owned),
-        data_only: how.data_only,
+        base_image: options.base.map(str::to_owned),
+        data_only: options.data_only,
         program_only: false,
         platform: pull.platform.iter().cloned().collect(),
         binary: Vec::new(),
@@ -168,13 +168,13 @@ pub(crate) fn push_catalog(
     let scratch = Unfinished::private("opm-build-")?;
     let store = Store::open(&scratch.path().join("image"))?;
     let image = build(&plan, &store, scratch.path(), printer)?;
-    if how.push {
+    if options.push {
         deliver(Some(tag), true, None, &store, &image, &args.images(tls, None))?;
     }
     Ok(tag.with_digest(image.digest))
 }
 
-/// Builds an image of a catalog into a store: with this program for each platform, or without any.
+/// Builds a catalog image into a store, with or without an opm binary for each platform.
 pub(crate) fn into_store(
     directory: &Path,
     store: &Store,
@@ -207,15 +207,13 @@ pub(crate) fn into_store(
 
 fn plan<'a>(args: &'a BuildArgs, tls: &'a TlsFlags) -> Result<Plan<'a>, Failure> {
     if !args.push && args.to.is_none() {
-        return Err(Failure::message("nowhere to put the image: say --push, or --to oci:DIR"));
+        return Err(Failure::message("no destination for the image: use --push or --to oci:DIR"));
     }
     if args.push && args.tag.is_none() {
-        return Err(Failure::message("the image has no name to push it by: say -t REF"));
+        return Err(Failure::message("--push requires an image name: use -t REF"));
     }
     if args.push && args.tag.as_ref().is_some_and(|tag| tag.digest().is_some()) {
-        return Err(Failure::message(
-            "an image cannot be named by its digest before it is built: say -t REPOSITORY:TAG",
-        ));
+        return Err(Failure::message("-t cannot contain a digest before the image is built: use -t REPOSITORY:TAG"));
     }
     let default = || match args.data_only {
         true => Platform { os: "linux".into(), architecture: "amd64".into(), ..Platform::default() },
@@ -233,7 +231,7 @@ fn plan<'a>(args: &'a BuildArgs, tls: &'a TlsFlags) -> Result<Plan<'a>, Failure>
     if let Some((unused, _)) =
         args.binary.iter().find(|(platform, _)| !platforms.iter().any(|(wanted, _)| wanted == platform))
     {
-        return Err(Failure::message(format!("--binary names platform {unused}, which --platform does not")));
+        return Err(Failure::message(format!("--binary is for platform {unused}, which --platform does not include")));
     }
     let mut labels: BTreeMap<String, String> = args.extra_labels.iter().cloned().collect();
     if args.directory.is_some() {
@@ -242,14 +240,14 @@ fn plan<'a>(args: &'a BuildArgs, tls: &'a TlsFlags) -> Result<Plan<'a>, Failure>
     Ok(Plan { args, tls, platforms, labels, time: source_date_epoch()? })
 }
 
-/// Finds the program for a platform: the one that is named, or this one.
+/// Returns the opm binary for a platform: the one from --binary, or the running one.
 fn program_for(args: &BuildArgs, platform: &Platform) -> Result<PathBuf, Failure> {
     let named = args.binary.iter().rev().find(|(of, _)| of == platform).map(|(_, path)| path.clone());
     let path = match named {
         Some(path) => path,
         None if *platform == Platform::host() => std::env::current_exe()?,
         None => {
-            let text = format!("this program does not run on {platform}: name one with --binary {platform}=FILE");
+            let text = format!("this binary does not run on {platform}: pass another with --binary {platform}=FILE");
             return Err(Failure::message(text));
         }
     };
@@ -257,12 +255,12 @@ fn program_for(args: &BuildArgs, platform: &Platform) -> Result<PathBuf, Failure
     Ok(path)
 }
 
-/// Makes sure that a program runs on a platform in an image that holds nothing else.
+/// Checks that a binary runs on a platform in an image without other files.
 pub(crate) fn check_program(path: &Path, platform: &Platform) -> Result<(), String> {
     program::check(path, platform, true)
 }
 
-/// Returns the time that everything shall have been made at, as all tools that build reproducibly do.
+/// Returns the timestamp for reproducible builds, from `SOURCE_DATE_EPOCH`.
 pub(crate) fn source_date_epoch() -> Result<u64, Failure> {
     match std::env::var("SOURCE_DATE_EPOCH") {
         Ok(text) if !text.is_empty() => text
@@ -302,7 +300,7 @@ fn build(plan: &Plan<'_>, store: &Store, scratch: &Path, printer: &Printer) -> R
     }
 }
 
-/// Checks a catalog, and writes the layers of the catalog and of its cache.
+/// Checks a catalog and writes its layers: the catalog and the cache.
 fn catalog_layers(
     plan: &Plan<'_>,
     root: &Path,
@@ -329,7 +327,7 @@ fn catalog_layers(
     catalog.tree(CONFIGS, root, Modes::default())?;
     let catalog = write(&catalog)?;
     if Fingerprint::at(root).map_err(in_root)? != before {
-        return Err(Failure::message(format!("{}: the catalog changed while it was packed", root.display())));
+        return Err(Failure::message(format!("{}: the catalog changed during the build", root.display())));
     }
     let mut layer = Layer::new();
     layer.directory("/tmp", 0o1777);
@@ -344,7 +342,7 @@ fn catalog_layers(
     Ok([catalog, write(&layer)?])
 }
 
-/// Writes the cache of the existing tool, and returns where it is.
+/// Writes the cache of upstream opm and returns its directory.
 fn upstream_cache(directory: &Directory, answers: &dyn Query, scratch: &Path) -> Result<PathBuf, Failure> {
     let target = scratch.join("upstream");
     std::fs::create_dir(&target)?;
@@ -389,7 +387,7 @@ fn assemble(
     Ok(image::build(store, &image, layers, base)?)
 }
 
-/// Pulls a base image and brings it into the store.
+/// Pulls a base image into the store.
 pub(crate) fn base_image(reference: &str, images: &Images, store: &Store) -> Result<Image, Failure> {
     let wrong = |error: String| Failure::message(format!("base image \"{reference}\": {error}"));
     let image = images.fetch_one(reference).map_err(wrong)?.image;

@@ -1,4 +1,4 @@
-//! `opm catalog`: catalogs of a cluster.
+//! `opm catalog`: manages the catalogs of a cluster.
 
 mod both;
 mod file;
@@ -21,7 +21,7 @@ use crate::exit::{Failure, Outcome};
 use crate::printer::Printer;
 use crate::table;
 
-/// Add catalogs to a cluster, and see how they are
+/// Manage the catalogs of a cluster
 #[derive(clap::Args)]
 #[command(subcommand_required = true, arg_required_else_help = true)]
 pub(crate) struct CatalogArgs {
@@ -37,13 +37,13 @@ enum CatalogCommand {
     Delete(DeleteArgs),
 }
 
-/// Add a catalog image to a cluster, or change what is there
+/// Add a catalog image to a cluster or update it
 #[derive(clap::Args, Clone)]
 #[command(
-    long_about = "Add a catalog image to a cluster, or change what is there.\n\n\
-        The CatalogSource of that name is made, or changed to what is asked for; what an earlier call has set and this one \
-        does not goes away, what others have set stays. OLM, or 'opm controller', then serves the image.\n\n\
-        --file takes a CatalogSource or a ClusterCatalog as 'opm mirror push' writes them; other flags change what it says.",
+    long_about = "Add a catalog image to a cluster or update it.\n\n\
+        Creates or updates the CatalogSource with server-side apply: a field that an earlier call set and this one omits \
+        is removed, and fields that others own stay. OLM or 'opm controller' then serves the image.\n\n\
+        --file reads a CatalogSource or ClusterCatalog as 'opm mirror push' writes it; other flags override its fields.",
     after_help = "Examples:\n  \
         opm catalog apply -f cluster-resources/cs-index-v1.yaml --wait\n  \
         opm catalog apply my-catalog --image quay.io/example/catalog:latest --poll 10m -n olm --wait\n  \
@@ -51,49 +51,49 @@ enum CatalogCommand {
         opm catalog apply my-catalog --image quay.io/example/catalog:latest --olm v1 --poll 10m --wait"
 )]
 struct ApplyArgs {
-    /// Name of the catalog; defaults to that of the file
+    /// Name of the catalog; defaults to the name in --file
     #[arg(value_name = "NAME", required_unless_present = "file", default_value = "", hide_default_value = true)]
     name: String,
-    /// Image of the catalog; defaults to that of the file
+    /// Image of the catalog; defaults to the image in --file
     #[arg(long, value_name = "REF", required_unless_present = "file", default_value = "", hide_default_value = true)]
     image: String,
-    /// File with a CatalogSource or a ClusterCatalog to start from
+    /// File with a CatalogSource or ClusterCatalog to start from
     #[arg(short, long, value_name = "FILE")]
     file: Option<PathBuf>,
-    /// How often the cluster polls for a newer image of the same name, like 10m or 1h
+    /// Interval at which the cluster polls for a new image of the same name, like 10m or 1h
     #[arg(long, value_name = "DURATION", value_parser = interval)]
     poll: Option<String>,
-    /// What people read in consoles
+    /// Display name in consoles
     #[arg(long, value_name = "TEXT")]
     display_name: Option<String>,
-    /// Who publishes the catalog
+    /// Publisher of the catalog
     #[arg(long, value_name = "TEXT")]
     publisher: Option<String>,
-    /// Which catalog is preferred when several have what is needed: the higher; defaults to 0
+    /// Priority when several catalogs match, the highest wins; defaults to 0
     #[arg(long, value_name = "NUMBER", allow_negative_numbers = true)]
     priority: Option<i64>,
-    /// Secret in the same namespace to pull images with; can be given several times
+    /// Image pull secret in the same namespace; can be given several times
     #[arg(long = "secret", value_name = "NAME")]
     secrets: Vec<String>,
-    /// Which OLM reads the catalog: v0 gets a CatalogSource, v1 a ClusterCatalog
+    /// OLM generation: v0 for a CatalogSource, v1 for a ClusterCatalog
     #[arg(long, value_name = "GENERATION", default_value = "v0", value_parser = generation())]
     olm: Generation,
-    /// With --olm v1, keep the catalog on the cluster and do not serve it
+    /// Keep the catalog on the cluster without serving it; requires --olm v1
     #[arg(long)]
     unavailable: bool,
-    /// Take over what others have set to other values
+    /// Take over fields that others own and set to other values
     #[arg(long)]
     force_conflicts: bool,
-    /// Wait until the catalog answers
+    /// Wait until the catalog is served
     #[arg(long)]
     wait: bool,
-    /// Time that the command may take
+    /// Timeout for the command
     #[arg(long, value_name = "DURATION", default_value = "5m", value_parser = duration)]
     timeout: Duration,
-    /// Print what would be sent, and send nothing
+    /// Print the object without sending it
     #[arg(long)]
     dry_run: bool,
-    /// Print the object, as json or yaml
+    /// Print the object as json or yaml
     #[arg(short, long, value_name = "json|yaml", hide_possible_values = true, value_parser = blob_format())]
     output: Option<Format>,
     #[command(flatten)]
@@ -104,21 +104,20 @@ struct ApplyArgs {
 #[derive(clap::Args)]
 #[command(
     long_about = "Show the state of a catalog.\n\n\
-        Its connection as the cluster last saw it, the image that answers by its digest, when the cluster last polled \
-        for a newer one, and its pods, with the reason in words when one does not run. Packages are listed if OLM's \
-        package server reports them.",
+        Shows the last connection state, the digest of the image in use, the time of the last poll, and the pods, with \
+        the reason if one is not running. Lists the packages if OLM's package server reports them.",
     after_help = "Examples:\n  opm catalog status my-catalog -n olm\n  opm catalog status my-catalog -n olm -o json"
 )]
 struct StatusArgs {
     /// Name of the catalog
     #[arg(value_name = "NAME")]
     name: String,
-    /// Which OLM's catalogs: v0 has CatalogSources, v1 ClusterCatalogs
+    /// OLM generation: v0 for a CatalogSource, v1 for a ClusterCatalog
     #[arg(long, value_name = "GENERATION", default_value = "v0", value_parser = generation())]
     olm: Generation,
-    /// How to print it
-    #[arg(short, long, value_name = "FORMAT", default_value = "table", value_parser = shape())]
-    output: Shape,
+    /// Output format
+    #[arg(short, long, value_name = "FORMAT", default_value = "table", value_parser = output())]
+    output: Output,
     #[command(flatten)]
     cluster: ClusterFlags,
 }
@@ -127,39 +126,39 @@ struct StatusArgs {
 #[derive(clap::Args)]
 #[command(after_help = "Examples:\n  opm catalog list -n olm\n  opm catalog list -A -o json")]
 struct ListArgs {
-    /// Those of all namespaces
+    /// List catalogs in all namespaces
     #[arg(short = 'A', long)]
     all_namespaces: bool,
-    /// Which OLM's catalogs: v0 has CatalogSources, v1 ClusterCatalogs; defaults to both
+    /// OLM generation: v0 for CatalogSources, v1 for ClusterCatalogs; defaults to both
     #[arg(long, value_name = "GENERATION", value_parser = generation())]
     olm: Option<Generation>,
-    /// How to print them
-    #[arg(short, long, value_name = "FORMAT", default_value = "table", value_parser = shape())]
-    output: Shape,
+    /// Output format
+    #[arg(short, long, value_name = "FORMAT", default_value = "table", value_parser = output())]
+    output: Output,
     #[command(flatten)]
     cluster: ClusterFlags,
 }
 
-/// Take a catalog away from a cluster
+/// Delete a catalog from a cluster
 #[derive(clap::Args)]
 #[command(after_help = "Examples:\n  opm catalog delete my-catalog -n olm")]
 struct DeleteArgs {
     /// Name of the catalog
     #[arg(value_name = "NAME")]
     name: String,
-    /// Which OLM's catalogs: v0 has CatalogSources, v1 ClusterCatalogs
+    /// OLM generation: v0 for a CatalogSource, v1 for a ClusterCatalog
     #[arg(long, value_name = "GENERATION", default_value = "v0", value_parser = generation())]
     olm: Generation,
-    /// Succeed if there is none
+    /// Succeed if the catalog does not exist
     #[arg(long)]
     ignore_not_found: bool,
     #[command(flatten)]
     cluster: ClusterFlags,
 }
 
-/// How answers are printed.
+/// The output format.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Shape {
+enum Output {
     Table,
     Json,
 }
@@ -175,11 +174,11 @@ pub(crate) fn generation() -> impl TypedValueParser<Value = Generation> {
     choice([("v0", Generation::V0), ("v1", Generation::V1)])
 }
 
-fn shape() -> impl TypedValueParser<Value = Shape> {
-    choice([("table", Shape::Table), ("json", Shape::Json)])
+fn output() -> impl TypedValueParser<Value = Output> {
+    choice([("table", Output::Table), ("json", Output::Json)])
 }
 
-/// Reads an interval, which goes to the cluster as it is written.
+/// Checks an interval, which is sent to the cluster as the user wrote it.
 fn interval(text: &str) -> Result<String, String> {
     match spelling::duration::parse(text) {
         Some(duration) if !duration.is_zero() => Ok(text.to_owned()),
@@ -198,9 +197,10 @@ pub(crate) fn run(args: &CatalogArgs, printer: &mut Printer) -> Outcome {
         CatalogCommand::Status(args) if args.olm == Generation::V1 => v1::status(args, printer),
         CatalogCommand::List(args) if args.olm == Some(Generation::V1) => v1::list(args, printer),
         CatalogCommand::Delete(args) if args.olm == Generation::V1 => v1::delete(args, printer),
-        CatalogCommand::Apply(args) if args.unavailable => {
-            Err(Failure::Usage(format!("--unavailable is for --olm v1: CatalogSource {} has no such mode", args.name)))
-        }
+        CatalogCommand::Apply(args) if args.unavailable => Err(Failure::Usage(format!(
+            "--unavailable requires --olm v1: CatalogSource {} has no such mode",
+            args.name
+        ))),
         CatalogCommand::Apply(args) => apply(args, Value::Null, printer),
         CatalogCommand::Status(args) => status(args, printer),
         CatalogCommand::List(args) => list(args, printer),
@@ -208,7 +208,7 @@ pub(crate) fn run(args: &CatalogArgs, printer: &mut Printer) -> Outcome {
     }
 }
 
-/// Applies a CatalogSource that starts from `base`.
+/// Applies a CatalogSource based on `base`.
 fn apply(args: &ApplyArgs, base: Value, printer: &mut Printer) -> Outcome {
     let plan = CatalogPlan {
         base,
@@ -220,10 +220,10 @@ fn apply(args: &ApplyArgs, base: Value, printer: &mut Printer) -> Outcome {
         priority: args.priority,
         secrets: args.secrets.clone(),
     };
-    block_on("the catalog may have been changed already; 'opm catalog status' shows it", async {
+    block_on("the catalog may already have changed; check 'opm catalog status'", async {
         let cluster = args.cluster.connect().await;
         if args.dry_run {
-            // What would be sent can be reported without a cluster, but for the namespace of its context.
+            // A dry run needs the cluster only for the namespace of its context.
             let namespace = match cluster {
                 Ok(cluster) => cluster.namespace,
                 Err(_) => args.cluster.namespace.clone().unwrap_or_else(|| "default".into()),
@@ -241,13 +241,13 @@ fn apply(args: &ApplyArgs, base: Value, printer: &mut Printer) -> Outcome {
                 let object = serde_json::to_value(&object).map_err(|error| Failure::message(error.to_string()))?;
                 print_object(&object, format, printer)?;
             }
-            None => printer.report(&format!("catalog {}/{} is applied", cluster.namespace, args.name)),
+            None => printer.report(&format!("catalog {}/{} applied", cluster.namespace, args.name)),
         }
         if args.wait {
             let state = cluster::wait_for_catalog(&cluster, &args.name, args.timeout, deadline);
             let state = state.await.map_err(failure)?;
             let image = state.image_in_use.map(|image| format!(" from {image}")).unwrap_or_default();
-            printer.report(&format!("catalog {}/{} answers{image}", cluster.namespace, args.name));
+            printer.report(&format!("catalog {}/{} is served{image}", cluster.namespace, args.name));
         }
         Ok(())
     })
@@ -270,11 +270,11 @@ fn status(args: &StatusArgs, printer: &mut Printer) -> Outcome {
     block_on("", async {
         let cluster = args.cluster.connect().await?;
         let mut state = cluster::catalog_state(&cluster, &args.name).await.map_err(failure)?;
-        // Who may see the catalog may not be allowed to see this.
+        // The user may be allowed to read the catalog but not its packages.
         state.packages = cluster::packages_of(&cluster, &args.name).await.unwrap_or_default();
         let text = match args.output {
-            Shape::Json => as_json(&state)?,
-            Shape::Table => as_text(&state),
+            Output::Json => as_json(&state)?,
+            Output::Table => as_text(&state),
         };
         Ok(printer.data().write_all(text.as_bytes())?)
     })
@@ -333,19 +333,19 @@ fn list(args: &ListArgs, printer: &mut Printer) -> Outcome {
         let states = cluster::list_catalogs(&cluster, args.all_namespaces).await;
         if args.olm.is_none() {
             let others = cluster::list_cluster_catalogs(&cluster).await;
-            return printed(&both::of(states, others)?, args.output, printer);
+            return printed(&both::combine(states, others)?, args.output, printer);
         }
         let states = states.map_err(failure)?;
         let text = match args.output {
-            Shape::Json => {
+            Output::Json => {
                 let mut values = serde_json::to_value(&states).map_err(|error| Failure::message(error.to_string()))?;
-                // Pods are not looked at for a list.
+                // Lists do not read pods.
                 for value in values.as_array_mut().into_iter().flatten().filter_map(Value::as_object_mut) {
                     value.remove("pods");
                 }
                 as_json(&values)?
             }
-            Shape::Table => {
+            Output::Table => {
                 let row = |state: &CatalogState| {
                     let from = if state.image.is_empty() { state.address.clone() } else { Some(state.image.clone()) };
                     let shown = if state.state.is_empty() { "unknown" } else { &state.state };
@@ -360,10 +360,10 @@ fn list(args: &ListArgs, printer: &mut Printer) -> Outcome {
     })
 }
 
-fn printed(listed: &both::Listed, output: Shape, printer: &mut Printer) -> Outcome {
+fn printed(listed: &both::CatalogList, output: Output, printer: &mut Printer) -> Outcome {
     let text = match output {
-        Shape::Json => as_json(&listed.json()?)?,
-        Shape::Table => listed.table(),
+        Output::Json => as_json(&listed.json()?)?,
+        Output::Table => listed.table(),
     };
     Ok(printer.data().write_all(text.as_bytes())?)
 }
@@ -375,7 +375,7 @@ fn delete(args: &DeleteArgs, printer: &Printer) -> Outcome {
             Err(error) if error.is_missing() && args.ignore_not_found => Ok(()),
             Err(error) => Err(failure(error)),
             Ok(()) => {
-                printer.report(&format!("catalog {}/{} is deleted", cluster.namespace, args.name));
+                printer.report(&format!("catalog {}/{} deleted", cluster.namespace, args.name));
                 Ok(())
             }
         }

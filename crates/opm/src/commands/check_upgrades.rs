@@ -1,4 +1,4 @@
-//! `opm check-upgrades`: who gets stranded when one catalog takes the place of another.
+//! `opm check-upgrades`: reports the clusters that are stranded when one catalog replaces another.
 
 use std::collections::HashSet;
 use std::fmt::Write;
@@ -25,35 +25,36 @@ use crate::images::{Images, PullFlags, TlsFlags};
 use crate::printer::Printer;
 use crate::source;
 
-/// Show what clusters do when one catalog takes the place of another
+/// Check which upgrades break when one catalog replaces another
 #[derive(clap::Args)]
 #[command(
-    long_about = "Show what clusters do when one catalog takes the place of another.\n\n\
-        For every bundle that a channel of the old catalog names, the upgrades of a cluster that runs it and follows \
-        that channel are worked out under the new catalog, as the Operator Lifecycle Manager does: replaces, skips and \
-        skipRange along the chain of the channel. What cannot be installed, because its dependencies are neither in the \
-        new catalog nor in one named by --with, is not upgraded to; dependencies that the old catalog does not meet \
-        either are taken to be met elsewhere. Those that came to the newest bundle before and do not now are \
-        regressions; they are reported with the smallest change that fixes them, and the exit code is 1.",
+    long_about = "Check which upgrades break when one catalog replaces another.\n\n\
+        For each bundle in a channel of the old catalog, computes how a cluster that runs it and follows that channel \
+        upgrades with the new catalog. Upgrades follow replaces, skips and skipRange along the channel, as in the \
+        Operator Lifecycle Manager. A cluster does not upgrade to a bundle whose dependencies are neither in the new \
+        catalog nor in one given by --with. Dependencies that the old catalog does not satisfy either are assumed to \
+        come from elsewhere.\n\n\
+        A bundle that reached the channel head before and no longer does is a regression. The report includes the \
+        smallest change that fixes each regression, and the exit code is 1.",
     after_help = "Examples:\n  \
         opm check-upgrades released-catalog my-catalog\n  \
         opm check-upgrades quay.io/example/catalog:latest my-catalog --all\n  \
         opm check-upgrades released-catalog my-catalog -o github    # annotations in a GitHub workflow"
 )]
 pub(crate) struct CheckUpgradesArgs {
-    /// Directory or image of the catalog that clusters have now
+    /// Directory or image of the catalog that clusters use now
     #[arg(value_name = "OLD")]
     old: String,
-    /// Directory or image of the catalog they get
+    /// Directory or image of the catalog that replaces it
     #[arg(value_name = "NEW")]
     new: String,
     /// Output format
     #[arg(short, long, value_name = "FORMAT", default_value = "text", value_parser = output())]
     output: Output,
-    /// Show what becomes of every bundle, not only of those that lose; json always does
+    /// Show all bundles instead of regressions only; json always does
     #[arg(long)]
     all: bool,
-    /// Another catalog that clusters see, which may meet dependencies; can be given several times
+    /// Another catalog on the clusters, which can satisfy dependencies; can be given several times
     #[arg(long, value_name = "CATALOG")]
     with: Vec<String>,
     #[command(flatten)]
@@ -98,7 +99,7 @@ fn read(reference: &str, images: &Images, printer: &Printer) -> Result<(Loaded, 
     Ok((loaded, source))
 }
 
-/// Works out what becomes of clusters when one catalog takes the place of another; `others` are those beside it.
+/// Compares the upgrades under the old and the new catalog; `others` are the other catalogs on the cluster.
 pub(crate) fn reports(
     (old, old_source): (&Outline, &Source),
     (new, new_source): (&Outline, &Source),
@@ -117,9 +118,10 @@ fn forbidden(source: &Source) -> Forbidden {
     bundles.map(|bundle| (bundle.package.clone(), bundle.name.clone())).collect()
 }
 
-/// Finds what clusters cannot install with the new catalog.
+/// Returns the bundles whose dependencies the new catalog no longer satisfies.
 ///
-/// What the old one does not offer either must come from elsewhere, or nobody could have installed anything.
+/// A dependency that the old catalog does not satisfy either must come from elsewhere, or no cluster could have
+/// installed the bundle.
 fn unmet(old: Source, new: Source, others: Vec<Source>) -> Unmet {
     let mut sources = vec![old];
     sources.extend(others);
@@ -138,7 +140,7 @@ fn unmet(old: Source, new: Source, others: Vec<Source>) -> Unmet {
     unmet
 }
 
-/// What a finding is about, whatever the version.
+/// Returns the subject of a finding, regardless of the version.
 fn subject(finding: &Finding<'_>) -> String {
     match finding.requirement.map(|requirement| &requirement.need) {
         Some(Need::Package(package, _)) => format!("package {package}"),
@@ -155,13 +157,13 @@ fn why(finding: &Finding<'_>) -> String {
 fn text(reports: &[ChannelReport], args: &CheckUpgradesArgs) -> String {
     let mut out = String::new();
     for report in reports {
-        let told: Vec<&Upgrade> =
+        let shown: Vec<&Upgrade> =
             report.outcomes.iter().filter(|outcome| args.all || outcome.is_regression()).collect();
-        if told.is_empty() {
+        if shown.is_empty() {
             continue;
         }
         let _ = writeln!(out, "{} / {}", report.package, report.channel);
-        for outcome in told {
+        for outcome in shown {
             let mark = if outcome.is_regression() { "!" } else { " " };
             let _ = writeln!(out, "  {mark} {} {}", outcome.bundle, outcome.words());
         }
@@ -174,8 +176,8 @@ fn text(reports: &[ChannelReport], args: &CheckUpgradesArgs) -> String {
         0 => {
             let _ = writeln!(out, "nobody is stranded: {all} bundles in {} channels checked", reports.len());
         }
-        lost => {
-            let _ = writeln!(out, "{lost} of {all} bundles lose their upgrade");
+        count => {
+            let _ = writeln!(out, "{count} of {all} bundles lose their upgrade");
         }
     }
     out
@@ -233,13 +235,13 @@ fn as_json(reports: &[ChannelReport], new: &str) -> Value {
     json!({"regressions": upgrades::regressions(reports), "channels": channels})
 }
 
-/// Workflow commands that make GitHub show regressions at the channels they are in.
+/// Returns workflow commands that annotate regressions at their channels on GitHub.
 fn github(reports: &[ChannelReport], new: &Loaded, args: &CheckUpgradesArgs) -> String {
     let mut locator = Locator::new(&new.fbc);
     let mut out = String::new();
     for report in reports {
-        let lost: Vec<&Upgrade> = report.outcomes.iter().filter(|outcome| outcome.is_regression()).collect();
-        if lost.is_empty() {
+        let regressions: Vec<&Upgrade> = report.outcomes.iter().filter(|outcome| outcome.is_regression()).collect();
+        if regressions.is_empty() {
             continue;
         }
         let package = new.outline.packages.get(&report.package);
@@ -250,7 +252,7 @@ fn github(reports: &[ChannelReport], new: &Loaded, args: &CheckUpgradesArgs) -> 
         let file = file.map(|file| file.display().to_string());
         let located = place.as_ref().filter(|_| file.is_some()).and_then(|place| locator.locate(place));
         let mut message = format!("{} / {}", report.package, report.channel);
-        for outcome in lost {
+        for outcome in regressions {
             let _ = write!(message, "\n{} {}", outcome.bundle, outcome.words());
         }
         if let Some(advice) = report.advice(&args.new) {

@@ -1,4 +1,4 @@
-//! `opm cleanup`: removes what `opm run bundle` installed.
+//! `opm cleanup`: removes an operator that `opm run bundle` installed.
 
 use cluster::extension;
 use cluster::run::{Cleanup, cleanup};
@@ -10,18 +10,18 @@ use crate::exit::{Failure, Outcome};
 use crate::live::Live;
 use crate::printer::Printer;
 
-/// Remove an operator that was installed by 'run bundle'
+/// Remove an operator that 'run bundle' installed
 #[derive(clap::Args)]
 #[command(
-    long_about = "Remove an operator that was installed by 'run bundle'.\n\n\
-        The subscription, the operator, what was installed because it depends on it, the custom resource definitions \
-        that came with it, its catalog and, if no other operator is left in the namespace, the operator group that \
-        'run bundle' made are deleted. Deleting a custom resource definition deletes all its objects: \
-        --delete-all=false keeps them. A definition that was there before, or that another operator needs, stays.\n\n\
-        An operator that 'run bundle' did not install is refused; --force removes it all the same, and leaves its \
+    long_about = "Remove an operator that 'run bundle' installed.\n\n\
+        Deletes the subscription, the operator, the dependencies that were installed for it, its custom resource \
+        definitions and its catalog. If no other operator is left in the namespace, also deletes the operator group that \
+        'run bundle' created. Deleting a custom resource definition deletes all its objects; --delete-all=false keeps \
+        them. A definition that existed before, or that another operator needs, stays.\n\n\
+        The command refuses an operator that 'run bundle' did not install; --force removes it anyway and keeps its \
         catalog.\n\n\
-        With --olm v1 the ClusterExtension and everything that it has made, its catalog, and the account and namespace that \
-        'run bundle' made are deleted. OLM v1 keeps no custom resource definitions.",
+        With --olm v1, deletes the ClusterExtension with all its objects, its catalog, and the service account and \
+        namespace that 'run bundle' created. OLM v1 keeps no custom resource definitions.",
     after_help = "Examples:\n  \
         opm cleanup foo\n  \
         opm cleanup foo -n foo --delete-all=false --delete-operator-groups\n  \
@@ -31,11 +31,10 @@ pub(crate) struct CleanupArgs {
     /// Package of the operator
     #[arg(value_name = "PACKAGE")]
     package: String,
-    /// Which OLM runs it: v0 is the one with Subscriptions, v1 the one with ClusterExtensions, auto the one that the
-    /// cluster has
+    /// OLM generation: v0 (Subscriptions), v1 (ClusterExtensions) or auto (the one on the cluster)
     #[arg(long, value_name = "GENERATION", default_value = "v0", value_parser = olm())]
     olm: Olm,
-    /// Delete custom resource definitions and operator groups as well
+    /// Also delete custom resource definitions and operator groups
     #[arg(
         long,
         action = clap::ArgAction::Set,
@@ -50,13 +49,13 @@ pub(crate) struct CleanupArgs {
     /// Delete the custom resource definitions that the operator owns, and all their objects
     #[arg(long)]
     delete_crds: bool,
-    /// Delete the operator group that 'run bundle' made
+    /// Delete the operator group that 'run bundle' created
     #[arg(long)]
     delete_operator_groups: bool,
     /// Remove an operator that 'run bundle' did not install
     #[arg(long)]
     force: bool,
-    /// Has no meaning here; all commands for clusters know it
+    /// Ignored; accepted because all cluster commands accept it
     #[arg(long, value_name = "NAME", hide = true)]
     service_account: Option<String>,
     #[command(flatten)]
@@ -94,9 +93,10 @@ pub(crate) fn run(args: &CleanupArgs, printer: &mut Printer) -> Outcome {
     Ok(())
 }
 
-/// Refuses what OLM v1 cannot do.
+/// Rejects flags that do not apply to OLM v1.
 fn refuse_for_v1(args: &CleanupArgs) -> Outcome {
-    let why = "is not for --olm v1: definitions go with their ClusterExtension, and there are no operator groups";
+    let why =
+        "cannot be used with --olm v1: CRDs are deleted with their ClusterExtension, and there are no operator groups";
     match (args.delete_all, args.delete_crds, args.delete_operator_groups) {
         (true, false, false) => Ok(()),
         (false, ..) => Err(Failure::Usage(format!("--delete-all=false {why}"))),

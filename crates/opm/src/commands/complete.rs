@@ -1,4 +1,4 @@
-//! `opm __complete`: the names in a catalog that a shell offers for the word at the cursor.
+//! `opm __complete`: completes catalog names for the word at the cursor.
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -11,7 +11,7 @@ use crate::exit::Outcome;
 use crate::limits;
 use crate::printer::Printer;
 
-/// Print the names that the last word may become
+/// Print completions of the last word
 #[derive(clap::Args)]
 #[command(hide = true, disable_help_flag = true)]
 pub(crate) struct CompleteArgs {
@@ -20,7 +20,7 @@ pub(crate) struct CompleteArgs {
     words: Vec<String>,
 }
 
-/// Prints names, or nothing: scripts then complete commands, flags and files.
+/// Prints names. If there are none, the scripts complete commands, flags and files.
 pub(crate) fn run(args: &CompleteArgs, printer: &mut Printer) -> Outcome {
     for name in names(&crate::cli::command(), &args.words).unwrap_or_default() {
         writeln!(printer.data(), "{name}")?;
@@ -28,7 +28,7 @@ pub(crate) fn run(args: &CompleteArgs, printer: &mut Printer) -> Outcome {
     Ok(())
 }
 
-/// Returns the names that the last of the words may become.
+/// Returns the completions of the last word.
 fn names(command: &Command, words: &[String]) -> Option<BTreeSet<String>> {
     let (current, before) = words.split_last()?;
     let line = Line::read(command, before);
@@ -47,22 +47,22 @@ fn names(command: &Command, words: &[String]) -> Option<BTreeSet<String>> {
     fbc.load_dir(Path::new(catalog), &options).ok()?;
     let of_package = |name: &str| schema == PACKAGE || package.is_none_or(|package| package == name);
     let found = fbc.blobs().iter().filter(|blob| &*blob.schema == schema && of_package(&blob.package));
-    // Names with other characters would have to be quoted, each shell in its way.
+    // Names with other characters would need quoting, which differs between shells.
     let plain = |name: &&str| name.bytes().all(|it| it.is_ascii_alphanumeric() || b"-_.+~@/:".contains(&it));
     let names = found.map(|blob| &*blob.name).filter(plain).filter(|name| name.starts_with(current.as_str()));
     Some(names.map(str::to_owned).collect())
 }
 
-/// A command line, as far as it is typed.
+/// A partial command line.
 struct Line<'a> {
     command: &'a Command,
-    /// The words of the command.
+    /// The names of the command and its subcommands.
     path: Vec<&'a str>,
-    /// What is given for arguments.
+    /// The arguments and their values so far.
     given: Vec<(&'a Arg, &'a str)>,
-    /// How many arguments without a flag there are.
+    /// The number of positional arguments so far.
     positionals: usize,
-    /// The flag whose value comes next.
+    /// The flag that expects a value next.
     flag: Option<&'a Arg>,
 }
 
@@ -100,7 +100,7 @@ impl<'a> Line<'a> {
     }
 
     fn note(&mut self, flag: Option<&'a Arg>, value: Option<&'a str>) {
-        // A switch takes its value only behind an equals sign.
+        // A switch accepts a value only after an equals sign.
         let Some(flag) = flag.filter(|flag| flag.get_action().takes_values() && !flag.is_require_equals_set()) else {
             return;
         };
@@ -110,13 +110,13 @@ impl<'a> Line<'a> {
         }
     }
 
-    /// Returns the argument that the next word without a flag is for.
+    /// Returns the argument of the next positional word.
     fn positional(&self) -> Option<&'a Arg> {
         let all: Vec<&Arg> = self.command.get_positionals().collect();
         all.get(self.positionals).or_else(|| all.last()).copied()
     }
 
-    /// Returns the argument that the word at the cursor is for.
+    /// Returns the argument of the word at the cursor.
     fn wanted(&self, current: &str) -> Option<&'a Arg> {
         match self.flag {
             Some(flag) => Some(flag),

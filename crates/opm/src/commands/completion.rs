@@ -1,20 +1,20 @@
-//! `opm completion`: scripts that complete commands in a shell.
+//! `opm completion`: prints shell completion scripts.
 
 use clap_complete::Shell;
 
 use crate::exit::Outcome;
 use crate::printer::Printer;
 
-/// Print a script that completes commands in a shell
+/// Print a shell completion script
 #[derive(clap::Args)]
 #[command(after_help = "Examples:\n  source <(opm completion bash)\n  opm completion zsh > ~/.zfunc/_opm")]
 pub(crate) struct CompletionArgs {
-    /// The shell
+    /// Shell to complete in
     shell: Shell,
 }
 
 pub(crate) fn run(args: &CompletionArgs, printer: &mut Printer) -> Outcome {
-    // Made in memory first: the generator panics when its output is closed.
+    // Generate in memory first: the generator panics when its output is closed.
     let mut script = Vec::new();
     clap_complete::generate(args.shell, &mut crate::cli::command(), "opm", &mut script);
     let script = String::from_utf8_lossy(&script);
@@ -28,8 +28,8 @@ pub(crate) fn run(args: &CompletionArgs, printer: &mut Printer) -> Outcome {
     Ok(())
 }
 
-/// Packages, channels and bundles come from the catalog on the line; where there are none, the rest of the script
-/// completes.
+/// Completes packages, channels and bundles from the catalog on the command line, and falls back to the generated
+/// script.
 const BASH: &str = r#"
 _opm_names() {
     local IFS=$'\n'

@@ -1,4 +1,4 @@
-//! `opm template render composite`: several catalogs from their parts, written to files.
+//! `opm template render composite`: renders the components of several catalogs to files.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -20,24 +20,24 @@ use crate::interrupt::Unfinished;
 use crate::printer::Printer;
 use crate::{report, source, tree};
 
-/// What to do.
+/// The inputs of a rendering.
 pub(super) struct Plan<'a> {
-    /// The file that names the components.
+    /// The file that lists the components.
     pub(super) composite: &'a str,
-    /// The file that names the catalogs, or where on the web it is.
+    /// The file that lists the catalogs, or its URL.
     pub(super) catalogs: &'a str,
     pub(super) format: Format,
-    /// Whether the catalogs must be valid.
+    /// Whether to validate the catalogs.
     pub(super) validate: bool,
     pub(super) images: &'a Images,
     pub(super) limits: &'a Limits,
 }
 
-/// Makes all files aside, checks the catalogs that they are parts of, and puts them in their places.
+/// Renders all files to a temporary directory, validates the resulting catalogs, and moves the files into place.
 pub(super) fn run(plan: &Plan<'_>, bundles: &mut Bundles<'_>, printer: &Printer) -> Outcome {
     let components = read(plan)?;
-    let aside = Unfinished::private("opm-composite-").map_err(|error| failed(&std::env::temp_dir(), &error))?;
-    let mut made = Vec::new();
+    let staging = Unfinished::private("opm-composite-").map_err(|error| failed(&std::env::temp_dir(), &error))?;
+    let mut rendered = Vec::new();
     for (number, component) in components.iter().enumerate() {
         let about = |error: String| {
             Failure::message(format!(
@@ -47,19 +47,19 @@ pub(super) fn run(plan: &Plan<'_>, bundles: &mut Bundles<'_>, printer: &Printer)
         };
         let fbc = build(component, plan, bundles).map_err(about)?;
         source::warn_of_dropped(&fbc, printer)?;
-        let file = aside.path().join(format!("part-{number}"));
+        let file = staging.path().join(format!("part-{number}"));
         let mut out = BufWriter::new(fs::File::create_new(&file).map_err(|error| failed(&file, &error))?);
         fbc.write(&fbc.in_order(), plan.format, &mut out).map_err(|error| about(error.to_string()))?;
         out.flush().map_err(|error| failed(&file, &error))?;
-        made.push(file);
+        rendered.push(file);
     }
     if plan.validate {
-        validate(&components, &made, aside.path(), plan, printer)?;
+        validate(&components, &rendered, staging.path(), plan, printer)?;
     }
-    put_in_place(&components, &made)
+    put_in_place(&components, &rendered)
 }
 
-/// Reads the two files.
+/// Reads both files and returns the components.
 fn read(plan: &Plan<'_>) -> Result<Vec<Component>, Failure> {
     let from_web = plan.catalogs.starts_with("http://") || plan.catalogs.starts_with("https://");
     let cannot_open = |file: &str, error: String| Failure::message(format!("unable to open {file:?}: {error}"));
@@ -80,7 +80,7 @@ fn read(plan: &Plan<'_>) -> Result<Vec<Component>, Failure> {
     let components = composite::plan(&parse(plan.catalogs, &catalogs)?, &parse(plan.composite, &composite)?)
         .map_err(|error| Failure::message(format!("rendering template: {error}")))?;
     for component in components.iter().filter(|_| from_web) {
-        // Where files are written is for whoever runs this to say, and not for a web server.
+        // The user decides where files are written, not a web server.
         let dir = &component.working_dir;
         if !dir.components().all(|step| matches!(step, std::path::Component::Normal(_) | std::path::Component::CurDir))
         {
@@ -93,7 +93,7 @@ fn read(plan: &Plan<'_>) -> Result<Vec<Component>, Failure> {
     Ok(components)
 }
 
-/// Makes the catalog of one file.
+/// Renders one component.
 fn build(component: &Component, plan: &Plan<'_>, bundles: &mut Bundles<'_>) -> Result<Fbc, String> {
     let (input, limits) = (|input: &str| find_input(input, component, plan), plan.limits);
     match &component.builder {
@@ -125,21 +125,21 @@ fn at(file: &Path) -> String {
     format!("{}: ", file.display())
 }
 
-/// Makes a catalog of a text.
+/// Parses a catalog from text.
 fn blobs(text: &[u8], limits: &Limits) -> Result<Fbc, String> {
     let documents =
         stream::documents(text, limits).map_err(|error| format!("line {}: {error}", line_of(text, error.offset)))?;
     template::load_blobs(&documents, limits).map_err(|error| error.to_string())
 }
 
-/// Reads an input, which is searched for in the directory of the catalog and then beside the composite file.
+/// Reads an input, searched for in the directory of the catalog and then next to the composite file.
 fn find_input(input: &str, component: &Component, plan: &Plan<'_>) -> Result<(PathBuf, Vec<u8>), String> {
     let beside = Path::new(plan.composite).parent().unwrap_or(Path::new(""));
     let places = [component.working_dir.join(input), beside.join(input)];
     let found = places.iter().find(|place| place.is_file());
     let Some(file) = found else {
         let [first, second] = places.each_ref().map(|place| place.display());
-        return Err(format!("input {input:?} is neither {first} nor {second}"));
+        return Err(format!("input {input:?} not found: neither {first} nor {second} is a file"));
     };
     match read_input(&file.to_string_lossy(), plan.limits) {
         Ok(text) => Ok((file.clone(), text)),
@@ -147,7 +147,7 @@ fn find_input(input: &str, component: &Component, plan: &Plan<'_>) -> Result<(Pa
     }
 }
 
-/// Runs a program and returns what it prints.
+/// Runs a program and returns its output.
 fn output_of(command: &str, args: &[String], directory: &Path, limits: &Limits) -> io::Result<Vec<u8>> {
     let mut child = Command::new(command)
         .args(args)
@@ -162,26 +162,32 @@ fn output_of(command: &str, args: &[String], directory: &Path, limits: &Limits) 
         None => Ok(()),
     };
     if read.is_err() || text.len() as u64 > limits.file_size {
-        // It may wait for ever for somebody who reads the rest.
+        // The program can block forever on a full pipe.
         let _ = child.kill();
     }
     let status = child.wait()?;
     read?;
     if text.len() as u64 > limits.file_size {
-        return Err(io::Error::other(format!("prints more than the limit of {} bytes", limits.file_size)));
+        return Err(io::Error::other(format!("output exceeds the limit of {} bytes", limits.file_size)));
     }
     if status.success() { Ok(text) } else { Err(io::Error::other(status.to_string())) }
 }
 
-/// Checks every directory as it will be: what is there, with the new files in it.
-fn validate(components: &[Component], made: &[PathBuf], aside: &Path, plan: &Plan<'_>, printer: &Printer) -> Outcome {
+/// Validates every directory in its future state: the existing files plus the new ones.
+fn validate(
+    components: &[Component],
+    rendered: &[PathBuf],
+    staging: &Path,
+    plan: &Plan<'_>,
+    printer: &Printer,
+) -> Outcome {
     let mut directories: BTreeMap<PathBuf, Vec<(&Path, &Path)>> = BTreeMap::new();
-    for (component, file) in components.iter().zip(made) {
+    for (component, file) in components.iter().zip(rendered) {
         directories.entry(component.directory()).or_default().push((&component.output, file));
     }
     let mut valid = true;
     for (number, (directory, files)) in directories.iter().enumerate() {
-        let copy = aside.join(format!("catalog-{number}"));
+        let copy = staging.join(format!("catalog-{number}"));
         let copied = fs::create_dir(&copy).and_then(|()| match directory.exists() {
             true => tree::copy(directory, &copy).map(drop),
             false => Ok(()),
@@ -199,7 +205,7 @@ fn validate(components: &[Component], made: &[PathBuf], aside: &Path, plan: &Pla
         let loaded = source::load_catalog(&mut fbc, &copy, &options).map_err(|error| failed(directory, &error))?;
         let checked = catalog::check(&fbc, loaded, Warnings::Off);
         if let Err(problems) = &checked.catalog {
-            printer.error(&format!("validation failed, {} is left as it is:", directory.display()));
+            printer.error(&format!("validation failed, {} is unchanged:", directory.display()));
             let mut found = report::find(&fbc, problems.errors());
             for path in found.iter_mut().filter_map(|found| found.path.as_mut()) {
                 *path = path.replace(&*copy.to_string_lossy(), &directory.to_string_lossy());
@@ -211,10 +217,10 @@ fn validate(components: &[Component], made: &[PathBuf], aside: &Path, plan: &Pla
     if valid { Ok(()) } else { Err(Failure::Reported) }
 }
 
-/// Writes all files beside their places, and only then moves them there.
-fn put_in_place(components: &[Component], made: &[PathBuf]) -> Outcome {
+/// Writes all files next to their targets, then renames them.
+fn put_in_place(components: &[Component], rendered: &[PathBuf]) -> Outcome {
     let mut ready = Vec::new();
-    for (component, file) in components.iter().zip(made) {
+    for (component, file) in components.iter().zip(rendered) {
         let target = component.directory().join(&component.output);
         let parent = target.parent().unwrap_or(Path::new("."));
         let place = || -> io::Result<NamedTempFile> {

@@ -1,4 +1,4 @@
-//! `operator-registry configmap` and `configmap-server`: what ConfigMaps of a cluster hold.
+//! `operator-registry configmap` and `configmap-server`: load and serve the content of ConfigMaps.
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
@@ -17,29 +17,29 @@ use crate::interrupt::Unfinished;
 use crate::printer::Printer;
 use crate::{database, limits};
 
-/// Load what a ConfigMap of a cluster holds
+/// Load the catalog or bundle in a ConfigMap
 #[derive(clap::Args)]
 #[command(
-    long_about = "Load what a ConfigMap of a cluster holds.\n\n\
-        A catalog, with the keys customResourceDefinitions, clusterServiceVersions and packages, is loaded into a \
-        database. A bundle, as 'opm bundle extract' writes it, becomes a directory.",
+    long_about = "Load the catalog or bundle in a ConfigMap.\n\n\
+        Loads a catalog, with the keys customResourceDefinitions, clusterServiceVersions and packages, into a \
+        database. Writes a bundle, as 'opm bundle extract' stores it, to a directory.",
     after_help = "Examples:\n  \
         operator-registry configmap my-catalog -n olm -o bundles.db\n  \
         operator-registry configmap my-bundle -n olm --bundle my-bundle"
 )]
 pub(crate) struct ConfigMapArgs {
-    /// The ConfigMap
+    /// Name of the ConfigMap
     #[arg(value_name = "NAME")]
     name: String,
     #[command(flatten)]
     cluster: ClusterFlags,
-    /// Database to load a catalog into; made if it does not exist
+    /// Database to load a catalog into; created if it does not exist
     #[arg(short, long, value_name = "DB", default_value = "bundles.db", conflicts_with = "bundle")]
     output: PathBuf,
     /// Directory to write a bundle to; it must not exist
     #[arg(long, value_name = "DIR")]
     bundle: Option<PathBuf>,
-    /// Warn of what cannot be loaded
+    /// Warn about content that cannot be loaded instead of failing
     #[arg(long)]
     permissive: bool,
 }
@@ -48,9 +48,7 @@ pub(crate) fn run(args: &ConfigMapArgs, printer: &Printer) -> Outcome {
     let map = get(args.cluster.access(), &args.name)?;
     match (&args.bundle, StoredBundle::is_in(&map)) {
         (Some(directory), _) => write_bundle(&map, directory),
-        (None, true) => {
-            Err(Failure::message(format!("ConfigMap {} holds a bundle: name a directory with --bundle", args.name)))
-        }
+        (None, true) => Err(Failure::message(format!("ConfigMap {} contains a bundle: use --bundle DIR", args.name))),
         (None, false) => load(&map, &args.output, args.permissive, printer),
     }
 }
@@ -78,38 +76,38 @@ fn load(map: &cluster::Object, output: &Path, permissive: bool, printer: &Printe
 
 fn write_bundle(map: &cluster::Object, directory: &Path) -> Outcome {
     if directory.exists() {
-        return Err(Failure::message(format!("{} exists already", directory.display())));
+        return Err(Failure::message(format!("{} already exists", directory.display())));
     }
     let bundle = StoredBundle::of_map(map).map_err(Failure::message)?;
     let parent = directory.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
-    let aside = Unfinished::create(parent, ".opm-bundle-").map_err(|error| in_path(parent, &error))?;
-    let inside = aside.path().join("bundle");
+    let staging = Unfinished::create(parent, ".opm-bundle-").map_err(|error| in_path(parent, &error))?;
+    let inside = staging.path().join("bundle");
     bundle.write_to(&inside, &limits::from_env()?).map_err(failure)?;
     crate::interrupt::put(&inside, directory).map_err(|error| in_path(directory, &error))
 }
 
-/// Serve the catalog that a ConfigMap of a cluster holds
+/// Serve the catalog in a ConfigMap
 #[derive(Parser)]
 #[command(
     name = "configmap-server",
     bin_name = "configmap-server",
     version,
-    long_about = "Serve the catalog that a ConfigMap of a cluster holds.\n\n\
-        The ConfigMap has the keys customResourceDefinitions, clusterServiceVersions and packages. It is read once, into \
-        a database, which is then served.",
+    long_about = "Serve the catalog in a ConfigMap.\n\n\
+        The ConfigMap has the keys customResourceDefinitions, clusterServiceVersions and packages. The server loads it \
+        once, into a database.",
     after_help = "Examples:\n  configmap-server -c my-catalog -n olm"
 )]
 struct ConfigMapServer {
-    /// The ConfigMap
+    /// Name of the ConfigMap
     #[arg(short = 'c', long = "configMapName", value_name = "NAME")]
     name: String,
-    /// Its namespace
+    /// Namespace of the ConfigMap
     #[arg(short = 'n', long = "configMapNamespace", value_name = "NAME")]
     namespace: Option<String>,
-    /// File that says how to reach the cluster; defaults to KUBECONFIG, ~/.kube/config or, in a pod, its cluster
+    /// Path to the kubeconfig; defaults to KUBECONFIG, ~/.kube/config or the in-cluster configuration
     #[arg(short, long, value_name = "FILE")]
     kubeconfig: Option<PathBuf>,
-    /// Warn of what cannot be loaded
+    /// Warn about content that cannot be loaded instead of failing
     #[arg(long)]
     permissive: bool,
     #[command(flatten)]

@@ -18,24 +18,24 @@ use crate::printer::Printer;
 use crate::runtime::{self, EndSignals};
 use crate::{interrupt, log};
 
-/// The image with opm, for catalogs that are extracted from their image.
+/// The default opm image for catalogs with `extractContent`.
 const OPM_IMAGE: &str = "quay.io/operator-framework/opm:latest";
-/// The image with the program that extracts them.
+/// The default image with the program that extracts catalog content.
 const UTIL_IMAGE: &str = "quay.io/operator-framework/olm:latest";
-/// How long a catalog may take to say that it is healthy.
-const ANSWER: Duration = Duration::from_secs(5);
+/// The timeout of a health check.
+const HEALTH_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// Serve catalog images on a cluster without OLM's catalog operator
 #[derive(clap::Args)]
 #[command(
     long_about = "Serve catalog images on a cluster without OLM's catalog operator.\n\n\
-        Every CatalogSource of type grpc with an image becomes a ServiceAccount, a Service, a NetworkPolicy and a Pod. With \
-        an interval, the registry is polled for a newer image; a newer one takes over when it is ready, and only then \
-        the old pod ends. What happens is reported in the status of the CatalogSource.\n\n\
-        Several replicas can run: one holds a lease and works, another takes over when it falls silent. Do not run it \
-        beside OLM's own.\n\n\
-        With --olm v1 it takes catalogd's place: the image of every ClusterCatalog is pulled, polled and served over HTTP by \
-        all replicas, and the one with the lease reports what happens in its status.",
+        Creates a ServiceAccount, a Service, a NetworkPolicy and a Pod for each CatalogSource of type grpc with an image. \
+        If the CatalogSource sets a poll interval, the controller polls the registry for a new image. A new pod takes \
+        over when it is ready, and only then does the old pod end. The status of the CatalogSource reports the state.\n\n\
+        Several replicas can run: the lease holder is active, and another replica takes over when the lease expires. Do \
+        not run the controller next to OLM's own catalog operator.\n\n\
+        With --olm v1 it replaces catalogd: all replicas pull, poll and serve the image of each ClusterCatalog over HTTP, \
+        and the lease holder updates the status.",
     after_help = "Examples:\n  \
         opm controller -n olm --http :8080\n  \
         opm controller --olm v1 --tls-cert tls.crt --tls-key tls.key --external-address catalogs.olm.svc\n  \
@@ -56,47 +56,47 @@ enum ControllerCommand {
 
 #[derive(clap::Args)]
 struct RunArgs {
-    /// Whose catalogs are served: CatalogSources of OLM v0, or ClusterCatalogs of OLM v1 in catalogd's place
+    /// OLM generation: v0 serves CatalogSources, v1 serves ClusterCatalogs in place of catalogd
     #[arg(long, value_name = "GENERATION", default_value = "v0", value_parser = generation())]
     olm: Generation,
     #[command(flatten)]
     cluster: ClusterFlags,
-    /// Namespace of the lease; defaults to that of --namespace or of the context
+    /// Namespace of the lease; defaults to --namespace or the namespace of the context
     #[arg(long, value_name = "NAME")]
     lease_namespace: Option<String>,
     /// Name of the lease
     #[arg(long, value_name = "NAME", default_value = "opm-controller")]
     lease_name: String,
-    /// How long the replica that works may be silent before another takes over
+    /// Time without renewal after which another replica takes over the lease
     #[arg(long, value_name = "DURATION", default_value = "15s", value_parser = lease_duration)]
     lease_duration: Duration,
-    /// How long an old pod stays after another has taken its place
+    /// Time that an old pod keeps running after a new one has taken over
     #[arg(long, value_name = "DURATION", default_value = "5s", value_parser = duration)]
     overlap: Duration,
     #[command(flatten)]
     pods: PodFlags,
     #[command(flatten)]
     catalogs: v1::CatalogFlags,
-    /// Answer /healthz, /readyz and /metrics over HTTP: HOST:PORT
+    /// Serve /healthz, /readyz and /metrics over HTTP on HOST:PORT
     #[arg(long, value_name = "ADDRESS")]
     http: Option<String>,
-    /// Log more
+    /// Enable debug logging
     #[arg(long)]
     debug: bool,
 }
 
-/// What pods of catalogs are made with.
+/// The settings of catalog pods.
 #[derive(clap::Args)]
 struct PodFlags {
-    /// Image with opm, for catalogs that ask to be extracted from their image; defaults to
-    /// quay.io/operator-framework/opm:latest, by the digest that it has when the controller starts
+    /// Image with opm for catalogs with extractContent; defaults to quay.io/operator-framework/opm:latest, pinned by
+    /// digest when the controller starts
     #[arg(long, value_name = "REF")]
     opm_image: Option<String>,
-    /// Image with the program that extracts them; defaults to quay.io/operator-framework/olm:latest, by the digest that it
-    /// has when the controller starts
+    /// Image with the extraction program for these catalogs; defaults to quay.io/operator-framework/olm:latest, pinned
+    /// by digest when the controller starts
     #[arg(long, value_name = "REF")]
     util_image: Option<String>,
-    /// Give containers of restricted pods a user; defaults to true but on clusters that choose one, as OpenShift does
+    /// Set a user ID in restricted pods; defaults to true except on clusters that assign one, like OpenShift
     #[arg(
         long,
         value_name = "true|false",
@@ -109,7 +109,7 @@ struct PodFlags {
 }
 
 impl PodFlags {
-    /// Returns what was given, as arguments again.
+    /// Returns the flags as command-line arguments.
     fn arguments(&self) -> Vec<String> {
         let images = [("opm-image", &self.opm_image), ("util-image", &self.util_image)];
         let images = images.into_iter().filter_map(|(flag, image)| Some(format!("--{flag}={}", image.as_ref()?)));
@@ -128,7 +128,7 @@ impl PodFlags {
         let given = [(&self.opm_image, OPM_IMAGE), (&self.util_image, UTIL_IMAGE)];
         let given = given.map(|(image, default)| image.clone().ok_or(default));
         let tls = tls.clone();
-        // Registries are asked by threads that may wait.
+        // Registry access blocks.
         let pinned =
             tokio::task::spawn_blocking(move || given.map(|image| image.unwrap_or_else(|tag| pinned(tag, &tls))));
         let [opm, util] = pinned.await.map_err(|error| Failure::message(error.to_string()))?;
@@ -136,12 +136,12 @@ impl PodFlags {
     }
 }
 
-/// Returns an image by the digest that its tag has now, so that all catalogs run the same program until the next start.
+/// Pins a tag to its current digest, so that all catalogs run the same binary until the next start.
 fn pinned(tag: &str, tls: &TlsFlags) -> String {
     let images = Images::new(tls, &PullFlags::default());
     match images.digest_of(tag) {
         Ok(digest) => {
-            // Some nodes refuse a name with both.
+            // Some nodes reject a reference with both tag and digest.
             let repository = tag.rsplit_once(':').map_or(tag, |(repository, _)| repository);
             let image = format!("{repository}@{digest}");
             tracing::info!(tag, image, "pinned by digest");
@@ -149,28 +149,28 @@ fn pinned(tag: &str, tls: &TlsFlags) -> String {
         }
         Err(error) => {
             let error = error.lines().next().unwrap_or_default();
-            tracing::warn!(tag, error, "not pinned: pods run whatever version their nodes pull");
+            tracing::warn!(tag, error, "not pinned: each node runs the version that it pulls");
             tag.to_owned()
         }
     }
 }
 
-/// Print the objects that run the controller on a cluster
+/// Print the manifests that deploy the controller
 #[derive(clap::Args)]
 #[command(
-    long_about = "Print the objects that run the controller on a cluster.\n\n\
-        A Deployment with two replicas under restricted pod security, and an account that may do what the controller \
-        does and nothing else. With --olm v1 they serve ClusterCatalogs in catalogd's place, and a Service leads to them.",
+    long_about = "Print the manifests that deploy the controller.\n\n\
+        Prints a Deployment under restricted pod security, and a service account with only the permissions that the \
+        controller needs. With --olm v1 the replicas serve ClusterCatalogs in place of catalogd, behind a Service.",
     after_help = "Examples:\n  \
         opm controller manifests --image quay.io/example/opm:latest --to olm | kubectl apply -f -\n  \
         opm controller manifests --olm v1 --image quay.io/example/opm:latest --to olmv1-system --tls-secret catalogs-tls"
 )]
 struct ManifestsArgs {
-    /// Whose catalogs are served: CatalogSources of OLM v0, or ClusterCatalogs of OLM v1 in catalogd's place
+    /// OLM generation: v0 serves CatalogSources, v1 serves ClusterCatalogs in place of catalogd
     #[arg(long, value_name = "GENERATION", default_value = "v0", value_parser = generation())]
     olm: Generation,
-    /// Secret of type kubernetes.io/tls with the certificate of ClusterCatalogs, for NAME.NAMESPACE.svc; without it they are
-    /// served as plain HTTP
+    /// Secret of type kubernetes.io/tls with the serving certificate for NAME.NAMESPACE.svc; without it the controller
+    /// serves ClusterCatalogs over plain HTTP
     #[arg(long, value_name = "NAME")]
     tls_secret: Option<String>,
     /// Image with opm
@@ -179,20 +179,20 @@ struct ManifestsArgs {
     /// Namespace to run in
     #[arg(long, value_name = "NAME", default_value = "olm")]
     to: String,
-    /// Namespace whose catalogs are served; defaults to all
+    /// Namespace of the catalogs to serve; defaults to all
     #[arg(short, long, value_name = "NAME")]
     namespace: Option<String>,
-    /// Name of everything
+    /// Name of all objects
     #[arg(long, value_name = "NAME", default_value = "opm-controller")]
     name: String,
-    /// How many replicas there are, one of which works
+    /// Number of replicas; one of them is active
     #[arg(long, value_name = "COUNT", default_value_t = 2)]
     replicas: u32,
     #[command(flatten)]
     pods: PodFlags,
 }
 
-/// Reads how long a lease holds, which is reported in whole seconds.
+/// Parses a lease duration, which Kubernetes stores in whole seconds.
 fn lease_duration(text: &str) -> Result<Duration, String> {
     match duration(text) {
         Ok(duration) if duration >= Duration::from_secs(1) => Ok(duration),
@@ -212,10 +212,10 @@ fn print_manifests(args: &ManifestsArgs, printer: &mut Printer) -> Outcome {
     if v1 {
         v1::refuse_pods(args.namespace.is_some(), &args.pods)?;
         if args.tls_secret.is_none() {
-            printer.warning("catalogs are served without TLS: everybody on their way can change what is installed");
+            printer.warning("serving catalogs without TLS: anyone on the network path can change what is installed");
         }
     } else if args.tls_secret.is_some() {
-        return Err(Failure::Usage("--tls-secret is for --olm v1: pods of CatalogSources speak plain gRPC".into()));
+        return Err(Failure::Usage("--tls-secret requires --olm v1: CatalogSource pods serve plain gRPC".into()));
     }
     let plan = ManifestPlan {
         name: args.name.clone(),
@@ -252,11 +252,11 @@ fn control(args: &RunArgs, tls: &TlsFlags) -> Outcome {
     })?
 }
 
-/// Returns what this replica calls itself.
+/// Returns the unique identity of this replica.
 fn identity() -> String {
     let host = || std::env::var("HOSTNAME").unwrap_or_else(|_| "opm".into());
     let name = std::env::var("POD_NAME").ok().filter(|name| !name.is_empty()).unwrap_or_else(host);
-    // A process that is started again in the same pod is another replica.
+    // A restarted process in the same pod is a new replica.
     let moment = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).map_or(0, |time| time.as_nanos());
     format!("{name}_{}_{moment:x}", std::process::id())
 }
@@ -275,12 +275,17 @@ async fn plan(args: &RunArgs, cluster: &cluster::Cluster, tls: &TlsFlags) -> Res
     })
 }
 
-/// Asks catalogs over gRPC whether they are healthy.
+/// Returns the gRPC health check for catalogs.
 fn dial() -> Dial {
     Arc::new(|address| {
         Box::pin(async move {
-            let probe =
-                Probe { address, service: String::new(), connect_timeout: ANSWER, rpc_timeout: ANSWER, tls: None };
+            let probe = Probe {
+                address,
+                service: String::new(),
+                connect_timeout: HEALTH_TIMEOUT,
+                rpc_timeout: HEALTH_TIMEOUT,
+                tls: None,
+            };
             probe.run().await.map_err(|error| error.to_string())
         })
     })

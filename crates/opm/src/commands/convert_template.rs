@@ -1,4 +1,4 @@
-//! `opm template convert`, and `opm alpha convert-template`: a catalog file as a template.
+//! `opm template convert` and `opm alpha convert-template`: convert a catalog file to a template.
 
 use clap::Subcommand;
 use fbc::json::{Layout, Object, Raw, Text};
@@ -10,7 +10,7 @@ use crate::exit::{Failure, Outcome};
 use crate::limits;
 use crate::printer::Printer;
 
-/// Turn a catalog file into a template
+/// Convert a catalog file to a template
 #[derive(clap::Args)]
 #[command(subcommand_required = true, arg_required_else_help = true)]
 pub(crate) struct ConvertArgs {
@@ -20,9 +20,9 @@ pub(crate) struct ConvertArgs {
 
 #[derive(Subcommand)]
 enum ConvertCommand {
-    /// Turn a catalog file into a basic template: bundles by their image
+    /// Convert a catalog file to a basic template, with bundles as image references
     Basic(FileArgs),
-    /// Turn a catalog file into a substitutes template: blobs as they are
+    /// Convert a catalog file to a substitutes template, with all blobs unchanged
     Substitutes(FileArgs),
 }
 
@@ -31,7 +31,7 @@ enum ConvertCommand {
     opm template convert basic catalog.yaml -o yaml > template.yaml\n  \
     opm render my-catalog | opm template convert substitutes")]
 struct FileArgs {
-    /// A file, or '-' for standard input
+    /// Catalog file, or '-' for standard input
     #[arg(value_name = "FILE", default_value = "-", hide_default_value = true)]
     file: String,
     /// Output format
@@ -68,7 +68,7 @@ pub(crate) fn run(args: &ConvertArgs, printer: &mut Printer) -> Outcome {
     Ok(())
 }
 
-/// Puts documents into a template; a basic one names bundles by their image only.
+/// Wraps documents in a template. A basic template contains only the image of each bundle.
 fn template(schema: &str, basic: bool, documents: &[Text]) -> Text {
     let entry = |document: &Text| {
         let field = |name| document.raw().get(name).and_then(Raw::as_str).unwrap_or_default();

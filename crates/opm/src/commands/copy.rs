@@ -1,4 +1,4 @@
-//! `opm copy`: images from one place to another.
+//! `opm copy`: copies images between registries, layouts and archives.
 
 use image::{CopyPlan, Location};
 
@@ -10,12 +10,11 @@ use crate::printer::Printer;
 #[derive(clap::Args)]
 #[command(
     long_about = "Copy an image between registries, layouts and archives.\n\n\
-        The copy is the same byte for byte, so that its digest is, too: an image for several platforms is copied \
-        whole unless --platform is given. Signatures, attestations and whatever else was made for it go along. What \
-        the other place has already is neither fetched nor sent. The digest of the image is printed.\n\n\
-        Places are REF or docker://REF for a registry, oci:DIR[:TAG], oci-archive:FILE[:TAG] and \
-        docker-archive:FILE[:REF]; the last has room for one image of one platform, and for nothing that was made \
-        for it.",
+        The copy is identical byte for byte and keeps its digest. A multi-platform image is copied whole unless \
+        --platform is given. Signatures, attestations and other referrers are copied too. Blobs that exist at the \
+        destination are neither fetched nor sent. Prints the digest of the image.\n\n\
+        FROM and TO are REF or docker://REF for a registry, oci:DIR[:TAG], oci-archive:FILE[:TAG] or \
+        docker-archive:FILE[:REF]. A docker archive holds one image for one platform, without referrers.",
     after_help = "Examples:\n  \
         opm copy quay.io/me/catalog:v1 registry.example.com/mirror/catalog:v1\n  \
         opm copy quay.io/me/catalog:v1 oci-archive:catalog.tar:v1\n  \
@@ -25,10 +24,10 @@ pub(crate) struct CopyArgs {
     /// Image to copy
     #[arg(value_name = "FROM")]
     from: String,
-    /// Where to copy it to
+    /// Destination of the image
     #[arg(value_name = "TO")]
     to: String,
-    /// Leave signatures and other things that were made for the image behind
+    /// Do not copy signatures, attestations and other referrers
     #[arg(long)]
     without_referrers: bool,
     #[command(flatten)]
@@ -50,14 +49,13 @@ pub(crate) fn run(args: &CopyArgs, tls: &TlsFlags, printer: &mut Printer) -> Out
     drop(line);
     let copied = copied.map_err(failed)?;
     if copied.left_out > 0 {
-        let text = "left behind, because an archive of docker has no place for it: what was made for the image";
-        printer.warning(&format!("{text} ({})", copied.left_out));
+        printer.warning(&format!("a docker archive cannot store referrers: {} left out", copied.left_out));
     }
     writeln!(printer.data(), "{}", copied.digest)?;
     let (documents, sent, known, referrers) = (copied.documents, copied.sent, copied.known, copied.referrers);
     let megabytes = copied.bytes as f64 / 1e6;
     printer.report(&format!(
-        "manifests: {documents}, blobs: {sent} ({megabytes:.1} MB), there before: {known}, made for the image: {referrers}"
+        "manifests: {documents}, blobs: {sent} ({megabytes:.1} MB), already present: {known}, referrers: {referrers}"
     ));
     Ok(())
 }

@@ -1,4 +1,4 @@
-//! `opm crd-diff`: whether CRDs can replace others.
+//! `opm crd-diff`: checks that CRDs can replace others.
 
 use std::path::Path;
 
@@ -21,23 +21,23 @@ use crate::printer::Printer;
 #[command(
     long_about = "Check whether the CRDs of a bundle can replace those of another.\n\n\
         Before an upgrade OLM v1 compares each CRD with the one on the cluster, and refuses changes that could break \
-        custom resources. Every change has two verdicts: what OLM v1 does, in its words, and what the change \
-        means. The exit code is 1 if one of them is an error by the rules that are asked for.",
+        custom resources. Each change gets two verdicts: what OLM v1 does, in its own words, and what the change means \
+        for custom resources. The exit code is 1 if a change is an error under --crd-rules.",
     after_help = "Examples:\n  \
         opm crd-diff quay.io/me/foo-bundle:v1.0.0 ./bundle\n  \
         opm crd-diff old-crd.yaml new-crd.yaml\n  \
         opm crd-diff ./old ./new --crd-rules meaning -o markdown\n  \
         opm crd-diff my-catalog --package etcd --from 0.9.2 --to 0.9.4\n  \
-        opm crd-diff old-crd.yaml new-crd.yaml -o crdify           # for programs that read crdify's JSON"
+        opm crd-diff old-crd.yaml new-crd.yaml -o crdify           # the JSON of crdify"
 )]
 pub(crate) struct CrdDiffArgs {
-    /// Bundle or catalog (directory, image or file) or file with CRDs, as it is now
+    /// Current bundle or catalog (directory, image or file), or file with CRDs
     #[arg(value_name = "OLD")]
     old: String,
-    /// Bundle, catalog or file, as it will be; not with two versions of one catalog
+    /// New bundle, catalog or file; omit it to compare two versions of one catalog
     #[arg(value_name = "NEW")]
     new: Option<String>,
-    /// Whose verdict decides
+    /// Verdict that decides the exit code
     #[arg(long, value_name = "RULES", default_value = "olm", value_parser = rules())]
     crd_rules: Rules,
     /// Output format
@@ -51,7 +51,7 @@ pub(crate) struct CrdDiffArgs {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Format {
-    /// What crdify prints as JSON, with the settings of OLM v1.
+    /// The JSON of crdify with the settings of OLM v1.
     Crdify,
     Findings(Output),
 }
@@ -117,7 +117,7 @@ fn as_json(changes: &[Change]) -> Vec<Value> {
         .collect()
 }
 
-/// Compares what the arguments name.
+/// Compares the arguments.
 fn changes(args: &CrdDiffArgs, images: &Images, printer: &Printer) -> Result<Vec<Change>, Failure> {
     if let (Some(old), Some(new)) = (file(&args.old)?, args.new.as_deref().map(file).transpose()?.flatten()) {
         return Ok(crd::compare_all(&old, &new));
@@ -129,21 +129,21 @@ fn changes(args: &CrdDiffArgs, images: &Images, printer: &Printer) -> Result<Vec
     let old = side(&args.old)?;
     let new = args.new.as_deref().map(side).transpose()?;
     match (old, new) {
-        (Side::Given(old @ Given::Catalog(_)), None) => compared(&old, None, args, printer),
-        (Side::Given(old @ Given::Catalog(_)), Some(Side::Given(new))) => compared(&old, Some(&new), args, printer),
+        (Side::Given(old @ Given::Catalog(_)), None) => compare(&old, None, args, printer),
+        (Side::Given(old @ Given::Catalog(_)), Some(Side::Given(new))) => compare(&old, Some(&new), args, printer),
         (old, Some(new)) => Ok(crd::compare_all(&old.crds()?, &new.crds()?)),
-        (_, None) => Err(Failure::Usage("NEW is missing: what OLD is compared with".into())),
+        (_, None) => Err(Failure::Usage("NEW is required: the bundle, catalog or file to compare OLD with".into())),
     }
 }
 
-fn compared(
+fn compare(
     old: &Given<'_>,
     new: Option<&Given<'_>>,
     args: &CrdDiffArgs,
     printer: &Printer,
 ) -> Result<Vec<Change>, Failure> {
     if new.is_none() && args.picks.from.is_none() {
-        return Err(Failure::Usage("--from is missing: the version that is installed".into()));
+        return Err(Failure::Usage("--from is required: the installed version".into()));
     }
     let pairs = catalog_bundles::pairs(old, new, &args.picks, printer)?;
     let both = pairs.iter().filter_map(|pair| Some((pair.old.as_ref()?, &pair.new)));
@@ -161,9 +161,9 @@ impl Side<'_> {
         match self {
             Side::Crds(crds) => Ok(crds.clone()),
             Side::Given(Given::Bundle(read)) => Ok(of_bundle(read)),
-            Side::Given(Given::Catalog(_)) => Err(Failure::Usage(
-                "a catalog is compared with another catalog, or by --package, --from and --to".into(),
-            )),
+            Side::Given(Given::Catalog(_)) => {
+                Err(Failure::Usage("compare a catalog with another catalog, or use --package, --from and --to".into()))
+            }
         }
     }
 }
@@ -176,7 +176,7 @@ fn of_bundle(read: &Read) -> Vec<Value> {
     read.whole.objects.iter().map(|object| &object.value).filter(|value| is_crd(value)).cloned().collect()
 }
 
-/// Reads the CRDs of a file; nothing if it is none, or a file of a catalog.
+/// Reads the CRDs of a file. Returns `None` for a catalog file or a reference that is not a file.
 fn file(reference: &str) -> Result<Option<Vec<Value>>, Failure> {
     let path = Path::new(reference);
     if !path.is_file() || crate::source::is_database(path) {
@@ -185,18 +185,18 @@ fn file(reference: &str) -> Result<Option<Vec<Value>>, Failure> {
     let text = std::fs::read(path).map_err(|error| in_path(path, &error))?;
     let objects = match bundle::objects_of(&text, reference, &limits::from_env()?) {
         Ok(objects) => objects,
-        // Blobs have a schema where objects have a kind; loading reports whatever is wrong with them.
+        // Blobs have a schema where objects have a kind; loading the catalog reports its problems.
         Err(_) if String::from_utf8_lossy(&text).contains("schema") => return Ok(None),
         Err(error) => return Err(Failure::message(format!("{reference}: {error}"))),
     };
     let crds: Vec<Value> = objects.into_iter().map(|object| object.value).filter(is_crd).collect();
     if crds.is_empty() {
-        return Err(Failure::message(format!("{reference}: no CustomResourceDefinition in it")));
+        return Err(Failure::message(format!("{reference}: contains no CustomResourceDefinition")));
     }
     Ok(Some(crds))
 }
 
-/// Returns a change as a finding, which is an error where OLM v1 refuses it or custom resources break.
+/// Converts a change to a finding: an error if OLM v1 refuses it or custom resources break.
 pub(crate) fn olm_finding(change: &Change) -> Finding {
     finding(change, Rules::Olm)
 }

@@ -1,4 +1,4 @@
-//! `opm diff`: what differs between two catalogs, for people. `opm alpha diff`: what is new, as a catalog.
+//! `opm diff`: shows the differences between two catalogs. `opm alpha diff`: prints the new content as a catalog.
 
 mod show;
 
@@ -16,33 +16,33 @@ use crate::images::{Images, PullFlags, TlsFlags};
 use crate::printer::Printer;
 use crate::{limits, report, source};
 
-/// Show what differs between two catalogs
+/// Show the differences between two catalogs
 #[derive(clap::Args)]
 #[command(
-    long_about = "Show what differs between two catalogs: packages, default channels, channels and their heads, new and \
+    long_about = "Show the differences between two catalogs: packages, default channels, channels and their heads, new and \
         removed versions, upgrade edges, images, properties, permissions, versions of CRDs, deprecations.\n\n\
-        Both must be valid. A source is a catalog directory, an image or a database. The result is sorted and is the same on \
-        every run, however the catalogs are written.\n\n\
-        The exit code is 0 if both could be compared, whatever differs; with --exit-code it is 1 if something does.",
+        OLD and NEW are catalog directories, images or databases, and must be valid. The output is sorted and does not \
+        depend on how the catalogs are written.\n\n\
+        The exit code is 0 even if the catalogs differ; with --exit-code it is 1 in that case.",
     after_help = "Examples:\n  \
         opm diff released my-catalog\n  \
         opm diff quay.io/example/catalog:v1 my-catalog --changelog -o markdown > CHANGES.md\n  \
         opm diff released my-catalog --exit-code -o json"
 )]
 pub(crate) struct DiffArgs {
-    /// The catalog as it was
+    /// Old catalog
     #[arg(value_name = "OLD")]
     old: String,
-    /// The catalog as it is
+    /// New catalog
     #[arg(value_name = "NEW")]
     new: String,
-    /// Show what each new version changes against the version before it
+    /// Show what each new version changes relative to the previous one
     #[arg(long)]
     changelog: bool,
     /// Output format
     #[arg(short, long, value_name = "FORMAT", default_value = "text", value_parser = output())]
     output: Output,
-    /// Exit with 1 if something differs
+    /// Exit with 1 if the catalogs differ
     #[arg(long)]
     exit_code: bool,
     #[command(flatten)]
@@ -60,50 +60,50 @@ fn output() -> impl TypedValueParser<Value = Output> {
     choice([("text", Output::Text), ("markdown", Output::Markdown), ("json", Output::Json)])
 }
 
-/// Print what is new in a catalog, as a catalog
+/// Print the new content of a catalog as a catalog
 #[derive(clap::Args)]
 #[command(
-    long_about = "Print what is new in a catalog, as a catalog: the bundles of channels of NEW that OLD does not have or has \
-        with other contents, and what they depend on. Without OLD all of NEW is new.\n\n\
-        OLD and NEW are catalog directories, images or databases; several are joined by commas and count as one. \
-        Changes of upgrade edges alone are not seen: use 'opm diff' for those. The result is a part of NEW, with the same \
-        default channels, and need not be valid by itself.\n\n\
+    long_about = "Print the new content of a catalog as a catalog: the channel entries of NEW whose bundles OLD lacks or has \
+        with other contents, and their dependencies. Without OLD all of NEW is new.\n\n\
+        OLD and NEW are catalog directories, images or databases; several, separated by commas, count as one. The command \
+        ignores changes of upgrade edges alone: use 'opm diff' for those. The result is a part of NEW with the same \
+        default channels, and is not necessarily valid.\n\n\
         An include file is YAML or JSON:\n  \
         packages:\n  \
-        - name: foo             # all of it, or with --headsOnly the heads of its channels\n  \
+        - name: foo             # the whole package, or with --headsOnly the heads of its channels\n  \
         - name: bar\n    \
         channels:\n    \
-        - name: stable        # all of it, or its head\n    \
+        - name: stable        # the whole channel, or its head\n    \
         - name: beta\n      \
-        versions: [1.2.0]   # these, and all from them to the head\n      \
-        bundles: [bar.v1.1] # the same, by name; alone it means the whole channel\n  \
+        versions: [1.2.0]   # these and all up to the head\n      \
+        bundles: [bar.v1.1] # the same by name; alone it selects the whole channel\n  \
         - name: baz\n    \
-        range: '>=2.0.0'      # these, in every channel; 'versions' and 'bundles' can be given here, too",
+        range: '>=2.0.0'      # these in every channel; 'versions' and 'bundles' work here too",
     after_help = "Examples:\n  \
         opm alpha diff old-catalog new-catalog > new.yaml\n  \
         opm alpha diff quay.io/example/catalog:v2 --headsOnly -o json\n  \
         opm alpha diff new-catalog --include-file wanted.yaml"
 )]
 pub(crate) struct AlphaDiffArgs {
-    /// What is there already, and what is new; only the latter if there is one argument
+    /// Old catalog and new catalog; a single argument is the new one
     #[arg(value_name = "[OLD] NEW", required = true, num_args = 1..=2)]
     references: Vec<String>,
     /// Output format
     #[arg(short, long, value_name = "json|yaml", hide_possible_values = true, default_value = "yaml", value_parser = blob_format())]
     output: Format,
-    /// Take only the heads of channels
+    /// Include only channel heads
     #[arg(long = "headsOnly", alias = "heads-only")]
     heads_only: bool,
-    /// File that says what to take
+    /// File that selects the content to include
     #[arg(short, long, value_name = "FILE")]
     include_file: Option<PathBuf>,
-    /// Take what the include file says beside all else, and not instead of it
+    /// Include the content of the include file in addition to all other content
     #[arg(long)]
     include_additive: bool,
-    /// Leave out what the bundles depend on
+    /// Leave out dependencies
     #[arg(long)]
     skip_deps: bool,
-    /// Show on stderr what is taken as a dependency
+    /// Print included dependencies on stderr
     #[arg(long)]
     debug: bool,
     #[command(flatten)]
@@ -165,7 +165,7 @@ pub(crate) fn run_alpha(args: &AlphaDiffArgs, tls: &TlsFlags, printer: &mut Prin
     Ok(())
 }
 
-/// Loads and checks the catalogs of one side, joined by commas.
+/// Loads and checks the catalogs of one side, separated by commas.
 pub(crate) fn load(
     references: &str,
     images: &Images,
@@ -184,7 +184,7 @@ pub(crate) fn load(
     match checked.catalog {
         Ok(catalog) => Ok((fbc, catalog)),
         Err(problems) => {
-            printer.error(&format!("\"{references}\" is no valid catalog:"));
+            printer.error(&format!("\"{references}\" is not a valid catalog:"));
             report::show(printer, &report::find(&fbc, problems.errors()));
             Err(Failure::Reported)
         }

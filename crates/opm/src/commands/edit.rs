@@ -1,4 +1,4 @@
-//! `opm edit`: changes of a catalog that leave it valid, in the files as their authors wrote them.
+//! `opm edit`: edits a catalog in place, keeps it valid and preserves the formatting of its files.
 
 mod add_bundle;
 pub(crate) mod attached;
@@ -21,13 +21,13 @@ use crate::exit::{Failure, Outcome};
 use crate::images::TlsFlags;
 use crate::printer::Printer;
 
-/// Change a catalog and keep it valid
+/// Edit a catalog and keep it valid
 #[derive(clap::Args)]
 #[command(
-    long_about = "Change a catalog and keep it valid.\n\n\
-        Files are changed where something changes; comments, order and formatting of all else stay as they are. \
-        The result is checked before anything is written, and either all files change or none. --dry-run shows \
-        what would change as a unified diff, --to writes the changed catalog to a new directory.",
+    long_about = "Edit a catalog and keep it valid.\n\n\
+        An edit rewrites only the affected parts of files and keeps all other comments, order and formatting. opm \
+        checks the result before it writes, and either all files change or none. --dry-run prints the changes as a \
+        unified diff; --to writes the changed catalog to a new directory.",
     after_help = "Examples:\n  \
         opm edit add-bundle my-catalog quay.io/example/etcd-bundle:v1.2.0 --channel fast\n  \
         opm edit set-default my-catalog etcd stable --dry-run\n  \
@@ -70,17 +70,17 @@ pub(crate) fn run(args: &EditArgs, tls: &TlsFlags, printer: &mut Printer) -> Out
     }
 }
 
-/// What is meant: a package, one of its channels, or a bundle
+/// The target: a package, one of its channels, or a bundle
 #[derive(clap::Args)]
 #[group(required = true, multiple = true)]
 struct TargetArgs {
-    /// The package, or the package that --channel or --bundle belongs to
+    /// Package, or the package of --channel or --bundle
     #[arg(short, long, value_name = "PACKAGE")]
     package: Option<String>,
-    /// The channel of --package
+    /// Channel of --package
     #[arg(long, value_name = "CHANNEL")]
     channel: Option<String>,
-    /// The bundle, of --package if several packages have one of that name
+    /// Bundle; requires --package if several packages have a bundle of that name
     #[arg(long, value_name = "BUNDLE")]
     bundle: Option<String>,
 }
@@ -93,7 +93,7 @@ impl TargetArgs {
                 Ok(Target::Channel { package: package.clone(), channel: channel.clone() })
             }
             (Some(package), None, None) => Ok(Target::Package(package.clone())),
-            (None, _, None) => Err(Failure::message("--channel needs --package")),
+            (None, _, None) => Err(Failure::message("--channel requires --package")),
         }
     }
 }

@@ -1,4 +1,4 @@
-//! `opm explain`: fields, schemas, properties and rules in words.
+//! `opm explain`: documents fields, schemas, properties and rules.
 
 use crate::bundle_rules;
 use crate::exit::{Failure, Outcome};
@@ -8,9 +8,9 @@ use crate::printer::Printer;
 #[derive(clap::Args)]
 #[command(
     long_about = "Explain a field, schema, property or rule.\n\n\
-        A field is named by its way from the schema. The name of a rule stands in brackets in the messages of 'opm \
-        validate', and in the findings of 'opm bundle validate', 'opm rehearse', 'opm security' and 'opm crd-diff'. Without \
-        NAME everything is listed that can be explained.",
+        A field is named by its path from the schema. The messages of 'opm validate' show the rule in brackets, and the \
+        findings of 'opm bundle validate', 'opm rehearse', 'opm security' and 'opm crd-diff' name it too. Without NAME, \
+        lists all names.",
     after_help = "Examples:\n  \
         opm explain\n  \
         opm explain olm.channel\n  \
@@ -39,7 +39,7 @@ pub(crate) fn run(args: &ExplainArgs, printer: &mut Printer) -> Outcome {
     Ok(())
 }
 
-/// Explains a name; a rule can be one for catalogs and for bundles.
+/// Explains a name; a rule name can apply to both catalogs and bundles.
 fn explained(name: &str) -> Result<String, Failure> {
     match (schema::explain(name), bundle_rules::explain(name)) {
         (Ok(catalogs), Some(bundles)) => Ok(format!("{catalogs}\n{bundles}")),
@@ -47,11 +47,11 @@ fn explained(name: &str) -> Result<String, Failure> {
         (Err(unknown), None) => {
             let near: Vec<String> = unknown.nearest.iter().map(|name| format!("\"{name}\"")).collect();
             let help = match &*near {
-                [] => "'opm explain' lists what there is".to_owned(),
+                [] => "'opm explain' lists all names".to_owned(),
                 [one] => format!("did you mean {one}?"),
                 [some @ .., last] => format!("did you mean {} or {last}?", some.join(", ")),
             };
-            Err(Failure::message(format!("there is nothing to explain by the name \"{name}\"\nhelp: {help}")))
+            Err(Failure::message(format!("no field, schema, property or rule is named \"{name}\"\nhelp: {help}")))
         }
     }
 }

@@ -1,4 +1,4 @@
-//! `opm generate`: Dockerfiles for catalog images.
+//! `opm generate`: writes Dockerfiles for catalog images.
 
 use std::collections::BTreeMap;
 use std::fs::OpenOptions;
@@ -12,24 +12,24 @@ use crate::printer::Printer;
 
 const DEFAULT_IMAGE: &str = "quay.io/operator-framework/opm:latest";
 
-/// Write files that a catalog image is built from
+/// Write Dockerfiles for catalog images
 #[derive(clap::Args)]
 #[command(
     args_conflicts_with_subcommands = true,
     arg_required_else_help = true,
-    after_help = "With only a directory, the older single-stage 'index.Dockerfile' is written to the current directory, in the \
-        place of one that was written so before.\n\n\
+    after_help = "With only a directory, writes the older single-stage 'index.Dockerfile' to the current directory. Overwrites \
+        an existing file only if opm wrote it.\n\n\
         Examples:\n  opm generate dockerfile my-catalog\n  opm generate my-catalog"
 )]
 pub(crate) struct GenerateArgs {
     #[command(subcommand)]
     command: Option<GenerateCommand>,
-    /// Directory of the catalog
+    /// Catalog directory
     #[arg(value_name = "DIR")]
     directory: Option<PathBuf>,
 }
 
-/// Write files that a catalog image is built from
+/// Write Dockerfiles for catalog images
 #[derive(clap::Args)]
 #[command(subcommand_required = true, arg_required_else_help = true)]
 pub(crate) struct AlphaGenerateArgs {
@@ -46,25 +46,25 @@ enum GenerateCommand {
 #[derive(clap::Args)]
 #[command(
     long_about = "Write a Dockerfile for a catalog.\n\n\
-        The file is called DIR.Dockerfile and lies next to DIR. An existing file is never overwritten.",
+        Writes DIR.Dockerfile next to DIR. Never overwrites an existing file.",
     after_help = "Examples:\n  \
         opm generate dockerfile my-catalog\n  \
         opm generate dockerfile my-catalog --base-image scratch --extra-labels version=1.2,team=storage"
 )]
 struct DockerfileArgs {
-    /// Directory of the catalog
+    /// Catalog directory
     #[arg(value_name = "DIR")]
     directory: PathBuf,
-    /// Image that the catalog image is based on; 'scratch' for one without a program
+    /// Base image of the catalog image; 'scratch' for an image without opm
     #[arg(short = 'i', long, value_name = "IMAGE", conflicts_with = "binary_image")]
     base_image: Option<String>,
-    /// Image that the cache is built with
+    /// Image that builds the cache
     #[arg(short, long, value_name = "IMAGE")]
     builder_image: Option<String>,
-    /// Deprecated: image for both, as --base-image and --builder-image
+    /// Deprecated: sets both --base-image and --builder-image
     #[arg(long, value_name = "IMAGE")]
     binary_image: Option<String>,
-    /// Labels of the image, KEY=VALUE; can be given several times
+    /// Image label as KEY=VALUE; can be given several times
     #[arg(short = 'l', long, value_name = "KEY=VALUE", value_delimiter = ',')]
     extra_labels: Vec<String>,
 }
@@ -108,7 +108,7 @@ fn dockerfile(args: &DockerfileArgs, printer: &mut Printer) -> Outcome {
     create(&file, &format!("{text}{labels}"))
 }
 
-/// Writes the Dockerfile that the first design of file-based catalogs showed.
+/// Writes the Dockerfile of the first file-based catalogs.
 fn index_dockerfile(directory: &Path) -> Outcome {
     check_directory(directory)?;
     let (before, after) = INDEX_DOCKERFILE;
@@ -121,7 +121,7 @@ fn index_dockerfile(directory: &Path) -> Outcome {
     }
 }
 
-/// The Dockerfile, before and after the directory.
+/// The text before and after the directory.
 const INDEX_DOCKERFILE: (&str, &str) = (
     "FROM quay.io/operator-framework/upstream-opm-builder\n\
      LABEL operators.operatorframework.io.index.configs.v1=/configs\n\
@@ -132,34 +132,34 @@ const INDEX_DOCKERFILE: (&str, &str) = (
      CMD [\"serve\",\"/configs\"]\n",
 );
 
-/// Returns a directory as it is called from the current one, which the image is built in.
+/// Returns a directory relative to the current one, which is the build context.
 fn in_context(directory: &Path) -> Result<String, Failure> {
     let (here, real) = (std::env::current_dir()?.canonicalize()?, directory.canonicalize()?);
     let plain: PathBuf = directory.components().filter(|part| *part != Component::CurDir).collect();
     let inside = plain.components().all(|part| matches!(part, Component::Normal(_)));
     let path = match real.strip_prefix(&here) {
-        // As it was typed, where that leads there without links out of the directory.
+        // As the user typed it, if it does not leave the current directory.
         Ok(_) if inside && !plain.as_os_str().is_empty() => plain,
         Ok(path) if path.as_os_str().is_empty() => PathBuf::from("."),
         Ok(path) => path.to_path_buf(),
         Err(_) => {
             let (directory, here) = (directory.display(), here.display());
             return Err(Failure::message(format!(
-                "\"{directory}\" does not lie in {here}, where the image is built: go to a directory that holds it"
+                "\"{directory}\" is outside the build context {here}: run the command in a directory above it"
             )));
         }
     };
     Ok(path.to_string_lossy().into_owned())
 }
 
-/// Puts a file in the place of another, whole.
+/// Replaces a file atomically.
 fn replace(file: &Path, text: &str) -> Outcome {
     let failed = |error: io::Error| Failure::message(format!("{}: {error}", file.display()));
-    let mut aside = tempfile::Builder::new().prefix(".opm-").tempfile_in(".").map_err(failed)?;
-    aside.write_all(text.as_bytes()).map_err(failed)?;
+    let mut temporary = tempfile::Builder::new().prefix(".opm-").tempfile_in(".").map_err(failed)?;
+    temporary.write_all(text.as_bytes()).map_err(failed)?;
     let permissions = std::fs::metadata(file).map_err(failed)?.permissions();
-    aside.as_file().set_permissions(permissions).map_err(failed)?;
-    aside.persist(file).map_err(|error| failed(error.error))?;
+    temporary.as_file().set_permissions(permissions).map_err(failed)?;
+    temporary.persist(file).map_err(|error| failed(error.error))?;
     Ok(())
 }
 
@@ -171,7 +171,7 @@ fn check_directory(directory: &Path) -> Outcome {
     }
 }
 
-/// Returns the path without dots at its end, so that it has a last part to take a name from.
+/// Returns the path in a form that ends with a name, not with `.` or `..`.
 fn cleaned(directory: &Path) -> io::Result<PathBuf> {
     let plain: PathBuf = directory.components().filter(|part| *part != Component::CurDir).collect();
     match plain.components().next_back() {
@@ -187,7 +187,7 @@ fn create(file: &Path, text: &str) -> Outcome {
     };
     let mut created = OpenOptions::new().write(true).create_new(true).open(file).map_err(failed)?;
     created.write_all(text.as_bytes()).map_err(|error| {
-        // Half a file would be in the way of the next try.
+        // A partial file would block the next attempt.
         let _ = std::fs::remove_file(file);
         failed(error)
     })

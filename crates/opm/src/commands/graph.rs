@@ -1,4 +1,4 @@
-//! `opm graph`, and `opm alpha render-graph`: the upgrades of a catalog as a picture.
+//! `opm graph` and `opm alpha render-graph`: draw the upgrade graphs of a catalog.
 
 use std::collections::BTreeSet;
 
@@ -15,8 +15,8 @@ use crate::{limits, source};
 #[derive(clap::Args)]
 #[command(
     long_about = "Draw the upgrade graphs of a catalog.\n\n\
-        Each channel is drawn with its entries and the edges between them: replaces, skips and skipRange. The catalog \
-        need not be valid. There is no limit on its size; '-p' picks one package.",
+        Draws each channel with its entries and upgrade edges: replaces, skips and skipRange. The catalog does not have \
+        to be valid, and there is no limit on its size. '-p' selects one package.",
     after_help = "Examples:\n  \
         opm graph my-catalog -p etcd\n  \
         opm graph my-catalog -o html > graph.html\n  \
@@ -31,14 +31,13 @@ pub(crate) struct GraphArgs {
     #[arg(short, long, value_name = "FORMAT", value_enum, default_value = "text")]
     output: Output,
     #[command(flatten)]
-    what: What,
+    flags: GraphFlags,
 }
 
 /// Draw the upgrade graph of a catalog
 #[derive(clap::Args)]
 #[command(
-    long_about = "Draw the upgrade graph of a catalog, as 'opm graph' does; the output is a Mermaid diagram unless \
-        another format is given.",
+    long_about = "Draw the upgrade graph of a catalog like 'opm graph'. The output format defaults to a Mermaid diagram.",
     after_help = "Examples:\n  \
         opm alpha render-graph my-catalog -p etcd --minimum-edge etcd.v0.9.2 | mmdc -i - -o etcd.png"
 )]
@@ -50,19 +49,19 @@ pub(crate) struct RenderGraphArgs {
     #[arg(short, long, value_name = "FORMAT", value_enum, default_value = "mermaid")]
     output: Output,
     #[command(flatten)]
-    what: What,
+    flags: GraphFlags,
 }
 
-/// What is drawn, by whatever name the command goes.
+/// The flags that both commands share.
 #[derive(clap::Args)]
-struct What {
-    /// The catalogs
+struct GraphFlags {
+    /// Catalogs to draw
     #[arg(value_name = "SOURCE", required = true)]
     sources: Vec<String>,
-    /// Draw only what is at or above this bundle
+    /// Draw only this bundle and those above it
     #[arg(long, value_name = "BUNDLE")]
     minimum_edge: Option<String>,
-    /// Mark what the first generation of the lifecycle manager skips
+    /// Mark the entries that OLM v0 skips
     #[arg(long)]
     draw_v0_semantics: bool,
     #[command(flatten)]
@@ -80,33 +79,33 @@ enum Output {
 
 /// Runs `opm graph`.
 pub(crate) fn run(args: &GraphArgs, tls: &TlsFlags, printer: &mut Printer) -> Outcome {
-    let fbc = load(&args.what, tls, printer)?;
+    let fbc = load(&args.flags, tls, printer)?;
     if let Some(name) = args.package.as_deref().filter(|name| !name.is_empty()) {
         check_package(name, &fbc, false, printer)?;
     }
-    draw(&fbc, args.package.as_deref(), args.output, &args.what, printer)
+    draw(&fbc, args.package.as_deref(), args.output, &args.flags, printer)
 }
 
-/// Runs `opm alpha render-graph`, of which scripts know the empty diagram of a package that is not there.
+/// Runs `opm alpha render-graph`. Scripts rely on its empty diagram for an unknown package.
 pub(crate) fn run_alpha(args: &RenderGraphArgs, tls: &TlsFlags, printer: &mut Printer) -> Outcome {
-    let fbc = load(&args.what, tls, printer)?;
+    let fbc = load(&args.flags, tls, printer)?;
     if let Some(name) = args.package_name.as_deref().filter(|name| !name.is_empty()) {
         check_package(name, &fbc, args.output == Output::Mermaid, printer)?;
     }
-    draw(&fbc, args.package_name.as_deref(), args.output, &args.what, printer)
+    draw(&fbc, args.package_name.as_deref(), args.output, &args.flags, printer)
 }
 
-fn load(what: &What, tls: &TlsFlags, printer: &mut Printer) -> Result<Fbc, Failure> {
-    let images = Images::new(tls, &what.pull);
+fn load(flags: &GraphFlags, tls: &TlsFlags, printer: &mut Printer) -> Result<Fbc, Failure> {
+    let images = Images::new(tls, &flags.pull);
     let options = source::Options { catalogs_only: false, ..source::Options::catalogs(limits::from_env()?, &images) };
-    source::load(&what.sources, &options, printer)
+    source::load(&flags.sources, &options, printer)
 }
 
-fn draw(fbc: &Fbc, package: Option<&str>, output: Output, what: &What, printer: &mut Printer) -> Outcome {
+fn draw(fbc: &Fbc, package: Option<&str>, output: Output, flags: &GraphFlags, printer: &mut Printer) -> Outcome {
     let options = GraphOptions {
         package: package.map(str::to_owned),
-        minimum_edge: what.minimum_edge.clone(),
-        v0_semantics: what.draw_v0_semantics,
+        minimum_edge: flags.minimum_edge.clone(),
+        v0_semantics: flags.draw_v0_semantics,
     };
     let failed = |error: GraphError| Failure::message(error.to_string());
     let (text, warnings) = if output == Output::Mermaid {
@@ -132,7 +131,7 @@ fn draw(fbc: &Fbc, package: Option<&str>, output: Output, what: &What, printer: 
     Ok(())
 }
 
-/// Returns the colour of a line of a graph: heads stand out, what is deprecated warns, what is skipped steps back.
+/// Returns the colour of a line: bold green for heads, yellow for deprecated entries, dim for skipped ones.
 fn colour(line: &str) -> &'static str {
     if line.contains('◉') {
         "1;32"
@@ -147,7 +146,7 @@ fn colour(line: &str) -> &'static str {
     }
 }
 
-/// Refuses a package that is not there, or only warns of it.
+/// Rejects an unknown package, or only warns about it.
 fn check_package(name: &str, fbc: &Fbc, warn_only: bool, printer: &Printer) -> Outcome {
     let packages: BTreeSet<&str> =
         fbc.blobs().iter().map(|blob| &*blob.package).filter(|name| !name.is_empty()).collect();
@@ -164,7 +163,7 @@ fn check_package(name: &str, fbc: &Fbc, warn_only: bool, printer: &Printer) -> O
     Err(Failure::message(format!("{message}{help}")))
 }
 
-/// Returns the width of the terminal that is written to, if it is one.
+/// Returns the width of the terminal, if stdout is one.
 fn terminal_width() -> Option<usize> {
     let (width, _) = terminal_size::terminal_size_of(std::io::stdout())?;
     Some(usize::from(width.0))

@@ -1,4 +1,4 @@
-//! `grpc_health_probe`: asks a server over gRPC whether it is healthy, as container probes do.
+//! `grpc_health_probe`: checks the health of a gRPC server, for container probes.
 
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -17,23 +17,23 @@ const UNHEALTHY: u8 = 4;
 
 const USAGE: &str = "Usage: grpc_health_probe -addr=HOST:PORT [flags]
 
-Asks a server over gRPC whether it is healthy. Flags take one dash or two.
+Checks the health of a gRPC server. Flags take one dash or two.
 
   -addr string              address of the server: HOST:PORT or unix:PATH (required)
-  -service string           service to ask about (default: the server as a whole)
-  -connect-timeout duration how long connecting may take (default 1s)
-  -rpc-timeout duration     how long the answer may take (default 1s)
+  -service string           service to check (default: the whole server)
+  -connect-timeout duration timeout of the connection (default 1s)
+  -rpc-timeout duration     timeout of the health check (default 1s)
   -tls                      use TLS
-  -tls-ca-cert file         roots that the server's certificate must come from
-  -tls-client-cert file     certificate to show to the server
-  -tls-client-key file      key of that certificate
-  -tls-server-name string   name that the server's certificate must have
-  -tls-no-verify            take any certificate
+  -tls-ca-cert file         CA certificates that the server certificate must chain to
+  -tls-client-cert file     client certificate
+  -tls-client-key file      key of the client certificate
+  -tls-server-name string   expected name in the server certificate
+  -tls-no-verify            do not verify the server certificate
 
-Exit codes: 0 healthy, 1 wrong arguments, 2 no connection, 3 no answer, 4 not healthy.
+Exit codes: 0 healthy, 1 invalid arguments, 2 connection failed, 3 call failed, 4 unhealthy.
 ";
 
-/// Reads flags and asks.
+/// Parses the flags and checks the server.
 pub(crate) fn run(arguments: Vec<OsString>, printer: &mut Printer) -> Outcome {
     let Some(probe) = parse(&arguments).map_err(|text| Failure::Exit(INVALID_ARGUMENTS, text))? else {
         write!(printer.data(), "{USAGE}")?;
@@ -60,7 +60,7 @@ pub(crate) fn run(arguments: Vec<OsString>, printer: &mut Printer) -> Outcome {
     }
 }
 
-/// Reads the flags; nothing when help is asked for.
+/// Parses the flags. Returns `None` for `-help`.
 fn parse(arguments: &[OsString]) -> Result<Option<Probe>, String> {
     let mut probe = Probe {
         address: String::new(),
@@ -73,7 +73,7 @@ fn parse(arguments: &[OsString]) -> Result<Option<Probe>, String> {
     let (mut certificate, mut key) = (None, None);
     let mut rest = arguments.iter().skip(1);
     while let Some(argument) = rest.next() {
-        let argument = argument.to_str().ok_or("arguments must be text")?;
+        let argument = argument.to_str().ok_or("arguments must be valid UTF-8")?;
         let flag = argument.strip_prefix("--").or_else(|| argument.strip_prefix('-'));
         let flag = flag.ok_or_else(|| format!("unexpected argument {argument:?}\n\n{USAGE}"))?;
         let (name, given) = match flag.split_once('=') {
@@ -114,7 +114,7 @@ fn parse(arguments: &[OsString]) -> Result<Option<Probe>, String> {
     };
     let needs_tls = tls.no_verify || tls.ca.is_some() || tls.client.is_some() || tls.server_name.is_some();
     if needs_tls && !with_tls {
-        return Err("TLS flags need -tls".into());
+        return Err("TLS flags require -tls".into());
     }
     probe.tls = with_tls.then_some(tls);
     Ok(Some(probe))

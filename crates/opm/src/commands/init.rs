@@ -1,4 +1,4 @@
-//! `opm init`: the first blob of a package.
+//! `opm init`: prints the olm.package blob of a new package.
 
 use std::fs;
 use std::io;
@@ -23,13 +23,13 @@ pub(crate) struct InitArgs {
     /// Name of the package
     #[arg(value_name = "PACKAGE")]
     name: String,
-    /// Channel that is followed unless another is asked for
+    /// Default channel of the package
     #[arg(short = 'c', long, value_name = "CHANNEL", default_value = "", hide_default_value = true)]
     default_channel: String,
     /// File with the description, in Markdown
     #[arg(short, long, value_name = "FILE")]
     description: Option<PathBuf>,
-    /// File with the icon; its type is found from its content
+    /// File with the icon; its type is detected from the content
     #[arg(short, long, value_name = "FILE")]
     icon: Option<PathBuf>,
     /// Output format
@@ -39,8 +39,8 @@ pub(crate) struct InitArgs {
     editor: EditorFlags,
 }
 
-/// Larger descriptions and icons are a mistake.
-const LARGEST_FILE: u64 = 16 << 20;
+/// The maximum size of a description or icon in bytes.
+const MAX_FILE_SIZE: u64 = 16 << 20;
 
 pub(crate) fn run(args: &InitArgs, printer: &mut Printer) -> Outcome {
     let comment = args.editor.comment(Some(args.output))?;
@@ -68,7 +68,7 @@ pub(crate) fn run(args: &InitArgs, printer: &mut Printer) -> Outcome {
     Ok(())
 }
 
-/// Reads an icon and finds its type.
+/// Reads an icon and detects its type.
 fn icon(path: &Path) -> Result<(Vec<u8>, &'static str), Failure> {
     let bytes = read(path).map_err(|error| Failure::message(format!("open icon file: {error}")))?;
     if bytes.is_empty() {
@@ -88,8 +88,8 @@ fn read(path: &Path) -> io::Result<Vec<u8>> {
     if !metadata.is_file() {
         return Err(named(io::Error::other("not a file")));
     }
-    if metadata.len() > LARGEST_FILE {
-        return Err(named(io::Error::other(format!("larger than {LARGEST_FILE} bytes"))));
+    if metadata.len() > MAX_FILE_SIZE {
+        return Err(named(io::Error::other(format!("larger than {MAX_FILE_SIZE} bytes"))));
     }
     fs::read(path).map_err(named)
 }

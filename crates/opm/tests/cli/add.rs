@@ -166,14 +166,14 @@ fn all_bundles_are_added_or_none() {
         ("broken", "error interpreting bundle image \"broken\": no csv in bundle"),
         ("none", "error pulling image \"none\" into registry"),
         ("catalog", "it is a catalog, not a bundle"),
-        ("escaping", "invalid name of a package \"../../up\""),
+        ("escaping", "invalid package name \"../../up\""),
     ] {
         let shown = env.opm(&["alpha", "add", "catalog", "good", bad]);
         assert!(shown.starts_with("exit 1") && shown.contains(text), "{shown}");
         assert_eq!(snapshot(&env, "catalog"), before, "{bad}");
     }
     let shown = env.opm(&["alpha", "add", "catalog", "good", "old", "--replaces", "x"]);
-    assert!(shown.contains("one bundle at a time"), "{shown}");
+    assert!(shown.contains("require a single bundle"), "{shown}");
     // Something in the way turns up only when files are put in place.
     env.file("catalog/new", "a file where a directory is needed\n");
     env.file("catalog/.indexignore", "new\n");

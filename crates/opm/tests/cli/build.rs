@@ -95,7 +95,7 @@ fn an_image_is_started_as_its_dockerfile_says() {
     let platforms = ["--platform", "linux/amd64,linux/arm64", "--binary", "linux/amd64=opm-amd64"];
     let arguments =
         [&["catalog", "-t", "quay.io/me/catalog:v1", "-o", "oci:out", "-l", "team=storage"][..], &platforms].concat();
-    assert!(env.opm(&[&["build"], &arguments[..]].concat()).contains("name one with --binary linux/arm64=FILE"));
+    assert!(env.opm(&[&["build"], &arguments[..]].concat()).contains("pass another with --binary linux/arm64=FILE"));
     let both = [&arguments[..], &["--binary", "linux/arm64=opm-arm64"]].concat();
     let index = json(&env, "out", &digest(&env, &both));
     let images = index["manifests"].as_array().unwrap();
@@ -200,9 +200,9 @@ fn what_cannot_be_built_leaves_nothing_behind() {
     };
     failing(&["wrong", "--data-only", "-o", "oci:out"], "c.yaml:3:");
     failing(&["none", "--data-only", "-o", "oci:out"], "is not a directory");
-    failing(&["catalog", "--data-only"], "nowhere to put the image");
-    failing(&["catalog", "--data-only", "--push"], "say -t REF");
-    failing(&["catalog", "-o", "oci:out"], "needs libraries");
+    failing(&["catalog", "--data-only"], "no destination for the image");
+    failing(&["catalog", "--data-only", "--push"], "use -t REF");
+    failing(&["catalog", "-o", "oci:out"], "is dynamically linked");
     failing(&["catalog", "--data-only", "-o", "registry.example.com/x:y"], "expected oci:DIR");
     failing(&["catalog", "-o", "oci:out", "--base-image", "oci:none"], "base image \"oci:none\"");
     std::os::unix::fs::symlink("/etc", env.path("catalog/link")).unwrap();

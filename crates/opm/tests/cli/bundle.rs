@@ -79,7 +79,7 @@ fn generate_says_what_it_needs() {
 fn a_bundle_image_is_built_checked_and_unpacked_without_other_programs() {
     let env = with_manifests();
     let build = [&["alpha", "bundle", "build"], MAKE, &["--tag", "quay.io/me/foo:v1", "-b", "none"]].concat();
-    assert!(env.opm(&build).contains("nowhere to put the image"));
+    assert!(env.opm(&build).contains("no destination for the image"));
     let digest = env.stdout(&[&build[..], &["--image-output", "oci:image"]].concat());
     assert!(digest.starts_with("sha256:"), "{digest}");
     env.stdout(&["bundle", "validate", "oci:image:v1"]);

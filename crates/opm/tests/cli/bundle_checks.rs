@@ -349,7 +349,7 @@ fn crds_are_compared_with_those_of_the_version_before() {
     env.copy_of("examples/bundles/lantern/1.3.0");
     insta::assert_snapshot!(upgrade(&["1.3.0", "--previous", "made/next-1.1.0"]), @r#"
     exit 1
-    error: "made/next-1.1.0" is of package "foo", and the bundle of package "lantern"
+    error: "made/next-1.1.0" belongs to package "foo", but the bundle belongs to package "lantern"
     "#);
     let other = env.opm(&["bundle", "validate", "1.3.0", "--previous", "next"]);
     assert!(other.ends_with("error: next has no package \"lantern\"; its packages are foo\n"), "{other}");

@@ -81,7 +81,7 @@ fn nothing_appears_when_a_catalog_is_not_valid() {
     env.file("two/foo/other.yaml", SMALL);
     let told = env.opm(&ARGUMENTS);
     assert!(
-        told.starts_with("exit 1\n--- stdout\n--- stderr\nerror: validation failed, two/foo is left as it is:\n"),
+        told.starts_with("exit 1\n--- stdout\n--- stderr\nerror: validation failed, two/foo is unchanged:\n"),
         "{told}"
     );
     assert_eq!(env.names("two/foo"), ["other.yaml"]);
@@ -100,7 +100,7 @@ fn components_that_cannot_be_made_leave_everything_as_it_is() {
         (
             "input: semver.yaml",
             "input: nosuch.yaml",
-            "input \"nosuch.yaml\" is neither two/nosuch.yaml nor contribution/nosuch.yaml",
+            "input \"nosuch.yaml\" not found: neither two/nosuch.yaml nor contribution/nosuch.yaml is a file",
         ),
         ("input: small.yaml", "input: ../contribution/small.yaml", "is missing root schema field"),
         ("path: bar", "path: ../bar", "must be a path below the directory of the catalog"),

@@ -27,14 +27,14 @@ fn an_image_goes_from_one_form_to_another_and_back() {
     --- stdout
     sha256:f20c43161d73848408ef247f0ec7111b19fe58ffebc0cbcaa0d2c8bda4967268
     --- stderr
-    manifests: 1, blobs: 1 (0.0 MB), there before: 0, made for the image: 0
+    manifests: 1, blobs: 1 (0.0 MB), already present: 0, referrers: 0
     ");
     insta::assert_snapshot!(env.opm(&["copy", "oci-archive:a.tar:v2", "oci:again:v3"]), @r"
     exit 0
     --- stdout
     sha256:f20c43161d73848408ef247f0ec7111b19fe58ffebc0cbcaa0d2c8bda4967268
     --- stderr
-    manifests: 1, blobs: 1 (0.0 MB), there before: 0, made for the image: 0
+    manifests: 1, blobs: 1 (0.0 MB), already present: 0, referrers: 0
     ");
     assert_eq!(env.names("again"), ["blobs", "index.json", "oci-layout"]);
     assert_eq!(env.names("layout"), ["blobs", "index.json", "oci-layout"]);

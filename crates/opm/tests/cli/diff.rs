@@ -123,7 +123,10 @@ fn a_side_that_is_no_valid_catalog_is_refused() {
     env.file("broken/c.yaml", "schema: olm.package\nname: foo\ndefaultChannel: gone\n");
     for arguments in [&["diff", "old", "broken"] as &[&str], &["alpha", "diff", "broken", "new"]] {
         let told = env.opm(arguments);
-        assert!(told.starts_with("exit 1\n--- stdout\n--- stderr\nerror: \"broken\" is no valid catalog:\n"), "{told}");
+        assert!(
+            told.starts_with("exit 1\n--- stdout\n--- stderr\nerror: \"broken\" is not a valid catalog:\n"),
+            "{told}"
+        );
         assert!(told.contains("gone"), "{told}");
     }
     env.file("bundle/manifests/x.yaml", "").file("bundle/metadata/x.yaml", "");

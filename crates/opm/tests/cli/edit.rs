@@ -169,7 +169,7 @@ fn a_refusal_changes_nothing_and_says_the_way_out() {
     help: add foo.v1.1.0 to the `skips` of foo.v1.2.0, or move one of them to another channel
 
     1 problem found
-    error: the changed catalog would not be valid, so nothing was changed
+    error: the edited catalog would not be valid, so nothing was changed
     "#);
     insta::assert_snapshot!(refused(&["remove", "catalog", "--package", "foo", "--channel", "alpha"]), @r#"
     exit 1
@@ -222,7 +222,7 @@ fn files_change_together_and_empty_ones_go() {
 }
 
 #[test]
-fn an_edit_that_was_cut_short_is_finished_by_the_next() {
+fn an_interrupted_edit_is_completed_by_the_next() {
     let env = commented();
     let root = fs::canonicalize(env.path("catalog")).unwrap();
     let stable = COMMENTED.replace("defaultChannel: alpha", "defaultChannel: stable");
@@ -233,7 +233,7 @@ fn an_edit_that_was_cut_short_is_finished_by_the_next() {
     );
     env.file(".opm-edit-x/journal", journal).file(".opm-edit-x/tree/foo.yaml", &stable);
     let told = env.opm(&["edit", "set-default", "catalog", "foo", "stable"]);
-    assert!(told.contains("it is finished now") && !told.contains("default channel"), "{told}");
+    assert!(told.contains("opm has completed it now") && !told.contains("default channel"), "{told}");
     assert_eq!(env.read("catalog/foo.yaml"), stable);
     assert_eq!(env.names("."), ["catalog"]);
     assert_eq!(env.names("catalog"), ["foo.yaml"]);
@@ -314,6 +314,6 @@ fn images_are_filtered_and_merged_into_new_directories() {
     exit 1
     --- stdout
     --- stderr
-    error: oci:image is not a directory: --to DIR says where the result goes
+    error: oci:image is not a directory: use --to DIR for the result
     ");
 }

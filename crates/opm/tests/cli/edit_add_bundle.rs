@@ -108,7 +108,7 @@ fn a_bundle_names_its_channels_and_edges_itself() {
     exit 0
     --- stdout
     --- stderr
-    warning: bundle: the bundle has no image, which clusters need: name it by --image
+    warning: bundle: the bundle has no image, which clusters need: set it with --image
     note: from the bundle: channels stable, candidate; replaces foo.v1.0.0
     added foo.v2.0.0 to candidate, stable: replaces foo.v1.0.0
     ");

@@ -54,7 +54,7 @@ fn what_is_added_lies_in_the_directory_that_is_built() {
         assert_eq!(added(), format!("{expected} /configs"), "{given}");
     }
     let outside = env.command().current_dir(env.path("work")).args(["generate", "../a/b/cfg"]).output().unwrap();
-    assert!(env.show(outside).contains("\"../a/b/cfg\" does not lie in [SCRATCH]/work, where the image is built"));
+    assert!(env.show(outside).contains("\"../a/b/cfg\" is outside the build context [SCRATCH]/work"));
     assert_eq!(env.names("work"), ["x"]);
 }
 

@@ -328,7 +328,7 @@ fn files_can_name_their_schema_for_editors() {
     );
     assert_eq!(env.opm(&["validate", "made"]), "exit 0\n--- stdout\n--- stderr\n");
     let told = env.opm(&["init", "foo", "--editor-schema", "x"]);
-    assert!(told.starts_with("exit 1") && told.contains("needs -o yaml"), "{told}");
+    assert!(told.starts_with("exit 1") && told.contains("requires -o yaml"), "{told}");
     let told = env.opm(&["init", "foo", "-o", "yaml", "--editor-schema", "x\nname: y"]);
     assert!(told.starts_with("exit 1") && told.contains("without spaces"), "{told}");
 }
@@ -340,7 +340,7 @@ fn fields_and_rules_are_explained() {
     exit 1
     --- stdout
     --- stderr
-    error: there is nothing to explain by the name "olm.chanel"
+    error: no field, schema, property or rule is named "olm.chanel"
     help: did you mean "olm.channel"?
     "#);
     assert!(env.stdout(&["explain", "olm.channel.entries.skipRange"]).contains("upgrade to this bundle directly"));

@@ -184,7 +184,7 @@ fn crds_are_compared_with_two_verdicts() {
     exit 1
     --- stdout
     --- stderr
-    error: none.yaml: no CustomResourceDefinition in it
+    error: none.yaml: contains no CustomResourceDefinition
     ");
 }
 
@@ -278,7 +278,7 @@ fn bundles_are_named_by_their_catalog() {
             &["security", "next", "--package", "foo@fast"],
             "package \"foo\" has no channel \"fast\"; its channels are stable",
         ),
-        (&["crd-diff", "next", "--package", "foo"], "--from is missing"),
+        (&["crd-diff", "next", "--package", "foo"], "--from is required"),
     ] {
         let shown = env.opm(arguments);
         assert!(shown.starts_with("exit 1") && shown.contains(message), "{shown}");

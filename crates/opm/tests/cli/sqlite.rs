@@ -81,7 +81,7 @@ fn an_index_is_generated_whole_or_not_at_all() {
     assert_eq!(env.names("."), there);
     assert_eq!(fs::read(env.path("database/index.db")).unwrap(), before);
     let told = env.opm(&["index", "add", "-b", "./0.9.2", "--build-tool", "none"]);
-    assert!(told.contains("nowhere to put the image: say --push, or --image-output oci:DIR"), "{told}");
+    assert!(told.contains("no destination for the image: use --push or --image-output oci:DIR"), "{told}");
 }
 
 #[test]
@@ -287,9 +287,9 @@ fn an_index_image_that_has_no_place_is_refused_before_any_work() {
         told
     };
     let none = ["--container-tool", "none"];
-    assert!(told(&[&none[..], &["--push"]].concat()).contains("say -t REF"));
-    assert!(told(&[&none[..], &["--generate", "--push"]].concat()).contains("which --generate does not"));
-    assert!(told(&["--container-tool", "docker", "--push"]).contains("are for --container-tool none"));
+    assert!(told(&[&none[..], &["--push"]].concat()).contains("use -t REF"));
+    assert!(told(&[&none[..], &["--generate", "--push"]].concat()).contains("cannot be used with --generate"));
+    assert!(told(&["--container-tool", "docker", "--push"]).contains("require --container-tool none"));
     // This program is not static when it is tested, and an image with nothing else could not run it.
     let alone = told(&[&none[..], &["--image-output", "oci:out"]].concat());
     assert!(alone.contains("--binary-image") && alone.contains("'scratch'"), "{alone}");

@@ -69,7 +69,7 @@ async fn a_catalog_is_made_and_changed_to_what_is_asked_for() {
     exit 0
     --- stdout
     --- stderr
-    catalog [NAMESPACE]/cat is applied
+    catalog [NAMESPACE]/cat applied
     "#);
     let made = kit.get(Kind::CATALOG_SOURCE, "cat").await;
     let spec = json!({
@@ -113,7 +113,7 @@ async fn a_catalog_is_made_and_changed_to_what_is_asked_for() {
     exit 0
     --- stdout
     --- stderr
-    catalog [NAMESPACE]/cat is deleted
+    catalog [NAMESPACE]/cat deleted
     "#);
     insta::assert_snapshot!(kit.opm(&["catalog", "delete", "cat"]), @r#"
     exit 1
@@ -145,7 +145,7 @@ async fn waiting_ends_with_an_answer_or_with_the_reason_why_there_is_none() {
     exit 1
     --- stdout
     --- stderr
-    catalog [NAMESPACE]/cat is applied
+    catalog [NAMESPACE]/cat applied
     error: catalog cat does not answer after 1s: nobody has started a pod for it: no controller of catalogs runs
     "#);
     let pulling = json!({"reason": "ImagePullBackOff", "message": "manifest unknown"});
@@ -156,7 +156,7 @@ async fn waiting_ends_with_an_answer_or_with_the_reason_why_there_is_none() {
     exit 1
     --- stdout
     --- stderr
-    catalog [NAMESPACE]/cat is applied
+    catalog [NAMESPACE]/cat applied
     error: catalog cat does not answer after 1s: pod cat-1: container registry-server: image r.test/catalog:latest cannot be pulled (ImagePullBackOff): manifest unknown
     "#);
     insta::assert_snapshot!(kit.opm(&["catalog", "status", "cat"]), @r#"
@@ -192,8 +192,8 @@ async fn waiting_ends_with_an_answer_or_with_the_reason_why_there_is_none() {
     exit 0
     --- stdout
     --- stderr
-    catalog [NAMESPACE]/cat is applied
-    catalog [NAMESPACE]/cat answers from r.test/catalog@sha256:0123
+    catalog [NAMESPACE]/cat applied
+    catalog [NAMESPACE]/cat is served from r.test/catalog@sha256:0123
     "#);
     insta::assert_snapshot!(kit.opm(&["catalog", "status", "cat"]), @r#"
     exit 0
@@ -258,7 +258,7 @@ async fn whoever_waits_can_be_interrupted() {
     exit 130
     --- stdout
     --- stderr
-    catalog [NAMESPACE]/cat is applied
-    error: interrupted: the catalog may have been changed already; 'opm catalog status' shows it
+    catalog [NAMESPACE]/cat applied
+    error: interrupted: the catalog may already have changed; check 'opm catalog status'
     "#);
 }

@@ -244,7 +244,7 @@ async fn manifests_run_a_controller_of_cluster_catalogs_with_the_rights_that_it_
     assert!(!log.contains("forbidden"), "{log}");
 
     let told = kit.env.opm(&["controller", "manifests", "--image", "r.test/opm:v1", "--tls-secret", "x"]);
-    assert!(told.contains("--tls-secret is for --olm v1"), "{told}");
+    assert!(told.contains("--tls-secret requires --olm v1"), "{told}");
     let told = kit.env.opm(&["controller", "manifests", "--olm", "v1", "--image", "r.test/opm:v1", "-n", "x"]);
-    assert!(told.contains("--namespace is not for --olm v1"), "{told}");
+    assert!(told.contains("--namespace cannot be used with --olm v1"), "{told}");
 }

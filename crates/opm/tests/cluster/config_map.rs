@@ -56,7 +56,7 @@ async fn a_bundle_becomes_a_directory_again() {
     exit 1
     --- stdout
     --- stderr
-    error: ConfigMap map holds a bundle: name a directory with --bundle
+    error: ConfigMap map contains a bundle: use --bundle DIR
     "#);
     let told = kit.opm(&["operator-registry", "configmap", "map", "--bundle", "copy"]);
     assert!(told.starts_with("exit 0"), "{told}");
@@ -71,7 +71,7 @@ async fn a_bundle_becomes_a_directory_again() {
     exit 1
     --- stdout
     --- stderr
-    error: copy exists already
+    error: copy already exists
     "#);
 }
 

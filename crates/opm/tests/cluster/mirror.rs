@@ -65,7 +65,7 @@ async fn what_a_push_wrote_is_applied_to_a_cluster() {
     tokio::task::block_in_place(|| registries.mirror(&["copy", &file, &to]));
     let source = registries.path("cluster-resources/cs-index-v1.yaml").display().to_string();
     let applied = kit.opm(&["catalog", "apply", "-f", &source]);
-    assert!(applied.contains("catalog [NAMESPACE]/cs-index-v1 is applied"), "{applied}");
+    assert!(applied.contains("catalog [NAMESPACE]/cs-index-v1 applied"), "{applied}");
     let made = kit.get(Kind::CATALOG_SOURCE, "cs-index-v1").await;
     let spec = json!({
         "displayName": "Lagoons", "priority": -50, "image": format!("{to}/ns/index:v1"), "sourceType": "grpc",

@@ -37,7 +37,7 @@ async fn a_cluster_catalog_is_made_changed_and_deleted() {
     // An image that is not there is reported in the words of catalogd.
     let missing = apply(&["--image", &format!("{image}-none"), "--wait", "--timeout", "15s"]);
     assert!(missing.starts_with("exit 1") && missing.contains("is not served after 15s: Retrying"), "{missing}");
-    assert!(opm(&["catalog", "delete", &name]).contains("ClusterCatalog [NAME] is deleted"));
+    assert!(opm(&["catalog", "delete", &name]).contains("ClusterCatalog [NAME] deleted"));
     crate::stage::until("it is gone", || async { stage.stage.get(CATALOG, &name).await.is_none().then_some(()) }).await;
     assert!(opm(&["catalog", "delete", &name]).starts_with("exit 1"));
     assert!(opm(&["catalog", "delete", &name, "--ignore-not-found"]).starts_with("exit 0"));

@@ -1,4 +1,4 @@
-//! The blobs and files that a bundle becomes, in the layout that the first design of catalogs showed.
+//! Splits a bundle into a blob and object files, in the layout of the first file-based catalogs.
 
 use std::collections::BTreeSet;
 
@@ -6,10 +6,10 @@ use fbc::json::{Object, Part, Raw, Text};
 use fbc::limits::MAX_DEPTH;
 use fbc::{base64, property};
 
-/// The longest name of a file that is made from what an object says of itself.
+/// The maximum length of a file name derived from an object.
 const MAX_NAME: usize = 240;
 
-/// Takes the objects out of an `olm.bundle`; returns it with references to files in their place, and the files.
+/// Moves the objects of an `olm.bundle` to files. Returns the blob with references to them, and the files.
 #[expect(clippy::type_complexity, reason = "a name and its content")]
 pub(crate) fn bundle(json: Raw<'_>, name: &str) -> Result<(Text, Vec<(String, Vec<u8>)>), String> {
     let mut files: Vec<(String, Vec<u8>)> = Vec::new();
@@ -26,8 +26,9 @@ pub(crate) fn bundle(json: Raw<'_>, name: &str) -> Result<(Text, Vec<(String, Ve
                         properties.push(Part::Value(item));
                         continue;
                     };
-                    let object = base64::decode(&data).map_err(|at| format!("object is no base64 at {at}"))?;
-                    // What is no JSON stays as it is: it comes from a catalog, which may hold anything.
+                    let object =
+                        base64::decode(&data).map_err(|at| format!("object is not valid base64 at offset {at}"))?;
+                    // A catalog can contain objects that are not JSON; they stay unchanged.
                     let json = std::str::from_utf8(&object).ok().and_then(|text| Raw::parse(text, MAX_DEPTH).ok());
                     let stem =
                         json.map_or_else(|| format!("obj{:04}", files.len()), |json| file_name(json, files.len()));
@@ -54,7 +55,7 @@ pub(crate) fn bundle(json: Raw<'_>, name: &str) -> Result<(Text, Vec<(String, Ve
     Ok((blob.end(), files))
 }
 
-/// Names the file of an object: name, group, version and kind.
+/// Returns the file name of an object: name, group, version and kind.
 fn file_name(object: Raw<'_>, index: usize) -> String {
     let text = |value: Option<Raw<'_>>| value.and_then(|value| value.as_str()).unwrap_or_default().into_owned();
     let name = text(object.get("metadata").and_then(|metadata| metadata.get("name")));
@@ -64,7 +65,7 @@ fn file_name(object: Raw<'_>, index: usize) -> String {
     let kind = text(object.get("kind")).to_lowercase();
     let file = format!("{name}_{group}_{version}_{kind}").replace(['/', '\0'], "-");
     let file = if file.len() > MAX_NAME { format!("obj{index:04}") } else { file };
-    // A name of nothing but dots, or a hidden one, would be read differently or not at all.
+    // Loaders treat hidden files, `.` and `..` specially.
     file.trim_start_matches('.').to_owned()
 }
 

@@ -1,4 +1,4 @@
-//! What the words of a command line for images mean.
+//! Parsers for the arguments of image commands.
 
 use std::path::PathBuf;
 

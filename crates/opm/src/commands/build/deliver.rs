@@ -1,11 +1,11 @@
-//! Where a built image goes.
+//! Delivery of a built image.
 
 use image::{Client, Descriptor, Location, Reference, Store};
 
 use crate::exit::{Failure, Outcome};
 use crate::images::Images;
 
-/// Puts an image where it shall be: into a file or directory, and into a registry.
+/// Writes an image to a file or directory and pushes it to a registry, as requested.
 pub(crate) fn deliver(
     tag: Option<&Reference>,
     push: bool,

@@ -1,4 +1,4 @@
-//! The program that goes into an image: for which machine it is, and whether it runs without others.
+//! Checks of the binary in an image: its architecture and whether it is static.
 
 use std::fs::File;
 use std::io::{self, Read, Seek, SeekFrom};
@@ -6,7 +6,7 @@ use std::path::Path;
 
 use image::Platform;
 
-/// Architectures as ELF numbers them and as images name them.
+/// ELF machine numbers and the architecture names of images.
 const MACHINES: &[(u16, &str)] = &[
     (0x03, "386"),
     (0x15, "ppc64le"),
@@ -17,27 +17,27 @@ const MACHINES: &[(u16, &str)] = &[
     (0xf3, "riscv64"),
 ];
 
-/// A segment that names a program to load this one with.
+/// The type of an ELF segment that names the loader (`PT_INTERP`).
 const INTERPRETER: u32 = 3;
 
-/// What matters about a program.
+/// The relevant parts of an ELF header.
 struct Program {
     machine: u16,
     /// Whether it needs a loader and libraries.
     dynamic: bool,
 }
 
-/// Makes sure that a program runs on a platform, without any other file if `alone`.
+/// Checks that a binary runs on a platform; if `alone`, without any other file.
 pub(super) fn check(path: &Path, platform: &Platform, alone: bool) -> Result<(), String> {
     let program = read(path).map_err(|error| format!("{}: {error}", path.display()))?;
     let machine = MACHINES.iter().find(|(number, _)| *number == program.machine).map(|(_, name)| *name);
     if let Some(machine) = machine.filter(|machine| *machine != platform.architecture) {
-        return Err(format!("{} is a program for {machine}, not for {platform}", path.display()));
+        return Err(format!("{} is a binary for {machine}, not for {platform}", path.display()));
     }
     if alone && program.dynamic {
         return Err(format!(
-            "{} needs libraries that an image made from scratch does not have; \
-             name a static one with --binary {platform}=FILE, or an image that has them with --base-image",
+            "{} is dynamically linked, and an image built from scratch has no libraries; \
+             use a static binary (--binary {platform}=FILE) or an image that has the libraries (--base-image)",
             path.display()
         ));
     }
@@ -45,12 +45,12 @@ pub(super) fn check(path: &Path, platform: &Platform, alone: bool) -> Result<(),
 }
 
 fn read(path: &Path) -> io::Result<Program> {
-    let no_program = || io::Error::other("not a program for Linux");
+    let not_elf = || io::Error::other("not a Linux executable");
     let mut file = File::open(path)?;
     let mut header = [0; 64];
-    file.read_exact(&mut header).map_err(|_| no_program())?;
+    file.read_exact(&mut header).map_err(|_| not_elf())?;
     if !header.starts_with(b"\x7fELF") {
-        return Err(no_program());
+        return Err(not_elf());
     }
     let wide = header[4] == 2;
     let little = header[5] == 1;
@@ -66,8 +66,8 @@ fn read(path: &Path) -> io::Result<Program> {
     let mut dynamic = false;
     for segment in 0..count {
         let mut kind = [0; 4];
-        file.seek(SeekFrom::Start(table.checked_add(segment * size).ok_or_else(no_program)?))?;
-        file.read_exact(&mut kind).map_err(|_| no_program())?;
+        file.seek(SeekFrom::Start(table.checked_add(segment * size).ok_or_else(not_elf)?))?;
+        file.read_exact(&mut kind).map_err(|_| not_elf())?;
         dynamic |= number(&kind) == u64::from(INTERPRETER);
     }
     Ok(Program { machine: number(&header[18..20]) as u16, dynamic })
@@ -77,7 +77,7 @@ fn read(path: &Path) -> io::Result<Program> {
 mod tests {
     use super::*;
 
-    /// Returns a program with one segment.
+    /// Returns an ELF file with one segment.
     fn program(machine: u8, segment: u8) -> Vec<u8> {
         let mut bytes = vec![0; 120];
         bytes[..6].copy_from_slice(b"\x7fELF\x02\x01");
@@ -90,7 +90,7 @@ mod tests {
     }
 
     #[test]
-    fn only_programs_that_will_run_are_taken() {
+    fn only_binaries_that_can_run_are_accepted() {
         let scratch = tempfile::tempdir().unwrap();
         let path = scratch.path().join("opm");
         let outcome = |bytes: &[u8], alone| {
@@ -99,11 +99,11 @@ mod tests {
         };
         assert_eq!(outcome(&program(0x3e, 1), true), "");
         assert_eq!(outcome(&program(0x3e, 3), false), "");
-        assert!(outcome(&program(0x3e, 3), true).contains("needs libraries"));
-        assert!(outcome(&program(0xb7, 1), true).contains("a program for arm64, not for linux/amd64"));
-        assert!(outcome(b"#!/bin/sh\n", false).contains("not a program"));
+        assert!(outcome(&program(0x3e, 3), true).contains("is dynamically linked"));
+        assert!(outcome(&program(0xb7, 1), true).contains("a binary for arm64, not for linux/amd64"));
+        assert!(outcome(b"#!/bin/sh\n", false).contains("not a Linux executable"));
         let mut endless = program(0x3e, 1);
         endless[56..58].copy_from_slice(&[0xff, 0xff]);
-        assert!(outcome(&endless, true).contains("not a program"));
+        assert!(outcome(&endless, true).contains("not a Linux executable"));
     }
 }

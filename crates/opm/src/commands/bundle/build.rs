@@ -1,11 +1,11 @@
-//! `opm bundle build`: a bundle image, with a container engine or without.
+//! `opm bundle build`: builds a bundle image, with or without a container engine.
 
 use std::process::{Command, Stdio};
 
 use clap::builder::TypedValueParser;
 use image::{Base, ImagePlan, Layer, Location, Modes, Platform, Store};
 
-use super::generate::{self, DOCKERFILE, MakeFlags};
+use super::generate::{self, DOCKERFILE, GenerateFlags};
 use crate::choice::choice;
 use crate::commands::build::{deliver, output, source_date_epoch};
 use crate::exit::{Failure, Outcome};
@@ -17,9 +17,9 @@ use crate::printer::Printer;
 #[derive(clap::Args)]
 #[command(
     long_about = "Build a bundle image.\n\n\
-        First writes annotations and a Dockerfile as 'opm bundle generate' does, then runs the image builder. \
-        With the builder 'none' no other program is needed: the image is pushed with --push, or written with \
-        --image-output; its digest is printed, and is the same whenever and wherever it is built.",
+        Writes annotations and a Dockerfile as 'opm bundle generate' does, then runs the image builder. With \
+        --image-builder none, opm builds the image itself, pushes it (--push) or writes it (--image-output), and prints \
+        its digest. Such builds are reproducible.",
     after_help = "Examples:\n  \
         opm bundle build --directory foo/manifests --tag quay.io/me/foo-bundle:v1.0.0 --package foo --channels stable\n  \
         opm bundle build --directory foo/manifests --tag quay.io/me/foo-bundle:v1.0.0 --package foo --channels stable \\\n    \
@@ -27,33 +27,33 @@ use crate::printer::Printer;
 )]
 pub(super) struct BuildArgs {
     #[command(flatten)]
-    make: MakeFlags,
+    flags: GenerateFlags,
     /// Name of the image
     #[arg(short, long, value_name = "REF")]
     tag: String,
     /// Program that builds the image
     #[arg(short = 'b', long, value_name = "PROGRAM", default_value = "docker", value_parser = builder())]
     image_builder: Builder,
-    /// Overwrite annotations and Dockerfile that are there already
+    /// Overwrite existing annotations and Dockerfile
     #[arg(short, long)]
     overwrite: bool,
-    /// Push the image to the registry that its name says; with the builder 'none'
+    /// Push the image to the registry in --tag; requires --image-builder none
     #[arg(long)]
     push: bool,
-    /// Where to write the image: oci:DIR, oci-archive:FILE or docker-archive:FILE; with the builder 'none'
+    /// Write the image to oci:DIR, oci-archive:FILE or docker-archive:FILE; requires --image-builder none
     #[arg(long, value_name = "WHERE", value_parser = output)]
     image_output: Option<Location>,
     #[command(flatten)]
     pull: PullFlags,
 }
 
-/// What builds an image.
+/// The image builder.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Builder {
     Docker,
     Podman,
     Buildah,
-    Ourselves,
+    Builtin,
 }
 
 fn builder() -> impl TypedValueParser<Value = Builder> {
@@ -61,27 +61,27 @@ fn builder() -> impl TypedValueParser<Value = Builder> {
         ("docker", Builder::Docker),
         ("podman", Builder::Podman),
         ("buildah", Builder::Buildah),
-        ("none", Builder::Ourselves),
+        ("none", Builder::Builtin),
     ])
 }
 
 pub(super) fn run(args: &BuildArgs, tls: &TlsFlags, printer: &mut Printer) -> Outcome {
-    let ours = args.image_builder == Builder::Ourselves;
-    if ours && !args.push && args.image_output.is_none() {
-        return Err(Failure::message("nowhere to put the image: say --push, or --image-output oci:DIR"));
+    let builtin = args.image_builder == Builder::Builtin;
+    if builtin && !args.push && args.image_output.is_none() {
+        return Err(Failure::message("no destination for the image: use --push or --image-output oci:DIR"));
     }
-    if !ours && (args.push || args.image_output.is_some()) {
-        return Err(Failure::message("--push and --image-output are for --image-builder none"));
+    if !builtin && (args.push || args.image_output.is_some()) {
+        return Err(Failure::message("--push and --image-output require --image-builder none"));
     }
     let tag = super::super::build::reference(&args.tag);
-    let tag = if ours { Some(tag.map_err(Failure::message)?) } else { None };
-    let planned = generate::plan(&args.make)?;
+    let tag = if builtin { Some(tag.map_err(Failure::message)?) } else { None };
+    let planned = generate::plan(&args.flags)?;
     planned.write(args.overwrite, printer)?;
     let program: &[&str] = match args.image_builder {
         Builder::Docker => &["docker", "build"],
         Builder::Podman => &["podman", "build"],
         Builder::Buildah => &["buildah", "bud", "--format=docker"],
-        Builder::Ourselves => &[],
+        Builder::Builtin => &[],
     };
     if let Some(tag) = tag {
         let scratch = Unfinished::private("opm-bundle-")?;
@@ -117,11 +117,11 @@ fn build(
         layers.push(layer.write(store, time, &|_| {})?);
         history.push(format!("opm bundle build: {name}"));
     }
-    let base = match args.make.base_image.as_str() {
+    let base = match args.flags.base_image.as_str() {
         "scratch" => None,
         reference => Some(super::super::build::base_image(reference, images, store)?),
     };
-    // Bundles are files for any machine; this is what container engines would say by default.
+    // A bundle is platform-independent; these are the defaults of container engines.
     let platform = match (&args.pull.platform, &base) {
         (Some(platform), _) => platform.clone(),
         (None, Some(base)) => Platform {

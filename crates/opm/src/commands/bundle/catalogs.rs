@@ -1,4 +1,4 @@
-//! What pipelines ask of the catalogs that hold a bundle.
+//! Pipeline checks of the catalogs that contain a bundle.
 
 use std::path::{Component, Path};
 
@@ -12,10 +12,11 @@ use crate::images::Images;
 use crate::printer::Printer;
 use crate::{limits, source};
 
-/// From this version of OpenShift on, catalogs hold no objects of bundles.
-const WITHOUT_OBJECTS: (u32, u32) = (4, 17);
+/// The first OpenShift version whose catalogs must not contain bundle objects.
+const NO_OBJECTS_SINCE: (u32, u32) = (4, 17);
 
-/// Checks catalogs: that bundles carry no objects, and that their images come from allowed registries, if any are named.
+/// Checks that the bundles of catalogs contain no objects, and that their images come from `registries` unless that is
+/// empty.
 pub(super) fn check(
     catalogs: &[String],
     registries: &[String],
@@ -26,12 +27,12 @@ pub(super) fn check(
     for reference in catalogs {
         let options = source::Options::catalogs(limits::from_env()?, images);
         let fbc = source::load(std::slice::from_ref(reference), &options, printer)?;
-        found.extend(judged(&fbc, openshift(Path::new(reference)), registries));
+        found.extend(findings_in(&fbc, openshift(Path::new(reference)), registries));
     }
     Ok(found)
 }
 
-/// Returns the version of OpenShift that a catalog is for: the directory `v4.17`, as repositories of operators have it.
+/// Returns the OpenShift version of a catalog, from a path component like `v4.17` as operator repositories use it.
 fn openshift(path: &Path) -> Option<(u32, u32)> {
     let whole = path.canonicalize().unwrap_or_else(|_| path.to_owned());
     let version = |component: Component<'_>| {
@@ -41,7 +42,7 @@ fn openshift(path: &Path) -> Option<(u32, u32)> {
     whole.components().rev().find_map(version)
 }
 
-fn judged(fbc: &Fbc, openshift: Option<(u32, u32)>, registries: &[String]) -> Vec<Finding> {
+fn findings_in(fbc: &Fbc, openshift: Option<(u32, u32)>, registries: &[String]) -> Vec<Finding> {
     let mut locator = Locator::new(fbc);
     let mut found = Vec::new();
     for blob in fbc.blobs().iter().filter(|blob| *blob.schema == *BUNDLE) {
@@ -55,7 +56,7 @@ fn judged(fbc: &Fbc, openshift: Option<(u32, u32)>, registries: &[String]) -> Ve
             }
             found.push(finding);
         };
-        if bundle.objects > 0 && openshift.is_none_or(|version| version >= WITHOUT_OBJECTS) {
+        if bundle.objects > 0 && openshift.is_none_or(|version| version >= NO_OBJECTS_SINCE) {
             let text = "the bundle carries its objects (olm.bundle.object), and catalogs from OpenShift 4.17 on have \
                         olm.csv.metadata in their place";
             error("bundle-object-in-catalog", "properties", text.into());

@@ -1,4 +1,4 @@
-//! `opm bundle extract`: a bundle directory into a ConfigMap.
+//! `opm bundle extract`: writes a bundle directory to a ConfigMap.
 
 use std::path::{Path, PathBuf};
 
@@ -9,29 +9,29 @@ use crate::exit::{Failure, Outcome};
 use crate::limits;
 use crate::printer::Printer;
 
-/// The namespace in which OLM keeps ConfigMaps by default.
+/// The default namespace of OLM's ConfigMaps.
 const NAMESPACE: &str = "openshift-operator-lifecycle-manager";
 
-/// Write a bundle into a ConfigMap of a cluster
+/// Write a bundle to a ConfigMap on a cluster
 #[derive(clap::Args)]
 #[command(
-    long_about = "Write a bundle into a ConfigMap of a cluster.\n\n\
-        OLM runs this to unpack the image of a bundle. The ConfigMap has to exist; what it held is replaced, its labels \
-        stay. Every file of manifests and metadata becomes a key, but annotations.yaml, which becomes annotations. \
-        CONTAINER_IMAGE in the environment names the image that the bundle is from.",
+    long_about = "Write a bundle to a ConfigMap on a cluster.\n\n\
+        OLM runs this command to unpack a bundle image. The ConfigMap must exist; the command replaces its data and \
+        keeps its labels. Each file in manifests and metadata becomes a key, except annotations.yaml, which becomes \
+        annotations. The environment variable CONTAINER_IMAGE names the image of the bundle.",
     after_help = "Examples:\n  \
         opm bundle extract -m ./bundle -n olm -c my-bundle --gzip\n  \
         CONTAINER_IMAGE=quay.io/me/foo-bundle:v1.0.0 opm bundle extract -m ./bundle -n olm -c my-bundle"
 )]
 pub(crate) struct ExtractArgs {
-    /// Directory of the bundle, with manifests and metadata in it
+    /// Bundle directory, with manifests and metadata below it
     #[arg(short, long, value_name = "DIR", default_value = "/")]
     pub(crate) manifestsdir: PathBuf,
     #[command(flatten)]
     pub(crate) to: ToArgs,
 }
 
-/// Where a bundle is written to.
+/// The target of a bundle.
 #[derive(clap::Args)]
 pub(crate) struct ToArgs {
     /// ConfigMap to write to
@@ -40,19 +40,19 @@ pub(crate) struct ToArgs {
     /// Namespace of the ConfigMap
     #[arg(short, long, value_name = "NAME", default_value = NAMESPACE)]
     namespace: String,
-    /// File that says how to reach the cluster; defaults to KUBECONFIG, ~/.kube/config or, in a pod, its cluster
+    /// Path to the kubeconfig; defaults to KUBECONFIG, ~/.kube/config or the in-cluster configuration
     #[arg(short, long, value_name = "FILE")]
     kubeconfig: Option<PathBuf>,
-    /// Context in that file
+    /// Name of the kubeconfig context
     #[arg(long, value_name = "NAME")]
     context: Option<String>,
-    /// Most bytes of all values
+    /// Maximum total size of the values, in bytes
     #[arg(short = 'l', long, value_name = "BYTES", default_value_t = 1 << 20)]
     datalimit: usize,
     /// Compress the files
     #[arg(short = 'z', long)]
     gzip: bool,
-    /// Show what is written
+    /// Print the keys that are written
     #[arg(long)]
     debug: bool,
 }
@@ -61,7 +61,7 @@ pub(super) fn run(args: &ExtractArgs, printer: &Printer) -> Outcome {
     write(&args.manifestsdir, &args.to, printer)
 }
 
-/// Writes the bundle in a directory into a ConfigMap.
+/// Writes the bundle in a directory to a ConfigMap.
 pub(crate) fn write(root: &Path, to: &ToArgs, printer: &Printer) -> Outcome {
     let limits = limits::from_env()?;
     let source_image = std::env::var("CONTAINER_IMAGE").ok();
@@ -77,7 +77,7 @@ pub(crate) fn write(root: &Path, to: &ToArgs, printer: &Printer) -> Outcome {
         context: to.context.clone(),
         namespace: Some(to.namespace.clone()),
     };
-    block_on("the ConfigMap is as it was, unless it had been written already", async {
+    block_on("the ConfigMap is unchanged unless it was already written", async {
         let config_failed =
             |error| Failure::message(format!("cluster config failed: Cannot load config for REST client: {error}"));
         let cluster = access.connect().await.map_err(config_failed)?;
@@ -85,7 +85,7 @@ pub(crate) fn write(root: &Path, to: &ToArgs, printer: &Printer) -> Outcome {
         let written =
             written.map_err(|error| Failure::message(format!("error loading manifests from directory: {error}")))?;
         for file in &written.lost {
-            let text = format!("{}: not stored, another file has the same key", file.display());
+            let text = format!("{}: not stored: another file has the same key", file.display());
             printer.warning(&text);
         }
         if to.debug {

@@ -1,4 +1,4 @@
-//! `opm bundle generate`: the files that make a bundle of a directory of manifests.
+//! `opm bundle generate`: writes the files that turn a directory of manifests into a bundle.
 
 use std::fs;
 use std::io;
@@ -11,28 +11,28 @@ use crate::exit::{Failure, Outcome};
 use crate::printer::Printer;
 use crate::{limits, tree};
 
-/// The file that container engines build the bundle with, in the current directory.
+/// The Dockerfile of the bundle, in the current directory.
 pub(super) const DOCKERFILE: &str = "bundle.Dockerfile";
 
-/// What a bundle is made of; both commands that make one know these flags.
+/// The flags of `generate` and `build`.
 #[derive(clap::Args)]
-pub(super) struct MakeFlags {
-    /// Directory that holds the manifests, or the bundle
+pub(super) struct GenerateFlags {
+    /// Directory of the manifests or of the bundle
     #[arg(short, long, value_name = "DIR", default_value = ".")]
     directory: PathBuf,
-    /// Package of the bundle; defaults to what the directories around or its annotations name
+    /// Package of the bundle; defaults to the package in the parent directories or the annotations
     #[arg(short, long, value_name = "NAME", default_value = "", hide_default_value = true)]
     package: String,
-    /// Channels of the bundle, separated by commas; defaults like --package
+    /// Channels of the bundle, separated by commas; same default as --package
     #[arg(short, long, value_name = "NAMES", default_value = "", hide_default_value = true)]
     channels: String,
     /// Default channel of the package
     #[arg(short = 'e', long, value_name = "NAME", default_value = "", hide_default_value = true)]
     default: String,
-    /// Directory to write the bundle to, manifests included; defaults to the one around the manifests
+    /// Directory to write the bundle to, including the manifests; defaults to the parent of the manifests
     #[arg(short = 'u', long, value_name = "DIR")]
     output_dir: Option<PathBuf>,
-    /// Image that the bundle is based on
+    /// Base image of the bundle
     #[arg(long, value_name = "REF", default_value = "scratch")]
     pub(super) base_image: String,
 }
@@ -41,36 +41,35 @@ pub(super) struct MakeFlags {
 #[derive(clap::Args)]
 #[command(
     long_about = "Write annotations and a Dockerfile for a bundle.\n\n\
-        The annotations go to metadata/annotations.yaml next to the manifests, or below --output-dir together with a \
-        copy of them; the Dockerfile is called bundle.Dockerfile and lies in the current directory. What is there is \
-        overwritten.",
+        Writes metadata/annotations.yaml next to the manifests, or below --output-dir together with a copy of the \
+        manifests. Writes bundle.Dockerfile to the current directory. Overwrites existing files.",
     after_help = "Examples:\n  \
         opm bundle generate --directory foo/manifests --package foo --channels stable,beta --default stable\n  \
-        opm bundle generate --directory foo/1.0.0        # names come from foo/foo.package.yaml"
+        opm bundle generate --directory foo/1.0.0        # reads names from foo/foo.package.yaml"
 )]
 pub(super) struct GenerateArgs {
     #[command(flatten)]
-    make: MakeFlags,
+    flags: GenerateFlags,
 }
 
-/// A bundle whose files are decided.
+/// The files to write.
 pub(super) struct Planned {
     pub(super) annotations: Annotations,
-    /// The manifests, where they are after writing.
+    /// The directory of the manifests after writing.
     pub(super) manifests: PathBuf,
     /// The directory of the annotations.
     pub(super) metadata: PathBuf,
-    /// Where manifests are copied from, if they are.
+    /// The directory to copy the manifests from, if any.
     copied_from: Option<PathBuf>,
     dockerfile: String,
 }
 
 pub(super) fn run(args: &GenerateArgs, printer: &mut Printer) -> Outcome {
-    plan(&args.make)?.write(true, printer)
+    plan(&args.flags)?.write(true, printer)
 }
 
-/// Decides what is to be written, and finds out all that is wrong before anything is.
-pub(super) fn plan(flags: &MakeFlags) -> Result<Planned, Failure> {
+/// Plans the files to write and reports all problems before writing.
+pub(super) fn plan(flags: &GenerateFlags) -> Result<Planned, Failure> {
     let limits = limits::from_env()?;
     let mut directory = absolute(&flags.directory)?;
     if fbc::load::is_bundle_dir(&directory) {
@@ -106,7 +105,7 @@ pub(super) fn plan(flags: &MakeFlags) -> Result<Planned, Failure> {
     };
     let manifests = if copied_from.is_some() { out.join("manifests") } else { directory.clone() };
     if copied_from.is_some() && (manifests.starts_with(&directory) || directory.starts_with(&manifests)) {
-        return Err(Failure::message("the manifests cannot be copied into themselves: choose another --output-dir"));
+        return Err(Failure::message("cannot copy the manifests into themselves: choose another --output-dir"));
     }
     let metadata = out.join("metadata");
     let here = absolute(Path::new("."))?;
@@ -115,7 +114,7 @@ pub(super) fn plan(flags: &MakeFlags) -> Result<Planned, Failure> {
     Ok(Planned { annotations, manifests, metadata, copied_from, dockerfile })
 }
 
-/// Reads what the annotations of a bundle say that is complete already.
+/// Reads the names from the annotations of an existing bundle.
 fn annotated(manifests: &Path, limits: &Limits) -> Option<Inferred> {
     let annotated = bundle::find_annotations(tree::parent(manifests), limits).ok()?;
     let BundleAnnotations { package, channels, default_channel, .. } = annotated;
@@ -123,7 +122,7 @@ fn annotated(manifests: &Path, limits: &Limits) -> Option<Inferred> {
 }
 
 impl Planned {
-    /// Writes the files; what is there already is overwritten, or else must say the same.
+    /// Writes the files. Without `overwrite`, existing annotations must match.
     pub(super) fn write(&self, overwrite: bool, printer: &Printer) -> Outcome {
         let annotations = self.metadata.join("annotations.yaml");
         let keep = |path: &Path| !overwrite && path.exists();
@@ -144,14 +143,14 @@ impl Planned {
         }
         let dockerfile = Path::new(DOCKERFILE);
         if keep(dockerfile) {
-            printer.report(&format!("{DOCKERFILE} is there already and is kept; --overwrite writes it anew"));
+            printer.report(&format!("keeping the existing {DOCKERFILE}; use --overwrite to replace it"));
             return Ok(());
         }
         Ok(write_whole(dockerfile, &self.dockerfile)?)
     }
 }
 
-/// Writes a file aside and puts it in place.
+/// Writes a file atomically.
 fn write_whole(path: &Path, text: &str) -> io::Result<()> {
     let failed = |error: &io::Error| tree::in_path(path, error);
     let mut file = tempfile::Builder::new()
@@ -163,7 +162,7 @@ fn write_whole(path: &Path, text: &str) -> io::Result<()> {
     Ok(())
 }
 
-/// Returns a path from the root, without dots; links are not followed.
+/// Returns an absolute path without `.` and `..`; does not follow links.
 fn absolute(path: &Path) -> Result<PathBuf, Failure> {
     let full = std::path::absolute(path).map_err(|error| tree::in_path(path, &error))?;
     let mut clean = PathBuf::new();
@@ -177,7 +176,7 @@ fn absolute(path: &Path) -> Result<PathBuf, Failure> {
     Ok(clean)
 }
 
-/// Returns the way from one directory to another.
+/// Returns the relative path from one directory to another.
 fn relative(from: &Path, to: &Path) -> String {
     let common = from.components().zip(to.components()).take_while(|(a, b)| a == b).count();
     let up = from.components().skip(common).map(|_| PathBuf::from(".."));

@@ -1,4 +1,4 @@
-//! `opm alpha bundle` and `opm bundle`: bundles, made, checked and unpacked.
+//! `opm alpha bundle` and `opm bundle`: create, check and unpack bundles.
 
 mod build;
 mod catalogs;
@@ -24,7 +24,7 @@ use crate::exit::{Failure, Outcome};
 use crate::images::TlsFlags;
 use crate::printer::Printer;
 
-/// Make, check and unpack bundles
+/// Create, check and unpack bundles
 #[derive(clap::Args)]
 #[command(subcommand_required = true, arg_required_else_help = true)]
 pub(crate) struct AlphaBundleArgs {
@@ -42,7 +42,7 @@ enum AlphaBundleCommand {
     Extract(extract::ExtractArgs),
 }
 
-/// Make, check and unpack bundles
+/// Create, check and unpack bundles
 #[derive(clap::Args)]
 #[command(subcommand_required = true, arg_required_else_help = true)]
 pub(crate) struct BundleArgs {
@@ -82,7 +82,7 @@ pub(crate) fn run(args: &BundleArgs, tls: &TlsFlags, printer: &mut Printer) -> O
     }
 }
 
-/// Checks the bundle in `dir`, its form first; returns what looks wrong but keeps nobody from using it.
+/// Checks the format and then the content of the bundle in `dir`. Returns the warnings.
 fn check(dir: &Path, optional: &[Optional], limits: &Limits) -> Result<Vec<String>, Failure> {
     let wrong = |what: &str, found: &Findings| {
         let errors: Vec<&str> = found.errors().collect();
@@ -99,7 +99,7 @@ fn check(dir: &Path, optional: &[Optional], limits: &Limits) -> Result<Vec<Strin
     Ok(found.warnings().map(str::to_owned).collect())
 }
 
-/// Reads the name of a check that is made on request.
+/// Parses the name of an optional check.
 fn optional() -> impl TypedValueParser<Value = Optional> {
     choice([("operatorhub", Optional::OperatorHub), ("bundle-objects", Optional::BundleObjects)])
 }

@@ -1,4 +1,4 @@
-//! What a bundle takes, as it is and as OLM v0 packs it into a ConfigMap.
+//! The size of a bundle, raw and packed into a ConfigMap by OLM v0.
 
 use std::io::Write;
 use std::path::Path;
@@ -7,23 +7,23 @@ use bundle::Whole;
 use flate2::Compression;
 use flate2::write::GzEncoder;
 
-/// A bundle is near the limit from so many bytes on, as OLM v0 packs it.
-const NEAR: u64 = 1_048_576 * 85 / 100;
+/// The packed size in bytes that counts as near the limit.
+const NEAR_LIMIT: u64 = 1_048_576 * 85 / 100;
 
-/// Returns the bytes of all files, and what they take as OLM v0 packs them.
+/// Returns the total size of all files, raw and as OLM v0 packs them.
 pub(super) fn size(root: &Path, whole: &Whole) -> (u64, u64) {
     let all: u64 = whole.files.iter().map(|file| file.size).sum();
-    // What is small enough as it is needs no packing: that adds less than a hundredth, and some bytes for each file.
+    // Small bundles need no compression: gzip adds less than 1 % and a few bytes per file.
     let most = (all + all / 100 + 64 * whole.files.len() as u64).div_ceil(3) * 4;
-    if most <= NEAR {
+    if most <= NEAR_LIMIT {
         return (all, most);
     }
-    // What is small enough though hastily compressed is smaller still compressed well, which takes several times as long.
-    let hasty = packed(root, whole, Compression::fast());
-    (all, if hasty <= NEAR / 10 * 9 { hasty } else { packed(root, whole, Compression::new(6)) })
+    // If fast compression is already small enough, skip the default level, which takes several times as long.
+    let fast = packed(root, whole, Compression::fast());
+    (all, if fast <= NEAR_LIMIT / 10 * 9 { fast } else { packed(root, whole, Compression::new(6)) })
 }
 
-/// Returns what the files of a bundle take, each compressed and in base64.
+/// Returns the size of all files of a bundle, each compressed and base64-encoded.
 fn packed(root: &Path, whole: &Whole, level: Compression) -> u64 {
     let each = whole.files.iter().filter_map(|file| {
         let text = std::fs::read(root.join(&file.name)).ok()?;
@@ -34,7 +34,7 @@ fn packed(root: &Path, whole: &Whole, level: Compression) -> u64 {
     each.sum()
 }
 
-/// Counts what is written to it.
+/// A writer that counts bytes.
 struct Counted(u64);
 
 impl Write for Counted {

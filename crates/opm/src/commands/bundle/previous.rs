@@ -1,4 +1,4 @@
-//! `bundle validate --previous`: whether the CRDs of a bundle can replace those of the version before it.
+//! `bundle validate --previous`: checks that the CRDs of a bundle can replace those of the previous version.
 
 use bundle::{Finding, Object, Severity, Whole};
 use fbc::version::Version;
@@ -11,7 +11,7 @@ use crate::exit::Failure;
 use crate::images::Images;
 use crate::printer::Printer;
 
-/// What was published before the bundles that are checked.
+/// The previous version: a bundle, or a catalog that contains it.
 pub(super) struct Previous<'a> {
     reference: &'a str,
     given: Given<'a>,
@@ -23,14 +23,14 @@ pub(super) fn open<'a>(reference: &'a str, images: &'a Images, printer: &Printer
 }
 
 impl Previous<'_> {
-    /// Compares the CRDs of a bundle with those of the version that it follows.
+    /// Compares the CRDs of a bundle with those of its previous version.
     pub(super) fn check(&self, new: &Whole) -> Result<Vec<Finding>, Failure> {
         match &self.given {
             Given::Bundle(old) if old.whole.package != new.package => Err(Failure::message(format!(
-                "\"{}\" is of package \"{}\", and the bundle of package \"{}\"",
+                "\"{}\" belongs to package \"{}\", but the bundle belongs to package \"{}\"",
                 self.reference, old.whole.package, new.package
             ))),
-            Given::Bundle(old) => Ok(compared(&old.whole, new)),
+            Given::Bundle(old) => Ok(compare(&old.whole, new)),
             Given::Catalog(opened) => {
                 let package = opened.package(&new.package)?;
                 let Some(before) = before(opened, new)? else {
@@ -38,13 +38,13 @@ impl Previous<'_> {
                     return Ok(vec![Finding::new("previous-unknown", Severity::Info, text)]);
                 };
                 let old = opened.read(package, before, true)?;
-                Ok(old.map(|old| compared(&old.whole, new)).unwrap_or_default())
+                Ok(old.map(|old| compare(&old.whole, new)).unwrap_or_default())
             }
         }
     }
 }
 
-/// Returns the bundle of a catalog that another one follows: the one that it replaces, else the version below it.
+/// Returns the previous version of a bundle in a catalog: the bundle that it replaces, or the next lower version.
 fn before<'c>(opened: &'c Opened<'_>, new: &Whole) -> Result<Option<&'c str>, Failure> {
     let package = opened.package(&new.package)?;
     let Some(csv) = new.csv() else { return Ok(None) };
@@ -58,7 +58,7 @@ fn before<'c>(opened: &'c Opened<'_>, new: &Whole) -> Result<Option<&'c str>, Fa
     Ok(lower.max_by(|a, b| a.1.version.cmp_precedence(&b.1.version)).map(|(name, _)| name))
 }
 
-fn compared(old: &Whole, new: &Whole) -> Vec<Finding> {
+fn compare(old: &Whole, new: &Whole) -> Vec<Finding> {
     const CRD: &str = "CustomResourceDefinition";
     let crds = |whole: &Whole| whole.of_kind(CRD).map(|crd| crd.value.clone()).collect::<Vec<_>>();
     let changes = crd::compare_all(&crds(old), &crds(new));
@@ -72,9 +72,9 @@ fn compared(old: &Whole, new: &Whole) -> Vec<Finding> {
     found.collect()
 }
 
-/// Returns where a change stands: at the schema of its version, or at the whole definition.
+/// Returns the JSON pointer of a change: the schema of its version, or the whole spec.
 fn place(change: &Change, crd: &Object) -> String {
-    // Of a pair of versions, the second is the one that is compared with the first.
+    // A pair `old -> new` refers to the second version.
     let version = change.version.rsplit(" -> ").next().unwrap_or_default();
     let versions = crd.value.pointer("/spec/versions").and_then(Value::as_array);
     match versions.into_iter().flatten().position(|one| one["name"] == version) {

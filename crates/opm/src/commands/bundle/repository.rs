@@ -1,4 +1,4 @@
-//! What stands around bundles in repositories of operators: versions of one operator, and package manifests.
+//! Operator repositories: sibling versions of an operator, its catalogs, and package manifests.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -9,10 +9,10 @@ use serde_json::Value;
 use crate::exit::{Failure, in_path};
 use crate::{findings, limits};
 
-/// Versions of one operator; repositories have no more.
-const VERSIONS: usize = 2000;
-/// A package manifest, or another file beside bundles, has no more bytes than this.
-const MANIFEST: usize = 1 << 20;
+/// The maximum number of versions of one operator.
+const MAX_VERSIONS: usize = 2000;
+/// The maximum size of a package manifest or configuration file in bytes.
+const MAX_MANIFEST: usize = 1 << 20;
 
 /// Checks all versions of an operator together.
 pub(super) fn siblings(repo: &Path) -> Result<Vec<Finding>, Failure> {
@@ -24,12 +24,12 @@ pub(super) fn siblings(repo: &Path) -> Result<Vec<Finding>, Failure> {
         if entry.path().join("manifests").is_dir() {
             names.push(entry.file_name().to_string_lossy().into_owned());
         }
-        if names.len() > VERSIONS {
-            return Err(Failure::message(format!("{} has more than {VERSIONS} versions", repo.display())));
+        if names.len() > MAX_VERSIONS {
+            return Err(Failure::message(format!("{} has more than {MAX_VERSIONS} versions", repo.display())));
         }
     }
     if names.is_empty() {
-        return Err(Failure::message(format!("{} holds no directory of a bundle", repo.display())));
+        return Err(Failure::message(format!("{} contains no bundle directory", repo.display())));
     }
     names.sort();
     let mut read: Vec<(String, Whole)> = Vec::new();
@@ -41,7 +41,7 @@ pub(super) fn siblings(repo: &Path) -> Result<Vec<Finding>, Failure> {
     let operator = fs::canonicalize(repo).map_err(failed)?;
     let operator = operator.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
     let siblings: Vec<Sibling<'_>> = read.iter().map(|(directory, whole)| Sibling { directory, whole }).collect();
-    let ci = beside(&repo.join(bundle::CI))?;
+    let ci = read_optional(&repo.join(bundle::CI))?;
     let mut all = bundle::check_siblings(&operator, &siblings);
     if bundle::uses_catalog(ci.as_ref()) {
         all.retain(|finding| !bundle::WITHOUT_CATALOG.contains(&finding.id));
@@ -52,7 +52,7 @@ pub(super) fn siblings(repo: &Path) -> Result<Vec<Finding>, Failure> {
         let name = whole.csv().map_or("", |csv| csv.name());
         let mut of_one: Vec<Finding> = all.iter().filter(|finding| finding.bundle == name).cloned().collect();
         let root = repo.join(directory);
-        if let Some(config) = beside(&root.join(bundle::RELEASE_CONFIG))? {
+        if let Some(config) = read_optional(&root.join(bundle::RELEASE_CONFIG))? {
             let released = bundle::check_release_config(&config, ci.as_ref()).into_iter();
             of_one.extend(released.map(|finding| finding.of(name)));
         }
@@ -62,36 +62,36 @@ pub(super) fn siblings(repo: &Path) -> Result<Vec<Finding>, Failure> {
     Ok(found)
 }
 
-/// The catalogs of an operator in the repository that its directory is in, and the registries that bundles may come from.
-pub(super) fn surroundings(repo: &Path) -> Result<(Vec<PathBuf>, Vec<String>), Failure> {
+/// Returns the catalogs of an operator in its repository, and the registries that the repository allows for bundles.
+pub(super) fn catalogs_and_registries(repo: &Path) -> Result<(Vec<PathBuf>, Vec<String>), Failure> {
     let operator = fs::canonicalize(repo).map_err(|error| in_path(repo, &error))?;
     // REPOSITORY/operators/OPERATOR
     let (Some(name), Some(root)) = (operator.file_name(), operator.ancestors().nth(2)) else {
         return Ok((Vec::new(), Vec::new()));
     };
     let mut catalogs: Vec<PathBuf> = Vec::new();
-    for version in fs::read_dir(root.join("catalogs")).into_iter().flatten().flatten().take(VERSIONS) {
+    for version in fs::read_dir(root.join("catalogs")).into_iter().flatten().flatten().take(MAX_VERSIONS) {
         let catalog = version.path().join(name);
         if catalog.is_dir() {
             catalogs.push(catalog);
         }
     }
     catalogs.sort();
-    let config = beside(&root.join("ci/pipeline-config.yaml"))?.unwrap_or_default();
+    let config = read_optional(&root.join("ci/pipeline-config.yaml"))?.unwrap_or_default();
     let allowed = config.get("allowed_bundle_registries").and_then(Value::as_array);
     let registries = allowed.into_iter().flatten().filter_map(Value::as_str).map(str::to_owned);
     Ok((catalogs, registries.collect()))
 }
 
-/// Returns whether the operator of a bundle is kept as a file-based catalog.
-pub(super) fn is_kept_as_catalog(bundle: &Path) -> bool {
+/// Returns whether the operator of a bundle is maintained as a file-based catalog.
+pub(super) fn uses_catalog(bundle: &Path) -> bool {
     let ci = bundle.canonicalize().ok().and_then(|path| Some(path.parent()?.join(bundle::CI)));
-    let ci = ci.and_then(|path| beside(&path).ok().flatten());
+    let ci = ci.and_then(|path| read_optional(&path).ok().flatten());
     bundle::uses_catalog(ci.as_ref())
 }
 
-/// Reads a file that may be missing.
-fn beside(file: &Path) -> Result<Option<Value>, Failure> {
+/// Reads a YAML file, if it exists.
+fn read_optional(file: &Path) -> Result<Option<Value>, Failure> {
     if !file.is_file() {
         return Ok(None);
     }
@@ -100,12 +100,12 @@ fn beside(file: &Path) -> Result<Option<Value>, Failure> {
 
 fn read(file: &Path) -> Result<Value, String> {
     let size = fs::metadata(file).map_err(|error| error.to_string())?.len();
-    if size > MANIFEST as u64 {
-        return Err(format!("it has more than {MANIFEST} bytes"));
+    if size > MAX_MANIFEST as u64 {
+        return Err(format!("larger than the limit of {MAX_MANIFEST} bytes"));
     }
     let text = fs::read(file).map_err(|error| error.to_string())?;
     let mut json = Vec::new();
-    let bounds = fbc::yaml::Limits { depth: 50, nodes: 100_000, bytes: MANIFEST };
+    let bounds = fbc::yaml::Limits { depth: 50, nodes: 100_000, bytes: MAX_MANIFEST };
     fbc::yaml::to_json(&text, &bounds, &mut json).map_err(|error| error.to_string())?;
     serde_json::from_slice(&json).map_err(|error| error.to_string())
 }

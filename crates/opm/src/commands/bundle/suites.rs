@@ -1,4 +1,4 @@
-//! Checks of a bundle beyond those of the existing tool: by suite, by name, and as configured.
+//! Bundle checks beyond those of the Go tool: by suite, by name, and as configured.
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
@@ -21,45 +21,45 @@ use crate::images::Images;
 use crate::printer::Printer;
 use crate::{limits, table};
 
-/// What is asked for beside the checks of the existing tool.
+/// The flags for checks beyond those of the Go tool.
 #[derive(clap::Args)]
 pub(super) struct SuiteFlags {
-    /// Checks for a purpose; can be given several times
+    /// Check suites to run; can be given several times
     #[arg(long, value_name = "SUITE", value_delimiter = ',', value_parser = SUITES)]
     suite: Vec<String>,
-    /// Optional checks by label, as in name=good-practices or suite=operatorframework
+    /// Select optional checks by label, like name=good-practices or suite=operatorframework
     #[arg(long, value_name = "SELECTOR")]
     select_optional: Option<String>,
-    /// What optional checks want to know: k8s-version=VERSION, index-path=FILE, container-tools=TOOL
+    /// Parameters of optional checks: k8s-version=VERSION, index-path=FILE, container-tools=TOOL
     #[arg(long, value_name = "KEY=VALUE", value_delimiter = ',')]
     optional_values: Vec<String>,
-    /// List all checks that can be asked for
+    /// List all available checks
     #[arg(long)]
     pub(super) list_optional: bool,
-    /// Fail for findings of this severity or worse
+    /// Fail on findings of this severity or higher
     #[arg(long, value_name = "SEVERITY", default_value = "error", value_parser = fail_on())]
     fail_on: Severity,
-    /// File with levels and waivers; defaults to .opm.yaml or .opm-checks.yaml in the bundle or above it
+    /// File with levels and waivers; defaults to .opm.yaml or .opm-checks.yaml in the bundle or a parent directory
     #[arg(long, value_name = "FILE")]
     checks: Option<std::path::PathBuf>,
-    /// Directory of an operator with a directory for each version, as repositories of operators have it: names and upgrades
-    /// of all of them are checked together
+    /// Operator directory with a subdirectory per version, as in operator repositories; checks names and upgrades
+    /// across all versions
     #[arg(long, value_name = "DIRECTORY")]
     pub(super) repo: Option<PathBuf>,
-    /// Package manifest to check, of the layout before bundles
+    /// Package manifest to check, from the layout that predates bundles
     #[arg(long, value_name = "FILE")]
     pub(super) package_manifest: Option<PathBuf>,
-    /// Catalog with the bundles of the operator: what pipelines ask of catalogs is checked; can be given several times
+    /// Catalog with the bundles of the operator, to run the pipeline checks on; can be given several times
     #[arg(long, value_name = "CATALOG")]
     pub(super) catalog: Vec<String>,
-    /// Version before this one: a bundle, or a catalog that has it (directory, image or file). CRDs are compared with those
-    /// of that version: whether OLM v1 would refuse the upgrade, and whether custom resources break
+    /// Previous version: a bundle, or a catalog that contains it (directory, image or file). Reports CRD changes that
+    /// OLM v1 refuses or that break custom resources
     #[arg(long, value_name = "BUNDLE|CATALOG")]
     previous: Option<String>,
-    /// Registry, or the beginning of a name, that images of bundles in catalogs may come from; can be given several times
+    /// Registry or name prefix that is allowed for bundle images in catalogs; can be given several times
     #[arg(long, value_name = "PREFIX")]
     bundle_registry: Vec<String>,
-    /// Ask registries for all images of the bundle, and for their platforms
+    /// Check in registries that all images of the bundle exist, and their platforms
     #[arg(long)]
     images: bool,
     /// Output format
@@ -74,7 +74,7 @@ fn fail_on() -> impl TypedValueParser<Value = Severity> {
 }
 
 impl SuiteFlags {
-    /// Returns whether nothing is asked for that the existing tool does not know.
+    /// Returns whether the flags select only the checks of the Go tool.
     pub(super) fn is_default(&self) -> bool {
         self.suite.is_empty()
             && self.select_optional.is_none()
@@ -98,7 +98,7 @@ impl SuiteFlags {
     }
 }
 
-/// Lists all checks that can be asked for.
+/// Lists all available checks.
 pub(super) fn list(printer: &mut Printer) -> Outcome {
     let rows = VALIDATORS.iter().map(|validator| {
         let mut labels = vec![format!("name={}", validator.name)];
@@ -110,13 +110,13 @@ pub(super) fn list(printer: &mut Printer) -> Outcome {
     Ok(())
 }
 
-/// Returns the names of the checks that are asked for.
+/// Returns the names of the selected checks.
 fn names(flags: &SuiteFlags) -> Result<Vec<&'static str>, Failure> {
     let mut names: Vec<&'static str> = Vec::new();
     for validator in VALIDATORS {
-        // What asks registries, and what one shop alone asks for, is asked for by its name.
-        let aside = matches!(validator.name, "operatorhub" | "multiarch" | "images" | "marketplace");
-        let all = flags.suite.iter().any(|suite| suite == "all") && !aside;
+        // Checks that access registries or are specific to one marketplace must be selected by name.
+        let by_name_only = matches!(validator.name, "operatorhub" | "multiarch" | "images" | "marketplace");
+        let all = flags.suite.iter().any(|suite| suite == "all") && !by_name_only;
         let named = flags.suite.iter().any(|suite| validator.suites.contains(&&**suite));
         let asked = flags.images && matches!(validator.name, "multiarch" | "images");
         if all || named || asked {
@@ -138,7 +138,7 @@ fn names(flags: &SuiteFlags) -> Result<Vec<&'static str>, Failure> {
     Ok(names)
 }
 
-/// Returns whether a selector of labels fits a check.
+/// Returns whether a label selector matches a check.
 fn selects(selector: &str, name: &str, suites: &[&str]) -> bool {
     selector.split(',').map(str::trim).filter(|part| !part.is_empty()).all(|part| {
         let (part, wanted) = match part.split_once("!=") {
@@ -155,7 +155,7 @@ fn selects(selector: &str, name: &str, suites: &[&str]) -> bool {
     })
 }
 
-/// Checks bundles: their directories, and what the user called them if these were given.
+/// Checks bundles, each given as a directory and, for local bundles, the path that the user typed.
 pub(super) fn run(
     bundles: &[(PathBuf, Option<&str>)],
     optional: &[Optional],
@@ -164,8 +164,8 @@ pub(super) fn run(
     printer: &mut Printer,
 ) -> Outcome {
     let previous = flags.previous.as_deref().map(|it| previous::open(it, images, printer)).transpose()?;
-    let asked = Request { optional, flags, images, previous: previous.as_ref() };
-    let each = bundles.par_iter().map(|(root, shown)| judged(root, *shown, &asked));
+    let request = Request { optional, flags, images, previous: previous.as_ref() };
+    let each = bundles.par_iter().map(|(root, shown)| check_bundle(root, *shown, &request));
     let mut found = Vec::new();
     for one in each.collect::<Vec<_>>() {
         found.extend(one?);
@@ -173,8 +173,8 @@ pub(super) fn run(
     let (mut catalogs, mut registries) = (flags.catalog.clone(), flags.bundle_registry.clone());
     if let Some(repo) = &flags.repo {
         found.extend(repository::siblings(repo)?);
-        let (there, allowed) = repository::surroundings(repo)?;
-        catalogs.extend(there.into_iter().map(|path| path.display().to_string()));
+        let (found, allowed) = repository::catalogs_and_registries(repo)?;
+        catalogs.extend(found.into_iter().map(|path| path.display().to_string()));
         registries.extend(allowed);
     }
     found.extend(catalogs::check(&catalogs, &registries, images, printer)?);
@@ -187,21 +187,21 @@ pub(super) fn run(
     if passed { Ok(()) } else { Err(Failure::Reported) }
 }
 
-/// What registries have answered about images.
+/// Caches the platforms of images, as registries report them.
 #[derive(Default)]
-struct Asked(RefCell<BTreeMap<String, Platforms>>);
+struct PlatformCache(RefCell<BTreeMap<String, Platforms>>);
 
-/// Operating systems with architectures, or why they are not known.
+/// Pairs of operating system and architecture, or why they are unknown.
 type Platforms = Result<Vec<(String, String)>, String>;
 
-impl Asked {
+impl PlatformCache {
     fn platforms(&self, image: &str, images: &Images) -> Platforms {
         let mut known = self.0.borrow_mut();
         known.entry(image.to_owned()).or_insert_with(|| images.platforms(image)).clone()
     }
 }
 
-/// What is asked of each bundle.
+/// The checks to run on each bundle.
 struct Request<'a> {
     optional: &'a [Optional],
     flags: &'a SuiteFlags,
@@ -209,7 +209,7 @@ struct Request<'a> {
     previous: Option<&'a Previous<'a>>,
 }
 
-fn judged(root: &Path, shown: Option<&str>, request: &Request<'_>) -> Result<Vec<Finding>, Failure> {
+fn check_bundle(root: &Path, shown: Option<&str>, request: &Request<'_>) -> Result<Vec<Finding>, Failure> {
     let Request { optional, flags, images, previous } = *request;
     let limits = limits::from_env()?;
     let configuration = Configuration::find(flags.checks.as_deref(), shown.map(Path::new))?;
@@ -221,9 +221,9 @@ fn judged(root: &Path, shown: Option<&str>, request: &Request<'_>) -> Result<Vec
             (path, text)
         });
         let categories = custom_categories();
-        // Several checks ask for the same images.
-        let asked = Asked::default();
-        let platforms = |image: &str| asked.platforms(image, images);
+        // Several checks query the same images.
+        let cache = PlatformCache::default();
+        let platforms = |image: &str| cache.platforms(image, images);
         let given = CheckInput {
             kubernetes: flags.value("k8s-version"),
             index,
@@ -233,7 +233,7 @@ fn judged(root: &Path, shown: Option<&str>, request: &Request<'_>) -> Result<Vec
             ..CheckInput::new(&whole, packed::size(root, &whole))
         };
         let mut names = names(flags)?;
-        if shown.is_some() && repository::is_kept_as_catalog(root) {
+        if shown.is_some() && repository::uses_catalog(root) {
             names.retain(|name| !bundle::WITHOUT_CATALOG.contains(name));
         }
         found.extend(bundle::run_validators(&given, &names).list);
@@ -241,10 +241,10 @@ fn judged(root: &Path, shown: Option<&str>, request: &Request<'_>) -> Result<Vec
             found.extend(previous.check(&whole)?);
         }
         let name = whole.csv().map(|csv| csv.name().to_owned()).unwrap_or_default();
-        rehearsed(whole, flags, &mut found);
+        add_rehearsals(whole, flags, &mut found);
         found = found.into_iter().map(|finding| finding.of(&name)).collect();
     }
-    // Two checks may report the same.
+    // Two checks can report the same finding.
     let mut seen = std::collections::BTreeSet::new();
     found.retain(|finding| seen.insert((finding.message.clone(), finding.file.clone(), finding.pointer.clone())));
     findings::locate(&mut found, root, shown, &limits);
@@ -256,8 +256,8 @@ fn judged(root: &Path, shown: Option<&str>, request: &Request<'_>) -> Result<Vec
     Ok(found)
 }
 
-/// Adds what each generation of OLM that is asked for would refuse.
-fn rehearsed(whole: bundle::Whole, flags: &SuiteFlags, found: &mut Vec<Finding>) {
+/// Adds what each selected OLM generation would refuse.
+fn add_rehearsals(whole: bundle::Whole, flags: &SuiteFlags, found: &mut Vec<Finding>) {
     let asked = |suite: &str| flags.suite.iter().any(|it| it == suite || it == "all");
     let (v0, v1) = (asked("olm-v0"), asked("olm-v1"));
     if !v0 && !v1 {
@@ -265,7 +265,7 @@ fn rehearsed(whole: bundle::Whole, flags: &SuiteFlags, found: &mut Vec<Finding>)
     }
     let place = |whole: &bundle::Whole| whole.csv().map(|csv| (csv.file.clone(), csv.document));
     let csv = place(&whole);
-    // OLM v0 sees less of some bundles, and the same of nearly all.
+    // OLM v0 reads only the first document of each file; for nearly all bundles that is everything.
     let same = whole.has_first_documents_only();
     if v0 && !same {
         let first = whole.clone().first_documents();
@@ -281,7 +281,7 @@ fn rehearsed(whole: bundle::Whole, flags: &SuiteFlags, found: &mut Vec<Finding>)
     }
 }
 
-fn limit(found: &mut Vec<Finding>, limits: Vec<rehearse::Limit>) {
+fn add_limits(found: &mut Vec<Finding>, limits: Vec<rehearse::Limit>) {
     for limit in limits {
         let (severity, words) = match limit.level {
             Level::Over => (Severity::Error, "more than"),
@@ -292,7 +292,7 @@ fn limit(found: &mut Vec<Finding>, limits: Vec<rehearse::Limit>) {
     }
 }
 
-fn noted(found: &mut Vec<Finding>, notes: Vec<rehearse::Note>) {
+fn add_refused_notes(found: &mut Vec<Finding>, notes: Vec<rehearse::Note>) {
     let refused = notes.into_iter().filter(|note| note.refused);
     found.extend(refused.map(|note| Finding::new(note.id, Severity::Error, note.message).about(note.object)));
 }
@@ -300,7 +300,7 @@ fn noted(found: &mut Vec<Finding>, notes: Vec<rehearse::Note>) {
 /// The file and document of a CSV.
 type Place = (String, usize);
 
-fn refused(found: &mut Vec<Finding>, refusal: rehearse::Refusal, csv: Option<&Place>) {
+fn add_refusal(found: &mut Vec<Finding>, refusal: rehearse::Refusal, csv: Option<&Place>) {
     let finding = Finding::new(refusal.id, Severity::Error, refusal.message);
     found.push(match csv {
         Some((file, document)) => finding.at(file, *document, ""),
@@ -317,10 +317,10 @@ fn rehearse_v1(bundle: &Bundle, csv: Option<&Place>, found: &mut Vec<Finding>) {
         config: None,
     };
     match v1::install(bundle, &options) {
-        Err(refusal) => refused(found, refusal, csv),
+        Err(refusal) => add_refusal(found, refusal, csv),
         Ok(installed) => {
-            limit(found, rehearse::check_limits_of(bundle, &installed.objects, OlmTarget::V1(Runtime::Helm)));
-            noted(found, installed.notes);
+            add_limits(found, rehearse::check_limits_of(bundle, &installed.objects, OlmTarget::V1(Runtime::Helm)));
+            add_refused_notes(found, installed.notes);
         }
     }
     for field in &bundle.unknown {
@@ -341,10 +341,10 @@ fn rehearse_v0(bundle: &Bundle, csv: Option<&Place>, found: &mut Vec<Finding>) {
     };
     let options = v0::Options { namespace, targets, group: "operators".into(), config: None };
     match v0::install(bundle, &options) {
-        Err(refusal) => refused(found, refusal, csv),
+        Err(refusal) => add_refusal(found, refusal, csv),
         Ok(installed) => {
-            limit(found, rehearse::check_limits_of(bundle, installed.objects(), OlmTarget::V0));
-            noted(found, installed.notes);
+            add_limits(found, rehearse::check_limits_of(bundle, installed.objects(), OlmTarget::V0));
+            add_refused_notes(found, installed.notes);
         }
     }
 }

@@ -1,4 +1,4 @@
-//! `opm bundle unpack`: a bundle image into a directory.
+//! `opm bundle unpack`: unpacks a bundle image into a directory.
 
 use std::fs;
 use std::path::PathBuf;
@@ -12,14 +12,14 @@ use crate::{limits, tree};
 #[derive(clap::Args)]
 #[command(
     long_about = "Unpack a bundle image into a directory.\n\n\
-        The bundle is checked first, unless --skip-validation is given. Files that are in the directory already and \
-        not in the image stay.",
+        Checks the bundle first unless --skip-validation is given. Existing files in the directory that are not in the \
+        image stay.",
     after_help = "Examples:\n  \
         opm bundle unpack quay.io/me/foo-bundle:v1.0.0 --out foo\n  \
         opm bundle unpack oci:layout --out foo --skip-validation"
 )]
 pub(super) struct UnpackArgs {
-    /// The image
+    /// Bundle image
     #[arg(value_name = "REF")]
     reference: String,
     /// Directory to write to
@@ -28,10 +28,10 @@ pub(super) struct UnpackArgs {
     /// Do not check the bundle
     #[arg(short = 'v', long)]
     skip_validation: bool,
-    /// File with certificates of authorities to trust for registries, beside the system's
+    /// File with additional CA certificates to trust for registries
     #[arg(short = 'c', long, value_name = "FILE", help_heading = "Registries", conflicts_with = "ca_file")]
     root_ca: Option<PathBuf>,
-    /// Show what looks wrong, and what is unpacked
+    /// Print warnings and the digest of the image
     #[arg(short, long)]
     debug: bool,
     #[command(flatten)]
@@ -60,10 +60,10 @@ pub(super) fn run(args: &UnpackArgs, tls: &TlsFlags, printer: &mut Printer) -> O
     fs::create_dir_all(out).map_err(|error| tree::in_path(out, &error))?;
     for link in tree::copy(&root, out)? {
         let link = link.strip_prefix(&root).unwrap_or(&link);
-        printer.warning(&format!("{}: the link leads nowhere and is left out", link.display()));
+        printer.warning(&format!("{}: skipped: the link target does not exist", link.display()));
     }
     if args.debug {
-        printer.report(&format!("{} is {}, unpacked to {}", args.reference, fetched.image.digest, out.display()));
+        printer.report(&format!("unpacked {} ({}) to {}", args.reference, fetched.image.digest, out.display()));
     }
     Ok(())
 }

@@ -1,4 +1,4 @@
-//! `opm bundle validate` and `opm alpha bundle validate`: everything that is wrong with a bundle.
+//! `opm bundle validate` and `opm alpha bundle validate`: report all problems of a bundle.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -23,10 +23,10 @@ use crate::{limits, source};
 #[derive(clap::Args)]
 #[command(
     long_about = "Check a bundle, given as a directory or an image.\n\n\
-        All that is wrong is reported at once: with the form of the bundle, with its annotations and dependencies, and \
-        with its objects. The exit code is 1 if anything keeps the bundle from being installed. Suites ask for more: what \
-        each generation of OLM, the community's repository or certification asks for. docs/bundle-checks.md lists all checks, \
-        and says how they are configured.",
+        Reports all problems in one run: in the bundle format, the annotations, the dependencies and the objects. The \
+        exit code is 1 if a problem prevents the installation of the bundle. Suites add the requirements of an OLM \
+        generation, the community repositories or certification. docs/bundle-checks.md lists all checks and their \
+        configuration.",
     after_help = "Examples:\n  \
         opm bundle validate ./bundle\n  \
         opm bundle validate quay.io/me/foo-bundle:v1.0.0 --optional-validators operatorhub\n  \
@@ -34,14 +34,14 @@ use crate::{limits, source};
         opm bundle validate ./bundle --select-optional suite=operatorframework --optional-values k8s-version=1.25\n  \
         opm bundle validate ./bundle --suite all -O sarif > findings.sarif\n  \
         opm bundle validate ./bundle --suite olm-v1 --previous quay.io/me/foo-bundle:v0.9.0\n  \
-        opm bundle validate --repo ./operators/foo                 # all versions of an operator together\n  \
+        opm bundle validate --repo ./operators/foo                 # all versions of an operator\n  \
         opm bundle validate --list-optional"
 )]
 pub(super) struct ValidateArgs {
-    /// Directory or image of the bundle; several are checked together, as with --suite
+    /// Bundle directories or images; several are checked together, as with --suite
     #[arg(value_name = "BUNDLE", required_unless_present_any = ["list_optional", "repo", "package_manifest", "catalog"])]
     sources: Vec<String>,
-    /// Further checks; can be given several times
+    /// Optional checks to run; can be given several times
     #[arg(short, long, value_name = "CHECK", value_delimiter = ',', value_parser = optional())]
     optional_validators: Vec<Optional>,
     #[command(flatten)]
@@ -54,39 +54,39 @@ pub(super) struct ValidateArgs {
 #[derive(clap::Args)]
 #[command(
     long_about = "Check a bundle image. Deprecated: use 'opm bundle validate'.\n\n\
-        With the image builder docker or podman, the image is taken from that program's storage.",
+        With --image-builder docker or podman, that program pulls the image.",
     after_help = "Examples:\n  opm alpha bundle validate --tag quay.io/me/foo-bundle:v1.0.0 --image-builder none"
 )]
 pub(super) struct AlphaValidateArgs {
-    /// The image
+    /// Bundle image
     #[arg(short, long, value_name = "REF")]
     tag: String,
     /// Program that pulls the image
     #[arg(short = 'b', long, value_name = "PROGRAM", default_value = "docker", value_parser = puller())]
     image_builder: Puller,
-    /// Further checks; can be given several times
+    /// Optional checks to run; can be given several times
     #[arg(short, long, value_name = "CHECK", value_delimiter = ',', value_parser = optional())]
     optional_validators: Vec<Optional>,
     #[command(flatten)]
     pull: PullFlags,
 }
 
-/// What brings an image here.
+/// The program that pulls the image.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Puller {
     Program(&'static str),
-    Ourselves,
+    Builtin,
 }
 
 fn puller() -> impl TypedValueParser<Value = Puller> {
-    choice([("docker", Puller::Program("docker")), ("podman", Puller::Program("podman")), ("none", Puller::Ourselves)])
+    choice([("docker", Puller::Program("docker")), ("podman", Puller::Program("podman")), ("none", Puller::Builtin)])
 }
 
 pub(super) fn run(args: &ValidateArgs, tls: &TlsFlags, printer: &mut Printer) -> Outcome {
     if args.more.list_optional {
         return suites::list(printer);
     }
-    // What is unpacked stays as long as this does.
+    // Unpacked images live as long as this value.
     let images = Images::new(tls, &args.pull);
     let mut bundles = Vec::new();
     for source in &args.sources {
@@ -106,7 +106,7 @@ pub(super) fn run(args: &ValidateArgs, tls: &TlsFlags, printer: &mut Printer) ->
 pub(super) fn run_alpha(args: &AlphaValidateArgs, tls: &TlsFlags, printer: &mut Printer) -> Outcome {
     printer.warning("'opm alpha bundle validate' is deprecated, use 'opm bundle validate' instead");
     match args.image_builder {
-        Puller::Ourselves => {
+        Puller::Builtin => {
             let images = Images::new(tls, &args.pull);
             report(&pulled(&images, &args.tag)?, &args.optional_validators, printer)
         }
@@ -127,18 +127,18 @@ fn report(dir: &Path, optional: &[Optional], printer: &Printer) -> Outcome {
     let found = compatible(dir, None, optional, &limits::from_env()?);
     found.warnings().for_each(|warning| printer.warning(warning));
     let mut errors: Vec<&str> = found.errors().collect();
-    // Both look at the directory of manifests.
+    // Both checks report a missing manifests directory.
     errors.dedup();
     errors.iter().for_each(|error| printer.error(error));
     if errors.is_empty() { Ok(()) } else { Err(Failure::Reported) }
 }
 
-/// Checks what the existing tool checks; what is known of the bundle is not read again.
+/// Runs the checks of the Go tool; reuses `known` instead of reading the bundle again.
 pub(super) fn compatible(dir: &Path, known: Option<&Whole>, optional: &[Optional], limits: &Limits) -> Findings {
     let mut found = bundle::check_format_of(dir, known, limits);
     let categories = custom_categories();
     let asked = ContentOptions { known, optional, categories: categories.as_ref() };
-    // Without its directories, there are no objects to look at.
+    // Without the manifests directory there are no objects to check.
     if found.list.is_empty() || dir.join("manifests").is_dir() {
         found.list.extend(bundle::check_content_of(dir, &asked, limits).list);
     }
@@ -149,16 +149,16 @@ pub(super) fn compatible(dir: &Path, known: Option<&Whole>, optional: &[Optional
     found
 }
 
-/// Reads the categories that count instead of the standard ones, if the environment names a file with them.
+/// Reads custom categories from the file in `OPERATOR_BUNDLE_CATEGORIES`, which replace the standard ones.
 pub(super) fn custom_categories() -> Option<Categories> {
-    /// Such a file has no more bytes than this.
-    const MOST: u64 = 1 << 20;
+    /// The maximum size of the file in bytes.
+    const MAX_SIZE: u64 = 1 << 20;
     let path = std::env::var("OPERATOR_BUNDLE_CATEGORIES").ok().filter(|path| !path.is_empty())?;
     let wrong = |why: String| format!("{path:?}: {why}");
     let read = || -> Categories {
         let size = std::fs::metadata(&path).map_err(|error| wrong(error.to_string()))?.len();
-        if size > MOST {
-            return Err(wrong(format!("it has more than {MOST} bytes")));
+        if size > MAX_SIZE {
+            return Err(wrong(format!("it has more than {MAX_SIZE} bytes")));
         }
         let text = std::fs::read(&path).map_err(|error| wrong(error.to_string()))?;
         let json: serde_json::Value = serde_json::from_slice(&text).map_err(|error| wrong(error.to_string()))?;
@@ -168,13 +168,13 @@ pub(super) fn custom_categories() -> Option<Categories> {
     Some(read())
 }
 
-/// Compiles the rules that the bundle depends by, and reports what is wrong with them.
+/// Compiles the CEL rules in the dependencies of a bundle and returns the errors.
 fn rules(dir: &Path, known: Option<&Whole>, limits: &Limits) -> Vec<String> {
     if !has_rules(dir, known, limits) {
         return Vec::new();
     }
     let options = bundle::Options { image: "", image_template: None, migrate: false, limits: limits.clone() };
-    // What is wrong with the bundle itself has been reported.
+    // Other problems of the bundle are already reported.
     let Ok(rendered) = bundle::render(dir, &options) else { return Vec::new() };
     let Ok(raw) = Raw::parse(&rendered.json, limits.depth) else { return Vec::new() };
     let facts = Facts::read(raw);
@@ -183,7 +183,7 @@ fn rules(dir: &Path, known: Option<&Whole>, limits: &Limits) -> Vec<String> {
     wrong.map(|(rule, why)| format!("Invalid CEL expression {rule:?}: {why}")).collect()
 }
 
-/// Returns whether some file of a bundle may hold a rule: hardly any does, and what holds none need not be rendered.
+/// Returns whether a file of the bundle can contain a rule. Few bundles do, and the others need no rendering.
 fn has_rules(dir: &Path, known: Option<&Whole>, limits: &Limits) -> bool {
     const RULE: &str = "olm.constraint";
     let has = |text: &[u8]| match std::str::from_utf8(text) {
@@ -191,7 +191,7 @@ fn has_rules(dir: &Path, known: Option<&Whole>, limits: &Limits) -> bool {
         Err(_) => String::from_utf8_lossy(text).contains(RULE),
     };
     let folders: &[&str] = match known {
-        // Of manifests, only annotations of the CSV hold properties.
+        // In manifests, only the annotations of the CSV contain properties.
         Some(known) => {
             let mut annotations =
                 known.of_kind("ClusterServiceVersion").map(|csv| &csv.value["metadata"]["annotations"]);
@@ -211,7 +211,7 @@ fn has_rules(dir: &Path, known: Option<&Whole>, limits: &Limits) -> bool {
     texts.any(|text| has(&text))
 }
 
-/// Takes the files of an image out of a container engine.
+/// Pulls an image with a container engine and copies its files.
 fn unpack_with(program: &str, reference: &str, target: &Path) -> Outcome {
     let run = |what: &str, arguments: &[&str]| -> Result<String, Failure> {
         let failed =
@@ -238,7 +238,7 @@ fn unpack_with(program: &str, reference: &str, target: &Path) -> Outcome {
     drop_links(Path::new(&target), Path::new(&target))
 }
 
-/// Removes links, which may lead anywhere: container engines copy them as they are.
+/// Removes links that point outside `root`; container engines copy them unchanged.
 fn drop_links(root: &Path, directory: &Path) -> Outcome {
     for entry in std::fs::read_dir(directory)? {
         let entry = entry?;

@@ -1,4 +1,4 @@
-//! Catalogs of both generations of OLM, in one list.
+//! One list of the catalogs of both OLM generations.
 
 use cluster::{CatalogState, ClusterCatalogState, Kind};
 use serde_json::{Value, json};
@@ -8,27 +8,30 @@ use crate::cluster_flags::failure;
 use crate::exit::Failure;
 use crate::table;
 
-/// What a cluster has of both.
-pub(super) struct Listed {
+/// The CatalogSources and ClusterCatalogs of a cluster.
+pub(super) struct CatalogList {
     sources: Vec<CatalogState>,
     clusters: Vec<ClusterCatalogState>,
 }
 
-type Answer<T> = Result<Vec<T>, cluster::Error>;
+type ListResult<T> = Result<Vec<T>, cluster::Error>;
 
-/// Puts both lists together. A kind that the cluster does not know, or the user may not list, is left out, unless that
-/// holds for both.
-pub(super) fn of(sources: Answer<CatalogState>, clusters: Answer<ClusterCatalogState>) -> Result<Listed, Failure> {
-    let passes = |error: &cluster::Error| error.is_missing() || error.is_forbidden();
+/// Combines both lists. Omits a kind that the cluster does not have or the user may not list; fails if that applies to
+/// both.
+pub(super) fn combine(
+    sources: ListResult<CatalogState>,
+    clusters: ListResult<ClusterCatalogState>,
+) -> Result<CatalogList, Failure> {
+    let can_omit = |error: &cluster::Error| error.is_missing() || error.is_forbidden();
     match (sources, clusters) {
-        (Ok(sources), Ok(clusters)) => Ok(Listed { sources, clusters }),
-        (Ok(sources), Err(error)) if passes(&error) => Ok(Listed { sources, clusters: Vec::new() }),
-        (Err(error), Ok(clusters)) if passes(&error) => Ok(Listed { sources: Vec::new(), clusters }),
+        (Ok(sources), Ok(clusters)) => Ok(CatalogList { sources, clusters }),
+        (Ok(sources), Err(error)) if can_omit(&error) => Ok(CatalogList { sources, clusters: Vec::new() }),
+        (Err(error), Ok(clusters)) if can_omit(&error) => Ok(CatalogList { sources: Vec::new(), clusters }),
         (Err(error), _) | (_, Err(error)) => Err(failure(error)),
     }
 }
 
-impl Listed {
+impl CatalogList {
     pub(super) fn table(&self) -> String {
         let source = |state: &CatalogState| {
             let from = if state.image.is_empty() { state.address.clone() } else { Some(state.image.clone()) };
@@ -44,7 +47,9 @@ impl Listed {
             cells.map(str::to_owned).to_vec()
         };
         let cluster = |state: &ClusterCatalogState| {
-            [Kind::CLUSTER_CATALOG.kind, "", &state.name, v1::word(state), &state.image, ""].map(str::to_owned).to_vec()
+            [Kind::CLUSTER_CATALOG.kind, "", &state.name, v1::serving_state(state), &state.image, ""]
+                .map(str::to_owned)
+                .to_vec()
         };
         let rows = self.sources.iter().map(source).chain(self.clusters.iter().map(cluster));
         table::text(&["KIND", "NAMESPACE", "NAME", "STATE", "FROM", "DISPLAY NAME"], rows.collect())
@@ -56,7 +61,7 @@ impl Listed {
         for state in &self.sources {
             let mut value = serde_json::to_value(state).map_err(wrong)?;
             value["kind"] = json!(Kind::CATALOG_SOURCE.kind);
-            // A list reads no pods.
+            // Lists do not read pods.
             value.as_object_mut().map(|value| value.remove("pods"));
             all.push(value);
         }

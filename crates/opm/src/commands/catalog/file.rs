@@ -1,4 +1,4 @@
-//! Objects of catalogs from files, such as those that `opm mirror push` writes.
+//! Applies catalogs from files, such as those that `opm mirror push` writes.
 
 use std::path::Path;
 
@@ -9,10 +9,10 @@ use crate::exit::{Failure, Outcome, in_path};
 use crate::limits;
 use crate::printer::Printer;
 
-/// The largest file.
-const LARGEST: u64 = 1 << 20;
+/// The maximum file size in bytes.
+const MAX_SIZE: u64 = 1 << 20;
 
-/// Applies the object in a file, as the flags change it.
+/// Applies the object in a file, with the fields that flags override.
 fn apply_from(args: &ApplyArgs, object: Value, printer: &mut Printer) -> Result<Outcome, String> {
     let text = |pointer: &str| object.pointer(pointer).and_then(Value::as_str).map(str::to_owned);
     let mut args = args.clone();
@@ -26,10 +26,10 @@ fn apply_from(args: &ApplyArgs, object: Value, printer: &mut Printer) -> Result<
         false => (text("/metadata/name"), text("/spec/image")),
     };
     if args.name.is_empty() {
-        args.name = name.ok_or("it has no name")?;
+        args.name = name.ok_or("the object has no name")?;
     }
     if args.image.is_empty() {
-        args.image = image.ok_or("it names no image")?;
+        args.image = image.ok_or("the object has no image")?;
     }
     let priority = object.pointer("/spec/priority").and_then(Value::as_i64);
     args.priority = args.priority.or(priority.filter(|priority| *priority != 0));
@@ -41,7 +41,7 @@ fn apply_from(args: &ApplyArgs, object: Value, printer: &mut Printer) -> Result<
         return Ok(v1::apply(&args, printer));
     }
     if text("/spec/sourceType").is_some_and(|kind| kind != "grpc") {
-        return Err("only catalogs of sourceType grpc have an image".to_owned());
+        return Err("only a CatalogSource of sourceType grpc has an image".to_owned());
     }
     args.cluster.namespace = args.cluster.namespace.take().or(text("/metadata/namespace"));
     Ok(super::apply(&args, object, printer))
@@ -49,7 +49,7 @@ fn apply_from(args: &ApplyArgs, object: Value, printer: &mut Printer) -> Result<
 
 pub(super) fn apply(args: &ApplyArgs, path: &Path, printer: &mut Printer) -> Outcome {
     let mut limits = limits::from_env()?;
-    limits.file_size = limits.file_size.min(LARGEST);
+    limits.file_size = limits.file_size.min(MAX_SIZE);
     let shown = path.display().to_string();
     let named = |error: String| Failure::message(format!("{shown}: {error}"));
     let content = crate::commands::read_input(&shown, &limits).map_err(|error| in_path(path, &error))?;

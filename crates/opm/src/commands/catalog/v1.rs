@@ -5,31 +5,31 @@ use std::time::{Duration, Instant};
 use cluster::{ClusterCatalogPlan, ClusterCatalogState};
 use fbc::Format;
 
-use super::{ApplyArgs, DeleteArgs, ListArgs, Shape, StatusArgs, as_json, print_object};
+use super::{ApplyArgs, DeleteArgs, ListArgs, Output, StatusArgs, as_json, print_object};
 use crate::cluster_flags::{ClusterFlags, block_on, failure};
 use crate::exit::{Failure, Outcome};
 use crate::printer::Printer;
 use crate::table;
 
-/// Refuses what a ClusterCatalog does not have.
+/// Rejects a flag that a ClusterCatalog does not support.
 fn refuse(flag: &str, given: bool, why: &str) -> Result<(), Failure> {
-    if given { Err(Failure::Usage(format!("{flag} is not for --olm v1: {why}"))) } else { Ok(()) }
+    if given { Err(Failure::Usage(format!("{flag} cannot be used with --olm v1: {why}"))) } else { Ok(()) }
 }
 
 fn no_namespace(flags: &ClusterFlags) -> Result<(), Failure> {
-    refuse("--namespace", flags.namespace.is_some(), "a ClusterCatalog is in no namespace")
+    refuse("--namespace", flags.namespace.is_some(), "a ClusterCatalog has no namespace")
 }
 
 fn plan(args: &ApplyArgs) -> Result<ClusterCatalogPlan, Failure> {
     no_namespace(&args.cluster)?;
-    let words = "a ClusterCatalog has no words for people";
-    refuse("--display-name", args.display_name.is_some(), words)?;
-    refuse("--publisher", args.publisher.is_some(), words)?;
-    refuse("--secret", !args.secrets.is_empty(), "catalogd pulls with the pull secrets of its own account")?;
+    let why = "a ClusterCatalog has no display fields";
+    refuse("--display-name", args.display_name.is_some(), why)?;
+    refuse("--publisher", args.publisher.is_some(), why)?;
+    refuse("--secret", !args.secrets.is_empty(), "catalogd uses the pull secrets of its own service account")?;
     let poll_minutes = match args.poll.as_deref().and_then(spelling::duration::parse) {
         None => None,
         Some(poll) if poll.as_secs().is_multiple_of(60) && poll.subsec_nanos() == 0 => Some(poll.as_secs() / 60),
-        Some(_) => return Err(Failure::Usage("--poll is in whole minutes for --olm v1, at least 1m".into())),
+        Some(_) => return Err(Failure::Usage("--poll must be in whole minutes with --olm v1, at least 1m".into())),
     };
     let plan = ClusterCatalogPlan {
         name: args.name.clone(),
@@ -48,7 +48,7 @@ pub(super) fn apply(args: &ApplyArgs, printer: &mut Printer) -> Outcome {
         return print_object(&plan.object(), args.output.unwrap_or(Format::Yaml), printer);
     }
     let name = &args.name;
-    block_on("the catalog may have been changed already; 'opm catalog status --olm v1' shows it", async {
+    block_on("the catalog may already have changed; check 'opm catalog status --olm v1'", async {
         let cluster = args.cluster.connect().await?;
         let now = Instant::now();
         let deadline = now.checked_add(args.timeout).unwrap_or(now + Duration::from_secs(365 * 86400));
@@ -60,7 +60,7 @@ pub(super) fn apply(args: &ApplyArgs, printer: &mut Printer) -> Outcome {
                 let object = serde_json::to_value(&object).map_err(|error| Failure::message(error.to_string()))?;
                 print_object(&object, format, printer)?;
             }
-            None => printer.report(&format!("ClusterCatalog {name} is applied")),
+            None => printer.report(&format!("ClusterCatalog {name} applied")),
         }
         if args.wait {
             let waiting = cluster::wait_for_cluster_catalog(&cluster, name, args.timeout, deadline);
@@ -81,14 +81,14 @@ pub(super) fn status(args: &StatusArgs, printer: &mut Printer) -> Outcome {
         let cluster = args.cluster.connect().await?;
         let state = cluster::cluster_catalog_state(&cluster, &args.name).await.map_err(failure)?;
         let text = match args.output {
-            Shape::Json => as_json(&state)?,
-            Shape::Table => as_text(&state),
+            Output::Json => as_json(&state)?,
+            Output::Table => as_text(&state),
         };
         Ok(printer.data().write_all(text.as_bytes())?)
     })
 }
 
-pub(super) fn word(state: &ClusterCatalogState) -> &str {
+pub(super) fn serving_state(state: &ClusterCatalogState) -> &str {
     if state.serving.is_empty() { "unknown" } else { &state.serving }
 }
 
@@ -96,7 +96,7 @@ fn as_text(state: &ClusterCatalogState) -> String {
     let given = |text: &Option<String>| text.clone().unwrap_or_else(|| "unknown".into());
     let mut rows = vec![
         ("Name", state.name.clone()),
-        ("State", word(state).to_owned()),
+        ("State", serving_state(state).to_owned()),
         ("Address", given(&state.address)),
         ("Image", state.image.clone()),
         ("Image in use", given(&state.image_in_use)),
@@ -115,10 +115,15 @@ pub(super) fn list(args: &ListArgs, printer: &mut Printer) -> Outcome {
         let cluster = args.cluster.connect().await?;
         let states = cluster::list_cluster_catalogs(&cluster).await.map_err(failure)?;
         let text = match args.output {
-            Shape::Json => as_json(&states)?,
-            Shape::Table => {
+            Output::Json => as_json(&states)?,
+            Output::Table => {
                 let row = |state: &ClusterCatalogState| {
-                    vec![state.name.clone(), word(state).to_owned(), state.priority.to_string(), state.image.clone()]
+                    vec![
+                        state.name.clone(),
+                        serving_state(state).to_owned(),
+                        state.priority.to_string(),
+                        state.image.clone(),
+                    ]
                 };
                 table::text(&["NAME", "STATE", "PRIORITY", "FROM"], states.iter().map(row).collect())
             }
@@ -135,7 +140,7 @@ pub(super) fn delete(args: &DeleteArgs, printer: &Printer) -> Outcome {
             Err(error) if error.is_missing() && args.ignore_not_found => Ok(()),
             Err(error) => Err(failure(error)),
             Ok(()) => {
-                printer.report(&format!("ClusterCatalog {} is deleted", args.name));
+                printer.report(&format!("ClusterCatalog {} deleted", args.name));
                 Ok(())
             }
         }

@@ -1,4 +1,4 @@
-//! `opm controller --olm v1`: ClusterCatalogs, in catalogd's place.
+//! `opm controller --olm v1`: serves ClusterCatalogs in place of catalogd.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -18,26 +18,26 @@ use crate::exit::{Failure, Outcome};
 use crate::images::{self, CONFIGS_LABEL, Images, Kind, PullFlags, TlsFlags};
 use crate::limits;
 
-/// How many HTTP connections may be open at a time.
-const CONNECTIONS: usize = 1024;
-/// How long answers may go on after the controller was asked to end.
+/// The maximum number of concurrent HTTP connections.
+const MAX_CONNECTIONS: usize = 1024;
+/// The drain timeout after a shutdown signal.
 const DRAIN: Duration = Duration::from_secs(10);
 
-/// What only OLM v1 knows.
+/// The flags for OLM v1.
 #[derive(clap::Args, Debug, Clone)]
 #[command(next_help_heading = "OLM v1")]
 pub(super) struct CatalogFlags {
-    /// Address that catalogs are served on: HOST:PORT
+    /// Address to serve catalogs on: HOST:PORT
     #[arg(long, value_name = "ADDRESS", default_value = ":8443", value_parser = http_address)]
     catalogs_address: Address,
-    /// Name and port that clients find catalogs at; defaults to opm-controller.NAMESPACE.svc with the namespace of the
-    /// lease
+    /// Host and port at which clients reach the catalogs; defaults to opm-controller.NAMESPACE.svc in the namespace of
+    /// the lease
     #[arg(long, value_name = "HOST[:PORT]")]
     external_address: Option<String>,
-    /// Certificate that catalogs are served with, as PEM
+    /// PEM file with the TLS serving certificate
     #[arg(long, value_name = "FILE", requires = "tls_key")]
     tls_cert: Option<PathBuf>,
-    /// Key of that certificate, as PEM
+    /// PEM file with the TLS private key
     #[arg(long, value_name = "FILE", requires = "tls_cert")]
     tls_key: Option<PathBuf>,
     #[command(flatten)]
@@ -50,7 +50,7 @@ impl CatalogFlags {
         Some(TlsFiles { certificate, key, client_ca: None, poll_interval: POLL_INTERVAL })
     }
 
-    /// Returns the address of all catalogs, as clients see it.
+    /// Returns the base URL of the catalogs for clients.
     fn base(&self, lease_namespace: &str) -> String {
         let host = self.external_address.clone().unwrap_or_else(|| format!("opm-controller.{lease_namespace}.svc"));
         let scheme = if self.tls_cert.is_some() { "https" } else { "http" };
@@ -58,14 +58,17 @@ impl CatalogFlags {
     }
 }
 
-/// Refuses what only catalogs with pods have.
+/// Rejects flags that apply only to CatalogSources.
 pub(super) fn refuse_pods(namespace: bool, pods: &PodFlags) -> Outcome {
     if namespace {
-        return Err(Failure::Usage("--namespace is not for --olm v1: a ClusterCatalog is in no namespace".into()));
+        return Err(Failure::Usage(
+            "--namespace cannot be used with --olm v1: a ClusterCatalog has no namespace".into(),
+        ));
     }
     if pods.is_given() {
         return Err(Failure::Usage(
-            "--opm-image, --util-image and --set-workload-user-id are not for --olm v1: catalogs have no pods".into(),
+            "--opm-image, --util-image and --set-workload-user-id cannot be used with --olm v1: catalogs have no pods"
+                .into(),
         ));
     }
     Ok(())
@@ -76,13 +79,17 @@ pub(super) async fn control(args: &RunArgs, tls: &TlsFlags, stop: impl Future<Ou
     let flags = &args.catalogs;
     refuse_pods(args.cluster.namespace.is_some(), &args.pods)?;
     if flags.tls_cert.is_none() {
-        tracing::warn!("catalogs are served without TLS: everybody on their way can change what is installed");
+        tracing::warn!("serving catalogs without TLS: anyone on the network path can change what is installed");
     }
     let cluster = args.cluster.connect().await?;
     let lease_namespace = args.lease_namespace.clone().unwrap_or_else(|| cluster.namespace.clone());
     let served = Arc::new(Catalogs::default());
-    let shelf =
-        Pulled { catalogs: served.clone(), tls: tls.clone(), pull: flags.pull.clone(), limits: limits::from_env()? };
+    let shelf = PulledCatalogs {
+        catalogs: served.clone(),
+        tls: tls.clone(),
+        pull: flags.pull.clone(),
+        limits: limits::from_env()?,
+    };
     let plan = ClusterCatalogsPlan {
         base: flags.base(&lease_namespace),
         lease_namespace,
@@ -93,26 +100,26 @@ pub(super) async fn control(args: &RunArgs, tls: &TlsFlags, stop: impl Future<Ou
         server: Arc::new(shelf),
     };
     let never = std::future::pending::<()>();
-    let serving = catalogs::run(served, &flags.catalogs_address, flags.tls(), CONNECTIONS, DRAIN, never);
+    let serving = catalogs::run(served, &flags.catalogs_address, flags.tls(), MAX_CONNECTIONS, DRAIN, never);
     tokio::select! {
         outcome = serving => outcome.map_err(|error| Failure::message(error.to_string())),
         outcome = cluster::run_cluster_catalogs(cluster, plan, stop) => outcome.map_err(failure),
     }
 }
 
-/// Pulls images, and serves the catalogs in them.
-struct Pulled {
+/// Pulls catalog images and serves their content.
+struct PulledCatalogs {
     catalogs: Arc<Catalogs>,
     tls: TlsFlags,
     pull: PullFlags,
     limits: Limits,
 }
 
-impl Pulled {
-    /// Returns an image by the digest that it has now.
+impl PulledCatalogs {
+    /// Resolves an image to its current digest.
     fn resolved(&self, images: &Images, image: &str) -> Result<Reference, String> {
         let location = Location::parse(image).map_err(|error| error.to_string())?;
-        let Location::Registry(reference) = location else { return Err(format!("{image} is in no registry")) };
+        let Location::Registry(reference) = location else { return Err(format!("{image} is not in a registry")) };
         match reference.digest() {
             Some(digest) => Ok(reference.with_digest(*digest)),
             None => {
@@ -123,25 +130,25 @@ impl Pulled {
     }
 }
 
-impl CatalogServer for Pulled {
+impl CatalogServer for PulledCatalogs {
     fn serve(&self, name: &str, image: &str, known: Option<&str>) -> Result<String, ServeError> {
-        let again =
+        let transient =
             |message: String| ServeError { message: format!("source catalog content: {message}"), is_permanent: false };
-        // What is pulled goes with this value: catalogs are kept as lines of JSON.
+        // Dropping this value deletes the pulled images; the catalogs are kept as JSON lines.
         let images = Images::new(&self.tls, &self.pull);
-        let resolved = self.resolved(&images, image).map_err(again)?;
+        let resolved = self.resolved(&images, image).map_err(transient)?;
         let pinned = resolved.to_string();
         if known == Some(&pinned) {
             return Ok(pinned);
         }
-        let fetched = images.fetch_one(&pinned).map_err(again)?;
-        // An image by digest stays what it is.
+        let fetched = images.fetch_one(&pinned).map_err(transient)?;
+        // A digest never changes, so a retry cannot help.
         let is_permanent = image.contains('@');
-        let refused = |message: String| ServeError { is_permanent, ..again(message) };
+        let refused = |message: String| ServeError { is_permanent, ..transient(message) };
         let Kind::Catalog(path) = &fetched.kind else {
             return Err(refused(format!("catalog image is missing the required label {CONFIGS_LABEL:?}")));
         };
-        let root = images.unpack_aside(&fetched.image, Some(path.as_ref())).map_err(again)?;
+        let root = images.unpack_aside(&fetched.image, Some(path.as_ref())).map_err(transient)?;
         let directory = images::inside(&root, path).map_err(refused)?;
         self.catalogs.put(name, &directory, &self.limits).map_err(|error| refused(error.to_string()))?;
         tracing::info!(catalog = name, image = pinned, "served");

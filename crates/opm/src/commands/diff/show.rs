@@ -1,4 +1,4 @@
-//! Differences as text and as Markdown, from the same lines.
+//! Renders differences as text and Markdown from the same lines.
 
 use std::borrow::Cow;
 use std::fmt::Write as _;
@@ -6,7 +6,7 @@ use std::fmt::Write as _;
 use edit::diff::changes::{ChangeKind, Changes, Part, lines, summary};
 use fbc::quote::quote;
 
-/// Shows differences on a terminal or in a file.
+/// Renders differences as text, optionally with colours.
 pub(super) fn text(changes: &Changes, colour: bool) -> String {
     if changes.is_empty() {
         return "no differences\n".to_owned();
@@ -40,7 +40,7 @@ pub(super) fn text(changes: &Changes, colour: bool) -> String {
     out
 }
 
-/// Returns a name as it is, unless it could play tricks on a terminal or break the line.
+/// Quotes a name that is empty or contains control characters.
 fn plain(name: &str) -> Cow<'_, str> {
     if name.is_empty() || name.chars().any(char::is_control) {
         Cow::Owned(quote(name).to_string())
@@ -49,7 +49,7 @@ fn plain(name: &str) -> Cow<'_, str> {
     }
 }
 
-/// Shows differences as Markdown.
+/// Renders differences as Markdown.
 pub(super) fn markdown(changes: &Changes) -> String {
     let mut out = "# Changes\n".to_owned();
     if changes.is_empty() {
@@ -99,7 +99,7 @@ fn first_upper(text: &str) -> String {
     letters.next().map_or_else(String::new, |first| first.to_uppercase().chain(letters).collect())
 }
 
-/// Writes a name so that nothing in it means anything in Markdown.
+/// Writes a name as inline code, so that Markdown does not interpret it.
 fn code(name: &str, out: &mut String) {
     let name = plain(name);
     let longest = name.split(|c| c != '`').map(str::len).max().unwrap_or_default();

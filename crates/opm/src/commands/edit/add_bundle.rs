@@ -1,4 +1,4 @@
-//! `opm edit add-bundle`: a new bundle into a catalog.
+//! `opm edit add-bundle`: adds a bundle to a catalog.
 
 use bundle::Contents;
 use edit::add_bundle::NewBundle;
@@ -6,22 +6,22 @@ use edit::promote::Promotion;
 use fbc::Fbc;
 
 use super::promote::EntryArgs;
-use super::workbench::{self, Where};
+use super::workbench::{self, EditFlags};
 use crate::exit::{Failure, Outcome};
 use crate::images::{Images, PullFlags, TlsFlags};
 use crate::limits;
 use crate::printer::Printer;
 use crate::source::{self, Source};
 
-/// Add a bundle to the catalog and put it into channels
+/// Add a bundle to a catalog and its channels
 #[derive(clap::Args)]
 #[command(
-    long_about = "Add a bundle to the catalog and put it into channels.\n\n\
-        The blob comes behind the other bundles of its package, in their format. A package that is not in the catalog \
-        yet gets a file of its own. --edge decides how the bundle is put between those of a channel, as with 'promote'.\n\n\
-        The bundle itself often names its channels, what it replaces and what it skips: those count unless --channel, \
-        --edge or --replaces, --skip and --skip-range are given. Channels that the bundle names are made if there are \
-        none.",
+    long_about = "Add a bundle to a catalog and its channels.\n\n\
+        The blob follows the other bundles of its package, in their format. A new package gets its own file. --edge \
+        selects the position in each channel, as for 'opm edit promote'.\n\n\
+        Many bundles name their channels, the bundle that they replace and those that they skip. These names apply \
+        unless --channel, --edge or --replaces, --skip and --skip-range are given. Channels that the bundle names are \
+        created if they do not exist.",
     after_help = "Examples:\n  \
         opm edit add-bundle my-catalog quay.io/example/etcd-bundle:v1.2.0\n  \
         opm edit add-bundle my-catalog quay.io/example/etcd-bundle:v1.2.0 --channel stable\n  \
@@ -30,20 +30,20 @@ use crate::source::{self, Source};
 )]
 pub(super) struct AddBundleArgs {
     #[command(flatten)]
-    place: Where,
-    /// Directory or image of the bundle
+    flags: EditFlags,
+    /// Bundle directory or image
     #[arg(value_name = "BUNDLE")]
     bundle: String,
-    /// Channels to put it into; can be given several times; defaults to those that the bundle names
+    /// Channels to add the bundle to; can be given several times; defaults to the channels in the bundle
     #[arg(long, value_name = "CHANNEL", value_delimiter = ',')]
     channel: Vec<String>,
-    /// Image that the bundle of a directory is going to have
+    /// Image reference to record for a bundle directory
     #[arg(long, value_name = "REF")]
     image: Option<String>,
-    /// Record the image by its digest beside its tag
+    /// Pin the image by digest and keep its tag
     #[arg(long, conflicts_with = "image")]
     pin: bool,
-    /// Keep what consoles show of the bundle in place of all its objects; it needs an image
+    /// Store olm.csv.metadata instead of all objects of the bundle; requires an image
     #[arg(long)]
     migrate: bool,
     #[command(flatten)]
@@ -59,7 +59,7 @@ pub(super) fn run(args: &AddBundleArgs, tls: &TlsFlags, printer: &mut Printer) -
         Source::Bundle(path, image) => (path, if args.pin { images.pulled_name(&image) } else { image }),
         Source::Catalog(_) | Source::Database(_) => {
             return Err(named(
-                "is no bundle: that is a directory with 'manifests' and 'metadata', or an image of one".into(),
+                "not a bundle: expected a directory with 'manifests' and 'metadata', or a bundle image".into(),
             ));
         }
     };
@@ -76,21 +76,21 @@ pub(super) fn run(args: &AddBundleArgs, tls: &TlsFlags, printer: &mut Printer) -
         }
     };
     if image.is_empty() {
-        printer.warning(&format!("{}: the bundle has no image, which clusters need: name it by --image", args.bundle));
+        printer.warning(&format!("{}: the bundle has no image, which clusters need: set it with --image", args.bundle));
     }
     let contents = bundle::read(&path, &options.limits).map_err(|error| named(error.to_string()))?;
     let new = NewBundle { name: rendered.name, package: rendered.package, json: rendered.json, csv, files: Vec::new() };
     let mut promotion = args.edge.promotion();
     let mut channels: Vec<String> = args.channel.iter().filter(|channel| !channel.is_empty()).cloned().collect();
     let taken = take_from_bundle(args, contents, &mut channels, &mut promotion);
-    workbench::change(&args.place, printer, |_, outline| {
+    workbench::change(&args.flags, printer, |_, outline| {
         let mut notes = taken;
         notes.extend(edit::add_bundle::add_bundle(outline, &new, &channels, &promotion)?);
         Ok(notes)
     })
 }
 
-/// Takes channels and edges from the bundle where the user gives none; returns a note on what it took.
+/// Fills channels and edges that the user does not set from the bundle. Returns a note about them.
 fn take_from_bundle(
     args: &AddBundleArgs,
     contents: Contents,

@@ -1,4 +1,4 @@
-//! The files that bundles refer to: they come with new bundles and go with removed ones.
+//! Object files of bundles: added with new bundles and deleted with removed ones.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::fs;
@@ -14,26 +14,26 @@ use fbc::limits::MAX_DEPTH;
 use fbc::{Blob, FileId};
 
 use super::place;
-use super::workbench::{Becomes, ChangedFile, Loaded, NewFiles};
+use super::workbench::{ChangedFile, Loaded, NewContent, NewFiles};
 use crate::exit::{Failure, Outcome, in_path};
 
-/// The name of files that say what is no catalog content.
+/// The name of the ignore files in a catalog.
 pub(crate) const IGNORE_FILE: &str = ".indexignore";
-/// What such a file says of the objects next to it.
+/// The content of an ignore file that excludes object files.
 pub(crate) const OBJECTS_IGNORED: &str = "# Manifests that bundles refer to.\n**/objects/*\n";
 
-/// The files that new bundles bring.
+/// The object files of new bundles.
 #[derive(Default)]
 pub(super) struct Placed {
     pub(super) files: Vec<ChangedFile>,
-    /// Their paths below the catalog, and those of files that are there already and are used as they are.
+    /// The paths of these files and of reused existing files, relative to the catalog.
     pub(super) used: BTreeSet<PathBuf>,
 }
 
-/// Finds a place for every file that a new blob refers to, next to the file that the blob goes to.
+/// Places every file that a new blob refers to next to the file of the blob.
 ///
-/// Where another file has that place, the blob gets another name for its own. `.indexignore` files of the packages
-/// name what they bring, so that a folder can be copied as it is.
+/// If another file has the same path, the new file gets another name and the blob a new reference. The `.indexignore`
+/// file of each package lists its files, so that the folder can be copied unchanged.
 pub(super) fn place(loaded: &Loaded, changes: &mut Changes, new: &mut NewFiles) -> Result<Placed, Failure> {
     let mut placing = Placing {
         root: &loaded.root,
@@ -41,18 +41,18 @@ pub(super) fn place(loaded: &Loaded, changes: &mut Changes, new: &mut NewFiles) 
         placed: Placed::default(),
         ignored: BTreeMap::new(),
     };
-    let mut made: Vec<(PathBuf, &mut NewBlob)> = Vec::new();
+    let mut added: Vec<(PathBuf, &mut NewBlob)> = Vec::new();
     for (file, change) in &mut changes.files {
         let full = loaded.fbc.full_path_of(*file).unwrap_or_default();
         let directory = full.strip_prefix(&loaded.root).ok().and_then(Path::parent).unwrap_or(Path::new(""));
-        made.extend(change.added.values_mut().flatten().map(|made| (directory.to_path_buf(), made)));
+        added.extend(change.added.values_mut().flatten().map(|added| (directory.to_path_buf(), added)));
     }
     for (path, blobs) in new {
         let directory = path.parent().unwrap_or(Path::new(""));
-        made.extend(blobs.iter_mut().map(|made| (directory.to_path_buf(), made)));
+        added.extend(blobs.iter_mut().map(|added| (directory.to_path_buf(), added)));
     }
-    for (directory, made) in made {
-        placing.attach(&directory, made)?;
+    for (directory, added) in added {
+        placing.attach(&directory, added)?;
     }
     placing.write_ignore_files()?;
     Ok(placing.placed)
@@ -60,19 +60,19 @@ pub(super) fn place(loaded: &Loaded, changes: &mut Changes, new: &mut NewFiles) 
 
 struct Placing<'a> {
     root: &'a Path,
-    /// What is going to be at paths below the catalog.
+    /// The future content of paths, relative to the catalog.
     taken: BTreeMap<PathBuf, AttachedContent>,
     placed: Placed,
-    /// The patterns that `.indexignore` files lack, by directory.
+    /// The patterns to add to `.indexignore` files, by directory.
     ignored: BTreeMap<PathBuf, BTreeSet<String>>,
 }
 
 impl Placing<'_> {
-    fn attach(&mut self, directory: &Path, made: &mut NewBlob) -> Outcome {
-        for file in made.files.clone() {
+    fn attach(&mut self, directory: &Path, added: &mut NewBlob) -> Outcome {
+        for file in added.files.clone() {
             let wanted = match stays_below(&file.reference) {
                 true => file.reference.clone(),
-                false => elsewhere(made, &file.reference),
+                false => elsewhere(added, &file.reference),
             };
             let mut name = wanted.clone();
             let mut number = 2;
@@ -80,11 +80,11 @@ impl Placing<'_> {
                 let path = directory.join(&name);
                 match self.there(&path, &file.content)? {
                     None => {
-                        let becomes = match &file.content {
-                            AttachedContent::Bytes(bytes) => Becomes::Text(bytes.clone()),
-                            AttachedContent::CopyOf { path, .. } => Becomes::CopyOf(path.clone()),
+                        let content = match &file.content {
+                            AttachedContent::Bytes(bytes) => NewContent::Text(bytes.clone()),
+                            AttachedContent::CopyOf { path, .. } => NewContent::CopyOf(path.clone()),
                         };
-                        let changed = ChangedFile { path: path.clone(), exists: false, becomes, splices: Vec::new() };
+                        let changed = ChangedFile { path: path.clone(), exists: false, content, splices: Vec::new() };
                         self.placed.files.push(changed);
                         self.taken.insert(path.clone(), file.content.clone());
                         break path;
@@ -97,7 +97,7 @@ impl Placing<'_> {
                 }
             };
             if name != file.reference {
-                made.rename(&file.reference, &name);
+                added.rename(&file.reference, &name);
             }
             self.ignore(directory, &path, &name)?;
             self.placed.used.insert(path);
@@ -105,7 +105,7 @@ impl Placing<'_> {
         Ok(())
     }
 
-    /// Returns whether something is at a path, and if so, whether it is what is wanted there.
+    /// Returns `None` if the path is free, or whether it already has the wanted content.
     fn there(&self, path: &Path, content: &AttachedContent) -> Result<Option<bool>, Failure> {
         if let Some(there) = self.taken.get(path) {
             return Ok(Some(there.same_as(content)));
@@ -122,7 +122,7 @@ impl Placing<'_> {
         }
     }
 
-    /// Sees to it that a file is not taken for catalog content by tools that go by `.indexignore` alone.
+    /// Adds an ignore pattern for a file, so that tools which rely on `.indexignore` do not load it as catalog content.
     fn ignore(&mut self, directory: &Path, path: &Path, name: &str) -> Outcome {
         let mut ignore = IndexIgnore::default();
         let mut above: Vec<&Path> = path.ancestors().skip(1).collect();
@@ -153,14 +153,14 @@ impl Placing<'_> {
                 text.push(b'\n');
             }
             let path = directory.join(IGNORE_FILE);
-            let becomes = Becomes::Text(text);
-            self.placed.files.push(ChangedFile { path, exists, becomes, splices: Vec::new() });
+            let content = NewContent::Text(text);
+            self.placed.files.push(ChangedFile { path, exists, content, splices: Vec::new() });
         }
         Ok(())
     }
 }
 
-/// Removes the files that removed bundles refer to and no other does, and `.indexignore` files with nothing beside them.
+/// Removes the files that only removed bundles refer to, and `.indexignore` files in otherwise empty directories.
 pub(super) fn remove(
     loaded: &Loaded,
     changes: &Changes,
@@ -177,13 +177,13 @@ pub(super) fn remove(
         if removed(blob) { &mut gone } else { &mut kept }.extend(loaded.fbc.referenced(blob));
     }
     for path in gone.into_iter().filter(|path| !kept.contains(path)) {
-        // What is no file of the catalog itself is left alone.
+        // Only regular files of the catalog are deleted.
         if fs::symlink_metadata(loaded.root.join(&path)).is_ok_and(|metadata| metadata.is_file()) {
-            files.push(ChangedFile { path, exists: true, becomes: Becomes::Gone, splices: Vec::new() });
+            files.push(ChangedFile { path, exists: true, content: NewContent::Removed, splices: Vec::new() });
         }
     }
     let outcome: HashMap<PathBuf, bool> =
-        files.iter().map(|file| (file.path.clone(), file.becomes == Becomes::Gone)).collect();
+        files.iter().map(|file| (file.path.clone(), file.content == NewContent::Removed)).collect();
     let directories: BTreeSet<PathBuf> = outcome
         .iter()
         .filter(|(_, gone)| **gone)
@@ -202,7 +202,7 @@ pub(super) fn remove(
             && *ignore == directory.join(IGNORE_FILE)
         {
             let path = ignore.clone();
-            files.push(ChangedFile { path, exists: true, becomes: Becomes::Gone, splices: Vec::new() });
+            files.push(ChangedFile { path, exists: true, content: NewContent::Removed, splices: Vec::new() });
         }
     }
     Ok(())
@@ -221,22 +221,22 @@ fn components(path: &Path) -> Vec<&[u8]> {
     path.iter().map(std::ffi::OsStr::as_encoded_bytes).collect()
 }
 
-/// Returns whether a reference leads to something in the folder of its file.
+/// Returns whether a reference stays within the folder of its file.
 fn stays_below(reference: &str) -> bool {
     let normal = |part: Component<'_>| matches!(part, Component::Normal(_));
     !reference.is_empty() && !reference.ends_with('/') && Path::new(reference).components().all(normal)
 }
 
-/// Names a file of a bundle that refers to something outside of its folder.
-fn elsewhere(made: &NewBlob, reference: &str) -> String {
+/// Returns a new name for a file that a bundle refers to outside its folder.
+fn elsewhere(added: &NewBlob, reference: &str) -> String {
     let name = Path::new(reference).file_name().map_or("object".into(), |name| name.to_string_lossy());
-    let bundle = Raw::parse(&made.json, MAX_DEPTH).ok().and_then(|blob| blob.get("name")?.as_str());
+    let bundle = Raw::parse(&added.json, MAX_DEPTH).ok().and_then(|blob| blob.get("name")?.as_str());
     let bundle = bundle.unwrap_or_default().replace(['/', '\0'], "-");
     let bundle = if matches!(bundle.as_str(), "" | "." | "..") { "bundle" } else { &bundle };
     format!("objects/{bundle}/{name}")
 }
 
-/// Puts a number before the extension of a name.
+/// Inserts a number before the extension of a name.
 fn numbered(name: &str, number: usize) -> String {
     match name.rsplit_once('.') {
         Some((stem, extension)) if !extension.contains('/') && !stem.is_empty() => {

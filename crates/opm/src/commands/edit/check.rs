@@ -1,4 +1,4 @@
-//! Whether a changed catalog is what it was meant to be.
+//! Verifies an edited catalog before it replaces the original.
 
 use std::path::Path;
 
@@ -14,17 +14,17 @@ use crate::exit::{Failure, Outcome, in_path};
 use crate::printer::Printer;
 use crate::{limits, report};
 
-/// What a changed catalog is compared with.
-pub(super) struct Wanted<'a> {
+/// The expected state of an edited catalog.
+pub(super) struct Expected<'a> {
     pub(super) loaded: &'a Loaded,
     pub(super) outline: &'a Outline,
     pub(super) changes: &'a Changes,
     pub(super) new: &'a NewFiles,
 }
 
-/// Checks that the catalog in `tree` is valid and says what it was meant to say, and all else what it said before.
-pub(super) fn check(tree: &Path, root: &Path, wanted: &Wanted<'_>, printer: &Printer) -> Outcome {
-    let Wanted { loaded: before, outline, changes, new } = wanted;
+/// Checks that the catalog in `tree` is valid, contains the intended changes, and is otherwise unchanged.
+pub(super) fn check(tree: &Path, root: &Path, expected: &Expected<'_>, printer: &Printer) -> Outcome {
+    let Expected { loaded: before, outline, changes, new } = expected;
     let contents = Contents::of_changed(&before.contents, changes, new);
     let rules = catalog::inspect(Warnings::Off);
     let inspect = |blob: &Blob, text: Raw<'_>, problems: &mut Vec<Problem>| {
@@ -48,18 +48,21 @@ pub(super) fn check(tree: &Path, root: &Path, wanted: &Wanted<'_>, printer: &Pri
             found.path = below.map(|path| path.display().to_string());
         }
         report::show(printer, &found);
-        return Err(Failure::message("the changed catalog would not be valid, so nothing was changed"));
+        return Err(Failure::message("the edited catalog would not be valid, so nothing was changed"));
     }
     let was = Edition { fbc: &before.fbc, root, contents: &before.contents };
     let is = Edition { fbc: &fbc, root: tree, contents: &contents };
     let differs = verify::unchanged_but(was, changes, new, is).err();
     if let Some(path) = differs.as_ref().filter(|_| !before.fbc.is_current()) {
-        return Err(Failure::message(format!("{}: the file changed meanwhile; try again", root.join(path).display())));
+        return Err(Failure::message(format!(
+            "{}: the file changed during the edit; try again",
+            root.join(path).display()
+        )));
     }
     if differs.is_some() || !Outline::new(&fbc).agrees_with(outline) {
         return Err(Failure::message(
-            "the change cannot be made in the text as it is written, so nothing was changed; \
-             anchors, merge keys and doubled keys are in the way: write those parts plainly first",
+            "the edit cannot be applied to the text of the files, so nothing was changed; \
+             first replace anchors, merge keys and duplicate keys in the affected parts",
         ));
     }
     Ok(())

@@ -1,7 +1,7 @@
-//! `opm edit deprecate`: what should not be used any more.
+//! `opm edit deprecate`: deprecates a package, channel or bundle.
 
 use super::TargetArgs;
-use super::workbench::{self, Where};
+use super::workbench::{self, EditFlags};
 use crate::exit::Outcome;
 use crate::printer::Printer;
 
@@ -9,8 +9,8 @@ use crate::printer::Printer;
 #[derive(clap::Args)]
 #[command(
     long_about = "Deprecate a package, channel or bundle: consoles show the message to its users.\n\n\
-        The message goes to the olm.deprecations blob of the package, which is made if there is none. Upgrades stay \
-        as they are.",
+        The message is stored in the olm.deprecations blob of the package, which is created if necessary. Upgrades do \
+        not change.",
     after_help = "Examples:\n  \
         opm edit deprecate my-catalog --bundle etcd.v1.0.0 --message 'has a leak; use 1.2'\n  \
         opm edit deprecate my-catalog --package etcd --channel alpha --message 'use stable'\n  \
@@ -19,10 +19,10 @@ use crate::printer::Printer;
 )]
 pub(super) struct DeprecateArgs {
     #[command(flatten)]
-    place: Where,
+    flags: EditFlags,
     #[command(flatten)]
     target: TargetArgs,
-    /// The message that users see
+    /// Message for users
     #[arg(short, long, value_name = "TEXT", required_unless_present = "undo", conflicts_with = "undo")]
     message: Option<String>,
     /// Remove the deprecation
@@ -32,7 +32,7 @@ pub(super) struct DeprecateArgs {
 
 pub(super) fn run(args: &DeprecateArgs, printer: &mut Printer) -> Outcome {
     let target = args.target.target()?;
-    workbench::change(&args.place, printer, |_, outline| {
+    workbench::change(&args.flags, printer, |_, outline| {
         match &args.message {
             Some(message) => edit::deprecate::deprecate(outline, &target, message),
             None => edit::deprecate::undo(outline, &target),

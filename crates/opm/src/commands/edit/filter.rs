@@ -1,4 +1,4 @@
-//! `opm edit filter`: the part of a catalog that somebody wants.
+//! `opm edit filter`: keeps a selected part of a catalog.
 
 use std::collections::HashMap;
 use std::sync::{Mutex, PoisonError};
@@ -10,20 +10,21 @@ use fbc::blob::BUNDLE;
 use fbc::json::Raw;
 use fbc::range::VersionRange;
 
-use super::workbench::{self, Where};
+use super::workbench::{self, EditFlags};
 use crate::exit::Outcome;
 use crate::images::{Images, PullFlags, TlsFlags};
 use crate::printer::Printer;
 
-/// Keep some packages, channels or versions and drop the rest
+/// Keep selected packages, channels or versions and remove the rest
 #[derive(clap::Args)]
 #[command(
     visible_alias = "prune",
-    long_about = "Keep some packages, channels or versions and drop the rest.\n\n\
-        What is kept stays valid: bundles on the way between two kept ones are kept too, and where a way is cut, the \
-        newest bundle of the channel skips what lost it. Edges to bundles that are gone stay, so that clusters which \
-        run them can upgrade. What was kept or changed for such a reason is reported. The default channel stays; if it \
-        goes, the only one left becomes it, or --default-channel or --choose-default say which.",
+    long_about = "Keep selected packages, channels or versions and remove the rest.\n\n\
+        The result stays valid. Bundles on an upgrade path between two kept bundles are kept too. Where a path is cut, \
+        the channel head skips the bundles that lost it. Edges to removed bundles stay, so that clusters that run them \
+        can upgrade. opm reports each bundle kept and each edge changed for such a reason.\n\n\
+        If the default channel is removed, the only remaining channel becomes the default. If several remain, \
+        --default-channel or --choose-default selects one.",
     after_help = "Examples:\n  \
         opm edit filter my-catalog --heads-only --to heads\n  \
         opm edit filter my-catalog --package etcd,prometheus --with-dependencies --to small\n  \
@@ -33,36 +34,36 @@ use crate::printer::Printer;
 )]
 pub(super) struct FilterArgs {
     #[command(flatten)]
-    place: Where,
+    flags: EditFlags,
     #[command(flatten)]
-    what: WhatArgs,
-    /// Keep what kept bundles need as well
+    selection: SelectionArgs,
+    /// Also keep the dependencies of kept bundles
     #[arg(long)]
     with_dependencies: bool,
-    /// Default channel of a package from now on; can be given several times
+    /// New default channel of a package; can be given several times
     #[arg(long, value_name = "PACKAGE/CHANNEL", value_delimiter = ',', value_parser = channel)]
     default_channel: Vec<(String, String)>,
-    /// Where the default channel goes, make the one with the newest head the default
+    /// If the default channel is removed, make the channel with the newest head the default
     #[arg(long)]
     choose_default: bool,
     #[command(flatten)]
     pull: PullFlags,
 }
 
-/// What is kept
+/// The selection
 #[derive(clap::Args)]
 #[group(required = true, multiple = true)]
-struct WhatArgs {
-    /// Keep these packages only; can be given several times
+struct SelectionArgs {
+    /// Keep only these packages; can be given several times
     #[arg(short, long, value_name = "PACKAGE", value_delimiter = ',')]
     package: Vec<String>,
-    /// Keep these channels only of their packages; can be given several times
+    /// Keep only these channels of their packages; can be given several times
     #[arg(long, value_name = "PACKAGE/CHANNEL", value_delimiter = ',', value_parser = channel)]
     channel: Vec<(String, String)>,
-    /// Keep these versions only, of one package or of all; can be given several times
+    /// Keep only these versions, of one package or of all; can be given several times
     #[arg(long, value_name = "[PACKAGE@]RANGE", value_parser = versions)]
     versions: Vec<(Option<String>, VersionRange)>,
-    /// Keep only the newest bundle of each channel
+    /// Keep only the head of each channel
     #[arg(long)]
     heads_only: bool,
 }
@@ -88,25 +89,25 @@ fn versions(text: &str) -> Result<(Option<String>, VersionRange), String> {
 
 pub(super) fn run(args: &FilterArgs, tls: &TlsFlags, printer: &mut Printer) -> Outcome {
     let images = Images::new(tls, &args.pull);
-    let (place, _aside) = workbench::fetched(&args.place, &images, printer)?;
+    let (flags, _staging) = workbench::fetched(&args.flags, &images, printer)?;
     let selection = Selection {
-        packages: args.what.package.clone(),
-        channels: args.what.channel.clone(),
-        versions: args.what.versions.clone(),
-        heads_only: args.what.heads_only,
+        packages: args.selection.package.clone(),
+        channels: args.selection.channel.clone(),
+        versions: args.selection.versions.clone(),
+        heads_only: args.selection.heads_only,
         dependencies: args.with_dependencies,
         default_channels: args.default_channel.clone(),
         choose_default: args.choose_default,
     };
     let facts: Mutex<AllFacts> = Mutex::new(HashMap::new());
-    let look = |blob: &Blob, text: Raw<'_>| {
+    let inspect = |blob: &Blob, text: Raw<'_>| {
         if selection.dependencies && &*blob.schema == BUNDLE {
             let read = Facts::read(text);
             let mut facts = facts.lock().unwrap_or_else(PoisonError::into_inner);
             facts.entry((blob.package.to_string(), blob.name.to_string())).or_insert(read);
         }
     };
-    workbench::change_looking(&place, &look, printer, |_, outline| {
+    workbench::change_inspecting(&flags, &inspect, printer, |_, outline| {
         let facts = facts.lock().unwrap_or_else(PoisonError::into_inner);
         edit::filter::filter(outline, &selection, &facts)
     })

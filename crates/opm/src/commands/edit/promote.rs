@@ -1,17 +1,18 @@
-//! `opm edit promote`: a bundle into a channel.
+//! `opm edit promote`: adds a bundle to a channel.
 
 use edit::promote::{Policy, Promotion};
 
-use super::workbench::{self, Where};
+use super::workbench::{self, EditFlags};
 use crate::exit::Outcome;
 use crate::printer::Printer;
 
-/// Put a bundle of the catalog into a channel
+/// Add a bundle of the catalog to a channel
 #[derive(clap::Args)]
 #[command(
-    long_about = "Put a bundle of the catalog into a channel.\n\n\
-        With --edge replaces it becomes the head and replaces the head there was. With --edge semver it goes to its \
-        place by version. With --edge skip-patch it does too, and skips the earlier patches of its minor version.",
+    long_about = "Add a bundle of the catalog to a channel.\n\n\
+        With --edge replaces the bundle becomes the head and replaces the previous head. With --edge semver it is \
+        inserted by version. With --edge skip-patch it is inserted by version and skips the earlier patches of its minor \
+        version.",
     after_help = "Examples:\n  \
         opm edit promote my-catalog etcd.v1.2.0 stable\n  \
         opm edit promote my-catalog etcd.v1.1.3 stable --edge skip-patch --dry-run\n  \
@@ -19,36 +20,36 @@ use crate::printer::Printer;
 )]
 pub(super) struct PromoteArgs {
     #[command(flatten)]
-    place: Where,
-    /// The bundle
+    flags: EditFlags,
+    /// Bundle to add
     #[arg(value_name = "BUNDLE")]
     bundle: String,
-    /// The channel
+    /// Channel to add it to
     #[arg(value_name = "CHANNEL")]
     channel: String,
-    /// The package, if several have a bundle of that name
+    /// Package of the bundle; required if several packages have a bundle of that name
     #[arg(short, long, value_name = "PACKAGE")]
     package: Option<String>,
     #[command(flatten)]
     edge: EntryArgs,
 }
 
-/// How an entry is put into a channel
+/// The edges of a new channel entry
 #[derive(clap::Args)]
 pub(super) struct EntryArgs {
-    /// How it is put between the others; defaults to replaces
+    /// Position among the other entries; defaults to replaces
     #[arg(long, value_name = "POLICY", conflicts_with = "replaces")]
     pub(super) edge: Option<Edge>,
-    /// Bundle that it replaces, in place of what --edge would choose; empty for none
+    /// Bundle that it replaces, instead of the one that --edge selects; empty for none
     #[arg(long, value_name = "BUNDLE")]
     pub(super) replaces: Option<String>,
-    /// Bundles that it skips as well; can be given several times
+    /// Additional bundles to skip; can be given several times
     #[arg(long, value_name = "BUNDLE", value_delimiter = ',')]
     pub(super) skip: Vec<String>,
-    /// Versions that upgrade to it directly
+    /// Versions that can upgrade to it directly
     #[arg(long, value_name = "RANGE")]
     pub(super) skip_range: Option<String>,
-    /// Make the channel if there is none
+    /// Create the channel if it does not exist
     #[arg(long)]
     pub(super) create: bool,
 }
@@ -65,14 +66,14 @@ impl EntryArgs {
     }
 }
 
-/// How an entry is put between the others of a channel.
+/// The position of a new entry in a channel.
 #[derive(Clone, Copy, clap::ValueEnum)]
 pub(super) enum Edge {
-    /// It becomes the head and replaces the head there was
+    /// Become the head and replace the previous head
     Replaces,
-    /// It goes to its place by version
+    /// Insert by version
     Semver,
-    /// The same, and it skips the earlier patches of its minor version
+    /// Insert by version and skip the earlier patches of the minor version
     SkipPatch,
 }
 
@@ -88,7 +89,7 @@ impl Edge {
 
 pub(super) fn run(args: &PromoteArgs, printer: &mut Printer) -> Outcome {
     let promotion = args.edge.promotion();
-    workbench::change(&args.place, printer, |_, outline| {
+    workbench::change(&args.flags, printer, |_, outline| {
         edit::promote::promote(outline, args.package.as_deref(), &args.bundle, &args.channel, &promotion)
             .map(|()| Vec::new())
     })

@@ -1,19 +1,20 @@
-//! `opm edit remove`: bundles, channels and packages out of a catalog.
+//! `opm edit remove`: removes bundles, channels and packages from a catalog.
 
 use edit::deprecate::Target;
 use edit::remove::Removal;
 
 use super::TargetArgs;
-use super::workbench::{self, Where};
+use super::workbench::{self, EditFlags};
 use crate::exit::Outcome;
 use crate::printer::Printer;
 
-/// Remove a package, channel or bundle and stitch the edges around it
+/// Remove a package, channel or bundle and reconnect the upgrade edges
 #[derive(clap::Args)]
 #[command(
-    long_about = "Remove a package, channel or bundle and stitch the edges around it.\n\n\
-        What replaced a removed bundle replaces what that one replaced, and skips it, so that clusters which run it \
-        can go on. Bundles that are in no channel any more go too, as do deprecations of what is removed.",
+    long_about = "Remove a package, channel or bundle and reconnect the upgrade edges.\n\n\
+        The successor of a removed bundle replaces its predecessor, and skips the removed bundle so that clusters that \
+        run it can upgrade. Bundles that are no longer in a channel are removed too, as are the deprecations of removed \
+        items.",
     after_help = "Examples:\n  \
         opm edit remove my-catalog --bundle etcd.v1.1.1 --dry-run\n  \
         opm edit remove my-catalog --bundle etcd.v1.1.1 --channel stable\n  \
@@ -22,13 +23,13 @@ use crate::printer::Printer;
 )]
 pub(super) struct RemoveArgs {
     #[command(flatten)]
-    place: Where,
+    flags: EditFlags,
     #[command(flatten)]
     target: TargetArgs,
-    /// The default channel from now on, if the one there is goes
+    /// New default channel if the current one is removed
     #[arg(long, value_name = "CHANNEL")]
     default_channel: Option<String>,
-    /// Remove a bundle as if it had never been there: nothing skips it
+    /// Remove a bundle as if it had never existed: no entry skips it
     #[arg(long, requires = "bundle")]
     forget: bool,
 }
@@ -40,5 +41,5 @@ pub(super) fn run(args: &RemoveArgs, printer: &mut Printer) -> Outcome {
         default_channel: args.default_channel.clone(),
         forget: args.forget,
     };
-    workbench::change(&args.place, printer, |_, outline| edit::remove::remove(outline, &target, &removal))
+    workbench::change(&args.flags, printer, |_, outline| edit::remove::remove(outline, &target, &removal))
 }

@@ -1,16 +1,16 @@
-//! `opm edit set-edge`: other upgrades to a bundle.
+//! `opm edit set-edge`: changes the upgrade edges of a channel entry.
 
 use edit::set_edge::Edges;
 
-use super::workbench::{self, Where};
+use super::workbench::{self, EditFlags};
 use crate::exit::Outcome;
 use crate::printer::Printer;
 
-/// Change what upgrades to a bundle in a channel
+/// Change the upgrade edges to a bundle in a channel
 #[derive(clap::Args)]
 #[command(
-    long_about = "Change what upgrades to a bundle in a channel.\n\n\
-        What is not named stays as it is. An empty value takes an edge away.",
+    long_about = "Change the upgrade edges to a bundle in a channel.\n\n\
+        Other edges do not change. An empty value removes an edge.",
     after_help = "Examples:\n  \
         opm edit set-edge my-catalog etcd.v1.2.0 --channel stable --replaces etcd.v1.1.0\n  \
         opm edit set-edge my-catalog etcd.v1.2.0 --channel stable --add-skip etcd.v1.1.1\n  \
@@ -19,14 +19,14 @@ use crate::printer::Printer;
 )]
 pub(super) struct SetEdgeArgs {
     #[command(flatten)]
-    place: Where,
-    /// The bundle that is upgraded to
+    flags: EditFlags,
+    /// Bundle whose incoming edges change
     #[arg(value_name = "BUNDLE")]
     bundle: String,
-    /// The channel
+    /// Channel of the bundle
     #[arg(long, value_name = "CHANNEL")]
     channel: String,
-    /// The package, if several have a bundle of that name
+    /// Package of the bundle; required if several packages have a bundle of that name
     #[arg(short, long, value_name = "PACKAGE")]
     package: Option<String>,
     #[command(flatten)]
@@ -40,16 +40,16 @@ struct EdgeArgs {
     /// Bundle that it replaces
     #[arg(long, value_name = "BUNDLE")]
     replaces: Option<String>,
-    /// Bundles that it skips, in place of those it skips now
+    /// Bundles that it skips; replaces the current list
     #[arg(long, value_name = "BUNDLE", value_delimiter = ',')]
     skips: Option<Vec<String>>,
-    /// Bundles that it skips as well; can be given several times
+    /// Bundles to add to its skips; can be given several times
     #[arg(long, value_name = "BUNDLE", value_delimiter = ',')]
     add_skip: Vec<String>,
-    /// Bundles that it does not skip any more; can be given several times
+    /// Bundles to remove from its skips; can be given several times
     #[arg(long, value_name = "BUNDLE", value_delimiter = ',')]
     remove_skip: Vec<String>,
-    /// Versions that upgrade to it directly
+    /// Versions that can upgrade to it directly
     #[arg(long, value_name = "RANGE")]
     skip_range: Option<String>,
 }
@@ -62,7 +62,7 @@ pub(super) fn run(args: &SetEdgeArgs, printer: &mut Printer) -> Outcome {
         remove_skips: args.edges.remove_skip.clone(),
         skip_range: args.edges.skip_range.clone(),
     };
-    workbench::change(&args.place, printer, |_, outline| {
+    workbench::change(&args.flags, printer, |_, outline| {
         edit::set_edge::set_edge(outline, args.package.as_deref(), &args.channel, &args.bundle, &edges)
             .map(|()| Vec::new())
     })

@@ -1,4 +1,4 @@
-//! The text of blobs as their authors wrote it.
+//! The original text of blobs.
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
@@ -13,13 +13,13 @@ use fbc::{Blob, Content, Fbc, FileId};
 
 use super::workbench::Loaded;
 
-/// The text of the blobs of a catalog that was loaded with its text; keeps the file it looked at last.
+/// The original text of the blobs of a catalog that was loaded with its text. Caches the last file.
 pub(super) struct Texts<'a> {
     loaded: &'a Loaded,
     file: RefCell<Option<TextFile>>,
 }
 
-/// A file, and the places of its YAML documents by where they start.
+/// A file and the spans of its YAML documents by start offset.
 struct TextFile {
     id: FileId,
     text: String,
@@ -31,7 +31,7 @@ impl<'a> Texts<'a> {
         Texts { loaded, file: RefCell::new(None) }
     }
 
-    /// Returns the text of a blob, as YAML too if it is written so.
+    /// Returns the text of a blob as JSON, and as YAML if the file is YAML.
     pub(super) fn of(&self, blob: usize) -> Result<NewBlob, Refusal> {
         let fbc = &self.loaded.fbc;
         let blob = &fbc.blobs()[blob];
@@ -83,7 +83,7 @@ mod tests {
     use crate::printer::Printer;
 
     #[test]
-    fn a_file_that_is_gone_is_no_empty_one() {
+    fn a_deleted_file_is_an_error() {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("c.yaml");
         fs::write(&path, "schema: a\n---\nschema: b # note\n").unwrap();

@@ -1,4 +1,4 @@
-//! From a catalog on disk to a changed one: read, change, write aside, check, put in place.
+//! The steps of an edit: load, change, stage, check and replace.
 
 use std::collections::{BTreeMap, HashMap};
 use std::fs;
@@ -15,7 +15,7 @@ use fbc::json::Raw;
 use fbc::{Blob, Fbc, FileId, Format, LoadOptions, Problem};
 use rayon::prelude::*;
 
-use super::check::{Wanted, check};
+use super::check::{Expected, check};
 use super::{attached, place};
 use crate::exit::{Failure, Outcome, in_path};
 use crate::images::Images;
@@ -24,70 +24,69 @@ use crate::printer::{Printer, Style};
 use crate::source::{self, Source};
 use crate::{database, limits, report};
 
-/// Which catalog is changed, and where the changed one goes
+/// The catalog to change and the destination of the result
 #[derive(clap::Args)]
-pub(super) struct Where {
-    /// Directory of the catalog
+pub(super) struct EditFlags {
+    /// Catalog directory
     #[arg(value_name = "CATALOG")]
     pub(super) catalog: PathBuf,
-    /// Write the changed catalog to a new directory and leave this one as it is
+    /// Write the changed catalog to a new directory instead of changing it in place
     #[arg(long, value_name = "DIR")]
     pub(super) to: Option<PathBuf>,
-    /// Print what would change as a unified diff, and change nothing
+    /// Print the changes as a unified diff without applying them
     #[arg(long)]
     pub(super) dry_run: bool,
-    /// Do not print what was done
+    /// Do not print notes or the summary
     #[arg(short, long)]
     pub(super) quiet: bool,
 }
 
-/// The beginning of the names of directories that catalogs are written aside in.
-pub(super) const ASIDE: &str = ".opm-edit-";
+/// The name prefix of staging directories.
+pub(super) const STAGING_PREFIX: &str = ".opm-edit-";
 
-/// A catalog as it was read.
+/// A loaded catalog.
 pub(crate) struct Loaded {
     /// Its directory.
     pub(super) root: PathBuf,
     pub(crate) fbc: Fbc,
     pub(crate) outline: Outline,
-    /// What every blob says.
+    /// The content of every blob.
     pub(super) contents: Contents,
 }
 
-/// A file that changes.
+/// A changed file.
 pub(super) struct ChangedFile {
-    /// Its path below the catalog.
+    /// Its path relative to the catalog.
     pub(super) path: PathBuf,
-    /// Whether it is there already.
+    /// Whether it exists already.
     pub(super) exists: bool,
-    /// What becomes of it.
-    pub(super) becomes: Becomes,
+    pub(super) content: NewContent,
     pub(super) splices: Vec<Splice>,
 }
 
-/// What becomes of a file.
+/// The new content of a file.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) enum Becomes {
-    /// It has this text.
+pub(super) enum NewContent {
+    /// This text.
     Text(Vec<u8>),
-    /// It is what that file is.
+    /// A copy of this file.
     CopyOf(PathBuf),
-    /// It goes.
-    Gone,
+    /// The file is removed.
+    Removed,
 }
 
-/// Where the blobs of a new package go.
+/// The file of a new package.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Layout {
-    /// To `catalog.json` or `catalog.yaml`, as most of the catalog is written.
+    /// `catalog.json` or `catalog.yaml`, the format of most files of the catalog.
     Usual,
-    /// To a JSON file with the name of the package, as the first design of catalogs showed it.
+    /// A JSON file with the name of the package, the layout of the first file-based catalogs.
     First,
 }
 
-/// Makes a directory of what is named, if it is none: an image is unpacked, a database converted.
+/// Returns a catalog directory for a reference: unpacks an image and converts a database.
 ///
-/// The second value removes what was made when it is dropped.
+/// Dropping the second value deletes a temporary directory.
 pub(crate) fn directory(
     reference: &Path,
     images: &Images,
@@ -105,92 +104,93 @@ pub(crate) fn directory(
             let options = source::Options { keep_text: true, ..source::Options::catalogs(limits::from_env()?, images) };
             let mut fbc = Fbc::default();
             database::load(&mut fbc, &path, &options, printer).map_err(named)?;
-            let aside = Unfinished::private("opm-edit-")?;
-            super::super::migrate::write(&fbc, aside.path(), Format::Json)?;
-            Ok((aside.path().to_path_buf(), Some(aside)))
+            let staging = Unfinished::private("opm-edit-")?;
+            super::super::migrate::write(&fbc, staging.path(), Format::Json)?;
+            Ok((staging.path().to_path_buf(), Some(staging)))
         }
     }
 }
 
-/// The same for the catalog that is changed. What is no directory stays as it is, so that the result goes elsewhere.
+/// Like [`directory`], for the catalog to change. An image or database does not change, so it requires `--to` or
+/// `--dry-run`.
 pub(super) fn fetched(
-    place: &Where,
+    flags: &EditFlags,
     images: &Images,
     printer: &Printer,
-) -> Result<(Where, Option<Unfinished>), Failure> {
-    if place.to.is_none() && !place.dry_run {
-        let name = place.catalog.display();
-        let elsewhere = image::Location::is_image(&name.to_string()) || place.catalog.exists();
-        if elsewhere && !place.catalog.is_dir() {
-            return Err(Failure::message(format!("{name} is not a directory: --to DIR says where the result goes")));
+) -> Result<(EditFlags, Option<Unfinished>), Failure> {
+    if flags.to.is_none() && !flags.dry_run {
+        let name = flags.catalog.display();
+        let elsewhere = image::Location::is_image(&name.to_string()) || flags.catalog.exists();
+        if elsewhere && !flags.catalog.is_dir() {
+            return Err(Failure::message(format!("{name} is not a directory: use --to DIR for the result")));
         }
-        return Ok((Where { catalog: place.catalog.clone(), to: None, dry_run: false, quiet: place.quiet }, None));
+        return Ok((EditFlags { catalog: flags.catalog.clone(), to: None, dry_run: false, quiet: flags.quiet }, None));
     }
-    let (catalog, aside) = directory(&place.catalog, images, printer)?;
-    Ok((Where { catalog, to: place.to.clone(), dry_run: place.dry_run, quiet: place.quiet }, aside))
+    let (catalog, staging) = directory(&flags.catalog, images, printer)?;
+    Ok((EditFlags { catalog, to: flags.to.clone(), dry_run: flags.dry_run, quiet: flags.quiet }, staging))
 }
 
-/// Looks at each blob while its text is at hand.
-pub(crate) type Look<'a> = dyn Fn(&Blob, Raw<'_>) + Sync + 'a;
+/// Called with each blob and its text during the load.
+pub(crate) type Inspect<'a> = dyn Fn(&Blob, Raw<'_>) + Sync + 'a;
 
-/// Changes a catalog as `verb` says, which returns what the user should know of it.
+/// Applies the edit `verb` to a catalog. `verb` returns notes for the user.
 pub(super) fn change(
-    place: &Where,
+    flags: &EditFlags,
     printer: &mut Printer,
     verb: impl FnOnce(&Loaded, &mut Outline) -> Result<Vec<String>, Refusal>,
 ) -> Outcome {
-    change_looking(place, &|_, _| {}, printer, verb)
+    change_inspecting(flags, &|_, _| {}, printer, verb)
 }
 
-/// The same, with the text of the catalog at hand.
+/// Like [`change`], with the text of the catalog loaded.
 pub(super) fn change_with_text(
-    place: &Where,
+    flags: &EditFlags,
     printer: &mut Printer,
     verb: impl FnOnce(&Loaded, &mut Outline) -> Result<Vec<String>, Refusal>,
 ) -> Outcome {
-    change_loaded(place, Layout::Usual, printer, load_with_text, verb)
+    change_loaded(flags, Layout::Usual, printer, load_with_text, verb)
 }
 
-/// The same, with a look at each blob while it is loaded.
-pub(super) fn change_looking(
-    place: &Where,
-    look: &Look<'_>,
+/// Like [`change`], with a callback for each blob during the load.
+pub(super) fn change_inspecting(
+    flags: &EditFlags,
+    inspect: &Inspect<'_>,
     printer: &mut Printer,
     verb: impl FnOnce(&Loaded, &mut Outline) -> Result<Vec<String>, Refusal>,
 ) -> Outcome {
-    change_loaded(place, Layout::Usual, printer, |root, printer| load(root, look, printer), verb)
+    change_loaded(flags, Layout::Usual, printer, |root, printer| load(root, inspect, printer), verb)
 }
 
-/// The same in place for a catalog in the first layout, which `load` loads.
+/// Like [`change`], in place and with [`Layout::First`]; `load` loads the catalog.
 pub(in crate::commands) fn change_first_layout(
     root: &Path,
     printer: &mut Printer,
     load: impl FnOnce(&Path, &Printer) -> Result<Loaded, Failure>,
     verb: impl FnOnce(&Loaded, &mut Outline) -> Result<Vec<String>, Refusal>,
 ) -> Outcome {
-    let place = Where { catalog: root.to_path_buf(), to: None, dry_run: false, quiet: true };
-    change_loaded(&place, Layout::First, printer, load, verb)
+    let flags = EditFlags { catalog: root.to_path_buf(), to: None, dry_run: false, quiet: true };
+    change_loaded(&flags, Layout::First, printer, load, verb)
 }
 
 fn change_loaded(
-    place: &Where,
+    flags: &EditFlags,
     layout: Layout,
     printer: &mut Printer,
     load: impl FnOnce(&Path, &Printer) -> Result<Loaded, Failure>,
     verb: impl FnOnce(&Loaded, &mut Outline) -> Result<Vec<String>, Refusal>,
 ) -> Outcome {
-    let root = &place.catalog;
-    let in_place = place.to.is_none() && !place.dry_run;
+    let root = &flags.catalog;
+    let in_place = flags.to.is_none() && !flags.dry_run;
     let _lock = if in_place { Some(place::lock(root, printer)?) } else { None };
-    if let Some(to) = &place.to {
+    if let Some(to) = &flags.to {
         super::super::migrate::check_empty(to)?;
     }
     let loaded = load(root, printer)?;
     let mut outline = loaded.outline.clone();
     let notes = verb(&loaded, &mut outline).map_err(refused)?;
     let mut changes = Changes::between(&loaded.fbc, &loaded.outline, &outline).map_err(refused)?;
-    if changes.is_empty() && place.to.is_none() {
-        report(place, &notes, printer);
+    if changes.is_empty() && flags.to.is_none() {
+        report(flags, &notes, printer);
         return Ok(());
     }
     let mut new = new_files(&loaded.fbc, root, &changes, layout)?;
@@ -198,52 +198,57 @@ fn change_loaded(
     let mut files = rewrite_files(&loaded.fbc, root, &changes, &new)?;
     files.extend(attached.files);
     attached::remove(&loaded, &changes, &attached.used, &mut files)?;
-    let parent = place::parent(place.to.as_deref().unwrap_or(root));
-    let aside = match place.dry_run {
-        true => Unfinished::create(&parent, ASIDE).or_else(|_| Unfinished::private("opm-edit-")),
-        false => fs::create_dir_all(&parent).and_then(|()| Unfinished::create(&parent, ASIDE)),
+    let parent = place::parent(flags.to.as_deref().unwrap_or(root));
+    let staging = match flags.dry_run {
+        true => Unfinished::create(&parent, STAGING_PREFIX).or_else(|_| Unfinished::private("opm-edit-")),
+        false => fs::create_dir_all(&parent).and_then(|()| Unfinished::create(&parent, STAGING_PREFIX)),
     }
     .map_err(|error| {
         let help = if in_place { "; --to writes the changed catalog elsewhere" } else { "" };
-        Failure::message(format!("{}: {error}: no room to write aside{help}", parent.display()))
+        Failure::message(format!("{}: {error}: cannot create a staging directory{help}", parent.display()))
     })?;
-    let tree = aside.path().join("tree");
-    place::stage(root, &tree, &files, place.to.is_none())?;
-    check(&tree, root, &Wanted { loaded: &loaded, outline: &outline, changes: &changes, new: &new }, printer)?;
+    let tree = staging.path().join("tree");
+    place::stage(root, &tree, &files, flags.to.is_none())?;
+    check(&tree, root, &Expected { loaded: &loaded, outline: &outline, changes: &changes, new: &new }, printer)?;
     if !loaded.fbc.is_current() {
-        return Err(Failure::message(format!("{}: the catalog changed meanwhile; try again", root.display())));
+        return Err(Failure::message(format!("{}: the catalog changed during the edit; try again", root.display())));
     }
-    report(place, &notes, printer);
-    if place.dry_run {
+    report(flags, &notes, printer);
+    if flags.dry_run {
         return show(root, &files, printer);
     }
-    match &place.to {
+    match &flags.to {
         Some(to) => interrupt::put(&tree, to).map_err(|error| in_path(to, &error))?,
-        None => place::replace(root, &aside, &files)?,
+        None => place::replace(root, &staging, &files)?,
     }
-    if let Some(done) = summary(&loaded.outline, &outline).filter(|_| !place.quiet) {
+    if let Some(done) = summary(&loaded.outline, &outline).filter(|_| !flags.quiet) {
         printer.report(&done);
     }
     Ok(())
 }
 
-fn report(place: &Where, notes: &[String], printer: &Printer) {
-    for note in notes.iter().filter(|_| !place.quiet) {
+fn report(flags: &EditFlags, notes: &[String], printer: &Printer) {
+    for note in notes.iter().filter(|_| !flags.quiet) {
         printer.report(&format!("{} {note}", printer.paint(Style::Note, "note:")));
     }
 }
 
-/// Loads a catalog whose files can be read; whether it is valid is another question.
-pub(crate) fn load(root: &Path, look: &Look<'_>, printer: &Printer) -> Result<Loaded, Failure> {
-    load_keeping(root, look, false, printer)
+/// Loads a catalog without validating it.
+pub(crate) fn load(root: &Path, inspect: &Inspect<'_>, printer: &Printer) -> Result<Loaded, Failure> {
+    load_keeping(root, inspect, false, printer)
 }
 
-/// The same, with the text of blobs for [`Texts`].
+/// Like [`load`], with the text of blobs for [`Texts`].
 pub(super) fn load_with_text(root: &Path, printer: &Printer) -> Result<Loaded, Failure> {
     load_keeping(root, &|_, _| {}, true, printer)
 }
 
-fn load_keeping(root: &Path, look: &Look<'_>, keep_text: bool, printer: &Printer) -> Result<Loaded, Failure> {
+fn load_keeping(
+    root: &Path,
+    inspect_blob: &Inspect<'_>,
+    keep_text: bool,
+    printer: &Printer,
+) -> Result<Loaded, Failure> {
     let metadata = fs::metadata(root).map_err(|error| in_path(root, &error))?;
     if !metadata.is_dir() {
         return Err(Failure::message(format!("{:?} is not a directory", root.display().to_string())));
@@ -251,7 +256,7 @@ fn load_keeping(root: &Path, look: &Look<'_>, keep_text: bool, printer: &Printer
     let contents = Contents::default();
     let inspect = |blob: &Blob, text: Raw<'_>, _: &mut Vec<Problem>| {
         contents.note(blob, text);
-        look(blob, text);
+        inspect_blob(blob, text);
     };
     let mut fbc = Fbc::default();
     let options =
@@ -265,10 +270,10 @@ fn load_keeping(root: &Path, look: &Look<'_>, keep_text: bool, printer: &Printer
     Ok(Loaded { root: root.to_path_buf(), fbc, outline, contents })
 }
 
-/// The blobs of files that are new, by their paths below the catalog.
+/// The blobs of new files, by path relative to the catalog.
 pub(super) type NewFiles = BTreeMap<PathBuf, Vec<NewBlob>>;
 
-/// Finds the files for the blobs of new packages.
+/// Assigns the blobs of new packages to new files.
 fn new_files(fbc: &Fbc, root: &Path, changes: &Changes, layout: Layout) -> Result<NewFiles, Failure> {
     let mut new = NewFiles::new();
     if changes.new_packages.is_empty() {
@@ -285,7 +290,7 @@ fn new_files(fbc: &Fbc, root: &Path, changes: &Changes, layout: Layout) -> Resul
             _ => Changes::path_for(package, json),
         };
         if fs::symlink_metadata(root.join(&path)).is_ok() {
-            let message = format!("package {package:?} would go to {}, which is there already", path.display());
+            let message = format!("package {package:?} would be written to {}, which already exists", path.display());
             return Err(Failure::message(message));
         }
         new.insert(path, blobs.clone());
@@ -293,7 +298,7 @@ fn new_files(fbc: &Fbc, root: &Path, changes: &Changes, layout: Layout) -> Resul
     Ok(new)
 }
 
-/// Puts the changes into the text of the files.
+/// Applies the changes to the text of the files.
 fn rewrite_files(fbc: &Fbc, root: &Path, changes: &Changes, new: &NewFiles) -> Result<Vec<ChangedFile>, Failure> {
     let mut files = changes
         .files
@@ -302,8 +307,8 @@ fn rewrite_files(fbc: &Fbc, root: &Path, changes: &Changes, new: &NewFiles) -> R
         .collect::<Result<Vec<_>, _>>()?;
     for (path, blobs) in new {
         let json = path.extension().is_some_and(|extension| extension == "json");
-        let becomes = Becomes::Text(rewrite::new_file(blobs, json).into_bytes());
-        files.push(ChangedFile { path: path.clone(), exists: false, becomes, splices: Vec::new() });
+        let content = NewContent::Text(rewrite::new_file(blobs, json).into_bytes());
+        files.push(ChangedFile { path: path.clone(), exists: false, content, splices: Vec::new() });
     }
     Ok(files)
 }
@@ -316,15 +321,15 @@ fn rewrite_file(fbc: &Fbc, root: &Path, file: FileId, change: &FileChange) -> Re
         refused(refusal)
     };
     let old = read(&full)?;
-    let (becomes, splices) = match rewrite::rewrite(&old, change).map_err(named)? {
-        Rewritten::Deleted => (Becomes::Gone, Vec::new()),
+    let (content, splices) = match rewrite::rewrite(&old, change).map_err(named)? {
+        Rewritten::Deleted => (NewContent::Removed, Vec::new()),
         Rewritten::Spliced(splices) => {
             let text = text::apply(old.as_bytes(), &splices)
-                .ok_or_else(|| named(Refusal::new("changes overlap").help("make them one after the other")))?;
-            (Becomes::Text(text), splices)
+                .ok_or_else(|| named(Refusal::new("changes overlap").help("apply them one at a time")))?;
+            (NewContent::Text(text), splices)
         }
     };
-    Ok(ChangedFile { path, exists: true, becomes, splices })
+    Ok(ChangedFile { path, exists: true, content, splices })
 }
 
 fn read(path: &Path) -> Result<String, Failure> {
@@ -332,7 +337,7 @@ fn read(path: &Path) -> Result<String, Failure> {
     String::from_utf8(bytes).map_err(|_| Failure::message(format!("{}: is not UTF-8", path.display())))
 }
 
-/// Returns whether most files of a catalog are JSON, going by the first bytes of some.
+/// Returns whether most files of a catalog are JSON, judged by the first byte of up to ten files.
 fn mostly_json(fbc: &Fbc) -> bool {
     let mut formats: BTreeMap<FileId, bool> = BTreeMap::new();
     for blob in fbc.blobs() {
@@ -358,13 +363,13 @@ fn show(root: &Path, files: &[ChangedFile], printer: &mut Printer) -> Outcome {
     for file in files {
         let old = if file.exists { Some(read(&root.join(&file.path))?) } else { None };
         let copied;
-        let new = match &file.becomes {
-            Becomes::Text(text) => Some(String::from_utf8_lossy(text)),
-            Becomes::CopyOf(path) => {
+        let new = match &file.content {
+            NewContent::Text(text) => Some(String::from_utf8_lossy(text)),
+            NewContent::CopyOf(path) => {
                 copied = fs::read(path).map_err(|error| in_path(path, &error))?;
                 Some(String::from_utf8_lossy(&copied))
             }
-            Becomes::Gone => None,
+            NewContent::Removed => None,
         };
         let path = file.path.display().to_string();
         let text = unified(&path, old.as_deref(), new.as_deref(), &file.splices);
@@ -381,12 +386,12 @@ fn show(root: &Path, files: &[ChangedFile], printer: &mut Printer) -> Outcome {
     Ok(())
 }
 
-/// Returns the files that change by their paths.
+/// Indexes the changed files by path.
 pub(super) fn by_path(files: &[ChangedFile]) -> HashMap<&Path, &ChangedFile> {
     files.iter().map(|file| (file.path.as_path(), file)).collect()
 }
 
-/// Reports why nothing is done.
+/// Converts a refusal into a failure.
 pub(super) fn refused(refusal: Refusal) -> Failure {
     let help = refusal.help.map(|help| format!("\nhelp: {help}")).unwrap_or_default();
     Failure::message(format!("{}{help}", refusal.message))

@@ -1,4 +1,4 @@
-//! `opm index add`: bundles into an index image.
+//! `opm index add`: adds bundles to an index image.
 
 use super::build::{BuildArgs, ToolArgs};
 use crate::commands::registry::add::{HowArgs, Manner, add};
@@ -16,10 +16,10 @@ use crate::printer::Printer;
         opm index add -f quay.io/example/index:v1 -b quay.io/example/bundle:v1.1.0 -t quay.io/example/index:v2\n  \
         opm index add quay.io/example/bundle:v1.1.0 --mode semver --generate")]
 pub(crate) struct AddArgs {
-    /// Bundles to add: images, or directories
+    /// Bundle images or directories to add
     #[arg(value_name = "REF", value_parser = or_latest)]
     references: Vec<String>,
-    /// Bundles to add: images, or directories
+    /// Bundle images or directories to add
     #[arg(
         short,
         long,

@@ -1,4 +1,4 @@
-//! What `opm index` commands share: a database out of an image, a new image around it.
+//! Shared by `opm index` commands: extracts the database from an image and builds a new image.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
@@ -19,17 +19,17 @@ use crate::printer::Printer;
 const DEFAULT_BINARY: &str = "quay.io/operator-framework/opm:latest";
 const DEFAULT_TAG: &str = "operator-registry-index:latest";
 const DEFAULT_DOCKERFILE: &str = "index.Dockerfile";
-/// Where the database is, below the directory that is built.
+/// The path of the database in the build context and in the image.
 const DATABASE: &str = "database/index.db";
 
-/// What becomes of a changed database.
+/// How to build an image from the changed database.
 #[derive(clap::Args)]
 pub(crate) struct BuildArgs {
-    /// Image that brings the program of the new image; quay.io/operator-framework/opm:latest, or with --container-tool
-    /// none an image with this program alone. 'scratch' makes one with nothing but the database
+    /// Base image with opm; defaults to quay.io/operator-framework/opm:latest, or with --container-tool none to an
+    /// image of this binary alone. 'scratch' builds an image of the database alone
     #[arg(short = 'i', long, value_name = "REF")]
     binary_image: Option<String>,
-    /// Leave the database and a Dockerfile in the current directory, and build nothing
+    /// Write the database and a Dockerfile to the current directory without building an image
     #[arg(long)]
     generate: bool,
     /// Name of the Dockerfile; defaults to index.Dockerfile
@@ -38,26 +38,26 @@ pub(crate) struct BuildArgs {
     /// Name of the new image; defaults to operator-registry-index:latest
     #[arg(short, long, value_name = "REF")]
     tag: Option<String>,
-    /// Push the image to the registry that its name says; with --container-tool none
+    /// Push the image to the registry in --tag; requires --container-tool none
     #[arg(long)]
     push: bool,
-    /// Where to write the image: oci:DIR, oci-archive:FILE or docker-archive:FILE; with --container-tool none
+    /// Write the image to oci:DIR, oci-archive:FILE or docker-archive:FILE; requires --container-tool none
     #[arg(long, value_name = "WHERE", value_parser = output)]
     image_output: Option<Location>,
     #[command(flatten)]
     pull: PullFlags,
-    /// Log in detail
+    /// Enable debug logging
     #[arg(long, hide = true)]
     debug: bool,
 }
 
-/// The programs that pull and build, where both can be chosen.
+/// The flags for separate pull and build programs.
 #[derive(clap::Args)]
 pub(crate) struct ToolArgs {
     /// Program to pull and build images with
     #[arg(short, long, value_name = "TOOL", value_parser = container_tool())]
     container_tool: Option<ContainerTool>,
-    /// Program to build the image with; podman or docker, or none where neither is installed
+    /// Program to build the image with; defaults to podman or docker, or none if neither is installed
     #[arg(short = 'u', long, value_name = "TOOL", value_parser = container_tool())]
     build_tool: Option<ContainerTool>,
     /// Program to pull images with; defaults to none
@@ -84,11 +84,11 @@ impl ToolArgs {
     }
 }
 
-/// The one program of commands that pull and build with the same.
+/// The flag for one pull and build program.
 #[derive(clap::Args)]
 pub(crate) struct OneToolArgs {
-    /// Program to pull and build images with; without it nothing is needed to pull, and podman or
-    /// docker builds, or none where neither is installed
+    /// Program to pull and build images with; by default opm pulls, and podman or docker builds, or opm if neither is
+    /// installed
     #[arg(short, long, value_name = "TOOL", value_parser = container_tool())]
     container_tool: Option<ContainerTool>,
 }
@@ -105,29 +105,31 @@ impl BuildArgs {
         Fetcher::new(tls, &self.pull, tools.pull)
     }
 
-    /// Refuses flags that do not go together, before any work is done.
+    /// Rejects conflicting flags before any work is done.
     fn check(&self, tools: &Tools) -> Outcome {
         let placed = self.push || self.image_output.is_some();
         let refused = |text: &str| Err(Failure::message(text));
         match (tools.build, self.generate, placed) {
-            (_, true, true) => refused("--push and --image-output build an image, which --generate does not"),
+            (_, true, true) => {
+                refused("--push and --image-output cannot be used with --generate, which builds no image")
+            }
             (ContainerTool::Docker | ContainerTool::Podman, false, true) => {
-                refused("--push and --image-output are for --container-tool none")
+                refused("--push and --image-output require --container-tool none")
             }
             (ContainerTool::None, false, false) => refused(
-                "nowhere to put the image: say --push, or --image-output oci:DIR; or name a program that builds and keeps \
+                "no destination for the image: use --push or --image-output oci:DIR, or a program that builds and stores \
                  images with --container-tool docker|podman",
             ),
             (ContainerTool::None, false, true) if self.push && self.tag.is_none() => {
-                refused("the image has no name to push it by: say -t REF")
+                refused("--push requires an image name: use -t REF")
             }
             _ => Ok(()),
         }
     }
 
-    /// Takes the database out of an image, or an empty one, changes it, and builds an image of it.
+    /// Extracts the database of an image, or creates an empty one, changes it, and builds an image.
     ///
-    /// Nothing appears before the change is made. The digest of an image that is built here is returned.
+    /// Writes nothing to the current directory before the change succeeds. Returns the digest if opm builds the image.
     pub(crate) fn rebuild(
         &self,
         from_index: Option<&str>,
@@ -139,15 +141,15 @@ impl BuildArgs {
         self.check(tools)?;
         let here = Path::new(".");
         let in_path = |path: &Path, error: std::io::Error| Failure::message(format!("{}: {error}", path.display()));
-        let aside = Unfinished::create(here, "index_build_tmp").map_err(|error| in_path(here, error))?;
-        let database = aside.path().join(DATABASE);
-        let directory = aside.path().join("database");
+        let staging = Unfinished::create(here, "index_build_tmp").map_err(|error| in_path(here, error))?;
+        let database = staging.path().join(DATABASE);
+        let directory = staging.path().join("database");
         fs::create_dir(&directory).map_err(|error| in_path(&directory, error))?;
         match from_index.filter(|image| !image.is_empty()) {
             Some(image) => fetcher.database(image, &database).map_err(Failure::Message)?,
             None => drop(fs::File::create_new(&database).map_err(|error| in_path(&database, error))?),
         }
-        // A container may run as anybody.
+        // A container can run as any user.
         fs::set_permissions(&directory, fs::Permissions::from_mode(0o777))
             .map_err(|error| in_path(&directory, error))?;
         fs::set_permissions(&database, fs::Permissions::from_mode(0o666)).map_err(|error| in_path(&database, error))?;
@@ -167,7 +169,7 @@ impl BuildArgs {
         let source = database.strip_prefix(here).unwrap_or(&database).to_string_lossy().into_owned();
         let name = match &self.out_dockerfile {
             Some(name) => name.clone(),
-            None => aside.path().join(DEFAULT_DOCKERFILE),
+            None => staging.path().join(DEFAULT_DOCKERFILE),
         };
         fs::write(&name, dockerfile(self.binary(), &source)).map_err(|error| in_path(&name, error))?;
         let tag = self.tag.as_deref().unwrap_or(DEFAULT_TAG);
@@ -179,7 +181,7 @@ impl BuildArgs {
         self.binary_image.as_deref().unwrap_or(DEFAULT_BINARY)
     }
 
-    /// Builds the image without any other program, the same bytes for the same database.
+    /// Builds the image without a container engine, reproducibly.
     fn build(&self, database: &Path, tls: &TlsFlags) -> Result<Descriptor, Failure> {
         let time = source_date_epoch()?;
         let scratch = Unfinished::private("opm-index-")?;
@@ -205,8 +207,8 @@ impl BuildArgs {
         if self.binary_image.is_none() {
             let program = std::env::current_exe()?;
             check_program(&program, &platform).map_err(|error| {
-                let text = "or take 'scratch' for an image with nothing but the database";
-                Failure::message(format!("{error}; name an image that has the program with --binary-image, {text}"))
+                let text = "or 'scratch' for an image of the database alone";
+                Failure::message(format!("{error}; use --binary-image with an image that contains opm, {text}"))
             })?;
             layers.push(program_layer(&program)?.write(&store, time, &|_| {})?);
             history.push("opm index: the program".to_owned());
@@ -239,7 +241,7 @@ impl BuildArgs {
     }
 }
 
-/// The digest of an image, if one was built here.
+/// The digest of the image, if opm built one.
 #[must_use]
 pub(crate) struct Built(Option<String>);
 

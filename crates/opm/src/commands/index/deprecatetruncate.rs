@@ -1,4 +1,4 @@
-//! `opm index deprecatetruncate`: bundles of an index image that are no longer wanted.
+//! `opm index deprecatetruncate`: deprecates bundles of an index image and removes their predecessors.
 
 use sqlite_index::Database;
 
@@ -10,18 +10,18 @@ use crate::fetch::or_latest;
 use crate::images::TlsFlags;
 use crate::printer::Printer;
 
-/// Deprecate bundles of an index image and remove what they replace
+/// Deprecate bundles of an index image and remove the bundles that they replace
 #[derive(clap::Args)]
 #[command(after_help = "Examples:\n  \
         opm index deprecatetruncate -f quay.io/example/index:v1 -b quay.io/example/bundle:v1.0.0 --generate")]
 pub(crate) struct DeprecateArgs {
-    /// Bundles to deprecate, by their images
+    /// Images of the bundles to deprecate
     #[arg(short, long, value_name = "REF", value_delimiter = ',', required = true)]
     bundles: Vec<String>,
     /// Index image to change
     #[arg(short, long, value_name = "REF", value_parser = or_latest)]
     from_index: Option<String>,
-    /// Warn of bundles that cannot be deprecated and go on with the others
+    /// Warn about bundles that cannot be deprecated and continue with the others
     #[arg(long)]
     permissive: bool,
     /// Remove a package if the heads of all its channels are given

@@ -1,4 +1,4 @@
-//! `opm index export`: packages of an index image as directories of manifests.
+//! `opm index export`: writes packages of an index image as directories of manifests.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -19,8 +19,8 @@ use crate::printer::Printer;
 #[derive(clap::Args)]
 #[command(
     long_about = "Write packages of an index image as directories of manifests.\n\n\
-        Each package gets a directory with the manifests of each version, and a file 'package.yaml' that names its \
-        channels. Nothing is written before everything is at hand.",
+        Writes a directory per package, with the manifests of each version and a 'package.yaml' that lists its \
+        channels. Writes nothing until all images are pulled.",
     after_help = "Examples:\n  opm index export -i quay.io/example/index:v1 -p etcd -f packages"
 )]
 pub(crate) struct ExportArgs {
@@ -41,7 +41,7 @@ pub(crate) struct ExportArgs {
     container_tool: ContainerTool,
     #[command(flatten)]
     pull: PullFlags,
-    /// Log in detail
+    /// Enable debug logging
     #[arg(long, hide = true)]
     debug: bool,
 }
@@ -68,11 +68,11 @@ pub(crate) fn run(args: &ExportArgs, tls: &TlsFlags, printer: &mut Printer) -> O
     let folder = &args.download_folder;
     let parent = folder.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
     fs::create_dir_all(parent).map_err(|error| in_path(parent, &error))?;
-    let aside = Unfinished::create(parent, ".opm-export-").map_err(|error| in_path(parent, &error))?;
+    let staging = Unfinished::create(parent, ".opm-export-").map_err(|error| in_path(parent, &error))?;
     for package in &packages {
-        write_package(&database, package, &fetcher, aside.path())?;
+        write_package(&database, package, &fetcher, staging.path())?;
     }
-    place(aside.path(), folder).map_err(|error| in_path(folder, &error))
+    place(staging.path(), folder).map_err(|error| in_path(folder, &error))
 }
 
 /// Writes a package below `root`.
@@ -112,18 +112,16 @@ fn write_package(database: &Database, package: &PackageInfo, fetcher: &Fetcher, 
     fs::write(&file, package_yaml(package)).map_err(|error| in_path(&file, &error))
 }
 
-/// Refuses names that would lead out of their directory.
+/// Rejects names that are not a single path component.
 fn element(name: &str) -> Result<&str, Failure> {
     match name {
-        "" | "." | ".." => Err(Failure::message(format!("{name:?} cannot be the name of a directory"))),
-        name if name.contains(['/', '\0']) => {
-            Err(Failure::message(format!("{name:?} cannot be the name of a directory")))
-        }
+        "" | "." | ".." => Err(Failure::message(format!("{name:?} is not a valid directory name"))),
+        name if name.contains(['/', '\0']) => Err(Failure::message(format!("{name:?} is not a valid directory name"))),
         name => Ok(name),
     }
 }
 
-/// Copies the plain files of a directory.
+/// Copies the regular files of a directory.
 fn copy_files(from: &Path, to: &Path) -> std::io::Result<()> {
     for entry in fs::read_dir(from)? {
         let entry = entry?;
@@ -134,7 +132,7 @@ fn copy_files(from: &Path, to: &Path) -> std::io::Result<()> {
     Ok(())
 }
 
-/// Moves a tree to its place, file by file where there is something already.
+/// Moves a tree into place, merging it with existing directories.
 fn place(from: &Path, to: &Path) -> std::io::Result<()> {
     fs::create_dir_all(to)?;
     for entry in fs::read_dir(from)? {
@@ -159,7 +157,7 @@ fn package_yaml(package: &PackageInfo) -> String {
     out
 }
 
-/// Writes text as YAML: plain where it cannot be anything but text.
+/// Encodes text as YAML: plain if it is unambiguous, or else quoted.
 fn scalar(text: &str) -> String {
     let plain = |c: char| c.is_ascii_alphanumeric() || "._-/".contains(c);
     let word = text.starts_with(|c: char| c.is_ascii_alphabetic()) && text.chars().all(plain);

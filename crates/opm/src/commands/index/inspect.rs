@@ -1,4 +1,4 @@
-//! `opm index inspect`: what is in an index.
+//! `opm index inspect`: shows the content of an index.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
@@ -16,7 +16,7 @@ use crate::images::{Images, PullFlags, TlsFlags};
 use crate::printer::Printer;
 use crate::source::{self, Source};
 
-/// Look into an index
+/// Show the content of an index
 #[derive(clap::Args)]
 #[command(
     subcommand_required = true,
@@ -33,49 +33,54 @@ pub(crate) struct InspectArgs {
 #[derive(Subcommand)]
 enum InspectCommand {
     /// List the packages with their channels
-    Packages(WhichArgs),
-    /// List the bundles of a package with what they replace and what replaces them
+    Packages(IndexFlags),
+    /// List the bundles of a package with their predecessors and successors
     Package(PackageArgs),
 }
 
 #[derive(clap::Args)]
 struct PackageArgs {
-    /// The package
+    /// Name of the package
     #[arg(value_name = "NAME")]
     name: String,
     #[command(flatten)]
-    which: WhichArgs,
+    which: IndexFlags,
 }
 
-/// Which index is meant.
+/// The flags that select an index.
 #[derive(clap::Args)]
-pub(crate) struct WhichArgs {
+pub(crate) struct IndexFlags {
     /// Index image
     #[arg(short, long, value_name = "REF", value_parser = or_latest)]
     pub(crate) from_index: Option<String>,
-    /// Database file; without either the first of database/index.db, index.db and bundles.db
+    /// Database file; without --from-index defaults to the first of database/index.db, index.db and bundles.db
     #[arg(long, value_name = "FILE")]
     pub(crate) database: Option<PathBuf>,
     #[command(flatten)]
     pull: PullFlags,
 }
 
-/// Where an index is.
-pub(crate) enum Which<'a> {
+/// The location of an index.
+pub(crate) enum IndexLocation<'a> {
     Image(&'a str),
     File(PathBuf),
 }
 
-/// Finds out which index is meant.
-pub(crate) fn which<'a>(from_index: Option<&'a str>, database: Option<&Path>) -> Result<Which<'a>, Failure> {
+/// Returns the location of the selected index.
+pub(crate) fn index_location<'a>(
+    from_index: Option<&'a str>,
+    database: Option<&Path>,
+) -> Result<IndexLocation<'a>, Failure> {
     match (from_index, database) {
         (Some(_), Some(_)) => Err(Failure::message("--from-index and --database cannot be used together")),
-        (Some(image), None) => Ok(Which::Image(image)),
-        (None, Some(file)) => Ok(Which::File(file.to_owned())),
+        (Some(image), None) => Ok(IndexLocation::Image(image)),
+        (None, Some(file)) => Ok(IndexLocation::File(file.to_owned())),
         (None, None) => {
             let usual = ["database/index.db", "index.db", "bundles.db"].map(PathBuf::from);
             let found = usual.into_iter().find(|file| file.is_file());
-            found.map(Which::File).ok_or_else(|| Failure::message("no index given: use --from-index or --database"))
+            found
+                .map(IndexLocation::File)
+                .ok_or_else(|| Failure::message("no index found: use --from-index or --database"))
         }
     }
 }
@@ -97,16 +102,16 @@ pub(crate) fn run(args: &InspectArgs, tls: &TlsFlags, printer: &mut Printer) -> 
     Ok(())
 }
 
-/// Reads what is in the index that is meant.
-fn read(args: &WhichArgs, tls: &TlsFlags, printer: &Printer) -> Result<Vec<PackageInfo>, Failure> {
+/// Reads the packages of the selected index.
+fn read(args: &IndexFlags, tls: &TlsFlags, printer: &Printer) -> Result<Vec<PackageInfo>, Failure> {
     let images = Images::new(tls, &args.pull);
     let of_file = |file: &Path| {
         database::notice(printer);
         Database::read(file).and_then(|database| database.packages()).map_err(database::failure)
     };
-    match which(args.from_index.as_deref(), args.database.as_deref())? {
-        Which::File(file) => of_file(&file),
-        Which::Image(image) => match source::resolve_one(image, &images).map_err(Failure::Message)? {
+    match index_location(args.from_index.as_deref(), args.database.as_deref())? {
+        IndexLocation::File(file) => of_file(&file),
+        IndexLocation::Image(image) => match source::resolve_one(image, &images).map_err(Failure::Message)? {
             Source::Database(file) => of_file(&file),
             Source::Catalog(_) => {
                 let (_, catalog) = source::checked(image, false, &images, printer)?;
@@ -145,7 +150,7 @@ fn of_catalog(package: &catalog::Package) -> PackageInfo {
     }
 }
 
-/// Describes a package in one line: the default channel comes first.
+/// Summarizes a package; its default channel comes first.
 fn in_short(package: &PackageInfo) -> Value {
     let mut channels: Vec<&str> = package.channels.iter().map(|channel| channel.name.as_str()).collect();
     channels.sort_by_key(|name| *name != package.default_channel);
@@ -203,7 +208,7 @@ fn or_null(text: Option<&str>) -> Value {
     text.filter(|text| !text.is_empty()).map_or(Value::Null, Value::from)
 }
 
-/// Returns everything that edges lead to from a name.
+/// Returns all names reachable by edges from a name.
 fn reachable<'a>(name: &str, edges: &BTreeMap<&str, &'a [String]>) -> BTreeSet<&'a str> {
     let mut found: BTreeSet<&str> = BTreeSet::new();
     let mut waiting: Vec<&str> =

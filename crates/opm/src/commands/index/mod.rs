@@ -1,4 +1,4 @@
-//! `opm index`: images of database indexes.
+//! `opm index`: manages images of database indexes.
 
 pub(crate) mod add;
 pub(crate) mod build;
@@ -16,15 +16,15 @@ use crate::exit::Outcome;
 use crate::images::TlsFlags;
 use crate::printer::Printer;
 
-/// Work on images of database indexes (deprecated)
+/// Manage images of database indexes (deprecated)
 #[derive(clap::Args)]
 #[command(
     subcommand_required = true,
     arg_required_else_help = true,
-    long_about = "Work on images of database indexes.\n\n\
-        Each command takes the database out of an image, changes it, and builds a new image: with docker or podman, or \
-        without either (--container-tool none), when it is pushed by --push or written by --image-output. With --generate it \
-        leaves the database and a Dockerfile in the current directory instead.",
+    long_about = "Manage images of database indexes.\n\n\
+        Each command extracts the database from an image, changes it, and builds a new image with docker or podman. With \
+        --container-tool none opm builds the image and pushes it (--push) or writes it (--image-output). With --generate \
+        it writes the database and a Dockerfile to the current directory instead.",
     after_help = "Examples:\n  \
         opm index add -b quay.io/example/bundle:v1.0.0 --generate\n  \
         opm index add -b quay.io/example/bundle:v1.0.0 -t quay.io/me/index:v1 --container-tool none --push\n  \

@@ -1,4 +1,4 @@
-//! `opm index prune`: all packages out of an index image but some.
+//! `opm index prune`: removes all but the selected packages from an index image.
 
 use sqlite_index::Database;
 
@@ -10,17 +10,17 @@ use crate::fetch::or_latest;
 use crate::images::TlsFlags;
 use crate::printer::Printer;
 
-/// Keep only some packages of an index image
+/// Keep only selected packages of an index image
 #[derive(clap::Args)]
 #[command(after_help = "Examples:\n  opm index prune -f quay.io/example/index:v1 -p etcd --generate")]
 pub(crate) struct PruneArgs {
-    /// Packages to keep; names that do not exist are ignored
+    /// Packages to keep; unknown names are ignored
     #[arg(short, long, value_name = "PACKAGE", value_delimiter = ',', required = true)]
     packages: Vec<String>,
     /// Index image to prune
     #[arg(short, long, value_name = "REF", value_parser = or_latest)]
     from_index: String,
-    /// Accepted as older versions do
+    /// Ignored; accepted for compatibility with older versions
     #[arg(long)]
     permissive: bool,
     #[command(flatten)]

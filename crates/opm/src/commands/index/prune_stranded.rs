@@ -1,4 +1,4 @@
-//! `opm index prune-stranded`: bundles out of an index image that no channel has.
+//! `opm index prune-stranded`: removes bundles without a channel from an index image.
 
 use sqlite_index::Database;
 

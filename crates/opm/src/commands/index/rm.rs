@@ -1,4 +1,4 @@
-//! `opm index rm`: packages out of an index image.
+//! `opm index rm`: removes packages from an index image.
 
 use sqlite_index::Database;
 
@@ -20,7 +20,7 @@ pub(crate) struct RmArgs {
     /// Index image to remove from
     #[arg(short, long, value_name = "REF", value_parser = or_latest)]
     from_index: String,
-    /// Warn of packages that do not exist and remove the others
+    /// Warn about packages that do not exist and remove the others
     #[arg(long)]
     permissive: bool,
     #[command(flatten)]

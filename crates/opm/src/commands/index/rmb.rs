@@ -1,11 +1,11 @@
-//! `opm index rmb`: one bundle out of an index, and the others stitched together.
+//! `opm index rmb`: removes a bundle from an index and reconnects the others.
 
 use std::path::{Path, PathBuf};
 
 use sqlite_index::{Database, Mode, Shrink};
 
 use super::build::{BuildArgs, ToolArgs};
-use super::inspect::{Which, which};
+use super::inspect::{IndexLocation, index_location};
 use crate::database;
 use crate::exit::{Failure, Outcome};
 use crate::fetch::{Fetcher, or_latest};
@@ -13,13 +13,13 @@ use crate::images::TlsFlags;
 use crate::limits;
 use crate::printer::Printer;
 
-/// Remove one bundle from an index and order the others by version
+/// Remove a bundle from an index and order the others by version
 #[derive(clap::Args)]
 #[command(
-    long_about = "Remove one bundle from an index and order the others by version.\n\n\
-        A database file is changed in place; of an index image a new one is built. In mode semver each version then \
-        replaces the one before; in mode semver-skippatch the last patch of each minor version does, and skips the \
-        patches before it.",
+    long_about = "Remove a bundle from an index and order the others by version.\n\n\
+        Changes a database file in place, and builds a new image from an index image. In mode semver each version then \
+        replaces the previous one; in mode semver-skippatch the last patch of each minor version does, and skips the \
+        earlier patches.",
     after_help = "Examples:\n  \
         opm index rmb quay.io/etcd/etcd-operator-bundle@sha256:defghi --mode=semver --database index.db"
 )]
@@ -27,16 +27,16 @@ pub(crate) struct RmbArgs {
     /// Image of the bundle
     #[arg(value_name = "IMAGE")]
     image: String,
-    /// How upgrades come about (semver|semver-skippatch)
+    /// Upgrade graph mode (semver|semver-skippatch)
     #[arg(long, value_name = "MODE", required = true)]
     mode: String,
     /// Index image
     #[arg(short, long, value_name = "REF", value_parser = or_latest)]
     from_index: Option<String>,
-    /// Database file; without either the first of database/index.db, index.db and bundles.db
+    /// Database file; without --from-index defaults to the first of database/index.db, index.db and bundles.db
     #[arg(long, value_name = "FILE")]
     database: Option<PathBuf>,
-    /// Warn of new heads of channels that cannot be pulled
+    /// Warn about new channel heads that cannot be pulled
     #[arg(long)]
     permissive: bool,
     #[command(flatten)]
@@ -54,15 +54,17 @@ pub(crate) fn run(args: &RmbArgs, tls: &TlsFlags, printer: &mut Printer) -> Outc
         let database = Database::write(path).map_err(database::failure)?;
         shrink(&fetcher, args.permissive, printer, |shrink| database.remove_image(&args.image, mode, shrink))
     };
-    match which(args.from_index.as_deref(), args.database.as_deref())? {
-        // Whatever is written to a file that is not there is not what was meant.
-        Which::File(file) if !file.exists() => Err(Failure::message(format!("{}: no such file", file.display()))),
-        Which::File(file) => change(&file),
-        Which::Image(image) => args.build.rebuild(Some(image), &fetcher, &tools, tls, change)?.print(printer),
+    match index_location(args.from_index.as_deref(), args.database.as_deref())? {
+        // A missing file is a mistake; do not create it.
+        IndexLocation::File(file) if !file.exists() => {
+            Err(Failure::message(format!("{}: no such file", file.display())))
+        }
+        IndexLocation::File(file) => change(&file),
+        IndexLocation::Image(image) => args.build.rebuild(Some(image), &fetcher, &tools, tls, change)?.print(printer),
     }
 }
 
-/// Takes bundles out of an index; manifests that were dropped and are needed again are pulled.
+/// Removes bundles from an index; pulls manifests that were dropped and are needed again.
 pub(crate) fn shrink(
     fetcher: &Fetcher,
     permissive: bool,
@@ -71,7 +73,7 @@ pub(crate) fn shrink(
 ) -> Outcome {
     let mut unpack = |image: &str| {
         let unpacked = fetcher.unpack(&[image]).pop();
-        unpacked.unwrap_or_else(|| Err("no image was asked for".into()))
+        unpacked.unwrap_or_else(|| Err("no image was requested".into()))
     };
     let mut how =
         Shrink { strictness: database::strictness(permissive), unpack: &mut unpack, limits: limits::from_env()? };

@@ -216,7 +216,7 @@ impl CatalogBuilder<'_> {
         if let Some(name) = &self.flags.registry {
             write_catalog(&documents, scratch.path())?;
             self.check(scratch.path(), documents.len())?;
-            let how = commands::build::Pushed {
+            let how = commands::build::PushOptions {
                 base: self.flags.registry_base.as_deref(),
                 data_only: self.reader != Reader::Pod,
                 push: !matches!(self.reader, Reader::Image { push: false, .. }),
