@@ -51,7 +51,7 @@ const TERMINATION_LOG_SIZE: usize = 4096;
         opm serve my-catalog --cache-dir /tmp/cache"
 )]
 pub(crate) struct ServeArgs {
-    /// Directory or image of the catalog
+    /// Catalog directory or image
     #[arg(value_name = "SOURCE")]
     source: String,
     /// Port to listen on; 0 picks a free port and logs it

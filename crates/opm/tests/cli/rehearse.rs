@@ -117,7 +117,7 @@ fn objects_are_written_to_files_in_order() {
     exit 0
     --- stdout
     --- stderr
-    4 objects in out
+    wrote 4 objects to out
     ");
     insta::assert_snapshot!(env.names("out").join("\n"), @"
     001-serviceaccount-foo.yaml

@@ -56,7 +56,7 @@ fn documents(env: &TestEnv, catalog: &Path) -> Vec<String> {
 
 fn names(env: &TestEnv) -> Vec<String> {
     let told = env.opm(&["schema", "nothing"]);
-    let names = told.split(", only ").nth(1).expect("the names").lines().next().expect("a line");
+    let names = told.split("; the schemas are ").nth(1).expect("the names").lines().next().expect("a line");
     names.split(", ").map(str::to_owned).collect()
 }
 

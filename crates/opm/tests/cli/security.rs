@@ -107,7 +107,7 @@ fn what_is_accepted_is_left_out() {
     exit 1
     --- stdout
     --- stderr
-    error: wrong.json: no list "accepted" in it
+    error: wrong.json: missing the list "accepted"
     "#);
 }
 

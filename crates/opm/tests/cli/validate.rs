@@ -290,7 +290,7 @@ fn the_root_of_a_repository_is_no_catalog_but_may_hold_one() {
     let told = env.opm(&["validate", "repo"]);
     assert!(told.starts_with("exit 1\n"), "{told}");
     let end = "\n4 files do not look like catalog files: Makefile, README.md, src/\n\
-        help: name them in repo/.indexignore, or check repo/catalog alone\n";
+        help: list them in repo/.indexignore, or check only repo/catalog\n";
     assert!(told.ends_with(end), "{told}");
     env.file("repo/.indexignore", "README.md\nMakefile\nsrc/\n");
     assert_eq!(env.opm(&["validate", "repo"]), "exit 0\n--- stdout\n--- stderr\n");
