@@ -155,7 +155,7 @@ fn check_svg(bytes: &[u8]) -> Result<(), String> {
                 let ours = namespace == Some(SVG);
                 if depth == 1 {
                     if !ours || name.local_name != "svg" {
-                        return Err("it is no SVG".to_owned());
+                        return Err("it is not an SVG".to_owned());
                     }
                     root = true;
                 }
@@ -193,7 +193,7 @@ fn check_svg(bytes: &[u8]) -> Result<(), String> {
             _ => {}
         }
     }
-    if root { Ok(()) } else { Err("it is no SVG".to_owned()) }
+    if root { Ok(()) } else { Err("it is not an SVG".to_owned()) }
 }
 
 /// A document type may name the standard one; it may define nothing.

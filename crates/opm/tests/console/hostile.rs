@@ -205,13 +205,13 @@ fn t_06_a_hostile_icon_becomes_a_letter() {
     assert_eq!(icons.len(), 3, "{icons:?}");
     let problems = server.get("/problems").body;
     for reason in [
-        "an element script",
-        "a handler onload",
-        "an element foreignObject",
-        "entities of its own",
-        "outside of it",
-        "it is no SVG",
-        "no picture",
+        "a disallowed element script",
+        "an event handler onload",
+        "a disallowed element foreignObject",
+        "it defines entities",
+        "an external resource",
+        "it is not an SVG",
+        "not an image",
         "more than 524288",
     ] {
         assert!(problems.contains(reason), "{reason}: {}", crate::harness::text_of(&problems));

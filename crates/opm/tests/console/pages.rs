@@ -25,7 +25,7 @@ fn every_page_says_all_without_scripts() {
         assert!(package.contains(word), "{word}");
     }
     let version = server.get("/p/lantern/v/lantern.v1.1.0").body;
-    for word in ["reads Secrets", "lumen", "registry.test/lantern:1.1.0", "by tag", "ClusterRole", "asks for more"] {
+    for word in ["reads Secrets", "lumen", "registry.test/lantern:1.1.0", "by tag", "ClusterRole", "requires more"] {
         assert!(version.contains(word), "{word}");
     }
     let graph = server.get("/p/lantern/graph").body;
@@ -127,7 +127,7 @@ fn paths_are_those_of_the_command() {
     }
     let nonsense = server.get("/p/lantern/path?from=never");
     assert_eq!(nonsense.status, 400);
-    assert!(nonsense.body.contains("is no version") && nonsense.body.contains("value=\"never\""));
+    assert!(nonsense.body.contains("is neither a version") && nonsense.body.contains("value=\"never\""));
 }
 
 /// C-12, C-13: versions by number, old links, unknown addresses.
