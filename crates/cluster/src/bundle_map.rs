@@ -146,8 +146,8 @@ impl Files {
     fn add(&mut self, shown: PathBuf, text: Vec<u8>, plan: &BundleMapPlan<'_>, limits: &Limits) -> Result<(), Error> {
         let name = shown.file_name().unwrap_or_default().to_string_lossy().into_owned();
         if name == ANNOTATIONS_FILE {
-            let wrong = |error: String| Error::Message(format!("{}: {error}", shown.display()));
-            self.annotations = Some(annotations(&text, limits).map_err(wrong)?);
+            let to_error = |error: String| Error::Message(format!("{}: {error}", shown.display()));
+            self.annotations = Some(annotations(&text, limits).map_err(to_error)?);
             return Ok(());
         }
         let value = if plan.gzip {

@@ -153,7 +153,7 @@ impl ClusterCatalogState {
     }
 
     /// Returns why the catalog is not served, as far as known.
-    pub fn trouble(&self) -> String {
+    pub fn problem(&self) -> String {
         match (&self.message, &*self.progressing) {
             (Some(message), reason) => format!("{reason}: {message}"),
             (None, "") => "catalogd has not reported on it: does it run?".into(),
@@ -214,7 +214,7 @@ pub(crate) async fn wait(
             requests.watcher.state(&object.to_string(), "");
             return Ok(state);
         }
-        let why = state.trouble();
+        let why = state.problem();
         let now = if state.message.is_some() { &why } else { "waiting for catalogd" };
         requests.watcher.state(&object.to_string(), now);
         if state.current && state.progressing == "Blocked" {
@@ -312,6 +312,6 @@ mod tests {
         assert!(!state("Available", "Succeeded", 1, "r.test/a@sha256:00").is_done());
         assert!(!state("Available", "Succeeded", 2, "r.test/a@sha256:11").is_done());
         assert!(!state("Available", "Retrying", 2, "r.test/a@sha256:00").is_done());
-        assert_eq!(state("Unavailable", "Blocked", 2, "").trouble(), "Blocked: m");
+        assert_eq!(state("Unavailable", "Blocked", 2, "").problem(), "Blocked: m");
     }
 }

@@ -28,7 +28,7 @@ pub enum Error {
     #[error("{0}")]
     Message(String),
     /// The API server refused, or is unreachable.
-    #[error("{what}: {}", said(source))]
+    #[error("{what}: {}", api_message(source))]
     Api {
         /// The operation.
         what: String,
@@ -93,7 +93,7 @@ impl Error {
 }
 
 /// Returns the message of the API server, or why it is unreachable, without wrapping errors.
-pub(crate) fn said(error: &kube::Error) -> String {
+pub(crate) fn api_message(error: &kube::Error) -> String {
     if let kube::Error::Api(status) = error {
         return if status.message.is_empty() { format!("status {}", status.code) } else { status.message.clone() };
     }

@@ -167,7 +167,7 @@ impl<'a> Requests<'a> {
             let asked = error.as_ref().and_then(retry_after);
             let next = now + asked.unwrap_or_else(|| pauses.next());
             let is_late = now >= self.end || (asked.is_some() && next >= self.end);
-            let text = error.as_ref().map_or_else(|| "no response".to_owned(), crate::error::said);
+            let text = error.as_ref().map_or_else(|| "no response".to_owned(), crate::error::api_message);
             let error = error.map_or_else(|| Error::NoResponse { what: what.to_owned() }, Error::api(what));
             if is_late {
                 // The last error may say less than an earlier one.

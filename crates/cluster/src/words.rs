@@ -53,12 +53,12 @@ fn join_reason(reason: &str, message: &str) -> String {
 pub(crate) fn pod(pod: &Value) -> Option<Problem> {
     if at(pod, "/status/phase") == "Failed" {
         let why = join_reason(at(pod, "/status/reason"), at(pod, "/status/message"));
-        let mut trouble = container(pod).unwrap_or_else(|| Problem::permanent(format!("it failed: {why}")));
-        trouble.permanent = true;
-        return Some(trouble);
+        let mut problem = container(pod).unwrap_or_else(|| Problem::permanent(format!("it failed: {why}")));
+        problem.permanent = true;
+        return Some(problem);
     }
-    if let Some(trouble) = container(pod) {
-        return Some(trouble);
+    if let Some(problem) = container(pod) {
+        return Some(problem);
     }
     let unscheduled = list(pod, "/status/conditions")
         .iter()
@@ -75,12 +75,12 @@ fn container(pod: &Value) -> Option<Problem> {
     let earlier = |status: &Value| {
         // A container that is ready again has recovered.
         let unwell = status["ready"] != true && status.pointer("/state/terminated").is_none();
-        unwell.then(|| ended_trouble(status, "/lastState/terminated")).flatten()
+        unwell.then(|| ended_problem(status, "/lastState/terminated")).flatten()
     };
     statuses().find_map(one_container).or_else(|| statuses().find_map(earlier))
 }
 
-fn ended_trouble(status: &Value, path: &str) -> Option<Problem> {
+fn ended_problem(status: &Value, path: &str) -> Option<Problem> {
     let (name, how) = (at(status, "/name"), ended(status, path)?);
     Some(Problem { text: format!("container {name} {how}"), permanent: false, container: Some(name.to_owned()) })
 }
@@ -101,7 +101,7 @@ fn one_container(status: &Value) -> Option<Problem> {
             container: (waiting == "CrashLoopBackOff").then(|| name.to_owned()),
         });
     }
-    ended_trouble(status, "/state/terminated")
+    ended_problem(status, "/state/terminated")
 }
 
 /// Returns how a container ended, if it failed.
@@ -271,17 +271,17 @@ mod tests {
             {"name": "a", "state": {"waiting": {"reason": "ContainerCreating"}}},
             {"name": "b", "image": "r.test/x", "state": {"waiting": {"reason": "ImagePullBackOff", "message": "not found"}}},
         ]}});
-        let trouble = pod(&pulling).unwrap();
-        assert_eq!(trouble.text, "container b: image r.test/x cannot be pulled (ImagePullBackOff): not found");
-        assert!(!trouble.permanent);
+        let problem = pod(&pulling).unwrap();
+        assert_eq!(problem.text, "container b: image r.test/x cannot be pulled (ImagePullBackOff): not found");
+        assert!(!problem.permanent);
         let crashing = json!({"status": {"phase": "Running", "containerStatuses": [{
             "name": "a",
             "state": {"waiting": {"reason": "CrashLoopBackOff", "message": "back-off 10s"}},
             "lastState": {"terminated": {"exitCode": 2, "reason": "Error"}},
         }]}});
-        let trouble = pod(&crashing).unwrap();
-        assert_eq!(trouble.text, "container a: CrashLoopBackOff: back-off 10s; it ended with code 2");
-        assert!(trouble.permanent && trouble.container.as_deref() == Some("a"));
+        let problem = pod(&crashing).unwrap();
+        assert_eq!(problem.text, "container a: CrashLoopBackOff: back-off 10s; it ended with code 2");
+        assert!(problem.permanent && problem.container.as_deref() == Some("a"));
         let fine = json!({"status": {"phase": "Running", "initContainerStatuses": [
             {"name": "i", "state": {"terminated": {"exitCode": 0}}}], "containerStatuses": [
             {"name": "a", "state": {"running": {}}}]}});
@@ -333,9 +333,9 @@ mod tests {
         ]}});
         insta::assert_snapshot!(csv(&pending).unwrap().text);
         let failed = json!({"status": {"phase": "Failed", "reason": "ComponentUnhealthy", "message": "gone"}});
-        let trouble = csv(&failed).unwrap();
-        assert_eq!(trouble.text, "csv failed: reason: \"ComponentUnhealthy\", message: \"gone\"");
-        assert!(trouble.permanent);
+        let problem = csv(&failed).unwrap();
+        assert_eq!(problem.text, "csv failed: reason: \"ComponentUnhealthy\", message: \"gone\"");
+        assert!(problem.permanent);
     }
 
     #[test]

@@ -48,10 +48,11 @@ struct Content {
 impl Content {
     /// Reads a whole archive, compressed or not. Names serve as map keys only and never become paths.
     fn read(path: &Path, store: &Store, limits: &Limits, is_small: impl Fn(&str) -> bool) -> Result<Content, Error> {
-        let wrong = |error: &dyn std::fmt::Display| Error::new(ErrorKind::File, format!("{}: {error}", path.display()));
+        let to_error =
+            |error: &dyn std::fmt::Display| Error::new(ErrorKind::File, format!("{}: {error}", path.display()));
         let bounds = UnpackLimits { total_size: MAX_TOTAL, file_size: limits.layer, ..UnpackLimits::default() };
         let budget = Cell::new(bounds.total_size);
-        let stream = Stream::open(path, &bounds, &budget, &|_| {}).map_err(|error| wrong(&error))?;
+        let stream = Stream::open(path, &bounds, &budget, &|_| {}).map_err(|error| to_error(&error))?;
         let mut reader = Reader::new(stream);
         let mut content = Content { small: HashMap::new(), blobs: HashMap::new(), links: HashMap::new() };
         let mut headers = 0;
@@ -60,7 +61,7 @@ impl Content {
                 headers += 1;
                 if headers > MAX_ENTRIES { Err(LayerProblem::Header("too many entries")) } else { Ok(()) }
             };
-            let Some(entry) = reader.next(count).map_err(|error| wrong(&error))? else { return Ok(content) };
+            let Some(entry) = reader.next(count).map_err(|error| to_error(&error))? else { return Ok(content) };
             let name = normalize(&entry.path);
             match entry.kind {
                 Kind::File if is_small(&name) => {
@@ -75,7 +76,7 @@ impl Content {
                         bytes.extend_from_slice(piece);
                         Ok(())
                     };
-                    reader.content(keep).map_err(|error| wrong(&error))?;
+                    reader.content(keep).map_err(|error| to_error(&error))?;
                     content.small.insert(name, bytes);
                 }
                 Kind::File => {
@@ -83,12 +84,12 @@ impl Content {
                         let text = format!("{name} has {} bytes, the maximum is {}", entry.size, limits.layer);
                         return Err(Error::new(ErrorKind::Limit, text));
                     }
-                    let mut writer = store.writer().map_err(|error| wrong(&error))?;
+                    let mut writer = store.writer().map_err(|error| to_error(&error))?;
                     let keep = |piece: &[u8]| {
                         writer.write_all(piece).map_err(|error| LayerProblem::Unreadable(error.to_string()))
                     };
-                    reader.content(keep).map_err(|error| wrong(&error))?;
-                    let blob = writer.finish(None).map_err(|error| wrong(&error))?;
+                    reader.content(keep).map_err(|error| to_error(&error))?;
+                    let blob = writer.finish(None).map_err(|error| to_error(&error))?;
                     content.blobs.insert(name, blob);
                 }
                 // Older versions of `docker save` write a layer that is used twice as a link.
@@ -198,18 +199,18 @@ fn layer_type(path: &Path) -> &'static str {
 
 /// Reads the `index.json` of an OCI layout archive.
 pub(crate) fn read_index(path: &Path, limits: &Limits) -> Result<Index, Error> {
-    let wrong = |error: &dyn std::fmt::Display| Error::new(ErrorKind::File, format!("{}: {error}", path.display()));
+    let to_error = |error: &dyn std::fmt::Display| Error::new(ErrorKind::File, format!("{}: {error}", path.display()));
     let bounds = UnpackLimits { total_size: MAX_TOTAL, file_size: limits.layer, ..UnpackLimits::default() };
     let budget = Cell::new(bounds.total_size);
-    let mut reader = Reader::new(Stream::open(path, &bounds, &budget, &|_| {}).map_err(|error| wrong(&error))?);
-    while let Some(entry) = reader.next(|| Ok(())).map_err(|error| wrong(&error))? {
+    let mut reader = Reader::new(Stream::open(path, &bounds, &budget, &|_| {}).map_err(|error| to_error(&error))?);
+    while let Some(entry) = reader.next(|| Ok(())).map_err(|error| to_error(&error))? {
         if entry.kind == Kind::File && normalize(&entry.path) == "index.json" && entry.size <= SMALL_FILE_BYTES {
             let mut bytes = Vec::new();
             let keep = |piece: &[u8]| {
                 bytes.extend_from_slice(piece);
                 Ok(())
             };
-            reader.content(keep).map_err(|error| wrong(&error))?;
+            reader.content(keep).map_err(|error| to_error(&error))?;
             return parse(&bytes, "index.json");
         }
     }
@@ -260,19 +261,19 @@ pub(crate) fn save_docker(store: &Store, graph: &Graph, path: &Path, name: Optio
     let budget = Cell::new(bounds.total_size);
     let mut layers = Vec::new();
     for layer in &manifest.layers {
-        let wrong =
+        let to_error =
             |error: &dyn std::fmt::Display| Error::new(ErrorKind::File, format!("layer {}: {error}", layer.digest));
-        let packed = required_blob(store, &layer.digest).map_err(|error| wrong(&error))?;
-        let mut stream = Stream::open(packed.path(), &bounds, &budget, &|_| {}).map_err(|error| wrong(&error))?;
-        let mut writer = plain.writer().map_err(|error| wrong(&error))?;
+        let packed = required_blob(store, &layer.digest).map_err(|error| to_error(&error))?;
+        let mut stream = Stream::open(packed.path(), &bounds, &budget, &|_| {}).map_err(|error| to_error(&error))?;
+        let mut writer = plain.writer().map_err(|error| to_error(&error))?;
         let mut buffer = vec![0; 256 << 10];
         loop {
-            match stream.read(&mut buffer).map_err(|error| wrong(&error))? {
+            match stream.read(&mut buffer).map_err(|error| to_error(&error))? {
                 0 => break,
-                count => writer.write_all(&buffer[..count]).map_err(|error| wrong(&error))?,
+                count => writer.write_all(&buffer[..count]).map_err(|error| to_error(&error))?,
             }
         }
-        layers.push(writer.finish(None).map_err(|error| wrong(&error))?.digest());
+        layers.push(writer.finish(None).map_err(|error| to_error(&error))?.digest());
     }
     let saved = SavedImage {
         config: format!("{}.json", manifest.config.digest.hex()),

@@ -172,16 +172,16 @@ impl Auth {
 }
 
 fn read(path: &Path) -> MaybeFile {
-    let wrong = |error: io::Error| Error::file(path.display(), &error);
+    let to_error = |error: io::Error| Error::file(path.display(), &error);
     let mut content = Vec::new();
     match File::open(path) {
-        Ok(file) => file.take(FILE_LIMIT + 1).read_to_end(&mut content).map_err(wrong)?,
+        Ok(file) => file.take(FILE_LIMIT + 1).read_to_end(&mut content).map_err(to_error)?,
         Err(error) if matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory) => {
             return Ok(None);
         }
         // The file belongs to another user: skip it.
         Err(error) if error.kind() == io::ErrorKind::PermissionDenied => return Ok(None),
-        Err(error) => return Err(wrong(error)),
+        Err(error) => return Err(to_error(error)),
     };
     if content.len() as u64 > FILE_LIMIT {
         return Err(Error::new(ErrorKind::Limit, format!("{}: larger than {FILE_LIMIT} bytes", path.display())));

@@ -139,9 +139,9 @@ impl Client {
         if let Some(list) = options.environment.get(RETRY_STATUSES) {
             for word in list.split(',').map(str::trim).filter(|word| !word.is_empty()) {
                 let status = word.parse().ok().filter(|status| (400..600).contains(status));
-                let wrong =
+                let to_error =
                     || format!("{RETRY_STATUSES}: {word:?}: expected statuses from 400 to 599, such as 403,408");
-                retry_statuses.push(status.ok_or_else(|| Error::new(ErrorKind::Unsupported, wrong()))?);
+                retry_statuses.push(status.ok_or_else(|| Error::new(ErrorKind::Unsupported, to_error()))?);
             }
         }
         let settings = Settings {

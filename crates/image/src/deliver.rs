@@ -13,7 +13,7 @@ use crate::manifest::{Descriptor, Platform};
 use crate::payload::{Payload, Piece};
 use crate::progress::Event;
 use crate::registry::{Document, UploadOutcome, stored};
-use crate::set::{ROUNDS, Wanted, pause, settle};
+use crate::set::{ROUNDS, Wanted, retry_delay, settle};
 use crate::turns::for_each_by_registry;
 use crate::{Digest, Error, ErrorKind, Reference};
 
@@ -105,7 +105,7 @@ impl Client {
                     if pushes.is_empty() || pushes.len() == all {
                         break;
                     }
-                    tokio::time::sleep(pause(self.inner().options.retries.first_delay, round)).await;
+                    tokio::time::sleep(retry_delay(self.inner().options.retries.first_delay, round)).await;
                 }
                 let items = pushes.iter().map(|push| (String::new(), push));
                 let outcomes = for_each_by_registry(self.inner().options.parallel, items, |push: &BlobPush| {
@@ -113,7 +113,7 @@ impl Client {
                     let (inner, supply, counts) = (self.inner(), Arc::clone(&supply), Arc::clone(&counts));
                     let spool = Arc::clone(&spool);
                     async move {
-                        let outcome = inner.deliver(&push, &supply, &spool, room, &counts).await;
+                        let outcome = inner.push_blob(&push, &supply, &spool, room, &counts).await;
                         (push.blob.digest, outcome)
                     }
                 });
@@ -167,7 +167,7 @@ impl Client {
     pub fn current_digests(&self, images: &[Reference]) -> Vec<Result<Option<Digest>, Error>> {
         self.each(images, |inner, image| async move {
             let target = inner.target(&image)?;
-            inner.registry.known_manifest(&target, &image.version()).await
+            inner.registry.find_manifest(&target, &image.version()).await
         })
     }
 
@@ -225,7 +225,7 @@ impl Client {
 }
 
 impl Inner {
-    async fn deliver(
+    async fn push_blob(
         &self,
         push: &BlobPush,
         supply: &BlobSource,
@@ -265,7 +265,7 @@ impl Inner {
                 }
                 self.payload_of(blob, supply).await
             };
-            let way = self.registry.send_absent(&target, blob, first, fetch).await;
+            let way = self.registry.upload_missing(&target, blob, first, fetch).await;
             match way {
                 Ok(UploadOutcome::Uploaded) => {
                     cached = false;
@@ -316,7 +316,7 @@ impl Inner {
         for document in &graph.documents {
             let version = document.digest.to_string();
             let known = match image.subject {
-                None => self.registry.known_manifest(&target, &version).await.map(|known| known.is_some()),
+                None => self.registry.find_manifest(&target, &version).await.map(|known| known.is_some()),
                 Some(_) => Ok(false),
             };
             if matches!(known, Ok(true)) {

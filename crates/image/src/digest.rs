@@ -39,10 +39,10 @@ impl FromStr for Digest {
     type Err = DigestError;
 
     fn from_str(text: &str) -> Result<Digest, DigestError> {
-        let wrong = || DigestError(text.chars().take(100).collect());
-        let hex = text.strip_prefix("sha256:").ok_or_else(wrong)?;
+        let invalid = || DigestError(text.chars().take(100).collect());
+        let hex = text.strip_prefix("sha256:").ok_or_else(invalid)?;
         if hex.len() != 64 || !hex.bytes().all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f')) {
-            return Err(wrong());
+            return Err(invalid());
         }
         let mut bytes = [0; 32];
         for (byte, pair) in bytes.iter_mut().zip(hex.as_bytes().chunks_exact(2)) {

@@ -41,7 +41,7 @@ impl Client {
             let mut tries = 1;
             loop {
                 let whole = match http.send(request.clone()).await {
-                    Ok(mut response) => response.whole(limit).await.map(|whole| (response.status(), whole)),
+                    Ok(mut response) => response.read_all(limit).await.map(|whole| (response.status(), whole)),
                     Err(failure) => Err(failure),
                 };
                 match whole {

@@ -291,7 +291,7 @@ pub(crate) struct HttpResponse {
 
 impl HttpResponse {
     /// Keeps a value alive until the response is dropped.
-    pub(crate) fn holding(self, held: impl Send + Sync + 'static) -> HttpResponse {
+    pub(crate) fn keep_alive(self, held: impl Send + Sync + 'static) -> HttpResponse {
         HttpResponse { _held: Some(Box::new(held)), ..self }
     }
 
@@ -313,7 +313,7 @@ impl HttpResponse {
     }
 
     /// Returns the next chunk of the body, or `None` at its end.
-    pub(crate) async fn piece(&mut self) -> Result<Option<Bytes>, Failure> {
+    pub(crate) async fn chunk(&mut self) -> Result<Option<Bytes>, Failure> {
         loop {
             let idle = self.timeouts.idle;
             match tokio::time::timeout(idle, self.response.body_mut().frame()).await {
@@ -334,9 +334,9 @@ impl HttpResponse {
     }
 
     /// Reads the whole body, up to `limit` bytes.
-    pub(crate) async fn whole(&mut self, limit: u64) -> Result<Vec<u8>, Failure> {
+    pub(crate) async fn read_all(&mut self, limit: u64) -> Result<Vec<u8>, Failure> {
         let mut whole = Vec::new();
-        while let Some(piece) = self.piece().await? {
+        while let Some(piece) = self.chunk().await? {
             if (whole.len() + piece.len()) as u64 > limit {
                 return Err(Failure::Permanent(format!("the response is larger than {limit} bytes")));
             }
@@ -346,9 +346,9 @@ impl HttpResponse {
     }
 
     /// Reads at most `limit` bytes of the body for an error message, ignoring failures.
-    pub(crate) async fn beginning(&mut self, limit: usize) -> Vec<u8> {
+    pub(crate) async fn read_prefix(&mut self, limit: usize) -> Vec<u8> {
         let mut whole = Vec::new();
-        while let Ok(Some(piece)) = self.piece().await {
+        while let Ok(Some(piece)) = self.chunk().await {
             whole.extend_from_slice(&piece[..piece.len().min(limit - whole.len())]);
             if whole.len() == limit {
                 break;

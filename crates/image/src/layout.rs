@@ -68,11 +68,11 @@ pub(crate) fn read_index(root: &Path) -> io::Result<Index> {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(empty_index()),
         Err(error) => return Err(error),
     };
-    let wrong = |text: String| io::Error::new(io::ErrorKind::InvalidData, format!("index.json: {text}"));
+    let to_error = |text: String| io::Error::new(io::ErrorKind::InvalidData, format!("index.json: {text}"));
     if content.len() as u64 > INDEX_LIMIT {
-        return Err(wrong(format!("larger than {INDEX_LIMIT} bytes")));
+        return Err(to_error(format!("larger than {INDEX_LIMIT} bytes")));
     }
-    serde_json::from_slice(&content).map_err(|error| wrong(error.to_string()))
+    serde_json::from_slice(&content).map_err(|error| to_error(error.to_string()))
 }
 
 pub(crate) fn write_index(root: &Path, index: &Index) -> io::Result<()> {
@@ -119,16 +119,16 @@ pub(crate) fn save_to(store: &Store, graph: &Graph, path: &Path, tag: Option<&st
 
 /// Writes an image to a layout, keeping its other images.
 pub(crate) fn save(store: &Store, graph: &Graph, target: &Store, tag: Option<&str>) -> Result<(), Error> {
-    let wrong = |error: io::Error| Error::file(target.root().display(), &error);
+    let to_error = |error: io::Error| Error::file(target.root().display(), &error);
     for blob in &graph.blobs {
         copy_blob(&store.path_of(&blob.digest), &blob.digest, target, u64::MAX - 1)
             .map_err(|error| Error::file(format!("blob {}", blob.digest), &error))?;
     }
     for document in &graph.documents {
-        target.put(&document.content).map_err(wrong)?;
+        target.put(&document.content).map_err(to_error)?;
     }
     match graph.top() {
-        Some(top) => set_tag(target, tag, &top).map_err(wrong),
+        Some(top) => set_tag(target, tag, &top).map_err(to_error),
         None => Ok(()),
     }
 }

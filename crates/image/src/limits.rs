@@ -65,19 +65,19 @@ impl Limits {
 
     /// Checks an image for one platform.
     pub(crate) fn check(&self, manifest: &Manifest) -> Result<(), Error> {
-        let wrong = |text: String| Err(Error::new(ErrorKind::Limit, text));
+        let exceeded = |text: String| Err(Error::new(ErrorKind::Limit, text));
         if manifest.layers.len() > self.layers {
-            return wrong(format!("{} layers, the maximum is {}", manifest.layers.len(), self.layers));
+            return exceeded(format!("{} layers, the maximum is {}", manifest.layers.len(), self.layers));
         }
         if manifest.config.size > self.config {
-            return wrong(format!("a config of {} bytes, the maximum is {}", manifest.config.size, self.config));
+            return exceeded(format!("a config of {} bytes, the maximum is {}", manifest.config.size, self.config));
         }
         if let Some(layer) = manifest.layers.iter().find(|layer| layer.size > self.layer) {
-            return wrong(format!("layer {} has {} bytes, the maximum is {}", layer.digest, layer.size, self.layer));
+            return exceeded(format!("layer {} has {} bytes, the maximum is {}", layer.digest, layer.size, self.layer));
         }
         let sizes = std::iter::once(&manifest.config).chain(&manifest.layers).map(|blob| blob.size);
         match sizes.fold(0, u64::saturating_add) {
-            total if total > self.image => wrong(self.too_large()),
+            total if total > self.image => exceeded(self.too_large()),
             _ => Ok(()),
         }
     }
@@ -90,8 +90,8 @@ impl Limits {
 fn set<T: TryFrom<u64>>(environment: &Environment, variable: &str, largest: u64, limit: &mut T) -> Result<(), Error> {
     let Some(text) = environment.get(variable) else { return Ok(()) };
     let value = text.parse::<u64>().ok().filter(|value| *value <= largest).and_then(|value| T::try_from(value).ok());
-    let wrong = || format!("{variable} must be a whole number of at most {largest}, not {text:?}");
-    *limit = value.ok_or_else(|| Error::new(ErrorKind::Unsupported, wrong()))?;
+    let invalid = || format!("{variable} must be a whole number of at most {largest}, not {text:?}");
+    *limit = value.ok_or_else(|| Error::new(ErrorKind::Unsupported, invalid()))?;
     Ok(())
 }
 

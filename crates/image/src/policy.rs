@@ -54,8 +54,8 @@ impl Policy {
     }
 
     fn parse(path: &Path, content: &[u8]) -> Result<Policy, Error> {
-        let wrong = |error| Error::new(ErrorKind::File, format!("invalid policy in {}: {error}", path.display()));
-        let rules = ::signature::Policy::parse(content).map_err(wrong)?;
+        let to_error = |error| Error::new(ErrorKind::File, format!("invalid policy in {}: {error}", path.display()));
+        let rules = ::signature::Policy::parse(content).map_err(to_error)?;
         Ok(Policy { rules, file: path.to_owned() })
     }
 

@@ -160,14 +160,14 @@ impl FromStr for Reference {
 
 /// Splits a reference into name, tag and digest.
 fn split(text: &str) -> Result<(&str, Option<&str>, Option<Digest>), ReferenceError> {
-    let wrong = ReferenceError::Format;
+    let invalid = ReferenceError::Format;
     let (rest, digest) = match text.split_once('@') {
         None => (text, None),
         Some((rest, digits)) if rest.ends_with(":sha256") => {
-            let digest = format!("sha256:{digits}").parse().map_err(|_| wrong.clone())?;
+            let digest = format!("sha256:{digits}").parse().map_err(|_| invalid.clone())?;
             (rest.strip_suffix(":sha256").unwrap_or(rest), Some(digest))
         }
-        Some((rest, digest)) => (rest, Some(digest.parse().map_err(|_| wrong.clone())?)),
+        Some((rest, digest)) => (rest, Some(digest.parse().map_err(|_| invalid.clone())?)),
     };
     // A colon before a slash belongs to the port.
     let (name, tag) = match rest.rfind(':') {
@@ -175,7 +175,7 @@ fn split(text: &str) -> Result<(&str, Option<&str>, Option<Digest>), ReferenceEr
         _ => (rest, None),
     };
     if tag.is_some_and(|tag| !is_tag(tag)) {
-        return Err(wrong);
+        return Err(invalid);
     }
     Ok((name, tag, digest))
 }

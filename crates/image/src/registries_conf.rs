@@ -259,11 +259,11 @@ impl RegistriesConf {
             if location.is_empty() {
                 return Ok(Source { reference: reference.clone(), insecure });
             }
-            let wrong = |error| {
+            let to_error = |error| {
                 let text = format!("{}: {location}{rest} for {reference}: {error}", rule.file.display());
                 Error::new(ErrorKind::File, text)
             };
-            let reference = Reference::parse_name(&format!("{location}{rest}")).map_err(wrong)?;
+            let reference = Reference::parse_name(&format!("{location}{rest}")).map_err(to_error)?;
             Ok(Source { reference, insecure })
         };
         let by_digest = reference.digest().is_some();

@@ -87,9 +87,9 @@ impl Client {
                 break;
             }
             if round > 0 {
-                let pause = pause(self.inner().options.retries.first_delay, round);
+                let retry_delay = retry_delay(self.inner().options.retries.first_delay, round);
                 // The timer must be created inside the runtime.
-                self.block_on(async { tokio::time::sleep(pause).await });
+                self.block_on(async { tokio::time::sleep(retry_delay).await });
             }
             for (number, outcome) in self.survey_round(images, left, referrers) {
                 let before = if round > 0 { found[number].as_ref().err().map_or(0, Error::tries) } else { 0 };
@@ -171,7 +171,7 @@ impl Client {
                     if wanted.is_empty() {
                         break;
                     }
-                    tokio::time::sleep(pause(self.inner().options.retries.first_delay, round)).await;
+                    tokio::time::sleep(retry_delay(self.inner().options.retries.first_delay, round)).await;
                 }
                 let outcomes = self.fetch_round(&wanted).await;
                 settle(&mut failed, wanted.iter().map(|one| one.blob.digest), outcomes);
@@ -221,7 +221,7 @@ pub(crate) fn settle(
 }
 
 /// Returns the delay before a retry round: about the time that a registry takes to restart.
-pub(crate) fn pause(first: Duration, round: u32) -> Duration {
+pub(crate) fn retry_delay(first: Duration, round: u32) -> Duration {
     first * 16 * round
 }
 

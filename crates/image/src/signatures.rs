@@ -98,10 +98,10 @@ impl Inner {
         let kept = CachedSignatures { signatures: signatures.iter().map(encode).collect() };
         let content = serde_json::to_vec(&kept).unwrap_or_default();
         let store = &self.options.store;
-        let wrong = |error: std::io::Error| Error::file("storing signatures", &error);
-        let stored = store.put(&content).map_err(wrong)?;
+        let to_error = |error: std::io::Error| Error::file("storing signatures", &error);
+        let stored = store.put(&content).map_err(to_error)?;
         let descriptor = Descriptor::new(CACHE_MEDIA_TYPE, stored, content.len() as u64);
-        layout::set_name(store, &cache_name(digest), &descriptor).map_err(wrong)
+        layout::set_name(store, &cache_name(digest), &descriptor).map_err(to_error)
     }
 
     /// Returns the cached signatures of an image; unreadable ones count as absent.

@@ -99,7 +99,7 @@ fn what_would_lead_elsewhere_is_refused() {
         let scratch = tempfile::tempdir().unwrap();
         symlink(target, scratch.path().join("link")).unwrap();
         let error = Layer::new().tree("/configs", scratch.path(), Modes::default()).unwrap_err();
-        assert!(error.to_string().contains("leads out of the directory"), "{error}");
+        assert!(error.to_string().contains("outside the directory"), "{error}");
     }
     let error = Layer::new().tree("/configs", Path::new("/dev"), Modes::default()).unwrap_err();
     assert!(error.to_string().contains("/dev/"), "{error}");

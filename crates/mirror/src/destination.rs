@@ -31,12 +31,12 @@ impl Target {
     pub fn parse(text: &str, max_nested_paths: Option<usize>) -> Result<Target, String> {
         let plain = text.strip_prefix("docker://").unwrap_or(text).trim_end_matches('/');
         let (host, prefix) = plain.split_once('/').unwrap_or((plain, ""));
-        let wrong =
+        let to_error =
             || format!("{text:?}: expected REGISTRY or REGISTRY/PATH, such as registry.example.com:5000/mirror");
         let probe = format!("{host}/{}", if prefix.is_empty() { "x" } else { prefix });
         match Reference::parse_name(&probe) {
             Ok(name) if name.tag().is_none() && name.digest().is_none() && name.host() == host => {}
-            _ => return Err(wrong()),
+            _ => return Err(to_error()),
         }
         Ok(Target { host: host.into(), prefix: prefix.into(), max_nested_paths })
     }

@@ -105,11 +105,11 @@ impl Have {
 pub fn parse(text: &str) -> Result<BTreeSet<Digest>, String> {
     let mut found = BTreeSet::new();
     for (number, line) in text.lines().enumerate().filter(|(_, line)| !line.trim().is_empty()) {
-        let wrong = || format!("line {}: expected a digest and a size, found {line:?}", number + 1);
+        let invalid = || format!("line {}: expected a digest and a size, found {line:?}", number + 1);
         let mut words = line.split_ascii_whitespace();
-        let digest = words.next().and_then(|word| word.parse().ok()).ok_or_else(wrong)?;
+        let digest = words.next().and_then(|word| word.parse().ok()).ok_or_else(invalid)?;
         if words.next().is_some_and(|size| size.parse::<u64>().is_err()) || words.next().is_some() {
-            return Err(wrong());
+            return Err(invalid());
         }
         found.insert(digest);
     }

@@ -222,14 +222,14 @@ impl Lock {
         for image in &lock.images {
             image.digest()?;
             check_place(&image.source, &image.path, &image.tag)?;
-            let wrong = |text: &String| format!("{}: invalid value {text:?}", image.source);
+            let to_error = |text: &String| format!("{}: invalid value {text:?}", image.source);
             if let Some(platform) = image.platforms.iter().find(|it| it.parse::<Platform>().is_err()) {
-                return Err(wrong(platform));
+                return Err(to_error(platform));
             }
             for referrer in &image.referrers {
                 let digests = std::iter::once(&referrer.digest).chain(&referrer.subject);
                 if let Some(bad) = digests.into_iter().find(|digest| digest.parse::<Digest>().is_err()) {
-                    return Err(wrong(bad));
+                    return Err(to_error(bad));
                 }
                 if let Some(tag) = &referrer.tag {
                     check_place(&image.source, &image.path, tag)?;

@@ -86,13 +86,13 @@ impl Part {
             })
             .collect();
         let outcomes = image_set::choose_all(&mut sides);
-        let mut wrong = Vec::new();
+        let mut problems = Vec::new();
         for (((part, _), before), outcome) in parts.iter_mut().zip(before).zip(outcomes) {
             let shown = |refusal: edit::Refusal| match refusal.help {
                 Some(help) => format!("{}; {help}", refusal.message),
                 None => refusal.message,
             };
-            wrong.push(match outcome {
+            problems.push(match outcome {
                 Ok(notes) => {
                     part.notes = notes;
                     part.notes.extend(stranded(before, &part.outline, "the mirror"));
@@ -107,7 +107,7 @@ impl Part {
             });
             facts.shrink_to_fit();
         }
-        wrong
+        problems
     }
 
     /// Reports bundles that have an upgrade in an earlier mirrored catalog but not in this one.

@@ -180,19 +180,19 @@ fn without_referrers(
 
 /// Resolves an image name; `registries.conf` expands short names.
 fn find(client: &Client, text: &str) -> Result<Reference, Cause> {
-    let wrong = |text: &str| Cause {
+    let to_error = |text: &str| Cause {
         text: text.to_owned(),
         tries: 0,
         help: Some("not a valid image; --missing drop removes the bundles that reference it".to_owned()),
     };
     let text = text.strip_prefix("docker://").unwrap_or(text);
     if text.is_empty() {
-        return Err(wrong("the reference is empty"));
+        return Err(to_error("the reference is empty"));
     }
     match client.locate(text) {
         Ok(Location::Registry(reference)) => Ok(reference),
-        Ok(_) => Err(wrong("only images in registries can be mirrored")),
-        Err(error) => Err(wrong(&error.to_string())),
+        Ok(_) => Err(to_error("only images in registries can be mirrored")),
+        Err(error) => Err(to_error(&error.to_string())),
     }
 }
 

@@ -75,11 +75,12 @@ fn existing(place: &Path) -> Option<PathBuf> {
 /// # Errors
 /// Fails with every path that is too long or otherwise invalid.
 pub fn paths(lock: &Lock, target: &Target) -> Result<(), String> {
-    let wrong: BTreeSet<String> = lock.images.iter().filter_map(|image| target.repository(&image.path).err()).collect();
-    if wrong.is_empty() {
+    let invalid: BTreeSet<String> =
+        lock.images.iter().filter_map(|image| target.repository(&image.path).err()).collect();
+    if invalid.is_empty() {
         return Ok(());
     }
-    let all = wrong.into_iter().collect::<Vec<_>>().join("\n  ");
+    let all = invalid.into_iter().collect::<Vec<_>>().join("\n  ");
     Err(format!("{target}: invalid repositories:\n  {all}\nhelp: use a shorter path after the registry"))
 }
 

@@ -62,10 +62,10 @@ impl Certificate {
 
     /// Checks that the certificate is valid for a host name.
     pub(crate) fn check_hostname(&self, host: &str) -> Result<(), String> {
-        let wrong = |error: String| format!("the certificate is not for {host}: {error}");
-        let name = ServerName::try_from(host).map_err(|error| wrong(error.to_string()))?;
-        let certificate = EndEntityCert::try_from(&self.bytes).map_err(|error| wrong(error.to_string()))?;
-        certificate.verify_is_valid_for_subject_name(&name).map_err(|error| wrong(error.to_string()))
+        let to_error = |error: String| format!("the certificate is not for {host}: {error}");
+        let name = ServerName::try_from(host).map_err(|error| to_error(error.to_string()))?;
+        let certificate = EndEntityCert::try_from(&self.bytes).map_err(|error| to_error(error.to_string()))?;
+        certificate.verify_is_valid_for_subject_name(&name).map_err(|error| to_error(error.to_string()))
     }
 
     fn is_valid_at(&self, time: i64) -> bool {
@@ -99,11 +99,11 @@ impl Authorities {
         if anchors.is_empty() {
             return Err(format!("no authority is valid at {}", rfc3339(time)));
         }
-        let wrong = |error: webpki::Error| format!("the certificate is not trusted: {error}");
+        let to_error = |error: webpki::Error| format!("the certificate is not trusted: {error}");
         let intermediates: Vec<CertificateDer<'_>> =
             intermediates.iter().map(|it| CertificateDer::from(it.as_slice())).collect();
         EndEntityCert::try_from(&certificate.bytes)
-            .map_err(wrong)?
+            .map_err(to_error)?
             .verify_for_usage(
                 webpki::ALL_VERIFICATION_ALGS,
                 &anchors,
@@ -114,7 +114,7 @@ impl Authorities {
                 None,
             )
             .map(|_| ())
-            .map_err(wrong)
+            .map_err(to_error)
     }
 }
 

@@ -17,13 +17,13 @@ impl Name {
     /// # Errors
     /// Fails when the text violates the grammar of references.
     pub fn parse(text: &str) -> Result<Name, String> {
-        let wrong = || format!("{:?} is not an image name", shorten(text));
+        let invalid = || format!("{:?} is not an image name", shorten(text));
         if text.len() == 64 && text.bytes().all(is_hex) {
-            return Err(wrong());
+            return Err(invalid());
         }
         let (rest, digest) = match text.split_once('@') {
             Some((rest, digest)) if is_digest(digest) => (rest, Some(digest.to_owned())),
-            Some(_) => return Err(wrong()),
+            Some(_) => return Err(invalid()),
             None => (text, None),
         };
         let (name, tag) = match rest.rfind(':') {
@@ -44,7 +44,7 @@ impl Name {
         let good = is_host(host) && path.split('/').all(is_component) && tag.as_deref().is_none_or(is_tag);
         let repository = format!("{host}/{path}");
         if !good || repository.len() > 255 {
-            return Err(wrong());
+            return Err(invalid());
         }
         Ok(Name { repository, tag, digest })
     }

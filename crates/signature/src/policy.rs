@@ -159,21 +159,21 @@ fn read(text: &[u8]) -> Result<Policy, String> {
 
 /// Checks the scopes of transports with a defined form.
 fn check_scope(transport: &str, scope: &str) -> Result<(), String> {
-    let wrong = |why: &str| Err(format!("invalid scope {scope:?} of {transport}: {why}"));
+    let invalid = |why: &str| Err(format!("invalid scope {scope:?} of {transport}: {why}"));
     match transport {
         _ if scope.is_empty() => Ok(()),
         "dir" | "oci" | "oci-archive" => {
             if !scope.starts_with('/') {
-                wrong("it is not absolute")
+                invalid("it is not absolute")
             } else if scope == "/" {
-                wrong("the scope of everything is \"\"")
+                invalid("the scope of everything is \"\"")
             } else if scope.split('/').skip(1).any(|part| matches!(part, "" | "." | "..")) {
-                wrong("it is not a canonical path")
+                invalid("it is not a canonical path")
             } else {
                 Ok(())
             }
         }
-        "docker-archive" | "docker-daemon" | "tarball" => wrong("the only scope is \"\""),
+        "docker-archive" | "docker-daemon" | "tarball" => invalid("the only scope is \"\""),
         _ => Ok(()),
     }
 }

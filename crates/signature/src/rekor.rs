@@ -60,8 +60,8 @@ struct PublicKey {
 
 /// Verifies that one of `logs` has signed a promise to include `entry`; returns the time of inclusion.
 pub(crate) fn check(logs: &[Key], bundle: &str, entry: &Entry<'_>) -> Result<i64, String> {
-    let wrong = |error: String| format!("the log entry: {error}");
-    let mut fields = Fields::of(strict::parse(bundle.as_bytes()).map_err(wrong)?, "the log entry")?;
+    let to_error = |error: String| format!("the log entry: {error}");
+    let mut fields = Fields::of(strict::parse(bundle.as_bytes()).map_err(to_error)?, "the log entry")?;
     let promise = base64("SignedEntryTimestamp", &fields.required_text("SignedEntryTimestamp")?)?;
     let mut payload = Fields::of(fields.required("Payload")?, "the log's payload")?;
     fields.end()?;

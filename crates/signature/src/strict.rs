@@ -75,17 +75,17 @@ impl Fields {
 
     /// Takes a list of strings.
     pub(crate) fn texts(&mut self, key: &str) -> Result<Option<Vec<String>>, String> {
-        let wrong = |kind: &str| format!("{key:?} is {kind}, not a list of strings");
+        let to_error = |kind: &str| format!("{key:?} is {kind}, not a list of strings");
         match self.any(key) {
             None => Ok(None),
             Some(Value::List(items)) => {
                 let text = |item| match item {
                     Value::Text(text) => Ok(text),
-                    other => Err(wrong(&format!("a list with {}", other.kind()))),
+                    other => Err(to_error(&format!("a list with {}", other.kind()))),
                 };
                 items.into_iter().map(text).collect::<Result<_, _>>().map(Some)
             }
-            Some(other) => Err(wrong(other.kind())),
+            Some(other) => Err(to_error(other.kind())),
         }
     }
 

@@ -112,7 +112,7 @@ pub async fn wait_for_catalog(
             return Ok(state);
         }
         if requests.is_over() {
-            let why = state.trouble();
+            let why = state.problem();
             return Err(Error::Message(format!("catalog {name} does not answer after {timeout:?}: {why}")));
         }
         watch.changed().await;

@@ -91,8 +91,8 @@ pub(crate) fn why_not(pod: &Object) -> Option<String> {
     if pod.metadata.deletion_timestamp.is_some() {
         return Some("it is about to end".into());
     }
-    if let Some(trouble) = words::pod(&pod.data) {
-        return Some(trouble.text);
+    if let Some(problem) = words::pod(&pod.data) {
+        return Some(problem.text);
     }
     let why = match pod.data.pointer("/status/phase").and_then(Value::as_str).unwrap_or_default() {
         "Running" => "it runs but is not ready: its health check does not succeed yet",

@@ -113,7 +113,7 @@ impl CatalogState {
     }
 
     /// Returns why the catalog is not ready, as far as known.
-    pub fn trouble(&self) -> String {
+    pub fn problem(&self) -> String {
         let mut all: Vec<String> = Vec::new();
         if let Some(text) = self.message.as_ref().or(self.reason.as_ref()) {
             all.push(text.clone());

@@ -192,9 +192,9 @@ pub(crate) fn decide(pods: &[Pod], desired: &Desired<'_>) -> Decision {
     }
     if best.is_none() && decision.complaint.is_none() {
         // The status should explain the problem of the serving pod.
-        let trouble = serving.iter().filter(|pod| !decision.served || pod.hash == desired.hash);
-        let mut trouble = trouble.filter_map(|pod| Some(format!("pod {}: {}", pod.name, pod.failed.as_ref()?)));
-        decision.complaint = trouble.next_back().map(Complaint::registry);
+        let problem = serving.iter().filter(|pod| !decision.served || pod.hash == desired.hash);
+        let mut problem = problem.filter_map(|pod| Some(format!("pod {}: {}", pod.name, pod.failed.as_ref()?)));
+        decision.complaint = problem.next_back().map(Complaint::registry);
     }
     let expects = next.is_some() || best.is_none();
     if expects && decision.recheck_in.is_none_or(|again| again > RECHECK) {

@@ -10,7 +10,7 @@ use kube::api::PostParams;
 use serde_json::{Value, json};
 
 use super::metrics::Metrics;
-use crate::error::{has_code, said};
+use crate::error::{api_message, has_code};
 use crate::{Cluster, Error, Kind, Object};
 
 /// A lease and its candidate.
@@ -143,7 +143,7 @@ fn won(written: Result<Object, kube::Error>) -> Result<bool, kube::Error> {
     match written {
         Ok(_) => Ok(true),
         Err(error) if has_code(&error, 409) => {
-            tracing::debug!(error = said(&error), "another replica was faster");
+            tracing::debug!(error = api_message(&error), "another replica was faster");
             Ok(false)
         }
         Err(error) => Err(error),

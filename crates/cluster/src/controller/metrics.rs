@@ -68,7 +68,7 @@ impl Metrics {
     }
 
     /// Returns why the controller is not ready, if so.
-    fn trouble(&self) -> Option<String> {
+    fn problem(&self) -> Option<String> {
         if !self.reached.load(Ordering::Relaxed) {
             return Some("the API server has not answered yet".to_owned());
         }
@@ -147,9 +147,9 @@ pub(crate) async fn serve(address: &str, metrics: Arc<Metrics>) -> Result<(), Er
         .route(
             "/readyz",
             get(|State(metrics): State<Arc<Metrics>>| async move {
-                match metrics.trouble() {
+                match metrics.problem() {
                     None => (StatusCode::OK, "ok\n".to_owned()),
-                    Some(trouble) => (StatusCode::SERVICE_UNAVAILABLE, format!("not ok: {trouble}\n")),
+                    Some(problem) => (StatusCode::SERVICE_UNAVAILABLE, format!("not ok: {problem}\n")),
                 }
             }),
         )

@@ -32,7 +32,7 @@ use kube::runtime::{Controller, watcher};
 use tokio_stream::StreamExt;
 
 use crate::catalog_source::MANAGED_LABEL;
-use crate::error::said;
+use crate::error::api_message;
 use crate::{Cluster, Error, Kind, Object};
 use connection::Connections;
 use lease::Lease;
@@ -113,7 +113,7 @@ pub async fn run_controller(
                 metrics.leading.store(true, Ordering::Relaxed);
                 tokio::select! {
                     () = lease.keep() => tracing::warn!(identity = plan.identity, "the lease is lost"),
-                    () = lead(&cluster, &plan, &metrics) => {}
+                    () = run_as_leader(&cluster, &plan, &metrics) => {}
                 }
                 metrics.leading.store(false, Ordering::Relaxed);
             }
@@ -153,7 +153,7 @@ impl kube::runtime::utils::Backoff for WatchBackoff {
 fn watch_error(error: &watcher::Error) -> String {
     use watcher::Error::{InitialListFailed, WatchError, WatchFailed, WatchStartFailed};
     match error {
-        InitialListFailed(error) | WatchStartFailed(error) | WatchFailed(error) => said(error),
+        InitialListFailed(error) | WatchStartFailed(error) | WatchFailed(error) => api_message(error),
         WatchError(status) => status.message.clone(),
         other => other.to_string(),
     }
@@ -188,7 +188,7 @@ async fn served(objects: &impl Fn(Kind) -> Api<Object>) -> Option<HashSet<String
 }
 
 /// Reconciles catalogs while this replica is the leader.
-async fn lead(cluster: &Cluster, plan: &ControllerPlan, metrics: &Arc<Metrics>) {
+async fn run_as_leader(cluster: &Cluster, plan: &ControllerPlan, metrics: &Arc<Metrics>) {
     let objects = |kind: Kind| match &plan.namespace {
         Some(namespace) => cluster.objects_in(kind, namespace),
         None => Api::all_with(cluster.client.clone(), &kind.resource()),

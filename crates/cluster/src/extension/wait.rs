@@ -32,7 +32,7 @@ pub(super) async fn for_bundle(requests: &Requests<'_>, extension: &ObjectName, 
             requests.watcher.state(&extension.to_string(), "");
             return Ok(());
         }
-        let why = state.trouble();
+        let why = state.problem();
         let now = if state.progressing.is_some() { &why } else { "waiting for operator-controller" };
         requests.watcher.state(&extension.to_string(), now.lines().next().unwrap_or_default());
         if state.is_permanent() || requests.is_over() {
@@ -72,7 +72,7 @@ impl State<'_> {
         PERMANENT.contains(&reason)
     }
 
-    fn trouble(&self) -> String {
+    fn problem(&self) -> String {
         let text = |one: &Value, key: &str| one[key].as_str().unwrap_or_default().to_owned();
         match self.progressing.or(self.installed) {
             None => "operator-controller has not reported on it: does it run?".into(),
@@ -159,7 +159,7 @@ mod tests {
         assert!(!State::of(&there(2, "Succeeded", "foo.v1")).has_installed("foo.v2"));
         let retrying = there(2, "Retrying", "foo.v1");
         assert!(!State::of(&retrying).is_permanent());
-        assert_eq!(State::of(&retrying).trouble(), "Retrying: m");
+        assert_eq!(State::of(&retrying).problem(), "Retrying: m");
         assert!(State::of(&there(2, "InvalidConfiguration", "")).is_permanent());
         assert!(!State::of(&there(1, "Blocked", "")).is_permanent());
         assert!(has_bundle(&retrying, "foo.v1"));

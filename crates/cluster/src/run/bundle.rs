@@ -238,11 +238,11 @@ pub(crate) async fn install(
 
 /// Records the objects of a plan, so that `cleanup` can identify them.
 pub(crate) async fn note(requests: &Requests<'_>, source: &ObjectName, planned: &Planned) {
-    let noted = async {
+    let recorded = async {
         let created = planned.created(requests).await?;
-        requests.change(source, |source| planned::note(source, &created)).await
+        requests.change(source, |source| planned::record(source, &created)).await
     };
-    if let Err(error) = noted.await {
+    if let Err(error) = recorded.await {
         requests
             .watcher
             .warn(&format!("recording the objects of OLM failed, so 'cleanup' will not remove them: {error}"));

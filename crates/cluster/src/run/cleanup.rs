@@ -9,7 +9,7 @@ use super::carry::{clear, deleted};
 use super::facts::owned_crds;
 use super::names::{self, FIELD_MANAGER, RUN_LABEL};
 use super::objects;
-use super::planned::{self, InUse, is_only_for, made_by, noted};
+use super::planned::{self, InUse, created_by, is_only_for, recorded};
 use super::preflight::{self, Right};
 use super::wait;
 use crate::ledger::RolledBack;
@@ -222,7 +222,7 @@ async fn find(requests: &Requests<'_>, package: &str) -> Result<PackageObjects, 
     let by_run = |object: &Value| object["metadata"]["labels"][RUN_LABEL].is_string();
     let ours =
         source.as_ref().is_some_and(|source| is_ours(source, package)) || subscription.as_ref().is_some_and(by_run);
-    let mut created = source.as_ref().filter(|_| ours).map(noted).unwrap_or_default();
+    let mut created = source.as_ref().filter(|_| ours).map(recorded).unwrap_or_default();
     let mut plans = Vec::new();
     if let Some(subscription) = subscription.as_ref().filter(|_| ours) {
         for plan in requests.list(Kind::INSTALL_PLAN, namespace, &ListParams::default()).await? {
@@ -238,7 +238,7 @@ async fn find(requests: &Requests<'_>, package: &str) -> Result<PackageObjects, 
         for name in csvs.iter().flat_map(owned_crds) {
             let crd = ObjectName::new(Kind::CRD, "", &name);
             // Objects older than the run existed before it, whoever needs them now.
-            let since = |there: &Value| subscription.as_ref().is_none_or(|run| made_after(there, run));
+            let since = |there: &Value| subscription.as_ref().is_none_or(|run| is_not_older(there, run));
             let there = requests.get(&crd).await?.filter(|there| is_only_for(there, &versions) && since(there));
             if let Some(uid) = there.as_ref().and_then(uid)
                 && !created.iter().any(|(add_created, _)| *add_created == crd)
@@ -268,10 +268,10 @@ async fn add_created(
 ) -> Result<(), Error> {
     let namespace = requests.cluster.namespace.as_str();
     let names: Vec<&str> = csvs.iter().filter_map(|csv| csv["metadata"]["name"].as_str()).collect();
-    for (object, csv) in names.iter().flat_map(|csv| made_by(plan, csv)) {
+    for (object, csv) in names.iter().flat_map(|csv| created_by(plan, csv)) {
         let since = |there: &Value| match object.kind {
-            Kind::CRD => is_only_for(there, &[format!("{namespace}/{csv}")]) && made_after(there, plan),
-            _ => made_after(there, plan),
+            Kind::CRD => is_only_for(there, &[format!("{namespace}/{csv}")]) && is_not_older(there, plan),
+            _ => is_not_older(there, plan),
         };
         let there = requests.get(&object).await?;
         if let Some(uid) = there.as_ref().filter(|there| since(there)).and_then(uid)
@@ -284,7 +284,7 @@ async fn add_created(
 }
 
 /// Returns whether an object is not older than the plan that claims to have created it.
-fn made_after(object: &Value, plan: &Value) -> bool {
+fn is_not_older(object: &Value, plan: &Value) -> bool {
     let time = |object: &Value| object["metadata"]["creationTimestamp"].as_str().unwrap_or_default().to_owned();
     time(object) >= time(plan)
 }

@@ -37,7 +37,7 @@ pub(crate) async fn reason_to_keep(
         Err(error) => return Err(error),
     };
     let unfinished = |plan: &Value| !matches!(plan["status"]["phase"].as_str(), Some("Complete" | "Failed"));
-    let needs = |plan: &&Value| unfinished(plan) && brings(plan, name) && other(Kind::INSTALL_PLAN, plan);
+    let needs = |plan: &&Value| unfinished(plan) && creates(plan, name) && other(Kind::INSTALL_PLAN, plan);
     if let Some(plan) = plans.iter().filter(there).find(needs) {
         return Ok(Some(format!("it is kept, because {} installs it", ObjectName::of(Kind::INSTALL_PLAN, plan))));
     }
@@ -60,7 +60,7 @@ fn names(csv: &Value, crd: &str) -> bool {
 }
 
 /// Returns whether a plan creates a CRD.
-fn brings(plan: &Value, crd: &str) -> bool {
+fn creates(plan: &Value, crd: &str) -> bool {
     let steps = plan["status"]["plan"].as_array().map(Vec::as_slice).unwrap_or_default();
     steps.iter().any(|step| step["resource"]["kind"] == Kind::CRD.kind && step["resource"]["name"] == crd)
 }

@@ -71,14 +71,14 @@ impl InstallMode {
 
     /// Checks that the namespaces match the type, for an operator in `own`.
     fn check(&self, own: &str) -> Result<(), String> {
-        let wrong = |what: &str| Err(format!("install mode {} must have {what}", quote(self.mode.name())));
+        let to_error = |what: &str| Err(format!("install mode {} must have {what}", quote(self.mode.name())));
         match (self.mode, self.namespaces.as_slice()) {
-            (ModeType::AllNamespaces | ModeType::OwnNamespace, [_, ..]) => wrong("zero target namespaces"),
+            (ModeType::AllNamespaces | ModeType::OwnNamespace, [_, ..]) => to_error("zero target namespaces"),
             (ModeType::SingleNamespace, [one]) if one == own => {
                 Err(format!("use install mode {} to watch operator's namespace {}", quote("OwnNamespace"), quote(own)))
             }
-            (ModeType::SingleNamespace, [] | [_, _, ..]) => wrong("exactly one target namespace"),
-            (ModeType::MultiNamespace, []) => wrong("at least one target namespace"),
+            (ModeType::SingleNamespace, [] | [_, _, ..]) => to_error("exactly one target namespace"),
+            (ModeType::MultiNamespace, []) => to_error("at least one target namespace"),
             _ => self.namespaces.iter().find(|name| !is_dns_label(name)).map_or(Ok(()), |name| {
                 Err(format!(
                     "invalid target namespace {}: expected lowercase letters, digits and '-', at most 63 characters, with a \

@@ -90,8 +90,8 @@ pub fn injected(catalog_source: &Value) -> Result<Vec<Item>, String> {
     let Some(text) = catalog_source["metadata"]["annotations"][INJECTED_BUNDLES].as_str() else {
         return Ok(Vec::new());
     };
-    let wrong = || format!("annotation {INJECTED_BUNDLES} of the catalog source cannot be read: {text}");
-    let items: Value = serde_json::from_str(text).map_err(|_| wrong())?;
+    let invalid = || format!("annotation {INJECTED_BUNDLES} of the catalog source cannot be read: {text}");
+    let items: Value = serde_json::from_str(text).map_err(|_| invalid())?;
     let item = |item: &Value| {
         let text = |key: &str| item[key].as_str().unwrap_or_default().to_owned();
         let mode = match text("mode") {
@@ -101,9 +101,9 @@ pub fn injected(catalog_source: &Value) -> Result<Vec<Item>, String> {
         let image = text("imageTag");
         (!image.is_empty() && matches!(mode.as_str(), "semver" | "replaces" | "semver-skippatch"))
             .then_some(Item { image, mode })
-            .ok_or_else(wrong)
+            .ok_or_else(invalid)
     };
-    items.as_array().ok_or_else(wrong)?.iter().map(item).collect()
+    items.as_array().ok_or_else(invalid)?.iter().map(item).collect()
 }
 
 /// Returns a ConfigMap with a part of a catalog.

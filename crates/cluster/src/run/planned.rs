@@ -53,7 +53,7 @@ fn steps(plan: &Value) -> Vec<Step> {
 }
 
 /// Returns the steps of a plan for the given version, or for one that the plan itself subscribes to.
-fn ours(plan: &Value, csv: &str) -> Vec<Step> {
+fn own_steps(plan: &Value, csv: &str) -> Vec<Step> {
     let steps = steps(plan);
     let brought: Vec<String> = steps
         .iter()
@@ -67,7 +67,7 @@ impl Planned {
     /// Reads the objects of a plan before its approval.
     pub(crate) async fn read(requests: &Requests<'_>, plan: &Value, csv: &str) -> Result<Planned, Error> {
         let mut before = Vec::new();
-        for step in ours(plan, csv) {
+        for step in own_steps(plan, csv) {
             match requests.get(&step.object).await {
                 Ok(None) => {}
                 Ok(Some(_)) => before.push(step.object),
@@ -83,7 +83,7 @@ impl Planned {
     /// Returns the steps of the run. Objects that existed before, or that others created first, are excluded.
     pub(crate) async fn steps(&self, requests: &Requests<'_>) -> Result<Vec<Step>, Error> {
         let plan = requests.get(&self.plan).await?.unwrap_or_default();
-        let mut steps = ours(&plan, &self.csv);
+        let mut steps = own_steps(&plan, &self.csv);
         steps.retain(|step| step.status != "Present" && !self.before.contains(&step.object));
         steps.sort_by_key(|step| order(step.object.kind));
         Ok(steps)
@@ -91,20 +91,20 @@ impl Planned {
 
     /// Returns the objects of the run that the plan has created, with uids.
     pub(crate) async fn created(&self, requests: &Requests<'_>) -> Result<Vec<(ObjectName, String)>, Error> {
-        self.there(requests, &self.steps(requests).await?).await
+        self.completed(requests, &self.steps(requests).await?).await
     }
 
     /// Returns the completed steps, with the uids of their objects.
-    async fn there(&self, requests: &Requests<'_>, steps: &[Step]) -> Result<Vec<(ObjectName, String)>, Error> {
+    async fn completed(&self, requests: &Requests<'_>, steps: &[Step]) -> Result<Vec<(ObjectName, String)>, Error> {
         let mut made = Vec::new();
         for step in steps {
-            let Some(there) = requests.get(&step.object).await? else { continue };
+            let Some(existing) = requests.get(&step.object).await? else { continue };
             // OLM annotates a CRD with the version that it was created for; the plan itself may lag behind.
             let only = [format!("{}/{}", self.plan.namespace, step.csv)];
-            if step.object.kind == Kind::CRD && step.status != "Created" && !is_only_for(&there, &only) {
+            if step.object.kind == Kind::CRD && step.status != "Created" && !is_only_for(&existing, &only) {
                 continue;
             }
-            made.extend(uid(&there).map(|uid| (step.object.clone(), uid.to_owned())));
+            made.extend(uid(&existing).map(|uid| (step.object.clone(), uid.to_owned())));
         }
         Ok(made)
     }
@@ -120,7 +120,7 @@ impl Planned {
         requests.delete(&self.plan, self.uid.as_deref()).await?;
         requests.wait_until_gone(&self.plan, self.uid.as_deref()).await?;
         done(&self.plan);
-        let made = self.there(requests, steps).await?;
+        let made = self.completed(requests, steps).await?;
         remove(requests, &made, InUse::Kept, &[], outcome, done).await
     }
 }
@@ -162,10 +162,10 @@ pub(crate) async fn remove(
     done: &(dyn Fn(&ObjectName) + Sync),
 ) -> Result<(), Error> {
     for (object, made) in created {
-        let there = requests.get(object).await?.filter(|there| uid(there) == Some(made));
-        let Some(there) = there else { continue };
+        let existing = requests.get(object).await?.filter(|existing| uid(existing) == Some(made));
+        let Some(existing) = existing else { continue };
         if object.kind == Kind::CRD
-            && let Some(why) = in_use::reason_to_keep(requests, &there, in_use == InUse::Kept, except).await?
+            && let Some(why) = in_use::reason_to_keep(requests, &existing, in_use == InUse::Kept, except).await?
         {
             outcome.kept.push(format!("{object}: {why}"));
             continue;
@@ -181,8 +181,8 @@ pub(crate) async fn remove(
 }
 
 /// Records the objects of plans in an annotation of the CatalogSource.
-pub(crate) fn note(catalog_source: &mut Value, created: &[(ObjectName, String)]) {
-    let mut all = noted(catalog_source);
+pub(crate) fn record(catalog_source: &mut Value, created: &[(ObjectName, String)]) {
+    let mut all = recorded(catalog_source);
     for one in created {
         if !all.contains(one) {
             all.push(one.clone());
@@ -196,7 +196,7 @@ pub(crate) fn note(catalog_source: &mut Value, created: &[(ObjectName, String)])
 }
 
 /// Reads the recorded objects; an invalid annotation gives none.
-pub(crate) fn noted(catalog_source: &Value) -> Vec<(ObjectName, String)> {
+pub(crate) fn recorded(catalog_source: &Value) -> Vec<(ObjectName, String)> {
     let namespace = catalog_source["metadata"]["namespace"].as_str().unwrap_or_default();
     let text = catalog_source["metadata"]["annotations"][CREATED].as_str().unwrap_or_default();
     let list: Value = serde_json::from_str(text).unwrap_or_default();
@@ -211,8 +211,8 @@ pub(crate) fn noted(catalog_source: &Value) -> Vec<(ObjectName, String)> {
 }
 
 /// Returns the objects that a plan creates for a version, with the version that needs each, from the plan alone.
-pub(crate) fn made_by(plan: &Value, csv: &str) -> Vec<(ObjectName, String)> {
-    let steps = ours(plan, csv).into_iter().filter(|step| step.status != "Present");
+pub(crate) fn created_by(plan: &Value, csv: &str) -> Vec<(ObjectName, String)> {
+    let steps = own_steps(plan, csv).into_iter().filter(|step| step.status != "Present");
     steps.map(|step| (step.object, step.csv)).collect()
 }
 
@@ -238,7 +238,7 @@ mod tests {
             step("Subscription", "dep-stable", "dep.v1", "Created"),
             step("CustomResourceDefinition", "deps.example.com", "dep.v1", "Created"),
         ]));
-        let made: Vec<String> = made_by(&plan, "foo.v1").iter().map(|(object, _)| object.to_string()).collect();
+        let made: Vec<String> = created_by(&plan, "foo.v1").iter().map(|(object, _)| object.to_string()).collect();
         assert_eq!(
             made,
             [
@@ -254,18 +254,18 @@ mod tests {
     fn what_was_made_is_read_back() {
         let mut source = json!({"metadata": {"namespace": "ns", "annotations": {}}});
         let made = [(ObjectName::new(Kind::CRD, "", "foos.example.com"), "u1".to_owned())];
-        note(&mut source, &made);
-        note(&mut source, &made);
-        assert_eq!(noted(&source), made);
+        record(&mut source, &made);
+        record(&mut source, &made);
+        assert_eq!(recorded(&source), made);
         let crd = |versions: &[&str]| {
             let one = |(at, version): (usize, &&str)| (format!("{ALONGSIDE}{at}"), json!(version));
             json!({"metadata": {"annotations": versions.iter().enumerate().map(one).collect::<serde_json::Map<_, _>>()}})
         };
-        let ours = ["ns/foo.v1".to_owned()];
-        assert!(is_only_for(&crd(&["ns/foo.v1"]), &ours));
-        assert!(!is_only_for(&crd(&["ns/foo.v1", "other/foo.v1"]), &ours) && !is_only_for(&crd(&[]), &ours));
+        let versions = ["ns/foo.v1".to_owned()];
+        assert!(is_only_for(&crd(&["ns/foo.v1"]), &versions));
+        assert!(!is_only_for(&crd(&["ns/foo.v1", "other/foo.v1"]), &versions) && !is_only_for(&crd(&[]), &versions));
         for text in ["", "{}", "[{}]", r#"[{"kind": "Node", "name": "a", "uid": "b"}]"#] {
-            assert_eq!(noted(&json!({"metadata": {"annotations": {CREATED: text}}})), []);
+            assert_eq!(recorded(&json!({"metadata": {"annotations": {CREATED: text}}})), []);
         }
     }
 }

@@ -40,28 +40,28 @@ pub(crate) async fn for_pod(requests: &Requests<'_>, pod: &ObjectName) -> Result
             requests.watcher.state(&pod.to_string(), "");
             return Ok(ip.to_owned());
         }
-        let trouble = words::pod(&there);
+        let problem = words::pod(&there);
         let phase = phase.as_str().unwrap_or("Pending");
-        let state = trouble.as_ref().map_or(phase, |trouble| trouble.text.as_str());
+        let state = problem.as_ref().map_or(phase, |problem| problem.text.as_str());
         requests.watcher.state(&pod.to_string(), state);
-        if requests.is_over() || trouble.as_ref().is_some_and(|trouble| trouble.permanent) {
-            let trouble =
-                trouble.unwrap_or(Problem { text: format!("it is {phase}"), permanent: false, container: None });
-            return Err(failed(explain_pod(requests, pod, &trouble).await));
+        if requests.is_over() || problem.as_ref().is_some_and(|problem| problem.permanent) {
+            let problem =
+                problem.unwrap_or(Problem { text: format!("it is {phase}"), permanent: false, container: None });
+            return Err(failed(explain_pod(requests, pod, &problem).await));
         }
         watch.changed().await;
     }
 }
 
 /// Returns the full explanation of a pod's problem: its state, its events, and the end of its log.
-async fn explain_pod(requests: &Requests<'_>, pod: &ObjectName, trouble: &Problem) -> String {
-    let mut text = trouble.text.clone();
+async fn explain_pod(requests: &Requests<'_>, pod: &ObjectName, problem: &Problem) -> String {
+    let mut text = problem.text.clone();
     for event in events(requests, pod).await {
         if !text.contains(&event) {
             text += &format!("\n  event: {event}");
         }
     }
-    if let Some(container) = &trouble.container
+    if let Some(container) = &problem.container
         && let Some(log) = requests.log(pod, container).await
     {
         text += &format!("\n  the end of its log:\n    {}", log.replace('\n', "\n    "));
@@ -110,13 +110,13 @@ pub(crate) async fn for_install_plan(
             requests.watcher.state(&context.subscription.to_string(), "");
             return Ok(plan.to_owned());
         }
-        let trouble = words::subscription(&there);
+        let problem = words::subscription(&there);
         let waiting = "waiting for an install plan";
-        let state = trouble.as_ref().map_or(waiting, |trouble| trouble.text.as_str());
+        let state = problem.as_ref().map_or(waiting, |problem| problem.text.as_str());
         requests.watcher.state(&context.subscription.to_string(), state);
         // A registry that crashes after its start will never serve.
         let pod = requests.get(context.pod).await?;
-        let crash = pod.as_ref().and_then(words::pod).filter(|trouble| trouble.permanent);
+        let crash = pod.as_ref().and_then(words::pod).filter(|problem| problem.permanent);
         if let Some(crash) = crash {
             let why = explain_pod(requests, context.pod, &crash).await;
             return Err(failed(format!("registry pod {} does not serve: {why}", context.pod.name)));
@@ -132,20 +132,20 @@ pub(crate) async fn for_install_plan(
 async fn why_no_plan(requests: &Requests<'_>, context: &WaitContext<'_>, subscription: &Value) -> String {
     let requests = &requests.diagnosis();
     if let Ok(Some(pod)) = requests.get(context.pod).await
-        && let Some(trouble) = words::pod(&pod)
+        && let Some(problem) = words::pod(&pod)
     {
-        let why = explain_pod(requests, context.pod, &trouble).await;
+        let why = explain_pod(requests, context.pod, &problem).await;
         return format!("registry pod {} does not serve: {why}", context.pod.name);
     }
-    if let Some(why) = unpacking(requests, context).await {
+    if let Some(why) = unpack_problem(requests, context).await {
         return why;
     }
-    if let Some(trouble) = words::subscription(subscription) {
-        return trouble.text;
+    if let Some(problem) = words::subscription(subscription) {
+        return problem.text;
     }
     match requests.get(context.catalog_source).await {
         Ok(Some(source)) => match words::catalog_source(&source) {
-            Some(trouble) => format!("catalog source {}: {}", context.catalog_source.name, trouble.text),
+            Some(problem) => format!("catalog source {}: {}", context.catalog_source.name, problem.text),
             None if source["status"].is_null() => {
                 "OLM has not reported on the catalog source: does its catalog operator run?".into()
             }
@@ -156,24 +156,24 @@ async fn why_no_plan(requests: &Requests<'_>, context: &WaitContext<'_>, subscri
 }
 
 /// Returns why OLM cannot unpack the bundle.
-async fn unpacking(requests: &Requests<'_>, context: &WaitContext<'_>) -> Option<String> {
+async fn unpack_problem(requests: &Requests<'_>, context: &WaitContext<'_>) -> Option<String> {
     let digest = Sha256::digest(context.bundle_image.as_bytes());
     let hex: String = digest.iter().map(|byte| format!("{byte:02x}")).collect();
     let selector = ListParams::default().labels(&format!("{UNPACK_LABEL}={}", &hex[..63]));
     let namespace = &context.catalog_source.namespace;
     for pod in requests.list(Kind::POD, namespace, &selector).await.unwrap_or_default() {
-        if let Some(trouble) = words::pod(&pod) {
+        if let Some(problem) = words::pod(&pod) {
             let name = ObjectName::of(Kind::POD, &pod);
-            let why = explain_pod(requests, &name, &trouble).await;
+            let why = explain_pod(requests, &name, &problem).await;
             return Some(format!("the cluster cannot unpack the bundle image {}: {why}", context.bundle_image));
         }
     }
     for job in requests.list(Kind::JOB, namespace, &selector).await.unwrap_or_default() {
-        if let Some(trouble) = words::job(&job) {
+        if let Some(problem) = words::job(&job) {
             let name = ObjectName::of(Kind::JOB, &job);
             let events = events(requests, &name).await;
             let events: String = events.iter().map(|event| format!("\n  event: {event}")).collect();
-            return Some(format!("the job {} that unpacks the bundle failed: {}{events}", name.name, trouble.text));
+            return Some(format!("the job {} that unpacks the bundle failed: {}{events}", name.name, problem.text));
         }
     }
     None
@@ -216,20 +216,20 @@ pub(crate) async fn for_csv(requests: &Requests<'_>, csv: &ObjectName, plan: &Ob
             watcher.state(&csv.to_string(), "");
             return Ok(());
         }
-        let trouble = match &there {
+        let problem = match &there {
             Some(there) => words::csv(there),
             None => requests.get(plan).await?.as_ref().and_then(words::install_plan),
         };
-        if let Some(trouble) = &trouble {
-            watcher.state(&csv.to_string(), trouble.text.lines().next().unwrap_or_default());
+        if let Some(problem) = &problem {
+            watcher.state(&csv.to_string(), problem.text.lines().next().unwrap_or_default());
         }
-        let permanent = trouble.as_ref().is_some_and(|trouble| trouble.permanent);
+        let permanent = problem.as_ref().is_some_and(|problem| problem.permanent);
         failed = if permanent { failed.or_else(|| Some(Instant::now())) } else { None };
         // OLM resumes a failed CSV when its requirements are met after all, as happens in upgrades.
         let recovers = there.is_some() && failed.is_some_and(|since| since.elapsed() < FAILED_FOR);
         if (permanent && !recovers) || requests.is_over() {
             let unknown = || "OLM reports no reason; check the log of its catalog operator".to_owned();
-            let mut text = trouble.map_or_else(unknown, |trouble| trouble.text);
+            let mut text = problem.map_or_else(unknown, |problem| problem.text);
             if let Some(there) = &there {
                 text += &deployments(requests, csv, there).await;
             }
@@ -295,9 +295,9 @@ pub(crate) async fn explain_deployment(
     let Some(selector) = selector else { return Some(text) };
     let selector = ListParams::default().labels(&selector);
     for pod in requests.list(Kind::POD, &deployment.namespace, &selector).await.unwrap_or_default() {
-        if let Some(trouble) = words::pod(&pod) {
+        if let Some(problem) = words::pod(&pod) {
             let name = ObjectName::of(Kind::POD, &pod);
-            let full = explain_pod(requests, &name, &trouble).await;
+            let full = explain_pod(requests, &name, &problem).await;
             text += &format!("\n  pod {}: {}", name.name, full.replace('\n', "\n  "));
         }
     }

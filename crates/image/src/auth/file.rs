@@ -60,16 +60,16 @@ impl AuthFile {
     /// Fails when the content is not JSON of that form.
     pub fn parse(content: &[u8], old_form: bool) -> Result<AuthFile, String> {
         // serde's messages may quote the file, which is full of secrets; the position is enough.
-        let wrong = |error: serde_json::Error| {
+        let to_error = |error: serde_json::Error| {
             format!("not an auth file: invalid JSON at line {} column {}", error.line(), error.column())
         };
         if content.iter().all(u8::is_ascii_whitespace) {
             return Ok(AuthFile::default());
         }
         let content = if old_form {
-            Content { auths: Some(serde_json::from_slice(content).map_err(wrong)?), helpers: None, store: None }
+            Content { auths: Some(serde_json::from_slice(content).map_err(to_error)?), helpers: None, store: None }
         } else {
-            serde_json::from_slice(content).map_err(wrong)?
+            serde_json::from_slice(content).map_err(to_error)?
         };
         let entries = content.auths.unwrap_or_default().into_iter();
         let auths = entries.filter_map(|(key, entry)| Some((key, entry.credentials()?))).collect();

@@ -31,9 +31,9 @@ pub(crate) fn ask(
     limit: Duration,
 ) -> Result<Option<Credentials>, Error> {
     let program = format!("docker-credential-{helper}");
-    let wrong = |text: String| Error::new(ErrorKind::Unauthorized, format!("{program}: {text}"));
+    let to_error = |text: String| Error::new(ErrorKind::Unauthorized, format!("{program}: {text}"));
     if helper.contains('/') {
-        return Err(wrong("expected a name, not a path".into()));
+        return Err(to_error("expected a name, not a path".into()));
     }
     let mut command = Command::new(&program);
     command.arg("get").stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null()).process_group(0);
@@ -41,13 +41,13 @@ pub(crate) fn ask(
         command.env("PATH", path);
     }
     let deadline = Instant::now() + limit;
-    let child = command.spawn().map_err(|error| wrong(error.to_string()))?;
+    let child = command.spawn().map_err(|error| to_error(error.to_string()))?;
     let mut running = Running { child, ended: false };
     if let Some(mut stdin) = running.child.stdin.take() {
         // A helper that does not read its input can still answer.
         let _ = stdin.write_all(server.as_bytes());
     }
-    let mut stdout = running.child.stdout.take().ok_or_else(|| wrong("the program has no stdout".into()))?;
+    let mut stdout = running.child.stdout.take().ok_or_else(|| to_error("the program has no stdout".into()))?;
     let (send, output) = mpsc::channel();
     // Reading ends when the last process closes the output; processes that left the group do not count.
     std::thread::spawn(move || {
@@ -56,11 +56,11 @@ pub(crate) fn ask(
         // The receiver is gone after the deadline.
         let _ = send.send(read);
     });
-    let late = || wrong(format!("no response within {} seconds", limit.as_secs_f64()));
+    let late = || to_error(format!("no response within {} seconds", limit.as_secs_f64()));
     let output = output.recv_timeout(deadline.saturating_duration_since(Instant::now())).map_err(|_| late())?;
-    let output = output.map_err(|error| wrong(error.to_string()))?;
+    let output = output.map_err(|error| to_error(error.to_string()))?;
     let status = loop {
-        match running.child.try_wait().map_err(|error| wrong(error.to_string()))? {
+        match running.child.try_wait().map_err(|error| to_error(error.to_string()))? {
             Some(status) => break status,
             None if Instant::now() > deadline => return Err(late()),
             None => std::thread::sleep(Duration::from_millis(5)),
@@ -72,10 +72,11 @@ pub(crate) fn ask(
         if String::from_utf8_lossy(&output).contains("credentials not found") {
             return Ok(None);
         }
-        return Err(wrong(format!("{status}")));
+        return Err(to_error(format!("{status}")));
     }
     // The output holds a secret, so errors do not quote it.
-    let parsed: Output = serde_json::from_slice(&output).map_err(|_| wrong("its output is not valid JSON".into()))?;
+    let parsed: Output =
+        serde_json::from_slice(&output).map_err(|_| to_error("its output is not valid JSON".into()))?;
     Ok(match (parsed.user.as_str(), parsed.secret) {
         ("", secret) if secret.is_empty() => None,
         ("<token>", secret) => Some(Credentials::IdentityToken(secret)),

@@ -23,8 +23,8 @@ impl Origin {
         Some(Origin { https, host, port })
     }
 
-    /// Returns whether a URL has this origin.
-    pub(crate) fn has(&self, uri: &Uri) -> bool {
+    /// Returns whether a URL matches this origin.
+    pub(crate) fn matches(&self, uri: &Uri) -> bool {
         Origin::of(uri).as_ref() == Some(self)
     }
 }
@@ -44,7 +44,7 @@ impl Authorization {
 
     /// Returns the header for a request to `uri`, if the origin matches.
     pub(super) fn for_request(&self, uri: &Uri) -> Option<HeaderValue> {
-        self.origin.has(uri).then(|| self.value.clone())
+        self.origin.matches(uri).then(|| self.value.clone())
     }
 }
 

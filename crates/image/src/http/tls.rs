@@ -132,9 +132,9 @@ pub(crate) fn config(roots: Option<&Roots>, own: Option<&HostCertificates>) -> R
         None => builder.with_no_client_auth(),
         Some((certificate, key)) => {
             let chain = read_certificates(certificate)?;
-            let wrong = |error: String| format!("{}: {error}", key.display());
-            let secret = PrivateKeyDer::from_pem_file(key).map_err(|error| wrong(error.to_string()))?;
-            builder.with_client_auth_cert(chain, secret).map_err(|error| wrong(error.to_string()))?
+            let to_error = |error: String| format!("{}: {error}", key.display());
+            let secret = PrivateKeyDer::from_pem_file(key).map_err(|error| to_error(error.to_string()))?;
+            builder.with_client_auth_cert(chain, secret).map_err(|error| to_error(error.to_string()))?
         }
     };
     Ok(Arc::new(config))

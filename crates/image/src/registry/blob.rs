@@ -76,7 +76,7 @@ impl Registry {
             let before = partial.size();
             match self.resume_blob(source, blob, &mut partial).await {
                 Ok(()) => {
-                    let (left, outcome) = finished(partial).await?;
+                    let (left, outcome) = finish_partial(partial).await?;
                     partial = left;
                     let digest = match outcome {
                         Ok(found) => {
@@ -137,7 +137,7 @@ impl Registry {
         }
         let mut reported = partial.size();
         loop {
-            match response.piece().await {
+            match response.chunk().await {
                 Ok(None) => break,
                 Ok(Some(piece)) => {
                     if partial.size() + piece.len() as u64 > blob.size {
@@ -170,7 +170,7 @@ impl Registry {
 }
 
 /// Finishes a blob on a blocking thread, because the disk may be slow.
-async fn finished(mut partial: Partial) -> Result<(Partial, Result<Blob, Digest>), Error> {
+async fn finish_partial(mut partial: Partial) -> Result<(Partial, Result<Blob, Digest>), Error> {
     let done = tokio::task::spawn_blocking(move || partial.finish().map(|outcome| (partial, outcome))).await;
     match done {
         Ok(outcome) => outcome.map_err(|error| Error::file("storing a blob", &error)),
@@ -186,9 +186,9 @@ fn range_starts_at(response: &HttpResponse, start: u64) -> bool {
 /// Returns a verified blob from the store, if present.
 pub(crate) async fn stored(store: &Store, blob: &Descriptor) -> Result<Option<Blob>, Error> {
     let (store, blob) = (store.clone(), blob.clone());
-    let wrong = |text: String| Error::new(ErrorKind::File, format!("checking a stored blob: {text}"));
+    let to_error = |text: String| Error::new(ErrorKind::File, format!("checking a stored blob: {text}"));
     match tokio::task::spawn_blocking(move || store.blob_for(&blob)).await {
-        Ok(outcome) => outcome.map_err(|error| wrong(error.to_string())),
-        Err(error) => Err(wrong(error.to_string())),
+        Ok(outcome) => outcome.map_err(|error| to_error(error.to_string())),
+        Err(error) => Err(to_error(error.to_string())),
     }
 }

@@ -150,7 +150,7 @@ impl Registry {
             let permit = host.permit().await;
             // An upload URL can be on another server, which has its own authentication.
             let authorization = match &challenge {
-                Some(challenge) if endpoint.origin.has(&uri) => {
+                Some(challenge) if endpoint.origin.matches(&uri) => {
                     self.authorization(&endpoint, source, challenge, call.actions, fresh).await?
                 }
                 _ => None,
@@ -168,7 +168,7 @@ impl Registry {
             let response = match self.http.send(request).await {
                 // Only blob downloads hold their permit until the body is read: a request that waits for a permit
                 // must hold none.
-                Ok(response) if call.is_blob() => response.holding(permit),
+                Ok(response) if call.is_blob() => response.keep_alive(permit),
                 Ok(response) => response,
                 Err(failure) if failure.is_transient() && tries < retries => {
                     drop(permit);
@@ -185,13 +185,13 @@ impl Registry {
             };
             let status = response.status();
             // A server that the registry redirected to cannot ask for the registry's credentials.
-            let same_origin = endpoint.origin.has(response.uri());
+            let same_origin = endpoint.origin.matches(response.uri());
             if status == StatusCode::UNAUTHORIZED && !authenticated && same_origin {
                 let stated = Challenge::of(response.headers());
                 if stated.is_some() {
                     let mut response = response;
                     // Read the body, so that the connection can be reused.
-                    response.beginning(64 << 10).await;
+                    response.read_prefix(64 << 10).await;
                     authenticated = true;
                     fresh = true;
                     challenge = stated;

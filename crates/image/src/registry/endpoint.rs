@@ -92,11 +92,11 @@ impl Registry {
                 Ok(mut response) => {
                     let status = response.status().as_u16();
                     // A server that the registry redirects to cannot set the challenge.
-                    let own = status == 401 && origin.has(response.uri());
+                    let own = status == 401 && origin.matches(response.uri());
                     let challenge = Challenge::of(response.headers()).filter(|_| own);
                     let has_signatures = response.header("x-registry-supports-signatures") == Some("1");
                     // Read the body, so that the connection can be reused.
-                    response.beginning(64 << 10).await;
+                    response.read_prefix(64 << 10).await;
                     // TLS servers answer plain HTTP like this; the earlier TLS failure is the real error.
                     if status == 400 && last.is_some() {
                         break;

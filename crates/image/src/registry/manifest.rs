@@ -94,7 +94,7 @@ impl Registry {
                     error_response.into()
                 });
             }
-            let content = match response.whole(MANIFEST_LIMIT).await {
+            let content = match response.read_all(MANIFEST_LIMIT).await {
                 Ok(content) => content,
                 Err(failure) if failure.is_transient() && tries < self.settings.retries.count => {
                     self.wait(&source.reference.to_string(), &failure.to_string(), tries, None).await?;

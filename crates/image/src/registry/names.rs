@@ -27,7 +27,7 @@ struct Tags {
 
 impl Registry {
     /// Returns the digest of a manifest by tag or digest, if it exists.
-    pub(crate) async fn known_manifest(&self, target: &Source, version: &str) -> Result<Option<Digest>, Error> {
+    pub(crate) async fn find_manifest(&self, target: &Source, version: &str) -> Result<Option<Digest>, Error> {
         let path = format!("manifests/{version}");
         let mut call = Call { method: Method::HEAD, actions: Actions::Push, ..Call::get(&path) };
         call.headers = accept();
@@ -57,7 +57,7 @@ impl Registry {
                 _ => return Err(response_error(response).await),
             }
             let next = response.header(LINK).and_then(next_page).and_then(|link| join(response.uri(), link));
-            let content = response.whole(PAGE_LIMIT).await.map_err(|failure| failure.into_error(1))?;
+            let content = response.read_all(PAGE_LIMIT).await.map_err(|failure| failure.into_error(1))?;
             found.extend(crate::pull::parse::<Tags>(&content, "list of tags")?.tags.unwrap_or_default());
             match next {
                 Some(next) => path = next.to_string(),

@@ -40,11 +40,11 @@ impl Registry {
         if self.has_blob(target, blob).await? {
             return Ok(UploadOutcome::Existing);
         }
-        self.send_absent(target, blob, other, fetch).await
+        self.upload_missing(target, blob, other, fetch).await
     }
 
     /// Like [`Registry::send`], for a blob that the repository is known to lack.
-    pub(crate) async fn send_absent<F, P>(
+    pub(crate) async fn upload_missing<F, P>(
         &self,
         target: &Source,
         blob: &Descriptor,
@@ -212,12 +212,12 @@ pub(crate) enum UploadOutcome {
 /// Returns the URL of the next upload request.
 fn next_place(response: &HttpResponse) -> Result<String, Error> {
     let place = response.header(LOCATION).and_then(|location| join(response.uri(), location));
-    let wrong = || Error::new(ErrorKind::Network, "the registry returned no upload URL");
-    place.map(|place| secure(response.uri(), &place)).ok_or_else(wrong)
+    let invalid = || Error::new(ErrorKind::Network, "the registry returned no upload URL");
+    place.map(|place| keep_tls(response.uri(), &place)).ok_or_else(invalid)
 }
 
 /// Keeps TLS: registries behind a proxy may return `http://` URLs although clients use TLS.
-fn secure(asked: &Uri, place: &Uri) -> String {
+fn keep_tls(asked: &Uri, place: &Uri) -> String {
     let text = place.to_string();
     let same_origin = asked.scheme_str() == Some("https") && asked.authority() == place.authority();
     match text.strip_prefix("http://") {
@@ -238,7 +238,7 @@ mod tests {
             ("https://reg.test:5000/u", "https://reg.test:5000/u"),
             ("http://other.test/u", "http://other.test/u"),
         ] {
-            assert_eq!(secure(&asked, &place.parse().unwrap()), expected);
+            assert_eq!(keep_tls(&asked, &place.parse().unwrap()), expected);
         }
     }
 }

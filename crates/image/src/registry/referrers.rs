@@ -44,7 +44,7 @@ impl Registry {
                 _ => return Err(response_error(response).await),
             }
             let next = response.header(LINK).and_then(next_page).and_then(|link| join(response.uri(), link));
-            let content = response.whole(MANIFEST_LIMIT).await.map_err(|failure| failure.into_error(1))?;
+            let content = response.read_all(MANIFEST_LIMIT).await.map_err(|failure| failure.into_error(1))?;
             let Ok(index) = parse::<Index>(&content, "list of referrers") else {
                 // Some return an HTML page.
                 return self.fallback(source, digest).await;

@@ -38,7 +38,7 @@ impl ErrorResponse {
     pub(crate) async fn read(mut response: HttpResponse) -> ErrorResponse {
         let status = response.status();
         let retry_after = response.header(RETRY_AFTER).and_then(retry_after);
-        let content = response.beginning(16 << 10).await;
+        let content = response.read_prefix(16 << 10).await;
         let error = serde_json::from_slice::<ErrorList>(&content).ok().and_then(|it| it.errors.into_iter().next());
         let message = error.map(|error| {
             let code = error.code.to_lowercase().replace('_', " ");

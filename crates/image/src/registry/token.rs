@@ -59,7 +59,7 @@ impl Registry {
         actions: Actions,
         fresh: bool,
     ) -> Result<Option<Authorization>, Error> {
-        let (realm, service, stated) = match challenge {
+        let (realm, service, requested) = match challenge {
             Challenge::Basic => {
                 return Ok(match self.credentials(source).await?.map(|found| found.credentials) {
                     Some(Credentials::Password { user, password }) => {
@@ -71,8 +71,8 @@ impl Registry {
             Challenge::Bearer { realm, service, scope } => (realm, service, scope),
         };
         let needed = actions.scope(source.reference.repository());
-        let stated = stated.iter().filter(|stated| **stated != needed).cloned();
-        let scopes: Vec<String> = std::iter::once(needed.clone()).chain(stated).collect();
+        let requested = requested.iter().filter(|requested| **requested != needed).cloned();
+        let scopes: Vec<String> = std::iter::once(needed.clone()).chain(requested).collect();
         let key = (endpoint.origin.clone(), scopes.join(" "));
         let known = self.tokens.lock().unwrap_or_else(PoisonError::into_inner).get(&key).cloned();
         let token = match known.filter(|token| !fresh && token.until > Instant::now()) {
@@ -116,7 +116,7 @@ impl Registry {
                     return Err(error);
                 }
                 _ => {
-                    let error = if realm.origin.has(response.uri()) {
+                    let error = if realm.origin.matches(response.uri()) {
                         self.denied(source, response).await
                     } else {
                         self.denied_after_redirect(source, response).await
@@ -124,14 +124,14 @@ impl Registry {
                     return Err(error.context("unable to retrieve auth token"));
                 }
             }
-            let content = response.whole(1 << 20).await.map_err(|failure| failure.into_error(1).context(&what))?;
+            let content = response.read_all(1 << 20).await.map_err(|failure| failure.into_error(1).context(&what))?;
             let response: TokenResponse = serde_json::from_slice(&content)
-                .map_err(|_| wrong(format!("the response of {} is not valid JSON", host_of(&realm.uri))))?;
+                .map_err(|_| token_error(format!("the response of {} is not valid JSON", host_of(&realm.uri))))?;
             let token = response.token.or(response.access_token).filter(|token| !token.is_empty());
-            let token =
-                token.ok_or_else(|| wrong(format!("the response of {} contains no token", host_of(&realm.uri))))?;
+            let token = token
+                .ok_or_else(|| token_error(format!("the response of {} contains no token", host_of(&realm.uri))))?;
             let mut value = HeaderValue::from_str(&format!("Bearer {token}"))
-                .map_err(|_| wrong("the token contains characters that HTTP headers do not allow".into()))?;
+                .map_err(|_| token_error("the token contains characters that HTTP headers do not allow".into()))?;
             value.set_sensitive(true);
             // Renew early, so that the token does not expire in flight.
             let seconds = response.expires_in.unwrap_or(60).clamp(15, 86_400) - 10;
@@ -143,13 +143,13 @@ impl Registry {
 impl<'a> Realm<'a> {
     /// Parses the realm of an endpoint's challenge.
     fn of(endpoint: &Endpoint, realm: &str, service: Option<&'a str>) -> Result<Realm<'a>, Error> {
-        let uri: Uri = realm.parse().map_err(|_| wrong(format!("invalid URL {realm:?}")))?;
+        let uri: Uri = realm.parse().map_err(|_| token_error(format!("invalid URL {realm:?}")))?;
         match uri.scheme_str() {
             Some("https") => {}
             Some("http") if endpoint.trust == Trust::Any => {}
-            _ => return Err(wrong(format!("{} does not use TLS", host_of(&uri)))),
+            _ => return Err(token_error(format!("{} does not use TLS", host_of(&uri)))),
         }
-        let origin = Origin::of(&uri).ok_or_else(|| wrong(format!("invalid URL {realm:?}")))?;
+        let origin = Origin::of(&uri).ok_or_else(|| token_error(format!("invalid URL {realm:?}")))?;
         Ok(Realm { uri, origin, trust: endpoint.trust, service })
     }
 
@@ -178,12 +178,12 @@ impl<'a> Realm<'a> {
         }
         let mark = if self.uri.query().is_some() { '&' } else { '?' };
         let address = format!("{}{mark}{}", self.uri, query.join("&"));
-        let uri: Uri = address.parse().map_err(|_| wrong(format!("invalid URL {:?}", self.uri)))?;
+        let uri: Uri = address.parse().map_err(|_| token_error(format!("invalid URL {:?}", self.uri)))?;
         Ok(HttpRequest { authorization, ..HttpRequest::get(uri, self.trust) })
     }
 }
 
-fn wrong(text: String) -> Error {
+fn token_error(text: String) -> Error {
     Error::new(ErrorKind::Unauthorized, format!("getting a token: {text}"))
 }
 

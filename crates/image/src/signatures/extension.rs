@@ -40,16 +40,16 @@ impl Inner {
             _ => return Err(response_error(response).await),
         }
         // Base64 adds a third.
-        let content = response.whole(2 * MAX_TOTAL_BYTES).await.map_err(|failure| failure.into_error(1))?;
-        let wrong = |text: String| Error::new(ErrorKind::Unsupported, format!("{address}: {text}"));
-        let list: List = serde_json::from_slice(&content).map_err(|error| wrong(error.to_string()))?;
+        let content = response.read_all(2 * MAX_TOTAL_BYTES).await.map_err(|failure| failure.into_error(1))?;
+        let to_error = |text: String| Error::new(ErrorKind::Unsupported, format!("{address}: {text}"));
+        let list: List = serde_json::from_slice(&content).map_err(|error| to_error(error.to_string()))?;
         for entry in list.signatures {
             if (entry.schema_version, entry.kind.as_str()) != (2, "atomic") {
                 continue;
             }
             let content = base64_simd::STANDARD
                 .decode_to_vec(entry.content.as_bytes())
-                .map_err(|_| wrong("a signature is not base64".into()))?;
+                .map_err(|_| to_error("a signature is not base64".into()))?;
             found.add(Attached::Simple(content))?;
         }
         Ok(())

@@ -48,7 +48,9 @@ impl Inner {
         let mut tries = 1;
         loop {
             let whole = match http.send(HttpRequest::get(uri.clone(), trust)).await {
-                Ok(mut response) => response.whole(MAX_SIGNATURE_BYTES).await.map(|whole| (response.status(), whole)),
+                Ok(mut response) => {
+                    response.read_all(MAX_SIGNATURE_BYTES).await.map(|whole| (response.status(), whole))
+                }
                 Err(failure) => Err(failure),
             };
             match whole {

@@ -44,15 +44,15 @@ impl RegistriesD {
         let user = environment.config_home().map(|config| config.join("containers/registries.d"));
         let system = environment.etc().join("containers/registries.d");
         let directory = user.filter(|directory| directory.is_dir()).unwrap_or(system);
-        let wrong = |error: &io::Error| Error::file(directory.display(), error);
+        let to_error = |error: &io::Error| Error::file(directory.display(), error);
         let entries = match fs::read_dir(&directory) {
             Ok(entries) => entries,
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(RegistriesD::default()),
-            Err(error) => return Err(wrong(&error)),
+            Err(error) => return Err(to_error(&error)),
         };
         let mut files = Vec::new();
         for entry in entries {
-            let path = entry.map_err(|error| wrong(&error))?.path();
+            let path = entry.map_err(|error| to_error(&error))?.path();
             if path.extension().is_some_and(|extension| extension == "yaml") {
                 files.push(path);
             }
@@ -66,22 +66,22 @@ impl RegistriesD {
     }
 
     fn add(&mut self, path: &Path, text: &str) -> Result<(), Error> {
-        let wrong = |text: String| Error::new(ErrorKind::File, format!("{}: {text}", path.display()));
+        let to_error = |text: String| Error::new(ErrorKind::File, format!("{}: {text}", path.display()));
         // A file with only comments is not a mapping.
         let only_comments = text.lines().all(|line| line.trim().is_empty() || line.trim_start().starts_with('#'));
         let content: Content = if only_comments {
             Content::default()
         } else {
-            serde_saphyr::from_str(text).map_err(|error| wrong(error.to_string()))?
+            serde_saphyr::from_str(text).map_err(|error| to_error(error.to_string()))?
         };
         if let Some(default) = content.default_docker
             && self.default.replace(default).is_some()
         {
-            return Err(wrong("default-docker is already defined in another file".into()));
+            return Err(to_error("default-docker is already defined in another file".into()));
         }
         for (scope, namespace) in content.docker.unwrap_or_default() {
             if self.docker.insert(scope.clone(), namespace.unwrap_or_default()).is_some() {
-                return Err(wrong(format!("docker {scope:?} is already defined in another file")));
+                return Err(to_error(format!("docker {scope:?} is already defined in another file")));
             }
         }
         Ok(())

@@ -121,8 +121,8 @@ impl<'a> Unpacker<'a> {
         let chosen = match &only {
             None => None,
             Some(paths) => {
-                let wrong = |problem| UnpackError::Layer { layer: self.layers.len(), entry: None, problem };
-                Some(place::choose(&mut self.tree, paths).map_err(wrong)?)
+                let to_error = |problem| UnpackError::Layer { layer: self.layers.len(), entry: None, problem };
+                Some(place::choose(&mut self.tree, paths).map_err(to_error)?)
             }
         };
         if let Some(chosen) = &chosen {
@@ -141,28 +141,28 @@ impl<'a> Unpacker<'a> {
     /// Adds the entries of a layer to the tree and spools their contents: all of them, or those below `only`.
     fn apply(&mut self, number: usize, only: Option<&[Vec<u8>]>, budget: &Cell<u64>) -> Result<(), UnpackError> {
         let layer = &self.layers[number];
-        let wrong = |entry: Option<&[u8]>, problem| UnpackError::Layer {
+        let to_error = |entry: Option<&[u8]>, problem| UnpackError::Layer {
             layer: number + 1,
             entry: entry.map(|name| String::from_utf8_lossy(&name[..name.len().min(200)]).into_owned()),
             problem,
         };
         if layer.media_type.ends_with("+encrypted") {
-            return Err(wrong(None, LayerProblem::Encrypted));
+            return Err(to_error(None, LayerProblem::Encrypted));
         }
         let stream = Stream::open(&layer.path, self.limits, budget, self.progress)
             .map_err(|error| UnpackError::Io { path: layer.path.clone(), error })?;
         let mut reader = Reader::new(stream);
         let mut last: Option<Vec<u8>> = None;
-        let number = u32::try_from(number).map_err(|_| wrong(None, LayerProblem::TooComplex))?;
+        let number = u32::try_from(number).map_err(|_| to_error(None, LayerProblem::TooComplex))?;
         for ordinal in 0..=u32::MAX {
             let tree = &mut self.tree;
-            let entry = reader.next(|| tree.count_entry()).map_err(|problem| wrong(last.as_deref(), problem))?;
+            let entry = reader.next(|| tree.count_entry()).map_err(|problem| to_error(last.as_deref(), problem))?;
             let Some(entry) = entry else { break };
             let content = Content { layer: number, entry: ordinal };
             let name = entry.path.clone();
-            let spool = self.enter(&entry, content).map_err(|problem| wrong(Some(&name), problem))?;
+            let spool = self.enter(&entry, content).map_err(|problem| to_error(Some(&name), problem))?;
             if spool && only.is_none_or(|only| only.iter().any(|prefix| is_below(&name, prefix))) {
-                self.spool(&mut reader, content).map_err(|problem| wrong(Some(&name), problem))?;
+                self.spool(&mut reader, content).map_err(|problem| to_error(Some(&name), problem))?;
             }
             last = Some(name);
         }
@@ -268,17 +268,17 @@ impl<'a> Unpacker<'a> {
         for wanted in missing.chunk_by(|a, b| a.layer == b.layer) {
             let number = wanted[0].layer as usize;
             let path = &self.layers[number].path;
-            let wrong = |problem| UnpackError::Layer { layer: number + 1, entry: None, problem };
+            let to_error = |problem| UnpackError::Layer { layer: number + 1, entry: None, problem };
             let stream = Stream::open(path, self.limits, &budget, &|_| {})
                 .map_err(|error| UnpackError::Io { path: path.clone(), error })?;
             let mut reader = Reader::new(stream);
             let mut ordinal = 0;
             for content in wanted {
                 while ordinal <= content.entry {
-                    reader.next(|| Ok(())).map_err(wrong)?.ok_or(LayerProblem::Truncated).map_err(wrong)?;
+                    reader.next(|| Ok(())).map_err(to_error)?.ok_or(LayerProblem::Truncated).map_err(to_error)?;
                     ordinal += 1;
                 }
-                self.spool(&mut reader, *content).map_err(wrong)?;
+                self.spool(&mut reader, *content).map_err(to_error)?;
             }
         }
         Ok(())

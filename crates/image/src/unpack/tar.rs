@@ -184,23 +184,23 @@ impl<'a> Reader<'a> {
 impl Extension {
     /// Parses records of the form `LENGTH KEY=VALUE\n`, where the length is that of the whole record.
     fn read_pax(&mut self, mut text: &[u8]) -> Result<(), LayerProblem> {
-        let wrong = || LayerProblem::Header("a pax record is malformed");
+        let invalid = || LayerProblem::Header("a pax record is malformed");
         while !text.is_empty() {
-            let blank = text.iter().take(20).position(|byte| *byte == b' ').ok_or_else(wrong)?;
-            let length = decimal(&text[..blank]).and_then(|length| usize::try_from(length).ok()).ok_or_else(wrong)?;
+            let blank = text.iter().take(20).position(|byte| *byte == b' ').ok_or_else(invalid)?;
+            let length = decimal(&text[..blank]).and_then(|length| usize::try_from(length).ok()).ok_or_else(invalid)?;
             if length <= blank + 1 || length > text.len() || text[length - 1] != b'\n' {
-                return Err(wrong());
+                return Err(invalid());
             }
             let record = &text[blank + 1..length - 1];
             text = &text[length..];
-            let equals = record.iter().position(|byte| *byte == b'=').ok_or_else(wrong)?;
+            let equals = record.iter().position(|byte| *byte == b'=').ok_or_else(invalid)?;
             let (key, value) = (&record[..equals], &record[equals + 1..]);
             match key {
                 // An empty value removes an earlier one.
                 b"path" => self.path = (!value.is_empty()).then(|| value.to_vec()),
                 b"linkpath" => self.link = (!value.is_empty()).then(|| value.to_vec()),
                 b"size" if value.is_empty() => self.size = None,
-                b"size" => self.size = Some(decimal(value).ok_or_else(wrong)?),
+                b"size" => self.size = Some(decimal(value).ok_or_else(invalid)?),
                 _ if key.starts_with(b"GNU.sparse.") => return Err(LayerProblem::Sparse),
                 // Times, owners and extended attributes are dropped.
                 _ => {}

@@ -86,7 +86,7 @@ fn a_failure_that_stays_is_told() {
         (Fault::Redirect, ErrorKind::Network, "stopped after 10 redirects"),
         (Fault::Status(418), ErrorKind::Network, "status 418"),
         (Fault::Status(404), ErrorKind::NotFound, "manifest unknown"),
-        (Fault::Wrong, ErrorKind::Unsupported, "the manifest is no JSON"),
+        (Fault::Wrong, ErrorKind::Unsupported, "the manifest is not valid JSON"),
         (Fault::Reset, ErrorKind::Network, "connection"),
     ] {
         let registry = failing(fault.clone(), |_| true);

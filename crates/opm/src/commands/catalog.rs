@@ -322,7 +322,7 @@ fn as_text(state: &CatalogState) -> String {
         text += "\n";
         text += &table::text(&["POD", "ROLE", "STATE"], state.pods.iter().map(row).collect());
     } else if !state.image.is_empty() && state.state != "READY" {
-        text += &format!("\nNo pods: {}\n", state.trouble());
+        text += &format!("\nNo pods: {}\n", state.problem());
     }
     text
 }

@@ -43,7 +43,7 @@ fn other_files_are_named_for_what_they_are() {
     Connection::open(&foreign).unwrap().execute_batch("CREATE TABLE cookies(host TEXT)").unwrap();
     for opened in [Database::write(&foreign), Database::read(&foreign)] {
         let error = opened.map(drop).unwrap_err();
-        assert!(error.to_string().contains("not an operator index: the database has the tables cookies"), "{error}");
+        assert!(error.to_string().contains("not an operator index: the database has other tables: cookies"), "{error}");
     }
     let nowhere = place.path("no/such/index.db");
     let error = Database::write(&nowhere).map(drop).unwrap_err();

@@ -157,7 +157,7 @@ async fn follow(context: &Arc<Context>) {
         match event {
             Ok(_) | Err(Problem::ReconcilerFailed(..)) => {}
             // The object is deleted, including its finalizer.
-            Err(Problem::ObjectNotFound(object)) => context.forget(&object.name),
+            Err(Problem::ObjectNotFound(object)) => context.stop_serving(&object.name),
             Err(Problem::QueueError(error)) => {
                 let why = super::watch_error(&error);
                 if context.metrics.watch_failed(&why) {
@@ -188,7 +188,7 @@ impl Context {
     }
 
     /// Stops serving a catalog.
-    fn forget(&self, name: &str) {
+    fn stop_serving(&self, name: &str) {
         if self.served().remove(name).is_some() {
             tracing::info!(catalog = name, "withdrawn");
         }
@@ -202,7 +202,7 @@ impl Context {
         let leads = self.leading.load(Ordering::Relaxed);
         let wanted = Desired::of(object);
         if wanted.is_going || !wanted.is_available {
-            self.forget(&wanted.name);
+            self.stop_serving(&wanted.name);
         }
         if !leads {
             self.follow_status(&wanted).await;

@@ -104,7 +104,7 @@ fn as_text(state: &ClusterCatalogState) -> String {
         ("Last unpacked", state.last_unpacked.clone().unwrap_or_else(|| "never".into())),
     ];
     if !state.is_done() {
-        rows.push(("Complaint", state.trouble()));
+        rows.push(("Complaint", state.problem()));
     }
     rows.iter().map(|(name, value)| format!("{name:15}{value}\n")).collect()
 }
