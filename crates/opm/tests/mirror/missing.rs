@@ -126,7 +126,7 @@ fn t15_a_damaged_directory_is_found_and_not_sent() {
     let error = kit.mirror_fails(&["verify", "out"]);
     assert!(error.contains("bundle alpha.v2.0.0") && error.contains(&format!("sha256:{hex} is damaged")), "{error}");
     let error = kit.mirror_fails(&["push", "out", &kit.to()]);
-    assert!(error.contains("so the catalogs keep what they had"), "{error}");
+    assert!(error.contains("so the catalog tags stay unchanged"), "{error}");
     assert_eq!(kit.closed_digest("m/ns/index:v1"), None);
     // Another pull fixes it.
     fs::remove_file(&blob).unwrap();

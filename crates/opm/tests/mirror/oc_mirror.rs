@@ -69,7 +69,7 @@ fn to_disk_from_disk_and_between_registries() {
     assert_eq!(kit.closed_digest("m/ns/index:v1"), kit.closed_digest("direct/ns/index:v1"));
     for (words, expected) in [
         (&["--v2", "-c", "set.yaml", "docker://reg.test"][..], "--from file://DIR or --workspace"),
-        (&["-c", "set.yaml", "file://x"], "say --v2"),
+        (&["-c", "set.yaml", "file://x"], "add --v2"),
         (&["--v2", "-c", "set.yaml", "/x"], "expected file://DIR or docker://"),
     ] {
         let output = oc_mirror(&kit, words);
@@ -109,12 +109,12 @@ fn a_flag_that_means_nothing_here_is_refused_with_what_to_do() {
     let (file, place) = (kit.set("set.yaml", "    - name: beta\n"), format!("file://{}", kit.path("data").display()));
     for (words, expected) in [
         (&["--since", "2026-01-01"][..], "'opm mirror pull --have LIST' writes volumes"),
-        (&["--cache-dir", "/tmp/cache"], "nothing is cached"),
-        (&["--image-timeout", "60m"], "a connection that is silent for 60 s is replaced"),
-        (&["--image-timeout=60m"], "a connection that is silent for 60 s is replaced"),
-        (&["-p", "55001"], "no port is needed"),
+        (&["--cache-dir", "/tmp/cache"], "there is no cache"),
+        (&["--image-timeout", "60m"], "replaces a connection after 60 s of silence"),
+        (&["--image-timeout=60m"], "replaces a connection after 60 s of silence"),
+        (&["-p", "55001"], "needs no port"),
         (&["--force"], "nothing to force"),
-        (&["--log-level", "debug"], "reported on stderr"),
+        (&["--log-level", "debug"], "a single log level"),
         (&["--dest-creds", "user:secret"], "come from --authfile"),
         (&["--registries.d", "/x"], "/etc/containers/registries.d"),
         (&["--retry-times", "1000"], "--retry-times"),
@@ -128,7 +128,7 @@ fn a_flag_that_means_nothing_here_is_refused_with_what_to_do() {
         assert!(said.contains(expected), "{words:?}: {said}");
         assert!(names(&kit.path("data/working-dir/set/blobs/sha256")).is_empty(), "{words:?}");
     }
-    for (flag, expected) in [("--force-cache-delete", "nothing is cached"), ("--delete-v1-images", "prune --list")] {
+    for (flag, expected) in [("--force-cache-delete", "there is no cache"), ("--delete-v1-images", "prune --list")] {
         let output = oc_mirror(&kit, &["delete", "--v2", "--generate", flag, "docker://reg.test"]);
         assert!(String::from_utf8_lossy(&output.stderr).contains(expected), "{output:?}");
     }

@@ -108,16 +108,19 @@ async fn what_olm_v1_would_refuse_is_refused_before_anything_is_created() {
     };
     // Nowhere to push to.
     let bundle = stage.stage.bundle(&operator);
-    refused(&stage.stage.opm(&["run", "bundle", &bundle, "--olm", "v1"]).await, "--olm v1 needs --registry REF");
+    refused(&stage.stage.opm(&["run", "bundle", &bundle, "--olm", "v1"]).await, "--olm v1 requires --registry REF");
     // Flags of the other OLM.
-    refused(&stage.run(&operator, &["--pull-secret-name", "s"]).await, "--pull-secret-name is not for --olm v1");
+    refused(&stage.run(&operator, &["--pull-secret-name", "s"]).await, "--pull-secret-name requires --olm v0");
     refused(&stage.stage.opm(&["run", "bundle", &bundle, "--adopt-crds"]).await, "--adopt-crds requires --olm v1");
-    refused(&stage.stage.opm(&["run", "bundle", &bundle, "--olm", "auto"]).await, "say --olm v0 or --olm v1");
+    refused(&stage.stage.opm(&["run", "bundle", &bundle, "--olm", "auto"]).await, "add --olm v0 or --olm v1");
     // An operator that does not watch all namespaces.
     let mut own = operator.clone();
     own.more = json!({});
     refused(&stage.run(&own, &[]).await, "bundle does not support AllNamespaces install mode");
-    refused(&stage.run(&operator, &["--install-mode", "MultiNamespace=a,b"]).await, "is not for --olm v1");
+    refused(
+        &stage.run(&operator, &["--install-mode", "MultiNamespace=a,b"]).await,
+        "--olm v1 does not support --install-mode",
+    );
     // An operator with dependencies.
     let mut dependent = operator.clone();
     dependent.dependencies = Some(
