@@ -182,8 +182,8 @@ fn broken_packages(fbc: &Fbc, problems: &[Problem]) -> BTreeMap<String, String> 
             continue;
         }
         let Some(file) = problem.place.as_ref().map(|place| place.file) else { continue };
-        let there = fbc.blobs().iter().filter(|blob| blob.origin.is_some_and(|(origin, _)| origin == file));
-        for package in there.map(|blob| &*blob.package).collect::<BTreeSet<&str>>() {
+        let blobs = fbc.blobs().iter().filter(|blob| blob.origin.is_some_and(|(origin, _)| origin == file));
+        for package in blobs.map(|blob| &*blob.package).collect::<BTreeSet<&str>>() {
             broken.entry(package.to_owned()).or_default().push(problem);
         }
     }

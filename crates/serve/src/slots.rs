@@ -18,21 +18,21 @@ const BUSY: u64 = u64::MAX;
 pub(crate) struct Slots {
     limit: usize,
     start: Instant,
-    taken: Mutex<Taken>,
+    occupied: Mutex<Occupants>,
     released: Notify,
     /// The number of evicted connections.
     pub(crate) evicted: AtomicU64,
 }
 
 #[derive(Default)]
-struct Taken {
+struct Occupants {
     next: u64,
-    occupants: HashMap<u64, Occupant>,
+    by_number: HashMap<u64, Occupant>,
 }
 
 struct Occupant {
     activity: Arc<Activity>,
-    /// Taken once the connection was asked to close.
+    /// `None` once the connection was asked to close.
     evict: Option<oneshot::Sender<()>>,
 }
 
@@ -61,7 +61,7 @@ impl Slots {
         Arc::new(Slots {
             limit,
             start: Instant::now(),
-            taken: Mutex::default(),
+            occupied: Mutex::default(),
             released: Notify::new(),
             evicted: AtomicU64::new(0),
         })
@@ -71,8 +71,8 @@ impl Slots {
         u64::try_from(self.start.elapsed().as_millis()).unwrap_or(BUSY - 1)
     }
 
-    fn taken(&self) -> std::sync::MutexGuard<'_, Taken> {
-        self.taken.lock().unwrap_or_else(PoisonError::into_inner)
+    fn occupied(&self) -> std::sync::MutexGuard<'_, Occupants> {
+        self.occupied.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Acquires a slot; when none is free, evicts the connection that has been idle or stalled longest.
@@ -93,15 +93,15 @@ impl Slots {
     }
 
     fn try_acquire(self: &Arc<Slots>) -> Option<Slot> {
-        let mut taken = self.taken();
-        if taken.occupants.len() >= self.limit {
+        let mut occupied = self.occupied();
+        if occupied.by_number.len() >= self.limit {
             return None;
         }
-        let number = taken.next;
-        taken.next += 1;
+        let number = occupied.next;
+        occupied.next += 1;
         let (evict, evicted) = oneshot::channel();
         let activity = Arc::new(Activity { idle: AtomicU64::new(self.now()), stalled: AtomicU64::new(BUSY) });
-        taken.occupants.insert(number, Occupant { activity: Arc::clone(&activity), evict: Some(evict) });
+        occupied.by_number.insert(number, Occupant { activity: Arc::clone(&activity), evict: Some(evict) });
         Some(Slot { number, usage: Usage { slots: Arc::clone(self), activity }, evicted })
     }
 
@@ -109,13 +109,13 @@ impl Slots {
     fn evict(&self) -> bool {
         let now = self.now();
         let long = u64::try_from(STALL_TIMEOUT.as_millis()).unwrap_or(BUSY);
-        let mut taken = self.taken();
+        let mut occupied = self.occupied();
         let since = |activity: &Activity| match activity.stalled.load(Relaxed) {
             BUSY => activity.idle.load(Relaxed),
             stalled if now.saturating_sub(stalled) >= long => stalled,
             _ => BUSY,
         };
-        let evictable = taken.occupants.values_mut().filter(|occupant| occupant.evict.is_some());
+        let evictable = occupied.by_number.values_mut().filter(|occupant| occupant.evict.is_some());
         let Some(occupant) = evictable.min_by_key(|occupant| since(&occupant.activity)) else { return false };
         if since(&occupant.activity) == BUSY {
             return false;
@@ -164,7 +164,7 @@ impl Usage {
 
 impl Drop for Slot {
     fn drop(&mut self) {
-        self.usage.slots.taken().occupants.remove(&self.number);
+        self.usage.slots.occupied().by_number.remove(&self.number);
         self.usage.slots.released.notify_waiters();
     }
 }

@@ -66,12 +66,12 @@ pub(crate) async fn blobs(
     reading: Option<Reading>,
 ) -> Result<Content, NoBlobs> {
     let (directory, cache) = (directory.clone(), Arc::clone(cache));
-    let made = blocking(move || {
+    let built = blocking(move || {
         let failed = |error: PrepareError| NoBlobs::Failed(error.to_string());
         let mut reading = reading.map_or_else(|| Reading::start(&directory), Ok).map_err(failed)?;
         blobs_of(&directory, &cache, &mut reading)
     });
-    made.await.map_err(|error| NoBlobs::Failed(error.to_string()))?
+    built.await.map_err(|error| NoBlobs::Failed(error.to_string()))?
 }
 
 /// Writes the blobs of the catalog that `cache` was built from; drops the loaded catalog at once.

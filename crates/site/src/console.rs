@@ -142,12 +142,12 @@ impl Console {
     /// Fails when the page data cannot be read.
     pub fn index(&self, store: &dyn Store) -> io::Result<Arc<Index>> {
         let revision = store.revision();
-        let mut kept = self.index.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(index) = kept.as_ref().filter(|index| index.facts.revision == revision) {
+        let mut cached = self.index.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(index) = cached.as_ref().filter(|index| index.facts.revision == revision) {
             return Ok(Arc::clone(index));
         }
         let index = Arc::new(Index::read(self, store)?);
-        *kept = Some(Arc::clone(&index));
+        *cached = Some(Arc::clone(&index));
         Ok(index)
     }
 

@@ -48,7 +48,7 @@ pub struct Shelver<'a> {
 /// The page data of a bundle, and its related images: image, name.
 struct Read<'a> {
     bundle: &'a catalog::Bundle,
-    kept: Bundle,
+    data: Bundle,
     images: Vec<(String, String)>,
 }
 
@@ -71,7 +71,7 @@ impl<'a> Shelver<'a> {
             let of = |name: &str| image.get(name).and_then(Raw::as_str).unwrap_or_default().into_owned();
             images.push((of("image"), of("name")));
         }
-        let kept = Bundle {
+        let data = Bundle {
             name: name.to_owned(),
             version: bundle.version.to_string(),
             release: bundle.release.as_ref().map(ToString::to_string).unwrap_or_default(),
@@ -84,7 +84,7 @@ impl<'a> Shelver<'a> {
             properties: property::served(text).into_string(),
             images: Vec::new(),
         };
-        self.bundles.push(Read { bundle, kept, images });
+        self.bundles.push(Read { bundle, data, images });
     }
 
     /// Returns the page data. `blobs` are those of the package; bundles among them are ignored.
@@ -99,13 +99,13 @@ impl<'a> Shelver<'a> {
             channels: package.channels().iter().map(channel).collect(),
             ..Detail::default()
         };
-        self.bundles.sort_by(|a, b| a.kept.name.cmp(&b.kept.name));
+        self.bundles.sort_by(|a, b| a.data.name.cmp(&b.data.name));
         number_images(&mut self.bundles, &mut detail.images);
         self.bundles.sort_by(|a, b| {
             let [a, b] = [a.bundle, b.bundle];
             cmp_version_release((&b.version, b.release.as_ref()), (&a.version, a.release.as_ref()))
         });
-        detail.bundles = self.bundles.into_iter().map(|read| read.kept).collect();
+        detail.bundles = self.bundles.into_iter().map(|read| read.data).collect();
 
         let mut problems = Vec::new();
         let package_icon = blobs_of(fbc, blobs, &mut detail)?;
@@ -131,7 +131,7 @@ fn number_images(bundles: &mut [Read<'_>], listed: &mut Vec<String>) {
                 listed.push(image.clone());
                 next
             });
-            read.kept.images.push((place, name));
+            read.data.images.push((place, name));
         }
     }
 }

@@ -14,7 +14,7 @@ const MAX_LANES: usize = 10;
 /// The layout of one channel; rows are indexes into [`Channel::nodes`].
 #[derive(Debug, Default)]
 pub(super) struct Layout {
-    /// Upgrades by `replaces` that are drawn.
+    /// The drawn `replaces` edges.
     pub(super) links: Vec<Link>,
     /// The drawn `skips` of entries.
     pub(super) skips: Vec<Skips>,

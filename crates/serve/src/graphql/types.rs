@@ -194,14 +194,14 @@ impl Types {
         for (name, description) in SCALARS {
             types.add(name.into(), Shape::Scalar, description, &[]);
         }
-        types.add("Query".into(), Shape::Object, "Target can be asked of this catalog.", &[]);
+        types.add("Query".into(), Shape::Object, "What can be asked of this catalog.", &[]);
         for (name, _) in BUILT_IN {
             types.add(name.into(), Shape::Object, "", &[]);
         }
         types.add("__TypeKind".into(), Shape::Enum, "", &KINDS);
         types.add("__DirectiveLocation".into(), Shape::Enum, "", &LOCATIONS);
         for (name, fields) in BUILT_IN {
-            let made = fields
+            let built = fields
                 .iter()
                 .map(|(field, kind)| Field {
                     name: (*field).into(),
@@ -217,7 +217,7 @@ impl Types {
                 })
                 .collect();
             let id = types.by_name[name];
-            types.types[id].fields = made;
+            types.types[id].fields = built;
         }
         types
     }

@@ -1,4 +1,4 @@
-//! UnaryQuery call of the registry API, from its headers to its status.
+//! One call of the registry API, from its headers to its status.
 //!
 //! Most calls finish where they are accepted: the request is complete, and there is memory for the reply. Only a call
 //! that must wait becomes a task.

@@ -116,10 +116,10 @@ impl MemoryBudget {
         let units = units(bytes);
         let replies = Arc::clone(&self.replies).try_acquire_many_owned(permits(units.min(CONNECTION))).ok()?;
         if self.own.get() >= units {
-            return Some(self.from_own(replies, units));
+            return Some(self.reserve_own(replies, units));
         }
         let pool = Arc::clone(&self.pool.free).try_acquire_many_owned(permits(units)).ok()?;
-        Some(self.from_pool(replies, pool, units))
+        Some(self.reserve_from_pool(replies, pool, units))
     }
 
     /// Reserves memory for `bytes` as soon as it is available.
@@ -134,11 +134,11 @@ impl MemoryBudget {
                 continue;
             };
             if self.own.get() >= units {
-                return self.from_own(replies, units);
+                return self.reserve_own(replies, units);
             }
             let _short = PoolWaiter::new(&self.pool.waiting);
             let Ok(pool) = Arc::clone(&self.pool.free).acquire_many_owned(permits(units)).await else { continue };
-            return self.from_pool(replies, pool, units);
+            return self.reserve_from_pool(replies, pool, units);
         }
     }
 
@@ -174,12 +174,17 @@ impl MemoryBudget {
         self.borrowed.get() > 0 && self.pool.is_exhausted()
     }
 
-    fn from_own(&self, replies: OwnedSemaphorePermit, units: usize) -> Reservation {
+    fn reserve_own(&self, replies: OwnedSemaphorePermit, units: usize) -> Reservation {
         self.own.set(self.own.get() - units);
         Reservation { _replies: replies, pool: None, units, account: Rc::clone(&self.own) }
     }
 
-    fn from_pool(&self, replies: OwnedSemaphorePermit, pool: OwnedSemaphorePermit, units: usize) -> Reservation {
+    fn reserve_from_pool(
+        &self,
+        replies: OwnedSemaphorePermit,
+        pool: OwnedSemaphorePermit,
+        units: usize,
+    ) -> Reservation {
         self.borrowed.set(self.borrowed.get() + units);
         Reservation { _replies: replies, pool: Some(pool), units, account: Rc::clone(&self.borrowed) }
     }

@@ -109,11 +109,11 @@ impl http_body::Body for Body {
         loop {
             match state {
                 State::Done => return Poll::Ready(None),
-                State::Producing(making) => {
-                    let Poll::Ready(made) = making.as_mut().poll(context) else { return Poll::Pending };
+                State::Producing(producing) => {
+                    let Poll::Ready(produced) = producing.as_mut().poll(context) else { return Poll::Pending };
                     *state = State::Done;
-                    let (chunks, made) = made?;
-                    let Some(bytes) = made? else { return Poll::Ready(None) };
+                    let (chunks, produced) = produced?;
+                    let Some(bytes) = produced? else { return Poll::Ready(None) };
                     *state = State::Idle(Box::new(chunks));
                     if let Some(left) = left {
                         *left = left.saturating_sub(bytes.len() as u64);
@@ -153,11 +153,11 @@ async fn produce(mut chunks: Chunks, workers: Arc<Semaphore>) -> io::Result<Prod
         false => None,
         true => Some(workers.acquire_owned().await.map_err(io::Error::other)?),
     };
-    let making = tokio::task::spawn_blocking(move || {
-        let made = chunks.next();
-        (chunks, made)
+    let producing = tokio::task::spawn_blocking(move || {
+        let produced = chunks.next();
+        (chunks, produced)
     });
-    making.await.map_err(io::Error::other)
+    producing.await.map_err(io::Error::other)
 }
 
 /// The source of a streamed body.

@@ -35,7 +35,7 @@ pub(super) struct Console {
     streams: Arc<Streams>,
     cached: Mutex<Vec<(String, Bytes)>>,
     /// The number of rendered pages.
-    made: AtomicU64,
+    rendered: AtomicU64,
     idle: Mutex<IdleDetector>,
 }
 
@@ -51,11 +51,11 @@ struct IdleDetector {
 impl IdleDetector {
     /// Records the number of pages rendered so far, and returns whether to release memory: when something large was
     /// `dropped`, and once when no page was rendered since the last check.
-    fn observe(&mut self, made: u64, dropped: bool) -> bool {
-        let quiet = std::mem::replace(&mut self.seen, made) == made;
-        let due = dropped || quiet && self.released != made;
+    fn observe(&mut self, rendered: u64, dropped: bool) -> bool {
+        let quiet = std::mem::replace(&mut self.seen, rendered) == rendered;
+        let due = dropped || quiet && self.released != rendered;
         if due {
-            self.released = made;
+            self.released = rendered;
         }
         due
     }
@@ -69,7 +69,7 @@ impl Console {
             hosts: local.then(|| hosts.to_vec()),
             streams: Arc::default(),
             cached: Mutex::default(),
-            made: AtomicU64::new(0),
+            rendered: AtomicU64::new(0),
             idle: Mutex::default(),
         }
     }
@@ -103,8 +103,8 @@ impl Site {
     pub(super) fn tidy(&self) {
         let Some(console) = &self.console else { return };
         let dropped = console.pages.tidy();
-        let made = console.made.load(Relaxed);
-        if console.idle.lock().unwrap_or_else(PoisonError::into_inner).observe(made, dropped) {
+        let rendered = console.rendered.load(Relaxed);
+        if console.idle.lock().unwrap_or_else(PoisonError::into_inner).observe(rendered, dropped) {
             tokio::task::spawn_blocking(memory::trim);
         }
     }
@@ -200,8 +200,8 @@ impl Job {
             }
         }
         let Ok(_permit) = self.workers.acquire().await else { return super::not_found() };
-        let made = self.make(coding).await;
-        let Some((page, bytes, coding)) = made else { return guarded(super::not_found(), PageKind::Data) };
+        let rendered = self.make(coding).await;
+        let Some((page, bytes, coding)) = rendered else { return guarded(super::not_found(), PageKind::Data) };
         if let Some(location) = &page.location {
             let mut response = guarded(super::text(StatusCode::FOUND, ""), PageKind::Page);
             if let Ok(location) = HeaderValue::try_from(location) {
@@ -223,10 +223,10 @@ impl Job {
     /// Renders the page and compresses it.
     async fn make(&self, coding: Coding) -> Option<(PageReply, Bytes, Coding)> {
         let (console, live) = (Arc::clone(&self.console), Arc::clone(&self.live));
-        console.made.fetch_add(1, Relaxed);
+        console.rendered.fetch_add(1, Relaxed);
         let (path, query) = (self.path.clone(), self.query.clone());
         let html = prefers_html(&self.headers);
-        let made = tokio::task::spawn_blocking(move || {
+        let rendered = tokio::task::spawn_blocking(move || {
             let request = PageRequest { path: &path, query: &query, html };
             let mut page = console.pages.answer(&request, live.shelves().as_ref(), &live.state())?;
             let body = std::mem::take(&mut page.body);
@@ -236,7 +236,7 @@ impl Job {
             let bytes = super::body::compressed(body, coding).ok()?;
             Some((page, bytes, coding))
         });
-        made.await.ok().flatten()
+        rendered.await.ok().flatten()
     }
 
     /// Returns the entity tag of the reply to this request.

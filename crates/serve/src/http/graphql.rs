@@ -89,7 +89,7 @@ impl Query {
     async fn answer(&self, body: Vec<u8>) -> Reply {
         let Ok(_permit) = self.workers.acquire().await else { return super::not_found() };
         let content = Arc::clone(&self.content);
-        let made = tokio::task::spawn_blocking(move || {
+        let answered = tokio::task::spawn_blocking(move || {
             let answer = graphql::Request::read(&body)?.answer(&content);
             if answer.len() <= HELD {
                 return Ok((Ok(answer), 0));
@@ -97,7 +97,7 @@ impl Query {
             let length = answer.len() as u64;
             Content::spooled(&answer).map(|spooled| (Err(spooled), length)).map_err(|_| "")
         });
-        match made.await {
+        match answered.await {
             Ok(Ok((Ok(answer), _))) => json(Body::from(bytes::Bytes::from(answer))),
             Ok(Ok((Err(spooled), length))) => self.spooled(spooled, length),
             Ok(Err(reason)) if !reason.is_empty() => super::text(StatusCode::BAD_REQUEST, &format!("{reason}\n")),

@@ -227,15 +227,15 @@ impl<T> Default for Cached<T> {
 
 impl<T> Cached<T> {
     fn get(&self, make: impl FnOnce() -> T) -> Arc<T> {
-        let mut kept = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let (used, value) = kept.get_or_insert_with(|| (Instant::now(), Arc::new(make())));
+        let mut cached = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let (used, value) = cached.get_or_insert_with(|| (Instant::now(), Arc::new(make())));
         *used = Instant::now();
         Arc::clone(value)
     }
 
     fn tidy(&self, after: Duration) -> bool {
-        let mut kept = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        kept.take_if(|(used, _)| used.elapsed() >= after).is_some()
+        let mut cached = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        cached.take_if(|(used, _)| used.elapsed() >= after).is_some()
     }
 }
 
@@ -268,13 +268,13 @@ mod tests {
 
     #[test]
     fn cached_data_is_dropped_a_while_after_its_last_use() {
-        let kept = Cached::default();
-        assert!(!kept.tidy(Duration::ZERO), "there is nothing yet");
-        let value = kept.get(|| 1);
-        assert!(!kept.tidy(CACHE_TIME) && Arc::strong_count(&value) == 2);
-        assert!(kept.tidy(Duration::ZERO) && Arc::strong_count(&value) == 1);
-        assert!(!kept.tidy(Duration::ZERO));
-        assert_eq!(*kept.get(|| 2), 2);
+        let cached = Cached::default();
+        assert!(!cached.tidy(Duration::ZERO), "there is nothing yet");
+        let value = cached.get(|| 1);
+        assert!(!cached.tidy(CACHE_TIME) && Arc::strong_count(&value) == 2);
+        assert!(cached.tidy(Duration::ZERO) && Arc::strong_count(&value) == 1);
+        assert!(!cached.tidy(Duration::ZERO));
+        assert_eq!(*cached.get(|| 2), 2);
     }
 
     /// C-120: the first page of a package is available as soon as the list is.

@@ -105,14 +105,16 @@ fn set(title: &'static str, old: BTreeSet<String>, new: BTreeSet<String>, added:
 fn single(title: &'static str, old: &str, new: &str, notable: bool) -> Section {
     let lines = match old == new {
         true => Vec::new(),
-        false => {
-            vec![Line { what: ChangeKind::Changed, notable, text: format!("from {} to {}", said(old), said(new)) }]
-        }
+        false => vec![Line {
+            what: ChangeKind::Changed,
+            notable,
+            text: format!("from {} to {}", or_nothing(old), or_nothing(new)),
+        }],
     };
     Section { title, lines, unknown: None }
 }
 
-fn said(text: &str) -> &str {
+fn or_nothing(text: &str) -> &str {
     if text.is_empty() { "nothing" } else { text }
 }
 
