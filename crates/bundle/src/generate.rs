@@ -243,7 +243,7 @@ mod tests {
     }
 
     #[test]
-    fn the_directories_around_a_bundle_tell_its_channels() {
+    fn the_directories_around_a_bundle_determine_its_channels() {
         let scratch = tempfile::tempdir().unwrap();
         let root = scratch.path();
         let write = |path: &str, text: &str| {

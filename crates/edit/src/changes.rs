@@ -75,7 +75,7 @@ impl Changes {
         let last_channel = last(&mut new.channels.values().map(|channel| channel.blob));
         let last_bundle = last(&mut new.bundles.values().map(|bundle| bundle.blob));
         let last_other = last(&mut new.others.iter().map(|other| Some(*other)));
-        let behind_bundles = last_bundle.or(last_channel).or(kept(&old.blob));
+        let after_bundles = last_bundle.or(last_channel).or(kept(&old.blob));
 
         for (channel, was) in &old.channels {
             let Some(index) = was.blob else { continue };
@@ -98,10 +98,10 @@ impl Changes {
             }
         }
         for new_blob in new.bundles.values().filter_map(|bundle| bundle.new_blob.clone()) {
-            self.add(fbc, name, behind_bundles, new_blob)?;
+            self.add(fbc, name, after_bundles, new_blob)?;
         }
         for new_blob in &new.new_blobs {
-            self.add(fbc, name, last_other.or(behind_bundles), new_blob.clone())?;
+            self.add(fbc, name, last_other.or(after_bundles), new_blob.clone())?;
         }
         match (&old.deprecations, &new.deprecations) {
             (Some(was), None) => {
@@ -115,7 +115,7 @@ impl Changes {
                 }
             }
             (None, Some(is)) => {
-                self.add(fbc, name, last_other.max(behind_bundles), is.text(name))?;
+                self.add(fbc, name, last_other.max(after_bundles), is.text(name))?;
             }
             _ => {}
         }

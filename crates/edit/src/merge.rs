@@ -39,7 +39,7 @@ pub fn merge(first: Side<'_>, second: Side<'_>, prefer_first: bool) -> Result<(O
     for (name, package) in &second.outline.packages {
         match merged.packages.get_mut(name) {
             None => {
-                let new = merge.whole(package)?;
+                let new = merge.copy_package(package)?;
                 merged.packages.insert(name.clone(), new);
             }
             Some(into) => merge.package(name, into, package)?,
@@ -65,7 +65,7 @@ struct Merge<'a> {
 
 impl Merge<'_> {
     /// Copies a package that only the second catalog contains.
-    fn whole(&self, package: &Package) -> Result<Package, Refusal> {
+    fn copy_package(&self, package: &Package) -> Result<Package, Refusal> {
         let new_blob = |blob: Option<usize>| blob.map(|blob| (self.second.text)(blob)).transpose();
         let mut new = Package {
             new_blob: new_blob(package.blob)?,

@@ -34,7 +34,7 @@ struct Read {
 }
 
 impl Read {
-    fn told(&self) -> Edition<'_> {
+    fn edition(&self) -> Edition<'_> {
         Edition { fbc: &self.fbc, root: self.directory.path(), contents: &self.contents }
     }
 }
@@ -63,14 +63,14 @@ fn read_into(files: &Files, contents: Contents) -> Read {
     Read { outline: Outline::new(&fbc), fbc, errors, contents, directory }
 }
 
-/// What came of an edit.
+/// The result of an edit.
 struct Edited {
     files: Files,
-    /// What is wrong with the catalog now; such an edit is not made.
+    /// The problems of the edited catalog; such an edit is not applied.
     errors: Vec<String>,
 }
 
-/// Makes an edit in the text of a catalog, and checks that the text says what was meant and all else what it said.
+/// Applies an edit to the text of a catalog, and checks that nothing but the intended part changed.
 fn edited(files: &Files, verb: impl FnOnce(&Read, &mut Outline) -> Result<(), Refusal>) -> Result<Edited, Refusal> {
     let before = read(files);
     let mut wanted = before.outline.clone();
@@ -98,7 +98,7 @@ fn edited(files: &Files, verb: impl FnOnce(&Read, &mut Outline) -> Result<(), Re
     }
     let after = read_into(&new, Contents::of_changed(&before.contents, &changes, &new_blob));
     assert!(after.outline.agrees_with(&wanted), "{files:#?}\n{new:#?}");
-    assert_eq!(unchanged_but(before.told(), &changes, &new_blob, after.told()), Ok(()), "{files:#?}\n{new:#?}");
+    assert_eq!(unchanged_but(before.edition(), &changes, &new_blob, after.edition()), Ok(()), "{files:#?}\n{new:#?}");
     Ok(Edited { files: new, errors: after.errors })
 }
 

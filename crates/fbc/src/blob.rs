@@ -95,7 +95,7 @@ pub(crate) enum TextAt {
     Store { offset: u64, length: usize },
     /// In the store; its property values are printed as written there.
     Generated { offset: u64, length: usize },
-    /// Dropped, because the loader was told not to keep it.
+    /// Not kept: [`LoadOptions`](crate::load::LoadOptions) did not request texts.
     Dropped,
 }
 

@@ -69,7 +69,7 @@ impl<T, F: Fn(&T, &T) -> bool> Sort<'_, T, F> {
             if may_be_sorted && self.finish_if_almost_sorted(start, end) {
                 return;
             }
-            // The preceding element is not less than any in the range, so elements equal to the pivot come first.
+            // No element of the range is less than the preceding one, so elements equal to the pivot come first.
             if start > 0 && !self.less(start - 1, pivot) {
                 start = self.partition_equal(start, end, pivot);
                 continue;

@@ -219,7 +219,7 @@ mod tests {
     }
 
     #[test]
-    fn keys_that_stand_twice_are_told() {
+    fn duplicate_keys_are_found() {
         assert_eq!(first_of("a:\n- b: 1\n  c: {b: 2}\n  b: 3\n"), r#"{"a":[{"b":3,"c":{"b":2}}]}, b at 24"#);
         assert_eq!(first_of(r#"{"a":{"c":1},"b":[{"a":1,"a":2}]}"#), r#"{"a":{"c":1},"b":[{"a":2}]}, a at 29"#);
     }

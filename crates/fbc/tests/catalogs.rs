@@ -161,7 +161,7 @@ proptest! {
         blobs in prop::collection::vec(blob(), 1..8),
         places in prop::collection::vec(("[a-c]{1,2}(/[a-c])?\\.(json|yaml)", any::<u16>()), 8),
     ) {
-        // The order of blobs that nothing tells apart is that of their files, so these are left out.
+        // Indistinguishable blobs are in file order, so these are excluded.
         let mut seen = std::collections::BTreeSet::new();
         let blobs: Vec<&Value> = blobs
             .iter()

@@ -99,12 +99,12 @@ fn olm_v1_makes_these_objects_in_the_order_of_helm() {
     assert_eq!(container.get("misspelled"), None);
     assert_eq!(container["volumeMounts"][0]["name"], "webhook-cert");
     // The port that is missing is written as 0, which the cluster refuses.
-    let told: Vec<_> = installed.notes.iter().filter(|note| note.refused).map(|note| &*note.object).collect();
-    assert_eq!(told, ["MutatingWebhookConfiguration m.foo.io"]);
+    let refused: Vec<_> = installed.notes.iter().filter(|note| note.refused).map(|note| &*note.object).collect();
+    assert_eq!(refused, ["MutatingWebhookConfiguration m.foo.io"]);
 }
 
 #[test]
-fn fields_that_no_type_knows_are_told() {
+fn fields_that_no_type_knows_are_reported() {
     let unknown = read(&bundle(true, "")).unknown;
     assert_eq!(unknown[0].file, "manifests/csv.yaml");
     assert_eq!(unknown[0].pointer, "/spec/install/spec/deployments/0/spec/template/spec/containers/0/misspelled");

@@ -67,7 +67,7 @@ fn sorted(value: &Value) -> Value {
     }
 }
 
-/// Tells whether the cluster ran a version that was not recorded: its objects are of another bundle.
+/// Returns whether the cluster ran an unrecorded version, whose objects are of another bundle.
 fn of_another_version(record: &Value) -> bool {
     text(record, "/progressing/message").starts_with("error upgrading from currently installed version")
 }
@@ -128,11 +128,11 @@ fn compare(record: &Value, bundles: &Path) -> Result<(), String> {
             return Err(format!("{}: {difference}", display_name(theirs)));
         }
     }
-    // What the cluster refused while it was applied is told as well.
+    // Objects that the cluster rejected on apply must be reported too.
     for line in message.lines().filter(|line| line.contains("is invalid")) {
         let line = line.trim().trim_start_matches("* ");
         if !installed.notes.iter().any(|note| note.refused && note.message == line) {
-            return Err(format!("not told: {line}"));
+            return Err(format!("not reported: {line}"));
         }
     }
     Ok(())

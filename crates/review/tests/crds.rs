@@ -92,7 +92,7 @@ fn the_words_are_those_of_olm() {
     );
     let changes =
         compare(&field(json!({"properties": {"a": {"properties": {"b": {}}}}})), &field(json!({"properties": {}})));
-    // What is gone is told once, with all that was in it.
+    // A removed field is reported once, with everything in it.
     assert_eq!(changes.len(), 1);
     assert_eq!(
         changes[0].olm_message(),
@@ -113,7 +113,7 @@ fn changes_are_found_wherever_schemas_nest() {
             "^.spec.a.items.additionalProperties.anyOf[0]"
         ]
     );
-    // OLM tells them again at what holds them; we do not.
+    // OLM reports them again at their parents; opm does not.
     assert!(changes.iter().filter(|change| change.rule == "unhandled").all(|change| change.meaning.is_none()));
 }
 
@@ -142,7 +142,7 @@ fn served_versions_are_compared_with_each_other() {
 }
 
 #[test]
-fn what_olm_does_not_look_at_is_told_by_us() {
+fn changes_that_olm_ignores_are_reported() {
     let old = field(json!({}));
     let mut new = old.clone();
     new["spec"]["scope"] = "Cluster".into();
@@ -156,7 +156,7 @@ fn what_olm_does_not_look_at_is_told_by_us() {
 }
 
 #[test]
-fn a_version_that_nobody_is_served_matters_less() {
+fn a_version_that_is_not_served_matters_less() {
     let unserved = |schema| {
         let mut crd = field(schema);
         crd["spec"]["versions"][0]["served"] = false.into();

@@ -28,7 +28,7 @@ fn options() -> Options {
     }
 }
 
-/// Makes every check, and tells how long they take.
+/// Runs every check and returns how long they take.
 fn judge(whole: &Whole) -> Duration {
     let started = Instant::now();
     let names: Vec<&str> = VALIDATORS.iter().map(|validator| validator.name).collect();
@@ -55,7 +55,7 @@ fn ten_thousand_rules_are_judged() {
 }
 
 #[test]
-fn annotations_beyond_the_limit_are_told() {
+fn annotations_beyond_the_limit_are_reported() {
     let csv = CSV.replace("ANNOTATIONS", &format!("big: {}", "x".repeat(400_000))).replace("RULES", "");
     let whole = read(&BundleDir::new().manifest("csv.yaml", csv));
     judge(&whole);

@@ -135,7 +135,7 @@ fn a_right_is_new_only_if_nothing_covered_it() {
 }
 
 #[test]
-fn rights_that_move_or_widen_are_told_as_such() {
+fn rights_that_move_or_widen_are_reported_as_such() {
     let rule = "rules: [{apiGroups: [''], resources: [secrets], verbs: [get]}]";
     let of =
         |account: &str| bundle(&format!("{{clusterPermissions: [{{serviceAccountName: {account}, {rule}}}]}}"), ALL);

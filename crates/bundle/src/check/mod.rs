@@ -188,7 +188,7 @@ spec:
     }
 
     #[test]
-    fn annotations_that_are_missing_or_wrong_are_all_told() {
+    fn all_missing_or_wrong_annotations_are_reported() {
         let bundle = good().metadata("annotations.yaml", "annotations: {a: b}\n");
         insta::assert_snapshot!(errors(&bundle), @r#"
         Missing annotation "operators.operatorframework.io.bundle.mediatype.v1"

@@ -159,11 +159,11 @@ fn finish(outline: &mut Outline, request: &Request, choice: Choice) -> Result<Ve
         };
         match settle_default(name, package, &settling, &mut notes) {
             Ok(None) => {}
-            Ok(Some(undecided)) => {
-                refused.push(Refusal::new(format!("the default channel of package {undecided}")).help(
+            Ok(Some(undecided)) => refused.push(
+                Refusal::new(format!("the selection removes the default channel of package {undecided}")).help(
                     "set defaultChannel in the file, or use --choose-default for the channel with the newest head",
-                ))
-            }
+                ),
+            ),
             Err(refusal) => refused.push(refusal),
         }
     }

@@ -70,13 +70,13 @@ pub(super) fn satisfy_external(
     let lookup = Lookup::new(outline, facts);
     let heads = Selection { heads_only: true, ..Selection::default() };
     let bundle = (unmet.package.clone(), unmet.bundle.clone());
-    let mut more = kept.clone();
-    let met = lookup.satisfy(&bundle, &unmet.need, &heads, &mut more, notes);
+    let mut extended = kept.clone();
+    let met = lookup.satisfy(&bundle, &unmet.need, &heads, &mut extended, notes);
     if may_add {
-        *kept = more;
+        *kept = extended;
         return met;
     }
-    met && more == *kept
+    met && extended == *kept
 }
 
 /// An index of the bundles that can satisfy a dependency.
@@ -116,7 +116,7 @@ impl<'a> Lookup<'a> {
     ) -> bool {
         let (of, name) = bundle;
         match need {
-            // Only the author of such a constraint can evaluate it.
+            // The bundle with such a need satisfies it itself.
             Need::Not(_) => return true,
             Need::Rule { .. } | Need::Broken(_) => {
                 notes.push(format!("{of}: {name:?} needs {need}; check this requirement yourself"));

@@ -156,7 +156,7 @@ entries:
     }
 
     #[test]
-    fn entries_that_are_no_blobs_are_all_told() {
+    fn all_entries_that_are_not_blobs_are_reported() {
         assert_snapshot!(rendered("schema: olm.template.basic\nentries: {}\n"), @r#"unmarshalling template: json: cannot unmarshal object into field "entries" of type list"#);
         let template = "schema: olm.template.basic\nentries: [{name: x}, ~, {schema: olm.channel, entries: 1}]\n";
         assert_snapshot!(rendered(template), @r#"
@@ -195,7 +195,7 @@ image: foo:1.0.0
     }
 
     #[test]
-    fn many_bundles_are_asked_for_in_a_few_goes_and_stay_in_order() {
+    fn many_bundles_are_requested_in_batches_and_stay_in_order() {
         let entries: String =
             (0..150).map(|number| format!("- {{schema: olm.bundle, image: 'foo:1.0.{}'}}\n", number % 100)).collect();
         let text = format!("schema: olm.template.basic\nentries:\n{entries}");
@@ -213,7 +213,7 @@ image: foo:1.0.0
     }
 
     #[test]
-    fn all_bundles_that_cannot_be_had_are_told() {
+    fn all_bundles_that_cannot_be_rendered_are_reported() {
         let text = "schema: olm.template.basic\nentries: [{schema: olm.bundle, image: missing}, {schema: olm.bundle, image: x}]\n";
         assert_snapshot!(rendered(text), @r#"
         render reference "missing": it is gone

@@ -275,7 +275,7 @@ catalogs:
     }
 
     #[test]
-    fn everything_that_is_wrong_is_told() {
+    fn all_faults_are_reported() {
         let basic = "input: in.yaml, output: out.yaml";
         let components = [
             component("third", "foo", "olm.builder.basic", basic),

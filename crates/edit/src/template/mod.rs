@@ -269,7 +269,7 @@ mod tests {
     }
 
     #[test]
-    fn the_schema_tells_the_kind() {
+    fn the_schema_determines_the_kind() {
         assert_eq!(kind("schema: olm.template.basic\n"), "basic");
         assert_eq!(kind("# licence\n---\nSchema: olm.semver\n---\nschema: [\n"), "semver");
         assert_eq!(kind(r#"{"schema":"olm.template.substitutes"}"#), "substitutes");
@@ -285,7 +285,7 @@ mod tests {
     }
 
     #[test]
-    fn the_kind_that_is_asked_for_must_be_the_one_that_is_stated() {
+    fn the_requested_kind_must_match_the_schema() {
         let template = Template::parse(b"schema: olm.semver\n", &Limits::default()).unwrap();
         let error = render(&template, Kind::Basic, &Limits::default(), &mut |_| Vec::new()).err().unwrap();
         assert_eq!(error.to_string(), "template has unknown schema (\"olm.semver\"), should be \"olm.template.basic\"");

@@ -21,8 +21,9 @@ pub(crate) struct Store {
 struct Inner {
     /// The tail of the texts that is not in the file yet.
     memory: Vec<u8>,
-    /// The file.
+    /// The temporary file, once it is needed.
     file: Option<File>,
+    /// The length of the file.
     written: u64,
 }
 

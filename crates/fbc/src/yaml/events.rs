@@ -297,7 +297,7 @@ mod tests {
     }
 
     #[test]
-    fn a_version_directive_is_told() {
+    fn a_version_directive_is_reported() {
         insta::assert_snapshot!(events("%YAML 1.2\n---\n"), @r#"
         DocumentStart { version: Some((1, 2)) }
         plain "" at ""
@@ -306,7 +306,7 @@ mod tests {
     }
 
     #[test]
-    fn a_fault_tells_what_was_being_read() {
+    fn a_fault_has_its_context() {
         insta::assert_snapshot!(events("ü: [a\nb: c\n"), @r#"
         DocumentStart { version: None }
         MappingStart { anchor: None }

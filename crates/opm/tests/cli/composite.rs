@@ -104,7 +104,7 @@ fn components_that_cannot_be_made_leave_everything_as_it_is() {
         ),
         ("input: small.yaml", "input: ../contribution/small.yaml", "is missing root schema field"),
         ("path: bar", "path: ../bar", "must be a path below the directory of the catalog"),
-        ("name: second\n  dest", "name: third\n  dest", "there is no catalog \"third\""),
+        ("name: second\n  dest", "name: third\n  dest", "unknown catalog \"third\""),
     ];
     for (text, other, expected) in cases {
         let env = prepared();

@@ -175,7 +175,7 @@ fn a_refusal_changes_nothing_and_says_the_way_out() {
     exit 1
     --- stdout
     --- stderr
-    error: the default channel of package "foo" would go
+    error: the default channel of package "foo" would be removed
     help: set another one with --default-channel: stable
     "#);
     insta::assert_snapshot!(refused(&["promote", "catalog", "foo.v1.0.0", "beta"]), @r#"

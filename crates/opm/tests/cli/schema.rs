@@ -345,7 +345,7 @@ fn fields_and_rules_are_explained() {
     "#);
     assert!(env.stdout(&["explain", "olm.channel.entries.skipRange"]).contains("upgrade to this bundle directly"));
     assert!(
-        env.stdout(&["explain", "channel-single-head"]).contains("Let the newest entry replace or skip the others")
+        env.stdout(&["explain", "channel-single-head"]).contains("Make the newest entry replace or skip the others")
     );
     let overview = env.stdout(&["explain"]);
     for rule in catalog::rules::RULES {

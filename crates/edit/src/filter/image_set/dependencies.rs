@@ -30,11 +30,11 @@ pub(super) fn dependencies(sides: &[Side<'_>], choices: &mut [Choice]) {
     while std::mem::take(&mut changed) {
         for number in 0..sides.len() {
             let side = &sides[number];
-            let (mut whole, mut told) = (choices[number].kept.clone(), Vec::new());
-            let unmet = needs::add(side.outline, &heads, side.facts, &mut whole, &mut told);
+            let (mut whole, mut notes) = (choices[number].kept.clone(), Vec::new());
+            let unmet = needs::add(side.outline, &heads, side.facts, &mut whole, &mut notes);
             if side.request.is_some() {
                 let own = match follows {
-                    true => told,
+                    true => notes,
                     false => missing_dependencies(&choices[number].kept, &whole),
                 };
                 choices[number].notes.extend(own);
