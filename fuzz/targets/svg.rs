@@ -2,11 +2,11 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use site::icon::judge;
+use site::icon::check;
 
 fuzz_target!(|bytes: &[u8]| {
-    let judged = judge(bytes);
-    assert_eq!(judged, judge(bytes), "the same bytes get the same verdict");
+    let judged = check(bytes);
+    assert_eq!(judged, check(bytes), "the same bytes get the same verdict");
     let format = match judged {
         Ok(format) => format,
         Err(reason) => {
