@@ -219,13 +219,13 @@ fn dependencies_of_a_whole_catalog_are_checked() {
     {
       "passed": false,
       "error": {
-        "message": "invalid index:\n└── invalid package \"r\":\n    └── invalid channel \"stable\":\n        └── invalid bundle \"r.v1.0.0\":\n            └── \"r.v1.0.0\", the head of channel \"stable\", cannot be installed: convert olm.constraint to resolver predicate: ERROR: <input>:1:19: Syntax error: mismatched input '<EOF>' expecting {'[', '{', '(', ')', '.', '-', '!', 'true', 'false', 'null', NUM_FLOAT, NUM_INT, NUM_UINT, STRING, BYTES, IDENTIFIER}"
+        "message": "invalid index:\n└── invalid package \"r\":\n    └── invalid channel \"stable\":\n        └── invalid bundle \"r.v1.0.0\":\n            └── \"r.v1.0.0\", the head of channel \"stable\", cannot be installed: convert olm.constraint to resolver predicate: 1:19: unexpected end of the rule"
       },
       "problems": [
         {
           "rule": "dependency-readable",
           "severity": "error",
-          "message": "\"r.v1.0.0\", the head of channel \"stable\", cannot be installed: convert olm.constraint to resolver predicate: ERROR: <input>:1:19: Syntax error: mismatched input '<EOF>' expecting {'[', '{', '(', ')', '.', '-', '!', 'true', 'false', 'null', NUM_FLOAT, NUM_INT, NUM_UINT, STRING, BYTES, IDENTIFIER}",
+          "message": "\"r.v1.0.0\", the head of channel \"stable\", cannot be installed: convert olm.constraint to resolver predicate: 1:19: unexpected end of the rule",
           "package": "r",
           "channel": "stable",
           "bundle": "r.v1.0.0",
