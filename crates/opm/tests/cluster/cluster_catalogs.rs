@@ -60,7 +60,7 @@ async fn until<T, F: Future<Output = Option<T>>>(what: &str, kit: &Kit, mut look
 async fn address(kit: &Kit, replica: &Replica) -> String {
     until("it listens", kit, || async {
         let log = kit.env.read(&replica.log);
-        let (_, rest) = log.lines().find(|line| line.contains("serving catalogs"))?.split_once("127.0.0.1:")?;
+        let (_, rest) = log.lines().find(|line| line.contains("\"serving catalogs\""))?.split_once("127.0.0.1:")?;
         let port: String = rest.chars().take_while(char::is_ascii_digit).collect();
         Some(format!("127.0.0.1:{port}"))
     })
