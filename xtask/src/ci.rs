@@ -83,13 +83,14 @@ fn install_parts() -> Result<()> {
     kube::ensure().map(drop)
 }
 
-/// What is compiled beside the tests: one after the other in one target directory, so that each finds what the last one
-/// made. The fuzz targets are a workspace of their own; nothing is linked there, so libFuzzer is not compiled.
-const BESIDE: [&[&str]; 4] = [
+/// What runs beside the tests: one after the other in one target directory, so that each finds what the last one
+/// compiled. The fuzz targets are a workspace of their own; nothing is linked there, so libFuzzer is not compiled.
+const BESIDE: [&[&str]; 5] = [
     &["clippy", "--quiet", "--workspace", "--all-targets", "--", "-D", "warnings"],
     &["clippy", "--quiet", "--package", "opm", "--no-default-features", "--", "-D", "warnings"],
     &["fmt", "--manifest-path", "fuzz/Cargo.toml", "--check"],
     &["clippy", "--quiet", "--manifest-path", "fuzz/Cargo.toml", "--", "-D", "warnings"],
+    &["xtask", "dependencies"],
 ];
 /// Whoever starts the tests holds cargo's lock for a moment. Clippy would hold it for minutes.
 const LOCKED: Duration = Duration::from_secs(30);

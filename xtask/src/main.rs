@@ -12,10 +12,10 @@ use workspace::Workspace;
 mod bench;
 mod browser;
 mod ci;
+mod dependencies;
 mod dist;
 mod generate;
 mod kube;
-mod licence;
 mod tidy;
 mod tools;
 mod workspace;
@@ -31,6 +31,12 @@ struct Task {
 
 const TASKS: &[Task] = &[
     Task { name: "ci", options: "", about: "runs every check that a change must pass", run: ci::run },
+    Task {
+        name: "dependencies",
+        options: "",
+        about: "checks licences, bans and unused dependencies with cargo-deny and cargo-shear",
+        run: dependencies::run,
+    },
     Task { name: "tidy", options: "", about: "checks the rules of the house", run: tidy::run },
     Task {
         name: "docs",

@@ -1,20 +1,17 @@
-//! Repository checks: allowed dependencies between crates, external dependencies, licences, and source text.
+//! Repository checks: allowed dependencies between crates, where I/O may be, and source text.
 //!
 //! One run reports all problems.
 
 mod arrows;
-mod dependencies;
 mod pure;
 mod source;
 
-use std::collections::HashMap;
 use std::fs;
 use std::path::Path;
 
 use anyhow::{Context, Result, ensure};
 use serde_json::Value;
 
-use crate::licence;
 use crate::workspace::Workspace;
 use arrows::arrows;
 use pure::{pure, pure_crates};
@@ -34,11 +31,6 @@ pub(crate) fn run(workspace: &Workspace, options: &[String]) -> Result<()> {
     let ours = workspace.metadata(false)?;
     arrows(&architecture, &ours, &mut findings)?;
     let pure_crates = pure_crates(&architecture)?;
-    let deny = fs::read_to_string(workspace.root.join("deny.toml")).context("reading deny.toml")?;
-    let all = workspace.metadata(true)?;
-    dependencies::banned(&all, &deny, &mut findings)?;
-    licences(&all, &licence::allowed(&deny)?, &licence::excepted(&deny), &mut findings)?;
-    let mut texts = HashMap::new();
     for path in workspace.files()? {
         let Some(kind) = kind(&path) else { continue };
         let full = workspace.root.join(&path);
@@ -46,36 +38,15 @@ pub(crate) fn run(workspace: &Workspace, options: &[String]) -> Result<()> {
         let name = path.to_string_lossy().replace('\\', "/");
         source(&name, kind, &text, &mut findings);
         pure(&name, &text, &pure_crates, &mut findings);
-        if kind == Kind::Rust {
-            dependencies::gather(&path, &text, &mut texts);
-        }
         if kind == Kind::Markdown {
             links(&name, &full, &text, &mut findings);
         }
     }
-    dependencies::unused(&ours, &all, &workspace.root, &texts, &mut findings)?;
     rule_files(&workspace.root.join("crates/catalog/src/rules"), &mut findings)?;
     for error in &findings.errors {
         println!("error: {error}");
     }
     ensure!(findings.errors.is_empty(), "{} problems found", findings.errors.len());
-    Ok(())
-}
-
-/// Checks the licence of every external crate.
-fn licences(metadata: &Value, allowed: &[&str], excepted: &[&str], findings: &mut Findings) -> Result<()> {
-    for package in list(metadata, "packages")?.iter().filter(|package| !package["source"].is_null()) {
-        let (name, version) = (text(package, "name")?, text(package, "version")?);
-        match package["license"].as_str() {
-            None => findings.errors.push(format!("{name} {version} does not name its licence")),
-            Some(_) if excepted.contains(&name) => {}
-            Some(expression) => match licence::is_satisfied(expression, allowed) {
-                Ok(true) => {}
-                Ok(false) => findings.errors.push(format!("{name} {version} has the licence {expression}")),
-                Err(error) => findings.errors.push(format!("{name} {version}: {error:#}")),
-            },
-        }
-    }
     Ok(())
 }
 
@@ -103,25 +74,11 @@ fn text<'a>(value: &'a Value, name: &str) -> Result<&'a str> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use serde_json::json;
 
     /// Returns the errors of a check.
     pub(super) fn errors(check: impl FnOnce(&mut Findings)) -> Vec<String> {
         let mut findings = Findings::default();
         check(&mut findings);
         findings.errors
-    }
-
-    #[test]
-    fn crates_without_an_accepted_licence_are_reported() {
-        let metadata = json!({"packages": [
-            {"name": "ours", "version": "1.0.0", "source": null},
-            {"name": "a", "version": "1.0.0", "source": "registry", "license": "MIT OR GPL-3.0"},
-            {"name": "b", "version": "1.0.0", "source": "registry", "license": "GPL-3.0"},
-            {"name": "c", "version": "1.0.0", "source": "registry", "license": null},
-            {"name": "d", "version": "1.0.0", "source": "registry", "license": "GPL-3.0"},
-        ]});
-        let found = errors(|findings| licences(&metadata, &["MIT"], &["d"], findings).unwrap());
-        assert_eq!(found, ["b 1.0.0 has the licence GPL-3.0", "c 1.0.0 does not name its licence"]);
     }
 }
