@@ -183,7 +183,7 @@ pub fn registry(client: &Client, lock: &Lock, target: &Target) -> Result<(), Str
                 format!("no paths with more than {most} components"),
                 format!("\nhelp: --max-nested-paths {most} joins excess path components"),
             ),
-            false => ("nothing".to_owned(), String::new()),
+            false => ("no uploads".to_owned(), String::new()),
         };
         return Err(format!("nothing was sent, because the registry accepts {what}:\n  {}{help}", failed.join("\n  ")));
     }

@@ -97,7 +97,7 @@ pub enum Material {
 pub struct Applied<'a> {
     /// The transport and the scope; `None` is the default of the policy.
     pub scope: Option<(&'a str, &'a str)>,
-    /// What is asked.
+    /// The requirements.
     pub requirements: &'a [Requirement],
 }
 

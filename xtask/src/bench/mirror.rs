@@ -242,7 +242,7 @@ impl Bench<'_> {
     fn large_catalog(&self, table: &mut Table, catalog: &Path, runs: usize) -> Result<()> {
         let registry = Registry::start(&self.place.join("catalogs"))?;
         let name = format!("{}/bench/index:v1", registry.host());
-        let catalog = catalog.to_str().context("a path that is no text")?;
+        let catalog = catalog.to_str().context("a path is not UTF-8")?;
         let build = ["build", catalog, "--data-only", "-t", &name, "--push", "--use-http"];
         once(&self.place, self.binary, &build, &[])?;
         // Without images: only the catalog is measured.
@@ -268,7 +268,7 @@ impl Bench<'_> {
         ensure!(kept.is_dir(), "the set has no catalog");
         let built = serve::build(self.binary, &kept, &self.place.join("heads-cache"), runs.min(3))?;
         table.row("G-7", "cache in the image of the catalog", &built, "", "2 s");
-        let cached = ["--cache-dir", self.place.to_str().context("a path that is no text")?];
+        let cached = ["--cache-dir", self.place.to_str().context("a path is not UTF-8")?];
         let cache = format!("{}/heads-cache", cached[1]);
         let started = serve::start(self.binary, &kept, &[cached[0], &cache], runs.min(3))?;
         table.row("G-7", "a pod of the catalog is ready", &started, "", "50 ms");

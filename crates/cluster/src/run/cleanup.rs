@@ -237,7 +237,7 @@ async fn find(requests: &Requests<'_>, package: &str) -> Result<PackageObjects, 
         let versions: Vec<String> = csvs.iter().map(|csv| version(namespace, csv)).collect();
         for name in csvs.iter().flat_map(owned_crds) {
             let crd = ObjectName::new(Kind::CRD, "", &name);
-            // Objects older than the run existed before it, whoever needs them now.
+            // Objects older than the run existed before it, regardless of their current users.
             let since = |there: &Value| subscription.as_ref().is_none_or(|run| is_not_older(there, run));
             let there = requests.get(&crd).await?.filter(|there| is_only_for(there, &versions) && since(there));
             if let Some(uid) = there.as_ref().and_then(uid)

@@ -24,7 +24,7 @@ pub(crate) enum Programs {
 }
 
 /// Starts the given scripts and waits until the server is unused. `$1` is the directory, `$2` its lock, `$3` and `$4`
-/// are scripts; scripts that appear in the directory `later` are started as well.
+/// are scripts; scripts that appear in the directory `later` are started, too.
 const KEEPER: &str = r#"
 sh "$3" >>"$1/etcd.log" 2>&1 & etcd=$!
 sh "$4" >>"$1/server.log" 2>&1 & server=$!
