@@ -110,7 +110,7 @@ fn t1_each_rule_has_its_message() {
         ),
         (
             "  operators:\n  - catalog: q.io/a:v1\n    packages: [{name: p, minVersion: '1.2.3.4'}]\n",
-            "is no version such as",
+            "is not a version such as",
         ),
         (
             "  operators:\n  - catalog: q.io/a:v1\n    full: true\n    packages: [{name: p, minVersion: '1'}]\n",

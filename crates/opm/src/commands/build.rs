@@ -74,13 +74,13 @@ pub(crate) struct BuildArgs {
     /// Platforms to build for; defaults to the host platform, or linux/amd64 with --data-only
     #[arg(long, value_name = "PLATFORM", value_delimiter = ',', value_parser = platform)]
     platform: Vec<Platform>,
-    /// Use this opm binary for a platform; can be given several times
+    /// Use this opm binary for a platform; can be repeated
     #[arg(long, value_name = "PLATFORM=FILE", value_parser = binary, conflicts_with = "data_only")]
     binary: Vec<(Platform, PathBuf)>,
     /// Also include the cache of upstream opm, for clusters that serve the content with it
     #[arg(long)]
     upstream_cache: bool,
-    /// Image label as KEY=VALUE; can be given several times
+    /// Image label as KEY=VALUE; can be repeated
     #[arg(short = 'l', long, value_name = "KEY=VALUE", value_delimiter = ',', value_parser = label)]
     extra_labels: Vec<(String, String)>,
     /// File with additional CA certificates to trust for registries

@@ -72,7 +72,7 @@ struct ApplyArgs {
     /// Priority when several catalogs match, the highest wins; defaults to 0
     #[arg(long, value_name = "NUMBER", allow_negative_numbers = true)]
     priority: Option<i64>,
-    /// Image pull secret in the same namespace; can be given several times
+    /// Image pull secret in the same namespace; can be repeated
     #[arg(long = "secret", value_name = "NAME")]
     secrets: Vec<String>,
     /// OLM generation: v0 for a CatalogSource, v1 for a ClusterCatalog

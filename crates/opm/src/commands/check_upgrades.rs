@@ -54,7 +54,7 @@ pub(crate) struct CheckUpgradesArgs {
     /// Show all bundles instead of regressions only; json always does
     #[arg(long)]
     all: bool,
-    /// Another catalog on the clusters, which can satisfy dependencies; can be given several times
+    /// Another catalog on the clusters, which can satisfy dependencies; can be repeated
     #[arg(long, value_name = "CATALOG")]
     with: Vec<String>,
     #[command(flatten)]

@@ -64,7 +64,7 @@ struct DockerfileArgs {
     /// Deprecated: sets both --base-image and --builder-image
     #[arg(long, value_name = "IMAGE")]
     binary_image: Option<String>,
-    /// Image label as KEY=VALUE; can be given several times
+    /// Image label as KEY=VALUE; can be repeated
     #[arg(short = 'l', long, value_name = "KEY=VALUE", value_delimiter = ',')]
     extra_labels: Vec<String>,
 }

@@ -24,7 +24,7 @@ use crate::{limits, table};
 /// The flags for checks beyond those of the Go tool.
 #[derive(clap::Args)]
 pub(super) struct SuiteFlags {
-    /// Check suites to run; can be given several times
+    /// Check suites to run; can be repeated
     #[arg(long, value_name = "SUITE", value_delimiter = ',', value_parser = SUITES)]
     suite: Vec<String>,
     /// Select optional checks by label, like name=good-practices or suite=operatorframework
@@ -49,14 +49,14 @@ pub(super) struct SuiteFlags {
     /// Package manifest to check, from the layout that predates bundles
     #[arg(long, value_name = "FILE")]
     pub(super) package_manifest: Option<PathBuf>,
-    /// Catalog with the bundles of the operator, to run the pipeline checks on; can be given several times
+    /// Catalog with the bundles of the operator, to run the pipeline checks on; can be repeated
     #[arg(long, value_name = "CATALOG")]
     pub(super) catalog: Vec<String>,
     /// Previous version: a bundle, or a catalog that contains it (directory, image or file). Reports CRD changes that
     /// OLM v1 refuses or that break custom resources
     #[arg(long, value_name = "BUNDLE|CATALOG")]
     previous: Option<String>,
-    /// Registry or name prefix that is allowed for bundle images in catalogs; can be given several times
+    /// Registry or name prefix that is allowed for bundle images in catalogs; can be repeated
     #[arg(long, value_name = "PREFIX")]
     bundle_registry: Vec<String>,
     /// Check in registries that all images of the bundle exist, and their platforms

@@ -41,7 +41,7 @@ pub(super) struct ValidateArgs {
     /// Bundle directories or images; several are checked together, as with --suite
     #[arg(value_name = "BUNDLE", required_unless_present_any = ["list_optional", "repo", "package_manifest", "catalog"])]
     sources: Vec<String>,
-    /// Optional checks to run; can be given several times
+    /// Optional checks to run; can be repeated
     #[arg(short, long, value_name = "CHECK", value_delimiter = ',', value_parser = optional())]
     optional_validators: Vec<Optional>,
     #[command(flatten)]
@@ -64,7 +64,7 @@ pub(super) struct AlphaValidateArgs {
     /// Program that pulls the image
     #[arg(short = 'b', long, value_name = "PROGRAM", default_value = "docker", value_parser = puller())]
     image_builder: Puller,
-    /// Optional checks to run; can be given several times
+    /// Optional checks to run; can be repeated
     #[arg(short, long, value_name = "CHECK", value_delimiter = ',', value_parser = optional())]
     optional_validators: Vec<Optional>,
     #[command(flatten)]

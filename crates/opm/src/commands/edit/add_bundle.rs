@@ -34,7 +34,7 @@ pub(super) struct AddBundleArgs {
     /// Bundle directory or image
     #[arg(value_name = "BUNDLE")]
     bundle: String,
-    /// Channels to add the bundle to; can be given several times; defaults to the channels in the bundle
+    /// Channels to add the bundle to; can be repeated; defaults to the channels in the bundle
     #[arg(long, value_name = "CHANNEL", value_delimiter = ',')]
     channel: Vec<String>,
     /// Image reference to record for a bundle directory

@@ -40,7 +40,7 @@ pub(super) struct FilterArgs {
     /// Also keep the dependencies of kept bundles
     #[arg(long)]
     with_dependencies: bool,
-    /// New default channel of a package; can be given several times
+    /// New default channel of a package; can be repeated
     #[arg(long, value_name = "PACKAGE/CHANNEL", value_delimiter = ',', value_parser = channel)]
     default_channel: Vec<(String, String)>,
     /// If the default channel is removed, make the channel with the newest head the default
@@ -54,13 +54,13 @@ pub(super) struct FilterArgs {
 #[derive(clap::Args)]
 #[group(required = true, multiple = true)]
 struct SelectionArgs {
-    /// Keep only these packages; can be given several times
+    /// Keep only these packages; can be repeated
     #[arg(short, long, value_name = "PACKAGE", value_delimiter = ',')]
     package: Vec<String>,
-    /// Keep only these channels of their packages; can be given several times
+    /// Keep only these channels of their packages; can be repeated
     #[arg(long, value_name = "PACKAGE/CHANNEL", value_delimiter = ',', value_parser = channel)]
     channel: Vec<(String, String)>,
-    /// Keep only these versions, of one package or of all; can be given several times
+    /// Keep only these versions, of one package or of all; can be repeated
     #[arg(long, value_name = "[PACKAGE@]RANGE", value_parser = versions)]
     versions: Vec<(Option<String>, VersionRange)>,
     /// Keep only the head of each channel

@@ -43,7 +43,7 @@ pub(super) struct EntryArgs {
     /// Bundle that it replaces, instead of the one that --edge selects; empty for none
     #[arg(long, value_name = "BUNDLE")]
     pub(super) replaces: Option<String>,
-    /// Additional bundles to skip; can be given several times
+    /// Additional bundles to skip; can be repeated
     #[arg(long, value_name = "BUNDLE", value_delimiter = ',')]
     pub(super) skip: Vec<String>,
     /// Versions that can upgrade to it directly

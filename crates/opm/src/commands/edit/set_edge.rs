@@ -43,10 +43,10 @@ struct EdgeArgs {
     /// Bundles that it skips; replaces the current list
     #[arg(long, value_name = "BUNDLE", value_delimiter = ',')]
     skips: Option<Vec<String>>,
-    /// Bundles to add to its skips; can be given several times
+    /// Bundles to add to its skips; can be repeated
     #[arg(long, value_name = "BUNDLE", value_delimiter = ',')]
     add_skip: Vec<String>,
-    /// Bundles to remove from its skips; can be given several times
+    /// Bundles to remove from its skips; can be repeated
     #[arg(long, value_name = "BUNDLE", value_delimiter = ',')]
     remove_skip: Vec<String>,
     /// Versions that can upgrade to it directly
