@@ -79,12 +79,17 @@ pub(crate) fn link(profile: &str) -> [&str; 7] {
 }
 
 /// Returns what makes the program smaller where the linker is the compiler's own: functions with the same code are one,
-/// and relocations take a bit each instead of 24 bytes.
-fn smaller(target: &str) -> &'static [&'static str] {
-    match target {
-        "x86_64-unknown-linux-gnu" => &["-C", "link-arg=-Wl,--icf=all,--pack-dyn-relocs=relr"],
-        _ => &[],
+/// relocations take a bit each instead of 24 bytes, and the profile `dist` needs no tables for unwinding.
+fn smaller(workspace: &Workspace, profile: &str, target: &str) -> Vec<String> {
+    if target != "x86_64-unknown-linux-gnu" {
+        return Vec::new();
     }
+    let mut options = vec!["-Wl,--icf=all,--pack-dyn-relocs=relr".to_owned()];
+    if profile == "dist" {
+        options.push("-Wl,--no-eh-frame-hdr".to_owned());
+        options.push(format!("-T{}", workspace.root.join("xtask/src/dist/frames.ld").display()));
+    }
+    options.into_iter().flat_map(|option| ["-C".to_owned(), format!("link-arg={option}")]).collect()
 }
 
 impl Dist<'_> {
@@ -103,7 +108,8 @@ impl Dist<'_> {
         command.current_dir(&self.workspace.root).env("CARGO_ENCODED_RUSTFLAGS", flags.join("\u{1f}"));
         command.env(format!("CFLAGS_{}", self.target.replace('-', "_")), c_flags.join(" "));
         command.env("SOURCE_DATE_EPOCH", &self.time).env("CARGO_INCREMENTAL", "0");
-        command.args(link(profile)).args(["--target", &self.target]).args(LINK_FLAGS).args(smaller(&self.target));
+        command.args(link(profile)).args(["--target", &self.target]).args(LINK_FLAGS);
+        command.args(smaller(self.workspace, profile, &self.target));
         workspace::run(&mut command)?;
         let directory = if profile == "dev" { "debug" } else { profile };
         let program = self.built.join(&self.target).join(directory).join("opm");
