@@ -66,7 +66,7 @@ fuzz_target!(|bytes: &[u8]| {
 fn read(file: &Path) {
     let limits = Limits::default();
     if let Ok(database) = Database::read(file) {
-        for manifests in [Manifests::Objects, Manifests::Metadata, Manifests::LeftOut] {
+        for manifests in [Manifests::Objects, Manifests::Metadata, Manifests::Omit] {
             let mut fbc = Fbc::default();
             let _ = database.convert(&mut fbc, manifests, &limits);
         }
