@@ -289,3 +289,24 @@ fn a_directory_that_is_not_ours_is_left_alone() {
     assert!(!output.status.success());
     assert!(!place.path("fresh").exists());
 }
+
+#[test]
+fn an_interrupted_export_leaves_nothing_but_the_old_one() {
+    let place = Place::with_example();
+    place.run(&["site", "build", "catalog", "--to", "out"]);
+    let before = contents(&place.path("out"));
+    crate::random::write(&place, "catalog", crate::random::VERSIONS);
+    let names = || {
+        let entries = fs::read_dir(place.path("")).unwrap().flatten();
+        entries.map(|entry| entry.file_name().to_string_lossy().into_owned()).collect::<Vec<String>>()
+    };
+    let mut export = place.opm(&["site", "build", "catalog", "--to", "out"]).spawn().unwrap();
+    while !names().iter().any(|name| name.starts_with(".opm-site-")) {
+        assert!(export.try_wait().unwrap().is_none(), "it ended before it was interrupted");
+        std::thread::sleep(std::time::Duration::from_millis(1));
+    }
+    let killed = std::process::Command::new("kill").args(["-TERM", &export.id().to_string()]).status().unwrap();
+    assert!(killed.success() && !export.wait().unwrap().success());
+    assert!(!names().iter().any(|name| name.starts_with(".opm-site-")), "{:?}", names());
+    assert_eq!(contents(&place.path("out")), before);
+}

@@ -3,13 +3,11 @@
 use std::collections::{BTreeSet, HashSet};
 use std::fs;
 use std::io;
-use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
 
-use tempfile::TempDir;
-
 use crate::exit::Failure;
+use crate::interrupt::Unfinished;
 
 /// The marker file of directories that this command wrote.
 pub(super) const MARK: &str = "-/site.json";
@@ -17,7 +15,7 @@ pub(super) const MARK: &str = "-/site.json";
 /// An output directory that is being written.
 pub(super) struct Folder {
     target: PathBuf,
-    aside: TempDir,
+    aside: Unfinished,
     /// The existing directory, if this command wrote it.
     old: Option<PathBuf>,
     pages: Mutex<BTreeSet<String>>,
@@ -49,7 +47,7 @@ impl Folder {
             _ => Path::new("."),
         };
         fs::create_dir_all(parent).map_err(named)?;
-        let aside = tempfile::Builder::new().prefix(".opm-site-").tempdir_in(parent).map_err(named)?;
+        let aside = Unfinished::create(parent, ".opm-site-").map_err(named)?;
         Ok(Folder { target: target.to_path_buf(), aside, old, pages: Mutex::default(), created: Mutex::default() })
     }
 
@@ -63,7 +61,8 @@ impl Folder {
         if let Some(parent) = place.parent() {
             let known = self.created.lock().unwrap_or_else(PoisonError::into_inner).contains(parent);
             if !known {
-                fs::create_dir_all(parent).map_err(named)?;
+                // Creating it after an interrupt would create the removed directory again.
+                self.aside.uninterrupted(|| fs::create_dir_all(parent)).map_err(named)?;
                 self.created.lock().unwrap_or_else(PoisonError::into_inner).insert(parent.to_path_buf());
             }
         }
@@ -91,23 +90,17 @@ impl Folder {
     /// Fails if a rename fails; the old directory then stays.
     pub(super) fn finish(self) -> io::Result<()> {
         let Folder { target, aside, .. } = self;
-        fs::set_permissions(aside.path(), fs::Permissions::from_mode(0o755))?;
-        let written = aside.keep();
-        let mut before = None;
-        if target.exists() {
-            let parent = written.parent().unwrap_or(Path::new("."));
-            let old = tempfile::Builder::new().prefix(".opm-site-old-").tempdir_in(parent)?;
-            let place = old.path().join("old");
+        if !target.exists() {
+            return aside.finish(&target);
+        }
+        let parent = aside.path().parent().unwrap_or(Path::new("."));
+        let old = Unfinished::create(parent, ".opm-site-old-")?;
+        let place = old.path().join("old");
+        aside.uninterrupted(|| {
             fs::rename(&target, &place)?;
-            before = Some((old, place));
-        }
-        if let Err(error) = fs::rename(&written, &target) {
-            if let Some((_, place)) = &before {
-                let _ = fs::rename(place, &target);
-            }
-            let _ = fs::remove_dir_all(&written);
-            return Err(error);
-        }
-        Ok(())
+            fs::rename(aside.path(), &target).inspect_err(|_| {
+                let _ = fs::rename(&place, &target);
+            })
+        })
     }
 }
