@@ -21,7 +21,7 @@ impl Workspace {
         Ok(Workspace { root: root.to_path_buf() })
     }
 
-    /// Returns what `cargo metadata` tells; with `dependencies`, of all crates that are used.
+    /// Returns the output of `cargo metadata`; with `dependencies`, of all crates that are used.
     pub(crate) fn metadata(&self, dependencies: bool) -> Result<Value> {
         let mut command = cargo();
         command.current_dir(&self.root).args(["metadata", "--format-version", "1"]);
@@ -84,7 +84,7 @@ pub(crate) fn run(command: &mut Command) -> Result<()> {
     Ok(())
 }
 
-/// Tells whether a program can be started and answers `--version`.
+/// Returns whether a program can be started and answers `--version`.
 pub(crate) fn is_installed(command: &mut Command) -> bool {
     command.arg("--version").output().is_ok_and(|output| output.status.success())
 }
