@@ -78,9 +78,10 @@ pub fn manifests(plan: &ManifestPlan) -> Vec<Value> {
         }),
     ];
     if let Some(catalogs) = &plan.cluster_catalogs {
+        let port = json!({"name": "catalogs", "port": catalogs.port(), "targetPort": "catalogs", "protocol": "TCP"});
         objects.push(json!({
             "apiVersion": "v1", "kind": "Service", "metadata": metadata(own, ""),
-            "spec": {"selector": labels, "ports": [{"name": "catalogs", "port": catalogs.port(), "targetPort": "catalogs"}]},
+            "spec": {"selector": labels, "ports": [port]},
         }));
     }
     let mut deployment = deployment(plan, metadata(own, ""), &labels);
@@ -110,6 +111,11 @@ impl ServedCatalogs {
     }
 }
 
+/// Returns a container port. The protocol is part of its key, and older API servers do not default it in server-side apply.
+fn container_port(name: &str, port: u16) -> Value {
+    json!({"name": name, "containerPort": port, "protocol": "TCP"})
+}
+
 /// Adds what serving ClusterCatalogs needs to a Deployment: a volume for images, a port and a certificate.
 fn serve(deployment: &mut Value, catalogs: &ServedCatalogs) {
     let pod = &mut deployment["spec"]["template"]["spec"];
@@ -122,9 +128,7 @@ fn serve(deployment: &mut Value, catalogs: &ServedCatalogs) {
     pod["volumes"] = volumes.into();
     let container = &mut pod["containers"][0];
     container["volumeMounts"] = mounts.into();
-    container["ports"] = json!([
-        {"name": "http", "containerPort": HTTP_PORT}, {"name": "catalogs", "containerPort": CATALOGS_PORT},
-    ]);
+    container["ports"] = json!([container_port("http", HTTP_PORT), container_port("catalogs", CATALOGS_PORT)]);
     container["resources"] = json!({"requests": {"cpu": "10m", "memory": "128Mi"}});
 }
 
@@ -188,7 +192,7 @@ fn deployment(plan: &ManifestPlan, metadata: Value, labels: &Value) -> Value {
                         "command": ["/bin/opm"],
                         "args": arguments,
                         "env": [{"name": "POD_NAME", "valueFrom": {"fieldRef": {"fieldPath": "metadata.name"}}}],
-                        "ports": [{"name": "http", "containerPort": HTTP_PORT}],
+                        "ports": [container_port("http", HTTP_PORT)],
                         "livenessProbe": probe("/healthz"),
                         "readinessProbe": probe("/readyz"),
                         "resources": {"requests": {"cpu": "10m", "memory": "32Mi"}},
