@@ -15,6 +15,7 @@ pub struct Browser {
     driver: Child,
     port: u16,
     session: String,
+    scripts: bool,
 }
 
 /// A tab of a browser.
@@ -60,7 +61,7 @@ impl Browser {
             }
         };
         std::thread::spawn(move || drop(std::io::copy(&mut lines, &mut std::io::sink())));
-        let mut browser = Browser { driver, port, session: String::new() };
+        let mut browser = Browser { driver, port, session: String::new(), scripts: setup.scripts };
         let (width, height) = setup.size;
         let arguments = [
             "--headless=new".to_owned(),
@@ -90,8 +91,26 @@ impl Browser {
     }
 
     /// Opens a URL and waits until it is loaded.
+    ///
+    /// # Panics
+    /// Panics if the page does not load within ten seconds.
     pub fn open(&self, address: &str) {
         self.post("/url", &json!({"url": address}));
+        if self.scripts {
+            return;
+        }
+        // Without scripts, the driver of some releases returns before the page is loaded.
+        let start = Instant::now();
+        while self.evaluate("[document.readyState, location.href]") != json!(["complete", address]) {
+            assert!(start.elapsed() < Duration::from_secs(10), "{address} does not load");
+            std::thread::sleep(Duration::from_millis(10));
+        }
+    }
+
+    /// Evaluates an expression with the DevTools, which work without scripts; null if the expression throws.
+    pub fn evaluate(&self, expression: &str) -> Value {
+        let reply = self.devtools("Runtime.evaluate", json!({"expression": expression, "returnByValue": true}));
+        reply["result"]["value"].clone()
     }
 
     /// Opens a new tab in the foreground and returns it.

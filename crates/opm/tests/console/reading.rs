@@ -5,12 +5,6 @@ use testkit::{Browser, Setup};
 
 use crate::harness::{PAGES, Place, text_of};
 
-/// Evaluates an expression by the browser's own tools, which work where scripts are off.
-fn evaluate(browser: &Browser, expression: &str) -> Value {
-    browser.devtools("Runtime.evaluate", json!({"expression": expression, "returnByValue": true}))["result"]["value"]
-        .clone()
-}
-
 /// T-1: with scripts off every page shows all its text, links, tables and pictures, and filters are forms.
 #[test]
 fn t_01_every_page_is_whole_without_scripts() {
@@ -19,22 +13,19 @@ fn t_01_every_page_is_whole_without_scripts() {
     let browser = Browser::start(Setup { scripts: false, ..Setup::default() });
     for page in PAGES {
         browser.open(&server.address(page));
-        let parts = evaluate(
-            &browser,
-            "JSON.stringify([document.documentElement.dataset.page, document.querySelector('main').textContent.replace(/\\s+/g, ' '), document.querySelectorAll('.tool, .copybtn, .sort').length, document.querySelectorAll('main a').length])",
+        let parts = browser.evaluate(
+            "[document.querySelector('main').textContent, document.querySelectorAll('.tool, .copybtn, .sort').length]",
         );
-        let parts: Value = serde_json::from_str(parts.as_str().unwrap_or_default()).unwrap_or_default();
-        let shown = parts[1].as_str().unwrap_or_default().to_lowercase();
+        let shown = parts[0].as_str().unwrap().to_lowercase();
         assert!(!shown.contains("loading") && !shown.contains("being loaded"), "{page}");
         let sent = text_of(&server.get(page).body);
         let squeezed = |text: &str| text.chars().filter(|c| !c.is_whitespace()).collect::<String>().to_lowercase();
         assert_eq!(squeezed(&shown), squeezed(&sent), "{page}: what is sent is what is shown");
-        assert_eq!(parts[2], json!(0), "{page}: what needs scripts is made by them");
+        assert_eq!(parts[1], json!(0), "{page}: what needs scripts is made by them");
     }
     browser.open(&server.address("/p/lantern/graph"));
     assert_eq!(
-        evaluate(
-            &browser,
+        browser.evaluate(
             "document.querySelectorAll('svg.opm').length > 1 && document.querySelectorAll('.scroll table').length > 1"
         ),
         json!(true)
@@ -42,8 +33,8 @@ fn t_01_every_page_is_whole_without_scripts() {
     // Filters, search and the picker are forms.
     for (query, tiles) in [("category=Networking", 1), ("q=beacon", 1), ("state=Deprecated", 0), ("", 2)] {
         browser.open(&server.address(&format!("/?{query}")));
-        assert_eq!(evaluate(&browser, "document.querySelectorAll('.tile').length"), json!(tiles), "{query}");
-        assert_eq!(evaluate(&browser, "document.querySelectorAll('form.facets button[type=submit]').length"), json!(1));
+        assert_eq!(browser.evaluate("document.querySelectorAll('.tile').length"), json!(tiles), "{query}");
+        assert_eq!(browser.evaluate("document.querySelectorAll('form.facets button[type=submit]').length"), json!(1));
     }
 }
 
@@ -58,7 +49,9 @@ fn tree(browser: &Browser) -> String {
     while let Some((node, depth)) = todo.pop() {
         let role = node["role"]["value"].as_str().unwrap_or_default();
         let name = node["name"]["value"].as_str().unwrap_or_default().split_whitespace().collect::<Vec<_>>().join(" ");
+        // A form without a name has no role; releases of the browser differ in whether they report it.
         let reported = node["ignored"] != true
+            && (role != "form" || !name.is_empty())
             && !matches!(
                 role,
                 "none"
