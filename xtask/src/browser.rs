@@ -1,4 +1,4 @@
-//! A real browser for tests: Chromium and its driver from Debian, and axe, which looks for barriers in pages.
+//! Provides a real browser for tests: Chromium and its driver from Debian, and axe, which checks pages for accessibility.
 
 use std::fs;
 use std::process::Command;
@@ -9,16 +9,16 @@ use crate::kube;
 use crate::tools;
 use crate::workspace::{Workspace, output};
 
-/// The version of axe that pages are looked at with.
+/// The npm package of axe.
 const AXE: &str = "axe-core@4.14.0";
 
-/// Makes sure that browser, driver and axe are there.
+/// Installs the browser, its driver and axe.
 pub(crate) fn run(_: &Workspace, options: &[String]) -> Result<()> {
     ensure!(options.is_empty(), "browser takes no options");
     ensure_installed()
 }
 
-/// Installs what is missing; axe is kept outside of the tree, once for a machine.
+/// Installs the missing ones. axe is cached outside of the tree, once per machine.
 pub(crate) fn ensure_installed() -> Result<()> {
     tools::ensure(&["chromium", "chromedriver:chromium-driver"])?;
     let cache = kube::cache()?;
@@ -28,10 +28,10 @@ pub(crate) fn ensure_installed() -> Result<()> {
     }
     tools::ensure(&["npm"])?;
     let scratch = cache.join(format!("axe-{}", std::process::id()));
-    fs::create_dir_all(&scratch).with_context(|| format!("making {}", scratch.display()))?;
+    fs::create_dir_all(&scratch).with_context(|| format!("creating {}", scratch.display()))?;
     let packed =
-        output(Command::new("npm").args(["pack", "--silent", AXE]).current_dir(&scratch)).context("getting axe")?;
+        output(Command::new("npm").args(["pack", "--silent", AXE]).current_dir(&scratch)).context("downloading axe")?;
     output(Command::new("tar").args(["-xzf", packed.trim(), "package/axe.min.js"]).current_dir(&scratch))?;
-    fs::rename(scratch.join("package/axe.min.js"), &place).context("keeping axe")?;
-    fs::remove_dir_all(&scratch).context("removing what is left of it")
+    fs::rename(scratch.join("package/axe.min.js"), &place).context("caching axe")?;
+    fs::remove_dir_all(&scratch).context("removing the downloaded package")
 }

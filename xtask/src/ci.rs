@@ -1,4 +1,4 @@
-//! Every check that a change must pass, in one command.
+//! Runs every check that a change must pass.
 
 use std::process::Command;
 use std::sync::Arc;
@@ -11,20 +11,20 @@ use anyhow::{Context, Result, anyhow, ensure};
 use crate::workspace::{self, Workspace, cargo, is_installed};
 use crate::{browser, kube, tidy, tools};
 
-/// How many of the slowest tests are listed.
+/// The number of slow tests to list.
 const LISTED: usize = 15;
 
-/// One check.
+/// A check.
 enum Check {
-    /// Cargo with these arguments.
+    /// Runs cargo with these arguments.
     Cargo(&'static [&'static str]),
-    /// Compiling the tests.
+    /// Compiles the tests.
     Build,
-    /// That what the tests talk to is there; it is being installed since the start.
+    /// Waits for the servers and programs of the tests, whose installation starts with the first check.
     Parts,
-    /// The tests, by whatever runs them. They wait more than they work, so clippy works beside them.
+    /// Runs the tests. They wait more than they compute, so clippy runs in parallel.
     Tests,
-    /// The rules of the house.
+    /// Runs `cargo xtask tidy`.
     Tidy,
 }
 
@@ -32,16 +32,16 @@ const CHECKS: &[(&str, Check)] = &[
     ("fmt", Check::Cargo(&["fmt", "--all", "--check"])),
     ("build of the tests", Check::Build),
     ("parts for tests", Check::Parts),
-    ("tests, and clippy beside them", Check::Tests),
+    ("tests and clippy", Check::Tests),
     ("tidy", Check::Tidy),
 ];
 
-/// Runs the checks in order and stops at the first that fails.
+/// Runs the checks in order and stops at the first failure.
 pub(crate) fn run(workspace: &Workspace, options: &[String]) -> Result<()> {
     ensure!(options.is_empty(), "ci takes no options");
     let start = Instant::now();
-    // Downloads wait for the network, and an API server takes minutes to build, once for a machine: the first checks
-    // need neither.
+    // Downloads wait for the network, and building an API server takes minutes, once per machine. The first checks need
+    // neither.
     let mut parts = Some(std::thread::spawn(install_parts));
     for (name, check) in CHECKS {
         println!("== {name}");
@@ -62,11 +62,11 @@ impl Check {
             Check::Cargo(arguments) => cargo(arguments)?,
             Check::Parts => {
                 let installed = parts.take().map(JoinHandle::join);
-                installed.transpose().map_err(|_| anyhow!("installing them panicked"))?.transpose()?;
+                installed.transpose().map_err(|_| anyhow!("the installation panicked"))?.transpose()?;
             }
             Check::Build => cargo(&[runner(), &["--no-run"]].concat())?,
             Check::Tests => {
-                let mut clippy = Beside::start(workspace)?;
+                let mut clippy = Background::start(workspace)?;
                 tests(workspace)?;
                 clippy.end()?;
             }
@@ -76,33 +76,34 @@ impl Check {
     }
 }
 
-/// Installs what tests talk to: registries, a browser, an API server.
+/// Installs the programs of the tests: registries, a browser, an API server.
 fn install_parts() -> Result<()> {
     tools::ensure_tests()?;
     browser::ensure_installed()?;
     kube::ensure().map(drop)
 }
 
-/// What runs beside the tests: one after the other in one target directory, so that each finds what the last one
-/// compiled. The fuzz targets are a workspace of their own; nothing is linked there, so libFuzzer is not compiled.
-const BESIDE: [&[&str]; 5] = [
+/// The commands that run in parallel with the tests: one after the other in one target directory, so that each reuses
+/// the results of the previous one. The fuzz targets are a workspace of their own; clippy links nothing, so libFuzzer
+/// is not compiled.
+const BACKGROUND: [&[&str]; 5] = [
     &["clippy", "--quiet", "--workspace", "--all-targets", "--", "-D", "warnings"],
     &["clippy", "--quiet", "--package", "opm", "--no-default-features", "--", "-D", "warnings"],
     &["fmt", "--manifest-path", "fuzz/Cargo.toml", "--check"],
     &["clippy", "--quiet", "--manifest-path", "fuzz/Cargo.toml", "--", "-D", "warnings"],
     &["xtask", "dependencies"],
 ];
-/// Whoever starts the tests holds cargo's lock for a moment. Clippy would hold it for minutes.
+/// The delay before clippy starts: clippy holds cargo's lock for minutes, and the test runner needs it first.
 const LOCKED: Duration = Duration::from_secs(30);
 
-/// Clippy at the lowest priority, which ends with the checks.
-struct Beside {
+/// A thread that runs [`BACKGROUND`] at the lowest priority; dropping it ends the commands.
+struct Background {
     stop: Arc<AtomicBool>,
     thread: Option<JoinHandle<Result<()>>>,
 }
 
-impl Beside {
-    fn start(workspace: &Workspace) -> Result<Beside> {
+impl Background {
+    fn start(workspace: &Workspace) -> Result<Background> {
         let (root, target) = (workspace.root.clone(), workspace.target_directory()?);
         let stop = Arc::new(AtomicBool::new(false));
         let stopped = Arc::clone(&stop);
@@ -116,7 +117,7 @@ impl Beside {
             if pause(Instant::now() + LOCKED) {
                 return Ok(());
             }
-            for arguments in BESIDE {
+            for arguments in BACKGROUND {
                 let mut command = Command::new("nice");
                 command.args(["-n", "19"]).arg(cargo().get_program()).args(arguments).current_dir(&root);
                 command.env("CARGO_TARGET_DIR", &target);
@@ -136,7 +137,7 @@ impl Beside {
             }
             Ok(())
         };
-        Ok(Beside { stop, thread: Some(std::thread::spawn(work)) })
+        Ok(Background { stop, thread: Some(std::thread::spawn(work)) })
     }
 
     fn end(&mut self) -> Result<()> {
@@ -145,14 +146,14 @@ impl Beside {
     }
 }
 
-impl Drop for Beside {
+impl Drop for Background {
     fn drop(&mut self) {
         self.stop.store(true, Relaxed);
         let _ = self.end();
     }
 }
 
-/// Returns the words that run the tests.
+/// Returns the cargo arguments that run the tests.
 fn runner() -> &'static [&'static str] {
     if has_command("nextest") {
         &["nextest", "run", "--workspace", "--profile", "ci", "--status-level", "fail", "--show-progress", "none"]
@@ -161,10 +162,10 @@ fn runner() -> &'static [&'static str] {
     }
 }
 
-/// Runs the tests. One that needs what is missing fails; what others leave out stands in the summary.
+/// Runs the tests and lists skipped and slow ones. A test whose requirements are missing fails or reports that it is skipped.
 fn tests(workspace: &Workspace) -> Result<()> {
     let notes = workspace.root.join("target/skipped-tests");
-    // There is none after a run that skipped nothing.
+    // The file does not exist after a run without skipped tests.
     let _ = std::fs::remove_file(&notes);
     let mut command = cargo();
     command.current_dir(&workspace.root).args(runner()).env("CI", "true").env("OPM_TEST_SKIPPED", &notes);
@@ -180,7 +181,7 @@ fn tests(workspace: &Workspace) -> Result<()> {
     Ok(())
 }
 
-/// Returns how long each test took, the slowest first, from the report that the runner writes.
+/// Returns the duration of each test in a JUnit report, the slowest first.
 fn slowest(report: &str) -> Vec<(f64, String)> {
     let attribute = |case: &str, name: &str| {
         let (_, rest) = case.split_once(&format!(" {name}=\""))?;

@@ -1,10 +1,10 @@
-//! Files that come from the code: the program `generate` makes them.
+//! Runs the program `generate`, which writes generated files.
 
 use anyhow::Result;
 
 use crate::workspace::{self, Workspace, cargo};
 
-/// Makes what is called `what`.
+/// Generates the files of one target: `docs` or `codegen`.
 pub(crate) fn run(workspace: &Workspace, what: &str, options: &[String]) -> Result<()> {
     let mut command = cargo();
     command.current_dir(&workspace.root).args(["run", "--quiet", "--package", "generate", "--", what]).args(options);

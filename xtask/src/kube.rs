@@ -54,7 +54,7 @@ pub(crate) fn ensure() -> Result<PathBuf> {
     if find("etcd").is_some() && current {
         return Ok(program);
     }
-    fs::create_dir_all(&cache).with_context(|| format!("making {}", cache.display()))?;
+    fs::create_dir_all(&cache).with_context(|| format!("creating {}", cache.display()))?;
     // A second process waits, and then finds the result of the first.
     let lock_path = cache.join("lock");
     let lock = OpenOptions::new().create(true).truncate(false).write(true).open(&lock_path);
@@ -90,7 +90,7 @@ fn unpack(archive: &Path, target: &Path) -> Result<()> {
     tools::ensure(&["zstd", "tar"])?;
     let aside = target.with_extension("new");
     remove(&aside)?;
-    fs::create_dir_all(&aside).with_context(|| format!("making {}", aside.display()))?;
+    fs::create_dir_all(&aside).with_context(|| format!("creating {}", aside.display()))?;
     let mut zstd = Command::new("zstd").args(["-dc", "--long=27"]).arg(archive).stdout(Stdio::piped()).spawn()?;
     let text = zstd.stdout.take().context("zstd has no stdout")?;
     output(Command::new("tar").arg("-x").arg("-C").arg(&aside).stdin(text))?;
@@ -103,7 +103,7 @@ fn unpack(archive: &Path, target: &Path) -> Result<()> {
     }
     fs::write(aside.join("stamp"), now)?;
     remove(target)?;
-    fs::rename(&aside, target).with_context(|| format!("making {}", target.display()))
+    fs::rename(&aside, target).with_context(|| format!("creating {}", target.display()))
 }
 
 /// Returns the cache directory of tests.

@@ -1,7 +1,7 @@
-//! Tasks around the code: `cargo xtask TASK`.
+//! Development tasks: `cargo xtask TASK`.
 //!
 //! To add a task, add a file and a line in [`TASKS`].
-#![expect(clippy::print_stdout, clippy::print_stderr, reason = "tasks talk to the person who runs them")]
+#![expect(clippy::print_stdout, clippy::print_stderr, reason = "tasks print their results")]
 
 use std::process::ExitCode;
 
@@ -20,10 +20,10 @@ mod tidy;
 mod tools;
 mod workspace;
 
-/// Something to do, by the word that asks for it.
+/// A task.
 struct Task {
     name: &'static str,
-    /// The options it knows, as shown to people.
+    /// Its options, as the usage shows them.
     options: &'static str,
     about: &'static str,
     run: fn(&Workspace, &[String]) -> Result<()>,
@@ -37,23 +37,28 @@ const TASKS: &[Task] = &[
         about: "checks licences, bans and unused dependencies with cargo-deny and cargo-shear",
         run: dependencies::run,
     },
-    Task { name: "tidy", options: "", about: "checks the rules of the house", run: tidy::run },
+    Task {
+        name: "tidy",
+        options: "",
+        about: "checks dependencies between crates, where I/O is allowed, and source files",
+        run: tidy::run,
+    },
     Task {
         name: "docs",
         options: "[--check]",
-        about: "writes the pages that are made from the code, or checks that they are up to date",
+        about: "generates docs/rules.md, docs/cli and schemas, or checks that they are up to date",
         run: |workspace, options| generate::run(workspace, "docs", options),
     },
     Task {
         name: "codegen",
         options: "[--check]",
-        about: "makes the code of the gRPC API and the table of Kubernetes types from their descriptions, or checks that they are up to date",
+        about: "generates the code of the gRPC API and the table of Kubernetes types, or checks that they are up to date",
         run: |workspace, options| generate::run(workspace, "codegen", options),
     },
     Task {
         name: "tools",
         options: "[PROGRAM[:PACKAGE]...]",
-        about: "installs programs of Debian that are missing: those that tests use, or those that are named",
+        about: "installs missing programs from Debian: the named ones, or all that tests use",
         run: tools::run,
     },
     Task {
@@ -65,14 +70,14 @@ const TASKS: &[Task] = &[
     Task {
         name: "kube",
         options: "",
-        about: "gets etcd and builds the Kubernetes API server that tests run against",
+        about: "installs etcd and unpacks or builds the Kubernetes API server of the tests",
         run: kube::run,
     },
-    Task { name: "browser", options: "", about: "gets the browser that tests look at pages with", run: browser::run },
+    Task { name: "browser", options: "", about: "installs the browser of the console tests", run: browser::run },
     Task {
         name: "bench",
         options: "[mirror] [--quick] [--write] [--growth] [--sqlite] [--console] [--binary PATH]",
-        about: "measures opm on a large catalog",
+        about: "benchmarks opm on a large catalog",
         run: bench::run,
     },
 ];

@@ -74,7 +74,7 @@ fn create_once(scratch: &Path, name: &str, make: impl FnOnce(&Path) -> Result<()
         if unfinished.is_dir() {
             fs::remove_dir_all(&unfinished)?;
         }
-        fs::create_dir_all(&unfinished).with_context(|| format!("making {}", unfinished.display()))?;
+        fs::create_dir_all(&unfinished).with_context(|| format!("creating {}", unfinished.display()))?;
         make(&unfinished)?;
         fs::rename(&unfinished, &root)?;
     }

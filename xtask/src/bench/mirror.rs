@@ -44,9 +44,9 @@ struct Bench<'a> {
 pub(super) fn table(binary: &Path, catalog: &Path, scratch: &Path, quick: bool, runs: usize) -> Result<String> {
     let place = scratch.join("mirror");
     if place.exists() {
-        fs::remove_dir_all(&place).context("removing what an earlier run left")?;
+        fs::remove_dir_all(&place).context("removing the files of an earlier run")?;
     }
-    fs::create_dir_all(&place).context("making a directory for the bench")?;
+    fs::create_dir_all(&place).context("creating a directory for the benchmark")?;
     let scale = if quick { Scale::TWENTIETH } else { Scale::FULL };
     let images = Images::make(&place.join("images"), scale)?;
     let mut table = Table(format!(
@@ -61,7 +61,7 @@ pub(super) fn table(binary: &Path, catalog: &Path, scratch: &Path, quick: bool, 
     bench.move_images(&mut table)?;
     bench.many_images(&mut table, quick)?;
     bench.large_catalog(&mut table, catalog, runs)?;
-    fs::remove_dir_all(&place).context("removing what was made")?;
+    fs::remove_dir_all(&place).context("removing the directory of the benchmark")?;
     Ok(table.0)
 }
 

@@ -73,9 +73,9 @@ pub(crate) fn growth(binary: &Path, load: &Path, scratch: &Path) -> Result<Strin
     for times in [1, 4, 10] {
         let catalog = scratch.join(format!("growth-{times}"));
         if catalog.exists() {
-            fs::remove_dir_all(&catalog).context("removing what an interrupted run left")?;
+            fs::remove_dir_all(&catalog).context("removing the files of an interrupted run")?;
         }
-        fs::create_dir_all(&catalog).context("making a directory for a catalog")?;
+        fs::create_dir_all(&catalog).context("creating a directory for a catalog")?;
         generate::catalog(&catalog, Scale::FULL.times(times))?;
         let cache = scratch.join("growth-cache");
         let built = build(binary, &catalog, &cache, 1)?;
@@ -86,7 +86,7 @@ pub(crate) fn growth(binary: &Path, load: &Path, scratch: &Path) -> Result<Strin
         let asked = printed.trim().split_once(": ").map_or(printed.trim(), |(_, figures)| figures);
         let _ = writeln!(table, "| {times} × | {built} | {started} | {asked} |");
         drop(server);
-        fs::remove_dir_all(&catalog).context("removing a catalog that was made")?;
+        fs::remove_dir_all(&catalog).context("removing a generated catalog")?;
     }
     Ok(table)
 }

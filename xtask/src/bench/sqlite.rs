@@ -24,9 +24,9 @@ pub(crate) fn table(binary: &Path, bundles: &Directory, scratch: &Path, runs: us
     let mut table = String::from("| database index | measured |\n|---|---|\n");
     let scratch = scratch.join("sqlite");
     if scratch.exists() {
-        fs::remove_dir_all(&scratch).context("removing what an interrupted run left")?;
+        fs::remove_dir_all(&scratch).context("removing the files of an interrupted run")?;
     }
-    fs::create_dir_all(&scratch).context("making a directory for databases")?;
+    fs::create_dir_all(&scratch).context("creating a directory for databases")?;
     let mut row = |task: &str, figures: String| {
         let _ = writeln!(table, "| {task} | {figures} |");
     };

@@ -52,7 +52,7 @@ struct Blobs {
 
 impl Blobs {
     fn open(place: &Path) -> Result<Blobs> {
-        fs::create_dir_all(place.join("blobs/sha256")).context("making a layout")?;
+        fs::create_dir_all(place.join("blobs/sha256")).context("creating a layout")?;
         Ok(Blobs { place: place.to_owned(), known: BTreeMap::new() })
     }
 

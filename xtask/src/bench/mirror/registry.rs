@@ -34,7 +34,7 @@ pub(super) struct Registry {
 
 impl Registry {
     pub(super) fn start(place: &Path) -> Result<Registry> {
-        fs::create_dir_all(place.join("data")).context("making a directory for a registry")?;
+        fs::create_dir_all(place.join("data")).context("creating a directory for a registry")?;
         let host = free_address()?;
         let file = place.join("config.yml");
         fs::write(&file, config(&place.join("data").display().to_string(), &host))?;
