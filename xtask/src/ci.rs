@@ -1,15 +1,14 @@
 //! Runs every check that a change must pass.
 
 use std::process::Command;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, anyhow, ensure};
 
+use crate::background::Background;
 use crate::workspace::{self, Workspace, cargo, is_installed};
-use crate::{browser, kube, tidy, tools};
+use crate::{browser, dependencies, kube, tidy, tools};
 
 /// The number of slow tests to list.
 const LISTED: usize = 15;
@@ -24,6 +23,8 @@ enum Check {
     Parts,
     /// Runs the tests. They wait more than they compute, so clippy runs in parallel.
     Tests,
+    /// Runs `cargo xtask dependencies`, whose programs are compiled in the background from the start.
+    Dependencies,
     /// Runs `cargo xtask tidy`.
     Tidy,
 }
@@ -33,6 +34,7 @@ const CHECKS: &[(&str, Check)] = &[
     ("build of the tests", Check::Build),
     ("parts for tests", Check::Parts),
     ("tests and clippy", Check::Tests),
+    ("dependencies", Check::Dependencies),
     ("tidy", Check::Tidy),
 ];
 
@@ -43,11 +45,12 @@ pub(crate) fn run(workspace: &Workspace, options: &[String]) -> Result<()> {
     // Downloads wait for the network, and building an API server takes minutes, once per machine. The first checks need
     // neither.
     let mut parts = Some(std::thread::spawn(install_parts));
+    let mut checkers = Background::start(Duration::ZERO, dependencies::install_commands(workspace)?);
     for (name, check) in CHECKS {
         println!("== {name}");
         let start = Instant::now();
         check
-            .run(workspace, &mut parts)
+            .run(workspace, &mut parts, &mut checkers)
             .with_context(|| format!("{name} after {:.1} s", start.elapsed().as_secs_f64()))?;
         println!("== {name}: passed in {:.1} s", start.elapsed().as_secs_f64());
     }
@@ -56,7 +59,12 @@ pub(crate) fn run(workspace: &Workspace, options: &[String]) -> Result<()> {
 }
 
 impl Check {
-    fn run(&self, workspace: &Workspace, parts: &mut Option<JoinHandle<Result<()>>>) -> Result<()> {
+    fn run(
+        &self,
+        workspace: &Workspace,
+        parts: &mut Option<JoinHandle<Result<()>>>,
+        checkers: &mut Background,
+    ) -> Result<()> {
         let cargo = |arguments: &[&str]| workspace::run(cargo().current_dir(&workspace.root).args(arguments));
         match self {
             Check::Cargo(arguments) => cargo(arguments)?,
@@ -66,9 +74,13 @@ impl Check {
             }
             Check::Build => cargo(&[runner(), &["--no-run"]].concat())?,
             Check::Tests => {
-                let mut clippy = Background::start(workspace)?;
+                let mut lints = Background::start(LOCKED, lints(workspace)?);
                 tests(workspace)?;
-                clippy.end()?;
+                lints.end()?;
+            }
+            Check::Dependencies => {
+                checkers.end()?;
+                dependencies::run(workspace, &[])?;
             }
             Check::Tidy => tidy::run(workspace, &[])?,
         }
@@ -83,74 +95,27 @@ fn install_parts() -> Result<()> {
     kube::ensure().map(drop)
 }
 
-/// The commands that run in parallel with the tests: one after the other in one target directory, so that each reuses
-/// the results of the previous one. The fuzz targets are a workspace of their own; clippy links nothing, so libFuzzer
-/// is not compiled.
-const BACKGROUND: [&[&str]; 5] = [
+/// The lints, which run in parallel with the tests: one after the other in one target directory, so that each reuses the
+/// results of the previous one. The fuzz targets are a workspace of their own; clippy links nothing, so libFuzzer is
+/// not compiled.
+const LINTS: [&[&str]; 4] = [
     &["clippy", "--quiet", "--workspace", "--all-targets", "--", "-D", "warnings"],
     &["clippy", "--quiet", "--package", "opm", "--no-default-features", "--", "-D", "warnings"],
     &["fmt", "--manifest-path", "fuzz/Cargo.toml", "--check"],
     &["clippy", "--quiet", "--manifest-path", "fuzz/Cargo.toml", "--", "-D", "warnings"],
-    &["xtask", "dependencies"],
 ];
-/// The delay before clippy starts: clippy holds cargo's lock for minutes, and the test runner needs it first.
+/// The delay before the lints start: clippy holds cargo's lock for minutes, and the test runner needs it first.
 const LOCKED: Duration = Duration::from_secs(30);
 
-/// A thread that runs [`BACKGROUND`] at the lowest priority; dropping it ends the commands.
-struct Background {
-    stop: Arc<AtomicBool>,
-    thread: Option<JoinHandle<Result<()>>>,
-}
-
-impl Background {
-    fn start(workspace: &Workspace) -> Result<Background> {
-        let (root, target) = (workspace.root.clone(), workspace.target_directory()?);
-        let stop = Arc::new(AtomicBool::new(false));
-        let stopped = Arc::clone(&stop);
-        let pause = move |end: Instant| {
-            while Instant::now() < end && !stopped.load(Relaxed) {
-                std::thread::sleep(Duration::from_millis(200).min(end - Instant::now()));
-            }
-            stopped.load(Relaxed)
-        };
-        let work = move || {
-            if pause(Instant::now() + LOCKED) {
-                return Ok(());
-            }
-            for arguments in BACKGROUND {
-                let mut command = Command::new("nice");
-                command.args(["-n", "19"]).arg(cargo().get_program()).args(arguments).current_dir(&root);
-                command.env("CARGO_TARGET_DIR", &target);
-                command.env("CUSTOM_LIBFUZZER_PATH", target.join("none/libfuzzer.a"));
-                let mut child = command.spawn().context("running clippy")?;
-                let status = loop {
-                    if let Some(status) = child.try_wait().context("waiting for clippy")? {
-                        break status;
-                    }
-                    if pause(Instant::now() + Duration::from_millis(200)) {
-                        let _ = child.kill();
-                        let _ = child.wait();
-                        return Ok(());
-                    }
-                };
-                ensure!(status.success(), "cargo {}: {status}", arguments.join(" "));
-            }
-            Ok(())
-        };
-        Ok(Background { stop, thread: Some(std::thread::spawn(work)) })
-    }
-
-    fn end(&mut self) -> Result<()> {
-        let done = self.thread.take().map(JoinHandle::join).transpose();
-        done.map_err(|_| anyhow!("running clippy panicked"))?.unwrap_or(Ok(()))
-    }
-}
-
-impl Drop for Background {
-    fn drop(&mut self) {
-        self.stop.store(true, Relaxed);
-        let _ = self.end();
-    }
+fn lints(workspace: &Workspace) -> Result<Vec<Command>> {
+    let target = workspace.target_directory()?;
+    let lint = |arguments: &&[&str]| {
+        let mut command = cargo();
+        command.args(*arguments).current_dir(&workspace.root).env("CARGO_TARGET_DIR", &target);
+        command.env("CUSTOM_LIBFUZZER_PATH", target.join("none/libfuzzer.a"));
+        command
+    };
+    Ok(LINTS.iter().map(lint).collect())
 }
 
 /// Returns the cargo arguments that run the tests.

@@ -9,6 +9,7 @@ use anyhow::{Result, bail};
 
 use workspace::Workspace;
 
+mod background;
 mod bench;
 mod browser;
 mod ci;

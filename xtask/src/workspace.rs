@@ -90,7 +90,7 @@ pub(crate) fn is_installed(command: &mut Command) -> bool {
 }
 
 /// Returns a command line as a user would type it.
-fn shown(command: &Command) -> String {
+pub(crate) fn shown(command: &Command) -> String {
     let program = Path::new(command.get_program()).file_name().unwrap_or(command.get_program());
     let words = std::iter::once(program).chain(command.get_args());
     words.map(|word| word.to_string_lossy()).collect::<Vec<_>>().join(" ")
