@@ -73,11 +73,11 @@ impl Browser {
         ];
         let preferences =
             if setup.scripts { json!({}) } else { json!({"profile.managed_default_content_settings.javascript": 2}) };
-        let wanted = json!({"capabilities": {"alwaysMatch": {
+        let capabilities = json!({"capabilities": {"alwaysMatch": {
             "goog:chromeOptions": {"binary": "/usr/bin/chromium", "args": arguments, "prefs": preferences},
             "goog:loggingPrefs": {"browser": "ALL", "performance": "ALL"},
         }}});
-        let started = browser.send("POST", "/session", &wanted);
+        let started = browser.send("POST", "/session", &capabilities);
         browser.session = started["sessionId"].as_str().expect("a session").to_owned();
         let metrics = json!({"width": width, "height": height, "deviceScaleFactor": 1, "mobile": false});
         browser.devtools("Emulation.setDeviceMetricsOverride", metrics);
@@ -96,8 +96,8 @@ impl Browser {
 
     /// Opens a new tab in the foreground and returns it.
     pub fn new_tab(&self) -> Tab {
-        let made = self.post("/window/new", &json!({"type": "tab"}));
-        let tab = Tab(made["handle"].as_str().unwrap_or_default().to_owned());
+        let created = self.post("/window/new", &json!({"type": "tab"}));
+        let tab = Tab(created["handle"].as_str().unwrap_or_default().to_owned());
         self.switch(&tab);
         tab
     }
@@ -130,7 +130,7 @@ impl Browser {
     pub fn wait(&self, script: &str) {
         let start = Instant::now();
         while self.run(script, &[]) != json!(true) {
-            assert!(start.elapsed() < Duration::from_secs(10), "still not: {script}");
+            assert!(start.elapsed() < Duration::from_secs(10), "the page never satisfies: {script}");
             std::thread::sleep(Duration::from_millis(25));
         }
     }
@@ -201,7 +201,7 @@ impl Browser {
             text.len()
         );
         socket.write_all(head.as_bytes()).and_then(|()| socket.write_all(text.as_bytes())).expect("the driver reads");
-        // The driver keeps connections open, whatever the request says.
+        // The driver keeps connections open, even if a request asks to close them.
         let mut reader = BufReader::new(socket);
         let (mut line, mut length) = (String::new(), 0);
         while reader.read_line(&mut line).is_ok_and(|read| read > 2) {
@@ -212,7 +212,7 @@ impl Browser {
             line.clear();
         }
         let mut reply = vec![0; length];
-        reader.read_exact(&mut reply).expect("the driver answers");
+        reader.read_exact(&mut reply).expect("the driver replies");
         let value: Value = serde_json::from_slice(&reply).unwrap_or_default();
         assert!(
             value["value"].get("error").is_none(),
