@@ -27,8 +27,8 @@ fn assert_linear(task: impl Fn(usize)) {
     };
     let [once, twice, four_times] = [1, 2, 4].map(|times| steps(times * SMALL));
     assert!(once >= SMALL as u64, "{once} steps for {SMALL}: the loop is not counted");
-    let most = |steps: u64| steps * 5 / 2;
-    assert!(twice <= most(once) && four_times <= most(twice), "{once}, {twice}, {four_times} steps");
+    let maximum = |steps: u64| steps * 5 / 2;
+    assert!(twice <= maximum(once) && four_times <= maximum(twice), "{once}, {twice}, {four_times} steps");
 }
 
 /// Loads a catalog from one file and passes it on with its problems.

@@ -130,7 +130,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn large_sizes_are_encoded_in_binary() {
+    fn large_sizes_are_encoded_in_binary_or_in_a_pax_record() {
         let header = file_header("a", 1 << 33);
         assert_eq!(header[124], 0x80);
         assert_eq!(&header[128..136], &(1_u64 << 33).to_be_bytes());

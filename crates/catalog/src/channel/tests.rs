@@ -32,7 +32,7 @@ fn the_chain_leads_from_the_head_to_older_entries() {
 }
 
 #[test]
-fn the_first_candidate_with_a_successor_is_next() {
+fn the_first_candidate_with_an_edge_is_next() {
     let version = |text| Version::parse_strict(text).unwrap();
     let (one, two, three) = (version("1.0.0"), version("2.0.0"), version("3.0.0"));
     let mut candidates = entries("d<c c<b b<a,z");

@@ -229,7 +229,7 @@ mod tests {
     }
 
     #[test]
-    fn an_upgraded_operator_keeps_its_owner() {
+    fn operators_that_a_plan_upgrades_are_not_owned() {
         let plan = plan(json!([
             step("ClusterServiceVersion", "foo.v1", "foo.v1", "Created"),
             step("CustomResourceDefinition", "foos.example.com", "foo.v1", "Present"),

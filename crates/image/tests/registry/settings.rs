@@ -99,7 +99,7 @@ fn short_names_resolve_as_configured() {
 }
 
 #[test]
-fn a_policy_is_enforced_and_optional() {
+fn a_policy_is_enforced_if_it_exists() {
     let home = registry(&["x"]);
     let name = format!("{}/x:v1", home.host());
     let with = |policy: &str, insecure: bool| {

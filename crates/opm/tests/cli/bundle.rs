@@ -185,7 +185,7 @@ fn rules_of_a_bundle_are_compiled() {
 }
 
 #[test]
-fn a_complete_bundle_is_built_without_flags() {
+fn a_complete_bundle_is_built_without_flags_of_generate() {
     let env = TestEnv::new();
     env.copy_of("examples/bundles/lantern/1.3.0");
     let build = |directory: &str| {

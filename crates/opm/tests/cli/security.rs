@@ -286,7 +286,7 @@ fn bundles_are_selected_from_their_catalog() {
 }
 
 #[test]
-fn bundles_whose_images_are_missing_are_omitted() {
+fn bundles_with_objects_in_images_are_skipped_without_pulling() {
     let env = TestEnv::new();
     env.file("old/catalog.yaml", crate::env::SMALL);
     let newer = crate::env::SMALL.replace("v1.0.0", "v1.1.0").replace("version: 1.0.0", "version: 1.1.0");

@@ -175,7 +175,7 @@ fn only_deprecated_commands_print_a_notice() {
 }
 
 #[test]
-fn bundle_directories_may_have_any_layout_of_manifests() {
+fn the_directory_of_manifests_has_a_default() {
     let env = etcd();
     let shown = env.opm(&["operator-registry", "serve", "-c", "my-bundle", "--kubeconfig", "none"]);
     assert!(!shown.contains("--manifestdir"), "{shown}");

@@ -280,7 +280,7 @@ fn a_bundle_directory_is_recognized() {
 }
 
 #[test]
-fn the_root_of_a_repository_is_validated_without_files_of_git() {
+fn other_files_of_a_repository_are_reported_and_those_of_git_ignored() {
     let env = TestEnv::new();
     env.file("repo/.git/config", "[core]\n").file("repo/.git/HEAD", "ref: refs/heads/main\n");
     env.file("repo/catalog/foo.yaml", SMALL);

@@ -89,7 +89,7 @@ async fn a_catalog_is_created_and_updated() {
             "sourceType": "grpc", "image": "r.test/catalog:latest", "displayName": "Renamed", "description": "by another",
         })
     );
-    // A field that another manager has changed is not taken over without `--force`.
+    // A field that another manager has changed is not taken over without `--force-conflicts`.
     let patch = Patch::Merge(json!({"spec": {"displayName": "Theirs"}}));
     catalogs.patch("cat", &PatchParams::default(), &patch).await.unwrap();
     insta::assert_snapshot!(apply(&["--display-name", "Ours"]), @r#"

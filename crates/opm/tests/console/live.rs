@@ -321,14 +321,14 @@ fn t_15_swaps_under_load_fail_no_page_mix_no_catalogs_and_release_memory() {
         });
         memory(&server)
     };
-    let most = load();
+    let maximum = load();
     drop(streams);
     assert!(pages.into_inner() > 200);
     // Idle threads of pages end, and memory of resolver queries is released.
     let after = memory_after_release(&server, before);
     assert!(
-        most <= before + MAXIMUM_GROWTH && after <= before + REMAINING_GROWTH,
-        "{before:.1} MB before, {most:.1} under load, {after:.1} MB after"
+        maximum <= before + MAXIMUM_GROWTH && after <= before + REMAINING_GROWTH,
+        "{before:.1} MB before, {maximum:.1} under load, {after:.1} MB after"
     );
 }
 
@@ -373,10 +373,10 @@ fn memory_of_resolver_queries_is_released_to_the_system() {
     for package in ["p0", "p7", "p199"] {
         assert_eq!(server.get(&format!("/p/{package}/why")).status, 200);
     }
-    let most = memory(&server);
+    let maximum = memory(&server);
     let after = memory_after_release(&server, before);
     assert!(
-        most > before + 2.0 * REMAINING_GROWTH && after <= before + REMAINING_GROWTH,
-        "{before:.1} MB before, {most:.1} MB with answers, {after:.1} MB when they are forgotten"
+        maximum > before + 2.0 * REMAINING_GROWTH && after <= before + REMAINING_GROWTH,
+        "{before:.1} MB before, {maximum:.1} MB with results, {after:.1} MB after their release"
     );
 }

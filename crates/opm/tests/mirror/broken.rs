@@ -31,15 +31,15 @@ fn t19_an_overloaded_registry_gets_fewer_requests_and_delivers_everything() {
     let file = kit.set("set.yaml", ALL);
     let digest = kit.mirror(&["pull", &file, "whole"]);
     let host = kit.source.as_ref().unwrap().host().to_owned();
-    let (count, busy, most) = (AtomicUsize::new(0), AtomicUsize::new(0), Arc::new(AtomicUsize::new(0)));
-    let peak = most.clone();
+    let (count, busy, maximum) = (AtomicUsize::new(0), AtomicUsize::new(0), Arc::new(AtomicUsize::new(0)));
+    let peak = maximum.clone();
     let fake = FakeRegistry::start(move |request| {
         let now = busy.fetch_add(1, Ordering::SeqCst) + 1;
         peak.fetch_max(now, Ordering::SeqCst);
         let turn = count.fetch_add(1, Ordering::SeqCst);
         let response = forward(&host, request);
         let fault = match turn {
-            // The registry rejects the first requests, and later one in twenty.
+            // Some of the first requests fail, and later one in twenty.
             3 | 4 => Fault::TooMany(1),
             turn if turn % 60 < 3 && turn >= 60 => Fault::Status(502),
             11 => Fault::Status(503),
@@ -54,7 +54,7 @@ fn t19_an_overloaded_registry_gets_fewer_requests_and_delivers_everything() {
     let output = through(&kit, &fake, &["pull", &file, "out", "--jobs", "4"]);
     assert!(output.status.success(), "{output:?}");
     assert_eq!(String::from_utf8_lossy(&output.stdout), digest);
-    assert!(most.load(Ordering::SeqCst) <= 4, "{most:?}");
+    assert!(maximum.load(Ordering::SeqCst) <= 4, "{maximum:?}");
     assert_eq!(kit.mirror(&["verify", "out"]), digest);
 }
 

@@ -130,10 +130,10 @@ fn t17_a_missing_or_pruned_delta_is_reported_and_another_pull_repairs_it() {
         let all = 1..=2 * STEP + 2;
         all.filter(|number| error.contains(&format!("  bundle alpha.v{number}.0.0\n"))).collect()
     };
-    // The third volume first: content of the first two is reported as missing.
+    // The third set first: content of the first two is reported as missing.
     let error = kit.mirror_fails(&["push", "three", &to]);
     assert!(error.contains("so nothing was sent"), "{error}");
-    // All bundles share an image of the first volume.
+    // All bundles share an image of the first set.
     assert_eq!(named(&error), (2..=2 * STEP + 2).collect::<Vec<_>>(), "{error}");
     assert_eq!(kit.closed_digest("m/ns/index:v3"), None);
     // Then without the second, whose ten bundles are reported.

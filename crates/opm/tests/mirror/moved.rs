@@ -165,14 +165,14 @@ fn t7_a_copy_never_stores_more_than_its_spool() {
     fs::create_dir(&scratch).unwrap();
     let words = ["copy", &file, &kit.to(), "--spool", "2100k", "--limit-rate", "8M"];
     let mut child = kit.command(&crate::kit::mirror(&words)).env("TMPDIR", &scratch).spawn().unwrap();
-    let mut most = 0;
+    let mut maximum = 0;
     while child.try_wait().unwrap().is_none() {
-        most = most.max(blobs_below(&scratch));
+        maximum = maximum.max(blobs_below(&scratch));
         std::thread::sleep(std::time::Duration::from_millis(5));
     }
     assert!(child.wait().unwrap().success());
     // Five layers of a megabyte each pass through it; manifests and the catalog are small.
-    assert!((900_000..2_600_000).contains(&most), "{most}");
+    assert!((900_000..2_600_000).contains(&maximum), "{maximum}");
     assert_eq!(names(&scratch), [""; 0]);
 }
 

@@ -138,7 +138,7 @@ fn a_catalog_without_substitutions_is_unchanged() {
 }
 
 #[test]
-fn migrated_bundles_record_the_substitution_in_their_metadata() {
+fn annotations_of_migrated_bundles_declare_substitutes() {
     let limits = Limits::default();
     let fbc = Fbc::default();
     let bundle = |annotations: &str| {

@@ -296,7 +296,7 @@ async fn concurrent_changes_of_objects_are_handled() {
 }
 
 #[test]
-fn objects_can_be_printed_before_a_run() {
+fn values_of_flags_are_checked() {
     let env = crate::env::TestEnv::new();
     let printed = env.opm(&["run", "bundle", "--help"]);
     assert!(printed.contains("--index-image") && printed.contains("InstallModeValue"), "{printed}");
