@@ -97,14 +97,14 @@ impl Browser {
     /// Opens a new tab in the foreground and returns it.
     pub fn new_tab(&self) -> Tab {
         let created = self.post("/window/new", &json!({"type": "tab"}));
-        let tab = Tab(created["handle"].as_str().unwrap_or_default().to_owned());
+        let tab = Tab(created["handle"].as_str().expect("a handle").to_owned());
         self.switch(&tab);
         tab
     }
 
     /// Returns the current tab.
     pub fn tab(&self) -> Tab {
-        Tab(self.get("/window").as_str().unwrap_or_default().to_owned())
+        Tab(self.get("/window").as_str().expect("a handle").to_owned())
     }
 
     /// Switches to another tab.
@@ -152,28 +152,30 @@ impl Browser {
     /// Returns a screenshot as PNG.
     pub fn screenshot(&self) -> Vec<u8> {
         let picture = self.get("/screenshot");
-        decode(picture.as_str().unwrap_or_default())
+        decode(picture.as_str().expect("a picture"))
     }
 
     /// Returns the current URL.
     pub fn address(&self) -> String {
-        self.get("/url").as_str().unwrap_or_default().to_owned()
+        self.get("/url").as_str().expect("a URL").to_owned()
     }
 
     /// Returns the new entries of the console log.
     pub fn log(&self) -> Vec<String> {
         let entries = self.post("/se/log", &json!({"type": "browser"}));
-        let list = entries.as_array().cloned().unwrap_or_default();
-        list.iter().map(|entry| entry["message"].as_str().unwrap_or_default().to_owned()).collect()
+        let list = entries.as_array().expect("a list of entries");
+        list.iter().map(|entry| entry["message"].as_str().expect("a message").to_owned()).collect()
     }
 
     /// Returns the URLs requested since the last call.
     pub fn requests(&self) -> Vec<String> {
         let entries = self.post("/se/log", &json!({"type": "performance"}));
-        let list = entries.as_array().cloned().unwrap_or_default();
-        let message = |entry: &Value| serde_json::from_str::<Value>(entry["message"].as_str()?).ok();
+        let list = entries.as_array().expect("a list of entries");
+        let message = |entry: &Value| -> Value {
+            serde_json::from_str(entry["message"].as_str().expect("a message")).expect("a message in JSON")
+        };
         list.iter()
-            .filter_map(message)
+            .map(message)
             .filter(|message| message["message"]["method"] == "Network.requestWillBeSent")
             .filter_map(|message| Some(message["message"]["params"]["request"]["url"].as_str()?.to_owned()))
             .collect()
@@ -207,13 +209,13 @@ impl Browser {
         while reader.read_line(&mut line).is_ok_and(|read| read > 2) {
             let lower = line.to_ascii_lowercase();
             if let Some(given) = lower.strip_prefix("content-length:") {
-                length = given.trim().parse().unwrap_or_default();
+                length = given.trim().parse().expect("a length");
             }
             line.clear();
         }
         let mut reply = vec![0; length];
         reader.read_exact(&mut reply).expect("the driver replies");
-        let value: Value = serde_json::from_slice(&reply).unwrap_or_default();
+        let value: Value = serde_json::from_slice(&reply).expect("a reply in JSON");
         assert!(
             value["value"].get("error").is_none(),
             "{path}: {} {}",
