@@ -18,6 +18,7 @@ fn partial_blobs_are_removed_before_the_process_exits() {
     assert_eq!(blobs(), 1);
     let (other_store, content) = (store.clone(), b"later");
     let late = std::thread::spawn(move || other_store.put(content));
+    std::thread::sleep(std::time::Duration::from_millis(100));
     assert!(!late.is_finished(), "a new write started");
     drop(guard);
     // A writer that continues gets an error, and its blob is not stored.

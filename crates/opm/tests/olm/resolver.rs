@@ -138,12 +138,12 @@ fn offline(stage: &Stage, case: &Case, objects: &[Value]) -> (Outcome, String) {
     stage.env.file("state.json", state.to_string());
     let output = command.args(["--state", "state.json"]).output().expect("opm runs");
     let text = String::from_utf8_lossy(&output.stdout).into_owned();
-    let resolution: Value = serde_json::from_str(&text).unwrap_or_default();
     let shown = format!("{text}{}", String::from_utf8_lossy(&output.stderr));
+    let resolution: Value = serde_json::from_str(&text).unwrap_or_else(|error| panic!("{error}: {shown}"));
     if resolution["resolved"] != true {
         return (None, shown);
     }
-    let bundles = resolution["bundles"].as_array().cloned().unwrap_or_default();
+    let bundles = resolution["bundles"].as_array().expect("a list of bundles");
     let changed = bundles.iter().filter(|one| one["action"] != "keep");
     (Some(changed.filter_map(|one| one["name"].as_str().map(str::to_owned)).collect()), shown)
 }

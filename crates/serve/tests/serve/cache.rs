@@ -223,10 +223,8 @@ fn a_portable_cache_depends_on_content_alone() {
     let elsewhere = scratch.path().join("else/where");
     fs::create_dir_all(&elsewhere).unwrap();
     write_catalog(&elsewhere, "one");
-    let file = fs::read_dir(&elsewhere).unwrap().flatten().map(|entry| entry.path()).find(|path| path.is_file());
-    if let Some(file) = file {
-        fs::File::open(file).unwrap().set_modified(std::time::SystemTime::UNIX_EPOCH).unwrap();
-    }
+    let file = fs::File::open(elsewhere.join("alpha/catalog.yaml")).unwrap();
+    file.set_modified(std::time::SystemTime::UNIX_EPOCH).unwrap();
     let other = scratch.path().join("other-cache");
     build_portable(&directory(&root), &cache).unwrap();
     build_portable(&directory(&elsewhere), &other).unwrap();

@@ -191,10 +191,11 @@ impl Stage {
     pub(super) async fn left(&self) -> Vec<String> {
         let mut left = Vec::new();
         for kind in KINDS {
-            let names = self.list(kind).await;
+            // A failed request must not count as an empty list.
+            let found = self.kit.cluster.objects(kind).list(&ListParams::default()).await.expect("a list");
             // A controller adds this object to every namespace.
-            let names = names.iter().filter_map(|object| object["metadata"]["name"].as_str());
-            left.extend(names.filter(|name| *name != "kube-root-ca.crt").map(|name| format!("{} {name}", kind.kind)));
+            let names = found.items.into_iter().filter_map(|object| object.metadata.name);
+            left.extend(names.filter(|name| name != "kube-root-ca.crt").map(|name| format!("{} {name}", kind.kind)));
         }
         if self.get(Kind::CRD, &self.api).await.is_some() {
             left.push("CustomResourceDefinition".into());
