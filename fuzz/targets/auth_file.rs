@@ -1,4 +1,4 @@
-//! An auth file of docker or podman, in both forms.
+//! Auth files of docker and podman, in both forms.
 #![no_main]
 
 use image::AuthFile;
@@ -10,11 +10,11 @@ fuzz_target!(|bytes: &[u8]| {
             Ok(file) => {
                 for (host, repository) in [("reg.test", "a/b"), ("reg.test:5000", "a"), ("docker.io", "library/a")] {
                     for key in file.keys(host, repository) {
-                        assert!(key.contains(host) || key.contains("docker.io"), "{key} is found for {host}");
+                        assert!(key.contains(host) || key.contains("docker.io"), "{key} was found for {host}");
                     }
                 }
             }
-            // Only numbers may come from the file: the place.
+            // A message quotes nothing of the file: it may contain the position only.
             Err(error) => assert!(error.is_ascii() && error.len() < 100, "{error}"),
         }
     }

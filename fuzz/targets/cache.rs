@@ -1,6 +1,6 @@
-//! The cache file of a server: its bytes, or changes to one that is sound.
+//! The cache file of a server: arbitrary bytes, or changes to a valid cache.
 //!
-//! Checksums keep damage away from what reads the tables; here all of them are the same.
+//! Checksums would hide the tables from damage, so fuzz builds treat all checksums as equal.
 #![no_main]
 
 use std::fs;
@@ -14,7 +14,7 @@ use serve::cache::Cache;
 use serve::cache::store::{Integrity, file_in, prepare};
 use serve::load::{Directory, OnInvalid};
 
-/// So many rows of each answer are read.
+/// Maximum number of rows that are read of each reply.
 const ROWS: usize = 100;
 
 fuzz_target!(|bytes: &[u8]| {
@@ -25,12 +25,12 @@ fuzz_target!(|bytes: &[u8]| {
         None => fs::write(&file, bytes).expect("scratch file"),
     }
     if let Ok(cache) = Cache::open(&file) {
-        ask(&Arc::new(cache));
+        query_all(&Arc::new(cache));
     }
 });
 
-/// Asks everything, of what is there and of what is not.
-fn ask(cache: &Arc<Cache>) {
+/// Sends every query, for names in the cache and for others.
+fn query_all(cache: &Arc<Cache>) {
     let _ = cache.counts();
     Arc::clone(cache).packages().take(ROWS).for_each(drop);
     Arc::clone(cache).bundles().take(ROWS).for_each(drop);
@@ -51,22 +51,22 @@ fn ask(cache: &Arc<Cache>) {
     }
 }
 
-/// Changes a sound cache: each change is a place in four bytes, a count, and as many bytes.
+/// Returns a valid cache with changes applied: an offset in four bytes, a count, and as many bytes each.
 fn patched(mut patches: &[u8]) -> Vec<u8> {
-    let mut bytes = sound().to_vec();
+    let mut bytes = valid_cache().to_vec();
     for _ in 0..16 {
         let Some(([a, b, c, d, count], rest)) = patches.split_first_chunk::<5>() else { break };
         let count = usize::from(count % 16).min(rest.len());
-        let at = u32::from_le_bytes([*a, *b, *c, *d]) as usize % bytes.len();
-        let room = count.min(bytes.len() - at);
-        bytes[at..at + room].copy_from_slice(&rest[..room]);
+        let offset = u32::from_le_bytes([*a, *b, *c, *d]) as usize % bytes.len();
+        let length = count.min(bytes.len() - offset);
+        bytes[offset..offset + length].copy_from_slice(&rest[..length]);
         patches = &rest[count..];
     }
     bytes
 }
 
-/// The bytes of a cache of a small catalog.
-fn sound() -> &'static [u8] {
+/// Returns the cache of a small catalog.
+fn valid_cache() -> &'static [u8] {
     static BYTES: OnceLock<Vec<u8>> = OnceLock::new();
     BYTES.get_or_init(|| {
         let scratch = tempfile::tempdir().expect("scratch directory");
@@ -75,7 +75,7 @@ fn sound() -> &'static [u8] {
         fs::write(root.join("catalog.yaml"), CATALOG).expect("scratch file");
         let directory = Directory { root, limits: Limits::default(), on_invalid: OnInvalid::Fail, shelve: None };
         let cache_dir = scratch.path().join("cache");
-        prepare(&directory, Some(&cache_dir), Integrity::Rebuild).map_err(|_| ()).expect("a sound catalog");
+        prepare(&directory, Some(&cache_dir), Integrity::Rebuild).map_err(|_| ()).expect("a valid catalog");
         fs::read(file_in(&cache_dir)).expect("a cache")
     })
 }

@@ -1,4 +1,4 @@
-//! What a registry asks for in `WWW-Authenticate`.
+//! The challenges of a registry in `WWW-Authenticate`.
 #![no_main]
 
 use image::Challenge;
@@ -7,13 +7,13 @@ use libfuzzer_sys::fuzz_target;
 fuzz_target!(|bytes: &[u8]| {
     let Ok(text) = std::str::from_utf8(bytes) else { return };
     let challenges = Challenge::parse(text);
-    assert!(challenges.len() <= text.len().div_ceil(5), "more than the text has room for");
-    // What was read, written again, is read as the same.
-    let written: Vec<String> = challenges.iter().map(write).collect();
-    assert_eq!(Challenge::parse(&written.join(", ")), challenges, "{text:?}");
+    assert!(challenges.len() <= text.len().div_ceil(5), "more challenges than fit into the text");
+    // Encoding and parsing again gives the same challenges.
+    let encoded: Vec<String> = challenges.iter().map(encode).collect();
+    assert_eq!(Challenge::parse(&encoded.join(", ")), challenges, "{text:?}");
 });
 
-fn write(challenge: &Challenge) -> String {
+fn encode(challenge: &Challenge) -> String {
     match challenge {
         Challenge::Basic => "Basic".into(),
         Challenge::Bearer { realm, service, scope } => {

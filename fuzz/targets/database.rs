@@ -1,6 +1,6 @@
-//! A database index: its bytes, or changes to the cells of one that is sound.
+//! A database index: arbitrary bytes, or changes to the cells of a valid index.
 //!
-//! Reading leaves the file as it is and nothing beside it; a change that is refused leaves every row as it was.
+//! Reading leaves the file unchanged and creates no other file; a rejected change leaves every row as it was.
 #![no_main]
 
 use std::fs;
@@ -15,7 +15,7 @@ use rusqlite::Connection;
 use rusqlite::types::Value;
 use sqlite_index::{AddOptions, Database, Index, Manifests, Mode, NewBundle, Strictness};
 
-/// The cells that are changed; what they hold is read by somebody.
+/// Cells with content that the program parses.
 const CELLS: &[(&str, &str)] = &[
     ("operatorbundle", "name"),
     ("operatorbundle", "csv"),
@@ -59,7 +59,7 @@ fuzz_target!(|bytes: &[u8]| {
     let before = fs::read(&file).expect("the file");
     read(&file);
     assert!(fs::read(&file).expect("the file") == before, "reading changed the file");
-    assert_eq!(fs::read_dir(scratch.path()).expect("scratch directory").count(), 1, "something lies beside the file");
+    assert_eq!(fs::read_dir(scratch.path()).expect("scratch directory").count(), 1, "reading left another file");
     change(&file);
 });
 
@@ -100,7 +100,7 @@ fn change(file: &Path) {
     let before = rows(file);
     let image = "registry.test/foo:v1.1.0".to_owned();
     let changes: [&dyn Fn(&Database) -> bool; 5] = [
-        &|database| database.add(sample(), &options(Mode::SkipPatch)).is_ok(),
+        &|database| database.add(new_bundle(), &options(Mode::SkipPatch)).is_ok(),
         &|database| database.deprecate(std::slice::from_ref(&image), false, Strictness::Strict).is_ok(),
         &|database| database.remove_packages(&["foo".into()], Strictness::Strict).is_ok(),
         &|database| database.prune(&["foo".into()]).is_ok(),
@@ -112,11 +112,11 @@ fn change(file: &Path) {
             return;
         }
         drop(database);
-        assert!(rows(file) == before, "a refused change left something");
+        assert!(rows(file) == before, "a rejected change changed rows");
     }
 }
 
-/// Tells every row of a database, as far as it can be read.
+/// Returns every row of a database that can be read.
 fn dump(file: &Path) -> Vec<String> {
     let mut out = Vec::new();
     let Ok(connection) = Connection::open(file) else { return out };
@@ -138,9 +138,9 @@ fn dump(file: &Path) -> Vec<String> {
     out
 }
 
-/// Writes a sound database and changes its cells: which, of which row, and to what, cut at each zero byte.
+/// Writes a valid database and changes its cells. A zero byte ends each change: a column, a row, a type, and a value.
 fn change_cells(file: &Path, changes: &[u8]) {
-    fs::write(file, sound()).expect("scratch file");
+    fs::write(file, valid_database()).expect("scratch file");
     let connection = Connection::open(file).expect("a database");
     connection.execute_batch("PRAGMA foreign_keys = OFF; PRAGMA synchronous = OFF; BEGIN").expect("a database");
     for change in changes.split(|byte| *byte == 0).take(8) {
@@ -175,8 +175,8 @@ fn options(mode: Mode) -> AddOptions {
     }
 }
 
-/// The bytes of a database with a package of three bundles.
-fn sound() -> &'static [u8] {
+/// Returns a database with a package of three bundles.
+fn valid_database() -> &'static [u8] {
     static BYTES: OnceLock<Vec<u8>> = OnceLock::new();
     BYTES.get_or_init(|| {
         let scratch = tempfile::tempdir().expect("scratch directory");
@@ -193,10 +193,10 @@ fn sound() -> &'static [u8] {
     })
 }
 
-/// A bundle that is not in the database.
-fn sample() -> &'static [NewBundle] {
-    static SAMPLE: OnceLock<Vec<NewBundle>> = OnceLock::new();
-    SAMPLE.get_or_init(|| {
+/// Returns a bundle that is not in the database.
+fn new_bundle() -> &'static [NewBundle] {
+    static BUNDLE: OnceLock<Vec<NewBundle>> = OnceLock::new();
+    BUNDLE.get_or_init(|| {
         let scratch = tempfile::tempdir().expect("scratch directory").keep();
         vec![bundle(&scratch, "1.1.1")]
     })

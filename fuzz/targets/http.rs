@@ -16,7 +16,7 @@ const TAG: &str = "tag";
 fuzz_target!(|bytes: &[u8]| {
     let Some((numbers, lines)) = bytes.split_first_chunk::<8>() else { return };
     let number = u64::from_le_bytes(*numbers);
-    // A time that HTTP can write, and a length that a file can have.
+    // The time has an HTTP date, and a file can have the length.
     let (time, length) = (SystemTime::UNIX_EPOCH + Duration::from_secs(number % 250_000_000_000), number >> 1);
     let mut headers = HeaderMap::new();
     for line in lines.split(|byte| *byte == b'\n').take(8) {
@@ -26,16 +26,16 @@ fuzz_target!(|bytes: &[u8]| {
         }
     }
     check(&headers, TAG, time);
-    ranges(of(&headers, length), length);
-    // A client that has what there is gets nothing, however it says so.
+    check_ranges(of(&headers, length), length);
+    // A client that has the content gets `304`, with either condition.
     for (name, value) in [(IF_NONE_MATCH, format!("\"{TAG}\"")), (IF_MODIFIED_SINCE, format_time(time))] {
-        let only = HeaderMap::from_iter([(name, value.parse().expect("a header"))]);
-        assert_eq!(check(&only, TAG, time), Verdict::NotModified, "{only:?}");
+        let condition = HeaderMap::from_iter([(name, value.parse().expect("a header"))]);
+        assert_eq!(check(&condition, TAG, time), Verdict::NotModified, "{condition:?}");
     }
 });
 
-/// Ranges are in order, apart, not empty, within the content, and not many.
-fn ranges(range: Range, length: u64) {
+/// Checks that ranges are sorted, disjoint, not empty, within the content, and few.
+fn check_ranges(range: Range, length: u64) {
     let Range::Parts(parts) = range else { return };
     assert!((1..=16).contains(&parts.len()), "{} parts", parts.len());
     assert!(parts.iter().all(|(start, end)| start < end && *end <= length), "{parts:?} of {length}");

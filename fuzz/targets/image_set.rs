@@ -1,4 +1,4 @@
-//! A file of kind ImageSetConfiguration: what is accepted can be planned with, what is refused says where.
+//! ImageSetConfiguration files: an accepted file can be planned; each problem of a rejected one has a line.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
@@ -9,7 +9,7 @@ fuzz_target!(|bytes: &[u8]| {
     for kind in [Kind::Mirror, Kind::Delete] {
         match imageset::read(bytes, kind) {
             Ok(set) => {
-                let again = imageset::read(bytes, kind).expect("the same again");
+                let again = imageset::read(bytes, kind).expect("parsing again gives the same result");
                 assert_eq!(set.catalogs.len(), again.catalogs.len());
                 for catalog in &set.catalogs {
                     let _ = (catalog.is_whole(), catalog.source.to_string());

@@ -1,4 +1,4 @@
-//! Ignore files: patterns, a zero byte, then paths, one a line.
+//! Ignore files: patterns, a zero byte, then paths, one per line.
 #![no_main]
 
 use fbc::indexignore::IndexIgnore;
@@ -15,12 +15,12 @@ fuzz_target!(|bytes: &[u8]| {
         assert!(!ignore.is_ignored(&path), "nothing is ignored without patterns");
         ignore.add::<&[u8]>(&[], patterns);
         let ignored = ignore.is_ignored(&path);
-        // An ignore file has a say in its own directory only.
+        // An ignore file affects its own directory only.
         let elsewhere: [&[u8]; 2] = [b"elsewhere", b"?"];
         ignore.add(&elsewhere, b"*\n!*\n");
         let included = path.len() > 2 && path.starts_with(&elsewhere);
         assert_eq!(ignore.is_ignored(&path), ignored && !included);
-        // The last pattern that matches decides.
+        // The last pattern that matches wins.
         ignore.add(directory, b"*");
         assert!(ignore.is_ignored(&path));
         ignore.add(directory, patterns);

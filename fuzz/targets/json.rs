@@ -1,4 +1,4 @@
-//! JSON: accepts what serde_json accepts, walks all of it, and its canonical form is its own.
+//! JSON: we accept what serde_json accepts, all walks agree, and the canonical form is stable.
 #![no_main]
 
 use fbc::json::{Cursor, ErrorKind, Kind, Layout, Raw, write_as_written, write_canonical};
@@ -10,36 +10,36 @@ use serde_json::Value;
 
 fuzz_target!(|bytes: &[u8]| {
     let Ok(text) = std::str::from_utf8(bytes) else { return };
-    // This reads numbers and escapes without making anything of them, as we do.
+    // `IgnoredAny` does not decode numbers and escapes; neither do we.
     let theirs = serde_json::from_str::<IgnoredAny>(text);
     match Raw::parse(text, LIMITS.depth) {
         Ok(value) => {
-            assert!(theirs.is_ok(), "accepted here only");
+            assert!(theirs.is_ok(), "serde_json rejects it");
             check(text, value);
         }
         Err(error) => {
             assert!(error.offset <= text.len() && !error.to_string().is_empty());
             let deep = matches!(error.kind, ErrorKind::Depth { .. });
-            assert!(deep || theirs.is_err(), "refused here only: {error}");
+            assert!(deep || theirs.is_err(), "serde_json accepts it: {error}");
         }
     }
 });
 
 fn check(text: &str, value: Raw<'_>) {
     let mut spans = Vec::new();
-    let indexed = Raw::parse_indexed(text, 0, LIMITS.depth, &mut spans).expect("checked before");
+    let indexed = Raw::parse_indexed(text, 0, LIMITS.depth, &mut spans).expect("the text is valid");
     assert_eq!(indexed.text(), value.text());
-    assert_eq!(walk(value), walk(indexed), "both walks see the same");
+    assert_eq!(walk(value), walk(indexed), "the indexed walk differs");
     let mut cursor = Vec::new();
     walk_cursor(&mut Cursor::new(value), &mut cursor);
-    assert_eq!(walk(value), cursor, "the cursor sees the same");
+    assert_eq!(walk(value), cursor, "the cursor differs");
     let compact = canonical(value);
-    let again = Raw::parse(&compact, LIMITS.depth).expect("the canonical form is JSON");
-    assert_eq!(canonical(again), compact, "the canonical form is its own");
-    // Here every key is there once, so every way leads somewhere.
-    let spans = Spans::of_json(again);
-    for path in paths(again, 50) {
-        let range = spans.find(&path.0).unwrap_or_else(|| panic!("{path} is nowhere"));
+    let reparsed = Raw::parse(&compact, LIMITS.depth).expect("the canonical form is JSON");
+    assert_eq!(canonical(reparsed), compact, "the canonical form is not stable");
+    // Keys of the canonical form are unique, so every path has a span.
+    let spans = Spans::of_json(reparsed);
+    for path in paths(reparsed, 50) {
+        let range = spans.find(&path.0).unwrap_or_else(|| panic!("{path} has no span"));
         assert!(compact.get(range).is_some());
     }
     for write in [write_canonical as fn(Raw<'_>, Layout, &mut Vec<u8>), |value, layout, out| {
@@ -48,17 +48,17 @@ fn check(text: &str, value: Raw<'_>) {
         let mut indented = Vec::new();
         write(value, Layout::Indented(4), &mut indented);
         let indented = String::from_utf8(indented).expect("JSON is text");
-        let again = Raw::parse(&indented, LIMITS.depth).expect("the indented form is JSON");
-        assert_eq!(canonical(again), compact, "layout means nothing");
+        let reparsed = Raw::parse(&indented, LIMITS.depth).expect("the indented form is JSON");
+        assert_eq!(canonical(reparsed), compact, "the layout changed a value");
     }
-    // serde_json refuses huge numbers and halves of surrogate pairs.
+    // serde_json rejects huge numbers and lone surrogates.
     if let Ok(theirs) = serde_json::from_str::<Value>(text) {
         let ours = serde_json::from_str(&compact).expect("the canonical form is JSON");
-        assert!(same(&ours, &theirs), "{compact} has lost something");
+        assert!(same(&ours, &theirs), "{compact} has another value");
     }
 }
 
-/// Compares values, numbers by value rather than by spelling.
+/// Compares values; numbers by value, not by spelling.
 fn same(a: &Value, b: &Value) -> bool {
     match (a, b) {
         (Value::Number(a), Value::Number(b)) => a == b || a.as_f64() == b.as_f64(),

@@ -1,6 +1,6 @@
-//! Whole catalogs: the input is cut into files at each `0xff 0xff`.
+//! Whole catalogs: the input is split into files at each `0xff 0xff`.
 //!
-//! Whatever loads without a problem is printed, and what is printed loads and prints the same.
+//! A catalog that loads without problems prints, loads and prints the same.
 #![no_main]
 
 use std::fs;
@@ -39,13 +39,13 @@ fuzz_target!(|bytes: &[u8]| {
         let root = scratch.path().join(name);
         fs::create_dir(&root).expect("scratch directory");
         fs::write(root.join(name), text).expect("scratch file");
-        let (json_again, yaml_again) = load_and_print(&root).expect("what is printed loads");
+        let (json_again, yaml_again) = load_and_print(&root).expect("a printed catalog loads");
         assert_eq!(text_of(&json_again), text_of(&json), "JSON after {name}");
         assert_eq!(text_of(&yaml_again), text_of(&yaml), "YAML after {name}");
     }
 });
 
-/// Checks the catalog and finds the places of all problems.
+/// Checks the catalog and locates all problems.
 fn check(root: &Path) {
     let mut fbc = Fbc::default();
     let inspect = catalog::inspect(Warnings::On);
@@ -53,7 +53,7 @@ fn check(root: &Path) {
     let loaded = fbc.load_dir(root, &options).expect("a directory");
     let checked = catalog::check(&fbc, loaded, Warnings::On);
     let errors = checked.problems().iter().any(|problem| problem.severity == Severity::Error);
-    assert_eq!(checked.catalog.is_err(), errors, "a catalog is one without errors");
+    assert_eq!(checked.catalog.is_err(), errors, "a catalog exists exactly if there are no errors");
     let mut locator = Locator::new(&fbc);
     for problem in checked.problems() {
         assert!(!problem.rule.is_empty() && !problem.message.is_empty());
@@ -63,7 +63,7 @@ fn check(root: &Path) {
     }
 }
 
-/// Loads a catalog and prints it as JSON and as YAML, unless something is wrong with it.
+/// Loads a catalog and prints it as JSON and as YAML, unless it has problems.
 fn load_and_print(root: &Path) -> Option<(Vec<u8>, Vec<u8>)> {
     let mut fbc = Fbc::default();
     let options = LoadOptions { keep_text: true, ..LoadOptions::default() };
@@ -76,7 +76,7 @@ fn load_and_print(root: &Path) -> Option<(Vec<u8>, Vec<u8>)> {
 
 fn print(fbc: &Fbc, format: Format) -> Vec<u8> {
     let mut out = Vec::new();
-    fbc.write(&fbc.in_order(), format, &mut out).expect("memory takes everything");
+    fbc.write(&fbc.in_order(), format, &mut out).expect("writing to memory succeeds");
     out
 }
 

@@ -1,4 +1,4 @@
-//! Descriptions of operators on their way to a page.
+//! Descriptions of operators, rendered for a page.
 #![no_main]
 
 use std::time::{Duration, Instant};
@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use libfuzzer_sys::fuzz_target;
 use site::markdown::{Base, render};
 
-/// All that may reach a page.
+/// The elements that may reach a page.
 const ELEMENTS: [&str; 27] = [
     "p",
     "h3",
@@ -45,30 +45,30 @@ fuzz_target!(|bytes: &[u8]| {
     assert!(html.len() < 1000 + 40 * text.len(), "{} bytes of {}", html.len(), text.len());
     let mut open: Vec<String> = Vec::new();
     for part in html.split('<').skip(1) {
-        let (tag, _) = part.split_once('>').expect("a tag ends");
+        let (tag, _) = part.split_once('>').expect("a complete tag");
         let name: String = tag.trim_start_matches('/').chars().take_while(char::is_ascii_alphanumeric).collect();
         assert!(ELEMENTS.contains(&name.as_str()) || matches!(name.as_str(), "sub" | "sup"), "{name} in {html}");
         if tag.starts_with('/') {
             assert_eq!(open.pop().as_deref(), Some(name.as_str()), "{html}");
             continue;
         }
-        attributes(&tag[name.len()..], &html);
+        check_attributes(&tag[name.len()..], &html);
         if !matches!(name.as_str(), "br" | "hr" | "img") {
             open.push(name);
+            assert!(open.len() <= 64, "{html}");
         }
     }
-    assert!(open.is_empty(), "{open:?} stay open in {html}");
-    assert!(open.len() <= 64, "{html}");
+    assert!(open.is_empty(), "{open:?} are not closed in {html}");
 });
 
-/// Checks that a tag has no attribute but those of the writer, with nothing in them that runs.
-fn attributes(mut rest: &str, html: &str) {
-    while let Some((name, behind)) = rest.split_once("=\"") {
+/// Checks that a tag has only attributes that the renderer writes, and no URL that runs code.
+fn check_attributes(mut rest: &str, html: &str) {
+    while let Some((name, after_name)) = rest.split_once("=\"") {
         let name = name.trim();
         let known =
             ["id", "href", "rel", "start", "src", "alt", "class", "tabindex", "role", "aria-label", "dir", "loading"];
         assert!(known.contains(&name), "{name} in {html}");
-        let (value, after) = behind.split_once('"').expect("a value ends");
+        let (value, after_value) = after_name.split_once('"').expect("a quoted value");
         if name == "href" {
             let good = ["http://", "https://", "mailto:", "#d-"].iter().any(|start| value.starts_with(start));
             assert!(good, "{value} in {html}");
@@ -76,6 +76,6 @@ fn attributes(mut rest: &str, html: &str) {
         if name == "src" {
             assert!(value.starts_with("data:image/"), "{value} in {html}");
         }
-        rest = after;
+        rest = after_value;
     }
 }

@@ -1,4 +1,4 @@
-//! Names from a catalog as parts of addresses and file names.
+//! Names from a catalog as parts of URLs and file names.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
@@ -17,21 +17,21 @@ fuzz_target!(|bytes: &[u8]| {
         assert!(!part.starts_with('.') && !part.ends_with('.'), "{part}");
     }
     let link = Links::at("p/x/v/y", true).version(one, two).expect("every version has a page");
-    // Wherever the page is, the link leads to the file.
-    let mut way = vec!["p", "x", "v"];
+    // Resolved from the directory of the page, the link is the path of the file.
+    let mut resolved = vec!["p", "x", "v"];
     for part in link.split('/') {
         match part {
-            ".." => assert!(way.pop().is_some(), "it stays below the top"),
-            part => way.push(part),
+            ".." => assert!(resolved.pop().is_some(), "the link leaves the site"),
+            part => resolved.push(part),
         }
     }
-    assert_eq!(way.join("/"), format!("p/{a}/v/{b}.html"));
-    // Text on a page ends no attribute and no element, and writes no invisible character.
+    assert_eq!(resolved.join("/"), format!("p/{a}/v/{b}.html"));
+    // Escaped text ends no attribute and no element, and has no invisible character.
     let shown = escaped(one);
     assert!(!shown.contains(['<', '>', '"', '\u{202e}', '\u{200b}', '\0']), "{shown:?}");
     let data = script_json(&serde_json::json!({one: two}));
     assert!(!data.contains(['<', '\u{2028}', '\u{2029}']), "{data}");
-    let again: serde_json::Value = serde_json::from_str(&data).expect("it is JSON");
-    assert_eq!(again[one], two);
+    let reparsed: serde_json::Value = serde_json::from_str(&data).expect("the script data is JSON");
+    assert_eq!(reparsed[one], two);
     assert!(summary(one, 40).chars().count() <= 41, "{one:?}");
 });

@@ -1,4 +1,4 @@
-//! Versions, releases and ranges of versions: the lines of the input, the first being the range.
+//! Version ranges, versions and releases: the first line is a range, further lines are versions.
 #![no_main]
 
 use fbc::range::VersionRange;
@@ -26,14 +26,17 @@ fuzz_target!(|bytes: &[u8]| {
                 assert!(!surprise.to_string().is_empty());
             }
             for version in &versions {
-                assert!(!(range.contains(version) && range.never_matches()), "{version} is in a range of nothing");
+                assert!(
+                    !(range.contains(version) && range.never_matches()),
+                    "{version} is in a range that never matches"
+                );
             }
         }
         Err(error) => assert!(!error.to_string().is_empty()),
     }
 });
 
-/// Reads a version both ways.
+/// Parses a version strictly and tolerantly.
 fn version(text: &str) -> Option<Version> {
     let tolerant = Version::parse_tolerant(text);
     match Version::parse_strict(text) {
@@ -44,6 +47,6 @@ fn version(text: &str) -> Option<Version> {
         Err(error) => assert!(!error.to_string().is_empty()),
     }
     let version = tolerant.map_err(|error| assert!(!error.to_string().is_empty())).ok()?;
-    assert_eq!(Version::parse_strict(&version.to_string()).as_ref(), Ok(&version), "printing gives a version");
+    assert_eq!(Version::parse_strict(&version.to_string()).as_ref(), Ok(&version), "a printed version is parsed");
     Some(version)
 }

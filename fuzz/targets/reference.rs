@@ -1,4 +1,4 @@
-//! The name of an image, or of a place it is at.
+//! Image references and locations.
 #![no_main]
 
 use image::{Location, Reference};
@@ -10,13 +10,13 @@ fuzz_target!(|text: &str| {
             assert_eq!(reference.to_string(), text);
             assert!(!reference.host().contains('/') && !reference.repository().is_empty());
             assert!(!reference.repository().split('/').any(|part| part.is_empty() || part == ".." || part == "."));
-            let again = match (reference.digest(), reference.tag()) {
+            let rebuilt = match (reference.digest(), reference.tag()) {
                 (Some(digest), _) => Some(reference.with_digest(*digest)),
                 (None, Some(tag)) => reference.with_tag(tag),
                 (None, None) => None,
             };
-            let again = again.expect("a tag or a digest");
-            let parsed = Reference::parse(&again.to_string()).expect("parts make a reference");
+            let rebuilt = rebuilt.expect("a tag or a digest");
+            let parsed = Reference::parse(&rebuilt.to_string()).expect("the parts form a reference");
             assert_eq!((parsed.name(), parsed.version()), (reference.name(), reference.version()));
         }
         Err(error) => assert!(!error.to_string().is_empty()),

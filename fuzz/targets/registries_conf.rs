@@ -1,4 +1,4 @@
-//! Settings for registries: two files, the second of which counts more.
+//! `registries.conf`: two files, of which the second takes precedence.
 #![no_main]
 
 use std::path::Path;

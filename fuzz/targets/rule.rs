@@ -1,4 +1,4 @@
-//! Rules in the Common Expression Language, conditions of bundles, and the ranges of the second generation.
+//! CEL rules, constraints of bundles, and the version ranges of OLM v1.
 #![no_main]
 
 use catalog::needs::{Facts, Need};
@@ -15,8 +15,8 @@ fuzz_target!(|bytes: &[u8]| {
     let Ok(text) = std::str::from_utf8(bytes) else { return };
     match Rule::compile(text) {
         Ok(rule) => {
-            let again = rule.holds(PROPERTIES);
-            assert_eq!(rule.holds(PROPERTIES), again, "a rule gives the same twice");
+            let first = rule.holds(PROPERTIES);
+            assert_eq!(rule.holds(PROPERTIES), first, "the same rule gives another result");
         }
         Err(error) => assert!(!error.is_empty()),
     }

@@ -1,4 +1,4 @@
-//! Policies, and signatures of both kinds: the first byte says which, parts are cut at each `0xff 0xff`.
+//! Policies, and signatures of both kinds: the first byte selects the kind; parts are split at each `0xff 0xff`.
 #![no_main]
 
 use std::collections::BTreeMap;
@@ -15,7 +15,7 @@ const SIMPLE: &str = r#"{"type": "signedBy", "keyType": "GPGKeys", "keyPath": "/
 const KEYS: &str = r#"{"type": "sigstoreSigned", "keyPath": "/keys"}"#;
 const KEYLESS: &str = r#"{"type": "sigstoreSigned", "rekorPublicKeyPath": "/log",
     "fulcio": {"caPath": "/keys", "oidcIssuer": "https://issuer.test", "subjectEmail": "builder@a.test"}}"#;
-const HOUSE: &str = r#"{"type": "sigstoreSigned",
+const PKI: &str = r#"{"type": "sigstoreSigned",
     "pki": {"caRootsPath": "/keys", "subjectEmail": "builder@a.test", "subjectHostname": "a.test"}}"#;
 
 fuzz_target!(|bytes: &[u8]| {
@@ -26,14 +26,14 @@ fuzz_target!(|bytes: &[u8]| {
         }
         return;
     }
-    let parts = cut(rest);
+    let parts = split(rest);
     let part = |number: usize| parts.get(number).copied().unwrap_or_default();
     let text = |number: usize| String::from_utf8_lossy(part(number)).into_owned();
-    let (requirement, one) = match kind {
+    let (requirement, signature) = match kind {
         b's' => match Attached::from_file(part(1)) {
-            Ok(one) => {
-                assert_eq!(Attached::from_file(&one.to_file()).as_ref(), Ok(&one));
-                (SIMPLE, one)
+            Ok(signature) => {
+                assert_eq!(Attached::from_file(&signature.to_file()).as_ref(), Ok(&signature));
+                (SIMPLE, signature)
             }
             Err(_) => return,
         },
@@ -45,20 +45,21 @@ fuzz_target!(|bytes: &[u8]| {
                 (BUNDLE_ANNOTATION.to_owned(), text(5)),
             ]);
             let payload = part(1).to_vec();
-            let one = Attached::Sigstore(Sigstore { media_type: SIGSTORE_MEDIA_TYPE.into(), payload, annotations });
+            let signature =
+                Attached::Sigstore(Sigstore { media_type: SIGSTORE_MEDIA_TYPE.into(), payload, annotations });
             let requirement = match kind {
                 b'k' => KEYS,
                 b'f' => KEYLESS,
-                _ => HOUSE,
+                _ => PKI,
             };
-            (requirement, one)
+            (requirement, signature)
         }
     };
     let policy = Policy::parse(format!(r#"{{"default": [{requirement}]}}"#).as_bytes()).expect("a policy");
     let name = Name::parse("quay.io/a/b:v1").expect("a name");
     let subject = Subject { name: Some(&name), digest: DIGEST };
     let read = |path: &Path| Ok(if path == Path::new("/log") { part(6) } else { part(0) }.to_vec());
-    let judgement = policy.applied("docker", &[]).requirements[0].judge(&subject, &[one], 1_800_000_000, &read);
+    let judgement = policy.applied("docker", &[]).requirements[0].judge(&subject, &[signature], 1_800_000_000, &read);
     assert_eq!(judgement.accepted, judgement.reason.is_none());
     if let [finding] = judgement.signatures.as_slice() {
         assert_eq!(finding.accepted, judgement.accepted);
@@ -75,7 +76,7 @@ fuzz_target!(|bytes: &[u8]| {
     }
 });
 
-fn cut(mut bytes: &[u8]) -> Vec<&[u8]> {
+fn split(mut bytes: &[u8]) -> Vec<&[u8]> {
     let mut parts = Vec::new();
     while let Some(at) = bytes.windows(2).position(|two| two == [0xff, 0xff]) {
         parts.push(&bytes[..at]);

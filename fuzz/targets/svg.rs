@@ -1,13 +1,13 @@
-//! Icons: pictures by their bytes.
+//! Icons of any format.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
 use site::icon::check;
 
 fuzz_target!(|bytes: &[u8]| {
-    let judged = check(bytes);
-    assert_eq!(judged, check(bytes), "the same bytes get the same verdict");
-    let format = match judged {
+    let verdict = check(bytes);
+    assert_eq!(verdict, check(bytes), "the same icon gets another result");
+    let format = match verdict {
         Ok(format) => format,
         Err(reason) => {
             assert!(!reason.is_empty());
@@ -19,7 +19,7 @@ fuzz_target!(|bytes: &[u8]| {
     }
     let text = std::str::from_utf8(bytes).expect("an SVG is text");
     let lower = text.to_lowercase();
-    // No element or attribute of these can be in what is passed on unchanged.
+    // An accepted SVG is passed on unchanged, so it must not contain any of these elements.
     for element in ["script", "foreignobject", "iframe", "object", "embed", "handler", "listener"] {
         for mark in [" ", ">", "/", "\n", "\t", "\r"] {
             assert!(!lower.contains(&format!("<{element}{mark}")), "{element} in {text}");

@@ -1,6 +1,6 @@
-//! Layers of an image, cut at each `0xff 0xfe 0xff`.
+//! Layers of an image, split at each `0xff 0xfe 0xff`.
 //!
-//! Nothing outside the target changes, links in it stay inside, and what is refused leaves nothing.
+//! Nothing outside the target changes, links in it stay inside, and a rejected image leaves nothing.
 #![no_main]
 
 use std::fs;
@@ -9,7 +9,7 @@ use std::path::Path;
 use image::{LayerFile, UnpackLimits, unpack, unpack_only};
 use libfuzzer_sys::fuzz_target;
 
-const CUT: &[u8] = b"\xff\xfe\xff";
+const SEPARATOR: &[u8] = b"\xff\xfe\xff";
 
 fuzz_target!(|bytes: &[u8]| {
     let scratch = tempfile::tempdir().expect("scratch directory");
@@ -17,12 +17,12 @@ fuzz_target!(|bytes: &[u8]| {
     let mut layers = Vec::new();
     let mut rest = bytes;
     for name in ["0", "1", "2"] {
-        let end = rest.windows(CUT.len()).position(|part| part == CUT).unwrap_or(rest.len());
+        let end = rest.windows(SEPARATOR.len()).position(|part| part == SEPARATOR).unwrap_or(rest.len());
         let mut layer = rest[..end].to_vec();
-        seal(&mut layer);
+        fix_checksums(&mut layer);
         fs::write(root.join(name), &layer).expect("scratch file");
         layers.push(LayerFile { path: root.join(name), media_type: String::new() });
-        rest = rest.get(end + CUT.len()..).unwrap_or_default();
+        rest = rest.get(end + SEPARATOR.len()..).unwrap_or_default();
     }
     let limits = UnpackLimits { total_size: 1 << 20, file_size: 1 << 18, entries: 200, ..UnpackLimits::default() };
     for part in [false, true] {
@@ -33,18 +33,18 @@ fuzz_target!(|bytes: &[u8]| {
             false => unpack(&layers, &target, &limits, &|_| {}),
             true => unpack_only(&[Path::new("/a"), Path::new("b/c")], &layers, &target, &limits, &|_| {}),
         };
-        let beside = fs::read_dir(&work).expect("scratch directory").count();
-        assert_eq!(beside, usize::from(outcome.is_ok()), "something was left behind");
+        let entries = fs::read_dir(&work).expect("scratch directory").count();
+        assert_eq!(entries, usize::from(outcome.is_ok()), "a rejected image left files");
         if outcome.is_ok() {
             check(&target, &target.canonicalize().expect("the target"));
         }
         fs::remove_dir_all(&work).expect("scratch directory");
     }
-    assert_eq!(fs::read_dir(root).expect("scratch directory").count(), 3, "something was written outside");
+    assert_eq!(fs::read_dir(root).expect("scratch directory").count(), 3, "a file was written outside the target");
 });
 
-/// Makes the checksums of headers right, which no fuzzer would find.
-fn seal(layer: &mut [u8]) {
+/// Corrects the checksums of headers, which a fuzzer would not guess.
+fn fix_checksums(layer: &mut [u8]) {
     for block in layer.chunks_exact_mut(512).filter(|block| block.starts_with(b"@") || block[257..].starts_with(b"us"))
     {
         block[148..156].copy_from_slice(b"        ");

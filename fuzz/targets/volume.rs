@@ -1,4 +1,4 @@
-//! Volumes of a set, cut at each `0xff 0xfe 0xff`; `volume.json` may stand alone, and gets a header then.
+//! Volumes of a set, split at each `0xff 0xfe 0xff`; a `volume.json` alone gets a header.
 #![no_main]
 
 use std::fs;
@@ -15,7 +15,7 @@ fuzz_target!(|bytes: &[u8]| {
         let end = rest.windows(3).position(|window| window == [0xff, 0xfe, 0xff]);
         let (part, next) = end.map_or((rest, &[][..]), |end| (&rest[..end], &rest[end + 3..]));
         let path = scratch.path().join(format!("mirror-{}.tar", paths.len()));
-        fs::write(&path, whole(part)).expect("scratch file");
+        fs::write(&path, as_volume(part)).expect("scratch file");
         paths.push(path);
         if end.is_none() {
             break;
@@ -30,7 +30,7 @@ fuzz_target!(|bytes: &[u8]| {
     let damaged = volumes.check();
     let store = Store::open(&scratch.path().join("store")).expect("a store");
     let all: Vec<Digest> = volumes.blobs().keys().copied().collect();
-    // What comes into a store is what it is named after, whatever the volumes say.
+    // Imported content matches its digest, whatever the volumes claim.
     if volumes.import(all.iter().copied(), 1 << 20, &store).is_ok() {
         for digest in &all {
             if let Ok(content) = fs::read(store.path_of(digest)) {
@@ -39,13 +39,13 @@ fuzz_target!(|bytes: &[u8]| {
             }
         }
     }
-    // Nothing but what the test itself made.
+    // Only the files of this test and the store exist.
     let names: Vec<_> = fs::read_dir(scratch.path()).expect("scratch directory").flatten().collect();
     assert!(names.len() <= paths.len() + 1, "{names:?}");
 });
 
-/// Puts a header before a list, and its content behind it.
-fn whole(part: &[u8]) -> Vec<u8> {
+/// Returns a volume: adds the header to a list without one, and pads its content.
+fn as_volume(part: &[u8]) -> Vec<u8> {
     if !part.starts_with(b"{") {
         return part.to_vec();
     }

@@ -123,7 +123,7 @@ mod tests {
     }
 
     #[test]
-    fn annotations_are_found_wherever_they_are() {
+    fn annotations_are_found_in_any_file_and_directory() {
         let foo = BundleAnnotations {
             package: "foo".into(),
             channels: vec!["a".into(), "b".into()],

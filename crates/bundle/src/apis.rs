@@ -240,7 +240,7 @@ mod tests {
     }
 
     #[test]
-    fn a_crd_of_the_wrong_types_is_refused() {
+    fn a_crd_with_wrong_types_is_rejected() {
         assert_snapshot!(rendered(&crd("v1", "{scope: [Namespaced]}")), @r#"error decoding v1 CRD: json: cannot unmarshal array into field "spec.scope" of type string (manifests/crd.yaml)"#);
         assert_snapshot!(rendered(&crd("v1beta1", "{versions: [{}, {schema: {}, served: 'yes'}]}")), @r#"error decoding v1beta1 CRD: json: cannot unmarshal string into field "spec.versions[1].served" of type bool (manifests/crd.yaml)"#);
         assert_snapshot!(rendered(&crd("v1", "{versions: {}}")), @r#"error decoding v1 CRD: json: cannot unmarshal object into field "spec.versions" of type list (manifests/crd.yaml)"#);

@@ -270,7 +270,7 @@ mod tests {
     }
 
     #[test]
-    fn the_document_ends_where_it_says_so() {
+    fn the_document_ends_at_its_end_marker() {
         assert_eq!(json("a: b\n...\nc: [\n"), r#"{"a":"b"}"#);
         assert_eq!(json("a: |\n  b\n  ...\n"), r#"{"a":"b\n...\n"}"#);
         assert!(first(b"a: b\n... \nc: d\n", &Limits::default()).unwrap().more);
@@ -278,7 +278,7 @@ mod tests {
     }
 
     #[test]
-    fn faults_are_given_with_the_line_of_the_file() {
+    fn faults_have_the_line_of_the_file() {
         assert_eq!(json("---\na: b\n c: [\n"), "line 3: mapping values are not allowed in this context");
         assert_eq!(json("--- a\nb: c\n"), "line 1: invalid Yaml document separator: a");
     }

@@ -199,7 +199,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn annotations_are_written_as_tools_expect_them() {
+    fn generated_annotations_have_the_expected_form() {
         let annotations = Annotations {
             media_type: MediaType::RegistryV1,
             package: "foo".into(),

@@ -47,7 +47,7 @@ mod tests {
 ";
 
     #[test]
-    fn deployed_images_join_those_that_are_listed() {
+    fn deployed_images_are_added_to_related_images() {
         let listed = "  relatedImages: [{name: b, image: b:1}, {image: a:1}, {name: dup, image: a:1}, {name: op, image: op:1}, {name: empty}]\n";
         let bundle = BundleDir::new().csv_spec(&format!("{listed}{INSTALL}"));
         assert_snapshot!(lines(&bundle, &["image"]), @r#"
@@ -62,7 +62,7 @@ mod tests {
     }
 
     #[test]
-    fn the_image_of_the_bundle_is_related_to_it() {
+    fn the_bundle_image_is_a_related_image() {
         let bundle = BundleDir::new().csv_spec("  relatedImages: [{name: self, image: r/foo:1}]\n");
         let options = |image| Options { image, ..OPTIONS };
         let images = |image| {
@@ -86,13 +86,13 @@ mod tests {
     }
 
     #[test]
-    fn other_strategies_deploy_nothing() {
+    fn other_install_strategies_have_no_deployments() {
         let bundle = BundleDir::new().csv_spec(&INSTALL.replace("deployment\n", "other\n"));
         assert_eq!(lines(&bundle, &["image"]), "");
     }
 
     #[test]
-    fn images_of_the_wrong_type_are_refused() {
+    fn images_of_the_wrong_type_are_rejected() {
         assert_snapshot!(rendered(&BundleDir::new().csv_spec("  relatedImages: r/foo\n")), @r#"get related images for bundle "foo.v1.2.3": json: cannot unmarshal string into field "spec.relatedImages" of type list (manifests/csv.yaml)"#);
         let install = INSTALL.replace("[{image: aa:1}]", "[{image: 1}]");
         assert_snapshot!(rendered(&BundleDir::new().csv_spec(&install)), @r#"get related images for bundle "foo.v1.2.3": json: cannot unmarshal number into field "spec.install.spec.deployments[0].spec.template.spec.initContainers[0].image" of type string (manifests/csv.yaml)"#);

@@ -178,7 +178,7 @@ mod tests {
     }
 
     #[test]
-    fn files_of_any_name_hold_an_object_but_hidden_ones_and_directories() {
+    fn files_of_any_name_are_read_except_hidden_ones_and_directories() {
         let bundle = BundleDir::new()
             .manifest("plain", map("plain"))
             .manifest("README.md", "# Foo\ntext\n")
@@ -201,7 +201,7 @@ mod tests {
     }
 
     #[test]
-    fn only_the_first_document_of_a_file_counts() {
+    fn only_the_first_document_of_a_file_is_read() {
         let bundle = BundleDir::new()
             .manifest("two.yaml", format!("---\n{}---\n{}", map("a"), map("b")))
             .manifest("two.json", "{\"kind\":\"A\"}\n{\"kind\":\"B\"}")
@@ -218,7 +218,7 @@ mod tests {
     }
 
     #[test]
-    fn of_several_csvs_the_first_counts() {
+    fn the_first_of_several_csvs_is_used() {
         let csv = "kind: ClusterServiceVersion\nmetadata: {name: other}\n";
         let bundle = BundleDir::new().manifest("z.yaml", csv);
         assert_snapshot!(lines(&bundle, &["foo", "warning"]), @r#"
@@ -237,7 +237,7 @@ mod tests {
     }
 
     #[test]
-    fn links_are_followed_and_nothing_waits_for_a_pipe() {
+    fn links_are_followed_and_pipes_are_not_read() {
         let bundle = BundleDir::new().metadata("shared", "kind: Shared\n");
         let manifests = bundle.path().join("manifests");
         symlink("../metadata/shared", manifests.join("link.yaml")).unwrap();
@@ -251,7 +251,7 @@ mod tests {
     }
 
     #[test]
-    fn files_beyond_the_limits_are_refused() {
+    fn files_beyond_the_limits_are_rejected() {
         let mut limits = OPTIONS.limits.clone();
         limits.file_size = 100;
         assert_snapshot!(rendered_with(&BundleDir::new(), &Options { limits, ..OPTIONS }), @"BUNDLE/manifests/crd.yaml: larger than 100 bytes");
@@ -267,7 +267,7 @@ mod tests {
         #![proptest_config(proptest::test_runner::Config::with_cases(64))]
 
         #[test]
-        fn arbitrary_bytes_are_survived(text: Vec<u8>, yaml in r#"[\[\]{}:,"'a-e0-9 \n#&*|>\-]{0,60}"#) {
+        fn arbitrary_bytes_do_not_panic(text: Vec<u8>, yaml in r#"[\[\]{}:,"'a-e0-9 \n#&*|>\-]{0,60}"#) {
             rendered(&BundleDir::new().manifest("a.yaml", &text).metadata("a.yaml", &text));
             rendered(&BundleDir::new().manifest("b.yaml", &yaml).metadata("b.yaml", &yaml));
             rendered(&BundleDir::new().csv_spec(&yaml));

@@ -162,7 +162,7 @@ mod tests {
     }
 
     #[test]
-    fn the_first_file_that_says_something_counts_whatever_its_name() {
+    fn the_first_file_with_annotations_is_used_whatever_its_name() {
         let late = r#"{"annotations": {"PREFIX.package.v1": "late"}, "properties": [{"type": "late"}]}"#;
         let bundle = annotated("annotations: {PREFIX.package.v1: first}\n---\nx: y\n")
             .metadata(".a", "annotations: {other: x}\nproperties: [{type: early, value: 1}]\n")
@@ -178,14 +178,14 @@ mod tests {
     }
 
     #[test]
-    fn a_file_that_names_only_channels_counts_too() {
+    fn a_file_with_only_channels_is_used_too() {
         let bundle = annotated("annotations: {PREFIX.channels.v1: stable}\n")
             .metadata("b.yaml", format!("annotations: {{{PREFIX}.package.v1: late}}\n"));
         assert_snapshot!(rendered(&bundle), @r#"package name must be set for bundle "foo.v1.2.3" (annotation operators.operatorframework.io.bundle.package.v1 in metadata/annotations.yaml)"#);
     }
 
     #[test]
-    fn yaml_numbers_and_booleans_do_as_strings() {
+    fn yaml_numbers_and_booleans_are_accepted_as_strings() {
         assert_snapshot!(lines(&annotated("annotations: {PREFIX.package.v1: 4.20}\n"), &["4"]), @"4.2 foo.v1.2.3");
         assert_snapshot!(lines(&annotated("annotations: {PREFIX.package.v1: yes}\n"), &["true"]), @"true foo.v1.2.3");
         assert_snapshot!(rendered(&annotated("annotations: {PREFIX.package.v1: [foo]}\n")), @"Could not find annotations file: metadata/annotations.yaml: annotation operators.operatorframework.io.bundle.package.v1 must be a string");
@@ -193,13 +193,13 @@ mod tests {
     }
 
     #[test]
-    fn annotations_are_needed() {
+    fn annotations_are_required() {
         assert_snapshot!(rendered(&annotated("annotations: {PREFIX.mediatype.v1: registry+v1}\n")), @"Could not find annotations file");
         assert_snapshot!(rendered(&BundleDir::new().without("metadata/annotations.yaml")), @"Could not find annotations file");
     }
 
     #[test]
-    fn lists_of_other_things_are_left_out_with_a_warning() {
+    fn lists_of_other_types_are_omitted_with_a_warning() {
         let bundle = BundleDir::new()
             .metadata("a.yaml", "properties: {}\ndependencies: [x]\n")
             .metadata("b.yaml", "properties: [{type: [x], value: 1}]\n");

@@ -246,7 +246,7 @@ mod tests {
     }
 
     #[test]
-    fn the_annotation_keeps_its_spelling_and_its_package_wins() {
+    fn properties_of_the_annotation_keep_their_text_and_take_precedence() {
         let bundle = annotation(
             r#"[{"type":"custom","value":{"z":1.0,"a":"<\u003c"}},{"type":"olm.package","value":{"packageName":"bar","version":"9"}},null]"#,
         );
@@ -259,7 +259,7 @@ mod tests {
     }
 
     #[test]
-    fn an_annotation_that_is_no_list_of_properties_is_ignored() {
+    fn an_annotation_without_a_list_of_properties_is_ignored() {
         for (text, reason) in [
             ("not json", "invalid character"),
             ("{}", "expected a list"),
@@ -273,7 +273,7 @@ mod tests {
     }
 
     #[test]
-    fn values_of_known_types_must_fit_them() {
+    fn values_of_known_types_are_validated() {
         let given = |list: &str| BundleDir::new().metadata("x.yaml", list);
         assert_snapshot!(rendered(&given("properties: [{type: a, value: 1}, {type: olm.gvk, value: bar}]")), @r#"get properties for bundle "foo.v1.2.3": parse property[1] of type "olm.gvk": json: cannot unmarshal string into value of type object (metadata/x.yaml)"#);
         assert_snapshot!(rendered(&given("properties: [{type: olm.package}]")), @r#"get properties for bundle "foo.v1.2.3": parse property[0] of type "olm.package": value is missing (metadata/x.yaml)"#);

@@ -243,7 +243,7 @@ mod tests {
     }
 
     #[test]
-    fn objects_come_last_in_the_order_of_their_base64() {
+    fn objects_are_last_sorted_by_their_base64() {
         let given = r#"{"properties":[{"type":"olm.bundle.object","value":{"data":"e30="}},{"type":"zz","value":1},
             {"type":"olm.csv.metadata","value":{}},{"type":"olm.bundle.object","value":{ "data":"e30="}}]}"#;
         let bundle = BundleDir::new().metadata("p.json", given).manifest("a.yaml", "kind: A\n");
@@ -259,14 +259,14 @@ mod tests {
     }
 
     #[test]
-    fn a_template_names_the_image_after_the_package_that_wins() {
+    fn an_image_template_uses_the_effective_package() {
         let bundle = BundleDir::new()
             .metadata("p.yaml", "properties: [{type: olm.package, value: {packageName: loses, version: 9.9.9}}]\n");
         assert_snapshot!(templated(&bundle, "r/{{.Package}}/{{.Name}}:{{.Version}}", false).lines().next().unwrap(), @"foo foo.v1.2.3 r/foo/foo.v1.2.3:1.2.3");
     }
 
     #[test]
-    fn migration_puts_metadata_in_the_place_of_objects() {
+    fn migration_replaces_objects_with_metadata() {
         let bundle = BundleDir::new().csv_spec("  displayName: Foo <3\n");
         assert_snapshot!(templated(&bundle, "r/foo", true), @r#"
         foo foo.v1.2.3 r/foo
@@ -276,13 +276,13 @@ mod tests {
         image r/foo
         "#);
         let objects = |shown: String| shown.lines().filter(|line| line.starts_with("object")).count();
-        assert_eq!(objects(templated(&bundle, "", true)), 2, "without an image nothing changes");
+        assert_eq!(objects(templated(&bundle, "", true)), 2, "a bundle without an image was changed");
         let bundle = bundle.metadata("p.yaml", "properties: [{type: olm.csv.metadata, value: {}}]\n");
-        assert_eq!(objects(templated(&bundle, "r/foo", true)), 2, "what is migrated stays as it is");
+        assert_eq!(objects(templated(&bundle, "r/foo", true)), 2, "a migrated bundle was changed");
     }
 
     #[test]
-    fn a_csv_that_migration_takes_out_is_handed_over() {
+    fn migration_returns_the_removed_csv() {
         let bundle = BundleDir::new();
         let csv = |image, migrate| {
             let options = Options { image, image_template: None, migrate, limits: Limits::default() };
@@ -294,19 +294,19 @@ mod tests {
     }
 
     #[test]
-    fn migration_needs_a_version() {
+    fn migration_requires_a_version() {
         let bundle = BundleDir::new().manifest("csv.yaml", "kind: ClusterServiceVersion\nspec: {version: one}\n");
         assert_snapshot!(templated(&bundle, "r/foo", true), @r#"migrate: Invalid character(s) found in major number "0one" (manifests/csv.yaml)"#);
     }
 
     #[test]
-    fn a_bundle_without_package_is_refused() {
+    fn a_bundle_without_package_is_rejected() {
         let annotations = "annotations: {operators.operatorframework.io.bundle.channels.v1: stable}\n";
         assert_snapshot!(rendered(&BundleDir::new().metadata("annotations.yaml", annotations)), @r#"package name must be set for bundle "foo.v1.2.3" (annotation operators.operatorframework.io.bundle.package.v1 in metadata/annotations.yaml)"#);
     }
 
     #[test]
-    fn a_directory_that_is_missing_is_named() {
+    fn a_missing_directory_is_reported() {
         let bundle = BundleDir::empty();
         std::fs::remove_dir(bundle.path().join("manifests")).unwrap();
         assert_snapshot!(rendered(&bundle), @"BUNDLE/manifests: No such file or directory (os error 2)");
@@ -314,7 +314,7 @@ mod tests {
 
     proptest::proptest! {
         #[test]
-        fn texts_are_ordered_as_their_base64_is(
+        fn texts_are_sorted_like_their_base64(
             same in "[a-c]{0,500}", a in "[a-z]{0,3}[0-9é]{0,7}", b in "[a-z]{0,3}[0-9é]{0,7}",
         ) {
             let (a, b) = (format!("{same}{a}"), format!("{same}{b}"));

@@ -123,7 +123,7 @@ mod tests {
     }
 
     #[test]
-    fn fields_are_filled_in() {
+    fn template_fields_are_replaced() {
         assert_eq!(filled("r/{{.Package}}/{{ .Name }}:v{{\t.Version\n}}"), "r/p/p.v1:v1");
         assert_eq!(filled("constant"), "constant");
         assert_eq!(filled("a {{- .Name -}} b{{- /* nothing */ -}} c"), "ap.v1bc");
@@ -131,7 +131,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_filled_in_is_named() {
+    fn invalid_templates_are_reported() {
         insta::assert_snapshot!(filled("r/{{.Package"), @r#"invalid image reference template: unclosed action "{{.Package""#);
         insta::assert_snapshot!(filled("r/{{.Nope}}"), @"invalid image reference template: can't evaluate field Nope, expected one of .Package, .Name and .Version");
         insta::assert_snapshot!(filled("{{ }}"), @"invalid image reference template: missing value for command");

@@ -285,7 +285,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_document_counts_and_lists_are_taken_apart() {
+    fn all_documents_are_read_and_lists_are_expanded() {
         let bundle = BundleDir::new()
             .manifest("a.yaml", "# head\n---\nkind: A\nmetadata: {name: one}\n---\n---\nkind: B\n")
             .manifest("b.json", "{\"kind\":\"C\"} {\"kind\":\"D\"}")
@@ -299,7 +299,7 @@ mod tests {
     }
 
     #[test]
-    fn a_directory_that_the_newer_olm_refuses_has_a_reason() {
+    fn a_directory_that_olm_v1_refuses_has_a_reason() {
         let refused = |bundle: &BundleDir| read_whole(bundle.path(), &Limits::default()).unwrap().refused.unwrap();
         insta::assert_snapshot!(refused(&BundleDir::new().manifest("sub/a.yaml", "kind: A\n")), @r#"subdirectories are not allowed within the "manifests" directory of the bundle image filesystem: found "manifests/sub""#);
         insta::assert_snapshot!(refused(&BundleDir::new().manifest("a.yaml", "a: 1\n")), @r#"error parsing objects in "manifests/a.yaml": line 1: Object 'Kind' is missing"#);
@@ -307,7 +307,7 @@ mod tests {
     }
 
     #[test]
-    fn places_are_found_in_every_document() {
+    fn positions_are_found_in_every_document() {
         let bundle =
             BundleDir::new().manifest("a.yaml", "kind: A\n---\nkind: B\nspec:\n  list:\n  - {x: 1}\n  - z: 2\n");
         let at = |document, pointer| {

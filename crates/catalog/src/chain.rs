@@ -136,7 +136,7 @@ mod tests {
     }
 
     #[test]
-    fn clusters_choose_along_what_is_replaced() {
+    fn clusters_select_along_replaced_entries() {
         assert_eq!(shown("a b<a c<b"), "c b a");
         assert_eq!(shown("a b<a c<b,b"), "c a");
         assert_eq!(shown("a b<a c<,b"), "c");

@@ -211,7 +211,7 @@ mod tests {
     }
 
     #[test]
-    fn entries_come_by_falling_version_with_their_edges_in_a_fixed_order() {
+    fn entries_are_sorted_by_descending_version_with_edges_in_a_fixed_order() {
         insta::assert_snapshot!(draw("
             package foo default stable
             channel foo/stable
@@ -282,7 +282,7 @@ mod tests {
     }
 
     #[test]
-    fn only_the_last_deprecated_package_is_marked_but_channels_of_all_packages() {
+    fn only_the_last_deprecated_package_is_marked_but_deprecated_channels_of_all() {
         insta::assert_snapshot!(draw("
             channel b/c
               b.v1.0.0
@@ -319,7 +319,7 @@ mod tests {
     }
 
     #[test]
-    fn a_bad_range_is_left_out_with_a_warning() {
+    fn an_invalid_range_is_omitted_with_a_warning() {
         insta::assert_snapshot!(draw("
             channel p/c
               p.v2.0.0 range >=one
@@ -336,7 +336,7 @@ mod tests {
     }
 
     #[test]
-    fn a_minimum_edge_cuts_what_lies_below() {
+    fn a_minimum_edge_removes_older_entries() {
         let options = GraphOptions { minimum_edge: Some("p.v2.0.0".into()), ..GraphOptions::default() };
         insta::assert_snapshot!(draw("
             channel p/c

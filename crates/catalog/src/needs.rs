@@ -282,7 +282,7 @@ mod tests {
     }
 
     #[test]
-    fn conditions_are_read_as_clusters_read_them() {
+    fn constraints_are_parsed_like_on_clusters() {
         let text = |json: &str| need(json).to_string();
         assert_eq!(text(r#"{"gvk":{"group":"g","version":"v","kind":"K"}}"#), "K (g/v)");
         assert_eq!(
@@ -310,7 +310,7 @@ mod tests {
     }
 
     #[test]
-    fn one_part_that_decides_is_enough() {
+    fn one_decisive_part_is_enough() {
         let facts = Facts { labels: vec!["yes".to_owned()], ..Facts::default() };
         let (yes, no) = (Need::Label("yes".to_owned()), Need::Label("no".to_owned()));
         let unknown = Need::Rule { rule: String::new(), message: String::new() };

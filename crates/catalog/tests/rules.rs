@@ -1,32 +1,32 @@
-//! Each rule from outside: a catalog in, its problems out.
+//! Rules from the outside: a catalog in, its problems out.
 
 use catalog::{Warnings, check, inspect, tree};
 use fbc::json::Raw;
 use fbc::{Fbc, Limits, Loaded, Problem, Severity};
 
-/// Checks a catalog given by its blobs, one JSON object a line.
+/// Returns the problems of a catalog, given as one JSON object per line.
 fn problems(blobs: &str, warnings: Warnings) -> Vec<Problem> {
     let mut fbc = Fbc::default();
     let mut loaded = Loaded::default();
-    let look = inspect(warnings);
+    let inspect_options = inspect(warnings);
     for text in blobs.lines().map(str::trim).filter(|line| !line.is_empty()) {
         fbc.add_generated(text, &Limits::default()).unwrap();
         let raw = Raw::parse(text, 100).unwrap();
-        look(fbc.blobs().last().unwrap(), raw, &mut loaded.problems);
+        inspect_options(fbc.blobs().last().unwrap(), raw, &mut loaded.problems);
     }
     let checked = check(&fbc, loaded, warnings);
     let valid = checked.errors().next().is_none();
-    assert_eq!(valid, checked.catalog.is_ok(), "a catalog exists exactly if nothing is wrong");
+    assert_eq!(valid, checked.catalog.is_ok(), "a catalog exists exactly if there are no errors");
     checked.into_problems()
 }
 
-/// The errors of a catalog as `opm validate` reports them.
+/// Returns the errors of a catalog as `opm validate` prints them.
 fn errors(blobs: &str) -> String {
     let problems = problems(blobs, Warnings::Off);
     tree::message(problems.iter().filter(|problem| problem.severity == Severity::Error))
 }
 
-/// A bundle of package `foo`.
+/// Returns a bundle of package `foo`.
 fn bundle(name: &str, version: &str) -> String {
     format!(
         r#"{{"schema":"olm.bundle","name":"{name}","package":"foo","image":"r.io/foo/b:{name}","properties":[{{"type":"olm.package","value":{{"packageName":"foo","version":"{version}"}}}}]}}"#
@@ -35,7 +35,7 @@ fn bundle(name: &str, version: &str) -> String {
 
 const PACKAGE: &str = r#"{"schema":"olm.package","name":"foo","defaultChannel":"stable"}"#;
 
-/// A catalog of one channel, from lines like `v2 replaces v1 skips v0,v3 range <2.0.0`.
+/// Returns a catalog with one channel, from entries like `v2 replaces v1 skips v0,v3 range <2.0.0`.
 fn channel(entries: &str) -> String {
     let mut blobs = String::from(PACKAGE);
     let mut list = Vec::new();
@@ -62,7 +62,7 @@ fn channel(entries: &str) -> String {
     )
 }
 
-/// The innermost message about a channel, or `ok`.
+/// Returns the innermost message about a channel, or `ok`.
 fn verdict(entries: &str) -> String {
     match errors(&channel(entries)) {
         text if text.is_empty() => "ok".into(),
@@ -71,7 +71,7 @@ fn verdict(entries: &str) -> String {
 }
 
 #[test]
-fn channels_have_one_head_and_a_chain_that_reaches_everything() {
+fn a_channel_has_one_head_that_reaches_every_entry() {
     assert_eq!(verdict("v1"), "ok");
     assert_eq!(verdict("v1; v2 replaces v1"), "ok");
     assert_eq!(verdict("v1; v2"), "multiple channel heads found in graph: v1, v2");
@@ -102,7 +102,7 @@ fn channels_have_one_head_and_a_chain_that_reaches_everything() {
 }
 
 #[test]
-fn all_problems_are_reported_at_once_as_lines_and_a_tree() {
+fn all_problems_are_reported_as_lines_and_as_a_tree() {
     let blobs = r#"
         {"schema":"olm.package","name":"foo"}
         {"schema":"olm.channel","name":"stable","package":"foo","entries":[{"name":"a","skips":[""]},{"name":"b"},{"name":"gone"}]}
@@ -135,7 +135,7 @@ fn all_problems_are_reported_at_once_as_lines_and_a_tree() {
 }
 
 #[test]
-fn names_that_are_nearly_right_are_suggested() {
+fn similar_names_are_suggested() {
     let blobs = format!(
         "{PACKAGE}\n{}\n{}",
         bundle("foo.v1.0.0", "1.0.0"),
@@ -147,7 +147,7 @@ fn names_that_are_nearly_right_are_suggested() {
 }
 
 #[test]
-fn versions_of_a_package_are_unique_but_for_build_metadata() {
+fn versions_of_a_package_are_unique_except_for_build_metadata() {
     let two = |a: &str, b: &str| {
         errors(&format!(
             "{PACKAGE}\n{}\n{}\n{}",
@@ -170,7 +170,7 @@ fn package_names_are_dns_labels() {
 }
 
 #[test]
-fn a_bundle_with_a_release_is_named_after_it() {
+fn the_name_of_a_bundle_contains_its_release() {
     let with = |name: &str, version: &str, release: &str| {
         let blobs = format!(
             "{PACKAGE}\n{{\"schema\":\"olm.channel\",\"name\":\"stable\",\"package\":\"foo\",\"entries\":[{{\"name\":\"{name}\"}}]}}\n\
@@ -186,7 +186,7 @@ fn a_bundle_with_a_release_is_named_after_it() {
 }
 
 #[test]
-fn warnings_report_what_merely_looks_wrong() {
+fn warnings_report_suspicious_content() {
     let blobs = format!(
         "{}\n{}",
         r#"{"schema":"olm.package","name":"foo","defaultChannel":"stable","icon":{"base64data":"aGk=","mediatype":"image/png"},"colour":"red"}"#,
@@ -224,13 +224,13 @@ fn warnings_report_what_merely_looks_wrong() {
 }
 
 #[test]
-fn a_head_that_consoles_cannot_show_is_warned_of() {
+fn a_head_without_metadata_gets_a_warning() {
     let problems = problems(&channel("v1"), Warnings::On);
     assert_eq!(problems.iter().map(|problem| problem.rule).collect::<Vec<_>>(), ["head-metadata"]);
 }
 
 #[test]
-fn what_could_be_in_a_file_that_cannot_be_read_is_not_missed() {
+fn an_unreadable_file_causes_no_reports_of_missing_objects() {
     let mut fbc = Fbc::default();
     fbc.add_generated(
         r#"{"schema":"olm.channel","name":"c","package":"foo","entries":[{"name":"a"}]}"#,
@@ -241,5 +241,5 @@ fn what_could_be_in_a_file_that_cannot_be_read_is_not_missed() {
     let loaded = Loaded { problems: Vec::new(), incomplete: true };
     let checked = check(&fbc, loaded, Warnings::Off);
     assert_eq!(checked.errors().map(|problem| problem.rule).collect::<Vec<_>>(), ["incomplete"]);
-    assert!(checked.catalog.is_err(), "an incomplete catalog is none");
+    assert!(checked.catalog.is_err(), "an incomplete catalog passed the checks");
 }

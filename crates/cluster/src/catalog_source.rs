@@ -172,21 +172,21 @@ mod tests {
 
     #[test]
     fn missing_fields_give_the_messages_of_olm() {
-        let told = |value: Value| spec(value).check("name").map_err(|complaint| complaint.message);
-        assert_eq!(told(serde_json::json!({"sourceType": "grpc", "image": "r.test/a"})), Ok(()));
+        let checked = |value: Value| spec(value).check("name").map_err(|complaint| complaint.message);
+        assert_eq!(checked(serde_json::json!({"sourceType": "grpc", "image": "r.test/a"})), Ok(()));
         assert_eq!(
-            told(serde_json::json!({"sourceType": "grpc"})),
+            checked(serde_json::json!({"sourceType": "grpc"})),
             Err("image and address unset: at least one must be set for sourcetype: grpc".into())
         );
         assert_eq!(
-            told(serde_json::json!({"sourceType": "internal"})),
+            checked(serde_json::json!({"sourceType": "internal"})),
             Err("configmap name unset: must be set for sourcetype: internal".into())
         );
-        assert_eq!(told(serde_json::json!({"sourceType": "web"})), Err("unknown sourcetype: web".into()));
+        assert_eq!(checked(serde_json::json!({"sourceType": "web"})), Err("unknown sourcetype: web".into()));
     }
 
     #[test]
-    fn an_interval_that_cannot_be_read_is_a_quarter_of_an_hour() {
+    fn an_invalid_interval_defaults_to_15_minutes() {
         let interval = |text: &str| {
             spec(serde_json::json!({"updateStrategy": {"registryPoll": {"interval": text}}})).interval().unwrap()
         };

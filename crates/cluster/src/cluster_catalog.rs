@@ -268,7 +268,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_what_is_asked_for_is_set() {
+    fn only_requested_fields_are_set() {
         let plan = ClusterCatalogPlan { name: "a".into(), image: "r.test/a:v1".into(), ..Default::default() };
         assert_eq!(plan.object()["spec"], json!({"source": {"type": "Image", "image": {"ref": "r.test/a:v1"}}}));
         let plan = ClusterCatalogPlan { poll_minutes: Some(10), priority: Some(-1), unavailable: true, ..plan };
@@ -282,7 +282,7 @@ mod tests {
     }
 
     #[test]
-    fn references_that_cannot_work_are_refused() {
+    fn references_that_cannot_work_are_rejected() {
         let check = |image: &str, poll_minutes| {
             ClusterCatalogPlan { image: image.into(), poll_minutes, ..Default::default() }.check()
         };
@@ -294,7 +294,7 @@ mod tests {
     }
 
     #[test]
-    fn a_catalog_is_done_when_both_conditions_are_about_it_as_it_is() {
+    fn a_catalog_is_done_when_both_conditions_have_its_generation() {
         let state = |serving: &str, progressing: &str, seen: i64, used: &str| {
             let condition = |kind: &str, reason: &str| json!({"type": kind, "reason": reason, "observedGeneration": seen, "message": "m"});
             let object: Object = serde_json::from_value(json!({

@@ -293,7 +293,7 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn a_closed_ledger_waits_for_answers_and_lets_nothing_follow() {
+    async fn a_closed_ledger_waits_for_responses_and_accepts_no_requests() {
         let ledger = Ledger::default();
         let sent = ledger.send().unwrap();
         let mut closing = std::pin::pin!(ledger.close());
@@ -305,7 +305,7 @@ mod tests {
     }
 
     #[test]
-    fn an_object_gets_back_what_it_was() {
+    fn a_rollback_restores_an_object() {
         let before = json!({"metadata": {"name": "a", "resourceVersion": "1"}, "spec": {"image": "x"}});
         let mut after = json!({"metadata": {"name": "a", "resourceVersion": "2", "annotations": {"a": "b"}},
             "spec": {"address": "y"}, "status": {"reason": "z"}});

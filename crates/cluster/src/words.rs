@@ -266,7 +266,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn containers_say_what_they_wait_for() {
+    fn waiting_containers_are_explained() {
         let pulling = json!({"status": {"phase": "Pending", "containerStatuses": [
             {"name": "a", "state": {"waiting": {"reason": "ContainerCreating"}}},
             {"name": "b", "image": "r.test/x", "state": {"waiting": {"reason": "ImagePullBackOff", "message": "not found"}}},
@@ -292,7 +292,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_container_has_overcome_is_no_trouble() {
+    fn earlier_failures_of_a_running_container_are_ignored() {
         let overcome = json!({"name": "a", "ready": true, "state": {"running": {}},
             "lastState": {"terminated": {"exitCode": 137, "reason": "OOMKilled"}}});
         let fine = json!({"status": {"phase": "Running", "containerStatuses": [overcome]}});
@@ -308,7 +308,7 @@ mod tests {
     }
 
     #[test]
-    fn subscriptions_tell_the_cause_before_its_consequences() {
+    fn the_cause_of_a_failed_subscription_comes_before_its_consequences() {
         let both = json!({"status": {"conditions": [
             {"type": "CatalogSourcesUnhealthy", "status": "True", "message": "x"},
             {"type": "ResolutionFailed", "status": "True", "reason": "ConstraintsNotSatisfiable", "message": "no foo"},
@@ -321,7 +321,7 @@ mod tests {
     }
 
     #[test]
-    fn a_csv_names_the_requirements_that_are_not_met() {
+    fn unmet_requirements_of_a_csv_are_reported() {
         let pending = json!({"status": {
         "phase": "Pending", "reason": "RequirementsNotMet", "message": "one or more requirements couldn't be found",
         "requirementStatus": [
@@ -339,7 +339,7 @@ mod tests {
     }
 
     #[test]
-    fn deployments_tell_why_they_are_not_available() {
+    fn unavailable_deployments_are_explained() {
         assert_eq!(deployment("a", None).unwrap(), "deployment a does not exist");
         let failing = json!({"status": {"conditions": [
             {"type": "Available", "status": "False", "reason": "MinimumReplicasUnavailable", "message": "x"},

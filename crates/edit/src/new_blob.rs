@@ -129,7 +129,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_reference_changes_in_its_place() {
+    fn a_reference_changes_in_place() {
         let yaml = "schema: olm.bundle\nproperties:\n- type: olm.bundle.object # csv\n  value:\n    ref: objects/a.yaml\n\
             - {type: olm.bundle.object, value: {ref: \"objects/b.yaml\"}}\n- {type: x, value: {ref: objects/a.yaml}}\n";
         let json = "{\"properties\": [{\"type\": \"olm.bundle.object\", \"value\": {\"ref\": \"objects/a.yaml\"}}]}";
@@ -147,7 +147,7 @@ mod tests {
     }
 
     #[test]
-    fn a_reference_that_cannot_be_changed_leaves_json_alone() {
+    fn a_reference_that_cannot_be_changed_leaves_json_unchanged() {
         let yaml = "properties:\n- &a {type: olm.bundle.object, value: {ref: x}}\n- *a\n";
         let json = r#"{"properties":[{"type":"olm.bundle.object","value":{"ref":"x"}},{"type":"olm.bundle.object","value":{"ref":"x"}}]}"#;
         let mut new_blob =

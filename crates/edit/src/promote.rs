@@ -235,14 +235,14 @@ mod tests {
     }
 
     #[test]
-    fn versions_find_their_places() {
+    fn versions_are_inserted_by_precedence() {
         insta::assert_snapshot!(promoted(CATALOG, "p.v1.1.2", Policy::Semver), @"p/stable*: p.v1.0.0; p.v1.1.0 r=p.v1.0.0; p.v1.1.1 r=p.v1.1.0; p.v1.1.2 r=p.v1.1.1; p.v2.0.0 r=p.v1.1.2");
         insta::assert_snapshot!(promoted(CATALOG, "p.v0.9.0", Policy::Semver), @"p/stable*: p.v0.9.0; p.v1.0.0 r=p.v0.9.0; p.v1.1.0 r=p.v1.0.0; p.v1.1.1 r=p.v1.1.0; p.v2.0.0 r=p.v1.1.1");
         insta::assert_snapshot!(promoted(CATALOG, "p.v2.0.0+b", Policy::Semver), @r#""p.v2.0.0" has the same version as "p.v2.0.0+b"; "#);
     }
 
     #[test]
-    fn what_the_channel_has_left_behind_does_not_come_back_as_its_head() {
+    fn a_replaced_entry_does_not_become_the_head_again() {
         let catalog = "
             p/stable: p.v1.0.0 s=p.v2.0.0; p.v1.1.0 r=p.v1.0.0
             p/all: p.v2.0.0";

@@ -154,7 +154,7 @@ mod tests {
     }
 
     #[test]
-    fn edges_are_stitched_together() {
+    fn removal_reconnects_edges() {
         insta::assert_snapshot!(removed(&bundle("p.v1.1.0"), &Removal::default()), @r"
         p/alpha: p.v2.0.0 r=p.v1.0.0 s=p.v1.1.0; p.v3.0.0 r=p.v2.0.0
         p/stable*: p.v1.0.0; p.v2.0.0 r=p.v1.0.0 s=p.v1.1.0,x R=<2.0.0 || <1.0.0
@@ -167,7 +167,7 @@ mod tests {
     }
 
     #[test]
-    fn a_channel_goes_with_what_is_only_in_it() {
+    fn a_channel_is_removed_with_its_exclusive_bundles() {
         let channel = |channel: &str| Target::Channel { package: "p".into(), channel: channel.into() };
         insta::assert_snapshot!(removed(&channel("alpha"), &Removal::default()), @r#"
         p/stable*: p.v1.0.0; p.v1.1.0 r=p.v1.0.0 s=x R=<1.0.0; p.v2.0.0 r=p.v1.1.0 R=<2.0.0

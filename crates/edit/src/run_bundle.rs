@@ -208,7 +208,7 @@ mod tests {
     }
 
     #[test]
-    fn a_package_that_is_there_stays() {
+    fn an_existing_package_is_kept() {
         let fbc = catalog(&[PACKAGE_FOO, STABLE, FOO]);
         assert_eq!(inject(&fbc, "foo", "foo.v4", "c", "index").unwrap().package, None);
         assert_eq!(
@@ -246,7 +246,7 @@ mod tests {
     }
 
     #[test]
-    fn a_channel_without_head_cannot_go_on() {
+    fn a_channel_without_head_cannot_be_extended() {
         let round = r#"{"schema":"olm.channel","package":"foo","name":"c","entries":[{"name":"a","replaces":"b"},{"name":"b","replaces":"a"}]}"#;
         let fbc = catalog(&[round]);
         let refused = extend(&fbc, "foo", &["x".to_owned()], "c", "index").unwrap_err();
@@ -254,7 +254,7 @@ mod tests {
     }
 
     #[test]
-    fn dependencies_are_left_out_and_nothing_else() {
+    fn only_dependencies_are_omitted() {
         let bundle = r#"{"schema":"olm.bundle","properties":[{"type":"olm.package","value":{"a":1.0}},{"type":"olm.gvk.required","value":{}},{"type":"olm.constraint","value":{}},{"type":"olm.package.required","value":{}},{"type":"x","value":"<"}],"image":"i"}"#;
         assert_eq!(
             without_dependencies(bundle).unwrap().as_str(),

@@ -258,7 +258,7 @@ mod tests {
     }
 
     #[test]
-    fn additions_name_channels_and_edges() {
+    fn additions_are_summarized_with_channels_and_edges() {
         insta::assert_snapshot!(sentences(CATALOG), @"nothing");
         let with = |entry: &str| CATALOG.replace("r=p.v1.0.0", &format!("r=p.v1.0.0; {entry}"));
         insta::assert_snapshot!(sentences(&with("p.v1.2.0 r=p.v1.1.0 s=a,b R=>=1.0.0_<1.2.0")), @"added p.v1.2.0 to stable: replaces p.v1.1.0, skips a, b, skips versions >=1.0.0 <1.2.0");
@@ -269,14 +269,14 @@ mod tests {
     }
 
     #[test]
-    fn removals_name_what_goes_and_what_closes_the_gap() {
+    fn removals_are_summarized_with_the_new_edges() {
         insta::assert_snapshot!(sentences("p/stable: p.v1.0.0; p.v1.1.0 r=p.v1.0.0"), @"removed p.v1.1.0 from fast");
         insta::assert_snapshot!(sentences("q/stable: q.v1.0.0"), @"added q.v1.0.0 to stable; removed package p (2 channels, 2 bundles)");
         insta::assert_snapshot!(sentences("p/stable: p.v1.1.0 s=p.v1.0.0\np/fast: p.v1.1.0"), @"removed p.v1.0.0 from stable; p.v1.1.0 in stable skips p.v1.0.0");
     }
 
     #[test]
-    fn other_edges_and_defaults_are_named() {
+    fn changed_edges_and_defaults_are_summarized() {
         insta::assert_snapshot!(sentences(&CATALOG.replace(" r=p.v1.0.0", " R=<1.1.0")), @"changed: p.v1.1.0 in stable skips versions <1.1.0");
         insta::assert_snapshot!(sentences("p/fast: p.v1.1.0\np/stable: p.v1.0.0; p.v1.1.0 r=p.v1.0.0"), @"the default channel of p is fast, was stable");
     }

@@ -160,7 +160,7 @@ mod tests {
     }
 
     #[test]
-    fn changes_within_lines_show_the_lines() {
+    fn changes_within_lines_show_whole_lines() {
         let old = "a\nb\nc\nd\ne\nf\ng\nh\ni\nj\nk";
         let splices = [splice(2..3, "B"), splice(20..21, "K\nl")];
         let new = String::from_utf8(crate::text::apply(old.as_bytes(), &splices).unwrap()).unwrap();
@@ -187,7 +187,7 @@ mod tests {
     }
 
     #[test]
-    fn whole_lines_come_and_go() {
+    fn added_and_removed_lines_are_shown() {
         let old = "a\nb\nc\n";
         let splices = [splice(2..4, ""), splice(6..6, "d\n")];
         let new = String::from_utf8(crate::text::apply(old.as_bytes(), &splices).unwrap()).unwrap();

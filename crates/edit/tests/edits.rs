@@ -1,4 +1,4 @@
-//! Any sequence of edits on a valid catalog gives a valid catalog, or a refusal.
+//! Any sequence of edits on a valid catalog gives a valid catalog, or is rejected.
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
@@ -63,14 +63,14 @@ fn read_into(files: &Files, contents: Contents) -> Read {
     Read { outline: Outline::new(&fbc), fbc, errors, contents, directory }
 }
 
-/// The result of an edit.
+/// The outcome of an edit.
 struct Edited {
     files: Files,
-    /// The problems of the edited catalog; such an edit is not applied.
+    /// The problems of the edited catalog; an edit with problems is not applied.
     errors: Vec<String>,
 }
 
-/// Applies an edit to the text of a catalog, and checks that nothing but the intended part changed.
+/// Applies an edit to the text of a catalog, and checks that only the intended part changed.
 fn edited(files: &Files, verb: impl FnOnce(&Read, &mut Outline) -> Result<(), Refusal>) -> Result<Edited, Refusal> {
     let before = read(files);
     let mut wanted = before.outline.clone();
@@ -111,8 +111,8 @@ enum Style {
     Compact,
 }
 
-/// Writes a catalog of one package with `count` bundles in a chain, in one file or several.
-fn written(style: Style, count: usize, several: bool) -> Files {
+/// Returns the files of a catalog: one package with `count` bundles in a chain, in one file or several.
+fn catalog_files(style: Style, count: usize, several: bool) -> Files {
     let name = |i: usize| format!("p.v1.{}.{}", i / 2, i % 2);
     let json = |style: Style| matches!(style, Style::Json | Style::Compact);
     let mut blobs: Vec<(&str, String)> = Vec::new();
@@ -157,7 +157,7 @@ fn written(style: Style, count: usize, several: bool) -> Files {
     files
 }
 
-/// The edits that are tried.
+/// The edits under test.
 const VERBS: [&str; 16] = [
     "set-default",
     "set-edge: skips",
@@ -188,13 +188,13 @@ fn bundle_json(name: &str) -> String {
     )
 }
 
-/// Returns one of the entries of a channel.
-fn listed(outline: &Outline, channel: &str, number: usize) -> Option<String> {
+/// Returns the name of an entry of a channel, selected by number.
+fn entry_of(outline: &Outline, channel: &str, number: usize) -> Option<String> {
     let entries = &outline.packages.get("p")?.channels.get(channel)?.entries;
     entries.get(number % entries.len().max(1)).map(|entry| entry.name.to_string())
 }
 
-/// Makes the edit that some numbers stand for.
+/// Makes the edit that the numbers select.
 fn act(
     before: &Read,
     outline: &mut Outline,
@@ -212,12 +212,12 @@ fn act(
     match VERBS[verb] {
         "set-default" => set_default::set_default(outline, "p", channel),
         "set-edge: skips" => {
-            let bundle = listed(outline, channel, number).unwrap_or(bundle);
+            let bundle = entry_of(outline, channel, number).unwrap_or(bundle);
             let edges = Edges { add_skips: vec![other], skip_range: Some("<1.2.0".into()), ..Edges::default() };
             set_edge(outline, None, channel, &bundle, &edges)
         }
         "set-edge: replaces" => {
-            let bundle = listed(outline, channel, number).unwrap_or(bundle);
+            let bundle = entry_of(outline, channel, number).unwrap_or(bundle);
             let edges = Edges { replaces: Some(other), skips: Some(vec![]), ..Edges::default() };
             set_edge(outline, None, channel, &bundle, &edges)
         }
@@ -255,7 +255,7 @@ fn act(
             filtered(outline, &Selection { heads_only: true, channels, default_channels, ..Selection::default() })
         }
         "add-bundle" => {
-            // Versions between those that are there, into a channel of old and one that may be new.
+            // Versions between existing ones, into an existing channel and one that may be new.
             let name = format!("p.v1.{}.{}", number / 2, 2 + number);
             let json = fbc::json::Text::parse(&bundle_json(&name), 100).unwrap();
             let new = NewBundle { json, name, package: "p".to_owned(), csv: None, files: Vec::new() };
@@ -291,7 +291,7 @@ fn act(
     }
 }
 
-/// How often each edit was made, was refused, and would have left an invalid catalog.
+/// How often each edit was made, was rejected, and would have given an invalid catalog.
 type Counts = BTreeMap<&'static str, [usize; 3]>;
 
 fn styles() -> impl Strategy<Value = Style> {
@@ -299,20 +299,20 @@ fn styles() -> impl Strategy<Value = Style> {
 }
 
 #[test]
-fn edits_keep_a_catalog_valid_or_are_refused() {
+fn edits_keep_a_catalog_valid_or_are_rejected() {
     let counts: RefCell<Counts> = RefCell::default();
     let mut runner =
         TestRunner::new(ProptestConfig { cases: 160, failure_persistence: None, ..ProptestConfig::default() });
     let strategy = (styles(), 1..10usize, any::<bool>(), prop::collection::vec(verb(), 1..14));
     let run = runner.run(&strategy, |(style, count, several, verbs)| {
-        let mut files = written(style, count, several);
+        let mut files = catalog_files(style, count, several);
         prop_assert_eq!(read(&files).errors, Vec::<String>::new());
         if count % 2 == 0 {
             let first = Target::Bundle { package: None, bundle: "p.v1.0.0".to_owned() };
             files = edited(&files, |_, outline| deprecate::deprecate(outline, &first, "old")).unwrap().files;
         }
         for (verb, bundle, channel, other) in verbs {
-            // Most of them about something that is there.
+            // Most edits concern objects that exist.
             let verb = (verb, bundle % (count + 2), channel, other % (count + 2));
             let mut counts = counts.borrow_mut();
             let [new_blob, refused, invalid] = counts.entry(VERBS[verb.0]).or_default();
@@ -324,7 +324,7 @@ fn edits_keep_a_catalog_valid_or_are_refused() {
                 }
                 Ok(edited) => {
                     *invalid += 1;
-                    // Edges are what users make them; all other edits know what a channel needs.
+                    // Users choose the edges themselves; all other edits keep channels valid.
                     prop_assert!(
                         VERBS[verb.0].starts_with("set-edge"),
                         "{verb:?}\n{:#?}\n{files:#?}\n{:#?}",
@@ -348,40 +348,41 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 96, ..ProptestConfig::default() })]
 
     #[test]
-    fn edits_that_undo_each_other_leave_no_trace(
+    fn an_edit_and_its_reverse_restore_the_text(
         style in styles(),
         count in 2..10usize,
         several in any::<bool>(),
         pick in 0..10usize,
     ) {
-        let files = written(style, count, several);
+        let files = catalog_files(style, count, several);
         let last = format!("p.v1.{}.{}", (count - 1) / 2, (count - 1) % 2);
         let some = format!("p.v1.{}.{}", pick % count / 2, pick % count % 2);
         let bundle = |bundle: &str| Target::Bundle { package: None, bundle: bundle.to_owned() };
-        let there_and_back = |there: &dyn Fn(&mut Outline) -> Result<(), Refusal>, back: &dyn Fn(&mut Outline) -> Result<(), Refusal>| {
-            let changed = edited(&files, |_, outline| there(outline)).expect("the edit is made").files;
+        type Verb<'a> = &'a dyn Fn(&mut Outline) -> Result<(), Refusal>;
+        let edit_and_reverse = |edit: Verb<'_>, reverse: Verb<'_>| {
+            let changed = edited(&files, |_, outline| edit(outline)).expect("the edit succeeds").files;
             assert_ne!(&changed, &files);
-            let undone = edited(&changed, |_, outline| back(outline)).expect("it is undone").files;
+            let undone = edited(&changed, |_, outline| reverse(outline)).expect("the reverse edit succeeds").files;
             assert_eq!(&undone, &files);
         };
-        there_and_back(
+        edit_and_reverse(
             &|outline| set_default::set_default(outline, "p", "fast"),
             &|outline| set_default::set_default(outline, "p", "stable"),
         );
-        there_and_back(
+        edit_and_reverse(
             &|outline| deprecate::deprecate(outline, &bundle(&some), "do not use"),
             &|outline| deprecate::undo(outline, &bundle(&some)),
         );
         let edges = |edges: Edges| move |outline: &mut Outline| set_edge(outline, None, "fast", &some.clone(), &edges);
         let range = |range: &str| Edges { skip_range: Some(range.into()), ..Edges::default() };
-        there_and_back(&edges.clone()(range(">=1.0.0 <1.1.0")), &edges.clone()(range("")));
+        edit_and_reverse(&edges.clone()(range(">=1.0.0 <1.1.0")), &edges.clone()(range("")));
         let add = Edges { add_skips: vec!["y".into(), "z".into()], ..Edges::default() };
         let take = Edges { remove_skips: vec!["y".into(), "z".into()], ..Edges::default() };
-        there_and_back(&edges.clone()(add), &edges(take));
+        edit_and_reverse(&edges.clone()(add), &edges(take));
         let stable = count.div_ceil(2);
         if stable < count {
             let removal = Removal { channel: Some("stable".into()), forget: true, ..Removal::default() };
-            there_and_back(
+            edit_and_reverse(
                 &|outline| promote(outline, None, &last, "stable", &Promotion::default()),
                 &|outline| remove(outline, &bundle(&last), &removal).map(|_| ()),
             );

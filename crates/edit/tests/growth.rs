@@ -1,5 +1,5 @@
-//! Work grows with what there is to do, not with its square: each case is done once, twice and four times as large,
-//! and steps are counted, not seconds.
+//! Work grows linearly with its input, not quadratically: each case runs at one, two and four times the size, and tests
+//! count steps, not seconds.
 
 use std::fs;
 
@@ -17,9 +17,9 @@ use fbc::{Arrangement, Fbc, Format, LoadOptions, work};
 
 const SMALL: usize = 500;
 
-/// Counts the steps that `task` takes at three sizes. Sorting and searching take a little more than twice as many for
-/// twice as much; a loop in a loop takes four times as many.
-fn grows_evenly(task: impl Fn(usize)) {
+/// Counts the steps that `task` takes at three sizes. Sorting and searching need a little more than twice the steps for
+/// twice the input; nested loops need four times as many.
+fn assert_linear(task: impl Fn(usize)) {
     let steps = |size: usize| {
         let before = work::count();
         task(size);
@@ -27,11 +27,11 @@ fn grows_evenly(task: impl Fn(usize)) {
     };
     let [once, twice, four_times] = [1, 2, 4].map(|times| steps(times * SMALL));
     assert!(once >= SMALL as u64, "{once} steps for {SMALL}: the loop is not counted");
-    let most = |steps: u64| steps * 5 / 2;
-    assert!(twice <= most(once) && four_times <= most(twice), "{once}, {twice}, {four_times} steps");
+    let maximum = |steps: u64| steps * 5 / 2;
+    assert!(twice <= maximum(once) && four_times <= maximum(twice), "{once}, {twice}, {four_times} steps");
 }
 
-/// Loads a catalog from one file and hands it over with what is wrong with it.
+/// Loads a catalog from one file and passes it on with its problems.
 fn load(text: &str, task: impl Fn(&Fbc, &catalog::Checked)) {
     let dir = tempfile::tempdir().unwrap();
     fs::write(dir.path().join("catalog.yaml"), text).unwrap();
@@ -50,7 +50,7 @@ fn bundle(package: &str, name: &str, version: usize) -> String {
     )
 }
 
-/// One package with a channel of these entries, and bundles for those below `bundles`.
+/// Returns a package with a channel of these entries, and bundles for those below `bundles`.
 fn package(entries: &str, bundles: usize) -> String {
     let mut text = format!(
         "schema: olm.package\nname: p\ndefaultChannel: c\n---\nschema: olm.channel\npackage: p\nname: c\nentries:\n{entries}"
@@ -61,7 +61,7 @@ fn package(entries: &str, bundles: usize) -> String {
 
 #[test]
 fn many_problems_in_one_document_are_located_together() {
-    grows_evenly(|size| {
+    assert_linear(|size| {
         let entries: String =
             (0..size).map(|number| format!("- {{name: absent-{number}, skipRange: nonsense}}\n")).collect();
         load(&package(&entries, 1), |fbc, checked| {
@@ -75,8 +75,8 @@ fn many_problems_in_one_document_are_located_together() {
 }
 
 #[test]
-fn problems_are_written_as_a_tree() {
-    grows_evenly(|size| {
+fn problems_are_printed_as_a_tree() {
+    assert_linear(|size| {
         let text: String =
             (0..size).map(|number| format!("---\nschema: olm.package\nname: p{number}\ndefaultChannel: c\n")).collect();
         load(&text, |_, checked| {
@@ -88,8 +88,8 @@ fn problems_are_written_as_a_tree() {
 
 #[test]
 fn channels_of_many_heads_have_many_chains() {
-    grows_evenly(|size| {
-        // Every head comes down to the same chain, which is as long as there are heads.
+    assert_linear(|size| {
+        // All heads lead to the same chain, which has as many entries as there are heads.
         let entry =
             |name: String, replaces: String| Entry { name: name.into(), replaces: replaces.into(), ..Entry::default() };
         let mut entries: Vec<Entry> =
@@ -101,8 +101,8 @@ fn channels_of_many_heads_have_many_chains() {
 }
 
 #[test]
-fn channels_of_the_first_format_are_gathered_package_by_package() {
-    grows_evenly(|size| {
+fn channels_of_the_first_format_are_collected_for_each_package() {
+    assert_linear(|size| {
         let text: String = (0..size)
             .map(|number| {
                 format!(
@@ -121,7 +121,7 @@ fn channels_of_the_first_format_are_gathered_package_by_package() {
 
 #[test]
 fn properties_of_many_types_are_sorted() {
-    grows_evenly(|size| {
+    assert_linear(|size| {
         let mut text = package("- {name: p.v0}\n", 1);
         text.extend((0..size).map(|number| format!("- {{type: kind-{number}, value: 1}}\n")));
         load(&text, |fbc, _| {
@@ -132,7 +132,7 @@ fn properties_of_many_types_are_sorted() {
     });
 }
 
-/// A chain of versions; each entry also has a range that covers all before it.
+/// Returns a chain of versions; each entry also has a range that covers all earlier ones.
 fn outline(size: usize) -> Outline {
     let name = |number: usize| format!("p.v{number}");
     let mut package = Package { default_channel: "c".to_owned(), ..Package::default() };
@@ -157,11 +157,11 @@ fn outline(size: usize) -> Outline {
 #[test]
 fn upgrades_of_long_channels_are_checked() {
     let (forbidden, unmet) = (Forbidden::new(), Unmet::new());
-    grows_evenly(|size| {
+    assert_linear(|size| {
         let (old, mut new) = (outline(size), outline(size));
         let channel = new.packages.get_mut("p").unwrap().channels.get_mut("c").unwrap();
         for entry in &mut channel.entries {
-            // Nobody below 99 gets on.
+            // Versions below 99 have no upgrade.
             entry.skip_range = entry.skip_range.replace(">=0.0.0", ">=100.0.0").into();
         }
         channel.entries[100].replaces = "".into();
@@ -174,11 +174,11 @@ fn upgrades_of_long_channels_are_checked() {
 }
 
 #[test]
-fn every_other_version_is_cut_out() {
-    grows_evenly(|size| {
+fn every_second_version_is_removed() {
+    assert_linear(|size| {
         let mut outline = outline(size);
         let package = outline.packages.get_mut("p").unwrap();
-        // Entries that lead nowhere, each of which the head has to skip then.
+        // The head has to skip each of the entries that lead nowhere.
         for entry in &mut package.channels.get_mut("c").unwrap().entries {
             entry.skip_range = "".into();
         }
@@ -192,10 +192,10 @@ fn every_other_version_is_cut_out() {
 }
 
 #[test]
-fn a_difference_in_every_line_is_shown() {
-    grows_evenly(|size| {
+fn a_splice_over_all_lines_shows_only_the_difference() {
+    assert_linear(|size| {
         let old: String = (0..size).map(|number| format!("line {number}\n")).collect();
-        // One splice over all lines, of which only the last differs.
+        // One splice replaces all lines, but only the last one differs.
         let new = old.replace(&format!("line {}\n", size - 1), "the last line\n");
         let splices = [Splice { range: 0..old.len(), text: new.clone().into() }];
         let shown = edit::unified::unified("x", Some(&old), Some(&new), &splices);

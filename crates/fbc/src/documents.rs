@@ -359,7 +359,7 @@ mod tests {
         #![proptest_config(proptest::test_runner::Config::with_cases(96))]
 
         #[test]
-        fn windows_of_any_size_give_what_the_whole_text_gives(
+        fn windows_of_any_size_give_the_documents_of_the_whole_text(
             text in "(\u{feff})?( |\n)?((\\{\\}|\\{\"a\": \"é\\\\\"\"\\}|\\{a: 1\\}|\\{|---|a: 1|#|---x|--- # x|-| |\r|é)\n?){0,24}",
             damage in proptest::option::of(0usize..60),
             window in 1usize..40,

@@ -282,7 +282,7 @@ mod tests {
     }
 
     #[test]
-    fn more_elements_do_not_always() {
+    fn more_than_twelve_elements_may_not() {
         let keys: Vec<u32> = (0..40).map(|n| (n * 7) % 5).collect();
         let mut stable = numbered(&keys);
         stable.sort_by_key(|item| item.0);
@@ -291,7 +291,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn any_input_ends_sorted_and_whole(keys in prop::collection::vec(0u32..20, 0..300)) {
+        fn any_input_is_sorted_completely(keys in prop::collection::vec(0u32..20, 0..300)) {
             let mut all = sorted(numbered(&keys));
             prop_assert!(all.windows(2).all(|pair| pair[0].0 <= pair[1].0));
             all.sort_by_key(|item| item.1);
@@ -299,13 +299,13 @@ mod tests {
         }
 
         #[test]
-        fn what_is_sorted_stays_as_it_is(keys in prop::collection::vec(0u32..20, 0..300)) {
+        fn sorted_input_is_unchanged(keys in prop::collection::vec(0u32..20, 0..300)) {
             let once = sorted(numbered(&keys));
             prop_assert_eq!(sorted(once.clone()), once);
         }
 
         #[test]
-        fn patterns_end_sorted(length in 0u32..400, step in 1u32..50, modulus in 1u32..100) {
+        fn patterned_input_is_sorted(length in 0u32..400, step in 1u32..50, modulus in 1u32..100) {
             let keys: Vec<u32> = (0..length).rev().map(|n| n * step % modulus).collect();
             let all = sorted(numbered(&keys));
             prop_assert!(all.windows(2).all(|pair| pair[0].0 <= pair[1].0));

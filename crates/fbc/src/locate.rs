@@ -200,18 +200,18 @@ mod tests {
     }
 
     #[test]
-    fn documents_larger_than_the_first_look_are_found() {
+    fn values_in_documents_larger_than_the_first_window_are_located() {
         let text = format!("{{\"a\": \"{}\",\n\"b\": 1}} {{}}", "é".repeat(INITIAL_CHUNK));
         assert_eq!(mark(&text, 0, &path!["b"]), "2:6 1");
     }
 
     #[test]
-    fn what_is_missing_is_shown_by_what_would_hold_it() {
+    fn a_missing_value_is_shown_by_its_parent() {
         assert_eq!(mark("{\"a\": {\"b\": 1}}", 0, &path!["a", "c"]), "1:7 {\"b\": 1}");
     }
 
     #[test]
-    fn long_lines_are_cut_around_the_place() {
+    fn long_lines_are_truncated_around_the_position() {
         let line = format!("{{\"a\": \"{}\", \"b\": \"here\"}}", "x".repeat(10_000));
         let mut text = Text::new(line.into());
         let range = text.value(0, &path!["b"]).unwrap();

@@ -224,7 +224,7 @@ mod tests {
 
     proptest::proptest! {
         #[test]
-        fn both_spellings_read_back_as_the_same_float(value: f64) {
+        fn both_spellings_parse_as_the_same_float(value: f64) {
             if value.is_finite() {
                 let text = format!("{value:e}");
                 proptest::prop_assert_eq!(json(&text).parse::<f64>().unwrap(), value);

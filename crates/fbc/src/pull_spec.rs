@@ -210,12 +210,12 @@ mod tests {
     }
 
     #[test]
-    fn an_empty_text_is_left_to_the_caller() {
+    fn an_empty_text_is_accepted() {
         assert_eq!(check(""), Ok(()));
     }
 
     #[test]
-    fn other_forms_are_refused() {
+    fn other_forms_are_rejected() {
         for text in [
             "a//b",
             "a/b:",
@@ -260,7 +260,7 @@ mod tests {
     }
 
     #[test]
-    fn digests_are_of_a_known_algorithm_and_its_length() {
+    fn digests_have_a_known_algorithm_and_its_length() {
         refused(&digest("md5", "0", 32), PullSpecError::DigestAlgorithm);
         refused(&digest("sha256", "0", 63), PullSpecError::DigestLength);
         refused(&digest("sha256", "A", 64), PullSpecError::DigestFormat);
@@ -268,7 +268,7 @@ mod tests {
     }
 
     #[test]
-    fn the_length_of_a_name_includes_what_is_left_out() {
+    fn the_length_of_a_name_includes_the_implied_domain() {
         let longest = "a".repeat(MAX_NAME_LENGTH - "docker.io/library/".len());
         assert_eq!(check(&longest), Ok(()));
         refused(&format!("{longest}a"), PullSpecError::NameTooLong);

@@ -53,7 +53,7 @@ mod tests {
     }
 
     #[test]
-    fn the_rest_is_escaped() {
+    fn other_text_is_escaped() {
         assert_eq!(
             quote("\"\\\n\t\0\x7f\u{a0}\u{200b}\u{e0001}").to_string(),
             r#""\"\\\n\t\x00\x7f\u00a0\u200b\U000e0001""#

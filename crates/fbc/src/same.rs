@@ -100,7 +100,7 @@ mod tests {
     }
 
     #[test]
-    fn the_way_it_is_written_means_nothing() {
+    fn formatting_does_not_affect_equality() {
         assert!(same(r#""image":"i""#, r#""image": "i""#));
         assert!(same(
             r#""properties":[{"type":"a","value":{"x":1,"y":2}},{"type":"b","value":1}]"#,
@@ -113,7 +113,7 @@ mod tests {
     }
 
     #[test]
-    fn image_properties_related_images_and_objects_mean_something() {
+    fn image_properties_related_images_and_objects_affect_equality() {
         assert!(!same(r#""image":"i""#, r#""image":"j""#));
         assert!(!same(r#""properties":[{"type":"a","value":1}]"#, r#""properties":[{"type":"a","value":2}]"#));
         assert!(!same(r#""properties":[{"type":"a","value":1}]"#, r#""properties":[]"#));

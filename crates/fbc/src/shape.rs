@@ -252,7 +252,7 @@ mod tests {
     }
 
     #[test]
-    fn a_wrong_type_is_named_with_its_field() {
+    fn a_wrong_type_is_reported_with_its_field() {
         assert_eq!(check(r#"{"entries":[{"name":"a","skips":null,"other":1}],"n":-7,"labels":{"a":"b"}}"#), "fits");
         assert_eq!(
             check(r#"{"entries":[{"name":"a"},{"skips":[1]}]}"#),
@@ -266,7 +266,7 @@ mod tests {
     }
 
     #[test]
-    fn nulls_are_found_where_a_type_is_asked_for() {
+    fn nulls_are_rejected_where_a_type_is_required() {
         let nulls = |text: &str| {
             let found = CHANNEL.nulls(Raw::parse(text, 50).unwrap(), &path!["top"]);
             found.iter().map(ToString::to_string).collect::<Vec<_>>().join(" ")
@@ -280,7 +280,7 @@ mod tests {
     }
 
     #[test]
-    fn only_the_last_of_equal_keys_is_checked() {
+    fn only_the_last_duplicate_key_is_checked() {
         assert_eq!(check(r#"{"n":"x","n":1}"#), "fits");
         assert_eq!(
             check(r#"{"ENTRIES":{}}"#),

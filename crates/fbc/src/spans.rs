@@ -305,7 +305,7 @@ n: 1
     }
 
     #[test]
-    fn a_path_leads_to_a_value() {
+    fn a_path_is_resolved_to_its_value() {
         assert_eq!(at(&path!["schema"]), Some("olm.channel"));
         assert_eq!(at(&path!["ä", "list", 1, "deep"]), Some("\"ö\""));
         assert_eq!(at(&path!["list", 0]), Some("one"));
@@ -317,7 +317,7 @@ n: 1
     }
 
     #[test]
-    fn what_is_missing_is_found_by_what_would_hold_it() {
+    fn a_missing_value_is_located_by_its_parent() {
         let spans = Spans::of_yaml(TEXT.as_bytes()).unwrap();
         let holder = |path: crate::json::Path| &TEXT[spans.find_or_ancestor(&path.0).unwrap()];
         assert_eq!(holder(path!["list", 2, "name"]), "- one\n- name: two\n  replaces: one");
@@ -326,7 +326,7 @@ n: 1
     }
 
     #[test]
-    fn json_is_found_like_yaml() {
+    fn values_of_json_are_located_like_values_of_yaml() {
         let text = r#" {"a": {"B": [1, {"c": "x"}]}, "a": {"b": [2, {"C": "é"}]}}"#;
         let document = Raw::parse(text.trim(), 10).unwrap();
         let found = |path: crate::json::Path| &text.trim()[Spans::of_json(document).find(&path.0).unwrap()];
@@ -353,7 +353,7 @@ n: 1
     }
 
     #[test]
-    fn values_behind_an_escaped_single_quote_are_found() {
+    fn values_after_an_escaped_single_quote_are_located() {
         let text = br#"{"a\'": "x\'y\'", "b": |}"#;
         assert_eq!(locate(text, &path!["b"].0), None);
         let text = br#"{"a\'": "x\'y\'", "b": 1}"#;
@@ -362,13 +362,13 @@ n: 1
     }
 
     #[test]
-    fn a_last_line_needs_no_break() {
+    fn the_last_line_needs_no_line_break() {
         assert_eq!(locate(b"a: |\n  text", &path!["a"].0), Some(3..11));
     }
 
     proptest::proptest! {
         #[test]
-        fn any_text_is_searched_without_a_panic(text in "[ab:{}\\[\\], \n&*<>|'\"-]{0,30}", index in 0..3usize) {
+        fn locating_in_any_text_does_not_panic(text in "[ab:{}\\[\\], \n&*<>|'\"-]{0,30}", index in 0..3usize) {
             for path in [path![], path!["a"], path!["b", index], path![index, "a", "b"]] {
                 if let Some(range) = locate(text.as_bytes(), &path.0) {
                     proptest::prop_assert!(range.end <= text.len());

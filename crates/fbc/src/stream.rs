@@ -186,14 +186,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn json_and_yaml_may_follow_each_other() {
+    fn json_and_yaml_may_alternate() {
         let text = b"{\"b\":1,\"a\":2}\n---\nschema: x\n---\n[1]\n";
         assert_eq!(documents(text, &Limits::default()).unwrap(), [r#"{"a":2,"b":1}"#, r#"{"schema":"x"}"#, "[1]"]);
         assert_eq!(documents(b"", &Limits::default()).unwrap(), Vec::<Text>::new());
     }
 
     #[test]
-    fn what_is_neither_is_an_error_with_its_place() {
+    fn content_that_is_neither_json_nor_yaml_is_an_error_with_its_offset() {
         let error = documents(b"{\"a\":1}{\"b\":2}{\"c\"", &Limits::default()).unwrap_err();
         assert_eq!((error.offset, error.message.as_str()), (18, "json: offset 18: unexpected end of JSON input"));
     }
@@ -210,7 +210,7 @@ mod tests {
     }
 
     #[test]
-    fn what_follows_the_first_document_is_not_looked_at() {
+    fn content_after_the_first_document_is_ignored() {
         assert_eq!(first_of("# licence\n---\na: 1\n---\nb: [\n"), r#"{"a":1}"#);
         assert_eq!(first_of("{\"b\": 1, \"a\": 2} }"), r#"{"a":2,"b":1}"#);
         assert_eq!(first_of("{b: 1}"), r#"{"b":1}"#);

@@ -1,4 +1,4 @@
-//! Properties of whole catalogs: what is written reads back the same, wherever it is written.
+//! Properties of whole catalogs: a written catalog loads as the same, from any file and in any format.
 
 use std::fs;
 use std::path::Path;
@@ -8,7 +8,7 @@ use proptest::prelude::*;
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
-/// Text that is easily misread: as a number, a boolean, a comment, a marker.
+/// Text that parsers easily misread: as a number, a boolean, a comment, a marker.
 fn text() -> impl Strategy<Value = String> {
     prop_oneof![
         "[a-z0-9.-]{1,12}",
@@ -32,14 +32,14 @@ fn text() -> impl Strategy<Value = String> {
     ]
 }
 
-/// Values as blobs of unknown schemas hold them.
+/// Values of blobs with unknown schemas.
 fn value() -> impl Strategy<Value = Value> {
     let scalar = prop_oneof![
         Just(Value::Null),
         any::<bool>().prop_map(Value::from),
         any::<i64>().prop_map(Value::from),
         any::<u64>().prop_map(Value::from),
-        // A float without fraction is printed, and so read, as an integer.
+        // A float without a fraction is printed, and so parsed, as an integer.
         any::<i32>().prop_map(|number| Value::from(f64::from(number) + 0.25)),
         text().prop_map(Value::from),
     ];
@@ -55,7 +55,7 @@ fn property() -> impl Strategy<Value = Value> {
     ("[a-z]{1,6}\\.[a-z]{1,6}", value()).prop_map(|(kind, value)| json!({"type": kind, "value": value}))
 }
 
-/// A name that is made of few letters, so that several blobs share it.
+/// Names from few letters, so that several blobs share one.
 fn name() -> impl Strategy<Value = String> {
     "[a-c]{1,2}"
 }
@@ -93,7 +93,7 @@ fn blob() -> impl Strategy<Value = Value> {
     ]
 }
 
-/// A catalog in a scratch directory.
+/// A catalog in a temporary directory.
 struct Scratch {
     root: TempDir,
 }
@@ -116,7 +116,7 @@ impl Scratch {
         (fbc, loaded)
     }
 
-    /// Loads the catalog, in which nothing is wrong, and prints it.
+    /// Loads the catalog, which must have no problems, and prints it.
     fn rendered(&self, format: Format) -> String {
         let (fbc, loaded) = self.load();
         assert_eq!(loaded.problems, []);
@@ -126,7 +126,7 @@ impl Scratch {
 
 fn rendered(fbc: &Fbc, format: Format) -> String {
     let mut out = Vec::new();
-    fbc.write(&fbc.in_order(), format, &mut out).expect("memory takes everything");
+    fbc.write(&fbc.in_order(), format, &mut out).expect("writing to memory succeeds");
     String::from_utf8(out).expect("catalogs are text")
 }
 
@@ -136,7 +136,7 @@ fn json_text(blobs: &[&Value]) -> String {
 
 proptest! {
     #[test]
-    fn a_catalog_that_is_written_reads_back_the_same(blobs in prop::collection::vec(blob(), 0..6)) {
+    fn a_written_catalog_loads_as_the_same(blobs in prop::collection::vec(blob(), 0..6)) {
         let source = Scratch::new([("catalog.json", json_text(&blobs.iter().collect::<Vec<_>>()))]);
         let (json, yaml) = (source.rendered(Format::Json), source.rendered(Format::Yaml));
         for (name, text) in [("catalog.json", &json), ("catalog.yaml", &yaml)] {
@@ -157,11 +157,11 @@ proptest! {
     }
 
     #[test]
-    fn it_does_not_matter_which_file_holds_a_blob(
+    fn the_file_of_a_blob_does_not_matter(
         blobs in prop::collection::vec(blob(), 1..8),
         places in prop::collection::vec(("[a-c]{1,2}(/[a-c])?\\.(json|yaml)", any::<u16>()), 8),
     ) {
-        // Indistinguishable blobs are in file order, so these are excluded.
+        // Indistinguishable blobs keep the order of files, so the test excludes them.
         let mut seen = std::collections::BTreeSet::new();
         let blobs: Vec<&Value> = blobs
             .iter()
@@ -185,7 +185,7 @@ proptest! {
     }
 
     #[test]
-    fn any_bytes_in_files_are_loaded_without_a_panic(
+    fn loading_arbitrary_bytes_does_not_panic(
         bytes in prop::collection::vec(any::<u8>(), 0..200),
         marks in "(\\{\"schema\": *\"olm\\.bundle\"|[-{}\\[\\]:,\"'|> \n&*a1]|---\n|schema: x\n){0,30}",
         blob in blob(),

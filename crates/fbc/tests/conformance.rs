@@ -1,8 +1,7 @@
 //! Comparison with recorded results of the reference tool.
 //!
-//! The recordings are not part of this repository. They are searched for in the folder that
-//! `OPM_CONFORMANCE_DIR` names, else in `shared/conformance` next to the checkout; without
-//! them each test says that it was skipped.
+//! The recordings are not part of this repository. Tests expect them in the folder that `OPM_CONFORMANCE_DIR` names,
+//! by default `shared/conformance` next to the checkout; without them each test reports that it was skipped.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -13,7 +12,7 @@ use fbc::release::Release;
 use fbc::version::Version;
 use serde_json::Value;
 
-#[expect(clippy::print_stderr, reason = "a test that cannot run says so")]
+#[expect(clippy::print_stderr, reason = "a skipped test is reported")]
 fn recordings() -> Option<PathBuf> {
     let folder = std::env::var_os("OPM_CONFORMANCE_DIR")
         .map_or_else(|| Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../shared/conformance"), PathBuf::from);
@@ -24,7 +23,7 @@ fn recordings() -> Option<PathBuf> {
     None
 }
 
-/// Reports every row of a table for which `problem` has something to say.
+/// Reports every row of a table for which `problem` returns a message.
 #[track_caller]
 fn check_rows(table: &Value, key: &str, problem: impl Fn(&Value) -> Option<String>) {
     let rows = table[key].as_array().expect("a table is a list of rows");
@@ -53,7 +52,7 @@ fn differs<T: PartialEq + std::fmt::Debug>(ours: T, theirs: T) -> Option<String>
 }
 
 #[test]
-fn versions_are_read_as_recorded() {
+fn versions_are_parsed_as_recorded() {
     let Some(folder) = recordings() else { return };
     check_rows(&table(&folder, "semver-compare.json"), "parse", |row| {
         let print = |version: Version| version.to_string();
@@ -100,7 +99,7 @@ fn ranges_match_as_recorded() {
     });
 }
 
-/// In these cases every file holds one blob, whose package is the path of the file.
+/// Compares ignored files; in these cases every file has one blob, whose package is the path of the file.
 #[test]
 fn files_are_ignored_as_recorded() {
     let Some(folder) = recordings() else { return };
@@ -114,9 +113,9 @@ fn files_are_ignored_as_recorded() {
         let mut ignore = IndexIgnore::default();
         let mut files = Vec::new();
         walk(&case.join("input"), &mut Vec::new(), &mut ignore, &mut files);
-        let mut kept: Vec<String> =
+        let mut loaded: Vec<String> =
             files.iter().filter(|path| !ignore.is_ignored(path)).map(|path| path.join("/")).collect();
-        kept.sort();
+        loaded.sort();
 
         let stdout = fs::read(case.join("expected.stdout")).expect("the output can be read");
         let mut recorded: Vec<String> = serde_json::Deserializer::from_slice(&stdout)
@@ -124,7 +123,7 @@ fn files_are_ignored_as_recorded() {
             .map(|blob| text(&blob.expect("the output is JSON"), "package").to_owned())
             .collect();
         recorded.sort();
-        assert_eq!(kept, recorded, "{name}");
+        assert_eq!(loaded, recorded, "{name}");
     }
     assert!(cases > 0, "no cases found");
 }

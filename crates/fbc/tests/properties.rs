@@ -9,9 +9,9 @@ use fbc::release::Release;
 use fbc::version::Version;
 use proptest::prelude::*;
 
-/// Versions from a small alphabet, so that near and equal ones are common.
+/// Versions from a small alphabet, so that similar and equal ones are common.
 ///
-/// None contains an `x`, which would start the rewriting of wildcards in a range.
+/// None contains an `x`, which would start a wildcard in a range.
 fn version_text() -> impl Strategy<Value = String> {
     "[0-2]\\.[0-2]\\.[0-2](-(0|1|10|a|A|-|b1|z)(\\.(0|1|a|z))?)?(\\+(01|a)(\\.b)?)?"
 }
@@ -20,20 +20,20 @@ fn version() -> impl Strategy<Value = Version> {
     version_text().prop_map(|text| Version::parse_strict(&text).expect("generated as valid"))
 }
 
-/// A comparison as written and as its meaning: the operator and the version.
+/// A comparison: its operator and its version.
 fn comparison() -> impl Strategy<Value = (&'static str, Version)> {
     let operator = prop::sample::select(vec!["", "=", "==", "!", "!=", "<", "<=", ">", ">="]);
     (operator, version())
 }
 
-/// Compares by the rules of precedence, spelled out on the text.
+/// Compares by the rules of precedence, applied to the text.
 fn model_order(a: &Version, b: &Version) -> Ordering {
     #[derive(PartialEq, Eq, PartialOrd, Ord)]
     enum Identifier {
         Number(u64),
         Text(String),
     }
-    // The presence of a pre-release comes first, and false is less than true.
+    // A release follows its pre-releases, and false is less than true.
     fn key(version: &Version) -> ([u64; 3], bool, Vec<Identifier>) {
         let text = version.to_string();
         let text = text.split('+').next().unwrap_or_default();
@@ -53,7 +53,7 @@ fn model_order(a: &Version, b: &Version) -> Ordering {
     key(a).cmp(&key(b))
 }
 
-/// Matches a pattern of letters, `?` and `*` by trying everything.
+/// Matches a pattern of letters, `?` and `*` by exhaustive search.
 fn model_glob(pattern: &[u8], name: &[u8]) -> bool {
     match (pattern.split_first(), name.split_first()) {
         (None, None) => true,
@@ -66,7 +66,7 @@ fn model_glob(pattern: &[u8], name: &[u8]) -> bool {
 
 proptest! {
     #[test]
-    fn no_text_makes_a_parser_panic(text in "\\PC*|[0-9x.<>=!| +-]*") {
+    fn parsers_do_not_panic(text in "\\PC*|[0-9x.<>=!| +-]*") {
         let _ = Version::parse_strict(&text).map_err(|error| error.to_string());
         let _ = Version::parse_tolerant(&text).map_err(|error| error.to_string());
         let _ = Release::parse(&text).map_err(|error| error.to_string());
@@ -86,7 +86,7 @@ proptest! {
     }
 
     #[test]
-    fn whatever_is_read_strictly_prints_as_it_was_written(text in "[0-9a.+-]{0,12}") {
+    fn a_strictly_parsed_version_prints_as_it_was_written(text in "[0-9a.+-]{0,12}") {
         if let Ok(version) = Version::parse_strict(&text) {
             prop_assert_eq!(version.to_string(), text);
         }
@@ -101,7 +101,7 @@ proptest! {
     }
 
     #[test]
-    fn precedence_is_the_order_of_the_rules(a in version(), b in version()) {
+    fn precedence_follows_the_rules(a in version(), b in version()) {
         prop_assert_eq!(a.cmp_precedence(&b), model_order(&a, &b));
         prop_assert_eq!(a.cmp_precedence(&b), b.cmp_precedence(&a).reverse());
     }
@@ -125,7 +125,7 @@ proptest! {
     }
 
     #[test]
-    fn a_range_holds_what_its_comparisons_say(
+    fn a_range_contains_the_versions_of_its_comparisons(
         alternatives in prop::collection::vec(prop::collection::vec(comparison(), 1..4), 1..4),
         version in version(),
     ) {
@@ -158,7 +158,7 @@ proptest! {
     }
 
     #[test]
-    fn a_glob_matches_what_trying_everything_matches(
+    fn a_glob_matches_like_an_exhaustive_search(
         pattern in "[ab*?]{1,8}",
         name in "[ab]{0,8}",
     ) {
@@ -171,7 +171,7 @@ proptest! {
     }
 
     #[test]
-    fn no_ignore_file_makes_the_matcher_panic(
+    fn the_matcher_of_ignore_files_does_not_panic(
         text in prop::collection::vec(any::<u8>(), 0..40),
         marks in "[a!/*?\\[\\]^\\\\\n -]{0,20}",
         path in prop::collection::vec(prop::collection::vec(any::<u8>(), 1..4), 0..4),

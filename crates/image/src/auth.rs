@@ -255,7 +255,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_without_the_registry_is_passed_over() {
+    fn a_file_without_the_registry_is_skipped() {
         let home = Home::new(&[("auth.json", "named"), (".docker/config.json", "home")]);
         fs::write(home.dir.path().join("auth.json"), r#"{"auths": {"other.test": {"auth": "YTpi"}}}"#).unwrap();
         assert_eq!(home.user(&[("REGISTRY_AUTH_FILE", "auth.json")]).as_deref(), Some("home"));

@@ -139,7 +139,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_image_has_what_its_base_has_and_more() {
+    fn an_image_extends_its_base() {
         let scratch = tempfile::tempdir().unwrap();
         let store = Store::open(scratch.path()).unwrap();
         let layer = |text: &[u8]| BuiltLayer {

@@ -30,7 +30,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_cache_is_laid_out_as_others_have_it() {
+    fn a_cache_has_the_layout_of_other_tools() {
         let dir = tempfile::tempdir().unwrap();
         let environment = Environment::isolated(dir.path(), &[("OLM_CACHE_DIR", dir.path().to_str().unwrap())]);
         let store = Store::in_cache(&environment.image_cache().unwrap()).unwrap();

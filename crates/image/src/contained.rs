@@ -64,7 +64,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn no_way_leads_out() {
+    fn no_path_leads_outside() {
         let scratch = tempfile::tempdir().unwrap();
         let root = scratch.path().join("root");
         fs::create_dir_all(root.join("data/sub")).unwrap();

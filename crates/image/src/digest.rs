@@ -91,7 +91,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_digest_reads_as_it_is_written() {
+    fn a_digest_parses_as_it_is_printed() {
         let digest = Digest::of(b"abc");
         let text = "sha256:ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad";
         assert_eq!(digest.to_string(), text);
@@ -99,7 +99,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_digest_is_refused() {
+    fn invalid_digests_are_rejected() {
         let hex = "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad";
         for text in [
             "",

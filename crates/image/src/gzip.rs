@@ -126,7 +126,7 @@ mod tests {
 
     use super::*;
 
-    /// Text that is neither all the same nor noise.
+    /// Returns text that is neither constant nor noise.
     fn text(length: usize) -> Vec<u8> {
         (0_u64..).flat_map(|n| format!("{} {}, ", n, n.wrapping_mul(n) % 977).into_bytes()).take(length).collect()
     }
@@ -140,7 +140,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_written_is_read_again() {
+    fn compressed_data_is_decompressed_to_the_same() {
         let noise: Vec<u8> = text(CHUNK * 3).chunks(7).flat_map(|part| Digest::of(part).hex().into_bytes()).collect();
         let packed = gzip(&noise, 1 << 20);
         let mut read = Vec::new();
@@ -150,14 +150,14 @@ mod tests {
             let text = text(length);
             let packed = gzip(&text, 1 << 20);
             let mut read = Vec::new();
-            // Not the decoder of many streams: this is one.
+            // A decoder of a single stream: the output must be one stream.
             flate2::read::GzDecoder::new(&packed[..]).read_to_end(&mut read).unwrap();
             assert!(read == text, "{length}");
         }
     }
 
     #[test]
-    fn it_does_not_matter_how_the_bytes_come_or_who_compresses() {
+    fn chunks_and_threads_do_not_affect_the_output() {
         let text = text(CHUNK * 5 + 77);
         let packed = gzip(&text, 1 << 20);
         assert!(packed == gzip(&text, 777));
@@ -166,7 +166,7 @@ mod tests {
     }
 
     #[test]
-    fn the_bytes_are_these_on_any_machine() {
+    fn the_output_is_the_same_on_any_machine() {
         let digest = Digest::of(&gzip(&text(CHUNK * 2 + 5), 1 << 20));
         assert_eq!(digest.to_string(), "sha256:2faef3c0d2733d35274aba06cec1583326f739b4e05a50dc6e59837ac60d2e6a");
     }

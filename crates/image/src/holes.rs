@@ -69,7 +69,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn zeros_are_read_back_and_take_no_room() {
+    fn zeros_are_read_back_and_take_no_disk_space() {
         let dir = tempfile::tempdir().unwrap();
         let mut content = vec![0; 3 << 20];
         content[..5000].fill(7);
@@ -86,7 +86,7 @@ mod tests {
             }
             assert!(std::fs::read(&path).unwrap() == content, "{step}");
             let room = holes.into_file().metadata().unwrap().blocks() * 512;
-            // File systems without holes exist, and pieces that are smaller than a block leave none.
+            // Some file systems have no holes, and chunks smaller than a block leave none.
             assert!(step < HOLE_SIZE || room <= content.len() as u64 / 8, "{step}: {room}");
         }
     }

@@ -101,7 +101,7 @@ mod tests {
     }
 
     #[test]
-    fn half_a_location_is_none() {
+    fn an_incomplete_location_is_rejected() {
         for text in ["oci:", "oci::v1", "oci:dir:", "docker-archive:", "docker://", "docker://etcd:v1"] {
             assert!(Location::parse(text).is_err(), "{text}");
         }

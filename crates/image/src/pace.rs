@@ -40,7 +40,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn bytes_take_the_time_that_the_rate_gives_them() {
+    fn transfers_take_the_time_of_the_rate_limit() {
         let rate_limiter = RateLimiter::new(1000);
         let waits: Vec<Duration> = (0..4).map(|_| rate_limiter.reserve(500)).collect();
         assert!(waits[3] > Duration::from_millis(1700) && waits[3] <= Duration::from_secs(2), "{waits:?}");

@@ -161,7 +161,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_partial_blob_is_gone_on_with() {
+    fn a_partial_blob_is_resumed() {
         let dir = tempfile::tempdir().unwrap();
         let store = Store::open(dir.path()).unwrap();
         let digest = Digest::of(b"first second");
@@ -172,7 +172,7 @@ mod tests {
         let mut partial = Partial::open(&store, digest).unwrap();
         assert_eq!(partial.size(), 6);
         let mut second = Partial::open(&store, digest).unwrap();
-        assert_eq!(second.size(), 0, "a blob that is being written is nobody else's");
+        assert_eq!(second.size(), 0, "a blob in progress was taken over");
         second.add(b"first second").unwrap();
         assert_eq!(second.finish().unwrap().unwrap().digest(), digest);
         partial.add(b"second").unwrap();

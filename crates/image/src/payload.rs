@@ -89,7 +89,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_part_of_pieces_is_pieces() {
+    fn a_range_may_span_several_pieces() {
         let dir = tempfile::tempdir().unwrap();
         let piece = |name: &str, content: &str, offset| {
             std::fs::write(dir.path().join(name), content).unwrap();

@@ -129,15 +129,15 @@ mod tests {
         }
     }
 
-    fn chosen(platforms: &[&str], asked: Option<&str>) -> Result<String, String> {
-        let asked: Option<Platform> = asked.map(|name| name.parse().unwrap());
-        choose(&index(platforms), asked.as_ref())
+    fn chosen(platforms: &[&str], requested: Option<&str>) -> Result<String, String> {
+        let requested: Option<Platform> = requested.map(|name| name.parse().unwrap());
+        choose(&index(platforms), requested.as_ref())
             .map(|image| image.platform.as_ref().unwrap().to_string())
             .map_err(|error| error.to_string())
     }
 
     #[test]
-    fn the_platform_that_was_asked_for_is_chosen() {
+    fn the_requested_platform_is_selected() {
         let all = ["linux/amd64", "linux/arm/v6", "linux/arm/v7", "linux/arm64/v8"];
         assert_eq!(chosen(&all, Some("linux/arm/v7")).as_deref(), Ok("linux/arm/v7"));
         assert_eq!(chosen(&all, Some("linux/arm64")).as_deref(), Ok("linux/arm64/v8"));
@@ -149,13 +149,13 @@ mod tests {
     }
 
     #[test]
-    fn without_a_wish_amd64_is_good_enough() {
+    fn without_a_request_amd64_is_the_fallback() {
         assert_eq!(chosen(&["linux/mips", "linux/amd64"], None).as_deref(), Ok("linux/amd64"));
         assert!(chosen(&["linux/mips", "windows/amd64"], None).is_err());
     }
 
     #[test]
-    fn what_is_no_platform_is_refused() {
+    fn invalid_platforms_are_rejected() {
         for text in ["", "linux", "linux/", "/amd64", "a/b/c/d", "linux/am d64"] {
             assert_eq!(text.parse::<Platform>(), Err(PlatformError), "{text}");
         }

@@ -271,7 +271,7 @@ mod tests {
     }
 
     #[test]
-    fn the_narrowest_scope_counts() {
+    fn the_narrowest_scope_applies() {
         let policy = r#"{"default": [{"type": "reject"}], "transports": {"docker": {
             "a.test": [{"type": "insecureAcceptAnything"}], "a.test/bad": [{"type": "reject"}],
             "*.b.test": [{"type": "insecureAcceptAnything"}]}, "oci": {"": [{"type": "insecureAcceptAnything"}],
@@ -295,7 +295,7 @@ mod tests {
     }
 
     #[test]
-    fn signatures_are_not_waved_through() {
+    fn required_signatures_cannot_be_skipped() {
         let policy = r#"{"default": [{"type": "signedBy", "keyType": "GPGKeys", "keyPath": "/keys"}]}"#;
         let found = outcome(policy, "a.test/x:v1");
         if cfg!(feature = "signatures") {
@@ -308,7 +308,7 @@ mod tests {
     }
 
     #[test]
-    fn a_broken_policy_is_no_policy() {
+    fn a_broken_policy_is_an_error() {
         for policy in ["", "{}", r#"{"default": []}"#, r#"{"default": [{}]}"#, r#"{"default": [{"type": "signedBy"}]}"#]
         {
             assert!(outcome(policy, "a.test/x:v1").unwrap_err().starts_with("invalid policy in"), "{policy}");

@@ -306,7 +306,7 @@ mod tests {
     }
 
     #[test]
-    fn a_name_can_be_too_long() {
+    fn names_that_are_too_long_are_rejected() {
         let long = format!("quay.io/{}:v1", "a".repeat(250));
         assert_eq!(Reference::parse(&long), Err(ReferenceError::TooLong));
     }

@@ -164,7 +164,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn scratch_files_leave_unless_they_are_finished() {
+    fn unfinished_scratch_files_are_removed() {
         let dir = tempfile::tempdir().unwrap();
         let count = || fs::read_dir(dir.path()).unwrap().count();
         let one = Scratch::create(dir.path()).unwrap();
@@ -181,7 +181,7 @@ mod tests {
     }
 
     #[test]
-    fn only_old_scratch_files_are_swept() {
+    fn only_old_scratch_files_are_removed() {
         let dir = tempfile::tempdir().unwrap();
         for (name, age) in [(".scratch-a", 48), (".1-0", 48), (".scratch-b", 1), ("sha256", 48)] {
             let file = File::create(dir.path().join(name)).unwrap();

@@ -320,7 +320,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_blob_is_believed_only_as_long_as_its_file_stays_the_same() {
+    fn a_blob_is_trusted_only_while_its_file_is_unchanged() {
         let dir = tempfile::tempdir().unwrap();
         let store = Store::open(dir.path()).unwrap();
         let digest = store.put(b"right").unwrap();
@@ -342,7 +342,7 @@ mod tests {
     }
 
     #[test]
-    fn a_small_blob_of_the_right_length_is_read_before_it_counts() {
+    fn a_small_blob_of_the_right_length_is_verified_before_use() {
         let dir = tempfile::tempdir().unwrap();
         let store = Store::open(dir.path()).unwrap().durable();
         let small = Descriptor::of("", b"right");

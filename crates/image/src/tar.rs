@@ -130,7 +130,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn large_sizes_are_written_where_they_fit() {
+    fn large_sizes_are_encoded_in_binary_or_in_a_pax_record() {
         let header = file_header("a", 1 << 33);
         assert_eq!(header[124], 0x80);
         assert_eq!(&header[128..136], &(1_u64 << 33).to_be_bytes());
@@ -142,7 +142,7 @@ mod tests {
     }
 
     #[test]
-    fn a_small_entry_of_a_layer_has_the_header_of_a_plain_file() {
+    fn small_entries_of_a_layer_have_plain_headers() {
         let entry = Entry { name: b"blobs/x", flag: b'0', mode: 0o644, size: 700, link: b"", time: 0 };
         assert_eq!(headers(&entry).unwrap(), file_header("blobs/x", 700));
         assert_eq!((entry_size(0), entry_size(1), entry_size(512)), (512, 1024, 1024));

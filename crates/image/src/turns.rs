@@ -67,7 +67,7 @@ mod tests {
     use super::*;
 
     #[tokio::test(flavor = "multi_thread")]
-    async fn each_registry_has_its_own_turns_and_all_is_done() {
+    async fn each_registry_has_its_own_queue_and_all_tasks_run() {
         let in_flight: Arc<[AtomicUsize; 2]> = Arc::default();
         let peak: Arc<[AtomicUsize; 2]> = Arc::default();
         let items = (0..40).map(|number| (format!("r{}.test", number % 2), number));

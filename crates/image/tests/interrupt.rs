@@ -1,4 +1,5 @@
-//! A process that is about to end leaves no scratch file. The only test of its program: it is about all of them.
+//! A process that is about to exit removes all scratch files. This is the only test of its binary, because it affects
+//! the whole process.
 
 use std::fs;
 use std::io::Write;
@@ -6,20 +7,21 @@ use std::io::Write;
 use image::{Digest, ScratchGuard, Store};
 
 #[test]
-fn what_is_half_written_is_gone_when_the_process_ends() {
+fn partial_blobs_are_removed_before_the_process_exits() {
     let dir = tempfile::tempdir().unwrap();
     let store = Store::open(dir.path()).unwrap();
     let blobs = || fs::read_dir(dir.path().join("blobs")).unwrap().count();
     let mut writer = store.writer().unwrap();
     writer.write_all(b"half").unwrap();
-    assert_eq!(blobs(), 2, "the directory of blobs, and one on its way");
-    let ending = ScratchGuard::remove_all();
+    assert_eq!(blobs(), 2, "the directory of blobs, and one partial blob");
+    let guard = ScratchGuard::remove_all();
     assert_eq!(blobs(), 1);
-    let (store_too, content) = (store.clone(), b"later");
-    let late = std::thread::spawn(move || store_too.put(content));
-    assert!(!late.is_finished(), "nothing new begins");
-    drop(ending);
-    // Who goes on all the same gets an error, not a blob.
+    let (other_store, content) = (store.clone(), b"later");
+    let late = std::thread::spawn(move || other_store.put(content));
+    std::thread::sleep(std::time::Duration::from_millis(100));
+    assert!(!late.is_finished(), "a new write started");
+    drop(guard);
+    // A writer that continues gets an error, and its blob is not stored.
     assert!(writer.finish(None).is_err());
     assert!(store.blob(&Digest::of(b"half")).unwrap().is_none());
     assert_eq!(late.join().unwrap().unwrap(), Digest::of(content));

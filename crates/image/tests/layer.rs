@@ -1,4 +1,4 @@
-//! Layers that are written, read again by us and by others.
+//! Written layers, read back by opm and by tar.
 
 use std::fs;
 use std::os::unix::fs::symlink;
@@ -11,7 +11,7 @@ fn long(letter: &str) -> String {
     letter.repeat(120)
 }
 
-/// Makes a directory with names of all kinds.
+/// Creates a directory with names of all kinds.
 fn sample(root: &Path) {
     for directory in ["sub/deep", "empty", &long("d")] {
         fs::create_dir_all(root.join(directory)).unwrap();
@@ -35,7 +35,7 @@ fn layer_of(root: &Path) -> Layer {
 }
 
 #[test]
-fn what_is_written_unpacks_to_the_same() {
+fn a_written_layer_unpacks_to_the_same_files() {
     let scratch = tempfile::tempdir().unwrap();
     let root = scratch.path().join("catalog");
     sample(&root);
@@ -55,7 +55,7 @@ fn what_is_written_unpacks_to_the_same() {
     assert_eq!(fs::read_link(target.join("configs/directory-link")).unwrap(), Path::new("sub"));
     assert_eq!(fs::read_link(target.join("bin/probe")).unwrap(), Path::new("opm"));
 
-    // A second opinion: names, modes, owners, times.
+    // tar lists the same names, modes, owners and times.
     let listing = Command::new("tar").args(["--numeric-owner", "--utc", "-tvzf"]).arg(&path).output().unwrap();
     assert!(listing.status.success(), "{}", String::from_utf8_lossy(&listing.stderr));
     let text = String::from_utf8_lossy(&listing.stdout).into_owned();
@@ -75,12 +75,12 @@ fn what_is_written_unpacks_to_the_same() {
 }
 
 #[test]
-fn only_the_content_of_files_counts() {
+fn a_layer_depends_on_content_alone() {
     let scratch = tempfile::tempdir().unwrap();
     let store = Store::open(&scratch.path().join("store")).unwrap();
     let (one, other) = (scratch.path().join("one"), scratch.path().join("elsewhere/other"));
     sample(&one);
-    // The same, made in another order, at another time, with other modes.
+    // The same content, created in another order, at another time, with other modes.
     fs::create_dir_all(other.join("empty")).unwrap();
     sample(&other);
     let mode = std::os::unix::fs::PermissionsExt::from_mode(0o600);
@@ -94,7 +94,7 @@ fn only_the_content_of_files_counts() {
 }
 
 #[test]
-fn what_would_lead_elsewhere_is_refused() {
+fn links_that_lead_outside_are_rejected() {
     for target in ["/etc", "..", "none"] {
         let scratch = tempfile::tempdir().unwrap();
         symlink(target, scratch.path().join("link")).unwrap();
@@ -106,7 +106,7 @@ fn what_would_lead_elsewhere_is_refused() {
 }
 
 #[test]
-fn files_that_change_are_noticed() {
+fn files_that_change_are_detected() {
     let scratch = tempfile::tempdir().unwrap();
     let store = Store::open(&scratch.path().join("store")).unwrap();
     let file = scratch.path().join("file");

@@ -127,7 +127,7 @@ mod tests {
     }
 
     #[test]
-    fn t1_paths_are_components_of_small_letters() {
+    fn t1_paths_are_lowercase_components() {
         for good in ["a", "ns/other-name", "a.b/c_d/e__f/g---h", "0"] {
             assert!(is_path(good), "{good}");
         }

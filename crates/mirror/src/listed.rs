@@ -72,7 +72,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_list_is_read_as_it_was_written() {
+    fn a_written_list_is_read_back() {
         let listed = |source: &str, role| Listed { source: source.into(), role };
         let images = BTreeMap::from([
             ("r.test/m/ns/a:v1".to_owned(), listed("quay.io/ns/a:v1", Role::Bundle)),

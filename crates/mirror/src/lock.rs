@@ -318,7 +318,7 @@ mod tests {
     }
 
     #[test]
-    fn a_lock_is_read_back_and_strange_ones_are_refused() {
+    fn a_lock_is_read_back_and_invalid_ones_are_rejected() {
         let mut lock = Lock::new(Digest::of(b"request"));
         lock.images = vec![image("b/c", "v1", "1"), image("a", "v1", "0")];
         lock.sort();
@@ -343,7 +343,7 @@ mod tests {
     }
 
     #[test]
-    fn a_lock_has_bounds() {
+    fn a_lock_has_limits() {
         let large = vec![b' '; usize::try_from(LIMIT).unwrap() + 1];
         assert!(Lock::read(&large).unwrap_err().contains("more than 268435456 bytes"));
         drop(large);

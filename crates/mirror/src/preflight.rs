@@ -220,7 +220,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn places_on_one_disk_share_its_room() {
+    fn directories_on_one_disk_share_its_space() {
         let dir = tempfile::tempdir().unwrap();
         let free = free(dir.path()).unwrap();
         let need = |name: &str, bytes| Need { place: dir.path().join(name).join("deep"), bytes };

@@ -345,7 +345,7 @@ mod tests {
     }
 
     #[test]
-    fn names_of_objects_lead_nowhere_else() {
+    fn names_of_objects_cannot_lead_outside() {
         let folder = tempfile::tempdir().unwrap();
         let text = "data:\n  packages: '[{packageName: ../../x}]'\n";
         split_file(text.as_bytes(), &folder.path().join("apart"), &Limits::default()).unwrap_err();

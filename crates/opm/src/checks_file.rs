@@ -162,7 +162,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn dates_are_read() {
+    fn dates_are_parsed() {
         assert_eq!(date("2026-01-31"), Date::new(2026, 1, 31));
         assert!(date("2026-01-31") < date("2026-02-01"));
         assert_eq!(date("2026-13-01"), None);
@@ -170,7 +170,7 @@ mod tests {
     }
 
     #[test]
-    fn a_waiver_needs_a_reason_and_fits_something() {
+    fn waivers_and_levels_are_validated() {
         let read = |text: &str| Configuration::read(Path::new("c.yaml"), text.as_bytes());
         let failure = |text: &str| match read(text) {
             Err(Failure::Message(text)) => text,

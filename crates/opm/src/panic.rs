@@ -69,7 +69,7 @@ mod tests {
     const DIRECTORY: &str = "OPM_TEST_PANIC_DIRECTORY";
     const IS_READY: &str = "OPM_TEST_PANIC_IS_READY";
 
-    /// Runs the test `server` in a process of its own, and returns its starts and its last words.
+    /// Runs the test `server` in a separate process, and returns its starts and its stderr.
     fn starts(is_ready: &str) -> (Vec<String>, String) {
         let directory = tempfile::tempdir().unwrap();
         let mut server = Command::new(std::env::current_exe().unwrap());
@@ -81,7 +81,7 @@ mod tests {
         (starts.lines().map(str::to_owned).collect(), String::from_utf8(server.stderr).unwrap())
     }
 
-    /// Panics at its first start, as the process that `starts` runs; at its second start it ends well.
+    /// Panics at its first start, in the process that `starts` runs; exits without an error at its second start.
     #[test]
     #[ignore = "the other tests run it"]
     fn server() {
@@ -101,19 +101,19 @@ mod tests {
         }
         let unfinished = interrupt::Unfinished::create(directory, "scratch-").unwrap();
         assert!(unfinished.path().exists());
-        panic!("as the test wants it");
+        panic!("requested by the test");
     }
 
     #[test]
     fn a_server_that_is_ready_restarts_in_the_same_process() {
-        let (starts, said) = starts("yes");
-        assert!(starts.len() == 2 && starts[0] == starts[1], "{starts:?}: {said}");
-        assert!(said.contains("internal error: as the test wants it (crates/opm/src/panic.rs:"), "{said}");
+        let (starts, stderr) = starts("yes");
+        assert!(starts.len() == 2 && starts[0] == starts[1], "{starts:?}: {stderr}");
+        assert!(stderr.contains("internal error: requested by the test (crates/opm/src/panic.rs:"), "{stderr}");
     }
 
     #[test]
-    fn what_panics_before_it_is_ready_ends() {
-        let (starts, said) = starts("no");
-        assert_eq!(starts.len(), 1, "{said}");
+    fn a_panic_before_the_server_is_ready_ends_the_process() {
+        let (starts, stderr) = starts("no");
+        assert_eq!(starts.len(), 1, "{stderr}");
     }
 }

@@ -145,7 +145,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_colours_reach_the_terminal() {
+    fn only_color_codes_reach_the_terminal() {
         let hostile = "\x1b[1;31merror:\x1b[0m name \"a\x1b]0;title\x07b\x1b[2Jc\rd\u{9b}e\"\n\tindented é";
         insta::assert_snapshot!(sanitized(hostile, false).escape_debug(), @r#"\\u{1b}[1;31merror:\\u{1b}[0m name \"a\\u{1b}]0;title\\u{7}b\\u{1b}[2Jc\\rd\\u{9b}e\"\n\tindented é"#);
         assert!(sanitized(hostile, true).starts_with("\x1b[1;31merror:\x1b[0m name"));

@@ -189,14 +189,14 @@ mod tests {
     }
 
     #[test]
-    fn names_that_lead_elsewhere_are_refused() {
+    fn names_that_lead_outside_are_rejected() {
         for name in ["..", "a/b", ""] {
             assert!(element(name).is_err(), "{name}");
         }
     }
 
     #[test]
-    fn an_object_that_is_no_json_becomes_a_file_as_it_is() {
+    fn an_object_that_is_no_json_is_written_unchanged() {
         let mut fbc = Fbc::default();
         // "kind: A\n", YAML, and "{oops", which only starts like JSON.
         for (name, data) in [("foo.v1", "a2luZDogQQo="), ("foo.v2", "e29vcHM=")] {

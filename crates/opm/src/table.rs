@@ -98,7 +98,7 @@ mod tests {
     }
 
     #[test]
-    fn the_widest_columns_are_cut_to_fit() {
+    fn the_widest_columns_are_truncated_to_fit() {
         let rows = vec![vec!["short".into(), "a name that is far too long".into(), "another long name".into()]];
         let table = fitted(&["A", "B", "C"], rows.clone(), 40);
         assert_eq!(table, "A      B                 C\nshort  a name that is …  another long n…\n");

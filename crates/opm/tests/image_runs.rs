@@ -1,4 +1,4 @@
-//! The image that `opm build` makes, unpacked by another tool and run in a root of its own.
+//! The image that `opm build` creates, unpacked by another tool and run in its own root directory.
 
 use std::fs;
 use std::io::{BufRead, BufReader};
@@ -11,24 +11,24 @@ use tonic::codegen::http::uri::PathAndQuery;
 use tonic::transport::Endpoint;
 use tonic_prost::ProstCodec;
 
-/// Any message of the registry API whose first field is a text.
+/// A message of the registry API whose first field is a string.
 #[derive(Clone, PartialEq, prost::Message)]
 struct Named {
     #[prost(string, tag = "1")]
     name: String,
 }
 
-/// Ends a process when the test does.
-struct Ended(Child);
+/// A process that is killed on drop.
+struct KilledOnDrop(Child);
 
-impl Drop for Ended {
+impl Drop for KilledOnDrop {
     fn drop(&mut self) {
         let _ = self.0.kill();
         let _ = self.0.wait();
     }
 }
 
-/// Returns the program as it is given away, if it was built: `cargo xtask dist`.
+/// Returns the released program, if it was built: `cargo xtask dist`.
 fn static_program() -> Option<PathBuf> {
     let built = Path::new(env!("CARGO_BIN_EXE_opm"));
     Some(built.parent()?.parent()?.join("dist/opm")).filter(|path| path.is_file())
@@ -76,14 +76,14 @@ async fn the_image_serves_the_catalog_it_was_built_from() {
     };
     let more = ["--port=0", "--cache-enforce-integrity", "--termination-log="];
     let server = inside(&[&words[..], &more].concat()).stderr(Stdio::piped()).spawn().unwrap();
-    let mut server = Ended(server);
+    let mut server = KilledOnDrop(server);
     let mut port = String::new();
     for line in BufReader::new(server.0.stderr.take().unwrap()).lines().map_while(Result::ok) {
         if let Some(rest) = line.contains("listening").then(|| line.rsplit(':').next()).flatten() {
             port = rest.trim().to_owned();
         }
         if line.contains("serving registry") {
-            assert!(line.contains("cache_built=false"), "the cache of the image was not taken: {line}");
+            assert!(line.contains("cache_built=false"), "the cache of the image was not used: {line}");
             break;
         }
     }

@@ -1,9 +1,9 @@
-//! `docs/limits.md` against the code: every row is true, and every limit has a row.
+//! `docs/limits.md` matches the code: every row is correct, and every limit has a row.
 
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// Constants that bound our own output, buffers and fast paths, or repeat the limit of a cluster; they refuse no input.
+/// Constants that bound our own output, buffers and fast paths, or repeat the limit of a cluster; they reject no input.
 const NOT_LIMITS: &[&str] = &[
     "bundle/src/check/schema.rs MAX_FAULTS",
     "bundle/src/check/schema/fits.rs MAX_SHOWN",
@@ -47,7 +47,7 @@ fn page() -> String {
     fs::read_to_string(crates().join("../docs/limits.md")).unwrap()
 }
 
-/// A row of the page: the default, what changes it, and the place in the code.
+/// Returns the rows of the page: the default, what changes it, and the constant in the code.
 fn rows(page: &str) -> Vec<[String; 3]> {
     let cells = |line: &str| line.trim_matches('|').split(" | ").map(|cell| cell.trim().to_owned()).collect::<Vec<_>>();
     let rows = page.lines().filter(|line| line.starts_with("| ") && line.ends_with("` |")).map(cells);
@@ -58,8 +58,8 @@ fn rows(page: &str) -> Vec<[String; 3]> {
     .collect()
 }
 
-/// Reads a number as the page has it: `4 MiB`, `30 s`, `1000`.
-fn written(text: &str) -> Option<u128> {
+/// Parses a number of the page: `4 MiB`, `30 s`, `1000`.
+fn page_number(text: &str) -> Option<u128> {
     let (number, unit) = text.split_once(' ').unwrap_or((text, ""));
     let factor: u128 = match unit {
         "" => 1,
@@ -73,26 +73,26 @@ fn written(text: &str) -> Option<u128> {
     Some(number.parse::<u128>().ok()? * factor)
 }
 
-/// Works out a number as the code has it: `4 << 20`, `1_000`, `Duration::from_secs(30)`; times in milliseconds.
-fn coded(text: &str) -> Option<u128> {
+/// Evaluates a number of the code: `4 << 20`, `1_000`, `Duration::from_secs(30)`; times in milliseconds.
+fn code_number(text: &str) -> Option<u128> {
     let text = text.trim();
     let within = |name: &str| text.strip_prefix(name)?.strip_prefix('(')?.strip_suffix(')');
     if let Some(seconds) = within("Duration::from_secs") {
-        return Some(coded(seconds)? * 1000);
+        return Some(code_number(seconds)? * 1000);
     }
     if let Some(milliseconds) = within("Duration::from_millis") {
-        return coded(milliseconds);
+        return code_number(milliseconds);
     }
     if let Some((left, right)) = text.split_once("<<") {
-        return Some(coded(left)? << coded(right)?);
+        return Some(code_number(left)? << code_number(right)?);
     }
     if let Some((left, right)) = text.split_once('*') {
-        return Some(coded(left)? * coded(right)?);
+        return Some(code_number(left)? * code_number(right)?);
     }
     text.replace('_', "").parse().ok()
 }
 
-/// Finds what a constant or field is set to: the first value behind its name that is a number.
+/// Returns the value of a constant or field: the first number after its name.
 fn value_of(source: &str, name: &str) -> Option<u128> {
     let is_word = |c: char| c.is_alphanumeric() || c == '_';
     source.match_indices(name).find_map(|(at, _)| {
@@ -102,20 +102,20 @@ fn value_of(source: &str, name: &str) -> Option<u128> {
         }
         let end = rest.find([';', ',', '}', '\n']).unwrap_or(rest.len());
         let set = &rest[1..end];
-        coded(set.split_once('=').map_or(set, |(_, value)| value))
+        code_number(set.split_once('=').map_or(set, |(_, value)| value))
     })
 }
 
 #[test]
-fn every_row_is_what_the_code_says() {
+fn every_row_matches_the_code() {
     let page = page();
     let rows = rows(&page);
     assert!(rows.len() > 40, "{} rows", rows.len());
     for [default, _, place] in rows {
         let (file, name) = place.split_once(' ').unwrap_or_else(|| panic!("{place}: no name"));
         let source = fs::read_to_string(crates().join(file)).unwrap_or_else(|error| panic!("{file}: {error}"));
-        let value = value_of(&source, name).unwrap_or_else(|| panic!("{place} is nowhere"));
-        assert_eq!(Some(value), written(&default), "docs/limits.md says {default} for {place}");
+        let value = value_of(&source, name).unwrap_or_else(|| panic!("{place} is not in the code"));
+        assert_eq!(Some(value), page_number(&default), "docs/limits.md says {default} for {place}");
     }
 }
 
@@ -177,9 +177,9 @@ fn every_limit_has_a_row() {
 }
 
 #[test]
-fn numbers_are_read_as_both_sides_write_them() {
-    assert_eq!((written("4 MiB"), coded("4 << 20")), (Some(4 << 20), Some(4 << 20)));
-    assert_eq!((written("30 s"), coded("Duration::from_secs(30)")), (Some(30_000), Some(30_000)));
+fn numbers_of_page_and_code_are_parsed() {
+    assert_eq!((page_number("4 MiB"), code_number("4 << 20")), (Some(4 << 20), Some(4 << 20)));
+    assert_eq!((page_number("30 s"), code_number("Duration::from_secs(30)")), (Some(30_000), Some(30_000)));
     assert_eq!(value_of("struct A { depth: usize }\nA { depth: 1_000 }", "depth"), Some(1000));
-    assert_eq!((written("4 MB"), coded("usize")), (None, None));
+    assert_eq!((page_number("4 MB"), code_number("usize")), (None, None));
 }

@@ -1,7 +1,7 @@
-//! A database index, and the file-based catalog that `migrate` makes of it, answer every question alike.
+//! A database index, and the file-based catalog that `migrate` creates from it, give the same replies.
 //!
-//! They differ in what the existing tools always answered differently: see `docs/sqlite.md`. What differs is left out of
-//! the comparison where it is asked for, with the reason beside it.
+//! They differ where the existing tools always differed: see `docs/sqlite.md`. The comparison omits these differences,
+//! with the reason in a comment.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -14,9 +14,9 @@ use tonic::codegen::http::uri::PathAndQuery;
 use tonic::transport::{Channel, Endpoint};
 use tonic_prost::ProstCodec;
 
-/// Three strings: what the questions are made of.
+/// A request of three strings.
 #[derive(Clone, PartialEq, prost::Message)]
-struct Ask {
+struct Request {
     #[prost(string, tag = "1")]
     first: String,
     #[prost(string, tag = "2")]
@@ -30,7 +30,7 @@ struct Package {
     #[prost(string, tag = "1")]
     name: String,
     #[prost(message, repeated, tag = "2")]
-    channels: Vec<Ask>,
+    channels: Vec<Request>,
     #[prost(string, tag = "3")]
     default_channel: String,
 }
@@ -99,7 +99,7 @@ struct Entry {
     replaces: String,
 }
 
-/// A server that ends with the test.
+/// A server that is killed on drop.
 struct Server {
     process: Child,
     channel: Channel,
@@ -126,7 +126,7 @@ impl Server {
                 let address = line.split("address=").nth(1)?.split_whitespace().next()?;
                 address.rsplit(':').next()?.parse::<u16>().ok()
             })
-            .expect("the server tells where it serves");
+            .expect("the server logs its address");
         std::thread::spawn(move || log.for_each(drop));
         let endpoint = Endpoint::from_shared(format!("http://127.0.0.1:{port}")).expect("an address");
         let mut tries = 0;
@@ -141,7 +141,7 @@ impl Server {
         Server { process, channel }
     }
 
-    fn codec<Reply: prost::Message + Default + 'static>() -> ProstCodec<Ask, Reply> {
+    fn codec<Reply: prost::Message + Default + 'static>() -> ProstCodec<Request, Reply> {
         ProstCodec::default()
     }
 
@@ -151,7 +151,7 @@ impl Server {
         grpc
     }
 
-    /// Asks for one thing; nothing is what the server does not have.
+    /// Sends a request for one object; `None` if the server does not have it.
     async fn one<Reply>(&self, method: &'static str, ask: [&str; 3]) -> Option<Reply>
     where
         Reply: prost::Message + Default + 'static,
@@ -161,7 +161,7 @@ impl Server {
         reply.ok().map(tonic::Response::into_inner)
     }
 
-    /// Asks for a list; an error is an empty one.
+    /// Sends a request for a list; an error counts as an empty list.
     async fn list<Reply>(&self, method: &'static str, ask: [&str; 3]) -> Vec<Reply>
     where
         Reply: prost::Message + Default + 'static,
@@ -183,19 +183,19 @@ impl Server {
     }
 }
 
-fn request([first, second, third]: [&str; 3]) -> tonic::Request<Ask> {
-    tonic::Request::new(Ask { first: first.into(), second: second.into(), third: third.into() })
+fn request([first, second, third]: [&str; 3]) -> tonic::Request<Request> {
+    tonic::Request::new(Request { first: first.into(), second: second.into(), third: third.into() })
 }
 
-/// Takes out of a bundle what the two servers are known to tell differently.
+/// Removes the fields of a bundle in which the two servers are known to differ.
 fn comparable(mut bundle: Bundle) -> Bundle {
-    // Databases know the plurals of APIs.
+    // Only databases have the plurals of APIs.
     bundle.provided.iter_mut().chain(&mut bundle.required).for_each(|api| api.plural.clear());
     bundle.provided.sort();
     bundle.required.sort();
-    // Requirements are reported as dependencies by both, and as properties by catalogs only.
+    // Both report requirements as dependencies, and only catalogs report them as properties.
     bundle.properties.retain(|property| !property.kind.ends_with(".required") && property.kind != "olm.package");
-    // Catalogs know dependencies of these two types; any other becomes a property.
+    // Catalogs have dependencies of these two types; others become properties.
     let known = |one: &Typed| matches!(one.kind.as_str(), "olm.gvk" | "olm.package");
     let (dependencies, others) = std::mem::take(&mut bundle.dependencies).into_iter().partition(known);
     bundle.dependencies = dependencies;
@@ -212,7 +212,7 @@ fn comparable(mut bundle: Bundle) -> Bundle {
     bundle
 }
 
-/// Writes JSON with its keys in order.
+/// Serializes JSON with sorted keys.
 fn same_json(text: &str) -> String {
     fn sorted(value: serde_json::Value) -> serde_json::Value {
         match value {
@@ -228,10 +228,10 @@ fn same_json(text: &str) -> String {
     serde_json::from_str(text).map_or_else(|_| text.to_owned(), |value| sorted(value).to_string())
 }
 
-/// Asks both servers everything that can be asked, and returns how many questions that were.
+/// Sends all possible requests to both servers, and returns their number.
 async fn compare(database: &Server, catalog: &Server) -> usize {
     let mut questions = 0;
-    let names = |list: Vec<Ask>| list.into_iter().map(|one| one.first).collect::<BTreeSet<String>>();
+    let names = |list: Vec<Request>| list.into_iter().map(|one| one.first).collect::<BTreeSet<String>>();
     let packages = names(database.list("/api.Registry/ListPackages", ["", "", ""]).await);
     assert_eq!(packages, names(catalog.list("/api.Registry/ListPackages", ["", "", ""]).await));
     let key = |bundle: &Bundle| (bundle.package.clone(), bundle.channel.clone(), bundle.name.clone());
@@ -253,9 +253,9 @@ async fn compare(database: &Server, catalog: &Server) -> usize {
             let ask = [name.as_str(), channel.first.as_str(), ""];
             let head: Option<Bundle> = database.one("/api.Registry/GetBundleForChannel", ask).await;
             let other: Option<Bundle> = catalog.one("/api.Registry/GetBundleForChannel", ask).await;
-            // Databases tell the name and the CSV only.
-            let told = |bundle: Option<Bundle>| bundle.map(|bundle| (bundle.name, same_json(&bundle.csv)));
-            assert_eq!(told(head), told(other), "{ask:?}");
+            // Databases return only the name and the CSV.
+            let shown = |bundle: Option<Bundle>| bundle.map(|bundle| (bundle.name, same_json(&bundle.csv)));
+            assert_eq!(shown(head), shown(other), "{ask:?}");
             questions += 1;
         }
         questions += 1;
@@ -277,7 +277,7 @@ async fn compare(database: &Server, catalog: &Server) -> usize {
         let candidates: BTreeSet<&String> =
             all.iter().filter(|one| one[0] == bundle.package && one[1] == bundle.channel).map(|one| &one[2]).collect();
         for server in [database, catalog] {
-            // Of several, any one may be told.
+            // If there are several, a server may return any of them.
             let replacement: Option<Bundle> = server.one("/api.Registry/GetBundleThatReplaces", ask).await;
             assert_eq!(replacement.is_some(), !candidates.is_empty(), "{ask:?}");
             assert!(replacement.is_none_or(|one| candidates.contains(&one.name)), "{ask:?}");
@@ -291,7 +291,7 @@ async fn compare(database: &Server, catalog: &Server) -> usize {
         let set = |list: Vec<Entry>| list.into_iter().collect::<BTreeSet<Entry>>();
         let all = set(database.list("/api.Registry/GetChannelEntriesThatProvide", ask).await);
         assert_eq!(all, set(catalog.list("/api.Registry/GetChannelEntriesThatProvide", ask).await), "{ask:?}");
-        // Databases tell the newest that provides it, catalogs tell heads.
+        // Databases return the latest provider, catalogs return heads.
         let heads = |list: Vec<Entry>| -> BTreeSet<[String; 3]> {
             list.into_iter().map(|entry| [entry.package, entry.channel, entry.bundle]).collect()
         };
@@ -313,7 +313,7 @@ fn opm(arguments: &[&str]) {
     assert!(output.status.success(), "{arguments:?}: {}", String::from_utf8_lossy(&output.stderr));
 }
 
-/// Migrates a database, serves both, and compares.
+/// Migrates a database, serves both, and compares the replies.
 fn migrated(database: &Path) -> usize {
     let scratch = tempfile::tempdir().unwrap();
     let (catalog, cache) = (scratch.path().join("catalog"), scratch.path().join("cache"));
@@ -359,7 +359,7 @@ fn write_bundle(root: &Path, package: &str, version: &str, spec: &str, dependenc
 }
 
 #[test]
-fn a_migrated_index_answers_as_the_database_did() {
+fn a_migrated_index_gives_the_replies_of_the_database() {
     let scratch = tempfile::tempdir().unwrap();
     let root = scratch.path();
     let needs = "- type: olm.package\n  value: {packageName: buoy, version: '>=1.0.0'}\n\
@@ -381,7 +381,7 @@ fn a_migrated_index_answers_as_the_database_did() {
 
 #[test]
 #[ignore = "OPM_INDEX_DB names the database to look at, such as one of all bundles at hand"]
-fn an_index_of_ones_own_does_too() {
+fn a_real_migrated_index_gives_the_replies_of_the_database() {
     let database = std::env::var_os("OPM_INDEX_DB").expect("OPM_INDEX_DB");
     assert!(migrated(Path::new(&database)) > 0);
 }

@@ -48,12 +48,12 @@ fn rounds(count: u64) {
         child.wait().unwrap();
         assert!(build(&root, &cache, &[]).status().unwrap().success(), "round {round}");
         let checked = build(&root, &cache, &["--cache-enforce-integrity"]).status().unwrap();
-        assert!(checked.success(), "round {round}: cache is not right");
-        assert_eq!(fs::read_dir(cache.join("opm.v1")).unwrap().count(), 1, "round {round}: something is left behind");
+        assert!(checked.success(), "round {round}: the cache is invalid");
+        assert_eq!(fs::read_dir(cache.join("opm.v1")).unwrap().count(), 1, "round {round}: the build left other files");
     }
 }
 
 #[test]
-fn a_killed_build_leaves_nothing_wrong_behind() {
+fn a_killed_build_leaves_no_invalid_cache_and_no_other_files() {
     rounds(testkit::kill_rounds());
 }

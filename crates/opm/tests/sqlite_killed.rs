@@ -1,4 +1,4 @@
-//! Adding to a database and migrating it, killed at any moment.
+//! Adding to a database and migrating it, while the process is killed at any moment.
 
 use std::fmt::Write;
 use std::fs;
@@ -43,7 +43,7 @@ fn render(database: &Path) -> Vec<u8> {
     output.stdout
 }
 
-/// Runs a command and kills it after a part of the time that it takes.
+/// Runs a command and kills it after a fraction of its usual duration.
 fn kill(mut command: Command, whole: Duration, round: u64) {
     let mut child = command.spawn().unwrap();
     std::thread::sleep(whole.mul_f64((round * 37 % 100) as f64 / 100.0) + Duration::from_micros(round));
@@ -70,14 +70,14 @@ fn rounds(count: u64) {
         let _ = fs::remove_file(&journal);
         kill(add(&work, rest), whole, round);
         let now = render(&work);
-        assert!(now == before || now == after, "round {round}: neither before nor after");
+        assert!(now == before || now == after, "round {round}: the database is in neither state");
         seen[usize::from(now == after)] += 1;
-        // What was not done can be done now.
+        // An unfinished change can be repeated now.
         let again = add(&work, rest).status().unwrap();
         assert_eq!(again.success(), now == before, "round {round}");
         assert_eq!(render(&work), after, "round {round}");
     }
-    assert!(seen[0] > 0, "no round was killed in time");
+    assert!(seen[0] > 0, "every round ended before the kill");
 
     fs::copy(&base, &work).unwrap();
     let _ = fs::remove_file(&journal);
@@ -93,13 +93,17 @@ fn rounds(count: u64) {
         fs::remove_dir_all(&out).unwrap_or_default();
         kill(migrate(), whole, round);
         if out.exists() {
-            assert_eq!(fs::read(out.join("foo/catalog.json")).unwrap(), migrated, "round {round}: a part of it");
+            assert_eq!(
+                fs::read(out.join("foo/catalog.json")).unwrap(),
+                migrated,
+                "round {round}: the output is partial"
+            );
         }
         assert_eq!(fs::read(&work).unwrap(), bytes, "round {round}: the database changed");
     }
 }
 
 #[test]
-fn a_killed_command_leaves_the_old_or_the_new() {
+fn a_killed_command_leaves_the_old_or_the_new_state() {
     rounds(testkit::kill_rounds());
 }

@@ -81,7 +81,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn empty_fields_are_left_out_and_long_ones_have_long_lengths() {
+    fn empty_fields_are_omitted_and_long_ones_have_long_lengths() {
         assert_eq!(channel_entry("p", "", "b", ""), b"\x0a\x01p\x1a\x01b");
         let mut out = Vec::new();
         string(&mut out, 16, &"x".repeat(300));

@@ -81,7 +81,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_installer_may_do_what_the_objects_need() {
+    fn an_installer_has_the_permissions_that_objects_require() {
         let objects = [
             json!({"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": "a"}}),
             json!({"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRole", "metadata": {"name": "r"},

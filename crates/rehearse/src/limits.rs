@@ -254,7 +254,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn lengths_are_those_of_what_is_written() {
+    fn lengths_match_the_serialized_text() {
         let all: String = (0..=0x17f).filter_map(char::from_u32).collect();
         let values = [
             json!({"a": [], "b": {}, "c": [1, -2.5, 1e300, u64::MAX, true, false, null], "": {"x\n": "\"\\"}}),

@@ -63,7 +63,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn targets_fit_the_modes_or_are_refused_in_words() {
+    fn targets_must_match_the_modes() {
         use Mode::*;
         let check = |modes: &[Mode], targets: &[&str]| {
             let targets: Vec<String> = targets.iter().map(|&target| target.to_owned()).collect();

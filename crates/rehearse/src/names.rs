@@ -129,7 +129,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_are_cut_at_63_but_for_one_length() {
+    fn names_are_truncated_at_63_except_for_one_length() {
         assert_eq!(joined("a", "service"), "a-service");
         assert_eq!(joined(&"a".repeat(55), "service").len(), 63);
         assert_eq!(joined(&"a".repeat(56), "service").len(), 64);
@@ -139,14 +139,14 @@ mod tests {
     }
 
     #[test]
-    fn numbers_are_written_in_their_base() {
+    fn numbers_are_formatted_in_their_base() {
         assert_eq!(in_base(&[0, 0], 36), "0");
         assert_eq!(in_base(&[255], 36), "73");
         assert_eq!(in_base(&[1, 0], 62), "48");
     }
 
     #[test]
-    fn permissions_are_written_as_go_does() {
+    fn permissions_are_formatted_like_in_go() {
         let rules: Value = serde_json::from_str(
             r#"[{"verbs":["get"],"apiGroups":["a<b"],"resources":[]},{"nonResourceURLs":["/x"]}]"#,
         )

@@ -120,7 +120,7 @@ mod tests {
     use super::canonical;
 
     #[test]
-    fn quantities_are_written_in_the_largest_unit_that_loses_nothing() {
+    fn quantities_use_the_largest_exact_unit() {
         for (given, expected) in [
             ("0.1", "100m"),
             ("1000m", "1"),

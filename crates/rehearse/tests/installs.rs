@@ -1,4 +1,4 @@
-//! What both generations of OLM make of a bundle.
+//! The objects that OLM v0 and OLM v1 create from a bundle.
 
 use fbc::Limits;
 use insta::assert_snapshot;
@@ -71,7 +71,7 @@ fn refused(bundle: &Bundle, options: &v1::Options) -> String {
 }
 
 #[test]
-fn olm_v1_makes_these_objects_in_the_order_of_helm() {
+fn olm_v1_creates_objects_in_the_order_of_helm() {
     let installed = v1::install(&read(&bundle(true, WEBHOOKS)), &options()).unwrap();
     assert_snapshot!(listed(&installed.objects), @"
     ServiceAccount ns/foo
@@ -98,13 +98,13 @@ fn olm_v1_makes_these_objects_in_the_order_of_helm() {
     assert_eq!(container["resources"]["limits"]["cpu"], "100m");
     assert_eq!(container.get("misspelled"), None);
     assert_eq!(container["volumeMounts"][0]["name"], "webhook-cert");
-    // The port that is missing is written as 0, which the cluster refuses.
+    // The missing port is written as 0, which the cluster rejects.
     let refused: Vec<_> = installed.notes.iter().filter(|note| note.refused).map(|note| &*note.object).collect();
     assert_eq!(refused, ["MutatingWebhookConfiguration m.foo.io"]);
 }
 
 #[test]
-fn fields_that_no_type_knows_are_reported() {
+fn unknown_fields_are_reported() {
     let unknown = read(&bundle(true, "")).unknown;
     assert_eq!(unknown[0].file, "manifests/csv.yaml");
     assert_eq!(unknown[0].pointer, "/spec/install/spec/deployments/0/spec/template/spec/containers/0/misspelled");
@@ -133,7 +133,7 @@ fn boxcutter_applies_in_phases() {
 }
 
 #[test]
-fn openshift_certifies_by_annotation() {
+fn openshift_requests_certificates_by_annotation() {
     let certificates = Certificates::OpenShift;
     let installed = v1::install(&read(&bundle(true, WEBHOOKS)), &v1::Options { certificates, ..options() }).unwrap();
     let service = installed.objects.iter().find(|object| object["kind"] == "Service").unwrap();
@@ -145,7 +145,7 @@ fn openshift_certifies_by_annotation() {
 }
 
 #[test]
-fn refusals_are_in_the_words_of_olm() {
+fn refusals_have_the_messages_of_olm() {
     let none = v1::Options { certificates: Certificates::None, ..options() };
     assert_snapshot!(refused(&read(&bundle(true, WEBHOOKS)), &none), @r#"error for resolved bundle "foo.v1.2.3" with version "1.2.3": unsupported bundle: webhookDefinitions are not supported: certificate provider is nil"#);
     let conversion = "  webhookdefinitions:\n  - {type: ConversionWebhook, generateName: c-, deploymentName: gone, conversionCRDs: [foos.example.com, bars.example.com]}\n  - {type: ConversionWebhook, generateName: d, deploymentName: foo.manager, conversionCRDs: [foos.example.com]}\n  - {type: ValidatingAdmissionWebhook, generateName: e, deploymentName: foo.manager, rules: [{apiGroups: ['*', admissionregistration.k8s.io], resources: ['*']}]}\n";
@@ -177,7 +177,7 @@ fn refusals_are_in_the_words_of_olm() {
 }
 
 #[test]
-fn a_deployment_is_configured_in_its_containers_only() {
+fn configuration_changes_only_containers_of_a_deployment() {
     let config = Some(json!({"deploymentConfig": {
         "env": [{"name": "A", "value": "1"}], "tolerations": [{"key": "k"}], "nodeSelector": {"x": "y"},
         "resources": {"limits": {"memory": "1024Mi"}}, "annotations": {"a": "config", "z": "config"},
@@ -202,7 +202,7 @@ fn v0_options(targets: &[&str]) -> v0::Options {
 }
 
 #[test]
-fn olm_v0_makes_a_plan_and_then_the_rest() {
+fn olm_v0_creates_an_install_plan_and_then_the_other_objects() {
     let installed = v0::install(&read(&bundle(true, WEBHOOKS)), &v0_options(&[""])).unwrap();
     assert_snapshot!(listed(&installed.plan), @"
     ClusterServiceVersion ns/foo.v1.2.3
@@ -236,7 +236,7 @@ fn olm_v0_makes_a_plan_and_then_the_rest() {
     MutatingWebhookConfiguration m.foo.io-*
     ");
     let deployment = &installed.derived[0];
-    // Here the annotations of the CSV win.
+    // Annotations of the CSV win here.
     assert_eq!(deployment["spec"]["template"]["metadata"]["annotations"]["a"], "csv");
     assert_eq!(
         deployment["spec"]["template"]["spec"]["containers"][0]["env"],
@@ -246,7 +246,7 @@ fn olm_v0_makes_a_plan_and_then_the_rest() {
 }
 
 #[test]
-fn olm_v0_refuses_in_words() {
+fn refusals_of_olm_v0_have_its_messages() {
     let monitor = bundle(true, "")
         .manifest("m.yaml", "apiVersion: monitoring.coreos.com/v1\nkind: PodMonitor\nmetadata: {name: m}\n");
     let refused =
@@ -256,7 +256,7 @@ fn olm_v0_refuses_in_words() {
 }
 
 #[test]
-fn sizes_are_measured_against_limits() {
+fn sizes_are_compared_with_limits() {
     let large = |size: usize| json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "m"}, "data": {"k": "x".repeat(size)}});
     let measured = |size| {
         let found = check_limits([&large(size)], OlmTarget::V0);
@@ -274,7 +274,7 @@ fn sizes_are_measured_against_limits() {
 }
 
 #[test]
-fn a_bundle_without_schemas_is_judged_as_a_whole_one() {
+fn a_bundle_without_schemas_is_judged_like_a_complete_one() {
     let crd = |name: &str, versions: &[(&str, usize)]| {
         let versions: Vec<Value> = versions
             .iter()
@@ -315,7 +315,7 @@ fn a_bundle_without_schemas_is_judged_as_a_whole_one() {
         shown(check_limits_of(&judged, ours.objects(), OlmTarget::V0)),
         shown(check_limits(theirs.objects(), OlmTarget::V0))
     );
-    // A release is measured by compressing it: what is that large stays whole.
+    // Measuring a release compresses it, so large schemas stay complete.
     let large = bundle(true, "").manifest("crd.yaml", crd("foos", &[("v1", 7_000_000)]));
     let large = Bundle::without_schemas(bundle::read_whole(large.path(), &Limits::default()).unwrap());
     assert!(large.crds[0].pointer("/spec/versions/0/schema").is_some());

@@ -1,6 +1,6 @@
-//! Comparison with what the operator-controller of OLM v1 made of published bundles.
+//! Comparison with the objects that operator-controller of OLM v1 created from published bundles.
 //!
-//! Objects of one kind are compared as a set: their order is that of a hash.
+//! Objects of one kind are compared as a set, because their order comes from a hash.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -12,28 +12,28 @@ use rehearse::{Bundle, display_name};
 use serde_json::Value;
 use testkit::published::{BUNDLES, RELEASES};
 
-/// What the recordings were made with: it has no annotation `olm.operatorNamespace` yet.
+/// The minor version of the recorded operator-controller: it sets no annotation `olm.operatorNamespace` yet.
 const MINOR: u32 = 10;
 
 fn text<'a>(value: &'a Value, pointer: &str) -> &'a str {
     value.pointer(pointer).and_then(Value::as_str).unwrap_or_default()
 }
 
-/// Numbers are compared by value: `1` and `1.0` are one.
-fn normal(value: &mut Value) {
+/// Normalizes numbers: `1` and `1.0` are equal.
+fn normalize(value: &mut Value) {
     match value {
         Value::Number(number) => {
             if let Some(float) = number.as_f64().filter(|float| float.fract() == 0.0 && float.abs() < 1e15) {
                 *value = (float as i64).into();
             }
         }
-        Value::Array(items) => items.iter_mut().for_each(normal),
-        Value::Object(members) => members.values_mut().for_each(normal),
+        Value::Array(items) => items.iter_mut().for_each(normalize),
+        Value::Object(members) => members.values_mut().for_each(normalize),
         _ => {}
     }
 }
 
-/// Says where two values differ first.
+/// Returns where two values first differ.
 fn difference(path: &str, ours: &Value, theirs: &Value) -> Option<String> {
     match (ours, theirs) {
         (Value::Object(ours), Value::Object(theirs)) => {
@@ -55,7 +55,7 @@ fn difference(path: &str, ours: &Value, theirs: &Value) -> Option<String> {
     }
 }
 
-/// Puts the keys of all objects in order.
+/// Sorts the keys of all objects.
 fn sorted(value: &Value) -> Value {
     match value {
         Value::Object(members) => {
@@ -67,12 +67,12 @@ fn sorted(value: &Value) -> Value {
     }
 }
 
-/// Returns whether the cluster ran an unrecorded version, whose objects are of another bundle.
+/// Returns whether the cluster ran an unrecorded version, whose objects come from another bundle.
 fn of_another_version(record: &Value) -> bool {
     text(record, "/progressing/message").starts_with("error upgrading from currently installed version")
 }
 
-/// Splits the messages of a list, since the order of objects of one kind does not count.
+/// Splits a list of messages, because the order of objects of one kind does not matter.
 fn parts(message: &str) -> Vec<String> {
     let mut parts: Vec<String> = message
         .split("resource mapping not found")
@@ -116,11 +116,11 @@ fn compare(record: &Value, bundles: &Path) -> Result<(), String> {
         return Err(format!("ours: {:?}\ntheirs: {:?}", kinds(&ours), kinds(&theirs)));
     }
     for object in &mut theirs {
-        // It has the identity of an object on that cluster.
+        // The name contains the identity of an object on that cluster.
         object["metadata"].as_object_mut().unwrap().remove("ownerReferences");
     }
     for objects in [&mut ours, &mut theirs] {
-        objects.iter_mut().for_each(normal);
+        objects.iter_mut().for_each(normalize);
         objects.sort_by_cached_key(|object| (display_name(object), sorted(object).to_string()));
     }
     for (ours, theirs) in ours.iter().zip(&theirs) {
@@ -139,8 +139,8 @@ fn compare(record: &Value, bundles: &Path) -> Result<(), String> {
 }
 
 #[test]
-#[expect(clippy::print_stderr, reason = "how many were compared")]
-fn objects_and_refusals_are_those_of_the_real_controller() {
+#[expect(clippy::print_stderr, reason = "the number of compared bundles is reported")]
+fn objects_and_refusals_match_the_real_controller() {
     let (Some(bundles), Some(releases)) = (BUNDLES.unpack(), RELEASES.unpack()) else { return };
     let mut failures = BTreeMap::new();
     let (mut compared, mut rendered, mut other) = (0, 0, 0);

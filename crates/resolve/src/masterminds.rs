@@ -192,7 +192,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn ranges_have_what_they_should() {
+    fn ranges_contain_the_expected_versions() {
         for (range, inside, outside) in [
             ("1.2.3", "1.2.3 1.2.3+build", "1.2.4 1.2.3-rc1"),
             ("=1.2", "1.2.0 1.2.9", "1.3.0 1.1.9"),
@@ -236,7 +236,7 @@ mod tests {
 
     proptest::proptest! {
         #[test]
-        fn any_text_is_read_or_refused(text in "[0-9xX*.<>=!~^|, v+-]{0,20}") {
+        fn any_text_is_parsed_or_rejected(text in "[0-9xX*.<>=!~^|, v+-]{0,20}") {
             if let Ok(range) = Range::parse(&text) {
                 range.contains(&Version::parse_strict("1.2.3-rc.1").unwrap());
             }

@@ -131,7 +131,7 @@ mod tests {
     }
 
     #[test]
-    fn the_newest_that_the_edges_allow_is_chosen() {
+    fn the_highest_version_that_the_edges_allow_is_selected() {
         let skips = "catalog cat\na/stable*: a.v1; a.v2 r=a.v1; a.v3 r=a.v2 s=a.v1\na/fast: a.v9 R=>=3.0.0";
         assert_eq!(shown(skips, "", &[], ""), "a.v9");
         assert_eq!(shown(skips, "", &["stable"], ""), "a.v3");
@@ -148,7 +148,7 @@ mod tests {
     }
 
     #[test]
-    fn of_several_catalogs_priority_decides() {
+    fn priority_selects_among_several_catalogs() {
         let two = |one: i32, other: i32| {
             shown(&format!("catalog x {one}\na/stable*: a.v1\ncatalog y {other}\na/stable*: a.v2"), "", &[], "")
         };
@@ -157,7 +157,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_deprecated_comes_last() {
+    fn deprecated_bundles_are_selected_last() {
         let (mut sources, _) = read("catalog x\na/stable*: a.v1; a.v2 r=a.v1");
         sources[0].bundles[1].deprecation = Some("old".to_owned());
         let pool = Pool::new(&sources, "here");
@@ -166,7 +166,7 @@ mod tests {
     }
 
     #[test]
-    fn a_deprecated_channel_does_not_count() {
+    fn a_deprecated_channel_does_not_deprecate_its_bundles() {
         let (mut sources, _) = read("catalog x\na/stable*: a.v1\na/new: a.v2");
         let channel = sources[0].channels.iter_mut().find(|channel| channel.name == "new").unwrap();
         channel.deprecation = Some("old".to_owned());

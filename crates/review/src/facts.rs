@@ -216,7 +216,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn both_forms_of_crds_are_read() {
+    fn both_versions_of_crds_are_parsed() {
         let schema = json!({"properties": {"kind": {}, "spec": {"required": ["a"], "properties": {
             "a": {"type": "array", "items": {"type": "string"}}, "b": {"type": "string", "enum": ["x", "y"]}}}}});
         let new = json!({"metadata": {"name": "things.x"}, "spec": {"names": {"kind": "Thing"}, "versions": [
@@ -234,7 +234,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_object_is_nothing() {
+    fn values_that_are_no_objects_have_no_facts() {
         for odd in [json!(null), json!([]), json!({"kind": "CustomResourceDefinition", "spec": 3})] {
             let facts = Facts::of([&odd], None);
             assert!(facts.rules.is_none() && facts.owned.is_none());

@@ -1,4 +1,4 @@
-//! Every check on many published bundles: nothing panics, and every finding has its place.
+//! All checks on many published bundles: none panics, and every finding has a position.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -49,14 +49,14 @@ fn installs(whole: &Whole) -> (bool, bool) {
 }
 
 #[test]
-#[expect(clippy::print_stderr, reason = "what was counted")]
+#[expect(clippy::print_stderr, reason = "the counts are reported")]
 fn every_check_judges_every_published_bundle() {
     let Some(unpacked) = BUNDLES.unpack() else { return };
     let limits = Limits::default();
     let started = Instant::now();
     let mut counts: BTreeMap<&str, (usize, usize)> = BTreeMap::new();
     let (mut bundles, mut newer, mut older, mut steps, mut blocked, mut breaking, mut grown) = (0, 0, 0, 0, 0, 0, 0);
-    // Without optimisation all of them take minutes.
+    // Without optimization all bundles take minutes.
     let step = if cfg!(debug_assertions) { 8 } else { 1 };
     for operator in directories(&unpacked.path().join("operators")).into_iter().step_by(step) {
         let mut versions = directories(&operator);

@@ -1,4 +1,4 @@
-//! Changes of CRDs, one at a time: what OLM v1 does, and what we think.
+//! Changes of CRDs, one by one: the verdict of OLM v1, and ours.
 
 use bundle::Severity;
 use review::crd::{Change, compare, compare_all};
@@ -84,7 +84,7 @@ fn each_kind_of_change_has_two_verdicts() {
 }
 
 #[test]
-fn the_words_are_those_of_olm() {
+fn messages_match_olm() {
     let changes = compare(&field(json!({"type": "boolean"})), &field(json!({"type": "string"})));
     assert_eq!(
         changes[0].olm_message(),
@@ -92,7 +92,7 @@ fn the_words_are_those_of_olm() {
     );
     let changes =
         compare(&field(json!({"properties": {"a": {"properties": {"b": {}}}}})), &field(json!({"properties": {}})));
-    // A removed field is reported once, with everything in it.
+    // A removed field is reported once, with all fields in it.
     assert_eq!(changes.len(), 1);
     assert_eq!(
         changes[0].olm_message(),
@@ -101,7 +101,7 @@ fn the_words_are_those_of_olm() {
 }
 
 #[test]
-fn changes_are_found_wherever_schemas_nest() {
+fn changes_are_found_in_nested_schemas() {
     let wrap = |inner: Value| json!({"properties": {"a": {"items": {"additionalProperties": {"anyOf": [inner.clone()], "allOf": [inner.clone()], "not": inner}}}}});
     let changes = compare(&field(wrap(json!({"type": "string"}))), &field(wrap(json!({"type": "object"}))));
     let paths: Vec<&str> = changes.iter().filter(|change| change.rule == "type").map(|change| &*change.path).collect();

@@ -1,4 +1,4 @@
-//! A schema whose documentation alone changes counts as unchanged.
+//! A schema is unchanged if only its documentation changes.
 
 use proptest::prelude::*;
 use review::crd::compare;
@@ -11,7 +11,7 @@ fn crd(schema: Value) -> Value {
     })
 }
 
-/// Schemas of all shapes that the comparison looks into.
+/// Schemas of all shapes that the comparison handles.
 fn schema() -> impl Strategy<Value = Value> {
     let leaf = prop_oneof![
         Just(json!({"type": "string", "maxLength": 5, "pattern": "a"})),
@@ -32,7 +32,7 @@ fn schema() -> impl Strategy<Value = Value> {
     })
 }
 
-/// Describes every schema, and turns the order of keys around.
+/// Adds a description to every schema, and reverses the order of keys.
 fn described(schema: &Value, words: &str) -> Value {
     let Value::Object(fields) = schema else { return schema.clone() };
     let mut out = serde_json::Map::new();
@@ -67,7 +67,7 @@ proptest! {
         let changes = compare(&crd(with.clone()), &crd(without.clone()));
         prop_assert_eq!(changes.len(), 1);
         prop_assert!(changes[0].blocks && changes[0].words.ends_with("field/^.gone may not be removed"));
-        // And a new one harms nobody.
+        // A new optional field is no breaking change.
         prop_assert_eq!(compare(&crd(without), &crd(with)), []);
     }
 }

@@ -1,4 +1,4 @@
-//! Input that wants to cost much: it ends quickly, with a clear word.
+//! Expensive input: checks end quickly, with a clear message.
 
 use std::time::{Duration, Instant};
 
@@ -69,7 +69,7 @@ fn annotations_beyond_the_limit_are_reported() {
 }
 
 #[test]
-fn schemas_without_end_are_refused_with_a_word() {
+fn deeply_nested_schemas_are_rejected_with_a_message() {
     let csv = CSV.replace("ANNOTATIONS", "").replace("RULES", "");
     let crd = |schema: &str| {
         format!(
@@ -92,7 +92,7 @@ fn schemas_without_end_are_refused_with_a_word() {
 }
 
 #[test]
-fn schemas_that_refer_to_themselves_end_quickly_with_a_word() {
+fn recursive_schemas_are_rejected_quickly_with_a_message() {
     let example =
         "alm-examples: '[{\"apiVersion\": \"example.com/v1\", \"kind\": \"Foo\", \"spec\": {\"a\": {\"a\": {}}}}]'";
     let csv = CSV.replace("ANNOTATIONS", example).replace("RULES", "");

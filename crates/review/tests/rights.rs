@@ -1,4 +1,4 @@
-//! Rights: how bad they are, and which are new.
+//! Permissions: their severity, and which are new.
 
 use bundle::{Finding, Whole};
 use fbc::Limits;
@@ -25,7 +25,7 @@ fn rules(rules: &str) -> Whole {
     bundle(&format!("{{clusterPermissions: [{{serviceAccountName: a, rules: [{rules}]}}]}}"), ALL)
 }
 
-/// Shows names and severities of what is about rights.
+/// Returns names and severities of the findings about permissions.
 fn shown(findings: &[Finding]) -> String {
     let about = |finding: &&Finding| !finding.id.starts_with("crd-") && finding.id != "install-mode";
     let mut shown: Vec<String> =
@@ -78,7 +78,7 @@ fn each_right_falls_under_its_rule() {
         ("['']", "[configmaps]", "[get]", "rights-read low"),
         ("['']", "[events]", "[create]", "rights-write low"),
         ("[coordination.k8s.io]", "[leases]", "[create]", "rights-write low"),
-        // The bundle's own APIs are its own concern.
+        // The APIs of the bundle itself do not count.
         ("[example.com]", "['*']", "['*']", "rights-write low"),
         ("[example.com]", "[foos/status]", "[update]", "rights-write low"),
         ("[example.com]", "[foos]", "[get]", "rights-read low"),
@@ -125,7 +125,7 @@ fn a_right_is_new_only_if_nothing_covered_it() {
         ),
         (core("['*/status']", "[get]"), core("[pods/status]", "[get]"), "rights-removed info"),
         (core("[pods]", "[get]"), core("[pods/log]", "[get]"), "rights-read low, rights-removed info"),
-        // Other writing, same rights.
+        // The same permissions, written differently.
         (core("[a, b]", "[get, list]"), format!("{}, {}", core("[b]", "[list, get]"), core("[a]", "[get, list]")), ""),
         (format!("{}, {}", core("[b]", "[get]"), core("[a]", "[get]")), core("[a, b]", "[get]"), ""),
     ];
@@ -143,13 +143,13 @@ fn rights_that_move_or_widen_are_reported_as_such() {
     let scoped = |field: &str| bundle(&format!("{{{field}: [{{serviceAccountName: a, {rule}}}]}}"), OWN);
     assert_eq!(changed(&scoped("permissions"), &scoped("clusterPermissions")), "scope-wider high");
     assert_eq!(changed(&scoped("clusterPermissions"), &scoped("permissions")), "rights-removed info");
-    // The same where the operator comes to watch all namespaces.
+    // The same applies when the operator starts to watch all namespaces.
     let modes = |modes| bundle(&format!("{{permissions: [{{serviceAccountName: a, {rule}}}]}}"), modes);
     assert_eq!(changed(&modes(OWN), &modes(ALL)), "scope-wider high");
 }
 
 #[test]
-fn bindings_of_the_bundle_count() {
+fn bindings_of_the_bundle_are_considered() {
     let csv =
         "apiVersion: operators.coreos.com/v1alpha1\nkind: ClusterServiceVersion\nmetadata: {name: foo.v1}\nspec: {}\n";
     let binding = |role: &str| {
@@ -168,7 +168,7 @@ fn bindings_of_the_bundle_count() {
 }
 
 #[test]
-fn hostile_rules_end_quickly_with_a_word() {
+fn hostile_rules_are_rejected_quickly_with_a_message() {
     let many: Vec<String> =
         (0..10_000).map(|at| format!("{{apiGroups: [g{at}], resources: [r], verbs: [get]}}")).collect();
     let (whole, other) = (rules(&many.join(",")), rules("{apiGroups: [x], resources: [y], verbs: [z]}"));

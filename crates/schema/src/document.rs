@@ -140,7 +140,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_field_that_is_decoded_is_described_and_no_other() {
+    fn exactly_the_decoded_fields_are_described() {
         for document in documents() {
             let known: BTreeSet<String> = document.paths().into_iter().map(|(path, _)| path).collect();
             let described: BTreeSet<String> = document.fields.iter().map(|field| field.path.to_owned()).collect();
@@ -150,7 +150,7 @@ mod tests {
     }
 
     #[test]
-    fn examples_have_the_types_that_decoding_asks_for() {
+    fn examples_have_the_decoded_types() {
         for document in documents() {
             let check = |shape: Shape, text: &str, what: &str| {
                 let value = Raw::parse(text, 50).unwrap_or_else(|error| panic!("{what}: {text}: {error}"));

@@ -254,14 +254,14 @@ mod tests {
     }
 
     #[test]
-    fn a_name_of_two_things_explains_both() {
+    fn an_ambiguous_name_explains_both_meanings() {
         let text = explain("olm.package").unwrap();
         assert!(text.contains("olm.package: a blob") && text.contains("property/olm.package: a property"), "{text}");
         assert!(!explain("property/olm.package").unwrap().contains("a blob"));
     }
 
     #[test]
-    fn names_that_are_nearly_right_are_suggested() {
+    fn similar_names_are_suggested() {
         let near = |name: &str| explain(name).unwrap_err().nearest;
         assert_eq!(near("channel-single-heads"), ["channel-single-head"]);
         assert_eq!(near("olm.chanel"), ["olm.channel"]);

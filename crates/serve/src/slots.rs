@@ -180,27 +180,27 @@ mod tests {
         let second = slots.acquire().await.unwrap();
         first.usage().set_busy();
         second.usage().set_busy();
-        assert!(slots.acquire().await.is_none(), "both are of use");
+        assert!(slots.acquire().await.is_none(), "both connections are busy");
         tokio::time::sleep(Duration::from_millis(5)).await;
         second.usage().set_idle();
         tokio::time::sleep(Duration::from_millis(5)).await;
         first.usage().set_idle();
-        let gone = tokio::spawn(async move {
+        let evicted_client = tokio::spawn(async move {
             let mut second = second;
             let _ = second.evicted().await;
         });
         let third = slots.acquire().await.unwrap();
-        gone.await.unwrap();
-        assert!(first.evicted().try_recv().is_err(), "it has waited less long");
+        evicted_client.await.unwrap();
+        assert!(first.evicted().try_recv().is_err(), "the connection with the shorter wait was evicted");
         third.usage().set_busy();
         first.usage().set_busy();
         first.usage().set_stalled(true);
-        assert!(slots.acquire().await.is_none(), "it has not stalled for long");
+        assert!(slots.acquire().await.is_none(), "a connection was evicted too early");
         tokio::time::sleep(STALL_TIMEOUT + Duration::from_millis(50)).await;
-        let gone = tokio::spawn(async move {
+        let evicted_client = tokio::spawn(async move {
             let _ = first.evicted().await;
         });
         assert!(slots.acquire().await.is_some());
-        gone.await.unwrap();
+        evicted_client.await.unwrap();
     }
 }

@@ -84,7 +84,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn the_death_of_a_listener_is_seen_whichever_it_is() {
+    async fn the_end_of_any_listener_is_detected() {
         for grpc_dies in [true, false] {
             let live = Arc::new(Live::default());
             let mut listeners = Listeners::default();
@@ -102,7 +102,7 @@ mod tests {
             let error = tokio::time::timeout(Duration::from_secs(5), listeners.broken()).await.unwrap();
             let name = if grpc_dies { "gRPC: " } else { "HTTP: " };
             assert!(error.to_string().starts_with(name), "{error}");
-            assert!(listeners.drain(Duration::from_secs(5)).await.unwrap(), "the other one ends in good order");
+            assert!(listeners.drain(Duration::from_secs(5)).await.unwrap(), "the other listener does not drain");
         }
     }
 }

@@ -99,7 +99,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_file_says_what_it_holds() {
+    fn a_file_declares_its_kind_of_signature() {
         let simple = Attached::Simple(b"\xa3message".to_vec());
         let sigstore = Attached::Sigstore(Sigstore {
             media_type: SIGSTORE_MEDIA_TYPE.into(),

@@ -213,7 +213,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn times_are_read_and_written() {
+    fn times_are_parsed_and_formatted() {
         for (tag, text, seconds, full) in [
             (der::UTC_TIME, "700101000000Z", 0, "1970-01-01T00:00:00Z"),
             (der::UTC_TIME, "240229235959Z", 1_709_251_199, "2024-02-29T23:59:59Z"),

@@ -68,7 +68,7 @@ mod tests {
     }
 
     #[test]
-    fn a_claim_holds_what_it_must_and_no_more() {
+    fn a_claim_has_exactly_the_required_fields() {
         let kind = format!(r#""type": "{SIGSTORE}""#);
         let image = format!(r#""image": {{"docker-manifest-digest": "sha256:{HEX}"}}"#);
         let identity = r#""identity": {"docker-reference": "quay.io/a/b"}"#;
@@ -97,7 +97,7 @@ mod tests {
     }
 
     #[test]
-    fn simple_signing_knows_no_null() {
+    fn simple_signing_rejects_null() {
         let text = format!(
             r#"{{"critical": {{"type": "{SIMPLE}", "image": {{"docker-manifest-digest": "sha256:{HEX}"}},
             "identity": {{"docker-reference": "a:v1"}}}}, "optional": null}}"#

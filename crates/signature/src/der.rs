@@ -101,7 +101,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_written_is_read() {
+    fn encoded_values_are_decoded() {
         let long = vec![7; 300];
         let bytes = [write(OCTET_STRING, &long), write_unsigned(&[0, 0x80]), write_unsigned(&[])].concat();
         let mut reader = Reader(&bytes);
@@ -112,7 +112,7 @@ mod tests {
     }
 
     #[test]
-    fn other_forms_are_refused() {
+    fn other_forms_are_rejected() {
         for bytes in
             [&[][..], &[0x30], &[0x30, 1], &[0x30, 0x80], &[0x30, 0x81, 1, 0], &[0x30, 0x82, 0, 1, 0], &[0x1f, 1, 0]]
         {

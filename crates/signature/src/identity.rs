@@ -134,7 +134,7 @@ mod tests {
     }
 
     #[test]
-    fn names_match_as_the_policy_says() {
+    fn names_match_by_the_identity_of_the_policy() {
         let digest = format!("quay.io/a/b@sha256:{}", "a1".repeat(32));
         let tagged = Some("quay.io/a/b:v1");
         let exact = r#"{"type": "matchExact"}"#;
@@ -177,7 +177,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_identity_is_refused() {
+    fn invalid_identities_are_rejected() {
         for text in [
             "null",
             r#""matchExact""#,

@@ -180,7 +180,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_name_is_refused() {
+    fn invalid_names_are_rejected() {
         let hex = "a1".repeat(32);
         for text in
             ["", "/", "a//b", "A", "quay.io/A", "a:", "a:-x", "a@", "a@sha256:12", "a@md5:1", "a b", &hex, "-/a"]

@@ -191,7 +191,7 @@ mod tests {
     }
 
     #[test]
-    fn nesting_has_an_end() {
+    fn nesting_is_limited() {
         let deep = [vec![b'['; 100_000], vec![b']'; 100_000]].concat();
         assert!(parse(&deep).unwrap_err().contains("recursion limit"));
     }

@@ -1,4 +1,4 @@
-//! Which texts are policies, and which part of a policy counts for an image.
+//! Which texts are policies, and which part of a policy applies to an image.
 
 use signature::{Identity, Material, Policy, Requirement, Trust};
 
@@ -11,7 +11,7 @@ fn with(requirement: &str) -> Result<Requirement, String> {
 }
 
 #[test]
-fn whatever_is_unknown_makes_a_policy_invalid() {
+fn unknown_content_makes_a_policy_invalid() {
     for text in [
         "",
         "null",
@@ -67,7 +67,7 @@ fn requirements_name_one_source_of_trust() {
 }
 
 #[test]
-fn all_kinds_of_trust_are_read() {
+fn all_kinds_of_trust_are_parsed() {
     let Ok(Requirement::SignedBy(simple)) =
         with(r#"{"type": "signedBy", "keyType": "GPGKeys", "keyPaths": ["/a", "/b"]}"#)
     else {
@@ -92,7 +92,7 @@ fn all_kinds_of_trust_are_read() {
 }
 
 #[test]
-fn the_narrowest_scope_counts() {
+fn the_narrowest_scope_applies() {
     let text = format!(
         r#"{{"default": [{{"type": "reject"}}], "transports": {{"docker": {{"a.test/x": {ANYTHING}, "": {ANYTHING}}}, "new": {{"s": {ANYTHING}}}}}}}"#
     );

@@ -1,4 +1,4 @@
-//! Simple signing, with keys and signatures that GnuPG makes.
+//! Simple signing, with keys and signatures of GnuPG.
 #![cfg(feature = "verify")]
 
 use std::collections::BTreeMap;
@@ -11,16 +11,16 @@ use signature::{Attached, Judgement, Name, Policy, Subject};
 const DIGEST: &str = "sha256:a1a1a1a1a1a1a1a1a1a1a1a1a1a1a1a1a1a1a1a1a1a1a1a1a1a1a1a1a1a1a1a1";
 const DAY: i64 = 86_400;
 
-/// A home of GnuPG.
+/// A home directory of GnuPG.
 struct Gpg(tempfile::TempDir);
 
 impl Gpg {
-    /// Makes a home, unless a program is missing.
+    /// Creates a home directory; `None` if a program is missing.
     fn new() -> Option<Gpg> {
         if !["gpg", "gpgconf"].into_iter().all(testkit::installed) {
             return None;
         }
-        // Names of sockets are short.
+        // Socket paths of gpg-agent must be short.
         Some(Gpg(tempfile::Builder::new().prefix("gpg").tempdir_in("/tmp").unwrap()))
     }
 
@@ -98,7 +98,7 @@ fn reason(keys: &[u8], signature: &[u8]) -> String {
 }
 
 #[test]
-fn signatures_of_all_kinds_of_keys_are_good() {
+fn signatures_of_all_kinds_of_keys_are_accepted() {
     let Some(gpg) = Gpg::new() else { return };
     for (name, algorithm) in [
         ("one@a.test", "rsa3072"),
@@ -117,7 +117,7 @@ fn signatures_of_all_kinds_of_keys_are_good() {
             assert_eq!(finding.digest.as_deref(), Some(DIGEST));
         }
     }
-    // All keys of a ring count, armored or not, and one good signature is enough.
+    // All keys of a ring are trusted, armored or not, and one good signature is enough.
     let armored = gpg.run(&["--armor", "--export"]);
     let signature = gpg.sign(&claim("quay.io/a/b:v1"), &["-u", "three@a.test", "--armor"]);
     let wrong = gpg.sign(&claim("quay.io/a/b:v2"), &["-u", "one@a.test"]);
@@ -128,7 +128,7 @@ fn signatures_of_all_kinds_of_keys_are_good() {
 }
 
 #[test]
-fn a_signature_speaks_for_one_image_only() {
+fn a_signature_is_valid_for_one_image_only() {
     let Some(gpg) = Gpg::new() else { return };
     gpg.key("one@a.test", "ed25519");
     let keys = gpg.export("one@a.test");
@@ -146,7 +146,7 @@ fn a_signature_speaks_for_one_image_only() {
 }
 
 #[test]
-fn messages_of_other_forms_are_refused() {
+fn other_openpgp_messages_are_rejected() {
     let Some(gpg) = Gpg::new() else { return };
     gpg.key("one@a.test", "ed25519");
     gpg.key("two@a.test", "ed25519");
@@ -177,7 +177,7 @@ fn messages_of_other_forms_are_refused() {
 }
 
 #[test]
-fn keys_that_are_over_sign_no_more() {
+fn expired_and_revoked_keys_are_rejected() {
     let Some(gpg) = Gpg::new() else { return };
     let text = claim("quay.io/a/b:v1");
     gpg.run(&["--quick-generate-key", "short@a.test", "rsa2048", "sign", "7d"]);
@@ -188,7 +188,7 @@ fn keys_that_are_over_sign_no_more() {
     assert!(later.contains("expired at"), "{later}");
     let earlier = judge_at(now() - 8 * DAY, &keys, &[&signature]).reason.unwrap();
     assert!(earlier.contains("was created in the future"), "{earlier}");
-    // The owner makes it last longer.
+    // The owner extends the validity of the key.
     gpg.run(&["--quick-set-expire", &gpg.fingerprint("short@a.test"), "30d"]);
     assert!(judge_at(now() + 8 * DAY, &gpg.export("short@a.test"), &[&signature]).accepted);
 
@@ -219,22 +219,22 @@ fn subkeys_sign_for_their_owner() {
     let signer = judgement.signatures[0].signer.clone().unwrap();
     assert!(signer.starts_with(&format!("key {fingerprint} (owner@a.test), subkey ")), "{signer}");
     assert!(judge_at(now() + 6 * DAY, &keys, &[&signature]).reason.unwrap().contains("expired"));
-    // Somebody else's subkey is not theirs, even if it is put behind their key.
+    // A subkey of another owner is not trusted, even after this key in the ring.
     gpg.key("thief@a.test", "ed25519");
-    let thief = gpg.run(&["--export-options", "export-minimal", "--export", "thief@a.test"]);
+    let other_owner = gpg.run(&["--export-options", "export-minimal", "--export", "thief@a.test"]);
     let subkey = subkey_of(&keys);
-    let stolen = judge(&[thief, subkey].concat(), &[&signature]).reason.unwrap();
+    let stolen = judge(&[other_owner, subkey].concat(), &[&signature]).reason.unwrap();
     assert!(stolen.contains("does not belong to key"), "{stolen}");
 }
 
-/// Returns the last key of a ring with what follows it.
+/// Returns the last key of a ring with the packets that follow it.
 fn subkey_of(keys: &[u8]) -> Vec<u8> {
     let (mut at, mut start) = (0, 0);
     while at < keys.len() {
         let (head, length) = match keys[at] & 3 {
             0 => (2, usize::from(keys[at + 1])),
             1 => (3, usize::from(keys[at + 1]) << 8 | usize::from(keys[at + 2])),
-            _ => panic!("an unusual packet"),
+            _ => panic!("an unexpected packet"),
         };
         if keys[at] >> 2 & 0xf == 14 {
             start = at;
@@ -245,7 +245,7 @@ fn subkey_of(keys: &[u8]) -> Vec<u8> {
 }
 
 #[test]
-fn damaged_signatures_and_keys_are_no_signatures() {
+fn damaged_signatures_and_keys_are_rejected() {
     let Some(gpg) = Gpg::new() else { return };
     gpg.key("one@a.test", "ed25519");
     let keys = gpg.export("one@a.test");
@@ -277,14 +277,14 @@ fn damaged_signatures_and_keys_are_no_signatures() {
 }
 
 #[test]
-fn old_keys_and_old_signatures_are_good() {
+fn old_keys_and_old_signatures_are_accepted() {
     let Some(gpg) = Gpg::new() else { return };
-    // A key that has signed itself with SHA-1 is trusted because it is in the policy.
+    // The policy contains the key, so its SHA-1 self-signature does not matter.
     gpg.run(&["--cert-digest-algo", "SHA1", "--quick-generate-key", "old@a.test", "rsa2048", "sign", "never"]);
     let signature = gpg.sign(&claim("quay.io/a/b:v1"), &["-u", "old@a.test"]);
     let judgement = judge(&gpg.export("old@a.test"), &[&signature]);
     assert!(judgement.accepted, "{judgement:?}");
-    // GnuPG makes no signatures of version 3 any more, but some signers do.
+    // GnuPG no longer creates signatures of version 3, but some signers do.
     let old = Rsa::new();
     let signature = old.sign_as_version_3(claim("quay.io/a/b:v1").as_bytes());
     let judgement = judge(&old.ring(), &[&signature]);
@@ -297,7 +297,7 @@ fn old_keys_and_old_signatures_are_good() {
     gpg.run(&["--verify", checked.to_str().unwrap()]);
 }
 
-/// An RSA key, to make what GnuPG does not.
+/// An RSA key, for signatures that GnuPG does not create.
 struct Rsa(aws_lc_rs::rsa::KeyPair);
 
 impl Rsa {
@@ -307,7 +307,7 @@ impl Rsa {
 
     fn body(&self) -> Vec<u8> {
         use aws_lc_rs::signature::KeyPair;
-        // Two numbers of DER, of 256 and of 3 bytes.
+        // DER encodes two numbers, of 256 and of 3 bytes.
         let key = self.0.public_key().as_ref();
         let numbers = [number(&key[9..9 + 256]), number(&key[key.len() - 3..])];
         [&[4, 0x60, 0, 0, 0, 1][..], &numbers.concat()].concat()
@@ -330,7 +330,7 @@ impl Rsa {
         number(&signature)
     }
 
-    /// Returns the key with a name.
+    /// Returns the key with a user id.
     fn ring(&self) -> Vec<u8> {
         let name = b"v3@a.test";
         let hashed = [&[4, 0x13, 1, 8, 0, 9, 5, 2, 0x60, 0, 0, 1, 2, 27, 3][..]].concat();

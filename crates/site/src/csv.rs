@@ -282,7 +282,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_feature_that_is_named_twice_is_one() {
+    fn duplicate_features_are_merged() {
         let csv = Csv::of(&serde_json::json!({"annotations": {
             "operators.openshift.io/infrastructure-features": "[\"Disconnected\", \"Proxy\", \"proxy-aware\", \"fips\"]",
             "features.operators.openshift.io/proxy-aware": "true",

@@ -38,7 +38,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn days_are_read_and_all_else_is_unknown() {
+    fn days_are_parsed_and_other_text_is_unknown() {
         let day = |text| Day::read(text).map(|day| day.to_string());
         assert_eq!(day("2020-02-03T10:11:12Z").as_deref(), Some("2020-02-03"));
         assert_eq!(day(" 2020-02-03 10:00 ").as_deref(), Some("2020-02-03"));

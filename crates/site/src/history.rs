@@ -189,7 +189,7 @@ mod tests {
     }
 
     #[test]
-    fn a_swap_names_what_came_went_and_changed() {
+    fn a_swap_records_added_removed_and_changed_content() {
         let one = Fixed("1", vec![package("a", &[("a.v1", "x"), ("a.v2", "y")]), package("b", &[]), package("c", &[])]);
         let two = Fixed("2", vec![package("a", &[("a.v1", "x"), ("a.v2", "z"), ("a.v3", "w")]), package("c", &[])]);
         let mut history = History::default();

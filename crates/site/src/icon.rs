@@ -277,7 +277,7 @@ mod tests {
 
     /// T-6: active content is rejected, whatever it is called.
     #[test]
-    fn pictures_pass_unchanged_and_programs_do_not() {
+    fn pictures_are_accepted_and_active_content_is_rejected() {
         assert_eq!(check(b"\x89PNG\r\n\x1a\nrest"), Ok(Format::Png));
         assert_eq!(check(b"GIF89a"), Ok(Format::Gif));
         assert_eq!(svg("<path d=\"M0 0\" fill=\"url(#a)\"/><use xlink:href=\"#a\"/>"), Ok(Format::Svg));

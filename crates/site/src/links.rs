@@ -121,7 +121,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn links_lead_from_where_they_stand() {
+    fn links_are_relative_to_their_page() {
         let top = Links::at("", false);
         assert_eq!((top.list().as_str(), top.package("etcd").as_str()), ("./", "p/etcd"));
         let deep = Links::at("p/etcd/v/etcd.v1", true);

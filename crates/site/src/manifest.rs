@@ -221,7 +221,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn yaml_reads_as_people_write_it() {
+    fn yaml_has_the_usual_formatting() {
         let value = serde_json::json!({"a": {"b": ["x", {"c": 1, "d": []}], "e": "yes", "f": "one\ntwo"}, "g": null});
         assert_eq!(
             yaml(&value),

@@ -66,7 +66,7 @@ mod tests {
 
     /// T-19: different names are different files, on every system.
     #[test]
-    fn names_become_parts_that_differ_wherever_they_do() {
+    fn different_names_give_different_path_components() {
         let long = "x".repeat(300);
         let longer = format!("{long}y");
         let names = [

@@ -262,7 +262,7 @@ mod tests {
 
     /// T-13: every flag has a rule that sets it, and one that nearly does.
     #[test]
-    fn flags_are_set_by_what_they_mean_alone() {
+    fn each_flag_is_set_by_its_rules_only() {
         let rbac = "rbac.authorization.k8s.io";
         for (flag, set, unset) in [
             (Flag::Wildcard, rule("apps", "*", "get"), rule("apps", "deployments", "get")),

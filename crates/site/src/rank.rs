@@ -343,7 +343,7 @@ mod tests {
 
     /// T-9: the order of results; the script is tested with the same file.
     #[test]
-    fn queries_give_the_order_that_is_written_down() {
+    fn queries_give_the_recorded_order() {
         let shared: serde_json::Value = serde_json::from_str(include_str!("../tests/queries.json")).unwrap();
         let rows: Vec<Row> = serde_json::from_value(shared["rows"].clone()).unwrap();
         for case in shared["queries"].as_array().unwrap() {
@@ -368,12 +368,12 @@ mod tests {
     }
 
     #[test]
-    fn descriptions_are_searched_where_a_query_asks_for_it() {
+    fn descriptions_are_searched_on_request() {
         let rows = [row("a", "", "", &[], "tree"), row("b", "", "", &[], "")];
         let texts = ["nothing".to_owned(), "grows a tree in the end".to_owned()];
-        let asked = Query::read("q=tree+in:description");
-        assert!(asked.in_descriptions());
-        assert_eq!(find_in(&rows, &asked, &texts).places, [0, 1]);
+        let query = Query::read("q=tree+in:description");
+        assert!(query.in_descriptions());
+        assert_eq!(find_in(&rows, &query, &texts).places, [0, 1]);
         assert_eq!(find(&rows, &Query::read("q=tree")).places, [0]);
     }
 
@@ -390,7 +390,7 @@ mod tests {
     }
 
     #[test]
-    fn near_names_are_offered() {
+    fn similar_names_are_offered() {
         assert_eq!(nearest(["etcd", "redis", "mysql"].into_iter(), "ectd"), ["etcd"]);
         assert_eq!(nearest(["etcd"].into_iter(), "zzzzzz"), Vec::<&str>::new());
     }

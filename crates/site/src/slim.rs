@@ -107,7 +107,7 @@ mod tests {
     }
 
     #[test]
-    fn a_parser_reads_the_same_page() {
+    fn slimming_does_not_change_the_parsed_page() {
         let pages = [
             "<ul class=\"a b\"><li>one</li><li id=\"x\">two <b>three</b></li></ul> <ol><li>1</li> text</ol>",
             "<table><thead><tr><th scope=\"col\">A</th><th>B</th></tr></thead><tbody><tr><td data-n=\"1\">1</td><td></td></tr><tr><th>x</th></tr></tbody></table>",
@@ -133,7 +133,7 @@ mod tests {
 
     proptest::proptest! {
         #[test]
-        fn foreign_words_stay_what_they_are(words in proptest::collection::vec("\\PC{0,12}", 1..6)) {
+        fn slimming_does_not_change_text(words in proptest::collection::vec("\\PC{0,12}", 1..6)) {
             let page = maud::html! { ul { @for word in &words { li class=(word) { a href=(word) { (word) } } } } }.into_string();
             assert_eq!(parsed(&slim(&page)), parsed(&page));
         }

@@ -107,14 +107,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn nothing_in_a_name_becomes_markup_or_hides() {
+    fn names_are_escaped_and_have_no_invisible_characters() {
         let shown = t("<b>\"&\u{202e}\u{0}\n").render().into_string();
         assert_eq!(shown, "&lt;b&gt;&quot;&amp;\u{fffd}\u{2400} ");
         assert_eq!(script_json(&"</script>\u{2028}"), "\"\\u003c/script>\\u2028\"");
     }
 
     #[test]
-    fn numbers_and_summaries_are_for_people() {
+    fn numbers_and_summaries_are_readable() {
         assert_eq!(grouped(1_234_567), "1,234,567");
         assert_eq!((size(999), size(1001), size(2_500_000)), ("999 B".into(), "2 KB".into(), "2.5 MB".into()));
         assert_eq!(summary("one  two\nthree", 9), "one two…");

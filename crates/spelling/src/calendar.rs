@@ -88,7 +88,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn times_are_those_of_the_calendar() {
+    fn times_match_the_calendar() {
         for (seconds, text) in [
             (0, "1970-01-01T00:00:00Z"),
             (-1, "1969-12-31T23:59:59Z"),
@@ -104,7 +104,7 @@ mod tests {
     }
 
     #[test]
-    fn days_and_dates_are_each_others_inverse() {
+    fn days_and_dates_convert_both_ways() {
         let mut before = Date::from_days(-200_001);
         for days in -200_000..200_000 {
             let date = Date::from_days(days);
@@ -119,7 +119,7 @@ mod tests {
     }
 
     #[test]
-    fn there_is_no_thirteenth_month_and_no_time_beyond_all_bounds() {
+    fn invalid_months_and_out_of_range_times_are_rejected() {
         assert_eq!(Date::new(2020, 13, 1), None);
         assert_eq!(Date::new(2020, 1, 32), None);
         assert_eq!(Date::new(i64::MAX, 1, 1), None);

@@ -35,7 +35,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn durations_are_read_as_go_reads_them() {
+    fn durations_are_parsed_like_in_go() {
         let read = [("10m", 600.0), ("1h30m", 5400.0), ("1.5s", 1.5), ("250ms", 0.25), ("0", 0.0), ("+2s", 2.0)];
         for (text, seconds) in read {
             assert_eq!(parse(text), Some(Duration::from_secs_f64(seconds)), "{text}");

@@ -29,7 +29,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn nothing_in_a_text_becomes_markup() {
+    fn text_is_escaped() {
         assert_eq!(escaped("<a href='x'>&\"é"), "&lt;a href=&#39;x&#39;&gt;&amp;&quot;é");
     }
 }

@@ -43,7 +43,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn text_comes_back() {
+    fn encoded_text_is_decoded_to_the_same() {
         assert_eq!(encode("a b/\"é-._~"), "a%20b%2F%22%C3%A9-._~");
         assert_eq!(encode_but("a b/c:d", b"/:"), "a%20b/c:d");
         for text in ["", "a b&c", "100%", "é/🦀", "%2f"] {
@@ -54,7 +54,7 @@ mod tests {
     }
 
     #[test]
-    fn what_makes_no_text_is_refused() {
+    fn invalid_encodings_are_rejected() {
         for text in ["%", "%4", "%zz", "%+4", "%ff"] {
             assert_eq!(decode(text), None, "{text}");
         }

@@ -15,7 +15,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_shell_reads_the_word_again() {
+    fn a_shell_parses_the_quoted_word() {
         assert_eq!(quoted("etcd@stable=1.0.0"), "etcd@stable=1.0.0");
         assert_eq!(quoted(">=1 <2"), "'>=1 <2'");
         assert_eq!(quoted("it's"), "'it'\\''s'");

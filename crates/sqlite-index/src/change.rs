@@ -156,7 +156,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_failed_vacuum_is_a_warning_about_a_change_that_is_made() {
+    fn a_failed_vacuum_is_a_warning_about_a_committed_change() {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("index.db");
         Database::create(&path).unwrap();

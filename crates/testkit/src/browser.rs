@@ -74,11 +74,11 @@ impl Browser {
         ];
         let preferences =
             if setup.scripts { json!({}) } else { json!({"profile.managed_default_content_settings.javascript": 2}) };
-        let wanted = json!({"capabilities": {"alwaysMatch": {
+        let capabilities = json!({"capabilities": {"alwaysMatch": {
             "goog:chromeOptions": {"binary": "/usr/bin/chromium", "args": arguments, "prefs": preferences},
             "goog:loggingPrefs": {"browser": "ALL", "performance": "ALL"},
         }}});
-        let started = browser.send("POST", "/session", &wanted);
+        let started = browser.send("POST", "/session", &capabilities);
         browser.session = started["sessionId"].as_str().expect("a session").to_owned();
         let metrics = json!({"width": width, "height": height, "deviceScaleFactor": 1, "mobile": false});
         browser.devtools("Emulation.setDeviceMetricsOverride", metrics);
@@ -115,15 +115,15 @@ impl Browser {
 
     /// Opens a new tab in the foreground and returns it.
     pub fn new_tab(&self) -> Tab {
-        let made = self.post("/window/new", &json!({"type": "tab"}));
-        let tab = Tab(made["handle"].as_str().unwrap_or_default().to_owned());
+        let created = self.post("/window/new", &json!({"type": "tab"}));
+        let tab = Tab(created["handle"].as_str().expect("a handle").to_owned());
         self.switch(&tab);
         tab
     }
 
     /// Returns the current tab.
     pub fn tab(&self) -> Tab {
-        Tab(self.get("/window").as_str().unwrap_or_default().to_owned())
+        Tab(self.get("/window").as_str().expect("a handle").to_owned())
     }
 
     /// Switches to another tab.
@@ -149,7 +149,7 @@ impl Browser {
     pub fn wait(&self, script: &str) {
         let start = Instant::now();
         while self.run(script, &[]) != json!(true) {
-            assert!(start.elapsed() < Duration::from_secs(10), "still not: {script}");
+            assert!(start.elapsed() < Duration::from_secs(10), "the page never satisfies: {script}");
             std::thread::sleep(Duration::from_millis(25));
         }
     }
@@ -171,28 +171,30 @@ impl Browser {
     /// Returns a screenshot as PNG.
     pub fn screenshot(&self) -> Vec<u8> {
         let picture = self.get("/screenshot");
-        decode(picture.as_str().unwrap_or_default())
+        decode(picture.as_str().expect("a picture"))
     }
 
     /// Returns the current URL.
     pub fn address(&self) -> String {
-        self.get("/url").as_str().unwrap_or_default().to_owned()
+        self.get("/url").as_str().expect("a URL").to_owned()
     }
 
     /// Returns the new entries of the console log.
     pub fn log(&self) -> Vec<String> {
         let entries = self.post("/se/log", &json!({"type": "browser"}));
-        let list = entries.as_array().cloned().unwrap_or_default();
-        list.iter().map(|entry| entry["message"].as_str().unwrap_or_default().to_owned()).collect()
+        let list = entries.as_array().expect("a list of entries");
+        list.iter().map(|entry| entry["message"].as_str().expect("a message").to_owned()).collect()
     }
 
     /// Returns the URLs requested since the last call.
     pub fn requests(&self) -> Vec<String> {
         let entries = self.post("/se/log", &json!({"type": "performance"}));
-        let list = entries.as_array().cloned().unwrap_or_default();
-        let message = |entry: &Value| serde_json::from_str::<Value>(entry["message"].as_str()?).ok();
+        let list = entries.as_array().expect("a list of entries");
+        let message = |entry: &Value| -> Value {
+            serde_json::from_str(entry["message"].as_str().expect("a message")).expect("a message in JSON")
+        };
         list.iter()
-            .filter_map(message)
+            .map(message)
             .filter(|message| message["message"]["method"] == "Network.requestWillBeSent")
             .filter_map(|message| Some(message["message"]["params"]["request"]["url"].as_str()?.to_owned()))
             .collect()
@@ -220,19 +222,19 @@ impl Browser {
             text.len()
         );
         socket.write_all(head.as_bytes()).and_then(|()| socket.write_all(text.as_bytes())).expect("the driver reads");
-        // The driver keeps connections open, whatever the request says.
+        // The driver keeps connections open, even if a request asks to close them.
         let mut reader = BufReader::new(socket);
         let (mut line, mut length) = (String::new(), 0);
         while reader.read_line(&mut line).is_ok_and(|read| read > 2) {
             let lower = line.to_ascii_lowercase();
             if let Some(given) = lower.strip_prefix("content-length:") {
-                length = given.trim().parse().unwrap_or_default();
+                length = given.trim().parse().expect("a length");
             }
             line.clear();
         }
         let mut reply = vec![0; length];
-        reader.read_exact(&mut reply).expect("the driver answers");
-        let value: Value = serde_json::from_slice(&reply).unwrap_or_default();
+        reader.read_exact(&mut reply).expect("the driver replies");
+        let value: Value = serde_json::from_slice(&reply).expect("a reply in JSON");
         assert!(
             value["value"].get("error").is_none(),
             "{path}: {} {}",

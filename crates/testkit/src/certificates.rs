@@ -7,7 +7,7 @@ use std::process::Command;
 const KEY: [&str; 5] = ["-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes"];
 
 /// Creates an authority: `ca.crt` and `ca.key`.
-pub(crate) fn make_authority(root: &Path) {
+pub(crate) fn create_authority(root: &Path) {
     let rest = ["-days", "30", "-subj", "/CN=test authority", "-keyout", "ca.key", "-out", "ca.crt"];
     openssl(root, &[&["req", "-x509"][..], &KEY, &rest].concat());
 }

@@ -7,7 +7,7 @@ use std::process::{Child, Command, Stdio};
 
 use tempfile::TempDir;
 
-use crate::certificates::{issue_certificate, make_authority};
+use crate::certificates::{create_authority, issue_certificate};
 use crate::needs::installed;
 
 /// The program, as named by Debian.
@@ -48,7 +48,7 @@ impl DockerRegistry {
             root.join("data").display()
         );
         if plan.tls {
-            make_authority(root);
+            create_authority(root);
             issue_certificate(root, "server", "/CN=server", "serverAuth");
             issue_certificate(root, "client", "/CN=client", "clientAuth");
             let file = |name: &str| root.join(name).display().to_string();

@@ -104,8 +104,8 @@ impl FakeRegistry {
 
     /// Serves `body` at a path.
     pub fn put(&self, path: &str, media_type: &str, body: &[u8]) {
-        let answer = FakeResponse::status(200).header("Content-Type", media_type).body(body);
-        self.content.lock().unwrap_or_else(PoisonError::into_inner).insert(path.into(), answer);
+        let response = FakeResponse::status(200).header("Content-Type", media_type).body(body);
+        self.content.lock().unwrap_or_else(PoisonError::into_inner).insert(path.into(), response);
     }
 
     /// Returns the requests so far.
@@ -122,65 +122,65 @@ fn serve(
 ) -> std::io::Result<()> {
     let mut reader = BufReader::new(stream.try_clone()?);
     let mut stream = stream;
-    while let Some(asked) = read_request(&mut reader)? {
-        log.lock().unwrap_or_else(PoisonError::into_inner).push(asked.clone());
-        let (fault, own) = rule(&asked);
-        let known = || content.lock().unwrap_or_else(PoisonError::into_inner).get(&asked.path).cloned();
-        let usual = || {
-            if asked.path == "/v2/" { FakeResponse::status(200).body("{}") } else { FakeResponse::status(404) }
+    while let Some(request) = read_request(&mut reader)? {
+        log.lock().unwrap_or_else(PoisonError::into_inner).push(request.clone());
+        let (fault, scripted) = rule(&request);
+        let stored = || content.lock().unwrap_or_else(PoisonError::into_inner).get(&request.path).cloned();
+        let default = || {
+            if request.path == "/v2/" { FakeResponse::status(200).body("{}") } else { FakeResponse::status(404) }
         };
-        let mut answer = own.or_else(known).unwrap_or_else(usual);
-        if answer.status == 200
+        let mut response = scripted.or_else(stored).unwrap_or_else(default);
+        if response.status == 200
             && let Some(start) =
-                asked.headers.get("range").and_then(|range| range.strip_prefix("bytes=")?.strip_suffix('-'))
+                request.headers.get("range").and_then(|range| range.strip_prefix("bytes=")?.strip_suffix('-'))
             && let Ok(start) = start.parse::<usize>()
-            && start < answer.body.len()
+            && start < response.body.len()
         {
-            let range = format!("bytes {start}-{}/{}", answer.body.len() - 1, answer.body.len());
-            answer = FakeResponse { status: 206, body: answer.body.split_off(start), ..answer }
+            let range = format!("bytes {start}-{}/{}", response.body.len() - 1, response.body.len());
+            response = FakeResponse { status: 206, body: response.body.split_off(start), ..response }
                 .header("Content-Range", &range);
         }
-        let mut length = answer.body.len();
+        let mut length = response.body.len();
         match fault {
             Fault::None | Fault::Drip(_) => {}
             Fault::Reset => return stream.shutdown(Shutdown::Both),
             Fault::TooMany(seconds) => {
-                answer = FakeResponse::status(429).header("Retry-After", &seconds.to_string());
+                response = FakeResponse::status(429).header("Retry-After", &seconds.to_string());
                 length = 0;
             }
             Fault::Status(status) => {
-                answer = FakeResponse::status(status);
+                response = FakeResponse::status(status);
                 length = 0;
             }
             Fault::Truncated => {
                 let half = length / 2;
-                answer.body.truncate(half);
+                response.body.truncate(half);
             }
-            Fault::Wrong => answer.body.iter_mut().for_each(|byte| *byte = byte.wrapping_add(1)),
+            Fault::Wrong => response.body.iter_mut().for_each(|byte| *byte = byte.wrapping_add(1)),
             Fault::Redirect => {
-                answer = FakeResponse::status(307).header("Location", &asked.path);
+                response = FakeResponse::status(307).header("Location", &request.path);
                 length = 0;
             }
             Fault::Silence(time) => thread::sleep(time),
         }
-        let mut head = format!("HTTP/1.1 {} x\r\nContent-Length: {length}\r\n", answer.status);
-        for (name, value) in &answer.headers {
+        let mut head = format!("HTTP/1.1 {} x\r\nContent-Length: {length}\r\n", response.status);
+        for (name, value) in &response.headers {
             head += &format!("{name}: {value}\r\n");
         }
         head += "\r\n";
-        let mut whole = head.into_bytes();
+        let mut message = head.into_bytes();
         if let Fault::Drip(pause) = fault {
-            stream.write_all(&whole)?;
-            for byte in &answer.body {
+            stream.write_all(&message)?;
+            for byte in &response.body {
                 stream.write_all(&[*byte])?;
                 thread::sleep(pause);
             }
             continue;
         }
-        if asked.method != "HEAD" {
-            whole.extend_from_slice(&answer.body);
+        if request.method != "HEAD" {
+            message.extend_from_slice(&response.body);
         }
-        stream.write_all(&whole)?;
+        stream.write_all(&message)?;
         if fault == Fault::Truncated {
             return stream.shutdown(Shutdown::Both);
         }

@@ -25,6 +25,6 @@ pub use fake_registry::{FakeRegistry, FakeRequest, FakeResponse, Fault};
 pub use kube_api::{KubeApi, OLM_CRDS, Trial, User, mirror_set_crds};
 pub use needs::{installed, missing, python_module, skipped};
 #[cfg(feature = "kube")]
-pub use olm::{Answer, Node, OLM_NAMESPACE, Olm, OlmV1, ask, plain_client, post};
+pub use olm::{Node, OLM_NAMESPACE, Olm, OlmV1, Response, plain_client, post, request};
 pub use rounds::kill_rounds;
 pub use running::Running;

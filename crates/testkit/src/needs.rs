@@ -28,7 +28,7 @@ pub fn python_module(module: &str) -> bool {
     found
 }
 
-/// Reports a test as skipped because of a requirement that every CI machine meets; fails there.
+/// Reports a test as skipped because of a requirement that every CI machine meets; fails with `CI` set.
 pub fn missing(what: &str) {
     let in_ci = std::env::var_os("CI").is_some_and(|value| !value.is_empty());
     assert!(!in_ci, "{what}, and with CI set no test may be skipped");

@@ -27,10 +27,10 @@ pub struct Archive {
 
 impl Archive {
     /// Unpacks the archive into a temporary directory; `None` if it is not available.
-    #[expect(clippy::print_stderr, reason = "a test that cannot run says so")]
+    #[expect(clippy::print_stderr, reason = "a skipped test is reported")]
     pub fn unpack(&self) -> Option<TempDir> {
-        let beside = || Path::new(env!("CARGO_MANIFEST_DIR")).join("../../..").join(self.folder);
-        let archive = std::env::var_os(self.variable).map_or_else(beside, PathBuf::from).join(self.file);
+        let next_to_checkout = || Path::new(env!("CARGO_MANIFEST_DIR")).join("../../..").join(self.folder);
+        let archive = std::env::var_os(self.variable).map_or_else(next_to_checkout, PathBuf::from).join(self.file);
         if !archive.is_file() {
             eprintln!("skipped: there is no {}", archive.display());
             return None;

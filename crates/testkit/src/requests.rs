@@ -52,7 +52,7 @@ fn line(reader: &mut impl BufRead) -> io::Result<String> {
     let mut line = String::new();
     io::Read::take(reader.by_ref(), LINE_LENGTH).read_line(&mut line)?;
     match line.len() as u64 == LINE_LENGTH {
-        true => Err(io::Error::new(io::ErrorKind::InvalidData, "a line of a request has no end")),
+        true => Err(io::Error::new(io::ErrorKind::InvalidData, "a line of a request is not terminated")),
         false => Ok(line),
     }
 }
@@ -83,7 +83,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn requests_are_read_one_after_the_other() {
+    fn requests_of_a_connection_are_parsed_in_sequence() {
         let text =
             "GET /v2/a?b HTTP/1.1\r\nRange: bytes=7-\r\nX:y\r\n\r\nPUT /c HTTP/1.1\r\nContent-Length: 5\r\n\r\nhello";
         let mut reader = text.as_bytes();

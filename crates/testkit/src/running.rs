@@ -65,7 +65,7 @@ impl Running {
     /// # Panics
     /// Panics when waiting fails.
     pub fn end(mut self) -> Output {
-        let mut output = self.child.take().expect("it runs").wait_with_output().expect("it ends");
+        let mut output = self.child.take().expect("it runs").wait_with_output().expect("the process exits");
         self.reader.take().expect("a reader").join().expect("no panic");
         output.stderr = std::mem::take(&mut *self.reported.lock().unwrap_or_else(PoisonError::into_inner));
         output

@@ -210,7 +210,7 @@ spec:
     }
 
     #[test]
-    fn dependencies_are_looked_into() {
+    fn dependencies_are_checked() {
         let dependencies = "dependencies:
 - {type: olm.package, value: {packageName: '', version: ''}}
 - {type: olm.package, value: {packageName: a, version: x.y}}
@@ -240,7 +240,7 @@ spec:
     }
 
     #[test]
-    fn objects_are_looked_into() {
+    fn objects_are_checked() {
         let bundle = good()
             .manifest("a.yaml", "apiVersion: v1\nkind: Pod\nmetadata: {name: a}\n")
             .manifest("b.yaml", "apiVersion: v1\nkind: ConfigMap\nmetadata: {namespace: x, labels: {'-': '*'}}\n")
@@ -265,7 +265,7 @@ spec:
     }
 
     #[test]
-    fn a_csv_is_looked_into() {
+    fn a_csv_is_checked() {
         let csv = CSV
             .replace("foo.v1.2.3", "Foo_1")
             .replace("displayName: Foo\n", "minKubeVersion: '1.16'\n")
@@ -294,7 +294,7 @@ spec:
     }
 
     #[test]
-    fn words_are_those_of_the_existing_validators() {
+    fn messages_match_the_existing_validators() {
         let found = |annotations: &str, spec: &str| {
             let csv =
                 CSV.replace("{name: foo.v1.2.3}", &format!("{{name: foo.v1.2.3, annotations: {{{annotations}}}}}"));
@@ -331,7 +331,7 @@ spec:
     }
 
     #[test]
-    fn a_crd_is_looked_into() {
+    fn a_crd_is_checked() {
         let crd = "apiVersion: apiextensions.k8s.io/v1beta1
 kind: CustomResourceDefinition
 metadata: {name: foos.example, namespace: x}
@@ -356,7 +356,7 @@ spec:
     }
 
     #[test]
-    fn what_operatorhub_asks_is_optional() {
+    fn checks_of_operatorhub_are_optional() {
         let csv = format!("{CSV}  maintainers: [{{name: x, email: nobody}}, {{name: z}}]\n  links: [{{name: x, url: here}}]\n  icon: [{{base64data: x, mediatype: text/plain}}]\n")
             .replace("metadata: {name: foo.v1.2.3}", "metadata: {name: foo.v1.2.3, annotations: {capabilities: Some, categories: 'Database, Cats'}}");
         let bundle = good().manifest("csv.yaml", csv);

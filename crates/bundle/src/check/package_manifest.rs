@@ -54,7 +54,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn each_part_of_a_package_manifest_is_asked_for() {
+    fn each_field_of_a_package_manifest_is_required() {
         let messages = |manifest: Value| {
             let found = check_package_manifest(&manifest, "foo.package.yaml");
             found.iter().map(|finding| finding.message.clone()).collect::<Vec<_>>().join("; ")

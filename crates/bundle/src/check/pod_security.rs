@@ -244,7 +244,7 @@ mod tests {
     }
 
     #[test]
-    fn a_hardened_pod_is_restricted_and_each_part_of_it_counts() {
+    fn a_hardened_pod_is_restricted_and_each_setting_matters() {
         assert_eq!(pod_security(&hardened()), (PodSecurity::Restricted, String::new()));
         let without = |pointer: &str, value: Value| {
             let mut pod = hardened();

@@ -153,7 +153,7 @@ mod tests {
     }
 
     #[test]
-    fn an_operator_kept_as_a_catalog_needs_no_graph_and_any_other_does() {
+    fn only_operators_without_a_catalog_need_an_update_graph() {
         assert_eq!(ids(&check_ci(Some(&ci()))), Vec::<String>::new());
         insta::assert_snapshot!(ids(&check_ci(None)).join("\n"), @"
         warning update-graph : ci.yaml names no updateGraph: replaces-mode is taken
@@ -165,7 +165,7 @@ mod tests {
     }
 
     #[test]
-    fn both_files_fit_their_schemas() {
+    fn both_files_are_validated_with_their_schemas() {
         let broken =
             json!({"reviewers": [], "merge": 1, "fbc": {"enabled": true, "x": 1, "catalog_mapping": [{"type": "y"}]}});
         insta::assert_snapshot!(ids(&check_ci(Some(&broken))).join("\n"), @r#"
@@ -182,7 +182,7 @@ mod tests {
     }
 
     #[test]
-    fn templates_are_those_of_the_operator_and_semver_has_three_channels() {
+    fn templates_must_exist_and_semver_has_three_channels() {
         let config =
             |name: &str, channel: &str| json!({"catalog_templates": [{"template_name": name, "channels": [channel]}]});
         let report = |config: &Value, ci: Option<&Value>| ids(&check_release_config(config, ci)).join("\n");

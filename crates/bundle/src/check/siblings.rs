@@ -160,14 +160,14 @@ mod tests {
     }
 
     #[test]
-    fn siblings_that_follow_each_other_are_fine() {
+    fn consecutive_siblings_have_no_findings() {
         let first = whole("foo", "foo.v1.0.0", "1.0.0", "", "");
         let second = whole("foo", "foo.v1.1.0", "1.1.0", "  replaces: foo.v1.0.0\n", "");
         assert_eq!(ids(&[("1.0.0", first), ("1.1.0", second)]), Vec::<String>::new());
     }
 
     #[test]
-    fn each_rule_of_siblings_has_bundles_that_trip_it() {
+    fn each_rule_of_siblings_has_bundles_that_violate_it() {
         let first = || ("1.0.0", whole("foo", "foo.v1.0.0", "1.0.0", "", ""));
         assert_eq!(
             ids(&[("1.0.0", whole("bar", "bar.v1.0.0", "1.0.0", "", ""))]),

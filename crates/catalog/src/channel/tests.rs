@@ -23,7 +23,7 @@ fn shown(text: &str) -> String {
 }
 
 #[test]
-fn entries_lead_from_the_head_down() {
+fn the_chain_leads_from_the_head_to_older_entries() {
     assert_eq!(shown("a b<a c<b"), "heads c; chain c b a; trunk c b a; stranded ");
     assert_eq!(shown("a b<a c<b,b"), "heads c; chain c b a; trunk c; stranded a");
     assert_eq!(shown("a b<a c<x d"), "heads b c d; chain b a; trunk b a; stranded c d");
@@ -32,7 +32,7 @@ fn entries_lead_from_the_head_down() {
 }
 
 #[test]
-fn the_first_candidate_that_leads_on_is_next() {
+fn the_first_candidate_with_an_edge_is_next() {
     let version = |text| Version::parse_strict(text).unwrap();
     let (one, two, three) = (version("1.0.0"), version("2.0.0"), version("3.0.0"));
     let mut candidates = entries("d<c c<b b<a,z");
@@ -55,13 +55,13 @@ fn followed(nexts: &[Option<usize>], start: usize) -> (usize, usize) {
 
 proptest::proptest! {
     #[test]
-    fn ways_end_where_following_them_ends(nexts in proptest::collection::vec(proptest::option::of(0usize..12), 12)) {
+    fn ends_of_paths_match_following_each_step(nexts in proptest::collection::vec(proptest::option::of(0usize..12), 12)) {
         let expected: Vec<(usize, usize)> = (0..nexts.len()).map(|start| followed(&nexts, start)).collect();
         proptest::prop_assert_eq!(path_ends(&nexts), expected);
     }
 
     #[test]
-    fn ends_are_where_chains_end(
+    fn ends_match_the_ends_of_chains(
         replaces in proptest::collection::vec(0usize..10, 8),
         skips in proptest::collection::vec(0usize..10, 3),
     ) {
@@ -84,7 +84,7 @@ proptest::proptest! {
     }
 
     #[test]
-    fn nexts_are_what_trying_every_candidate_finds(
+    fn next_entries_match_an_exhaustive_search(
         versions in proptest::collection::vec(0u64..6, 6),
         edges in proptest::collection::vec((0usize..8, 0usize..8, 0u64..6, 0u64..6), 5),
     ) {

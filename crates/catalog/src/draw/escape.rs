@@ -116,12 +116,12 @@ mod tests {
     }
 
     #[test]
-    fn terminals_are_not_steered() {
+    fn control_characters_do_not_reach_terminals() {
         insta::assert_snapshot!(plain(HOSTILE), @r#"a<b>"'&\␀␛[31m␊��é日"#);
     }
 
     #[test]
-    fn long_names_lose_their_middle_and_long_messages_their_end() {
+    fn long_names_are_shortened_in_the_middle_and_long_messages_at_the_end() {
         assert_eq!(shorten("etcdoperator.v0.9.4", 11), "etcdo…0.9.4");
         assert_eq!(shorten("日本日本日本", 7), "日…本");
         assert_eq!(shorten("short", 5), "short");

@@ -1,4 +1,4 @@
-//! Pictures of small and of nasty graphs.
+//! Drawings of small and of hostile graphs.
 
 use proptest::prelude::*;
 
@@ -33,7 +33,7 @@ fn graph_of<T>(catalog: &str, v0_semantics: bool, draw: impl FnOnce(&Graph<'_>) 
 }
 
 #[test]
-fn a_terminal_shows_the_chain_and_what_hangs_on_it() {
+fn a_terminal_shows_the_chain_and_its_side_entries() {
     insta::assert_snapshot!(graph_of(ETCD, true, |graph| text(graph, Some(80))), @r#"
     etcd
     ├─ stable (default) · 4 entries · head 0.9.4 · 2 skipped · 1 deprecated
@@ -48,7 +48,7 @@ fn a_terminal_shows_the_chain_and_what_hangs_on_it() {
 }
 
 #[test]
-fn terminals_get_harmless_text_within_their_width() {
+fn text_for_terminals_is_escaped_and_fits_their_width() {
     insta::assert_snapshot!(graph_of(HOSTILE, false, |graph| text(graph, None)), @r#"
     p<&">
     └─ c]]>' · 2 entries · 2 heads · 1 deprecated
@@ -96,7 +96,7 @@ fn graphviz_gets_clusters_and_one_edge_for_each_range() {
 }
 
 #[test]
-fn graphviz_gets_strings_that_end_where_they_should() {
+fn graphviz_strings_are_escaped() {
     insta::assert_snapshot!(graph_of(HOSTILE, false, dot), @r##"
     digraph upgrades {
       rankdir=BT;
@@ -167,7 +167,7 @@ fn pictures_and_pages_of_hostile_names_are_well_formed() {
 }
 
 #[test]
-fn a_graph_without_packages_says_so() {
+fn a_graph_without_packages_contains_a_note() {
     assert_eq!(graph_of("", false, |graph| text(graph, None)), "");
     assert!(graph_of("", false, svg).contains("nothing to draw"));
     assert!(graph_of("", false, html).contains("Nothing to draw"));
@@ -192,7 +192,7 @@ fn many_ranges_do_not_multiply() {
 
 #[test]
 fn edges_without_a_lane_are_described_in_words() {
-    // Every entry replaces the first, beside a chain of its own.
+    // Every entry replaces the first one, in addition to its own chain.
     let mut catalog = String::from("channel p/c\np.v1.0.0\n");
     for i in 1..20 {
         catalog.push_str(&format!("p.v1.{i}.0 replaces p.v1.0.0\n"));
@@ -299,7 +299,7 @@ fn any_catalog() -> impl Strategy<Value = String> {
 
 proptest! {
     #[test]
-    fn any_graph_is_drawn_well_formed_and_the_same_again(catalog in any_catalog(), v0_semantics: bool) {
+    fn drawings_are_well_formed_and_reproducible(catalog in any_catalog(), v0_semantics: bool) {
         let draw = || graph_of(&catalog, v0_semantics, |graph| [svg(graph), html(graph), dot(graph), text(graph, Some(60))]);
         let drawings = draw();
         check_xml(&drawings[0]);

@@ -23,7 +23,7 @@ fn nodes(catalog: &str, options: &GraphOptions) -> String {
 }
 
 #[test]
-fn entries_are_sorted_by_version_and_mentioned_bundles_by_what_their_names_say() {
+fn entries_are_sorted_by_version_and_mentioned_bundles_by_their_names() {
     insta::assert_snapshot!(nodes("
         channel p/c
           p.v1.0.0 replaces p.v0.9.0
@@ -40,7 +40,7 @@ fn entries_are_sorted_by_version_and_mentioned_bundles_by_what_their_names_say()
 }
 
 #[test]
-fn bundles_that_say_nothing_of_their_version_stand_next_to_their_neighbours() {
+fn bundles_without_a_version_are_next_to_their_neighbours() {
     insta::assert_snapshot!(nodes("
         channel p/c
           p.v1.0.0
@@ -60,7 +60,7 @@ fn bundles_that_say_nothing_of_their_version_stand_next_to_their_neighbours() {
 }
 
 #[test]
-fn without_any_version_the_chain_gives_the_order() {
+fn without_versions_the_chain_determines_the_order() {
     insta::assert_snapshot!(nodes("
         channel p/c
           ?a
@@ -75,7 +75,7 @@ fn without_any_version_the_chain_gives_the_order() {
 }
 
 #[test]
-fn the_default_channel_comes_first_and_then_those_with_newer_heads() {
+fn the_default_channel_is_first_followed_by_channels_with_newer_heads() {
     insta::assert_snapshot!(nodes("
         package p default b
         channel p/a
@@ -95,7 +95,7 @@ fn the_default_channel_comes_first_and_then_those_with_newer_heads() {
 }
 
 #[test]
-fn a_skipped_entry_is_upgraded_to_by_new_clusters_and_passed_over_by_old_ones() {
+fn olm_v1_upgrades_to_a_skipped_entry_and_olm_v0_does_not() {
     let catalog = "
         channel p/c
           p.v1.0.0
@@ -118,7 +118,7 @@ fn a_skipped_entry_is_upgraded_to_by_new_clusters_and_passed_over_by_old_ones() 
 }
 
 #[test]
-fn an_entry_that_nothing_upgrades_is_stuck_below_newer_ones() {
+fn an_entry_without_upgrades_is_stuck() {
     insta::assert_snapshot!(nodes("
         channel p/c
           p.v1.0.0
@@ -133,7 +133,7 @@ fn an_entry_that_nothing_upgrades_is_stuck_below_newer_ones() {
 }
 
 #[test]
-fn circles_and_self_references_are_drawn_too() {
+fn cycles_and_self_references_are_drawn() {
     insta::assert_snapshot!(nodes("
         channel p/c
           p.v1.0.0 replaces p.v2.0.0
@@ -168,7 +168,7 @@ fn ranges_are_runs_of_entries_without_the_entry_itself() {
 }
 
 #[test]
-fn runs_are_what_trying_every_version_gives() {
+fn runs_match_an_exhaustive_check_of_versions() {
     for range in
         ["<1.5.0", ">1.2.0 <1.7.0 !1.4.0", "1.3.0 || >=1.8.0", "1.x", "!1.0.0", ">=1.4.0-rc1", "1.2.x || 1.6.x"]
     {
@@ -186,7 +186,7 @@ fn runs_are_what_trying_every_version_gives() {
 }
 
 #[test]
-fn bundles_without_a_good_version_are_drawn_with_a_warning() {
+fn bundles_without_a_valid_version_are_drawn_with_a_warning() {
     let catalog = "channel p/c\n p.v1.0";
     assert_eq!(nodes(catalog, &GraphOptions::default()), "c\n  p.v1.0 Entry [head spine]\n");
     let fbc = fbc(catalog);

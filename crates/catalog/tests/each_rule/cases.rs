@@ -1,4 +1,4 @@
-//! For each rule a catalog that breaks it, and a similar one that does not.
+//! For each rule a catalog that violates it, and a similar one that does not.
 
 /// Texts of [`VALID`], and their replacements.
 pub(super) type Changes = &'static [(&'static str, &'static str)];

@@ -1,4 +1,4 @@
-//! Every rule on the meaning of catalogs, with a catalog that breaks it and a similar one that does not.
+//! Every rule on the semantics of catalogs, with a catalog that violates it and a similar one that does not.
 
 mod cases;
 
@@ -63,8 +63,8 @@ fn problems(text: &str) -> Vec<(String, String, String)> {
     let dir = tempfile::tempdir().unwrap();
     fs::write(dir.path().join("catalog.yaml"), text).unwrap();
     let mut fbc = Fbc::default();
-    let look = inspect(Warnings::Off);
-    let options = LoadOptions { inspect: Some(&look), ..LoadOptions::default() };
+    let inspect_options = inspect(Warnings::Off);
+    let options = LoadOptions { inspect: Some(&inspect_options), ..LoadOptions::default() };
     let loaded = fbc.load_dir(dir.path(), &options).unwrap();
     let checked = check(&fbc, loaded, Warnings::Off);
     assert_eq!(checked.problems().is_empty(), checked.catalog.is_ok());
@@ -79,7 +79,7 @@ fn problems(text: &str) -> Vec<(String, String, String)> {
 }
 
 #[test]
-fn each_rule_finds_what_breaks_it_at_its_place() {
+fn each_rule_reports_its_violation_with_a_position() {
     for case in CASES {
         let found = problems(&changed(case.breaks));
         let expected = (case.rule.to_owned(), case.place.to_owned(), case.message.to_owned());
@@ -88,7 +88,7 @@ fn each_rule_finds_what_breaks_it_at_its_place() {
 }
 
 #[test]
-fn each_rule_passes_what_only_looks_alike() {
+fn each_rule_accepts_a_similar_valid_catalog() {
     assert_eq!(problems(VALID), []);
     for case in CASES {
         assert_eq!(problems(&changed(case.passes)), [], "{}", case.rule);

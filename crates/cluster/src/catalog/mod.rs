@@ -184,7 +184,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_what_is_asked_for_is_set() {
+    fn only_requested_fields_are_set() {
         let plan = CatalogPlan { name: "a".into(), image: "r.test/a:v1".into(), ..CatalogPlan::default() };
         assert_eq!(plan.object("ns")["spec"], json!({"sourceType": "grpc", "image": "r.test/a:v1"}));
         let plan = CatalogPlan {

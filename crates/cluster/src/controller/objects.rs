@@ -330,7 +330,7 @@ mod tests {
     }
 
     #[test]
-    fn content_is_taken_out_of_an_image_that_does_not_serve() {
+    fn content_is_extracted_from_an_image_that_does_not_serve() {
         let extract = |extract: Value| {
             let config = json!({"extractContent": extract, "memoryTarget": "30Mi", "priorityClassName": "high"});
             pod_spec(json!({"sourceType": "grpc", "image": "r.test/a:v1", "grpcPodConfig": config}), false).unwrap()
@@ -361,13 +361,13 @@ mod tests {
 
     #[test]
     fn quantities_are_formatted_in_binary_units() {
-        let told = |value: Value| quantity(&value).map(binary);
-        assert_eq!(told(json!("30Mi")).as_deref(), Some("30Mi"));
-        assert_eq!(told(json!("2048Mi")).as_deref(), Some("2Gi"));
-        assert_eq!(told(json!(1024)).as_deref(), Some("1Ki"));
-        assert_eq!(told(json!("1M")).as_deref(), Some("1000000"));
-        assert_eq!(told(json!("much")), None);
-        assert_eq!(told(json!("-1")), None);
+        let formatted = |value: Value| quantity(&value).map(binary);
+        assert_eq!(formatted(json!("30Mi")).as_deref(), Some("30Mi"));
+        assert_eq!(formatted(json!("2048Mi")).as_deref(), Some("2Gi"));
+        assert_eq!(formatted(json!(1024)).as_deref(), Some("1Ki"));
+        assert_eq!(formatted(json!("1M")).as_deref(), Some("1000000"));
+        assert_eq!(formatted(json!("much")), None);
+        assert_eq!(formatted(json!("-1")), None);
     }
 
     #[test]

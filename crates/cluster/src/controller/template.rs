@@ -74,9 +74,9 @@ mod tests {
         let template = "r.test/catalog:v{kube_major_version}.{kube_minor_version}.{kube_patch_version}";
         assert_eq!(resolve(template, &version).as_deref(), Ok("r.test/catalog:v1.20.2"));
         assert_eq!(resolve("r.test/catalog", &version).as_deref(), Ok("r.test/catalog"));
-        let told = |template: &str, version: &Version| resolve(template, version).unwrap_err();
-        assert_eq!(told("r.test/c:{other}", &version), "nothing is known of {other}");
-        assert_eq!(told("r test", &version), "\"r test\" is no reference of an image");
-        assert_eq!(told(template, &Version::default()), "the cluster does not say what {kube_major_version} is");
+        let error = |template: &str, version: &Version| resolve(template, version).unwrap_err();
+        assert_eq!(error("r.test/c:{other}", &version), "nothing is known of {other}");
+        assert_eq!(error("r test", &version), "\"r test\" is no reference of an image");
+        assert_eq!(error(template, &Version::default()), "the cluster does not say what {kube_major_version} is");
     }
 }

@@ -208,7 +208,7 @@ mod tests {
     }
 
     #[test]
-    fn objects_come_in_the_order_in_which_they_need_each_other() {
+    fn objects_are_in_dependency_order() {
         let carried = Carried {
             image: "r.test/c@sha256:00".into(),
             registry: "r.test/c:v1".into(),

@@ -152,7 +152,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_definition_shows_what_a_release_can_do() {
+    fn the_crd_shows_the_features_of_a_release() {
         let crd = |spec: Value| json!({"spec": {"versions": [{"name": "v1", "schema": {"openAPIV3Schema": {"properties": {"spec": spec}}}}]}});
         let mut old = Offer::default();
         old.read_definition(&crd(json!({"required": ["namespace", "serviceAccount", "source"], "properties": {}})));

@@ -144,8 +144,8 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_bundle_is_installed_when_the_newest_form_of_the_extension_is() {
-        let there = |seen: i64, reason: &str, bundle: &str| {
+    fn a_bundle_is_installed_when_the_current_generation_of_the_extension_is() {
+        let extension = |seen: i64, reason: &str, bundle: &str| {
             json!({"metadata": {"generation": 2}, "status": {
                 "install": {"bundle": {"name": bundle}},
                 "conditions": [
@@ -154,14 +154,14 @@ mod tests {
                 ],
             }})
         };
-        assert!(State::of(&there(2, "Succeeded", "foo.v2")).has_installed("foo.v2"));
-        assert!(!State::of(&there(1, "Succeeded", "foo.v2")).has_installed("foo.v2"));
-        assert!(!State::of(&there(2, "Succeeded", "foo.v1")).has_installed("foo.v2"));
-        let retrying = there(2, "Retrying", "foo.v1");
+        assert!(State::of(&extension(2, "Succeeded", "foo.v2")).has_installed("foo.v2"));
+        assert!(!State::of(&extension(1, "Succeeded", "foo.v2")).has_installed("foo.v2"));
+        assert!(!State::of(&extension(2, "Succeeded", "foo.v1")).has_installed("foo.v2"));
+        let retrying = extension(2, "Retrying", "foo.v1");
         assert!(!State::of(&retrying).is_permanent());
         assert_eq!(State::of(&retrying).problem(), "Retrying: m");
-        assert!(State::of(&there(2, "InvalidConfiguration", "")).is_permanent());
-        assert!(!State::of(&there(1, "Blocked", "")).is_permanent());
+        assert!(State::of(&extension(2, "InvalidConfiguration", "")).is_permanent());
+        assert!(!State::of(&extension(1, "Blocked", "")).is_permanent());
         assert!(has_bundle(&retrying, "foo.v1"));
     }
 }

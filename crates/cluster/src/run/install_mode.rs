@@ -168,15 +168,15 @@ mod tests {
             .collect()
     }
 
-    fn decide(asked: &str, supported: &[&str]) -> Result<Option<Vec<String>>, String> {
-        let asked = InstallMode::parse(asked)?;
-        Targets::decide(Some(&asked), &modes(supported), "foo.v1", "own").map(|targets| targets.namespaces)
+    fn decide(requested: &str, supported: &[&str]) -> Result<Option<Vec<String>>, String> {
+        let requested = InstallMode::parse(requested)?;
+        Targets::decide(Some(&requested), &modes(supported), "foo.v1", "own").map(|targets| targets.namespaces)
     }
 
     #[test]
-    fn namespaces_fit_the_type() {
+    fn target_namespaces_must_match_the_mode() {
         let all = ["OwnNamespace", "SingleNamespace", "MultiNamespace", "AllNamespaces"];
-        let refused = |asked: &str| decide(asked, &all).unwrap_err();
+        let refused = |requested: &str| decide(requested, &all).unwrap_err();
         assert_eq!(refused("Nowhere"), "unknown install mode type");
         assert_eq!(refused("AllNamespaces=a"), "install mode \"AllNamespaces\" must have zero target namespaces");
         assert_eq!(refused("OwnNamespace=a"), "install mode \"OwnNamespace\" must have zero target namespaces");
@@ -199,15 +199,15 @@ mod tests {
     }
 
     #[test]
-    fn only_what_the_operator_supports() {
+    fn only_supported_modes_are_accepted() {
         assert_eq!(
             decide("AllNamespaces", &["OwnNamespace"]).unwrap_err(),
             "install mode type \"AllNamespaces\" not supported in CSV \"foo.v1\""
         );
         let some = [("OwnNamespace".to_owned(), true)];
-        let asked = InstallMode::parse("AllNamespaces").unwrap();
+        let requested = InstallMode::parse("AllNamespaces").unwrap();
         assert_eq!(
-            Targets::decide(Some(&asked), &some, "foo.v1", "own").unwrap_err(),
+            Targets::decide(Some(&requested), &some, "foo.v1", "own").unwrap_err(),
             "operator \"foo.v1\" does not support install mode \"AllNamespaces\""
         );
         assert_eq!(

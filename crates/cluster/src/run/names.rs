@@ -85,7 +85,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_image_names_its_pod() {
+    fn the_pod_is_named_after_its_image() {
         assert_eq!(
             pod("quay.io/example/example-operator-bundle:0.2.0"),
             "quay-io-example-example-operator-bundle-0-2-0"
@@ -106,12 +106,12 @@ mod tests {
     }
 
     #[test]
-    fn a_version_names_its_subscription() {
+    fn the_subscription_is_named_after_its_version() {
         assert_eq!(subscription("foo.v1.2.3"), "foo-v1-2-3-sub");
     }
 
     #[test]
-    fn runs_differ() {
+    fn run_ids_are_unique() {
         assert_ne!(run_id(), run_id());
         assert_eq!(run_id().len(), 16);
     }

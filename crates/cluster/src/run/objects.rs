@@ -184,7 +184,7 @@ mod tests {
     }
 
     #[test]
-    fn a_catalog_source_learns_of_its_pod() {
+    fn a_catalog_source_gets_the_address_of_its_pod() {
         let mut source = catalog_source("ns", "foo", "", Security::Legacy);
         assert_eq!(source["spec"].get("secrets"), None);
         source["spec"]["image"] = json!("quay.io/example/catalog:v1");
@@ -204,7 +204,7 @@ mod tests {
     }
 
     #[test]
-    fn foreign_annotations_are_refused() {
+    fn foreign_annotations_are_rejected() {
         for text in ["", "{}", "[{}]", "[{\"imageTag\": \"a\", \"mode\": \"x; rm\"}]"] {
             let source = json!({"metadata": {"annotations": {INJECTED_BUNDLES: text}}});
             assert!(injected(&source).is_err(), "{text}");

@@ -63,10 +63,10 @@ mod tests {
     use super::*;
     use crate::run::install_mode::InstallMode;
 
-    fn targets(asked: Option<&str>, supported: &[&str]) -> Targets {
+    fn targets(requested: Option<&str>, supported: &[&str]) -> Targets {
         let modes: Vec<(String, bool)> = supported.iter().map(|name| ((*name).to_owned(), true)).collect();
-        let asked = asked.map(|asked| InstallMode::parse(asked).unwrap());
-        Targets::decide(asked.as_ref(), &modes, "foo.v1", "ns").unwrap()
+        let requested = requested.map(|requested| InstallMode::parse(requested).unwrap());
+        Targets::decide(requested.as_ref(), &modes, "foo.v1", "ns").unwrap()
     }
 
     fn group(name: &str, namespaces: &[&str]) -> Value {
@@ -74,22 +74,22 @@ mod tests {
     }
 
     #[test]
-    fn a_group_is_made_where_there_is_none() {
-        let made = decide(&[], &targets(None, &["AllNamespaces"]), "ns").unwrap().unwrap();
-        assert_eq!(made["spec"], json!({}));
-        let made = decide(&[], &targets(None, &["OwnNamespace"]), "ns").unwrap().unwrap();
-        assert_eq!(made["spec"], json!({"targetNamespaces": ["ns"]}));
-        assert_eq!(made["metadata"]["name"], "operator-sdk-og");
+    fn a_missing_group_is_created() {
+        let created = decide(&[], &targets(None, &["AllNamespaces"]), "ns").unwrap().unwrap();
+        assert_eq!(created["spec"], json!({}));
+        let created = decide(&[], &targets(None, &["OwnNamespace"]), "ns").unwrap().unwrap();
+        assert_eq!(created["spec"], json!({"targetNamespaces": ["ns"]}));
+        assert_eq!(created["metadata"]["name"], "operator-sdk-og");
         assert!(decide(&[], &targets(None, &["SingleNamespace"]), "ns").unwrap_err().ends_with("=NAMESPACE"));
     }
 
     #[test]
-    fn a_group_that_is_there_must_fit_what_is_asked_for() {
-        let there = [group("og", &["b", "a"])];
-        assert_eq!(decide(&there, &targets(None, &["AllNamespaces"]), "ns").unwrap(), None);
-        assert_eq!(decide(&there, &targets(Some("MultiNamespace=a,b"), &["MultiNamespace"]), "ns").unwrap(), None);
+    fn an_existing_group_must_match_the_request() {
+        let existing = [group("og", &["b", "a"])];
+        assert_eq!(decide(&existing, &targets(None, &["AllNamespaces"]), "ns").unwrap(), None);
+        assert_eq!(decide(&existing, &targets(Some("MultiNamespace=a,b"), &["MultiNamespace"]), "ns").unwrap(), None);
         assert_eq!(
-            decide(&there, &targets(Some("AllNamespaces"), &["AllNamespaces"]), "ns").unwrap_err(),
+            decide(&existing, &targets(Some("AllNamespaces"), &["AllNamespaces"]), "ns").unwrap_err(),
             "existing operatorgroup \"og\" is not compatible with install mode \"AllNamespaces\""
         );
         assert_eq!(

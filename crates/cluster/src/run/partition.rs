@@ -193,7 +193,7 @@ mod tests {
         Document { name: "a document".into(), language, text: text.into() }
     }
 
-    /// Text that does not get smaller than three quarters.
+    /// Returns text that compresses to three quarters at best.
     fn noise(length: usize, seed: u64) -> Vec<u8> {
         let mut state = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
         let mut next = || {
@@ -206,7 +206,7 @@ mod tests {
     }
 
     #[test]
-    fn small_catalogs_are_one_part_and_the_same_every_time() {
+    fn small_catalogs_have_one_reproducible_part() {
         let yaml = |text: &str| document(Language::Yaml, text);
         let documents = [yaml("a: 1\n"), yaml(""), yaml("  \n"), yaml("  b: 2"), yaml("c: |+\n  3\n\n\n")];
         let parts = partition(&documents).unwrap();
@@ -219,7 +219,7 @@ mod tests {
     }
 
     #[test]
-    fn languages_are_kept_apart() {
+    fn languages_are_in_separate_parts() {
         let documents =
             [document(Language::Json, "{}"), document(Language::Yaml, "a: 1\n"), document(Language::Json, "{\n}\n")];
         let parts = partition(&documents).unwrap();
@@ -249,7 +249,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_is_no_catalog() {
+    fn an_empty_catalog_has_no_parts() {
         assert_eq!(partition(&[document(Language::Yaml, " \n")]), Err(PartitionError::Empty));
     }
 }

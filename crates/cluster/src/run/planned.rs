@@ -229,7 +229,7 @@ mod tests {
     }
 
     #[test]
-    fn an_operator_of_others_that_a_plan_upgrades_is_theirs() {
+    fn operators_that_a_plan_upgrades_are_not_owned() {
         let plan = plan(json!([
             step("ClusterServiceVersion", "foo.v1", "foo.v1", "Created"),
             step("CustomResourceDefinition", "foos.example.com", "foo.v1", "Present"),
@@ -238,9 +238,9 @@ mod tests {
             step("Subscription", "dep-stable", "dep.v1", "Created"),
             step("CustomResourceDefinition", "deps.example.com", "dep.v1", "Created"),
         ]));
-        let made: Vec<String> = created_by(&plan, "foo.v1").iter().map(|(object, _)| object.to_string()).collect();
+        let created: Vec<String> = created_by(&plan, "foo.v1").iter().map(|(object, _)| object.to_string()).collect();
         assert_eq!(
-            made,
+            created,
             [
                 "ClusterServiceVersion ns/foo.v1",
                 "ClusterServiceVersion ns/dep.v1",
@@ -251,12 +251,12 @@ mod tests {
     }
 
     #[test]
-    fn what_was_made_is_read_back() {
+    fn created_objects_are_read_back() {
         let mut source = json!({"metadata": {"namespace": "ns", "annotations": {}}});
-        let made = [(ObjectName::new(Kind::CRD, "", "foos.example.com"), "u1".to_owned())];
-        record(&mut source, &made);
-        record(&mut source, &made);
-        assert_eq!(recorded(&source), made);
+        let created = [(ObjectName::new(Kind::CRD, "", "foos.example.com"), "u1".to_owned())];
+        record(&mut source, &created);
+        record(&mut source, &created);
+        assert_eq!(recorded(&source), created);
         let crd = |versions: &[&str]| {
             let one = |(at, version): (usize, &&str)| (format!("{ALONGSIDE}{at}"), json!(version));
             json!({"metadata": {"annotations": versions.iter().enumerate().map(one).collect::<serde_json::Map<_, _>>()}})

@@ -309,7 +309,7 @@ mod tests {
     }
 
     #[test]
-    fn a_catalog_comes_by_config_maps() {
+    fn a_catalog_is_read_from_config_maps() {
         insta::assert_snapshot!(show(&pod("ns", "foo-catalog", "foo", &items(), &config_maps(2), &settings())));
     }
 
@@ -323,7 +323,7 @@ mod tests {
     }
 
     #[test]
-    fn a_database_gets_bundles_added() {
+    fn bundles_are_added_to_a_database() {
         let settings = PodSettings {
             pull_secret: "pull".into(),
             ca_secret: "ca".into(),
@@ -341,7 +341,7 @@ mod tests {
     }
 
     #[test]
-    fn every_container_is_confined() {
+    fn every_container_has_a_security_context() {
         let settings = PodSettings { security: Security::Restricted, non_root: true, user: Some(1001), ..settings() };
         let pod = pod("ns", "foo-catalog", "foo", &items(), &config_maps(1), &settings);
         assert_eq!(
@@ -355,13 +355,13 @@ mod tests {
     }
 
     #[test]
-    fn a_label_is_no_command() {
+    fn labels_are_quoted_in_scripts() {
         let script = add_script("/x'; rm -rf /; '", &[], false, false, false);
         assert!(script.starts_with(r"[ -f '/x'\''; rm -rf /; '\''' ]"), "{script}");
     }
 
     #[test]
-    fn packages_with_dots_have_volumes_all_the_same() {
+    fn packages_with_dots_have_valid_volume_names() {
         let pod = pod("ns", "a.b-catalog", "foo", &items(), &config_maps(1), &settings());
         assert_eq!(pod["spec"]["volumes"][0]["name"], "a-b-catalog-configmap-partition-1-volume");
         assert_eq!(pod["spec"]["volumes"][0]["configMap"]["name"], "a.b-catalog-configmap-partition-1");

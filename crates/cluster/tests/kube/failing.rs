@@ -1,4 +1,4 @@
-//! An API server that refuses, or never answers: real ones do so only when nobody can wait for it.
+//! An API server that fails or never responds: real servers do so too rarely for tests.
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{TcpListener, TcpStream};
@@ -8,22 +8,22 @@ use std::time::{Duration, Instant};
 use cluster::{Access, CatalogPlan, Cluster};
 use serde_json::json;
 
-/// What the server does with a request: a status and how many seconds to wait, or nothing for silence.
-type Answer = fn(usize) -> Option<(u16, u32)>;
+/// The response to a request, by its number: a status and the seconds of `Retry-After`, or `None` for no response.
+type Respond = fn(usize) -> Option<(u16, u32)>;
 
-/// When each request came, by its method and path.
-type Seen = Arc<Mutex<Vec<(Instant, String)>>>;
+/// The time, method and path of each request.
+type Requests = Arc<Mutex<Vec<(Instant, String)>>>;
 
-/// Starts a server, and returns a cluster that talks to it.
-async fn failing(answer: Answer) -> (Cluster, Seen) {
+/// Starts a server, and returns a cluster that uses it.
+async fn failing_server(respond: Respond) -> (Cluster, Requests) {
     let listener = TcpListener::bind(("127.0.0.1", 0)).expect("a port");
     let port = listener.local_addr().expect("its address").port();
-    let seen = Seen::default();
-    let notes = seen.clone();
+    let requests = Requests::default();
+    let recorded = requests.clone();
     std::thread::spawn(move || {
         for stream in listener.incoming().flatten() {
-            let notes = notes.clone();
-            std::thread::spawn(move || serve(stream, answer, &notes));
+            let recorded = recorded.clone();
+            std::thread::spawn(move || serve(stream, respond, &recorded));
         }
     });
     let scratch = tempfile::tempdir().expect("scratch directory");
@@ -35,10 +35,10 @@ async fn failing(answer: Answer) -> (Cluster, Seen) {
     let path = scratch.path().join("kubeconfig");
     std::fs::write(&path, config.to_string()).expect("kubeconfig");
     let access = Access { kubeconfig: Some(path), ..Access::default() };
-    (access.connect().await.expect("a cluster"), seen)
+    (access.connect().await.expect("a cluster"), requests)
 }
 
-fn serve(stream: TcpStream, answer: Answer, seen: &Seen) {
+fn serve(stream: TcpStream, respond: Respond, requests: &Requests) {
     let mut reader = BufReader::new(stream.try_clone().expect("a stream"));
     let mut stream = stream;
     loop {
@@ -60,11 +60,11 @@ fn serve(stream: TcpStream, answer: Answer, seen: &Seen) {
         }
         std::io::copy(&mut reader.by_ref().take(length), &mut std::io::sink()).expect("a body");
         let count = {
-            let mut seen = seen.lock().expect("a lock");
-            seen.push((Instant::now(), request.split(' ').take(2).collect::<Vec<_>>().join(" ")));
-            seen.len()
+            let mut requests = requests.lock().expect("a lock");
+            requests.push((Instant::now(), request.split(' ').take(2).collect::<Vec<_>>().join(" ")));
+            requests.len()
         };
-        let Some((code, wait)) = answer(count) else {
+        let Some((code, wait)) = respond(count) else {
             std::thread::sleep(Duration::from_secs(60));
             return;
         };
@@ -88,40 +88,40 @@ fn plan() -> CatalogPlan {
 }
 
 #[tokio::test]
-async fn what_fails_is_tried_again_after_pauses_that_grow() {
-    let (cluster, seen) = failing(|_| Some((500, 0))).await;
+async fn failed_requests_are_retried_with_backoff() {
+    let (cluster, requests) = failing_server(|_| Some((500, 0))).await;
     let start = Instant::now();
     let error = cluster::apply_catalog(&cluster, &plan(), false, start + Duration::from_secs(8)).await.unwrap_err();
     assert!(error.to_string().contains("not now"), "{error}");
     assert!(start.elapsed() < Duration::from_secs(9), "{:?}", start.elapsed());
-    let seen = seen.lock().unwrap();
-    assert!((4..=8).contains(&seen.len()), "{} requests", seen.len());
-    let pauses: Vec<Duration> = seen.windows(2).map(|two| two[1].0 - two[0].0).collect();
+    let requests = requests.lock().unwrap();
+    assert!((4..=8).contains(&requests.len()), "{} requests", requests.len());
+    let pauses: Vec<Duration> = requests.windows(2).map(|two| two[1].0 - two[0].0).collect();
     assert!(pauses[..3].windows(2).all(|two| two[1] > two[0]), "{pauses:?}");
 }
 
 #[tokio::test]
-async fn the_server_says_when_to_come_again() {
-    let (cluster, seen) = failing(|count| Some((if count == 1 { 429 } else { 403 }, 2))).await;
+async fn retries_wait_as_long_as_the_server_demands() {
+    let (cluster, requests) = failing_server(|count| Some((if count == 1 { 429 } else { 403 }, 2))).await;
     let deadline = Instant::now() + Duration::from_secs(20);
     cluster::apply_catalog(&cluster, &plan(), false, deadline).await.unwrap_err();
-    let seen = seen.lock().unwrap();
-    assert_eq!(seen.len(), 2);
-    assert!(seen[1].0 - seen[0].0 >= Duration::from_secs(2));
+    let requests = requests.lock().unwrap();
+    assert_eq!(requests.len(), 2);
+    assert!(requests[1].0 - requests[0].0 >= Duration::from_secs(2));
 }
 
 #[tokio::test]
-async fn a_server_that_asks_for_more_time_than_there_is_ends_the_command() {
-    let (cluster, seen) = failing(|_| Some((500, 600))).await;
+async fn a_retry_after_the_deadline_ends_the_command() {
+    let (cluster, requests) = failing_server(|_| Some((500, 600))).await;
     let start = Instant::now();
     cluster::apply_catalog(&cluster, &plan(), false, start + Duration::from_secs(10)).await.unwrap_err();
     assert!(start.elapsed() < Duration::from_secs(2), "{:?}", start.elapsed());
-    assert_eq!(seen.lock().unwrap().len(), 1);
+    assert_eq!(requests.lock().unwrap().len(), 1);
 }
 
 #[tokio::test]
-async fn no_request_outlives_the_time_that_a_command_has() {
-    let (cluster, _seen) = failing(|_| None).await;
+async fn no_request_outlives_the_timeout_of_its_command() {
+    let (cluster, _requests) = failing_server(|_| None).await;
     let (start, time) = (Instant::now(), Duration::from_secs(3));
     let error = cluster::wait_for_catalog(&cluster, "a", time, start + time).await.unwrap_err();
     assert!(error.to_string().contains("the API server did not respond in time"), "{error}");

@@ -1,4 +1,4 @@
-//! What is done on a cluster, shown on a real API server, and on one that fails where a real one would not.
+//! Operations on a cluster, tested on a real API server, and on one that fails in ways a real one does not.
 
 mod failing;
 mod server;

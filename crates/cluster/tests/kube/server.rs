@@ -1,4 +1,4 @@
-//! The server itself: what tests rely on.
+//! Properties of the API server that other tests rely on.
 
 use cluster::{Access, Kind};
 use kube::api::{DynamicObject, ListParams, PostParams};
@@ -14,21 +14,21 @@ fn catalog(name: &str, spec: Value) -> DynamicObject {
 }
 
 #[tokio::test]
-async fn objects_of_olm_are_kept_and_checked() {
+async fn objects_of_olm_are_stored_and_validated() {
     let api = KubeApi::shared();
     let namespace = Some(api.namespace().await);
     let cluster = Access { kubeconfig: Some(api.kubeconfig()), context: None, namespace }.connect().await.unwrap();
     let catalogs = cluster.objects(Kind::CATALOG_SOURCE);
     let good = catalog("good", json!({"sourceType": "grpc", "image": "r.test/catalog:v1", "unknown": 1}));
-    let kept = catalogs.create(&PostParams::default(), &good).await.unwrap();
-    assert_eq!(kept.data["spec"], json!({"sourceType": "grpc", "image": "r.test/catalog:v1"}));
+    let stored = catalogs.create(&PostParams::default(), &good).await.unwrap();
+    assert_eq!(stored.data["spec"], json!({"sourceType": "grpc", "image": "r.test/catalog:v1"}));
     let bad = catalog("bad", json!({"image": "r.test/catalog:v1"}));
-    let refused = catalogs.create(&PostParams::default(), &bad).await.unwrap_err().to_string();
-    assert!(refused.contains("spec.sourceType: Required value"), "{refused}");
+    let denied = catalogs.create(&PostParams::default(), &bad).await.unwrap_err().to_string();
+    assert!(denied.contains("spec.sourceType: Required value"), "{denied}");
 }
 
 #[tokio::test]
-async fn who_may_do_what_is_checked() {
+async fn permissions_are_enforced() {
     let api = KubeApi::shared();
     let namespace = api.namespace().await;
     let rules = json!([{"apiGroups": [""], "resources": ["configmaps"], "verbs": ["list"]}]);
@@ -36,18 +36,18 @@ async fn who_may_do_what_is_checked() {
     let access = Access { kubeconfig: Some(reader.kubeconfig), context: None, namespace: Some(namespace) };
     let cluster = access.connect().await.unwrap();
     cluster.objects(Kind::CONFIG_MAP).list(&ListParams::default()).await.unwrap();
-    let refused = cluster.objects(Kind::POD).list(&ListParams::default()).await.unwrap_err().to_string();
-    assert!(refused.contains("forbidden"), "{refused}");
+    let denied = cluster.objects(Kind::POD).list(&ListParams::default()).await.unwrap_err().to_string();
+    assert!(denied.contains("forbidden"), "{denied}");
 }
 
 #[tokio::test]
-async fn a_server_of_ones_own_keeps_its_objects_when_it_restarts() {
+async fn an_exclusive_server_keeps_its_objects_when_it_restarts() {
     let mut api = KubeApi::start();
     let namespace = api.namespace().await;
     let access = Access { kubeconfig: Some(api.kubeconfig()), ..Access::default() };
     let namespaces = access.connect().await.unwrap().objects(Kind::NAMESPACE);
     api.stop_server();
-    assert!(namespaces.get(&namespace).await.is_err(), "the server still answers");
+    assert!(namespaces.get(&namespace).await.is_err(), "the server still responds");
     api.start_server();
     namespaces.get(&namespace).await.unwrap();
 }

@@ -34,7 +34,7 @@ fn included(text: &str) -> String {
 }
 
 #[test]
-fn heads_only_takes_the_head_of_every_channel() {
+fn heads_only_selects_the_head_of_every_channel() {
     let options = Options { heads_only: true, ..Options::default() };
     assert_snapshot!(result("", NEW, &options), @r"
     app a: v2
@@ -47,7 +47,7 @@ fn heads_only_takes_the_head_of_every_channel() {
 }
 
 #[test]
-fn latest_takes_what_the_old_catalog_does_not_have() {
+fn latest_selects_content_that_the_old_catalog_lacks() {
     let options = Options::default();
     assert_snapshot!(result("foo stable: 1 2<1", NEW, &options), @r"
     app a: v1 v2
@@ -58,7 +58,7 @@ fn latest_takes_what_the_old_catalog_does_not_have() {
     ");
     assert_eq!(result(NEW, NEW, &options), "");
     assert_eq!(result("foo stable: 1 2-1", "foo stable: 1 2<1", &options), "", "edges do not count");
-    assert_eq!(result("foo stable: 1 2<1\nbar b: 1", "foo stable: 1", &options), "", "what is gone does not count");
+    assert_eq!(result("foo stable: 1 2<1\nbar b: 1", "foo stable: 1", &options), "", "removals do not count");
     assert_eq!(result("foo stable: 1 2<1\nfoo.v1 image=other", "foo stable: 1 2<1", &options), "foo stable: v1\n");
     assert_eq!(
         result("foo stable: 1 2<1\nfoo.v2 any=1", "foo stable: 1 2<1\nfoo.v2 any=2", &options),
@@ -67,7 +67,7 @@ fn latest_takes_what_the_old_catalog_does_not_have() {
 }
 
 #[test]
-fn packages_and_channels_are_included_whole() {
+fn packages_and_channels_are_included_completely() {
     assert_snapshot!(included("packages: [{name: app}]"), @r"
     app a: v1 v2
     dep d: v3
@@ -87,7 +87,7 @@ fn packages_and_channels_are_included_whole() {
 }
 
 #[test]
-fn versions_and_names_bring_the_way_to_the_head() {
+fn versions_and_names_include_the_path_to_the_head() {
     assert_eq!(
         included("packages: [{name: foo, channels: [{name: stable, versions: [3.0.0]}]}]"),
         "foo stable: v3 v4\n"
@@ -106,7 +106,7 @@ fn versions_and_names_bring_the_way_to_the_head() {
 }
 
 #[test]
-fn ranges_bring_what_is_in_them() {
+fn ranges_include_the_versions_in_them() {
     assert_snapshot!(included("packages: [{name: foo, range: '>=2.0.0 <4.0.0'}]"), @r"
     foo beta: v3
     foo stable: v2 v3
@@ -117,7 +117,7 @@ fn ranges_bring_what_is_in_them() {
 }
 
 #[test]
-fn what_is_included_may_come_beside_all_else() {
+fn included_content_can_be_added_to_the_rest() {
     let text = "packages: [{name: foo, channels: [{name: stable, versions: [2.0.0]}]}]";
     let options =
         |heads_only| Options { include: include(text), include_additive: true, heads_only, ..Options::default() };
@@ -137,13 +137,13 @@ fn what_is_included_may_come_beside_all_else() {
 }
 
 #[test]
-fn all_missing_items_are_reported_at_once() {
+fn all_missing_items_are_reported_together() {
     let text = "packages: [{name: bar}, {name: foo, channels: [{name: gamma}, {name: beta, versions: [1.0.0], bundles: [x]}]}]";
     assert_snapshot!(included(text), @r#"error including items: [[package="bar"] package does not exist in new model, [package="foo" channel="gamma"] channel does not exist in new model, [package="foo" channel="beta"] bundles do not exist in channel: versions=["1.0.0"] names=["x"]]"#);
 }
 
 #[test]
-fn an_include_file_must_make_sense() {
+fn an_include_file_is_validated() {
     let message = |text: &str| Include::parse(text.as_bytes(), &Limits::default()).unwrap_err().to_string();
     assert_eq!(message(""), "must specify at least one package in include config");
     assert_eq!(message("packages: []"), "must specify at least one package in include config");
@@ -162,7 +162,7 @@ fn an_include_file_must_make_sense() {
 }
 
 #[test]
-fn dependencies_come_with_the_way_to_the_head_and_their_own_dependencies() {
+fn dependencies_include_the_path_to_the_head_and_their_dependencies() {
     let new = "
         app a: 1 2<1
         app.v2 olm.package.required={\"packageName\":\"mid\",\"versionRange\":\"<3.0.0\"}
@@ -192,7 +192,7 @@ fn the_first_package_by_name_provides_an_api() {
 }
 
 #[test]
-fn dependencies_that_nothing_provides_are_left_alone_and_bad_ranges_are_not() {
+fn unprovided_dependencies_are_ignored_and_invalid_ranges_are_errors() {
     let options = Options::default();
     let required = |range: &str| {
         format!("app a: 1\napp.v1 olm.package.required={{\"packageName\":\"x\",\"versionRange\":\"{range}\"}}")
@@ -203,7 +203,7 @@ fn dependencies_that_nothing_provides_are_left_alone_and_bad_ranges_are_not() {
 }
 
 #[test]
-fn a_branch_comes_along_and_what_has_no_way_up_does_not_block() {
+fn branches_are_included_and_entries_without_upgrades_do_not_fail() {
     let new = "foo c: 1 2<1 3<1-2 4<3";
     let from = |version: &str| {
         let include = include(&format!("packages: [{{name: foo, versions: [{version}.0.0]}}]"));
@@ -224,7 +224,7 @@ fn a_branch_comes_along_and_what_has_no_way_up_does_not_block() {
 }
 
 #[test]
-fn what_is_chosen_is_a_catalog_with_sorted_lists() {
+fn the_selection_is_a_catalog_with_sorted_lists() {
     let new = Sample::new("foo b: 2 1-2\nfoo a: 2\nfoo.v2 b=1\nfoo.v2 a=2\nfoo.v2 a=1\nfoo.v2 b=1");
     let options = Options { include: include("packages: [{name: foo, channels: [{name: b}]}]"), ..Options::default() };
     let Sample { mut fbc, catalog } = new;

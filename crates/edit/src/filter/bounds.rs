@@ -108,7 +108,7 @@ mod tests {
     }
 
     #[test]
-    fn versions_may_be_written_short() {
+    fn versions_may_be_abbreviated() {
         for text in ["1", "1.2", "v1.2.3", "1.2.3-rc.1+b", "1-beta"] {
             assert!(Bound::parse(text).is_ok(), "{text}");
         }
@@ -118,7 +118,7 @@ mod tests {
     }
 
     #[test]
-    fn a_short_end_stands_for_all_below_it_and_pre_releases_compare_by_precedence() {
+    fn an_abbreviated_maximum_includes_all_its_versions_and_pre_releases_compare_by_precedence() {
         assert!(contains("", "1.2", "1.2.9") && !contains("", "1.2", "1.3.0"));
         assert!(contains("", "1", "1.9.9") && !contains("", "1", "2.0.0"));
         assert!(contains("1.2", "", "1.2.0") && !contains("1.2", "", "1.1.9"));

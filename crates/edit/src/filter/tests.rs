@@ -33,7 +33,7 @@ fn heads_keep_their_edges() {
 }
 
 #[test]
-fn versions_are_kept_with_what_is_between_them() {
+fn versions_are_kept_with_the_versions_between_them() {
     let versions = vec![range(Some("a"), "1.0.0 || 1.2.0"), range(None, "<2.0.0")];
     let selection = Selection { versions, ..Selection::default() };
     insta::assert_snapshot!(filtered(&selection, &AllFacts::new()), @r#"
@@ -45,7 +45,7 @@ fn versions_are_kept_with_what_is_between_them() {
 }
 
 #[test]
-fn unreachable_entries_are_skipped_by_the_newest() {
+fn unreachable_entries_are_skipped_by_the_head() {
     let mut outline = outline("p/c: p.v1.0.0; p.v2.0.0; p.v3.0.0 r=p.v2.0.0 s=p.v1.0.0");
     let selection = Selection { versions: vec![range(None, "<3.0.0")], ..Selection::default() };
     filter(&mut outline, &selection, &AllFacts::new()).unwrap();
@@ -75,7 +75,7 @@ fn the_default_channel_is_kept_or_chosen() {
 }
 
 #[test]
-fn what_is_needed_is_kept_too() {
+fn dependencies_are_kept_too() {
     let api = ["g", "v1", "Thing"].map(str::to_owned);
     let of = |package: &str, bundle: &str| (package.to_owned(), bundle.to_owned());
     let requirement = |need: Need| Requirement { property: 0, need };
@@ -101,7 +101,7 @@ fn what_is_needed_is_kept_too() {
 }
 
 #[test]
-fn what_is_named_must_be_there() {
+fn selected_objects_must_exist() {
     let selection = Selection { packages: vec!["z".to_owned()], ..Selection::default() };
     insta::assert_snapshot!(filtered(&selection, &AllFacts::new()), @r#"
     refused: the catalog has no package "z"

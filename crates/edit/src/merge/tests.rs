@@ -31,27 +31,27 @@ fn merged(first: &Fbc, second: &Fbc) -> Result<Outline, Refusal> {
 }
 
 #[test]
-fn a_text_that_cannot_be_read_ends_the_merge() {
+fn an_unreadable_blob_aborts_the_merge() {
     let (one, two) = (catalog(r#"{"name":"a"}"#, ""), catalog(r#"{"name":"a"}"#, ""));
     let (outline, other) = (Outline::new(&one), Outline::new(&two));
     let empty = Outline::default();
     let good = text(&one);
-    let gone = |blob: usize| match blob {
+    let unreadable = |blob: usize| match blob {
         // Only the text of the channel cannot be read.
         1 => Err(Refusal::new("file changed while it was being read")),
         _ => text(&two)(blob),
     };
     for outline in [&outline, &empty] {
         let first = Side { outline, text: &good };
-        let refusal = merge(first, Side { outline: &other, text: &gone }, false).unwrap_err();
+        let refusal = merge(first, Side { outline: &other, text: &unreadable }, false).unwrap_err();
         assert_eq!(refusal.message, "file changed while it was being read");
-        let refusal = merge(Side { outline: &other, text: &gone }, Side { outline: &other, text: &good }, false);
+        let refusal = merge(Side { outline: &other, text: &unreadable }, Side { outline: &other, text: &good }, false);
         assert!(refusal.is_err());
     }
 }
 
 #[test]
-fn fields_that_edits_do_not_know_are_not_dropped() {
+fn unknown_fields_are_not_dropped() {
     let plain = catalog(r#"{"name":"a"}"#, "");
     let refused = |first: &Fbc, second: &Fbc| {
         merged(first, second).unwrap_err().message.replace("the catalogs conflict:\n  ", "")

@@ -40,7 +40,7 @@ entries:
 ";
 
 #[test]
-fn edges_change_where_they_stand() {
+fn edges_change_in_place() {
     let text = changed(YAML, &["a", "b r=z s=x,y", "c r=b R=>=1.0.0_<2.0.0"]);
     insta::assert_snapshot!(text, @r#"
     schema: olm.channel  # the schema
@@ -62,7 +62,7 @@ fn edges_change_where_they_stand() {
 }
 
 #[test]
-fn entries_come_and_go_with_their_comments() {
+fn entries_are_added_and_removed_with_their_comments() {
     insta::assert_snapshot!(changed(YAML, &["a", "c r=a", "d r=c s=b"]), @r"
     schema: olm.channel  # the schema
     package: foo
@@ -86,7 +86,7 @@ fn entries_come_and_go_with_their_comments() {
 }
 
 #[test]
-fn what_is_undone_leaves_no_trace() {
+fn an_undone_change_restores_the_text() {
     for text in [
         "entries:\n- name: a\n",
         "entries:\n- name: a",
@@ -98,9 +98,9 @@ fn what_is_undone_leaves_no_trace() {
         "entries:\n  - name: a # one\n    # two\n# three\n",
     ] {
         for more in [&["a", "b r=a"] as &[&str], &["a r=z s=x,y R=<1", "b"], &["0", "a"], &["a s=x"], &["a R=>1_<2"]] {
-            let there = changed(text, more);
-            assert_ne!(there, text);
-            assert_eq!(changed(&there, &["a"]), text, "{there}");
+            let extended = changed(text, more);
+            assert_ne!(extended, text);
+            assert_eq!(changed(&extended, &["a"]), text, "{extended}");
         }
         let skips = changed(text, &["a s=x,y,z"]);
         assert_eq!(changed(&changed(&skips, &["a s=y"]), &["a s=y,z"]), changed(text, &["a s=y,z"]));
@@ -137,7 +137,7 @@ fn json_is_written_like_the_json_around_it() {
 }
 
 #[test]
-fn aliases_are_left_alone() {
+fn aliases_are_not_changed() {
     let text = "x: &x [{name: a}]\nentries: *x\n";
     let change = Change::Entries(vec![entry("b")]);
     let change = FileChange { changed: [(0, change)].into(), ..FileChange::default() };
@@ -148,7 +148,7 @@ proptest::proptest! {
     #![proptest_config(proptest::prelude::ProptestConfig { cases: 2000, ..Default::default() })]
 
     #[test]
-    fn any_text_is_changed_or_left_alone(
+    fn any_text_is_changed_correctly_or_not_at_all(
         lines in proptest::collection::vec("( |  |    )?(- |-|---|)(entries:|name:|skips:|\\{|\\[|\\]|\\}|\"|'|é|# ü|&x|\\*x|\\||,|:| )?(name: a|replaces: b|\"a\"|[a-c]|\\{name: é\\}|\\[a, b\\])?", 0..8),
         json in proptest::bool::ANY,
         crlf in proptest::bool::ANY,

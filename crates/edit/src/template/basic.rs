@@ -107,7 +107,7 @@ mod tests {
     use crate::template::sample::{bundles, rendered, shown};
 
     #[test]
-    fn bundles_take_the_places_of_their_images() {
+    fn bundles_replace_their_images() {
         let template = "\
 schema: olm.template.basic
 extra: ignored
@@ -137,7 +137,7 @@ entries:
     }
 
     #[test]
-    fn bundles_hold_nothing_but_their_image() {
+    fn bundle_entries_contain_only_an_image() {
         let template = "\
 schema: olm.template.basic
 entries:
@@ -167,7 +167,7 @@ entries:
     }
 
     #[test]
-    fn the_first_form_has_documents_for_entries() {
+    fn the_first_form_has_one_document_per_entry() {
         let render = |text: &str| {
             let limits = Limits::default();
             let documents = fbc::stream::documents(text.as_bytes(), &limits).unwrap();
@@ -222,7 +222,7 @@ image: foo:1.0.0
     }
 
     #[test]
-    fn a_bundle_that_cannot_be_had_is_named() {
+    fn a_bundle_that_cannot_be_fetched_is_reported() {
         assert_snapshot!(rendered("schema: olm.template.basic\nentries: [{schema: olm.bundle, image: missing}]\n"), @r#"render reference "missing": it is gone"#);
     }
 }

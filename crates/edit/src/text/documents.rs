@@ -125,7 +125,7 @@ mod tests {
     }
 
     #[test]
-    fn documents_go_with_one_separator() {
+    fn documents_are_removed_with_one_separator() {
         let text = "---\na: 1\n---\nb: 2\n---\nc: 3\n";
         assert_eq!(without(text, &[0]), "---\nb: 2\n---\nc: 3\n");
         assert_eq!(without(text, &[1]), "---\na: 1\n---\nc: 3\n");
@@ -136,13 +136,13 @@ mod tests {
     }
 
     #[test]
-    fn a_comment_that_heads_the_file_stays() {
+    fn a_comment_at_the_start_of_the_file_is_kept() {
         let text = "# of the file\n\n# of the document\na: 1\n---\nb: 2\n";
         assert_eq!(without(text, &[0]), "# of the file\n\nb: 2\n");
     }
 
     #[test]
-    fn what_is_inserted_and_removed_leaves_no_trace() {
+    fn inserting_and_removing_restores_the_text() {
         for text in ["a: 1\n", "a: 1", "---\na: 1\n---\n", "{\"a\":1}", "{\"a\":1}\n", "a: 1\r\n", "a: 1\n---\nc: 3"] {
             for after in 0..find(text).unwrap().len() {
                 let more = with(text, after, "{\"b\": 2}\n");

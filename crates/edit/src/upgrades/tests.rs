@@ -23,7 +23,7 @@ fn report(old: &str, new: &str) -> String {
 }
 
 #[test]
-fn clusters_go_where_the_rules_send_them() {
+fn upgrades_follow_the_rules_of_clusters() {
     let chain = "p/c: p.v1.0.0; p.v2.0.0 r=p.v1.0.0; p.v3.0.0 r=p.v2.0.0";
     insta::assert_snapshot!(report(chain, chain), @r#"
           p.v1.0.0 Upgraded(UpgradePath { next: "p.v2.0.0", end: "p.v3.0.0", steps: 2 })
@@ -40,7 +40,7 @@ fn clusters_go_where_the_rules_send_them() {
 }
 
 #[test]
-fn the_skipped_middle_strands_what_is_below() {
+fn skipping_the_middle_entry_strands_older_ones() {
     // A valid chain, but without an edge from v1 to v3.
     insta::assert_snapshot!(report("p/c: p.v1.0.0; p.v2.0.0 r=p.v1.0.0", "p/c: p.v1.0.0; p.v2.0.0 r=p.v1.0.0; p.v3.0.0 s=p.v2.0.0,p.v1.5.0"), @r#"
         ! p.v1.0.0 Stuck(None)
@@ -50,7 +50,7 @@ fn the_skipped_middle_strands_what_is_below() {
 }
 
 #[test]
-fn what_is_gone_needs_a_way_on() {
+fn removed_versions_need_an_upgrade() {
     insta::assert_snapshot!(report("p/c: p.v1.0.0; p.v2.0.0 r=p.v1.0.0\np/d: p.v1.0.0\nq/c: q.v1.0.0", "p/c: p.v3.0.0 r=p.v0.9.0"), @r#"
         ! p.v1.0.0 NoPath
         ! p.v2.0.0 NoPath
@@ -63,7 +63,7 @@ fn what_is_gone_needs_a_way_on() {
 }
 
 #[test]
-fn what_cannot_be_installed_holds_clusters_back() {
+fn uninstallable_versions_block_upgrades() {
     insta::assert_snapshot!(report("p/c: p.v1.0.0; p.v2.0.0 r=p.v1.0.0", "p/c: p.v1.0.0; p.v2.0.0 r=p.v1.0.0; p.v9.0.0 r=p.v2.0.0"), @r#"
         ! p.v1.0.0 HeldBack { path: Some(UpgradePath { next: "p.v2.0.0", end: "p.v2.0.0", steps: 1 }), by: "p.v9.0.0", why: "it requires q" }
         ! p.v2.0.0 HeldBack { path: None, by: "p.v9.0.0", why: "it requires q" }
@@ -71,14 +71,14 @@ fn what_cannot_be_installed_holds_clusters_back() {
 }
 
 #[test]
-fn many_are_helped_by_a_range() {
+fn a_range_fixes_many_stranded_versions() {
     let old = "p/c: p.v1.0.0; p.v1.0.1 r=p.v1.0.0; p.v1.0.2 r=p.v1.0.1; p.v1.0.3 r=p.v1.0.2; p.v1.0.4 r=p.v1.0.3; p.v1.0.5 r=p.v1.0.4";
     let report = report(old, "p/c: p.v2.0.0 R=<1.0.0");
     assert!(report.ends_with("SkipRange { bundle: \"p.v2.0.0\", range: \"<1.0.0 || >=1.0.0 <2.0.0\" }\n"), "{report}");
 }
 
 #[test]
-fn several_heads_stop_everybody() {
+fn several_heads_block_all_upgrades() {
     insta::assert_snapshot!(report("p/c: p.v1.0.0", "p/c: p.v1.0.0; p.v2.0.0"), @r#"
         ! p.v1.0.0 Broken(["p.v1.0.0", "p.v2.0.0"])
         OneHead

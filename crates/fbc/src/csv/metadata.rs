@@ -234,12 +234,12 @@ mod tests {
     }
 
     #[test]
-    fn empty_fields_are_left_out_but_for_three() {
+    fn empty_fields_are_omitted_except_three() {
         assert_eq!(converted(r#"{"spec":{}}"#), r#"{"apiServiceDefinitions":{},"crdDescriptions":{},"provider":{}}"#);
     }
 
     #[test]
-    fn fields_come_in_their_order_and_unknown_ones_are_dropped() {
+    fn fields_have_a_fixed_order_and_unknown_ones_are_dropped() {
         insta::assert_snapshot!(converted(r#"{"spec":{"provider":{"url":"u","x":1},"description":"<d>","keywords":[],
             "customresourcedefinitions":{"owned":[{"kind":"K","name":"n","specDescriptors":[{"value":{"z":1,"a":2}}]}]}},
             "metadata":{"annotations":{"b":"2","a":"1"},"labels":{}}}"#),
@@ -247,7 +247,7 @@ mod tests {
     }
 
     #[test]
-    fn a_csv_of_the_wrong_types_is_refused() {
+    fn a_csv_with_wrong_types_is_rejected() {
         insta::assert_snapshot!(converted(r#"{"spec":{"displayName":["x"]}}"#), @r#"json: cannot unmarshal array into field "spec.displayName" of type string"#);
         assert!(converted(r#"{"spec":{"version":"not-a-version"}}"#).starts_with("Short version cannot contain"));
     }

@@ -66,7 +66,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_no_text_counts_as_empty() {
+    fn values_that_are_no_strings_count_as_empty() {
         let csv = r#"{"kind":"ClusterServiceVersion","metadata":{"annotations":{"olm.skipRange":"<1.0.0"}},
             "spec":{"relatedImages":[{"image":"r/a:1","name":"a"},{"image":2}],"icon":[{"mediatype":"image/png"}],
             "customresourcedefinitions":{"owned":[{"name":"foos.g.example","version":"v1","kind":"Foo"},{}]}}}"#;

@@ -127,7 +127,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_csv_is_made_from_metadata_package_and_bundle() {
+    fn a_csv_is_built_from_metadata_package_and_bundle() {
         let bundle = r#"{"properties":[{"type":"olm.csv.metadata","value":{"annotations":{"b":"<1>","a":"&"},
             "displayName":"D","installModes":[{"type":"AllNamespaces","supported":true}],"keywords":["k"],
             "crdDescriptions":{"owned":[{"kind":"K","name":"n","version":"v"}]},"provider":{"name":"P"}}}],

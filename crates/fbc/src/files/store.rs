@@ -70,7 +70,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn texts_come_back_from_memory_and_from_the_scratch_file() {
+    fn texts_are_read_back_from_memory_and_from_the_scratch_file() {
         let store = Store::default();
         let text = |i: u8| vec![i; 5 << 20];
         let places: Vec<u64> = (0..9).map(|i| store.put(&text(i)).unwrap()).collect();

@@ -16,7 +16,7 @@ fn check(patterns: &str, ignored_paths: &[&str], kept_paths: &[&str]) {
 }
 
 #[test]
-fn the_last_matching_pattern_decides() {
+fn the_last_matching_pattern_wins() {
     check(
         "**/*\n!*.json\n!*.yaml\n**/objects/*.json\n**/objects/*.yaml",
         &["d/objects/x.json", "objects/z.json", "d/e/f.txt"],
@@ -43,7 +43,7 @@ fn a_deeper_file_overrides_a_higher_one_below_its_directory_only() {
 }
 
 #[test]
-fn comments_and_blanks_around_patterns_do_not_count() {
+fn comments_and_surrounding_blanks_are_ignored() {
     check("# a\n\n  \t\n  b  \r\n#c", &["b"], &["a", "c", "#c", "# a"]);
     check("\\#c\n\\!d", &["#c", "!d"], &["c", "d"]);
 }
@@ -61,14 +61,14 @@ fn a_name_matches_any_component() {
 }
 
 #[test]
-fn a_slash_anchors_and_what_lies_below_is_covered() {
+fn a_slash_anchors_a_pattern_and_everything_below_is_covered() {
     check("d/objects", &["d/objects", "d/objects/x/y"], &["x/d/objects", "d"]);
     check("/a", &["a", "a/b"], &["b/a"]);
     check("objects/*.json", &["objects/x.json"], &["d/objects/x.json"]);
 }
 
 #[test]
-fn double_stars_stand_for_directories() {
+fn double_stars_match_directories() {
     check("d/**/a", &["d/a", "d/x/a", "d/x/y/a"], &["a", "x/d/a", "d"]);
     check("d/**", &["d/a", "d/x/y"], &["d", "x/d/a"]);
     check("**", &["a", "d/a"], &[]);
@@ -97,7 +97,7 @@ fn a_malformed_pattern_matches_nothing() {
 }
 
 #[test]
-fn names_that_are_not_text_match_byte_by_byte() {
+fn names_that_are_not_utf_8_match_by_bytes() {
     let mut ignore = IndexIgnore::default();
     ignore.add(&[b"\xff".as_slice()], b"a\xfe?\n*.txt");
     assert!(ignore.is_ignored(&[b"\xff".as_slice(), b"a\xfe\xfd"]));

@@ -286,7 +286,7 @@ mod tests {
     }
 
     #[test]
-    fn faults_are_named_where_they_stand() {
+    fn faults_are_reported_at_their_offset() {
         insta::assert_snapshot!(outcome(r#"{"a":1,}"#), @"7: invalid character '}' looking for beginning of object key string");
         insta::assert_snapshot!(outcome(r#"{"a" 1}"#), @"5: invalid character '1' after object key");
         insta::assert_snapshot!(outcome(r#"{"a":1 "b"}"#), @"7: invalid character '\"' after object key:value pair");
@@ -305,7 +305,7 @@ mod tests {
 
     proptest::proptest! {
         #[test]
-        fn agrees_with_another_reader(text in r#"[\[\]{}:,"\\a-cu0-9 \-.eE\n]{0,24}"#) {
+        fn the_check_agrees_with_serde_json(text in r#"[\[\]{}:,"\\a-cu0-9 \-.eE\n]{0,24}"#) {
             let ours = check(&text, 0, 100).is_ok_and(|range| text[range.end..].trim_matches([' ', '\n', '\t', '\r']).is_empty());
             let mut other = serde_json::Deserializer::from_str(&text);
             let theirs = <serde::de::IgnoredAny as serde::Deserialize>::deserialize(&mut other).is_ok() && other.end().is_ok();

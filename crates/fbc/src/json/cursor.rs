@@ -93,7 +93,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn values_are_taken_entered_or_left() {
+    fn values_are_read_entered_or_skipped() {
         let text = r#"{ "a" : [1, [2], {"b":"c\"]"}] , "left":{"x":[]},"d\n":{"e":null, "f" : true},"g":7 }"#;
         let mut seen = Vec::new();
         Cursor::new(Raw::parse(text, 9).unwrap()).members(|key, value| match key {
@@ -107,7 +107,7 @@ mod tests {
 
     proptest::proptest! {
         #[test]
-        fn any_text_is_passed_in_the_end(text in r#"[\[\]{}:,"\\a0 ]{0,24}"#) {
+        fn the_cursor_passes_any_text(text in r#"[\[\]{}:,"\\a0 ]{0,24}"#) {
             Cursor::new(Raw::from_checked(&text)).members(|_, value| value.items(|item| item.members(|_, _| {})));
         }
     }

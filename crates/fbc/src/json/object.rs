@@ -238,7 +238,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn members_come_in_the_order_they_are_added() {
+    fn members_keep_the_order_of_insertion() {
         let inner = Object::new().string("\"", "é\n").string_if_any("none", "");
         let object = Object::new()
             .object("b", inner)
@@ -252,7 +252,7 @@ mod tests {
     }
 
     #[test]
-    fn members_are_written_in_the_buffer_of_what_holds_them() {
+    fn members_are_written_to_the_buffer_of_their_parent() {
         let spaced = Raw::parse(r#"{"b": 1, "a": "\u00e9"}"#, 9).unwrap();
         let text = Text::object(|object| {
             object.bool("t", true).base64("d", b"ab").string_if_any("none", "");

@@ -65,7 +65,7 @@ macro_rules! path {
 #[cfg(test)]
 mod tests {
     #[test]
-    fn a_path_is_shown_as_people_write_it() {
+    fn a_path_is_printed_in_the_usual_notation() {
         assert_eq!(path!["entries", 1, "name"].to_string(), "entries[1].name");
     }
 }

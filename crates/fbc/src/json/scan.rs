@@ -156,7 +156,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn plain_text_ends_at_the_first_special_byte_wherever_it_stands() {
+    fn plain_text_ends_at_the_first_special_byte_at_any_offset() {
         for length in 0..80 {
             for special in [b'"', b'\\', 0x1f, b'\n'] {
                 let mut bytes = vec![b'a'; length];

@@ -194,9 +194,9 @@ mod tests {
     use super::*;
 
     #[test]
-    fn text_is_one_value_however_it_is_made() {
+    fn text_is_always_one_value() {
         let tree = serde_json::json!({"a": ["é\n", 1.5, null, true], "b": {}});
-        let made = [
+        let texts = [
             Text::null(),
             Text::string("a\"\n\u{0}é"),
             Text::from(&tree),
@@ -207,16 +207,16 @@ mod tests {
             Text::canonical(Text::from(&tree).raw(), Layout::Indented(2)),
             Text::as_written(Text::from(&tree).raw(), Layout::Compact),
         ];
-        for text in &made {
+        for text in &texts {
             assert_eq!(Raw::parse(text, 9).unwrap().text(), text.raw().text());
         }
-        assert_eq!(made[4], "[1, 2]");
-        assert_eq!(made[5], r#"[null,"x"]"#);
+        assert_eq!(texts[4], "[1, 2]");
+        assert_eq!(texts[5], r#"[null,"x"]"#);
         assert!(Text::parse("{} {}", 9).is_err() && Text::parse("", 9).is_err());
     }
 
     #[test]
-    fn bytes_that_are_not_utf_8_stay_inside_their_string() {
+    fn invalid_utf_8_stays_inside_its_string() {
         let text = Text::from_checked_bytes(b"[\"a\xffb\"]".to_vec());
         assert_eq!(text, "[\"a\u{fffd}b\"]");
     }

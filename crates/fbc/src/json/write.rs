@@ -288,7 +288,7 @@ mod tests {
     }
 
     #[test]
-    fn keys_are_sorted_by_bytes_and_the_last_of_equals_counts() {
+    fn keys_are_sorted_by_bytes_and_the_last_duplicate_wins() {
         assert_eq!(canonical(r#"{"a ":1,"a":2}"#, Layout::Compact), r#"{"a":2,"a ":1}"#);
         assert_eq!(canonical(r#"{"aB":1,"a\n":2}"#, Layout::Compact), r#"{"a\n":2,"aB":1}"#);
         let text = r#"{ "b": 1, "a": {"z": [], "y": {}}, "B": 2, "b": [3, {"q":1,"p":2}], "aa":null, "a\u0000":true }"#;
@@ -299,7 +299,7 @@ mod tests {
     }
 
     #[test]
-    fn a_line_for_each_part_when_indented() {
+    fn indented_output_has_one_line_per_value() {
         insta::assert_snapshot!(canonical(r#"{"b":[1,[]],"a":{"c":"d"},"e":{}}"#, Layout::Indented(4)), @r#"
         {
             "a": {
@@ -315,7 +315,7 @@ mod tests {
     }
 
     #[test]
-    fn strings_take_their_normal_spelling() {
+    fn strings_are_normalized() {
         let text = "\"\\u003c\\/\\u000a\\u0001\\u0008\u{2028}€\\u2029\u{7f}\\ud800\\ud83d\\ude00\"";
         assert_eq!(canonical(text, Layout::Compact), "\"</\\n\\u0001\\b\\u2028€\\u2029\u{7f}\u{fffd}😀\"");
         let mut out = Vec::new();
@@ -324,7 +324,7 @@ mod tests {
     }
 
     #[test]
-    fn text_can_be_laid_out_anew_without_respelling() {
+    fn text_can_be_reformatted_without_normalization() {
         let mut out = Vec::new();
         write_as_written(Raw::parse(r#"{"b":1.0,"a":"\u003c"}"#, 9).unwrap(), Layout::Indented(2), 1, &mut out);
         assert_eq!(String::from_utf8(out).unwrap(), "{\n    \"b\": 1.0,\n    \"a\": \"\\u003c\"\n  }");

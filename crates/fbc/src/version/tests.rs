@@ -88,14 +88,14 @@ fn precedence_follows_numbers_then_prerelease_identifiers() {
 }
 
 #[test]
-fn build_metadata_counts_for_equality_and_not_for_precedence() {
+fn build_metadata_affects_equality_and_not_precedence() {
     let [a, b] = ["1.0.0+a", "1.0.0+b"].map(|text| Version::parse_strict(text).expect(text));
     assert_ne!(a, b);
     assert_eq!(a.cmp_precedence(&b), Ordering::Equal);
 }
 
 #[test]
-fn nothing_lies_between_a_version_and_its_successor() {
+fn there_is_no_version_between_a_version_and_its_successor() {
     let successor = |text: &str| Version::parse_strict(text).unwrap().successor();
     assert_eq!(successor("1.2.3-a+b").unwrap().to_string(), "1.2.3-a.0");
     assert_eq!(successor("1.2.3").unwrap().to_string(), "1.2.4-0");

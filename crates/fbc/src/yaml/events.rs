@@ -278,7 +278,7 @@ mod tests {
     }
 
     #[test]
-    fn each_part_of_a_document_is_an_event() {
+    fn each_node_of_a_document_is_an_event() {
         insta::assert_snapshot!(events("é: [&x 'ü', *x, !!int \"3\", ! \"4\"]\nb: |\n  text\n"), @r#"
         DocumentStart { version: None }
         MappingStart { anchor: None }
@@ -306,7 +306,7 @@ mod tests {
     }
 
     #[test]
-    fn a_fault_has_its_context() {
+    fn a_fault_is_reported_with_its_context() {
         insta::assert_snapshot!(events("ü: [a\nb: c\n"), @r#"
         DocumentStart { version: None }
         MappingStart { anchor: None }

@@ -182,7 +182,7 @@ mod tests {
     }
 
     #[test]
-    fn text_behind_a_separator_is_reported_once() {
+    fn text_after_a_separator_is_reported_once() {
         assert_eq!(
             shown("a: 1\n--- b: 2\nc: 3\n---\nd: 4\n"),
             ["0: a: 1\n", "1! invalid Yaml document separator: b: 2", "4: d: 4\n"]
@@ -191,7 +191,7 @@ mod tests {
     }
 
     #[test]
-    fn a_window_ends_before_a_separator_that_stands_alone() {
+    fn a_window_ends_before_a_lone_separator() {
         let parts =
             |text: &str| cut(text.as_bytes()).map(|cut| (text[..cut.end].to_owned(), text[cut.next..].to_owned()));
         let some = |first: &str, second: &str| Some((first.to_owned(), second.to_owned()));
@@ -237,7 +237,7 @@ mod tests {
 
     proptest::proptest! {
         #[test]
-        fn windows_of_any_size_give_what_the_whole_stream_gives(
+        fn windows_of_any_size_give_the_documents_of_the_whole_stream(
             stream in "(---|a: 1|#|---x|--- # x|-| |\r)?(\n(---|a: 1|#|---x|--- # x|-| |\r)?){0,20}",
             window in 1usize..40,
         ) {
@@ -245,7 +245,7 @@ mod tests {
         }
 
         #[test]
-        fn any_bytes_are_cut_without_loss(stream in "(---|a: 1|#|---x|-| |\r)?(\n(---|a: 1|#|---x|-| |\r)?){0,8}") {
+        fn splitting_arbitrary_bytes_loses_nothing(stream in "(---|a: 1|#|---x|-| |\r)?(\n(---|a: 1|#|---x|-| |\r)?){0,8}") {
             let mut end = 0;
             for document in documents(stream.as_bytes()).flatten() {
                 proptest::prop_assert!(document.offset >= end && !document.text.is_empty());

@@ -192,7 +192,7 @@ mod tests {
     }
 
     #[test]
-    fn the_hub_has_many_names() {
+    fn the_docker_hub_has_many_names() {
         for key in ["docker.io", "index.docker.io", "https://index.docker.io/v1/", "registry-1.docker.io"] {
             let content = format!(r#"{{"auths": {{"{key}": {{"auth": "YTpi"}}}}}}"#);
             assert_eq!(keys(&content, "docker.io", "library/a"), [key]);
@@ -207,7 +207,7 @@ mod tests {
     }
 
     #[test]
-    fn other_ways_to_write_credentials_are_read() {
+    fn other_encodings_of_credentials_are_parsed() {
         for (entry, token) in [
             (r#"{"username": "a", "password": "b"}"#, false),
             (r#"{"auth": "YTpi", "identitytoken": "t"}"#, true),
@@ -222,24 +222,24 @@ mod tests {
     }
 
     #[test]
-    fn the_program_of_a_registry_goes_before_the_one_for_all() {
+    fn the_helper_of_a_registry_takes_precedence() {
         let content = r#"{"credsStore": "all", "credHelpers": {"reg.test": "one", "none.test": "",
             "https://index.docker.io/v1/": "hub"}, "auths": {"reg.test": {}, "other.test": {}}}"#;
-        let asked = |content: &str, host: &str| {
+        let found = |content: &str, host: &str| {
             let file = AuthFile::parse(content.as_bytes(), false).unwrap();
             file.matches(host, "a").into_iter().next().map(|(_, entry)| entry)
         };
         let of = |name: &str, server: &str| (name.to_owned(), server.to_owned());
         let (name, server) = of("one", "reg.test");
-        assert_eq!(asked(content, "reg.test"), Some(Entry::Helper { name, server }));
+        assert_eq!(found(content, "reg.test"), Some(Entry::Helper { name, server }));
         let (name, server) = of("all", "other.test");
-        assert_eq!(asked(content, "other.test"), Some(Entry::Store { name, server }));
-        assert_eq!(asked(content, "none.test"), None);
+        assert_eq!(found(content, "other.test"), Some(Entry::Store { name, server }));
+        assert_eq!(found(content, "none.test"), None);
         let (name, server) = of("hub", HUB_SERVER);
-        assert_eq!(asked(content, "docker.io"), Some(Entry::Helper { name, server }));
+        assert_eq!(found(content, "docker.io"), Some(Entry::Helper { name, server }));
         let (name, server) = of("all", HUB_SERVER);
-        assert_eq!(asked(r#"{"credsStore": "all"}"#, "docker.io"), Some(Entry::Store { name, server }));
-        assert_eq!(asked(r#"{"credsStore": ""}"#, "docker.io"), None);
+        assert_eq!(found(r#"{"credsStore": "all"}"#, "docker.io"), Some(Entry::Store { name, server }));
+        assert_eq!(found(r#"{"credsStore": ""}"#, "docker.io"), None);
     }
 
     #[test]

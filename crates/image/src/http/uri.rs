@@ -34,7 +34,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn relative_addresses_are_joined() {
+    fn relative_urls_are_resolved() {
         let base: Uri = "https://example.com:5000/v2/a/blobs/uploads/?x=y".parse().unwrap();
         for (location, expected) in [
             ("/v2/b", "https://example.com:5000/v2/b"),

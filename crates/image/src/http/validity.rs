@@ -72,7 +72,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn damaged_certificates_are_not_read() {
+    fn damaged_certificates_are_rejected() {
         for bytes in [&b""[..], b"\x30", b"\x30\x84\xff\xff\xff\xff", b"\x30\x80", b"\x30\x02\x30\x00"] {
             assert_eq!(is_valid_at(&CertificateDer::from(bytes), 0), None);
         }

@@ -17,7 +17,7 @@ fn places(conf: &RegistriesConf, reference: &str) -> Vec<String> {
 }
 
 #[test]
-fn the_longest_prefix_counts_and_is_replaced() {
+fn the_longest_prefix_is_replaced() {
     let conf = conf(
         r#"
             [[registry]]
@@ -37,7 +37,7 @@ fn the_longest_prefix_counts_and_is_replaced() {
 }
 
 #[test]
-fn mirrors_come_first_if_they_are_meant() {
+fn mirrors_are_first_if_they_apply() {
     let conf = conf(
         r#"
             [[registry]]
@@ -69,7 +69,7 @@ fn mirrors_come_first_if_they_are_meant() {
 }
 
 #[test]
-fn a_star_stands_for_hosts_below() {
+fn a_wildcard_matches_subdomains() {
     let conf = conf(
         r#"
             [[registry]]
@@ -85,7 +85,7 @@ fn a_star_stands_for_hosts_below() {
 }
 
 #[test]
-fn a_blocked_registry_is_not_asked() {
+fn a_blocked_registry_gets_no_requests() {
     for text in
         ["[[registry]]\nlocation = \"bad.test\"\nblocked = true\n", "[registries.block]\nregistries = ['bad.test']\n"]
     {
@@ -95,14 +95,14 @@ fn a_blocked_registry_is_not_asked() {
 }
 
 #[test]
-fn the_first_form_is_read() {
+fn the_first_version_of_the_format_is_parsed() {
     let conf = conf("[registries.search]\nregistries = ['s.test']\n[registries.insecure]\nregistries = ['i.test']\n");
     assert_eq!(places(&conf, "i.test/x:v1"), ["i.test/x:v1 insecure"]);
     assert_eq!(conf.full_names("etcd:v1"), ["s.test/etcd:v1"]);
 }
 
 #[test]
-fn short_names_are_made_long() {
+fn short_names_are_expanded() {
     let conf =
         conf("unqualified-search-registries = ['docker.io', 'q.test']\n[aliases]\n'etcd' = 'quay.test/x/etcd'\n");
     assert_eq!(conf.full_names("etcd:v1"), ["quay.test/x/etcd:v1"]);
@@ -112,7 +112,7 @@ fn short_names_are_made_long() {
 }
 
 #[test]
-fn later_files_count_more() {
+fn later_files_take_precedence() {
     let mut conf =
         conf("unqualified-search-registries = ['a.test']\n[[registry]]\nlocation = 'a.test'\nblocked = true\n");
     conf.add(Path::new("x.conf"), "unqualified-search-registries = []\n[[registry]]\nlocation = 'a.test'\n").unwrap();
@@ -121,7 +121,7 @@ fn later_files_count_more() {
 }
 
 #[test]
-fn what_makes_no_sense_is_refused() {
+fn invalid_settings_are_rejected() {
     for text in [
         "[[registry]]\n",
         "[[registry]]\nlocation = 'https://a.test'\n",

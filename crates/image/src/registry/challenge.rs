@@ -115,7 +115,7 @@ mod tests {
     }
 
     #[test]
-    fn challenges_are_read() {
+    fn challenges_are_parsed() {
         assert_eq!(Challenge::parse("Basic realm=\"kit\""), [Challenge::Basic]);
         assert_eq!(
             Challenge::parse(

@@ -231,14 +231,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_upload_stays_with_tls() {
-        let asked: Uri = "https://reg.test:5000/v2/a/blobs/uploads/".parse().unwrap();
+    fn an_upload_does_not_leave_tls() {
+        let requested: Uri = "https://reg.test:5000/v2/a/blobs/uploads/".parse().unwrap();
         for (place, expected) in [
             ("http://reg.test:5000/v2/a/blobs/uploads/1?x=y", "https://reg.test:5000/v2/a/blobs/uploads/1?x=y"),
             ("https://reg.test:5000/u", "https://reg.test:5000/u"),
             ("http://other.test/u", "http://other.test/u"),
         ] {
-            assert_eq!(keep_tls(&asked, &place.parse().unwrap()), expected);
+            assert_eq!(keep_tls(&requested, &place.parse().unwrap()), expected);
         }
     }
 }

@@ -151,7 +151,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn pauses_are_seconds_or_dates() {
+    fn retry_after_is_in_seconds_or_a_date() {
         assert_eq!(retry_after(" 7 "), Some(Duration::from_secs(7)));
         assert_eq!(retry_after("Sun, 06 Nov 1994 08:49:37 GMT"), Some(Duration::ZERO));
         let far = retry_after("Fri, 01 Jan 2100 00:00:00 GMT").unwrap();

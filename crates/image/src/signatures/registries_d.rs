@@ -125,7 +125,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_narrowest_scope_that_says_something_counts() {
+    fn the_narrowest_scope_with_settings_applies() {
         let mut all = RegistriesD::default();
         let first = "default-docker:\n  sigstore: https://all.test\ndocker:\n  a.test:\n    lookaside: file:///a\n    \
                      use-sigstore-attachments: true\n  a.test/x:\n    use-sigstore-attachments: false\n    other: 1\n  \"*.b.test\":\n    sigstore: https://b.test\n";

@@ -1,12 +1,12 @@
-//! Archives made byte by byte, so that they can be wrong in any way.
+//! Archives built byte by byte, so that they can be invalid in any way.
 
 use std::io::Write;
 
-/// A tar archive in the making.
+/// A tar archive under construction.
 #[derive(Clone, Default)]
 pub(crate) struct Archive(Vec<u8>);
 
-/// A header that can be told anything.
+/// A header with arbitrary content.
 pub(crate) struct Header([u8; 512]);
 
 impl Header {
@@ -49,7 +49,7 @@ impl Header {
         self
     }
 
-    fn sealed(mut self) -> [u8; 512] {
+    fn with_checksum(mut self) -> [u8; 512] {
         self.0[148..156].copy_from_slice(b"        ");
         let sum: u32 = self.0.iter().map(|byte| u32::from(*byte)).sum();
         self.0[148..156].copy_from_slice(format!("{sum:06o}\0 ").as_bytes());
@@ -68,7 +68,7 @@ impl Archive {
     }
 
     pub(crate) fn header(self, header: Header) -> Archive {
-        let block = header.sealed();
+        let block = header.with_checksum();
         self.raw(&block)
     }
 

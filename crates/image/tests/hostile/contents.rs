@@ -1,7 +1,7 @@
-//! Archives whose entries, sizes or compression are not what they seem.
+//! Archives with misleading entries, sizes or compression.
 
 use super::{Row, layered, row};
-use crate::Outcome::{Harmless, Refused};
+use crate::Outcome::{Harmless, Rejected};
 use crate::archive::{Archive, Header, gzip, zstd};
 
 pub(super) fn kinds() -> Vec<Row> {
@@ -16,14 +16,14 @@ pub(super) fn kinds() -> Vec<Row> {
             &[new().file("dev/x", "x"), new().header(Header::new(b"dev/x", b'3'))],
             Harmless(&["dev/"]),
         ),
-        row("unknown type", new().header(Header::new(b"x", b'Q')).end(), Refused("unknown type 'Q'")),
-        row("volume label", new().header(Header::new(b"x", b'V')).end(), Refused("unknown type")),
-        row("continued file", new().header(Header::new(b"x", b'M')).end(), Refused("unknown type")),
-        row("sparse file", new().header(Header::new(b"x", b'S').size(0)).end(), Refused("sparse")),
+        row("unknown type", new().header(Header::new(b"x", b'Q')).end(), Rejected("unknown type 'Q'")),
+        row("volume label", new().header(Header::new(b"x", b'V')).end(), Rejected("unknown type")),
+        row("continued file", new().header(Header::new(b"x", b'M')).end(), Rejected("unknown type")),
+        row("sparse file", new().header(Header::new(b"x", b'S').size(0)).end(), Rejected("sparse")),
         row(
             "sparse file by pax",
             new().pax(&[("GNU.sparse.major", b"1"), ("GNU.sparse.realsize", b"99999999999")]).file("x", "x").end(),
-            Refused("sparse"),
+            Rejected("sparse"),
         ),
         row(
             "setuid, setgid, sticky",
@@ -66,84 +66,84 @@ pub(super) fn sizes() -> Vec<Row> {
         row(
             "size beyond the end",
             new().header(Header::new(b"f", b'0').size(700)).padded(b"x").without_end(),
-            Refused("truncated"),
+            Rejected("truncated"),
         ),
-        row("size beyond all limits", claims(b"77777777777\0"), Refused("larger than the limit of 1048576")),
+        row("size beyond all limits", claims(b"77777777777\0"), Rejected("larger than the limit of 1048576")),
         row(
             "size in binary, huge",
             claims(b"\x80\0\0\0\x7f\xff\xff\xff\xff\xff\xff\xff"),
-            Refused("larger than the limit"),
+            Rejected("larger than the limit"),
         ),
         row(
             "size in binary, negative",
             claims(b"\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff"),
-            Refused("not a number"),
+            Rejected("not a number"),
         ),
-        row("size with a sign", claims(b"-0000000001\0"), Refused("not a number")),
-        row("size with other digits", claims(b"00000000009\0"), Refused("not a number")),
+        row("size with a sign", claims(b"-0000000001\0"), Rejected("not a number")),
+        row("size with other digits", claims(b"00000000009\0"), Rejected("not a number")),
         row(
             "size too small",
             new().header(Header::new(b"f", b'0').size(0)).padded(&[b'x'; 600]).end(),
-            Refused("malformed"),
+            Rejected("malformed"),
         ),
         row(
             "directory with content",
             new().header(Header::new(b"d", b'5').size(512)).padded(&[b'x'; 512]).end(),
-            Refused("malformed"),
+            Rejected("malformed"),
         ),
-        row("pax size, negative", new().pax(&[("size", b"-5")]).file("f", "x").end(), Refused("malformed")),
+        row("pax size, negative", new().pax(&[("size", b"-5")]).file("f", "x").end(), Rejected("malformed")),
         row(
             "pax size, overflowing",
             new().pax(&[("size", b"99999999999999999999")]).file("f", "x").end(),
-            Refused("malformed"),
+            Rejected("malformed"),
         ),
-        row("pax size, lying", new().pax(&[("size", b"1048000")]).file("f", "x").end(), Refused("truncated")),
+        row("pax size, lying", new().pax(&[("size", b"1048000")]).file("f", "x").end(), Rejected("truncated")),
         row(
             "pax record, endless",
             new().with(Header::new(b"x", b'x'), b"99999 path=x\n").file("f", "x").end(),
-            Refused("malformed"),
+            Rejected("malformed"),
         ),
         row(
             "pax record, empty",
             new().with(Header::new(b"x", b'x'), b"0 \n").file("f", "x").end(),
-            Refused("malformed"),
+            Rejected("malformed"),
         ),
         row(
             "pax record, no number",
             new().with(Header::new(b"x", b'x'), &[b'a'; 600]).file("f", "x").end(),
-            Refused("malformed"),
+            Rejected("malformed"),
         ),
-        row("pax headers, huge", new().header(Header::new(b"x", b'x').size(4 << 30)).end(), Refused("exceed 1 MiB")),
-        row("long name, huge", new().header(Header::new(b"x", b'L').size(4 << 30)).end(), Refused("exceed 1 MiB")),
-        row("pax headers for nothing", new().pax(&[("path", b"x")]).end(), Refused("truncated")),
+        row("pax headers, huge", new().header(Header::new(b"x", b'x').size(4 << 30)).end(), Rejected("exceed 1 MiB")),
+        row("long name, huge", new().header(Header::new(b"x", b'L').size(4 << 30)).end(), Rejected("exceed 1 MiB")),
+        row("pax headers for nothing", new().pax(&[("path", b"x")]).end(), Rejected("truncated")),
         row(
             "pax headers without end",
             (0..3000).fold(new(), |archive, _| archive.pax(&[("path", b"x")])).end(),
-            Refused("more than the limit of 2000 entries"),
+            Rejected("more than the limit of 2000 entries"),
         ),
         row(
             "global headers",
             new().with(Header::new(b"g", b'g'), b"19 path=../escape1\n").file("f", "x").end(),
             Harmless(&["f = x"]),
         ),
-        row("bomb of gzip", gzip(&bomb), Refused("more than 100 times larger")),
-        row("bomb of zstd", zstd(&bomb), Refused("more than 100 times larger")),
-        row("bomb of many gzip members", bomb.chunks(64 << 10).flat_map(gzip).collect(), Refused("times larger")),
+        row("bomb of gzip", gzip(&bomb), Rejected("more than 100 times larger")),
+        row("bomb of zstd", zstd(&bomb), Rejected("more than 100 times larger")),
+        row("bomb of many gzip members", bomb.chunks(64 << 10).flat_map(gzip).collect(), Rejected("times larger")),
         row(
             "too much in all",
             (0..12).fold(new(), |archive, number| archive.file(format!("{number}"), &zeros)).end(),
-            Refused("larger than the limit of 8388608"),
+            Rejected("larger than the limit of 8388608"),
         ),
-        row("too large a file", new().file("f", vec![b'x'; (1 << 20) + 1]).end(), Refused("limit of 1048576")),
+        row("too large a file", new().file("f", vec![b'x'; (1 << 20) + 1]).end(), Rejected("limit of 1048576")),
         row(
             "too many entries",
             (0..2100).fold(new(), |archive, number| archive.dir(number.to_string())).end(),
-            Refused("more than the limit of 2000 entries"),
+            Rejected("more than the limit of 2000 entries"),
         ),
         row(
             "too many implied directories",
             (0..200).fold(new(), |archive, number| archive.file(format!("{number}{}", "/a".repeat(30)), "x")).end(),
-            Refused("more than the limit of 2000 entries"),
+            Rejected("more than the limit of 2000 entries"),
         ),
     ]
 }
@@ -168,16 +168,16 @@ pub(super) fn streams() -> Vec<Row> {
         row("no end", new().file("f", "x").without_end(), Harmless(&["f = x"])),
         row("no padding", good()[..513].to_vec(), Harmless(&["f = x"])),
         row("cut in the padding", good()[..700].to_vec(), Harmless(&["f = x"])),
-        row("cut in a header", good()[..300].to_vec(), Refused("truncated")),
-        row("cut in the content", new().file("f", [b'x'; 2000]).without_end()[..1024].to_vec(), Refused("truncated")),
-        row("gzip, cut", long[..long.len() / 2].to_vec(), Refused("truncated")),
-        row("gzip, header only", vec![0x1f, 0x8b, 8, 0], Refused("truncated")),
-        // Nothing behind the end of the archive is read; the digest of the layer covers it.
+        row("cut in a header", good()[..300].to_vec(), Rejected("truncated")),
+        row("cut in the content", new().file("f", [b'x'; 2000]).without_end()[..1024].to_vec(), Rejected("truncated")),
+        row("gzip, cut", long[..long.len() / 2].to_vec(), Rejected("truncated")),
+        row("gzip, header only", vec![0x1f, 0x8b, 8, 0], Rejected("truncated")),
+        // Nothing after the end of the archive is read; the digest of the layer covers it.
         row("gzip, wrong checksum", flipped, Harmless(&["f = x"])),
         row(
             "gzip, garbage inside",
             [&[0x1f, 0x8b, 8, 0, 0, 0, 0, 0, 0, 3][..], &[0xff; 100]].concat(),
-            Refused("cannot be read"),
+            Rejected("cannot be read"),
         ),
         row("gzip of many members", member(&good()), Harmless(&["f = x"])),
         row("gzip, garbage behind", [gzip(&good()), b"garbage".to_vec()].concat(), Harmless(&["f = x"])),
@@ -187,16 +187,20 @@ pub(super) fn streams() -> Vec<Row> {
             [good(), new().file("../escape", "x").end()].concat(),
             Harmless(&["f = x"]),
         ),
-        row("zstd, cut", zstd(&new().file("f", &random).end())[..9000].to_vec(), Refused("truncated")),
-        row("zstd, garbage inside", [&[0x28, 0xb5, 0x2f, 0xfd][..], &[0xff; 100]].concat(), Refused("cannot be read")),
-        row("zstd, asking for memory", vec![0x28, 0xb5, 0x2f, 0xfd, 0x00, 0xa0, 0x01, 0, 0], Refused("cannot be read")),
+        row("zstd, cut", zstd(&new().file("f", &random).end())[..9000].to_vec(), Rejected("truncated")),
+        row("zstd, garbage inside", [&[0x28, 0xb5, 0x2f, 0xfd][..], &[0xff; 100]].concat(), Rejected("cannot be read")),
+        row(
+            "zstd, asking for memory",
+            vec![0x28, 0xb5, 0x2f, 0xfd, 0x00, 0xa0, 0x01, 0, 0],
+            Rejected("cannot be read"),
+        ),
         row(
             "zstd, frame to be skipped",
             [&[0x50, 0x2a, 0x4d, 0x18, 2, 0, 0, 0, 7, 7][..], &zstd(&good())].concat(),
             Harmless(&["f = x"]),
         ),
-        row("noise", random, Refused("malformed")),
-        row("wrong checksum", new().raw(&[b'x'; 512]).end(), Refused("malformed")),
-        row("gzip in gzip", gzip(&gzip(&good())), Refused("truncated")),
+        row("noise", random, Rejected("malformed")),
+        row("wrong checksum", new().raw(&[b'x'; 512]).end(), Rejected("malformed")),
+        row("gzip in gzip", gzip(&gzip(&good())), Rejected("truncated")),
     ]
 }

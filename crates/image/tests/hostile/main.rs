@@ -1,4 +1,4 @@
-//! Archives that mean harm, or are merely broken: each is refused or harmless, and the file system shows it.
+//! Malicious or broken archives: each is rejected or harmless, which the file system shows.
 
 mod archive;
 mod contents;
@@ -11,14 +11,14 @@ use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{PermissionsExt, symlink};
 use std::path::{Path, PathBuf};
 
-use Outcome::{Harmless, Refused};
+use Outcome::{Harmless, Rejected};
 use archive::{Archive, gzip};
 use image::{LayerFile, UnpackLimits, unpack, unpack_only};
 
-/// What stands in every file that no archive may see or touch.
+/// The content of every file that no archive may read or change.
 const CANARY: &str = "CANARY";
 
-/// Bounds that small archives reach.
+/// Returns limits that small archives exceed.
 fn limits() -> UnpackLimits {
     UnpackLimits {
         total_size: 8 << 20,
@@ -32,9 +32,9 @@ fn limits() -> UnpackLimits {
 }
 
 enum Outcome {
-    /// It is refused, and the error says this.
-    Refused(&'static str),
-    /// It is unpacked to this: names of directories with a slash, files with content, links with an arrow.
+    /// The archive is rejected with an error that contains this text.
+    Rejected(&'static str),
+    /// The archive is unpacked to these entries: directories with a slash, files with content, links with an arrow.
     Harmless(&'static [&'static str]),
 }
 
@@ -52,7 +52,7 @@ fn layered(name: &'static str, layers: &[Archive], outcome: Outcome) -> Row {
     Row { name, layers: layers.iter().map(|layer| layer.clone().end()).collect(), outcome }
 }
 
-/// A directory with a place to unpack to, and things around it that must stay as they are.
+/// A directory with a target to unpack to, and files around it that must not change.
 struct Playground {
     scratch: tempfile::TempDir,
     before: BTreeMap<PathBuf, String>,
@@ -87,7 +87,7 @@ impl Playground {
         (directory, files)
     }
 
-    /// Says what is wrong with the world around the target.
+    /// Returns how the files around the target changed, if they did.
     fn damage(&self) -> Option<String> {
         let target = self.target();
         let mut after = snapshot(self.scratch.path());
@@ -105,7 +105,7 @@ fn snapshot(root: &Path) -> BTreeMap<PathBuf, String> {
             let path = entry.unwrap().path();
             let metadata = fs::symlink_metadata(&path).unwrap();
             let kind = metadata.file_type();
-            let what = if kind.is_symlink() {
+            let description = if kind.is_symlink() {
                 format!("-> {}", fs::read_link(&path).unwrap().display())
             } else if kind.is_dir() {
                 pending.push(path.clone());
@@ -115,28 +115,28 @@ fn snapshot(root: &Path) -> BTreeMap<PathBuf, String> {
                 let content = String::from_utf8_lossy(&fs::read(&path).unwrap()).into_owned();
                 format!("file {:o} {content}", metadata.permissions().mode())
             };
-            found.insert(path, what);
+            found.insert(path, description);
         }
     }
     found
 }
 
-/// Returns what was unpacked, after checking that nobody is misled by it.
+/// Returns the unpacked entries, after checking modes, and that neither links nor content lead outside.
 fn listing(target: &Path) -> Vec<String> {
     let mut lines = Vec::new();
-    for (path, what) in snapshot(target) {
+    for (path, description) in snapshot(target) {
         let name = String::from_utf8_lossy(path.strip_prefix(target).unwrap().as_os_str().as_bytes()).into_owned();
-        lines.push(if let Some(link) = what.strip_prefix("-> ") {
+        lines.push(if let Some(link) = description.strip_prefix("-> ") {
             if let Ok(real) = path.canonicalize() {
                 assert!(real.starts_with(target.canonicalize().unwrap()), "{name} leads to {}", real.display());
             }
             format!("{name} -> {link}")
-        } else if let Some(mode) = what.strip_prefix("directory ") {
+        } else if let Some(mode) = description.strip_prefix("directory ") {
             assert_eq!(mode, "40700", "{name}");
             format!("{name}/")
         } else {
-            let content = what.strip_prefix("file 100600 ").unwrap_or_else(|| panic!("{name}: {what}"));
-            assert!(!content.contains(CANARY), "{name} holds what lies outside");
+            let content = description.strip_prefix("file 100600 ").unwrap_or_else(|| panic!("{name}: {description}"));
+            assert!(!content.contains(CANARY), "{name} has content from outside");
             let short: String = content.chars().take(20).collect();
             format!("{name} = {short}")
         });
@@ -150,19 +150,19 @@ fn check(row: &Row) -> Result<(), String> {
     let target = playground.target();
     let outcome = unpack(&layers, &target, &limits(), &|_| {});
     if let Some(damage) = playground.damage() {
-        return Err(format!("something outside changed: {damage}"));
+        return Err(format!("a file outside changed: {damage}"));
     }
     match (&row.outcome, outcome) {
-        (Refused(text), Err(error)) if error.to_string().contains(text) => {
+        (Rejected(text), Err(error)) if error.to_string().contains(text) => {
             if target.symlink_metadata().is_ok() {
                 Err("the target exists".into())
             } else {
                 Ok(())
             }
         }
-        (Refused(text), Err(error)) => Err(format!("the error does not say {text:?}: {error}")),
-        (Refused(_), Ok(_)) => Err(format!("it was unpacked: {:?}", listing(&target))),
-        (Harmless(_), Err(error)) => Err(format!("it was refused: {error}")),
+        (Rejected(text), Err(error)) => Err(format!("the error does not say {text:?}: {error}")),
+        (Rejected(_), Ok(_)) => Err(format!("it was unpacked: {:?}", listing(&target))),
+        (Harmless(_), Err(error)) => Err(format!("it was rejected: {error}")),
         (Harmless(expected), Ok(_)) => {
             let found = listing(&target);
             if found == *expected { Ok(()) } else { Err(format!("unpacked to {found:#?}")) }
@@ -175,7 +175,7 @@ fn long(letter: &str, length: usize) -> Vec<u8> {
 }
 
 #[test]
-fn every_archive_is_refused_or_harmless() {
+fn every_archive_is_rejected_or_harmless() {
     let rows: Vec<Row> =
         [paths::names(), paths::links(), paths::whiteouts(), contents::kinds(), contents::sizes(), contents::streams()]
             .into_iter()
@@ -191,7 +191,7 @@ fn every_archive_is_refused_or_harmless() {
 fn a_hundred_thousand_entries_are_unpacked() {
     let archive = (0..100_000).fold(
         Archive::new(),
-        |archive, number| // Few names, many times: what takes long is the file system.
+        |archive, number| // Few names, each used often: the file system takes most of the time.
         archive.symlink(format!("d{}/{}", number % 300, number % 5_000), "../d1/f"),
     );
     let playground = Playground::new();
@@ -202,7 +202,7 @@ fn a_hundred_thousand_entries_are_unpacked() {
 }
 
 #[test]
-fn encrypted_layers_are_refused() {
+fn encrypted_layers_are_rejected() {
     let playground = Playground::new();
     let (_files, mut layers) = playground.layers(&[Archive::new().end()]);
     layers[0].media_type += "+encrypted";
@@ -211,7 +211,7 @@ fn encrypted_layers_are_refused() {
 }
 
 #[test]
-fn what_is_there_is_never_touched() {
+fn existing_directories_are_never_changed() {
     let playground = Playground::new();
     let (_files, layers) = playground.layers(&[Archive::new().file("f", "x").end()]);
     let target = playground.target();
@@ -242,7 +242,7 @@ fn only(paths: &[&str], layers: &[Archive]) -> Vec<String> {
 }
 
 #[test]
-fn a_part_is_unpacked_with_what_its_links_need() {
+fn selected_paths_are_unpacked_with_the_targets_of_their_links() {
     let image = || Archive::new().file("configs/a", "x").file("data/b", "y").file("other/c", "z").file("top", "t");
     assert_eq!(only(&["/configs"], &[image()]), ["configs/", "configs/a = x"]);
     assert_eq!(only(&["configs/", "./top"], &[image()]), ["configs/", "configs/a = x", "top = t"]);

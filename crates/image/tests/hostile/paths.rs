@@ -1,42 +1,42 @@
-//! Archives whose names and links lead astray.
+//! Archives with names and links that lead outside.
 
 use super::{Row, layered, long, row};
-use crate::Outcome::{Harmless, Refused};
+use crate::Outcome::{Harmless, Rejected};
 use crate::archive::{Archive, Header};
 
 pub(super) fn names() -> Vec<Row> {
     let new = Archive::new;
     vec![
-        row("climbing name", new().file("../escape", "x").end(), Refused("leaves the image")),
-        row("climbing from below", new().file("a/../../escape", "x").end(), Refused("leaves the image")),
-        row("climbing far", new().file("../".repeat(20) + "tmp/escape", "x").end(), Refused("leaves the image")),
-        row("climbing directory", new().dir("../escape/").end(), Refused("leaves the image")),
+        row("climbing name", new().file("../escape", "x").end(), Rejected("leaves the image")),
+        row("climbing from below", new().file("a/../../escape", "x").end(), Rejected("leaves the image")),
+        row("climbing far", new().file("../".repeat(20) + "tmp/escape", "x").end(), Rejected("leaves the image")),
+        row("climbing directory", new().dir("../escape/").end(), Rejected("leaves the image")),
         row("climbing and coming back", new().file("a/b/../../c", "x").end(), Harmless(&["c = x"])),
         row(
             "climbing by pax",
             new().pax(&[("path", b"../escape")]).file("safe", "x").end(),
-            Refused("leaves the image"),
+            Rejected("leaves the image"),
         ),
         row(
             "climbing by long name",
             new().gnu_long(b'L', b"../escape").file("safe", "x").end(),
-            Refused("leaves the image"),
+            Rejected("leaves the image"),
         ),
         row(
             "climbing prefix",
             new().with(Header::new(b"escape", b'0').prefix(b"../.."), b"x").end(),
-            Refused("leaves the image"),
+            Rejected("leaves the image"),
         ),
         row("absolute name", new().file("/etc/passwd", "x").end(), Harmless(&["etc/", "etc/passwd = x"])),
         row("many slashes and dots", new().file("//.//./a/.//b", "x").end(), Harmless(&["a/", "a/b = x"])),
-        row("name without content", new().file("", "x").end(), Refused("it is the root of the image")),
-        row("the root as a file", new().file("./", "x").end(), Refused("it is the root of the image")),
-        row("the root as a link", new().symlink(".", "../outside").file("x", "x").end(), Refused("root of the image")),
+        row("name without content", new().file("", "x").end(), Rejected("it is the root of the image")),
+        row("the root as a file", new().file("./", "x").end(), Rejected("it is the root of the image")),
+        row("the root as a link", new().symlink(".", "../outside").file("x", "x").end(), Rejected("root of the image")),
         row("the root as a directory", new().dir("./").dir("/").end(), Harmless(&[])),
         row(
             "zero byte in a pax name",
             new().pax(&[("path", b"a\0b")]).file("safe", "x").end(),
-            Refused("it contains a NUL byte"),
+            Rejected("it contains a NUL byte"),
         ),
         row("not UTF-8", new().file(b"\xff\xfe\x80", "x").end(), Harmless(&["\u{fffd}\u{fffd}\u{fffd} = x"])),
         row("control characters", new().file("a\nb\x1b[31m", "x").end(), Harmless(&["a\nb\x1b[31m = x"])),
@@ -46,17 +46,17 @@ pub(super) fn names() -> Vec<Row> {
         row(
             "part longer than a file name",
             new().pax(&[("path", &long("a", 256))]).file("safe", "x").end(),
-            Refused("longer than 255 bytes"),
+            Rejected("longer than 255 bytes"),
         ),
         row(
             "path longer than allowed",
             new().pax(&[("path", &long("a/", 600))]).file("safe", "x").end(),
-            Refused("longer than the limit of 1024 bytes"),
+            Rejected("longer than the limit of 1024 bytes"),
         ),
         row(
             "path deeper than allowed",
             new().pax(&[("path", &long("a/", 50))]).file("safe", "x").end(),
-            Refused("deeper than the limit of 40"),
+            Rejected("deeper than the limit of 40"),
         ),
         row(
             "deeper and deeper through links",
@@ -64,7 +64,7 @@ pub(super) fn names() -> Vec<Row> {
                 let deep = "a/".repeat(30);
                 new().dir(deep.clone()).symlink("l", deep).file("l/".to_owned() + &"b/".repeat(30) + "f", "x").end()
             },
-            Refused("deeper than the limit of 40"),
+            Rejected("deeper than the limit of 40"),
         ),
     ]
 }
@@ -106,7 +106,7 @@ pub(super) fn links() -> Vec<Row> {
             Harmless(&["c/", "c/f -> ../data/f", "c/g -> ../data/f", "d -> data", "data/", "data/f = x"]),
         ),
         row(
-            "link that leaves and comes back",
+            "link that leaves and returns",
             new().file("f", "x").symlink("a/l", "../../target/f").end(),
             Harmless(&["a/", "a/l -> ../target", "f = x"]),
         ),
@@ -114,37 +114,37 @@ pub(super) fn links() -> Vec<Row> {
         row(
             "file through a circle",
             new().symlink("a", "b").symlink("b", "a").file("a/f", "x").end(),
-            Refused("links"),
+            Rejected("links"),
         ),
-        row("file through a long chain", chain.file("l60/f", "x").end(), Refused("too many levels of symbolic links")),
-        row("file below a file", new().file("f", "x").file("f/g", "x").end(), Refused("not a directory")),
-        row("link without a target", new().symlink("l", "").end(), Refused("its target is empty")),
-        row("zero byte in a target", new().pax(&[("linkpath", b"a\0b")]).symlink("l", "a").end(), Refused("NUL byte")),
+        row("file through a long chain", chain.file("l60/f", "x").end(), Rejected("too many levels of symbolic links")),
+        row("file below a file", new().file("f", "x").file("f/g", "x").end(), Rejected("not a directory")),
+        row("link without a target", new().symlink("l", "").end(), Rejected("its target is empty")),
+        row("zero byte in a target", new().pax(&[("linkpath", b"a\0b")]).symlink("l", "a").end(), Rejected("NUL byte")),
         row(
             "target longer than allowed",
             new().pax(&[("linkpath", &long("a", 2000))]).symlink("l", "a").end(),
-            Refused("longer than the limit"),
+            Rejected("longer than the limit"),
         ),
         row(
             "hard link to what lies outside",
             new().hardlink("l", "../outside/secret").end(),
-            Refused("leaves the image"),
+            Rejected("leaves the image"),
         ),
-        row("hard link, absolute", new().hardlink("l", "/etc/passwd").end(), Refused("no such file")),
+        row("hard link, absolute", new().hardlink("l", "/etc/passwd").end(), Rejected("no such file")),
         row(
             "hard link through a link that leaves",
             new().symlink("d", "../outside").hardlink("l", "d/secret").end(),
-            Refused("no such file"),
+            Rejected("no such file"),
         ),
         row(
             "hard link to a link that leaves",
             new().symlink("s", "../outside/secret").hardlink("h", "s").file("h", "x").end(),
             Harmless(&["h = x", "s -> outside"]),
         ),
-        row("hard link to a directory", new().dir("d").hardlink("l", "d").end(), Refused("cannot be linked")),
-        row("hard link to the root", new().hardlink("l", "/").end(), Refused("cannot be linked")),
+        row("hard link to a directory", new().dir("d").hardlink("l", "d").end(), Rejected("cannot be linked")),
+        row("hard link to the root", new().hardlink("l", "/").end(), Rejected("cannot be linked")),
         row("hard link to itself", new().file("f", "x").hardlink("f", "f").end(), Harmless(&["f = x"])),
-        row("hard link to what comes later", new().hardlink("l", "f").file("f", "x").end(), Refused("no such file")),
+        row("hard link to what comes later", new().hardlink("l", "f").file("f", "x").end(), Rejected("no such file")),
         row(
             "file written over its hard link",
             new().file("f", "x").hardlink("l", "f").file("l", "y").end(),
@@ -153,7 +153,7 @@ pub(super) fn links() -> Vec<Row> {
         row(
             "hard link with content",
             new().file("f", "x").header(Header::new(b"l", b'1').link(b"f").size(5)).padded(b"hello").end(),
-            Refused("malformed"),
+            Rejected("malformed"),
         ),
         layered(
             "link in one layer, file through it in the next",
@@ -169,10 +169,10 @@ pub(super) fn whiteouts() -> Vec<Row> {
     vec![
         layered("whiteout", &[lower(), new().file("d/.wh.a", "")], Harmless(&["d/", "d/sub/", "d/sub/b = x", "e = x"])),
         layered("whiteout of a directory", &[lower(), new().file(".wh.d", "")], Harmless(&["e = x"])),
-        layered("whiteout of the parent", &[lower(), new().file("d/.wh...", "")], Refused("without a name")),
-        layered("whiteout of itself", &[lower(), new().file("d/.wh..", "")], Refused("without a name")),
-        layered("whiteout of nothing", &[lower(), new().file("d/.wh.", "")], Refused("without a name")),
-        layered("climbing whiteout", &[lower(), new().file("../outside/.wh.secret", "")], Refused("leaves the image")),
+        layered("whiteout of the parent", &[lower(), new().file("d/.wh...", "")], Rejected("without a name")),
+        layered("whiteout of itself", &[lower(), new().file("d/.wh..", "")], Rejected("without a name")),
+        layered("whiteout of nothing", &[lower(), new().file("d/.wh.", "")], Rejected("without a name")),
+        layered("climbing whiteout", &[lower(), new().file("../outside/.wh.secret", "")], Rejected("leaves the image")),
         layered(
             "whiteout through a link that leaves",
             &[new().symlink("d", "../outside"), new().file("d/.wh.secret", "")],
@@ -184,7 +184,7 @@ pub(super) fn whiteouts() -> Vec<Row> {
             Harmless(&["d -> outside"]),
         ),
         layered(
-            "opaque directory, said last",
+            "opaque directory, marked last",
             &[lower(), new().file("d/sub/c", "y").file("d/.wh..wh..opq", "")],
             Harmless(&["d/", "d/sub/", "d/sub/c = y", "e = x"]),
         ),
@@ -195,7 +195,7 @@ pub(super) fn whiteouts() -> Vec<Row> {
             Harmless(&["d/", "d/a = x", "d/sub/", "d/sub/b = x", "e = x"]),
         ),
         layered(
-            "whiteout of what is not there",
+            "whiteout of a missing file",
             &[lower(), new().file("x/y/.wh.z", "").file(".wh.d", "")],
             Harmless(&["e = x"]),
         ),

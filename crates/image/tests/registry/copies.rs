@@ -1,4 +1,4 @@
-//! Copies between places.
+//! Copies between registries, layouts and archives.
 
 use std::fs;
 use std::time::{Duration, Instant};
@@ -9,7 +9,7 @@ use testkit::{DockerRegistry, FakeRegistry, FakeResponse, Fault, RegistryPlan};
 
 use crate::kit::{Kit, image, noise, tar};
 
-fn at(text: &str) -> Location {
+fn location(text: &str) -> Location {
     Location::parse(text).unwrap()
 }
 
@@ -17,7 +17,7 @@ fn size(store: &Store, digest: &Digest) -> u64 {
     fs::metadata(store.path_of(digest)).unwrap().len()
 }
 
-/// An index with images for two platforms.
+/// Stores an index with images for two platforms.
 fn index(store: &Store) -> Digest {
     let manifests = ["linux/amd64", "linux/s390x"].map(|platform| {
         let digest = image(store, &[&tar("shared", &noise(5, 50_000)), &tar("platform", platform.as_bytes())]);
@@ -36,7 +36,7 @@ fn index(store: &Store) -> Digest {
     store.put(&serde_json::to_vec(&index).unwrap()).unwrap()
 }
 
-/// Something that was made for an image: a signature, say.
+/// Stores a manifest that refers to an image, as a signature does.
 fn referrer(store: &Store, subject: &Digest, content: &[u8]) -> Digest {
     store.put(b"{}").unwrap();
     store.put(content).unwrap();
@@ -51,15 +51,15 @@ fn referrer(store: &Store, subject: &Digest, content: &[u8]) -> Digest {
     store.put(&serde_json::to_vec(&manifest).unwrap()).unwrap()
 }
 
-/// Brings an index with all kinds of signatures to a registry.
-fn furnish(registry: &DockerRegistry, repository: &str) -> (Digest, Digest, Digest) {
+/// Pushes an index with all kinds of signatures to a registry.
+fn push_signed_index(registry: &DockerRegistry, repository: &str) -> (Digest, Digest, Digest) {
     let kit = Kit::plain();
     let host = registry.host();
     let digest = index(kit.store());
-    kit.client.push(&digest, &at(&format!("{host}/{repository}:v1"))).unwrap();
-    // By the tag that registries of that time have in place of an API.
+    kit.client.push(&digest, &location(&format!("{host}/{repository}:v1"))).unwrap();
+    // Registries without the referrers API use a tag instead.
     let listed = referrer(kit.store(), &digest, b"listed");
-    kit.client.push(&listed, &at(&format!("{host}/{repository}@{listed}"))).unwrap();
+    kit.client.push(&listed, &location(&format!("{host}/{repository}@{listed}"))).unwrap();
     let list = Index {
         schema_version: 2,
         media_type: Some(media_type::OCI_INDEX.into()),
@@ -68,10 +68,10 @@ fn furnish(registry: &DockerRegistry, repository: &str) -> (Digest, Digest, Dige
         other: Default::default(),
     };
     let list = kit.store().put(&serde_json::to_vec(&list).unwrap()).unwrap();
-    kit.client.push(&list, &at(&format!("{host}/{repository}:sha256-{}", digest.hex()))).unwrap();
-    // As cosign does it.
+    kit.client.push(&list, &location(&format!("{host}/{repository}:sha256-{}", digest.hex()))).unwrap();
+    // cosign attaches signatures by tag.
     let signature = image(kit.store(), &[b"signature"]);
-    kit.client.push(&signature, &at(&format!("{host}/{repository}:sha256-{}.sig", digest.hex()))).unwrap();
+    kit.client.push(&signature, &location(&format!("{host}/{repository}:sha256-{}.sig", digest.hex()))).unwrap();
     (digest, listed, signature)
 }
 
@@ -86,10 +86,10 @@ fn an_image_is_copied_between_registries_with_its_signatures() {
     else {
         return;
     };
-    let (digest, listed, signature) = furnish(&first, "a/b");
+    let (digest, listed, signature) = push_signed_index(&first, "a/b");
     let (from, to) = (format!("{}/a/b:v1", first.host()), format!("{}/c:v2", second.host()));
     let kit = Kit::plain();
-    let copied = kit.client.copy(&at(&from), &at(&to), CopyPlan::default()).unwrap();
+    let copied = kit.client.copy(&location(&from), &location(&to), CopyPlan::default()).unwrap();
     assert_eq!((copied.digest, copied.documents, copied.referrers, copied.left_out), (digest, 3, 2, 0));
     let name = format!("{}/c", second.host());
     let other = Kit::plain();
@@ -97,21 +97,21 @@ fn an_image_is_copied_between_registries_with_its_signatures() {
     assert_eq!(head(&other, &format!("{name}:sha256-{}.sig", digest.hex())), Some(signature));
     other.pull(&format!("{name}@{listed}")).unwrap();
     let list = other.client.head(&Reference::parse(&format!("{name}:sha256-{}", digest.hex())).unwrap());
-    assert!(list.is_ok(), "it is listed for what it was made");
-    // A second time there is nothing to do.
-    let again = Kit::plain().client.copy(&at(&from), &at(&to), CopyPlan::default()).unwrap();
-    assert_eq!((again.sent, again.bytes), (0, 0));
-    // Inside a registry nothing is sent either.
+    assert!(list.is_ok(), "the copy lists its referrers");
+    // A second copy has nothing to send.
+    let second_copy = Kit::plain().client.copy(&location(&from), &location(&to), CopyPlan::default()).unwrap();
+    assert_eq!((second_copy.sent, second_copy.bytes), (0, 0));
+    // A copy within a registry sends nothing either.
     let inside = format!("{}/elsewhere:v1", first.host());
-    let within = Kit::plain().client.copy(&at(&from), &at(&inside), CopyPlan::default()).unwrap();
+    let within = Kit::plain().client.copy(&location(&from), &location(&inside), CopyPlan::default()).unwrap();
     assert_eq!((within.digest, within.sent), (digest, 0));
     assert_eq!(head(&other, &inside), Some(digest));
 }
 
 #[test]
-fn an_image_survives_all_forms() {
+fn an_image_is_the_same_in_all_formats() {
     let Some(registry) = DockerRegistry::start(RegistryPlan::default()) else { return };
-    let (digest, listed, _) = furnish(&registry, "a/b");
+    let (digest, listed, _) = push_signed_index(&registry, "a/b");
     let kit = Kit::plain();
     let root = kit.path().display();
     let mut from = format!("{}/a/b:v1", registry.host());
@@ -121,22 +121,22 @@ fn an_image_survives_all_forms() {
         format!("oci:{root}/second:v1"),
         format!("{}/again:v1", registry.host()),
     ] {
-        let copied = Kit::plain().client.copy(&at(&from), &at(&to), CopyPlan::default());
+        let copied = Kit::plain().client.copy(&location(&from), &location(&to), CopyPlan::default());
         let copied = copied.unwrap_or_else(|error| panic!("{from} to {to}: {error}"));
         assert_eq!((copied.digest, copied.documents, copied.referrers), (digest, 3, 2), "{to}");
         from = to;
     }
     Kit::plain().pull(&format!("{}/again@{listed}", registry.host())).unwrap();
-    // This form has one image, and no place for more.
+    // A docker-archive has one image, and no room for referrers.
     let docker = format!("docker-archive:{root}/docker.tar:reg.test/a:v1");
-    let copied = Kit::plain().client.copy(&at(&from), &at(&docker), CopyPlan::default()).unwrap();
+    let copied = Kit::plain().client.copy(&location(&from), &location(&docker), CopyPlan::default()).unwrap();
     assert_eq!((copied.documents, copied.referrers), (1, 0));
     let plan = CopyPlan { one_platform: true, referrers: false };
     let one = Kit::new(|options| {
         options.use_http = true;
         options.platform = "linux/s390x".parse().ok();
     });
-    let copied = one.client.copy(&at(&from), &at(&format!("oci:{root}/one:v1")), plan).unwrap();
+    let copied = one.client.copy(&location(&from), &location(&format!("oci:{root}/one:v1")), plan).unwrap();
     assert_ne!(copied.digest, digest);
     let content = fs::read(kit.path().join("one/index.json")).unwrap();
     let listed: Index = serde_json::from_slice(&content).unwrap();
@@ -144,26 +144,26 @@ fn an_image_survives_all_forms() {
 }
 
 #[test]
-fn a_registry_with_the_api_is_asked_by_it() {
+fn the_referrers_api_is_used_where_it_exists() {
     let store = Kit::new(|_| {});
     let subject = image(store.store(), &[b"layer"]);
-    let made = referrer(store.store(), &subject, b"made for it");
+    let requests = referrer(store.store(), &subject, b"made for it");
     let list = json!({
         "schemaVersion": 2,
         "mediaType": media_type::OCI_INDEX,
-        "manifests": [Descriptor::new(media_type::OCI_MANIFEST, made, size(store.store(), &made))],
+        "manifests": [Descriptor::new(media_type::OCI_MANIFEST, requests, size(store.store(), &requests))],
     });
     let empty = json!({"schemaVersion": 2, "mediaType": media_type::OCI_INDEX, "manifests": []}).to_string();
     let first = format!("/v2/a/referrers/{subject}");
-    let source = FakeRegistry::start(move |asked| {
-        if asked.path == first {
+    let source = FakeRegistry::start(move |request| {
+        if request.path == first {
             let next = FakeResponse::status(200).header("Link", "</page2>; rel=\"next\"").body(empty.clone());
             return (Fault::None, Some(next));
         }
         (Fault::None, None)
     });
     source.put("/page2", media_type::OCI_INDEX, list.to_string().as_bytes());
-    for (digest, version) in [(subject, "v1".to_owned()), (made, made.to_string())] {
+    for (digest, version) in [(subject, "v1".to_owned()), (requests, requests.to_string())] {
         let content = fs::read(store.store().path_of(&digest)).unwrap();
         source.put(&format!("/v2/a/manifests/{version}"), media_type::OCI_MANIFEST, &content);
         let manifest: Manifest = serde_json::from_slice(&content).unwrap();
@@ -174,11 +174,12 @@ fn a_registry_with_the_api_is_asked_by_it() {
     }
     let kit = Kit::plain();
     let to = format!("oci:{}/layout:v1", kit.path().display());
-    let copied = kit.client.copy(&at(&format!("{}/a:v1", source.host())), &at(&to), CopyPlan::default()).unwrap();
+    let copied =
+        kit.client.copy(&location(&format!("{}/a:v1", source.host())), &location(&to), CopyPlan::default()).unwrap();
     assert_eq!(copied.referrers, 1);
 }
 
-/// Writes a layout whose indexes name each other again and again, and returns its place.
+/// Writes a layout whose indexes refer to each other repeatedly, and returns its location.
 fn nested(dir: &std::path::Path, store: &Store, image: &Digest, repeats: usize, depth: usize) -> Location {
     let mut top = *image;
     let mut media = media_type::OCI_MANIFEST;
@@ -198,7 +199,7 @@ fn nested(dir: &std::path::Path, store: &Store, image: &Digest, repeats: usize, 
 }
 
 #[test]
-fn an_index_that_names_the_same_again_and_again_is_followed_once() {
+fn an_index_that_repeats_a_manifest_is_followed_once() {
     let source = Kit::plain();
     let digest = image(source.store(), &[&tar("one", b"first")]);
     let from = nested(source.store().root(), source.store(), &digest, 2000, 3);
@@ -211,7 +212,7 @@ fn an_index_that_names_the_same_again_and_again_is_followed_once() {
     );
     assert_eq!(copied.unwrap().documents, 4);
     assert!(start.elapsed() < Duration::from_secs(10), "{:?}", start.elapsed());
-    // One more level is too many.
+    // One more level exceeds the limit.
     let from = nested(source.store().root(), source.store(), &digest, 2000, 4);
     let error = Kit::plain().client.copy(
         &from,
@@ -222,7 +223,7 @@ fn an_index_that_names_the_same_again_and_again_is_followed_once() {
 }
 
 #[test]
-fn the_same_holds_for_an_index_of_a_registry() {
+fn an_index_of_a_registry_is_followed_once_too() {
     let source = Kit::plain();
     let digest = image(source.store(), &[&tar("one", b"first")]);
     nested(source.store().root(), source.store(), &digest, 500, 3);
@@ -239,12 +240,12 @@ fn the_same_holds_for_an_index_of_a_registry() {
     let to = Location::parse(&format!("oci:{}", source.path().join("copy").display())).unwrap();
     let copied = Kit::plain().client.copy(&from, &to, CopyPlan::default()).unwrap();
     assert_eq!(copied.documents, 4);
-    let asked = registry.log().iter().filter(|asked| asked.path.contains("/manifests/sha256:")).count();
-    assert_eq!(asked, 4);
+    let request = registry.log().iter().filter(|request| request.path.contains("/manifests/sha256:")).count();
+    assert_eq!(request, 4);
 }
 
 #[test]
-fn an_image_is_bounded_as_a_whole() {
+fn limits_apply_to_the_whole_image() {
     let source = Kit::plain();
     let layers: Vec<Vec<u8>> = (0..4).map(|seed| tar("file", &noise(seed, 1000))).collect();
     let digest = image(source.store(), &layers.iter().map(Vec::as_slice).collect::<Vec<_>>());

@@ -1,13 +1,13 @@
-//! What is reported about how an image would be reached.
+//! Explanations of how a client would reach an image.
 
 use testkit::{FakeRegistry, FakeResponse, Fault};
 
 use crate::kit::{Kit, write};
 
 #[test]
-fn files_places_and_answers_are_told_but_no_secrets() {
-    let registry = FakeRegistry::start(|asked| {
-        if asked.headers.get("authorization").map(String::as_str) == Some("Basic bmFtZTpzZWNyZXQ=") {
+fn an_explanation_shows_files_registries_and_responses_but_no_secrets() {
+    let registry = FakeRegistry::start(|request| {
+        if request.headers.get("authorization").map(String::as_str) == Some("Basic bmFtZTpzZWNyZXQ=") {
             return (Fault::None, None);
         }
         (Fault::None, Some(FakeResponse::status(401).header("WWW-Authenticate", "Basic realm=x")))
@@ -35,22 +35,22 @@ fn files_places_and_answers_are_told_but_no_secrets() {
     assert_eq!((home.status, home.asks_for.as_deref()), (Some(401), Some("a password")));
     assert_eq!(home.credentials.as_ref().unwrap().key, format!("{host}/a"));
     assert!(home.digest.is_some() && home.problem.is_none() && !home.verified);
-    let told = serde_json::to_string(&explanation).unwrap() + &format!("{explanation:?}");
-    assert!(!told.contains("secret") && !told.contains("bmFt"), "{told}");
+    let shown = serde_json::to_string(&explanation).unwrap() + &format!("{explanation:?}");
+    assert!(!shown.contains("secret") && !shown.contains("bmFt"), "{shown}");
 }
 
 #[test]
-fn a_proxy_is_told_without_its_password() {
+fn a_proxy_is_shown_without_its_password() {
     let kit = Kit::with(&[("HTTPS_PROXY", "http://name:secret@127.0.0.1:1")], |_| {});
     let explanation = kit.client.explain(&"reg.test/a/b:v1".parse().unwrap());
     assert_eq!(explanation.places[0].proxy.as_deref(), Some("http://127.0.0.1:1"));
     assert!(!explanation.is_reachable());
-    let told = serde_json::to_string(&explanation).unwrap();
-    assert!(!told.contains("secret"), "{told}");
+    let shown = serde_json::to_string(&explanation).unwrap();
+    assert!(!shown.contains("secret"), "{shown}");
 }
 
 #[test]
-fn what_stands_in_the_way_is_told() {
+fn a_blocked_registry_is_explained() {
     let dir = tempfile::tempdir().unwrap();
     write(&dir, "etc/containers/registries.conf", "[[registry]]\nlocation = 'reg.test'\nblocked = true\n");
     let explanation = Kit::in_dir(dir, &[], |_| {}).client.explain(&"reg.test/a:v1".parse().unwrap());

@@ -1,4 +1,4 @@
-//! A registry that fails.
+//! Registries that fail.
 
 use std::fs;
 use std::sync::Arc;
@@ -23,11 +23,11 @@ pub(crate) fn serve(registry: &FakeRegistry, store: &Store, repository: &str, ta
     }
 }
 
-/// Fails the given requests, counted from the first that is no call of the registry, in this way.
+/// Starts a registry in which the selected requests fail; the first call of the API does not count.
 fn failing(fault: Fault, which: impl Fn(u64) -> bool + Send + Sync + 'static) -> FakeRegistry {
     let count = AtomicU64::new(0);
-    FakeRegistry::start(move |asked| {
-        if asked.path == "/v2/" {
+    FakeRegistry::start(move |request| {
+        if request.path == "/v2/" {
             return (Fault::None, None);
         }
         let number = count.fetch_add(1, Ordering::SeqCst);
@@ -35,7 +35,7 @@ fn failing(fault: Fault, which: impl Fn(u64) -> bool + Send + Sync + 'static) ->
     })
 }
 
-/// Files of a store that are neither whole blobs nor meant to be continued.
+/// Returns files of a store that are neither complete blobs nor partial ones to resume.
 fn leftovers(store: &Store) -> Vec<String> {
     let mut found = Vec::new();
     for entry in fs::read_dir(store.root().join("blobs/sha256")).unwrap().flatten() {
@@ -50,7 +50,7 @@ fn leftovers(store: &Store) -> Vec<String> {
 }
 
 #[test]
-fn a_failure_that_passes_is_not_seen() {
+fn transient_failures_are_retried() {
     let source = Kit::new(|_| {});
     let digest = image(source.store(), &[&tar("one", &noise(1, 50_000))]);
     for fault in [
@@ -76,7 +76,7 @@ fn a_failure_that_passes_is_not_seen() {
 }
 
 #[test]
-fn a_failure_that_stays_is_told() {
+fn permanent_failures_are_reported() {
     let source = Kit::new(|_| {});
     let digest = image(source.store(), &[&tar("one", &noise(1, 50_000))]);
     for (fault, kind, text) in [
@@ -102,16 +102,16 @@ fn a_failure_that_stays_is_told() {
 }
 
 #[test]
-fn other_failures_are_not_tried_again() {
+fn other_failures_are_not_retried() {
     let registry = failing(Fault::Status(404), |_| true);
     let kit = Kit::plain();
     kit.pull(&format!("{}/a:v1", registry.host())).unwrap_err();
-    let asked = registry.log().iter().filter(|asked| asked.path.contains("manifests")).count();
-    assert_eq!(asked, 1);
+    let request = registry.log().iter().filter(|request| request.path.contains("manifests")).count();
+    assert_eq!(request, 1);
 }
 
 #[test]
-fn an_index_that_lies_about_a_size_is_refused() {
+fn an_index_with_a_wrong_size_is_rejected() {
     let source = Kit::new(|_| {});
     let digest = image(source.store(), &[&tar("one", b"first")]);
     let registry = failing(Fault::None, |_| false);
@@ -130,7 +130,7 @@ fn an_index_that_lies_about_a_size_is_refused() {
 }
 
 #[test]
-fn an_answer_that_crawls_is_given_up() {
+fn a_slow_response_times_out() {
     let source = Kit::new(|_| {});
     let digest = image(source.store(), &[&tar("one", b"first")]);
     let registry = failing(Fault::Drip(Duration::from_millis(20)), |_| true);
@@ -146,7 +146,7 @@ fn an_answer_that_crawls_is_given_up() {
 }
 
 #[test]
-fn further_statuses_are_tried_again_if_that_is_asked_for() {
+fn additional_statuses_are_retried_on_request() {
     let source = Kit::new(|_| {});
     let digest = image(source.store(), &[&tar("one", b"first")]);
     let outcome = |variables: &[(&str, &str)]| {
@@ -159,7 +159,7 @@ fn further_statuses_are_tried_again_if_that_is_asked_for() {
 }
 
 #[test]
-fn a_registry_that_asks_for_patience_gets_it() {
+fn retries_honor_retry_after() {
     let source = Kit::new(|_| {});
     let digest = image(source.store(), &[&tar("one", b"first")]);
     let registry = failing(Fault::TooMany(1), |number| number == 0);
@@ -170,28 +170,28 @@ fn a_registry_that_asks_for_patience_gets_it() {
 }
 
 #[test]
-fn a_blob_that_breaks_off_again_and_again_arrives() {
+fn an_interrupted_download_resumes_until_it_is_complete() {
     let source = Kit::new(|_| {});
     let layer = tar("one", &noise(1, 400_000));
     let digest = image(source.store(), &[&layer]);
     let blob = format!("/v2/a/blobs/{}", Digest::of(&layer));
     let count = Arc::new(AtomicU64::new(0));
     let counted = Arc::clone(&count);
-    let registry = FakeRegistry::start(move |asked| {
-        let breaks = asked.path == blob && counted.fetch_add(1, Ordering::SeqCst) < 8;
+    let registry = FakeRegistry::start(move |request| {
+        let breaks = request.path == blob && counted.fetch_add(1, Ordering::SeqCst) < 8;
         (if breaks { Fault::Truncated } else { Fault::None }, None)
     });
     serve(&registry, source.store(), "a", "v1", &digest);
     let kit = Kit::plain();
     kit.pull(&format!("{}/a:v1", registry.host())).unwrap();
     assert_eq!(count.load(Ordering::SeqCst), 9);
-    let ranges = registry.log().iter().filter(|asked| asked.headers.contains_key("range")).count();
-    assert_eq!(ranges, 8, "only what is missing is asked for");
+    let ranges = registry.log().iter().filter(|request| request.headers.contains_key("range")).count();
+    assert_eq!(ranges, 8, "each request asks for the missing range only");
     assert_eq!(fs::read(kit.store().path_of(&Digest::of(&layer))).unwrap(), layer);
 }
 
 #[test]
-fn what_is_damaged_in_the_store_is_fetched_again() {
+fn damaged_blobs_of_the_store_are_fetched_again() {
     let source = Kit::new(|_| {});
     let layer = tar("one", &noise(1, 5000));
     let digest = image(source.store(), &[&layer]);
@@ -211,21 +211,21 @@ fn what_is_damaged_in_the_store_is_fetched_again() {
     assert_eq!(again.pull(&name).unwrap().digest, digest);
     assert_eq!(fs::read(again.store().path_of(&Digest::of(&layer))).unwrap(), layer);
     assert!(leftovers(again.store()).is_empty());
-    // Without the network it is an error, not something else than was asked for.
+    // Offline, a damaged blob is an error.
     fs::write(again.store().path_of(&Digest::of(&layer)), noise(2, layer.len())).unwrap();
     let offline = Kit::in_dir(again.dir, &[], |options| options.offline = true);
     assert_eq!(offline.pull(&name).unwrap_err().kind(), ErrorKind::Offline);
 }
 
 #[test]
-fn a_thousand_pulls_end_well_or_clearly() {
+fn a_thousand_faulty_pulls_succeed_or_report_a_known_error() {
     let source = Kit::new(|_| {});
     let layers: Vec<Vec<u8>> =
         (0..20).map(|number| tar("file", &noise(number, 3000 + 500 * number as usize))).collect();
     let images: Vec<Digest> = layers.chunks(2).map(|pair| image(source.store(), &[&pair[0], &pair[1]])).collect();
     let state = AtomicU64::new(42);
     let registry = FakeRegistry::start(move |_| {
-        // One answer in four is a bad one.
+        // One response in four is faulty.
         let chance = state.fetch_add(0x9e37_79b9_7f4a_7c15, Ordering::SeqCst);
         let chance = (chance ^ (chance >> 31)).wrapping_mul(0xbf58_476d_1ce4_e5b9) >> 33;
         let fault = match chance % 32 {

@@ -1,4 +1,4 @@
-//! Programs that keep credentials.
+//! Credential helpers.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
@@ -15,69 +15,69 @@ const MANIFEST: &str = r#"{"schemaVersion":2,"config":{"mediaType":"application/
     "digest":"sha256:44136fa355b3678a1146ad16f7e8649e94fb4fc21fe77e8310c060f61caaff8a","size":2},"layers":[]}"#;
 const CONFIG: &str = "sha256:44136fa355b3678a1146ad16f7e8649e94fb4fc21fe77e8310c060f61caaff8a";
 
-/// A registry that wants `user` and `secret`, or nothing.
+/// Starts a registry that requires `user` and `secret`, unless it is `open`.
 fn registry(open: bool) -> FakeRegistry {
-    let registry = FakeRegistry::start(move |asked| {
-        let known = asked.headers.get("authorization").map(String::as_str) == Some("Basic dXNlcjpzZWNyZXQ=");
-        let refused = FakeResponse::status(401).header("WWW-Authenticate", "Basic realm=x");
-        (Fault::None, (!open && !known).then_some(refused))
+    let registry = FakeRegistry::start(move |request| {
+        let authorized = request.headers.get("authorization").map(String::as_str) == Some("Basic dXNlcjpzZWNyZXQ=");
+        let unauthorized = FakeResponse::status(401).header("WWW-Authenticate", "Basic realm=x");
+        (Fault::None, (!open && !authorized).then_some(unauthorized))
     });
     registry.put("/v2/a/manifests/v1", "application/vnd.oci.image.manifest.v1+json", MANIFEST.as_bytes());
     registry.put(&format!("/v2/a/blobs/{CONFIG}"), "application/octet-stream", b"{}");
     registry
 }
 
-/// Makes a kit with a docker config, and a program `docker-credential-kit` of this script.
-fn kit(config: &str, script: &str, patience: Duration) -> Kit {
+/// Returns a kit with a docker config and a helper `docker-credential-kit` that runs this script.
+fn kit(config: &str, script: &str, timeout: Duration) -> Kit {
     let dir = tempfile::tempdir().unwrap();
     write(&dir, "docker/config.json", config);
-    program(&dir, script);
+    helper(&dir, script);
     let path = format!("{{}}/bin:{}", std::env::var("PATH").unwrap());
     Kit::in_dir(dir, &[("DOCKER_CONFIG", "{}/docker"), ("PATH", &path)], |options| {
         options.use_http = true;
-        options.timeouts.helper = patience;
+        options.timeouts.helper = timeout;
     })
 }
 
-fn program(dir: &TempDir, script: &str) {
+fn helper(dir: &TempDir, script: &str) {
     let root = dir.path().display().to_string();
     write(dir, "bin/docker-credential-kit", format!("#!/bin/sh\n{}\n", script.replace("{}", &root)));
     let path = dir.path().join("bin/docker-credential-kit");
     fs::set_permissions(path, fs::Permissions::from_mode(0o755)).unwrap();
 }
 
-const ANSWER: &str = r#"cat > {}/asked; echo '{"Username": "user", "Secret": "secret"}'"#;
+const REPLY: &str = r#"cat > {}/asked; echo '{"Username": "user", "Secret": "secret"}'"#;
 const LONG: Duration = Duration::from_secs(20);
 
 #[test]
-fn the_program_for_all_credentials_is_asked() {
+fn the_helper_for_all_registries_is_called() {
     let registry = registry(false);
     let config = format!(r#"{{"auths": {{"{}": {{}}}}, "credsStore": "kit"}}"#, registry.host());
-    let kit = kit(&config, ANSWER, LONG);
+    let kit = kit(&config, REPLY, LONG);
     kit.pull(&format!("{}/a:v1", registry.host())).unwrap();
     assert_eq!(fs::read_to_string(kit.path().join("asked")).unwrap(), registry.host());
 }
 
 #[test]
-fn the_program_of_one_registry_is_asked_before_it() {
+fn the_helper_of_one_registry_takes_precedence() {
     let registry = registry(false);
     let config = format!(r#"{{"credHelpers": {{"{}": "kit"}}, "credsStore": "missing"}}"#, registry.host());
-    kit(&config, ANSWER, LONG).pull(&format!("{}/a:v1", registry.host())).unwrap();
+    kit(&config, REPLY, LONG).pull(&format!("{}/a:v1", registry.host())).unwrap();
 }
 
 #[test]
-fn a_program_for_all_credentials_that_is_missing_counts_only_where_credentials_are_needed() {
+fn a_missing_helper_matters_only_if_credentials_are_required() {
     let config = r#"{"credsStore": "missing"}"#;
     let open = registry(true);
-    kit(config, ANSWER, LONG).pull(&format!("{}/a:v1", open.host())).unwrap();
+    kit(config, REPLY, LONG).pull(&format!("{}/a:v1", open.host())).unwrap();
     let closed = registry(false);
-    let error = kit(config, ANSWER, LONG).pull(&format!("{}/a:v1", closed.host())).unwrap_err();
+    let error = kit(config, REPLY, LONG).pull(&format!("{}/a:v1", closed.host())).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Unauthorized);
     assert!(error.help().unwrap().contains("docker-credential-missing"), "{:?}", error.help());
 }
 
 #[test]
-fn credentials_that_the_program_does_not_have_may_stand_in_the_file() {
+fn credentials_that_the_helper_lacks_may_be_in_the_file() {
     let registry = registry(false);
     let config =
         format!(r#"{{"auths": {{"{}": {{"auth": "dXNlcjpzZWNyZXQ="}}}}, "credsStore": "kit"}}"#, registry.host());
@@ -91,13 +91,13 @@ fn is_running(pid: &str) -> bool {
 }
 
 #[test]
-fn a_program_whose_child_keeps_the_output_open_ends_in_time_with_all_it_started() {
+fn a_helper_is_killed_with_its_children_after_the_timeout() {
     let registry = registry(false);
     let config = format!(r#"{{"credHelpers": {{"{}": "kit"}}}}"#, registry.host());
     for script in [
-        // It answers and ends; its child does neither.
+        // The helper replies and exits; its child keeps the output open.
         r#"sleep 60 & echo $! > {}/pid; echo '{"Username": "user", "Secret": "secret"}'"#,
-        // Neither of them ends.
+        // Neither of them exits.
         r#"sleep 60 & echo $! > {}/pid; sleep 60"#,
     ] {
         let kit = kit(&config, script, Duration::from_millis(700));
@@ -114,9 +114,9 @@ fn a_program_whose_child_keeps_the_output_open_ends_in_time_with_all_it_started(
 }
 
 #[test]
-fn who_logs_in_while_a_client_is_there_is_known_to_it() {
+fn a_running_client_finds_credentials_of_a_new_login() {
     let registry = registry(false);
-    let kit = kit("{}", ANSWER, LONG);
+    let kit = kit("{}", REPLY, LONG);
     let name = format!("{}/a:v1", registry.host());
     assert_eq!(kit.pull(&name).unwrap_err().kind(), ErrorKind::Unauthorized);
     write(

@@ -10,7 +10,7 @@ use image::{
 };
 use tempfile::TempDir;
 
-/// A store with a client that has nothing but what a test gives it.
+/// A store with a client in an environment that has only what a test adds.
 pub(crate) struct Kit {
     pub(crate) dir: TempDir,
     pub(crate) client: Client,
@@ -21,12 +21,12 @@ impl Kit {
         Kit::with(&[], change)
     }
 
-    /// Makes a kit whose environment has these variables; `{}` in them stands for its directory.
+    /// Creates a kit whose environment has these variables; `{}` in a value is replaced by its directory.
     pub(crate) fn with(variables: &[(&str, &str)], change: impl FnOnce(&mut Options)) -> Kit {
         Kit::in_dir(tempfile::tempdir().unwrap(), variables, change)
     }
 
-    /// Makes a kit in a directory that has files already.
+    /// Creates a kit in a directory that may have files already.
     pub(crate) fn in_dir(dir: TempDir, variables: &[(&str, &str)], change: impl FnOnce(&mut Options)) -> Kit {
         let root = dir.path().to_str().unwrap().to_owned();
         let variables: Vec<(&str, String)> =
@@ -63,14 +63,14 @@ impl Kit {
     }
 }
 
-/// Writes a file in a directory, with its folders.
+/// Writes a file, and creates its parent directories.
 pub(crate) fn write(dir: &TempDir, path: &str, content: impl AsRef<[u8]>) {
     let path = dir.path().join(path);
     fs::create_dir_all(path.parent().unwrap()).unwrap();
     fs::write(path, content).unwrap();
 }
 
-/// Puts an image with these layers into a store, and returns its digest.
+/// Stores an image with these layers, and returns its digest.
 pub(crate) fn image(store: &Store, layers: &[&[u8]]) -> Digest {
     let layers: Vec<Descriptor> = layers
         .iter()
@@ -103,7 +103,7 @@ pub(crate) fn image(store: &Store, layers: &[&[u8]]) -> Digest {
     store.put(&serde_json::to_vec(&manifest).unwrap()).unwrap()
 }
 
-/// A tar archive with one file.
+/// Returns a tar archive with one file.
 pub(crate) fn tar(name: &str, content: &[u8]) -> Vec<u8> {
     let mut header = vec![0; 512];
     header[..name.len()].copy_from_slice(name.as_bytes());
@@ -120,7 +120,7 @@ pub(crate) fn tar(name: &str, content: &[u8]) -> Vec<u8> {
     header
 }
 
-/// Bytes that look like chance but are the same each time.
+/// Returns pseudo-random bytes, the same for each seed.
 pub(crate) fn noise(seed: u64, size: usize) -> Vec<u8> {
     let mut state = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
     let mut next = || {

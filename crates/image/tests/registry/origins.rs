@@ -1,4 +1,4 @@
-//! Credentials go to the server they are for, wherever a registry points.
+//! Credentials stay with the server they belong to, whatever a registry redirects to.
 
 use std::sync::Arc;
 
@@ -23,109 +23,109 @@ fn kit(host: &str, entry: &str, skip_tls_verify: bool) -> Kit {
     })
 }
 
-fn header<'a>(asked: &'a FakeRequest, name: &str) -> Option<&'a str> {
-    asked.headers.get(name).map(String::as_str)
+fn header<'a>(request: &'a FakeRequest, name: &str) -> Option<&'a str> {
+    request.headers.get(name).map(String::as_str)
 }
 
-/// Asserts that no request to a server had credentials in it: no header, and nothing in a body or an address.
-fn got_no_secret(server: &FakeRegistry) {
-    for asked in server.log() {
-        assert_eq!(header(&asked, "authorization"), None, "{} {}", asked.method, asked.path);
-        let body = String::from_utf8_lossy(&asked.body).into_owned();
-        assert!(!format!("{}{body}", asked.path).contains("identity"), "{} {}: {body}", asked.method, asked.path);
+/// Asserts that no request to a server contained credentials: in headers, body or URL.
+fn assert_no_credentials(server: &FakeRegistry) {
+    for request in server.log() {
+        assert_eq!(header(&request, "authorization"), None, "{} {}", request.method, request.path);
+        let body = String::from_utf8_lossy(&request.body).into_owned();
+        assert!(!format!("{}{body}", request.path).contains("identity"), "{} {}: {body}", request.method, request.path);
     }
 }
 
-/// A registry that wants a password, and redirects blobs to `target`.
+/// Starts a registry that requires a password, and redirects blobs to `target`.
 fn redirecting(target: String) -> FakeRegistry {
-    let registry = FakeRegistry::start(move |asked| {
-        let answer = if header(asked, "authorization") != Some(BASIC) {
+    let registry = FakeRegistry::start(move |request| {
+        let response = if header(request, "authorization") != Some(BASIC) {
             Some(FakeResponse::status(401).header("WWW-Authenticate", "Basic realm=x"))
-        } else if asked.path.contains("/blobs/") {
+        } else if request.path.contains("/blobs/") {
             Some(FakeResponse::status(307).header("Location", &target))
         } else {
             None
         };
-        (Fault::None, answer)
+        (Fault::None, response)
     });
     registry.put("/v2/a/b/manifests/v1", "application/vnd.oci.image.manifest.v1+json", MANIFEST.as_bytes());
     registry
 }
 
 #[test]
-fn a_server_that_a_blob_is_redirected_to_names_no_realm_for_our_credentials() {
+fn a_server_that_blobs_redirect_to_gets_no_credentials_for_its_realm() {
     for challenge in [r#"Bearer realm="http://HOST/token",service="x""#, "Basic realm=x"] {
-        let elsewhere = FakeRegistry::start(move |asked| {
-            let challenge = challenge.replace("HOST", &asked.headers["host"]);
-            let answer = if asked.path.starts_with("/token") {
+        let elsewhere = FakeRegistry::start(move |request| {
+            let challenge = challenge.replace("HOST", &request.headers["host"]);
+            let response = if request.path.starts_with("/token") {
                 FakeResponse::status(200).body(r#"{"token": "theirs"}"#)
             } else {
                 FakeResponse::status(401).header("WWW-Authenticate", &challenge)
             };
-            (Fault::None, Some(answer))
+            (Fault::None, Some(response))
         });
         let registry = redirecting(format!("http://{}/x", elsewhere.host()));
         let kit = kit(registry.host(), PASSWORD, false);
         let error = kit.pull(&format!("{}/a/b:v1", registry.host())).unwrap_err();
-        assert!(!elsewhere.log().is_empty(), "it was never asked");
-        got_no_secret(&elsewhere);
+        assert!(!elsewhere.log().is_empty(), "the redirect was not followed");
+        assert_no_credentials(&elsewhere);
         assert!(error.help().is_some_and(|help| help.contains(elsewhere.host())), "{error}: {:?}", error.help());
     }
 }
 
 #[test]
-fn a_server_that_the_first_call_is_redirected_to_names_no_realm_either() {
-    let elsewhere = FakeRegistry::start(move |asked| {
-        let realm = format!(r#"Bearer realm="http://{}/token""#, asked.headers["host"]);
+fn a_server_that_the_first_call_redirects_to_gets_no_credentials_either() {
+    let elsewhere = FakeRegistry::start(move |request| {
+        let realm = format!(r#"Bearer realm="http://{}/token""#, request.headers["host"]);
         (Fault::None, Some(FakeResponse::status(401).header("WWW-Authenticate", &realm)))
     });
     let target = format!("http://{}/v2/", elsewhere.host());
-    let registry = FakeRegistry::start(move |asked| {
+    let registry = FakeRegistry::start(move |request| {
         let redirect = FakeResponse::status(302).header("Location", &target);
-        (Fault::None, (asked.path == "/v2/").then_some(redirect))
+        (Fault::None, (request.path == "/v2/").then_some(redirect))
     });
     let kit = kit(registry.host(), PASSWORD, false);
     kit.pull(&format!("{}/a/b:v1", registry.host())).unwrap_err();
-    got_no_secret(&elsewhere);
+    assert_no_credentials(&elsewhere);
 }
 
 #[test]
-fn a_refresh_token_is_not_sent_on_by_a_redirect_of_the_token_endpoint() {
+fn a_redirect_of_the_token_endpoint_does_not_pass_on_the_refresh_token() {
     for status in [301, 302, 307, 308] {
         let elsewhere =
             FakeRegistry::start(|_| (Fault::None, Some(FakeResponse::status(200).body(r#"{"token": "x"}"#))));
         let target = format!("http://{}/token", elsewhere.host());
-        let registry = FakeRegistry::start(move |asked| {
-            let realm = format!(r#"Bearer realm="http://{}/token""#, asked.headers["host"]);
-            let answer = if asked.path.starts_with("/token") {
+        let registry = FakeRegistry::start(move |request| {
+            let realm = format!(r#"Bearer realm="http://{}/token""#, request.headers["host"]);
+            let response = if request.path.starts_with("/token") {
                 FakeResponse::status(status).header("Location", &target)
             } else {
                 FakeResponse::status(401).header("WWW-Authenticate", &realm)
             };
-            (Fault::None, Some(answer))
+            (Fault::None, Some(response))
         });
         let kit = kit(registry.host(), r#"{"identitytoken": "identity"}"#, false);
         let error = kit.pull(&format!("{}/a/b:v1", registry.host())).unwrap_err();
-        got_no_secret(&elsewhere);
+        assert_no_credentials(&elsewhere);
         assert!(elsewhere.log().is_empty(), "{status}");
         assert!(error.to_string().contains("redirected"), "{error}");
     }
 }
 
 #[test]
-fn a_token_endpoint_may_redirect_within_itself() {
-    let registry = FakeRegistry::start(move |asked| {
-        let realm = format!(r#"Bearer realm="http://{}/token""#, asked.headers["host"]);
-        let answer = match asked.path.as_str() {
+fn a_token_endpoint_may_redirect_to_itself() {
+    let registry = FakeRegistry::start(move |request| {
+        let realm = format!(r#"Bearer realm="http://{}/token""#, request.headers["host"]);
+        let response = match request.path.as_str() {
             "/token" => FakeResponse::status(307).header("Location", "/token/v2"),
             "/token/v2" => {
-                assert!(String::from_utf8_lossy(&asked.body).contains("refresh_token=identity"));
+                assert!(String::from_utf8_lossy(&request.body).contains("refresh_token=identity"));
                 FakeResponse::status(200).body(r#"{"token": "right"}"#)
             }
-            _ if header(asked, "authorization") == Some("Bearer right") => return (Fault::None, None),
+            _ if header(request, "authorization") == Some("Bearer right") => return (Fault::None, None),
             _ => FakeResponse::status(401).header("WWW-Authenticate", &realm),
         };
-        (Fault::None, Some(answer))
+        (Fault::None, Some(response))
     });
     registry.put("/v2/a/b/manifests/v1", "application/vnd.oci.image.manifest.v1+json", MANIFEST.as_bytes());
     let config = "sha256:44136fa355b3678a1146ad16f7e8649e94fb4fc21fe77e8310c060f61caaff8a";
@@ -134,7 +134,7 @@ fn a_token_endpoint_may_redirect_within_itself() {
     kit.pull(&format!("{}/a/b:v1", registry.host())).unwrap();
 }
 
-/// Listens on one port with TLS and without; what comes with TLS goes to one server, the rest to another.
+/// Listens on one port with and without TLS; forwards TLS connections to one server, others to another.
 fn both(with_tls: &FakeRegistry, plain: &FakeRegistry) -> String {
     let issued = rcgen::generate_simple_self_signed(vec!["localhost".into()]).unwrap();
     let key = PrivateKeyDer::try_from(issued.signing_key.serialize_der()).unwrap();
@@ -155,7 +155,7 @@ fn both(with_tls: &FakeRegistry, plain: &FakeRegistry) -> String {
                 let (acceptor, with_tls, plain) = (acceptor.clone(), with_tls.clone(), plain.clone());
                 tokio::spawn(async move {
                     let mut first = [0];
-                    // A handshake of TLS starts with 22; a client that hangs up is of no interest.
+                    // A TLS handshake starts with 22; a client that disconnects is ignored.
                     if stream.peek(&mut first).await.is_ok_and(|count| count == 1) && first == [22] {
                         let Ok(mut stream) = acceptor.accept(stream).await else { return };
                         let mut server = TcpStream::connect(with_tls).await.unwrap();
@@ -175,20 +175,20 @@ fn both(with_tls: &FakeRegistry, plain: &FakeRegistry) -> String {
 #[test]
 fn plain_http_at_the_same_host_is_another_server() {
     let plain = FakeRegistry::start(|_| (Fault::None, Some(FakeResponse::status(200).body("{}"))));
-    let secure = FakeRegistry::start(|asked| {
-        let answer = if header(asked, "authorization") != Some(BASIC) {
+    let secure = FakeRegistry::start(|request| {
+        let response = if header(request, "authorization") != Some(BASIC) {
             Some(FakeResponse::status(401).header("WWW-Authenticate", "Basic realm=x"))
-        } else if asked.path.contains("/blobs/") {
-            Some(FakeResponse::status(307).header("Location", &format!("http://{}/x", asked.headers["host"])))
+        } else if request.path.contains("/blobs/") {
+            Some(FakeResponse::status(307).header("Location", &format!("http://{}/x", request.headers["host"])))
         } else {
             None
         };
-        (Fault::None, answer)
+        (Fault::None, response)
     });
     secure.put("/v2/a/b/manifests/v1", "application/vnd.oci.image.manifest.v1+json", MANIFEST.as_bytes());
     let host = both(&secure, &plain);
     let kit = kit(&host, PASSWORD, true);
     kit.pull(&format!("{host}/a/b:v1")).unwrap();
     assert_eq!(plain.log().len(), 1);
-    got_no_secret(&plain);
+    assert_no_credentials(&plain);
 }

@@ -1,4 +1,4 @@
-//! A real registry, and real other tools.
+//! A real registry, and other tools that use it.
 
 use std::fs;
 use std::process::Command;
@@ -22,7 +22,7 @@ fn push(kit: &Kit, digest: &Digest, to: &str) -> Result<(), image::Error> {
 }
 
 #[test]
-fn what_is_pushed_is_pulled_again_and_read_by_others() {
+fn a_pushed_image_is_pulled_by_opm_and_by_other_tools() {
     let Some(registry) = DockerRegistry::start(RegistryPlan::default()) else { return };
     let host = registry.host();
     let kit = Kit::plain();
@@ -64,7 +64,7 @@ fn labels_are_read_without_the_layers() {
 }
 
 #[test]
-fn an_index_is_pushed_whole_and_one_platform_is_pulled() {
+fn an_index_is_pushed_completely_and_one_platform_is_pulled() {
     let Some(registry) = DockerRegistry::start(RegistryPlan::default()) else { return };
     let host = registry.host();
     let kit = Kit::plain();
@@ -93,7 +93,7 @@ fn an_index_is_pushed_whole_and_one_platform_is_pulled() {
         });
         let pulled = other.pull(&format!("{host}/multi:v1")).unwrap();
         assert_eq!((pulled.digest, pulled.manifest_digest), (digest, images[expected].digest));
-        assert!(other.store().blob(&images[1 - expected].digest).unwrap().is_none(), "only one platform is fetched");
+        assert!(other.store().blob(&images[1 - expected].digest).unwrap().is_none(), "another platform was fetched");
     }
     let other = Kit::new(|options| {
         options.use_http = true;
@@ -110,7 +110,7 @@ fn an_index_is_pushed_whole_and_one_platform_is_pulled() {
 }
 
 #[test]
-fn passwords_are_found_and_never_shown() {
+fn passwords_are_used_and_never_shown() {
     let Some(registry) = DockerRegistry::start(RegistryPlan { password: true, ..RegistryPlan::default() }) else {
         return;
     };
@@ -127,8 +127,8 @@ fn passwords_are_found_and_never_shown() {
 
     let wrong = with("dXNlcjp3cm9uZw==").pull(&format!("{host}/a/b:v1")).unwrap_err();
     assert_eq!(wrong.kind(), ErrorKind::Unauthorized);
-    let told = format!("{wrong} {wrong:?} {}", wrong.help().unwrap());
-    assert!(told.contains("auth.json") && !told.contains("wrong") && !told.contains("dXNl"), "{told}");
+    let shown = format!("{wrong} {wrong:?} {}", wrong.help().unwrap());
+    assert!(shown.contains("auth.json") && !shown.contains("wrong") && !shown.contains("dXNl"), "{shown}");
 
     let none = Kit::plain().pull(&format!("{host}/a/b:v1")).unwrap_err();
     assert_eq!(none.kind(), ErrorKind::Unauthorized);
@@ -136,7 +136,7 @@ fn passwords_are_found_and_never_shown() {
 }
 
 #[test]
-fn certificates_count() {
+fn certificates_are_verified() {
     let Some(registry) = DockerRegistry::start(RegistryPlan { tls: true, ..RegistryPlan::default() }) else { return };
     let host = registry.host();
     let authority = registry.authority();
@@ -160,7 +160,7 @@ fn certificates_count() {
     }
     let bare = Kit::with(&[("SSL_CERT_FILE", "{}/nothing")], |_| {}).pull(&name).unwrap_err();
     assert!(bare.help().unwrap().starts_with("this system has no root certificates"), "{bare:?}");
-    // The name counts, too.
+    // The host name must match, too.
     let (_, port) = host.split_once(':').unwrap();
     assert_eq!(trusting.pull(&format!("localhost:{port}/a:v1")).unwrap().digest, digest);
     let by_another_name = trusting.pull(&format!("127.0.0.2:{port}/a:v1")).unwrap_err();
@@ -168,7 +168,7 @@ fn certificates_count() {
 }
 
 #[test]
-fn a_client_shows_its_certificate() {
+fn a_client_presents_its_certificate() {
     let plan = RegistryPlan { tls: true, client_certificate: true, ..RegistryPlan::default() };
     let Some(registry) = DockerRegistry::start(plan) else { return };
     let host = registry.host();
@@ -188,7 +188,7 @@ fn a_client_shows_its_certificate() {
 }
 
 #[test]
-fn large_blobs_go_in_pieces() {
+fn large_blobs_are_pushed_in_chunks() {
     let Some(registry) = DockerRegistry::start(RegistryPlan::default()) else { return };
     let kit = Kit::plain();
     let layer = tar("large", &noise(7, (64 << 20) + 12_345));
@@ -200,7 +200,7 @@ fn large_blobs_go_in_pieces() {
 }
 
 #[test]
-fn what_broke_off_is_continued() {
+fn an_interrupted_pull_resumes() {
     let Some(registry) = DockerRegistry::start(RegistryPlan::default()) else { return };
     let kit = Kit::plain();
     let layer = tar("one", &noise(3, 200_000));
@@ -211,11 +211,11 @@ fn what_broke_off_is_continued() {
     let blob = Digest::of(&layer);
     let partial = other.path().join("store/partial");
     fs::create_dir_all(&partial).unwrap();
-    // As an earlier try may have left it.
+    // An earlier attempt may have left this partial blob.
     fs::write(partial.join(blob.hex()), &layer[..150_000]).unwrap();
     other.pull(&name).unwrap();
     assert_eq!(fs::read(other.store().path_of(&blob)).unwrap(), layer);
-    // Nor does what is wrong with it matter.
+    // A damaged partial blob does no harm.
     let third = Kit::plain();
     let partial = third.path().join("store/partial");
     fs::create_dir_all(&partial).unwrap();
@@ -226,7 +226,7 @@ fn what_broke_off_is_continued() {
 }
 
 #[test]
-fn damaged_content_is_refused() {
+fn damaged_content_is_rejected() {
     let Some(registry) = DockerRegistry::start(RegistryPlan::default()) else { return };
     let kit = Kit::plain();
     let layer = tar("one", b"first");
@@ -244,7 +244,7 @@ fn damaged_content_is_refused() {
 }
 
 #[test]
-fn offline_means_offline() {
+fn an_offline_client_sends_no_request() {
     let Some(registry) = DockerRegistry::start(RegistryPlan::default()) else { return };
     let kit = Kit::plain();
     let digest = image(kit.store(), &[&tar("one", b"first")]);
@@ -260,7 +260,7 @@ fn offline_means_offline() {
 }
 
 #[test]
-fn layouts_and_archives_are_read_by_others_and_by_us() {
+fn layouts_and_archives_are_read_by_opm_and_by_other_tools() {
     let kit = Kit::new(|_| {});
     let layers = [tar("one", &noise(1, 100_000)), tar("two", b"second")];
     let digest = image(kit.store(), &[&layers[0], &layers[1]]);
@@ -297,7 +297,7 @@ fn layouts_and_archives_are_read_by_others_and_by_us() {
     }
     let before = fs::read(kit.path().join("layout.tar")).unwrap();
     push(&kit, &digest, &format!("oci-archive:{root}/layout.tar:v1")).unwrap();
-    assert_eq!(fs::read(kit.path().join("layout.tar")).unwrap(), before, "the same image is the same file");
+    assert_eq!(fs::read(kit.path().join("layout.tar")).unwrap(), before, "the same image gives another file");
 }
 
 #[test]

@@ -1,4 +1,4 @@
-//! What files and variables of the surroundings change.
+//! Effects of configuration files and environment variables.
 
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
@@ -12,7 +12,7 @@ use crate::kit::{Kit, write};
 
 const CONFIG: &str = "sha256:44136fa355b3678a1146ad16f7e8649e94fb4fc21fe77e8310c060f61caaff8a";
 
-/// A registry with an empty image at these paths.
+/// Starts a registry with an empty image in these repositories.
 fn registry(repositories: &[&str]) -> FakeRegistry {
     let registry = FakeRegistry::start(|_| (Fault::None, None));
     let manifest = format!(
@@ -36,7 +36,7 @@ fn with_conf(conf: &str) -> Kit {
 }
 
 #[test]
-fn a_mirror_is_asked_first_and_the_registry_after_it() {
+fn a_mirror_is_tried_before_its_registry() {
     let mirror = registry(&["mirror/x"]);
     let home = registry(&["x", "y"]);
     let conf = format!(
@@ -46,7 +46,7 @@ fn a_mirror_is_asked_first_and_the_registry_after_it() {
     );
     let kit = with_conf(&conf);
     kit.pull("reg.test/x:v1").unwrap();
-    assert!(home.log().is_empty(), "the mirror has it");
+    assert!(home.log().is_empty(), "the registry got a request although the mirror has the image");
     kit.pull("reg.test/y:v1").unwrap();
     let error = kit.pull("reg.test/z:v1").unwrap_err();
     assert_eq!(error.kind(), ErrorKind::NotFound);
@@ -54,7 +54,7 @@ fn a_mirror_is_asked_first_and_the_registry_after_it() {
 }
 
 #[test]
-fn the_configuration_can_do_without_tls_and_forbid() {
+fn the_configuration_can_disable_tls_and_block_registries() {
     let home = registry(&["x"]);
     let host = home.host();
     assert!(with_conf("").pull(&format!("{host}/x:v1")).is_err());
@@ -64,7 +64,7 @@ fn the_configuration_can_do_without_tls_and_forbid() {
 }
 
 #[test]
-fn drop_ins_and_a_file_of_one_s_own_are_read() {
+fn drop_ins_and_a_file_of_the_user_are_read() {
     let home = registry(&["x"]);
     let rule = format!("[[registry]]\nprefix = 'reg.test'\nlocation = '{}'\ninsecure = true\n", home.host());
     for (path, variables) in [
@@ -84,7 +84,7 @@ fn drop_ins_and_a_file_of_one_s_own_are_read() {
 }
 
 #[test]
-fn short_names_mean_what_the_configuration_says() {
+fn short_names_resolve_as_configured() {
     let home = registry(&["full/x", "y"]);
     let host = home.host();
     let conf = format!(
@@ -99,7 +99,7 @@ fn short_names_mean_what_the_configuration_says() {
 }
 
 #[test]
-fn a_policy_is_obeyed_and_not_needed() {
+fn a_policy_is_enforced_if_it_exists() {
     let home = registry(&["x"]);
     let name = format!("{}/x:v1", home.host());
     let with = |policy: &str, insecure: bool| {
@@ -125,7 +125,7 @@ fn a_policy_is_obeyed_and_not_needed() {
 }
 
 #[test]
-fn proxies_are_used_unless_they_are_not_wanted() {
+fn proxies_are_used_unless_excluded() {
     let home = registry(&["x"]);
     let (proxy, seen) = proxy(home.host().to_owned(), false);
     let address = format!("http://me:word@{proxy}");
@@ -138,7 +138,7 @@ fn proxies_are_used_unless_they_are_not_wanted() {
     let variables = [("HTTP_PROXY", address.as_str()), ("HTTPS_PROXY", &address), ("NO_PROXY", "reg.test,.other.test")];
     let without = Kit::with(&variables, |options| options.use_http = true);
     assert!(without.pull("reg.test:5000/x:v1").is_err());
-    // This machine is never behind a proxy.
+    // Loopback addresses never use a proxy.
     without.client.pull(&Location::parse(&format!("{}/x:v1", home.host())).unwrap()).unwrap();
 }
 
@@ -149,7 +149,7 @@ fn a_registry_with_tls_is_reached_through_a_proxy() {
     };
     let (proxy, seen) = proxy(registry.host().to_owned(), true);
     let address = format!("http://{proxy}");
-    // Only the proxy knows the name, for which there is no certificate.
+    // Only the proxy resolves the name, which has no certificate.
     let kit = Kit::with(&[("HTTPS_PROXY", &address)], |options| options.skip_tls_verify = true);
     let digest = crate::kit::image(kit.store(), &[b"layer"]);
     kit.client.push(&digest, &Location::parse("reg.test/x:v1").unwrap()).unwrap();
@@ -161,24 +161,24 @@ fn a_registry_with_tls_is_reached_through_a_proxy() {
     assert!(error.to_string().ends_with("x509: certificate is not valid for reg.test"), "{error}");
 }
 
-/// A proxy that hands everything to one server, and makes tunnels to it if it is to.
+/// Starts a proxy that forwards all requests to one server, and tunnels if `tunnels` is set.
 fn proxy(target: String, tunnels: bool) -> (String, Arc<Mutex<Vec<String>>>) {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = listener.local_addr().unwrap().to_string();
     let seen: Arc<Mutex<Vec<String>>> = Arc::default();
-    let noted = Arc::clone(&seen);
+    let recorded = Arc::clone(&seen);
     thread::spawn(move || {
         for mut stream in listener.incoming().flatten() {
-            let (target, noted) = (target.clone(), Arc::clone(&noted));
+            let (target, recorded) = (target.clone(), Arc::clone(&recorded));
             thread::spawn(move || {
                 while let Some(head) = read_head(&mut stream) {
-                    noted.lock().unwrap().push(head.clone());
+                    recorded.lock().unwrap().push(head.clone());
                     if head.starts_with("CONNECT") && tunnels {
-                        let onward = TcpStream::connect(&target).unwrap();
+                        let upstream = TcpStream::connect(&target).unwrap();
                         stream.write_all(b"HTTP/1.1 200 Connection established\r\n\r\n").unwrap();
-                        let (mut from, mut to) = (stream.try_clone().unwrap(), onward.try_clone().unwrap());
+                        let (mut from, mut to) = (stream.try_clone().unwrap(), upstream.try_clone().unwrap());
                         thread::spawn(move || std::io::copy(&mut from, &mut to));
-                        let _ = std::io::copy(&mut &onward, &mut stream);
+                        let _ = std::io::copy(&mut &upstream, &mut stream);
                         return;
                     }
                     if head.starts_with("CONNECT") {
@@ -187,12 +187,12 @@ fn proxy(target: String, tunnels: bool) -> (String, Arc<Mutex<Vec<String>>>) {
                     }
                     let path =
                         head.split_whitespace().nth(1).unwrap().splitn(4, '/').nth(3).unwrap_or_default().to_owned();
-                    let mut onward = TcpStream::connect(&target).unwrap();
-                    write!(onward, "GET /{path} HTTP/1.1\r\nHost: x\r\n\r\n").unwrap();
-                    onward.shutdown(std::net::Shutdown::Write).unwrap();
-                    let mut answer = Vec::new();
-                    onward.read_to_end(&mut answer).unwrap();
-                    let _ = stream.write_all(&answer);
+                    let mut upstream = TcpStream::connect(&target).unwrap();
+                    write!(upstream, "GET /{path} HTTP/1.1\r\nHost: x\r\n\r\n").unwrap();
+                    upstream.shutdown(std::net::Shutdown::Write).unwrap();
+                    let mut response = Vec::new();
+                    upstream.read_to_end(&mut response).unwrap();
+                    let _ = stream.write_all(&response);
                 }
             });
         }
@@ -211,9 +211,9 @@ fn read_head(stream: &mut TcpStream) -> Option<String> {
 }
 
 #[test]
-fn a_helper_is_asked_for_credentials() {
-    let home = FakeRegistry::start(|asked| {
-        if asked.headers.get("authorization").map(String::as_str) == Some("Basic dXNlcjpzZWNyZXQ=") {
+fn a_helper_provides_credentials() {
+    let home = FakeRegistry::start(|request| {
+        if request.headers.get("authorization").map(String::as_str) == Some("Basic dXNlcjpzZWNyZXQ=") {
             return (Fault::None, None);
         }
         (Fault::None, Some(FakeResponse::status(401).header("WWW-Authenticate", "Basic realm=x")))

@@ -1,4 +1,4 @@
-//! Signatures and policies for tests, made by other programs where there are some.
+//! A registry with signatures and policies for tests; other programs create the signatures if they can.
 
 use std::fs;
 use std::path::Path;
@@ -11,8 +11,8 @@ use testkit::{DockerRegistry, RegistryPlan, installed};
 
 use crate::kit::{Kit, image, write};
 
-/// A registry with an image at `a/b:v1`, keys, and what the containers tools need to sign it.
-pub(crate) struct House {
+/// A registry with an image at `a/b:v1`, keys, and the settings with which containers tools sign it.
+pub(crate) struct SignedRegistry {
     pub(crate) dir: TempDir,
     pub(crate) registry: DockerRegistry,
     pub(crate) digest: Digest,
@@ -29,44 +29,44 @@ fn run(command: &mut Command) -> Vec<u8> {
     output.stdout
 }
 
-impl House {
-    /// Makes a house, unless a program is missing.
-    pub(crate) fn new() -> Option<House> {
+impl SignedRegistry {
+    /// Starts a registry and creates keys; `None` if a program is missing.
+    pub(crate) fn new() -> Option<SignedRegistry> {
         let registry = DockerRegistry::start(RegistryPlan::default())?;
         if !["gpg", "gpgconf", "openssl", "skopeo"].into_iter().all(installed) {
             return None;
         }
-        // Names of sockets are short.
+        // Socket paths of gpg-agent must be short.
         let dir = tempfile::Builder::new().prefix("signed").tempdir_in("/tmp").unwrap();
         let kit = Kit::plain();
         let digest = image(kit.store(), &[b"layer"]);
-        let house = House { dir, registry, digest, kit };
-        house.push(&digest, "a/b:v1");
-        fs::create_dir(house.path("gpg")).unwrap();
+        let signed = SignedRegistry { dir, registry, digest, kit };
+        signed.push(&digest, "a/b:v1");
+        fs::create_dir(signed.path("gpg")).unwrap();
         for key in ["good", "other"] {
             let name = format!("{key}@a.test");
-            house.gpg(&["--quick-generate-key", &name, "ed25519", "sign", "never"]);
-            fs::write(house.path(&format!("{key}.gpg")), house.gpg(&["--export", &name])).unwrap();
-            let private = house.path(&format!("{key}.key"));
+            signed.gpg(&["--quick-generate-key", &name, "ed25519", "sign", "never"]);
+            fs::write(signed.path(&format!("{key}.gpg")), signed.gpg(&["--export", &name])).unwrap();
+            let private = signed.path(&format!("{key}.key"));
             let arguments = ["genpkey", "-algorithm", "EC", "-pkeyopt", "ec_paramgen_curve:P-256", "-out", &private];
             run(Command::new("openssl").args(arguments));
-            let public = house.path(&format!("{key}.pub"));
+            let public = signed.path(&format!("{key}.pub"));
             run(Command::new("openssl").args(["pkey", "-in", &private, "-pubout", "-out", &public]));
         }
         let settings = format!(
             "docker:\n  {}:\n    lookaside: file://{}\n    use-sigstore-attachments: true\n",
-            house.registry.host(),
-            house.path("lookaside")
+            signed.registry.host(),
+            signed.path("lookaside")
         );
-        write(&house.dir, "etc/containers/registries.d/a.yaml", settings);
-        Some(house)
+        write(&signed.dir, "etc/containers/registries.d/a.yaml", settings);
+        Some(signed)
     }
 
     pub(crate) fn path(&self, name: &str) -> String {
         self.dir.path().join(name).to_str().unwrap().to_owned()
     }
 
-    /// Returns the name of something in the registry.
+    /// Returns the full name of an image in the registry.
     pub(crate) fn name(&self, rest: &str) -> String {
         format!("{}/{rest}", self.registry.host())
     }
@@ -97,21 +97,21 @@ impl House {
     /// Adds an index of two images, and returns its digest and that of the image for this machine.
     pub(crate) fn index(&self, rest: &str) -> (Digest, Digest) {
         let store = self.kit.store();
-        let (here, there) = (image(store, &[b"here"]), image(store, &[b"there"]));
+        let (native, other) = (image(store, &[b"here"]), image(store, &[b"there"]));
         let entry = |digest: Digest, architecture: &str| {
             let size = fs::metadata(store.path_of(&digest)).unwrap().len();
             let platform = Platform { os: "linux".into(), architecture: architecture.into(), ..Platform::default() };
             Descriptor { platform: Some(platform), ..Descriptor::new(media_type::OCI_MANIFEST, digest, size) }
         };
         let index = json!({ "schemaVersion": 2, "mediaType": media_type::OCI_INDEX,
-            "manifests": [entry(here, "amd64"), entry(there, "arm64")] });
+            "manifests": [entry(native, "amd64"), entry(other, "arm64")] });
         let digest = store.put(index.to_string().as_bytes()).unwrap();
         self.push(&digest, rest);
-        (digest, here)
+        (digest, native)
     }
 
-    /// Signs with skopeo and GnuPG, as an image of that name.
-    pub(crate) fn sign_simply(&self, digest: &Digest, key: &str, rest: &str, name: &str) {
+    /// Signs with skopeo and GnuPG; the claim has this name.
+    pub(crate) fn sign_with_gpg(&self, digest: &Digest, key: &str, rest: &str, name: &str) {
         let manifest = self.kit.store().path_of(digest);
         let repository = rest.split([':', '@']).next().unwrap();
         let place = format!("lookaside/{repository}@sha256={}", digest.hex());
@@ -123,7 +123,7 @@ impl House {
         run(command.arg(self.fingerprint(key)).args(["--output", &output]));
     }
 
-    /// Returns a claim in the form of cosign.
+    /// Returns a claim in the format of cosign.
     pub(crate) fn claim(&self, digest: &Digest, name: &str) -> Vec<u8> {
         let text = json!({ "critical": { "identity": { "docker-reference": name },
             "image": { "docker-manifest-digest": digest.to_string() },
@@ -138,7 +138,7 @@ impl House {
         run(&mut command)
     }
 
-    /// Attaches signed payloads to an image, in place of what was attached before.
+    /// Attaches signed payloads to an image, and replaces earlier ones.
     pub(crate) fn attach(&self, digest: &Digest, repository: &str, layers: &[(Vec<u8>, Value)]) {
         let store = self.kit.store();
         let mut list = Vec::new();
@@ -164,14 +164,14 @@ impl House {
         self.push(&signed, &format!("{repository}:sha256-{}.sig", digest.hex()));
     }
 
-    /// Signs as cosign does, with a key of OpenSSL, as an image of that name.
-    pub(crate) fn sign_by_sigstore(&self, digest: &Digest, key: &str, repository: &str, name: &str) {
+    /// Signs like cosign, with a key of OpenSSL; the claim has this name.
+    pub(crate) fn sign_with_sigstore(&self, digest: &Digest, key: &str, repository: &str, name: &str) {
         let payload = self.claim(digest, name);
         let signature = base64(self.openssl_sign(key, &payload));
         self.attach(digest, repository, &[(payload, json!({ "dev.cosignproject.cosign/signature": signature }))]);
     }
 
-    /// Writes a policy that has one requirement for the registry and rejects all else.
+    /// Writes a policy that has one requirement for the registry and rejects everything else.
     pub(crate) fn policy(&self, requirement: &Value) -> String {
         let policy = json!({ "default": [{ "type": "reject" }],
             "transports": { "docker": { self.registry.host(): [requirement] } } });
@@ -179,7 +179,7 @@ impl House {
         self.path("policy.json")
     }
 
-    /// Makes a client that obeys a policy.
+    /// Returns a client that enforces a policy.
     pub(crate) fn client(&self, policy: &str) -> Kit {
         let dir = tempfile::tempdir().unwrap();
         let from = Path::new(&self.path("etc/containers/registries.d")).join("a.yaml");
@@ -190,7 +190,7 @@ impl House {
         })
     }
 
-    /// Asks skopeo whether it would take an image.
+    /// Returns whether skopeo accepts an image.
     pub(crate) fn skopeo(&self, policy: &str, rest: &str) -> Result<(), String> {
         let target = tempfile::tempdir().unwrap();
         let output = Command::new("skopeo")
@@ -204,7 +204,7 @@ impl House {
     }
 }
 
-impl Drop for House {
+impl Drop for SignedRegistry {
     fn drop(&mut self) {
         let _ = Command::new("gpgconf").args(["--homedir", &self.path("gpg"), "--kill", "all"]).output();
     }

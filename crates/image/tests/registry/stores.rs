@@ -1,4 +1,4 @@
-//! What a store promises: a blob has the digest it is named by, whoever writes and whoever is killed.
+//! Guarantees of a store: every blob matches its digest, even if writers compete and are killed.
 
 use std::fs;
 use std::hash::{BuildHasher, Hasher};
@@ -14,19 +14,20 @@ use testkit::{FakeRegistry, Fault};
 use crate::faults::serve;
 use crate::kit::{Kit, image, noise, tar};
 
-/// Says what one process of [`pulls_from_many_pid_namespaces_leave_no_wrong_blob`] pulls, and where to.
+/// The image that one process of [`pulls_from_many_pid_namespaces_leave_no_wrong_blob`] pulls.
 const REFERENCE: &str = "OPM_TEST_REFERENCE";
+/// The store that it pulls into.
 const STORE: &str = "OPM_TEST_STORE";
 
-/// How many processes pull at once, and how often all of them.
+/// How many processes pull in parallel, and how many rounds there are.
 const PULLS: &str = "OPM_TEST_PULLS";
 const ROUNDS: &str = "OPM_TEST_ROUNDS";
 
-fn number(variable: &str, otherwise: usize) -> usize {
-    std::env::var(variable).map_or(otherwise, |text| text.parse().expect("a number"))
+fn number(variable: &str, default: usize) -> usize {
+    std::env::var(variable).map_or(default, |text| text.parse().expect("a number"))
 }
 
-fn chance(below: u64) -> u64 {
+fn random(below: u64) -> u64 {
     std::hash::RandomState::new().build_hasher().finish() % below
 }
 
@@ -42,11 +43,11 @@ fn wrong_blobs(store: &Store) -> Vec<String> {
     wrong
 }
 
-/// Pulls as a process of its own; for the test below.
+/// Pulls in a separate process; [`in_namespace`] starts it.
 #[test]
-#[ignore = "a part of another test"]
+#[ignore = "another test starts it"]
 fn one_pull() {
-    let (Ok(reference), Ok(store)) = (std::env::var(REFERENCE), std::env::var(STORE)) else { return };
+    let (reference, store) = (std::env::var(REFERENCE).unwrap(), std::env::var(STORE).unwrap());
     let mut options = Options::new(Store::open(Path::new(&store)).unwrap());
     options.environment = Environment::isolated(Path::new("/nonexistent"), &[]);
     options.use_http = true;
@@ -70,15 +71,16 @@ fn in_namespace(unshare: &[&str], reference: &str, store: &Path) -> Child {
 
 #[test]
 fn pulls_from_many_pid_namespaces_leave_no_wrong_blob() {
-    let ways: [&[&str]; 2] =
+    let variants: [&[&str]; 2] =
         [&["--pid", "--fork", "--kill-child"], &["--user", "--map-root-user", "--pid", "--fork", "--kill-child"]];
-    let works =
-        |way: &&&[&str]| Command::new("unshare").args(**way).arg("true").output().is_ok_and(|it| it.status.success());
+    let works = |arguments: &&&[&str]| {
+        Command::new("unshare").args(**arguments).arg("true").output().is_ok_and(|it| it.status.success())
+    };
     if !testkit::installed("unshare") {
         return;
     }
-    let Some(unshare) = ways.iter().find(works) else {
-        return testkit::skipped("this user can make no pid namespace");
+    let Some(unshare) = variants.iter().find(works) else {
+        return testkit::skipped("this user cannot create a pid namespace");
     };
     let source = Kit::new(|_| {});
     let layers: Vec<Vec<u8>> = (0..4).map(|seed| tar("file", &noise(seed, 700_000))).collect();
@@ -90,17 +92,17 @@ fn pulls_from_many_pid_namespaces_leave_no_wrong_blob() {
     for round in 0..number(ROUNDS, 2) {
         let kit = Kit::plain();
         let mut pulls: Vec<(Child, bool)> = (0..number(PULLS, 24))
-            .map(|_| (in_namespace(unshare, &reference, kit.store().root()), chance(3) == 0))
+            .map(|_| (in_namespace(unshare, &reference, kit.store().root()), random(3) == 0))
             .collect();
         let (mut killed, mut failed) = (0, 0);
         while !pulls.is_empty() {
-            std::thread::sleep(Duration::from_millis(chance(20)));
-            pulls.retain_mut(|(pull, doomed)| match pull.try_wait().unwrap() {
+            std::thread::sleep(Duration::from_millis(random(20)));
+            pulls.retain_mut(|(pull, to_kill)| match pull.try_wait().unwrap() {
                 Some(status) => {
                     failed += usize::from(!status.success());
                     false
                 }
-                None if *doomed && chance(8) == 0 => {
+                None if *to_kill && random(8) == 0 => {
                     pull.kill().unwrap();
                     pull.wait().unwrap();
                     killed += 1;
@@ -117,7 +119,7 @@ fn pulls_from_many_pid_namespaces_leave_no_wrong_blob() {
 }
 
 #[test]
-fn a_layout_is_read_as_it_is_whatever_the_store_has_under_its_names() {
+fn wrong_blobs_of_the_store_do_not_affect_layouts() {
     let source = Kit::plain();
     let layer = tar("one", &noise(1, 5000));
     let digest = image(source.store(), &[&layer]);
@@ -136,7 +138,7 @@ fn a_layout_is_read_as_it_is_whatever_the_store_has_under_its_names() {
 }
 
 #[test]
-fn a_copy_into_a_layout_fetches_only_what_the_layout_lacks() {
+fn a_copy_to_a_layout_fetches_missing_blobs_only() {
     let source = Kit::plain();
     let (one, two) = (tar("one", &noise(1, 50_000)), tar("two", &noise(2, 50_000)));
     let digest = image(source.store(), &[&one, &two]);
@@ -145,21 +147,22 @@ fn a_copy_into_a_layout_fetches_only_what_the_layout_lacks() {
     let from = Location::parse(&format!("{}/a:v1", registry.host())).unwrap();
     let layout = source.path().join("layout");
     let to = Location::parse(&format!("oci:{}:v1", layout.display())).unwrap();
-    let blobs = |registry: &FakeRegistry| registry.log().iter().filter(|asked| asked.path.contains("/blobs/")).count();
+    let blobs =
+        |registry: &FakeRegistry| registry.log().iter().filter(|request| request.path.contains("/blobs/")).count();
     let copied = Kit::plain().client.copy(&from, &to, CopyPlan::default()).unwrap();
     assert_eq!((blobs(&registry), copied.sent, copied.known), (3, 3, 0));
     let again = Kit::plain().client.copy(&from, &to, CopyPlan::default()).unwrap();
     assert_eq!((blobs(&registry), again.sent, again.known), (3, 0, 3));
-    // What is damaged there is not what it is named, and is fetched.
+    // A damaged blob does not match its digest, so it is fetched again.
     let damaged = layout.join("blobs/sha256").join(Digest::of(&one).hex());
     fs::write(&damaged, noise(3, one.len())).unwrap();
-    let mended = Kit::plain().client.copy(&from, &to, CopyPlan::default()).unwrap();
-    assert_eq!((blobs(&registry), mended.sent, mended.known), (4, 1, 2));
+    let repaired = Kit::plain().client.copy(&from, &to, CopyPlan::default()).unwrap();
+    assert_eq!((blobs(&registry), repaired.sent, repaired.known), (4, 1, 2));
     assert!(fs::read(&damaged).unwrap() == one);
 }
 
 #[test]
-fn scratch_files_are_private_and_leave_with_their_writer() {
+fn scratch_files_are_private_and_removed_with_their_writer() {
     use std::io::Write;
     use std::os::unix::fs::PermissionsExt;
     let kit = Kit::plain();
@@ -179,11 +182,11 @@ fn scratch_files_are_private_and_leave_with_their_writer() {
     fs::write(&usual, "").unwrap();
     let blob = kit.store().path_of(&kit.store().put(b"whole").unwrap());
     let mode = |path: &Path| fs::metadata(path).unwrap().permissions().mode();
-    assert_eq!(mode(&blob), mode(&usual), "a whole blob is as open as any file");
+    assert_eq!(mode(&blob), mode(&usual), "a complete blob has the usual mode");
 }
 
 #[test]
-fn many_writers_of_one_blob_agree() {
+fn parallel_writers_of_one_blob_do_not_conflict() {
     let kit = Kit::plain();
     let content = Arc::new(noise(1, 300_000));
     let count = Arc::new(AtomicUsize::new(0));

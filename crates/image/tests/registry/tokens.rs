@@ -1,4 +1,4 @@
-//! Tokens, as registries hand them out.
+//! Tokens of registries.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -12,16 +12,16 @@ const MANIFEST: &str = r#"{"schemaVersion":2,"config":{"mediaType":"application/
     "digest":"sha256:44136fa355b3678a1146ad16f7e8649e94fb4fc21fe77e8310c060f61caaff8a","size":2},"layers":[]}"#;
 const CONFIG: &str = "sha256:44136fa355b3678a1146ad16f7e8649e94fb4fc21fe77e8310c060f61caaff8a";
 
-/// A registry that wants the token `right`, which `grant` hands out.
+/// Starts a registry that requires the token `right`; `grant` responds to token requests.
 fn registry(grant: impl Fn(&FakeRequest) -> FakeResponse + Send + Sync + 'static) -> FakeRegistry {
-    let registry = FakeRegistry::start(move |asked| {
-        if asked.path.starts_with("/token") {
-            return (Fault::None, Some(grant(asked)));
+    let registry = FakeRegistry::start(move |request| {
+        if request.path.starts_with("/token") {
+            return (Fault::None, Some(grant(request)));
         }
-        if asked.headers.get("authorization").map(String::as_str) == Some("Bearer right") {
+        if request.headers.get("authorization").map(String::as_str) == Some("Bearer right") {
             return (Fault::None, None);
         }
-        let host = &asked.headers["host"];
+        let host = &request.headers["host"];
         let challenge = format!(r#"Bearer realm="http://{host}/token",service="test registry""#);
         (Fault::None, Some(FakeResponse::status(401).header("WWW-Authenticate", &challenge)))
     });
@@ -37,26 +37,26 @@ fn kit(registry: &FakeRegistry, entry: &str) -> Kit {
 }
 
 #[test]
-fn a_password_gets_a_token() {
-    let registry = registry(|asked| {
-        let known = asked.headers.get("authorization").map(String::as_str) == Some("Basic dXNlcjpzZWNyZXQ=");
+fn a_password_is_exchanged_for_a_token() {
+    let registry = registry(|request| {
+        let known = request.headers.get("authorization").map(String::as_str) == Some("Basic dXNlcjpzZWNyZXQ=");
         let scope = "service=test%20registry&scope=repository:a/b:pull&account=user";
-        assert!(asked.path.ends_with(scope), "{}", asked.path);
+        assert!(request.path.ends_with(scope), "{}", request.path);
         if known { FakeResponse::status(200).body(r#"{"access_token": "right"}"#) } else { FakeResponse::status(401) }
     });
     let good = kit(&registry, r#"{"auth": "dXNlcjpzZWNyZXQ="}"#);
     good.pull(&format!("{}/a/b:v1", registry.host())).unwrap();
-    let tokens = registry.log().iter().filter(|asked| asked.path.starts_with("/token")).count();
-    assert_eq!(tokens, 1, "a token is used as long as it holds");
+    let tokens = registry.log().iter().filter(|request| request.path.starts_with("/token")).count();
+    assert_eq!(tokens, 1, "a valid token is reused");
     let bad = kit(&registry, r#"{"auth": "dXNlcjpvdGhlcg=="}"#);
     assert_eq!(bad.pull(&format!("{}/a/b:v1", registry.host())).unwrap_err().kind(), ErrorKind::Unauthorized);
 }
 
 #[test]
-fn an_identity_token_is_exchanged() {
-    let registry = registry(|asked| {
-        let body = String::from_utf8_lossy(&asked.body);
-        let good = asked.method == "POST"
+fn an_identity_token_is_exchanged_for_a_token() {
+    let registry = registry(|request| {
+        let body = String::from_utf8_lossy(&request.body);
+        let good = request.method == "POST"
             && body.contains("grant_type=refresh_token")
             && body.contains("refresh_token=iden%2Btity")
             && body.contains("scope=repository:a/b:pull");
@@ -67,7 +67,7 @@ fn an_identity_token_is_exchanged() {
 }
 
 #[test]
-fn a_token_that_does_not_hold_any_more_is_renewed() {
+fn an_expired_token_is_renewed() {
     let count = Arc::new(AtomicU64::new(0));
     let counted = Arc::clone(&count);
     let registry = registry(move |_| {
@@ -80,16 +80,16 @@ fn a_token_that_does_not_hold_any_more_is_renewed() {
 
 #[test]
 fn credentials_stay_with_their_registry() {
-    let elsewhere = FakeRegistry::start(|asked| {
-        assert!(!asked.headers.contains_key("authorization"), "{asked:?}");
+    let elsewhere = FakeRegistry::start(|request| {
+        assert!(!request.headers.contains_key("authorization"), "{request:?}");
         (Fault::None, Some(FakeResponse::status(200).body("{}")))
     });
     let target = format!("http://{}/x", elsewhere.host());
-    let registry = FakeRegistry::start(move |asked| {
-        if !asked.headers.contains_key("authorization") {
+    let registry = FakeRegistry::start(move |request| {
+        if !request.headers.contains_key("authorization") {
             return (Fault::None, Some(FakeResponse::status(401).header("WWW-Authenticate", "Basic realm=x")));
         }
-        if asked.path.contains("/blobs/") {
+        if request.path.contains("/blobs/") {
             return (Fault::None, Some(FakeResponse::status(307).header("Location", &target)));
         }
         (Fault::None, None)

@@ -22,7 +22,7 @@ fn of_mirror(text: &str) -> String {
 }
 
 #[test]
-fn t1_a_whole_file_is_read() {
+fn t1_a_complete_file_is_parsed() {
     let text = "---\n# a comment\nkind: ImageSetConfiguration\napiVersion: anything\narchiveSize: 4\nMIRROR: {}\n";
     assert!(problems(text).contains("MIRROR: unknown field"));
     let set = read(
@@ -71,7 +71,7 @@ fn t1_all_problems_are_reported_at_their_lines() {
 }
 
 #[test]
-fn t1_a_file_has_bounds() {
+fn t1_a_file_has_limits() {
     let large = [b"# ".to_vec(), vec![b'x'; super::LIMIT]].concat();
     let problems = read(&large, Kind::Mirror).unwrap_err();
     assert!(problems[0].message.contains("more than 4194304 bytes"), "{problems:?}");

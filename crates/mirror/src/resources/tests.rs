@@ -48,12 +48,12 @@ fn target(text: &str, most: Option<usize>) -> Target {
 }
 
 #[test]
-fn t4_the_objects_say_where_everything_is() {
-    let made = make(&lock(), &target("reg.test:5000/m", None), &Options::default()).unwrap();
+fn t4_the_objects_describe_all_mirrored_content() {
+    let objects = make(&lock(), &target("reg.test:5000/m", None), &Options::default()).unwrap();
     for _ in 0..10 {
-        assert_eq!(make(&lock(), &target("reg.test:5000/m", None), &Options::default()).unwrap().files, made.files);
+        assert_eq!(make(&lock(), &target("reg.test:5000/m", None), &Options::default()).unwrap().files, objects.files);
     }
-    let names: Vec<&str> = made.files.keys().map(String::as_str).collect();
+    let names: Vec<&str> = objects.files.keys().map(String::as_str).collect();
     assert_eq!(
         names,
         [
@@ -65,7 +65,7 @@ fn t4_the_objects_say_where_everything_is() {
             "registries.conf.d/50-mirror.conf",
         ]
     );
-    insta::assert_snapshot!(made.files["idms-oc-mirror.yaml"], @r"
+    insta::assert_snapshot!(objects.files["idms-oc-mirror.yaml"], @r"
     ---
     apiVersion: config.openshift.io/v1
     kind: ImageDigestMirrorSet
@@ -79,7 +79,7 @@ fn t4_the_objects_say_where_everything_is() {
         - reg.test:5000/m/ns
         source: quay.io/ns
     ");
-    insta::assert_snapshot!(made.files["itms-oc-mirror.yaml"], @r"
+    insta::assert_snapshot!(objects.files["itms-oc-mirror.yaml"], @r"
     ---
     apiVersion: config.openshift.io/v1
     kind: ImageTagMirrorSet
@@ -111,7 +111,7 @@ fn t4_the_objects_say_where_everything_is() {
         - reg.test:5000/m/ns
         source: quay.io/ns
     ");
-    insta::assert_snapshot!(made.files["cs-my-index-v4-18.yaml"], @r"
+    insta::assert_snapshot!(objects.files["cs-my-index-v4-18.yaml"], @r"
     ---
     apiVersion: operators.coreos.com/v1alpha1
     kind: CatalogSource
@@ -124,7 +124,7 @@ fn t4_the_objects_say_where_everything_is() {
       image: reg.test:5000/m/ns/my.index:v4.18
       sourceType: grpc
     ");
-    insta::assert_snapshot!(made.files["cc-my-index-v4-18.yaml"], @r"
+    insta::assert_snapshot!(objects.files["cc-my-index-v4-18.yaml"], @r"
     ---
     apiVersion: olm.operatorframework.io/v1
     kind: ClusterCatalog
@@ -139,23 +139,24 @@ fn t4_the_objects_say_where_everything_is() {
           ref: reg.test:5000/m/ns/my.index:v4.18
         type: Image
     ");
-    insta::assert_snapshot!(made.files["certs.d/docker.io/hosts.toml"], @r#"
+    insta::assert_snapshot!(objects.files["certs.d/docker.io/hosts.toml"], @r#"
     server = "https://registry-1.docker.io"
 
     [host."https://reg.test:5000/v2/m"]
       capabilities = ["pull", "resolve"]
       override_path = true
     "#);
-    assert_eq!(made.notes.len(), 1, "{:?}", made.notes);
+    assert_eq!(objects.notes.len(), 1, "{:?}", objects.notes);
 }
 
 #[test]
-fn t4_deep_paths_are_named_one_by_one_and_names_have_bounds() {
-    let made = make(&lock(), &target("reg.test/m", Some(2)), &Options::default()).unwrap();
-    assert!(made.files["idms-oc-mirror.yaml"].contains("- reg.test/m/ns-one\n    source: quay.io/ns/one\n"));
+fn t4_deep_paths_are_listed_individually_and_names_have_limits() {
+    let objects = make(&lock(), &target("reg.test/m", Some(2)), &Options::default()).unwrap();
+    assert!(objects.files["idms-oc-mirror.yaml"].contains("- reg.test/m/ns-one\n    source: quay.io/ns/one\n"));
     let named = |path: &str| {
         let lock = Lock { catalogs: vec![catalog(path, "v1")], ..Lock::default() };
-        make(&lock, &target("reg.test", None), &Options::default()).map(|made| made.files.into_keys().next().unwrap())
+        make(&lock, &target("reg.test", None), &Options::default())
+            .map(|objects| objects.files.into_keys().next().unwrap())
     };
     let long = "a".repeat(57);
     assert_eq!(named(&long).unwrap(), format!("cc-{long}-v1.yaml"));
@@ -163,21 +164,21 @@ fn t4_deep_paths_are_named_one_by_one_and_names_have_bounds() {
     assert!(named("a_b").unwrap_err().contains("--catalog-name"));
     let apart =
         Options { one_object_per_file: true, names: vec![("ns/my.index".into(), "mine".into())], ..Options::default() };
-    let made = make(&lock(), &target("reg.test", None), &apart).unwrap();
-    assert!(made.files.contains_key("itms-generic-0.yaml") && made.files.contains_key("cs-mine.yaml"));
+    let objects = make(&lock(), &target("reg.test", None), &apart).unwrap();
+    assert!(objects.files.contains_key("itms-generic-0.yaml") && objects.files.contains_key("cs-mine.yaml"));
 }
 
 #[test]
-fn t21_catalogs_of_one_name_get_more_of_their_paths() {
+fn t21_names_of_conflicting_catalogs_contain_more_of_their_paths() {
     let lock = Lock { catalogs: vec![catalog("one/index", "v1"), catalog("two/index", "v1")], ..Lock::default() };
-    let made = make(&lock, &target("reg.test", None), &Options::default()).unwrap();
-    let names: Vec<&str> = made.files.keys().map(String::as_str).collect();
+    let objects = make(&lock, &target("reg.test", None), &Options::default()).unwrap();
+    let names: Vec<&str> = objects.files.keys().map(String::as_str).collect();
     assert_eq!(names, ["cc-index-v1.yaml", "cc-two-index-v1.yaml", "cs-index-v1.yaml", "cs-two-index-v1.yaml"]);
-    assert!(made.notes[0].contains("two-index-v1"), "{:?}", made.notes);
+    assert!(objects.notes[0].contains("two-index-v1"), "{:?}", objects.notes);
 }
 
 #[test]
-fn t4_a_template_keeps_what_it_says() {
+fn t4_fields_of_a_template_are_preserved() {
     let template = json!({"kind": "CatalogSource", "spec": {
         "displayName": "Mine", "sourceType": "grpc", "priority": -200,
         "updateStrategy": {"registryPoll": {"interval": "1h30m"}},
@@ -191,10 +192,10 @@ fn t4_a_template_keeps_what_it_says() {
         assert!(check_template(&bad).is_err(), "{bad}");
     }
     let catalog = LockedCatalog { template: Some(template), ..catalog("ns/index", "v1") };
-    let made =
+    let objects =
         make(&Lock { catalogs: vec![catalog], ..Lock::default() }, &target("reg.test", None), &Options::default());
-    let made = made.unwrap();
-    let text = &made.files["cs-index-v1.yaml"];
+    let objects = objects.unwrap();
+    let text = &objects.files["cs-index-v1.yaml"];
     assert!(text.contains("  displayName: Mine\n  image: reg.test/ns/index:v1\n  priority: -200\n"), "{text}");
     // A cache of the original does not match a rebuilt catalog.
     let extracting = json!({"kind": "CatalogSource", "spec": {
@@ -204,14 +205,14 @@ fn t4_a_template_keeps_what_it_says() {
         |whole: bool| LockedCatalog { template: Some(extracting.clone()), whole, ..self::catalog("ns/index", "v1") };
     let extracted = |whole: bool| {
         let lock = Lock { catalogs: vec![of(whole)], ..Lock::default() };
-        let made = super::make(&lock, &target("reg.test", None), &Options::default()).unwrap();
-        (made.files["cs-index-v1.yaml"].clone(), made.notes)
+        let objects = super::make(&lock, &target("reg.test", None), &Options::default()).unwrap();
+        (objects.files["cs-index-v1.yaml"].clone(), objects.notes)
     };
     let (text, notes) = extracted(false);
     assert!(text.contains("catalogDir: /configs\n") && !text.contains("cacheDir"), "{text}");
     assert!(notes[0].contains("extracted without a cache"), "{notes:?}");
     assert!(extracted(true).0.contains("cacheDir: /tmp/cache\n"));
     // A ClusterCatalog has no display name, but a priority and a poll interval.
-    let text = &made.files["cc-index-v1.yaml"];
+    let text = &objects.files["cc-index-v1.yaml"];
     assert!(text.contains("  priority: -200\n") && text.contains("      pollIntervalMinutes: 90\n"), "{text}");
 }

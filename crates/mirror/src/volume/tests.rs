@@ -63,14 +63,14 @@ fn write_to(root: &Path, set: &(SetDir, Lock, Contents), have: &BTreeSet<Digest>
 }
 
 #[test]
-fn t25_volumes_keep_their_size_and_large_blobs_are_cut() {
+fn t25_volumes_keep_their_size_and_large_blobs_are_split() {
     let dir = tempfile::tempdir().unwrap();
     let set = set(&dir.path().join("set"), &[3_000_000, 400_000, 700_000, 10]);
     let out = dir.path().join("out");
     let files = write_to(&out, &set, &BTreeSet::new());
     assert!(files.len() > 3, "{files:?}");
     assert!(files.iter().all(|file| file.metadata().unwrap().len() <= SMALLEST));
-    // Again, and elsewhere: the same bytes.
+    // A second time, and in another directory: the same bytes.
     assert_eq!(write_to(&out, &set, &BTreeSet::new()), files);
     let other = write_to(&dir.path().join("other"), &set, &BTreeSet::new());
     for (one, two) in files.iter().zip(&other) {
@@ -103,7 +103,7 @@ fn t25_volumes_keep_their_size_and_large_blobs_are_cut() {
 }
 
 #[test]
-fn t15_damage_is_found_and_named() {
+fn t15_damage_is_detected_and_reported() {
     let dir = tempfile::tempdir().unwrap();
     let set = set(&dir.path().join("set"), &[3_000_000, 400_000]);
     let files = write_to(&dir.path().join("out"), &set, &BTreeSet::new());
@@ -175,7 +175,7 @@ fn t15_damage_is_found_and_named() {
 }
 
 #[test]
-fn t16_strange_volumes_are_refused() {
+fn t16_invalid_volumes_are_rejected() {
     let dir = tempfile::tempdir().unwrap();
     let digest = Digest::of(b"content");
     let refused = |change: &dyn Fn(&mut List)| {
@@ -221,7 +221,7 @@ fn t16_strange_volumes_are_refused() {
     assert!(refused(&|list| list.entries[0].name = other.clone()).contains("is not allowed in a volume"));
     let many = |list: &mut List| list.entries = vec![list.entries[0].clone(); ENTRIES + 1];
     assert!(refused(&many).contains("entries"));
-    // Lists in lists in lists.
+    // Deeply nested lists.
     let deep = "[".repeat(1 << 20);
     let mut bytes = tar::file_header(LIST, deep.len() as u64).to_vec();
     bytes.extend(deep.as_bytes());
@@ -232,7 +232,7 @@ fn t16_strange_volumes_are_refused() {
 }
 
 #[test]
-fn sizes_are_read_as_people_write_them() {
+fn sizes_are_parsed_with_units() {
     assert_eq!(parse_size("4G"), Ok(4_000_000_000));
     assert_eq!(parse_size("4GiB"), Ok(4 << 30));
     assert_eq!(parse_size("2000000"), Ok(2_000_000));

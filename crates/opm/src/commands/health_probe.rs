@@ -129,7 +129,7 @@ mod tests {
     }
 
     #[test]
-    fn flags_take_one_dash_or_two() {
+    fn flags_accept_one_or_two_dashes() {
         let probe = parsed("grpc_health_probe -addr=:50051 --connect-timeout 3s -rpc-timeout=250ms").unwrap().unwrap();
         assert_eq!(probe.address, ":50051");
         assert_eq!((probe.connect_timeout, probe.rpc_timeout), (Duration::from_secs(3), Duration::from_millis(250)));

@@ -339,7 +339,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn durations_are_written_as_in_go() {
+    fn durations_are_formatted_like_in_go() {
         assert_eq!(duration("1m30s"), Ok(Duration::from_secs(90)));
         assert_eq!(duration("1.5s"), Ok(Duration::from_millis(1500)));
         assert!(duration("10").is_err());

@@ -132,7 +132,7 @@ fn all(rows: registry_api::Rows) -> Vec<Fields> {
 }
 
 #[test]
-fn a_database_and_what_it_is_migrated_to_answer_alike() {
+fn a_database_and_its_migrated_catalog_give_the_same_replies() {
     let root = tempfile::tempdir().unwrap();
     let (database, files) = both(root.path());
     assert_eq!(all(Arc::clone(&database).packages()), all(Arc::clone(&files).packages()));

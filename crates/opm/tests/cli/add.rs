@@ -41,7 +41,7 @@ fn bundle(env: &TestEnv, at: &str, name: &str, package: &str, spec: &str) {
     env.file(&format!("{at}/manifests/csv.yaml"), csv).file(&format!("{at}/metadata/annotations.yaml"), annotations);
 }
 
-/// Everything in a directory, with its content.
+/// Returns all files of a directory with their content.
 fn snapshot(env: &TestEnv, directory: &str) -> BTreeMap<String, String> {
     let mut found = BTreeMap::new();
     for name in env.names(directory) {
@@ -58,7 +58,7 @@ fn snapshot(env: &TestEnv, directory: &str) -> BTreeMap<String, String> {
 }
 
 #[test]
-fn a_bundle_goes_to_the_files_of_its_package() {
+fn a_bundle_is_added_to_the_files_of_its_package() {
     let env = TestEnv::new();
     env.file("catalog/foo/all.yaml", FOO).file("catalog/other.yaml", "schema: custom.other # kept\n");
     bundle(&env, "b2", "foo.v2.0.0", "foo", "  replaces: foo.v1.0.0\n");
@@ -174,7 +174,7 @@ fn all_bundles_are_added_or_none() {
     }
     let shown = env.opm(&["alpha", "add", "catalog", "good", "old", "--replaces", "x"]);
     assert!(shown.contains("require a single bundle"), "{shown}");
-    // Something in the way turns up only when files are put in place.
+    // An obstacle is found only when files are renamed into place.
     env.file("catalog/new", "a file where a directory is needed\n");
     env.file("catalog/.indexignore", "new\n");
     let before = snapshot(&env, "catalog");
@@ -187,14 +187,14 @@ fn all_bundles_are_added_or_none() {
 }
 
 #[test]
-fn a_catalog_that_would_be_wrong_is_left_as_it_is() {
+fn an_add_that_would_make_a_catalog_invalid_changes_nothing() {
     let env = TestEnv::new();
     fs::create_dir(env.path("catalog")).unwrap();
     bundle(&env, "b", "foo.v2.0.0", "foo", "");
     let shown = env.opm(&["alpha", "add", "catalog", "b", "--default-channel", "none"]);
     assert!(shown.starts_with("exit 1") && shown.contains("so nothing was changed"), "{shown}");
     assert!(snapshot(&env, "catalog").is_empty());
-    // A second head.
+    // The bundle would be a second head.
     env.file("catalog/foo/all.yaml", FOO);
     let before = snapshot(&env, "catalog");
     let shown = env.opm(&["alpha", "add", "catalog", "b"]);
@@ -203,7 +203,7 @@ fn a_catalog_that_would_be_wrong_is_left_as_it_is() {
 }
 
 #[test]
-fn a_package_of_the_first_format_is_refused() {
+fn a_package_of_the_first_format_is_rejected() {
     let env = TestEnv::new();
     let old = "schema: olm.package\nname: foo\ndefaultChannel: stable\n---\nschema: olm.bundle\nname: foo.v1.0.0\n\
         package: foo\nimage: r.test/foo:v1\nproperties:\n- {type: olm.package, value: {packageName: foo, version: 1.0.0}}\n\
@@ -216,7 +216,7 @@ fn a_package_of_the_first_format_is_refused() {
 }
 
 #[test]
-fn images_can_be_recorded_by_their_digests() {
+fn images_can_be_pinned_by_digest() {
     let Some(registry) = testkit::DockerRegistry::start(testkit::RegistryPlan::default()) else { return };
     let env = TestEnv::new();
     env.file("catalog/foo.yaml", FOO).file("other/foo.yaml", FOO).file("tags/foo.yaml", FOO).file(

@@ -21,7 +21,7 @@ fn csv(name: &str, version: &str, more: &str) -> String {
     )
 }
 
-/// Puts a file into a list that is text in a file, as packages once were kept.
+/// Wraps objects in a list, as packages once were stored.
 fn in_list(objects: &[&str]) -> String {
     let item = |object: &&str| {
         let lines: Vec<String> = object.lines().map(|line| format!("      {line}")).collect();
@@ -30,7 +30,7 @@ fn in_list(objects: &[&str]) -> String {
     objects.iter().map(item).collect()
 }
 
-/// An application registry with a package of many files and one that is a single file.
+/// Starts an application registry with a package of many files and one of a single file.
 fn registry(env: &TestEnv) -> FakeRegistry {
     env.file("nested/etcd/0.9.0/csv.yaml", csv("etcd", "0.9.0", ""));
     let owned = "  replaces: etcd.v0.9.0\n  customresourcedefinitions:\n    \
@@ -52,10 +52,10 @@ fn registry(env: &TestEnv) -> FakeRegistry {
         assert!(output.status.success());
         output.stdout
     };
-    // No real server of this kind is left; the answers are those that are on record.
-    let server = FakeRegistry::start(|asked| {
-        let known = asked.headers.get("authorization").map(String::as_str) == Some("basic c2VjcmV0");
-        match asked.path.contains("=private") && !known {
+    // No real server of this kind exists any more; these are recorded responses.
+    let server = FakeRegistry::start(|request| {
+        let known = request.headers.get("authorization").map(String::as_str) == Some("basic c2VjcmV0");
+        match request.path.contains("=private") && !known {
             true => (
                 Fault::None,
                 Some(FakeResponse::status(401).body(r#"{"error": {"code": "unauthorized", "message": "no access"}}"#)),
@@ -117,7 +117,7 @@ fn packages_are_loaded_into_a_database() {
 }
 
 #[test]
-fn what_is_not_there_is_named() {
+fn missing_packages_and_namespaces_are_reported() {
     let env = TestEnv::new();
     let server = registry(&env);
     let source = |namespace: &str| format!("http://{}/cnr|{namespace}", server.host());
@@ -133,60 +133,60 @@ fn what_is_not_there_is_named() {
             "index.db",
         ])
     };
-    let told = load("community", "etcd:9.9.9");
-    assert!(told.starts_with("exit 1") && told.contains("package etcd in release 9.9.9 not found"), "{told}");
-    let told = load("elsewhere", "etcd");
-    assert!(told.contains("404") && told.contains("namespace elsewhere"), "{told}");
-    let told = load("broken", "gone");
-    assert!(told.contains("community/gone") && told.contains("404"), "{told}");
-    assert!(!env.path("index.db").exists(), "nothing is made");
+    let shown = load("community", "etcd:9.9.9");
+    assert!(shown.starts_with("exit 1") && shown.contains("package etcd in release 9.9.9 not found"), "{shown}");
+    let shown = load("elsewhere", "etcd");
+    assert!(shown.contains("404") && shown.contains("namespace elsewhere"), "{shown}");
+    let shown = load("broken", "gone");
+    assert!(shown.contains("community/gone") && shown.contains("404"), "{shown}");
+    assert!(!env.path("index.db").exists(), "a failed load created a database");
 }
 
 #[test]
-fn a_token_is_sent_as_it_is() {
+fn a_token_is_sent_unchanged() {
     let env = TestEnv::new();
     let server = registry(&env);
     let source = format!("http://{}/cnr|private", server.host());
     let load = ["operator-registry", "initializer", "--packages", "akka", "-r", &source, "-o", "index.db"];
-    let told = env.opm(&load);
-    assert!(told.starts_with("exit 1") && told.contains("401") && told.contains("no access"), "{told}");
+    let shown = env.opm(&load);
+    assert!(shown.starts_with("exit 1") && shown.contains("401") && shown.contains("no access"), "{shown}");
     env.file("token", "basic c2VjcmV0\n");
     env.stdout(&[&load[..], &["--token-file", "token"]].concat());
     assert!(env.stdout(&["alpha", "list", "packages", "index.db"]).contains("akka"));
 }
 
 #[test]
-fn they_are_served_and_what_is_broken_is_logged() {
+fn packages_are_served_and_broken_ones_are_logged() {
     let env = TestEnv::new();
     let server = registry(&env);
     let source = |namespace: &str| format!("http://{}/cnr|{namespace}", server.host());
-    let told = packages(&env, &["-r", &source("broken"), "-r", &source("community"), "-o", "etcd,gone"]);
-    assert_eq!(told, Ok(vec!["etcd".to_owned()]));
+    let shown = packages(&env, &["-r", &source("broken"), "-r", &source("community"), "-o", "etcd,gone"]);
+    assert_eq!(shown, Ok(vec!["etcd".to_owned()]));
     assert_eq!(env.names("downloaded"), [".opm-downloaded", "etcd"]);
-    let told = packages(&env, &["-r", &source("broken")]);
-    assert_eq!(told, Err("empty querier: cannot list packages".to_owned()));
+    let shown = packages(&env, &["-r", &source("broken")]);
+    assert_eq!(shown, Err("empty querier: cannot list packages".to_owned()));
     let strict = env.opm(&["appregistry-server", "--strict", "-t", "", "-r", &source("broken")]);
     assert!(strict.starts_with("exit 1") && strict.contains("community/gone"), "{strict}");
 }
 
 #[test]
-fn a_directory_that_no_download_made_stays() {
+fn a_directory_that_opm_did_not_download_is_not_overwritten() {
     let env = TestEnv::new();
     let server = registry(&env);
     let source = format!("http://{}/cnr|community", server.host());
     env.file("mine/etcd/notes.txt", "precious");
     let strict = ["appregistry-server", "--strict", "-t", "", "-f", "mine", "-r", &source, "-o", "etcd"];
-    let told = env.opm(&strict);
-    assert!(told.starts_with("exit 1"), "{told}");
-    assert!(told.contains("mine/etcd already exists, and opm did not download it; not overwriting it"), "{told}");
+    let shown = env.opm(&strict);
+    assert!(shown.starts_with("exit 1"), "{shown}");
+    assert!(shown.contains("mine/etcd already exists, and opm did not download it; not overwriting it"), "{shown}");
     assert_eq!(env.read("mine/etcd/notes.txt"), "precious");
-    // What a download made, the next one replaces.
+    // A download replaces the directory of an earlier download.
     for _ in 0..2 {
         assert_eq!(packages(&env, &["-f", "theirs", "-r", &source, "-o", "etcd"]), Ok(vec!["etcd".to_owned()]));
     }
 }
 
-/// Starts a server and asks for its packages.
+/// Starts a server and queries its packages.
 fn packages(env: &TestEnv, arguments: &[&str]) -> Result<Vec<String>, String> {
     let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
     let mut server = env.command();

@@ -1,4 +1,4 @@
-//! Input that means harm, or is simply broken: a clear error with its place, and nothing else.
+//! Malicious or broken input: opm prints a clear error with its position, and nothing else.
 
 use std::os::unix::fs::symlink;
 use std::process::Command;
@@ -6,58 +6,58 @@ use std::time::{Duration, Instant};
 
 use crate::env::{SMALL, TestEnv};
 
-/// Validates a catalog with one file more, and returns what was told.
-fn told(bytes: &[u8]) -> String {
+/// Validates a catalog with one additional file, and returns the output.
+fn validated(bytes: &[u8]) -> String {
     let env = TestEnv::new();
     env.file("catalog/a.yaml", SMALL).file("catalog/bad", bytes);
-    let told = env.opm(&["validate", "catalog"]);
-    assert!(told.starts_with("exit 1\n--- stdout\n--- stderr\n"), "{told}");
-    assert!(!told.contains("panicked"), "{told}");
-    told
+    let validated = env.opm(&["validate", "catalog"]);
+    assert!(validated.starts_with("exit 1\n--- stdout\n--- stderr\n"), "{validated}");
+    assert!(!validated.contains("panicked"), "{validated}");
+    validated
 }
 
 #[test]
-fn invalid_utf_8_has_a_place() {
-    assert!(told(b"{\"schema\":\"x\",\"a\":\"\xff\"}").contains("invalid UTF-8 at byte 19"));
-    assert!(told(b"{\"schema\":\"x\",\"a\":\"\xff\"}").contains("catalog/bad:1:20 [utf-8]"));
-    assert!(told(b"schema: x\na: \"\xff\"\n").contains("catalog/bad:2:"));
+fn invalid_utf_8_is_reported_with_its_position() {
+    assert!(validated(b"{\"schema\":\"x\",\"a\":\"\xff\"}").contains("invalid UTF-8 at byte 19"));
+    assert!(validated(b"{\"schema\":\"x\",\"a\":\"\xff\"}").contains("catalog/bad:1:20 [utf-8]"));
+    assert!(validated(b"schema: x\na: \"\xff\"\n").contains("catalog/bad:2:"));
 }
 
 #[test]
 fn keys_that_differ_only_by_case_clash() {
-    let told = told(b"schema: x\nName: a\nname: b\n");
-    assert!(told.contains("duplicate keys for key \"name\": [Name name]"), "{told}");
-    assert!(told.contains("catalog/bad:2:7"), "{told}");
+    let validated = validated(b"schema: x\nName: a\nname: b\n");
+    assert!(validated.contains("duplicate keys for key \"name\": [Name name]"), "{validated}");
+    assert!(validated.contains("catalog/bad:2:7"), "{validated}");
 }
 
 #[test]
-fn aliases_that_explode_or_go_in_circles_are_refused_quickly() {
+fn exponential_and_recursive_aliases_are_rejected_quickly() {
     let start = Instant::now();
     let mut bomb = String::from("schema: x\na0: &a0 [x,x,x,x,x,x,x,x,x,x]\n");
     for i in 1..12 {
         bomb += &format!("a{i}: &a{i} [{}]\n", vec![format!("*a{}", i - 1); 10].join(","));
     }
-    assert!(told(bomb.as_bytes()).contains("[yaml-syntax]"));
-    assert!(told(b"schema: x\na: &a [*a]\n").contains("[yaml-syntax]"));
+    assert!(validated(bomb.as_bytes()).contains("[yaml-syntax]"));
+    assert!(validated(b"schema: x\na: &a [*a]\n").contains("[yaml-syntax]"));
     assert!(start.elapsed() < Duration::from_secs(20), "{:?}", start.elapsed());
 }
 
 #[test]
-fn deep_nesting_is_refused() {
+fn deep_nesting_is_rejected() {
     let json = format!("{{\"schema\":\"x\",\"a\":{}1{}}}", "[".repeat(100_000), "]".repeat(100_000));
-    assert!(told(json.as_bytes()).contains("nested deeper than 200 levels"));
+    assert!(validated(json.as_bytes()).contains("nested deeper than 200 levels"));
     let yaml = format!("schema: x\na: {}1{}\n", "[".repeat(100_000), "]".repeat(100_000));
-    assert!(told(yaml.as_bytes()).contains("[yaml-syntax]"));
+    assert!(validated(yaml.as_bytes()).contains("[yaml-syntax]"));
 }
 
 #[test]
-fn huge_files_are_refused_without_reading_them() {
+fn huge_files_are_rejected_without_reading_them() {
     let env = TestEnv::new();
     env.file("catalog/a.yaml", SMALL);
     let file = std::fs::File::create(env.path("catalog/huge.json")).unwrap();
     file.set_len(1 << 30).unwrap();
-    let told = env.opm(&["validate", "catalog"]);
-    assert!(told.contains("read huge.json: file is larger than the limit of 536870912 bytes"), "{told}");
+    let validated = env.opm(&["validate", "catalog"]);
+    assert!(validated.contains("read huge.json: file is larger than the limit of 536870912 bytes"), "{validated}");
 }
 
 #[test]
@@ -78,7 +78,7 @@ fn limits_are_set_by_the_environment() {
 }
 
 #[test]
-fn a_limit_that_is_raised_holds_for_printing_too() {
+fn a_raised_limit_applies_to_printing_too() {
     let env = TestEnv::new();
     env.file("catalog/.indexignore", "objects\n")
         .file("catalog/objects/o.json", format!("{{\"a\":\"{}\"}}", "x".repeat(65 << 20)));
@@ -91,7 +91,7 @@ fn a_limit_that_is_raised_holds_for_printing_too() {
 }
 
 #[test]
-fn files_that_are_none_are_named() {
+fn sources_that_are_no_files_are_reported() {
     let env = TestEnv::new();
     env.file("catalog/a.yaml", SMALL);
     symlink("nowhere", env.path("catalog/dangling")).unwrap();
@@ -140,7 +140,7 @@ fn references_stay_inside_the_catalog() {
 }
 
 #[test]
-fn a_file_that_cannot_be_read_is_named() {
+fn an_unreadable_file_is_reported() {
     let env = TestEnv::new();
     env.file("catalog/a.yaml", SMALL).file("catalog/b/c.yaml", SMALL);
     let closed = <std::fs::Permissions as std::os::unix::fs::PermissionsExt>::from_mode(0o000);
@@ -148,18 +148,18 @@ fn a_file_that_cannot_be_read_is_named() {
     if std::fs::read(env.path("catalog/a.yaml")).is_ok() {
         return testkit::skipped("this user reads every file");
     }
-    let told = env.opm(&["validate", "catalog"]);
-    assert!(told.contains("read a.yaml: Permission denied"), "{told}");
+    let validated = env.opm(&["validate", "catalog"]);
+    assert!(validated.contains("read a.yaml: Permission denied"), "{validated}");
 }
 
 #[test]
-fn what_follows_a_document_is_not_dropped() {
-    assert!(told(b"schema: x\n...\nschema: y\n").contains("catalog/bad:3:1 [yaml-syntax]"));
-    assert!(told(b"---\n{\"schema\": \"x\"}{\"schema\": \"y\"}\n").contains("[yaml-syntax]"));
+fn content_after_the_end_of_a_document_is_not_dropped() {
+    assert!(validated(b"schema: x\n...\nschema: y\n").contains("catalog/bad:3:1 [yaml-syntax]"));
+    assert!(validated(b"---\n{\"schema\": \"x\"}{\"schema\": \"y\"}\n").contains("[yaml-syntax]"));
 }
 
 #[test]
-fn names_that_are_not_text_are_taken_by_every_command() {
+fn every_command_accepts_file_names_that_are_not_utf_8() {
     use std::os::unix::ffi::OsStrExt;
     let env = TestEnv::new();
     let catalog = env.path("catalog");

@@ -13,7 +13,7 @@ fn json(env: &TestEnv, layout: &str, digest: &str) -> serde_json::Value {
     serde_json::from_str(&env.read(&path)).unwrap()
 }
 
-/// A program, as far as anybody looks at it.
+/// Returns the header of a program, which is all that opm reads.
 fn program(machine: u8) -> Vec<u8> {
     let mut bytes = vec![0; 120];
     bytes[..6].copy_from_slice(b"\x7fELF\x02\x01");
@@ -26,7 +26,7 @@ fn program(machine: u8) -> Vec<u8> {
 }
 
 #[test]
-fn the_same_catalog_gives_the_same_image_anywhere_and_any_day() {
+fn the_same_catalog_gives_the_same_image_at_any_path_and_time() {
     let (env, other) = (TestEnv::new(), TestEnv::new());
     env.file("catalog/foo/catalog.yaml", SMALL)
         .file("catalog/foo/README.md", "")
@@ -89,7 +89,7 @@ fn every_command_has_a_manual_page() {
 }
 
 #[test]
-fn an_image_is_started_as_its_dockerfile_says() {
+fn an_image_starts_like_its_dockerfile() {
     let env = TestEnv::new();
     env.file("catalog/c.yaml", SMALL).file("opm-amd64", program(0x3e)).file("opm-arm64", program(0xb7));
     let platforms = ["--platform", "linux/amd64,linux/arm64", "--binary", "linux/amd64=opm-amd64"];
@@ -111,7 +111,7 @@ fn an_image_is_started_as_its_dockerfile_says() {
         assert_eq!(start["Labels"]["team"], "storage");
         assert_eq!(manifest["layers"].as_array().unwrap().len(), 3);
     }
-    // Catalog and cache are the same for both.
+    // Catalog and cache are the same for both platforms.
     let layers = |image: &serde_json::Value| json(&env, "out", image["digest"].as_str().unwrap())["layers"].clone();
     assert_eq!(layers(&images[0])[1], layers(&images[1])[1]);
     assert_ne!(layers(&images[0])[0], layers(&images[1])[0]);
@@ -144,7 +144,7 @@ fn an_image_can_be_based_on_another() {
     assert_eq!(env.names("out/blobs/sha256").len(), 7, "five layers, a config and a manifest");
 }
 
-/// Lists a layer as `tar` shows it: modes and names.
+/// Lists a layer as `tar` prints it: modes and names.
 fn listed(env: &TestEnv, layout: &str, layer: &serde_json::Value) -> Vec<String> {
     let digest = layer["digest"].as_str().unwrap().trim_start_matches("sha256:").to_owned();
     let blob = env.path(&format!("{layout}/blobs/sha256/{digest}"));
@@ -159,14 +159,14 @@ fn listed(env: &TestEnv, layout: &str, layer: &serde_json::Value) -> Vec<String>
 }
 
 #[test]
-fn the_cache_of_the_existing_tool_lies_beside_ours() {
+fn an_image_can_contain_the_cache_of_the_existing_tool_too() {
     let env = TestEnv::new();
     env.file("catalog/c.yaml", SMALL);
     let plain = digest(&env, &["catalog", "--data-only", "-o", "oci:plain"]);
     let image = digest(&env, &["catalog", "--data-only", "--upstream-cache", "-o", "oci:out"]);
     assert_eq!(image, digest(&env, &["catalog", "--data-only", "--upstream-cache", "-o", "oci:again"]));
     let (plain, both) = (json(&env, "plain", &plain), json(&env, "out", &image));
-    assert_eq!(plain["layers"][0], both["layers"][0], "the catalog is the same");
+    assert_eq!(plain["layers"][0], both["layers"][0], "the catalog layer differs");
     let theirs: Vec<String> =
         listed(&env, "out", &both["layers"][1]).into_iter().filter(|line| !line.contains("opm.v1")).collect();
     let modes_and_names = [
@@ -184,7 +184,7 @@ fn the_cache_of_the_existing_tool_lies_beside_ours() {
 }
 
 #[test]
-fn what_cannot_be_built_leaves_nothing_behind() {
+fn a_failed_build_leaves_nothing_behind() {
     let env = TestEnv::new();
     env.file("wrong/c.yaml", SMALL.replace("defaultChannel: stable", "defaultChannel: none"))
         .file("catalog/c.yaml", SMALL);

@@ -19,12 +19,12 @@ fn with_manifests() -> TestEnv {
     env
 }
 
-const MAKE: &[&str] = &["--directory", "foo/manifests", "--package", "foo", "--channels", "stable,beta"];
+const GENERATE: &[&str] = &["--directory", "foo/manifests", "--package", "foo", "--channels", "stable,beta"];
 
 #[test]
 fn generate_writes_annotations_and_a_dockerfile() {
     let env = with_manifests();
-    insta::assert_snapshot!(env.opm(&[&["alpha", "bundle", "generate"], MAKE, &["--default", "stable"]].concat()), @r"
+    insta::assert_snapshot!(env.opm(&[&["alpha", "bundle", "generate"], GENERATE, &["--default", "stable"]].concat()), @r"
     exit 0
     --- stdout
     --- stderr
@@ -51,7 +51,7 @@ fn generate_writes_annotations_and_a_dockerfile() {
     COPY foo/manifests /manifests/
     COPY foo/metadata /metadata/
     ");
-    let elsewhere = [&["alpha", "bundle", "generate"], MAKE, &["-u", "out", "--base-image", "base:1"]].concat();
+    let elsewhere = [&["alpha", "bundle", "generate"], GENERATE, &["-u", "out", "--base-image", "base:1"]].concat();
     env.file("foo/manifests/sub/deep/note.txt", "x");
     env.stdout(&elsewhere);
     assert_eq!(env.read("out/manifests/csv.yaml"), CSV);
@@ -61,7 +61,7 @@ fn generate_writes_annotations_and_a_dockerfile() {
 }
 
 #[test]
-fn generate_says_what_it_needs() {
+fn generate_reports_missing_arguments() {
     let env = with_manifests();
     let generate = |arguments: &[&str]| env.opm(&[&["alpha", "bundle", "generate"], arguments].concat());
     assert!(generate(&["-d", "foo/manifests"]).contains("please manually input channels and packageName"));
@@ -78,7 +78,7 @@ fn generate_says_what_it_needs() {
 #[test]
 fn a_bundle_image_is_built_checked_and_unpacked_without_other_programs() {
     let env = with_manifests();
-    let build = [&["alpha", "bundle", "build"], MAKE, &["--tag", "quay.io/me/foo:v1", "-b", "none"]].concat();
+    let build = [&["alpha", "bundle", "build"], GENERATE, &["--tag", "quay.io/me/foo:v1", "-b", "none"]].concat();
     assert!(env.opm(&build).contains("no destination for the image"));
     let digest = env.stdout(&[&build[..], &["--image-output", "oci:image"]].concat());
     assert!(digest.starts_with("sha256:"), "{digest}");
@@ -87,19 +87,22 @@ fn a_bundle_image_is_built_checked_and_unpacked_without_other_programs() {
     env.stdout(&["alpha", "bundle", "unpack", "oci:image", "--out", "out"]);
     assert_eq!(env.names("out"), ["manifests", "metadata"]);
     assert_eq!(env.read("out/manifests/csv.yaml"), CSV);
-    // The same files, elsewhere and written anew, make the same image.
+    // The same files in another directory, written later, give the same image.
     let other = with_manifests();
     assert_eq!(digest, other.stdout(&[&build[..], &["--image-output", "oci:image"]].concat()));
     assert!(env.opm(&["render", "oci:image"]).contains("\"image\": \"oci:image\""));
 }
 
 #[test]
-fn annotations_that_say_something_else_are_kept_and_told() {
+fn different_annotations_are_preserved_and_reported() {
     let env = with_manifests();
     env.file("foo/metadata/annotations.yaml", "annotations: {operators.operatorframework.io.bundle.package.v1: bar}\n");
-    let build =
-        [&["alpha", "bundle", "build"], MAKE, &["-t", "localhost/foo:v1", "-b", "none", "--image-output", "oci:image"]]
-            .concat();
+    let build = [
+        &["alpha", "bundle", "build"],
+        GENERATE,
+        &["-t", "localhost/foo:v1", "-b", "none", "--image-output", "oci:image"],
+    ]
+    .concat();
     let shown = env.opm(&build);
     assert!(shown.contains("Missing field: operators.operatorframework.io.bundle.mediatype.v1, "), "{shown}");
     assert!(shown.contains("to have value \"foo\" instead of \"bar\""), "{shown}");
@@ -108,7 +111,7 @@ fn annotations_that_say_something_else_are_kept_and_told() {
 }
 
 #[test]
-fn container_engines_build_when_they_are_there() {
+fn container_engines_build_if_installed() {
     let env = with_manifests();
     env.file("bin/podman", "#!/bin/sh\necho \"$0\" \"$@\"\n");
     let mode = std::os::unix::fs::PermissionsExt::from_mode(0o755);
@@ -117,7 +120,7 @@ fn container_engines_build_when_they_are_there() {
         let output = env
             .command()
             .env("PATH", env.path("bin"))
-            .args([&["alpha", "bundle", "build"], MAKE, &["-t", "localhost/foo:v1", "-b", builder]].concat())
+            .args([&["alpha", "bundle", "build"], GENERATE, &["-t", "localhost/foo:v1", "-b", builder]].concat())
             .output();
         env.show(output.unwrap())
     };
@@ -127,11 +130,14 @@ fn container_engines_build_when_they_are_there() {
 }
 
 #[test]
-fn bundles_that_are_wrong_are_not_unpacked() {
+fn invalid_bundles_are_not_unpacked() {
     let env = with_manifests();
     env.file("foo/manifests/pod.yaml", "apiVersion: v1\nkind: Pod\nmetadata: {name: x}\n");
-    let make =
-        [&["alpha", "bundle", "build"], MAKE, &["-t", "localhost/foo:v1", "-b", "none", "--image-output", "oci:image"]];
+    let make = [
+        &["alpha", "bundle", "build"],
+        GENERATE,
+        &["-t", "localhost/foo:v1", "-b", "none", "--image-output", "oci:image"],
+    ];
     env.stdout(&make.concat());
     insta::assert_snapshot!(env.opm(&["bundle", "validate", "foo"]), @r"
     exit 1
@@ -179,7 +185,7 @@ fn rules_of_a_bundle_are_compiled() {
 }
 
 #[test]
-fn a_complete_bundle_needs_no_flags_but_its_name() {
+fn a_complete_bundle_is_built_without_flags_of_generate() {
     let env = TestEnv::new();
     env.copy_of("examples/bundles/lantern/1.3.0");
     let build = |directory: &str| {
@@ -195,7 +201,7 @@ fn a_complete_bundle_needs_no_flags_but_its_name() {
 }
 
 #[test]
-fn a_path_that_does_not_exist_is_not_taken_for_an_image() {
+fn a_missing_path_is_not_mistaken_for_an_image() {
     let env = TestEnv::new();
     env.file("a file", "x");
     let refused = |arguments: &[&str], why: &str| {

@@ -7,7 +7,7 @@ fn env() -> TestEnv {
 }
 
 #[test]
-fn a_suite_asks_for_more() {
+fn a_suite_adds_checks() {
     insta::assert_snapshot!(env().opm(&["bundle", "validate", "1.3.0", "--suite", "olm-v0,olm-v1"]), @r#"
     exit 1
     --- stdout
@@ -112,7 +112,7 @@ fn levels_and_waivers_are_configured() {
 }
 
 #[test]
-fn programs_get_findings() {
+fn findings_are_available_as_json() {
     let env = env();
     let json: serde_json::Value =
         serde_json::from_str(&env.stdout(&["bundle", "validate", "1.3.0", "--output", "json"])).unwrap();
@@ -162,13 +162,13 @@ fn several_bundles_are_checked_together() {
     assert_eq!(count(&both, "lantern.v1.4.0"), count(&other, "lantern.v1.4.0"));
     let all = |json: &serde_json::Value| json["findings"].as_array().unwrap().len();
     assert_eq!(all(&both), all(&one) + all(&other));
-    // Without a suite, several are judged like one.
+    // Without a suite, several bundles are judged like one.
     let text = env.opm(&["bundle", "validate", "1.3.0", "other"]);
     assert!(text.contains("1.3.0/manifests/") && text.contains("other/manifests/csv.yaml"), "{text}");
 }
 
 #[test]
-fn findings_on_the_bundles_of_the_examples_are_counted_by_rule() {
+fn findings_about_the_example_bundles_are_counted_by_rule() {
     let env = env();
     let output = env.command().args(["bundle", "validate", "1.3.0", "--suite", "all", "-O", "json"]).output().unwrap();
     let json: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
@@ -206,12 +206,12 @@ fn versions_of_an_operator_are_checked_together() {
     --- stderr
     "#);
     env.file("foo.package.yaml", "packageName: foo\nchannels:\n- name: a\n");
-    let told = env.opm(&["bundle", "validate", "--package-manifest", "foo.package.yaml"]);
-    assert!(told.starts_with("exit 1") && told.contains("(foo) channel \"a\" currentCSV is empty"), "{told}");
+    let printed = env.opm(&["bundle", "validate", "--package-manifest", "foo.package.yaml"]);
+    assert!(printed.starts_with("exit 1") && printed.contains("(foo) channel \"a\" currentCSV is empty"), "{printed}");
     assert!(env.opm(&["bundle", "validate", "--repo", "nowhere"]).starts_with("exit 1"));
 }
 
-/// Writes a version of the operator foo into a repository of operators.
+/// Writes a version of the operator foo to a repository of operators.
 fn version(env: &TestEnv, version: &str) {
     let csv = format!(
         "apiVersion: operators.coreos.com/v1alpha1\nkind: ClusterServiceVersion\nmetadata:\n  name: foo.v{version}\nspec:\n  version: {version}\n"
@@ -232,7 +232,7 @@ const OBJECT: &str = "{type: olm.bundle.object, value: {data: e30=}}";
 const METADATA: &str = "{type: olm.csv.metadata, value: {displayName: Foo}}";
 
 #[test]
-fn files_beside_bundles_and_catalogs_of_a_repository_are_checked() {
+fn files_next_to_bundles_and_catalogs_of_a_repository_are_checked() {
     let env = TestEnv::new();
     version(&env, "1.0.0");
     version(&env, "1.1.0");
@@ -263,7 +263,7 @@ fn files_beside_bundles_and_catalogs_of_a_repository_are_checked() {
       --> operators/foo/ci.yaml:1:1
     --- stderr
     "#);
-    // As it should be; what follows from replaces is not asked of what is kept as a catalog.
+    // A valid repository; operators that are kept as a catalog need no `replaces`.
     let ci = "fbc:\n  enabled: true\n  catalog_mapping:\n  - {template_name: a.yaml, type: olm.semver, catalog_names: [v4.18]}\n";
     env.file("operators/foo/ci.yaml", ci);
     let config = "catalog_templates:\n- {template_name: a.yaml, channels: [Fast]}\n";
@@ -274,20 +274,20 @@ fn files_beside_bundles_and_catalogs_of_a_repository_are_checked() {
 }
 
 #[test]
-fn a_catalog_is_checked_by_its_path_and_the_registries_that_are_allowed() {
+fn a_catalog_is_checked_against_allowed_registries() {
     let env = TestEnv::new();
     env.file("v4.16/catalog.yaml", catalog("quay.io/me/foo:v1", OBJECT));
     env.file("new/catalog.yaml", catalog("quay.io/me/foo:v1", OBJECT));
-    let told = env.opm(&["bundle", "validate", "--catalog", "v4.16", "--bundle-registry", "quay.io/me/"]);
-    assert_eq!(told, "exit 0\n--- stdout\n--- stderr\n");
-    let told = env.opm(&["bundle", "validate", "--catalog", "new", "--bundle-registry", "r.test/", "-O", "github"]);
-    assert!(told.starts_with("exit 1"), "{told}");
-    assert!(told.contains("bundle-object-in-catalog") && told.contains("bundle-registry"), "{told}");
-    assert!(told.contains("file=new/catalog.yaml,line=14,col=8,title=bundle-registry"), "{told}");
+    let printed = env.opm(&["bundle", "validate", "--catalog", "v4.16", "--bundle-registry", "quay.io/me/"]);
+    assert_eq!(printed, "exit 0\n--- stdout\n--- stderr\n");
+    let printed = env.opm(&["bundle", "validate", "--catalog", "new", "--bundle-registry", "r.test/", "-O", "github"]);
+    assert!(printed.starts_with("exit 1"), "{printed}");
+    assert!(printed.contains("bundle-object-in-catalog") && printed.contains("bundle-registry"), "{printed}");
+    assert!(printed.contains("file=new/catalog.yaml,line=14,col=8,title=bundle-registry"), "{printed}");
 }
 
 #[test]
-fn categories_of_a_file_count_where_the_environment_names_one() {
+fn a_file_in_the_environment_defines_the_categories() {
     let env = env();
     let path = "1.3.0/manifests/lantern.clusterserviceversion.yaml";
     let csv = env.read(path).replacen("  annotations:\n", "  annotations:\n    categories: Lamps\n", 1);
@@ -304,22 +304,22 @@ fn categories_of_a_file_count_where_the_environment_names_one() {
 }
 
 #[test]
-fn crds_are_compared_with_those_of_the_version_before() {
+fn crds_are_compared_with_the_previous_version() {
     let env = crate::security::catalogs();
     let upgrade = |arguments: &[&str]| {
         let shown = env.opm(&[&["bundle", "validate"], arguments].concat());
         let lines: Vec<&str> = shown.lines().collect();
         let (first, rest) = lines.split_first().expect("an exit code");
-        let mut kept = vec![*first];
+        let mut matching = vec![*first];
         for (at, line) in rest.iter().enumerate() {
             if line.contains("[crd-upgrade-") || line.contains("[previous-unknown]") || line.starts_with("error: \"") {
-                kept.push(line);
-                kept.extend(rest.get(at + 1).filter(|next| next.starts_with("  -->")));
+                matching.push(line);
+                matching.extend(rest.get(at + 1).filter(|next| next.starts_with("  -->")));
             }
         }
-        kept.join("\n")
+        matching.join("\n")
     };
-    // Of a catalog, the version below counts where the bundle replaces nothing.
+    // In a catalog, a bundle that replaces nothing is compared with the next lower version.
     insta::assert_snapshot!(upgrade(&["made/next-1.2.0", "--previous", "next"]), @"
     exit 1
     error: CustomResourceDefinition foos.example.com: existingFieldRemoval: crd/foos.example.com version/v1 field/^.v110 may not be removed (OLM v1 refuses the upgrade; the change breaks custom resources) [crd-upgrade-field-removed]
@@ -343,7 +343,7 @@ fn crds_are_compared_with_those_of_the_version_before() {
     let csv = "made/next-1.2.0/manifests/csv.yaml";
     env.file(csv, env.read(csv).replace("version: 1.2.0", "version: 1.2.0\n  replaces: foo.v1.0.0"));
     assert!(upgrade(&["made/next-1.2.0", "--previous", "next"]).contains("field/^.v100 may not be removed"));
-    // Findings of an upgrade have levels and waivers as all others.
+    // Findings of an upgrade have levels and waivers like all others.
     env.file(".opm.yaml", "checks: {levels: {crd-upgrade-field-removed: off}}\n");
     assert!(!upgrade(&["made/next-1.2.0", "--previous", "next"]).contains("crd-upgrade"));
     env.copy_of("examples/bundles/lantern/1.3.0");

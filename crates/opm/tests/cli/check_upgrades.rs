@@ -33,7 +33,7 @@ fn env() -> TestEnv {
 }
 
 #[test]
-fn those_who_lose_their_way_are_told_with_what_helps() {
+fn stranded_versions_are_reported_with_a_fix() {
     let env = env();
     insta::assert_snapshot!(env.opm(&["check-upgrades", "old", "new"]), @r#"
     exit 1
@@ -65,7 +65,7 @@ fn those_who_lose_their_way_are_told_with_what_helps() {
 }
 
 #[test]
-fn the_fix_that_is_told_is_one() {
+fn the_suggested_fix_works() {
     let env = env();
     env.stdout(&[
         "edit",
@@ -95,7 +95,7 @@ fn the_fix_that_is_told_is_one() {
 }
 
 #[test]
-fn dependencies_hold_upgrades_back() {
+fn dependencies_block_upgrades() {
     let env = TestEnv::new();
     env.file("old/catalog.yaml", resolve::catalog("h/stable: h.v1.0.0 needs=Far\nnear/stable: near.v1.0.0 gives=Near"));
     let new = "h/stable: h.v1.0.0 needs=Far; h.v2.0.0 r=h.v1.0.0 needs=Far needs=near:>=2.0.0\nnear/stable: near.v1.0.0 gives=Near";

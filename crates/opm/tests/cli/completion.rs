@@ -10,13 +10,13 @@ fn every_shell_gets_a_script() {
 }
 
 #[test]
-fn the_version_is_told() {
+fn the_version_is_printed() {
     let env = TestEnv::new();
     assert!(env.stdout(&["version"]).starts_with("Version: "));
 }
 
-/// Returns what bash offers for a command line with the cursor at its end.
-fn offered(env: &TestEnv, line: &str) -> Option<Vec<String>> {
+/// Returns the completions of bash for a command line with the cursor at its end.
+fn completions(env: &TestEnv, line: &str) -> Option<Vec<String>> {
     let words: Vec<&str> = line.split(' ').collect();
     let script = format!(
         "source opm.bash\nCOMP_WORDS=({})\nCOMP_CWORD={}\n_opm_names {} '{}' '{}'\nprintf '%s\\n' \"${{COMPREPLY[@]}}\"\n",
@@ -43,16 +43,16 @@ fn names_come_from_the_catalog_on_the_line() {
     let env = TestEnv::new();
     env.copy_of("examples/catalog");
     env.file("opm.bash", env.stdout(&["completion", "bash"]));
-    let offered = |line: &str| offered(&env, line).expect("bash");
-    assert_eq!(offered("opm graph catalog -p l"), ["lantern"]);
-    assert_eq!(offered("opm list bundles catalog "), ["buoy", "lantern", "tide-gauge", "weather-vane"]);
-    assert_eq!(offered("opm edit set-default catalog lantern "), ["candidate", "stable"]);
+    let completions = |line: &str| completions(&env, line).expect("bash");
+    assert_eq!(completions("opm graph catalog -p l"), ["lantern"]);
+    assert_eq!(completions("opm list bundles catalog "), ["buoy", "lantern", "tide-gauge", "weather-vane"]);
+    assert_eq!(completions("opm edit set-default catalog lantern "), ["candidate", "stable"]);
     assert_eq!(
-        offered("opm edit set-edge --package lantern catalog lantern.v1.1"),
+        completions("opm edit set-edge --package lantern catalog lantern.v1.1"),
         ["lantern.v1.1.0", "lantern.v1.1.1"]
     );
-    assert_eq!(offered("opm edit remove catalog --package buoy --channel "), ["stable"]);
-    assert!(offered("opm graph catalog -o ").contains(&"svg".to_owned()));
-    assert!(offered("opm li").contains(&"list".to_owned()));
+    assert_eq!(completions("opm edit remove catalog --package buoy --channel "), ["stable"]);
+    assert!(completions("opm graph catalog -o ").contains(&"svg".to_owned()));
+    assert!(completions("opm li").contains(&"list".to_owned()));
     assert_eq!(env.stdout(&["__complete", "--", "graph", "nosuch", "-p", ""]), "");
 }

@@ -44,7 +44,7 @@ fn prepared() -> TestEnv {
         "annotations: {operators.operatorframework.io.bundle.package.v1: foo}\n",
     );
     env.file("catalogs.yaml", CATALOGS).file("contribution/composite.yaml", COMPOSITE);
-    // The first form of the basic template, beside the composite file.
+    // The first form of the basic template, next to the composite file.
     env.file(
         "contribution/basic.yaml",
         "schema: olm.package\nname: foo\ndefaultChannel: stable\n---\n\
@@ -52,17 +52,17 @@ fn prepared() -> TestEnv {
          {schema: olm.bundle, image: ../bundle}\n",
     );
     env.file("contribution/semver.yaml", "schema: olm.semver\nstable: {bundles: [{image: ../bundle}]}\n");
-    // Found in the directory of the catalog before that.
+    // It is found in the directory of the catalog first.
     env.file("one/small.yaml", SMALL).file("contribution/small.yaml", "not: a catalog\n");
     env.file("one/made.yaml", SMALL).file("two/keep", "");
     env
 }
 
 #[test]
-fn catalogs_are_made_of_their_components() {
+fn catalogs_are_built_from_their_components() {
     let env = prepared();
-    let told = env.opm(&[&ARGUMENTS[..], &["-o", "yaml"]].concat());
-    assert_eq!(told, "exit 0\n--- stdout\n--- stderr\n");
+    let shown = env.opm(&[&ARGUMENTS[..], &["-o", "yaml"]].concat());
+    assert_eq!(shown, "exit 0\n--- stdout\n--- stderr\n");
     for (path, start) in [
         ("one/foo/catalog.yaml", "---\ndefaultChannel: stable\nname: foo\n"),
         ("one/bar/catalog.yaml", "---\ndefaultChannel: stable\nname: foo\n"),
@@ -76,24 +76,24 @@ fn catalogs_are_made_of_their_components() {
 }
 
 #[test]
-fn nothing_appears_when_a_catalog_is_not_valid() {
+fn an_invalid_catalog_is_not_written() {
     let env = prepared();
     env.file("two/foo/other.yaml", SMALL);
-    let told = env.opm(&ARGUMENTS);
+    let shown = env.opm(&ARGUMENTS);
     assert!(
-        told.starts_with("exit 1\n--- stdout\n--- stderr\nerror: validation failed, two/foo is unchanged:\n"),
-        "{told}"
+        shown.starts_with("exit 1\n--- stdout\n--- stderr\nerror: validation failed, two/foo is unchanged:\n"),
+        "{shown}"
     );
     assert_eq!(env.names("two/foo"), ["other.yaml"]);
     assert_eq!(env.names("one"), ["made.yaml", "small.yaml"]);
-    assert!(!told.contains("/tmp"), "{told}");
-    let told = env.opm(&[&ARGUMENTS[..], &["--validate=false"]].concat());
-    assert_eq!(told, "exit 0\n--- stdout\n--- stderr\n");
+    assert!(!shown.contains("/tmp"), "{shown}");
+    let shown = env.opm(&[&ARGUMENTS[..], &["--validate=false"]].concat());
+    assert_eq!(shown, "exit 0\n--- stdout\n--- stderr\n");
     assert_eq!(env.names("two/foo"), ["catalog.yaml", "other.yaml"]);
 }
 
 #[test]
-fn components_that_cannot_be_made_leave_everything_as_it_is() {
+fn failing_components_change_nothing() {
     let cases = [
         ("args: [made.yaml]", "args: [nosuch.yaml]", "command \"cat\": exit status: 1"),
         ("command: cat", "command: ./nosuch", "command \"./nosuch\": No such file"),
@@ -109,15 +109,18 @@ fn components_that_cannot_be_made_leave_everything_as_it_is() {
     for (text, other, expected) in cases {
         let env = prepared();
         env.file("contribution/composite.yaml", COMPOSITE.replace(text, other));
-        let told = env.opm(&ARGUMENTS);
-        assert!(told.starts_with("exit 1\n--- stdout\n--- stderr\n") && told.contains(expected), "{expected}: {told}");
+        let shown = env.opm(&ARGUMENTS);
+        assert!(
+            shown.starts_with("exit 1\n--- stdout\n--- stderr\n") && shown.contains(expected),
+            "{expected}: {shown}"
+        );
         assert_eq!(env.names("one"), ["made.yaml", "small.yaml"]);
         assert_eq!(env.names("two"), ["keep"]);
     }
 }
 
 #[test]
-fn the_catalogs_may_come_from_the_web_but_not_say_where_to_write() {
+fn a_downloaded_catalog_config_cannot_choose_where_to_write() {
     let serve = |text: String| {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let address = format!("http://{}/catalogs.yaml", listener.local_addr().unwrap());
@@ -130,39 +133,39 @@ fn the_catalogs_may_come_from_the_web_but_not_say_where_to_write() {
         address
     };
     let env = prepared();
-    let told =
+    let shown =
         env.opm(&[&ARGUMENTS[..], &["-f", &serve(CATALOGS.replace("workingDir: two", "workingDir: ../two"))]].concat());
-    assert!(told.contains("must be below the current directory"), "{told}");
+    assert!(shown.contains("must be below the current directory"), "{shown}");
     assert_eq!(env.names("one"), ["made.yaml", "small.yaml"]);
-    let told = env.opm(&[&ARGUMENTS[..], &["-f", &serve(CATALOGS.to_owned())]].concat());
-    assert_eq!(told, "exit 0\n--- stdout\n--- stderr\n");
-    let told = env.opm(&[&ARGUMENTS[..], &["-f", "http://127.0.0.1:1/catalogs.yaml"]].concat());
+    let shown = env.opm(&[&ARGUMENTS[..], &["-f", &serve(CATALOGS.to_owned())]].concat());
+    assert_eq!(shown, "exit 0\n--- stdout\n--- stderr\n");
+    let shown = env.opm(&[&ARGUMENTS[..], &["-f", "http://127.0.0.1:1/catalogs.yaml"]].concat());
     assert!(
-        told.starts_with("exit 1\n") && told.contains("unable to open \"http://127.0.0.1:1/catalogs.yaml\""),
-        "{told}"
+        shown.starts_with("exit 1\n") && shown.contains("unable to open \"http://127.0.0.1:1/catalogs.yaml\""),
+        "{shown}"
     );
 }
 
 #[test]
-fn flags_of_composite_templates_are_for_those_alone() {
+fn flags_of_composite_templates_require_that_type() {
     let env = prepared();
-    let told = env.opm(&["alpha", "render-template", "contribution/semver.yaml", "-f", "catalogs.yaml"]);
-    assert!(told.contains("error: --catalog-config requires the template type composite\n"), "{told}");
-    let told = env.opm(&["alpha", "render-template", "composite", "more.yaml"]);
+    let shown = env.opm(&["alpha", "render-template", "contribution/semver.yaml", "-f", "catalogs.yaml"]);
+    assert!(shown.contains("error: --catalog-config requires the template type composite\n"), "{shown}");
+    let shown = env.opm(&["alpha", "render-template", "composite", "more.yaml"]);
     assert!(
-        told.contains("composite templates take no argument \"more.yaml\": pass the files with -c and -f"),
-        "{told}"
+        shown.contains("composite templates take no argument \"more.yaml\": pass the files with -c and -f"),
+        "{shown}"
     );
-    let told = env.opm(&[&ARGUMENTS[..], &["-o", "mermaid"]].concat());
-    assert!(told.contains("composite templates support only the output formats json and yaml"), "{told}");
+    let shown = env.opm(&[&ARGUMENTS[..], &["-o", "mermaid"]].concat());
+    assert!(shown.contains("composite templates support only the output formats json and yaml"), "{shown}");
 }
 
 #[test]
-fn the_first_form_of_the_basic_template_has_the_first_name_of_the_command() {
+fn the_first_name_of_the_command_accepts_the_first_form_of_the_basic_template() {
     let env = prepared();
     let rendered = env.stdout(&["alpha", "render-veneer", "basic", "contribution/basic.yaml"]);
     assert!(rendered.contains("\"name\": \"foo.v1.0.0\"") && rendered.contains("olm.bundle.object"), "{rendered}");
     assert_eq!(env.stdout(&["alpha", "render-veneer", "contribution/basic.yaml"]), rendered);
-    let told = env.opm(&["alpha", "render-template", "basic", "contribution/basic.yaml"]);
-    assert!(told.contains("template has unknown schema (\"olm.package\")"), "{told}");
+    let shown = env.opm(&["alpha", "render-template", "basic", "contribution/basic.yaml"]);
+    assert!(shown.contains("template has unknown schema (\"olm.package\")"), "{shown}");
 }

@@ -22,9 +22,9 @@ fn a_basic_template_names_bundles_by_their_image() {
 }
 
 #[test]
-fn a_broken_file_is_named_with_its_line() {
+fn a_broken_file_is_reported_with_its_line() {
     let env = TestEnv::new();
     env.file("catalog.yaml", "a: 1\nb: [}\n");
-    let told = env.opm(&["alpha", "convert-template", "basic", "catalog.yaml"]);
-    assert!(told.contains("error: catalog.yaml:2: yaml:"), "{told}");
+    let shown = env.opm(&["alpha", "convert-template", "basic", "catalog.yaml"]);
+    assert!(shown.contains("error: catalog.yaml:2: yaml:"), "{shown}");
 }

@@ -1,6 +1,6 @@
 use crate::env::TestEnv;
 
-/// An image layout with one empty image, named `v1`.
+/// Writes an image layout with one empty image, named `v1`.
 fn layout(env: &TestEnv) {
     let config = "{}";
     let config_hex = "44136fa355b3678a1146ad16f7e8649e94fb4fc21fe77e8310c060f61caaff8a";
@@ -19,7 +19,7 @@ fn layout(env: &TestEnv) {
 }
 
 #[test]
-fn an_image_goes_from_one_form_to_another_and_back() {
+fn an_image_is_copied_between_formats_and_back() {
     let env = TestEnv::new();
     layout(&env);
     insta::assert_snapshot!(env.opm(&["copy", "oci:layout:v1", "oci-archive:a.tar:v2"]), @r"
@@ -41,7 +41,7 @@ fn an_image_goes_from_one_form_to_another_and_back() {
 }
 
 #[test]
-fn what_cannot_be_copied_is_named() {
+fn failed_copies_are_reported() {
     let env = TestEnv::new();
     layout(&env);
     insta::assert_snapshot!(env.opm(&["copy", "oci:layout:v9", "oci:again:v1"]), @r#"
@@ -51,7 +51,7 @@ fn what_cannot_be_copied_is_named() {
     error: failed to copy "oci:layout:v9" to "oci:again:v1": oci:layout:v9: no image named "v9" in the layout
       help: it has v1
     "#);
-    // What this machine has set up must not matter.
+    // The configuration of this machine must not matter.
     env.file("registries.conf", "");
     let mut short = env.command();
     short.env("CONTAINERS_REGISTRIES_CONF", "registries.conf").args(["copy", "etcd:v1", "oci:again:v1"]);

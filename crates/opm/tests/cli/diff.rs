@@ -1,6 +1,6 @@
 use crate::env::TestEnv;
 
-/// A package whose bundles carry a CSV with one rule and a CRD with some versions.
+/// Returns a package whose bundles have a CSV with one rule and a CRD with some versions.
 fn catalog(entries: &[(&str, &str)], rule: &str, crd_versions: &str) -> String {
     let mut text = String::from(
         "schema: olm.package\nname: foo\ndefaultChannel: stable\n---\nschema: olm.channel\npackage: foo\nname: stable\nentries:\n",
@@ -12,7 +12,7 @@ fn catalog(entries: &[(&str, &str)], rule: &str, crd_versions: &str) -> String {
         }
     }
     for (index, (version, _)) in entries.iter().enumerate() {
-        // Only the newest bundle has what was asked for.
+        // Only the latest bundle has this rule and these versions.
         let (rule, crd_versions) =
             if index + 1 == entries.len() { (rule, crd_versions) } else { (RULE, "{\"name\":\"v1\"}") };
         let csv = format!(
@@ -51,7 +51,7 @@ fn two_catalogs() -> TestEnv {
 }
 
 #[test]
-fn people_see_what_differs() {
+fn differences_are_printed_as_text() {
     let env = two_catalogs();
     insta::assert_snapshot!(env.stdout(&["diff", "old", "new"]), @r"
     ~ package foo
@@ -65,7 +65,7 @@ fn people_see_what_differs() {
 }
 
 #[test]
-fn a_changelog_tells_what_new_versions_change() {
+fn a_changelog_describes_what_new_versions_change() {
     let env = two_catalogs();
     insta::assert_snapshot!(env.stdout(&["diff", "old", "new", "--changelog", "-o", "markdown"]), @r"
     # Changes
@@ -86,7 +86,7 @@ fn a_changelog_tells_what_new_versions_change() {
 }
 
 #[test]
-fn programs_get_json() {
+fn differences_are_printed_as_json() {
     let env = two_catalogs();
     let json = env.stdout(&["diff", "old", "new", "--changelog", "-o", "json"]);
     let value: serde_json::Value = serde_json::from_str(&json).unwrap();
@@ -98,44 +98,44 @@ fn programs_get_json() {
 }
 
 #[test]
-fn the_exit_code_tells_of_differences_when_asked() {
+fn the_exit_code_reports_differences_on_request() {
     let env = two_catalogs();
     assert_eq!(env.opm(&["diff", "old", "old", "--exit-code"]), "exit 0\n--- stdout\nno differences\n--- stderr\n");
     assert!(env.opm(&["diff", "old", "new"]).starts_with("exit 0\n"));
-    let told = env.opm(&["diff", "old", "new", "--exit-code"]);
-    assert!(told.starts_with("exit 1\n--- stdout\n~ package foo\n") && told.ends_with("--- stderr\n"), "{told}");
+    let shown = env.opm(&["diff", "old", "new", "--exit-code"]);
+    assert!(shown.starts_with("exit 1\n--- stdout\n~ package foo\n") && shown.ends_with("--- stderr\n"), "{shown}");
 }
 
 #[test]
-fn names_cannot_play_tricks() {
+fn names_are_escaped() {
     let env = two_catalogs();
     let skips = "replaces: foo.v1.1.0\n  skips: [\"a\\e[31m\\n`b`\"]\n";
     env.file("new/c.yaml", env.read("new/c.yaml").replace("replaces: foo.v1.1.0\n", skips));
-    let told = env.opm(&["diff", "old", "new"]);
-    assert!(told.contains(r#" skips "a\x1b[31m\n`b`""#), "{told}");
-    let told = env.opm(&["diff", "old", "new", "-o", "markdown"]);
-    assert!(told.contains(r#" skips `` "a\x1b[31m\n`b`" ``"#), "{told}");
+    let shown = env.opm(&["diff", "old", "new"]);
+    assert!(shown.contains(r#" skips "a\x1b[31m\n`b`""#), "{shown}");
+    let shown = env.opm(&["diff", "old", "new", "-o", "markdown"]);
+    assert!(shown.contains(r#" skips `` "a\x1b[31m\n`b`" ``"#), "{shown}");
 }
 
 #[test]
-fn a_side_that_is_no_valid_catalog_is_refused() {
+fn an_invalid_catalog_is_rejected() {
     let env = two_catalogs();
     env.file("broken/c.yaml", "schema: olm.package\nname: foo\ndefaultChannel: gone\n");
     for arguments in [&["diff", "old", "broken"] as &[&str], &["alpha", "diff", "broken", "new"]] {
-        let told = env.opm(arguments);
+        let shown = env.opm(arguments);
         assert!(
-            told.starts_with("exit 1\n--- stdout\n--- stderr\nerror: \"broken\" is not a valid catalog:\n"),
-            "{told}"
+            shown.starts_with("exit 1\n--- stdout\n--- stderr\nerror: \"broken\" is not a valid catalog:\n"),
+            "{shown}"
         );
-        assert!(told.contains("gone"), "{told}");
+        assert!(shown.contains("gone"), "{shown}");
     }
     env.file("bundle/manifests/x.yaml", "").file("bundle/metadata/x.yaml", "");
-    let told = env.opm(&["alpha", "diff", "bundle"]);
-    assert!(told.starts_with("exit 1\n--- stdout\n--- stderr\n") && told.contains("bundle"), "{told}");
+    let shown = env.opm(&["alpha", "diff", "bundle"]);
+    assert!(shown.starts_with("exit 1\n--- stdout\n--- stderr\n") && shown.contains("bundle"), "{shown}");
 }
 
 #[test]
-fn what_is_new_is_a_catalog() {
+fn new_content_is_printed_as_a_catalog() {
     let env = two_catalogs();
     let new = env.stdout(&["alpha", "diff", "old", "new"]);
     let lines: Vec<&str> = new.lines().filter(|line| line.starts_with("- name") || line.starts_with("name")).collect();
@@ -156,20 +156,20 @@ fn what_is_new_is_a_catalog() {
 }
 
 #[test]
-fn an_include_file_is_read_with_care() {
+fn an_include_file_is_checked() {
     let env = two_catalogs();
     env.file(
         "include.yaml",
         "packages:\n- name: foo\n  version: 1.0.0\n  channels:\n  - name: stable\n    bundles: [foo.v1.1.0]\n",
     );
-    let told = env.opm(&["alpha", "diff", "new", "-i", "include.yaml"]);
-    assert!(told.contains("warning: include file include.yaml: unknown field packages[0].version\n"), "{told}");
-    assert!(told.contains("\"bundles\" without \"versions\" select the whole channel"), "{told}");
+    let shown = env.opm(&["alpha", "diff", "new", "-i", "include.yaml"]);
+    assert!(shown.contains("warning: include file include.yaml: unknown field packages[0].version\n"), "{shown}");
+    assert!(shown.contains("\"bundles\" without \"versions\" select the whole channel"), "{shown}");
     env.file("include.yaml", "packages:\n- name: [\n");
-    let told = env.opm(&["alpha", "diff", "new", "-i", "include.yaml"]);
-    assert!(told.starts_with("exit 1\n--- stdout\n--- stderr\nerror: include file include.yaml:3: "), "{told}");
-    let told = env.opm(&["alpha", "diff", "new", "--include-additive"]);
-    assert!(told.contains("must set --include-file if --include-additive is set"), "{told}");
+    let shown = env.opm(&["alpha", "diff", "new", "-i", "include.yaml"]);
+    assert!(shown.starts_with("exit 1\n--- stdout\n--- stderr\nerror: include file include.yaml:3: "), "{shown}");
+    let shown = env.opm(&["alpha", "diff", "new", "--include-additive"]);
+    assert!(shown.contains("must set --include-file if --include-additive is set"), "{shown}");
 }
 
 #[test]

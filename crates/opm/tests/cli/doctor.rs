@@ -4,7 +4,7 @@ use std::process::Output;
 
 use crate::env::TestEnv;
 
-/// Runs the command with settings of its own: what this machine has set up must not matter.
+/// Runs the command with its own settings: the configuration of this machine must not matter.
 fn doctor(env: &TestEnv, settings: &str, arguments: &[&str]) -> Output {
     env.file("registries.conf", settings)
         .file("home/.config/containers/policy.json", r#"{"default": [{"type": "insecureAcceptAnything"}]}"#);
@@ -14,7 +14,7 @@ fn doctor(env: &TestEnv, settings: &str, arguments: &[&str]) -> Output {
 }
 
 #[test]
-fn what_stands_in_the_way_is_explained() {
+fn a_blocked_registry_is_explained() {
     let env = TestEnv::new();
     let blocked = "[[registry]]\nlocation = 'reg.test'\nblocked = true\n";
     insta::assert_snapshot!(env.show(doctor(&env, blocked, &["reg.test/a/b:v1"])), @r"
@@ -30,7 +30,7 @@ fn what_stands_in_the_way_is_explained() {
 }
 
 #[test]
-fn signatures_that_a_policy_asks_for_are_named() {
+fn required_signatures_are_shown() {
     let env = TestEnv::new();
     let policy = r#"{"default": [{"type": "signedBy", "keyType": "GPGKeys", "keyPath": "/keys"}]}"#;
     env.file("registries.conf", "[[registry]]\nlocation = 'reg.test'\nblocked = true\n");
@@ -43,17 +43,17 @@ fn signatures_that_a_policy_asks_for_are_named() {
 }
 
 #[test]
-fn a_registry_that_wants_other_credentials_is_explained() {
+fn rejected_credentials_are_explained() {
     let env = TestEnv::new();
     let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
     let host = listener.local_addr().expect("an address").to_string();
     std::thread::spawn(move || {
         for mut stream in listener.incoming().flatten() {
             let mut head = [0; 4096];
-            // Whatever is asked, the answer is the same.
+            // The registry rejects every request.
             while stream.read(&mut head).is_ok_and(|count| count > 0) {
-                let answer = "HTTP/1.1 401 x\r\nWWW-Authenticate: Basic realm=x\r\nContent-Length: 0\r\n\r\n";
-                if stream.write_all(answer.as_bytes()).is_err() {
+                let response = "HTTP/1.1 401 x\r\nWWW-Authenticate: Basic realm=x\r\nContent-Length: 0\r\n\r\n";
+                if stream.write_all(response.as_bytes()).is_err() {
                     break;
                 }
             }
@@ -81,8 +81,8 @@ fn a_registry_that_wants_other_credentials_is_explained() {
     error: [HOST]/a/b:v1 cannot be reached
     "#);
     let output = doctor(&env, "", &["--use-http", "-o", "json", &image]);
-    let told: serde_json::Value = serde_json::from_slice(&output.stdout).expect("JSON");
-    assert_eq!(told["places"][0]["credentials"]["file"], "auth.json");
-    let text = told.to_string();
+    let printed: serde_json::Value = serde_json::from_slice(&output.stdout).expect("JSON");
+    assert_eq!(printed["places"][0]["credentials"]["file"], "auth.json");
+    let text = printed.to_string();
     assert!(!text.contains("secret") && !text.contains("dXNl"), "{text}");
 }

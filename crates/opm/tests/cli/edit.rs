@@ -3,7 +3,7 @@ use std::fs;
 use crate::env::{SMALL, TestEnv};
 use crate::resolve;
 
-/// A catalog as a person wrote it.
+/// A handwritten catalog with comments.
 pub(crate) const COMMENTED: &str = "\
 # Catalog of foo.
 # Reviewed by the team.
@@ -60,7 +60,7 @@ pub(crate) fn commented() -> TestEnv {
     env
 }
 
-/// Runs an edit on the commented catalog: first without effect, then with one, which must be what was shown.
+/// Runs an edit on the commented catalog: first as a dry run, then for real, and compares both.
 fn shown(arguments: &[&'static str]) -> String {
     let env = commented();
     let (verb, rest) = arguments.split_first().unwrap();
@@ -73,7 +73,7 @@ fn shown(arguments: &[&'static str]) -> String {
     let patch = |arguments: &[&str]| {
         std::process::Command::new("git").args(arguments).current_dir(env.path("catalog-before")).status()
     };
-    // Reviewers' tools understand the diff, if they are here.
+    // git applies the diff, if it is installed.
     if let Ok(status) = patch(&["apply", "../diff"]) {
         assert!(status.success(), "{diff}");
         assert_eq!(env.read("catalog-before/foo.yaml"), env.read("catalog/foo.yaml"));
@@ -93,7 +93,7 @@ fn a_promoted_bundle_gets_an_entry_like_the_others() {
 }
 
 #[test]
-fn a_removed_bundle_takes_its_comments_along() {
+fn a_bundle_is_removed_with_its_comments() {
     insta::assert_snapshot!(shown(&["remove", "--bundle", "foo.v1.1.0"]));
 }
 
@@ -103,7 +103,7 @@ fn a_deprecation_gets_a_document() {
 }
 
 #[test]
-fn an_edge_changes_where_it_is() {
+fn an_edge_changes_in_place() {
     insta::assert_snapshot!(shown(&[
         "set-edge",
         "foo.v1.2.0",
@@ -122,9 +122,9 @@ fn heads_alone_are_kept() {
 }
 
 #[test]
-fn edits_that_undo_each_other_give_the_bytes_back() {
+fn an_edit_and_its_reverse_restore_all_bytes() {
     let env = commented();
-    for (there, back) in [
+    for (edit, reverse) in [
         (
             &["set-default", "catalog", "foo", "stable"] as &[&str],
             &["set-default", "catalog", "foo", "alpha"] as &[&str],
@@ -142,21 +142,21 @@ fn edits_that_undo_each_other_give_the_bytes_back() {
             &["set-edge", "catalog", "foo.v1.1.0", "--channel", "alpha", "--skip-range", ""],
         ),
     ] {
-        env.stdout(&[&["edit"], there].concat());
+        env.stdout(&[&["edit"], edit].concat());
         assert_ne!(env.read("catalog/foo.yaml"), COMMENTED);
-        env.stdout(&[&["edit"], back].concat());
-        assert_eq!(env.read("catalog/foo.yaml"), COMMENTED, "{there:?}");
+        env.stdout(&[&["edit"], reverse].concat());
+        assert_eq!(env.read("catalog/foo.yaml"), COMMENTED, "{edit:?}");
     }
 }
 
 #[test]
-fn a_refusal_changes_nothing_and_says_the_way_out() {
+fn a_rejected_edit_changes_nothing_and_suggests_a_fix() {
     let env = commented();
     let refused = |arguments: &[&str]| {
-        let told = env.opm(&[&["edit"], arguments].concat());
+        let shown = env.opm(&[&["edit"], arguments].concat());
         assert_eq!(env.read("catalog/foo.yaml"), COMMENTED);
         assert_eq!(env.names("."), ["catalog"]);
-        told
+        shown
     };
     insta::assert_snapshot!(refused(&["set-edge", "catalog", "foo.v1.2.0", "--channel", "alpha", "--replaces", "foo.v9.0.0"]), @r#"
     exit 1
@@ -203,12 +203,12 @@ fn another_directory_gets_the_changed_catalog() {
     assert_eq!(env.read("new/place/foo.yaml"), COMMENTED.replace("defaultChannel: alpha", "defaultChannel: stable"));
     assert_eq!(env.names("new/place"), [".indexignore", "README.md", "foo.yaml"]);
     assert_eq!(env.names("new"), ["place"]);
-    let told = env.opm(&["edit", "set-default", "catalog", "foo", "stable", "--to", "new/place"]);
-    assert!(told.contains("must be empty"), "{told}");
+    let shown = env.opm(&["edit", "set-default", "catalog", "foo", "stable", "--to", "new/place"]);
+    assert!(shown.contains("must be empty"), "{shown}");
 }
 
 #[test]
-fn files_change_together_and_empty_ones_go() {
+fn files_change_together_and_empty_ones_are_removed() {
     let env = TestEnv::new();
     let documents: Vec<&str> = COMMENTED.split("---\n").collect();
     env.file("catalog/package.yaml", documents[0])
@@ -232,8 +232,8 @@ fn an_interrupted_edit_is_completed_by_the_next() {
         root.to_str().unwrap()
     );
     env.file(".opm-edit-x/journal", journal).file(".opm-edit-x/tree/foo.yaml", &stable);
-    let told = env.opm(&["edit", "set-default", "catalog", "foo", "stable"]);
-    assert!(told.contains("opm has completed it now") && !told.contains("default channel"), "{told}");
+    let shown = env.opm(&["edit", "set-default", "catalog", "foo", "stable"]);
+    assert!(shown.contains("opm has completed it now") && !shown.contains("default channel"), "{shown}");
     assert_eq!(env.read("catalog/foo.yaml"), stable);
     assert_eq!(env.names("."), ["catalog"]);
     assert_eq!(env.names("catalog"), ["foo.yaml"]);
@@ -246,8 +246,8 @@ fn aliases_are_not_edited() {
     let text =
         text.replace("entries:\n- &first", "entries: &entries\n- &first").replace("first: *first", "Entries: *entries");
     env.file("catalog/foo.yaml", &text);
-    let told = env.opm(&["edit", "promote", "catalog", "foo.v1.2.0", "stable"]);
-    assert!(told.starts_with("exit 1"), "{told}");
+    let shown = env.opm(&["edit", "promote", "catalog", "foo.v1.2.0", "stable"]);
+    assert!(shown.starts_with("exit 1"), "{shown}");
     assert_eq!(env.read("catalog/foo.yaml"), text);
 }
 
@@ -267,7 +267,7 @@ fn catalogs_are_merged_with_their_comments() {
 }
 
 #[test]
-fn what_catalogs_disagree_on_is_named() {
+fn conflicts_between_catalogs_are_reported() {
     let env = commented();
     let other = COMMENTED
         .replace("defaultChannel: alpha", "defaultChannel: stable")

@@ -13,7 +13,7 @@ spec:
   description: About foo.
 ";
 
-/// Adds a bundle directory `bundle` of the package.
+/// Writes a bundle directory `bundle` of the package.
 fn with_bundle(env: &TestEnv, package: &str) {
     let annotations = format!(
         "annotations:\n  operators.operatorframework.io.bundle.mediatype.v1: registry+v1\n  \
@@ -24,7 +24,7 @@ fn with_bundle(env: &TestEnv, package: &str) {
 }
 
 #[test]
-fn a_new_bundle_comes_behind_the_others_with_its_entries() {
+fn a_new_bundle_is_added_after_the_others_with_its_entries() {
     let env = commented();
     with_bundle(&env, "foo");
     let add = ["edit", "add-bundle", "catalog", "bundle", "--image", "registry.example.com/foo:v1.3.0", "--migrate"];
@@ -32,14 +32,14 @@ fn a_new_bundle_comes_behind_the_others_with_its_entries() {
     insta::assert_snapshot!(diff);
     env.stdout(&[&add as &[_], &["--channel", "alpha,stable"]].concat());
     assert_eq!(env.stdout(&["validate", "catalog"]), "");
-    let told = env.opm(&[&add as &[_], &["--channel", "alpha"]].concat());
-    assert!(told.starts_with("exit 1") && told.contains("opm edit promote"), "{told}");
+    let shown = env.opm(&[&add as &[_], &["--channel", "alpha"]].concat());
+    assert!(shown.starts_with("exit 1") && shown.contains("opm edit promote"), "{shown}");
     env.stdout(&["edit", "remove", "catalog", "--bundle", "foo.v1.3.0", "--forget"]);
     assert_eq!(env.read("catalog/foo.yaml"), COMMENTED);
 }
 
 #[test]
-fn a_new_package_gets_a_file_of_its_own() {
+fn a_new_package_gets_its_own_file() {
     let env = commented();
     with_bundle(&env, "bar");
     let add =
@@ -51,7 +51,7 @@ fn a_new_package_gets_a_file_of_its_own() {
     assert_eq!(env.names("catalog/bar"), Vec::<String>::new());
 }
 
-/// A bundle directory whose annotations name two channels.
+/// Writes a bundle directory whose annotations name two channels.
 fn bundle_for_two_channels(env: &TestEnv) {
     env.file(
         "bundle/manifests/csv.yaml",
@@ -66,7 +66,7 @@ fn bundle_for_two_channels(env: &TestEnv) {
 }
 
 #[test]
-fn a_bundle_goes_into_a_channel_that_is_there_and_one_that_is_new() {
+fn a_bundle_is_added_to_an_existing_and_a_new_channel() {
     for text in [SMALL.to_owned(), SMALL.trim_end().to_owned(), SMALL.replace('\n', "\r\n")] {
         let env = TestEnv::new();
         bundle_for_two_channels(&env);
@@ -83,24 +83,24 @@ fn a_bundle_goes_into_a_channel_that_is_there_and_one_that_is_new() {
 }
 
 #[test]
-fn an_edit_says_in_one_line_what_it_did() {
+fn an_edit_is_summarized_in_one_line() {
     let env = commented();
-    let done = |arguments: &[&str]| {
-        let told = env.opm(&[&["edit"], arguments].concat());
-        told.strip_prefix("exit 0\n--- stdout\n--- stderr\n").unwrap_or(&told).to_owned()
+    let summary = |arguments: &[&str]| {
+        let shown = env.opm(&[&["edit"], arguments].concat());
+        shown.strip_prefix("exit 0\n--- stdout\n--- stderr\n").unwrap_or(&shown).to_owned()
     };
-    insta::assert_snapshot!(done(&["promote", "catalog", "foo.v1.2.0", "stable", "--skip", "foo.v1.1.0"]), @"added foo.v1.2.0 to stable: replaces foo.v1.0.0, skips foo.v1.1.0");
-    insta::assert_snapshot!(done(&["set-default", "catalog", "foo", "stable"]), @"the default channel of foo is stable, was alpha");
-    assert_eq!(done(&["set-default", "catalog", "foo", "stable"]), "");
-    assert_eq!(done(&["set-default", "catalog", "foo", "alpha", "-q"]), "");
-    insta::assert_snapshot!(done(&["deprecate", "catalog", "-p", "foo", "--channel", "alpha", "-m", "use stable"]), @"deprecated channel alpha of foo");
-    insta::assert_snapshot!(done(&["deprecate", "catalog", "-p", "foo", "--channel", "alpha", "--undo"]), @"channel alpha of foo is no longer deprecated");
-    insta::assert_snapshot!(done(&["remove", "catalog", "--bundle", "foo.v1.1.0"]), @"removed foo.v1.1.0 from alpha; foo.v1.2.0 in alpha replaces foo.v1.0.0, skips foo.v1.1.1, foo.v1.1.0");
-    insta::assert_snapshot!(done(&["set-edge", "catalog", "foo.v1.2.0", "--channel", "alpha", "--skips", ""]), @"changed: foo.v1.2.0 in alpha replaces foo.v1.0.0");
+    insta::assert_snapshot!(summary(&["promote", "catalog", "foo.v1.2.0", "stable", "--skip", "foo.v1.1.0"]), @"added foo.v1.2.0 to stable: replaces foo.v1.0.0, skips foo.v1.1.0");
+    insta::assert_snapshot!(summary(&["set-default", "catalog", "foo", "stable"]), @"the default channel of foo is stable, was alpha");
+    assert_eq!(summary(&["set-default", "catalog", "foo", "stable"]), "");
+    assert_eq!(summary(&["set-default", "catalog", "foo", "alpha", "-q"]), "");
+    insta::assert_snapshot!(summary(&["deprecate", "catalog", "-p", "foo", "--channel", "alpha", "-m", "use stable"]), @"deprecated channel alpha of foo");
+    insta::assert_snapshot!(summary(&["deprecate", "catalog", "-p", "foo", "--channel", "alpha", "--undo"]), @"channel alpha of foo is no longer deprecated");
+    insta::assert_snapshot!(summary(&["remove", "catalog", "--bundle", "foo.v1.1.0"]), @"removed foo.v1.1.0 from alpha; foo.v1.2.0 in alpha replaces foo.v1.0.0, skips foo.v1.1.1, foo.v1.1.0");
+    insta::assert_snapshot!(summary(&["set-edge", "catalog", "foo.v1.2.0", "--channel", "alpha", "--skips", ""]), @"changed: foo.v1.2.0 in alpha replaces foo.v1.0.0");
 }
 
 #[test]
-fn a_bundle_names_its_channels_and_edges_itself() {
+fn a_bundle_can_declare_its_channels_and_edges() {
     let env = TestEnv::new();
     bundle_for_two_channels(&env);
     env.file("catalog/foo.yaml", SMALL);
@@ -116,7 +116,7 @@ fn a_bundle_names_its_channels_and_edges_itself() {
 }
 
 #[test]
-fn a_bundle_that_replaces_no_head_is_refused() {
+fn a_bundle_that_replaces_no_head_is_rejected() {
     let env = commented();
     bundle_for_two_channels(&env);
     let add = ["edit", "add-bundle", "catalog", "bundle", "--image", "r.test/foo:v2", "--channel", "alpha"];

@@ -1,10 +1,10 @@
-//! A place to run commands in.
+//! The environment in which tests run commands.
 
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
 
-/// A scratch directory with an empty home; commands run inside it.
+/// A temporary directory with an empty home; commands run in it.
 pub(crate) struct TestEnv {
     directory: tempfile::TempDir,
 }
@@ -14,7 +14,7 @@ impl TestEnv {
         TestEnv { directory: tempfile::tempdir().expect("a scratch directory") }
     }
 
-    /// Writes a file, and the directories it is in.
+    /// Writes a file, and creates its parent directories.
     pub(crate) fn file(&self, path: &str, text: impl AsRef<[u8]>) -> &TestEnv {
         let path = self.path(path);
         fs::create_dir_all(path.parent().expect("a parent")).expect("directories");
@@ -37,7 +37,7 @@ impl TestEnv {
         fs::read_to_string(self.path(path)).unwrap_or_else(|error| panic!("{path}: {error}"))
     }
 
-    /// The names in a directory, sorted.
+    /// Returns the names in a directory, sorted.
     pub(crate) fn names(&self, path: &str) -> Vec<String> {
         let mut names: Vec<String> = fs::read_dir(self.path(path))
             .expect("a directory")
@@ -58,19 +58,19 @@ impl TestEnv {
         command
     }
 
-    /// Runs `opm` and shows everything that came of it.
+    /// Runs `opm` and returns exit code, stdout and stderr as text.
     pub(crate) fn opm(&self, arguments: &[&str]) -> String {
         self.show(self.command().args(arguments).output().expect("opm runs"))
     }
 
-    /// Runs `opm`, which must succeed, and returns its stdout.
+    /// Runs `opm`, which must succeed, and returns stdout.
     pub(crate) fn stdout(&self, arguments: &[&str]) -> String {
         let output = self.command().args(arguments).output().expect("opm runs");
         assert!(output.status.success(), "{}", self.show(output));
         String::from_utf8(output.stdout).expect("text")
     }
 
-    /// Shows everything that came of a command.
+    /// Returns exit code, stdout and stderr of a command as text.
     pub(crate) fn show(&self, output: Output) -> String {
         let scratch = self.directory.path().display().to_string();
         let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).replace(&scratch, "[SCRATCH]");
@@ -79,7 +79,7 @@ impl TestEnv {
     }
 }
 
-/// A path of the project.
+/// Returns a path of the project.
 pub(crate) fn project(path: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").join(path)
 }
@@ -97,7 +97,7 @@ fn copy(from: &Path, to: &Path) {
     }
 }
 
-/// A small catalog that is valid.
+/// A small valid catalog.
 pub(crate) const SMALL: &str = "\
 schema: olm.package
 name: foo
@@ -120,7 +120,7 @@ properties:
     version: 1.0.0
 ";
 
-/// A process that ends with the test.
+/// A process that is killed on drop.
 pub(crate) struct Stopped(pub(crate) Child);
 
 impl Drop for Stopped {

@@ -1,7 +1,7 @@
 use crate::env::TestEnv;
 
 #[test]
-fn a_directory_alone_gives_the_dockerfile_of_the_first_design() {
+fn a_directory_argument_generates_the_dockerfile_of_the_first_design() {
     let env = TestEnv::new();
     env.file("community-operators/c.yaml", "");
     insta::assert_snapshot!(env.opm(&["generate", "community-operators"]), @r"
@@ -20,7 +20,7 @@ fn a_directory_alone_gives_the_dockerfile_of_the_first_design() {
 }
 
 #[test]
-fn a_dockerfile_of_the_first_design_is_replaced_and_no_other() {
+fn only_a_dockerfile_of_the_first_design_is_replaced() {
     let env = TestEnv::new();
     env.file("one/c.yaml", "").file("two/c.yaml", "");
     env.stdout(&["generate", "one"]);
@@ -35,7 +35,7 @@ fn a_dockerfile_of_the_first_design_is_replaced_and_no_other() {
 }
 
 #[test]
-fn what_is_added_lies_in_the_directory_that_is_built() {
+fn added_directories_must_be_in_the_build_context() {
     let env = TestEnv::new();
     env.file("a/b/cfg/c.yaml", "").file("work/x", "");
     let added = || {
@@ -59,7 +59,7 @@ fn what_is_added_lies_in_the_directory_that_is_built() {
 }
 
 #[test]
-fn a_directory_given_by_dots_is_called_by_its_name() {
+fn a_directory_given_as_dots_appears_by_its_name() {
     let env = TestEnv::new();
     env.file("my-catalog/c.yaml", "");
     let output = env.command().current_dir(env.path("my-catalog")).args(["generate", "dockerfile", "."]).output();

@@ -19,7 +19,7 @@ fn a_graph_is_drawn_in_every_format() {
 }
 
 #[test]
-fn an_invalid_catalog_is_drawn_as_far_as_it_goes() {
+fn an_invalid_catalog_is_drawn_as_far_as_possible() {
     let env = TestEnv::new();
     env.file("catalog/c.yaml", SMALL.replace("- name: foo.v1.0.0\n", "- name: foo.v1.0.0\n  skipRange: nonsense\n"));
     insta::assert_snapshot!(env.opm(&["alpha", "render-graph", "catalog", "-o", "text"]), @r#"
@@ -59,17 +59,17 @@ fn a_graph_is_text_unless_another_format_is_given() {
 }
 
 #[test]
-fn a_package_that_is_not_there_is_an_error() {
+fn an_unknown_package_is_an_error() {
     let env = TestEnv::new();
     env.file("catalog/foo.yaml", crate::env::SMALL.replace("foo", "lantern"));
     for format in ["text", "svg", "dot", "html"] {
-        let told = env.opm(&["alpha", "render-graph", "catalog", "-p", "lanterm", "-o", format]);
+        let shown = env.opm(&["alpha", "render-graph", "catalog", "-p", "lanterm", "-o", format]);
         assert_eq!(
-            told,
+            shown,
             "exit 1\n--- stdout\n--- stderr\nerror: there is no package \"lanterm\"\nhelp: did you mean \"lantern\"?\n"
         );
     }
-    // Scripts know what older tools draw then.
-    let told = env.opm(&["alpha", "render-graph", "catalog", "-p", "lanterm"]);
-    assert!(told.starts_with("exit 0\n") && told.contains("warning: there is no package \"lanterm\""), "{told}");
+    // Scripts rely on the empty graph that older tools print.
+    let shown = env.opm(&["alpha", "render-graph", "catalog", "-p", "lanterm"]);
+    assert!(shown.starts_with("exit 0\n") && shown.contains("warning: there is no package \"lanterm\""), "{shown}");
 }

@@ -1,7 +1,7 @@
 use crate::env::TestEnv;
 
 #[test]
-fn a_package_begins_with_its_blob() {
+fn init_prints_the_blob_of_a_package() {
     let env = TestEnv::new();
     env.file("README.md", "Floats.\n").file("logo", "<svg>*</svg>");
     insta::assert_snapshot!(env.opm(&["init", "buoy", "-c", "stable", "-d", "README.md", "-i", "logo", "-o", "yaml"]), @r"

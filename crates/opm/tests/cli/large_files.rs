@@ -1,15 +1,15 @@
-//! Files that are read in several pieces, and catalogs with more problems than anybody reads.
+//! Files that opm reads in several chunks, and catalogs with very many problems.
 
 use std::fmt::Write;
 
 use crate::env::TestEnv;
 
-/// More than is read of a YAML file at a time.
-const PIECE: usize = 4 << 20;
+/// More than opm reads of a YAML file in one chunk.
+const CHUNK: usize = 4 << 20;
 
-/// A package of some bundles, one file, each document with a comment at its start and its end.
+/// Returns a package of some bundles; each document starts and ends with a comment.
 fn commented_package(name: &str, bundles: usize) -> String {
-    let padding = "x".repeat(PIECE / bundles);
+    let padding = "x".repeat(CHUNK / bundles);
     let mut text =
         format!("---\nschema: olm.package\nname: {name}\ndefaultChannel: stable\n---\n# The only channel.\n");
     let _ = writeln!(text, "schema: olm.channel\npackage: {name}\nname: stable\nentries:");
@@ -32,10 +32,10 @@ fn commented_package(name: &str, bundles: usize) -> String {
 }
 
 #[test]
-fn a_bundle_leaves_a_large_file_without_a_trace_of_itself_or_a_change_elsewhere() {
+fn removing_a_bundle_from_a_large_file_changes_nothing_else() {
     let env = TestEnv::new();
     let text = commented_package("foo", 40);
-    assert!(text.len() > 2 * PIECE);
+    assert!(text.len() > 2 * CHUNK);
     env.file("catalog/foo.yaml", &text);
     for bundle in [39, 21, 20] {
         env.stdout(&["edit", "remove", "catalog", "--bundle", &format!("foo.v{bundle}.0.0"), "--forget"]);
@@ -66,7 +66,7 @@ fn comments_of_large_files_survive_a_merge() {
 }
 
 #[test]
-fn a_blob_above_the_limit_is_refused_at_any_size() {
+fn a_blob_above_the_limit_is_rejected_at_any_size() {
     let env = TestEnv::new();
     let blob = |size: usize| format!("{{\"schema\": \"custom\", \"text\": \"{}\"}}\n", "x".repeat(size));
     for (name, size, good) in [("a", 100_000, true), ("b", 140_000, false), ("c", 3_000_000, false)] {
@@ -75,17 +75,17 @@ fn a_blob_above_the_limit_is_refused_at_any_size() {
         for directory in [name.to_owned(), format!("{name}-yaml")] {
             let mut command = env.command();
             let output = command.env("OPM_MAX_BLOB_SIZE", "131072").args(["validate", &directory]).output().unwrap();
-            let told = String::from_utf8_lossy(&output.stderr);
-            assert_eq!(output.status.success(), good, "{directory}: {told}");
-            assert_eq!(told.contains("blob is larger than the limit of 131072 bytes"), !good, "{told}");
+            let shown = String::from_utf8_lossy(&output.stderr);
+            assert_eq!(output.status.success(), good, "{directory}: {shown}");
+            assert_eq!(shown.contains("blob is larger than the limit of 131072 bytes"), !good, "{shown}");
         }
     }
 }
 
 #[test]
-fn json_ends_with_white_space_of_json_only() {
+fn only_json_white_space_may_follow_json() {
     let env = TestEnv::new();
     env.file("catalog/c.json", "{\"schema\": \"custom\"}\n{\"schema\": \"custom\"}\n{\"schema\": \"custom\"}\n\x0c");
-    let told = env.opm(&["validate", "catalog"]);
-    assert!(told.contains("invalid character '\\u{c}' looking for beginning of value"), "{told}");
+    let shown = env.opm(&["validate", "catalog"]);
+    assert!(shown.contains("invalid character '\\u{c}' looking for beginning of value"), "{shown}");
 }

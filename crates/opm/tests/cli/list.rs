@@ -1,7 +1,7 @@
 use crate::env::TestEnv;
 
 #[test]
-fn packages_are_listed_with_what_they_are_called() {
+fn packages_are_listed_with_their_display_names() {
     let env = TestEnv::new();
     env.copy_of("examples/catalog");
     insta::assert_snapshot!(env.stdout(&["list", "packages", "catalog"]), @r"
@@ -43,7 +43,7 @@ fn bundles_are_listed_newest_first() {
 }
 
 #[test]
-fn an_unknown_package_is_named() {
+fn an_unknown_package_is_reported() {
     let env = TestEnv::new();
     env.copy_of("examples/catalog");
     insta::assert_snapshot!(env.opm(&["list", "bundles", "catalog", "lamp"]), @r#"
@@ -72,7 +72,7 @@ fn bundles_fit_into_a_line() {
     ");
     assert!(table.lines().all(|line| line.chars().count() <= 80));
     assert_eq!(env.stdout(&["list", "bundles", "catalog", "-p", "lantern"]), table);
-    // The package `lan` has no part in the name `lantern.v1.0.0`.
+    // The name `lantern.v1.0.0` does not contain the package `lan`.
     let text = std::fs::read_to_string(env.path("catalog/lantern/catalog.yaml")).unwrap();
     env.file(
         "other/catalog.yaml",

@@ -1,4 +1,4 @@
-//! Whole commands: what is typed, and what comes out.
+//! Whole commands: a command line in, its output and exit code out.
 
 mod env;
 

@@ -17,16 +17,16 @@ fn an_interruption_leaves_nothing_behind() {
     while !writing() && start.elapsed() < Duration::from_secs(30) {
         std::thread::sleep(Duration::from_millis(1));
     }
-    assert!(writing(), "nothing was being written");
+    assert!(writing(), "the migration has not started");
     assert!(Command::new("kill").args(["-INT", &child.id().to_string()]).status().unwrap().success());
     let status = child.wait().unwrap();
-    assert!(!status.success(), "the signal came too late");
+    assert!(!status.success(), "the migration ended before the signal");
     assert_eq!(std::os::unix::process::ExitStatusExt::signal(&status), Some(2));
     assert_eq!(env.names("."), ["catalog"]);
 }
 
 #[test]
-fn packages_get_directories_of_their_own() {
+fn each_package_gets_its_own_directory() {
     let env = TestEnv::new();
     env.copy_of("examples/catalog");
     env.stdout(&["migrate", "catalog", "new/place", "-o", "yaml"]);
@@ -35,20 +35,20 @@ fn packages_get_directories_of_their_own() {
 }
 
 #[test]
-fn what_fails_leaves_nothing_behind() {
+fn a_failed_migration_leaves_nothing_behind() {
     let env = TestEnv::new();
     env.file(
         "catalog/c.yaml",
         SMALL.replace("name: foo\n", "name: ../foo\n").replace("package: foo", "package: ../foo"),
     );
-    let told = env.opm(&["migrate", "catalog", "out"]);
-    assert!(told.contains("invalid package name \"../foo\": must be a single local path element"), "{told}");
+    let output = env.opm(&["migrate", "catalog", "out"]);
+    assert!(output.contains("invalid package name \"../foo\": must be a single local path element"), "{output}");
     assert_eq!(env.names("."), ["catalog"]);
     env.file("full/file", "");
     assert!(env.opm(&["migrate", "catalog", "full"]).contains("output dir \"full\" must be empty"));
 }
 
-/// A catalog with fields that no schema knows, wherever there can be some.
+/// A catalog with unknown fields in every place that can have some.
 const UNKNOWN: &str = r#"
 {"schema": "olm.package", "name": "foo", "defaultChannel": "stable", "owner": {"team": "a", "seats": 1.50},
  "icon": {"base64data": "aWNvbg==", "mediatype": "image/png", "credit": "me"}}
@@ -62,12 +62,12 @@ const UNKNOWN: &str = r#"
 "#;
 
 #[test]
-fn fields_that_no_schema_knows_are_kept() {
+fn unknown_fields_are_preserved() {
     let env = TestEnv::new();
     env.file("catalog/c.json", UNKNOWN);
     for format in ["json", "yaml"] {
         env.stdout(&["migrate", "catalog", format, "-o", format]);
-        // A second time, so that what was written is what is read.
+        // A second migration reads what the first one wrote.
         let again = format!("{format}-again");
         env.stdout(&["migrate", format, &again]);
         insta::assert_snapshot!("unknown_fields_kept", env.read(&format!("{again}/foo/catalog.json")));
@@ -75,7 +75,7 @@ fn fields_that_no_schema_knows_are_kept() {
 }
 
 #[test]
-fn fields_that_are_not_printed_are_counted() {
+fn dropped_fields_are_counted() {
     let env = TestEnv::new();
     env.file("catalog/c.json", UNKNOWN);
     insta::assert_snapshot!(env.opm(&["render", "catalog"]));
@@ -91,7 +91,7 @@ fn fields_that_are_not_printed_are_counted() {
 }
 
 #[test]
-fn bundles_brought_up_to_date_keep_what_is_said_of_their_properties() {
+fn migrated_bundles_keep_unknown_fields_of_their_properties() {
     let env = TestEnv::new();
     let csv = "eyJraW5kIjoiQ2x1c3RlclNlcnZpY2VWZXJzaW9uIiwibWV0YWRhdGEiOnsibmFtZSI6ImZvby52MS4wLjAifSwic3BlYyI6e319";
     env.file(

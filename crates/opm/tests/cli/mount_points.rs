@@ -1,10 +1,10 @@
-//! Catalogs in directories that something is mounted on, as volumes of containers are.
+//! Catalogs in directories that are mount points, like volumes of containers.
 
 use std::process::Command;
 
 use crate::env::{SMALL, TestEnv};
 
-/// Runs a script with a fresh file system mounted at `volume`, and returns what it prints; nothing where that is not
+/// Runs a script with a new file system mounted at `volume`, and returns its output; `None` if mounting is not
 /// allowed.
 fn on_volume(env: &TestEnv, script: &str) -> Option<String> {
     std::fs::create_dir_all(env.path("volume")).unwrap();
@@ -29,7 +29,7 @@ fn on_volume(env: &TestEnv, script: &str) -> Option<String> {
 }
 
 #[test]
-fn migrated_unpacked_and_changed_catalogs_fill_a_mount_point() {
+fn commands_can_write_a_catalog_to_a_mount_point() {
     let env = TestEnv::new();
     env.file("catalog/foo.yaml", SMALL);
     env.stdout(&["build", "catalog", "--data-only", "-t", "r.test/c:v1", "--to", "oci:image"]);

@@ -1,11 +1,11 @@
-//! A package travels with the files that its bundles refer to.
+//! A package moves together with the files that its bundles refer to.
 
 use std::collections::BTreeMap;
 use std::process::Command;
 
 use crate::env::TestEnv;
 
-/// A package with two bundles, the objects of which are in files.
+/// Writes a package with two bundles, whose objects are in files.
 fn package(env: &TestEnv, root: &str, name: &str, objects: &str) {
     let mut text = format!(
         "schema: olm.package\nname: {name}\ndefaultChannel: stable\n---\nschema: olm.channel\n\
@@ -25,7 +25,7 @@ fn package(env: &TestEnv, root: &str, name: &str, objects: &str) {
     env.file(&format!("{root}/{name}/index.yaml"), text);
 }
 
-/// The files below a directory.
+/// Returns the files below a directory with their content.
 fn files(env: &TestEnv, directory: &str) -> BTreeMap<String, String> {
     let mut found = BTreeMap::new();
     let mut waiting = vec![directory.to_owned()];
@@ -47,14 +47,14 @@ fn paths(env: &TestEnv, directory: &str) -> Vec<String> {
 }
 
 #[test]
-fn files_that_bundles_refer_to_are_no_catalog_content() {
+fn referenced_files_are_no_catalog_content() {
     let env = TestEnv::new();
     package(&env, "catalog", "foo", "objects");
     assert_eq!(env.opm(&["validate", "catalog"]), "exit 0\n--- stdout\n--- stderr\n");
     assert!(env.stdout(&["render", "catalog"]).contains("\"data\": "));
     env.stdout(&["migrate", "catalog", "migrated"]);
     assert_eq!(env.stdout(&["render", "catalog"]), env.stdout(&["render", "migrated"]));
-    // What nobody refers to is.
+    // A file without a reference is catalog content.
     env.file("catalog/foo/objects/stray.yaml", "kind: ConfigMap\n");
     let shown = env.opm(&["validate", "catalog"]);
     assert!(shown.contains("catalog/foo/objects/stray.yaml:1:1") && !shown.contains("csv.yaml"), "{shown}");
@@ -72,14 +72,14 @@ fn a_reference_hides_no_catalog_content() {
     let shown = env.opm(&["validate", "catalog"]);
     let message = "bundle \"thief.v1.0.0\" refers to foo/more.yaml, which contains catalog content, not an object";
     assert!(shown.starts_with("exit 1") && shown.contains(message), "{shown}");
-    // Files that a bundle refers to are none of its problems when another one is missing.
+    // Other referenced files cause no problems when one is missing.
     env.file("catalog/thief/index.yaml", text.replace("ref: objects/common.yaml", "ref: objects/none.yaml"));
     let shown = env.opm(&["validate", "catalog"]);
     assert!(shown.contains("objects/none.yaml") && !shown.contains("csv.yaml"), "{shown}");
 }
 
 #[test]
-fn removed_bundles_take_their_objects_along() {
+fn bundles_are_removed_with_their_objects() {
     let env = TestEnv::new();
     package(&env, "catalog", "foo", "objects");
     package(&env, "catalog", "bar", "objects");
@@ -94,7 +94,7 @@ fn removed_bundles_take_their_objects_along() {
     let left = paths(&env, "catalog");
     assert_eq!(left.iter().filter(|path| path.starts_with("foo/")).collect::<Vec<_>>(), foo);
     assert_eq!(left.iter().filter(|path| path.starts_with("bar/")).count(), 6);
-    // A whole package, with its list of what is no content; what nobody knows of stays.
+    // A whole package is removed with its ignore file; unrelated files stay.
     env.stdout(&["edit", "remove", "catalog", "--package", "foo"]);
     assert!(!paths(&env, "catalog").iter().any(|path| path.starts_with("foo/")));
     env.stdout(&["edit", "remove", "catalog", "--package", "bar"]);
@@ -102,7 +102,7 @@ fn removed_bundles_take_their_objects_along() {
 }
 
 #[test]
-fn what_is_refused_keeps_all_files() {
+fn a_rejected_edit_keeps_all_files() {
     let env = TestEnv::new();
     package(&env, "catalog", "foo", "objects");
     let before = files(&env, "catalog");
@@ -112,7 +112,7 @@ fn what_is_refused_keeps_all_files() {
 }
 
 #[test]
-fn a_filtered_catalog_has_the_files_of_what_is_kept() {
+fn a_filtered_catalog_has_the_files_of_its_bundles() {
     let env = TestEnv::new();
     package(&env, "catalog", "foo", "objects");
     package(&env, "catalog", "bar", "objects");
@@ -122,7 +122,7 @@ fn a_filtered_catalog_has_the_files_of_what_is_kept() {
 }
 
 #[test]
-fn merged_bundles_bring_their_objects() {
+fn bundles_are_merged_with_their_objects() {
     let env = TestEnv::new();
     package(&env, "catalog", "foo", "objects");
     package(&env, "other", "bar", "objects");
@@ -144,7 +144,7 @@ fn merged_bundles_bring_their_objects() {
         ]
     );
     assert!(merged["bar/catalog.yaml"].contains("ref: objects/bar.v1.0.0/csv.yaml # its CSV\n"));
-    // References that lead out of the folder lead into it now.
+    // References that led out of the folder now lead into it.
     assert!(merged["baz/catalog.yaml"].contains("ref: objects/baz.v1.0.0/csv.yaml # its CSV\n"), "{merged:#?}");
     assert!(merged.keys().all(|path| !path.starts_with("shared/")));
     for name in ["foo", "bar", "baz"] {
@@ -159,7 +159,7 @@ fn merged_bundles_bring_their_objects() {
 }
 
 #[test]
-fn a_merged_file_never_takes_the_place_of_another() {
+fn a_merged_file_never_replaces_another() {
     let env = TestEnv::new();
     package(&env, "catalog", "foo", "objects");
     package(&env, "other", "foo", "objects");
@@ -169,7 +169,7 @@ fn a_merged_file_never_takes_the_place_of_another() {
         .replace("replaces: foo.v1.0.0", "replaces: foo.v2.0.0");
     env.file("other/foo/index.yaml", other.replace("---\n# version 1.0.0", "---\n# the same\n# version 1.0.0"));
     std::fs::rename(env.path("other/foo/objects/foo.v2.0.0"), env.path("other/foo/objects/foo.v3.0.0")).unwrap();
-    // Equal names, other content: the first bundle differs, and the new one must not get the file of the others.
+    // Equal names, different content: the first bundle differs, and the new one must not get the other file.
     env.file("other/foo/objects/common.yaml", "kind: ConfigMap\nmetadata: {name: changed}\n");
     let shown = env.opm(&["edit", "merge", "catalog", "other"]);
     assert!(shown.contains("package \"foo\": bundle \"foo.v1.0.0\" differs"), "{shown}");

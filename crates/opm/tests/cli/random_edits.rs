@@ -1,20 +1,20 @@
-//! Many edits of one large file, each compared byte by byte with what was there before.
+//! Many edits of one large file; after each, all untouched bytes are compared.
 //!
-//! `OPM_EDIT_ROUNDS=200` makes 200 edits of a file of 60 MB; that takes minutes.
+//! `OPM_EDIT_ROUNDS=200` makes 200 edits of a file of 60 MB, which takes minutes.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write;
 
 use crate::env::TestEnv;
 
-/// The documents of the file, in order: each starts with a comment that names it, but for those that edits add.
+/// A document of the file; each starts with a comment that names it, except those that edits add.
 #[derive(Debug, PartialEq, Eq)]
 struct Document {
     id: Option<String>,
     text: String,
 }
 
-/// Cuts the file at its separators. No document of the file holds such a line.
+/// Splits the file at its separators. No document contains such a line.
 fn documents(text: &str) -> Vec<Document> {
     let cut = text.split("\n---\n").map(|text| {
         let first = text.lines().next().unwrap_or_default();
@@ -25,7 +25,7 @@ fn documents(text: &str) -> Vec<Document> {
 
 const CHANNELS: [&str; 3] = ["fast", "stable", "slow"];
 
-/// A file of `packages` packages with `bundles` bundles each, `padding` bytes in every bundle.
+/// Returns a file of `packages` packages with `bundles` bundles each, and `padding` bytes in every bundle.
 fn file(packages: usize, bundles: usize, padding: usize) -> String {
     let mut text = String::new();
     for p in 0..packages {
@@ -53,7 +53,7 @@ fn file(packages: usize, bundles: usize, padding: usize) -> String {
                  image: registry.example.com/p{p}:v1.{b}.0\nproperties:\n\
                  - {{type: olm.package, value: {{packageName: p{p}, version: 1.{b}.0}}}}\n- type: notes\n  value: |\n"
             );
-            // Lines of different lengths, so that every edit moves the borders of what is read at a time.
+            // Lines have different lengths, so that every edit moves the boundaries of chunks.
             let mut left = padding;
             while left > 0 {
                 let line = left.min(40 + (left * 7 + b * 13 + p) % 60);
@@ -67,7 +67,7 @@ fn file(packages: usize, bundles: usize, padding: usize) -> String {
     text
 }
 
-/// Numbers that look random and are the same on every run.
+/// Pseudo-random numbers, the same in every run.
 struct Dice(u64);
 
 impl Dice {
@@ -94,7 +94,7 @@ fn edit(env: &TestEnv, dice: &mut Dice, deprecated: &mut Vec<String>, (packages,
     let of_channel = |channel: &str| format!("{p} channel {channel}");
     let every_channel = || CHANNELS.map(of_channel).to_vec();
     let words = |words: &str| words.split(' ').map(str::to_owned).collect::<Vec<String>>();
-    let made = |name, arguments: &str, changes: Vec<String>, removes: Vec<String>, adds| Edit {
+    let edit_of = |name, arguments: &str, changes: Vec<String>, removes: Vec<String>, adds| Edit {
         name,
         arguments: words(arguments),
         changes,
@@ -102,36 +102,40 @@ fn edit(env: &TestEnv, dice: &mut Dice, deprecated: &mut Vec<String>, (packages,
         adds,
     };
     match dice.roll(9) {
-        0 => {
-            made("set-default", &format!("set-default catalog {p} {channel}"), vec![format!("{p} package")], vec![], 0)
-        }
+        0 => edit_of(
+            "set-default",
+            &format!("set-default catalog {p} {channel}"),
+            vec![format!("{p} package")],
+            vec![],
+            0,
+        ),
         1 => {
             let policy = ["replaces", "semver", "skip-patch"][dice.roll(3)];
             let line = format!("promote catalog {one} {channel} --edge {policy}");
-            made("promote", &line, vec![of_channel(channel)], vec![], 0)
+            edit_of("promote", &line, vec![of_channel(channel)], vec![], 0)
         }
         2 => {
             let line =
                 format!("set-edge catalog {one} --channel {channel} --add-skip {two} --skip-range <1.{}.0", bundles);
-            made("set-edge", &line, vec![of_channel(channel)], vec![], 0)
+            edit_of("set-edge", &line, vec![of_channel(channel)], vec![], 0)
         }
         4 if !deprecated.is_empty() => {
             let one = deprecated.swap_remove(dice.roll(deprecated.len()));
             let line = format!("deprecate catalog --bundle {one} --undo");
-            made("deprecate --undo", &line, vec![], vec![], 0)
+            edit_of("deprecate --undo", &line, vec![], vec![], 0)
         }
         3 | 4 => {
             deprecated.push(one.clone());
             let line = format!("deprecate catalog --bundle {one} --message use-{two}");
-            made("deprecate", &line, vec![], vec![], 0)
+            edit_of("deprecate", &line, vec![], vec![], 0)
         }
         5 => {
             let line = format!("remove catalog --bundle {one}");
-            made("remove bundle", &line, every_channel(), vec![format!("{p} bundle {one}")], 0)
+            edit_of("remove bundle", &line, every_channel(), vec![format!("{p} bundle {one}")], 0)
         }
         6 => {
             let line = format!("remove catalog --bundle {one} --channel {channel} --forget");
-            made("remove entry", &line, vec![of_channel(channel)], vec![format!("{p} bundle {one}")], 0)
+            edit_of("remove entry", &line, vec![of_channel(channel)], vec![format!("{p} bundle {one}")], 0)
         }
         7 => {
             let version = format!("1.{}.1", dice.roll(bundles));
@@ -145,7 +149,7 @@ fn edit(env: &TestEnv, dice: &mut Dice, deprecated: &mut Vec<String>, (packages,
             );
             let line =
                 format!("add-bundle catalog bundle --image r.test/{p}:v{version} --channel {channel} --edge semver");
-            made("add-bundle", &line, vec![of_channel(channel)], vec![], 1)
+            edit_of("add-bundle", &line, vec![of_channel(channel)], vec![], 1)
         }
         _ => {
             let new = dice.roll(1000);
@@ -158,19 +162,19 @@ fn edit(env: &TestEnv, dice: &mut Dice, deprecated: &mut Vec<String>, (packages,
                      - {{type: olm.package, value: {{packageName: {p}, version: 9.{new}.0}}}}\n"
                 ),
             );
-            made("merge", "merge catalog other --prefer-first", vec![], vec![], 2)
+            edit_of("merge", "merge catalog other --prefer-first", vec![], vec![], 2)
         }
     }
 }
 
-/// Checks that what an edit did not mean to touch is what it was, where it was; counts the bytes that were compared.
+/// Checks that an edit changed, removed and added only the intended documents; returns the number of compared bytes.
 fn compare(edit: &Edit, before: &[Document], after: &[Document]) -> usize {
     let ids = |documents: &[Document]| -> BTreeSet<String> {
         documents.iter().filter_map(|document| document.id.clone()).collect()
     };
-    let gone: Vec<String> = ids(before).difference(&ids(after)).cloned().collect();
-    assert!(gone.iter().all(|id| edit.removes.contains(id)), "{}: gone are {gone:?}", edit.name);
-    // What earlier edits have added has no name; of that, edits may change deprecations only.
+    let missing: Vec<String> = ids(before).difference(&ids(after)).cloned().collect();
+    assert!(missing.iter().all(|id| edit.removes.contains(id)), "{}: {missing:?} are missing", edit.name);
+    // Documents that earlier edits added have no name; edits may only change deprecations among them.
     let deprecations = |document: &Document| document.text.contains("schema: olm.deprecations");
     let about_deprecations = edit.name.starts_with("deprecate") || edit.name.starts_with("remove");
     let unnamed: BTreeSet<&str> =
@@ -178,22 +182,22 @@ fn compare(edit: &Edit, before: &[Document], after: &[Document]) -> usize {
     let mut added = 0;
     let mut compared = 0;
     let mut expected = before.iter().filter(|document| match &document.id {
-        Some(id) => !gone.contains(id),
+        Some(id) => !missing.contains(id),
         None => !(about_deprecations && deprecations(document)),
     });
-    for now in after {
-        if now.id.is_none() && about_deprecations && deprecations(now) {
+    for new in after {
+        if new.id.is_none() && about_deprecations && deprecations(new) {
             continue;
         }
-        if now.id.is_none() && !unnamed.contains(now.text.as_str()) {
+        if new.id.is_none() && !unnamed.contains(new.text.as_str()) {
             added += 1;
             continue;
         }
-        let then = expected.next().unwrap_or_else(|| panic!("{}: {:?} is new", edit.name, now.id));
-        assert_eq!(then.id, now.id, "{}", edit.name);
-        if now.id.as_ref().is_none_or(|id| !edit.changes.contains(id)) {
-            assert!(then.text == now.text, "{}: {:?} changed", edit.name, now.id);
-            compared += now.text.len();
+        let old = expected.next().unwrap_or_else(|| panic!("{}: {:?} is new", edit.name, new.id));
+        assert_eq!(old.id, new.id, "{}", edit.name);
+        if new.id.as_ref().is_none_or(|id| !edit.changes.contains(id)) {
+            assert!(old.text == new.text, "{}: {:?} changed", edit.name, new.id);
+            compared += new.text.len();
         }
     }
     assert!(expected.next().is_none() && added <= edit.adds, "{}: {added} documents are new", edit.name);
@@ -201,8 +205,8 @@ fn compare(edit: &Edit, before: &[Document], after: &[Document]) -> usize {
 }
 
 #[test]
-#[expect(clippy::print_stdout, reason = "the figures are what many rounds are run for")]
-fn random_edits_of_a_large_file_touch_nothing_else() {
+#[expect(clippy::print_stdout, reason = "long runs report their figures")]
+fn random_edits_of_a_large_file_change_nothing_else() {
     let rounds: usize = std::env::var("OPM_EDIT_ROUNDS").ok().and_then(|text| text.parse().ok()).unwrap_or(12);
     let (packages, bundles, padding) = if rounds >= 100 { (150, 20, 20_000) } else { (8, 12, 50_000) };
     let env = TestEnv::new();
@@ -220,20 +224,20 @@ fn random_edits_of_a_large_file_touch_nothing_else() {
         let arguments: Vec<&str> = std::iter::once("edit").chain(edit.arguments.iter().map(String::as_str)).collect();
         let output = env.command().args(&arguments).output().expect("opm runs");
         let after = env.read("catalog/all.yaml");
-        let (made, refused) = counts.entry(edit.name).or_default();
+        let (applied, refused) = counts.entry(edit.name).or_default();
         if output.status.success() {
-            *made += 1;
+            *applied += 1;
             compared += compare(&edit, &documents(&before), &documents(&after));
         } else {
             *refused += 1;
-            assert!(after == before, "{}: refused, and changed", edit.name);
+            assert!(after == before, "{}: a rejected edit changed the file", edit.name);
         }
         before = after;
     }
     env.stdout(&["validate", "catalog"]);
-    println!("{size} bytes, {rounds} edits, {compared} bytes compared; made and refused: {counts:?}");
-    assert!(counts.values().map(|(made, _)| made).sum::<usize>() * 3 > rounds, "{counts:?}");
+    println!("{size} bytes, {rounds} edits, {compared} bytes compared; applied and rejected: {counts:?}");
+    assert!(counts.values().map(|(applied, _)| applied).sum::<usize>() * 3 > rounds, "{counts:?}");
     if rounds >= 100 {
-        assert!(counts.len() == 9 && counts.values().all(|(made, _)| *made > 0), "{counts:?}");
+        assert!(counts.len() == 9 && counts.values().all(|(applied, _)| *applied > 0), "{counts:?}");
     }
 }

@@ -1,4 +1,4 @@
-//! The README shows what really comes out.
+//! README and pages show the real output of their commands.
 
 use std::fs;
 use std::os::unix::fs::symlink;
@@ -7,7 +7,7 @@ use std::process::Command;
 
 use crate::env::{TestEnv, project};
 
-/// Everything that a reader of the project has.
+/// Returns an environment with the files that a reader of the project has.
 fn tour() -> TestEnv {
     let env = TestEnv::new();
     fs::create_dir(env.path("bin")).unwrap();
@@ -23,10 +23,10 @@ fn tour() -> TestEnv {
 }
 
 #[test]
-fn the_tour_in_the_readme_is_true() {
+fn commands_of_the_readme_print_what_it_shows() {
     let env = tour();
 
-    // The catalog that the README asks the reader to break.
+    // The README asks the reader to break this catalog.
     let catalog = fs::read_to_string(env.path("examples/catalog/lantern/catalog.yaml")).unwrap();
     let edge = "  replaces: lantern.v1.1.1\n";
     let at = catalog.rfind(edge).unwrap();
@@ -40,7 +40,7 @@ fn the_tour_in_the_readme_is_true() {
 const NEED_MORE: [&str; 2] = ["cluster.md", "mirror.md"];
 
 #[test]
-fn what_pages_show_is_true() {
+fn commands_of_pages_print_what_they_show() {
     let mut commands = 0;
     for entry in fs::read_dir(project("docs")).unwrap() {
         let name = entry.unwrap().file_name().into_string().unwrap();
@@ -51,7 +51,7 @@ fn what_pages_show_is_true() {
     assert!(commands >= 5, "the pages have {commands} commands");
 }
 
-/// Runs the commands of a page, which must print what it shows; returns how many there are.
+/// Runs the commands of a page, which must print what it shows; returns their number.
 fn run_page(page: &str, env: &TestEnv) -> usize {
     let text = fs::read_to_string(project(page)).unwrap();
     let mut commands = 0;
@@ -59,7 +59,7 @@ fn run_page(page: &str, env: &TestEnv) -> usize {
         let block = block.split("```").next().unwrap();
         for step in block.split("$ ").skip(1) {
             let (command, expected) = step.split_once('\n').unwrap();
-            // The reader writes what the page shows of a file.
+            // The reader creates the file that the page shows.
             if let Some(file) = command.strip_prefix("cat ") {
                 env.file(file, expected);
             }
@@ -70,7 +70,7 @@ fn run_page(page: &str, env: &TestEnv) -> usize {
     commands
 }
 
-/// Runs a line in a shell and returns everything it prints.
+/// Runs a line in a shell and returns its output.
 fn run(command: &str, directory: &Path) -> String {
     let path = format!("{}:{}", directory.join("bin").display(), std::env::var("PATH").unwrap_or_default());
     let output = Command::new("sh")

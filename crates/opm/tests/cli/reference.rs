@@ -1,4 +1,4 @@
-//! The pages on commands, which the program makes of its own arguments.
+//! The command pages, which the program generates from its arguments.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -16,14 +16,19 @@ fn pages(directory: &Path) -> BTreeMap<String, String> {
 }
 
 #[test]
-fn the_pages_on_commands_are_those_of_the_program() {
+fn command_pages_are_up_to_date() {
     let env = TestEnv::new();
-    let made = tempfile::tempdir().expect("scratch directory");
-    env.stdout(&["__reference", made.path().to_str().expect("a path")]);
-    let (made, kept) = (pages(made.path()), pages(&project("docs/cli")));
-    assert!(made.len() > 20, "{:?}", made.keys());
-    assert!(made.keys().eq(kept.keys()), "run `cargo xtask docs`: {:?} and {:?}", made.keys(), kept.keys());
-    for (name, text) in made {
-        assert_eq!(text, kept[&name], "docs/cli/{name}: run `cargo xtask docs`");
+    let generated = tempfile::tempdir().expect("scratch directory");
+    env.stdout(&["__reference", generated.path().to_str().expect("a path")]);
+    let (generated, committed) = (pages(generated.path()), pages(&project("docs/cli")));
+    assert!(generated.len() > 20, "{:?}", generated.keys());
+    assert!(
+        generated.keys().eq(committed.keys()),
+        "run `cargo xtask docs`: {:?} and {:?}",
+        generated.keys(),
+        committed.keys()
+    );
+    for (name, text) in generated {
+        assert_eq!(text, committed[&name], "docs/cli/{name}: run `cargo xtask docs`");
     }
 }

@@ -32,7 +32,7 @@ fn bundle(env: &TestEnv, name: &str, version: &str, all: bool) {
 }
 
 #[test]
-fn objects_are_listed_with_what_the_other_olm_does() {
+fn objects_are_listed_with_the_differences_of_the_other_olm() {
     let env = TestEnv::new();
     bundle(&env, "new", "1.1.0", true);
     bundle(&env, "old", "1.0.0", true);
@@ -63,7 +63,7 @@ fn objects_are_listed_with_what_the_other_olm_does() {
 }
 
 #[test]
-fn a_refusal_is_in_the_words_of_the_cluster() {
+fn a_refusal_has_the_message_of_the_cluster() {
     let env = TestEnv::new();
     bundle(&env, "own", "1.0.0", false);
     insta::assert_snapshot!(env.opm(&["rehearse", "own"]), @r#"
@@ -135,7 +135,7 @@ fn objects_are_written_to_files_in_order() {
       name: foo
       namespace: foo-system
     ");
-    // What is there is not written over.
+    // Existing files are not overwritten.
     insta::assert_snapshot!(env.opm(&["rehearse", "new", "--output-dir", "out"]), @r#"
     exit 1
     --- stdout
@@ -147,7 +147,7 @@ fn objects_are_written_to_files_in_order() {
 }
 
 #[test]
-fn an_installer_gets_the_least_role() {
+fn an_installer_gets_a_minimal_role() {
     let env = TestEnv::new();
     bundle(&env, "new", "1.1.0", true);
     let short = env.stdout(&["rehearse", "new", "--installer=short"]);
@@ -176,7 +176,7 @@ fn json_has_objects_findings_and_differences() {
 }
 
 #[test]
-fn what_is_not_there_is_named() {
+fn missing_sources_are_reported() {
     let env = TestEnv::new();
     for command in [&["rehearse", "nowhere"][..], &["security", "nowhere"], &["check-upgrades", "nowhere", "."]] {
         let shown = env.opm(command);

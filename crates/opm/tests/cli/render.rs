@@ -49,7 +49,7 @@ fn a_catalog_is_printed_in_a_fixed_order_and_form() {
 }
 
 #[test]
-fn what_was_rendered_renders_to_itself() {
+fn rendered_output_renders_to_itself() {
     let env = TestEnv::new();
     env.copy_of("examples/catalog");
     for format in ["json", "yaml"] {
@@ -118,7 +118,7 @@ fn a_bundle_directory_becomes_a_bundle() {
 }
 
 #[test]
-fn nothing_is_printed_unless_every_source_can_be_read() {
+fn an_unreadable_source_prevents_all_output() {
     let env = TestEnv::new();
     env.file("good/c.yaml", SMALL).file("bad/c.yaml", "schema: 5\n");
     insta::assert_snapshot!(env.opm(&["render", "good", "bad", "nosuch"]), @r#"
@@ -151,7 +151,7 @@ fn a_closed_pipe_ends_quietly() {
 }
 
 #[test]
-fn blobs_that_belong_nowhere_are_left_out_with_a_warning() {
+fn blobs_without_a_package_are_omitted_with_a_warning() {
     let env = TestEnv::new();
     env.file("catalog/c.yaml", "schema: olm.bundle\nname: lost\n");
     insta::assert_snapshot!(env.opm(&["render", "catalog"]), @r#"

@@ -3,7 +3,7 @@ use std::process::Stdio;
 
 use crate::env::{SMALL, TestEnv};
 
-/// A place with bundle directories `1.0.0`, `1.0.1` and `1.1.0` of one package.
+/// Returns an environment with bundle directories `1.0.0`, `1.0.1` and `1.1.0` of one package.
 fn with_bundles() -> TestEnv {
     let env = TestEnv::new();
     for version in ["1.0.0", "1.0.1", "1.1.0"] {
@@ -108,7 +108,7 @@ fn a_semver_template_becomes_a_catalog() {
 }
 
 #[test]
-fn a_template_is_drawn_as_clusters_follow_it() {
+fn a_template_is_drawn_as_an_upgrade_graph() {
     let env = with_bundles();
     env.file("semver.yaml", SEMVER);
     insta::assert_snapshot!(env.stdout(&["alpha", "render-template", "semver.yaml", "-o", "mermaid"]), @r#"
@@ -134,7 +134,7 @@ fn a_template_is_drawn_as_clusters_follow_it() {
 }
 
 #[test]
-fn the_type_and_the_file_may_be_left_out() {
+fn type_and_file_are_optional() {
     let env = with_bundles();
     env.file("semver.yaml", SEMVER);
     let expected = env.opm(&["alpha", "render-template", "semver", "semver.yaml"]);
@@ -147,7 +147,7 @@ fn the_type_and_the_file_may_be_left_out() {
 }
 
 #[test]
-fn a_catalog_survives_the_substitutes_template() {
+fn the_substitutes_template_preserves_a_catalog() {
     let env = TestEnv::new();
     env.file("catalog/c.yaml", SMALL);
     let template = env.stdout(&["alpha", "convert-template", "substitutes", "catalog/c.yaml"]);
@@ -156,13 +156,13 @@ fn a_catalog_survives_the_substitutes_template() {
 }
 
 #[test]
-fn what_cannot_be_a_bundle_is_refused() {
+fn invalid_bundles_of_a_template_are_rejected() {
     let env = with_bundles();
     env.file("catalog/c.yaml", SMALL);
     let basic = |image: &str| {
         let template = format!("schema: olm.template.basic\nentries: [{{schema: olm.bundle, image: {image}}}]\n");
-        let told = with_input(&env, &[], &template);
-        told.strip_prefix("exit 1\n--- stdout\n--- stderr\nerror: rendering template: ").unwrap_or(&told).to_owned()
+        let shown = with_input(&env, &[], &template);
+        shown.strip_prefix("exit 1\n--- stdout\n--- stderr\nerror: rendering template: ").unwrap_or(&shown).to_owned()
     };
     insta::assert_snapshot!(basic("bundles/1.0.0"), @r#"
     render reference "bundles/1.0.0": a directory is not allowed in a template; for a bundle directory, write "./bundles/1.0.0"
@@ -188,33 +188,34 @@ fn what_cannot_be_a_bundle_is_refused() {
 }
 
 #[test]
-fn arguments_that_make_no_sense_are_told() {
+fn invalid_arguments_are_reported() {
     let env = TestEnv::new();
     env.file("broken.yaml", "schema: olm.semver\nstable: [\n").file("other.yaml", "schema: other\n");
-    let told = |arguments: &[&str]| {
-        let told = env.opm(&[&["alpha", "render-template"], arguments].concat());
-        told.strip_prefix("exit 1\n--- stdout\n--- stderr\n")
-            .unwrap_or(&told)
+    let shown = |arguments: &[&str]| {
+        let shown = env.opm(&[&["alpha", "render-template"], arguments].concat());
+        shown
+            .strip_prefix("exit 1\n--- stdout\n--- stderr\n")
+            .unwrap_or(&shown)
             .lines()
             .next()
             .unwrap_or_default()
             .to_owned()
     };
-    insta::assert_snapshot!(told(&["advanced", "other.yaml"]), @r#"error: invalid template type "advanced", must be one of: [basic semver substitutes]"#);
-    insta::assert_snapshot!(told(&["composite"]), @r#"error: unable to open "catalogs.yaml": No such file or directory (os error 2)"#);
-    insta::assert_snapshot!(told(&["nosuch.yaml"]), @r#"error: unable to open "nosuch.yaml": No such file or directory (os error 2)"#);
-    insta::assert_snapshot!(told(&["other.yaml"]), @"error: auto-detecting template type: unknown template schema: other");
-    insta::assert_snapshot!(told(&["basic", "other.yaml"]), @r#"error: rendering template: template has unknown schema ("other"), should be "olm.template.basic""#);
-    insta::assert_snapshot!(told(&["broken.yaml"]), @"error: auto-detecting template type: broken.yaml:3: yaml: did not find expected node content");
-    insta::assert_snapshot!(told(&["semver", "broken.yaml"]), @"error: rendering template: broken.yaml:3: yaml: did not find expected node content");
-    insta::assert_snapshot!(told(&["basic", "other.yaml", "more"]), @"error: unexpected argument 'more' found");
-    insta::assert_snapshot!(told(&["other.yaml", "-o", "dot"]), @"error: invalid value 'dot' for '--output <FORMAT>'");
-    insta::assert_snapshot!(told(&["other.yaml", "--migrate-level", "x9"]), @"error: invalid value 'x9' for '--migrate-level <LEVEL>'");
-    insta::assert_snapshot!(told(&[]), @"error: auto-detecting template type: template input missing required 'schema' field");
+    insta::assert_snapshot!(shown(&["advanced", "other.yaml"]), @r#"error: invalid template type "advanced", must be one of: [basic semver substitutes]"#);
+    insta::assert_snapshot!(shown(&["composite"]), @r#"error: unable to open "catalogs.yaml": No such file or directory (os error 2)"#);
+    insta::assert_snapshot!(shown(&["nosuch.yaml"]), @r#"error: unable to open "nosuch.yaml": No such file or directory (os error 2)"#);
+    insta::assert_snapshot!(shown(&["other.yaml"]), @"error: auto-detecting template type: unknown template schema: other");
+    insta::assert_snapshot!(shown(&["basic", "other.yaml"]), @r#"error: rendering template: template has unknown schema ("other"), should be "olm.template.basic""#);
+    insta::assert_snapshot!(shown(&["broken.yaml"]), @"error: auto-detecting template type: broken.yaml:3: yaml: did not find expected node content");
+    insta::assert_snapshot!(shown(&["semver", "broken.yaml"]), @"error: rendering template: broken.yaml:3: yaml: did not find expected node content");
+    insta::assert_snapshot!(shown(&["basic", "other.yaml", "more"]), @"error: unexpected argument 'more' found");
+    insta::assert_snapshot!(shown(&["other.yaml", "-o", "dot"]), @"error: invalid value 'dot' for '--output <FORMAT>'");
+    insta::assert_snapshot!(shown(&["other.yaml", "--migrate-level", "x9"]), @"error: invalid value 'x9' for '--migrate-level <LEVEL>'");
+    insta::assert_snapshot!(shown(&[]), @"error: auto-detecting template type: template input missing required 'schema' field");
 }
 
 #[test]
-fn directories_of_a_template_lie_beside_it_and_faults_have_lines() {
+fn directories_are_relative_to_the_template_and_faults_have_lines() {
     let env = with_bundles();
     let template = |entry: &str| {
         format!(

@@ -13,7 +13,7 @@ pub(crate) fn catalog(lines: &str) -> String {
             out += &format!("---\nschema: olm.package\nname: {package}\ndefaultChannel: {channel}\n");
         }
         out += &format!("---\nschema: olm.channel\npackage: {package}\nname: {channel}\nentries:\n");
-        let mut made = String::new();
+        let mut blobs = String::new();
         for entry in entries.split("; ") {
             let mut words = entry.split(' ');
             let name = words.next().unwrap();
@@ -46,10 +46,10 @@ pub(crate) fn catalog(lines: &str) -> String {
             }
             if !bundles.contains(&name) {
                 bundles.push(name);
-                made += &bundle;
+                blobs += &bundle;
             }
         }
-        out += &made;
+        out += &blobs;
     }
     out
 }
@@ -70,7 +70,7 @@ pub(crate) fn env() -> TestEnv {
 }
 
 #[test]
-fn dependencies_come_along_with_their_reasons() {
+fn dependencies_are_installed_with_their_reasons() {
     let env = env();
     insta::assert_snapshot!(env.opm(&["resolve", "cat", "--install", "b"]), @r"
     exit 0
@@ -142,7 +142,7 @@ fn dependencies_come_along_with_their_reasons() {
 }
 
 #[test]
-fn what_cannot_be_done_is_explained() {
+fn failed_resolutions_are_explained() {
     let env = env();
     insta::assert_snapshot!(env.opm(&["resolve", "cat", "--install", "k=2.0.0"]), @r"
     exit 1
@@ -209,7 +209,7 @@ fn what_cannot_be_done_is_explained() {
 }
 
 #[test]
-fn a_namespace_is_read_as_kubectl_prints_it() {
+fn a_namespace_is_read_in_the_format_of_kubectl() {
     let env = env();
     env.file(
         "state.json",
@@ -264,7 +264,7 @@ fn catalogs_have_names_and_priorities() {
 }
 
 #[test]
-fn the_second_generation_takes_the_newest() {
+fn olm_v1_selects_the_highest_version() {
     let env = env();
     insta::assert_snapshot!(env.opm(&["resolve", "cat", "--olm", "v1", "--install", "k", "--install", "b=~1.0"]), @r"
     exit 0

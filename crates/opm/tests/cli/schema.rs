@@ -1,4 +1,4 @@
-//! What schemas accept, asked of another validator than ours.
+//! What schemas accept, checked with another validator.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -7,7 +7,7 @@ use std::process::Command;
 
 use crate::env::{SMALL, TestEnv, project};
 
-/// Checks each line of standard input, a pair of a schema's file and a document; prints the numbers of those that fail.
+/// Checks each line of standard input, a schema file and a document; prints the numbers of invalid documents.
 const VALIDATE: &str = "
 import json, sys
 from jsonschema import Draft202012Validator
@@ -23,7 +23,7 @@ for number, line in enumerate(sys.stdin):
         print(number, error.json_path, str(error.message)[:200])
 ";
 
-/// Returns those of the documents that break their schemas, by number, each with a reason.
+/// Returns the invalid documents by number, each with a reason.
 fn broken(env: &TestEnv, documents: &[(&str, String)]) -> BTreeMap<usize, String> {
     let mut input = String::new();
     for (schema, document) in documents {
@@ -47,7 +47,7 @@ fn in_catalog(documents: Vec<String>) -> Vec<(&'static str, String)> {
     documents.into_iter().map(|document| ("catalog", document)).collect()
 }
 
-/// Returns the documents of a catalog, one JSON text each.
+/// Returns the documents of a catalog, each as JSON.
 fn documents(env: &TestEnv, catalog: &Path) -> Vec<String> {
     let text = env.stdout(&["render", &catalog.display().to_string()]);
     let values = serde_json::Deserializer::from_str(&text).into_iter::<serde_json::Value>();
@@ -55,13 +55,13 @@ fn documents(env: &TestEnv, catalog: &Path) -> Vec<String> {
 }
 
 fn names(env: &TestEnv) -> Vec<String> {
-    let told = env.opm(&["schema", "nothing"]);
-    let names = told.split("; the schemas are ").nth(1).expect("the names").lines().next().expect("a line");
+    let shown = env.opm(&["schema", "nothing"]);
+    let names = shown.split("; the schemas are ").nth(1).expect("the names").lines().next().expect("a line");
     names.split(", ").map(str::to_owned).collect()
 }
 
 #[test]
-fn the_schemas_of_the_repository_are_those_of_the_program() {
+fn schemas_of_the_repository_are_up_to_date() {
     let env = TestEnv::new();
     let names = names(&env);
     assert!(names.len() > 20, "{names:?}");
@@ -74,7 +74,7 @@ fn the_schemas_of_the_repository_are_those_of_the_program() {
 }
 
 #[test]
-fn every_example_fits_its_schema() {
+fn every_example_matches_its_schema() {
     if !testkit::python_module("jsonschema") {
         return;
     }
@@ -93,8 +93,8 @@ fn every_example_fits_its_schema() {
     assert_eq!(broken(&env, &examples), BTreeMap::new());
 }
 
-/// Documents that a schema refuses, each for one reason.
-const REFUSED: &[(&str, &str)] = &[
+/// Documents that a schema rejects, each for one reason.
+const REJECTED: &[(&str, &str)] = &[
     (r#"[]"#, "not an object"),
     (r#"{"name":"foo"}"#, "no schema"),
     (r#"{"schema":"","name":"foo"}"#, "an empty schema"),
@@ -139,7 +139,7 @@ const REFUSED: &[(&str, &str)] = &[
     ),
     (
         r#"{"schema":"olm.bundle","package":"foo","name":"foo.v1","image":"a/b","properties":[{"type":"olm.package","value":{"packageName":"foo","version":"1.0.0+a","release":"1"}}]}"#,
-        "build metadata beside a release",
+        "build metadata next to a release",
     ),
     (
         r#"{"schema":"olm.bundle","package":"foo","name":"foo.v1","image":"a/b","properties":[{"type":"olm.package","value":{"packageName":"foo","version":"1.0.0"}},{"type":"olm.bundle.object","value":{"ref":"a","data":"e30="}}]}"#,
@@ -160,14 +160,14 @@ const REFUSED: &[(&str, &str)] = &[
 ];
 
 #[test]
-fn a_schema_refuses_what_no_catalog_may_hold() {
+fn schemas_reject_invalid_documents() {
     if !testkit::python_module("jsonschema") {
         return;
     }
     let env = TestEnv::new();
-    let documents = in_catalog(REFUSED.iter().map(|(document, _)| (*document).to_owned()).collect());
+    let documents = in_catalog(REJECTED.iter().map(|(document, _)| (*document).to_owned()).collect());
     let found = broken(&env, &documents);
-    for (number, (document, reason)) in REFUSED.iter().enumerate() {
+    for (number, (document, reason)) in REJECTED.iter().enumerate() {
         assert!(found.contains_key(&number), "{reason}: {document}");
     }
     env.file("catalog/foo.yaml", SMALL);
@@ -176,7 +176,7 @@ fn a_schema_refuses_what_no_catalog_may_hold() {
 }
 
 #[test]
-fn the_patterns_of_pull_specs_and_versions_agree_with_the_checks() {
+fn patterns_of_pull_specs_and_versions_match_the_checks() {
     if !testkit::python_module("jsonschema") {
         return;
     }
@@ -251,7 +251,7 @@ fn the_patterns_of_pull_specs_and_versions_agree_with_the_checks() {
 }
 
 #[test]
-fn a_large_catalog_fits_the_schema() {
+fn a_large_catalog_matches_the_schema() {
     let Some(catalog) = std::env::var_os("OPM_SCHEMA_CATALOG").map(PathBuf::from) else {
         return testkit::skipped("OPM_SCHEMA_CATALOG names no catalog to validate, which takes minutes");
     };
@@ -302,7 +302,7 @@ fn templates_and_include_files_are_checked_too() {
 }
 
 #[test]
-fn files_can_name_their_schema_for_editors() {
+fn files_can_refer_to_their_schema_for_editors() {
     let env = TestEnv::new();
     env.file("catalog.yaml", SMALL);
     let line = "# yaml-language-server: $schema=schemas/catalog.json\n---\ndefaultChannel: stable\n";
@@ -321,16 +321,16 @@ fn files_can_name_their_schema_for_editors() {
         "olm.template.basic.json",
     ]);
     assert!(template.starts_with("# yaml-language-server: $schema=olm.template.basic.json\n---\n"), "{template}");
-    // What starts with the comment is read like anything else.
+    // A file that starts with the comment loads like any other.
     env.file(
         "made/foo.yaml",
         SMALL.replacen("schema: olm.package", "# yaml-language-server: $schema=x\nschema: olm.package", 1),
     );
     assert_eq!(env.opm(&["validate", "made"]), "exit 0\n--- stdout\n--- stderr\n");
-    let told = env.opm(&["init", "foo", "--editor-schema", "x"]);
-    assert!(told.starts_with("exit 1") && told.contains("requires -o yaml"), "{told}");
-    let told = env.opm(&["init", "foo", "-o", "yaml", "--editor-schema", "x\nname: y"]);
-    assert!(told.starts_with("exit 1") && told.contains("without spaces"), "{told}");
+    let shown = env.opm(&["init", "foo", "--editor-schema", "x"]);
+    assert!(shown.starts_with("exit 1") && shown.contains("requires -o yaml"), "{shown}");
+    let shown = env.opm(&["init", "foo", "-o", "yaml", "--editor-schema", "x\nname: y"]);
+    assert!(shown.starts_with("exit 1") && shown.contains("without spaces"), "{shown}");
 }
 
 #[test]

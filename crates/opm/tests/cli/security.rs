@@ -40,7 +40,7 @@ fn env() -> TestEnv {
 }
 
 #[test]
-fn what_a_bundle_may_do_is_told_worst_first() {
+fn permissions_are_reported_by_severity() {
     insta::assert_snapshot!(env().opm(&["security", "new"]), @"
     exit 0
     --- stdout
@@ -55,7 +55,7 @@ fn what_a_bundle_may_do_is_told_worst_first() {
 }
 
 #[test]
-fn what_grew_is_denied_by_severity_or_name() {
+fn new_permissions_are_denied_by_severity_or_name() {
     let env = env();
     insta::assert_snapshot!(env.opm(&["security", "old", "new", "--deny", "high"]), @"
     exit 1
@@ -94,7 +94,7 @@ fn what_grew_is_denied_by_severity_or_name() {
 }
 
 #[test]
-fn what_is_accepted_is_left_out() {
+fn accepted_findings_are_omitted() {
     let env = env();
     env.stdout(&["security", "new", "--write-baseline", "accepted.json"]);
     insta::assert_snapshot!(env.opm(&["security", "new", "--deny", "low", "--baseline", "accepted.json"]), @"
@@ -112,7 +112,7 @@ fn what_is_accepted_is_left_out() {
 }
 
 #[test]
-fn programs_get_json_and_sarif() {
+fn findings_are_available_as_json_and_sarif() {
     let env = env();
     let json: serde_json::Value = serde_json::from_str(&env.stdout(&["security", "new", "-o", "json"])).unwrap();
     insta::assert_snapshot!(json["findings"][0].as_object().unwrap().keys().cloned().collect::<Vec<_>>().join(" "), @"id severity message help bundle object file line column pointer");
@@ -188,7 +188,7 @@ fn crds_are_compared_with_two_verdicts() {
     ");
 }
 
-/// Writes a catalog that carries the objects of its bundles, one for each of `versions` with its verbs.
+/// Writes a catalog with the objects of its bundles, one for each of `versions` with its verbs.
 fn catalog(env: &TestEnv, name: &str, versions: &[(&str, &str)]) {
     let mut text = String::from("---\nschema: olm.package\nname: foo\ndefaultChannel: stable\n");
     text += "---\nschema: olm.channel\npackage: foo\nname: stable\nentries:\n";
@@ -215,7 +215,7 @@ fn catalog(env: &TestEnv, name: &str, versions: &[(&str, &str)]) {
     env.file(&format!("{name}/catalog.yaml"), text);
 }
 
-/// Makes the catalogs `released` (1.0.0) and `next` (1.0.0 to 1.2.0) of package foo, and their bundles `made/next-VERSION`.
+/// Writes catalogs `released` (1.0.0) and `next` (1.0.0 to 1.2.0) of package foo, and bundles `made/next-VERSION`.
 pub(crate) fn catalogs() -> TestEnv {
     let env = TestEnv::new();
     catalog(&env, "released", &[("1.0.0", "[get]")]);
@@ -224,7 +224,7 @@ pub(crate) fn catalogs() -> TestEnv {
 }
 
 #[test]
-fn bundles_are_named_by_their_catalog() {
+fn bundles_are_selected_from_their_catalog() {
     let env = catalogs();
     insta::assert_snapshot!(env.opm(&["security", "next", "--package", "foo", "--from", "1.0.0", "--to", "1.1.0"]), @r#"
     exit 0
@@ -233,7 +233,7 @@ fn bundles_are_named_by_their_catalog() {
     medium: CustomResourceDefinition foos.example.com: validating upgrade for CRD "foos.example.com": existingFieldRemoval: crd/foos.example.com version/v1 field/^.v100 may not be removed [crd-breaking]
     --- stderr
     "#);
-    // One file of a catalog is a catalog, and a version may stand behind the package.
+    // One file of a catalog is a catalog, and a version may follow the package.
     let one = env.opm(&["security", "next/catalog.yaml", "--package", "foo=1.0.0"]);
     assert!(one.contains("foo may get secrets in the whole cluster"), "{one}");
     insta::assert_snapshot!(env.opm(&["security", "released", "next", "--deny", "high"]), @r#"
@@ -286,7 +286,7 @@ fn bundles_are_named_by_their_catalog() {
 }
 
 #[test]
-fn what_a_catalog_keeps_in_images_is_left_out_without_them() {
+fn bundles_with_objects_in_images_are_skipped_without_pulling() {
     let env = TestEnv::new();
     env.file("old/catalog.yaml", crate::env::SMALL);
     let newer = crate::env::SMALL.replace("v1.0.0", "v1.1.0").replace("version: 1.0.0", "version: 1.1.0");
@@ -300,7 +300,7 @@ fn what_a_catalog_keeps_in_images_is_left_out_without_them() {
 }
 
 #[test]
-fn a_catalog_is_rehearsed_by_package_or_whole() {
+fn a_catalog_is_rehearsed_by_package_or_completely() {
     let env = catalogs();
     let one = env.opm(&["rehearse", "next", "foo@stable", "--from", "1.0.0"]);
     assert!(one.starts_with("exit 0") && one.contains("ServiceAccount"), "{one}");
@@ -351,12 +351,12 @@ fn findings_are_explained() {
     assert!(env.stdout(&["explain"]).contains("\nRules for bundles:\n"));
 }
 
-/// Every rule that the code names is explained, and no other.
+/// Every rule that the code uses is explained, and no other.
 #[test]
-fn rules_are_those_of_the_code() {
+fn rules_match_the_code() {
     let table = std::fs::read_to_string(crate::env::project("crates/opm/src/bundle_rules.txt")).unwrap();
     let names: std::collections::BTreeSet<&str> = table.lines().filter_map(|line| line.split('|').next()).collect();
-    assert_eq!(names.len(), table.lines().count(), "a name is there twice");
+    assert_eq!(names.len(), table.lines().count(), "a rule is listed twice");
     let mut code = String::new();
     for path in
         ["bundle/src", "rehearse/src", "opm/src/commands/bundle", "opm/src/commands/rehearse", "opm/src/checks_file.rs"]
@@ -365,7 +365,7 @@ fn rules_are_those_of_the_code() {
     }
     let page = std::fs::read_to_string(crate::env::project("docs/bundle-checks.md")).unwrap();
     for name in &names {
-        assert!(code.contains(&format!("\"{name}\"")), "nothing finds {name}");
+        assert!(code.contains(&format!("\"{name}\"")), "no check reports {name}");
         assert!(page.contains(&format!("`{name}`")), "{name} is not on docs/bundle-checks.md");
     }
     for call in ["findings.error(", "findings.warning(", "findings.info(", "Finding::new("] {
@@ -377,7 +377,7 @@ fn rules_are_those_of_the_code() {
     }
 }
 
-/// Adds the text of a file, or of all files of a directory.
+/// Appends the text of a file, or of all files of a directory.
 fn add(path: &std::path::Path, code: &mut String) {
     if path.is_dir() {
         std::fs::read_dir(path).unwrap().for_each(|entry| add(&entry.unwrap().path(), code));

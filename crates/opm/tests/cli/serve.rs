@@ -7,32 +7,32 @@ use testkit::{DockerRegistry, RegistryPlan};
 
 use crate::env::{SMALL, Stopped, TestEnv};
 
-/// A catalog as [`SMALL`], of another package.
+/// Returns a catalog like [`SMALL`], of another package.
 fn renamed(name: &str) -> String {
     SMALL.replace("foo", name)
 }
 
 fn get(port: u16, path: &str) -> String {
-    let mut answer = String::new();
+    let mut response = String::new();
     if let Ok(mut stream) = TcpStream::connect(("127.0.0.1", port)) {
         let _ = write!(stream, "GET {path} HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n");
-        let _ = stream.read_to_string(&mut answer);
+        let _ = stream.read_to_string(&mut response);
     }
-    answer
+    response
 }
 
-/// Asks until the answer holds `wanted`.
+/// Polls until the response contains `wanted`.
 fn wait_for(port: u16, path: &str, wanted: &str) {
     let patience = Instant::now() + Duration::from_secs(60);
-    let mut answer = String::new();
+    let mut response = String::new();
     while Instant::now() < patience {
-        answer = get(port, path);
-        if answer.contains(wanted) {
+        response = get(port, path);
+        if response.contains(wanted) {
             return;
         }
         std::thread::sleep(Duration::from_millis(50));
     }
-    panic!("{path} never says {wanted:?} but:\n{answer}");
+    panic!("{path} does not contain {wanted:?}:\n{response}");
 }
 
 #[test]
@@ -62,24 +62,24 @@ fn a_tag_is_followed_through_updates_and_outages() {
     push("second");
     wait_for(port, packages, r#""name":"second""#);
     assert!(!get(port, packages).contains("first"));
-    // An image that is no catalog.
+    // The image is no catalog.
     env.copy_of("examples/bundles/lantern/1.3.0");
     let manifests = ["--directory", "1.3.0/manifests", "--package", "lantern", "--channels", "stable", "--overwrite"];
     let to = ["--tag", &reference, "--image-builder", "none", "--push", "--use-http"];
     env.stdout(&[&["alpha", "bundle", "build"], &manifests[..], &to[..]].concat());
     wait_for(port, "/readyz", "is a bundle, not a catalog");
-    assert!(get(port, packages).contains(r#""name":"second""#), "the last good one is served");
+    assert!(get(port, packages).contains(r#""name":"second""#), "the last valid catalog is served");
     drop(registry);
     wait_for(port, "/readyz", "cannot check for a newer catalog");
-    assert!(get(port, packages).contains(r#""name":"second""#), "the last good one is served");
+    assert!(get(port, packages).contains(r#""name":"second""#), "the last valid catalog is served");
     let killed = Command::new("kill").arg(server.0.id().to_string()).status().unwrap();
     assert!(killed.success());
-    assert!(server.0.wait().unwrap().success(), "it ends in good order");
-    assert!(env.names("tmp").is_empty(), "and leaves nothing behind: {:?}", env.names("tmp"));
+    assert!(server.0.wait().unwrap().success(), "the server exits with an error");
+    assert!(env.names("tmp").is_empty(), "the server left files: {:?}", env.names("tmp"));
 }
 
 #[test]
-fn a_failure_of_this_machine_while_an_image_is_brought_passes() {
+fn a_transient_local_failure_while_an_image_is_pulled_is_retried() {
     let Some(registry) = DockerRegistry::start(RegistryPlan::default()) else { return };
     let env = TestEnv::new();
     let reference = format!("{}/team/catalog:latest", registry.host());
@@ -103,13 +103,13 @@ fn a_failure_of_this_machine_while_an_image_is_brought_passes() {
     );
     let packages = "/catalogs/catalog/api/v1/metas?schema=olm.package";
     wait_for(port, packages, r#""name":"first""#);
-    // Where images are unpacked is away for a while, as with a file system that is full or lost.
+    // The directory for unpacked images is unavailable, as with a full or lost file system.
     let scratch = env.names("tmp").into_iter().find(|name| name.starts_with("opm-images-")).unwrap();
     let (place, away) = (env.path("tmp").join(&scratch), env.path("away"));
     std::fs::rename(&place, &away).unwrap();
     push("second");
     wait_for(port, "/readyz", "cannot check for a newer catalog");
-    assert!(get(port, packages).contains(r#""name":"first""#), "the last good one is served");
+    assert!(get(port, packages).contains(r#""name":"first""#), "the last valid catalog is served");
     std::fs::rename(&away, &place).unwrap();
     wait_for(port, packages, r#""name":"second""#);
 }

@@ -1,16 +1,16 @@
-//! What `validate --strict` asks for: for each rule a catalog that breaks it and one that does not.
+//! `validate --strict`: for each rule a catalog that violates it and one that does not.
 
 use std::process::Command;
 
 use crate::env::{SMALL, TestEnv};
 
-/// One rule: what is added to a bundle's properties, or put in place of a text, and where the problem stands.
+/// A rule, a change that violates it, and the position of the problem.
 struct Case {
     rule: &'static str,
-    /// A text of the valid catalog, and what stands there instead.
+    /// A text of the valid catalog, and its replacement.
     breaks: (&'static str, &'static str),
     line: &'static str,
-    /// What may stand there.
+    /// A valid replacement.
     passes: &'static str,
 }
 
@@ -143,14 +143,14 @@ const CASES: &[Case] = &[
     },
 ];
 
-/// Where an object must be carried for the rule to speak at all.
+/// The object that a bundle must have for the rule to apply.
 const CARRIED: &str = "\
 - type: olm.bundle.object
   value: {data: e30=}
 ";
 
 #[test]
-fn a_strict_check_refuses_what_is_tolerated_otherwise() {
+fn a_strict_check_rejects_content_that_is_tolerated_otherwise() {
     for case in CASES {
         let env = TestEnv::new();
         let small = if case.rule == "bundle-image-required" { format!("{SMALL}{CARRIED}") } else { SMALL.to_owned() };
@@ -159,11 +159,11 @@ fn a_strict_check_refuses_what_is_tolerated_otherwise() {
         env.file("bad/foo.yaml", small.replacen(from, to, 1))
             .file("good/foo.yaml", small.replacen(from, case.passes, 1));
 
-        let told = env.opm(&["validate", "bad", "--strict"]);
-        assert!(told.starts_with("exit 1\n"), "{}: {told}", case.rule);
+        let shown = env.opm(&["validate", "bad", "--strict"]);
+        assert!(shown.starts_with("exit 1\n"), "{}: {shown}", case.rule);
         let place = format!("--> bad/foo.yaml:{} [{}]", case.line, case.rule);
-        assert!(told.contains(&place), "{place}: {told}");
-        assert_eq!(told.matches("--> ").count(), 1, "{}: {told}", case.rule);
+        assert!(shown.contains(&place), "{place}: {shown}");
+        assert_eq!(shown.matches("--> ").count(), 1, "{}: {shown}", case.rule);
 
         for arguments in [["validate", "bad"], ["validate", "bad/"]] {
             assert_eq!(env.opm(&arguments), "exit 0\n--- stdout\n--- stderr\n", "{}", case.rule);
@@ -175,22 +175,25 @@ fn a_strict_check_refuses_what_is_tolerated_otherwise() {
 }
 
 #[test]
-fn every_strict_rule_has_a_catalog_that_breaks_it() {
+fn every_strict_rule_has_a_case() {
     for rule in catalog::rules::STRICT {
         assert!(CASES.iter().any(|case| case.rule == rule.name), "{}", rule.name);
     }
 }
 
 #[test]
-fn a_strict_check_shows_warnings_only_when_asked_to() {
+fn a_strict_check_shows_warnings_on_request() {
     let env = TestEnv::new();
     env.file("catalog/foo.yaml", SMALL.replace(DEFAULT, "defaultChannel: stable\nicon: {base64data: ''}\n"));
-    let told = env.opm(&["validate", "catalog", "--strict"]);
-    assert!(told.contains("[icon-fields]") && !told.contains("[icon-is-image]"), "{told}");
-    let told = env.opm(&["validate", "catalog", "--strict", "--warnings"]);
-    assert!(told.contains("[icon-fields]") && told.contains("warning: package \"foo\": icon data is empty"), "{told}");
-    let told = env.opm(&["validate", "catalog", "--strict", "-o", "json"]);
-    assert!(told.contains("\"passed\": false"), "{told}");
+    let shown = env.opm(&["validate", "catalog", "--strict"]);
+    assert!(shown.contains("[icon-fields]") && !shown.contains("[icon-is-image]"), "{shown}");
+    let shown = env.opm(&["validate", "catalog", "--strict", "--warnings"]);
+    assert!(
+        shown.contains("[icon-fields]") && shown.contains("warning: package \"foo\": icon data is empty"),
+        "{shown}"
+    );
+    let shown = env.opm(&["validate", "catalog", "--strict", "-o", "json"]);
+    assert!(shown.contains("\"passed\": false"), "{shown}");
 }
 
 #[test]
@@ -214,6 +217,6 @@ fn on_a_terminal_a_valid_catalog_is_reported() {
     assert_eq!(on_terminal(&format!("{opm} validate catalog")), "No errors found\r\n");
     assert_eq!(on_terminal(&format!("{opm} validate catalog 2>/dev/null")), "");
     assert_eq!(on_terminal(&format!("{opm} validate catalog >out")), "No errors found\r\n");
-    assert_eq!(env.read("out"), "", "nothing goes to stdout");
+    assert_eq!(env.read("out"), "", "the message went to stdout");
     assert!(!on_terminal(&format!("{opm} validate catalog -o json")).contains("No errors"));
 }

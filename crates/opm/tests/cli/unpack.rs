@@ -14,7 +14,7 @@ fn an_unpacked_image_builds_to_the_same_image() {
 }
 
 #[test]
-fn what_cannot_be_unpacked_leaves_nothing_behind() {
+fn a_failed_unpack_leaves_nothing_behind() {
     let env = TestEnv::new();
     env.file("mine/file", "").file("m/csv.yaml", "kind: ClusterServiceVersion\nmetadata: {name: x}\n");
     let bundle = ["--directory", "m", "--package", "x", "--channels", "a", "--tag", "localhost/x:v1"];
@@ -68,7 +68,7 @@ fn a_database_becomes_a_file_for_each_package() {
     assert_eq!(env.stdout(&["list", "bundles", "catalog"]), env.stdout(&["list", "bundles", "index.db"]));
 }
 
-/// Two packages and a blob of nobody in one file.
+/// Writes two packages and a blob without a package to one file.
 fn single_file(env: &TestEnv) {
     let small = crate::env::SMALL;
     let object = "- type: olm.bundle.object\n  value: {data: eyJraW5kIjoiQSIsIm1ldGFkYXRhIjp7Im5hbWUiOiJiIn19}\n";
@@ -91,7 +91,7 @@ fn a_catalog_in_one_file_is_split_by_package() {
         (vec![".indexignore".into(), "foo.json".into(), "objects".into()], vec!["bar.json".into()])
     );
     assert_eq!(env.names("split/foo/objects/foo.v1.0.0"), ["b___a.yaml"]);
-    assert!(env.read("split/bar/bar.json").contains("\"vendor\": \"me\""), "unknown fields are kept");
+    assert!(env.read("split/bar/bar.json").contains("\"vendor\": \"me\""), "unknown fields are lost");
     assert!(env.read("split/__global.json").contains("\"colour\": \"red\""));
     assert_eq!(env.opm(&["validate", "split"]), "exit 0\n--- stdout\n--- stderr\n");
     assert_eq!(env.stdout(&["list", "bundles", "split"]), env.stdout(&["list", "bundles", "catalog"]));
@@ -114,6 +114,6 @@ fn the_layout_can_be_chosen() {
     assert_eq!(env.names("bundle/foo/bundles"), ["foo.v1.0.0.json", "objects"]);
     let rendered = |source: &str| env.stdout(&["render", source]);
     assert_eq!(rendered("single"), rendered("catalog"));
-    let told = env.opm(&["unpack", "oci:index:v1", "--layout", "some", "--unpack-dir", "out"]);
-    assert!(told.contains("possible values: image, single, package, bundle"), "{told}");
+    let printed = env.opm(&["unpack", "oci:index:v1", "--layout", "some", "--unpack-dir", "out"]);
+    assert!(printed.contains("possible values: image, single, package, bundle"), "{printed}");
 }

@@ -4,14 +4,14 @@ use crate::env::TestEnv;
 fn a_command_that_groups_others_shows_them() {
     let env = TestEnv::new();
     for arguments in [&[][..], &["alpha"], &["list"], &["generate"]] {
-        let told = env.opm(arguments);
-        assert!(told.starts_with("exit 0\n--- stdout\n"), "{told}");
-        assert!(told.contains("Usage: opm"), "{told}");
+        let shown = env.opm(arguments);
+        assert!(shown.starts_with("exit 0\n--- stdout\n"), "{shown}");
+        assert!(shown.contains("Usage: opm"), "{shown}");
     }
 }
 
 #[test]
-fn arguments_that_make_no_sense_are_named() {
+fn invalid_arguments_are_reported() {
     let env = TestEnv::new();
     insta::assert_snapshot!(env.opm(&["render", "x", "-o", "toml"]), @r"
     exit 1
@@ -37,7 +37,7 @@ fn arguments_that_make_no_sense_are_named() {
 }
 
 #[test]
-fn switches_are_written_as_users_of_go_programs_write_them() {
+fn switches_accept_values_as_in_go_programs() {
     let env = TestEnv::new();
     env.copy_of("examples/catalog");
     let plain = env.stdout(&["render", "catalog"]);
@@ -48,7 +48,7 @@ fn switches_are_written_as_users_of_go_programs_write_them() {
 }
 
 #[test]
-fn names_of_older_tools_are_hidden_unless_asked_for() {
+fn command_names_of_older_tools_are_hidden_by_default() {
     let env = TestEnv::new();
     assert!(!env.stdout(&["--help"]).contains("\n  alpha"));
     let output = env.command().env("HELP_ALPHA", "true").arg("--help").output().unwrap();
@@ -56,10 +56,10 @@ fn names_of_older_tools_are_hidden_unless_asked_for() {
 }
 
 #[test]
-fn nothing_that_works_is_found_under_alpha_alone() {
+fn every_alpha_command_has_a_stable_name() {
     let env = TestEnv::new();
     let help = |arguments: &[&str]| env.stdout(&[arguments, &["--help"]].concat());
-    // Each command of alpha, and where people find it.
+    // Each command of alpha with its stable name.
     for (alpha, stable) in [
         (&["render-graph"][..], &["graph"][..]),
         (&["render-template"], &["template", "render"]),
@@ -85,7 +85,7 @@ fn nothing_that_works_is_found_under_alpha_alone() {
 }
 
 #[test]
-fn a_word_of_another_level_names_the_right_command() {
+fn a_misplaced_subcommand_suggests_the_right_command() {
     let env = TestEnv::new();
     insta::assert_snapshot!(env.opm(&["render-graph", "x"]), @r"
     exit 1
@@ -99,20 +99,20 @@ fn a_word_of_another_level_names_the_right_command() {
 
     For more information, try '--help'.
     ");
-    let told = env.opm(&["prune"]);
+    let shown = env.opm(&["prune"]);
     for command in ["opm index prune", "opm registry prune"] {
-        assert!(told.contains(&format!("'{command}'")), "{told}");
+        assert!(shown.contains(&format!("'{command}'")), "{shown}");
     }
-    let told = env.opm(&["convert-templat"]);
-    assert!(told.contains("'opm template convert'"), "{told}");
-    let told = env.opm(&["lsit"]);
-    assert!(told.contains("tip: a similar subcommand exists: 'list'\n"), "{told}");
-    let told = env.opm(&["index", "list"]);
-    assert!(told.starts_with("exit 1\n") && told.contains("unrecognized subcommand 'list'"), "{told}");
+    let shown = env.opm(&["convert-templat"]);
+    assert!(shown.contains("'opm template convert'"), "{shown}");
+    let shown = env.opm(&["lsit"]);
+    assert!(shown.contains("tip: a similar subcommand exists: 'list'\n"), "{shown}");
+    let shown = env.opm(&["index", "list"]);
+    assert!(shown.starts_with("exit 1\n") && shown.contains("unrecognized subcommand 'list'"), "{shown}");
 }
 
 #[test]
-fn examples_stay_in_their_lines_on_narrow_terminals() {
+fn examples_are_not_wrapped_on_narrow_terminals() {
     let env = TestEnv::new();
     for command in [&["build"] as &[&str], &["edit", "add-bundle"], &["rehearse"], &["mirror"], &["serve"]] {
         let output = env.command().env("COLUMNS", "40").args(command).arg("--help").output().unwrap();
@@ -130,7 +130,7 @@ fn examples_stay_in_their_lines_on_narrow_terminals() {
 }
 
 #[test]
-fn flags_for_registries_show_where_registries_are_reached() {
+fn only_commands_that_use_registries_have_registry_flags() {
     let env = TestEnv::new();
     for command in [&["schema"] as &[&str], &["explain"], &["edit", "set-default"], &["version"], &["catalog", "list"]]
     {

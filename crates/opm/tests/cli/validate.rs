@@ -2,7 +2,7 @@ use crate::env::{SMALL, TestEnv};
 use crate::resolve;
 
 #[test]
-fn a_valid_catalog_says_nothing() {
+fn a_valid_catalog_prints_nothing() {
     let env = TestEnv::new();
     env.copy_of("examples/catalog");
     insta::assert_snapshot!(env.opm(&["validate", "catalog"]), @r"
@@ -21,7 +21,7 @@ fn a_valid_catalog_says_nothing() {
 }
 
 #[test]
-fn an_error_shows_its_line_and_a_way_to_mend_it() {
+fn an_error_shows_its_line_and_a_fix() {
     let env = TestEnv::new();
     env.file(
         "catalog/foo.yaml",
@@ -77,12 +77,12 @@ const FAULTS: &[(&str, &str)] = &[
 ];
 
 #[test]
-fn all_faults_of_a_catalog_are_told_in_one_run_each_at_its_line() {
+fn all_faults_of_a_catalog_are_reported_in_one_run_at_their_lines() {
     let env = TestEnv::new();
     env.copy_of("fixtures/twenty-faults");
-    let told = env.opm(&["validate", "twenty-faults"]);
-    assert!(told.starts_with("exit 1\n"));
-    let places: Vec<String> = told
+    let printed = env.opm(&["validate", "twenty-faults"]);
+    assert!(printed.starts_with("exit 1\n"));
+    let places: Vec<String> = printed
         .lines()
         .filter_map(|line| line.trim_start().strip_prefix("--> twenty-faults/"))
         .map(str::to_owned)
@@ -92,7 +92,7 @@ fn all_faults_of_a_catalog_are_told_in_one_run_each_at_its_line() {
 }
 
 #[test]
-fn the_same_faults_are_told_to_code_hosts() {
+fn faults_are_printed_as_annotations_for_code_hosts() {
     let env = TestEnv::new();
     env.copy_of("fixtures/twenty-faults");
     let output = env.command().args(["validate", "twenty-faults", "-o", "sarif"]).output().unwrap();
@@ -153,13 +153,13 @@ fn warnings_do_not_change_the_exit_code() {
 }
 
 #[test]
-fn what_a_broken_file_may_hold_is_not_missed() {
+fn a_broken_file_causes_no_reports_of_missing_objects() {
     let env = TestEnv::new();
     env.file("catalog/a.yaml", SMALL)
         .file("catalog/b.yaml", "schema: olm.channel\npackage: bar\nname: c\nentries: [}\n");
-    let told = env.opm(&["validate", "catalog"]);
-    assert!(told.contains("catalog/b.yaml:4:11 [yaml-syntax]"), "{told}");
-    assert!(!told.contains("unknown package"), "{told}");
+    let printed = env.opm(&["validate", "catalog"]);
+    assert!(printed.contains("catalog/b.yaml:4:11 [yaml-syntax]"), "{printed}");
+    assert!(!printed.contains("unknown package"), "{printed}");
 }
 
 #[test]
@@ -251,7 +251,7 @@ fn dependencies_of_a_whole_catalog_are_checked() {
 }
 
 #[test]
-fn a_hundred_problems_of_a_rule_are_shown_and_the_rest_is_counted() {
+fn a_hundred_problems_per_rule_are_shown_and_others_are_counted() {
     let env = TestEnv::new();
     let entries: String = (0..150).map(|number| format!("- {{name: p.v{number}}}\n")).collect();
     let head = "schema: olm.package\nname: p\ndefaultChannel: c\n---\nschema: olm.channel\npackage: p\nname: c\n";
@@ -260,13 +260,13 @@ fn a_hundred_problems_of_a_rule_are_shown_and_the_rest_is_counted() {
     assert!(shown.contains("\n... and 50 more problems of the rule [entry-has-bundle]\n"), "{shown}");
     assert_eq!(shown.matches(" [entry-has-bundle]\n").count(), 100 + 1, "{shown}");
     assert!(shown.contains("\n151 problems found"), "{shown}");
-    // Programs get all of them.
+    // Machine-readable output has all of them.
     let all = env.opm(&["validate", "catalog", "-o", "sarif"]);
     assert_eq!(all.matches("\"ruleId\": \"entry-has-bundle\"").count(), 150, "{all}");
 }
 
 #[test]
-fn a_bundle_directory_is_named_as_what_it_is() {
+fn a_bundle_directory_is_recognized() {
     let env = TestEnv::new();
     env.file("foo/manifests/csv.yaml", "kind: ClusterServiceVersion\nmetadata: {name: foo.v1}\n")
         .file("foo/metadata/annotations.yaml", "annotations: {}\n");
@@ -280,30 +280,30 @@ fn a_bundle_directory_is_named_as_what_it_is() {
 }
 
 #[test]
-fn the_root_of_a_repository_is_no_catalog_but_may_hold_one() {
+fn other_files_of_a_repository_are_reported_and_those_of_git_ignored() {
     let env = TestEnv::new();
     env.file("repo/.git/config", "[core]\n").file("repo/.git/HEAD", "ref: refs/heads/main\n");
     env.file("repo/catalog/foo.yaml", SMALL);
-    assert_eq!(env.opm(&["validate", "repo"]), "exit 0\n--- stdout\n--- stderr\n", "git's own files are no part of it");
+    assert_eq!(env.opm(&["validate", "repo"]), "exit 0\n--- stdout\n--- stderr\n", "files of git are loaded");
     env.file("repo/README.md", "# A catalog\n").file("repo/Makefile", "all:\n\ttrue\n");
     env.file("repo/src/a.go", "package a\n").file("repo/src/deep/b.go", "package b\n");
-    let told = env.opm(&["validate", "repo"]);
-    assert!(told.starts_with("exit 1\n"), "{told}");
+    let printed = env.opm(&["validate", "repo"]);
+    assert!(printed.starts_with("exit 1\n"), "{printed}");
     let end = "\n4 files do not look like catalog files: Makefile, README.md, src/\n\
         help: list them in repo/.indexignore, or check only repo/catalog\n";
-    assert!(told.ends_with(end), "{told}");
+    assert!(printed.ends_with(end), "{printed}");
     env.file("repo/.indexignore", "README.md\nMakefile\nsrc/\n");
     assert_eq!(env.opm(&["validate", "repo"]), "exit 0\n--- stdout\n--- stderr\n");
     env.file("one/foo.yaml", SMALL).file("one/README.md", "| package | shows |\n");
-    let told = env.opm(&["validate", "one"]);
+    let printed = env.opm(&["validate", "one"]);
     assert!(
-        told.ends_with("\nREADME.md does not look like a catalog file\nhelp: list it in one/.indexignore\n"),
-        "{told}"
+        printed.ends_with("\nREADME.md does not look like a catalog file\nhelp: list it in one/.indexignore\n"),
+        "{printed}"
     );
 }
 
 #[test]
-fn programs_get_every_problem_with_its_place() {
+fn every_problem_is_available_as_json_with_its_position() {
     let env = TestEnv::new();
     env.file("catalog/foo.yaml", SMALL.replace("defaultChannel: stable", "defaultChannel: steady"));
     let output = env.command().args(["validate", "catalog", "-o", "json"]).output().unwrap();
@@ -336,7 +336,7 @@ fn programs_get_every_problem_with_its_place() {
 }
 
 #[test]
-fn what_differs_in_the_version_alone_is_shown_once() {
+fn problems_that_differ_only_in_the_version_are_shown_once() {
     let env = TestEnv::new();
     let mut text =
         SMALL.replace("- name: foo.v1.0.0\n", "- name: foo.v1.0.0\n  skips: [foo.v1.1.0, foo.v1.2.0, foo.v1.10.0]\n");

@@ -7,7 +7,7 @@ use crate::env::TestEnv;
 
 const CONFIG: &str = "sha256:44136fa355b3678a1146ad16f7e8649e94fb4fc21fe77e8310c060f61caaff8a";
 
-/// A registry with an image without layers, and the digest of its manifest.
+/// Starts a registry with an image without layers; returns it with the digest of the manifest.
 fn registry() -> (FakeRegistry, String) {
     let registry = FakeRegistry::start(|_| (Fault::None, None::<FakeResponse>));
     let manifest = format!(
@@ -25,7 +25,7 @@ fn openssl(env: &TestEnv, arguments: &str) -> Vec<u8> {
     output.stdout
 }
 
-/// Attaches a signature for a name to the image.
+/// Attaches a signature to the image; the claim has this name.
 fn attach(env: &TestEnv, registry: &FakeRegistry, digest: &str, name: &str) {
     let payload = format!(
         r#"{{"critical":{{"identity":{{"docker-reference":"{name}"}},"image":{{"docker-manifest-digest":"{digest}"}},"type":"cosign container image signature"}},"optional":null}}"#
@@ -61,7 +61,7 @@ fn keys(env: &TestEnv) {
 }
 
 #[test]
-fn what_was_checked_is_shown() {
+fn verified_signatures_are_shown() {
     if !testkit::installed("openssl") {
         return;
     }
@@ -134,7 +134,7 @@ fn what_was_checked_is_shown() {
 }
 
 #[test]
-fn commands_that_pull_check_first() {
+fn commands_verify_images_before_they_use_them() {
     if !testkit::installed("openssl") {
         return;
     }
@@ -163,7 +163,7 @@ fn commands_that_pull_check_first() {
 }
 
 #[test]
-fn the_policy_of_the_user_counts_unless_another_is_given() {
+fn the_policy_of_the_user_applies_unless_another_is_given() {
     let env = TestEnv::new();
     let (registry, digest) = registry();
     let name = format!("{}/a/b:v1", registry.host());

@@ -1,7 +1,7 @@
 use crate::resolve::env;
 
 #[test]
-fn upgrades_are_followed_step_by_step() {
+fn upgrade_paths_are_printed_step_by_step() {
     let env = env();
     insta::assert_snapshot!(env.opm(&["upgrade-path", "cat", "b", "--from", "1.0.0"]), @r"
     exit 0
@@ -64,7 +64,7 @@ fn upgrades_are_followed_step_by_step() {
 }
 
 #[test]
-fn reasons_are_told() {
+fn reasons_are_explained() {
     let env = env();
     insta::assert_snapshot!(env.opm(&["why", "cat", "f"]), @r"
     exit 0

@@ -1,4 +1,4 @@
-//! The workflow that reviews catalogs, run step by step as a runner does.
+//! The workflow that reviews catalogs; tests run its steps like a runner.
 
 use std::fs;
 use std::os::unix::fs::{PermissionsExt, symlink};
@@ -6,7 +6,7 @@ use std::process::Command;
 
 use crate::env::{TestEnv, project};
 
-/// A repository with the example catalog on its main branch, checked out on another.
+/// A repository with the example catalog on its main branch, and another branch checked out.
 struct Repository {
     env: TestEnv,
 }
@@ -19,7 +19,7 @@ impl Repository {
         fs::rename(env.path("catalog"), env.path("repository/catalog")).unwrap();
         fs::create_dir_all(env.path("bin")).unwrap();
         symlink(env!("CARGO_BIN_EXE_opm"), env.path("bin/opm")).unwrap();
-        // The code host is the one part that is not here.
+        // A script replaces the code host.
         env.file("bin/gh", "#!/bin/sh\necho \"$@\" > ../gh-arguments\ncp ../comment.md ../posted.md\n");
         fs::set_permissions(env.path("bin/gh"), fs::Permissions::from_mode(0o755)).unwrap();
         let repository = Repository { env };
@@ -29,7 +29,7 @@ impl Repository {
         repository
     }
 
-    /// Runs a script as a step of the workflow; returns whether it passed, and what it printed.
+    /// Runs a script as a step of the workflow; returns whether it passed, and its output.
     fn run(&self, script: &str) -> (bool, String) {
         let path = std::env::var("PATH").unwrap_or_default();
         let output = Command::new("bash")
@@ -49,7 +49,7 @@ impl Repository {
         (output.status.success(), String::from_utf8_lossy(&text).into_owned())
     }
 
-    /// Runs all steps that are scripts, as far as they pass; returns the name of the one that does not, and its output.
+    /// Runs the scripts of all steps until one fails; returns the name of the failed step and its output.
     fn review(&self) -> Result<(), (String, String)> {
         for (name, script) in steps() {
             let (passed, text) = self.run(&script);
@@ -68,7 +68,7 @@ impl Repository {
     }
 }
 
-/// Reads the names and scripts of the steps.
+/// Returns the names and scripts of the steps.
 fn steps() -> Vec<(String, String)> {
     let text = fs::read_to_string(project("examples/github/review-catalog.yaml")).unwrap();
     let documents = fbc::stream::documents(text.as_bytes(), &fbc::Limits::default()).unwrap();
@@ -79,7 +79,7 @@ fn steps() -> Vec<(String, String)> {
 }
 
 #[test]
-fn a_change_that_is_right_passes_and_is_described() {
+fn a_valid_change_passes_and_is_described() {
     let repository = Repository::new();
     repository.change("lantern-bundle:v1.0.0", "lantern-bundle:v1.0.0-1");
     assert_eq!(repository.review(), Ok(()));
@@ -93,24 +93,24 @@ fn a_change_that_is_right_passes_and_is_described() {
 }
 
 #[test]
-fn a_problem_is_shown_at_its_line() {
+fn a_problem_is_annotated_at_its_line() {
     let repository = Repository::new();
-    repository.change("  # 1.1.0 went", "  skipRange: older\n  # 1.1.0 went");
+    repository.change("  # 1.1.0 failed", "  skipRange: older\n  # 1.1.0 failed");
     let (step, text) = repository.review().unwrap_err();
     assert_eq!(step, "problems at their lines");
     assert!(text.contains("::error file=catalog/lantern/catalog.yaml,line="), "{text}");
 }
 
 #[test]
-fn who_would_be_stranded_stops_the_change() {
+fn a_change_that_strands_a_version_fails() {
     let repository = Repository::new();
-    // Nothing leads on from 1.1.0 any more, which some took from the other channel.
+    // No upgrade leads from 1.1.0 any more, which clusters may have installed from the other channel.
     repository.change(
         "  replaces: lantern.v1.1.1\n  skipRange: \">=1.0.0 <1.2.0\"\n---\n",
         "  replaces: lantern.v1.0.0\n  skips: [lantern.v1.1.1]\n---\n",
     );
     let (step, text) = repository.review().unwrap_err();
-    assert_eq!(step, "nobody is stranded");
+    assert_eq!(step, "no version is stranded");
     assert!(text.contains("lantern.v1.1.0"), "{text}");
     assert!(repository.env.read("posted.md").contains("lantern"));
 }

@@ -1,4 +1,4 @@
-//! `operator-registry initializer -r`, with a token that the cluster keeps.
+//! `operator-registry initializer -r`, with a token in a Secret.
 
 use cluster::Kind;
 use serde_json::json;
@@ -7,10 +7,10 @@ use testkit::{FakeRegistry, FakeResponse, Fault};
 use crate::kit::Kit;
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_secret_holds_the_token() {
+async fn the_token_is_read_from_a_secret() {
     let kit = Kit::new().await;
-    let server = FakeRegistry::start(|asked| {
-        let known = asked.headers.get("authorization").map(String::as_str) == Some("basic c2VjcmV0");
+    let server = FakeRegistry::start(|request| {
+        let known = request.headers.get("authorization").map(String::as_str) == Some("basic c2VjcmV0");
         (Fault::None, Some(if known { FakeResponse::status(200).body("[]") } else { FakeResponse::status(401) }))
     });
     kit.create(Kind::SECRET, json!({"metadata": {"name": "token"}, "stringData": {"token": "basic c2VjcmV0"}})).await;
@@ -21,10 +21,10 @@ async fn a_secret_holds_the_token() {
         command.args(["operator-registry", "initializer", "-r", &source, "-o", "index.db"]);
         kit.env.show(command.arg("-k").arg(kit.api.kubeconfig()).output().expect("opm runs"))
     };
-    let told = load("token");
-    assert!(told.starts_with("exit 0"), "{told}");
-    let told = load("other");
-    assert!(told.starts_with("exit 1") && told.contains("no text under the key \"token\""), "{told}");
-    let told = load("missing");
-    assert!(told.starts_with("exit 1") && told.contains("secrets \"missing\" not found"), "{told}");
+    let shown = load("token");
+    assert!(shown.starts_with("exit 0"), "{shown}");
+    let shown = load("other");
+    assert!(shown.starts_with("exit 1") && shown.contains("no text under the key \"token\""), "{shown}");
+    let shown = load("missing");
+    assert!(shown.starts_with("exit 1") && shown.contains("secrets \"missing\" not found"), "{shown}");
 }

@@ -10,7 +10,7 @@ use serde_json::json;
 use crate::kit::Kit;
 
 #[test]
-fn what_would_be_sent_is_printed_without_a_cluster() {
+fn objects_are_printed_without_a_cluster() {
     let env = crate::env::TestEnv::new();
     let apply = ["catalog", "apply", "my-catalog", "--image", "r.test/catalog:latest", "--dry-run"];
     insta::assert_snapshot!(env.opm(&[&apply[..], &["-n", "olm", "--poll", "10m", "-o", "yaml"]].concat()), @r#"
@@ -61,7 +61,7 @@ fn what_would_be_sent_is_printed_without_a_cluster() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_catalog_is_made_and_changed_to_what_is_asked_for() {
+async fn a_catalog_is_created_and_updated() {
     let kit = Kit::new().await;
     let apply =
         |more: &[&str]| kit.opm(&[&["catalog", "apply", "cat", "--image", "r.test/catalog:latest"], more].concat());
@@ -71,13 +71,13 @@ async fn a_catalog_is_made_and_changed_to_what_is_asked_for() {
     --- stderr
     catalog [NAMESPACE]/cat applied
     "#);
-    let made = kit.get(Kind::CATALOG_SOURCE, "cat").await;
+    let created = kit.get(Kind::CATALOG_SOURCE, "cat").await;
     let spec = json!({
         "sourceType": "grpc", "image": "r.test/catalog:latest", "displayName": "My Catalog", "publisher": "Me",
         "updateStrategy": {"registryPoll": {"interval": "10m"}},
     });
-    assert_eq!(made.data["spec"], spec);
-    // What others set stays, what is not asked for any more goes.
+    assert_eq!(created.data["spec"], spec);
+    // Fields of others stay; fields that are no longer requested are removed.
     let patch = Patch::Merge(json!({"spec": {"description": "by another"}}));
     let catalogs = kit.cluster.objects(Kind::CATALOG_SOURCE);
     catalogs.patch("cat", &PatchParams::default(), &patch).await.unwrap();
@@ -89,7 +89,7 @@ async fn a_catalog_is_made_and_changed_to_what_is_asked_for() {
             "sourceType": "grpc", "image": "r.test/catalog:latest", "displayName": "Renamed", "description": "by another",
         })
     );
-    // What another has set to something else is not taken over without asking.
+    // A field that another manager has changed is not taken over without `--force-conflicts`.
     let patch = Patch::Merge(json!({"spec": {"displayName": "Theirs"}}));
     catalogs.patch("cat", &PatchParams::default(), &patch).await.unwrap();
     insta::assert_snapshot!(apply(&["--display-name", "Ours"]), @r#"
@@ -100,9 +100,9 @@ async fn a_catalog_is_made_and_changed_to_what_is_asked_for() {
     "#);
     assert!(apply(&["--display-name", "Ours", "--force-conflicts"]).starts_with("exit 0"));
     assert_eq!(kit.get(Kind::CATALOG_SOURCE, "cat").await.data["spec"]["displayName"], "Ours");
-    // How wide columns are depends on the name of the namespace.
+    // The width of columns depends on the name of the namespace.
     let listed = kit.opm(&["catalog", "list"]);
-    // Catalogs of OLM v1 are in no namespace, and other tests have some.
+    // Catalogs of OLM v1 are cluster-scoped, and other tests have some.
     let listed: String =
         listed.lines().filter(|line| !line.starts_with("ClusterCatalog")).collect::<Vec<_>>().join("\n");
     let words: Vec<&str> = listed.split_whitespace().skip(4).collect();
@@ -124,7 +124,7 @@ async fn a_catalog_is_made_and_changed_to_what_is_asked_for() {
     assert!(kit.opm(&["catalog", "delete", "cat", "--ignore-not-found"]).starts_with("exit 0"));
 }
 
-/// Makes a pod as whoever serves the catalog would.
+/// Creates a pod like the controller that serves the catalog.
 async fn pod(kit: &Kit, name: &str, status: serde_json::Value) {
     let labels = json!({"olm.catalogSource": "cat", "olm.managed": "true"});
     let spec = json!({"containers": [{"name": "registry-server", "image": "r.test/catalog:latest"}]});
@@ -133,15 +133,15 @@ async fn pod(kit: &Kit, name: &str, status: serde_json::Value) {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn waiting_ends_with_an_answer_or_with_the_reason_why_there_is_none() {
+async fn waiting_ends_when_the_catalog_serves_or_with_the_reason_why_it_does_not() {
     let kit = Kit::new().await;
     let wait = |timeout: &str| {
         let mut command = kit.command(&["catalog", "apply", "cat", "--image", "r.test/catalog:latest", "--wait"]);
         command.args(["--timeout", timeout]);
         command
     };
-    let told = |output| kit.env.show(output).replace(&kit.cluster.namespace, "[NAMESPACE]");
-    insta::assert_snapshot!(told(wait("1s").output().unwrap()), @r#"
+    let shown = |output| kit.env.show(output).replace(&kit.cluster.namespace, "[NAMESPACE]");
+    insta::assert_snapshot!(shown(wait("1s").output().unwrap()), @r#"
     exit 1
     --- stdout
     --- stderr
@@ -152,7 +152,7 @@ async fn waiting_ends_with_an_answer_or_with_the_reason_why_there_is_none() {
     let container = json!({"name": "registry-server", "image": "r.test/catalog:latest", "imageID": "", "ready": false,
         "restartCount": 0, "state": {"waiting": pulling}});
     pod(&kit, "cat-1", json!({"phase": "Pending", "containerStatuses": [container]})).await;
-    insta::assert_snapshot!(told(wait("1s").output().unwrap()), @r#"
+    insta::assert_snapshot!(shown(wait("1s").output().unwrap()), @r#"
     exit 1
     --- stdout
     --- stderr
@@ -188,7 +188,7 @@ async fn waiting_ends_with_an_answer_or_with_the_reason_why_there_is_none() {
     let connection = json!({"address": "cat.ns.svc:50051", "lastObservedState": "READY"});
     let status = json!({"connectionState": connection, "latestImageRegistryPoll": "2026-01-02T03:04:05Z"});
     kit.set_status(Kind::CATALOG_SOURCE, "cat", status).await;
-    insta::assert_snapshot!(told(waiting.wait_with_output().unwrap()), @r#"
+    insta::assert_snapshot!(shown(waiting.wait_with_output().unwrap()), @r#"
     exit 0
     --- stdout
     --- stderr
@@ -243,7 +243,7 @@ async fn waiting_ends_with_an_answer_or_with_the_reason_why_there_is_none() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn whoever_waits_can_be_interrupted() {
+async fn waiting_can_be_interrupted() {
     let kit = Kit::new().await;
     let mut command = kit.command(&["catalog", "apply", "cat", "--image", "r.test/catalog:latest", "--wait"]);
     let waiting = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
@@ -253,8 +253,8 @@ async fn whoever_waits_can_be_interrupted() {
     tokio::time::sleep(Duration::from_millis(300)).await;
     let pid = waiting.id().to_string();
     assert!(std::process::Command::new("kill").args(["-INT", &pid]).status().unwrap().success());
-    let told = kit.env.show(waiting.wait_with_output().unwrap()).replace(&kit.cluster.namespace, "[NAMESPACE]");
-    insta::assert_snapshot!(told, @r#"
+    let shown = kit.env.show(waiting.wait_with_output().unwrap()).replace(&kit.cluster.namespace, "[NAMESPACE]");
+    insta::assert_snapshot!(shown, @r#"
     exit 130
     --- stdout
     --- stderr

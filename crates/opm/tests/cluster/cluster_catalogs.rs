@@ -7,11 +7,11 @@ use std::time::{Duration, Instant};
 use cluster::{Kind, Object};
 use kube::api::{DeleteParams, Patch, PatchParams, PostParams};
 use serde_json::{Value, json};
-use testkit::{Answer, DockerRegistry, RegistryPlan, ask, plain_client, post};
+use testkit::{DockerRegistry, RegistryPlan, Response, plain_client, post, request};
 
 use crate::kit::{Kit, apply};
 
-/// A replica, which ends with this value.
+/// A replica that is killed on drop.
 struct Replica {
     child: Child,
     log: String,
@@ -29,7 +29,7 @@ fn replica(kit: &Kit, name: &str) -> Replica {
     replica_as(kit, name, "v1", &kit.api.kubeconfig())
 }
 
-/// Starts a replica as somebody.
+/// Starts a replica with the permissions of a user.
 fn replica_as(kit: &Kit, name: &str, lease: &str, kubeconfig: &Path) -> Replica {
     let log = format!("{name}.log");
     let file = std::fs::File::create(kit.env.path(&log)).unwrap();
@@ -41,17 +41,17 @@ fn replica_as(kit: &Kit, name: &str, lease: &str, kubeconfig: &Path) -> Replica 
     Replica { child, log }
 }
 
-/// Waits until something is there, or shows the logs.
-async fn until<T, F: Future<Output = Option<T>>>(what: &str, kit: &Kit, mut look: impl FnMut() -> F) -> T {
+/// Polls until `poll` returns a value; otherwise fails and shows the logs.
+async fn until<T, F: Future<Output = Option<T>>>(what: &str, kit: &Kit, mut poll: impl FnMut() -> F) -> T {
     let start = Instant::now();
     loop {
-        if let Some(found) = look().await {
+        if let Some(found) = poll().await {
             return found;
         }
         if start.elapsed() > Duration::from_secs(60) {
             let logs = kit.env.names("").into_iter().filter(|name| name.ends_with(".log"));
             let logs: String = logs.map(|name| kit.env.read(&name)).collect();
-            panic!("it does not happen: {what}\n{}", &logs[logs.len().saturating_sub(6000)..]);
+            panic!("timeout: {what}\n{}", &logs[logs.len().saturating_sub(6000)..]);
         }
         tokio::time::sleep(Duration::from_millis(100)).await;
     }
@@ -67,7 +67,7 @@ async fn address(kit: &Kit, replica: &Replica) -> String {
     .await
 }
 
-/// Makes the kind known, as much of it as matters here.
+/// Creates the CRD, with the fields that these tests use.
 async fn define(kit: &Kit) {
     let crd = json!({
         "apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
@@ -99,10 +99,10 @@ fn push(kit: &Kit, reference: &str, package: &str) {
 }
 
 async fn get(kit: &Kit, name: &str) -> Option<Object> {
-    kit.cluster.objects(Kind::CLUSTER_CATALOG).get_opt(name).await.expect("an answer")
+    kit.cluster.objects(Kind::CLUSTER_CATALOG).get_opt(name).await.expect("a response")
 }
 
-/// Returns a condition as `STATUS REASON`, if it is about the newest form of the object.
+/// Returns a condition as `STATUS REASON`, if it has the current generation of the object.
 fn condition(object: &Object, kind: &str) -> Option<String> {
     let conditions = object.data["status"]["conditions"].as_array()?;
     let one = conditions.iter().find(|one| one["type"] == kind)?;
@@ -111,8 +111,8 @@ fn condition(object: &Object, kind: &str) -> Option<String> {
         .then(|| format!("{} {}", text("status"), text("reason")))
 }
 
-/// Waits until both conditions of a ClusterCatalog are these.
-async fn is(kit: &Kit, name: &str, serving: &str, progressing: &str) -> Object {
+/// Waits until both conditions of a ClusterCatalog have these values.
+async fn wait_for_conditions(kit: &Kit, name: &str, serving: &str, progressing: &str) -> Object {
     until(&format!("{name} is {serving}, {progressing}"), kit, || async {
         let object = get(kit, name).await?;
         let now = (condition(&object, "Serving")?, condition(&object, "Progressing")?);
@@ -127,7 +127,7 @@ async fn change(kit: &Kit, name: &str, spec: Value) {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn cluster_catalogs_are_served_by_every_replica_and_reported_in_the_words_of_catalogd() {
+async fn every_replica_serves_cluster_catalogs_with_the_status_of_catalogd() {
     let kit = Kit::new().await;
     let Some(registry) = DockerRegistry::start(RegistryPlan::default()) else { return };
     define(&kit).await;
@@ -145,60 +145,60 @@ async fn cluster_catalogs_are_served_by_every_replica_and_reported_in_the_words_
     let clients = [plain_client(&address(&kit, &first).await), plain_client(&address(&kit, &second).await)];
     let all = |client: kube::Client| {
         let path = format!("/catalogs/{name}/api/v1/all");
-        async move { ask(&client, "GET", &path).await }
+        async move { request(&client, "GET", &path).await }
     };
     let shows = async |package: &str| {
         for client in &clients {
             until(package, &kit, || async {
-                let answer: Answer = all(client.clone()).await;
-                (answer.status == 200 && answer.body.contains(&format!("\"name\":\"{package}\""))).then_some(())
+                let response: Response = all(client.clone()).await;
+                (response.status == 200 && response.body.contains(&format!("\"name\":\"{package}\""))).then_some(())
             })
             .await;
         }
     };
 
-    // Served, by both.
-    let object = is(&kit, name, "True Available", "True Succeeded").await;
+    // Both replicas serve the catalog.
+    let object = wait_for_conditions(&kit, name, "True Available", "True Succeeded").await;
     assert_eq!(object.metadata.labels.unwrap()["olm.operatorframework.io/metadata.name"], *name);
     assert_eq!(object.metadata.finalizers.unwrap(), ["olm.operatorframework.io/delete-server-cache"]);
     assert_eq!(object.data["status"]["urls"]["base"], format!("http://catalogs.test/catalogs/{name}"));
     assert!(object.data["status"]["resolvedSource"]["image"]["ref"].as_str().unwrap().contains("/catalog@sha256:"));
     assert!(object.data["status"]["lastUnpacked"].is_string());
     shows("one").await;
-    let metas = ask(&clients[0], "GET", &format!("/catalogs/{name}/api/v1/metas?schema=olm.package")).await;
+    let metas = request(&clients[0], "GET", &format!("/catalogs/{name}/api/v1/metas?schema=olm.package")).await;
     assert_eq!(metas.body.lines().count(), 1, "{}", metas.body);
     let query = r#"{"query": "{ olmbundles { name } }"}"#;
-    let answer = post(&clients[1], &format!("/catalogs/{name}/api/v1/graphql"), query).await;
-    assert!(answer.status == 200 && answer.body.contains("one.v1.0.0"), "{}", answer.body);
-    assert_eq!(ask(&clients[0], "GET", "/catalogs/other/api/v1/all").await.status, 404);
+    let response = post(&clients[1], &format!("/catalogs/{name}/api/v1/graphql"), query).await;
+    assert!(response.status == 200 && response.body.contains("one.v1.0.0"), "{}", response.body);
+    assert_eq!(request(&clients[0], "GET", "/catalogs/other/api/v1/all").await.status, 404);
 
-    // A new image that fails leaves the old one.
+    // A new image that fails leaves the old one in place.
     change(&kit, name, json!({"source": {"image": {"ref": image("missing")}}})).await;
-    let object = is(&kit, name, "True Available", "True Retrying").await;
+    let object = wait_for_conditions(&kit, name, "True Available", "True Retrying").await;
     let message = object.data["status"]["conditions"].to_string();
     assert!(message.contains("source catalog content: "), "{message}");
     shows("one").await;
     change(&kit, name, json!({"source": {"image": {"ref": image("v2")}}})).await;
-    is(&kit, name, "True Available", "True Succeeded").await;
+    wait_for_conditions(&kit, name, "True Available", "True Succeeded").await;
     shows("two").await;
 
-    // The replica that leads ends, and the other goes on.
+    // The leader ends, and the other replica takes over.
     drop(first);
     change(&kit, name, json!({"availabilityMode": "Unavailable"})).await;
-    let object = is(&kit, name, "False UserSpecifiedUnavailable", "True Succeeded").await;
+    let object = wait_for_conditions(&kit, name, "False UserSpecifiedUnavailable", "True Succeeded").await;
     assert!(object.data["status"]["urls"].is_null() && object.data["status"]["resolvedSource"].is_null());
     until("it is gone", &kit, || async { (all(clients[1].clone()).await.status == 404).then_some(()) }).await;
     change(&kit, name, json!({"availabilityMode": "Available"})).await;
-    is(&kit, name, "True Available", "True Succeeded").await;
+    wait_for_conditions(&kit, name, "True Available", "True Succeeded").await;
 
-    // Deleted, it goes with its content.
+    // A deleted catalog is removed with its content.
     kit.cluster.objects(Kind::CLUSTER_CATALOG).delete(name, &DeleteParams::default()).await.expect("deleted");
     until("it is deleted", &kit, || async { get(&kit, name).await.is_none().then_some(()) }).await;
     until("its content is gone", &kit, || async { (all(clients[1].clone()).await.status == 404).then_some(()) }).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn manifests_run_a_controller_of_cluster_catalogs_with_the_rights_that_it_uses() {
+async fn manifests_grant_a_controller_of_cluster_catalogs_the_permissions_that_it_uses() {
     let kit = Kit::own().await;
     let Some(registry) = DockerRegistry::start(RegistryPlan::default()) else { return };
     define(&kit).await;
@@ -222,7 +222,7 @@ async fn manifests_run_a_controller_of_cluster_catalogs_with_the_rights_that_it_
     let deployment = kit.get(Kind::DEPLOYMENT, "opm-controller").await;
     let container = &deployment.data["spec"]["template"]["spec"]["containers"][0];
     let arguments: Vec<&str> = container["args"].as_array().unwrap().iter().filter_map(Value::as_str).collect();
-    // The program takes these arguments, and misses nothing but a cluster here.
+    // The program accepts these arguments; only a cluster is missing here.
     let shown = kit.env.opm(&arguments);
     assert!(shown.contains("no cluster configured"), "{shown}");
     assert!(arguments.contains(&&*format!("--external-address=opm-controller.{namespace}.svc")), "{arguments:?}");
@@ -237,14 +237,14 @@ async fn manifests_run_a_controller_of_cluster_catalogs_with_the_rights_that_it_
     push(&kit, &image, "one");
     let spec = json!({"source": {"type": "Image", "image": {"ref": image}}});
     kit.create(Kind::CLUSTER_CATALOG, json!({"metadata": {"name": "one"}, "spec": spec})).await;
-    is(&kit, "one", "True Available", "True Succeeded").await;
+    wait_for_conditions(&kit, "one", "True Available", "True Succeeded").await;
     kit.cluster.objects(Kind::CLUSTER_CATALOG).delete("one", &DeleteParams::default()).await.expect("deleted");
     until("it is deleted", &kit, || async { get(&kit, "one").await.is_none().then_some(()) }).await;
     let log = kit.env.read(&replica.log);
     assert!(!log.contains("forbidden"), "{log}");
 
-    let told = kit.env.opm(&["controller", "manifests", "--image", "r.test/opm:v1", "--tls-secret", "x"]);
-    assert!(told.contains("--tls-secret requires --olm v1"), "{told}");
-    let told = kit.env.opm(&["controller", "manifests", "--olm", "v1", "--image", "r.test/opm:v1", "-n", "x"]);
-    assert!(told.contains("--namespace cannot be used with --olm v1"), "{told}");
+    let output = kit.env.opm(&["controller", "manifests", "--image", "r.test/opm:v1", "--tls-secret", "x"]);
+    assert!(output.contains("--tls-secret requires --olm v1"), "{output}");
+    let output = kit.env.opm(&["controller", "manifests", "--olm", "v1", "--image", "r.test/opm:v1", "-n", "x"]);
+    assert!(output.contains("--namespace cannot be used with --olm v1"), "{output}");
 }

@@ -21,8 +21,8 @@ async fn kit() -> Kit {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_catalog_is_loaded_into_a_database() {
     let kit = kit().await;
-    let told = kit.opm(&["operator-registry", "configmap", "catalog", "-o", "index.db"]);
-    assert!(told.starts_with("exit 0"), "{told}");
+    let shown = kit.opm(&["operator-registry", "configmap", "catalog", "-o", "index.db"]);
+    assert!(shown.starts_with("exit 0"), "{shown}");
     let listed = kit.env.stdout(&["alpha", "list", "bundles", "index.db"]);
     assert!(listed.contains("foo.v1.0.0"), "{listed}");
     kit.create(Kind::CONFIG_MAP, json!({"metadata": {"name": "empty"}})).await;
@@ -58,8 +58,8 @@ async fn a_bundle_becomes_a_directory_again() {
     --- stderr
     error: ConfigMap map contains a bundle: use --bundle DIR
     "#);
-    let told = kit.opm(&["operator-registry", "configmap", "map", "--bundle", "copy"]);
-    assert!(told.starts_with("exit 0"), "{told}");
+    let shown = kit.opm(&["operator-registry", "configmap", "map", "--bundle", "copy"]);
+    assert!(shown.starts_with("exit 0"), "{shown}");
     assert_eq!(kit.env.names("copy/manifests"), ["csv.yaml"]);
     assert_eq!(kit.env.names("copy/metadata"), ["annotations.yaml", "dependencies.yaml"]);
     assert_eq!(kit.env.read("copy/manifests/csv.yaml"), csv);

@@ -1,4 +1,4 @@
-//! `opm controller`: catalogs on a cluster without OLM's own operator.
+//! `opm controller`: catalogs on a cluster without OLM's catalog operator.
 
 use std::collections::{BTreeMap, HashMap};
 use std::process::{Child, Command, Stdio};
@@ -14,9 +14,9 @@ use testkit::{DockerRegistry, KubeApi, RegistryPlan, User};
 
 use crate::env::TestEnv;
 use crate::kit::{Kit, apply};
-use crate::node::{Node, everywhere, look_up};
+use crate::node::{Node, everywhere, resolve};
 
-/// A replica, which ends with this value.
+/// A replica that is killed on drop.
 struct Replica(Child);
 
 impl Drop for Replica {
@@ -26,7 +26,7 @@ impl Drop for Replica {
     }
 }
 
-/// Starts a replica that is called `name`.
+/// Starts a replica with this identity.
 fn replica(env: &TestEnv, name: &str, kubeconfig: &std::path::Path, more: &[&str]) -> Replica {
     let log = std::fs::File::create(env.path(&format!("{name}.log"))).unwrap();
     let mut command: Command = env.command();
@@ -34,14 +34,14 @@ fn replica(env: &TestEnv, name: &str, kubeconfig: &std::path::Path, more: &[&str
     Replica(command.args(more).env("POD_NAME", name).stderr(log).stdout(Stdio::null()).spawn().unwrap())
 }
 
-/// Waits until something is so, or shows the logs.
-async fn until<F: Future<Output = bool>>(what: &str, seconds: u64, env: &TestEnv, mut is_so: impl FnMut() -> F) {
+/// Polls until a condition holds; otherwise fails and shows the logs.
+async fn until<F: Future<Output = bool>>(what: &str, seconds: u64, env: &TestEnv, mut holds: impl FnMut() -> F) {
     let start = Instant::now();
-    while !is_so().await {
+    while !holds().await {
         if start.elapsed() > Duration::from_secs(seconds) {
             let logs: String =
                 env.names("").iter().filter(|name| name.ends_with(".log")).map(|name| env.read(name)).collect();
-            panic!("not so after {seconds} s: {what}\n{}", &logs[logs.len().saturating_sub(6000)..]);
+            panic!("timeout after {seconds} s: {what}\n{}", &logs[logs.len().saturating_sub(6000)..]);
         }
         tokio::time::sleep(Duration::from_millis(100)).await;
     }
@@ -71,7 +71,7 @@ fn is_ready(pod: &Object) -> bool {
         && conditions.is_some_and(|all| all.iter().any(|one| one["type"] == "Ready" && one["status"] == "True"))
 }
 
-/// Returns the pods that a service selects and that are ready, by the name of the catalog.
+/// Returns the ready pods that a service selects, by the name of the catalog.
 async fn selected(client: &kube::Client) -> Option<BTreeMap<String, Vec<Object>>> {
     let pods = everywhere(client, Kind::POD).list(&ListParams::default()).await.ok()?;
     let mut selected: BTreeMap<String, Vec<Object>> = BTreeMap::new();
@@ -85,7 +85,7 @@ async fn selected(client: &kube::Client) -> Option<BTreeMap<String, Vec<Object>>
     Some(selected)
 }
 
-async fn answers(node: &Node, pods: &[Object]) -> bool {
+async fn responds(node: &Node, pods: &[Object]) -> bool {
     for pod in pods {
         let Some(address) = node.address(pod.metadata.name.as_deref().unwrap()) else { continue };
         let wait = Duration::from_secs(5);
@@ -103,7 +103,7 @@ async fn answers(node: &Node, pods: &[Object]) -> bool {
     false
 }
 
-/// Applies what `opm controller manifests` prints, and returns whom it runs as.
+/// Applies the output of `opm controller manifests`, and returns the user that the controller runs as.
 async fn install(api: &KubeApi, env: &TestEnv) -> User {
     let client = api.client().await;
     let namespace = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "olm"}});
@@ -117,7 +117,7 @@ async fn install(api: &KubeApi, env: &TestEnv) -> User {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn catalogs_follow_their_images_without_a_gap_while_the_leader_is_killed() {
+async fn catalogs_follow_their_images_without_an_outage_while_the_leader_is_killed() {
     const CATALOGS: usize = 20;
     const REPOSITORIES: usize = 5;
     let registry = DockerRegistry::start(RegistryPlan::default()).expect("docker-registry, of Debian, is installed");
@@ -146,7 +146,7 @@ async fn catalogs_follow_their_images_without_a_gap_while_the_leader_is_killed()
         let name = format!("catalog-{number}");
         catalogs.create(&PostParams::default(), &source(&name, "olm", spec)).await.unwrap();
     }
-    // One that is wrong, and one whose image does not exist, keep nobody else from being served.
+    // An invalid catalog, and one with a missing image, do not affect the others.
     let wrong = source("wrong", "olm", json!({"sourceType": "grpc"}));
     catalogs.create(&PostParams::default(), &wrong).await.unwrap();
     let missing =
@@ -155,14 +155,14 @@ async fn catalogs_follow_their_images_without_a_gap_while_the_leader_is_killed()
     until("all are served", 120, &env, || async { selected(&client).await.is_some_and(|all| all.len() == CATALOGS) })
         .await;
 
-    // From now on nobody may find a catalog without an answer.
-    let (over, looks) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicU64::new(0)));
+    // From now on every catalog must respond at any time.
+    let (over, checks) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicU64::new(0)));
     let checker = tokio::spawn({
-        let (over, looks, node, client) = (over.clone(), looks.clone(), node.clone(), client.clone());
+        let (over, checks, node, client) = (over.clone(), checks.clone(), node.clone(), client.clone());
         async move {
             let mut number = 0;
             while !over.load(Ordering::Relaxed) {
-                // The API server itself is away for a while.
+                // The API server itself may be unreachable.
                 let Some(all) = selected(&client).await else {
                     tokio::time::sleep(Duration::from_millis(100)).await;
                     continue;
@@ -173,14 +173,14 @@ async fn catalogs_follow_their_images_without_a_gap_while_the_leader_is_killed()
                 for _ in 0..5 {
                     number = (number + 7) % CATALOGS;
                     let name = format!("catalog-{number}");
-                    let mut answered = answers(&node, &all[&name]).await;
-                    if !answered {
-                        // Those that were selected a moment ago have ended since; then others are selected now.
+                    let mut responded = responds(&node, &all[&name]).await;
+                    if !responded {
+                        // Pods that were selected a moment ago may have ended; then others are selected now.
                         let Some(now) = selected(&client).await else { continue };
-                        answered = answers(&node, now.get(&name).map_or(&[], Vec::as_slice)).await;
+                        responded = responds(&node, now.get(&name).map_or(&[], Vec::as_slice)).await;
                     }
-                    assert!(answered, "{name} does not answer");
-                    looks.fetch_add(1, Ordering::Relaxed);
+                    assert!(responded, "{name} does not respond");
+                    checks.fetch_add(1, Ordering::Relaxed);
                 }
                 tokio::time::sleep(Duration::from_millis(50)).await;
             }
@@ -191,7 +191,7 @@ async fn catalogs_follow_their_images_without_a_gap_while_the_leader_is_killed()
         for number in 0..REPOSITORIES {
             push(&env, &image(number), version);
         }
-        (0..REPOSITORIES).map(|number| look_up(&image(number)).unwrap()).collect::<Vec<_>>()
+        (0..REPOSITORIES).map(|number| resolve(&image(number)).unwrap()).collect::<Vec<_>>()
     };
     let all_at = |ids: Vec<String>| {
         let client = client.clone();
@@ -206,7 +206,7 @@ async fn catalogs_follow_their_images_without_a_gap_while_the_leader_is_killed()
     };
     let ids = newest(2);
     tokio::time::sleep(Duration::from_secs(3)).await;
-    // The leader dies without a word.
+    // The leader is killed.
     let lease = cluster.get(Kind::LEASE, "opm-controller").await.unwrap();
     let holder = lease.data["spec"]["holderIdentity"].as_str().unwrap().split('_').next().unwrap().to_owned();
     drop(replicas.remove(&holder).expect("one of the two leads"));
@@ -214,7 +214,7 @@ async fn catalogs_follow_their_images_without_a_gap_while_the_leader_is_killed()
     let lease = cluster.get(Kind::LEASE, "opm-controller").await.unwrap();
     let other = lease.data["spec"]["holderIdentity"].as_str().unwrap().split('_').next().unwrap().to_owned();
     assert!(other != holder && replicas.contains_key(&other), "{other} leads after {holder}");
-    // The API server goes away in the middle.
+    // The API server stops during the takeover.
     let ids = newest(3);
     tokio::time::sleep(Duration::from_secs(2)).await;
     api.stop_server();
@@ -223,23 +223,23 @@ async fn catalogs_follow_their_images_without_a_gap_while_the_leader_is_killed()
     until("all are at the third image", 120, &env, || all_at(ids.clone())).await;
     over.store(true, Ordering::Relaxed);
     checker.await.expect("no gap");
-    assert!(looks.load(Ordering::Relaxed) > 50, "the checker looked {looks:?} times");
+    assert!(checks.load(Ordering::Relaxed) > 50, "only {checks:?} checks ran");
 
     let status = |name: &'static str| {
         let cluster = cluster.clone();
         async move { cluster.get(Kind::CATALOG_SOURCE, name).await.unwrap().data["status"].clone() }
     };
-    let told = status("wrong").await;
-    assert_eq!(told["reason"], "SpecInvalidError");
-    assert_eq!(told["message"], "image and address unset: at least one must be set for sourcetype: grpc");
-    let told = status("missing").await;
-    assert_eq!(told["reason"], "RegistryServerError");
-    assert!(told["message"].as_str().unwrap().contains("cannot be pulled"), "{told}");
-    let told = status("catalog-7").await;
-    assert_eq!(told["registryService"]["serviceName"], "catalog-7");
-    assert_eq!(told["connectionState"]["address"], "catalog-7.olm.svc:50051");
-    assert!(told["latestImageRegistryPoll"].is_string(), "{told}");
-    // Told to end, the leader gives the lease back.
+    let shown = status("wrong").await;
+    assert_eq!(shown["reason"], "SpecInvalidError");
+    assert_eq!(shown["message"], "image and address unset: at least one must be set for sourcetype: grpc");
+    let shown = status("missing").await;
+    assert_eq!(shown["reason"], "RegistryServerError");
+    assert!(shown["message"].as_str().unwrap().contains("cannot be pulled"), "{shown}");
+    let shown = status("catalog-7").await;
+    assert_eq!(shown["registryService"]["serviceName"], "catalog-7");
+    assert_eq!(shown["connectionState"]["address"], "catalog-7.olm.svc:50051");
+    assert!(shown["latestImageRegistryPoll"].is_string(), "{shown}");
+    // On SIGTERM the leader releases the lease.
     let mut last = replicas.remove(&other).unwrap();
     assert!(Command::new("kill").arg(last.0.id().to_string()).status().unwrap().success());
     assert!(tokio::task::block_in_place(|| last.0.wait()).unwrap().success());
@@ -248,7 +248,7 @@ async fn catalogs_follow_their_images_without_a_gap_while_the_leader_is_killed()
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn objects_and_status_are_those_that_the_catalog_asks_for() {
+async fn objects_and_status_follow_the_catalog() {
     let kit = Kit::new().await;
     let namespace = kit.cluster.namespace.clone();
     let _replica = replica(&kit.env, "one", &kit.api.kubeconfig(), &["-n", &namespace, "--http", "127.0.0.1:0"]);
@@ -283,21 +283,21 @@ async fn objects_and_status_are_those_that_the_catalog_asks_for() {
         status["reason"] == "InvalidIntervalError" && status["connectionState"]["lastObservedState"] == "CONNECTING"
     })
     .await;
-    // Health and metrics.
+    // Health and metrics are served.
     let log = kit.env.read("one.log");
     let address = log.split("address=").nth(1).unwrap().split_whitespace().next().unwrap().trim_matches('"').to_owned();
     let get = |path: &str| {
         use std::io::{Read, Write};
         let mut stream = std::net::TcpStream::connect(&address).unwrap();
         write!(stream, "GET {path} HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n").unwrap();
-        let mut answer = String::new();
-        stream.read_to_string(&mut answer).unwrap();
-        answer
+        let mut response = String::new();
+        stream.read_to_string(&mut response).unwrap();
+        response
     };
     assert!(get("/healthz").starts_with("HTTP/1.1 200"));
     assert!(get("/readyz").starts_with("HTTP/1.1 200"));
     assert!(get("/metrics").contains("opm_controller_leading 1"));
-    // A service that somebody deletes comes back.
+    // A deleted service is created again.
     kit.cluster.objects(Kind::SERVICE).delete("dotted-name", &Default::default()).await.unwrap();
     until("the service is back", 30, &kit.env, || async {
         kit.cluster.get(Kind::SERVICE, "dotted-name").await.is_ok()
@@ -306,7 +306,7 @@ async fn objects_and_status_are_those_that_the_catalog_asks_for() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_catalog_that_is_served_elsewhere_is_asked_there() {
+async fn a_catalog_with_an_address_is_probed_there() {
     let kit = Kit::new().await;
     kit.env.file("catalog/catalog.yaml", crate::env::SMALL);
     let mut command = kit.env.command();
@@ -323,11 +323,11 @@ async fn a_catalog_that_is_served_elsewhere_is_asked_there() {
     let state = || async { kit.get(Kind::CATALOG_SOURCE, "cat").await.data["status"]["connectionState"].clone() };
     until("it is connected", 30, &kit.env, || async { state().await["lastObservedState"] == "READY" }).await;
     assert_eq!(state().await["address"], address.as_str());
-    let told = kit.opm(&["catalog", "status", "cat"]);
-    assert!(told.contains("READY"), "{told}");
+    let shown = kit.opm(&["catalog", "status", "cat"]);
+    assert!(shown.contains("READY"), "{shown}");
     server.0.kill().unwrap();
     kit.opm(&["catalog", "apply", "other", "--image", "r.test/other:v1"]);
-    // A change of the catalog makes the controller look at once.
+    // A change of the catalog makes the controller check immediately.
     let patch = Patch::Merge(json!({"spec": {"displayName": "gone"}}));
     kit.cluster.objects(Kind::CATALOG_SOURCE).patch("cat", &PatchParams::default(), &patch).await.unwrap();
     until("it is known to be gone", 30, &kit.env, || async {
@@ -337,7 +337,7 @@ async fn a_catalog_that_is_served_elsewhere_is_asked_there() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_image_follows_the_version_of_the_cluster() {
+async fn an_image_template_follows_the_version_of_the_cluster() {
     let kit = Kit::new().await;
     let namespace = kit.cluster.namespace.clone();
     let version = kit.api.client().await.apiserver_version().await.expect("a version");

@@ -1,4 +1,4 @@
-//! `opm controller` where something is denied, refused or broken: its status and its readiness tell the truth.
+//! `opm controller` with missing permissions, rejected objects and failures: status and readiness report them.
 
 use std::io::{Read, Write};
 use std::net::TcpStream;
@@ -14,10 +14,10 @@ use testkit::User;
 use crate::env::{SMALL, Stopped};
 use crate::kit::Kit;
 
-/// How long a status may be wrong.
-const TRUTH: Duration = Duration::from_secs(10);
+/// How long a status may be stale.
+const STALE_LIMIT: Duration = Duration::from_secs(10);
 
-/// A controller for the namespace of a test, as somebody with the rights that `controller manifests` gives it.
+/// A controller for the namespace of a test, with the permissions that `controller manifests` grants.
 pub(crate) struct Stage {
     pub(crate) kit: Kit,
     user: User,
@@ -67,10 +67,10 @@ impl Stage {
             &rbac("Role", "roles"),
         );
         let patch = Patch::Merge(json!({"rules": rules}));
-        roles.patch(&name, &PatchParams::default(), &patch).await.expect("the role is changed");
+        roles.patch(&name, &PatchParams::default(), &patch).await.expect("the role is updated");
     }
 
-    /// Starts a replica, and returns it with the address of its health.
+    /// Starts a replica, and returns it with the address of its health endpoint.
     pub(crate) fn start(&self, name: &str) -> (Stopped, String) {
         let path = self.kit.env.path(&format!("{name}.log"));
         let log = std::fs::File::create(&path).unwrap();
@@ -85,7 +85,7 @@ impl Stage {
                 let address = rest.split_whitespace().next().unwrap().to_owned();
                 return (replica, address);
             }
-            assert!(start.elapsed() < TRUTH, "it does not start:\n{text}");
+            assert!(start.elapsed() < STALE_LIMIT, "the replica does not start:\n{text}");
             std::thread::sleep(Duration::from_millis(50));
         }
     }
@@ -106,24 +106,24 @@ impl Stage {
         self.kit.cluster.objects(Kind::POD).list(&ListParams::default()).await.expect("pods").items
     }
 
-    /// Waits until something is so, which may take as long as a status may be wrong.
-    pub(crate) async fn until<F: Future<Output = bool>>(&self, what: &str, mut is_so: impl FnMut() -> F) {
+    /// Polls until a condition holds, at most as long as a status may be stale.
+    pub(crate) async fn until<F: Future<Output = bool>>(&self, what: &str, mut holds: impl FnMut() -> F) {
         let start = Instant::now();
-        while !is_so().await {
-            assert!(start.elapsed() < TRUTH * 2, "not so: {what}\n{}", self.log("a"));
+        while !holds().await {
+            assert!(start.elapsed() < STALE_LIMIT * 2, "timeout: {what}\n{}", self.log("a"));
             tokio::time::sleep(Duration::from_millis(100)).await;
         }
-        assert!(start.elapsed() < TRUTH, "{what} took {:?}", start.elapsed());
+        assert!(start.elapsed() < STALE_LIMIT, "{what} took {:?}", start.elapsed());
     }
 }
 
-/// Asks over HTTP, and returns the status and the body.
-pub(crate) fn ask(address: &str, path: &str) -> (u16, String) {
+/// Sends an HTTP request, and returns status and body.
+pub(crate) fn get(address: &str, path: &str) -> (u16, String) {
     let mut stream = TcpStream::connect(address).expect("a connection");
     write!(stream, "GET {path} HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n").unwrap();
-    let mut answer = String::new();
-    stream.read_to_string(&mut answer).unwrap();
-    let (head, body) = answer.split_once("\r\n\r\n").unwrap();
+    let mut response = String::new();
+    stream.read_to_string(&mut response).unwrap();
+    let (head, body) = response.split_once("\r\n\r\n").unwrap();
     (head.split(' ').nth(1).unwrap().parse().unwrap(), body.to_owned())
 }
 
@@ -132,29 +132,29 @@ pub(crate) fn image() -> Value {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn watches_that_are_denied_show_in_readiness() {
+async fn denied_watches_affect_readiness() {
     let stage = Stage::new().await;
     let blind: Vec<Value> =
         stage.rules.as_array().unwrap().iter().filter(|rule| rule["resources"] != json!(["pods"])).cloned().collect();
     stage.allow(&json!(blind)).await;
     let (_replica, address) = stage.start("a");
     let port = address.rsplit(':').next().unwrap().to_owned();
-    stage.until("denied", || async { ask(&format!("127.0.0.1:{port}"), "/readyz").1.contains("forbidden") }).await;
-    let (code, why) = ask(&format!("[::1]:{port}"), "/readyz");
+    stage.until("denied", || async { get(&format!("127.0.0.1:{port}"), "/readyz").1.contains("forbidden") }).await;
+    let (code, why) = get(&format!("[::1]:{port}"), "/readyz");
     assert!(code == 503 && why.starts_with("not ok: watching fails: "), "{code} {why}");
-    let metrics = ask(&format!("127.0.0.1:{port}"), "/metrics").1;
+    let metrics = get(&format!("127.0.0.1:{port}"), "/metrics").1;
     assert!(!metrics.contains("opm_controller_watch_errors_total 0\n"), "{metrics}");
     assert!(stage.log("a").contains("a watch failed"), "{}", stage.log("a"));
     stage.allow(&stage.rules).await;
     let given = Instant::now();
-    while ask(&format!("127.0.0.1:{port}"), "/readyz").0 != 200 {
-        assert!(given.elapsed() < TRUTH + Duration::from_secs(5), "{}", stage.log("a"));
+    while get(&format!("127.0.0.1:{port}"), "/readyz").0 != 200 {
+        assert!(given.elapsed() < STALE_LIMIT + Duration::from_secs(5), "{}", stage.log("a"));
         tokio::time::sleep(Duration::from_millis(100)).await;
     }
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_pod_that_is_refused_shows_in_the_status() {
+async fn a_rejected_pod_is_reported_in_the_status() {
     let stage = Stage::new().await;
     let quotas = Kind { kind: "ResourceQuota", plural: "resourcequotas", ..Kind::POD };
     let hard = json!({"pods": "0"});
@@ -165,54 +165,54 @@ async fn a_pod_that_is_refused_shows_in_the_status() {
     let says = |status: Value| status["message"].as_str().unwrap_or_default().contains("exceeded quota");
     stage.until("refused", || async { says(stage.status("refused").await) }).await;
     assert_eq!(stage.status("refused").await["reason"], "RegistryServerError");
-    let told = stage.kit.opm(&["catalog", "status", "refused"]);
-    assert!(told.contains("exceeded quota") && !told.contains("no controller of catalogs runs"), "{told}");
+    let shown = stage.kit.opm(&["catalog", "status", "refused"]);
+    assert!(shown.contains("exceeded quota") && !shown.contains("no controller of catalogs runs"), "{shown}");
     stage.kit.cluster.objects(quotas).delete("none", &DeleteParams::default()).await.expect("deleted");
     stage.until("a pod", || async { !stage.pods().await.is_empty() }).await;
     stage.until("no complaint", || async { stage.status("refused").await["message"].is_null() }).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn pods_that_fail_at_once_are_not_made_in_a_loop() {
+async fn pods_that_fail_immediately_are_not_recreated_in_a_loop() {
     let stage = Stage::new().await;
     let (_replica, _) = stage.start("a");
     stage.catalog("failing", image()).await;
-    let mut made = std::collections::BTreeSet::new();
+    let mut created = std::collections::BTreeSet::new();
     let start = Instant::now();
     while start.elapsed() < Duration::from_secs(14) {
         for pod in stage.pods().await {
             let name = pod.metadata.name.clone().unwrap();
-            if made.insert(name.clone()) {
+            if created.insert(name.clone()) {
                 let status = json!({"phase": "Failed", "reason": "Evicted", "message": "no room"});
                 let patch = Patch::Merge(json!({"status": status}));
                 let pods = stage.kit.cluster.objects(Kind::POD);
-                // It may be gone already.
+                // The pod may be deleted already.
                 let _ = pods.patch_status(&name, &PatchParams::default(), &patch).await;
             }
         }
         tokio::time::sleep(Duration::from_millis(20)).await;
     }
-    assert!((1..=3).contains(&made.len()), "{} pods\n{}", made.len(), stage.log("a"));
+    assert!((1..=3).contains(&created.len()), "{} pods\n{}", created.len(), stage.log("a"));
     let status = stage.status("failing").await;
     assert!(status["message"].as_str().unwrap_or_default().contains("Evicted: no room"), "{status}");
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_address_takes_the_place_of_an_image() {
+async fn an_address_replaces_an_image() {
     let stage = Stage::new().await;
     let (_replica, _) = stage.start("a");
     stage.catalog("moved", image()).await;
-    let there = |kind: Kind, name: &'static str| {
+    let exists = |kind: Kind, name: &'static str| {
         let objects = stage.kit.cluster.objects(kind);
-        async move { objects.get_opt(name).await.expect("an answer").is_some() }
+        async move { objects.get_opt(name).await.expect("a response").is_some() }
     };
-    stage.until("a service", || there(Kind::SERVICE, "moved")).await;
+    stage.until("a service", || exists(Kind::SERVICE, "moved")).await;
     stage.until("a pod", || async { !stage.pods().await.is_empty() }).await;
     let patch = Patch::Merge(json!({"spec": {"image": null, "address": "127.0.0.1:1"}}));
     let sources = stage.kit.cluster.objects(Kind::CATALOG_SOURCE);
-    sources.patch("moved", &PatchParams::default(), &patch).await.expect("changed");
-    stage.until("no service", || async { !there(Kind::SERVICE, "moved").await }).await;
-    stage.until("no account", || async { !there(Kind::SERVICE_ACCOUNT, "moved").await }).await;
+    sources.patch("moved", &PatchParams::default(), &patch).await.expect("the source is updated");
+    stage.until("no service", || async { !exists(Kind::SERVICE, "moved").await }).await;
+    stage.until("no account", || async { !exists(Kind::SERVICE_ACCOUNT, "moved").await }).await;
     stage
         .until("no pods", || async { stage.pods().await.iter().all(|pod| pod.metadata.deletion_timestamp.is_some()) })
         .await;
@@ -221,13 +221,13 @@ async fn an_address_takes_the_place_of_an_image() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_namespace_that_takes_only_restricted_pods_gets_them() {
+async fn a_restricted_namespace_gets_restricted_pods() {
     let stage = Stage::new().await;
     let labels = json!({"metadata": {"labels": {"pod-security.kubernetes.io/enforce": "restricted"}}});
     let namespaces = stage.kit.cluster.objects(Kind::NAMESPACE);
     let namespace = stage.kit.cluster.namespace.clone();
     namespaces.patch(&namespace, &PatchParams::default(), &Patch::Merge(&labels)).await.expect("labelled");
-    // Also where nobody may read the labels.
+    // The same holds if the controller may not read the labels.
     for unread in [false, true] {
         if unread {
             let all = stage.rules.as_array().unwrap().iter();
@@ -248,7 +248,7 @@ async fn a_namespace_that_takes_only_restricted_pods_gets_them() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn another_leader_writes_no_status_that_says_the_same() {
+async fn a_new_leader_does_not_rewrite_an_unchanged_status() {
     let stage = Stage::new().await;
     stage.kit.env.file("catalog/catalog.yaml", SMALL);
     let mut serve = stage.kit.env.command();
@@ -272,7 +272,7 @@ async fn another_leader_writes_no_status_that_says_the_same() {
     let (_second, health) = stage.start("b");
     drop(first);
     let port = health.rsplit(':').next().unwrap().to_owned();
-    let leads = || async { ask(&format!("127.0.0.1:{port}"), "/metrics").1.contains("opm_controller_leading 1") };
+    let leads = || async { get(&format!("127.0.0.1:{port}"), "/metrics").1.contains("opm_controller_leading 1") };
     stage.until("the other leads", leads).await;
     tokio::time::sleep(Duration::from_secs(4)).await;
     let after = stage.kit.get(Kind::CATALOG_SOURCE, "steady").await;
@@ -280,7 +280,7 @@ async fn another_leader_writes_no_status_that_says_the_same() {
 }
 
 #[test]
-fn images_and_users_reach_the_controller() {
+fn manifests_pass_images_and_users_to_the_controller() {
     let env = crate::env::TestEnv::new();
     let flags = ["--opm-image", "r.test/o:v1", "--util-image", "r.test/u:v1", "--set-workload-user-id=false"];
     let printed = env.stdout(&[&["controller", "manifests", "--image", "r.test/opm:v1"][..], &flags].concat());

@@ -1,5 +1,5 @@
-//! `opm controller` under strain: rights that come and go, an API server that restarts, many catalogs, a leader that is
-//! killed. What the status says is true again within seconds, and nobody asks the API server without end.
+//! `opm controller` under strain: changing permissions, restarts of the API server, many catalogs, a killed leader. The
+//! status is correct again within seconds, and the load on the API server stays bounded.
 
 use std::time::{Duration, Instant};
 
@@ -8,14 +8,14 @@ use kube::api::{ListParams, Patch, PatchParams};
 use serde_json::{Value, json};
 use testkit::KubeApi;
 
-use crate::controller_faults::{Stage, ask, image};
+use crate::controller_faults::{Stage, get, image};
 use crate::env::TestEnv;
 use crate::kit::Kit;
 
-/// How many catalogs there are.
+/// The number of catalogs.
 const MANY: usize = 200;
 
-/// Makes a stage with an API server of its own.
+/// Creates a stage with an exclusive API server.
 async fn own() -> Stage {
     let api = tokio::task::block_in_place(KubeApi::start);
     let namespace = Some(api.namespace().await);
@@ -24,15 +24,15 @@ async fn own() -> Stage {
     Stage::with(Kit { env: TestEnv::new(), cluster, api }).await
 }
 
-/// Returns a number that a replica counts.
+/// Returns the value of a replica's counter.
 fn count(health: &str, name: &str) -> u64 {
     let port = health.rsplit(':').next().unwrap();
-    let metrics = ask(&format!("127.0.0.1:{port}"), "/metrics").1;
+    let metrics = get(&format!("127.0.0.1:{port}"), "/metrics").1;
     let line = metrics.lines().find_map(|line| line.strip_prefix(name)).unwrap_or_else(|| panic!("{name}: {metrics}"));
     line.trim().parse().unwrap()
 }
 
-/// Returns how many requests a replica sends for catalogs within a time.
+/// Returns how many requests about catalogs a replica sends in an interval.
 async fn requests_within(health: &str, time: Duration) -> u64 {
     let before = count(health, "opm_controller_requests_total ");
     tokio::time::sleep(time).await;
@@ -40,12 +40,12 @@ async fn requests_within(health: &str, time: Duration) -> u64 {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn rights_that_go_and_come_back_show_in_the_status() {
+async fn revoked_and_restored_permissions_are_reported_in_the_status() {
     let stage = Stage::new().await;
     let (_replica, health) = stage.start("a");
     stage.catalog("before", image()).await;
     stage.until("a pod", || async { stage.pods().await.len() == 1 }).await;
-    // From now on it may look, and make nothing.
+    // From now on the controller may read, and create nothing.
     let mut looking = stage.rules.clone();
     for rule in looking.as_array_mut().unwrap() {
         if rule["resources"] == json!(["pods"]) {
@@ -58,14 +58,14 @@ async fn rights_that_go_and_come_back_show_in_the_status() {
     stage.until("denied", || async { says(stage.status("denied").await) }).await;
     let sent = requests_within(&health, Duration::from_secs(6)).await;
     assert!(sent < 60, "{sent} requests in 6 s\n{}", stage.log("a"));
-    assert_eq!(stage.pods().await.len(), 1, "nothing is made, and nothing removed");
+    assert_eq!(stage.pods().await.len(), 1, "a pod was created or removed");
     stage.allow(&stage.rules).await;
     stage.until("a pod of each", || async { stage.pods().await.len() == 2 }).await;
     stage.until("no complaint", || async { stage.status("denied").await["message"].is_null() }).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn many_catalogs_outlive_restarts_and_the_leader() {
+async fn many_catalogs_survive_restarts_and_a_killed_leader() {
     let mut stage = own().await;
     let (first, health) = stage.start("a");
     let (second, next) = stage.start("b");
@@ -81,7 +81,7 @@ async fn many_catalogs_outlive_restarts_and_the_leader() {
         let all = stage.kit.cluster.objects(Kind::CATALOG_SOURCE).list(&ListParams::default()).await.expect("a list");
         left = all.items.iter().filter(|one| state(&one.data["status"]) != "TRANSIENT_FAILURE").count();
     }
-    // Each is asked every 15 seconds, and read once for that.
+    // Each catalog is probed every 15 seconds, with one read each.
     let sent = requests_within(&health, Duration::from_secs(5)).await;
     assert!(sent < 3 * MANY as u64, "{sent} requests in 5 s for {MANY} catalogs where nothing happens");
     let change = |name: &'static str, spec: Value| {

@@ -1,4 +1,4 @@
-//! `opm alpha bundle extract`, and `operator-registry serve` that it came from.
+//! `opm alpha bundle extract`, and its predecessor `operator-registry serve`.
 
 use cluster::{Kind, StoredBundle};
 use serde_json::json;
@@ -14,7 +14,7 @@ const ANNOTATIONS: &str = "annotations:\n  \
     operators.operatorframework.io.bundle.channels.v1: stable\n  \
     another: left out\n";
 
-/// A kit with a bundle directory and a ConfigMap that has been used before.
+/// Returns a kit with a bundle directory and a ConfigMap that was used before.
 async fn kit() -> Kit {
     let kit = Kit::new().await;
     kit.env
@@ -34,7 +34,7 @@ async fn kit() -> Kit {
 #[tokio::test(flavor = "multi_thread")]
 async fn files_become_keys_and_annotations_replace_annotations() {
     let kit = kit().await;
-    // Without a slash at the end, which once failed.
+    // A path without a trailing slash failed once.
     let mut command = kit.command(&["alpha", "bundle", "extract", "-m", "bundle", "-c", "map"]);
     let output = command.env("CONTAINER_IMAGE", "r.test/foo-bundle:v1").output().unwrap();
     assert!(output.status.success(), "{}", kit.env.show(output));
@@ -65,10 +65,10 @@ async fn files_become_keys_and_annotations_replace_annotations() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn compressed_files_are_read_back_as_they_were() {
+async fn compressed_files_are_read_back_unchanged() {
     let kit = kit().await;
-    let told = kit.opm(&["alpha", "bundle", "extract", "-m", "bundle/", "-c", "map", "-z", "--debug"]);
-    assert!(told.starts_with("exit 0") && told.contains("3 files, "), "{told}");
+    let shown = kit.opm(&["alpha", "bundle", "extract", "-m", "bundle/", "-c", "map", "-z", "--debug"]);
+    assert!(shown.starts_with("exit 0") && shown.contains("3 files, "), "{shown}");
     let map = kit.get(Kind::CONFIG_MAP, "map").await;
     assert_eq!(map.data.get("data"), None);
     assert_eq!(map.metadata.annotations.as_ref().unwrap()["olm.contentEncoding"], "gzip+base64");
@@ -77,14 +77,14 @@ async fn compressed_files_are_read_back_as_they_were() {
     let objects = bundle.objects(&fbc::Limits::default());
     assert_eq!(objects.iter().map(|(key, _)| *key).collect::<Vec<_>>(), ["foo-csv.yaml", "secret.yaml"]);
     assert_eq!(bundle.csv(&fbc::Limits::default()).unwrap()["metadata"]["name"], "foo.v1");
-    // Once more without compression: nothing says that it is compressed.
+    // A second time without compression: no annotation marks it as compressed.
     kit.opm(&["alpha", "bundle", "extract", "-m", "bundle/", "-c", "map"]);
     let map = kit.get(Kind::CONFIG_MAP, "map").await;
     assert_eq!(map.metadata.annotations.unwrap().get("olm.contentEncoding"), None);
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_is_too_large_or_leads_out_changes_nothing() {
+async fn oversized_bundles_and_links_that_lead_outside_change_nothing() {
     let kit = kit().await;
     let before = kit.get(Kind::CONFIG_MAP, "map").await;
     let extract =
@@ -155,7 +155,7 @@ async fn a_missing_map_or_cluster_is_reported() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_rights_that_olm_gives_suffice() {
+async fn the_permissions_that_olm_grants_suffice() {
     let kit = kit().await;
     let rules = json!([
         {"apiGroups": [""], "resources": ["configmaps"], "resourceNames": ["map"], "verbs": ["create", "get", "update"]},
@@ -172,8 +172,8 @@ async fn a_directory_of_manifests_names_its_bundle() {
     let kit = kit().await;
     for (directory, written) in [("./bundle/manifests/", "-manifestdir"), ("bundle", "--manifestdir")] {
         kit.set_data_empty().await;
-        let told = kit.opm(&["operator-registry", "serve", written, directory, "-c", "map"]);
-        assert!(told.starts_with("exit 0"), "{told}");
+        let shown = kit.opm(&["operator-registry", "serve", written, directory, "-c", "map"]);
+        assert!(shown.starts_with("exit 0"), "{shown}");
         let map = kit.get(Kind::CONFIG_MAP, "map").await;
         assert_eq!(map.data["data"]["foo-csv.yaml"], CSV);
     }

@@ -1,4 +1,4 @@
-//! A place to run commands in, and the cluster they work on.
+//! An environment for commands, and the cluster they work on.
 
 use cluster::{Access, Cluster, Kind, Object};
 use kube::api::{Patch, PatchParams, PostParams};
@@ -7,7 +7,7 @@ use testkit::KubeApi;
 
 use crate::env::TestEnv;
 
-/// A scratch directory, and a namespace of the API server that tests share.
+/// A temporary directory, and a namespace of the shared API server.
 pub(crate) struct Kit {
     pub(crate) env: TestEnv,
     pub(crate) api: KubeApi,
@@ -45,7 +45,7 @@ impl Kit {
         Kit { env: TestEnv::new(), cluster: access.connect().await.expect("a cluster"), api }
     }
 
-    /// Makes a kit with an API server of its own.
+    /// Creates a kit with an exclusive API server.
     pub(crate) async fn own() -> Kit {
         let api = tokio::task::block_in_place(KubeApi::start);
         let namespace = Some(api.namespace().await);
@@ -53,7 +53,7 @@ impl Kit {
         Kit { env: TestEnv::new(), cluster: access.connect().await.expect("a cluster"), api }
     }
 
-    /// Runs a command that works in the namespace, and shows what came of it.
+    /// Runs a command in the namespace, and returns exit code, stdout and stderr as text.
     pub(crate) fn opm(&self, arguments: &[&str]) -> String {
         let output = self.command(arguments).output().expect("opm runs");
         self.env.show(output).replace(&self.cluster.namespace, "[NAMESPACE]")
@@ -75,7 +75,7 @@ impl Kit {
     }
 
     pub(crate) async fn get(&self, kind: Kind, name: &str) -> Object {
-        self.cluster.get(kind, name).await.expect("it is there")
+        self.cluster.get(kind, name).await.expect("the object exists")
     }
 
     /// Sets fields of an object's status, as a controller does.
@@ -91,6 +91,6 @@ impl Kit {
     pub(crate) async fn set_data_empty(&self) {
         let patch = Patch::Merge(serde_json::json!({ "data": null, "binaryData": null }));
         let maps = self.cluster.objects(Kind::CONFIG_MAP);
-        maps.patch("map", &PatchParams::default(), &patch).await.expect("it is empty");
+        maps.patch("map", &PatchParams::default(), &patch).await.expect("the ConfigMap is emptied");
     }
 }

@@ -1,4 +1,4 @@
-//! An API server that receives some requests late: a real one does so when it is busy, and nobody can wait for that.
+//! An API server that receives some requests late, as a busy one does.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -10,29 +10,29 @@ use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::Notify;
 
-/// Passes requests on to an API server, for as long as the runtime runs.
-pub(crate) struct Late {
+/// A proxy to an API server, which runs as long as the runtime.
+pub(crate) struct DelayingProxy {
     port: u16,
-    /// Notified when a request arrives that is held.
+    /// Notified when a delayed request arrives.
     pub(crate) arrived: Arc<Notify>,
 }
 
-impl Late {
-    /// Holds requests that create objects of a kind for a while, and passes them on then, whoever still waits.
-    pub(crate) async fn start(client: Client, plural: &'static str, pause: Duration) -> Late {
+impl DelayingProxy {
+    /// Delays requests that create objects of a kind, and forwards them even if the client has disconnected.
+    pub(crate) async fn start(client: Client, plural: &'static str, delay: Duration) -> DelayingProxy {
         let listener = TcpListener::bind(("127.0.0.1", 0)).await.expect("a port");
         let port = listener.local_addr().expect("its address").port();
         let arrived = Arc::new(Notify::new());
         let notify = arrived.clone();
         tokio::spawn(async move {
             while let Ok((stream, _)) = listener.accept().await {
-                tokio::spawn(serve(stream, client.clone(), plural, pause, notify.clone()));
+                tokio::spawn(serve(stream, client.clone(), plural, delay, notify.clone()));
             }
         });
-        Late { port, arrived }
+        DelayingProxy { port, arrived }
     }
 
-    /// Returns a kubeconfig that leads here.
+    /// Returns a kubeconfig for the proxy.
     pub(crate) fn kubeconfig(&self) -> String {
         let config = json!({
             "apiVersion": "v1", "kind": "Config", "current-context": "x", "users": [{"name": "x", "user": {}}],
@@ -43,7 +43,7 @@ impl Late {
     }
 }
 
-async fn serve(stream: TcpStream, client: Client, plural: &str, pause: Duration, arrived: Arc<Notify>) {
+async fn serve(stream: TcpStream, client: Client, plural: &str, delay: Duration, arrived: Arc<Notify>) {
     let mut stream = BufReader::new(stream);
     loop {
         let mut first = String::new();
@@ -71,9 +71,9 @@ async fn serve(stream: TcpStream, client: Client, plural: &str, pause: Duration,
         }
         if method == "POST" && path.split('?').next().is_some_and(|path| path.ends_with(plural)) {
             arrived.notify_one();
-            tokio::time::sleep(pause).await;
+            tokio::time::sleep(delay).await;
         }
-        let (code, text) = answer(&client, method, path, content, body).await;
+        let (code, text) = forward(&client, method, path, content, body).await;
         let head =
             format!("HTTP/1.1 {code} x\r\nContent-Type: application/json\r\nContent-Length: {}\r\n\r\n", text.len());
         if stream.write_all(format!("{head}{text}").as_bytes()).await.is_err() {
@@ -82,9 +82,9 @@ async fn serve(stream: TcpStream, client: Client, plural: &str, pause: Duration,
     }
 }
 
-async fn answer(client: &Client, method: &str, path: &str, content: Option<String>, body: Vec<u8>) -> (u16, String) {
+async fn forward(client: &Client, method: &str, path: &str, content: Option<String>, body: Vec<u8>) -> (u16, String) {
     if path.contains("watch=") {
-        // Nobody watches through this: whoever may not asks again.
+        // Watches are denied, so clients poll instead.
         let text = json!({"kind": "Status", "apiVersion": "v1", "status": "Failure", "code": 403, "reason": "Forbidden",
             "message": "no watches"});
         return (403, text.to_string());

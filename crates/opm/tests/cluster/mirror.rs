@@ -1,4 +1,4 @@
-//! `opm mirror` for a cluster, and what it writes for clusters.
+//! `opm mirror` for a cluster, and the objects that it writes for clusters.
 
 use cluster::Kind;
 use serde_json::json;
@@ -6,7 +6,7 @@ use serde_json::json;
 use crate::kit::Kit;
 use crate::mirror_kit::{self, Bundle};
 
-/// A package that no other test has.
+/// A package that no other test uses.
 const LAGOON: &[Bundle] = &[
     ("lagoon", "1.0.0", "", &["ns/lagoon:v1"]),
     ("lagoon", "1.1.0", "1.0.0", &["ns/lagoon:v2"]),
@@ -16,7 +16,7 @@ const LAGOON: &[Bundle] = &[
 
 /// T-26, D-13.
 #[tokio::test(flavor = "multi_thread")]
-async fn what_a_cluster_needs_is_read_from_the_cluster() {
+async fn the_needs_of_a_cluster_are_read_from_it() {
     let kit = Kit::new().await;
     let Some(registries) = tokio::task::block_in_place(|| mirror_kit::Kit::with(LAGOON)) else { return };
     let spec = json!({"name": "lagoon", "channel": "stable", "source": "c", "sourceNamespace": "olm"});
@@ -40,7 +40,7 @@ async fn what_a_cluster_needs_is_read_from_the_cluster() {
     assert!(output.status.success(), "{output:?}");
     assert!(shown.contains("lagoon   stable (default)  lagoon.v1.1.0 lagoon.v2.0.0\n"), "{shown}");
     assert!(!shown.contains("reef"), "{shown}");
-    // The same cluster gives the same lock, and one that cannot be reached gives none.
+    // The same cluster gives the same lock; an unreachable one gives none.
     plan(&["--lock", "again.json"]);
     assert_eq!(registries.read("lock.json"), registries.read("again.json"));
     let output = tokio::task::block_in_place(|| {
@@ -52,7 +52,7 @@ async fn what_a_cluster_needs_is_read_from_the_cluster() {
 
 /// T-4, D-49.
 #[tokio::test(flavor = "multi_thread")]
-async fn what_a_push_wrote_is_applied_to_a_cluster() {
+async fn written_objects_are_applied_to_a_cluster() {
     let kit = Kit::new().await;
     let Some(registries) = tokio::task::block_in_place(|| mirror_kit::Kit::with(LAGOON)) else { return };
     let template = "apiVersion: operators.coreos.com/v1alpha1\nkind: CatalogSource\nmetadata:\n  labels: {team: sea}\nspec:\n  \
@@ -66,24 +66,24 @@ async fn what_a_push_wrote_is_applied_to_a_cluster() {
     let source = registries.path("cluster-resources/cs-index-v1.yaml").display().to_string();
     let applied = kit.opm(&["catalog", "apply", "-f", &source]);
     assert!(applied.contains("catalog [NAMESPACE]/cs-index-v1 applied"), "{applied}");
-    let made = kit.get(Kind::CATALOG_SOURCE, "cs-index-v1").await;
+    let created = kit.get(Kind::CATALOG_SOURCE, "cs-index-v1").await;
     let spec = json!({
         "displayName": "Lagoons", "priority": -50, "image": format!("{to}/ns/index:v1"), "sourceType": "grpc",
         "grpcPodConfig": {"securityContextConfig": "restricted"},
         "updateStrategy": {"registryPoll": {"interval": "30m"}},
     });
-    assert_eq!(made.data["spec"], spec);
-    assert_eq!(made.metadata.labels.unwrap()["team"], "sea");
-    // Flags change what the file says.
+    assert_eq!(created.data["spec"], spec);
+    assert_eq!(created.metadata.labels.unwrap()["team"], "sea");
+    // Flags override the file.
     let applied = kit.opm(&["catalog", "apply", "mine", "-f", &source, "--poll", "1h", "--dry-run"]);
     assert!(applied.contains("  name: mine\n") && applied.contains("interval: 1h\n"), "{applied}");
-    // The second generation has an object of its own.
+    // OLM v1 has its own object.
     let second = registries.path("cluster-resources/cc-index-v1.yaml").display().to_string();
     let env = crate::env::TestEnv::new();
     let shown = env.opm(&["catalog", "apply", "-f", &second, "--dry-run"]);
     assert!(shown.contains("kind: ClusterCatalog\n") && shown.contains("pollIntervalMinutes: 30\n"), "{shown}");
     assert!(shown.contains("  priority: -50\n") && shown.contains(&format!("ref: {to}/ns/index:v1\n")), "{shown}");
-    // Anything else is refused.
+    // Other objects are rejected.
     env.file("pod.yaml", "kind: Pod\n").file("two.yaml", "kind: A\n---\nkind: B\n");
     assert!(env.opm(&["catalog", "apply", "-f", "pod.yaml"]).contains("expected a CatalogSource or a ClusterCatalog"));
     assert!(env.opm(&["catalog", "apply", "-f", "two.yaml"]).contains("expected one object, found 2"));

@@ -1,7 +1,7 @@
-//! What stands in for the nodes of a cluster: pods run, as far as a catalog's pods do.
+//! A replacement for the nodes of a cluster: it runs pods of catalogs.
 //!
-//! An image is looked up in its registry when a pod starts, as a node does. Behind every pod is a real `opm serve` of
-//! that image; pods of one image share it, and each has a port of its own that closes when the pod ends.
+//! A pod start resolves its image in the registry, like on a node. Each pod is served by a real `opm serve` of that
+//! image; pods of one image share it, and each has its own port, which closes when the pod ends.
 
 use std::collections::HashMap;
 use std::io::{BufRead, BufReader, Read, Write};
@@ -19,8 +19,8 @@ use serde_json::json;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::task::JoinHandle;
 
-/// How often pods are looked at.
-const LOOK_EVERY: Duration = Duration::from_millis(150);
+/// The interval at which pods are polled.
+const POLL_INTERVAL: Duration = Duration::from_millis(150);
 
 /// A node that runs all pods of a cluster.
 pub(crate) struct Node {
@@ -36,7 +36,7 @@ struct Inner {
     servers: Mutex<HashMap<String, (u16, Child)>>,
 }
 
-/// Returns an Api of a kind in all namespaces.
+/// Returns the API of a kind in all namespaces.
 pub(crate) fn everywhere(client: &kube::Client, kind: Kind) -> Api<Object> {
     Api::all_with(client.clone(), &resource(kind))
 }
@@ -61,19 +61,19 @@ impl Node {
         let runs = inner.clone();
         let task = tokio::spawn(async move {
             loop {
-                // The API server may be away for a while.
+                // The API server may be unreachable temporarily.
                 if let Ok(pods) = everywhere(&runs.client, Kind::POD).list(&ListParams::default()).await {
                     for pod in pods.items {
-                        runs.look_at(&pod).await;
+                        runs.reconcile(&pod).await;
                     }
                 }
-                tokio::time::sleep(LOOK_EVERY).await;
+                tokio::time::sleep(POLL_INTERVAL).await;
             }
         });
         Node { inner, task }
     }
 
-    /// Returns where a pod can be asked, while it runs.
+    /// Returns the address of a running pod.
     pub(crate) fn address(&self, pod: &str) -> Option<SocketAddr> {
         self.inner.ports.lock().unwrap().get(pod).map(|(address, _)| *address)
     }
@@ -90,11 +90,11 @@ impl Drop for Node {
 }
 
 impl Inner {
-    async fn look_at(&self, pod: &Object) {
+    async fn reconcile(&self, pod: &Object) {
         let name = pod.metadata.name.clone().unwrap();
         let pods = within(&self.client, Kind::POD, pod.metadata.namespace.as_deref().unwrap());
         if pod.metadata.deletion_timestamp.is_some() {
-            // It ends, and then it is gone.
+            // The pod ends, and then its object is deleted.
             if let Some((_, port)) = self.ports.lock().unwrap().remove(&name) {
                 port.abort();
             }
@@ -113,7 +113,7 @@ impl Inner {
             let _ = pods.create_subresource::<_, serde_json::Value>("binding", &name, &how, &body).await;
         }
         let image = pod.data["spec"]["containers"][0]["image"].as_str().unwrap().to_owned();
-        let Some(image_id) = look_up(&image) else {
+        let Some(image_id) = resolve(&image) else {
             let waiting = json!({"reason": "ImagePullBackOff", "message": format!("{image}: not found")});
             let status = json!({"phase": "Pending", "containerStatuses": [{
                 "name": "registry-server", "image": image, "imageID": "", "ready": false, "restartCount": 0,
@@ -147,12 +147,12 @@ impl Inner {
         });
         let patch = Patch::Merge(json!({ "status": status }));
         if pods.patch_status(&name, &PatchParams::default(), &patch).await.is_err() {
-            // It is started again when it is seen again.
+            // The next poll starts it again.
             self.ports.lock().unwrap().remove(&name);
         }
     }
 
-    /// Returns the port of a server of an image, which is started if there is none.
+    /// Returns the port of a server of an image, and starts one if there is none.
     fn server(&self, image_id: &str) -> Option<u16> {
         let mut servers = self.servers.lock().unwrap();
         if let Some((port, _)) = servers.get(image_id) {
@@ -184,8 +184,8 @@ impl Inner {
     }
 }
 
-/// Asks the registry of an image which digest a tag has, and returns the reference by digest.
-pub(crate) fn look_up(image: &str) -> Option<String> {
+/// Resolves the tag of an image in its registry, and returns the reference by digest.
+pub(crate) fn resolve(image: &str) -> Option<String> {
     if image.contains('@') {
         return Some(image.to_owned());
     }
@@ -197,9 +197,9 @@ pub(crate) fn look_up(image: &str) -> Option<String> {
         "HEAD /v2/{repository}/manifests/{tag} HTTP/1.1\r\nHost: {host}\r\nAccept: {accept}\r\nConnection: close\r\n\r\n"
     );
     stream.write_all(request.as_bytes()).ok()?;
-    let mut answer = String::new();
-    stream.read_to_string(&mut answer).ok()?;
-    let digest = answer.lines().find_map(|line| {
+    let mut response = String::new();
+    stream.read_to_string(&mut response).ok()?;
+    let digest = response.lines().find_map(|line| {
         let (name, value) = line.split_once(':')?;
         name.eq_ignore_ascii_case("docker-content-digest").then(|| value.trim().to_owned())
     })?;

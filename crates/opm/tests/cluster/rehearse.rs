@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 
 use crate::kit::Kit;
 
-/// Writes a bundle whose API is called by the namespace, so that tests do not meet.
+/// Writes a bundle whose API group contains the namespace, so that tests do not conflict.
 fn bundle(kit: &Kit, size: &str) -> String {
     let group = format!("{}.example.com", kit.cluster.namespace);
     let csv = json!({
@@ -48,17 +48,17 @@ fn crd(group: &str, size: &str) -> Value {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_cluster_says_what_it_has_against_a_bundle() {
+async fn a_cluster_reports_its_objections_to_a_bundle() {
     let kit = Kit::new().await;
     let group = bundle(&kit, "integer");
     let rehearse = |more: &[&str]| kit.opm(&[&["rehearse", "bundle", "--against-cluster"], more].concat());
-    // Nothing is in the way, and nothing is made.
+    // There is no conflict, and nothing is created.
     let shown = rehearse(&[]);
     assert!(shown.starts_with("exit 0") && !shown.contains("[cluster-"), "{shown}");
     assert!(kit.cluster.objects(Kind::SERVICE_ACCOUNT).get_opt("foo").await.unwrap().is_none());
     assert!(kit.cluster.objects(Kind::CRD).get_opt(&format!("foos.{group}")).await.unwrap().is_none());
 
-    // A definition with another type, a resource of it, and an account of others.
+    // A CRD with another type, a resource of it, and an account of another owner.
     let definition: Object = serde_json::from_value(crd(&group, "string")).unwrap();
     kit.cluster.objects(Kind::CRD).create(&PostParams::default(), &definition).await.unwrap();
     kit.create(Kind::SERVICE_ACCOUNT, json!({"metadata": {"name": "foo"}})).await;
@@ -88,7 +88,7 @@ async fn a_cluster_says_what_it_has_against_a_bundle() {
     }
     let stored = rehearse(&["--olm", "v0"]);
     assert!(stored.contains("[cluster-stored-resource]"), "{stored}");
-    // What the API server refuses is in its words, and so is a namespace that is not there.
+    // A rejection has the message of the API server, as has a missing namespace.
     bundle(&kit, "number");
     let text = kit.env.read("bundle/manifests/csv.json").replace("\"a\":\"b\"", "\"-a-\":\"b\"");
     kit.env.file("bundle/manifests/csv.json", text);

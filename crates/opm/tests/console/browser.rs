@@ -1,9 +1,9 @@
-//! Pages in a real browser: barriers, keys, both themes.
+//! Pages in a real browser: accessibility, keys, both themes.
 
 use serde_json::{Value, json};
 use testkit::{Browser, Setup};
 
-use crate::harness::{PAGES, Place, Server};
+use crate::harness::{PAGES, Server, Workspace};
 
 const ENTER: &str = "\u{e007}";
 
@@ -12,12 +12,12 @@ fn axe() -> String {
     let cache = given("OPM_TEST_CACHE")
         .or_else(|| given("XDG_CACHE_HOME").map(|cache| cache.join("opm-tests")))
         .or_else(|| given("HOME").map(|home| home.join(".cache/opm-tests")));
-    let place = cache.expect("a place for what tests use").join("axe.min.js");
-    std::fs::read_to_string(&place).unwrap_or_else(|_| panic!("{} is missing: cargo xtask browser", place.display()))
+    let file = cache.expect("a cache directory").join("axe.min.js");
+    std::fs::read_to_string(&file).unwrap_or_else(|_| panic!("{} is missing: cargo xtask browser", file.display()))
 }
 
-/// Finds barriers; the script comes by the browser's own tools, since pages allow no foreign one.
-fn barriers(browser: &Browser, axe: &str) -> Vec<String> {
+/// Returns accessibility violations. DevTools inject axe, because pages allow no foreign script.
+fn violations(browser: &Browser, axe: &str) -> Vec<String> {
     browser.devtools("Runtime.evaluate", json!({"expression": axe}));
     let found = browser.run_later(
         "const done = arguments[0]; axe.run(document, {runOnly: ['wcag2a', 'wcag2aa', 'wcag21a', 'wcag21aa', 'wcag22aa', 'best-practice']})
@@ -32,14 +32,14 @@ fn check(setup: Setup, server: &Server, axe: &str) {
     browser.requests();
     for page in PAGES {
         browser.open(&server.address(page));
-        assert_eq!(barriers(&browser, axe), Vec::<String>::new(), "{page} {setup:?}");
+        assert_eq!(violations(&browser, axe), Vec::<String>::new(), "{page} {setup:?}");
         let wide = browser.run("return document.documentElement.scrollWidth > window.innerWidth", &[]);
         assert_eq!(wide, json!(false), "{page} scrolls sideways {setup:?}");
         assert_eq!(browser.run("return document.querySelectorAll('h1').length", &[]), json!(1), "{page}");
     }
     browser.open(&server.address("/p/lantern"));
     browser.run("document.getElementById('help').click()", &[]);
-    assert_eq!(barriers(&browser, axe), Vec::<String>::new(), "help {setup:?}");
+    assert_eq!(violations(&browser, axe), Vec::<String>::new(), "help {setup:?}");
     for request in browser.requests() {
         assert!(request.starts_with(&server.address("/")) || request.starts_with("data:"), "{request}");
     }
@@ -47,40 +47,40 @@ fn check(setup: Setup, server: &Server, axe: &str) {
     assert_eq!(log, Vec::<String>::new(), "{setup:?}");
 }
 
-/// T-2: no barrier that axe knows, on any kind of page, light and dark, wide and narrow.
+/// T-2: axe finds no violation on any kind of page, light and dark, wide and narrow.
 #[test]
-fn pages_have_no_barriers_in_the_light() {
-    let (place, axe) = (Place::with_example(), axe());
-    let server = place.serve(&[]);
+fn pages_have_no_accessibility_violations_in_the_light_theme() {
+    let (workspace, axe) = (Workspace::with_example(), axe());
+    let server = workspace.serve(&[]);
     check(Setup::default(), &server, &axe);
     check(Setup { size: (320, 800), ..Setup::default() }, &server, &axe);
 }
 
-/// T-2, in the dark.
+/// T-2, in the dark theme.
 #[test]
-fn pages_have_no_barriers_in_the_dark() {
-    let (place, axe) = (Place::with_example(), axe());
-    let server = place.serve(&[]);
+fn pages_have_no_accessibility_violations_in_the_dark_theme() {
+    let (workspace, axe) = (Workspace::with_example(), axe());
+    let server = workspace.serve(&[]);
     check(Setup { dark: true, ..Setup::default() }, &server, &axe);
     check(Setup { dark: true, size: (320, 800), ..Setup::default() }, &server, &axe);
 }
 
-/// T-2: the check notices a picture without words.
+/// T-2: the check reports a picture without a text alternative.
 #[test]
-fn the_check_for_barriers_notices_one() {
-    let (place, axe) = (Place::with_example(), axe());
-    let server = place.serve(&[]);
+fn the_accessibility_check_reports_a_violation() {
+    let (workspace, axe) = (Workspace::with_example(), axe());
+    let server = workspace.serve(&[]);
     let browser = Browser::start(Setup::default());
     browser.open(&server.address("/"));
     browser.run("document.querySelector('.icon img').removeAttribute('alt')", &[]);
-    assert!(barriers(&browser, &axe).iter().any(|found| found.starts_with("image-alt")));
+    assert!(violations(&browser, &axe).iter().any(|found| found.starts_with("image-alt")));
 }
 
-/// T-4: with keys alone: find a package, open its newest version, compare it, copy its name.
+/// T-4: the keyboard alone finds a package, opens its latest version, compares it, and copies its name.
 #[test]
-fn keys_alone_do() {
-    let place = Place::with_example();
-    let server = place.serve(&[]);
+fn the_keyboard_alone_suffices() {
+    let workspace = Workspace::with_example();
+    let server = workspace.serve(&[]);
     let browser = Browser::start(Setup::default());
     browser.open(&server.address("/about"));
     browser.keys("/");
@@ -103,7 +103,7 @@ fn keys_alone_do() {
     browser.wait("return location.pathname === '/'");
     browser.keys("j");
     browser.wait("return document.activeElement.closest('.tile') !== null");
-    // Silent in fields, and when switched off.
+    // Shortcuts are inactive in fields, and when disabled.
     browser.run("document.getElementById('q').focus()", &[]);
     browser.keys("gk?");
     assert_eq!(
@@ -118,11 +118,11 @@ fn keys_alone_do() {
     assert_eq!(browser.run("return document.querySelector('dialog').open", &[]), json!(false));
 }
 
-/// T-8: nothing makes markup of a text, even if a script tries.
+/// T-8: the page turns no text into markup, even if a script tries.
 #[test]
-fn pages_refuse_markup_from_scripts() {
-    let place = Place::with_example();
-    let server = place.serve(&[]);
+fn pages_reject_markup_from_scripts() {
+    let workspace = Workspace::with_example();
+    let server = workspace.serve(&[]);
     let browser = Browser::start(Setup::default());
     browser.open(&server.address("/"));
     let outcome = browser
@@ -130,11 +130,11 @@ fn pages_refuse_markup_from_scripts() {
     assert_eq!(outcome, json!("TypeError"));
 }
 
-/// T-9: the browser finds what the server finds, and the address keeps it.
+/// T-9: the browser finds the same packages as the server, and the URL keeps the query.
 #[test]
-fn the_browser_ranks_as_the_server_does() {
-    let place = Place::with_example();
-    let server = place.serve(&[]);
+fn the_browser_ranks_like_the_server() {
+    let workspace = Workspace::with_example();
+    let server = workspace.serve(&[]);
     let browser = Browser::start(Setup::default());
     browser.open(&server.address("/"));
     let shared: Value = serde_json::from_str(include_str!("../../../site/tests/queries.json")).unwrap();
@@ -147,7 +147,7 @@ fn the_browser_ranks_as_the_server_does() {
             .as_array()
             .unwrap()
             .iter()
-            .map(|place| rows[place.as_u64().unwrap() as usize].name.as_str())
+            .map(|workspace| rows[workspace.as_u64().unwrap() as usize].name.as_str())
             .collect();
         assert_eq!(json!(names), case["order"], "{}", case["query"]);
     }
@@ -166,12 +166,12 @@ fn the_browser_ranks_as_the_server_does() {
     browser.wait("return document.querySelectorAll('.tile').length === 2");
 }
 
-/// T-9: random filters give the same order on the server and in the browser, and counts that a plain recount gives.
+/// T-9: random filters give the same order on the server and in the browser, and the counts of a plain recount.
 #[test]
 fn t_09_random_filters_agree_everywhere() {
-    let place = Place::new();
-    crate::random::write(&place, "catalog", 6);
-    let server = place.serve(&[]);
+    let workspace = Workspace::new();
+    crate::random::write(&workspace, "catalog", 6);
+    let server = workspace.serve(&[]);
     let browser = Browser::start(Setup::default());
     browser.open(&server.address("/"));
     let index: Value = serde_json::from_str(&server.get("/-/d/index.json").body).unwrap();
@@ -186,7 +186,7 @@ fn t_09_random_filters_agree_everywhere() {
         for _ in 0..dice.below(4) {
             let (row, facet) = (dice.pick(rows), *dice.pick(&facets));
             let all = values(row, facet);
-            // The provider is a menu: one value.
+            // The provider is a menu with one value.
             if all.is_empty() || facet == "provider" && chosen.iter().any(|(one, _)| *one == facet) {
                 continue;
             }
@@ -207,7 +207,7 @@ fn t_09_random_filters_agree_everywhere() {
             .collect();
         let found = browser.run("return opmFind(arguments[0], arguments[1])", &[index["rows"].clone(), json!(query)]);
         assert_eq!(json!(shown), found, "{round}: {query}");
-        // The recount: a row counts for a value if it fits all other filters and the words.
+        // The recount: a row counts for a value if it matches all other filters and the query.
         let fits = |row: &Value, but: &str| {
             facets.iter().filter(|facet| **facet != but).all(|facet| {
                 let wanted: Vec<&String> =
@@ -224,8 +224,8 @@ fn t_09_random_filters_agree_everywhere() {
             for line in block.split("<label>").skip(1) {
                 let value = line.split("value=\"").nth(1).unwrap().split('"').next().unwrap();
                 let count: usize = line.split("<small>").nth(1).unwrap().split('<').next().unwrap().parse().unwrap();
-                let expected = by_words.iter().filter(|place| {
-                    let row = &rows[**place as usize];
+                let expected = by_words.iter().filter(|workspace| {
+                    let row = &rows[**workspace as usize];
                     fits(row, facet) && values(row, facet).iter().any(|one| one == value)
                 });
                 assert_eq!(count, expected.count(), "{query}: {facet} {value}");
@@ -234,14 +234,14 @@ fn t_09_random_filters_agree_everywhere() {
     }
 }
 
-/// C-31: descriptions are searched by the server where a query asks for it.
+/// C-31: the server searches descriptions if a query requests it.
 #[test]
-fn descriptions_are_searched_where_a_query_asks_for_it() {
-    let place = Place::with_example();
-    let server = place.serve(&[]);
+fn descriptions_are_searched_on_request() {
+    let workspace = Workspace::with_example();
+    let server = workspace.serve(&[]);
     let nothing = server.get("/?q=requests+plan").body;
     assert_eq!(nothing.matches("class=\"tile\"").count(), 0);
-    assert!(nothing.contains("Search the whole descriptions"), "the way on is offered");
+    assert!(nothing.contains("Search the whole descriptions"), "the page does not offer to search descriptions");
     assert_eq!(server.get("/?q=plan+in:description").body.matches("class=\"tile\"").count(), 1);
     let browser = Browser::start(Setup::default());
     browser.open(&server.address("/"));
@@ -252,11 +252,11 @@ fn descriptions_are_searched_where_a_query_asks_for_it() {
         .wait("return location.search.includes('in%3Adescription') && document.querySelectorAll('.tile').length === 1");
 }
 
-/// T-24: pictures of every kind of page, for people to look at, where `OPM_SCREENSHOTS` names a directory.
+/// T-24: screenshots of every kind of page for reviewers, if `OPM_SCREENSHOTS` names a directory.
 #[test]
-fn screenshots_are_kept_for_reviewers() {
-    let place = Place::with_example();
-    let server = place.serve(&[]);
+fn screenshots_are_saved_for_reviewers() {
+    let workspace = Workspace::with_example();
+    let server = workspace.serve(&[]);
     let target = std::env::var_os("OPM_SCREENSHOTS").map(std::path::PathBuf::from);
     for dark in [false, true] {
         let browser = Browser::start(Setup { dark, ..Setup::default() });

@@ -7,10 +7,10 @@ use std::time::{Duration, Instant};
 use serde_json::{Value, json};
 use testkit::{Browser, Setup};
 
-use crate::harness::{Place, Server, free_port};
+use crate::harness::{Server, Workspace, free_port};
 
-/// When what the resolver needed is given back: it is kept for a minute, and checked every few seconds.
-const GIVEN_BACK: Duration = Duration::from_secs(75);
+/// When the memory of the resolver is released: it is kept for a minute, and checked every few seconds.
+const RELEASED_AFTER: Duration = Duration::from_secs(75);
 
 /// Returns the median of several runs.
 fn median(mut runs: Vec<f64>) -> f64 {
@@ -23,20 +23,20 @@ fn share(mut all: Vec<f64>, share: f64) -> f64 {
     all[((all.len() - 1) as f64 * share) as usize]
 }
 
-/// Returns how often everything is measured: five times unless `OPM_CONSOLE_RUNS` says otherwise.
+/// Returns the number of runs: five, or `OPM_CONSOLE_RUNS`.
 fn runs() -> usize {
     std::env::var("OPM_CONSOLE_RUNS").ok().and_then(|runs| runs.parse().ok()).filter(|runs| *runs > 0).unwrap_or(5)
 }
 
-/// Returns how many bytes a reply has on the wire.
+/// Returns the size of a reply on the wire, in bytes.
 fn packed(server: &Server, path: &str) -> f64 {
-    let reply = server.ask("GET", path, "Accept: text/html\r\nAccept-Encoding: gzip\r\n");
+    let reply = server.request("GET", path, "Accept: text/html\r\nAccept-Encoding: gzip\r\n");
     assert_eq!(reply.status, 200, "{path}");
     reply.header("content-length").and_then(|length| length.parse().ok()).unwrap_or_default()
 }
 
-/// Returns how long a reply takes, in milliseconds.
-fn taken(server: &Server, path: &str) -> f64 {
+/// Returns the latency of a reply, in milliseconds.
+fn latency(server: &Server, path: &str) -> f64 {
     let start = Instant::now();
     let reply = server.get(path);
     assert!(reply.status == 200, "{path}: {}", reply.status);
@@ -53,8 +53,8 @@ fn throttle(browser: &Browser, on: bool) {
     browser.devtools("Network.setCacheDisabled", json!({"cacheDisabled": true}));
 }
 
-/// Opens a page and returns when its first and its largest content were painted, how much it moved, and for how long it
-/// took no input.
+/// Opens a page and returns the times of its first and its largest paint, its layout shift, and how long it blocked
+/// input.
 fn painted(browser: &Browser, address: &str) -> [f64; 4] {
     browser.open(address);
     std::thread::sleep(std::time::Duration::from_millis(300));
@@ -65,18 +65,18 @@ fn painted(browser: &Browser, address: &str) -> [f64; 4] {
         new PerformanceObserver(list => { for (const one of list.getEntries()) shift += one.value }).observe({type: 'layout-shift', buffered: true});
         setTimeout(() => done([fcp, lcp, shift, busy]), 100);";
     let found = browser.run_later(script, &[]);
-    [0, 1, 2, 3].map(|place| found[place].as_f64().unwrap_or_default())
+    [0, 1, 2, 3].map(|workspace| found[workspace].as_f64().unwrap_or_default())
 }
 
-/// Measures what needs two blobs, or everything.
-fn questions(server: &Server, versions: &[String], row: &mut dyn FnMut(&str, String, &str)) {
+/// Measures pages that need two blobs, or the whole catalog.
+fn measure_queries(server: &Server, versions: &[String], row: &mut dyn FnMut(&str, String, &str)) {
     let of = |path: &str| path.split("/v/").next().unwrap_or_default().to_owned();
-    let compare: Vec<f64> = versions.iter().map(|path| taken(server, &format!("{}/compare", of(path)))).collect();
-    let first = taken(server, &format!("{}/why", of(&versions[0])));
-    let why: Vec<f64> = versions.iter().map(|path| taken(server, &format!("{}/why", of(path)))).collect();
+    let compare: Vec<f64> = versions.iter().map(|path| latency(server, &format!("{}/compare", of(path)))).collect();
+    let first = latency(server, &format!("{}/why", of(&versions[0])));
+    let why: Vec<f64> = versions.iter().map(|path| latency(server, &format!("{}/why", of(path)))).collect();
     let path: Vec<f64> = versions
         .iter()
-        .map(|path| taken(server, &format!("{}/path?from={}", of(path), path.rsplit('/').next().unwrap_or_default())))
+        .map(|path| latency(server, &format!("{}/path?from={}", of(path), path.rsplit('/').next().unwrap_or_default())))
         .collect();
     let p99 = |all: Vec<f64>| share(all, 0.99);
     row("server time p99: compare", format!("{:.1} ms", p99(compare)), "60 ms");
@@ -87,7 +87,7 @@ fn questions(server: &Server, versions: &[String], row: &mut dyn FnMut(&str, Str
     );
 }
 
-/// Measures how many lists are sent in a second on connections that stay open, for each core that the server uses.
+/// Measures how many lists per second the server sends on open connections, for each core that it uses.
 fn rate(server: &Server) -> f64 {
     use std::io::{Read, Write};
     let time = |pid: u32| -> f64 {
@@ -106,7 +106,7 @@ fn rate(server: &Server) -> f64 {
         let mut start = Vec::new();
         while head.is_none_or(|head| read < head + length) {
             let got = socket.read(&mut buffer).unwrap();
-            assert!(got > 0, "the server keeps the connection");
+            assert!(got > 0, "the server closed the connection");
             read += got;
             if head.is_none() {
                 start.extend_from_slice(&buffer[..got]);
@@ -117,38 +117,38 @@ fn rate(server: &Server) -> f64 {
     pages as f64 / (time(server.pid()) - before).max(0.01)
 }
 
-/// Returns how much memory a process holds itself, in megabytes.
+/// Returns the private memory of a process, in megabytes.
 fn memory(pid: u32) -> f64 {
     let status = std::fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();
     let line = status.lines().find(|line| line.starts_with("RssAnon:")).unwrap_or_default();
     line.split_whitespace().nth(1).and_then(|number| number.parse::<f64>().ok()).unwrap_or_default() / 1024.0
 }
 
-/// Starts a server whose cache is there, and returns how long it takes until a page is answered, in milliseconds.
-fn started(place: &Place, arguments: &[&str], page: &str) -> (Server, f64) {
+/// Starts a server with a cache, and returns it with the time to the first page, in milliseconds.
+fn started(workspace: &Workspace, arguments: &[&str], page: &str) -> (Server, f64) {
     let start = Instant::now();
-    let server = place.start(free_port(), arguments, &[]);
+    let server = workspace.start(free_port(), arguments, &[]);
     server.wait(page, |reply| reply.status == 200);
     (server, start.elapsed().as_secs_f64() * 1e3)
 }
 
-/// Measures how long a start takes with a cache, and what a server holds: without the console, with it, with streams,
-/// with the resolver in use, and when that was given back.
-fn memories(place: &Place, package: &str, row: &mut dyn FnMut(&str, String, &str)) {
+/// Measures the start with a cache, and the memory of a server: without the console, with it, with streams, with the
+/// resolver in use, and after the release of its memory.
+fn memories(workspace: &Workspace, package: &str, row: &mut dyn FnMut(&str, String, &str)) {
     let cached = ["--cache-dir", "cache", "--cache-enforce-integrity=false"];
-    // The first one makes the cache.
-    drop(place.serve(&cached));
+    // The first server builds the cache.
+    drop(workspace.serve(&cached));
     let bare_arguments = [&cached[..], &["--no-console"]].concat();
     let (mut api, mut list, mut one) = (Vec::new(), Vec::new(), Vec::new());
     let (mut idle, mut streaming, mut resolving, mut after) = (Vec::new(), Vec::new(), Vec::new(), f64::NAN);
     for round in 0..runs() {
-        api.push(started(place, &cached, "/readyz").1);
-        list.push(started(place, &cached, "/").1);
-        one.push(started(place, &cached, package).1);
-        let bare = place.serve(&bare_arguments);
+        api.push(started(workspace, &cached, "/readyz").1);
+        list.push(started(workspace, &cached, "/").1);
+        one.push(started(workspace, &cached, package).1);
+        let bare = workspace.serve(&bare_arguments);
         let without = memory(bare.pid());
         drop(bare);
-        let server = place.serve(&cached);
+        let server = workspace.serve(&cached);
         assert_eq!(server.get("/").status, 200);
         let alone = memory(server.pid());
         idle.push(alone - without);
@@ -167,7 +167,7 @@ fn memories(place: &Place, package: &str, row: &mut dyn FnMut(&str, String, &str
         assert_eq!(server.get(&format!("{package}/why")).status, 200);
         resolving.push(memory(server.pid()) - before);
         if round + 1 == runs() {
-            std::thread::sleep(GIVEN_BACK);
+            std::thread::sleep(RELEASED_AFTER);
             after = memory(server.pid()) - before;
         }
     }
@@ -176,7 +176,7 @@ fn memories(place: &Place, package: &str, row: &mut dyn FnMut(&str, String, &str
         format!("{:+.1} / {:+.1} / {:+.1} MB", median(idle), median(streaming), median(resolving)),
         "+8 / +2 / +60 MB",
     );
-    row(&format!("memory: {} s after the resolver", GIVEN_BACK.as_secs()), format!("{after:+.1} MB"), "given back");
+    row(&format!("memory: {} s after the resolver", RELEASED_AFTER.as_secs()), format!("{after:+.1} MB"), "given back");
     row(
         "start with a cache: API / list / package page",
         format!("{:.0} / {:.0} / {:.0} ms", median(api), median(list), median(one)),
@@ -185,15 +185,15 @@ fn memories(place: &Place, package: &str, row: &mut dyn FnMut(&str, String, &str
 }
 
 /// Measures the static export: time, memory and size, for all versions and for heads.
-fn exports(place: &Place, row: &mut dyn FnMut(&str, String, &str)) {
+fn exports(workspace: &Workspace, row: &mut dyn FnMut(&str, String, &str)) {
     for (versions, budget) in [("all", "8 s, 120 MB, 180 MB"), ("heads", "1.5 s, 15 MB of files")] {
         let mut times = Vec::new();
         let (mut peak, mut size) = (0.0f64, 0);
         for run in 0..runs() {
-            // Always another directory: file systems are slow to make files where many were removed a moment before.
+            // Each export gets another directory: file systems are slow where many files were removed shortly before.
             let target = format!("site-{versions}-{run}");
             let start = Instant::now();
-            let mut child = place
+            let mut child = workspace
                 .opm(&["site", "build", "catalog", "--to", &target, "--no-blobs", "--versions", versions])
                 .stderr(std::process::Stdio::null())
                 .spawn()
@@ -208,7 +208,7 @@ fn exports(place: &Place, row: &mut dyn FnMut(&str, String, &str)) {
             }
             assert!(child.wait().unwrap().success());
             times.push(start.elapsed().as_secs_f64());
-            let root = place.path(&target);
+            let root = workspace.path(&target);
             size =
                 crate::harness::files(&root).iter().map(|path| std::fs::metadata(root.join(path)).unwrap().len()).sum();
         }
@@ -225,9 +225,9 @@ fn exports(place: &Place, row: &mut dyn FnMut(&str, String, &str)) {
 #[ignore = "measures: cargo xtask bench --console"]
 fn budgets() {
     let catalog = PathBuf::from(std::env::var_os("OPM_CONSOLE_CATALOG").expect("OPM_CONSOLE_CATALOG is a catalog"));
-    let place = Place::new();
-    std::os::unix::fs::symlink(&catalog, place.path("catalog")).unwrap();
-    let server = place.serve(&[]);
+    let workspace = Workspace::new();
+    std::os::unix::fs::symlink(&catalog, workspace.path("catalog")).unwrap();
+    let server = workspace.serve(&[]);
     let index: Value = serde_json::from_str(&server.get("/-/d/index.json").body).unwrap();
     let rows = index["rows"].as_array().unwrap();
     let name = |row: &Value| row["a"].as_str().unwrap().to_owned();
@@ -238,7 +238,7 @@ fn budgets() {
     let kb = |bytes: f64| format!("{:.1} KB", bytes / 1e3);
     let list = server.get("/").body;
     row("list, compressed / raw", format!("{} / {}", kb(packed(&server, "/")), kb(list.len() as f64)), "40 / 240 KB");
-    // The program may be another than the one that this test was built with: its page has the names.
+    // The program under test may differ from this build, so its page provides the names.
     let part = |end: &str| -> f64 {
         let parts = list.split("-/a/").skip(1).filter_map(|rest| rest.split('"').next());
         parts.filter(|name| name.ends_with(end)).map(|name| packed(&server, &format!("/-/a/{name}"))).sum()
@@ -261,33 +261,33 @@ fn budgets() {
         format!("{} / {}", kb(share(packages, 0.95)), kb(share(sizes, 0.95))),
         "30 / 40 KB",
     );
-    let lists: Vec<f64> = (0..100).map(|_| taken(&server, "/")).collect();
-    let packages: Vec<f64> = some.iter().map(|row| taken(&server, &format!("/{}", name(row)))).collect();
-    let pages: Vec<f64> = versions.iter().map(|path| taken(&server, path)).collect();
+    let lists: Vec<f64> = (0..100).map(|_| latency(&server, "/")).collect();
+    let packages: Vec<f64> = some.iter().map(|row| latency(&server, &format!("/{}", name(row)))).collect();
+    let pages: Vec<f64> = versions.iter().map(|path| latency(&server, path)).collect();
     row(
         "server time p99: list / package / version",
         format!("{:.1} / {:.1} / {:.1} ms", share(lists, 0.99), share(packages, 0.99), share(pages, 0.99)),
         "5 / 15 / 15 ms",
     );
-    questions(&server, &versions, &mut row);
+    measure_queries(&server, &versions, &mut row);
     let largest = rows.iter().max_by_key(|row| row["c"].as_u64()).map(name).unwrap();
     let graph = format!("/{largest}/graph");
     row("largest graph, compressed", kb(packed(&server, &graph)), "45 KB");
 
     row("lists a second and core", format!("{:.0}", rate(&server)), "2000");
-    memories(&place, &format!("/{}", name(&rows[0])), &mut row);
-    exports(&place, &mut row);
+    memories(&workspace, &format!("/{}", name(&rows[0])), &mut row);
+    exports(&workspace, &mut row);
     let browser = Browser::start(Setup::default());
     throttle(&browser, false);
     browser.requests();
     browser.open(&server.address("/"));
     let requests = browser.requests().len();
-    // The page itself, and what the browser must have before it paints: a deferred script is none of that.
+    // The page, and everything that blocks its first paint; a deferred script does not.
     let early = "return 1 + performance.getEntriesByType('resource').filter(one => one.renderBlockingStatus === 'blocking').length";
     let early = browser.run(early, &[]);
     row("requests that the first paint waits for / in all", format!("{early} / {requests}"), "3 / 45");
     let opened = |address: &str| -> Vec<[f64; 4]> { (0..runs()).map(|_| painted(&browser, address)).collect() };
-    let of = |runs: &[[f64; 4]], place: usize| median(runs.iter().map(|run| run[place]).collect());
+    let of = |runs: &[[f64; 4]], workspace: usize| median(runs.iter().map(|run| run[workspace]).collect());
     let empty = opened(&server.address("/healthz"));
     let desktop = opened(&server.address("/"));
     row(
@@ -295,7 +295,7 @@ fn budgets() {
         format!("{:.0} / {:.0} ms (empty page {:.0} ms)", of(&desktop, 0), of(&desktop, 1), of(&empty, 0)),
         "400 ms",
     );
-    // From the key to the paint that shows what was found.
+    // From the key to the paint that shows the results.
     let watch = "const input = document.getElementById('q'); let start = 0; input.focus(); window.took = 0;
         input.addEventListener('keydown', event => { start = event.timeStamp }, true);
         new MutationObserver(() => requestAnimationFrame(() => setTimeout(() => { window.took ||= performance.now() - start })))
@@ -303,7 +303,7 @@ fn budgets() {
     let key = |browser: &Browser| {
         let times = (0..runs()).map(|_| {
             browser.open(&server.address("/"));
-            // The index is there by the time that somebody goes on typing.
+            // The index is loaded by the time that a user continues to type.
             browser.run(
                 "window.shown = document.querySelectorAll('.tile').length; document.getElementById('q').focus()",
                 &[],
@@ -336,7 +336,7 @@ fn budgets() {
     );
     let drawn = opened(&server.address(&graph));
     row("largest graph, first paint at CPU / 4", format!("{:.0} ms", of(&drawn, 0)), "800 ms");
-    #[expect(clippy::print_stderr, reason = "figures are for the person who asked for them")]
+    #[expect(clippy::print_stderr, reason = "the figures are the result")]
     {
         eprintln!("{table}");
     }

@@ -1,4 +1,4 @@
-//! Pages as files: from a folder, from a host, below a path.
+//! Pages as files: in a folder, on a host, below a path.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -7,7 +7,7 @@ use std::path::Path;
 use serde_json::json;
 use testkit::{Browser, Setup};
 
-use crate::harness::{Place, files, links, text_of, value};
+use crate::harness::{Workspace, files, links, text_of, value};
 use crate::host::Host;
 
 fn contents(root: &Path) -> BTreeMap<String, Vec<u8>> {
@@ -30,7 +30,7 @@ fn crawl(root: &Path) -> usize {
             for part in link.split(['#', '?']).next().unwrap().split('/') {
                 match part {
                     "." => {}
-                    ".." => assert!(parts.pop().is_some(), "{path}: {link} leads above the top"),
+                    ".." => assert!(parts.pop().is_some(), "{path}: {link} leaves the site"),
                     part => parts.push(part),
                 }
             }
@@ -38,8 +38,8 @@ fn crawl(root: &Path) -> usize {
             assert!(all.contains(&target), "{path} has a link to {link}");
             if let Some((_, id)) = link.split_once('#') {
                 let text = ids.entry(target.clone()).or_insert_with(|| fs::read_to_string(root.join(&target)).unwrap());
-                let there = [format!("id=\"{id}\""), format!("id={id}>"), format!("id={id} ")];
-                assert!(there.iter().any(|id| text.contains(id)), "{path}: {link}");
+                let anchors = [format!("id=\"{id}\""), format!("id={id}>"), format!("id={id} ")];
+                assert!(anchors.iter().any(|id| text.contains(id)), "{path}: {link}");
                 if ids.len() > 50 {
                     ids.clear();
                 }
@@ -53,44 +53,44 @@ fn crawl(root: &Path) -> usize {
 /// T-16: every link of every page leads to a file.
 #[test]
 fn t_16_every_link_of_an_export_leads_to_a_file() {
-    let place = Place::with_example();
-    crate::random::write(&place, "catalog", 5);
+    let workspace = Workspace::with_example();
+    crate::random::write(&workspace, "catalog", 5);
     for versions in ["all", "heads", "2"] {
-        place.run(&["site", "build", "catalog", "-o", "site", "--versions", versions, "--previous", "previous"]);
-        let checked = crawl(&place.path("site"));
+        workspace.run(&["site", "build", "catalog", "-o", "site", "--versions", versions, "--previous", "previous"]);
+        let checked = crawl(&workspace.path("site"));
         assert!(checked > 200, "{checked}");
     }
 }
 
-/// C-118: a version that has no page of its own is named, and not linked.
+/// C-118: a version without its own page is shown, and not linked.
 #[test]
-fn c_118_versions_without_a_page_are_named_and_not_linked() {
-    let place = Place::with_example();
-    place.run(&["site", "build", "catalog", "-o", "site", "--versions", "heads"]);
-    assert!(!place.path("site/p/lantern/v/lantern.v1.0.1.html").exists());
+fn c_118_versions_without_a_page_are_shown_and_not_linked() {
+    let workspace = Workspace::with_example();
+    workspace.run(&["site", "build", "catalog", "-o", "site", "--versions", "heads"]);
+    assert!(!workspace.path("site/p/lantern/v/lantern.v1.0.1.html").exists());
     for (path, name) in [("p/lantern.html", "1.0.1"), ("p/lantern/graph.html", "lantern.v1.0.1")] {
-        let page = fs::read_to_string(place.path("site").join(path)).unwrap();
+        let page = fs::read_to_string(workspace.path("site").join(path)).unwrap();
         assert!(text_of(&page).contains(name), "{path}");
         let linked = links(&page).into_iter().filter(|link| link.contains(".v1.0.1") || link.contains("#versions"));
         assert_eq!(linked.collect::<Vec<_>>(), Vec::<String>::new(), "{path}");
     }
-    let head = fs::read_to_string(place.path("site/p/lantern/v/lantern.v1.1.0.html")).unwrap();
-    assert!(head.contains("2.0.0 →") && !head.contains("← 1.0.1"), "buttons lead to pages that are there");
+    let head = fs::read_to_string(workspace.path("site/p/lantern/v/lantern.v1.1.0.html")).unwrap();
+    assert!(head.contains("2.0.0 →") && !head.contains("← 1.0.1"), "a button leads to a missing page");
 }
 
-/// T-17: the same catalog gives the same bytes, and a change of one package touches only its files and the lists.
+/// T-17: the same catalog gives the same bytes, and a change of one package affects only its files and the lists.
 #[test]
 fn an_export_changes_only_with_the_catalog() {
-    let place = Place::with_example();
-    place.run(&["site", "build", "catalog", "-o", "one", "--name", "x"]);
-    place.run(&["site", "build", "catalog", "-o", "two", "--name", "x"]);
-    assert!(contents(&place.path("one")) == contents(&place.path("two")));
-    let modified = |path: &str| fs::metadata(place.path("one").join(path)).unwrap().modified().unwrap();
+    let workspace = Workspace::with_example();
+    workspace.run(&["site", "build", "catalog", "-o", "one", "--name", "x"]);
+    workspace.run(&["site", "build", "catalog", "-o", "two", "--name", "x"]);
+    assert!(contents(&workspace.path("one")) == contents(&workspace.path("two")));
+    let modified = |path: &str| fs::metadata(workspace.path("one").join(path)).unwrap().modified().unwrap();
     let before = modified("-/d/p/lantern.json");
-    let text = fs::read_to_string(place.path("catalog/beacon.json")).unwrap().replace("Shows where", "Tells where");
-    place.write("catalog/beacon.json", &text);
-    place.run(&["site", "build", "catalog", "-o", "one", "--name", "x"]);
-    let (old, new) = (contents(&place.path("two")), contents(&place.path("one")));
+    let text = fs::read_to_string(workspace.path("catalog/beacon.json")).unwrap().replace("Shows where", "Tells where");
+    workspace.write("catalog/beacon.json", &text);
+    workspace.run(&["site", "build", "catalog", "-o", "one", "--name", "x"]);
+    let (old, new) = (contents(&workspace.path("two")), contents(&workspace.path("one")));
     let changed: Vec<&String> = old.keys().filter(|path| old[*path] != new[*path]).collect();
     let may = |path: &str| {
         path.contains("beacon")
@@ -100,11 +100,11 @@ fn an_export_changes_only_with_the_catalog() {
     assert_eq!(modified("-/d/p/lantern.json"), before);
 }
 
-/// Takes the elements of a class out of a page: those that only a server, or only an export, has.
+/// Removes the elements of a class from a page: those that only a server, or only an export, has.
 fn without(html: &str, class: &str) -> String {
     let mut out = String::new();
     let mut rest = html;
-    // The element that is taken out, and how deep its like is nested.
+    // The removed element, and how deep equal elements are nested.
     let mut inside: Option<(String, usize)> = None;
     while let Some(start) = rest.find('<') {
         let end = rest[start..].find('>').map_or(rest.len(), |at| start + at + 1);
@@ -133,7 +133,7 @@ fn without(html: &str, class: &str) -> String {
 
 /// Returns the element with an id: from its start tag to its end tag.
 fn element<'a>(html: &'a str, id: &str) -> &'a str {
-    let at = html.find(&format!("<div id={id}>")).unwrap_or_else(|| panic!("there is no {id}"));
+    let at = html.find(&format!("<div id={id}>")).unwrap_or_else(|| panic!("the page has no {id}"));
     let (mut depth, mut end) = (0, at);
     while end == at || depth > 0 {
         let next = html[end..].find("div").map(|next| end + next).unwrap();
@@ -147,8 +147,8 @@ fn element<'a>(html: &'a str, id: &str) -> &'a str {
     &html[at..end]
 }
 
-/// Puts in what a page refers to: the parts that the page of another version of an export shows.
-fn filled(html: &str, page: &Path) -> String {
+/// Inserts the parts that an exported page shares with the page of another version.
+fn with_shared_parts(html: &str, page: &Path) -> String {
     let mut parts = html.split("<p class=still>The same as in <a href=");
     let mut out = parts.next().unwrap_or_default().to_owned();
     for part in parts {
@@ -166,42 +166,42 @@ fn same(exported: &str, served: &str, path: &str) {
     assert_eq!(exported, served, "{path}");
 }
 
-/// T-18: an export says what the server says, but for links and live parts: on every page of the example, and on 200 of
-/// a larger catalog.
+/// T-18: an export shows the same as the server, except for links and live parts: on every page of the example, and on
+/// 200 pages of a larger catalog.
 #[test]
-fn t_18_an_export_says_what_the_server_says() {
-    let place = Place::with_example();
-    place.run(&["site", "build", "catalog", "-o", "site", "--name", "test", "--previous", "previous"]);
-    let server = place.serve(&[]);
+fn t_18_an_export_shows_the_same_as_the_server() {
+    let workspace = Workspace::with_example();
+    workspace.run(&["site", "build", "catalog", "-o", "site", "--name", "test", "--previous", "previous"]);
+    let server = workspace.serve(&[]);
     let mut compared = 0;
     let pages = |root: &Path| {
         files(root).into_iter().filter(|path| path.ends_with(".html") && path != "404.html").collect::<Vec<_>>()
     };
-    for path in pages(&place.path("site")) {
-        let page = place.path("site").join(&path);
-        let exported = filled(&fs::read_to_string(&page).unwrap(), &page);
+    for path in pages(&workspace.path("site")) {
+        let page = workspace.path("site").join(&path);
+        let exported = with_shared_parts(&fs::read_to_string(&page).unwrap(), &page);
         same(&exported, &server.get(&format!("/{path}")).body, &path);
         compared += 1;
     }
     assert!(compared > 20, "{compared}");
-    let mark = fs::read_to_string(place.path("site/-/site.json")).unwrap();
+    let mark = fs::read_to_string(workspace.path("site/-/site.json")).unwrap();
     let mark: serde_json::Value = serde_json::from_str(&mark).unwrap();
-    assert!(server.get("/about").body.contains(mark["revision"].as_str().unwrap()), "one revision for both");
-    let place = Place::new();
-    crate::random::write(&place, "catalog", crate::random::VERSIONS);
-    place.run(&["site", "build", "catalog", "-o", "site", "--name", "test"]);
-    let server = place.serve(&[]);
-    let pages = pages(&place.path("site"));
+    assert!(server.get("/about").body.contains(mark["revision"].as_str().unwrap()), "the revisions differ");
+    let workspace = Workspace::new();
+    crate::random::write(&workspace, "catalog", crate::random::VERSIONS);
+    workspace.run(&["site", "build", "catalog", "-o", "site", "--name", "test"]);
+    let server = workspace.serve(&[]);
+    let pages = pages(&workspace.path("site"));
     let mut dice = crate::random::Dice(18);
     for _ in 0..200 {
         let path = dice.pick(&pages);
-        let page = place.path("site").join(path);
-        let exported = filled(&fs::read_to_string(&page).unwrap(), &page);
+        let page = workspace.path("site").join(path);
+        let exported = with_shared_parts(&fs::read_to_string(&page).unwrap(), &page);
         same(&exported, &server.get(&format!("/{path}")).body, path);
     }
 }
 
-/// What an export must do wherever it is: everything of the console but what needs a server.
+/// Checks that an export works at any location, except for features that need a server.
 fn works(browser: &Browser, at: &dyn Fn(&str) -> String) {
     browser.open(&at("index.html"));
     browser.run("localStorage.clear(); document.getElementById('q').focus()", &[]);
@@ -217,7 +217,7 @@ fn works(browser: &Browser, at: &dyn Fn(&str) -> String) {
     browser.open(&at("p/lantern/graph.html"));
     let colour = browser.run("return getComputedStyle(document.querySelector('.opm .r')).stroke !== 'none'", &[]);
     assert_eq!(colour, json!(true));
-    // T-4: keys alone.
+    // T-4: the keyboard alone suffices.
     browser.open(&at("about.html"));
     browser.run("document.activeElement.blur()", &[]);
     browser.keys("/");
@@ -239,18 +239,18 @@ fn works(browser: &Browser, at: &dyn Fn(&str) -> String) {
     assert_eq!(browser.log(), Vec::<String>::new());
 }
 
-/// T-16: an export works from a folder, at the top of a static host and below a path of one, also without scripts.
+/// T-16: an export works in a folder, at the root of a static host and below a path, also without scripts.
 #[test]
-fn t_16_an_export_works_wherever_it_is() {
-    let place = Place::with_example();
-    place.run(&["site", "build", "catalog", "-o", "deep/below/site"]);
-    let root = place.path("deep/below/site");
+fn t_16_an_export_works_at_any_location() {
+    let workspace = Workspace::with_example();
+    workspace.run(&["site", "build", "catalog", "-o", "deep/below/site"]);
+    let root = workspace.path("deep/below/site");
     let (top, below) = (Host::start(&root, "/"), Host::start(&root, "/a/b/"));
     let browser = Browser::start(Setup::default());
     works(&browser, &|path| format!("file://{}/{path}", root.display()));
     works(&browser, &|path| top.address(path));
     works(&browser, &|path| below.address(path));
-    // T-1: what is written is what is shown, without scripts.
+    // T-1: without scripts the page shows all that is in the file.
     let still = Browser::start(Setup { scripts: false, ..Setup::default() });
     for path in files(&root).iter().filter(|path| path.ends_with(".html")) {
         let written = text_of(&fs::read_to_string(root.join(path)).unwrap());
@@ -268,43 +268,43 @@ fn t_16_an_export_works_wherever_it_is() {
 #[ignore = "needs a large catalog: OPM_CONSOLE_CATALOG"]
 fn t_16_every_link_of_a_large_export_leads_to_a_file() {
     let catalog = std::env::var("OPM_CONSOLE_CATALOG").expect("OPM_CONSOLE_CATALOG is a catalog");
-    let place = Place::new();
-    place.run(&["site", "build", &catalog, "-o", "site", "--no-blobs"]);
-    let checked = crawl(&place.path("site"));
+    let workspace = Workspace::new();
+    workspace.run(&["site", "build", &catalog, "-o", "site", "--no-blobs"]);
+    let checked = crawl(&workspace.path("site"));
     assert!(checked > 100_000, "{checked}");
 }
 
 #[test]
-fn a_directory_that_is_not_ours_is_left_alone() {
-    let place = Place::with_example();
-    place.write("mine/file.txt", "precious");
-    let output = place.opm(&["site", "build", "catalog", "-o", "mine"]).output().unwrap();
+fn a_foreign_directory_is_not_overwritten() {
+    let workspace = Workspace::with_example();
+    workspace.write("mine/file.txt", "precious");
+    let output = workspace.opm(&["site", "build", "catalog", "-o", "mine"]).output().unwrap();
     assert!(!output.status.success());
     assert!(String::from_utf8_lossy(&output.stderr).contains("did not write it"));
-    assert_eq!(files(&place.path("mine")), ["file.txt"]);
-    place.write("catalog/bad.json", "{\"schema\":\"olm.channel\"}");
-    let output = place.opm(&["site", "build", "catalog", "-o", "fresh"]).output().unwrap();
+    assert_eq!(files(&workspace.path("mine")), ["file.txt"]);
+    workspace.write("catalog/bad.json", "{\"schema\":\"olm.channel\"}");
+    let output = workspace.opm(&["site", "build", "catalog", "-o", "fresh"]).output().unwrap();
     assert!(!output.status.success());
-    assert!(!place.path("fresh").exists());
+    assert!(!workspace.path("fresh").exists());
 }
 
 #[test]
-fn an_interrupted_export_leaves_nothing_but_the_old_one() {
-    let place = Place::with_example();
-    place.run(&["site", "build", "catalog", "--to", "out"]);
-    let before = contents(&place.path("out"));
-    crate::random::write(&place, "catalog", crate::random::VERSIONS);
+fn an_interrupted_export_keeps_the_old_one() {
+    let workspace = Workspace::with_example();
+    workspace.run(&["site", "build", "catalog", "--to", "out"]);
+    let before = contents(&workspace.path("out"));
+    crate::random::write(&workspace, "catalog", crate::random::VERSIONS);
     let names = || {
-        let entries = fs::read_dir(place.path("")).unwrap().flatten();
+        let entries = fs::read_dir(workspace.path("")).unwrap().flatten();
         entries.map(|entry| entry.file_name().to_string_lossy().into_owned()).collect::<Vec<String>>()
     };
-    let mut export = place.opm(&["site", "build", "catalog", "--to", "out"]).spawn().unwrap();
+    let mut export = workspace.opm(&["site", "build", "catalog", "--to", "out"]).spawn().unwrap();
     while !names().iter().any(|name| name.starts_with(".opm-site-")) {
-        assert!(export.try_wait().unwrap().is_none(), "it ended before it was interrupted");
+        assert!(export.try_wait().unwrap().is_none(), "the export ended before the interrupt");
         std::thread::sleep(std::time::Duration::from_millis(1));
     }
     let killed = std::process::Command::new("kill").args(["-TERM", &export.id().to_string()]).status().unwrap();
     assert!(killed.success() && !export.wait().unwrap().success());
     assert!(!names().iter().any(|name| name.starts_with(".opm-site-")), "{:?}", names());
-    assert_eq!(contents(&place.path("out")), before);
+    assert_eq!(contents(&workspace.path("out")), before);
 }

@@ -1,4 +1,4 @@
-//! A catalog with something of everything, a server for it, and ways to ask it.
+//! A catalog with all kinds of content, a server for it, and requests to it.
 
 use std::fs;
 use std::io::{BufRead, BufReader, Read, Write};
@@ -9,23 +9,23 @@ use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 
-/// A place for catalogs and exports.
-pub(crate) struct Place {
+/// A temporary directory for catalogs and exports.
+pub(crate) struct Workspace {
     scratch: tempfile::TempDir,
 }
 
-impl Place {
-    pub(crate) fn new() -> Place {
-        Place { scratch: tempfile::tempdir().unwrap() }
+impl Workspace {
+    pub(crate) fn new() -> Workspace {
+        Workspace { scratch: tempfile::tempdir().unwrap() }
     }
 
-    /// Returns a place with the example catalog in `catalog`.
-    pub(crate) fn with_example() -> Place {
-        let place = Place::new();
-        place.write("catalog/lantern.json", &example());
-        place.write("catalog/beacon.json", &neighbour());
-        place.write("previous/lantern.json", &before());
-        place
+    /// Returns a workspace with the example catalog in `catalog`.
+    pub(crate) fn with_example() -> Workspace {
+        let workspace = Workspace::new();
+        workspace.write("catalog/lantern.json", &example());
+        workspace.write("catalog/beacon.json", &neighbour());
+        workspace.write("previous/lantern.json", &before());
+        workspace
     }
 
     pub(crate) fn path(&self, name: &str) -> PathBuf {
@@ -39,7 +39,7 @@ impl Place {
     }
 
     pub(crate) fn opm(&self, arguments: &[&str]) -> Command {
-        // Figures are taken of a program that is built for speed.
+        // Benchmarks measure an optimized program.
         let program = std::env::var_os("OPM_CONSOLE_BINARY").unwrap_or_else(|| env!("CARGO_BIN_EXE_opm").into());
         let mut command = Command::new(program);
         command.current_dir(self.scratch.path()).env("HOME", self.scratch.path()).args(arguments).stdin(Stdio::null());
@@ -59,19 +59,19 @@ impl Place {
         self.serve_with(arguments, &[])
     }
 
-    /// Serves the catalog with other variables of the environment.
+    /// Serves the catalog with additional environment variables.
     pub(crate) fn serve_with(&self, arguments: &[&str], variables: &[(&str, &str)]) -> Server {
         self.serve_at(free_port(), arguments, variables)
     }
 
-    /// Serves the catalog on a port of one's choice.
+    /// Serves the catalog on this port.
     pub(crate) fn serve_at(&self, port: u16, arguments: &[&str], variables: &[(&str, &str)]) -> Server {
         let server = self.start(port, arguments, variables);
         server.wait("/catalogs/test/api/v1/metas?schema=none", |reply| reply.status == 200);
         server
     }
 
-    /// Starts a server, which may not answer yet.
+    /// Starts a server, and does not wait until it is ready.
     pub(crate) fn start(&self, port: u16, arguments: &[&str], variables: &[(&str, &str)]) -> Server {
         let pages = self.path("previous").is_dir() && !arguments.contains(&"--no-console");
         let previous: &[&str] = if pages { &["--previous", "previous"] } else { &[] };
@@ -100,7 +100,7 @@ pub(crate) fn free_port() -> u16 {
     TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port()
 }
 
-/// A server that ends with the test.
+/// A server that is killed on drop.
 pub(crate) struct Server {
     child: Child,
     pub(crate) port: u16,
@@ -113,7 +113,7 @@ impl Drop for Server {
     }
 }
 
-/// What came back.
+/// The reply to a request.
 #[derive(Debug, Clone)]
 pub(crate) struct Reply {
     pub(crate) status: u16,
@@ -131,7 +131,7 @@ impl Reply {
 }
 
 impl Server {
-    /// Takes a server that was started elsewhere.
+    /// Returns a server that was started elsewhere.
     pub(crate) fn of(child: Child, port: u16) -> Server {
         Server { child, port }
     }
@@ -140,12 +140,12 @@ impl Server {
         format!("http://127.0.0.1:{}{path}", self.port)
     }
 
-    /// Asks as a browser does.
+    /// Sends a request like a browser.
     pub(crate) fn get(&self, path: &str) -> Reply {
-        self.ask("GET", path, "Accept: text/html,application/xhtml+xml\r\n")
+        self.request("GET", path, "Accept: text/html,application/xhtml+xml\r\n")
     }
 
-    pub(crate) fn ask(&self, method: &str, path: &str, headers: &str) -> Reply {
+    pub(crate) fn request(&self, method: &str, path: &str, headers: &str) -> Reply {
         let host = if headers.contains("Host:") { String::new() } else { format!("Host: 127.0.0.1:{}\r\n", self.port) };
         let mut socket = TcpStream::connect(("127.0.0.1", self.port)).unwrap();
         socket.set_read_timeout(Some(Duration::from_secs(30))).unwrap();
@@ -167,7 +167,7 @@ impl Server {
                     return reply;
                 }
             }
-            assert!(start.elapsed() < Duration::from_secs(60), "{path} never answers as wanted");
+            assert!(start.elapsed() < Duration::from_secs(60), "{path} never gets the expected reply");
             std::thread::sleep(Duration::from_millis(5));
         }
     }
@@ -183,7 +183,7 @@ impl Server {
     }
 }
 
-/// Every kind of page of the example, by address.
+/// URLs of every kind of page of the example.
 pub(crate) const PAGES: [&str; 20] = [
     "/",
     "/?q=lantern&view=rows",
@@ -211,7 +211,7 @@ fn line(value: &Value) -> String {
     format!("{value}\n")
 }
 
-/// The CSV of a version of the example.
+/// Returns the CSV of a version of the example.
 fn csv(version: &str, extra: bool) -> Value {
     let mut rules = vec![json!({"apiGroups": [""], "resources": ["pods"], "verbs": ["get", "list"]})];
     if extra {
@@ -254,7 +254,7 @@ pub(crate) fn packed(value: &Value) -> String {
     String::from_utf8(out).unwrap()
 }
 
-/// A package with channels, skips, a range, deprecations, manifests and support phases.
+/// Returns a package with channels, skips, a range, deprecations, manifests and support phases.
 pub(crate) fn example() -> String {
     let mut text =
         line(&json!({"schema": "olm.package", "name": "lantern", "defaultChannel": "stable", "description": "Lights"}));
@@ -282,7 +282,7 @@ pub(crate) fn example() -> String {
     text
 }
 
-/// The package before the last changes: with a channel that is gone now, and without the newest versions.
+/// Returns the package before the last changes: with a channel that is removed later, and without the latest versions.
 fn before() -> String {
     let mut text = line(&json!({"schema": "olm.package", "name": "lantern", "defaultChannel": "stable"}));
     for channel in ["stable", "old"] {
@@ -296,7 +296,7 @@ fn before() -> String {
     text + &example().lines().filter(kept).map(|line| format!("{line}\n")).collect::<String>()
 }
 
-/// A package that needs the other, known by its metadata alone.
+/// Returns a package that requires the other one, with metadata instead of manifests.
 fn neighbour() -> String {
     let mut text = line(&json!({"schema": "olm.package", "name": "beacon", "defaultChannel": "alpha"}));
     text += &line(
@@ -311,7 +311,7 @@ fn neighbour() -> String {
     text
 }
 
-/// Returns every address in the `href` and `src` attributes of a page.
+/// Returns every URL in the `href` and `src` attributes of a page.
 pub(crate) fn links(html: &str) -> Vec<String> {
     let mut found = Vec::new();
     for attribute in [" href=", " src=", " action="] {
@@ -323,7 +323,7 @@ pub(crate) fn links(html: &str) -> Vec<String> {
     found
 }
 
-/// Returns the value of an attribute, which may stand without quotes.
+/// Returns the value of an attribute, which may have no quotes.
 pub(crate) fn value(text: &str) -> &str {
     match text.strip_prefix('"') {
         Some(quoted) => quoted.split('"').next().unwrap_or_default(),
@@ -347,7 +347,7 @@ pub(crate) fn files(root: &Path) -> Vec<String> {
     all
 }
 
-/// Returns the text of a page's main part, or of a part of it, as people read it.
+/// Returns the visible text of a page's main part, or of a part of it.
 pub(crate) fn text_of(html: &str) -> String {
     let main = html.split("<main").nth(1).map_or(html, |rest| rest.split("</main>").next().unwrap_or_default());
     let mut out = String::new();

@@ -1,15 +1,15 @@
 //! Headers of every route and status.
 
-use crate::harness::{PAGES, Place};
+use crate::harness::{PAGES, Workspace};
 
 const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; \
     form-action 'self'; base-uri 'none'; frame-ancestors 'none'; require-trusted-types-for 'script'; trusted-types 'none'";
 
-/// T-8: pages, parts, pictures and errors carry what keeps foreign content quiet.
+/// T-8: pages, assets, pictures and errors have the headers that contain foreign content.
 #[test]
-fn every_reply_of_the_console_is_guarded() {
-    let place = Place::with_example();
-    let server = place.serve(&[]);
+fn every_reply_of_the_console_has_security_headers() {
+    let workspace = Workspace::with_example();
+    let server = workspace.serve(&[]);
     let list = server.get("/").body;
     let part = |start: &str| {
         let at = list.find(start).unwrap_or_else(|| panic!("no {start}"));
@@ -54,18 +54,18 @@ fn every_reply_of_the_console_is_guarded() {
         assert_eq!(reply.header("cache-control"), Some(caching), "{path}");
     }
     for method in ["POST", "PUT", "DELETE", "PATCH"] {
-        assert!(matches!(server.ask(method, "/", "").status, 405), "{method}");
-        assert!(matches!(server.ask(method, "/p/lantern", "").status, 404 | 405), "{method}");
+        assert!(matches!(server.request(method, "/", "").status, 405), "{method}");
+        assert!(matches!(server.request(method, "/p/lantern", "").status, 404 | 405), "{method}");
     }
-    let head = server.ask("HEAD", "/p/lantern", "Accept: text/html\r\n");
+    let head = server.request("HEAD", "/p/lantern", "Accept: text/html\r\n");
     assert_eq!((head.status, head.body.as_str()), (200, ""));
 }
 
-/// C-109: a page of another name that leads to this machine gets nothing.
+/// C-109: a request with a foreign host name that resolves to this machine is rejected.
 #[test]
-fn a_foreign_name_for_a_local_server_is_refused() {
-    let place = Place::with_example();
-    let server = place.serve(&["--http-host", "console.test"]);
+fn a_foreign_host_name_for_a_local_server_is_rejected() {
+    let workspace = Workspace::with_example();
+    let server = workspace.serve(&["--http-host", "console.test"]);
     for (host, status) in [
         ("localhost:1", 200),
         ("127.0.0.1", 200),
@@ -74,21 +74,24 @@ fn a_foreign_name_for_a_local_server_is_refused() {
         ("evil.test", 421),
         ("127.0.0.1.evil.test", 421),
     ] {
-        let reply = server.ask("GET", "/", &format!("Host: {host}\r\nAccept: text/html\r\n"));
+        let reply = server.request("GET", "/", &format!("Host: {host}\r\nAccept: text/html\r\n"));
         assert_eq!(reply.status, status, "{host}");
     }
 }
 
 #[test]
-fn a_page_that_did_not_change_is_not_sent_again() {
-    let place = Place::with_example();
-    let server = place.serve(&[]);
+fn an_unchanged_page_is_not_sent_again() {
+    let workspace = Workspace::with_example();
+    let server = workspace.serve(&[]);
     for path in ["/", "/p/lantern", "/p/lantern/v/lantern.v1.1.0"] {
         let tag = server.get(path).header("etag").unwrap().to_owned();
-        let again =
-            server.ask("GET", path, &format!("Accept: text/html,application/xhtml+xml\r\nIf-None-Match: {tag}\r\n"));
+        let again = server.request(
+            "GET",
+            path,
+            &format!("Accept: text/html,application/xhtml+xml\r\nIf-None-Match: {tag}\r\n"),
+        );
         assert_eq!((again.status, again.body.as_str()), (304, ""), "{path}");
-        let packed = server.ask("GET", path, "Accept: text/html\r\nAccept-Encoding: gzip\r\n");
+        let packed = server.request("GET", path, "Accept: text/html\r\nAccept-Encoding: gzip\r\n");
         assert_eq!(packed.header("content-encoding"), Some("gzip"), "{path}");
     }
 }

@@ -1,4 +1,4 @@
-//! A static host that knows nothing of the console: files by path, types by ending, no other headers.
+//! A static host without knowledge of the console: files by path, types by extension, no other headers.
 
 use std::fs;
 use std::io::{BufRead, BufReader, Write};
@@ -19,7 +19,7 @@ impl Host {
         std::thread::spawn(move || {
             for socket in listener.incoming().flatten() {
                 let root = root.clone();
-                std::thread::spawn(move || answer(socket, &root, prefix));
+                std::thread::spawn(move || respond(socket, &root, prefix));
             }
         });
         Host { port, prefix }
@@ -30,7 +30,7 @@ impl Host {
     }
 }
 
-fn answer(mut socket: std::net::TcpStream, root: &Path, prefix: &str) -> Option<()> {
+fn respond(mut socket: std::net::TcpStream, root: &Path, prefix: &str) -> Option<()> {
     let mut reader = BufReader::new(socket.try_clone().ok()?);
     let mut line = String::new();
     reader.read_line(&mut line).ok()?;

@@ -1,9 +1,9 @@
-//! Catalogs that want to do something to those who look at them.
+//! Catalogs that attack their readers.
 
 use serde_json::{Value, json};
 use testkit::{Browser, Setup};
 
-use crate::harness::Place;
+use crate::harness::Workspace;
 
 /// Known ways to run a script where text is expected.
 const ATTACKS: &[&str] = &[
@@ -41,7 +41,7 @@ const ATTACKS: &[&str] = &[
     "| a |\n|---|\n| <script>window.pwned=1</script> |",
 ];
 
-/// Pictures that are more than pictures, or less.
+/// Icons that are more than pictures, or broken.
 const ICONS: &[&str] = &[
     "<svg xmlns='http://www.w3.org/2000/svg'><script>window.pwned=1;fetch('https://other.test/')</script></svg>",
     "<svg xmlns='http://www.w3.org/2000/svg' onload='window.pwned=1'/>",
@@ -59,8 +59,8 @@ fn packed(text: &str) -> String {
     String::from_utf8(out).unwrap()
 }
 
-/// Writes a catalog that carries an attack in every string that a page may show.
-fn hostile(place: &Place) {
+/// Writes a catalog with an attack in every string that a page may show.
+fn hostile(workspace: &Workspace) {
     for (number, attack) in ATTACKS.iter().enumerate() {
         let name = format!("p{number}");
         let bundle = format!("{name}{attack}.v1");
@@ -94,12 +94,12 @@ fn hostile(place: &Place) {
             json!({"schema": format!("custom{attack}"), "package": name, "name": attack, "value": attack}),
         ];
         let text: String = text.iter().map(|blob| format!("{blob}\n")).collect();
-        place.write(&format!("catalog/{name}.json"), &text);
+        workspace.write(&format!("catalog/{name}.json"), &text);
     }
 }
 
-/// What no page may hold, whatever a catalog says.
-const LOOK: &str = "
+/// Finds content that no page may have.
+const FIND_ATTACKS: &str = "
     const bad = [];
     if (window.pwned) bad.push('pwned');
     for (const node of document.querySelectorAll('*')) {
@@ -114,12 +114,12 @@ const LOOK: &str = "
     if (new Set(ids).size !== ids.length) bad.push('ids ' + ids.filter((id, i) => ids.indexOf(id) !== i).join(' '));
     return bad;";
 
-/// T-5: nothing of a hostile catalog runs, asks other hosts or becomes markup.
+/// T-5: no content of a hostile catalog runs, sends requests to other hosts or becomes markup.
 #[test]
 fn a_hostile_catalog_stays_text() {
-    let place = Place::new();
-    hostile(&place);
-    let server = place.serve(&[]);
+    let workspace = Workspace::new();
+    hostile(&workspace);
+    let server = workspace.serve(&[]);
     let browser = Browser::start(Setup::default());
     let mut pages = vec![
         "/".to_owned(),
@@ -136,7 +136,7 @@ fn a_hostile_catalog_stays_text() {
     browser.requests();
     for page in &pages {
         browser.open(&server.address(page));
-        let bad = browser.run(LOOK, &[]);
+        let bad = browser.run(FIND_ATTACKS, &[]);
         assert_eq!(bad, json!([]), "{page}");
     }
     for request in browser.requests() {
@@ -147,10 +147,10 @@ fn a_hostile_catalog_stays_text() {
     assert_eq!(log, Vec::<String>::new());
     browser.open(&server.address("/p/p25"));
     let text = browser.run("return document.body.innerText", &[]);
-    assert!(text.as_str().unwrap().contains("<plan>"), "placeholders stay readable");
+    assert!(text.as_str().unwrap().contains("<plan>"), "placeholders are not readable");
 }
 
-/// The smallest PNG, and one that claims a hundred thousand pixels each way.
+/// Returns the smallest PNG, or one that claims this many pixels each way.
 fn png(claim: u32) -> Vec<u8> {
     let mut bytes = b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR".to_vec();
     bytes.extend(claim.to_be_bytes());
@@ -166,7 +166,7 @@ fn packed_bytes(bytes: &[u8]) -> String {
 }
 
 /// Writes a catalog of one package for each icon.
-fn with_icons(place: &Place) {
+fn with_icons(workspace: &Workspace) {
     let mut icons: Vec<Vec<u8>> = ICONS.iter().map(|icon| icon.as_bytes().to_vec()).collect();
     icons.extend([
         png(1),
@@ -183,17 +183,18 @@ fn with_icons(place: &Place) {
             json!({"schema": "olm.bundle", "package": name, "name": bundle, "image": "registry.test/x:1", "properties": [
                 {"type": "olm.package", "value": {"packageName": name, "version": "1.0.0"}}, {"type": "olm.csv.metadata", "value": csv}]}),
         ];
-        place.write(&format!("catalog/{name}.json"), &text.iter().map(|blob| format!("{blob}\n")).collect::<String>());
+        workspace
+            .write(&format!("catalog/{name}.json"), &text.iter().map(|blob| format!("{blob}\n")).collect::<String>());
     }
 }
 
-/// T-6: pictures that are programs are letters and say why; what is a picture by its bytes is shown, whatever it is
-/// called, and does nothing when it is opened by its address, on the server and on a host without headers.
+/// T-6: icons that are programs are replaced by letters, with a reason; icons that are pictures by content are shown,
+/// whatever their name, and do nothing when opened by URL, on the server and on a host without headers.
 #[test]
 fn t_06_a_hostile_icon_becomes_a_letter() {
-    let place = Place::new();
-    with_icons(&place);
-    let server = place.serve(&[]);
+    let workspace = Workspace::new();
+    with_icons(&workspace);
+    let server = workspace.serve(&[]);
     let list = server.get("/").body;
     let icons: std::collections::BTreeSet<String> =
         list.split("src=\"./-/i/").skip(1).map(|rest| rest.split('"').next().unwrap().to_owned()).collect();
@@ -216,8 +217,8 @@ fn t_06_a_hostile_icon_becomes_a_letter() {
     ] {
         assert!(problems.contains(reason), "{reason}: {}", crate::harness::text_of(&problems));
     }
-    place.run(&["site", "build", "catalog", "-o", "site"]);
-    let host = crate::host::Host::start(&place.path("site"), "/");
+    workspace.run(&["site", "build", "catalog", "-o", "site"]);
+    let host = crate::host::Host::start(&workspace.path("site"), "/");
     let browser = Browser::start(Setup::default());
     browser.requests();
     for icon in &icons {
@@ -230,21 +231,24 @@ fn t_06_a_hostile_icon_becomes_a_letter() {
             );
         }
     }
-    for page in
-        [server.address("/"), host.address("index.html"), format!("file://{}", place.path("site/index.html").display())]
-    {
+    for page in [
+        server.address("/"),
+        host.address("index.html"),
+        format!("file://{}", workspace.path("site/index.html").display()),
+    ] {
         browser.open(&page);
-        assert_eq!(browser.run(LOOK, &[]), json!([]), "{page}");
+        assert_eq!(browser.run(FIND_ATTACKS, &[]), json!([]), "{page}");
     }
     for request in browser.requests() {
         let known = [server.address("/"), host.address(""), "data:".to_owned(), "file:".to_owned()];
         assert!(known.iter().any(|start| request.starts_with(start)), "{request}");
     }
-    // No file of the export is a script that the catalog brought.
-    for file in crate::harness::files(&place.path("site")) {
+    // No file of the export is a script from the catalog.
+    for file in crate::harness::files(&workspace.path("site")) {
         assert!(
             !file.starts_with("-/i/")
-                || !std::fs::read_to_string(place.path("site").join(&file)).is_ok_and(|text| text.contains("script")),
+                || !std::fs::read_to_string(workspace.path("site").join(&file))
+                    .is_ok_and(|text| text.contains("script")),
             "{file}"
         );
     }

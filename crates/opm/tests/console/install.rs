@@ -1,11 +1,11 @@
-//! What stands in the way of an installation, on the page that says how to install.
+//! Obstacles to an installation, on the page with the install instructions.
 
 use serde_json::{Value, json};
 
-use crate::harness::{Place, text_of};
+use crate::harness::{Workspace, text_of};
 
 /// Writes a package of one version with these properties and install modes.
-fn package(place: &Place, name: &str, properties: &[Value], modes: &[(&str, bool)]) {
+fn package(workspace: &Workspace, name: &str, properties: &[Value], modes: &[(&str, bool)]) {
     let own = format!("{name}.v1.0.0");
     let modes: Vec<Value> =
         modes.iter().map(|(mode, supported)| json!({"type": mode, "supported": supported})).collect();
@@ -19,27 +19,27 @@ fn package(place: &Place, name: &str, properties: &[Value], modes: &[(&str, bool
         json!({"schema": "olm.channel", "package": name, "name": "stable", "entries": [{"name": own}]}),
         json!({"schema": "olm.bundle", "package": name, "name": own, "image": "registry.test/x:1", "properties": all}),
     ];
-    place.write(&format!("catalog/{name}.json"), &blobs.iter().map(|blob| format!("{blob}\n")).collect::<String>());
+    workspace.write(&format!("catalog/{name}.json"), &blobs.iter().map(|blob| format!("{blob}\n")).collect::<String>());
 }
 
-/// C-82: the page names what blocks an installation, or may, on a server and in an export; and nothing where nothing does.
+/// C-82: the page shows what blocks an installation, or may, on a server and in an export; and nothing otherwise.
 #[test]
-fn c_82_what_blocks_an_installation_is_named() {
-    let place = Place::new();
+fn c_82_obstacles_to_an_installation_are_shown() {
+    let workspace = Workspace::new();
     let lamp = json!({"type": "olm.gvk", "value": {"group": "light.test", "version": "v1", "kind": "Lamp"}});
     let wide = [("AllNamespaces", true), ("OwnNamespace", true)];
-    package(&place, "one", std::slice::from_ref(&lamp), &wide);
-    package(&place, "two", &[lamp], &wide);
+    package(&workspace, "one", std::slice::from_ref(&lamp), &wide);
+    package(&workspace, "two", &[lamp], &wide);
     let absent = json!({"type": "olm.package.required", "value": {"packageName": "absent", "versionRange": ">=1.0.0"}});
-    package(&place, "needy", &[absent], &wide);
-    package(&place, "narrow", &[], &[("AllNamespaces", false), ("OwnNamespace", true)]);
-    package(&place, "nowhere", &[], &[("AllNamespaces", false)]);
-    package(&place, "plain", &[], &wide);
-    place.run(&["site", "build", "catalog", "-o", "site", "--name", "test"]);
-    let server = place.serve(&[]);
+    package(&workspace, "needy", &[absent], &wide);
+    package(&workspace, "narrow", &[], &[("AllNamespaces", false), ("OwnNamespace", true)]);
+    package(&workspace, "nowhere", &[], &[("AllNamespaces", false)]);
+    package(&workspace, "plain", &[], &wide);
+    workspace.run(&["site", "build", "catalog", "-o", "site", "--name", "test"]);
+    let server = workspace.serve(&[]);
     let page = |name: &str| {
         let served = text_of(&server.get(&format!("/p/{name}/install")).body);
-        let written = std::fs::read_to_string(place.path(&format!("site/p/{name}/install.html"))).unwrap();
+        let written = std::fs::read_to_string(workspace.path(&format!("site/p/{name}/install.html"))).unwrap();
         (served, text_of(&written))
     };
     let says = |name: &str, words: &str, wanted: bool| {

@@ -1,19 +1,19 @@
-//! What people do with keys and buttons: suggestions, the list, tables, the two sides of a comparison.
+//! Keys and buttons: suggestions, the list, tables, the two sides of a comparison.
 
 use serde_json::json;
 use testkit::{Browser, Setup};
 
-use crate::harness::{Place, text_of};
+use crate::harness::{Workspace, text_of};
 
 const DOWN: &str = "\u{e015}";
 const UP: &str = "\u{e013}";
 const ENTER: &str = "\u{e007}";
 
-/// C-90: search on any page suggests packages, kinds, and versions of the package that the page is about.
+/// C-90: search on any page suggests packages, kinds, and versions of the package of the page.
 #[test]
 fn c_90_search_suggests_packages_kinds_and_versions() {
-    let place = Place::with_example();
-    let server = place.serve(&[]);
+    let workspace = Workspace::with_example();
+    let server = workspace.serve(&[]);
     let browser = Browser::start(Setup::default());
     let suggested = "return JSON.stringify([...document.querySelectorAll('#suggest a')].map(one => one.innerText.replace(/\\s+/g, ' ').trim()))";
     let types = |text: &str| {
@@ -45,11 +45,11 @@ fn c_90_search_suggests_packages_kinds_and_versions() {
     assert_eq!(browser.log(), Vec::<String>::new());
 }
 
-/// C-90: `j` and `k` and the arrows move in the list, Enter opens; arrows scroll while nobody is in it.
+/// C-90: `j`, `k` and the arrows move in the list, Enter opens; arrows scroll if the list has no focus.
 #[test]
 fn c_90_keys_move_in_the_list() {
-    let place = Place::with_example();
-    let server = place.serve(&[]);
+    let workspace = Workspace::with_example();
+    let server = workspace.serve(&[]);
     let browser = Browser::start(Setup::default());
     browser.open(&server.address("/"));
     let at = |name: &str| browser.wait(&format!("return document.activeElement.textContent === '{name}'"));
@@ -70,11 +70,11 @@ fn c_90_keys_move_in_the_list() {
     browser.wait("return location.pathname === '/p/beacon'");
 }
 
-/// C-62: the tables of a graph are sorted by any column, both ways, and back.
+/// C-62: tables of a graph are sorted by any column, in both directions, and back.
 #[test]
 fn c_62_tables_of_a_graph_are_sorted() {
-    let place = Place::with_example();
-    let server = place.serve(&[]);
+    let workspace = Workspace::with_example();
+    let server = workspace.serve(&[]);
     let browser = Browser::start(Setup::default());
     browser.open(&server.address("/p/lantern/graph"));
     let versions = "return [...document.querySelectorAll('.pair table')[0].tBodies[0].rows].map(row => row.cells[0].textContent).filter(Boolean).join(' ')";
@@ -94,12 +94,12 @@ fn c_62_tables_of_a_graph_are_sorted() {
     assert_eq!(first, json!("lantern.v1.0.0"));
 }
 
-/// C-73: the older version stands on the left unless somebody swaps them; descriptions are compared as texts.
+/// C-73: the older version is on the left unless the user swaps them; descriptions are compared as text.
 #[test]
 fn c_73_a_comparison_can_be_swapped() {
-    let place = Place::with_example();
-    crate::random::write(&place, "catalog", 5);
-    let server = place.serve(&[]);
+    let workspace = Workspace::with_example();
+    crate::random::write(&workspace, "catalog", 5);
+    let server = workspace.serve(&[]);
     for address in ["/p/lantern/compare?from=1.0.1&to=1.1.0", "/p/lantern/compare?from=1.1.0&to=1.0.1"] {
         let page = server.get(address).body;
         let text = text_of(&page);
@@ -124,10 +124,10 @@ fn c_73_a_comparison_can_be_swapped() {
     assert!(text.contains("<del>− Line ") && text.contains("<ins>+ Line "), "{text}");
 }
 
-/// C-32: what one types into a long list shows all that fits, in order; the tiles of an earlier key never come back.
+/// C-32: typing in a long list shows all matches, in order; results of an earlier key never reappear.
 #[test]
-fn typing_in_a_long_list_shows_all_that_fits() {
-    let place = Place::new();
+fn typing_in_a_long_list_shows_all_matches() {
+    let workspace = Workspace::new();
     for number in 0..150 {
         let name = format!("made-{number}");
         let blobs = [
@@ -136,9 +136,9 @@ fn typing_in_a_long_list_shows_all_that_fits() {
             json!({"schema": "olm.bundle", "package": name, "name": format!("{name}.v1.0.0"), "image": "example.com/made:v1",
                 "properties": [{"type": "olm.package", "value": {"packageName": name, "version": "1.0.0"}}]}),
         ];
-        place.write(&format!("catalog/{name}.json"), &blobs.map(|blob| blob.to_string()).join("\n"));
+        workspace.write(&format!("catalog/{name}.json"), &blobs.map(|blob| blob.to_string()).join("\n"));
     }
-    let server = place.serve(&[]);
+    let server = workspace.serve(&[]);
     let browser = Browser::start(Setup::default());
     browser.open(&server.address("/"));
     let in_order = "const shown = [...document.querySelectorAll('.tile')].map(tile => +tile.dataset.n);
@@ -153,7 +153,7 @@ fn typing_in_a_long_list_shows_all_that_fits() {
     shown(150);
     browser.keys("-7");
     shown(11);
-    // As fast as keys can come: what an earlier key found is appended after a paint, if at all.
+    // As fast as keys can come: matches of an earlier key may be appended after a paint.
     let type_fast = "const input = document.getElementById('q');
         for (const text of ['made', 'made-7', 'made', 'made-77']) { input.value = text; input.dispatchEvent(new Event('input')); }";
     browser.run(type_fast, &[]);

@@ -1,9 +1,9 @@
-//! The web console as readers see it: on a server, from a folder, in a real browser.
+//! The web console as readers see it: on a server, in a folder, in a real browser.
 
-mod answers;
 mod browser;
 mod budgets;
 mod bundles;
+mod commands;
 mod export;
 mod harness;
 mod headers;

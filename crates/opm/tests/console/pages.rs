@@ -1,14 +1,14 @@
-//! What pages say, asked without a browser.
+//! The content of pages, requested without a browser.
 
 use serde_json::{Value, json};
 
-use crate::harness::{PAGES, Place, links};
+use crate::harness::{PAGES, Workspace, links};
 
-/// T-1: everything is there without scripts: text, links, tables, pictures, forms.
+/// T-1: all content is present without scripts: text, links, tables, pictures, forms.
 #[test]
-fn every_page_says_all_without_scripts() {
-    let place = Place::with_example();
-    let server = place.serve(&[]);
+fn every_page_is_complete_without_scripts() {
+    let workspace = Workspace::with_example();
+    let server = workspace.serve(&[]);
     for path in PAGES {
         let page = server.get(path);
         assert_eq!(page.status, 200, "{path}");
@@ -35,11 +35,11 @@ fn every_page_says_all_without_scripts() {
     assert!(server.get("/problems").body.contains("createdAt is no date"));
 }
 
-/// Links of all pages lead somewhere.
+/// Every link of every page has a target.
 #[test]
-fn every_link_of_every_page_is_answered() {
-    let place = Place::with_example();
-    let server = place.serve(&[]);
+fn every_link_of_every_page_has_a_target() {
+    let workspace = Workspace::with_example();
+    let server = workspace.serve(&[]);
     let mut todo: Vec<String> = PAGES.iter().map(|path| (*path).to_owned()).collect();
     let mut seen: std::collections::BTreeSet<String> = todo.iter().cloned().collect();
     while let Some(path) = todo.pop() {
@@ -61,7 +61,7 @@ fn every_link_of_every_page_is_answered() {
     assert!(seen.len() > 40, "{}", seen.len());
 }
 
-/// Resolves a relative link as browsers do.
+/// Resolves a relative link like a browser.
 fn resolved(from: &str, link: &str) -> String {
     let link = link.split('#').next().unwrap_or_default();
     if let Some(query) = link.strip_prefix('?') {
@@ -74,14 +74,14 @@ fn resolved(from: &str, link: &str) -> String {
         match part {
             "." => {}
             ".." => {
-                assert!(parts.len() > 1, "{link} on {from} leads above the top");
+                assert!(parts.len() > 1, "{link} on {from} leaves the site");
                 parts.pop();
             }
             part => parts.push(part),
         }
     }
     let path = parts.join("/");
-    // A part that ends the address in a dot keeps the slash.
+    // A last part of `.` or `..` keeps the slash.
     if link.is_empty() {
         base.to_owned()
     } else if path.is_empty() {
@@ -93,11 +93,11 @@ fn resolved(from: &str, link: &str) -> String {
     }
 }
 
-/// T-12: pages say what commands print.
+/// T-12: pages match the output of commands.
 #[test]
-fn paths_are_those_of_the_command() {
-    let place = Place::with_example();
-    let server = place.serve(&[]);
+fn paths_match_the_command() {
+    let workspace = Workspace::with_example();
+    let server = workspace.serve(&[]);
     for (from, to, channel) in [
         ("1.0.0", "", ""),
         ("1.0.1", "", ""),
@@ -113,7 +113,7 @@ fn paths_are_those_of_the_command() {
         if !channel.is_empty() {
             arguments.extend(["--channel", channel]);
         }
-        let output = place.opm(&arguments).output().unwrap();
+        let output = workspace.opm(&arguments).output().unwrap();
         let page = server.get(&format!("/p/lantern/path?from={from}&to={to}&channel={channel}"));
         let Ok(reported) = serde_json::from_slice::<Value>(&output.stdout) else {
             assert_eq!(page.status, 400, "{arguments:?}");
@@ -130,34 +130,34 @@ fn paths_are_those_of_the_command() {
     assert!(nonsense.body.contains("is neither a version") && nonsense.body.contains("value=\"never\""));
 }
 
-/// C-12, C-13: versions by number, old links, unknown addresses.
+/// C-12, C-13: versions by number, old links, unknown URLs.
 #[test]
-fn addresses_that_are_nearly_right_lead_on() {
-    let place = Place::with_example();
-    let server = place.serve(&[]);
+fn similar_urls_redirect_or_suggest() {
+    let workspace = Workspace::with_example();
+    let server = workspace.serve(&[]);
     let by_number = server.get("/p/lantern/v/1.1.0");
     assert_eq!((by_number.status, by_number.header("location")), (302, Some("lantern.v1.1.0")));
     let slash = server.get("/p/lantern/");
     assert_eq!((slash.status, slash.header("location")), (302, Some("../lantern")));
     assert_eq!(server.get("/p/lantern.html").status, 200);
-    let gone = server.get("/p/lantern/v/lantern.v0.0.1");
-    assert_eq!(gone.status, 404);
-    assert!(gone.body.contains("the newest") && gone.body.contains("path?from=lantern.v0.0.1"));
+    let missing = server.get("/p/lantern/v/lantern.v0.0.1");
+    assert_eq!(missing.status, 404);
+    assert!(missing.body.contains("the newest") && missing.body.contains("path?from=lantern.v0.0.1"));
     let near = server.get("/p/lanten");
     assert_eq!(near.status, 404);
     assert!(near.body.contains("href=\"lantern\""));
-    let program = server.ask("GET", "/nothing", "Accept: */*\r\n");
+    let program = server.request("GET", "/nothing", "Accept: */*\r\n");
     assert_eq!((program.status, program.body.as_str()), (404, "404 page not found\n"));
     let reader = server.get("/nothing");
     assert_eq!(reader.status, 404);
     assert!(reader.body.contains("Not found"));
 }
 
-/// C-5: what pages say is there as data.
+/// C-5: the content of pages is available as data.
 #[test]
-fn data_says_what_pages_say() {
-    let place = Place::with_example();
-    let server = place.serve(&[]);
+fn data_matches_pages() {
+    let workspace = Workspace::with_example();
+    let server = workspace.serve(&[]);
     let index: Value = serde_json::from_str(&server.get("/-/d/index.json").body).unwrap();
     assert_eq!(index["rows"].as_array().unwrap().len(), 2);
     let package: Value = serde_json::from_str(&server.get("/-/d/p/lantern.json").body).unwrap();
@@ -178,8 +178,8 @@ fn data_says_what_pages_say() {
 /// T-20: the API is the same with and without the console.
 #[test]
 fn the_api_is_the_same_with_and_without_the_console() {
-    let place = Place::with_example();
-    let (with, without) = (place.serve(&[]), place.serve(&["--no-console"]));
+    let workspace = Workspace::with_example();
+    let (with, without) = (workspace.serve(&[]), workspace.serve(&["--no-console"]));
     for path in [
         "/healthz",
         "/readyz",
@@ -192,7 +192,7 @@ fn the_api_is_the_same_with_and_without_the_console() {
         "/catalogs/test/api/v2",
     ] {
         for accept in ["Accept: */*\r\n", "Accept: text/html\r\n"] {
-            let (a, b) = (with.ask("GET", path, accept), without.ask("GET", path, accept));
+            let (a, b) = (with.request("GET", path, accept), without.request("GET", path, accept));
             assert_eq!((a.status, &a.body), (b.status, &b.body), "{path}");
             let stable = |head: &str| -> Vec<String> {
                 let lines =
@@ -203,26 +203,26 @@ fn the_api_is_the_same_with_and_without_the_console() {
         }
     }
     assert_eq!(without.get("/p/lantern").status, 404);
-    assert_eq!(without.ask("GET", "/nothing", "").body, "404 page not found\n");
-    assert_eq!(with.ask("POST", "/", "").status, 405);
+    assert_eq!(without.request("GET", "/nothing", "").body, "404 page not found\n");
+    assert_eq!(with.request("POST", "/", "").status, 405);
 }
 
-/// T-21: no page depends on the clock, the zone or the language.
+/// T-21: no page depends on the clock, the time zone or the language.
 #[test]
 fn t_21_pages_are_the_same_bytes_anywhere() {
-    let place = Place::with_example();
-    let one = place.serve_with(&[], &[("TZ", "UTC"), ("LC_ALL", "C")]);
+    let workspace = Workspace::with_example();
+    let one = workspace.serve_with(&[], &[("TZ", "UTC"), ("LC_ALL", "C")]);
     let before: Vec<String> = PAGES.iter().map(|path| one.get(path).body).collect();
     drop(one);
     let other = [("TZ", "Pacific/Kiritimati"), ("LC_ALL", "ar_EG.UTF-8"), ("LANG", "ar_EG.UTF-8"), ("LANGUAGE", "ar")];
-    let two = place.serve_with(&[], &other);
+    let two = workspace.serve_with(&[], &other);
     let accept = "Accept: text/html\r\nAccept-Language: ar, de;q=0.5\r\n";
     let now = spelling::calendar::rfc3339(spelling::calendar::now());
     for (path, before) in PAGES.iter().zip(before) {
-        let page = two.ask("GET", path, accept).body;
+        let page = two.request("GET", path, accept).body;
         assert!(page == before, "{path}");
-        // Nothing on a page is of this day or year: the example is of others.
-        assert!(!page.contains(&now[..10]), "{path} names today");
-        assert!(!page.contains(&format!("{}-", &now[..4])), "{path} names this year");
+        // No page contains the current day or year: the dates of the example are others.
+        assert!(!page.contains(&now[..10]), "{path} contains the current day");
+        assert!(!page.contains(&format!("{}-", &now[..4])), "{path} contains the current year");
     }
 }

@@ -1,16 +1,16 @@
-//! A catalog of made-up packages: chains, skips, ranges, needs. The same number gives the same catalog.
+//! A catalog of random packages: chains, skips, ranges, dependencies. The same number gives the same catalog.
 
 use serde_json::{Value, json};
 
-use crate::harness::{Place, packed};
+use crate::harness::{Workspace, packed};
 
-/// Numbers that look random, and are the same on every machine.
+/// Pseudo-random numbers, the same on every machine.
 pub(crate) struct Dice(pub(crate) u64);
 
 impl Dice {
-    pub(crate) fn below(&mut self, most: usize) -> usize {
+    pub(crate) fn below(&mut self, limit: usize) -> usize {
         self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-        ((self.0 >> 33) as usize) % most.max(1)
+        ((self.0 >> 33) as usize) % limit.max(1)
     }
 
     fn chance(&mut self, percent: usize) -> bool {
@@ -22,8 +22,9 @@ impl Dice {
     }
 }
 
-/// How many packages there are, and how many versions each has.
+/// The number of packages.
 pub(crate) const PACKAGES: usize = 12;
+/// The number of versions of each package.
 pub(crate) const VERSIONS: usize = 20;
 
 /// Returns the name of a package.
@@ -37,14 +38,14 @@ pub(crate) fn bundle(package: usize, version: usize) -> String {
 }
 
 /// Writes the catalog to a directory, with the first `versions` of every package.
-pub(crate) fn write(place: &Place, directory: &str, versions: usize) {
+pub(crate) fn write(workspace: &Workspace, directory: &str, versions: usize) {
     for number in 0..PACKAGES {
         let text: String = blobs(number, versions).iter().map(|blob| format!("{blob}\n")).collect();
-        place.write(&format!("{directory}/made-{number}.json"), &text);
+        workspace.write(&format!("{directory}/made-{number}.json"), &text);
     }
 }
 
-/// Returns the dice of one thing: the same whatever else there is.
+/// Returns the dice of one object, independent of all others.
 fn dice(package: usize, version: usize, salt: u64) -> Dice {
     let mut dice = Dice(package as u64 * 7919 + version as u64 * 104_729 + salt * 1_299_709);
     dice.below(2);
@@ -60,21 +61,21 @@ fn blobs(number: usize, versions: usize) -> Vec<Value> {
         all.push(json!({"schema": "olm.channel", "package": name, "name": channel, "entries": entries(number, last, salt as u64)}));
     }
     if versions < VERSIONS {
-        // A channel that is gone later.
+        // This channel is removed later.
         all.push(
             json!({"schema": "olm.channel", "package": name, "name": "old", "entries": entries(number, versions, 0)}),
         );
     }
     all.extend((0..versions).map(|version| version_blob(number, version)));
     if number.is_multiple_of(3) {
-        let gone = bundle(number, versions / 2);
+        let deprecated = bundle(number, versions / 2);
         all.push(json!({"schema": "olm.deprecations", "package": name, "entries": [
-            {"reference": {"schema": "olm.bundle", "name": gone}, "message": "Do not use it."}]}));
+            {"reference": {"schema": "olm.bundle", "name": deprecated}, "message": "Do not use it."}]}));
     }
     all
 }
 
-/// A chain in which every other entry leads from the one before it, and is skipped by the next.
+/// Returns a chain in which every second entry replaces the previous one, and is skipped by the next.
 fn entries(number: usize, last: usize, salt: u64) -> Vec<Value> {
     let mut entries: Vec<Value> = Vec::new();
     let (mut before, mut aside): (Option<String>, Vec<String>) = (None, Vec::new());

@@ -1,15 +1,15 @@
-//! How pages are read: without scripts, by assistive technology, narrow, large, in print.
+//! Ways to read pages: without scripts, with assistive technology, narrow, enlarged, in print.
 
 use serde_json::{Value, json};
 use testkit::{Browser, Setup};
 
-use crate::harness::{PAGES, Place, text_of};
+use crate::harness::{PAGES, Workspace, text_of};
 
-/// T-1: with scripts off every page shows all its text, links, tables and pictures, and filters are forms.
+/// T-1: without scripts every page shows all its text, links, tables and pictures, and filters are forms.
 #[test]
-fn t_01_every_page_is_whole_without_scripts() {
-    let place = Place::with_example();
-    let server = place.serve(&[]);
+fn t_01_every_page_is_complete_without_scripts() {
+    let workspace = Workspace::with_example();
+    let server = workspace.serve(&[]);
     let browser = Browser::start(Setup { scripts: false, ..Setup::default() });
     for page in PAGES {
         browser.open(&server.address(page));
@@ -20,8 +20,8 @@ fn t_01_every_page_is_whole_without_scripts() {
         assert!(!shown.contains("loading") && !shown.contains("being loaded"), "{page}");
         let sent = text_of(&server.get(page).body);
         let squeezed = |text: &str| text.chars().filter(|c| !c.is_whitespace()).collect::<String>().to_lowercase();
-        assert_eq!(squeezed(&shown), squeezed(&sent), "{page}: what is sent is what is shown");
-        assert_eq!(parts[1], json!(0), "{page}: what needs scripts is made by them");
+        assert_eq!(squeezed(&shown), squeezed(&sent), "{page}: the browser shows other text than the server sends");
+        assert_eq!(parts[1], json!(0), "{page}: elements that need scripts are in the page");
     }
     browser.open(&server.address("/p/lantern/graph"));
     assert_eq!(
@@ -38,7 +38,7 @@ fn t_01_every_page_is_whole_without_scripts() {
     }
 }
 
-/// Roles and names as assistive technology gets them, one a line.
+/// Returns roles and names of the accessibility tree, one per line.
 fn tree(browser: &Browser) -> String {
     let found = browser.devtools("Accessibility.getFullAXTree", json!({}));
     let nodes = found["nodes"].as_array().unwrap();
@@ -70,7 +70,7 @@ fn tree(browser: &Browser) -> String {
                     | "SvgRoot"
             );
         if reported {
-            // How long ago something was depends on the day.
+            // Relative times depend on the current day.
             let name = name.split(" (").next().unwrap_or_default();
             out.push_str(&format!("{}{role} {name}\n", "  ".repeat(depth)).replace(" \n", "\n"));
         }
@@ -83,9 +83,9 @@ fn tree(browser: &Browser) -> String {
 
 /// T-3: roles and names of the list, a package and a graph; one heading of the first level; landmarks.
 #[test]
-fn t_03_the_accessibility_tree_is_as_written_down() {
-    let place = Place::with_example();
-    let server = place.serve(&[]);
+fn t_03_the_accessibility_tree_matches_its_snapshot() {
+    let workspace = Workspace::with_example();
+    let server = workspace.serve(&[]);
     let browser = Browser::start(Setup::default());
     for (page, name) in [("/", "list"), ("/p/lantern", "package"), ("/p/lantern/graph", "graph")] {
         browser.open(&server.address(page));
@@ -108,7 +108,7 @@ fn t_03_the_accessibility_tree_is_as_written_down() {
     );
 }
 
-/// Text that is cut, or wider than its box, by element.
+/// Finds elements whose text is clipped, or wider than its box.
 const CLIPPED: &str = "return [...document.querySelectorAll('main *, header *, footer *')].filter(one => {
         if (!one.checkVisibility() || one.closest('.vh, .skip, svg, .scroll, pre, .graph, .legend, .what, select, input, option, code')) return false;
         const style = getComputedStyle(one);
@@ -118,49 +118,49 @@ const CLIPPED: &str = "return [...document.querySelectorAll('main *, header *, f
     }).map(one => one.tagName + '.' + one.className + ' ' + one.textContent.trim().slice(0, 40))";
 const WIDE: &str = "return document.documentElement.scrollWidth > window.innerWidth";
 
-fn look(browser: &Browser, page: &str, how: &str) {
+fn check_layout(browser: &Browser, page: &str, how: &str) {
     assert_eq!(browser.run(WIDE, &[]), json!(false), "{page} scrolls sideways {how}");
     assert_eq!(browser.run(CLIPPED, &[]), json!([]), "{page} cuts text {how}");
 }
 
-/// T-22: narrow, with wide text spacing, enlarged, in forced colours: nothing is cut and no page scrolls sideways.
+/// T-22: narrow, with wide text spacing, enlarged, in forced colours: no text is clipped and no page scrolls sideways.
 #[test]
 fn t_22_pages_adapt_to_how_they_are_read() {
-    let place = Place::with_example();
-    let server = place.serve(&[]);
+    let workspace = Workspace::with_example();
+    let server = workspace.serve(&[]);
     let browser = Browser::start(Setup { size: (320, 800), ..Setup::default() });
     let spaced = "const sheet = new CSSStyleSheet(); sheet.replaceSync('*{line-height:1.5!important;letter-spacing:.12em!important;word-spacing:.16em!important} p{margin-bottom:2em!important}'); document.adoptedStyleSheets = [sheet];";
     for page in PAGES {
         browser.open(&server.address(page));
-        look(&browser, page, "at 320 px");
+        check_layout(&browser, page, "at 320 px");
         browser.run(spaced, &[]);
-        look(&browser, page, "with text spacing");
+        check_layout(&browser, page, "with text spacing");
     }
-    // 200 % of 1350 pixels.
+    // 200 % zoom of 1350 pixels.
     browser.devtools(
         "Emulation.setDeviceMetricsOverride",
         json!({"width": 675, "height": 450, "deviceScaleFactor": 2, "mobile": false}),
     );
     for page in PAGES {
         browser.open(&server.address(page));
-        look(&browser, page, "at 200 %");
+        check_layout(&browser, page, "at 200 %");
     }
     let features =
         json!([{"name": "forced-colors", "value": "active"}, {"name": "prefers-reduced-motion", "value": "reduce"}]);
     browser.devtools("Emulation.setEmulatedMedia", json!({"media": "", "features": features}));
     for page in PAGES {
         browser.open(&server.address(page));
-        look(&browser, page, "in forced colours");
+        check_layout(&browser, page, "in forced colours");
         let moving = "return [...document.querySelectorAll('*')].filter(one => { const style = getComputedStyle(one); return [style.animationDuration, style.transitionDuration].some(time => time.split(',').some(one => parseFloat(one) > 0.01)) }).length";
-        assert_eq!(browser.run(moving, &[]), json!(0), "{page} moves for those who asked for less");
+        assert_eq!(browser.run(moving, &[]), json!(0), "{page} has animations despite reduced motion");
     }
 }
 
-/// T-22, C-63: in print and where there is no room the table takes the place of the picture.
+/// T-22, C-63: in print and on narrow screens the table replaces the picture.
 #[test]
-fn t_22_the_table_takes_the_place_of_the_graph() {
-    let place = Place::with_example();
-    let server = place.serve(&[]);
+fn t_22_the_table_replaces_the_graph() {
+    let workspace = Workspace::with_example();
+    let server = workspace.serve(&[]);
     let browser = Browser::start(Setup { size: (320, 800), ..Setup::default() });
     browser.open(&server.address("/p/lantern/graph"));
     let shown = "return ['.graph', '.scroll table'].map(query => document.querySelector(query).checkVisibility())";
@@ -175,7 +175,7 @@ fn t_22_the_table_takes_the_place_of_the_graph() {
     for page in ["/", "/p/lantern", "/p/lantern/graph", "/p/lantern/v/lantern.v1.1.0"] {
         browser.open(&server.address(page));
         let printed = browser.devtools("Page.printToPDF", json!({}));
-        // "%PDF" in base64.
+        // "JVBERi" is "%PDF" in base64.
         assert!(
             printed["data"].as_str().is_some_and(|data| data.starts_with("JVBER") && data.len() > 10_000),
             "{page}"

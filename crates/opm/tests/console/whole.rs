@@ -1,4 +1,4 @@
-//! What needs much data or a whole build, on request.
+//! Tests that need much data or a complete build, on request.
 
 use std::process::{Command, Stdio};
 
@@ -7,7 +7,7 @@ use serde_json::Value;
 use site::manifest::Manifest;
 use site::permissions::{Flag, Permissions};
 
-use crate::harness::{Place, Server, free_port};
+use crate::harness::{Server, Workspace, free_port};
 
 /// T-13: permissions of real bundles. Needs `OPM_CONSOLE_BUNDLES`, a directory of 514 bundle directories.
 #[test]
@@ -25,7 +25,7 @@ fn t_13_permissions_of_real_bundles_are_as_counted() {
     for chunk in bundles.chunks(64) {
         let mut arguments = vec!["render", "-o", "json"];
         arguments.extend(chunk.iter().map(String::as_str));
-        let output = Place::new().opm(&arguments).output().unwrap();
+        let output = Workspace::new().opm(&arguments).output().unwrap();
         for blob in serde_json::Deserializer::from_slice(&output.stdout).into_iter::<Value>() {
             let manifest = Manifest::read(&blob.unwrap().to_string()).unwrap();
             let Some(permissions) = Permissions::of(&manifest) else { continue };
@@ -42,46 +42,46 @@ fn t_13_permissions_of_real_bundles_are_as_counted() {
             );
         }
     }
-    // One of them is the second document of its file; without it they are 513, 460, 379 and 10.
+    // One CRD is the second document of its file; without it the counts are 513, 460, 379 and 10.
     assert_eq!((read, cluster, secrets, everything), (514, 461, 380, 10));
 }
 
-/// T-23: the program is installed from packed source without a network and without Node, and its console works.
+/// T-23: the program is installed from packed source without network and Node, and its console works.
 ///
-/// It takes as long as a build. `CARGO_TARGET_DIR` makes it use dependencies that were built before.
+/// This takes as long as a build. With `CARGO_TARGET_DIR` it reuses compiled dependencies.
 #[test]
 #[ignore = "builds the whole program"]
 fn t_23_installed_from_packed_source_the_console_works() {
-    let place = Place::with_example();
+    let workspace = Workspace::with_example();
     let root = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
     let mut archive =
         Command::new("git").current_dir(&root).args(["archive", "HEAD"]).stdout(Stdio::piped()).spawn().unwrap();
-    std::fs::create_dir(place.path("source")).unwrap();
+    std::fs::create_dir(workspace.path("source")).unwrap();
     let unpacked = Command::new("tar")
         .args(["x", "-C"])
-        .arg(place.path("source"))
+        .arg(workspace.path("source"))
         .stdin(archive.stdout.take().unwrap())
         .status()
         .unwrap();
     assert!(unpacked.success() && archive.wait().unwrap().success());
-    // A program named node or npm that fails stands in the way of whoever asks for one.
+    // Programs named node and npm fail and report when something calls them.
     for name in ["node", "npm", "npx", "yarn", "esbuild"] {
-        place.write(&format!("bin/{name}"), "#!/bin/sh\necho \"$0 was asked for\" >&2\nexit 9\n");
+        workspace.write(&format!("bin/{name}"), "#!/bin/sh\necho \"$0 was asked for\" >&2\nexit 9\n");
         let mode = std::os::unix::fs::PermissionsExt::from_mode(0o755);
-        std::fs::set_permissions(place.path(&format!("bin/{name}")), mode).unwrap();
+        std::fs::set_permissions(workspace.path(&format!("bin/{name}")), mode).unwrap();
     }
-    let path = format!("{}:{}", place.path("bin").display(), std::env::var("PATH").unwrap());
+    let path = format!("{}:{}", workspace.path("bin").display(), std::env::var("PATH").unwrap());
     let built = Command::new(env!("CARGO"))
-        .current_dir(place.path("source"))
+        .current_dir(workspace.path("source"))
         .args(["install", "--path", "crates/opm", "--offline", "--locked", "--debug", "--root"])
-        .arg(place.path("installed"))
+        .arg(workspace.path("installed"))
         .env("PATH", path)
         .output()
         .unwrap();
     let reported = String::from_utf8_lossy(&built.stderr).into_owned();
     assert!(built.status.success() && !reported.contains("was asked for"), "{reported}");
     let port = free_port();
-    let child = Command::new(place.path("installed/bin/opm"))
+    let child = Command::new(workspace.path("installed/bin/opm"))
         .args([
             "serve",
             "catalog",
@@ -94,7 +94,7 @@ fn t_23_installed_from_packed_source_the_console_works() {
             "--http",
             &format!("127.0.0.1:{port}"),
         ])
-        .current_dir(place.path(""))
+        .current_dir(workspace.path(""))
         .stdout(Stdio::null())
         .stderr(Stdio::null())
         .spawn()

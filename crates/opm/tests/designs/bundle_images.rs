@@ -1,4 +1,4 @@
-//! Bundle images and the database that is built of them.
+//! Bundle images and the database that is built from them.
 
 use crate::Stage;
 
@@ -36,13 +36,13 @@ fn ci_story() {
 }
 
 #[test]
-fn the_manifest_of_a_database_makes_the_same_database_again() {
+fn the_manifest_of_a_database_rebuilds_the_same_database() {
     let Some(stage) = Stage::new() else { return };
     let first = stage.push_bundle("community-operators/foo:v1", "0.9.0", "alpha", "alpha");
     stage.ok("operator-registry add --use-http --mode semver HOST/community-operators/foo:v1 example.db");
     let manifest = stage.ok("operator-registry manifest example.db");
     assert!(manifest.contains(&format!("{first}@sha256:")), "{manifest}");
-    // The tag moves on; what was added then is added again.
+    // The tag moves; the manifest still adds the original image.
     stage.push_bundle("community-operators/foo:v1", "0.9.2", "alpha", "alpha");
     stage.env.file("images.json", &manifest);
     let words = manifest.split('"').filter(|word| word.contains("@sha256:")).collect::<Vec<_>>().join(",");
@@ -50,7 +50,7 @@ fn the_manifest_of_a_database_makes_the_same_database_again() {
     assert_eq!(stage.ok("operator-registry manifest copy.db"), manifest);
     assert_eq!(stage.ok("opm list bundles copy.db"), stage.ok("opm list bundles example.db"));
 
-    // Databases that were made by others have tags.
+    // Databases of other programs record tags.
     stage.ok("opm registry add --use-http --mode semver -d tags.db -b HOST/community-operators/foo:v1");
     let output = stage.run("operator-registry manifest tags.db");
     let shown = stage.env.show(output);
@@ -61,7 +61,7 @@ fn the_manifest_of_a_database_makes_the_same_database_again() {
     assert_eq!(stage.ok("operator-registry manifest pinned.db"), pinned);
     stage.ok("operator-registry add --use-http --mode semver --pin=false HOST/community-operators/foo:v1 unpinned.db");
     assert!(!stage.ok("operator-registry manifest unpinned.db").contains('@'));
-    // What is recorded with tag and digest can be named by either.
+    // A bundle that is recorded with tag and digest can be named by either.
     stage.ok("opm index rmb HOST/community-operators/foo:v1 --use-http --mode semver --database pinned.db");
     assert!(!stage.ok("operator-registry manifest pinned.db").contains("foo"));
 }

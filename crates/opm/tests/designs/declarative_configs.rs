@@ -3,7 +3,7 @@
 use crate::env::{SMALL, TestEnv};
 use crate::{names, run_in};
 
-/// Runs a line in a place, which must succeed, and returns what it prints.
+/// Runs a line, which must succeed, and returns its output.
 fn ok(env: &TestEnv, line: &str) -> String {
     let output = run_in(env, line);
     assert!(output.status.success(), "{line}: {}", env.show(output));
@@ -17,7 +17,7 @@ fn fails(env: &TestEnv, line: &str, reason: &str) {
     assert!(failed && shown.contains(reason), "{line}: {shown}");
 }
 
-/// A second bundle of the small catalog, in channel `stable`.
+/// Returns the small catalog with a second bundle in channel `stable`.
 fn two_bundles() -> String {
     let second = "---\nschema: olm.bundle\nname: foo.v1.1.0\npackage: foo\nimage: registry.example.com/foo:v1.1.0\n\
         properties:\n- type: olm.package\n  value: {packageName: foo, version: 1.1.0}\n";
@@ -87,7 +87,7 @@ fn specification_structure() {
         )
         .file("index/pkg-c/index.json", as_json);
     ok(&env, "opm validate --strict index");
-    // Each sub-directory is an index of its own, and can be part of another one.
+    // Each sub-directory is an index itself, and can be part of another one.
     for index in ["index/pkg-a", "index/pkg-b", "index/pkg-c"] {
         ok(&env, &format!("opm validate --strict {index}"));
     }
@@ -97,12 +97,12 @@ fn specification_structure() {
     fails(&env, "opm validate index", "notes.txt");
 }
 
-/// A text of the small catalog, what stands there instead, and a word of the message.
+/// A text of the small catalog, its replacement, and a word of the message.
 type Change = (&'static str, &'static str, &'static str);
 
 const BUNDLE_END: &str = "    version: 1.0.0\n";
 
-/// By heading: what the definitions there rule out.
+/// Content that the definitions rule out, by heading.
 const RULED_OUT: &[(&str, &[Change])] = &[
     (
         "Schema",
@@ -176,7 +176,7 @@ const RULED_OUT: &[(&str, &[Change])] = &[
 ];
 
 #[test]
-fn what_the_definitions_rule_out_is_refused() {
+fn content_that_the_definitions_rule_out_is_rejected() {
     for (heading, changes) in RULED_OUT {
         for (from, to, reason) in *changes {
             let env = TestEnv::new();
@@ -191,7 +191,7 @@ fn what_the_definitions_rule_out_is_refused() {
     }
 }
 
-/// A package as the definitions show it: channels, skips and skip ranges are properties of bundles.
+/// A package as in the definitions: channels, skips and skip ranges are properties of bundles.
 const FIRST_FORM: &str = "\
 schema: olm.package
 name: foo

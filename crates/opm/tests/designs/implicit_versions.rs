@@ -17,7 +17,7 @@ fn mode() {
 #[test]
 fn tooling() {
     let Some(stage) = Stage::new() else { return };
-    // The example: 0.6.1 is in one channel, and names the other as default.
+    // The example of the design: 0.6.1 is in one channel, and names the other as default.
     let bundles = [
         stage.push_bundle("etcd/bundle:v0.6.1", "0.6.1", "alpha", "stable"),
         stage.push_bundle("etcd/bundle:v0.9.0", "0.9.0", "alpha,stable", "stable"),

@@ -24,7 +24,7 @@ fn user_stories() {
         ENTRYPOINT [\"/bin/opm\"]\n\
         CMD [\"serve\",\"/configs\"]\n";
     assert_eq!(stage.env.read("index.Dockerfile"), expected);
-    // The design runs it again, for another push.
+    // The design runs it a second time, for another push.
     stage.ok("opm generate community-operators");
     stage.ok("opm validate community-operators/");
     let text = stage.env.read("community-operators/etcd/etcd.json").replace("defaultChannel: stable\n", "");

@@ -1,4 +1,4 @@
-//! The command lines of the designs that this program fulfils, each with the heading it stands under there.
+//! The command lines of the designs that this program implements; tests are named after the headings of the designs.
 
 #[path = "../cli/env.rs"]
 #[expect(dead_code, reason = "shared with the other tests of whole commands")]
@@ -16,25 +16,25 @@ use std::process::Output;
 use env::TestEnv;
 use testkit::{DockerRegistry, RegistryPlan};
 
-/// A registry, and a place to run commands in.
+/// A registry, and an environment to run commands in.
 struct Stage {
     registry: DockerRegistry,
     env: TestEnv,
 }
 
 impl Stage {
-    /// Nothing where there is no registry to be had.
+    /// Starts a registry; `None` if it is not installed.
     fn new() -> Option<Stage> {
         let registry = DockerRegistry::start(RegistryPlan::default())?;
         Some(Stage { registry, env: TestEnv::new() })
     }
 
-    /// Runs a line as it stands in a design: `HOST` is the registry, and the first word a name of the program.
+    /// Runs a line of a design: `HOST` is the registry, and the first word is a name of the program.
     fn run(&self, line: &str) -> Output {
         run_in(&self.env, &line.replace("HOST", self.registry.host()))
     }
 
-    /// Runs a line, which must succeed, and returns what it prints.
+    /// Runs a line, which must succeed, and returns its output.
     fn ok(&self, line: &str) -> String {
         let output = self.run(line);
         assert!(output.status.success(), "{line}: {}", self.env.show(output));
@@ -62,7 +62,7 @@ impl Stage {
     }
 }
 
-/// Runs a line in a place; the first word is a name of the program.
+/// Runs a line in an environment; the first word is a name of the program.
 fn run_in(env: &TestEnv, line: &str) -> Output {
     let mut words = line.split_whitespace().map(|word| word.trim_matches('"'));
     let name = words.next().expect("a program");

@@ -1,4 +1,4 @@
-//! `run bundle` with file-based catalogs. No cluster is needed to see what would be created.
+//! `run bundle` with file-based catalogs, as a dry run without a cluster.
 
 use std::io::Write;
 use std::process::{Command, Stdio};
@@ -14,7 +14,7 @@ fn stage() -> Option<Stage> {
     Some(stage)
 }
 
-/// Returns the catalog that the ConfigMaps of a run bring to the pod.
+/// Returns the catalog in the ConfigMaps of a run.
 fn catalog(objects: &str) -> String {
     let parts =
         objects.split("extraFBC: ").skip(1).map(|rest| unpacked(rest.split_whitespace().next().expect("base64")));
@@ -42,7 +42,7 @@ fn example_ux_scenarios_a_bundle_alone() {
     }
     let host = stage.registry.host();
     let pinned = format!("image: {host}/example/etcd-bundle:v0.9.2@sha256:");
-    assert!(catalog.contains(&pinned), "what was checked is what is installed: {catalog}");
+    assert!(catalog.contains(&pinned), "the bundle is not pinned: {catalog}");
     let objects = stage.ok(&format!("operator-sdk run bundle {BUNDLE}:v0.9.2 --use-http --dry-run --pin=false"));
     assert!(self::catalog(&objects).contains(&format!("image: {host}/example/etcd-bundle:v0.9.2\n")));
 }

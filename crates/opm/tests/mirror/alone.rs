@@ -1,7 +1,7 @@
-//! T-26 on catalogs as they are: clusters install and upgrade from the mirror alone, and whoever cannot is named.
+//! T-26 on real catalogs: clusters install and upgrade from the mirror alone, and exceptions are reported.
 //!
-//! The catalog of the examples is always tried. `OPM_MIRROR_CATALOG` names another, with a directory for each package, and
-//! `OPM_MIRROR_PROGRAM` an optimised program that asks the many questions about it.
+//! The example catalog is always tested. `OPM_MIRROR_CATALOG` names another one, with a directory for each package, and
+//! `OPM_MIRROR_PROGRAM` an optimized program for the many queries.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 
 use crate::kit::{Kit, mirror};
 
-/// How many upgrades of a large catalog are walked step by step.
+/// How many upgrades of a large catalog are followed step by step.
 const WALKED: usize = 60;
 
 /// A package: its default channel, and the oldest bundle there.
@@ -56,33 +56,33 @@ fn packages(catalog: &Path) -> Vec<Package> {
     found
 }
 
-/// Asks something about catalogs in files, of the fastest program at hand.
-fn ask(kit: &Kit, words: &[&str]) -> Output {
+/// Runs a query about catalogs in files, with the fastest available program.
+fn query(kit: &Kit, words: &[&str]) -> Output {
     let program = std::env::var_os("OPM_MIRROR_PROGRAM").unwrap_or_else(|| env!("CARGO_BIN_EXE_opm").into());
     let mut command = Command::new(program);
     command.current_dir(kit.path("")).args(words).stdin(Stdio::null()).output().unwrap()
 }
 
-fn answer(output: &Output) -> Value {
+fn parsed(output: &Output) -> Value {
     serde_json::from_slice(&output.stdout).unwrap_or_else(|_| panic!("{output:?}"))
 }
 
-/// Mirrors a catalog and returns what was said; the mirrored catalog is in a directory of that name then.
+/// Mirrors a catalog and returns the messages; afterwards the mirrored catalog is in a directory of that name.
 fn mirrored(kit: &Kit, name: &str, words: &[&str]) -> String {
     let to = format!("{}/{name}", kit.closed.host());
     let copied =
         kit.run(&mirror(&[&["copy", "set.yaml", &to, "--missing", "drop", "--choose-default"], words].concat()));
-    let said = String::from_utf8_lossy(&copied.stderr).into_owned();
-    assert!(copied.status.success(), "{said}");
+    let messages = String::from_utf8_lossy(&copied.stderr).into_owned();
+    assert!(copied.status.success(), "{messages}");
     let rendered = kit.stdout(&["render", "--use-http", "-o", "json", &format!("{to}/tried/index:v1")]);
     fs::create_dir(kit.path(name)).unwrap();
     fs::write(kit.path(name).join("catalog.json"), rendered).unwrap();
-    said
+    messages
 }
 
-/// Checks that nobody is stranded by a mirrored catalog who was not named, and returns how many are.
-fn nobody_else_is_stranded(kit: &Kit, catalog: &str, mirrored: &str, said: &str) -> u64 {
-    let checked = answer(&ask(kit, &["check-upgrades", catalog, mirrored, "-o", "json"]));
+/// Checks that all stranded versions of a mirrored catalog were reported, and returns their number.
+fn all_stranded_are_reported(kit: &Kit, catalog: &str, mirrored: &str, messages: &str) -> u64 {
+    let checked = parsed(&query(kit, &["check-upgrades", catalog, mirrored, "-o", "json"]));
     let mut count = 0;
     for channel in checked["channels"].as_array().unwrap() {
         let bundles = channel["bundles"].as_array().unwrap().iter();
@@ -91,19 +91,21 @@ fn nobody_else_is_stranded(kit: &Kit, catalog: &str, mirrored: &str, said: &str)
             .map(|bundle| bundle["name"].as_str().unwrap())
             .collect();
         let (package, name) = (channel["package"].as_str().unwrap(), channel["channel"].as_str().unwrap());
-        let notes: Vec<&str> = said
+        let notes: Vec<&str> = messages
             .lines()
             .filter(|line| {
                 line.contains(&format!("note: {package}: clusters that run "))
                     && line.contains(&format!("find no upgrade in channel {name:?}"))
             })
             .collect();
-        // Whoever lacks an image is named as such, with all its bundles the package, and with its only entry the channel.
-        let gone = said.contains(&format!("note: package {package:?} is dropped: images of all its bundles"))
-            || said.contains(&format!("note: removed channel {name:?} too, which had no other entry"));
+        // Bundles without an image are reported by name, by package if all are affected, and by channel if it is empty.
+        let package_dropped = messages
+            .contains(&format!("note: package {package:?} is dropped: images of all its bundles"))
+            || messages.contains(&format!("note: removed channel {name:?} too, which had no other entry"));
         let named = |bundle: &&str| {
-            gone || notes.iter().any(|note| note.contains(*bundle) || note.contains(" others find "))
-                || said.contains(&format!("note: {package}: {bundle:?} is dropped: one of its images is missing"))
+            package_dropped
+                || notes.iter().any(|note| note.contains(*bundle) || note.contains(" others find "))
+                || messages.contains(&format!("note: {package}: {bundle:?} is dropped: one of its images is missing"))
         };
         let unnamed: Vec<&&str> = lost.iter().filter(|bundle| !named(bundle)).collect();
         assert!(unnamed.is_empty(), "{package}, {name}: {unnamed:?} are not named\n{notes:?}");
@@ -119,7 +121,7 @@ fn from_the_mirror_alone(catalog: &Path) {
     let catalog = catalog.display().to_string();
     let index = format!("{}/tried/index:v1", kit.host);
     kit.stdout(&["build", &catalog, "--data-only", "-t", &index, "--push", "--use-http"]);
-    // Whoever brings the images is tested elsewhere.
+    // Other tests cover the transfer of images.
     let set = format!(
         "kind: ImageSetConfiguration\nmirror:\n  operators:\n  - catalog: {index}\n  blockedImages: [{{name: .}}]\n"
     );
@@ -141,59 +143,59 @@ fn from_the_mirror_alone(catalog: &Path) {
     let on_the_way = mirrored(&kit, "installed", &["--installed", "state.json", "--with-dependencies"]);
     let left_out: BTreeSet<&str> = on_the_way.lines().filter_map(|line| line.strip_prefix("  bundle ")).collect();
     drop(kit.source.take());
-    kit.proxy.cut();
-    // Everything that is mirrored installs from the mirror, unless it does not install at all.
-    let shown = answer(&ask(&kit, &["list", "packages", "heads", "-o", "json"]));
+    kit.proxy.disconnect();
+    // Every mirrored bundle installs from the mirror, unless it does not install from the source either.
+    let shown = parsed(&query(&kit, &["list", "packages", "heads", "-o", "json"]));
     let shown: BTreeSet<String> =
         shown.as_array().unwrap().iter().map(|it| it["name"].as_str().unwrap().to_owned()).collect();
     let (mut installed, mut orphaned, mut never, mut wrong) = (0, 0, Vec::new(), Vec::new());
     for package in &shown {
-        let resolved = ask(&kit, &["resolve", "heads", "--install", package]);
+        let resolved = query(&kit, &["resolve", "heads", "--install", package]);
         if resolved.status.success() {
             installed += 1;
             continue;
         }
-        let whole = ask(&kit, &["resolve", &catalog, "--install", package]);
+        let whole = query(&kit, &["resolve", &catalog, "--install", package]);
         if whole.status.success() {
-            // Whoever provided what it needs had an image that cannot be, and left: that was reported.
+            // The provider of a dependency had no valid image and was omitted, which was reported.
             if heads.lines().any(|line| line.starts_with(&format!("note: {package}: ")) && line.contains(" needs ")) {
                 orphaned += 1;
                 continue;
             }
-            let said = String::from_utf8_lossy(&resolved.stderr).into_owned();
-            wrong.push(format!("{package} installs from the source alone: {said}"));
+            let messages = String::from_utf8_lossy(&resolved.stderr).into_owned();
+            wrong.push(format!("{package} installs from the source alone: {messages}"));
         }
         never.push(package);
     }
-    // Every step of the upgrades of a cluster is there.
+    // Every step of an upgrade is in the mirror.
     let (mut walked, mut steps, mut cut) = (0, 0, 0);
     let stride = all.len().div_ceil(WALKED).max(1);
     for package in all.iter().step_by(stride) {
         let walk = |catalog: &str| {
             let words = ["upgrade-path", catalog, &package.name, "--channel", &package.channel, "-o", "json", "--from"];
-            ask(&kit, &[&words[..], &[&package.oldest]].concat())
+            query(&kit, &[&words[..], &[&package.oldest]].concat())
         };
         let names = |path: &Value| -> Vec<String> {
             path["steps"].as_array().unwrap().iter().map(|it| it["name"].as_str().unwrap().to_owned()).collect()
         };
-        let whole = answer(&walk(&catalog));
+        let whole = parsed(&walk(&catalog));
         let way = names(&whole);
-        // A bundle whose images cannot be fetched was reported, and is not there: nor is a way over it.
+        // A bundle without its images was reported, and is not in the mirror: nor are upgrades through it.
         if way.iter().chain([&package.oldest]).any(|bundle| left_out.contains(bundle.as_str())) {
             cut += 1;
             continue;
         }
-        let there = walk("installed");
-        let mirrored = serde_json::from_slice(&there.stdout).unwrap_or(Value::Null);
+        let path_in_mirror = walk("installed");
+        let mirrored = serde_json::from_slice(&path_in_mirror.stdout).unwrap_or(Value::Null);
         if mirrored.is_null() || (&whole["end"], &way) != (&mirrored["end"], &names(&mirrored)) {
-            wrong.push(format!("{} from {}: {whole}\n{there:?}", package.name, package.oldest));
+            wrong.push(format!("{} from {}: {whole}\n{path_in_mirror:?}", package.name, package.oldest));
         }
         walked += 1;
         steps += way.len();
     }
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
-    let stranded = nobody_else_is_stranded(&kit, &catalog, "heads", &heads);
-    let with_bridges = nobody_else_is_stranded(&kit, &catalog, "bridged", &bridged);
+    let stranded = all_stranded_are_reported(&kit, &catalog, "heads", &heads);
+    let with_bridges = all_stranded_are_reported(&kit, &catalog, "bridged", &bridged);
     assert!(with_bridges <= stranded, "{with_bridges} with bridges, {stranded} without");
     assert!(installed > 0 && walked > 0);
     eprintln!(

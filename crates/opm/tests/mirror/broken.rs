@@ -1,4 +1,4 @@
-//! T-19: registries that are overburdened, slow or odd, and networks that are.
+//! T-19: overloaded, slow or unusual registries and networks.
 
 use std::fs;
 use std::process::Output;
@@ -13,7 +13,7 @@ use crate::proxy::forward;
 
 const ALL: &str = "    - name: alpha\n      minVersion: 1.0.0\n    - name: beta\n";
 
-/// Runs a command for which the source is another registry.
+/// Runs a command whose source is another registry.
 pub(crate) fn through(kit: &Kit, fake: &FakeRegistry, words: &[&str]) -> Output {
     let conf = kit.path("registries.conf");
     let (from, to) = (&kit.host, fake.host());
@@ -21,67 +21,67 @@ pub(crate) fn through(kit: &Kit, fake: &FakeRegistry, words: &[&str]) -> Output 
     kit.command(&mirror(words)).env("CONTAINERS_REGISTRIES_CONF", conf).output().unwrap()
 }
 
-fn is_blob(asked: &FakeRequest) -> bool {
-    asked.method == "GET" && asked.path.contains("/blobs/")
+fn is_blob(request: &FakeRequest) -> bool {
+    request.method == "GET" && request.path.contains("/blobs/")
 }
 
 #[test]
-fn t19_a_registry_that_complains_gets_less_and_gives_all() {
+fn t19_an_overloaded_registry_gets_fewer_requests_and_delivers_everything() {
     let Some(kit) = Kit::new() else { return };
     let file = kit.set("set.yaml", ALL);
     let digest = kit.mirror(&["pull", &file, "whole"]);
     let host = kit.source.as_ref().unwrap().host().to_owned();
-    let (count, busy, most) = (AtomicUsize::new(0), AtomicUsize::new(0), Arc::new(AtomicUsize::new(0)));
-    let peak = most.clone();
-    let fake = FakeRegistry::start(move |asked| {
+    let (count, busy, maximum) = (AtomicUsize::new(0), AtomicUsize::new(0), Arc::new(AtomicUsize::new(0)));
+    let peak = maximum.clone();
+    let fake = FakeRegistry::start(move |request| {
         let now = busy.fetch_add(1, Ordering::SeqCst) + 1;
         peak.fetch_max(now, Ordering::SeqCst);
         let turn = count.fetch_add(1, Ordering::SeqCst);
-        let answer = forward(&host, asked);
+        let response = forward(&host, request);
         let fault = match turn {
-            // At the beginning, and in flurries: one request in twenty.
+            // Some of the first requests fail, and later one in twenty.
             3 | 4 => Fault::TooMany(1),
             turn if turn % 60 < 3 && turn >= 60 => Fault::Status(502),
             11 => Fault::Status(503),
             17 => Fault::Reset,
             23 => Fault::Silence(Duration::from_secs(2)),
-            turn if is_blob(asked) && turn % 7 == 0 => Fault::Truncated,
+            turn if is_blob(request) && turn % 7 == 0 => Fault::Truncated,
             _ => Fault::None,
         };
         busy.fetch_sub(1, Ordering::SeqCst);
-        (fault, Some(answer))
+        (fault, Some(response))
     });
     let output = through(&kit, &fake, &["pull", &file, "out", "--jobs", "4"]);
     assert!(output.status.success(), "{output:?}");
     assert_eq!(String::from_utf8_lossy(&output.stdout), digest);
-    assert!(most.load(Ordering::SeqCst) <= 4, "{most:?}");
+    assert!(maximum.load(Ordering::SeqCst) <= 4, "{maximum:?}");
     assert_eq!(kit.mirror(&["verify", "out"]), digest);
 }
 
 #[test]
-fn t19_a_slow_line_takes_its_time_and_brings_all() {
+fn t19_a_slow_connection_delivers_everything() {
     let Some(kit) = Kit::with_layers_of(60_000) else { return };
     let file = kit.set("set.yaml", "    - name: beta\n");
     let digest = kit.mirror(&["pull", &file, "whole"]);
     let host = kit.source.as_ref().unwrap().host().to_owned();
     let count = AtomicUsize::new(0);
-    let fake = FakeRegistry::start(move |asked| {
-        let answer = forward(&host, asked);
-        // One large blob comes at 20 kB in a second or less.
-        let slow = is_blob(asked) && answer.body.len() > 50_000 && count.fetch_add(1, Ordering::SeqCst) == 0;
-        (if slow { Fault::Drip(Duration::from_micros(20)) } else { Fault::None }, Some(answer))
+    let fake = FakeRegistry::start(move |request| {
+        let response = forward(&host, request);
+        // One large blob arrives at 20 kB per second or less.
+        let slow = is_blob(request) && response.body.len() > 50_000 && count.fetch_add(1, Ordering::SeqCst) == 0;
+        (if slow { Fault::Drip(Duration::from_micros(20)) } else { Fault::None }, Some(response))
     });
     let output = through(&kit, &fake, &["pull", &file, "out", "--progress", "json"]);
     assert!(output.status.success(), "{output:?}");
     assert_eq!(String::from_utf8_lossy(&output.stdout), digest);
-    // Programs read how far it is.
-    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    // Programs can read the progress.
+    let messages = String::from_utf8_lossy(&output.stderr).into_owned();
     let lines: Vec<serde_json::Value> =
-        said.lines().filter(|line| line.starts_with('{')).map(|line| serde_json::from_str(line).unwrap()).collect();
-    assert!(lines.len() > 2, "{said}");
+        messages.lines().filter(|line| line.starts_with('{')).map(|line| serde_json::from_str(line).unwrap()).collect();
+    assert!(lines.len() > 2, "{messages}");
     let last = lines.iter().rfind(|line| line["doing"] == "fetching" && line["finished"] == true).unwrap();
-    assert_eq!(last["bytes"], last["total"], "{said}");
-    assert!(lines[0]["total"].as_u64() > Some(0) && lines[0]["bytesPerSecond"].is_u64(), "{said}");
+    assert_eq!(last["bytes"], last["total"], "{messages}");
+    assert!(lines[0]["total"].as_u64() > Some(0) && lines[0]["bytesPerSecond"].is_u64(), "{messages}");
 }
 
 #[test]
@@ -91,12 +91,12 @@ fn t19_blobs_from_another_host_get_no_credentials_and_tokens_are_renewed() {
     let digest = kit.mirror(&["pull", &file, "whole"]);
     let host = kit.source.as_ref().unwrap().host().to_owned();
     let behind = host.clone();
-    let other = FakeRegistry::start(move |asked| (Fault::None, Some(forward(&behind, asked))));
+    let other = FakeRegistry::start(move |request| (Fault::None, Some(forward(&behind, request))));
     let elsewhere = other.host().to_owned();
     let (tokens, uses) = (AtomicUsize::new(0), AtomicUsize::new(0));
-    let fake = FakeRegistry::start(move |asked| {
-        let home = asked.headers.get("host").cloned().unwrap_or_default();
-        if asked.path.starts_with("/token") {
+    let fake = FakeRegistry::start(move |request| {
+        let home = request.headers.get("host").cloned().unwrap_or_default();
+        if request.path.starts_with("/token") {
             let number = tokens.fetch_add(1, Ordering::SeqCst) + 1;
             uses.store(0, Ordering::SeqCst);
             let body = format!("{{\"token\": \"secret-{number}\", \"expires_in\": 300}}");
@@ -104,27 +104,27 @@ fn t19_blobs_from_another_host_get_no_credentials_and_tokens_are_renewed() {
         }
         let challenge = format!("Bearer realm=\"http://{home}/token\",service=\"fake\"");
         let refused = || FakeResponse::status(401).header("WWW-Authenticate", &challenge);
-        // A token is good for a few requests and forgotten then, whatever was said.
-        let known = asked.headers.get("authorization").is_some_and(|value| value.starts_with("Bearer secret-"));
-        if !known || uses.fetch_add(1, Ordering::SeqCst) >= 6 && !asked.path.contains(".sig") {
+        // A token is valid for a few requests, whatever its announced lifetime.
+        let known = request.headers.get("authorization").is_some_and(|value| value.starts_with("Bearer secret-"));
+        if !known || uses.fetch_add(1, Ordering::SeqCst) >= 6 && !request.path.contains(".sig") {
             return (Fault::None, Some(refused()));
         }
-        // Where nothing is, nobody is let in.
-        if asked.path.contains("/manifests/sha256-") {
+        // Requests without credentials are rejected even for missing content.
+        if request.path.contains("/manifests/sha256-") {
             return (Fault::None, Some(refused()));
         }
-        if is_blob(asked) {
-            let place = format!("http://{elsewhere}{}", asked.path);
+        if is_blob(request) {
+            let place = format!("http://{elsewhere}{}", request.path);
             return (Fault::None, Some(FakeResponse::status(307).header("Location", &place)));
         }
-        (Fault::None, Some(forward(&host, asked)))
+        (Fault::None, Some(forward(&host, request)))
     });
     let output = through(&kit, &fake, &["pull", &file, "out"]);
     assert!(output.status.success(), "{output:?}");
     assert_eq!(String::from_utf8_lossy(&output.stdout), digest);
-    let asked = other.log();
-    assert!(asked.iter().filter(|asked| is_blob(asked)).count() > 3, "{}", asked.len());
-    assert!(asked.iter().all(|asked| !asked.headers.contains_key("authorization")));
+    let request = other.log();
+    assert!(request.iter().filter(|request| is_blob(request)).count() > 3, "{}", request.len());
+    assert!(request.iter().all(|request| !request.headers.contains_key("authorization")));
 }
 
 /// D-32: `--jobs` connections to each host.
@@ -136,23 +136,23 @@ fn t19_registries_do_not_wait_for_each_other() {
     kit.image("two/small:v1", &[&crate::kit::noise("small", 1_000)]);
     let asked_second = Arc::new(AtomicUsize::new(0));
     let (behind, seen) = (host.clone(), asked_second.clone());
-    let second = FakeRegistry::start(move |asked| {
-        seen.fetch_add(usize::from(is_blob(asked)), Ordering::SeqCst);
-        (Fault::None, Some(forward(&behind, asked)))
+    let second = FakeRegistry::start(move |request| {
+        seen.fetch_add(usize::from(is_blob(request)), Ordering::SeqCst);
+        (Fault::None, Some(forward(&behind, request)))
     });
     let alone = Arc::new(AtomicUsize::new(0));
     let noted = alone.clone();
-    // The first has the largest blob, and gives it when the second is asked for its own.
-    let first = FakeRegistry::start(move |asked| {
+    // The first registry has the largest blob, and delivers it when the second gets a request.
+    let first = FakeRegistry::start(move |request| {
         let begun = Instant::now();
-        while is_blob(asked) && asked_second.load(Ordering::SeqCst) == 0 {
+        while is_blob(request) && asked_second.load(Ordering::SeqCst) == 0 {
             if begun.elapsed() > Duration::from_secs(10) {
                 noted.fetch_add(1, Ordering::SeqCst);
                 break;
             }
             std::thread::sleep(Duration::from_millis(5));
         }
-        (Fault::None, Some(forward(&host, asked)))
+        (Fault::None, Some(forward(&host, request)))
     });
     let set = format!(
         "kind: ImageSetConfiguration\nmirror:\n  additionalImages:\n  - name: {}/one/large:v1\n  - name: {}/two/small:v1\n",
@@ -161,29 +161,29 @@ fn t19_registries_do_not_wait_for_each_other() {
     );
     fs::write(kit.path("set.yaml"), set).unwrap();
     kit.mirror(&["pull", "set.yaml", "out", "--jobs", "1"]);
-    assert_eq!(alone.load(Ordering::SeqCst), 0, "one registry waits for the other");
+    assert_eq!(alone.load(Ordering::SeqCst), 0, "the requests to the two registries are not concurrent");
 }
 
-/// D-33: what failed is retried when the rest is done, towards the destination as well.
+/// D-33: failed transfers are retried after all others, also to the destination.
 #[test]
-fn t19_a_destination_that_fails_for_a_moment_gets_the_rest_later() {
+fn t19_uploads_to_a_temporarily_failing_destination_are_retried() {
     let Some(kit) = Kit::new() else { return };
     let file = kit.set("set.yaml", ALL);
     let digest = kit.mirror(&["pull", &file, "out"]);
     let host = kit.closed.host().to_owned();
     let layer = image::Digest::of(&crate::kit::noise("ns/beta:v1", 400_000)).hex();
     let count = AtomicUsize::new(0);
-    let fake = FakeRegistry::start(move |asked| {
-        // One blob breaks off with all its retries, and once more.
-        if asked.method == "PUT" && asked.path.contains(&layer) && count.fetch_add(1, Ordering::SeqCst) < 6 {
+    let fake = FakeRegistry::start(move |request| {
+        // One blob fails with all its retries, and once more.
+        if request.method == "PUT" && request.path.contains(&layer) && count.fetch_add(1, Ordering::SeqCst) < 6 {
             return (Fault::Status(502), None);
         }
-        let mut answer = forward(&host, asked);
-        // Uploads come back here.
-        for (_, value) in answer.headers.iter_mut().filter(|(name, _)| name.eq_ignore_ascii_case("location")) {
+        let mut response = forward(&host, request);
+        // The proxy rewrites the locations of uploads.
+        for (_, value) in response.headers.iter_mut().filter(|(name, _)| name.eq_ignore_ascii_case("location")) {
             *value = value.replace(&format!("http://{host}"), "");
         }
-        (Fault::None, Some(answer))
+        (Fault::None, Some(response))
     });
     let output = kit.run(&mirror(&["push", "out", &format!("{}/m", fake.host())]));
     assert!(output.status.success(), "{output:?}");
@@ -192,11 +192,11 @@ fn t19_a_destination_that_fails_for_a_moment_gets_the_rest_later() {
 }
 
 #[test]
-fn a_rate_is_kept_in_both_directions() {
+fn a_rate_limit_applies_in_both_directions() {
     let Some(kit) = Kit::new() else { return };
     let file = kit.set("set.yaml", "    - name: beta\n");
     let start = Instant::now();
-    // About 850 kB.
+    // The images have about 850 kB.
     kit.mirror(&["pull", &file, "out", "--limit-rate", "300k"]);
     assert!(start.elapsed() > Duration::from_secs(2), "{:?}", start.elapsed());
     let start = Instant::now();

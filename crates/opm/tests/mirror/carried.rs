@@ -1,4 +1,4 @@
-//! Volumes, deltas, and taking away.
+//! Volumes, deltas and pruning.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -24,7 +24,7 @@ fn volumes(kit: &Kit, directory: &str) -> Vec<String> {
 }
 
 #[test]
-fn t17_a_delta_holds_what_is_new_and_needs_what_it_builds_on() {
+fn t17_a_delta_has_new_content_only_and_requires_its_base() {
     let Some(kit) = Kit::new() else { return };
     let to = kit.to();
     let first = kit.set("first.yaml", ALPHA);
@@ -36,8 +36,8 @@ fn t17_a_delta_holds_what_is_new_and_needs_what_it_builds_on() {
         volumes(&kit, directory).iter().map(|name| kit.path(name).metadata().unwrap().len()).sum()
     };
     // One image of 400 kB is new, and the catalog.
-    assert!((400_000..460_000).contains(&size("two")), "{} beside {}", size("two"), size("one"));
-    // Without what it builds on nothing is sent.
+    assert!((400_000..460_000).contains(&size("two")), "{} compared with {}", size("two"), size("one"));
+    // Without its base nothing is sent.
     let delta = volumes(&kit, "two");
     let push = |from: &[String]| {
         let mut words = vec!["push"];
@@ -58,24 +58,24 @@ fn t17_a_delta_holds_what_is_new_and_needs_what_it_builds_on() {
         "{error}"
     );
     assert_eq!(kit.closed_digest("m/ns/index:v2"), None);
-    // In order it works, from volumes in any order.
+    // In order it works, with volumes in any order.
     let mut base = volumes(&kit, "one");
     base.reverse();
     assert!(run(push(&base)).status.success());
     let done = run(push(&delta));
     assert!(done.status.success(), "{done:?}");
     kit.mirror(&["verify", &to, "--lock", "second/mirror/lock.json", "--deep"]);
-    // What the registry has can be listed, and makes another delta.
+    // The content of the registry can be listed, and is the base of another delta.
     kit.mirror(&["verify", &to, "--lock", "first/mirror/lock.json", "--have", "there.txt"]);
     kit.mirror(&["pull", &second, "second", "--volumes", "1MiB", "--to", "again", "--have", "there.txt"]);
-    // They know no lock of a set that they build on.
-    assert!(size("two").abs_diff(size("again")) <= 1024, "{} beside {}", size("again"), size("two"));
+    // That delta has no lock of a base set.
+    assert!(size("two").abs_diff(size("again")) <= 1024, "{} compared with {}", size("again"), size("two"));
     kit.mirror(&["verify", "again"]);
 }
 
-/// The catalog with so many further bundles of `alpha`, each with an image of its own.
+/// Returns the catalog with this many additional bundles of `alpha`, each with its own image.
 fn with_more(count: usize) -> Vec<Bundle> {
-    // Names of bundles are those of constants elsewhere; these few stay as long as the process.
+    // Names of bundles are static elsewhere, so these few are leaked.
     let text = |text: String| -> &'static str { Box::leak(text.into_boxed_str()) };
     let mut bundles = BUNDLES.to_vec();
     for number in 0..count {
@@ -87,10 +87,10 @@ fn with_more(count: usize) -> Vec<Bundle> {
     bundles
 }
 
-/// How many bundles come with each step.
+/// The number of bundles that each step adds.
 const STEP: usize = 10;
 
-/// G-5: a delta has the bytes of its new blobs and 1 %, and the documents.
+/// G-5: a delta has the size of its new blobs plus 1 %, and the documents.
 fn check_delta(kit: &Kit, delta: &str, set: &str, before: &str) {
     let blobs = |set: &str| -> BTreeMap<String, u64> {
         let list = kit.read(&format!("{set}/mirror/blobs.txt"));
@@ -100,7 +100,7 @@ fn check_delta(kit: &Kit, delta: &str, set: &str, before: &str) {
     let (all, had) = (blobs(set), blobs(before));
     let new: u64 = all.iter().filter(|(digest, _)| !had.contains_key(*digest)).map(|(_, size)| size).sum();
     let size = |path: &Path| path.metadata().unwrap().len();
-    // A file has a header, is filled up to whole blocks, and has a line in the list.
+    // A file has a header, is padded to whole blocks, and has a line in the list.
     let packed = |bytes: u64| 512 + bytes.next_multiple_of(512) + 320;
     let small: u64 = all.values().filter(|size| **size < 4096).map(|size| packed(*size)).sum();
     let own: u64 = files_below(&kit.path(set).join("mirror")).iter().map(|path| packed(size(path))).sum();
@@ -111,14 +111,14 @@ fn check_delta(kit: &Kit, delta: &str, set: &str, before: &str) {
 }
 
 #[test]
-fn t17_a_delta_that_was_left_out_or_pruned_is_named_and_one_more_pull_brings_it() {
+fn t17_a_missing_or_pruned_delta_is_reported_and_another_pull_repairs_it() {
     let Some(mut kit) = Kit::new() else { return };
     let to = kit.to();
     let first = kit.set("first.yaml", ALPHA);
     kit.mirror(&["pull", &first, "first", "--volumes", "1MiB", "--to", "one"]);
     kit.publish(&with_more(STEP), "v2");
     let second = kit.set_of("second.yaml", "v2", ALPHA, "");
-    // A lock names what is there as well as a list does.
+    // A lock lists existing content like a blob list.
     let lock = "first/mirror/lock.json";
     kit.mirror(&["pull", &second, "second", "--volumes", "1MiB", "--to", "two", "--have", lock]);
     check_delta(&kit, "two", "second", "first");
@@ -130,28 +130,28 @@ fn t17_a_delta_that_was_left_out_or_pruned_is_named_and_one_more_pull_brings_it(
         let all = 1..=2 * STEP + 2;
         all.filter(|number| error.contains(&format!("  bundle alpha.v{number}.0.0\n"))).collect()
     };
-    // The third before all others: what neither of the first two brought is named.
+    // The third set first: content of the first two is reported as missing.
     let error = kit.mirror_fails(&["push", "three", &to]);
     assert!(error.contains("so nothing was sent"), "{error}");
-    // All bundles share an image that came with the first.
+    // All bundles share an image of the first set.
     assert_eq!(named(&error), (2..=2 * STEP + 2).collect::<Vec<_>>(), "{error}");
     assert_eq!(kit.closed_digest("m/ns/index:v3"), None);
-    // Then without the second, whose ten bundles are named.
+    // Then without the second, whose ten bundles are reported.
     kit.mirror(&["push", "one", &to]);
     let error = kit.mirror_fails(&["push", "three", &to]);
     assert!(error.contains("is neither available locally nor in the registry"), "{error}");
     assert_eq!(named(&error), (3..3 + STEP).collect::<Vec<_>>(), "{error}");
     assert_eq!(kit.closed_digest("m/ns/index:v3"), None);
-    // The set that had it is named.
+    // The set that has the missing content is named.
     let had = kit.mirror(&["verify", "second"]);
     assert!(error.contains(&format!("are a delta to lock {had}")), "{error}");
-    // What the registry has is carried out, and one more pull brings the rest.
+    // The blob list of the registry is the base of another pull, which has the rest.
     kit.mirror_fails(&["verify", &to, "--lock", "third/mirror/lock.json", "--have", "there.txt"]);
     kit.mirror(&["pull", &third, "third", "--volumes", "1MiB", "--to", "repair", "--have", "there.txt"]);
     check_delta(&kit, "repair", "third", "first");
     kit.mirror(&["push", "repair", &to]);
     kit.mirror(&["verify", &to, "--lock", "third/mirror/lock.json", "--deep"]);
-    // What was pruned from the registry is lacking, whatever the list says.
+    // Pruned content is missing, whatever the list contains.
     kit.mirror(&["pull", &third, "third", "--volumes", "1MiB", "--to", "nothing", "--have", "third"]);
     kit.mirror(&["push", "nothing", &to]);
     kit.mirror(&["prune", &to, "--keep", lock, "--yes"]);
@@ -165,11 +165,11 @@ fn t17_a_delta_that_was_left_out_or_pruned_is_named_and_one_more_pull_brings_it(
 }
 
 #[test]
-fn t15_volumes_that_lack_one_are_refused_with_its_number() {
+fn t15_a_missing_volume_is_reported_with_its_number() {
     let Some(kit) = Kit::new() else { return };
     let file = kit.set("set.yaml", ALPHA);
     kit.mirror(&["pull", &file, "out", "--volumes", "1MiB", "--to", "v", "--drain"]);
-    // Drained: the blobs are in the volumes alone.
+    // The blobs are only in the volumes.
     let left: u64 =
         fs::read_dir(kit.path("out/blobs/sha256")).unwrap().map(|it| it.unwrap().metadata().unwrap().len()).sum();
     assert!(left < 100_000, "{left}");
@@ -180,19 +180,19 @@ fn t15_volumes_that_lack_one_are_refused_with_its_number() {
         assert!(error.contains("volumes [2") && error.contains("bundle alpha.v"), "{error}");
         let error = kit.mirror_fails(&["push", first, &kit.to()]);
         assert!(error.contains("so nothing was sent"), "{error}");
-        // One after the other: first the blobs of some, then everything checks the rest.
+        // Volumes one by one: blobs are sent first, and the rest is checked with the last.
         for volume in &all[1..] {
             kit.mirror(&["push", volume, &kit.to(), "--part"]);
         }
         kit.mirror(&["push", first, &kit.to()]);
     } else {
-        panic!("one volume is too few: {all:?}");
+        panic!("too few volumes: {all:?}");
     }
     kit.mirror(&["verify", &kit.to(), "--lock", "out/mirror/lock.json", "--deep"]);
 }
 
 #[test]
-fn t12_what_left_the_directory_for_volumes_is_not_fetched_again() {
+fn t12_blobs_in_volumes_are_not_fetched_again() {
     let Some(mut kit) = Kit::new() else { return };
     let file = kit.set("set.yaml", ALPHA);
     let pull = ["pull", &file, "out", "--volumes", "1MiB", "--to", "v", "--drain"];
@@ -200,11 +200,11 @@ fn t12_what_left_the_directory_for_volumes_is_not_fetched_again() {
     let all = volumes(&kit, "v");
     let read = |kit: &Kit| all.iter().map(|name| fs::read(kit.path(name)).unwrap()).collect::<Vec<_>>();
     let before = (read(&kit), kit.read("v/SHA256SUMS"), kit.proxy.count());
-    // Again: only the tag of the catalog is looked up.
+    // A second run: only the tag of the catalog is resolved.
     assert_eq!(kit.mirror(&pull), digest);
     assert!(kit.proxy.count() - before.2 < 10_000, "{}", kit.proxy.count() - before.2);
     assert!(read(&kit) == before.0 && kit.read("v/SHA256SUMS") == before.1);
-    // A run that ended before the last volume: as if its last volume were not written yet.
+    // An interrupted run: the last volume is not written yet.
     let last = all.last().unwrap();
     kit.mirror(&["pull", "out/mirror/lock.json", "out", "--volumes", "1MiB", "--to", "v", "--drain"]);
     fs::remove_file(kit.path(last)).unwrap();
@@ -214,13 +214,13 @@ fn t12_what_left_the_directory_for_volumes_is_not_fetched_again() {
     let size = kit.path(last).metadata().unwrap().len();
     assert!(fetched < size + 150_000, "{fetched} for a volume of {size}");
     assert!(read(&kit) == before.0 && kit.read("v/SHA256SUMS") == before.1);
-    // Another set beside it keeps the sums of both.
+    // Another set next to it keeps the checksums of both.
     let beta = kit.set("beta.yaml", "    - name: beta\n");
     kit.mirror(&["pull", &beta, "beta", "--volumes", "1MiB", "--to", "v"]);
     assert!(kit.read("v/SHA256SUMS").lines().count() > all.len());
-    // With the lock and all in volumes nobody is asked.
+    // With the lock and all blobs in volumes, no request is sent.
     drop(kit.source.take());
-    kit.proxy.cut();
+    kit.proxy.disconnect();
     assert_eq!(
         kit.mirror(&["pull", "out/mirror/lock.json", "out", "--volumes", "1MiB", "--to", "v", "--drain"]),
         digest
@@ -228,7 +228,7 @@ fn t12_what_left_the_directory_for_volumes_is_not_fetched_again() {
 }
 
 #[test]
-fn t23_only_what_no_kept_set_needs_goes() {
+fn t23_prune_removes_only_content_that_no_kept_set_needs() {
     let Some(kit) = Kit::new() else { return };
     let to = kit.to();
     let (alpha, beta) =
@@ -253,6 +253,6 @@ fn t23_only_what_no_kept_set_needs_goes() {
     assert!(kit.mirror_fails(&["verify", &to, "--lock", "alpha/mirror/lock.json"]).contains("package alpha"));
     kit.mirror(&["verify", &to, "--lock", "beta/mirror/lock.json", "--deep"]);
     assert!(kit.closed_digest("m/ns/alpha-bundle:mine").is_some() && kit.closed_digest("other/thing:v1").is_some());
-    // Nothing is left to remove.
+    // A second prune has nothing to remove.
     assert_eq!(kit.mirror(&keep), "");
 }

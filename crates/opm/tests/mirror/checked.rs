@@ -1,53 +1,54 @@
-//! What is tried at a registry before the first byte: mounts, and how deep and long paths may be.
+//! Preflight checks of a registry: mounts, and limits for the depth and length of paths.
 
 use testkit::FakeRegistry;
 
 use crate::kit::{Kit, mirror};
-use crate::sparse::taking;
+use crate::sparse::accepting;
 
 const ALL: &str = "    - name: alpha\n      minVersion: 1.0.0\n    - name: beta\n";
 
-/// Returns the bytes of blobs that came.
+/// Returns the number of received bytes in blobs.
 fn received(registry: &FakeRegistry) -> usize {
-    let uploads = registry.log().into_iter().filter(|asked| asked.method == "PUT" && asked.path.contains("/blobs/"));
-    uploads.map(|asked| asked.body.len()).sum()
+    let uploads =
+        registry.log().into_iter().filter(|request| request.method == "PUT" && request.path.contains("/blobs/"));
+    uploads.map(|request| request.body.len()).sum()
 }
 
 #[test]
-fn a_registry_without_mounts_is_named_before_blobs_are_sent_again_and_again() {
+fn a_registry_without_mounts_is_reported_before_blobs_are_sent_repeatedly() {
     let Some(kit) = Kit::new() else { return };
     let file = kit.set("set.yaml", ALL);
     kit.mirror(&["pull", &file, "out", "--volumes", "1MiB", "--to", "volumes"]);
-    let said = |to: &str| {
+    let messages = |to: &str| {
         let output = kit.run(&mirror(&["push", "out", to]));
-        let said = String::from_utf8_lossy(&output.stderr).into_owned();
-        assert!(output.status.success(), "{said}");
-        said
+        let messages = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert!(output.status.success(), "{messages}");
+        messages
     };
-    // A registry that can do it is not mentioned.
-    assert!(!said(&kit.to()).contains("mount blobs across repositories"));
-    let registry = taking(|_| true);
-    let note = said(&format!("{}/m", registry.host()));
+    // A registry with mounts is not mentioned.
+    assert!(!messages(&kit.to()).contains("mount blobs across repositories"));
+    let registry = accepting(|_| true);
+    let note = messages(&format!("{}/m", registry.host()));
     assert!(note.contains("note: ") && note.contains("does not mount blobs across repositories: "), "{note}");
-    // Nothing but the blob that was tried comes before the note: the mount is asked for first.
+    // Only the test blob is sent before the note: the mount is tried first.
     let log = registry.log();
-    let tried = log.iter().position(|asked| asked.method == "POST" && asked.path.contains("?mount=")).unwrap();
-    let before = log[..tried].iter().filter(|asked| asked.method == "PUT").map(|asked| asked.body.len());
+    let tried = log.iter().position(|request| request.method == "POST" && request.path.contains("?mount=")).unwrap();
+    let before = log[..tried].iter().filter(|request| request.method == "PUT").map(|request| request.body.len());
     assert_eq!(before.sum::<usize>(), 2);
-    // What comes without names could not be used there.
-    let other = taking(|_| true);
+    // Content that is sent without tags could not be used there.
+    let other = accepting(|_| true);
     let error = kit.mirror_fails(&["push", "volumes", &format!("{}/m", other.host()), "--part"]);
     assert!(error.contains("which --part requires") && error.contains("help: pass all volumes to one"), "{error}");
     assert_eq!(received(&other), 2);
 }
 
 #[test]
-fn paths_that_are_too_deep_or_too_long_are_named_before_anything_is_sent() {
+fn paths_that_are_too_deep_or_too_long_are_reported_before_anything_is_sent() {
     let Some(kit) = Kit::new() else { return };
     let file = kit.set("set.yaml", ALL);
     kit.mirror(&["pull", &file, "out"]);
-    // As some registries do: an organisation and a name.
-    let registry = taking(|path| {
+    // Some registries accept only an organization and a name.
+    let registry = accepting(|path| {
         let name = path.trim_start_matches("/v2/").split("/blobs/").next().unwrap_or_default();
         name.split("/manifests/").next().unwrap_or_default().split('/').count() <= 2
     });
@@ -58,7 +59,7 @@ fn paths_that_are_too_deep_or_too_long_are_named_before_anything_is_sent() {
     assert_eq!(received(&registry), 0);
     kit.mirror(&["push", "out", &to, "--max-nested-paths", "2"]);
     assert!(received(&registry) > 1_000_000);
-    // Every path that is too long is named, and nobody is asked.
+    // Every path that is too long is reported, without a request.
     let long = format!("{}/{}", kit.closed.host(), "long/".repeat(46) + "path");
     for words in [&["push", "out", &long][..], &["plan", &file, "--to", &long]] {
         let error = kit.mirror_fails(words);

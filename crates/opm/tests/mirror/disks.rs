@@ -1,4 +1,4 @@
-//! T-14 and T-27: disks that are full, registries that take nothing, and no network but the one to the registry.
+//! T-14 and T-27: full disks, registries that reject uploads, and networks that reach only the registry.
 
 use std::fs;
 use std::net::TcpListener;
@@ -11,9 +11,9 @@ use crate::kit::{Kit, names};
 
 const ALPHA: &str = "    - name: alpha\n      minVersion: 1.0.0\n";
 
-/// Runs a script in a namespace of its own, where it may mount, and whose processes all end with it; nothing where that is
+/// Runs a script in its own namespaces, in which it may mount and whose processes end with it; `None` if that is
 /// forbidden.
-fn apart(kit: &Kit, flags: &str, script: &str) -> Option<Output> {
+fn in_namespaces(kit: &Kit, flags: &str, script: &str) -> Option<Output> {
     let may = Command::new("unshare").args([flags, "--map-root-user", "--pid", "--fork", "true"]).output();
     if !may.is_ok_and(|output| output.status.success()) {
         testkit::skipped("this machine allows no namespaces");
@@ -36,7 +36,7 @@ fn text(output: &Output) -> String {
 }
 
 #[test]
-fn t14_too_little_room_is_reported_before_the_first_byte() {
+fn t14_insufficient_disk_space_is_reported_before_the_first_byte() {
     let Some(kit) = Kit::new() else { return };
     let file = kit.set("set.yaml", ALPHA);
     kit.mirror(&["pull", &file, "whole"]);
@@ -47,20 +47,20 @@ fn t14_too_little_room_is_reported_before_the_first_byte() {
          mirror pull {file} small --catalog-program none; echo pulled=$?\nls small/blobs/sha256 | wc -l\n\
          mirror pull {file} whole --catalog-program none --volumes 1MiB --to volumes; echo packed=$?\nls volumes | wc -l\n"
     );
-    let Some(output) = apart(&kit, "--mount", &script) else { return };
-    let said = text(&output);
-    assert!(said.contains("pulled=1\n") && said.contains("packed=1\n"), "{said}");
-    assert_eq!(said.matches(" short\n").count(), 2, "{said}");
-    // Manifests and the catalog have come, and no image.
+    let Some(output) = in_namespaces(&kit, "--mount", &script) else { return };
+    let messages = text(&output);
+    assert!(messages.contains("pulled=1\n") && messages.contains("packed=1\n"), "{messages}");
+    assert_eq!(messages.matches(" short\n").count(), 2, "{messages}");
+    // Manifests and the catalog were fetched, and no image.
     assert!(kit.proxy.count() - before < 200_000, "{} bytes", kit.proxy.count() - before);
 }
 
 #[test]
-fn t14_a_disk_that_fills_up_leaves_everything_as_it_was_and_more_room_goes_on() {
+fn t14_a_full_disk_changes_nothing_and_more_space_resumes() {
     let Some(kit) = Kit::new() else { return };
     let file = kit.set("set.yaml", ALPHA);
     let digest = kit.mirror(&["pull", &file, "whole"]);
-    // There is room for bytes, but not for files: nobody knows that before.
+    // There is space for bytes, but not for inodes, which no check can predict.
     let script = format!(
         "mkdir small volumes\nmount -t tmpfs -o size=50m,nr_inodes=30 tmpfs small || exit 9\n\
          mirror pull {file} small --catalog-program none; echo pulled=$?\n\
@@ -73,18 +73,21 @@ fn t14_a_disk_that_fills_up_leaves_everything_as_it_was_and_more_room_goes_on() 
          mirror pull {file} whole --catalog-program none --volumes 1MiB --to volumes; echo repacked=$?\n\
          mirror verify volumes; echo volumes=$?\n"
     );
-    let Some(output) = apart(&kit, "--mount", &script) else { return };
-    let said = text(&output);
-    assert!(said.contains("pulled=1\n") && said.contains("sums=0\n"), "{said}");
-    assert!(said.contains("free disk space and run the command again") || said.contains("No space left"), "{said}");
+    let Some(output) = in_namespaces(&kit, "--mount", &script) else { return };
+    let messages = text(&output);
+    assert!(messages.contains("pulled=1\n") && messages.contains("sums=0\n"), "{messages}");
+    assert!(
+        messages.contains("free disk space and run the command again") || messages.contains("No space left"),
+        "{messages}"
+    );
     for expected in ["again=0\n", "verified=0\n", "packed=1\n", "repacked=0\n", "volumes=0\n"] {
-        assert!(said.contains(expected), "{expected}: {said}");
+        assert!(messages.contains(expected), "{expected}: {messages}");
     }
-    assert!(said.contains(&digest), "{said}");
+    assert!(messages.contains(&digest), "{messages}");
 }
 
 #[test]
-fn t14_a_registry_without_room_is_reported_and_gets_the_rest_later() {
+fn t14_a_full_registry_is_reported_and_a_later_push_completes() {
     let Some(kit) = Kit::new() else { return };
     let file = kit.set("set.yaml", ALPHA);
     let digest = kit.mirror(&["pull", &file, "out"]);
@@ -101,18 +104,18 @@ fn t14_a_registry_without_room_is_reported_and_gets_the_rest_later() {
          mount -o remount,size=50m data || exit 9\nmirror push out {place}/m; echo again=$?\n\
          mirror verify {place}/m --lock out/mirror/lock.json --deep; echo verified=$?\n"
     );
-    let Some(output) = apart(&kit, "--mount", &script) else { return };
-    let said = text(&output);
-    assert!(said.contains("pushed=1\n") && said.contains("the catalog tags stay unchanged"), "{said}");
-    assert!(!said.contains("tags=0\n"), "a catalog without its images has a name: {said}");
-    // The registry may keep half a manifest of the full disk for ever. Then a push does not say that all is there.
-    let whole = said.contains("again=0\n") && said.contains("verified=0\n") && said.contains(&digest);
-    let damaged = said.contains("again=1\n") && said.contains("has a damaged copy of the manifest");
-    assert!(whole || damaged, "{said}");
+    let Some(output) = in_namespaces(&kit, "--mount", &script) else { return };
+    let messages = text(&output);
+    assert!(messages.contains("pushed=1\n") && messages.contains("the catalog tags stay unchanged"), "{messages}");
+    assert!(!messages.contains("tags=0\n"), "an incomplete catalog has a tag: {messages}");
+    // The registry may keep a truncated manifest of the full disk. Then a push must not report success.
+    let whole = messages.contains("again=0\n") && messages.contains("verified=0\n") && messages.contains(&digest);
+    let damaged = messages.contains("again=1\n") && messages.contains("has a damaged copy of the manifest");
+    assert!(whole || damaged, "{messages}");
 }
 
 #[test]
-fn a_set_on_a_medium_that_nobody_can_write_to_is_pushed_and_verified() {
+fn a_set_on_read_only_media_is_pushed_and_verified() {
     let Some(kit) = Kit::new() else { return };
     let file = kit.set("set.yaml", ALPHA);
     let digest = kit.mirror(&["pull", &file, "out"]);
@@ -122,23 +125,23 @@ fn a_set_on_a_medium_that_nobody_can_write_to_is_pushed_and_verified() {
          mirror verify out; echo here=$?\nmirror push out {to}; echo pushed=$?\n\
          mirror verify {to} --lock out/mirror/lock.json; echo there=$?\n"
     );
-    let Some(output) = apart(&kit, "--mount", &script) else { return };
-    let said = text(&output);
+    let Some(output) = in_namespaces(&kit, "--mount", &script) else { return };
+    let messages = text(&output);
     for expected in ["here=0\n", "pushed=0\n", "there=0\n"] {
-        assert!(said.contains(expected), "{expected}: {said}");
+        assert!(messages.contains(expected), "{expected}: {messages}");
     }
-    assert_eq!(said.matches(digest.trim()).count(), 3, "{said}");
+    assert_eq!(messages.matches(digest.trim()).count(), 3, "{messages}");
 }
 
 #[test]
-fn t14_half_a_manifest_that_a_registry_keeps_is_reported() {
+fn t14_a_truncated_manifest_in_a_registry_is_reported() {
     let Some(kit) = Kit::new() else { return };
     let Some(closed) = DockerRegistry::start(RegistryPlan::default()) else { return };
     let file = kit.set("set.yaml", ALPHA);
     kit.mirror(&["pull", &file, "out"]);
     let to = format!("{}/m", closed.host());
     kit.mirror(&["push", "out", &to]);
-    // What a full disk leaves: the file is there, and its content is not.
+    // A full disk leaves the file without its content.
     let mut cut = 0;
     for file in files_below(&closed.data()).into_iter().filter(|file| file.ends_with("data")) {
         if fs::read(&file).unwrap().starts_with(b"{\"schemaVersion\"") {
@@ -146,7 +149,7 @@ fn t14_half_a_manifest_that_a_registry_keeps_is_reported() {
             cut += 1;
         }
     }
-    assert!(cut > 0, "no manifest is in {}", closed.data().display());
+    assert!(cut > 0, "there is no manifest in {}", closed.data().display());
     let error = kit.mirror_fails(&["push", "out", &to]);
     assert!(error.contains("has a damaged copy of the manifest and accepts no other before"), "{error}");
 }
@@ -158,30 +161,30 @@ pub(crate) fn files_below(directory: &Path) -> Vec<PathBuf> {
 }
 
 #[test]
-fn t27_no_other_address_is_needed_than_that_of_the_registry() {
+fn t27_only_the_address_of_the_registry_is_needed() {
     let Some(kit) = Kit::new() else { return };
     let file = kit.set("set.yaml", ALPHA);
     let digest = kit.mirror(&["pull", &file, "out"]);
     let config = "version: 0.1\nlog: {level: error, accesslog: {disabled: true}}\nstorage: {filesystem: {rootdirectory: \
         DIR/data}}\nhttp: {addr: 127.0.0.1:5000}\n";
     fs::write(kit.path("registry.yml"), config.replace("DIR", &kit.path("").display().to_string())).unwrap();
-    // Nothing but a loopback of its own: whoever asks for a name or another address fails.
+    // Only a loopback interface exists: any other address or name fails.
     let script = "ip link set lo up || exit 9\ndocker-registry serve registry.yml >registry.log 2>&1 &\nsleep 1\n\
          mirror push out 127.0.0.1:5000/m; echo pushed=$?\n\
          mirror verify 127.0.0.1:5000/m --lock out/mirror/lock.json; echo verified=$?\nmirror verify out; echo here=$?\n";
     if !testkit::installed("ip") {
         return;
     }
-    let Some(output) = apart(&kit, "--net", script) else { return };
-    let said = text(&output);
+    let Some(output) = in_namespaces(&kit, "--net", script) else { return };
+    let messages = text(&output);
     for expected in ["pushed=0\n", "verified=0\n", "here=0\n"] {
-        assert!(said.contains(expected), "{expected}: {said}");
+        assert!(messages.contains(expected), "{expected}: {messages}");
     }
-    assert_eq!(said.matches(digest.trim()).count(), 3, "{said}");
+    assert_eq!(messages.matches(digest.trim()).count(), 3, "{messages}");
 }
 
 #[test]
-fn a_registry_that_takes_nothing_is_found_out_first() {
+fn a_registry_that_rejects_uploads_is_reported_first() {
     let Some(kit) = Kit::new() else { return };
     let Some(closed) = DockerRegistry::start(RegistryPlan { password: true, ..RegistryPlan::default() }) else {
         return;
@@ -197,11 +200,11 @@ fn a_registry_that_takes_nothing_is_found_out_first() {
     assert_eq!(names(&closed.data()), [""; 0]);
     let error = kit.mirror_fails(&["copy", &file, &to]);
     assert!(error.contains("nothing was sent"), "{error}");
-    // Nobody is there at all.
+    // No server listens there.
     let nobody = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
     let error = kit.mirror_fails(&["push", "out", &format!("{nobody}/m")]);
     assert!(error.contains("nothing was sent") && error.contains("pinging container registry"), "{error}");
-    // With a name and a password it works.
+    // With credentials it works.
     fs::create_dir_all(kit.path("home/.docker")).unwrap();
     let auth = format!("{{\"auths\": {{\"{}\": {{\"auth\": \"dXNlcjpzZWNyZXQ=\"}}}}}}", closed.host());
     fs::write(kit.path("home/.docker/config.json"), auth).unwrap();

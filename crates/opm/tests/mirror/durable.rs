@@ -1,4 +1,4 @@
-//! What a power failure leaves of a set: whole blobs, and small ones that the next run hashes.
+//! A set after a power failure: large blobs are complete, and the next run verifies small ones.
 
 use std::fs;
 use std::process::Command;
@@ -7,15 +7,15 @@ use crate::kit::{Kit, mirror, names};
 
 const ALPHA: &str = "    - name: alpha\n      minVersion: 1.0.0\n";
 
-/// From this size on, a blob gets its name when the disk has all of it.
+/// The size from which a blob is synced to disk before it gets its name.
 const LARGE: u64 = 64 << 10;
 
 #[test]
-fn t12_what_a_power_failure_left_of_small_blobs_is_fetched_again() {
+fn t12_small_blobs_damaged_by_a_power_failure_are_fetched_again() {
     let Some(kit) = Kit::new() else { return };
     let file = kit.set("set.yaml", ALPHA);
     let digest = kit.mirror(&["pull", &file, "out"]);
-    // The file system knows the lengths of files that it wrote last, and not what is in them.
+    // The file system has recorded the lengths of the latest files, but not their content.
     fs::remove_file(kit.path("out/mirror/lock.json")).unwrap();
     let mut emptied = 0;
     for name in names(&kit.path("out/blobs/sha256")) {
@@ -30,12 +30,12 @@ fn t12_what_a_power_failure_left_of_small_blobs_is_fetched_again() {
     let before = kit.proxy.count();
     assert_eq!(kit.mirror(&["pull", &file, "out"]), digest);
     assert_eq!(kit.mirror(&["verify", "out"]), digest);
-    // The large ones stay.
+    // Large blobs stay.
     assert!(kit.proxy.count() - before < 200_000, "{} bytes", kit.proxy.count() - before);
 }
 
 #[test]
-fn t12_large_blobs_are_on_the_disk_before_they_have_their_names_and_all_are_before_the_lock() {
+fn t12_large_blobs_are_synced_before_they_are_renamed_and_all_before_the_lock() {
     let Some(kit) = Kit::new() else { return };
     if !testkit::installed("strace") {
         return;
@@ -58,16 +58,16 @@ fn t12_large_blobs_are_on_the_disk_before_they_have_their_names_and_all_are_befo
         return;
     }
     assert!(output.status.success(), "{error}");
-    // A call that waits is cut in two; its end is what counts for order, and its beginning names the file.
+    // strace splits a call that blocks; its end determines the order, and its start names the file.
     let log = whole_calls(&kit.read("calls"));
     let at = |what: &dyn Fn(&str) -> bool| log.iter().position(|line| what(line));
     let named = |line: &str, name: &str| line.contains("rename") && line.contains(&format!("{name}\""));
-    let lock = at(&|line| named(line, "mirror/lock.json")).expect("the lock gets its name");
+    let lock = at(&|line| named(line, "mirror/lock.json")).expect("the lock is renamed");
     let mut large = 0;
-    // The blobs left for the volumes; what was large among them is what was synced.
+    // The blobs moved to the volumes; all large ones were synced.
     for (number, line) in log.iter().enumerate() {
         let Some(digest) = blob_of(line) else { continue };
-        assert!(number < lock, "{line} behind the lock");
+        assert!(number < lock, "{line} after the lock");
         let from = line.split('"').nth(1).unwrap();
         let synced = log[..number].iter().any(|it| it.contains("fdatasync(") && it.contains(&format!("{from}>")));
         let size = sizes(&kit).into_iter().find(|(it, _)| *it == digest).map_or(0, |(_, size)| size);
@@ -80,15 +80,15 @@ fn t12_large_blobs_are_on_the_disk_before_they_have_their_names_and_all_are_befo
     let last_blob = log.iter().rposition(|line| blob_of(line).is_some()).unwrap();
     let all = at(&|line| line.contains("syncfs(")).expect("the file system is synced");
     assert!(last_blob < all && all < lock, "{last_blob}, {all}, {lock}");
-    // The name of a volume is on the disk before its blobs leave the directory.
-    let first = at(&|line| named(line, "-0001.tar")).expect("a volume gets its name");
-    let kept =
+    // A volume is renamed and synced before its blobs leave the directory.
+    let first = at(&|line| named(line, "-0001.tar")).expect("a volume is renamed");
+    let volume_synced =
         first + log[first..].iter().position(|line| line.contains("fsync(") && line.contains("/volumes>")).unwrap();
     let drained = log.iter().position(|line| line.contains("unlink") && line.contains("blobs/sha256/")).unwrap();
-    assert!(first < kept && kept < drained, "{first}, {kept}, {drained}");
+    assert!(first < volume_synced && volume_synced < drained, "{first}, {volume_synced}, {drained}");
 }
 
-/// Joins the two halves of calls that others came between.
+/// Joins the two parts of calls that others interrupted.
 fn whole_calls(log: &str) -> Vec<String> {
     let mut begun: Vec<(String, String)> = Vec::new();
     let mut whole = Vec::new();
@@ -108,14 +108,14 @@ fn whole_calls(log: &str) -> Vec<String> {
     whole
 }
 
-/// Returns the blob that a call gives its name to.
+/// Returns the blob that a call renames.
 fn blob_of(line: &str) -> Option<&str> {
     let to = line.split('"').nth(3).filter(|_| line.contains("rename"))?;
     let (place, name) = to.rsplit_once('/')?;
     place.ends_with("out/blobs/sha256").then_some(name)
 }
 
-/// The blobs of the set, with their sizes.
+/// Returns the blobs of the set with their sizes.
 fn sizes(kit: &Kit) -> Vec<(String, u64)> {
     let list = kit.read("out/mirror/blobs.txt");
     let lines = list.lines().map(|line| line.trim_start_matches("sha256:").split_once(' ').unwrap());

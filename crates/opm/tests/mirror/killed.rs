@@ -1,4 +1,4 @@
-//! Killed at any moment, a set is what it should be in the end; so it is when registries are.
+//! A set is complete in the end, even if runs or registries are killed at any moment.
 
 use std::fs;
 use std::io::Read;
@@ -11,10 +11,10 @@ use crate::kit::{Kit, mirror, names};
 use crate::proxy::Proxy;
 
 const ALL: &str = "    - name: alpha\n      minVersion: 1.0.0\n    - name: beta\n";
-/// What may be on its way, and lost, when a connection is killed.
-const UNDER_WAY: u64 = 1 << 20;
+/// The bytes that may be in flight, and lost, when a connection is killed.
+const IN_FLIGHT: u64 = 1 << 20;
 
-/// How often, unless `OPM_KILL_ROUNDS` says so.
+/// Returns the number of rounds, by default or from `OPM_KILL_ROUNDS`.
 fn rounds() -> u64 {
     match std::env::var_os("OPM_KILL_ROUNDS") {
         Some(_) => testkit::kill_rounds(),
@@ -22,7 +22,7 @@ fn rounds() -> u64 {
     }
 }
 
-/// Every blob under its name is what the name says.
+/// Checks that every blob matches its name.
 fn check(kit: &Kit, directory: &str) {
     for name in names(&kit.path(directory).join("blobs/sha256")) {
         let content = fs::read(kit.path(directory).join("blobs/sha256").join(&name)).unwrap();
@@ -35,10 +35,10 @@ fn start(kit: &Kit, words: &[&str]) -> Child {
     command.stderr(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap()
 }
 
-/// Runs a command and kills it at a moment between 0 and `span`; returns whether it was done before.
+/// Runs a command and kills it at a moment between 0 and `span`; returns whether it ended before.
 fn run_killed(kit: &Kit, words: &[&str], seed: u64, span: Duration) -> bool {
     let mut child = start(kit, words);
-    // Moments that look like chance and are the same each time.
+    // Pseudo-random moments, the same in every run.
     let chance = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 40;
     std::thread::sleep(span.mul_f64(chance as f64 / f64::from(1 << 24)));
     let done = child.try_wait().unwrap().is_some_and(|status| status.success());
@@ -48,7 +48,7 @@ fn run_killed(kit: &Kit, words: &[&str], seed: u64, span: Duration) -> bool {
 }
 
 #[test]
-fn t12_killed_anywhere_the_next_run_goes_on() {
+fn t12_the_next_run_resumes_a_run_killed_at_any_moment() {
     let Some(kit) = Kit::with_layers_of(1_500_000) else { return };
     let file = kit.set("set.yaml", ALL);
     let before = kit.proxy.count();
@@ -67,11 +67,11 @@ fn t12_killed_anywhere_the_next_run_goes_on() {
     }
     assert_eq!(kit.mirror(&pull), digest);
     check(&kit, "out");
-    // Nothing is fetched twice but manifests and the catalog, and what was on its way on two connections.
+    // Only manifests, the catalog and bytes in flight on two connections are fetched twice.
     let fetched = kit.proxy.count() - before;
     let small = 150_000 * (runs + 1);
-    assert!(fetched < once + small + kills * 2 * UNDER_WAY, "{fetched} beside {once}, {kills} kills");
-    // No file is left that a later run does not use.
+    assert!(fetched < once + small + kills * 2 * IN_FLIGHT, "{fetched} bytes, {once} without kills, {kills} kills");
+    // All remaining files are used by later runs.
     assert_eq!(names(&kit.path("out")), names(&kit.path("whole")));
     assert_eq!(names(&kit.path("out/mirror")), names(&kit.path("whole/mirror")));
     assert_eq!(names(&kit.path("out/blobs/sha256")), names(&kit.path("whole/blobs/sha256")));
@@ -80,7 +80,7 @@ fn t12_killed_anywhere_the_next_run_goes_on() {
         let read = |place: &str| fs::read(kit.path(place).join(&name)).unwrap();
         assert!(read("volumes") == read("expected"), "{name}");
     }
-    // The catalog gets its name when all else is there.
+    // The catalog gets its tag after everything else is complete.
     let begun = Instant::now();
     kit.mirror(&["push", "out", &format!("{}/first", kit.closed.host())]);
     let taken = begun.elapsed();
@@ -94,7 +94,7 @@ fn t12_killed_anywhere_the_next_run_goes_on() {
     kit.mirror(&["verify", &to, "--lock", "out/mirror/lock.json", "--deep"]);
 }
 
-/// Waits until a part of what a whole pull takes has come, or the pull has ended.
+/// Waits until a pull has transferred `part` bytes, or has ended.
 fn wait_for_part(kit: &Kit, before: u64, part: u64, child: &mut Child) {
     while kit.proxy.count() - before < part && child.try_wait().unwrap().is_none() {
         std::thread::sleep(Duration::from_millis(2));
@@ -102,7 +102,7 @@ fn wait_for_part(kit: &Kit, before: u64, part: u64, child: &mut Child) {
 }
 
 #[test]
-fn t9_a_source_that_dies_and_comes_back_is_fetched_once() {
+fn t9_content_of_a_source_that_restarts_is_fetched_once() {
     let Some(mut kit) = Kit::with_layers_of(1_500_000) else { return };
     let file = kit.set("set.yaml", ALL);
     let before = kit.proxy.count();
@@ -115,28 +115,31 @@ fn t9_a_source_that_dies_and_comes_back_is_fetched_once() {
         wait_for_part(&kit, before, once * part / 100, &mut child);
         let running = child.try_wait().unwrap().is_none();
         kit.source.as_mut().unwrap().stop();
-        kit.proxy.cut();
+        kit.proxy.disconnect();
         std::thread::sleep(Duration::from_secs(5));
         kit.source.as_mut().unwrap().restart();
         kit.proxy.restore();
         let output = child.wait_with_output().unwrap();
-        let said = String::from_utf8_lossy(&output.stderr).into_owned();
-        assert!(running && output.status.success(), "{part}: {said}");
-        assert_eq!(String::from_utf8_lossy(&output.stdout), digest, "{part}: {said}");
+        let messages = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert!(running && output.status.success(), "{part}: {messages}");
+        assert_eq!(String::from_utf8_lossy(&output.stdout), digest, "{part}: {messages}");
         let fetched = kit.proxy.count() - before;
-        assert!(fetched < once + 200_000 + 2 * UNDER_WAY, "{part}: {fetched} beside {once}: {said}");
+        assert!(
+            fetched < once + 200_000 + 2 * IN_FLIGHT,
+            "{part}: {fetched} bytes, {once} without a restart: {messages}"
+        );
         assert_eq!(kit.mirror(&["verify", &directory]), digest);
     }
 }
 
 #[test]
-fn t9_another_of_the_pool_goes_on_where_one_died() {
+fn t9_another_registry_of_the_pool_continues_where_one_failed() {
     let Some(kit) = Kit::with_layers_of(1_500_000) else { return };
     let file = kit.set("set.yaml", ALL);
     let before = kit.proxy.count();
     let digest = kit.mirror(&["pull", &file, "whole"]);
     let once = kit.proxy.count() - before;
-    // Two ways to the same content; the first is cut in the middle and stays so.
+    // Two registries with the same content; the first fails in the middle and stays down.
     let source = kit.source.as_ref().unwrap().host();
     let (first, second) = (Proxy::start(source), Proxy::start(source));
     let mut conf = format!("[[registry]]\nprefix = {:?}\nlocation = {:?}\n", kit.host, kit.host);
@@ -151,14 +154,17 @@ fn t9_another_of_the_pool_goes_on_where_one_died() {
     while first.count() < once / 2 && child.try_wait().unwrap().is_none() {
         std::thread::sleep(Duration::from_millis(2));
     }
-    first.cut();
+    first.disconnect();
     let output = child.wait_with_output().unwrap();
-    let said = String::from_utf8_lossy(&output.stderr).into_owned();
-    assert!(output.status.success(), "{said}");
+    let messages = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(output.status.success(), "{messages}");
     assert_eq!(String::from_utf8_lossy(&output.stdout), digest);
-    // Blobs go on where they were, at the other one.
+    // Blobs resume at the other registry.
     let fetched = first.count() + second.count();
-    assert!(second.count() > once / 5 && fetched < once + 300_000 + 2 * UNDER_WAY, "{fetched} beside {once}");
+    assert!(
+        second.count() > once / 5 && fetched < once + 300_000 + 2 * IN_FLIGHT,
+        "{fetched} bytes, {once} without a failure"
+    );
 }
 
 #[test]
@@ -172,16 +178,16 @@ fn t10_a_source_that_stays_dead_is_reported_by_bundle_and_the_next_run_fetches_t
     let mut child = start(&kit, &["pull", &file, "out", "--limit-rate", "8M", "--jobs", "2"]);
     wait_for_part(&kit, before, once / 2, &mut child);
     kit.source.as_mut().unwrap().stop();
-    kit.proxy.cut();
+    kit.proxy.disconnect();
     let begun = Instant::now();
     let output = child.wait_with_output().unwrap();
-    let said = String::from_utf8_lossy(&output.stderr).into_owned();
-    assert_eq!(output.status.code(), Some(1), "{said}");
-    assert!(begun.elapsed() < Duration::from_secs(90), "{:?}: {said}", begun.elapsed());
-    assert!(said.contains("  bundle ") && said.contains("the set is incomplete"), "{said}");
+    let messages = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert_eq!(output.status.code(), Some(1), "{messages}");
+    assert!(begun.elapsed() < Duration::from_secs(90), "{:?}: {messages}", begun.elapsed());
+    assert!(messages.contains("  bundle ") && messages.contains("the set is incomplete"), "{messages}");
     assert!(!kit.path("out/mirror/lock.json").exists());
-    // D-40: how often it was tried, and what to do, for people and programs.
-    assert!(said.contains(" times)\n") && said.contains("help: run the command again"), "{said}");
+    // D-40: the number of attempts, and what to do, for users and programs.
+    assert!(messages.contains(" times)\n") && messages.contains("help: run the command again"), "{messages}");
     let report: serde_json::Value = serde_json::from_str(&kit.read("out/mirror/report.json")).unwrap();
     let missing = report["missing"].as_array().unwrap();
     let complete = |one: &serde_json::Value| {
@@ -194,12 +200,12 @@ fn t10_a_source_that_stays_dead_is_reported_by_bundle_and_the_next_run_fetches_t
     kit.proxy.restore();
     assert_eq!(kit.mirror(&["pull", &file, "out"]), digest);
     let fetched = kit.proxy.count() - before;
-    assert!(fetched < once + 400_000 + 2 * UNDER_WAY, "{fetched} beside {once}");
+    assert!(fetched < once + 400_000 + 2 * IN_FLIGHT, "{fetched} bytes, {once} without a failure");
     assert!(!kit.path("out/mirror/report.json").exists());
 }
 
 #[test]
-fn t11_a_destination_that_dies_keeps_the_old_catalog_until_the_new_one_is_whole() {
+fn t11_a_destination_that_dies_keeps_the_old_catalog_until_the_new_one_is_complete() {
     let Some(mut kit) = Kit::with_layers_of(1_500_000) else { return };
     let to = kit.to();
     let old = kit.set("old.yaml", "    - name: alpha\n      maxVersion: 1.0.0\n");
@@ -214,35 +220,35 @@ fn t11_a_destination_that_dies_keeps_the_old_catalog_until_the_new_one_is_whole(
         let mut child = start(&kit, &["push", "out", &to]);
         std::thread::sleep(taken.mul_f64(part));
         kit.closed.stop();
-        // It does not wait for ever.
+        // The push does not wait forever.
         let output = child.wait_with_output_within(Duration::from_secs(120));
         kit.closed.restart();
-        let there = kit.closed_digest("m/ns/index:v1").unwrap();
+        let current = kit.closed_digest("m/ns/index:v1").unwrap();
         let whole = kit.run(&mirror(&["verify", &to, "--lock", "out/mirror/lock.json"])).status.success();
-        assert!(there == first || whole, "{part}: {output}");
-        kit.mirror(&["verify", &to, "--lock", if there == first { "old.json" } else { "out/mirror/lock.json" }]);
+        assert!(current == first || whole, "{part}: {output}");
+        kit.mirror(&["verify", &to, "--lock", if current == first { "old.json" } else { "out/mirror/lock.json" }]);
     }
     assert_eq!(kit.mirror(&["push", "out", &to]), digest);
     kit.mirror(&["verify", &to, "--lock", "out/mirror/lock.json", "--deep"]);
 }
 
 trait Within {
-    fn wait_with_output_within(&mut self, most: Duration) -> String;
+    fn wait_with_output_within(&mut self, timeout: Duration) -> String;
 }
 
 impl Within for Child {
-    /// Waits for the end and returns the messages; fails when it takes too long.
-    fn wait_with_output_within(&mut self, most: Duration) -> String {
+    /// Waits for the exit and returns the messages; fails after `timeout`.
+    fn wait_with_output_within(&mut self, timeout: Duration) -> String {
         let begun = Instant::now();
         while self.try_wait().unwrap().is_none() {
-            if begun.elapsed() > most {
+            if begun.elapsed() > timeout {
                 let _ = self.kill();
-                panic!("it waits for ever");
+                panic!("the process does not exit");
             }
             std::thread::sleep(Duration::from_millis(20));
         }
-        let mut said = String::new();
-        let _ = self.stderr.take().unwrap().read_to_string(&mut said);
-        said
+        let mut messages = String::new();
+        let _ = self.stderr.take().unwrap().read_to_string(&mut messages);
+        messages
     }
 }

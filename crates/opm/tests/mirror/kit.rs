@@ -1,4 +1,4 @@
-//! Two registries, a catalog in one of them, and images that it needs.
+//! Two registries, a catalog in one of them, and the images that it needs.
 
 use std::fmt::Write;
 use std::fs;
@@ -13,10 +13,10 @@ use testkit::{DockerRegistry, RegistryPlan};
 
 use crate::proxy::Proxy;
 
-/// A bundle of the catalog: package, version, what it replaces, its related images.
+/// A bundle of the catalog: package, version, replaced bundle, related images.
 pub(crate) type Bundle = (&'static str, &'static str, &'static str, &'static [&'static str]);
 
-/// What the catalog has.
+/// The bundles of the catalog.
 pub(crate) const BUNDLES: &[Bundle] = &[
     ("alpha", "1.0.0", "", &["ns/alpha:v1"]),
     ("alpha", "1.1.0", "1.0.0", &["ns/alpha:v2", "ns/shared:v1"]),
@@ -29,15 +29,15 @@ pub(crate) struct Kit {
     pub(crate) source: Option<DockerRegistry>,
     pub(crate) closed: DockerRegistry,
     pub(crate) host: String,
-    /// What stands in front of the source.
+    /// The proxy in front of the source.
     pub(crate) proxy: Proxy,
     client: Client,
-    /// How large layers of images are.
+    /// The size of layers of images.
     layer: usize,
 }
 
 impl Kit {
-    /// Starts the registries, or returns nothing where none is installed.
+    /// Starts the registries; `None` if they are not installed.
     pub(crate) fn new() -> Option<Kit> {
         Kit::with(BUNDLES)
     }
@@ -46,7 +46,7 @@ impl Kit {
         Kit::start(bundles, 400_000)
     }
 
-    /// The same with images of other sizes.
+    /// Like [`Kit::new`], with layers of this size.
     pub(crate) fn with_layers_of(size: usize) -> Option<Kit> {
         Kit::start(BUNDLES, size)
     }
@@ -66,7 +66,7 @@ impl Kit {
         Some(kit)
     }
 
-    /// Puts images and a catalog of them into the source.
+    /// Pushes images and a catalog of them to the source.
     pub(crate) fn publish(&self, bundles: &[Bundle], tag: &str) {
         for (package, version, _, related) in bundles {
             self.image(&format!("ns/{package}-bundle:v{version}"), &[version.as_bytes()]);
@@ -127,7 +127,7 @@ impl Kit {
         self.client.head(&Reference::parse(&format!("{}/{name}", self.host)).unwrap()).ok()
     }
 
-    /// Puts an image into the source, and returns its digest.
+    /// Pushes an image to the source, and returns its digest.
     pub(crate) fn image(&self, name: &str, layers: &[&[u8]]) -> Digest {
         let digest = self.stored(layers, None);
         let to = Location::parse(&format!("{}/{name}", self.host)).unwrap();
@@ -135,7 +135,7 @@ impl Kit {
         digest
     }
 
-    /// Puts something that was made for an image beside it: by its subject, and by a tag.
+    /// Pushes a manifest that refers to an image: by its subject, and by a tag.
     pub(crate) fn sign(&self, repository: &str, subject: Digest, tag: bool) -> Digest {
         let digest = self.stored(&[b"a signature"], (!tag).then_some(subject));
         let to = match tag {
@@ -147,7 +147,7 @@ impl Kit {
         match tag {
             true => self.client.push(&digest, &Location::parse(&to).unwrap()).unwrap(),
             false => {
-                // What a client puts there for registries without the API.
+                // Clients push this index to registries without the referrers API.
                 let index = serde_json::json!({
                     "schemaVersion": 2,
                     "mediaType": media_type::OCI_INDEX,
@@ -161,7 +161,7 @@ impl Kit {
         digest
     }
 
-    /// Puts something that was made for an image beside it, by one of cosign's tags; its layers may be the same.
+    /// Pushes an artifact for an image, by one of cosign's tags; its layers may be those of the image.
     pub(crate) fn attach(&self, repository: &str, subject: Digest, kind: &str, layers: &[&[u8]]) -> Digest {
         self.image(&format!("{repository}:sha256-{}.{kind}", subject.hex()), layers)
     }
@@ -178,7 +178,7 @@ impl Kit {
         self.stored_for("amd64", layers, subject)
     }
 
-    /// Puts an index of images for several architectures into the source, and returns its digest.
+    /// Pushes an index of images for several architectures to the source, and returns its digest.
     pub(crate) fn index(&self, name: &str, architectures: &[&str]) -> Digest {
         let images: Vec<Descriptor> = architectures
             .iter()
@@ -232,7 +232,7 @@ impl Kit {
         fs::read_to_string(self.path(name)).unwrap_or_else(|error| panic!("{name}: {error}"))
     }
 
-    /// Writes a file that asks for a part of the catalog.
+    /// Writes an image set file that selects a part of the catalog.
     pub(crate) fn set(&self, name: &str, packages: &str) -> String {
         self.set_of(name, "v1", packages, "")
     }
@@ -288,12 +288,12 @@ impl Kit {
         self.stderr(&mirror(arguments))
     }
 
-    /// Returns the place at the closed registry that sets go to.
+    /// Returns the destination of sets at the closed registry.
     pub(crate) fn to(&self) -> String {
         format!("{}/m", self.closed.host())
     }
 
-    /// Returns the digest of an image of the closed registry, if it is there.
+    /// Returns the digest of an image of the closed registry, if it exists.
     pub(crate) fn closed_digest(&self, name: &str) -> Option<Digest> {
         self.client.head(&Reference::parse(&format!("{}/{name}", self.closed.host())).unwrap()).ok()
     }
@@ -305,7 +305,7 @@ impl Kit {
     }
 }
 
-/// Returns the words of a command of `opm mirror`.
+/// Returns the arguments of a command of `opm mirror`.
 pub(crate) fn mirror<'a>(arguments: &[&'a str]) -> Vec<&'a str> {
     let program: &[&str] = match arguments.first() {
         Some(&"plan" | &"pull" | &"copy") => &["--catalog-program", "none"],
@@ -314,7 +314,7 @@ pub(crate) fn mirror<'a>(arguments: &[&'a str]) -> Vec<&'a str> {
     [&["mirror", "--use-http"], arguments, program].concat()
 }
 
-/// Bytes that look like chance but are the same each time.
+/// Returns pseudo-random bytes, the same for each seed.
 pub(crate) fn noise(seed: &str, size: usize) -> Vec<u8> {
     let mut state = seed
         .bytes()
@@ -328,7 +328,7 @@ pub(crate) fn noise(seed: &str, size: usize) -> Vec<u8> {
     (0..size).map(|_| next()).collect()
 }
 
-/// The names in a directory, sorted.
+/// Returns the names in a directory, sorted.
 pub(crate) fn names(path: &Path) -> Vec<String> {
     let mut names: Vec<String> = fs::read_dir(path)
         .map(|entries| entries.flatten().map(|entry| entry.file_name().to_string_lossy().into_owned()).collect())

@@ -11,20 +11,20 @@ use std::time::{Duration, Instant};
 use serde_json::Value;
 use testkit::{DockerRegistry, RegistryPlan};
 
+use crate::generated_registry::GeneratedRegistry;
 use crate::kit::{mirror, names};
-use crate::standin::Standin;
 
-/// What a command took.
-struct Taken {
+/// The resources that a command used.
+struct Usage {
     output: Output,
     time: Duration,
-    /// The most memory it had, in bytes.
+    /// The peak memory, in bytes.
     memory: u64,
-    /// The most that lay in its directory, in bytes of files.
+    /// The peak size of the files in its directory, in bytes.
     disk: u64,
 }
 
-/// Returns how many bytes the files below a directory have.
+/// Returns the size of the files below a directory, in bytes.
 fn size_of(place: &Path) -> u64 {
     let entries = fs::read_dir(place).into_iter().flatten().flatten();
     entries
@@ -36,11 +36,11 @@ fn size_of(place: &Path) -> u64 {
         .sum()
 }
 
-struct Place(tempfile::TempDir);
+struct Scratch(tempfile::TempDir);
 
-impl Place {
-    fn new() -> Place {
-        let place = Place(tempfile::tempdir().unwrap());
+impl Scratch {
+    fn new() -> Scratch {
+        let place = Scratch(tempfile::tempdir().unwrap());
         fs::create_dir(place.path("tmp")).unwrap();
         place
     }
@@ -49,9 +49,9 @@ impl Place {
         self.0.path().join(name)
     }
 
-    /// Runs `opm mirror` and watches it; all its scratch files are in the directory, too.
+    /// Runs `opm mirror` and measures it; all its scratch files are in the directory, too.
     #[expect(clippy::print_stderr, reason = "figures of large sets are reported")]
-    fn run(&self, words: &[&str]) -> Taken {
+    fn run(&self, words: &[&str]) -> Usage {
         let begun = Instant::now();
         let mut child = std::process::Command::new(env!("CARGO_BIN_EXE_opm"))
             .current_dir(self.0.path())
@@ -80,36 +80,36 @@ impl Place {
         };
         let read = |name: &str| fs::read(self.path(name)).unwrap();
         let output = Output { status: code, stdout: read("stdout"), stderr: read("stderr") };
-        let said = String::from_utf8_lossy(&output.stderr).into_owned();
-        assert!(code.success(), "{words:?}: {said}");
+        let messages = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert!(code.success(), "{words:?}: {messages}");
         let time = begun.elapsed();
         eprintln!("{words:?}: {:.1} s, {} MB of memory, {} MB of files", time.as_secs_f64(), memory >> 20, disk >> 20);
-        Taken { output, time, memory, disk }
+        Usage { output, time, memory, disk }
     }
 }
 
 const MB: u64 = 1_000_000;
 
-/// With `OPM_MIRROR_LAYER=12000` the layer has 12 GB. It is never stored: what lies between noise is holes.
+/// With `OPM_MIRROR_LAYER=12000` the layer has 12 GB. It is never stored: the space between the noise is holes.
 #[test]
-fn t25_a_layer_larger_than_any_volume_arrives_and_is_never_there_twice() {
+fn t25_a_layer_larger_than_any_volume_arrives_and_is_never_stored_twice() {
     let megabytes = std::env::var("OPM_MIRROR_LAYER").ok().and_then(|text| text.parse::<u64>().ok()).unwrap_or(600);
     let size = megabytes * MB + 12_345;
-    let place = Place::new();
-    let ((source, from), (closed, to)) = (Standin::start(), Standin::start());
+    let place = Scratch::new();
+    let ((source, from), (closed, to)) = (GeneratedRegistry::start(), GeneratedRegistry::start());
     let layer = source.add_large("big/image", "v1", size).to_string();
     let set = format!("kind: ImageSetConfiguration\nmirror:\n  additionalImages:\n  - name: {from}/big/image:v1\n");
     fs::write(place.path("set.yaml"), set).unwrap();
-    // To disk: fetched once, on the disk once, and never in memory.
+    // To disk: fetched once, stored once, and never in memory.
     let pulled = place.run(&["pull", "set.yaml", "out"]);
     assert_eq!(source.fetched.load(Ordering::Relaxed), size);
     assert!(pulled.memory < 100 * MB, "{}", pulled.memory);
     assert!(pulled.disk < size + size / 100, "{}", pulled.disk);
     let blob = place.path("out/blobs/sha256").join(layer.trim_start_matches("sha256:"));
     assert_eq!(blob.metadata().unwrap().len(), size);
-    // Zeros take no room, where the file system has holes.
+    // Zeros take no space on file systems with sparse files.
     assert!(blob.metadata().unwrap().blocks() * 512 < size / 10);
-    // Into volumes: cut, and gone from the directory.
+    // To volumes: split, and removed from the directory.
     let limit = size / 3 + MB;
     let packed = ["pull", "out/mirror/lock.json", "out", "--to", "volumes", "--drain", "--volumes", &limit.to_string()];
     let packing = place.run(&packed);
@@ -118,21 +118,21 @@ fn t25_a_layer_larger_than_any_volume_arrives_and_is_never_there_twice() {
     assert!(matches!(tars.len(), 3 | 4), "{tars:?}");
     assert!(tars.iter().all(|name| place.path("volumes").join(name).metadata().unwrap().len() <= limit));
     assert!(!blob.exists() && size_of(&place.path("out")) < MB);
-    // Again: nothing is fetched, and nothing written anew.
+    // A second time: nothing is fetched, and nothing is written again.
     place.run(&packed);
     assert_eq!(source.fetched.load(Ordering::Relaxed), size);
     assert!(size_of(place.0.path()) < size + size / 100 + MB);
-    // On the other side: straight out of the volumes, once.
+    // On the closed side: directly from the volumes, once.
     let pushed = place.run(&["push", "volumes", &to]);
     assert!(pushed.memory < 100 * MB, "{}", pushed.memory);
     assert!(pushed.disk < size + size / 100 + MB, "{}", pushed.disk);
     assert_eq!(closed.received.lock().unwrap().get(&layer), Some(&size));
     let verified = place.run(&["verify", "volumes"]);
     assert_eq!(verified.output.stdout, pushed.output.stdout);
-    // Without a directory between: no more than the layer is on this side, whatever the spool.
+    // Without a directory in between: at most the layer is stored, whatever the size of the spool.
     fs::remove_dir_all(place.path("volumes")).unwrap();
-    let (other, there) = Standin::start();
-    let copied = place.run(&["copy", "set.yaml", &there, "--spool", "50M"]);
+    let (other, destination) = GeneratedRegistry::start();
+    let copied = place.run(&["copy", "set.yaml", &destination, "--spool", "50M"]);
     assert!(copied.memory < 100 * MB && copied.disk < size + size / 100 + MB, "{} {}", copied.memory, copied.disk);
     assert_eq!(other.received.lock().unwrap().get(&layer), Some(&size));
     assert_eq!(source.fetched.load(Ordering::Relaxed), 2 * size);
@@ -143,8 +143,8 @@ fn t25_a_layer_larger_than_any_volume_arrives_and_is_never_there_twice() {
 fn t25_very_many_images_take_little_time_and_memory() {
     let images = std::env::var("OPM_MIRROR_IMAGES").ok().and_then(|text| text.parse().ok()).unwrap_or(2000);
     let Some(registry) = DockerRegistry::start(RegistryPlan::default()) else { return };
-    let place = Place::new();
-    let (source, from) = Standin::start();
+    let place = Scratch::new();
+    let (source, from) = GeneratedRegistry::start();
     let packages = 300;
     let mut number = 0;
     let mut next = |repository: &str| {
@@ -181,21 +181,21 @@ fn t25_very_many_images_take_little_time_and_memory() {
     assert!(built.status.success(), "{built:?}");
     let set = format!("kind: ImageSetConfiguration\nmirror:\n  operators:\n  - catalog: {index}\n");
     fs::write(place.path("set.yaml"), set).unwrap();
-    // A plan asks for each manifest once, whatever was made for it is asked for in few requests.
+    // A plan requests each manifest once, and its referrers in few requests.
     let planned = place.run(&["plan", "set.yaml", "-o", "json", "--lock", "lock.json"]);
     let shown: Value = serde_json::from_slice(&planned.output.stdout).unwrap();
     assert_eq!(shown["lock"]["images"].as_array().unwrap().len(), images);
     assert_eq!(shown["lock"]["catalogs"][0]["packages"].as_object().unwrap().len(), packages);
     assert!(planned.memory < 150 * MB, "{}", planned.memory);
-    // An optimised program takes a tenth of this.
+    // An optimized program needs a tenth of this.
     assert!(planned.time < Duration::from_millis(20_000 + 15 * images as u64), "{:?}", planned.time);
-    let asked = source.requests.load(Ordering::Relaxed);
-    assert!(asked < 6 * images as u64 + 100, "{asked} requests");
-    // All of it comes, and with its lock and all there nobody is asked.
+    let request = source.requests.load(Ordering::Relaxed);
+    assert!(request < 6 * images as u64 + 100, "{request} requests");
+    // Everything arrives; with the lock and all content present, no request is sent.
     let pulled = place.run(&["pull", "lock.json", "out"]);
     assert!(pulled.memory < 150 * MB, "{}", pulled.memory);
-    let asked = source.requests.load(Ordering::Relaxed);
+    let request = source.requests.load(Ordering::Relaxed);
     let again = place.run(&["pull", "out/mirror/lock.json", "out"]);
     assert!(again.memory < 150 * MB, "{}", again.memory);
-    assert_eq!(source.requests.load(Ordering::Relaxed), asked);
+    assert_eq!(source.requests.load(Ordering::Relaxed), request);
 }

@@ -1,11 +1,11 @@
-//! When images are missing, or something is damaged.
+//! Missing images and damaged content.
 
 use std::fs;
 
 use crate::kit::{Bundle, Kit, names};
 
-/// A bundle in the middle names an image that nobody has.
-const HOLED: &[Bundle] = &[
+/// A bundle in the middle refers to an image that does not exist.
+const INCOMPLETE: &[Bundle] = &[
     ("alpha", "1.0.0", "", &["ns/alpha:v1"]),
     ("alpha", "1.1.0", "1.0.0", &["ns/alpha:v2"]),
     ("alpha", "2.0.0", "1.1.0", &["ns/alpha:v3"]),
@@ -14,8 +14,8 @@ const HOLED: &[Bundle] = &[
 
 const ALL: &str = "    - name: alpha\n      minVersion: 1.0.0\n    - name: beta\n";
 
-fn holed(kit: &Kit, image: &str) -> String {
-    // The catalog names it by its digest; it goes away afterwards.
+fn incomplete(kit: &Kit, image: &str) -> String {
+    // The catalog refers to it by digest; the image is removed afterwards.
     let digest = kit.digest_of(image).unwrap();
     let hex = digest.hex();
     let registry = kit.source.as_ref().unwrap();
@@ -24,40 +24,40 @@ fn holed(kit: &Kit, image: &str) -> String {
 }
 
 #[test]
-fn t18_what_is_missing_is_reported_by_package_and_bundle() {
-    let Some(kit) = Kit::with(HOLED) else { return };
-    let file = holed(&kit, "ns/alpha:v2");
+fn t18_missing_images_are_reported_by_package_and_bundle() {
+    let Some(kit) = Kit::with(INCOMPLETE) else { return };
+    let file = incomplete(&kit, "ns/alpha:v2");
     let error = kit.mirror_fails(&["pull", &file, "out"]);
     assert!(error.contains("package alpha\n  bundle alpha.v1.1.0\n    "), "{error}");
     assert!(error.contains("the set is incomplete"), "{error}");
     assert_eq!(names(&kit.path("out/mirror")), ["report.json", "source"]);
     assert!(kit.read("out/mirror/report.json").contains("alpha/alpha.v1.1.0"));
     assert!(kit.mirror_fails(&["push", "out", &kit.to()]).contains("the set is incomplete"));
-    // All the rest is there: once the source is complete, only what lacked is fetched.
+    // Everything else was fetched: once the source is complete, only the missing image is.
     kit.image("ns/alpha:v2", &[b"a layer that all share", &crate::kit::noise("ns/alpha:v2", 400_000)]);
     kit.mirror(&["pull", &file, "out"]);
     assert!(!names(&kit.path("out/mirror")).contains(&"report.json".to_owned()));
 }
 
 #[test]
-fn t18_bundles_without_an_image_leave_the_catalog_or_stay_in_it() {
-    let Some(kit) = Kit::with(HOLED) else { return };
-    let file = holed(&kit, "ns/alpha:v2");
+fn t18_bundles_without_an_image_are_omitted_or_kept_on_request() {
+    let Some(kit) = Kit::with(INCOMPLETE) else { return };
+    let file = incomplete(&kit, "ns/alpha:v2");
     kit.mirror(&["pull", &file, "dropped", "--missing", "drop"]);
     let lock = kit.read("dropped/mirror/lock.json");
     assert!(lock.contains("\"leftOut\"") && !lock.contains("\"alpha.v1.1.0\""), "{lock}");
     let catalog = kit.read("dropped/mirror/catalogs/index-v1/alpha/catalog.json");
-    // The one above takes over its edges.
+    // The next bundle takes over its edges.
     assert!(catalog.contains("\"replaces\": \"alpha.v1.0.0\""), "{catalog}");
     kit.stdout(&["validate", "dropped/mirror/catalogs/index-v1"]);
     kit.mirror(&["pull", &file, "kept", "--missing", "keep"]);
     assert!(kit.read("kept/mirror/catalogs/index-v1/alpha/catalog.json").contains("alpha.v1.1.0"));
-    // A package whose only bundle lacks an image goes.
+    // A package is omitted if the image of its only bundle is missing.
     let digest = kit.digest_of("ns/beta:v1").unwrap();
     fs::remove_file(kit.source.as_ref().unwrap().blob_file(&digest.hex())).unwrap();
     kit.mirror(&["pull", &file, "both", "--missing", "drop"]);
     assert_eq!(names(&kit.path("both/mirror/catalogs/index-v1")), ["alpha"]);
-    // An additional image is left out.
+    // An additional image is omitted.
     let more = format!("  additionalImages: [{{name: '{}/ns/nobody:v1'}}]\n", kit.host);
     let file = kit.set_of("more.yaml", "v1", "    - name: alpha\n", &more);
     let error = kit.mirror_fails(&["pull", &file, "more"]);
@@ -66,7 +66,7 @@ fn t18_bundles_without_an_image_leave_the_catalog_or_stay_in_it() {
 }
 
 #[test]
-fn t10_a_source_that_was_never_there_is_reported_at_once() {
+fn t10_an_unreachable_source_is_reported_immediately() {
     let Some(mut kit) = Kit::new() else { return };
     let file = kit.set("set.yaml", "    - name: alpha\n");
     drop(kit.source.take());
@@ -77,8 +77,8 @@ fn t10_a_source_that_was_never_there_is_reported_at_once() {
 
 #[test]
 fn t18_a_bad_reference_belongs_to_its_bundle() {
-    let Some(kit) = Kit::with(HOLED) else { return };
-    // The list of the last bundle ends the file: one of each kind that valid catalogs can have.
+    let Some(kit) = Kit::with(INCOMPLETE) else { return };
+    // The list of the last bundle ends the file: each kind of invalid reference that valid catalogs can have.
     let untagged = format!("{}/ns/no-tag", kit.host);
     let bad = ["", &untagged, "pause", "ns/pause:v1"];
     let mut text = kit.read("catalog-v1/catalog.yaml");
@@ -102,9 +102,9 @@ fn t18_a_bad_reference_belongs_to_its_bundle() {
 }
 
 #[test]
-fn t18_a_head_without_its_image_leaves_the_one_below_as_head() {
-    let Some(kit) = Kit::with(HOLED) else { return };
-    let file = holed(&kit, "ns/alpha:v3");
+fn t18_a_head_without_its_image_is_replaced_by_the_previous_entry() {
+    let Some(kit) = Kit::with(INCOMPLETE) else { return };
+    let file = incomplete(&kit, "ns/alpha:v3");
     kit.mirror(&["pull", &file, "out", "--missing", "drop"]);
     kit.stdout(&["validate", "out/mirror/catalogs/index-v1"]);
     let listed = kit.stdout(&["list", "channels", "out/mirror/catalogs/index-v1", "alpha"]);
@@ -128,7 +128,7 @@ fn t15_a_damaged_directory_is_found_and_not_sent() {
     let error = kit.mirror_fails(&["push", "out", &kit.to()]);
     assert!(error.contains("so the catalog tags stay unchanged"), "{error}");
     assert_eq!(kit.closed_digest("m/ns/index:v1"), None);
-    // Another pull fixes it.
+    // Another pull repairs it.
     fs::remove_file(&blob).unwrap();
     kit.mirror(&["pull", &file, "out"]);
     kit.mirror(&["push", "out", &kit.to()]);
@@ -136,18 +136,18 @@ fn t15_a_damaged_directory_is_found_and_not_sent() {
 }
 
 #[test]
-fn t28_no_password_gets_into_a_set() {
+fn t28_a_set_contains_no_password() {
     let Some(kit) = Kit::new() else { return };
     fs::create_dir_all(kit.path("home/.docker")).unwrap();
     let auth = format!("{{\"auths\": {{\"{}\": {{\"auth\": \"dXNlcjpodW50ZXIyMzQ1Ng==\"}}}}}}", kit.host);
     fs::write(kit.path("home/.docker/config.json"), auth).unwrap();
     let file = kit.set("set.yaml", "    - name: alpha\n");
     kit.mirror(&["pull", &file, "out", "--volumes", "1MiB", "--to", "volumes"]);
-    // Nor into what is said and reported of something that fails.
+    // Nor are passwords in messages and reports of failures.
     let more = format!("  additionalImages: [{{name: '{}/ns/nobody:v1'}}]\n", kit.host);
     let failing = kit.set_of("failing.yaml", "v1", "    - name: alpha\n", &more);
-    let said = kit.mirror_fails(&["pull", &failing, "failed", "--progress", "json"]);
-    assert!(!said.contains("hunter23456") && !said.contains("dXNlcjpodW50ZXIyMzQ1Ng"), "{said}");
+    let messages = kit.mirror_fails(&["pull", &failing, "failed", "--progress", "json"]);
+    assert!(!messages.contains("hunter23456") && !messages.contains("dXNlcjpodW50ZXIyMzQ1Ng"), "{messages}");
     assert!(kit.path("failed/mirror/report.json").exists());
     let grep = std::process::Command::new("grep")
         .args(["-rlE", "hunter23456|dXNlcjpodW50ZXIyMzQ1Ng", "out", "volumes", "failed"])

@@ -1,4 +1,4 @@
-//! From the connected side to the closed one, and what is there then.
+//! From the connected side to the closed one, and the result there.
 
 use std::fs;
 
@@ -9,7 +9,7 @@ use crate::kit::{Kit, names};
 const ALPHA: &str = "    - name: alpha\n      minVersion: 1.1.0\n";
 
 #[test]
-fn t6_a_set_goes_over_and_answers_with_the_source_switched_off() {
+fn t6_a_set_is_pushed_and_served_while_the_source_is_off() {
     let Some(mut kit) = Kit::new() else { return };
     let shared = kit.digest_of("ns/shared:v1").unwrap();
     let signature = kit.sign("ns/shared", shared, true);
@@ -21,18 +21,18 @@ fn t6_a_set_goes_over_and_answers_with_the_source_switched_off() {
     let digest = kit.mirror(&["pull", &file, "out"]);
     assert_eq!(names(&kit.path("out")), ["blobs", "index.json", "mirror", "oci-layout"]);
     assert_eq!(names(&kit.path("out/mirror")), ["blobs.txt", "catalogs", "lock.json", "set.yaml"]);
-    // The second time nothing is fetched, nor with the lock and no source at all.
+    // A second pull fetches nothing, nor does a pull by lock without a source.
     let before = fs::read(kit.path("out/mirror/lock.json")).unwrap();
     assert_eq!(kit.mirror(&["pull", &file, "out"]), digest);
     drop(kit.source.take());
     assert_eq!(kit.mirror(&["pull", "out/mirror/lock.json", "out"]), digest);
     assert_eq!(fs::read(kit.path("out/mirror/lock.json")).unwrap(), before);
     assert_eq!(kit.mirror(&["verify", "out", "--expect", digest.trim()]), digest);
-    // T-27: only the destination is spoken to, the source is gone.
+    // T-27: requests go only to the destination; the source is off.
     let to = kit.to();
     assert_eq!(kit.mirror(&["push", "out", &to]), digest);
     assert_eq!(kit.mirror(&["verify", &to, "--lock", "out/mirror/lock.json", "--deep"]), digest);
-    assert_eq!(kit.closed_digest("m/ns/shared:v1"), None, "it was named by its digest");
+    assert_eq!(kit.closed_digest("m/ns/shared:v1"), None, "an image that is used by digest got a tag");
     assert_eq!(kit.closed_digest(&format!("m/ns/shared:sha256-{}", shared.hex())), Some(shared));
     assert_eq!(kit.closed_digest(&format!("m/ns/shared:sha256-{}.sig", shared.hex())), Some(signature));
     assert_eq!(kit.closed_digest(&format!("m/ns/alpha@{attestation}")), Some(attestation));
@@ -45,7 +45,7 @@ fn t6_a_set_goes_over_and_answers_with_the_source_switched_off() {
             && !rendered.contains("beta")
     );
     kit.stdout(&["validate", "--use-http", &index]);
-    answers(&kit, &index);
+    check_served(&kit, &index);
     // The second push sends nothing.
     let again = kit.run(&crate::kit::mirror(&["push", "out", &to]));
     assert!(String::from_utf8_lossy(&again.stderr).contains("sent: 0 blobs"), "{again:?}");
@@ -62,17 +62,17 @@ fn t6_a_set_goes_over_and_answers_with_the_source_switched_off() {
 }
 
 #[test]
-fn t5_the_settings_of_a_push_lead_the_names_of_sources_to_the_mirror() {
+fn t5_the_objects_of_a_push_redirect_source_names_to_the_mirror() {
     let Some(mut kit) = Kit::new() else { return };
     let shared = kit.digest_of("ns/shared:v1").unwrap();
     let bundle = kit.digest_of("ns/alpha-bundle:v2.0.0").unwrap();
     let file = kit.set("set.yaml", ALPHA);
     kit.mirror(&["pull", &file, "out"]);
     drop(kit.source.take());
-    kit.proxy.cut();
+    kit.proxy.disconnect();
     kit.mirror(&["push", "out", &kit.to()]);
     let conf = kit.path("cluster-resources/registries.conf.d/50-mirror.conf");
-    // One that is named by its digest, and one by its tag.
+    // One image is used by digest, and one by tag.
     let names = [
         (format!("{}/ns/shared@{shared}", kit.host), shared),
         (format!("{}/ns/alpha-bundle:v2.0.0", kit.host), bundle),
@@ -98,8 +98,8 @@ fn t5_the_settings_of_a_push_lead_the_names_of_sources_to_the_mirror() {
     }
 }
 
-/// Serves a catalog of the closed side, and asks it.
-fn answers(kit: &Kit, index: &str) {
+/// Serves a catalog of the closed side, and queries it.
+fn check_served(kit: &Kit, index: &str) {
     let log = kit.path("serve.log");
     let mut server = kit
         .command(&["serve", "--use-http", index, "-p", "0", "--address", "127.0.0.1", "-t", ""])
@@ -145,7 +145,7 @@ fn t7_a_copy_needs_no_directory_and_gives_the_same() {
     assert_ne!(kit.closed_digest("o/ns/index:v1"), kit.closed_digest("m/ns/index:v1"));
 }
 
-/// Returns how many bytes the blobs below a directory have, as far as they are there.
+/// Returns the size of the blobs below a directory, in bytes.
 fn blobs_below(directory: &std::path::Path) -> u64 {
     let mut sum = 0;
     for entry in fs::read_dir(directory).into_iter().flatten().flatten() {
@@ -158,26 +158,26 @@ fn blobs_below(directory: &std::path::Path) -> u64 {
 }
 
 #[test]
-fn t7_a_copy_never_holds_more_than_its_spool() {
+fn t7_a_copy_never_stores_more_than_its_spool() {
     let Some(kit) = Kit::with_layers_of(1_000_000) else { return };
     let file = kit.set("set.yaml", "    - name: alpha\n      minVersion: 1.0.0\n    - name: beta\n");
     let scratch = kit.path("scratch");
     fs::create_dir(&scratch).unwrap();
     let words = ["copy", &file, &kit.to(), "--spool", "2100k", "--limit-rate", "8M"];
     let mut child = kit.command(&crate::kit::mirror(&words)).env("TMPDIR", &scratch).spawn().unwrap();
-    let mut most = 0;
+    let mut maximum = 0;
     while child.try_wait().unwrap().is_none() {
-        most = most.max(blobs_below(&scratch));
+        maximum = maximum.max(blobs_below(&scratch));
         std::thread::sleep(std::time::Duration::from_millis(5));
     }
     assert!(child.wait().unwrap().success());
-    // Five layers of a megabyte each go through it; manifests and the catalog are small.
-    assert!((900_000..2_600_000).contains(&most), "{most}");
+    // Five layers of a megabyte each pass through it; manifests and the catalog are small.
+    assert!((900_000..2_600_000).contains(&maximum), "{maximum}");
     assert_eq!(names(&scratch), [""; 0]);
 }
 
 #[test]
-fn t8_the_same_file_gives_the_same_bytes_whatever_the_surroundings() {
+fn t8_the_same_file_gives_the_same_bytes_in_any_environment() {
     let Some(kit) = Kit::new() else { return };
     let file = kit.set("set.yaml", ALPHA);
     let one = kit.mirror(&["pull", &file, "one", "--jobs", "1", "--volumes", "1MiB", "--to", "first"]);
@@ -193,7 +193,7 @@ fn t8_the_same_file_gives_the_same_bytes_whatever_the_surroundings() {
     assert_eq!(String::from_utf8_lossy(&second.stdout), one);
     assert_eq!(kit.read("one/mirror/lock.json"), kit.read("two/mirror/lock.json"));
     assert_eq!(kit.read("one/index.json"), kit.read("two/index.json"));
-    // The digest of the filtered text, whatever program is in the image.
+    // The digest covers the filtered text, whatever program is in the image.
     assert!(kit.read("one/mirror/lock.json").contains("\"content\": \"sha256:"));
     let volumes = names(&kit.path("first"));
     assert!(volumes.len() > 1 && volumes == names(&kit.path("second")), "{volumes:?}");
@@ -201,7 +201,7 @@ fn t8_the_same_file_gives_the_same_bytes_whatever_the_surroundings() {
         let read = |place: &str| fs::read(kit.path(place).join(&name)).unwrap();
         assert_eq!(read("first"), read("second"), "{name}");
     }
-    // What clusters get, too.
+    // The objects for clusters are the same, too.
     for (set, zone) in [("one", "America/New_York"), ("two", "Asia/Tokyo")] {
         let (lock, out) = (format!("{set}/mirror/lock.json"), format!("objects-{set}"));
         let words = ["plan", &lock, "--to", "reg.test:5000/m", "--resources", &out];
@@ -216,7 +216,7 @@ fn t8_the_same_file_gives_the_same_bytes_whatever_the_surroundings() {
 }
 
 #[test]
-fn t13_two_at_once_do_not_meet() {
+fn t13_concurrent_runs_exclude_each_other() {
     let Some(kit) = Kit::new() else { return };
     let file = kit.set("set.yaml", ALPHA);
     kit.mirror(&["pull", &file, "out"]);
@@ -227,7 +227,7 @@ fn t13_two_at_once_do_not_meet() {
 }
 
 #[test]
-fn t13_the_second_says_who_writes() {
+fn t13_a_concurrent_run_reports_the_process_that_writes() {
     let Some(kit) = Kit::new() else { return };
     let file = kit.set("set.yaml", ALPHA);
     let mut first = kit
@@ -241,7 +241,7 @@ fn t13_the_second_says_who_writes() {
     }
     let error = kit.mirror_fails(&["pull", &file, "out"]);
     assert!(error.contains(&format!("another 'opm mirror' is writing to it, process {}", first.id())), "{error}");
-    // T-22: the catalog moves meanwhile, and the set is that of the beginning.
+    // T-22: the catalog moves meanwhile, and the set has the original one.
     kit.publish(&crate::kit::BUNDLES[..2], "v1");
     let output = first.wait_with_output().unwrap();
     assert!(output.status.success());
@@ -250,7 +250,7 @@ fn t13_the_second_says_who_writes() {
 }
 
 #[test]
-fn t21_different_images_at_one_place_are_refused() {
+fn t21_different_images_with_the_same_destination_are_rejected() {
     let Some(kit) = Kit::new() else { return };
     kit.image("other/x:v1", &[b"one"]);
     kit.image("ns/x:v1", &[b"another"]);
@@ -264,7 +264,7 @@ fn t21_different_images_at_one_place_are_refused() {
 }
 
 #[test]
-fn a_directory_with_other_images_is_left_alone() {
+fn a_directory_with_other_images_is_not_changed() {
     let Some(kit) = Kit::new() else { return };
     let name = format!("{}/ns/shared:v1", kit.host);
     kit.stdout(&["copy", "--use-http", &name, "oci:images:v1"]);
@@ -275,7 +275,7 @@ fn a_directory_with_other_images_is_left_alone() {
 }
 
 #[test]
-fn a_tag_of_an_additional_image_that_moves_is_followed() {
+fn a_moving_tag_of_an_additional_image_is_followed() {
     let Some(kit) = Kit::new() else { return };
     let old = kit.image("ns/tools:v1", &[b"old tools"]);
     let more = format!("  additionalImages: [{{name: '{}/ns/tools:v1'}}]\n", kit.host);
@@ -288,7 +288,7 @@ fn a_tag_of_an_additional_image_that_moves_is_followed() {
     assert!(lock.contains(&new.to_string()) && !lock.contains(&old.to_string()), "{lock}");
 }
 
-/// G-2: the layers of a catalog that goes over as it is come once, though the catalog is read before.
+/// G-2: the layers of an unfiltered catalog are fetched once, although the catalog is read first.
 #[test]
 fn a_whole_catalog_is_fetched_once() {
     let Some(kit) = Kit::new() else { return };

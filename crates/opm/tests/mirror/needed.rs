@@ -1,10 +1,10 @@
-//! T-26: what a mirror has to have so that clusters install and upgrade from it alone.
+//! T-26: the content that a mirror needs so that clusters install and upgrade from it alone.
 
 use std::fs;
 
 use crate::kit::{Bundle, Kit};
 
-/// One package needs another.
+/// One package requires another.
 const NEEDY: &[Bundle] = &[
     ("alpha", "1.0.0", "", &["ns/alpha:v1"]),
     ("alpha", "1.1.0", "1.0.0", &["ns/alpha:v2"]),
@@ -19,8 +19,8 @@ fn t26_with_dependencies_everything_installs_from_the_mirror_alone() {
     let file = kit.set("set.yaml", "    - name: gamma\n");
     let to = kit.to();
     let copied = kit.run(&crate::kit::mirror(&["copy", &file, &to]));
-    let said = String::from_utf8_lossy(&copied.stderr).into_owned();
-    assert!(said.contains("note: beta: other packages need beta.v0.1.0, which is not kept"), "{said}");
+    let messages = String::from_utf8_lossy(&copied.stderr).into_owned();
+    assert!(messages.contains("note: beta: other packages need beta.v0.1.0, which is not kept"), "{messages}");
     let index = format!("{to}/ns/index:v1");
     let error = kit.stderr(&["resolve", "--use-http", &index, "--install", "gamma"]);
     assert!(error.contains("beta") || error.is_empty(), "{error}");
@@ -32,7 +32,7 @@ fn t26_with_dependencies_everything_installs_from_the_mirror_alone() {
     assert!(kit.closed_digest("m/ns/alpha-bundle:v2.0.0").is_none());
 }
 
-/// Writes down the state of a cluster that runs one operator.
+/// Writes the state of a cluster that runs one operator.
 fn cluster_runs(kit: &Kit, package: &str, csv: &str) {
     let state = serde_json::json!({"kind": "List", "items": [{
         "apiVersion": "operators.coreos.com/v1alpha1",
@@ -45,7 +45,7 @@ fn cluster_runs(kit: &Kit, package: &str, csv: &str) {
 }
 
 #[test]
-fn t26_for_a_cluster_every_step_of_its_upgrade_is_there_and_nothing_else() {
+fn t26_a_mirror_for_a_cluster_has_every_step_of_its_upgrade_and_nothing_else() {
     let Some(kit) = Kit::with(NEEDY) else { return };
     cluster_runs(&kit, "alpha", "alpha.v1.1.0");
     let text = kit.read(&kit.set("set.yaml", "")).replace("    packages:\n", "");
@@ -53,10 +53,10 @@ fn t26_for_a_cluster_every_step_of_its_upgrade_is_there_and_nothing_else() {
     let shown = kit.mirror(&["plan", "set.yaml", "--installed", "state.json"]);
     assert!(shown.contains("alpha    stable (default)  alpha.v1.1.0 alpha.v2.0.0\n"), "{shown}");
     assert!(!shown.contains("beta") && !shown.contains("gamma"), "{shown}");
-    // Clusters that run something else are named.
+    // Clusters that run other versions are reported.
     let planned = kit.run(&crate::kit::mirror(&["plan", "set.yaml"]));
-    let said = String::from_utf8_lossy(&planned.stderr).into_owned();
-    assert!(said.contains("note: alpha: clusters that run alpha.v1.0.0 find no upgrade"), "{said}");
+    let messages = String::from_utf8_lossy(&planned.stderr).into_owned();
+    assert!(messages.contains("note: alpha: clusters that run alpha.v1.0.0 find no upgrade"), "{messages}");
     kit.mirror(&["copy", "set.yaml", &kit.to(), "--installed", "state.json"]);
     let index = format!("{}/ns/index:v1", kit.to());
     let path = kit.stdout(&["upgrade-path", "--use-http", &index, "alpha", "--from", "1.1.0"]);
@@ -64,8 +64,8 @@ fn t26_for_a_cluster_every_step_of_its_upgrade_is_there_and_nothing_else() {
 }
 
 #[test]
-fn t26_the_way_to_the_newest_is_there_although_something_is_in_it() {
-    // The one between needs a package that the catalog does not have.
+fn t26_the_path_to_the_head_is_mirrored_although_one_step_cannot_be_installed() {
+    // The bundle in between requires a package that the catalog does not have.
     const STUCK: &[Bundle] = &[
         ("gamma", "8.0.0", "", &["ns/gamma:v1"]),
         ("gamma", "10.0.0", "9.0.0", &["ns/gamma:v3"]),
@@ -75,35 +75,38 @@ fn t26_the_way_to_the_newest_is_there_although_something_is_in_it() {
     cluster_runs(&kit, "gamma", "gamma.v8.0.0");
     let file = kit.set("set.yaml", "    - name: gamma\n");
     let planned = kit.run(&crate::kit::mirror(&["plan", &file, "--installed", "state.json"]));
-    let (shown, said) = (String::from_utf8_lossy(&planned.stdout), String::from_utf8_lossy(&planned.stderr));
+    let (shown, messages) = (String::from_utf8_lossy(&planned.stdout), String::from_utf8_lossy(&planned.stderr));
     for bundle in ["gamma.v8.0.0", "gamma.v9.0.0", "gamma.v10.0.0"] {
-        assert!(shown.contains(bundle), "{bundle}: {shown}{said}");
+        assert!(shown.contains(bundle), "{bundle}: {shown}{messages}");
     }
     let note = "note: gamma: a cluster with gamma.v8.0.0 stops at gamma.v8.0.0, because it cannot meet the dependencies of newer";
-    assert!(said.contains(note) && said.contains("the bundles up to gamma.v10.0.0 are mirrored too"), "{said}");
+    assert!(
+        messages.contains(note) && messages.contains("the bundles up to gamma.v10.0.0 are mirrored too"),
+        "{messages}"
+    );
 }
 
 #[test]
-fn t26_who_loses_a_dependency_to_a_missing_image_is_named() {
+fn t26_bundles_that_lose_a_dependency_to_a_missing_image_are_reported() {
     let Some(kit) = Kit::with(NEEDY) else { return };
     let digest = kit.digest_of("ns/beta:v1").unwrap();
     fs::remove_file(kit.source.as_ref().unwrap().blob_file(&digest.hex())).unwrap();
     let file = kit.set("set.yaml", "    - name: gamma\n");
     let words = ["pull", &file, "out", "--with-dependencies", "--missing", "drop"];
     let pulled = kit.run(&crate::kit::mirror(&words));
-    let said = String::from_utf8_lossy(&pulled.stderr).into_owned();
+    let messages = String::from_utf8_lossy(&pulled.stderr).into_owned();
     assert!(
-        pulled.status.success() && said.contains("package \"beta\" is dropped: images of all its bundles"),
-        "{said}"
+        pulled.status.success() && messages.contains("package \"beta\" is dropped: images of all its bundles"),
+        "{messages}"
     );
-    let named = said.lines().any(|line| {
+    let named = messages.lines().any(|line| {
         line.contains("note: gamma: \"gamma.v9.0.0\" needs ") && line.contains("no bundle of the catalog provides")
     });
-    assert!(named, "{said}");
+    assert!(named, "{messages}");
 }
 
 #[test]
-fn t26_what_one_catalog_needs_comes_from_another() {
+fn t26_dependencies_may_come_from_another_catalog() {
     let Some(kit) = Kit::with(&NEEDY[4..]) else { return };
     kit.publish(&NEEDY[..4], "v2");
     let host = &kit.host;
@@ -113,33 +116,36 @@ fn t26_what_one_catalog_needs_comes_from_another() {
          alpha}}]\n"
     );
     fs::write(kit.path("set.yaml"), text).unwrap();
-    // Without it, what is lacking is named.
+    // Without the other catalog, the missing dependency is reported.
     let planned = kit.run(&crate::kit::mirror(&["plan", "set.yaml"]));
-    let said = String::from_utf8_lossy(&planned.stderr).into_owned();
+    let messages = String::from_utf8_lossy(&planned.stderr).into_owned();
     assert!(
-        said.contains("gamma: \"gamma.v9.0.0\" needs ") && said.contains("no bundle of the catalog provides"),
-        "{said}"
+        messages.contains("gamma: \"gamma.v9.0.0\" needs ") && messages.contains("no bundle of the catalog provides"),
+        "{messages}"
     );
     let to = kit.to();
     let copied = kit.run(&crate::kit::mirror(&["copy", "set.yaml", &to, "--with-dependencies"]));
-    let said = String::from_utf8_lossy(&copied.stderr).into_owned();
-    assert!(copied.status.success() && !said.contains("no bundle of the catalog provides"), "{said}");
-    assert!(said.contains("package \"beta\" is kept: \"gamma.v9.0.0\" needs "), "{said}");
+    let messages = String::from_utf8_lossy(&copied.stderr).into_owned();
+    assert!(copied.status.success() && !messages.contains("no bundle of the catalog provides"), "{messages}");
+    assert!(messages.contains("package \"beta\" is kept: \"gamma.v9.0.0\" needs "), "{messages}");
     let (one, two) = (format!("one={to}/ns/index:v1"), format!("two={to}/ns/index:v2"));
     let resolved = kit.stdout(&["resolve", "--use-http", &one, &two, "--install", "gamma"]);
     assert!(resolved.contains("gamma.v9.0.0") && resolved.contains("beta.v0.1.0"), "{resolved}");
 }
 
 #[test]
-fn t26_nobody_is_stranded_who_is_not_named() {
+fn t26_all_stranded_versions_are_reported() {
     let Some(kit) = Kit::with(NEEDY) else { return };
     let file = kit.set("set.yaml", "    - name: alpha\n");
     for edges in ["keep", "bridge"] {
         let to = format!("{}/{edges}", kit.to());
         let copied = kit.run(&crate::kit::mirror(&["copy", &file, &to, "--edges", edges]));
-        let said = String::from_utf8_lossy(&copied.stderr).into_owned();
-        assert!(copied.status.success() && said.contains("clusters that run alpha.v1.0.0 find no upgrade"), "{said}");
-        assert!(!said.contains("alpha.v1.1.0"), "{said}");
+        let messages = String::from_utf8_lossy(&copied.stderr).into_owned();
+        assert!(
+            copied.status.success() && messages.contains("clusters that run alpha.v1.0.0 find no upgrade"),
+            "{messages}"
+        );
+        assert!(!messages.contains("alpha.v1.1.0"), "{messages}");
         let index = format!("{to}/ns/index:v1");
         kit.stdout(&["validate", "--use-http", &index]);
         let path = kit.stdout(&["upgrade-path", "--use-http", &index, "alpha", "--from", "1.1.0"]);
@@ -148,18 +154,18 @@ fn t26_nobody_is_stranded_who_is_not_named() {
 }
 
 #[test]
-fn what_the_last_set_had_and_this_one_lacks_is_named() {
+fn content_of_the_previous_set_that_is_missing_now_is_reported() {
     let Some(kit) = Kit::with(NEEDY) else { return };
     let file = kit.set("set.yaml", "    - name: alpha\n      minVersion: 1.0.0\n");
     kit.mirror(&["pull", &file, "out"]);
     let file = kit.set("set.yaml", "    - name: alpha\n");
     let pulled = kit.run(&crate::kit::mirror(&["pull", &file, "out"]));
-    let said = String::from_utf8_lossy(&pulled.stderr).into_owned();
-    assert!(pulled.status.success() && said.contains("of this set, and found one in the last"), "{said}");
+    let messages = String::from_utf8_lossy(&pulled.stderr).into_owned();
+    assert!(pulled.status.success() && messages.contains("of this set, and found one in the last"), "{messages}");
 }
 
 #[test]
-fn the_original_of_a_catalog_goes_along_when_somebody_wants_it() {
+fn the_original_catalog_is_mirrored_on_request() {
     let Some(kit) = Kit::with(NEEDY) else { return };
     let original = kit.digest_of("ns/index:v1").unwrap();
     let signature = kit.sign("ns/index", original, true);
@@ -174,7 +180,7 @@ fn the_original_of_a_catalog_goes_along_when_somebody_wants_it() {
 }
 
 #[test]
-fn objects_can_be_seen_before_anything_moves() {
+fn objects_can_be_printed_before_a_transfer() {
     let Some(kit) = Kit::with(NEEDY) else { return };
     let file = kit.set("set.yaml", "    - name: beta\n");
     let to = kit.to();

@@ -1,4 +1,4 @@
-//! Called as `oc-mirror`.
+//! The program called as `oc-mirror`.
 
 use std::fs;
 use std::os::unix::fs::symlink;
@@ -37,7 +37,7 @@ fn to_disk_from_disk_and_between_registries() {
     let place = format!("file://{}", kit.path("data").display());
     let run = |kit: &Kit, words: &[&str]| oc_mirror(kit, &[&plain[..], words].concat());
     let to = format!("docker://{}", kit.to());
-    // A look first.
+    // A dry run first.
     let looked = run(&kit, &["-c", &file, "--dry-run", &place]);
     assert!(looked.status.success(), "{looked:?}");
     let mapping = kit.read("data/working-dir/dry-run/mapping.txt");
@@ -51,13 +51,13 @@ fn to_disk_from_disk_and_between_registries() {
     assert!(names(&kit.path("data")).iter().any(|name| name.ends_with("-0001.tar")));
     let between = run(&kit, &["-c", &file, "--workspace", &place, &format!("docker://{}/direct", kit.closed.host())]);
     assert!(between.status.success(), "{between:?}");
-    // Some image is gone: 4 for operators.
+    // An image is missing: exit code 4 for operators.
     let digest = kit.digest_of("ns/alpha:v3").unwrap();
     fs::remove_file(kit.source.as_ref().unwrap().blob_file(&digest.hex())).unwrap();
     let other = format!("file://{}", kit.path("other").display());
     assert_eq!(run(&kit, &["-c", &file, &other]).status.code(), Some(4));
     drop(kit.source.take());
-    // A look on the other side, where nobody but the archives can be asked; the registry is not, either.
+    // A dry run on the closed side uses only the archives; it sends no request to the registry either.
     fs::remove_dir_all(kit.path("data/working-dir")).unwrap();
     let looked = run(&kit, &["-c", &file, "--from", &place, "--dry-run", "docker://reg.test/m"]);
     assert!(looked.status.success(), "{looked:?}");
@@ -79,7 +79,7 @@ fn to_disk_from_disk_and_between_registries() {
 }
 
 #[test]
-fn delete_lists_first_and_removes_what_the_list_names() {
+fn delete_writes_a_list_first_and_removes_the_listed_images() {
     let Some(kit) = Kit::new() else { return };
     let file = kit.set("set.yaml", "    - name: alpha\n    - name: beta\n");
     kit.mirror(&["copy", &file, &kit.to()]);
@@ -90,8 +90,8 @@ fn delete_lists_first_and_removes_what_the_list_names() {
     let place = format!("file://{}", kit.path("data").display());
     let (to, plain) = (format!("docker://{}", kit.to()), ["--v2", "--src-tls-verify=false", "--dest-tls-verify=false"]);
     let run = |words: &[&str]| oc_mirror(&kit, &[&["delete"], &plain[..], words].concat());
-    let made = run(&["--generate", "-c", "delete.yaml", "--workspace", &place, &to]);
-    assert!(made.status.success(), "{made:?}");
+    let generated = run(&["--generate", "-c", "delete.yaml", "--workspace", &place, &to]);
+    assert!(generated.status.success(), "{generated:?}");
     let list = kit.read("data/working-dir/delete/delete-images.yaml");
     assert!(list.starts_with("apiVersion: mirror.openshift.io/v2alpha1\nitems:\n- imageName: "), "{list}");
     assert!(list.contains("type: operatorBundle\n") && list.ends_with("kind: DeleteImageList\n"), "{list}");
@@ -104,7 +104,7 @@ fn delete_lists_first_and_removes_what_the_list_names() {
 }
 
 #[test]
-fn a_flag_that_means_nothing_here_is_refused_with_what_to_do() {
+fn an_unsupported_flag_is_rejected_with_advice() {
     let Some(kit) = Kit::new() else { return };
     let (file, place) = (kit.set("set.yaml", "    - name: beta\n"), format!("file://{}", kit.path("data").display()));
     for (words, expected) in [
@@ -123,16 +123,16 @@ fn a_flag_that_means_nothing_here_is_refused_with_what_to_do() {
         (&["--authfile", "nowhere.json"], "nowhere.json: No such file"),
     ] {
         let output = oc_mirror(&kit, &[&["--v2", "-c", &file], words, &[&place]].concat());
-        let said = String::from_utf8_lossy(&output.stderr).into_owned();
-        assert_eq!(output.status.code(), Some(1), "{words:?}: {said}");
-        assert!(said.contains(expected), "{words:?}: {said}");
+        let messages = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert_eq!(output.status.code(), Some(1), "{words:?}: {messages}");
+        assert!(messages.contains(expected), "{words:?}: {messages}");
         assert!(names(&kit.path("data/working-dir/set/blobs/sha256")).is_empty(), "{words:?}");
     }
     for (flag, expected) in [("--force-cache-delete", "there is no cache"), ("--delete-v1-images", "prune --list")] {
         let output = oc_mirror(&kit, &["delete", "--v2", "--generate", flag, "docker://reg.test"]);
         assert!(String::from_utf8_lossy(&output.stderr).contains(expected), "{output:?}");
     }
-    // What is the case in any case is accepted.
+    // Flags for behaviour that always applies are accepted.
     let plain = ["--v2", "--src-tls-verify=false", "--log-level", "info", "--strict-archive", "-c", &file, &place];
     let output = oc_mirror(&kit, &plain);
     assert!(output.status.success(), "{output:?}");
@@ -149,7 +149,7 @@ fn a_flag_that_means_nothing_here_is_refused_with_what_to_do() {
 }
 
 #[test]
-fn each_side_has_certificates_credentials_and_retries_of_its_own() {
+fn each_side_has_its_own_certificates_credentials_and_retries() {
     let Some(kit) = Kit::new() else { return };
     let closed = DockerRegistry::start(RegistryPlan { password: true, ..RegistryPlan::default() }).unwrap();
     let file = kit.set("set.yaml", "    - name: beta\n");
@@ -159,33 +159,33 @@ fn each_side_has_certificates_credentials_and_retries_of_its_own() {
         let output = oc_mirror(&kit, &[&["--v2", "-c", &file, "--workspace", &place, &to], words].concat());
         (output.status.code(), String::from_utf8_lossy(&output.stderr).into_owned())
     };
-    // "user" and "secret".
+    // "user" and "secret" in base64.
     let auths = serde_json::json!({"auths": {closed.host(): {"auth": "dXNlcjpzZWNyZXQ="}}});
     fs::write(kit.path("auth.json"), auths.to_string()).unwrap();
     let auth = ["--authfile", "auth.json", "--retry-times", "0"];
-    // Both registries do without TLS: whoever insists on certificates of one does not reach it.
-    let (code, said) = run(&[&auth[..], &["--dest-tls-verify=false"]].concat());
-    assert!(code != Some(0) && said.contains(&format!("https://{}", kit.host)), "{said}");
-    let (code, said) = run(&[&auth[..], &["--src-tls-verify=false"]].concat());
-    assert!(code != Some(0) && said.contains(&format!("https://{}", closed.host())), "{said}");
+    // Both registries have no TLS, so a side that verifies certificates is unreachable.
+    let (code, messages) = run(&[&auth[..], &["--dest-tls-verify=false"]].concat());
+    assert!(code != Some(0) && messages.contains(&format!("https://{}", kit.host)), "{messages}");
+    let (code, messages) = run(&[&auth[..], &["--src-tls-verify=false"]].concat());
+    assert!(code != Some(0) && messages.contains(&format!("https://{}", closed.host())), "{messages}");
     let loose = ["--src-tls-verify=false", "--dest-tls-verify=false"];
-    let (code, said) = run(&[&loose[..], &["--retry-times", "0"]].concat());
-    assert!(code != Some(0) && said.contains("unauthorized"), "{said}");
-    let (code, said) = run(&[&loose[..], &auth].concat());
-    assert_eq!(code, Some(0), "{said}");
+    let (code, messages) = run(&[&loose[..], &["--retry-times", "0"]].concat());
+    assert!(code != Some(0) && messages.contains("unauthorized"), "{messages}");
+    let (code, messages) = run(&[&loose[..], &auth].concat());
+    assert_eq!(code, Some(0), "{messages}");
 }
 
 #[test]
-fn a_request_is_retried_as_often_and_as_fast_as_the_command_line_says() {
+fn the_command_line_sets_number_and_delay_of_retries() {
     let Some(kit) = Kit::new() else { return };
     let file = kit.set("set.yaml", "    - name: beta\n");
     let host = kit.source.as_ref().unwrap().host().to_owned();
     let conf = kit.path("registries.conf");
     for (times, delay, least) in [("2", "0", Duration::ZERO), ("3", "700ms", Duration::from_millis(1500))] {
         let host = host.clone();
-        let fake = FakeRegistry::start(move |asked| {
-            let broken = asked.path.contains("/manifests/v1");
-            (if broken { Fault::Status(502) } else { Fault::None }, Some(forward(&host, asked)))
+        let fake = FakeRegistry::start(move |request| {
+            let broken = request.path.contains("/manifests/v1");
+            (if broken { Fault::Status(502) } else { Fault::None }, Some(forward(&host, request)))
         });
         let text = format!("[[registry]]\nprefix = {:?}\nlocation = {:?}\ninsecure = true\n", kit.host, fake.host());
         fs::write(&conf, text).unwrap();
@@ -195,14 +195,14 @@ fn a_request_is_retried_as_often_and_as_fast_as_the_command_line_says() {
         let begun = Instant::now();
         let output = command(&kit, &words).env("CONTAINERS_REGISTRIES_CONF", &conf).output().unwrap();
         assert!(!output.status.success(), "{output:?}");
-        let asked = fake.log().iter().filter(|asked| asked.path.contains("/manifests/v1")).count();
-        assert_eq!(asked, times.parse::<usize>().unwrap() + 1, "{output:?}");
+        let request = fake.log().iter().filter(|request| request.path.contains("/manifests/v1")).count();
+        assert_eq!(request, times.parse::<usize>().unwrap() + 1, "{output:?}");
         assert!(begun.elapsed() >= least, "{:?}", begun.elapsed());
     }
 }
 
 #[test]
-fn signatures_go_with_their_images_when_somebody_says_so() {
+fn signatures_are_mirrored_on_request() {
     let Some(kit) = Kit::new() else { return };
     let digest = kit.digest_of("ns/beta:v1").unwrap();
     let signature = kit.sign("ns/beta", digest, true);

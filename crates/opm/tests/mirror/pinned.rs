@@ -1,4 +1,4 @@
-//! T-22: a catalog whose tag moves is the one that it was when somebody chose from it.
+//! T-22: a set keeps the catalog that it was planned with, even if the tag moves.
 
 use std::process::{Command, Stdio};
 use std::sync::Once;
@@ -13,7 +13,7 @@ use crate::proxy::forward;
 const ALPHA: &str = "    - name: alpha\n      minVersion: 1.1.0\n";
 
 #[test]
-fn t22_a_catalog_that_moves_stays_what_the_lock_says() {
+fn t22_the_lock_pins_a_catalog_that_moves() {
     let Some(kit) = Kit::new() else { return };
     let file = kit.set("set.yaml", ALPHA);
     kit.mirror(&["plan", &file, "--lock", "lock.json"]);
@@ -21,7 +21,7 @@ fn t22_a_catalog_that_moves_stays_what_the_lock_says() {
     kit.mirror(&["pull", "lock.json", "out"]);
     let lock = kit.read("out/mirror/lock.json");
     assert!(lock.contains("alpha.v2.0.0"), "{lock}");
-    // The file again means the catalog of now.
+    // A pull by the file uses the current catalog.
     kit.mirror(&["pull", &file, "out"]);
     assert!(!kit.read("out/mirror/lock.json").contains("alpha.v2.0.0"));
     assert!(kit.mirror(&["verify", "out"]).starts_with("sha256:"));
@@ -31,7 +31,7 @@ fn t22_a_catalog_that_moves_stays_what_the_lock_says() {
 fn t22_a_tag_that_moves_during_a_plan_or_a_pull_changes_nothing() {
     let Some(kit) = Kit::new() else { return };
     let file = kit.set("set.yaml", ALPHA);
-    // Another catalog, and the one that is there, to be named again.
+    // The other catalog, and the current one, to restore the tag.
     kit.publish(&BUNDLES[..2], "less");
     kit.publish(BUNDLES, "all");
     let name = format!("{}/ns/index:v1", kit.host);
@@ -40,19 +40,19 @@ fn t22_a_tag_that_moves_during_a_plan_or_a_pull_changes_nothing() {
         ["build", &catalog, "--data-only", "-t", &name, "--push", "--use-http"].map(str::to_owned).to_vec()
     };
     let first = kit.digest_of("ns/index:v1").unwrap();
-    // When the first manifest of an image is asked for, and when the first of its blobs is.
+    // The tag moves at the first request for a manifest of an image, and at the first request for a blob.
     for (moment, command) in [("/ns/alpha/manifests/", "plan"), ("/ns/alpha/blobs/", "pull")] {
         let host = kit.source.as_ref().unwrap().host().to_owned();
         let (build, moved) = (words("catalog-less"), Once::new());
-        let fake = FakeRegistry::start(move |asked| {
-            if asked.path.contains(moment) {
+        let fake = FakeRegistry::start(move |request| {
+            if request.path.contains(moment) {
                 moved.call_once(|| {
                     let mut program = Command::new(env!("CARGO_BIN_EXE_opm"));
                     let built = program.args(&build).stdout(Stdio::null()).stderr(Stdio::null()).status();
                     assert!(built.is_ok_and(|status| status.success()));
                 });
             }
-            (testkit::Fault::None, Some(forward(&host, asked)))
+            (testkit::Fault::None, Some(forward(&host, request)))
         });
         let out: &[&str] = if command == "plan" { &["--lock", "lock.json"] } else { &["out"] };
         let output = through(&kit, &fake, &[&[command, file.as_str()][..], out].concat());

@@ -1,4 +1,4 @@
-//! What stands between clients and a registry.
+//! A proxy between clients and a registry.
 
 use std::io::{Read, Write as _};
 use std::net::{Shutdown, TcpListener, TcpStream};
@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex};
 
 use testkit::{FakeRequest, FakeResponse};
 
-/// Stands between clients and a registry: counts what comes from there, and can be cut.
+/// A proxy that counts bytes from the registry, and can be disconnected.
 pub(crate) struct Proxy {
     pub(crate) host: String,
     count: Arc<AtomicU64>,
@@ -36,20 +36,20 @@ impl Proxy {
         proxy
     }
 
-    /// Returns how many bytes have come from the registry.
+    /// Returns the number of bytes from the registry.
     pub(crate) fn count(&self) -> u64 {
         self.count.load(Ordering::Relaxed)
     }
 
-    /// Cuts all connections and takes no more.
-    pub(crate) fn cut(&self) {
+    /// Closes all connections and accepts no more.
+    pub(crate) fn disconnect(&self) {
         self.up.store(false, Ordering::Relaxed);
         for stream in self.open.lock().unwrap().drain(..) {
             let _ = stream.shutdown(Shutdown::Both);
         }
     }
 
-    /// Takes connections again.
+    /// Accepts connections again.
     pub(crate) fn restore(&self) {
         self.up.store(true, Ordering::Relaxed);
     }
@@ -67,34 +67,34 @@ fn pass(mut from: TcpStream, mut into: TcpStream, count: &AtomicU64) {
     let _ = from.shutdown(Shutdown::Both);
 }
 
-/// Asks a registry what a fake one was asked, without the part that somebody wants.
-pub(crate) fn forward(host: &str, asked: &FakeRequest) -> FakeResponse {
-    let mut stream = TcpStream::connect(host).expect("the registry answers");
-    let mut head = format!("{} {} HTTP/1.1\r\nHost: {host}\r\nConnection: close\r\n", asked.method, asked.path);
-    // Of several headers of one name the fake registry knows the last.
+/// Forwards a request of a fake registry to a real one, without its range.
+pub(crate) fn forward(host: &str, request: &FakeRequest) -> FakeResponse {
+    let mut stream = TcpStream::connect(host).expect("the registry listens");
+    let mut head = format!("{} {} HTTP/1.1\r\nHost: {host}\r\nConnection: close\r\n", request.method, request.path);
+    // The fake registry keeps the last of several headers with one name.
     for kind in ["manifest.v1+json", "index.v1+json"] {
         head += &format!("Accept: application/vnd.oci.image.{kind}\r\n");
     }
     head += "Accept: */*\r\n";
-    for (name, value) in &asked.headers {
+    for (name, value) in &request.headers {
         if !matches!(name.as_str(), "host" | "connection" | "range" | "authorization" | "accept") {
             head += &format!("{name}: {value}\r\n");
         }
     }
     head += "\r\n";
     stream.write_all(head.as_bytes()).expect("a request");
-    stream.write_all(&asked.body).expect("a body");
+    stream.write_all(&request.body).expect("a body");
     let mut whole = Vec::new();
-    stream.read_to_end(&mut whole).expect("an answer");
+    stream.read_to_end(&mut whole).expect("a response");
     let end = whole.windows(4).position(|window| window == b"\r\n\r\n").expect("a head");
     let head = String::from_utf8_lossy(&whole[..end]).into_owned();
     let mut lines = head.lines();
     let status = lines.next().and_then(|line| line.split(' ').nth(1)?.parse().ok()).expect("a status");
-    let mut answer = FakeResponse::status(status);
+    let mut response = FakeResponse::status(status);
     for (name, value) in lines.filter_map(|line| line.split_once(": ")) {
         if !matches!(name.to_ascii_lowercase().as_str(), "content-length" | "connection" | "transfer-encoding") {
-            answer = answer.header(name, value);
+            response = response.header(name, value);
         }
     }
-    answer.body(&whole[end + 4..])
+    response.body(&whole[end + 4..])
 }

@@ -1,4 +1,4 @@
-//! T-2: which bundles of published packages a file keeps, beside the rules as they are written.
+//! T-2: the bundles of published packages that a file keeps, compared with a plain implementation of the rules.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -9,10 +9,10 @@ use testkit::published::CATALOG;
 
 use crate::kit::{Kit, mirror};
 
-/// One with many skips, one with pre-releases, one with many channels.
+/// Packages with many skips, with pre-releases, with many channels.
 const PACKAGES: [&str; 3] = ["skupper-operator", "cert-manager", "camel-k"];
 
-/// A package, as far as the rules need it.
+/// The data of a package that the rules need.
 #[derive(Default)]
 struct Package {
     /// The entries of each channel: name, replaces, skips.
@@ -44,9 +44,9 @@ fn read(text: &str) -> Package {
     package
 }
 
-/// The rules, without regard to cost: heads where nothing is said, else the part of the chain that a range leaves.
+/// Implements the rules without regard to cost: heads by default, else the part of the chain within the range.
 fn expected(package: &Package, min: Option<&Version>, max: Option<&Version>) -> BTreeMap<String, BTreeSet<String>> {
-    let mut kept = BTreeMap::new();
+    let mut selected = BTreeMap::new();
     for (name, entries) in &package.channels {
         let find = |wanted: &str| entries.iter().find(|(name, ..)| name == wanted);
         let fits = |name: &str| {
@@ -62,12 +62,12 @@ fn expected(package: &Package, min: Option<&Version>, max: Option<&Version>) -> 
             .collect();
         let head = entries.iter().find(|(name, ..)| !below.contains(name.as_str())).unwrap();
         if min.is_none() && max.is_none() {
-            kept.insert(name.clone(), BTreeSet::from([head.0.clone()]));
+            selected.insert(name.clone(), BTreeSet::from([head.0.clone()]));
             continue;
         }
         if min == max {
             let exact: BTreeSet<String> = entries.iter().map(|(name, ..)| name.clone()).filter(|it| fits(it)).collect();
-            kept.insert(name.clone(), exact);
+            selected.insert(name.clone(), exact);
             continue;
         }
         let mut chain = vec![head];
@@ -88,14 +88,14 @@ fn expected(package: &Package, min: Option<&Version>, max: Option<&Version>) -> 
         let own = line.flat_map(|(name, _, skips)| {
             skips.iter().filter(|skip| fits(skip)).chain([name]).cloned().collect::<Vec<_>>()
         });
-        kept.insert(name.clone(), own.collect());
+        selected.insert(name.clone(), own.collect());
     }
-    kept.retain(|_, bundles: &mut BTreeSet<String>| !bundles.is_empty());
-    kept
+    selected.retain(|_, bundles: &mut BTreeSet<String>| !bundles.is_empty());
+    selected
 }
 
 #[test]
-fn t2_of_published_packages_the_bundles_are_kept_that_the_rules_say() {
+fn t2_bundles_of_published_packages_are_selected_by_the_rules() {
     let Some(published) = CATALOG.unpack() else { return };
     let Some(kit) = Kit::new() else { return };
     let mut compared = 0;

@@ -1,4 +1,4 @@
-//! T-24: what was made for images goes along, byte for byte.
+//! T-24: artifacts of images are mirrored byte for byte.
 
 use std::fs;
 
@@ -11,37 +11,37 @@ use crate::proxy::forward;
 const BETA: &str = "    - name: beta\n";
 
 #[test]
-fn t24_signatures_attestations_and_lists_of_parts_arrive_as_they_are() {
+fn t24_signatures_attestations_and_sboms_arrive_unchanged() {
     let Some(mut kit) = Kit::new() else { return };
     let (shared, beta) = (kit.digest_of("ns/shared:v1").unwrap(), kit.digest_of("ns/beta:v1").unwrap());
-    let made = [
+    let artifacts = [
         kit.attach("ns/shared", shared, "sig", &[b"a signature", b"a signature"]),
         kit.attach("ns/shared", shared, "att", &[b"an attestation"]),
         kit.attach("ns/shared", shared, "sbom", &[b"a list of parts"]),
     ];
     let listed = kit.sign("ns/beta", beta, false);
-    // What was made for a signature, in turn.
-    let above = kit.attach("ns/shared", made[0], "sig", &[b"a signature of a signature"]);
+    // An artifact of a signature.
+    let above = kit.attach("ns/shared", artifacts[0], "sig", &[b"a signature of a signature"]);
     let file = kit.set("set.yaml", BETA);
     kit.mirror(&["pull", &file, "out", "--volumes", "1MiB", "--to", "usb"]);
     drop(kit.source.take());
     kit.mirror(&["push", "usb", &kit.to()]);
     kit.mirror(&["verify", &kit.to(), "--lock", "out/mirror/lock.json", "--deep"]);
-    for (kind, digest) in ["sig", "att", "sbom"].iter().zip(made) {
+    for (kind, digest) in ["sig", "att", "sbom"].iter().zip(artifacts) {
         let name = format!("m/ns/shared:sha256-{}.{kind}", shared.hex());
         assert_eq!(kit.closed_digest(&name), Some(digest), "{name}");
     }
-    assert_eq!(kit.closed_digest(&format!("m/ns/shared:sha256-{}.sig", made[0].hex())), Some(above));
-    // By its subject: the manifest, and the tag that lists it where a registry has no list of its own.
+    assert_eq!(kit.closed_digest(&format!("m/ns/shared:sha256-{}.sig", artifacts[0].hex())), Some(above));
+    // By subject: the manifest, and the tag that lists it in registries without the referrers API.
     assert_eq!(kit.closed_digest(&format!("m/ns/beta@{listed}")), Some(listed));
     assert!(kit.closed_digest(&format!("m/ns/beta:sha256-{}", beta.hex())).is_some());
-    // Without them, none is asked for.
+    // On request, artifacts are not fetched.
     kit.mirror(&["verify", "out"]);
 }
 
-/// D-51: a policy does not count unless somebody says so, which is reported once.
+/// D-51: a policy applies only on request, which is reported once.
 #[test]
-fn t24_a_policy_that_does_not_count_is_named_once() {
+fn t24_a_policy_that_is_not_enforced_is_reported_once() {
     let Some(kit) = Kit::new() else { return };
     let file = kit.set("set.yaml", "    - name: beta\n");
     let place = kit.path("home/.config/containers");
@@ -54,36 +54,44 @@ fn t24_a_policy_that_does_not_count_is_named_once() {
         );
         std::fs::write(place.join("policy.json"), text).unwrap();
         let planned = kit.run(&crate::kit::mirror(&["plan", &file]));
-        let said = String::from_utf8_lossy(&planned.stderr).into_owned();
-        assert!(planned.status.success(), "{said}");
-        assert_eq!(said.matches("policy.json has requirements for these images").count(), usize::from(asks), "{said}");
+        let messages = String::from_utf8_lossy(&planned.stderr).into_owned();
+        assert!(planned.status.success(), "{messages}");
+        assert_eq!(
+            messages.matches("policy.json has requirements for these images").count(),
+            usize::from(asks),
+            "{messages}"
+        );
     }
     assert!(kit.mirror_fails(&["plan", &file, "--enforce-policy"]).contains("is rejected by policy"));
 }
 
 #[test]
-fn t24_a_registry_that_lists_them_is_asked_and_a_missing_one_is_reported() {
+fn t24_a_registry_with_the_referrers_api_is_queried_and_missing_artifacts_are_reported() {
     let Some(kit) = Kit::new() else { return };
     let beta = kit.digest_of("ns/beta:v1").unwrap();
-    let made = kit.image("ns/beta:made", &[b"an attestation"]);
+    let artifact = kit.image("ns/beta:made", &[b"an attestation"]);
     let host = kit.source.as_ref().unwrap().host().to_owned();
     let (subject, size) = (beta.to_string(), 700);
     let broken = std::sync::Arc::new(std::sync::atomic::AtomicBool::new(false));
     let breaks = broken.clone();
-    let fake = FakeRegistry::start(move |asked| {
-        if let Some((_, of)) = asked.path.split_once("/referrers/") {
-            let manifests: Vec<Descriptor> =
-                (of == subject).then(|| Descriptor::new(media_type::OCI_MANIFEST, made, size)).into_iter().collect();
+    let fake = FakeRegistry::start(move |request| {
+        if let Some((_, of)) = request.path.split_once("/referrers/") {
+            let manifests: Vec<Descriptor> = (of == subject)
+                .then(|| Descriptor::new(media_type::OCI_MANIFEST, artifact, size))
+                .into_iter()
+                .collect();
             let list = serde_json::json!({
                 "schemaVersion": 2, "mediaType": media_type::OCI_INDEX, "manifests": manifests,
             });
-            let answer = FakeResponse::status(200).header("Content-Type", media_type::OCI_INDEX).body(list.to_string());
-            return (Fault::None, Some(answer));
+            let response =
+                FakeResponse::status(200).header("Content-Type", media_type::OCI_INDEX).body(list.to_string());
+            return (Fault::None, Some(response));
         }
-        if breaks.load(std::sync::atomic::Ordering::SeqCst) && asked.path.ends_with(&format!("/manifests/{made}")) {
+        if breaks.load(std::sync::atomic::Ordering::SeqCst) && request.path.ends_with(&format!("/manifests/{artifact}"))
+        {
             return (Fault::Status(500), None);
         }
-        (Fault::None, Some(forward(&host, asked)))
+        (Fault::None, Some(forward(&host, request)))
     });
     let conf = kit.path("registries.conf");
     let (from, to) = (&kit.host, fake.host());
@@ -92,18 +100,18 @@ fn t24_a_registry_that_lists_them_is_asked_and_a_missing_one_is_reported() {
     let file = kit.set("set.yaml", BETA);
     let output = run(&["pull", &file, "out"]);
     assert!(output.status.success(), "{output:?}");
-    assert!(kit.read("out/mirror/lock.json").contains(&made.to_string()));
-    // One that is listed and cannot be fetched makes its image incomplete, unless that is wanted.
+    assert!(kit.read("out/mirror/lock.json").contains(&artifact.to_string()));
+    // A listed artifact that cannot be fetched makes its image incomplete, unless that is allowed.
     broken.store(true, std::sync::atomic::Ordering::SeqCst);
     let output = run(&["pull", &file, "other"]);
     let error = String::from_utf8_lossy(&output.stderr).into_owned();
     assert!(output.status.code() == Some(1) && error.contains("bundle beta.v0.1.0"), "{error}");
     let output = run(&["pull", &file, "other", "--missing", "keep"]);
-    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    let messages = String::from_utf8_lossy(&output.stderr).into_owned();
     assert!(
-        output.status.success() && said.contains("is mirrored without its signatures and other referrers"),
-        "{said}"
+        output.status.success() && messages.contains("is mirrored without its signatures and other referrers"),
+        "{messages}"
     );
     let lock = kit.read("other/mirror/lock.json");
-    assert!(lock.contains(&beta.to_string()) && !lock.contains(&made.to_string()), "{lock}");
+    assert!(lock.contains(&beta.to_string()) && !lock.contains(&artifact.to_string()), "{lock}");
 }

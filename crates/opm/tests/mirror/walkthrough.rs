@@ -1,4 +1,4 @@
-//! The walkthrough in docs/mirror.md is true, line by line.
+//! The walkthrough in docs/mirror.md shows the real output of its commands.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
@@ -7,7 +7,7 @@ use std::process::Command;
 
 use crate::kit::Kit;
 
-/// Runs a line in a shell and returns everything it prints.
+/// Runs a line in a shell and returns its output.
 fn run(command: &str, kit: &Kit) -> String {
     let path = format!("{}:{}", kit.path("bin").display(), std::env::var("PATH").unwrap_or_default());
     let output = Command::new("sh")
@@ -21,8 +21,8 @@ fn run(command: &str, kit: &Kit) -> String {
     String::from_utf8_lossy(&output.stdout).into_owned()
 }
 
-/// Returns whether a text is as expected, where `[...]` stands for anything within a line.
-fn agrees(text: &str, expected: &str) -> bool {
+/// Returns whether a text matches, where `[...]` matches anything within a line.
+fn matches(text: &str, expected: &str) -> bool {
     let line = |(text, expected): (&str, &str)| {
         let mut rest = text;
         let parts: Vec<&str> = expected.split("[...]").collect();
@@ -38,7 +38,7 @@ fn agrees(text: &str, expected: &str) -> bool {
 }
 
 #[test]
-fn the_walkthrough_is_true() {
+fn commands_of_the_walkthrough_print_what_it_shows() {
     let Some(kit) = Kit::new() else { return };
     kit.image("ns/tools:v1", &[b"tools"]);
     kit.sign("ns/shared", kit.digest_of("ns/shared:v1").unwrap(), true);
@@ -47,7 +47,7 @@ fn the_walkthrough_is_true() {
     let page = page.replace("quay.example.com", &kit.host).replace("registry.example.com:5000", kit.closed.host());
     let file = page.split("```yaml\n").nth(1).unwrap().split("```").next().unwrap();
     fs::write(kit.path("imageset.yaml"), file).unwrap();
-    // The registries here have no certificates, and the program of a test needs libraries.
+    // These registries have no certificates, and the program under test needs libraries.
     let program = env!("CARGO_BIN_EXE_opm");
     let script = format!(
         "#!/bin/sh\ncase \"$2\" in plan|pull) set -- \"$@\" --catalog-program none;; esac\n\
@@ -61,8 +61,8 @@ fn the_walkthrough_is_true() {
         let block = block.split("```").next().unwrap();
         for step in block.split("$ ").skip(1) {
             let (command, expected) = step.split_once('\n').unwrap();
-            let said = run(command, &kit);
-            assert!(agrees(&said, expected), "{command}\n--- said\n{said}--- expected\n{expected}");
+            let output = run(command, &kit);
+            assert!(matches(&output, expected), "{command}\n--- output\n{output}--- expected\n{expected}");
             commands += 1;
         }
     }

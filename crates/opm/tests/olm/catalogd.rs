@@ -1,42 +1,42 @@
-//! catalogd beside `opm serve --http`: an image that `opm build` made, and what both answer for it.
+//! catalogd compared with `opm serve --http`: the same image of `opm build`, and the responses of both.
 
 use serde_json::{Value, json};
-use testkit::{Answer, ask, plain_client, post};
+use testkit::{Response, plain_client, post, request};
 
 use crate::stage::until;
 use crate::stage_v1::StageV1;
 
-/// Fields of all types, kinds of blobs that nobody knows, and letters that other programs escape.
+/// Fields of all types, unknown kinds of blobs, and characters that other programs escape.
 const ODD: &str = r#"{"schema":"example.com/odd","name":"odd","package":"lantern","z":1,"a":[true,null,1.5,-2,"<&> \u2028 é"],
 "m":{"y":{},"x":[]},"big":1234567890}
 {"schema":"example.com/odd","name":"odd"}
 {"schema":"olm.bundle","name":"lantern.v9.9.9-none","package":"other"}
 "#;
 
-/// Sorts the lines of an answer: catalogd has no order among them.
-fn sorted(mut answer: Answer) -> Answer {
-    let mut lines: Vec<&str> = answer.body.split_inclusive('\n').collect();
+/// Sorts the lines of a response, which have no fixed order in catalogd.
+fn sorted(mut response: Response) -> Response {
+    let mut lines: Vec<&str> = response.body.split_inclusive('\n').collect();
     lines.sort_unstable();
-    answer.body = lines.concat();
-    answer
+    response.body = lines.concat();
+    response
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn catalogd_answers_for_an_image_of_opm_as_opm_does() {
+async fn catalogd_serves_an_image_of_opm_like_opm() {
     let Some(stage) = StageV1::shared().await else { return };
     let env = &stage.stage.env;
     env.copy_of("examples/catalog");
     env.file("catalog/odd.json", ODD.lines().take(3).collect::<Vec<_>>().join("\n"));
-    let made = stage.catalog("catalog", json!({})).await;
+    let catalog = stage.catalog("catalog", json!({})).await;
     let name = stage.name("catalog");
-    let base = made["status"]["urls"]["base"].as_str().expect("an address");
+    let base = catalog["status"]["urls"]["base"].as_str().expect("an address");
     assert!(base.ends_with(&format!("/catalogs/{name}")), "{base}");
-    assert!(made["status"]["resolvedSource"]["image"]["ref"].as_str().is_some_and(|text| text.contains("@sha256:")));
+    assert!(catalog["status"]["resolvedSource"]["image"]["ref"].as_str().is_some_and(|text| text.contains("@sha256:")));
     let arguments = ["catalog", "--http", "127.0.0.1:0", "--http-catalog", &name];
     let (_server, address) = stage.stage.serve_with(&arguments, "serving HTTP").await;
     let (theirs, ours) = (stage.v1.catalogd(), plain_client(&address));
     let all = format!("/catalogs/{name}/api/v1/all");
-    until("opm serves", || async { (ask(&ours, "GET", &all).await.status == 200).then_some(()) }).await;
+    until("opm serves", || async { (request(&ours, "GET", &all).await.status == 200).then_some(()) }).await;
     let mut lines = 0;
     let mut differences = Vec::new();
     for (method, path) in [
@@ -64,7 +64,7 @@ async fn catalogd_answers_for_an_image_of_opm_as_opm_does() {
         ("GET", "all/"),
     ] {
         let path = format!("/catalogs/{name}/api/v1/{path}");
-        let (their, our) = (sorted(ask(&theirs, method, &path).await), sorted(ask(&ours, method, &path).await));
+        let (their, our) = (sorted(request(&theirs, method, &path).await), sorted(request(&ours, method, &path).await));
         lines += their.body.lines().count();
         if their != our {
             differences.push(format!("{method} {path}\ncatalogd: {their:?}\nopm: {our:?}"));
@@ -73,7 +73,7 @@ async fn catalogd_answers_for_an_image_of_opm_as_opm_does() {
     for path in
         ["/catalogs/none/api/v1/all", "/catalogs/none/api/v1/metas", "/catalogs/No_Name/api/v1/all", "/catalogs/"]
     {
-        let (their, our) = (ask(&theirs, "GET", path).await, ask(&ours, "GET", path).await);
+        let (their, our) = (request(&theirs, "GET", path).await, request(&ours, "GET", path).await);
         if their != our {
             differences.push(format!("GET {path}\ncatalogd: {their:?}\nopm: {our:?}"));
         }
@@ -83,18 +83,18 @@ async fn catalogd_answers_for_an_image_of_opm_as_opm_does() {
     stage.remove(&[], &["catalog"]).await;
 }
 
-/// Sorts lists, which catalogd answers in any order, and drops words and places of errors.
-fn settled(value: &mut Value) {
+/// Sorts lists, which catalogd returns in any order, and drops messages and positions of errors.
+fn normalize(value: &mut Value) {
     match value {
         Value::Array(items) => {
-            items.iter_mut().for_each(settled);
+            items.iter_mut().for_each(normalize);
             items.sort_by_cached_key(Value::to_string);
         }
         Value::Object(members) => {
             if members.contains_key("errors") {
                 members.insert("errors".into(), true.into());
             }
-            members.values_mut().for_each(settled);
+            members.values_mut().for_each(normalize);
             members.sort_keys();
         }
         _ => {}
@@ -102,7 +102,7 @@ fn settled(value: &mut Value) {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn catalogd_answers_graphql_as_opm_does() {
+async fn catalogd_answers_graphql_like_opm() {
     let Some(stage) = StageV1::shared().await else { return };
     let env = &stage.stage.env;
     env.copy_of("examples/catalog");
@@ -112,7 +112,7 @@ async fn catalogd_answers_graphql_as_opm_does() {
     let (_server, address) = stage.stage.serve_with(&arguments, "serving HTTP").await;
     let (theirs, ours) = (stage.v1.catalogd(), plain_client(&address));
     let all = format!("/catalogs/{name}/api/v1/all");
-    until("opm serves", || async { (ask(&ours, "GET", &all).await.status == 200).then_some(()) }).await;
+    until("opm serves", || async { (request(&ours, "GET", &all).await.status == 200).then_some(()) }).await;
     let path = format!("/catalogs/{name}/api/v1/graphql");
     let query = |text: &str| json!({"query": text}).to_string();
     let mut bodies: Vec<String> = [
@@ -121,7 +121,7 @@ async fn catalogd_answers_graphql_as_opm_does() {
         "{ olmbundles(limit: 100) { name package image } }",
         "{ olmbundles(limit: -1, offset: -1) { name } }",
         "{ olmbundles { name properties { type value } } }",
-        // Of lists catalogd knows the fields of the first object only, and which that is changes.
+        // catalogd takes the fields of lists from their first object only, which varies.
         "{ olmchannels { name package entries { name } } }",
         "query Q { a: olmpackages { n: name __typename } ...F } fragment F on Query { summary { totalSchemas } }",
         "{ olmpackages { name @skip(if: true) schema @include(if: true) } }",
@@ -140,19 +140,19 @@ async fn catalogd_answers_graphql_as_opm_does() {
     bodies.push(query(&" ".repeat(100_001)));
     let mut differences = Vec::new();
     for body in &bodies {
-        let shown = |answer: Answer| match serde_json::from_str::<Value>(&answer.body) {
+        let shown = |response: Response| match serde_json::from_str::<Value>(&response.body) {
             Ok(mut json) => {
-                settled(&mut json);
-                format!("{} {} {json}", answer.status, answer.content_type)
+                normalize(&mut json);
+                format!("{} {} {json}", response.status, response.content_type)
             }
-            Err(_) => format!("{} {:?}", answer.status, answer.body),
+            Err(_) => format!("{} {:?}", response.status, response.body),
         };
         let (their, our) = (shown(post(&theirs, &path, body).await), shown(post(&ours, &path, body).await));
         if their != our {
             differences.push(format!("{}\ncatalogd: {their}\nopm: {our}", &body[..body.len().min(200)]));
         }
     }
-    let (their, our) = (ask(&theirs, "GET", &path).await.status, ask(&ours, "GET", &path).await.status);
+    let (their, our) = (request(&theirs, "GET", &path).await.status, request(&ours, "GET", &path).await.status);
     assert_eq!(their, our);
     assert!(differences.is_empty(), "{}", differences.join("\n\n"));
     stage.remove(&[], &["catalog"]).await;

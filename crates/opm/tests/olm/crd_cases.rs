@@ -9,25 +9,25 @@ use serde_json::{Value, json};
 use crate::stage::until;
 use crate::stage_v1::{StageV1, condition};
 
-/// The label of what a ClusterExtension has made.
+/// The label of objects that a ClusterExtension created.
 const OWNER: &str = "olm.operatorframework.io/owner-name";
-/// So many extensions are installed at a time.
-const TOGETHER: usize = 25;
+/// How many extensions are installed in parallel.
+const IN_PARALLEL: usize = 25;
 
 /// A package with two versions.
 pub(crate) struct Case {
     pub(crate) package: String,
-    /// What differs, for people.
+    /// A description of the difference.
     pub(crate) what: String,
     pub(crate) crds: [Vec<Value>; 2],
 }
 
-/// What came of a comparison.
+/// The result of a comparison.
 #[derive(Default)]
 pub(crate) struct Compared {
     pub(crate) compared: usize,
     pub(crate) refused: usize,
-    /// What the cluster did not install in the first version, and why.
+    /// The first versions that the cluster did not install, and why.
     pub(crate) left_out: Vec<String>,
     pub(crate) differences: Vec<String>,
 }
@@ -56,7 +56,7 @@ impl Case {
         );
         for (version, crds) in ["1.0.0", "2.0.0"].into_iter().zip(&self.crds) {
             let mut operator = stage.stage.operator(package, version);
-            // Nothing but the CRDs is of interest.
+            // Only the CRDs matter here.
             operator.more = json!({
                 "installModes": [{"type": "AllNamespaces", "supported": true}],
                 "install": {"strategy": "deployment", "spec": {"deployments": []}},
@@ -76,7 +76,7 @@ impl Case {
         text
     }
 
-    /// Compares the message of operator-controller with what we find.
+    /// Compares the message of operator-controller with our findings.
     fn judge(&self, message: &str, found: &mut Compared) {
         let theirs = message.contains("validating upgrade for CRD");
         if !theirs && !message.is_empty() {
@@ -91,7 +91,7 @@ impl Case {
         let ours = changes.iter().any(|change| change.blocks);
         found.compared += 1;
         found.refused += usize::from(theirs);
-        // Each rule that we name is one that they name; long messages are cut.
+        // operator-controller names each rule that we name; long messages are truncated.
         let cut = message.len() > 30_000;
         let unnamed = changes.iter().find(|change| change.blocks && !message.contains(change.olm_rule()) && !cut);
         if ours != theirs || unnamed.is_some() {
@@ -103,7 +103,7 @@ impl Case {
     }
 }
 
-/// Returns the message of a refusal, or nothing once the version is installed.
+/// Returns the message of a refusal, or `None` once the version is installed.
 fn outcome(status: &Value, version: &str) -> Option<Option<String>> {
     if status["install"]["bundle"]["version"] == version {
         return Some(None);
@@ -113,12 +113,12 @@ fn outcome(status: &Value, version: &str) -> Option<Option<String>> {
     retrying.then(|| progressing["message"].as_str().map(str::to_owned))
 }
 
-/// Puts cases together that can be on a cluster at the same time: none has a CRD of another.
+/// Groups cases that can be on a cluster together: no two share a CRD.
 fn groups(cases: &[Case]) -> Vec<Vec<&Case>> {
     let mut groups: Vec<(Vec<&Case>, BTreeSet<&str>)> = Vec::new();
     for case in cases {
         let fits = |(group, known): &&mut (Vec<&Case>, BTreeSet<&str>)| {
-            group.len() < TOGETHER && case.names().all(|name| !known.contains(name))
+            group.len() < IN_PARALLEL && case.names().all(|name| !known.contains(name))
         };
         match groups.iter_mut().find(fits) {
             Some((group, known)) => {
@@ -131,8 +131,8 @@ fn groups(cases: &[Case]) -> Vec<Vec<&Case>> {
     groups.into_iter().map(|(group, _)| group).collect()
 }
 
-/// Has operator-controller install and upgrade all packages, and compares its verdicts with ours.
-#[expect(clippy::print_stderr, reason = "hundreds take long, and whoever waits sees how far they are")]
+/// Lets operator-controller install and upgrade all packages, and compares its verdicts with ours.
+#[expect(clippy::print_stderr, reason = "long runs report their progress")]
 pub(crate) async fn compared(stage: &StageV1, cases: &[Case]) -> Compared {
     let text: String = cases.iter().map(|case| case.blobs(stage)).collect();
     stage.stage.env.file("catalog/catalog.yaml", text);
@@ -162,13 +162,13 @@ pub(crate) async fn compared(stage: &StageV1, cases: &[Case]) -> Compared {
         eprintln!("{done} of {}: {} refused, {} differ", cases.len(), found.refused, found.differences.len());
         let names: Vec<&str> = group.iter().map(|case| case.package.as_str()).collect();
         stage.remove(&names, &[]).await;
-        // Others have CRDs of the same names, and the garbage collector takes minutes where many kinds come and go.
+        // Other cases have CRDs of the same names, and the garbage collector takes minutes while many kinds change.
         let crds = stage.stage.cluster.objects(Kind::CRD);
         for name in group.iter().flat_map(|case| case.names()) {
             let owned =
                 stage.stage.get(Kind::CRD, name).await.is_some_and(|crd| crd["metadata"]["labels"][OWNER].is_string());
             if owned {
-                // It may be gone meanwhile.
+                // The CRD may be deleted meanwhile.
                 let _ = crds.delete(name, &Default::default()).await;
                 until("a CRD is gone", || async { stage.stage.get(Kind::CRD, name).await.is_none().then_some(()) })
                     .await;

@@ -1,4 +1,4 @@
-//! `opm crd-diff` beside operator-controller: changes of CRDs, and whether an upgrade is refused for them.
+//! `opm crd-diff` compared with operator-controller: changes of CRDs, and whether it refuses an upgrade.
 
 use serde_json::{Value, json};
 use testkit::published::BUNDLES;
@@ -6,17 +6,17 @@ use testkit::published::BUNDLES;
 use crate::crd_cases::{Case, compared};
 use crate::stage_v1::StageV1;
 
-/// Names the number of changes that are tried.
+/// The variable with the number of changes to try.
 const ROUNDS: &str = "OPM_CRD_CHANGES";
-/// What fits into a run of all tests.
+/// Fits into a full test run.
 const DEFAULT: usize = 6;
-/// Names that published bundles are compared as well, from this pair of versions on; it takes many minutes.
+/// The variable that enables published bundles, starting with this pair of versions; they take many minutes.
 const PUBLISHED: &str = "OPM_CRD_PUBLISHED";
 
-/// A change of one field: what it was, and what it becomes.
+/// A change of one field: its description, the old and the new schema.
 type Change = (&'static str, Value, Value);
 
-/// Returns changes of every kind that OLM v1 has a rule for, or none.
+/// Returns changes of every kind, with and without a rule in OLM v1.
 fn changes() -> Vec<Change> {
     let mut all: Vec<Change> = Vec::new();
     let mut add = |name, old: Value, new: Value| all.push((name, old, new));
@@ -119,7 +119,7 @@ fn changes() -> Vec<Change> {
     add("field", fields(a.clone(), &[]), fields(both.clone(), &[]));
     add("field", fields(both, &[]), fields(a.clone(), &[]));
     add("field", fields(a, &[]), fields(b, &[]));
-    // The same below a list, a map and another field.
+    // The same changes below a list, a map and another field.
     let mut below: Vec<Change> = Vec::new();
     for (name, old, new) in all.iter().step_by(3) {
         below.push((name, json!({"type": "array", "items": old}), json!({"type": "array", "items": new})));
@@ -151,11 +151,11 @@ fn case(stage: &StageV1, number: usize, change: &Change) -> Case {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn upgrades_of_crds_are_refused_as_crd_diff_says() {
+async fn upgrades_of_crds_are_refused_as_crd_diff_predicts() {
     let Some(stage) = StageV1::shared().await else { return };
     let all = changes();
     let count = std::env::var(ROUNDS).ok().and_then(|text| text.parse().ok()).unwrap_or(DEFAULT).min(all.len());
-    // A few of all, or all.
+    // A few evenly spaced changes, or all.
     let step = all.len() / count.max(1);
     let some = all.iter().step_by(step).take(count).enumerate();
     let cases: Vec<Case> = some.map(|(at, change)| case(&stage, at, change)).collect();
@@ -164,7 +164,7 @@ async fn upgrades_of_crds_are_refused_as_crd_diff_says() {
     assert!(found.refused > 0 && found.refused < found.compared, "{found}");
 }
 
-/// Returns the CRDs of a bundle, as OLM v1 reads them.
+/// Returns the CRDs of a bundle, as OLM v1 parses them.
 fn crds_of(directory: &std::path::Path) -> Vec<Value> {
     let whole = bundle::read_whole(directory, &fbc::Limits::default()).expect("a bundle");
     let crds = whole.of_kind("CustomResourceDefinition").map(|crd| crd.value.clone());
@@ -172,8 +172,8 @@ fn crds_of(directory: &std::path::Path) -> Vec<Value> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-#[expect(clippy::print_stderr, reason = "what was counted")]
-async fn upgrades_of_published_operators_are_refused_as_crd_diff_says() {
+#[expect(clippy::print_stderr, reason = "the counts are reported")]
+async fn upgrades_of_published_operators_are_refused_as_crd_diff_predicts() {
     let Some(first) = std::env::var(PUBLISHED).ok() else { return };
     let first: usize = first.parse().expect("the number of a pair, from 1");
     let Some(stage) = StageV1::shared().await else { return };

@@ -1,4 +1,4 @@
-//! Operators that OLM v1 installs from images that `opm build` made.
+//! Operators that OLM v1 installs from images of `opm build`.
 
 use cluster::Kind;
 use serde_json::json;
@@ -8,7 +8,7 @@ use crate::run_bundle::catalog_of;
 use crate::stage::until;
 use crate::stage_v1::{StageV1, condition};
 
-/// Returns an operator for all namespaces, which is all that OLM v1 installs.
+/// Returns an operator for all namespaces; OLM v1 installs no others.
 fn operator(stage: &StageV1, version: &str) -> Operator {
     let mut operator = stage.stage.operator("quux", version);
     operator.more = json!({"installModes": [{"type": "AllNamespaces", "supported": true}]});
@@ -30,7 +30,7 @@ async fn an_extension_is_installed_and_removed_from_an_image_of_opm() {
     assert!(deployment.is_some(), "{status:#}");
     assert!(stage.stage.get(Kind::CRD, &quux.crd_name()).await.is_some());
     stage.remove(&["quux"], &["catalog"]).await;
-    // OLM forgets the extension, and deletes what came with it a moment later.
+    // OLM removes the extension, and deletes its objects a moment later.
     until("its deployment goes", || async {
         let left = stage.stage.get(Kind::DEPLOYMENT, "quux-controller").await;
         left.is_none_or(|left| left["metadata"]["deletionTimestamp"].is_string()).then_some(())

@@ -1,4 +1,4 @@
-//! Whole commands with the real OLM: its own programs on a real API server, and a stand-in for a node.
+//! Whole commands with the real OLM: its own programs on a real API server, and an emulated node.
 
 mod dice;
 #[allow(dead_code, reason = "shared with tests of other commands")]

@@ -1,4 +1,4 @@
-//! A mirror that a cluster lives on: catalogs, bundles and images come from the closed side, and the source is gone.
+//! A cluster that depends on a mirror: catalogs, bundles and images come from the closed side, and the source is off.
 
 use std::fmt::Write as _;
 use std::sync::Arc;
@@ -11,11 +11,11 @@ use crate::operator::Operator;
 use crate::run_bundle::static_program;
 use crate::stage::{Stage, until};
 
-/// Five packages, each with what it needs.
+/// Five packages, each with its dependency.
 const PACKAGES: [(&str, &str); 5] =
     [("anchor", "buoy"), ("buoy", "chain"), ("chain", ""), ("deck", ""), ("ensign", "deck")];
 
-/// Puts an operator, the image it runs and its bundle into the source.
+/// Pushes an operator, its image and its bundle to the source.
 fn publish(stage: &Stage, package: &str, needs: &str) -> Operator {
     let mut operator = stage.operator(package, "1.0.0");
     let content = [(format!("/{package}"), package.as_bytes().to_vec())];
@@ -58,7 +58,7 @@ async fn five_packages_are_mirrored_and_a_cluster_installs_them_from_the_closed_
     stage.env.file("imageset.yaml", wanted);
     let pull = ["mirror", "pull", "imageset.yaml", "set", "--volumes", "4M", "--to", "usb", "--with-dependencies"];
     stage.env.stdout(&[&pull[..], &["--use-http", "--binary", "linux/amd64=program"]].concat());
-    // Nothing of the source is left.
+    // The source is removed.
     let registry = std::mem::replace(&mut stage.registry, Arc::new(closed));
     drop(registry);
     let to = format!("{}/m", stage.registry.host());
@@ -69,13 +69,13 @@ async fn five_packages_are_mirrored_and_a_cluster_installs_them_from_the_closed_
     for (package, _) in PACKAGES {
         assert!(resolved.contains(&format!("{package}.v1.0.0")), "{resolved}");
     }
-    // Nodes follow what the push wrote for them, and names of the source lead to the mirror.
+    // Nodes use the settings of the push, which redirect source names to the mirror.
     let settings = stage.env.path("cluster-resources/registries.conf.d/50-mirror.conf");
-    stage.node.as_ref().expect("a node").pull_by(settings);
+    stage.node.as_ref().expect("a node").set_registries_conf(settings);
     let applied = stage.opm(&["catalog", "apply", "-f", "cluster-resources/cs-index-v1.yaml", "--wait"]).await;
     assert!(applied.starts_with("exit 0") && applied.contains("is served"), "{applied}");
-    let made = stage.get(Kind::CATALOG_SOURCE, "cs-index-v1").await.expect("a catalog");
-    assert_eq!(made["spec"]["image"], mirrored.as_str());
+    let catalog_source = stage.get(Kind::CATALOG_SOURCE, "cs-index-v1").await.expect("a catalog");
+    assert_eq!(catalog_source["spec"]["image"], mirrored.as_str());
     stage.group().await;
     for package in ["anchor", "ensign"] {
         stage.subscribe(package, "cs-index-v1", json!({})).await;
@@ -88,7 +88,7 @@ async fn five_packages_are_mirrored_and_a_cluster_installs_them_from_the_closed_
         })
         .await;
     }
-    // What runs is what the mirror has: the images were pulled, by their names at the source.
+    // The running images come from the mirror, pulled by their source names.
     let pods = stage.list(Kind::POD).await;
     let images: Vec<&str> = pods
         .iter()

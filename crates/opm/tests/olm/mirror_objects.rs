@@ -1,11 +1,11 @@
-//! T-4: what `push` writes for clusters is taken by a real API server, which checks it strictly.
+//! T-4: a real API server accepts the objects that `push` writes for clusters, with strict validation.
 
 use serde_json::{Value, json};
 use testkit::{OlmV1, mirror_set_crds};
 
 use crate::mirror_kit::Kit;
 
-/// Reads all objects of the files that a push wrote.
+/// Reads all objects from the files of a push.
 fn objects(kit: &Kit, directory: &str) -> Vec<Value> {
     let mut found = Vec::new();
     for name in crate::mirror_kit::names(&kit.path(directory)) {
@@ -30,12 +30,12 @@ fn plural(object: &Value) -> &'static str {
         "ImageTagMirrorSet" => "imagetagmirrorsets",
         "CatalogSource" => "catalogsources",
         "ClusterCatalog" => "clustercatalogs",
-        other => panic!("nobody expects {other}"),
+        other => panic!("unexpected kind {other}"),
     }
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn t4_a_real_api_server_takes_what_a_push_writes_without_a_warning() {
+async fn t4_a_real_api_server_accepts_objects_of_a_push_without_a_warning() {
     let Some(olm) = tokio::task::block_in_place(OlmV1::shared) else { return };
     let Some(kit) = tokio::task::block_in_place(Kit::new) else { return };
     let api = &olm.olm.api;
@@ -54,7 +54,7 @@ async fn t4_a_real_api_server_takes_what_a_push_writes_without_a_warning() {
          name: beta\n  additionalImages:\n  - name: {host}/tools/shell_box:v1\n    targetRepo: boxes/shell__box\n"
     );
     let file = kit.set_of("set.yaml", "v1", "    - name: alpha\n", &more);
-    // Four ways to write them, all of which clusters have to take.
+    // Four ways to write them, all of which clusters must accept.
     let (to, deep) = (kit.to(), format!("{}/a/b-c/d_e", kit.closed.host()));
     let mut kinds = std::collections::BTreeSet::new();
     for (number, words) in [
@@ -73,28 +73,28 @@ async fn t4_a_real_api_server_takes_what_a_push_writes_without_a_warning() {
         assert!(found.len() >= 7, "{found:?}");
         for object in &mut found {
             if object["kind"] == "CatalogSource" {
-                // On OpenShift it is always there; here every test has a namespace of its own.
+                // OpenShift always has this namespace; here every test has its own.
                 assert_eq!(object["metadata"]["namespace"], "openshift-marketplace");
                 object["metadata"]["namespace"] = namespace.as_str().into();
             }
             let trial = api.try_apply(plural(object), object).await;
             assert!(matches!(trial.status, 200 | 201) && trial.warnings.is_empty(), "{object}\n{trial:?}");
-            // Nothing of it gets lost on the way.
-            let kept: Value = serde_json::from_str(&trial.body).unwrap();
+            // The API server drops no field.
+            let stored: Value = serde_json::from_str(&trial.body).unwrap();
             for (field, value) in object["spec"].as_object().unwrap() {
-                let missing = || format!("{field} of {object}\nbecame {kept}");
+                let missing = || format!("{field} of {object}\nbecame {stored}");
                 match value {
                     Value::Object(fields) => {
-                        assert!(fields.iter().all(|(name, _)| !kept["spec"][field][name].is_null()), "{}", missing());
+                        assert!(fields.iter().all(|(name, _)| !stored["spec"][field][name].is_null()), "{}", missing());
                     }
-                    value => assert_eq!(&kept["spec"][field], value, "{}", missing()),
+                    value => assert_eq!(&stored["spec"][field], value, "{}", missing()),
                 }
             }
             kinds.insert(plural(object));
         }
     }
     assert_eq!(kinds.len(), 4, "{kinds:?}");
-    // The server does look: what clusters do not know, and what cannot be a mirror, is refused.
+    // The server validates: unknown fields and invalid mirrors are rejected.
     let mut object = objects(&kit, "objects-0").into_iter().find(|it| it["kind"] == "ImageDigestMirrorSet").unwrap();
     object["spec"]["unknown"] = json!(1);
     let trial = api.try_apply("imagedigestmirrorsets", &object).await;

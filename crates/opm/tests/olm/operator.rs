@@ -1,4 +1,4 @@
-//! Operators made for a test, as images of bundles.
+//! Operators for tests, as bundle images.
 
 use serde_json::{Value, json};
 
@@ -11,9 +11,9 @@ pub(crate) struct Operator {
     pub(crate) group: String,
     /// The image of its deployment.
     pub(crate) image: String,
-    /// More fields for the spec of its CSV.
+    /// Additional fields for the spec of its CSV.
     pub(crate) more: Value,
-    /// The content of `metadata/dependencies.yaml`, if there is one.
+    /// The content of `metadata/dependencies.yaml`, if any.
     pub(crate) dependencies: Option<String>,
 }
 
@@ -34,7 +34,7 @@ impl Operator {
         format!("{}.v{}", self.package, self.version)
     }
 
-    /// Returns the name of the custom resource definition.
+    /// Returns the name of the CRD.
     pub(crate) fn crd_name(&self) -> String {
         format!("{}s.{}", self.package, self.group)
     }
@@ -72,7 +72,7 @@ impl Operator {
             "spec": {
                 "version": self.version, "displayName": self.kind(), "description": "An operator of a test.",
                 "provider": {"name": "Tests"}, "maturity": "alpha",
-                // Operators for all namespaces would be copied into those of other tests.
+                // OLM would copy operators for all namespaces to those of other tests.
                 "installModes": [
                     {"type": "OwnNamespace", "supported": true}, {"type": "SingleNamespace", "supported": true},
                     {"type": "MultiNamespace", "supported": false}, {"type": "AllNamespaces", "supported": false},
@@ -98,7 +98,7 @@ impl Operator {
         csv
     }
 
-    /// Returns the files of the image of the bundle.
+    /// Returns the files of the bundle image.
     pub(crate) fn files(&self) -> Vec<(String, Vec<u8>)> {
         let prefix = "operators.operatorframework.io.bundle";
         let annotations = format!(
@@ -118,7 +118,7 @@ impl Operator {
         files
     }
 
-    /// Returns the labels of the image of the bundle.
+    /// Returns the labels of the bundle image.
     pub(crate) fn labels(&self) -> Vec<(String, String)> {
         let prefix = "operators.operatorframework.io.bundle";
         let label = |name: &str, value: &str| (format!("{prefix}.{name}"), value.to_owned());

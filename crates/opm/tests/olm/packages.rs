@@ -1,4 +1,4 @@
-//! What OLM's package server tells of catalogs that `opm serve` serves, and how OLM follows an image.
+//! The manifests of OLM's package server for catalogs of `opm serve`, and how OLM follows an image.
 
 use std::process::Stdio;
 
@@ -11,7 +11,7 @@ use crate::operator::Operator;
 use crate::run_bundle::static_program;
 use crate::stage::{Stage, until};
 
-/// Returns a version of an operator with everything that a package manifest tells.
+/// Returns a version of an operator with all fields that a package manifest shows.
 fn operator(stage: &Stage, version: &str) -> Operator {
     let mut operator = stage.operator("foo", version);
     operator.more = json!({
@@ -33,7 +33,7 @@ const HEAD: &str = "schema: olm.package\nname: foo\ndefaultChannel: stable\n---\
     - reference: {schema: olm.channel, name: fast}\n  message: fast is old\n\
     - reference: {schema: olm.package}\n  message: foo is old\n";
 
-/// Returns what a package manifest says of the head of a channel, by its CSV.
+/// Returns the description of a channel head in a package manifest, by its CSV.
 fn described(operator: &Operator, related: &[&str]) -> Value {
     let csv = operator.csv();
     let spec = &csv["spec"];
@@ -52,7 +52,7 @@ fn described(operator: &Operator, related: &[&str]) -> Value {
     })
 }
 
-/// Returns the package foo as a catalog offers it.
+/// Returns the manifest of the package foo from a catalog.
 async fn manifest(stage: &Stage, catalog: &str) -> Option<Value> {
     let all = stage.cluster.objects(Kind::PACKAGE_MANIFEST).list(&Default::default()).await.ok()?;
     let all = all.items.into_iter().map(|one| serde_json::to_value(one).expect("JSON"));
@@ -66,13 +66,13 @@ async fn manifest(stage: &Stage, catalog: &str) -> Option<Value> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_package_server_tells_what_a_catalog_says() {
+async fn the_package_server_shows_the_content_of_a_catalog() {
     let Some(olm) = tokio::task::block_in_place(Olm::shared_with_packages) else { return };
     let Some(stage) = Stage::with(olm).await else { return };
     let (old, new) = (operator(&stage, "1.0.0"), operator(&stage, "1.1.0"));
     let (first, second) = (stage.bundle(&old), stage.bundle(&new));
     let mut servers = Vec::new();
-    // With whole manifests, and with what consoles show of them.
+    // With whole manifests, and with the metadata that consoles show.
     for (name, level) in [("objects", "none"), ("metadata", "bundle-object-to-csv-metadata")] {
         let render = ["render", &first, &second, "--use-http", "-o", "yaml", "--migrate-level", level];
         stage.env.file(&format!("{name}/catalog.yaml"), format!("{HEAD}{}", stage.env.stdout(&render)));
@@ -84,7 +84,7 @@ async fn the_package_server_tells_what_a_catalog_says() {
         let found = until("the package is known", || manifest(&stage, name)).await;
         let mut related = vec![new.image.as_str(), "registry.example.com/r:v1"];
         if name == "metadata" {
-            // The images of the blob take the place of those of the CSV, and the bundle is one of them.
+            // The images of the blob replace those of the CSV, and include the bundle.
             related.push(&second);
         }
         related.sort_unstable();
@@ -114,7 +114,7 @@ async fn the_package_server_tells_what_a_catalog_says() {
     }
 }
 
-/// Builds and pushes an image of a catalog with the program in it, under a tag that moves.
+/// Builds and pushes a catalog image with the program in it, with a moving tag.
 fn build(stage: &Stage, version: &str) -> String {
     let bundle = stage.bundle(&stage.operator("foo", version));
     let rendered = stage.env.stdout(&["render", &bundle, "--use-http", "-o", "yaml"]);
@@ -131,11 +131,11 @@ fn build(stage: &Stage, version: &str) -> String {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn olm_follows_an_image_while_a_controller_of_ours_works_beside_it() {
+async fn olm_follows_an_image_while_our_controller_runs_in_parallel() {
     let Some(olm) = tokio::task::block_in_place(Olm::start) else { return };
     let other = olm.api.namespace().await;
     let Some(stage) = Stage::with(olm).await else { return };
-    // Ours has a namespace of its own.
+    // Our controller has its own namespace.
     let log = std::fs::File::create(stage.env.path("controller.log")).expect("a log");
     let mut command = stage.env.command();
     command.args(["controller", "-n", &other, "--kubeconfig"]).arg(stage.olm.api.kubeconfig());
@@ -160,7 +160,7 @@ async fn olm_follows_an_image_while_a_controller_of_ours_works_beside_it() {
         (source["status"]["connectionState"]["lastObservedState"] == "READY").then_some(source)
     };
     let source = until("OLM is connected to the second version", ready).await;
-    // Nothing of it is ours: not its status, not its pods.
+    // Our controller changed neither the status nor the pods.
     let mut all = stage.list(Kind::POD).await;
     all.extend(stage.list(Kind::SERVICE).await);
     all.push(source);

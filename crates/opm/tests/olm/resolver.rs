@@ -1,5 +1,4 @@
-//! The offline resolver beside the real one: made-up namespaces, each resolved by OLM's catalog operator and by
-//! `opm resolve`.
+//! The offline resolver compared with the real one: OLM's catalog operator and `opm resolve` resolve random namespaces.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
@@ -12,19 +11,19 @@ use serde_json::{Value, json};
 use crate::dice::Dice;
 use crate::stage::Stage;
 
-/// Names the number of namespaces.
+/// The variable with the number of namespaces.
 const ROUNDS: &str = "OPM_RESOLVE_ROUNDS";
-/// What fits into a run of all tests.
+/// Fits into a full test run.
 const DEFAULT: usize = 6;
-/// How many are resolved at a time; OLM works on one after the other.
-const AT_A_TIME: usize = 20;
-/// How long OLM is given to find an upgrade where there is none.
-const QUIET: Duration = Duration::from_secs(15);
+/// How many namespaces are resolved in parallel; OLM handles one after the other.
+const IN_PARALLEL: usize = 20;
+/// How long to wait for an upgrade where none is expected.
+const NO_UPGRADE_TIMEOUT: Duration = Duration::from_secs(15);
 /// How long OLM may take for a namespace among others.
-const PATIENCE: Duration = Duration::from_secs(240);
+const TIMEOUT: Duration = Duration::from_secs(240);
 const PACKAGES: [&str; 4] = ["p0", "p1", "p2", "p3"];
 
-/// What a namespace sees and asks for.
+/// The catalogs and Subscriptions of a namespace.
 struct Case {
     /// Catalogs: name, priority, content.
     catalogs: Vec<(String, u64, String)>,
@@ -32,7 +31,7 @@ struct Case {
     wishes: Vec<(String, String, String, Option<String>)>,
 }
 
-/// Returns the version of a package, with its CSV inside, so that it need not be unpacked.
+/// Returns the version of a package with its CSV, so that OLM need not unpack it.
 fn bundle(package: &str, number: u64, dice: &mut Dice) -> String {
     let (name, version) = (format!("{package}.v{number}.0.0"), format!("{number}.0.0"));
     let labels = json!({"app": package});
@@ -65,7 +64,7 @@ fn bundle(package: &str, number: u64, dice: &mut Dice) -> String {
     text
 }
 
-/// Returns a catalog of some packages; what is in it is the same wherever the same package is.
+/// Returns a catalog of some packages; a package has the same content in every catalog.
 fn catalog(dice: &mut Dice) -> String {
     let mut text = String::new();
     for package in PACKAGES {
@@ -83,7 +82,8 @@ fn catalog(dice: &mut Dice) -> String {
             for number in 1..=count {
                 let _ = writeln!(text, "- name: {package}.v{number}.0.0");
                 if number > 1 {
-                    // Sometimes past the one before, which is then skipped; twice in a row would strand another.
+                    // An entry sometimes skips the previous one and replaces the one before; two in a row would strand
+                    // another.
                     leap = number > 2 && !leap && dice.one_in(4);
                     let _ = writeln!(text, "  replaces: {package}.v{}.0.0", if leap { number - 2 } else { number - 1 });
                     if leap {
@@ -123,33 +123,33 @@ fn case(seed: u64) -> Case {
     Case { catalogs, wishes }
 }
 
-/// What came of a namespace: the versions to install, or a refusal.
+/// The result for a namespace: the versions to install, or a refusal.
 type Outcome = Option<BTreeSet<String>>;
 
-/// Resolves a namespace offline, with these Subscriptions and installed versions; what is kept does not count.
+/// Resolves a namespace offline, with these Subscriptions and installed versions; unchanged versions do not count.
 fn offline(stage: &Stage, case: &Case, objects: &[Value]) -> (Outcome, String) {
     let mut command = stage.env.command();
     command.args(["resolve", "-o", "json"]);
     for (name, priority, _) in &case.catalogs {
         command.arg(format!("{name}={name}")).arg("--priority").arg(format!("{name}={priority}"));
     }
-    // As kubectl prints them: which catalog a Subscription names counts.
+    // In the format of kubectl: the catalog of a Subscription matters.
     let state = json!({"apiVersion": "v1", "kind": "List", "items": objects});
     stage.env.file("state.json", state.to_string());
     let output = command.args(["--state", "state.json"]).output().expect("opm runs");
     let text = String::from_utf8_lossy(&output.stdout).into_owned();
-    let told: Value = serde_json::from_str(&text).unwrap_or_default();
     let shown = format!("{text}{}", String::from_utf8_lossy(&output.stderr));
-    if told["resolved"] != true {
+    let resolution: Value = serde_json::from_str(&text).unwrap_or_else(|error| panic!("{error}: {shown}"));
+    if resolution["resolved"] != true {
         return (None, shown);
     }
-    let bundles = told["bundles"].as_array().cloned().unwrap_or_default();
+    let bundles = resolution["bundles"].as_array().expect("a list of bundles");
     let changed = bundles.iter().filter(|one| one["action"] != "keep");
     (Some(changed.filter_map(|one| one["name"].as_str().map(str::to_owned)).collect()), shown)
 }
 
-fn subscription(stage: &Stage, wish: &(String, String, String, Option<String>)) -> Value {
-    let (package, catalog, channel, starting) = wish;
+fn subscription(stage: &Stage, request: &(String, String, String, Option<String>)) -> Value {
+    let (package, catalog, channel, starting) = request;
     let mut spec = json!({
         "name": package, "channel": channel, "source": catalog, "sourceNamespace": stage.namespace(),
         "installPlanApproval": "Manual",
@@ -163,7 +163,7 @@ fn subscription(stage: &Stage, wish: &(String, String, String, Option<String>)) 
     })
 }
 
-/// Returns a refusal; a catalog that is not connected yet is none, nor is one whose packages nobody has seen.
+/// Returns a refusal; a catalog that is not connected yet, or has no known packages, does not count.
 fn refusal(subscriptions: &[Value]) -> Option<String> {
     let conditions = subscriptions.iter().flat_map(|one| one["status"]["conditions"].as_array().cloned());
     let failed = conditions.flatten().find(|one| {
@@ -173,7 +173,7 @@ fn refusal(subscriptions: &[Value]) -> Option<String> {
     Some(failed["message"].to_string())
 }
 
-/// Returns the names of the versions that InstallPlans are for, without some plans.
+/// Returns the versions of InstallPlans, except for the plans in `without`.
 fn planned(plans: &[Value], without: &BTreeSet<String>) -> BTreeSet<String> {
     let name = |plan: &Value| plan["metadata"]["name"].as_str().unwrap_or_default().to_owned();
     let new = plans.iter().filter(|plan| !without.contains(&name(plan)));
@@ -181,9 +181,9 @@ fn planned(plans: &[Value], without: &BTreeSet<String>) -> BTreeSet<String> {
     versions.flatten().filter_map(|name| name.as_str().map(str::to_owned)).collect()
 }
 
-/// Waits for the InstallPlan of a namespace where nothing is installed.
+/// Waits for the InstallPlan of a namespace without installed versions.
 async fn first_decision(stage: &Stage) -> (Outcome, String) {
-    let decided = within(PATIENCE, || async {
+    let decided = within(TIMEOUT, || async {
         let plans = stage.list(Kind::INSTALL_PLAN).await;
         let subscriptions = stage.list(Kind::SUBSCRIPTION).await;
         if subscriptions.iter().all(|one| one["status"]["installPlanRef"]["name"].is_string()) {
@@ -191,13 +191,13 @@ async fn first_decision(stage: &Stage) -> (Outcome, String) {
         }
         refusal(&subscriptions).map(|message| (None, message))
     });
-    decided.await.expect("OLM decides about an installation")
+    decided.await.expect("OLM resolves the namespace")
 }
 
-/// Waits for what OLM makes of a namespace where versions are installed. Nothing happens where there is no upgrade, which
-/// is waited for longer if one is expected.
+/// Waits for the decision of OLM in a namespace with installed versions. Without an upgrade nothing happens, so the
+/// timeout is longer if one is expected.
 async fn next_decision(stage: &Stage, before: &BTreeSet<String>, expected: &Outcome) -> (Outcome, String) {
-    let patience = if expected.as_ref().is_some_and(BTreeSet::is_empty) { QUIET } else { PATIENCE };
+    let patience = if expected.as_ref().is_some_and(BTreeSet::is_empty) { NO_UPGRADE_TIMEOUT } else { TIMEOUT };
     let decided = within(patience, || async {
         let versions = planned(&stage.list(Kind::INSTALL_PLAN).await, before);
         if !versions.is_empty() {
@@ -208,11 +208,11 @@ async fn next_decision(stage: &Stage, before: &BTreeSet<String>, expected: &Outc
     decided.await.unwrap_or_else(|| (Some(BTreeSet::new()), String::new()))
 }
 
-/// Looks until something is there, or the time is over.
-async fn within<T, F: Future<Output = Option<T>>>(time: Duration, mut look: impl FnMut() -> F) -> Option<T> {
+/// Polls until `poll` returns a value, or the timeout ends.
+async fn within<T, F: Future<Output = Option<T>>>(time: Duration, mut poll: impl FnMut() -> F) -> Option<T> {
     let start = Instant::now();
     while start.elapsed() < time {
-        if let Some(found) = look().await {
+        if let Some(found) = poll().await {
             return Some(found);
         }
         tokio::time::sleep(Duration::from_millis(300)).await;
@@ -220,7 +220,7 @@ async fn within<T, F: Future<Output = Option<T>>>(time: Duration, mut look: impl
     None
 }
 
-/// Approves all InstallPlans, waits until their versions are there, and returns the names of the plans.
+/// Approves all InstallPlans, waits until their versions are installed, and returns the names of the plans.
 async fn install(stage: &Stage) -> BTreeSet<String> {
     let mut names = BTreeSet::new();
     for plan in stage.list(Kind::INSTALL_PLAN).await {
@@ -230,24 +230,24 @@ async fn install(stage: &Stage) -> BTreeSet<String> {
         plans.patch(&name, &PatchParams::default(), &patch).await.expect("approved");
         names.insert(name);
     }
-    let installed = within(PATIENCE, || async {
+    let installed = within(TIMEOUT, || async {
         let all = stage.list(Kind::SUBSCRIPTION).await;
         all.iter().all(|one| one["status"]["installedCSV"].is_string()).then_some(())
     });
-    installed.await.expect("OLM installs what was approved");
+    installed.await.expect("OLM installs the approved versions");
     names
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn namespaces_resolve_as_olm_resolves_them() {
+async fn namespaces_resolve_like_olm() {
     let rounds = std::env::var(ROUNDS).map_or(DEFAULT, |text| text.parse().expect("a number of namespaces"));
     let seeds: Vec<u64> = (0..).filter(|seed| !case(*seed).wishes.is_empty()).take(rounds).collect();
     let Some(first) = Stage::shared().await else { return };
     let (mut counts, mut wrong) = (BTreeMap::<&str, usize>::new(), Vec::new());
-    for together in seeds.chunks(AT_A_TIME) {
+    for together in seeds.chunks(IN_PARALLEL) {
         let mut compared = tokio::task::JoinSet::new();
         for seed in together {
-            let stage = first.beside().await.expect("it is there");
+            let stage = first.in_another_namespace().await.expect("the cluster runs");
             compared.spawn(compare(stage, *seed));
         }
         while let Some(outcomes) = compared.join_next().await {
@@ -258,14 +258,14 @@ async fn namespaces_resolve_as_olm_resolves_them() {
         }
     }
     assert!(wrong.is_empty(), "{} of {rounds} differ ({counts:?}):\n{}", wrong.len(), wrong.join("\n\n"));
-    assert!(counts.contains_key("installed"), "none is installed: {counts:?}");
+    assert!(counts.contains_key("installed"), "nothing was installed: {counts:?}");
     first.end().await;
 }
 
-/// What OLM did, and what differs.
+/// The decision of OLM, and the difference, if any.
 type Compared = (&'static str, Option<String>);
 
-/// Resolves a case both ways, and once more when the first answer is installed.
+/// Resolves a case both ways, and again after the first result is installed.
 async fn compare(stage: Stage, seed: u64) -> Vec<Compared> {
     let case = case(seed);
     let mut servers = Vec::new();
@@ -276,13 +276,13 @@ async fn compare(stage: Stage, seed: u64) -> Vec<Compared> {
         stage.source(name, &address, json!({"priority": priority})).await;
     }
     stage.group().await;
-    let subscriptions: Vec<Value> = case.wishes.iter().map(|wish| subscription(&stage, wish)).collect();
-    // One that comes late would be resolved after the others.
-    let all = futures(subscriptions.iter().map(|one| stage.create(Kind::SUBSCRIPTION, one)).collect());
+    let subscriptions: Vec<Value> = case.wishes.iter().map(|request| subscription(&stage, request)).collect();
+    // A Subscription that is created late would be resolved separately.
+    let all = join_all(subscriptions.iter().map(|one| stage.create(Kind::SUBSCRIPTION, one)).collect());
     all.await;
-    let difference = |what: &str, (expected, said): &(Outcome, String), (resolved, shown): &(Outcome, String)| {
+    let difference = |what: &str, (expected, reply): &(Outcome, String), (resolved, shown): &(Outcome, String)| {
         (resolved != expected).then(|| {
-            format!("namespace {seed}, {what}: OLM {expected:?} {said}\nopm {resolved:?}\n{shown}\n{:?}", case.wishes)
+            format!("namespace {seed}, {what}: OLM {expected:?} {reply}\nopm {resolved:?}\n{shown}\n{:?}", case.wishes)
         })
     };
     let expected = first_decision(&stage).await;
@@ -306,8 +306,8 @@ async fn compare(stage: Stage, seed: u64) -> Vec<Compared> {
     compared
 }
 
-/// Waits for all of some futures, at once.
-async fn futures<F: Future>(all: Vec<F>) {
+/// Waits for all futures in parallel.
+async fn join_all<F: Future>(all: Vec<F>) {
     let mut all: Vec<_> = all.into_iter().map(Box::pin).collect();
     std::future::poll_fn(|context| {
         all.retain_mut(|one| one.as_mut().poll(context).is_pending());

@@ -1,4 +1,4 @@
-//! `opm resolve --olm v1` beside operator-controller: made-up catalogs and wishes, the chosen version and the reason.
+//! `opm resolve --olm v1` compared with operator-controller: random catalogs and requests, the result and the reason.
 
 use std::fmt::Write as _;
 
@@ -7,16 +7,16 @@ use serde_json::{Value, json};
 use crate::dice::Dice;
 use crate::stage_v1::{StageV1, condition};
 
-/// Names the number of wishes.
+/// The variable with the number of requests.
 const ROUNDS: &str = "OPM_RESOLVE_ROUNDS";
-/// What fits into a run of all tests.
+/// Fits into a full test run.
 const DEFAULT: u64 = 4;
 const RANGES: [&str; 10] =
     ["", "", "", ">=2.0.0", "1.x", "~2.1", "<1.0.0", "^1.1", ">=1.0.0, <2.0.0", "1.0.0 || 2.0.0"];
 
-/// What a ClusterExtension asks for.
+/// The request of a ClusterExtension.
 #[derive(Debug, Clone)]
-struct Wish {
+struct Request {
     channels: Vec<&'static str>,
     range: &'static str,
     any_version: bool,
@@ -25,15 +25,15 @@ struct Wish {
 struct Case {
     /// Catalogs: name, priority, content.
     catalogs: Vec<(String, u64, String)>,
-    /// What is asked for first, and then, when that is installed.
-    wishes: [Wish; 2],
+    /// The first request, and the second one after its installation.
+    requests: [Request; 2],
 }
 
 fn versions(count: u64) -> Vec<String> {
     (0..count).map(|number| format!("{}.{}.0", 1 + number / 2, number % 2)).collect()
 }
 
-/// Returns a catalog of the package; all its bundles are the same image.
+/// Returns a catalog of the package; all its bundles have the same image.
 fn catalog(dice: &mut Dice, image: &str) -> String {
     let versions = versions(2 + dice.roll(5));
     let mut text = "schema: olm.package\nname: quux\ndefaultChannel: stable\n".to_owned();
@@ -89,42 +89,42 @@ fn case(seed: u64, image: &str) -> Case {
     let count = 1 + dice.roll(2);
     let catalogs =
         (0..count).map(|number| (format!("c{number}"), dice.roll(2) * 10, catalog(&mut dice, image))).collect();
-    let mut wish = |is_first: bool| Wish {
+    let mut request = |is_first: bool| Request {
         channels: [vec![], vec!["stable"], vec!["fast"], vec!["fast", "stable"]][dice.roll(4) as usize].clone(),
         range: match (is_first, dice.one_in(2)) {
-            // Something old, so that there is something newer.
+            // An old version, so that a newer one exists.
             (true, true) => "1.x",
             _ => RANGES[dice.roll(RANGES.len() as u64) as usize],
         },
         any_version: !is_first && dice.one_in(4),
     };
-    Case { catalogs, wishes: [wish(true), wish(false)] }
+    Case { catalogs, requests: [request(true), request(false)] }
 }
 
 /// The name of the chosen bundle, or the reason why there is none.
 type Outcome = Result<String, String>;
 
-fn offline(stage: &StageV1, case: &Case, wish: &Wish, installed: Option<&str>) -> Outcome {
+fn offline(stage: &StageV1, case: &Case, request: &Request, installed: Option<&str>) -> Outcome {
     let mut command = stage.stage.env.command();
     command.args(["resolve", "--olm", "v1", "-o", "json"]);
     for (name, priority, _) in &case.catalogs {
-        // By the names that the cluster knows them by, which are reported.
+        // Catalogs have the same names as on the cluster, because messages contain them.
         let known = stage.name(name);
         command.arg(format!("{known}={name}")).arg("--priority").arg(format!("{known}={priority}"));
     }
-    let channels = if wish.channels.is_empty() { String::new() } else { format!("@{}", wish.channels.join(",")) };
-    let range = if wish.range.is_empty() { String::new() } else { format!("={}", wish.range) };
+    let channels = if request.channels.is_empty() { String::new() } else { format!("@{}", request.channels.join(",")) };
+    let range = if request.range.is_empty() { String::new() } else { format!("={}", request.range) };
     command.args(["--install", &format!("quux{channels}{range}")]);
     if let Some(installed) = installed {
         command.args(["--installed", installed]);
     }
-    if wish.any_version {
+    if request.any_version {
         command.arg("--self-certified");
     }
     let output = command.output().expect("opm runs");
-    let told: Value = serde_json::from_slice(&output.stdout)
+    let shown: Value = serde_json::from_slice(&output.stdout)
         .unwrap_or_else(|error| panic!("{error}: {}", String::from_utf8_lossy(&output.stderr)));
-    let bundle = &told["bundles"][0];
+    let bundle = &shown["bundles"][0];
     match bundle["name"].as_str() {
         Some(name) => Ok(name.to_owned()),
         None => Err(bundle["message"].as_str().unwrap_or_default().to_owned()),
@@ -132,15 +132,15 @@ fn offline(stage: &StageV1, case: &Case, wish: &Wish, installed: Option<&str>) -
 }
 
 /// Returns the fields of the source of a ClusterExtension.
-fn source(wish: &Wish) -> Value {
+fn source(request: &Request) -> Value {
     json!({
-        "channels": if wish.channels.is_empty() { Value::Null } else { json!(wish.channels) },
-        "version": if wish.range.is_empty() { Value::Null } else { json!(wish.range) },
-        "upgradeConstraintPolicy": if wish.any_version { "SelfCertified" } else { "CatalogProvided" },
+        "channels": if request.channels.is_empty() { Value::Null } else { json!(request.channels) },
+        "version": if request.range.is_empty() { Value::Null } else { json!(request.range) },
+        "upgradeConstraintPolicy": if request.any_version { "SelfCertified" } else { "CatalogProvided" },
     })
 }
 
-/// Waits for what operator-controller makes of the newest wish.
+/// Waits for the decision of operator-controller about the latest request.
 async fn by_olm(stage: &StageV1, name: &str) -> Outcome {
     let status = stage
         .decided(name, |status| {
@@ -154,7 +154,7 @@ async fn by_olm(stage: &StageV1, name: &str) -> Outcome {
     }
 }
 
-/// Returns the image of an operator that has nothing that two of them could quarrel about.
+/// Returns the image of an operator without objects that could conflict between extensions.
 fn image(stage: &StageV1) -> String {
     let mut operator = stage.stage.operator("quux", "1.0.0");
     operator.more = json!({
@@ -167,8 +167,8 @@ fn image(stage: &StageV1) -> String {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn extensions_resolve_as_operator_controller_resolves_them() {
-    let rounds = std::env::var(ROUNDS).map_or(DEFAULT, |text| text.parse().expect("a number of wishes"));
+async fn extensions_resolve_like_operator_controller() {
+    let rounds = std::env::var(ROUNDS).map_or(DEFAULT, |text| text.parse().expect("a number of requests"));
     let Some(stage) = StageV1::shared().await else { return };
     let image = image(&stage);
     stage.account().await;
@@ -184,13 +184,13 @@ async fn extensions_resolve_as_operator_controller_resolves_them() {
             known.push((directory, *priority, content.clone()));
         }
         let case = Case { catalogs: known, ..case };
-        let [first, second] = case.wishes.clone();
+        let [first, second] = case.requests.clone();
         stage.extension(&name, "quux", source(&first)).await;
         let mut installed: Option<String> = None;
-        for wish in [first, second] {
-            stage.change(&name, source(&wish)).await;
+        for request in [first, second] {
+            stage.change(&name, source(&request)).await;
             let expected = by_olm(&stage, &name).await;
-            let resolved = offline(&stage, &case, &wish, installed.as_deref());
+            let resolved = offline(&stage, &case, &request, installed.as_deref());
             match &expected {
                 Ok(name) => {
                     chosen += 1;
@@ -200,13 +200,15 @@ async fn extensions_resolve_as_operator_controller_resolves_them() {
             }
             if resolved != expected {
                 let contents: Vec<&str> = case.catalogs.iter().map(|(_, _, content)| content.as_str()).collect();
-                wrong
-                    .push(format!("{seed} {wish:?}: OLM {expected:?}\nopm {resolved:?}\n{}", contents.join("\n===\n")));
+                wrong.push(format!(
+                    "{seed} {request:?}: OLM {expected:?}\nopm {resolved:?}\n{}",
+                    contents.join("\n===\n")
+                ));
             }
         }
         let catalogs: Vec<&str> = case.catalogs.iter().map(|(name, ..)| name.as_str()).collect();
         stage.remove(&[&name], &catalogs).await;
     }
     assert!(wrong.is_empty(), "{} differ ({chosen} chosen, {refused} refused):\n{}", wrong.len(), wrong.join("\n\n"));
-    assert!(chosen > 0, "all are refused");
+    assert!(chosen > 0, "every request was refused");
 }

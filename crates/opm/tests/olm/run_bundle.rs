@@ -1,4 +1,4 @@
-//! Bundles installed, upgraded and removed, by OLM itself.
+//! Bundles installed, upgraded and removed by the real OLM.
 
 use cluster::Kind;
 use serde_json::{Value, json};
@@ -20,22 +20,22 @@ async fn an_operator_is_installed_upgraded_and_removed() {
     let Some(stage) = Stage::shared().await else { return };
     let before = stage.everything().await;
     let (first, second) = (stage.operator("foo", "1.0.0"), stage.operator("foo", "1.1.0"));
-    let told = stage.opm(&["run", "bundle", &stage.bundle(&first)]).await;
-    assert!(told.starts_with("exit 0"), "{told}");
-    assert!(succeeded(&stage, "foo.v1.0.0").await, "{told}");
+    let output = stage.opm(&["run", "bundle", &stage.bundle(&first)]).await;
+    assert!(output.starts_with("exit 0"), "{output}");
+    assert!(succeeded(&stage, "foo.v1.0.0").await, "{output}");
 
-    let told = stage.opm(&["run", "bundle-upgrade", &stage.bundle(&second), "--dry-run"]).await;
-    assert!(told.contains("address: POD_IP:50051"), "{told}");
-    let told = stage.opm(&["run", "bundle-upgrade", &stage.bundle(&second)]).await;
-    assert!(told.starts_with("exit 0"), "{told}");
+    let output = stage.opm(&["run", "bundle-upgrade", &stage.bundle(&second), "--dry-run"]).await;
+    assert!(output.contains("address: POD_IP:50051"), "{output}");
+    let output = stage.opm(&["run", "bundle-upgrade", &stage.bundle(&second)]).await;
+    assert!(output.starts_with("exit 0"), "{output}");
     let csv = stage.get(Kind::CSV, "foo.v1.1.0").await.expect("a CSV");
     assert_eq!((&csv["status"]["phase"], &csv["spec"]["replaces"]), (&"Succeeded".into(), &"foo.v1.0.0".into()));
 
-    // The definition came with the first version, and goes with its objects.
+    // The CRD came with the first version, and is removed with its objects.
     stage.resources(&first).create(&Default::default(), &stage.resource(&first, "thing")).await.expect("an object");
-    let told = stage.opm(&["cleanup", "foo"]).await;
-    assert!(told.starts_with("exit 0"), "{told}");
-    stage.only(&before).await;
+    let output = stage.opm(&["cleanup", "foo"]).await;
+    assert!(output.starts_with("exit 0"), "{output}");
+    stage.wait_until_only(&before).await;
 }
 
 /// Returns a catalog of one operator, as text.
@@ -62,21 +62,21 @@ fn depending(stage: &Stage) -> (Operator, Operator, String) {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_an_operator_depends_on_comes_and_goes_with_it() {
+async fn dependencies_are_installed_and_removed_with_an_operator() {
     let Some(stage) = Stage::shared().await else { return };
     let before = stage.everything().await;
     let (main, bar, index) = depending(&stage);
-    let told = stage.opm(&["run", "bundle", &stage.bundle(&main), "--index-image", &index]).await;
-    assert!(told.starts_with("exit 0"), "{told}");
+    let output = stage.opm(&["run", "bundle", &stage.bundle(&main), "--index-image", &index]).await;
+    assert!(output.starts_with("exit 0"), "{output}");
     assert!(
-        told.contains("[REGISTRY]/index:v1 has no program; quay.io/operator-framework/opm:latest serves"),
-        "{told}"
+        output.contains("[REGISTRY]/index:v1 has no program; quay.io/operator-framework/opm:latest serves"),
+        "{output}"
     );
-    assert!(told.contains("also installs or upgrades: bar.v2.0.0"), "{told}");
+    assert!(output.contains("also installs or upgrades: bar.v2.0.0"), "{output}");
     until("bar succeeds", || async { succeeded(&stage, &bar.csv_name()).await.then_some(()) }).await;
-    let told = stage.opm(&["cleanup", "foo"]).await;
-    assert!(told.starts_with("exit 0"), "{told}");
-    stage.only(&before).await;
+    let output = stage.opm(&["cleanup", "foo"]).await;
+    assert!(output.starts_with("exit 0"), "{output}");
+    stage.wait_until_only(&before).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -86,11 +86,11 @@ async fn a_failure_rolls_back_what_the_operator_depends_on() {
     let (mut main, _, index) = depending(&stage);
     main.image = format!("{}/missing:v1", stage.registry.host());
     let bundle = stage.bundle(&main);
-    let told = stage.opm(&["run", "bundle", &bundle, "--index-image", &index, "--timeout", "60s"]).await;
-    assert!(told.starts_with("exit 1"), "{told}");
-    assert!(told.contains("image [REGISTRY]/missing:v1 cannot be pulled (ImagePullBackOff)"), "{told}");
-    assert!(told.ends_with("all created objects were rolled back\n"), "{told}");
-    stage.only(&before).await;
+    let output = stage.opm(&["run", "bundle", &bundle, "--index-image", &index, "--timeout", "60s"]).await;
+    assert!(output.starts_with("exit 1"), "{output}");
+    assert!(output.contains("image [REGISTRY]/missing:v1 cannot be pulled (ImagePullBackOff)"), "{output}");
+    assert!(output.ends_with("all created objects were rolled back\n"), "{output}");
+    stage.wait_until_only(&before).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -98,18 +98,18 @@ async fn a_dependency_that_nobody_offers_is_reported() {
     let Some(stage) = Stage::shared().await else { return };
     let before = stage.everything().await;
     let (main, ..) = depending(&stage);
-    let told = stage.opm(&["run", "bundle", &stage.bundle(&main), "--timeout", "60s"]).await;
-    assert!(told.starts_with("exit 1"), "{told}");
-    assert!(told.contains("ConstraintsNotSatisfiable: constraints not satisfiable: "), "{told}");
+    let output = stage.opm(&["run", "bundle", &stage.bundle(&main), "--timeout", "60s"]).await;
+    assert!(output.starts_with("exit 1"), "{output}");
+    assert!(output.contains("ConstraintsNotSatisfiable: constraints not satisfiable: "), "{output}");
     assert!(
-        told.contains("bundle foo.v1.0.0 requires an operator with package: bar and with version in range: >=2.0.0"),
-        "{told}"
+        output.contains("bundle foo.v1.0.0 requires an operator with package: bar and with version in range: >=2.0.0"),
+        "{output}"
     );
-    assert!(told.ends_with("all created objects were rolled back\n"), "{told}");
-    stage.only(&before).await;
+    assert!(output.ends_with("all created objects were rolled back\n"), "{output}");
+    stage.wait_until_only(&before).await;
 }
 
-/// Returns the smallest program for Linux that needs no libraries: a header, and one segment.
+/// Returns the smallest static program for Linux: a header, and one segment.
 pub(crate) fn static_program() -> Vec<u8> {
     let mut program = vec![0x7f, b'E', b'L', b'F', 2, 1, 1];
     program.resize(16, 0);
@@ -130,27 +130,27 @@ async fn an_image_that_opm_built_is_an_index() {
     let Some(stage) = Stage::shared().await else { return };
     let before = stage.everything().await;
     stage.env.file("catalog/bar.yaml", catalog_of(&stage, &stage.operator("bar", "2.0.0")));
-    // A program that needs no libraries, and no shell; the node puts the program under test in its place.
+    // A static program without a shell; the node replaces it with the program under test.
     stage.env.file("program", static_program());
     let index = format!("{}/built:v1", stage.registry.host());
     let build = ["build", "catalog", "-t", &index, "--push", "--use-http", "--binary", "linux/amd64=program"];
     stage.env.stdout(&build);
     let (main, ..) = depending(&stage);
-    let told = stage.opm(&["run", "bundle", &stage.bundle(&main), "--index-image", &index]).await;
-    assert!(told.starts_with("exit 0"), "{told}");
+    let output = stage.opm(&["run", "bundle", &stage.bundle(&main), "--index-image", &index]).await;
+    assert!(output.starts_with("exit 0"), "{output}");
     let pods = stage.list(Kind::POD).await;
     let command = pods.iter().find_map(|pod| {
         let container = &pod["spec"]["containers"][0];
         (container["name"] == "registry-grpc").then(|| container["command"].clone())
     });
     assert_eq!(command, Some(json!(["/bin/opm", "serve", "/foo-catalog-configs", "-p", "50051"])));
-    let told = stage.opm(&["cleanup", "foo"]).await;
-    assert!(told.starts_with("exit 0"), "{told}");
-    stage.only(&before).await;
+    let output = stage.opm(&["cleanup", "foo"]).await;
+    assert!(output.starts_with("exit 0"), "{output}");
+    stage.wait_until_only(&before).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_large_index_comes_in_several_parts() {
+async fn a_large_index_is_split_into_several_parts() {
     let Some(stage) = Stage::shared().await else { return };
     let mut noise = catalog_of(&stage, &stage.operator("bar", "2.0.0"));
     let mut state = 1u64;
@@ -164,10 +164,10 @@ async fn a_large_index_comes_in_several_parts() {
     }
     let index = stage.push("large:v1", &[("/configs/c.yaml".to_owned(), noise.into_bytes())], &configs());
     let (main, ..) = depending(&stage);
-    let told = stage.opm(&["run", "bundle", &stage.bundle(&main), "--index-image", &index]).await;
-    assert!(told.starts_with("exit 0"), "{told}");
+    let output = stage.opm(&["run", "bundle", &stage.bundle(&main), "--index-image", &index]).await;
+    assert!(output.starts_with("exit 0"), "{output}");
     let maps = stage.list(Kind::CONFIG_MAP).await;
-    assert!(maps.iter().filter(|map| map["binaryData"]["extraFBC"].is_string()).count() > 1, "{told}");
+    assert!(maps.iter().filter(|map| map["binaryData"]["extraFBC"].is_string()).count() > 1, "{output}");
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -187,47 +187,53 @@ async fn a_database_index_is_served_by_its_own_programs() {
     let index = stage.push("database:v1", &files, &[label]);
     let (mut main, ..) = depending(&stage);
     main.version = "1.0.1".into();
-    let told = stage.opm(&["run", "bundle", &stage.bundle(&main), "--index-image", &index]).await;
-    assert!(told.starts_with("exit 0"), "{told}");
+    let output = stage.opm(&["run", "bundle", &stage.bundle(&main), "--index-image", &index]).await;
+    assert!(output.starts_with("exit 0"), "{output}");
     until("bar succeeds", || async { succeeded(&stage, "bar.v2.0.0").await.then_some(()) }).await;
-    let told = stage.opm(&["cleanup", "foo"]).await;
-    assert!(told.starts_with("exit 0"), "{told}");
-    stage.only(&before).await;
+    let output = stage.opm(&["cleanup", "foo"]).await;
+    assert!(output.starts_with("exit 0"), "{output}");
+    stage.wait_until_only(&before).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn definitions_that_others_need_stay() {
+async fn crds_that_others_need_are_kept() {
     let (Some(one), Some(other)) = (Stage::shared().await, Stage::shared().await) else { return };
-    // Both own the same API.
+    // Both operators own the same API.
     let main = one.operator("foo", "1.0.0");
     let mut broken = main.clone();
     broken.image = format!("{}/missing:v1", one.registry.host());
-    // The first makes the definition and cannot succeed; the second succeeds and has an object.
+    // The first one creates the CRD and cannot succeed; the second one succeeds and has an object.
     let bundle = one.bundle(&broken);
     let running = Running::start(&mut one.command(&["run", "bundle", &bundle, "--timeout", "90s"]));
     let definition = main.crd_name();
     until("the first has its definition", || one.get(Kind::CRD, &definition)).await;
-    let told = other.opm(&["run", "bundle", &other.bundle(&main)]).await;
-    assert!(told.starts_with("exit 0"), "{told}");
-    let made =
+    let output = other.opm(&["run", "bundle", &other.bundle(&main)]).await;
+    assert!(output.starts_with("exit 0"), "{output}");
+    let created =
         other.resources(&main).create(&Default::default(), &other.resource(&main, "theirs")).await.expect("an object");
     running.signal("-INT");
-    let told = one.shown(running.end());
-    assert!(told.contains("all created objects were rolled back, except:\n  CustomResourceDefinition foos."), "{told}");
-    assert!(told.contains("it is kept, because ClusterServiceVersion "), "{told}");
-    let kept = other.resources(&main).get("theirs").await.expect("it is still there");
-    assert_eq!(kept.metadata.uid, made.metadata.uid);
+    let output = one.shown(running.end());
+    assert!(
+        output.contains("all created objects were rolled back, except:\n  CustomResourceDefinition foos."),
+        "{output}"
+    );
+    assert!(output.contains("it is kept, because ClusterServiceVersion "), "{output}");
+    let remaining = other.resources(&main).get("theirs").await.expect("the object still exists");
+    assert_eq!(remaining.metadata.uid, created.metadata.uid);
     assert!(succeeded(&other, "foo.v1.0.0").await);
-    // The second found the definition there, so that it is not its own.
-    let told = other.opm(&["cleanup", "foo"]).await;
-    assert!(told.starts_with("exit 0") && told.contains("Skipping CRD deletion"), "{told}");
-    assert_eq!(other.resources(&main).get("theirs").await.expect("it is still there").metadata.uid, made.metadata.uid);
+    // The CRD existed before the second operator, so it is not its own.
+    let output = other.opm(&["cleanup", "foo"]).await;
+    assert!(output.starts_with("exit 0") && output.contains("Skipping CRD deletion"), "{output}");
+    assert_eq!(
+        other.resources(&main).get("theirs").await.expect("the object still exists").metadata.uid,
+        created.metadata.uid
+    );
     let definition = one.cluster.objects(Kind::CRD);
     definition.delete(&main.crd_name(), &Default::default()).await.expect("deleted");
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_operator_from_a_catalog_of_others_is_refused() {
+async fn an_operator_from_a_foreign_catalog_is_rejected() {
     let Some(stage) = Stage::shared().await else { return };
     let bar = stage.operator("bar", "2.0.0");
     stage.env.file("catalog/bar.yaml", catalog_of(&stage, &bar));
@@ -237,17 +243,17 @@ async fn an_operator_from_a_catalog_of_others_is_refused() {
     stage.subscribe("bar", "theirs", json!({})).await;
     until("bar succeeds", || async { succeeded(&stage, "bar.v2.0.0").await.then_some(()) }).await;
     let before = stage.everything().await;
-    let told = stage.opm(&["cleanup", "bar"]).await;
-    assert!(told.starts_with("exit 1"), "{told}");
+    let output = stage.opm(&["cleanup", "bar"]).await;
+    assert!(output.starts_with("exit 1"), "{output}");
     assert!(
-        told.contains("package \"bar\" was not installed by 'run bundle'; nothing was deleted\n--force deletes:\n  Subscription [NAMESPACE]/bar\n  ClusterServiceVersion [NAMESPACE]/bar.v2.0.0\n  CustomResourceDefinition bars.bar.[NAMESPACE].example.com, with all its objects"),
-        "{told}"
+        output.contains("package \"bar\" was not installed by 'run bundle'; nothing was deleted\n--force deletes:\n  Subscription [NAMESPACE]/bar\n  ClusterServiceVersion [NAMESPACE]/bar.v2.0.0\n  CustomResourceDefinition bars.bar.[NAMESPACE].example.com, with all its objects"),
+        "{output}"
     );
     assert_eq!(stage.everything().await, before);
-    let told = stage.opm(&["cleanup", "bar", "--force"]).await;
+    let output = stage.opm(&["cleanup", "bar", "--force"]).await;
     assert!(
-        told.starts_with("exit 0") && told.contains("CatalogSource [NAMESPACE]/theirs was not created by"),
-        "{told}"
+        output.starts_with("exit 0") && output.contains("CatalogSource [NAMESPACE]/theirs was not created by"),
+        "{output}"
     );
     assert!(stage.get(Kind::CATALOG_SOURCE, "theirs").await.is_some());
     let left: Vec<Value> = stage.list(Kind::CSV).await;

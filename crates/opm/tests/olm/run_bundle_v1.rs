@@ -11,12 +11,12 @@ use crate::stage::{Running, until};
 use crate::stage_v1::{CATALOG, EXTENSION, StageV1, condition};
 
 impl StageV1 {
-    /// Returns where runs push their catalog.
+    /// Returns the reference prefix to which runs push their catalog.
     fn registry(&self) -> String {
         format!("{}/try:v1", self.stage.registry.host())
     }
 
-    /// Runs `run bundle --olm v1` with more arguments.
+    /// Runs `run bundle --olm v1` with additional arguments.
     async fn run(&self, operator: &Operator, more: &[&str]) -> String {
         let (bundle, registry) = (self.stage.bundle(operator), self.registry());
         let mut arguments = vec!["run", "bundle", &bundle, "--olm", "v1", "--registry", &registry];
@@ -36,7 +36,7 @@ impl StageV1 {
     }
 }
 
-/// Gives the definition of an operator another schema.
+/// Returns the files of a bundle whose CRD has another schema.
 fn with_field(operator: &Operator, field: Value) -> Vec<(String, Vec<u8>)> {
     let mut crd = operator.crd();
     crd["spec"]["versions"][0]["schema"]["openAPIV3Schema"] =
@@ -54,14 +54,14 @@ async fn an_operator_is_installed_upgraded_and_removed_by_olm_v1() {
     let (first, second) = (stage.operator("1.0.0"), stage.operator("1.1.0"));
     let shown = stage.run(&first, &["--dry-run"]).await;
     assert!(shown.contains("kind: ClusterExtension") && shown.contains("kind: ClusterRoleBinding"), "{shown}");
-    stage.only(&before).await;
+    stage.wait_until_only(&before).await;
 
     let shown = stage.run(&first, &[]).await;
     assert!(shown.starts_with("exit 0"), "{shown}\n{}", stage.v1.log("operator-controller"));
     let status = stage.status(&first).await;
     assert_eq!(status["install"]["bundle"], json!({"name": first.csv_name(), "version": "1.0.0"}));
     assert_eq!(condition(&status, "Installed")["status"], "True");
-    // Exactly the rights that the bundle needs install it.
+    // The role has exactly the permissions that the bundle needs.
     let role = stage.stage.get(Kind::CLUSTER_ROLE, &format!("{}-installer", first.package)).await.expect("a role");
     assert!(!role["rules"].to_string().contains(r#""*""#), "{role:#}");
     let again = stage.run(&first, &[]).await;
@@ -79,7 +79,7 @@ async fn an_operator_is_installed_upgraded_and_removed_by_olm_v1() {
     assert!(shown.starts_with("exit 0"), "{shown}\n{}", stage.v1.log("operator-controller"));
     assert_eq!(stage.status(&second).await["install"]["bundle"]["version"], "1.1.0");
 
-    // The definition goes with the extension, and its objects with it.
+    // The CRD is removed with the extension, and its objects with it.
     stage
         .stage
         .resources(&first)
@@ -93,23 +93,23 @@ async fn an_operator_is_installed_upgraded_and_removed_by_olm_v1() {
         shown.starts_with("exit 0") && shown.contains("also deletes its definitions and all their objects"),
         "{shown}"
     );
-    stage.only(&before).await;
+    stage.wait_until_only(&before).await;
     let shown = stage.stage.opm(&["cleanup", &first.package, "--olm", "v1"]).await;
     assert!(shown.starts_with("exit 0") && shown.contains("not found"), "{shown}");
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_olm_v1_would_refuse_is_refused_before_anything_is_created() {
+async fn bundles_that_olm_v1_would_refuse_are_rejected_before_anything_is_created() {
     let Some(stage) = StageV1::shared().await else { return };
     let before = stage.everything().await;
     let operator = stage.operator("1.0.0");
     let refused = |shown: &str, words: &str| {
         assert!(shown.starts_with("exit 1") && shown.contains(words), "expected {words:?}\n{shown}");
     };
-    // Nowhere to push to.
+    // No registry to push to.
     let bundle = stage.stage.bundle(&operator);
     refused(&stage.stage.opm(&["run", "bundle", &bundle, "--olm", "v1"]).await, "--olm v1 requires --registry REF");
-    // Flags of the other OLM.
+    // Flags of OLM v0.
     refused(&stage.run(&operator, &["--pull-secret-name", "s"]).await, "--pull-secret-name requires --olm v0");
     refused(&stage.stage.opm(&["run", "bundle", &bundle, "--adopt-crds"]).await, "--adopt-crds requires --olm v1");
     refused(&stage.stage.opm(&["run", "bundle", &bundle, "--olm", "auto"]).await, "add --olm v0 or --olm v1");
@@ -129,7 +129,7 @@ async fn what_olm_v1_would_refuse_is_refused_before_anything_is_created() {
     let shown = stage.run(&dependent, &[]).await;
     refused(&shown, "which is currently not supported");
     assert!(shown.contains("--ignore-dependencies"), "{shown}");
-    // A kind that the cluster does not know.
+    // A kind that the cluster does not have.
     let mut hooked = operator.clone();
     hooked.more = json!({
         "installModes": [{"type": "AllNamespaces", "supported": true}],
@@ -144,7 +144,7 @@ async fn what_olm_v1_would_refuse_is_refused_before_anything_is_created() {
     command.args(["--registry", &stage.registry(), "--kubeconfig"]).arg(stage.stage.olm.api.kubeconfig());
     let shown = stage.stage.shown(command.output().expect("opm runs"));
     refused(&shown, "namespace \"nowhere-at-all\" does not exist");
-    // A definition that is there.
+    // A CRD that exists already.
     let mut crd: cluster::Object = serde_json::from_value(operator.crd()).expect("an object");
     crd.metadata.labels = None;
     stage.stage.cluster.objects(Kind::CRD).create(&Default::default(), &crd).await.expect("created");
@@ -152,7 +152,7 @@ async fn what_olm_v1_would_refuse_is_refused_before_anything_is_created() {
     refused(&shown, "already exist; nothing was created");
     assert!(shown.contains("--adopt-crds"), "{shown}");
     stage.stage.cluster.objects(Kind::CRD).delete(&operator.crd_name(), &Default::default()).await.expect("deleted");
-    // Rights that are missing.
+    // Missing permissions.
     let namespace = stage.stage.namespace();
     let rules = json!([{"apiGroups": ["olm.operatorframework.io"], "resources": ["*"], "verbs": ["get", "list"]}]);
     let user = stage.stage.olm.api.user_with_role(&format!("some-{namespace}"), namespace, rules).await;
@@ -162,7 +162,7 @@ async fn what_olm_v1_would_refuse_is_refused_before_anything_is_created() {
     let shown = stage.stage.shown(command.output().expect("opm runs"));
     refused(&shown, "not allowed: create clustercatalogs.olm.operatorframework.io");
     assert!(shown.contains("delete clusterextensions.olm.operatorframework.io"), "{shown}");
-    // What the role of that user is bound by is the test's.
+    // The test itself created the binding of that role.
     let left: Vec<String> = stage.everything().await;
     let more: Vec<&String> = left.iter().filter(|name| !before.contains(name) && !name.contains("some-")).collect();
     assert!(more.is_empty(), "{more:?}");
@@ -172,16 +172,16 @@ async fn what_olm_v1_would_refuse_is_refused_before_anything_is_created() {
 async fn a_package_runs_under_one_olm_only() {
     let Some(stage) = StageV1::shared().await else { return };
     let operator = stage.operator("1.0.0");
-    // OLM v0 has it.
+    // OLM v0 runs it.
     let spec = json!({"name": operator.package, "channel": "stable", "source": "none",
         "sourceNamespace": stage.stage.namespace()});
     stage.stage.create(Kind::SUBSCRIPTION, &json!({"metadata": {"name": "old"}, "spec": spec})).await;
     let before = stage.everything().await;
     let shown = stage.run(&operator, &[]).await;
     assert!(shown.contains("runs under OLM v0 already: Subscription [NAMESPACE]/old"), "{shown}");
-    stage.only(&before).await;
+    stage.wait_until_only(&before).await;
     stage.stage.cluster.objects(Kind::SUBSCRIPTION).delete("old", &Default::default()).await.expect("deleted");
-    // OLM v1 has it.
+    // OLM v1 runs it.
     let object = json!({"metadata": {"name": operator.package}, "spec": {
         "namespace": stage.stage.namespace(), "serviceAccount": {"name": "nobody"},
         "source": {"sourceType": "Catalog", "catalog": {"packageName": operator.package}},
@@ -189,7 +189,7 @@ async fn a_package_runs_under_one_olm_only() {
     stage.stage.create(EXTENSION, &object).await;
     let shown = stage.stage.opm(&["run", "bundle", &stage.stage.bundle(&operator)]).await;
     assert!(shown.contains("runs under OLM v1 already: ClusterExtension"), "{shown}");
-    // What no run has made is left alone, unless that is forced.
+    // Objects that no run created are not changed, unless forced.
     let shown = stage.upgrade(&stage.operator("1.1.0"), &[]).await;
     assert!(shown.contains("was not made by 'run bundle --olm v1'; nothing was changed"), "{shown}");
     let shown = stage.stage.opm(&["cleanup", &operator.package, "--olm", "v1"]).await;
@@ -201,10 +201,10 @@ async fn a_package_runs_under_one_olm_only() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_operator_controller_refuses_is_rolled_back() {
+async fn a_refusal_of_operator_controller_is_rolled_back() {
     let Some(stage) = StageV1::shared().await else { return };
     let operator = stage.operator("1.0.0");
-    // Somebody else has an account of that name, which Helm does not take over.
+    // An account of that name has another owner, and Helm does not take it over.
     let name = format!("{}-controller", operator.package);
     stage.stage.create(Kind::SERVICE_ACCOUNT, &json!({"metadata": {"name": name}})).await;
     let before = stage.everything().await;
@@ -215,7 +215,7 @@ async fn what_operator_controller_refuses_is_rolled_back() {
         "{shown}"
     );
     assert!(shown.ends_with("all created objects were rolled back\n"), "{shown}");
-    stage.only(&before).await;
+    stage.wait_until_only(&before).await;
     assert!(stage.stage.get(Kind::SERVICE_ACCOUNT, &name).await.is_some());
 }
 
@@ -229,11 +229,11 @@ async fn an_operator_that_does_not_start_is_rolled_back_with_the_reason() {
     assert!(shown.starts_with("exit 1"), "{shown}");
     assert!(shown.contains("image [REGISTRY]/missing:v1 cannot be pulled (ImagePullBackOff)"), "{shown}");
     assert!(shown.ends_with("all created objects were rolled back\n"), "{shown}");
-    stage.only(&before).await;
+    stage.wait_until_only(&before).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_interrupted_run_leaves_nothing() {
+async fn an_interrupted_run_leaves_nothing_behind() {
     let Some(stage) = StageV1::shared().await else { return };
     let before = stage.everything().await;
     let operator = stage.operator("1.0.0");
@@ -246,19 +246,19 @@ async fn an_interrupted_run_leaves_nothing() {
     running.signal("-INT");
     let shown = stage.stage.shown(tokio::task::spawn_blocking(move || running.end()).await.expect("no panic"));
     assert!(shown.starts_with("exit 130"), "{shown}");
-    stage.only(&before).await;
-    // One that is killed leaves what cleanup finds.
+    stage.wait_until_only(&before).await;
+    // Objects of a killed run are found by cleanup.
     let running = Running::start(&mut stage.stage.command(&arguments));
     until("an extension is made", || async { stage.stage.get(EXTENSION, &operator.package).await }).await;
     running.signal("-KILL");
     tokio::task::spawn_blocking(move || running.end()).await.expect("no panic");
     let shown = stage.stage.opm(&["cleanup", &operator.package, "--olm", "v1"]).await;
     assert!(shown.starts_with("exit 0"), "{shown}");
-    stage.only(&before).await;
+    stage.wait_until_only(&before).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_a_run_left_before_its_catalog_is_cleaned_up() {
+async fn cleanup_removes_objects_of_a_run_that_ended_before_its_catalog() {
     let Some(stage) = StageV1::shared().await else { return };
     let before = stage.everything().await;
     let operator = stage.operator("1.0.0");
@@ -268,8 +268,8 @@ async fn what_a_run_left_before_its_catalog_is_cleaned_up() {
     stage.stage.create(Kind::CLUSTER_ROLE, &labelled).await;
     let shown = stage.stage.opm(&["cleanup", &operator.package, "--olm", "v1"]).await;
     assert!(shown.starts_with("exit 0") && shown.contains("ClusterRole"), "{shown}");
-    stage.only(&before).await;
-    // An account of that name that no run has made stays.
+    stage.wait_until_only(&before).await;
+    // An account of that name that no run created is kept.
     stage.stage.create(Kind::SERVICE_ACCOUNT, &json!({"metadata": {"name": name}})).await;
     let shown = stage.stage.opm(&["cleanup", &operator.package, "--olm", "v1"]).await;
     assert!(shown.contains("not found"), "{shown}");
@@ -277,7 +277,7 @@ async fn what_a_run_left_before_its_catalog_is_cleaned_up() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_namespace_is_made_and_goes_with_the_operator() {
+async fn a_namespace_is_created_and_removed_with_the_operator() {
     let Some(stage) = StageV1::shared().await else { return };
     let before = stage.everything().await;
     let operator = stage.operator("1.0.0");
@@ -303,11 +303,11 @@ async fn a_namespace_is_made_and_goes_with_the_operator() {
     assert!(stage.stage.get(EXTENSION, &stage.name("other")).await.is_some());
     let shown = stage.stage.opm(&["cleanup", &operator.package, "--olm", "v1"]).await;
     assert!(shown.starts_with("exit 0"), "{shown}");
-    stage.only(&before).await;
+    stage.wait_until_only(&before).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_upgrade_that_breaks_a_definition_is_refused_unless_that_is_ignored() {
+async fn an_upgrade_that_breaks_a_crd_is_rejected_unless_ignored() {
     let Some(stage) = StageV1::shared().await else { return };
     let before = stage.everything().await;
     let (first, second) = (stage.operator("1.0.0"), stage.operator("2.0.0"));
@@ -331,11 +331,11 @@ async fn an_upgrade_that_breaks_a_definition_is_refused_unless_that_is_ignored()
     assert_ne!(catalog["spec"], later["spec"]);
     let shown = stage.stage.opm(&["cleanup", &first.package, "--olm", "v1"]).await;
     assert!(shown.starts_with("exit 0"), "{shown}");
-    stage.only(&before).await;
+    stage.wait_until_only(&before).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_definition_that_is_there_becomes_part_of_the_installation_if_asked() {
+async fn an_existing_crd_becomes_part_of_the_installation_on_request() {
     let Some(stage) = StageV1::shared().await else { return };
     let before = stage.everything().await;
     let mut operator = stage.operator("1.0.0");
@@ -349,5 +349,5 @@ async fn a_definition_that_is_there_becomes_part_of_the_installation_if_asked() 
     assert!(shown.contains("without its dependencies (olm.package.required)"), "{shown}");
     let shown = stage.stage.opm(&["cleanup", &operator.package, "--olm", "v1"]).await;
     assert!(shown.starts_with("exit 0"), "{shown}");
-    stage.only(&before).await;
+    stage.wait_until_only(&before).await;
 }

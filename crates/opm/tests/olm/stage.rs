@@ -17,10 +17,10 @@ pub(crate) use testkit::Running;
 use crate::env::{Stopped, TestEnv};
 use crate::operator::Operator;
 
-/// How long OLM may take for anything.
-const PATIENCE: Duration = Duration::from_secs(120);
+/// How long OLM may take for any step.
+const TIMEOUT: Duration = Duration::from_secs(120);
 
-/// Kinds whose objects a run makes or lets others make.
+/// Kinds of objects that a run or OLM creates.
 const KINDS: [Kind; 17] = [
     Kind::CATALOG_SOURCE,
     Kind::SUBSCRIPTION,
@@ -50,13 +50,13 @@ pub(crate) struct Stage {
 }
 
 impl Stage {
-    /// Makes a stage with the OLM that tests share; nothing where there is none.
+    /// Creates a stage with the shared OLM; `None` if its programs are missing.
     pub(crate) async fn shared() -> Option<Stage> {
         let olm = tokio::task::block_in_place(Olm::shared)?;
         Stage::with(olm).await
     }
 
-    /// Makes a stage on a cluster.
+    /// Creates a stage on a cluster.
     pub(crate) async fn with(olm: Olm) -> Option<Stage> {
         let registry = Arc::new(DockerRegistry::start(RegistryPlan::default())?);
         let namespace = olm.api.namespace().await;
@@ -64,15 +64,15 @@ impl Stage {
         let access = Access { kubeconfig: Some(olm.api.kubeconfig()), context: None, namespace: Some(namespace) };
         let cluster = access.connect().await.expect("a cluster");
         let env = TestEnv::new();
-        // The image that serves catalogs is asked for here, and never where it really is.
+        // The serving image is looked up here, and never in its real registry.
         let place = format!("location = \"{}/opm\"\ninsecure = true\n", registry.host());
         let settings = format!("[[registry]]\nprefix = \"quay.io/operator-framework/opm\"\n{place}");
         env.file("home/.config/containers/registries.conf", settings);
         Some(Stage { env, olm, cluster, registry, node: Some(node) })
     }
 
-    /// Makes a stage in another namespace of the shared cluster, where no pods run.
-    pub(crate) async fn beside(&self) -> Option<Stage> {
+    /// Creates a stage in another namespace of the shared cluster, without a node.
+    pub(crate) async fn in_another_namespace(&self) -> Option<Stage> {
         let olm = tokio::task::block_in_place(Olm::shared)?;
         let namespace = Some(olm.api.namespace().await);
         let access = Access { kubeconfig: Some(olm.api.kubeconfig()), context: None, namespace };
@@ -80,11 +80,11 @@ impl Stage {
         Some(Stage { env: TestEnv::new(), olm, cluster, registry: self.registry.clone(), node: None })
     }
 
-    /// Deletes what OLM would go on working on, and the namespace.
+    /// Deletes objects that OLM would continue to reconcile, and the namespace.
     pub(crate) async fn end(self) {
         for kind in [Kind::SUBSCRIPTION, Kind::CATALOG_SOURCE, Kind::CSV] {
             let all = self.cluster.objects(kind);
-            // What is left goes with the namespace.
+            // Everything else is deleted with the namespace.
             let _ = all.delete_collection(&Default::default(), &ListParams::default()).await;
         }
         let _ = self.cluster.objects(Kind::NAMESPACE).delete(self.namespace(), &Default::default()).await;
@@ -99,7 +99,7 @@ impl Stage {
         Operator::new(package, version, self.namespace())
     }
 
-    /// Pushes an image of files, and returns its name.
+    /// Pushes an image with files, and returns its name.
     pub(crate) fn push(&self, name: &str, files: &[(String, Vec<u8>)], labels: &[(String, String)]) -> String {
         let scratch = tempfile::tempdir().expect("scratch directory");
         let store = image::Store::open(&scratch.path().join("store")).expect("store");
@@ -118,7 +118,7 @@ impl Stage {
         let client = image::Client::new(options).expect("client");
         let name = format!("{}/{name}", self.registry.host());
         let push = || client.push(&built.digest, &image::Location::parse(&name).expect("a name"));
-        // The caller may be inside of a runtime already.
+        // The caller may be inside a runtime already.
         std::thread::scope(|scope| scope.spawn(push).join().expect("no panic")).expect("pushed");
         name
     }
@@ -139,14 +139,14 @@ impl Stage {
         command
     }
 
-    /// Runs a command in the namespace and shows what came of it.
+    /// Runs a command in the namespace and returns its output.
     pub(crate) async fn opm(&self, arguments: &[&str]) -> String {
         let mut command = self.command(arguments);
         let output = tokio::task::spawn_blocking(move || command.output()).await;
         self.shown(output.expect("no panic").expect("opm runs"))
     }
 
-    /// Shows what came of a command, without what differs from run to run.
+    /// Returns the output of a command, without the parts that differ between runs.
     pub(crate) fn shown(&self, output: Output) -> String {
         let dashed = self.registry.host().replace(['.', ':'], "-");
         self.env
@@ -157,7 +157,7 @@ impl Stage {
     }
 
     pub(crate) async fn get(&self, kind: Kind, name: &str) -> Option<Value> {
-        let found = self.cluster.objects(kind).get_opt(name).await.expect("an answer");
+        let found = self.cluster.objects(kind).get_opt(name).await.expect("a response");
         found.map(|found| serde_json::to_value(found).expect("JSON"))
     }
 
@@ -190,12 +190,12 @@ impl Stage {
         serde_json::from_value(operator.resource(name)).expect("an object")
     }
 
-    /// Serves a directory of the scratch directory until the server is dropped; returns its address.
+    /// Serves a directory of the temporary directory until the server is dropped; returns its address.
     pub(crate) async fn serve(&self, directory: &str) -> (Stopped, String) {
         self.serve_with(&[directory], "listening").await
     }
 
-    /// Serves with more arguments; returns the address in the line of the log that has some words.
+    /// Serves with additional arguments; returns the address from the line of the log that contains `words`.
     pub(crate) async fn serve_with(&self, arguments: &[&str], words: &'static str) -> (Stopped, String) {
         let mut command = self.env.command();
         command.arg("serve").args(arguments).args(["--address", "127.0.0.1", "--port", "0", "-t", ""]);
@@ -206,11 +206,11 @@ impl Stage {
             let mut text = String::new();
             loop {
                 let start = text.len();
-                assert!(log.read_line(&mut text).expect("a log") > 0, "it does not serve:\n{text}");
+                assert!(log.read_line(&mut text).expect("a log") > 0, "the server does not start:\n{text}");
                 let address = text[start..].split_once("address=127.0.0.1:").filter(|_| text[start..].contains(words));
                 if let Some((_, rest)) = address {
                     let port: String = rest.chars().take_while(char::is_ascii_digit).collect();
-                    // The log has to be read, or the server stops when the pipe is full.
+                    // Drain the log, or the server blocks when the pipe is full.
                     std::thread::spawn(move || std::io::copy(&mut log, &mut std::io::sink()));
                     return format!("127.0.0.1:{port}");
                 }
@@ -219,20 +219,20 @@ impl Stage {
         (server, found.await.expect("an address"))
     }
 
-    /// Makes a CatalogSource with an address.
+    /// Creates a CatalogSource with an address.
     pub(crate) async fn source(&self, name: &str, address: &str, more: Value) {
         let mut spec = json!({"sourceType": "grpc", "address": address});
         spec.as_object_mut().expect("a spec").extend(more.as_object().expect("fields").clone());
         self.create(Kind::CATALOG_SOURCE, &json!({"metadata": {"name": name}, "spec": spec})).await;
     }
 
-    /// Makes an OperatorGroup for the namespace itself.
+    /// Creates an OperatorGroup for the namespace itself.
     pub(crate) async fn group(&self) {
         let spec = json!({"targetNamespaces": [self.namespace()]});
         self.create(Kind::OPERATOR_GROUP, &json!({"metadata": {"name": "group"}, "spec": spec})).await;
     }
 
-    /// Makes a Subscription to the channel stable of a package.
+    /// Creates a Subscription to the channel stable of a package.
     pub(crate) async fn subscribe(&self, package: &str, source: &str, more: Value) {
         let mut spec = json!({
             "name": package, "channel": "stable", "source": source, "sourceNamespace": self.namespace(),
@@ -241,7 +241,7 @@ impl Stage {
         self.create(Kind::SUBSCRIPTION, &json!({"metadata": {"name": package}, "spec": spec})).await;
     }
 
-    /// Returns the names of everything in the namespace, and of definitions and clusterwide objects that belong to it.
+    /// Returns the names of all objects in the namespace, and of CRDs and cluster-scoped objects that belong to it.
     pub(crate) async fn everything(&self) -> Vec<String> {
         let mut all = Vec::new();
         for kind in KINDS {
@@ -249,7 +249,7 @@ impl Stage {
                 let name = object["metadata"]["name"].as_str().unwrap_or_default();
                 let usual =
                     matches!((kind.kind, name), ("ConfigMap", "kube-root-ca.crt") | ("ServiceAccount", "default"));
-                // What is about to go does not count as left.
+                // Objects that are being deleted do not count.
                 if !usual {
                     all.push(format!("{} {name}", kind.kind));
                 }
@@ -265,28 +265,28 @@ impl Stage {
         all
     }
 
-    /// Waits until nothing but this is in the namespace; what goes with something else takes a moment.
-    pub(crate) async fn only(&self, expected: &[String]) {
+    /// Waits until the namespace has only these objects; the garbage collector takes a moment.
+    pub(crate) async fn wait_until_only(&self, expected: &[String]) {
         let start = Instant::now();
         loop {
-            let there = self.everything().await;
-            if there == expected {
+            let found = self.everything().await;
+            if found == expected {
                 return;
             }
-            assert!(start.elapsed() < Duration::from_secs(30), "there is {there:#?}\nexpected {expected:#?}");
+            assert!(start.elapsed() < Duration::from_secs(30), "found {found:#?}\nexpected {expected:#?}");
             tokio::time::sleep(Duration::from_millis(300)).await;
         }
     }
 }
 
-/// Waits until something is there.
-pub(crate) async fn until<T, F: Future<Output = Option<T>>>(what: &str, mut look: impl FnMut() -> F) -> T {
+/// Polls until `poll` returns a value.
+pub(crate) async fn until<T, F: Future<Output = Option<T>>>(what: &str, mut poll: impl FnMut() -> F) -> T {
     let start = Instant::now();
     loop {
-        if let Some(found) = look().await {
+        if let Some(found) = poll().await {
             return found;
         }
-        assert!(start.elapsed() < PATIENCE, "it does not happen: {what}");
+        assert!(start.elapsed() < TIMEOUT, "timeout: {what}");
         tokio::time::sleep(Duration::from_millis(100)).await;
     }
 }

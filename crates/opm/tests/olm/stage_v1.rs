@@ -1,4 +1,4 @@
-//! A namespace of a cluster with both generations of OLM.
+//! A namespace of a cluster with OLM v0 and OLM v1.
 
 use cluster::Kind;
 use kube::api::{DeleteParams, Patch, PatchParams};
@@ -17,32 +17,32 @@ pub(crate) struct StageV1 {
 }
 
 impl StageV1 {
-    /// Makes a stage on the cluster that tests share; nothing where there is none.
+    /// Creates a stage on the shared cluster; `None` if its programs are missing.
     pub(crate) async fn shared() -> Option<StageV1> {
         let v1 = tokio::task::block_in_place(OlmV1::shared)?;
         let stage = Stage::shared().await?;
         Some(StageV1 { stage, v1 })
     }
 
-    /// Returns the name of something that is in no namespace.
+    /// Returns a unique name for a cluster-scoped object.
     pub(crate) fn name(&self, name: &str) -> String {
         format!("{}-{name}", self.stage.namespace())
     }
 
-    /// Builds and pushes the image of a catalog in the scratch directory, and returns its name.
+    /// Builds and pushes the image of a catalog in the temporary directory, and returns its name.
     pub(crate) fn build(&self, directory: &str) -> String {
         let image = format!("{}/{directory}:v1", self.stage.registry.host());
         self.stage.env.stdout(&["build", directory, "-t", &image, "--data-only", "--push", "--use-http"]);
         image
     }
 
-    /// Makes a ClusterCatalog of a directory, which extensions of this stage select, and waits until it is served.
+    /// Creates a ClusterCatalog from a directory, which extensions of this stage select, and waits until it is served.
     pub(crate) async fn catalog(&self, directory: &str, spec: Value) -> Value {
         let image = self.build(directory);
         self.v1.catalog(&self.name(directory), &image, spec, &[("stage", self.stage.namespace())]).await
     }
 
-    /// Makes an account that may do everything.
+    /// Creates an account with all permissions.
     pub(crate) async fn account(&self) {
         let stage = &self.stage;
         stage.create(Kind::SERVICE_ACCOUNT, &json!({"metadata": {"name": "installer"}})).await;
@@ -54,7 +54,7 @@ impl StageV1 {
         stage.create(Kind::CLUSTER_ROLE_BINDING, &binding).await;
     }
 
-    /// Makes a ClusterExtension that selects the catalogs of this stage, with more fields of its source.
+    /// Creates a ClusterExtension that selects the catalogs of this stage, with additional fields of its source.
     pub(crate) async fn extension(&self, name: &str, package: &str, source: Value) {
         let mut catalog =
             json!({"packageName": package, "selector": {"matchLabels": {"stage": self.stage.namespace()}}});
@@ -73,7 +73,8 @@ impl StageV1 {
         extensions.patch(&self.name(name), &PatchParams::default(), &patch).await.expect("changed");
     }
 
-    /// Waits until operator-controller has decided about the newest form of a ClusterExtension; returns its status.
+    /// Waits until operator-controller has decided about the current generation of a ClusterExtension; returns the
+    /// status.
     pub(crate) async fn decided(&self, name: &str, is_decided: impl Fn(&Value) -> bool) -> Value {
         let name = self.name(name);
         let mut last = Value::Null;
@@ -99,14 +100,14 @@ impl StageV1 {
         }
     }
 
-    /// Returns an operator that OLM v1 installs, of a package that no other test has.
+    /// Returns an operator that OLM v1 installs, of a package that no other test uses.
     pub(crate) fn operator(&self, version: &str) -> Operator {
         let mut operator = self.stage.operator(&format!("p-{}", self.stage.namespace()), version);
         operator.more = json!({"installModes": [{"type": "AllNamespaces", "supported": true}]});
         operator
     }
 
-    /// Returns the names of everything in the namespace, and of everything elsewhere that has to do with it.
+    /// Returns the names of all objects in the namespace, and of related objects elsewhere.
     pub(crate) async fn everything(&self) -> Vec<String> {
         let mut all = self.stage.everything().await;
         let namespace = self.stage.namespace();
@@ -118,7 +119,7 @@ impl StageV1 {
                 }
             }
         }
-        // Helm keeps its releases with the controller.
+        // Helm stores its releases in the namespace of the controller.
         let secrets = self.stage.cluster.objects_in(Kind::SECRET, "olmv1-system");
         for secret in secrets.list(&Default::default()).await.expect("a list").items {
             let name = secret.metadata.name.unwrap_or_default();
@@ -130,21 +131,21 @@ impl StageV1 {
         all
     }
 
-    /// Waits until nothing but this is there. What goes with something else takes a moment, and longer while kinds come and
-    /// go in other tests: the garbage collector waits for its watches of all of them.
-    pub(crate) async fn only(&self, expected: &[String]) {
+    /// Waits until only these objects exist. The garbage collector takes a moment, and longer while other tests create
+    /// and delete kinds: it waits for its watches of all of them.
+    pub(crate) async fn wait_until_only(&self, expected: &[String]) {
         let start = std::time::Instant::now();
         loop {
-            let there = self.everything().await;
-            if there == expected {
+            let found = self.everything().await;
+            if found == expected {
                 return;
             }
-            assert!(start.elapsed().as_secs() < 120, "there is {there:#?}\nexpected {expected:#?}");
+            assert!(start.elapsed().as_secs() < 120, "found {found:#?}\nexpected {expected:#?}");
             tokio::time::sleep(std::time::Duration::from_millis(300)).await;
         }
     }
 
-    /// Deletes what is in no namespace, and waits until the extensions are gone.
+    /// Deletes cluster-scoped objects, and waits until the extensions are deleted.
     pub(crate) async fn remove(&self, extensions: &[&str], catalogs: &[&str]) {
         for (kind, names) in [(EXTENSION, extensions), (CATALOG, catalogs)] {
             let objects = self.stage.cluster.objects(kind);

@@ -3,33 +3,33 @@
 use std::fs;
 use std::time::{Duration, Instant};
 
-use crate::harness::{PATIENCE, Place, Strings, package, unary};
+use crate::harness::{Scratch, Strings, TIMEOUT, package, unary};
 
-/// Starts servers while files change, and waits until each serves what was written last.
+/// Starts servers while files change, and waits until each serves the last change.
 ///
-/// A change may come before the catalog is read, while it is read, or between reading and looking; it may leave the
-/// size of a file as it was, and be made in place or by renaming.
+/// A change may come before, during or after the first read of the catalog; it may keep the size of a file, and be made
+/// in place or by renaming.
 fn rounds(count: u64) {
-    let place = Place::new();
+    let scratch = Scratch::new();
     for name in ["aaa", "zzz"] {
-        place.package(name, "filler", 20, 20_000);
+        scratch.package(name, "filler", 20, 20_000);
     }
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().unwrap();
     let mut whole = Duration::from_millis(500);
     for round in 0..count {
         let mark = |change: u64| format!("r{round:05}c{change}");
-        place.package("mmm", &mark(0), 10, 2000);
+        scratch.package("mmm", &mark(0), 10, 2000);
         let cached = ["--cache-dir", "cache", "--cache-enforce-integrity=false", "--poll-interval", "20ms"];
         let start = Instant::now();
-        let server = place.serve(if round % 3 == 0 { &cached } else { &cached[3..] });
+        let server = scratch.serve(if round % 3 == 0 { &cached } else { &cached[3..] });
         let changes = 1 + round % 3;
         for change in 1..=changes {
             std::thread::sleep(whole.mul_f64((round * 37 % 100) as f64 / 100.0 / changes as f64));
-            let (file, text) = (place.path("catalog/mmm.json"), package("mmm", &mark(change), 10, 2000));
+            let (file, text) = (scratch.path("catalog/mmm.json"), package("mmm", &mark(change), 10, 2000));
             match round % 2 {
                 0 => fs::write(&file, text).unwrap(),
                 _ => {
-                    let aside = place.path("aside.json");
+                    let aside = scratch.path("aside.json");
                     fs::write(&aside, text).unwrap();
                     fs::rename(&aside, &file).unwrap();
                 }
@@ -37,8 +37,8 @@ fn rounds(count: u64) {
         }
         let last = mark(changes);
         let path = "/catalogs/test/api/v1/metas?schema=olm.package&name=mmm";
-        server.wait_for(server.http, path, |answer| answer.contains(&last));
-        let deadline = Instant::now() + PATIENCE;
+        server.wait_for(server.http, path, |response| response.contains(&last));
+        let deadline = Instant::now() + TIMEOUT;
         runtime.block_on(async {
             let channel = server.channel().await;
             loop {
@@ -57,7 +57,7 @@ fn rounds(count: u64) {
     }
 }
 
-/// How often it is tried comes from `OPM_TEST_STARTS`.
+/// `OPM_TEST_STARTS` sets the number of rounds.
 #[test]
 fn no_change_is_lost_while_a_server_starts() {
     rounds(std::env::var("OPM_TEST_STARTS").ok().and_then(|count| count.parse().ok()).unwrap_or(12));

@@ -1,4 +1,4 @@
-//! A server in a process of its own, and clients for it.
+//! A server in a separate process, and clients for it.
 
 use std::fmt::Write as _;
 use std::fs;
@@ -14,10 +14,10 @@ use tonic::codegen::http::uri::PathAndQuery;
 use tonic::transport::{Channel, Endpoint};
 use tonic_prost::ProstCodec;
 
-/// How long anything may take that is to happen.
-pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
+/// How long an expected event may take.
+pub(crate) const TIMEOUT: Duration = Duration::from_secs(60);
 
-/// Any message of strings, as far as these tests look.
+/// A message of strings, with the fields that these tests read.
 #[derive(Clone, PartialEq, prost::Message)]
 pub(crate) struct Strings {
     #[prost(string, tag = "1")]
@@ -30,18 +30,18 @@ pub(crate) struct Strings {
     pub(crate) fourth: String,
 }
 
-/// A catalog directory, and a place for everything else.
-pub(crate) struct Place {
+/// A catalog directory, and a temporary directory for all other files.
+pub(crate) struct Scratch {
     scratch: tempfile::TempDir,
 }
 
-impl Place {
-    pub(crate) fn new() -> Place {
-        let place = Place { scratch: tempfile::tempdir().unwrap() };
+impl Scratch {
+    pub(crate) fn new() -> Scratch {
+        let scratch = Scratch { scratch: tempfile::tempdir().unwrap() };
         for directory in ["catalog", "tmp"] {
-            fs::create_dir(place.path(directory)).unwrap();
+            fs::create_dir(scratch.path(directory)).unwrap();
         }
-        place
+        scratch
     }
 
     pub(crate) fn path(&self, name: &str) -> PathBuf {
@@ -67,13 +67,13 @@ impl Place {
         command
     }
 
-    /// Starts to serve the catalog.
+    /// Starts a server of the catalog.
     pub(crate) fn serve(&self, arguments: &[&str]) -> Server {
         Server::start(self.command(&["serve", "catalog", "-t", ""]), arguments)
     }
 }
 
-/// Returns a package whose bundles can be told from those of another mark.
+/// Returns a package whose bundles contain `mark`.
 pub(crate) fn package(name: &str, mark: &str, bundles: usize, size: usize) -> String {
     let mut text = format!(
         "{{\"schema\":\"olm.package\",\"name\":\"{name}\",\"defaultChannel\":\"stable\",\"description\":\"{mark}\"}}\n"
@@ -106,7 +106,7 @@ pub(crate) fn package(name: &str, mark: &str, bundles: usize, size: usize) -> St
     text
 }
 
-/// A server that ends with the test.
+/// A server that is killed on drop.
 pub(crate) struct Server {
     child: Child,
     pub(crate) grpc: u16,
@@ -145,15 +145,15 @@ impl Server {
     pub(crate) fn wait_for_log(&self, text: &str) {
         let start = Instant::now();
         while !self.log().contains(text) {
-            assert!(start.elapsed() < PATIENCE, "never says {text:?} but:\n{}", self.log());
+            assert!(start.elapsed() < TIMEOUT, "the log does not contain {text:?}:\n{}", self.log());
             std::thread::sleep(Duration::from_millis(1));
         }
     }
 
-    /// Waits until all of it can be asked.
+    /// Waits until the server is ready.
     pub(crate) fn ready(self) -> Server {
-        self.wait_for(self.http, "/catalogs/test/api/v1/metas?schema=none", |answer| {
-            answer.starts_with("HTTP/1.1 200")
+        self.wait_for(self.http, "/catalogs/test/api/v1/metas?schema=none", |response| {
+            response.starts_with("HTTP/1.1 200")
         });
         self
     }
@@ -162,15 +162,15 @@ impl Server {
         get(self.http, path, "")
     }
 
-    /// Asks until the answer is as wanted, and returns it.
+    /// Polls until the reply is as expected, and returns it.
     pub(crate) fn wait_for(&self, port: u16, path: &str, wanted: impl Fn(&str) -> bool) -> String {
         let start = Instant::now();
         loop {
-            let answer = get(port, path, "");
-            if wanted(&answer) {
-                return answer;
+            let response = get(port, path, "");
+            if wanted(&response) {
+                return response;
             }
-            assert!(start.elapsed() < PATIENCE, "{path}: {answer}\nlog:\n{}", self.log());
+            assert!(start.elapsed() < TIMEOUT, "{path}: {response}\nlog:\n{}", self.log());
             std::thread::sleep(Duration::from_millis(10));
         }
     }
@@ -192,15 +192,15 @@ impl Server {
         None
     }
 
-    /// Returns how much memory the process uses, in bytes.
+    /// Returns the memory of the process, in bytes.
     pub(crate) fn memory(&self) -> u64 {
         let status = fs::read_to_string(format!("/proc/{}/status", self.child.id())).unwrap();
-        let line = status.lines().find_map(|line| line.strip_prefix("RssAnon:")).expect("a process that runs");
+        let line = status.lines().find_map(|line| line.strip_prefix("RssAnon:")).expect("a running process");
         line.split_whitespace().next().unwrap().parse::<u64>().unwrap() << 10
     }
 
-    /// Waits until the process has nothing to do.
-    pub(crate) fn quiet(&self) {
+    /// Waits until the process is idle.
+    pub(crate) fn wait_until_idle(&self) {
         let ticks = || {
             let stat = fs::read_to_string(format!("/proc/{}/stat", self.child.id())).unwrap_or_default();
             let fields: Vec<&str> = stat.rsplit(')').next().unwrap_or_default().split_whitespace().collect();
@@ -209,7 +209,7 @@ impl Server {
         };
         let start = Instant::now();
         let mut before = ticks();
-        while start.elapsed() < PATIENCE {
+        while start.elapsed() < TIMEOUT {
             std::thread::sleep(Duration::from_millis(200));
             let now = ticks();
             if now - before <= 2 {
@@ -217,7 +217,7 @@ impl Server {
             }
             before = now;
         }
-        panic!("never comes to rest");
+        panic!("the process never becomes idle");
     }
 
     pub(crate) async fn channel(&self) -> Channel {
@@ -237,22 +237,22 @@ pub(crate) fn free_port() -> u16 {
     TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port()
 }
 
-/// Makes a plain HTTP request and returns everything that comes back.
+/// Sends a plain HTTP request and returns the whole reply.
 pub(crate) fn get(port: u16, path: &str, headers: &str) -> String {
     String::from_utf8_lossy(&get_bytes(port, path, headers)).into_owned()
 }
 
 pub(crate) fn get_bytes(port: u16, path: &str, headers: &str) -> Vec<u8> {
-    let mut answer = Vec::new();
+    let mut response = Vec::new();
     if let Ok(mut stream) = TcpStream::connect(("127.0.0.1", port)) {
-        let _ = stream.set_read_timeout(Some(PATIENCE));
+        let _ = stream.set_read_timeout(Some(TIMEOUT));
         let _ = write!(stream, "GET {path} HTTP/1.1\r\nHost: x\r\nConnection: close\r\n{headers}\r\n");
-        let _ = stream.read_to_end(&mut answer);
+        let _ = stream.read_to_end(&mut response);
     }
-    answer
+    response
 }
 
-/// Asks for a bundle.
+/// Queries a bundle.
 pub(crate) async fn bundle(channel: &Channel, package: &str, name: &str) -> Result<Strings, tonic::Status> {
     let request = Strings { first: package.into(), second: "stable".into(), third: name.into(), ..Strings::default() };
     unary(channel, "/api.Registry/GetBundle", request).await
@@ -262,11 +262,11 @@ pub(crate) async fn unary(channel: &Channel, method: &'static str, request: Stri
     let mut grpc = Grpc::new(channel.clone()).max_decoding_message_size(64 << 20);
     grpc.ready().await.map_err(|error| tonic::Status::unavailable(error.to_string()))?;
     let codec: ProstCodec<Strings, Strings> = ProstCodec::default();
-    let answer = grpc.unary(tonic::Request::new(request), PathAndQuery::from_static(method), codec).await;
-    answer.map(tonic::Response::into_inner)
+    let response = grpc.unary(tonic::Request::new(request), PathAndQuery::from_static(method), codec).await;
+    response.map(tonic::Response::into_inner)
 }
 
-/// Starts to list all bundles.
+/// Starts a stream of all bundles.
 pub(crate) async fn list(channel: &Channel) -> tonic::Streaming<Strings> {
     let mut grpc = Grpc::new(channel.clone()).max_decoding_message_size(64 << 20);
     grpc.ready().await.unwrap();

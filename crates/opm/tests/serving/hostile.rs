@@ -1,28 +1,28 @@
-//! Clients that want no answers, beside those that do.
+//! Hostile clients in parallel with honest ones.
 
 use std::io::{Read, Write};
 use std::net::TcpStream;
 use std::time::{Duration, Instant};
 
-use crate::harness::{Place, Server, bundle, get};
+use crate::harness::{Scratch, Server, bundle, get};
 
 const HONEST: usize = 32;
 const ALL: &[u8] = b"GET /catalogs/test/api/v1/all HTTP/1.1\r\nHost: x\r\n\r\n";
-/// Less than this is no difference.
+/// A smaller difference is noise.
 const NOISE: Duration = Duration::from_millis(20);
-/// What all HTTP connections hold together, as docs/serve.md has it.
+/// The maximum memory of all HTTP connections, as in docs/serve.md.
 const ALL_HTTP: u64 = 100 << 20;
 const HEALTH: &[u8] = b"GET /healthz HTTP/1.1\r\nHost: x\r\n\r\n";
 
-/// Connects once, says `text`, and then nothing.
+/// Connects once, sends `text`, and then nothing.
 fn silent(port: u16, text: &[u8]) -> Option<TcpStream> {
     let mut stream = TcpStream::connect(("127.0.0.1", port)).ok()?;
     stream.write_all(text).ok()?;
     Some(stream)
 }
 
-/// Lets new clients ask over HTTP and gRPC, all at once; returns how long half of them took at most, in the best of a
-/// few tries. Nobody may see an error.
+/// Sends requests from new clients over HTTP and gRPC in parallel; returns the best median latency of a few attempts.
+/// No client may see an error.
 fn honest(server: &Server) -> Duration {
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
     let attempt = || {
@@ -31,8 +31,8 @@ fn honest(server: &Server) -> Duration {
                 let port = server.http;
                 std::thread::spawn(move || {
                     let start = Instant::now();
-                    let answer = get(port, "/catalogs/test/api/v1/packages/small", "");
-                    assert!(answer.starts_with("HTTP/1.1 200") && answer.ends_with("}\n"), "{answer:?}");
+                    let response = get(port, "/catalogs/test/api/v1/packages/small", "");
+                    assert!(response.starts_with("HTTP/1.1 200") && response.ends_with("}\n"), "{response:?}");
                     start.elapsed()
                 })
             })
@@ -63,11 +63,11 @@ struct Attack {
 }
 
 #[test]
-fn hostile_clients_take_nothing_from_honest_ones() {
-    let place = Place::new();
-    place.package("small", "first", 1, 1000);
-    place.package("large", "first", 300, 60_000);
-    let server = place.serve(&["--poll-interval", "50ms"]).ready();
+fn hostile_clients_do_not_affect_honest_ones() {
+    let scratch = Scratch::new();
+    scratch.package("small", "first", 1, 1000);
+    scratch.package("large", "first", 300, 60_000);
+    let server = scratch.serve(&["--poll-interval", "50ms"]).ready();
     let before = server.memory();
     let attacks = [
         Attack { name: "one byte and silence", connections: 600, text: b"G" },
@@ -79,48 +79,49 @@ fn hostile_clients_take_nothing_from_honest_ones() {
     ];
     for Attack { name, connections, text } in attacks {
         let held: Vec<_> = (0..connections).filter_map(|_| silent(server.http, text)).collect();
-        server.quiet();
+        server.wait_until_idle();
         let took = honest(&server);
         let more = server.memory().saturating_sub(before);
         assert!(get(server.http, "/readyz", "").starts_with("HTTP/1.1 200"), "{name}");
         assert!(get(server.debug, "/metrics", "").contains("opm_connections"), "{name}");
         assert!(more < ALL_HTTP, "{name}: {} MB more", more >> 20);
         drop(held);
-        server.quiet();
-        // What the same clients see right after, on a machine as busy as it is now.
+        server.wait_until_idle();
+        // The same clients right afterwards, on an equally busy machine.
         let usual = honest(&server);
         let _ = writeln!(std::io::stderr(), "{name}: {took:?} instead of {usual:?}, {} MB more", more >> 20);
         assert!(took <= usual * 2 + NOISE, "{name}: {took:?} instead of {usual:?}");
     }
-    // The directory is followed all the while, also beside stalled downloads.
+    // The directory is watched all the time, also during stalled downloads.
     let held: Vec<_> = (0..700).filter_map(|_| silent(server.http, ALL)).collect();
-    place.package("later", "second", 1, 100);
-    server.wait_for(server.http, "/catalogs/test/api/v1/packages/later", |answer| answer.starts_with("HTTP/1.1 200"));
+    scratch.package("later", "second", 1, 100);
+    server
+        .wait_for(server.http, "/catalogs/test/api/v1/packages/later", |response| response.starts_with("HTTP/1.1 200"));
     drop(held);
 }
 
-/// What every client of HTTP/2 says first, and settings without any.
+/// The preface of every HTTP/2 client, and empty settings.
 const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\0\x04\0\0\0\0\0";
 
 #[test]
-fn open_connections_that_ask_nothing_cost_little_and_may_ask_later() {
+fn idle_connections_cost_little_and_can_send_calls_later() {
     const COUNT: usize = 1000;
-    let place = Place::new();
-    place.package("small", "first", 1, 1000);
-    let server = place.serve(&[]).ready();
+    let scratch = Scratch::new();
+    scratch.package("small", "first", 1, 1000);
+    let server = scratch.serve(&[]).ready();
     let runtime = tokio::runtime::Runtime::new().unwrap();
-    // They are opened now, and used last.
+    // These connections are opened now, and used last.
     let early = runtime.block_on(server.channel());
-    server.quiet();
+    server.wait_until_idle();
     let before = server.memory();
     let mut held: Vec<_> = (0..COUNT).filter_map(|_| silent(server.grpc, PREFACE)).collect();
     assert_eq!(held.len(), COUNT);
     for stream in &mut held {
         stream.set_read_timeout(Some(Duration::from_secs(20))).unwrap();
-        // Settings, and that ours are known.
+        // The server sends its settings, and acknowledges ours.
         let mut head = [0; 9];
         stream.read_exact(&mut head).unwrap();
-        assert_eq!(head[3..5], [4, 0], "settings come first");
+        assert_eq!(head[3..5], [4, 0], "the first frame is not SETTINGS");
         let mut rest = vec![0; usize::from(head[2]) + 9];
         stream.read_exact(&mut rest).unwrap();
         assert_eq!(rest[rest.len() - 9..], [0, 0, 0, 4, 1, 0, 0, 0, 0]);
@@ -129,18 +130,18 @@ fn open_connections_that_ask_nothing_cost_little_and_may_ask_later() {
         stream.read_exact(&mut pong).unwrap();
         assert_eq!(&pong, b"\0\0\x08\x06\x01\0\0\0\0abcdefgh");
     }
-    server.quiet();
+    server.wait_until_idle();
     let each = server.memory().saturating_sub(before) / COUNT as u64;
     assert!(each < 8 << 10, "{each} bytes for each");
     runtime.block_on(async { bundle(&early, "small", "small.v0.0.0").await.unwrap() });
 }
 
 #[test]
-fn a_full_budget_of_downloads_leaves_the_state_to_be_asked() {
-    let place = Place::new();
-    place.package("large", "first", 300, 60_000);
-    let server = place.serve(&["--max-http-connections", "32"]).ready();
-    // These take what they are sent, so that none of them has to give way.
+fn health_checks_work_while_downloads_use_the_whole_budget() {
+    let scratch = Scratch::new();
+    scratch.package("large", "first", 300, 60_000);
+    let server = scratch.serve(&["--max-http-connections", "32"]).ready();
+    // These clients read their replies, so none of them is evicted.
     let stop = std::sync::Arc::new(std::sync::atomic::AtomicBool::new(false));
     let readers: Vec<_> = (0..32)
         .map(|_| {
@@ -161,43 +162,43 @@ fn a_full_budget_of_downloads_leaves_the_state_to_be_asked() {
     std::thread::sleep(Duration::from_millis(500));
     assert!(get(server.http, "/readyz", "").starts_with("HTTP/1.1 200"));
     assert!(get(server.http, "/metrics", "").contains("opm_connections"));
-    let answer = get(server.http, "/catalogs/test/api/v1/all", "");
+    let response = get(server.http, "/catalogs/test/api/v1/all", "");
     assert!(
-        answer.starts_with("HTTP/1.1 503") && answer.contains("retry-after"),
+        response.starts_with("HTTP/1.1 503") && response.contains("retry-after"),
         "{}",
-        &answer[..answer.len().min(300)]
+        &response[..response.len().min(300)]
     );
     stop.store(true, std::sync::atomic::Ordering::Relaxed);
     for reader in readers {
-        assert!(reader.join().unwrap() > 20, "nobody who takes what it is sent has to give way");
+        assert!(reader.join().unwrap() > 20, "a client that reads its reply was evicted");
     }
 }
 
 #[test]
-fn who_says_nothing_is_not_waited_for() {
-    let place = Place::new();
-    place.package("foo", "first", 1, 100);
-    let server = place.serve(&[]).ready();
+fn silent_clients_are_disconnected() {
+    let scratch = Scratch::new();
+    scratch.package("foo", "first", 1, 100);
+    let server = scratch.serve(&[]).ready();
     let start = Instant::now();
     let mut streams: Vec<_> =
         [b"".as_slice(), b"G", HEALTH].iter().map(|text| silent(server.http, text).unwrap()).collect();
     streams[2].write_all(b"GET /half").unwrap();
     for mut stream in streams {
         stream.set_read_timeout(Some(Duration::from_secs(20))).unwrap();
-        let mut answer = Vec::new();
-        let _ = stream.read_to_end(&mut answer);
+        let mut response = Vec::new();
+        let _ = stream.read_to_end(&mut response);
         assert!(start.elapsed() < Duration::from_secs(15), "after {:?}", start.elapsed());
     }
 }
 
 #[test]
 fn idle_http_connections_leave_files_for_grpc() {
-    let place = Place::new();
-    place.package("foo", "first", 1, 100);
-    let command = place.command(&["serve", "catalog", "-t", ""]);
+    let scratch = Scratch::new();
+    scratch.package("foo", "first", 1, 100);
+    let command = scratch.command(&["serve", "catalog", "-t", ""]);
     let mut limited = std::process::Command::new("sh");
     limited.args(["-c", "ulimit -n 256; exec \"$0\" \"$@\""]).arg(command.get_program()).args(command.get_args());
-    limited.current_dir(place.path("")).env("TMPDIR", place.path("tmp"));
+    limited.current_dir(scratch.path("")).env("TMPDIR", scratch.path("tmp"));
     let server = Server::start(limited, &[]).ready();
     let held: Vec<_> = (0..400).filter_map(|_| silent(server.http, HEALTH)).collect();
     std::thread::sleep(Duration::from_millis(200));
@@ -208,20 +209,20 @@ fn idle_http_connections_leave_files_for_grpc() {
 }
 
 #[test]
-fn silent_grpc_connections_give_way_to_those_that_ask() {
-    let place = Place::new();
-    place.package("foo", "first", 1, 100);
-    let server = place.serve(&["--max-connections", "64"]).ready();
+fn silent_grpc_connections_are_evicted_for_new_calls() {
+    let scratch = Scratch::new();
+    scratch.package("foo", "first", 1, 100);
+    let server = scratch.serve(&["--max-connections", "64"]).ready();
     let held: Vec<_> = (0..200).filter_map(|_| silent(server.grpc, b"PRI")).collect();
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().unwrap();
     runtime.block_on(new_calls(&server));
     drop(held);
 }
 
-/// Asks over gRPC on new connections, one after the other.
+/// Sends gRPC calls on new connections, one after the other.
 async fn new_calls(server: &Server) {
     for _ in 0..20 {
-        let asked = async { bundle(&server.channel().await, "foo", "foo.v0.0.0").await.unwrap() };
-        tokio::time::timeout(Duration::from_secs(20), asked).await.expect("an answer");
+        let request = async { bundle(&server.channel().await, "foo", "foo.v0.0.0").await.unwrap() };
+        tokio::time::timeout(Duration::from_secs(20), request).await.expect("a response");
     }
 }

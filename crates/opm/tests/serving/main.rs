@@ -1,8 +1,8 @@
-//! The server as a process: what it promises to those who start it, stop it, ask it and attack it.
+//! The server as a process: its guarantees for operators, clients and attackers.
 
-mod answers;
 mod drain;
 mod faults;
 mod follow;
 mod harness;
 mod hostile;
+mod responses;

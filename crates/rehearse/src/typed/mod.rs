@@ -253,7 +253,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn fields_that_a_type_does_not_know_vanish() {
+    fn unknown_fields_of_a_type_are_dropped() {
         let given = json!({"name": "a", "oops": 1, "stdin": false, "securityContext": {"privileged": false},
             "resources": {"limits": {"cpu": 0.1, "memory": "1024Mi"}}, "env": [{"name": "x", "value": "", "y": {}}]});
         let mut dropped = Vec::new();
@@ -266,7 +266,7 @@ mod tests {
     }
 
     #[test]
-    fn fields_that_are_always_written_appear() {
+    fn fields_that_are_always_serialized_are_added() {
         let crd = convert("CustomResourceDefinition", json!({"kind": "CustomResourceDefinition"}), "", &mut Vec::new());
         assert_eq!(
             crd["status"],

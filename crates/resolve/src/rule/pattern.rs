@@ -283,7 +283,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn patterns_mean_what_they_mean_to_re2() {
+    fn patterns_match_like_re2() {
         for (pattern, text, found) in [
             ("^su.*", "sushi", true),
             ("us", "sushi", true),
@@ -334,7 +334,7 @@ mod tests {
     }
 
     #[test]
-    fn what_re2_refuses_is_no_pattern() {
+    fn patterns_that_re2_rejects_are_rejected() {
         let deep = "(".repeat(200) + &")".repeat(200);
         for pattern in [
             "(",

@@ -1,7 +1,7 @@
 use super::*;
 
 #[test]
-fn preferences_count_from_the_latest_choice_on() {
+fn preferences_apply_from_the_latest_choice_on() {
     // 0 needs 1 or 2, and 3 or 4; 1 and 3 exclude each other.
     let problem = Problem {
         variables: 5,
@@ -14,7 +14,7 @@ fn preferences_count_from_the_latest_choice_on() {
 }
 
 #[test]
-fn a_conflict_names_no_more_than_it_takes() {
+fn a_conflict_is_minimal() {
     let problem = Problem {
         variables: 6,
         mandatory: vec![0, 5],
@@ -34,7 +34,7 @@ fn a_conflict_names_no_more_than_it_takes() {
 }
 
 #[test]
-fn hopeless_searches_end() {
+fn searches_without_a_solution_end() {
     // Pigeonhole problem: short to write, and long to refute.
     let (pigeons, holes) = (14, 13);
     let place = |pigeon: usize, hole: usize| 1 + pigeon * holes + hole;

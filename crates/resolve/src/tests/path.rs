@@ -27,7 +27,7 @@ fn shown(lines: &str, channel: Option<&str>, to: Option<&str>) -> String {
 }
 
 #[test]
-fn steps_follow_each_other_with_what_they_need() {
+fn steps_are_listed_with_their_dependencies() {
     let chain = "catalog cat
         a/stable*: a.v1 needs=f:<3.0.0; a.v2 r=a.v1 needs=f:>=2.0.0; a.v3 s=a.v2x r=a.v2 needs=New; a.v4 r=a.v3 R=>=3.0.0_<4.0.0
         f/stable*: f.v1; f.v2 r=f.v1
@@ -47,7 +47,7 @@ fn steps_follow_each_other_with_what_they_need() {
 }
 
 #[test]
-fn a_dead_end_says_why() {
+fn a_dead_end_is_explained() {
     insta::assert_snapshot!(shown("catalog cat\na/stable*: a.v1; a.v2 r=a.v1; a.v3 s=a.v2\ncsv a.v1", None, None), @r"
     stuck
     a.v2 would upgrade a.v1, but in channel stable it is skipped by a.v3

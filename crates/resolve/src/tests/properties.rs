@@ -158,7 +158,7 @@ proptest! {
     }
 
     #[test]
-    fn what_is_unsatisfiable_has_no_solution(lines in lines()) {
+    fn unsatisfiable_cases_have_no_solution(lines in lines()) {
         // Tries every set of bundles, which small catalogs allow.
         let (sources, state) = read(&lines);
         let pool = Pool::new(&sources, "here");

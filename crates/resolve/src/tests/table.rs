@@ -146,7 +146,7 @@ const CASES: &[(&str, &str, &str, &str)] = &[
 ];
 
 #[test]
-fn every_verified_case_comes_out() {
+fn every_observed_case_is_reproduced() {
     let mut wrong = Vec::new();
     for (name, catalog, state, expected) in CASES {
         let result = shown(&format!("{catalog}\n{state}"));
@@ -163,7 +163,7 @@ fn every_verified_case_comes_out() {
 }
 
 #[test]
-fn messages_are_those_of_clusters() {
+fn messages_match_clusters() {
     let cases = [
         (
             "channel is gone",
@@ -239,7 +239,7 @@ fn messages_are_those_of_clusters() {
 }
 
 #[test]
-fn needs_that_cannot_be_read_stop_everything() {
+fn invalid_dependencies_fail_the_resolution() {
     for (need, message) in [
         ("needs=f:", "package \"f\" in invalid range \"\""),
         (r#"c={}"#, "parse olm.constraint: constraint is empty"),
@@ -255,7 +255,7 @@ fn needs_that_cannot_be_read_stop_everything() {
 }
 
 #[test]
-fn rules_and_labels_choose() {
+fn rules_and_labels_select_bundles() {
     let rule = r#"catalog cat
         b/stable*: b.v1 c={"cel":{"rule":"properties.exists(p,p.type=='olm.package'&&p.value.packageName=='f'&&semver_compare(p.value.version,'2')<0)"}}
         f/stable*: f.v1; f.v2 r=f.v1
@@ -268,7 +268,7 @@ fn rules_and_labels_choose() {
 }
 
 #[test]
-fn bundles_may_need_themselves_and_each_other() {
+fn bundles_may_depend_on_themselves_and_each_other() {
     assert_eq!(shown("catalog cat\nb/stable*: b.v1 gives=Foo needs=Foo\nsub b"), "b.v1");
     assert_eq!(
         shown("catalog cat\nb/stable*: b.v1 gives=Foo needs=Bar\nf/stable*: f.v1 gives=Bar needs=Foo\nsub b"),
@@ -277,7 +277,7 @@ fn bundles_may_need_themselves_and_each_other() {
 }
 
 #[test]
-fn hostile_catalogs_come_to_an_end() {
+fn hostile_catalogs_end_in_bounded_time() {
     // Every package requires every other, and none can be installed together.
     let mut lines = "catalog cat\n".to_owned();
     for package in 0..60 {

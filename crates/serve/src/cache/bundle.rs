@@ -245,7 +245,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn structs_hold_every_kind_of_value() {
+    fn structs_can_contain_every_kind_of_value() {
         let text = r#"{"b":[true,null,"x"],"a":{"n":1.5},"e":"","l":[]}"#;
         let bytes = encode_struct(Raw::parse(text, 9).unwrap());
         let decoded: prost_types::Struct = prost::Message::decode(bytes.as_slice()).unwrap();
@@ -255,7 +255,7 @@ mod tests {
     }
 
     #[test]
-    fn provided_apis_are_read_back_and_garbage_gives_none() {
+    fn provided_apis_are_read_back_and_invalid_bytes_give_none() {
         let mut slim = Vec::new();
         message::string(&mut slim, 6, "image");
         message::api(&mut slim, 7, "", "v1", "Pod");

@@ -105,7 +105,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn files_that_were_just_written_are_known_by_their_stamps() {
+    fn recently_written_files_are_recognized_by_their_stamps() {
         let root = tempfile::tempdir().unwrap();
         let (catalog, cache) = (root.path().join("catalog"), root.path().join("cache"));
         std::fs::create_dir(&catalog).unwrap();

@@ -47,7 +47,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_become_what_the_language_allows() {
+    fn names_are_converted_to_valid_identifiers() {
         let fields = [
             ("defaultChannel", "defaultChannel"),
             ("csv-description", "csvDescription"),

@@ -211,19 +211,19 @@ mod tests {
     use super::*;
 
     #[test]
-    fn one_connection_takes_no_more_than_its_share_and_gives_it_back() {
+    fn one_connection_reserves_at_most_its_share_and_releases_it() {
         let pool = Pool::new();
         let (greedy, other) = (MemoryBudget::new(pool.clone()), MemoryBudget::new(pool.clone()));
         let held: Vec<Reservation> = std::iter::from_fn(|| greedy.try_reserve(32 << 10)).collect();
         assert_eq!(held.len(), CONNECTION * UNIT / (32 << 10));
-        assert!(other.try_reserve(3 << 20).is_some(), "a reply beyond the share goes when it is alone");
+        assert!(other.try_reserve(3 << 20).is_some(), "a large reply must be possible when it is alone");
         drop(held);
         assert_eq!((greedy.own.get(), greedy.borrowed.get()), (OWN, 0));
         assert_eq!(pool.free.available_permits(), POOL);
     }
 
     #[test]
-    fn every_connection_has_room_when_the_pool_has_none() {
+    fn every_connection_can_reply_while_the_pool_is_exhausted() {
         let pool = Pool::new();
         let greedy: Vec<MemoryBudget> = (0..100).map(|_| MemoryBudget::new(pool.clone())).collect();
         let _held: Vec<Reservation> =
@@ -234,7 +234,7 @@ mod tests {
     }
 
     #[test]
-    fn calls_that_wait_are_bounded_by_the_pool() {
+    fn waiting_calls_are_bounded_by_the_pool() {
         let pool = Pool::new();
         let memory = MemoryBudget::new(pool.clone());
         let waiting: Vec<PendingCall> = std::iter::from_fn(|| memory.add_pending()).collect();

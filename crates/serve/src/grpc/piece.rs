@@ -98,7 +98,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_message_goes_out_behind_its_prefix_in_whatever_steps() {
+    fn a_message_follows_its_prefix_in_chunks_of_any_size() {
         let memory = MemoryBudget::new(Pool::new());
         for step in 1..9 {
             let mut piece = Piece::message(b"abcdef".to_vec(), memory.try_reserve(6).unwrap());

@@ -234,7 +234,7 @@ mod tests {
     }
 
     #[test]
-    fn only_what_was_sent_is_left_out_wherever_it_is_cut() {
+    fn only_sent_frames_are_hidden_in_chunks_of_any_size() {
         let (settings, ack, _) = frames();
         let update = [&header(4, WINDOW_UPDATE, 0)[..], &[0, 0, 1, 0]].concat();
         let other = [&header(6, SETTINGS, 0)[..], &[0, 4, 0, 0, 1, 0]].concat();
@@ -259,7 +259,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn settings_and_pings_are_answered_and_calls_are_left() {
+    async fn settings_and_pings_are_acknowledged_and_calls_are_passed_on() {
         use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
         let (mut quiet, mut client) = pair().await;
         let (settings, ack, _) = frames();
@@ -277,13 +277,13 @@ mod tests {
         assert_eq!(last_received, QuietEvent::Call);
         let (_socket, received, _) = quiet.end();
         assert_eq!(received, [&*opening, &*update, &*ack, &*call].concat());
-        let mut answers = vec![0; settings.len() + ack.len() + ping.len()];
-        client.read_exact(&mut answers).await.expect("answers");
-        assert_eq!(answers, [&*settings, &*ack, &header(8, PING, ACK)[..], b"abcdefgh"].concat());
+        let mut replies = vec![0; settings.len() + ack.len() + ping.len()];
+        client.read_exact(&mut replies).await.expect("replies");
+        assert_eq!(replies, [&*settings, &*ack, &header(8, PING, ACK)[..], b"abcdefgh"].concat());
     }
 
     #[tokio::test]
-    async fn what_is_no_preface_is_left_as_it_came() {
+    async fn other_bytes_than_a_preface_are_passed_on_unchanged() {
         use tokio::io::AsyncWriteExt as _;
         for sent in [&b"GET / HTTP/1.1\r\n"[..], &PREFACE[..10]] {
             let (mut quiet, mut client) = pair().await;
@@ -297,14 +297,14 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn endless_settings_are_left_to_http2() {
+    async fn endless_settings_are_passed_on_to_http2() {
         use tokio::io::AsyncWriteExt as _;
         let (mut quiet, mut client) = pair().await;
         let update = [&header(4, WINDOW_UPDATE, 0)[..], &[0, 0, 0, 1]].concat();
         let sent = [PREFACE, &header(0, SETTINGS, 0), &update.repeat(100)].concat();
         client.write_all(&sent).await.expect("sent");
         for expected in [QuietEvent::Open, QuietEvent::Call] {
-            let last_received = std::future::poll_fn(|context| quiet.poll(context)).await.expect("an answer");
+            let last_received = std::future::poll_fn(|context| quiet.poll(context)).await.expect("a response");
             assert_eq!(last_received, expected);
         }
         assert!(quiet.end().1.len() <= 2 * MAX_RECEIVED);

@@ -181,7 +181,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn timeouts_are_read_as_the_protocol_says() {
+    fn timeouts_are_parsed_like_in_the_protocol() {
         let read =
             |text: &str| timeout(&HeaderMap::from_iter([("grpc-timeout".parse().unwrap(), text.parse().unwrap())]));
         assert_eq!(read("5S"), Some(Duration::from_secs(5)));

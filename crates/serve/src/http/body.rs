@@ -239,7 +239,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn blocks_that_know_nothing_of_each_other_are_one_member() {
+    fn independent_blocks_form_one_gzip_member() {
         let mut crc = Crc::new();
         let mut out = GZIP_HEADER.to_vec();
         let text: Vec<u8> = (0..900_000u32).flat_map(|number| (number % 997).to_string().into_bytes()).collect();

@@ -83,7 +83,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn times_go_there_and_back() {
+    fn times_are_formatted_and_parsed_back() {
         let time = SystemTime::UNIX_EPOCH + Duration::from_secs(784_111_777);
         assert_eq!(format_time(time), "Sun, 06 Nov 1994 08:49:37 GMT");
         assert_eq!(parse_time("Sun, 06 Nov 1994 08:49:37 GMT"), Some(784_111_777));
@@ -96,7 +96,7 @@ mod tests {
     }
 
     #[test]
-    fn tags_go_before_times() {
+    fn tags_take_precedence_over_times() {
         let since = SystemTime::UNIX_EPOCH + Duration::from_secs(784_111_777);
         let verdict = |name, value: &'static str| {
             let mut headers = HeaderMap::new();

@@ -323,14 +323,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn memory_is_given_back_once_when_readers_rest_and_whenever_something_large_was_dropped() {
+    fn memory_is_released_once_when_readers_are_idle_and_after_large_drops() {
         let mut idle = IdleDetector::default();
-        assert!(!idle.observe(0, false), "nobody asked for anything");
+        assert!(!idle.observe(0, false), "there were no requests");
         assert!(!idle.observe(5, false) && !idle.observe(9, false), "readers are busy");
-        assert!(idle.observe(12, true), "they are, but something was dropped");
+        assert!(idle.observe(12, true), "large data was dropped");
         assert!(!idle.observe(15, false));
         assert!(idle.observe(15, false), "they rest");
-        assert!(!idle.observe(15, false) && !idle.observe(15, false), "it was given back already");
+        assert!(!idle.observe(15, false) && !idle.observe(15, false), "the memory was released already");
         assert!(idle.observe(15, true));
     }
 }

@@ -298,7 +298,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn paths_are_cleaned_and_queries_are_read() {
+    fn paths_are_normalized_and_queries_are_parsed() {
         assert_eq!(cleaned("/catalogs/x/api/v1/all"), None);
         assert_eq!(cleaned("/"), None);
         assert_eq!(cleaned("//catalogs/../x/./y/"), Some("/x/y/".into()));

@@ -73,7 +73,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn ranges_are_parts_of_what_is_there() {
+    fn ranges_are_clipped_to_the_content() {
         let of = |text: &str| {
             let mut headers = HeaderMap::new();
             headers.insert(header::RANGE, HeaderValue::from_str(text).unwrap());
@@ -86,8 +86,8 @@ mod tests {
         assert_eq!(of("bytes=-30"), parts(&[(0, 10)]));
         assert_eq!(of("bytes=3-18446744073709551615"), parts(&[(3, 10)]));
         assert_eq!(of("bytes=6-7, 1-2"), parts(&[(1, 3), (6, 8)]));
-        assert_eq!(of("bytes=1-4,3-5,6-6,9-"), parts(&[(1, 7), (9, 10)]), "what touches is joined");
-        assert_eq!(of("bytes=1-2,50-60"), parts(&[(1, 3)]), "what is outside is left out");
+        assert_eq!(of("bytes=1-4,3-5,6-6,9-"), parts(&[(1, 7), (9, 10)]), "adjacent ranges are joined");
+        assert_eq!(of("bytes=1-2,50-60"), parts(&[(1, 3)]), "ranges outside the content are omitted");
         assert_eq!(of("bytes=10-"), Range::Outside);
         assert_eq!(of("bytes=10-12,-0"), Range::Outside);
         for whole in [
@@ -109,7 +109,7 @@ mod tests {
             super::of(&headers, 10_000)
         };
         assert!(matches!(many(16, 2), Range::Parts(parts) if parts.len() == 16));
-        assert_eq!(many(17, 2), Range::Whole, "nobody needs that many parts");
+        assert_eq!(many(17, 2), Range::Whole, "too many ranges give the whole content");
         assert_eq!(many(200, 1), parts(&[(0, 200)]));
         assert_eq!(many(257, 1), Range::Whole);
     }

@@ -193,7 +193,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn codings_are_those_that_are_accepted() {
+    fn codings_must_be_accepted_by_the_client() {
         let of = |text: &'static str| {
             let mut headers = HeaderMap::new();
             headers.insert(header::ACCEPT_ENCODING, HeaderValue::from_static(text));

@@ -52,7 +52,7 @@ fn the_cache_has_a_file_for_each_bundle_and_one_for_all_packages() {
 }
 
 #[test]
-fn names_that_are_no_names_of_files_are_refused() {
+fn names_that_are_no_file_names_are_rejected() {
     for (from, to, reason) in [
         ("test.note", "../note", "schema \"../note\" cannot be a directory name"),
         ("\"stable\"", "\"a/b\"", "channel \"a/b\" cannot be a file name"),
@@ -65,7 +65,7 @@ fn names_that_are_no_names_of_files_are_refused() {
 }
 
 #[test]
-fn two_bundles_in_one_file_are_refused() {
+fn two_bundles_with_the_same_file_name_are_rejected() {
     let scratch = tempfile::tempdir().unwrap();
     let bundle = |name: &str, version: &str| {
         format!(
@@ -86,7 +86,7 @@ fn two_bundles_in_one_file_are_refused() {
 
 /// Computed by an independent implementation of the rules of Go's `archive/tar`.
 #[test]
-fn paths_of_every_form_have_the_archive_that_go_writes() {
+fn paths_of_every_form_give_the_archive_of_go() {
     let of = |path: &str, content: &[u8]| {
         let scratch = tempfile::tempdir().unwrap();
         let file = scratch.path().join(path);
@@ -99,13 +99,13 @@ fn paths_of_every_form_have_the_archive_that_go_writes() {
     let (parts, long) = (["d".repeat(60), "e".repeat(60), "f".repeat(40)].join("/"), "l".repeat(120));
     assert_eq!(of("a", b"hello"), "7ec9b68b2014d7a4");
     assert_eq!(of(&parts, b""), "a884b39f5071cf73", "in two parts");
-    assert_eq!(of("\u{e4}/b", b"x"), "c990740b47a5fa78", "in a record of its own");
+    assert_eq!(of("\u{e4}/b", b"x"), "c990740b47a5fa78", "in a separate record");
     assert_eq!(of(&long, b""), "e937857a80c90942", "too long for two parts");
 }
 
 /// The cache that the existing tool wrote, if available: a directory with `catalog` and `cache`.
 #[test]
-fn the_cache_is_the_one_that_the_existing_tool_writes() {
+fn the_cache_matches_the_existing_tool() {
     let given = std::env::var_os("OPM_TEST_JSON_CACHE").map(PathBuf::from);
     let near = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../shared/reference/json-cache");
     let Some(recorded) = given.or_else(|| near.is_dir().then_some(near)) else { return };

@@ -1,4 +1,4 @@
-//! The cache file: what opm trusts, rebuilds and refuses.
+//! The cache file: when opm trusts, rebuilds and rejects it.
 
 use std::fs;
 use std::path::Path;
@@ -12,11 +12,11 @@ use serve::load::OnInvalid;
 
 use crate::catalogs::{directory, write_catalog, write_package};
 
-/// Sends every query; an answer that cannot be read is returned as an error.
-fn ask_everything(catalog: &Arc<impl Query>) -> Vec<Result<Vec<u8>, String>> {
-    let mut answers: Vec<Result<Vec<u8>, String>> = Vec::new();
+/// Sends every query; an unreadable reply becomes an error.
+fn query_everything(catalog: &Arc<impl Query>) -> Vec<Result<Vec<u8>, String>> {
+    let mut replies: Vec<Result<Vec<u8>, String>> = Vec::new();
     let text = |error: registry_api::QueryError| error.to_string();
-    let mut rows = |rows: registry_api::Rows| rows.take(10_000).for_each(|row| answers.push(row.map_err(text)));
+    let mut rows = |rows: registry_api::Rows| rows.take(10_000).for_each(|row| replies.push(row.map_err(text)));
     rows(Arc::clone(catalog).packages());
     rows(Arc::clone(catalog).bundles());
     for package in ["alpha", "beta", "gamma"] {
@@ -29,14 +29,14 @@ fn ask_everything(catalog: &Arc<impl Query>) -> Vec<Result<Vec<u8>, String>> {
     }
     for package in ["alpha", "beta", "gamma"] {
         let api = Api { group: format!("{package}.test"), version: "v1".into(), kind: "Thing".into() };
-        answers.push(catalog.package(package).map_err(text));
-        answers.push(catalog.head(package, "stable").map_err(text));
-        answers.push(catalog.default_provider(&api).map_err(text));
+        replies.push(catalog.package(package).map_err(text));
+        replies.push(catalog.head(package, "stable").map_err(text));
+        replies.push(catalog.default_provider(&api).map_err(text));
         for version in 0..20 {
-            answers.push(catalog.bundle(package, "stable", &format!("{package}.v{version}.0.0")).map_err(text));
+            replies.push(catalog.bundle(package, "stable", &format!("{package}.v{version}.0.0")).map_err(text));
         }
     }
-    answers
+    replies
 }
 
 /// Pseudo-random numbers, the same in every run.
@@ -57,7 +57,7 @@ fn scratch() -> (tempfile::TempDir, std::path::PathBuf, std::path::PathBuf) {
     (scratch, root, cache)
 }
 
-fn refused(root: &Path, cache: &Path, integrity: Integrity) -> String {
+fn rejection(root: &Path, cache: &Path, integrity: Integrity) -> String {
     match prepare(&directory(root), Some(cache), integrity) {
         Err(error) => error.to_string(),
         Ok(_) => "accepted".into(),
@@ -65,11 +65,11 @@ fn refused(root: &Path, cache: &Path, integrity: Integrity) -> String {
 }
 
 #[test]
-fn a_flipped_bit_is_noticed_or_harmless() {
+fn a_flipped_bit_is_detected_or_harmless() {
     let (_scratch, root, cache) = scratch();
     let prepared = prepare(&directory(&root), Some(&cache), Integrity::Rebuild).unwrap();
-    let right = ask_everything(&prepared.cache);
-    assert!(right.iter().filter(|answer| answer.is_ok()).count() > 80);
+    let expected = query_everything(&prepared.cache);
+    assert!(expected.iter().filter(|reply| reply.is_ok()).count() > 80);
     let file = file_in(&cache);
     let bytes = fs::read(&file).unwrap();
     let damaged = file.with_file_name("damaged");
@@ -82,13 +82,13 @@ fn a_flipped_bit_is_noticed_or_harmless() {
         match Cache::open(&damaged) {
             Err(_) => at_open += 1,
             Ok(cache) => {
-                let answers = ask_everything(&Arc::new(cache));
+                let replies = query_everything(&Arc::new(cache));
                 let is_reported =
-                    |answer: &Result<Vec<u8>, String>| answer.as_ref().is_err_and(|text| text.contains("damaged"));
-                assert!(answers.len() <= right.len());
-                // A stream ends where it cannot be read, so answers are searched for, not counted.
-                assert!(answers.iter().all(|answer| is_reported(answer) || right.contains(answer)), "a wrong answer");
-                at_use += usize::from(answers.iter().any(is_reported));
+                    |reply: &Result<Vec<u8>, String>| reply.as_ref().is_err_and(|text| text.contains("damaged"));
+                assert!(replies.len() <= expected.len());
+                // A damaged stream ends early, so this searches for replies instead of counting them.
+                assert!(replies.iter().all(|reply| is_reported(reply) || expected.contains(reply)), "a wrong reply");
+                at_use += usize::from(replies.iter().any(is_reported));
             }
         }
     }
@@ -105,25 +105,25 @@ fn a_truncated_file_is_distinguished_from_a_foreign_one() {
     for round in 0..200 {
         let length = if round < 20 { round } else { numbers.next(bytes.len()) };
         fs::write(&file, &bytes[..length]).unwrap();
-        let text = refused(&root, &cache, Integrity::Implied);
+        let text = rejection(&root, &cache, Integrity::Implied);
         assert!(text.contains("truncated"), "{length}: {text}");
     }
     fs::write(&file, "something else entirely").unwrap();
-    insta::assert_snapshot!(refused(&root, &cache, Integrity::Implied).split(" (").next().unwrap(), @"integrity check failed: the file is not an opm cache");
+    insta::assert_snapshot!(rejection(&root, &cache, Integrity::Implied).split(" (").next().unwrap(), @"integrity check failed: the file is not an opm cache");
     let mut other = bytes.clone();
     other[8] = 9;
     fs::write(&file, &other).unwrap();
-    insta::assert_snapshot!(refused(&root, &cache, Integrity::Implied).split(" (").next().unwrap(), @"integrity check failed: the cache has format version 9, this opm reads version 3");
+    insta::assert_snapshot!(rejection(&root, &cache, Integrity::Implied).split(" (").next().unwrap(), @"integrity check failed: the cache has format version 9, this opm reads version 3");
     fs::remove_file(&file).unwrap();
-    insta::assert_snapshot!(refused(&root, &cache, Integrity::Implied).split(" (").next().unwrap(), @"integrity check failed: there is no cache");
-    // Each of them is rebuilt where that is allowed.
+    insta::assert_snapshot!(rejection(&root, &cache, Integrity::Implied).split(" (").next().unwrap(), @"integrity check failed: there is no cache");
+    // Each of them is rebuilt if that is allowed.
     fs::write(&file, &bytes[..100]).unwrap();
     assert!(prepare(&directory(&root), Some(&cache), Integrity::Rebuild).unwrap().built);
     assert!(!prepare(&directory(&root), Some(&cache), Integrity::Enforced).unwrap().built);
 }
 
 #[test]
-fn only_damage_that_is_looked_for_is_found_at_the_start() {
+fn damaged_data_is_detected_at_the_start_only_with_enforced_integrity() {
     let (_scratch, root, cache) = scratch();
     prepare(&directory(&root), Some(&cache), Integrity::Rebuild).unwrap();
     let file = file_in(&cache);
@@ -131,14 +131,14 @@ fn only_damage_that_is_looked_for_is_found_at_the_start() {
     bytes[600] ^= 1;
     fs::write(&file, &bytes).unwrap();
     assert!(prepare(&directory(&root), Some(&cache), Integrity::Implied).is_ok());
-    insta::assert_snapshot!(refused(&root, &cache, Integrity::Enforced).split(" (").next().unwrap(), @"integrity check failed: the cache is damaged: the checksum of the data is wrong");
+    insta::assert_snapshot!(rejection(&root, &cache, Integrity::Enforced).split(" (").next().unwrap(), @"integrity check failed: the cache is damaged: the checksum of the data is wrong");
 }
 
 #[test]
-fn what_means_the_same_needs_no_new_cache() {
+fn equivalent_files_need_no_new_cache() {
     let (_scratch, root, cache) = scratch();
     assert!(prepare(&directory(&root), Some(&cache), Integrity::Rebuild).unwrap().built);
-    // Touched, and a file that is not loaded.
+    // A comment, and a file that is not loaded.
     let file = root.join("alpha/catalog.yaml");
     let text = fs::read_to_string(&file).unwrap();
     fs::write(&file, format!("{text}# a comment\n")).unwrap();
@@ -156,28 +156,28 @@ fn a_changed_catalog_is_stale_and_a_filtered_one_is_not() {
     fs::remove_dir_all(root.join("beta")).unwrap();
     let filtered = prepare(&directory(&root), Some(&cache), Integrity::Implied).unwrap();
     assert_eq!(registry_api::Query::counts(&*filtered.cache).packages, 2);
-    assert!(refused(&root, &cache, Integrity::Enforced).contains("cache requires rebuild"));
+    assert!(rejection(&root, &cache, Integrity::Enforced).contains("cache requires rebuild"));
     write_package(&root, "alpha", 3, "two");
-    assert!(refused(&root, &cache, Integrity::Implied).contains("cache reports digest as"));
-    // A rebuild reuses what did not change, and produces the same bytes as a new build.
+    assert!(rejection(&root, &cache, Integrity::Implied).contains("cache reports digest as"));
+    // A rebuild reuses unchanged packages, and produces the same bytes as a new build.
     write_package(&root, "beta", 20, "one");
-    let renewed = prepare(&directory(&root), Some(&cache), Integrity::Rebuild).unwrap();
+    let rebuilt = prepare(&directory(&root), Some(&cache), Integrity::Rebuild).unwrap();
     let new = prepare(&directory(&root), None, Integrity::Rebuild).unwrap();
-    assert!(renewed.built);
-    assert_eq!(ask_everything(&renewed.cache), ask_everything(&new.cache));
+    assert!(rebuilt.built);
+    assert_eq!(query_everything(&rebuilt.cache), query_everything(&new.cache));
     assert!(!prepare(&directory(&root), Some(&cache), Integrity::Enforced).unwrap().built);
 }
 
 #[test]
-fn a_directory_with_other_things_is_left_alone() {
+fn a_directory_with_other_files_is_not_changed() {
     let (_scratch, root, cache) = scratch();
     fs::create_dir(&cache).unwrap();
     fs::write(cache.join("my-file"), "mine").unwrap();
-    insta::assert_snapshot!(refused(&root, &cache, Integrity::Rebuild), @"cache directory has unexpected contents: my-file");
+    insta::assert_snapshot!(rejection(&root, &cache, Integrity::Rebuild), @"cache directory has unexpected contents: my-file");
     fs::remove_file(cache.join("my-file")).unwrap();
-    // A cache of other tools is not a cache of ours.
+    // A cache of other tools is not ours.
     fs::create_dir(cache.join("pogreb.v1")).unwrap();
-    assert!(refused(&root, &cache, Integrity::Enforced).contains("pogreb.v1"));
+    assert!(rejection(&root, &cache, Integrity::Enforced).contains("pogreb.v1"));
     assert!(prepare(&directory(&root), Some(&cache), Integrity::Implied).unwrap().built);
     assert!(!cache.join("opm.v1").exists());
     assert!(prepare(&directory(&root), Some(&cache), Integrity::Rebuild).unwrap().built);
@@ -185,7 +185,7 @@ fn a_directory_with_other_things_is_left_alone() {
 }
 
 #[test]
-fn abandoned_builds_are_cleared_away() {
+fn abandoned_builds_are_removed() {
     let (_scratch, root, cache) = scratch();
     let ours = cache.join("opm.v1");
     fs::create_dir_all(&ours).unwrap();
@@ -195,7 +195,7 @@ fn abandoned_builds_are_cleared_away() {
 }
 
 #[test]
-fn a_broken_package_is_refused_or_left_out() {
+fn a_broken_package_is_rejected_or_quarantined() {
     let (_scratch, root, _) = scratch();
     let broken = root.join("beta/catalog.yaml");
     let text = fs::read_to_string(&broken).unwrap();
@@ -211,27 +211,28 @@ fn a_broken_package_is_refused_or_left_out() {
     // A file that is not YAML breaks all packages in it.
     fs::write(&broken, format!("{text}---\n\t: [\n")).unwrap();
     let prepared = prepare(&quarantine, None, Integrity::Rebuild).unwrap();
-    assert_eq!(prepared.quarantined.iter().map(|one| one.package.as_str()).collect::<Vec<_>>(), ["beta"]);
+    assert_eq!(
+        prepared.quarantined.iter().map(|quarantined| quarantined.package.as_str()).collect::<Vec<_>>(),
+        ["beta"]
+    );
 }
 
 #[test]
-fn a_portable_cache_is_made_of_content_alone() {
+fn a_portable_cache_depends_on_content_alone() {
     let (scratch, root, cache) = scratch();
     let elsewhere = scratch.path().join("else/where");
     fs::create_dir_all(&elsewhere).unwrap();
     write_catalog(&elsewhere, "one");
-    let file = fs::read_dir(&elsewhere).unwrap().flatten().map(|entry| entry.path()).find(|path| path.is_file());
-    if let Some(file) = file {
-        fs::File::open(file).unwrap().set_modified(std::time::SystemTime::UNIX_EPOCH).unwrap();
-    }
+    let file = fs::File::open(elsewhere.join("alpha/catalog.yaml")).unwrap();
+    file.set_modified(std::time::SystemTime::UNIX_EPOCH).unwrap();
     let other = scratch.path().join("other-cache");
     build_portable(&directory(&root), &cache).unwrap();
     build_portable(&directory(&elsewhere), &other).unwrap();
     assert!(fs::read(file_in(&cache)).unwrap() == fs::read(file_in(&other)).unwrap());
-    // It matches both, and no other.
+    // The cache matches both catalogs, and no other.
     for integrity in [Integrity::Enforced, Integrity::Implied] {
         assert!(!prepare(&directory(&elsewhere), Some(&cache), integrity).unwrap().built);
     }
     write_catalog(&elsewhere, "two");
-    assert!(refused(&elsewhere, &cache, Integrity::Enforced).contains("cache requires rebuild"));
+    assert!(rejection(&elsewhere, &cache, Integrity::Enforced).contains("cache requires rebuild"));
 }

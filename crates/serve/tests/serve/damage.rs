@@ -20,11 +20,11 @@ async fn damage_is_reported_and_then_repaired() {
     let channel = server.client().await;
     let bundle = || unary(&channel, "/api.Registry/GetBundle", strings(["beta", "stable", "beta.v7.0.0"]));
     let whole = bundle().await.unwrap();
-    // Everything behind the header and before the tables is data; flipping a good part of it hits every bundle.
+    // Only data is between the header and the tables; flipping a large part of it affects every bundle.
     let file = OpenOptions::new().write(true).open(file_in(&server.root().with_file_name("cache"))).unwrap();
     file.write_all_at(&[0xa5; 2000], 800).unwrap();
-    let told = bundle().await.unwrap_err();
-    assert_eq!(told.code(), Code::DataLoss, "{told}");
+    let error = bundle().await.unwrap_err();
+    assert_eq!(error.code(), Code::DataLoss, "{error}");
     for _ in 0..300 {
         if let Ok(again) = bundle().await {
             assert_eq!(again, whole);
@@ -33,13 +33,13 @@ async fn damage_is_reported_and_then_repaired() {
         }
         tokio::time::sleep(Duration::from_millis(20)).await;
     }
-    panic!("the damage stays");
+    panic!("the cache is not repaired");
 }
 
-/// No change to the cache file ends the server, or makes it return a wrong answer.
+/// No change to the cache file ends the server, or causes a wrong reply.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_cache_that_is_cut_off_or_overwritten_in_place_does_no_harm() {
-    for harm in [cut_off, overwritten] {
+async fn a_cache_that_is_truncated_or_overwritten_in_place_does_no_harm() {
+    for harm in [truncate, overwrite] {
         let server = Server::start(|plan| {
             plan.cache_dir = Some(plan.directory.root.with_file_name("cache"));
         })
@@ -48,8 +48,8 @@ async fn a_cache_that_is_cut_off_or_overwritten_in_place_does_no_harm() {
         let bundle = |name| unary(&channel, "/api.Registry/GetBundle", strings(["beta", "stable", name]));
         let whole = bundle("beta.v7.0.0").await.unwrap();
         harm(&file_in(&server.root().with_file_name("cache")));
-        let told = bundle("beta.v7.0.0").await.unwrap_err();
-        assert_eq!(told.code(), Code::DataLoss, "{told}");
+        let error = bundle("beta.v7.0.0").await.unwrap_err();
+        assert_eq!(error.code(), Code::DataLoss, "{error}");
         let mut repaired = false;
         for _ in 0..300 {
             match bundle("beta.v7.0.0").await {
@@ -62,17 +62,17 @@ async fn a_cache_that_is_cut_off_or_overwritten_in_place_does_no_harm() {
             }
             tokio::time::sleep(Duration::from_millis(20)).await;
         }
-        assert!(repaired, "the damage stays");
+        assert!(repaired, "the cache is not repaired");
         assert!(server.end().await.1.is_ok());
     }
 }
 
-fn cut_off(cache: &Path) {
+fn truncate(cache: &Path) {
     OpenOptions::new().write(true).open(cache).unwrap().set_len(100).unwrap();
 }
 
-/// Copies the cache of another catalog over it.
-fn overwritten(cache: &Path) {
+/// Overwrites it with the cache of another catalog.
+fn overwrite(cache: &Path) {
     let scratch = tempfile::tempdir().unwrap();
     let (root, other) = (scratch.path().join("catalog"), scratch.path().join("cache"));
     write_catalog(&root, "two");

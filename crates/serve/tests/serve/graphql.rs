@@ -29,21 +29,21 @@ fn quoted(text: &str) -> String {
 }
 
 /// Returns status and body.
-async fn ask(server: &Server, body: &str) -> (String, String) {
-    let answer = post(server.http, PATH, body).await;
-    let (head, body) = answer.split_once("\r\n\r\n").unwrap_or((&answer, ""));
+async fn post_query(server: &Server, body: &str) -> (String, String) {
+    let reply = post(server.http, PATH, body).await;
+    let (head, body) = reply.split_once("\r\n\r\n").unwrap_or((&reply, ""));
     (head.lines().next().unwrap_or_default().replace("HTTP/1.1 ", ""), body.to_owned())
 }
 
-/// Returns the answer to a query whose form is right.
+/// Returns the reply to a valid query.
 async fn data(server: &Server, query: &str) -> String {
-    let (status, body) = ask(server, &format!("{{\"query\":{}}}", quoted(query))).await;
+    let (status, body) = post_query(server, &format!("{{\"query\":{}}}", quoted(query))).await;
     assert_eq!(status, "200 OK", "{body}");
     body
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn blobs_are_asked_for_by_schema_package_and_name() {
+async fn blobs_are_selected_by_schema_package_and_name() {
     let server = Server::start(|_| {}).await;
     assert_eq!(
         data(&server, "{ summary { totalSchemas schemas { name totalObjects totalFields } } }").await,
@@ -85,14 +85,14 @@ async fn variables_fragments_aliases_and_conditions_work() {
     let body = |variables: &str, operation: &str| {
         format!("{{\"query\":{},\"variables\":{variables},\"operationName\":{operation}}}", quoted(query))
     };
-    let few = ask(&server, &body(r#"{"p":"alpha","more":false}"#, "\"Few\"")).await;
+    let few = post_query(&server, &body(r#"{"p":"alpha","more":false}"#, "\"Few\"")).await;
     assert_eq!(
         few.1,
         r#"{"data":{"first":[{"name":"alpha.v0.0.0","package":"alpha"}],"last":[{"name":"alpha.v2.0.0"}]}}"#
     );
-    let more = ask(&server, &body(r#"{"p":"alpha","more":true,"n":2}"#, "\"Few\"")).await;
+    let more = post_query(&server, &body(r#"{"p":"alpha","more":true,"n":2}"#, "\"Few\"")).await;
     assert_eq!(more.1.matches("\"image\"").count(), 2, "{more:?}");
-    assert_eq!(ask(&server, &body("null", "\"Other\"")).await.1, r#"{"data":{"summary":{"totalSchemas":4}}}"#);
+    assert_eq!(post_query(&server, &body("null", "\"Other\"")).await.1, r#"{"data":{"summary":{"totalSchemas":4}}}"#);
     for (variables, operation, message) in [
         (r#"{"more":true}"#, "\"Few\"", r#"Variable \"$p\" of required type \"String!\" was not provided."#),
         (r#"{"p":1,"more":true}"#, "\"Few\"", r#"Variable \"$p\" got invalid value"#),
@@ -100,15 +100,15 @@ async fn variables_fragments_aliases_and_conditions_work() {
         ("{}", "null", "Must provide operation name if query contains multiple operations."),
         ("{}", "\"None\"", r#"Unknown operation named \"None\"."#),
     ] {
-        let (status, answer) = ask(&server, &body(variables, operation)).await;
-        assert!(status == "200 OK" && answer.starts_with("{\"data\":null,\"errors\":["), "{answer}");
-        assert!(answer.contains(message), "{answer}");
+        let (status, reply) = post_query(&server, &body(variables, operation)).await;
+        assert!(status == "200 OK" && reply.starts_with("{\"data\":null,\"errors\":["), "{reply}");
+        assert!(reply.contains(message), "{reply}");
     }
     assert!(server.end().await.1.is_ok());
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_is_wrong_with_a_query_is_reported_with_its_place() {
+async fn problems_of_a_query_are_reported_with_their_position() {
     let server = Server::start(|_| {}).await;
     for (query, wanted) in [
         (
@@ -133,9 +133,9 @@ async fn what_is_wrong_with_a_query_is_reported_with_its_place() {
         ("{ __type(name: \"__Type\") { ...F } } fragment F on __Type { ofType { ...F } }", "within itself"),
         ("type A { b: C }", "Syntax Error"),
     ] {
-        let answer = data(&server, query).await;
-        assert!(answer.starts_with("{\"data\":null,\"errors\":["), "{query}: {answer}");
-        assert!(answer.contains(wanted), "{query}: {answer}");
+        let reply = data(&server, query).await;
+        assert!(reply.starts_with("{\"data\":null,\"errors\":["), "{query}: {reply}");
+        assert!(reply.contains(wanted), "{query}: {reply}");
     }
     for (body, message) in [
         ("x", "Invalid request body\n"),
@@ -145,7 +145,7 @@ async fn what_is_wrong_with_a_query_is_reported_with_its_place() {
         ("{}", "Query cannot be empty\n"),
         ("{\"query\":\"\"}", "Query cannot be empty\n"),
     ] {
-        assert_eq!(ask(&server, body).await, ("400 Bad Request".into(), message.into()), "{body}");
+        assert_eq!(post_query(&server, body).await, ("400 Bad Request".into(), message.into()), "{body}");
     }
     let get = server.get(PATH, "").await;
     assert!(get.starts_with("HTTP/1.1 405") && get.to_lowercase().contains("\r\nallow: post\r\n"), "{get}");
@@ -154,7 +154,7 @@ async fn what_is_wrong_with_a_query_is_reported_with_its_place() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn tools_learn_the_types() {
+async fn introspection_describes_the_types() {
     let server = Server::start(|_| {}).await;
     let types = data(&server, INTROSPECTION).await;
     assert!(types.starts_with("{\"data\":{\"__schema\":{"), "{types}");
@@ -170,7 +170,7 @@ async fn tools_learn_the_types() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn values_have_the_type_that_was_seen_first() {
+async fn the_first_value_of_a_field_determines_its_type() {
     let server = Server::start(|plan| {
         let yaml = "---\nschema: x.y\nname: one\npackage: alpha\nnumber: 1\npart: 1.5\nflag: true\nlist: [a, b]\n\
                     csv-description: text\nnested:\n- {skips: [v1, v2], deep: {a: 1}}\n- other\n\
@@ -188,27 +188,27 @@ async fn values_have_the_type_that_was_seen_first() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn names_that_would_be_the_same_are_reported() {
+async fn conflicting_names_are_reported() {
     let server = Server::start(|plan| {
         let yaml = "---\nschema: a.b\nname: one\n---\nschema: a-b\nname: two\n";
         fs::create_dir_all(plan.directory.root.join("x")).unwrap();
         fs::write(plan.directory.root.join("x/x.yaml"), yaml).unwrap();
     })
     .await;
-    let answer = data(&server, "{ summary { totalSchemas } }").await;
-    assert!(answer.contains(r#"several schemas or fields that GraphQL would call \"AB\""#), "{answer}");
+    let reply = data(&server, "{ summary { totalSchemas } }").await;
+    assert!(reply.contains(r#"several schemas or fields that GraphQL would call \"AB\""#), "{reply}");
     assert!(server.get("/catalogs/test/api/v1/all", "").await.starts_with("HTTP/1.1 200"));
     assert!(server.end().await.1.is_ok());
 }
 
-/// Returns `{ a { a { ... } } }` with so many fields in each other.
+/// Returns `{ a { a { ... } } }` with this many nested fields.
 fn deep(levels: usize) -> String {
     let (open, close) = ("{a".repeat(levels), "}".repeat(levels));
     format!("{open}{close}")
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn hostile_queries_end_soon() {
+async fn hostile_queries_end_quickly() {
     let server = Server::start(|_| {}).await;
     let fields = |count: usize| format!("{{ summary {{ {} }} }}", "totalSchemas ".repeat(count));
     let aliases = |count: usize| {
@@ -218,7 +218,7 @@ async fn hostile_queries_end_soon() {
         });
         format!("{{ {all} }}")
     };
-    // One below each limit, and one above.
+    // One below each limit succeeds; one above fails.
     let (depth, field, alias) = ("maximum depth of 10", "maximum field count of 500", "maximum alias count of 50");
     assert!(data(&server, &deep(10)).await.contains("Cannot query field"));
     assert!(data(&server, &deep(11)).await.contains(depth));
@@ -228,12 +228,12 @@ async fn hostile_queries_end_soon() {
     assert!(data(&server, &aliases(51)).await.contains(alias));
     let padded = |size: usize| format!("{{summary{{totalSchemas}}}}{}", " ".repeat(size - 23));
     assert!(data(&server, &padded(100_000)).await.contains("\"totalSchemas\":4"));
-    let too_large = ask(&server, &format!("{{\"query\":{}}}", quoted(&padded(100_001)))).await;
+    let too_large = post_query(&server, &format!("{{\"query\":{}}}", quoted(&padded(100_001)))).await;
     assert_eq!(too_large, ("400 Bad Request".into(), "Query too large\n".into()));
     let body = format!("{{\"query\":\"{{a}}\",\"x\":\"{}\"}}", "x".repeat(1 << 20));
-    assert_eq!(ask(&server, &body).await, ("400 Bad Request".into(), "Invalid request body\n".into()));
+    assert_eq!(post_query(&server, &body).await, ("400 Bad Request".into(), "Invalid request body\n".into()));
 
-    // Fragments that double, fragments in a long chain, and introspection of types in types.
+    // Fragments that double, fragments in a long chain, and introspection of nested types.
     let mut doubling = "{ ...F0 } ".to_owned();
     for number in 0..60 {
         let next = number + 1;
@@ -267,17 +267,17 @@ async fn hostile_queries_end_soon() {
         "\"\"\"".repeat(30_000),
     ] {
         let start = Instant::now();
-        let answer = data(&server, &query).await;
-        assert!(answer.starts_with("{\"data\":"), "{answer}");
+        let reply = data(&server, &query).await;
+        assert!(reply.starts_with("{\"data\":"), "{reply}");
         assert!(start.elapsed() < Duration::from_secs(8), "{} took {:?}", &query[..30], start.elapsed());
     }
     let nested = format!("{{\"query\":\"{{a}}\",\"variables\":{}{}}}", "[".repeat(5000), "]".repeat(5000));
-    assert_eq!(ask(&server, &nested).await.0, "400 Bad Request");
+    assert_eq!(post_query(&server, &nested).await.0, "400 Bad Request");
     assert!(server.end().await.1.is_ok());
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn clients_that_send_slowly_do_not_keep_others_waiting() {
+async fn slow_clients_do_not_delay_others() {
     let server = Server::start(|_| {}).await;
     let port = server.http;
     let half = "{\"query\":\"{a}\",\"x\":\"".to_owned() + &"x".repeat(20 << 10);
@@ -288,16 +288,16 @@ async fn clients_that_send_slowly_do_not_keep_others_waiting() {
         stream.write_all(head.as_bytes()).unwrap();
         slow.push(stream);
     }
-    // A short query is answered at once, and unfinished requests are disconnected.
+    // A short query gets its reply immediately, and unfinished requests are disconnected.
     assert!(data(&server, "{ summary { totalSchemas } }").await.contains("\"totalSchemas\":4"));
     let start = Instant::now();
     let ended = tokio::task::spawn_blocking(move || {
         slow.iter_mut()
             .map(|stream| {
                 stream.set_read_timeout(Some(Duration::from_secs(20))).unwrap();
-                let mut answer = [0; 12];
-                stream.read_exact(&mut answer).unwrap();
-                String::from_utf8_lossy(&answer).into_owned()
+                let mut reply = [0; 12];
+                stream.read_exact(&mut reply).unwrap();
+                String::from_utf8_lossy(&reply).into_owned()
             })
             .collect::<Vec<_>>()
     });
@@ -309,14 +309,14 @@ async fn clients_that_send_slowly_do_not_keep_others_waiting() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn long_answers_arrive_whole() {
+async fn long_replies_arrive_completely() {
     let server =
         Server::start(|plan| crate::catalogs::write_large_package(&plan.directory.root, "large", 20, 200 << 10)).await;
     let query = "{ olmbundles(package: \"large\") { name properties { value } } }";
-    let answer = data(&server, query).await;
-    assert!(answer.len() > 20 * (200 << 10) && answer.ends_with("]}}"), "{} bytes", answer.len());
-    assert_eq!(answer.matches("\"name\":\"large.v").count(), 20);
-    // Answers above the limit are refused, not truncated.
+    let reply = data(&server, query).await;
+    assert!(reply.len() > 20 * (200 << 10) && reply.ends_with("]}}"), "{} bytes", reply.len());
+    assert_eq!(reply.matches("\"name\":\"large.v").count(), 20);
+    // Replies above the limit are rejected, not truncated.
     let many = format!(
         "{{ {} }}",
         (0..20).fold(String::new(), |mut all, number| {

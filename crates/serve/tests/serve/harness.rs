@@ -1,4 +1,4 @@
-//! A whole server, tested over the network.
+//! A complete server, tested over the network.
 
 use std::fs;
 use std::io::{Read, Write};
@@ -21,7 +21,7 @@ use tonic_prost::ProstCodec;
 
 use crate::catalogs::{directory, write_catalog};
 
-/// A message of strings, as far as these tests read it.
+/// A message of strings, with the fields that these tests read.
 #[derive(Clone, PartialEq, prost::Message)]
 pub(crate) struct Strings {
     #[prost(string, tag = "1")]
@@ -124,9 +124,9 @@ pub(crate) async fn get(port: u16, path: &str, headers: &str) -> String {
     let request = format!("GET {path} HTTP/1.1\r\nHost: x\r\nConnection: close\r\n{headers}\r\n");
     tokio::task::spawn_blocking(move || {
         let Ok(mut stream) = TcpStream::connect(("127.0.0.1", port)) else { return String::new() };
-        let mut answer = Vec::new();
-        let _ = stream.write_all(request.as_bytes()).and_then(|()| stream.read_to_end(&mut answer));
-        String::from_utf8_lossy(&answer).into_owned()
+        let mut response = Vec::new();
+        let _ = stream.write_all(request.as_bytes()).and_then(|()| stream.read_to_end(&mut response));
+        String::from_utf8_lossy(&response).into_owned()
     })
     .await
     .unwrap()
@@ -176,11 +176,11 @@ pub(crate) async fn post(port: u16, path: &str, body: &str) -> String {
     let request = head + body;
     tokio::task::spawn_blocking(move || {
         let mut stream = TcpStream::connect(("127.0.0.1", port)).unwrap();
-        let mut answer = Vec::new();
+        let mut response = Vec::new();
         // A server that rejects a body does not read all of it.
         let _ = stream.write_all(request.as_bytes());
-        let _ = stream.read_to_end(&mut answer);
-        String::from_utf8_lossy(&answer).into_owned()
+        let _ = stream.read_to_end(&mut response);
+        String::from_utf8_lossy(&response).into_owned()
     })
     .await
     .unwrap()

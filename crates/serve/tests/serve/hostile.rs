@@ -1,4 +1,4 @@
-//! Hostile clients beside honest ones.
+//! Hostile clients in parallel with honest ones.
 
 use std::io::{Read, Write};
 use std::net::TcpStream;
@@ -22,7 +22,7 @@ const CONTINUATION: u8 = 9;
 const END_STREAM: u8 = 1;
 const END_HEADERS: u8 = 4;
 const LARGE: usize = 3 << 20;
-/// One reply in flight and one that each thread produces, their source data, and what the allocator retains.
+/// One reply in flight, one that each thread produces, their source data, and memory that the allocator retains.
 const ONE_CONNECTION: usize = 48 << 20;
 /// The limit of all replies, and as much again that the allocator may retain.
 const ALL_CONNECTIONS: usize = 128 << 20;
@@ -91,11 +91,11 @@ async fn large() -> Server {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn calls_whose_window_is_closed_hold_questions_and_no_replies() {
+async fn calls_with_a_closed_window_hold_requests_and_no_replies() {
     let server = large().await;
     let channel = server.client().await;
-    let ask = || unary(&channel, "/api.Registry/GetPackage", strings(["beta", "", ""]));
-    ask().await.unwrap();
+    let get_package = || unary(&channel, "/api.Registry/GetPackage", strings(["beta", "", ""]));
+    get_package().await.unwrap();
     let before = memory();
     for window in [0, 1] {
         let mut socket = open(server.port, window).unwrap();
@@ -104,7 +104,7 @@ async fn calls_whose_window_is_closed_hold_questions_and_no_replies() {
             socket.write_all(&call(1 + 2 * number, ["large", "stable", &name])).unwrap();
         }
         tokio::time::sleep(Duration::from_millis(1500)).await;
-        ask().await.unwrap();
+        get_package().await.unwrap();
         let held = memory().saturating_sub(before);
         assert!(held < ONE_CONNECTION, "window {window}: {held} bytes");
     }
@@ -112,7 +112,7 @@ async fn calls_whose_window_is_closed_hold_questions_and_no_replies() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_reply_whose_window_opens_slowly_comes_whole() {
+async fn a_reply_arrives_completely_while_its_window_opens_slowly() {
     let server = large().await;
     let port = server.port;
     let received = tokio::task::spawn_blocking(move || {
@@ -161,25 +161,25 @@ async fn honest_clients_do_not_notice_hostile_ones() {
     honest(&server).await;
     let before = memory();
     for (kind, hostile) in kinds {
-        let mut seen = Vec::new();
+        let mut latencies = Vec::new();
         for _ in 0..TRIES {
-            let (beside, held) = honest_beside(&server, hostile).await;
+            let (attacked, held) = honest_under_attack(&server, hostile).await;
             assert!(held.saturating_sub(before) < ALL_CONNECTIONS, "{kind}: {held} bytes, {before} before");
-            // What the same clients see right after, on a machine as busy as it is now.
+            // The same clients right afterwards, on an equally busy machine.
             let alone = honest(&server).await;
-            seen.push((beside, alone));
-            if beside <= alone * 2 + NOISE {
+            latencies.push((attacked, alone));
+            if attacked <= alone * 2 + NOISE {
                 break;
             }
         }
-        let noticed = seen.iter().all(|(beside, alone)| *beside > *alone * 2 + NOISE);
-        assert!(!noticed, "{kind}: beside it and alone: {seen:?}");
+        let noticed = latencies.iter().all(|(attacked, alone)| *attacked > *alone * 2 + NOISE);
+        assert!(!noticed, "{kind}: latencies under attack and alone: {latencies:?}");
     }
     assert!(server.end().await.1.is_ok());
 }
 
-/// Runs honest clients beside hostile ones; returns their latency, and the peak memory.
-async fn honest_beside(server: &Server, hostile: Hostile) -> (Duration, usize) {
+/// Runs honest clients in parallel with hostile ones; returns their latency, and the peak memory.
+async fn honest_under_attack(server: &Server, hostile: Hostile) -> (Duration, usize) {
     let (done, port) = (Arc::new(AtomicBool::new(false)), server.port);
     let tries = Arc::new(AtomicUsize::new(0));
     let clients: Vec<_> = (0..8)
@@ -196,14 +196,14 @@ async fn honest_beside(server: &Server, hostile: Hostile) -> (Duration, usize) {
         })
         .collect();
     tokio::time::sleep(Duration::from_millis(500)).await;
-    let beside = honest(server).await;
+    let attacked = honest(server).await;
     let held = memory();
     done.store(true, Relaxed);
     for client in clients {
         client.join().unwrap();
     }
     assert!(tries.load(Relaxed) > 0);
-    (beside, held)
+    (attacked, held)
 }
 
 /// Runs 32 new clients; returns their median latency. None of them may fail.
@@ -216,8 +216,8 @@ async fn honest(server: &Server) -> Duration {
             for version in 0..8 {
                 let start = Instant::now();
                 let name = format!("beta.v{version}.0.0");
-                let asked = unary(&channel, "/api.Registry/GetBundle", strings(["beta", "stable", &name])).await;
-                assert_eq!(asked.unwrap().first, name);
+                let bundle = unary(&channel, "/api.Registry/GetBundle", strings(["beta", "stable", &name])).await;
+                assert_eq!(bundle.unwrap().first, name);
                 times.push(start.elapsed());
             }
             times
@@ -289,7 +289,7 @@ fn rapid_reset(port: u16, done: &AtomicBool) -> std::io::Result<()> {
 
 fn ping_flood(port: u16, done: &AtomicBool) -> std::io::Result<()> {
     let mut socket = open(port, 65_535)?;
-    // Whether the answers are taken or not: these take none.
+    // The client reads none of the replies.
     socket.set_write_timeout(Some(Duration::from_millis(100)))?;
     let pings = frame(PING, 0, 0, &[7; 8]).repeat(100);
     while !done.load(Relaxed) {

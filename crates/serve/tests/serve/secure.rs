@@ -62,16 +62,16 @@ async fn certificates_are_checked_on_both_sides() {
     .await;
     let client = |name: &str| Some((path(&format!("{name}.pem")), path(&format!("{name}.key"))));
     server.probe(Some(ProbeTls { client: client("client"), ..trusting(&ours) })).await.unwrap();
-    assert!(server.probe(Some(trusting(&ours))).await.is_err(), "a client needs a certificate");
+    assert!(server.probe(Some(trusting(&ours))).await.is_err(), "a client without a certificate is accepted");
     assert!(server.probe(Some(ProbeTls { client: client("stranger"), ..trusting(&ours) })).await.is_err());
     assert!(server.probe(Some(ProbeTls { client: client("client"), ..trusting(&theirs) })).await.is_err());
-    assert!(server.probe(None).await.is_err(), "plain text is not answered");
+    assert!(server.probe(None).await.is_err(), "plain text gets a reply");
     let page = "/catalogs/test/api/v1/metas?schema=olm.package";
-    let answer = secure_get(server.http, page, &ours, client("client")).await.unwrap();
-    assert!(answer.starts_with("HTTP/1.1 200") && answer.contains("\"name\":\"beta\""), "{answer}");
-    assert!(secure_get(server.http, page, &ours, None).await.is_err(), "HTTP asks for a certificate too");
+    let reply = secure_get(server.http, page, &ours, client("client")).await.unwrap();
+    assert!(reply.starts_with("HTTP/1.1 200") && reply.contains("\"name\":\"beta\""), "{reply}");
+    assert!(secure_get(server.http, page, &ours, None).await.is_err(), "HTTP accepts a client without a certificate");
     assert!(secure_get(server.http, page, &theirs, client("client")).await.is_err());
-    assert!(!server.get(page, "").await.starts_with("HTTP/1.1 200"), "plain text is not answered");
+    assert!(!server.get(page, "").await.starts_with("HTTP/1.1 200"), "plain text gets a reply");
     assert!(server.end().await.1.is_ok());
 }
 
@@ -102,13 +102,13 @@ async fn secure_get(
     let mut stream = connector.connect(ServerName::try_from("localhost").unwrap(), socket).await?;
     let request = format!("GET {path} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n");
     stream.write_all(request.as_bytes()).await?;
-    let mut answer = Vec::new();
-    stream.read_to_end(&mut answer).await?;
-    Ok(String::from_utf8_lossy(&answer).into_owned())
+    let mut reply = Vec::new();
+    stream.read_to_end(&mut reply).await?;
+    Ok(String::from_utf8_lossy(&reply).into_owned())
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn certificates_and_catalog_are_read_again_when_asked_for() {
+async fn certificates_and_catalog_are_reloaded_on_request() {
     let files = tempfile::tempdir().unwrap();
     let path = |name: &str| files.path().join(name);
     let (old, new) = (Authority::new(files.path(), "old"), Authority::new(files.path(), "new"));
@@ -128,19 +128,19 @@ async fn certificates_and_catalog_are_read_again_when_asked_for() {
     server.reload.notify_one();
     let delta = "/catalogs/test/api/v1/packages/delta";
     for _ in 0..300 {
-        let answer = secure_get(server.http, delta, &new, None).await.unwrap_or_default();
-        if answer.starts_with("HTTP/1.1 200") {
+        let reply = secure_get(server.http, delta, &new, None).await.unwrap_or_default();
+        if reply.starts_with("HTTP/1.1 200") {
             server.probe(Some(trusting(&new))).await.unwrap();
             assert!(server.end().await.1.is_ok());
             return;
         }
         tokio::time::sleep(Duration::from_millis(20)).await;
     }
-    panic!("certificates and catalog stay as they were");
+    panic!("certificates and catalog are not reloaded");
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn renewed_certificates_are_used_and_broken_ones_are_not() {
+async fn renewed_certificates_are_used_and_broken_ones_are_ignored() {
     let files = tempfile::tempdir().unwrap();
     let path = |name: &str| files.path().join(name);
     let (old, new) = (Authority::new(files.path(), "old"), Authority::new(files.path(), "new"));
@@ -170,7 +170,7 @@ async fn renewed_certificates_are_used_and_broken_ones_are_not() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_socket_in_the_file_system_answers_and_is_removed() {
+async fn a_socket_in_the_file_system_serves_and_is_removed() {
     let directory = tempfile::tempdir().unwrap();
     let socket = directory.path().join("catalog.sock");
     // A stale socket file is replaced.

@@ -1,4 +1,4 @@
-//! Answers of a server, to honest and hostile clients.
+//! Replies of a server, to honest and hostile clients.
 
 use std::fs;
 use std::io::Write;
@@ -20,7 +20,7 @@ use crate::catalogs::{directory, write_package};
 use crate::harness::{Server, Strings, streaming, strings, unary};
 
 #[tokio::test(flavor = "multi_thread")]
-async fn every_method_answers() {
+async fn every_method_replies() {
     let server = Server::start(|_| {}).await;
     let channel = server.client().await;
     let list = |method, request| streaming::<Strings>(&channel, method, request);
@@ -29,7 +29,7 @@ async fn every_method_answers() {
     assert_eq!(list("/api.Registry/ListPackages", none()).await.unwrap().len(), 3);
     let bundles = list("/api.Registry/ListBundles", none()).await.unwrap();
     assert_eq!(bundles.len(), 24);
-    assert_eq!(bundles[0], strings(["alpha.v0.0.0", "alpha", "stable"]), "no csvJson where there is an image");
+    assert_eq!(bundles[0], strings(["alpha.v0.0.0", "alpha", "stable"]), "csvJson is empty for bundles with an image");
     assert_eq!(one("/api.Registry/GetPackage", strings(["beta", "", ""])).await.unwrap().first, "beta");
     let bundle = one("/api.Registry/GetBundle", strings(["beta", "stable", "beta.v7.0.0"])).await.unwrap();
     assert!(bundle.fourth.contains("line 29 of one in version 7"), "{bundle:?}");
@@ -57,7 +57,7 @@ async fn every_method_answers() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_good_change_is_served_and_a_bad_one_is_not() {
+async fn a_valid_change_is_served_and_an_invalid_one_is_not() {
     let server = Server::start(|plan| plan.watch = Some(Duration::from_millis(20))).await;
     let channel = server.client().await;
     let package = || unary(&channel, "/api.Registry/GetPackage", strings(["delta", "", ""]));
@@ -81,7 +81,7 @@ async fn a_good_change_is_served_and_a_bad_one_is_not() {
         tokio::time::sleep(Duration::from_millis(20)).await;
     }
     assert!(ready.starts_with("HTTP/1.1 200") && ready.contains("the last update was refused"), "{ready}");
-    assert_eq!(package().await.unwrap().first, "delta", "the last good one is served");
+    assert_eq!(package().await.unwrap().first, "delta", "the last valid catalog is served");
     assert!(server.get("/metrics", "").await.contains("opm_catalog_stale 1"));
     assert!(server.end().await.1.is_ok());
 }
@@ -112,7 +112,7 @@ async fn hostile_clients_do_not_disturb_others() {
         "{refused:?}"
     );
     assert!(answered().await);
-    // Readers that read nothing.
+    // Clients that read nothing.
     let mut slow = Vec::new();
     for _ in 0..16 {
         let mut grpc = Grpc::new(server.client().await);
@@ -127,7 +127,7 @@ async fn hostile_clients_do_not_disturb_others() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_catalog_comes_over_http() {
+async fn the_catalog_is_served_over_http() {
     let server = Server::start(|_| {}).await;
     let all = server.get("/catalogs/test/api/v1/all", "").await;
     let (head, body) = all.split_once("\r\n\r\n").unwrap();
@@ -138,7 +138,7 @@ async fn the_catalog_comes_over_http() {
     assert!(again.starts_with("HTTP/1.1 304"), "{again}");
     let part = server.get("/catalogs/test/api/v1/all", "Range: bytes=1-6\r\n").await;
     assert!(part.starts_with("HTTP/1.1 206") && part.ends_with(&body[1..7]), "{part}");
-    let lines = |answer: String| answer.split_once("\r\n\r\n").map_or(0, |(_, body)| body.lines().count());
+    let lines = |response: String| response.split_once("\r\n\r\n").map_or(0, |(_, body)| body.lines().count());
     assert_eq!(lines(server.get("/catalogs/test/api/v1/metas?schema=olm.package", "").await), 3);
     assert_eq!(lines(server.get("/catalogs/test/api/v1/metas?package=beta&schema=olm.bundle", "").await), 20);
     assert_eq!(lines(server.get("/catalogs/test/api/v1/packages/beta", "").await), 23);

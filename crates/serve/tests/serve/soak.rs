@@ -1,4 +1,4 @@
-//! Many clients while the catalog changes, half the time to an invalid one.
+//! Many clients while the catalog changes, every second time to an invalid one.
 //!
 //! `OPM_SOAK_SECONDS` sets the duration; it defaults to a few seconds.
 
@@ -14,7 +14,7 @@ const CLIENTS: usize = 64;
 const BUNDLES: usize = 12;
 
 #[tokio::test(flavor = "multi_thread")]
-async fn no_call_fails_and_no_answer_is_of_two_catalogs() {
+async fn no_call_fails_and_no_reply_mixes_catalogs() {
     let seconds = std::env::var("OPM_SOAK_SECONDS").ok().and_then(|text| text.parse().ok()).unwrap_or(4);
     let server = Server::start(|plan| plan.watch = Some(Duration::from_millis(50))).await;
     write_generation(&server, 0);
@@ -36,7 +36,7 @@ async fn no_call_fails_and_no_answer_is_of_two_catalogs() {
                         Ok(bundle) => {
                             newest.fetch_max(generation_of(&bundle.fourth), Ordering::Relaxed);
                         }
-                        // Until the first change is loaded.
+                        // The first change is loaded.
                         Err(error) => assert!(error.message().contains("not found"), "{error}"),
                     }
                 }
@@ -84,9 +84,9 @@ struct Bundle {
 
 /// Writes the package of a generation, whose number is in each CSV and in the name of each image.
 fn write_generation(server: &Server, generation: usize) {
-    let aside = server.scratch.path().join("aside");
-    write_package(&aside, "soak", BUNDLES, &format!("generation-{generation}."));
-    let written = fs::read_to_string(aside.join("soak/catalog.yaml")).unwrap();
+    let temporary = server.scratch.path().join("aside");
+    write_package(&temporary, "soak", BUNDLES, &format!("generation-{generation}."));
+    let written = fs::read_to_string(temporary.join("soak/catalog.yaml")).unwrap();
     fs::create_dir_all(server.root().join("soak")).unwrap();
     let images = format!("image: registry.test/soak-{generation}:");
     fs::write(server.root().join("soak/catalog.yaml"), written.replace("image: registry.test/soak:", &images)).unwrap();
@@ -98,7 +98,7 @@ fn generation_of(csv: &str) -> usize {
     number.and_then(|digits| digits.parse().ok()).unwrap_or_else(|| panic!("no generation in {csv}"))
 }
 
-/// Either all bundles of the package are present, or none, and all are of one generation.
+/// Asserts that either all bundles of the package are present, or none, and that all are of one generation.
 fn one_generation(all: &[Bundle]) {
     let of: Vec<&str> = all
         .iter()

@@ -103,7 +103,7 @@ mod tests {
     }
 
     #[test]
-    fn lengths_are_read_in_all_their_forms() {
+    fn lengths_are_parsed_in_all_forms() {
         assert_eq!(shapes(&[0x88, 1, 7, 0x89, 0, 1, 7, 0x8a, 0, 0, 0, 1, 7]), [(2, 1); 3]);
         assert_eq!(shapes(&[0xa3, 1, 2, 3]), [(8, 3)]);
         assert_eq!(shapes(&[0xc2, 1, 7, 0xc2, 0xff, 0, 0, 0, 1, 7]), [(2, 1); 2]);
@@ -112,7 +112,7 @@ mod tests {
     }
 
     #[test]
-    fn half_packets_are_refused() {
+    fn truncated_packets_are_rejected() {
         for bytes in [&[0x02][..], &[0x88], &[0x88, 2, 1], &[0xcb, 0xe1, 1, 2], &[0xcb, 0xff, 0xff, 0xff, 0xff, 0xff]] {
             assert!(read(bytes).is_err(), "{bytes:?}");
         }

@@ -1,4 +1,4 @@
-//! Authorities that hand out certificates.
+//! Certificate authorities.
 
 use rcgen::{
     BasicConstraints, CertificateParams, CustomExtension, DnType, ExtendedKeyUsagePurpose, IsCa, Issuer, KeyPair,
@@ -7,7 +7,7 @@ use rcgen::{
 
 use super::key;
 
-/// An authority that hands out certificates.
+/// A certificate authority.
 pub(super) struct Authority {
     pub(super) key: KeyPair,
     pub(super) params: CertificateParams,
@@ -15,7 +15,7 @@ pub(super) struct Authority {
 }
 
 impl Authority {
-    pub(super) fn new(name: &str, above: Option<&Authority>) -> Authority {
+    pub(super) fn new(name: &str, parent: Option<&Authority>) -> Authority {
         let mut params = CertificateParams::default();
         params.distinguished_name.push(DnType::CommonName, name);
         params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
@@ -23,9 +23,9 @@ impl Authority {
         params.not_before = date_time_ymd(2024, 1, 1);
         params.not_after = date_time_ymd(2025, 1, 1);
         let key = key();
-        let certificate = match above {
+        let certificate = match parent {
             None => params.self_signed(&key).unwrap(),
-            Some(above) => params.signed_by(&key, &above.issuer()).unwrap(),
+            Some(parent) => params.signed_by(&key, &parent.issuer()).unwrap(),
         };
         Authority { key, params, pem: certificate.pem() }
     }
@@ -39,7 +39,7 @@ impl Authority {
     }
 }
 
-/// Returns a certificate as keyless signing has it.
+/// Returns the parameters of a certificate for keyless signing.
 pub(super) fn keyless(email: &str, issuers: &[(u64, Vec<u8>)]) -> CertificateParams {
     let mut params = CertificateParams::default();
     params.distinguished_name = rcgen::DistinguishedName::new();

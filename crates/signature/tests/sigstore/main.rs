@@ -1,4 +1,4 @@
-//! Sigstore signatures: keys and signatures of OpenSSL, certificates and log entries in the form of cosign.
+//! Sigstore signatures: keys and signatures of OpenSSL, certificates and log entries in the format of cosign.
 #![cfg(feature = "verify")]
 
 mod authority;
@@ -61,7 +61,7 @@ fn reason(requirement: &Value, signature: Attached) -> String {
 }
 
 #[test]
-fn signatures_of_all_kinds_of_keys_are_good() {
+fn signatures_of_all_kinds_of_keys_are_accepted() {
     if !testkit::installed("openssl") {
         return;
     }
@@ -97,7 +97,7 @@ fn signatures_of_all_kinds_of_keys_are_good() {
         if options.contains("RSA") {
             run("rsa -pubin -in public -RSAPublicKey_out -out public");
             let requirement = json!({ "keyDatas": [base64(read("public"))] });
-            assert!(judge(&requirement, attached(&what, &read("signature"), &[])).accepted, "the older form");
+            assert!(judge(&requirement, attached(&what, &read("signature"), &[])).accepted, "the older format");
         }
     }
 }
@@ -107,14 +107,14 @@ fn key() -> KeyPair {
 }
 
 #[test]
-fn one_of_several_keys_is_enough_and_names_have_to_fit() {
+fn one_of_several_keys_is_enough_and_names_must_match() {
     let (one, two, three) = (key(), key(), key());
     let requirement = json!({ "keyDatas": [base64(one.public_key_pem()), base64(two.public_key_pem())] });
     let signed = |key: &KeyPair, what: &[u8]| attached(what, &key.sign(what).unwrap(), &[]);
     let good = payload("quay.io/a/b:v1");
     assert!(judge(&requirement, signed(&two, &good)).accepted);
     assert!(reason(&requirement, signed(&three, &good)).contains("not a valid signature of a trusted key"));
-    // cosign signs for a repository, which the default does not take for an image by tag.
+    // cosign signs for a repository, which the default does not accept for an image by tag.
     let cosign = payload("quay.io/a/b");
     assert_eq!(reason(&requirement, signed(&one, &cosign)), "it is for quay.io/a/b, not for quay.io/a/b:v1");
     let mut by_repository = requirement.clone();
@@ -171,7 +171,7 @@ fn sha256(bytes: &[u8]) -> String {
 }
 
 #[test]
-fn a_log_has_to_have_seen_the_signature() {
+fn the_log_must_contain_the_signature() {
     let (key, log) = (key(), Log(key()));
     let requirement =
         json!({ "keyData": base64(key.public_key_pem()), "rekorPublicKeyData": base64(log.0.public_key_pem()) });
@@ -213,7 +213,7 @@ fn a_log_has_to_have_seen_the_signature() {
 }
 
 #[test]
-fn keyless_certificates_are_judged_at_the_time_of_the_log() {
+fn keyless_certificates_must_be_valid_at_the_time_of_the_log_entry() {
     let root = Authority::new("root", None);
     let between = Authority::new("between", Some(&root));
     let (key, log) = (key(), Log(key()));
@@ -275,13 +275,13 @@ fn keyless_certificates_are_judged_at_the_time_of_the_log() {
     }
     assert!(reason(&requirement, with_chain(&good, "", THEN)).contains("is not trusted"));
     assert!(reason(&requirement, with_chain(&good, &root.pem.repeat(20), THEN)).contains("more than 10"));
-    // The certificate is good, but the log has seen another one.
+    // The certificate is valid, but the log contains another one.
     let mut replayed = with(&between.certify(&key, &keyless(EMAIL, &issuers)), THEN);
     if let (Attached::Sigstore(it), Attached::Sigstore(other)) = (&mut replayed, with(&good, THEN)) {
         it.annotations.insert(BUNDLE_ANNOTATION.into(), other.annotations[BUNDLE_ANNOTATION].clone());
     }
     assert!(reason(&requirement, replayed).contains("for another signer"));
-    // An authority that is over hands out nothing, whatever the certificate says of itself.
+    // An expired authority issues no certificates, whatever they claim.
     let mut long = keyless(EMAIL, &issuers);
     long.not_after = date_time_ymd(2027, 1, 1);
     let long = root.certify(&key, &long);
@@ -289,7 +289,7 @@ fn keyless_certificates_are_judged_at_the_time_of_the_log() {
 }
 
 #[test]
-fn certificates_of_a_house_are_judged_now() {
+fn certificates_of_a_private_pki_must_be_valid_now() {
     let mut root = Authority::new("root", None);
     root.params.not_after = date_time_ymd(2030, 1, 1);
     root.pem = root.params.self_signed(&root.key).unwrap().pem();
@@ -312,7 +312,7 @@ fn certificates_of_a_house_are_judged_now() {
         json!({ "pki": pki })
     };
     let chain = format!("{}{}", between.pem, root.pem);
-    // A house may have many authorities; only those that a signature brings are counted.
+    // A PKI may have many authorities; the limit applies to those that a signature brings.
     let many = format!("{}{}", root.pem.repeat(20), between.pem);
     let own = json!({ "subjectEmail": EMAIL, "caIntermediatesData": base64(many) });
     for (requirement, chain, good) in [
@@ -333,7 +333,7 @@ fn certificates_of_a_house_are_judged_now() {
 }
 
 #[test]
-fn rubbish_is_no_signature() {
+fn arbitrary_bytes_are_no_signature() {
     let (key, log) = (key(), Log(key()));
     let root = Authority::new("root", None);
     let requirement = json!({

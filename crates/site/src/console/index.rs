@@ -267,9 +267,9 @@ mod tests {
     }
 
     #[test]
-    fn cached_data_is_dropped_a_while_after_its_last_use() {
+    fn cached_data_is_dropped_some_time_after_its_last_use() {
         let cached = Cached::default();
-        assert!(!cached.tidy(Duration::ZERO), "there is nothing yet");
+        assert!(!cached.tidy(Duration::ZERO), "the cache is empty");
         let value = cached.get(|| 1);
         assert!(!cached.tidy(CACHE_TIME) && Arc::strong_count(&value) == 2);
         assert!(cached.tidy(Duration::ZERO) && Arc::strong_count(&value) == 1);

@@ -234,7 +234,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_what_forms_text_is_left() {
+    fn only_allowed_elements_are_kept() {
         let of = |raw| pieces(raw, &mut Skip::default());
         assert_eq!(of("<br/>"), [Piece::Open("br")]);
         assert_eq!(of("<B onclick=\"x>y\">"), [Piece::Open("b")]);

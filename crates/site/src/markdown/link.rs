@@ -101,7 +101,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn links_lead_to_pages_and_mailboxes_only() {
+    fn only_links_to_pages_and_mailboxes_are_kept() {
         let none = Base::default();
         for bad in [
             "javascript:alert(1)",

@@ -295,7 +295,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn words_put_together_are_the_line() {
+    fn the_parts_of_a_line_form_its_text() {
         for line in ["a b.v1.2 (c), d:", "", "  x", "one"] {
             let again: String = words(line).flat_map(|(word, rest)| [word, rest]).collect();
             assert_eq!(again, line);

@@ -1,7 +1,7 @@
 use super::*;
 
 #[test]
-fn an_image_with_tag_and_digest_is_meant_by_either() {
+fn an_image_with_tag_and_digest_matches_either() {
     let recorded = "host:5000/foo:v1@sha256:abc";
     for (meant, same) in [
         ("host:5000/foo:v1", true),

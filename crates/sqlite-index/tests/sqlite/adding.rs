@@ -1,23 +1,23 @@
-//! Adding bundles that say themselves what they replace.
+//! Adding bundles that declare what they replace.
 
 use std::fs;
 
 use sqlite_index::{AddOptions, Database, Mode, Strictness};
 
-use crate::harness::{Made, Place, add, content, entries, options, rows};
+use crate::harness::{BundleSpec, Scratch, add, content, entries, options, rows};
 
-fn foo<'a>(version: &'a str, spec: &'a str) -> Made<'a> {
-    Made { package: "foo", version, channels: "stable", default: "stable", spec, ..Made::default() }
+fn foo<'a>(version: &'a str, spec: &'a str) -> BundleSpec<'a> {
+    BundleSpec { package: "foo", version, channels: "stable", default: "stable", spec, ..BundleSpec::default() }
 }
 
 #[test]
 fn skips_and_replaces_become_entries() {
-    let place = Place::new();
-    let database = place.path("index.db");
+    let scratch = Scratch::new();
+    let database = scratch.path("index.db");
     let bundles = [
-        place.bundle(&foo("0.1.0", "")),
-        place.bundle(&foo("0.2.0", "  replaces: foo.v0.1.0\n")),
-        place.bundle(&foo("0.3.0", "  replaces: foo.v0.2.0\n  skips: [foo.v0.2.5, foo.v0.1.0]\n")),
+        scratch.bundle(&foo("0.1.0", "")),
+        scratch.bundle(&foo("0.2.0", "  replaces: foo.v0.1.0\n")),
+        scratch.bundle(&foo("0.3.0", "  replaces: foo.v0.2.0\n  skips: [foo.v0.2.5, foo.v0.1.0]\n")),
     ];
     add(&database, &bundles, Mode::Replaces).unwrap();
     let expected = [
@@ -33,28 +33,28 @@ fn skips_and_replaces_become_entries() {
 }
 
 #[test]
-fn one_by_one_gives_the_same_as_at_once() {
-    let place = Place::new();
+fn adding_one_by_one_gives_the_same_as_adding_together() {
+    let scratch = Scratch::new();
     let bundles: Vec<_> = (0..6)
         .map(|minor| {
             let version = format!("0.{minor}.0");
             let replaces = if minor == 0 { String::new() } else { format!("  replaces: foo.v0.{}.0\n", minor - 1) };
-            place.bundle(&foo(&version, &replaces))
+            scratch.bundle(&foo(&version, &replaces))
         })
         .collect();
-    let (once, many) = (place.path("once.db"), place.path("many.db"));
+    let (once, many) = (scratch.path("once.db"), scratch.path("many.db"));
     add(&once, &bundles, Mode::Replaces).unwrap();
     bundles.iter().for_each(|bundle| drop(add(&many, std::slice::from_ref(bundle), Mode::Replaces).unwrap()));
     assert_eq!(content(&once), content(&many));
     let properties = "SELECT count(*) FROM properties WHERE type = 'olm.package'";
-    assert_eq!(rows(&many, properties), ["6"], "properties do not pile up");
+    assert_eq!(rows(&many, properties), ["6"], "properties are duplicated");
 }
 
 #[test]
-fn exit_codes_tell_images_from_bundles_that_are_there() {
-    let place = Place::new();
-    let database = place.path("index.db");
-    let bundle = place.bundle(&foo("1.0.0", ""));
+fn exit_codes_distinguish_existing_images_from_existing_bundles() {
+    let scratch = Scratch::new();
+    let database = scratch.path("index.db");
+    let bundle = scratch.bundle(&foo("1.0.0", ""));
     add(&database, std::slice::from_ref(&bundle), Mode::Replaces).unwrap();
     let before = content(&database);
     let error = add(&database, std::slice::from_ref(&bundle), Mode::Replaces).unwrap_err();
@@ -70,26 +70,26 @@ fn exit_codes_tell_images_from_bundles_that_are_there() {
 #[test]
 fn a_failed_add_changes_nothing_in_any_mode() {
     for mode in [Mode::Replaces, Mode::Semver, Mode::SkipPatch] {
-        let place = Place::new();
-        let database = place.path("index.db");
-        add(&database, &[place.bundle(&foo("1.0.0", ""))], mode).unwrap();
+        let scratch = Scratch::new();
+        let database = scratch.path("index.db");
+        add(&database, &[scratch.bundle(&foo("1.0.0", ""))], mode).unwrap();
         let before = content(&database);
-        let good = Made { package: "bar", ..foo("1.0.0", "") };
-        let bad = Made { package: "baz", ..foo("not-a-version", "") };
-        let error = add(&database, &[place.bundle(&good), place.bundle(&bad)], mode).unwrap_err();
+        let good = BundleSpec { package: "bar", ..foo("1.0.0", "") };
+        let bad = BundleSpec { package: "baz", ..foo("not-a-version", "") };
+        let error = add(&database, &[scratch.bundle(&good), scratch.bundle(&bad)], mode).unwrap_err();
         assert!(error.to_string().contains("not-a-version"), "{error}");
         assert_eq!(content(&database), before, "{mode:?}");
     }
 }
 
 #[test]
-fn the_forgiving_way_adds_what_can_be_added() {
-    let place = Place::new();
-    let database = place.path("index.db");
-    let good = Made { package: "bar", ..foo("1.0.0", "") };
+fn permissive_adds_skip_invalid_bundles() {
+    let scratch = Scratch::new();
+    let database = scratch.path("index.db");
+    let good = BundleSpec { package: "bar", ..foo("1.0.0", "") };
     let bad = foo("1.0.0", "  replaces: foo.v0.9.0\n");
     let forgiving = AddOptions { strictness: Strictness::Permissive, ..options(Mode::Replaces) };
-    let bundles = [place.bundle(&good), place.bundle(&bad)];
+    let bundles = [scratch.bundle(&good), scratch.bundle(&bad)];
     let added = Database::write(&database).unwrap().add(&bundles, &forgiving).unwrap();
     assert_eq!(added.skipped, ["Invalid bundle foo.v1.0.0, replaces nonexistent bundle foo.v0.9.0"]);
     assert_eq!(rows(&database, "SELECT name FROM operatorbundle"), ["bar.v1.0.0"]);
@@ -97,26 +97,31 @@ fn the_forgiving_way_adds_what_can_be_added() {
 
 #[test]
 fn a_bundle_of_another_package_cannot_be_replaced() {
-    let place = Place::new();
-    let database = place.path("index.db");
-    add(&database, &[place.bundle(&foo("1.0.0", ""))], Mode::Replaces).unwrap();
-    let thief = Made { package: "thief", ..foo("1.0.0", "  replaces: foo.v1.0.0\n") };
-    let error = add(&database, &[place.bundle(&thief)], Mode::Replaces).unwrap_err();
+    let scratch = Scratch::new();
+    let database = scratch.path("index.db");
+    add(&database, &[scratch.bundle(&foo("1.0.0", ""))], Mode::Replaces).unwrap();
+    let thief = BundleSpec { package: "thief", ..foo("1.0.0", "  replaces: foo.v1.0.0\n") };
+    let error = add(&database, &[scratch.bundle(&thief)], Mode::Replaces).unwrap_err();
     let expected = "bundle foo.v1.0.0 belongs to package foo on index, cannot be added as an edge for package thief";
     assert_eq!(error.to_string(), expected);
 }
 
 #[test]
-fn builds_of_a_version_stand_in_for_it() {
-    let place = Place::new();
-    let database = place.path("index.db");
+fn a_substitute_replaces_the_build_of_a_version() {
+    let scratch = Scratch::new();
+    let database = scratch.path("index.db");
     let alpha = AddOptions { enable_alpha: true, ..options(Mode::Replaces) };
-    let stand_in =
-        Made { annotations: "    olm.substitutesFor: foo.v0.3.0\n", ..foo("0.3.0+1", "  replaces: foo.v0.2.0\n") };
-    for made in
-        [foo("0.2.0", ""), foo("0.3.0", "  replaces: foo.v0.2.0\n"), stand_in, foo("0.4.0", "  replaces: foo.v0.3.0\n")]
-    {
-        Database::write(&database).unwrap().add(&[place.bundle(&made)], &alpha).unwrap();
+    let substitute = BundleSpec {
+        annotations: "    olm.substitutesFor: foo.v0.3.0\n",
+        ..foo("0.3.0+1", "  replaces: foo.v0.2.0\n")
+    };
+    for spec in [
+        foo("0.2.0", ""),
+        foo("0.3.0", "  replaces: foo.v0.2.0\n"),
+        substitute,
+        foo("0.4.0", "  replaces: foo.v0.3.0\n"),
+    ] {
+        Database::write(&database).unwrap().add(&[scratch.bundle(&spec)], &alpha).unwrap();
     }
     let edges = "SELECT name, replaces, skips FROM operatorbundle ORDER BY name";
     assert_eq!(
@@ -127,11 +132,11 @@ fn builds_of_a_version_stand_in_for_it() {
 
 #[test]
 fn a_directory_of_packages_can_be_loaded() {
-    let place = Place::new();
-    let root = place.path("packages");
-    for made in [foo("0.1.0", ""), foo("0.2.0", "  replaces: foo.v0.1.0\n")] {
-        let bundle = place.bundle(&made);
-        let target = root.join("foo").join(made.version);
+    let scratch = Scratch::new();
+    let root = scratch.path("packages");
+    for spec in [foo("0.1.0", ""), foo("0.2.0", "  replaces: foo.v0.1.0\n")] {
+        let bundle = scratch.bundle(&spec);
+        let target = root.join("foo").join(spec.version);
         fs::create_dir_all(&target).unwrap();
         for file in fs::read_dir(bundle.directory.join("manifests")).unwrap().flatten() {
             fs::copy(file.path(), target.join(file.file_name())).unwrap();
@@ -140,21 +145,21 @@ fn a_directory_of_packages_can_be_loaded() {
     let package = "packageName: foo\nchannels:\n- name: stable\n  currentCSV: foo.v0.2.0\n";
     fs::write(root.join("foo/foo.package.yaml"), package).unwrap();
     fs::write(root.join("ci.yaml"), "updateGraph: replaces-mode\n").unwrap();
-    let database = place.path("index.db");
+    let database = scratch.path("index.db");
     let loaded = Database::write(&database).unwrap();
     loaded.load_directory(&root, &fbc::Limits::default(), Strictness::Strict).unwrap();
     assert_eq!(entries(&database, "stable"), ["foo.v0.2.0|foo.v0.1.0|0", "foo.v0.1.0||1"]);
     assert_eq!(rows(&database, "SELECT name, default_channel FROM package"), ["foo|stable"]);
     fs::write(root.join("broken.yaml"), "a: [").unwrap();
-    let other = Database::write(&place.path("other.db")).unwrap();
+    let other = Database::write(&scratch.path("other.db")).unwrap();
     let error = other.load_directory(&root, &fbc::Limits::default(), Strictness::Strict).unwrap_err();
     assert!(error.to_string().contains("broken.yaml into package"), "{error}");
 }
 
 #[test]
 fn a_config_map_can_be_loaded() {
-    let place = Place::new();
-    let bundle = place.bundle(&foo(
+    let scratch = Scratch::new();
+    let bundle = scratch.bundle(&foo(
         "0.1.0",
         "  customresourcedefinitions:\n    owned:\n    - {name: foos.foo.test, version: v1, kind: Thing}\n",
     ));
@@ -169,7 +174,7 @@ fn a_config_map_can_be_loaded() {
         list("crd.yaml"),
         list("csv.yaml")
     );
-    let database = place.path("index.db");
+    let database = scratch.path("index.db");
     let loaded = Database::write(&database).unwrap();
     loaded.load_config_map(text.as_bytes(), &fbc::Limits::default(), Strictness::Strict).unwrap();
     assert_eq!(entries(&database, "stable"), ["foo.v0.1.0||0"]);

@@ -1,4 +1,4 @@
-//! Bundles made up for a test, and databases told in words.
+//! Bundles and databases for tests, and their content as text.
 
 use std::fmt::Write;
 use std::fs;
@@ -8,20 +8,20 @@ use rusqlite::{Connection, OpenFlags};
 use sqlite_index::{AddError, AddOptions, Added, Database, Mode, NewBundle, Strictness};
 use tempfile::TempDir;
 
-/// A bundle to be written.
+/// A bundle to write.
 #[derive(Clone, Default)]
-pub(crate) struct Made<'a> {
+pub(crate) struct BundleSpec<'a> {
     pub(crate) package: &'a str,
     pub(crate) version: &'a str,
     pub(crate) channels: &'a str,
     pub(crate) default: &'a str,
-    /// More lines of the CSV's spec.
+    /// Additional lines of the CSV's spec.
     pub(crate) spec: &'a str,
-    /// More lines of the CSV's annotations.
+    /// Additional lines of the CSV's annotations.
     pub(crate) annotations: &'a str,
 }
 
-impl Made<'_> {
+impl BundleSpec<'_> {
     pub(crate) fn name(&self) -> String {
         format!("{}.v{}", self.package, self.version)
     }
@@ -31,34 +31,34 @@ impl Made<'_> {
     }
 }
 
-/// A place for bundles and databases, gone with this value.
-pub(crate) struct Place {
+/// A temporary directory for bundles and databases.
+pub(crate) struct Scratch {
     root: TempDir,
 }
 
-impl Place {
-    pub(crate) fn new() -> Place {
-        Place { root: tempfile::tempdir().unwrap() }
+impl Scratch {
+    pub(crate) fn new() -> Scratch {
+        Scratch { root: tempfile::tempdir().unwrap() }
     }
 
     pub(crate) fn path(&self, name: &str) -> PathBuf {
         self.root.path().join(name)
     }
 
-    /// Writes a bundle, and returns it as one to be added.
-    pub(crate) fn bundle(&self, made: &Made<'_>) -> NewBundle {
-        let directory = self.path(&made.name());
+    /// Writes a bundle, and returns it as a bundle to add.
+    pub(crate) fn bundle(&self, spec: &BundleSpec<'_>) -> NewBundle {
+        let directory = self.path(&spec.name());
         let (manifests, metadata) = (directory.join("manifests"), directory.join("metadata"));
         fs::create_dir_all(&manifests).unwrap();
         fs::create_dir_all(&metadata).unwrap();
-        let (package, version, name) = (made.package, made.version, made.name());
+        let (package, version, name) = (spec.package, spec.version, spec.name());
         let mut csv = format!(
             "apiVersion: operators.coreos.com/v1alpha1\nkind: ClusterServiceVersion\nmetadata:\n  name: {name}\n"
         );
-        if !made.annotations.is_empty() {
-            write!(csv, "  annotations:\n{}", made.annotations).unwrap();
+        if !spec.annotations.is_empty() {
+            write!(csv, "  annotations:\n{}", spec.annotations).unwrap();
         }
-        write!(csv, "spec:\n  version: {version}\n{}", made.spec).unwrap();
+        write!(csv, "spec:\n  version: {version}\n{}", spec.spec).unwrap();
         fs::write(manifests.join("csv.yaml"), csv).unwrap();
         let crd = format!(
             "apiVersion: apiextensions.k8s.io/v1\nkind: CustomResourceDefinition\nmetadata:\n  name: {package}s.{package}.test\n\
@@ -69,14 +69,14 @@ impl Place {
         let mut annotations = format!(
             "annotations:\n  operators.operatorframework.io.bundle.package.v1: {package}\n  \
              operators.operatorframework.io.bundle.channels.v1: {}\n",
-            made.channels
+            spec.channels
         );
-        if !made.default.is_empty() {
-            writeln!(annotations, "  operators.operatorframework.io.bundle.channel.default.v1: {}", made.default)
+        if !spec.default.is_empty() {
+            writeln!(annotations, "  operators.operatorframework.io.bundle.channel.default.v1: {}", spec.default)
                 .unwrap();
         }
         fs::write(metadata.join("annotations.yaml"), annotations).unwrap();
-        NewBundle { image: made.image(), directory }
+        NewBundle { image: spec.image(), directory }
     }
 }
 
@@ -100,7 +100,7 @@ pub(crate) fn raw(database: &Path) -> Connection {
     Connection::open_with_flags(database, OpenFlags::SQLITE_OPEN_READ_ONLY).unwrap()
 }
 
-/// Returns the rows of a question as text, NULL as nothing.
+/// Returns the rows of a query as text; NULL is empty.
 pub(crate) fn rows(database: &Path, sql: &str) -> Vec<String> {
     let connection = raw(database);
     let mut statement = connection.prepare(sql).unwrap();
@@ -122,7 +122,7 @@ pub(crate) fn rows(database: &Path, sql: &str) -> Vec<String> {
     rows.unwrap().collect::<Result<_, _>>().unwrap()
 }
 
-/// Tells the entries of a channel: bundle, what it replaces, depth.
+/// Returns the entries of a channel: bundle, replaced bundle, depth.
 pub(crate) fn entries(database: &Path, channel: &str) -> Vec<String> {
     rows(
         database,
@@ -134,7 +134,7 @@ pub(crate) fn entries(database: &Path, channel: &str) -> Vec<String> {
     )
 }
 
-/// Tells everything that is in a database, in an order that does not depend on how it came in.
+/// Returns the whole content of a database, independent of the order of insertion.
 pub(crate) fn content(database: &Path) -> Vec<String> {
     let mut out = Vec::new();
     for (title, sql) in [

@@ -1,4 +1,4 @@
-//! What users of database indexes can rely on.
+//! Guarantees of database indexes.
 
 mod adding;
 mod harness;

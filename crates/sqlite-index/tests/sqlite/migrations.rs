@@ -1,14 +1,14 @@
-//! Databases of every schema version, with content, brought to the newest one.
+//! Databases of every schema version, with content, migrated to the latest one.
 
 use std::path::Path;
 
 use rusqlite::{Connection, params};
 use sqlite_index::{Database, Mode, NewBundle, VERSION};
 
-use crate::harness::{Made, Place, add, content, raw};
+use crate::harness::{BundleSpec, Scratch, add, content, raw};
 
-/// Makes bundles that need different APIs, replace and skip each other, and are in two channels.
-pub(crate) fn bundles(place: &Place) -> Vec<NewBundle> {
+/// Writes bundles that require different APIs, replace and skip each other, and are in two channels.
+pub(crate) fn bundles(scratch: &Scratch) -> Vec<NewBundle> {
     let needs = |group: &str| {
         format!(
             "  customresourcedefinitions:\n    required:\n    - {{name: needs.{group}.test, version: v1, kind: Need}}\n"
@@ -19,24 +19,24 @@ pub(crate) fn bundles(place: &Place) -> Vec<NewBundle> {
         "{}  replaces: foo.v1.1.0\n  skips: [foo.v1.1.5, foo.v1.0.0]\n  relatedImages: [{{name: x, image: 'r.test/x:1'}}]\n",
         needs("c")
     );
-    let bundle_of_foo = |version, spec, channels| Made {
+    let bundle_of_foo = |version, spec, channels| BundleSpec {
         package: "foo",
         version,
         channels,
         default: "stable",
         spec,
-        ..Made::default()
+        ..BundleSpec::default()
     };
     let range = "    olm.skipRange: '>=1.0.0 <1.2.0'\n";
     vec![
-        place.bundle(&bundle_of_foo("1.0.0", &a, "alpha,stable")),
-        place.bundle(&bundle_of_foo("1.1.0", &b, "alpha,stable")),
-        place.bundle(&Made { annotations: range, ..bundle_of_foo("1.2.0", &c, "alpha") }),
-        place.bundle(&Made { package: "bar", default: "", ..bundle_of_foo("0.1.0", "", "main") }),
+        scratch.bundle(&bundle_of_foo("1.0.0", &a, "alpha,stable")),
+        scratch.bundle(&bundle_of_foo("1.1.0", &b, "alpha,stable")),
+        scratch.bundle(&BundleSpec { annotations: range, ..bundle_of_foo("1.2.0", &c, "alpha") }),
+        scratch.bundle(&BundleSpec { package: "bar", default: "", ..bundle_of_foo("0.1.0", "", "main") }),
     ]
 }
 
-/// The tables as older programs made them, by the version that brought this form.
+/// The tables as older programs created them, named after the version that introduced this form.
 const BUNDLE_0: &str = "CREATE TABLE operatorbundle (name TEXT PRIMARY KEY, csv TEXT UNIQUE, bundle TEXT";
 const BUNDLE_4: &str = "CREATE TABLE operatorbundle (name TEXT PRIMARY KEY, csv TEXT, bundle TEXT";
 
@@ -82,7 +82,7 @@ pub(crate) fn write_old(new: &Path, old: &Path, version: i64) {
          INSERT INTO channel SELECT * FROM new.channel;
          INSERT INTO channel_entry SELECT * FROM new.channel_entry;"
     ));
-    // Before the third step only provided APIs were known.
+    // Before the third migration, databases had provided APIs only.
     run("INSERT INTO api SELECT * FROM new.api AS api WHERE EXISTS (SELECT 1 FROM new.api_provider AS user
              WHERE user.group_name = api.group_name AND user.kind = api.kind)");
     if version >= 1 {
@@ -146,25 +146,25 @@ pub(crate) fn write_old(new: &Path, old: &Path, version: i64) {
 }
 
 #[test]
-fn every_version_ends_with_what_a_new_database_has() {
-    let place = Place::new();
-    let mut with_images = bundles(&place);
-    let new = place.path("new.db");
+fn every_version_migrates_to_the_content_of_a_new_database() {
+    let scratch = Scratch::new();
+    let mut with_images = bundles(&scratch);
+    let new = scratch.path("new.db");
     add(&new, &with_images, Mode::Replaces).unwrap();
-    // There were no images before the second step.
+    // There were no images before the second migration.
     with_images.iter_mut().for_each(|bundle| bundle.image = String::new());
-    let plain = place.path("plain.db");
+    let plain = scratch.path("plain.db");
     add(&plain, &with_images, Mode::Replaces).unwrap();
     for version in 0..=VERSION {
         let from = if version < 2 { &plain } else { &new };
-        let old = place.path(&format!("old-{version}.db"));
+        let old = scratch.path(&format!("old-{version}.db"));
         write_old(from, &old, version);
         Database::write(&old)
             .and_then(|database| database.migrate())
             .unwrap_or_else(|error| panic!("version {version}: {error}"));
-        let (got, wanted) = (content(&old), content(from));
-        let missing: Vec<_> = wanted.iter().filter(|row| !got.contains(row)).collect();
-        let surplus: Vec<_> = got.iter().filter(|row| !wanted.contains(row)).collect();
+        let (migrated, wanted) = (content(&old), content(from));
+        let missing: Vec<_> = wanted.iter().filter(|row| !migrated.contains(row)).collect();
+        let surplus: Vec<_> = migrated.iter().filter(|row| !wanted.contains(row)).collect();
         assert!(
             missing.is_empty() && surplus.is_empty(),
             "version {version}: missing {missing:#?}, surplus {surplus:#?}"
@@ -179,13 +179,13 @@ fn every_version_ends_with_what_a_new_database_has() {
 }
 
 #[test]
-fn a_database_that_cannot_be_migrated_stays_as_it_was() {
-    let place = Place::new();
-    let new = place.path("new.db");
-    add(&new, &bundles(&place), Mode::Replaces).unwrap();
-    let old = place.path("old.db");
+fn a_failed_migration_leaves_the_database_unchanged() {
+    let scratch = Scratch::new();
+    let new = scratch.path("new.db");
+    add(&new, &bundles(&scratch), Mode::Replaces).unwrap();
+    let old = scratch.path("old.db");
     write_old(&new, &old, 5);
-    // The sixth step makes a table of this name.
+    // The sixth migration creates a table of this name.
     Connection::open(&old).unwrap().execute_batch("CREATE TABLE opm_new(x)").unwrap();
     let before = std::fs::read(&old).unwrap();
     let error = Database::write(&old).and_then(|database| database.migrate()).unwrap_err();

@@ -1,4 +1,4 @@
-//! Files that are no index, or not now; and files that are only read.
+//! Files that are no index or cannot be opened, and files that are only read.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
@@ -7,19 +7,19 @@ use fbc::Fbc;
 use rusqlite::Connection;
 use sqlite_index::{Database, Error, Manifests, Mode};
 
-use crate::harness::{Made, Place, add};
+use crate::harness::{BundleSpec, Scratch, add};
 
-fn index(place: &Place) -> std::path::PathBuf {
-    let database = place.path("index.db");
-    let made = Made { package: "foo", version: "1.0.0", channels: "stable", ..Made::default() };
-    add(&database, &[place.bundle(&made)], Mode::Replaces).unwrap();
+fn index(scratch: &Scratch) -> std::path::PathBuf {
+    let database = scratch.path("index.db");
+    let bundle_spec = BundleSpec { package: "foo", version: "1.0.0", channels: "stable", ..BundleSpec::default() };
+    add(&database, &[scratch.bundle(&bundle_spec)], Mode::Replaces).unwrap();
     database
 }
 
 #[test]
-fn reading_leaves_the_file_as_it_is() {
-    let place = Place::new();
-    let database = index(&place);
+fn reading_does_not_change_the_file() {
+    let scratch = Scratch::new();
+    let database = index(&scratch);
     Connection::open(&database).unwrap().execute_batch("UPDATE schema_migrations SET version = 12").unwrap();
     fs::set_permissions(&database, fs::Permissions::from_mode(0o444)).unwrap();
     let before = fs::read(&database).unwrap();
@@ -29,31 +29,31 @@ fn reading_leaves_the_file_as_it_is() {
     drop(open);
     assert_eq!(fbc.blobs().len(), 3);
     assert_eq!(fs::read(&database).unwrap(), before);
-    assert_eq!(fs::read_dir(place.path("")).unwrap().count(), 2, "nothing beside it");
+    assert_eq!(fs::read_dir(scratch.path("")).unwrap().count(), 2, "reading created another file");
 }
 
 #[test]
-fn other_files_are_named_for_what_they_are() {
-    let place = Place::new();
-    let text = place.path("text");
+fn errors_name_what_other_files_are() {
+    let scratch = Scratch::new();
+    let text = scratch.path("text");
     fs::write(&text, "hello, this is certainly no database, however long it gets").unwrap();
     assert!(matches!(Database::write(&text), Err(Error::NotADatabase(_))));
     assert!(matches!(Database::read(&text), Err(Error::NotADatabase(_))));
-    let foreign = place.path("foreign.db");
+    let foreign = scratch.path("foreign.db");
     Connection::open(&foreign).unwrap().execute_batch("CREATE TABLE cookies(host TEXT)").unwrap();
     for opened in [Database::write(&foreign), Database::read(&foreign)] {
         let error = opened.map(drop).unwrap_err();
         assert!(error.to_string().contains("not an operator index: the database has other tables: cookies"), "{error}");
     }
-    let nowhere = place.path("no/such/index.db");
-    let error = Database::write(&nowhere).map(drop).unwrap_err();
+    let missing = scratch.path("no/such/index.db");
+    let error = Database::write(&missing).map(drop).unwrap_err();
     assert!(error.to_string().contains("unable to open database file"), "{error}");
 }
 
 #[test]
-fn a_file_that_was_cut_short_is_damaged() {
-    let place = Place::new();
-    let database = index(&place);
+fn a_truncated_file_is_reported_as_damaged() {
+    let scratch = Scratch::new();
+    let database = index(&scratch);
     let length = fs::metadata(&database).unwrap().len();
     fs::File::options().write(true).open(&database).unwrap().set_len(length / 2).unwrap();
     for opened in [Database::write(&database), Database::read(&database)] {
@@ -63,9 +63,9 @@ fn a_file_that_was_cut_short_is_damaged() {
 }
 
 #[test]
-fn a_database_of_the_future_is_used_if_it_has_what_is_needed() {
-    let place = Place::new();
-    let database = index(&place);
+fn a_newer_database_is_used_if_it_has_the_required_columns() {
+    let scratch = Scratch::new();
+    let database = index(&scratch);
     let raw = Connection::open(&database).unwrap();
     raw.execute_batch("UPDATE schema_migrations SET version = 99; ALTER TABLE package ADD COLUMN colour TEXT").unwrap();
     Database::write(&database).unwrap().prune_stranded().unwrap();
@@ -77,9 +77,9 @@ fn a_database_of_the_future_is_used_if_it_has_what_is_needed() {
 }
 
 #[test]
-fn a_locked_database_is_waited_for_and_then_told() {
-    let place = Place::new();
-    let database = index(&place);
+fn a_locked_database_is_reported_after_a_timeout() {
+    let scratch = Scratch::new();
+    let database = index(&scratch);
     let other = Connection::open(&database).unwrap();
     other.execute_batch("BEGIN EXCLUSIVE").unwrap();
     let error = Database::write(&database).map(drop).unwrap_err();
@@ -88,12 +88,13 @@ fn a_locked_database_is_waited_for_and_then_told() {
 }
 
 #[test]
-fn what_is_wrong_inside_of_a_bundle_is_told_and_kept() {
-    let place = Place::new();
-    let database = place.path("index.db");
+fn invalid_bundle_content_is_reported_and_preserved() {
+    let scratch = Scratch::new();
+    let database = scratch.path("index.db");
     let spec = "  relatedImages: [{name: x, image: 'oci://registry.test/x:1'}]\n";
-    let made = Made { package: "foo", version: "1.0.0", channels: "stable", spec, ..Made::default() };
-    add(&database, &[place.bundle(&made)], Mode::Replaces).unwrap();
+    let bundle_spec =
+        BundleSpec { package: "foo", version: "1.0.0", channels: "stable", spec, ..BundleSpec::default() };
+    add(&database, &[scratch.bundle(&bundle_spec)], Mode::Replaces).unwrap();
     let mut fbc = Fbc::default();
     let open = Database::read(&database).unwrap();
     let warnings = open.convert(&mut fbc, Manifests::Objects, &fbc::Limits::default()).unwrap();

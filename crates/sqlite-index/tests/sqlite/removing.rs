@@ -1,21 +1,21 @@
-//! Taking bundles and packages out.
+//! Removing bundles and packages.
 
 use sqlite_index::{AddOptions, Changed, Database, Manifest, Mode, Shrink, Strictness};
 
-use crate::harness::{Made, Place, add, content, entries, options, rows};
+use crate::harness::{BundleSpec, Scratch, add, content, entries, options, rows};
 
-fn etcd<'a>(version: &'a str, channels: &'a str) -> Made<'a> {
-    Made { package: "etcd", version, channels, default: "stable", ..Made::default() }
+fn etcd<'a>(version: &'a str, channels: &'a str) -> BundleSpec<'a> {
+    BundleSpec { package: "etcd", version, channels, default: "stable", ..BundleSpec::default() }
 }
 
 fn shrink(
     database: &std::path::Path,
     work: impl FnOnce(&Database, &mut Shrink<'_>) -> Result<Changed, sqlite_index::Error>,
-    place: &Place,
+    scratch: &Scratch,
 ) -> Result<Changed, sqlite_index::Error> {
     let mut unpack = |image: &str| {
         let version = image.rsplit(":v").next().unwrap_or_default();
-        let directory = place.path(&format!("etcd.v{version}"));
+        let directory = scratch.path(&format!("etcd.v{version}"));
         if directory.exists() { Ok(directory) } else { Err("not found".to_owned()) }
     };
     let mut how = Shrink { strictness: Strictness::Strict, unpack: &mut unpack, limits: fbc::Limits::default() };
@@ -23,47 +23,47 @@ fn shrink(
 }
 
 #[test]
-fn removing_a_bundle_stitches_the_others_together() {
-    let place = Place::new();
-    let database = place.path("index.db");
+fn removing_a_bundle_reconnects_the_upgrade_graph() {
+    let scratch = Scratch::new();
+    let database = scratch.path("index.db");
     let bundles = [etcd("0.6.1", "alpha"), etcd("0.9.0", "alpha,stable"), etcd("0.9.2", "alpha,stable")]
-        .map(|made| place.bundle(&made));
-    // The first bundle names a default channel that is only there with the second.
+        .map(|spec| scratch.bundle(&spec));
+    // The first bundle names a default channel that exists only with the second.
     add(&database, &bundles[1..], Mode::Semver).unwrap();
     add(&database, &bundles[..1], Mode::Semver).unwrap();
     assert_eq!(entries(&database, "stable").len(), 2);
     let image = bundles[1].image.as_str();
-    shrink(&database, |database, how| database.remove_image(image, Mode::Semver, how), &place).unwrap();
+    shrink(&database, |database, how| database.remove_image(image, Mode::Semver, how), &scratch).unwrap();
     assert_eq!(entries(&database, "alpha"), ["etcd.v0.9.2|etcd.v0.6.1|0", "etcd.v0.6.1||1"]);
     assert_eq!(entries(&database, "stable"), ["etcd.v0.9.2||0"]);
     let providers =
         "SELECT operatorbundle_name FROM api_provider JOIN api USING (group_name, version, kind) ORDER BY 1";
-    assert_eq!(rows(&database, providers), ["etcd.v0.6.1", "etcd.v0.9.2"], "the others keep their APIs");
-    let error = shrink(&database, |database, how| database.remove_image("x", Mode::Semver, how), &place).unwrap_err();
+    assert_eq!(rows(&database, providers), ["etcd.v0.6.1", "etcd.v0.9.2"], "other bundles lost their APIs");
+    let error = shrink(&database, |database, how| database.remove_image("x", Mode::Semver, how), &scratch).unwrap_err();
     assert_eq!(error.to_string(), "bundle image x not in index");
 }
 
 #[test]
-fn the_latest_can_be_deleted_until_nothing_is_left() {
-    let place = Place::new();
-    let database = place.path("index.db");
+fn the_latest_bundle_can_be_deleted_until_the_package_is_empty() {
+    let scratch = Scratch::new();
+    let database = scratch.path("index.db");
     let bundles =
-        [etcd("0.6.1", "stable"), etcd("0.9.0", "stable"), etcd("0.9.2", "stable")].map(|made| place.bundle(&made));
+        [etcd("0.6.1", "stable"), etcd("0.9.0", "stable"), etcd("0.9.2", "stable")].map(|spec| scratch.bundle(&spec));
     add(&database, &bundles, Mode::Semver).unwrap();
-    let delete = || shrink(&database, |database, how| database.delete_latest("etcd", how), &place);
+    let delete = || shrink(&database, |database, how| database.delete_latest("etcd", how), &scratch);
     delete().unwrap();
     assert_eq!(entries(&database, "stable"), ["etcd.v0.9.0|etcd.v0.6.1|0", "etcd.v0.6.1||1"]);
     let manifests = "SELECT name FROM operatorbundle WHERE csv IS NOT NULL AND bundle IS NOT NULL";
-    assert_eq!(rows(&database, manifests), ["etcd.v0.9.0"], "the new head got its manifests back");
-    // A head that cannot be had keeps everything as it is.
-    let hidden = place.path("hidden");
-    std::fs::rename(place.path("etcd.v0.6.1"), &hidden).unwrap();
+    assert_eq!(rows(&database, manifests), ["etcd.v0.9.0"], "the new head has no manifests");
+    // A head whose bundle is unavailable leaves everything unchanged.
+    let hidden = scratch.path("hidden");
+    std::fs::rename(scratch.path("etcd.v0.6.1"), &hidden).unwrap();
     let before = content(&database);
     let error = delete().unwrap_err();
     let expected = "cannot load new channel head etcd.v0.6.1 (registry.test/etcd:v0.6.1): not found";
     assert_eq!(error.to_string(), expected);
     assert_eq!(content(&database), before);
-    std::fs::rename(&hidden, place.path("etcd.v0.6.1")).unwrap();
+    std::fs::rename(&hidden, scratch.path("etcd.v0.6.1")).unwrap();
     delete().unwrap();
     delete().unwrap();
     assert_eq!(rows(&database, "SELECT count(*) FROM operatorbundle"), ["0"]);
@@ -72,15 +72,15 @@ fn the_latest_can_be_deleted_until_nothing_is_left() {
 }
 
 #[test]
-fn a_default_channel_that_would_go_is_told() {
-    let place = Place::new();
-    let database = place.path("index.db");
-    for made in [etcd("0.1.0", "alpha"), etcd("0.2.0", "beta"), etcd("0.3.0", "stable")] {
-        let made = Made { default: made.channels, ..made };
-        add(&database, &[place.bundle(&made)], Mode::Semver).unwrap();
+fn removing_the_default_channel_is_reported() {
+    let scratch = Scratch::new();
+    let database = scratch.path("index.db");
+    for spec in [etcd("0.1.0", "alpha"), etcd("0.2.0", "beta"), etcd("0.3.0", "stable")] {
+        let spec = BundleSpec { default: spec.channels, ..spec };
+        add(&database, &[scratch.bundle(&spec)], Mode::Semver).unwrap();
     }
     let before = content(&database);
-    let error = shrink(&database, |database, how| database.delete_latest("etcd", how), &place).unwrap_err();
+    let error = shrink(&database, |database, how| database.delete_latest("etcd", how), &scratch).unwrap_err();
     let expected = "cannot delete latest bundle etcd.v0.3.0 of package etcd: default channel \"stable\" would be removed, \
         channels left: alpha, beta";
     assert_eq!(error.to_string(), expected);
@@ -88,37 +88,37 @@ fn a_default_channel_that_would_go_is_told() {
 }
 
 #[test]
-fn the_manifest_of_an_index_builds_it_again() {
-    let place = Place::new();
-    let (first, second) = (place.path("first.db"), place.path("second.db"));
-    let made: Vec<_> = (0..5)
+fn the_manifest_of_an_index_rebuilds_it() {
+    let scratch = Scratch::new();
+    let (first, second) = (scratch.path("first.db"), scratch.path("second.db"));
+    let bundles: Vec<_> = (0..5)
         .map(|minor| {
             let (version, replaces) = (format!("0.{minor}.0"), format!("  replaces: etcd.v0.{}.0\n", minor - 1));
             let spec = if minor == 0 { "" } else { &replaces };
-            place.bundle(&Made { spec, ..etcd(&version, if minor < 3 { "alpha,stable" } else { "alpha" }) })
+            scratch.bundle(&BundleSpec { spec, ..etcd(&version, if minor < 3 { "alpha,stable" } else { "alpha" }) })
         })
         .collect();
     let heads_only = AddOptions { heads_only: true, ..options(Mode::Replaces) };
-    for bundle in &made {
+    for bundle in &bundles {
         Database::write(&first).unwrap().add(std::slice::from_ref(bundle), &heads_only).unwrap();
     }
     let Manifest { images, without_image } = Database::read(&first).unwrap().manifest().unwrap();
-    assert_eq!(images.first(), Some(&made[0].image));
+    assert_eq!(images.first(), Some(&bundles[0].image));
     assert!(without_image.is_empty());
     let again: Vec<_> =
-        images.iter().map(|image| made.iter().find(|bundle| bundle.image == *image).unwrap().clone()).collect();
+        images.iter().map(|image| bundles.iter().find(|bundle| bundle.image == *image).unwrap().clone()).collect();
     Database::write(&second).unwrap().add(&again, &heads_only).unwrap();
     assert_eq!(content(&second), content(&first));
 }
 
 #[test]
-fn removing_a_package_leaves_no_trace_of_it() {
-    let place = Place::new();
-    let database = place.path("index.db");
-    add(&database, &[place.bundle(&etcd("1.0.0", "stable"))], Mode::Replaces).unwrap();
+fn removing_a_package_removes_all_its_rows() {
+    let scratch = Scratch::new();
+    let database = scratch.path("index.db");
+    add(&database, &[scratch.bundle(&etcd("1.0.0", "stable"))], Mode::Replaces).unwrap();
     let before = content(&database);
-    let other = Made { package: "other", ..etcd("1.0.0", "stable") };
-    add(&database, &[place.bundle(&other)], Mode::Replaces).unwrap();
+    let other = BundleSpec { package: "other", ..etcd("1.0.0", "stable") };
+    add(&database, &[scratch.bundle(&other)], Mode::Replaces).unwrap();
     let open = Database::write(&database).unwrap();
     let removed = open.remove_packages(&["other".into(), "none".into()], Strictness::Permissive).unwrap();
     assert_eq!(removed.skipped.len(), 1);

@@ -1,4 +1,4 @@
-//! Graphs by version: the same whatever is added first, and as the design of these modes says.
+//! Graphs by version: independent of the order of adding, and as designed for these modes.
 
 use std::collections::BTreeMap;
 
@@ -6,15 +6,15 @@ use proptest::prelude::*;
 use proptest::sample::subsequence;
 use sqlite_index::Mode;
 
-use crate::harness::{Made, Place, add, entries, options, rows};
+use crate::harness::{BundleSpec, Scratch, add, entries, options, rows};
 
 const VERSIONS: &[&str] =
     &["0.1.0", "0.1.1", "0.1.2-rc.1", "0.1.2", "0.2.0", "0.2.1", "1.0.0-alpha", "1.0.0", "1.0.1", "1.1.0", "2.0.0"];
 
-/// What a channel is to be: what each version replaces, and what it skips.
+/// The expected channel: what each version replaces, and what it skips.
 type Model = BTreeMap<String, (Option<String>, Vec<String>)>;
 
-/// Each version replaces the one before.
+/// Each version replaces the previous one.
 fn semver_model(versions: &[&str]) -> Model {
     let mut model = Model::new();
     let mut before = None;
@@ -24,7 +24,7 @@ fn semver_model(versions: &[&str]) -> Model {
     model
 }
 
-/// The last patch of each minor version replaces the last patch of the minor version before, and skips its own.
+/// The last patch of each minor version replaces the last patch of the previous minor version, and skips its own.
 fn skip_patch_model(versions: &[&str]) -> Model {
     let minor = |version: &str| version.split('.').take(2).collect::<Vec<_>>().join(".");
     let mut model = Model::new();
@@ -42,7 +42,7 @@ fn name(version: &str) -> String {
     format!("foo.v{version}")
 }
 
-/// Reads a channel as the model has it.
+/// Reads a channel in the form of the model.
 fn read(database: &std::path::Path) -> Model {
     let mut model = Model::new();
     let least = "SELECT operatorbundle_name FROM channel_entry WHERE depth = 0";
@@ -65,23 +65,32 @@ fn read(database: &std::path::Path) -> Model {
     model
 }
 
-fn build(mode: Mode, versions: &[&str], at_once: bool) -> (Model, Vec<String>) {
-    let place = Place::new();
-    let database = place.path("index.db");
+fn build(mode: Mode, versions: &[&str], together: bool) -> (Model, Vec<String>) {
+    let scratch = Scratch::new();
+    let database = scratch.path("index.db");
     let make = |version: &&str| {
-        // What bundles say themselves does not matter in these modes.
-        let made =
-            Made { package: "foo", version, channels: "stable", spec: "  replaces: foo.v9.9.9\n", ..Made::default() };
-        place.bundle(&made)
+        // These modes ignore what bundles declare themselves.
+        let bundle_spec = BundleSpec {
+            package: "foo",
+            version,
+            channels: "stable",
+            spec: "  replaces: foo.v9.9.9\n",
+            ..BundleSpec::default()
+        };
+        scratch.bundle(&bundle_spec)
     };
     let bundles: Vec<_> = versions.iter().map(make).collect();
-    if at_once {
+    if together {
         add(&database, &bundles, mode).unwrap();
     } else {
         bundles.iter().for_each(|bundle| drop(add(&database, std::slice::from_ref(bundle), mode).unwrap()));
     }
-    let kept = rows(&database, "SELECT name FROM operatorbundle WHERE csv IS NOT NULL");
-    assert_eq!(kept, rows(&database, "SELECT head_operatorbundle_name FROM channel"), "heads keep their manifests");
+    let with_manifests = rows(&database, "SELECT name FROM operatorbundle WHERE csv IS NOT NULL");
+    assert_eq!(
+        with_manifests,
+        rows(&database, "SELECT head_operatorbundle_name FROM channel"),
+        "only heads have manifests"
+    );
     (read(&database), entries(&database, "stable"))
 }
 
@@ -91,7 +100,7 @@ proptest! {
     #[test]
     fn the_order_of_adding_does_not_matter(
         versions in subsequence(VERSIONS.to_vec(), 1..=8).prop_shuffle(),
-        at_once: bool,
+        together: bool,
         skip: bool,
     ) {
         let mut sorted = versions.clone();
@@ -100,19 +109,19 @@ proptest! {
             true => (Mode::SkipPatch, skip_patch_model(&sorted)),
             false => (Mode::Semver, semver_model(&sorted)),
         };
-        prop_assert_eq!(build(mode, &versions, at_once).0, model);
+        prop_assert_eq!(build(mode, &versions, together).0, model);
     }
 }
 
-/// Returns all orders of five things.
-fn orders(rest: &[&'static str]) -> Vec<Vec<&'static str>> {
+/// Returns all permutations of five items.
+fn permutations(rest: &[&'static str]) -> Vec<Vec<&'static str>> {
     if rest.is_empty() {
         return vec![Vec::new()];
     }
     let mut all = Vec::new();
     for (i, first) in rest.iter().enumerate() {
         let left: Vec<&str> = rest.iter().enumerate().filter(|(j, _)| *j != i).map(|(_, one)| *one).collect();
-        for mut order in orders(&left) {
+        for mut order in permutations(&left) {
             order.insert(0, first);
             all.push(order);
         }
@@ -132,15 +141,15 @@ fn patches_of_two_minor_versions_give_one_table_in_all_orders() {
         "foo.v0.1.1||3",
         "foo.v0.1.2|foo.v0.1.1|3",
     ];
-    // Every fifth of the 120 orders one by one, which takes its time, and all at once.
-    for (i, order) in orders(&["0.1.0", "0.1.1", "0.1.2", "0.2.0", "0.2.1"]).iter().enumerate() {
+    // All 120 orders are added together; every fifth one is added one by one, which takes longer.
+    for (i, order) in permutations(&["0.1.0", "0.1.1", "0.1.2", "0.2.0", "0.2.1"]).iter().enumerate() {
         let (_, table) = build(Mode::SkipPatch, order, i % 5 != 0);
         assert_eq!(table, expected, "added in the order {order:?}");
     }
 }
 
 #[test]
-fn a_version_in_the_middle_is_replaced_by_the_next_and_replaces_the_one_before() {
+fn a_version_in_the_middle_is_inserted_between_its_neighbors() {
     let (_, table) = build(Mode::Semver, &["0.1.0", "0.1.2", "0.2.0", "0.1.1"], false);
     assert_eq!(
         table,
@@ -149,20 +158,20 @@ fn a_version_in_the_middle_is_replaced_by_the_next_and_replaces_the_one_before()
 }
 
 #[test]
-fn the_same_version_is_refused_and_changes_nothing() {
-    let place = Place::new();
-    let database = place.path("index.db");
-    let made = Made { package: "foo", version: "1.0.0", channels: "stable", ..Made::default() };
-    add(&database, &[place.bundle(&made)], Mode::Semver).unwrap();
+fn a_duplicate_version_is_rejected_and_changes_nothing() {
+    let scratch = Scratch::new();
+    let database = scratch.path("index.db");
+    let bundle_spec = BundleSpec { package: "foo", version: "1.0.0", channels: "stable", ..BundleSpec::default() };
+    add(&database, &[scratch.bundle(&bundle_spec)], Mode::Semver).unwrap();
     let before = crate::harness::content(&database);
-    let again = Made { version: "1.0.0+1", ..made };
-    let error = add(&database, &[place.bundle(&again)], Mode::Semver).unwrap_err();
+    let again = BundleSpec { version: "1.0.0+1", ..bundle_spec };
+    let error = add(&database, &[scratch.bundle(&again)], Mode::Semver).unwrap_err();
     assert_eq!(error.to_string(), "Bundle version 1.0.0+1 already added to index");
     assert_eq!(crate::harness::content(&database), before);
 }
 
-fn etcd<'a>(version: &'a str, channels: &'a str, default: &'a str) -> Made<'a> {
-    Made { package: "etcd", version, channels, default, ..Made::default() }
+fn etcd<'a>(version: &'a str, channels: &'a str, default: &'a str) -> BundleSpec<'a> {
+    BundleSpec { package: "etcd", version, channels, default, ..BundleSpec::default() }
 }
 
 fn default_channel(database: &std::path::Path) -> Vec<String> {
@@ -170,17 +179,17 @@ fn default_channel(database: &std::path::Path) -> Vec<String> {
 }
 
 #[test]
-fn a_default_channel_may_come_with_any_of_the_bundles() {
-    let made = [
+fn any_bundle_may_bring_the_default_channel() {
+    let bundle_spec = [
         etcd("0.6.1", "alpha", "stable"),
         etcd("0.9.0", "alpha,stable", "stable"),
         etcd("0.9.2", "alpha,stable", "stable"),
     ];
     for mode in [Mode::Semver, Mode::SkipPatch] {
         for order in [[0, 1, 2], [2, 1, 0], [1, 0, 2]] {
-            let place = Place::new();
-            let database = place.path("index.db");
-            add(&database, &order.map(|i| place.bundle(&made[i])), mode).unwrap();
+            let scratch = Scratch::new();
+            let database = scratch.path("index.db");
+            add(&database, &order.map(|i| scratch.bundle(&bundle_spec[i])), mode).unwrap();
             assert_eq!(default_channel(&database), ["stable"]);
             assert_eq!(rows(&database, "SELECT name FROM operatorbundle").len(), 3);
         }
@@ -189,46 +198,48 @@ fn a_default_channel_may_come_with_any_of_the_bundles() {
 
 #[test]
 fn only_the_latest_version_moves_the_default_channel() {
-    let place = Place::new();
-    let database = place.path("index.db");
-    let add_one = |made: Made<'_>| add(&database, &[place.bundle(&made)], Mode::Semver).unwrap();
+    let scratch = Scratch::new();
+    let database = scratch.path("index.db");
+    let add_one = |bundle_spec: BundleSpec<'_>| add(&database, &[scratch.bundle(&bundle_spec)], Mode::Semver).unwrap();
     add_one(etcd("0.9.0", "alpha,stable", "stable"));
     add_one(etcd("0.6.1", "alpha", "alpha"));
     assert_eq!(default_channel(&database), ["stable"], "an older version");
-    // Not even one that names a channel that is not there: it does not matter.
+    // A missing channel does not matter either.
     add_one(etcd("0.6.0", "alpha", "gone"));
     assert_eq!(default_channel(&database), ["stable"]);
     add_one(etcd("0.9.2", "alpha", ""));
     assert_eq!(default_channel(&database), ["stable"], "one that names none");
     add_one(etcd("1.0.0", "alpha", "alpha"));
     assert_eq!(default_channel(&database), ["alpha"], "the latest");
-    // Of several the latest decides.
-    let several = [etcd("1.2.0", "beta", "beta"), etcd("1.1.0", "stable", "stable")].map(|made| place.bundle(&made));
+    // Among several bundles the latest decides.
+    let several = [etcd("1.2.0", "beta", "beta"), etcd("1.1.0", "stable", "stable")]
+        .map(|bundle_spec| scratch.bundle(&bundle_spec));
     add(&database, &several, Mode::Semver).unwrap();
     assert_eq!(default_channel(&database), ["beta"]);
 }
 
 #[test]
-fn an_older_version_moves_the_default_channel_where_that_is_wanted() {
-    let place = Place::new();
-    let database = place.path("index.db");
+fn an_older_version_moves_the_default_channel_on_request() {
+    let scratch = Scratch::new();
+    let database = scratch.path("index.db");
     let wanted = sqlite_index::AddOptions { older_moves_default: true, ..options(Mode::Semver) };
-    for made in [etcd("0.9.0", "alpha,stable", "stable"), etcd("0.6.1", "alpha", "alpha")] {
-        sqlite_index::Database::write(&database).unwrap().add(&[place.bundle(&made)], &wanted).unwrap();
+    for bundle_spec in [etcd("0.9.0", "alpha,stable", "stable"), etcd("0.6.1", "alpha", "alpha")] {
+        sqlite_index::Database::write(&database).unwrap().add(&[scratch.bundle(&bundle_spec)], &wanted).unwrap();
     }
     assert_eq!(default_channel(&database), ["alpha"]);
 }
 
 #[test]
-fn a_default_channel_that_is_nowhere_is_refused() {
-    let place = Place::new();
-    let database = place.path("index.db");
-    let made = [etcd("0.9.0", "alpha", ""), etcd("1.0.0", "alpha", "gone")].map(|made| place.bundle(&made));
-    let error = add(&database, &made, Mode::Semver).unwrap_err();
+fn a_missing_default_channel_is_rejected() {
+    let scratch = Scratch::new();
+    let database = scratch.path("index.db");
+    let bundle_spec =
+        [etcd("0.9.0", "alpha", ""), etcd("1.0.0", "alpha", "gone")].map(|bundle_spec| scratch.bundle(&bundle_spec));
+    let error = add(&database, &bundle_spec, Mode::Semver).unwrap_err();
     assert_eq!(error.to_string(), "default channel gone of package etcd is not one of its channels: alpha");
-    let forgiving =
+    let permissive =
         sqlite_index::AddOptions { strictness: sqlite_index::Strictness::Permissive, ..options(Mode::Semver) };
-    let added = sqlite_index::Database::write(&database).unwrap().add(&made, &forgiving).unwrap();
+    let added = sqlite_index::Database::write(&database).unwrap().add(&bundle_spec, &permissive).unwrap();
     assert_eq!(added.skipped, ["default channel gone of package etcd is not one of its channels: alpha"]);
     assert_eq!(rows(&database, "SELECT name FROM operatorbundle"), ["etcd.v0.9.0"]);
     assert_eq!(default_channel(&database), ["alpha"]);

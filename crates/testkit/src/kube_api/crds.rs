@@ -43,7 +43,7 @@ pub(super) async fn apply(client: Client) {
                 },
                 "versions": [{
                     "name": version, "served": true, "storage": true, "subresources": {"status": {}},
-                    "schema": {"openAPIV3Schema": if *kind == "CatalogSource" { catalog_source() } else { anything() }},
+                    "schema": {"openAPIV3Schema": if *kind == "CatalogSource" { catalog_source() } else { any_object() }},
                 }],
             },
         });
@@ -63,17 +63,17 @@ pub(super) fn is_established(crd: &Value) -> bool {
     conditions.is_some_and(|all| all.iter().any(|one| one["type"] == "Established" && one["status"] == "True"))
 }
 
-fn anything() -> Value {
+fn any_object() -> Value {
     json!({"type": "object", "x-kubernetes-preserve-unknown-fields": true})
 }
 
-fn texts(names: &[&str]) -> Value {
+fn string_fields(names: &[&str]) -> Value {
     let fields = names.iter().map(|name| ((*name).to_owned(), json!({"type": "string"})));
     Value::Object(fields.collect())
 }
 
-/// Adds fields to an object of string fields.
-fn and(mut fields: Value, more: Value) -> Value {
+/// Adds fields to those of an object.
+fn with_fields(mut fields: Value, more: Value) -> Value {
     if let (Some(fields), Value::Object(more)) = (fields.as_object_mut(), more) {
         fields.extend(more);
     }
@@ -89,50 +89,55 @@ fn catalog_source() -> Value {
     let list_of = |items: Value| json!({"type": "array", "items": items});
     let security = json!({"type": "string", "enum": ["legacy", "restricted"]});
     let quantity = json!({"anyOf": [{"type": "integer"}, {"type": "string"}], "x-kubernetes-int-or-string": true});
-    let mut extract = object(texts(&["catalogDir", "cacheDir"]));
+    let mut extract = object(string_fields(&["catalogDir", "cacheDir"]));
     extract["required"] = json!(["catalogDir"]);
-    let pod_config = object(and(
-        texts(&["priorityClassName"]),
+    let pod_config = object(with_fields(
+        string_fields(&["priorityClassName"]),
         json!({
             "nodeSelector": {"type": "object", "additionalProperties": {"type": "string"}},
-            "tolerations": list_of(anything()),
-            "affinity": anything(),
+            "tolerations": list_of(any_object()),
+            "affinity": any_object(),
             "securityContextConfig": security,
             "memoryTarget": quantity,
             "extractContent": extract,
         }),
     ));
-    let mut spec = object(and(
-        texts(&["sourceType", "image", "address", "configMap", "displayName", "description", "publisher"]),
+    let mut spec = object(with_fields(
+        string_fields(&["sourceType", "image", "address", "configMap", "displayName", "description", "publisher"]),
         json!({
             "priority": {"type": "integer"},
             "secrets": list_of(json!({"type": "string"})),
-            "updateStrategy": object(json!({"registryPoll": object(texts(&["interval"]))})),
+            "updateStrategy": object(json!({"registryPoll": object(string_fields(&["interval"]))})),
             "grpcPodConfig": pod_config,
-            "icon": object(texts(&["base64data", "mediatype"])),
+            "icon": object(string_fields(&["base64data", "mediatype"])),
         }),
     ));
     spec["required"] = json!(["sourceType"]);
     // This server, built with a newer Go, treats an empty string as absent; others accept it.
     spec["properties"]["sourceType"]["nullable"] = json!(true);
-    let service = and(texts(&["protocol", "serviceName", "serviceNamespace", "port"]), json!({"createdAt": time}));
-    let connection = and(texts(&["address"]), json!({"lastObservedState": {"type": "string"}, "lastConnect": time}));
+    let service = with_fields(
+        string_fields(&["protocol", "serviceName", "serviceNamespace", "port"]),
+        json!({"createdAt": time}),
+    );
+    let connection =
+        with_fields(string_fields(&["address"]), json!({"lastObservedState": {"type": "string"}, "lastConnect": time}));
     let mut connection = object(connection);
     connection["required"] = json!(["lastObservedState"]);
-    let status = object(and(
-        texts(&["reason", "message"]),
+    let status = object(with_fields(
+        string_fields(&["reason", "message"]),
         json!({
             "latestImageRegistryPoll": time,
             "registryService": object(service),
             "connectionState": connection,
-            "configMapReference": object(and(
-                texts(&["name", "namespace", "uid", "resourceVersion"]),
+            "configMapReference": object(with_fields(
+                string_fields(&["name", "namespace", "uid", "resourceVersion"]),
                 json!({"lastUpdateTime": time}),
             )),
-            "conditions": list_of(anything()),
+            "conditions": list_of(any_object()),
         }),
     ));
-    let mut schema = object(and(texts(&["apiVersion", "kind"]), json!({"metadata": {"type": "object"}})));
+    let mut schema =
+        object(with_fields(string_fields(&["apiVersion", "kind"]), json!({"metadata": {"type": "object"}})));
     schema["properties"]["spec"] = spec;
     schema["properties"]["status"] = status;
     schema["required"] = json!(["metadata", "spec"]);

@@ -19,10 +19,10 @@ use kube::{Client, Config};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
-use crate::certificates::{issue_certificate, make_authority, openssl};
+use crate::certificates::{create_authority, issue_certificate, openssl};
 
 pub(crate) use process::{Process, log_end};
-pub(crate) use shared::{Programs, join, join_with, start_beside};
+pub(crate) use shared::{Programs, join, join_with, start_program};
 
 pub use crds::OLM_CRDS;
 pub use openshift::mirror_set_crds;
@@ -36,7 +36,7 @@ const START_TIMEOUT: Duration = Duration::from_secs(90);
 /// A Kubernetes API server with its etcd on free local ports, with RBAC and OLM's kinds.
 ///
 /// Objects are stored and validated, but nothing acts on them: there is no controller and no node. A server started
-/// with [`KubeApi::start`] stops on drop or with the process; the shared one stops a while after the last process
+/// with [`KubeApi::start`] stops on drop or with the process; the shared one stops 15 seconds after the last process
 /// that uses it.
 #[derive(Debug)]
 pub struct KubeApi {
@@ -45,7 +45,7 @@ pub struct KubeApi {
     exclusive: Option<Exclusive>,
 }
 
-/// The parts of a server that is not shared.
+/// The state of a server that is not shared.
 #[derive(Debug)]
 struct Exclusive {
     _directory: TempDir,
@@ -257,12 +257,12 @@ async fn client(kubeconfig: &Path) -> Client {
 
 async fn is_ready(client: Client) -> bool {
     let request = http::Request::get("/readyz").body(Vec::new()).expect("request");
-    client.request_text(request).await.is_ok_and(|answer| answer == "ok")
+    client.request_text(request).await.is_ok_and(|body| body == "ok")
 }
 
 /// Creates the certificates and keys of a server.
 fn prepare(directory: &Path) {
-    make_authority(directory);
+    create_authority(directory);
     issue_certificate(directory, "server", "/CN=server", "serverAuth");
     issue_certificate(directory, "admin", "/O=system:masters/CN=admin", "clientAuth");
     openssl(directory, &["ecparam", "-name", "prime256v1", "-genkey", "-noout", "-out", "accounts.key"]);
@@ -287,7 +287,7 @@ fn server_command(directory: &Path, etcd_port: u16, port: u16) -> Vec<String> {
         program().display().to_string(),
         format!("--etcd-servers=http://127.0.0.1:{etcd_port}"),
         "--bind-address=127.0.0.1".into(),
-        // It rejects the loopback address; no one connects to this one.
+        // The server rejects the loopback address; no client connects to this one.
         "--advertise-address=192.0.2.1".into(),
         "--endpoint-reconciler-type=none".into(),
         format!("--secure-port={port}"),
@@ -295,7 +295,7 @@ fn server_command(directory: &Path, etcd_port: u16, port: u16) -> Vec<String> {
         format!("--tls-private-key-file={}", file("server.key")),
         format!("--client-ca-file={}", file("ca.crt")),
         "--authorization-mode=RBAC".into(),
-        // No controller creates the accounts that it requires.
+        // No controller creates the accounts that this plugin requires.
         "--disable-admission-plugins=ServiceAccount".into(),
         "--service-cluster-ip-range=10.0.0.0/16".into(),
         "--service-account-issuer=https://kubernetes.default.svc".into(),
@@ -320,9 +320,9 @@ fn program() -> PathBuf {
     let program = PROGRAMS.map(|name| cache.join(name)).into_iter().find(|program| program.is_file());
     let path = std::env::var_os("PATH").unwrap_or_default();
     let etcd = std::env::split_paths(&path).any(|directory| directory.join("etcd").is_file());
-    program.filter(|_| etcd).expect(
-        "there is no API server to test with: run `cargo xtask kube` once, which gets etcd and builds kube-apiserver",
-    )
+    program
+        .filter(|_| etcd)
+        .expect("no API server is installed: run `cargo xtask kube`, which installs etcd and builds kube-apiserver")
 }
 
 /// Returns a port that is currently free.

@@ -15,7 +15,7 @@ static STARTER: LazyLock<Mutex<Sender<Order>>> = LazyLock::new(|| {
     let (orders, queue) = channel::<Order>();
     std::thread::spawn(move || {
         for mut order in queue {
-            let _ = order.answer.send(order.command.spawn());
+            let _ = order.reply.send(order.command.spawn());
         }
     });
     Mutex::new(orders)
@@ -23,7 +23,7 @@ static STARTER: LazyLock<Mutex<Sender<Order>>> = LazyLock::new(|| {
 
 struct Order {
     command: Command,
-    answer: Sender<std::io::Result<Child>>,
+    reply: Sender<std::io::Result<Child>>,
 }
 
 impl Process {
@@ -33,9 +33,9 @@ impl Process {
         let mut command = Command::new("setpriv");
         command.args(["--pdeathsig", "KILL", "--"]).args(words).stdin(Stdio::null());
         command.stdout(log.try_clone().expect("log")).stderr(log);
-        let (answer, answers) = channel();
-        STARTER.lock().unwrap_or_else(PoisonError::into_inner).send(Order { command, answer }).expect("a starter");
-        Process(answers.recv().expect("an answer").expect("setpriv, of util-linux, runs"))
+        let (reply, replies) = channel();
+        STARTER.lock().unwrap_or_else(PoisonError::into_inner).send(Order { command, reply }).expect("a starter");
+        Process(replies.recv().expect("a reply").expect("setpriv, of util-linux, runs"))
     }
 
     /// Returns the exit code, if the process has ended; a signal counts as 137, as on nodes.

@@ -1,7 +1,7 @@
 //! One server for all test processes of a user: starting one takes longer than most tests.
 //!
 //! Every process holds a shared lock while it lives. A shell script supervises the server, and stops it when no
-//! process has held the lock for a while.
+//! process has held the lock for 15 seconds.
 
 use std::fs::{self, File, OpenOptions};
 use std::net::TcpStream;
@@ -23,9 +23,11 @@ pub(crate) enum Programs {
     Olm,
 }
 
-/// Starts the given scripts and waits until the server is unused. `$1` is the directory, `$2` its lock, `$3` and `$4`
-/// are scripts; scripts that appear in the directory `later` are started, too.
-const KEEPER: &str = r#"
+/// The supervisor: starts scripts and waits until the server is unused.
+///
+/// `$1` is the directory, `$2` its lock, `$3` and `$4` are scripts; scripts that appear in the directory `later` are
+/// started, too.
+const SUPERVISOR: &str = r#"
 sh "$3" >>"$1/etcd.log" 2>&1 & etcd=$!
 sh "$4" >>"$1/server.log" 2>&1 & server=$!
 idle=0
@@ -57,7 +59,7 @@ pub(crate) fn join(set: Programs) -> KubeApi {
     join_with(set, |_| {})
 }
 
-/// Like [`join`], and completes the set while no other process starts or completes it.
+/// Returns the shared server after `complete` has added programs; no other process starts or completes it meanwhile.
 pub(crate) fn join_with(set: Programs, complete: impl FnOnce(&KubeApi)) -> KubeApi {
     let name = match set {
         Programs::Plain => "kube",
@@ -84,7 +86,7 @@ pub(crate) fn join_with(set: Programs, complete: impl FnOnce(&KubeApi)) -> KubeA
 }
 
 /// Starts a program with a shared server; it stops with the server.
-pub(crate) fn start_beside(api: &KubeApi, name: &str, words: &[String]) {
+pub(crate) fn start_program(api: &KubeApi, name: &str, words: &[String]) {
     let later = api.directory.join("later");
     script(&api.directory.join(name), words);
     fs::create_dir_all(&later).expect("a directory for scripts");
@@ -114,11 +116,11 @@ fn start(base: &Path, directory: PathBuf, set: Programs) -> KubeApi {
         server.extend(olm::server_flags(&directory));
     }
     script(&directory.join("server.sh"), &server);
-    let mut keeper = Command::new("setsid");
-    keeper.args(["--fork", "sh", "-c", KEEPER, "keeper"]).arg(&directory).arg(base.join("users"));
-    keeper.arg(directory.join("etcd.sh")).arg(directory.join("server.sh")).current_dir("/");
-    keeper.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
-    assert!(keeper.status().expect("setsid, of util-linux, runs").success(), "the keeper does not start");
+    let mut supervisor = Command::new("setsid");
+    supervisor.args(["--fork", "sh", "-c", SUPERVISOR, "keeper"]).arg(&directory).arg(base.join("users"));
+    supervisor.arg(directory.join("etcd.sh")).arg(directory.join("server.sh")).current_dir("/");
+    supervisor.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+    assert!(supervisor.status().expect("setsid, of util-linux, runs").success(), "the supervisor does not start");
     let start = Instant::now();
     while TcpStream::connect(("127.0.0.1", port)).is_err() {
         let log = log_end(&directory.join("server.log"));
@@ -133,7 +135,7 @@ fn start(base: &Path, directory: PathBuf, set: Programs) -> KubeApi {
         Programs::Olm => {
             api.block_on(olm::install);
             for (name, words) in olm::programs(&api.directory, &api.kubeconfig()) {
-                start_beside(&api, &name, &words);
+                start_program(&api, &name, &words);
             }
         }
     }

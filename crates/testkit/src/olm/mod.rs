@@ -13,12 +13,12 @@ use kube::Client;
 use serde_json::{Value, json};
 
 use crate::certificates::issue_certificate;
-use crate::kube_api::{KubeApi, Process, Programs, cache, create, free_port, join, join_with, start_beside};
+use crate::kube_api::{KubeApi, Process, Programs, cache, create, free_port, join, join_with, start_program};
 use crate::needs::{missing, skipped};
 use proxy::Proxy;
 
 pub use node::Node;
-pub use v1::{Answer, OlmV1, ask, plain_client, post};
+pub use v1::{OlmV1, Response, plain_client, post, request};
 
 /// OLM's namespace, whose catalogs are global.
 pub const OLM_NAMESPACE: &str = "olm";
@@ -84,8 +84,8 @@ impl Olm {
             let started = api.directory().join("packages");
             if !started.exists() {
                 let (port, words) = package_server(api, None);
-                start_beside(api, "package-server", &words);
-                announce(api, port);
+                start_program(api, "package-server", &words);
+                register_api(api, port);
                 std::fs::write(started, port.to_string()).expect("the port is written");
             }
         });
@@ -97,7 +97,7 @@ impl Olm {
         let (port, words) = package_server(&self.api, self.proxy.as_ref());
         let log = self.api.directory().join("package-server.log");
         self._programs.push(Process::start(&words, &log));
-        announce(&self.api, port);
+        register_api(&self.api, port);
         self
     }
 }
@@ -120,7 +120,7 @@ fn package_server(api: &KubeApi, proxy: Option<&Proxy>) -> (u16, Vec<String>) {
     issue_certificate(directory, "packages", "/CN=packages", "serverAuth");
     let (port, kubeconfig) = (free_port(), api.kubeconfig().display().to_string());
     let file = |name: &str| directory.join(name).display().to_string();
-    // It checks permissions with the in-cluster configuration, whatever its flags say.
+    // The package server checks permissions with the in-cluster configuration, whatever its flags are.
     let mut words = in_a_pod(api, "packages.token");
     if let Some(proxy) = proxy {
         words.extend([format!("GRPC_PROXY=socks5://127.0.0.1:{}", proxy.port()), "NO_PROXY=127.0.0.1".to_owned()]);
@@ -142,7 +142,7 @@ fn package_server(api: &KubeApi, proxy: Option<&Proxy>) -> (u16, Vec<String>) {
 }
 
 /// Registers the API of the package server, and waits until it is available.
-fn announce(api: &KubeApi, port: u16) {
+fn register_api(api: &KubeApi, port: u16) {
     api.block_on(move |client| async move {
         let service = json!({
             "apiVersion": "v1", "kind": "Service", "metadata": {"name": "packageserver"},
@@ -201,8 +201,8 @@ async fn token(client: &Client, namespace: &str, name: &str) -> String {
         .header("content-type", "application/json")
         .body(serde_json::to_vec(&request).expect("JSON"))
         .expect("request");
-    let made: Value = client.request(request).await.expect("a token");
-    made["status"]["token"].as_str().expect("a token").to_owned()
+    let created: Value = client.request(request).await.expect("a token");
+    created["status"]["token"].as_str().expect("a token").to_owned()
 }
 
 /// Waits until an API path can be read.
@@ -273,8 +273,8 @@ pub(crate) async fn define(client: &Client, text: &str) {
         }
         let request = http::Request::post(definitions).header("content-type", "application/yaml");
         let request = request.body(document.as_bytes().to_vec()).expect("request");
-        let made: Value = client.request(request).await.expect("the kind is defined");
-        names.push(made["metadata"]["name"].as_str().expect("a name").to_owned());
+        let created: Value = client.request(request).await.expect("the kind is defined");
+        names.push(created["metadata"]["name"].as_str().expect("a name").to_owned());
     }
     let start = Instant::now();
     for name in names {
@@ -284,8 +284,8 @@ pub(crate) async fn define(client: &Client, text: &str) {
         };
         loop {
             let request = http::Request::get(format!("{definitions}/{name}")).body(Vec::new()).expect("request");
-            let there: Value = client.request(request).await.expect("the kind is there");
-            if established(&there) {
+            let current: Value = client.request(request).await.expect("the kind exists");
+            if established(&current) {
                 break;
             }
             assert!(start.elapsed() < START_TIMEOUT, "{name} is not established");

@@ -24,7 +24,7 @@ impl Proxy {
         let port = listener.local_addr().expect("its address").port();
         listener.set_nonblocking(true).expect("a listener");
         let known = routes.clone();
-        // It outlives the runtime of its caller.
+        // The thread outlives the runtime of its caller.
         std::thread::spawn(move || {
             let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("runtime");
             runtime.block_on(async move {
@@ -52,13 +52,13 @@ impl Proxy {
 }
 
 async fn forward(mut client: TcpStream, routes: Arc<Mutex<HashMap<String, SocketAddr>>>) -> std::io::Result<()> {
-    // The authentication methods of the client; none is needed.
-    let ways = read(&mut client, 2).await?[1];
-    read(&mut client, ways.into()).await?;
+    // The client offers authentication methods; none is needed.
+    let methods = read(&mut client, 2).await?[1];
+    read(&mut client, methods.into()).await?;
     client.write_all(&[5, 0]).await?;
-    // The connect request, with an address or a name.
-    let wish = read(&mut client, 4).await?;
-    let name = match wish[3] {
+    // The client requests a connection to an address or a name.
+    let request = read(&mut client, 4).await?;
+    let name = match request[3] {
         1 => {
             let octets: [u8; 4] = read(&mut client, 4).await?.try_into().unwrap_or_default();
             std::net::Ipv4Addr::from(octets).to_string()

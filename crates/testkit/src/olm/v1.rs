@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 
 use super::{NEEDED, Olm, START_TIMEOUT, are_available, define, in_a_pod, program, token, unpacked};
 use crate::certificates::issue_certificate;
-use crate::kube_api::{KubeApi, Programs, create, free_port, join_with, log_end, start_beside};
+use crate::kube_api::{KubeApi, Programs, create, free_port, join_with, log_end, start_program};
 
 /// The namespace of both programs.
 const NAMESPACE: &str = "olmv1-system";
@@ -63,7 +63,7 @@ impl OlmV1 {
         let start = Instant::now();
         loop {
             let request = http::Request::get(&path).body(Vec::new()).expect("request");
-            let found: Value = client.request(request).await.expect("the catalog is there");
+            let found: Value = client.request(request).await.expect("the catalog exists");
             let conditions = found["status"]["conditions"].as_array().cloned().unwrap_or_default();
             if conditions.iter().any(|one| one["type"] == "Serving" && one["status"] == "True") {
                 return found;
@@ -92,7 +92,7 @@ impl OlmV1 {
 
 /// The response of a server.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Answer {
+pub struct Response {
     /// The status.
     pub status: u16,
     /// The content type.
@@ -101,23 +101,23 @@ pub struct Answer {
     pub body: String,
 }
 
-/// Requests a path from a catalog server; returns any response.
-pub async fn ask(client: &Client, method: &str, path: &str) -> Answer {
+/// Sends a request to a catalog server; returns any response.
+pub async fn request(client: &Client, method: &str, path: &str) -> Response {
     send(client, method, path, "").await
 }
 
 /// Posts a body to a catalog server; returns any response.
-pub async fn post(client: &Client, path: &str, body: &str) -> Answer {
+pub async fn post(client: &Client, path: &str, body: &str) -> Response {
     send(client, "POST", path, body).await
 }
 
-async fn send(client: &Client, method: &str, path: &str, body: &str) -> Answer {
+async fn send(client: &Client, method: &str, path: &str, body: &str) -> Response {
     let request = http::Request::builder().method(method).uri(path).body(body.as_bytes().to_vec().into());
-    let answer = client.send(request.expect("request")).await.expect("an answer");
-    let (head, body) = answer.into_parts();
+    let response = client.send(request.expect("request")).await.expect("a response");
+    let (head, body) = response.into_parts();
     let content_type = head.headers.get("content-type").and_then(|value| value.to_str().ok()).unwrap_or_default();
     let body = body.collect_bytes().await.expect("a body");
-    Answer {
+    Response {
         status: head.status.as_u16(),
         content_type: content_type.to_owned(),
         body: String::from_utf8_lossy(&body).into_owned(),
@@ -154,7 +154,7 @@ fn start(api: &KubeApi) {
     let port = free_port();
     let mut health = Vec::new();
     for (name, words) in programs(api, port, &mut health) {
-        start_beside(api, name, &words);
+        start_program(api, name, &words);
     }
     health.push(port);
     let start = Instant::now();

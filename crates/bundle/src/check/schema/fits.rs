@@ -238,7 +238,7 @@ mod tests {
     }
 
     #[test]
-    fn values_that_do_not_fit_are_named_with_their_place() {
+    fn invalid_values_are_reported_with_their_path() {
         let schema = json!({"type": "object", "required": ["spec"], "properties": {"spec": {
         "type": "object", "required": ["size", "kept"], "properties": {
             "size": {"type": "integer", "minimum": 1, "maximum": 9},
@@ -277,7 +277,7 @@ mod tests {
     }
 
     #[test]
-    fn a_comparison_that_takes_too_long_is_given_up() {
+    fn a_comparison_that_takes_too_long_is_aborted() {
         let many: Vec<Value> = (0..1000).map(|_| json!({"type": "string"})).collect();
         let schema = json!({"type": "array", "items": {"anyOf": many}});
         let items: Vec<Value> = (0..1000).map(|_| json!(1)).collect();

@@ -68,7 +68,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn patterns_match_anywhere_and_what_differs_from_go_is_not_judged() {
+    fn patterns_match_anywhere_and_differences_from_go_are_not_judged() {
         let mut patterns = Patterns::default();
         let mut excludes = |pattern: &str, text: &str| patterns.excludes(pattern, text);
         assert!(!excludes("b", "abc"));

@@ -197,7 +197,7 @@ mod tests {
     }
 
     #[test]
-    fn schemas_that_api_servers_refuse_are_named() {
+    fn schemas_that_api_servers_reject_are_reported() {
         let of = |field: Value| json!({"type": "object", "properties": {"spec": {"type": "object", "properties": {"a": field}}}});
         assert_eq!(messages(of(json!({"type": "string"}))), "");
         assert_eq!(

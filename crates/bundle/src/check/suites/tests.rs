@@ -8,7 +8,7 @@ use testkit::BundleDir;
 use super::*;
 use crate::whole::read_whole;
 
-mod asked;
+mod additional_input;
 
 const DIGEST: &str = "quay.io/me/foo@sha256:0123456789012345678901234567890123456789012345678901234567890123";
 
@@ -89,7 +89,7 @@ fn a_good_bundle_has_no_findings() {
 }
 
 #[test]
-fn each_rule_has_a_csv_that_trips_it() {
+fn each_rule_has_a_csv_that_violates_it() {
     let table = [
         ("bundle-owned-crd", "version: v1, kind: Foo", "version: v9, kind: Foo"),
         ("bundle-crd-not-owned", "kind: Foo, description", "kind: Bar, description"),
@@ -168,7 +168,7 @@ fn each_rule_has_a_csv_that_trips_it() {
 }
 
 #[test]
-fn each_rule_has_an_object_that_trips_it() {
+fn each_rule_has_an_object_that_violates_it() {
     let table = [
         ("bundle-account", "apiVersion: v1\nkind: ServiceAccount\nmetadata: {name: foo}\n"),
         (
@@ -224,7 +224,7 @@ fn each_rule_has_an_object_that_trips_it() {
 }
 
 #[test]
-fn removed_apis_are_errors_where_they_are_removed() {
+fn removed_apis_are_errors_for_kubernetes_versions_without_them() {
     let beta = "apiVersion: policy/v1beta1\nkind: PodDisruptionBudget\nmetadata: {name: a}\n";
     let directory = bundle(&good()).manifest("z.yaml", beta);
     let judged = |kubernetes| {
@@ -265,7 +265,7 @@ spec:
 ";
 
 #[test]
-fn examples_fit_schemas_and_descriptors() {
+fn examples_match_schemas_and_descriptors() {
     let judged = |example: &str, descriptors: &str| {
         let csv = good()
             .replacen("    capabilities:", &format!("    alm-examples: '{example}'\n    capabilities:"), 1)
@@ -297,7 +297,7 @@ fn examples_fit_schemas_and_descriptors() {
 }
 
 #[test]
-fn schemas_are_structural_and_examples_fit_them() {
+fn schemas_are_structural_and_examples_match_them() {
     let judged = |crd: &str, example: &str| {
         let csv = good().replacen("    capabilities:", &format!("    alm-examples: '{example}'\n    capabilities:"), 1);
         let directory = bundle(&csv).manifest("crd.yaml", crd);
@@ -317,7 +317,7 @@ fn schemas_are_structural_and_examples_fit_them() {
 }
 
 #[test]
-fn versions_of_openshift_are_not_older_than_the_kubernetes_that_is_needed() {
+fn openshift_versions_must_include_the_required_kubernetes_version() {
     let judged = |least: &str, versions: &str| {
         let csv = good().replacen("  version: 1.2.3\n", &format!("  version: 1.2.3\n  minKubeVersion: {least}\n"), 1);
         let annotations = format!("{ANNOTATIONS}  com.redhat.openshift.versions: '{versions}'\n");
@@ -335,7 +335,7 @@ fn versions_of_openshift_are_not_older_than_the_kubernetes_that_is_needed() {
 }
 
 #[test]
-fn images_are_for_the_platforms_that_labels_name() {
+fn images_must_support_the_platforms_in_labels() {
     const AFFINITY: &str = "affinity: {nodeAffinity: {requiredDuringSchedulingIgnoredDuringExecution: {nodeSelectorTerms: [{matchExpressions: [{key: kubernetes.io/os, operator: In, values: [linux]}, {key: kubernetes.io/arch, operator: In, values: [ARCHS]}]}]}}}, containers: [";
     let judged = |labels: &str, archs: &str, platforms: &Platforms<'_>, tool: Option<&str>| {
         let csv = good().replacen("metadata:\n", &format!("metadata:\n  labels: {{{labels}}}\n"), 1).replacen(

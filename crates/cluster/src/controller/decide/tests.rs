@@ -26,7 +26,7 @@ fn serving(name: &str, ready: bool, image: &str) -> Pod {
     pod(name, PodRole::Serving, "h", ready, image)
 }
 
-fn beside(name: &str, ready: bool, image: &str) -> Pod {
+fn update(name: &str, ready: bool, image: &str) -> Pod {
     Pod { created: at(NOW - 10), ..pod(name, PodRole::Update, "h", ready, image) }
 }
 
@@ -50,7 +50,7 @@ fn delete(name: &str, grace: u32) -> Step {
 }
 
 #[test]
-fn without_a_pod_one_is_started_that_is_selected() {
+fn a_missing_pod_is_started_as_the_serving_pod() {
     assert_eq!(steps(&[], 0), [Step::Start]);
     let dead = Pod { dead: true, ..serving("a", false, "1") };
     assert_eq!(steps(std::slice::from_ref(&dead), 0), [delete("a", 0), Step::Start]);
@@ -62,20 +62,20 @@ fn without_a_pod_one_is_started_that_is_selected() {
     assert_eq!(decision.complaint.unwrap().message, "pod a: it failed: x");
     let ending = Pod { deleting: true, ..serving("a", true, "1") };
     assert_eq!(steps(&[ending], 0), [Step::Start]);
-    assert_eq!(steps(&[beside("b", false, "1")], 0), [Step::Promote("b".into())]);
+    assert_eq!(steps(&[update("b", false, "1")], 0), [Step::Promote("b".into())]);
 }
 
 #[test]
 fn an_image_is_polled_when_it_is_due() {
     assert_eq!(steps(&[serving("a", true, "1")], 1), []);
     assert_eq!(steps(&[serving("a", true, "1")], 0), [Step::StartBeside { poll: true }]);
-    assert_eq!(steps(&[serving("a", true, "1"), beside("b", false, "2")], 0), []);
+    assert_eq!(steps(&[serving("a", true, "1"), update("b", false, "2")], 0), []);
 }
 
 #[test]
-fn a_newer_image_takes_over_and_the_old_pod_stays_for_a_while() {
+fn a_newer_image_takes_over_before_the_old_pod_ends() {
     let old = serving("a", true, "1");
-    assert_eq!(steps(&[old.clone(), beside("b", true, "2")], 9), [Step::Promote("b".into())]);
+    assert_eq!(steps(&[old.clone(), update("b", true, "2")], 9), [Step::Promote("b".into())]);
     let fresh = Pod { promoted: Some(at(NOW - 2)), created: at(NOW - 10), ..serving("b", true, "2") };
     let decision = decided(&[old.clone(), fresh.clone()], 0);
     assert_eq!(decision.steps, []);
@@ -90,30 +90,30 @@ fn a_newer_image_takes_over_and_the_old_pod_stays_for_a_while() {
 #[test]
 fn the_same_image_and_an_unknown_one_change_nothing() {
     let old = serving("a", true, "1");
-    assert_eq!(steps(&[old.clone(), beside("b", true, "1")], 9), [delete("b", 1)]);
-    let unknown = Pod { image_id: None, ..beside("b", true, "1") };
+    assert_eq!(steps(&[old.clone(), update("b", true, "1")], 9), [delete("b", 1)]);
+    let unknown = Pod { image_id: None, ..update("b", true, "1") };
     assert_eq!(steps(&[old, unknown], 9), [delete("b", 1)]);
 }
 
 #[test]
-fn a_new_image_that_fails_leaves_the_old_one_alone() {
-    let failed = Pod { failed: Some("it ends again and again".into()), ..beside("b", false, "2") };
+fn a_failing_new_image_does_not_affect_the_old_one() {
+    let failed = Pod { failed: Some("it ends again and again".into()), ..update("b", false, "2") };
     let decision = decided(&[serving("a", true, "1"), failed], 9);
     assert_eq!(decision.steps, [delete("b", 1)]);
     assert_eq!(decision.complaint.unwrap().message, "update pod b: it ends again and again");
     assert!(decision.served);
-    let late = Pod { created: at(NOW - 601), ..beside("b", false, "2") };
+    let late = Pod { created: at(NOW - 601), ..update("b", false, "2") };
     assert_eq!(steps(&[serving("a", true, "1"), late], 9), [delete("b", 1)]);
 }
 
 #[test]
-fn another_spec_starts_beside_the_old_one_and_only_then_replaces_it() {
+fn a_pod_with_another_spec_starts_before_it_replaces_the_old_one() {
     let old = Pod { hash: "before".into(), ..serving("a", true, "1") };
     assert_eq!(steps(std::slice::from_ref(&old), 9), [Step::StartBeside { poll: false }]);
-    assert_eq!(steps(&[old.clone(), beside("b", false, "2")], 9), []);
+    assert_eq!(steps(&[old.clone(), update("b", false, "2")], 9), []);
     // Even with the same image, whose configuration differs.
-    assert_eq!(steps(&[old.clone(), beside("b", true, "1")], 9), [Step::Promote("b".into())]);
-    let stale = Pod { hash: "between".into(), ..beside("c", true, "2") };
+    assert_eq!(steps(&[old.clone(), update("b", true, "1")], 9), [Step::Promote("b".into())]);
+    let stale = Pod { hash: "between".into(), ..update("c", true, "2") };
     assert_eq!(steps(&[old.clone(), stale], 9), [delete("c", 1), Step::StartBeside { poll: false }]);
     let desired =
         Desired { hash: "h", now: at(NOW), poll_at: None, overlap: Duration::ZERO, retry_at: Some(at(NOW + 7)) };
@@ -123,18 +123,18 @@ fn another_spec_starts_beside_the_old_one_and_only_then_replaces_it() {
 }
 
 #[test]
-fn a_pod_that_never_answers_is_replaced_by_one_that_does() {
+fn a_pod_that_never_becomes_ready_is_replaced() {
     let stuck = Pod { failed: Some("image cannot be pulled".into()), ..serving("a", false, "1") };
     let decision = decided(std::slice::from_ref(&stuck), 9);
     assert_eq!(decision.steps, []);
     assert_eq!(decision.complaint.unwrap().message, "pod a: image cannot be pulled");
     assert!(!decision.served);
     assert_eq!(steps(std::slice::from_ref(&stuck), 0), [Step::StartBeside { poll: true }]);
-    assert_eq!(steps(&[stuck, beside("b", true, "1")], 9), [Step::Promote("b".into())]);
+    assert_eq!(steps(&[stuck, update("b", true, "1")], 9), [Step::Promote("b".into())]);
 }
 
 #[test]
-fn of_two_that_were_started_at_once_one_stays() {
+fn one_of_two_concurrently_started_pods_is_deleted() {
     let (a, b) = (serving("a", true, "1"), Pod { created: at(NOW - 99), ..serving("b", true, "1") });
     assert_eq!(steps(&[a.clone(), b.clone()], 9), [delete("a", 1)]);
     let (a, b) = (Pod { ready: false, ..a }, b);

@@ -86,7 +86,7 @@ mod tests {
     }
 
     #[test]
-    fn a_status_is_written_only_if_it_says_something_new() {
+    fn a_status_is_written_only_if_it_changed() {
         let served = Served::now("r.test/a:v1", "r.test/a@sha256:00".into(), None);
         let status = of(&object(json!({})), &Report::Serving(&served), "https://here").unwrap();
         assert_eq!(status["urls"]["base"], "https://here/catalogs/a");
@@ -99,8 +99,8 @@ mod tests {
             (&failed["conditions"][0]["reason"], &failed["conditions"][1]["status"]),
             (&json!("Retrying"), &json!("True"))
         );
-        let gone = of(&object(status), &Report::Unavailable, "https://here").unwrap();
-        assert!(gone["urls"].is_null() && gone["conditions"][1]["reason"] == "UserSpecifiedUnavailable");
+        let unavailable = of(&object(status), &Report::Unavailable, "https://here").unwrap();
+        assert!(unavailable["urls"].is_null() && unavailable["conditions"][1]["reason"] == "UserSpecifiedUnavailable");
         let blocked = ServeError { message: "no label".into(), is_permanent: true };
         let blocked = of(&object(json!({})), &Report::Failed(&blocked, None), "https://here").unwrap();
         assert_eq!(

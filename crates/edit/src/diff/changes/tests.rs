@@ -139,7 +139,7 @@ fn channels_heads_edges_and_default_channels_are_reported() {
 }
 
 #[test]
-fn fields_of_crds_that_ask_for_more_or_are_gone_narrow() {
+fn stricter_and_removed_fields_of_crds_are_narrowing() {
     let schema = |fields: &str, required: &str| {
         crd(&format!(
             r#"{{"name":"v1","storage":true,"schema":{{"openAPIV3Schema":{{"properties":{{"spec":{{"required":[{required}],"properties":{{{fields}}}}}}}}}}}}}"#
@@ -229,7 +229,7 @@ fn csv_metadata_shows_crd_versions_too() {
 }
 
 #[test]
-fn a_changelog_compares_new_versions_with_what_they_follow() {
+fn a_changelog_compares_new_versions_with_their_predecessors() {
     let gvk = |version: &str| format!(r#"olm.gvk={{"group":"g","version":"{version}","kind":"K"}}"#);
     let old = format!("foo a: 1\nfoo.v1 {}", gvk("v1"));
     let new = format!("foo a: 2<1 1 3<2\nfoo.v1 {}\nfoo.v2 {}\nfoo.v3 {}", gvk("v1"), gvk("v2"), gvk("v2"));
@@ -258,7 +258,7 @@ fn a_changelog_compares_new_versions_with_what_they_follow() {
 }
 
 #[test]
-fn a_rule_over_very_many_resources_is_not_taken_apart() {
+fn a_rule_with_very_many_resources_is_not_expanded() {
     let many = |name: &str| (0..5000).map(|number| format!("\"{name}{number}\"")).collect::<Vec<_>>().join(",");
     let rules = format!(r#"{{"apiGroups":[{}],"resources":[{}],"verbs":["get"]}}"#, many("g"), many("r"));
     let changes = found(&format!("foo a: 1\nfoo.v1 {}", csv("")), &format!("foo a: 1\nfoo.v1 {}", csv(&rules)), false);
@@ -321,7 +321,7 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 200, ..ProptestConfig::default() })]
 
     #[test]
-    fn changes_applied_to_the_old_give_the_new(old in catalogs(), new in catalogs()) {
+    fn changes_applied_to_the_old_catalog_give_the_new_one(old in catalogs(), new in catalogs()) {
         let (old, new) = (Sample::new(&old), Sample::new(&new));
         let found = changes(old.side(), new.side(), &Options::default()).unwrap();
         let mut model = Model::of(&old);
@@ -332,7 +332,7 @@ proptest! {
 
     /// That diff covers neither edges nor removals, so only channel memberships and bundles are compared.
     #[test]
-    fn what_is_new_put_over_the_old_gives_the_new(old in catalogs(), new in catalogs()) {
+    fn new_content_merged_into_the_old_catalog_gives_the_new_one(old in catalogs(), new in catalogs()) {
         let (old, new) = (Sample::new(&old), Sample::new(&new));
         let selection = diff(Some(old.side()), new.side(), &diff::Options::default()).unwrap();
         let (before, after) = (Model::of(&old), Model::of(&new));

@@ -53,7 +53,7 @@ fn shown(outline: &Outline) -> String {
     channels.collect::<Vec<_>>().join("; ")
 }
 
-fn kept(package: &Package, request: &Request) -> Result<String, String> {
+fn selected(package: &Package, request: &Request) -> Result<String, String> {
     let mut outline = outline(package.clone());
     match choose(&mut outline, request, &AllFacts::default()) {
         Ok(_) => Ok(shown(&outline)),
@@ -83,16 +83,16 @@ fn line() -> Package {
 #[test]
 fn t2_without_a_range_every_channel_keeps_its_head() {
     let request = Request { packages: vec![wanted("", "")], ..Request::default() };
-    assert_eq!(kept(&line(), &request).unwrap(), "beta: 2.1.0-rc.1; stable: 2.0.0");
+    assert_eq!(selected(&line(), &request).unwrap(), "beta: 2.1.0-rc.1; stable: 2.0.0");
     let all = Request { full: true, ..request };
-    assert_eq!(kept(&line(), &all).unwrap(), "beta: 2.0.0 2.1.0-rc.1; stable: 1.0.0 1.1.0 1.2.0 1.1.1 2.0.0");
-    assert_eq!(kept(&line(), &Request::default()).unwrap(), "beta: 2.1.0-rc.1; stable: 2.0.0");
+    assert_eq!(selected(&line(), &all).unwrap(), "beta: 2.0.0 2.1.0-rc.1; stable: 1.0.0 1.1.0 1.2.0 1.1.1 2.0.0");
+    assert_eq!(selected(&line(), &Request::default()).unwrap(), "beta: 2.1.0-rc.1; stable: 2.0.0");
 }
 
 #[test]
 fn t2_a_range_keeps_a_part_of_the_chain_and_skips_in_range() {
     let range =
-        |min: &str, max: &str| kept(&line(), &Request { packages: vec![wanted(min, max)], ..Request::default() });
+        |min: &str, max: &str| selected(&line(), &Request { packages: vec![wanted(min, max)], ..Request::default() });
     assert_eq!(range("1.1.0", "1.2").unwrap(), "stable: 1.1.0 1.2.0 1.1.1");
     assert_eq!(range("1.1.1", "1.2").unwrap(), "stable: 1.2.0 1.1.1");
     assert_eq!(range("", "1.1.0").unwrap(), "stable: 1.0.0 1.1.0");
@@ -109,22 +109,22 @@ fn t2_a_range_keeps_a_part_of_the_chain_and_skips_in_range() {
 }
 
 #[test]
-fn t2_what_is_not_there_is_refused_with_names_that_are() {
+fn t2_missing_names_are_rejected_with_existing_ones() {
     let channel = |name: &str| PackageRequest { channels: vec![(name.into(), Bounds::default())], ..wanted("", "") };
     let request = |wanted: PackageRequest| Request { packages: vec![wanted], ..Request::default() };
-    assert_eq!(kept(&line(), &request(channel("stabel"))).unwrap_err(), "package \"p\" has no channel \"stabel\"");
+    assert_eq!(selected(&line(), &request(channel("stabel"))).unwrap_err(), "package \"p\" has no channel \"stabel\"");
     let other = PackageRequest { name: "q".into(), ..PackageRequest::default() };
-    assert_eq!(kept(&line(), &request(other)).unwrap_err(), "the catalog has no package \"q\"");
+    assert_eq!(selected(&line(), &request(other)).unwrap_err(), "the catalog has no package \"q\"");
     // If the default channel is removed, the only remaining channel becomes the default; otherwise the user decides.
     let mut only = outline(line());
     let notes = choose(&mut only, &request(channel("beta")), &AllFacts::default()).unwrap();
     assert!(notes.iter().any(|note| note.contains("\"beta\" is the only remaining channel")), "{notes:?}");
     assert_eq!(only.packages["p"].default_channel, "beta");
     let named = PackageRequest { default_channel: Some("stable".into()), ..channel("beta") };
-    assert!(kept(&line(), &request(named)).unwrap_err().contains("\"stable\" of package \"p\" is not kept"));
+    assert!(selected(&line(), &request(named)).unwrap_err().contains("\"stable\" of package \"p\" is not kept"));
     // A channel that a range empties cannot be the default.
     let emptied = PackageRequest { default_channel: Some("beta".into()), ..wanted("", "1.1.0") };
-    assert!(kept(&line(), &request(emptied)).unwrap_err().contains("\"beta\" of package \"p\" is not kept"));
+    assert!(selected(&line(), &request(emptied)).unwrap_err().contains("\"beta\" of package \"p\" is not kept"));
 }
 
 /// A deterministic pseudo-random generator.
@@ -189,16 +189,17 @@ fn naive(package: &Package, bounds: &Bounds) -> BTreeSet<String> {
     let Some(top) = (0..chain.len()).filter(|at| count(*at) == greatest && greatest > 0).max() else {
         return BTreeSet::new();
     };
-    let kept = chain[top..].iter().enumerate().take_while(|(number, _)| count(top + number) > 0);
-    kept.flat_map(|(_, entry)| {
-        let skips = entry.skips.iter().map(|skip| &**skip).filter(|skip| fits(skip));
-        skips.chain([&*entry.name]).map(str::to_owned).collect::<Vec<_>>()
-    })
-    .collect()
+    let selected = chain[top..].iter().enumerate().take_while(|(number, _)| count(top + number) > 0);
+    selected
+        .flat_map(|(_, entry)| {
+            let skips = entry.skips.iter().map(|skip| &**skip).filter(|skip| fits(skip));
+            skips.chain([&*entry.name]).map(str::to_owned).collect::<Vec<_>>()
+        })
+        .collect()
 }
 
 #[test]
-fn t3_random_channels_keep_what_the_rules_say_and_the_result_keeps_itself() {
+fn t3_random_channels_follow_the_rules_and_the_result_is_stable() {
     let mut chance = Random(0x9e37_79b9_7f4a_7c15);
     for round in 0..2000 {
         let package = random(&mut chance);

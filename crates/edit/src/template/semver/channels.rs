@@ -139,7 +139,7 @@ mod tests {
     }
 
     #[test]
-    fn pre_releases_count_and_skips_are_sorted_as_text() {
+    fn pre_releases_are_included_and_skips_are_sorted_as_text() {
         assert_snapshot!(generated(["0.2.0 0.9.0 0.10.0-rc.1 0.10.0 0.10.1-rc.1", "", ""], &[Stream::Major], Stream::Major), @"
         default candidate-v0
         candidate-v0: 0.2.0; 0.9.0 replaces 0.2.0; 0.10.0-rc.1; 0.10.0; 0.10.1-rc.1 replaces 0.9.0 skips 0.10.0 0.10.0-rc.1 0.2.0
@@ -160,7 +160,7 @@ mod tests {
     }
 
     #[test]
-    fn the_lowest_of_versions_has_a_default_channel_too() {
+    fn the_lowest_possible_version_has_a_default_channel_too() {
         assert_eq!(default(["0.0.0-alpha", "", ""], BOTH, Stream::Minor), "default candidate-v0.0");
         assert_eq!(default(["0.0.0", "", ""], BOTH, Stream::Major), "default candidate-v0");
         assert_eq!(default(["", "", ""], BOTH, Stream::Major), "default ");

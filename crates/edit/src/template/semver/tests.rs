@@ -11,7 +11,7 @@ fn with(fields: &str) -> String {
 }
 
 #[test]
-fn both_kinds_of_channels_have_the_same_upgrades() {
+fn major_and_minor_channels_have_the_same_upgrades() {
     let template = "\
 generateMajorChannels: true
 generateMinorChannels: true
@@ -77,7 +77,7 @@ fn a_separate_csv_describes_the_package_too() {
 }
 
 #[test]
-fn all_images_are_fetched_at_once_and_none_twice() {
+fn all_images_are_fetched_together_and_once() {
     let text = b"{schema: olm.semver, fast: {bundles: [{image: foo:1.0.0}, {image: foo:1.1.0}]}, stable: {bundles: [{image: foo:1.0.0}]}}";
     let fetched = RefCell::new(Vec::new());
     let mut supply = |references: &[&str]| {
@@ -90,7 +90,7 @@ fn all_images_are_fetched_at_once_and_none_twice() {
 }
 
 #[test]
-fn fields_are_known_and_given_once() {
+fn unknown_and_duplicate_fields_are_rejected() {
     assert_snapshot!(with("generateMajorChannel: true\n"), @r#"render: unknown field "generateMajorChannel", expected one of: schema, generateMajorChannels, generateMinorChannels, defaultChannelTypePreference, candidate, fast, stable"#);
     assert_snapshot!(with("stable: {bundles: [{image: foo:1.0.0}, {name: x}]}\n"), @r#"render: unknown field "stable.bundles[1].name", expected one of: image"#);
     assert_snapshot!(with("fast: {}\nstable: {}\nfast: {}\n"), @r#"render: line 4: key "fast" already set in map"#);
@@ -108,7 +108,7 @@ fn the_preferred_kind_must_be_generated() {
 }
 
 #[test]
-fn bundles_must_fit_together() {
+fn bundles_must_be_consistent() {
     let stable = |images: &[&str]| {
         let images: Vec<String> = images.iter().map(|image| format!("{{image: {image}}}")).collect();
         with(&format!("stable: {{bundles: [{}]}}\n", images.join(", ")))

@@ -28,7 +28,7 @@ const CHAIN: &str =
 const VERSIONS: &[&str] = &["1.0.0", "2.0.0", "3.0.0"];
 
 #[test]
-fn a_substitute_takes_the_place_of_its_base() {
+fn a_substitute_replaces_its_base() {
     assert_snapshot!(with(&[CHAIN], VERSIONS, &[("foo:2.0.1", "foo.v2.0.0")]), @"
         channel c0
           foo.v1.0.0
@@ -53,7 +53,7 @@ fn a_substitute_takes_the_place_of_its_base() {
 }
 
 #[test]
-fn skips_and_ranges_move_along_in_every_channel_that_has_the_base() {
+fn skips_and_ranges_move_to_the_substitute_in_every_channel() {
     let skipping = "{name: foo.v3.0.0, skips: [foo.v2.0.0, foo.v1.0.0], skipRange: <3.0.0}, {name: foo.v2.0.0, skips: [foo.v0.9.0], skipRange: <2.0.0}";
     let without = "{name: foo.v3.0.0, skips: [foo.v2.0.0]}";
     assert_snapshot!(with(&[CHAIN, skipping, without], VERSIONS, &[("foo:2.0.1", "foo.v2.0.0")]), @"
@@ -84,7 +84,7 @@ fn substitutes_may_be_substituted() {
 }
 
 #[test]
-fn a_release_makes_a_bundle_newer_and_build_metadata_does_if_the_csv_says_so() {
+fn a_release_makes_a_bundle_newer_as_does_build_metadata_if_the_csv_declares_it() {
     let heads = |substitute: &str, base: &str| {
         let version = base.trim_end_matches('*');
         let channel = format!("{{name: foo.v{version}}}");
@@ -99,7 +99,7 @@ fn a_release_makes_a_bundle_newer_and_build_metadata_does_if_the_csv_says_so() {
 }
 
 #[test]
-fn substitutions_that_make_no_sense_are_refused() {
+fn invalid_substitutions_are_rejected() {
     let chain = |substitutions: &[(&str, &str)]| with(&[CHAIN], VERSIONS, substitutions);
     assert_snapshot!(chain(&[("", "foo.v2.0.0")]), @r#"render: error processing substitution "foo.v2.0.0" -> "": substitution name cannot be empty"#);
     assert_snapshot!(chain(&[("foo:2.0.1", "")]), @r#"render: error processing substitution "" -> "foo:2.0.1": substitution base cannot be empty"#);
@@ -128,7 +128,7 @@ fn the_catalog_is_valid_before_and_after() {
 }
 
 #[test]
-fn a_catalog_without_substitutions_stays_as_it_is() {
+fn a_catalog_without_substitutions_is_unchanged() {
     assert_snapshot!(with(&[CHAIN], VERSIONS, &[]), @"
         channel c0
           foo.v1.0.0
@@ -138,7 +138,7 @@ fn a_catalog_without_substitutions_stays_as_it_is() {
 }
 
 #[test]
-fn migrated_bundles_show_it_in_their_metadata() {
+fn annotations_of_migrated_bundles_declare_substitutes() {
     let limits = Limits::default();
     let fbc = Fbc::default();
     let bundle = |annotations: &str| {

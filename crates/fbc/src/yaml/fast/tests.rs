@@ -98,7 +98,7 @@ proptest! {
     }
 
     #[test]
-    fn written_documents_read_the_same_on_both_paths(text in "([a-c:'\"# \n-]|  |\n  |: |- |\\\\|é){0,30}\n") {
+    fn written_documents_parse_the_same_on_both_paths(text in "([a-c:'\"# \n-]|  |\n  |: |- |\\\\|é){0,30}\n") {
         fast(&text);
     }
 }

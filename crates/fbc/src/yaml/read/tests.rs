@@ -22,7 +22,7 @@ fn utf_16_is_read_in_either_order() {
 }
 
 #[test]
-fn keys_are_sorted_and_the_last_of_equals_counts() {
+fn keys_are_sorted_and_the_last_duplicate_wins() {
     assert_eq!(shown("b: 1\na: {z: [], x: {}}\nB: 2\nb: 3\n"), r#"{"B":2,"a":{"x":{},"z":[]},"b":3}"#);
     assert_eq!(shown("a b: 1\na: 2\n\"a\\n\": 3\n"), r#"{"a":2,"a\n":3,"a b":1}"#);
     assert_eq!(shown("1: a\n'1': b\nyes: c\n2.50: d"), r#"{"1":"b","2.5":"d","true":"c"}"#);
@@ -36,14 +36,14 @@ fn an_empty_document_is_null() {
 }
 
 #[test]
-fn a_last_line_without_line_break_has_one() {
+fn a_missing_final_line_break_is_added() {
     assert_eq!(shown("a: |\n  x"), r#"{"a":"x\n"}"#);
     assert_eq!(shown("- &x |\n  x"), r#"["x\n"]"#);
     assert_eq!(shown("a: b\nc: [d"), "2:6: did not find expected ',' or ']'");
 }
 
 #[test]
-fn strings_come_in_five_styles() {
+fn strings_have_five_styles() {
     assert_eq!(
         shown("- plain\n  text\n- 'it''s'\n- \"a\\tb\\\n   c\"\n- |\n  x\n   y\n- >-\n  f\n  g\n- ! '7'\n- '7'\n"),
         r#"["plain text","it's","a\tbc","x\n y\n","f g",7,"7"]"#
@@ -73,7 +73,7 @@ fn aliases_repeat_a_node() {
 }
 
 #[test]
-fn a_merge_yields_to_later_keys_and_overrides_earlier_ones() {
+fn later_keys_override_a_merge_and_a_merge_overrides_earlier_keys() {
     assert_eq!(shown("a: &a {x: 1, w: [2]}\nm:\n  <<: *a\n  w: o\n"), r#"{"a":{"w":[2],"x":1},"m":{"w":"o","x":1}}"#);
     assert_eq!(shown("<<: [{a: 1, b: 1}, {b: 2, c: 2}]\nc: 3"), r#"{"a":1,"b":1,"c":3}"#);
     assert_eq!(shown("a: 0\n<<: {a: 1, b: \"\\n\"}\n"), r#"{"a":1,"b":"\n"}"#);
@@ -94,7 +94,7 @@ fn only_scalars_other_than_null_are_keys() {
 }
 
 #[test]
-fn what_follows_the_document_is_refused() {
+fn content_after_the_document_is_rejected() {
     assert_eq!(shown("a: 1\n...\n# fine\n"), r#"{"a":1}"#);
     assert_eq!(shown("a: 1\n...\nb: 2\n"), "3:1: there is text after the end of the document");
     assert_eq!(shown("a: 1\n--- \nb: 2\n"), "2:1: there is text after the end of the document");
@@ -113,7 +113,7 @@ fn errors_have_a_line_and_a_column_in_characters() {
 }
 
 #[test]
-fn bombs_do_not_go_off() {
+fn alias_bombs_are_rejected() {
     let mut bomb = "a0: &a0 [x,x,x,x,x,x,x,x,x]\n".to_owned();
     for i in 1..9 {
         bomb += &format!("a{i}: &a{i} [{}]\n", vec![format!("*a{}", i - 1); 9].join(","));
@@ -135,7 +135,7 @@ fn bombs_do_not_go_off() {
 
 proptest::proptest! {
     #[test]
-    fn any_bytes_are_read_without_a_panic(
+    fn parsing_arbitrary_bytes_does_not_panic(
         text in proptest::collection::vec(proptest::sample::select(b"ab: -?[]{},&*!|>'\"%#\n\r\t01.~<_\\\xc3\xa9\xff" as &[u8]), 0..40)
     ) {
         let mut out = Vec::new();

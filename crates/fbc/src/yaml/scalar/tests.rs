@@ -13,7 +13,7 @@ fn all(texts: &[&str]) -> String {
 }
 
 #[test]
-fn booleans_and_nulls_have_many_names() {
+fn booleans_and_nulls_have_many_spellings() {
     assert_eq!(all(&["y", "Y", "yes", "Yes", "YES", "on", "On", "ON", "true", "True"]), "true ".repeat(10).trim());
     assert_eq!(all(&["n", "N", "no", "No", "NO", "off", "Off", "OFF", "False"]), "false ".repeat(9).trim());
     assert_eq!(all(&["", "~", "null", "Null", "NULL"]), "null ".repeat(5).trim());
@@ -21,7 +21,7 @@ fn booleans_and_nulls_have_many_names() {
 }
 
 #[test]
-fn integers_come_in_four_bases() {
+fn integers_have_four_bases() {
     assert_eq!(all(&["12", "+5", "-5", "1_000", "0", "00", "-0"]), "12 5 -5 1000 0 0 0");
     assert_eq!(
         all(&["010", "0o17", "0O17", "0x1F", "0X1f", "-0x10", "0b11", "-0b1", "0b-1"]),
@@ -90,7 +90,7 @@ fn dates_and_base_60_are_strings_that_need_quotes() {
 }
 
 #[test]
-fn text_that_means_something_else_does_not_read_as_string() {
+fn text_of_other_types_is_not_parsed_as_string() {
     for text in ["", "~", "yes", "Null", "1.0", "0x1F", "1_000", ".inf", "+1", "-0", "1.", "017"] {
         assert!(!reads_as_string(text), "{text}");
     }
@@ -100,7 +100,7 @@ fn text_that_means_something_else_does_not_read_as_string() {
 }
 
 #[test]
-fn tags_decide_first() {
+fn explicit_tags_take_precedence() {
     let tag = |tag: &str, text: &str| match tagged(&format!("tag:yaml.org,2002:{tag}"), text) {
         Ok(value) => format!("{value:?}"),
         Err(message) => message,

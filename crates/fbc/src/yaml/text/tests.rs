@@ -7,7 +7,7 @@ fn written(text: &str) -> String {
 }
 
 #[test]
-fn strings_are_plain_where_they_read_back() {
+fn strings_are_plain_if_they_parse_as_the_same() {
     for text in [
         "hello",
         "it's",
@@ -34,7 +34,7 @@ fn strings_are_plain_where_they_read_back() {
 }
 
 #[test]
-fn text_with_another_meaning_is_in_double_quotes() {
+fn text_that_would_parse_as_another_type_is_in_double_quotes() {
     for text in ["yes", "No", "~", "12", "1.5", "0x1F", "2020-01-01", "1:30", ".inf", "null", "+1", "1."] {
         assert_eq!(written(text), format!("\"{text}\""));
     }

@@ -31,7 +31,7 @@ fn collections_are_blocks() {
 }
 
 #[test]
-fn a_document_may_be_anything() {
+fn a_document_may_be_any_value() {
     assert_eq!(written("[1,[true]]"), "- 1\n- - true\n");
     assert_eq!(written(r#" "a\nb" "#), "|-\n  a\n  b\n");
     assert_eq!((written("[]"), written("{}"), written("null")), ("[]\n".into(), "{}\n".into(), "null\n".into()));
@@ -58,7 +58,7 @@ fn keys_are_sorted_in_natural_order() {
 }
 
 #[test]
-fn the_last_of_equal_keys_counts_and_lines_move_whole() {
+fn the_last_duplicate_key_wins_and_lines_stay_complete() {
     insta::assert_snapshot!(written(r#"[{"b":{"d":[1],"c":"x\ny"},"a":1,"b":{"f":"x\ny\n\n","e":[]}}]"#), @"
         - a: 1
           b:
@@ -73,7 +73,7 @@ fn the_last_of_equal_keys_counts_and_lines_move_whole() {
 }
 
 #[test]
-fn long_or_broken_keys_stand_on_lines_of_their_own() {
+fn long_or_multi_line_keys_are_on_separate_lines() {
     let long = "k".repeat(129);
     let json = format!(r#"{{"a\nb":{{"c":1,"d":2}},"m\nn":[1],"n\u2028":"v","{long}":"{} y"}}"#, "x".repeat(80));
     insta::assert_snapshot!(written(&json), @r#"
@@ -130,7 +130,7 @@ fn json() -> impl Strategy<Value = serde_json::Value> {
 
 proptest! {
     #[test]
-    fn what_is_written_reads_back_the_same(value in json()) {
+    fn a_written_document_parses_as_the_same(value in json()) {
         let text = value.to_string();
         let yaml = written(&text);
         let mut read = Vec::new();

@@ -366,7 +366,7 @@ mod tests {
     }
 
     #[test]
-    fn one_edit_at_a_time() {
+    fn concurrent_edits_exclude_each_other() {
         let scratch = tempfile::tempdir().unwrap();
         let first = lock(scratch.path(), &Printer::new()).unwrap();
         assert!(lock(scratch.path(), &Printer::new()).is_err());

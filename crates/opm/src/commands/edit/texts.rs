@@ -88,7 +88,7 @@ mod tests {
         let path = directory.path().join("c.yaml");
         fs::write(&path, "schema: a\n---\nschema: b # note\n").unwrap();
         let loaded = load_with_text(directory.path(), &Printer::new()).unwrap();
-        let yaml = |blob| Texts::new(&loaded).of(blob).map(|made| made.yaml);
+        let yaml = |blob| Texts::new(&loaded).of(blob).map(|blob_text| blob_text.yaml);
         assert_eq!(yaml(1).unwrap().unwrap(), "schema: b # note\n");
         fs::write(&path, "schema: a\n--- x\nschema: b # note\n").unwrap();
         assert!(yaml(1).is_err());

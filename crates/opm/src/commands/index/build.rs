@@ -270,7 +270,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_dockerfile_is_the_one_that_users_know() {
+    fn the_dockerfile_matches_the_existing_tool() {
         let expected = "FROM quay.io/operator-framework/opm:latest\n\
             LABEL operators.operatorframework.io.index.database.v1=/database/index.db\n\
             ADD database/index.db /database/index.db\n\

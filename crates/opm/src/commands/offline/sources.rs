@@ -140,7 +140,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn catalogs_are_named_after_what_they_are_read_from() {
+    fn catalogs_are_named_after_their_sources() {
         assert_eq!(split("community=quay.io/x/y:latest"), (Some("community"), "quay.io/x/y:latest"));
         assert_eq!(split("./a=b"), (None, "./a=b"));
         assert_eq!(named_after("quay.io/example/my_catalog:v1@sha256:0"), "my-catalog");

@@ -1,4 +1,4 @@
-//! Large catalogs, brought to the cluster by ConfigMaps.
+//! Large catalogs in ConfigMaps.
 
 use cluster::Kind;
 use cluster::run::partition::{Document, LIMIT, Language, partition};
@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 
 use super::stage::{CONFIGS, Stage, create};
 
-/// Text that gets no smaller than three quarters.
+/// Returns text that compresses to three quarters at best.
 fn noise(length: usize, seed: u64) -> String {
     let mut state = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
     let mut next = || {
@@ -24,21 +24,21 @@ fn custom(length: usize, seed: u64) -> String {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn thirty_megabytes_are_carried_whole() {
+async fn thirty_megabytes_are_transferred_completely() {
     let stage = Stage::new().await;
     let bundle = stage.bundle("1.0.0");
-    // 30 MB when compressed, in blobs of up to almost as much as fits.
+    // 30 MB when compressed, in blobs of nearly the maximum size.
     let content: String = (0..60).map(|seed| custom(250_000 + (seed as usize % 4) * 350_000, seed)).collect();
     let index = stage.push("index:v1", &[("/configs/c.json", content.as_bytes())], &[(CONFIGS, "/configs")]);
-    let _stand_in = stage.stand_in(&["1.0.0"]);
-    let told = stage.opm(&["run", "bundle", &bundle, "--index-image", &index]);
-    assert!(told.starts_with("exit 0"), "{told}");
+    let _emulation = stage.emulate(&["1.0.0"]);
+    let shown = stage.opm(&["run", "bundle", &bundle, "--index-image", &index]);
+    assert!(shown.starts_with("exit 0"), "{shown}");
     let maps = stage.list(Kind::CONFIG_MAP).await;
     let size = |map: &Value| fbc::base64::decode(map["binaryData"]["extraFBC"].as_str().unwrap_or("")).unwrap().len();
     assert!(maps.iter().map(size).sum::<usize>() > 30_000_000);
     assert!(maps.iter().all(|map| size(map) <= LIMIT));
     let catalog = stage.catalog().await;
-    // The first part has the new blobs. Objects are kept apart by a line break, which parts do not need.
+    // The first part has the new blobs. A line break separates objects, which parts do not need.
     let carried = [&catalog[1..].join(&b'\n')[..], b"\n"].concat();
     assert!(carried == content.as_bytes(), "{} and {} bytes", carried.len(), content.len());
     let pod = &stage.list(Kind::POD).await[0];
@@ -46,11 +46,11 @@ async fn thirty_megabytes_are_carried_whole() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_api_server_counts_as_we_do() {
+async fn the_api_server_computes_sizes_like_opm() {
     let stage = Stage::new().await;
     let maps = stage.kit.cluster.objects(Kind::CONFIG_MAP);
     let text = |length| Document { name: "x".into(), language: Language::Json, text: noise(length, 7).into_bytes() };
-    // The largest document that fits, found from below.
+    // The largest document that fits.
     let (mut fits, mut unfit) = (1_000_000, 2_000_000);
     while unfit - fits > 1 {
         let middle = (fits + unfit) / 2;
@@ -71,19 +71,19 @@ async fn the_api_server_counts_as_we_do() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_blob_that_does_not_fit_is_refused_before_anything_is_created() {
+async fn an_oversized_blob_is_rejected_before_anything_is_created() {
     let stage = Stage::new().await;
     let bundle = stage.bundle("1.0.0");
     let content = custom(1_500_000, 1);
     let index = stage.push("index:v1", &[("/configs/c.json", content.as_bytes())], &[(CONFIGS, "/configs")]);
-    let told = stage.opm(&["run", "bundle", &bundle, "--index-image", &index]);
-    assert!(told.contains("example.com/noise \"n1\" is too large: 1500053 bytes, 11"), "{told}");
-    assert!(told.contains("nothing was created\n  help: use --registry REF to push the catalog instead"), "{told}");
+    let shown = stage.opm(&["run", "bundle", &bundle, "--index-image", &index]);
+    assert!(shown.contains("example.com/noise \"n1\" is too large: 1500053 bytes, 11"), "{shown}");
+    assert!(shown.contains("nothing was created\n  help: use --registry REF to push the catalog instead"), "{shown}");
     assert!(stage.left().await.is_empty());
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_an_earlier_run_left_is_replaced_or_removed() {
+async fn objects_of_an_earlier_run_are_replaced_or_removed() {
     let stage = Stage::new().await;
     let bundle = stage.bundle("1.0.0");
     for number in [1, 2, 17] {
@@ -93,14 +93,14 @@ async fn what_an_earlier_run_left_is_replaced_or_removed() {
             "data": {"old": "content"}});
         create(&stage.kit.cluster, Kind::CONFIG_MAP, &map).await;
     }
-    // Nobody knows who made these.
+    // These have no owner mark.
     for name in ["foo-catalog-configmap-partition-18", "foo-catalog-configmap-partition-x"] {
         let map = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name}});
         create(&stage.kit.cluster, Kind::CONFIG_MAP, &map).await;
     }
-    let stand_in = stage.stand_in(&["1.0.0"]);
-    let told = stage.opm(&["run", "bundle", &bundle]);
-    assert!(told.starts_with("exit 0"), "{told}");
+    let emulation = stage.emulate(&["1.0.0"]);
+    let shown = stage.opm(&["run", "bundle", &bundle]);
+    assert!(shown.starts_with("exit 0"), "{shown}");
     let maps = stage.list(Kind::CONFIG_MAP).await;
     let names: Vec<&str> = maps.iter().map(|map| map["metadata"]["name"].as_str().unwrap()).collect();
     let expected = [
@@ -112,11 +112,11 @@ async fn what_an_earlier_run_left_is_replaced_or_removed() {
     assert_eq!(maps[0].get("data"), None);
     assert_eq!(maps[0]["metadata"]["annotations"], json!({"mine": "yes"}));
     assert_eq!(maps[0]["metadata"]["ownerReferences"][0]["name"], "foo-catalog");
-    drop(stand_in);
+    drop(emulation);
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_an_earlier_run_left_is_there_again_after_a_failure() {
+async fn a_rollback_restores_objects_of_an_earlier_run() {
     let stage = Stage::new().await;
     let bundle = stage.bundle("1.0.0");
     for number in [1, 2] {
@@ -124,9 +124,9 @@ async fn what_an_earlier_run_left_is_there_again_after_a_failure() {
             "metadata": {"name": format!("foo-catalog-configmap-partition-{number}")}, "data": {"old": "content"}});
         create(&stage.kit.cluster, Kind::CONFIG_MAP, &map).await;
     }
-    let told = stage.opm(&["run", "bundle", &bundle, "--timeout", "10s"]);
-    assert!(told.starts_with("exit 1"), "{told}");
+    let shown = stage.opm(&["run", "bundle", &bundle, "--timeout", "10s"]);
+    assert!(shown.starts_with("exit 1"), "{shown}");
     let maps = stage.list(Kind::CONFIG_MAP).await;
-    assert_eq!(maps.len(), 2, "{told}");
+    assert_eq!(maps.len(), 2, "{shown}");
     assert!(maps.iter().all(|map| map["data"] == json!({"old": "content"}) && map["binaryData"].is_null()), "{maps:?}");
 }

@@ -1,4 +1,4 @@
-//! What goes wrong is reported in words, and nothing is left behind.
+//! Failures are reported with their reasons, and leave nothing behind.
 
 use cluster::Kind;
 use kube::api::{Patch, PatchParams};
@@ -6,10 +6,10 @@ use serde_json::json;
 
 use super::stage::{Running, Stage, create, plan_status, set_status, steps, until};
 
-/// What a node reports as the image of the pod that serves.
+/// The image of the serving pod, as a node reports it.
 const IMAGE: &str = "quay.io/operator-framework/opm:v1";
 
-/// The pod that a test waits for.
+/// Waits for the pod of a run, and returns its name.
 async fn pod(stage: &Stage) -> String {
     let found = until(|| async { stage.list(Kind::POD).await.into_iter().next() }).await;
     found["metadata"]["name"].as_str().unwrap().to_owned()
@@ -35,7 +35,7 @@ async fn an_image_that_cannot_be_pulled_is_reported() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_pod_that_crashes_ends_the_run_at_once() {
+async fn a_crashing_pod_ends_the_run_immediately() {
     let stage = Stage::new().await;
     let bundle = stage.bundle("1.0.0");
     let running = Running::start(&mut stage.command(&["run", "bundle", &bundle]));
@@ -45,16 +45,16 @@ async fn a_pod_that_crashes_ends_the_run_at_once() {
         "state": {"waiting": {"reason": "CrashLoopBackOff", "message": "back-off 10s restarting failed container"}},
         "lastState": {"terminated": {"exitCode": 1, "reason": "Error"}}}]});
     set_status(&stage.kit.cluster, Kind::POD, &pod, status).await;
-    let told = stage.shown(running.end());
+    let printed = stage.shown(running.end());
     assert!(
-        told.contains("registry pod REGISTRY-foo-bundle-v1-0-0 does not serve: container registry-grpc: CrashLoopBackOff: back-off 10s restarting failed container; it ended with code 1"),
-        "{told}"
+        printed.contains("registry pod REGISTRY-foo-bundle-v1-0-0 does not serve: container registry-grpc: CrashLoopBackOff: back-off 10s restarting failed container; it ended with code 1"),
+        "{printed}"
     );
     assert!(stage.left().await.is_empty());
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_olm_says_of_the_subscription_is_reported() {
+async fn conditions_of_the_subscription_are_reported() {
     let stage = Stage::new().await;
     let bundle = stage.bundle("1.0.0");
     let _kubelet = stage.kubelet();
@@ -66,10 +66,10 @@ async fn what_olm_says_of_the_subscription_is_reported() {
         {"type": "ResolutionFailed", "status": "True", "reason": "ConstraintsNotSatisfiable",
             "message": "constraints not satisfiable: bundle foo.v1.0.0 requires an operator with package: bar"}]});
     set_status(&stage.kit.cluster, Kind::SUBSCRIPTION, "foo-v1-0-0-sub", status).await;
-    let told = stage.shown(running.end());
+    let printed = stage.shown(running.end());
     assert!(
-        told.contains("error: Failed to run bundle: install plan is not available for the subscription foo-v1-0-0-sub: the dependencies could not be resolved (ResolutionFailed): ConstraintsNotSatisfiable: constraints not satisfiable: bundle foo.v1.0.0 requires an operator with package: bar\nall created objects were rolled back\n"),
-        "{told}"
+        printed.contains("error: Failed to run bundle: install plan is not available for the subscription foo-v1-0-0-sub: the dependencies could not be resolved (ResolutionFailed): ConstraintsNotSatisfiable: constraints not satisfiable: bundle foo.v1.0.0 requires an operator with package: bar\nall created objects were rolled back\n"),
+        "{printed}"
     );
     assert!(stage.left().await.is_empty());
 }
@@ -95,10 +95,10 @@ async fn a_bundle_that_the_cluster_cannot_unpack_is_reported() {
     });
     set_status(&stage.kit.cluster, Kind::JOB, "unpack", status).await;
     let _kubelet = stage.kubelet();
-    let told = stage.opm(&["run", "bundle", &bundle, "--timeout", "10s"]);
+    let printed = stage.opm(&["run", "bundle", &bundle, "--timeout", "10s"]);
     assert!(
-        told.contains("the job unpack that unpacks the bundle failed: DeadlineExceeded: Job was active longer than specified deadline"),
-        "{told}"
+        printed.contains("the job unpack that unpacks the bundle failed: DeadlineExceeded: Job was active longer than specified deadline"),
+        "{printed}"
     );
 }
 
@@ -132,7 +132,7 @@ async fn a_csv_that_fails_is_reported_with_its_requirements_and_removed() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn rights_that_are_missing_are_named_before_anything_is_created() {
+async fn missing_permissions_are_reported_before_anything_is_created() {
     let stage = Stage::new().await;
     let bundle = stage.bundle("1.0.0");
     let namespace = &stage.kit.cluster.namespace;
@@ -142,10 +142,10 @@ async fn rights_that_are_missing_are_named_before_anything_is_created() {
     let user = stage.kit.api.user_with_role(&format!("some-{namespace}"), namespace, rules).await;
     let mut command = stage.kit.env.command();
     command.args(["run", "bundle", &bundle, "--use-http", "-n", namespace, "--kubeconfig"]).arg(&user.kubeconfig);
-    let told = stage.shown(command.output().unwrap());
+    let printed = stage.shown(command.output().unwrap());
     assert!(
-        told.contains("not allowed in namespace \"[NAMESPACE]\": update catalogsources.operators.coreos.com, create configmaps, list configmaps, create pods, update installplans.operators.coreos.com, delete catalogsources.operators.coreos.com, delete configmaps, delete pods, delete subscriptions.operators.coreos.com, delete installplans.operators.coreos.com, delete clusterserviceversions.operators.coreos.com; nothing was created"),
-        "{told}"
+        printed.contains("not allowed in namespace \"[NAMESPACE]\": update catalogsources.operators.coreos.com, create configmaps, list configmaps, create pods, update installplans.operators.coreos.com, delete catalogsources.operators.coreos.com, delete configmaps, delete pods, delete subscriptions.operators.coreos.com, delete installplans.operators.coreos.com, delete clusterserviceversions.operators.coreos.com; nothing was created"),
+        "{printed}"
     );
     assert!(stage.left().await.is_empty());
 }
@@ -156,29 +156,29 @@ async fn a_namespace_that_does_not_exist_is_reported() {
     let bundle = stage.bundle("1.0.0");
     let mut command = stage.kit.env.command();
     command.args(["run", "bundle", &bundle, "--use-http", "-n", "nowhere", "--kubeconfig"]);
-    let told = stage.shown(command.arg(stage.kit.api.kubeconfig()).output().unwrap());
-    assert!(told.contains("namespace \"nowhere\" does not exist: create it first"), "{told}");
+    let printed = stage.shown(command.arg(stage.kit.api.kubeconfig()).output().unwrap());
+    assert!(printed.contains("namespace \"nowhere\" does not exist: create it first"), "{printed}");
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_bundle_that_is_none_is_reported() {
+async fn an_image_that_is_no_bundle_is_reported() {
     let stage = Stage::new().await;
     let none = stage.push("none:v1", &[("/etc/x", b"x")], &[]);
-    let told = stage.opm(&["run", "bundle", &none]);
+    let printed = stage.opm(&["run", "bundle", &none]);
     assert!(
-        told.contains("Failed to run bundle: load bundle metadata: metadata not found in [REGISTRY]/none:v1"),
-        "{told}"
+        printed.contains("Failed to run bundle: load bundle metadata: metadata not found in [REGISTRY]/none:v1"),
+        "{printed}"
     );
     let missing = format!("{}/missing:v1", stage.registry.host());
-    let told = stage.opm(&["run", "bundle", &missing]);
-    assert!(told.contains("Failed to run bundle: pull bundle image: failed to pull image"), "{told}");
+    let printed = stage.opm(&["run", "bundle", &missing]);
+    assert!(printed.contains("Failed to run bundle: pull bundle image: failed to pull image"), "{printed}");
     let modeless = stage.bundle_with("1.0.0", r#"{"installModes": []}"#);
-    let told = stage.opm(&["run", "bundle", &modeless]);
-    assert!(told.contains("operator \"foo.v1.0.0\" is not installable: no supported install modes"), "{told}");
+    let printed = stage.opm(&["run", "bundle", &modeless]);
+    assert!(printed.contains("operator \"foo.v1.0.0\" is not installable: no supported install modes"), "{printed}");
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_restart_of_the_api_server_is_ridden_out() {
+async fn a_run_survives_a_restart_of_the_api_server() {
     let mut stage = Stage::own().await;
     let bundle = stage.bundle("1.0.0");
     let mut command = stage.kit.command(&["run", "bundle", &bundle, "--use-http", "--timeout", "110s"]);
@@ -189,7 +189,7 @@ async fn a_restart_of_the_api_server_is_ridden_out() {
         running.wait_for("API server: retrying");
         stage.kit.api.start_server();
     });
-    // What kubelet and OLM do comes after the restart.
+    // kubelet and OLM act after the restart.
     let cluster = &stage.kit.cluster;
     let pod = until(|| async { stage.list(Kind::POD).await.into_iter().next() }).await;
     let pod = pod["metadata"]["name"].as_str().unwrap().to_owned();
@@ -204,6 +204,6 @@ async fn a_restart_of_the_api_server_is_ridden_out() {
     create(cluster, Kind::CSV, &stage.csv("1.0.0", "")).await;
     let succeeded = Patch::Merge(json!({"status": {"phase": "Succeeded"}}));
     cluster.objects(Kind::CSV).patch_status("foo.v1.0.0", &PatchParams::default(), &succeeded).await.unwrap();
-    let told = stage.shown(running.end());
-    assert!(told.starts_with("exit 0"), "{told}");
+    let printed = stage.shown(running.end());
+    assert!(printed.starts_with("exit 0"), "{printed}");
 }

@@ -1,4 +1,4 @@
-//! Bundles that get installed: every object as it reaches the API server.
+//! Bundles are installed: every object as the API server receives it.
 
 use cluster::Kind;
 use kube::api::{Patch, PatchParams};
@@ -7,11 +7,11 @@ use serde_json::json;
 use super::stage::{CONFIGS, DATABASE, KINDS, Stage, create, steps, until};
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_bundle_is_installed_from_a_catalog_of_its_own() {
+async fn a_bundle_is_installed_from_its_own_catalog() {
     let stage = Stage::new().await;
     let bundle = stage.bundle("1.0.0");
-    let _stand_in = stage.stand_in(&["1.0.0"]);
-    insta::assert_snapshot!("default_told", steps(&stage.opm(&["run", "bundle", &bundle])));
+    let _emulation = stage.emulate(&["1.0.0"]);
+    insta::assert_snapshot!("default_output", steps(&stage.opm(&["run", "bundle", &bundle])));
     insta::assert_snapshot!("default_objects", stage.objects(&KINDS[..6]).await);
     let catalog = stage.catalog().await;
     assert_eq!(catalog.len(), 1);
@@ -26,10 +26,10 @@ async fn a_bundle_is_installed_from_a_catalog_of_its_own() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_command_is_known_as_operator_sdk_too() {
+async fn the_command_runs_as_operator_sdk_too() {
     let stage = Stage::new().await;
     let bundle = stage.bundle("1.0.0");
-    let _stand_in = stage.stand_in(&["1.0.0"]);
+    let _emulation = stage.emulate(&["1.0.0"]);
     let link = stage.kit.env.path("operator-sdk");
     std::os::unix::fs::symlink(env!("CARGO_BIN_EXE_opm"), &link).unwrap();
     let namespace = stage.kit.cluster.namespace.clone();
@@ -38,21 +38,24 @@ async fn the_command_is_known_as_operator_sdk_too() {
         command.args(words).arg("--kubeconfig").arg(stage.kit.api.kubeconfig()).args(["-n", &namespace]);
         stage.shown(command.output().unwrap())
     };
-    let told = run(&["run", "bundle", &bundle, "--skip-tls", "--install-mode", "OwnNamespace"]);
-    assert!(told.starts_with("exit 0") && told.contains("OLM has successfully installed \"foo.v1.0.0\""), "{told}");
+    let printed = run(&["run", "bundle", &bundle, "--skip-tls", "--install-mode", "OwnNamespace"]);
+    assert!(
+        printed.starts_with("exit 0") && printed.contains("OLM has successfully installed \"foo.v1.0.0\""),
+        "{printed}"
+    );
     let group = stage.get(Kind::OPERATOR_GROUP, "operator-sdk-og").await.unwrap();
     assert_eq!(group["spec"], json!({"targetNamespaces": [namespace]}));
-    drop(_stand_in);
-    let told = run(&["cleanup", "foo"]);
-    assert!(told.contains("Operator \"foo\" uninstalled"), "{told}");
+    drop(_emulation);
+    let printed = run(&["cleanup", "foo"]);
+    assert!(printed.contains("Operator \"foo\" uninstalled"), "{printed}");
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn flags_reach_the_pod() {
     let stage = Stage::new().await;
     let bundle = stage.bundle("1.0.0");
-    let _stand_in = stage.stand_in(&["1.0.0"]);
-    let told = stage.opm(&[
+    let _emulation = stage.emulate(&["1.0.0"]);
+    let printed = stage.opm(&[
         "run",
         "bundle",
         &bundle,
@@ -69,7 +72,7 @@ async fn flags_reach_the_pod() {
         "--decompression-image",
         "example.com/gzip:v1",
     ]);
-    assert!(told.starts_with("exit 0"), "{told}");
+    assert!(printed.starts_with("exit 0"), "{printed}");
     insta::assert_snapshot!(stage.objects(&[Kind::CATALOG_SOURCE, Kind::POD]).await);
 }
 
@@ -86,8 +89,8 @@ async fn an_index_keeps_every_blob_as_it_is_written() {
     let bundle = stage.bundle("1.0.0");
     let files = [("/configs/foo/a.yaml", INDEX_YAML.as_bytes()), ("/configs/foo/b.json", INDEX_JSON.as_bytes())];
     let index = stage.push("index:v1", &files, &[(CONFIGS, "/configs")]);
-    let _stand_in = stage.stand_in(&["1.0.0"]);
-    insta::assert_snapshot!("index_told", steps(&stage.opm(&["run", "bundle", &bundle, "--index-image", &index])));
+    let _emulation = stage.emulate(&["1.0.0"]);
+    insta::assert_snapshot!("index_output", steps(&stage.opm(&["run", "bundle", &bundle, "--index-image", &index])));
     let catalog = stage.catalog().await;
     let texts: Vec<String> = catalog.iter().map(|part| String::from_utf8(part.clone()).unwrap()).collect();
     assert_eq!(texts.len(), 2, "YAML and JSON");
@@ -98,41 +101,41 @@ async fn an_index_keeps_every_blob_as_it_is_written() {
     assert_eq!(texts[0].matches("schema: olm.package\n").count(), 1, "{}", texts[0]);
     insta::assert_snapshot!("index_objects", stage.objects(&KINDS[..6]).await);
     let pod = &stage.list(Kind::POD).await[0];
-    // The index image holds data, and nothing that could serve it.
+    // The index image contains data, and no program that could serve it.
     let image = stage.hide(pod["spec"]["containers"][0]["image"].as_str().unwrap());
     assert_eq!(image, "quay.io/operator-framework/opm@sha256:[DIGEST]");
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_index_that_has_the_bundle_is_refused() {
+async fn an_index_with_the_same_bundle_is_rejected() {
     let stage = Stage::new().await;
     let (bundle, other) = (stage.bundle("0.9.0"), stage.bundle("1.0.0"));
     let files = [("/configs/a.yaml", INDEX_YAML.as_bytes()), ("/configs/b.json", INDEX_JSON.as_bytes())];
     let index = stage.push("index:v1", &files, &[(CONFIGS, "/configs")]);
-    let told = stage.opm(&["run", "bundle", &bundle, "--index-image", &index]);
+    let printed = stage.opm(&["run", "bundle", &bundle, "--index-image", &index]);
     assert!(
-        told.contains("error generating File-Based Catalog with bundle \"foo.v0.9.0\": error adding bundle image \"[REGISTRY]/foo-bundle:v0.9.0\" to index image \"[REGISTRY]/index:v1\": bundle \"foo.v0.9.0\" already exists in the index image: [REGISTRY]/index:v1"),
-        "{told}"
+        printed.contains("error generating File-Based Catalog with bundle \"foo.v0.9.0\": error adding bundle image \"[REGISTRY]/foo-bundle:v0.9.0\" to index image \"[REGISTRY]/index:v1\": bundle \"foo.v0.9.0\" already exists in the index image: [REGISTRY]/index:v1"),
+        "{printed}"
     );
     let channel = INDEX_YAML
         .replace("name: stable", "name: operator-sdk-run-bundle")
         .replace("nel: stable", "nel: operator-sdk-run-bundle");
     let files = [("/configs/a.yaml", channel.as_bytes()), ("/configs/b.json", INDEX_JSON.as_bytes())];
     let index = stage.push("index:v2", &files, &[(CONFIGS, "/configs")]);
-    let told = stage.opm(&["run", "bundle", &other, "--index-image", &index]);
-    assert!(told.contains("channel \"operator-sdk-run-bundle\" already exists in the index image"), "{told}");
-    let told = stage.opm(&["run", "bundle", &other, "--index-image", &index, "--mode", "semver"]);
-    assert!(told.contains("specifying the bundle add mode is not supported for File-Based Catalog"), "{told}");
+    let printed = stage.opm(&["run", "bundle", &other, "--index-image", &index]);
+    assert!(printed.contains("channel \"operator-sdk-run-bundle\" already exists in the index image"), "{printed}");
+    let printed = stage.opm(&["run", "bundle", &other, "--index-image", &index, "--mode", "semver"]);
+    assert!(printed.contains("specifying the bundle add mode is not supported for File-Based Catalog"), "{printed}");
     let broken = stage.push(
         "index:v3",
         &[("/configs/a.yaml", b"schema: olm.channel\npackage: bar\nname: x\nentries: [{name: a}]\n")],
         &[(CONFIGS, "/configs")],
     );
-    let told = stage.opm(&["run", "bundle", &other, "--index-image", &broken]);
+    let printed = stage.opm(&["run", "bundle", &other, "--index-image", &broken]);
     assert!(
-        told.contains("error validating and converting the declarative config object")
-            && told.contains("unknown package \"bar\""),
-        "{told}"
+        printed.contains("error validating and converting the declarative config object")
+            && printed.contains("unknown package \"bar\""),
+        "{printed}"
     );
     assert!(stage.left().await.is_empty());
 }
@@ -150,9 +153,9 @@ fn database_index(stage: &Stage) -> String {
 async fn a_database_index_gets_the_bundle_in_the_pod() {
     let stage = Stage::new().await;
     let (index, bundle) = (database_index(&stage), stage.bundle("1.0.0"));
-    let _stand_in = stage.stand_in(&["1.0.0"]);
+    let _emulation = stage.emulate(&["1.0.0"]);
     insta::assert_snapshot!(
-        "database_told",
+        "database_output",
         steps(&stage.opm(&[
             "run",
             "bundle",
@@ -169,12 +172,12 @@ async fn a_database_index_gets_the_bundle_in_the_pod() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_database_index_can_become_a_catalog() {
+async fn a_database_index_can_be_migrated_to_a_catalog() {
     let stage = Stage::new().await;
     let (index, bundle) = (database_index(&stage), stage.bundle("1.0.0"));
-    let _stand_in = stage.stand_in(&["1.0.0"]);
-    let told = stage.opm(&["run", "bundle", &bundle, "--index-image", &index, "--sqlite", "migrate"]);
-    assert!(told.starts_with("exit 0"), "{told}");
+    let _emulation = stage.emulate(&["1.0.0"]);
+    let printed = stage.opm(&["run", "bundle", &bundle, "--index-image", &index, "--sqlite", "migrate"]);
+    assert!(printed.starts_with("exit 0"), "{printed}");
     let catalog = String::from_utf8(stage.catalog().await.concat()).unwrap();
     let rendered = stage.kit.env.stdout(&["render", "index.db", "-o", "yaml"]);
     for document in rendered.split("---\n") {
@@ -187,42 +190,45 @@ async fn a_database_index_can_become_a_catalog() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_image_that_serves_is_pinned_where_its_digest_can_be_had() {
+async fn the_serving_image_is_pinned_if_its_digest_is_available() {
     let stage = Stage::new().await;
     let bundle = stage.bundle("1.0.0");
-    let told = stage.opm(&["run", "bundle", &bundle, "--dry-run"]);
+    let printed = stage.opm(&["run", "bundle", &bundle, "--dry-run"]);
     let pinned = "quay.io/operator-framework/opm@sha256:[DIGEST]";
-    assert!(told.contains(&format!("image: {pinned}\n")), "{told}");
+    assert!(printed.contains(&format!("image: {pinned}\n")), "{printed}");
     assert!(
-        told.contains(&format!(
+        printed.contains(&format!(
             "quay.io/operator-framework/opm:latest resolves to {pinned}, which serves the catalog\n"
         )),
-        "{told}"
+        "{printed}"
     );
-    let told = stage.opm(&["run", "bundle", &bundle, "--dry-run", "--pin=false"]);
+    let printed = stage.opm(&["run", "bundle", &bundle, "--dry-run", "--pin=false"]);
     assert!(
-        told.contains("image: quay.io/operator-framework/opm:latest\n") && !told.contains("serves the catalog"),
-        "{told}"
+        printed.contains("image: quay.io/operator-framework/opm:latest\n") && !printed.contains("serves the catalog"),
+        "{printed}"
     );
-    // A registry that does not answer is no reason to give up.
+    // An unreachable registry does not fail the run.
     let settings = "[[registry]]\nprefix = \"quay.io/operator-framework/opm\"\nlocation = \"127.0.0.1:1/opm\"\n";
     stage.kit.env.file("home/.config/containers/registries.conf", settings);
-    let told = stage.opm(&["run", "bundle", &bundle, "--dry-run"]);
-    assert!(told.starts_with("exit 0") && told.contains("image: quay.io/operator-framework/opm:latest\n"), "{told}");
+    let printed = stage.opm(&["run", "bundle", &bundle, "--dry-run"]);
     assert!(
-        told.contains("warning: cannot pin quay.io/operator-framework/opm:latest; the cluster serves the catalog with the version it pulls: "),
-        "{told}"
+        printed.starts_with("exit 0") && printed.contains("image: quay.io/operator-framework/opm:latest\n"),
+        "{printed}"
+    );
+    assert!(
+        printed.contains("warning: cannot pin quay.io/operator-framework/opm:latest; the cluster serves the catalog with the version it pulls: "),
+        "{printed}"
     );
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_catalog_can_be_pushed_instead() {
+async fn a_catalog_can_be_pushed_to_a_registry_instead() {
     let stage = Stage::new().await;
     let bundle = stage.bundle("1.0.0");
     let base = stage.push("base:v1", &[("/etc/base", b"x")], &[]);
     let catalog = format!("{}/catalog:v1", stage.registry.host());
-    let _stand_in = stage.stand_in(&["1.0.0"]);
-    let told = stage.opm(&[
+    let _emulation = stage.emulate(&["1.0.0"]);
+    let printed = stage.opm(&[
         "run",
         "bundle",
         &bundle,
@@ -233,7 +239,7 @@ async fn a_catalog_can_be_pushed_instead() {
         "--pull-secret-name",
         "s",
     ]);
-    assert!(told.starts_with("exit 0"), "{told}");
+    assert!(printed.starts_with("exit 0"), "{printed}");
     assert!(stage.catalog().await.is_empty());
     let pod = &stage.list(Kind::POD).await[0];
     let image = pod["spec"]["containers"][0]["image"].as_str().unwrap();
@@ -244,7 +250,7 @@ async fn a_catalog_can_be_pushed_instead() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn operator_groups_decide() {
+async fn operator_groups_determine_the_install_mode() {
     let stage = Stage::new().await;
     let bundle = stage.bundle("1.0.0");
     let group = |name: &str| {
@@ -252,28 +258,28 @@ async fn operator_groups_decide() {
         "metadata": {"name": name}, "spec": {"targetNamespaces": ["elsewhere"]}})
     };
     create(&stage.kit.cluster, Kind::OPERATOR_GROUP, &group("mine")).await;
-    let told = stage.opm(&["run", "bundle", &bundle, "--install-mode", "OwnNamespace"]);
+    let printed = stage.opm(&["run", "bundle", &bundle, "--install-mode", "OwnNamespace"]);
     assert!(
-        told.contains("existing operatorgroup \"mine\" is not compatible with install mode \"OwnNamespace\""),
-        "{told}"
+        printed.contains("existing operatorgroup \"mine\" is not compatible with install mode \"OwnNamespace\""),
+        "{printed}"
     );
     create(&stage.kit.cluster, Kind::OPERATOR_GROUP, &group("other")).await;
-    let told = stage.opm(&["run", "bundle", &bundle]);
-    assert!(told.contains("more than one operator group in namespace [NAMESPACE]: [mine other]"), "{told}");
-    let told = stage.opm(&["run", "bundle", &bundle, "--install-mode", "MultiNamespace=a"]);
-    assert!(told.contains("install mode type \"MultiNamespace\" not supported in CSV \"foo.v1.0.0\""), "{told}");
+    let printed = stage.opm(&["run", "bundle", &bundle]);
+    assert!(printed.contains("more than one operator group in namespace [NAMESPACE]: [mine other]"), "{printed}");
+    let printed = stage.opm(&["run", "bundle", &bundle, "--install-mode", "MultiNamespace=a"]);
+    assert!(printed.contains("install mode type \"MultiNamespace\" not supported in CSV \"foo.v1.0.0\""), "{printed}");
     assert_eq!(stage.left().await, ["OperatorGroup mine", "OperatorGroup other"]);
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn somebody_else_changes_things_meanwhile() {
+async fn concurrent_changes_of_objects_are_handled() {
     let stage = Stage::new().await;
     let bundle = stage.bundle("1.0.0");
-    let _stand_in = stage.stand_in(&["1.0.0"]);
+    let _emulation = stage.emulate(&["1.0.0"]);
     let running = super::stage::Running::start(&mut stage.command(&["run", "bundle", &bundle]));
     let source = until(|| stage.get(Kind::CATALOG_SOURCE, "foo-catalog")).await;
     assert!(source["metadata"]["uid"].is_string());
-    // Every update has somebody else's in between, until the run is through.
+    // Another client changes each object between read and update, until the run ends.
     let sources = stage.kit.cluster.objects(Kind::CATALOG_SOURCE);
     for round in 0..200 {
         let patch = Patch::Merge(json!({"metadata": {"annotations": {"round": round.to_string()}}}));
@@ -282,24 +288,24 @@ async fn somebody_else_changes_things_meanwhile() {
             break;
         }
     }
-    let told = stage.shown(running.end());
-    assert!(told.starts_with("exit 0"), "{told}");
+    let printed = stage.shown(running.end());
+    assert!(printed.starts_with("exit 0"), "{printed}");
     let source = stage.get(Kind::CATALOG_SOURCE, "foo-catalog").await.unwrap();
     assert_eq!(source["spec"]["address"], "10.0.0.9:50051");
     assert!(source["metadata"]["annotations"]["round"].is_string());
 }
 
 #[test]
-fn objects_can_be_looked_at_before() {
+fn values_of_flags_are_checked() {
     let env = crate::env::TestEnv::new();
-    let told = env.opm(&["run", "bundle", "--help"]);
-    assert!(told.contains("--index-image") && told.contains("InstallModeValue"), "{told}");
-    let told = env.opm(&["run", "bundle", "example.com/x:v1", "--security-context-config", "none"]);
-    assert!(told.contains("[possible values: legacy, restricted]"), "{told}");
-    let told = env.opm(&["run", "bundle", "example.com/x:v1", "--mode", "none", "--dry-run"]);
+    let printed = env.opm(&["run", "bundle", "--help"]);
+    assert!(printed.contains("--index-image") && printed.contains("InstallModeValue"), "{printed}");
+    let printed = env.opm(&["run", "bundle", "example.com/x:v1", "--security-context-config", "none"]);
+    assert!(printed.contains("[possible values: legacy, restricted]"), "{printed}");
+    let printed = env.opm(&["run", "bundle", "example.com/x:v1", "--mode", "none", "--dry-run"]);
     assert!(
-        told.contains("bundle add mode \"none\" does not exist, must be one of: [\"semver\" \"replaces\"]"),
-        "{told}"
+        printed.contains("bundle add mode \"none\" does not exist, must be one of: [\"semver\" \"replaces\"]"),
+        "{printed}"
     );
 }
 
@@ -307,8 +313,8 @@ fn objects_can_be_looked_at_before() {
 async fn a_dry_run_creates_nothing() {
     let stage = Stage::new().await;
     let bundle = stage.bundle("1.0.0");
-    let told = stage.kit.env.stdout(&["run", "bundle", &bundle, "--use-http", "--dry-run", "-n", "ns"]);
-    let kinds: Vec<&str> = told.lines().filter_map(|line| line.strip_prefix("kind: ")).collect();
+    let printed = stage.kit.env.stdout(&["run", "bundle", &bundle, "--use-http", "--dry-run", "-n", "ns"]);
+    let kinds: Vec<&str> = printed.lines().filter_map(|line| line.strip_prefix("kind: ")).collect();
     assert_eq!(kinds, ["CatalogSource", "ConfigMap", "Pod", "OperatorGroup", "Subscription"]);
     assert!(stage.left().await.is_empty());
 }

@@ -1,4 +1,4 @@
-//! Runs that are interrupted roll back what they made.
+//! Interrupted runs roll back the objects that they created.
 
 use std::time::Duration;
 
@@ -7,7 +7,7 @@ use kube::api::{Patch, PatchParams};
 use serde_json::json;
 
 use super::stage::{Running, Stage, until};
-use crate::late::Late;
+use crate::late::DelayingProxy;
 
 #[tokio::test(flavor = "multi_thread")]
 async fn an_interrupted_run_leaves_nothing_behind() {
@@ -18,10 +18,10 @@ async fn an_interrupted_run_leaves_nothing_behind() {
         let running = Running::start(&mut stage.command(&["run", "bundle", &bundle]));
         until(|| stage.get(Kind::SUBSCRIPTION, "foo-v1-0-0-sub")).await;
         running.signal(signal);
-        let told = stage.shown(running.end());
-        assert!(told.starts_with(code), "{told}");
-        assert!(told.contains("interrupted\nall created objects were rolled back"), "{told}");
-        let taken: Vec<&str> = told.lines().filter_map(|line| line.strip_prefix("Rolled back: ")).collect();
+        let output = stage.shown(running.end());
+        assert!(output.starts_with(code), "{output}");
+        assert!(output.contains("interrupted\nall created objects were rolled back"), "{output}");
+        let taken: Vec<&str> = output.lines().filter_map(|line| line.strip_prefix("Rolled back: ")).collect();
         assert_eq!(
             taken,
             [
@@ -41,7 +41,7 @@ async fn a_request_that_arrives_after_an_interrupt_leaves_nothing_behind() {
     let stage = Stage::new().await;
     let bundle = stage.bundle("1.0.0");
     let pause = Duration::from_secs(2);
-    let late = Late::start(stage.kit.cluster.client.clone(), "/catalogsources", pause).await;
+    let late = DelayingProxy::start(stage.kit.cluster.client.clone(), "/catalogsources", pause).await;
     stage.kit.env.file("late", late.kubeconfig());
     let mut command = stage.kit.env.command();
     command.args(["run", "bundle", &bundle, "--use-http", "--timeout", "60s", "-n", &stage.kit.cluster.namespace]);
@@ -49,20 +49,20 @@ async fn a_request_that_arrives_after_an_interrupt_leaves_nothing_behind() {
     let running = Running::start(&mut command);
     late.arrived.notified().await;
     running.signal("-INT");
-    let told = stage.shown(tokio::task::spawn_blocking(move || running.end()).await.expect("no panic"));
-    assert!(told.starts_with("exit 130"), "{told}");
-    assert!(told.contains("Rolled back: CatalogSource [NAMESPACE]/foo-catalog"), "{told}");
+    let output = stage.shown(tokio::task::spawn_blocking(move || running.end()).await.expect("no panic"));
+    assert!(output.starts_with("exit 130"), "{output}");
+    assert!(output.contains("Rolled back: CatalogSource [NAMESPACE]/foo-catalog"), "{output}");
     tokio::time::sleep(pause).await;
     assert_eq!(stage.left().await, Vec::<String>::new());
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_second_interrupt_ends_at_once_and_tells_what_is_left() {
+async fn a_second_interrupt_ends_immediately_and_reports_remaining_objects() {
     let stage = Stage::new().await;
     let bundle = stage.bundle("1.0.0");
     let running = Running::start(&mut stage.command(&["run", "bundle", &bundle]));
     until(|| async { stage.list(Kind::POD).await.into_iter().next() }).await;
-    // Somebody holds the CatalogSource, so that it cannot be rolled back.
+    // A finalizer holds the CatalogSource, so it cannot be rolled back.
     let held = Patch::Merge(json!({"metadata": {"finalizers": ["example.com/held"]}}));
     let sources = stage.kit.cluster.objects(Kind::CATALOG_SOURCE);
     sources.patch("foo-catalog", &PatchParams::default(), &held).await.unwrap();
@@ -72,14 +72,17 @@ async fn a_second_interrupt_ends_at_once_and_tells_what_is_left() {
     })
     .await;
     running.signal("-INT");
-    let told = stage.shown(running.end());
-    assert!(told.ends_with("failed to roll back:\n  CatalogSource [NAMESPACE]/foo-catalog: interrupted\n"), "{told}");
+    let output = stage.shown(running.end());
+    assert!(
+        output.ends_with("failed to roll back:\n  CatalogSource [NAMESPACE]/foo-catalog: interrupted\n"),
+        "{output}"
+    );
     let free = Patch::Merge(json!({"metadata": {"finalizers": null}}));
     sources.patch("foo-catalog", &PatchParams::default(), &free).await.unwrap();
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_api_server_that_stays_away_is_reported_with_what_is_left() {
+async fn an_unreachable_api_server_is_reported_with_the_remaining_objects() {
     let mut stage = Stage::own().await;
     let bundle = stage.bundle("1.0.0");
     let running = Running::start(&mut stage.command(&["run", "bundle", &bundle]));
@@ -88,38 +91,38 @@ async fn an_api_server_that_stays_away_is_reported_with_what_is_left() {
     running.signal("-INT");
     tokio::time::sleep(std::time::Duration::from_secs(1)).await;
     running.signal("-INT");
-    let told = stage.shown(running.end());
-    assert!(told.starts_with("exit 130"), "{told}");
+    let output = stage.shown(running.end());
+    assert!(output.starts_with("exit 130"), "{output}");
     assert!(
-        told.ends_with(
+        output.ends_with(
             "failed to roll back:\n  CatalogSource [NAMESPACE]/foo-catalog: interrupted\n  \
              ConfigMap [NAMESPACE]/foo-catalog-configmap-partition-1: interrupted\n  \
              Pod [NAMESPACE]/REGISTRY-foo-bundle-v1-0-0: interrupted\n"
         ),
-        "{told}"
+        "{output}"
     );
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_was_made_can_be_kept() {
+async fn created_objects_can_be_kept() {
     let stage = Stage::new().await;
     let bundle = stage.bundle("1.0.0");
-    let told = stage.opm(&["run", "bundle", &bundle, "--timeout", "10s", "--keep"]);
-    assert!(told.contains("\nkept these objects, with the label opm.run/id="), "{told}");
+    let output = stage.opm(&["run", "bundle", &bundle, "--timeout", "10s", "--keep"]);
+    assert!(output.contains("\nkept these objects, with the label opm.run/id="), "{output}");
     assert_eq!(stage.left().await.len(), 3);
     let run = stage.list(Kind::POD).await[0]["metadata"]["labels"]["opm.run/id"].as_str().unwrap().to_owned();
-    assert!(told.contains(&run), "{told}");
-    let told = stage.opm(&["cleanup", "foo"]);
-    assert!(told.contains("Operator \"foo\" uninstalled"), "{told}");
+    assert!(output.contains(&run), "{output}");
+    let output = stage.opm(&["cleanup", "foo"]);
+    assert!(output.contains("Operator \"foo\" uninstalled"), "{output}");
     assert!(stage.left().await.is_empty());
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_time_out_takes_everything_back() {
+async fn a_timeout_rolls_everything_back() {
     let stage = Stage::new().await;
     let bundle = stage.bundle("1.0.0");
     let _kubelet = stage.kubelet();
-    let told = stage.opm(&["run", "bundle", &bundle, "--timeout", "10s"]);
-    assert!(told.contains("OLM has not reported on the catalog source: does its catalog operator run?"), "{told}");
+    let output = stage.opm(&["run", "bundle", &bundle, "--timeout", "10s"]);
+    assert!(output.contains("OLM has not reported on the catalog source: does its catalog operator run?"), "{output}");
     assert!(stage.left().await.is_empty());
 }

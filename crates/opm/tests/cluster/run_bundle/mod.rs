@@ -1,7 +1,7 @@
-//! `run bundle`, `run bundle-upgrade` and `cleanup`. The tests stand in for kubelet and OLM by setting statuses.
+//! `run bundle`, `run bundle-upgrade` and `cleanup`. The tests emulate kubelet and OLM by setting statuses.
 
+mod emulation;
 mod stage;
-mod stand_in;
 
 mod carried;
 mod cleanup;

@@ -1,4 +1,4 @@
-//! What the containers of the pod run, run on this machine.
+//! The scripts of the pod's containers, run on this machine.
 
 use std::io::{BufRead, BufReader};
 use std::path::Path;
@@ -16,7 +16,7 @@ use super::stage::{CONFIGS, DATABASE, Stage};
 #[derive(Clone, PartialEq, prost::Message)]
 struct Nothing {}
 
-/// A bundle, as far as anybody looks at it here.
+/// The fields of a bundle that these tests read.
 #[derive(Clone, PartialEq, prost::Message)]
 struct Bundle {
     #[prost(string, tag = "1")]
@@ -27,16 +27,16 @@ struct Bundle {
     channel_name: String,
 }
 
-struct Ended(Child);
+struct KilledOnDrop(Child);
 
-impl Drop for Ended {
+impl Drop for KilledOnDrop {
     fn drop(&mut self) {
         let _ = self.0.kill();
         let _ = self.0.wait();
     }
 }
 
-/// Runs a script of the pod with `sh`, with this program as `opm` in its path.
+/// Returns a command that runs a script of the pod with `sh`; the program under test is `opm` on its path.
 fn shell(stage: &Stage, script: &str) -> Command {
     let bin = stage.kit.env.path("bin");
     std::fs::create_dir_all(&bin).unwrap();
@@ -47,13 +47,13 @@ fn shell(stage: &Stage, script: &str) -> Command {
     command
 }
 
-/// Starts a server and returns the bundles that it answers with.
+/// Starts a server and returns its bundles.
 async fn served(command: &mut Command) -> Vec<(String, String, String)> {
-    let mut server = Ended(command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap());
-    let mut told = String::new();
+    let mut server = KilledOnDrop(command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap());
+    let mut shown = String::new();
     let mut port = None;
     for line in BufReader::new(server.0.stderr.take().unwrap()).lines().map_while(Result::ok) {
-        told += &format!("{line}\n");
+        shown += &format!("{line}\n");
         let address = line.split_once("listening").or_else(|| line.split_once("address="));
         if let Some((_, rest)) = address.filter(|_| port.is_none()) {
             let digits: String = rest.rsplit(':').next().unwrap().chars().take_while(char::is_ascii_digit).collect();
@@ -63,7 +63,7 @@ async fn served(command: &mut Command) -> Vec<(String, String, String)> {
             break;
         }
     }
-    let port = port.unwrap_or_else(|| panic!("it does not serve:\n{told}"));
+    let port = port.unwrap_or_else(|| panic!("the server does not start:\n{shown}"));
     let channel = Endpoint::from_shared(format!("http://127.0.0.1:{port}")).unwrap().connect().await.unwrap();
     let mut grpc = Grpc::new(channel);
     grpc.ready().await.unwrap();
@@ -95,11 +95,11 @@ async fn the_pod_unpacks_and_serves_the_catalog() {
     let json = r#"{"schema":"olm.bundle","package":"foo","name":"foo.v0.9.0","image":"example.com/foo:v0.9.0","properties":[{"type":"olm.package","value":{"packageName":"foo","version":"0.9.0"}}]}"#;
     let files = [("/configs/a.yaml", yaml.as_bytes()), ("/configs/b.json", json.as_bytes())];
     let index = stage.push("index:v1", &files, &[(CONFIGS, "/configs")]);
-    let _stand_in = stage.stand_in(&["1.0.0"]);
-    let told = stage.opm(&["run", "bundle", &bundle, "--index-image", &index]);
-    assert!(told.starts_with("exit 0"), "{told}");
+    let _emulation = stage.emulate(&["1.0.0"]);
+    let shown = stage.opm(&["run", "bundle", &bundle, "--index-image", &index]);
+    assert!(shown.starts_with("exit 0"), "{shown}");
 
-    // The volumes, as the kubelet would mount them, below a directory of the test.
+    // Volumes are mounted below a directory of the test, like kubelet would.
     let root = stage.kit.env.path("root");
     let pod = stage.list(Kind::POD).await.remove(0);
     let at = |path: &str| root.join(path.trim_start_matches('/'));
@@ -141,9 +141,9 @@ async fn the_pod_adds_the_bundle_to_a_database_and_serves_it() {
     let content = std::fs::read(env.path("index.db")).unwrap();
     let place = env.path("index.db").display().to_string();
     let index = stage.push("database:v1", &[("/database/index.db", &content)], &[(DATABASE, &place)]);
-    let _stand_in = stage.stand_in(&["1.0.0"]);
-    let told = stage.opm(&["run", "bundle", &bundle, "--index-image", &index]);
-    assert!(told.starts_with("exit 0"), "{told}");
+    let _emulation = stage.emulate(&["1.0.0"]);
+    let shown = stage.opm(&["run", "bundle", &bundle, "--index-image", &index]);
+    assert!(shown.starts_with("exit 0"), "{shown}");
     let pod = stage.list(Kind::POD).await.remove(0);
     let moved = script(&pod["spec"]["containers"][0])
         .replace("/tmp/tmp.db", &env.path("tmp.db").display().to_string())
@@ -153,12 +153,12 @@ async fn the_pod_adds_the_bundle_to_a_database_and_serves_it() {
         bundles,
         expected(&[("foo.v0.9.0", "beta"), ("foo.v0.9.0", "stable"), ("foo.v1.0.0", "beta"), ("foo.v1.0.0", "stable")])
     );
-    // The database of the image is only read.
+    // The database of the image is not changed.
     assert_eq!(std::fs::read(env.path("index.db")).unwrap(), content);
-    // A second time the bundle is there already, and the container fails.
+    // The second time the bundle exists already, and the container fails.
     std::fs::copy(env.path("tmp.db"), env.path("index.db")).unwrap();
     let output = shell(&stage, &moved).output().unwrap();
     assert!(!output.status.success());
-    let told = String::from_utf8_lossy(&output.stderr).into_owned();
-    assert!(told.contains("already exists, Bundle already added that provides package and csv"), "{told}");
+    let shown = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(shown.contains("already exists, Bundle already added that provides package and csv"), "{shown}");
 }

@@ -1,4 +1,4 @@
-//! A namespace, a registry with images, and somebody who stands in for kubelet and OLM.
+//! A namespace, a registry with images, and an emulation of kubelet and OLM.
 
 use std::process::{Command, Output};
 use std::time::{Duration, Instant};
@@ -12,12 +12,12 @@ pub(super) use testkit::Running;
 
 use crate::kit::Kit;
 
-use super::stand_in::{StandIn, StandInPlan};
-pub(super) use super::stand_in::{create, delete, plan_status, set_status};
+use super::emulation::{Emulation, EmulationPlan};
+pub(super) use super::emulation::{create, delete, plan_status, set_status};
 
 pub(super) const CONFIGS: &str = "operators.operatorframework.io.index.configs.v1";
 pub(super) const DATABASE: &str = "operators.operatorframework.io.index.database.v1";
-/// All kinds of objects that runs make in a namespace.
+/// All kinds of objects that runs create in a namespace.
 pub(super) const KINDS: [Kind; 7] = [
     Kind::CATALOG_SOURCE,
     Kind::CONFIG_MAP,
@@ -31,7 +31,7 @@ pub(super) const KINDS: [Kind; 7] = [
 pub(super) struct Stage {
     pub(super) kit: Kit,
     pub(super) registry: DockerRegistry,
-    /// The API that the operator owns; definitions of it are known to the whole cluster.
+    /// The API that the operator owns; its CRD is cluster-scoped.
     pub(super) api: String,
 }
 
@@ -40,7 +40,7 @@ impl Stage {
         Stage::with(Kit::new().await)
     }
 
-    /// Makes a stage with an API server that can be stopped.
+    /// Creates a stage with an API server that can be stopped.
     pub(super) async fn own() -> Stage {
         Stage::with(Kit::own().await)
     }
@@ -49,7 +49,7 @@ impl Stage {
         let registry = DockerRegistry::start(RegistryPlan::default()).expect("docker-registry is installed");
         let api = format!("foos.{}.example.com", kit.cluster.namespace);
         let stage = Stage { kit, registry, api };
-        // The image that serves catalogs is asked for here, and never where it really is.
+        // The serving image is looked up here, and never in its real registry.
         let place = format!("location = \"{}/opm\"\ninsecure = true\n", stage.registry.host());
         let settings = format!("[[registry]]\nprefix = \"quay.io/operator-framework/opm\"\n{place}");
         stage.kit.env.file("home/.config/containers/registries.conf", settings);
@@ -57,7 +57,7 @@ impl Stage {
         stage
     }
 
-    /// Pushes an image of files, and returns its name.
+    /// Pushes an image with files, and returns its name.
     pub(super) fn push(&self, name: &str, files: &[(&str, &[u8])], labels: &[(&str, &str)]) -> String {
         let scratch = tempfile::tempdir().expect("scratch directory");
         let store = image::Store::open(&scratch.path().join("store")).expect("store");
@@ -76,7 +76,7 @@ impl Stage {
         let client = image::Client::new(options).expect("client");
         let name = format!("{}/{name}", self.registry.host());
         let push = || client.push(&built.digest, &image::Location::parse(&name).expect("a name"));
-        // The caller may be inside of a runtime already.
+        // The caller may be inside a runtime already.
         std::thread::scope(|scope| scope.spawn(push).join().expect("no panic")).expect("pushed");
         name
     }
@@ -86,7 +86,7 @@ impl Stage {
         self.bundle_with(version, "")
     }
 
-    /// Pushes a bundle whose CSV has more fields in its spec, as JSON behind a comma.
+    /// Pushes a bundle whose CSV has additional fields in its spec, as JSON after a comma.
     pub(super) fn bundle_with(&self, version: &str, more: &str) -> String {
         let csv = self.csv(version, more);
         let crd = self.crd();
@@ -108,7 +108,7 @@ impl Stage {
         )
     }
 
-    /// The definition that the operator owns.
+    /// Returns the CRD that the operator owns.
     pub(super) fn crd(&self) -> Value {
         json!({
             "apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
@@ -120,7 +120,7 @@ impl Stage {
         })
     }
 
-    /// The CSV of a version.
+    /// Returns the CSV of a version.
     pub(super) fn csv(&self, version: &str, more: &str) -> Value {
         let mut csv = json!({
             "apiVersion": "operators.coreos.com/v1alpha1",
@@ -152,7 +152,7 @@ impl Stage {
         command
     }
 
-    /// Runs a command and shows what came of it, without what differs from run to run.
+    /// Runs a command and returns its output, without the parts that differ between runs.
     pub(super) fn opm(&self, arguments: &[&str]) -> String {
         let mut command = self.kit.command(arguments);
         if arguments[0] != "cleanup" {
@@ -168,7 +168,7 @@ impl Stage {
         self.hide(&self.kit.env.show(output))
     }
 
-    /// Hides what differs from run to run.
+    /// Replaces the parts that differ between runs.
     pub(super) fn hide(&self, text: &str) -> String {
         let dashed = self.registry.host().replace(['.', ':'], "-");
         hide_digests(text)
@@ -183,18 +183,19 @@ impl Stage {
     }
 
     pub(super) async fn get(&self, kind: Kind, name: &str) -> Option<Value> {
-        let found = self.kit.cluster.objects(kind).get_opt(name).await.expect("an answer");
+        let found = self.kit.cluster.objects(kind).get_opt(name).await.expect("a response");
         found.map(|found| serde_json::to_value(found).expect("JSON"))
     }
 
-    /// Returns the names of everything that a run could have left behind.
+    /// Returns the names of all objects that a run could have left behind.
     pub(super) async fn left(&self) -> Vec<String> {
         let mut left = Vec::new();
         for kind in KINDS {
-            let names = self.list(kind).await;
-            // Every namespace gets one where a controller does that.
-            let names = names.iter().filter_map(|object| object["metadata"]["name"].as_str());
-            left.extend(names.filter(|name| *name != "kube-root-ca.crt").map(|name| format!("{} {name}", kind.kind)));
+            // A failed request must not count as an empty list.
+            let found = self.kit.cluster.objects(kind).list(&ListParams::default()).await.expect("a list");
+            // A controller adds this object to every namespace.
+            let names = found.items.into_iter().filter_map(|object| object.metadata.name);
+            left.extend(names.filter(|name| name != "kube-root-ca.crt").map(|name| format!("{} {name}", kind.kind)));
         }
         if self.get(Kind::CRD, &self.api).await.is_some() {
             left.push("CustomResourceDefinition".into());
@@ -202,7 +203,7 @@ impl Stage {
         left
     }
 
-    /// Shows objects as they were sent, without what the API server adds, one after the other.
+    /// Returns objects as they were sent, without the fields that the API server adds.
     pub(super) async fn objects(&self, kinds: &[Kind]) -> String {
         let mut text = String::new();
         for kind in kinds {
@@ -218,7 +219,7 @@ impl Stage {
         self.hide(&text)
     }
 
-    /// Returns the catalog that ConfigMaps carry, part by part.
+    /// Returns the catalog in the ConfigMaps, part by part.
     pub(super) async fn catalog(&self) -> Vec<Vec<u8>> {
         let mut maps = self.list(Kind::CONFIG_MAP).await;
         maps.retain(|map| map["binaryData"]["extraFBC"].is_string());
@@ -234,22 +235,22 @@ impl Stage {
         maps.iter().map(unpack).collect()
     }
 
-    /// Stands in for kubelet and OLM until the value is dropped. OLM finds these versions, one for each bundle added.
-    pub(super) fn stand_in(&self, versions: &[&str]) -> StandIn {
-        StandIn::start(
+    /// Emulates kubelet and OLM until the value is dropped. OLM finds these versions, one for each added bundle.
+    pub(super) fn emulate(&self, versions: &[&str]) -> Emulation {
+        Emulation::start(
             self,
-            StandInPlan { csvs: versions.iter().map(|one| self.csv(one, "")).collect(), crd: self.crd() },
+            EmulationPlan { csvs: versions.iter().map(|one| self.csv(one, "")).collect(), crd: self.crd() },
         )
     }
 
-    /// Stands in for the kubelet only.
-    pub(super) fn kubelet(&self) -> StandIn {
-        StandIn::start(self, StandInPlan { csvs: Vec::new(), crd: self.crd() })
+    /// Emulates only the kubelet.
+    pub(super) fn kubelet(&self) -> Emulation {
+        Emulation::start(self, EmulationPlan { csvs: Vec::new(), crd: self.crd() })
     }
 }
 
-/// Leaves out the lines that tell of states, since some of them last too short to be seen in every run.
-pub(super) fn steps(told: &str) -> String {
+/// Removes lines about states, because some last too short to be observed in every run.
+pub(super) fn steps(shown: &str) -> String {
     let states = [
         "  Pod [",
         "  Subscription [",
@@ -261,11 +262,11 @@ pub(super) fn steps(told: &str) -> String {
         "  ConfigMap [",
         "  CustomResourceDefinition foos.example.com: ",
     ];
-    let lasting = told.lines().filter(|line| !states.iter().any(|state| line.starts_with(state)));
+    let lasting = shown.lines().filter(|line| !states.iter().any(|state| line.starts_with(state)));
     lasting.map(|line| format!("{line}\n")).collect()
 }
 
-/// Removes what the API server adds to objects.
+/// Removes the fields that the API server adds to objects.
 fn clean(object: &mut Value) {
     let managers: Vec<Value> = object["metadata"]["managedFields"]
         .as_array()
@@ -276,7 +277,7 @@ fn clean(object: &mut Value) {
     for key in ["uid", "resourceVersion", "creationTimestamp", "managedFields", "generation", "selfLink"] {
         metadata.remove(key);
     }
-    // Older servers note the profile of a pod in an annotation, too.
+    // Older servers set the seccomp profile of a pod in an annotation, too.
     if let Some(annotations) = metadata.get_mut("annotations").and_then(Value::as_object_mut) {
         annotations.remove("seccomp.security.alpha.kubernetes.io/pod");
     }
@@ -311,19 +312,19 @@ pub(super) async fn list(cluster: &Cluster, kind: Kind) -> Vec<Value> {
     found.into_iter().map(|one| serde_json::to_value(one).expect("JSON")).collect()
 }
 
-/// Waits until something is there.
-pub(super) async fn until<T, F: Future<Output = Option<T>>>(mut look: impl FnMut() -> F) -> T {
+/// Polls until `poll` returns a value.
+pub(super) async fn until<T, F: Future<Output = Option<T>>>(mut poll: impl FnMut() -> F) -> T {
     let start = Instant::now();
     loop {
-        if let Some(found) = look().await {
+        if let Some(found) = poll().await {
             return found;
         }
-        assert!(start.elapsed() < Duration::from_secs(60), "it does not happen");
+        assert!(start.elapsed() < Duration::from_secs(60), "timeout");
         tokio::time::sleep(Duration::from_millis(20)).await;
     }
 }
 
-/// Hides digests of images, which differ from run to run with the names in them.
+/// Replaces digests of images, which differ between runs because names are part of the content.
 fn hide_digests(text: &str) -> String {
     let mut parts = text.split("@sha256:");
     let first = parts.next().unwrap_or_default().to_owned();

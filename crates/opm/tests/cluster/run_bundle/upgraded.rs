@@ -1,4 +1,4 @@
-//! Operators that get a newer bundle.
+//! Upgrading operators to a newer bundle.
 
 use cluster::run::names;
 use cluster::{Access, Cluster, Kind};
@@ -7,20 +7,20 @@ use serde_json::{Value, json};
 use super::stage::{CONFIGS, DATABASE, KINDS, Running, Stage, create, list, set_status, steps, until};
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_bundle_replaces_the_one_before_it() {
+async fn a_bundle_replaces_the_previous_one() {
     let stage = Stage::new().await;
     let bundles = [stage.bundle("1.0.0"), stage.bundle("1.1.0"), stage.bundle("1.2.0")];
-    let _stand_in = stage.stand_in(&["1.0.0", "1.1.0", "1.2.0"]);
-    let told = stage.opm(&["run", "bundle", &bundles[0]]);
-    assert!(told.starts_with("exit 0"), "{told}");
-    insta::assert_snapshot!("upgrade_told", steps(&stage.opm(&["run", "bundle-upgrade", &bundles[1]])));
+    let _emulation = stage.emulate(&["1.0.0", "1.1.0", "1.2.0"]);
+    let printed = stage.opm(&["run", "bundle", &bundles[0]]);
+    assert!(printed.starts_with("exit 0"), "{printed}");
+    insta::assert_snapshot!("upgrade_output", steps(&stage.opm(&["run", "bundle-upgrade", &bundles[1]])));
     insta::assert_snapshot!("upgrade_objects", stage.objects(&KINDS[..6]).await);
-    let told = stage.opm(&["run", "bundle-upgrade", &bundles[2]]);
-    assert!(told.starts_with("exit 0"), "{told}");
+    let printed = stage.opm(&["run", "bundle-upgrade", &bundles[2]]);
+    assert!(printed.starts_with("exit 0"), "{printed}");
     let catalog = String::from_utf8(stage.catalog().await.concat()).unwrap();
     insta::assert_snapshot!("upgrade_catalog", stage.hide(&catalog));
-    let told = stage.opm(&["run", "bundle-upgrade", &bundles[2]]);
-    assert!(told.contains("bundle \"foo.v1.2.0\" already exists in the Index Image"), "{told}");
+    let printed = stage.opm(&["run", "bundle-upgrade", &bundles[2]]);
+    assert!(printed.contains("bundle \"foo.v1.2.0\" already exists in the Index Image"), "{printed}");
 }
 
 const INDEX: &str = "schema: olm.package\nname: foo\ndefaultChannel: stable\n---\nschema: olm.channel\npackage: foo\nname: beta\n\
@@ -35,11 +35,11 @@ async fn an_operator_of_an_index_image_keeps_the_rest_of_the_index() {
     let stage = Stage::new().await;
     let bundles = [stage.bundle("1.0.0"), stage.bundle("1.1.0")];
     let index = stage.push("index:v1", &[("/configs/a.yaml", INDEX.as_bytes())], &[(CONFIGS, "/configs")]);
-    let _stand_in = stage.stand_in(&["1.0.0", "1.1.0"]);
-    let told = stage.opm(&["run", "bundle", &bundles[0], "--index-image", &index]);
-    assert!(told.starts_with("exit 0"), "{told}");
-    let told = stage.opm(&["run", "bundle-upgrade", &bundles[1]]);
-    assert!(told.starts_with("exit 0"), "{told}");
+    let _emulation = stage.emulate(&["1.0.0", "1.1.0"]);
+    let printed = stage.opm(&["run", "bundle", &bundles[0], "--index-image", &index]);
+    assert!(printed.starts_with("exit 0"), "{printed}");
+    let printed = stage.opm(&["run", "bundle-upgrade", &bundles[1]]);
+    assert!(printed.starts_with("exit 0"), "{printed}");
     let catalog = String::from_utf8(stage.catalog().await.concat()).unwrap();
     for document in INDEX.split("---\n") {
         assert!(catalog.contains(document), "{document}\n{catalog}");
@@ -48,12 +48,12 @@ async fn an_operator_of_an_index_image_keeps_the_rest_of_the_index() {
     assert!(catalog.contains("- name: foo.v1.1.0\n  replaces: foo.v1.0.0\n"), "{catalog}");
 }
 
-/// Installs an operator from a catalog image, as OLM would have done.
+/// Installs an operator from a catalog image, like OLM.
 async fn from_image(stage: &Stage, index: &str) {
     from_image_in(stage, index, &stage.kit.cluster).await;
 }
 
-/// As [`from_image`], from a catalog in another namespace.
+/// Like [`from_image`], from a catalog in another namespace.
 async fn from_image_in(stage: &Stage, index: &str, home: &Cluster) {
     let cluster = &stage.kit.cluster;
     let mut source = json!({"apiVersion": "operators.coreos.com/v1alpha1", "kind": "CatalogSource",
@@ -81,9 +81,9 @@ async fn an_operator_of_any_catalog_can_be_upgraded() {
     let bundle = stage.bundle("1.0.0");
     let index = stage.push("index:v1", &[("/configs/a.yaml", INDEX.as_bytes())], &[(CONFIGS, "/configs")]);
     from_image(&stage, &index).await;
-    let _stand_in = stage.stand_in(&["1.0.0"]);
-    let told = stage.opm(&["run", "bundle-upgrade", &bundle, "--pull-secret-name", "pull"]);
-    assert!(told.starts_with("exit 0") && told.contains("Successfully upgraded to \"foo.v1.0.0\""), "{told}");
+    let _emulation = stage.emulate(&["1.0.0"]);
+    let printed = stage.opm(&["run", "bundle-upgrade", &bundle, "--pull-secret-name", "pull"]);
+    assert!(printed.starts_with("exit 0") && printed.contains("Successfully upgraded to \"foo.v1.0.0\""), "{printed}");
     let catalog = String::from_utf8(stage.catalog().await.concat()).unwrap();
     assert!(catalog.contains(r#"{"name":"foo.v1.0.0","replaces":"foo.v0.9.0"}"#), "{catalog}");
     assert!(catalog.contains("schema: example.com/other # kept\nx: 1\n"), "{catalog}");
@@ -92,28 +92,34 @@ async fn an_operator_of_any_catalog_can_be_upgraded() {
         source["spec"],
         json!({"sourceType": "grpc", "publisher": "somebody", "address": "10.0.0.9:50051", "secrets": ["pull"]})
     );
-    let told = stage.opm(&["cleanup", "foo"]);
-    assert!(told.starts_with("exit 1") && told.contains("package \"foo\" was not installed by 'run bundle'"), "{told}");
-    let told = stage.opm(&["cleanup", "foo", "--force"]);
-    assert!(told.contains("CatalogSource [NAMESPACE]/shared was not created by 'run bundle' and is kept"), "{told}");
+    let printed = stage.opm(&["cleanup", "foo"]);
+    assert!(
+        printed.starts_with("exit 1") && printed.contains("package \"foo\" was not installed by 'run bundle'"),
+        "{printed}"
+    );
+    let printed = stage.opm(&["cleanup", "foo", "--force"]);
+    assert!(
+        printed.contains("CatalogSource [NAMESPACE]/shared was not created by 'run bundle' and is kept"),
+        "{printed}"
+    );
     assert!(stage.get(Kind::CATALOG_SOURCE, "shared").await.is_some());
 }
 
-/// Returns another namespace of the same cluster.
-async fn elsewhere(stage: &Stage) -> Cluster {
+/// Creates another namespace of the same cluster.
+async fn other_namespace(stage: &Stage) -> Cluster {
     let namespace = Some(stage.kit.api.namespace().await);
     let access = Access { kubeconfig: Some(stage.kit.api.kubeconfig()), context: None, namespace };
     access.connect().await.expect("a cluster")
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn rights_are_asked_for_where_the_catalog_is() {
+async fn permissions_are_checked_in_the_namespace_of_the_catalog() {
     let stage = Stage::new().await;
     let bundle = stage.bundle("1.0.0");
-    let home = elsewhere(&stage).await;
+    let home = other_namespace(&stage).await;
     let index = stage.push("index:v1", &[("/configs/a.yaml", INDEX.as_bytes())], &[(CONFIGS, "/configs")]);
     from_image_in(&stage, &index, &home).await;
-    // Everything is allowed where the operator is, and looking at catalogs where its catalog is.
+    // The user may do everything in the namespace of the operator, and read catalogs in the namespace of the catalog.
     let name = format!("some-{}", stage.kit.cluster.namespace);
     let all = json!([{"apiGroups": ["*"], "resources": ["*"], "verbs": ["*"]}]);
     let user = stage.kit.api.user_with_role(&name, &stage.kit.cluster.namespace, all).await;
@@ -122,53 +128,53 @@ async fn rights_are_asked_for_where_the_catalog_is() {
     stage.kit.api.user_with_role(&name, &home.namespace, some).await;
     let mut command = stage.kit.env.command();
     command.args(["run", "bundle-upgrade", &bundle, "--use-http", "-n", &stage.kit.cluster.namespace]);
-    let told = stage.shown(command.arg("--kubeconfig").arg(&user.kubeconfig).output().unwrap());
+    let printed = stage.shown(command.arg("--kubeconfig").arg(&user.kubeconfig).output().unwrap());
     let place = home.namespace.replace(&stage.kit.cluster.namespace, "[NAMESPACE]");
     let expected = format!(
         "not allowed in namespace {place:?}: update catalogsources.operators.coreos.com, create configmaps, list configmaps, \
          delete configmaps, create pods, get pods, delete pods; nothing was created"
     );
-    assert!(told.starts_with("exit 1") && told.contains(&expected), "{expected}\n{told}");
+    assert!(printed.starts_with("exit 1") && printed.contains(&expected), "{expected}\n{printed}");
     assert!(list(&home, Kind::POD).await.is_empty() && list(&home, Kind::CONFIG_MAP).await.is_empty());
     let source = list(&home, Kind::CATALOG_SOURCE).await.remove(0);
-    assert_eq!(source["spec"]["image"], json!(index), "it is as it was");
+    assert_eq!(source["spec"]["image"], json!(index), "the catalog source changed");
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_catalog_that_others_use_is_left_alone() {
+async fn a_catalog_that_others_use_is_not_changed() {
     let stage = Stage::new().await;
     let bundle = stage.bundle("1.0.0");
     let index = stage.push("index:v1", &[("/configs/a.yaml", INDEX.as_bytes())], &[(CONFIGS, "/configs")]);
     from_image(&stage, &index).await;
-    let home = elsewhere(&stage).await;
+    let home = other_namespace(&stage).await;
     let other = json!({"apiVersion": "operators.coreos.com/v1alpha1", "kind": "Subscription", "metadata": {"name": "bar"},
         "spec": {"name": "bar", "source": "shared", "sourceNamespace": stage.kit.cluster.namespace}});
     create(&home, Kind::SUBSCRIPTION, &other).await;
     let before = snapshot(&stage).await;
-    let told = stage.opm(&["run", "bundle-upgrade", &bundle]);
+    let printed = stage.opm(&["run", "bundle-upgrade", &bundle]);
     let user = format!("Subscription {}/bar", home.namespace.replace(&stage.kit.cluster.namespace, "[NAMESPACE]"));
     let expected = format!(
         "CatalogSource [NAMESPACE]/shared was not created by 'run bundle', and others use it: {user}; nothing was changed\n\
          --shared-catalog serves all of them from the pod of this run"
     );
-    assert!(told.starts_with("exit 1") && told.contains(&expected), "{expected}\n{told}");
+    assert!(printed.starts_with("exit 1") && printed.contains(&expected), "{expected}\n{printed}");
     assert_eq!(snapshot(&stage).await, before);
-    let told = stage.opm(&["run", "bundle-upgrade", &bundle, "--shared-catalog", "--dry-run"]);
-    assert!(told.starts_with("exit 0") && told.contains(&format!(", also for {user}")), "{told}");
+    let printed = stage.opm(&["run", "bundle-upgrade", &bundle, "--shared-catalog", "--dry-run"]);
+    assert!(printed.starts_with("exit 0") && printed.contains(&format!(", also for {user}")), "{printed}");
     assert_eq!(snapshot(&stage).await, before);
-    let _stand_in = stage.stand_in(&["1.0.0"]);
-    let told = stage.opm(&["run", "bundle-upgrade", &bundle, "--shared-catalog"]);
-    assert!(told.starts_with("exit 0"), "{told}");
+    let _emulation = stage.emulate(&["1.0.0"]);
+    let printed = stage.opm(&["run", "bundle-upgrade", &bundle, "--shared-catalog"]);
+    assert!(printed.starts_with("exit 0"), "{printed}");
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_upgrade_that_fails_before_approval_puts_everything_back() {
+async fn an_upgrade_that_fails_before_approval_is_rolled_back() {
     let stage = Stage::new().await;
     let bundles = [stage.bundle("1.0.0"), stage.bundle("1.1.0")];
     {
-        let _stand_in = stage.stand_in(&["1.0.0"]);
-        let told = stage.opm(&["run", "bundle", &bundles[0]]);
-        assert!(told.starts_with("exit 0"), "{told}");
+        let _emulation = stage.emulate(&["1.0.0"]);
+        let printed = stage.opm(&["run", "bundle", &bundles[0]]);
+        assert!(printed.starts_with("exit 0"), "{printed}");
     }
     let before = snapshot(&stage).await;
     let _kubelet = stage.kubelet();
@@ -178,20 +184,20 @@ async fn an_upgrade_that_fails_before_approval_puts_everything_back() {
         stage.get(Kind::CATALOG_SOURCE, "foo-catalog").await.filter(|one| one.to_string().contains("v1-1-0"))
     })
     .await;
-    let told = stage.shown(running.end());
-    assert!(told.contains("install plan is not available for the subscription foo-v1-0-0-sub"), "{told}");
-    assert!(told.contains("all created objects were rolled back"), "{told}");
-    assert_eq!(snapshot(&stage).await, before, "{told}");
+    let printed = stage.shown(running.end());
+    assert!(printed.contains("install plan is not available for the subscription foo-v1-0-0-sub"), "{printed}");
+    assert!(printed.contains("all created objects were rolled back"), "{printed}");
+    assert_eq!(snapshot(&stage).await, before, "{printed}");
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_upgrade_that_fails_after_approval_stays() {
+async fn an_upgrade_that_fails_after_approval_is_not_rolled_back() {
     let stage = Stage::new().await;
     let bundles = [stage.bundle("1.0.0"), stage.bundle("1.1.0")];
     {
-        let _stand_in = stage.stand_in(&["1.0.0"]);
-        let told = stage.opm(&["run", "bundle", &bundles[0]]);
-        assert!(told.starts_with("exit 0"), "{told}");
+        let _emulation = stage.emulate(&["1.0.0"]);
+        let printed = stage.opm(&["run", "bundle", &bundles[0]]);
+        assert!(printed.starts_with("exit 0"), "{printed}");
     }
     let failing = json!({"apiVersion": "operators.coreos.com/v1alpha1", "kind": "InstallPlan",
         "metadata": {"name": "failing"}, "spec": {"approved": false, "clusterServiceVersionNames": ["foo.v1.1.0", "bar.v1"]}});
@@ -206,20 +212,20 @@ async fn an_upgrade_that_fails_after_approval_stays() {
     })
     .await;
     stage.kit.set_status(Kind::SUBSCRIPTION, "foo-v1-0-0-sub", json!({"installPlanRef": {"name": "failing"}})).await;
-    let told = stage.shown(running.end());
-    assert!(told.contains("warning: InstallPlan failing also installs or upgrades: bar.v1\n"), "{told}");
+    let printed = stage.shown(running.end());
+    assert!(printed.contains("warning: InstallPlan failing also installs or upgrades: bar.v1\n"), "{printed}");
     assert!(
-        told.ends_with(
+        printed.ends_with(
             "error waiting for CSV to install: install plan failed: InstallComponentFailed: error validating existing \
              CRs against new CRD's schema\nthe upgrade was approved and is not rolled back\n"
         ),
-        "{told}"
+        "{printed}"
     );
     let source = stage.get(Kind::CATALOG_SOURCE, "foo-catalog").await.unwrap();
     assert!(source.to_string().contains("v1-1-0"), "{source}");
 }
 
-/// Everything but what tells of changes.
+/// Returns all objects without the fields that record changes.
 async fn snapshot(stage: &Stage) -> Vec<Value> {
     let mut all = Vec::new();
     for kind in KINDS {
@@ -235,29 +241,29 @@ async fn snapshot(stage: &Stage) -> Vec<Value> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn there_must_be_something_to_upgrade() {
+async fn an_upgrade_requires_an_installed_operator() {
     let stage = Stage::new().await;
     let bundle = stage.bundle("1.1.0");
-    let told = stage.opm(&["run", "bundle-upgrade", &bundle]);
+    let printed = stage.opm(&["run", "bundle-upgrade", &bundle]);
     assert!(
-        told.contains("Failed to run bundle upgrade: no existing operator found in the cluster to upgrade"),
-        "{told}"
+        printed.contains("Failed to run bundle upgrade: no existing operator found in the cluster to upgrade"),
+        "{printed}"
     );
     let other = json!({"apiVersion": "operators.coreos.com/v1alpha1", "kind": "Subscription",
         "metadata": {"name": "bar"}, "spec": {"name": "bar", "source": "x"}});
     create(&stage.kit.cluster, Kind::SUBSCRIPTION, &other).await;
-    let told = stage.opm(&["run", "bundle-upgrade", &bundle]);
-    assert!(told.contains("subscription for package \"foo\" not found"), "{told}");
+    let printed = stage.opm(&["run", "bundle-upgrade", &bundle]);
+    assert!(printed.contains("subscription for package \"foo\" not found"), "{printed}");
     from_image(&stage, "").await;
-    let told = stage.opm(&["run", "bundle-upgrade", &bundle]);
+    let printed = stage.opm(&["run", "bundle-upgrade", &bundle]);
     assert!(
-        told.contains("cannot upgrade: no catalog image reference exists in catalog source spec or annotations"),
-        "{told}"
+        printed.contains("cannot upgrade: no catalog image reference exists in catalog source spec or annotations"),
+        "{printed}"
     );
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_database_index_gets_all_bundles_again() {
+async fn all_bundles_are_added_to_a_database_index_again() {
     let stage = Stage::new().await;
     let old = stage.bundle("0.9.0");
     let (first, second) = (stage.bundle("1.0.0"), stage.bundle("1.1.0"));
@@ -265,11 +271,11 @@ async fn a_database_index_gets_all_bundles_again() {
     env.stdout(&["registry", "add", "-d", "index.db", "-b", &old, "--use-http"]);
     let content = std::fs::read(env.path("index.db")).unwrap();
     let index = stage.push("database:v1", &[("/db/index.db", &content)], &[(DATABASE, "/db/index.db")]);
-    let _stand_in = stage.stand_in(&["1.0.0", "1.1.0"]);
-    let told = stage.opm(&["run", "bundle", &first, "--index-image", &index]);
-    assert!(told.starts_with("exit 0"), "{told}");
-    let told = stage.opm(&["run", "bundle-upgrade", &second, "--mode", "semver"]);
-    assert!(told.starts_with("exit 0"), "{told}");
+    let _emulation = stage.emulate(&["1.0.0", "1.1.0"]);
+    let printed = stage.opm(&["run", "bundle", &first, "--index-image", &index]);
+    assert!(printed.starts_with("exit 0"), "{printed}");
+    let printed = stage.opm(&["run", "bundle-upgrade", &second, "--mode", "semver"]);
+    assert!(printed.starts_with("exit 0"), "{printed}");
     let pod = &stage.list(Kind::POD).await[0];
     let script = stage.hide(pod["spec"]["containers"][0]["command"][2].as_str().unwrap());
     let adds: Vec<&str> = script.lines().filter(|line| line.starts_with("opm registry add")).collect();
@@ -290,29 +296,29 @@ async fn a_migrated_index_stays_migrated() {
     let env = &stage.kit.env;
     env.stdout(&["registry", "add", "-d", "index.db", "-b", &old, "--use-http"]);
     let content = std::fs::read(env.path("index.db")).unwrap();
-    // Without a label the database is where it always was.
+    // Without the label the database has its default path.
     let index = stage.push("database:v1", &[("/database/index.db", &content)], &[]);
-    let _stand_in = stage.stand_in(&["1.0.0", "1.1.0"]);
-    let told = stage.opm(&["run", "bundle", &first, "--index-image", &index, "--sqlite", "migrate"]);
-    assert!(told.starts_with("exit 0"), "{told}");
-    let told = stage.opm(&["run", "bundle-upgrade", &second]);
-    assert!(told.starts_with("exit 0"), "{told}");
+    let _emulation = stage.emulate(&["1.0.0", "1.1.0"]);
+    let printed = stage.opm(&["run", "bundle", &first, "--index-image", &index, "--sqlite", "migrate"]);
+    assert!(printed.starts_with("exit 0"), "{printed}");
+    let printed = stage.opm(&["run", "bundle-upgrade", &second]);
+    assert!(printed.starts_with("exit 0"), "{printed}");
     let catalog = String::from_utf8(stage.catalog().await.concat()).unwrap();
     assert!(catalog.contains("name: foo.v0.9.0"), "{catalog}");
     assert!(catalog.contains("- name: foo.v1.1.0\n  replaces: foo.v1.0.0\n"), "{catalog}");
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_image_pushed_anew_gets_a_pod_of_its_own() {
+async fn an_image_that_is_pushed_again_gets_a_new_pod() {
     let stage = Stage::new().await;
     let pod = json!({"apiVersion": "v1", "kind": "Pod",
         "metadata": {"name": names::pod(&format!("{}/foo-bundle:v1.0.0", stage.registry.host()))},
         "spec": {"containers": [{"name": "x", "image": "x"}]}});
     create(&stage.kit.cluster, Kind::POD, &pod).await;
     let bundle = stage.bundle("1.0.0");
-    let _stand_in = stage.stand_in(&["1.0.0"]);
-    let told = stage.opm(&["run", "bundle", &bundle]);
-    assert!(told.starts_with("exit 0"), "{told}");
+    let _emulation = stage.emulate(&["1.0.0"]);
+    let printed = stage.opm(&["run", "bundle", &bundle]);
+    assert!(printed.starts_with("exit 0"), "{printed}");
     let pods = stage.list(Kind::POD).await;
     let names: Vec<&str> = pods.iter().map(|pod| pod["metadata"]["name"].as_str().unwrap()).collect();
     assert!(names.len() == 2 && names[1].starts_with(names[0]) && names[1].len() == names[0].len() + 7, "{names:?}");

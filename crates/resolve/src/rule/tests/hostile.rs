@@ -6,7 +6,7 @@ use super::*;
 use crate::rule::parse::{MAX_DEPTH, MAX_OPERATORS};
 
 #[test]
-fn what_is_too_large_is_refused() {
+fn oversized_rules_are_rejected() {
     let deep = format!("nested deeper than {MAX_DEPTH}");
     let many = format!("more than {MAX_OPERATORS} operators");
     for (rule, why) in [
@@ -32,7 +32,7 @@ fn what_is_too_large_is_refused() {
 }
 
 #[test]
-fn as_much_as_is_allowed_runs() {
+fn rules_at_the_limits_run() {
     let most = |part: &str, of_part: usize, end: &str| part.repeat(MAX_OPERATORS / of_part - 5) + end;
     for (rule, expected) in [
         (most("1 + ", 1, "1 == 496"), "true"),
@@ -55,7 +55,7 @@ fn as_much_as_is_allowed_runs() {
 }
 
 #[test]
-fn rules_that_take_too_long_are_given_up() {
+fn rules_that_take_too_long_are_aborted() {
     let many = format!("[{}]", vec![r#"{"type":"a"}"#; 2_000].join(","));
     let long = format!(r#"[{{"type":"a","value":"{}"}}]"#, "a".repeat(1 << 20));
     let twice = |start: &str, part: &str| start.to_owned() + &part.repeat(60) + ".size() == 1";
@@ -86,7 +86,7 @@ fn rules_that_take_too_long_are_given_up() {
 }
 
 #[test]
-fn steps_are_counted_as_they_are_done() {
+fn only_executed_steps_are_counted() {
     let steps = |rule: &str, properties: &str| Rule::compile(rule).unwrap().run(properties).unwrap().steps;
     let of = |count: usize| format!("[{}]", vec![r#"{"type":"a"}"#; count].join(","));
     // Reading the properties costs the least.
@@ -98,7 +98,7 @@ fn steps_are_counted_as_they_are_done() {
 }
 
 #[test]
-fn properties_that_are_no_json_fulfil_nothing() {
+fn invalid_properties_satisfy_no_rule() {
     for properties in ["", "[", "{}", "1", "null"] {
         assert_eq!(Rule::compile("properties.size() == 0 && [] == properties").unwrap().holds(properties), Ok(false));
     }
@@ -185,7 +185,7 @@ fn runs(rule: &str) {
     match Rule::compile(rule) {
         Ok(compiled) => {
             let first = compiled.run(PROPERTIES);
-            assert!(first.as_ref().is_ok_and(|answer| answer.steps <= MAX_STEPS) || first.is_err());
+            assert!(first.as_ref().is_ok_and(|result| result.steps <= MAX_STEPS) || first.is_err());
             assert_eq!(compiled.run(PROPERTIES), first, "{rule}");
         }
         Err(why) => assert!(!why.is_empty()),
@@ -196,18 +196,18 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(1_000))]
 
     #[test]
-    fn no_text_brings_it_down(rule in "\\PC{0,40}", bytes in prop::collection::vec(any::<u8>(), 0..40)) {
+    fn arbitrary_text_does_not_panic(rule in "\\PC{0,40}", bytes in prop::collection::vec(any::<u8>(), 0..40)) {
         runs(&rule);
         runs(&String::from_utf8_lossy(&bytes));
     }
 
     #[test]
-    fn no_words_bring_it_down(words in prop::collection::vec(prop::sample::select(WORDS), 0..30)) {
+    fn arbitrary_tokens_do_not_panic(words in prop::collection::vec(prop::sample::select(WORDS), 0..30)) {
         runs(&words.concat());
     }
 
     #[test]
-    fn no_pattern_brings_it_down(pattern in r"([a-c.*+?|(){}\[\]^$\\,0-9pPdwsbBQExz:<>-]){0,20}") {
+    fn arbitrary_patterns_do_not_panic(pattern in r"([a-c.*+?|(){}\[\]^$\\,0-9pPdwsbBQExz:<>-]){0,20}") {
         if let Some(pattern) = pattern::Pattern::compile(&pattern) {
             let _ = (pattern.is_in("abc"), pattern.steps("abc"));
         }

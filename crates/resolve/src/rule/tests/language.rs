@@ -26,7 +26,7 @@ fn rules_see_properties_as_json() {
 }
 
 #[test]
-fn literals_are_read_in_every_form() {
+fn literals_are_parsed_in_every_form() {
     give(
         "true",
         &[
@@ -49,7 +49,7 @@ fn literals_are_read_in_every_form() {
 }
 
 #[test]
-fn operators_bind_as_the_language_says() {
+fn operators_have_the_precedence_of_the_language() {
     give(
         "true",
         &[
@@ -71,7 +71,7 @@ fn operators_bind_as_the_language_says() {
 }
 
 #[test]
-fn conditions_absorb_what_goes_wrong_on_the_other_side() {
+fn conditions_absorb_errors_of_the_other_side() {
     let wrong = "1 / 0 == 1";
     for (rule, expected) in [
         ("false && W", "false"),
@@ -100,7 +100,7 @@ fn conditions_absorb_what_goes_wrong_on_the_other_side() {
 }
 
 #[test]
-fn loops_absorb_what_goes_wrong_only_where_conditions_do() {
+fn loops_absorb_errors_only_like_conditions() {
     for (rule, expected) in [
         ("[1, 2].all(x, x > 0) && [].all(x, false)", "true"),
         ("[0, 1].all(x, 1 / x > 5)", "false"),
@@ -132,7 +132,7 @@ fn loops_absorb_what_goes_wrong_only_where_conditions_do() {
 }
 
 #[test]
-fn has_asks_maps_for_fields() {
+fn has_tests_fields_of_maps() {
     for (rule, expected) in [
         ("has({'a': 1}.a) && !has({'a': 1}.b) && has({'a': null}.a)", "true"),
         ("has({'a': {'b': 1}}.a.b)", "true"),
@@ -147,7 +147,7 @@ fn has_asks_maps_for_fields() {
 }
 
 #[test]
-fn values_are_equal_by_what_they_are_worth() {
+fn values_are_equal_by_value() {
     give(
         "true",
         &[
@@ -178,7 +178,7 @@ fn values_have_an_order_within_their_type_and_numbers_among_each_other() {
 }
 
 #[test]
-fn arithmetic_refuses_what_does_not_fit() {
+fn arithmetic_rejects_overflow() {
     give(
         "true",
         &[
@@ -215,7 +215,7 @@ fn arithmetic_refuses_what_does_not_fit() {
 }
 
 #[test]
-fn lists_and_maps_are_asked_for_what_they_have() {
+fn lists_and_maps_are_indexed_and_searched() {
     give(
         "true",
         &[
@@ -244,7 +244,7 @@ fn lists_and_maps_are_asked_for_what_they_have() {
 }
 
 #[test]
-fn functions_look_into_values() {
+fn functions_inspect_values() {
     give(
         "true",
         &[

@@ -9,7 +9,7 @@ fn refused(rules: &[(&str, &str)]) {
 }
 
 #[test]
-fn text_that_does_not_follow_the_grammar() {
+fn syntax_errors() {
     refused(&[
         ("", "1:1: unexpected end of the rule"),
         ("1 +", "1:4: unexpected end of the rule"),
@@ -52,7 +52,7 @@ fn text_that_does_not_follow_the_grammar() {
 }
 
 #[test]
-fn names_that_nothing_has() {
+fn unknown_names() {
     refused(&[
         ("nothing == 1", "undeclared reference to 'nothing'"),
         ("nothing(1)", "undeclared reference to 'nothing'"),
@@ -71,7 +71,7 @@ fn names_that_nothing_has() {
 }
 
 #[test]
-fn types_that_do_not_fit() {
+fn mismatched_types() {
     let overload = |name: &str, types: &str| format!("found no matching overload for '{name}' applied to '({types})'");
     for (rule, name, types) in [
         ("1 == 'a'", "_==_", "int, string"),
@@ -124,7 +124,7 @@ fn types_that_do_not_fit() {
 }
 
 #[test]
-fn results_that_are_no_booleans() {
+fn results_of_other_types() {
     for rule in
         ["1", "'a'", "properties", "properties[0].value", "dyn(true)", "true ? 1 : 2", "properties.map(p, p.type)"]
     {

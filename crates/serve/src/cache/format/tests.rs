@@ -1,7 +1,7 @@
 use super::*;
 
 #[test]
-fn headers_come_back_and_every_flipped_bit_shows() {
+fn headers_are_read_back_and_every_flipped_bit_is_detected() {
     let start = HEADER_SIZE as u64;
     let mut sections = [Section { offset: start, ..Section::default() }; KINDS];
     sections[KINDS - 1] = Section { offset: start, length: 5, checksum: 7 };
@@ -73,7 +73,7 @@ text: of nobody
 "#;
 
 #[test]
-fn what_is_written_changes_only_with_the_version() {
+fn the_format_changes_only_with_its_version() {
     let scratch = tempfile::tempdir().unwrap();
     let (root, cache) = (scratch.path().join("catalog"), scratch.path().join("cache"));
     std::fs::create_dir(&root).unwrap();
@@ -90,7 +90,7 @@ fn what_is_written_changes_only_with_the_version() {
 }
 
 #[test]
-fn records_have_the_size_they_say() {
+fn records_have_their_declared_size() {
     let mut out = Vec::new();
     Bundle::default().put(&mut out);
     assert_eq!(out.len(), Bundle::SIZE);

@@ -251,7 +251,7 @@ mod tests {
     }
 
     #[test]
-    fn what_asks_for_more_or_takes_away_is_notable() {
+    fn additional_requirements_and_removals_are_notable() {
         let old = manifest(
             json!([{"apiGroups": [""], "resources": ["pods"], "verbs": ["get"]}]),
             crd(true, json!([]), "string"),

@@ -50,7 +50,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn lines_stand_in_the_order_of_the_texts() {
+    fn differing_lines_keep_the_order_of_the_texts() {
         let old = "same\nb\nz\n\nshared\nend";
         let new = "same\na\nshared\n  y\nend";
         let found = differing(old, new);

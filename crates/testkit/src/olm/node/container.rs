@@ -20,7 +20,7 @@ pub(super) struct Container<'a> {
     /// Its image, if available locally.
     pub(super) image: Option<&'a Image>,
     /// The directory of its pod.
-    pub(super) place: &'a Path,
+    pub(super) directory: &'a Path,
     /// The program under test.
     pub(super) program: &'a Path,
     /// The port to listen on, instead of the given one.
@@ -45,12 +45,12 @@ impl Container<'_> {
     }
 
     fn root(&self) -> PathBuf {
-        self.place.join("roots").join(self.name())
+        self.directory.join("roots").join(self.name())
     }
 
     /// Returns the log file of the container.
     pub(super) fn log(&self) -> PathBuf {
-        self.place.join(format!("{}.log", self.name()))
+        self.directory.join(format!("{}.log", self.name()))
     }
 
     /// Returns the command line of the pod, or else of the image.
@@ -79,7 +79,7 @@ impl Container<'_> {
             if self.image.is_none() {
                 command[0] = format!("{PROGRAM}/opm");
             }
-            listen_elsewhere(&mut command, self.port);
+            replace_port(&mut command, self.port);
         } else if self.image.is_some() {
             // A script for a shell in the image.
             let port = self.port.to_string();
@@ -89,7 +89,7 @@ impl Container<'_> {
             return Err("the image names no command".into());
         }
         let script = self.script(&root, &command);
-        let path = self.place.join(format!("{}.sh", self.name()));
+        let path = self.directory.join(format!("{}.sh", self.name()));
         std::fs::write(&path, script).map_err(|error| error.to_string())?;
         let namespaces = ["unshare", "--user", "--map-root-user", "--mount", "--pid", "--fork", "--kill-child", "sh"];
         let mut line: Vec<String> = namespaces.iter().map(|word| (*word).to_owned()).collect();
@@ -131,7 +131,7 @@ impl Container<'_> {
         }
         for mount in self.spec["volumeMounts"].as_array().into_iter().flatten() {
             let text = |key: &str| mount[key].as_str().unwrap_or_default();
-            let volume = self.place.join("volumes").join(text("name")).join(text("subPath"));
+            let volume = self.directory.join("volumes").join(text("name")).join(text("subPath"));
             let (volume, path) = (quoted(&volume.display().to_string()), quoted(text("mountPath")));
             let _ = writeln!(script, "mkdir -p {volume} $root{path}\nmount --rbind {volume} $root{path}");
         }
@@ -167,7 +167,7 @@ impl Container<'_> {
 }
 
 /// Replaces the port that a command listens on.
-fn listen_elsewhere(command: &mut Vec<String>, port: u16) {
+fn replace_port(command: &mut Vec<String>, port: u16) {
     let given = PORT.to_string();
     match command.iter().position(|word| *word == given) {
         Some(at) => command[at] = port.to_string(),

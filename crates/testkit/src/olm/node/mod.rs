@@ -77,8 +77,8 @@ impl Node {
     ///
     /// # Panics
     /// Panics if it was set before.
-    pub fn pull_by(&self, settings: PathBuf) {
-        self.inner.registries.set(settings).expect("no settings so far");
+    pub fn set_registries_conf(&self, settings: PathBuf) {
+        self.inner.registries.set(settings).expect("registries.conf is set once");
     }
 
     pub(super) async fn start(api: &KubeApi, namespace: &str, program: &Path, proxy: Option<Proxy>) -> Node {
@@ -96,7 +96,7 @@ impl Node {
         let task = tokio::spawn(async move {
             loop {
                 runs.clone().follow().await;
-                // The API server may be unreachable for a while.
+                // The API server may be unreachable temporarily.
                 tokio::time::sleep(std::time::Duration::from_millis(500)).await;
             }
         });
@@ -191,7 +191,7 @@ impl Inner {
     }
 
     /// Records the address of a pod.
-    fn listens(&self, uid: &str, address: SocketAddr) {
+    fn record_address(&self, uid: &str, address: SocketAddr) {
         if let Some(running) = self.running().get_mut(uid) {
             running.address = Some(address);
         }

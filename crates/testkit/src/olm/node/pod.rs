@@ -25,7 +25,7 @@ const BACK_OFF: Duration = Duration::from_secs(2);
 struct RunningPod<'a> {
     node: &'a Arc<Inner>,
     pod: &'a Value,
-    place: PathBuf,
+    directory: PathBuf,
     port: u16,
     kubeconfig: PathBuf,
     init: Vec<Report>,
@@ -36,18 +36,18 @@ struct RunningPod<'a> {
 /// Runs a pod until it ends or is deleted.
 pub(super) async fn run(node: &Arc<Inner>, pod: &Value) {
     let uid = pod["metadata"]["uid"].as_str().unwrap_or_default().to_owned();
-    let place = node.scratch.path().join(&uid);
+    let directory = node.scratch.path().join(&uid);
     let mut running_pod = RunningPod {
         node,
         pod,
-        kubeconfig: place.join("account/kubeconfig"),
-        place,
+        kubeconfig: directory.join("account/kubeconfig"),
+        directory,
         port: free_port(),
         init: Vec::new(),
         main: Vec::new(),
         ip: String::new(),
     };
-    std::fs::create_dir_all(running_pod.place.join("account")).expect("a directory for a pod");
+    std::fs::create_dir_all(running_pod.directory.join("account")).expect("a directory for a pod");
     if running_pod.is_registry() {
         let (listener, address) = listen().await;
         running_pod.ip = address.ip().to_string();
@@ -92,7 +92,7 @@ impl RunningPod<'_> {
         if !image::is_local(&reference) {
             return None;
         }
-        let mut directory = self.place.join("images").join(reference.replace(['/', ':', '@'], "-"));
+        let mut directory = self.directory.join("images").join(reference.replace(['/', ':', '@'], "-"));
         loop {
             let (program, name, to) = (self.node.program.clone(), reference.clone(), directory.clone());
             let settings = self.node.registries.get().cloned();
@@ -102,7 +102,7 @@ impl RunningPod<'_> {
                 Ok(image) => return Some(image),
                 Err(error) => {
                     directory.set_extension("again");
-                    self.note(spec, "", State::Waiting("ImagePullBackOff", error), is_init);
+                    self.set_state(spec, "", State::Waiting("ImagePullBackOff", error), is_init);
                     self.report("Pending").await;
                     tokio::time::sleep(BACK_OFF).await;
                 }
@@ -110,7 +110,7 @@ impl RunningPod<'_> {
         }
     }
 
-    fn note(&mut self, spec: &Value, image_id: &str, state: State, is_init: bool) {
+    fn set_state(&mut self, spec: &Value, image_id: &str, state: State, is_init: bool) {
         let text = |key: &str| spec[key].as_str().unwrap_or_default().to_owned();
         let reports = if is_init { &mut self.init } else { &mut self.main };
         let name = text("name");
@@ -125,7 +125,7 @@ impl RunningPod<'_> {
     /// Writes the volumes of the pod.
     async fn volumes(&self) {
         for volume in self.containers("volumes") {
-            let directory = self.place.join("volumes").join(volume["name"].as_str().unwrap_or_default());
+            let directory = self.directory.join("volumes").join(volume["name"].as_str().unwrap_or_default());
             std::fs::create_dir_all(&directory).expect("a volume");
             let Some(name) = volume["configMap"]["name"].as_str() else { continue };
             let Ok(map) = self.node.api("ConfigMap", "configmaps").get(name).await else { continue };
@@ -151,7 +151,7 @@ impl RunningPod<'_> {
         // A controller creates the default account shortly after the namespace.
         let token = loop {
             match accounts.create_subresource::<_, Value>("token", account, &how, &request).await {
-                Ok(made) => break made["status"]["token"].clone(),
+                Ok(created) => break created["status"]["token"].clone(),
                 Err(_) => tokio::time::sleep(POLL_INTERVAL).await,
             }
         };
@@ -173,7 +173,7 @@ impl RunningPod<'_> {
         let container = Container {
             spec,
             image,
-            place: &self.place,
+            directory: &self.directory,
             program: &self.node.program,
             port: self.port,
             kubeconfig: &self.kubeconfig,
@@ -190,7 +190,7 @@ impl RunningPod<'_> {
             return (0, String::new());
         }
         if let (Some(image), true) = (image, command.ends_with("/cpb")) {
-            return copy_bundle(image, spec, &self.place);
+            return copy_bundle(image, spec, &self.directory);
         }
         let (mut process, log) = match self.start(spec, image) {
             Ok(started) => started,
@@ -213,7 +213,7 @@ impl RunningPod<'_> {
                 let image = self.pull(&spec, true).await;
                 let (code, message) = self.run_to_end(&spec, image.as_ref()).await;
                 let id = image.map(|image| image.id).unwrap_or_default();
-                self.note(&spec, &id, State::Ended(code, message), true);
+                self.set_state(&spec, &id, State::Ended(code, message), true);
                 if code == 0 {
                     break;
                 }
@@ -239,7 +239,7 @@ impl RunningPod<'_> {
             let ended = self.run_to_end(&spec, image.as_ref()).await;
             code = ended.0;
             let id = image.map(|image| image.id).unwrap_or_default();
-            self.note(&spec, &id, State::Ended(ended.0, ended.1), false);
+            self.set_state(&spec, &id, State::Ended(ended.0, ended.1), false);
         }
         self.report(if code == 0 { "Succeeded" } else { "Failed" }).await;
     }
@@ -260,7 +260,7 @@ impl RunningPod<'_> {
                 });
             }
         });
-        self.node.listens(uid, address);
+        self.node.record_address(uid, address);
         let spec = self.containers("containers").remove(0);
         let image = self.pull(&spec, false).await;
         let id = image.as_ref().map(|image| image.id.clone()).unwrap_or_default();
@@ -269,7 +269,7 @@ impl RunningPod<'_> {
                 Err(error) => (128, error),
                 Ok((mut process, log)) => self.watch_process(&spec, &id, &mut process, &log).await,
             };
-            self.note(
+            self.set_state(
                 &spec,
                 &id,
                 State::Waiting("CrashLoopBackOff", "back-off restarting failed container".into()),
@@ -298,7 +298,7 @@ impl RunningPod<'_> {
             let now = if probed { self.probe().await } else { true };
             if !shown || now != ready {
                 (shown, ready) = (true, now);
-                self.note(spec, id, State::Running(now), false);
+                self.set_state(spec, id, State::Running(now), false);
                 self.report("Running").await;
             }
             tokio::time::sleep(if probed && ready { POLL_INTERVAL * 10 } else { POLL_INTERVAL * 2 }).await;
@@ -307,11 +307,11 @@ impl RunningPod<'_> {
 
     /// Runs the health probe of the registry, like the probe of its pod.
     async fn probe(&self) -> bool {
-        let probe = self.place.join("grpc_health_probe");
+        let probe = self.directory.join("grpc_health_probe");
         let _ = std::os::unix::fs::symlink(&self.node.program, &probe);
         let address = format!("-addr=127.0.0.1:{}", self.port);
-        let asked = tokio::task::spawn_blocking(move || Command::new(probe).arg(address).output()).await;
-        asked.is_ok_and(|output| output.is_ok_and(|output| output.status.success()))
+        let probed = tokio::task::spawn_blocking(move || Command::new(probe).arg(address).output()).await;
+        probed.is_ok_and(|output| output.is_ok_and(|output| output.status.success()))
     }
 
     /// Reports a pod as running without starting its containers, once their images are available.
@@ -320,7 +320,7 @@ impl RunningPod<'_> {
             for spec in self.containers(key) {
                 let id = self.pull(&spec, is_init).await.map(|image| image.id).unwrap_or_default();
                 let state = if is_init { State::Ended(0, String::new()) } else { State::Running(true) };
-                self.note(&spec, &id, state, is_init);
+                self.set_state(&spec, &id, state, is_init);
             }
         }
         self.ip = "127.0.0.1".into();
@@ -330,10 +330,10 @@ impl RunningPod<'_> {
 }
 
 /// Copies a bundle from its image to a volume, like OLM's program.
-fn copy_bundle(image: &Image, spec: &Value, place: &Path) -> (i32, String) {
+fn copy_bundle(image: &Image, spec: &Value, directory: &Path) -> (i32, String) {
     let mount = spec["volumeMounts"].as_array().and_then(|all| all.iter().find(|one| one["mountPath"] == "/bundle"));
     let volume = mount.and_then(|mount| mount["name"].as_str()).unwrap_or("bundle");
-    match image.unpack(&place.join("volumes").join(volume)) {
+    match image.unpack(&directory.join("volumes").join(volume)) {
         Ok(()) => (0, String::new()),
         Err(error) => (1, error),
     }
@@ -363,7 +363,7 @@ mod tests {
     use super::decode;
 
     #[test]
-    fn base64_is_read() {
+    fn base64_is_decoded() {
         let read = |text: &str| String::from_utf8(decode(text)).unwrap();
         assert_eq!(
             [read(""), read("YQ=="), read("YWI="), read("YWJj"), read("YWJjZA==")],

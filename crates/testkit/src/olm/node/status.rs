@@ -24,7 +24,7 @@ pub(super) struct Report {
     pub(super) image_id: String,
     pub(super) restarts: u32,
     pub(super) state: State,
-    /// How it ended last.
+    /// The last termination.
     pub(super) before: Option<(i32, String)>,
 }
 
@@ -71,7 +71,7 @@ pub(super) async fn report(node: &Inner, pod: &Value, phase: &str, ip: &str, ini
     for _ in 0..50 {
         match node.api("Pod", "pods").patch_status(name, &PatchParams::default(), &patch).await {
             Ok(_) => return,
-            // Deleted, or replaced by another pod of that name.
+            // The pod was deleted, or replaced by another pod of that name.
             Err(kube::Error::Api(status)) if matches!(status.code, 404 | 409) => return,
             Err(_) => tokio::time::sleep(std::time::Duration::from_millis(200)).await,
         }

@@ -1,15 +1,15 @@
-//! What HTTP answers.
+//! Replies over HTTP.
 
-use crate::harness::{Place, get, get_bytes};
+use crate::harness::{Scratch, get, get_bytes};
 
 #[test]
-fn redirects_keep_the_query_and_what_is_known_has_no_type() {
-    let place = Place::new();
-    place.package("foo", "first", 2, 5000);
-    let server = place.serve(&[]).ready();
-    let answer = server.get("/catalogs//test/api/v1/metas?schema=olm.package&name=foo");
-    assert!(answer.starts_with("HTTP/1.1 307"), "{answer}");
-    assert!(answer.contains("location: /catalogs/test/api/v1/metas?schema=olm.package&name=foo\r\n"), "{answer}");
+fn redirects_keep_the_query_and_unmodified_replies_have_no_type() {
+    let scratch = Scratch::new();
+    scratch.package("foo", "first", 2, 5000);
+    let server = scratch.serve(&[]).ready();
+    let response = server.get("/catalogs//test/api/v1/metas?schema=olm.package&name=foo");
+    assert!(response.starts_with("HTTP/1.1 307"), "{response}");
+    assert!(response.contains("location: /catalogs/test/api/v1/metas?schema=olm.package&name=foo\r\n"), "{response}");
     let all = server.get("/catalogs/test/api/v1/all");
     let tag = all.lines().find_map(|line| line.strip_prefix("etag: ")).unwrap().trim();
     let known = get(server.http, "/catalogs/test/api/v1/all", &format!("If-None-Match: {tag}\r\n"));
@@ -19,9 +19,9 @@ fn redirects_keep_the_query_and_what_is_known_has_no_type() {
 
 #[test]
 fn several_ranges_come_in_one_reply() {
-    let place = Place::new();
-    place.package("foo", "first", 3, 5000);
-    let server = place.serve(&[]).ready();
+    let scratch = Scratch::new();
+    scratch.package("foo", "first", 3, 5000);
+    let server = scratch.serve(&[]).ready();
     let all = server.get("/catalogs/test/api/v1/all");
     let (_, body) = all.split_once("\r\n\r\n").unwrap();
     let ranges = |list: &str| get(server.http, "/catalogs/test/api/v1/all", &format!("Range: bytes={list}\r\n"));
@@ -42,30 +42,33 @@ fn several_ranges_come_in_one_reply() {
     assert!(head.contains(&format!("content-length: {}", wanted.len())), "{head}");
     let joined = ranges("0-9,5-19,20-29");
     assert!(joined.contains(&format!("content-range: bytes 0-29/{length}")) && joined.ends_with(&body[..30]));
-    assert!(ranges("0-1,99999999-").ends_with(&format!("\r\n\r\n{}", &body[..2])), "what is not there is left out");
+    assert!(
+        ranges("0-1,99999999-").ends_with(&format!("\r\n\r\n{}", &body[..2])),
+        "a range outside the content is not omitted"
+    );
     assert!(ranges("99999998-,99999999-").starts_with("HTTP/1.1 416"));
     let many: Vec<String> = (0..100).map(|i| format!("{}-{}", i * 10, i * 10)).collect();
-    assert!(ranges(&many.join(",")).starts_with("HTTP/1.1 200"), "nobody needs so many");
+    assert!(ranges(&many.join(",")).starts_with("HTTP/1.1 200"), "too many ranges are not ignored");
 }
 
 #[test]
-fn compressed_content_is_what_it_is_without() {
-    let place = Place::new();
-    place.package("foo", "first", 40, 20_000);
-    let server = place.serve(&[]).ready();
+fn compressed_content_equals_uncompressed_content() {
+    let scratch = Scratch::new();
+    scratch.package("foo", "first", 40, 20_000);
+    let server = scratch.serve(&[]).ready();
     let plain = get_bytes(server.http, "/catalogs/test/api/v1/all", "");
-    let body = |answer: &[u8]| {
-        let at = answer.windows(4).position(|four| four == b"\r\n\r\n").unwrap();
-        answer[at + 4..].to_vec()
+    let body = |response: &[u8]| {
+        let at = response.windows(4).position(|four| four == b"\r\n\r\n").unwrap();
+        response[at + 4..].to_vec()
     };
     for (coding, tool) in [("gzip", "gzip"), ("zstd", "zstd")] {
-        let answer = get_bytes(server.http, "/catalogs/test/api/v1/all", &format!("Accept-Encoding: {coding}\r\n"));
-        let packed = unchunked(&body(&answer));
+        let response = get_bytes(server.http, "/catalogs/test/api/v1/all", &format!("Accept-Encoding: {coding}\r\n"));
+        let packed = unchunked(&body(&response));
         assert!(packed.len() < plain.len() * 9 / 10, "{coding}: {}", packed.len());
-        let file = place.path(&format!("all.{coding}"));
+        let file = scratch.path(&format!("all.{coding}"));
         std::fs::write(&file, packed).unwrap();
         let unpacked = std::process::Command::new(tool).arg("-dc").stdin(std::fs::File::open(&file).unwrap()).output();
-        // Not every machine has every tool.
+        // Some machines lack some of these tools.
         if let Ok(unpacked) = unpacked {
             assert!(unpacked.status.success() && unpacked.stdout == body(&plain), "{coding}");
         }

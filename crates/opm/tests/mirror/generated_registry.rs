@@ -1,4 +1,4 @@
-//! A registry without a disk: it makes up what it is asked for, and forgets what it gets once it is hashed.
+//! A registry without a disk: it generates the content that it serves, and discards uploads once they are hashed.
 
 use std::collections::{BTreeMap, HashMap};
 use std::io::{self, BufRead, BufReader, Read, Write};
@@ -9,31 +9,31 @@ use std::sync::{Arc, Mutex};
 use image::{Descriptor, Digest, Hasher, media_type};
 use testkit::requests::{Head, listen};
 
-/// A layer has noise here and there, and zeros between.
+/// The distance between blocks of noise in a layer; the rest is zeros.
 const STRIDE: u64 = 16 << 20;
 const NOISE: u64 = 4 << 10;
-/// How much of a layer is made at a time.
-const PIECE: usize = 1 << 20;
+/// The chunk in which a layer is generated.
+const CHUNK: usize = 1 << 20;
 
-/// What a registry has, and what was brought to it.
+/// The content of a registry, and the uploads to it.
 #[derive(Default)]
-pub(crate) struct Standin {
-    /// What is at a path: its kind and content.
+pub(crate) struct GeneratedRegistry {
+    /// Media type and content by path.
     content: Mutex<HashMap<String, (String, Vec<u8>)>>,
-    /// Sizes of layers that are made up, by their digests.
+    /// Sizes of generated layers by digest.
     layers: Mutex<HashMap<String, u64>>,
-    /// How many bytes of such layers were asked for.
+    /// The number of bytes of generated layers that were requested.
     pub(crate) fetched: AtomicU64,
-    /// Uploads that are under way: what has come of them.
+    /// Uploads in progress: the bytes received so far.
     uploads: Mutex<HashMap<u64, (Hasher, u64)>>,
     count: AtomicU64,
-    /// How many bytes came for each blob, in all uploads that ended.
+    /// The number of bytes received for each blob, in all finished uploads.
     pub(crate) received: Mutex<BTreeMap<String, u64>>,
-    /// How many requests came.
+    /// The number of requests.
     pub(crate) requests: AtomicU64,
 }
 
-/// Fills a buffer with what a layer has from `at` on.
+/// Fills a buffer with the content of a layer from `at` on.
 fn fill(at: u64, buffer: &mut [u8]) {
     buffer.fill(0);
     let end = at + buffer.len() as u64;
@@ -44,9 +44,9 @@ fn fill(at: u64, buffer: &mut [u8]) {
     }
 }
 
-impl Standin {
-    pub(crate) fn start() -> (Arc<Standin>, String) {
-        let standin: Arc<Standin> = Arc::default();
+impl GeneratedRegistry {
+    pub(crate) fn start() -> (Arc<GeneratedRegistry>, String) {
+        let standin: Arc<GeneratedRegistry> = Arc::default();
         let own = standin.clone();
         let host = listen(move |stream| own.serve(stream)).unwrap();
         (standin, host)
@@ -84,9 +84,9 @@ impl Standin {
     /// Adds an image with a layer of any size, and returns the digest of the layer.
     pub(crate) fn add_large(&self, name: &str, tag: &str, size: u64) -> Digest {
         let mut hasher = Hasher::new();
-        let (mut at, mut buffer) = (0, vec![0; PIECE]);
+        let (mut at, mut buffer) = (0, vec![0; CHUNK]);
         while at < size {
-            let length = (size - at).min(PIECE as u64) as usize;
+            let length = (size - at).min(CHUNK as u64) as usize;
             fill(at, &mut buffer[..length]);
             hasher.update(&buffer[..length]);
             at += length as u64;
@@ -106,8 +106,8 @@ impl Standin {
             let layer = self.layers.lock().unwrap().get(&last).copied().filter(|_| path.contains("/blobs/"));
             match (method, layer) {
                 ("GET", Some(size)) => self.layer(&mut stream, size, head.start().unwrap_or(0))?,
-                ("GET" | "HEAD", _) => self.known(&mut stream, method, path)?,
-                _ => self.taken(&mut stream, &mut reader, method, path, head.length())?,
+                ("GET" | "HEAD", _) => self.serve_content(&mut stream, method, path)?,
+                _ => self.receive(&mut stream, &mut reader, method, path, head.length())?,
             }
         }
         Ok(())
@@ -119,9 +119,9 @@ impl Standin {
             start => format!("206 Partial\r\nContent-Range: bytes {start}-{}/{size}", size - 1),
         };
         stream.write_all(format!("HTTP/1.1 {status}\r\nContent-Length: {}\r\n\r\n", size - start).as_bytes())?;
-        let (mut at, mut buffer) = (start, vec![0; PIECE]);
+        let (mut at, mut buffer) = (start, vec![0; CHUNK]);
         while at < size {
-            let length = (size - at).min(PIECE as u64) as usize;
+            let length = (size - at).min(CHUNK as u64) as usize;
             fill(at, &mut buffer[..length]);
             stream.write_all(&buffer[..length])?;
             at += length as u64;
@@ -130,7 +130,7 @@ impl Standin {
         Ok(())
     }
 
-    fn known(&self, stream: &mut TcpStream, method: &str, path: &str) -> io::Result<()> {
+    fn serve_content(&self, stream: &mut TcpStream, method: &str, path: &str) -> io::Result<()> {
         let found = self.content.lock().unwrap().get(path).cloned();
         let blob = path.rsplit_once("/blobs/").map(|(_, digest)| digest.to_owned());
         let came = blob.is_some_and(|digest| self.received.lock().unwrap().contains_key(&digest));
@@ -150,8 +150,8 @@ impl Standin {
         stream.write_all(&whole)
     }
 
-    /// Takes what is brought.
-    fn taken(
+    /// Receives an upload.
+    fn receive(
         &self,
         stream: &mut TcpStream,
         reader: &mut BufReader<TcpStream>,

@@ -3,7 +3,7 @@
 use super::*;
 
 #[test]
-fn a_namespace_that_allows_what_pods_do_is_fine() {
+fn a_namespace_that_allows_its_pods_has_no_findings() {
     let template = |level: &str| {
         let label =
             format!("{{\"metadata\": {{\"labels\": {{\"pod-security.kubernetes.io/enforce\": \"{level}\"}}}}}}");
@@ -18,7 +18,7 @@ fn a_namespace_that_allows_what_pods_do_is_fine() {
 }
 
 #[test]
-fn custom_categories_count_instead_of_the_standard_ones() {
+fn custom_categories_replace_the_standard_ones() {
     let directory = bundle(&good().replacen("categories: Database", "categories: 'Cats, Dogs'", 1));
     let whole = read_whole(directory.path(), &Limits::default()).unwrap();
     let messages = |categories: &Categories| {
@@ -38,7 +38,7 @@ fn custom_categories_count_instead_of_the_standard_ones() {
 }
 
 #[test]
-fn the_deprecated_validator_says_so() {
+fn the_deprecated_validator_reports_its_deprecation() {
     let directory = bundle(&good());
     let whole = read_whole(directory.path(), &Limits::default()).unwrap();
     let found = run_validators(&CheckInput::new(&whole, (10, 10)), &["operatorhub"]).list;
@@ -46,7 +46,7 @@ fn the_deprecated_validator_says_so() {
 }
 
 #[test]
-fn images_that_registries_do_not_have_are_found_when_they_are_asked() {
+fn missing_images_are_reported_if_registries_are_queried() {
     let directory = bundle(&good().replacen("containerImage: x", &format!("containerImage: '{DIGEST}'"), 1));
     let whole = read_whole(directory.path(), &Limits::default()).unwrap();
     let found = |platforms: &Platforms<'_>| {

@@ -1,24 +1,24 @@
-//! Pages answer what commands answer.
+//! Pages show the same results as commands.
 
 use std::collections::BTreeSet;
 
 use serde_json::{Value, json};
 use testkit::{Browser, Setup};
 
-use crate::harness::{Place, Server, text_of};
+use crate::harness::{Server, Workspace, text_of};
 use crate::random::{self, Dice, PACKAGES, VERSIONS, bundle, package};
 
-fn made() -> (Place, Server) {
-    let place = Place::new();
-    random::write(&place, "catalog", VERSIONS);
-    random::write(&place, "previous", VERSIONS / 2);
-    let server = place.serve(&[]);
-    (place, server)
+fn random_catalog() -> (Workspace, Server) {
+    let workspace = Workspace::new();
+    random::write(&workspace, "catalog", VERSIONS);
+    random::write(&workspace, "previous", VERSIONS / 2);
+    let server = workspace.serve(&[]);
+    (workspace, server)
 }
 
-/// Runs a command that prints JSON, whatever its exit code.
-fn command(place: &Place, arguments: &[&str]) -> Value {
-    let output = place.opm(arguments).output().unwrap();
+/// Runs a command that prints JSON, and ignores its exit code.
+fn command(workspace: &Workspace, arguments: &[&str]) -> Value {
+    let output = workspace.opm(arguments).output().unwrap();
     serde_json::from_slice(&output.stdout)
         .unwrap_or_else(|error| panic!("{arguments:?}: {error}: {}", String::from_utf8_lossy(&output.stderr)))
 }
@@ -27,7 +27,7 @@ fn names(list: &Value) -> Vec<String> {
     list.as_array().unwrap().iter().map(|one| one["name"].as_str().unwrap().to_owned()).collect()
 }
 
-/// The bundles of the steps that a page of a path shows, the installed one first.
+/// Returns the bundles of the steps on a path page, the installed one first.
 fn steps(html: &str) -> Vec<String> {
     let list = html.split("<ol class=\"steps\">").nth(1).unwrap().split("</ol>").next().unwrap();
     let code = |item: &str| {
@@ -36,20 +36,20 @@ fn steps(html: &str) -> Vec<String> {
     list.split("<li").skip(1).map(|item| code(item).unwrap()).collect()
 }
 
-/// T-12: the path of 100 random versions is the one of `opm upgrade-path`, with the same words where it ends early.
+/// T-12: paths of 100 random versions match `opm upgrade-path`, with the same message for incomplete ones.
 #[test]
-fn t_12_paths_are_those_of_the_command() {
-    let (place, server) = made();
+fn t_12_paths_match_the_command() {
+    let (workspace, server) = random_catalog();
     let mut dice = Dice(12);
     let mut stuck = 0;
     for _ in 0..100 {
-        // Half of them are among the newest, which the slower channel of most packages does not have.
+        // Half of them are among the latest, which the slower channel of most packages does not have.
         let from = if dice.below(2) == 0 { VERSIONS - 1 - dice.below(3) } else { dice.below(VERSIONS) };
         let number = dice.below(PACKAGES);
         let channel = *dice.pick(&["stable", "fast"]);
         let (name, from) = (package(number), bundle(number, from));
         let reported = command(
-            &place,
+            &workspace,
             &["upgrade-path", "test=catalog", &name, "--from", &from, "--channel", channel, "-o", "json"],
         );
         let page = server.get(&format!("/p/{name}/path?from={from}&channel={channel}"));
@@ -67,22 +67,22 @@ fn t_12_paths_are_those_of_the_command() {
             }
         }
     }
-    assert!(stuck > 5, "only {stuck} of them are stuck");
+    assert!(stuck > 5, "only {stuck} paths are incomplete");
 }
 
-/// T-12: `opm why` and `opm resolve` say what the page says, for 100 random versions and for every package.
+/// T-12: `opm why` and `opm resolve` match the page, for 100 random versions and for every package.
 #[test]
-fn t_12_why_is_that_of_the_command() {
-    let (place, server) = made();
+fn t_12_explanations_match_the_commands() {
+    let (workspace, server) = random_catalog();
     let mut dice = Dice(13);
-    let mut asked: Vec<(String, String)> = (0..PACKAGES).map(|number| (package(number), String::new())).collect();
+    let mut request: Vec<(String, String)> = (0..PACKAGES).map(|number| (package(number), String::new())).collect();
     for _ in 0..100 {
         let number = dice.below(PACKAGES);
-        asked.push((package(number), format!("1.{}.0", dice.below(VERSIONS))));
+        request.push((package(number), format!("1.{}.0", dice.below(VERSIONS))));
     }
-    for (name, version) in asked {
+    for (name, version) in request {
         let what = if version.is_empty() { name.clone() } else { format!("{name}={version}") };
-        let reported = command(&place, &["why", "test=catalog", &what, "-o", "json"]);
+        let reported = command(&workspace, &["why", "test=catalog", &what, "-o", "json"]);
         let page = server.get(&format!("/p/{name}/why?version={version}"));
         assert_eq!(page.status, 200, "{what}");
         let text = text_of(&page.body);
@@ -97,7 +97,7 @@ fn t_12_why_is_that_of_the_command() {
         if version.is_empty() {
             continue;
         }
-        let plan = command(&place, &["resolve", "test=catalog", "--install", &what, "-o", "json"]);
+        let plan = command(&workspace, &["resolve", "test=catalog", "--install", &what, "-o", "json"]);
         let section = page.body.split("id=\"plan\"").nth(1).unwrap().split("</section>").next().unwrap();
         let section = text_of(section);
         match plan["resolved"] == true {
@@ -107,11 +107,11 @@ fn t_12_why_is_that_of_the_command() {
     }
 }
 
-/// C-72: what is installed already decides, and nonsense is named.
+/// C-72: installed operators affect the result, and invalid input is reported.
 #[test]
-fn what_is_installed_decides() {
-    let place = Place::with_example();
-    let server = place.serve(&[]);
+fn installed_operators_affect_the_result() {
+    let workspace = Workspace::with_example();
+    let server = workspace.serve(&[]);
     let upgrade = server.get("/p/lantern/why?installed=lantern.v1.0.0").body;
     let upgrade = text_of(&upgrade);
     assert!(upgrade.contains("upgrade lantern.v1.0.0 to lantern.v1.1.0"), "{upgrade}");
@@ -129,12 +129,12 @@ fn what_is_installed_decides() {
     assert!(server.get(&format!("/p/lantern/why?installed={many}")).body.contains("too many"));
 }
 
-/// T-12: the trap of a version that is replaced and skipped at once. What only it leads on from is stranded: the package is
-/// not served, and the page names the bundle and the edge that is missing. So does the path of a version that the channel
-/// does not have.
+/// T-12: the same head replaces and skips an entry, so versions that only lead to it are stranded. The package is not
+/// served, and the page names the bundle and the missing edge. So does the path of a version that the channel does not
+/// have.
 #[test]
 fn t_12_a_stuck_version_names_the_missing_edge() {
-    let place = Place::with_example();
+    let workspace = Workspace::with_example();
     let mut text = format!("{}\n", json!({"schema": "olm.package", "name": "trap", "defaultChannel": "a"}));
     text += &format!(
         "{}\n",
@@ -148,17 +148,17 @@ fn t_12_a_stuck_version_names_the_missing_edge() {
             "properties": [{"type": "olm.package", "value": {"packageName": "trap", "version": format!("{version}.0.0")}}]})
         );
     }
-    place.write("example/lantern.json", &crate::harness::example());
-    place.write("catalog/trap.json", &text);
-    let server = place.serve(&["--on-invalid", "quarantine"]);
+    workspace.write("example/lantern.json", &crate::harness::example());
+    workspace.write("catalog/trap.json", &text);
+    let server = workspace.serve(&["--on-invalid", "quarantine"]);
     let page = server.get("/p/trap");
     assert_eq!(page.status, 404);
     let page = text_of(&page.body);
     assert!(page.contains("stranded bundles: trap.v1"), "{page}");
-    // 2.0.0 is in the fast channel alone.
+    // 2.0.0 is only in the fast channel.
     let page = text_of(&server.get("/p/lantern/path?from=2.0.0&channel=stable").body);
     let reported = command(
-        &place,
+        &workspace,
         &["upgrade-path", "test=example", "lantern", "--from", "2.0.0", "--channel", "stable", "-o", "json"],
     );
     let lines = reported["explanation"].as_array().unwrap();
@@ -170,12 +170,12 @@ fn t_12_a_stuck_version_names_the_missing_edge() {
     assert!(page.contains("It does not get there") && page.contains("Channel fast leads on."), "{page}");
 }
 
-/// T-12: the page of changes says what `opm diff` and `opm check-upgrades` say.
+/// T-12: the page of changes matches `opm diff` and `opm check-upgrades`.
 #[test]
-fn t_12_changes_are_those_of_the_commands() {
-    let (place, server) = made();
-    let diff = command(&place, &["diff", "previous", "catalog", "--changelog", "-o", "json"]);
-    let lost = command(&place, &["check-upgrades", "previous", "catalog", "-o", "json"]);
+fn t_12_changes_match_the_commands() {
+    let (workspace, server) = random_catalog();
+    let diff = command(&workspace, &["diff", "previous", "catalog", "--changelog", "-o", "json"]);
+    let lost = command(&workspace, &["check-upgrades", "previous", "catalog", "-o", "json"]);
     let data: Value = serde_json::from_str(&server.get("/-/d/changes.json").body).unwrap();
     assert_eq!(data[0]["changes"], diff);
     let bundles = lost["channels"].as_array().unwrap().iter().flat_map(|channel| {
@@ -187,7 +187,7 @@ fn t_12_changes_are_those_of_the_commands() {
     let found: BTreeSet<(&str, &str)> =
         stranded.iter().map(|one| (one["channel"].as_str().unwrap(), one["bundle"].as_str().unwrap())).collect();
     assert_eq!(found, expected);
-    assert!(!expected.is_empty(), "the made-up catalogs strand somebody");
+    assert!(!expected.is_empty(), "the random catalogs strand no version");
     let page = text_of(&server.get("/changes").body);
     assert!(page.contains(&format!("{} of ", expected.len())), "{}", &page[..300]);
     for one in stranded {
@@ -200,11 +200,11 @@ fn t_12_changes_are_those_of_the_commands() {
     }
 }
 
-/// T-12: comparing two versions gives what `opm diff --changelog` reports of them, for more than 100 versions.
+/// T-12: comparisons match `opm diff --changelog`, for more than 100 versions.
 #[test]
-fn t_12_comparisons_are_those_of_the_command() {
-    let (place, server) = made();
-    let diff = command(&place, &["diff", "previous", "catalog", "--changelog", "-o", "json"]);
+fn t_12_comparisons_match_the_command() {
+    let (workspace, server) = random_catalog();
+    let diff = command(&workspace, &["diff", "previous", "catalog", "--changelog", "-o", "json"]);
     let mut compared = 0;
     for package in diff["packages"].as_array().unwrap() {
         for change in package["bundles"].as_array().unwrap() {
@@ -232,9 +232,9 @@ fn t_12_comparisons_are_those_of_the_command() {
                         verbs.join(", "),
                         permission["resource"].as_str().unwrap()
                     );
-                    let there =
+                    let is_shown =
                         |line: &&Value| line["what"] == what && line["text"].as_str().unwrap().starts_with(&start);
-                    assert!(lines("Permissions").iter().any(there), "{to}: {start}");
+                    assert!(lines("Permissions").iter().any(is_shown), "{to}: {start}");
                 }
             }
             let flags = lines("Permissions")
@@ -270,28 +270,28 @@ fn t_12_comparisons_are_those_of_the_command() {
     assert!(markdown.body.starts_with("# `made-1.v1.3.0` to `made-1.v1.4.0`"), "{}", markdown.body);
 }
 
-/// T-12: problems are those that the rules report.
+/// T-12: problems match the rules.
 #[test]
-fn t_12_problems_are_those_of_validate() {
-    let place = Place::with_example();
+fn t_12_problems_match_validate() {
+    let workspace = Workspace::with_example();
     let broken = json!({"schema": "olm.channel", "package": "beacon", "name": "x", "entries": [{"name": "none.v1"}]});
-    place.write("catalog/wrong.json", &broken.to_string());
-    let server = place.serve(&["--on-invalid", "quarantine"]);
-    let output = place.opm(&["validate", "catalog"]).output().unwrap();
+    workspace.write("catalog/wrong.json", &broken.to_string());
+    let server = workspace.serve(&["--on-invalid", "quarantine"]);
+    let output = workspace.opm(&["validate", "catalog"]).output().unwrap();
     let reported = String::from_utf8_lossy(&output.stderr).into_owned();
     assert!(!output.status.success() && reported.contains("none.v1"), "{reported}");
     let page = text_of(&server.get("/problems").body);
     assert!(page.contains("1 package not served") && page.contains("none.v1"), "{page}");
-    let gone = server.get("/p/beacon");
-    assert_eq!(gone.status, 404);
-    assert!(text_of(&gone.body).contains("not served"));
+    let missing = server.get("/p/beacon");
+    assert_eq!(missing.status, 404);
+    assert!(text_of(&missing.body).contains("not served"));
 }
 
-/// T-11: choosing two entries of a graph gives the path of `opm upgrade-path`, for 200 random pairs; the table says what
-/// the picture shows.
+/// T-11: selecting two entries of a graph shows the path of `opm upgrade-path`, for 200 random pairs; the table matches
+/// the picture.
 #[test]
-fn t_11_two_entries_give_the_path_of_the_command() {
-    let (place, server) = made();
+fn t_11_two_entries_show_the_path_of_the_command() {
+    let (workspace, server) = random_catalog();
     let browser = Browser::start(Setup::default());
     let mut dice = Dice(11);
     let pick = "const [channel, from, to] = arguments;
@@ -311,7 +311,7 @@ fn t_11_two_entries_give_the_path_of_the_command() {
             let entries: Vec<String> = names(&entries["entries"]);
             let from = dice.pick(&entries).clone();
             let reported = command(
-                &place,
+                &workspace,
                 &["upgrade-path", "test=catalog", &name, "--from", &from, "--channel", channel, "-o", "json"],
             );
             let mut way = vec![from.clone()];

@@ -1,4 +1,4 @@
-//! Somebody who stands in for kubelet and OLM.
+//! Emulates kubelet and OLM.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -10,20 +10,20 @@ use serde_json::{Value, json};
 
 use super::stage::{Stage, list};
 
-pub(super) struct StandInPlan {
+pub(super) struct EmulationPlan {
     pub(super) csvs: Vec<Value>,
-    /// The definition that comes with them.
+    /// The CRD that comes with them.
     pub(super) crd: Value,
 }
 
-/// Somebody who does what kubelet and OLM would do.
-pub(super) struct StandIn {
+/// A task that acts like kubelet and OLM until it is dropped.
+pub(super) struct Emulation {
     stop: Arc<AtomicBool>,
     thread: Option<std::thread::JoinHandle<()>>,
 }
 
-impl StandIn {
-    pub(super) fn start(stage: &Stage, plan: StandInPlan) -> StandIn {
+impl Emulation {
+    pub(super) fn start(stage: &Stage, plan: EmulationPlan) -> Emulation {
         let stop = Arc::new(AtomicBool::new(false));
         let (stopped, kubeconfig) = (Arc::clone(&stop), stage.kit.api.kubeconfig());
         let namespace = Some(stage.kit.cluster.namespace.clone());
@@ -38,11 +38,11 @@ impl StandIn {
                 }
             });
         });
-        StandIn { stop, thread: Some(thread) }
+        Emulation { stop, thread: Some(thread) }
     }
 }
 
-impl Drop for StandIn {
+impl Drop for Emulation {
     fn drop(&mut self) {
         self.stop.store(true, Ordering::Relaxed);
         if let Some(thread) = self.thread.take() {
@@ -56,7 +56,7 @@ pub(super) async fn set_status(cluster: &Cluster, kind: Kind, name: &str, status
     let _ = cluster.objects(kind).patch_status(name, &PatchParams::default(), &patch).await;
 }
 
-async fn act(cluster: &Cluster, plan: &StandInPlan) {
+async fn act(cluster: &Cluster, plan: &EmulationPlan) {
     let name = |object: &Value| object["metadata"]["name"].as_str().unwrap_or_default().to_owned();
     for pod in list(cluster, Kind::POD).await {
         if pod["status"]["phase"] != "Running" && pod["metadata"]["deletionTimestamp"].is_null() {
@@ -102,7 +102,7 @@ async fn act(cluster: &Cluster, plan: &StandInPlan) {
     }
 }
 
-/// Returns what OLM says of a plan that brings a version and a definition.
+/// Returns the status that OLM sets on an InstallPlan with a CSV and a CRD.
 pub(super) fn plan_status(csv: &Value, crd: &Value, crd_status: &str) -> Value {
     let step = |object: &Value, status: &str| {
         json!({"resolving": csv["metadata"]["name"], "status": status, "resource": {
