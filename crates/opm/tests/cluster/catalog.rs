@@ -141,23 +141,23 @@ async fn waiting_ends_when_the_catalog_serves_or_with_the_reason_why_it_does_not
         command
     };
     let shown = |output| kit.env.show(output).replace(&kit.cluster.namespace, "[NAMESPACE]");
-    insta::assert_snapshot!(shown(wait("1s").output().unwrap()), @r#"
+    insta::assert_snapshot!(shown(wait("4s").output().unwrap()), @r#"
     exit 1
     --- stdout
     --- stderr
     catalog [NAMESPACE]/cat applied
-    error: catalog cat does not answer after 1s: nobody has started a pod for it: no controller of catalogs runs
+    error: catalog cat does not answer after 4s: nobody has started a pod for it: no controller of catalogs runs
     "#);
     let pulling = json!({"reason": "ImagePullBackOff", "message": "manifest unknown"});
     let container = json!({"name": "registry-server", "image": "r.test/catalog:latest", "imageID": "", "ready": false,
         "restartCount": 0, "state": {"waiting": pulling}});
     pod(&kit, "cat-1", json!({"phase": "Pending", "containerStatuses": [container]})).await;
-    insta::assert_snapshot!(shown(wait("1s").output().unwrap()), @r#"
+    insta::assert_snapshot!(shown(wait("4s").output().unwrap()), @r#"
     exit 1
     --- stdout
     --- stderr
     catalog [NAMESPACE]/cat applied
-    error: catalog cat does not answer after 1s: pod cat-1: container registry-server: image r.test/catalog:latest cannot be pulled (ImagePullBackOff): manifest unknown
+    error: catalog cat does not answer after 4s: pod cat-1: container registry-server: image r.test/catalog:latest cannot be pulled (ImagePullBackOff): manifest unknown
     "#);
     insta::assert_snapshot!(kit.opm(&["catalog", "status", "cat"]), @r#"
     exit 0
