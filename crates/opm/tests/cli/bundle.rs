@@ -195,6 +195,21 @@ fn a_complete_bundle_needs_no_flags_but_its_name() {
 }
 
 #[test]
+fn the_names_of_a_neighbouring_bundle_are_not_taken() {
+    let env = TestEnv::new();
+    env.copy_of("examples/bundles/lantern/1.3.0").file("here/notes.yaml", "a: note\n");
+    let output = env.command().current_dir(env.path("here")).args(["bundle", "generate"]).output().unwrap();
+    insta::assert_snapshot!(env.show(output), @r"
+    exit 1
+    --- stdout
+    --- stderr
+    error: please manually input channels and packageName, error interpreting bundle from directory [SCRATCH]/here, it contains no ClusterServiceVersion
+    ");
+    assert_eq!(env.names("."), ["1.3.0", "here"]);
+    assert_eq!(env.names("here"), ["notes.yaml"]);
+}
+
+#[test]
 fn a_path_that_does_not_exist_is_not_taken_for_an_image() {
     let env = TestEnv::new();
     env.file("a file", "x");
