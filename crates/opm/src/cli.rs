@@ -190,10 +190,10 @@ pub(crate) fn parse<T: FromArgMatches>(
     arguments: Vec<OsString>,
     printer: &mut Printer,
 ) -> Result<Option<T>, Failure> {
-    let matches = match command.clone().try_get_matches_from(arguments) {
+    let matches = match command.clone().try_get_matches_from(&arguments) {
         Ok(matches) => matches,
         Err(mut error) if error.kind() == ErrorKind::InvalidSubcommand => {
-            suggest::commands(&command, &mut error);
+            suggest::commands(&command, &arguments, &mut error);
             return Err(Failure::Usage(error.render().ansi_if(printer.colour)));
         }
         // A command group without a subcommand prints its help and succeeds, as Go programs do.

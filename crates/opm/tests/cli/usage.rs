@@ -109,6 +109,45 @@ fn a_word_of_another_level_names_the_right_command() {
     assert!(told.contains("tip: a similar subcommand exists: 'list'\n"), "{told}");
     let told = env.opm(&["index", "list"]);
     assert!(told.starts_with("exit 1\n") && told.contains("unrecognized subcommand 'list'"), "{told}");
+    let tip = |words: &[&str]| {
+        let told = env.opm(words);
+        let tip = told.lines().find_map(|line| line.trim().strip_prefix("tip: ").map(str::to_owned));
+        format!("{}: {}", words.join(" "), tip.as_deref().and_then(|tip| tip.split_once(": ")).map_or("-", |tip| tip.1))
+    };
+    let tips: Vec<String> = [
+        &["prune"] as &[&str],
+        &["alpha", "prune"],
+        &["edit", "prne"],
+        &["help", "edit", "prne"],
+        &["edit", "add"],
+        &["add"],
+        &["list", "bundle"],
+        &["bundles"],
+        &["bundle", "buld"],
+        &["inspect"],
+        &["upgrade"],
+        &["template", "semver"],
+        &["install"],
+        &["fmt"],
+    ]
+    .map(tip)
+    .to_vec();
+    insta::assert_snapshot!(tips.join("\n"), @r"
+    prune: 'opm edit filter', 'opm mirror prune', 'opm index prune', 'opm registry prune'
+    alpha prune: 'opm edit filter', 'opm mirror prune', 'opm index prune', 'opm registry prune'
+    edit prne: 'filter'
+    help edit prne: 'filter'
+    edit add: 'add-bundle'
+    add: 'opm alpha add', 'opm index add', 'opm registry add', 'opm edit add-bundle'
+    list bundle: 'bundles'
+    bundles: 'opm list bundles'
+    bundle buld: 'build'
+    inspect: 'opm index inspect'
+    upgrade: 'upgrade-path'
+    template semver: 'opm template render semver'
+    install: 'opm run bundle'
+    fmt: -
+    ");
 }
 
 #[test]
