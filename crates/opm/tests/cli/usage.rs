@@ -171,11 +171,25 @@ fn examples_stay_in_their_lines_on_narrow_terminals() {
 #[test]
 fn flags_for_registries_show_where_registries_are_reached() {
     let env = TestEnv::new();
-    for command in [&["schema"] as &[&str], &["explain"], &["edit", "set-default"], &["version"], &["catalog", "list"]]
-    {
+    let offline = [
+        &["schema"] as &[&str],
+        &["explain"],
+        &["edit", "set-default"],
+        &["version"],
+        &["catalog", "list"],
+        &["bundle", "generate"],
+        &["bundle", "extract"],
+        &["registry", "rm"],
+        &["registry", "prune"],
+        &["alpha", "generate", "dockerfile"],
+        &["alpha", "bundle", "extract"],
+        &["controller", "manifests"],
+    ];
+    for command in offline {
         assert!(!env.stdout(&[command, &["--help"]].concat()).contains("--use-http"), "{command:?}");
     }
-    for command in [&["render"] as &[&str], &["edit", "add-bundle"], &["build"]] {
+    for command in [&["render"] as &[&str], &["edit", "add-bundle"], &["build"], &["registry", "add"], &["controller"]]
+    {
         assert!(env.stdout(&[command, &["--help"]].concat()).contains("--use-http"), "{command:?}");
     }
     assert!(env.stdout(&["version", "--use-http"]).starts_with("Version: "));
