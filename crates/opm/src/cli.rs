@@ -194,18 +194,18 @@ pub(crate) fn parse<T: FromArgMatches>(
         Ok(matches) => matches,
         Err(mut error) if error.kind() == ErrorKind::InvalidSubcommand => {
             suggest::commands(&command, &arguments, &mut error);
-            return Err(Failure::Usage(error.render().ansi_if(printer.colour)));
+            return Err(Failure::Unparsed(error.render().ansi_if(printer.colour)));
         }
         // A command group without a subcommand prints its help and succeeds, as Go programs do.
         Err(error) if error.use_stderr() && error.kind() != ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand => {
-            return Err(Failure::Usage(error.render().ansi_if(printer.colour)));
+            return Err(Failure::Unparsed(error.render().ansi_if(printer.colour)));
         }
         Err(help) => {
             write!(printer.data(), "{}", help::printed(&help.render().to_string()))?;
             return Ok(None);
         }
     };
-    T::from_arg_matches(&matches).map(Some).map_err(|error| Failure::Usage(error.to_string()))
+    T::from_arg_matches(&matches).map(Some).map_err(|error| Failure::Unparsed(error.to_string()))
 }
 
 /// Returns the complete clap command.

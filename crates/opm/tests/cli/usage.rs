@@ -195,3 +195,15 @@ fn flags_for_registries_show_where_registries_are_reached() {
     assert!(env.stdout(&["version", "--use-http"]).starts_with("Version: "));
     assert!(env.stdout(&["--use-http", "version"]).starts_with("Version: "));
 }
+
+#[test]
+fn arguments_that_do_not_fit_together_are_reported_as_errors() {
+    let env = TestEnv::new();
+    env.copy_of("examples/catalog").copy_of("examples/bundles/lantern/1.3.0");
+    insta::assert_snapshot!(env.opm(&["crd-diff", "1.3.0", "catalog"]), @r"
+    exit 1
+    --- stdout
+    --- stderr
+    error: compare a catalog with another catalog, or use --package, --from and --to
+    ");
+}
