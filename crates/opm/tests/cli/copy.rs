@@ -59,7 +59,7 @@ fn what_cannot_be_copied_is_named() {
     exit 1
     --- stdout
     --- stderr
-    error: failed to copy "etcd:v1" to "oci:again:v1": repository name must be canonical
+    error: failed to copy "etcd:v1" to "oci:again:v1": repository name must be canonical, with registry and full path, such as docker.io/library/etcd
       help: write "etcd:v1" with its registry, or give it an alias in registries.conf
     "#);
     insta::assert_snapshot!(env.opm(&["copy", "oci:layout:v1", "reg.test/a"]), @r#"
