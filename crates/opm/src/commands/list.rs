@@ -231,7 +231,11 @@ fn packages<'a>(catalog: &'a Catalog, name: Option<&str>) -> Result<Vec<&'a Pack
         None => Ok(catalog.packages().iter().collect()),
         Some(name) => match catalog.package(name) {
             Some(package) => Ok(vec![package]),
-            None => Err(Failure::message(format!("package \"{name}\" not found"))),
+            None => {
+                let near = catalog::rules::nearest(name, catalog.packages().iter().map(Package::name));
+                let help = near.map(|near| format!("\nhelp: did you mean \"{near}\"?")).unwrap_or_default();
+                Err(Failure::message(format!("package \"{name}\" not found{help}")))
+            }
         },
     }
 }

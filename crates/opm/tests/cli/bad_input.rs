@@ -176,3 +176,56 @@ fn names_that_are_not_text_are_taken_by_every_command() {
     env.stdout(&["unpack", "oci:image", "--unpack-dir", "unpacked"]);
     assert_eq!(env.stdout(&["render", "unpacked"]), rendered);
 }
+
+#[test]
+fn a_source_that_is_no_catalog_directory_is_explained() {
+    let env = TestEnv::new();
+    env.file("catalog/a.yaml", SMALL).file("empty/.indexignore", "");
+    insta::assert_snapshot!(env.opm(&["validate", "catalog/a.yaml"]), @r#"
+    exit 1
+    --- stdout
+    --- stderr
+    error: "catalog/a.yaml" is not a directory
+    help: to check the catalog that the file belongs to: opm validate catalog
+    "#);
+    insta::assert_snapshot!(env.opm(&["validate", "quay.io/foo"]), @r#"
+    exit 1
+    --- stdout
+    --- stderr
+    error: "quay.io/foo": the path does not exist, and it is not an image reference: Docker reference quay.io/foo is not for an unknown digest case; tag or digest is needed, such as quay.io/foo:latest
+    "#);
+    insta::assert_snapshot!(env.opm(&["validate", ""]), @r#"
+    exit 1
+    --- stdout
+    --- stderr
+    error: "": the name is empty
+    "#);
+    insta::assert_snapshot!(env.opm(&["validate", "empty"]), @r#"
+    exit 0
+    --- stdout
+    --- stderr
+    warning: "empty" contains no catalog files
+    "#);
+    insta::assert_snapshot!(env.opm(&["serve", "catalog/a.yaml", "-t", ""]), @r#"
+    exit 1
+    --- stdout
+    --- stderr
+    error: "catalog/a.yaml" is not a directory
+    help: to serve the catalog that the file belongs to: opm serve catalog
+    "#);
+    insta::assert_snapshot!(env.opm(&["bundle", "validate", "catalog"]), @r#"
+    exit 1
+    --- stdout
+    --- stderr
+    error: Unable to locate manifests directory
+    error: Unable to locate metadata directory
+    help: a bundle is a directory with 'manifests' and 'metadata'; 'opm validate' checks a catalog
+    "#);
+    insta::assert_snapshot!(env.opm(&["list", "bundles", "catalog", "fo"]), @r#"
+    exit 1
+    --- stdout
+    --- stderr
+    error: package "fo" not found
+    help: did you mean "foo"?
+    "#);
+}
