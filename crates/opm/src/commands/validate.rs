@@ -301,12 +301,13 @@ fn problem_value(found: &Found<'_>) -> Value {
         "message": problem.message,
     });
     let scope = &problem.scope;
+    let help = found.help();
     let texts = [
         ("package", scope.package.as_deref()),
         ("channel", scope.channel.as_deref()),
         ("bundle", scope.bundle.as_deref()),
         ("file", found.path.as_deref()),
-        ("help", problem.help.as_deref()),
+        ("help", help.as_deref()),
     ];
     for (key, text) in texts {
         if let Some(text) = text {
@@ -329,7 +330,7 @@ fn report_warnings(found: &[Found<'_>], printer: &Printer) {
 /// Formats workflow commands, with which GitHub annotates the lines of problems.
 fn github(found: &[Found<'_>]) -> String {
     let line = |found: &Found<'_>| {
-        let help = found.problem.help.as_deref().map(|help| format!("\nhelp: {help}")).unwrap_or_default();
+        let help = found.help().map(|help| format!("\nhelp: {help}")).unwrap_or_default();
         let annotation = Annotation {
             level: match found.problem.severity {
                 Severity::Error => "error",

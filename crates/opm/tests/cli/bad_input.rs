@@ -178,6 +178,46 @@ fn names_that_are_not_text_are_taken_by_every_command() {
 }
 
 #[test]
+fn messages_say_how_to_repair_a_file() {
+    let help = |bytes: &[u8]| {
+        let told = told(bytes);
+        let help = told.lines().find_map(|line| line.strip_prefix("help: ").map(str::to_owned));
+        help.unwrap_or_else(|| panic!("no help: {told}"))
+    };
+    let truncated = "the file ends inside a document; it may be truncated";
+    assert_eq!(help(b"{\"schema\": \"x\"}\n{\"schema\": \"y\", \"name\": \""), truncated);
+    let conflict = "resolve the merge conflict between the lines '<<<<<<<' and '>>>>>>>'";
+    assert_eq!(help(b"schema: x\n<<<<<<< HEAD\nname: a\n=======\nname: b\n>>>>>>> other\n"), conflict);
+    assert_eq!(help(b"{\"schema\": \"x\",\n<<<<<<< HEAD\n\"name\": \"a\"\n=======\n>>>>>>> other\n}\n"), conflict);
+    let pointer = b"version https://git-lfs.github.com/spec/v1\noid sha256:4d7a\nsize 12345\n";
+    assert_eq!(help(pointer), "the file is a pointer of Git LFS: 'git lfs pull' fetches its content");
+    assert_eq!(help(b"schema: x\na:\n\tb: c\n"), "indent with spaces");
+}
+
+#[test]
+fn binary_files_are_not_quoted() {
+    let told = told(b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR\0\0\x05\xa0\0\0\x03\x84");
+    assert!(told.contains(" --> catalog/bad:1:1 [yaml-syntax]\nhelp: catalog files are UTF-8 text"), "{told}");
+    assert!(!told.contains('|'), "{told}");
+}
+
+#[test]
+fn a_duplicate_names_the_first() {
+    let env = TestEnv::new();
+    env.file("catalog/a.yaml", SMALL).file("catalog/b.yaml", format!("---\n{SMALL}")).file("catalog/c.yaml", SMALL);
+    let told = env.opm(&["validate", "catalog"]);
+    for help in [
+        "keep one of the olm.package blobs; the first is at catalog/a.yaml:2",
+        "put all entries into one of the olm.channel blobs; the first is at catalog/a.yaml:7",
+        "keep one of the olm.bundle blobs; the first is at catalog/a.yaml:12",
+    ] {
+        assert_eq!(told.matches(help).count(), 2, "{told}");
+    }
+    let json = env.opm(&["validate", "catalog", "-o", "json"]);
+    assert!(json.contains("the first is at catalog/a.yaml:2\""), "{json}");
+}
+
+#[test]
 fn a_source_that_is_no_catalog_directory_is_explained() {
     let env = TestEnv::new();
     env.file("catalog/a.yaml", SMALL).file("empty/.indexignore", "");
@@ -228,4 +268,15 @@ fn a_source_that_is_no_catalog_directory_is_explained() {
     error: package "fo" not found
     help: did you mean "foo"?
     "#);
+}
+
+#[test]
+fn documents_without_a_schema_are_grouped() {
+    let env = TestEnv::new();
+    for number in 0..5 {
+        env.file(&format!("catalog/{number}.yaml"), format!("kind: Pod\nmetadata: {{name: pod-{number}}}\n"));
+    }
+    let told = env.opm(&["validate", "catalog"]);
+    assert_eq!(told.matches("is missing root schema field").count(), 1, "{told}");
+    assert!(told.contains("note: the same in 4 other places\n") && told.contains("\n5 problems found\n"), "{told}");
 }
