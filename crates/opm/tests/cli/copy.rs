@@ -76,3 +76,25 @@ fn what_cannot_be_copied_is_named() {
     "#);
     assert!(!env.path("again").exists());
 }
+
+#[test]
+fn an_interrupt_erases_the_progress_line() {
+    if !testkit::installed("script") {
+        return;
+    }
+    let env = TestEnv::new();
+    // It accepts connections and never answers.
+    let silent = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let port = silent.local_addr().unwrap().port();
+    let opm = env!("CARGO_BIN_EXE_opm");
+    let line = format!("timeout -s INT 3 {opm} copy 127.0.0.1:{port}/a:v1 oci:out --use-http");
+    let output = std::process::Command::new("script")
+        .args(["-qec", &line, "/dev/null"])
+        .current_dir(env.path(""))
+        .stdin(std::process::Stdio::null())
+        .output()
+        .unwrap();
+    let text = String::from_utf8(output.stdout).unwrap();
+    assert!(text.contains("copying: ") && text.ends_with("\r\x1b[K"), "{text:?}");
+    assert!(!env.path("out").exists());
+}
