@@ -204,6 +204,7 @@ fn arguments_that_make_no_sense_are_told() {
     insta::assert_snapshot!(told(&["composite"]), @r#"error: unable to open "catalogs.yaml": No such file or directory (os error 2)"#);
     insta::assert_snapshot!(told(&["nosuch.yaml"]), @r#"error: unable to open "nosuch.yaml": No such file or directory (os error 2)"#);
     insta::assert_snapshot!(told(&["other.yaml"]), @"error: auto-detecting template type: unknown template schema: other");
+    assert!(env.opm(&["template", "render", "other.yaml"]).contains("\n  --> other.yaml:1:9\n"));
     insta::assert_snapshot!(told(&["basic", "other.yaml"]), @r#"error: rendering template: template has unknown schema ("other"), should be "olm.template.basic""#);
     insta::assert_snapshot!(told(&["broken.yaml"]), @"error: auto-detecting template type: broken.yaml:3: yaml: did not find expected node content");
     insta::assert_snapshot!(told(&["semver", "broken.yaml"]), @"error: rendering template: broken.yaml:3: yaml: did not find expected node content");
