@@ -32,7 +32,8 @@ impl Changes {
             match new.packages.get(name) {
                 Some(wanted) => changes.package(fbc, name, package, wanted)?,
                 None => {
-                    for index in blobs(package) {
+                    // Channels that bundle properties declare are in no file; they go with the bundles.
+                    for index in blobs(package).filter(|index| fbc.blobs()[*index].origin.is_some()) {
                         changes.set(fbc, name, index, Change::Remove)?;
                     }
                 }

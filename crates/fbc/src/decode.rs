@@ -31,6 +31,9 @@ pub(crate) struct Fault {
 /// Objects with more top-level keys than this are checked for clashes with a sorted list.
 const FEW_KEYS: usize = 16;
 
+/// The start of a file that Git LFS has not fetched.
+const LFS_POINTER: &str = "version https://git-lfs.github.com/";
+
 /// Reads the envelope of a document.
 pub(crate) fn envelope(document: Raw<'_>) -> Result<Envelope<'_>, Fault> {
     if document.kind() == Kind::Null {
@@ -45,11 +48,16 @@ pub(crate) fn envelope(document: Raw<'_>) -> Result<Envelope<'_>, Fault> {
         });
     }
     if document.kind() != Kind::Object {
+        let is_pointer = document.as_str().is_some_and(|text| text.starts_with(LFS_POINTER));
+        let help = match is_pointer {
+            true => "the file is a pointer of Git LFS: 'git lfs pull' fetches its content",
+            false => "list files that are not catalog content in a .indexignore file",
+        };
         return Err(Fault {
             rule: "document-is-object",
             message: format!("a catalog document must be an object, found {}", document.kind()),
             path: Path::default(),
-            help: Some("list files that are not catalog content in a .indexignore file".into()),
+            help: Some(help.into()),
         });
     }
     let mut fields = [const { Cow::Borrowed("") }; 3];

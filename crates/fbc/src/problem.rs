@@ -87,6 +87,8 @@ pub struct Problem {
     pub message: String,
     /// The position.
     pub place: Option<Place>,
+    /// The position of the first of two duplicates, if the problem is at the second.
+    pub first: Option<Place>,
     /// The label for the highlighted text.
     pub label: Option<String>,
     /// The fix.
@@ -103,6 +105,7 @@ impl Problem {
             scope: Scope::default(),
             message: message.into(),
             place: None,
+            first: None,
             label: None,
             help: None,
         }
@@ -112,6 +115,13 @@ impl Problem {
     #[must_use]
     pub fn warning(mut self) -> Problem {
         self.severity = Severity::Warning;
+        self
+    }
+
+    /// Sets the position of the first of two duplicates.
+    #[must_use]
+    pub fn duplicate_of(mut self, first: Option<Place>) -> Problem {
+        self.first = first;
         self
     }
 

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Once;
 use std::time::Duration;
 
-use crate::scratch::{Scratch, apply_umask};
+use crate::scratch::{Scratch, apply_umask, name_full_disk};
 use crate::store::Blob;
 use crate::{Digest, Hasher, Store};
 
@@ -54,6 +54,10 @@ pub(crate) struct Partial {
 impl Partial {
     /// Opens a partial blob and hashes its content, to resume at its end.
     pub(crate) fn open(store: &Store, digest: Digest) -> io::Result<Partial> {
+        Partial::open_in(store, digest).map_err(|error| name_full_disk(store.root(), error))
+    }
+
+    fn open_in(store: &Store, digest: Digest) -> io::Result<Partial> {
         let folder = store.root().join("partial");
         fs::create_dir_all(&folder)?;
         SWEPT.call_once(|| sweep(&folder));
@@ -112,7 +116,8 @@ impl Partial {
 
     pub(crate) fn add(&mut self, piece: &[u8]) -> io::Result<()> {
         let at = self.size;
-        crate::holes::append(self.file()?, at, piece)?;
+        let appended = crate::holes::append(self.file()?, at, piece);
+        appended.map_err(|error| name_full_disk(self.store.root(), error))?;
         self.hasher.update(piece);
         self.size += piece.len() as u64;
         Ok(())
@@ -125,7 +130,7 @@ impl Partial {
             return Ok(Err(digest));
         }
         let (store, size) = (self.store.clone(), self.size);
-        store.sync(self.file()?, size)?;
+        store.sync(self.file()?, size).map_err(|error| name_full_disk(store.root(), error))?;
         let target = self.store.path_of(&digest);
         let file = match std::mem::replace(&mut self.place, Place::Done) {
             Place::Shared { path, file } => {

@@ -28,7 +28,7 @@ pub enum ReferenceError {
     #[error("repository name must not be more than {MAX_NAME} characters")]
     TooLong,
     /// The registry is missing, or the name is a short form.
-    #[error("repository name must be canonical")]
+    #[error("repository name must be canonical, with registry and full path, such as docker.io/library/etcd")]
     NotCanonical,
     /// It has neither tag nor digest.
     #[error("Docker reference {0} is not for an unknown digest case; tag or digest is needed, such as {0}:latest")]
@@ -273,9 +273,18 @@ mod tests {
     #[test]
     fn invalid_references_give_different_errors() {
         let message = |text: &str| Reference::parse(text).map(|_| ()).unwrap_err().to_string();
-        assert_eq!(message("etcd:v1"), "repository name must be canonical");
-        assert_eq!(message("library/etcd:v1"), "repository name must be canonical");
-        assert_eq!(message("docker.io/etcd:v1"), "repository name must be canonical");
+        assert_eq!(
+            message("etcd:v1"),
+            "repository name must be canonical, with registry and full path, such as docker.io/library/etcd"
+        );
+        assert_eq!(
+            message("library/etcd:v1"),
+            "repository name must be canonical, with registry and full path, such as docker.io/library/etcd"
+        );
+        assert_eq!(
+            message("docker.io/etcd:v1"),
+            "repository name must be canonical, with registry and full path, such as docker.io/library/etcd"
+        );
         assert_eq!(
             message("quay.io/a/b"),
             "Docker reference quay.io/a/b is not for an unknown digest case; tag or digest is needed, such as quay.io/a/b:latest"

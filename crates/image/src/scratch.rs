@@ -43,6 +43,16 @@ impl Drop for ScratchGuard {
     }
 }
 
+/// Adds the directory to an error about a full disk: the system does not name it, and it may be a temporary one.
+pub(crate) fn name_full_disk(folder: &Path, error: io::Error) -> io::Error {
+    match error.kind() {
+        io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => {
+            io::Error::new(error.kind(), format!("{}: {error}", folder.display()))
+        }
+        _ => error,
+    }
+}
+
 fn remove(path: &Path) {
     // The file may be gone; nothing can be done about other errors.
     let _ = if path.is_dir() { fs::remove_dir_all(path) } else { fs::remove_file(path) };

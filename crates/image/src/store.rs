@@ -19,7 +19,7 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use crate::scratch::{self, Scratch};
+use crate::scratch::{self, Scratch, name_full_disk};
 use crate::{Descriptor, Digest, Hasher};
 
 /// A store: a directory of blobs.
@@ -239,7 +239,8 @@ impl Store {
     /// # Errors
     /// Fails when no temporary file can be created.
     pub fn writer(&self) -> io::Result<BlobWriter> {
-        let scratch = Scratch::create(&self.root.join("blobs"))?;
+        let scratch = Scratch::create(&self.root.join("blobs"));
+        let scratch = scratch.map_err(|error| name_full_disk(&self.root, error))?;
         Ok(BlobWriter { store: self.clone(), scratch, hasher: Hasher::new(), size: 0 })
     }
 
@@ -296,7 +297,8 @@ impl BlobWriter {
             let text = format!("content has digest {digest} instead of {expected}");
             return Err(io::Error::new(io::ErrorKind::InvalidData, text));
         }
-        self.store.sync(self.scratch.file(), self.size)?;
+        let synced = self.store.sync(self.scratch.file(), self.size);
+        synced.map_err(|error| name_full_disk(&self.store.root, error))?;
         let file = self.scratch.finish(&self.store.path_of(&digest))?;
         self.store.accept(digest, &file)
     }
@@ -304,7 +306,8 @@ impl BlobWriter {
 
 impl Write for BlobWriter {
     fn write(&mut self, piece: &[u8]) -> io::Result<usize> {
-        let written = self.scratch.file().write(piece)?;
+        let written = self.scratch.file().write(piece);
+        let written = written.map_err(|error| name_full_disk(&self.store.root, error))?;
         self.hasher.update(&piece[..written]);
         self.size += written as u64;
         Ok(written)

@@ -190,28 +190,28 @@ pub(crate) fn parse<T: FromArgMatches>(
     arguments: Vec<OsString>,
     printer: &mut Printer,
 ) -> Result<Option<T>, Failure> {
-    let matches = match command.clone().try_get_matches_from(arguments) {
+    let matches = match command.clone().try_get_matches_from(&arguments) {
         Ok(matches) => matches,
         Err(mut error) if error.kind() == ErrorKind::InvalidSubcommand => {
-            suggest::commands(&command, &mut error);
-            return Err(Failure::Usage(error.render().ansi_if(printer.colour)));
+            suggest::commands(&command, &arguments, &mut error);
+            return Err(Failure::Unparsed(error.render().ansi_if(printer.colour)));
         }
         // A command group without a subcommand prints its help and succeeds, as Go programs do.
         Err(error) if error.use_stderr() && error.kind() != ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand => {
-            return Err(Failure::Usage(error.render().ansi_if(printer.colour)));
+            return Err(Failure::Unparsed(error.render().ansi_if(printer.colour)));
         }
         Err(help) => {
             write!(printer.data(), "{}", help::printed(&help.render().to_string()))?;
             return Ok(None);
         }
     };
-    T::from_arg_matches(&matches).map(Some).map_err(|error| Failure::Usage(error.to_string()))
+    T::from_arg_matches(&matches).map(Some).map_err(|error| Failure::Unparsed(error.to_string()))
 }
 
 /// Returns the complete clap command.
 pub(crate) fn command() -> Command {
     let mut command = help::keep_examples(mark_deprecated(go_conventions(Opm::command())));
-    command = hide_registry_flags(command, &OFFLINE);
+    command = hide_registry_flags(command);
     if std::env::var(HELP_ALPHA).is_ok_and(|value| matches!(value.as_str(), "1" | "t" | "T" | "true" | "TRUE" | "True"))
     {
         command = show_alpha(command);
@@ -241,41 +241,22 @@ pub(crate) fn go_conventions(command: Command) -> Command {
     command
 }
 
-/// The commands that never contact a registry, as paths of subcommand names.
-const OFFLINE: [&[&str]; 17] = [
-    &["init"],
-    &["schema"],
-    &["explain"],
-    &["preview"],
-    &["catalog"],
-    &["controller"],
-    &["cleanup"],
-    &["completion"],
-    &["version"],
-    &["generate"],
-    &["edit", "promote"],
-    &["edit", "set-default"],
-    &["edit", "set-edge"],
-    &["edit", "deprecate"],
-    &["edit", "remove"],
-    &["template", "convert"],
-    &["alpha", "convert-template"],
-];
-
-/// Hides the registry flags in the help of commands that never contact a registry. These commands still accept the
-/// flags, as the Go tool does.
-fn hide_registry_flags(mut command: Command, offline: &[&[&str]]) -> Command {
-    for path in offline {
-        let [name, rest @ ..] = path else { continue };
-        if command.find_subcommand(name).is_none() {
-            continue;
-        }
-        command = command.mut_subcommand(*name, |sub| match rest {
-            [] => without_registry_flags(sub),
-            rest => hide_registry_flags(sub, &[rest]),
+/// Hides the registry flags in the help of commands that never contact a registry, which have no registry flag of their
+/// own. These commands still accept the flags, as the Go tool does.
+fn hide_registry_flags(mut command: Command) -> Command {
+    let names: Vec<String> = command.get_subcommands().map(|sub| sub.get_name().to_owned()).collect();
+    for name in names {
+        command = command.mut_subcommand(name, |sub| match contacts_registries(&sub) {
+            true => hide_registry_flags(sub),
+            false => without_registry_flags(sub),
         });
     }
     command
+}
+
+fn contacts_registries(command: &Command) -> bool {
+    command.get_arguments().any(|arg| arg.get_long() == Some("ca-file"))
+        || command.get_subcommands().any(contacts_registries)
 }
 
 fn without_registry_flags(command: Command) -> Command {
@@ -350,3 +331,38 @@ impl Styled for clap::builder::StyledStr {
 
 #[cfg(test)]
 mod doc_lines;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Collects the flags that help lists as registry flags.
+    fn registry_flags(command: &Command, found: &mut std::collections::BTreeSet<String>) {
+        let listed =
+            command.get_arguments().filter(|arg| arg.get_help_heading() == Some("Registries") && !arg.is_hide_set());
+        found.extend(listed.filter_map(|arg| arg.get_long()).map(str::to_owned));
+        command.get_subcommands().for_each(|sub| registry_flags(sub, found));
+    }
+
+    #[test]
+    fn only_registry_flags_are_listed_as_such() {
+        const KNOWN: [&str; 12] = [
+            "ca-file",
+            "enforce-policy",
+            "image-cache",
+            "jobs",
+            "limit-rate",
+            "offline",
+            "platform",
+            "progress",
+            "root-ca",
+            "skip-tls",
+            "skip-tls-verify",
+            "use-http",
+        ];
+        let mut found = std::collections::BTreeSet::new();
+        registry_flags(&command(), &mut found);
+        found.retain(|flag| !KNOWN.contains(&flag.as_str()));
+        assert!(found.is_empty(), "{found:?}");
+    }
+}

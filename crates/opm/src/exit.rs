@@ -14,8 +14,10 @@ pub(crate) type Outcome = Result<(), Failure>;
 pub(crate) enum Failure {
     /// An error; the text says what failed and why.
     Message(String),
-    /// Invalid arguments; the text says why and is printed with the usage.
+    /// Invalid arguments; the text says why.
     Usage(String),
+    /// Arguments that the parser rejects; the text is printed as it is, with the usage.
+    Unparsed(String),
     /// The problems have been reported already.
     Reported,
     /// An error with its own exit code, for `grpc_health_probe` and signals.
@@ -56,7 +58,7 @@ pub(crate) fn end(outcome: Outcome, printer: &mut Printer) -> ExitCode {
     match outcome {
         Ok(()) | Err(Failure::ClosedPipe) => ExitCode::SUCCESS,
         Err(Failure::Reported) => ExitCode::FAILURE,
-        Err(Failure::Message(text)) => {
+        Err(Failure::Message(text) | Failure::Usage(text)) => {
             printer.error(&text);
             ExitCode::FAILURE
         }
@@ -64,7 +66,7 @@ pub(crate) fn end(outcome: Outcome, printer: &mut Printer) -> ExitCode {
             printer.error(&text);
             ExitCode::from(code)
         }
-        Err(Failure::Usage(text)) => {
+        Err(Failure::Unparsed(text)) => {
             printer.usage(&text);
             ExitCode::FAILURE
         }

@@ -9,7 +9,7 @@ use std::sync::{Mutex, Once, PoisonError};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
 
-use crate::tree;
+use crate::{progress, tree};
 
 /// Directories to remove when a signal ends the process.
 static UNFINISHED: Mutex<Vec<PathBuf>> = Mutex::new(Vec::new());
@@ -142,6 +142,7 @@ fn watch() {
                 let _ = fs::rename(path, &doomed);
                 let _ = fs::remove_dir_all(&doomed);
             }
+            progress::erase();
             // End like the default handler, so that shells see the signal.
             let _ = signal_hook::low_level::emulate_default_handler(signal);
         }

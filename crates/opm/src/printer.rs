@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 use std::io::{self, BufWriter, IsTerminal, Stdout, Write};
 
-use crate::table;
+use crate::{progress, table};
 
 /// Writes to stdout and stderr.
 pub(crate) struct Printer {
@@ -105,6 +105,7 @@ impl Printer {
     ///
     /// Messages quote untrusted text, so control characters are escaped.
     pub(crate) fn report(&self, text: &str) {
+        progress::erase();
         let _ = writeln!(io::stderr().lock(), "{}", sanitized(text, self.colour));
     }
 }

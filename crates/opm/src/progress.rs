@@ -2,7 +2,7 @@
 
 use std::io::{self, IsTerminal, Write};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc::{self, RecvTimeoutError, Sender};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
@@ -12,6 +12,16 @@ use crate::printer::sanitized;
 /// The delay before progress is shown.
 const DELAY: Duration = Duration::from_secs(1);
 const INTERVAL: Duration = Duration::from_millis(200);
+
+/// Whether a progress line is on the terminal.
+static SHOWN: AtomicBool = AtomicBool::new(false);
+
+/// Erases the progress line, if there is one, so that other text does not continue it.
+pub(crate) fn erase() {
+    if SHOWN.swap(false, Ordering::Relaxed) {
+        let _ = write!(io::stderr(), "\r\x1b[K");
+    }
+}
 
 /// Counts completed work, and shows the count on stderr if that is a terminal and the work takes long.
 pub(crate) struct Progress {
@@ -61,21 +71,18 @@ fn show(doing: &'static str, text: impl Fn() -> String + Send + 'static) -> Opti
         let (stop, stopped) = mpsc::channel();
         let thread = std::thread::spawn(move || {
             let start = Instant::now();
-            let mut shown = false;
             while stopped.recv_timeout(INTERVAL) == Err(RecvTimeoutError::Timeout) {
                 if start.elapsed() >= DELAY {
-                    shown = true;
                     let line = format!("{doing}: {}, {} s", text(), start.elapsed().as_secs());
                     // A line that fills the terminal wraps and cannot be overwritten.
                     let width =
                         terminal_size::terminal_size_of(io::stderr()).map_or(80, |(width, _)| usize::from(width.0));
                     let line = fit(&line, width.saturating_sub(1));
+                    SHOWN.store(true, Ordering::Relaxed);
                     let _ = write!(io::stderr(), "\r\x1b[K{}", sanitized(&line, false));
                 }
             }
-            if shown {
-                let _ = write!(io::stderr(), "\r\x1b[K");
-            }
+            erase();
         });
         (stop, thread)
     })

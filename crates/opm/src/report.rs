@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 
 use fbc::locate::{Located, Locator};
 use fbc::version::Version;
-use fbc::{Fbc, Problem, Severity, Spot, Stage};
+use fbc::{Fbc, Place, Problem, Severity, Spot, Stage};
 
 use crate::printer::{Printer, Style};
 
@@ -15,18 +15,36 @@ pub(crate) struct Found<'a> {
     /// The path of the file, as the user can open it.
     pub(crate) path: Option<String>,
     pub(crate) located: Option<Located>,
+    /// The path and the line of the first of two duplicates.
+    pub(crate) first: Option<(String, usize)>,
+}
+
+impl Found<'_> {
+    /// Returns the fix.
+    pub(crate) fn help(&self) -> Option<String> {
+        let first = self.first.as_ref().map(|(path, line)| format!("; the first is at {path}:{line}"));
+        self.problem.help.as_ref().map(|help| format!("{help}{}", first.unwrap_or_default()))
+    }
+
+    /// Returns the paths, to show them differently.
+    pub(crate) fn paths_mut(&mut self) -> impl Iterator<Item = &mut String> {
+        self.path.iter_mut().chain(self.first.as_mut().map(|(path, _)| path))
+    }
 }
 
 /// Resolves the positions of problems.
 pub(crate) fn find<'a>(fbc: &Fbc, problems: impl IntoIterator<Item = &'a Problem>) -> Vec<Found<'a>> {
     let mut locator = Locator::new(fbc);
+    // Each locator is queried in order of position, which is fast.
+    let mut earlier = Locator::new(fbc);
     problems
         .into_iter()
         .map(|problem| {
             let place = problem.place.as_ref();
-            let path = place.and_then(|place| fbc.full_path_of(place.file)).map(|path| path.display().to_string());
+            let path_of = |place: &Place| fbc.full_path_of(place.file).map(|path| path.display().to_string());
             let located = place.filter(|place| place.spot != Spot::File).and_then(|place| locator.locate(place));
-            Found { problem, path, located }
+            let first = problem.first.as_ref().and_then(|at| Some((path_of(at)?, earlier.locate(at)?.line)));
+            Found { problem, path: place.and_then(path_of), located, first }
         })
         .collect()
 }
@@ -96,7 +114,12 @@ const MIN_GROUP: usize = 3;
 fn group_similar<'f, 'a>(found: &[&'f Found<'a>]) -> Vec<Vec<&'f Found<'a>>> {
     type Key<'a> = (&'a str, Option<String>, String);
     let key = |found: &Found<'_>| -> Key<'_> {
-        (found.problem.rule, found.problem.scope.package.clone(), without_versions(&found.problem.message))
+        let message = match found.problem.rule {
+            // Its message quotes the document.
+            "schema-required" => String::new(),
+            _ => without_versions(&found.problem.message),
+        };
+        (found.problem.rule, found.problem.scope.package.clone(), message)
     };
     let mut counts: BTreeMap<Key<'_>, usize> = BTreeMap::new();
     for found in found {
@@ -182,15 +205,27 @@ fn show_place(printer: &Printer, found: &Found<'_>) {
             let before: String =
                 located.text.chars().take(located.marked.start).map(|c| if c == '\t' { '\t' } else { ' ' }).collect();
             printer.report(&format!("{margin}{arrow} {path}:{}:{} [{rule}]", located.line, located.column));
+            if is_binary(&located.text) {
+                return show_help(printer, found);
+            }
             printer.report(&format!("{} {bar} {}", printer.paint(Style::Note, &number), visible(&located.text)));
             printer.report(format!("{margin} {bar} {before}{marks} {label}").trim_end());
         }
         (Some(path), None) => printer.report(&format!("  {arrow} {path} [{rule}]")),
         (None, _) => {}
     }
-    if let Some(help) = &found.problem.help {
+    show_help(printer, found);
+}
+
+fn show_help(printer: &Printer, found: &Found<'_>) {
+    if let Some(help) = found.help() {
         printer.report(&format!("{} {help}", printer.paint(Style::Help, "help:")));
     }
+}
+
+/// Returns whether a line is not text, so that quoting it helps nobody.
+fn is_binary(line: &str) -> bool {
+    line.chars().filter(|c| *c == '\u{fffd}' || c.is_control() && *c != '\t').count() > line.chars().count() / 8
 }
 
 /// Replaces control characters, which could confuse a terminal.

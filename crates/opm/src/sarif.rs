@@ -42,7 +42,7 @@ fn result(found: &Found<'_>, names: &[&str]) -> Value {
         Severity::Warning => "warning",
     };
     let mut text = problem.message.clone();
-    if let Some(help) = &problem.help {
+    if let Some(help) = found.help() {
         text += &format!("\nhelp: {help}");
     }
     let mut result = json!({

@@ -77,6 +77,9 @@ fn local(reference: &str) -> Option<Result<Source, String>> {
 /// Explains why a reference is neither a directory nor an image; `None` if it can be an image.
 pub(crate) fn no_source(reference: &str) -> Option<String> {
     let no_image = Location::parse(reference).err()?;
+    if reference.is_empty() {
+        return Some("the name is empty".into());
+    }
     let is_path = ["/", "./", "../"].iter().any(|start| reference.starts_with(start));
     Some(match Path::new(reference).metadata() {
         Ok(_) => "the path is not a directory".into(),

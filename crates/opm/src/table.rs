@@ -43,12 +43,23 @@ pub(crate) fn fitted(headings: &[&str], mut rows: Vec<Vec<String>>, width: usize
     }
     for row in &mut rows {
         for (cell, width) in row.iter_mut().zip(&widths) {
-            if cell.chars().count() > *width {
-                *cell = cell.chars().take(width.saturating_sub(1)).chain(['…']).collect();
-            }
+            *cell = truncated(cell, *width);
         }
     }
     text(headings, rows)
+}
+
+/// Truncates a cell to `width` characters: text at its end, and a name in the middle, because names often differ at
+/// their ends, as versions do.
+fn truncated(cell: &str, width: usize) -> String {
+    let length = cell.chars().count();
+    if length <= width {
+        return cell.to_owned();
+    }
+    let kept = width.saturating_sub(1);
+    let tail = if cell.contains(' ') { 0 } else { kept * 2 / 3 };
+    let (start, end) = (cell.chars().take(kept - tail), cell.chars().skip(length - tail));
+    start.chain(['…']).chain(end).collect()
 }
 
 /// Lists at most `most` names.
@@ -106,6 +117,12 @@ mod tests {
         assert_eq!(fitted(&["A", "B", "C"], rows.clone(), 80), text(&["A", "B", "C"], rows));
         let narrow = fitted(&["HEADING", "B"], vec![vec!["x".into(), "a long name".into()]], 3);
         assert_eq!(narrow, "HEADING  B\nx        a lon…\n");
+    }
+
+    #[test]
+    fn names_that_differ_at_their_ends_stay_distinct() {
+        let rows = ["etcdoperator.v0.9.2", "etcdoperator.v0.9.4"].map(|name| vec![name.to_owned()]).to_vec();
+        assert_eq!(fitted(&["BUNDLE"], rows, 12), "BUNDLE\netcd….v0.9.2\netcd….v0.9.4\n");
     }
 
     #[test]

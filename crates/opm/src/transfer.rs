@@ -1,6 +1,6 @@
 //! Progress of image transfers: bytes, rate, remaining time and slow blobs.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::io::IsTerminal;
 use std::sync::mpsc::{self, RecvTimeoutError, Sender};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -40,6 +40,10 @@ struct State {
     blobs: usize,
     /// Blobs in flight: transferred bytes, size, start.
     in_flight: BTreeMap<Digest, (u64, u64, Instant)>,
+    /// Blobs that count as transferred. A blob that is fetched and then sent counts once.
+    arrived: BTreeSet<Digest>,
+    /// Blobs in `arrived` that are being sent on: sent bytes and size.
+    sending: BTreeMap<Digest, (u64, u64)>,
     waiting: Option<String>,
     start: Option<Instant>,
     /// The bytes that existed at the start.
@@ -118,6 +122,10 @@ impl Moved {
             Some(_) => format!(", {} blobs", state.blobs),
             None => format!(", {} of {} layers", state.blobs, state.blobs + state.in_flight.len()),
         };
+        if !state.sending.is_empty() {
+            let sum = |part: fn(&(u64, u64)) -> u64| bytes(state.sending.values().map(part).sum());
+            text += &format!(", sending {} of {}", sum(|(sent, _)| *sent), sum(|(_, size)| *size));
+        }
         // Name the slowest blob.
         if let Some((digest, there, size)) = state.slowest() {
             text += &format!(", slow: {} {} of {}", &digest.hex()[..12], bytes(there), bytes(size));
@@ -160,19 +168,27 @@ impl image::Progress for Moved {
     fn on(&self, event: &Event<'_>) {
         let mut state = self.state();
         match event {
+            Event::Started { blob, .. } if state.arrived.contains(&blob.digest) => {}
             Event::Started { blob, received: there, .. } => {
                 state.before += there;
                 state.in_flight.insert(blob.digest, (*there, blob.size, Instant::now()));
             }
             Event::Advanced { blob, received: there } => {
                 state.waiting = None;
+                if state.arrived.contains(&blob.digest) {
+                    state.sending.insert(blob.digest, (*there, blob.size));
+                    return;
+                }
                 let entry = state.in_flight.entry(blob.digest).or_insert((0, blob.size, Instant::now()));
                 entry.0 = *there;
             }
             Event::Finished { blob, .. } => {
                 state.in_flight.remove(&blob.digest);
-                state.whole += blob.size;
-                state.blobs += 1;
+                state.sending.remove(&blob.digest);
+                if state.arrived.insert(blob.digest) {
+                    state.whole += blob.size;
+                    state.blobs += 1;
+                }
             }
             Event::Retrying { operation: what, reason: why, delay: pause } => {
                 state.waiting = Some(format!("{what}: {why}; retrying in {} s", pause.as_secs().max(1)));
@@ -224,4 +240,30 @@ fn lines(
         write(true);
     });
     (stop, thread)
+}
+
+#[cfg(test)]
+mod tests {
+    use image::{Descriptor, Progress as _};
+
+    use super::*;
+
+    #[test]
+    fn a_blob_that_is_fetched_and_sent_counts_once() {
+        let moved = Moved::default();
+        let blob = Descriptor::of("application/octet-stream", &[0; 1000]);
+        moved.restart(None);
+        let on = |event: Event<'_>| moved.on(&event);
+        // The copy starts, and then its download.
+        for _ in 0..2 {
+            on(Event::Started { reference: "a.test/b:v1", blob: &blob, received: 0 });
+        }
+        on(Event::Advanced { blob: &blob, received: 400 });
+        assert!(moved.text().starts_with("400 B of 1.0 kB, 0 s left"), "{}", moved.text());
+        on(Event::Finished { blob: &blob, cached: false });
+        on(Event::Advanced { blob: &blob, received: 250 });
+        assert_eq!(moved.text(), "1.0 kB of 1.0 kB, 1 of 1 layers, sending 250 B of 1.0 kB");
+        on(Event::Finished { blob: &blob, cached: false });
+        assert_eq!(moved.text(), "1.0 kB of 1.0 kB, 1 of 1 layers");
+    }
 }

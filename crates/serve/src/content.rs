@@ -84,8 +84,10 @@ impl Content {
         // Blobs are served as the files have them: channels that were derived from the first format are in no file.
         let is_read = fbc.blobs().iter().any(|blob| blob.origin.is_some());
         let blobs: Vec<&Blob> = fbc.blobs().iter().filter(|blob| !is_read || blob.origin.is_some()).collect();
-        let write_failed =
-            |error: io::Error| io::Error::new(error.kind(), format!("cannot write a temporary file: {error}"));
+        let write_failed = |error: io::Error| {
+            let folder = std::env::temp_dir();
+            io::Error::new(error.kind(), format!("cannot write a temporary file in {}: {error}", folder.display()))
+        };
         let mut out = BufWriter::with_capacity(1 << 20, tempfile::tempfile().map_err(write_failed)?);
         let mut known: BTreeMap<Box<str>, u32> = BTreeMap::new();
         let mut number = |text: &str| {

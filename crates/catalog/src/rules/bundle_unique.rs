@@ -1,9 +1,9 @@
 //! A bundle is declared once in its package.
 
-use std::collections::BTreeSet;
+use std::collections::BTreeMap;
 
 use fbc::blob::BUNDLE;
-use fbc::{Problem, Stage, path};
+use fbc::{Blob, Problem, Stage, path};
 
 use super::{Check, Report, Rule};
 use crate::draft::Draft;
@@ -15,12 +15,14 @@ pub(super) const RULE: Rule = Rule {
 };
 
 fn check(draft: &Draft<'_>, problems: &mut Vec<Problem>) {
-    let mut seen = BTreeSet::new();
+    let mut seen = BTreeMap::new();
     for blob in draft.blobs(BUNDLE).filter(|blob| !blob.package.is_empty()) {
-        if !seen.insert((&blob.package, &blob.name)) {
+        let first: &Blob = seen.entry((&blob.package, &blob.name)).or_insert(blob);
+        if !std::ptr::eq(first, blob) {
             let message = format!("package \"{}\" has duplicate bundle \"{}\"", blob.package, blob.name);
             let problem = Problem::new(RULE.name, Stage::Bundles, message)
                 .about(&blob.package, "", &blob.name)
+                .duplicate_of(first.place(path!["name"]))
                 .help("keep one of the olm.bundle blobs");
             problems.report(problem, blob.place(path!["name"]));
         }

@@ -29,16 +29,25 @@ fn check(package: &DraftPackage<'_>, channel: &DraftChannel<'_>, problems: &mut 
             let other = heads.iter().copied().find(|head| *head != newest).unwrap_or_default();
             let problem = new(format!("multiple channel heads found in graph: {}", heads.join(", ")))
                 .label("nothing replaces or skips this entry")
-                .help(help(channel, newest, other));
+                .help(help(package, channel, newest, other));
             problems.report(problem, channel.place_of(other));
         }
     }
 }
 
-fn help(channel: &DraftChannel<'_>, newest: &str, other: &str) -> String {
-    match channel.view().entry(newest) {
-        Some(entry) if entry.replaces.is_empty() => {
-            format!("add `replaces: {other}` to {newest}, or move one of them to another channel")
+fn help(package: &DraftPackage<'_>, channel: &DraftChannel<'_>, newest: &str, other: &str) -> String {
+    // Where the chain of the newest head ends, an entry probably lost its `replaces`.
+    let view = channel.view();
+    let mut last = view.entry(newest);
+    for _ in 0..channel.entries.len() {
+        match last.and_then(|entry| view.entry(&entry.replaces)) {
+            Some(next) => last = Some(next),
+            None => break,
+        }
+    }
+    match last.filter(|last| last.replaces.is_empty()).map(|last| &*last.name) {
+        Some(last) if last == newest || compare_versions(package, last, other).is_gt() => {
+            format!("add `replaces: {other}` to {last}, or move one of them to another channel")
         }
         _ => format!("add {other} to the `skips` of {newest}, or move one of them to another channel"),
     }

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use fbc::blob::PACKAGE;
-use fbc::{Problem, Stage, path};
+use fbc::{Blob, Problem, Stage, path};
 
 use super::{Check, Report, Rule};
 use crate::draft::Draft;
@@ -17,9 +17,11 @@ pub(super) const RULE: Rule = Rule {
 fn check(draft: &Draft<'_>, problems: &mut Vec<Problem>) {
     let mut seen = BTreeMap::new();
     for blob in draft.blobs(PACKAGE).filter(|blob| !blob.name.is_empty()) {
-        if seen.insert(&blob.name, blob).is_some() {
+        let first: &Blob = seen.entry(&blob.name).or_insert(blob);
+        if !std::ptr::eq(first, blob) {
             let problem = Problem::new(RULE.name, Stage::Packages, format!("duplicate package \"{}\"", blob.name))
                 .about(&blob.name, "", "")
+                .duplicate_of(first.place(path!["name"]))
                 .help("keep one of the olm.package blobs");
             problems.report(problem, blob.place(path!["name"]));
         }

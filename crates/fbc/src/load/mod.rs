@@ -189,8 +189,11 @@ struct FileOutcome {
 impl FileOutcome {
     fn unreadable(task: &Task<'_>, error: &io::Error) -> FileOutcome {
         let message = format!("read {}: {error}", task.path.display());
-        let problem =
+        let mut problem =
             Problem::new("file-readable", Stage::Load, message).at(Place { file: task.file, spot: Spot::File });
+        if error.kind() == io::ErrorKind::FileTooLarge {
+            problem = problem.help(LIMITS);
+        }
         FileOutcome { problems: vec![problem], incomplete: true, ..FileOutcome::default() }
     }
 
@@ -334,19 +337,22 @@ impl Task<'_> {
     fn not_utf8(&self, offset: u64) -> Problem {
         Problem::new("utf-8", Stage::Load, format!("invalid UTF-8 at byte {offset}"))
             .at(self.place(Spot::Offset(offset)))
-            .help("catalog files are UTF-8 text; list other files in a .indexignore file")
+            .help(NOT_TEXT)
     }
 
     fn too_many_documents(&self, offset: u64) -> Problem {
         let message = format!("file holds more than {} documents", self.limits().documents);
-        Problem::new("limits", Stage::Load, message).at(self.place(Spot::Offset(offset)))
+        Problem::new("limits", Stage::Load, message).at(self.place(Spot::Offset(offset))).help(LIMITS)
     }
 
     fn blob_too_large(&self, offset: u64) -> Problem {
         let message = format!("blob is larger than the limit of {} bytes", self.limits().blob_size);
-        Problem::new("limits", Stage::Load, message).at(self.place(Spot::Offset(offset)))
+        Problem::new("limits", Stage::Load, message).at(self.place(Spot::Offset(offset))).help(LIMITS)
     }
 }
+
+const NOT_TEXT: &str = "catalog files are UTF-8 text; list other files in a .indexignore file";
+const LIMITS: &str = "docs/limits.md lists the variables that raise a limit";
 
 /// Returns whether `path` is a bundle directory rather than a catalog.
 pub fn is_bundle_dir(path: &Path) -> bool {

@@ -4,7 +4,7 @@ use std::io;
 
 use rayon::prelude::*;
 
-use super::{DocumentOutcome, FileOutcome, Source, Task};
+use super::{DocumentOutcome, FileOutcome, NOT_TEXT, Source, Task};
 use crate::documents::{Batch, Document, End, Splitter};
 use crate::files::Window;
 use crate::json::{self, Raw};
@@ -18,6 +18,10 @@ const JSON_WINDOW: usize = 1 << 20;
 const YAML_WINDOW: usize = 4 << 20;
 /// The minimum size of a batch of JSON blobs for parallel decoding.
 const PARALLEL_FROM: usize = 256 << 10;
+
+/// The start of a merge conflict in a file under version control.
+const CONFLICT: &[u8] = b"<<<<<<< ";
+const RESOLVE: &str = "resolve the merge conflict between the lines '<<<<<<<' and '>>>>>>>'";
 
 /// The result of reading a file as YAML that looks like JSON.
 struct YamlFallback {
@@ -49,7 +53,7 @@ impl Task<'_> {
             }
             match &batch.end {
                 End::Text => break None,
-                End::Json(error) => break Some(self.json_fault(window.offset, error)),
+                End::Json(error) => break Some(self.json_fault(window.offset, window.bytes(), error)),
                 End::Utf8(at) => break Some(self.not_utf8(window.offset + *at as u64)),
                 End::Window => {}
             }
@@ -59,7 +63,7 @@ impl Task<'_> {
                 break Some(self.blob_too_large(window.offset));
             }
             if let Some(error) = not_json {
-                let problem = self.json_fault(window.offset, &error);
+                let problem = self.json_fault(window.offset, window.bytes(), &error);
                 fallback = Some(YamlFallback { problem, outcome: FileOutcome::default() });
             }
             window.consume(consumed);
@@ -131,6 +135,7 @@ impl Task<'_> {
         let mut converted = Vec::new();
         yaml::to_json(text, &self.limits().yaml(), &mut converted).map_err(|error| {
             let mut problem = self.yaml_fault(offset, error.offset, &error);
+            problem.help = yaml_help(text, error.offset, &error.to_string()).map(str::to_owned);
             problem.label = error.context.map(|(_, context)| context);
             Box::new(problem)
         })?;
@@ -138,14 +143,33 @@ impl Task<'_> {
         Ok(self.decode(Raw::from_checked(converted), offset, Source::Converted))
     }
 
-    fn json_fault(&self, base: u64, error: &json::Error) -> Problem {
+    fn json_fault(&self, base: u64, text: &[u8], error: &json::Error) -> Problem {
         let offset = base + error.offset as u64;
-        Problem::new("json-syntax", Stage::Load, format!("json: offset {offset}: {error}"))
-            .at(self.place(Spot::Offset(offset)))
+        let mut problem = Problem::new("json-syntax", Stage::Load, format!("json: offset {offset}: {error}"))
+            .at(self.place(Spot::Offset(offset)));
+        let help = match error.kind {
+            json::ErrorKind::End => Some("the file ends inside a document; it may be truncated"),
+            _ => text.get(error.offset..).filter(|rest| rest.starts_with(CONFLICT)).map(|_| RESOLVE),
+        };
+        problem.help = help.map(str::to_owned);
+        problem
     }
 
     fn yaml_fault(&self, base: u64, offset: usize, error: &dyn std::error::Error) -> Problem {
         Problem::new("yaml-syntax", Stage::Load, format!("yaml: {error}"))
             .at(self.place(Spot::Offset(base + offset as u64)))
+    }
+}
+
+/// Returns how to fix a document that is not YAML, if that is evident.
+fn yaml_help(text: &[u8], offset: usize, error: &str) -> Option<&'static str> {
+    if text.starts_with(CONFLICT) || memchr::memmem::find(text, b"\n<<<<<<< ").is_some() {
+        return Some(RESOLVE);
+    }
+    match text.get(offset) {
+        Some(b'\t') => Some("indent with spaces"),
+        _ if error.contains("tab character") => Some("indent with spaces"),
+        _ if error.contains("UTF-8") => Some(NOT_TEXT),
+        _ => None,
     }
 }

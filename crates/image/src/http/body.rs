@@ -21,6 +21,9 @@ const CHUNK: usize = 256 << 10;
 /// Maximum number of connections that share a rate limit.
 const SHARING_CONNECTIONS: usize = 64;
 
+/// Receives the number of bytes that have left before each chunk.
+pub(crate) type Sent = Arc<dyn Fn(u64) + Send + Sync>;
+
 /// A request body that can be sent again: a clone starts from the beginning.
 pub(crate) enum Body {
     Empty,
@@ -32,6 +35,7 @@ pub(crate) enum Body {
         pieces: Vec<Piece>,
         /// The index of the current piece and the offset in it.
         at: (usize, u64),
+        sent: Sent,
         file: Option<File>,
         rate_limiter: Option<Arc<RateLimiter>>,
         /// The delay before the next chunk, from the rate limiter.
@@ -41,8 +45,8 @@ pub(crate) enum Body {
 
 impl Body {
     /// Creates a body of non-empty file ranges, sent no faster than `rate_limiter`.
-    pub(crate) fn pieces(pieces: Vec<Piece>, rate_limiter: Option<Arc<RateLimiter>>) -> Body {
-        Body::Pieces { pieces, at: (0, 0), file: None, rate_limiter, pause: None }
+    pub(crate) fn pieces(pieces: Vec<Piece>, rate_limiter: Option<Arc<RateLimiter>>, sent: Sent) -> Body {
+        Body::Pieces { pieces, at: (0, 0), sent, file: None, rate_limiter, pause: None }
     }
 
     /// Returns how much the rate limit may delay the body.
@@ -76,7 +80,9 @@ impl Clone for Body {
             Body::Empty => Body::Empty,
             Body::Bytes(bytes) => Body::Bytes(bytes.clone()),
             Body::Private(bytes) => Body::Private(bytes.clone()),
-            Body::Pieces { pieces, rate_limiter, .. } => Body::pieces(pieces.clone(), rate_limiter.clone()),
+            Body::Pieces { pieces, rate_limiter, sent, .. } => {
+                Body::pieces(pieces.clone(), rate_limiter.clone(), Arc::clone(sent))
+            }
         }
     }
 }
@@ -91,11 +97,13 @@ impl http_body::Body for Body {
             Body::Bytes(bytes) | Body::Private(bytes) if bytes.is_empty() => None,
             Body::Bytes(bytes) | Body::Private(bytes) => Some(Ok(Frame::data(std::mem::take(bytes)))),
             Body::Pieces { pieces, at, .. } if at.0 == pieces.len() => None,
-            Body::Pieces { pieces, at, file, rate_limiter, pause } => {
+            Body::Pieces { pieces, at, sent, file, rate_limiter, pause } => {
                 if let Some(waiting) = pause {
                     ready!(waiting.as_mut().poll(context));
                     *pause = None;
                 }
+                // The connection asks for the next chunk when it has room, so the earlier ones are on their way.
+                sent(pieces.iter().take(at.0).map(|piece| piece.size).sum::<u64>() + at.1);
                 let piece = &pieces[at.0];
                 // Files of the store are usually in the page cache, so this blocks the task only briefly.
                 let mut next = || {

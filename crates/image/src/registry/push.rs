@@ -1,5 +1,7 @@
 //! Uploads blobs and manifests.
 
+use std::sync::Arc;
+
 use bytes::Bytes;
 use http::header::{CONTENT_LENGTH, CONTENT_RANGE, CONTENT_TYPE, LOCATION};
 use http::{HeaderMap, HeaderValue, Method, StatusCode, Uri};
@@ -118,7 +120,7 @@ impl Registry {
                 method: Method::PATCH,
                 path: &place,
                 headers,
-                body: Body::pieces(blob.part(sent, CHUNK), self.settings.rate_limiter.clone()),
+                body: self.part(described, blob, sent, CHUNK),
                 actions: Actions::Push,
                 retry: false,
             };
@@ -128,14 +130,12 @@ impl Registry {
             }
             place = next_place(&response)?;
             sent += CHUNK;
-            self.settings.progress.on(&Event::Advanced { blob: described, received: sent });
         }
         let mark = if place.contains('?') { '&' } else { '?' };
         let place = format!("{place}{mark}digest={}", blob.digest());
         let mut headers = HeaderMap::new();
         headers.insert(CONTENT_TYPE, octets);
-        let rate_limiter = self.settings.rate_limiter.clone();
-        let body = if size == sent { Body::Empty } else { Body::pieces(blob.part(sent, size - sent), rate_limiter) };
+        let body = if size == sent { Body::Empty } else { self.part(described, blob, sent, size - sent) };
         if size == sent {
             headers.insert(CONTENT_LENGTH, HeaderValue::from_static("0"));
         } else if sent > 0 {
@@ -145,6 +145,13 @@ impl Registry {
         let call = Call { method: Method::PUT, path: &place, headers, body, actions: Actions::Push, retry: false };
         let response = self.request(target, &call).await?;
         if response.status() == StatusCode::CREATED { Ok(()) } else { Err(response_error(response).await) }
+    }
+
+    /// Returns the body that sends `size` bytes of a blob from `start`, and reports its progress.
+    fn part(&self, described: &Descriptor, blob: &Payload, start: u64, size: u64) -> Body {
+        let (progress, described) = (Arc::clone(&self.settings.progress), described.clone());
+        let sent = move |bytes| progress.on(&Event::Advanced { blob: &described, received: start + bytes });
+        Body::pieces(blob.part(start, size), self.settings.rate_limiter.clone(), Arc::new(sent))
     }
 
     /// Checks write access to a repository: starts an upload and cancels it.

@@ -2,8 +2,9 @@
 
 use std::fs;
 use std::process::Command;
+use std::sync::{Arc, Mutex};
 
-use image::{Digest, ErrorKind, Index, Location, Reference, media_type};
+use image::{Digest, ErrorKind, Event, Index, Location, Progress, Reference, media_type};
 use testkit::{DockerRegistry, RegistryPlan, installed};
 
 use crate::kit::{Kit, image, noise, tar, write};
@@ -45,6 +46,35 @@ fn a_pushed_image_is_pulled_by_opm_and_by_other_tools() {
         let about = run("skopeo", &["inspect", "--tls-verify=false", &name]);
         assert!(about.contains(&digest.to_string()), "{about}");
     }
+}
+
+/// Records how far the largest blob got.
+#[derive(Default)]
+struct Steps(Mutex<Vec<u64>>);
+
+impl Progress for Steps {
+    fn on(&self, event: &Event<'_>) {
+        if let Event::Advanced { blob, received } = event
+            && blob.size > 1 << 20
+        {
+            self.0.lock().unwrap().push(*received);
+        }
+    }
+}
+
+#[test]
+fn an_upload_advances_while_a_blob_is_sent() {
+    let Some(registry) = DockerRegistry::start(RegistryPlan::default()) else { return };
+    let steps = Arc::new(Steps::default());
+    let kit = Kit::new(|options| {
+        options.use_http = true;
+        options.progress = Arc::clone(&steps) as Arc<dyn Progress>;
+    });
+    let digest = image(kit.store(), &[&tar("one", &noise(1, 2 << 20))]);
+    push(&kit, &digest, &format!("{}/a/b:v1", registry.host())).unwrap();
+    let steps = steps.0.lock().unwrap();
+    assert!(steps.len() > 4 && steps.is_sorted(), "{steps:?}");
+    assert!(steps.iter().all(|step| *step < 3 << 20), "{steps:?}");
 }
 
 #[test]

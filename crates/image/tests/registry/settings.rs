@@ -94,7 +94,7 @@ fn short_names_resolve_as_configured() {
     assert_eq!(kit.client.locate("x:v1").unwrap().to_string(), format!("{host}/full/x:v1"));
     assert_eq!(kit.client.locate("y:v1").unwrap().to_string(), format!("{host}/y:v1"));
     let error = with_conf("").client.locate("x:v1").unwrap_err();
-    assert_eq!(error.to_string(), "repository name must be canonical");
+    assert!(error.to_string().starts_with("repository name must be canonical"), "{error}");
     assert!(error.help().is_some());
 }
 

@@ -235,9 +235,6 @@ fn reference(fields: &mut Fields<'_>, field: &Field<'_>, text: &str) -> Option<R
                     format!("{}: {text:?} has neither tag nor digest", shown(&field.path)),
                     format!("write {text}:latest for the latest image"),
                 ),
-                ReferenceError::NotCanonical => {
-                    fields.problem_with_help(&field.path, message, "add the registry");
-                }
                 _ => fields.problem(&field.path, message),
             }
             None

@@ -56,7 +56,7 @@ fn t1_all_problems_are_reported_at_their_lines() {
     2: storageConfig: unknown field (the mirror needs no separate storage: remove it)
     4: archiveSize: expected a whole number, found "4"
     5: delete: not allowed in a file of kind ImageSetConfiguration
-    8: mirror.operators[0].catalog: "index": repository name must be canonical (add the registry)
+    8: mirror.operators[0].catalog: "index": repository name must be canonical, with registry and full path, such as docker.io/library/etcd
     9: mirror.operators[0].headsOnly: unknown field (heads are the default without 'full: true' or a range: remove it)
     12: mirror.operators[0].packages[0].minVersion: expected text, found a number (quote it: "4.18")
     13: mirror.operators[0].packages[0].bundles: unknown field (write minVersion and maxVersion with the same version for a single bundle)

@@ -1,4 +1,4 @@
-//! `opm __complete`: completes catalog names for the word at the cursor.
+//! `opm __complete`: completes the word at the cursor: names of a catalog, and choices that clap does not know.
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -7,6 +7,7 @@ use clap::{Arg, Command};
 use fbc::blob::{BUNDLE, CHANNEL, PACKAGE};
 use fbc::{Fbc, LoadOptions};
 
+use super::explain;
 use crate::exit::Outcome;
 use crate::limits;
 use crate::printer::Printer;
@@ -19,6 +20,15 @@ pub(crate) struct CompleteArgs {
     #[arg(value_name = "WORD", trailing_var_arg = true, allow_hyphen_values = true)]
     words: Vec<String>,
 }
+
+/// The words of arguments that also accept others, by value name.
+const CHOICES: [(&str, &[&str]); 2] = [
+    ("TYPE", &["basic", "composite", "semver", "substitutes"]),
+    ("InstallModeValue", &["AllNamespaces", "OwnNamespace", "SingleNamespace=", "MultiNamespace="]),
+];
+
+/// How a database derives upgrade edges.
+const MODES: [&str; 3] = ["replaces", "semver", "semver-skippatch"];
 
 /// Prints names. If there are none, the scripts complete commands, flags and files.
 pub(crate) fn run(args: &CompleteArgs, printer: &mut Printer) -> Outcome {
@@ -33,9 +43,13 @@ fn names(command: &Command, words: &[String]) -> Option<BTreeSet<String>> {
     let (current, before) = words.split_last()?;
     let line = Line::read(command, before);
     let wanted = line.wanted(current)?;
+    if let Some(words) = choices(wanted, &line.path) {
+        return Some(words.into_iter().filter(|word| word.starts_with(current.as_str())).collect());
+    }
     let schema = match (value_name(wanted), line.path.first().copied(), line.path.last().copied()) {
-        ("PACKAGE", ..) => PACKAGE,
+        ("PACKAGE" | "PACKAGE[@CHANNEL][=VERSION]" | "CATALOG... PACKAGE", ..) => PACKAGE,
         ("CHANNEL", ..) => CHANNEL,
+        ("VERSION|BUNDLE", ..) => BUNDLE,
         // Elsewhere a bundle is a directory or an image.
         ("BUNDLE", Some("edit"), Some(verb)) if verb != "add-bundle" || !wanted.is_positional() => BUNDLE,
         _ => return None,
@@ -51,6 +65,19 @@ fn names(command: &Command, words: &[String]) -> Option<BTreeSet<String>> {
     let plain = |name: &&str| name.bytes().all(|it| it.is_ascii_alphanumeric() || b"-_.+~@/:".contains(&it));
     let names = found.map(|blob| &*blob.name).filter(plain).filter(|name| name.starts_with(current.as_str()));
     Some(names.map(str::to_owned).collect())
+}
+
+/// Returns the words that an argument accepts, if they are known without a catalog.
+fn choices(wanted: &Arg, path: &[&str]) -> Option<Vec<String>> {
+    match (value_name(wanted), path) {
+        ("NAME", ["schema"]) => Some(schema::names()),
+        ("NAME", ["explain"]) => Some(explain::names()),
+        ("MODE", ["index" | "registry", ..]) => Some(MODES.map(str::to_owned).to_vec()),
+        (name, _) => {
+            let (_, words) = CHOICES.iter().find(|(choice, _)| *choice == name)?;
+            Some(words.iter().map(|word| (*word).to_owned()).collect())
+        }
+    }
 }
 
 /// A partial command line.
@@ -131,5 +158,6 @@ fn value_name(arg: &Arg) -> &str {
 }
 
 fn is_catalog(arg: &Arg) -> bool {
-    arg.is_positional() && matches!(value_name(arg), "CATALOG" | "SOURCE" | "DIR")
+    let names = ["CATALOG", "SOURCE", "DIR", "OLD", "[NAME=]CATALOG", "BUNDLE|CATALOG", "CATALOG... PACKAGE"];
+    arg.is_positional() && names.contains(&value_name(arg))
 }

@@ -207,7 +207,7 @@ fn validate(
         if let Err(problems) = &checked.catalog {
             printer.error(&format!("validation failed, {} is unchanged:", directory.display()));
             let mut found = report::find(&fbc, problems.errors());
-            for path in found.iter_mut().filter_map(|found| found.path.as_mut()) {
+            for path in found.iter_mut().flat_map(report::Found::paths_mut) {
                 *path = path.replace(&*copy.to_string_lossy(), &directory.to_string_lossy());
             }
             report::show(printer, &found);

@@ -59,6 +59,12 @@ struct RunArgs {
     /// OLM generation: v0 serves CatalogSources, v1 serves ClusterCatalogs in place of catalogd
     #[arg(long, value_name = "GENERATION", default_value = "v0", value_parser = generation())]
     olm: Generation,
+    /// Serve /healthz, /readyz and /metrics over HTTP on HOST:PORT
+    #[arg(long, value_name = "ADDRESS")]
+    http: Option<String>,
+    /// Enable debug logging
+    #[arg(long)]
+    debug: bool,
     #[command(flatten)]
     cluster: ClusterFlags,
     /// Namespace of the lease; defaults to --namespace or the namespace of the context
@@ -77,12 +83,6 @@ struct RunArgs {
     pods: PodFlags,
     #[command(flatten)]
     catalogs: v1::CatalogFlags,
-    /// Serve /healthz, /readyz and /metrics over HTTP on HOST:PORT
-    #[arg(long, value_name = "ADDRESS")]
-    http: Option<String>,
-    /// Enable debug logging
-    #[arg(long)]
-    debug: bool,
 }
 
 /// The settings of catalog pods.

@@ -39,6 +39,14 @@ pub(crate) fn run(args: &ExplainArgs, printer: &mut Printer) -> Outcome {
     Ok(())
 }
 
+/// Returns the names that the overview lists.
+pub(crate) fn names() -> Vec<String> {
+    let overview = schema::overview();
+    let listed = overview.lines().filter_map(|line| line.strip_prefix("  ")?.split(' ').next());
+    let rules = bundle_rules::all();
+    listed.chain(rules.iter().map(|(name, _)| &**name)).filter(|name| !name.is_empty()).map(str::to_owned).collect()
+}
+
 /// Explains a name; a rule name can apply to both catalogs and bundles.
 fn explained(name: &str) -> Result<String, Failure> {
     match (schema::explain(name), bundle_rules::explain(name)) {

@@ -33,10 +33,19 @@ pub(crate) struct ListArgs {
 #[derive(Subcommand)]
 enum ListCommand {
     /// List packages
+    #[command(after_help = "Examples:\n  \
+        opm list packages my-catalog\n  \
+        opm list packages quay.io/example/catalog:latest -o json")]
     Packages(PackagesArgs),
     /// List channels with their heads
+    #[command(after_help = "Examples:\n  \
+        opm list channels my-catalog\n  \
+        opm list channels my-catalog etcd -o csv")]
     Channels(MembersArgs),
     /// List bundles with their versions and upgrade edges, once per channel, newest first
+    #[command(after_help = "Examples:\n  \
+        opm list bundles my-catalog etcd\n  \
+        opm list bundles my-catalog etcd -o wide    # with images, skips and deprecations")]
     Bundles(MembersArgs),
 }
 
@@ -222,7 +231,11 @@ fn packages<'a>(catalog: &'a Catalog, name: Option<&str>) -> Result<Vec<&'a Pack
         None => Ok(catalog.packages().iter().collect()),
         Some(name) => match catalog.package(name) {
             Some(package) => Ok(vec![package]),
-            None => Err(Failure::message(format!("package \"{name}\" not found"))),
+            None => {
+                let near = catalog::rules::nearest(name, catalog.packages().iter().map(Package::name));
+                let help = near.map(|near| format!("\nhelp: did you mean \"{near}\"?")).unwrap_or_default();
+                Err(Failure::message(format!("package \"{name}\" not found{help}")))
+            }
         },
     }
 }

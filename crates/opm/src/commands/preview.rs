@@ -135,7 +135,7 @@ fn problems(directory: &Path) -> Vec<Found> {
             package: found.problem.scope.package.clone().unwrap_or_default(),
             message: found.problem.message.clone(),
             place: place(found),
-            help: found.problem.help.clone().unwrap_or_default(),
+            help: found.help().unwrap_or_default(),
         })
         .collect()
 }

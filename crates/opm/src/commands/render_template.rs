@@ -162,7 +162,9 @@ fn render(args: &TemplateArgs, form: Form, tls: &TlsFlags, printer: &mut Printer
     } else {
         let kind = match kind {
             Some(kind) => kind,
-            None => template.kind().map_err(|error| Failure::message(format!("{doing}: {error}")))?,
+            None => template
+                .kind()
+                .map_err(|error| Failure::message(format!("{doing}: {}", located(&error, file, &text))))?,
         };
         template::render(&template, kind, &limits, &mut bundles)
             .map_err(|error| failed(located(&error, file, &text)))?

@@ -8,8 +8,8 @@ use crate::printer::Printer;
 #[command(
     long_about = "Print the JSON Schema (2020-12) of a blob, property, template or file.\n\n\
         Without NAME, opm prints the schema of any catalog document. 'opm explain' lists the names. Editors find the schema \
-        of a YAML file by a comment in its first line. 'opm init', 'opm alpha render-template' and 'opm alpha \
-        convert-template' write that comment with --editor-schema:\n\n  \
+        of a YAML file by a comment in its first line. 'opm init', 'opm template render' and 'opm template \
+        convert' write that comment with --editor-schema:\n\n  \
         # yaml-language-server: $schema=schemas/catalog.json",
     after_help = "Examples:\n  \
         opm schema > catalog.schema.json\n  \

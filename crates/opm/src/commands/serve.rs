@@ -25,7 +25,7 @@ use crate::followed::Followed;
 use crate::images::{Images, PullFlags, TlsFlags};
 use crate::printer::Printer;
 use crate::runtime::{self, EndSignals};
-use crate::{interrupt, limits, log, panic, report};
+use crate::{interrupt, limits, log, panic, report, source, tree};
 
 /// Kubernetes keeps this many bytes of a termination log; longer messages are truncated.
 const TERMINATION_LOG_SIZE: usize = 4096;
@@ -189,6 +189,17 @@ fn plan(args: &ServeArgs, tls: &TlsFlags, printer: &Printer) -> Result<Plan, Fai
         poll_interval: POLL_INTERVAL,
     });
     let path = Path::new(&args.source);
+    if path.is_file() {
+        let help = match source::is_database(path) {
+            true => {
+                format!("'opm registry serve -d {0}' serves a database, 'opm migrate {0} DIR' converts it", args.source)
+            }
+            false => {
+                format!("to serve the catalog that the file belongs to: opm serve {}", tree::parent(path).display())
+            }
+        };
+        return Err(Failure::message(format!("\"{}\" is not a directory\nhelp: {help}", args.source)));
+    }
     let origin = (!path.exists() && Location::is_image(&args.source))
         .then(|| Arc::new(Followed::new(Images::new(tls, &args.pull), &args.source)) as Arc<dyn Origin>);
     let name = args.http_catalog.clone().unwrap_or_else(|| match &origin {

@@ -21,7 +21,7 @@ use crate::github::Annotation;
 use crate::images::{Images, PullFlags, TlsFlags};
 use crate::printer::{Printer, Style};
 use crate::report::{self, Found};
-use crate::{limits, sarif, source};
+use crate::{limits, sarif, source, tree};
 
 /// Check a file-based catalog and report all problems
 #[derive(clap::Args)]
@@ -115,6 +115,9 @@ pub(crate) fn run(args: &ValidateArgs, tls: &TlsFlags, printer: &mut Printer) ->
         sources.extend(sources::load(&args.with, &[], &images, printer)?);
         problems.extend(dependencies(&fbc, &sources, !args.with.is_empty()));
     }
+    if args.output == Output::Text && fbc.blobs().is_empty() && problems.is_empty() {
+        printer.warning(&format!("\"{}\" contains no catalog files", args.source));
+    }
     let found = report::find(&fbc, &problems);
     let errors: Vec<&Found<'_>> = found.iter().filter(|found| found.problem.severity == Severity::Error).collect();
     if args.output == Output::Text && !errors.is_empty() && fbc::load::is_bundle_dir(&directory) {
@@ -191,9 +194,14 @@ fn directory(source: &str, images: &Images) -> Result<PathBuf, Failure> {
     let path = Path::new(source);
     match path.metadata() {
         Ok(metadata) if metadata.is_dir() => return Ok(path.into()),
-        Ok(_) => return Err(Failure::message(format!("\"{source}\" is not a directory"))),
+        Ok(_) => {
+            let parent = tree::parent(path).display();
+            let help = format!("to check the catalog that the file belongs to: opm validate {parent}");
+            return Err(Failure::message(format!("\"{source}\" is not a directory\nhelp: {help}")));
+        }
         Err(error) if !image::Location::is_image(source) => {
-            return Err(Failure::message(format!("stat {source}: {error}")));
+            let reason = source::no_source(source).unwrap_or_else(|| error.to_string());
+            return Err(Failure::message(format!("\"{source}\": {reason}")));
         }
         Err(_) => {}
     }
@@ -293,12 +301,13 @@ fn problem_value(found: &Found<'_>) -> Value {
         "message": problem.message,
     });
     let scope = &problem.scope;
+    let help = found.help();
     let texts = [
         ("package", scope.package.as_deref()),
         ("channel", scope.channel.as_deref()),
         ("bundle", scope.bundle.as_deref()),
         ("file", found.path.as_deref()),
-        ("help", problem.help.as_deref()),
+        ("help", help.as_deref()),
     ];
     for (key, text) in texts {
         if let Some(text) = text {
@@ -321,7 +330,7 @@ fn report_warnings(found: &[Found<'_>], printer: &Printer) {
 /// Formats workflow commands, with which GitHub annotates the lines of problems.
 fn github(found: &[Found<'_>]) -> String {
     let line = |found: &Found<'_>| {
-        let help = found.problem.help.as_deref().map(|help| format!("\nhelp: {help}")).unwrap_or_default();
+        let help = found.help().map(|help| format!("\nhelp: {help}")).unwrap_or_default();
         let annotation = Annotation {
             level: match found.problem.severity {
                 Severity::Error => "error",

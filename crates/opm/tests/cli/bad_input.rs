@@ -176,3 +176,107 @@ fn every_command_accepts_file_names_that_are_not_utf_8() {
     env.stdout(&["unpack", "oci:image", "--unpack-dir", "unpacked"]);
     assert_eq!(env.stdout(&["render", "unpacked"]), rendered);
 }
+
+#[test]
+fn messages_say_how_to_repair_a_file() {
+    let help = |bytes: &[u8]| {
+        let shown = validated(bytes);
+        let help = shown.lines().find_map(|line| line.strip_prefix("help: ").map(str::to_owned));
+        help.unwrap_or_else(|| panic!("no help: {shown}"))
+    };
+    let truncated = "the file ends inside a document; it may be truncated";
+    assert_eq!(help(b"{\"schema\": \"x\"}\n{\"schema\": \"y\", \"name\": \""), truncated);
+    let conflict = "resolve the merge conflict between the lines '<<<<<<<' and '>>>>>>>'";
+    assert_eq!(help(b"schema: x\n<<<<<<< HEAD\nname: a\n=======\nname: b\n>>>>>>> other\n"), conflict);
+    assert_eq!(help(b"{\"schema\": \"x\",\n<<<<<<< HEAD\n\"name\": \"a\"\n=======\n>>>>>>> other\n}\n"), conflict);
+    let pointer = b"version https://git-lfs.github.com/spec/v1\noid sha256:4d7a\nsize 12345\n";
+    assert_eq!(help(pointer), "the file is a pointer of Git LFS: 'git lfs pull' fetches its content");
+    assert_eq!(help(b"schema: x\na:\n\tb: c\n"), "indent with spaces");
+}
+
+#[test]
+fn binary_files_are_not_quoted() {
+    let shown = validated(b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR\0\0\x05\xa0\0\0\x03\x84");
+    assert!(shown.contains(" --> catalog/bad:1:1 [yaml-syntax]\nhelp: catalog files are UTF-8 text"), "{shown}");
+    assert!(!shown.contains('|'), "{shown}");
+}
+
+#[test]
+fn a_duplicate_names_the_first() {
+    let env = TestEnv::new();
+    env.file("catalog/a.yaml", SMALL).file("catalog/b.yaml", format!("---\n{SMALL}")).file("catalog/c.yaml", SMALL);
+    let shown = env.opm(&["validate", "catalog"]);
+    for help in [
+        "keep one of the olm.package blobs; the first is at catalog/a.yaml:2",
+        "put all entries into one of the olm.channel blobs; the first is at catalog/a.yaml:7",
+        "keep one of the olm.bundle blobs; the first is at catalog/a.yaml:12",
+    ] {
+        assert_eq!(shown.matches(help).count(), 2, "{shown}");
+    }
+    let json = env.opm(&["validate", "catalog", "-o", "json"]);
+    assert!(json.contains("the first is at catalog/a.yaml:2\""), "{json}");
+}
+
+#[test]
+fn a_source_that_is_no_catalog_directory_is_explained() {
+    let env = TestEnv::new();
+    env.file("catalog/a.yaml", SMALL).file("empty/.indexignore", "");
+    insta::assert_snapshot!(env.opm(&["validate", "catalog/a.yaml"]), @r#"
+    exit 1
+    --- stdout
+    --- stderr
+    error: "catalog/a.yaml" is not a directory
+    help: to check the catalog that the file belongs to: opm validate catalog
+    "#);
+    insta::assert_snapshot!(env.opm(&["validate", "quay.io/foo"]), @r#"
+    exit 1
+    --- stdout
+    --- stderr
+    error: "quay.io/foo": the path does not exist, and it is not an image reference: Docker reference quay.io/foo is not for an unknown digest case; tag or digest is needed, such as quay.io/foo:latest
+    "#);
+    insta::assert_snapshot!(env.opm(&["validate", ""]), @r#"
+    exit 1
+    --- stdout
+    --- stderr
+    error: "": the name is empty
+    "#);
+    insta::assert_snapshot!(env.opm(&["validate", "empty"]), @r#"
+    exit 0
+    --- stdout
+    --- stderr
+    warning: "empty" contains no catalog files
+    "#);
+    insta::assert_snapshot!(env.opm(&["serve", "catalog/a.yaml", "-t", ""]), @r#"
+    exit 1
+    --- stdout
+    --- stderr
+    error: "catalog/a.yaml" is not a directory
+    help: to serve the catalog that the file belongs to: opm serve catalog
+    "#);
+    insta::assert_snapshot!(env.opm(&["bundle", "validate", "catalog"]), @r#"
+    exit 1
+    --- stdout
+    --- stderr
+    error: Unable to locate manifests directory
+    error: Unable to locate metadata directory
+    help: a bundle is a directory with 'manifests' and 'metadata'; 'opm validate' checks a catalog
+    "#);
+    insta::assert_snapshot!(env.opm(&["list", "bundles", "catalog", "fo"]), @r#"
+    exit 1
+    --- stdout
+    --- stderr
+    error: package "fo" not found
+    help: did you mean "foo"?
+    "#);
+}
+
+#[test]
+fn documents_without_a_schema_are_grouped() {
+    let env = TestEnv::new();
+    for number in 0..5 {
+        env.file(&format!("catalog/{number}.yaml"), format!("kind: Pod\nmetadata: {{name: pod-{number}}}\n"));
+    }
+    let shown = env.opm(&["validate", "catalog"]);
+    assert_eq!(shown.matches("is missing root schema field").count(), 1, "{shown}");
+    assert!(shown.contains("note: the same in 4 other places\n") && shown.contains("\n5 problems found\n"), "{shown}");
+}

@@ -201,6 +201,21 @@ fn a_complete_bundle_is_built_without_flags_of_generate() {
 }
 
 #[test]
+fn the_names_of_a_neighbouring_bundle_are_not_taken() {
+    let env = TestEnv::new();
+    env.copy_of("examples/bundles/lantern/1.3.0").file("here/notes.yaml", "a: note\n");
+    let output = env.command().current_dir(env.path("here")).args(["bundle", "generate"]).output().unwrap();
+    insta::assert_snapshot!(env.show(output), @r"
+    exit 1
+    --- stdout
+    --- stderr
+    error: please manually input channels and packageName, error interpreting bundle from directory [SCRATCH]/here, it contains no ClusterServiceVersion
+    ");
+    assert_eq!(env.names("."), ["1.3.0", "here"]);
+    assert_eq!(env.names("here"), ["notes.yaml"]);
+}
+
+#[test]
 fn a_missing_path_is_not_mistaken_for_an_image() {
     let env = TestEnv::new();
     env.file("a file", "x");

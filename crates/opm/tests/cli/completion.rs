@@ -52,7 +52,37 @@ fn names_come_from_the_catalog_on_the_line() {
         ["lantern.v1.1.0", "lantern.v1.1.1"]
     );
     assert_eq!(completions("opm edit remove catalog --package buoy --channel "), ["stable"]);
+    for line in [
+        "opm why catalog l",
+        "opm why catalog -p l",
+        "opm rehearse catalog l",
+        "opm resolve catalog --install l",
+        "opm security catalog -p l",
+        "opm crd-diff catalog -p l",
+        "opm upgrade-path catalog l",
+    ] {
+        assert_eq!(completions(line), ["lantern"], "{line}");
+    }
+    assert_eq!(completions("opm upgrade-path catalog buoy --from "), ["buoy-v1.0.0-1", "buoy-v1.0.0-2"]);
     assert!(completions("opm graph catalog -o ").contains(&"svg".to_owned()));
     assert!(completions("opm li").contains(&"list".to_owned()));
     assert_eq!(env.stdout(&["__complete", "--", "graph", "nosuch", "-p", ""]), "");
+}
+
+#[test]
+fn choices_are_offered_that_clap_does_not_know() {
+    let env = TestEnv::new();
+    env.file("opm.bash", env.stdout(&["completion", "bash"]));
+    let completions = |line: &str| completions(&env, line).expect("bash");
+    for command in ["registry add", "index add"] {
+        assert_eq!(completions(&format!("opm {command} --mode sem")), ["semver", "semver-skippatch"]);
+    }
+    assert_eq!(completions("opm template render s"), ["semver", "substitutes"]);
+    assert_eq!(completions("opm alpha render-template ba"), ["basic"]);
+    assert_eq!(completions("opm run bundle r.test/b:v1 --install-mode Own"), ["OwnNamespace"]);
+    assert_eq!(completions("opm schema olm.c"), ["olm.channel", "olm.composite", "olm.composite.catalogs"]);
+    assert_eq!(completions("opm explain channel-s"), ["channel-single-head"]);
+    assert!(completions("opm explain olm.").contains(&"olm.bundle".to_owned()));
+    assert!(completions("opm explain rights-").contains(&"rights-secrets".to_owned()));
+    assert_eq!(completions("opm security catalog --install-mode a"), ["all"]);
 }

@@ -59,7 +59,7 @@ fn failed_copies_are_reported() {
     exit 1
     --- stdout
     --- stderr
-    error: failed to copy "etcd:v1" to "oci:again:v1": repository name must be canonical
+    error: failed to copy "etcd:v1" to "oci:again:v1": repository name must be canonical, with registry and full path, such as docker.io/library/etcd
       help: write "etcd:v1" with its registry, or give it an alias in registries.conf
     "#);
     insta::assert_snapshot!(env.opm(&["copy", "oci:layout:v1", "reg.test/a"]), @r#"
@@ -75,4 +75,26 @@ fn failed_copies_are_reported() {
     error: --offline requires an image cache: set OLM_CACHE_DIR or --image-cache
     "#);
     assert!(!env.path("again").exists());
+}
+
+#[test]
+fn an_interrupt_erases_the_progress_line() {
+    if !testkit::installed("script") {
+        return;
+    }
+    let env = TestEnv::new();
+    // It accepts connections and never answers.
+    let silent = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let port = silent.local_addr().unwrap().port();
+    let opm = env!("CARGO_BIN_EXE_opm");
+    let line = format!("timeout -s INT 3 {opm} copy 127.0.0.1:{port}/a:v1 oci:out --use-http");
+    let output = std::process::Command::new("script")
+        .args(["-qec", &line, "/dev/null"])
+        .current_dir(env.path(""))
+        .stdin(std::process::Stdio::null())
+        .output()
+        .unwrap();
+    let text = String::from_utf8(output.stdout).unwrap();
+    assert!(text.contains("copying: ") && text.ends_with("\r\x1b[K"), "{text:?}");
+    assert!(!env.path("out").exists());
 }

@@ -317,3 +317,17 @@ fn images_are_filtered_and_merged_into_new_directories() {
     error: oci:image is not a directory: use --to DIR for the result
     ");
 }
+
+#[test]
+fn a_package_in_the_original_format_can_be_removed() {
+    for arguments in [&["remove", "catalog", "-p", "weather-vane"] as &[&str], &["filter", "catalog", "-p", "lantern"]]
+    {
+        let env = TestEnv::new();
+        env.copy_of("examples/catalog");
+        env.stdout(&[&["edit"], arguments].concat());
+        assert_eq!(env.names("catalog/weather-vane"), ["objects"]);
+        assert_eq!(env.names("catalog/weather-vane/objects"), [""; 0]);
+        env.stdout(&["validate", "catalog"]);
+        assert!(env.stdout(&["list", "packages", "catalog"]).contains("\nlantern "));
+    }
+}

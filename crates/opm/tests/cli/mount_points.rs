@@ -67,3 +67,37 @@ fn a_catalog_on_a_mount_point_is_edited_in_place() {
     let Some(listed) = on_volume(&env, script) else { return };
     assert_eq!(listed, "640\n.:\nbundle\ncatalog\nvolume\n\nvolume:\nbaz\nfoo.yaml\nname\nbaz\nfoo\n");
 }
+
+/// Text that does not get much smaller by compression.
+fn noise(length: usize) -> String {
+    let mut state = 1_u64;
+    let letter = |_| {
+        state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        char::from(b"abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789+-"[(state >> 58) as usize])
+    };
+    (0..length).map(letter).collect()
+}
+
+#[test]
+fn a_full_disk_is_named() {
+    let env = TestEnv::new();
+    env.file("catalog/foo.yaml", format!("{SMALL}---\nschema: x.test\nname: {}\n", noise(2_000_000)));
+    env.stdout(&["build", "catalog", "--data-only", "-t", "r.test/c:v1", "--to", "oci:image"]);
+    let script = "
+        mount -o remount,size=200k volume
+        ! $opm copy oci:image oci:volume/copy 2>&1
+        ! $opm copy oci:image oci-archive:volume/copy.tar 2>&1
+        ! $opm serve catalog --cache-only --cache-dir volume/cache -t '' 2>/dev/null
+        $opm serve catalog --cache-only --cache-dir volume/cache -t '' 2>&1 | grep error
+        export TMPDIR=$PWD/volume
+        ! $opm build catalog --data-only --to oci:built 2>&1";
+    let Some(printed) = on_volume(&env, script) else { return };
+    let full = "No space left on device (os error 28)\n";
+    let [layout, archive, cache, temporary] = printed.split_inclusive('\n').collect::<Vec<_>>()[..] else {
+        panic!("{printed}");
+    };
+    assert!(layout.ends_with(&format!(": volume/copy: {full}")), "{layout}");
+    assert!(archive.ends_with(&format!(": volume/copy.tar: {full}")), "{archive}");
+    assert_eq!(cache, format!("error: failed to load or rebuild cache: volume/cache: {full}"));
+    assert!(temporary.contains("/volume/opm-build-") && temporary.ends_with(full), "{temporary}");
+}

@@ -133,7 +133,7 @@ fn an_unreadable_source_prevents_all_output() {
     help: quote the value of "schema"
 
     1 problem found
-    error: render reference "nosuch": the path does not exist, and it is not an image reference: repository name must be canonical
+    error: render reference "nosuch": the path does not exist, and it is not an image reference: repository name must be canonical, with registry and full path, such as docker.io/library/etcd
     "#);
 }
 

@@ -205,6 +205,7 @@ fn invalid_arguments_are_reported() {
     insta::assert_snapshot!(shown(&["composite"]), @r#"error: unable to open "catalogs.yaml": No such file or directory (os error 2)"#);
     insta::assert_snapshot!(shown(&["nosuch.yaml"]), @r#"error: unable to open "nosuch.yaml": No such file or directory (os error 2)"#);
     insta::assert_snapshot!(shown(&["other.yaml"]), @"error: auto-detecting template type: unknown template schema: other");
+    assert!(env.opm(&["template", "render", "other.yaml"]).contains("\n  --> other.yaml:1:9\n"));
     insta::assert_snapshot!(shown(&["basic", "other.yaml"]), @r#"error: rendering template: template has unknown schema ("other"), should be "olm.template.basic""#);
     insta::assert_snapshot!(shown(&["broken.yaml"]), @"error: auto-detecting template type: broken.yaml:3: yaml: did not find expected node content");
     insta::assert_snapshot!(shown(&["semver", "broken.yaml"]), @"error: rendering template: broken.yaml:3: yaml: did not find expected node content");

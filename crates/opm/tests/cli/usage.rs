@@ -109,6 +109,45 @@ fn a_misplaced_subcommand_suggests_the_right_command() {
     assert!(shown.contains("tip: a similar subcommand exists: 'list'\n"), "{shown}");
     let shown = env.opm(&["index", "list"]);
     assert!(shown.starts_with("exit 1\n") && shown.contains("unrecognized subcommand 'list'"), "{shown}");
+    let tip = |words: &[&str]| {
+        let shown = env.opm(words);
+        let tip = shown.lines().find_map(|line| line.trim().strip_prefix("tip: ").map(str::to_owned));
+        format!("{}: {}", words.join(" "), tip.as_deref().and_then(|tip| tip.split_once(": ")).map_or("-", |tip| tip.1))
+    };
+    let tips: Vec<String> = [
+        &["prune"] as &[&str],
+        &["alpha", "prune"],
+        &["edit", "prne"],
+        &["help", "edit", "prne"],
+        &["edit", "add"],
+        &["add"],
+        &["list", "bundle"],
+        &["bundles"],
+        &["bundle", "buld"],
+        &["inspect"],
+        &["upgrade"],
+        &["template", "semver"],
+        &["install"],
+        &["fmt"],
+    ]
+    .map(tip)
+    .to_vec();
+    insta::assert_snapshot!(tips.join("\n"), @r"
+    prune: 'opm edit filter', 'opm mirror prune', 'opm index prune', 'opm registry prune'
+    alpha prune: 'opm edit filter', 'opm mirror prune', 'opm index prune', 'opm registry prune'
+    edit prne: 'filter'
+    help edit prne: 'filter'
+    edit add: 'add-bundle'
+    add: 'opm alpha add', 'opm index add', 'opm registry add', 'opm edit add-bundle'
+    list bundle: 'bundles'
+    bundles: 'opm list bundles'
+    bundle buld: 'build'
+    inspect: 'opm index inspect'
+    upgrade: 'upgrade-path'
+    template semver: 'opm template render semver'
+    install: 'opm run bundle'
+    fmt: -
+    ");
 }
 
 #[test]
@@ -132,13 +171,39 @@ fn examples_are_not_wrapped_on_narrow_terminals() {
 #[test]
 fn only_commands_that_use_registries_have_registry_flags() {
     let env = TestEnv::new();
-    for command in [&["schema"] as &[&str], &["explain"], &["edit", "set-default"], &["version"], &["catalog", "list"]]
-    {
+    let offline = [
+        &["schema"] as &[&str],
+        &["explain"],
+        &["edit", "set-default"],
+        &["version"],
+        &["catalog", "list"],
+        &["bundle", "generate"],
+        &["bundle", "extract"],
+        &["registry", "rm"],
+        &["registry", "prune"],
+        &["alpha", "generate", "dockerfile"],
+        &["alpha", "bundle", "extract"],
+        &["controller", "manifests"],
+    ];
+    for command in offline {
         assert!(!env.stdout(&[command, &["--help"]].concat()).contains("--use-http"), "{command:?}");
     }
-    for command in [&["render"] as &[&str], &["edit", "add-bundle"], &["build"]] {
+    for command in [&["render"] as &[&str], &["edit", "add-bundle"], &["build"], &["registry", "add"], &["controller"]]
+    {
         assert!(env.stdout(&[command, &["--help"]].concat()).contains("--use-http"), "{command:?}");
     }
     assert!(env.stdout(&["version", "--use-http"]).starts_with("Version: "));
     assert!(env.stdout(&["--use-http", "version"]).starts_with("Version: "));
+}
+
+#[test]
+fn arguments_that_do_not_fit_together_are_reported_as_errors() {
+    let env = TestEnv::new();
+    env.copy_of("examples/catalog").copy_of("examples/bundles/lantern/1.3.0");
+    insta::assert_snapshot!(env.opm(&["crd-diff", "1.3.0", "catalog"]), @r"
+    exit 1
+    --- stdout
+    --- stderr
+    error: compare a catalog with another catalog, or use --package, --from and --to
+    ");
 }

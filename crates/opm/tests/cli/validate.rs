@@ -361,3 +361,14 @@ fn problems_that_differ_only_in_the_version_are_shown_once() {
     3 problems found
     "#);
 }
+
+#[test]
+fn the_entry_that_lost_its_replaces_is_named() {
+    let env = TestEnv::new();
+    env.copy_of("examples/catalog");
+    let text = env.read("catalog/lantern/catalog.yaml");
+    env.file("catalog/lantern/catalog.yaml", text.replacen("  replaces: lantern.v1.1.1\n", "", 1));
+    let shown = env.opm(&["validate", "catalog"]);
+    assert!(shown.contains("found in graph: lantern.v1.1.1, lantern.v2.0.0-rc.1\n"), "{shown}");
+    assert!(shown.contains("help: add `replaces: lantern.v1.1.1` to lantern.v1.2.0, or move"), "{shown}");
+}

@@ -263,9 +263,13 @@ fn write(
     let content = reading.load(directory)?;
     let (limits, shelve) = (&directory.limits, directory.shelve);
     let input = Input { content, limits, stamps: &stamps, digests: &digests, sources, shelve, old };
-    let failed = |error: WriteError| match error {
-        WriteError::Load(error) => PrepareError::Catalog(error),
-        WriteError::Io(error) => PrepareError::Io(error),
+    let failed = |error: WriteError| match (error, cache_dir) {
+        (WriteError::Load(error), _) => PrepareError::Catalog(error),
+        // The system does not name the disk that is full.
+        (WriteError::Io(error), Some(cache_dir)) if error.kind() == io::ErrorKind::StorageFull => {
+            PrepareError::Io(io::Error::new(error.kind(), format!("{}: {error}", cache_dir.display())))
+        }
+        (WriteError::Io(error), _) => PrepareError::Io(error),
     };
     if let Some(cache_dir) = cache_dir {
         let mut unfinished = Unfinished::start(cache_dir)?;
@@ -280,7 +284,9 @@ fn write(
             }
             Err(WriteError::Load(error)) => return Err(error.into()),
             Err(WriteError::Io(error)) => {
-                tracing::warn!(%error, "cannot write a temporary file, building the cache in memory")
+                let folder = std::env::temp_dir();
+                let folder = folder.display();
+                tracing::warn!(%error, %folder, "cannot write a temporary file, building the cache in memory")
             }
         }
     }

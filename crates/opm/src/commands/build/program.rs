@@ -36,8 +36,9 @@ pub(super) fn check(path: &Path, platform: &Platform, alone: bool) -> Result<(),
     }
     if alone && program.dynamic {
         return Err(format!(
-            "{} is dynamically linked, and an image built from scratch has no libraries; \
-             use a static binary (--binary {platform}=FILE) or an image that has the libraries (--base-image)",
+            "{} is dynamically linked and cannot run in an image without libraries: build with --data-only, for servers \
+             that have their own opm, with --base-image REF, or with --binary {platform}=FILE and the static program of \
+             a release or of 'cargo xtask dist'",
             path.display()
         ));
     }
@@ -99,7 +100,10 @@ mod tests {
         };
         assert_eq!(outcome(&program(0x3e, 1), true), "");
         assert_eq!(outcome(&program(0x3e, 3), false), "");
-        assert!(outcome(&program(0x3e, 3), true).contains("is dynamically linked"));
+        let dynamic = outcome(&program(0x3e, 3), true);
+        for part in ["is dynamically linked", "--data-only", "--base-image REF", "--binary linux/amd64=FILE"] {
+            assert!(dynamic.contains(part), "{dynamic}");
+        }
         assert!(outcome(&program(0xb7, 1), true).contains("a binary for arm64, not for linux/amd64"));
         assert!(outcome(b"#!/bin/sh\n", false).contains("not a Linux executable"));
         let mut endless = program(0x3e, 1);

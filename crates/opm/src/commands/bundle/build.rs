@@ -23,7 +23,8 @@ use crate::printer::Printer;
     after_help = "Examples:\n  \
         opm bundle build --directory foo/manifests --tag quay.io/me/foo-bundle:v1.0.0 --package foo --channels stable\n  \
         opm bundle build --directory foo/manifests --tag quay.io/me/foo-bundle:v1.0.0 --package foo --channels stable \\\n    \
-        --image-builder none --push"
+        --image-builder none --push\n  \
+        opm bundle build --tag quay.io/me/foo-bundle:v1.0.0 -b none --push    # in the directory of a complete bundle"
 )]
 pub(super) struct BuildArgs {
     #[command(flatten)]

@@ -114,9 +114,9 @@ pub(super) fn plan(flags: &GenerateFlags) -> Result<Planned, Failure> {
     Ok(Planned { annotations, manifests, metadata, copied_from, dockerfile })
 }
 
-/// Reads the names from the annotations of an existing bundle.
+/// Reads the names from the annotations of an existing bundle. Another bundle next to the manifests is none of ours.
 fn annotated(manifests: &Path, limits: &Limits) -> Option<Inferred> {
-    let annotated = bundle::find_annotations(tree::parent(manifests), limits).ok()?;
+    let annotated = bundle::find_annotations(&tree::parent(manifests).join("metadata"), limits).ok()?;
     let BundleAnnotations { package, channels, default_channel, .. } = annotated;
     (!channels.is_empty()).then(|| Inferred { package, channels: channels.join(","), default_channel })
 }

@@ -16,7 +16,7 @@ use crate::choice::choice;
 use crate::exit::{Failure, Outcome};
 use crate::images::{Images, PullFlags, TlsFlags};
 use crate::interrupt::Unfinished;
-use crate::printer::Printer;
+use crate::printer::{Printer, Style};
 use crate::{limits, source};
 
 /// Check a bundle
@@ -130,6 +130,10 @@ fn report(dir: &Path, optional: &[Optional], printer: &Printer) -> Outcome {
     // Both checks report a missing manifests directory.
     errors.dedup();
     errors.iter().for_each(|error| printer.error(error));
+    if !dir.join("manifests").exists() && !dir.join("metadata").exists() {
+        let help = "a bundle is a directory with 'manifests' and 'metadata'; 'opm validate' checks a catalog";
+        printer.report(&format!("{} {help}", printer.paint(Style::Help, "help:")));
+    }
     if errors.is_empty() { Ok(()) } else { Err(Failure::Reported) }
 }
 

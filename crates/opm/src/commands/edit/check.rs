@@ -42,10 +42,11 @@ pub(super) fn check(tree: &Path, root: &Path, expected: &Expected<'_>, printer: 
     let checked = catalog::check(&fbc, loaded, Warnings::Off);
     if let Err(problems) = &checked.catalog {
         let mut found = report::find(&fbc, problems.errors());
-        for found in &mut found {
-            let path = found.path.as_deref().map(Path::new);
-            let below = path.and_then(|path| path.strip_prefix(tree).ok()).map(|path| root.join(path));
-            found.path = below.map(|path| path.display().to_string());
+        for path in found.iter_mut().flat_map(report::Found::paths_mut) {
+            let below = Path::new(&*path).strip_prefix(tree).map(|below| root.join(below));
+            if let Ok(below) = below {
+                *path = below.display().to_string();
+            }
         }
         report::show(printer, &found);
         return Err(Failure::message("the edited catalog would not be valid, so nothing was changed"));

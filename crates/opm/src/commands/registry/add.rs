@@ -35,11 +35,11 @@ pub(crate) struct AddArgs {
     /// Tool that pulls images
     #[arg(short, long, value_name = "TOOL", default_value = "none", value_parser = container_tool())]
     container_tool: ContainerTool,
-    #[command(flatten)]
-    pull: PullFlags,
     /// Accepted for compatibility; has no effect
     #[arg(long)]
     debug: bool,
+    #[command(flatten)]
+    pull: PullFlags,
 }
 
 /// Flags of all commands that add bundles.
