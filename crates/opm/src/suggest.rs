@@ -7,8 +7,8 @@ use clap::error::{ContextKind, ContextValue};
 
 use ::catalog::rules::distance;
 
-/// Maximum number of suggested commands.
-const MAX_SUGGESTIONS: usize = 4;
+/// The number of suggested commands.
+const SHOWN_SUGGESTIONS: usize = 4;
 
 /// Words that are no command, and the command that does it.
 const MEANT: [(&str, &str); 3] = [
@@ -71,7 +71,7 @@ pub(crate) fn commands(command: &Command, arguments: &[OsString], error: &mut cl
             }
         }
     }
-    names.truncate(MAX_SUGGESTIONS);
+    names.truncate(SHOWN_SUGGESTIONS);
     match names.is_empty() {
         // clap's own suggestion is not near.
         true => drop(error.remove(ContextKind::SuggestedSubcommand)),
