@@ -13,6 +13,7 @@ mod background;
 mod bench;
 mod browser;
 mod ci;
+mod debian;
 mod dependencies;
 mod dist;
 mod generate;
