@@ -1,10 +1,13 @@
-//! What is given away: one static program, and all that people install it from.
+//! Release artifacts: one static program for each target, and the packages that contain it.
 //!
-//! Two runs on one commit give the same bytes: times are those of the commit, and no path of the machine that built it
-//! is left in the program.
+//! Two builds of one commit with one toolchain give the same bytes: timestamps are those of the commit, and the program
+//! contains no path of the machine that built it.
 
+mod cross;
 mod package;
 mod sbom;
+mod sysroot;
+mod target;
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -12,139 +15,173 @@ use std::process::Command;
 
 use anyhow::{Context, Result, bail, ensure};
 
+use crate::tools;
 use crate::workspace::{self, Workspace, cargo, output};
+use cross::Program;
+use target::Target;
 
-/// One program, and where what is made of it lies.
+/// The inputs that all targets of a release share.
 struct Dist<'a> {
     workspace: &'a Workspace,
     /// The version of the program.
     version: String,
-    /// The target as rustc names it.
-    target: String,
-    /// Where cargo puts what it builds.
+    /// The profile that cargo builds with.
+    profile: String,
+    /// Whether to build the standard library from source.
+    build_std: bool,
+    /// The target of this machine.
+    host: String,
+    /// The directory that cargo builds in.
     built: PathBuf,
-    /// Where the results lie.
+    /// The directory of the artifacts.
     place: PathBuf,
-    /// When everything was made: the time of the commit.
+    /// The timestamp of all artifacts: that of the commit.
     time: String,
 }
 
-/// Builds the program, and with `--packages` all that is made of it, into `dist` below the directory that cargo builds in.
+/// Builds the program for each target, and with `--packages` its packages, in `dist` below cargo's target directory.
 pub(crate) fn run(workspace: &Workspace, options: &[String]) -> Result<()> {
+    let host = host()?;
     let mut profile = "dist".to_owned();
-    let mut target = host()?;
-    let mut packages = false;
+    let mut targets = Vec::new();
+    let (mut packages, mut build_std) = (false, false);
     let mut options = options.iter();
     while let Some(option) = options.next() {
         let mut value = || options.next().cloned().with_context(|| format!("{option} needs a value"));
         match option.as_str() {
             "--profile" => profile = value()?,
-            "--target" => target = value()?,
+            "--target" => {
+                let target = Target::find(&value()?)?;
+                ensure!(!targets.contains(&target), "--target {} is given twice", target.triple);
+                targets.push(target);
+            }
             "--packages" => packages = true,
+            "--build-std" => build_std = true,
             _ => bail!("dist does not know {option}"),
         }
     }
+    if targets.is_empty() {
+        targets.push(Target::find(&host)?);
+    }
+    // The order of the arguments must not change the image.
+    targets.sort_by_key(|target| target.triple);
     let metadata = workspace.metadata(false)?;
     let built = workspace.target_directory()?;
     let opm = metadata["packages"].as_array().and_then(|all| all.iter().find(|package| package["name"] == "opm"));
     let version = opm.and_then(|package| package["version"].as_str()).context("there is no package opm")?.to_owned();
     let place = built.join("dist");
     fs::create_dir_all(&place)?;
-    let dist = Dist { workspace, version, target, built, place, time: commit_time(workspace) };
-    let program = dist.build(&profile)?;
-    println!("{} for {}, {} bytes", program.display(), dist.target, fs::metadata(&program)?.len());
+    let dist = Dist { workspace, version, profile, build_std, host, built, place, time: commit_time(workspace) };
+    let mut programs = Vec::new();
+    for target in targets {
+        let program = dist.build(target)?;
+        println!("{} for {}, {} bytes", program.file.display(), target.triple, fs::metadata(&program.file)?.len());
+        programs.push(program);
+    }
     if packages {
-        let made = [
-            package::archive(&dist, &program)?,
-            package::debian(&dist, &program)?,
-            package::image(&dist, &program)?,
-            sbom::write(&dist)?,
-        ];
-        package::checksums(&dist, &made)?;
-        for file in made {
+        let mut files = Vec::new();
+        for program in &programs {
+            files.push(package::archive(&dist, program)?);
+            files.push(package::debian(&dist, program)?);
+            files.push(sbom::write(&dist, &program.target)?);
+        }
+        files.push(package::image(&dist, &programs)?);
+        package::checksums(&dist, &files)?;
+        for file in files {
             println!("{}, {} bytes", file.display(), fs::metadata(&file)?.len());
         }
     }
     Ok(())
 }
 
-/// Optimising across all crates goes by the level of the one that is linked. The code that is compiled for size keeps
-/// its size all the same. Symbols have to be named here too: a package with an optimisation level of its own loses the
-/// `strip` of its profile.
+/// The level of the linked crate decides how code is optimised across crates. Code that is compiled for size stays
+/// small. `strip` is repeated here, because a package with its own optimisation level ignores that of its profile.
 pub(crate) const LINK_FLAGS: [&str; 5] = ["--", "-C", "opt-level=3", "-C", "strip=symbols"];
 
-/// Returns the words for cargo that link the program; [`LINK_FLAGS`] come last.
+/// Returns the arguments for cargo that link the program; [`LINK_FLAGS`] come last.
 pub(crate) fn link(profile: &str) -> [&str; 7] {
     ["rustc", "--package", "opm", "--bin", "opm", "--profile", profile]
 }
 
-/// Returns what makes the program smaller where the linker is the compiler's own: functions with the same code are one,
-/// relocations take a bit each instead of 24 bytes, and the profile `dist` needs no tables for unwinding.
-fn smaller(workspace: &Workspace, profile: &str, target: &str) -> Vec<String> {
-    if target != "x86_64-unknown-linux-gnu" {
-        return Vec::new();
-    }
-    let mut options = vec!["-Wl,--icf=all,--pack-dyn-relocs=relr".to_owned()];
-    if profile == "dist" {
-        options.push("-Wl,--no-eh-frame-hdr".to_owned());
-        options.push(format!("-T{}", workspace.root.join("xtask/src/dist/frames.ld").display()));
-    }
-    options.into_iter().flat_map(|option| ["-C".to_owned(), format!("link-arg={option}")]).collect()
-}
-
 impl Dist<'_> {
-    /// Builds the program and puts it into its place.
+    /// Builds the program for a target, checks it, runs it and copies it to its place.
     ///
-    /// Only what is linked into it is compiled for static linking: the flags are those of a target that is named, so
-    /// that neither build scripts nor the usual builds see them.
-    fn build(&self, profile: &str) -> Result<PathBuf> {
+    /// The flags apply to a named target only, so neither build scripts nor other builds see them.
+    fn build(&self, target: Target) -> Result<Program> {
+        let emulated = target.triple != self.host;
+        if emulated {
+            tools::ensure(target.tools)?;
+        }
         let mut flags = vec!["-C".to_owned(), "target-feature=+crt-static".to_owned()];
         let mut c_flags = Vec::new();
         for (from, to) in self.renamed_paths()? {
             flags.push(format!("--remap-path-prefix={from}={to}"));
             c_flags.push(format!("-ffile-prefix-map={from}={to}"));
         }
+        if let Some(sysroot) = sysroot::ensure(&target, &self.host, self.build_std)? {
+            flags.push(format!("--sysroot={}", sysroot.display()));
+        }
         let mut command = cargo();
         command.current_dir(&self.workspace.root).env("CARGO_ENCODED_RUSTFLAGS", flags.join("\u{1f}"));
-        command.env(format!("CFLAGS_{}", self.target.replace('-', "_")), c_flags.join(" "));
+        command.env(target.variable("CFLAGS_", ""), c_flags.join(" "));
         command.env("SOURCE_DATE_EPOCH", &self.time).env("CARGO_INCREMENTAL", "0");
-        command.args(link(profile)).args(["--target", &self.target]).args(LINK_FLAGS);
-        command.args(smaller(self.workspace, profile, &self.target));
+        let built = self.built.join(target.triple);
+        if let Some(linker) = cross::linker(&target, &self.host, &built)? {
+            command.env(target.variable("CARGO_TARGET_", "_LINKER").to_uppercase(), linker);
+        }
+        command.args(link(&self.profile)).args(["--target", target.triple]).args(LINK_FLAGS);
+        for option in cross::lld(&target, &self.host)?.into_iter().chain(self.smaller()) {
+            command.arg("-C").arg(format!("link-arg={option}"));
+        }
         workspace::run(&mut command)?;
-        let directory = if profile == "dev" { "debug" } else { profile };
-        let program = self.built.join(&self.target).join(directory).join("opm");
-        let bytes = Elf(&fs::read(&program)?);
-        ensure!(bytes.is_static(), "{} needs libraries", program.display());
-        ensure!(bytes.is_stripped(), "{} has symbols", program.display());
-        let place = self.place.join("opm");
-        fs::copy(&program, &place).with_context(|| format!("copying to {}", place.display()))?;
-        Ok(place)
+        let directory = if self.profile == "dev" { "debug" } else { &self.profile };
+        let mut program = Program { target, file: built.join(directory).join("opm"), emulated };
+        target.check(&program.file)?;
+        program.try_out(self.workspace, &self.version)?;
+        let place = if emulated { self.place.join(target.triple) } else { self.place.clone() };
+        fs::create_dir_all(&place).with_context(|| format!("creating {}", place.display()))?;
+        let place = place.join("opm");
+        fs::copy(&program.file, &place).with_context(|| format!("copying to {}", place.display()))?;
+        program.file = place;
+        Ok(program)
     }
 
-    /// Returns the directories of this machine that the program would name, and what it names instead.
+    /// Returns linker options for a smaller program: functions with the same code become one, a relocation takes a bit
+    /// instead of 24 bytes, and the profile `dist`, which aborts on a panic, needs no tables for unwinding.
+    fn smaller(&self) -> Vec<String> {
+        let mut options = vec!["-Wl,--icf=all,--pack-dyn-relocs=relr".to_owned()];
+        if self.profile == "dist" {
+            options.push("-Wl,--no-eh-frame-hdr".to_owned());
+            options.push(format!("-T{}", self.workspace.root.join("xtask/src/dist/frames.ld").display()));
+        }
+        options
+    }
+
+    /// Returns the directories of this machine that the program would contain, each with its replacement.
     fn renamed_paths(&self) -> Result<Vec<(String, &'static str)>> {
         let home = std::env::var("CARGO_HOME").map(PathBuf::from).or_else(|_| {
             let home = std::env::var("HOME").context("neither CARGO_HOME nor HOME is set")?;
             anyhow::Ok(PathBuf::from(home).join(".cargo"))
         })?;
-        // The last one that fits counts.
+        // The last match wins.
         let paths = [(home, "/cargo"), (self.workspace.root.clone(), "/opm"), (self.built.clone(), "/target")];
         Ok(paths.into_iter().map(|(from, to)| (from.display().to_string(), to)).collect())
     }
 
-    /// Returns how what is made for this target is called.
-    fn name(&self, rest: &str) -> PathBuf {
-        self.place.join(format!("opm-{}-{}{rest}", self.version, self.target))
+    /// Returns the path of an artifact for a target.
+    fn artifact(&self, target: &Target, extension: &str) -> PathBuf {
+        self.place.join(format!("opm-{}-{}{extension}", self.version, target.triple))
     }
 }
 
+/// Returns the target of this machine.
 fn host() -> Result<String> {
     let about = output(Command::new("rustc").arg("-vV"))?;
     let host = about.lines().find_map(|line| line.strip_prefix("host: "));
-    Ok(host.context("rustc does not say what it runs on")?.to_owned())
+    Ok(host.context("rustc does not report its host")?.to_owned())
 }
 
-/// Returns the time of the commit that is built, in seconds since 1970; that is also what outside of git is taken for.
+/// Returns `SOURCE_DATE_EPOCH` or the time of the commit, in seconds since 1970; without either, 1970.
 fn commit_time(workspace: &Workspace) -> String {
     if let Ok(time) = std::env::var("SOURCE_DATE_EPOCH") {
         return time;
@@ -153,48 +190,16 @@ fn commit_time(workspace: &Workspace) -> String {
     time.map_or_else(|_| "0".to_owned(), |time| time.trim().to_owned())
 }
 
-/// A program of 64 bits.
-struct Elf<'a>(&'a [u8]);
-
-impl Elf<'_> {
-    fn number(&self, at: usize, length: usize) -> usize {
-        let bytes = at.checked_add(length).and_then(|end| self.0.get(at..end)).unwrap_or_default();
-        bytes.iter().rev().fold(0, |sum, byte| sum << 8 | usize::from(*byte))
-    }
-
-    /// Returns whether it names no other to be loaded with.
-    fn is_static(&self) -> bool {
-        let (table, size, count) = (self.number(32, 8), self.number(54, 2), self.number(56, 2));
-        const INTERPRETER: usize = 3;
-        self.0.starts_with(b"\x7fELF\x02\x01")
-            && (0..count).all(|segment| self.number(table + segment * size, 4) != INTERPRETER)
-    }
-
-    /// Returns whether it has no table of symbols.
-    fn is_stripped(&self) -> bool {
-        let (table, size, count) = (self.number(40, 8), self.number(58, 2), self.number(60, 2));
-        const SYMBOLS: usize = 2;
-        (0..count).all(|section| self.number(table + section * size + 4, 4) != SYMBOLS)
-    }
-}
-
-/// Removes what an earlier run left, and makes an empty directory.
-fn empty(directory: &Path) -> Result<()> {
+/// Removes a directory if it exists.
+fn remove(directory: &Path) -> Result<()> {
     if directory.exists() {
         fs::remove_dir_all(directory).with_context(|| format!("removing {}", directory.display()))?;
     }
-    fs::create_dir_all(directory).with_context(|| format!("making {}", directory.display()))
+    Ok(())
 }
 
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    /// This very program is linked with libraries and has symbols.
-    #[test]
-    fn programs_with_libraries_and_symbols_are_noticed() {
-        let program = fs::read(std::env::current_exe().unwrap()).unwrap();
-        assert!(!Elf(&program).is_static() && !Elf(&program).is_stripped());
-        assert!(!Elf(b"no program").is_static());
-    }
+/// Creates an empty directory, without the files of an earlier run.
+fn empty(directory: &Path) -> Result<()> {
+    remove(directory)?;
+    fs::create_dir_all(directory).with_context(|| format!("creating {}", directory.display()))
 }

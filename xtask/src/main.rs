@@ -13,6 +13,7 @@ mod background;
 mod bench;
 mod browser;
 mod ci;
+mod debian;
 mod dependencies;
 mod dist;
 mod generate;
@@ -64,8 +65,8 @@ const TASKS: &[Task] = &[
     },
     Task {
         name: "dist",
-        options: "[--packages] [--profile NAME] [--target TRIPLE]",
-        about: "builds the program as one static file, target/dist/opm, and archive, Debian package, image, bill of materials",
+        options: "[--packages] [--target TRIPLE]... [--profile NAME] [--build-std]",
+        about: "builds releases: the static program, target/dist/opm; with --packages also archive, Debian package, image and SBOM",
         run: dist::run,
     },
     Task {

@@ -1,54 +1,56 @@
-//! The program in the forms that people install: an archive, a Debian package, a container image.
+//! The program as an archive, a Debian package and a container image.
 
+use std::collections::BTreeSet;
 use std::fs;
 use std::os::unix::fs::{PermissionsExt, symlink};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result};
 
+use super::cross::Program;
 use super::{Dist, empty};
 use crate::workspace::output;
 
-/// The other names of the program that people type; an image has all of them.
+/// The other names of the program that the Debian package installs; an image has all of them.
 const LINKS: &[&str] = &["oc-mirror", "grpc_health_probe"];
+/// The name of the file with checksums.
+const CHECKSUMS: &str = "SHA256SUMS";
 
-/// Makes the archive: the program, its man pages and completions, the licence and what to read first.
-pub(super) fn archive(dist: &Dist<'_>, program: &Path) -> Result<PathBuf> {
+/// Writes the archive: the program, its man pages and completions, the licence, README and changelog.
+pub(super) fn archive(dist: &Dist<'_>, program: &Program) -> Result<PathBuf> {
     let root = dist.place.join("archive");
     let inside = format!("opm-{}", dist.version);
     let top = root.join(&inside);
-    empty(&top)?;
-    put(program, &top.join("opm"), 0o755)?;
+    empty(&root)?;
+    copy(&program.file, &top.join("opm"), 0o755)?;
     for page in ["LICENSE", "README.md", "CHANGELOG.md"] {
-        put(&dist.workspace.root.join(page), &top.join(page), 0o644)?;
+        copy(&dist.workspace.root.join(page), &top.join(page), 0o644)?;
     }
-    manuals(program, &top.join("man"))?;
-    completions(program, &top.join("completions"))?;
-    let file = dist.name(".tar.gz");
+    man_pages(program, &top.join("man"))?;
+    for shell in ["bash", "elvish", "fish", "powershell", "zsh"] {
+        completion(program, shell, &top.join("completions").join(format!("opm.{shell}")))?;
+    }
+    let file = dist.artifact(&program.target, ".tar.gz");
     tar(&root, &inside, &file, &dist.time)?;
     fs::remove_dir_all(&root)?;
     Ok(file)
 }
 
-/// Makes the Debian package.
-pub(super) fn debian(dist: &Dist<'_>, program: &Path) -> Result<PathBuf> {
-    let architecture = match dist.target.split('-').next() {
-        Some("x86_64") => "amd64",
-        Some("aarch64") => "arm64",
-        other => bail!("Debian has no name for {}", other.unwrap_or_default()),
-    };
+/// Writes the Debian package.
+pub(super) fn debian(dist: &Dist<'_>, program: &Program) -> Result<PathBuf> {
+    let architecture = program.target.debian;
     let root = dist.place.join("debian");
     empty(&root)?;
-    put(program, &root.join("usr/bin/opm"), 0o755)?;
+    copy(&program.file, &root.join("usr/bin/opm"), 0o755)?;
     for link in LINKS {
         symlink("opm", root.join("usr/bin").join(link))?;
     }
     let share = root.join("usr/share");
-    put(&dist.workspace.root.join("LICENSE"), &share.join("doc/opm/copyright"), 0o644)?;
-    manuals(program, &share.join("man/man1"))?;
+    copy(&dist.workspace.root.join("LICENSE"), &share.join("doc/opm/copyright"), 0o644)?;
+    man_pages(program, &share.join("man/man1"))?;
     for entry in fs::read_dir(share.join("man/man1"))? {
-        // Policy wants them small, and gzip must not note when.
+        // Debian's policy requires compressed pages; -n leaves the timestamp out.
         output(Command::new("gzip").arg("-9n").arg(entry?.path()))?;
     }
     for (shell, place) in [
@@ -56,10 +58,9 @@ pub(super) fn debian(dist: &Dist<'_>, program: &Path) -> Result<PathBuf> {
         ("zsh", "zsh/vendor-completions/_opm"),
         ("fish", "fish/vendor_completions.d/opm.fish"),
     ] {
-        let script = output(Command::new(program).args(["completion", shell]))?;
-        write(&share.join(place), &script)?;
+        completion(program, shell, &share.join(place))?;
     }
-    let size: u64 = fs::metadata(program)?.len() / 1024;
+    let size: u64 = fs::metadata(&program.file)?.len() / 1024;
     let control = format!(
         "Package: opm\nVersion: {}\nArchitecture: {architecture}\nMaintainer: The opm authors <opm@localhost>\n\
          Installed-Size: {size}\nSection: admin\nPriority: optional\n\
@@ -69,47 +70,68 @@ pub(super) fn debian(dist: &Dist<'_>, program: &Path) -> Result<PathBuf> {
     );
     write(&root.join("DEBIAN/control"), &control)?;
     let file = dist.place.join(format!("opm_{}_{architecture}.deb", dist.version));
-    // It takes times from the environment when files are newer.
+    // dpkg-deb replaces timestamps that are later than this one.
     let mut pack = Command::new("dpkg-deb");
     pack.args(["--build", "--root-owner-group", "-Zxz"]).arg(&root).arg(&file).env("SOURCE_DATE_EPOCH", &dist.time);
-    output(&mut pack).context("dpkg-deb makes Debian packages")?;
+    output(&mut pack).context("building the Debian package")?;
     fs::remove_dir_all(&root)?;
     Ok(file)
 }
 
-/// Makes the image of the program alone, with the program itself.
-pub(super) fn image(dist: &Dist<'_>, program: &Path) -> Result<PathBuf> {
-    let file = dist.name(".oci.tar");
+/// Writes one image of the program alone, for all targets; the program builds it itself.
+pub(super) fn image(dist: &Dist<'_>, programs: &[Program]) -> Result<PathBuf> {
+    let native = programs.iter().find(|program| !program.emulated);
+    let builder = native.or(programs.first()).context("there is no program to build an image of")?;
+    let file = match programs {
+        [program] => dist.artifact(&program.target, ".oci.tar"),
+        _ => dist.place.join(format!("opm-{}.oci.tar", dist.version)),
+    };
     if file.exists() {
         fs::remove_file(&file)?;
     }
-    let target = format!("oci-archive:{}", file.display());
-    // Whoever loads it gives it the name of a registry.
-    let tag = format!("localhost/opm:{}", dist.version);
-    let mut build = Command::new(program);
-    build.args(["build", "--program-only", "--tag", &tag, "--to", &target]).env("SOURCE_DATE_EPOCH", &dist.time);
+    let mut build = builder.command();
+    build.args(["build", "--program-only"]).env("SOURCE_DATE_EPOCH", &dist.time);
+    // The registry is part of a name, so users who load the image rename it.
+    build.args(["--tag", &format!("localhost/opm:{}", dist.version)]);
+    build.args(["--to", &format!("oci-archive:{}", file.display())]);
+    for program in programs {
+        let platform = format!("linux/{}", program.target.debian);
+        build.args(["--platform", &platform, "--binary", &format!("{platform}={}", program.file.display())]);
+    }
     output(&mut build)?;
     Ok(file)
 }
 
-/// Writes the digests of the files, as `sha256sum --check` reads them.
+/// Writes the checksums of all packages of this version, as `sha256sum --check` reads them.
+///
+/// Packages of other targets that an earlier run wrote stay in the list.
 pub(super) fn checksums(dist: &Dist<'_>, files: &[PathBuf]) -> Result<()> {
-    let names = files.iter().filter_map(|file| file.file_name());
+    let list = dist.place.join(CHECKSUMS);
+    let before = fs::read_to_string(&list).unwrap_or_default();
+    let kept = listed(&before, &dist.version).filter(|name| dist.place.join(name).is_file()).map(str::to_owned);
+    let names = files.iter().filter_map(|file| Some(file.file_name()?.to_string_lossy().into_owned()));
+    let names: BTreeSet<String> = kept.chain(names).collect();
     let sums = output(Command::new("sha256sum").current_dir(&dist.place).args(names))?;
-    write(&dist.place.join("SHA256SUMS"), &sums)
+    write(&list, &sums)
 }
 
-fn manuals(program: &Path, directory: &Path) -> Result<()> {
+/// Returns the names in a list of checksums that are packages of a version.
+fn listed<'a>(sums: &'a str, version: &str) -> impl Iterator<Item = &'a str> {
+    let starts = ['-', '_'].map(|separator| format!("opm{separator}{version}"));
+    let names = sums.lines().filter_map(|line| line.split_once("  ").map(|(_, name)| name));
+    names.filter(move |name| {
+        let rest = starts.iter().find_map(|start| name.strip_prefix(start.as_str()));
+        rest.is_some_and(|rest| rest.starts_with(['-', '_']) || rest == ".oci.tar")
+    })
+}
+
+fn man_pages(program: &Program, directory: &Path) -> Result<()> {
     fs::create_dir_all(directory)?;
-    output(Command::new(program).arg("man-pages").arg(directory)).map(drop)
+    output(program.command().arg("man-pages").arg(directory)).map(drop)
 }
 
-fn completions(program: &Path, directory: &Path) -> Result<()> {
-    for shell in ["bash", "elvish", "fish", "powershell", "zsh"] {
-        let script = output(Command::new(program).args(["completion", shell]))?;
-        write(&directory.join(format!("opm.{shell}")), &script)?;
-    }
-    Ok(())
+fn completion(program: &Program, shell: &str, file: &Path) -> Result<()> {
+    write(file, &output(program.command().args(["completion", shell]))?)
 }
 
 fn tar(root: &Path, inside: &str, file: &Path, time: &str) -> Result<()> {
@@ -121,7 +143,7 @@ fn tar(root: &Path, inside: &str, file: &Path, time: &str) -> Result<()> {
     output(Command::new("gzip").args(["-9", "-n", "-f"]).arg(&plain)).map(drop)
 }
 
-fn put(from: &Path, to: &Path, mode: u32) -> Result<()> {
+fn copy(from: &Path, to: &Path, mode: u32) -> Result<()> {
     if let Some(directory) = to.parent() {
         fs::create_dir_all(directory)?;
     }
@@ -135,4 +157,18 @@ fn write(file: &Path, text: &str) -> Result<()> {
     }
     fs::write(file, text).with_context(|| format!("writing {}", file.display()))?;
     Ok(fs::set_permissions(file, fs::Permissions::from_mode(0o644))?)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn checksums_of_other_targets_stay_until_the_version_changes() {
+        let sums = "00  opm-0.1.0-x86_64-unknown-linux-gnu.tar.gz\n11  opm_0.1.0_arm64.deb\n22  opm-0.1.0.oci.tar\n\
+                    33  opm-0.1.01-x86_64-unknown-linux-gnu.tar.gz\n44  opm_0.0.9_arm64.deb\n";
+        let expected = ["opm-0.1.0-x86_64-unknown-linux-gnu.tar.gz", "opm_0.1.0_arm64.deb", "opm-0.1.0.oci.tar"];
+        assert_eq!(listed(sums, "0.1.0").collect::<Vec<_>>(), expected);
+        assert_eq!(listed("", "0.1.0").count(), 0);
+    }
 }

@@ -1,4 +1,4 @@
-//! What the program is made of: a bill of materials in CycloneDX's JSON.
+//! The software bill of materials (SBOM) of a program, as CycloneDX JSON.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -8,18 +8,19 @@ use anyhow::{Context, Result};
 use serde_json::{Value, json};
 
 use super::Dist;
+use super::target::Target;
 use crate::workspace::{cargo, output};
 
-/// Writes the crates that are linked into the program, with their licences and the digests they were fetched with.
-pub(super) fn write(dist: &Dist<'_>) -> Result<PathBuf> {
-    let linked = linked(dist)?;
+/// Writes the crates that the program contains, with their licences and the checksums from the lock file.
+pub(super) fn write(dist: &Dist<'_>, target: &Target) -> Result<PathBuf> {
+    let linked = linked(dist, target)?;
     let lock = fs::read_to_string(dist.workspace.root.join("Cargo.lock")).context("reading Cargo.lock")?;
     let metadata = dist.workspace.metadata(true)?;
-    let packages = metadata["packages"].as_array().context("cargo names no packages")?;
+    let packages = metadata["packages"].as_array().context("cargo metadata lists no packages")?;
     let mut components = Vec::new();
     for (name, version) in &linked {
         let package = packages.iter().find(|package| package["name"] == **name && package["version"] == **version);
-        let package = package.with_context(|| format!("cargo does not know {name} {version}"))?;
+        let package = package.with_context(|| format!("cargo metadata does not list {name} {version}"))?;
         components.push(component(package, checksum(&lock, name, version)));
     }
     let bill = json!({
@@ -36,17 +37,17 @@ pub(super) fn write(dist: &Dist<'_>) -> Result<PathBuf> {
             "dependsOn": components.iter().map(|component| &component["bom-ref"]).collect::<Vec<_>>(),
         }],
     });
-    let file = dist.name(".cdx.json");
+    let file = dist.artifact(target, ".cdx.json");
     fs::write(&file, format!("{}\n", serde_json::to_string_pretty(&bill)?))?;
     Ok(file)
 }
 
-/// Returns the names and versions of the crates in the program; what only builds it is not among them.
-fn linked(dist: &Dist<'_>) -> Result<BTreeSet<(String, String)>> {
+/// Returns the names and versions of the crates in the program, without those that only build scripts or macros use.
+fn linked(dist: &Dist<'_>, target: &Target) -> Result<BTreeSet<(String, String)>> {
     let mut tree = cargo();
     tree.current_dir(&dist.workspace.root);
     tree.args(["tree", "--package", "opm", "--edges", "normal,no-proc-macro", "--prefix", "none", "--no-dedupe"]);
-    tree.args(["--target", &dist.target, "--format", "{p}"]);
+    tree.args(["--target", target.triple, "--format", "{p}"]);
     let mut linked = BTreeSet::new();
     for line in output(&mut tree)?.lines() {
         let mut words = line.split(' ');
@@ -63,7 +64,7 @@ fn component(package: &Value, checksum: Option<&str>) -> Value {
     let reference = format!("pkg:cargo/{}@{}", name.as_str().unwrap_or_default(), version.as_str().unwrap_or_default());
     let mut component = json!({
         "type": "library", "bom-ref": reference, "name": name, "version": version, "purl": reference,
-        // Some write a slash between two that one may choose from.
+        // Older crates separate alternatives with a slash.
         "licenses": [{ "expression": package["license"].as_str().unwrap_or("NOASSERTION").replace('/', " OR ") }],
     });
     if let Some(checksum) = checksum {
@@ -72,7 +73,7 @@ fn component(package: &Value, checksum: Option<&str>) -> Value {
     component
 }
 
-/// Finds the digest of a crate in the lock file; our own have none.
+/// Returns the checksum of a crate from the lock file; crates of this workspace have none.
 fn checksum<'a>(lock: &'a str, name: &str, version: &str) -> Option<&'a str> {
     let start = format!("name = \"{name}\"\nversion = \"{version}\"\n");
     let entry = lock.split("[[package]]\n").find(|entry| entry.starts_with(&start))?;
