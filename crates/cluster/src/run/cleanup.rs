@@ -178,12 +178,20 @@ async fn remove_recreated(requests: &Requests<'_>, found: &PackageObjects, optio
     let csvs: Vec<ObjectName> = found.csvs.iter().map(|csv| ObjectName::of(Kind::CSV, csv)).collect();
     let namespace = requests.cluster.namespace.as_str();
     let versions: Vec<String> = found.csvs.iter().map(|csv| version(namespace, csv)).collect();
+    let subscriptions = || found.created.iter().filter(|(object, _)| object.kind == Kind::SUBSCRIPTION);
     let definitions = || found.created.iter().filter(|(object, _)| options.crds && object.kind == Kind::CRD);
-    let all: Vec<&ObjectName> = csvs.iter().chain(definitions().map(|(definition, _)| definition)).collect();
+    let created = subscriptions().chain(definitions()).map(|(object, _)| object);
+    let all: Vec<&ObjectName> = csvs.iter().chain(created).collect();
+    // Subscriptions to dependencies name the catalog of the run; those of other users name another one.
+    let source = found.source.as_ref().map_or(&Value::Null, |source| &source["metadata"]["name"]);
     let mut watch = Watch::objects(requests, &all);
     let mut end = Instant::now() + RECREATE_WAIT;
     loop {
         let mut there = Vec::new();
+        for (subscription, created) in subscriptions() {
+            let again = |there: &Value| uid(there) != Some(created) && there["spec"]["source"] == *source;
+            there.extend(requests.get(subscription).await?.filter(again).map(|again| (Kind::SUBSCRIPTION, again)));
+        }
         for csv in &csvs {
             there.extend(requests.get(csv).await?.map(|again| (Kind::CSV, again)));
         }

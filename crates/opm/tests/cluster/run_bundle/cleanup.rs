@@ -45,6 +45,24 @@ async fn objects_that_olm_creates_again_are_removed_too() {
     let (cluster, csv, mut crd) = (stage.kit.cluster.clone(), stage.csv("1.0.0", ""), stage.crd());
     let alongside = format!("{}/foo.v1.0.0", cluster.namespace);
     crd["metadata"]["annotations"] = json!({"operatorframework.io/installed-alongside-1": alongside});
+    // The plan also installed a dependency.
+    let mut needed = stage.csv("1.0.0", "");
+    needed["metadata"]["name"] = json!("bar.v2.0.0");
+    let subscription = json!({"apiVersion": Kind::SUBSCRIPTION.api_version(), "kind": "Subscription",
+        "metadata": {"name": "bar-stable"}, "spec": {"name": "bar", "channel": "stable", "source": "foo-catalog",
+        "sourceNamespace": cluster.namespace, "startingCSV": "bar.v2.0.0"}});
+    create(&cluster, Kind::SUBSCRIPTION, &subscription).await;
+    create(&cluster, Kind::CSV, &needed).await;
+    let mut plan = stage.get(Kind::INSTALL_PLAN, "install-1").await.expect("the plan")["status"].clone();
+    for (kind, name) in [("Subscription", "bar-stable"), ("ClusterServiceVersion", "bar.v2.0.0")] {
+        let mut step = plan["plan"][0].clone();
+        step["resolving"] = json!("bar.v2.0.0");
+        step["status"] = json!("Created");
+        step["resource"]["kind"] = json!(kind);
+        step["resource"]["name"] = json!(name);
+        plan["plan"].as_array_mut().expect("steps").push(step);
+    }
+    stage.kit.set_status(Kind::INSTALL_PLAN, "install-1", plan).await;
     let again = tokio::spawn(async move {
         let csvs = cluster.objects(Kind::CSV);
         while csvs.get_opt("foo.v1.0.0").await.expect("a response").is_some() {
@@ -53,6 +71,8 @@ async fn objects_that_olm_creates_again_are_removed_too() {
         tokio::time::sleep(std::time::Duration::from_secs(1)).await;
         create(&cluster, Kind::CRD, &crd).await;
         create(&cluster, Kind::CSV, &csv).await;
+        create(&cluster, Kind::SUBSCRIPTION, &subscription).await;
+        create(&cluster, Kind::CSV, &needed).await;
     });
     let shown = tokio::task::block_in_place(|| stage.opm(&["cleanup", "foo"]));
     assert!(shown.starts_with("exit 0"), "{shown}");
