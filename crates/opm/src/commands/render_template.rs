@@ -170,6 +170,9 @@ fn render(args: &TemplateArgs, form: Form, tls: &TlsFlags, printer: &mut Printer
             .map_err(|error| failed(located(&error, file, &text)))?
     };
     drop(bundles);
+    if fbc.blobs().is_empty() {
+        printer.warning(&format!("{file:?} renders an empty catalog: it has no `entries`"));
+    }
     match args.output {
         Output::Blobs(format) => {
             source::warn_of_dropped(&fbc, printer)?;

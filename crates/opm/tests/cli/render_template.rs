@@ -188,6 +188,18 @@ fn invalid_bundles_of_a_template_are_rejected() {
 }
 
 #[test]
+fn a_template_without_entries_gives_a_warning() {
+    let env = TestEnv::new();
+    env.file("basic.yaml", "schema: olm.template.basic\nentrys:\n- schema: olm.package\n  name: etcd\n");
+    insta::assert_snapshot!(env.opm(&["template", "render", "basic.yaml"]), @r#"
+    exit 0
+    --- stdout
+    --- stderr
+    warning: "basic.yaml" renders an empty catalog: it has no `entries`
+    "#);
+}
+
+#[test]
 fn invalid_arguments_are_reported() {
     let env = TestEnv::new();
     env.file("broken.yaml", "schema: olm.semver\nstable: [\n").file("other.yaml", "schema: other\n");
