@@ -12,8 +12,8 @@ use bytes::Bytes;
 use http_body::{Frame, SizeHint};
 use tokio::time::{Sleep, sleep};
 
-use crate::pace::RateLimiter;
 use crate::payload::Piece;
+use crate::rate_limit::RateLimiter;
 
 /// The chunk size for reading files.
 const CHUNK: usize = 256 << 10;

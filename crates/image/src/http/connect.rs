@@ -7,21 +7,25 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
-use http::Uri;
+use bytes::Bytes;
+use http::header::{HOST, PROXY_AUTHORIZATION, USER_AGENT};
+use http::{Request, StatusCode, Uri};
+use http_body_util::Empty;
+use hyper::client::conn::http1;
 use hyper::rt::{Read, ReadBufCursor, Write};
 use hyper_util::client::legacy::connect::{Connected, Connection, HttpConnector};
 use hyper_util::client::proxy::matcher::{Intercept, Matcher};
 use hyper_util::rt::TokioIo;
 use rustls::ClientConfig;
 use rustls::pki_types::ServerName;
-use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
+use tokio::io::{AsyncRead, AsyncWrite};
 use tokio_rustls::TlsConnector;
 use tower::Service;
 
 use super::{Failure, causes, host_of, tls};
 use crate::Environment;
 
-/// Maximum size of a proxy's response to `CONNECT`.
+/// Maximum size of the header of a proxy's response to `CONNECT`.
 const PROXY_HEAD: usize = 16 << 10;
 
 /// The proxies set in the environment.
@@ -97,7 +101,7 @@ impl Connector {
                 io = handshake(roots, near.host().unwrap_or_default(), io).await?;
             }
             if secure {
-                tunnel(&mut io, &uri, proxy).await?;
+                io = tunnel(io, &uri, proxy).await?;
             } else {
                 proxied = true;
             }
@@ -128,35 +132,31 @@ async fn handshake(config: Arc<ClientConfig>, host: &str, io: Box<dyn Io>) -> Re
     }
 }
 
-/// Asks a proxy for a tunnel to a registry.
-async fn tunnel(io: &mut Box<dyn Io>, uri: &Uri, proxy: &Intercept) -> Result<(), Failure> {
-    let port = uri.port_u16().unwrap_or(443);
-    let target = format!("{}:{port}", uri.host().unwrap_or_default());
-    let mut head = format!("CONNECT {target} HTTP/1.1\r\nHost: {target}\r\nUser-Agent: opm/alpha\r\n").into_bytes();
+/// Opens a tunnel to a registry through a proxy.
+async fn tunnel(io: Box<dyn Io>, uri: &Uri, proxy: &Intercept) -> Result<Box<dyn Io>, Failure> {
+    let target = format!("{}:{}", uri.host().unwrap_or_default(), uri.port_u16().unwrap_or(443));
+    let name = host_of(proxy.uri());
+    let mut request = Request::connect(&target).header(HOST, &target).header(USER_AGENT, "opm/alpha");
     if let Some(secret) = proxy.basic_auth() {
-        head.extend_from_slice(b"Proxy-Authorization: ");
-        head.extend_from_slice(secret.as_bytes());
-        head.extend_from_slice(b"\r\n");
+        request = request.header(PROXY_AUTHORIZATION, secret);
     }
-    head.extend_from_slice(b"\r\n");
-    let broken = |error: std::io::Error| Failure::Connect(format!("proxy {}: {error}", host_of(proxy.uri())));
-    io.write_all(&head).await.map_err(broken)?;
-    io.flush().await.map_err(broken)?;
-    let mut response = Vec::new();
-    while !response.ends_with(b"\r\n\r\n") {
-        if response.len() >= PROXY_HEAD {
-            return Err(Failure::Permanent(format!("the response of proxy {} is too long", host_of(proxy.uri()))));
-        }
-        // Reads byte by byte: the bytes after the header belong to the registry.
-        response.push(io.read_u8().await.map_err(broken)?);
+    let request = request.body(Empty::<Bytes>::new());
+    let request = request.map_err(|error| Failure::Permanent(format!("proxy {name}: {error}")))?;
+    let broken = |error: hyper::Error| match error.is_parse() {
+        true => Failure::Permanent(format!("proxy {name}: {}", causes(&error))),
+        false => Failure::Connect(format!("proxy {name}: {}", causes(&error))),
+    };
+    let handshake = http1::Builder::new().max_buf_size(PROXY_HEAD).handshake(TokioIo::new(io)).await;
+    let (mut sender, connection) = handshake.map_err(broken)?;
+    // Ends with the tunnel, or with the sender if there is none.
+    tokio::spawn(connection.with_upgrades());
+    let response = sender.send_request(request).await.map_err(broken)?;
+    let status = response.status();
+    if status == StatusCode::OK {
+        return Ok(Box::new(TokioIo::new(hyper::upgrade::on(response).await.map_err(broken)?)));
     }
-    let status = response.split(|byte| *byte == b' ').nth(1).unwrap_or_default();
-    if status == b"200" {
-        return Ok(());
-    }
-    let line = String::from_utf8_lossy(response.split(|byte| *byte == b'\r').next().unwrap_or_default()).into_owned();
-    let text = format!("proxy {} refused a connection to {target}: {line}", host_of(proxy.uri()));
-    Err(if status.starts_with(b"5") { Failure::Connect(text) } else { Failure::Permanent(text) })
+    let text = format!("proxy {name} refused a connection to {target}: {status}");
+    Err(if status.is_server_error() { Failure::Connect(text) } else { Failure::Permanent(text) })
 }
 
 impl Service<Uri> for Connector {

@@ -161,6 +161,36 @@ fn a_registry_with_tls_is_reached_through_a_proxy() {
     assert!(error.to_string().ends_with("x509: certificate is not valid for reg.test"), "{error}");
 }
 
+#[test]
+fn a_proxy_without_a_tunnel_is_reported() {
+    let endless = [b"HTTP/1.1 200 OK\r\n".to_vec(), b"X-More: of it\r\n".repeat(4000)].concat();
+    let cases: [(&[u8], &str); 4] = [
+        (
+            b"HTTP/1.1 407 Proxy Authentication Required\r\nContent-Length: 0\r\n\r\n",
+            "407 Proxy Authentication Required",
+        ),
+        (b"HTTP/1.1 204 No Content\r\n\r\n", "refused a connection to reg.test:443: 204 No Content"),
+        (b"SSH-2.0-server\r\n\r\n", "invalid HTTP version parsed"),
+        (&endless, "message head is too large"),
+    ];
+    for (response, expected) in cases {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let address = format!("http://{}", listener.local_addr().unwrap());
+        let response = response.to_vec();
+        let connections = thread::spawn(move || {
+            let mut streams = listener.incoming().flatten();
+            let mut stream = streams.next().unwrap();
+            read_head(&mut stream).unwrap();
+            let _ = stream.write_all(&response);
+            // The client closes the connection, and does not try again.
+            let _ = stream.read(&mut [0]);
+        });
+        let error = Kit::with(&[("HTTPS_PROXY", &address)], |_| ()).pull("reg.test/x:v1").unwrap_err().to_string();
+        assert!(error.contains(&format!("proxy {}", &address[7..])) && error.contains(expected), "{error}");
+        connections.join().unwrap();
+    }
+}
+
 /// Starts a proxy that forwards all requests to one server, and tunnels if `tunnels` is set.
 fn proxy(target: String, tunnels: bool) -> (String, Arc<Mutex<Vec<String>>>) {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
