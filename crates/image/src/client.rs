@@ -11,11 +11,11 @@ use tokio::sync::Semaphore;
 use crate::auth::Auth;
 use crate::http::{Http, Timeouts};
 use crate::manifest::Platform;
-use crate::pace::RateLimiter;
 use crate::policy::Policy;
 use crate::progress::{Progress, Silent};
+use crate::rate_limit::RateLimiter;
 use crate::registry::{Registry, Retries, Settings, Source};
-use crate::turns::CONCURRENCY;
+use crate::scheduler::CONCURRENCY;
 use crate::{Environment, Error, ErrorKind, Limits, Location, Reference, ReferenceError, RegistriesConf, Store};
 
 /// Additional HTTP statuses to retry.

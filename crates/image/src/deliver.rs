@@ -13,8 +13,8 @@ use crate::manifest::{Descriptor, Platform};
 use crate::payload::{Payload, Piece};
 use crate::progress::Event;
 use crate::registry::{Document, UploadOutcome, stored};
+use crate::scheduler::for_each_by_registry;
 use crate::set::{ROUNDS, Wanted, retry_delay, settle};
-use crate::turns::for_each_by_registry;
 use crate::{Digest, Error, ErrorKind, Reference};
 
 /// Granularity of the spool: one kilobyte.

@@ -28,7 +28,6 @@ mod layout;
 mod limits;
 mod location;
 mod manifest;
-mod pace;
 mod partial;
 mod payload;
 mod platform;
@@ -36,9 +35,11 @@ mod policy;
 mod progress;
 mod pull;
 mod push;
+mod rate_limit;
 mod reference;
 mod registries_conf;
 mod registry;
+mod scheduler;
 mod scratch;
 mod set;
 #[cfg(feature = "signatures")]
@@ -48,7 +49,6 @@ mod signatures;
 mod signatures;
 mod store;
 pub mod tar;
-mod turns;
 mod unpack;
 mod verify;
 

@@ -10,7 +10,7 @@ use crate::gather::{Gatherer, Origin};
 use crate::graph::Graph;
 use crate::manifest::{Descriptor, Platform};
 use crate::registry::Source;
-use crate::turns::for_each_by_registry;
+use crate::scheduler::for_each_by_registry;
 use crate::{Digest, Error, ErrorKind, Limits, Reference, Store};
 
 /// Maximum number of retry rounds after the remaining items are done.

@@ -23,6 +23,7 @@ mod console;
 mod container;
 #[cfg_attr(not(feature = "sqlite"), path = "database/absent.rs")]
 mod database;
+mod dropped_fields;
 mod exit;
 mod fetch;
 mod findings;
@@ -35,7 +36,6 @@ mod limits;
 #[cfg(feature = "cluster")]
 mod live;
 mod log;
-mod lost_fields;
 mod panic;
 mod personality;
 mod printer;

@@ -27,7 +27,7 @@ const NOT_LIMITS: &[&str] = &[
     "fbc/src/yaml/text.rs MAX_SIMPLE_KEY_LEN",
     "opm/src/commands/bundle/packed.rs NEAR_LIMIT",
     "opm/src/commands/rehearse/cluster.rs MAX_RESOURCES",
-    "opm/src/lost_fields.rs MAX_WARNINGS",
+    "opm/src/dropped_fields.rs MAX_WARNINGS",
     "opm/src/report.rs MAX_SHOWN_PER_RULE",
     "resolve/src/explain.rs MAX_NAMES",
     "resolve/src/pool/matching.rs MAX_CACHED",

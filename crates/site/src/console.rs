@@ -249,8 +249,8 @@ impl Handler<'_> {
             }
             ["apis", group, kind] => self.kind(group, kind)?,
             ["images" | "images.html"] => {
-                let asked = images::Asked::read(self.request.query);
-                self.shown(&images::page(&self.context, &self.index.images(self.store), &asked))
+                let parameters = images::Parameters::read(self.request.query);
+                self.shown(&images::page(&self.context, &self.index.images(self.store), &parameters))
             }
             ["images.txt"] => Answer::data("text/plain; charset=utf-8", images::text(&self.index.images(self.store))),
             ["images.csv"] => Answer::data("text/csv; charset=utf-8", images::csv(&self.index.images(self.store))),

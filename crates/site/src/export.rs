@@ -88,17 +88,17 @@ impl<'a> Export<'a> {
         let mut wanted = Vec::new();
         let (images, source) = index.gather(store, |package| {
             let name = &package.row.name;
-            let (channel, bundle) = install::Asked::default().settle(package);
+            let (channel, bundle) = install::Parameters::default().settle(package);
             wanted.push((name.clone(), channel.to_owned(), bundle));
             only.extend(versions.of(package).into_iter().map(|bundle| version_path(name, &bundle.name)));
         });
         only.extend(index.survey(store).kinds.keys().map(|(group, kind)| kind_path(group, kind)));
         // What clusters see is given back before pages are made.
         let (why, blocked) = {
-            let (asker, asked) = (why::Asker::new(&source), why::Asked::default());
-            let answers = index.rows.iter().map(|row| asker.answer(&row.name, &asked)).collect();
+            let (explainer, parameters) = (why::Explainer::new(&source), why::Parameters::default());
+            let answers = index.rows.iter().map(|row| explainer.answer(&row.name, &parameters)).collect();
             let blocked = wanted.into_iter().map(|(name, channel, bundle)| {
-                let reasons = asker.blocked(&name, &channel, &bundle);
+                let reasons = explainer.blocked(&name, &channel, &bundle);
                 (name, reasons)
             });
             (answers, blocked.filter(|(_, reasons)| !reasons.is_empty()).collect())
@@ -148,7 +148,7 @@ impl<'a> Export<'a> {
             }
         }
         let all = &self.images;
-        self.page("images", |context| images::page(context, all, &images::Asked::default()), sink)?;
+        self.page("images", |context| images::page(context, all, &images::Parameters::default()), sink)?;
         sink.put("images.txt", images::text(all).as_bytes())?;
         sink.put("images.csv", images::csv(all).as_bytes())?;
         self.page("problems", |context| problems::page(context, &index.rows, self.left_out, None, None), sink)?;
@@ -176,18 +176,18 @@ impl<'a> Export<'a> {
         let needed_by = self.index.needed_by(&row.name);
         self.page(&start, |context| package::page(context, &package, &Neighbours { needed_by }), sink)?;
         self.page(&format!("{start}/graph"), |context| graph::page(context, &package, true, None), sink)?;
-        let asked = path::Asked::default();
-        self.page(&format!("{start}/path"), |context| path::page(context, &package, &asked, None), sink)?;
+        let parameters = path::Parameters::default();
+        self.page(&format!("{start}/path"), |context| path::page(context, &package, &parameters, None), sink)?;
         if let Some(answer) = self.why.get(place) {
-            let asked = why::Asked::default();
-            self.page(&format!("{start}/why"), |context| why::page(context, &package, &asked, answer), sink)?;
+            let parameters = why::Parameters::default();
+            self.page(&format!("{start}/why"), |context| why::page(context, &package, &parameters, answer), sink)?;
         }
-        let asked = install::Asked::default();
+        let parameters = install::Parameters::default();
         let risks = install::Risks {
             blocked: self.blocked.get(&row.name).cloned().unwrap_or_default(),
-            rivals: self.index.survey(self.store).rivals(&package, &asked.settle(&package).1),
+            rivals: self.index.survey(self.store).rivals(&package, &parameters.settle(&package).1),
         };
-        self.page(&format!("{start}/install"), |context| install::page(context, &package, &asked, &risks), sink)?;
+        self.page(&format!("{start}/install"), |context| install::page(context, &package, &parameters, &risks), sink)?;
         sink.put(&format!("-/d/{start}.json"), script_json(&crate::console::package_data(&package)).as_bytes())?;
         self.version_pages(&package, sink)
     }
@@ -197,7 +197,7 @@ impl<'a> Export<'a> {
             let blob = self.store.bundle(&package.row.name, &bundle.name)?;
             Manifest::read(&blob).ok_or_else(|| "its blob is no JSON".to_owned())
         };
-        let said = version::Said::default();
+        let shared = version::SharedSections::default();
         // Newest first, so that what is read as "before" is the next one's own.
         let mut kept: Option<(String, Result<Manifest, String>)> = None;
         for bundle in self.versions.of(package) {
@@ -212,7 +212,7 @@ impl<'a> Export<'a> {
             };
             let older = before.as_ref().and_then(|(bundle, manifest)| Some((*bundle, manifest.as_ref().ok()?)));
             let path = version_path(&package.row.name, &bundle.name);
-            self.page(&path, |context| version::page(context, package, bundle, &blob, older, Some(&said)), sink)?;
+            self.page(&path, |context| version::page(context, package, bundle, &blob, older, Some(&shared)), sink)?;
             kept = before.map(|(before, manifest)| (before.name.clone(), manifest));
         }
         Ok(())

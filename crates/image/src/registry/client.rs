@@ -15,8 +15,8 @@ use super::refusal::ErrorResponse;
 use super::token::Token;
 use crate::auth::Auth;
 use crate::http::{Body, Http, HttpRequest, HttpResponse, Origin};
-use crate::pace::RateLimiter;
 use crate::progress::{Event, Progress};
+use crate::rate_limit::RateLimiter;
 use crate::{Digest, Error, ErrorKind};
 
 /// Retry settings.

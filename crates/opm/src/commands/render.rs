@@ -5,9 +5,9 @@ use fbc::json::Raw;
 use fbc::{Blob, Format, Problem};
 
 use super::{MigrateLevel, blob_format, migrate_level};
+use crate::dropped_fields::DroppedFields;
 use crate::exit::{Failure, Outcome};
 use crate::images::{Images, PullFlags, TlsFlags};
-use crate::lost_fields::DroppedFields;
 use crate::printer::Printer;
 use crate::{limits, source};
 

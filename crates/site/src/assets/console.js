@@ -64,8 +64,8 @@
   }
 
   // Copying.
-  const said = make("p", { class: "vh", role: "status" });
-  document.body.append(said);
+  const announcement = make("p", { class: "vh", role: "status" });
+  document.body.append(announcement);
   const copy = async (text, button) => {
     try { await navigator.clipboard.writeText(text); } catch {
       const area = make("textarea");
@@ -75,7 +75,7 @@
       document.execCommand("copy");
       area.remove();
     }
-    said.textContent = "copied";
+    announcement.textContent = "copied";
     if (button) { button.textContent = "copied"; setTimeout(() => { button.textContent = "copy"; }, 1500); }
   };
   const copyButton = (text, name) => {

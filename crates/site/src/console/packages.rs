@@ -104,28 +104,28 @@ impl Handler<'_> {
                 self.shown(&graph::page(context, &package, v0, self.parameter("channel").as_deref()))
             }
             "path" => {
-                let asked = path::Asked::read(self.request.query);
-                let answer = (!asked.from.is_empty()).then(|| {
-                    let answer = path::answer(&self.index.source(self.store), &package, &asked);
+                let parameters = path::Parameters::read(self.request.query);
+                let answer = (!parameters.from.is_empty()).then(|| {
+                    let answer = path::answer(&self.index.source(self.store), &package, &parameters);
                     answer.map(|answer| self.with_permissions(&package, answer))
                 });
                 let status = if matches!(answer, Some(Err(_))) { 400 } else { 200 };
-                Answer::page(status, frame(context, &path::page(context, &package, &asked, answer.as_ref())))
+                Answer::page(status, frame(context, &path::page(context, &package, &parameters, answer.as_ref())))
             }
             "why" => {
-                let asked = why::Asked::read(self.request.query);
+                let parameters = why::Parameters::read(self.request.query);
                 let source = self.index.source(self.store);
-                let answer = why::Asker::new(&source).answer(&package.row.name, &asked);
+                let answer = why::Explainer::new(&source).answer(&package.row.name, &parameters);
                 let status = if answer.is_err() { 400 } else { 200 };
-                Answer::page(status, frame(context, &why::page(context, &package, &asked, &answer)))
+                Answer::page(status, frame(context, &why::page(context, &package, &parameters, &answer)))
             }
             "install" => {
-                let asked = install::Asked::read(self.request.query);
-                let (channel, bundle) = asked.settle(&package);
+                let parameters = install::Parameters::read(self.request.query);
+                let (channel, bundle) = parameters.settle(&package);
                 let source = self.index.source(self.store);
-                let blocked = why::Asker::new(&source).blocked(&package.row.name, channel, &bundle);
+                let blocked = why::Explainer::new(&source).blocked(&package.row.name, channel, &bundle);
                 let rivals = self.index.survey(self.store).rivals(&package, &bundle);
-                self.shown(&install::page(context, &package, &asked, &install::Risks { blocked, rivals }))
+                self.shown(&install::page(context, &package, &parameters, &install::Risks { blocked, rivals }))
             }
             "compare" => self.compare(&package),
             _ => return self.unknown("Packages have no such page."),

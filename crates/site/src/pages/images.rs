@@ -47,7 +47,7 @@ pub fn add(images: &mut Images, package: &Package) {
 
 /// The parameters of the page.
 #[derive(Debug, Clone, Default)]
-pub struct Asked {
+pub struct Parameters {
     /// Words in the name.
     pub words: String,
     /// Only of this package.
@@ -56,19 +56,19 @@ pub struct Asked {
     pub by: String,
 }
 
-impl Asked {
+impl Parameters {
     /// Parses the query of a URL.
-    pub fn read(query: &str) -> Asked {
-        let mut asked = Asked::default();
+    pub fn read(query: &str) -> Parameters {
+        let mut parameters = Parameters::default();
         for (key, value) in crate::rank::pairs(query) {
             match key.as_str() {
-                "q" => asked.words = value,
-                "package" => asked.package = value,
-                "by" => asked.by = value,
+                "q" => parameters.words = value,
+                "package" => parameters.package = value,
+                "by" => parameters.by = value,
                 _ => {}
             }
         }
-        asked
+        parameters
     }
 
     /// Returns whether an image matches.
@@ -98,8 +98,8 @@ pub fn registry(image: &str) -> &str {
 }
 
 /// Renders the page.
-pub fn page(context: &Context<'_>, images: &Images, asked: &Asked) -> Page {
-    let found: Vec<(&String, &Uses)> = images.iter().filter(|(image, uses)| asked.fits(image, uses)).collect();
+pub fn page(context: &Context<'_>, images: &Images, parameters: &Parameters) -> Page {
+    let found: Vec<(&String, &Uses)> = images.iter().filter(|(image, uses)| parameters.fits(image, uses)).collect();
     let tags = images.keys().filter(|image| !by_digest(image)).count();
     let mut registries: BTreeMap<&str, usize> = BTreeMap::new();
     for image in images.keys() {
@@ -116,9 +116,9 @@ pub fn page(context: &Context<'_>, images: &Images, asked: &Asked) -> Page {
         }
         @if !files {
             form.form.live action=(context.links.top("images")) method="get" {
-                label { "Words" input.field name="q" type="search" value=(t(&asked.words)); }
-                label { "Package" input.field name="package" value=(t(&asked.package)); }
-                label { "Named by" select.field name="by" { @for (value, label) in [("", "tag or digest"), ("tag", "tag"), ("digest", "digest")] { option value=(value) selected[asked.by == value] { (label) } } } }
+                label { "Words" input.field name="q" type="search" value=(t(&parameters.words)); }
+                label { "Package" input.field name="package" value=(t(&parameters.package)); }
+                label { "Named by" select.field name="by" { @for (value, label) in [("", "tag or digest"), ("tag", "tag"), ("digest", "digest")] { option value=(value) selected[parameters.by == value] { (label) } } } }
                 button.button type="submit" { "Show" }
             }
         }

@@ -11,29 +11,29 @@ use crate::text::t;
 
 /// The parameters of the page.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Asked {
+pub struct Parameters {
     /// The channel; the default one if empty.
     pub channel: String,
     /// Version or bundle; the head if empty.
     pub version: String,
 }
 
-impl Asked {
+impl Parameters {
     /// Parses the query of a URL.
-    pub fn read(query: &str) -> Asked {
-        let mut asked = Asked::default();
+    pub fn read(query: &str) -> Parameters {
+        let mut parameters = Parameters::default();
         for (key, value) in crate::rank::pairs(query) {
             match key.as_str() {
-                "channel" => asked.channel = value,
-                "version" => asked.version = value,
+                "channel" => parameters.channel = value,
+                "version" => parameters.version = value,
                 _ => {}
             }
         }
-        asked
+        parameters
     }
 }
 
-impl Asked {
+impl Parameters {
     /// Returns the selected channel and bundle.
     pub fn settle<'p>(&self, package: &'p Package) -> (&'p str, String) {
         let channel = self.channel(package);
@@ -59,11 +59,11 @@ pub struct Risks {
 }
 
 /// Renders the page.
-pub fn page(context: &Context<'_>, package: &Package, asked: &Asked, risks: &Risks) -> Page {
+pub fn page(context: &Context<'_>, package: &Package, parameters: &Parameters, risks: &Risks) -> Page {
     let (row, detail) = (&package.row, &package.detail);
-    let channel = asked.channel(package);
+    let channel = parameters.channel(package);
     let head = channel.map(|channel| channel.head.as_str()).unwrap_or_default();
-    let (_, chosen) = asked.settle(package);
+    let (_, chosen) = parameters.settle(package);
     let bundle = package.bundle(&chosen);
     let older = chosen != head;
     let csv = &detail.head;

@@ -19,7 +19,7 @@ const STEPS: usize = 1000;
 
 /// The parameters of the page.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Asked {
+pub struct Parameters {
     /// Version or bundle that is installed.
     pub from: String,
     /// Version or bundle to stop at; the newest if empty.
@@ -30,20 +30,20 @@ pub struct Asked {
     pub v1: bool,
 }
 
-impl Asked {
+impl Parameters {
     /// Parses the query of a URL.
-    pub fn read(query: &str) -> Asked {
-        let mut asked = Asked::default();
+    pub fn read(query: &str) -> Parameters {
+        let mut parameters = Parameters::default();
         for (key, value) in crate::rank::pairs(query) {
             match key.as_str() {
-                "from" => asked.from = value.trim().to_owned(),
-                "to" => asked.to = value.trim().to_owned(),
-                "channel" => asked.channel = value,
-                "olm" => asked.v1 = value == "v1",
+                "from" => parameters.from = value.trim().to_owned(),
+                "to" => parameters.to = value.trim().to_owned(),
+                "channel" => parameters.channel = value,
+                "olm" => parameters.v1 = value == "v1",
                 _ => {}
             }
         }
-        asked
+        parameters
     }
 }
 
@@ -68,20 +68,23 @@ pub struct Answer {
 ///
 /// # Errors
 /// Fails when the request is invalid.
-pub fn answer(source: &[Source], package: &Package, asked: &Asked) -> Result<Answer, String> {
+pub fn answer(source: &[Source], package: &Package, parameters: &Parameters) -> Result<Answer, String> {
     let name = package.row.name.as_str();
-    let channel =
-        if asked.channel.is_empty() { package.detail.default_channel.as_str() } else { asked.channel.as_str() };
+    let channel = if parameters.channel.is_empty() {
+        package.detail.default_channel.as_str()
+    } else {
+        parameters.channel.as_str()
+    };
     if !package.detail.channels.iter().any(|one| one.name == channel) {
         return Err(format!("package {name} has no channel {channel:?}"));
     }
     let pool = Pool::new(source, "operators");
-    let from = installed(source, package, &asked.from)?;
-    let to = match asked.to.as_str() {
+    let from = installed(source, package, &parameters.from)?;
+    let to = match parameters.to.as_str() {
         "" => None,
         text => Some(find(package, text).ok_or_else(|| format!("package {name} has no version {text}"))?),
     };
-    if asked.v1 {
+    if parameters.v1 {
         return Ok(second(&pool, name, channel, from, to.as_deref()));
     }
     let way = |channel: &str| {
@@ -183,14 +186,19 @@ fn installed(source: &[Source], package: &Package, text: &str) -> Result<Install
 }
 
 /// Renders the page.
-pub fn page(context: &Context<'_>, package: &Package, asked: &Asked, answer: Option<&Result<Answer, String>>) -> Page {
+pub fn page(
+    context: &Context<'_>,
+    package: &Package,
+    parameters: &Parameters,
+    answer: Option<&Result<Answer, String>>,
+) -> Page {
     let files = context.links.are_files();
     let body = html! {
         (hero(context, package, &format!("Upgrade path of {}", package.title())))
         (tabs(context, package, "path"))
-        (picker(context, package, asked))
+        (picker(context, package, parameters))
         @match answer {
-            Some(Ok(answer)) => (steps(context, package, asked, answer)),
+            Some(Ok(answer)) => (steps(context, package, parameters, answer)),
             Some(Err(reason)) => div.note.bad role="alert" { p { (t(reason)) } },
             None if files => div.still { div #answer role="status" {} (overview(package)) },
             None => p.soft.live { "Choose the installed version and the target version." },
@@ -205,23 +213,23 @@ pub fn page(context: &Context<'_>, package: &Package, asked: &Asked, answer: Opt
     }
 }
 
-fn picker(context: &Context<'_>, package: &Package, asked: &Asked) -> Markup {
+fn picker(context: &Context<'_>, package: &Package, parameters: &Parameters) -> Markup {
     let target = context.links.of_package(&package.row.name, "path");
     let detail = &package.detail;
     html! {
         form.form #path action=(target) method="get" {
             label { "Installed version"
-                input.field name="from" list="all" required autocomplete="off" value=(t(&asked.from)) placeholder="1.2.3";
+                input.field name="from" list="all" required autocomplete="off" value=(t(&parameters.from)) placeholder="1.2.3";
             }
-            label { "To" input.field name="to" list="all" autocomplete="off" value=(t(&asked.to)) placeholder="newest"; }
+            label { "To" input.field name="to" list="all" autocomplete="off" value=(t(&parameters.to)) placeholder="newest"; }
             label { "Channel"
                 select.field name="channel" { @for channel in &detail.channels {
-                    @let chosen = if asked.channel.is_empty() { channel.name == detail.default_channel } else { channel.name == asked.channel };
+                    @let chosen = if parameters.channel.is_empty() { channel.name == detail.default_channel } else { channel.name == parameters.channel };
                     option value=(t(&channel.name)) selected[chosen] { (t(&channel.name)) @if channel.name == detail.default_channel { " (default)" } }
                 } }
             }
             @if !context.links.are_files() {
-                label.live { "Cluster" select.field name="olm" { @for (value, label) in [("v0", "OLM v0"), ("v1", "OLM v1")] { option value=(value) selected[asked.v1 == (value == "v1")] { (label) } } } }
+                label.live { "Cluster" select.field name="olm" { @for (value, label) in [("v0", "OLM v0"), ("v1", "OLM v1")] { option value=(value) selected[parameters.v1 == (value == "v1")] { (label) } } } }
             }
             button.button.main type="submit" { "Show path" }
             datalist #all { @for bundle in &detail.bundles { option value=(t(&bundle.full_version())) {} } }
@@ -229,7 +237,7 @@ fn picker(context: &Context<'_>, package: &Package, asked: &Asked) -> Markup {
     }
 }
 
-fn steps(context: &Context<'_>, package: &Package, asked: &Asked, answer: &Answer) -> Markup {
+fn steps(context: &Context<'_>, package: &Package, parameters: &Parameters, answer: &Answer) -> Markup {
     let name = &package.row.name;
     let version =
         |bundle: &str| package.bundle(bundle).map(|bundle| bundle.full_version()).unwrap_or_else(|| bundle.to_owned());
@@ -239,8 +247,9 @@ fn steps(context: &Context<'_>, package: &Package, asked: &Asked, answer: &Answe
         }
         None => html! { code { (t(bundle)) } " " span.pill { "not in the catalog" } },
     };
-    let channel = if asked.channel.is_empty() { String::new() } else { format!(" --channel {}", asked.channel) };
-    let to = if asked.to.is_empty() { String::new() } else { format!(" --to {}", asked.to) };
+    let channel =
+        if parameters.channel.is_empty() { String::new() } else { format!(" --channel {}", parameters.channel) };
+    let to = if parameters.to.is_empty() { String::new() } else { format!(" --to {}", parameters.to) };
     html! {
         h2 { @if answer.arrived && answer.steps.is_empty() { "Nothing to do" } @else if answer.arrived { (count(answer.steps.len(), "step", "steps")) } @else { "It does not get there" } }
         ol.steps {
@@ -256,12 +265,12 @@ fn steps(context: &Context<'_>, package: &Package, asked: &Asked, answer: &Answe
         @if !answer.arrived {
             div.note.bad { @for line in &answer.end { p { (t(line)) } } }
             @for channel in &answer.elsewhere {
-                p { "Channel " a href={ (context.links.of_package(name, "path")) "?from=" (spelling::percent::encode(&asked.from)) "&to=" (spelling::percent::encode(&asked.to)) "&channel=" (spelling::percent::encode(channel)) } { (t(channel)) } " leads on." }
+                p { "Channel " a href={ (context.links.of_package(name, "path")) "?from=" (spelling::percent::encode(&parameters.from)) "&to=" (spelling::percent::encode(&parameters.to)) "&channel=" (spelling::percent::encode(channel)) } { (t(channel)) } " leads on." }
             }
         } @else { @for line in &answer.end { p.soft { (t(line)) } } }
         @if let Some(gained) = &answer.gained { (permissions(gained)) }
-        @if asked.v1 { p.small.soft { "This generation installs no dependencies." } }
-        @else { (block("The same in a shell", &format!("opm upgrade-path CATALOG {name} --from {}{to}{channel}", asked.from))) }
+        @if parameters.v1 { p.small.soft { "This generation installs no dependencies." } }
+        @else { (block("The same in a shell", &format!("opm upgrade-path CATALOG {name} --from {}{to}{channel}", parameters.from))) }
     }
 }
 

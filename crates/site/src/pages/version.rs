@@ -36,9 +36,9 @@ pub enum Blob<'a> {
 ///
 /// Most versions repeat descriptions and kinds of the previous one. An export writes them once.
 #[derive(Debug, Default)]
-pub struct Said(RefCell<HashMap<String, (String, String, String)>>);
+pub struct SharedSections(RefCell<HashMap<String, (String, String, String)>>);
 
-impl Said {
+impl SharedSections {
     /// Returns the page of another version with the same section; if there is none, records this one.
     fn elsewhere(&self, what: &str, bundle: &Bundle, id: &str) -> Option<(String, String, String)> {
         use std::collections::hash_map::Entry;
@@ -57,12 +57,12 @@ fn once(
     context: &Context<'_>,
     package: &Package,
     bundle: &Bundle,
-    said: Option<&Said>,
+    shared: Option<&SharedSections>,
     id: &str,
     part: Markup,
 ) -> Markup {
-    let Some(said) = said.filter(|_| part.0.len() > MIN_LINKED) else { return part };
-    match said.elsewhere(&part.0, bundle, id) {
+    let Some(shared) = shared.filter(|_| part.0.len() > MIN_LINKED) else { return part };
+    match shared.elsewhere(&part.0, bundle, id) {
         Some((name, version, id)) => html! {
             p.still { "The same as in " a href=[context.links.version(&package.row.name, &name).map(|page| format!("{page}#{id}"))] { (t(&version)) } "." }
         },
@@ -77,7 +77,7 @@ pub fn page(
     bundle: &Bundle,
     blob: &Blob<'_>,
     before: Option<(&Bundle, &Manifest)>,
-    said: Option<&Said>,
+    shared: Option<&SharedSections>,
 ) -> Page {
     let manifest = match blob {
         Blob::Read(manifest) => Some(*manifest),
@@ -101,8 +101,8 @@ pub fn page(
         (neighbours(context, package, bundle))
         div.two {
             div {
-                section.section { h2 #overview { "Overview" } (overview(context, package, bundle, manifest, said)) }
-                section.section { h2 #apis { "APIs" } (apis::section(context, package, bundle, manifest, said)) }
+                section.section { h2 #overview { "Overview" } (overview(context, package, bundle, manifest, shared)) }
+                section.section { h2 #apis { "APIs" } (apis::section(context, package, bundle, manifest, shared)) }
                 section.section { h2 #permissions { "Permissions" } (rules::section(bundle, manifest, permissions.as_ref())) }
                 section.section { h2 #images { "Images" } (images(context, package, bundle)) }
                 section.section { h2 #changes { "Changes" } (changes::section(context, package, bundle, manifest, before)) }
@@ -151,7 +151,7 @@ fn overview(
     package: &Package,
     bundle: &Bundle,
     manifest: Option<&Manifest>,
-    said: Option<&Said>,
+    shared: Option<&SharedSections>,
 ) -> Markup {
     let row = |name: &str, value: Markup| html! { tr { th scope="row" { (name) } td { (value) } } };
     html! {
@@ -176,7 +176,7 @@ fn overview(
             @if manifest.csv.description.is_empty() { p.soft { "The catalog holds no description of this version." } }
             @else if manifest.csv.description == package.detail.head.description {
                 p { "The description is that of " a href=(context.links.package(&package.row.name)) { "the package" } "." }
-            } @else { (once(context, package, bundle, said, "words", super::package::words(&manifest.csv.description, manifest.csv.annotation("repository")))) }
+            } @else { (once(context, package, bundle, shared, "words", super::package::words(&manifest.csv.description, manifest.csv.annotation("repository")))) }
         }
     }
 }

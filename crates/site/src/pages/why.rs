@@ -22,7 +22,7 @@ const INSTALLED: usize = 50;
 
 /// The parameters of the page.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Asked {
+pub struct Parameters {
     /// Version or bundle; the package itself if empty.
     pub version: String,
     /// The channel; any if empty.
@@ -31,19 +31,19 @@ pub struct Asked {
     pub installed: String,
 }
 
-impl Asked {
+impl Parameters {
     /// Parses the query of a URL.
-    pub fn read(query: &str) -> Asked {
-        let mut asked = Asked::default();
+    pub fn read(query: &str) -> Parameters {
+        let mut parameters = Parameters::default();
         for (key, value) in crate::rank::pairs(query) {
             match key.as_str() {
-                "version" => asked.version = value.trim().to_owned(),
-                "channel" => asked.channel = value,
-                "installed" => asked.installed = value.trim().to_owned(),
+                "version" => parameters.version = value.trim().to_owned(),
+                "channel" => parameters.channel = value,
+                "installed" => parameters.installed = value.trim().to_owned(),
                 _ => {}
             }
         }
-        asked
+        parameters
     }
 
     fn installed(&self) -> impl Iterator<Item = &str> {
@@ -84,31 +84,32 @@ pub enum Plan {
 }
 
 /// Answers requests from a catalog.
-pub struct Asker<'a> {
+pub struct Explainer<'a> {
     pool: Pool<'a>,
     requirers: Requirers<'a>,
     /// The packages of all bundles, by name.
     packages: HashMap<&'a str, &'a str>,
 }
 
-impl<'a> Asker<'a> {
+impl<'a> Explainer<'a> {
     /// Prepares for any number of requests.
-    pub fn new(source: &'a [Source]) -> Asker<'a> {
+    pub fn new(source: &'a [Source]) -> Explainer<'a> {
         let pool = Pool::new(source, "operators");
         let bundles = source.iter().flat_map(|source| &source.bundles);
         let packages = bundles.map(|bundle| (bundle.name.as_str(), bundle.package.as_str())).collect();
-        Asker { requirers: Requirers::of(&pool), pool, packages }
+        Explainer { requirers: Requirers::of(&pool), pool, packages }
     }
 
     /// Answers one request.
     ///
     /// # Errors
     /// Fails when the request is invalid.
-    pub fn answer(&self, package: &str, asked: &Asked) -> Result<Answer, String> {
+    pub fn answer(&self, package: &str, parameters: &Parameters) -> Result<Answer, String> {
         let pool = &self.pool;
         pool.reset_work();
-        let parts = why::why(pool, &self.requirers, &asked.request(package).resolve(pool))?;
-        let plan = (!asked.installed.is_empty() || !asked.version.is_empty()).then(|| plan(pool, package, asked));
+        let parts = why::why(pool, &self.requirers, &parameters.request(package).resolve(pool))?;
+        let plan = (!parameters.installed.is_empty() || !parameters.version.is_empty())
+            .then(|| plan(pool, package, parameters));
         let mut answer = Answer { parts, plan: plan.transpose()?, named: HashMap::new() };
         let named =
             answer.lines().flat_map(words).map(|(word, _)| word).filter_map(|word| self.packages.get_key_value(word));
@@ -117,13 +118,14 @@ impl<'a> Asker<'a> {
     }
 }
 
-impl Asker<'_> {
+impl Explainer<'_> {
     /// Explains why a version cannot be installed in an empty namespace, in the words of `opm resolve`; empty if it
     /// can.
     pub fn blocked(&self, package: &str, channel: &str, bundle: &str) -> Vec<String> {
         self.pool.reset_work();
-        let asked = Asked { channel: channel.to_owned(), version: bundle.to_owned(), installed: String::new() };
-        match plan(&self.pool, package, &asked) {
+        let parameters =
+            Parameters { channel: channel.to_owned(), version: bundle.to_owned(), installed: String::new() };
+        match plan(&self.pool, package, &parameters) {
             Ok(Plan::Steps(_)) => Vec::new(),
             Ok(Plan::Conflict(lines)) => lines,
             Err(reason) => vec![reason],
@@ -132,9 +134,9 @@ impl Asker<'_> {
 }
 
 /// Computes what a cluster does when the version is requested beside the installed bundles.
-fn plan(pool: &Pool<'_>, package: &str, asked: &Asked) -> Result<Plan, String> {
+fn plan(pool: &Pool<'_>, package: &str, parameters: &Parameters) -> Result<Plan, String> {
     let mut state = State::default();
-    let given: Vec<&str> = asked.installed().collect();
+    let given: Vec<&str> = parameters.installed().collect();
     if given.len() > INSTALLED {
         return Err(format!("{} bundles are too many: at most {INSTALLED} are supported here", given.len()));
     }
@@ -142,7 +144,7 @@ fn plan(pool: &Pool<'_>, package: &str, asked: &Asked) -> Result<Plan, String> {
         let wanted = request::parse(word).map_err(|error| format!("{word}: {error}"))?;
         request::add_installed(&wanted, pool, &mut state)?;
     }
-    let wanted = asked.request(package);
+    let wanted = parameters.request(package);
     let subscribed = state.subscriptions.iter().any(|one| one.package == package);
     // Installed packages are upgraded; a version can be requested only for a package that is not installed.
     if !(subscribed && wanted.version.is_none() && wanted.channel.is_none()) {
@@ -202,14 +204,19 @@ fn words(line: &str) -> impl Iterator<Item = (&str, &str)> {
 }
 
 /// Renders the page.
-pub fn page(context: &Context<'_>, package: &Package, asked: &Asked, answer: &Result<Answer, String>) -> Page {
+pub fn page(
+    context: &Context<'_>,
+    package: &Package,
+    parameters: &Parameters,
+    answer: &Result<Answer, String>,
+) -> Page {
     let name = &package.row.name;
     let files = context.links.are_files();
     let body = html! {
         (hero(context, package, &format!("Why {}", package.title())))
         (tabs(context, package, "why"))
         @if files { p.soft.still { "To query versions, channels and namespaces, use a server, or run " code { "opm why" } " and " code { "opm resolve" } "." } }
-        @else { (form(context, package, asked)) }
+        @else { (form(context, package, parameters)) }
         @match answer {
             Err(reason) => div.note.bad role="alert" { p { (t(reason)) } },
             Ok(answer) => {
@@ -221,7 +228,7 @@ pub fn page(context: &Context<'_>, package: &Package, asked: &Asked, answer: &Re
                         @if !part.lines.is_empty() { ul { @for line in &part.lines { li { (answer.line(context, line.trim())) } } } }
                     }
                 }
-                (block("The same in a shell", &commands(name, asked)))
+                (block("The same in a shell", &commands(name, parameters)))
             },
         }
     };
@@ -234,30 +241,30 @@ pub fn page(context: &Context<'_>, package: &Package, asked: &Asked, answer: &Re
     }
 }
 
-fn commands(package: &str, asked: &Asked) -> String {
-    let wanted = asked.request(package).text;
+fn commands(package: &str, parameters: &Parameters) -> String {
+    let wanted = parameters.request(package).text;
     let mut lines = format!("opm why CATALOG {}", spelling::shell::quoted(&wanted));
-    if !asked.installed.is_empty() || !asked.version.is_empty() {
+    if !parameters.installed.is_empty() || !parameters.version.is_empty() {
         lines += &format!("\nopm resolve CATALOG --install {}", spelling::shell::quoted(&wanted));
-        for word in asked.installed().take(INSTALLED) {
+        for word in parameters.installed().take(INSTALLED) {
             lines += &format!(" --installed {}", spelling::shell::quoted(word));
         }
     }
     lines
 }
 
-fn form(context: &Context<'_>, package: &Package, asked: &Asked) -> Markup {
+fn form(context: &Context<'_>, package: &Package, parameters: &Parameters) -> Markup {
     let detail = &package.detail;
     html! {
         form.form.live action=(context.links.of_package(&package.row.name, "why")) method="get" {
-            label { "Version" input.field name="version" list="all" autocomplete="off" maxlength="200" value=(t(&asked.version)) placeholder="any"; }
+            label { "Version" input.field name="version" list="all" autocomplete="off" maxlength="200" value=(t(&parameters.version)) placeholder="any"; }
             label { "Channel"
                 select.field name="channel" {
                     option value="" { "Any" }
-                    @for channel in &detail.channels { option value=(t(&channel.name)) selected[channel.name == asked.channel] { (t(&channel.name)) } }
+                    @for channel in &detail.channels { option value=(t(&channel.name)) selected[channel.name == parameters.channel] { (t(&channel.name)) } }
                 }
             }
-            label { "Installed already" input.field.wide name="installed" autocomplete="off" maxlength="4000" value=(t(&asked.installed)) placeholder="etcd.v0.9.2 prometheus=0.47.0"; }
+            label { "Installed already" input.field.wide name="installed" autocomplete="off" maxlength="4000" value=(t(&parameters.installed)) placeholder="etcd.v0.9.2 prometheus=0.47.0"; }
             button.button.main type="submit" { "Ask" }
             datalist #all { @for bundle in &detail.bundles { option value=(t(&bundle.full_version())) {} } }
         }

@@ -3,7 +3,7 @@
 use maud::{Markup, html};
 use serde_json::Value;
 
-use super::Said;
+use super::SharedSections;
 use crate::csv::{Api, items, text};
 use crate::frame::{Context, block};
 use crate::manifest::{Manifest, yaml};
@@ -21,7 +21,7 @@ pub(super) fn section(
     package: &Package,
     bundle: &Bundle,
     manifest: Option<&Manifest>,
-    said: Option<&Said>,
+    shared: Option<&SharedSections>,
 ) -> Markup {
     let offered = bundle.values(fbc::property::GVK);
     let Some(manifest) = manifest else { return kinds_only(context, &offered) };
@@ -41,13 +41,13 @@ pub(super) fn section(
         @for (place, api) in shown.into_iter().enumerate() {
             details.fold {
                 (heading(api))
-                (super::once(context, package, bundle, said, &format!("k{place}"), one(context, api, manifest, examples.as_deref().unwrap_or_default())))
+                (super::once(context, package, bundle, shared, &format!("k{place}"), one(context, api, manifest, examples.as_deref().unwrap_or_default())))
             }
         }
         @if !hidden.is_empty() {
             details.fold { summary { (count(hidden.len(), "kind", "kinds")) " for the operator itself" }
                 @for (place, api) in hidden.into_iter().enumerate() {
-                    details.fold { (heading(api)) (super::once(context, package, bundle, said, &format!("o{place}"), one(context, api, manifest, &[]))) }
+                    details.fold { (heading(api)) (super::once(context, package, bundle, shared, &format!("o{place}"), one(context, api, manifest, &[]))) }
                 }
             }
         }
