@@ -95,7 +95,7 @@ pub async fn cleanup(
     let gone = |one: &Value| {
         let named = ObjectName::of(Kind::SUBSCRIPTION, one);
         found.subscription.as_ref().and_then(uid) == uid(one)
-            || found.created.iter().any(|(add_created, _)| *add_created == named)
+            || found.created.iter().any(|(object, _)| *object == named)
     };
     let group = ObjectName::new(Kind::OPERATOR_GROUP, namespace, names::OPERATOR_GROUP);
     match options.operator_groups && rest.iter().all(gone) {
@@ -195,8 +195,8 @@ async fn remove_recreated(requests: &Requests<'_>, found: &PackageObjects, optio
         for csv in &csvs {
             there.extend(requests.get(csv).await?.map(|again| (Kind::CSV, again)));
         }
-        for (definition, add_created) in definitions() {
-            let again = |there: &Value| uid(there) != Some(add_created) && is_only_for(there, &versions);
+        for (definition, created) in definitions() {
+            let again = |there: &Value| uid(there) != Some(created) && is_only_for(there, &versions);
             there.extend(requests.get(definition).await?.filter(again).map(|again| (Kind::CRD, again)));
         }
         if !there.is_empty() {
@@ -249,14 +249,14 @@ async fn find(requests: &Requests<'_>, package: &str) -> Result<PackageObjects, 
             let since = |there: &Value| subscription.as_ref().is_none_or(|run| is_not_older(there, run));
             let there = requests.get(&crd).await?.filter(|there| is_only_for(there, &versions) && since(there));
             if let Some(uid) = there.as_ref().and_then(uid)
-                && !created.iter().any(|(add_created, _)| *add_created == crd)
+                && !created.iter().any(|(object, _)| *object == crd)
             {
                 created.push((crd, uid.to_owned()));
             }
         }
     }
-    for (object, add_created) in created.iter().filter(|(object, _)| object.kind == Kind::CSV) {
-        let there = requests.get(object).await?.filter(|there| uid(there) == Some(add_created));
+    for (object, made) in created.iter().filter(|(object, _)| object.kind == Kind::CSV) {
+        let there = requests.get(object).await?.filter(|there| uid(there) == Some(made));
         csvs.extend(there.filter(|there| csvs.iter().all(|csv| uid(csv) != uid(there))));
     }
     created.retain(|(object, _)| object.kind != Kind::CSV);
@@ -283,7 +283,7 @@ async fn add_created(
         };
         let there = requests.get(&object).await?;
         if let Some(uid) = there.as_ref().filter(|there| since(there)).and_then(uid)
-            && !created.iter().any(|(add_created, _)| *add_created == object)
+            && !created.iter().any(|(known, _)| *known == object)
         {
             created.push((object, uid.to_owned()));
         }

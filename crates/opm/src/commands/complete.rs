@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 use std::path::Path;
 
 use clap::{Arg, Command};
+use edit::template::Kind;
 use fbc::blob::{BUNDLE, CHANNEL, PACKAGE};
 use fbc::{Fbc, LoadOptions};
 
@@ -21,11 +22,8 @@ pub(crate) struct CompleteArgs {
     words: Vec<String>,
 }
 
-/// The words of arguments that also accept others, by value name.
-const CHOICES: [(&str, &[&str]); 2] = [
-    ("TYPE", &["basic", "composite", "semver", "substitutes"]),
-    ("InstallModeValue", &["AllNamespaces", "OwnNamespace", "SingleNamespace=", "MultiNamespace="]),
-];
+/// The forms of an install mode.
+const INSTALL_MODES: [&str; 4] = ["AllNamespaces", "OwnNamespace", "SingleNamespace=", "MultiNamespace="];
 
 /// How a database derives upgrade edges.
 const MODES: [&str; 3] = ["replaces", "semver", "semver-skippatch"];
@@ -73,10 +71,9 @@ fn choices(wanted: &Arg, path: &[&str]) -> Option<Vec<String>> {
         ("NAME", ["schema"]) => Some(schema::names()),
         ("NAME", ["explain"]) => Some(explain::names()),
         ("MODE", ["index" | "registry", ..]) => Some(MODES.map(str::to_owned).to_vec()),
-        (name, _) => {
-            let (_, words) = CHOICES.iter().find(|(choice, _)| *choice == name)?;
-            Some(words.iter().map(|word| (*word).to_owned()).collect())
-        }
+        ("TYPE", _) => Some(Kind::ALL.map(Kind::name).into_iter().chain(["composite"]).map(str::to_owned).collect()),
+        ("InstallModeValue", _) => Some(INSTALL_MODES.map(str::to_owned).to_vec()),
+        _ => None,
     }
 }
 

@@ -114,7 +114,7 @@ pub(super) fn plan(flags: &GenerateFlags) -> Result<Planned, Failure> {
     Ok(Planned { annotations, manifests, metadata, copied_from, dockerfile })
 }
 
-/// Reads the names from the annotations of an existing bundle. Another bundle next to the manifests is none of ours.
+/// Reads the names from the annotations of an existing bundle. An unrelated bundle next to the manifests does not count.
 fn annotated(manifests: &Path, limits: &Limits) -> Option<Inferred> {
     let annotated = bundle::find_annotations(&tree::parent(manifests).join("metadata"), limits).ok()?;
     let BundleAnnotations { package, channels, default_channel, .. } = annotated;
