@@ -216,14 +216,14 @@ impl Ledger {
             }
             Entry::Planned(planned) => {
                 // The plan is deleted with its Subscription, so read it first.
-                let steps = planned.steps(requests).await?;
+                let state = requests.get(&planned.plan).await?.unwrap_or_default();
                 // Delete the Subscription first, or OLM would continue the installation.
                 let subscriptions: Vec<Entry> =
                     self.entries().iter().filter(|entry| entry.object().kind == Kind::SUBSCRIPTION).cloned().collect();
                 for subscription in &subscriptions {
                     Box::pin(self.roll_one_back(requests, subscription, outcome)).await?;
                 }
-                planned.remove(requests, &steps, outcome, &done).await?;
+                planned.remove(requests, &state, outcome, &done).await?;
             }
             Entry::Changed(object, before) => {
                 let Some(now) = requests.get(object).await? else {

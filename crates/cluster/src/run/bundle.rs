@@ -219,7 +219,8 @@ pub(crate) async fn install(
         let others = others.join(", ");
         requests.watcher.warn(&format!("InstallPlan {} also installs or upgrades: {others}", plan.name));
     }
-    let planned = Planned::read(requests, &there, csv).await?;
+    let subscription = requests.get(context.subscription).await?.unwrap_or_default();
+    let planned = Planned::read(requests, &there, csv, &subscription).await?;
     let sent = match approval {
         Approval::RolledBack(ledger) => Some(ledger.approves(planned.clone())?),
         Approval::Settled(ledger) => {

@@ -1,6 +1,6 @@
 //! `cleanup`: removes an operator and its temporary catalog.
 
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use kube::api::ListParams;
 use serde_json::Value;
@@ -9,12 +9,12 @@ use super::carry::{clear, deleted};
 use super::facts::owned_crds;
 use super::names::{self, FIELD_MANAGER, RUN_LABEL};
 use super::objects;
-use super::planned::{self, InUse, created_by, is_only_for, recorded};
+use super::planned::{self, InUse, Step, is_in_another, is_only_for, own_steps, recorded};
 use super::preflight::{self, Right};
+use super::recreated::Recreated;
 use super::wait;
 use crate::ledger::RolledBack;
 use crate::request::{ObjectName, Requests, uid};
-use crate::watch::Watch;
 use crate::{Cluster, Error, Kind, Watcher};
 
 /// What to remove.
@@ -41,9 +41,6 @@ struct PackageObjects {
     created: Vec<(ObjectName, String)>,
     plans: Vec<ObjectName>,
 }
-
-/// How long OLM may take to notice that a plan is complete or deleted.
-const RECREATE_WAIT: Duration = Duration::from_secs(3);
 
 const RIGHTS: [Right; 5] = [
     ("delete", Kind::SUBSCRIPTION),
@@ -164,7 +161,7 @@ async fn remove_all(
         None => {}
     }
     if !settled {
-        remove_recreated(requests, found, options).await?;
+        recreated(requests, found, options).remove(requests, InUse::Removed, &mut outcome, &done).await?;
     }
     outcome.kept.iter().for_each(|kept| watcher.warn(kept));
     match outcome.failed.is_empty() {
@@ -173,51 +170,23 @@ async fn remove_all(
     }
 }
 
-/// Removes objects that OLM recreates from an unfinished plan, until it has created nothing for a while.
-async fn remove_recreated(requests: &Requests<'_>, found: &PackageObjects, options: &Cleanup) -> Result<(), Error> {
-    let csvs: Vec<ObjectName> = found.csvs.iter().map(|csv| ObjectName::of(Kind::CSV, csv)).collect();
+/// Returns the objects that OLM may create again from a plan that it has not completed long ago.
+fn recreated<'a>(requests: &Requests<'_>, found: &'a PackageObjects, options: &'a Cleanup) -> Recreated<'a> {
     let namespace = requests.cluster.namespace.as_str();
-    let versions: Vec<String> = found.csvs.iter().map(|csv| version(namespace, csv)).collect();
-    let subscriptions = || found.created.iter().filter(|(object, _)| object.kind == Kind::SUBSCRIPTION);
-    let definitions = || found.created.iter().filter(|(object, _)| options.crds && object.kind == Kind::CRD);
-    let created = subscriptions().chain(definitions()).map(|(object, _)| object);
-    let all: Vec<&ObjectName> = csvs.iter().chain(created).collect();
-    // Subscriptions to dependencies name the catalog of the run; those of other users name another one.
-    let source = found.source.as_ref().map_or(&Value::Null, |source| &source["metadata"]["name"]);
-    let mut watch = Watch::objects(requests, &all);
-    let mut end = Instant::now() + RECREATE_WAIT;
-    loop {
-        let mut there = Vec::new();
-        for (subscription, created) in subscriptions() {
-            let again = |there: &Value| uid(there) != Some(created) && there["spec"]["source"] == *source;
-            there.extend(requests.get(subscription).await?.filter(again).map(|again| (Kind::SUBSCRIPTION, again)));
-        }
-        for csv in &csvs {
-            there.extend(requests.get(csv).await?.map(|again| (Kind::CSV, again)));
-        }
-        for (definition, created) in definitions() {
-            let again = |there: &Value| uid(there) != Some(created) && is_only_for(there, &versions);
-            there.extend(requests.get(definition).await?.filter(again).map(|again| (Kind::CRD, again)));
-        }
-        if !there.is_empty() {
-            if is_resubscribed(requests, &options.package).await? {
-                return Ok(());
-            }
-            for (kind, again) in &there {
-                remove(requests, *kind, again, true).await?;
-            }
-            end = Instant::now() + RECREATE_WAIT;
-        }
-        if requests.is_over() || tokio::time::timeout_at(end.into(), watch.changed()).await.is_err() {
-            return Ok(());
-        }
+    let csvs = found.csvs.iter().map(|csv| (ObjectName::of(Kind::CSV, csv), uid(csv).map(str::to_owned)));
+    let removed = |object: &ObjectName| match object.kind {
+        Kind::SUBSCRIPTION => true,
+        Kind::CRD => options.crds,
+        _ => false,
+    };
+    let created = found.created.iter().filter(|(object, _)| removed(object));
+    let created = created.map(|(object, uid)| (object.clone(), Some(uid.clone())));
+    Recreated {
+        package: &options.package,
+        source: found.source.as_ref().and_then(|source| source["metadata"]["name"].as_str()).unwrap_or_default(),
+        objects: created.chain(csvs).collect(),
+        versions: found.csvs.iter().map(|csv| version(namespace, csv)).collect(),
     }
-}
-
-/// Returns whether another user subscribed to a package meanwhile: its objects then belong to that Subscription.
-async fn is_resubscribed(requests: &Requests<'_>, package: &str) -> Result<bool, Error> {
-    let all = requests.list(Kind::SUBSCRIPTION, &requests.cluster.namespace, &ListParams::default()).await?;
-    Ok(all.iter().any(|one| one["spec"]["name"] == package && one["metadata"]["deletionTimestamp"].is_null()))
 }
 
 /// Finds all objects of a package.
@@ -233,11 +202,10 @@ async fn find(requests: &Requests<'_>, package: &str) -> Result<PackageObjects, 
     let mut created = source.as_ref().filter(|_| ours).map(recorded).unwrap_or_default();
     let mut plans = Vec::new();
     if let Some(subscription) = subscription.as_ref().filter(|_| ours) {
-        for plan in requests.list(Kind::INSTALL_PLAN, namespace, &ListParams::default()).await? {
-            if objects::is_owned(&plan, &subscription["metadata"]["uid"]) {
-                plans.push(ObjectName::of(Kind::INSTALL_PLAN, &plan));
-                add_created(requests, &plan, &csvs, &mut created).await?;
-            }
+        let all = requests.list(Kind::INSTALL_PLAN, namespace, &ListParams::default()).await?;
+        for plan in all.iter().filter(|plan| objects::is_owned(plan, &subscription["metadata"]["uid"])) {
+            plans.push(ObjectName::of(Kind::INSTALL_PLAN, plan));
+            add_created(requests, plan, &all, &csvs, &mut created).await?;
         }
     }
     if ours {
@@ -267,22 +235,26 @@ fn version(namespace: &str, csv: &Value) -> String {
     format!("{namespace}/{}", csv["metadata"]["name"].as_str().unwrap_or_default())
 }
 
-/// Adds the objects that a plan created for versions and their dependencies.
+/// Adds the objects that one of all plans created for versions and their dependencies.
 async fn add_created(
     requests: &Requests<'_>,
     plan: &Value,
+    all: &[Value],
     csvs: &[Value],
     created: &mut Vec<(ObjectName, String)>,
 ) -> Result<(), Error> {
     let namespace = requests.cluster.namespace.as_str();
     let names: Vec<&str> = csvs.iter().filter_map(|csv| csv["metadata"]["name"].as_str()).collect();
-    for (object, csv) in names.iter().flat_map(|csv| created_by(plan, csv)) {
-        let since = |there: &Value| match object.kind {
-            Kind::CRD => is_only_for(there, &[format!("{namespace}/{csv}")]) && is_not_older(there, plan),
-            _ => is_not_older(there, plan),
+    let plan_name = ObjectName::of(Kind::INSTALL_PLAN, plan);
+    for Step { object, csv, status } in names.iter().flat_map(|csv| own_steps(plan, csv)) {
+        let by_plan = |there: &Value| match object.kind {
+            Kind::CRD => is_only_for(there, &[format!("{namespace}/{csv}")]),
+            _ if status != "Present" => true,
+            Kind::PRIORITY_CLASS => false,
+            _ => !is_in_another(all, &plan_name, &object),
         };
-        let there = requests.get(&object).await?;
-        if let Some(uid) = there.as_ref().filter(|there| since(there)).and_then(uid)
+        let there = requests.get(&object).await?.filter(|there| is_not_older(there, plan) && by_plan(there));
+        if let Some(uid) = there.as_ref().and_then(uid)
             && !created.iter().any(|(known, _)| *known == object)
         {
             created.push((object, uid.to_owned()));

@@ -3,7 +3,7 @@
 //! In reading order: [`names`], [`install_mode`], [`partition`], [`pod`], [`objects`] and [`operator_group`] build
 //! objects as values; [`facts`] reads a bundle; `preflight` checks before anything is created; `bundle`, `upgrade`
 //! and `cleanup` are the commands; `wait` waits between their steps; `planned` tracks the objects that OLM creates,
-//! and `in_use` finds their other users.
+//! `recreated` those that it creates again, and `in_use` finds their other users.
 
 mod bundle;
 mod carry;
@@ -18,6 +18,7 @@ pub mod partition;
 pub(crate) mod planned;
 pub mod pod;
 pub(crate) mod preflight;
+mod recreated;
 mod upgrade;
 pub(crate) mod wait;
 

@@ -3,9 +3,11 @@
 //! A plan covers a whole namespace: it may also upgrade other operators. The run owns its bundle and the dependencies
 //! that the plan adds for it, whose Subscriptions the plan creates.
 
+use kube::api::ListParams;
 use serde_json::{Value, json};
 
-use super::in_use;
+use super::recreated::Recreated;
+use super::{in_use, wait};
 use crate::ledger::RolledBack;
 use crate::request::{ObjectName, Requests, uid};
 use crate::{Error, Kind};
@@ -22,20 +24,29 @@ pub(crate) struct Planned {
     /// The plan.
     pub(crate) plan: ObjectName,
     uid: Option<String>,
+    /// The package that the run installs.
+    package: String,
+    /// The catalog of the run.
+    source: String,
     /// The version that the run installs.
     csv: String,
-    /// The objects of the plan that already exist.
+    /// The steps before the approval whose objects did not exist.
+    missing: Vec<Step>,
+    /// The objects of the other steps.
     before: Vec<ObjectName>,
 }
 
 /// One object that a plan creates.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Step {
-    object: ObjectName,
+    pub(crate) object: ObjectName,
     /// The version that needs it.
-    csv: String,
+    pub(crate) csv: String,
     /// The status that OLM reports.
-    status: String,
+    ///
+    /// `Created` is certain. `Present` is not: if OLM cannot store the result of an execution, it executes the plan
+    /// again, and finds its own objects.
+    pub(crate) status: String,
 }
 
 /// Returns the objects of a plan, of the kinds that are not deleted with others.
@@ -52,76 +63,130 @@ fn steps(plan: &Value) -> Vec<Step> {
     all.iter().filter_map(step).collect()
 }
 
-/// Returns the steps of a plan for the given version, or for one that the plan itself subscribes to.
-fn own_steps(plan: &Value, csv: &str) -> Vec<Step> {
+/// Returns the steps of a plan for the given version, or for one that the plan itself subscribes to: OLM plans no
+/// Subscription to a package that has one.
+pub(crate) fn own_steps(plan: &Value, csv: &str) -> Vec<Step> {
     let steps = steps(plan);
-    let brought: Vec<String> = steps
-        .iter()
-        .filter(|step| step.object.kind == Kind::SUBSCRIPTION && step.status != "Present")
-        .map(|step| step.csv.clone())
-        .collect();
+    let subscribed = steps.iter().filter(|step| step.object.kind == Kind::SUBSCRIPTION);
+    let brought: Vec<String> = subscribed.map(|step| step.csv.clone()).collect();
     steps.into_iter().filter(|step| step.csv == csv || brought.contains(&step.csv)).collect()
+}
+
+/// Returns whether one of these plans, other than `plan`, may have created an object.
+pub(crate) fn is_in_another(plans: &[Value], plan: &ObjectName, object: &ObjectName) -> bool {
+    let executed = |step: &Step| step.object == *object && matches!(&*step.status, "Created" | "Present");
+    let others = plans.iter().filter(|other| ObjectName::of(Kind::INSTALL_PLAN, other) != *plan);
+    others.flat_map(steps).any(|step| executed(&step))
 }
 
 impl Planned {
     /// Reads the objects of a plan before its approval.
-    pub(crate) async fn read(requests: &Requests<'_>, plan: &Value, csv: &str) -> Result<Planned, Error> {
-        let mut before = Vec::new();
+    pub(crate) async fn read(
+        requests: &Requests<'_>,
+        plan: &Value,
+        csv: &str,
+        subscription: &Value,
+    ) -> Result<Planned, Error> {
+        let (mut missing, mut before) = (Vec::new(), Vec::new());
         for step in own_steps(plan, csv) {
             match requests.get(&step.object).await {
-                Ok(None) => {}
+                Ok(None) => missing.push(step),
                 Ok(Some(_)) => before.push(step.object),
                 // Without permission to read it, the user cannot delete it either.
                 Err(error) if error.is_forbidden() => before.push(step.object),
                 Err(error) => return Err(error),
             }
         }
+        let text = |key: &str| subscription["spec"][key].as_str().unwrap_or_default().to_owned();
+        let (package, source) = (text("name"), text("source"));
         let named = ObjectName::of(Kind::INSTALL_PLAN, plan);
-        Ok(Planned { plan: named, uid: uid(plan).map(str::to_owned), csv: csv.to_owned(), before })
+        let uid = uid(plan).map(str::to_owned);
+        Ok(Planned { plan: named, uid, package, source, csv: csv.to_owned(), missing, before })
     }
 
-    /// Returns the steps of the run. Objects that existed before, or that others created first, are excluded.
-    pub(crate) async fn steps(&self, requests: &Requests<'_>) -> Result<Vec<Step>, Error> {
-        let plan = requests.get(&self.plan).await?.unwrap_or_default();
-        let mut steps = own_steps(&plan, &self.csv);
-        steps.retain(|step| step.status != "Present" && !self.before.contains(&step.object));
+    /// Returns the steps of the run in a state of the plan, without those whose objects existed before. OLM may add steps
+    /// after the approval.
+    fn steps(&self, state: &Value) -> Vec<Step> {
+        let mut steps = own_steps(state, &self.csv);
+        steps.retain(|step| !self.before.contains(&step.object));
+        let unknown = self.missing.iter().filter(|known| steps.iter().all(|step| step.object != known.object));
+        steps.extend(unknown.cloned().collect::<Vec<_>>());
         steps.sort_by_key(|step| order(step.object.kind));
-        Ok(steps)
+        steps
     }
 
     /// Returns the objects of the run that the plan has created, with uids.
     pub(crate) async fn created(&self, requests: &Requests<'_>) -> Result<Vec<(ObjectName, String)>, Error> {
-        self.completed(requests, &self.steps(requests).await?).await
+        let state = requests.get(&self.plan).await?.unwrap_or_default();
+        let all = self.objects(requests, &self.steps(&state)).await?;
+        Ok(all.into_iter().filter_map(|(object, uid)| Some((object, uid?))).collect())
     }
 
-    /// Returns the completed steps, with the uids of their objects.
-    async fn completed(&self, requests: &Requests<'_>, steps: &[Step]) -> Result<Vec<(ObjectName, String)>, Error> {
-        let mut made = Vec::new();
-        for step in steps {
-            let Some(existing) = requests.get(&step.object).await? else { continue };
-            // OLM annotates a CRD with the version that it was created for; the plan itself may lag behind.
-            let only = [format!("{}/{}", self.plan.namespace, step.csv)];
-            if step.object.kind == Kind::CRD && step.status != "Created" && !is_only_for(&existing, &only) {
-                continue;
-            }
-            made.extend(uid(&existing).map(|uid| (step.object.clone(), uid.to_owned())));
-        }
-        Ok(made)
-    }
-
-    /// Removes the plan and its objects, except CRDs that others need.
-    pub(crate) async fn remove(
+    /// Returns the objects of steps, with the uids of those that the plan has created. Objects that others created first
+    /// are excluded.
+    async fn objects(
         &self,
         requests: &Requests<'_>,
         steps: &[Step],
+    ) -> Result<Vec<(ObjectName, Option<String>)>, Error> {
+        let namespace = &self.plan.namespace;
+        let plans = match requests.list(Kind::INSTALL_PLAN, namespace, &ListParams::default()).await {
+            Ok(plans) => Some(plans),
+            Err(error) if error.is_forbidden() => None,
+            Err(error) => return Err(error),
+        };
+        let mut objects = Vec::new();
+        for Step { object, csv, status } in steps {
+            let Some(existing) = requests.get(object).await? else {
+                objects.push((object.clone(), None));
+                continue;
+            };
+            let was_missing = self.missing.iter().any(|step| step.object == *object);
+            let ours = match object.kind {
+                _ if status == "Created" => true,
+                _ if status == "Present" && !was_missing => false,
+                // OLM annotates a CRD with the version that it was created for.
+                Kind::CRD => is_only_for(&existing, &[format!("{namespace}/{csv}")]),
+                // Plans of all namespaces create these.
+                Kind::PRIORITY_CLASS => status != "Present",
+                _ => match &plans {
+                    Some(plans) => !is_in_another(plans, &self.plan, object),
+                    None => status != "Present",
+                },
+            };
+            if ours {
+                objects.push((object.clone(), uid(&existing).map(str::to_owned)));
+            }
+        }
+        Ok(objects)
+    }
+
+    /// Removes the plan, whose last state is `state`, and its objects, except CRDs that others need.
+    pub(crate) async fn remove(
+        &self,
+        requests: &Requests<'_>,
+        state: &Value,
         outcome: &mut RolledBack,
         done: &(dyn Fn(&ObjectName) + Sync),
     ) -> Result<(), Error> {
         requests.delete(&self.plan, self.uid.as_deref()).await?;
         requests.wait_until_gone(&self.plan, self.uid.as_deref()).await?;
         done(&self.plan);
-        let made = self.completed(requests, steps).await?;
-        remove(requests, &made, InUse::Kept, &[], outcome, done).await
+        let steps = self.steps(state);
+        let objects = self.objects(requests, &steps).await?;
+        let uid = |(object, uid): &(ObjectName, Option<String>)| Some((object.clone(), uid.clone()?));
+        let created: Vec<_> = objects.iter().filter_map(uid).collect();
+        remove(requests, &created, InUse::Kept, &[], outcome, done).await?;
+        if wait::is_long_done(state) {
+            return Ok(());
+        }
+        let recreated = Recreated {
+            package: &self.package,
+            source: &self.source,
+            objects,
+            versions: steps.iter().map(|step| format!("{}/{}", self.plan.namespace, step.csv)).collect(),
+        };
+        recreated.remove(requests, InUse::Kept, outcome, done).await
     }
 }
 
@@ -210,12 +275,6 @@ pub(crate) fn recorded(catalog_source: &Value) -> Vec<(ObjectName, String)> {
     list.as_array().into_iter().flatten().filter_map(read).collect()
 }
 
-/// Returns the objects that a plan creates for a version, with the version that needs each, from the plan alone.
-pub(crate) fn created_by(plan: &Value, csv: &str) -> Vec<(ObjectName, String)> {
-    let steps = own_steps(plan, csv).into_iter().filter(|step| step.status != "Present");
-    steps.map(|step| (step.object, step.csv)).collect()
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -232,15 +291,14 @@ mod tests {
     fn operators_that_a_plan_upgrades_are_not_owned() {
         let plan = plan(json!([
             step("ClusterServiceVersion", "foo.v1", "foo.v1", "Created"),
-            step("CustomResourceDefinition", "foos.example.com", "foo.v1", "Present"),
             step("ClusterServiceVersion", "bar.v2", "bar.v2", "Created"),
             step("ClusterServiceVersion", "dep.v1", "dep.v1", "Created"),
             step("Subscription", "dep-stable", "dep.v1", "Created"),
             step("CustomResourceDefinition", "deps.example.com", "dep.v1", "Created"),
         ]));
-        let created: Vec<String> = created_by(&plan, "foo.v1").iter().map(|(object, _)| object.to_string()).collect();
+        let own: Vec<String> = own_steps(&plan, "foo.v1").iter().map(|step| step.object.to_string()).collect();
         assert_eq!(
-            created,
+            own,
             [
                 "ClusterServiceVersion ns/foo.v1",
                 "ClusterServiceVersion ns/dep.v1",
@@ -248,6 +306,21 @@ mod tests {
                 "CustomResourceDefinition deps.example.com"
             ]
         );
+    }
+
+    #[test]
+    fn objects_in_other_executed_plans_are_not_certain() {
+        let named = |name: &str, status: &str| {
+            let mut plan = plan(json!([step("ClusterServiceVersion", "dep.v1", "dep.v1", status)]));
+            plan["metadata"]["name"] = json!(name);
+            plan
+        };
+        let ours = ObjectName::new(Kind::INSTALL_PLAN, "ns", "install-1");
+        let object = ObjectName::new(Kind::CSV, "ns", "dep.v1");
+        let plans = |status: &str| [named("install-1", "Present"), named("install-2", status)];
+        assert!(!is_in_another(&plans("Unknown"), &ours, &object));
+        assert!(!is_in_another(&plans("Created"), &ours, &ObjectName::new(Kind::CSV, "ns", "dep.v2")));
+        assert!(is_in_another(&plans("Created"), &ours, &object) && is_in_another(&plans("Present"), &ours, &object));
     }
 
     #[test]

@@ -264,7 +264,7 @@ pub(crate) async fn for_plan(requests: &Requests<'_>, plan: &ObjectName) -> Resu
 
 /// Returns whether OLM has known for long that a plan is complete. Its caches lag behind: it may process a plan that
 /// has just become `Complete` a second time.
-fn is_long_done(plan: &Value) -> bool {
+pub(crate) fn is_long_done(plan: &Value) -> bool {
     let conditions = plan["status"]["conditions"].as_array().into_iter().flatten();
     let times = conditions.filter_map(|one| one["lastTransitionTime"].as_str()?.parse::<Timestamp>().ok());
     let age = |last: Timestamp| Timestamp::now().duration_since(last).as_secs();

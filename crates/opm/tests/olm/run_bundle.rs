@@ -1,6 +1,7 @@
 //! Bundles installed, upgraded and removed by the real OLM.
 
 use cluster::Kind;
+use kube::api::{Patch, PatchParams};
 use serde_json::{Value, json};
 
 use crate::operator::Operator;
@@ -79,6 +80,44 @@ async fn dependencies_are_installed_and_removed_with_an_operator() {
     stage.wait_until_only(&before).await;
 }
 
+/// Changes an InstallPlan while OLM executes it, so that OLM cannot store the result and executes the plan again. The
+/// second execution reports the objects of the first one as `Present`. Returns the states of all steps.
+async fn executed_twice(stage: &Stage) -> Vec<String> {
+    let plans = stage.cluster.objects(Kind::INSTALL_PLAN);
+    let mut number = 0;
+    while stage.list(Kind::CSV).await.len() < 2 {
+        for plan in stage.list(Kind::INSTALL_PLAN).await {
+            if plan["status"]["phase"] != "Installing" {
+                continue;
+            }
+            let name = plan["metadata"]["name"].as_str().expect("a name");
+            number += 1;
+            let change = json!({"metadata": {"annotations": {"example.com/number": number.to_string()}}});
+            plans.patch(name, &PatchParams::default(), &Patch::Merge(change)).await.expect("a changed plan");
+        }
+    }
+    let complete = until("the plan is complete", || async {
+        stage.list(Kind::INSTALL_PLAN).await.into_iter().find(|plan| plan["status"]["phase"] == "Complete")
+    });
+    let steps = complete.await["status"]["plan"].as_array().cloned().unwrap_or_default();
+    steps.iter().map(|step| step["status"].as_str().unwrap_or_default().to_owned()).collect()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn cleanup_removes_the_objects_of_a_plan_that_olm_executes_twice() {
+    let Some(stage) = Stage::shared().await else { return };
+    let before = stage.everything().await;
+    let (main, _, index) = depending(&stage);
+    let bundle = stage.bundle(&main);
+    let run = ["run", "bundle", &bundle, "--index-image", &index];
+    let (output, states) = tokio::join!(stage.opm(&run), executed_twice(&stage));
+    assert!(output.starts_with("exit 0"), "{output}");
+    assert!(states.contains(&"Present".to_owned()), "{states:?}");
+    let output = stage.opm(&["cleanup", "foo"]).await;
+    assert!(output.starts_with("exit 0"), "{output}");
+    stage.wait_until_only(&before).await;
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn a_failure_rolls_back_what_the_operator_depends_on() {
     let Some(stage) = Stage::shared().await else { return };
@@ -86,8 +125,10 @@ async fn a_failure_rolls_back_what_the_operator_depends_on() {
     let (mut main, _, index) = depending(&stage);
     main.image = format!("{}/missing:v1", stage.registry.host());
     let bundle = stage.bundle(&main);
-    let output = stage.opm(&["run", "bundle", &bundle, "--index-image", &index, "--timeout", "60s"]).await;
+    let run = ["run", "bundle", &bundle, "--index-image", &index, "--timeout", "60s"];
+    let (output, states) = tokio::join!(stage.opm(&run), executed_twice(&stage));
     assert!(output.starts_with("exit 1"), "{output}");
+    assert!(states.contains(&"Present".to_owned()), "{states:?}");
     assert!(output.contains("image [REGISTRY]/missing:v1 cannot be pulled (ImagePullBackOff)"), "{output}");
     assert!(output.ends_with("all created objects were rolled back\n"), "{output}");
     stage.wait_until_only(&before).await;

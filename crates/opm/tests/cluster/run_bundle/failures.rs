@@ -131,6 +131,62 @@ async fn a_csv_that_fails_is_reported_with_its_requirements_and_removed() {
     assert!(stage.left().await.is_empty());
 }
 
+/// OLM may execute a plan twice, and a dependency may come from the plan of another user.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_rollback_removes_what_its_plan_creates_again_and_keeps_objects_of_other_plans() {
+    let stage = Stage::new().await;
+    let bundle = stage.bundle("1.0.0");
+    let _kubelet = stage.kubelet();
+    let running = Running::start(&mut stage.command(&["run", "bundle", &bundle]));
+    until(|| stage.get(Kind::SUBSCRIPTION, "foo-v1-0-0-sub")).await;
+    let (cluster, csv) = (stage.kit.cluster.clone(), stage.csv("1.0.0", ""));
+    let mut needed = csv.clone();
+    needed["metadata"]["name"] = json!("bar.v2.0.0");
+    let subscription = json!({"apiVersion": Kind::SUBSCRIPTION.api_version(), "kind": "Subscription",
+        "metadata": {"name": "bar-stable"}, "spec": {"name": "bar", "channel": "stable", "source": "other"}});
+    let step = |resolving: &str, kind: &str, name: &str, status: &str| {
+        json!({"resolving": resolving, "status": status, "resource": {"kind": kind, "name": name, "group": "",
+            "version": "v1", "manifest": "", "sourceName": "", "sourceNamespace": ""}})
+    };
+    let dependency = |status: &str| {
+        let one = |kind: &str, name: &str| step("bar.v2.0.0", kind, name, status);
+        vec![one("ClusterServiceVersion", "bar.v2.0.0"), one("Subscription", "bar-stable")]
+    };
+    let all = |status: &str| {
+        [vec![step("foo.v1.0.0", "ClusterServiceVersion", "foo.v1.0.0", status)], dependency(status)].concat()
+    };
+    for (name, approved) in [("plan", false), ("other", true)] {
+        let plan = json!({"apiVersion": Kind::INSTALL_PLAN.api_version(), "kind": "InstallPlan",
+            "metadata": {"name": name}, "spec": {"approved": approved}});
+        create(&cluster, Kind::INSTALL_PLAN, &plan).await;
+    }
+    set_status(&cluster, Kind::INSTALL_PLAN, "plan", json!({"phase": "RequiresApproval", "plan": all("Unknown")}))
+        .await;
+    set_status(&cluster, Kind::SUBSCRIPTION, "foo-v1-0-0-sub", json!({"installPlanRef": {"name": "plan"}})).await;
+    until(|| async { stage.get(Kind::INSTALL_PLAN, "plan").await.filter(|plan| plan["spec"]["approved"] == true) })
+        .await;
+    create(&cluster, Kind::CSV, &needed).await;
+    create(&cluster, Kind::SUBSCRIPTION, &subscription).await;
+    set_status(&cluster, Kind::INSTALL_PLAN, "other", json!({"phase": "Complete", "plan": dependency("Created")}))
+        .await;
+    create(&cluster, Kind::CSV, &csv).await;
+    set_status(&cluster, Kind::INSTALL_PLAN, "plan", json!({"phase": "Complete", "plan": all("Present")})).await;
+    let again = tokio::spawn(async move {
+        let csvs = cluster.objects(Kind::CSV);
+        set_status(&cluster, Kind::CSV, "foo.v1.0.0", json!({"phase": "Failed", "reason": "InstallCheckFailed"})).await;
+        while csvs.get_opt("foo.v1.0.0").await.expect("a response").is_some() {
+            tokio::time::sleep(std::time::Duration::from_millis(20)).await;
+        }
+        tokio::time::sleep(std::time::Duration::from_secs(1)).await;
+        create(&cluster, Kind::CSV, &csv).await;
+    });
+    let printed = tokio::task::block_in_place(|| stage.shown(running.end()));
+    assert!(printed.ends_with("all created objects were rolled back\n"), "{printed}");
+    again.await.unwrap();
+    let left = ["Subscription bar-stable", "InstallPlan other", "ClusterServiceVersion bar.v2.0.0"];
+    assert_eq!(stage.left().await, left, "{printed}");
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn missing_permissions_are_reported_before_anything_is_created() {
     let stage = Stage::new().await;
