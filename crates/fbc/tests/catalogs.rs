@@ -130,6 +130,12 @@ fn rendered(fbc: &Fbc, format: Format) -> String {
     String::from_utf8(out).expect("catalogs are text")
 }
 
+/// Returns JSON that is YAML with the same content: the characters that break lines in YAML, but not in JSON, are escaped.
+fn json_in_yaml(blob: &Value) -> String {
+    let breaks = [('\u{85}', "\\u0085"), ('\u{2028}', "\\u2028"), ('\u{2029}', "\\u2029")];
+    breaks.iter().fold(blob.to_string(), |text, (mark, escaped)| text.replace(*mark, escaped))
+}
+
 fn json_text(blobs: &[&Value]) -> String {
     blobs.iter().map(|blob| format!("{blob}\n")).collect()
 }
@@ -178,7 +184,8 @@ proptest! {
         let mut files = std::collections::BTreeMap::<&str, String>::new();
         for (blob, (file, _)) in order {
             let text = files.entry(file).or_default();
-            *text += &if file.ends_with(".json") { format!("{blob}\n") } else { format!("---\n{blob}\n") };
+            *text +=
+                &if file.ends_with(".json") { format!("{blob}\n") } else { format!("---\n{}\n", json_in_yaml(blob)) };
         }
         let apart = Scratch::new(files);
         prop_assert_eq!(apart.rendered(Format::Json), together.rendered(Format::Json));
