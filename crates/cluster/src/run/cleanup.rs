@@ -213,8 +213,9 @@ async fn find(requests: &Requests<'_>, package: &str) -> Result<PackageObjects, 
         let versions: Vec<String> = csvs.iter().map(|csv| version(namespace, csv)).collect();
         for name in csvs.iter().flat_map(owned_crds) {
             let crd = ObjectName::new(Kind::CRD, "", &name);
-            // Objects older than the run existed before it, regardless of their current users.
-            let since = |there: &Value| subscription.as_ref().is_none_or(|run| is_not_older(there, run));
+            // Objects older than the run existed before it, regardless of their current users. OLM takes seconds from a
+            // Subscription to a CRD.
+            let since = |there: &Value| subscription.as_ref().is_none_or(|run| created_at(there) > created_at(run));
             let there = requests.get(&crd).await?.filter(|there| is_only_for(there, &versions) && since(there));
             if let Some(uid) = there.as_ref().and_then(uid)
                 && !created.iter().any(|(object, _)| *object == crd)
@@ -253,7 +254,12 @@ async fn add_created(
             Kind::PRIORITY_CLASS => false,
             _ => !is_in_another(all, &plan_name, &object),
         };
-        let there = requests.get(&object).await?.filter(|there| is_not_older(there, plan) && by_plan(there));
+        // Times have no fractions: what exists already may be as old as the plan.
+        let since = |there: &Value| match status == "Present" {
+            true => created_at(there) > created_at(plan),
+            false => created_at(there) >= created_at(plan),
+        };
+        let there = requests.get(&object).await?.filter(|there| since(there) && by_plan(there));
         if let Some(uid) = there.as_ref().and_then(uid)
             && !created.iter().any(|(known, _)| *known == object)
         {
@@ -263,10 +269,9 @@ async fn add_created(
     Ok(())
 }
 
-/// Returns whether an object is not older than the plan that claims to have created it.
-fn is_not_older(object: &Value, plan: &Value) -> bool {
-    let time = |object: &Value| object["metadata"]["creationTimestamp"].as_str().unwrap_or_default().to_owned();
-    time(object) >= time(plan)
+/// Returns when an object was created, in seconds; texts compare like times.
+fn created_at(object: &Value) -> &str {
+    object["metadata"]["creationTimestamp"].as_str().unwrap_or_default()
 }
 
 /// Finds the CSVs of a package: those in its Subscription, which lags behind OLM, and those that OLM labels.
