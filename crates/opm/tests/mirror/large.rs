@@ -141,7 +141,7 @@ fn t25_a_layer_larger_than_any_volume_arrives_and_is_never_stored_twice() {
 /// With `OPM_MIRROR_IMAGES=20000` there are 20,000 images, as many as the largest published catalogs have.
 #[test]
 fn t25_very_many_images_take_little_time_and_memory() {
-    let images = std::env::var("OPM_MIRROR_IMAGES").ok().and_then(|text| text.parse().ok()).unwrap_or(2000);
+    let images = std::env::var("OPM_MIRROR_IMAGES").ok().and_then(|text| text.parse().ok()).unwrap_or(1000);
     let Some(registry) = DockerRegistry::start(RegistryPlan::default()) else { return };
     let place = Scratch::new();
     let (source, from) = GeneratedRegistry::start();
