@@ -82,6 +82,7 @@ impl Scratch {
         let output = Output { status: code, stdout: read("stdout"), stderr: read("stderr") };
         let messages = String::from_utf8_lossy(&output.stderr).into_owned();
         assert!(code.success(), "{words:?}: {messages}");
+        assert!(memory > 0, "{words:?} ended before its memory was read");
         let time = begun.elapsed();
         eprintln!("{words:?}: {:.1} s, {} MB of memory, {} MB of files", time.as_secs_f64(), memory >> 20, disk >> 20);
         Usage { output, time, memory, disk }

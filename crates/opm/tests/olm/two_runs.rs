@@ -57,8 +57,12 @@ async fn snapshot(stage: &Stage) -> BTreeMap<String, Value> {
             Scope::Namespaced => Api::namespaced_with(client.clone(), stage.namespace(), &resource),
             Scope::Cluster => Api::all_with(client.clone(), &resource),
         };
-        // Objects may disappear when another test deletes their CRD.
-        let Ok(list) = objects.list(&Default::default()).await else { continue };
+        let list = match objects.list(&Default::default()).await {
+            Ok(list) => list,
+            // Another test deleted their CRD.
+            Err(kube::Error::Api(status)) if status.code == 404 => continue,
+            Err(error) => panic!("{}: {error}", resource.kind),
+        };
         for object in list {
             let name = object.metadata.name.clone().unwrap_or_default();
             if capabilities.scope == Scope::Cluster && !name.contains(stage.namespace()) {
