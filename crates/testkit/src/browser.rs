@@ -67,7 +67,8 @@ impl Browser {
         let (width, height) = setup.size;
         let (program, mode) = match setup.tabs {
             true => ("/usr/bin/chromium", "--headless=new"),
-            false => ("/usr/bin/chromium-headless-shell", "--headless"),
+            // The program itself: the driver ends its child only, which would be Debian's script around it.
+            false => ("/usr/lib/chromium/chromium-headless-shell", "--headless"),
         };
         let arguments = [
             mode.to_owned(),

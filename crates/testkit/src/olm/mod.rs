@@ -28,7 +28,7 @@ const SOURCE: &str = "OPM_CLUSTER_DIR";
 const NEEDED: [&str; 4] =
     ["bin/kube-controller-manager", "bin/catalog-operator", "bin/olm-operator", "crds/olm-v0.yaml"];
 /// How long programs may take to start.
-const START_TIMEOUT: Duration = Duration::from_secs(60);
+const START_TIMEOUT: Duration = Duration::from_secs(120);
 
 /// An API server with Kubernetes' controllers, OLM's catalog operator and OLM's operator.
 #[derive(Debug)]
