@@ -10,12 +10,14 @@ use serde_json::{Value, json};
 /// The timeout of one driver command.
 const COMMAND_TIMEOUT: Duration = Duration::from_secs(60);
 
+/// How long a page may take, on a busy machine.
+const PAGE_TIMEOUT: Duration = Duration::from_secs(30);
+
 /// A headless browser with a fresh profile.
 pub struct Browser {
     driver: Child,
     port: u16,
     session: String,
-    scripts: bool,
 }
 
 /// A tab of a browser.
@@ -41,29 +43,36 @@ impl Default for Setup {
     }
 }
 
+/// Starts the driver, and returns it with its port. It may lose a free port to another program; it then ends.
+fn start_driver() -> Option<(Child, u16)> {
+    let mut driver = Command::new("chromedriver")
+        .arg("--port=0")
+        .stdout(Stdio::piped())
+        .stderr(Stdio::null())
+        .spawn()
+        .expect("chromedriver is installed: cargo xtask browser");
+    let mut lines = BufReader::new(driver.stdout.take().expect("its output is piped"));
+    let mut line = String::new();
+    while lines.read_line(&mut line).is_ok_and(|read| read > 0) {
+        if let Some((_, rest)) = line.split_once("started successfully on port ") {
+            let port = rest.trim().trim_end_matches('.').parse().expect("a port");
+            std::thread::spawn(move || drop(std::io::copy(&mut lines, &mut std::io::sink())));
+            return Some((driver, port));
+        }
+        line.clear();
+    }
+    let _ = driver.wait();
+    None
+}
+
 impl Browser {
     /// Starts Chromium with its driver.
     ///
     /// # Panics
     /// Panics when they are not installed (`cargo xtask browser`) or do not start.
     pub fn start(setup: Setup) -> Browser {
-        let mut driver = Command::new("chromedriver")
-            .arg("--port=0")
-            .stdout(Stdio::piped())
-            .stderr(Stdio::null())
-            .spawn()
-            .expect("chromedriver is installed: cargo xtask browser");
-        let mut lines = BufReader::new(driver.stdout.take().expect("its output is piped"));
-        let mut line = String::new();
-        let port = loop {
-            line.clear();
-            assert!(lines.read_line(&mut line).is_ok_and(|read| read > 0), "chromedriver does not start");
-            if let Some((_, rest)) = line.split_once("started successfully on port ") {
-                break rest.trim().trim_end_matches('.').parse().expect("a port");
-            }
-        };
-        std::thread::spawn(move || drop(std::io::copy(&mut lines, &mut std::io::sink())));
-        let mut browser = Browser { driver, port, session: String::new(), scripts: setup.scripts };
+        let (driver, port) = (0..5).find_map(|_| start_driver()).expect("chromedriver starts");
+        let mut browser = Browser { driver, port, session: String::new() };
         let (width, height) = setup.size;
         let (program, mode) = match setup.tabs {
             true => ("/usr/bin/chromium", "--headless=new"),
@@ -103,16 +112,20 @@ impl Browser {
     /// Opens a URL and waits until it is loaded.
     ///
     /// # Panics
-    /// Panics if the page does not load within ten seconds.
+    /// Panics if the page does not load within 30 seconds.
     pub fn open(&self, address: &str) {
+        // The driver may return before the new page has replaced the old one.
+        self.evaluate("window.leaving = true");
         self.post("/url", &json!({"url": address}));
-        if self.scripts {
-            return;
-        }
-        // Without scripts, the driver of some releases returns before the page is loaded.
         let start = Instant::now();
-        while self.evaluate("[document.readyState, location.href]") != json!(["complete", address]) {
-            assert!(start.elapsed() < Duration::from_secs(10), "{address} does not load");
+        loop {
+            let state = self.evaluate("[document.readyState, !window.leaving, location.href]");
+            // A fragment of the same page replaces nothing.
+            let opened = state[1] == true || (address.contains('#') && state[2] == address);
+            if state[0] == "complete" && opened {
+                return;
+            }
+            assert!(start.elapsed() < PAGE_TIMEOUT, "{address} does not load");
             std::thread::sleep(Duration::from_millis(10));
         }
     }
@@ -155,11 +168,11 @@ impl Browser {
     /// Waits until a function body returns a truthy value.
     ///
     /// # Panics
-    /// Panics after ten seconds.
+    /// Panics after 30 seconds.
     pub fn wait(&self, script: &str) {
         let start = Instant::now();
         while self.run(script, &[]) != json!(true) {
-            assert!(start.elapsed() < Duration::from_secs(10), "the page never satisfies: {script}");
+            assert!(start.elapsed() < PAGE_TIMEOUT, "the page never satisfies: {script}");
             std::thread::sleep(Duration::from_millis(25));
         }
     }
