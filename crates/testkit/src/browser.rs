@@ -270,8 +270,10 @@ impl Browser {
 
 impl Drop for Browser {
     fn drop(&mut self) {
-        if !self.session.is_empty() && !std::thread::panicking() {
-            let _ = self.send("DELETE", &format!("/session/{}", self.session), &Value::Null);
+        // The browser outlives a driver that is killed, so a failed test ends the session, too.
+        if !self.session.is_empty() {
+            let end = || self.send("DELETE", &format!("/session/{}", self.session), &Value::Null);
+            let _ = std::panic::catch_unwind(std::panic::AssertUnwindSafe(end));
         }
         let _ = self.driver.kill();
         let _ = self.driver.wait();
