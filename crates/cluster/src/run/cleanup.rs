@@ -9,7 +9,7 @@ use super::carry::{clear, deleted};
 use super::facts::owned_crds;
 use super::names::{self, FIELD_MANAGER, RUN_LABEL};
 use super::objects;
-use super::planned::{self, InUse, Step, is_in_another, is_only_for, own_steps, recorded};
+use super::planned::{self, InUse, is_by_plan, is_only_for, own_steps, recorded};
 use super::preflight::{self, Right};
 use super::recreated::Recreated;
 use super::wait;
@@ -244,26 +244,20 @@ async fn add_created(
     csvs: &[Value],
     created: &mut Vec<(ObjectName, String)>,
 ) -> Result<(), Error> {
-    let namespace = requests.cluster.namespace.as_str();
     let names: Vec<&str> = csvs.iter().filter_map(|csv| csv["metadata"]["name"].as_str()).collect();
     let plan_name = ObjectName::of(Kind::INSTALL_PLAN, plan);
-    for Step { object, csv, status } in names.iter().flat_map(|csv| own_steps(plan, csv)) {
-        let by_plan = |there: &Value| match object.kind {
-            Kind::CRD => is_only_for(there, &[format!("{namespace}/{csv}")]),
-            _ if status != "Present" => true,
-            Kind::PRIORITY_CLASS => false,
-            _ => !is_in_another(all, &plan_name, &object),
-        };
+    for step in names.iter().flat_map(|csv| own_steps(plan, csv)) {
         // Times have no fractions: what exists already may be as old as the plan.
-        let since = |there: &Value| match status == "Present" {
+        let since = |there: &Value| match step.status == "Present" {
             true => created_at(there) > created_at(plan),
             false => created_at(there) >= created_at(plan),
         };
-        let there = requests.get(&object).await?.filter(|there| since(there) && by_plan(there));
+        let by_plan = |there: &Value| is_by_plan(&step, there, &plan_name, Some(all));
+        let there = requests.get(&step.object).await?.filter(|there| since(there) && by_plan(there));
         if let Some(uid) = there.as_ref().and_then(uid)
-            && !created.iter().any(|(known, _)| *known == object)
+            && !created.iter().any(|(known, _)| *known == step.object)
         {
-            created.push((object, uid.to_owned()));
+            created.push((step.object, uid.to_owned()));
         }
     }
     Ok(())

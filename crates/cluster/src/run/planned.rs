@@ -72,8 +72,21 @@ pub(crate) fn own_steps(plan: &Value, csv: &str) -> Vec<Step> {
     steps.into_iter().filter(|step| step.csv == csv || brought.contains(&step.csv)).collect()
 }
 
+/// Returns whether an existing object of a step comes from its plan, and not from others: `plans` are all plans of the
+/// namespace, if they can be listed.
+pub(crate) fn is_by_plan(step: &Step, existing: &Value, plan: &ObjectName, plans: Option<&[Value]>) -> bool {
+    match step.object.kind {
+        // OLM annotates a CRD with the version that it was created for.
+        Kind::CRD => is_only_for(existing, &[format!("{}/{}", plan.namespace, step.csv)]),
+        _ if step.status == "Created" => true,
+        // Plans of all namespaces create these.
+        Kind::PRIORITY_CLASS => step.status != "Present",
+        _ => plans.map_or(step.status != "Present", |plans| !is_in_another(plans, plan, &step.object)),
+    }
+}
+
 /// Returns whether one of these plans, other than `plan`, may have created an object.
-pub(crate) fn is_in_another(plans: &[Value], plan: &ObjectName, object: &ObjectName) -> bool {
+fn is_in_another(plans: &[Value], plan: &ObjectName, object: &ObjectName) -> bool {
     let executed = |step: &Step| step.object == *object && matches!(&*step.status, "Created" | "Present");
     let others = plans.iter().filter(|other| ObjectName::of(Kind::INSTALL_PLAN, other) != *plan);
     others.flat_map(steps).any(|step| executed(&step))
@@ -129,30 +142,23 @@ impl Planned {
         requests: &Requests<'_>,
         steps: &[Step],
     ) -> Result<Vec<(ObjectName, Option<String>)>, Error> {
-        let namespace = &self.plan.namespace;
-        let plans = match requests.list(Kind::INSTALL_PLAN, namespace, &ListParams::default()).await {
+        let plans = match requests.list(Kind::INSTALL_PLAN, &self.plan.namespace, &ListParams::default()).await {
             Ok(plans) => Some(plans),
             Err(error) if error.is_forbidden() => None,
             Err(error) => return Err(error),
         };
         let mut objects = Vec::new();
-        for Step { object, csv, status } in steps {
+        for step in steps {
+            let Step { object, status, .. } = step;
             let Some(existing) = requests.get(object).await? else {
                 objects.push((object.clone(), None));
                 continue;
             };
             let was_missing = self.missing.iter().any(|step| step.object == *object);
-            let ours = match object.kind {
-                _ if status == "Created" => true,
-                _ if status == "Present" && !was_missing => false,
-                // OLM annotates a CRD with the version that it was created for.
-                Kind::CRD => is_only_for(&existing, &[format!("{namespace}/{csv}")]),
-                // Plans of all namespaces create these.
-                Kind::PRIORITY_CLASS => status != "Present",
-                _ => match &plans {
-                    Some(plans) => !is_in_another(plans, &self.plan, object),
-                    None => status != "Present",
-                },
+            let ours = match status.as_str() {
+                "Created" => true,
+                "Present" if !was_missing => false,
+                _ => is_by_plan(step, &existing, &self.plan, plans.as_deref()),
             };
             if ours {
                 objects.push((object.clone(), uid(&existing).map(str::to_owned)));
