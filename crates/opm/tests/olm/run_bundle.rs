@@ -125,7 +125,7 @@ async fn a_failure_rolls_back_what_the_operator_depends_on() {
     let (mut main, _, index) = depending(&stage);
     main.image = format!("{}/missing:v1", stage.registry.host());
     let bundle = stage.bundle(&main);
-    let run = ["run", "bundle", &bundle, "--index-image", &index, "--timeout", "45s"];
+    let run = ["run", "bundle", &bundle, "--index-image", &index, "--timeout", "80s"];
     let (output, states) = tokio::join!(stage.opm(&run), executed_twice(&stage));
     assert!(output.starts_with("exit 1"), "{output}");
     assert!(states.contains(&"Present".to_owned()), "{states:?}");
