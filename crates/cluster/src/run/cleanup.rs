@@ -64,28 +64,25 @@ pub async fn cleanup(
     let requests = &Requests::new(cluster, watcher, deadline);
     let namespace = cluster.namespace.as_str();
     preflight::has_olm(requests, namespace).await?;
-    let mut found = find(requests, &options.package).await?;
+    let mut found = find(requests, options).await?;
     if found.subscription.is_none() && found.csvs.is_empty() && found.source.is_none() {
         return Ok(false);
     }
-    if !found.ours {
-        let all = foreign(&mut found, requests, options).await?;
-        if !options.force {
-            return Err(Error::message(format!(
-                "package {:?} was not installed by 'run bundle'; nothing was deleted\n--force deletes:\n  {}",
-                options.package,
-                all.join("\n  ")
-            )));
-        }
+    if !found.ours && !options.force {
+        return Err(Error::message(format!(
+            "package {:?} was not installed by 'run bundle'; nothing was deleted\n--force deletes:\n  {}",
+            options.package,
+            listed(&found).join("\n  ")
+        )));
     }
     preflight::check(requests, namespace, &RIGHTS).await?;
     let mut settled = true;
     for plan in &found.plans {
         settled &= wait::for_plan(requests, plan).await?;
     }
-    if found.ours && !found.plans.is_empty() {
-        // Objects that OLM created from them meanwhile belong to the run, too.
-        found = find(requests, &options.package).await?;
+    if !found.plans.is_empty() {
+        // Objects that OLM created from them meanwhile belong to the operator, too.
+        found = find(requests, options).await?;
     }
     remove_all(requests, &found, options, settled).await?;
     let rest = requests.list(Kind::SUBSCRIPTION, namespace, &ListParams::default()).await?;
@@ -106,22 +103,12 @@ pub async fn cleanup(
     Ok(true)
 }
 
-/// Returns what would be removed of a foreign operator, and adds its owned CRDs.
-async fn foreign(found: &mut PackageObjects, requests: &Requests<'_>, options: &Cleanup) -> Result<Vec<String>, Error> {
-    let mut all: Vec<String> = Vec::new();
-    all.extend(found.subscription.iter().map(|one| ObjectName::of(Kind::SUBSCRIPTION, one).to_string()));
-    all.extend(found.csvs.iter().map(|one| ObjectName::of(Kind::CSV, one).to_string()));
-    found.created.clear();
-    if options.crds {
-        for name in found.csvs.iter().flat_map(owned_crds) {
-            let crd = ObjectName::new(Kind::CRD, "", &name);
-            if let Some(uid) = requests.get(&crd).await?.as_ref().and_then(uid) {
-                all.push(format!("{crd}, with all its objects"));
-                found.created.push((crd, uid.to_owned()));
-            }
-        }
-    }
-    Ok(all)
+/// Returns what would be removed of a foreign operator.
+fn listed(found: &PackageObjects) -> Vec<String> {
+    let subscription = found.subscription.iter().map(|one| ObjectName::of(Kind::SUBSCRIPTION, one).to_string());
+    let csvs = found.csvs.iter().map(|one| ObjectName::of(Kind::CSV, one).to_string());
+    let crds = found.created.iter().map(|(crd, _)| format!("{crd}, with all its objects"));
+    subscription.chain(csvs).chain(crds).collect()
 }
 
 async fn remove_all(
@@ -190,46 +177,75 @@ fn recreated<'a>(requests: &Requests<'_>, found: &'a PackageObjects, options: &'
 }
 
 /// Finds all objects of a package.
-async fn find(requests: &Requests<'_>, package: &str) -> Result<PackageObjects, Error> {
-    let namespace = requests.cluster.namespace.as_str();
+async fn find(requests: &Requests<'_>, options: &Cleanup) -> Result<PackageObjects, Error> {
+    let (namespace, package) = (requests.cluster.namespace.as_str(), options.package.as_str());
     let subscriptions = requests.list(Kind::SUBSCRIPTION, namespace, &ListParams::default()).await?;
     let subscription = subscriptions.iter().find(|one| one["spec"]["name"] == package).cloned();
-    let mut csvs = find_csvs(requests, subscription.as_ref(), package).await?;
+    let csvs = find_csvs(requests, subscription.as_ref(), package).await?;
     let source = find_source(requests, subscription.as_ref(), package).await?;
+    let mut all = Vec::new();
+    if subscription.is_some() {
+        all = requests.list(Kind::INSTALL_PLAN, namespace, &ListParams::default()).await?;
+    }
+    let is_its_plan =
+        |plan: &&Value| subscription.as_ref().is_some_and(|one| objects::is_owned(plan, &one["metadata"]["uid"]));
+    let own: Vec<&Value> = all.iter().filter(is_its_plan).collect();
+    let plans = own.iter().map(|plan| ObjectName::of(Kind::INSTALL_PLAN, plan)).collect();
     let by_run = |object: &Value| object["metadata"]["labels"][RUN_LABEL].is_string();
     let ours =
         source.as_ref().is_some_and(|source| is_ours(source, package)) || subscription.as_ref().is_some_and(by_run);
-    let mut created = source.as_ref().filter(|_| ours).map(recorded).unwrap_or_default();
-    let mut plans = Vec::new();
-    if let Some(subscription) = subscription.as_ref().filter(|_| ours) {
-        let all = requests.list(Kind::INSTALL_PLAN, namespace, &ListParams::default()).await?;
-        for plan in all.iter().filter(|plan| objects::is_owned(plan, &subscription["metadata"]["uid"])) {
-            plans.push(ObjectName::of(Kind::INSTALL_PLAN, plan));
-            add_created(requests, plan, &all, &csvs, &mut created).await?;
-        }
+    let mut found = PackageObjects { subscription, csvs, source, ours, created: Vec::new(), plans };
+    match ours {
+        true => add_created_by_run(requests, &mut found, &own, &all).await?,
+        false if options.crds => add_owned_crds(requests, &mut found, |_| true).await?,
+        false => {}
     }
-    if ours {
-        // A killed run has recorded nothing, and OLM keeps only a few plans.
-        let versions: Vec<String> = csvs.iter().map(|csv| version(namespace, csv)).collect();
-        for name in csvs.iter().flat_map(owned_crds) {
-            let crd = ObjectName::new(Kind::CRD, "", &name);
-            // Objects older than the run existed before it, regardless of their current users. OLM takes seconds from a
-            // Subscription to a CRD.
-            let since = |there: &Value| subscription.as_ref().is_none_or(|run| created_at(there) > created_at(run));
-            let there = requests.get(&crd).await?.filter(|there| is_only_for(there, &versions) && since(there));
-            if let Some(uid) = there.as_ref().and_then(uid)
-                && !created.iter().any(|(object, _)| *object == crd)
-            {
-                created.push((crd, uid.to_owned()));
-            }
-        }
+    Ok(found)
+}
+
+/// Adds the objects that a run and its plans, among all plans, created.
+async fn add_created_by_run(
+    requests: &Requests<'_>,
+    found: &mut PackageObjects,
+    own: &[&Value],
+    all: &[Value],
+) -> Result<(), Error> {
+    found.created = found.source.as_ref().map(recorded).unwrap_or_default();
+    for plan in own {
+        add_created(requests, plan, all, &found.csvs, &mut found.created).await?;
     }
-    for (object, made) in created.iter().filter(|(object, _)| object.kind == Kind::CSV) {
+    // A killed run has recorded nothing, and OLM keeps only a few plans.
+    let namespace = requests.cluster.namespace.as_str();
+    let versions: Vec<String> = found.csvs.iter().map(|csv| version(namespace, csv)).collect();
+    // Objects older than the run existed before it, regardless of their current users. OLM takes seconds from a
+    // Subscription to a CRD.
+    let start = found.subscription.as_ref().map(|run| created_at(run).to_owned());
+    let since = |there: &Value| start.as_deref().is_none_or(|start| created_at(there) > start);
+    add_owned_crds(requests, found, |there| is_only_for(there, &versions) && since(there)).await?;
+    let csvs: Vec<_> = found.created.extract_if(.., |(object, _)| object.kind == Kind::CSV).collect();
+    for (object, made) in &csvs {
         let there = requests.get(object).await?.filter(|there| uid(there) == Some(made));
-        csvs.extend(there.filter(|there| csvs.iter().all(|csv| uid(csv) != uid(there))));
+        found.csvs.extend(there.filter(|there| found.csvs.iter().all(|csv| uid(csv) != uid(there))));
     }
-    created.retain(|(object, _)| object.kind != Kind::CSV);
-    Ok(PackageObjects { subscription, csvs, source, ours, created, plans })
+    Ok(())
+}
+
+/// Adds the CRDs that the versions own, if they match.
+async fn add_owned_crds(
+    requests: &Requests<'_>,
+    found: &mut PackageObjects,
+    matches: impl Fn(&Value) -> bool,
+) -> Result<(), Error> {
+    for name in found.csvs.iter().flat_map(owned_crds) {
+        let crd = ObjectName::new(Kind::CRD, "", &name);
+        let there = requests.get(&crd).await?.filter(&matches);
+        if let Some(uid) = there.as_ref().and_then(uid)
+            && !found.created.iter().any(|(object, _)| *object == crd)
+        {
+            found.created.push((crd, uid.to_owned()));
+        }
+    }
+    Ok(())
 }
 
 fn version(namespace: &str, csv: &Value) -> String {

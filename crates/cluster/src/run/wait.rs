@@ -246,12 +246,15 @@ pub(crate) async fn for_csv(requests: &Requests<'_>, csv: &ObjectName, plan: &Ob
 }
 
 /// Waits briefly until OLM has completed an InstallPlan; returns whether it was completed long ago. Until then OLM
-/// recreates deleted objects.
+/// recreates deleted objects. OLM does not execute a plan without an approval.
 pub(crate) async fn for_plan(requests: &Requests<'_>, plan: &ObjectName) -> Result<bool, Error> {
     let end = Instant::now() + PLAN_TIMEOUT;
     let mut watch = Watch::objects(requests, &[plan]);
     loop {
         let there = requests.get(plan).await?;
+        if there.as_ref().is_some_and(|there| there["spec"]["approved"] == false) {
+            return Ok(true);
+        }
         let phase = there.as_ref().map(|there| there["status"]["phase"].as_str().unwrap_or_default());
         if matches!(phase, None | Some("Complete" | "Failed")) {
             return Ok(there.as_ref().is_none_or(is_long_done));

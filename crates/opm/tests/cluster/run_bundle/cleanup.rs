@@ -1,11 +1,15 @@
 //! Removing operators.
 
-use cluster::Kind;
-use serde_json::json;
+use std::time::Duration;
+
+use cluster::{Cluster, Kind};
+use kube::api::{Patch, PatchParams};
+use serde_json::{Value, json};
+use tokio::task::JoinHandle;
 
 use super::stage::{Stage, create, delete, steps};
 
-fn crd(name: &str) -> serde_json::Value {
+fn crd(name: &str) -> Value {
     let (plural, group) = name.split_once('.').unwrap();
     json!({"apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition", "metadata": {"name": name},
         "spec": {"group": group, "scope": "Namespaced", "names": {"kind": "Foo", "plural": plural},
@@ -37,14 +41,34 @@ async fn an_operator_is_removed_with_all_its_objects() {
     assert_eq!(shown, "exit 0\n--- stdout\n--- stderr\nwarning: Cleanup operator: package \"foo\" not found\n");
 }
 
-/// OLM works from caches: it may execute an InstallPlan again that has just become `Complete`.
+/// Creates objects a second after the operator was removed. OLM works from caches: it may execute an InstallPlan again
+/// that has just become `Complete`.
+fn created_again(cluster: Cluster, objects: Vec<(Kind, Value)>) -> JoinHandle<()> {
+    tokio::spawn(async move {
+        let csvs = cluster.objects(Kind::CSV);
+        while csvs.get_opt("foo.v1.0.0").await.expect("a response").is_some() {
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+        tokio::time::sleep(Duration::from_secs(1)).await;
+        for (kind, object) in &objects {
+            create(&cluster, *kind, object).await;
+        }
+    })
+}
+
+/// Returns the operator's CRD and CSV, as OLM creates them.
+fn operator(stage: &Stage) -> Vec<(Kind, Value)> {
+    let (csv, mut crd) = (stage.csv("1.0.0", ""), stage.crd());
+    let alongside = format!("{}/foo.v1.0.0", stage.kit.cluster.namespace);
+    crd["metadata"]["annotations"] = json!({"operatorframework.io/installed-alongside-1": alongside});
+    vec![(Kind::CRD, crd), (Kind::CSV, csv)]
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn objects_that_olm_creates_again_are_removed_too() {
     let stage = Stage::new().await;
     installed(&stage).await;
-    let (cluster, csv, mut crd) = (stage.kit.cluster.clone(), stage.csv("1.0.0", ""), stage.crd());
-    let alongside = format!("{}/foo.v1.0.0", cluster.namespace);
-    crd["metadata"]["annotations"] = json!({"operatorframework.io/installed-alongside-1": alongside});
+    let cluster = stage.kit.cluster.clone();
     // The plan also installed a dependency.
     let mut needed = stage.csv("1.0.0", "");
     needed["metadata"]["name"] = json!("bar.v2.0.0");
@@ -63,21 +87,37 @@ async fn objects_that_olm_creates_again_are_removed_too() {
         plan["plan"].as_array_mut().expect("steps").push(step);
     }
     stage.kit.set_status(Kind::INSTALL_PLAN, "install-1", plan).await;
-    let again = tokio::spawn(async move {
-        let csvs = cluster.objects(Kind::CSV);
-        while csvs.get_opt("foo.v1.0.0").await.expect("a response").is_some() {
-            tokio::time::sleep(std::time::Duration::from_millis(20)).await;
-        }
-        tokio::time::sleep(std::time::Duration::from_secs(1)).await;
-        create(&cluster, Kind::CRD, &crd).await;
-        create(&cluster, Kind::CSV, &csv).await;
-        create(&cluster, Kind::SUBSCRIPTION, &subscription).await;
-        create(&cluster, Kind::CSV, &needed).await;
-    });
+    let mut objects = operator(&stage);
+    objects.extend([(Kind::SUBSCRIPTION, subscription), (Kind::CSV, needed)]);
+    let again = created_again(cluster, objects);
     let shown = tokio::task::block_in_place(|| stage.opm(&["cleanup", "foo"]));
     assert!(shown.starts_with("exit 0"), "{shown}");
     again.await.unwrap();
     assert_eq!(stage.left().await, ["InstallPlan install-1"], "{shown}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn objects_of_a_foreign_operator_that_olm_creates_again_are_removed_too() {
+    let stage = Stage::new().await;
+    installed(&stage).await;
+    let cluster = stage.kit.cluster.clone();
+    // Nothing shows that `run bundle` created the catalog and the Subscription.
+    let change = |spec: Value| Patch::Merge(json!({"metadata": {"labels": null}, "spec": spec}));
+    for (kind, name, spec) in [
+        (Kind::CATALOG_SOURCE, "foo-catalog", json!({"publisher": "somebody"})),
+        (Kind::SUBSCRIPTION, "foo-v1-0-0-sub", json!({})),
+    ] {
+        cluster.objects(kind).patch(name, &PatchParams::default(), &change(spec)).await.expect("a changed object");
+    }
+    let again = created_again(cluster, operator(&stage));
+    let shown = tokio::task::block_in_place(|| stage.opm(&["cleanup", "foo", "--force"]));
+    assert!(shown.starts_with("exit 0"), "{shown}");
+    again.await.unwrap();
+    let left = stage.left().await;
+    assert!(
+        !left.iter().any(|one| one.starts_with("ClusterServiceVersion") || one.starts_with("CustomResource")),
+        "{left:?}\n{shown}"
+    );
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -107,7 +147,6 @@ async fn an_operator_group_that_others_need_is_kept() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn objects_that_cannot_be_removed_are_reported() {
-    use kube::api::{Patch, PatchParams};
     let stage = Stage::new().await;
     installed(&stage).await;
     let csvs = stage.kit.cluster.objects(Kind::CSV);
