@@ -1,5 +1,7 @@
 //! Bundles installed, upgraded and removed by the real OLM.
 
+use std::time::Duration;
+
 use cluster::Kind;
 use kube::api::{Patch, PatchParams};
 use serde_json::{Value, json};
@@ -84,17 +86,19 @@ async fn dependencies_are_installed_and_removed_with_an_operator() {
 /// second execution reports the objects of the first one as `Present`. Returns the states of all steps.
 async fn executed_twice(stage: &Stage) -> Vec<String> {
     let plans = stage.cluster.objects(Kind::INSTALL_PLAN);
+    let executed = || async {
+        let all = stage.list(Kind::INSTALL_PLAN).await;
+        let plan = all.into_iter().find(|plan| plan["status"]["phase"] == "Installing")?;
+        plan["metadata"]["name"].as_str().map(str::to_owned)
+    };
+    let plan = until("OLM executes a plan", executed).await;
     let mut number = 0;
+    // The plan creates both CSVs last.
     while stage.list(Kind::CSV).await.len() < 2 {
-        for plan in stage.list(Kind::INSTALL_PLAN).await {
-            if plan["status"]["phase"] != "Installing" {
-                continue;
-            }
-            let name = plan["metadata"]["name"].as_str().expect("a name");
-            number += 1;
-            let change = json!({"metadata": {"annotations": {"example.com/number": number.to_string()}}});
-            plans.patch(name, &PatchParams::default(), &Patch::Merge(change)).await.expect("a changed plan");
-        }
+        number += 1;
+        let change = json!({"metadata": {"annotations": {"example.com/number": number.to_string()}}});
+        plans.patch(&plan, &PatchParams::default(), &Patch::Merge(change)).await.expect("a changed plan");
+        tokio::time::sleep(Duration::from_millis(20)).await;
     }
     let complete = until("the plan is complete", || async {
         stage.list(Kind::INSTALL_PLAN).await.into_iter().find(|plan| plan["status"]["phase"] == "Complete")
@@ -118,18 +122,24 @@ async fn cleanup_removes_the_objects_of_a_plan_that_olm_executes_twice() {
     stage.wait_until_only(&before).await;
 }
 
+/// Makes an operator wait for an API that no cluster has. OLM polls a CSV whose pods do not start without pause, but
+/// not this one.
+fn never_succeeds(operator: &mut Operator) {
+    operator.more = json!({"nativeAPIs": [{"group": "none.example.com", "version": "v1", "kind": "None"}]});
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn a_failure_rolls_back_what_the_operator_depends_on() {
     let Some(stage) = Stage::shared().await else { return };
     let before = stage.everything().await;
     let (mut main, _, index) = depending(&stage);
-    main.image = format!("{}/missing:v1", stage.registry.host());
+    never_succeeds(&mut main);
     let bundle = stage.bundle(&main);
-    let run = ["run", "bundle", &bundle, "--index-image", &index, "--timeout", "80s"];
+    let run = ["run", "bundle", &bundle, "--index-image", &index, "--timeout", "60s"];
     let (output, states) = tokio::join!(stage.opm(&run), executed_twice(&stage));
     assert!(output.starts_with("exit 1"), "{output}");
     assert!(states.contains(&"Present".to_owned()), "{states:?}");
-    assert!(output.contains("image [REGISTRY]/missing:v1 cannot be pulled (ImagePullBackOff)"), "{output}");
+    assert!(output.contains("None v1.none.example.com: NotPresent, Native API does not exist"), "{output}");
     assert!(output.ends_with("all created objects were rolled back\n"), "{output}");
     stage.wait_until_only(&before).await;
 }
@@ -242,7 +252,7 @@ async fn crds_that_others_need_are_kept() {
     // Both operators own the same API.
     let main = one.operator("foo", "1.0.0");
     let mut broken = main.clone();
-    broken.image = format!("{}/missing:v1", one.registry.host());
+    never_succeeds(&mut broken);
     // The first one creates the CRD and cannot succeed; the second one succeeds and has an object.
     let bundle = one.bundle(&broken);
     let running = Running::start(&mut one.command(&["run", "bundle", &bundle, "--timeout", "90s"]));
@@ -297,6 +307,8 @@ async fn an_operator_from_a_foreign_catalog_is_rejected() {
         "{output}"
     );
     assert!(stage.get(Kind::CATALOG_SOURCE, "theirs").await.is_some());
+    // OLM installs nothing again.
+    tokio::time::sleep(Duration::from_secs(3)).await;
     let left: Vec<Value> = stage.list(Kind::CSV).await;
     assert!(left.is_empty(), "{left:?}");
 }

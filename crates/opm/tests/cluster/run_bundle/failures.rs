@@ -4,7 +4,7 @@ use cluster::Kind;
 use kube::api::{Patch, PatchParams};
 use serde_json::json;
 
-use super::stage::{Running, Stage, create, plan_status, set_status, steps, until};
+use super::stage::{Running, Stage, create, delete, plan_status, set_status, steps, until};
 
 /// The image of the serving pod, as a node reports it.
 const IMAGE: &str = "quay.io/operator-framework/opm:v1";
@@ -105,7 +105,7 @@ async fn a_bundle_that_the_cluster_cannot_unpack_is_reported() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_csv_that_fails_is_reported_with_its_requirements_and_removed() {
     let stage = Stage::new().await;
-    let more = r#"{"install": {"strategy": "deployment", "spec": {"deployments": [{"name": "foo", "spec": {}}]}}}"#;
+    let more = r#"{"install": {"strategy": "deployment", "spec": {"deployments": [{"name": "foo", "spec": {}}, {"name": "bar", "spec": {}}]}}}"#;
     let bundle = stage.bundle_with("1.0.0", more);
     let _kubelet = stage.kubelet();
     let running = Running::start(&mut stage.command(&["run", "bundle", &bundle]));
@@ -119,6 +119,7 @@ async fn a_csv_that_fails_is_reported_with_its_requirements_and_removed() {
         .await;
     create(cluster, Kind::CRD, &stage.crd()).await;
     create(cluster, Kind::CSV, &stage.csv("1.0.0", more)).await;
+    let deployed = pod_without_image(&stage).await;
     let status = plan_status(&stage.csv("1.0.0", more), &stage.crd(), "Created");
     set_status(cluster, Kind::INSTALL_PLAN, "plan", status).await;
     let status = json!({"phase": "Failed", "reason": "RequirementsNotMet", "message": "requirements no longer met",
@@ -128,7 +129,28 @@ async fn a_csv_that_fails_is_reported_with_its_requirements_and_removed() {
                 {"kind": "PolicyRule", "status": "NotSatisfied", "message": "namespaced rule:{\"verbs\":[\"get\"]}"}]}]});
     set_status(cluster, Kind::CSV, "foo.v1.0.0", status).await;
     insta::assert_snapshot!(steps(&stage.shown(running.end())));
+    for (kind, name) in deployed {
+        delete(cluster, kind, name).await;
+    }
     assert!(stage.left().await.is_empty());
+}
+
+/// Creates a deployment of an operator and its pod, whose image cannot be pulled.
+async fn pod_without_image(stage: &Stage) -> [(Kind, &'static str); 2] {
+    let (cluster, labels) = (&stage.kit.cluster, json!({"app": "bar"}));
+    let containers = json!([{"name": "controller", "image": "r.test/bar:v1"}]);
+    let deployment = json!({"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "bar"}, "spec": {
+        "selector": {"matchLabels": labels},
+        "template": {"metadata": {"labels": labels}, "spec": {"containers": containers}}}});
+    create(cluster, Kind::DEPLOYMENT, &deployment).await;
+    let pod = json!({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "bar-1", "labels": labels},
+        "spec": {"containers": containers}});
+    create(cluster, Kind::POD, &pod).await;
+    let waiting = json!({"waiting": {"reason": "ImagePullBackOff", "message": "manifest unknown"}});
+    let status = json!({"containerStatuses": [{"name": "controller", "image": "r.test/bar:v1", "imageID": "",
+        "ready": false, "restartCount": 0, "state": waiting}]});
+    set_status(cluster, Kind::POD, "bar-1", status).await;
+    [(Kind::DEPLOYMENT, "bar"), (Kind::POD, "bar-1")]
 }
 
 /// OLM may execute a plan twice, and a dependency may come from the plan of another user.
