@@ -3,7 +3,7 @@
 /// The variable with the number of rounds of tests that kill processes.
 const KILL_ROUNDS: &str = "OPM_KILL_ROUNDS";
 /// Fits into a full test run on two shared cores.
-const DEFAULT: u64 = 20;
+const DEFAULT: u64 = 10;
 
 /// Returns how often a test kills a process; `OPM_KILL_ROUNDS` raises it for longer runs.
 ///
