@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result, anyhow, ensure};
 
 use crate::background::Background;
+use crate::memory::Memory;
 use crate::workspace::{self, Workspace, cargo, is_installed};
 use crate::{browser, dependencies, kube, tidy, tools};
 
@@ -154,6 +155,11 @@ fn tests(workspace: &Workspace) -> Result<()> {
     let _ = std::fs::remove_file(&notes);
     let mut command = linted(workspace);
     command.args(runner()).env("CI", "true").env("OPM_TEST_SKIPPED", &notes);
+    // Tests create and delete hundreds of thousands of files.
+    let memory = Memory::new();
+    if let Some(memory) = &memory {
+        command.env("TMPDIR", memory.path());
+    }
     workspace::run(&mut command)?;
     for line in std::fs::read_to_string(&notes).unwrap_or_default().lines() {
         println!("skipped: {line}");

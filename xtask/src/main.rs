@@ -18,6 +18,7 @@ mod dependencies;
 mod dist;
 mod generate;
 mod kube;
+mod memory;
 mod tidy;
 mod tools;
 mod workspace;
