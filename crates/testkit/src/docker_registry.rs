@@ -44,8 +44,9 @@ impl DockerRegistry {
         let dir = tempfile::tempdir().expect("scratch directory");
         let root = dir.path();
         let mut config = format!(
-            "version: 0.1\nlog: {{level: info, accesslog: {{disabled: true}}}}\nstorage: {{filesystem: {{rootdirectory: {}}}, delete: {{enabled: true}}}}\nhttp:\n  addr: 127.0.0.1:0\n",
-            root.join("data").display()
+            "version: 0.1\nlog: {{level: info, accesslog: {{disabled: true}}}}\nstorage: {{filesystem: {{rootdirectory: {}}}, delete: {{enabled: true}}}}\nhttp:\n  addr: 127.0.0.1:{}\n",
+            root.join("data").display(),
+            crate::free_port()
         );
         if plan.tls {
             create_authority(root);
@@ -79,9 +80,6 @@ impl DockerRegistry {
     /// Restarts it with its data at the same address.
     pub fn restart(&mut self) {
         self.stop();
-        let path = self.dir.path().join("config.yml");
-        let config = fs::read_to_string(&path).expect("config of the registry");
-        fs::write(&path, config.replace("127.0.0.1:0", &self.host)).expect("config of the registry");
         let (child, host) = launch(self.dir.path());
         assert_eq!(host, self.host);
         self.child = Some(child);

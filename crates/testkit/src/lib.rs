@@ -11,6 +11,7 @@ mod kube_api;
 mod needs;
 #[cfg(feature = "kube")]
 mod olm;
+mod port;
 pub mod published;
 pub mod requests;
 mod rounds;
@@ -26,5 +27,6 @@ pub use kube_api::{KubeApi, OLM_CRDS, Trial, User, mirror_set_crds};
 pub use needs::{installed, missing, python_module, skipped};
 #[cfg(feature = "kube")]
 pub use olm::{Node, OLM_NAMESPACE, Olm, OlmV1, Response, plain_client, post, request};
+pub use port::free_port;
 pub use rounds::kill_rounds;
 pub use running::Running;

@@ -1,5 +1,4 @@
 use std::io::{BufRead, BufReader};
-use std::net::TcpListener;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
@@ -188,7 +187,7 @@ fn a_directory_that_opm_did_not_download_is_not_overwritten() {
 
 /// Starts a server and queries its packages.
 fn packages(env: &TestEnv, arguments: &[&str]) -> Result<Vec<String>, String> {
-    let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+    let port = testkit::free_port();
     let mut server = env.command();
     server.args(["appregistry-server", "-t", "", "-p", &port.to_string()]).args(arguments).stderr(Stdio::piped());
     let mut server = Stopped(server.spawn().unwrap());

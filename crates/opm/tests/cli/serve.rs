@@ -1,5 +1,5 @@
 use std::io::{Read, Write};
-use std::net::{TcpListener, TcpStream};
+use std::net::TcpStream;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
@@ -46,7 +46,7 @@ fn a_tag_is_followed_through_updates_and_outages() {
     };
     push("first");
     std::fs::create_dir(env.path("tmp")).unwrap();
-    let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+    let port = testkit::free_port();
     let http = format!("127.0.0.1:{port}");
     let mut server = Stopped(
         env.command()
@@ -89,7 +89,7 @@ fn a_transient_local_failure_while_an_image_is_pulled_is_retried() {
     };
     push("first");
     std::fs::create_dir(env.path("tmp")).unwrap();
-    let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+    let port = testkit::free_port();
     let http = format!("127.0.0.1:{port}");
     let kept = env.path("kept").display().to_string();
     let _server = Stopped(

@@ -1,7 +1,6 @@
 //! T-14 and T-27: full disks, registries that reject uploads, and networks that reach only the registry.
 
 use std::fs;
-use std::net::TcpListener;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
@@ -91,10 +90,10 @@ fn t14_a_full_registry_is_reported_and_a_later_push_completes() {
     let Some(kit) = Kit::new() else { return };
     let file = kit.set("set.yaml", ALPHA);
     let digest = kit.mirror(&["pull", &file, "out"]);
-    let place = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    let place = format!("127.0.0.1:{}", testkit::free_port());
     let config = "version: 0.1\nlog: {level: error, accesslog: {disabled: true}}\nstorage: {filesystem: {rootdirectory: \
         DIR/data}, delete: {enabled: true}}\nhttp: {addr: ADDRESS}\n";
-    let config = config.replace("DIR", &kit.path("").display().to_string()).replace("ADDRESS", &place.to_string());
+    let config = config.replace("DIR", &kit.path("").display().to_string()).replace("ADDRESS", &place);
     fs::write(kit.path("registry.yml"), config).unwrap();
     let script = format!(
         "mkdir data\nmount -t tmpfs -o size=1m tmpfs data || exit 9\n\
@@ -201,7 +200,7 @@ fn a_registry_that_rejects_uploads_is_reported_first() {
     let error = kit.mirror_fails(&["copy", &file, &to]);
     assert!(error.contains("nothing was sent"), "{error}");
     // No server listens there.
-    let nobody = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    let nobody = format!("127.0.0.1:{}", testkit::free_port());
     let error = kit.mirror_fails(&["push", "out", &format!("{nobody}/m")]);
     assert!(error.contains("nothing was sent") && error.contains("pinging container registry"), "{error}");
     // With credentials it works.

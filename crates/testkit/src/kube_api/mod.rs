@@ -7,7 +7,6 @@ mod shared;
 mod trial;
 
 use std::fs;
-use std::net::TcpListener;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
@@ -20,6 +19,7 @@ use serde_json::{Value, json};
 use tempfile::TempDir;
 
 use crate::certificates::{create_authority, issue_certificate, openssl};
+use crate::free_port;
 
 pub(crate) use process::{Process, log_end};
 pub(crate) use shared::{Programs, join, join_with, start_program};
@@ -323,10 +323,4 @@ fn program() -> PathBuf {
     program
         .filter(|_| etcd)
         .expect("no API server is installed: run `cargo xtask kube`, which installs etcd and builds kube-apiserver")
-}
-
-/// Returns a port that is currently free.
-pub(crate) fn free_port() -> u16 {
-    let listener = TcpListener::bind(("127.0.0.1", 0)).expect("a free port");
-    listener.local_addr().expect("its address").port()
 }

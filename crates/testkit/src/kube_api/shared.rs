@@ -11,7 +11,8 @@ use std::process::{Command, Stdio};
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use super::{KubeApi, crds, etcd_command, free_port, log_end, prepare, server_command};
+use super::{KubeApi, crds, etcd_command, log_end, prepare, server_command};
+use crate::free_port;
 use crate::olm;
 
 /// The programs that run with a shared API server.

@@ -13,7 +13,8 @@ use kube::Client;
 use serde_json::{Value, json};
 
 use crate::certificates::issue_certificate;
-use crate::kube_api::{KubeApi, Process, Programs, cache, create, free_port, join, join_with, start_program};
+use crate::free_port;
+use crate::kube_api::{KubeApi, Process, Programs, cache, create, join, join_with, start_program};
 use crate::needs::{missing, skipped};
 use proxy::Proxy;
 

@@ -9,7 +9,8 @@ use serde_json::{Value, json};
 
 use super::{NEEDED, Olm, START_TIMEOUT, are_available, define, in_a_pod, program, token, unpacked};
 use crate::certificates::issue_certificate;
-use crate::kube_api::{KubeApi, Programs, create, free_port, join_with, log_end, start_program};
+use crate::free_port;
+use crate::kube_api::{KubeApi, Programs, create, join_with, log_end, start_program};
 
 /// The namespace of both programs.
 const NAMESPACE: &str = "olmv1-system";

@@ -14,7 +14,8 @@ use super::Inner;
 use super::container::{Container, PORT};
 use super::image::{self, Image};
 use super::status::{Report, State, report};
-use crate::kube_api::{Process, free_port, log_end};
+use crate::free_port;
+use crate::kube_api::{Process, log_end};
 
 /// How often processes are polled.
 const POLL_INTERVAL: Duration = Duration::from_millis(50);
