@@ -75,7 +75,7 @@ impl Check {
             }
             Check::Build => workspace::run(linted(workspace).args(runner()).arg("--no-run"))?,
             Check::Tests => {
-                let mut lints = Background::start(LOCKED, lints(workspace)?);
+                let mut lints = Background::start(LOCKED, lints(workspace));
                 tests(workspace)?;
                 lints.end()?;
             }
@@ -106,26 +106,19 @@ fn linted(workspace: &Workspace) -> Command {
     command
 }
 
-/// The lints of what the tests do not compile, in parallel with the tests: one after the other in one target directory,
-/// so that each reuses the results of the previous one. The fuzz targets are a workspace of their own; clippy links
-/// nothing, so libFuzzer is not compiled.
-const LINTS: [&[&str]; 3] = [
-    &["clippy", "--quiet", "--package", "opm", "--no-default-features", "--", "-D", "warnings"],
-    &["fmt", "--manifest-path", "fuzz/Cargo.toml", "--check"],
-    &["clippy", "--quiet", "--manifest-path", "fuzz/Cargo.toml", "--", "-D", "warnings"],
-];
-/// The delay before the lints start: clippy holds cargo's lock for minutes, and the test runner needs it first.
+/// The delay before the lints start: cargo holds its lock while it compiles, and the test runner needs it first.
 const LOCKED: Duration = Duration::from_secs(30);
 
-fn lints(workspace: &Workspace) -> Result<Vec<Command>> {
-    let target = workspace.target_directory()?;
-    let lint = |arguments: &&[&str]| {
-        let mut command = cargo();
-        command.args(*arguments).current_dir(&workspace.root).env("CARGO_TARGET_DIR", &target);
-        command.env("CUSTOM_LIBFUZZER_PATH", target.join("none/libfuzzer.a"));
-        command
-    };
-    Ok(LINTS.iter().map(lint).collect())
+/// Returns the lints of what the tests do not compile, in parallel with the tests: the program without its default
+/// features, and the format of the fuzz programs, which are a workspace of their own. With the other crates and
+/// `--no-run`, only crates with features are compiled again, and no program of the tests is replaced.
+fn lints(workspace: &Workspace) -> Vec<Command> {
+    let mut lean = linted(workspace);
+    lean.args(["test", "--quiet", "--no-run", "--workspace", "--exclude", "fuzz-targets", "--bins"]);
+    lean.arg("--no-default-features");
+    let mut fuzz = cargo();
+    fuzz.args(["fmt", "--manifest-path", "fuzz/Cargo.toml", "--check"]).current_dir(&workspace.root);
+    vec![lean, fuzz]
 }
 
 /// Returns the cargo arguments that run the tests.

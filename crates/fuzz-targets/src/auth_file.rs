@@ -1,10 +1,9 @@
 //! Auth files of docker and podman, in both forms.
-#![no_main]
 
 use image::AuthFile;
-use libfuzzer_sys::fuzz_target;
 
-fuzz_target!(|bytes: &[u8]| {
+/// Runs the target with one input.
+pub fn run(bytes: &[u8]) {
     for old_form in [false, true] {
         match AuthFile::parse(bytes, old_form) {
             Ok(file) => {
@@ -18,4 +17,4 @@ fuzz_target!(|bytes: &[u8]| {
             Err(error) => assert!(error.is_ascii() && error.len() < 100, "{error}"),
         }
     }
-});
+}

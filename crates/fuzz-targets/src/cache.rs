@@ -1,13 +1,11 @@
 //! The cache file of a server: arbitrary bytes, or changes to a valid cache.
 //!
 //! Checksums would hide the tables from damage, so fuzz builds treat all checksums as equal.
-#![no_main]
 
 use std::fs;
 use std::sync::{Arc, OnceLock};
 
 use fbc::Limits;
-use libfuzzer_sys::fuzz_target;
 use registry_api::Api;
 use registry_api::Query;
 use serve::cache::Cache;
@@ -17,7 +15,8 @@ use serve::load::{Directory, OnInvalid};
 /// Maximum number of rows that are read of each reply.
 const ROWS: usize = 100;
 
-fuzz_target!(|bytes: &[u8]| {
+/// Runs the target with one input.
+pub fn run(bytes: &[u8]) {
     let scratch = tempfile::tempdir().expect("scratch directory");
     let file = scratch.path().join("cache");
     match bytes.strip_prefix(b"patch") {
@@ -27,7 +26,7 @@ fuzz_target!(|bytes: &[u8]| {
     if let Ok(cache) = Cache::open(&file) {
         query_all(&Arc::new(cache));
     }
-});
+}
 
 /// Sends every query, for names in the cache and for others.
 fn query_all(cache: &Arc<Cache>) {

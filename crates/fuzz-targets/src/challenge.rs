@@ -1,17 +1,16 @@
 //! The challenges of a registry in `WWW-Authenticate`.
-#![no_main]
 
 use image::Challenge;
-use libfuzzer_sys::fuzz_target;
 
-fuzz_target!(|bytes: &[u8]| {
+/// Runs the target with one input.
+pub fn run(bytes: &[u8]) {
     let Ok(text) = std::str::from_utf8(bytes) else { return };
     let challenges = Challenge::parse(text);
     assert!(challenges.len() <= text.len().div_ceil(5), "more challenges than fit into the text");
     // Encoding and parsing again gives the same challenges.
     let encoded: Vec<String> = challenges.iter().map(encode).collect();
     assert_eq!(Challenge::parse(&encoded.join(", ")), challenges, "{text:?}");
-});
+}
 
 fn encode(challenge: &Challenge) -> String {
     match challenge {

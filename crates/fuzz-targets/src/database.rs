@@ -1,14 +1,12 @@
 //! A database index: arbitrary bytes, or changes to the cells of a valid index.
 //!
 //! Reading leaves the file unchanged and creates no other file; a rejected change leaves every row as it was.
-#![no_main]
 
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
 
 use fbc::{Fbc, Limits};
-use libfuzzer_sys::fuzz_target;
 use registry_api::Api;
 use registry_api::Query;
 use rusqlite::Connection;
@@ -49,7 +47,8 @@ const CELLS: &[(&str, &str)] = &[
     ("schema_migrations", "version"),
 ];
 
-fuzz_target!(|bytes: &[u8]| {
+/// Runs the target with one input.
+pub fn run(bytes: &[u8]) {
     let scratch = tempfile::tempdir().expect("scratch directory");
     let file = scratch.path().join("index.db");
     match bytes.strip_prefix(b"cells") {
@@ -61,7 +60,7 @@ fuzz_target!(|bytes: &[u8]| {
     assert!(fs::read(&file).expect("the file") == before, "reading changed the file");
     assert_eq!(fs::read_dir(scratch.path()).expect("scratch directory").count(), 1, "reading left another file");
     change(&file);
-});
+}
 
 fn read(file: &Path) {
     let limits = Limits::default();

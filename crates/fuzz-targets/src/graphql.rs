@@ -1,11 +1,9 @@
 //! GraphQL queries of a catalog.
-#![no_main]
 
 use std::time::{Duration, Instant};
 
-use libfuzzer_sys::fuzz_target;
-
-fuzz_target!(|bytes: &[u8]| {
+/// Runs the target with one input.
+pub fn run(bytes: &[u8]) {
     // The input is the body of a request, or a query alone.
     let body = match bytes.first() {
         Some(b'{') => bytes.to_vec(),
@@ -20,4 +18,4 @@ fuzz_target!(|bytes: &[u8]| {
     // The same query gets the same reply.
     let second = serve::graphql::try_out(&body).expect("a reply");
     assert_eq!(reply, serde_json::from_slice::<serde_json::Value>(&second).expect("the reply is JSON"));
-});
+}

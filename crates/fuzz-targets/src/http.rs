@@ -1,19 +1,18 @@
 //! Conditions and ranges of HTTP requests.
-#![no_main]
 
 use std::time::{Duration, SystemTime};
 
 use http::header::{
     HeaderMap, HeaderName, HeaderValue, IF_MATCH, IF_MODIFIED_SINCE, IF_NONE_MATCH, IF_UNMODIFIED_SINCE, RANGE,
 };
-use libfuzzer_sys::fuzz_target;
 use serve::http::conditions::{Verdict, check, format_time};
 use serve::http::range::{Range, of};
 
 const NAMES: [HeaderName; 5] = [IF_MATCH, IF_NONE_MATCH, IF_MODIFIED_SINCE, IF_UNMODIFIED_SINCE, RANGE];
 const TAG: &str = "tag";
 
-fuzz_target!(|bytes: &[u8]| {
+/// Runs the target with one input.
+pub fn run(bytes: &[u8]) {
     let Some((numbers, lines)) = bytes.split_first_chunk::<8>() else { return };
     let number = u64::from_le_bytes(*numbers);
     // The time has an HTTP date, and a file can have the length.
@@ -32,7 +31,7 @@ fuzz_target!(|bytes: &[u8]| {
         let condition = HeaderMap::from_iter([(name, value.parse().expect("a header"))]);
         assert_eq!(check(&condition, TAG, time), Verdict::NotModified, "{condition:?}");
     }
-});
+}
 
 /// Checks that ranges are sorted, disjoint, not empty, within the content, and few.
 fn check_ranges(range: Range, length: u64) {

@@ -1,10 +1,9 @@
 //! ImageSetConfiguration files: an accepted file can be planned; each problem of a rejected one has a line.
-#![no_main]
 
-use libfuzzer_sys::fuzz_target;
 use mirror::imageset::{self, Kind};
 
-fuzz_target!(|bytes: &[u8]| {
+/// Runs the target with one input.
+pub fn run(bytes: &[u8]) {
     let lines = bytes.iter().filter(|byte| matches!(byte, b'\n' | b'\r')).count() + 1;
     for kind in [Kind::Mirror, Kind::Delete] {
         match imageset::read(bytes, kind) {
@@ -25,4 +24,4 @@ fuzz_target!(|bytes: &[u8]| {
             }
         }
     }
-});
+}

@@ -1,10 +1,9 @@
 //! Ignore files: patterns, a zero byte, then paths, one per line.
-#![no_main]
 
 use fbc::indexignore::IndexIgnore;
-use libfuzzer_sys::fuzz_target;
 
-fuzz_target!(|bytes: &[u8]| {
+/// Runs the target with one input.
+pub fn run(bytes: &[u8]) {
     let mut parts = bytes.splitn(2, |&byte| byte == 0);
     let patterns = parts.next().unwrap_or_default();
     let paths = parts.next().unwrap_or(b"a/b/c.json");
@@ -28,4 +27,4 @@ fuzz_target!(|bytes: &[u8]| {
         ignore.add(directory, b"!*");
         assert!(!ignore.is_ignored(&path));
     }
-});
+}

@@ -1,14 +1,13 @@
 //! JSON: we accept what serde_json accepts, all walks agree, and the canonical form is stable.
-#![no_main]
 
+use crate::{LIMITS, canonical, paths};
 use fbc::json::{Cursor, ErrorKind, Kind, Layout, Raw, write_as_written, write_canonical};
 use fbc::spans::Spans;
-use libfuzzer_sys::fuzz_target;
-use opm_fuzz::{LIMITS, canonical, paths};
 use serde::de::IgnoredAny;
 use serde_json::Value;
 
-fuzz_target!(|bytes: &[u8]| {
+/// Runs the target with one input.
+pub fn run(bytes: &[u8]) {
     let Ok(text) = std::str::from_utf8(bytes) else { return };
     // `IgnoredAny` does not decode numbers and escapes; neither do we.
     let theirs = serde_json::from_str::<IgnoredAny>(text);
@@ -23,7 +22,7 @@ fuzz_target!(|bytes: &[u8]| {
             assert!(deep || theirs.is_err(), "serde_json accepts it: {error}");
         }
     }
-});
+}
 
 fn check(text: &str, value: Raw<'_>) {
     let mut spans = Vec::new();

@@ -1,7 +1,6 @@
 //! Whole catalogs: the input is split into files at each `0xff 0xff`.
 //!
 //! A catalog that loads without problems prints, loads and prints the same.
-#![no_main]
 
 use std::fs;
 use std::path::Path;
@@ -9,11 +8,11 @@ use std::path::Path;
 use catalog::Warnings;
 use fbc::locate::Locator;
 use fbc::{Fbc, Format, LoadOptions, Severity};
-use libfuzzer_sys::fuzz_target;
 
 const NAMES: [&str; 4] = ["catalog.yaml", "b.json", "sub/c.yaml", "sub/.indexignore"];
 
-fuzz_target!(|bytes: &[u8]| {
+/// Runs the target with one input.
+pub fn run(bytes: &[u8]) {
     let scratch = tempfile::tempdir().expect("scratch directory");
     let root = scratch.path().join("catalog");
     fs::create_dir_all(root.join("sub")).expect("scratch directory");
@@ -43,7 +42,7 @@ fuzz_target!(|bytes: &[u8]| {
         assert_eq!(text_of(&json_again), text_of(&json), "JSON after {name}");
         assert_eq!(text_of(&yaml_again), text_of(&yaml), "YAML after {name}");
     }
-});
+}
 
 /// Checks the catalog and locates all problems.
 fn check(root: &Path) {

@@ -1,13 +1,12 @@
 //! Locks of a mirror, blob lists, and lists of images to remove: encoding and parsing round-trips.
-#![no_main]
 
-use libfuzzer_sys::fuzz_target;
 use mirror::destination::Target;
 use mirror::lock::Lock;
 use mirror::resources::{self, Options};
 use mirror::{have, listed};
 
-fuzz_target!(|bytes: &[u8]| {
+/// Runs the target with one input.
+pub fn run(bytes: &[u8]) {
     let target = Target::parse("registry.example.com/mirror", None).expect("a registry");
     if let Ok(lock) = Lock::read(bytes) {
         let text = lock.to_text();
@@ -41,4 +40,4 @@ fuzz_target!(|bytes: &[u8]| {
     if let Ok((names, _)) = listed::read(bytes, &target) {
         assert!(names.iter().all(|name| name.to_string().starts_with("registry.example.com/mirror/")));
     }
-});
+}

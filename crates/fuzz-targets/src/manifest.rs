@@ -2,14 +2,12 @@
 //!
 //! `@1` to `@9` in a document is replaced by the digest of a later document, `#1` to `#9` by its length. Blobs from the
 //! layout match their digests, a copy is read as the same image, and a rejected layout leaves no image.
-#![no_main]
 
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 
 use image::{Client, CopyPlan, Digest, Environment, Limits, Location, Options, Store};
-use libfuzzer_sys::fuzz_target;
 use tempfile::TempDir;
 
 const SEPARATOR: &[u8] = b"\xff\xfe\xff";
@@ -32,7 +30,8 @@ fn workspace() -> &'static Workspace {
     })
 }
 
-fuzz_target!(|bytes: &[u8]| {
+/// Runs the target with one input.
+pub fn run(bytes: &[u8]) {
     let workspace = workspace();
     let layout = workspace.dir.path().join("layout");
     let copied = workspace.dir.path().join("copied");
@@ -61,7 +60,7 @@ fuzz_target!(|bytes: &[u8]| {
         }
         Err(_) => assert!(!copied.join("index.json").exists(), "a failed copy left an image"),
     }
-});
+}
 
 fn digest_at(path: &Path) -> Digest {
     Digest::of(&fs::read(path).expect("a blob"))

@@ -1,9 +1,7 @@
 //! Descriptions of operators, rendered for a page.
-#![no_main]
 
 use std::time::{Duration, Instant};
 
-use libfuzzer_sys::fuzz_target;
 use site::markdown::{Base, render};
 
 /// The elements that may reach a page.
@@ -37,7 +35,8 @@ const ELEMENTS: [&str; 27] = [
     "kbd",
 ];
 
-fuzz_target!(|bytes: &[u8]| {
+/// Runs the target with one input.
+pub fn run(bytes: &[u8]) {
     let text = String::from_utf8_lossy(bytes);
     let start = Instant::now();
     let html = render(&text, &Base::default()).html.into_string();
@@ -59,7 +58,7 @@ fuzz_target!(|bytes: &[u8]| {
         }
     }
     assert!(open.is_empty(), "{open:?} are not closed in {html}");
-});
+}
 
 /// Checks that a tag has only attributes that the renderer writes, and no URL that runs code.
 fn check_attributes(mut rest: &str, html: &str) {

@@ -1,12 +1,11 @@
 //! Names from a catalog as parts of URLs and file names.
-#![no_main]
 
-use libfuzzer_sys::fuzz_target;
 use site::links::Links;
 use site::names;
 use site::text::{escaped, script_json, summary};
 
-fuzz_target!(|bytes: &[u8]| {
+/// Runs the target with one input.
+pub fn run(bytes: &[u8]) {
     let text = String::from_utf8_lossy(bytes);
     let (one, two) = text.split_once('\0').unwrap_or((&text, ""));
     let (a, b) = (names::part(one), names::part(two));
@@ -34,4 +33,4 @@ fuzz_target!(|bytes: &[u8]| {
     let reparsed: serde_json::Value = serde_json::from_str(&data).expect("the script data is JSON");
     assert_eq!(reparsed[one], two);
     assert!(summary(one, 40).chars().count() <= 41, "{one:?}");
-});
+}

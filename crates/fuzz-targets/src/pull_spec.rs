@@ -1,10 +1,9 @@
 //! Pull specs: an accepted one has no characters that registries reject.
-#![no_main]
 
 use fbc::pull_spec::{self, PullSpecError};
-use libfuzzer_sys::fuzz_target;
 
-fuzz_target!(|bytes: &[u8]| {
+/// Runs the target with one input.
+pub fn run(bytes: &[u8]) {
     let Ok(text) = std::str::from_utf8(bytes) else { return };
     match pull_spec::check(text) {
         Ok(()) => {
@@ -20,4 +19,4 @@ fuzz_target!(|bytes: &[u8]| {
         }
         Err(error) => assert!(!error.to_string().is_empty()),
     }
-});
+}

@@ -1,12 +1,11 @@
 //! Version ranges, versions and releases: the first line is a range, further lines are versions.
-#![no_main]
 
 use fbc::range::VersionRange;
 use fbc::release::Release;
 use fbc::version::Version;
-use libfuzzer_sys::fuzz_target;
 
-fuzz_target!(|bytes: &[u8]| {
+/// Runs the target with one input.
+pub fn run(bytes: &[u8]) {
     let Ok(text) = std::str::from_utf8(bytes) else { return };
     let (first, rest) = text.split_once('\n').unwrap_or((text, ""));
     let versions: Vec<Version> = rest.split('\n').take(4).filter_map(version).collect();
@@ -34,7 +33,7 @@ fuzz_target!(|bytes: &[u8]| {
         }
         Err(error) => assert!(!error.to_string().is_empty()),
     }
-});
+}
 
 /// Parses a version strictly and tolerantly.
 fn version(text: &str) -> Option<Version> {

@@ -1,10 +1,10 @@
 //! Image references and locations.
-#![no_main]
 
 use image::{Location, Reference};
-use libfuzzer_sys::fuzz_target;
 
-fuzz_target!(|text: &str| {
+/// Runs the target with one input.
+pub fn run(bytes: &[u8]) {
+    let Ok(text) = std::str::from_utf8(bytes) else { return };
     match Reference::parse(text) {
         Ok(reference) => {
             assert_eq!(reference.to_string(), text);
@@ -26,4 +26,4 @@ fuzz_target!(|text: &str| {
         assert_eq!(printed, text.strip_prefix("docker://").unwrap_or(text));
         assert_eq!(Location::parse(&printed).as_ref(), Ok(&location));
     }
-});
+}

@@ -1,12 +1,12 @@
 //! `registries.conf`: two files, of which the second takes precedence.
-#![no_main]
 
 use std::path::Path;
 
 use image::{Reference, RegistriesConf};
-use libfuzzer_sys::fuzz_target;
 
-fuzz_target!(|text: &str| {
+/// Runs the target with one input.
+pub fn run(bytes: &[u8]) {
+    let Ok(text) = std::str::from_utf8(bytes) else { return };
     let mut conf = RegistriesConf::default();
     for part in text.splitn(2, '\0') {
         if let Err(error) = conf.add(Path::new("registries.conf"), part) {
@@ -27,4 +27,4 @@ fuzz_target!(|text: &str| {
             Err(error) => assert!(!error.to_string().is_empty()),
         }
     }
-});
+}

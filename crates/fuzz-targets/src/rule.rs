@@ -1,17 +1,16 @@
 //! CEL rules, constraints of bundles, and the version ranges of OLM v1.
-#![no_main]
 
 use catalog::needs::{Facts, Need};
 use fbc::json::Raw;
 use fbc::version::Version;
-use libfuzzer_sys::fuzz_target;
 use resolve::masterminds::Range;
 use resolve::rule::Rule;
 
 const PROPERTIES: &str = r#"[{"type":"olm.package","value":{"packageName":"p","version":"1.2.3"}},
     {"type":"a","value":"b"},{"type":"n","value":{"count":3,"list":[1,2],"null":null}}]"#;
 
-fuzz_target!(|bytes: &[u8]| {
+/// Runs the target with one input.
+pub fn run(bytes: &[u8]) {
     let Ok(text) = std::str::from_utf8(bytes) else { return };
     match Rule::compile(text) {
         Ok(rule) => {
@@ -32,4 +31,4 @@ fuzz_target!(|bytes: &[u8]| {
             range.contains(&version);
         }
     }
-});
+}

@@ -1,10 +1,8 @@
 //! Policies, and signatures of both kinds: the first byte selects the kind; parts are split at each `0xff 0xff`.
-#![no_main]
 
 use std::collections::BTreeMap;
 use std::path::Path;
 
-use libfuzzer_sys::fuzz_target;
 use signature::{
     Attached, BUNDLE_ANNOTATION, CERTIFICATE_ANNOTATION, CHAIN_ANNOTATION, Name, Policy, SIGNATURE_ANNOTATION,
     SIGSTORE_MEDIA_TYPE, Sigstore, Subject,
@@ -18,7 +16,8 @@ const KEYLESS: &str = r#"{"type": "sigstoreSigned", "rekorPublicKeyPath": "/log"
 const PKI: &str = r#"{"type": "sigstoreSigned",
     "pki": {"caRootsPath": "/keys", "subjectEmail": "builder@a.test", "subjectHostname": "a.test"}}"#;
 
-fuzz_target!(|bytes: &[u8]| {
+/// Runs the target with one input.
+pub fn run(bytes: &[u8]) {
     let Some((kind, rest)) = bytes.split_first() else { return };
     if *kind == b'p' {
         if let Err(error) = Policy::parse(rest) {
@@ -74,7 +73,7 @@ fuzz_target!(|bytes: &[u8]| {
             assert!(!text.chars().any(char::is_control), "{text:?}");
         }
     }
-});
+}
 
 fn split(mut bytes: &[u8]) -> Vec<&[u8]> {
     let mut parts = Vec::new();

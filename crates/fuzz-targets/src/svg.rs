@@ -1,10 +1,9 @@
 //! Icons of any format.
-#![no_main]
 
-use libfuzzer_sys::fuzz_target;
 use site::icon::check;
 
-fuzz_target!(|bytes: &[u8]| {
+/// Runs the target with one input.
+pub fn run(bytes: &[u8]) {
     let verdict = check(bytes);
     assert_eq!(verdict, check(bytes), "the same icon gets another result");
     let format = match verdict {
@@ -27,4 +26,4 @@ fuzz_target!(|bytes: &[u8]| {
     }
     assert!(!lower.contains("<!entity"), "{text}");
     assert!(!lower.contains("<?xml-stylesheet"), "{text}");
-});
+}

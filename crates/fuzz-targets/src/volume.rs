@@ -1,13 +1,12 @@
 //! Volumes of a set, split at each `0xff 0xfe 0xff`; a `volume.json` alone gets a header.
-#![no_main]
 
 use std::fs;
 
 use image::{Digest, Store};
-use libfuzzer_sys::fuzz_target;
 use mirror::volume::Volumes;
 
-fuzz_target!(|bytes: &[u8]| {
+/// Runs the target with one input.
+pub fn run(bytes: &[u8]) {
     let scratch = tempfile::tempdir().expect("scratch directory");
     let mut paths = Vec::new();
     let mut rest = bytes;
@@ -42,7 +41,7 @@ fuzz_target!(|bytes: &[u8]| {
     // Only the files of this test and the store exist.
     let names: Vec<_> = fs::read_dir(scratch.path()).expect("scratch directory").flatten().collect();
     assert!(names.len() <= paths.len() + 1, "{names:?}");
-});
+}
 
 /// Returns a volume: adds the header to a list without one, and pads its content.
 fn as_volume(part: &[u8]) -> Vec<u8> {

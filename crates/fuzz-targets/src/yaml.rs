@@ -1,16 +1,15 @@
 //! YAML: the result is canonical JSON, every value has a span in the text, and writing and parsing round-trips.
-#![no_main]
 
+use crate::{LIMITS, canonical, paths};
 use fbc::json::{Raw, Step};
 use fbc::spans::Spans;
 use fbc::yaml::{documents, to_json, write_document};
-use libfuzzer_sys::fuzz_target;
-use opm_fuzz::{LIMITS, canonical, paths};
 
 /// Maximum number of values that are located in a document.
 const LOCATED_VALUES: usize = 20;
 
-fuzz_target!(|stream: &[u8]| {
+/// Runs the target with one input.
+pub fn run(stream: &[u8]) {
     for document in documents(stream) {
         match document {
             Ok(document) => {
@@ -20,7 +19,7 @@ fuzz_target!(|stream: &[u8]| {
             Err(bad) => assert!(stream[bad.offset..].starts_with(b"---")),
         }
     }
-});
+}
 
 fn check(text: &[u8]) {
     let json = parse(text);
