@@ -7,6 +7,8 @@ use std::process::Command;
 
 /// Where Linux keeps files in memory.
 const MOUNT: &str = "/dev/shm";
+/// The directory of a process is this, and its number.
+const PREFIX: &str = "opm-ci-";
 /// The space to require, in KiB: several times what tests use at once.
 const REQUIRED: u64 = 4 << 20;
 
@@ -22,7 +24,8 @@ impl Memory {
         if std::env::var_os("TMPDIR").is_some() || room()? < REQUIRED {
             return None;
         }
-        let path = Path::new(MOUNT).join(format!("opm-ci-{}", std::process::id()));
+        remove_abandoned(Path::new(MOUNT));
+        let path = Path::new(MOUNT).join(format!("{PREFIX}{}", std::process::id()));
         fs::create_dir(&path).ok()?;
         let memory = Memory { path };
         memory.is_executable().then_some(memory)
@@ -43,8 +46,20 @@ impl Memory {
 
 impl Drop for Memory {
     fn drop(&mut self) {
-        // The next start of the machine removes what is left.
+        // The next run removes what is left.
         let _ = fs::remove_dir_all(&self.path);
+    }
+}
+
+/// Removes directories of processes that were killed.
+fn remove_abandoned(mount: &Path) {
+    let entries = fs::read_dir(mount).into_iter().flatten().flatten();
+    for entry in entries {
+        let name = entry.file_name();
+        let process = name.to_str().and_then(|name| name.strip_prefix(PREFIX)?.parse::<u32>().ok());
+        if process.is_some_and(|process| !Path::new("/proc").join(process.to_string()).exists()) {
+            let _ = fs::remove_dir_all(entry.path());
+        }
     }
 }
 
@@ -68,6 +83,24 @@ fn free_memory(meminfo: &str) -> Option<u64> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn only_directories_of_ended_processes_are_removed() {
+        let mount = std::env::temp_dir().join(format!("memory-{}", std::process::id()));
+        let running = format!("{PREFIX}{}", std::process::id());
+        // Numbers of processes end before this one.
+        for name in [running.as_str(), "opm-ci-4294967295", "opm-ci-other", "other"] {
+            fs::create_dir_all(mount.join(name).join("inside")).expect("a directory");
+        }
+        remove_abandoned(&mount);
+        let mut left: Vec<_> =
+            fs::read_dir(&mount).expect("a directory").flatten().map(|one| one.file_name()).collect();
+        left.sort();
+        let mut expected = [running.as_str(), "opm-ci-other", "other"];
+        expected.sort_unstable();
+        assert_eq!(left, expected);
+        fs::remove_dir_all(&mount).expect("removed");
+    }
 
     #[test]
     fn space_is_read_from_the_system() {

@@ -93,7 +93,7 @@ async fn executed_twice(stage: &Stage) -> Vec<String> {
     };
     let plan = until("OLM executes a plan", executed).await;
     let mut number = 0;
-    // The plan creates both CSVs last.
+    // Two CSVs show that OLM has executed it.
     while stage.list(Kind::CSV).await.len() < 2 {
         number += 1;
         let change = json!({"metadata": {"annotations": {"example.com/number": number.to_string()}}});
