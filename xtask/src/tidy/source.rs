@@ -1,4 +1,4 @@
-//! Checks the content and length of source files.
+//! Checks the content of source files.
 
 use std::path::Path;
 
@@ -10,9 +10,6 @@ const UNCHECKED_FILES: [&str; 2] = ["crates/fbc/src/yaml/events.rs", "crates/ser
 /// The files of the console that may write unescaped text to pages.
 const UNESCAPED_FILES: [&str; 2] = ["crates/site/src/markdown.rs", "crates/site/src/frame.rs"];
 const UNESCAPED: &str = concat!("Pre", "Escaped");
-
-/// A longer file has a second concept that deserves its own file.
-const MAX_LINES: usize = 400;
 
 // Split, so that this file may contain them.
 const UNFINISHED_MACROS: [&str; 2] = [concat!("to", "do!("), concat!("unimple", "mented!(")];
@@ -44,11 +41,6 @@ pub(super) fn kind(path: &Path) -> Option<Kind> {
 
 /// Checks the text of one file.
 pub(super) fn source(name: &str, kind: Kind, text: &str, findings: &mut Findings) {
-    let lines = text.lines().count();
-    let written = kind == Kind::Rust && !name.contains("/gen/");
-    if written && lines > MAX_LINES {
-        findings.errors.push(format!("{name} has {lines} lines, more than {MAX_LINES}"));
-    }
     let mut shows_output = false;
     for (index, line) in text.lines().enumerate() {
         let mut report = |what: String| findings.errors.push(format!("{name}:{}: {what}", index + 1));
@@ -137,18 +129,6 @@ mod tests {
     fn lines_end_with_what_is_seen_unless_they_show_output() {
         let found = errors(|findings| source("a.md", Kind::Markdown, "```\nx \n```\ny \n", findings));
         assert_eq!(found, ["a.md:4: white space at the end of the line"]);
-    }
-
-    #[test]
-    fn long_files_are_reported_unless_they_are_generated() {
-        let long = "\n".repeat(MAX_LINES + 1);
-        let found = errors(|findings| {
-            source("fits.rs", Kind::Rust, &"\n".repeat(MAX_LINES), findings);
-            source("long.rs", Kind::Rust, &long, findings);
-            source("crates/serve/src/grpc/gen/api.rs", Kind::Rust, &long, findings);
-            source("long.md", Kind::Markdown, &long, findings);
-        });
-        assert_eq!(found, [format!("long.rs has {} lines, more than {MAX_LINES}", MAX_LINES + 1)]);
     }
 
     #[test]
