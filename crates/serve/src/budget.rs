@@ -1,7 +1,7 @@
 //! Divides the open files that the system allows among connections.
 
-use crate::http::RESERVE;
 use crate::server::ServerLimits;
+use crate::slots::RESERVE;
 
 /// Files reserved for other uses than connections.
 const OTHER_FILES: usize = 64;
@@ -25,7 +25,8 @@ impl Budget {
     }
 
     fn within(files: usize, grpc: usize, http: usize) -> Budget {
-        let reserved = OTHER_FILES + Budget::DEBUG + RESERVE + if http > 0 { RESERVE } else { 0 };
+        // The gRPC port, the debug port and the HTTP port each have a reserve.
+        let reserved = OTHER_FILES + Budget::DEBUG + 2 * RESERVE + if http > 0 { RESERVE } else { 0 };
         let files = files.saturating_sub(reserved);
         let both = grpc.saturating_add(http) <= files;
         let http = if both { http } else { http.min(files / HTTP_PART) };
@@ -58,7 +59,7 @@ mod tests {
         assert_eq!(within(usize::MAX, 4096, 1024), (4096, 1024));
         assert_eq!(within(1_048_576, 4096, 1024), (4096, 1024));
         let (grpc, http) = within(1024, 4096, 1024);
-        assert!(grpc + http + OTHER_FILES + Budget::DEBUG + 2 * RESERVE <= 1024 && http >= 200 && grpc > 600);
+        assert!(grpc + http + OTHER_FILES + Budget::DEBUG + 3 * RESERVE <= 1024 && http >= 200 && grpc > 600);
         assert_eq!(within(10, 4096, 1024), (1, 1));
         assert_eq!(within(1024, 100, 0).0, 100);
     }

@@ -128,33 +128,22 @@ impl Content {
         Ok(Content { file, length, digest, since: SystemTime::now(), lines, texts, discovered: Discovered::default() })
     }
 
-    /// Spools a text to a temporary file, to be sent as fast as its reader reads.
-    ///
-    /// # Errors
-    /// Fails when the temporary file cannot be written.
-    pub(crate) fn spooled(text: &[u8]) -> io::Result<Content> {
-        let mut file = tempfile::tempfile()?;
-        file.write_all(text)?;
-        let (length, discovered) = (text.len() as u64, Discovered::default());
-        let (digest, since) = (String::new(), SystemTime::now());
-        Ok(Content { file, length, digest, since, lines: Vec::new(), texts: Vec::new(), discovered })
-    }
-
     /// Creates content from schemas and blobs in canonical form, without packages and names.
     ///
     /// # Errors
     /// Fails when the temporary file cannot be written.
     pub(crate) fn of_lines(blobs: &[(&str, &str)]) -> io::Result<Content> {
-        let text: Vec<String> = blobs.iter().map(|(_, blob)| format!("{blob}\n")).collect();
-        let mut content = Content::spooled(text.concat().as_bytes())?;
-        content.texts = std::iter::once("").chain(blobs.iter().map(|(schema, _)| *schema)).map(Box::from).collect();
-        let mut offset = 0;
-        for (index, line) in text.iter().enumerate() {
-            let length = u32::try_from(line.len()).map_err(io::Error::other)?;
-            content.lines.push(Line { offset, length, schema: index as u32 + 1, package: 0, name: 0 });
-            offset += u64::from(length);
+        let (mut file, mut lines, mut length) = (tempfile::tempfile()?, Vec::new(), 0);
+        for (index, (_, blob)) in blobs.iter().enumerate() {
+            let line = format!("{blob}\n");
+            file.write_all(line.as_bytes())?;
+            let (offset, size) = (length, u32::try_from(line.len()).map_err(io::Error::other)?);
+            lines.push(Line { offset, length: size, schema: index as u32 + 1, package: 0, name: 0 });
+            length += u64::from(size);
         }
-        Ok(content)
+        let texts = std::iter::once("").chain(blobs.iter().map(|(schema, _)| *schema)).map(Box::from).collect();
+        let (digest, since, discovered) = (String::new(), SystemTime::now(), Discovered::default());
+        Ok(Content { file, length, digest, since, lines, texts, discovered })
     }
 
     /// Returns the schemas of all blobs, in order.

@@ -174,12 +174,18 @@ fn is_transient(error: &io::Error) -> bool {
         && !matches!(error.raw_os_error(), Some(EBADF | ENOTSOCK))
 }
 
-/// Acquires a slot for a connection, and counts evictions.
-pub(crate) async fn acquire_slot(slots: &Arc<Slots>, live: &Live) -> Option<Slot> {
-    let before = slots.evicted.load(Relaxed);
-    let slot = slots.acquire().await;
-    live.metrics.evicted.fetch_add(slots.evicted.load(Relaxed) - before, Relaxed);
-    slot
+/// Acquires a slot for a connection, or one of the reserve, and counts evictions; returns whether it is within the limit.
+pub(crate) async fn acquire_slot(slots: &Arc<Slots>, reserve: &Arc<Slots>, live: &Live) -> Option<(Slot, bool)> {
+    for (slots, within_limit) in [(slots, true), (reserve, false)] {
+        let before = slots.evicted.load(Relaxed);
+        let slot = slots.acquire().await;
+        live.metrics.evicted.fetch_add(slots.evicted.load(Relaxed) - before, Relaxed);
+        if let Some(slot) = slot {
+            return Some((slot, within_limit));
+        }
+    }
+    live.metrics.turned_away.fetch_add(1, Relaxed);
+    None
 }
 
 /// Runs the TLS handshake on a connection, within a time limit.

@@ -17,15 +17,19 @@ use tokio::task::{JoinSet, LocalSet};
 use crate::grpc;
 use crate::grpc::connection::{self, Common};
 use crate::grpc::memory_budget::Pool;
+use crate::grpc::observe::Failures;
 use crate::listen::{self, Listener, Peer, Socket};
 use crate::live::Live;
-use crate::slots::{Slot, Slots};
+use crate::slots::{RESERVE, Slot, Slots};
 use crate::tls::{Protocol, Tls};
+
+/// Time limit for a connection of the reserve.
+const RESERVE_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// Limits for clients.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ServerLimits {
-    /// Maximum number of concurrent connections; further ones are closed at once.
+    /// Maximum number of concurrent connections; a few further ones can check the health of the server.
     pub connections: usize,
     /// Maximum number of concurrent calls per connection.
     pub streams: u32,
@@ -101,22 +105,19 @@ pub async fn serve(
     }
     drop(alive);
     let mut stop = std::pin::pin!(stop);
-    let slots = Slots::new(limits.connections.max(1));
+    let (slots, reserve) = (Slots::new(limits.connections.max(1)), Slots::new(RESERVE));
     loop {
         let (socket, peer) = tokio::select! {
             accepted = listener.accept() => accepted?,
             () = &mut stop => break,
         };
         live.metrics.accepted.fetch_add(1, Relaxed);
-        let Some(slot) = listen::acquire_slot(&slots, &live).await else {
-            live.metrics.turned_away.fetch_add(1, Relaxed);
-            continue;
-        };
+        let Some((slot, within_limit)) = listen::acquire_slot(&slots, &reserve, &live).await else { continue };
         let Ok(socket) = Detached::of(socket) else { continue };
         let Some(worker) = workers.iter().min_by_key(|worker| worker.open.load(Relaxed)) else { break };
         live.metrics.open.fetch_add(1, Relaxed);
         worker.open.fetch_add(1, Relaxed);
-        let counted = Counted { live: Arc::clone(&live), open: Arc::clone(&worker.open), slot };
+        let counted = Counted { live: Arc::clone(&live), open: Arc::clone(&worker.open), slot, within_limit };
         if worker.sender.send(Accepted { socket, peer, counted }).is_err() {
             return Err(io::Error::other("a worker thread has ended"));
         }
@@ -147,6 +148,8 @@ struct Counted {
     live: Arc<Live>,
     open: Arc<AtomicUsize>,
     slot: Slot,
+    /// Whether it is within the limit; beyond it, only health checks are answered.
+    within_limit: bool,
 }
 
 impl Drop for Counted {
@@ -203,7 +206,7 @@ impl Task {
 
     async fn answer(self) {
         let Task { mut accepted, tls, live, routes, limits, services, pool, stopping, alive } = self;
-        let common = Rc::new(Common { live, routes, limits, services, pool });
+        let common = Rc::new(Common { live, routes, limits, services, pool, failures: Failures::new() });
         let mut connections = JoinSet::new();
         loop {
             tokio::select! {
@@ -213,7 +216,14 @@ impl Task {
                     let (common, stopping) = (Rc::clone(&common), stopping.clone());
                     let acceptor = tls.as_ref().map(|tls| tls.acceptor(Protocol::Http2));
                     connections.spawn_local(async move {
-                        connection::run(socket, peer, acceptor, common, stopping, &mut counted.slot).await;
+                        let within_limit = counted.within_limit;
+                        let serving =
+                            connection::run(socket, peer, acceptor, common, stopping, &mut counted.slot, within_limit);
+                        match within_limit {
+                            true => serving.await,
+                            // Nobody holds the reserve.
+                            false => drop(tokio::time::timeout(RESERVE_TIMEOUT, serving).await),
+                        }
                     });
                 }
                 Some(_) = connections.join_next(), if !connections.is_empty() => {}

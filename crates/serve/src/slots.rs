@@ -1,12 +1,14 @@
 //! Connection slots, and which connection is evicted when none is free.
 
 use std::collections::HashMap;
-use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use tokio::sync::{Notify, oneshot};
 
+/// Connections accepted beyond the limit of a listener: they get the state of the server, and nothing else.
+pub(crate) const RESERVE: usize = 16;
 /// How long a peer may read nothing before it can be evicted.
 const STALL_TIMEOUT: Duration = Duration::from_secs(1);
 /// Time limit for an evicted connection to close.
@@ -38,6 +40,8 @@ struct Occupant {
 
 /// Since when a connection has been idle or stalled, in milliseconds; [`BUSY`] while it is neither.
 struct Activity {
+    /// Whether it ever sent a request.
+    called: AtomicBool,
     idle: AtomicU64,
     stalled: AtomicU64,
 }
@@ -75,7 +79,8 @@ impl Slots {
         self.occupied.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Acquires a slot; when none is free, evicts the connection that has been idle or stalled longest.
+    /// Acquires a slot; when none is free, evicts the connection that has been idle or stalled longest, first of all one
+    /// that is not new and never sent a request.
     ///
     /// Returns `None` when all connections are busy.
     pub(crate) async fn acquire(self: &Arc<Slots>) -> Option<Slot> {
@@ -100,7 +105,7 @@ impl Slots {
         let number = occupied.next;
         occupied.next += 1;
         let (evict, evicted) = oneshot::channel();
-        let activity = Arc::new(Activity { idle: AtomicU64::new(self.now()), stalled: AtomicU64::new(BUSY) });
+        let activity = Arc::new(Activity::since(self.now()));
         occupied.by_number.insert(number, Occupant { activity: Arc::clone(&activity), evict: Some(evict) });
         Some(Slot { number, usage: Usage { slots: Arc::clone(self), activity }, evicted })
     }
@@ -116,12 +121,20 @@ impl Slots {
             _ => BUSY,
         };
         let evictable = occupied.by_number.values_mut().filter(|occupant| occupant.evict.is_some());
-        let Some(occupant) = evictable.min_by_key(|occupant| since(&occupant.activity)) else { return false };
-        if since(&occupant.activity) == BUSY {
-            return false;
-        }
+        let evictable = evictable.filter(|occupant| since(&occupant.activity) != BUSY);
+        // A client that connects sends its first request at once, so one that has not is not going to.
+        let unused =
+            |activity: &Activity| !activity.called.load(Relaxed) && now.saturating_sub(since(activity)) >= long;
+        let rank = |activity: &Activity| (!unused(activity), since(activity));
+        let Some(occupant) = evictable.min_by_key(|occupant| rank(&occupant.activity)) else { return false };
         self.evicted.fetch_add(1, Relaxed);
         occupant.evict.take().is_some_and(|evict| evict.send(()).is_ok())
+    }
+}
+
+impl Activity {
+    fn since(now: u64) -> Activity {
+        Activity { called: AtomicBool::new(false), idle: AtomicU64::new(now), stalled: AtomicU64::new(BUSY) }
     }
 }
 
@@ -142,8 +155,9 @@ impl Usage {
         self.activity.idle.store(self.slots.now(), Relaxed);
     }
 
-    /// Marks the connection busy.
+    /// Marks the connection busy: it sent a request.
     pub(crate) fn set_busy(&self) {
+        self.activity.called.store(true, Relaxed);
         self.activity.idle.store(BUSY, Relaxed);
     }
 

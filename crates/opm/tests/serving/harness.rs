@@ -199,6 +199,15 @@ impl Server {
         line.split_whitespace().next().unwrap().parse::<u64>().unwrap() << 10
     }
 
+    /// Returns the size of the open files without a name, in bytes.
+    pub(crate) fn deleted_files(&self) -> u64 {
+        let files = fs::read_dir(format!("/proc/{}/fd", self.child.id())).expect("a running process");
+        let paths = files.map(|file| file.unwrap().path());
+        let unnamed =
+            paths.filter(|path| fs::read_link(path).is_ok_and(|name| name.to_string_lossy().ends_with("(deleted)")));
+        unnamed.map(|path| fs::metadata(path).map_or(0, |file| file.len())).sum()
+    }
+
     /// Waits until the process is idle.
     pub(crate) fn wait_until_idle(&self) {
         let ticks = || {
@@ -266,11 +275,18 @@ pub(crate) async fn unary(channel: &Channel, method: &'static str, request: Stri
 
 /// Starts a stream of all bundles.
 pub(crate) async fn list(channel: &Channel) -> tonic::Streaming<Strings> {
+    stream(channel, "/api.Registry/ListBundles").await
+}
+
+/// Starts a stream.
+pub(crate) async fn stream(channel: &Channel, method: &'static str) -> tonic::Streaming<Strings> {
     let mut grpc = Grpc::new(channel.clone()).max_decoding_message_size(64 << 20);
     grpc.ready().await.unwrap();
     let codec: ProstCodec<Strings, Strings> = ProstCodec::default();
-    let path = PathAndQuery::from_static("/api.Registry/ListBundles");
-    grpc.server_streaming(tonic::Request::new(Strings::default()), path, codec).await.unwrap().into_inner()
+    grpc.server_streaming(tonic::Request::new(Strings::default()), PathAndQuery::from_static(method), codec)
+        .await
+        .unwrap()
+        .into_inner()
 }
 
 /// Returns the permissions of a file.

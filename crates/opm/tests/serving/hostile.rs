@@ -4,7 +4,7 @@ use std::io::{Read, Write};
 use std::net::TcpStream;
 use std::time::{Duration, Instant};
 
-use crate::harness::{Scratch, Server, bundle, get};
+use crate::harness::{Scratch, Server, Strings, bundle, get, stream, unary};
 
 const HONEST: usize = 32;
 const ALL: &[u8] = b"GET /catalogs/test/api/v1/all HTTP/1.1\r\nHost: x\r\n\r\n";
@@ -225,4 +225,137 @@ async fn new_calls(server: &Server) {
         let request = async { bundle(&server.channel().await, "foo", "foo.v0.0.0").await.unwrap() };
         tokio::time::timeout(Duration::from_secs(20), request).await.expect("a response");
     }
+}
+
+/// Sends a GraphQL query, and returns the connection without reading the answer.
+fn query(port: u16, query: &str) -> TcpStream {
+    let body = format!("{{\"query\":\"{query}\"}}");
+    let length = body.len();
+    let request = format!(
+        "POST /catalogs/test/api/v1/graphql HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\n\
+         Content-Length: {length}\r\nConnection: close\r\n\r\n{body}"
+    );
+    silent(port, request.as_bytes()).unwrap()
+}
+
+/// A short query that reads every bundle as often as the limits of a query allow.
+fn expensive_query() -> String {
+    let fields: String =
+        (0..50).map(|alias| format!("a{alias}: olmbundles(limit: 300) {{ name properties {{ type }} }} ")).collect();
+    format!("{{ {fields} }}")
+}
+
+#[test]
+fn hostile_queries_do_not_delay_downloads() {
+    let scratch = Scratch::new();
+    scratch.package("large", "first", 300, 60_000);
+    let server = scratch.serve(&[]).ready();
+    let download = || {
+        let start = Instant::now();
+        let response = get(server.http, "/catalogs/test/api/v1/all", "");
+        assert!(response.len() > 18_000_000, "{}", response.len());
+        start.elapsed()
+    };
+    let usual = download();
+    let stop = std::sync::Arc::new(std::sync::atomic::AtomicBool::new(false));
+    let attackers: Vec<_> = (0..8)
+        .map(|_| {
+            let (port, stop) = (server.http, std::sync::Arc::clone(&stop));
+            std::thread::spawn(move || {
+                while !stop.load(std::sync::atomic::Ordering::Relaxed) {
+                    let mut answer = Vec::new();
+                    query(port, &expensive_query()).read_to_end(&mut answer).unwrap();
+                    assert!(answer.starts_with(b"HTTP/1.1 200"), "{}", String::from_utf8_lossy(&answer));
+                }
+            })
+        })
+        .collect();
+    std::thread::sleep(Duration::from_secs(1));
+    let took = download();
+    stop.store(true, std::sync::atomic::Ordering::Relaxed);
+    for attacker in attackers {
+        attacker.join().unwrap();
+    }
+    let _ = writeln!(std::io::stderr(), "{took:?} instead of {usual:?}");
+    // The queries keep both cores busy, so a download gets half of them.
+    assert!(took < usual * 5 + Duration::from_millis(500), "{took:?} instead of {usual:?}");
+}
+
+#[test]
+fn answers_that_nobody_reads_leave_room_on_the_disk() {
+    let scratch = Scratch::new();
+    scratch.package("large", "first", 300, 60_000);
+    let server = scratch.serve(&[]).ready();
+    // An answer of 30 MB.
+    let fields: String =
+        (0..5).map(|i| format!("a{i}: olmbundles(limit: 100) {{ properties {{ value }} }} ")).collect();
+    let held: Vec<_> = (0..16).map(|_| query(server.http, &format!("{{ {fields} }}"))).collect();
+    // Every query is answered, or refused because the others' answers use up the budget.
+    for stream in &held {
+        stream.set_read_timeout(Some(Duration::from_secs(60))).unwrap();
+        let mut head = [0; 12];
+        stream.peek(&mut head).unwrap();
+        assert!([b"HTTP/1.1 200", b"HTTP/1.1 503"].contains(&&head), "{}", String::from_utf8_lossy(&head));
+    }
+    let spooled = server.deleted_files();
+    assert!(spooled < 200 << 20, "{} MB of temporary files", spooled >> 20);
+    drop(held);
+}
+
+#[test]
+fn connections_that_never_call_make_room_and_health_checks_have_a_reserve() {
+    let scratch = Scratch::new();
+    scratch.package("foo", "first", 1, 100);
+    let server = scratch.serve(&["--max-connections", "64"]).ready();
+    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().unwrap();
+    let held: Vec<_> = (0..200).filter_map(|_| silent(server.grpc, PREFACE)).collect();
+    runtime.block_on(new_calls(&server));
+    drop(held);
+    // These connections wait for the health of the server to change, so none of them is idle.
+    let watching = runtime.block_on(async {
+        let mut watching = Vec::new();
+        for _ in 0..64 {
+            watching.push(stream(&server.channel().await, "/grpc.health.v1.Health/Watch").await);
+        }
+        watching
+    });
+    for _ in 0..20 {
+        let probe = scratch.command(&["grpc_health_probe", "-addr", &format!("127.0.0.1:{}", server.grpc)]).output();
+        let probe = probe.unwrap();
+        assert!(probe.status.success(), "{}", String::from_utf8_lossy(&probe.stderr));
+    }
+    runtime.block_on(async {
+        let refused = bundle(&server.channel().await, "foo", "foo.v0.0.0").await.unwrap_err();
+        assert_eq!((refused.code(), refused.message()), (tonic::Code::Unavailable, "too many connections"));
+    });
+    drop(watching);
+    // The server notices the end of these connections a moment later.
+    runtime.block_on(async {
+        let start = Instant::now();
+        while let Err(refused) = bundle(&server.channel().await, "foo", "foo.v0.0.0").await {
+            assert!(start.elapsed() < Duration::from_secs(20), "{refused}");
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+    });
+}
+
+#[test]
+fn floods_of_failed_calls_do_not_flood_the_log() {
+    let scratch = Scratch::new();
+    scratch.package("foo", "first", 1, 100);
+    let server = scratch.serve(&[]).ready();
+    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().unwrap();
+    runtime.block_on(async {
+        // HTTP/2 ends a connection after a thousand calls that are refused before their request is read.
+        for _ in 0..5 {
+            let channel = server.channel().await;
+            for _ in 0..400 {
+                let failed = unary(&channel, "/api.Registry/NoSuchMethod", Strings::default()).await.unwrap_err();
+                assert_eq!(failed.code(), tonic::Code::Unimplemented, "{failed:?}");
+            }
+        }
+    });
+    server.wait_for_log("too many failed calls");
+    let lines = server.log().lines().filter(|line| line.contains("NoSuchMethod")).count();
+    assert!((1..1000).contains(&lines), "{lines} lines");
 }

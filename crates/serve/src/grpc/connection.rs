@@ -19,6 +19,7 @@ use tonic::service::Routes;
 
 use super::memory_budget::{MemoryBudget, Pool};
 use super::methods::Method;
+use super::observe::Failures;
 use super::piece::Piece;
 use super::quiet::{Quiet, Settings};
 use super::wire::Wire;
@@ -26,7 +27,7 @@ use super::{call, foreign};
 use crate::listen::{FIRST_BYTES_TIMEOUT, Peer, Socket};
 use crate::live::Live;
 use crate::server::{ServerLimits, Services};
-use crate::slots::Slot;
+use crate::slots::{Slot, Usage};
 
 /// Time limit for the reply to a keepalive ping.
 const KEEPALIVE_TIMEOUT: Duration = Duration::from_secs(20);
@@ -44,6 +45,8 @@ const STALL_TIMEOUT: Duration = Duration::from_secs(5);
 /// The interval of checking a connection, at most and at least.
 const MAX_CHECK_INTERVAL: Duration = Duration::from_secs(5);
 const MIN_CHECK_INTERVAL: Duration = Duration::from_millis(10);
+/// The call that connections beyond the limit can make.
+const HEALTH_CHECK: &str = "/grpc.health.v1.Health/Check";
 /// Time limit for writing the rest when a connection ends.
 const CLOSE_TIMEOUT: Duration = Duration::from_secs(1);
 
@@ -54,12 +57,14 @@ pub(crate) struct Common {
     pub(crate) limits: ServerLimits,
     pub(crate) services: Services,
     pub(crate) pool: Pool,
+    pub(crate) failures: Failures,
 }
 
 /// State shared by all calls of a connection.
 pub(super) struct Shared {
     common: Rc<Common>,
     peer: Peer,
+    usage: Usage,
     memory: MemoryBudget,
     calls: Cell<usize>,
     /// Bytes of replies produced since others got their turn.
@@ -69,8 +74,18 @@ pub(super) struct Shared {
 }
 
 impl Shared {
+    fn new(common: Rc<Common>, peer: Peer, usage: Usage, opened: Instant) -> Shared {
+        let memory = MemoryBudget::new(common.pool.clone());
+        let (calls, produced, idle_since) = (Cell::new(0), Cell::new(0), Cell::new(opened));
+        Shared { common, peer, usage, memory, calls, produced, idle_since }
+    }
+
     pub(super) fn live(&self) -> &Arc<Live> {
         &self.common.live
+    }
+
+    pub(super) fn failures(&self) -> &Failures {
+        &self.common.failures
     }
 
     pub(super) fn peer(&self) -> &str {
@@ -91,12 +106,14 @@ impl Shared {
 
     pub(super) fn call_started(&self) {
         self.calls.set(self.calls.get() + 1);
+        self.usage.set_busy();
     }
 
     pub(super) fn call_ended(&self) {
         self.calls.set(self.calls.get() - 1);
         if self.calls.get() == 0 {
             self.idle_since.set(Instant::now());
+            self.usage.set_idle();
         }
     }
 
@@ -113,7 +130,7 @@ impl Shared {
     }
 }
 
-/// Serves a peer until either side ends the connection.
+/// Serves a peer until either side ends the connection; beyond the limit of connections, only health checks.
 pub(crate) async fn run(
     socket: Socket,
     peer: Peer,
@@ -121,6 +138,7 @@ pub(crate) async fn run(
     common: Rc<Common>,
     mut stopping: watch::Receiver<bool>,
     slot: &mut Slot,
+    within_limit: bool,
 ) {
     // Each phase has its own future, freed before the next one begins: most connections are silent most of the time.
     let opened = tokio::time::timeout(FIRST_BYTES_TIMEOUT, Box::pin(open(socket, tls, &common.limits)));
@@ -134,14 +152,21 @@ pub(crate) async fn run(
         // The connection is evicted.
         _ = slot.evicted() => return,
     };
-    slot.usage().set_busy();
     let opened = Instant::now();
     let age = common.limits.max_age.map(|age| with_jitter(age, opened));
     let ends = [common.limits.max_idle, age].into_iter().flatten().min().map(|end| opened + end);
-    let called = Box::pin(wait_for_call(quiet, &common.limits, ends, &mut stopping)).await;
-    if let Some(quiet) = called {
-        Box::pin(answer(quiet, opened, age, peer, common, stopping)).await;
-    }
+    let called = tokio::select! {
+        called = Box::pin(wait_for_call(quiet, &common.limits, ends, &mut stopping)) => called,
+        _ = slot.evicted() => None,
+    };
+    let Some(quiet) = called else { return };
+    let (http2, wire) = match Box::pin(begin(quiet, &common.limits)).await {
+        Ok(begun) => begun,
+        Err(error) => return tracing::debug!(peer = peer.0, %error, "connection failed to open"),
+    };
+    let shared = Rc::new(Shared::new(common, peer, slot.usage().clone(), opened));
+    let connection = Connection::new(http2, wire, shared, within_limit, opened, age);
+    Box::pin(answer(connection, stopping, slot)).await;
 }
 
 /// Waits for the settings of the client.
@@ -192,19 +217,7 @@ async fn wait_for_call(
 }
 
 /// Answers calls.
-async fn answer(
-    quiet: Quiet,
-    opened: Instant,
-    age: Option<Duration>,
-    peer: Peer,
-    common: Rc<Common>,
-    mut stopping: watch::Receiver<bool>,
-) {
-    let (http2, wire) = match begin(quiet, &common.limits).await {
-        Ok(begun) => begun,
-        Err(error) => return tracing::debug!(peer = peer.0, %error, "connection failed to open"),
-    };
-    let mut connection = Connection::new(http2, wire, peer, common, opened, age);
+async fn answer(mut connection: Connection, mut stopping: watch::Receiver<bool>, slot: &mut Slot) {
     let mut timer = std::pin::pin!(tokio::time::sleep_until(connection.next_check().into()));
     let mut drained = *stopping.borrow_and_update();
     if drained {
@@ -221,9 +234,15 @@ async fn answer(
                 drained = true;
                 connection.http2.graceful_shutdown();
             }
+            // An idle connection leaves its slot to another one.
+            _ = slot.evicted() => {
+                connection.http2.graceful_shutdown();
+                return connection.finish().await;
+            }
             () = timer.as_mut() => {
                 if !connection.check() {
-                    return connection.abort().await;
+                    connection.http2.abrupt_shutdown(Reason::ENHANCE_YOUR_CALM);
+                    return connection.finish().await;
                 }
                 timer.as_mut().reset(connection.next_check().into());
             }
@@ -253,6 +272,8 @@ async fn begin(quiet: Quiet, limits: &ServerLimits) -> io::Result<(Http2<Wire, P
 struct Connection {
     http2: Http2<Wire, Piece>,
     wire: Wire,
+    /// Whether it is within the limit of connections.
+    within_limit: bool,
     shared: Rc<Shared>,
     pings: Option<PingPong>,
     /// When the pending keepalive ping was sent.
@@ -268,22 +289,13 @@ impl Connection {
     fn new(
         mut http2: Http2<Wire, Piece>,
         wire: Wire,
-        peer: Peer,
-        common: Rc<Common>,
+        shared: Rc<Shared>,
+        within_limit: bool,
         opened: Instant,
         age: Option<Duration>,
     ) -> Connection {
-        let memory = MemoryBudget::new(common.pool.clone());
-        let shared = Rc::new(Shared {
-            common,
-            peer,
-            memory,
-            calls: Cell::new(0),
-            produced: Cell::new(0),
-            idle_since: Cell::new(opened),
-        });
         let pings = http2.ping_pong();
-        Connection { http2, wire, shared, pings, ping_sent: None, opened, age, retired: None }
+        Connection { http2, wire, within_limit, shared, pings, ping_sent: None, opened, age, retired: None }
     }
 
     /// Answers calls as they arrive; ready when the connection has ended.
@@ -297,6 +309,16 @@ impl Connection {
                 Poll::Ready(Some(Ok((request, respond)))) => {
                     let common = &self.shared.common;
                     match Method::of(request.uri().path(), common.services) {
+                        _ if !self.within_limit && request.uri().path() != HEALTH_CHECK => {
+                            foreign::refuse(
+                                &self.shared,
+                                &request,
+                                respond,
+                                Status::unavailable("too many connections"),
+                            );
+                            // The client finds a free slot with its next connection.
+                            self.http2.graceful_shutdown();
+                        }
                         Some(method) => call::start(&self.shared, method, request, respond, context),
                         None => foreign::start(&self.shared, common.routes.clone(), request, respond),
                     }
@@ -379,9 +401,8 @@ impl Connection {
         }
     }
 
-    /// Closes the connection with calls in flight.
-    async fn abort(&mut self) {
-        self.http2.abrupt_shutdown(Reason::ENHANCE_YOUR_CALM);
+    /// Writes the rest of a connection that is being shut down.
+    async fn finish(&mut self) {
         let end = poll_fn(|context| self.poll(context));
         let _ = tokio::time::timeout(CLOSE_TIMEOUT, end).await;
     }

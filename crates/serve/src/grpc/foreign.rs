@@ -22,25 +22,27 @@ use super::piece::Piece;
 use super::request;
 
 /// Starts a call of another service, as a task.
-pub(super) fn start(
-    shared: &Rc<Shared>,
-    routes: Routes,
-    request: Request<RecvStream>,
-    mut respond: SendResponse<Piece>,
-) {
-    let mut call = Call::start(shared, &request);
+pub(super) fn start(shared: &Rc<Shared>, routes: Routes, request: Request<RecvStream>, respond: SendResponse<Piece>) {
+    let call = Call::start(shared, &request);
     let timeout = request::timeout(request.headers());
     let Some(waiting) = shared.memory().add_pending() else {
-        let status = Status::resource_exhausted("too many pending calls");
-        call.finish_with(status.code() as usize, status.message());
-        let _ = respond.send_response(status.into_http(), true);
-        return;
+        return end_with(call, respond, Status::resource_exhausted("too many pending calls"));
     };
     let shared = Rc::clone(shared);
     tokio::task::spawn_local(async move {
         answer(&shared, routes, request, respond, call, timeout).await;
         drop(waiting);
     });
+}
+
+/// Refuses a call.
+pub(super) fn refuse<B>(shared: &Rc<Shared>, request: &Request<B>, respond: SendResponse<Piece>, status: Status) {
+    end_with(Call::start(shared, request), respond, status);
+}
+
+fn end_with(mut call: Call, mut respond: SendResponse<Piece>, status: Status) {
+    call.finish_with(status.code() as usize, status.message());
+    let _ = respond.send_response(status.into_http(), true);
 }
 
 async fn answer(

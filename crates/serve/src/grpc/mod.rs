@@ -11,7 +11,7 @@ mod gather;
 mod health;
 pub(crate) mod memory_budget;
 mod methods;
-mod observe;
+pub(crate) mod observe;
 mod piece;
 mod quiet;
 mod reflection;

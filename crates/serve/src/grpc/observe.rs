@@ -1,7 +1,8 @@
 //! Counts and logs calls.
 
+use std::cell::Cell;
 use std::rc::Rc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use http::{HeaderMap, Request};
 use tonic::Status;
@@ -15,6 +16,30 @@ const CANCELLED: usize = 1;
 const UNKNOWN: usize = 2;
 /// Maximum length of a logged path, in bytes.
 const LOGGED_PATH: usize = 200;
+
+/// The number of failed calls that each thread logs in a second: a flood of calls must not become a flood of lines.
+const LOGGED_FAILURES: u32 = 20;
+const FIRST_UNLOGGED: u32 = LOGGED_FAILURES + 1;
+
+/// Counts the failed calls of the current second.
+pub(crate) struct Failures(Cell<(Instant, u32)>);
+
+impl Failures {
+    pub(crate) fn new() -> Failures {
+        Failures(Cell::new((Instant::now(), 0)))
+    }
+
+    /// Adds a failure, and returns their number in this second.
+    fn count(&self, now: Instant) -> u32 {
+        let (start, count) = self.0.get();
+        let next = match now.saturating_duration_since(start) < Duration::from_secs(1) {
+            true => (start, count.saturating_add(1)),
+            false => (now, 1),
+        };
+        self.0.set(next);
+        next.1
+    }
+}
 
 /// A call from its start to its end.
 pub(super) struct Call {
@@ -65,6 +90,13 @@ impl Call {
                 tracing::debug!(grpc.call = self.path, grpc.code = name, grpc.time_ms = time_ms, peer, "finished call");
             }
             _ => {
+                match self.shared.failures().count(Instant::now()) {
+                    ..=LOGGED_FAILURES => {}
+                    FIRST_UNLOGGED => {
+                        return tracing::warn!("too many failed calls, more of them in this second are not logged");
+                    }
+                    _ => return,
+                }
                 tracing::info!(
                     grpc.call = self.path,
                     grpc.code = name,
@@ -83,5 +115,18 @@ impl Drop for Call {
         // The client disconnected before the end.
         self.finish_with(CANCELLED, "");
         self.shared.call_ended();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn failures_are_counted_by_the_second() {
+        let (failures, start) = (Failures::new(), Instant::now());
+        let counts: Vec<u32> = (0..30).map(|_| failures.count(start)).collect();
+        assert_eq!(counts, (1..=30).collect::<Vec<u32>>());
+        assert_eq!(failures.count(start + Duration::from_secs(2)), 1);
     }
 }

@@ -14,6 +14,7 @@ use http_body::{Frame, SizeHint};
 use tokio::sync::Semaphore;
 
 use super::events::Events;
+use super::spool::Spool;
 use crate::content::Reader;
 use crate::slots::Usage;
 
@@ -61,11 +62,11 @@ impl Body {
         Body::from(Bytes::new())
     }
 
-    /// Streams the bytes of `reader`; `exact` is their number, if it is known.
+    /// Streams the bytes of `source`; `exact` is their number, if it is known.
     ///
     /// `workers` bounds the number of bodies in progress.
-    pub(super) fn streamed(reader: Reader, coding: Coding, exact: Option<u64>, workers: &Arc<Semaphore>) -> Body {
-        let chunks = Chunks { reader, coding, crc: Crc::new(), started: false, headed: false, ended: false };
+    pub(super) fn streamed(source: Source, coding: Coding, exact: Option<u64>, workers: &Arc<Semaphore>) -> Body {
+        let chunks = Chunks { source, coding, crc: Crc::new(), started: false, headed: false, ended: false };
         let state = State::Idle(Box::new(chunks));
         Body { kind: Kind::Streamed { state, left: exact, workers: Arc::clone(workers) }, usage: None }
     }
@@ -160,9 +161,31 @@ async fn produce(mut chunks: Chunks, workers: Arc<Semaphore>) -> io::Result<Prod
     producing.await.map_err(io::Error::other)
 }
 
-/// The source of a streamed body.
+/// Where the bytes of a streamed body come from.
+pub(super) enum Source {
+    /// A part of the catalog.
+    Content(Reader),
+    /// An answer, from an offset on.
+    Spool(Arc<Spool>, u64),
+}
+
+impl Source {
+    /// Reads the next bytes: `size` of them, or fewer at the end.
+    fn read(&mut self, size: usize) -> io::Result<Vec<u8>> {
+        match self {
+            Source::Content(reader) => reader.read(size),
+            Source::Spool(spool, offset) => {
+                let bytes = spool.read(*offset, size)?;
+                *offset += bytes.len() as u64;
+                Ok(bytes)
+            }
+        }
+    }
+}
+
+/// The chunks of a streamed body.
 struct Chunks {
-    reader: Reader,
+    source: Source,
     coding: Coding,
     crc: Crc,
     started: bool,
@@ -174,8 +197,8 @@ struct Chunks {
 impl Chunks {
     fn next(&mut self) -> io::Result<Option<Bytes>> {
         match self.coding {
-            Coding::None => Ok(Some(self.reader.read(CHUNK)?).filter(|chunk| !chunk.is_empty()).map(Bytes::from)),
-            Coding::Zstd => match self.reader.read(COMPRESSED_CHUNK)? {
+            Coding::None => Ok(Some(self.source.read(CHUNK)?).filter(|chunk| !chunk.is_empty()).map(Bytes::from)),
+            Coding::Zstd => match self.source.read(COMPRESSED_CHUNK)? {
                 chunk if chunk.is_empty() => Ok(None),
                 chunk => Ok(Some(zstd::bulk::compress(&chunk, ZSTD_LEVEL)?.into())),
             },
@@ -185,7 +208,7 @@ impl Chunks {
                 if !std::mem::replace(&mut self.headed, true) {
                     out.extend_from_slice(&GZIP_HEADER);
                 }
-                let chunk = self.reader.read(COMPRESSED_CHUNK)?;
+                let chunk = self.source.read(COMPRESSED_CHUNK)?;
                 self.crc.update(&chunk);
                 if chunk.is_empty() {
                     self.ended = true;

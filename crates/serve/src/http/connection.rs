@@ -21,7 +21,7 @@ use super::graphql::Query;
 use super::wire::Wire;
 use super::{Reply, Site};
 use crate::listen::{self, Listener, Peer, Socket};
-use crate::slots::{Slot, Slots};
+use crate::slots::{RESERVE, Slot, Slots};
 use crate::tls::{Protocol, Tls};
 
 /// Idle timeout of a connection.
@@ -30,8 +30,6 @@ const IDLE: Duration = Duration::from_secs(60);
 const BUFFER: usize = 16 << 10;
 /// The interval of releasing memory that pages have not used for a while.
 const TIDY: Duration = Duration::from_secs(10);
-/// Connections accepted beyond the limit: they get the state of the server, and nothing else.
-pub(crate) const RESERVE: usize = 16;
 
 /// Answers on `listener` until `stop` is ready, then drains the replies in flight.
 ///
@@ -64,14 +62,7 @@ pub(crate) async fn serve(
         };
         let metrics = &site.live.metrics;
         metrics.accepted.fetch_add(1, Relaxed);
-        let (slot, within_limit) = match listen::acquire_slot(&slots, &site.live).await {
-            Some(slot) => (Some(slot), true),
-            None => (listen::acquire_slot(&reserve, &site.live).await, false),
-        };
-        let Some(slot) = slot else {
-            metrics.turned_away.fetch_add(1, Relaxed);
-            continue;
-        };
+        let Some((slot, within_limit)) = listen::acquire_slot(&slots, &reserve, &site.live).await else { continue };
         metrics.open.fetch_add(1, Relaxed);
         let connection =
             Connection { slot, within_limit, tls: tls.clone(), site: Arc::clone(&site), ending: ending.clone() };

@@ -91,7 +91,7 @@ impl Console {
 pub(super) struct Job {
     console: Arc<Console>,
     live: Arc<Live>,
-    workers: Arc<Semaphore>,
+    pool: Arc<Semaphore>,
     headers: HeaderMap,
     path: String,
     query: String,
@@ -146,7 +146,7 @@ impl Site {
         Some(Job {
             console: Arc::clone(console),
             live: Arc::clone(&self.live),
-            workers: Arc::clone(&self.workers),
+            pool: Arc::clone(&self.pools.pages),
             headers: request.headers().clone(),
             path: path.trim_start_matches('/').to_owned(),
             query: request.uri().query().unwrap_or_default().to_owned(),
@@ -199,7 +199,7 @@ impl Job {
                 );
             }
         }
-        let Ok(_permit) = self.workers.acquire().await else { return super::not_found() };
+        let Ok(_permit) = self.pool.acquire().await else { return super::not_found() };
         let rendered = self.make(coding).await;
         let Some((page, bytes, coding)) = rendered else { return guarded(super::not_found(), PageKind::Data) };
         if let Some(location) = &page.location {

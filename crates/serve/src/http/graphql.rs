@@ -11,9 +11,10 @@ use hyper::header::{self, HeaderValue};
 use hyper::{HeaderMap, Method, Request, StatusCode};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
-use super::body::{Body, Coding};
-use super::{Reply, Site, reply};
-use crate::content::{Content, Reader, Selection};
+use super::body::{Body, Coding, Source};
+use super::spool::{Spool, Spools};
+use super::{Pools, Reply, Site, reply};
+use crate::content::Content;
 use crate::graphql;
 use crate::live::{Blobs, Live};
 
@@ -32,7 +33,8 @@ const HELD: usize = 64 << 10;
 pub(super) struct Query {
     content: Arc<Content>,
     live: Arc<Live>,
-    workers: Arc<Semaphore>,
+    pools: Pools,
+    spools: Arc<Spools>,
     large: Arc<Semaphore>,
     headers: HeaderMap,
     body: Incoming,
@@ -53,7 +55,8 @@ impl Query {
         Query {
             content,
             live: Arc::clone(&site.live),
-            workers: Arc::clone(&site.workers),
+            pools: site.pools.clone(),
+            spools: Arc::clone(&site.spools),
             large: Arc::clone(&site.large),
             headers: request.headers().clone(),
             body: request.into_body(),
@@ -66,6 +69,15 @@ enum Unread {
     Refused,
     Busy,
     Slow,
+}
+
+/// The outcome of a query.
+enum Answer {
+    Held(Vec<u8>),
+    /// The answer in a file, and its length.
+    Spooled(Arc<Spool>, u64),
+    Invalid(&'static str),
+    NoRoom,
 }
 
 impl Query {
@@ -87,30 +99,34 @@ impl Query {
     }
 
     async fn answer(&self, body: Vec<u8>) -> Reply {
-        let Ok(_permit) = self.workers.acquire().await else { return super::not_found() };
-        let content = Arc::clone(&self.content);
+        let Ok(_permit) = self.pools.queries.acquire().await else { return super::not_found() };
+        let (content, spools) = (Arc::clone(&self.content), Arc::clone(&self.spools));
         let answered = tokio::task::spawn_blocking(move || {
-            let answer = graphql::Request::read(&body)?.answer(&content);
+            let answer = match graphql::Request::read(&body) {
+                Ok(request) => request.answer(&content),
+                Err(reason) => return Answer::Invalid(reason),
+            };
             if answer.len() <= HELD {
-                return Ok((Ok(answer), 0));
+                return Answer::Held(answer);
             }
-            let length = answer.len() as u64;
-            Content::spooled(&answer).map(|spooled| (Err(spooled), length)).map_err(|_| "")
+            match spools.add(&answer) {
+                Ok(Some(spool)) => Answer::Spooled(spool, answer.len() as u64),
+                Ok(None) | Err(_) => Answer::NoRoom,
+            }
         });
         match answered.await {
-            Ok(Ok((Ok(answer), _))) => json(Body::from(bytes::Bytes::from(answer))),
-            Ok(Ok((Err(spooled), length))) => self.spooled(spooled, length),
-            Ok(Err(reason)) if !reason.is_empty() => super::text(StatusCode::BAD_REQUEST, &format!("{reason}\n")),
-            _ => super::retry_later("503 no room for the answer\n"),
+            Ok(Answer::Held(answer)) => json(Body::from(bytes::Bytes::from(answer))),
+            Ok(Answer::Spooled(spool, length)) => self.spooled(spool, length),
+            Ok(Answer::Invalid(reason)) => super::text(StatusCode::BAD_REQUEST, &format!("{reason}\n")),
+            Ok(Answer::NoRoom) | Err(_) => super::retry_later("503 no room for the answer\n"),
         }
     }
 
     /// Sends an answer from a file, so that a client that does not read costs no memory.
-    fn spooled(&self, spooled: Content, length: u64) -> Reply {
+    fn spooled(&self, spool: Arc<Spool>, length: u64) -> Reply {
         let coding = reply::coding(&self.headers, length);
         let exact = (coding == Coding::None).then_some(length);
-        let reader = Reader::new(Arc::new(spooled), Selection::range(0, length));
-        let mut response = json(Body::streamed(reader, coding, exact, &self.workers));
+        let mut response = json(Body::streamed(Source::Spool(spool, 0), coding, exact, &self.pools.downloads));
         let (name, value) = match coding {
             Coding::None => (header::CONTENT_LENGTH, HeaderValue::from(length)),
             Coding::Gzip => (header::CONTENT_ENCODING, HeaderValue::from_static("gzip")),

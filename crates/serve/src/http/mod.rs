@@ -9,6 +9,7 @@ mod graphql;
 mod page;
 pub mod range;
 mod reply;
+mod spool;
 mod wire;
 
 use std::sync::Arc;
@@ -23,8 +24,9 @@ use crate::content::{Content, Filter, Pick};
 use crate::live::{Blobs, Live};
 use crate::pages::Pages;
 use body::Body;
-pub(crate) use connection::{RESERVE, serve};
+pub(crate) use connection::serve;
 use console::Console;
+use spool::Spools;
 
 type Reply = Response<Body>;
 
@@ -39,10 +41,29 @@ pub(crate) struct Site {
     command_line: Option<String>,
     /// The web console of the catalog.
     console: Option<Arc<Console>>,
-    /// Limits the number of bodies in progress.
-    workers: Arc<Semaphore>,
+    pools: Pools,
+    /// Large answers to queries.
+    spools: Arc<Spools>,
     /// Limits the number of large requests that are read concurrently.
     large: Arc<Semaphore>,
+}
+
+/// The threads that each kind of work may use, so that none waits for another. A connection has one request at a time,
+/// and a pool serves its requests in the order of their arrival: connections share it evenly.
+#[derive(Clone)]
+struct Pools {
+    downloads: Arc<Semaphore>,
+    pages: Arc<Semaphore>,
+    queries: Arc<Semaphore>,
+}
+
+impl Pools {
+    fn new() -> Pools {
+        let cores = std::thread::available_parallelism().map_or(2, std::num::NonZero::get);
+        let pool = |threads: usize| Arc::new(Semaphore::new(threads));
+        // A chunk of a download or a page takes milliseconds, a query up to seconds.
+        Pools { downloads: pool(2 * cores), pages: pool(2 * cores), queries: pool(cores) }
+    }
 }
 
 impl Site {
@@ -70,10 +91,16 @@ impl Site {
     }
 
     fn new(live: &Arc<Live>, catalog: Option<String>, command_line: Option<String>) -> Site {
-        let workers = std::thread::available_parallelism().map_or(2, std::num::NonZero::get) * 2;
-        let workers = Arc::new(Semaphore::new(workers));
-        let large = Arc::new(Semaphore::new(graphql::LARGE_REQUESTS));
-        Site { live: Arc::clone(live), catalog, catalogs: None, command_line, console: None, workers, large }
+        Site {
+            live: Arc::clone(live),
+            catalog,
+            catalogs: None,
+            command_line,
+            console: None,
+            pools: Pools::new(),
+            spools: Arc::default(),
+            large: Arc::new(Semaphore::new(graphql::LARGE_REQUESTS)),
+        }
     }
 
     /// Adds the web console. A server on a loopback address accepts loopback host names and `hosts` only.

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use hyper::header::{self, HeaderName, HeaderValue};
 use hyper::{HeaderMap, Method, StatusCode};
 
-use super::body::{Body, Coding};
+use super::body::{Body, Coding, Source};
 use super::conditions::{self, Verdict};
 use super::range::{self, Range};
 use super::{Reply, RequestHead, Site};
@@ -145,7 +145,7 @@ fn send(
     } else {
         let reader = Reader::new(Arc::clone(content), selection);
         let exact = (coding == Coding::None).then_some(length);
-        Body::streamed(reader, coding, exact, &site.workers)
+        Body::streamed(Source::Content(reader), coding, exact, &site.pools.downloads)
     };
     let mut response = Reply::new(body);
     match coding {
