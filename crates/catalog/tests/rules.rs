@@ -238,7 +238,7 @@ fn an_unreadable_file_causes_no_reports_of_missing_objects() {
     )
     .unwrap();
     fbc.add_generated(PACKAGE, &Limits::default()).unwrap();
-    let loaded = Loaded { problems: Vec::new(), incomplete: true };
+    let loaded = Loaded { incomplete: true, ..Loaded::default() };
     let checked = check(&fbc, loaded, Warnings::Off);
     assert_eq!(checked.errors().map(|problem| problem.rule).collect::<Vec<_>>(), ["incomplete"]);
     assert!(checked.catalog.is_err(), "an incomplete catalog passed the checks");

@@ -237,7 +237,7 @@ fn relinked(entries: &[Entry], base: &str, substitute: &str) -> Option<Vec<Entry
 
 /// Describes the problems of a catalog, if any.
 fn invalid(fbc: &Fbc, problems: Vec<Problem>) -> Option<String> {
-    let checked = catalog::check(fbc, Loaded { problems, incomplete: false }, Warnings::Off);
+    let checked = catalog::check(fbc, Loaded { problems, ..Loaded::default() }, Warnings::Off);
     checked.catalog.err().map(|problems| catalog::tree::message(problems.errors()))
 }
 

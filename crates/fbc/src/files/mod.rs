@@ -1,5 +1,6 @@
 //! All file access of this crate. The other modules work on text and values.
 
+pub(crate) mod members;
 mod store;
 mod walk;
 mod window;
@@ -11,8 +12,11 @@ use std::path::Path;
 use std::time::SystemTime;
 
 pub(crate) use store::Store;
-pub(crate) use walk::walk;
+pub(crate) use walk::{Walked, walk};
 pub(crate) use window::Window;
+
+/// Makes `open` non-blocking. This is the value of Linux on all but a few old processors.
+const O_NONBLOCK: i32 = 0o4000;
 
 /// The state of a file: its size and modification time.
 pub(crate) type Stamp = (u64, SystemTime);
@@ -23,9 +27,19 @@ pub(crate) fn stamp(path: &Path) -> io::Result<Stamp> {
     Ok((metadata.len(), metadata.modified()?))
 }
 
+/// Opens a regular file. Fails on a pipe instead of waiting for its writer.
+fn open_file(path: &Path) -> io::Result<File> {
+    use std::os::unix::fs::OpenOptionsExt;
+    let file = File::options().read(true).custom_flags(O_NONBLOCK).open(path)?;
+    match file.metadata()?.is_file() {
+        true => Ok(file),
+        false => Err(io::Error::new(io::ErrorKind::InvalidInput, "is not a regular file")),
+    }
+}
+
 /// Opens a file for reading in windows, up to `limit` bytes, and returns its state.
 pub(crate) fn open(path: &Path, limit: u64) -> io::Result<(Window, Stamp)> {
-    let file = File::open(path)?;
+    let file = open_file(path)?;
     let metadata = file.metadata()?;
     let stamp = (metadata.len(), metadata.modified()?);
     Ok((Window::new(file.take(limit)), stamp))
@@ -66,6 +80,9 @@ pub(crate) fn read_inside(root: &Path, path: &Path, reference: &str, limit: usiz
     let real = root.join(path).canonicalize().map_err(failed)?;
     if !real.starts_with(&inside) {
         return Err(format!("ref {reference:?} leads outside the catalog"));
+    }
+    if real.strip_prefix(&inside).is_ok_and(|path| path.iter().any(members::is_version_control)) {
+        return Err(format!("ref {reference:?} leads to a file of version control"));
     }
     let metadata = fs::metadata(&real).map_err(failed)?;
     if !metadata.is_file() {

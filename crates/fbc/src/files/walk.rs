@@ -5,13 +5,12 @@ use std::fs::{self, FileType};
 use std::io;
 use std::path::{Path, PathBuf};
 
+use super::members::is_version_control;
 use crate::indexignore::IndexIgnore;
 use crate::limits::Limits;
 
 /// The name of ignore files.
-const IGNORE_FILE: &str = ".indexignore";
-/// The directory of git metadata, which is never catalog content.
-const GIT: &str = ".git";
+pub(super) const IGNORE_FILE: &str = ".indexignore";
 /// The maximum size of an ignore file.
 const IGNORE_FILE_LIMIT: u64 = 1 << 20;
 
@@ -25,26 +24,35 @@ pub(crate) struct Found {
     pub(crate) outcome: Result<u64, io::Error>,
 }
 
-/// Lists the files of the catalog in `root`, sorted by path.
+/// The files of a catalog directory.
+pub(crate) struct Walked {
+    /// The content, sorted by path.
+    pub(crate) found: Vec<Found>,
+    /// The paths of the ignore files, relative to the root.
+    pub(crate) ignore_files: Vec<PathBuf>,
+}
+
+/// Lists the files of the catalog in `root`.
 ///
-/// Every file is content unless an `.indexignore` file excludes it or it belongs to git. Ignored directories are walked
+/// Every file is content unless an `.indexignore` file excludes it or it belongs to version control. Ignored directories are walked
 /// too, since a later pattern may include their files again.
 ///
 /// # Errors
 /// Fails only if `root` itself cannot be read; other errors are reported with their file.
-pub(crate) fn walk(root: &Path, limits: &Limits) -> io::Result<Vec<Found>> {
-    let mut walk = Walk { root, found: Vec::new(), ignore: IndexIgnore::default(), limit: limits.files };
+pub(crate) fn walk(root: &Path, limits: &Limits) -> io::Result<Walked> {
+    let mut walk =
+        Walk { root, found: Vec::new(), ignore: IndexIgnore::default(), ignore_files: Vec::new(), limit: limits.files };
     walk.directory(Path::new(""))?;
-    let ignore = walk.ignore;
-    let mut found = walk.found;
+    let Walk { mut found, ignore, ignore_files, .. } = walk;
     found.retain(|file| file.directory || !ignore.is_ignored(&components(&file.path)));
-    Ok(found)
+    Ok(Walked { found, ignore_files })
 }
 
 struct Walk<'a> {
     root: &'a Path,
     found: Vec<Found>,
     ignore: IndexIgnore,
+    ignore_files: Vec<PathBuf>,
     limit: usize,
 }
 
@@ -57,7 +65,7 @@ impl Walk<'_> {
         }
         entries.sort_by(|a, b| a.0.as_encoded_bytes().cmp(b.0.as_encoded_bytes()));
         for (name, kind) in entries {
-            if name == OsStr::new(GIT) {
+            if is_version_control(&name) {
                 continue;
             }
             let path = directory.join(&name);
@@ -67,7 +75,10 @@ impl Walk<'_> {
                 }
             } else if name == OsStr::new(IGNORE_FILE) {
                 match self.read_ignore_file(&path) {
-                    Ok(text) => self.ignore.add(&components(directory), &text),
+                    Ok(text) => {
+                        self.ignore.add(&components(directory), &text);
+                        self.ignore_files.push(path);
+                    }
                     Err(error) => self.add(path, true, Err(error))?,
                 }
             } else {

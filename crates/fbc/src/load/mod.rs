@@ -10,7 +10,8 @@ use rayon::prelude::*;
 
 use crate::blob::{Blob, Content, Fbc, KnownText, PACKAGE, SourceFile, TextAt};
 use crate::decode;
-use crate::files::{self, Store, walk};
+use crate::files::members::Members;
+use crate::files::{self, Store, Walked, walk};
 use crate::json::Raw;
 use crate::limits::Limits;
 use crate::migrate;
@@ -43,6 +44,8 @@ pub struct Loaded {
     pub problems: Vec<Problem>,
     /// Whether some documents could not be read, so that names may be missing.
     pub incomplete: bool,
+    /// The files that belong to the catalog.
+    pub members: Members,
 }
 
 impl Fbc {
@@ -53,7 +56,7 @@ impl Fbc {
     /// # Errors
     /// Fails if `root` is not a readable directory; the result contains all other problems.
     pub fn load_dir(&mut self, root: &Path, options: &LoadOptions<'_>) -> io::Result<Loaded> {
-        let found = walk(root, &options.limits)?;
+        let Walked { found, ignore_files } = walk(root, &options.limits)?;
         let first_file = self.files.len();
         let first_blob = self.blobs.len();
         self.roots.push(root.to_path_buf());
@@ -84,9 +87,13 @@ impl Fbc {
         outcomes.sort_by_key(|(i, _)| *i);
         drop(tasks);
         let paths: Vec<&Path> = found.iter().map(|found| found.path.as_path()).collect();
+        let mut members = Members::new(root);
+        members.extend_existing(referenced::paths(&paths, &outcomes));
+        members.extend(ignore_files);
+        members.extend(found.iter().filter(|found| found.outcome.is_ok()).map(|found| found.path.clone()));
         referenced::drop_referenced_files(&paths, &mut outcomes);
 
-        let mut loaded = Loaded::default();
+        let mut loaded = Loaded { members, ..Loaded::default() };
         for (found, (_, outcome)) in found.into_iter().zip(outcomes) {
             self.files.push(SourceFile { root: self.roots.len() - 1, path: found.path, stamp: outcome.stamp });
             self.blobs.extend(outcome.blobs);

@@ -1,13 +1,28 @@
 //! Files that bundles refer to: they contain objects, not catalog content.
 
 use std::collections::HashMap;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use super::FileOutcome;
 use crate::blob::Content;
 use crate::object;
 use crate::path;
 use crate::problem::{Problem, Stage};
+
+/// Returns the paths of all files that bundles refer to, relative to the catalog.
+pub(super) fn paths(paths: &[&Path], outcomes: &[(usize, FileOutcome)]) -> Vec<PathBuf> {
+    let mut found = Vec::new();
+    for (path, (_, outcome)) in paths.iter().zip(outcomes) {
+        let directory = path.parent().unwrap_or(Path::new(""));
+        let bundles = outcome.blobs.iter().filter_map(|blob| match &blob.content {
+            Content::Bundle(bundle) => Some(&bundle.references),
+            _ => None,
+        });
+        let references = bundles.flatten().chain(&outcome.referenced);
+        found.extend(references.filter_map(|reference| object::resolve(directory, reference).ok()));
+    }
+    found
+}
 
 /// Drops the content of files that a bundle of another file refers to.
 ///

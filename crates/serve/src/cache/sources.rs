@@ -72,7 +72,8 @@ impl Fingerprint {
         Fingerprint::within(root, usize::MAX)
     }
 
-    /// Takes the fingerprint of all files of a catalog directory, ignored or not, sorted by path.
+    /// Takes the fingerprint of all files of a catalog directory, ignored or not, sorted by path. Version control never
+    /// has content.
     ///
     /// Files that are not loaded are included: an ignore file may select them, and objects may be read from them.
     ///
@@ -120,6 +121,9 @@ fn walk(all: &Walk<'_>, directory: &Path, depth: usize) -> io::Result<Vec<Stamp>
     let mut directories = Vec::new();
     for entry in fs::read_dir(all.root.join(directory))? {
         let entry = entry?;
+        if fbc::is_version_control(&entry.file_name()) {
+            continue;
+        }
         let path = directory.join(entry.file_name());
         let kind = entry.file_type()?;
         if kind.is_dir() {
