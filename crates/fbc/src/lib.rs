@@ -42,7 +42,7 @@ pub mod work;
 pub mod write;
 
 pub use blob::{Blob, Content, Fbc};
-pub use files::members::{Members, Unportable, is_version_control};
+pub use files::members::{Members, Unportable, is_file_name, is_version_control};
 pub use limits::Limits;
 pub use load::{LoadOptions, Loaded};
 pub use problem::{FileId, Place, Problem, Scope, Severity, Spot, Stage};

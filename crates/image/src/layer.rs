@@ -90,20 +90,16 @@ impl Layer {
 
     /// Adds everything below `directory` at `path`.
     ///
-    /// A link to a file becomes a copy of that file. A link to a directory is kept if it is relative and stays
-    /// inside, so it has the same target in the image.
-    ///
     /// # Errors
-    /// Fails when a path cannot be read, is not a file, directory or link, or is a link with another target in the
-    /// image.
+    /// Fails when a path cannot be read, or is neither a file nor a directory. Links are not followed: their targets may
+    /// be private, or missing in the image.
     pub fn tree(&mut self, path: &str, directory: &Path, modes: Modes) -> io::Result<()> {
         let path = normalize(path);
         self.put(path.clone(), EntryKind::Directory, modes.directory);
-        let root = directory.canonicalize().map_err(|error| in_path(directory, &error))?;
-        self.add_tree(&path, &root, &root, modes, 0)
+        self.add_tree(&path, directory, modes, 0)
     }
 
-    fn add_tree(&mut self, at: &[u8], root: &Path, directory: &Path, modes: Modes, depth: usize) -> io::Result<()> {
+    fn add_tree(&mut self, at: &[u8], directory: &Path, modes: Modes, depth: usize) -> io::Result<()> {
         if depth > MAX_DEPTH {
             return Err(in_path(directory, &io::Error::other("nested too deeply")));
         }
@@ -113,29 +109,15 @@ impl Layer {
             let mut path = at.to_vec();
             path.push(b'/');
             path.extend_from_slice(entry.file_name().as_bytes());
-            let kind = entry.file_type().map_err(|error| in_path(&source, &error))?;
-            if kind.is_dir() {
+            let metadata = entry.metadata().map_err(|error| in_path(&source, &error))?;
+            if metadata.is_dir() {
                 self.put(path.clone(), EntryKind::Directory, modes.directory);
-                self.add_tree(&path, root, &source, modes, depth + 1)?;
-                continue;
-            }
-            if kind.is_symlink() && !source.is_file() {
-                let target = fs::read_link(&source).map_err(|error| in_path(&source, &error))?;
-                let inside = source.canonicalize().is_ok_and(|real| real.starts_with(root));
-                if target.is_absolute() || !inside {
-                    return Err(in_path(
-                        &source,
-                        &io::Error::other("the link target is missing or outside the directory"),
-                    ));
-                }
-                self.put(path, EntryKind::Symlink(target.as_os_str().as_bytes().into()), 0o777);
-                continue;
-            }
-            let metadata = fs::metadata(&source).map_err(|error| in_path(&source, &error))?;
-            if !metadata.is_file() {
+                self.add_tree(&path, &source, modes, depth + 1)?;
+            } else if metadata.is_file() {
+                self.put(path, EntryKind::File(source, metadata.len()), modes.file);
+            } else {
                 return Err(in_path(&source, &io::Error::other("neither a file nor a directory")));
             }
-            self.put(path, EntryKind::File(source, metadata.len()), modes.file);
         }
         Ok(())
     }

@@ -21,8 +21,6 @@ fn sample(root: &Path) {
     fs::write(root.join("a-b"), "").unwrap();
     fs::write(root.join("sub/deep/f\u{fc}r"), "x").unwrap();
     fs::write(root.join(long("d")).join(long("f")), "long").unwrap();
-    symlink("b.yaml", root.join("link")).unwrap();
-    symlink("sub", root.join("directory-link")).unwrap();
 }
 
 fn layer_of(root: &Path) -> Layer {
@@ -51,8 +49,6 @@ fn a_written_layer_unpacks_to_the_same_files() {
     let diff = |a: &Path, b: &Path| Command::new("diff").arg("-r").args([a, b]).output().unwrap();
     let differences = diff(&root, &target.join("configs"));
     assert!(differences.status.success(), "{}", String::from_utf8_lossy(&differences.stdout));
-    assert!(!target.join("configs/link").is_symlink());
-    assert_eq!(fs::read_link(target.join("configs/directory-link")).unwrap(), Path::new("sub"));
     assert_eq!(fs::read_link(target.join("bin/probe")).unwrap(), Path::new("opm"));
 
     // tar lists the same names, modes, owners and times.
@@ -94,12 +90,13 @@ fn a_layer_depends_on_content_alone() {
 }
 
 #[test]
-fn links_that_lead_outside_are_rejected() {
-    for target in ["/etc", "..", "none"] {
+fn links_and_devices_are_rejected() {
+    for target in ["/etc", "/etc/hostname", "..", "none", "file"] {
         let scratch = tempfile::tempdir().unwrap();
+        fs::write(scratch.path().join("file"), "").unwrap();
         symlink(target, scratch.path().join("link")).unwrap();
         let error = Layer::new().tree("/configs", scratch.path(), Modes::default()).unwrap_err();
-        assert!(error.to_string().contains("outside the directory"), "{error}");
+        assert!(error.to_string().ends_with("link: neither a file nor a directory"), "{error}");
     }
     let error = Layer::new().tree("/configs", Path::new("/dev"), Modes::default()).unwrap_err();
     assert!(error.to_string().contains("/dev/"), "{error}");

@@ -224,7 +224,7 @@ impl Part {
         for (package, blobs) in self.blobs().map_err(named)? {
             let place = match package.as_str() {
                 "" => directory.to_owned(),
-                name if name.contains(['/', '\0']) || name.starts_with('.') => {
+                name if !fbc::is_file_name(name) => {
                     return Err(format!("{name:?} is not a valid directory name"));
                 }
                 name => directory.join(name),

@@ -1,4 +1,4 @@
-//! The files that belong to a catalog.
+//! The files that belong to a catalog or a bundle.
 
 use std::collections::BTreeSet;
 use std::ffi::OsStr;
@@ -11,38 +11,81 @@ use super::walk::IGNORE_FILE;
 /// The names of the metadata of version control systems: files or directories, at any depth.
 const VERSION_CONTROL: [&str; 9] = [".git", ".hg", ".svn", ".bzr", ".jj", ".sl", ".pijul", "_darcs", "CVS"];
 
+/// Returns whether a package, a bundle or a version can name a file or directory of a catalog: it must be a single name
+/// that is neither hidden nor version control.
+pub fn is_file_name(name: &str) -> bool {
+    !name.is_empty() && !name.starts_with('.') && !name.contains(['/', '\0']) && !is_version_control(OsStr::new(name))
+}
+
 /// Returns whether a file or directory with this name is metadata of version control, which is never content.
 pub fn is_version_control(name: &OsStr) -> bool {
     VERSION_CONTROL.iter().any(|known| name == OsStr::new(known))
 }
 
-/// The files that belong to a catalog: those that the loader reads, those that bundles refer to, and ignore files.
+/// The files that belong to a catalog or a bundle.
 ///
-/// A command that copies, packs, unpacks or edits a catalog touches these files and no others. Loading returns this
-/// list, so it cannot differ from what was loaded.
+/// To a catalog belong the files that the loader reads, those that bundles refer to, and ignore files. To a bundle
+/// belong the files in its directories. A command that copies, packs, unpacks or edits one of them touches these files
+/// and no others. Loading a catalog returns its list, so it cannot differ from what was loaded.
 #[derive(Debug, Clone, Default)]
 pub struct Members {
     root: PathBuf,
     paths: BTreeSet<PathBuf>,
 }
 
-/// Why a file of a catalog can neither enter nor leave an image.
+/// Why a file can neither enter nor leave an image.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum Unportable {
     /// Its name, or that of a directory, starts with a dot.
-    #[error("is hidden; rename it, or list it in .indexignore if it is not part of the catalog")]
+    #[error("is hidden")]
     Hidden,
     /// It is a link to a file that the image would not contain.
-    #[error("is a symbolic link that leads out of the catalog; replace it with a copy of its target")]
+    #[error("is a symbolic link that leads out of the directory")]
     LeadsOut,
     /// It is a link to a file of version control.
-    #[error("is a symbolic link to a file of version control; remove it")]
+    #[error("is a symbolic link to a file of version control")]
     VersionControl,
+    /// It is a device, a pipe, a socket, or a link to something other than a file.
+    #[error("is neither a file nor a directory")]
+    NotAFile,
 }
 
 impl Members {
     pub(crate) fn new(root: &Path) -> Members {
         Members { root: root.to_path_buf(), paths: BTreeSet::new() }
+    }
+
+    /// Returns everything in these directories below `root` that is neither a directory nor version control.
+    ///
+    /// Directories that do not exist are empty. Links to directories are listed, but not followed.
+    ///
+    /// # Errors
+    /// Fails if a directory cannot be read, or if they contain more than `limit` files.
+    pub fn below(root: &Path, directories: &[PathBuf], limit: usize) -> io::Result<Members> {
+        let mut members = Members::new(root);
+        let mut pending: Vec<PathBuf> = directories.to_vec();
+        while let Some(directory) = pending.pop() {
+            let full = root.join(&directory);
+            let entries = match fs::read_dir(&full) {
+                Err(error) if error.kind() == io::ErrorKind::NotFound => continue,
+                entries => entries.map_err(|error| in_path(&full, &error))?,
+            };
+            for entry in entries {
+                let entry = entry.map_err(|error| in_path(&full, &error))?;
+                let path = directory.join(entry.file_name());
+                if is_version_control(&entry.file_name()) {
+                    continue;
+                }
+                match entry.file_type().map_err(|error| in_path(&full, &error))?.is_dir() {
+                    true => pending.push(path),
+                    false => drop(members.paths.insert(path)),
+                }
+                if members.paths.len() + pending.len() > limit {
+                    return Err(in_path(root, &io::Error::other(format!("more than {limit} files"))));
+                }
+            }
+        }
+        Ok(members)
     }
 
     pub(crate) fn extend(&mut self, paths: impl IntoIterator<Item = PathBuf>) {
@@ -55,35 +98,32 @@ impl Members {
         self.extend(paths.into_iter().filter(|path| root.join(path).is_file()));
     }
 
-    /// Returns the paths of the files relative to the catalog, sorted.
+    /// Returns the paths of the files relative to the root, sorted.
     pub fn paths(&self) -> impl Iterator<Item = &Path> {
         self.paths.iter().map(PathBuf::as_path)
     }
 
-    /// Returns whether the file at a path relative to the catalog belongs to it.
-    pub fn contains(&self, path: &Path) -> bool {
-        self.paths.contains(path)
-    }
-
-    /// Removes the files that can neither enter nor leave an image, and returns them with the reason.
+    /// Removes what can neither enter nor leave an image, and returns it with the reason.
     ///
     /// The loader reads hidden files, and follows links to files, as the existing tools do. In an image, a link to a
     /// file inside `boundary` becomes a copy of that file. Everything else could surprise whoever unpacks the image,
     /// or disclose files of whoever builds it.
     ///
     /// # Errors
-    /// Fails if a file has vanished.
+    /// Fails if `boundary` cannot be read.
     pub fn remove_unportable(&mut self, boundary: &Path) -> io::Result<Vec<(PathBuf, Unportable)>> {
         let boundary = boundary.canonicalize().map_err(|error| in_path(boundary, &error))?;
         let mut removed = Vec::new();
         for path in std::mem::take(&mut self.paths) {
-            let full = self.root.join(&path);
-            let target = full.canonicalize().map_err(|error| in_path(&full, &error))?;
-            let unportable = match target.strip_prefix(&boundary) {
+            let target = self.root.join(&path).canonicalize();
+            let unportable = match &target {
                 _ if is_hidden(&path) => Some(Unportable::Hidden),
-                Err(_) => Some(Unportable::LeadsOut),
-                Ok(inside) if inside.iter().any(is_version_control) => Some(Unportable::VersionControl),
-                Ok(_) => None,
+                Ok(target) => match target.strip_prefix(&boundary) {
+                    Err(_) => Some(Unportable::LeadsOut),
+                    Ok(inside) if inside.iter().any(is_version_control) => Some(Unportable::VersionControl),
+                    Ok(_) => (!target.is_file()).then_some(Unportable::NotAFile),
+                },
+                Err(_) => Some(Unportable::NotAFile),
             };
             match unportable {
                 None => drop(self.paths.insert(path)),
@@ -113,7 +153,7 @@ impl Members {
     }
 }
 
-/// Returns whether a path relative to the catalog is hidden. Ignore files are not.
+/// Returns whether a path relative to the root is hidden. Ignore files are not.
 fn is_hidden(path: &Path) -> bool {
     let is_dotted = |name: &OsStr| name.as_encoded_bytes().starts_with(b".");
     let directories = path.parent().into_iter().flatten();

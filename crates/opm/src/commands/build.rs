@@ -7,14 +7,16 @@ mod program;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
+use catalog::Warnings;
+use fbc::{Fbc, LoadOptions};
 use image::{Base, BuiltLayer, Descriptor, Image, ImagePlan, Layer, Location, Modes, Platform, Reference, Store};
 use registry_api::Query;
-use serve::cache::store::{Fingerprint, build_portable};
-use serve::load::{Directory, OnInvalid};
+use serve::cache::store::{PrepareError, build_portable};
+use serve::load::{Directory, LoadError, OnInvalid};
 use serve::upstream;
 
 use super::serve::failure;
-use crate::exit::{Failure, Outcome};
+use crate::exit::{Failure, Outcome, in_path};
 use crate::images::{CONFIGS_LABEL, Images, PullFlags, TlsFlags};
 use crate::interrupt::Unfinished;
 use crate::printer::Printer;
@@ -36,7 +38,8 @@ const CACHE_MODES: Modes = Modes { directory: 0o775, file: 0o664 };
 #[derive(clap::Args)]
 #[command(
     long_about = "Build a catalog image without a container engine.\n\n\
-        opm checks the catalog first. The image contains the catalog at /configs, its cache at /tmp/cache, and this \
+        opm checks the catalog first. The image contains the files of the catalog at /configs: those that opm loads, \
+        those that bundles refer to, and .indexignore files, but no others. It contains the cache at /tmp/cache, and this \
         binary at /bin/opm with symlinks for its other names. It starts as the Dockerfile of 'opm generate dockerfile' \
         does. It is built from scratch unless --base-image is given.\n\n\
         Builds are reproducible: the same catalog and binary give the same image, byte for byte. All timestamps are \
@@ -308,13 +311,11 @@ fn catalog_layers(
     printer: &Printer,
     write: &dyn Fn(&Layer) -> std::io::Result<BuiltLayer>,
 ) -> Result<[BuiltLayer; 2], Failure> {
-    if !root.is_dir() {
-        return Err(Failure::message(format!("\"{}\" is not a directory", root.display())));
-    }
-    let in_root = |error: std::io::Error| Failure::message(format!("{}: {error}", root.display()));
-    let before = Fingerprint::at(root).map_err(in_root)?;
+    // Everything below uses this copy: what was checked is what is packed.
+    let configs = scratch.join("configs");
+    stage(root, &configs, printer)?;
     let directory = Directory {
-        root: root.to_owned(),
+        root: configs.clone(),
         limits: limits::from_env()?,
         on_invalid: OnInvalid::Fail,
         shelve: Some(crate::console::shelve),
@@ -324,11 +325,8 @@ fn catalog_layers(
     let theirs = plan.args.upstream_cache.then(|| upstream_cache(&directory, &*ours.cache, scratch)).transpose()?;
 
     let mut catalog = Layer::new();
-    catalog.tree(CONFIGS, root, Modes::default())?;
+    catalog.tree(CONFIGS, &configs, Modes::default())?;
     let catalog = write(&catalog)?;
-    if Fingerprint::at(root).map_err(in_root)? != before {
-        return Err(Failure::message(format!("{}: the catalog changed during the build", root.display())));
-    }
     let mut layer = Layer::new();
     layer.directory("/tmp", 0o1777);
     layer.tree(CACHE, &cache, CACHE_MODES)?;
@@ -340,6 +338,37 @@ fn catalog_layers(
         layer.file(&format!("{CACHE}/{}", upstream::DIGEST), &theirs.join(upstream::DIGEST), modes.file)?;
     }
     Ok([catalog, write(&layer)?])
+}
+
+/// Checks the catalog in `root` and copies its files, and no others, to `target`.
+fn stage(root: &Path, target: &Path, printer: &Printer) -> Outcome {
+    if !root.is_dir() {
+        return Err(Failure::message(format!("\"{}\" is not a directory", root.display())));
+    }
+    let rules = catalog::inspect(Warnings::Off);
+    let options = LoadOptions { limits: limits::from_env()?, inspect: Some(&rules), ..LoadOptions::default() };
+    let mut fbc = Fbc::default();
+    let mut loaded = fbc.load_dir(root, &options).map_err(|error| in_path(root, &error))?;
+    let mut members = std::mem::take(&mut loaded.members);
+    if let Err(problems) = catalog::check(&fbc, loaded, Warnings::Off).catalog {
+        let invalid = LoadError::Invalid { problems: problems.into_errors(), fbc: Box::new(fbc) };
+        return Err(failure(PrepareError::Catalog(invalid).into(), printer));
+    }
+    let unportable = members.remove_unportable(root)?;
+    if !unportable.is_empty() {
+        let lines: Vec<String> =
+            unportable.iter().map(|(path, reason)| format!("{} {reason}", root.join(path).display())).collect();
+        return Err(Failure::message(format!(
+            "an image cannot contain all files of the catalog:\n  {}\nhelp: replace links with copies and rename hidden \
+             files, or list them in .indexignore",
+            lines.join("\n  ")
+        )));
+    }
+    members.copy_to(target)?;
+    match fbc.is_current() {
+        true => Ok(()),
+        false => Err(Failure::message(format!("{}: the catalog changed during the build", root.display()))),
+    }
 }
 
 /// Writes the cache of upstream opm and returns its directory.

@@ -217,3 +217,87 @@ fn a_failed_build_leaves_nothing_behind() {
     failing(&["catalog", "--data-only", "-o", "oci:out"], "link");
     assert_eq!(fs::read_to_string(Path::new(&env.path("full/file"))).unwrap(), "mine");
 }
+
+/// Builds a catalog and returns the names in its catalog layer.
+fn packed(env: &TestEnv, directory: &str) -> Vec<String> {
+    let manifest = json(env, "out", &digest(env, &[directory, "--data-only", "-o", "oci:out"]));
+    let layer = manifest["layers"][0]["digest"].as_str().unwrap().trim_start_matches("sha256:");
+    let listed = std::process::Command::new("tar")
+        .arg("-tzf")
+        .arg(env.path(&format!("out/blobs/sha256/{layer}")))
+        .output()
+        .unwrap();
+    String::from_utf8(listed.stdout).unwrap().lines().map(str::to_owned).collect()
+}
+
+const REFERRING: &str = "- type: olm.bundle.object\n  value: {ref: objects/a.yaml}\n";
+
+#[test]
+fn an_image_contains_the_files_of_the_catalog_and_no_others() {
+    let env = TestEnv::new();
+    env.file("catalog/foo/catalog.yaml", format!("{SMALL}{REFERRING}"))
+        .file("catalog/foo/objects/a.yaml", "kind: A\nmetadata: {name: a}\n")
+        .file("catalog/foo/objects/unused.yaml", "kind: B\n")
+        .file("catalog/foo/.indexignore", "objects\n")
+        .file("catalog/.indexignore", "*.md\n.*\nnode_modules\n")
+        .file("catalog/README.md", "")
+        .file("catalog/.env", "TOKEN=secret\n")
+        .file("catalog/.github/workflow.yaml", "")
+        .file("catalog/node_modules/x.js", "");
+    let expected = [
+        "configs/",
+        "configs/.indexignore",
+        "configs/foo/",
+        "configs/foo/.indexignore",
+        "configs/foo/catalog.yaml",
+        "configs/foo/objects/",
+        "configs/foo/objects/a.yaml",
+    ];
+    assert_eq!(packed(&env, "catalog"), expected);
+    let clean = digest(&env, &["catalog", "--data-only", "-o", "oci:out"]);
+    // Two clones of one commit differ in the files of git.
+    env.file("catalog/.git/config", "[remote \"origin\"]\nurl = https://user:token@example.com/\n")
+        .file("catalog/foo/.git", "gitdir: ../.git/modules/foo\n");
+    std::os::unix::fs::symlink("nowhere", env.path("catalog/dangling.md")).unwrap();
+    assert!(std::process::Command::new("mkfifo").arg(env.path("catalog/pipe.md")).status().unwrap().success());
+    assert_eq!(packed(&env, "catalog"), expected);
+    assert_eq!(digest(&env, &["catalog", "--data-only", "-o", "oci:out"]), clean);
+    // The server in the image finds its cache current.
+    env.stdout(&["unpack", "oci:out", "--unpack-dir", "back"]);
+    assert_eq!(digest(&env, &["back", "--data-only", "-o", "oci:out"]), clean);
+}
+
+#[test]
+fn files_that_an_image_cannot_contain_are_named() {
+    let env = TestEnv::new();
+    env.file("catalog/foo/catalog.yaml", SMALL).file("elsewhere/x.yaml", "schema: example.com/x\n");
+    std::os::unix::fs::symlink("foo/catalog.yaml", env.path("catalog/.linked")).unwrap();
+    env.file("catalog/.hidden/x.yaml", "schema: example.com/y\n").file("catalog/.indexignore", ".linked\n");
+    std::os::unix::fs::symlink("../elsewhere/x.yaml", env.path("catalog/x.yaml")).unwrap();
+    insta::assert_snapshot!(env.opm(&["build", "catalog", "--data-only", "-o", "oci:out"]), @r"
+    exit 1
+    --- stdout
+    --- stderr
+    error: an image cannot contain all files of the catalog:
+      catalog/.hidden/x.yaml is hidden
+      catalog/x.yaml is a symbolic link that leads out of the directory
+    help: replace links with copies and rename hidden files, or list them in .indexignore
+    ");
+    assert!(!env.path("out").exists());
+    fs::remove_dir_all(env.path("catalog/.hidden")).unwrap();
+    // A link inside the catalog becomes a file.
+    env.file("catalog/foo/y", "schema: example.com/y\n");
+    fs::remove_file(env.path("catalog/x.yaml")).unwrap();
+    std::os::unix::fs::symlink("foo/y", env.path("catalog/x.yaml")).unwrap();
+    assert_eq!(
+        packed(&env, "catalog"),
+        [
+            "configs/",
+            "configs/.indexignore",
+            "configs/foo/",
+            "configs/foo/catalog.yaml",
+            "configs/foo/y",
+            "configs/x.yaml"
+        ]
+    );
+}
