@@ -16,6 +16,7 @@ mod annotations;
 mod apis;
 mod check;
 mod contents;
+mod directories;
 mod finding;
 mod generate;
 mod images;
@@ -39,6 +40,7 @@ pub use check::{
     media_type, pod_security, run_validators, schema_faults, uses_catalog,
 };
 pub use contents::{Contents, of_objects, read, read_manifests};
+pub use directories::directories;
 pub use error::Error;
 pub use finding::{Finding, Severity};
 pub use generate::{Annotations, Inferred, infer};

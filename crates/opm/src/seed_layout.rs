@@ -108,14 +108,11 @@ impl CatalogFile {
     }
 }
 
-/// Refuses names that would escape their directory.
+/// Refuses names that would escape their directory or hide in it.
 fn element(name: &str) -> Result<&str, Failure> {
-    match name {
-        "" | "." | ".." => Err(Failure::message(format!("invalid name {name:?}: must be a single local path element"))),
-        name if name.contains(['/', '\0']) => {
-            Err(Failure::message(format!("invalid name {name:?}: must be a single local path element")))
-        }
-        name => Ok(name),
+    match fbc::is_file_name(name) {
+        true => Ok(name),
+        false => Err(Failure::message(format!("invalid name {name:?}: must be a single local path element"))),
     }
 }
 

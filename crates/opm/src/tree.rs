@@ -1,93 +1,131 @@
-//! Copies directories.
+//! Output directories: what a command writes never replaces what is there.
 
+use std::collections::BTreeSet;
 use std::ffi::OsStr;
 use std::fs;
 use std::io;
-use std::path::{Component, Path, PathBuf};
+use std::path::{Path, PathBuf};
 
-/// The maximum nesting of directories to copy.
-const MAX_DEPTH: usize = 100;
+use fbc::{Members, Unportable};
 
-/// Copies the content of `from` into the directory `to`, and overwrites existing files.
-///
-/// A symlink that stays in `from` is copied as a link. Any other is replaced by a copy of its target, which does not
-/// exist at the destination. Dangling links are returned.
-///
-/// # Errors
-/// Fails if a file cannot be read or written.
-pub(crate) fn copy(from: &Path, to: &Path) -> io::Result<Vec<PathBuf>> {
-    let mut dangling = Vec::new();
-    let root = from.canonicalize().map_err(|error| in_path(from, &error))?;
-    copy_into(&root, &root, to, 0, &mut dangling)?;
-    Ok(dangling)
+use crate::exit::{Failure, Outcome};
+use crate::interrupt::Unfinished;
+use crate::printer::Printer;
+
+/// Checks that an output directory is empty or absent.
+pub(crate) fn check_empty(directory: &Path) -> Outcome {
+    match fs::read_dir(directory) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
+        Err(error) => Err(in_path(directory, &error).into()),
+        Ok(mut entries) => match entries.next() {
+            None => Ok(()),
+            Some(_) => Err(Failure::message(format!("output dir \"{}\" must be empty", directory.display()))),
+        },
+    }
 }
 
-fn copy_into(root: &Path, from: &Path, to: &Path, depth: usize, dangling: &mut Vec<PathBuf>) -> io::Result<()> {
-    if depth > MAX_DEPTH {
-        return Err(in_path(from, &io::Error::other("nested too deeply")));
+/// A directory of new files next to other files: it receives all of them or none, and replaces nothing.
+pub(crate) struct NewFiles {
+    aside: Unfinished,
+    target: PathBuf,
+}
+
+impl NewFiles {
+    /// Creates a temporary directory for files that belong below `target`, which need not exist.
+    ///
+    /// # Errors
+    /// Fails if the temporary directory cannot be created.
+    pub(crate) fn start(target: &Path) -> io::Result<NewFiles> {
+        // On the device of the target, so that files can be linked.
+        let place = match target.is_dir() {
+            true => target,
+            false => parent(target),
+        };
+        fs::create_dir_all(place).map_err(|error| in_path(place, &error))?;
+        let aside = Unfinished::create(place, ".opm-new-").map_err(|error| in_path(place, &error))?;
+        Ok(NewFiles { aside, target: target.to_path_buf() })
     }
-    let mut names: Vec<_> =
-        fs::read_dir(from).map_err(|error| in_path(from, &error))?.collect::<io::Result<Vec<_>>>()?;
-    names.sort_by_key(fs::DirEntry::file_name);
-    for entry in names {
-        let (source, target) = (entry.path(), to.join(entry.file_name()));
-        let kind = entry.file_type().map_err(|error| in_path(&source, &error))?;
-        if kind.is_symlink() {
-            let text = fs::read_link(&source).map_err(|error| in_path(&source, &error))?;
-            if stays_inside(root, from, &text) {
-                clear(&target)?;
-                std::os::unix::fs::symlink(&text, &target).map_err(|error| in_path(&target, &error))?;
-                continue;
-            }
+
+    /// Returns the temporary directory.
+    pub(crate) fn path(&self) -> &Path {
+        self.aside.path()
+    }
+
+    /// Moves the files to their place.
+    ///
+    /// # Errors
+    /// Fails if one of them exists, or something is in its way, and names all of these. Then nothing has changed.
+    pub(crate) fn finish(self) -> Outcome {
+        let files = list(self.path())?;
+        let taken: BTreeSet<PathBuf> = files.iter().filter_map(|path| self.in_the_way(path)).collect();
+        if !taken.is_empty() {
+            let lines: Vec<String> = taken.iter().map(|path| path.display().to_string()).collect();
+            return Err(Failure::message(format!(
+                "opm does not overwrite existing files:\n  {}\nhelp: remove them, or choose another directory",
+                lines.join("\n  ")
+            )));
         }
-        match fs::metadata(&source) {
-            Ok(metadata) if metadata.is_dir() => {
-                make_directory(&target)?;
-                copy_into(root, &source, &target, depth + 1, dangling)?;
+        self.aside.uninterrupted(|| {
+            let mut made = Vec::new();
+            for path in &files {
+                if let Err(error) = self.place(path, &mut made) {
+                    for path in made.iter().rev() {
+                        let _ = fs::remove_file(path).or_else(|_| fs::remove_dir(path));
+                    }
+                    return Err(in_path(&self.target.join(path), &error).into());
+                }
             }
-            Ok(metadata) if metadata.is_file() => {
-                clear(&target)?;
-                let content = fs::File::open(&source).map_err(|error| in_path(&source, &error))?;
-                let written = fs::File::create_new(&target).and_then(|mut file| io::copy(&mut &content, &mut file));
-                written.map_err(|error| in_path(&target, &error))?;
-            }
-            Ok(_) => return Err(in_path(&source, &io::Error::other("neither a file nor a directory"))),
-            Err(_) if kind.is_symlink() => dangling.push(source),
-            Err(error) => return Err(in_path(&source, &error)),
+            Ok(())
+        })
+    }
+
+    /// Returns what prevents that a new file gets its path: a file, or something other than a directory above it.
+    fn in_the_way(&self, path: &Path) -> Option<PathBuf> {
+        let mut above: Vec<&Path> = path.ancestors().skip(1).filter(|path| !path.as_os_str().is_empty()).collect();
+        above.reverse();
+        let blocked = above
+            .into_iter()
+            .map(|directory| self.target.join(directory))
+            .find(|full| fs::symlink_metadata(full).is_ok_and(|metadata| !metadata.is_dir()));
+        let full = self.target.join(path);
+        blocked.or_else(|| fs::symlink_metadata(&full).is_ok().then_some(full))
+    }
+
+    fn place(&self, path: &Path, made: &mut Vec<PathBuf>) -> io::Result<()> {
+        let (from, to) = (self.path().join(path), self.target.join(path));
+        let is_missing = |above: &&Path| !above.as_os_str().is_empty() && !above.exists();
+        let mut missing: Vec<&Path> = to.ancestors().skip(1).take_while(is_missing).collect();
+        while let Some(directory) = missing.pop() {
+            fs::create_dir(directory)?;
+            made.push(directory.to_path_buf());
         }
-    }
-    Ok(())
-}
-
-/// Returns whether a link in `directory` resolves to a path in `root` without leaving it.
-fn stays_inside(root: &Path, directory: &Path, text: &Path) -> bool {
-    let mut depth = directory.strip_prefix(root).map_or(0, |below| below.components().count());
-    for part in text.components() {
-        match part {
-            Component::Normal(_) => depth += 1,
-            Component::ParentDir if depth > 0 => depth -= 1,
-            Component::CurDir => {}
-            _ => return false,
+        // Unlike a rename, a link never replaces a file that appeared meanwhile.
+        if fs::hard_link(&from, &to).is_err() {
+            let mut file = fs::File::create_new(&to)?;
+            made.push(to);
+            io::copy(&mut fs::File::open(&from)?, &mut file)?;
+            return Ok(());
         }
-    }
-    directory.join(text).canonicalize().is_ok_and(|real| real.starts_with(root))
-}
-
-/// Creates a directory, unless it exists.
-fn make_directory(path: &Path) -> io::Result<()> {
-    match fs::symlink_metadata(path) {
-        Ok(metadata) if metadata.is_dir() => Ok(()),
-        Ok(_) => fs::remove_file(path).and_then(|()| fs::create_dir(path)).map_err(|error| in_path(path, &error)),
-        Err(_) => fs::create_dir(path).map_err(|error| in_path(path, &error)),
+        made.push(to);
+        Ok(())
     }
 }
 
-/// Removes a file or link, so that a later write does not follow it.
-fn clear(path: &Path) -> io::Result<()> {
-    match fs::symlink_metadata(path) {
-        Ok(metadata) if metadata.is_dir() => Err(in_path(path, &io::Error::other("a directory is in the way"))),
-        Ok(_) => fs::remove_file(path).map_err(|error| in_path(path, &error)),
-        Err(_) => Ok(()),
+/// Lists the files below a directory that this program wrote, relative to it and sorted.
+fn list(root: &Path) -> io::Result<Vec<PathBuf>> {
+    let everything = Members::below(root, &[PathBuf::new()], usize::MAX)?;
+    Ok(everything.paths().map(Path::to_path_buf).collect())
+}
+
+/// Copies the files below `from`, a directory that this program wrote, into the directory `to`.
+pub(crate) fn copy(from: &Path, to: &Path) -> io::Result<()> {
+    Members::below(from, &[PathBuf::new()], usize::MAX)?.copy_to(to)
+}
+
+/// Warns of files that cannot leave an image.
+pub(crate) fn warn_of_unportable(files: &[(PathBuf, Unportable)], printer: &Printer) {
+    for (path, reason) in files {
+        printer.warning(&format!("{}: left out: {reason}", path.display()));
     }
 }
 

@@ -18,7 +18,7 @@ use crate::exit::{Failure, Outcome};
 use crate::images::Images;
 use crate::interrupt::Unfinished;
 use crate::printer::Printer;
-use crate::{report, source, tree};
+use crate::{report, source};
 
 /// The inputs of a rendering.
 pub(super) struct Plan<'a> {
@@ -188,11 +188,13 @@ fn validate(
     let mut valid = true;
     for (number, (directory, files)) in directories.iter().enumerate() {
         let copy = staging.join(format!("catalog-{number}"));
-        let copied = fs::create_dir(&copy).and_then(|()| match directory.exists() {
-            true => tree::copy(directory, &copy).map(drop),
-            false => Ok(()),
-        });
-        copied.map_err(|error| failed(directory, &error))?;
+        fs::create_dir(&copy).map_err(|error| failed(&copy, &error))?;
+        if directory.exists() {
+            let options = source::Options::catalogs(plan.limits.clone(), plan.images);
+            let existing = source::load_catalog(&mut Fbc::default(), directory, &options);
+            let copied = existing.and_then(|existing| existing.members.copy_to(&copy));
+            copied.map_err(|error| failed(directory, &error))?;
+        }
         for (output, file) in files {
             let target = copy.join(output);
             let placed = target.parent().map_or(Ok(()), fs::create_dir_all).and_then(|()| fs::copy(file, &target));

@@ -1,7 +1,7 @@
 //! `opm migrate`: writes a catalog to a new directory in the current format.
 
 use std::fs;
-use std::io::{self, BufWriter};
+use std::io::BufWriter;
 use std::path::{Path, PathBuf};
 
 use fbc::{Arrangement, Blob, Fbc, Format};
@@ -41,7 +41,7 @@ pub(crate) struct MigrateArgs {
 
 pub(crate) fn run(args: &MigrateArgs, tls: &TlsFlags, printer: &mut Printer) -> Outcome {
     let target = &args.directory;
-    check_empty(target)?;
+    tree::check_empty(target)?;
     let images = Images::new(tls, &args.pull);
     let options = source::Options {
         keep_text: true,
@@ -59,18 +59,6 @@ pub(crate) fn run(args: &MigrateArgs, tls: &TlsFlags, printer: &mut Printer) -> 
     Ok(())
 }
 
-/// Checks that an output directory is empty or absent.
-pub(crate) fn check_empty(directory: &Path) -> Outcome {
-    match fs::read_dir(directory) {
-        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
-        Err(error) => Err(in_path(directory, &error)),
-        Ok(mut entries) => match entries.next() {
-            None => Ok(()),
-            Some(_) => Err(Failure::message(format!("output dir \"{}\" must be empty", directory.display()))),
-        },
-    }
-}
-
 /// Writes a catalog with one directory per package.
 pub(crate) fn write(fbc: &Fbc, directory: &Path, format: Format) -> Outcome {
     let name = match format {
@@ -82,8 +70,7 @@ pub(crate) fn write(fbc: &Fbc, directory: &Path, format: Format) -> Outcome {
         let package = &*group[0].package;
         let place = match package {
             "" => directory.to_path_buf(),
-            "." | ".." => return Err(bad_name(package)),
-            name if name.contains(['/', '\0']) => return Err(bad_name(name)),
+            name if !fbc::is_file_name(name) => return Err(bad_name(name)),
             name => directory.join(name),
         };
         if !package.is_empty() {

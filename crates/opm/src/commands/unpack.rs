@@ -2,7 +2,6 @@
 
 use std::collections::HashMap;
 use std::fs;
-use std::io;
 use std::path::{Path, PathBuf};
 
 use clap::builder::TypedValueParser;
@@ -18,12 +17,16 @@ use crate::printer::Printer;
 use crate::seed_layout::Layout;
 use crate::{database, limits, report, seed_layout, source, tree};
 
+/// The rule of files that cannot be read at all, such as dangling links.
+const UNREADABLE: &str = "file-readable";
+
 /// Unpack a catalog image into a directory for editing
 #[derive(clap::Args)]
 #[command(
     long_about = "Unpack a catalog image into a directory for editing.\n\n\
         The directory is named after the repository of the image and appears only when it is complete. It holds the catalog \
-        files of the image unchanged, so that 'opm build' builds the same catalog from it. If a file holds several packages, \
+        files of the image unchanged, but no files that do not belong to the catalog, no hidden files, and copies in place of \
+        links, so that 'opm build' builds the same catalog from it. If a file holds several packages, \
         each package gets its own file, PACKAGE/PACKAGE.json, with the objects of its bundles in PACKAGE/objects. Blobs \
         without a package go to __global.json.\n\n\
         --layout selects the files: image keeps all files unchanged, single writes one file, package one per package, bundle \
@@ -81,7 +84,7 @@ pub(crate) fn run(args: &UnpackArgs, tls: &TlsFlags, printer: &mut Printer) -> O
         Some(directory) => directory.clone(),
         None => directory_of(reference)?,
     };
-    check_empty(&target)?;
+    tree::check_empty(&target)?;
     let images = Images::new(tls, &args.pull);
     let fetched = images
         .fetch_one(reference)
@@ -110,13 +113,8 @@ pub(crate) fn run(args: &UnpackArgs, tls: &TlsFlags, printer: &mut Printer) -> O
             }
         };
         unpack_database(&configs, aside.path(), layout, &images, printer)?;
-    } else if let Some((fbc, layout)) = rearranged(args.layout, &configs, reference, &images, printer)? {
-        seed_layout::write(&fbc, aside.path(), layout)?;
     } else {
-        for link in tree::copy(&configs, aside.path())? {
-            let link = link.strip_prefix(&configs).unwrap_or(&link);
-            printer.warning(&format!("{}: skipping dangling symlink", link.display()));
-        }
+        unpack_catalog(args.layout, &configs, &root, aside.path(), reference, &images, printer)?;
     }
     aside.finish(&target).map_err(|error| tree::in_path(&target, &error))?;
     if args.debug {
@@ -125,33 +123,40 @@ pub(crate) fn run(args: &UnpackArgs, tls: &TlsFlags, printer: &mut Printer) -> O
     Ok(())
 }
 
-/// Returns the catalog and the layout for new files, or `None` to copy the files of the image.
-fn rearranged(
+/// Writes the catalog in `configs`, a directory of the image in `root`, to `target`: its files, or new ones.
+fn unpack_catalog(
     wanted: Option<Files>,
     configs: &Path,
+    root: &Path,
+    target: &Path,
     reference: &str,
     images: &Images,
     printer: &Printer,
-) -> Result<Option<(Fbc, Layout)>, Failure> {
-    if wanted == Some(Files::Image) {
-        return Ok(None);
-    }
+) -> Outcome {
     let options = source::Options { keep_text: true, ..source::Options::catalogs(limits::from_env()?, images) };
     let mut fbc = Fbc::default();
-    let loaded = source::load_catalog(&mut fbc, configs, &options)?;
+    let mut loaded = source::load_catalog(&mut fbc, configs, &options)?;
     // A catalog that cannot be read completely can only be copied.
     let whole = loaded.problems.is_empty() && fbc.orphans().next().is_none();
-    match wanted {
-        Some(Files::New(layout)) if whole => Ok(Some((fbc, layout))),
+    let layout = match wanted {
+        Some(Files::Image) => None,
+        Some(Files::New(layout)) if whole => Some(layout),
         Some(Files::New(_)) => {
             report::show(printer, &report::find(&fbc, &loaded.problems));
             let text =
                 format!("index image \"{reference}\": cannot rewrite its files; use --layout image to copy them");
-            Err(Failure::message(text))
+            return Err(Failure::message(text));
         }
-        _ if whole && holds_several_packages(&fbc) => Ok(Some((fbc, Layout::Package))),
-        _ => Ok(None),
+        None => (whole && holds_several_packages(&fbc)).then_some(Layout::Package),
+    };
+    if let Some(layout) = layout {
+        return seed_layout::write(&fbc, target, layout);
     }
+    for problem in loaded.problems.iter().filter(|problem| problem.rule == UNREADABLE) {
+        printer.warning(&format!("left out: {}", problem.message));
+    }
+    tree::warn_of_unportable(&loaded.members.remove_unportable(root)?, printer);
+    Ok(loaded.members.copy_to(target)?)
 }
 
 /// Returns whether a file of a catalog holds blobs of several packages.
@@ -180,15 +185,4 @@ fn directory_of(reference: &str) -> Result<PathBuf, Failure> {
     };
     name.filter(|name| !name.as_os_str().is_empty())
         .ok_or_else(|| Failure::message(format!("{reference}: cannot derive a directory name; give --unpack-dir")))
-}
-
-fn check_empty(directory: &Path) -> Outcome {
-    match fs::read_dir(directory) {
-        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
-        Err(error) => Err(tree::in_path(directory, &error).into()),
-        Ok(mut entries) => match entries.next() {
-            None => Ok(()),
-            Some(_) => Err(Failure::message(format!("output dir \"{}\" must be empty", directory.display()))),
-        },
-    }
 }

@@ -5,7 +5,7 @@ use std::io;
 use std::path::{Component, Path, PathBuf};
 
 use bundle::{Annotations, BundleAnnotations, Inferred};
-use fbc::Limits;
+use fbc::{Limits, Members};
 
 use crate::exit::{Failure, Outcome};
 use crate::printer::Printer;
@@ -134,8 +134,14 @@ impl Planned {
             }
         }
         if let Some(from) = &self.copied_from {
-            fs::create_dir_all(&self.manifests).map_err(|error| tree::in_path(&self.manifests, &error))?;
-            tree::copy(from, &self.manifests)?;
+            let mut members = Members::below(from, &[PathBuf::new()], limits::from_env()?.files)?;
+            if let Some((path, reason)) = members.remove_unportable(from)?.first() {
+                return Err(Failure::message(format!("{} {reason}", from.join(path).display())));
+            }
+            for path in members.paths() {
+                replaceable(&self.manifests.join(path))?;
+            }
+            members.copy_to(&self.manifests)?;
         }
         if !keep(&annotations) {
             fs::create_dir_all(&self.metadata).map_err(|error| tree::in_path(&self.metadata, &error))?;
@@ -147,6 +153,14 @@ impl Planned {
             return Ok(());
         }
         Ok(write_whole(dockerfile, &self.dockerfile)?)
+    }
+}
+
+/// Removes the manifest of an earlier run, so that a copy does not write through a link.
+fn replaceable(path: &Path) -> io::Result<()> {
+    match fs::remove_file(path) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => Err(tree::in_path(path, &error)),
+        _ => Ok(()),
     }
 }
 

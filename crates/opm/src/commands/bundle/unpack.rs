@@ -3,17 +3,21 @@
 use std::fs;
 use std::path::PathBuf;
 
+use fbc::Members;
+
 use crate::exit::{Failure, Outcome};
 use crate::images::{Images, PullFlags, TlsFlags};
 use crate::printer::Printer;
+use crate::tree::NewFiles;
 use crate::{limits, tree};
 
 /// Unpack a bundle image into a directory
 #[derive(clap::Args)]
 #[command(
     long_about = "Unpack a bundle image into a directory.\n\n\
-        Checks the bundle first unless --skip-validation is given. Existing files in the directory that are not in the \
-        image stay.",
+        Writes manifests, metadata, tests and the other directories that the labels of the image name, without hidden \
+        files and links. Checks the bundle first unless --skip-validation is given. Overwrites nothing: if one of the \
+        files exists, opm writes none of them.",
     after_help = "Examples:\n  \
         opm bundle unpack quay.io/me/foo-bundle:v1.0.0 --out foo\n  \
         opm bundle unpack oci:layout --out foo --skip-validation"
@@ -50,18 +54,19 @@ pub(super) fn run(args: &UnpackArgs, tls: &TlsFlags, printer: &mut Printer) -> O
     pull.ca_file = pull.ca_file.or(args.root_ca.clone());
     let images = Images::new(tls, &pull);
     let fetched = images.fetch_one(&args.reference).map_err(Failure::message)?;
+    let limits = limits::from_env()?;
     let root = images.unpack_aside(&fetched.image, None).map_err(Failure::message)?;
     if !args.skip_validation {
-        let warnings = super::check(&root, &[], &limits::from_env()?)?;
+        let warnings = super::check(&root, &[], &limits)?;
         if args.debug {
             warnings.iter().for_each(|warning| printer.warning(warning));
         }
     }
-    fs::create_dir_all(out).map_err(|error| tree::in_path(out, &error))?;
-    for link in tree::copy(&root, out)? {
-        let link = link.strip_prefix(&root).unwrap_or(&link);
-        printer.warning(&format!("{}: skipped: the link target does not exist", link.display()));
-    }
+    let mut members = Members::below(&root, &bundle::directories(&fetched.image.labels()), limits.files)?;
+    tree::warn_of_unportable(&members.remove_unportable(&root)?, printer);
+    let new = NewFiles::start(out)?;
+    members.copy_to(new.path())?;
+    new.finish()?;
     if args.debug {
         printer.report(&format!("unpacked {} ({}) to {}", args.reference, fetched.image.digest, out.display()));
     }

@@ -183,7 +183,7 @@ fn change_loaded(
     let in_place = flags.to.is_none() && !flags.dry_run;
     let _lock = if in_place { Some(place::lock(root, printer)?) } else { None };
     if let Some(to) = &flags.to {
-        super::super::migrate::check_empty(to)?;
+        crate::tree::check_empty(to)?;
     }
     let loaded = load(root, printer)?;
     let mut outline = loaded.outline.clone();
@@ -281,7 +281,7 @@ fn new_files(fbc: &Fbc, root: &Path, changes: &Changes, layout: Layout) -> Resul
     }
     let json = mostly_json(fbc);
     for (package, blobs) in &changes.new_packages {
-        if matches!(package.as_str(), "." | "..") || package.contains(['/', '\0']) {
+        if !package.is_empty() && !fbc::is_file_name(package) {
             let message = format!("invalid package name {package:?}: must be a single local path element");
             return Err(Failure::message(message));
         }

@@ -12,15 +12,15 @@ use crate::database;
 use crate::exit::{Failure, Outcome, in_path};
 use crate::fetch::Fetcher;
 use crate::images::{PullFlags, TlsFlags};
-use crate::interrupt::Unfinished;
 use crate::printer::Printer;
+use crate::tree::NewFiles;
 
 /// Write packages of an index image as directories of manifests
 #[derive(clap::Args)]
 #[command(
     long_about = "Write packages of an index image as directories of manifests.\n\n\
         Writes a directory per package, with the manifests of each version and a 'package.yaml' that lists its \
-        channels. Writes nothing until all images are pulled.",
+        channels. Writes nothing until all images are pulled, and overwrites nothing.",
     after_help = "Examples:\n  opm index export -i quay.io/example/index:v1 -p etcd -f packages"
 )]
 pub(crate) struct ExportArgs {
@@ -65,14 +65,11 @@ pub(crate) fn run(args: &ExportArgs, tls: &TlsFlags, printer: &mut Printer) -> O
         }
     }
     packages.retain(|package| wanted.is_empty() || wanted.contains(&package.name));
-    let folder = &args.download_folder;
-    let parent = folder.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
-    fs::create_dir_all(parent).map_err(|error| in_path(parent, &error))?;
-    let staging = Unfinished::create(parent, ".opm-export-").map_err(|error| in_path(parent, &error))?;
+    let new = NewFiles::start(&args.download_folder)?;
     for package in &packages {
-        write_package(&database, package, &fetcher, staging.path())?;
+        write_package(&database, package, &fetcher, new.path())?;
     }
-    place(staging.path(), folder).map_err(|error| in_path(folder, &error))
+    new.finish()
 }
 
 /// Writes a package below `root`.
@@ -112,36 +109,20 @@ fn write_package(database: &Database, package: &PackageInfo, fetcher: &Fetcher, 
     fs::write(&file, package_yaml(package)).map_err(|error| in_path(&file, &error))
 }
 
-/// Rejects names that are not a single path component.
+/// Rejects names that cannot be those of directories.
 fn element(name: &str) -> Result<&str, Failure> {
-    match name {
-        "" | "." | ".." => Err(Failure::message(format!("{name:?} is not a valid directory name"))),
-        name if name.contains(['/', '\0']) => Err(Failure::message(format!("{name:?} is not a valid directory name"))),
-        name => Ok(name),
+    match fbc::is_file_name(name) {
+        true => Ok(name),
+        false => Err(Failure::message(format!("{name:?} is not a valid directory name"))),
     }
 }
 
-/// Copies the regular files of a directory.
+/// Copies the files of a directory, without hidden ones, links and subdirectories.
 fn copy_files(from: &Path, to: &Path) -> std::io::Result<()> {
     for entry in fs::read_dir(from)? {
         let entry = entry?;
-        if entry.file_type()?.is_file() {
+        if entry.file_type()?.is_file() && !entry.file_name().as_encoded_bytes().starts_with(b".") {
             fs::copy(entry.path(), to.join(entry.file_name()))?;
-        }
-    }
-    Ok(())
-}
-
-/// Moves a tree into place, merging it with existing directories.
-fn place(from: &Path, to: &Path) -> std::io::Result<()> {
-    fs::create_dir_all(to)?;
-    for entry in fs::read_dir(from)? {
-        let entry = entry?;
-        let target = to.join(entry.file_name());
-        if entry.file_type()?.is_dir() && target.is_dir() {
-            place(&entry.path(), &target)?;
-        } else {
-            fs::rename(entry.path(), &target)?;
         }
     }
     Ok(())

@@ -1,14 +1,14 @@
 //! Writes objects as YAML files.
 
 use std::fs;
-use std::io;
 use std::path::Path;
 
 use fbc::json::Text;
 use serde_json::Value;
 
-use crate::exit::{Failure, Outcome, in_path};
+use crate::exit::{Outcome, in_path};
 use crate::interrupt::Unfinished;
+use crate::tree;
 
 /// Returns objects as a stream of YAML documents.
 pub(super) fn stream(objects: &[Value]) -> Vec<u8> {
@@ -26,16 +26,8 @@ fn document(object: &Value, out: &mut Vec<u8>) {
 
 /// Writes each object to a file whose name starts with its position in the order of application.
 pub(super) fn directory(objects: &[Value], target: &Path) -> Outcome {
-    match fs::read_dir(target) {
-        Err(error) if error.kind() == io::ErrorKind::NotFound => {}
-        Err(error) => return Err(in_path(target, &error)),
-        Ok(mut entries) => {
-            if entries.next().is_some() {
-                return Err(Failure::message(format!("output dir \"{}\" must be empty", target.display())));
-            }
-        }
-    }
-    let parent = target.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    tree::check_empty(target)?;
+    let parent = tree::parent(target);
     fs::create_dir_all(parent).map_err(|error| in_path(parent, &error))?;
     let aside = Unfinished::create(parent, ".opm-rehearse-").map_err(|error| in_path(parent, &error))?;
     for (at, object) in objects.iter().enumerate() {
