@@ -72,7 +72,8 @@ fn valid_cache() -> &'static [u8] {
         let root = scratch.path().join("catalog");
         fs::create_dir(&root).expect("scratch directory");
         fs::write(root.join("catalog.yaml"), CATALOG).expect("scratch file");
-        let directory = Directory { root, limits: Limits::default(), on_invalid: OnInvalid::Fail, shelve: None };
+        let directory =
+            Directory { root, limits: Limits::default(), on_invalid: OnInvalid::Fail, allow_empty: true, shelve: None };
         let cache_dir = scratch.path().join("cache");
         prepare(&directory, Some(&cache_dir), Integrity::Rebuild).map_err(|_| ()).expect("a valid catalog");
         fs::read(file_in(&cache_dir)).expect("a cache")

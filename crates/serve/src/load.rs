@@ -8,7 +8,7 @@ use catalog::{Catalog, Warnings};
 use fbc::blob::TextBuffer;
 use fbc::json::Raw;
 use fbc::locate::Locator;
-use fbc::{Blob, Content, Fbc, Limits, LoadOptions, Problem, Severity, Spot, Stage};
+use fbc::{Blob, Content, Fbc, Limits, LoadOptions, Members, Problem, Severity, Spot, Stage};
 
 use crate::cache::Digest;
 
@@ -21,6 +21,8 @@ pub struct Directory {
     pub limits: Limits,
     /// The policy for invalid packages.
     pub on_invalid: OnInvalid,
+    /// Whether a directory without a single blob is a catalog. Usually it is the wrong directory.
+    pub allow_empty: bool,
     /// Extracts the page data of its packages, if pages are served.
     pub shelve: Option<Shelve>,
 }
@@ -76,6 +78,7 @@ pub(crate) struct CheckedCatalog {
     /// The digest of the blobs that belong to no package.
     pub(crate) unowned: Digest,
     pub(crate) quarantined: Vec<Quarantined>,
+    members: Members,
 }
 
 /// The reason why a catalog cannot be served.
@@ -89,6 +92,9 @@ pub enum LoadError {
         /// The cause.
         error: io::Error,
     },
+    /// The directory has no blobs.
+    #[error("\"{}\" contains no catalog: opm found no blobs in it; check the path", .0.display())]
+    Empty(PathBuf),
     /// The catalog is invalid.
     #[error("{}", summarize(.fbc, .problems.iter()))]
     Invalid {
@@ -114,6 +120,14 @@ impl std::fmt::Debug for LoadError {
 }
 
 impl Directory {
+    /// Reads and checks the catalog, and returns the files that belong to it.
+    ///
+    /// # Errors
+    /// Fails when the catalog is invalid.
+    pub fn members(&self) -> Result<Members, LoadError> {
+        Ok(self.load()?.members)
+    }
+
     /// Reads and checks the catalog.
     pub(crate) fn load(&self) -> Result<CheckedCatalog, LoadError> {
         let inspect = catalog::inspect(Warnings::Off);
@@ -126,7 +140,14 @@ impl Directory {
         };
         let unreadable = |error| LoadError::Unreadable { path: self.root.clone(), error };
         let mut fbc = Fbc::default();
-        let loaded = fbc.load_dir(&self.root, &options).map_err(unreadable)?;
+        let mut loaded = fbc.load_dir(&self.root, &options).map_err(unreadable)?;
+        let members = std::mem::take(&mut loaded.members);
+        if fbc.blobs().is_empty() && loaded.problems.is_empty() {
+            match self.allow_empty {
+                true => tracing::warn!(configs = %self.root.display(), "the directory contains no catalog blobs"),
+                false => return Err(LoadError::Empty(self.root.clone())),
+            }
+        }
         let mut checked = catalog::check(&fbc, loaded, Warnings::Off);
         let mut quarantined = Vec::new();
         while checked.catalog.is_err() && self.on_invalid == OnInvalid::Quarantine {
@@ -145,7 +166,7 @@ impl Directory {
             }
         };
         let (packages, unowned) = self.digests(&fbc, &catalog).map_err(unreadable)?;
-        Ok(CheckedCatalog { fbc, catalog, packages, unowned, quarantined })
+        Ok(CheckedCatalog { fbc, catalog, packages, unowned, quarantined, members })
     }
 
     /// Computes one digest of all blobs of each package.

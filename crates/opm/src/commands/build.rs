@@ -7,12 +7,10 @@ mod program;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-use catalog::Warnings;
-use fbc::{Fbc, LoadOptions};
 use image::{Base, BuiltLayer, Descriptor, Image, ImagePlan, Layer, Location, Modes, Platform, Reference, Store};
 use registry_api::Query;
-use serve::cache::store::{PrepareError, build_portable};
-use serve::load::{Directory, LoadError, OnInvalid};
+use serve::cache::store::{Fingerprint, PrepareError, build_portable};
+use serve::load::{Directory, OnInvalid};
 use serve::upstream;
 
 use super::serve::failure;
@@ -74,6 +72,9 @@ pub(crate) struct BuildArgs {
     /// Build an image of the opm binary without a catalog, to serve --data-only images
     #[arg(long, conflicts_with_all = ["directory", "data_only", "upstream_cache"])]
     program_only: bool,
+    /// Accept a catalog without any blobs
+    #[arg(long, conflicts_with = "program_only")]
+    allow_empty: bool,
     /// Platforms to build for; defaults to the host platform, or linux/amd64 with --data-only
     #[arg(long, value_name = "PLATFORM", value_delimiter = ',', value_parser = platform)]
     platform: Vec<Platform>,
@@ -159,6 +160,7 @@ pub(crate) fn push_catalog(
         base_image: options.base.map(str::to_owned),
         data_only: options.data_only,
         program_only: false,
+        allow_empty: false,
         platform: pull.platform.iter().cloned().collect(),
         binary: Vec::new(),
         upstream_cache: false,
@@ -195,6 +197,7 @@ pub(crate) fn into_store(
         base_image: None,
         data_only: !with_program,
         program_only: false,
+        allow_empty: false,
         platform: platforms.to_vec(),
         binary: if with_program { binaries.to_vec() } else { Vec::new() },
         upstream_cache: false,
@@ -311,15 +314,17 @@ fn catalog_layers(
     printer: &Printer,
     write: &dyn Fn(&Layer) -> std::io::Result<BuiltLayer>,
 ) -> Result<[BuiltLayer; 2], Failure> {
-    // Everything below uses this copy: what was checked is what is packed.
-    let configs = scratch.join("configs");
-    stage(root, &configs, printer)?;
     let directory = Directory {
-        root: configs.clone(),
+        root: root.to_owned(),
         limits: limits::from_env()?,
         on_invalid: OnInvalid::Fail,
+        allow_empty: plan.args.allow_empty,
         shelve: Some(crate::console::shelve),
     };
+    // Everything below uses this copy: what was checked is what is packed.
+    let configs = scratch.join("configs");
+    stage(&directory, &configs, printer)?;
+    let directory = Directory { root: configs.clone(), ..directory };
     let cache = scratch.join("cache");
     let ours = build_portable(&directory, &cache).map_err(|error| failure(error.into(), printer))?;
     let theirs = plan.args.upstream_cache.then(|| upstream_cache(&directory, &*ours.cache, scratch)).transpose()?;
@@ -340,20 +345,14 @@ fn catalog_layers(
     Ok([catalog, write(&layer)?])
 }
 
-/// Checks the catalog in `root` and copies its files, and no others, to `target`.
-fn stage(root: &Path, target: &Path, printer: &Printer) -> Outcome {
+/// Checks a catalog and copies its files, and no others, to `target`.
+fn stage(directory: &Directory, target: &Path, printer: &Printer) -> Outcome {
+    let root = &directory.root;
     if !root.is_dir() {
         return Err(Failure::message(format!("\"{}\" is not a directory", root.display())));
     }
-    let rules = catalog::inspect(Warnings::Off);
-    let options = LoadOptions { limits: limits::from_env()?, inspect: Some(&rules), ..LoadOptions::default() };
-    let mut fbc = Fbc::default();
-    let mut loaded = fbc.load_dir(root, &options).map_err(|error| in_path(root, &error))?;
-    let mut members = std::mem::take(&mut loaded.members);
-    if let Err(problems) = catalog::check(&fbc, loaded, Warnings::Off).catalog {
-        let invalid = LoadError::Invalid { problems: problems.into_errors(), fbc: Box::new(fbc) };
-        return Err(failure(PrepareError::Catalog(invalid).into(), printer));
-    }
+    let before = Fingerprint::at(root).map_err(|error| in_path(root, &error))?;
+    let mut members = directory.members().map_err(|error| failure(PrepareError::Catalog(error).into(), printer))?;
     let unportable = members.remove_unportable(root)?;
     if !unportable.is_empty() {
         let lines: Vec<String> =
@@ -365,7 +364,7 @@ fn stage(root: &Path, target: &Path, printer: &Printer) -> Outcome {
         )));
     }
     members.copy_to(target)?;
-    match fbc.is_current() {
+    match Fingerprint::at(root).map_err(|error| in_path(root, &error))? == before {
         true => Ok(()),
         false => Err(Failure::message(format!("{}: the catalog changed during the build", root.display()))),
     }

@@ -63,6 +63,7 @@ pub(crate) fn run(args: &PreviewArgs, printer: &mut Printer) -> Outcome {
             root: args.directory.clone(),
             limits: limits::from_env()?,
             on_invalid: OnInvalid::Quarantine,
+            allow_empty: true,
             shelve: Some(console::shelve),
         },
         origin,

@@ -226,7 +226,13 @@ fn plan(args: &ServeArgs, tls: &TlsFlags, printer: &Printer) -> Result<Plan, Fai
         address => Some((http_address(address).map_err(Failure::message)?, command_line())),
     };
     Ok(Plan {
-        directory: Directory { root: path.into(), limits, on_invalid: args.on_invalid, shelve: Some(console::shelve) },
+        directory: Directory {
+            root: path.into(),
+            limits,
+            on_invalid: args.on_invalid,
+            allow_empty: true,
+            shelve: Some(console::shelve),
+        },
         origin,
         cache_dir: args.cache_dir.clone(),
         integrity,
@@ -273,6 +279,9 @@ fn serve(plan: Plan, printer: &Printer) -> Outcome {
 /// Reports the problems of a catalog with their positions, and returns a short failure.
 pub(crate) fn failure(error: RunError, printer: &Printer) -> Failure {
     let text = error.to_string();
+    if let RunError::Prepare(PrepareError::Catalog(empty @ LoadError::Empty(_))) = &error {
+        return Failure::Message(format!("{empty}\nhelp: --allow-empty accepts a catalog without any blobs"));
+    }
     if let RunError::Prepare(PrepareError::Catalog(LoadError::Invalid { fbc, problems })) = &error {
         report::show(printer, &report::find(fbc, problems));
     }

@@ -73,6 +73,9 @@ struct BuildArgs {
     /// Pull bundle images for permissions, fields and deployments if the catalog lacks the manifests
     #[arg(long)]
     with_bundles: bool,
+    /// Accept a catalog without any blobs
+    #[arg(long)]
+    allow_empty: bool,
     /// Omit the blobs that the server's API offers
     #[arg(long)]
     no_blobs: bool,
@@ -104,7 +107,8 @@ fn build(args: &BuildArgs, tls: &TlsFlags, printer: &mut Printer) -> Outcome {
     let default_name = || if image.is_empty() { directory_name(path) } else { image_name(image) };
     let name = args.name.clone().unwrap_or_else(default_name);
     let limits = limits::from_env()?;
-    let directory = Directory { root, limits, on_invalid: OnInvalid::Fail, shelve: Some(console::shelve) };
+    let (on_invalid, allow_empty, shelve) = (OnInvalid::Fail, args.allow_empty, Some(console::shelve as _));
+    let directory = Directory { root, limits, on_invalid, allow_empty, shelve };
     let (shelves, _) = Shelves::of(&directory).map_err(|error| failure(error.into(), printer))?;
     let folder = Folder::start(&args.to)?;
     let console = Console::new(&name, image, false);

@@ -122,7 +122,13 @@ fn both(root: &Path) -> (Arc<dyn Query>, Arc<dyn Query>) {
     fs::create_dir(&catalog).unwrap();
     let mut out = fs::File::create(catalog.join("catalog.json")).unwrap();
     fbc.write(&fbc.in_order(), Format::Json, &mut out).unwrap();
-    let directory = Directory { root: catalog, limits: Limits::default(), on_invalid: OnInvalid::Fail, shelve: None };
+    let directory = Directory {
+        root: catalog,
+        limits: Limits::default(),
+        on_invalid: OnInvalid::Fail,
+        allow_empty: true,
+        shelve: None,
+    };
     let cache = prepare(&directory, None, Integrity::Rebuild).unwrap().cache;
     (Arc::new(Index::new(Database::copy(&file).unwrap()).unwrap()), cache)
 }

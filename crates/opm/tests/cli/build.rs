@@ -301,3 +301,29 @@ fn files_that_an_image_cannot_contain_are_named() {
         ]
     );
 }
+
+#[test]
+fn a_directory_without_blobs_is_no_catalog_unless_that_is_allowed() {
+    let env = TestEnv::new();
+    env.file("wrong/.indexignore", "*.md\n").file("wrong/README.md", "");
+    fs::create_dir(env.path("empty")).unwrap();
+    insta::assert_snapshot!(env.opm(&["build", "wrong", "--data-only", "-o", "oci:out"]), @r#"
+    exit 1
+    --- stdout
+    --- stderr
+    error: "wrong" contains no catalog: opm found no blobs in it; check the path
+    help: --allow-empty accepts a catalog without any blobs
+    "#);
+    insta::assert_snapshot!(env.opm(&["site", "build", "empty", "--to", "site"]), @r#"
+    exit 1
+    --- stdout
+    --- stderr
+    error: "empty" contains no catalog: opm found no blobs in it; check the path
+    help: --allow-empty accepts a catalog without any blobs
+    "#);
+    assert!(!env.path("out").exists() && !env.path("site").exists());
+    env.stdout(&["build", "wrong", "--data-only", "-o", "oci:out", "--allow-empty"]);
+    env.stdout(&["site", "build", "empty", "--to", "site", "--allow-empty"]);
+    // An image without content is no better.
+    assert!(env.opm(&["site", "build", "oci:out", "--to", "other"]).contains("contains no catalog"));
+}

@@ -79,7 +79,7 @@ impl PrepareError {
             PrepareError::Catalog(LoadError::Invalid { problems, .. }) => {
                 problems.iter().any(|problem| problem.rule == "file-readable")
             }
-            PrepareError::Catalog(LoadError::Package { .. }) => false,
+            PrepareError::Catalog(LoadError::Empty(_) | LoadError::Package { .. }) => false,
         }
     }
 }

@@ -8,8 +8,13 @@ use crate::load::OnInvalid;
 
 /// Builds the cache of a catalog, and returns its files.
 fn built(root: &Path) -> Result<BTreeMap<String, String>, UpstreamError> {
-    let directory =
-        Directory { root: root.into(), limits: fbc::Limits::default(), on_invalid: OnInvalid::Fail, shelve: None };
+    let directory = Directory {
+        root: root.into(),
+        limits: fbc::Limits::default(),
+        on_invalid: OnInvalid::Fail,
+        allow_empty: true,
+        shelve: None,
+    };
     let scratch = tempfile::tempdir().unwrap();
     let ours = build_portable(&directory, &scratch.path().join("ours")).unwrap();
     let target = scratch.path().join("theirs");

@@ -43,7 +43,13 @@ pub(crate) fn write_catalog(root: &Path, mark: &str) {
 }
 
 pub(crate) fn directory(root: &Path) -> Directory {
-    Directory { root: root.to_path_buf(), limits: fbc::Limits::default(), on_invalid: OnInvalid::Fail, shelve: None }
+    Directory {
+        root: root.to_path_buf(),
+        limits: fbc::Limits::default(),
+        on_invalid: OnInvalid::Fail,
+        allow_empty: true,
+        shelve: None,
+    }
 }
 
 /// Writes a package whose `GetBundle` replies have more than `size` bytes each.
