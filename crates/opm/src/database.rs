@@ -31,12 +31,40 @@ pub(crate) fn load(fbc: &mut Fbc, path: &Path, options: &Options<'_>, printer: &
     Ok(())
 }
 
-/// Opens an existing database for changes.
-pub(crate) fn existing(path: &Path) -> Result<Database, Failure> {
-    if let Err(error) = path.metadata() {
-        return Err(Failure::message(format!("{}: {error}", path.display())));
+/// What to do if the database to change does not exist.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Missing {
+    Create,
+    Reject,
+}
+
+/// Changes a database in place: the way of every command that changes one.
+pub(crate) fn change(path: &Path, missing: Missing, change: impl FnOnce(&Database) -> Outcome) -> Outcome {
+    if missing == Missing::Reject {
+        path.metadata().map_err(|error| Failure::message(format!("{}: {error}", path.display())))?;
     }
-    Database::write(path).map_err(failure)
+    change(&Database::write(path).map_err(failure)?)
+}
+
+/// Changes a database in place, or a copy that is then written to `output`.
+pub(crate) fn change_to(
+    output: Option<&Path>,
+    path: &Path,
+    missing: Missing,
+    work: impl FnOnce(&Database) -> Outcome,
+) -> Outcome {
+    let Some(output) = output.filter(|output| !is_same_file(output, path)) else { return change(path, missing, work) };
+    let copy = match missing {
+        Missing::Create if !path.exists() => Database::temporary(),
+        _ => Database::copy(path),
+    };
+    let copy = copy.map_err(failure)?;
+    work(&copy)?;
+    copy.publish(output).map_err(failure)
+}
+
+fn is_same_file(a: &Path, b: &Path) -> bool {
+    a == b || matches!((a.canonicalize(), b.canonicalize()), (Ok(a), Ok(b)) if a == b)
 }
 
 /// Returns the strictness of a command.

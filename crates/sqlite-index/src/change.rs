@@ -9,9 +9,9 @@ use rusqlite::{Connection, Transaction, TransactionBehavior};
 use tempfile::NamedTempFile;
 
 use crate::error::Error;
-use crate::migrate;
 use crate::open::{BUSY_TIMEOUT, Database, READ_WRITE, check_schema, connect, parent};
 use crate::schema::{self, has_table};
+use crate::{copy, migrate};
 
 /// The file name prefix of databases under construction.
 const SCRATCH: &str = ".opm-new-index-";
@@ -41,26 +41,36 @@ impl Database {
     fn create_with<T, E: From<Error>>(&self, change: impl FnOnce(&Connection) -> Result<T, E>) -> Result<T, E> {
         let path = self.path();
         let in_file = |error: Error| error.in_file(path);
-        let in_path = |error: io::Error| in_file(Error::io(path)(error));
-        // Processes that create the same file do so one after the other.
-        let lock = DirectoryLock::wait(parent(path)).ok_or_else(|| Error::Locked(path.to_owned()))?;
-        if path.symlink_metadata().is_ok() {
-            drop(lock);
-            return Database::write(path)?.change(change);
-        }
-        let file = scratch(path).map_err(in_path)?;
-        let connection = connect(file.path(), READ_WRITE).map_err(in_file)?;
+        let Some(new) = NewFile::wait(path)? else { return Database::write(path)?.change(change) };
+        let connection = connect(new.file.path(), READ_WRITE).map_err(in_file)?;
         let transaction = begin(&connection).map_err(in_file)?;
         prepare(&transaction, path).map_err(in_file)?;
         let outcome = change(&transaction)?;
         transaction.commit().map_err(|error| in_file(error.into()))?;
         connection.close().map_err(|(_, error)| in_file(error.into()))?;
-        file.persist_noclobber(path).map_err(|error| match error.error.kind() {
-            // A process without the lock created the file first.
-            io::ErrorKind::AlreadyExists => Error::Locked(path.to_owned()),
-            _ => in_path(error.error),
-        })?;
+        new.put(path)?;
         Ok(outcome)
+    }
+
+    /// Writes the content of this database to `target`: replaces the content of an existing database in one
+    /// transaction, or creates the file.
+    ///
+    /// # Errors
+    /// Fails when `target` is not an index, is in use, or cannot be written; it is then unchanged.
+    pub fn publish(&self, target: &Path) -> Result<(), Error> {
+        let in_file = |error: Error| error.in_file(target);
+        let source = self.connection()?;
+        // Leave WAL mode, so that the file is self-contained.
+        source.execute_batch("PRAGMA journal_mode = DELETE")?;
+        let mut existing = Database::write(target)?;
+        if let Some(connection) = existing.existing_mut() {
+            return copy::backup(source, connection, target).map_err(in_file);
+        }
+        let Some(new) = NewFile::wait(target)? else { return self.publish(target) };
+        let mut connection = connect(new.file.path(), READ_WRITE).map_err(in_file)?;
+        copy::backup(source, &mut connection, target).map_err(in_file)?;
+        connection.close().map_err(|(_, error)| in_file(error.into()))?;
+        new.put(target)
     }
 
     /// Reclaims the space of removed rows, and returns the result of a change.
@@ -130,13 +140,42 @@ fn sweep(directory: &Path) {
     }
 }
 
-/// Creates an empty file next to `path`, with the permissions that SQLite uses.
-fn scratch(path: &Path) -> io::Result<NamedTempFile> {
-    let mut builder = tempfile::Builder::new();
-    builder.prefix(SCRATCH).suffix(".db");
-    #[cfg(unix)]
-    builder.permissions(std::os::unix::fs::PermissionsExt::from_mode(0o644));
-    builder.tempfile_in(parent(path))
+/// A database under construction next to its final path. Processes that create the same file do so one after the
+/// other.
+struct NewFile {
+    file: NamedTempFile,
+    _lock: DirectoryLock,
+}
+
+impl NewFile {
+    /// Waits for other processes that create files here; returns `None` if `path` exists afterwards.
+    fn wait(path: &Path) -> Result<Option<NewFile>, Error> {
+        let lock = DirectoryLock::wait(parent(path)).ok_or_else(|| Error::Locked(path.to_owned()))?;
+        if path.symlink_metadata().is_ok() {
+            return Ok(None);
+        }
+        let mut builder = tempfile::Builder::new();
+        // The permissions that SQLite uses.
+        builder.prefix(SCRATCH).suffix(".db").permissions(std::os::unix::fs::PermissionsExt::from_mode(0o644));
+        let file = builder.tempfile_in(parent(path)).map_err(Error::io(path))?;
+        Ok(Some(NewFile { file, _lock: lock }))
+    }
+
+    /// Renames the file into place.
+    fn put(self, path: &Path) -> Result<(), Error> {
+        // Like SQLite, remove the journals of a database that no longer exists: they would be played into this one.
+        for ending in ["-journal", "-wal", "-shm"] {
+            let _ = fs::remove_file(copy::beside(path, ending));
+        }
+        self.file.persist_noclobber(path).map_err(|error| match error.error.kind() {
+            // A process without the lock created the file first.
+            io::ErrorKind::AlreadyExists => Error::Locked(path.to_owned()),
+            _ => Error::io(path)(error.error),
+        })?;
+        // The content is synced; sync its name too.
+        let _ = File::open(parent(path)).and_then(|directory| directory.sync_all());
+        Ok(())
+    }
 }
 
 /// Begins a write transaction; other writers wait from now on.

@@ -24,13 +24,15 @@ const PAUSE: Duration = Duration::from_millis(20);
 /// Copies a consistent snapshot of the database at `path`; no file next to it is created or removed.
 pub(crate) fn copy(path: &Path, target: &Path) -> Result<(), Error> {
     check_file(path)?;
+    // Journals are next to the file that a link leads to.
+    let path = &path.canonicalize().map_err(Error::io(path))?;
     let end = Instant::now() + BUSY_TIMEOUT;
     loop {
         if let Some(source) = open_snapshot(path)? {
-            return backup(&source, target).map_err(|error| error.in_file(path));
+            return new_backup(&source, target).map_err(|error| error.in_file(path));
         }
         if let Some(source) = join_wal(path)? {
-            return backup(&source, target).map_err(|error| error.in_file(path));
+            return new_backup(&source, target).map_err(|error| error.in_file(path));
         }
         // No program uses it, and one left an unfinished transaction. SQLite recovers it in the copy.
         if copy_files(path, target)? {
@@ -43,15 +45,19 @@ pub(crate) fn copy(path: &Path, target: &Path) -> Result<(), Error> {
     }
 }
 
-/// Copies with SQLite's backup API, which locks out writers.
-fn backup(source: &Connection, target: &Path) -> Result<(), Error> {
+/// Copies to a new file.
+fn new_backup(source: &Connection, target: &Path) -> Result<(), Error> {
     let _ = fs::remove_file(target);
-    let mut made = Connection::open(target)?;
-    let backup = Backup::new(source, &mut made)?;
+    backup(source, &mut Connection::open(target)?, target)
+}
+
+/// Copies with SQLite's backup API, which locks out writers and replaces the content of `target` in one transaction.
+pub(crate) fn backup(source: &Connection, target: &mut Connection, path: &Path) -> Result<(), Error> {
+    let backup = Backup::new(source, target)?;
     let end = Instant::now() + BUSY_TIMEOUT;
     while backup.step(-1)? != StepResult::Done {
         if Instant::now() > end {
-            return Err(Error::Locked(target.to_owned()));
+            return Err(Error::Locked(path.to_owned()));
         }
         thread::sleep(PAUSE);
     }
@@ -135,7 +141,7 @@ fn stamps(path: &Path) -> Result<Stamps, Error> {
     Ok(stamps)
 }
 
-fn beside(path: &Path, ending: &str) -> PathBuf {
+pub(crate) fn beside(path: &Path, ending: &str) -> PathBuf {
     let mut name = path.as_os_str().to_owned();
     name.push(ending);
     name.into()

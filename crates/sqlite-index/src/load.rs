@@ -19,37 +19,26 @@ use crate::remove::{Strictness, with_savepoint};
 const MAX_NESTING: usize = 32;
 
 impl Database {
-    /// Loads a package directory: a directory per version, and a file that names the channels.
+    /// Loads package directories: each has a directory per version, and a file that names the channels.
     ///
     /// Returns the skipped failures.
     ///
     /// # Errors
     /// Fails with all errors, unless in permissive mode.
-    pub fn load_directory(
+    pub fn load_directories(
         &self,
-        directory: &Path,
+        directories: &[PathBuf],
         limits: &Limits,
         strictness: Strictness,
     ) -> Result<Vec<String>, Error> {
-        let mut files = Vec::new();
-        walk(directory, limits, 0, &mut files)?;
+        let mut packages = Vec::new();
+        for directory in directories {
+            let mut files = Vec::new();
+            walk(directory, limits, 0, &mut files)?;
+            packages.push(files);
+        }
         self.load(strictness, "directory", |connection, problems| {
-            let mut directories: BTreeSet<&Path> = BTreeSet::new();
-            directories.extend(files.iter().filter_map(|file| file.parent()));
-            for directory in directories {
-                load_bundles(connection, directory, &files, limits, problems)?;
-            }
-            for file in &files {
-                let shown = file.display();
-                match read(file, limits).and_then(|text| first(&text, limits)) {
-                    Ok(Some(json)) => load_package(connection, json.raw(), problems),
-                    Ok(None) => {}
-                    Err(reason) => {
-                        problems.push(format!("could not decode contents of file {shown} into package: {reason}"));
-                    }
-                }
-            }
-            Ok(())
+            packages.iter().try_for_each(|files| load_files(connection, files, limits, problems))
         })
     }
 
@@ -119,6 +108,30 @@ impl Database {
             Ok(problems)
         })
     }
+}
+
+/// Loads the files of a package directory.
+fn load_files(
+    connection: &Connection,
+    files: &[PathBuf],
+    limits: &Limits,
+    problems: &mut Vec<String>,
+) -> Result<(), Error> {
+    let directories: BTreeSet<&Path> = files.iter().filter_map(|file| file.parent()).collect();
+    for directory in directories {
+        load_bundles(connection, directory, files, limits, problems)?;
+    }
+    for file in files {
+        let shown = file.display();
+        match read(file, limits).and_then(|text| first(&text, limits)) {
+            Ok(Some(json)) => load_package(connection, json.raw(), problems),
+            Ok(None) => {}
+            Err(reason) => {
+                problems.push(format!("could not decode contents of file {shown} into package: {reason}"));
+            }
+        }
+    }
+    Ok(())
 }
 
 /// Lists files, skipping hidden files and directories.

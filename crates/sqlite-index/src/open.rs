@@ -79,8 +79,7 @@ impl Database {
     /// Fails when the file is not an index, is in use, or cannot be read.
     pub fn copy(path: &Path) -> Result<Database, Error> {
         let in_file = |error: Error| error.in_file(path);
-        let directory = tempfile::Builder::new().prefix("db-").tempdir().map_err(Error::io(path))?;
-        let target = directory.path().join("index.db");
+        let (directory, target) = aside(path)?;
         copy::copy(path, &target)?;
         let connection = connect(&target, READ_WRITE).map_err(in_file)?;
         // The copy does not outlive the process.
@@ -89,18 +88,15 @@ impl Database {
         Ok(Database { connection: Some(connection), path: path.to_owned(), copy: Some(directory) })
     }
 
-    /// Writes a copy of the index at `path` to `target`, without unfinished transactions.
+    /// Creates an empty temporary database, which can be changed freely.
     ///
     /// # Errors
-    /// Fails when the file is not an index, is in use, or cannot be read or written.
-    pub fn save(path: &Path, target: &Path) -> Result<(), Error> {
-        let copy = Database::copy(path)?;
-        // Leave WAL mode, so that the file is self-contained.
-        copy.connection()?.execute_batch("PRAGMA journal_mode = DELETE").map_err(Error::from)?;
-        if let Some(directory) = copy.into_copy() {
-            fs::copy(directory.path().join("index.db"), target).map_err(Error::io(target))?;
-        }
-        Ok(())
+    /// Fails when the temporary directory cannot be written.
+    pub fn temporary() -> Result<Database, Error> {
+        let (directory, path) = aside(Path::new("a temporary database"))?;
+        let connection = connect(&path, READ_WRITE | OpenFlags::SQLITE_OPEN_CREATE)?;
+        connection.pragma_update(None, "synchronous", "OFF")?;
+        Ok(Database { connection: Some(connection), path, copy: Some(directory) })
     }
 
     /// Migrates the database to the newest schema, creating it if needed.
@@ -154,10 +150,22 @@ impl Database {
         self.connection.as_ref()
     }
 
+    /// Returns the connection, to write the whole content.
+    pub(crate) fn existing_mut(&mut self) -> Option<&mut Connection> {
+        self.connection.as_mut()
+    }
+
     /// Closes the database; returns the directory of the temporary copy, if this is one.
     pub(crate) fn into_copy(self) -> Option<TempDir> {
         self.copy
     }
+}
+
+/// Creates the directory of a temporary copy of `path`; returns it with the path of the copy.
+fn aside(path: &Path) -> Result<(TempDir, PathBuf), Error> {
+    let directory = tempfile::Builder::new().prefix("db-").tempdir().map_err(Error::io(path))?;
+    let target = directory.path().join("index.db");
+    Ok((directory, target))
 }
 
 /// Returns the directory of a file.
@@ -170,6 +178,8 @@ pub(crate) fn connect(path: &Path, flags: OpenFlags) -> Result<Connection, Error
     let connection = Connection::open_with_flags(path, flags)?;
     connection.busy_timeout(BUSY_TIMEOUT)?;
     connection.pragma_update(None, "foreign_keys", true)?;
+    // Also sync the directory after the journal is removed, so that a commit survives a power failure.
+    connection.pragma_update(None, "synchronous", "EXTRA")?;
     connection.pragma_update(None, "cache_size", -CACHE_KIB)?;
     connection.set_prepared_statement_cache_capacity(128);
     Ok(connection)

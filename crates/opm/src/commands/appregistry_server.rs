@@ -14,9 +14,8 @@ use crate::app_registry::AppRegistryFlags;
 use crate::cli::{self, go_conventions};
 use crate::exit::{Failure, Outcome, in_path};
 use crate::images::{self, Images, PullFlags, TlsFlags};
-use crate::interrupt::Unfinished;
 use crate::printer::Printer;
-use crate::{database, limits, tree};
+use crate::{database, limits};
 
 /// Serve operators from application registries
 #[derive(Parser)]
@@ -65,16 +64,12 @@ fn load(args: &AppRegistryServer) -> Result<Option<Arc<dyn Query>>, Failure> {
     let images = Images::new(&args.tls, &args.pull);
     let downloaded = args.app_registry.download(&images, &limits, &args.download_folder)?;
     let mut problems = downloaded.problems;
-    // A new database, because removed packages must not reappear; renamed into place when complete.
-    let target = args.serve.database();
-    let parent = tree::parent(target);
-    let staging = Unfinished::create(parent, ".opm-db-").map_err(|error| in_path(parent, &error))?;
-    let staged = staging.path().join("bundles.db");
-    Database::create(&staged).map_err(database::failure)?;
-    let database = Database::write(&staged).map_err(database::failure)?;
+    // A new database, because removed packages must not reappear.
+    let database = Database::temporary().and_then(|database| database.migrate().map(|()| database));
+    let database = database.map_err(database::failure)?;
     let mut loaded = 0;
     for package in &downloaded.packages {
-        match database.load_directory(package, &limits, Strictness::Permissive) {
+        match database.load_directories(std::slice::from_ref(package), &limits, Strictness::Permissive) {
             Ok(skipped) => {
                 loaded += 1;
                 problems.extend(skipped.into_iter().map(|problem| format!("{}: {problem}", package.display())));
@@ -86,8 +81,7 @@ fn load(args: &AppRegistryServer) -> Result<Option<Arc<dyn Query>>, Failure> {
         return Err(Failure::Message(problems.join("\n")));
     }
     problems.iter().for_each(|problem| tracing::warn!("{problem}"));
-    drop(database);
-    fs::rename(&staged, target).map_err(|error| in_path(target, &error))?;
+    database.publish(args.serve.database()).map_err(database::failure)?;
     if loaded == 0 {
         tracing::warn!("no package could be loaded: every call returns an error");
         return Ok(Some(Arc::new(EmptyQuerier)));

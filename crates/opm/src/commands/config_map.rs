@@ -6,16 +6,15 @@ use std::path::{Path, PathBuf};
 use clap::{CommandFactory, Parser};
 use cluster::{Access, Kind, StoredBundle};
 use serde_json::Value;
-use sqlite_index::Database;
 
-use super::operator_registry::{Missing, edit};
 use super::registry;
 use crate::cli::{self, go_conventions};
 use crate::cluster_flags::{ClusterFlags, block_on, failure};
+use crate::database::{self, Missing};
 use crate::exit::{Failure, Outcome, in_path};
 use crate::interrupt::Unfinished;
+use crate::limits;
 use crate::printer::Printer;
-use crate::{database, limits};
 
 /// Load the catalog or bundle in a ConfigMap
 #[derive(clap::Args)]
@@ -67,8 +66,7 @@ fn load(map: &cluster::Object, output: &Path, permissive: bool, printer: &Printe
     let limits = limits::from_env()?;
     let data = map.data.get("data").cloned().unwrap_or(Value::Null);
     let text = serde_json::json!({ "data": data }).to_string();
-    edit(output, None, Missing::Allowed, |path| {
-        let database = Database::write(path).map_err(database::failure)?;
+    database::change(output, Missing::Create, |database| {
         let loaded = database.load_config_map(text.as_bytes(), &limits, database::strictness(permissive));
         database::forgive(&loaded.map_err(database::failure)?, printer)
     })

@@ -4,7 +4,7 @@ mod references;
 
 use std::ffi::OsString;
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use clap::{CommandFactory, Parser, Subcommand};
 use serde_json::json;
@@ -18,12 +18,13 @@ use super::registry::add::{HowArgs, Manner, add};
 use crate::app_registry::AppRegistryFlags;
 use crate::cli::{self, go_conventions};
 use crate::container::{ContainerTool, container_tool};
+use crate::database::{self, Missing};
 use crate::exit::{Failure, Outcome};
 use crate::fetch::Fetcher;
 use crate::images::{self, Images, PullFlags, TlsFlags};
 use crate::interrupt::Unfinished;
+use crate::limits;
 use crate::printer::Printer;
-use crate::{database, limits};
 use references::{listed, seed_reference};
 
 /// Build database indexes bundle by bundle
@@ -33,8 +34,8 @@ use references::{listed, seed_reference};
     bin_name = "operator-registry",
     version,
     long_about = "Build database indexes bundle by bundle.\n\n\
-        Every command writes a new database to a temporary file and renames it over the old one, or to --output. A \
-        failed command changes nothing. Only channel heads keep their manifests; the database records other bundles by \
+        Every command changes the database in one transaction, or writes the changed content to --output. A failed \
+        command changes nothing. Only channel heads keep their manifests; the database records other bundles by \
         image.",
     after_help = "Examples:\n  \
         operator-registry create index.db\n  \
@@ -248,16 +249,14 @@ pub(crate) fn run(mut arguments: Vec<OsString>, printer: &mut Printer) -> Outcom
         OperatorRegistryCommand::Create(args) => Database::create(&args.database).map_err(database::failure),
         OperatorRegistryCommand::Add(add_args) => run_add(add_args, &args.tls, printer),
         OperatorRegistryCommand::Delete(args) => {
-            edit(&args.database, args.output.as_deref(), Missing::Rejected, |path| {
-                let database = Database::write(path).map_err(database::failure)?;
+            database::change_to(args.output.as_deref(), &args.database, Missing::Reject, |database| {
                 let removed = database.remove_packages(std::slice::from_ref(&args.name), Strictness::Strict);
                 database::report(removed, printer)
             })
         }
         OperatorRegistryCommand::DeleteLatest(latest) => {
             let fetcher = Fetcher::new(&args.tls, &latest.get.pull, latest.get.container_tool)?;
-            edit(&latest.database, latest.get.output.as_deref(), Missing::Rejected, |path| {
-                let database = Database::write(path).map_err(database::failure)?;
+            database::change_to(latest.get.output.as_deref(), &latest.database, Missing::Reject, |database| {
                 shrink(&fetcher, latest.permissive, printer, |how| database.delete_latest(&latest.name, how))
             })
         }
@@ -289,40 +288,9 @@ fn run_add(args: &AddArgs, tls: &TlsFlags, printer: &mut Printer) -> Outcome {
         references.push(seed_reference(&reference).map_err(Failure::Message)?);
     }
     let fetcher = Fetcher::new(tls, &args.get.pull, args.get.container_tool)?.pinning(args.how.pins(true));
-    edit(&args.database, args.get.output.as_deref(), Missing::Allowed, |path| {
-        add(path, &references, &args.how, Manner { heads_only: true, ..Manner::default() }, &fetcher, printer)
+    database::change_to(args.get.output.as_deref(), &args.database, Missing::Create, |database| {
+        add(database, &references, &args.how, Manner { heads_only: true, ..Manner::default() }, &fetcher, printer)
     })
-}
-
-/// Whether a missing database is an error.
-#[derive(PartialEq, Eq)]
-pub(super) enum Missing {
-    Allowed,
-    Rejected,
-}
-
-/// Applies a change to a copy of a database, then renames the copy over the database or to `output`.
-pub(super) fn edit(
-    database: &Path,
-    output: Option<&Path>,
-    missing: Missing,
-    change: impl FnOnce(&Path) -> Outcome,
-) -> Outcome {
-    let target = output.unwrap_or(database);
-    let failed = |error: std::io::Error| Failure::message(format!("{}: {error}", target.display()));
-    let parent = target.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
-    let aside = tempfile::Builder::new().prefix(".opm-db-").tempdir_in(parent).map_err(failed)?;
-    let copy = aside.path().join("index.db");
-    if database.exists() {
-        Database::save(database, &copy).map_err(database::failure)?;
-    } else if missing == Missing::Rejected {
-        return Err(Failure::message(format!("{}: no such file", database.display())));
-    }
-    change(&copy)?;
-    if let Ok(metadata) = fs::metadata(target) {
-        fs::set_permissions(&copy, metadata.permissions()).map_err(failed)?;
-    }
-    fs::rename(&copy, target).map_err(failed)
 }
 
 fn run_manifest(args: &ManifestArgs, tls: &TlsFlags, printer: &mut Printer) -> Outcome {
@@ -360,24 +328,18 @@ fn run_initializer(args: &InitializerArgs, tls: &TlsFlags, printer: &mut Printer
             return Err(Failure::Message(downloaded.problems.join("\n")));
         }
         database::forgive(&downloaded.problems, printer)?;
-        return edit(&args.output, None, Missing::Allowed, |path| {
-            let database = Database::write(path).map_err(database::failure)?;
-            database.migrate().map_err(database::failure)?;
-            for package in &downloaded.packages {
-                let loaded = database.load_directory(package, &limits, strictness).map_err(database::failure)?;
-                database::forgive(&loaded, printer)?;
-            }
-            Ok(())
+        return database::change(&args.output, Missing::Create, |database| {
+            let loaded = database.load_directories(&downloaded.packages, &limits, strictness);
+            database::forgive(&loaded.map_err(database::failure)?, printer)
         });
     }
-    edit(&args.output, None, Missing::Allowed, |path| {
-        let database = Database::write(path).map_err(database::failure)?;
+    database::change(&args.output, Missing::Create, |database| {
         let loaded = match &args.configmap {
             Some(file) => {
                 let text = read_input(file, &limits).map_err(|error| Failure::message(format!("{file}: {error}")))?;
                 database.load_config_map(&text, &limits, strictness)
             }
-            None => database.load_directory(&args.manifests, &limits, strictness),
+            None => database.load_directories(std::slice::from_ref(&args.manifests), &limits, strictness),
         };
         let skipped = loaded.map_err(|error: Error| database::failure(error))?;
         database::forgive(&skipped, printer)

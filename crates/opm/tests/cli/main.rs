@@ -13,6 +13,7 @@ mod completion;
 mod composite;
 mod convert_template;
 mod copy;
+mod databases;
 mod diff;
 mod doctor;
 mod edit;

@@ -147,12 +147,13 @@ fn a_directory_of_packages_can_be_loaded() {
     fs::write(root.join("ci.yaml"), "updateGraph: replaces-mode\n").unwrap();
     let database = scratch.path("index.db");
     let loaded = Database::write(&database).unwrap();
-    loaded.load_directory(&root, &fbc::Limits::default(), Strictness::Strict).unwrap();
+    loaded.load_directories(std::slice::from_ref(&root), &fbc::Limits::default(), Strictness::Strict).unwrap();
     assert_eq!(entries(&database, "stable"), ["foo.v0.2.0|foo.v0.1.0|0", "foo.v0.1.0||1"]);
     assert_eq!(rows(&database, "SELECT name, default_channel FROM package"), ["foo|stable"]);
     fs::write(root.join("broken.yaml"), "a: [").unwrap();
     let other = Database::write(&scratch.path("other.db")).unwrap();
-    let error = other.load_directory(&root, &fbc::Limits::default(), Strictness::Strict).unwrap_err();
+    let error =
+        other.load_directories(std::slice::from_ref(&root), &fbc::Limits::default(), Strictness::Strict).unwrap_err();
     assert!(error.to_string().contains("broken.yaml into package"), "{error}");
 }
 

@@ -218,7 +218,9 @@ fn copied_while_written(mode: &str) {
         for round in 0..150 {
             let saved = scratch.path("saved.db");
             let _ = fs::remove_file(&saved);
-            Database::save(&database, &saved).unwrap_or_else(|error| panic!("{mode}, round {round}: {error}"));
+            Database::copy(&database)
+                .and_then(|copy| copy.publish(&saved))
+                .unwrap_or_else(|error| panic!("{mode}, round {round}: {error}"));
             let copy = Connection::open(&saved).unwrap();
             let integrity: String = copy.query_row("PRAGMA integrity_check", [], |row| row.get(0)).unwrap();
             assert_eq!(integrity, "ok", "{mode}, round {round}");
@@ -265,7 +267,7 @@ fn a_write_ahead_log_of_a_killed_program_is_copied_too() {
     }
     drop(writer);
     let saved = scratch.path("saved.db");
-    Database::save(&left.join("index.db"), &saved).unwrap();
+    Database::copy(&left.join("index.db")).unwrap().publish(&saved).unwrap();
     assert!(content(&saved).contains(&"package: bar|stable".to_owned()));
     let mut names: Vec<_> = fs::read_dir(&left).unwrap().flatten().map(|entry| entry.file_name()).collect();
     names.sort();

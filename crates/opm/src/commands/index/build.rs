@@ -5,11 +5,13 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
 use image::{Base, Descriptor, ImagePlan, Layer, Location, Platform, Store};
+use sqlite_index::Database;
 
 use crate::commands::build::{
     USER, base_image, check_program, deliver, output, program_layer, reference, source_date_epoch,
 };
 use crate::container::{ContainerTool, container_tool};
+use crate::database::{self, Missing};
 use crate::exit::{Failure, Outcome};
 use crate::fetch::Fetcher;
 use crate::images::{DATABASE_LABEL, Images, PullFlags, TlsFlags};
@@ -136,7 +138,7 @@ impl BuildArgs {
         fetcher: &Fetcher,
         tools: &Tools,
         tls: &TlsFlags,
-        change: impl FnOnce(&Path) -> Outcome,
+        change: impl FnOnce(&Database) -> Outcome,
     ) -> Result<Built, Failure> {
         self.check(tools)?;
         let here = Path::new(".");
@@ -153,11 +155,12 @@ impl BuildArgs {
         fs::set_permissions(&directory, fs::Permissions::from_mode(0o777))
             .map_err(|error| in_path(&directory, error))?;
         fs::set_permissions(&database, fs::Permissions::from_mode(0o666)).map_err(|error| in_path(&database, error))?;
-        change(&database)?;
+        database::change(&database, Missing::Create, change)?;
         if self.generate {
             let target = here.join(DATABASE);
             fs::create_dir_all(here.join("database")).map_err(|error| in_path(&target, error))?;
-            fs::rename(&database, &target).map_err(|error| in_path(&target, error))?;
+            Database::write(&database).and_then(|database| database.publish(&target)).map_err(database::failure)?;
+            fs::set_permissions(&target, fs::Permissions::from_mode(0o666)).map_err(|error| in_path(&target, error))?;
             let name = self.out_dockerfile.as_deref().unwrap_or(Path::new(DEFAULT_DOCKERFILE));
             let text = dockerfile(self.binary(), DATABASE);
             fs::write(name, text).map_err(|error| in_path(name, error))?;

@@ -1,7 +1,5 @@
 //! `opm index deprecatetruncate`: deprecates bundles of an index image and removes their predecessors.
 
-use sqlite_index::Database;
-
 use super::build::{BuildArgs, ToolArgs};
 use crate::commands::registry::items;
 use crate::database;
@@ -37,9 +35,8 @@ pub(crate) fn run(args: &DeprecateArgs, tls: &TlsFlags, printer: &mut Printer) -
     database::notice(printer);
     let tools = args.tools.tools()?;
     let fetcher = args.build.fetcher(tls, &tools)?;
-    let built = args.build.rebuild(args.from_index.as_deref(), &fetcher, &tools, tls, |path| {
+    let built = args.build.rebuild(args.from_index.as_deref(), &fetcher, &tools, tls, |database| {
         let strictness = database::strictness(args.permissive);
-        let database = Database::write(path).map_err(database::failure)?;
         let changed = database.deprecate(&items(&args.bundles), args.allow_package_removal, strictness);
         database::report(changed, printer)
     })?;

@@ -1,7 +1,5 @@
 //! `opm index prune`: removes all but the selected packages from an index image.
 
-use sqlite_index::Database;
-
 use super::build::{BuildArgs, OneToolArgs};
 use crate::commands::registry::items;
 use crate::database;
@@ -33,8 +31,7 @@ pub(crate) fn run(args: &PruneArgs, tls: &TlsFlags, printer: &mut Printer) -> Ou
     database::notice(printer);
     let tools = args.tools.tools()?;
     let fetcher = args.build.fetcher(tls, &tools)?;
-    let built = args.build.rebuild(Some(&args.from_index), &fetcher, &tools, tls, |path| {
-        let database = Database::write(path).map_err(database::failure)?;
+    let built = args.build.rebuild(Some(&args.from_index), &fetcher, &tools, tls, |database| {
         database::report(database.prune(&items(&args.packages)), printer)
     })?;
     built.print(printer)

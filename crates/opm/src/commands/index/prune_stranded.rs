@@ -1,7 +1,5 @@
 //! `opm index prune-stranded`: removes bundles without a channel from an index image.
 
-use sqlite_index::Database;
-
 use super::build::{BuildArgs, OneToolArgs};
 use crate::database;
 use crate::exit::Outcome;
@@ -26,8 +24,7 @@ pub(crate) fn run(args: &PruneStrandedArgs, tls: &TlsFlags, printer: &mut Printe
     database::notice(printer);
     let tools = args.tools.tools()?;
     let fetcher = args.build.fetcher(tls, &tools)?;
-    let built = args.build.rebuild(Some(&args.from_index), &fetcher, &tools, tls, |path| {
-        let database = Database::write(path).map_err(database::failure)?;
+    let built = args.build.rebuild(Some(&args.from_index), &fetcher, &tools, tls, |database| {
         database::report(database.prune_stranded(), printer)
     })?;
     built.print(printer)

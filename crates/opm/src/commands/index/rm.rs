@@ -1,7 +1,5 @@
 //! `opm index rm`: removes packages from an index image.
 
-use sqlite_index::Database;
-
 use super::build::{BuildArgs, ToolArgs};
 use crate::commands::registry::items;
 use crate::database;
@@ -33,9 +31,8 @@ pub(crate) fn run(args: &RmArgs, tls: &TlsFlags, printer: &mut Printer) -> Outco
     database::notice(printer);
     let tools = args.tools.tools()?;
     let fetcher = args.build.fetcher(tls, &tools)?;
-    let built = args.build.rebuild(Some(&args.from_index), &fetcher, &tools, tls, |path| {
+    let built = args.build.rebuild(Some(&args.from_index), &fetcher, &tools, tls, |database| {
         let strictness = database::strictness(args.permissive);
-        let database = Database::write(path).map_err(database::failure)?;
         database::report(database.remove_packages(&items(&args.operators), strictness), printer)
     })?;
     built.print(printer)

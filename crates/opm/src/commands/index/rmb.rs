@@ -1,12 +1,12 @@
 //! `opm index rmb`: removes a bundle from an index and reconnects the others.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use sqlite_index::{Database, Mode, Shrink};
 
 use super::build::{BuildArgs, ToolArgs};
 use super::inspect::{IndexLocation, index_location};
-use crate::database;
+use crate::database::{self, Missing};
 use crate::exit::{Failure, Outcome};
 use crate::fetch::{Fetcher, or_latest};
 use crate::images::TlsFlags;
@@ -50,16 +50,11 @@ pub(crate) fn run(args: &RmbArgs, tls: &TlsFlags, printer: &mut Printer) -> Outc
     let mode = Mode::parse(&args.mode).map_err(Failure::Message)?;
     let tools = args.tools.tools()?;
     let fetcher = args.build.fetcher(tls, &tools)?;
-    let change = |path: &Path| {
-        let database = Database::write(path).map_err(database::failure)?;
+    let change = |database: &Database| {
         shrink(&fetcher, args.permissive, printer, |shrink| database.remove_image(&args.image, mode, shrink))
     };
     match index_location(args.from_index.as_deref(), args.database.as_deref())? {
-        // A missing file is a mistake; do not create it.
-        IndexLocation::File(file) if !file.exists() => {
-            Err(Failure::message(format!("{}: no such file", file.display())))
-        }
-        IndexLocation::File(file) => change(&file),
+        IndexLocation::File(file) => database::change(&file, Missing::Reject, change),
         IndexLocation::Image(image) => args.build.rebuild(Some(image), &fetcher, &tools, tls, change)?.print(printer),
     }
 }

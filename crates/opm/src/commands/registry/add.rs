@@ -1,16 +1,17 @@
 //! `opm registry add`: adds bundles to a database.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use sqlite_index::{AddOptions, Database, Mode};
 
 use super::items;
 use crate::container::{ContainerTool, container_tool};
+use crate::database::{self, Missing};
 use crate::exit::{Failure, Outcome};
 use crate::fetch::Fetcher;
 use crate::images::{PullFlags, TlsFlags};
+use crate::limits;
 use crate::printer::Printer;
-use crate::{database, limits};
 
 /// Add bundles to a database index
 #[derive(clap::Args)]
@@ -85,7 +86,9 @@ impl HowArgs {
 pub(crate) fn run(args: &AddArgs, tls: &TlsFlags, printer: &mut Printer) -> Outcome {
     database::notice(printer);
     let fetcher = Fetcher::new(tls, &args.pull, args.container_tool)?.pinning(args.how.pins(false));
-    let added = add(&args.database, &items(&args.bundle_images), &args.how, MANNER, &fetcher, printer);
+    let added = database::change(&args.database, Missing::Create, |database| {
+        add(database, &items(&args.bundle_images), &args.how, MANNER, &fetcher, printer)
+    });
     if added.is_err() && !args.database.exists() {
         // Like upstream opm, leave an empty database if there was none, because scripts open it. An existing database
         // stays byte for byte.
@@ -108,7 +111,7 @@ const MANNER: Manner = Manner { heads_only: false, older_moves_default: true };
 
 /// Adds bundles to a database.
 pub(crate) fn add(
-    path: &Path,
+    database: &Database,
     references: &[String],
     how: &HowArgs,
     manner: Manner,
@@ -116,7 +119,6 @@ pub(crate) fn add(
     printer: &Printer,
 ) -> Outcome {
     let options = how.options(manner)?;
-    let database = Database::write(path).map_err(database::failure)?;
     let bundles = match fetcher.bundles(references) {
         Ok(bundles) => bundles,
         Err(text) if how.permissive => {

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use super::items;
-use crate::database;
+use crate::database::{self, Missing};
 use crate::exit::Outcome;
 use crate::printer::Printer;
 
@@ -35,8 +35,9 @@ pub(crate) struct DeprecateArgs {
 
 pub(crate) fn run(args: &DeprecateArgs, printer: &mut Printer) -> Outcome {
     database::notice(printer);
-    let database = database::existing(&args.database)?;
     let strictness = database::strictness(args.permissive);
-    let changed = database.deprecate(&items(&args.bundle_images), args.allow_package_removal, strictness);
-    database::report(changed, printer)
+    database::change(&args.database, Missing::Reject, |database| {
+        let changed = database.deprecate(&items(&args.bundle_images), args.allow_package_removal, strictness);
+        database::report(changed, printer)
+    })
 }

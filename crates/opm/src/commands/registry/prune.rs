@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use super::items;
-use crate::database;
+use crate::database::{self, Missing};
 use crate::exit::Outcome;
 use crate::printer::Printer;
 
@@ -27,6 +27,7 @@ pub(crate) struct PruneArgs {
 
 pub(crate) fn run(args: &PruneArgs, printer: &mut Printer) -> Outcome {
     database::notice(printer);
-    let database = database::existing(&args.database)?;
-    database::report(database.prune(&items(&args.packages)), printer)
+    database::change(&args.database, Missing::Reject, |database| {
+        database::report(database.prune(&items(&args.packages)), printer)
+    })
 }

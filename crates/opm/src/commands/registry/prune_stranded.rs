@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use crate::database;
+use crate::database::{self, Missing};
 use crate::exit::Outcome;
 use crate::printer::Printer;
 
@@ -20,6 +20,5 @@ pub(crate) struct PruneStrandedArgs {
 
 pub(crate) fn run(args: &PruneStrandedArgs, printer: &mut Printer) -> Outcome {
     database::notice(printer);
-    let database = database::existing(&args.database)?;
-    database::report(database.prune_stranded(), printer)
+    database::change(&args.database, Missing::Reject, |database| database::report(database.prune_stranded(), printer))
 }

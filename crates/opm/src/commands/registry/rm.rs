@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use super::items;
-use crate::database;
+use crate::database::{self, Missing};
 use crate::exit::Outcome;
 use crate::printer::Printer;
 
@@ -27,7 +27,8 @@ pub(crate) struct RmArgs {
 
 pub(crate) fn run(args: &RmArgs, printer: &mut Printer) -> Outcome {
     database::notice(printer);
-    let database = database::existing(&args.database)?;
     let strictness = database::strictness(args.permissive);
-    database::report(database.remove_packages(&items(&args.packages), strictness), printer)
+    database::change(&args.database, Missing::Reject, |database| {
+        database::report(database.remove_packages(&items(&args.packages), strictness), printer)
+    })
 }
