@@ -93,12 +93,11 @@ impl Entries {
 
 /// Lists the members of all channels, by channel, package and name.
 ///
-/// Skips names without a bundle and bundles that are stored partially.
+/// Skips names without a bundle and bundles that are stored partially. A bundle without a path has no image: migrations
+/// of older programs leave it out.
 pub(crate) fn members(connection: &Connection) -> Result<Vec<Member>, Error> {
-    let sql = "SELECT name FROM operatorbundle INDEXED BY pk
-        WHERE name IS NOT NULL AND version IS NOT NULL AND bundlepath IS NOT NULL";
-    let plain = "SELECT name FROM operatorbundle
-        WHERE name IS NOT NULL AND version IS NOT NULL AND bundlepath IS NOT NULL";
+    let sql = "SELECT name FROM operatorbundle INDEXED BY pk WHERE name IS NOT NULL AND version IS NOT NULL";
+    let plain = "SELECT name FROM operatorbundle WHERE name IS NOT NULL AND version IS NOT NULL";
     // The index covers the query; the table itself is full of manifests.
     let whole = value::strings(connection, sql, []).or_else(|_| value::strings(connection, plain, []))?;
     let whole: HashSet<String> = whole.into_iter().collect();

@@ -145,7 +145,10 @@ fn related_images(transaction: &Transaction<'_>) -> Result<(), Error> {
 }
 
 fn bundle_path(transaction: &Transaction<'_>) -> Result<(), Error> {
-    add_column(transaction, "bundlepath")
+    add_column(transaction, "bundlepath")?;
+    // A bundle without an image has an empty path; other programs take a bundle without a path as incomplete.
+    transaction.execute("UPDATE operatorbundle SET bundlepath = '' WHERE bundlepath IS NULL", [])?;
+    Ok(())
 }
 
 fn add_column(transaction: &Transaction<'_>, column: &str) -> Result<(), Error> {
@@ -241,9 +244,11 @@ fn version_and_skip_range(transaction: &Transaction<'_>) -> Result<(), Error> {
     transaction.execute("DELETE FROM operatorbundle WHERE name IS NULL", [])?;
     let mut update = transaction.prepare("UPDATE operatorbundle SET skiprange = ?2, version = ?3 WHERE name = ?1")?;
     each_csv(transaction, |name, csv| {
-        let Ok(csv) = Raw::parse(csv.trim(), Limits::default().depth) else { return Ok(()) };
-        let version = fbc::csv::spec(csv, "version").and_then(Raw::as_str);
-        update.execute(params![name, fbc::csv::skip_range(csv).unwrap_or_default(), version.unwrap_or_default()])?;
+        // Without a version, readers would take the bundle as incomplete, and skip it.
+        let csv = Raw::parse(csv.trim(), Limits::default().depth).ok();
+        let version = csv.and_then(|csv| fbc::csv::spec(csv, "version")).and_then(Raw::as_str).unwrap_or_default();
+        let skip_range = csv.and_then(fbc::csv::skip_range).unwrap_or_default();
+        update.execute(params![name, skip_range, version])?;
         Ok(())
     })
 }
