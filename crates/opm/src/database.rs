@@ -25,10 +25,17 @@ pub(crate) fn load(fbc: &mut Fbc, path: &Path, options: &Options<'_>, printer: &
         (true, false) => Manifests::Objects,
         (true, true) => Manifests::Metadata,
     };
-    let database = Database::read(path).map_err(|error| error.to_string())?;
+    let database = read(path, printer).map_err(|error| error.to_string())?;
     let warnings = database.convert(fbc, manifests, &options.limits).map_err(|error| error.to_string())?;
     warnings.iter().for_each(|warning| printer.warning(warning));
     Ok(())
+}
+
+/// Opens a database for reading, without changing the file.
+pub(crate) fn read(path: &Path, printer: &Printer) -> Result<Database, Error> {
+    let database = Database::read(path)?;
+    database.warning()?.iter().for_each(|warning| printer.warning(warning));
+    Ok(database)
 }
 
 /// What to do if the database to change does not exist.

@@ -5,13 +5,14 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 use std::{fs, io, thread};
 
+use rusqlite::config::DbConfig;
 use rusqlite::{Connection, Transaction, TransactionBehavior};
 use tempfile::NamedTempFile;
 
 use crate::error::Error;
 use crate::open::{BUSY_TIMEOUT, Database, READ_WRITE, check_schema, connect, parent};
-use crate::schema::{self, has_table};
-use crate::{copy, migrate};
+use crate::schema::{self, VERSION, has_table};
+use crate::{copy, defend, migrate};
 
 /// The file name prefix of databases under construction.
 const SCRATCH: &str = ".opm-new-index-";
@@ -31,8 +32,17 @@ impl Database {
         let Some(connection) = self.existing() else { return self.create_with(change) };
         let in_file = |error: Error| error.in_file(self.path());
         let transaction = begin(connection).map_err(in_file)?;
+        let version = schema::version(&transaction).map_err(in_file)?;
         prepare(&transaction, self.path()).map_err(in_file)?;
+        let before = changes(&transaction).map_err(in_file)?;
         let outcome = change(&transaction)?;
+        if version > VERSION {
+            // A command that has nothing to change succeeds, and leaves the database as it is.
+            if changes(&transaction).map_err(in_file)? > before {
+                return Err(Error::Newer { path: self.path().to_owned(), version }.into());
+            }
+            return Ok(outcome);
+        }
         transaction.commit().map_err(|error| in_file(error.into()))?;
         Ok(outcome)
     }
@@ -64,6 +74,10 @@ impl Database {
         source.execute_batch("PRAGMA journal_mode = DELETE")?;
         let mut existing = Database::write(target)?;
         if let Some(connection) = existing.existing_mut() {
+            let version = schema::version(connection).map_err(in_file)?;
+            if version > VERSION {
+                return Err(Error::Newer { path: target.to_owned(), version });
+            }
             return copy::backup(source, connection, target).map_err(in_file);
         }
         let Some(new) = NewFile::wait(target)? else { return self.publish(target) };
@@ -77,6 +91,7 @@ impl Database {
     pub(crate) fn changed(&self, skipped: Vec<String>) -> Changed {
         let vacuum = || -> Result<(), Error> {
             match self.existing() {
+                Some(connection) if schema::version(connection)? > VERSION => {}
                 Some(connection) => connection.execute_batch("VACUUM")?,
                 None => connect(self.path(), READ_WRITE)?.execute_batch("VACUUM")?,
             }
@@ -178,16 +193,27 @@ impl NewFile {
     }
 }
 
+/// Returns the number of rows that a connection has changed.
+fn changes(connection: &Connection) -> Result<i64, Error> {
+    Ok(connection.query_row("SELECT total_changes()", [], |row| row.get(0))?)
+}
+
 /// Begins a write transaction; other writers wait from now on.
 pub(crate) fn begin(connection: &Connection) -> Result<Transaction<'_>, Error> {
+    defend::restart_clock(connection);
     Ok(Transaction::new_unchecked(connection, TransactionBehavior::Immediate)?)
 }
 
 /// Migrates a database to the schema that changes need.
 fn prepare(transaction: &Transaction<'_>, path: &Path) -> Result<(), Error> {
+    defend::check_triggers(transaction, path)?;
     migrate::migrate(transaction)?;
     check_schema(transaction, path, true)?;
-    schema::index_for_writing(transaction)
+    schema::index_for_writing(transaction)?;
+    // The triggers are ours now.
+    transaction.set_db_config(DbConfig::SQLITE_DBCONFIG_ENABLE_TRIGGER, true)?;
+    defend::stop_clock(transaction);
+    Ok(())
 }
 
 #[cfg(test)]

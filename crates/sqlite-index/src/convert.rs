@@ -9,6 +9,7 @@ use fbc::version::Version;
 use fbc::{Fbc, Limits, base64, blob, csv, property};
 use rusqlite::Connection;
 
+use crate::defend::excerpt;
 use crate::error::Error;
 use crate::members::{Member, members};
 use crate::open::Database;
@@ -35,18 +36,26 @@ impl Database {
     /// # Errors
     /// Fails when the content is not a valid catalog; `fbc` may then hold a part of it.
     pub fn convert(&self, fbc: &mut Fbc, manifests: Manifests, limits: &Limits) -> Result<Vec<String>, Error> {
-        let connection = self.connection()?;
-        by_bundle(connection)?;
-        let content = Content::read(connection)?;
-        let mut warnings = content.check(connection, limits)?;
-        for package in content.packages.keys() {
-            content.blobs(connection, package, manifests, &mut warnings, &mut |text| {
-                fbc.add_generated(text, limits)
-                    .map_err(|error| Error::Message(format!("package {}: {error}", quote(package))))
-            })?;
-        }
-        Ok(warnings)
+        convert(self.connection()?, fbc, manifests, limits).map_err(|error| error.in_file(self.path()))
     }
+}
+
+fn convert(
+    connection: &Connection,
+    fbc: &mut Fbc,
+    manifests: Manifests,
+    limits: &Limits,
+) -> Result<Vec<String>, Error> {
+    by_bundle(connection)?;
+    let content = Content::read(connection)?;
+    let mut warnings = content.check(connection, limits)?;
+    for package in content.packages.keys() {
+        content.blobs(connection, package, manifests, &mut warnings, &mut |text| {
+            fbc.add_generated(text, limits)
+                .map_err(|error| Error::Message(format!("package {}: {error}", quote(package))))
+        })?;
+    }
+    Ok(warnings)
 }
 
 /// The tables of bundle properties, copied and sorted by bundle: the database has no index for them and must not be
@@ -250,7 +259,7 @@ fn bundle_blob(connection: &Connection, package: &str, row: &BundleRow, manifest
     let parsed = |what: &str, kind: &str, text: &str| {
         value::json(text).map(Text::from).ok_or_else(|| {
             let (name, kind) = (quote(&row.name), quote(kind));
-            Error::Message(format!("bundle {name}: the value of its {what} {kind} is not JSON: {text}"))
+            Error::Message(format!("bundle {name}: the value of its {what} {kind} is not JSON: {}", excerpt(text)))
         })
     };
     let mut properties: BTreeSet<(String, Text)> = BTreeSet::new();

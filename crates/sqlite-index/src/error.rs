@@ -2,6 +2,7 @@
 
 use std::io;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 /// Why an index cannot be read or changed.
 #[derive(Debug, thiserror::Error)]
@@ -35,6 +36,42 @@ pub enum Error {
         path: PathBuf,
         /// Its tables.
         tables: String,
+    },
+    /// The database has objects that no index has.
+    #[error("{}: not an operator index: {what}", path.display())]
+    Disguised {
+        /// The file.
+        path: PathBuf,
+        /// The objects.
+        what: String,
+    },
+    /// A query takes too long.
+    #[error(
+        "{}: a query takes longer than {} s, which no index of this size needs: the database is damaged or hostile",
+        path.display(),
+        limit.as_secs()
+    )]
+    TooSlow {
+        /// The file.
+        path: PathBuf,
+        /// The time limit.
+        limit: Duration,
+    },
+    /// The file or its directory cannot be written.
+    #[error("{}: the database is read-only: changing it requires write access to the file and to its directory", .0.display())]
+    ReadOnly(PathBuf),
+    /// The database was written by a newer program, so that a change could damage it.
+    #[error(
+        "{}: schema version {version} is newer than the newest supported one ({}): use the program that wrote the \
+         database, or a newer opm, to change it",
+        path.display(),
+        crate::schema::VERSION
+    )]
+    Newer {
+        /// The file.
+        path: PathBuf,
+        /// The version.
+        version: i64,
     },
     /// The database was written by a newer program, and its schema is incompatible.
     #[error(
@@ -98,6 +135,10 @@ impl Error {
         let Error::Sql(error) = self else { return self };
         match error.sqlite_error_code() {
             Some(ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked) => Error::Locked(path.to_owned()),
+            Some(ErrorCode::ReadOnly) => Error::ReadOnly(path.to_owned()),
+            Some(ErrorCode::OperationInterrupted) => {
+                Error::TooSlow { path: path.to_owned(), limit: crate::defend::time_limit(path) }
+            }
             Some(ErrorCode::NotADatabase) => Error::NotADatabase(path.to_owned()),
             Some(ErrorCode::DatabaseCorrupt) => Error::Damaged { path: path.to_owned(), reason: error.to_string() },
             Some(ErrorCode::CannotOpen) => {

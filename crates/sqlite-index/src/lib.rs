@@ -1,7 +1,8 @@
 //! The sqlite index: the database format of catalogs before file-based catalogs.
 //!
 //! In reading order: [`error`] has the errors; `schema` is the newest schema, and `migrate` upgrades older ones to
-//! it; [`open`] opens files, `change` makes atomic changes, `copy` copies databases in use. [`add`] adds bundles in
+//! it; [`open`] opens files, `change` makes atomic changes, `copy` copies databases in use, `defend` bounds what
+//! databases of others can do. [`add`] adds bundles in
 //! one of its modes, [`load`] loads manifests without an image, [`remove`] and [`shrink`] remove content; `graph` is
 //! a channel in memory. `members` and `row` read the content for [`query`], which serves the registry API,
 //! [`convert`], which writes a file-based catalog, and [`inspect`]. Nothing here pulls an image or prints.
@@ -10,6 +11,7 @@ pub mod add;
 mod change;
 pub mod convert;
 mod copy;
+mod defend;
 pub mod error;
 mod graph;
 pub mod inspect;

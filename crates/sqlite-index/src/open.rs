@@ -10,7 +10,7 @@ use tempfile::TempDir;
 use crate::change::begin;
 use crate::error::Error;
 use crate::schema::{self, VERSION};
-use crate::{copy, migrate};
+use crate::{copy, defend, migrate};
 
 /// How long to wait for another process.
 pub(crate) const BUSY_TIMEOUT: Duration = Duration::from_secs(5);
@@ -110,6 +110,21 @@ impl Database {
         transaction.commit().map_err(|error| Error::from(error).in_file(&self.path))
     }
 
+    /// Returns a warning if the database has a newer schema, whose content may not be read completely.
+    ///
+    /// # Errors
+    /// Fails when the database cannot be read.
+    pub fn warning(&self) -> Result<Option<String>, Error> {
+        let version = self.version()?;
+        let text = || {
+            format!(
+                "{}: schema version {version} is newer than the newest supported one ({VERSION}): content may be missing",
+                self.path.display()
+            )
+        };
+        Ok((version > VERSION).then(text))
+    }
+
     /// Returns the version of the schema; −1 without a schema.
     ///
     /// # Errors
@@ -142,7 +157,7 @@ impl Database {
     /// Returns the connection for queries.
     pub(crate) fn connection(&self) -> Result<&Connection, Error> {
         let missing = || Error::Io { path: self.path.clone(), source: io::ErrorKind::NotFound.into() };
-        self.connection.as_ref().ok_or_else(missing)
+        self.connection.as_ref().inspect(|connection| defend::restart_clock(connection)).ok_or_else(missing)
     }
 
     /// Returns the connection for changes; `None` if there is no file.
@@ -177,6 +192,7 @@ pub(crate) fn parent(path: &Path) -> &Path {
 pub(crate) fn connect(path: &Path, flags: OpenFlags) -> Result<Connection, Error> {
     let connection = Connection::open_with_flags(path, flags)?;
     connection.busy_timeout(BUSY_TIMEOUT)?;
+    defend::restrict(&connection)?;
     connection.pragma_update(None, "foreign_keys", true)?;
     // Also sync the directory after the journal is removed, so that a commit survives a power failure.
     connection.pragma_update(None, "synchronous", "EXTRA")?;
@@ -200,7 +216,7 @@ fn check(connection: &Connection, file: &Path, path: &Path) -> Result<(), Error>
     let tables = schema::tables(connection)?;
     let ours = ["operatorbundle", "package", "channel", "schema_migrations"];
     if !tables.is_empty() && !tables.iter().any(|table| ours.contains(&table.as_str())) {
-        return Err(Error::Foreign { path: path.to_owned(), tables: tables.join(", ") });
+        return Err(Error::Foreign { path: path.to_owned(), tables: defend::excerpt(&tables.join(", ")) });
     }
     let pages: u64 = connection.query_row("PRAGMA page_count", [], |row| row.get(0))?;
     let size: u64 = connection.query_row("PRAGMA page_size", [], |row| row.get(0))?;
@@ -209,5 +225,5 @@ fn check(connection: &Connection, file: &Path, path: &Path) -> Result<(), Error>
         let reason = format!("expected {} bytes, found {length}", pages * size);
         return Err(Error::Damaged { path: path.to_owned(), reason });
     }
-    Ok(())
+    defend::check(connection, path)
 }

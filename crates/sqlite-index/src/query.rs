@@ -78,6 +78,7 @@ impl Index {
             None => connect(&self.path, OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX)
                 .map_err(damaged)?,
         };
+        crate::defend::restart_clock(&connection);
         let answer = query(&connection);
         let mut kept = self.connections.lock().unwrap_or_else(PoisonError::into_inner);
         if kept.len() < IDLE_CONNECTIONS {

@@ -25,6 +25,14 @@ const NEEDED: &[(&str, &[&str])] = &[
 const NEEDED_FOR_WRITING: &[(&str, &[&str])] =
     &[("operatorbundle", &["substitutesfor"]), ("deprecated", &["operatorbundle_name"])];
 
+/// The triggers that remove an API with its bundles.
+pub(crate) const TRIGGERS: [&str; 2] = ["api_provider_cleanup", "api_requirer_cleanup"];
+
+/// Lists the tables of all versions of the schema.
+pub(crate) fn known_tables() -> impl Iterator<Item = &'static str> {
+    NEEDED.iter().map(|(table, _)| *table).chain(["deprecated", "schema_migrations"])
+}
+
 /// Additional indexes. Other tools ignore them; without them, each change of one bundle would scan all others.
 const INDEXES: &str = "
 CREATE INDEX IF NOT EXISTS opm_entry_channel ON channel_entry(package_name, channel_name);
@@ -118,8 +126,7 @@ pub(crate) enum Cleanup {
 
 /// Creates the triggers that remove an API with its bundles.
 pub(crate) fn triggers(connection: &Connection, cleanup: Cleanup) -> Result<(), Error> {
-    for table in ["api_provider", "api_requirer"] {
-        let name = format!("{table}_cleanup");
+    for (table, name) in ["api_provider", "api_requirer"].into_iter().zip(TRIGGERS) {
         let same = "group_name = OLD.group_name AND version = OLD.version AND kind = OLD.kind";
         let (mark, condition) = match cleanup {
             Cleanup::Compatible => (
@@ -137,17 +144,16 @@ pub(crate) fn triggers(connection: &Connection, cleanup: Cleanup) -> Result<(), 
                 ),
             ),
         };
-        let sql = "SELECT count(*) FROM sqlite_master WHERE type = 'trigger' AND name = ?1 AND instr(sql, ?2) > 0";
-        if connection.query_row(sql, [name.as_str(), mark], |row| row.get::<_, i64>(0))? > 0 {
-            continue;
-        }
-        connection.execute_batch(&format!(
-            "DROP TRIGGER IF EXISTS {name};
-             CREATE TRIGGER {name} AFTER DELETE ON {table} WHEN {mark} {condition}
+        let create = format!(
+            "CREATE TRIGGER {name} AFTER DELETE ON {table} WHEN {mark} {condition}
              BEGIN
                  DELETE FROM api WHERE {same};
-             END;"
-        ))?;
+             END"
+        );
+        let sql = "SELECT 1 FROM sqlite_master WHERE type = 'trigger' AND name = ?1 AND sql = ?2";
+        if !connection.prepare_cached(sql)?.exists([name, &create])? {
+            connection.execute_batch(&format!("DROP TRIGGER IF EXISTS {name}; {create};"))?;
+        }
     }
     Ok(())
 }

@@ -295,7 +295,7 @@ fn run_add(args: &AddArgs, tls: &TlsFlags, printer: &mut Printer) -> Outcome {
 
 fn run_manifest(args: &ManifestArgs, tls: &TlsFlags, printer: &mut Printer) -> Outcome {
     let mut manifest =
-        Database::read(&args.database).and_then(|database| database.manifest()).map_err(database::failure)?;
+        database::read(&args.database, printer).and_then(|database| database.manifest()).map_err(database::failure)?;
     for name in &manifest.without_image {
         printer.warning(&format!("bundle {name} has no image"));
     }

@@ -151,3 +151,154 @@ fn commands_that_add_in_parallel_all_add() {
         assert_eq!(bundles(&env, "index.db"), expected);
     }
 }
+
+/// Writes the database `index.db` as `name`, in the schema of an older version.
+fn write_old(env: &TestEnv, name: &str, version: u32) {
+    let cascade = if version >= 4 { " ON DELETE CASCADE" } else { "" };
+    let old = Connection::open(env.path(name)).unwrap();
+    old.execute("ATTACH ?1 AS new", [env.path("index.db").to_str().unwrap()]).unwrap();
+    let run = |sql: &str| old.execute_batch(sql).unwrap_or_else(|error| panic!("{sql}: {error}"));
+    run(&format!(
+        "PRAGMA foreign_keys = OFF; BEGIN;
+         CREATE TABLE schema_migrations (version bigint NOT NULL, timestamp DATETIME DEFAULT CURRENT_TIMESTAMP);
+         INSERT INTO schema_migrations(version) VALUES ({version});
+         CREATE TABLE operatorbundle (name TEXT PRIMARY KEY, csv TEXT{unique}, bundle TEXT{columns});
+         INSERT INTO operatorbundle SELECT name, csv, bundle{copied} FROM new.operatorbundle;
+         CREATE TABLE package (name TEXT PRIMARY KEY, default_channel TEXT,
+             FOREIGN KEY(name, default_channel) REFERENCES channel(package_name, name){cascade});
+         CREATE TABLE channel (name TEXT, package_name TEXT, head_operatorbundle_name TEXT,
+             PRIMARY KEY(name, package_name),
+             FOREIGN KEY(head_operatorbundle_name) REFERENCES operatorbundle(name){cascade});
+         CREATE TABLE channel_entry (entry_id INTEGER PRIMARY KEY, channel_name TEXT, package_name TEXT,
+             operatorbundle_name TEXT, replaces INTEGER, depth INTEGER,
+             FOREIGN KEY(replaces) REFERENCES channel_entry(entry_id) DEFERRABLE INITIALLY DEFERRED,
+             FOREIGN KEY(channel_name, package_name) REFERENCES channel(name, package_name){cascade});
+         CREATE TABLE api (group_name TEXT, version TEXT, kind TEXT, plural TEXT NOT NULL,
+             PRIMARY KEY(group_name, version, kind));
+         CREATE TABLE api_provider (group_name TEXT, version TEXT, kind TEXT, channel_entry_id INTEGER);
+         INSERT INTO package SELECT * FROM new.package;
+         INSERT INTO channel SELECT * FROM new.channel;
+         INSERT INTO channel_entry SELECT * FROM new.channel_entry;",
+        unique = if version >= 4 { "" } else { " UNIQUE" },
+        columns = if version >= 5 { ", bundlepath TEXT, skiprange TEXT, version TEXT" } else { "" },
+        copied = if version >= 5 { ", bundlepath, skiprange, version" } else { "" },
+    ));
+    if version >= 5 {
+        run("CREATE TABLE related_image (image TEXT, operatorbundle_name TEXT);
+             CREATE TABLE api_requirer (group_name TEXT, version TEXT, kind TEXT, channel_entry_id INTEGER);");
+    }
+    run("COMMIT");
+}
+
+#[test]
+fn a_database_of_the_first_schema_keeps_its_bundles() {
+    for added in ["bar", "foo"] {
+        let env = foo();
+        write_bundle(&env, "foo", "1.2.0", "1.1.0");
+        write_old(&env, "old.db", 0);
+        assert_eq!(bundles(&env, "old.db"), ["foo.v1.0.0", "foo.v1.1.0"]);
+        let bundle = if added == "foo" { "./foo-1.2.0" } else { "./bar-1.0.0" };
+        env.stdout(&["registry", "add", "-d", "old.db", "-b", bundle]);
+        let mut expected = vec!["foo.v1.0.0", "foo.v1.1.0", if added == "foo" { "foo.v1.2.0" } else { "bar.v1.0.0" }];
+        expected.sort_unstable();
+        assert_eq!(bundles(&env, "old.db"), expected);
+        env.stdout(&["migrate", "old.db", "catalog"]);
+        assert_eq!(bundles(&env, "catalog"), expected);
+        assert!(env.stdout(&["graph", "catalog"]).contains("foo.v1.0.0"));
+        // Other programs skip bundles without a path.
+        let raw = Connection::open(env.path("old.db")).unwrap();
+        let sql = "SELECT count(*) FROM operatorbundle WHERE bundlepath IS NULL OR version IS NULL";
+        assert_eq!(raw.query_row(sql, [], |row| row.get::<_, i64>(0)).unwrap(), 0);
+        // Databases that such programs migrated are read as well.
+        raw.execute_batch("UPDATE operatorbundle SET bundlepath = NULL").unwrap();
+        drop(raw);
+        assert_eq!(bundles(&env, "old.db"), expected);
+    }
+}
+
+/// Replaces a table by a view that never ends.
+fn hide_behind_a_view(database: &Path, version: u32) {
+    let raw = Connection::open(database).unwrap();
+    raw.execute_batch(&format!(
+        "PRAGMA foreign_keys = OFF; UPDATE schema_migrations SET version = {version};
+         ALTER TABLE operatorbundle RENAME TO hidden;
+         CREATE VIEW operatorbundle AS WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n)
+             SELECT 'foo.v' || i AS name, csv, bundle, bundlepath, skiprange, version, replaces, skips, substitutesfor
+             FROM n, hidden;"
+    ))
+    .unwrap();
+}
+
+/// Adds a trigger that never ends to a table that migrations and changes write to.
+fn add_trigger(database: &Path, name: &str, version: u32) {
+    let raw = Connection::open(database).unwrap();
+    raw.execute_batch(&format!(
+        "UPDATE schema_migrations SET version = {version}; DROP TRIGGER IF EXISTS {name}; CREATE TABLE hidden(x);
+         CREATE TRIGGER {name} AFTER DELETE ON schema_migrations BEGIN
+             INSERT INTO hidden SELECT hex(randomblob(9000)) FROM channel_entry AS a, channel_entry AS b, properties AS c,
+                 properties AS d, channel_entry AS e, channel_entry AS f, channel_entry AS g, channel_entry AS h,
+                 properties AS i, properties AS j, properties AS k, properties AS l, properties AS m; END"
+    ))
+    .unwrap();
+}
+
+#[test]
+fn what_a_database_defines_does_not_run() {
+    for version in [12, 13] {
+        let env = foo();
+        hide_behind_a_view(&env.path("index.db"), version);
+        for arguments in [
+            &["render", "index.db"][..],
+            &["list", "bundles", "index.db"],
+            &["migrate", "index.db", "out"],
+            &["registry", "add", "-d", "index.db", "-b", "./bar-1.0.0"],
+        ] {
+            let shown = env.opm(arguments);
+            assert!(shown.starts_with("exit 1\n"), "{arguments:?}: {shown}");
+            assert!(
+                shown.contains("index.db: not an operator index: operatorbundle is a view, not a table"),
+                "{arguments:?}: {shown}"
+            );
+        }
+    }
+    for name in ["api_provider_cleanup", "surprise"] {
+        let env = foo();
+        add_trigger(&env.path("index.db"), name, 12);
+        assert_eq!(bundles(&env, "index.db"), ["foo.v1.0.0", "foo.v1.1.0"]);
+        env.stdout(&["migrate", "index.db", "out"]);
+        let shown = env.opm(&["registry", "add", "-d", "index.db", "-b", "./bar-1.0.0"]);
+        if name == "surprise" {
+            assert!(shown.starts_with("exit 1\n") && shown.contains("it has the trigger surprise"), "{shown}");
+        } else {
+            // A trigger with the name of ours is replaced by ours.
+            assert!(shown.starts_with("exit 0\n"), "{shown}");
+            assert_eq!(bundles(&env, "index.db"), ["bar.v1.0.0", "foo.v1.0.0", "foo.v1.1.0"]);
+        }
+    }
+}
+
+#[test]
+fn a_newer_database_is_read_with_a_warning_and_never_changed() {
+    let env = foo();
+    Connection::open(env.path("index.db")).unwrap().execute_batch("UPDATE schema_migrations SET version = 14").unwrap();
+    let before = fs::read(env.path("index.db")).unwrap();
+    for arguments in [
+        &["render", "index.db"][..],
+        &["index", "inspect", "packages", "--database", "index.db"],
+        &["operator-registry", "manifest", "index.db"],
+    ] {
+        let shown = env.opm(arguments);
+        assert!(shown.starts_with("exit 0\n"), "{shown}");
+        assert!(shown.contains("schema version 14 is newer than the newest supported one (13)"), "{shown}");
+    }
+    for arguments in [
+        &["registry", "add", "-d", "index.db", "-b", "./bar-1.0.0"][..],
+        &["registry", "rm", "-d", "index.db", "-o", "foo"],
+        &["operator-registry", "delete-latest", "foo", "index.db"],
+    ] {
+        let shown = env.opm(arguments);
+        assert!(shown.starts_with("exit 1\n"), "{shown}");
+        assert!(shown.contains("index.db: schema version 14 is newer") && shown.contains("a newer opm"), "{shown}");
+    }
+    assert_eq!(fs::read(env.path("index.db")).unwrap(), before);
+}

@@ -63,13 +63,18 @@ fn a_truncated_file_is_reported_as_damaged() {
 }
 
 #[test]
-fn a_newer_database_is_used_if_it_has_the_required_columns() {
+fn a_newer_database_is_read_if_it_has_the_required_columns_and_never_changed() {
     let scratch = Scratch::new();
     let database = index(&scratch);
     let raw = Connection::open(&database).unwrap();
     raw.execute_batch("UPDATE schema_migrations SET version = 99; ALTER TABLE package ADD COLUMN colour TEXT").unwrap();
+    let before = fs::read(&database).unwrap();
     Database::write(&database).unwrap().prune_stranded().unwrap();
-    assert_eq!(Database::read(&database).unwrap().version().unwrap(), 99);
+    let error = Database::write(&database).unwrap().prune(&[]).map(drop).unwrap_err();
+    assert!(matches!(error, Error::Newer { version: 99, .. }), "{error}");
+    assert_eq!(fs::read(&database).unwrap(), before, "the database was changed");
+    let warning = Database::read(&database).unwrap().warning().unwrap().unwrap();
+    assert!(warning.contains("schema version 99 is newer"), "{warning}");
     raw.execute_batch("ALTER TABLE channel RENAME COLUMN head_operatorbundle_name TO head").unwrap();
     let error = Database::read(&database).map(drop).unwrap_err();
     assert!(error.to_string().contains("schema version 99 is newer"), "{error}");

@@ -57,7 +57,7 @@ pub(crate) fn run(args: &ExportArgs, tls: &TlsFlags, printer: &mut Printer) -> O
     let scratch = tempfile::tempdir()?;
     let file = scratch.path().join("index.db");
     fetcher.database(&args.index, &file).map_err(Failure::Message)?;
-    let database = Database::read(&file).map_err(database::failure)?;
+    let database = database::read(&file, printer).map_err(database::failure)?;
     let mut packages = database.packages().map_err(database::failure)?;
     for name in &wanted {
         if !packages.iter().any(|package| package.name == *name) {

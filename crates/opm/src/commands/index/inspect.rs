@@ -7,7 +7,7 @@ use clap::Subcommand;
 use fbc::json::{Layout, Text};
 use fbc::version::Version;
 use serde_json::{Value, json};
-use sqlite_index::{BundleInfo, ChannelInfo, Database, PackageInfo};
+use sqlite_index::{BundleInfo, ChannelInfo, PackageInfo};
 
 use crate::database;
 use crate::exit::{Failure, Outcome};
@@ -107,7 +107,7 @@ fn read(args: &IndexFlags, tls: &TlsFlags, printer: &Printer) -> Result<Vec<Pack
     let images = Images::new(tls, &args.pull);
     let of_file = |file: &Path| {
         database::notice(printer);
-        Database::read(file).and_then(|database| database.packages()).map_err(database::failure)
+        database::read(file, printer).and_then(|database| database.packages()).map_err(database::failure)
     };
     match index_location(args.from_index.as_deref(), args.database.as_deref())? {
         IndexLocation::File(file) => of_file(&file),

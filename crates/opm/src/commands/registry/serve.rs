@@ -138,5 +138,8 @@ fn index(path: &Path, skip_migrate: bool) -> Result<Index, sqlite_index::Error> 
             path.display()
         )));
     }
+    if let Some(warning) = database.warning()? {
+        tracing::warn!("{warning}");
+    }
     Index::new(database)
 }
