@@ -4,7 +4,7 @@ use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
-use crate::{Environment, Store};
+use crate::{Environment, Store, shared};
 
 impl Store {
     /// Opens the store of an image cache directory such as `$OLM_CACHE_DIR/images`. The layout is in `oci-layout`,
@@ -13,8 +13,11 @@ impl Store {
     /// # Errors
     /// Fails when the directory cannot be created or written.
     pub fn in_cache(images: &Path) -> io::Result<Store> {
-        fs::create_dir_all(images.join("blob-info-cache"))?;
-        Store::open(&images.join("oci-layout"))
+        let layout = images.join("oci-layout");
+        fs::create_dir_all(images)?;
+        shared::create_dir(&images.join("blob-info-cache"))?;
+        shared::create_dir(&layout)?;
+        Store::open(&layout)
     }
 }
 

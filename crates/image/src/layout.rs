@@ -14,8 +14,7 @@ use crate::manifest::{Descriptor, Index, Manifest, media_type};
 use crate::policy::Admission;
 use crate::pull::{Image, parse};
 use crate::registry::{COSIGN, Document, MANIFEST_LIMIT};
-use crate::store::open_file;
-use crate::{Digest, Error, ErrorKind, Location, Store, archive, platform, scratch};
+use crate::{Digest, Error, ErrorKind, Location, Store, archive, platform, scratch, shared};
 
 /// The annotation with the name of an image.
 pub(crate) const REF_NAME: &str = "org.opencontainers.image.ref.name";
@@ -63,10 +62,9 @@ pub(crate) fn media_type_of(store: &Store, digest: &Digest) -> String {
 /// Reads `index.json`; a missing file gives an empty index.
 pub(crate) fn read_index(root: &Path) -> io::Result<Index> {
     let mut content = Vec::new();
-    match File::open(root.join("index.json")) {
-        Ok(file) => file.take(INDEX_LIMIT + 1).read_to_end(&mut content)?,
-        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(empty_index()),
-        Err(error) => return Err(error),
+    match shared::open_named(&root.join("index.json"))? {
+        Some(file) => file.take(INDEX_LIMIT + 1).read_to_end(&mut content)?,
+        None => return Ok(empty_index()),
     };
     let to_error = |text: String| io::Error::new(io::ErrorKind::InvalidData, format!("index.json: {text}"));
     if content.len() as u64 > INDEX_LIMIT {
@@ -218,7 +216,7 @@ impl Inner {
             let by_cosign =
                 name.starts_with("sha256-") && COSIGN.iter().any(|kind| name.ends_with(&format!(".{kind}")));
             let mut content = Vec::new();
-            let file = open_file(&folder.join(entry.digest.hex())).ok().flatten();
+            let file = shared::open_named(&folder.join(entry.digest.hex())).ok().flatten();
             let read = file.is_some_and(|file| file.take(MANIFEST_LIMIT).read_to_end(&mut content).is_ok());
             let has_subject = read && Document::new(content, None).is_ok_and(|it| it.subject().is_some());
             if by_cosign || has_subject {
@@ -252,7 +250,7 @@ pub(crate) fn copy_blob(from: &Path, digest: &Digest, store: &Store, limit: u64)
         return Ok(());
     }
     let missing = || io::Error::new(io::ErrorKind::NotFound, "there is no such file");
-    let mut source = open_file(from)?.ok_or_else(missing)?.take(limit + 1);
+    let mut source = shared::open_named(from)?.ok_or_else(missing)?.take(limit + 1);
     let mut writer = store.writer()?;
     let mut buffer = vec![0; 256 << 10];
     loop {

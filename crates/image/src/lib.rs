@@ -42,6 +42,7 @@ mod registry;
 mod scheduler;
 mod scratch;
 mod set;
+mod shared;
 #[cfg(feature = "signatures")]
 mod signatures;
 #[cfg(not(feature = "signatures"))]
@@ -79,6 +80,7 @@ pub use registries_conf::RegistriesConf;
 pub use registry::{Challenge, Retries};
 pub use scratch::ScratchGuard;
 pub use set::{Parts, Referrer, SurveyedImage, Wanted};
+pub use shared::create_file;
 pub use store::{Blob, BlobWriter, Store};
 pub use unpack::{LayerFile, LayerProblem, UnpackError, UnpackLimits, Unpacked, unpack, unpack_only};
 pub use verify::Verification;

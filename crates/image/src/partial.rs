@@ -1,15 +1,15 @@
 //! Partially downloaded blobs. They survive a failure, so that the next attempt can resume.
 
-use std::fs::{self, File, OpenOptions};
+use std::fs::{self, File};
 use std::io::{self, Read, Seek, SeekFrom};
-use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::Once;
 use std::time::Duration;
 
 use crate::scratch::{Scratch, apply_umask, name_full_disk};
 use crate::store::Blob;
-use crate::{Digest, Hasher, Store};
+use crate::{Digest, Hasher, Store, shared};
 
 static SWEPT: Once = Once::new();
 
@@ -19,9 +19,10 @@ const EXPIRY: Duration = Duration::from_secs(7 * 24 * 60 * 60);
 /// Removes partial blobs that were not resumed for a long time.
 fn sweep(folder: &Path) {
     for entry in fs::read_dir(folder).into_iter().flatten().flatten() {
-        let age = entry.metadata().and_then(|about| about.modified()).ok().and_then(|time| time.elapsed().ok());
+        let ours = entry.metadata().ok().filter(shared::is_ours);
+        let age = ours.and_then(|about| about.modified().ok()?.elapsed().ok());
         if age.is_some_and(|age| age > EXPIRY)
-            && let Ok(file) = File::open(entry.path())
+            && let Ok(Some(file)) = shared::open(&entry.path())
             // The writer holds the lock; only its holder may remove the file.
             && file.try_lock().is_ok()
             && is_same(&file, &entry.path())
@@ -59,19 +60,15 @@ impl Partial {
 
     fn open_in(store: &Store, digest: Digest) -> io::Result<Partial> {
         let folder = store.root().join("partial");
-        fs::create_dir_all(&folder)?;
+        shared::create_dir(&folder)?;
         SWEPT.call_once(|| sweep(&folder));
         let path = folder.join(digest.hex());
-        let mut options = OpenOptions::new();
-        options.read(true).write(true).create(true).truncate(false).mode(0o600);
-        let place = match options.open(&path) {
+        let place = match shared::resume(&path)? {
             // If another process is downloading the blob, each continues on its own; the last rename wins, with the
             // same bytes. The file may also have become the finished blob since it was opened.
-            Ok(file) if file.try_lock().is_ok() && is_same(&file, &path) => Place::Shared { path, file },
-            // Locked by another process, or owned by another user.
-            Ok(_) => Place::Private(Scratch::create(&folder)?),
-            Err(error) if error.kind() == io::ErrorKind::PermissionDenied => Place::Private(Scratch::create(&folder)?),
-            Err(error) => return Err(error),
+            Some(file) if file.try_lock().is_ok() && is_same(&file, &path) => Place::Shared { path, file },
+            // Locked by another process, or not ours.
+            _ => Place::Private(Scratch::create(&folder)?),
         };
         let mut partial = Partial { store: store.clone(), digest, place, hasher: Hasher::new(), size: 0 };
         partial.hash_existing()?;
@@ -147,7 +144,7 @@ impl Partial {
 
 fn is_same(file: &File, path: &Path) -> bool {
     let number = |about: io::Result<fs::Metadata>| about.map(|about| (about.dev(), about.ino())).ok();
-    number(file.metadata()).is_some_and(|it| number(fs::metadata(path)) == Some(it))
+    number(file.metadata()).is_some_and(|it| number(fs::symlink_metadata(path)) == Some(it))
 }
 
 impl Drop for Partial {
@@ -185,5 +182,34 @@ mod tests {
         drop((partial, second));
         assert_eq!(fs::read(store.blob(&digest).unwrap().unwrap().path()).unwrap(), b"first second");
         assert_eq!(fs::read_dir(dir.path().join("partial")).unwrap().count(), 0);
+    }
+
+    #[test]
+    fn a_link_in_place_of_a_partial_blob_is_not_written_to() {
+        let dir = tempfile::tempdir().unwrap();
+        let store = Store::open(&dir.path().join("store")).unwrap();
+        let digest = Digest::of(b"content");
+        let victim = dir.path().join("victim");
+        fs::write(&victim, "precious").unwrap();
+        let planted = store.root().join("partial").join(digest.hex());
+        fs::create_dir(planted.parent().unwrap()).unwrap();
+        std::os::unix::fs::symlink(&victim, &planted).unwrap();
+        let mut partial = Partial::open(&store, digest).unwrap();
+        assert_eq!(partial.size(), 0, "the content of the victim is no partial blob");
+        partial.restart().unwrap();
+        partial.add(b"content").unwrap();
+        assert_eq!(partial.finish().unwrap().unwrap().digest(), digest);
+        assert_eq!(fs::read_to_string(&victim).unwrap(), "precious");
+        assert!(store.path_of(&digest).symlink_metadata().unwrap().is_file());
+    }
+
+    #[test]
+    fn a_link_in_place_of_the_directory_of_partial_blobs_is_refused() {
+        let dir = tempfile::tempdir().unwrap();
+        let store = Store::open(&dir.path().join("store")).unwrap();
+        fs::create_dir(dir.path().join("documents")).unwrap();
+        std::os::unix::fs::symlink(dir.path().join("documents"), store.root().join("partial")).unwrap();
+        assert!(Partial::open(&store, Digest::of(b"content")).is_err());
+        assert_eq!(fs::read_dir(dir.path().join("documents")).unwrap().count(), 0);
     }
 }

@@ -150,7 +150,7 @@ pub(crate) fn apply_umask(file: &File) -> io::Result<()> {
 pub(crate) fn sweep(folder: &Path) {
     for entry in fs::read_dir(folder).into_iter().flatten().flatten() {
         let hidden = entry.file_name().to_string_lossy().starts_with('.');
-        let about = entry.metadata().ok().filter(|about| hidden && about.is_file());
+        let about = entry.metadata().ok().filter(|about| hidden && about.is_file() && crate::shared::is_ours(about));
         let age = about.and_then(|about| about.modified().ok()?.elapsed().ok());
         if age.is_some_and(|age| age > ABANDONED) {
             remove(&entry.path());

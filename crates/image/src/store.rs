@@ -20,7 +20,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use crate::scratch::{self, Scratch, name_full_disk};
-use crate::{Descriptor, Digest, Hasher};
+use crate::{Descriptor, Digest, Hasher, shared};
 
 /// A store: a directory of blobs.
 #[derive(Debug, Clone)]
@@ -101,7 +101,9 @@ impl Store {
     /// # Errors
     /// Fails when the directory cannot be created or written.
     pub fn open(root: &Path) -> io::Result<Store> {
-        fs::create_dir_all(root.join("blobs/sha256"))?;
+        fs::create_dir_all(root)?;
+        shared::create_dir(&root.join("blobs"))?;
+        shared::create_dir(&root.join("blobs/sha256"))?;
         let layout = root.join("oci-layout");
         if !layout.exists() {
             scratch::write_atomic(&layout, br#"{"imageLayoutVersion":"1.0.0"}"#)?;
@@ -167,7 +169,7 @@ impl Store {
 
     fn read_whole(&self, digest: &Digest) -> io::Result<ReadOutcome> {
         let path = self.path_of(digest);
-        let Some(mut file) = open_file(&path)? else { return Ok(ReadOutcome::Invalid) };
+        let Some(mut file) = shared::open(&path)? else { return Ok(ReadOutcome::Invalid) };
         let stamp = Stamp::of(&file.metadata()?);
         let found = Blob { digest: *digest, size: stamp.size, path };
         if self.verified_files().get(digest) == Some(&stamp) {
@@ -201,6 +203,29 @@ impl Store {
         Ok(if likely { self.blob(&blob.digest)?.filter(|found| found.size == blob.size) } else { None })
     }
 
+    /// Takes over a blob of the store at `other`, without a copy, if it is present and undamaged there and both are on
+    /// one file system. Returns whether this store has the blob now.
+    pub fn adopt(&self, other: &Path, blob: &Descriptor) -> bool {
+        let own = self.path_of(&blob.digest);
+        let theirs = other.join("blobs/sha256").join(blob.digest.hex());
+        if self.blob_for(blob).is_ok_and(|found| found.is_some()) {
+            return true;
+        }
+        if !theirs.symlink_metadata().is_ok_and(|about| about.is_file() && about.len() == blob.size) {
+            return false;
+        }
+        // A damaged file has the name. No file of a store is changed in place, so two stores can share one.
+        let _ = fs::remove_file(&own);
+        if fs::hard_link(&theirs, &own).is_err() {
+            return false;
+        }
+        let taken = self.blob_for(blob).is_ok_and(|found| found.is_some());
+        if !taken {
+            let _ = fs::remove_file(&own);
+        }
+        taken
+    }
+
     /// Returns the path of a blob, which may be missing or damaged: see [`Store::blob`].
     pub fn path_of(&self, digest: &Digest) -> PathBuf {
         self.root.join("blobs/sha256").join(digest.hex())
@@ -213,7 +238,7 @@ impl Store {
     pub fn read(&self, digest: &Digest, limit: u64) -> io::Result<Vec<u8>> {
         let path = self.path_of(digest);
         let mut content = Vec::new();
-        let file = open_file(&path)?.ok_or_else(|| io::Error::from(io::ErrorKind::NotFound))?;
+        let file = shared::open(&path)?.ok_or_else(|| io::Error::from(io::ErrorKind::NotFound))?;
         file.take(limit + 1).read_to_end(&mut content)?;
         if content.len() as u64 > limit {
             return Err(io::Error::new(io::ErrorKind::InvalidData, format!("{digest} is larger than {limit} bytes")));
@@ -253,21 +278,6 @@ impl Store {
 
     fn verified_files(&self) -> std::sync::MutexGuard<'_, HashMap<Digest, Stamp>> {
         self.verified.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
-/// Opens a regular file, if it exists; a FIFO, which would block forever, counts as missing.
-pub(crate) fn open_file(path: &Path) -> io::Result<Option<File>> {
-    match fs::metadata(path) {
-        Ok(about) if about.is_file() => {}
-        Ok(_) => return Ok(None),
-        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
-        Err(error) => return Err(error),
-    }
-    match File::open(path) {
-        Ok(file) => Ok(Some(file)),
-        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
-        Err(error) => Err(error),
     }
 }
 

@@ -230,7 +230,7 @@ impl Part {
                 name => directory.join(name),
             };
             fs::create_dir_all(&place).map_err(named)?;
-            let file = fs::File::create(place.join("catalog.json")).map_err(named)?;
+            let file = image::create_file(&place.join("catalog.json")).map_err(named)?;
             let all: Vec<&Blob> = blobs.iter().map(SetBlob::blob).collect();
             let mut out = BufWriter::new(file);
             self.fbc.write(&all, Format::Json, &mut out).map_err(named)?;

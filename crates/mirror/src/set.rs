@@ -281,7 +281,7 @@ pub fn write_whole(path: &Path, content: &[u8]) -> Result<(), String> {
     }
     let mut aside = path.as_os_str().to_owned();
     aside.push(".new");
-    let mut file = File::create(&aside).map_err(named)?;
+    let mut file = image::create_file(Path::new(&aside)).map_err(named)?;
     io::Write::write_all(&mut file, content).map_err(named)?;
     file.sync_all().map_err(named)?;
     fs::rename(&aside, path).map_err(named)?;

@@ -228,7 +228,7 @@ fn write_one(path: &Path, list: &[u8], pieces: &[Piece<'_>]) -> Result<(Digest, 
     aside.push(".new");
     let aside = PathBuf::from(aside);
     let write = || -> io::Result<(Digest, u64)> {
-        let file = BufWriter::with_capacity(1 << 20, SparseWriter::new(File::create(&aside)?));
+        let file = BufWriter::with_capacity(1 << 20, SparseWriter::new(image::create_file(&aside)?));
         let mut out = Hashing { file, hasher: Hasher::new(), size: 0 };
         out.file(LIST, list.len() as u64, &mut &*list)?;
         for piece in pieces {

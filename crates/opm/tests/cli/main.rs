@@ -29,6 +29,7 @@ mod package_files;
 mod random_edits;
 mod readme;
 mod reference;
+mod registries;
 mod rehearse;
 mod render;
 mod render_template;

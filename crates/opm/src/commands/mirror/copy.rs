@@ -81,7 +81,7 @@ pub(super) fn run_collecting(
     drop(images);
     let contents = contents(&client.options().store, &lock, &client)?;
     let store = &client.options().store;
-    reuse(&scratch.path().join("source"), store.root(), &contents.lacking(store, &lock));
+    reuse(&scratch.path().join("source"), store, contents.lacking(store, &lock));
     let _ = std::fs::remove_dir_all(scratch.path().join("source"));
     let from = mirror::push::sources(&lock, &contents);
     let largest = contents.blobs.values().map(|blob| blob.size).max().unwrap_or_default();

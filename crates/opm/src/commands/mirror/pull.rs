@@ -218,7 +218,7 @@ impl Pull<'_> {
             let packed = self.in_volumes(lock, &all);
             wanted.retain(|one| !packed.contains(&one.blob.digest));
         }
-        reuse(&source, store.root(), &wanted);
+        let wanted = reuse(&source, store, wanted);
         self.check_space(&draft, &all, &wanted)?;
         let failed = fetch_blobs(client, self.moved, wanted);
         if let Some(error) = failed.values().find(|error| error.kind() == image::ErrorKind::File) {
@@ -292,7 +292,7 @@ impl Pull<'_> {
         let mut wanted = all.lacking(store, &lock);
         let packed = self.in_volumes(&lock, &all);
         wanted.retain(|one| !packed.contains(&one.blob.digest));
-        reuse(&set.own("source"), store.root(), &wanted);
+        let wanted = reuse(&set.own("source"), store, wanted);
         let failed = fetch_blobs(client, self.moved, wanted);
         if let Some(error) = failed.into_values().next() {
             return Err(Failure::message(format!("{error}\nhelp: run the command again to resume")));
@@ -314,17 +314,10 @@ impl Pull<'_> {
     }
 }
 
-/// Reuses blobs of catalog images as partial downloads, which are hashed like any other.
-pub(super) fn reuse(source: &Path, root: &Path, wanted: &[image::Wanted]) {
-    for one in wanted {
-        let known = source.join("blobs/sha256").join(one.blob.digest.hex());
-        let begun = root.join("partial").join(one.blob.digest.hex());
-        if known.metadata().is_ok_and(|about| about.len() == one.blob.size) && !begun.exists() {
-            // If linking fails, the blob is fetched again.
-            let _ = std::fs::create_dir_all(root.join("partial"));
-            let _ = std::fs::hard_link(&known, &begun);
-        }
-    }
+/// Takes over the blobs of catalog images that were pulled into `source`, and returns the blobs to fetch.
+pub(super) fn reuse(source: &Path, store: &Store, mut wanted: Vec<image::Wanted>) -> Vec<image::Wanted> {
+    wanted.retain(|one| !store.adopt(source, &one.blob));
+    wanted
 }
 
 /// Returns the failure for a disk with too little space.
