@@ -134,7 +134,8 @@ impl Client {
             .enable_all()
             .build()
             .map_err(|error| Error::file("starting threads", &error))?;
-        let http = Http::new(options.environment.clone(), options.timeouts, options.ca_files.clone());
+        let http = Http::new(options.environment.clone(), options.timeouts, options.ca_files.clone())
+            .map_err(|error| Error::new(ErrorKind::Unsupported, error.to_string()))?;
         let mut retry_statuses = options.retry_statuses.clone();
         if let Some(list) = options.environment.get(RETRY_STATUSES) {
             for word in list.split(',').map(str::trim).filter(|word| !word.is_empty()) {

@@ -21,6 +21,7 @@ use hyper_util::client::legacy::Client;
 use hyper_util::rt::TokioExecutor;
 
 pub(crate) use body::Body;
+pub(crate) use connect::ProxyError;
 use connect::{ConnectFailure, Proxies};
 pub(crate) use origin::{Authorization, Origin};
 pub(crate) use tls::{HostCertificates, Roots};
@@ -154,9 +155,17 @@ pub(crate) struct Http {
 }
 
 impl Http {
-    pub(crate) fn new(environment: Environment, timeouts: Timeouts, ca_files: Vec<std::path::PathBuf>) -> Http {
-        let proxies = Arc::new(Proxies::new(&environment));
-        Http { environment, timeouts, ca_files, proxies, roots: OnceLock::new(), clients: Mutex::default() }
+    /// Creates the client.
+    ///
+    /// # Errors
+    /// Fails when the environment sets an invalid proxy.
+    pub(crate) fn new(
+        environment: Environment,
+        timeouts: Timeouts,
+        ca_files: Vec<std::path::PathBuf>,
+    ) -> Result<Http, ProxyError> {
+        let proxies = Arc::new(Proxies::new(&environment)?);
+        Ok(Http { environment, timeouts, ca_files, proxies, roots: OnceLock::new(), clients: Mutex::default() })
     }
 
     /// Returns the number of root certificates.
@@ -229,10 +238,9 @@ impl Http {
             };
             let next = join(&request.uri, location)
                 .ok_or_else(|| Failure::Permanent("redirected to an invalid URL".into()))?;
-            if request.uri.scheme_str() == Some("https")
-                && next.scheme_str() != Some("https")
-                && request.trust == Trust::Verified
-            {
+            // Without verification, plain HTTP is allowed too, but not for content that the user sends with TLS.
+            let kept_to_tls = request.trust == Trust::Verified || request.body.size() > 0;
+            if kept_to_tls && Origin::of(&request.uri).is_some_and(|origin| origin.leaves_tls(&next)) {
                 return Err(Failure::Permanent(format!("redirected from HTTPS to HTTP at {}", host_of(&next))));
             }
             let elsewhere = Origin::of(&next) != Origin::of(&request.uri);
@@ -358,8 +366,9 @@ impl HttpResponse {
     }
 }
 
+/// Returns the host and port of a URL, without user name and password.
 pub(crate) fn host_of(uri: &Uri) -> &str {
-    uri.authority().map(|authority| authority.as_str()).unwrap_or_default()
+    uri.authority().and_then(|authority| authority.as_str().rsplit('@').next()).unwrap_or_default()
 }
 
 fn failure(error: &hyper_util::client::legacy::Error) -> Failure {

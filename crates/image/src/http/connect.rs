@@ -31,17 +31,36 @@ const PROXY_HEAD: usize = 16 << 10;
 /// The proxies set in the environment.
 pub(crate) struct Proxies(Matcher);
 
+/// Why a variable sets no proxy. The value can contain a password anywhere, so no part of it is printed.
+#[derive(Debug, thiserror::Error, PartialEq, Eq)]
+pub(crate) enum ProxyError {
+    /// The value is not the URL of a proxy.
+    #[error(
+        "{0}: not the URL of a proxy: expected http://HOST:PORT or http://USER:PASSWORD@HOST:PORT, with special \
+         characters of the password encoded, such as %23 for #"
+    )]
+    Invalid(&'static str),
+    /// The proxy has another protocol.
+    #[error("{0}: only http:// and https:// proxies are supported")]
+    Scheme(&'static str),
+}
+
 impl Proxies {
-    pub(crate) fn new(environment: &Environment) -> Proxies {
-        let get =
-            |upper: &str, lower: &str| environment.get(upper).or_else(|| environment.get(lower)).unwrap_or_default();
+    /// Reads the proxies from the environment. A proxy is often there to keep connections from leaving a network, so
+    /// an invalid one is an error and does not mean a direct connection.
+    pub(crate) fn new(environment: &Environment) -> Result<Proxies, ProxyError> {
+        let get = |upper: &'static str, lower: &'static str| {
+            let named = |name: &'static str| environment.get(name).map(|value| (name, value));
+            named(upper).or_else(|| named(lower))
+        };
+        let proxy = |upper, lower| get(upper, lower).map_or(Ok(""), |(name, value)| check_proxy(name, value));
         let matcher = Matcher::builder()
-            .all(get("ALL_PROXY", "all_proxy"))
-            .http(get("HTTP_PROXY", "http_proxy"))
-            .https(get("HTTPS_PROXY", "https_proxy"))
-            .no(get("NO_PROXY", "no_proxy"))
+            .all(proxy("ALL_PROXY", "all_proxy")?)
+            .http(proxy("HTTP_PROXY", "http_proxy")?)
+            .https(proxy("HTTPS_PROXY", "https_proxy")?)
+            .no(get("NO_PROXY", "no_proxy").map_or("", |(_, value)| value))
             .build();
-        Proxies(matcher)
+        Ok(Proxies(matcher))
     }
 
     /// Returns the proxy for a URL. Loopback addresses bypass proxies.
@@ -52,6 +71,28 @@ impl Proxies {
             return None;
         }
         self.0.intercept(uri)
+    }
+}
+
+/// Returns the value of a variable if it is the URL of a proxy; `http://` can be omitted.
+fn check_proxy<'a>(name: &'static str, value: &'a str) -> Result<&'a str, ProxyError> {
+    let rest = match value.split_once("://") {
+        Some((scheme, rest)) if scheme.eq_ignore_ascii_case("http") || scheme.eq_ignore_ascii_case("https") => rest,
+        Some((scheme, _)) if scheme.bytes().all(|byte| byte.is_ascii_alphanumeric()) => {
+            return Err(ProxyError::Scheme(name));
+        }
+        Some(_) => return Err(ProxyError::Invalid(name)),
+        None => value,
+    };
+    // Other special characters of a password end the host or start a path, unless they are percent-encoded.
+    let authority = rest.strip_suffix('/').unwrap_or(rest);
+    let parsed = authority.parse::<http::uri::Authority>().ok().filter(|_| authority.matches('@').count() <= 1);
+    let host = authority.rsplit('@').next().unwrap_or_default();
+    let port = host.rsplit_once(':').filter(|(_, port)| !port.ends_with(']')).map(|(_, port)| port);
+    let valid_port = port.is_none_or(|port| port.parse::<u16>().is_ok());
+    match parsed {
+        Some(parsed) if !parsed.host().is_empty() && valid_port => Ok(value),
+        _ => Err(ProxyError::Invalid(name)),
     }
 }
 
@@ -212,5 +253,44 @@ impl Write for Stream {
 
     fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<std::io::Result<()>> {
         Pin::new(&mut self.io).poll_shutdown(cx)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_invalid_proxy_is_an_error_that_prints_no_password() {
+        let proxies = |value: &str| {
+            Proxies::new(&Environment::isolated(std::path::Path::new("/nonexistent"), &[("https_proxy", value)]))
+        };
+        for valid in [
+            "http://proxy.test:3128",
+            "proxy.test:3128",
+            "HTTPS://proxy.test/",
+            "http://name:secret@proxy.test:3128/",
+            "http://name:se%23cret@[::1]:3128",
+            "http://[::1]",
+        ] {
+            let found = proxies(valid).unwrap().intercept(&"https://reg.test/v2/".parse().unwrap());
+            assert!(found.is_some(), "{valid}");
+        }
+        for invalid in [
+            "ftp://name:secret@proxy.test",
+            "socks5://proxy.test:1080",
+            "http://name:sec ret@proxy.test:3128",
+            "http://name:12#secret@proxy.test:3128",
+            "http://name:sec/ret@proxy.test:3128",
+            "http://name:sec?ret@proxy.test:3128",
+            "http://name:sec@ret@proxy.test:3128",
+            "http://name:secret@:3128",
+            "http://proxy.test:port",
+            "http://",
+            "secret://x y://proxy",
+        ] {
+            let error = proxies(invalid).err().unwrap_or_else(|| panic!("{invalid}")).to_string();
+            assert!(error.starts_with("https_proxy: ") && !error.contains("sec") && !error.contains("12"), "{error}");
+        }
     }
 }

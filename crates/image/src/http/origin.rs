@@ -23,6 +23,11 @@ impl Origin {
         Some(Origin { https, host, port })
     }
 
+    /// Returns whether a request to `uri` would give up the TLS of this origin.
+    pub(crate) fn leaves_tls(&self, uri: &Uri) -> bool {
+        self.https && uri.scheme_str() != Some("https")
+    }
+
     /// Returns whether a URL matches this origin.
     pub(crate) fn matches(&self, uri: &Uri) -> bool {
         Origin::of(uri).as_ref() == Some(self)

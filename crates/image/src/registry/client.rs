@@ -14,7 +14,7 @@ use super::hosts::Hosts;
 use super::refusal::ErrorResponse;
 use super::token::Token;
 use crate::auth::Auth;
-use crate::http::{Body, Http, HttpRequest, HttpResponse, Origin};
+use crate::http::{Body, Http, HttpRequest, HttpResponse, Origin, host_of};
 use crate::progress::{Event, Progress};
 use crate::rate_limit::RateLimiter;
 use crate::{Digest, Error, ErrorKind};
@@ -138,6 +138,11 @@ impl Registry {
         } else {
             endpoint.uri(repository, call.path)?
         };
+        if call.method != Method::GET && endpoint.origin.leaves_tls(&uri) {
+            let (own, other) = (source.reference.host(), host_of(&uri));
+            return Err(Error::new(ErrorKind::Forbidden, format!("{own} requests an upload to {other} without TLS"))
+                .hint("nothing was sent; set the external URL of the registry, or X-Forwarded-Proto of its proxy"));
+        }
         let mut challenge = endpoint.challenge.clone();
         let mut authenticated = false;
         let mut fresh = false;

@@ -243,7 +243,8 @@ mod tests {
         for (place, expected) in [
             ("http://reg.test:5000/v2/a/blobs/uploads/1?x=y", "https://reg.test:5000/v2/a/blobs/uploads/1?x=y"),
             ("https://reg.test:5000/u", "https://reg.test:5000/u"),
-            ("http://other.test/u", "http://other.test/u"),
+            // A request to this one is refused.
+            ("http://reg.test:5001/u", "http://reg.test:5001/u"),
         ] {
             assert_eq!(keep_tls(&requested, &place.parse().unwrap()), expected);
         }

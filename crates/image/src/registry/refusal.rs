@@ -116,7 +116,7 @@ impl Registry {
 
     /// Reports denied access by a server that the registry redirected to. It gets no credentials.
     pub(super) async fn denied_after_redirect(&self, source: &Source, response: HttpResponse) -> Error {
-        let elsewhere = host_of(response.uri()).rsplit('@').next().unwrap_or_default().to_owned();
+        let elsewhere = host_of(response.uri()).to_owned();
         let host = source.reference.host().to_owned();
         let hint = format!("{host} redirects to {elsewhere}, which does not receive the credentials of {host}");
         response_error(response).await.hint(hint)

@@ -192,3 +192,29 @@ fn plain_http_at_the_same_host_is_another_server() {
     assert_eq!(plain.log().len(), 1);
     assert_no_credentials(&plain);
 }
+
+#[test]
+fn an_upload_does_not_leave_tls_for_another_port() {
+    for redirected in [false, true] {
+        let plain = FakeRegistry::start(|_| (Fault::None, Some(FakeResponse::status(201))));
+        let other = format!("http://{}/upload", plain.host());
+        let secure = FakeRegistry::start(move |request| {
+            let response = match request.method.as_str() {
+                "POST" if redirected => FakeResponse::status(202).header("Location", "/v2/a/b/blobs/uploads/1"),
+                "POST" => FakeResponse::status(202).header("Location", &other),
+                "PUT" => FakeResponse::status(307).header("Location", &other),
+                _ if request.path == "/v2/" => return (Fault::None, None),
+                _ => FakeResponse::status(404),
+            };
+            (Fault::None, Some(response))
+        });
+        let host = both(&secure, &plain);
+        // Without verification, plain HTTP would be allowed for a whole registry.
+        let kit = kit(&host, PASSWORD, true);
+        let digest = crate::kit::image(kit.store(), &[b"confidential"]);
+        let error = kit.client.push(&digest, &image::Location::parse(&format!("{host}/a/b:v1")).unwrap()).unwrap_err();
+        assert!(plain.log().is_empty(), "{:?}", plain.log());
+        let expected = if redirected { "redirected from HTTPS to HTTP" } else { "without TLS" };
+        assert!(error.to_string().contains(expected), "{error}");
+    }
+}

@@ -58,3 +58,18 @@ fn a_link_in_a_shared_image_cache_does_not_lead_writes_elsewhere() {
     assert!(text.contains("foo.v1.0.0"), "{text}");
     assert_eq!(env.read("precious"), "do not touch");
 }
+
+#[test]
+fn an_invalid_proxy_is_an_error_and_no_direct_connection() {
+    let env = TestEnv::new();
+    for proxy in ["ftp://proxy.test", "http://name:pass word@proxy.test:3128", "http://name:77#secret@proxy.test"] {
+        let mut command = env.command();
+        command.env("HTTPS_PROXY", proxy).args(["render", "reg.test/a/b:v1"]);
+        let shown = env.show(command.output().expect("opm runs"));
+        assert!(shown.starts_with("exit 1\n") && shown.contains("HTTPS_PROXY: "), "{shown}");
+        for part in ["dial", "pass", "word@", "77", "secret"] {
+            let told = shown.replace("PASSWORD", "").replace("of the password", "");
+            assert!(!told.contains(part), "{part}: {shown}");
+        }
+    }
+}
