@@ -84,6 +84,11 @@ impl Whole {
         (found.document == 0 && found.item.is_none()).then_some(&found.value)
     }
 
+    /// Returns the values of all objects.
+    pub fn values(&self) -> impl Iterator<Item = &Value> {
+        self.objects.iter().map(|object| &object.value)
+    }
+
     /// Returns the objects of a kind.
     pub fn of_kind<'a>(&'a self, kind: &'a str) -> impl Iterator<Item = &'a Object> {
         self.objects.iter().filter(move |object| object.kind() == kind)

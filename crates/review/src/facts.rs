@@ -94,6 +94,8 @@ pub struct Facts {
     pub rules: Option<Vec<Rule>>,
     /// The CRDs, if there are any manifests.
     pub crds: Option<Vec<Crd>>,
+    /// The CSV and the CRDs themselves, for [`crate::crd::compare`].
+    pub definitions: Vec<Value>,
     /// The versions of the CRDs that the CSV owns.
     pub owned: Option<Owned>,
 }
@@ -104,6 +106,9 @@ impl Facts {
         let mut facts = Facts::default();
         for object in objects {
             facts.crds.get_or_insert_default();
+            if matches!(text(object, "/kind"), "ClusterServiceVersion" | "CustomResourceDefinition") {
+                facts.definitions.push(object.clone());
+            }
             match text(object, "/kind") {
                 "ClusterServiceVersion" if facts.rules.is_none() => {
                     facts.rules = Some(rules(object).into_iter().map(|(rule, _)| rule).collect());

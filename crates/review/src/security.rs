@@ -1,6 +1,8 @@
 //! Reports the rights of an operator, and what grew between two versions.
 
-use bundle::{Finding, Severity, Whole};
+use std::collections::BTreeMap;
+
+use bundle::{Finding, Object, Severity, Whole};
 use serde_json::Value;
 
 use crate::compare::{self, Fact};
@@ -107,11 +109,10 @@ pub fn judge_change(old: &Whole, new: &Whole, options: Options) -> Result<Vec<Fi
     let (before, now) = (collect(old, options), collect(new, options));
     let mut findings = compare::changed_rights(&before.rules, &now.rules, &now.own_groups)?;
     findings.extend(compare::changed(&before.facts, &now.facts));
-    let crds = |whole: &Whole| -> Vec<Value> {
-        whole.of_kind("CustomResourceDefinition").map(|object| object.value.clone()).collect()
-    };
-    for change in crd::compare_all(&crds(old), &crds(new)).into_iter().filter(|change| change.blocks) {
-        let object = new.of_kind("CustomResourceDefinition").find(|object| object.name() == change.crd);
+    let definitions: BTreeMap<&str, &Object> =
+        new.of_kind("CustomResourceDefinition").map(|object| (object.name(), object)).collect();
+    for change in crd::compare(old.values(), new.values()).into_iter().filter(|change| change.blocks) {
+        let object = definitions.get(&*change.crd);
         let mut finding = Finding::new("crd-breaking", Severity::Medium, change.olm_message())
             .about(format!("CustomResourceDefinition {}", change.crd));
         if let Some(object) = object {

@@ -1,7 +1,7 @@
 //! Changes of CRDs, one by one: the verdict of OLM v1, and ours.
 
 use bundle::Severity;
-use review::crd::{Change, compare, compare_all};
+use review::crd::{Change, Rules};
 use serde_json::{Value, json};
 
 fn crd(schema: Value) -> Value {
@@ -17,6 +17,10 @@ fn crd(schema: Value) -> Value {
 
 fn field(schema: Value) -> Value {
     crd(json!({"type": "object", "properties": {"spec": schema}}))
+}
+
+fn compare(old: &Value, new: &Value) -> Vec<Change> {
+    review::crd::compare([old], [new])
 }
 
 fn shown(changes: &[Change]) -> Vec<String> {
@@ -152,7 +156,7 @@ fn changes_that_olm_ignores_are_reported() {
         shown(&compare(&old, &new)),
         ["scope blocks error", "storedVersionRemoval blocks error", "servedVersionRemoval passes error"]
     );
-    assert_eq!(shown(&compare_all(&[old], &[])), ["crdRemoval passes error"]);
+    assert_eq!(shown(&review::crd::compare(&[old], &[])), ["crdRemoval passes error"]);
 }
 
 #[test]
@@ -178,4 +182,34 @@ fn hostile_schemas_end_quickly() {
         (0..20_000).map(|at| (format!("f{at}"), json!({"type": "string"}))).collect();
     let changes = compare(&field(json!({"properties": wide})), &field(json!({"properties": {}})));
     assert_eq!(changes.len(), 20_000);
+}
+
+#[test]
+fn a_conversion_webhook_of_the_csv_converts_between_versions() {
+    let schema = |kind: &str| json!({"openAPIV3Schema": {"type": "object", "properties": {"a": {"type": kind}}}});
+    let old = crd(json!({"type": "object", "properties": {"a": {"type": "string"}}}));
+    let mut new = old.clone();
+    new["spec"]["versions"] = json!([
+        {"name": "v1", "served": true, "storage": true, "schema": schema("string")},
+        {"name": "v2", "served": true, "storage": false, "schema": schema("integer")},
+    ]);
+    let csv = json!({"kind": "ClusterServiceVersion", "spec": {"webhookdefinitions": [
+        {"type": "ConversionWebhook", "conversionCRDs": ["foos.example.com"]}]}});
+    assert_eq!(shown(&review::crd::compare([&old], [&new])), ["type blocks error"]);
+    assert_eq!(shown(&review::crd::compare([&old], [&csv, &new])), ["conversion passes warning"]);
+}
+
+#[test]
+fn only_the_refusals_of_a_generation_are_errors_of_its_rehearsal() {
+    let removed = compare(&field(json!({"properties": {"a": {}}})), &field(json!({"properties": {}})));
+    let severities = |change: &Change| {
+        [Rules::Olm, Rules::Meaning, Rules::ClusterV0, Rules::ClusterV1].map(|rules| change.severity(rules).to_string())
+    };
+    assert_eq!(severities(&removed[0]), ["error", "error", "warning", "error"]);
+    let gone = review::crd::compare(&[field(json!({}))], &[]);
+    assert_eq!(severities(&gone[0]), ["error", "error", "warning", "warning"]);
+    let mut other = field(json!({}));
+    other["spec"]["versions"][0]["name"] = json!("v2");
+    let stored = compare(&field(json!({})), &other);
+    assert_eq!((stored[0].rule, severities(&stored[0])), ("storedVersionRemoval", ["error"; 4].map(str::to_owned)));
 }

@@ -2,12 +2,11 @@
 
 use std::path::Path;
 
-use bundle::{Finding, Severity};
+use bundle::Finding;
 use clap::builder::TypedValueParser;
-use review::crd::{self, Change};
+use review::crd::{self, Change, Rules};
 use serde_json::{Value, json};
 
-use crate::bundles::Read;
 use crate::catalog_bundles::{self, Given, Picks};
 use crate::choice::choice;
 use crate::exit::{Failure, Outcome, in_path};
@@ -67,12 +66,6 @@ fn format() -> impl TypedValueParser<Value = Format> {
     ])
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Rules {
-    Olm,
-    Meaning,
-}
-
 fn rules() -> impl TypedValueParser<Value = Rules> {
     choice([("olm", Rules::Olm), ("meaning", Rules::Meaning)])
 }
@@ -80,22 +73,18 @@ fn rules() -> impl TypedValueParser<Value = Rules> {
 pub(crate) fn run(args: &CrdDiffArgs, tls: &TlsFlags, printer: &mut Printer) -> Outcome {
     let images = Images::new(tls, &args.pull);
     let changes = changes(args, &images, printer)?;
-    let refused = |change: &Change| match args.crd_rules {
-        Rules::Olm => change.blocks,
-        Rules::Meaning => change.meaning >= Some(Severity::Error),
-    };
-    let passed = !changes.iter().any(refused);
+    let passed = !changes.iter().any(|change| change.is_refused(args.crd_rules));
     match args.output {
         Format::Crdify => {
             let json = crd::crdify(&changes);
             printer.data().write_all(format!("{json:#}\n").as_bytes())?;
         }
         Format::Findings(Output::Json) => {
-            let json = json!({"passed": passed, "changes": as_json(&changes)});
+            let json = json!({"passed": passed, "changes": changes.iter().map(Change::to_json).collect::<Vec<_>>()});
             printer.data().write_all(format!("{json:#}\n").as_bytes())?;
         }
         Format::Findings(output) => {
-            let mut found: Vec<Finding> = changes.iter().map(|change| finding(change, args.crd_rules)).collect();
+            let mut found: Vec<Finding> = changes.iter().map(|change| change.finding(args.crd_rules)).collect();
             findings::sort(&mut found);
             findings::print(&found, passed, output, printer)?;
         }
@@ -103,24 +92,10 @@ pub(crate) fn run(args: &CrdDiffArgs, tls: &TlsFlags, printer: &mut Printer) -> 
     if passed { Ok(()) } else { Err(Failure::Reported) }
 }
 
-fn as_json(changes: &[Change]) -> Vec<Value> {
-    changes
-        .iter()
-        .map(|change| {
-            json!({
-                "id": change.id(), "crd": change.crd, "version": change.version, "path": change.path,
-                "rule": change.rule, "message": change.words, "blocks": change.blocks,
-                "olmSays": change.blocks.then(|| change.olm_message()),
-                "meaning": change.meaning.map(|severity| severity.to_string()),
-            })
-        })
-        .collect()
-}
-
 /// Compares the arguments.
 fn changes(args: &CrdDiffArgs, images: &Images, printer: &Printer) -> Result<Vec<Change>, Failure> {
     if let (Some(old), Some(new)) = (file(&args.old)?, args.new.as_deref().map(file).transpose()?.flatten()) {
-        return Ok(crd::compare_all(&old, &new));
+        return Ok(crd::compare(&old, &new));
     }
     let side = |reference: &str| match file(reference)? {
         Some(crds) => Ok(Side::Crds(crds)),
@@ -131,7 +106,7 @@ fn changes(args: &CrdDiffArgs, images: &Images, printer: &Printer) -> Result<Vec
     match (old, new) {
         (Side::Given(old @ Given::Catalog(_)), None) => compare(&old, None, args, printer),
         (Side::Given(old @ Given::Catalog(_)), Some(Side::Given(new))) => compare(&old, Some(&new), args, printer),
-        (old, Some(new)) => Ok(crd::compare_all(&old.crds()?, &new.crds()?)),
+        (old, Some(new)) => Ok(crd::compare(old.objects()?, new.objects()?)),
         (_, None) => Err(Failure::Usage("NEW is required: the bundle, catalog or file to compare OLD with".into())),
     }
 }
@@ -147,7 +122,7 @@ fn compare(
     }
     let pairs = catalog_bundles::pairs(old, new, &args.picks, printer)?;
     let both = pairs.iter().filter_map(|pair| Some((pair.old.as_ref()?, &pair.new)));
-    Ok(both.flat_map(|(old, new)| crd::compare_all(&of_bundle(old), &of_bundle(new))).collect())
+    Ok(both.flat_map(|(old, new)| crd::compare(old.whole.values(), new.whole.values())).collect())
 }
 
 /// One side of a comparison.
@@ -157,10 +132,10 @@ enum Side<'a> {
 }
 
 impl Side<'_> {
-    fn crds(&self) -> Result<Vec<Value>, Failure> {
+    fn objects(&self) -> Result<Vec<&Value>, Failure> {
         match self {
-            Side::Crds(crds) => Ok(crds.clone()),
-            Side::Given(Given::Bundle(read)) => Ok(of_bundle(read)),
+            Side::Crds(crds) => Ok(crds.iter().collect()),
+            Side::Given(Given::Bundle(read)) => Ok(read.whole.values().collect()),
             Side::Given(Given::Catalog(_)) => {
                 Err(Failure::Usage("compare a catalog with another catalog, or use --package, --from and --to".into()))
             }
@@ -170,10 +145,6 @@ impl Side<'_> {
 
 fn is_crd(value: &Value) -> bool {
     value.get("kind").and_then(Value::as_str) == Some("CustomResourceDefinition")
-}
-
-fn of_bundle(read: &Read) -> Vec<Value> {
-    read.whole.objects.iter().map(|object| &object.value).filter(|value| is_crd(value)).cloned().collect()
 }
 
 /// Reads the CRDs of a file. Returns `None` for a catalog file or a reference that is not a file.
@@ -194,29 +165,4 @@ fn file(reference: &str) -> Result<Option<Vec<Value>>, Failure> {
         return Err(Failure::message(format!("{reference}: contains no CustomResourceDefinition")));
     }
     Ok(Some(crds))
-}
-
-/// Converts a change to a finding: an error if OLM v1 refuses it or custom resources break.
-pub(crate) fn olm_finding(change: &Change) -> Finding {
-    finding(change, Rules::Olm)
-}
-
-fn finding(change: &Change, rules: Rules) -> Finding {
-    let severity = match rules {
-        Rules::Olm if change.blocks => Severity::Error,
-        _ => change.meaning.unwrap_or(Severity::Info),
-    };
-    let place =
-        if change.version.is_empty() { String::new() } else { format!("{}: {}: ", change.version, change.path) };
-    let meaning = match change.meaning {
-        Some(severity) if severity >= Severity::Error => "breaks custom resources",
-        Some(_) => "deserves a look",
-        None => "harms nobody",
-    };
-    let verdicts = match change.blocks {
-        true => format!("OLM v1 refuses the upgrade; the change {meaning}"),
-        false => format!("OLM v1 does not look at it; the change {meaning}"),
-    };
-    let words = format!("{place}{}: {} ({verdicts})", change.rule, change.words);
-    Finding::new(change.id(), severity, words).about(format!("CustomResourceDefinition {}", change.crd))
 }

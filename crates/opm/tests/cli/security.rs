@@ -286,6 +286,39 @@ fn bundles_are_selected_from_their_catalog() {
 }
 
 #[test]
+fn every_command_gives_the_same_verdict_on_a_crd() {
+    let env = catalogs();
+    let says = "validating upgrade for CRD \"foos.example.com\": existingFieldRemoval: \
+                crd/foos.example.com version/v1 field/^.v100 may not be removed";
+    let finding = "existingFieldRemoval: crd/foos.example.com version/v1 field/^.v100 may not be removed (OLM v1 refuses \
+                   the upgrade; the change breaks custom resources)";
+    let (old, new) = ("made/next-1.0.0", "made/next-1.1.0");
+    for (arguments, words) in [
+        (&["crd-diff", old, new][..], finding),
+        (&["crd-diff", "next", "--package", "foo", "--from", "1.0.0", "--to", "1.1.0"], finding),
+        (&["rehearse", new, "--from", old], finding),
+        (&["rehearse", "next", "foo=1.1.0", "--from", "1.0.0"], finding),
+        (&["bundle", "validate", new, "--previous", old], finding),
+        (&["bundle", "validate", new, "--previous", "released"], finding),
+        (&["security", old, new, "--deny", "crd-breaking"], says),
+        (&["diff", "released", "next", "--changelog", "--exit-code"], says),
+    ] {
+        let shown = env.opm(arguments);
+        assert!(shown.starts_with("exit 1") && shown.contains(words), "{arguments:?}\n{shown}");
+    }
+    let json = |arguments: &[&str]| -> serde_json::Value { serde_json::from_str(&env.stdout(arguments)).unwrap() };
+    let differences = json(&["diff", "released", "next", "--changelog", "-o", "json"]);
+    assert_eq!(differences["packages"][0]["bundles"][0]["crdVerdicts"][0]["olmSays"], says);
+    // OLM v0 compares stored versions only.
+    let v0 = env.opm(&["rehearse", new, "--from", old, "--olm", "v0"]);
+    assert!(
+        v0.starts_with("exit 0")
+            && v0.contains(&format!("warning: CustomResourceDefinition foos.example.com: {finding}")),
+        "{v0}"
+    );
+}
+
+#[test]
 fn bundles_with_objects_in_images_are_skipped_without_pulling() {
     let env = TestEnv::new();
     env.file("old/catalog.yaml", crate::env::SMALL);
@@ -303,7 +336,7 @@ fn bundles_with_objects_in_images_are_skipped_without_pulling() {
 fn a_catalog_is_rehearsed_by_package_or_completely() {
     let env = catalogs();
     let one = env.opm(&["rehearse", "next", "foo@stable", "--from", "1.0.0"]);
-    assert!(one.starts_with("exit 0") && one.contains("ServiceAccount"), "{one}");
+    assert!(one.starts_with("exit 1") && one.contains("ServiceAccount"), "{one}");
     insta::assert_snapshot!(env.opm(&["rehearse", "next", "--all"]), @"
     exit 0
     --- stdout

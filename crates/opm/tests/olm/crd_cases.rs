@@ -87,7 +87,8 @@ impl Case {
             let old = self.crds[0].iter().find(|old| old["metadata"]["name"] == new["metadata"]["name"])?;
             Some((old, new))
         });
-        let changes: Vec<review::crd::Change> = both.flat_map(|(old, new)| review::crd::compare(old, new)).collect();
+        let changes: Vec<review::crd::Change> =
+            both.flat_map(|(old, new)| review::crd::compare([old], [new])).collect();
         let ours = changes.iter().any(|change| change.blocks);
         found.compared += 1;
         found.refused += usize::from(theirs);

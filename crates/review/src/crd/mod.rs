@@ -1,14 +1,17 @@
-//! Decides whether a CRD can replace another: the verdict of OLM v1, and the actual effect.
+//! Decides whether CRDs can replace others: the verdict of OLM v1, and the actual effect.
+//!
+//! Every command and page that compares CRDs asks [`compare`] or [`findings`], so that all of them give one verdict.
 
 mod crdify;
 mod node;
 mod rules;
 mod versions;
 
-use std::collections::BTreeSet;
+use std::borrow::Cow;
+use std::collections::{BTreeMap, BTreeSet};
 
-use bundle::Severity;
-use serde_json::Value;
+use bundle::{Finding, Object, Severity, Whole};
+use serde_json::{Value, json};
 
 use crate::{list, text, texts};
 pub use crdify::crdify;
@@ -77,22 +80,98 @@ impl Change {
 
     /// Returns the message of OLM v1 for the rejection.
     pub fn olm_message(&self) -> String {
-        let place = if self.version.is_empty() { String::new() } else { format!("{}: {}: ", self.version, self.path) };
-        format!("validating upgrade for CRD \"{}\": {place}{}: {}", self.crd, self.olm_rule(), self.words)
+        format!("validating upgrade for CRD \"{}\": {}{}: {}", self.crd, self.place(), self.olm_rule(), self.words)
+    }
+
+    fn place(&self) -> String {
+        if self.version.is_empty() { String::new() } else { format!("{}: {}: ", self.version, self.path) }
+    }
+
+    /// Returns whether the change is refused under `rules`.
+    pub fn is_refused(&self, rules: Rules) -> bool {
+        match rules {
+            Rules::Olm | Rules::ClusterV1 => self.blocks,
+            // OLM v0 compares nothing else before it looks at stored custom resources.
+            Rules::ClusterV0 => self.rule == "storedVersionRemoval",
+            Rules::Meaning => self.meaning >= Some(Severity::Error),
+        }
+    }
+
+    /// Returns the severity of the change under `rules`.
+    pub fn severity(&self, rules: Rules) -> Severity {
+        let meaning = self.meaning.unwrap_or(Severity::Info);
+        match rules {
+            _ if self.is_refused(rules) => Severity::Error,
+            Rules::ClusterV0 | Rules::ClusterV1 => meaning.min(Severity::Warning),
+            Rules::Olm | Rules::Meaning => meaning,
+        }
+    }
+
+    /// Converts the change to a finding with both verdicts.
+    pub fn finding(&self, rules: Rules) -> Finding {
+        let meaning = match self.meaning {
+            Some(severity) if severity >= Severity::Error => "breaks custom resources",
+            Some(_) => "deserves a look",
+            None => "harms nobody",
+        };
+        let olm = if self.blocks { "OLM v1 refuses the upgrade" } else { "OLM v1 does not look at it" };
+        let words = format!("{}{}: {} ({olm}; the change {meaning})", self.place(), self.rule, self.words);
+        Finding::new(self.id(), self.severity(rules), words).about(format!("{KIND} {}", self.crd))
+    }
+
+    /// Returns the change as data.
+    pub fn to_json(&self) -> Value {
+        json!({
+            "id": self.id(), "crd": self.crd, "version": self.version, "path": self.path,
+            "rule": self.rule, "message": self.words, "blocks": self.blocks,
+            "olmSays": self.blocks.then(|| self.olm_message()),
+            "meaning": self.meaning.map(|severity| severity.to_string()),
+        })
+    }
+
+    /// Returns the JSON pointer of the change: the schema of its version, or the whole spec.
+    fn pointer(&self, crd: &Value) -> String {
+        // A pair `old -> new` refers to the second version.
+        let version = self.version.rsplit(" -> ").next().unwrap_or_default();
+        match list(crd, "/spec/versions").iter().position(|one| text(one, "/name") == version) {
+            Some(at) => format!("/spec/versions/{at}/schema/openAPIV3Schema"),
+            None => "/spec".into(),
+        }
     }
 }
 
-/// Compares CRDs of the same name in an old and a new bundle.
+/// The rules that decide the severity of a change.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Rules {
+    /// For authors: what OLM v1 refuses, and what breaks custom resources, is an error.
+    Olm,
+    /// For authors: only what breaks custom resources is an error.
+    Meaning,
+    /// For rehearsals: what OLM v0 refuses is an error, anything else at most a warning.
+    ClusterV0,
+    /// For rehearsals: what OLM v1 refuses is an error, anything else at most a warning.
+    ClusterV1,
+}
+
+const KIND: &str = "CustomResourceDefinition";
+
+/// Compares CRDs of the same name among the objects of an old and a new bundle.
 ///
-/// Removed CRDs are reported too; new ones are harmless.
-pub fn compare_all(old: &[Value], new: &[Value]) -> Vec<Change> {
-    let name = |crd: &Value| text(crd, "/metadata/name").to_owned();
+/// Removed CRDs are reported too; new ones are harmless. A CSV among the objects decides which CRDs convert by webhook,
+/// as OLM writes that into the CRDs that it creates.
+pub fn compare<'a>(old: impl IntoIterator<Item = &'a Value>, new: impl IntoIterator<Item = &'a Value>) -> Vec<Change> {
+    let (old, new) = (definitions(old), definitions(new));
+    let mut by_name: BTreeMap<&str, &Value> = BTreeMap::new();
+    for crd in &new {
+        by_name.entry(text(crd, "/metadata/name")).or_insert(crd);
+    }
     let mut changes = Vec::new();
-    for crd in old {
-        match new.iter().find(|other| name(other) == name(crd)) {
-            Some(other) => changes.extend(compare(crd, other)),
+    for crd in &old {
+        let name = text(crd, "/metadata/name");
+        match by_name.get(name) {
+            Some(other) => changes.extend(compare_pair(crd, other)),
             None => changes.push(whole(
-                &name(crd),
+                name,
                 "crdRemoval",
                 "the CRD is not in the new bundle: OLM v1 deletes it with all of its resources".into(),
                 false,
@@ -103,12 +182,45 @@ pub fn compare_all(old: &[Value], new: &[Value]) -> Vec<Change> {
     changes
 }
 
+/// Returns the findings about the CRDs of two bundles, located in the new one.
+pub fn findings(old: &Whole, new: &Whole, rules: Rules) -> Vec<Finding> {
+    let by_name: BTreeMap<&str, &Object> = new.of_kind(KIND).map(|crd| (crd.name(), crd)).collect();
+    let changes = compare(old.values(), new.values()).into_iter();
+    let found = changes.map(|change| match by_name.get(&*change.crd) {
+        Some(crd) => change.finding(rules).at(&crd.file, crd.document, change.pointer(&crd.value)),
+        None => change.finding(rules),
+    });
+    found.collect()
+}
+
+/// Returns the CRDs among objects, as OLM creates them.
+fn definitions<'a>(objects: impl IntoIterator<Item = &'a Value>) -> Vec<Cow<'a, Value>> {
+    let (mut crds, mut converted) = (Vec::new(), BTreeSet::new());
+    for object in objects {
+        match text(object, "/kind") {
+            KIND => crds.push(Cow::Borrowed(object)),
+            "ClusterServiceVersion" => {
+                let webhooks = list(object, "/spec/webhookdefinitions").iter();
+                let conversions = webhooks.filter(|webhook| text(webhook, "/type") == "ConversionWebhook");
+                converted.extend(conversions.flat_map(|webhook| texts(webhook, "/conversionCRDs")));
+            }
+            _ => {}
+        }
+    }
+    for crd in &mut crds {
+        if converted.contains(text(crd, "/metadata/name")) && crd["spec"].is_object() {
+            crd.to_mut()["spec"]["conversion"] = json!({"strategy": "Webhook"});
+        }
+    }
+    crds
+}
+
 fn whole(crd: &str, rule: &'static str, words: String, blocks: bool, meaning: Option<Severity>) -> Change {
     Change { crd: crd.into(), version: String::new(), path: String::new(), rule, words, blocks, meaning }
 }
 
 /// Compares two versions of a CRD.
-pub fn compare(old: &Value, new: &Value) -> Vec<Change> {
+fn compare_pair(old: &Value, new: &Value) -> Vec<Change> {
     let name = text(new, "/metadata/name");
     let mut changes = Vec::new();
     let (scope, wanted) = (text(old, "/spec/scope"), text(new, "/spec/scope"));

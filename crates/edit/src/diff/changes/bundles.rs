@@ -78,12 +78,14 @@ impl BundleChange {
             || !self.permissions.is_empty()
             || !self.crds.is_empty()
             || !self.fields.is_empty()
+            || !self.crd_verdicts.is_empty()
     }
 
     fn compare(&mut self, old: &Contents, new: &Contents) {
         self.related_images = Difference::of(&old.related_images, &new.related_images);
         self.properties = Difference::of(&old.properties, &new.properties);
         let (old, new) = (&old.facts, &new.facts);
+        let definitions = (&old.definitions, &new.definitions);
         if let (Some(old), Some(new)) = (&old.rules, &new.rules) {
             self.permissions = permissions(&grants(old), &grants(new));
         }
@@ -91,6 +93,7 @@ impl BundleChange {
             (Some(old), Some(new), ..) => {
                 self.crds = crd_changes(&served(old), &served(new), (old, new));
                 self.fields = fields(old, new);
+                self.crd_verdicts = review::crd::compare(definitions.0, definitions.1);
             }
             (.., Some(old), Some(new)) => self.crds = crd_changes(old, new, (&[], &[])),
             _ => {}
@@ -116,6 +119,7 @@ impl BundleChange {
             permissions: Vec::new(),
             crds: Vec::new(),
             fields: Vec::new(),
+            crd_verdicts: Vec::new(),
             manifests: false,
         }
     }

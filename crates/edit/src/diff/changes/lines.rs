@@ -207,6 +207,10 @@ impl Lines {
             };
             self.add(2, field.what, words);
         }
+        for refused in bundle.crd_verdicts.iter().filter(|change| change.blocks) {
+            let words = LineBuilder::new("OLM v1 refuses the upgrade: ").name(refused.olm_message());
+            self.add(2, ChangeKind::Changed, words);
+        }
         self.properties(2, &bundle.properties);
         for (what, images) in
             [(ChangeKind::Added, &bundle.related_images.added), (ChangeKind::Removed, &bundle.related_images.removed)]

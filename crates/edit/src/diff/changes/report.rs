@@ -221,6 +221,9 @@ pub struct BundleChange {
     /// The fields of its CRDs.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub fields: Vec<FieldChange>,
+    /// The verdicts on its CRDs: what OLM v1 does, and what a change means for custom resources.
+    #[serde(skip_serializing_if = "Vec::is_empty", serialize_with = "verdicts")]
+    pub crd_verdicts: Vec<review::crd::Change>,
     /// Whether the manifests, or the metadata derived from them, changed.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub manifests: bool,
@@ -319,6 +322,10 @@ pub struct OtherChange {
     pub name: String,
     /// The kind of change.
     pub what: ChangeKind,
+}
+
+fn verdicts<S: Serializer>(changes: &[review::crd::Change], serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.collect_seq(changes.iter().map(review::crd::Change::to_json))
 }
 
 fn as_json<S: Serializer>(text: &str, serializer: S) -> Result<S::Ok, S::Error> {

@@ -1,12 +1,11 @@
 //! `bundle validate --previous`: checks that the CRDs of a bundle can replace those of the previous version.
 
-use bundle::{Finding, Object, Severity, Whole};
+use bundle::{Finding, Severity, Whole};
 use fbc::version::Version;
-use review::crd::{self, Change};
+use review::crd::{self, Rules};
 use serde_json::Value;
 
 use crate::catalog_bundles::{self, Given, Opened};
-use crate::commands::crd_diff;
 use crate::exit::Failure;
 use crate::images::Images;
 use crate::printer::Printer;
@@ -30,7 +29,7 @@ impl Previous<'_> {
                 "\"{}\" belongs to package \"{}\", but the bundle belongs to package \"{}\"",
                 self.reference, old.whole.package, new.package
             ))),
-            Given::Bundle(old) => Ok(compare(&old.whole, new)),
+            Given::Bundle(old) => Ok(crd::findings(&old.whole, new, Rules::Olm)),
             Given::Catalog(opened) => {
                 let package = opened.package(&new.package)?;
                 let Some(before) = before(opened, new)? else {
@@ -38,7 +37,7 @@ impl Previous<'_> {
                     return Ok(vec![Finding::new("previous-unknown", Severity::Info, text)]);
                 };
                 let old = opened.read(package, before, true)?;
-                Ok(old.map(|old| compare(&old.whole, new)).unwrap_or_default())
+                Ok(old.map(|old| crd::findings(&old.whole, new, Rules::Olm)).unwrap_or_default())
             }
         }
     }
@@ -56,29 +55,4 @@ fn before<'c>(opened: &'c Opened<'_>, new: &Whole) -> Result<Option<&'c str>, Fa
     let Ok(version) = Version::parse_tolerant(text("/spec/version")) else { return Ok(None) };
     let lower = package.bundles().filter(|(_, facts)| facts.version.cmp_precedence(&version).is_lt());
     Ok(lower.max_by(|a, b| a.1.version.cmp_precedence(&b.1.version)).map(|(name, _)| name))
-}
-
-fn compare(old: &Whole, new: &Whole) -> Vec<Finding> {
-    const CRD: &str = "CustomResourceDefinition";
-    let crds = |whole: &Whole| whole.of_kind(CRD).map(|crd| crd.value.clone()).collect::<Vec<_>>();
-    let changes = crd::compare_all(&crds(old), &crds(new));
-    let found = changes.iter().map(|change| {
-        let finding = crd_diff::olm_finding(change);
-        match new.of_kind(CRD).find(|crd| crd.name() == change.crd) {
-            Some(crd) => finding.at(&crd.file, crd.document, place(change, crd)),
-            None => finding,
-        }
-    });
-    found.collect()
-}
-
-/// Returns the JSON pointer of a change: the schema of its version, or the whole spec.
-fn place(change: &Change, crd: &Object) -> String {
-    // A pair `old -> new` refers to the second version.
-    let version = change.version.rsplit(" -> ").next().unwrap_or_default();
-    let versions = crd.value.pointer("/spec/versions").and_then(Value::as_array);
-    match versions.into_iter().flatten().position(|one| one["name"] == version) {
-        Some(at) => format!("/spec/versions/{at}/schema/openAPIV3Schema"),
-        None => "/spec".into(),
-    }
 }

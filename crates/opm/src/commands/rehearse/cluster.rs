@@ -71,13 +71,11 @@ fn judge(object: &Value, compared: &Compared, generation: Generation, extension:
     if text("kind") != "CustomResourceDefinition" {
         return;
     }
-    for change in review::crd::compare(there, object) {
-        let refuses = generation == Generation::V1 && change.blocks;
-        let severity = if refuses { Some(Severity::Error) } else { change.meaning };
-        if let Some(severity) = severity {
-            add(change.id(), severity, change.olm_message());
-        }
-    }
+    let changes = review::crd::compare([there], [object]);
+    found.extend(changes.iter().map(|change| change.finding(generation.crd_rules())));
+    let mut add = |id: &'static str, severity: Severity, message: String| {
+        found.push(Finding::new(id, severity, message).about(shown.clone()));
+    };
     let mut unfit = 0;
     for resource in &compared.resources {
         let Some(fault) = first_fault(object, resource) else { continue };

@@ -13,6 +13,7 @@ use crate::exit::{Failure, in_path};
 use crate::findings;
 use crate::images::PullFlags;
 use resolve::request::{self, Request};
+use review::crd::Rules;
 
 /// Show the objects that OLM would create for a bundle, without a cluster
 #[derive(clap::Args)]
@@ -115,6 +116,14 @@ impl Generation {
         match self {
             Generation::V0 => Generation::V1,
             Generation::V1 => Generation::V0,
+        }
+    }
+
+    /// Returns the rules by which this generation judges changes of CRDs.
+    pub(super) fn crd_rules(self) -> Rules {
+        match self {
+            Generation::V0 => Rules::ClusterV0,
+            Generation::V1 => Rules::ClusterV1,
         }
     }
 }

@@ -58,6 +58,11 @@ pub(crate) fn run(args: &RehearseArgs, tls: &TlsFlags, printer: &mut Printer) ->
         None => None,
     };
     let mut found = found(&new, &rehearsal);
+    if let Some(old) = &old {
+        let name = Bundle::new(&new.whole).name;
+        let changes = review::crd::findings(&old.whole, &new.whole, args.olm.crd_rules());
+        found.extend(changes.into_iter().map(|finding| finding.of(&name)));
+    }
     if args.against_cluster {
         let name = Bundle::new(&new.whole).name;
         found.extend(cluster::compared(args, &rehearsal, printer)?.into_iter().map(|finding| finding.of(&name)));

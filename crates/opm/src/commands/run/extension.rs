@@ -10,6 +10,7 @@ use cluster::{Cluster, Ledger};
 use fbc::Limits;
 use rehearse::v1::{self, Certificates, Profile, Runtime};
 use rehearse::{Bundle, Installer, Level, Mode, OlmTarget};
+use review::crd::Change;
 use serde_json::{Value, json};
 
 use super::bundle::{BundleArgs, print};
@@ -280,16 +281,8 @@ pub(super) fn pushed(content: Content) -> Result<String, Failure> {
 
 /// Fails with OLM's message if OLM v1 would refuse the changes to existing CRDs.
 pub(super) fn definitions_are_safe(there: &[Value], objects: &[Value]) -> Outcome {
-    let mut blocking = Vec::new();
-    for old in there {
-        let new = objects.iter().find(|new| {
-            new["kind"] == "CustomResourceDefinition" && new["metadata"]["name"] == old["metadata"]["name"]
-        });
-        if let Some(new) = new {
-            let changes = review::crd::compare(old, new);
-            blocking.extend(changes.iter().filter(|change| change.blocks).map(review::crd::Change::olm_message));
-        }
-    }
+    let changes = review::crd::compare(there, objects);
+    let blocking: Vec<String> = changes.iter().filter(|change| change.blocks).map(Change::olm_message).collect();
     match blocking.is_empty() {
         true => Ok(()),
         false => Err(Failure::message(format!(

@@ -26,6 +26,7 @@ pub fn differences(old: Side<'_>, new: Side<'_>) -> Vec<Section> {
         properties("Kinds", &change, &[property::GVK], (false, true)),
         served(&change, old.2, new.2),
         fields(&change),
+        verdicts(&change),
         images(&change, old.1, new.1),
         properties("Dependencies", &change, &NEEDS, (true, false)),
         set("Install modes", modes(old.2), modes(new.2), false, true),
@@ -181,6 +182,19 @@ fn fields(change: &BundleChange) -> Section {
     Section { title: "CRD fields", lines: change.fields.iter().map(line).collect(), unknown: None }
 }
 
+/// The verdicts on changed CRDs.
+fn verdicts(change: &BundleChange) -> Section {
+    let line = |change: &review::crd::Change| Line {
+        what: ChangeKind::Changed,
+        notable: change.blocks || change.meaning.is_some(),
+        text: match change.blocks {
+            true => format!("OLM v1 refuses the upgrade: {}", change.olm_message()),
+            false => format!("{} {}: {}", change.crd, change.rule, change.words),
+        },
+    };
+    Section { title: "CRD upgrade", lines: change.crd_verdicts.iter().map(line).collect(), unknown: None }
+}
+
 fn images(change: &BundleChange, old: &Bundle, new: &Bundle) -> Section {
     let mut lines = single("", &old.image, &new.image, false).lines;
     for (what, list) in
@@ -272,6 +286,15 @@ mod tests {
         assert_eq!(
             notable("CRD fields"),
             ["things.x v1.spec.a is integer instead of string", "things.x v1.spec.a is required now"]
+        );
+        let upgrade = notable("CRD upgrade");
+        assert!(
+            upgrade.contains(
+                &"OLM v1 refuses the upgrade: validating upgrade for CRD \"things.x\": v1: ^.spec.a: type: type changed : \
+                  \"string\" -> \"integer\""
+                    .to_owned()
+            ),
+            "{upgrade:?}"
         );
         let same = differences((&package, &bundle, &old), (&package, &bundle, &old));
         assert!(same.iter().all(|section| section.lines.is_empty()));
