@@ -3,10 +3,12 @@
 use std::fs;
 use std::path::Path;
 
+use bundle::Whole;
 use catalog::{Catalog, Package};
 use fbc::blob::TextBuffer;
+use fbc::csv::rebuilt;
 use fbc::version::Version;
-use fbc::{Fbc, Limits};
+use fbc::{Fbc, Limits, property};
 use serde_json::{Value, json};
 
 use crate::bundles::{self, Read};
@@ -168,6 +170,26 @@ impl Opened<'_> {
         let mut read = Read::from_directory(scratch.path().to_path_buf(), None)?;
         read.scratch = Some(scratch);
         Ok(Some(read))
+    }
+
+    /// Returns what the metadata in the catalog describes of a bundle: its CSV, as far as catalogs keep it, and its
+    /// dependencies. Returns `None` if the catalog has no such metadata.
+    pub(crate) fn described(&self, package: &Package, name: &str) -> Result<Option<Whole>, Failure> {
+        let facts = package.bundle(name).ok_or_else(|| Failure::message(format!("unknown bundle \"{name}\"")))?;
+        let blob = self.fbc.blobs().get(facts.blob).ok_or_else(|| Failure::message("the catalog has changed"))?;
+        let mut buffer = TextBuffer::default();
+        let text = self.fbc.text(blob, &mut buffer)?;
+        if !property::of(text).any(|(kind, _)| kind == property::CSV_METADATA) {
+            return Ok(None);
+        }
+        let csv =
+            rebuilt::from_metadata(&rebuilt::Facts { name, version: &facts.version, bundle: text, package: None });
+        let value = serde_json::from_str(csv.raw().text())
+            .map_err(|error| Failure::message(format!("the metadata of bundle \"{name}\": {error}")))?;
+        let file = String::from("manifests/csv.json");
+        let csv = bundle::Object { file, document: 0, line: 1, item: None, value };
+        let dependencies = needs(text.text());
+        Ok(Some(Whole { package: package.name().to_owned(), objects: vec![csv], dependencies, ..Whole::default() }))
     }
 
     /// Reads a bundle, and warns if it is skipped.

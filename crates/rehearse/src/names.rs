@@ -3,8 +3,36 @@
 use serde_json::Value;
 use sha2::{Digest, Sha224};
 
+use crate::Refusal;
+
 /// The maximum length of a name that becomes part of a host name.
 pub(crate) const LABEL: usize = 63;
+
+/// Checks the name of a namespace, in the words of the API server.
+pub(crate) fn check_namespace(name: &str) -> Result<(), Refusal> {
+    let inner = |byte: &u8| byte.is_ascii_lowercase() || byte.is_ascii_digit();
+    let bytes = name.as_bytes();
+    let mut faults = Vec::new();
+    if !(bytes.first().is_some_and(inner)
+        && bytes.last().is_some_and(inner)
+        && bytes.iter().all(|byte| inner(byte) || *byte == b'-'))
+    {
+        faults.push(
+            "a lowercase RFC 1123 label must consist of lower case alphanumeric characters or '-', and must start and \
+             end with an alphanumeric character (e.g. 'my-name',  or '123-abc', regex used for validation is \
+             '[a-z0-9]([-a-z0-9]*[a-z0-9])?')",
+        );
+    }
+    if name.len() > LABEL {
+        faults.push("must be no more than 63 characters");
+    }
+    if faults.is_empty() {
+        return Ok(());
+    }
+    let message =
+        format!("Namespace \"{name}\" is invalid: metadata.name: Invalid value: \"{name}\": {}", faults.join(", "));
+    Err(Refusal { id: "namespace-name", message })
+}
 
 /// Joins a name and a suffix, truncating the name if the result is too long.
 ///

@@ -186,3 +186,108 @@ fn missing_sources_are_reported() {
         );
     }
 }
+
+/// Sets the suggested namespace of a bundle.
+fn suggest(env: &TestEnv, name: &str, namespace: &str) {
+    let path = format!("{name}/manifests/csv.yaml");
+    let annotation = format!("annotations: {{operatorframework.io/suggested-namespace: {namespace}}}, name: foo");
+    env.file(&path, env.read(&path).replace("metadata: {name: foo.v", &format!("metadata: {{{annotation}.v")));
+}
+
+#[test]
+fn a_namespace_is_a_dns_label() {
+    let env = TestEnv::new();
+    for (namespace, fault) in [
+        ("Bad_Name".to_owned(), "a lowercase RFC 1123 label must consist of lower case alphanumeric characters or '-'"),
+        ("n".repeat(70), "must be no more than 63 characters"),
+    ] {
+        bundle(&env, "new", "1.1.0", true);
+        suggest(&env, "new", &namespace);
+        for olm in ["v0", "v1"] {
+            let shown = env.opm(&["rehearse", "new", "--olm", olm]);
+            let message =
+                format!("error: Namespace \"{namespace}\" is invalid: metadata.name: Invalid value: \"{namespace}\": ");
+            assert!(shown.starts_with("exit 1") && shown.contains(&message) && shown.contains(fault), "{shown}");
+            assert!(shown.contains("[namespace-name]"), "{shown}");
+            assert!(env.opm(&["rehearse", "new", "--olm", olm, "-n", "good"]).starts_with("exit 0"));
+        }
+    }
+    bundle(&env, "new", "1.1.0", true);
+    suggest(&env, "new", &"n".repeat(63));
+    assert!(env.opm(&["rehearse", "new"]).starts_with("exit 0"));
+}
+
+#[test]
+fn an_upgrade_stays_in_the_namespace_of_the_installed_version() {
+    let env = TestEnv::new();
+    bundle(&env, "old", "1.0.0", true);
+    bundle(&env, "new", "1.1.0", true);
+    suggest(&env, "new", "elsewhere");
+    let shown = env.opm(&["rehearse", "new", "--from", "old"]);
+    assert!(shown.starts_with("exit 0") && shown.contains("installs foo.v1.1.0 in namespace foo-system"), "{shown}");
+    assert!(
+        shown.contains(
+            "info: the upgrade stays in namespace foo-system, not in elsewhere: spec.namespace of a ClusterExtension is \
+             immutable [namespace-kept]"
+        ),
+        "{shown}"
+    );
+    assert!(shown.contains("restarts Deployment foo-system/foo"), "{shown}");
+    assert!(!shown.contains("deletes Deployment") && !shown.contains("creates Deployment"), "{shown}");
+    let chosen = env.opm(&["rehearse", "new", "--from", "old", "-n", "chosen"]);
+    assert!(chosen.contains("in namespace chosen") && !chosen.contains("namespace-kept"), "{chosen}");
+}
+
+#[test]
+fn metadata_decides_what_it_can_about_bundles_without_objects() {
+    let env = TestEnv::new();
+    let mut text = String::new();
+    for (package, all, more) in [
+        ("fits", "true", ""),
+        ("needs", "true", "- {type: olm.package.required, value: {packageName: x, versionRange: '>=1.0.0'}}"),
+        ("own", "false", ""),
+    ] {
+        text += &format!(
+            "---\nschema: olm.package\nname: {package}\ndefaultChannel: stable\n---\nschema: olm.channel\npackage: \
+             {package}\nname: stable\nentries: [{{name: {package}.v1.0.0}}]\n---\nschema: olm.bundle\nname: \
+             {package}.v1.0.0\npackage: {package}\nimage: example.com/{package}:1\nproperties:\n- {{type: olm.package, \
+             value: {{packageName: {package}, version: 1.0.0}}}}\n- type: olm.csv.metadata\n  value: {{installModes: \
+             [{{type: AllNamespaces, supported: {all}}}, {{type: OwnNamespace, supported: true}}]}}\n{more}\n"
+        );
+    }
+    env.file("catalog/catalog.yaml", text);
+    insta::assert_snapshot!(env.opm(&["rehearse", "catalog", "--all", "--no-pull"]), @r#"
+    exit 0
+    --- stdout
+    PACKAGE  BUNDLE        V0  V1  WHY NOT
+    fits     fits.v1.0.0   ?   ?
+    needs    needs.v1.0.0  ?   no  validating bundle "needs.v1.0.0": bundle "needs.v1.0.0" has a dependency declared via property "olm.package.required" which is currently not supported
+    own      own.v1.0.0    ?   no  error for resolved bundle "own.v1.0.0" with version "1.0.0": unsupported bundle: bundle does not support AllNamespaces install mode
+
+    OLM v0 installs 0 and refuses 0 of 3 bundles; 3 need their images
+    OLM v1 installs 0 and refuses 2 of 3 bundles; 1 need their images
+    --- stderr
+    "#);
+    let json = env.stdout(&["rehearse", "catalog", "--all", "--no-pull", "-o", "json"]);
+    let json: serde_json::Value = serde_json::from_str(&json).unwrap();
+    assert_eq!((&json[0]["v1"]["installs"], &json[2]["v1"]["installs"]), (&serde_json::Value::Null, &false.into()));
+}
+
+#[test]
+fn olm_v0_makes_roles_for_users_of_owned_versions_only() {
+    let env = TestEnv::new();
+    bundle(&env, "new", "1.1.0", true);
+    env.file(
+        "new/manifests/crd.yaml",
+        "apiVersion: apiextensions.k8s.io/v1\nkind: CustomResourceDefinition\nmetadata: {name: foos.example.com}\nspec: {group: example.com, scope: Namespaced, names: {kind: Foo, plural: foos}, versions: [{name: v1, served: true, storage: true}, {name: v1beta1, served: true, storage: false}]}\n",
+    );
+    let csv = env.read("new/manifests/csv.yaml");
+    let owned =
+        "spec:\n  customresourcedefinitions: {owned: [{name: foos.example.com, version: v1, kind: Foo}]}\n  version:";
+    env.file("new/manifests/csv.yaml", csv.replace("spec:\n  version:", owned));
+    let shown = env.stdout(&["rehearse", "new", "--olm", "v0"]);
+    for end in ["admin", "edit", "view", "crdview"] {
+        assert!(shown.contains(&format!("foos.example.com-v1-{end}")), "{shown}");
+        assert!(!shown.contains(&format!("foos.example.com-v1beta1-{end}")), "{shown}");
+    }
+}

@@ -1,9 +1,11 @@
 //! Roles for users of the operator's APIs.
 
+use std::collections::BTreeSet;
+
 use serde_json::{Value, json};
 
-use super::{Renderer, served_versions};
-use crate::input::text;
+use super::Renderer;
+use crate::input::{list, text};
 
 /// The suffix of the role's name, its verbs, and the cluster role that it aggregates to.
 const ROLES: [(&str, &[&str], &str); 3] = [
@@ -13,12 +15,17 @@ const ROLES: [(&str, &[&str], &str); 3] = [
 ];
 
 impl Renderer<'_> {
-    /// Adds roles for each API that the CRDs serve.
+    /// Adds roles for each API that the CSV owns: other versions of its CRDs get none.
     pub(super) fn api_roles(&mut self) {
+        let owned: BTreeSet<(&str, &str)> = list(&self.bundle.csv, "/spec/customresourcedefinitions/owned")
+            .iter()
+            .map(|owned| (text(owned, "/name"), text(owned, "/version")))
+            .collect();
         for crd in &self.bundle.crds {
             let (name, group) = (text(crd, "/metadata/name"), text(crd, "/spec/group"));
             let plural = text(crd, "/spec/names/plural");
-            for version in served_versions(crd) {
+            let versions = list(crd, "/spec/versions").iter().map(|version| text(version, "/name"));
+            for version in versions.filter(|version| owned.contains(&(name, *version))) {
                 for (end, verbs, part_of) in ROLES {
                     let rules = json!([{"verbs": verbs, "apiGroups": [group], "resources": [plural]}]);
                     let role = self.api_role(&format!("{name}-{version}-{end}"), part_of, rules);

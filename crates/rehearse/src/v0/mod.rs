@@ -7,10 +7,10 @@ mod webhooks;
 
 use serde_json::{Value, json};
 
-use crate::input::{Bundle, list, text};
+use crate::input::{Bundle, text};
 use crate::modes::{self, Mode};
 use crate::served::{self, Served};
-use crate::{Note, Refusal, display_name, v1};
+use crate::{Note, Refusal, display_name, names, v1};
 
 /// The options of an installation.
 #[derive(Debug, Clone)]
@@ -65,23 +65,16 @@ const CORE_KINDS: [&str; 8] =
 /// # Errors
 /// Returns the error message of OLM if the installation would fail.
 pub fn install(bundle: &Bundle, options: &Options) -> Result<Installation, Refusal> {
-    let refuse = |id, message: String| Err(Refusal { id, message });
+    check_namespaces(options)?;
     for other in &bundle.others {
         let kind = text(other, "/kind");
         if !PLAN_KINDS.contains(&kind) && !CORE_KINDS.contains(&kind) {
-            return refuse("olmv0-kind", format!("the InstallPlan contains invalid data: {kind} is not supported"));
+            let message = format!("the InstallPlan contains invalid data: {kind} is not supported");
+            return Err(Refusal { id: "olmv0-kind", message });
         }
     }
     let name = &bundle.name;
-    if let Err(reason) = modes::check_targets(&bundle.modes, &options.namespace, &options.targets) {
-        let missing = missing_mode(&options.targets, &options.namespace);
-        let message = if bundle.modes.is_empty() {
-            reason
-        } else {
-            format!("{missing:?} InstallModeType not supported, cannot configure to watch {}", watched(options))
-        };
-        return refuse("olmv0-install-mode", format!("UnsupportedOperatorGroup: {message}"));
-    }
+    check_targets(bundle, options)?;
     webhooks::check(bundle)?;
     let mut renderer = Renderer { bundle, options, plan: Vec::new(), derived: Vec::new(), notes: Vec::new() };
     renderer.csv();
@@ -97,7 +90,7 @@ pub fn install(bundle: &Bundle, options: &Options) -> Result<Installation, Refus
     renderer.condition();
     renderer.api_roles();
     renderer.webhooks();
-    if name.len() > crate::names::LABEL {
+    if name.len() > names::LABEL {
         let message = format!(
             "the name {name} is {} characters long and becomes the label olm.owner: 63 is the most",
             name.len()
@@ -122,6 +115,28 @@ pub fn install(bundle: &Bundle, options: &Options) -> Result<Installation, Refus
         notes.push(Note { id: "rehearse-needs-api", refused, message, object: display_name(object) });
     }
     Ok(Installation { plan, derived, notes })
+}
+
+/// Returns why OLM v0 refuses a bundle, as far as the metadata in a catalog decides it.
+pub fn refused_by_metadata(bundle: &Bundle, options: &Options) -> Option<Refusal> {
+    check_namespaces(options).and_then(|()| check_targets(bundle, options)).err()
+}
+
+fn check_namespaces(options: &Options) -> Result<(), Refusal> {
+    let targets = options.targets.iter().filter(|target| !target.is_empty());
+    std::iter::once(&options.namespace).chain(targets).try_for_each(|name| names::check_namespace(name))
+}
+
+/// Checks that an install mode of the bundle fits the OperatorGroup.
+fn check_targets(bundle: &Bundle, options: &Options) -> Result<(), Refusal> {
+    let Err(reason) = modes::check_targets(&bundle.modes, &options.namespace, &options.targets) else { return Ok(()) };
+    let missing = missing_mode(&options.targets, &options.namespace);
+    let message = if bundle.modes.is_empty() {
+        reason
+    } else {
+        format!("{missing:?} InstallModeType not supported, cannot configure to watch {}", watched(options))
+    };
+    Err(Refusal { id: "olmv0-install-mode", message: format!("UnsupportedOperatorGroup: {message}") })
 }
 
 fn missing_mode(targets: &[String], namespace: &str) -> Mode {
@@ -247,10 +262,4 @@ impl Renderer<'_> {
 
 fn managed(object: &mut Value) {
     v1::part(&mut object["metadata"], "labels").insert("olm.managed".into(), "true".into());
-}
-
-/// Returns the served versions of a CRD.
-fn served_versions(crd: &Value) -> impl Iterator<Item = &str> {
-    let versions = list(crd, "/spec/versions").iter();
-    versions.filter(|version| version.get("served") == Some(&json!(true))).map(|version| text(version, "/name"))
 }

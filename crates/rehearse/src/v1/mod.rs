@@ -15,7 +15,7 @@ use serde_json::{Map, Value, json};
 
 use crate::input::{Bundle, text};
 use crate::served::{self, Served};
-use crate::{Note, Refusal, config, display_name, modes};
+use crate::{Note, Refusal, config, display_name, modes, names};
 
 pub use boxcutter::phase;
 pub(crate) use deployment_config::apply as apply_deployment_config;
@@ -64,23 +64,35 @@ pub struct Installation {
 /// # Errors
 /// Returns the error message of OLM v1 if it would reject the bundle.
 pub fn install(bundle: &Bundle, options: &Options) -> Result<Installation, Refusal> {
-    if let Some(dependency) = bundle.dependencies.first() {
-        let name = &bundle.name;
-        return Err(Refusal {
-            id: "olmv1-dependency",
-            message: format!(
-                "validating bundle \"{name}\": bundle \"{name}\" has a dependency declared via property \
-                 \"{dependency}\" which is currently not supported"
-            ),
-        });
-    }
-    render(bundle, options).map_err(|refusal| Refusal {
-        id: refusal.id,
+    admit(bundle, options)?;
+    render(bundle, options).map_err(|refusal| of_resolved(bundle, refusal))
+}
+
+/// Returns why OLM v1 refuses a bundle, as far as the metadata in a catalog decides it.
+pub fn refused_by_metadata(bundle: &Bundle, options: &Options) -> Option<Refusal> {
+    let supported = || validate::supported(bundle, options).map_err(|refusal| of_resolved(bundle, refusal));
+    admit(bundle, options).and_then(|()| supported()).err()
+}
+
+/// Checks what clusters check before they unpack the bundle.
+fn admit(bundle: &Bundle, options: &Options) -> Result<(), Refusal> {
+    names::check_namespace(&options.namespace)?;
+    let Some(dependency) = bundle.dependencies.first() else { return Ok(()) };
+    let name = &bundle.name;
+    Err(Refusal {
+        id: "olmv1-dependency",
         message: format!(
-            "error for resolved bundle \"{}\" with version \"{}\": {}",
-            bundle.name, bundle.version, refusal.message
+            "validating bundle \"{name}\": bundle \"{name}\" has a dependency declared via property \"{dependency}\" \
+             which is currently not supported"
         ),
     })
+}
+
+/// Adds the bundle to the message of a refusal, as OLM v1 does.
+fn of_resolved(bundle: &Bundle, refusal: Refusal) -> Refusal {
+    let Bundle { name, version, .. } = bundle;
+    let message = format!("error for resolved bundle \"{name}\" with version \"{version}\": {}", refusal.message);
+    Refusal { id: refusal.id, message }
 }
 
 fn render(bundle: &Bundle, options: &Options) -> Result<Installation, Refusal> {

@@ -2,9 +2,10 @@
 
 use std::path::PathBuf;
 
+use bundle::Whole;
 use clap::builder::TypedValueParser;
+use rehearse::Installer;
 use rehearse::v1::{Certificates, Profile, Runtime};
-use rehearse::{Bundle, Installer};
 use serde_json::{Map, Value};
 
 use super::Rehearsal;
@@ -45,7 +46,7 @@ pub(crate) struct RehearseArgs {
     /// Rehearse every bundle of a catalog for OLM v0 and v1, and report which ones install
     #[arg(long, conflicts_with_all = ["package", "from", "installer", "output_dir"])]
     pub(super) all: bool,
-    /// With --all, skip bundles whose objects are only in their images, instead of pulling the images
+    /// With --all, pull no images: where objects are only in them, the metadata in the catalog decides what it can
     #[arg(long, requires = "all")]
     pub(super) no_pull: bool,
     /// OLM generation: v0 uses Subscriptions, v1 uses ClusterExtensions
@@ -200,10 +201,11 @@ impl RehearseArgs {
     }
 
     /// Returns the namespace to install in.
-    pub(super) fn namespace(&self, bundle: &Bundle) -> String {
-        const SUGGESTED: &str = "operatorframework.io/suggested-namespace";
-        let suggested = || bundle.annotations.get(SUGGESTED).filter(|name| !name.is_empty()).cloned();
-        self.namespace.clone().or_else(suggested).unwrap_or_else(|| format!("{}-system", bundle.package))
+    pub(super) fn namespace(&self, whole: &Whole) -> String {
+        const SUGGESTED: &str = "/metadata/annotations/operatorframework.io~1suggested-namespace";
+        let suggested = || whole.csv()?.value.pointer(SUGGESTED)?.as_str().filter(|name| !name.is_empty());
+        let suggested = || suggested().map(str::to_owned);
+        self.namespace.clone().or_else(suggested).unwrap_or_else(|| format!("{}-system", whole.package))
     }
 
     /// Returns the name of the ClusterExtension from the labels of the objects.

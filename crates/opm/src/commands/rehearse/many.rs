@@ -1,9 +1,10 @@
 //! Rehearsing every bundle of a catalog.
 
+use bundle::Whole;
 use serde_json::{Value, json};
 
 use super::flags::{Generation, Output, RehearseArgs};
-use super::{Rehearsal, found, rehearsed};
+use super::{Rehearsal, found, refused_by_metadata, rehearsed};
 use crate::bundles::Read;
 use crate::catalog_bundles::Opened;
 use crate::exit::{Failure, Outcome};
@@ -14,29 +15,47 @@ use crate::table;
 struct Rehearsed {
     package: String,
     bundle: String,
-    /// Why OLM v0 and v1 refuse the bundle, if they do.
-    refused: [Option<String>; 2],
+    v0: Decision,
+    v1: Decision,
+}
+
+/// Whether OLM installs a bundle.
+#[derive(PartialEq, Eq)]
+enum Decision {
+    Installs,
+    /// The first reason not to.
+    Refused(String),
+    /// The metadata in the catalog does not decide it.
+    NeedsImage,
+}
+
+impl Decision {
+    fn reason(&self) -> Option<&str> {
+        match self {
+            Decision::Refused(reason) => Some(reason),
+            Decision::Installs | Decision::NeedsImage => None,
+        }
+    }
 }
 
 /// Reports which OLM installs each bundle, or its first reason to refuse it.
 pub(super) fn run(args: &RehearseArgs, opened: &Opened<'_>, printer: &mut Printer) -> Outcome {
-    let (mut results, mut left_out) = (Vec::new(), Vec::new());
+    let mut results = Vec::new();
     for package in opened.catalog.packages() {
         for (name, _) in package.bundles() {
-            let Some(read) = opened.read(package, name, !args.no_pull)? else {
-                left_out.push(name.to_owned());
-                continue;
+            let (v0, v1) = match opened.read(package, name, !args.no_pull)? {
+                Some(read) => (decided(args, &read, Generation::V0)?, decided(args, &read, Generation::V1)?),
+                None => {
+                    let whole = opened.described(package, name)?;
+                    let decide = |generation| described(args, whole.as_ref(), generation);
+                    (decide(Generation::V0)?, decide(Generation::V1)?)
+                }
             };
-            let refused = [reason(args, &read, Generation::V0)?, reason(args, &read, Generation::V1)?];
-            results.push(Rehearsed { package: package.name().to_owned(), bundle: name.to_owned(), refused });
+            results.push(Rehearsed { package: package.name().to_owned(), bundle: name.to_owned(), v0, v1 });
         }
     }
-    if !left_out.is_empty() {
-        let names = table::some(&left_out.iter().map(String::as_str).collect::<Vec<_>>(), 3);
-        printer.warning(&format!("skipped {} bundles whose objects are only in their images: {names}", left_out.len()));
-    }
     let text = match args.output {
-        Output::Text => text(results),
+        Output::Text => text(&results),
         Output::Json => format!("{:#}\n", Value::from(results.iter().map(as_json).collect::<Vec<_>>())),
         _ => return Err(Failure::Usage("--all supports only the output formats text and json".into())),
     };
@@ -44,25 +63,48 @@ pub(super) fn run(args: &RehearseArgs, opened: &Opened<'_>, printer: &mut Printe
     Ok(())
 }
 
-/// Returns the first reason why OLM does not install a bundle.
-fn reason(args: &RehearseArgs, read: &Read, generation: Generation) -> Result<Option<String>, Failure> {
-    let rehearsal: Rehearsal = rehearsed(args, read, generation)?;
-    if let Some(refusal) = &rehearsal.refusal {
-        return Ok(Some(refusal.message.clone()));
+/// Rehearses a bundle.
+fn decided(args: &RehearseArgs, read: &Read, generation: Generation) -> Result<Decision, Failure> {
+    let rehearsal: Rehearsal = rehearsed(args, read, generation, &args.namespace(&read.whole))?;
+    if let Some(refusal) = rehearsal.refusal {
+        return Ok(Decision::Refused(refusal.message));
     }
-    let found = found(read, &rehearsal);
-    Ok(found.into_iter().find(|finding| finding.severity >= bundle::Severity::Error).map(|finding| finding.message))
+    let error = found(read, &rehearsal).into_iter().find(|finding| finding.severity >= bundle::Severity::Error);
+    Ok(error.map_or(Decision::Installs, |finding| Decision::Refused(finding.message)))
 }
 
-fn text(results: Vec<Rehearsed>) -> String {
-    let installed = |at: usize| results.iter().filter(|result| result.refused[at].is_none()).count();
-    let summary = format!("OLM v0 installs {} of {} bundles, OLM v1 {}\n", installed(0), results.len(), installed(1));
-    let rows = results.into_iter().map(|result| {
-        let word = |refused: &Option<String>| if refused.is_none() { "yes" } else { "no" }.to_owned();
-        let (v0, v1) = (word(&result.refused[0]), word(&result.refused[1]));
-        let [old, new] = result.refused;
-        let why = new.or(old).unwrap_or_default();
-        vec![result.package, result.bundle, v0, v1, why.lines().next().unwrap_or_default().to_owned()]
+/// Decides from the metadata in the catalog, if it contains a reason to refuse the bundle.
+fn described(args: &RehearseArgs, whole: Option<&Whole>, generation: Generation) -> Result<Decision, Failure> {
+    let Some(whole) = whole else { return Ok(Decision::NeedsImage) };
+    let refusal = refused_by_metadata(args, whole, generation)?;
+    Ok(refusal.map_or(Decision::NeedsImage, |refusal| Decision::Refused(refusal.message)))
+}
+
+fn text(results: &[Rehearsed]) -> String {
+    let sides: [(&str, fn(&Rehearsed) -> &Decision); 2] = [("v0", |result| &result.v0), ("v1", |result| &result.v1)];
+    let counts = sides.map(|(name, of)| {
+        let count = |wanted: fn(&Decision) -> bool| results.iter().filter(|result| wanted(of(result))).count();
+        let installed = count(|decision| *decision == Decision::Installs);
+        (name, installed, count(|decision| decision.reason().is_some()), count(|decision| *decision == Decision::NeedsImage))
+    });
+    let all = results.len();
+    let summary = match counts {
+        [(_, v0, _, 0), (_, v1, _, 0)] => format!("OLM v0 installs {v0} of {all} bundles, OLM v1 {v1}\n"),
+        counts => counts
+            .map(|(name, installed, refused, unknown)| {
+                format!("OLM {name} installs {installed} and refuses {refused} of {all} bundles; {unknown} need their images\n")
+            })
+            .concat(),
+    };
+    let rows = results.iter().map(|result| {
+        let word = |decision: &Decision| match decision {
+            Decision::Installs => "yes".to_owned(),
+            Decision::Refused(_) => "no".to_owned(),
+            Decision::NeedsImage => "?".to_owned(),
+        };
+        let why = result.v1.reason().or(result.v0.reason()).unwrap_or_default();
+        let why = why.lines().next().unwrap_or_default().to_owned();
+        vec![result.package.clone(), result.bundle.clone(), word(&result.v0), word(&result.v1), why]
     });
     let table = table::text(&["PACKAGE", "BUNDLE", "V0", "V1", "WHY NOT"], rows.collect());
     let lines: String = table.lines().map(|line| format!("{}\n", line.trim_end())).collect();
@@ -70,9 +112,13 @@ fn text(results: Vec<Rehearsed>) -> String {
 }
 
 fn as_json(result: &Rehearsed) -> Value {
-    let side = |refused: &Option<String>| json!({"installs": refused.is_none(), "reason": refused});
-    json!({
-        "package": result.package, "bundle": result.bundle,
-        "v0": side(&result.refused[0]), "v1": side(&result.refused[1]),
-    })
+    let side = |decision: &Decision| {
+        let installs = match decision {
+            Decision::Installs => Some(true),
+            Decision::Refused(_) => Some(false),
+            Decision::NeedsImage => None,
+        };
+        json!({"installs": installs, "reason": decision.reason()})
+    };
+    json!({"package": result.package, "bundle": result.bundle, "v0": side(&result.v0), "v1": side(&result.v1)})
 }

@@ -9,7 +9,7 @@ mod write;
 
 use std::path::Path;
 
-use bundle::{Finding, Severity};
+use bundle::{Finding, Severity, Whole};
 use rehearse::v1::{self, Runtime};
 use rehearse::{Bundle, Installer, Level, Limit, Mode, Note, OlmTarget, Refusal, v0};
 use serde_json::Value;
@@ -45,11 +45,13 @@ pub(crate) fn run(args: &RehearseArgs, tls: &TlsFlags, printer: &mut Printer) ->
         Some(bundles) => bundles,
         None => return Ok(()),
     };
-    let rehearsal = rehearsed(args, &new, args.olm)?;
-    let other = rehearsed(args, &new, args.olm.other())?;
+    // An installed operator stays in its namespace.
+    let namespace = args.namespace(&old.as_ref().unwrap_or(&new).whole);
+    let rehearsal = rehearsed(args, &new, args.olm, &namespace)?;
+    let other = rehearsed(args, &new, args.olm.other(), &namespace)?;
     let upgrade = match &old {
         Some(old) => {
-            let before = rehearsed(args, old, args.olm)?;
+            let before = rehearsed(args, old, args.olm, &namespace)?;
             if let Some(refusal) = before.refusal {
                 printer.warning(&format!("OLM would not install {}: {}", args.from(), refusal.message));
             }
@@ -62,6 +64,15 @@ pub(crate) fn run(args: &RehearseArgs, tls: &TlsFlags, printer: &mut Printer) ->
         let name = Bundle::new(&new.whole).name;
         let changes = review::crd::findings(&old.whole, &new.whole, args.olm.crd_rules());
         found.extend(changes.into_iter().map(|finding| finding.of(&name)));
+        let suggested = args.namespace(&new.whole);
+        if suggested != namespace {
+            let why = match args.olm {
+                Generation::V0 => "a Subscription stays in its namespace",
+                Generation::V1 => "spec.namespace of a ClusterExtension is immutable",
+            };
+            let message = format!("the upgrade stays in namespace {namespace}, not in {suggested}: {why}");
+            found.push(Finding::new("namespace-kept", Severity::Info, message).of(&name));
+        }
     }
     if args.against_cluster {
         let name = Bundle::new(&new.whole).name;
@@ -150,32 +161,56 @@ fn installer(args: &RehearseArgs, rehearsal: &Rehearsal, how: Installer, printer
     Ok(())
 }
 
-fn rehearsed(args: &RehearseArgs, read: &Read, generation: Generation) -> Result<Rehearsal, Failure> {
+fn rehearsed(args: &RehearseArgs, read: &Read, generation: Generation, namespace: &str) -> Result<Rehearsal, Failure> {
     match generation {
-        Generation::V1 => rehearsed_v1(args, read),
-        Generation::V0 => rehearsed_v0(args, read),
+        Generation::V1 => rehearsed_v1(args, read, namespace),
+        Generation::V0 => rehearsed_v0(args, read, namespace),
     }
 }
 
-fn rehearsed_v1(args: &RehearseArgs, read: &Read) -> Result<Rehearsal, Failure> {
-    let bundle = Bundle::new(&read.whole);
-    let profile = args.profile()?;
-    let namespace = args.namespace(&bundle);
-    let config = args.config()?;
-    let runtime = profile.runtime;
-    let title =
-        format!("OLM v1 (1.{}, {})", profile.minor, if runtime == Runtime::Helm { "helm" } else { "boxcutter" });
-    let options = v1::Options {
-        profile,
-        namespace: namespace.clone(),
+/// Returns why OLM refuses a bundle, as far as the metadata in a catalog decides it.
+fn refused_by_metadata(args: &RehearseArgs, whole: &Whole, generation: Generation) -> Result<Option<Refusal>, Failure> {
+    let (bundle, namespace) = (Bundle::new(whole), args.namespace(whole));
+    Ok(match generation {
+        Generation::V1 => v1::refused_by_metadata(&bundle, &options_v1(args, &bundle, &namespace)?),
+        Generation::V0 => v0::refused_by_metadata(&bundle, &options_v0(args, &bundle, &namespace)?),
+    })
+}
+
+fn options_v1(args: &RehearseArgs, bundle: &Bundle, namespace: &str) -> Result<v1::Options, Failure> {
+    Ok(v1::Options {
+        profile: args.profile()?,
+        namespace: namespace.to_owned(),
         extension: args.name.clone().unwrap_or_else(|| bundle.package.clone()),
         certificates: args.certificates,
-        config,
+        config: args.config()?,
+    })
+}
+
+fn options_v0(args: &RehearseArgs, bundle: &Bundle, namespace: &str) -> Result<v0::Options, Failure> {
+    let targets = match &*args.watch_namespace {
+        [] if bundle.supports(Mode::AllNamespaces) => vec![String::new()],
+        [] => vec![namespace.to_owned()],
+        given => given.to_vec(),
     };
+    let config = args.config()?.and_then(|config| config.get("deploymentConfig").cloned());
+    let group = format!("{namespace}-operators");
+    Ok(v0::Options { namespace: namespace.to_owned(), targets, group, config })
+}
+
+fn rehearsed_v1(args: &RehearseArgs, read: &Read, namespace: &str) -> Result<Rehearsal, Failure> {
+    let bundle = Bundle::new(&read.whole);
+    let options = options_v1(args, &bundle, namespace)?;
+    let runtime = options.profile.runtime;
+    let title = format!(
+        "OLM v1 (1.{}, {})",
+        options.profile.minor,
+        if runtime == Runtime::Helm { "helm" } else { "boxcutter" }
+    );
     let mut rehearsal = Rehearsal {
         generation: Generation::V1,
         title,
-        namespace,
+        namespace: namespace.to_owned(),
         targets: Vec::new(),
         refusal: None,
         objects: Vec::new(),
@@ -195,23 +230,15 @@ fn rehearsed_v1(args: &RehearseArgs, read: &Read) -> Result<Rehearsal, Failure> 
     Ok(rehearsal)
 }
 
-fn rehearsed_v0(args: &RehearseArgs, read: &Read) -> Result<Rehearsal, Failure> {
+fn rehearsed_v0(args: &RehearseArgs, read: &Read, namespace: &str) -> Result<Rehearsal, Failure> {
     let whole = read.whole.clone().first_documents();
     let bundle = Bundle::new(&whole);
-    let namespace = args.namespace(&bundle);
-    let targets = match &*args.watch_namespace {
-        [] if bundle.supports(Mode::AllNamespaces) => vec![String::new()],
-        [] => vec![namespace.clone()],
-        given => given.to_vec(),
-    };
-    let config = args.config()?.and_then(|config| config.get("deploymentConfig").cloned());
-    let group = format!("{namespace}-operators");
-    let options = v0::Options { namespace: namespace.clone(), targets: targets.clone(), group, config };
+    let options = options_v0(args, &bundle, namespace)?;
     let mut rehearsal = Rehearsal {
         generation: Generation::V0,
         title: "OLM v0".into(),
-        namespace,
-        targets,
+        namespace: namespace.to_owned(),
+        targets: options.targets.clone(),
         refusal: None,
         objects: Vec::new(),
         notes: Vec::new(),
@@ -285,6 +312,7 @@ fn pointer_of(id: &str) -> &'static str {
         "olmv1-all-namespaces" | "olmv1-install-modes" | "olmv1-targets" | "olmv0-install-mode" => "/spec/installModes",
         "olmv1-api-services" => "/spec/apiservicedefinitions/owned",
         "olmv1-webhooks" | "olmv0-webhook-name" | "olmv0-webhook-rules" => "/spec/webhookdefinitions",
+        "namespace-name" => "/metadata/annotations",
         "olmv1-dependency" => "/spec/customresourcedefinitions/required",
         _ => "",
     }
