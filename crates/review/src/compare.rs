@@ -76,9 +76,8 @@ pub(crate) fn changed(old: &[Fact], new: &[Fact]) -> Vec<Finding> {
             }
             // A digest that became a tag. New images are reported by repository.
             "image-unpinned" => {
-                let repository = finding.message.split([':', ' ']).next().unwrap_or_default().to_owned();
-                let had = |fact: &&Fact| fact.finding.id == "image-repository" && fact.key.ends_with(&repository);
-                if !old.iter().any(|fact| had(&fact)) {
+                let repository = fact.key.replacen("image-unpinned", "image-repository", 1);
+                if !known.contains(&*repository) {
                     continue;
                 }
             }
@@ -148,30 +147,27 @@ pub(crate) fn changed_rights(old: &[Rule], new: &[Rule], own_groups: &[String]) 
         let before = old_by.get(&rule.account).unwrap_or(&nothing);
         for right in rule.rights() {
             left = left.checked_sub(before.len().max(1)).ok_or_else(too_many)?;
-            if before.iter().any(|known| known.covers(rule, &right)) {
-                continue;
-            }
-            let mut narrower = rule.clone();
-            narrower.rule.scope = Scope::Namespaces;
-            if rule.scope == Scope::Cluster && before.iter().any(|known| known.covers(&narrower, &right)) {
-                reported.add("scope-wider", Severity::High, rule, right, "may now in the whole cluster");
+            let Some(rule) = rule.beyond(&right, rule.scope, before.iter()) else { continue };
+            if rule.scope == Scope::Cluster && rule.beyond(&right, Scope::Namespaces, before.iter()).is_none() {
+                reported.add("scope-wider", Severity::High, &rule, right, "may now in the whole cluster");
                 continue;
             }
             left = left.checked_sub(old.len().max(1)).ok_or_else(too_many)?;
-            if old.iter().any(|known| known.account != rule.account && known.covers(rule, &right)) {
-                reported.add("rights-moved", Severity::Info, rule, right, "may now, as another account could,");
+            let others = old.iter().filter(|known| known.account != rule.account);
+            if rule.beyond(&right, rule.scope, others).is_none() {
+                reported.add("rights-moved", Severity::Info, &rule, right, "may now, as another account could,");
                 continue;
             }
-            let (id, severity) = judge(rule, &right, own_groups);
-            reported.add(id, severity, rule, right, "may now");
+            let (id, severity) = judge(&rule, &right, own_groups);
+            reported.add(id, severity, &rule, right, "may now");
         }
     }
     for rule in old {
         let now = new_by.get(&rule.account).unwrap_or(&nothing);
         for right in rule.rights() {
             left = left.checked_sub(now.len().max(1)).ok_or_else(too_many)?;
-            if !now.iter().any(|known| known.covers(rule, &right)) {
-                let gone = Rule { file: String::new(), pointer: String::new(), ..rule.clone() };
+            if let Some(rule) = rule.beyond(&right, rule.scope, now.iter()) {
+                let gone = Rule { file: String::new(), pointer: String::new(), ..rule };
                 reported.add("rights-removed", Severity::Info, &gone, right, "may no longer");
             }
         }
@@ -185,34 +181,32 @@ pub(crate) fn changed_rights(old: &[Rule], new: &[Rule], own_groups: &[String]) 
     Ok(findings)
 }
 
-/// Rights grouped by finding, so that a rule with many rights is reported once.
+/// Rights grouped by finding, so that a rule with many rights is reported once. Rights for other names are another
+/// finding.
 #[derive(Default)]
-struct Reported(BTreeMap<(&'static str, String, Scope, Severity, &'static str), Group>);
+struct Reported(BTreeMap<(&'static str, String, Scope, Severity, &'static str, BTreeSet<String>), Group>);
 
 struct Group {
     file: String,
     document: usize,
     pointer: String,
     rights: BTreeMap<(String, String), BTreeSet<String>>,
-    names: BTreeSet<String>,
 }
 
 impl Reported {
     fn add(&mut self, id: &'static str, severity: Severity, rule: &Rule, right: Right, verb: &'static str) {
-        let key = (id, rule.account.clone(), rule.scope, severity, verb);
+        let key = (id, rule.account.clone(), rule.scope, severity, verb, rule.names.iter().cloned().collect());
         let group = self.0.entry(key).or_insert_with(|| Group {
             file: rule.file.clone(),
             document: rule.document,
             pointer: rule.pointer.clone(),
             rights: BTreeMap::new(),
-            names: BTreeSet::new(),
         });
         group.rights.entry((right.group, right.resource)).or_default().insert(right.verb);
-        group.names.extend(rule.names.iter().cloned());
     }
 
     fn findings(self) -> Vec<Finding> {
-        let made = self.0.into_iter().map(|((id, account, scope, severity, may), group)| {
+        let made = self.0.into_iter().map(|((id, account, scope, severity, may, names), group)| {
             let mut named: Vec<String> = group
                 .rights
                 .iter()
@@ -227,10 +221,10 @@ impl Reported {
                 named.push(format!("and {} more", group.rights.len() - MAX_NAMED));
             }
             let place = if scope == Scope::Cluster { "in the whole cluster" } else { "in namespaces" };
-            let only = match group.names.iter().next() {
+            let only = match names.iter().next() {
                 None => String::new(),
-                Some(first) if group.names.len() == 1 => format!(", only {first}"),
-                Some(first) => format!(", only {first} and {} more", group.names.len() - 1),
+                Some(first) if names.len() == 1 => format!(", only {first}"),
+                Some(first) => format!(", only {first} and {} more", names.len() - 1),
             };
             let message = format!("{account} {may} {} {place}{only}", named.join("; "));
             let finding = Finding::new(id, severity, message).about(format!("ServiceAccount {account}"));

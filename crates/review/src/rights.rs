@@ -1,5 +1,6 @@
 //! Collects the rights of accounts.
 
+use std::collections::BTreeSet;
 use std::ops::Deref;
 
 use bundle::Whole;
@@ -55,10 +56,10 @@ impl Rule {
         (self.groups.len() * self.resources.len() + self.urls.len()).saturating_mul(self.verbs.len())
     }
 
-    /// Returns whether this rule grants a right that another rule grants.
-    pub(crate) fn covers(&self, other: &Rule, right: &Right) -> bool {
+    /// Returns whether this rule grants a right in a scope, at least for some names.
+    fn grants(&self, right: &Right, scope: Scope) -> bool {
         let has = |list: &[String], wanted: &str| list.iter().any(|one| one == "*" || one == wanted);
-        if self.scope < other.scope || !has(&self.verbs, &right.verb) {
+        if self.scope < scope || !has(&self.verbs, &right.verb) {
             return false;
         }
         if right.resource.starts_with('/') {
@@ -73,9 +74,28 @@ impl Rule {
                 .resource
                 .split_once('/')
                 .is_some_and(|(_, part)| self.resources.iter().any(|one| one == &format!("*/{part}")));
-        let names = self.names.is_empty()
-            || !other.names.is_empty() && other.names.iter().all(|name| self.names.contains(name));
-        has(&self.groups, &right.group) && resource && names
+        has(&self.groups, &right.group) && resource
+    }
+
+    /// Returns the part of this rule, for one of its rights, that other rules do not grant; `None` if they grant all.
+    ///
+    /// Several rules can grant the names of one, so a rule that joins others is not new.
+    pub(crate) fn beyond<'a>(
+        &self,
+        right: &Right,
+        scope: Scope,
+        others: impl Iterator<Item = &'a Rule>,
+    ) -> Option<Rule> {
+        let mut granted: BTreeSet<&str> = BTreeSet::new();
+        for other in others.filter(|other| other.grants(right, scope)) {
+            if other.names.is_empty() {
+                return None;
+            }
+            granted.extend(other.names.iter().map(String::as_str));
+        }
+        let mut beyond = self.clone();
+        beyond.rule.names.retain(|name| !granted.contains(&**name));
+        (self.names.is_empty() || !beyond.names.is_empty()).then_some(beyond)
     }
 }
 

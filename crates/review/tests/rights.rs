@@ -178,3 +178,51 @@ fn hostile_rules_are_rejected_quickly_with_a_message() {
     let wide = rules(&format!("{{apiGroups: [{list}], resources: [{list}], verbs: [get]}}"));
     assert_eq!(judge(&wide, Options::default()).unwrap_err(), "the bundle gives more rights than can be judged");
 }
+
+/// Returns the messages of the findings about permissions and images.
+fn messages(findings: &[Finding]) -> Vec<&str> {
+    findings.iter().map(|finding| finding.message.as_str()).collect()
+}
+
+#[test]
+fn names_restrict_only_the_rights_of_their_own_rule() {
+    let both = rules(
+        "{apiGroups: [''], resources: [groups], verbs: [impersonate]}, \
+         {apiGroups: [''], resources: [users], verbs: [impersonate], resourceNames: [bob]}",
+    );
+    assert_eq!(
+        messages(&judge(&both, Options::default()).unwrap()),
+        ["a may impersonate groups in the whole cluster", "a may impersonate users in the whole cluster, only bob",]
+    );
+}
+
+#[test]
+fn a_rule_that_joins_the_names_of_others_is_not_new() {
+    let named =
+        |names: &str| format!("{{apiGroups: [''], resources: [secrets], verbs: [get], resourceNames: [{names}]}}");
+    let apart = rules(&format!("{}, {}", named("a"), named("b")));
+    let joined = rules(&named("a, b"));
+    assert_eq!((changed(&apart, &joined), changed(&joined, &apart)), (String::new(), String::new()));
+    let more = judge_change(&apart, &rules(&named("a, b, c")), Options::default()).unwrap();
+    assert_eq!(messages(&more), ["a may now get secrets in the whole cluster, only c"]);
+    let less = judge_change(&joined, &rules(&named("a")), Options::default()).unwrap();
+    assert_eq!(messages(&less), ["a may no longer get secrets in the whole cluster, only b"]);
+}
+
+#[test]
+fn a_digest_that_becomes_a_tag_is_noticed_on_a_registry_with_a_port() {
+    let with = |image: &str| {
+        let template = format!("{{spec: {{containers: [{{name: m, image: '{image}'}}]}}}}");
+        bundle(&format!("{{deployments: [{{name: d, spec: {{template: {template}}}}}]}}"), ALL)
+    };
+    let digest = format!("@sha256:{}", "0".repeat(64));
+    for repository in ["host:5000/x", "example.com/x", "x"] {
+        let (old, new) = (with(&format!("{repository}{digest}")), with(&format!("{repository}:v2")));
+        let found = judge_change(&old, &new, Options::default()).unwrap();
+        let unpinned: Vec<&str> = found.iter().filter(|it| it.id == "image-unpinned").map(|it| &*it.message).collect();
+        assert_eq!(unpinned, [format!("{repository}:v2 is not named by digest")]);
+    }
+    // An image of another repository is reported by its repository.
+    let found = judge_change(&with(&format!("host:5000/other/x{digest}")), &with("x:v2"), Options::default()).unwrap();
+    assert!(!found.iter().any(|finding| finding.id == "image-unpinned"));
+}

@@ -85,7 +85,12 @@ fn text(results: &[Rehearsed]) -> String {
     let counts = sides.map(|(name, of)| {
         let count = |wanted: fn(&Decision) -> bool| results.iter().filter(|result| wanted(of(result))).count();
         let installed = count(|decision| *decision == Decision::Installs);
-        (name, installed, count(|decision| decision.reason().is_some()), count(|decision| *decision == Decision::NeedsImage))
+        (
+            name,
+            installed,
+            count(|decision| decision.reason().is_some()),
+            count(|decision| *decision == Decision::NeedsImage),
+        )
     });
     let all = results.len();
     let summary = match counts {
