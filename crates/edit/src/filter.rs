@@ -47,10 +47,7 @@ pub fn filter(outline: &mut Outline, selection: &Selection, facts: &AllFacts) ->
     check_names(outline, selection)?;
     let mut kept: BTreeMap<String, KeptBundles> = BTreeMap::new();
     for (name, package) in &outline.packages {
-        let wanted = selection.packages.is_empty() && selection.channels.is_empty()
-            || selection.packages.contains(name)
-            || selection.channels.iter().any(|(of, _)| of == name);
-        if wanted {
+        if selection.selects(name) {
             let channels = select(name, package, selection);
             if channels.is_empty() {
                 // A user who names a package expects to get it.
@@ -101,6 +98,18 @@ fn cut<'a>(
 }
 
 impl Selection {
+    /// Returns whether a package is selected, rather than kept as a dependency at most.
+    pub(crate) fn selects(&self, package: &str) -> bool {
+        self.packages.is_empty() && self.channels.is_empty()
+            || self.packages.iter().any(|name| name == package)
+            || self.names_channels(package)
+    }
+
+    /// Returns whether only some channels of a package are selected.
+    pub(crate) fn names_channels(&self, package: &str) -> bool {
+        self.channels.iter().any(|(of, _)| of == package)
+    }
+
     /// Returns the range of a package, and whether it is specific to that package.
     fn range(&self, package: &str) -> Option<(bool, &VersionRange)> {
         let own = self.versions.iter().find(|(name, _)| name.as_deref() == Some(package));

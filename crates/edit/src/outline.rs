@@ -1,6 +1,7 @@
 //! The editable content of a catalog: names, channels, edges, deprecations.
 
-use std::collections::BTreeMap;
+use std::cmp::Ordering;
+use std::collections::{BTreeMap, HashSet};
 
 use catalog::channel::View;
 use fbc::blob::{BUNDLE, CHANNEL, DEPRECATIONS, Deprecation, Entry, PACKAGE};
@@ -206,17 +207,15 @@ impl Package {
     }
 
     /// Compares the versions of two bundles.
-    pub(crate) fn cmp_versions(&self, a: &str, b: &str) -> Option<std::cmp::Ordering> {
-        let version = |name: &str| self.bundles.get(name)?.version.as_ref();
-        let ((a, a_release), (b, b_release)) = (version(a)?, version(b)?);
-        Some(cmp_version_release((a, a_release.as_ref()), (b, b_release.as_ref())))
+    pub(crate) fn cmp_versions(&self, a: &str, b: &str) -> Option<Ordering> {
+        cmp_versions(&self.bundles, a, b)
     }
 
     /// Removes bundles that are in no channel, and stale deprecations.
     ///
     /// Returns the names of the removed bundles.
     pub(crate) fn drop_unlisted(&mut self) -> Vec<String> {
-        let listed: std::collections::HashSet<&str> =
+        let listed: HashSet<&str> =
             self.channels.values().flat_map(|channel| channel.entries.iter().map(|entry| &*entry.name)).collect();
         let unlisted: Vec<String> =
             self.bundles.keys().filter(|name| !listed.contains(name.as_str())).cloned().collect();
@@ -269,6 +268,35 @@ impl Channel {
         let chain = view.number(from).map(|number| view.chain(number).numbers).unwrap_or_default();
         chain.into_iter().map(|number| &*self.entries[number].name).collect()
     }
+
+    /// Returns the newest head according to `compare`.
+    pub(crate) fn newest_head(&self, compare: impl Fn(&str, &str) -> Ordering) -> Option<String> {
+        self.heads().into_iter().max_by(|a, b| compare(a, b)).map(str::to_owned)
+    }
+
+    /// Lets the head `top` skip every other head and every entry that no path from `top` reaches.
+    ///
+    /// Returns the names that it skips now.
+    pub(crate) fn connect_to(&mut self, top: &str) -> Vec<String> {
+        let view = self.view();
+        let names = |numbers: Vec<usize>| numbers.into_iter().map(|number| view.entries()[number].name.to_string());
+        let stranded = view.number(top).map(|top| view.stranded(top)).unwrap_or_default();
+        // Skipping an entry outside the trunk does not change the trunk, so one pass finds all stranded entries.
+        let mut unreachable: Vec<String> = names(view.heads()).filter(|other| other != top).collect();
+        let heads: HashSet<String> = unreachable.iter().cloned().collect();
+        unreachable.extend(names(stranded).filter(|other| !heads.contains(other)));
+        if let Some(entry) = self.entry_mut(top) {
+            crate::set_edge::add(&mut entry.skips, &unreachable);
+        }
+        unreachable
+    }
+}
+
+/// Compares the versions of two bundles.
+pub(crate) fn cmp_versions(bundles: &BTreeMap<String, Bundle>, a: &str, b: &str) -> Option<Ordering> {
+    let version = |name: &str| bundles.get(name)?.version.as_ref();
+    let ((a, a_release), (b, b_release)) = (version(a)?, version(b)?);
+    Some(cmp_version_release((a, a_release.as_ref()), (b, b_release.as_ref())))
 }
 
 fn no_package(name: &str, outline: &Outline) -> Refusal {

@@ -66,6 +66,9 @@ pub fn promote(
         return Err(Refusal::new(format!("{bundle:?} is already in channel {channel:?}"))
             .help("'opm edit set-edge' changes its edges"));
     }
+    // Entries keep their direction: oldest first unless the list is newest first.
+    let newest_first =
+        target.entries.len() > 1 && target.heads().first() == target.entries.first().map(|it| &*it.name).as_ref();
     let mut entry = Entry { name: bundle.into(), ..Entry::default() };
     match &promotion.replaces {
         Some(replaces) => entry.replaces = replaces.as_str().into(),
@@ -77,9 +80,6 @@ pub fn promote(
         entry.skip_range = range.as_str().into();
     }
     let replaced_at = target.entries.iter().position(|other| other.name == entry.replaces);
-    // Entries keep their direction: oldest first unless the list is newest first.
-    let newest_first =
-        target.entries.len() > 1 && target.heads().first() == target.entries.first().map(|it| &*it.name).as_ref();
     let at = match replaced_at {
         Some(index) if newest_first => index,
         Some(index) => index + 1,
@@ -148,24 +148,34 @@ fn place(
         entry.replaces = (*head).into();
         return Ok(());
     }
+    let head = (*head).to_owned();
+    drop_stale_edges(package, channel, &entry.name);
+    // Upgrades lead to the entries of the trunk; those below it on the chain are skipped.
+    let chain: Vec<String> = channel.chain(&head).into_iter().map(str::to_owned).collect();
+    let view = channel.view();
+    let trunk = view.number(&head).map_or(0, |head| view.trunk(head).numbers.len());
     // Walk down the chain to the first older entry.
-    let chain: Vec<String> = channel.chain(head).into_iter().map(str::to_owned).collect();
     let mut newer: Option<String> = None;
     let mut older: Option<String> = None;
     let mut same_minor: Vec<String> = Vec::new();
-    for other in chain {
+    let mut passed: Vec<String> = Vec::new();
+    let last = chain.last().cloned();
+    for (place, other) in chain.into_iter().enumerate() {
+        let on_trunk = place < trunk;
         match compare(&other, &entry.name)? {
-            Ordering::Greater => newer = Some(other),
             Ordering::Equal => {
                 return Err(Refusal::new(format!("{other:?} has the same version as {:?}", &*entry.name)));
             }
-            Ordering::Less => {
-                if policy == Policy::SkipPatch && minor(package, &other) == minor(package, &entry.name) {
-                    same_minor.push(other);
-                } else {
-                    older = Some(other);
-                    break;
-                }
+            Ordering::Less
+                if on_trunk && policy == Policy::SkipPatch && minor(package, &other) == minor(package, &entry.name) =>
+            {
+                same_minor.push(other);
+            }
+            Ordering::Greater if same_minor.is_empty() && on_trunk => newer = Some(other),
+            Ordering::Greater if same_minor.is_empty() => passed.push(other),
+            _ => {
+                older = Some(other);
+                break;
             }
         }
     }
@@ -176,10 +186,9 @@ fn place(
         return Err(Refusal::new(format!("{newer:?} is a later patch of the same minor version"))
             .help("no cluster would upgrade to this one; use --edge semver to insert it anyway"));
     }
-    // The lowest entry below it may replace a bundle that is not in the channel; the new entry inherits that edge.
-    let lowest = same_minor.last().map(String::as_str).or(newer.as_deref().filter(|_| older.is_none()));
+    // The last entry of the chain may replace a bundle that is not in the channel; the new entry inherits that edge.
+    let beyond = last.and_then(|last| channel.entry(&last)).map(|it| it.replaces.clone());
     // That missing bundle may be the new one itself, which then replaces nothing.
-    let beyond = lowest.and_then(|lowest| channel.entry(lowest)).map(|it| it.replaces.clone());
     let beyond = beyond.filter(|beyond| *beyond != entry.name).unwrap_or_default();
     entry.replaces = older.as_deref().map_or(beyond, Into::into);
     // Upgrades to it may also skip everything that the earlier patches skipped.
@@ -192,8 +201,22 @@ fn place(
     add(&mut entry.skips, &same_minor);
     if let Some(newer) = newer.and_then(|newer| channel.entry_mut(&newer)) {
         newer.replaces = entry.name.clone();
+        // It replaced the first of these.
+        passed.truncate(1);
+        add(&mut newer.skips, &passed);
     }
     Ok(())
+}
+
+/// Drops the edges that treat `bundle` as absent from the channel: no entry skips it any more, and no older entry
+/// replaces it.
+fn drop_stale_edges(package: &Package, channel: &mut Channel, bundle: &str) {
+    for other in &mut channel.entries {
+        other.skips.retain(|skip| **skip != *bundle);
+        if *other.replaces == *bundle && package.cmp_versions(&other.name, bundle).is_some_and(Ordering::is_lt) {
+            other.replaces = "".into();
+        }
+    }
 }
 
 fn minor(package: &Package, bundle: &str) -> Option<(u64, u64)> {
@@ -232,6 +255,37 @@ mod tests {
             p/stable: p.v1.1.0 r=p.v1.0.0; p.v1.2.0 r=p.v1.1.0
             p/all: p.v1.0.0";
         insta::assert_snapshot!(promoted(GAP, "p.v1.0.0", Policy::Semver), @"p/stable*: p.v1.0.0; p.v1.1.0 r=p.v1.0.0; p.v1.2.0 r=p.v1.1.0");
+    }
+
+    #[test]
+    fn edges_that_treat_the_bundle_as_absent_are_dropped() {
+        const SKIPPED: &str = "
+            p/stable: p.v1.0.0; p.v1.1.0 r=p.v1.0.0 s=p.v1.0.1,x
+            p/all: p.v1.0.1";
+        insta::assert_snapshot!(promoted(SKIPPED, "p.v1.0.1", Policy::Semver), @"p/stable*: p.v1.0.0; p.v1.0.1 r=p.v1.0.0; p.v1.1.0 r=p.v1.0.1 s=x");
+        insta::assert_snapshot!(promoted(SKIPPED, "p.v1.0.1", Policy::SkipPatch), @"p/stable*: p.v1.0.1 s=p.v1.0.0; p.v1.0.0; p.v1.1.0 r=p.v1.0.1 s=x");
+        const REPLACED: &str = "
+            p/stable: p.v1.0.0 r=p.v1.0.1; p.v1.1.0 r=p.v1.0.0
+            p/all: p.v1.0.1";
+        insta::assert_snapshot!(promoted(REPLACED, "p.v1.0.1", Policy::Semver), @"p/stable*: p.v1.0.0; p.v1.0.1 r=p.v1.0.0; p.v1.1.0 r=p.v1.0.1");
+    }
+
+    #[test]
+    fn a_bundle_is_inserted_where_upgrades_lead_to_it() {
+        // The newer entry below the head is skipped, so nothing leads to what it replaces.
+        const BELOW: &str = "
+            p/stable: p.v1.0.0; p.v1.2.0 r=p.v1.0.0; p.v1.3.0 r=p.v1.2.0 s=p.v1.2.0,p.v1.0.0
+            p/all: p.v1.1.0";
+        insta::assert_snapshot!(promoted(BELOW, "p.v1.1.0", Policy::Semver), @"p/stable*: p.v1.0.0; p.v1.1.0 r=p.v1.0.0; p.v1.2.0 r=p.v1.0.0; p.v1.3.0 r=p.v1.1.0 s=p.v1.2.0,p.v1.0.0");
+    }
+
+    #[test]
+    fn the_list_keeps_its_direction() {
+        const NEWEST_FIRST: &str = "
+            p/stable: p.v2.0.0 r=p.v1.0.0; p.v1.0.0
+            p/all: p.v1.1.0; p.v0.9.0";
+        insta::assert_snapshot!(promoted(NEWEST_FIRST, "p.v1.1.0", Policy::Semver), @"p/stable*: p.v2.0.0 r=p.v1.1.0; p.v1.1.0 r=p.v1.0.0; p.v1.0.0");
+        insta::assert_snapshot!(promoted(NEWEST_FIRST, "p.v0.9.0", Policy::Semver), @"p/stable*: p.v2.0.0 r=p.v1.0.0; p.v1.0.0 r=p.v0.9.0; p.v0.9.0");
     }
 
     #[test]

@@ -1,9 +1,12 @@
 //! Removes bundles, channels and packages from a catalog and reconnects the edges around them.
 
+use std::cmp::Ordering;
+use std::collections::BTreeMap;
+
 use fbc::blob::Entry;
 
 use crate::deprecate::Target;
-use crate::outline::{Channel, Outline};
+use crate::outline::{Bundle, Channel, Outline, Package, cmp_versions};
 use crate::refusal::Refusal;
 use crate::set_edge::add;
 
@@ -49,9 +52,10 @@ pub fn remove(outline: &mut Outline, target: &Target, removal: &Removal) -> Resu
                     return Err(Refusal::new(format!("channel {name:?} has no entry {bundle:?}")));
                 }
             }
-            for (name, members) in &mut found.channels {
+            let Package { channels, bundles, .. } = &mut *found;
+            for (name, members) in channels {
                 if channel.is_none_or(|only| only == name) {
-                    remove_entry(members, bundle, removal.forget);
+                    remove_entry(members, bundles, bundle, removal.forget);
                 }
             }
             found.channels.retain(|name, members| {
@@ -102,19 +106,49 @@ fn finish(
 /// Its successor inherits its `replaces` and `skips` and skips the entry itself. Clusters that run it, or would have
 /// upgraded to it, can still upgrade.
 ///
-/// With `forget`, no edge refers to it afterwards.
-pub(crate) fn remove_entry(channel: &mut Channel, bundle: &str, forget: bool) {
+/// With `forget`, no edge refers to it afterwards: its successor replaces the newest entry that it replaced or skipped.
+///
+/// Entries of the channel that only the removed one led to are replaced or skipped by the newest head.
+fn remove_entry(channel: &mut Channel, bundles: &BTreeMap<String, Bundle>, bundle: &str, forget: bool) {
     if forget {
         channel.entries.iter_mut().for_each(|entry| entry.skips.retain(|skip| **skip != *bundle));
     }
     let Some(at) = channel.entries.iter().position(|entry| &*entry.name == bundle) else { return };
     let removed = channel.entries.remove(at);
+    let compare = |a: &str, b: &str| cmp_versions(bundles, a, b).unwrap_or(Ordering::Equal);
+    let replaces = if forget { predecessor(channel, &removed, compare) } else { removed.replaces.clone() };
     for entry in channel.entries.iter_mut().filter(|entry| *entry.replaces == *bundle) {
-        entry.replaces = if removed.replaces == entry.name { "".into() } else { removed.replaces.clone() };
+        entry.replaces = if replaces == entry.name { "".into() } else { replaces.clone() };
         if !forget {
             inherit(entry, &removed);
         }
     }
+    let Some(top) = channel.newest_head(compare) else { return };
+    // The head of a minor version often has the only edge to the previous one.
+    let orphan = channel.entry(&removed.replaces).is_some_and(|_| {
+        let heads = channel.heads();
+        heads.len() > 1 && *top != *removed.replaces && heads.contains(&&*removed.replaces)
+    });
+    if let Some(entry) = channel.entry_mut(&top).filter(|entry| orphan && entry.replaces.is_empty()) {
+        entry.replaces = removed.replaces;
+    }
+    channel.connect_to(&top);
+}
+
+/// Returns the newest entry that `removed` replaced or skipped, if the chain from there continues to the entry that it
+/// replaced.
+fn predecessor(channel: &Channel, removed: &Entry, compare: impl Fn(&str, &str) -> Ordering) -> Box<str> {
+    let view = channel.view();
+    let skipped = removed.skips.iter().filter(|skip| view.number(skip).is_some() && !view.is_skipped(skip));
+    let Some(newest) = skipped.max_by(|a, b| compare(a, b)) else { return removed.replaces.clone() };
+    let leads_on = removed.replaces.is_empty() || {
+        let chain = view.number(newest).map(|newest| view.chain(newest).numbers).unwrap_or_default();
+        chain.into_iter().any(|number| {
+            let entry = view.entries()[number];
+            entry.name == removed.replaces || entry.replaces == removed.replaces
+        })
+    };
+    if leads_on { newest.clone() } else { removed.replaces.clone() }
 }
 
 fn inherit(entry: &mut Entry, removed: &Entry) {
@@ -164,6 +198,33 @@ mod tests {
         p/alpha: p.v2.0.0 r=p.v1.0.0; p.v3.0.0 r=p.v2.0.0
         p/stable*: p.v1.0.0; p.v2.0.0 r=p.v1.0.0 R=<2.0.0
         ");
+    }
+
+    /// Removes a bundle from a channel whose entries are given.
+    fn removed_from(entries: &str, name: &str, forget: bool) -> String {
+        let mut outline = outline(&format!("p/c: {entries}"));
+        remove(&mut outline, &bundle(name), &Removal { forget, ..Removal::default() }).unwrap();
+        shown(&outline).trim().to_owned()
+    }
+
+    #[test]
+    fn the_newest_of_the_entries_that_a_head_skipped_becomes_the_head() {
+        // As semver templates generate them.
+        const TEMPLATE: &str =
+            "p.v1.0.0; p.v1.0.1 s=p.v1.0.0; p.v1.1.0; p.v1.1.1; p.v1.1.2 r=p.v1.0.1 s=p.v1.1.0,p.v1.1.1";
+        insta::assert_snapshot!(removed_from(TEMPLATE, "p.v1.1.2", false), @"p/c*: p.v1.0.0; p.v1.0.1 s=p.v1.0.0; p.v1.1.0; p.v1.1.1 r=p.v1.0.1 s=p.v1.1.0");
+        // The chain continues without it.
+        insta::assert_snapshot!(removed_from("p.v1.0.0; p.v1.0.1 r=p.v1.0.0; p.v1.0.2 r=p.v1.0.1 s=p.v1.0.0", "p.v1.0.2", false), @"p/c*: p.v1.0.0; p.v1.0.1 r=p.v1.0.0");
+        // An entry that is skipped itself has the only edge to another.
+        insta::assert_snapshot!(removed_from("p.v1.0.0; p.v1.1.0 s=p.v1.0.0; p.v1.2.0 s=p.v1.1.0", "p.v1.1.0", false), @"p/c*: p.v1.0.0; p.v1.2.0 s=p.v1.1.0,p.v1.0.0");
+    }
+
+    #[test]
+    fn a_forgotten_patch_gives_its_place_back_to_those_that_it_skipped() {
+        const BEFORE: &str = "p.v1.0.0; p.v1.1.0 r=p.v1.0.0; p.v1.1.1 r=p.v1.1.0; p.v2.0.0 r=p.v1.1.1";
+        let promoted =
+            BEFORE.replace("p.v2.0.0 r=p.v1.1.1", "p.v1.1.2 r=p.v1.0.0 s=p.v1.1.1,p.v1.1.0; p.v2.0.0 r=p.v1.1.2");
+        assert_eq!(removed_from(&promoted, "p.v1.1.2", true), format!("p/c*: {BEFORE}"));
     }
 
     #[test]

@@ -2,7 +2,7 @@
 //!
 //! [`Outline::agrees_with`](crate::Outline::agrees_with) compares the content that edits know. This module compares the
 //! rest: a blob outside the edit must have the same text, and an edited blob must be the same except for the edited
-//! fields.
+//! fields. [`Stranded`] has the versions that lose their upgrade by the edit.
 
 use std::collections::{BTreeMap, HashSet};
 use std::path::{Path, PathBuf};
@@ -15,8 +15,13 @@ use fbc::{Blob, Fbc, FileId};
 use twox_hash::XxHash3_128;
 
 use crate::changes::Changes;
+use crate::deprecate::Target;
+use crate::filter::Selection;
 use crate::new_blob::NewBlob;
+use crate::outline::Outline;
+use crate::refusal::Refusal;
 use crate::rewrite::Change;
+use crate::upgrades::{self, ChannelReport, Outcome, UpgradeStatus};
 
 /// Digests of the blobs of a catalog, by position.
 #[derive(Debug, Default)]
@@ -173,6 +178,163 @@ fn compare(path: &Path, expected: &[Expected<'_>], found: &[(FileId, u64, Conten
     match expected.len() == found.len() && expected.iter().zip(found).all(agree) {
         true => Ok(()),
         false => Err(path.to_path_buf()),
+    }
+}
+
+/// What an edit removes because it was asked to.
+#[derive(Debug, Clone, Copy)]
+pub enum Purpose<'a> {
+    /// Nothing.
+    Keep,
+    /// This target; with `forget`, including all edges to it.
+    Remove {
+        /// The target.
+        target: &'a Target,
+        /// Whether no edge refers to it afterwards.
+        forget: bool,
+    },
+    /// The edges from these bundles to an entry.
+    Unskip(&'a [String]),
+    /// Everything that is not selected.
+    Select(&'a Selection),
+}
+
+/// Whether an edit may leave a version without its upgrade.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Verdict {
+    /// The user asked for exactly that.
+    Requested,
+    /// It follows from the request; the user should know.
+    Reported,
+    /// Only if the user allows it.
+    Refused,
+}
+
+/// The versions that reach the newest version of their channel before an edit, but not after it.
+#[derive(Debug, Default)]
+pub struct Stranded {
+    /// Those that the edit must not strand, with a tested fix for each channel.
+    pub refused: Vec<ChannelReport>,
+    /// Those that lose their upgrade as a consequence of the request.
+    pub reported: Vec<ChannelReport>,
+}
+
+/// The maximum number of versions of a channel, and of channels, in a message.
+const MAX_SHOWN: usize = 10;
+
+impl Stranded {
+    /// Compares the upgrades before and after an edit, as `opm check-upgrades` does except for dependencies.
+    pub fn new(before: &Outline, after: &Outline, purpose: Purpose<'_>) -> Stranded {
+        let mut stranded = Stranded::default();
+        for mut report in upgrades::check_changed(before, after) {
+            report.outcomes.retain(Outcome::is_regression);
+            let entries: HashSet<&str> = after
+                .packages
+                .get(&report.package)
+                .and_then(|package| package.channels.get(&report.channel))
+                .into_iter()
+                .flat_map(|channel| channel.entries.iter().map(|entry| &*entry.name))
+                .collect();
+            let verdict = |outcome: &Outcome| verdict(purpose, &report, outcome, &entries);
+            let (refused, rest): (Vec<Outcome>, Vec<Outcome>) =
+                report.outcomes.iter().cloned().partition(|outcome| verdict(outcome) == Verdict::Refused);
+            let reported: Vec<Outcome> =
+                rest.into_iter().filter(|outcome| verdict(outcome) == Verdict::Reported).collect();
+            if !reported.is_empty() {
+                stranded.reported.push(ChannelReport { outcomes: reported, ..report.clone() });
+            }
+            if !refused.is_empty() {
+                stranded.refused.push(ChannelReport { outcomes: refused, ..report });
+            }
+        }
+        stranded
+    }
+
+    /// Returns the refusal of an edit that would strand versions, if there are any. Advice refers to the catalog as
+    /// `catalog`.
+    pub fn refusal(&self, catalog: &str) -> Option<Refusal> {
+        if self.refused.is_empty() {
+            return None;
+        }
+        let mut message = "the edit would strand clusters, so nothing was changed:".to_owned();
+        for report in self.refused.iter().take(MAX_SHOWN) {
+            for outcome in report.outcomes.iter().take(MAX_SHOWN) {
+                message +=
+                    &format!("\n  {} / {}: {} {}", report.package, report.channel, outcome.bundle, outcome.words());
+            }
+            if report.outcomes.len() > MAX_SHOWN {
+                let more = report.outcomes.len() - MAX_SHOWN;
+                message += &format!("\n  {} / {}: and {more} more", report.package, report.channel);
+            }
+        }
+        if self.refused.len() > MAX_SHOWN {
+            message += &format!("\n  and versions of {} more channels", self.refused.len() - MAX_SHOWN);
+        }
+        let advice = self.refused.iter().take(MAX_SHOWN).filter_map(|report| report.advice(catalog));
+        let help = ["--allow-stranded makes the edit anyway; to reconnect them afterwards:".to_owned()]
+            .into_iter()
+            .chain(advice.map(|advice| format!("  {advice}")));
+        let help: Vec<String> = help.collect();
+        Some(Refusal::new(message).help(match help.as_slice() {
+            [_] => "--allow-stranded makes the edit anyway".to_owned(),
+            help => help.join("\n"),
+        }))
+    }
+
+    /// Describes the versions that lose their upgrade, one line for each channel; with `allowed`, also those that the
+    /// edit would be refused for.
+    pub fn notes(&self, allowed: bool) -> Vec<String> {
+        let refused = if allowed { &*self.refused } else { &[] };
+        let line = |report: &ChannelReport| {
+            let mut names: Vec<&str> =
+                report.outcomes.iter().take(MAX_SHOWN).map(|outcome| outcome.bundle.as_str()).collect();
+            let more = format!("{} more", report.outcomes.len().saturating_sub(MAX_SHOWN));
+            if report.outcomes.len() > MAX_SHOWN {
+                names.push(&more);
+            }
+            let these = match report.outcomes.len() {
+                1 => "this version loses its upgrade path".to_owned(),
+                count => format!("{count} versions lose their upgrade path"),
+            };
+            format!("{} / {}: {these}: {}", report.package, report.channel, names.join(", "))
+        };
+        refused.iter().chain(&self.reported).map(line).collect()
+    }
+}
+
+fn verdict(purpose: Purpose<'_>, report: &ChannelReport, outcome: &Outcome, entries: &HashSet<&str>) -> Verdict {
+    match purpose {
+        Purpose::Keep => Verdict::Refused,
+        Purpose::Remove { target, forget } => match target {
+            Target::Package(package) if *package == report.package => Verdict::Requested,
+            Target::Channel { package, channel } if *package == report.package && *channel == report.channel => {
+                Verdict::Requested
+            }
+            Target::Bundle { package, bundle }
+                if *bundle == outcome.bundle && package.as_ref().is_none_or(|package| *package == report.package) =>
+            {
+                match outcome.before {
+                    _ if forget => Verdict::Requested,
+                    // It had no upgrade before either.
+                    UpgradeStatus::Latest => Verdict::Reported,
+                    _ => Verdict::Refused,
+                }
+            }
+            _ => Verdict::Refused,
+        },
+        // Versions that the channel lists stay installed; others are gone already.
+        Purpose::Unskip(names) if names.contains(&outcome.bundle) && !entries.contains(&*outcome.bundle) => {
+            Verdict::Reported
+        }
+        Purpose::Unskip(_) => Verdict::Refused,
+        Purpose::Select(selection) => match outcome.now {
+            _ if entries.contains(&*outcome.bundle) => Verdict::Refused,
+            UpgradeStatus::PackageGone => Verdict::Requested,
+            // A package that is only kept as a dependency was not asked for.
+            _ if !selection.selects(&report.package) => Verdict::Requested,
+            UpgradeStatus::ChannelGone if selection.names_channels(&report.package) => Verdict::Requested,
+            _ => Verdict::Reported,
+        },
     }
 }
 

@@ -6,6 +6,7 @@ use catalog::channel::View;
 
 use crate::outline::{Bundle, Channel};
 use crate::set_edge::add;
+use crate::upgrades;
 
 /// Reduces a channel with a single head to the `wanted` entries and those between them.
 ///
@@ -29,32 +30,26 @@ pub(super) fn cut(
     // The chain decides which of several heads is the newest; entries outside the chain compare by version.
     let order: HashMap<String, usize> =
         channel.chain(&head).into_iter().enumerate().map(|(i, name)| (name.to_owned(), i)).collect();
+    let original = channel.clone();
     channel.entries.retain(|entry| kept.contains(&*entry.name));
     let version = |name: &str| bundles.get(name).and_then(|bundle| bundle.version.as_ref()).map(|(version, _)| version);
     let newer = |a: &str, b: &str| match (version(a), version(b)) {
         (Some(a), Some(b)) => a.cmp_precedence(b),
         (a, b) => a.is_some().cmp(&b.is_some()),
     };
-    let top = channel
-        .heads()
-        .into_iter()
-        .max_by(|a, b| newer(a, b).then_with(|| order.get(*b).cmp(&order.get(*a))))
-        .map(str::to_owned);
+    let top = channel.newest_head(|a, b| newer(a, b).then_with(|| order.get(b).cmp(&order.get(a))));
     let Some(top) = top else { return notes };
-    let view = channel.view();
-    let names = |numbers: Vec<usize>| numbers.into_iter().map(|number| view.entries()[number].name.to_string());
-    let stranded = view.number(&top).map(|top| view.stranded(top)).unwrap_or_default();
-    // Skipping an entry outside the trunk does not change the trunk, so one pass finds all stranded entries.
-    let mut unreachable: Vec<String> = names(view.heads()).filter(|other| *other != top).collect();
-    let heads: HashSet<String> = unreachable.iter().cloned().collect();
-    unreachable.extend(names(stranded).filter(|other| !heads.contains(other)));
+    let mut unreachable = channel.connect_to(&top);
+    // Entries that others skip may have reached the head by an edge of a removed entry only.
+    let lost = upgrades::lost(&original, channel, &version);
+    if let Some(entry) = channel.entry_mut(&top) {
+        add(&mut entry.skips, &lost);
+    }
+    unreachable.extend(lost);
     for other in &unreachable {
         notes.push(format!(
             "{package}: {top:?} now skips {other:?} in channel {name:?}: the upgrade path between them was removed"
         ));
-    }
-    if let Some(entry) = channel.entry_mut(&top) {
-        add(&mut entry.skips, &unreachable);
     }
     notes
 }

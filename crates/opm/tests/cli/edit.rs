@@ -331,3 +331,114 @@ fn a_package_in_the_original_format_can_be_removed() {
         assert!(env.stdout(&["list", "packages", "catalog"]).contains("\nlantern "));
     }
 }
+
+/// A channel of five versions, and another that lists the second.
+fn five() -> (TestEnv, String) {
+    let env = TestEnv::new();
+    let versions = ["1.0.0", "1.0.1", "1.1.0", "1.1.1", "1.2.0"];
+    let mut text = "schema: olm.package\nname: p\ndefaultChannel: fast\n---\nschema: olm.channel\npackage: p\n\
+                    name: fast\nentries:\n"
+        .to_owned();
+    for (number, version) in versions.iter().enumerate() {
+        text += &format!("- name: p.v{version}\n");
+        if number > 0 {
+            text += &format!("  replaces: p.v{}\n", versions[number - 1]);
+        }
+    }
+    text += "---\nschema: olm.channel\npackage: p\nname: kept\nentries:\n- name: p.v1.0.1\n";
+    for version in versions {
+        text += &format!(
+            "---\nschema: olm.bundle\npackage: p\nname: p.v{version}\nimage: quay.io/p/p:v{version}\nproperties:\n\
+             - type: olm.package\n  value:\n    packageName: p\n    version: {version}\n"
+        );
+    }
+    env.file("catalog/p.yaml", &text).file("before/p.yaml", &text);
+    (env, text)
+}
+
+#[test]
+fn a_removed_version_that_returns_strands_nobody() {
+    let (env, text) = five();
+    env.stdout(&["edit", "remove", "catalog", "--bundle", "p.v1.0.1", "--channel", "fast"]);
+    env.stdout(&["edit", "promote", "catalog", "p.v1.0.1", "fast", "--edge", "semver"]);
+    assert_eq!(env.read("catalog/p.yaml"), text);
+    env.stdout(&["edit", "remove", "catalog", "--bundle", "p.v1.0.1", "--channel", "fast"]);
+    env.stdout(&["edit", "promote", "catalog", "p.v1.0.1", "fast", "--edge", "skip-patch"]);
+    assert!(env.stdout(&["check-upgrades", "before", "catalog"]).starts_with("nobody is stranded"));
+}
+
+#[test]
+fn an_edit_that_strands_versions_is_refused_unless_that_is_allowed() {
+    let (env, text) = five();
+    let edge = ["edit", "set-edge", "catalog", "p.v1.0.1", "--channel", "fast", "--skip-range", "<9.0.0"];
+    insta::assert_snapshot!(env.opm(&edge), @r"
+    exit 1
+    --- stdout
+    --- stderr
+    error: the edit would strand clusters, so nothing was changed:
+      p / fast: p.v1.0.0 is stuck at p.v1.0.1: nothing upgrades that; so far it is upgraded to p.v1.2.0 in 4 steps
+      p / fast: p.v1.0.1 is stuck at p.v1.0.1: nothing upgrades that; so far it is upgraded to p.v1.2.0 in 3 steps
+      p / fast: p.v1.1.0 is stuck at p.v1.1.0: nothing upgrades that; so far it is upgraded to p.v1.2.0 in 2 steps
+      p / fast: p.v1.1.1 is stuck at p.v1.1.1: nothing upgrades that; so far it is upgraded to p.v1.2.0
+    help: --allow-stranded makes the edit anyway
+    ");
+    assert_eq!(env.read("catalog/p.yaml"), text);
+    insta::assert_snapshot!(env.opm(&[&edge[..], &["--allow-stranded"]].concat()), @r"
+    exit 0
+    --- stdout
+    --- stderr
+    warning: p / fast: 4 versions lose their upgrade path: p.v1.0.0, p.v1.0.1, p.v1.1.0, p.v1.1.1
+    changed: p.v1.0.1 in fast replaces p.v1.0.0, skips versions <9.0.0
+    ");
+    // Versions that were stranded before do not prevent an edit.
+    insta::assert_snapshot!(env.opm(&["edit", "remove", "catalog", "--bundle", "p.v1.1.1"]), @r"
+    exit 0
+    --- stdout
+    --- stderr
+    removed p.v1.1.1 from fast; p.v1.2.0 in fast replaces p.v1.1.0, skips p.v1.1.1
+    ");
+}
+
+#[test]
+fn removed_heads_leave_their_clusters_without_an_upgrade_and_that_is_reported() {
+    let (env, _) = five();
+    insta::assert_snapshot!(env.opm(&["edit", "remove", "catalog", "--bundle", "p.v1.2.0"]), @r"
+    exit 0
+    --- stdout
+    --- stderr
+    warning: p / fast: this version loses its upgrade path: p.v1.2.0
+    removed p.v1.2.0 from fast
+    ");
+    // The only path of a version that is gone already.
+    env.stdout(&["edit", "remove", "catalog", "--bundle", "p.v1.1.0"]);
+    insta::assert_snapshot!(env.opm(&["edit", "remove", "catalog", "--bundle", "p.v1.1.1"]), @r"
+    exit 1
+    --- stdout
+    --- stderr
+    error: the edit would strand clusters, so nothing was changed:
+      p / fast: p.v1.1.0 has no path: it is not in the channel any more, and nothing upgrades it; so far it is upgraded to p.v1.1.1
+    help: --allow-stranded makes the edit anyway; to reconnect them afterwards:
+      opm edit set-edge catalog p.v1.0.1 --package p --channel fast --add-skip p.v1.1.0,p.v1.1.1
+    ");
+}
+
+#[test]
+fn a_filter_reports_the_versions_that_lose_their_path() {
+    let (env, _) = five();
+    insta::assert_snapshot!(env.opm(&["edit", "filter", "catalog", "--package", "p", "--heads-only"]), @r"
+    exit 0
+    --- stdout
+    --- stderr
+    warning: p / fast: 3 versions lose their upgrade path: p.v1.0.0, p.v1.0.1, p.v1.1.0
+    removed 3 bundles
+    ");
+    let (env, _) = five();
+    insta::assert_snapshot!(env.opm(&["edit", "filter", "catalog", "--versions", ">=1.1.0"]), @r"
+    exit 0
+    --- stdout
+    --- stderr
+    warning: p / fast: this version loses its upgrade path: p.v1.0.0
+    warning: p / kept: this version loses its upgrade path: p.v1.0.1
+    removed channel kept of p with p.v1.0.0, p.v1.0.1
+    ");
+}

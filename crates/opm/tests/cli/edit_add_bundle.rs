@@ -96,7 +96,10 @@ fn an_edit_is_summarized_in_one_line() {
     insta::assert_snapshot!(summary(&["deprecate", "catalog", "-p", "foo", "--channel", "alpha", "-m", "use stable"]), @"deprecated channel alpha of foo");
     insta::assert_snapshot!(summary(&["deprecate", "catalog", "-p", "foo", "--channel", "alpha", "--undo"]), @"channel alpha of foo is no longer deprecated");
     insta::assert_snapshot!(summary(&["remove", "catalog", "--bundle", "foo.v1.1.0"]), @"removed foo.v1.1.0 from alpha; foo.v1.2.0 in alpha replaces foo.v1.0.0, skips foo.v1.1.1, foo.v1.1.0");
-    insta::assert_snapshot!(summary(&["set-edge", "catalog", "foo.v1.2.0", "--channel", "alpha", "--skips", ""]), @"changed: foo.v1.2.0 in alpha replaces foo.v1.0.0");
+    insta::assert_snapshot!(summary(&["set-edge", "catalog", "foo.v1.2.0", "--channel", "alpha", "--skips", "", "--allow-stranded"]), @r"
+    warning: foo / alpha: 2 versions lose their upgrade path: foo.v1.1.0, foo.v1.1.1
+    changed: foo.v1.2.0 in alpha replaces foo.v1.0.0
+    ");
 }
 
 #[test]

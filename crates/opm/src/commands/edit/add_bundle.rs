@@ -3,6 +3,7 @@
 use bundle::Contents;
 use edit::add_bundle::NewBundle;
 use edit::promote::Promotion;
+use edit::verify::Purpose;
 use fbc::Fbc;
 
 use super::promote::EntryArgs;
@@ -83,7 +84,7 @@ pub(super) fn run(args: &AddBundleArgs, tls: &TlsFlags, printer: &mut Printer) -
     let mut promotion = args.edge.promotion();
     let mut channels: Vec<String> = args.channel.iter().filter(|channel| !channel.is_empty()).cloned().collect();
     let taken = take_from_bundle(args, contents, &mut channels, &mut promotion);
-    workbench::change(&args.flags, printer, |_, outline| {
+    workbench::change(&args.flags, Purpose::Keep, printer, |_, outline| {
         let mut notes = taken;
         notes.extend(edit::add_bundle::add_bundle(outline, &new, &channels, &promotion)?);
         Ok(notes)

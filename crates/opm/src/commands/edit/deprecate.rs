@@ -1,5 +1,7 @@
 //! `opm edit deprecate`: deprecates a package, channel or bundle.
 
+use edit::verify::Purpose;
+
 use super::TargetArgs;
 use super::workbench::{self, EditFlags};
 use crate::exit::Outcome;
@@ -32,7 +34,7 @@ pub(super) struct DeprecateArgs {
 
 pub(super) fn run(args: &DeprecateArgs, printer: &mut Printer) -> Outcome {
     let target = args.target.target()?;
-    workbench::change(&args.flags, printer, |_, outline| {
+    workbench::change(&args.flags, Purpose::Keep, printer, |_, outline| {
         match &args.message {
             Some(message) => edit::deprecate::deprecate(outline, &target, message),
             None => edit::deprecate::undo(outline, &target),

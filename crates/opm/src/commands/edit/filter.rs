@@ -5,6 +5,7 @@ use std::sync::{Mutex, PoisonError};
 
 use catalog::needs::Facts;
 use edit::filter::{AllFacts, Selection};
+use edit::verify::Purpose;
 use fbc::Blob;
 use fbc::blob::BUNDLE;
 use fbc::json::Raw;
@@ -21,8 +22,9 @@ use crate::printer::Printer;
     visible_alias = "prune",
     long_about = "Keep selected packages, channels or versions and remove the rest.\n\n\
         The result stays valid. Bundles on an upgrade path between two kept bundles are kept too. Where a path is cut, \
-        the channel head skips the bundles that lost it. Edges to removed bundles stay, so that clusters that run them \
-        can upgrade. opm reports each bundle kept and each edge changed for such a reason.\n\n\
+        the channel head skips the bundles that lost it. Edges from removed bundles to kept ones stay, so that clusters \
+        that run them can upgrade. opm reports each bundle kept and each edge changed for such a reason, and the removed \
+        bundles that no edge upgrades any more.\n\n\
         If the default channel is removed, the only remaining channel becomes the default. If several remain, \
         --default-channel or --choose-default selects one.",
     after_help = "Examples:\n  \
@@ -107,7 +109,7 @@ pub(super) fn run(args: &FilterArgs, tls: &TlsFlags, printer: &mut Printer) -> O
             facts.entry((blob.package.to_string(), blob.name.to_string())).or_insert(read);
         }
     };
-    workbench::change_inspecting(&flags, &inspect, printer, |_, outline| {
+    workbench::change_inspecting(&flags, Purpose::Select(&selection), &inspect, printer, |_, outline| {
         let facts = facts.lock().unwrap_or_else(PoisonError::into_inner);
         edit::filter::filter(outline, &selection, &facts)
     })

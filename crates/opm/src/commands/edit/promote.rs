@@ -1,6 +1,7 @@
 //! `opm edit promote`: adds a bundle to a channel.
 
 use edit::promote::{Policy, Promotion};
+use edit::verify::Purpose;
 
 use super::workbench::{self, EditFlags};
 use crate::exit::Outcome;
@@ -89,7 +90,7 @@ impl Edge {
 
 pub(super) fn run(args: &PromoteArgs, printer: &mut Printer) -> Outcome {
     let promotion = args.edge.promotion();
-    workbench::change(&args.flags, printer, |_, outline| {
+    workbench::change(&args.flags, Purpose::Keep, printer, |_, outline| {
         edit::promote::promote(outline, args.package.as_deref(), &args.bundle, &args.channel, &promotion)
             .map(|()| Vec::new())
     })

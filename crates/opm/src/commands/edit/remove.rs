@@ -2,6 +2,7 @@
 
 use edit::deprecate::Target;
 use edit::remove::Removal;
+use edit::verify::Purpose;
 
 use super::TargetArgs;
 use super::workbench::{self, EditFlags};
@@ -41,5 +42,6 @@ pub(super) fn run(args: &RemoveArgs, printer: &mut Printer) -> Outcome {
         default_channel: args.default_channel.clone(),
         forget: args.forget,
     };
-    workbench::change(&args.flags, printer, |_, outline| edit::remove::remove(outline, &target, &removal))
+    let purpose = Purpose::Remove { target: &target, forget: args.forget };
+    workbench::change(&args.flags, purpose, printer, |_, outline| edit::remove::remove(outline, &target, &removal))
 }

@@ -1,5 +1,7 @@
 //! `opm edit set-default`: sets the default channel.
 
+use edit::verify::Purpose;
+
 use super::workbench::{self, EditFlags};
 use crate::exit::Outcome;
 use crate::printer::Printer;
@@ -21,7 +23,7 @@ pub(super) struct SetDefaultArgs {
 }
 
 pub(super) fn run(args: &SetDefaultArgs, printer: &mut Printer) -> Outcome {
-    workbench::change(&args.flags, printer, |_, outline| {
+    workbench::change(&args.flags, Purpose::Keep, printer, |_, outline| {
         edit::set_default::set_default(outline, &args.package, &args.channel).map(|()| Vec::new())
     })
 }

@@ -1,6 +1,7 @@
 //! `opm edit set-edge`: changes the upgrade edges of a channel entry.
 
 use edit::set_edge::Edges;
+use edit::verify::Purpose;
 
 use super::workbench::{self, EditFlags};
 use crate::exit::Outcome;
@@ -62,7 +63,7 @@ pub(super) fn run(args: &SetEdgeArgs, printer: &mut Printer) -> Outcome {
         remove_skips: args.edges.remove_skip.clone(),
         skip_range: args.edges.skip_range.clone(),
     };
-    workbench::change(&args.flags, printer, |_, outline| {
+    workbench::change(&args.flags, Purpose::Unskip(&args.edges.remove_skip), printer, |_, outline| {
         edit::set_edge::set_edge(outline, args.package.as_deref(), &args.channel, &args.bundle, &edges)
             .map(|()| Vec::new())
     })

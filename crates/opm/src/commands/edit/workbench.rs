@@ -9,7 +9,7 @@ use edit::rewrite::{self, FileChange, Rewritten};
 use edit::summary::summary;
 use edit::text::{self, Splice};
 use edit::unified::unified;
-use edit::verify::Contents;
+use edit::verify::{Contents, Purpose, Stranded};
 use edit::{NewBlob, Outline, Refusal};
 use fbc::json::Raw;
 use fbc::{Blob, Fbc, FileId, Format, LoadOptions, Problem};
@@ -25,7 +25,7 @@ use crate::source::{self, Source};
 use crate::{database, limits, report};
 
 /// The catalog to change and the destination of the result
-#[derive(clap::Args)]
+#[derive(Clone, clap::Args)]
 pub(super) struct EditFlags {
     /// Catalog directory
     #[arg(value_name = "CATALOG")]
@@ -39,6 +39,9 @@ pub(super) struct EditFlags {
     /// Do not print notes or the summary
     #[arg(short, long)]
     pub(super) quiet: bool,
+    /// Make the edit even if it leaves installed versions without a path to the channel head
+    #[arg(long)]
+    pub(super) allow_stranded: bool,
 }
 
 /// The name prefix of staging directories.
@@ -124,22 +127,23 @@ pub(super) fn fetched(
         if elsewhere && !flags.catalog.is_dir() {
             return Err(Failure::message(format!("{name} is not a directory: use --to DIR for the result")));
         }
-        return Ok((EditFlags { catalog: flags.catalog.clone(), to: None, dry_run: false, quiet: flags.quiet }, None));
+        return Ok((flags.clone(), None));
     }
     let (catalog, staging) = directory(&flags.catalog, images, printer)?;
-    Ok((EditFlags { catalog, to: flags.to.clone(), dry_run: flags.dry_run, quiet: flags.quiet }, staging))
+    Ok((EditFlags { catalog, ..flags.clone() }, staging))
 }
 
 /// Called with each blob and its text during the load.
 pub(crate) type Inspect<'a> = dyn Fn(&Blob, Raw<'_>) + Sync + 'a;
 
-/// Applies the edit `verb` to a catalog. `verb` returns notes for the user.
+/// Applies the edit `verb` to a catalog. `verb` returns notes for the user; `purpose` is what it may remove.
 pub(super) fn change(
     flags: &EditFlags,
+    purpose: Purpose<'_>,
     printer: &mut Printer,
     verb: impl FnOnce(&Loaded, &mut Outline) -> Result<Vec<String>, Refusal>,
 ) -> Outcome {
-    change_inspecting(flags, &|_, _| {}, printer, verb)
+    change_inspecting(flags, purpose, &|_, _| {}, printer, verb)
 }
 
 /// Like [`change`], with the text of the catalog loaded.
@@ -148,33 +152,36 @@ pub(super) fn change_with_text(
     printer: &mut Printer,
     verb: impl FnOnce(&Loaded, &mut Outline) -> Result<Vec<String>, Refusal>,
 ) -> Outcome {
-    change_loaded(flags, Layout::Usual, printer, load_with_text, verb)
+    change_loaded(flags, Layout::Usual, Purpose::Keep, printer, load_with_text, verb)
 }
 
 /// Like [`change`], with a callback for each blob during the load.
 pub(super) fn change_inspecting(
     flags: &EditFlags,
+    purpose: Purpose<'_>,
     inspect: &Inspect<'_>,
     printer: &mut Printer,
     verb: impl FnOnce(&Loaded, &mut Outline) -> Result<Vec<String>, Refusal>,
 ) -> Outcome {
-    change_loaded(flags, Layout::Usual, printer, |root, printer| load(root, inspect, printer), verb)
+    change_loaded(flags, Layout::Usual, purpose, printer, |root, printer| load(root, inspect, printer), verb)
 }
 
-/// Like [`change`], in place and with [`Layout::First`]; `load` loads the catalog.
+/// Like [`change`], in place and with [`Layout::First`]; `load` loads the catalog. Bundles declare their own edges, so
+/// stranded versions are reported only.
 pub(in crate::commands) fn change_first_layout(
     root: &Path,
     printer: &mut Printer,
     load: impl FnOnce(&Path, &Printer) -> Result<Loaded, Failure>,
     verb: impl FnOnce(&Loaded, &mut Outline) -> Result<Vec<String>, Refusal>,
 ) -> Outcome {
-    let flags = EditFlags { catalog: root.to_path_buf(), to: None, dry_run: false, quiet: true };
-    change_loaded(&flags, Layout::First, printer, load, verb)
+    let flags = EditFlags { catalog: root.to_path_buf(), to: None, dry_run: false, quiet: true, allow_stranded: true };
+    change_loaded(&flags, Layout::First, Purpose::Keep, printer, load, verb)
 }
 
 fn change_loaded(
     flags: &EditFlags,
     layout: Layout,
+    purpose: Purpose<'_>,
     printer: &mut Printer,
     load: impl FnOnce(&Path, &Printer) -> Result<Loaded, Failure>,
     verb: impl FnOnce(&Loaded, &mut Outline) -> Result<Vec<String>, Refusal>,
@@ -213,6 +220,12 @@ fn change_loaded(
     if !loaded.fbc.is_current() {
         return Err(Failure::message(format!("{}: the catalog changed during the edit; try again", root.display())));
     }
+    let stranded = Stranded::new(&loaded.outline, &outline, purpose);
+    let result = flags.to.as_deref().unwrap_or(root).display().to_string();
+    if let Some(refusal) = stranded.refusal(&result).filter(|_| !flags.allow_stranded) {
+        return Err(refused(refusal));
+    }
+    stranded.notes(flags.allow_stranded).iter().for_each(|note| printer.warning(note));
     report(flags, &notes, printer);
     if flags.dry_run {
         return show(root, &files, printer);
