@@ -226,10 +226,12 @@ fn an_interrupted_edit_is_completed_by_the_next() {
     let env = commented();
     let root = fs::canonicalize(env.path("catalog")).unwrap();
     let stable = COMMENTED.replace("defaultChannel: alpha", "defaultChannel: stable");
-    env.file("catalog/gone.yaml", "");
+    let digest = |text: &str| image::Digest::of(text.as_bytes()).to_string();
     let journal = format!(
-        r#"{{"catalog":{:?},"files":[{{"path":"foo.yaml","removed":false}},{{"path":"gone.yaml","removed":true}}]}}"#,
-        root.to_str().unwrap()
+        r#"{{"catalog":{:?},"files":[{{"path":"foo.yaml","old":{:?},"new":{:?}}},{{"path":"gone.yaml","old":{1:?},"new":null}}]}}"#,
+        root.to_str().unwrap(),
+        digest(COMMENTED),
+        digest(&stable),
     );
     env.file(".opm-edit-x/journal", journal).file(".opm-edit-x/tree/foo.yaml", &stable);
     let shown = env.opm(&["edit", "set-default", "catalog", "foo", "stable"]);

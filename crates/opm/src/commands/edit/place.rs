@@ -2,7 +2,8 @@
 //!
 //! The changed catalog is written to a staging directory next to the catalog. For an edit in place, its files are then
 //! renamed over the old ones under a journal. A failure rolls back the moved files. After a crash, the next edit of
-//! the catalog first completes the journal.
+//! the catalog first completes the journal. The journal has digests of the old and the new files: a file that is
+//! neither was changed by somebody else, and is left alone.
 
 use std::ffi::OsString;
 use std::fs::{self, File};
@@ -10,6 +11,7 @@ use std::io;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::{Path, PathBuf};
 
+use image::Digest;
 use rayon::prelude::*;
 use serde_json::{Value, json};
 
@@ -44,8 +46,12 @@ pub(super) fn lock(root: &Path, printer: &Printer) -> Result<File, Failure> {
         return Err(Failure::message(message));
     }
     for path in interrupted(root) {
-        finish(root, &path).map_err(|error| in_path(&path, &error))?;
-        printer.warning("an earlier edit of this catalog was interrupted; opm has completed it now");
+        printer.warning(match finish(root, &path)? {
+            Finished::Completed => "an earlier edit of this catalog was interrupted; opm has completed it now",
+            Finished::Discarded => {
+                "an earlier edit of this catalog was interrupted, and its files are as before; opm has discarded it"
+            }
+        });
     }
     Ok(directory)
 }
@@ -56,25 +62,60 @@ fn interrupted(root: &Path) -> Vec<PathBuf> {
     let named =
         entries.flatten().filter(|entry| entry.file_name().as_encoded_bytes().starts_with(STAGING_PREFIX.as_bytes()));
     let mut found: Vec<PathBuf> =
-        named.map(|entry| entry.path()).filter(|path| read_journal(root, path).is_some()).collect();
+        named.map(|entry| entry.path()).filter(|path| journal_of(root, path).is_some()).collect();
     found.sort();
     found
 }
 
 /// Reads the journal in a staging directory, if it is for the catalog.
-fn read_journal(root: &Path, staging: &Path) -> Option<Vec<(PathBuf, bool)>> {
+fn journal_of(root: &Path, staging: &Path) -> Option<Value> {
     let text = fs::read_to_string(staging.join(JOURNAL)).ok()?;
     let journal: Value = serde_json::from_str(&text).ok()?;
     let root = fs::canonicalize(root).ok()?;
-    if path_of(&journal["catalog"]).as_ref() != Some(&root) {
-        return None;
+    (path_of(&journal["catalog"])? == root).then_some(journal)
+}
+
+/// A file of a journal: its digest before and after the edit, or `None` where it does not exist.
+#[derive(Debug, PartialEq, Eq)]
+struct Step {
+    path: PathBuf,
+    old: Option<String>,
+    new: Option<String>,
+}
+
+impl Step {
+    /// Describes the step from the file in the catalog to the one in the tree of the edit.
+    fn of(root: &Path, tree: &Path, file: &ChangedFile) -> io::Result<Step> {
+        let old = if file.exists { digest(&root.join(&file.path))? } else { None };
+        let new = if file.content == NewContent::Removed { None } else { digest(&tree.join(&file.path))? };
+        Ok(Step { path: file.path.clone(), old, new })
     }
-    let file = |file: &Value| {
-        let path = path_of(&file["path"])?;
+
+    fn to_json(&self) -> Value {
+        json!({"path": path_value(&self.path), "old": self.old, "new": self.new})
+    }
+
+    /// Decodes a step, unless it leads out of the catalog or has no digests, as those of older versions.
+    fn from_json(value: &Value) -> Option<Step> {
+        let path = path_of(&value["path"])?;
         let inside = path.components().all(|part| matches!(part, std::path::Component::Normal(_)));
-        inside.then(|| (path, file["removed"] == true))
-    };
-    journal["files"].as_array()?.iter().map(file).collect()
+        let digest = |name: &str| match value.get(name)? {
+            Value::Null => Some(None),
+            text => text.as_str().map(|text| Some(text.to_owned())),
+        };
+        Some(Step { path, old: digest("old")?, new: digest("new")? }).filter(|_| inside)
+    }
+}
+
+/// Returns the digest of a file, or `None` if it does not exist.
+fn digest(path: &Path) -> io::Result<Option<String>> {
+    match fs::symlink_metadata(path) {
+        Err(error) if matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory) => Ok(None),
+        Err(error) => Err(error),
+        Ok(metadata) if metadata.is_file() => Ok(Some(Digest::of(&fs::read(path)?).to_string())),
+        // Nothing that an edit writes.
+        Ok(_) => Ok(Some(String::new())),
+    }
 }
 
 /// Encodes a path for a journal: as a string, or as bytes if it is not UTF-8.
@@ -91,24 +132,64 @@ fn path_of(value: &Value) -> Option<PathBuf> {
     Some(OsString::from_vec(bytes.collect::<Option<_>>()?).into())
 }
 
-/// Completes the remaining steps of a journal.
-fn finish(root: &Path, staging: &Path) -> io::Result<()> {
-    for (path, removed) in read_journal(root, staging).unwrap_or_default() {
-        let (new, target) = (staging.join(TREE).join(&path), root.join(&path));
-        match removed {
-            true => match fs::remove_file(&target) {
-                Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
-                _ => {}
-            },
-            // A file that is no longer in staging is already in place.
-            false if new.exists() => {
-                fs::create_dir_all(target.parent().unwrap_or(root))?;
-                swap_in(&new, &target)?;
-            }
-            false => {}
+/// What became of an interrupted edit.
+#[derive(Debug, PartialEq, Eq)]
+enum Finished {
+    /// All files are as the edit wanted them.
+    Completed,
+    /// All files are as they were before the edit.
+    Discarded,
+}
+
+/// Completes the remaining steps of a journal, or discards it if none was made.
+///
+/// Changes nothing if a file is neither as it was before the edit nor as the edit wanted it.
+fn finish(root: &Path, staging: &Path) -> Result<Finished, Failure> {
+    let stopped = |path: &Path, why: &str| {
+        Failure::message(format!(
+            "{}: {why}\nhelp: an earlier edit of the catalog was interrupted, and {} has the rest of it; restore the file \
+             to complete that edit, or delete that directory to keep the catalog as it is",
+            path.display(),
+            staging.display()
+        ))
+    };
+    let journal = journal_of(root, staging).unwrap_or_default();
+    let steps: Option<Vec<Step>> =
+        journal["files"].as_array().and_then(|files| files.iter().map(Step::from_json).collect());
+    let Some(steps) = steps else {
+        return Err(stopped(&staging.join(JOURNAL), "this journal was not written by this version of opm"));
+    };
+    let mut remaining: Vec<&Step> = Vec::new();
+    for step in &steps {
+        let target = root.join(&step.path);
+        let is = digest(&target).map_err(|error| in_path(&target, &error))?;
+        if is == step.new {
+            continue;
+        }
+        if is != step.old {
+            return Err(stopped(&target, "the file has changed since"));
+        }
+        remaining.push(step);
+    }
+    let finished = if remaining.len() == steps.len() { Finished::Discarded } else { Finished::Completed };
+    remaining.retain(|_| finished == Finished::Completed);
+    for step in &remaining {
+        let new = staging.join(TREE).join(&step.path);
+        if digest(&new).map_err(|error| in_path(&new, &error))? != step.new {
+            return Err(stopped(&new, "the new content of the file is missing"));
         }
     }
-    fs::remove_dir_all(staging)
+    for step in remaining {
+        let target = root.join(&step.path);
+        let moved = match &step.new {
+            None => fs::remove_file(&target),
+            Some(_) => fs::create_dir_all(target.parent().unwrap_or(root))
+                .and_then(|()| swap_in(&staging.join(TREE).join(&step.path), &target)),
+        };
+        moved.map_err(|error| in_path(&target, &error))?;
+    }
+    fs::remove_dir_all(staging).map_err(|error| in_path(staging, &error))?;
+    Ok(finished)
 }
 
 /// Writes a copy of the catalog at `root` with the changes of `files` to `tree`.
@@ -168,7 +249,6 @@ pub(super) fn list(root: &Path, directory: &Path, depth: usize, found: &mut Vec<
 pub(super) fn replace(root: &Path, staging: &Unfinished, files: &[ChangedFile]) -> Outcome {
     let root = fs::canonicalize(root).map_err(|error| in_path(root, &error))?;
     let tree = staging.path().join(TREE);
-    let mut listed = Vec::new();
     for file in files {
         let target = root.join(&file.path);
         let unsupported = |why: &str| {
@@ -180,9 +260,7 @@ pub(super) fn replace(root: &Path, staging: &Unfinished, files: &[ChangedFile]) 
                 return Err(unsupported("is a symbolic link"));
             }
         }
-        listed.push(json!({"path": path_value(&file.path), "removed": file.content == NewContent::Removed}));
     }
-    let journal = json!({"catalog": path_value(&root), "files": listed}).to_string();
     let prepared = || -> io::Result<()> {
         files
             .par_iter()
@@ -191,8 +269,11 @@ pub(super) fn replace(root: &Path, staging: &Unfinished, files: &[ChangedFile]) 
         fs::create_dir(staging.path().join(OLD))?;
         // The move of a single file is atomic and needs no journal.
         if files.len() > 1 {
+            let steps: Vec<Step> =
+                files.par_iter().map(|file| Step::of(&root, &tree, file)).collect::<Result<_, _>>()?;
+            let steps: Vec<Value> = steps.iter().map(Step::to_json).collect();
             let draft = staging.path().join("journal.part");
-            fs::write(&draft, journal)?;
+            fs::write(&draft, json!({"catalog": path_value(&root), "files": steps}).to_string())?;
             sync(&draft)?;
             fs::rename(draft, staging.path().join(JOURNAL))?;
             sync(staging.path())?;
@@ -335,34 +416,82 @@ mod tests {
         assert_eq!(fs::read_dir(scratch.path()).unwrap().count(), 1);
     }
 
+    /// An edit of a catalog that is killed after `done` of its three steps. Returns the catalog and the staging
+    /// directory.
+    fn killed(scratch: &Path, done: usize) -> (PathBuf, PathBuf) {
+        let root = fs::canonicalize(scratch).unwrap().join("catalog");
+        fs::create_dir(&root).unwrap();
+        fs::write(root.join("a"), "old a").unwrap();
+        fs::write(root.join("b"), "old b").unwrap();
+        let files = [changed("a", true, Some("new a")), changed("b", true, None), changed("d/d", false, Some("new d"))];
+        let staging = scratch.join(format!("{STAGING_PREFIX}x"));
+        stage(&root, &staging.join(TREE), &files, true).unwrap();
+        fs::create_dir(staging.join(OLD)).unwrap();
+        let steps: Vec<Value> =
+            files.iter().map(|file| Step::of(&root, &staging.join(TREE), file).unwrap().to_json()).collect();
+        fs::write(staging.join(JOURNAL), json!({"catalog": path_value(&root), "files": steps}).to_string()).unwrap();
+        for (i, file) in files.iter().enumerate().take(done) {
+            move_one(&root, &staging, i, file).unwrap();
+        }
+        (root, staging)
+    }
+
+    fn texts(root: &Path) -> [Option<String>; 3] {
+        ["a", "b", "d/d"].map(|path| fs::read_to_string(root.join(path)).ok())
+    }
+
     #[test]
-    fn a_crash_at_any_step_is_completed_by_the_next_edit() {
-        for done in 0..3 {
+    fn a_crash_between_two_steps_is_completed_by_the_next_edit() {
+        for done in 1..=3 {
             let scratch = tempfile::tempdir().unwrap();
-            let root = scratch.path().join("catalog");
-            fs::create_dir(&root).unwrap();
-            fs::write(root.join("a"), "old a").unwrap();
-            fs::write(root.join("b"), "old b").unwrap();
-            let files =
-                [changed("a", true, Some("new a")), changed("b", true, None), changed("d/d", false, Some("new d"))];
-            let staging = scratch.path().join(format!("{STAGING_PREFIX}x"));
-            stage(&root, &staging.join(TREE), &files, true).unwrap();
-            fs::create_dir(staging.join(OLD)).unwrap();
-            let canonical = fs::canonicalize(&root).unwrap();
-            let listed: Vec<Value> = files
-                .iter()
-                .map(|file| json!({"path": file.path.to_str(), "removed": file.content == NewContent::Removed}))
-                .collect();
-            fs::write(staging.join(JOURNAL), json!({"catalog": canonical.to_str(), "files": listed}).to_string())
-                .unwrap();
-            for (i, file) in files.iter().enumerate().take(done) {
-                move_one(&root, &staging, i, file).unwrap();
-            }
+            let (root, staging) = killed(scratch.path(), done);
             lock(&root, &Printer::new()).unwrap();
-            let text = |path: &str| fs::read_to_string(root.join(path)).ok();
-            assert_eq!([text("a"), text("b"), text("d/d")], [Some("new a".into()), None, Some("new d".into())]);
+            assert_eq!(texts(&root), [Some("new a".into()), None, Some("new d".into())]);
             assert!(!staging.exists());
         }
+    }
+
+    #[test]
+    fn an_interrupted_edit_is_discarded_once_its_files_are_as_before() {
+        for done in 0..=3 {
+            let scratch = tempfile::tempdir().unwrap();
+            let (root, staging) = killed(scratch.path(), done);
+            // As version control restores them.
+            fs::write(root.join("a"), "old a").unwrap();
+            fs::write(root.join("b"), "old b").unwrap();
+            let _ = fs::remove_dir_all(root.join("d"));
+            fs::write(root.join("new"), "work").unwrap();
+            lock(&root, &Printer::new()).unwrap();
+            assert_eq!(texts(&root), [Some("old a".into()), Some("old b".into()), None]);
+            assert_eq!(fs::read_to_string(root.join("new")).unwrap(), "work");
+            assert!(!staging.exists());
+        }
+    }
+
+    #[test]
+    fn an_interrupted_edit_leaves_files_alone_that_have_changed_since() {
+        for (done, path, text) in [(1, "a", "work"), (1, "b", "work"), (2, "b", "new work"), (2, "d/d", "work")] {
+            let scratch = tempfile::tempdir().unwrap();
+            let (root, staging) = killed(scratch.path(), done);
+            fs::create_dir_all(root.join(path).parent().unwrap()).unwrap();
+            fs::write(root.join(path), text).unwrap();
+            let before = texts(&root);
+            let failure = lock(&root, &Printer::new()).map(|_| ()).unwrap_err();
+            let Failure::Message(message) = failure else { panic!("{failure:?}") };
+            assert!(message.contains(path) && message.contains("the file has changed since"), "{message}");
+            assert_eq!(texts(&root), before);
+            assert!(staging.exists());
+        }
+    }
+
+    #[test]
+    fn a_journal_without_digests_is_not_followed() {
+        let scratch = tempfile::tempdir().unwrap();
+        let (root, staging) = killed(scratch.path(), 1);
+        let journal = json!({"catalog": path_value(&root), "files": [{"path": "b", "removed": true}]});
+        fs::write(staging.join(JOURNAL), journal.to_string()).unwrap();
+        assert!(lock(&root, &Printer::new()).is_err());
+        assert_eq!(texts(&root), [Some("new a".into()), Some("old b".into()), None]);
     }
 
     #[test]
