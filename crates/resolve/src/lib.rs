@@ -3,7 +3,8 @@
 //! A map, in reading order: [`input`] is the input of a resolution, [`objects`] reads it from a real cluster; [`pool`]
 //! finds the bundles that meet a requirement, in the order clusters prefer; [`resolver`] resolves a namespace by the
 //! rules of the first generation of cluster software, and [`v1`] by those of the second. [`explain`] describes a
-//! conflict, [`path`] follows upgrades, [`request`] parses requests, [`plan`] and [`why`] answer them in words,
+//! conflict, [`path`] follows upgrades, [`upgrade_path`] answers questions about them, [`request`] parses requests, [`plan`]
+//! and [`why`] answer them in words,
 //! [`dependencies`] checks a whole catalog. Nothing here touches disk, network or terminal.
 
 mod build;
@@ -23,6 +24,7 @@ pub mod rule;
 mod search;
 #[cfg(test)]
 mod tests;
+pub mod upgrade_path;
 pub mod v1;
 pub mod why;
 pub mod words;

@@ -4,6 +4,8 @@ use std::collections::{HashMap, HashSet};
 use std::io;
 use std::sync::Arc;
 
+use resolve::pool::Pool;
+
 use crate::assets::ASSETS;
 use crate::console::{Console, Index, Store, changes_data};
 use crate::frame::{Context, Facts, Page, frame};
@@ -15,7 +17,7 @@ use crate::pages::package::Neighbours;
 use crate::pages::problems::LeftOut;
 use crate::pages::{about, changes, graph, images, install, kinds, list, package, path, problems, version, why, wrong};
 use crate::rank::Query;
-use crate::shelf::{Bundle, Package};
+use crate::shelf::{Bundle, Package, Row};
 use crate::slim::slim;
 use crate::text::script_json;
 
@@ -64,6 +66,8 @@ pub struct Export<'a> {
     images: Images,
     /// Why clusters choose each package, in the order of the list.
     why: Vec<Result<why::Answer, String>>,
+    /// The upgrades from every version of each package, in the same order.
+    paths: Vec<Vec<path::ChannelPaths>>,
     /// Why packages cannot be installed, of those that cannot.
     blocked: HashMap<String, Vec<String>>,
     left_out: &'a [LeftOut],
@@ -94,18 +98,33 @@ impl<'a> Export<'a> {
         });
         only.extend(index.survey(store).kinds.keys().map(|(group, kind)| kind_path(group, kind)));
         // What clusters see is given back before pages are made.
-        let (why, blocked) = {
+        let (why, paths, blocked) = {
+            let pool = Pool::new(&source, "operators");
+            let of_package = |row: &Row| Ok(path::all(&pool, &index.package(store, &row.name)?));
+            let paths = index.rows.iter().map(of_package).collect::<io::Result<Vec<_>>>()?;
             let (explainer, parameters) = (why::Explainer::new(&source), why::Parameters::default());
             let answers = index.rows.iter().map(|row| explainer.answer(&row.name, &parameters)).collect();
             let blocked = wanted.into_iter().map(|(name, channel, bundle)| {
                 let reasons = explainer.blocked(&name, &channel, &bundle);
                 (name, reasons)
             });
-            (answers, blocked.filter(|(_, reasons)| !reasons.is_empty()).collect())
+            (answers, paths, blocked.filter(|(_, reasons)| !reasons.is_empty()).collect())
         };
         drop(source);
         let facts = Facts { changes: !compared.is_empty(), ..index.facts.clone() };
-        Ok(Export { store, index, versions, only: Arc::new(only), why, blocked, images, left_out, compared, facts })
+        Ok(Export {
+            store,
+            index,
+            versions,
+            only: Arc::new(only),
+            why,
+            paths,
+            blocked,
+            images,
+            left_out,
+            compared,
+            facts,
+        })
     }
 
     /// Returns how many packages there are.
@@ -176,8 +195,8 @@ impl<'a> Export<'a> {
         let needed_by = self.index.needed_by(&row.name);
         self.page(&start, |context| package::page(context, &package, &Neighbours { needed_by }), sink)?;
         self.page(&format!("{start}/graph"), |context| graph::page(context, &package, true, None), sink)?;
-        let parameters = path::Parameters::default();
-        self.page(&format!("{start}/path"), |context| path::page(context, &package, &parameters, None), sink)?;
+        let (parameters, onward) = (path::Parameters::default(), self.paths[place].as_slice());
+        self.page(&format!("{start}/path"), |context| path::page(context, &package, &parameters, None, onward), sink)?;
         if let Some(answer) = self.why.get(place) {
             let parameters = why::Parameters::default();
             self.page(&format!("{start}/why"), |context| why::page(context, &package, &parameters, answer), sink)?;

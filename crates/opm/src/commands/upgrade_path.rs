@@ -2,10 +2,8 @@
 
 use std::fmt::Write;
 
-use resolve::path::{self, End, Path, Start};
-use resolve::plan::origin;
 use resolve::pool::Pool;
-use resolve::request::{self, Request};
+use resolve::upgrade_path::{Along, Ending, Question, Step, UpgradePath, upgrade_path};
 use serde_json::{Value, json};
 
 use super::offline::{Output, output, sources};
@@ -23,6 +21,7 @@ use crate::printer::Printer;
     after_help = "Examples:\n  \
         opm upgrade-path my-catalog etcd --from 0.9.0\n  \
         opm upgrade-path my-catalog etcd --from etcdoperator.v0.9.0 --channel clusterwide-alpha\n  \
+        opm upgrade-path my-catalog etcd --from 0.9.0 --olm v1\n  \
         opm upgrade-path quay.io/example/catalog:latest etcd --from 0.9.0 --to 0.9.4 -o json"
 )]
 pub(crate) struct UpgradePathArgs {
@@ -47,6 +46,9 @@ pub(crate) struct UpgradePathArgs {
     /// Additional catalog for dependencies; can be repeated
     #[arg(long, value_name = "[NAME=]CATALOG")]
     with: Vec<String>,
+    /// OLM generation: v0 follows a Subscription and its dependencies, v1 a ClusterExtension
+    #[arg(long, value_name = "GENERATION", default_value = "v0", value_parser = ["v0", "v1"])]
+    olm: String,
     /// Output format
     #[arg(short, long, value_name = "FORMAT", default_value = "text", value_parser = output())]
     output: Output,
@@ -56,92 +58,59 @@ pub(crate) struct UpgradePathArgs {
 
 pub(crate) fn run(args: &UpgradePathArgs, tls: &TlsFlags, printer: &mut Printer) -> Outcome {
     let images = Images::new(tls, &args.pull);
-    let package = args.named.as_ref().or(args.package.as_ref()).map_or("", String::as_str);
     let references: Vec<String> = std::iter::once(&args.catalog).chain(&args.with).cloned().collect();
     let sources = sources::load(&references, &[], &images, printer)?;
-    let pool = Pool::new(&sources, "operators");
-    let wish = |version: &str| Request {
-        text: version.to_owned(),
-        package: package.to_owned(),
-        channel: args.channel.clone(),
-        version: Some(version.to_owned()),
+    let question = Question {
+        package: args.named.as_ref().or(args.package.as_ref()).map_or("", String::as_str),
+        from: &args.from,
+        to: args.to.as_deref(),
+        channel: args.channel.as_deref(),
+        v1: args.olm == "v1",
     };
-    let here = |&node: &usize| pool.member(node).source == 0;
-    let default = pool.of_package(package).iter().copied().filter(here).find(|&node| pool.is_default(node));
-    let Some(default) = default else { return Err(Failure::message(wish(&args.from).unknown(&pool))) };
-    let channel = args.channel.as_deref().unwrap_or(pool.member(default).channel);
-    let known = |&node: &usize| here(&node) && pool.member(node).channel == channel;
-    if !pool.of_package(package).iter().any(known) {
-        return Err(Failure::message(wish(&args.from).unknown(&pool)));
-    }
-    let (from, _) = request::installed(&wish(&args.from), &pool).map_err(Failure::message)?;
-    let to = match &args.to {
-        None => None,
-        Some(version) => {
-            let wanted = wish(version);
-            let members = Request { channel: Some(channel.to_owned()), ..wanted.clone() }.members(&pool);
-            let found = members.first().map(|&node| &pool.member(node).bundle.name);
-            Some(found.ok_or_else(|| Failure::message(wanted.unknown(&pool)))?)
-        }
-    };
-    let to = to.map(String::as_str);
-    let start = Start { source: 0, package, channel: Some(channel), from, to };
-    let path = path::path(&pool, &start);
-    let arrived = matches!((&path.end, to), (End::Reached, _) | (End::Latest, None));
+    let path = upgrade_path(&Pool::new(&sources, "operators"), &question)
+        .map_err(|unknown| Failure::message(unknown.to_string()))?;
     let answer = match args.output {
-        Output::Text => text(&pool, &start, &path),
-        Output::Json => format!("{:#}\n", as_json(&pool, &start, &path, arrived)),
+        Output::Text => text(&path),
+        Output::Json => format!("{:#}\n", as_json(&path)),
     };
     printer.data().write_all(answer.as_bytes())?;
-    if arrived { Ok(()) } else { Err(Failure::Reported) }
+    if path.arrived { Ok(()) } else { Err(Failure::Reported) }
 }
 
-fn text(pool: &Pool<'_>, start: &Start<'_>, path: &Path) -> String {
-    let mut out = String::new();
-    let mut at = start.from.name.clone();
-    let _ = writeln!(out, "{at}");
+fn text(path: &UpgradePath) -> String {
+    let mut out = format!("{}\n", path.from);
     for step in &path.steps {
-        at.clone_from(&pool.member(step.to).bundle.name);
-        let _ = writeln!(out, "-> {at}  ({})", step.edge.field());
-        for along in &step.companions {
-            let name = &pool.member(along.node).bundle.name;
-            let what = match &along.replaces {
-                Some(old) => format!("upgrades {old} to {name}"),
-                None => format!("installs {name}"),
-            };
-            let _ = writeln!(out, "     {what}  ({})", origin(pool, along.node));
-            if along.needed.is_empty() {
+        let _ = writeln!(out, "-> {}  ({})", step.name, step.edge);
+        for along in &step.along {
+            let _ = writeln!(out, "     {}  ({})", along.action(), along.origin);
+            if along.reasons.is_empty() {
                 out += "       by its own Subscription\n";
             }
-            along.needed.iter().for_each(|reason| {
+            along.reasons.iter().for_each(|reason| {
                 let _ = writeln!(out, "       {reason}");
             });
         }
     }
-    let channel = start.channel.unwrap_or_default();
-    match (&path.end, start.to) {
-        (End::Latest, None) => {
-            let _ = writeln!(out, "{at} is the newest of channel {channel}");
+    let at = path.steps.last().map_or(&path.from, |step| &step.name);
+    let channel = &path.channel;
+    let _ = match (path.end, &path.to) {
+        (Ending::Latest, None) => writeln!(out, "{at} is the newest of channel {channel}"),
+        (Ending::Latest, Some(to)) => {
+            writeln!(out, "the cluster goes on to {at}, the newest of channel {channel}, and never runs {to}")
         }
-        (End::Latest, Some(to)) => {
-            let _ = writeln!(out, "the cluster goes on to {at}, the newest of channel {channel}, and never runs {to}");
-        }
-        (End::Reached, _) => {
-            let _ = writeln!(out, "{at} is reached in {}", steps(path.steps.len()));
-        }
-        (End::Stuck(lines), _) => {
-            let _ = writeln!(out, "stuck at {at}, which is not the newest of channel {channel}:");
-            lines.iter().for_each(|line| {
-                let _ = writeln!(out, "  {line}");
-            });
-        }
-        (End::Blocked(message, lines), _) => {
-            let _ = writeln!(out, "stuck at {at}: nothing in the namespace can be resolved");
-            lines.iter().for_each(|line| {
-                let _ = writeln!(out, "  {line}");
-            });
-            let _ = writeln!(out, "OLM says: {message}");
-        }
+        (Ending::Reached, _) => writeln!(out, "{at} is reached in {}", steps(path.steps.len())),
+        (Ending::Stuck, _) => writeln!(out, "stuck at {at}, which is not the newest of channel {channel}:"),
+        (Ending::Blocked, _) if path.explanation.is_empty() => writeln!(out, "stuck at {at}"),
+        (Ending::Blocked, _) => writeln!(out, "stuck at {at}: nothing in the namespace can be resolved"),
+    };
+    path.explanation.iter().for_each(|line| {
+        let _ = writeln!(out, "  {line}");
+    });
+    if let Some(message) = &path.message {
+        let _ = writeln!(out, "OLM says: {message}");
+    }
+    for channel in &path.elsewhere {
+        let _ = writeln!(out, "channel {channel} leads on: --channel {channel}");
     }
     out
 }
@@ -154,49 +123,30 @@ fn steps(number: usize) -> String {
     }
 }
 
-fn as_json(pool: &Pool<'_>, start: &Start<'_>, path: &Path, arrived: bool) -> Value {
-    let steps: Vec<Value> = path
-        .steps
-        .iter()
-        .map(|step| {
-            let bundle = pool.member(step.to).bundle;
-            let along: Vec<Value> = step
-                .companions
-                .iter()
-                .map(|along| {
-                    let bundle = pool.member(along.node).bundle;
-                    json!({
-                        "name": bundle.name,
-                        "package": bundle.package,
-                        "version": bundle.version.as_ref().map(ToString::to_string),
-                        "replaces": along.replaces,
-                        "reasons": along.needed,
-                    })
-                })
-                .collect();
-            json!({
-                "name": bundle.name,
-                "version": bundle.version.as_ref().map(ToString::to_string),
-                "edge": step.edge.field(),
-                "along": along,
-            })
+fn as_json(path: &UpgradePath) -> Value {
+    let along = |along: &Along| {
+        json!({
+            "name": along.name,
+            "package": along.package,
+            "version": along.version,
+            "replaces": along.replaces,
+            "reasons": along.reasons,
         })
-        .collect();
-    let (end, explanation): (&str, Vec<&str>) = match &path.end {
-        End::Latest => ("latest", Vec::new()),
-        End::Reached => ("reached", Vec::new()),
-        End::Stuck(lines) => ("stuck", lines.iter().map(String::as_str).collect()),
-        End::Blocked(message, lines) => {
-            ("blocked", lines.iter().map(String::as_str).chain([message.as_str()]).collect())
-        }
     };
+    let step = |step: &Step| {
+        let along: Vec<Value> = step.along.iter().map(along).collect();
+        json!({"name": step.name, "version": step.version, "edge": step.edge, "along": along})
+    };
+    let steps: Vec<Value> = path.steps.iter().map(step).collect();
+    let explanation: Vec<&String> = path.explanation.iter().chain(&path.message).collect();
     json!({
-        "package": start.package,
-        "channel": start.channel,
-        "from": start.from.name,
+        "package": path.package,
+        "channel": path.channel,
+        "from": path.from,
         "steps": steps,
-        "end": end,
-        "arrived": arrived,
+        "end": path.end.name(),
+        "arrived": path.arrived,
         "explanation": explanation,
+        "elsewhere": path.elsewhere,
     })
 }

@@ -24,6 +24,7 @@ fn upgrade_paths_are_printed_step_by_step() {
         k.v2.0.0 requires package f 1.0.0
           f.v1.0.0 would do, but in channel stable it is skipped by f.v2.0.0
           not in the range: f.v2.0.0
+    channel fast leads on: --channel fast
     --- stderr
     ");
     insta::assert_snapshot!(env.opm(&["upgrade-path", "cat", "k", "--from", "k.v1.0.0", "--to", "1.1.0", "-o", "json"]), @r#"
@@ -43,7 +44,8 @@ fn upgrade_paths_are_printed_step_by_step() {
       ],
       "end": "reached",
       "arrived": true,
-      "explanation": []
+      "explanation": [],
+      "elsewhere": []
     }
     --- stderr
     "#);

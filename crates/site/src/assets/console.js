@@ -450,7 +450,7 @@
     });
   }
 
-  // The path picker of an export follows the next steps in its tables.
+  // The path picker of an export shows the upgrades in its tables: those of the next row (n), or all of them (p).
   const form = /** @type {HTMLFormElement} */ ($("path")), answer = $("answer");
   if (form && answer) {
     const follow = () => {
@@ -463,8 +463,10 @@
       if (!row) { answer.append(make("div", { class: "note bad" }, make("p", {}, `Channel ${channel.dataset.channel} does not have ${from}.`))); return; }
       const steps = [row];
       while (row.dataset.n !== undefined && label(row) !== to && steps.length <= rows.length) { row = rows[+row.dataset.n]; steps.push(row); }
-      const arrived = !to || label(row) === to;
+      for (const next of row.dataset.p?.split(" ") || []) { if (label(steps.at(-1)) === to) break; steps.push(rows[+next]); }
+      const arrived = to ? label(steps.at(-1)) === to : !row.dataset.e;
       answer.append(make("h2", {}, arrived ? `${steps.length - 1} steps` : "It does not get there"), make("ol", { class: "steps" }, ...steps.map((one, i) => make("li", i ? {} : { class: "start" }, make("span", { class: "ver" }, label(one))))));
+      if (!arrived && row.dataset.e) answer.append(make("div", { class: "note bad" }, ...row.dataset.e.split("\n").map((line) => make("p", {}, line))));
     };
     form.addEventListener("submit", (event) => { event.preventDefault(); follow(); });
     const given = new URLSearchParams(location.search);

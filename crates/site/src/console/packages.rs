@@ -110,7 +110,7 @@ impl Handler<'_> {
                     answer.map(|answer| self.with_permissions(&package, answer))
                 });
                 let status = if matches!(answer, Some(Err(_))) { 400 } else { 200 };
-                Answer::page(status, frame(context, &path::page(context, &package, &parameters, answer.as_ref())))
+                Answer::page(status, frame(context, &path::page(context, &package, &parameters, answer.as_ref(), &[])))
             }
             "why" => {
                 let parameters = why::Parameters::read(self.request.query);
@@ -138,8 +138,8 @@ impl Handler<'_> {
             let bundle = package.bundle(name)?;
             Some((bundle, self.manifest(package, bundle).ok()?))
         };
-        let last = answer.steps.last().and_then(|(name, ..)| read(name));
-        if let (Some((from, old)), Some((to, new))) = (read(&answer.from), last) {
+        let last = answer.path.steps.last().and_then(|step| read(&step.name));
+        if let (Some((from, old)), Some((to, new))) = (read(&answer.path.from), last) {
             answer.gained = compare::gained((package, from, &old), (package, to, &new));
         }
         answer

@@ -1,21 +1,17 @@
 //! The upgrade path from one version to another, or where it ends and why.
 
-use catalog::chain::Edge;
+use std::collections::HashMap;
+
 use fbc::version::Version;
 use maud::{Markup, html};
-use resolve::input::{Bundle as Installed, Source};
-use resolve::masterminds::Range;
-use resolve::path::{self, End, Path, Start};
+use resolve::input::Source;
 use resolve::pool::Pool;
-use resolve::v1;
+use resolve::upgrade_path::{Ending, Onward, Question, Unknown, UpgradePath, onward, upgrade_path};
 
 use super::{crumbs, hero, tabs};
 use crate::frame::{Context, Page, Section, block};
 use crate::shelf::Package;
 use crate::text::{count, t};
-
-/// The maximum number of steps.
-const STEPS: usize = 1000;
 
 /// The parameters of the page.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -47,19 +43,11 @@ impl Parameters {
     }
 }
 
-/// An upgrade path.
+/// An upgrade path, and what it brings.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Answer {
-    /// The installed bundle.
-    pub from: String,
-    /// The steps: bundle, edge, side effects on other bundles.
-    pub steps: Vec<(String, &'static str, Vec<String>)>,
-    /// Whether it reaches the target.
-    pub arrived: bool,
-    /// Why it ends.
-    pub end: Vec<String>,
-    /// Channels in which the path would continue.
-    pub elsewhere: Vec<String>,
+    /// The path.
+    pub path: UpgradePath,
     /// The permissions that the end has and the start lacks, if both are known.
     pub gained: Option<Vec<String>>,
 }
@@ -68,96 +56,16 @@ pub struct Answer {
 ///
 /// # Errors
 /// Fails when the request is invalid.
-pub fn answer(source: &[Source], package: &Package, parameters: &Parameters) -> Result<Answer, String> {
-    let name = package.row.name.as_str();
-    let channel = if parameters.channel.is_empty() {
-        package.detail.default_channel.as_str()
-    } else {
-        parameters.channel.as_str()
+pub fn answer(source: &[Source], package: &Package, parameters: &Parameters) -> Result<Answer, Unknown> {
+    let given = |text| Some(text).filter(|text: &&str| !text.is_empty());
+    let question = Question {
+        package: &package.row.name,
+        from: &parameters.from,
+        to: given(&parameters.to),
+        channel: given(&parameters.channel),
+        v1: parameters.v1,
     };
-    if !package.detail.channels.iter().any(|one| one.name == channel) {
-        return Err(format!("package {name} has no channel {channel:?}"));
-    }
-    let pool = Pool::new(source, "operators");
-    let from = installed(source, package, &parameters.from)?;
-    let to = match parameters.to.as_str() {
-        "" => None,
-        text => Some(find(package, text).ok_or_else(|| format!("package {name} has no version {text}"))?),
-    };
-    if parameters.v1 {
-        return Ok(second(&pool, name, channel, from, to.as_deref()));
-    }
-    let way = |channel: &str| {
-        let start = Start { source: 0, package: name, channel: Some(channel), from: from.clone(), to: to.as_deref() };
-        let path = path::path(&pool, &start);
-        let arrived = matches!((&path.end, &to), (End::Reached, _) | (End::Latest, None));
-        (path, arrived)
-    };
-    let (path, arrived) = way(channel);
-    let others = package.detail.channels.iter().filter(|other| other.name != channel && !arrived).take(20);
-    let elsewhere = others.filter(|other| way(&other.name).1).map(|other| other.name.clone()).collect();
-    Ok(in_words(&pool, &path, from.name, arrived, elsewhere))
-}
-
-fn in_words(pool: &Pool<'_>, path: &Path, from: String, arrived: bool, elsewhere: Vec<String>) -> Answer {
-    let name = |node| pool.member(node).bundle.name.clone();
-    let steps = path.steps.iter().map(|step| {
-        let along = step.companions.iter().map(|along| match &along.replaces {
-            Some(old) => format!("upgrades {old} to {}", name(along.node)),
-            None => format!("installs {}", name(along.node)),
-        });
-        (name(step.to), step.edge.field(), along.collect())
-    });
-    let end = match &path.end {
-        End::Latest => vec!["It is the newest version of the channel.".to_owned()],
-        End::Reached => Vec::new(),
-        End::Stuck(lines) => lines.clone(),
-        End::Blocked(message, lines) => lines.iter().cloned().chain([format!("OLM says: {message}")]).collect(),
-    };
-    Answer { from, steps: steps.collect(), arrived, end, elsewhere, gained: None }
-}
-
-/// Follows the upgrades of OLM v1, which selects the highest version that an edge leads to.
-fn second(pool: &Pool<'_>, package: &str, channel: &str, from: Installed, to: Option<&str>) -> Answer {
-    let channels = [channel.to_owned()];
-    let wanted = to.and_then(|to| pool.of_package(package).iter().find(|node| pool.member(**node).bundle.name == to));
-    let wanted = wanted.and_then(|node| pool.member(*node).bundle.version.as_ref());
-    let range = wanted.and_then(|version| Range::parse(&format!("={version}")).ok());
-    let mut answer = Answer {
-        from: from.name.clone(),
-        steps: Vec::new(),
-        arrived: to == Some(from.name.as_str()),
-        end: Vec::new(),
-        elsewhere: Vec::new(),
-        gained: None,
-    };
-    let mut current = from;
-    while !answer.arrived && answer.steps.len() < STEPS {
-        let select = |range: Option<&Range>| {
-            let installed = Some(&current);
-            v1::select(pool, &v1::Request { package, channels: &channels, range, installed, any_version: false })
-        };
-        // A given target is selected as soon as an edge leads to it.
-        let direct = range.as_ref().and_then(|range| select(Some(range)).ok());
-        let node = match direct.map_or_else(|| select(None), Ok) {
-            Ok(node) if pool.member(node).bundle.name != current.name => node,
-            Ok(_) => {
-                answer.arrived = to.is_none();
-                answer.end.push("No edge of the channel leads to a higher version.".to_owned());
-                break;
-            }
-            Err(message) => {
-                answer.end.push(message);
-                break;
-            }
-        };
-        let member = pool.member(node);
-        let edge = Edge::between(member.entry, &current.name, current.version.as_ref());
-        answer.steps.push((member.bundle.name.clone(), edge.map_or("version", Edge::field), Vec::new()));
-        answer.arrived = to == Some(member.bundle.name.as_str());
-        current = member.bundle.clone();
-    }
-    answer
+    upgrade_path(&Pool::new(source, "operators"), &question).map(|path| Answer { path, gained: None })
 }
 
 /// Finds a bundle by name or version.
@@ -172,25 +80,13 @@ pub fn find(package: &Package, text: &str) -> Option<String> {
     found.or_else(|| bundles.iter().find(|bundle| same(&bundle.version))).map(|bundle| bundle.name.clone())
 }
 
-/// Returns the installed bundle, even if the catalog no longer contains it.
-fn installed(source: &[Source], package: &Package, text: &str) -> Result<Installed, String> {
-    if let Some(name) = find(package, text) {
-        let known = source.iter().flat_map(|source| &source.bundles);
-        let mut known = known.filter(|bundle| bundle.package == package.row.name && bundle.name == name);
-        return known.next().cloned().ok_or_else(|| format!("bundle {name} is not in the catalog"));
-    }
-    let version = Version::parse_tolerant(text)
-        .map_err(|_| format!("{text:?} is neither a version nor a bundle of {}", package.row.name))?;
-    let name = format!("{}.v{version}", package.row.name);
-    Ok(Installed { package: package.row.name.clone(), ..Installed::installed(&name, Some(version), "[]") })
-}
-
 /// Renders the page.
 pub fn page(
     context: &Context<'_>,
     package: &Package,
     parameters: &Parameters,
-    answer: Option<&Result<Answer, String>>,
+    answer: Option<&Result<Answer, Unknown>>,
+    onward: &[ChannelPaths],
 ) -> Page {
     let files = context.links.are_files();
     let body = html! {
@@ -199,8 +95,8 @@ pub fn page(
         (picker(context, package, parameters))
         @match answer {
             Some(Ok(answer)) => (steps(context, package, parameters, answer)),
-            Some(Err(reason)) => div.note.bad role="alert" { p { (t(reason)) } },
-            None if files => div.still { div #answer role="status" {} (overview(package)) },
+            Some(Err(reason)) => div.note.bad role="alert" { p { (t(&reason.to_string())) } },
+            None if files => div.still { div #answer role="status" {} (overview(package, onward)) },
             None => p.soft.live { "Choose the installed version and the target version." },
         }
     };
@@ -238,7 +134,7 @@ fn picker(context: &Context<'_>, package: &Package, parameters: &Parameters) -> 
 }
 
 fn steps(context: &Context<'_>, package: &Package, parameters: &Parameters, answer: &Answer) -> Markup {
-    let name = &package.row.name;
+    let (name, path) = (&package.row.name, &answer.path);
     let version =
         |bundle: &str| package.bundle(bundle).map(|bundle| bundle.full_version()).unwrap_or_else(|| bundle.to_owned());
     let link = |bundle: &str| match package.bundle(bundle) {
@@ -250,27 +146,28 @@ fn steps(context: &Context<'_>, package: &Package, parameters: &Parameters, answ
     let channel =
         if parameters.channel.is_empty() { String::new() } else { format!(" --channel {}", parameters.channel) };
     let to = if parameters.to.is_empty() { String::new() } else { format!(" --to {}", parameters.to) };
+    let olm = if parameters.v1 { " --olm v1" } else { "" };
     html! {
-        h2 { @if answer.arrived && answer.steps.is_empty() { "Nothing to do" } @else if answer.arrived { (count(answer.steps.len(), "step", "steps")) } @else { "It does not get there" } }
+        h2 { @if path.arrived && path.steps.is_empty() { "Nothing to do" } @else if path.arrived { (count(path.steps.len(), "step", "steps")) } @else { "It does not get there" } }
         ol.steps {
-            li.start { (link(&answer.from)) " " span.soft { "installed" } }
-            @for (place, (bundle, edge, along)) in answer.steps.iter().enumerate() {
-                li.end[answer.arrived && place + 1 == answer.steps.len()] {
-                    (link(bundle)) " " span.pill { (edge) }
-                    @if package.bundle(bundle).is_some_and(|bundle| bundle.deprecation.is_some()) { " " span.pill.warn { "deprecated" } }
-                    @for line in along { p.small.soft { "Also " (t(line)) } }
+            li.start { (link(&path.from)) " " span.soft { "installed" } }
+            @for (place, step) in path.steps.iter().enumerate() {
+                li.end[path.arrived && place + 1 == path.steps.len()] {
+                    (link(&step.name)) " " span.pill { (step.edge) }
+                    @if package.bundle(&step.name).is_some_and(|bundle| bundle.deprecation.is_some()) { " " span.pill.warn { "deprecated" } }
+                    @for along in &step.along { p.small.soft { "Also " (t(&along.action())) } }
                 }
             }
         }
-        @if !answer.arrived {
-            div.note.bad { @for line in &answer.end { p { (t(line)) } } }
-            @for channel in &answer.elsewhere {
+        @if !path.arrived {
+            div.note.bad { @for line in &ending(path) { p { (t(line)) } } }
+            @for channel in &path.elsewhere {
                 p { "Channel " a href={ (context.links.of_package(name, "path")) "?from=" (spelling::percent::encode(&parameters.from)) "&to=" (spelling::percent::encode(&parameters.to)) "&channel=" (spelling::percent::encode(channel)) } { (t(channel)) } " leads on." }
             }
-        } @else { @for line in &answer.end { p.soft { (t(line)) } } }
+        } @else { @for line in &ending(path) { p.soft { (t(line)) } } }
         @if let Some(gained) = &answer.gained { (permissions(gained)) }
         @if parameters.v1 { p.small.soft { "This generation installs no dependencies." } }
-        @else { (block("The same in a shell", &format!("opm upgrade-path CATALOG {name} --from {}{to}{channel}", parameters.from))) }
+        (block("The same in a shell", &format!("opm upgrade-path CATALOG {name} --from {}{to}{channel}{olm}", parameters.from)))
     }
 }
 
@@ -287,22 +184,64 @@ fn permissions(gained: &[String]) -> Markup {
     }
 }
 
-/// The next upgrade of every version, for pages without a server.
-fn overview(package: &Package) -> Markup {
+/// Explains the end of a path.
+fn ending(path: &UpgradePath) -> Vec<String> {
+    let newest = (path.end == Ending::Latest).then(|| match (&path.to, path.steps.last()) {
+        (Some(to), _) => format!("The cluster goes on to the newest version of the channel, and never runs {to}."),
+        (None, _) => "It is the newest version of the channel.".to_owned(),
+    });
+    let said = path.message.as_ref().map(|message| format!("OLM says: {message}"));
+    newest.into_iter().chain(path.explanation.iter().cloned()).chain(said).collect()
+}
+
+/// The upgrades from every bundle of a channel, for pages without a server.
+pub struct ChannelPaths {
+    /// The channel.
+    channel: String,
+    /// The paths, in the order of the rows.
+    paths: Vec<Onward>,
+}
+
+/// Follows the upgrades from every bundle of a package.
+pub fn all(pool: &Pool<'_>, package: &Package) -> Vec<ChannelPaths> {
     let graph = crate::outline::graph(package, true);
     let channels = graph.packages.first().map(|package| package.channels.as_slice()).unwrap_or_default();
+    let of_channel = |channel: &catalog::graph::Channel<'_>| {
+        let next = |next: usize| channel.nodes[next].name;
+        let bundles: Vec<(&str, Option<&str>)> =
+            channel.nodes.iter().map(|node| (node.name, node.next.map(next))).collect();
+        let paths = onward(pool, &package.row.name, channel.name, &bundles);
+        ChannelPaths { channel: channel.name.to_owned(), paths }
+    };
+    channels.iter().map(of_channel).collect()
+}
+
+/// The upgrades from every version, which the script shows for the chosen one.
+fn overview(package: &Package, onward: &[ChannelPaths]) -> Markup {
+    let shown = |name: &str| package.bundle(name).map_or_else(|| name.to_owned(), |bundle| bundle.full_version());
     html! {
-        p.soft { "Dependencies on other packages are not checked here; " code { "opm upgrade-path" } " does." }
-        @for channel in channels {
-            details.fold open[channel.default] data-channel=(t(channel.name)) {
-                summary { (t(channel.name)) @if channel.default { span.pill.head { "default" } } }
-                div.scroll tabindex="0" role="group" aria-label={ "Next steps in " (t(channel.name)) } {
+        @for ChannelPaths { channel, paths } in onward {
+            @let place: HashMap<&str, usize> = paths.iter().enumerate().map(|(place, path)| (path.from(), place)).collect();
+            @let default = *channel == package.detail.default_channel;
+            details.fold open[default] data-channel=(t(channel)) {
+                summary { (t(channel)) @if default { span.pill.head { "default" } } }
+                div.scroll tabindex="0" role="group" aria-label={ "Next steps in " (t(channel)) } {
                     table {
                         thead { tr { th scope="col" { "Installed" } th scope="col" { "Next" } } }
-                        tbody { @for (row, node) in channel.nodes.iter().enumerate() {
-                            tr data-i=(row) data-n=[node.next] {
-                                th.ver scope="row" { (t(node.version.as_deref().unwrap_or(node.name))) }
-                                td.ver { @match node.next { Some(next) => (t(channel.nodes[next].version.as_deref().unwrap_or(channel.nodes[next].name))), None if node.stuck => span.pill.bad { "no way up" }, None => span.soft { "newest" } } }
+                        tbody { @for onward in paths {
+                            @match onward {
+                                Onward::To { from, next } => tr data-n=[place.get(next.as_str())] {
+                                    th.ver scope="row" { (t(&shown(from))) }
+                                    td.ver { (t(&shown(next))) }
+                                },
+                                Onward::Path(path) => {
+                                    @let steps: Vec<String> = path.steps.iter().filter_map(|step| place.get(step.name.as_str())).map(ToString::to_string).collect();
+                                    @let end = if path.arrived { String::new() } else { ending(path).join("\n") };
+                                    tr data-p=[(!steps.is_empty()).then(|| steps.join(" "))] data-e=[(!end.is_empty()).then_some(end)] {
+                                        th.ver scope="row" { (t(&shown(&path.from))) }
+                                        td.ver { @match path.steps.first() { Some(step) => (t(&shown(&step.name))), None if !path.arrived => span.pill.bad { "no way up" }, None => span.soft { "newest" } } }
+                                    }
+                                },
                             }
                         } }
                     }

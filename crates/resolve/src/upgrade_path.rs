@@ -1,0 +1,316 @@
+//! The answer to "which upgrades follow?": the one that `upgrade-path`, the console and its export give.
+
+use std::collections::{HashMap, HashSet};
+use std::fmt;
+
+use catalog::chain::Edge;
+
+use crate::input::Bundle;
+use crate::masterminds::Range;
+use crate::path::{self, End, Start};
+use crate::plan::origin;
+use crate::pool::{Node, Pool};
+use crate::request::{self, Request};
+use crate::v1;
+
+/// The maximum number of other channels to try.
+const OTHER_CHANNELS: usize = 20;
+
+/// A question about the first catalog of a pool.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Question<'a> {
+    /// The package.
+    pub package: &'a str,
+    /// The installed version or bundle, even if the catalog no longer contains it.
+    pub from: &'a str,
+    /// The version or bundle to stop at; the newest if unset.
+    pub to: Option<&'a str>,
+    /// The channel; the default one if unset.
+    pub channel: Option<&'a str>,
+    /// Whether the cluster runs OLM v1.
+    pub v1: bool,
+}
+
+/// The upgrades of a cluster.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct UpgradePath {
+    /// The package.
+    pub package: String,
+    /// The channel.
+    pub channel: String,
+    /// The installed bundle.
+    pub from: String,
+    /// The target, if it is not the newest.
+    pub to: Option<String>,
+    /// The steps in order.
+    pub steps: Vec<Step>,
+    /// Why it ends.
+    pub end: Ending,
+    /// Whether the cluster reaches the target, or the newest bundle.
+    pub arrived: bool,
+    /// Why it does not.
+    pub explanation: Vec<String>,
+    /// The message of the cluster, if it cannot resolve the namespace.
+    pub message: Option<String>,
+    /// The channels in which it would.
+    pub elsewhere: Vec<String>,
+}
+
+/// One upgrade.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Step {
+    /// The bundle that is installed after it.
+    pub name: String,
+    /// Its version.
+    pub version: Option<String>,
+    /// The field of the channel entry that leads to it.
+    pub edge: &'static str,
+    /// The other bundles that are installed or upgraded with it.
+    pub along: Vec<Along>,
+}
+
+/// A bundle that is installed or upgraded with another.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Along {
+    /// The bundle.
+    pub name: String,
+    /// Its package.
+    pub package: String,
+    /// Its version.
+    pub version: Option<String>,
+    /// Its package, version, channel and catalog in words.
+    pub origin: String,
+    /// The bundle that it replaces.
+    pub replaces: Option<String>,
+    /// The requirements that it meets; none if its own Subscription upgrades it.
+    pub reasons: Vec<String>,
+}
+
+impl Along {
+    /// Describes what happens to the bundle.
+    pub fn action(&self) -> String {
+        match &self.replaces {
+            Some(old) => format!("upgrades {old} to {}", self.name),
+            None => format!("installs {}", self.name),
+        }
+    }
+}
+
+/// Why a path ends.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Ending {
+    /// There is no newer bundle.
+    Latest,
+    /// The target is reached.
+    Reached,
+    /// There is a newer bundle, but no edge leads to it.
+    Stuck,
+    /// The resolution fails.
+    Blocked,
+}
+
+impl Ending {
+    /// Returns the name of the ending in reports.
+    pub fn name(self) -> &'static str {
+        match self {
+            Ending::Latest => "latest",
+            Ending::Reached => "reached",
+            Ending::Stuck => "stuck",
+            Ending::Blocked => "blocked",
+        }
+    }
+}
+
+/// A package, channel or version that does not exist.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Unknown(String);
+
+impl fmt::Display for Unknown {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl std::error::Error for Unknown {}
+
+/// Follows the upgrades of a package.
+///
+/// # Errors
+/// Fails when the question names something that does not exist.
+pub fn upgrade_path(pool: &Pool<'_>, question: &Question<'_>) -> Result<UpgradePath, Unknown> {
+    let package = question.package;
+    let wish = |version: &str, channel: Option<&str>| Request {
+        text: version.to_owned(),
+        package: package.to_owned(),
+        channel: channel.map(str::to_owned),
+        version: Some(version.to_owned()),
+    };
+    let here = |&&node: &&Node| pool.member(node).source == 0;
+    let nodes: Vec<Node> = pool.of_package(package).iter().filter(here).copied().collect();
+    let wanted = wish(question.from, question.channel);
+    let default = nodes.iter().copied().find(|&node| pool.is_default(node));
+    let Some(default) = default else { return Err(Unknown(wanted.unknown(pool))) };
+    let channel = question.channel.unwrap_or(pool.member(default).channel);
+    if !nodes.iter().any(|&node| pool.member(node).channel == channel) {
+        return Err(Unknown(wanted.unknown(pool)));
+    }
+    let (from, known) = request::installed(&wanted, pool).map_err(Unknown)?;
+    // A bundle that the catalog no longer contains is upgraded by its version.
+    if known.is_none() && from.version.is_none() {
+        return Err(Unknown(format!("{:?} is neither a version nor a bundle of {package}", question.from)));
+    }
+    let to = match question.to {
+        None => None,
+        Some(version) => {
+            let members = wish(version, Some(channel)).members(pool);
+            let anywhere = || wish(version, None).members(pool);
+            let found = members.first().copied().or_else(|| anywhere().first().copied());
+            let found = found.ok_or_else(|| Unknown(wish(version, question.channel).unknown(pool)))?;
+            Some(pool.member(found).bundle.name.as_str())
+        }
+    };
+    let follow = |channel: &str| {
+        let start = Start { source: 0, package, channel: Some(channel), from: from.clone(), to };
+        if question.v1 { second(pool, &start) } else { first(pool, &start) }
+    };
+    let mut path = follow(channel);
+    if !path.arrived {
+        let mut others: Vec<&str> = nodes.iter().map(|&node| pool.member(node).channel).collect();
+        others.sort_unstable();
+        others.dedup();
+        others.retain(|other| *other != channel);
+        let leads_on = |other: &&str| follow(other).arrived;
+        path.elsewhere = others.into_iter().take(OTHER_CHANNELS).filter(leads_on).map(str::to_owned).collect();
+    }
+    Ok(path)
+}
+
+/// Follows the upgrades of OLM v0.
+fn first(pool: &Pool<'_>, start: &Start<'_>) -> UpgradePath {
+    let path = path::path(pool, start);
+    let version = |node: Node| pool.member(node).bundle.version.as_ref().map(ToString::to_string);
+    let steps = path.steps.iter().map(|step| {
+        let along = step.companions.iter().map(|along| Along {
+            name: pool.member(along.node).bundle.name.clone(),
+            package: pool.member(along.node).bundle.package.clone(),
+            version: version(along.node),
+            origin: origin(pool, along.node),
+            replaces: along.replaces.clone(),
+            reasons: along.needed.clone(),
+        });
+        let name = pool.member(step.to).bundle.name.clone();
+        Step { name, version: version(step.to), edge: step.edge.field(), along: along.collect() }
+    });
+    let steps = steps.collect();
+    let (end, explanation, message) = match path.end {
+        End::Latest => (Ending::Latest, Vec::new(), None),
+        End::Reached => (Ending::Reached, Vec::new(), None),
+        End::Stuck(lines) => (Ending::Stuck, lines, None),
+        End::Blocked(message, lines) => (Ending::Blocked, lines, Some(message)),
+    };
+    ended(start, steps, end, explanation, message)
+}
+
+/// Follows the upgrades of OLM v1, which selects the highest version that an edge leads to.
+fn second(pool: &Pool<'_>, start: &Start<'_>) -> UpgradePath {
+    let package = start.package;
+    let channels: Vec<String> = start.channel.map(str::to_owned).into_iter().collect();
+    let target = |name: &str| pool.of_package(package).iter().find(|node| pool.member(**node).bundle.name == name);
+    let wanted = start.to.and_then(target).and_then(|node| pool.member(*node).bundle.version.as_ref());
+    let range = wanted.and_then(|version| Range::parse(&format!("={version}")).ok());
+    let (mut current, mut steps, mut seen) = (start.from.clone(), Vec::new(), HashSet::new());
+    loop {
+        if start.to == Some(current.name.as_str()) {
+            return ended(start, steps, Ending::Reached, Vec::new(), None);
+        }
+        if !seen.insert(current.name.clone()) {
+            let line = format!("the upgrades lead back to {}", current.name);
+            return ended(start, steps, Ending::Stuck, vec![line], None);
+        }
+        let select = |range: Option<&Range>| {
+            let installed = Some(&current);
+            v1::select(pool, &v1::Request { package, channels: &channels, range, installed, any_version: false })
+        };
+        // A given target is selected as soon as an edge leads to it.
+        let direct = range.as_ref().and_then(|range| select(Some(range)).ok());
+        let node = match direct.map_or_else(|| select(None), Ok) {
+            Ok(node) if pool.member(node).bundle.name != current.name => node,
+            Ok(_) => return ended(start, steps, Ending::Latest, Vec::new(), None),
+            Err(message) => return ended(start, steps, Ending::Blocked, Vec::new(), Some(message)),
+        };
+        let member = pool.member(node);
+        let edge = Edge::between(member.entry, &current.name, current.version.as_ref());
+        let version = member.bundle.version.as_ref().map(ToString::to_string);
+        let edge = edge.map_or("version", Edge::field);
+        steps.push(Step { name: member.bundle.name.clone(), version, edge, along: Vec::new() });
+        current = member.bundle.clone();
+    }
+}
+
+fn ended(
+    start: &Start<'_>,
+    steps: Vec<Step>,
+    end: Ending,
+    explanation: Vec<String>,
+    message: Option<String>,
+) -> UpgradePath {
+    UpgradePath {
+        package: start.package.to_owned(),
+        channel: start.channel.unwrap_or_default().to_owned(),
+        from: start.from.name.clone(),
+        to: start.to.map(str::to_owned),
+        steps,
+        end,
+        arrived: matches!((end, start.to), (Ending::Reached, _) | (Ending::Latest, None)),
+        explanation,
+        message,
+        elsewhere: Vec::new(),
+    }
+}
+
+/// The upgrades of OLM v0 from one bundle of a channel, for a reader that has those of all bundles.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Onward {
+    /// The cluster upgrades to the next bundle, and goes on as that one does.
+    To {
+        /// The installed bundle.
+        from: String,
+        /// The next one.
+        next: String,
+    },
+    /// The whole path: it does not go on as one of its bundles does, since other operators are involved.
+    Path(UpgradePath),
+}
+
+impl Onward {
+    /// Returns the installed bundle.
+    pub fn from(&self) -> &str {
+        match self {
+            Onward::To { from, .. } => from,
+            Onward::Path(path) => &path.from,
+        }
+    }
+}
+
+/// Follows the upgrades from each of these bundles of a channel; each comes with the bundle that its edges lead to.
+///
+/// The result is that of [`upgrade_path`] for each of them, in a fraction of the time: paths share their ends.
+pub fn onward(pool: &Pool<'_>, package: &str, channel: &str, bundles: &[(&str, Option<&str>)]) -> Vec<Onward> {
+    let nodes = pool.of_package(package).iter().map(|&node| pool.member(node).bundle);
+    let alone = nodes.clone().all(|bundle| bundle.facts.needs.is_empty());
+    let by_name: HashMap<&str, &Bundle> = nodes.map(|bundle| (bundle.name.as_str(), bundle)).collect();
+    let follow = |from: &str, to: Option<&str>| {
+        let from = (*by_name.get(from)?).clone();
+        Some(first(pool, &Start { source: 0, package, channel: Some(channel), from, to }))
+    };
+    let ask = |(name, next): &(&str, Option<&str>)| {
+        if let Some(next) = next.filter(|_| alone) {
+            let step = follow(name, Some(next))?;
+            if step.steps.len() == 1 && step.arrived && step.steps[0].along.is_empty() {
+                return Some(Onward::To { from: (*name).to_owned(), next: next.to_owned() });
+            }
+        }
+        follow(name, None).map(Onward::Path)
+    };
+    bundles.iter().filter_map(ask).collect()
+}
