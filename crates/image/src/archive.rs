@@ -6,13 +6,14 @@ use std::fs::File;
 use std::io::{self, BufWriter, Write};
 use std::path::{Path, PathBuf};
 
+use ::scratch::{TempFile, TempFolder, umasked};
 use serde::{Deserialize, Serialize};
 
 use crate::graph::Graph;
 use crate::layout::{self, REF_NAME};
 use crate::manifest::{Descriptor, Index, Manifest, media_type};
 use crate::pull::parse;
-use crate::scratch::{Scratch, ScratchDir};
+use crate::scratch::PREFIX;
 use crate::store::Blob;
 use crate::unpack::stream::Stream;
 use crate::unpack::tar::{Kind, Reader};
@@ -255,7 +256,7 @@ pub(crate) fn save_docker(store: &Store, graph: &Graph, path: &Path, name: Optio
     };
     let manifest: Manifest = parse(&document.content, "manifest")?;
     let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
-    let scratch = ScratchDir::create(folder).map_err(|error| Error::file(folder.display(), &error))?;
+    let scratch = TempFolder::inside(folder, PREFIX).map_err(|error| Error::file(folder.display(), &error))?;
     let plain = Store::open(scratch.path()).map_err(|error| Error::file(folder.display(), &error))?;
     let bounds = UnpackLimits { total_size: MAX_TOTAL, ..UnpackLimits::default() };
     let budget = Cell::new(bounds.total_size);
@@ -305,11 +306,11 @@ fn required_blob(store: &Store, digest: &Digest) -> io::Result<Blob> {
 /// Writes an archive to a temporary file and renames it into place.
 fn write_archive(path: &Path, write: impl FnOnce(&mut TarWriter) -> io::Result<()>) -> Result<(), Error> {
     let outcome = (|| {
-        let mut scratch = Scratch::beside(path)?;
+        let mut scratch = TempFile::beside(path, PREFIX)?;
         let mut writer = TarWriter { out: BufWriter::with_capacity(256 << 10, scratch.file().try_clone()?) };
         write(&mut writer)?;
         writer.finish()?;
-        scratch.finish(path).map(|_| ())
+        scratch.finish(path, umasked(0o666)).map(|_| ())
     })();
     outcome.map_err(|error| Error::file(path.display(), &error))
 }

@@ -78,7 +78,6 @@ pub use pull::Image;
 pub use reference::{Reference, ReferenceError};
 pub use registries_conf::RegistriesConf;
 pub use registry::{Challenge, Retries};
-pub use scratch::ScratchGuard;
 pub use set::{Parts, Referrer, SurveyedImage, Wanted};
 pub use shared::create_file;
 pub use store::{Blob, BlobWriter, Store};

@@ -1,13 +1,15 @@
 //! Partially downloaded blobs. They survive a failure, so that the next attempt can resume.
 
-use std::fs::{self, File};
+use std::fs::{self, File, Permissions};
 use std::io::{self, Read, Seek, SeekFrom};
-use std::os::unix::fs::MetadataExt;
+use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::Once;
 use std::time::Duration;
 
-use crate::scratch::{Scratch, apply_umask, name_full_disk};
+use ::scratch::{TempFile, umasked};
+
+use crate::scratch::{PREFIX, name_full_disk};
 use crate::store::Blob;
 use crate::{Digest, Hasher, Store, shared};
 
@@ -38,7 +40,7 @@ enum Place {
     /// `partial/<hex>`; the lock holder owns the name.
     Shared { path: PathBuf, file: File },
     /// A private temporary file, removed when dropped.
-    Private(Scratch),
+    Private(TempFile),
     /// The blob has its final name.
     Done,
 }
@@ -68,7 +70,7 @@ impl Partial {
             // same bytes. The file may also have become the finished blob since it was opened.
             Some(file) if file.try_lock().is_ok() && is_same(&file, &path) => Place::Shared { path, file },
             // Locked by another process, or not ours.
-            _ => Place::Private(Scratch::create(&folder)?),
+            _ => Place::Private(TempFile::create(&folder, PREFIX)?),
         };
         let mut partial = Partial { store: store.clone(), digest, place, hasher: Hasher::new(), size: 0 };
         partial.hash_existing()?;
@@ -131,11 +133,11 @@ impl Partial {
         let target = self.store.path_of(&digest);
         let file = match std::mem::replace(&mut self.place, Place::Done) {
             Place::Shared { path, file } => {
-                apply_umask(&file)?;
+                file.set_permissions(Permissions::from_mode(umasked(0o666)))?;
                 fs::rename(&path, &target)?;
                 file
             }
-            Place::Private(scratch) => scratch.finish(&target)?,
+            Place::Private(scratch) => scratch.finish(&target, umasked(0o666))?,
             Place::Done => return Err(io::Error::other("the blob is complete")),
         };
         self.store.accept(digest, &file).map(Ok)

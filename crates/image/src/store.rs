@@ -19,7 +19,9 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use crate::scratch::{self, Scratch, name_full_disk};
+use ::scratch::{TempFile, umasked};
+
+use crate::scratch::{self, PREFIX, name_full_disk};
 use crate::{Descriptor, Digest, Hasher, shared};
 
 /// A store: a directory of blobs.
@@ -264,7 +266,7 @@ impl Store {
     /// # Errors
     /// Fails when no temporary file can be created.
     pub fn writer(&self) -> io::Result<BlobWriter> {
-        let scratch = Scratch::create(&self.root.join("blobs"));
+        let scratch = TempFile::create(&self.root.join("blobs"), PREFIX);
         let scratch = scratch.map_err(|error| name_full_disk(&self.root, error))?;
         Ok(BlobWriter { store: self.clone(), scratch, hasher: Hasher::new(), size: 0 })
     }
@@ -284,7 +286,7 @@ impl Store {
 /// A blob that is being written into a store. Dropping it removes the temporary file.
 pub struct BlobWriter {
     store: Store,
-    scratch: Scratch,
+    scratch: TempFile,
     hasher: Hasher,
     size: u64,
 }
@@ -309,7 +311,7 @@ impl BlobWriter {
         }
         let synced = self.store.sync(self.scratch.file(), self.size);
         synced.map_err(|error| name_full_disk(&self.store.root, error))?;
-        let file = self.scratch.finish(&self.store.path_of(&digest))?;
+        let file = self.scratch.finish(&self.store.path_of(&digest), umasked(0o666))?;
         self.store.accept(digest, &file)
     }
 }

@@ -4,7 +4,8 @@
 use std::fs;
 use std::io::Write;
 
-use image::{Digest, ScratchGuard, Store};
+use image::{Digest, Store};
+use scratch::Guard;
 
 #[test]
 fn partial_blobs_are_removed_before_the_process_exits() {
@@ -14,7 +15,7 @@ fn partial_blobs_are_removed_before_the_process_exits() {
     let mut writer = store.writer().unwrap();
     writer.write_all(b"half").unwrap();
     assert_eq!(blobs(), 2, "the directory of blobs, and one partial blob");
-    let guard = ScratchGuard::remove_all();
+    let guard = Guard::remove_all();
     assert_eq!(blobs(), 1);
     let (other_store, content) = (store.clone(), b"later");
     let late = std::thread::spawn(move || other_store.put(content));

@@ -12,6 +12,7 @@ use image::{AppRegistry, Client, LayerFile, Repository, UnpackLimits};
 use crate::commands::read_input;
 use crate::exit::{Failure, in_path};
 use crate::images::Images;
+use crate::interrupt::Unfinished;
 use crate::{runtime, tree};
 
 /// The file that lists the directories created by downloads, one per line.
@@ -199,7 +200,7 @@ impl Download<'_> {
         folder: &Path,
     ) -> Result<PathBuf, String> {
         let archive = registry.archive(name, release).map_err(|error| shown(&error))?;
-        let aside = tempfile::Builder::new().prefix(".opm-download-").tempdir_in(folder);
+        let aside = Unfinished::create(folder, ".opm-download-");
         let aside = aside.map_err(|error| format!("{}: {error}", folder.display()))?;
         let file = aside.path().join("archive");
         fs::write(&file, archive).map_err(|error| format!("{}: {error}", file.display()))?;

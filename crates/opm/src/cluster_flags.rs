@@ -50,7 +50,7 @@ pub(crate) fn failure(error: cluster::Error) -> Failure {
 /// A signal drops the future at its current await point. The error then includes `interrupted`, which describes the
 /// resulting state of the cluster.
 pub(crate) fn block_on(interrupted: &str, work: impl Future<Output = Outcome>) -> Outcome {
-    interrupt::leave_signals_alone();
+    interrupt::hand_over_signals();
     runtime::block_on(async {
         let mut signals = EndSignals::listen()?;
         let code = tokio::select! {

@@ -6,11 +6,11 @@ use std::path::{Path, PathBuf};
 use image::{Reference, ReferenceError};
 #[cfg(feature = "sqlite")]
 use sqlite_index::NewBundle;
-use tempfile::TempDir;
 
 use crate::container::ContainerTool;
 use crate::exit::Failure;
 use crate::images::{self, CONFIGS_LABEL, DATABASE_LABEL, Images, Kind, PullFlags, TlsFlags};
+use crate::interrupt::Unfinished;
 
 /// Fetches references. Dropping it removes the unpacked files.
 pub(crate) struct Fetcher {
@@ -20,7 +20,7 @@ pub(crate) struct Fetcher {
     /// Whether to record bundles by digest.
     pin: bool,
     /// The directories unpacked by a container tool.
-    unpacked: std::cell::RefCell<Vec<TempDir>>,
+    unpacked: std::cell::RefCell<Vec<Unfinished>>,
 }
 
 impl Fetcher {
@@ -102,7 +102,7 @@ impl Fetcher {
 
     fn unpack_with(&self, tool: ContainerTool, reference: &str) -> Result<PathBuf, String> {
         tool.pull(reference, self.plain_http)?;
-        let directory = TempDir::new().map_err(|error| error.to_string())?;
+        let directory = Unfinished::private("opm-unpacked-").map_err(|error| error.to_string())?;
         tool.unpack(reference, directory.path())?;
         let path = directory.path().to_path_buf();
         self.unpacked.borrow_mut().push(directory);

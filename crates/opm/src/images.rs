@@ -9,6 +9,7 @@ mod flags;
 
 pub(crate) use flags::{PullFlags, TlsFlags, check_flags};
 use image::{Client, Environment, Image, LayerFile, Location, Store, UnpackLimits};
+use scratch::TempFolder;
 
 use crate::interrupt::Unfinished;
 use crate::progress::{Progress, Unit};
@@ -243,7 +244,7 @@ impl Images {
     pub(crate) fn try_unpack_aside(&self, image: &Image, only: Option<&Path>) -> Result<PathBuf, NotUnpacked> {
         let failed = |reason: String| NotUnpacked { reason, transient: true };
         let tools = self.tools().map_err(failed)?;
-        let target = tempfile::Builder::new().prefix("image-").tempdir_in(tools.scratch.path());
+        let target = TempFolder::inside(tools.scratch.path(), "image-");
         let target = target.map_err(|error| failed(format!("{}: {error}", tools.scratch.path().display())))?;
         // Remove the directory unless the image was unpacked.
         self.unpack(image, only, target.path())?;

@@ -1,83 +1,64 @@
 //! Removes temporary files when the user interrupts opm.
 
-use std::fs;
+use std::fs::{self, Permissions};
 use std::io;
-use std::path::{Path, PathBuf};
+use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
+use std::sync::Once;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Mutex, Once, PoisonError};
 
+use scratch::{Guard, TempFolder};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
 
 use crate::{progress, tree};
 
-/// Directories to remove when a signal ends the process.
-static UNFINISHED: Mutex<Vec<PathBuf>> = Mutex::new(Vec::new());
-static WATCH: Once = Once::new();
 static HANDED_OVER: AtomicBool = AtomicBool::new(false);
 
-/// Lets the caller handle all signals. The caller must call [`clean_up`] before the process ends.
-pub(crate) fn leave_signals_alone() {
-    WATCH.call_once(|| {});
+/// Removes temporary files on signals, as soon as there are any.
+pub(crate) fn start() {
+    static WATCH: Once = Once::new();
+    scratch::before_creating(|| WATCH.call_once(watch));
 }
 
-/// Lets the caller handle signals from now on, after all unfinished work is done.
+/// Lets the caller handle signals from now on: it must listen to them already or at once, and remove its files itself.
 pub(crate) fn hand_over_signals() {
     HANDED_OVER.store(true, Ordering::Relaxed);
 }
 
-/// Removes unfinished directories before the process ends, because running tasks can keep them alive.
+/// Removes temporary files before the process ends, because running tasks can keep them alive.
 pub(crate) fn clean_up() {
-    let mut unfinished = UNFINISHED.lock().unwrap_or_else(PoisonError::into_inner);
-    for path in unfinished.drain(..) {
-        let _ = fs::remove_dir_all(path);
-    }
-    drop(image::ScratchGuard::remove_all());
+    drop(Guard::remove_all());
 }
 
 /// A temporary directory that becomes permanent with [`Unfinished::finish`]. Otherwise it is removed on drop and on
 /// interrupt.
-pub(crate) struct Unfinished {
-    path: PathBuf,
-}
+pub(crate) struct Unfinished(TempFolder);
 
 impl Unfinished {
     /// Creates a directory in `parent` whose name starts with `prefix`.
     pub(crate) fn create(parent: &Path, prefix: &str) -> io::Result<Unfinished> {
-        Unfinished::with_mode(parent, prefix, 0o777)
+        TempFolder::inside(parent, prefix).map(Unfinished)
     }
 
-    /// Creates a directory for temporary files, readable only by the user.
+    /// Creates a directory for temporary files.
     pub(crate) fn private(prefix: &str) -> io::Result<Unfinished> {
-        Unfinished::with_mode(&std::env::temp_dir(), prefix, 0o700)
-    }
-
-    fn with_mode(parent: &Path, prefix: &str, mode: u32) -> io::Result<Unfinished> {
-        WATCH.call_once(watch);
-        // Hold the lock while creating the directory, so that a signal handler never misses it.
-        let mut unfinished = UNFINISHED.lock().unwrap_or_else(PoisonError::into_inner);
-        let path = tempfile::Builder::new()
-            .prefix(prefix)
-            .permissions(std::os::unix::fs::PermissionsExt::from_mode(mode))
-            .tempdir_in(parent)?
-            .keep();
-        unfinished.push(path.clone());
-        Ok(Unfinished { path })
+        TempFolder::private(prefix).map(Unfinished)
     }
 
     pub(crate) fn path(&self) -> &Path {
-        &self.path
+        self.0.path()
     }
 
     /// Runs work without interruption: a signal takes effect afterwards.
     pub(crate) fn uninterrupted<T>(&self, work: impl FnOnce() -> T) -> T {
-        let _held = UNFINISHED.lock().unwrap_or_else(PoisonError::into_inner);
-        work()
+        scratch::uninterrupted(work)
     }
 
-    /// Renames the directory to `target` and keeps it.
+    /// Renames the directory to `target` and keeps it, with the mode of new directories.
     pub(crate) fn finish(self, target: &Path) -> io::Result<()> {
-        put(&self.path, target)
+        fs::set_permissions(self.path(), Permissions::from_mode(scratch::umasked(0o777)))?;
+        put(self.path(), target)
     }
 }
 
@@ -115,15 +96,6 @@ fn fill(made: &Path, target: &Path) -> io::Result<()> {
     })
 }
 
-impl Drop for Unfinished {
-    fn drop(&mut self) {
-        let mut unfinished = UNFINISHED.lock().unwrap_or_else(PoisonError::into_inner);
-        unfinished.retain(|path| *path != self.path);
-        // `finish` has already moved it.
-        let _ = fs::remove_dir_all(&self.path);
-    }
-}
-
 /// Waits for signals on its own thread. If that fails, a signal ends the process without cleanup.
 fn watch() {
     let Ok(mut signals) = Signals::new([SIGHUP, SIGINT, SIGTERM]) else { return };
@@ -132,16 +104,8 @@ fn watch() {
             if HANDED_OVER.load(Ordering::Relaxed) {
                 continue;
             }
-            let unfinished = UNFINISHED.lock().unwrap_or_else(PoisonError::into_inner);
-            // Removes partial blobs and archives, and blocks new ones.
-            let _no_scratch = image::ScratchGuard::remove_all();
-            for path in unfinished.iter() {
-                // A thread that still writes to the old path fails, and then waits for the lock, which is never
-                // released.
-                let doomed = path.with_extension("interrupted");
-                let _ = fs::rename(path, &doomed);
-                let _ = fs::remove_dir_all(&doomed);
-            }
+            // Blocks new files, and threads that remove theirs, to the end.
+            let _no_files = Guard::remove_all();
             progress::erase();
             // End like the default handler, so that shells see the signal.
             let _ = signal_hook::low_level::emulate_default_handler(signal);

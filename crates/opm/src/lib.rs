@@ -60,6 +60,7 @@ pub(crate) const STACK_SIZE: usize = 16 << 20;
 /// Runs the command that the process arguments name and returns the exit code.
 pub fn main() -> ExitCode {
     panic::prepare();
+    interrupt::start();
     let mut printer = printer::Printer::new();
     let threads = rayon::ThreadPoolBuilder::new().stack_size(STACK_SIZE).build_global();
     let outcome = match threads {

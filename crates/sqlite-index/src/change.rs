@@ -1,20 +1,20 @@
 //! Atomic changes of a database, including the file and the schema they need.
 
 use std::fs::{File, TryLockError};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 use std::{fs, io, thread};
 
 use rusqlite::config::DbConfig;
 use rusqlite::{Connection, Transaction, TransactionBehavior};
-use tempfile::NamedTempFile;
+use scratch::TempFolder;
 
 use crate::error::Error;
-use crate::open::{BUSY_TIMEOUT, Database, READ_WRITE, check_schema, connect, parent};
+use crate::open::{BUSY_TIMEOUT, CREATE, Database, READ_WRITE, check_schema, connect, parent};
 use crate::schema::{self, VERSION, has_table};
 use crate::{copy, defend, migrate};
 
-/// The file name prefix of databases under construction.
+/// The name prefix of directories of databases under construction.
 const SCRATCH: &str = ".opm-new-index-";
 
 /// The result of a change.
@@ -52,7 +52,7 @@ impl Database {
         let path = self.path();
         let in_file = |error: Error| error.in_file(path);
         let Some(new) = NewFile::wait(path)? else { return Database::write(path)?.change(change) };
-        let connection = connect(new.file.path(), READ_WRITE).map_err(in_file)?;
+        let connection = connect(&new.file, CREATE).map_err(in_file)?;
         let transaction = begin(&connection).map_err(in_file)?;
         prepare(&transaction, path).map_err(in_file)?;
         let outcome = change(&transaction)?;
@@ -81,7 +81,7 @@ impl Database {
             return copy::backup(source, connection, target).map_err(in_file);
         }
         let Some(new) = NewFile::wait(target)? else { return self.publish(target) };
-        let mut connection = connect(new.file.path(), READ_WRITE).map_err(in_file)?;
+        let mut connection = connect(&new.file, CREATE).map_err(in_file)?;
         copy::backup(source, &mut connection, target).map_err(in_file)?;
         connection.close().map_err(|(_, error)| in_file(error.into()))?;
         new.put(target)
@@ -146,19 +146,22 @@ impl DirectoryLock {
     }
 }
 
-/// Removes files of killed processes; the caller holds the lock.
+/// Removes databases of killed processes; the caller holds the lock.
 fn sweep(directory: &Path) {
     let Ok(entries) = fs::read_dir(directory) else { return };
     for entry in entries.flatten().filter(|entry| entry.file_name().as_encoded_bytes().starts_with(SCRATCH.as_bytes()))
     {
-        let _ = fs::remove_file(entry.path());
+        // Older versions created files.
+        let _ = fs::remove_dir_all(entry.path()).or_else(|_| fs::remove_file(entry.path()));
     }
 }
 
 /// A database under construction next to its final path. Processes that create the same file do so one after the
 /// other.
 struct NewFile {
-    file: NamedTempFile,
+    /// The file, next to its journal in a temporary directory.
+    file: PathBuf,
+    _directory: TempFolder,
     _lock: DirectoryLock,
 }
 
@@ -169,11 +172,9 @@ impl NewFile {
         if path.symlink_metadata().is_ok() {
             return Ok(None);
         }
-        let mut builder = tempfile::Builder::new();
-        // The permissions that SQLite uses.
-        builder.prefix(SCRATCH).suffix(".db").permissions(std::os::unix::fs::PermissionsExt::from_mode(0o644));
-        let file = builder.tempfile_in(parent(path)).map_err(Error::io(path))?;
-        Ok(Some(NewFile { file, _lock: lock }))
+        let directory = TempFolder::inside(parent(path), SCRATCH).map_err(Error::io(path))?;
+        let file = directory.path().join("index.db");
+        Ok(Some(NewFile { file, _directory: directory, _lock: lock }))
     }
 
     /// Renames the file into place.
@@ -182,10 +183,10 @@ impl NewFile {
         for ending in ["-journal", "-wal", "-shm"] {
             let _ = fs::remove_file(copy::beside(path, ending));
         }
-        self.file.persist_noclobber(path).map_err(|error| match error.error.kind() {
+        scratch::rename_new(self.file, path).map_err(|error| match error.kind() {
             // A process without the lock created the file first.
             io::ErrorKind::AlreadyExists => Error::Locked(path.to_owned()),
-            _ => Error::io(path)(error.error),
+            _ => Error::io(path)(error),
         })?;
         // The content is synced; sync its name too.
         let _ = File::open(parent(path)).and_then(|directory| directory.sync_all());

@@ -13,6 +13,10 @@ use crate::schema;
 
 /// Maximum size of a row or a text.
 const MAX_LENGTH: i32 = 64 << 20;
+/// The time limit for a database of no size; each MiB adds a second.
+const BASE_TIME: Duration = Duration::from_secs(30);
+/// The maximum size of temporary tables for a database of no size; each byte adds two.
+const BASE_TEMPORARY: u64 = 16 << 20;
 /// How often a query checks the time, in instructions of SQLite.
 const INSTRUCTIONS: i32 = 100_000;
 /// Maximum number of characters of a foreign text in a message.
@@ -34,7 +38,7 @@ pub(crate) fn restrict(connection: &Connection) -> Result<(), Error> {
     connection.set_limit(Limit::SQLITE_LIMIT_LENGTH, MAX_LENGTH)?;
     restart_clock(connection);
     // Temporary tables are copies without manifests; SQLite counts their pages of 4 KiB.
-    let pages = length(file(connection)) / 4096 * 2 + 4096;
+    let pages = (length(file(connection)) * 2 + BASE_TEMPORARY) / 4096;
     connection.query_row(&format!("PRAGMA temp.max_page_count = {pages}"), [], |_| Ok(()))?;
     Ok(())
 }
@@ -60,7 +64,7 @@ fn limit(connection: &Connection, limit: Duration) {
 
 /// Returns the time limit for the queries of a database: far more than they take.
 pub(crate) fn time_limit(path: &Path) -> Duration {
-    Duration::from_secs(30 + (length(path) >> 20))
+    BASE_TIME + Duration::from_secs(length(path) >> 20)
 }
 
 fn length(path: &Path) -> u64 {

@@ -5,7 +5,7 @@ use std::time::Duration;
 use std::{fs, io};
 
 use rusqlite::{Connection, OpenFlags};
-use tempfile::TempDir;
+use scratch::TempFolder;
 
 use crate::change::begin;
 use crate::error::Error;
@@ -16,6 +16,8 @@ use crate::{copy, defend, migrate};
 pub(crate) const BUSY_TIMEOUT: Duration = Duration::from_secs(5);
 /// The flags for opening an existing file for writing.
 pub(crate) const READ_WRITE: OpenFlags = OpenFlags::SQLITE_OPEN_READ_WRITE.union(OpenFlags::SQLITE_OPEN_NO_MUTEX);
+/// The flags for creating a file.
+pub(crate) const CREATE: OpenFlags = READ_WRITE.union(OpenFlags::SQLITE_OPEN_CREATE);
 /// The page cache, in KiB.
 const CACHE_KIB: i64 = 16 << 10;
 
@@ -25,7 +27,7 @@ pub struct Database {
     connection: Option<Connection>,
     path: PathBuf,
     /// The directory of the temporary copy, if this is one.
-    copy: Option<TempDir>,
+    copy: Option<TempFolder>,
 }
 
 impl Database {
@@ -94,7 +96,7 @@ impl Database {
     /// Fails when the temporary directory cannot be written.
     pub fn temporary() -> Result<Database, Error> {
         let (directory, path) = aside(Path::new("a temporary database"))?;
-        let connection = connect(&path, READ_WRITE | OpenFlags::SQLITE_OPEN_CREATE)?;
+        let connection = connect(&path, CREATE)?;
         connection.pragma_update(None, "synchronous", "OFF")?;
         Ok(Database { connection: Some(connection), path, copy: Some(directory) })
     }
@@ -171,14 +173,14 @@ impl Database {
     }
 
     /// Closes the database; returns the directory of the temporary copy, if this is one.
-    pub(crate) fn into_copy(self) -> Option<TempDir> {
+    pub(crate) fn into_copy(self) -> Option<TempFolder> {
         self.copy
     }
 }
 
 /// Creates the directory of a temporary copy of `path`; returns it with the path of the copy.
-fn aside(path: &Path) -> Result<(TempDir, PathBuf), Error> {
-    let directory = tempfile::Builder::new().prefix("db-").tempdir().map_err(Error::io(path))?;
+fn aside(path: &Path) -> Result<(TempFolder, PathBuf), Error> {
+    let directory = TempFolder::private("db-").map_err(Error::io(path))?;
     let target = directory.path().join("index.db");
     Ok((directory, target))
 }

@@ -9,7 +9,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use registry_api::message;
 use registry_api::{Answer, Api, Counts, Message, Query, QueryError, Rows};
 use rusqlite::{Connection, OpenFlags, OptionalExtension};
-use tempfile::TempDir;
+use scratch::TempFolder;
 
 use crate::error::Error;
 use crate::members::{Member, members};
@@ -34,7 +34,7 @@ pub struct Index {
     providers: HashMap<[String; 3], Vec<String>>,
     counts: Counts,
     /// Removed with the server.
-    _directory: TempDir,
+    _directory: TempFolder,
 }
 
 impl Index {

@@ -11,6 +11,9 @@ const UNCHECKED_FILES: [&str; 2] = ["crates/fbc/src/yaml/events.rs", "crates/ser
 const UNESCAPED_FILES: [&str; 2] = ["crates/site/src/markdown.rs", "crates/site/src/frame.rs"];
 const UNESCAPED: &str = concat!("Pre", "Escaped");
 
+/// The crates that may create temporary files with a name: the others use `scratch`, which removes them on signals.
+const NAMED_TEMPORARY: [&str; 3] = ["crates/scratch/", "crates/testkit/", "crates/fuzz-targets/"];
+
 // Split, so that this file may contain them.
 const UNFINISHED_MACROS: [&str; 2] = [concat!("to", "do!("), concat!("unimple", "mented!(")];
 const UNFINISHED_WORDS: [&str; 2] = [concat!("TO", "DO"), concat!("FIX", "ME")];
@@ -42,6 +45,11 @@ pub(super) fn kind(path: &Path) -> Option<Kind> {
 /// Checks the text of one file.
 pub(super) fn source(name: &str, kind: Kind, text: &str, findings: &mut Findings) {
     let mut shows_output = false;
+    let mut tests = !name.starts_with("crates/")
+        || !name.contains("/src/")
+        || name.ends_with("tests.rs")
+        || name.contains("/tests/")
+        || NAMED_TEMPORARY.iter().any(|of| name.starts_with(of));
     for (index, line) in text.lines().enumerate() {
         let mut report = |what: String| findings.errors.push(format!("{name}:{}: {what}", index + 1));
         if kind == Kind::Markdown && line.starts_with("```") {
@@ -67,6 +75,10 @@ pub(super) fn source(name: &str, kind: Kind, text: &str, findings: &mut Findings
             let code = line.split("//").next().unwrap_or_default();
             if name.starts_with("crates/site/") && !UNESCAPED_FILES.contains(&name) && code.contains(UNESCAPED) {
                 report(format!("{UNESCAPED} belongs in {}", UNESCAPED_FILES.join(" or ")));
+            }
+            tests |= line.trim_start().starts_with("#[cfg(test)]");
+            if !tests && code.contains("tempfile::") && !code.contains("tempfile::tempfile()") {
+                report("temporary files with a name belong to `scratch`".into());
             }
             if !UNCHECKED_FILES.contains(&name) && has_word(code, UNCHECKED) {
                 report(format!("{UNCHECKED} code belongs in {}", UNCHECKED_FILES.join(" or ")));
@@ -123,6 +135,17 @@ mod tests {
         assert_eq!(places, ["a.rs:1:", "a.rs:2:", "a.rs:3:"]);
         let found = errors(|findings| source(UNCHECKED_FILES[0], Kind::Rust, UNCHECKED, findings));
         assert_eq!(found, [""; 0]);
+    }
+
+    #[test]
+    fn temporary_files_with_a_name_belong_to_one_crate() {
+        let text = "tempfile::tempfile()?;\ntempfile::tempdir()?;\n#[cfg(test)]\nuse tempfile::TempDir;\n";
+        let found = errors(|findings| source("crates/opm/src/a.rs", Kind::Rust, text, findings));
+        assert_eq!(found, ["crates/opm/src/a.rs:2: temporary files with a name belong to `scratch`"]);
+        for allowed in ["crates/scratch/src/lib.rs", "crates/opm/tests/a.rs", "crates/opm/src/a/tests.rs"] {
+            let found = errors(|findings| source(allowed, Kind::Rust, text, findings));
+            assert_eq!(found, [""; 0]);
+        }
     }
 
     #[test]

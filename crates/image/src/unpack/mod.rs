@@ -26,6 +26,7 @@ use std::io::{self, Write};
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::Path;
 
+use ::scratch::TempFolder;
 pub use outcome::{LayerFile, LayerProblem, UnpackError, UnpackLimits, Unpacked};
 use stream::Stream;
 use tar::{Entry, Kind, Reader};
@@ -71,7 +72,7 @@ struct Unpacker<'a> {
     limits: &'a UnpackLimits,
     progress: &'a dyn Fn(u64),
     /// Holds file contents by number, then the tree; removed on drop.
-    scratch: tempfile::TempDir,
+    scratch: TempFolder,
     tree: Tree,
     spooled: BTreeMap<Content, u64>,
     skipped: u64,
@@ -99,11 +100,7 @@ impl<'a> Unpacker<'a> {
             Some(parent) if !parent.as_os_str().is_empty() => parent,
             _ => Path::new("."),
         };
-        let scratch = tempfile::Builder::new()
-            .prefix(".opm-unpack-")
-            .permissions(std::os::unix::fs::PermissionsExt::from_mode(0o700))
-            .tempdir_in(parent)
-            .map_err(|error| io(parent, error))?;
+        let scratch = TempFolder::inside(parent, ".opm-unpack-").map_err(|error| io(parent, error))?;
         for name in ["content", "root"] {
             let path = scratch.path().join(name);
             DirBuilder::new().mode(0o700).create(&path).map_err(|error| io(&path, error))?;

@@ -10,7 +10,7 @@ use catalog::Warnings;
 use edit::template::composite::{self, Builder, Component};
 use edit::template::{self, Kind, Template};
 use fbc::{Fbc, Format, Limits, stream};
-use tempfile::NamedTempFile;
+use scratch::{TempFile, umasked};
 
 use super::render_template::{Bundles, relative_to};
 use super::{line_of, read_input};
@@ -225,21 +225,18 @@ fn put_in_place(components: &[Component], rendered: &[PathBuf]) -> Outcome {
     for (component, file) in components.iter().zip(rendered) {
         let target = component.directory().join(&component.output);
         let parent = target.parent().unwrap_or(Path::new("."));
-        let place = || -> io::Result<NamedTempFile> {
+        let place = || -> io::Result<TempFile> {
             fs::create_dir_all(parent)?;
-            let mut new = tempfile::Builder::new()
-                .prefix(".opm-composite-")
-                .permissions(std::os::unix::fs::PermissionsExt::from_mode(0o666))
-                .tempfile_in(parent)?;
-            io::copy(&mut fs::File::open(file)?, new.as_file_mut())?;
-            new.as_file().sync_all()?;
+            let mut new = TempFile::create(parent, ".opm-composite-")?;
+            io::copy(&mut fs::File::open(file)?, new.file())?;
+            new.file().sync_all()?;
             Ok(new)
         };
         let new = place().map_err(|error| failed(&target, &error))?;
         ready.push((new, target));
     }
     for (new, target) in ready {
-        new.persist(&target).map_err(|error| failed(&target, &error.error))?;
+        new.finish(&target, umasked(0o666)).map_err(|error| failed(&target, &error))?;
     }
     Ok(())
 }

@@ -237,7 +237,7 @@ fn print_manifests(args: &ManifestsArgs, printer: &mut Printer) -> Outcome {
 
 fn control(args: &RunArgs, tls: &TlsFlags) -> Outcome {
     log::start(args.debug);
-    interrupt::leave_signals_alone();
+    interrupt::hand_over_signals();
     runtime::block_on(async {
         let mut signals = EndSignals::listen()?;
         let stop = async move {

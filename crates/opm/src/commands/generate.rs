@@ -3,9 +3,11 @@
 use std::collections::BTreeMap;
 use std::fs::OpenOptions;
 use std::io::{self, Write};
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Component, Path, PathBuf};
 
 use clap::Subcommand;
+use scratch::TempFile;
 
 use crate::exit::{Failure, Outcome};
 use crate::printer::Printer;
@@ -155,11 +157,10 @@ fn in_context(directory: &Path) -> Result<String, Failure> {
 /// Replaces a file atomically.
 fn replace(file: &Path, text: &str) -> Outcome {
     let failed = |error: io::Error| Failure::message(format!("{}: {error}", file.display()));
-    let mut temporary = tempfile::Builder::new().prefix(".opm-").tempfile_in(".").map_err(failed)?;
-    temporary.write_all(text.as_bytes()).map_err(failed)?;
-    let permissions = std::fs::metadata(file).map_err(failed)?.permissions();
-    temporary.as_file().set_permissions(permissions).map_err(failed)?;
-    temporary.persist(file).map_err(|error| failed(error.error))?;
+    let mut temporary = TempFile::create(Path::new("."), ".opm-").map_err(failed)?;
+    temporary.file().write_all(text.as_bytes()).map_err(failed)?;
+    let mode = std::fs::metadata(file).map_err(failed)?.permissions().mode();
+    temporary.finish(file, mode & 0o7777).map_err(failed)?;
     Ok(())
 }
 

@@ -50,7 +50,6 @@ pub(crate) fn run(args: &PreviewArgs, printer: &mut Printer) -> Outcome {
         return Err(Failure::message(format!("\"{}\" is not a directory", args.directory.display())));
     }
     log::start(false);
-    interrupt::leave_signals_alone();
     let is_bundle = fbc::load::is_bundle_dir(&args.directory);
     let name = directory_name(&args.directory);
     let console = Arc::new(ServedConsole::new(&name, "", true));
@@ -88,6 +87,7 @@ pub(crate) fn run(args: &PreviewArgs, printer: &mut Printer) -> Outcome {
         printer.report(&format!("http://{host}:{port}/"));
     }
     runtime::block_on(async {
+        interrupt::hand_over_signals();
         let mut signals = EndSignals::listen()?;
         let stop = async move {
             signals.next().await;

@@ -157,7 +157,6 @@ const HTTP_CONNECTIONS: usize = 1024;
 
 pub(crate) fn run(args: &ServeArgs, tls: &TlsFlags, printer: &mut Printer) -> Outcome {
     log::start(args.debug);
-    interrupt::leave_signals_alone();
     let wanted = (!args.termination_log.is_empty()).then_some(Path::new(&args.termination_log));
     let termination_log = wanted.and_then(TerminationLog::open);
     let outcome = plan(args, tls, printer)
@@ -265,6 +264,7 @@ fn prepare(plan: &Plan, printer: &Printer) -> Outcome {
 
 fn serve(plan: Plan, printer: &Printer) -> Outcome {
     runtime::block_on(async {
+        interrupt::hand_over_signals();
         let mut signals = EndSignals::listen()?;
         let reload = Arc::clone(&plan.reload);
         let stop = async move {

@@ -1,8 +1,9 @@
 //! Databases that other programs made, damaged or left in the middle of a change.
 
 use std::fs;
-use std::path::Path;
-use std::process::Stdio;
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
 
 use rusqlite::Connection;
 
@@ -301,4 +302,30 @@ fn a_newer_database_is_read_with_a_warning_and_never_changed() {
         assert!(shown.contains("index.db: schema version 14 is newer") && shown.contains("a newer opm"), "{shown}");
     }
     assert_eq!(fs::read(env.path("index.db")).unwrap(), before);
+}
+
+#[test]
+fn temporary_copies_are_private_and_removed_on_signals() {
+    for signal in ["INT", "TERM", "HUP"] {
+        let env = foo();
+        fs::create_dir(env.path("tmp")).unwrap();
+        let copies =
+            || -> Vec<_> { fs::read_dir(env.path("tmp")).unwrap().map(|entry| entry.unwrap().path()).collect() };
+        // The copy waits for the lock, next to its directory.
+        let lock = Connection::open(env.path("index.db")).unwrap();
+        lock.execute_batch("BEGIN EXCLUSIVE").unwrap();
+        let mut command = env.command();
+        command.args(["registry", "serve", "-d", "index.db", "-p", "0", "-t", ""]).env("TMPDIR", env.path("tmp"));
+        let mut child = command.stderr(Stdio::null()).spawn().unwrap();
+        while copies().is_empty() {
+            assert!(child.try_wait().unwrap().is_none(), "opm ended early");
+            std::thread::sleep(std::time::Duration::from_millis(5));
+        }
+        let mode = fs::metadata(&copies()[0]).unwrap().permissions().mode() & 0o777;
+        assert_eq!(mode, 0o700);
+        let killed = Command::new("kill").args([format!("-{signal}"), child.id().to_string()]).status().unwrap();
+        assert!(killed.success());
+        assert!(!child.wait().unwrap().success());
+        assert_eq!(copies(), Vec::<PathBuf>::new(), "after SIG{signal}");
+    }
 }

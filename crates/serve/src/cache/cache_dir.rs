@@ -5,7 +5,7 @@ use std::io;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
-use tempfile::NamedTempFile;
+use scratch::TempFile;
 
 use super::store::PrepareError;
 
@@ -65,7 +65,7 @@ pub(super) fn inspect(cache_dir: &Path) -> Result<Found, PrepareError> {
 
 /// A cache that is being written; removed on drop unless it is finished.
 pub(super) struct Unfinished {
-    file: NamedTempFile,
+    file: TempFile,
     directory: PathBuf,
     mode: u32,
 }
@@ -82,14 +82,14 @@ impl Unfinished {
         // A directory that is closed to others keeps its files closed too.
         let mode = create_dir(&directory, mode).map_err(named)?;
         remove_abandoned(&directory);
-        let file = tempfile::Builder::new().prefix(UNFINISHED).tempfile_in(&directory).map_err(named)?;
+        let mut file = TempFile::create(&directory, UNFINISHED).map_err(named)?;
         // The lock is held until the end, so that other processes can distinguish this file from an abandoned one.
-        let _ = file.as_file().try_lock();
+        let _ = file.file().try_lock();
         Ok(Unfinished { file, directory, mode: mode & FILE_MODE })
     }
 
     pub(super) fn file(&mut self) -> &mut File {
-        self.file.as_file_mut()
+        self.file.file()
     }
 
     /// Syncs the cache and renames it into place.
@@ -97,11 +97,11 @@ impl Unfinished {
     /// # Errors
     /// Fails when that is not possible; the previous cache stays then.
     pub(super) fn finish(self) -> io::Result<File> {
-        let Unfinished { file, directory, mode } = self;
+        let Unfinished { mut file, directory, mode } = self;
         let named = |error| in_directory(&directory, error);
-        file.as_file().set_permissions(Permissions::from_mode(mode)).map_err(named)?;
-        file.as_file().sync_all().map_err(named)?;
-        let file = file.persist(directory.join(FILE)).map_err(|error| named(error.error))?;
+        file.file().set_permissions(Permissions::from_mode(mode)).map_err(named)?;
+        file.file().sync_all().map_err(named)?;
+        let file = file.finish(&directory.join(FILE), mode).map_err(named)?;
         if let Ok(opened) = File::open(&directory) {
             let _ = opened.sync_all();
         }

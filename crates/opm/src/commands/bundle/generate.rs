@@ -6,6 +6,7 @@ use std::path::{Component, Path, PathBuf};
 
 use bundle::{Annotations, BundleAnnotations, Inferred};
 use fbc::{Limits, Members};
+use scratch::{TempFile, umasked};
 
 use crate::exit::{Failure, Outcome};
 use crate::printer::Printer;
@@ -167,12 +168,9 @@ fn replaceable(path: &Path) -> io::Result<()> {
 /// Writes a file atomically.
 fn write_whole(path: &Path, text: &str) -> io::Result<()> {
     let failed = |error: &io::Error| tree::in_path(path, error);
-    let mut file = tempfile::Builder::new()
-        .permissions(std::os::unix::fs::PermissionsExt::from_mode(0o644))
-        .tempfile_in(tree::parent(path))
-        .map_err(|error| failed(&error))?;
-    io::Write::write_all(&mut file, text.as_bytes()).map_err(|error| failed(&error))?;
-    file.persist(path).map_err(|error| failed(&error.error))?;
+    let mut file = TempFile::beside(path, ".opm-").map_err(|error| failed(&error))?;
+    io::Write::write_all(file.file(), text.as_bytes()).map_err(|error| failed(&error))?;
+    file.finish(path, umasked(0o644)).map_err(|error| failed(&error))?;
     Ok(())
 }
 

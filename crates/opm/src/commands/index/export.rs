@@ -12,6 +12,7 @@ use crate::database;
 use crate::exit::{Failure, Outcome, in_path};
 use crate::fetch::Fetcher;
 use crate::images::{PullFlags, TlsFlags};
+use crate::interrupt::Unfinished;
 use crate::printer::Printer;
 use crate::tree::NewFiles;
 
@@ -54,7 +55,7 @@ pub(crate) fn run(args: &ExportArgs, tls: &TlsFlags, printer: &mut Printer) -> O
     }
     let wanted = if named.is_empty() { old } else { named };
     let fetcher = Fetcher::new(tls, &args.pull, args.container_tool)?;
-    let scratch = tempfile::tempdir()?;
+    let scratch = Unfinished::private("opm-index-")?;
     let file = scratch.path().join("index.db");
     fetcher.database(&args.index, &file).map_err(Failure::Message)?;
     let database = database::read(&file, printer).map_err(database::failure)?;

@@ -157,7 +157,6 @@ fn list(choice: &ChoiceFlags) -> Result<Vec<u8>, Failure> {
     use crate::cluster_flags::{ClusterFlags, failure};
     let flags =
         ClusterFlags { kubeconfig: choice.kubeconfig.clone(), context: choice.context.clone(), namespace: None };
-    crate::interrupt::leave_signals_alone();
     let listed = crate::runtime::block_on(async {
         let cluster = flags.connect().await?;
         cluster::installed(&cluster).await.map_err(failure)

@@ -11,8 +11,8 @@ use serde_json::{Value, json};
 use serve::cache::store::Fingerprint;
 use serve::run::{Origin, Polled};
 use site::pages::problems::Found;
-use tempfile::TempDir;
 
+use crate::interrupt::Unfinished;
 use crate::limits;
 
 /// The placeholder image: a bundle directory has none yet.
@@ -22,7 +22,7 @@ const IMAGE: &str = "localhost/preview:latest";
 pub(super) struct BundleDir {
     directory: PathBuf,
     limits: Limits,
-    scratch: TempDir,
+    scratch: Unfinished,
     state: Mutex<State>,
 }
 
@@ -36,7 +36,7 @@ impl BundleDir {
     /// # Errors
     /// Fails if the temporary directory cannot be created.
     pub(super) fn new(directory: &Path, limits: Limits) -> io::Result<BundleDir> {
-        let scratch = tempfile::Builder::new().prefix("opm-preview-").tempdir()?;
+        let scratch = Unfinished::private("opm-preview-")?;
         Ok(BundleDir { directory: directory.to_path_buf(), limits, scratch, state: Mutex::default() })
     }
 

@@ -32,7 +32,7 @@ type Done<T> = Result<T, Failure>;
 impl Session {
     pub(crate) fn start() -> Result<Session, Failure> {
         // The session handles signals itself, from the start.
-        interrupt::leave_signals_alone();
+        interrupt::hand_over_signals();
         let runtime = runtime::start()?;
         let on_cluster = Arc::new(AtomicBool::new(false));
         let (sender, signals) = watch::channel(0);
