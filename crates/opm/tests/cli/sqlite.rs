@@ -76,12 +76,33 @@ fn an_index_is_generated_completely_or_not_at_all() {
     assert!(env.read("index.Dockerfile").contains("ADD database/index.db /database/index.db\n"));
     assert_eq!(env.names("cache"), ["mine"]);
     let before = fs::read(env.path("database/index.db")).unwrap();
-    let shown = env.opm(&["index", "add", "-b", "./0.9.2", "--generate", "-d", "Other.Dockerfile"]);
-    assert!(shown.starts_with("exit 1\n"), "{shown}");
+    let shown = env.opm(&["index", "add", "-b", "./0.9.2", "--generate", "--overwrite", "-d", "Other.Dockerfile"]);
+    assert!(shown.starts_with("exit 1\n") && shown.contains("etcdoperator.v0.9.0"), "{shown}");
     assert_eq!(env.names("."), generated);
     assert_eq!(fs::read(env.path("database/index.db")).unwrap(), before);
     let shown = env.opm(&["index", "add", "-b", "./0.9.2", "--build-tool", "none"]);
     assert!(shown.contains("no destination for the image: use --push or --image-output oci:DIR"), "{shown}");
+}
+
+#[test]
+fn an_existing_index_is_overwritten_only_on_request() {
+    let env = etcd();
+    env.file("index.Dockerfile", "FROM mine\n");
+    let shown = env.opm(&["index", "add", "-b", "./0.6.1", "--generate"]);
+    assert!(
+        shown.starts_with("exit 1\n") && shown.contains("index.Dockerfile already exists: use --overwrite"),
+        "{shown}"
+    );
+    assert_eq!(env.names("."), ["0.6.1", "0.9.0", "0.9.2", "index.Dockerfile"]);
+    env.stdout(&["index", "add", "-b", "./0.6.1", "--generate", "--overwrite"]);
+    let before = fs::read(env.path("database/index.db")).unwrap();
+    let shown = env.opm(&["index", "add", "-b", "./0.6.1,./0.9.0", "--generate"]);
+    assert!(shown.starts_with("exit 1\n") && shown.contains("database/index.db already exists"), "{shown}");
+    assert_eq!(fs::read(env.path("database/index.db")).unwrap(), before);
+    env.stdout(&["index", "add", "-b", "./0.6.1,./0.9.0", "--generate", "--overwrite"]);
+    assert!(env.stdout(&["list", "bundles", "database/index.db"]).contains("etcdoperator.v0.9.0"));
+    let shown = env.opm(&["index", "add", "-b", "./0.6.1", "--overwrite", "-t", "x:y"]);
+    assert!(shown.contains("--generate"), "{shown}");
 }
 
 #[test]

@@ -34,6 +34,9 @@ pub(crate) struct BuildArgs {
     /// Write the database and a Dockerfile to the current directory without building an image
     #[arg(long)]
     generate: bool,
+    /// With --generate, overwrite an existing database and Dockerfile
+    #[arg(long, requires = "generate")]
+    overwrite: bool,
     /// Name of the Dockerfile; defaults to index.Dockerfile
     #[arg(short = 'd', long, value_name = "FILE")]
     out_dockerfile: Option<PathBuf>,
@@ -125,8 +128,29 @@ impl BuildArgs {
             (ContainerTool::None, false, true) if self.push && self.tag.is_none() => {
                 refused("--push requires an image name: use -t REF")
             }
+            (_, true, false) if !self.overwrite => self.check_generated(),
             _ => Ok(()),
         }
+    }
+
+    /// Rejects files that --generate would overwrite: other commands use them as the current index.
+    fn check_generated(&self) -> Outcome {
+        let dockerfile = self.dockerfile();
+        let text = dockerfile_text(self.binary(), DATABASE);
+        let differs = dockerfile.exists() && fs::read(dockerfile).ok().as_deref() != Some(text.as_bytes());
+        for (file, exists) in [(Path::new(DATABASE), Path::new(DATABASE).exists()), (dockerfile, differs)] {
+            if exists {
+                return Err(Failure::message(format!(
+                    "{} already exists: use --overwrite to replace it, or 'opm registry' commands to change a database",
+                    file.display()
+                )));
+            }
+        }
+        Ok(())
+    }
+
+    fn dockerfile(&self) -> &Path {
+        self.out_dockerfile.as_deref().unwrap_or(Path::new(DEFAULT_DOCKERFILE))
     }
 
     /// Extracts the database of an image, or creates an empty one, changes it, and builds an image.
@@ -161,9 +185,8 @@ impl BuildArgs {
             fs::create_dir_all(here.join("database")).map_err(|error| in_path(&target, error))?;
             Database::write(&database).and_then(|database| database.publish(&target)).map_err(database::failure)?;
             fs::set_permissions(&target, fs::Permissions::from_mode(0o666)).map_err(|error| in_path(&target, error))?;
-            let name = self.out_dockerfile.as_deref().unwrap_or(Path::new(DEFAULT_DOCKERFILE));
-            let text = dockerfile(self.binary(), DATABASE);
-            fs::write(name, text).map_err(|error| in_path(name, error))?;
+            let name = self.dockerfile();
+            fs::write(name, dockerfile_text(self.binary(), DATABASE)).map_err(|error| in_path(name, error))?;
             return Ok(Built(None));
         }
         if tools.build == ContainerTool::None {
@@ -174,7 +197,7 @@ impl BuildArgs {
             Some(name) => name.clone(),
             None => staging.path().join(DEFAULT_DOCKERFILE),
         };
-        fs::write(&name, dockerfile(self.binary(), &source)).map_err(|error| in_path(&name, error))?;
+        fs::write(&name, dockerfile_text(self.binary(), &source)).map_err(|error| in_path(&name, error))?;
         let tag = self.tag.as_deref().unwrap_or(DEFAULT_TAG);
         tools.build.build(&name, tag).map_err(Failure::Message)?;
         Ok(Built(None))
@@ -257,7 +280,7 @@ impl Built {
     }
 }
 
-fn dockerfile(binary: &str, database: &str) -> String {
+fn dockerfile_text(binary: &str, database: &str) -> String {
     format!(
         "FROM {binary}\n\
          LABEL operators.operatorframework.io.index.database.v1=/{DATABASE}\n\
@@ -280,6 +303,6 @@ mod tests {
             EXPOSE 50051\n\
             ENTRYPOINT [\"/bin/opm\"]\n\
             CMD [\"registry\", \"serve\", \"--database\", \"/database/index.db\"]\n";
-        assert_eq!(dockerfile(DEFAULT_BINARY, DATABASE), expected);
+        assert_eq!(dockerfile_text(DEFAULT_BINARY, DATABASE), expected);
     }
 }
