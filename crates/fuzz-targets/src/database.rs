@@ -170,6 +170,7 @@ fn options(mode: Mode) -> AddOptions {
         enable_alpha: true,
         heads_only: false,
         older_moves_default: false,
+        modes: Default::default(),
         limits: Limits::default(),
     }
 }

@@ -1,11 +1,16 @@
 //! Lists the content of an index.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
+use rusqlite::Connection;
+
+use crate::add::Mode;
 use crate::error::Error;
-use crate::members::members;
+use crate::graph::Channel;
+use crate::members::{Member, members};
 use crate::open::Database;
-use crate::order::by_version;
+use crate::order::{by_version, version};
+use crate::shrink;
 use crate::value;
 
 /// A package of an index.
@@ -50,6 +55,9 @@ pub struct Manifest {
     pub images: Vec<String>,
     /// The bundles without an image.
     pub without_image: Vec<String>,
+    /// The packages whose upgrade graph is not the one of mode `replaces`, with the mode that builds it from the images;
+    /// `None` if no mode does.
+    pub modes: BTreeMap<String, Option<Mode>>,
 }
 
 impl Database {
@@ -121,6 +129,7 @@ impl Database {
                 manifest.images.push(image);
             }
         }
+        manifest.modes = modes(self.connection()?)?;
         Ok(manifest)
     }
 
@@ -132,4 +141,74 @@ impl Database {
         let text = crate::row::body(self.connection()?, bundle, "bundle")?.unwrap_or_default();
         Ok(crate::row::objects(&text).map(|object| object.text().to_owned()).collect())
     }
+}
+
+/// Returns the packages whose upgrade graph is not the one of mode `replaces`, with their mode.
+fn modes(connection: &Connection) -> Result<BTreeMap<String, Option<Mode>>, Error> {
+    let mut declared = Declared::new();
+    let mut statement = connection.prepare("SELECT name, version, replaces, skips FROM operatorbundle")?;
+    let mut rows = statement.query([])?;
+    while let Some(row) = rows.next()? {
+        let skips = value::text(row, 3)?;
+        let skips = skips.split(',').filter(|skip| !skip.is_empty()).map(str::to_owned).collect();
+        declared.insert(value::text(row, 0)?, (value::text(row, 1)?, (value::text(row, 2)?, skips)));
+    }
+    let mut channels: BTreeMap<(String, String), (String, Vec<Member>)> = BTreeMap::new();
+    let mut statement = connection.prepare("SELECT package_name, name, head_operatorbundle_name FROM channel")?;
+    let mut rows = statement.query([])?;
+    while let Some(row) = rows.next()? {
+        channels.insert((value::text(row, 0)?, value::text(row, 1)?), (value::text(row, 2)?, Vec::new()));
+    }
+    for member in members(connection)? {
+        if let Some((_, members)) = channels.get_mut(&(member.package.clone(), member.channel.clone())) {
+            members.push(member);
+        }
+    }
+    let mut modes: BTreeMap<String, Option<Mode>> = BTreeMap::new();
+    for (package, _) in channels.keys() {
+        let own = channels.iter().filter(|((of, _), _)| of == package).map(|(_, channel)| channel);
+        let fits =
+            |mode: Mode| own.clone().all(|(head, members)| wanted(mode, head, members, &declared) == actual(members));
+        let mode = [Mode::Replaces, Mode::Semver, Mode::SkipPatch].into_iter().find(|mode| fits(*mode));
+        if mode != Some(Mode::Replaces) {
+            modes.insert(package.clone(), mode);
+        }
+    }
+    Ok(modes)
+}
+
+/// The replaced and the skipped bundles.
+type Edges = (String, BTreeSet<String>);
+/// The version of each bundle, and the edges that its CSV declares.
+type Declared = BTreeMap<String, (String, Edges)>;
+
+/// Returns the bundles of a channel that have edges.
+fn actual(members: &[Member]) -> Option<BTreeMap<String, Edges>> {
+    let edges = |member: &Member| (member.replaces.clone(), member.skips.iter().cloned().collect());
+    let with_edges = members.iter().map(|member| (member.bundle.clone(), edges(member)));
+    Some(with_edges.filter(|(_, edges)| *edges != Edges::default()).collect())
+}
+
+/// Returns the bundles of a channel that a mode gives edges; `None` if it does not accept them.
+fn wanted(mode: Mode, head: &str, members: &[Member], declared: &Declared) -> Option<BTreeMap<String, Edges>> {
+    let mut wanted = BTreeMap::new();
+    if mode == Mode::Replaces {
+        let mut current = head;
+        while let Some((_, edges)) = declared.get(current).filter(|_| !wanted.contains_key(current)) {
+            wanted.insert(current.to_owned(), edges.clone());
+            current = &edges.0;
+        }
+    } else {
+        let mut channel = Channel::new("", "");
+        for Member { bundle, .. } in members {
+            channel.versions.insert(bundle.clone(), version(bundle, &declared.get(bundle)?.0).ok()?);
+        }
+        let chain = shrink::by_version(&channel, mode);
+        for (place, link) in chain.iter().enumerate() {
+            let replaces = chain.get(place + 1).map(|below| below.name.clone()).unwrap_or_default();
+            wanted.insert(link.name.clone(), (replaces, link.skips.iter().cloned().collect()));
+        }
+    }
+    wanted.retain(|_, edges| *edges != Edges::default());
+    Some(wanted)
 }

@@ -25,7 +25,7 @@ use crate::images::{self, Images, PullFlags, TlsFlags};
 use crate::interrupt::Unfinished;
 use crate::limits;
 use crate::printer::Printer;
-use references::{listed, seed_reference};
+use references::{MODES, listed, seed_reference};
 
 /// Build database indexes bundle by bundle
 #[derive(Parser)]
@@ -143,8 +143,9 @@ struct GetArgs {
 #[derive(clap::Args)]
 #[command(
     long_about = "List the images that a database was built from.\n\n\
-        'operator-registry add' records images by digest, so that the list rebuilds the same database. The command warns \
-        about images that are recorded only by tag; --pin resolves their current digests.",
+        'operator-registry add' records images by digest, so that the list rebuilds the same database. For packages that \
+        were added with --mode semver or semver-skippatch, the list has the mode. The command warns about images that are \
+        recorded only by tag; --pin resolves their current digests.",
     after_help = "Examples:\n  \
         operator-registry manifest index.db\n  \
         operator-registry manifest --pin index.db | operator-registry add - copy.db"
@@ -284,12 +285,14 @@ fn run_add(args: &AddArgs, tls: &TlsFlags, printer: &mut Printer) -> Outcome {
         images => images.to_owned(),
     };
     let mut references = Vec::new();
-    for reference in listed(&text) {
+    let (images, modes) = listed(&text).map_err(Failure::Message)?;
+    for reference in images {
         references.push(seed_reference(&reference).map_err(Failure::Message)?);
     }
     let fetcher = Fetcher::new(tls, &args.get.pull, args.get.container_tool)?.pinning(args.how.pins(true));
+    let manner = Manner { heads_only: true, modes, ..Manner::default() };
     database::change_to(args.get.output.as_deref(), &args.database, Missing::Create, |database| {
-        add(database, &references, &args.how, Manner { heads_only: true, ..Manner::default() }, &fetcher, printer)
+        add(database, &references, &args.how, manner, &fetcher, printer)
     })
 }
 
@@ -307,7 +310,17 @@ fn run_manifest(args: &ManifestArgs, tls: &TlsFlags, printer: &mut Printer) -> O
             printer.warning(&format!("image {image} is recorded only by tag; --pin resolves its digest"));
         }
     }
-    let text = format!("{:#}\n", json!({ "bundles": manifest.images }));
+    let mut list = json!({ "bundles": manifest.images });
+    for (package, mode) in &manifest.modes {
+        match mode {
+            Some(mode) => list[MODES][package] = mode.name().into(),
+            None => printer.warning(&format!(
+                "package {package}: no mode builds its upgrade graph from its images; a database that is rebuilt from \
+                 this list has another one"
+            )),
+        }
+    }
+    let text = format!("{list:#}\n");
     match &args.output {
         Some(file) => {
             fs::write(file, text).map_err(|error| Failure::message(format!("{}: {error}", file.display())))?;

@@ -109,6 +109,7 @@ fn both(root: &Path) -> (Arc<dyn Query>, Arc<dyn Query>) {
         enable_alpha: false,
         heads_only: false,
         older_moves_default: false,
+        modes: Default::default(),
         limits: Limits::default(),
     };
     let database = Database::write(&file).unwrap();

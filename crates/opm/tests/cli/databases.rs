@@ -329,3 +329,49 @@ fn temporary_copies_are_private_and_removed_on_signals() {
         assert_eq!(copies(), Vec::<PathBuf>::new(), "after SIG{signal}");
     }
 }
+
+#[test]
+fn the_list_of_images_rebuilds_a_database_of_any_mode() {
+    for mode in ["replaces", "semver", "semver-skippatch"] {
+        let env = TestEnv::new();
+        let versions = ["1.0.0", "1.0.1", "1.1.0", "1.1.1"];
+        let mut below = "";
+        for version in versions {
+            write_bundle(&env, "foo", version, if mode == "replaces" { below } else { "" });
+            below = version;
+        }
+        write_bundle(&env, "bar", "1.0.0", "");
+        write_bundle(&env, "bar", "1.1.0", "1.0.0");
+        let foo = versions.map(|version| format!("./foo-{version}")).join(",");
+        env.stdout(&["registry", "add", "-d", "a.db", "--mode", mode, "-b", &foo]);
+        env.stdout(&["registry", "add", "-d", "a.db", "-b", "./bar-1.0.0,./bar-1.1.0"]);
+        // Directories take the place of images.
+        let raw = Connection::open(env.path("a.db")).unwrap();
+        raw.execute_batch("UPDATE operatorbundle SET bundlepath = './' || replace(name, '.v', '-')").unwrap();
+        drop(raw);
+        let list = env.stdout(&["operator-registry", "manifest", "a.db"]);
+        let modes = if mode == "replaces" { String::new() } else { format!("\"foo\": \"{mode}\"") };
+        assert_eq!(list.contains("\"modes\""), mode != "replaces", "{list}");
+        assert!(list.contains(&modes) && !list.contains("\"bar\""), "{list}");
+        env.file("list.json", &list);
+        let mut add = env.command();
+        add.args(["operator-registry", "add", "-", "b.db"]).stdin(fs::File::open(env.path("list.json")).unwrap());
+        let output = add.output().unwrap();
+        assert!(output.status.success(), "{}", env.show(output));
+        for package in ["foo", "bar"] {
+            // The path of a directory is not recorded.
+            let show = |database| {
+                let shown = env.stdout(&["index", "inspect", "package", package, "--database", database]);
+                shown.lines().filter(|line| !line.contains("bundlePath")).collect::<String>()
+            };
+            assert_eq!(show("a.db"), show("b.db"), "{mode}");
+        }
+    }
+    // A list with an unknown mode is rejected.
+    let env = foo();
+    env.file("list.json", r#"{"bundles": [], "modes": {"foo": "newest"}}"#);
+    let mut add = env.command();
+    add.args(["operator-registry", "add", "-", "b.db"]).stdin(fs::File::open(env.path("list.json")).unwrap());
+    let shown = env.show(add.output().unwrap());
+    assert!(shown.contains("Invalid channel update mode newest specified"), "{shown}");
+}

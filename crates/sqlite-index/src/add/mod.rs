@@ -59,6 +59,15 @@ impl Mode {
             _ => Err(format!("Invalid channel update mode {text} specified")),
         }
     }
+
+    /// Returns the mode as given on the command line.
+    pub fn name(self) -> &'static str {
+        match self {
+            Mode::Replaces => "replaces",
+            Mode::Semver => "semver",
+            Mode::SkipPatch => "semver-skippatch",
+        }
+    }
 }
 
 /// Options for adding bundles.
@@ -66,6 +75,8 @@ impl Mode {
 pub struct AddOptions {
     /// How the upgrade graph is built.
     pub mode: Mode,
+    /// The packages whose graph is built in another mode.
+    pub modes: BTreeMap<String, Mode>,
     /// How failures are handled.
     pub strictness: Strictness,
     /// Whether to replace a bundle of the same name if it is the head of its channels.
@@ -244,21 +255,24 @@ fn add_all(
         packages.entry(&bundle.contents.package).or_default().push(bundle);
     }
     let mut problems: Vec<String> = Vec::new();
+    let mut heads_only = options.heads_only;
     for (package, bundles) in packages {
-        match options.mode {
+        let mode = options.modes.get(package).copied().unwrap_or(options.mode);
+        heads_only |= mode != Mode::Replaces;
+        match mode {
             Mode::Replaces => {
                 let added = with_savepoint(connection, || replaces::add(connection, package, &bundles, spool, options));
                 problems.extend(added.err().map(|error| error.to_string()));
             }
             Mode::Semver | Mode::SkipPatch => {
-                problems.extend(semver::add(connection, package, &bundles, spool, options)?);
+                problems.extend(semver::add(connection, package, &bundles, spool, mode, options)?);
             }
         }
     }
     if !problems.is_empty() && options.strictness == Strictness::Strict {
         return Err(AddError { refusals: problems.into_iter().map(Refusal::Other).collect() });
     }
-    if options.heads_only || options.mode != Mode::Replaces {
+    if heads_only || options.mode != Mode::Replaces {
         drop_manifests(connection)?;
     }
     Ok(problems)

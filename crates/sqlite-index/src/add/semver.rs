@@ -19,6 +19,7 @@ pub(super) fn add(
     package: &str,
     bundles: &[&Incoming],
     spool: &Spool,
+    mode: Mode,
     options: &AddOptions,
 ) -> Result<Vec<String>, Error> {
     let before = Before::read(connection, package)?;
@@ -27,11 +28,13 @@ pub(super) fn add(
     loop {
         let mut named = None;
         let added = with_savepoint(connection, || {
-            given.retain(|bundle| match with_savepoint(connection, || add_one(connection, bundle, spool, options)) {
-                Ok(()) => true,
-                Err(error) => {
-                    problems.push(error.to_string());
-                    false
+            given.retain(|bundle| {
+                match with_savepoint(connection, || add_one(connection, bundle, spool, mode, options)) {
+                    Ok(()) => true,
+                    Err(error) => {
+                        problems.push(error.to_string());
+                        false
+                    }
                 }
             });
             let Some(default) = before.default_after(&given, options, &mut named)? else { return Ok(()) };
@@ -97,7 +100,13 @@ impl Before {
 }
 
 /// Adds one bundle to all its channels.
-fn add_one(connection: &Connection, bundle: &Incoming, spool: &Spool, options: &AddOptions) -> Result<(), Error> {
+fn add_one(
+    connection: &Connection,
+    bundle: &Incoming,
+    spool: &Spool,
+    mode: Mode,
+    options: &AddOptions,
+) -> Result<(), Error> {
     let contents = &bundle.contents;
     let Ok(version) = Version::parse_strict(&contents.version) else {
         let text = format!("Bundle version {} is not valid", contents.version);
@@ -113,7 +122,7 @@ fn add_one(connection: &Connection, bundle: &Incoming, spool: &Spool, options: &
             return Err(Error::Message(format!("Bundle version {version} already added to index")));
         }
         channel.versions.insert(contents.name.clone(), version.clone());
-        match options.mode {
+        match mode {
             Mode::SkipPatch => insert_skipping(channel, &contents.name, &version),
             Mode::Semver | Mode::Replaces => insert(channel, &contents.name, &version),
         }

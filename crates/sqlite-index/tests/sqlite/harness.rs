@@ -83,6 +83,7 @@ impl Scratch {
 pub(crate) fn options(mode: Mode) -> AddOptions {
     AddOptions {
         mode,
+        modes: std::collections::BTreeMap::new(),
         strictness: Strictness::Strict,
         overwrite_latest: false,
         enable_alpha: false,

@@ -102,7 +102,7 @@ fn the_manifest_of_an_index_rebuilds_it() {
     for bundle in &bundles {
         Database::write(&first).unwrap().add(std::slice::from_ref(bundle), &heads_only).unwrap();
     }
-    let Manifest { images, without_image } = Database::read(&first).unwrap().manifest().unwrap();
+    let Manifest { images, without_image, .. } = Database::read(&first).unwrap().manifest().unwrap();
     assert_eq!(images.first(), Some(&bundles[0].image));
     assert!(without_image.is_empty());
     let again: Vec<_> =

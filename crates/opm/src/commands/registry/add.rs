@@ -1,5 +1,6 @@
 //! `opm registry add`: adds bundles to a database.
 
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 use sqlite_index::{AddOptions, Database, Mode};
@@ -78,6 +79,7 @@ impl HowArgs {
             enable_alpha: self.enable_alpha,
             heads_only: manner.heads_only,
             older_moves_default: manner.older_moves_default,
+            modes: manner.modes,
             limits: limits::from_env()?,
         })
     }
@@ -98,16 +100,18 @@ pub(crate) fn run(args: &AddArgs, tls: &TlsFlags, printer: &mut Printer) -> Outc
 }
 
 /// The differences between the commands that add bundles.
-#[derive(Clone, Copy, Default)]
+#[derive(Default)]
 pub(crate) struct Manner {
     /// Only heads of channels keep their manifests.
     pub(crate) heads_only: bool,
     /// The default channel follows the last added bundle, whatever its version.
     pub(crate) older_moves_default: bool,
+    /// The packages whose graph is not built in the mode of the command line.
+    pub(crate) modes: BTreeMap<String, Mode>,
 }
 
 /// The behavior of upstream opm, which scripts rely on.
-const MANNER: Manner = Manner { heads_only: false, older_moves_default: true };
+const MANNER: Manner = Manner { heads_only: false, older_moves_default: true, modes: BTreeMap::new() };
 
 /// Adds bundles to a database.
 pub(crate) fn add(
