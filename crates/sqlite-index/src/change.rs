@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use std::{fs, io, thread};
 
 use rusqlite::config::DbConfig;
-use rusqlite::{Connection, Transaction, TransactionBehavior};
+use rusqlite::{Connection, MAIN_DB, Transaction, TransactionBehavior};
 use scratch::TempFolder;
 
 use crate::error::Error;
@@ -32,6 +32,9 @@ impl Database {
         let Some(connection) = self.existing() else { return self.create_with(change) };
         let in_file = |error: Error| error.in_file(self.path());
         let transaction = begin(connection).map_err(in_file)?;
+        if connection.is_readonly(MAIN_DB).map_err(|error| in_file(error.into()))? {
+            return Err(Error::ReadOnly(self.path().to_owned()).into());
+        }
         let version = schema::version(&transaction).map_err(in_file)?;
         prepare(&transaction, self.path()).map_err(in_file)?;
         let before = changes(&transaction).map_err(in_file)?;

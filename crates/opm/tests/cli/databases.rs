@@ -127,37 +127,28 @@ fn an_output_replaces_the_content_of_a_database_that_a_killed_writer_left() {
 }
 
 #[test]
-fn commands_that_add_in_parallel_all_add() {
-    for before in [false, true] {
-        let env = foo();
-        let names = ["a", "b", "c", "d", "e", "f"];
-        names.iter().for_each(|name| write_bundle(&env, name, "1.0.0", ""));
-        if !before {
-            fs::remove_file(env.path("index.db")).unwrap();
-        }
-        let start = |name: &&str| {
-            let mut command = env.command();
-            command.args(["operator-registry", "add", &format!("./{name}-1.0.0"), "index.db"]);
-            command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap()
-        };
-        let started: Vec<_> = names.iter().map(start).collect();
-        for child in started {
-            let output = child.wait_with_output().unwrap();
-            assert!(output.status.success(), "{}", env.show(output));
-        }
-        let mut expected: Vec<String> = names.iter().map(|name| format!("{name}.v1.0.0")).collect();
-        if before {
-            expected.extend(["foo.v1.0.0".to_owned(), "foo.v1.1.0".to_owned()]);
-        }
-        assert_eq!(bundles(&env, "index.db"), expected);
+fn commands_that_create_a_database_in_parallel_all_add_to_it() {
+    let env = TestEnv::new();
+    let names = ["a", "b", "c", "d", "e", "f"];
+    let start = |name: &&str| {
+        write_bundle(&env, name, "1.0.0", "");
+        let mut command = env.command();
+        command.args(["operator-registry", "add", &format!("./{name}-1.0.0"), "index.db"]);
+        command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap()
+    };
+    let started: Vec<_> = names.iter().map(start).collect();
+    for child in started {
+        let output = child.wait_with_output().unwrap();
+        assert!(output.status.success(), "{}", env.show(output));
     }
+    assert_eq!(bundles(&env, "index.db"), names.map(|name| format!("{name}.v1.0.0")));
 }
 
-/// Writes the database `index.db` as `name`, in the schema of an older version.
-fn write_old(env: &TestEnv, name: &str, version: u32) {
+/// Writes a database as `target`, in the schema of an older version.
+fn write_old(database: &Path, target: &Path, version: u32) {
     let cascade = if version >= 4 { " ON DELETE CASCADE" } else { "" };
-    let old = Connection::open(env.path(name)).unwrap();
-    old.execute("ATTACH ?1 AS new", [env.path("index.db").to_str().unwrap()]).unwrap();
+    let old = Connection::open(target).unwrap();
+    old.execute("ATTACH ?1 AS new", [database.to_str().unwrap()]).unwrap();
     let run = |sql: &str| old.execute_batch(sql).unwrap_or_else(|error| panic!("{sql}: {error}"));
     run(&format!(
         "PRAGMA foreign_keys = OFF; BEGIN;
@@ -196,7 +187,7 @@ fn a_database_of_the_first_schema_keeps_its_bundles() {
     for added in ["bar", "foo"] {
         let env = foo();
         write_bundle(&env, "foo", "1.2.0", "1.1.0");
-        write_old(&env, "old.db", 0);
+        write_old(&env.path("index.db"), &env.path("old.db"), 0);
         assert_eq!(bundles(&env, "old.db"), ["foo.v1.0.0", "foo.v1.1.0"]);
         let bundle = if added == "foo" { "./foo-1.2.0" } else { "./bar-1.0.0" };
         env.stdout(&["registry", "add", "-d", "old.db", "-b", bundle]);
@@ -374,4 +365,395 @@ fn the_list_of_images_rebuilds_a_database_of_any_mode() {
     add.args(["operator-registry", "add", "-", "b.db"]).stdin(fs::File::open(env.path("list.json")).unwrap());
     let shown = env.show(add.output().unwrap());
     assert!(shown.contains("Invalid channel update mode newest specified"), "{shown}");
+}
+
+/// What a command does with a database.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Class {
+    /// It reads the database, and ends with this code.
+    Reads(i32),
+    Writes,
+    /// It takes only file-based catalogs, and reports this.
+    Rejects(&'static str),
+}
+use Class::{Reads, Rejects, Writes};
+
+/// The commands that take the path of a database. `{n}` is a number below six: the commands with different numbers can
+/// run in parallel.
+#[rustfmt::skip]
+const COMMANDS: &[(Class, &str)] = &[
+    (Reads(0), "render index.db"),
+    (Reads(0), "list packages index.db"),
+    (Reads(0), "list channels index.db"),
+    (Reads(0), "list bundles index.db"),
+    (Reads(0), "graph index.db"),
+    (Reads(0), "diff index.db index.db"),
+    (Reads(0), "migrate index.db out"),
+    (Reads(0), "edit filter index.db --package p0 --to out"),
+    (Reads(0), "edit merge index.db index.db --to out"),
+    (Reads(0), "resolve index.db --install p0"),
+    (Reads(0), "upgrade-path index.db p0 --from 1.0.0"),
+    (Reads(0), "why index.db p0"),
+    // It reports that a bundle without deployments cannot be installed.
+    (Reads(1), "rehearse index.db p0"),
+    (Reads(0), "alpha list bundles index.db"),
+    (Reads(0), "alpha render-graph index.db"),
+    (Reads(0), "alpha diff index.db"),
+    (Reads(0), "index inspect packages --database index.db"),
+    (Reads(0), "index inspect package p0 --database index.db"),
+    (Reads(0), "registry serve -d index.db -p 0 -t none --timeout-seconds 0"),
+    (Reads(0), "operator-registry manifest index.db"),
+    (Writes, "registry add -d index.db -b ./q{n}-1.0.0"),
+    (Writes, "registry rm -d index.db -o p{n}"),
+    (Writes, "registry prune -d index.db -p p{n}"),
+    (Writes, "registry prune-stranded -d index.db"),
+    (Writes, "registry deprecatetruncate -d index.db -b registry.test/p{n}:1.0"),
+    (Writes, "index rmb --mode semver --database index.db registry.test/p{n}:1.2"),
+    (Writes, "operator-registry add ./q{n}-1.0.0 index.db"),
+    (Writes, "operator-registry delete p{n} index.db"),
+    (Writes, "operator-registry delete-latest p{n} index.db"),
+    (Writes, "operator-registry initializer -m manifests-{n} -o index.db"),
+    (Rejects("already exists"), "operator-registry create index.db"),
+    (Rejects("is not a directory"), "validate index.db"),
+    (Rejects("opm registry serve -d index.db"), "serve index.db"),
+    (Rejects("is a database index"), "check-upgrades index.db index.db"),
+    (Rejects("is a database index"), "site build index.db --to out"),
+    (Rejects(""), "security index.db"),
+    (Rejects(""), "crd-diff index.db"),
+];
+
+/// The other commands: they take no database, or one from an image, which they unpack and handle like those above.
+#[rustfmt::skip]
+const OTHERS: &[&str] = &[
+    "init", "template render", "template convert basic", "template convert substitutes", "generate dockerfile", "build",
+    "unpack", "bundle generate", "bundle build", "bundle validate", "bundle unpack", "bundle extract", "index add",
+    "index rm", "index prune", "index prune-stranded", "index export", "registry doctor", "copy", "mirror plan",
+    "mirror pull", "mirror push", "mirror copy", "mirror verify", "mirror prune", "verify", "edit add-bundle",
+    "edit promote", "edit set-default", "edit set-edge", "edit deprecate", "edit remove", "schema", "explain", "preview",
+    "catalog apply", "catalog status", "catalog list", "catalog delete", "controller manifests", "run bundle",
+    "run bundle-upgrade", "cleanup", "completion", "version", "operator-registry configmap", "operator-registry serve",
+];
+
+/// What happens to a database.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Outcome {
+    /// The command succeeds and has the usual effect.
+    Done,
+    /// It succeeds with a warning.
+    Warns(&'static str),
+    /// It fails with this message, and the database stays as it is.
+    Fails(&'static str),
+}
+use Outcome::{Done, Fails, Warns};
+
+/// A kind of databases: how it is created from a good one, what commands that read and write do with it, and the commands
+/// that do something else.
+struct Kind {
+    name: &'static str,
+    create: fn(&Path),
+    reads: Outcome,
+    writes: Outcome,
+    except: &'static [(&'static str, Outcome)],
+}
+
+const NEWER: &str = "schema version 14 is newer than the newest supported one (13)";
+const LOCKED: &str = "index.db: database is locked: another program is changing it";
+const READ_ONLY: &str = "index.db: the database is read-only";
+const VIEW: &str = "index.db: not an operator index: operatorbundle is a view, not a table";
+const TRIGGER: &str = "index.db: not an operator index: it has the trigger surprise";
+const DAMAGED: &str = "index.db: database is damaged or truncated";
+
+const KINDS: &[Kind] = &[
+    Kind {
+        name: "schema 0",
+        create: |database| as_old(database, 0),
+        reads: Done,
+        writes: Done,
+        // The first schema has no images.
+        except: &[
+            ("registry deprecatetruncate", Fails("missing from registry: [registry.test/p0:1.0]")),
+            ("index rmb", Fails("bundle image registry.test/p0:1.2 not in index")),
+        ],
+    },
+    Kind { name: "schema 5", create: |database| as_old(database, 5), reads: Done, writes: Done, except: &[] },
+    Kind { name: "schema 13", create: |_| {}, reads: Done, writes: Done, except: &[] },
+    Kind {
+        name: "schema 14",
+        create: |database| sql(database, "UPDATE schema_migrations SET version = 14"),
+        reads: Warns(NEWER),
+        writes: Fails(NEWER),
+        except: &[],
+    },
+    Kind { name: "hot journal", create: leave_hot_journal, reads: Done, writes: Done, except: &[] },
+    Kind { name: "WAL", create: leave_wal, reads: Done, writes: Done, except: &[] },
+    // The test locks it.
+    Kind { name: LOCKED_KIND, create: |_| {}, reads: Fails(LOCKED), writes: Fails(LOCKED), except: &[] },
+    Kind { name: "read-only", create: forbid_writing, reads: Done, writes: Fails(READ_ONLY), except: &[] },
+    Kind {
+        name: "hostile view",
+        create: |database| hide_behind_a_view(database, 12),
+        reads: Fails(VIEW),
+        writes: Fails(VIEW),
+        except: &[],
+    },
+    Kind {
+        name: "hostile trigger",
+        create: |database| add_trigger(database, "surprise", 12),
+        reads: Done,
+        writes: Fails(TRIGGER),
+        except: &[],
+    },
+    Kind { name: "truncated", create: truncate, reads: Fails(DAMAGED), writes: Fails(DAMAGED), except: &[] },
+    Kind {
+        name: "empty",
+        create: empty,
+        reads: Done,
+        writes: Fails("no package found for packagename p0"),
+        except: &[
+            ("edit filter", Fails("the catalog has no package \"p0\"")),
+            ("resolve", Fails("has no package \"p0\"")),
+            ("upgrade-path", Fails("no package or bundle \"p0\"")),
+            ("why", Fails("no package or bundle \"p0\"")),
+            ("rehearse", Fails("is not a bundle")),
+            ("index inspect package", Fails("package \"p0\" not found in index")),
+            ("registry add", Done),
+            ("registry prune", Done),
+            ("registry prune-stranded", Done),
+            ("registry deprecatetruncate", Fails("missing from registry: [registry.test/p0:1.0]")),
+            ("index rmb", Fails("bundle image registry.test/p0:1.2 not in index")),
+            ("operator-registry add", Done),
+            ("operator-registry initializer", Done),
+        ],
+    },
+];
+
+const LOCKED_KIND: &str = "locked";
+
+fn sql(database: &Path, sql: &str) {
+    Connection::open(database).unwrap().execute_batch(sql).unwrap();
+}
+
+fn as_old(database: &Path, version: u32) {
+    let new = database.with_extension("new");
+    fs::rename(database, &new).unwrap();
+    write_old(&new, database, version);
+    fs::remove_file(new).unwrap();
+}
+
+/// Leaves a database as a killed program does that used a write-ahead log: with the log, but without its index.
+fn leave_wal(database: &Path) {
+    let aside = database.with_extension("aside");
+    let writer = Connection::open(database).unwrap();
+    writer.execute_batch("PRAGMA journal_mode = WAL; INSERT INTO operatorbundle(name) VALUES ('in the log')").unwrap();
+    let log = database.with_extension("db-wal");
+    fs::copy(database, &aside).unwrap();
+    fs::copy(&log, aside.with_extension("aside-wal")).unwrap();
+    drop(writer);
+    fs::rename(&aside, database).unwrap();
+    fs::rename(aside.with_extension("aside-wal"), log).unwrap();
+}
+
+/// Sets the version for writers to one that SQLite does not know: it then only reads the file, whoever the user is.
+fn forbid_writing(database: &Path) {
+    let mut bytes = fs::read(database).unwrap();
+    bytes[18] = 3;
+    fs::write(database, bytes).unwrap();
+    fs::set_permissions(database, fs::Permissions::from_mode(0o444)).unwrap();
+}
+
+fn truncate(database: &Path) {
+    let file = fs::File::options().write(true).open(database).unwrap();
+    file.set_len(fs::metadata(database).unwrap().len() / 2).unwrap();
+}
+
+fn empty(database: &Path) {
+    fs::remove_file(database).unwrap();
+    sql(database, "VACUUM");
+}
+
+/// Writes an environment for [`COMMANDS`]: a database with six packages of three bundles and a stranded bundle, bundles
+/// to add, and manifests to load.
+fn write_packages(env: &TestEnv) {
+    let mut directories = Vec::new();
+    for n in 0..6 {
+        for (version, replaces) in [("1.0.0", ""), ("1.1.0", "1.0.0"), ("1.2.0", "1.1.0")] {
+            write_bundle(env, &format!("p{n}"), version, replaces);
+            directories.push(format!("./p{n}-{version}"));
+        }
+        write_bundle(env, &format!("q{n}"), "1.0.0", "");
+        let csv = format!(
+            "apiVersion: operators.coreos.com/v1alpha1\nkind: ClusterServiceVersion\nmetadata:\n  name: m{n}.v1.0.0\n\
+             spec:\n  version: 1.0.0\n"
+        );
+        env.file(&format!("manifests-{n}/1.0.0/csv.yaml"), csv);
+        let package = format!("packageName: m{n}\nchannels:\n- name: stable\n  currentCSV: m{n}.v1.0.0\n");
+        env.file(&format!("manifests-{n}/package.yaml"), package);
+    }
+    env.stdout(&["registry", "add", "-d", "index.db", "-b", &directories.join(",")]);
+    // The middle bundle has no image, so that it keeps its manifests and can become the head.
+    sql(
+        &env.path("index.db"),
+        "UPDATE operatorbundle SET bundlepath = 'registry.test/' || replace(substr(name, 1, length(name) - 2), '.v', ':')
+             WHERE version <> '1.1.0';
+         INSERT INTO operatorbundle(name, version, bundlepath) VALUES ('stranded.v1.0.0', '1.0.0', 'registry.test/s:1')",
+    );
+}
+
+/// Returns the names and the content of a database and its journals.
+fn files(env: &TestEnv) -> Vec<(String, Vec<u8>)> {
+    let names = env.names(".").into_iter().filter(|name| name.starts_with("index.db"));
+    names.map(|name| (name.clone(), fs::read(env.path(&name)).unwrap())).collect()
+}
+
+/// Checks one cell of the table: a command and a kind of databases. Returns what is wrong.
+fn check(env: &TestEnv, kind: &Kind, class: Class, command: &str) -> Option<String> {
+    let (expected, code) = match class {
+        Reads(code) => (kind.reads, code),
+        Writes => (kind.writes, 0),
+        Rejects(message) => (Fails(message), 0),
+    };
+    let except =
+        kind.except.iter().find(|(name, _)| command.strip_prefix(name).is_some_and(|rest| rest.starts_with(' ')));
+    let expected = except.map_or(expected, |(_, outcome)| *outcome);
+    let before = files(env);
+    // Reading the file in this process would drop its locks.
+    let lock = (kind.name == LOCKED_KIND).then(|| Connection::open(env.path("index.db")).unwrap());
+    lock.iter().for_each(|lock| lock.execute_batch("BEGIN EXCLUSIVE").unwrap());
+    let output = env.command().args(command.split(' ')).output().unwrap();
+    drop(lock);
+    let (ended, changed) = (output.status.code(), files(env) != before);
+    let shown = env.show(output);
+    let as_expected = match expected {
+        Done => ended == Some(code) && changed == (class == Writes),
+        Warns(message) => ended == Some(code) && !changed && shown.contains(message),
+        Fails(message) => ended == Some(1) && !changed && shown.contains(message),
+    };
+    let seen = if changed { "the database changed" } else { "the database did not change" };
+    let shown: String = shown.lines().filter(|line| !line.starts_with([' ', '{', '}'])).take(20).collect();
+    (!as_expected).then(|| format!("{}: {command}: expected {expected:?}, {seen}\n{shown}", kind.name))
+}
+
+#[test]
+fn every_command_handles_every_kind_of_databases() {
+    let base = TestEnv::new();
+    write_packages(&base);
+    let wrong: Vec<String> = std::thread::scope(|scope| {
+        let of_kind = |kind: &'static Kind| {
+            let base = &base;
+            scope.spawn(move || -> Vec<String> {
+                let cell = |(class, command): &(Class, &str)| {
+                    let env = base.clone_of(&["q0-1.0.0", "manifests-0", "index.db"]);
+                    (kind.create)(&env.path("index.db"));
+                    check(&env, kind, *class, &command.replace("{n}", "0"))
+                };
+                if kind.name != LOCKED_KIND {
+                    return COMMANDS.iter().filter_map(cell).collect();
+                }
+                // These wait for the lock.
+                std::thread::scope(|scope| {
+                    let cells: Vec<_> = COMMANDS.iter().map(|command| scope.spawn(move || cell(command))).collect();
+                    cells.into_iter().filter_map(|cell| cell.join().unwrap()).collect()
+                })
+            })
+        };
+        let kinds: Vec<_> = KINDS.iter().map(of_kind).collect();
+        kinds.into_iter().flat_map(|kind| kind.join().unwrap()).collect()
+    });
+    assert!(wrong.is_empty(), "{} cells:\n{}", wrong.len(), wrong.join("\n"));
+}
+
+/// Lists the commands below a command, from their help.
+fn commands_below(env: &TestEnv, command: &str, found: &mut Vec<String>) {
+    let help = env.stdout(&[command.split_whitespace().collect::<Vec<_>>(), vec!["--help"]].concat());
+    let list = help.split("\nCommands:\n").nth(1).unwrap_or_default();
+    let lines = list.lines().take_while(|line| line.is_empty() || line.starts_with("  "));
+    let names: Vec<&str> = lines
+        .filter(|line| line.starts_with("  ") && !line.starts_with("   "))
+        .filter_map(|line| line.split_whitespace().next())
+        .filter(|name| *name != "help")
+        .collect();
+    if names.is_empty() {
+        found.push(command.trim().to_owned());
+    }
+    names.iter().for_each(|name| commands_below(env, &format!("{command} {name}"), found));
+}
+
+#[test]
+fn every_command_is_in_the_table_of_databases() {
+    let env = TestEnv::new();
+    let mut found = Vec::new();
+    commands_below(&env, "", &mut found);
+    commands_below(&env, "operator-registry", &mut found);
+    assert!(found.len() > 60, "{found:?}");
+    let is_listed = |command: &String| {
+        OTHERS.contains(&command.as_str()) || COMMANDS.iter().any(|(_, used)| used.starts_with(&format!("{command} ")))
+    };
+    found.retain(|command| !is_listed(command));
+    assert!(found.is_empty(), "not in COMMANDS or OTHERS: {found:?}");
+}
+
+/// Returns the content of a database as text.
+fn content(env: &TestEnv) -> String {
+    assert_eq!(integrity(&env.path("index.db")), "ok");
+    let raw = Connection::open(env.path("index.db")).unwrap();
+    let list = "SELECT group_concat(name, ' ') FROM (SELECT name FROM operatorbundle ORDER BY name)";
+    let stored: Option<String> = raw.query_row(list, [], |row| row.get(0)).unwrap();
+    format!("{}{}", stored.unwrap_or_default(), env.stdout(&["list", "bundles", "index.db", "-o", "csv"]))
+}
+
+/// Returns the command lines of a command that writes, for all numbers.
+fn numbered(command: &str) -> Vec<Vec<String>> {
+    (0..6).map(|n| command.replace("{n}", &n.to_string()).split(' ').map(str::to_owned).collect()).collect()
+}
+
+fn writers() -> impl Iterator<Item = &'static str> {
+    COMMANDS.iter().filter(|(class, _)| *class == Writes).map(|(_, command)| *command)
+}
+
+#[test]
+fn commands_that_write_in_parallel_have_the_effect_of_all() {
+    let base = TestEnv::new();
+    write_packages(&base);
+    for command in writers() {
+        let (one, all) = (base.clone_of(&["."]), base.clone_of(&["."]));
+        let started: Vec<_> = numbered(command)
+            .iter()
+            .map(|arguments| {
+                all.command().args(arguments).stderr(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap()
+            })
+            .collect();
+        for arguments in numbered(command) {
+            one.stdout(&arguments.iter().map(String::as_str).collect::<Vec<_>>());
+        }
+        for child in started {
+            let output = child.wait_with_output().unwrap();
+            assert!(output.status.success(), "{command}: {}", all.show(output));
+        }
+        assert_eq!(content(&all), content(&one), "{command}");
+    }
+}
+
+#[test]
+fn a_killed_command_leaves_the_database_before_or_after_its_change() {
+    let base = TestEnv::new();
+    write_packages(&base);
+    let before = content(&base);
+    let rounds = testkit::kill_rounds().div_ceil(5);
+    for (place, command) in (0..).zip(writers()) {
+        let arguments = &numbered(command)[0];
+        let done = base.clone_of(&["."]);
+        let start = std::time::Instant::now();
+        done.stdout(&arguments.iter().map(String::as_str).collect::<Vec<_>>());
+        let (whole, after) = (start.elapsed(), content(&done));
+        assert_ne!(before, after, "{command}");
+        for round in 0..rounds {
+            let env = base.clone_of(&["q0-1.0.0", "manifests-0", "index.db"]);
+            let mut child = env.command().args(arguments).stderr(Stdio::null()).spawn().unwrap();
+            std::thread::sleep(whole.mul_f64(((round + place) * 37 % 100) as f64 / 100.0));
+            let _ = child.kill();
+            child.wait().unwrap();
+            let now = content(&env);
+            assert!(now == before || now == after, "{command}, round {round}: {now}");
+        }
+    }
 }

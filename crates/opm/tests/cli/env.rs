@@ -29,6 +29,19 @@ impl TestEnv {
         self
     }
 
+    /// Creates another environment with copies of files and directories.
+    pub(crate) fn clone_of(&self, paths: &[&str]) -> TestEnv {
+        let other = TestEnv::new();
+        for path in paths {
+            if self.path(path).is_dir() {
+                copy(&self.path(path), &other.path(path));
+            } else {
+                fs::copy(self.path(path), other.path(path)).expect("a copy");
+            }
+        }
+        other
+    }
+
     pub(crate) fn path(&self, path: &str) -> PathBuf {
         self.directory.path().join(path)
     }
