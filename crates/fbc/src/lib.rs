@@ -35,6 +35,7 @@ mod object;
 mod oldform;
 pub mod same;
 pub mod schema;
+pub mod similar;
 pub mod spans;
 pub mod stream;
 pub mod unknown;

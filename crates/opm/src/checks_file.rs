@@ -8,13 +8,16 @@
 //!         reason: the platform creates it
 //!         until: 2030-01-01
 
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use bundle::{Finding, Severity};
 use serde_json::Value;
 use spelling::calendar::{self, Date};
 
+use crate::bundle_rules;
 use crate::exit::{Failure, in_path};
+use crate::findings::Waived;
 
 const NAMES: [&str; 2] = [".opm.yaml", ".opm-checks.yaml"];
 /// The limits of a configuration file.
@@ -34,7 +37,63 @@ struct Waiver {
     id: String,
     object: String,
     file: String,
+    reason: String,
     until: String,
+}
+
+/// Why a configuration file is rejected.
+#[derive(Debug, PartialEq, Eq, thiserror::Error)]
+enum Invalid {
+    #[error("{0}")]
+    Yaml(String),
+    #[error("{place} must be {wanted}, but is {found}")]
+    Type { place: String, wanted: &'static str, found: &'static str },
+    #[error("unknown key {place}{key}; {}", match near { Some(near) => format!("did you mean {near}?"), None => format!("expected {known}") })]
+    Key { place: String, key: String, known: String, near: Option<String> },
+    #[error("unknown rule {id}; {}", match near { Some(near) => format!("did you mean {near}?"), None => "'opm explain' lists all rules".to_owned() })]
+    Rule { id: String, near: Option<String> },
+    #[error("unknown level {level:?} for {id}")]
+    Level { id: String, level: String },
+    #[error("waiver {0} has no id")]
+    NoId(usize),
+    #[error("the waiver of {0} needs a reason")]
+    NoReason(String),
+    #[error("invalid date {until:?} in the waiver of {id}; write it like 2030-01-31")]
+    Date { id: String, until: String },
+}
+
+/// Returns the members of a mapping that has known keys only; an absent one has no members.
+fn members<'a>(value: &'a Value, place: &str, known: &[&str]) -> Result<Map<'a>, Invalid> {
+    let members = match value {
+        Value::Null => return Ok(Map::new()),
+        Value::Object(members) => members,
+        other => return Err(wrong_type(place, "a mapping", other)),
+    };
+    let unknown = |key: &&String| !known.is_empty() && !known.contains(&key.as_str());
+    if let Some(key) = members.keys().find(unknown) {
+        let near = fbc::similar::nearest(key, known.iter().copied()).map(str::to_owned);
+        let prefix = if place == ROOT { String::new() } else { format!("{place}.") };
+        return Err(Invalid::Key { place: prefix, key: key.clone(), known: known.join(" or "), near });
+    }
+    Ok(members.iter().map(|(key, value)| (key.as_str(), value)).collect())
+}
+
+type Map<'a> = BTreeMap<&'a str, &'a Value>;
+
+/// The name of the whole file in messages.
+const ROOT: &str = "the file";
+
+fn wrong_type(place: &str, wanted: &'static str, found: &Value) -> Invalid {
+    Invalid::Type { place: place.to_owned(), wanted, found: bundle::json_type(found) }
+}
+
+fn known_rule(id: &str) -> Result<(), Invalid> {
+    let all = bundle_rules::all();
+    if all.iter().any(|(known, _)| *known == id) {
+        return Ok(());
+    }
+    let near = fbc::similar::nearest(id, all.iter().map(|(known, _)| *known)).map(str::to_owned);
+    Err(Invalid::Rule { id: id.to_owned(), near })
 }
 
 impl Configuration {
@@ -63,53 +122,44 @@ impl Configuration {
     }
 
     fn read(path: &Path, text: &[u8]) -> Result<Configuration, Failure> {
-        let wrong = |why: String| Failure::message(format!("{}: {why}", path.display()));
+        Configuration::parse(path, text).map_err(|why| Failure::message(format!("{}: {why}", path.display())))
+    }
+
+    fn parse(path: &Path, text: &[u8]) -> Result<Configuration, Invalid> {
         let mut json = Vec::new();
-        fbc::yaml::to_json(text, &LIMITS, &mut json).map_err(|error| wrong(error.to_string()))?;
-        let root: Value = serde_json::from_slice(&json).map_err(|error| wrong(error.to_string()))?;
+        fbc::yaml::to_json(text, &LIMITS, &mut json).map_err(|error| Invalid::Yaml(error.to_string()))?;
+        let root: Value = serde_json::from_slice(&json).map_err(|error| Invalid::Yaml(error.to_string()))?;
         let mut configuration = Configuration { path: path.to_owned(), ..Configuration::default() };
-        let Some(checks) = root.get("checks").filter(|checks| !checks.is_null()) else { return Ok(configuration) };
-        let known = ["levels", "waivers"];
-        let checks = checks.as_object().ok_or_else(|| wrong("checks must be a mapping".into()))?;
-        if let Some(other) = checks.keys().find(|key| !known.contains(&key.as_str())) {
-            return Err(wrong(format!("unknown key checks.{other}; expected levels or waivers")));
-        }
-        for (id, level) in checks.get("levels").and_then(Value::as_object).into_iter().flatten() {
+        let root = members(&root, ROOT, &["checks"])?;
+        let checks = members(root.get("checks").unwrap_or(&&Value::Null), "checks", &["levels", "waivers"])?;
+        for (id, level) in members(checks.get("levels").unwrap_or(&&Value::Null), "checks.levels", &[])? {
+            known_rule(id)?;
             let level = match level {
                 // YAML reads `off` as a boolean.
                 Value::Bool(false) => None,
                 Value::String(text) if text == "off" => None,
                 Value::String(text) => {
-                    let severity =
-                        Severity::parse(text).ok_or_else(|| wrong(format!("unknown level {text:?} for {id}")))?;
-                    Some(severity)
+                    let unknown = || Invalid::Level { id: id.to_owned(), level: text.clone() };
+                    Some(Severity::parse(text).ok_or_else(unknown)?)
                 }
-                _ => return Err(wrong(format!("the level of {id} must be a severity"))),
+                other => return Err(wrong_type(&format!("the level of {id}"), "a severity or off", other)),
             };
-            configuration.levels.push((id.clone(), level));
+            configuration.levels.push((id.to_owned(), level));
         }
-        for (at, waiver) in checks.get("waivers").and_then(Value::as_array).into_iter().flatten().enumerate() {
-            let field = |name: &str| waiver.get(name).and_then(Value::as_str).unwrap_or_default().to_owned();
-            if field("id").is_empty() {
-                return Err(wrong(format!("waiver {at} has no id")));
-            }
-            if field("reason").trim().is_empty() {
-                return Err(wrong(format!("the waiver of {} needs a reason", field("id"))));
-            }
-            let until = field("until");
-            if !until.is_empty() && date(&until).is_none() {
-                return Err(wrong(format!(
-                    "invalid date {until:?} in the waiver of {}; write it like 2030-01-31",
-                    field("id")
-                )));
-            }
-            configuration.waivers.push(Waiver { id: field("id"), object: field("object"), file: field("file"), until });
+        let waivers = match checks.get("waivers") {
+            None | Some(Value::Null) => &[][..],
+            Some(Value::Array(waivers)) => waivers,
+            Some(other) => return Err(wrong_type("checks.waivers", "a list", other)),
+        };
+        for (at, waiver) in waivers.iter().enumerate() {
+            configuration.waivers.push(Waiver::read(at, waiver)?);
         }
         Ok(configuration)
     }
 
-    /// Applies levels and waivers; adds a finding for each expired or unused waiver.
-    pub(crate) fn apply(&self, findings: &mut Vec<Finding>) {
+    /// Applies levels and waivers, and returns the waived findings; adds a finding for each expired or unused waiver.
+    pub(crate) fn apply(&self, findings: &mut Vec<Finding>) -> Vec<Waived> {
+        let mut waived = Vec::new();
         for (id, level) in &self.levels {
             match level {
                 None => findings.retain(|finding| finding.id != id),
@@ -133,15 +183,50 @@ impl Configuration {
             let text = if over {
                 format!("the waiver of {} ended on {}", waiver.id, waiver.until)
             } else if !used {
-                format!("the waiver of {} fits nothing that is found: remove it", waiver.id)
+                format!("the waiver of {} matches no finding: remove it", waiver.id)
             } else {
-                findings.retain(|finding| !fits(finding));
+                let (gone, kept) = std::mem::take(findings).into_iter().partition(fits);
+                *findings = kept;
+                let reason = |finding| Waived { finding, reason: waiver.reason.clone() };
+                waived.extend(Vec::into_iter(gone).map(reason));
                 continue;
             };
             let file = self.path.display().to_string();
             expired.push(Finding::new("waiver", Severity::Warning, text).at(&file, 0, ""));
         }
         findings.extend(expired);
+        waived
+    }
+}
+
+impl Waiver {
+    fn read(at: usize, waiver: &Value) -> Result<Waiver, Invalid> {
+        let place = format!("checks.waivers[{at}]");
+        let fields = members(waiver, &place, &["id", "object", "file", "reason", "until"])?;
+        let field = |name: &str| match fields.get(name) {
+            None | Some(Value::Null) => Ok(String::new()),
+            Some(Value::String(text)) => Ok(text.clone()),
+            Some(other) => Err(wrong_type(&format!("{place}.{name}"), "a string", other)),
+        };
+        let waiver = Waiver {
+            id: field("id")?,
+            object: field("object")?,
+            file: field("file")?,
+            reason: field("reason")?,
+            until: field("until")?,
+        };
+        let id = waiver.id.clone();
+        if id.is_empty() {
+            return Err(Invalid::NoId(at));
+        }
+        known_rule(&id)?;
+        if waiver.reason.trim().is_empty() {
+            return Err(Invalid::NoReason(id));
+        }
+        if !waiver.until.is_empty() && date(&waiver.until).is_none() {
+            return Err(Invalid::Date { id, until: waiver.until });
+        }
+        Ok(waiver)
     }
 }
 
@@ -171,32 +256,68 @@ mod tests {
 
     #[test]
     fn waivers_and_levels_are_validated() {
-        let read = |text: &str| Configuration::read(Path::new("c.yaml"), text.as_bytes());
-        let failure = |text: &str| match read(text) {
-            Err(Failure::Message(text)) => text,
-            other => panic!("{other:?}"),
-        };
-        assert_eq!(failure("checks: {waivers: [{id: a}]}"), "c.yaml: the waiver of a needs a reason");
-        assert_eq!(failure("checks: {levels: {a: loud}}"), "c.yaml: unknown level \"loud\" for a");
-        assert_eq!(failure("checks: {waiver: []}"), "c.yaml: unknown key checks.waiver; expected levels or waivers");
-        let configuration = read(
-            "checks: {levels: {a: info, b: off}, waivers: [{id: c, object: x, reason: r}, {id: d, reason: r}, {id: e, reason: r, until: 2000-01-01}]}",
-        )
-        .unwrap();
+        let failure = |text: &str| Configuration::parse(Path::new("c.yaml"), text.as_bytes()).unwrap_err().to_string();
+        let waiver = |fields: &str| failure(&format!("checks: {{waivers: [{{id: image-pinned, {fields}}}]}}"));
+        assert_eq!(waiver("object: x"), "the waiver of image-pinned needs a reason");
+        assert_eq!(
+            waiver("reason: r, untill: 2030-01-01"),
+            "unknown key checks.waivers[0].untill; did you mean until?"
+        );
+        assert_eq!(waiver("reason: r, flie: x"), "unknown key checks.waivers[0].flie; did you mean file?");
+        assert_eq!(waiver("reason: r, file: [x]"), "checks.waivers[0].file must be a string, but is array");
+        assert_eq!(
+            waiver("reason: r, until: soon"),
+            "invalid date \"soon\" in the waiver of image-pinned; write it like 2030-01-31"
+        );
+        assert_eq!(failure("checks: {waivers: [{reason: r}]}"), "waiver 0 has no id");
+        assert_eq!(
+            failure("checks: {waivers: [{id: image-pined, reason: r}]}"),
+            "unknown rule image-pined; did you mean image-pinned?"
+        );
+        assert_eq!(failure("checks: {waivers: {id: image-pinned}}"), "checks.waivers must be a list, but is object");
+        assert_eq!(failure("checks: {levels: {image-pinned: loud}}"), "unknown level \"loud\" for image-pinned");
+        assert_eq!(
+            failure("checks: {levels: {image-pinned: 3}}"),
+            "the level of image-pinned must be a severity or off, but is number"
+        );
+        assert_eq!(
+            failure("checks: {levels: {no-such-rule: info}}"),
+            "unknown rule no-such-rule; 'opm explain' lists all rules"
+        );
+        assert_eq!(failure("checks: {levels: [image-pinned]}"), "checks.levels must be a mapping, but is array");
+        assert_eq!(failure("checks: {waiver: []}"), "unknown key checks.waiver; did you mean waivers?");
+        assert_eq!(failure("check: {waivers: []}"), "unknown key check; did you mean checks?");
+        assert_eq!(failure("levels: {}"), "unknown key levels; expected checks");
+        assert_eq!(failure("[]"), "the file must be a mapping, but is array");
+        assert!(Configuration::parse(Path::new("c.yaml"), b"").is_ok());
+    }
+
+    #[test]
+    fn waivers_and_levels_are_applied() {
+        let text = "checks: {levels: {image-pinned: info, practice-name: off}, waivers: [{id: csv-name, object: x, \
+                    reason: r}, {id: csv-type, reason: r}, {id: csv-release, reason: r, until: 2000-01-01}]}";
+        let configuration = Configuration::parse(Path::new("c.yaml"), text.as_bytes()).unwrap();
         let found = |id, object: &str| Finding::new(id, Severity::Error, "m").about(object);
-        let mut findings = vec![found("a", ""), found("b", ""), found("c", "x"), found("c", "y"), found("e", "")];
-        configuration.apply(&mut findings);
+        let mut findings = vec![
+            found("image-pinned", ""),
+            found("practice-name", ""),
+            found("csv-name", "x"),
+            found("csv-name", "y"),
+            found("csv-release", ""),
+        ];
+        let waived = configuration.apply(&mut findings);
         let shown: Vec<String> =
             findings.iter().map(|it| format!("{} {} {}", it.id, it.severity, it.message)).collect();
         assert_eq!(
             shown,
             [
-                "a info m",
-                "c error m",
-                "e error m",
-                "waiver warning the waiver of d fits nothing that is found: remove it",
-                "waiver warning the waiver of e ended on 2000-01-01"
+                "image-pinned info m",
+                "csv-name error m",
+                "csv-release error m",
+                "waiver warning the waiver of csv-type matches no finding: remove it",
+                "waiver warning the waiver of csv-release ended on 2000-01-01"
             ]
         );
+        assert_eq!(waived, [Waived { finding: found("csv-name", "x"), reason: "r".into() }]);
     }
 }

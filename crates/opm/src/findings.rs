@@ -35,14 +35,38 @@ pub(crate) fn output() -> impl TypedValueParser<Value = Output> {
     ])
 }
 
+/// A finding that a waiver accepts.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Waived {
+    pub(crate) finding: Finding,
+    /// The reason in the waiver.
+    pub(crate) reason: String,
+}
+
 /// Prints findings, which must be sorted; `passed` is the overall result.
 pub(crate) fn print(findings: &[Finding], passed: bool, output: Output, printer: &mut Printer) -> Result<(), Failure> {
+    print_with_waived(findings, &[], passed, output, printer)
+}
+
+/// Prints findings, which must be sorted, and in JSON also the waived ones.
+pub(crate) fn print_with_waived(
+    findings: &[Finding],
+    waived: &[Waived],
+    passed: bool,
+    output: Output,
+    printer: &mut Printer,
+) -> Result<(), Failure> {
+    if !waived.is_empty() && output != Output::Json {
+        let many = if waived.len() == 1 { "1 finding is".to_owned() } else { format!("{} findings are", waived.len()) };
+        printer.report(&format!("{many} waived"));
+    }
     let text = match output {
         Output::Text => text(findings),
         Output::Json => {
             // Serialize directly: a `Value` of thousands of findings takes more memory.
             let mut out = BufWriter::new(printer.data());
-            serde_json::to_writer_pretty(&mut out, &Report::of(findings, passed)).map_err(std::io::Error::from)?;
+            serde_json::to_writer_pretty(&mut out, &Report::of(findings, waived, passed))
+                .map_err(std::io::Error::from)?;
             out.write_all(b"\n")?;
             return Ok(out.flush()?);
         }
@@ -121,6 +145,15 @@ struct Report<'a> {
     passed: bool,
     findings: Vec<Shown<'a>>,
     counts: Map<String, Value>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    waived: Vec<ShownWaived<'a>>,
+}
+
+#[derive(serde::Serialize)]
+struct ShownWaived<'a> {
+    #[serde(flatten)]
+    finding: Shown<'a>,
+    reason: &'a str,
 }
 
 #[derive(serde::Serialize)]
@@ -137,12 +170,19 @@ struct Shown<'a> {
     pointer: &'a str,
 }
 
-impl Report<'_> {
-    fn of(findings: &[Finding], passed: bool) -> Report<'_> {
+impl<'a> Report<'a> {
+    fn of(findings: &'a [Finding], waived: &'a [Waived], passed: bool) -> Report<'a> {
         let count = |severity| findings.iter().filter(|finding| finding.severity == severity).count();
         let severities = Severity::ALL.into_iter().rev();
         let counts = severities.map(|severity| (severity.to_string(), count(severity).into())).collect();
-        let findings = findings.iter().map(|finding| Shown {
+        let waived = waived.iter().map(|it| ShownWaived { finding: Shown::of(&it.finding), reason: &it.reason });
+        Report { passed, findings: findings.iter().map(Shown::of).collect(), counts, waived: waived.collect() }
+    }
+}
+
+impl Shown<'_> {
+    fn of(finding: &Finding) -> Shown<'_> {
+        Shown {
             id: finding.id,
             severity: finding.severity.to_string(),
             message: &finding.message,
@@ -153,14 +193,13 @@ impl Report<'_> {
             line: finding.position.map(|at| at.line),
             column: finding.position.map(|at| at.column),
             pointer: &finding.pointer,
-        });
-        Report { passed, findings: findings.collect(), counts }
+        }
     }
 }
 
 /// Returns findings as a JSON value.
 pub(crate) fn json(findings: &[Finding], passed: bool) -> Value {
-    serde_json::to_value(Report::of(findings, passed)).unwrap_or_default()
+    serde_json::to_value(Report::of(findings, &[], passed)).unwrap_or_default()
 }
 
 fn level(severity: Severity) -> &'static str {

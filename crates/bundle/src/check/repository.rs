@@ -22,7 +22,7 @@ static CI_SCHEMA: LazyLock<Value> = LazyLock::new(|| {
     let texts = json!({"type": "array", "minItems": 1, "items": {"type": "string"}});
     let names = json!({"type": "array", "minItems": 1, "uniqueItems": true, "items": {"type": "string"}});
     json!({"type": "object", "properties": {
-        "updateGraph": {"type": "string"},
+        "updateGraph": {"type": "string", "enum": ["replaces-mode", "semver-mode"]},
         "reviewers": texts,
         "merge": {"type": "boolean"},
         "cert_project_id": {"type": "string"},
@@ -30,13 +30,11 @@ static CI_SCHEMA: LazyLock<Value> = LazyLock::new(|| {
             "enabled": {"type": "boolean"},
             "version_promotion_strategy": {"type": "string", "enum": ["never", "always", "review-needed"]},
             "catalog_mapping": {"type": "array", "items": {
-                "type": "object", "required": ["template_name", "type"], "properties": {
+                "type": "object", "required": ["template_name", "type", "catalog_names"], "properties": {
                     "template_name": {"type": "string"},
                     "catalog_names": names,
-                    "catalogs_names": names,
                     "type": {"type": "string", "enum": ["olm.template.basic", "olm.semver"]},
                 },
-                "anyOf": [{"required": ["catalog_names"]}, {"required": ["catalogs_names"]}],
             }},
         }},
     }})
@@ -46,11 +44,11 @@ static RELEASE_SCHEMA: LazyLock<Value> = LazyLock::new(|| {
     let names = json!({"type": "array", "minItems": 1, "uniqueItems": true, "items": {"type": "string"}});
     json!({"type": "object", "additionalProperties": false, "required": ["catalog_templates"], "properties": {
         "merge": {"type": "boolean"},
-        "defaultChannel": {"type": "string"},
         "catalog_templates": {"type": "array", "minItems": 1, "uniqueItems": true, "items": {
             "type": "object", "required": ["template_name", "channels"], "properties": {
                 "template_name": {"type": "string"},
                 "channels": names,
+                "defaultChannel": {"type": "string"},
                 "replaces": {"type": "string"},
                 "skips": names,
                 "skipRange": {"type": "string"},
@@ -173,12 +171,38 @@ mod tests {
         error ci-config /merge: merge: number instead of boolean
         error ci-config /fbc/x: fbc.x: is not known
         error ci-config /fbc/catalog_mapping/0/template_name: fbc.catalog_mapping[0].template_name: is required
-        error ci-config /fbc/catalog_mapping/0/type: fbc.catalog_mapping[0].type: "y" is none of "olm.template.basic", "olm.semver"
+        error ci-config /fbc/catalog_mapping/0/catalog_names: fbc.catalog_mapping[0].catalog_names: is required
         "#);
         insta::assert_snapshot!(ids(&check_release_config(&json!({"templates": []}), Some(&ci()))).join("\n"), @"
         error release-config /catalog_templates: catalog_templates: is required
         error release-config /templates: templates: is not known
         ");
+    }
+
+    #[test]
+    fn files_that_the_pipelines_refuse_are_refused() {
+        let check = |ci: Value| ids(&check_ci(Some(&ci))).join("\n");
+        let mapping = json!([{"template_name": "a", "type": "olm.semver", "catalogs_names": ["v4.18"]}]);
+        assert_eq!(
+            check(json!({"fbc": {"enabled": true, "catalog_mapping": mapping}})),
+            "error ci-config /fbc/catalog_mapping/0/catalog_names: fbc.catalog_mapping[0].catalog_names: is required; \
+             \"catalogs_names\" is not known"
+        );
+        assert_eq!(
+            check(json!({"updateGraph": "semver", "fbc": {"enabled": true}})),
+            "error ci-config /updateGraph: updateGraph: \"semver\" is none of \"replaces-mode\", \"semver-mode\""
+        );
+        assert!(
+            check(json!({"fbc": {"enabledd": true}})).contains("fbc.enabledd: is not known; did you mean \"enabled\"?")
+        );
+        let template = json!({"template_name": "basic.yaml", "channels": ["a"], "defaultChannel": "a"});
+        let mut config = json!({"catalog_templates": [template]});
+        assert_eq!(ids(&check_release_config(&config, Some(&ci()))), Vec::<String>::new());
+        config["defaultChannel"] = json!("a");
+        assert_eq!(
+            ids(&check_release_config(&config, Some(&ci()))),
+            ["error release-config /defaultChannel: defaultChannel: is not known"]
+        );
     }
 
     #[test]

@@ -5,6 +5,7 @@
 //! are reported in the order of the table. `docs/rules.md` is generated from it.
 
 use fbc::json::Raw;
+pub use fbc::similar::{distance, nearest};
 use fbc::{Blob, Place, Problem, property};
 
 use crate::draft::{Draft, DraftChannel, DraftPackage};
@@ -218,43 +219,14 @@ impl Guesses {
 
     /// Returns the one of `names` that `name` probably means.
     fn nearest<'a>(&mut self, name: &str, names: impl Iterator<Item = &'a str>) -> Option<&'a str> {
-        // Long names are not worth the time.
-        const MAX_LENGTH: usize = 100;
-        if name.is_empty() || name.len() > MAX_LENGTH {
-            return None;
-        }
-        // Two letters are a typo; in a short name they make another name.
-        let slip = if name.len() < 5 { 1 } else { 2 };
-        let mut nearest = None;
-        for other in names.filter(|other| !other.is_empty()) {
-            self.left = self.left.checked_sub(1)?;
+        let (left, mut exhausted) = (&mut self.left, false);
+        let counted = names.take_while(|_| {
             fbc::work::step();
-            if other.len().abs_diff(name.len()) <= slip {
-                let found = (distance(name, other), other);
-                nearest = nearest.into_iter().chain((found.0 <= slip).then_some(found)).min();
-            }
-        }
-        nearest.map(|(_, other)| other)
+            exhausted = *left == 0;
+            *left = left.saturating_sub(1);
+            !exhausted
+        });
+        let nearest = nearest(name, counted);
+        nearest.filter(|_| !exhausted)
     }
-}
-
-/// Returns the one of `names` that `name` probably means.
-pub fn nearest<'a>(name: &str, names: impl Iterator<Item = &'a str>) -> Option<&'a str> {
-    Guesses::new().nearest(name, names)
-}
-
-/// Returns the edit distance of two texts.
-pub fn distance(a: &str, b: &str) -> usize {
-    let (a, b) = (a.as_bytes(), b.as_bytes());
-    let mut row: Vec<usize> = (0..=b.len()).collect();
-    for (i, x) in a.iter().enumerate() {
-        let mut diagonal = row[0];
-        row[0] = i + 1;
-        for (j, y) in b.iter().enumerate() {
-            let changed = diagonal + usize::from(x != y);
-            diagonal = row[j + 1];
-            row[j + 1] = changed.min(row[j] + 1).min(diagonal + 1);
-        }
-    }
-    row[b.len()]
 }

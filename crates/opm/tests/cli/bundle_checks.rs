@@ -96,11 +96,12 @@ fn levels_and_waivers_are_configured() {
     insta::assert_snapshot!(env.opm(&practices), @"
     exit 1
     --- stdout
-    warning: the waiver of practice-name fits nothing that is found: remove it [waiver]
+    warning: the waiver of practice-name matches no finding: remove it [waiver]
       --> [SCRATCH]/.opm.yaml
     info: (lantern.v1.3.0) csv.Spec.minKubeVersion is not informed. It is recommended you provide this information. Otherwise, it would mean that your operator project can be distributed and installed in any cluster version available, which is not necessarily the case for all projects. [csv-min-kube-version]
       --> 1.3.0/manifests/lantern.clusterserviceversion.yaml:9:3
     --- stderr
+    2 findings are waived
     ");
     env.file(".opm.yaml", "checks: {waivers: [{id: practice-resources}]}\n");
     insta::assert_snapshot!(env.opm(&practices), @"
@@ -109,6 +110,25 @@ fn levels_and_waivers_are_configured() {
     --- stderr
     error: [SCRATCH]/.opm.yaml: the waiver of practice-resources needs a reason
     ");
+    // A misspelt key would hold everywhere and for ever.
+    env.file(".opm.yaml", "checks: {waivers: [{id: practice-resources, reason: r, untill: 2000-01-01}]}\n");
+    let misspelt = env.opm(&practices);
+    assert!(misspelt.starts_with("exit 1"), "{misspelt}");
+    assert!(misspelt.contains("unknown key checks.waivers[0].untill; did you mean until?"), "{misspelt}");
+}
+
+#[test]
+fn waived_findings_are_counted_and_listed() {
+    let env = env();
+    env.file(".opm.yaml", "checks: {waivers: [{id: practice-resources, reason: the quota sets them}]}\n");
+    let practices = ["bundle", "validate", "1.3.0", "--select-optional", "name=good-practices"];
+    let shown = env.opm(&practices);
+    assert!(shown.contains("--- stderr\n1 finding is waived\n"), "{shown}");
+    let json: serde_json::Value =
+        serde_json::from_str(&env.stdout(&[&practices[..], &["-O", "json"]].concat())).unwrap();
+    assert_eq!(json["waived"][0]["id"], "practice-resources");
+    assert_eq!(json["waived"][0]["reason"], "the quota sets them");
+    assert!(json["waived"][0]["file"].as_str().unwrap().ends_with("clusterserviceversion.yaml"));
 }
 
 #[test]
@@ -245,6 +265,8 @@ fn files_next_to_bundles_and_catalogs_of_a_repository_are_checked() {
     insta::assert_snapshot!(env.opm(&["bundle", "validate", "--repo", "operators/foo"]), @r#"
     exit 1
     --- stdout
+    error: updateGraph: "other" is none of "replaces-mode", "semver-mode" [ci-config]
+      --> operators/foo/ci.yaml:1:14
     error: updateGraph is "other": replaces-mode or semver-mode is asked for [update-graph]
       --> operators/foo/ci.yaml:1:14
     error: merge: number instead of boolean [ci-config]

@@ -1,5 +1,6 @@
 //! Validates a value against a schema: types, required fields, enums, bounds, patterns, and combinators.
 
+use fbc::similar::nearest;
 use serde_json::{Map, Value};
 
 use super::pattern::Patterns;
@@ -78,7 +79,11 @@ impl Validator {
             let schema = properties.and_then(|all| all.get(name));
             let given = members.get(name).is_some_and(|value| !is_dropped(schema, value));
             if !given && schema.is_none_or(|schema| schema.get("default").is_none()) {
-                self.fault(&join(path, name), "is required");
+                // A misspelt name is among those that the schema does not know.
+                let unknown = |name: &&String| !properties.is_some_and(|all| all.contains_key(*name));
+                let others = members.keys().filter(unknown).map(String::as_str);
+                let near = nearest(name, others).map(|near| format!("; \"{near}\" is not known"));
+                self.fault(&join(path, name), format!("is required{}", near.unwrap_or_default()));
             }
         }
         self.bounds(fields, members.len() as f64, ["minProperties", "maxProperties"], "fields", path);
@@ -86,7 +91,9 @@ impl Validator {
         let closed = fields.get("additionalProperties") == Some(&Value::Bool(false));
         for (name, member) in members {
             if closed && !properties.is_some_and(|all| all.contains_key(name)) {
-                self.fault(&join(path, name), "is not known");
+                let known = properties.into_iter().flat_map(Map::keys).map(String::as_str);
+                let near = nearest(name, known).map(|near| format!("; did you mean \"{near}\"?"));
+                self.fault(&join(path, name), format!("is not known{}", near.unwrap_or_default()));
             }
             // API servers drop fields that no schema knows.
             if let Some(schema) = properties.and_then(|all| all.get(name)).or(rest)

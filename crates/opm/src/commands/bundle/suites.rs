@@ -16,7 +16,7 @@ use super::{catalogs, packed, repository};
 use crate::checks_file::Configuration;
 use crate::choice::choice;
 use crate::exit::{Failure, Outcome};
-use crate::findings::{self, Output};
+use crate::findings::{self, Output, Waived};
 use crate::images::Images;
 use crate::printer::Printer;
 use crate::{limits, table};
@@ -166,9 +166,11 @@ pub(super) fn run(
     let previous = flags.previous.as_deref().map(|it| previous::open(it, images, printer)).transpose()?;
     let request = Request { optional, flags, images, previous: previous.as_ref() };
     let each = bundles.par_iter().map(|(root, shown)| check_bundle(root, *shown, &request));
-    let mut found = Vec::new();
+    let (mut found, mut waived) = (Vec::new(), Vec::new());
     for one in each.collect::<Vec<_>>() {
-        found.extend(one?);
+        let (findings, accepted) = one?;
+        found.extend(findings);
+        waived.extend(accepted);
     }
     let (mut catalogs, mut registries) = (flags.catalog.clone(), flags.bundle_registry.clone());
     if let Some(repo) = &flags.repo {
@@ -183,7 +185,7 @@ pub(super) fn run(
     }
     findings::sort(&mut found);
     let passed = !found.iter().any(|finding| finding.severity >= flags.fail_on);
-    findings::print(&found, passed, flags.output, printer)?;
+    findings::print_with_waived(&found, &waived, passed, flags.output, printer)?;
     if passed { Ok(()) } else { Err(Failure::Reported) }
 }
 
@@ -209,7 +211,12 @@ struct Request<'a> {
     previous: Option<&'a Previous<'a>>,
 }
 
-fn check_bundle(root: &Path, shown: Option<&str>, request: &Request<'_>) -> Result<Vec<Finding>, Failure> {
+/// Returns the findings about a bundle, and those that waivers accept.
+fn check_bundle(
+    root: &Path,
+    shown: Option<&str>,
+    request: &Request<'_>,
+) -> Result<(Vec<Finding>, Vec<Waived>), Failure> {
     let Request { optional, flags, images, previous } = *request;
     let limits = limits::from_env()?;
     let configuration = Configuration::find(flags.checks.as_deref(), shown.map(Path::new))?;
@@ -248,12 +255,12 @@ fn check_bundle(root: &Path, shown: Option<&str>, request: &Request<'_>) -> Resu
     let mut seen = std::collections::BTreeSet::new();
     found.retain(|finding| seen.insert((finding.message.clone(), finding.file.clone(), finding.pointer.clone())));
     findings::locate(&mut found, root, shown, &limits);
-    configuration.apply(&mut found);
-    for finding in &mut found {
+    let mut waived = configuration.apply(&mut found);
+    for finding in found.iter_mut().chain(waived.iter_mut().map(|it| &mut it.finding)) {
         let plain = finding.message.trim_start_matches("Error: ").trim_start_matches("Warning: ");
         finding.message = plain.trim_start_matches("Value : ").trim_start_matches(": ").to_owned();
     }
-    Ok(found)
+    Ok((found, waived))
 }
 
 /// Adds what each selected OLM generation would refuse.
