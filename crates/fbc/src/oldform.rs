@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use crate::blob::{Blob, CHANNEL, Content, Entry, Fbc, TextAt, channel_json};
+use crate::blob::{Blob, Bundle, CHANNEL, Content, Entry, Fbc, TextAt, channel_json};
 use crate::decode::text;
 use crate::json::{Kind, Raw};
 use crate::path;
@@ -55,8 +55,24 @@ impl OldForm {
         (!empty).then(|| Box::new(self))
     }
 
+    /// Returns the indexes and types of the properties, unless they were converted.
+    fn unused(&self) -> impl Iterator<Item = (usize, &'static str)> {
+        let channels = self.channels.iter().map(|(index, _)| (*index, property::CHANNEL));
+        let skips = self.skips.iter().map(|(index, _)| (*index, property::SKIPS));
+        let ranges = self.skip_ranges.iter().map(|(index, _)| (*index, property::SKIP_RANGE));
+        channels.chain(skips).chain(ranges).filter(|_| !self.consumed)
+    }
+
     fn names_a_channel(&self) -> bool {
         self.channels.iter().any(|(_, channel)| channel.is_some())
+    }
+}
+
+impl Bundle {
+    /// Returns the indexes and types of the properties that declare channels, skips and skip ranges as in the original
+    /// format, unless they became channel blobs.
+    pub fn unused_first_form(&self) -> impl Iterator<Item = (usize, &'static str)> {
+        self.old_form.iter().flat_map(|old| old.unused())
     }
 }
 

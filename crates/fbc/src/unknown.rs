@@ -1,7 +1,7 @@
 //! Finds fields that the schema of a blob does not know.
 
 use crate::blob::{BUNDLE, CHANNEL, DEPRECATIONS, PACKAGE};
-use crate::json::Raw;
+use crate::json::{Path, Raw, Step};
 use crate::schema::BlobSchema;
 use crate::shape::Shape;
 
@@ -16,51 +16,79 @@ pub(crate) fn printed(schema: &str) -> &'static [&'static str] {
     }
 }
 
-/// Calls `found` with the path of each field that the schema of a blob does not know: `entries[].note`.
+/// A field that the schema of a blob does not know.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct UnknownField {
+    /// The path of the field.
+    pub path: Path,
+    /// The fields that the schema knows in its place.
+    pub known: Vec<&'static str>,
+}
+
+impl UnknownField {
+    /// Returns the path without indexes: `entries[].note`.
+    pub fn without_indexes(&self) -> String {
+        let mut shown = String::new();
+        for step in &self.path.0 {
+            match step {
+                Step::Index(_) => shown.push_str("[]"),
+                Step::Key(key) if shown.is_empty() => shown.push_str(key),
+                Step::Key(key) => {
+                    shown.push('.');
+                    shown.push_str(key);
+                }
+            }
+        }
+        shown
+    }
+}
+
+/// Calls `found` with each field that the schema of a blob does not know, on every level.
 ///
 /// Printing omits those fields except with [`Arrangement::Complete`](crate::Arrangement::Complete). Blobs with other
 /// schemas have none.
-pub fn fields(schema: &str, blob: Raw<'_>, found: &mut dyn FnMut(String)) {
+pub fn fields(schema: &str, blob: Raw<'_>, found: &mut dyn FnMut(UnknownField)) {
     let Some(shapes) = BlobSchema::named(schema).map(|schema| schema.shape.fields()) else { return };
     let known = printed(schema);
-    let mut path = Vec::new();
+    let mut path = Path::default();
     for (key, value) in blob.members() {
         if !known.iter().any(|name| name.eq_ignore_ascii_case(&key)) {
-            found(key.into_owned());
-        } else if let Some((name, shape)) = shapes.iter().find(|(name, _)| name.eq_ignore_ascii_case(&key)) {
-            path.push(*name);
+            found(UnknownField { path: path.then(key.into_owned()), known: known.to_vec() });
+        } else if let Some((_, shape)) = shapes.iter().find(|(name, _)| name.eq_ignore_ascii_case(&key)) {
+            path.0.push(Step::from(key.into_owned()));
             walk(*shape, value, &mut path, found);
-            path.pop();
+            path.0.pop();
         }
     }
 }
 
 /// Walks the value at `path` as far as its shape is known.
-fn walk(shape: Shape, value: Raw<'_>, path: &mut Vec<&'static str>, found: &mut dyn FnMut(String)) {
+fn walk(shape: Shape, value: Raw<'_>, path: &mut Path, found: &mut dyn FnMut(UnknownField)) {
     match shape {
         Shape::List(item) => {
-            path.push("[]");
-            value.items().for_each(|value| walk(*item, value, path, found));
-            path.pop();
+            for (index, value) in value.items().enumerate() {
+                path.0.push(Step::Index(index));
+                walk(*item, value, path, found);
+                path.0.pop();
+            }
         }
         Shape::Object(shapes) => {
             for (key, value) in value.members() {
                 match shapes.iter().find(|(name, _)| name.eq_ignore_ascii_case(&key)) {
-                    Some((name, shape)) => {
-                        path.push(name);
+                    Some((_, shape)) => {
+                        path.0.push(Step::from(key.into_owned()));
                         walk(*shape, value, path, found);
-                        path.pop();
+                        path.0.pop();
                     }
-                    None => found(shown(path, &key)),
+                    None => found(UnknownField {
+                        path: path.then(key.into_owned()),
+                        known: shapes.iter().map(|(name, _)| *name).collect(),
+                    }),
                 }
             }
         }
         Shape::Any | Shape::Str | Shape::Bool | Shape::Int | Shape::Base64 | Shape::Map(_) => {}
     }
-}
-
-fn shown(path: &[&str], key: &str) -> String {
-    format!("{}.{key}", path.join(".").replace(".[]", "[]"))
 }
 
 #[cfg(test)]
@@ -69,7 +97,7 @@ mod tests {
 
     fn found(schema: &str, text: &str) -> Vec<String> {
         let mut all = Vec::new();
-        fields(schema, Raw::parse(text, 50).unwrap(), &mut |field| all.push(field));
+        fields(schema, Raw::parse(text, 50).unwrap(), &mut |field| all.push(field.without_indexes()));
         all
     }
 

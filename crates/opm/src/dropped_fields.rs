@@ -29,7 +29,7 @@ impl DroppedFields {
             return;
         }
         let mut found = Vec::new();
-        unknown::fields(&blob.schema, text, &mut |field| found.push(field));
+        unknown::fields(&blob.schema, text, &mut |field| found.push(field.without_indexes()));
         if found.is_empty() {
             return;
         }

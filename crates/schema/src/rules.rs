@@ -289,6 +289,11 @@ const REASONS: &[(&str, &str, &str)] = &[
         "correct them, or remove them where the package has channel blobs",
     ),
     (
+        "first-form-ignored",
+        "tools that find channel blobs in a package ignore the channels and edges that bundles declare as properties",
+        "move them to the entries of the olm.channel blobs, or remove them",
+    ),
+    (
         "icon-fields",
         "without data there is no icon, and without a media type consoles cannot show it",
         "set both, or neither",

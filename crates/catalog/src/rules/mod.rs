@@ -50,6 +50,8 @@ mod strict_icon;
 mod strict_null;
 mod strict_properties;
 mod strict_schema;
+mod strict_unknown_fields;
+mod warn_first_form_ignored;
 mod warn_gvk;
 mod warn_head_metadata;
 mod warn_icon;
@@ -60,7 +62,6 @@ mod warn_replaces_newer;
 mod warn_required_package;
 mod warn_skip_range_surprise;
 mod warn_skips_cycle;
-mod warn_unknown_fields;
 
 /// A validation rule.
 pub struct Rule {
@@ -145,6 +146,7 @@ pub const STRICT: &[Rule] = &[
     strict_null::RULE,
     strict_properties::RULE,
     strict_schema::RULE,
+    strict_unknown_fields::RULE,
 ];
 
 /// The rules that catalogs should satisfy.
@@ -154,7 +156,7 @@ pub const WARNINGS: &[Rule] = &[
     warn_skip_range_surprise::RULE,
     warn_head_metadata::RULE,
     warn_metadata_once::RULE,
-    warn_unknown_fields::RULE,
+    warn_first_form_ignored::RULE,
     warn_replaces_newer::RULE,
 ];
 

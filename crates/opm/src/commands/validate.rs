@@ -30,8 +30,8 @@ use crate::{limits, sarif, source, tree};
         For a valid catalog, opm prints nothing (one line on a terminal) and exits with code 0. Otherwise it reports every \
         problem with file, line and column, and exits with code 1. docs/rules.md lists the rules, and 'opm explain RULE' \
         explains one.\n\n\
-        --strict enforces the whole specification, also where upstream opm is lenient: null or empty values, properties \
-        without a type or value, invalid APIs and invalid version ranges.",
+        --strict enforces the whole specification, also where upstream opm is lenient: null or empty values, unknown fields, \
+        properties without a type or value, invalid APIs and invalid version ranges.",
     after_help = "Examples:\n  \
         opm validate my-catalog\n  \
         opm validate my-catalog --warnings\n  \

@@ -136,6 +136,42 @@ const CASES: &[Case] = &[
         passes: "defaultChannel: stable\nicon: {base64data: aGk=, mediatype: image/png}\n",
     },
     Case {
+        rule: "unknown-fields",
+        breaks: (DEFAULT, "defaultChannel: stable\nvendor: me\n"),
+        line: "4:9",
+        passes: "defaultChannel: stable\ndescription: me\n",
+    },
+    Case {
+        rule: "unknown-fields",
+        breaks: (ENTRY, "- name: foo.v1.0.0\n  skip: [foo.v0.9.0]\n"),
+        line: "10:9",
+        passes: "- name: foo.v1.0.0\n  skips: [foo.v0.9.0]\n",
+    },
+    Case {
+        rule: "unknown-fields",
+        breaks: (VERSION, "    version: 1.0.0\n- {type: a.b, value: {}, vlaue: 1}\n"),
+        line: "20:33",
+        passes: "    version: 1.0.0\n- {type: a.b, value: {vlaue: 1}}\n",
+    },
+    Case {
+        rule: "unknown-fields",
+        breaks: (
+            IMAGE,
+            "image: registry.example.com/foo:v1.0.0\nrelatedImages: [{name: a, image: registry.example.com/a:v1, digest: x}]\n",
+        ),
+        line: "15:69",
+        passes: "image: registry.example.com/foo:v1.0.0\nrelatedImages: [{name: a, image: registry.example.com/a:v1}]\n",
+    },
+    Case {
+        rule: "unknown-fields",
+        breaks: (
+            END,
+            "schema: olm.deprecations\npackage: foo\nentries:\n- {reference: {schema: olm.package}, mesage: m, message: m}\n---\nschema: olm.bundle\n",
+        ),
+        line: "14:46",
+        passes: "schema: olm.deprecations\npackage: foo\nentries:\n- {reference: {schema: olm.package}, message: m}\n---\nschema: olm.bundle\n",
+    },
+    Case {
         rule: "schema-reserved",
         breaks: (END, "schema: olm.thing\n---\nschema: olm.bundle\n"),
         line: "11:9",

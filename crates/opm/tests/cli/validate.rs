@@ -372,3 +372,34 @@ fn the_entry_that_lost_its_replaces_is_named() {
     assert!(shown.contains("found in graph: lantern.v1.1.1, lantern.v2.0.0-rc.1\n"), "{shown}");
     assert!(shown.contains("help: add `replaces: lantern.v1.1.1` to lantern.v1.2.0, or move"), "{shown}");
 }
+
+#[test]
+fn a_misspelt_field_of_an_entry_gets_the_nearest_name() {
+    let env = TestEnv::new();
+    for (written, near) in [("skip: [foo.v0.9.0]", "skips"), ("skip_range: <1.0.0", "skipRange")] {
+        env.file(
+            "catalog/foo.yaml",
+            SMALL.replace("- name: foo.v1.0.0\n", &format!("- name: foo.v1.0.0\n  {written}\n")),
+        );
+        let key = written.split(':').next().unwrap();
+        let shown = env.opm(&["validate", "catalog", "--warnings"]);
+        let message = format!("olm.channel \"stable\" has unknown field \"entries[0].{key}\", which is lost");
+        assert!(shown.starts_with("exit 0") && shown.contains(&message), "{shown}");
+        assert!(shown.contains(&format!("help: did you mean \"{near}\"?")), "{shown}");
+    }
+}
+
+#[test]
+fn properties_of_the_first_format_have_no_effect_beside_channel_blobs() {
+    let env = TestEnv::new();
+    env.file("catalog/foo.yaml", format!("{SMALL}- {{type: olm.skipRange, value: <1.0.0}}\n- {{type: olm.skips, value: foo.v0.1.0}}\n- {{type: olm.channel, value: {{name: fast, replaces: foo.v0.9.0}}}}\n"));
+    let shown = env.opm(&["validate", "catalog", "--warnings"]);
+    for (index, kind) in [(1, "olm.skipRange"), (2, "olm.skips"), (3, "olm.channel")] {
+        let message = format!(
+            "warning: bundle \"foo.v1.0.0\": property[{index}] of type \"{kind}\" has no effect, since package \"foo\" has \
+             olm.channel blobs"
+        );
+        assert!(shown.contains(&message), "{shown}");
+    }
+    assert!(shown.contains("[first-form-ignored]"), "{shown}");
+}
