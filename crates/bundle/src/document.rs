@@ -148,8 +148,24 @@ pub(crate) fn spans(document: &Found<'_>) -> Option<Spans> {
     }
 }
 
-/// Resolves a JSON pointer in a document of `text` to its position, given the `spans` of its values.
-pub(crate) fn position(text: &[u8], document: &Found<'_>, spans: &Spans, pointer: &str) -> Option<Position> {
+/// The offsets of the line breaks of a text, so that positions of many findings cost no walk over the text each.
+pub(crate) struct Lines(Vec<usize>);
+
+impl Lines {
+    /// Finds the line breaks of a text.
+    pub(crate) fn of(text: &[u8]) -> Lines {
+        Lines(memchr::memchr_iter(b'\n', text).collect())
+    }
+
+    fn position(&self, offset: usize) -> Position {
+        let line = self.0.partition_point(|&end| end < offset);
+        let start = line.checked_sub(1).map_or(0, |before| self.0[before] + 1);
+        Position { line: line + 1, column: offset - start + 1 }
+    }
+}
+
+/// Resolves a JSON pointer in a document to its position, given the line breaks of the text and the `spans` of values.
+pub(crate) fn position(lines: &Lines, document: &Found<'_>, spans: &Spans, pointer: &str) -> Option<Position> {
     let path: Vec<Step> = pointer
         .split('/')
         .skip(1)
@@ -159,9 +175,7 @@ pub(crate) fn position(text: &[u8], document: &Found<'_>, spans: &Spans, pointer
         })
         .collect();
     let offset = document.offset + spans.find_or_ancestor(&path)?.start;
-    let before = text.get(..offset)?;
-    let line_start = memchr::memrchr(b'\n', before).map_or(0, |at| at + 1);
-    Some(Position { line: memchr::memchr_iter(b'\n', before).count() + 1, column: offset - line_start + 1 })
+    Some(lines.position(offset))
 }
 
 fn lines(text: &[u8]) -> usize {

@@ -274,11 +274,12 @@ pub fn positions(dir: &Path, file: &str, wanted: &[(usize, &str)], limits: &Limi
     let mut text = Vec::new();
     let Ok(Outcome::Read) = file::read(&path, limits, &mut text) else { return nowhere() };
     let Ok(documents) = document::all(&text, limits) else { return nowhere() };
+    let lines = document::Lines::of(&text);
     let mut spans: BTreeMap<usize, Option<Spans>> = BTreeMap::new();
     let mut find = |(number, pointer): &(usize, &str)| {
         let document = documents.get(*number)?;
         let spans = spans.entry(*number).or_insert_with(|| document::spans(document));
-        document::position(&text, document, spans.as_ref()?, pointer)
+        document::position(&lines, document, spans.as_ref()?, pointer)
     };
     wanted.iter().map(&mut find).collect()
 }

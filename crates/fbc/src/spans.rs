@@ -7,6 +7,7 @@ use std::collections::HashMap;
 use std::ops::Range;
 
 use crate::json::{Kind, Raw, Step};
+use crate::limits::MAX_DEPTH;
 use crate::yaml::events::{Event, Fault, Parser, Span};
 use crate::yaml::read::{terminated, with_quotes_rewritten};
 use crate::yaml::scalar;
@@ -206,6 +207,10 @@ impl Spans {
                 Event::DocumentStart { .. } => continue,
                 Event::DocumentEnd | Event::StreamEnd => return Ok(Spans { nodes }),
             };
+            // No document that can be read is deeper, and the parser takes time for each open level at every token.
+            if open.len() > MAX_DEPTH {
+                return Ok(Spans { nodes });
+            }
             let index = nodes.len();
             if let Some(name) = anchor {
                 anchors.insert(name.to_owned(), index);
@@ -323,6 +328,14 @@ n: 1
         assert_eq!(holder(path!["list", 2, "name"]), "- one\n- name: two\n  replaces: one");
         assert_eq!(holder(path!["schema", "x"]), "olm.channel");
         assert_eq!(holder(path!["list", 0]), "one");
+    }
+
+    #[test]
+    fn a_document_is_followed_no_deeper_than_it_can_be_read() {
+        let deep = format!("a: 1\nb: {}", "[".repeat(200_000));
+        let spans = Spans::of_yaml(deep.as_bytes()).unwrap();
+        assert!(spans.nodes.len() <= MAX_DEPTH + 10, "{}", spans.nodes.len());
+        assert_eq!(spans.find(&path!["a"].0), Some(3..4));
     }
 
     #[test]

@@ -1,7 +1,7 @@
 //! A bundle as input for OLM v0 and v1.
 
 use std::borrow::Cow;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use bundle::{Object, Whole};
 use serde_json::{Map, Value, json};
@@ -257,16 +257,14 @@ impl Bundle {
     }
 
     /// Returns the names of the deployments that serve webhooks.
-    pub(crate) fn webhook_deployments(&self) -> Vec<&str> {
-        let mut names: Vec<&str> = self.webhooks.iter().map(|webhook| text(webhook, "/deploymentName")).collect();
-        names.sort_unstable();
-        names.dedup();
-        names
+    pub(crate) fn webhook_deployments(&self) -> BTreeSet<&str> {
+        self.webhooks.iter().map(|webhook| text(webhook, "/deploymentName")).collect()
     }
 }
 
 /// Returns a string of an object, or an empty one if it is absent or not a string.
 pub(crate) fn text<'a>(value: &'a Value, pointer: &str) -> &'a str {
+    fbc::work::step();
     value.pointer(pointer).and_then(Value::as_str).unwrap_or_default()
 }
 

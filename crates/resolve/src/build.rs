@@ -2,10 +2,8 @@
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 
-use catalog::chain::Edge;
-
 use crate::input::{State, Subscription};
-use crate::pool::{GAVE_UP, Pool};
+use crate::pool::{Node, Pool};
 use crate::resolver::{Clause, Group, Item, Model, Variable, bundle, id};
 use crate::search::Var;
 
@@ -58,9 +56,8 @@ impl Builder<'_, '_> {
         }
         while let Some(variable) = self.todo.pop() {
             if let Err(error) = self.needs_of(variable) {
-                let enough = error == GAVE_UP;
                 errors.push(error);
-                if enough {
+                if self.pool.gave_up() {
                     break;
                 }
             }
@@ -89,7 +86,7 @@ impl Builder<'_, '_> {
         self.pool.charge(candidates.len() as u64 + 1)?;
         self.literals += candidates.len();
         if self.literals > MAX_LITERALS {
-            return Err(GAVE_UP.to_owned());
+            return Err(self.pool.give_up());
         }
         self.model.problem.clauses.push((owner, candidates));
         self.model.clauses.push(meaning);
@@ -104,6 +101,12 @@ impl Builder<'_, '_> {
         let source = pool.sources.iter().position(|it| it.name == request.source.0 && it.namespace == request.source.1);
         let channel = request.channel.as_deref().filter(|channel| !channel.is_empty());
         let starting = request.starting_csv.as_deref().filter(|name| !name.is_empty() && current.is_none());
+        if let (Some(current), Some(source)) = (current, source) {
+            let channels = pool.channels_of(source, &request.package, channel);
+            if !channels.is_empty() {
+                return self.upgrades(place, current, &channels, variable);
+            }
+        }
         let mut groups = source.map_or_else(Vec::new, |source| pool.of_subscription(source, &request.package, channel));
         if let Some(name) = starting {
             groups.iter_mut().for_each(|group| group.retain(|&node| pool.member(node).bundle.name == name));
@@ -126,24 +129,34 @@ impl Builder<'_, '_> {
             pool.charge(in_order.len() as u64)?;
             candidates.extend(in_order);
         }
-        if let Some(current) = current {
-            let csv = &self.state.installed[current];
-            candidates
-                .retain(|&node| Edge::between(pool.member(node).entry, &csv.name, csv.version.as_ref()).is_some());
+        let variables = self.members(candidates);
+        self.clause(variable, variables, Clause::Subscription(place))
+    }
+
+    /// Adds the candidates of a Subscription that has an installed CSV: its upgrades, or the CSV itself.
+    fn upgrades(&mut self, place: usize, current: usize, channels: &[usize], variable: Var) -> Result<(), String> {
+        let csv = &self.state.installed[current];
+        let mut candidates = Vec::new();
+        for &channel in channels {
+            candidates.extend(self.pool.upgrades(channel, &csv.name, csv.version.as_ref())?);
         }
-        let mut variables: Vec<Var> = candidates.into_iter().map(|node| self.variable(Item::Member(node))).collect();
+        let mut variables = self.members(candidates);
+        let old = self.variable(Item::Installed(current));
+        for &candidate in &variables {
+            self.model.problem.exclusive.push(vec![candidate, old]);
+            self.model.groups.push(Group::Replaces);
+            self.model.replaces.insert(candidate, current);
+        }
+        variables.push(old);
+        self.clause(variable, variables, Clause::Subscription(place))
+    }
+
+    /// Returns the variables of members, without duplicates.
+    fn members(&mut self, nodes: Vec<Node>) -> Vec<Var> {
+        let mut variables: Vec<Var> = nodes.into_iter().map(|node| self.variable(Item::Member(node))).collect();
         let mut seen = HashSet::new();
         variables.retain(|variable| seen.insert(*variable));
-        if let Some(current) = current {
-            let old = self.variable(Item::Installed(current));
-            for &candidate in &variables {
-                self.model.problem.exclusive.push(vec![candidate, old]);
-                self.model.groups.push(Group::Replaces);
-                self.model.replaces.insert(candidate, current);
-            }
-            variables.push(old);
-        }
-        self.clause(variable, variables, Clause::Subscription(place))
+        variables
     }
 
     fn nothing_found(

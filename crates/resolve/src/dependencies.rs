@@ -100,6 +100,6 @@ fn not_alone(pool: &Pool<'_>, node: Node) -> Option<(String, Vec<String>)> {
             lines.next();
             Some(("what it requires cannot be installed with it".to_owned(), lines.collect()))
         }
-        Outcome::Error(message) => Some((message, Vec::new())),
+        Outcome::Error(refusal) => Some((refusal.to_string(), Vec::new())),
     }
 }

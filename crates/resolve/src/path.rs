@@ -8,7 +8,7 @@ use crate::explain::explain;
 use crate::input::{Bundle, State, Subscription};
 use crate::place::Place;
 use crate::pool::{Node, Pool};
-use crate::resolver::{Chosen, Item, Outcome, Reason, bundle, edge, resolve};
+use crate::resolver::{Chosen, Item, Outcome, Reason, Refusal, bundle, edge, resolve};
 
 /// The start of a path.
 #[derive(Debug, Clone)]
@@ -65,8 +65,8 @@ pub enum End {
     Reached,
     /// There is a newer bundle, but no edge leads to it; the lines explain why.
     Stuck(Vec<String>),
-    /// The resolution fails; the message of the cluster, and the lines that explain it.
-    Blocked(String, Vec<String>),
+    /// The resolution fails; the message, and the lines that explain it.
+    Blocked(Refusal, Vec<String>),
 }
 
 /// Follows the upgrades of a package.
@@ -89,9 +89,9 @@ pub fn path(pool: &Pool<'_>, start: &Start<'_>) -> Path {
             Outcome::Solved(chosen) => chosen,
             Outcome::Unsatisfiable(conflict) => {
                 let lines = explain(pool, &state, &conflict);
-                return Path { steps, end: End::Blocked(conflict.message(), lines) };
+                return Path { steps, end: End::Blocked(Refusal::Olm(conflict.message()), lines) };
             }
-            Outcome::Error(message) => return Path { steps, end: End::Blocked(message, Vec::new()) },
+            Outcome::Error(refusal) => return Path { steps, end: End::Blocked(refusal, Vec::new()) },
         };
         let main = chosen.iter().find(|chosen| chosen.reasons.contains(&Reason::Subscription(0)));
         let to = match main.map(|chosen| (chosen.item, edge(pool, &state, chosen))) {
@@ -110,23 +110,18 @@ pub fn path(pool: &Pool<'_>, start: &Start<'_>) -> Path {
 /// Follows the edges of a channel from the installed bundle to the newest, ignoring dependencies: the path if other
 /// operators change too.
 pub fn by_edges(pool: &Pool<'_>, start: &Start<'_>) -> Vec<Node> {
-    let nodes: Vec<Node> = pool.of_subscription(start.source, start.package, start.channel).concat();
-    // As clusters choose: among the targets of edges, the one nearest to the head.
-    let depth = |node: Node| match Place::of(pool, node) {
-        Place::Head => Some(0),
-        Place::Below(depth) => Some(depth),
-        _ => None,
-    };
-    let mut on_chain: Vec<(usize, Node)> = nodes.into_iter().filter_map(|node| Some((depth(node)?, node))).collect();
-    on_chain.sort_unstable();
+    let channels = pool.channels_of(start.source, start.package, start.channel);
     let (mut name, mut version) = (start.from.name.as_str(), start.from.version.as_ref());
     let (mut way, mut seen) = (Vec::new(), HashSet::from([name]));
     loop {
-        let next = on_chain.iter().map(|(_, node)| *node).find(|&node| {
-            let member = pool.member(node);
-            !seen.contains(member.bundle.name.as_str()) && Edge::between(member.entry, name, version).is_some()
+        // As clusters choose: among the targets of edges, the one nearest to the head.
+        let targets = channels.iter().flat_map(|&channel| pool.upgrades(channel, name, version).unwrap_or_default());
+        let known = targets.filter(|&node| {
+            let bundle = pool.member(node).bundle;
+            bundle.package == start.package && !seen.contains(bundle.name.as_str())
         });
-        let Some(node) = next else { return way };
+        let next = known.filter_map(|node| Some((pool.below_head(node)?, node))).min();
+        let Some((_, node)) = next else { return way };
         let bundle = pool.member(node).bundle;
         (name, version) = (bundle.name.as_str(), bundle.version.as_ref());
         seen.insert(name);
@@ -235,7 +230,7 @@ fn why_no_further(pool: &Pool<'_>, state: &State, start: &Start<'_>, source: &st
     let version = csv.and_then(|csv| csv.version.as_ref());
     let groups = pool.of_subscription(start.source, start.package, start.channel);
     let nodes: Vec<Node> = groups.into_iter().flatten().collect();
-    let heads: Vec<Node> = nodes.iter().copied().filter(|&node| Place::of(pool, node) == Place::Head).collect();
+    let heads: Vec<Node> = nodes.iter().copied().filter(|&node| pool.below_head(node) == Some(0)).collect();
     if heads.iter().any(|&node| pool.member(node).bundle.name == current) {
         return End::Latest;
     }
@@ -278,7 +273,7 @@ fn cannot_be(pool: &Pool<'_>, state: &State, start: &Start<'_>, current: &str, n
     };
     match resolve(pool, &without) {
         Outcome::Unsatisfiable(conflict) => explain(pool, &without, &conflict),
-        Outcome::Error(message) => vec![message],
+        Outcome::Error(refusal) => vec![refusal.to_string()],
         Outcome::Solved(_) => vec!["the rest of the namespace is preferred as it is".to_owned()],
     }
 }

@@ -20,12 +20,10 @@ pub enum Place {
 impl Place {
     /// Returns the position of a member.
     pub fn of(pool: &Pool<'_>, node: Node) -> Place {
-        let chain = pool.chain_of(node);
-        let chain = match &*chain {
-            Ok(chain) => chain,
-            Err(error) => return Place::Broken(error.clone()),
-        };
-        match chain.iter().position(|&other| other == node) {
+        if let Err(error) = &*pool.chain_of(node) {
+            return Place::Broken(error.clone());
+        }
+        match pool.below_head(node) {
             Some(0) => return Place::Head,
             Some(below) => return Place::Below(below),
             None => {}

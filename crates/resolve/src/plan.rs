@@ -99,7 +99,7 @@ pub fn passed_over(pool: &Pool<'_>, state: &State, chosen: &Chosen) -> Vec<Strin
     forced.subscriptions[place].starting_csv = Some(name.clone());
     let why = match resolver::resolve(pool, &forced) {
         Outcome::Unsatisfiable(conflict) => explain(pool, &forced, &conflict),
-        Outcome::Error(message) => vec![message],
+        Outcome::Error(refusal) => vec![refusal.to_string()],
         Outcome::Solved(_) => return Vec::new(),
     };
     let heading = format!("{name} is newer, but cannot be installed:");

@@ -2,16 +2,18 @@
 
 mod matching;
 
-use std::cell::{Cell, RefCell};
+use std::cell::{Cell, OnceCell, RefCell};
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::rc::Rc;
 
-use catalog::chain;
+use catalog::chain::{self, Edge};
 use catalog::channel::View;
 use catalog::needs::Need;
 use fbc::blob::Entry;
+use fbc::version::Version;
 
 use crate::input::{Bundle, Source};
+use crate::resolver::Refusal;
 use crate::rule::Rule;
 
 /// The index of a channel member.
@@ -42,6 +44,18 @@ struct Group<'a> {
     members: Vec<Node>,
     /// Its members in the order in which clusters choose, computed on first use.
     chain: RefCell<Option<Chain>>,
+    /// The upgrade edges of those, computed on first use.
+    edges: OnceCell<Edges>,
+}
+
+/// The upgrade edges between the members of a channel, by their places in its order.
+#[derive(Default)]
+struct Edges {
+    places: HashMap<Node, usize>,
+    /// The members that replace or skip a bundle.
+    by_name: HashMap<Box<str>, Vec<usize>>,
+    /// The members with a skip range.
+    ranged: Vec<usize>,
 }
 
 /// The members of a channel in order, or the reason why it has none.
@@ -64,14 +78,16 @@ pub struct Pool<'a> {
     cached: Cell<usize>,
     candidates: RefCell<HashMap<(String, Option<usize>), Matches>>,
     rules: RefCell<HashMap<String, Rc<Result<Rule, String>>>>,
+    /// The channels by catalog, package and channel name.
+    channels: RefCell<HashMap<(usize, String, Option<String>), Rc<Vec<usize>>>>,
     /// The remaining work budget.
     work: Cell<u64>,
+    /// Whether a query reached a limit.
+    gave_up: Cell<bool>,
 }
 
 /// The work budget of all queries together: some seconds. Real catalogs need a thousandth of it.
 const WORK_BUDGET: u64 = 300_000_000;
-/// The error when the budget is exhausted.
-pub(crate) const GAVE_UP: &str = "gave up: there are too many ways to meet what these bundles require";
 
 impl<'a> Pool<'a> {
     /// Indexes the catalogs.
@@ -87,6 +103,8 @@ impl<'a> Pool<'a> {
             matches: RefCell::default(),
             candidates: RefCell::default(),
             rules: RefCell::default(),
+            channels: RefCell::default(),
+            gave_up: Cell::new(false),
             work: Cell::new(WORK_BUDGET),
             cached: Cell::new(0),
         };
@@ -109,6 +127,7 @@ impl<'a> Pool<'a> {
                     deprecation: channel.deprecation.as_deref(),
                     members,
                     chain: RefCell::default(),
+                    edges: OnceCell::new(),
                 });
             }
         }
@@ -191,6 +210,57 @@ impl<'a> Pool<'a> {
             .clone()
     }
 
+    fn edges(&self, group: usize) -> &Edges {
+        self.groups[group].edges.get_or_init(|| {
+            let mut edges = Edges::default();
+            let chain = self.chain(group);
+            for (place, &node) in chain.iter().flatten().enumerate() {
+                let entry = self.members[node].entry;
+                edges.places.insert(node, place);
+                for name in entry.skips.iter().chain([&entry.replaces]).filter(|name| !name.is_empty()) {
+                    edges.by_name.entry(name.clone()).or_default().push(place);
+                }
+                if !entry.skip_range.is_empty() {
+                    edges.ranged.push(place);
+                }
+            }
+            edges
+        })
+    }
+
+    /// Returns the distance of a member from the head of its channel; `None` if clusters cannot choose it.
+    pub(crate) fn below_head(&self, node: Node) -> Option<usize> {
+        self.edges(self.members[node].group).places.get(&node).copied()
+    }
+
+    /// Returns the members of a channel that a bundle upgrades to, in order.
+    ///
+    /// # Errors
+    /// Fails when the channel has no order, or the budget is exhausted.
+    pub(crate) fn upgrades(&self, group: usize, name: &str, version: Option<&Version>) -> Result<Vec<Node>, String> {
+        let chain = self.chain(group);
+        let chain = chain.as_ref().as_ref().map_err(Clone::clone)?;
+        let edges = self.edges(group);
+        let named = edges.by_name.get(name).map_or(&[][..], Vec::as_slice);
+        let mut places: Vec<usize> = named.iter().chain(&edges.ranged).copied().collect();
+        self.charge(places.len() as u64 + 1)?;
+        places.sort_unstable();
+        places.dedup();
+        let nodes = places.into_iter().map(|place| chain[place]);
+        Ok(nodes.filter(|&node| Edge::between(self.members[node].entry, name, version).is_some()).collect())
+    }
+
+    /// Returns the channels of a catalog that match a Subscription, in order of preference.
+    pub(crate) fn channels_of(&self, source: usize, package: &str, channel: Option<&str>) -> Rc<Vec<usize>> {
+        let key = (source, package.to_owned(), channel.map(str::to_owned));
+        let mut known = self.channels.borrow_mut();
+        let found = known.entry(key).or_insert_with(|| {
+            let groups = self.of_subscription(source, package, channel);
+            Rc::new(groups.iter().filter_map(|group| Some(self.members[*group.first()?].group)).collect())
+        });
+        found.clone()
+    }
+
     /// Sorts channels of one catalog: default channels first, then by package and channel.
     fn sort_groups(&self, groups: &mut [usize]) {
         groups.sort_by_key(|&group| {
@@ -213,6 +283,7 @@ impl<'a> Pool<'a> {
     /// Resets the work budget for the next query.
     pub fn reset_work(&self) {
         self.work.set(WORK_BUDGET);
+        self.gave_up.set(false);
     }
 
     /// Spends work.
@@ -222,7 +293,18 @@ impl<'a> Pool<'a> {
     pub(crate) fn charge(&self, steps: u64) -> Result<(), String> {
         let left = self.work.get().checked_sub(steps);
         self.work.set(left.unwrap_or_default());
-        left.map(|_| ()).ok_or_else(|| GAVE_UP.to_owned())
+        left.map(|_| ()).ok_or_else(|| self.give_up())
+    }
+
+    /// Records that a query reached a limit of opm, and returns the message.
+    pub(crate) fn give_up(&self) -> String {
+        self.gave_up.set(true);
+        Refusal::GaveUp.to_string()
+    }
+
+    /// Returns whether a query reached a limit of opm.
+    pub(crate) fn gave_up(&self) -> bool {
+        self.gave_up.get()
     }
 
     /// Returns the remaining work.

@@ -1,13 +1,14 @@
 //! Resolves a namespace as clusters of the first generation do.
 
 use std::collections::{HashMap, HashSet};
+use std::fmt;
 
 use catalog::chain::Edge;
 use catalog::needs::{Need, Requirement};
 
 use crate::build;
 use crate::input::{Bundle, State};
-use crate::pool::{GAVE_UP, Node, Pool};
+use crate::pool::{Node, Pool};
 use crate::search::{Condition, Found, Problem, Var};
 use crate::words::{and, at_least_one, predicate};
 
@@ -27,9 +28,41 @@ pub enum Outcome {
     Solved(Vec<Chosen>),
     /// The constraints cannot be satisfied.
     Unsatisfiable(Conflict),
-    /// The input is so broken that clusters do not attempt a resolution.
-    Error(String),
+    /// There is no resolution.
+    Error(Refusal),
 }
+
+/// Why there is no resolution.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Refusal {
+    /// Clusters refuse, with this message.
+    Olm(String),
+    /// The query reached a limit of opm; clusters may answer it.
+    GaveUp,
+}
+
+impl Refusal {
+    /// Returns the message with who gives it.
+    pub fn said(&self) -> String {
+        match self {
+            Refusal::Olm(message) => format!("OLM says: {message}"),
+            Refusal::GaveUp => format!("opm {self}"),
+        }
+    }
+}
+
+impl fmt::Display for Refusal {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Refusal::Olm(message) => f.write_str(message),
+            Refusal::GaveUp => f.write_str(
+                "gave up: there are too many ways to meet what these bundles require (a limit of opm, not of OLM)",
+            ),
+        }
+    }
+}
+
+impl std::error::Error for Refusal {}
 
 /// A bundle of a solution.
 #[derive(Debug, Clone)]
@@ -116,13 +149,14 @@ impl Conflict {
 pub fn resolve(pool: &Pool<'_>, state: &State) -> Outcome {
     match build::model(pool, state) {
         Ok(model) => model.solve(pool, state),
+        Err(_) if pool.gave_up() => Outcome::Error(Refusal::GaveUp),
         Err(mut errors) => {
             errors.sort();
             errors.dedup();
-            Outcome::Error(match errors.as_slice() {
+            Outcome::Error(Refusal::Olm(match errors.as_slice() {
                 [only] => only.clone(),
                 _ => format!("[{}]", errors.join(", ")),
-            })
+            }))
         }
     }
 }
@@ -185,7 +219,7 @@ impl Model {
         match found {
             Found::Solution(chosen) => Outcome::Solved(self.chosen(&chosen)),
             Found::Conflict(conditions) => Outcome::Unsatisfiable(self.conflict(pool, state, &conditions)),
-            Found::GaveUp => Outcome::Error(GAVE_UP.to_owned()),
+            Found::GaveUp => Outcome::Error(Refusal::GaveUp),
         }
     }
 

@@ -148,6 +148,31 @@ struct Guess {
     children: usize,
 }
 
+/// The candidates of a clause that are not ruled out: their number, and the sum of their variables.
+///
+/// The sum is the last candidate when one is left, so that finding it takes no walk over thousands of others.
+#[derive(Debug, Clone, Copy)]
+struct Open {
+    count: usize,
+    sum: usize,
+}
+
+impl Open {
+    fn of(candidates: &[Var]) -> Open {
+        Open { count: candidates.len(), sum: candidates.iter().sum() }
+    }
+
+    fn admit(&mut self, variable: Var) {
+        self.count += 1;
+        self.sum += variable;
+    }
+
+    fn rule_out(&mut self, variable: Var) {
+        self.count -= 1;
+        self.sum -= variable;
+    }
+}
+
 struct Search<'a> {
     problem: &'a Problem,
     index: &'a Index,
@@ -159,8 +184,8 @@ struct Search<'a> {
     /// The value of each variable, if known.
     value: Vec<Option<bool>>,
     assumed: Vec<bool>,
-    /// The number of candidates of each clause that are not ruled out.
-    open: Vec<usize>,
+    /// The candidates of each clause that are not ruled out.
+    open: Vec<Open>,
     trail: Vec<Var>,
     /// The length of the trail that has been propagated.
     followed: usize,
@@ -178,7 +203,7 @@ impl<'a> Search<'a> {
             steps,
             value: vec![None; problem.variables],
             assumed: vec![false; problem.variables],
-            open: problem.clauses.iter().map(|(_, candidates)| candidates.len()).collect(),
+            open: problem.clauses.iter().map(|(_, candidates)| Open::of(candidates)).collect(),
             trail: Vec::new(),
             followed: 0,
             choices: VecDeque::new(),
@@ -301,7 +326,7 @@ impl<'a> Search<'a> {
         self.assumed[variable] = false;
         for variable in self.trail.drain(guess.trail..) {
             if self.value[variable].take() == Some(false) {
-                self.index.candidate_of[variable].iter().for_each(|&clause| self.open[clause] += 1);
+                self.index.candidate_of[variable].iter().for_each(|&clause| self.open[clause].admit(variable));
             }
         }
         self.followed = self.trail.len();
@@ -326,7 +351,7 @@ impl<'a> Search<'a> {
                 self.trail.push(variable);
                 if !value {
                     for &clause in &self.index.candidate_of[variable] {
-                        self.open[clause] -= 1;
+                        self.open[clause].rule_out(variable);
                     }
                 }
                 true
@@ -364,18 +389,12 @@ impl<'a> Search<'a> {
 
     /// Propagates a clause, and returns whether it can still be satisfied.
     fn check_clause(&mut self, number: usize) -> bool {
-        let (owner, candidates) = &self.problem.clauses[number];
-        if self.open[number] == 1 {
-            *self.steps = self.steps.saturating_sub(candidates.len() as u64);
-        }
+        let owner = self.problem.clauses[number].0;
         let because = Condition::Clause(number);
-        match (self.open[number], self.value[*owner]) {
+        match (self.open[number], self.value[owner]) {
             (_, Some(false)) => true,
-            (0, _) => self.assign(*owner, false, because),
-            (1, Some(true)) => match candidates.iter().find(|&&candidate| self.value[candidate] != Some(false)) {
-                Some(&last) => self.assign(last, true, because),
-                None => true,
-            },
+            (Open { count: 0, .. }, _) => self.assign(owner, false, because),
+            (Open { count: 1, sum: last }, Some(true)) => self.assign(last, true, because),
             _ => true,
         }
     }

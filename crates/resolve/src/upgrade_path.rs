@@ -11,6 +11,7 @@ use crate::path::{self, End, Start};
 use crate::plan::origin;
 use crate::pool::{Node, Pool};
 use crate::request::{self, Request};
+use crate::resolver::Refusal;
 use crate::v1;
 
 /// The maximum number of other channels to try.
@@ -50,8 +51,8 @@ pub struct UpgradePath {
     pub arrived: bool,
     /// Why it does not.
     pub explanation: Vec<String>,
-    /// The message of the cluster, if it cannot resolve the namespace.
-    pub message: Option<String>,
+    /// The message of the cluster if it cannot resolve the namespace, or ours if the path is unknown.
+    pub refusal: Option<Refusal>,
     /// The channels in which it would.
     pub elsewhere: Vec<String>,
 }
@@ -107,6 +108,8 @@ pub enum Ending {
     Stuck,
     /// The resolution fails.
     Blocked,
+    /// The resolution takes too long to follow.
+    Unknown,
 }
 
 impl Ending {
@@ -117,6 +120,7 @@ impl Ending {
             Ending::Reached => "reached",
             Ending::Stuck => "stuck",
             Ending::Blocked => "blocked",
+            Ending::Unknown => "unknown",
         }
     }
 }
@@ -202,13 +206,14 @@ fn first(pool: &Pool<'_>, start: &Start<'_>) -> UpgradePath {
         Step { name, version: version(step.to), edge: step.edge.field(), along: along.collect() }
     });
     let steps = steps.collect();
-    let (end, explanation, message) = match path.end {
+    let (end, explanation, refusal) = match path.end {
         End::Latest => (Ending::Latest, Vec::new(), None),
         End::Reached => (Ending::Reached, Vec::new(), None),
         End::Stuck(lines) => (Ending::Stuck, lines, None),
-        End::Blocked(message, lines) => (Ending::Blocked, lines, Some(message)),
+        End::Blocked(Refusal::GaveUp, _) => (Ending::Unknown, Vec::new(), Some(Refusal::GaveUp)),
+        End::Blocked(refusal, lines) => (Ending::Blocked, lines, Some(refusal)),
     };
-    ended(start, steps, end, explanation, message)
+    ended(start, steps, end, explanation, refusal)
 }
 
 /// Follows the upgrades of OLM v1, which selects the highest version that an edge leads to.
@@ -236,7 +241,7 @@ fn second(pool: &Pool<'_>, start: &Start<'_>) -> UpgradePath {
         let node = match direct.map_or_else(|| select(None), Ok) {
             Ok(node) if pool.member(node).bundle.name != current.name => node,
             Ok(_) => return ended(start, steps, Ending::Latest, Vec::new(), None),
-            Err(message) => return ended(start, steps, Ending::Blocked, Vec::new(), Some(message)),
+            Err(message) => return ended(start, steps, Ending::Blocked, Vec::new(), Some(Refusal::Olm(message))),
         };
         let member = pool.member(node);
         let edge = Edge::between(member.entry, &current.name, current.version.as_ref());
@@ -252,7 +257,7 @@ fn ended(
     steps: Vec<Step>,
     end: Ending,
     explanation: Vec<String>,
-    message: Option<String>,
+    refusal: Option<Refusal>,
 ) -> UpgradePath {
     UpgradePath {
         package: start.package.to_owned(),
@@ -263,7 +268,7 @@ fn ended(
         end,
         arrived: matches!((end, start.to), (Ending::Reached, _) | (Ending::Latest, None)),
         explanation,
-        message,
+        refusal,
         elsewhere: Vec::new(),
     }
 }

@@ -12,7 +12,7 @@ use crate::plan::origin;
 use crate::pool::{Node, Pool};
 use crate::request::{self, Request};
 use crate::requirers::Requirers;
-use crate::resolver::{self, Item, Outcome as Resolved, Reason};
+use crate::resolver::{self, Item, Outcome as Resolved, Reason, Refusal};
 
 /// A heading, and lines below it.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -129,9 +129,8 @@ fn installed(pool: &Pool<'_>, request: &Request, state: &State) -> Part {
             lines.push(format!("OLM says: {}", conflict.message()));
             part(format!("{package} cannot be installed"), lines)
         }
-        Resolved::Error(message) => {
-            part(format!("{package} cannot be installed"), vec![format!("OLM says: {message}")])
-        }
+        Resolved::Error(refusal @ Refusal::GaveUp) => part(refusal.said(), Vec::new()),
+        Resolved::Error(refusal) => part(format!("{package} cannot be installed"), vec![refusal.said()]),
     }
 }
 

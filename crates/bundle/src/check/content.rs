@@ -1,6 +1,7 @@
 //! Checks the objects of a bundle.
 
 use std::borrow::Cow;
+use std::collections::BTreeSet;
 use std::path::Path;
 
 use fbc::Limits;
@@ -133,14 +134,17 @@ pub fn check_content_of(dir: &Path, options: &ContentOptions<'_>, limits: &Limit
 fn check_owned(file: &str, csv: &Value, crds: &[(String, Cow<'_, Value>)], findings: &mut Findings) {
     findings.set_file(file);
     let bundle = text(csv, "/metadata/name");
-    let defines = |crd: &Value, name: &str, version: &str, kind: &str| {
-        let mut versions = list(crd, "/spec/versions").iter().map(|version| text(version, "/name"));
-        let version = versions.any(|defined| defined == version) || text(crd, "/spec/version") == version;
-        text(crd, "/metadata/name") == name && text(crd, "/spec/names/kind") == kind && version
-    };
-    for (at, owned) in list(csv, "/spec/customresourcedefinitions/owned").iter().enumerate() {
+    let mut defined: BTreeSet<(&str, &str, &str)> = BTreeSet::new();
+    for (_, crd) in crds {
+        let (name, kind) = (text(crd, "/metadata/name"), text(crd, "/spec/names/kind"));
+        let versions = list(crd, "/spec/versions").iter().map(|version| text(version, "/name"));
+        defined.extend(versions.chain([text(crd, "/spec/version")]).map(|version| (name, version, kind)));
+    }
+    let all = list(csv, "/spec/customresourcedefinitions/owned");
+    let owned_names: BTreeSet<&str> = all.iter().map(|owned| text(owned, "/name")).collect();
+    for (at, owned) in all.iter().enumerate() {
         let (name, version, kind) = (text(owned, "/name"), text(owned, "/version"), text(owned, "/kind"));
-        if !crds.iter().any(|(_, crd)| defines(crd, name, version, kind)) {
+        if !defined.contains(&(name, version, kind)) {
             let pointer = format!("/spec/customresourcedefinitions/owned/{at}");
             findings.error(
                 "owned-crd",
@@ -152,7 +156,7 @@ fn check_owned(file: &str, csv: &Value, crds: &[(String, Cow<'_, Value>)], findi
     for (crd_file, crd) in crds {
         let name = text(crd, "/metadata/name");
         findings.set_file(crd_file);
-        if !list(csv, "/spec/customresourcedefinitions/owned").iter().any(|owned| text(owned, "/name") == name) {
+        if !owned_names.contains(name) {
             let text = format!("CRD {name} is present in bundle \"{bundle}\" but not defined in CSV");
             findings.warning("crd-not-owned", "/metadata/name", text);
         }

@@ -136,6 +136,7 @@ pub(crate) fn read(path: &Path, limits: &Limits) -> Result<Value, String> {
 
 /// Returns a string of an object, or an empty one if it is absent or not a string.
 pub(crate) fn text<'a>(value: &'a Value, pointer: &str) -> &'a str {
+    fbc::work::step();
     value.pointer(pointer).and_then(Value::as_str).unwrap_or_default()
 }
 

@@ -1,10 +1,13 @@
 //! Checks CRD schemas as API servers do, and validates examples against them.
 
+use std::collections::BTreeMap;
+
 use serde_json::Value;
 
 use super::csv::annotation;
 use super::suites::CheckInput;
 use super::{Findings, list, text};
+use crate::whole::Object;
 
 mod fits;
 mod pattern;
@@ -66,8 +69,9 @@ fn check_examples(input: &CheckInput<'_>, findings: &mut Findings) {
     let written = annotations.and_then(|all| all.get(EXAMPLES)?.as_str()).unwrap_or_default();
     // If it is not a list, the CSV check has reported it.
     let examples: Vec<Value> = serde_json::from_str(written).unwrap_or_default();
+    let crds = by_kind(input);
     for example in &examples {
-        let Some(schema) = schema_of(input, example) else { continue };
+        let Some(schema) = schema_of(&crds, example) else { continue };
         let shown = format!("example {} {:?}", text(example, "/kind"), text(example, "/metadata/name"));
         match fits::faults(schema, example) {
             Ok(faults) => {
@@ -84,12 +88,22 @@ fn check_examples(input: &CheckInput<'_>, findings: &mut Findings) {
     }
 }
 
+/// The CRDs of a bundle by group and kind; the first of duplicates.
+pub(super) type Crds<'a> = BTreeMap<(&'a str, &'a str), &'a Object>;
+
+/// Returns the CRDs of a bundle by group and kind.
+pub(super) fn by_kind<'a>(input: &'a CheckInput<'_>) -> Crds<'a> {
+    let mut crds = Crds::new();
+    for crd in input.whole.of_kind("CustomResourceDefinition") {
+        crds.entry((text(&crd.value, "/spec/group"), text(&crd.value, "/spec/names/kind"))).or_insert(crd);
+    }
+    crds
+}
+
 /// Returns the schema that the bundle contains for an example.
-fn schema_of<'a>(input: &'a CheckInput<'_>, example: &Value) -> Option<&'a Value> {
+fn schema_of<'a>(crds: &Crds<'a>, example: &Value) -> Option<&'a Value> {
     let (group, wanted) = text(example, "/apiVersion").rsplit_once('/')?;
-    let crd = input.whole.of_kind("CustomResourceDefinition").find(|crd| {
-        text(&crd.value, "/spec/group") == group && text(&crd.value, "/spec/names/kind") == text(example, "/kind")
-    })?;
+    let crd = crds.get(&(group, text(example, "/kind")))?;
     let version = list(&crd.value, "/spec/versions").iter().find(|version| text(version, "/name") == wanted)?;
     version.pointer("/schema/openAPIV3Schema")
 }

@@ -1,8 +1,11 @@
 //! Requirements of the operator-sdk scorecard: examples, schemas and descriptors that match each other.
 
+use std::collections::BTreeMap;
+
 use serde_json::Value;
 
 use super::csv::annotation;
+use super::schema::{self, Crds};
 use super::suites::CheckInput;
 use super::{Findings, list, text};
 use crate::finding::{Finding, Severity};
@@ -23,12 +26,21 @@ pub(super) fn check(input: &CheckInput<'_>, findings: &mut Findings) {
     let written = csv.pointer("/metadata/annotations").and_then(|all| all.get(EXAMPLES)?.as_str()).unwrap_or_default();
     // If it is not a list, the CSV check has reported it.
     let examples: Vec<Value> = serde_json::from_str(written).unwrap_or_default();
+    let crds = schema::by_kind(input);
+    let mut owned = Owned::new();
+    for one in list(csv, OWNED) {
+        let group = text(one, "/name").split_once('.').map_or("", |(_, group)| group);
+        owned.entry((group, text(one, "/version"), text(one, "/kind"))).or_insert(one);
+    }
     for example in &examples {
-        check_example(input, csv, example, findings);
+        check_example(&owned, &crds, example, findings);
     }
 }
 
-fn check_example(input: &CheckInput<'_>, csv: &Value, example: &Value, findings: &mut Findings) {
+/// The owned CRDs by group, version and kind; the first of duplicates.
+type Owned<'a> = BTreeMap<(&'a str, &'a str, &'a str), &'a Value>;
+
+fn check_example(owned: &Owned<'_>, crds: &Crds<'_>, example: &Value, findings: &mut Findings) {
     let (kind, version) = (text(example, "/kind"), text(example, "/apiVersion"));
     let shown = format!("example {kind} {:?}", text(example, "/metadata/name"));
     let pointer = annotation(EXAMPLES);
@@ -42,11 +54,7 @@ fn check_example(input: &CheckInput<'_>, csv: &Value, example: &Value, findings:
             pointer.clone(),
         ));
     }
-    let described = list(csv, OWNED).iter().find(|owned| {
-        let own_group = text(owned, "/name").split_once('.').map_or("", |(_, group)| group);
-        text(owned, "/kind") == kind && text(owned, "/version") == version && own_group == group
-    });
-    if let Some(described) = described {
+    if let Some(described) = owned.get(&(group, version, kind)) {
         let paths: Vec<&str> = list(described, "/specDescriptors").iter().map(|one| text(one, "/path")).collect();
         match fields("spec") {
             None => {
@@ -64,11 +72,7 @@ fn check_example(input: &CheckInput<'_>, csv: &Value, example: &Value, findings:
             findings.error("status-descriptors", pointer.clone(), text);
         }
     }
-    let crd = input
-        .whole
-        .of_kind("CustomResourceDefinition")
-        .find(|crd| text(&crd.value, "/spec/group") == group && text(&crd.value, "/spec/names/kind") == kind);
-    let Some(crd) = crd else { return };
+    let Some(crd) = crds.get(&(group, kind)) else { return };
     let versions = list(&crd.value, "/spec/versions").iter();
     let schema = versions
         .filter(|one| text(one, "/name") == version)

@@ -44,6 +44,7 @@ fn check_crds(input: &CheckInput<'_>, csv: &Value, name: &str, findings: &mut Fi
             (group.to_owned(), text(owned, "/version"), text(owned, "/kind"))
         })
         .collect();
+    let owned_kinds: BTreeSet<(&str, &str)> = owned.iter().map(|(group, _, kind)| (group.as_str(), *kind)).collect();
     let mut present = BTreeSet::new();
     for object in input.whole.of_kind("CustomResourceDefinition") {
         let crd = &object.value;
@@ -55,7 +56,7 @@ fn check_crds(input: &CheckInput<'_>, csv: &Value, name: &str, findings: &mut Fi
                 let text = format!("Error: Value {shown}: duplicate CRD {shown:?} in bundle {name:?}");
                 findings.error("bundle-duplicate-crd", "/spec/names", text);
             }
-            if !owned.iter().any(|(own_group, _, own_kind)| own_group == group && *own_kind == kind) {
+            if !owned_kinds.contains(&(group, kind)) {
                 let text =
                     format!("Error: Value {shown}: CRD {shown:?} is present in bundle {name:?} but not defined in CSV");
                 findings.error("bundle-crd-not-owned", "/metadata/name", text);

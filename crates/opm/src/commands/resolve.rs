@@ -10,7 +10,7 @@ use resolve::masterminds::Range;
 use resolve::plan::{self, Step, origin, passed_over, reasons};
 use resolve::pool::Pool;
 use resolve::request::{self, Request};
-use resolve::resolver::{self, Chosen, Item, Outcome as Resolved};
+use resolve::resolver::{self, Chosen, Item, Outcome as Resolved, Refusal};
 use resolve::v1;
 use serde_json::{Value, json};
 
@@ -104,10 +104,12 @@ fn resolve_v0(args: &ResolveArgs, pool: &Pool<'_>, state: &mut State, printer: &
         Resolved::Solved(chosen) => chosen,
         Resolved::Unsatisfiable(conflict) => {
             let lines = explain(pool, state, &conflict);
-            return refuse(args.output, "ConstraintsNotSatisfiable", &conflict.message(), &lines, printer);
+            let refusal = Refusal::Olm(conflict.message());
+            return refuse(args.output, "ConstraintsNotSatisfiable", &refusal, &lines, printer);
         }
-        Resolved::Error(message) => {
-            return refuse(args.output, "ErrorPreventedResolution", &message, &[], printer);
+        Resolved::Error(refusal) => {
+            let reason = if refusal == Refusal::GaveUp { "GaveUp" } else { "ErrorPreventedResolution" };
+            return refuse(args.output, reason, &refusal, &[], printer);
         }
     };
     let answer = match args.output {
@@ -119,17 +121,19 @@ fn resolve_v0(args: &ResolveArgs, pool: &Pool<'_>, state: &mut State, printer: &
 }
 
 /// Reports a failed resolution.
-pub(super) fn refuse(output: Output, reason: &str, message: &str, lines: &[String], printer: &mut Printer) -> Outcome {
+fn refuse(output: Output, reason: &str, refusal: &Refusal, lines: &[String], printer: &mut Printer) -> Outcome {
     match output {
         Output::Json => {
             let lines: Vec<&str> = lines.iter().map(|line| line.trim_end()).collect();
-            let answer = json!({"resolved": false, "reason": reason, "message": message, "explanation": lines});
+            let answer =
+                json!({"resolved": false, "reason": reason, "message": refusal.to_string(), "explanation": lines});
             printer.data().write_all(format!("{answer:#}\n").as_bytes())?;
         }
+        Output::Text if *refusal == Refusal::GaveUp => printer.error(&refusal.said()),
         Output::Text => {
             printer.error("resolution failed: the cluster would install and upgrade nothing in this namespace");
             lines.iter().for_each(|line| printer.report(&format!("  {line}")));
-            printer.report(&format!("OLM says: {message}"));
+            printer.report(&refusal.said());
         }
     }
     Err(Failure::Reported)

@@ -100,14 +100,15 @@ fn text(path: &UpgradePath) -> String {
         }
         (Ending::Reached, _) => writeln!(out, "{at} is reached in {}", steps(path.steps.len())),
         (Ending::Stuck, _) => writeln!(out, "stuck at {at}, which is not the newest of channel {channel}:"),
+        (Ending::Unknown, _) => writeln!(out, "{at} is as far as the path is known:"),
         (Ending::Blocked, _) if path.explanation.is_empty() => writeln!(out, "stuck at {at}"),
         (Ending::Blocked, _) => writeln!(out, "stuck at {at}: nothing in the namespace can be resolved"),
     };
     path.explanation.iter().for_each(|line| {
         let _ = writeln!(out, "  {line}");
     });
-    if let Some(message) = &path.message {
-        let _ = writeln!(out, "OLM says: {message}");
+    if let Some(refusal) = &path.refusal {
+        let _ = writeln!(out, "{}", refusal.said());
     }
     for channel in &path.elsewhere {
         let _ = writeln!(out, "channel {channel} leads on: --channel {channel}");
@@ -138,7 +139,8 @@ fn as_json(path: &UpgradePath) -> Value {
         json!({"name": step.name, "version": step.version, "edge": step.edge, "along": along})
     };
     let steps: Vec<Value> = path.steps.iter().map(step).collect();
-    let explanation: Vec<&String> = path.explanation.iter().chain(&path.message).collect();
+    let refusal = path.refusal.as_ref().map(ToString::to_string);
+    let explanation: Vec<String> = path.explanation.iter().cloned().chain(refusal).collect();
     json!({
         "package": path.package,
         "channel": path.channel,

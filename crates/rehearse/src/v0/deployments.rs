@@ -20,7 +20,7 @@ impl Renderer<'_> {
                 metadata["labels"] = labels.clone();
             }
             let mut object = json!({"apiVersion": "apps/v1", "kind": "Deployment", "metadata": metadata, "spec": spec});
-            if webhooks.contains(&name) {
+            if webhooks.contains(name) {
                 mount_certificate(&mut object, &format!("{name}-service-cert"));
             }
             if let Some(config) = &self.options.config {

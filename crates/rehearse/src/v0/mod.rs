@@ -5,6 +5,8 @@ mod deployments;
 mod rights;
 mod webhooks;
 
+use std::collections::BTreeSet;
+
 use serde_json::{Value, json};
 
 use crate::input::{Bundle, text};
@@ -246,13 +248,13 @@ impl Renderer<'_> {
 
     /// Returns the accounts of the deployments.
     fn accounts(&self) -> Vec<String> {
-        let mut accounts: Vec<String> = Vec::new();
+        let (mut accounts, mut seen) = (Vec::new(), BTreeSet::new());
         for deployment in &self.bundle.deployments {
             let name = match text(deployment, "/spec/template/spec/serviceAccountName") {
                 "" => "default",
                 name => name,
             };
-            if !accounts.iter().any(|known| known == name) {
+            if seen.insert(name) {
                 accounts.push(name.to_owned());
             }
         }

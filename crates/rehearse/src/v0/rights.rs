@@ -1,6 +1,6 @@
 //! Service accounts, roles and bindings of OLM v0.
 
-use std::collections::BTreeSet;
+use std::collections::BTreeMap;
 
 use serde_json::{Value, json};
 
@@ -15,19 +15,22 @@ impl Renderer<'_> {
     /// Adds each account with its roles and cluster roles.
     pub(super) fn rights(&mut self) {
         let bundle = self.bundle;
-        let all = bundle.permissions.iter().chain(&bundle.cluster_permissions);
-        let accounts: BTreeSet<&str> = all.map(|permission| text(permission, "/serviceAccountName")).collect();
-        for account in accounts {
-            let of = |permission: &&Value| text(permission, "/serviceAccountName") == account;
+        let mut accounts: BTreeMap<&str, [Vec<&Value>; 2]> = BTreeMap::new();
+        for (kind, permissions) in [&bundle.permissions, &bundle.cluster_permissions].into_iter().enumerate() {
+            for permission in permissions {
+                accounts.entry(text(permission, "/serviceAccountName")).or_default()[kind].push(permission);
+            }
+        }
+        for (account, [permissions, cluster_permissions]) in accounts {
             let shown = if account.is_empty() { "default" } else { account };
             if shown != "default" {
                 let metadata = json!({"name": shown, "namespace": self.options.namespace});
                 self.add(json!({"apiVersion": "v1", "kind": "ServiceAccount", "metadata": metadata}));
             }
-            for permission in bundle.permissions.iter().filter(of) {
+            for permission in permissions {
                 self.role(shown, permission);
             }
-            for permission in bundle.cluster_permissions.iter().filter(of) {
+            for permission in cluster_permissions {
                 self.cluster_role(shown, permission);
             }
         }

@@ -1,6 +1,6 @@
 //! Webhooks of OLM v0, with certificates that OLM generates itself.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::{Map, Value, json};
 
@@ -48,8 +48,16 @@ pub(super) fn check(bundle: &Bundle) -> Result<(), Refusal> {
 impl Renderer<'_> {
     /// Adds the Services, Secrets, rights and configurations of webhooks.
     pub(super) fn webhooks(&mut self) {
-        for deployment in self.bundle.webhook_deployments() {
-            self.service(deployment);
+        let mut ports: BTreeMap<&str, BTreeSet<i64>> = BTreeMap::new();
+        for webhook in &self.bundle.webhooks {
+            ports.entry(text(webhook, "/deploymentName")).or_default().insert(port(webhook));
+        }
+        let mut deployments: BTreeMap<&str, &Value> = BTreeMap::new();
+        for deployment in &self.bundle.deployments {
+            deployments.entry(text(deployment, "/name")).or_insert(deployment);
+        }
+        for (name, ports) in ports {
+            self.service(name, deployments.get(name).copied(), &ports);
         }
         for (wanted, kind) in KINDS {
             for webhook in self.bundle.webhooks.iter().filter(|webhook| text(webhook, "/type") == wanted) {
@@ -59,21 +67,18 @@ impl Renderer<'_> {
         }
     }
 
-    fn service(&mut self, deployment: &str) {
+    /// Adds the Service of the deployment `deployment`, which may be missing, with its ports.
+    fn service(&mut self, deployment: &str, found: Option<&Value>, ports: &BTreeSet<i64>) {
         let namespace = &self.options.namespace;
         let service = format!("{deployment}-service");
         let named = |name: &str| json!({"name": name, "namespace": namespace, "labels": {"olm.managed": "true"}});
-        let of = |one: &&Value| text(one, "/name") == deployment;
-        let selector =
-            self.bundle.deployments.iter().find(of).and_then(|one| one.pointer("/spec/selector/matchLabels"));
-        let webhooks = self.bundle.webhooks.iter().filter(|one| text(one, "/deploymentName") == deployment);
-        let ports: BTreeSet<i64> = webhooks.map(port).collect();
+        let selector = found.and_then(|one| one.pointer("/spec/selector/matchLabels"));
         let ports: Vec<Value> =
             ports.iter().map(|port| json!({"name": port.to_string(), "port": port, "targetPort": port})).collect();
         let api = "rbac.authorization.k8s.io/v1";
         let group = "rbac.authorization.k8s.io";
         let secret = format!("{service}-cert");
-        let account = match self.bundle.deployments.iter().find(of) {
+        let account = match found {
             Some(one) => match text(one, "/spec/template/spec/serviceAccountName") {
                 "" => "default",
                 name => name,

@@ -1,5 +1,7 @@
 //! CustomResourceDefinitions and their conversion webhooks.
 
+use std::collections::BTreeMap;
+
 use serde_json::{Value, json};
 
 use super::Renderer;
@@ -10,14 +12,16 @@ use crate::names;
 impl Renderer<'_> {
     /// Adds the CRDs, with the conversion webhooks that refer to them.
     pub(super) fn crds(&mut self) -> Result<(), Refusal> {
+        let mut conversions: BTreeMap<&str, &Value> = BTreeMap::new();
+        for webhook in self.bundle.webhooks.iter().filter(|webhook| text(webhook, "/type") == "ConversionWebhook") {
+            for crd in list(webhook, "/conversionCRDs").iter().filter_map(Value::as_str) {
+                conversions.entry(crd).or_insert(webhook);
+            }
+        }
         for crd in &self.bundle.crds {
             let mut crd = crd.clone();
             let name = text(&crd, "/metadata/name").to_owned();
-            let named = |webhook: &&Value| {
-                text(webhook, "/type") == "ConversionWebhook"
-                    && list(webhook, "/conversionCRDs").iter().any(|crd| crd == &*name)
-            };
-            if let Some(webhook) = self.bundle.webhooks.iter().find(named) {
+            if let Some(webhook) = conversions.get(&*name) {
                 if crd.pointer("/spec/preserveUnknownFields") == Some(&Value::Bool(true)) {
                     return Err(Refusal {
                         id: "olmv1-preserve-unknown-fields",

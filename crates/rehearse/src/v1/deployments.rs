@@ -28,7 +28,7 @@ impl Renderer<'_> {
                 metadata["labels"] = labels.clone();
             }
             let mut object = json!({"apiVersion": "apps/v1", "kind": "Deployment", "metadata": metadata, "spec": spec, "status": {}});
-            if webhooks.contains(&name) && self.options.certificates != Certificates::None {
+            if webhooks.contains(name) && self.options.certificates != Certificates::None {
                 mount_certificate(&mut object, &names::certificate(&names::service(name)));
             }
             if let Some(config) = config {

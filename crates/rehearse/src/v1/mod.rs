@@ -11,6 +11,8 @@ mod rights;
 mod validate;
 mod webhooks;
 
+use std::collections::BTreeSet;
+
 use serde_json::{Map, Value, json};
 
 use crate::input::{Bundle, text};
@@ -195,7 +197,7 @@ fn label(object: &mut Value, extension: &str) {
 
 /// Rejects objects of kinds that no cluster serves before the bundle is installed.
 fn unknown_kinds(objects: &[Value]) -> Result<(), Refusal> {
-    let mut faults: Vec<String> = Vec::new();
+    let (mut faults, mut seen) = (Vec::new(), BTreeSet::new());
     for object in objects {
         let (version, kind) = (text(object, "/apiVersion"), text(object, "/kind"));
         if served::served(version, kind) == Served::Never {
@@ -205,7 +207,7 @@ fn unknown_kinds(objects: &[Value]) -> Result<(), Refusal> {
                 text(object, "/metadata/name"),
                 text(object, "/metadata/namespace")
             );
-            if !faults.contains(&fault) {
+            if seen.insert(fault.clone()) {
                 faults.push(fault);
             }
         }

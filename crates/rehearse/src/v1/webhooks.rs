@@ -1,6 +1,6 @@
 //! Webhook configurations and the Services for webhooks.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::{Map, Value, json};
 
@@ -66,15 +66,15 @@ impl Renderer<'_> {
 
     /// Adds a Service for each deployment with webhooks.
     pub(super) fn services(&mut self) {
+        let mut by_deployment: BTreeMap<&str, BTreeSet<(i64, Target)>> = BTreeMap::new();
+        for webhook in &self.bundle.webhooks {
+            by_deployment.entry(text(webhook, "/deploymentName")).or_default().insert(ports(webhook));
+        }
         for deployment in &self.bundle.deployments {
             let name = text(deployment, "/name");
-            let webhooks = self.bundle.webhooks.iter().filter(|webhook| text(webhook, "/deploymentName") == name);
-            let ports: BTreeSet<(i64, Target)> = webhooks.map(ports).collect();
-            if ports.is_empty() {
-                continue;
-            }
+            let Some(ports) = by_deployment.get(name) else { continue };
             let ports: Vec<Value> = ports
-                .into_iter()
+                .iter()
                 .map(|(port, target)| json!({"name": port.to_string(), "port": port, "targetPort": target.value()}))
                 .collect();
             let mut spec = json!({"ports": ports});

@@ -70,3 +70,38 @@ fn a_dead_end_is_explained() {
       as long as the Subscription that installed a.v1 names it, nothing is resolved
     "#);
 }
+
+/// Returns a catalog whose channel has this many entries, each replacing the one before.
+pub(super) fn chain(entries: usize) -> String {
+    let entry = |number: usize| match number {
+        1 => "a.v1".to_owned(),
+        _ => format!("a.v{number} r=a.v{}", number - 1),
+    };
+    format!("catalog cat\na/stable*: {}\n", (1..=entries).map(entry).collect::<Vec<_>>().join("; "))
+}
+
+#[test]
+fn the_work_of_a_path_grows_with_its_steps() {
+    let work = |entries: usize| {
+        let (sources, state) = read(&format!("{}csv a.v1", chain(entries)));
+        let pool = Pool::new(&sources, "here");
+        let start =
+            Start { source: 0, package: "a", channel: Some("stable"), from: state.installed[0].clone(), to: None };
+        let before = pool.work_left();
+        let path = path(&pool, &start);
+        assert_eq!(path.steps.len(), entries - 1);
+        before - pool.work_left()
+    };
+    let (one, four) = (work(300), work(1200));
+    assert!(four <= 5 * one, "{one} steps of work became {four}");
+}
+
+#[test]
+fn the_way_along_edges_ends_at_the_head() {
+    let (sources, state) = read(&format!("{}csv a.v1", chain(500)));
+    let pool = Pool::new(&sources, "here");
+    let start = Start { source: 0, package: "a", channel: Some("stable"), from: state.installed[0].clone(), to: None };
+    let way = crate::path::by_edges(&pool, &start);
+    let names: Vec<&str> = way.iter().map(|node| pool.member(*node).bundle.name.as_str()).collect();
+    assert_eq!((names.len(), names[0], names[498]), (499, "a.v2", "a.v500"));
+}

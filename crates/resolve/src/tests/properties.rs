@@ -133,7 +133,7 @@ fn shown(sources: &[Source], state: &State) -> Result<String, String> {
             }
             "unsatisfiable".to_owned()
         }
-        Outcome::Error(message) => message,
+        Outcome::Error(refusal) => refusal.to_string(),
     })
 }
 

@@ -1,6 +1,8 @@
 //! Cases whose results were observed on real clusters, and their messages.
 
-use super::sample::shown;
+use super::sample::{read, shown};
+use crate::pool::Pool;
+use crate::resolver::{Outcome, Refusal, bundle, resolve};
 
 const UNSATISFIABLE: &str = "constraints not satisfiable: ";
 const TWO_CHAINS: &str = "error: a unique replacement chain within a channel is required to determine the relative \
@@ -304,4 +306,25 @@ fn hostile_catalogs_end_in_bounded_time() {
     lines += "sub p0\n";
     let result = shown(&lines);
     assert_eq!(result, "p0.v1");
+}
+
+#[test]
+fn the_head_of_a_long_channel_is_installed() {
+    let work = |entries: usize| {
+        let (sources, state) = read(&format!("{}sub a", super::path::chain(entries)));
+        let pool = Pool::new(&sources, "here");
+        let before = pool.work_left();
+        let Outcome::Solved(chosen) = resolve(&pool, &state) else { panic!("{entries} entries have no solution") };
+        let names: Vec<&str> = chosen.iter().map(|it| bundle(&pool, &state, it.item).name.as_str()).collect();
+        assert_eq!(names, [format!("a.v{entries}")]);
+        before - pool.work_left()
+    };
+    let (one, four) = (work(1000), work(4000));
+    assert!(four <= 5 * one, "{one} steps of work became {four}");
+}
+
+#[test]
+fn a_limit_of_opm_is_not_attributed_to_clusters() {
+    assert_eq!(Refusal::Olm("no".into()).said(), "OLM says: no");
+    assert!(Refusal::GaveUp.said().starts_with("opm gave up: "));
 }

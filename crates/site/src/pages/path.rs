@@ -6,6 +6,7 @@ use fbc::version::Version;
 use maud::{Markup, html};
 use resolve::input::Source;
 use resolve::pool::Pool;
+use resolve::resolver::Refusal;
 use resolve::upgrade_path::{Ending, Onward, Question, Unknown, UpgradePath, onward, upgrade_path};
 
 use super::{crumbs, hero, tabs};
@@ -190,7 +191,7 @@ fn ending(path: &UpgradePath) -> Vec<String> {
         (Some(to), _) => format!("The cluster goes on to the newest version of the channel, and never runs {to}."),
         (None, _) => "It is the newest version of the channel.".to_owned(),
     });
-    let said = path.message.as_ref().map(|message| format!("OLM says: {message}"));
+    let said = path.refusal.as_ref().map(Refusal::said);
     newest.into_iter().chain(path.explanation.iter().cloned()).chain(said).collect()
 }
 

@@ -157,7 +157,7 @@ fn plan(pool: &Pool<'_>, package: &str, parameters: &Parameters) -> Result<Plan,
             lines.push(format!("OLM says: {}", conflict.message()));
             Plan::Conflict(lines)
         }
-        Outcome::Error(message) => Plan::Conflict(vec![format!("OLM says: {message}")]),
+        Outcome::Error(refusal) => Plan::Conflict(vec![refusal.said()]),
     })
 }
 

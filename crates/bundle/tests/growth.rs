@@ -1,0 +1,63 @@
+//! The work of checks grows linearly with a bundle: tests count steps, not seconds.
+
+use bundle::{CheckInput, ContentOptions, VALIDATORS, check_content_of, read_whole, run_validators};
+use fbc::{Limits, work};
+use serde_json::{Value, json};
+use testkit::BundleDir;
+
+const SMALL: usize = 100;
+
+/// Counts the steps that `task` takes at three sizes. Nested loops need four times as many for twice the input.
+fn assert_linear(task: impl Fn(usize)) {
+    let steps = |size: usize| {
+        let before = work::count();
+        task(size);
+        work::count() - before
+    };
+    let [once, twice, four_times] = [1, 2, 4].map(|times| steps(times * SMALL));
+    assert!(once >= SMALL as u64, "{once} steps for {SMALL}: the loop is not counted");
+    let maximum = |steps: u64| steps * 5 / 2;
+    assert!(twice <= maximum(once) && four_times <= maximum(twice), "{once}, {twice}, {four_times} steps");
+}
+
+/// Returns a bundle with this many owned CRDs, each with an example.
+fn bundle(size: usize) -> BundleDir {
+    let each = |of: fn(String) -> Value| (0..size).map(|at| of(format!("K{at}"))).collect::<Vec<Value>>();
+    let crds = each(|kind| {
+        let name = format!("{}s.example.com", kind.to_lowercase());
+        let schema = json!({"openAPIV3Schema": {"type": "object"}});
+        json!({
+            "apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition", "metadata": {"name": name},
+            "spec": {
+                "group": "example.com", "scope": "Namespaced", "names": {"kind": kind, "plural": "ks"},
+                "versions": [{"name": "v1", "served": true, "storage": true, "schema": schema}],
+            },
+        })
+    });
+    let examples = each(|kind| json!({"apiVersion": "example.com/v1", "kind": kind, "metadata": {"name": "x"}}));
+    let owned =
+        each(|kind| json!({"name": format!("{}s.example.com", kind.to_lowercase()), "version": "v1", "kind": kind}));
+    let csv = json!({
+        "apiVersion": "operators.coreos.com/v1alpha1", "kind": "ClusterServiceVersion",
+        "metadata": {"name": "foo.v1.0.0", "annotations": {"alm-examples": json!(examples).to_string()}},
+        "spec": {"version": "1.0.0", "customresourcedefinitions": {"owned": owned}},
+    });
+    let mut bundle = BundleDir::new().manifest("csv.json", csv.to_string());
+    for (at, crd) in crds.iter().enumerate() {
+        bundle = bundle.manifest(&format!("crd{at}.json"), crd.to_string());
+    }
+    bundle
+}
+
+#[test]
+fn owned_crds_and_examples_are_matched_by_name() {
+    assert_linear(|size| {
+        let bundle = bundle(size);
+        let whole = read_whole(bundle.path(), &Limits::default()).unwrap();
+        let options = ContentOptions { known: Some(&whole), optional: &[], categories: None };
+        let found = check_content_of(bundle.path(), &options, &Limits::default());
+        assert_eq!(found.list.iter().filter(|finding| finding.id == "owned-crd").count(), 0);
+        let names: Vec<&str> = VALIDATORS.iter().map(|validator| validator.name).collect();
+        run_validators(&CheckInput::new(&whole, (1, 1)), &names);
+    });
+}
