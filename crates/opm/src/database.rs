@@ -25,9 +25,10 @@ pub(crate) fn load(fbc: &mut Fbc, path: &Path, options: &Options<'_>, printer: &
         (true, false) => Manifests::Objects,
         (true, true) => Manifests::Metadata,
     };
-    let database = read(path, printer).map_err(|error| error.to_string())?;
-    let warnings = database.convert(fbc, manifests, &options.limits).map_err(|error| error.to_string())?;
-    warnings.iter().for_each(|warning| printer.warning(warning));
+    let text = |error: Error| bounded(error.to_string());
+    let database = read(path, printer).map_err(text)?;
+    let warnings = database.convert(fbc, manifests, &options.limits).map_err(text)?;
+    warnings.into_iter().for_each(|warning| printer.warning(&bounded(warning)));
     Ok(())
 }
 
@@ -79,9 +80,21 @@ pub(crate) fn strictness(permissive: bool) -> Strictness {
     if permissive { Strictness::Permissive } else { Strictness::Strict }
 }
 
+/// Maximum length of a message about a database: names and values in it are as long as others want.
+const MAX_MESSAGE: usize = 64 << 10;
+
+/// Shortens a message about a database.
+pub(crate) fn bounded(mut text: String) -> String {
+    if text.len() > MAX_MESSAGE {
+        text.truncate(text.floor_char_boundary(MAX_MESSAGE));
+        text.push_str("...");
+    }
+    text
+}
+
 /// Converts a database error to a failure.
 pub(crate) fn failure(error: Error) -> Failure {
-    Failure::message(error.to_string())
+    Failure::message(bounded(error.to_string()))
 }
 
 /// Reports the skipped steps and warnings of a database change.

@@ -224,3 +224,10 @@ fn compare_providers(database: &Arc<dyn Query>, files: &Arc<dyn Query>) {
         assert_eq!(ours.ok(), theirs.ok(), "default provider of {group}");
     }
 }
+
+#[test]
+fn messages_about_databases_are_bounded() {
+    assert_eq!(super::bounded("short".into()), "short");
+    let long = super::bounded("xä".repeat(1 << 20));
+    assert!(long.len() <= super::MAX_MESSAGE + 3 && long.ends_with("..."), "{} bytes", long.len());
+}

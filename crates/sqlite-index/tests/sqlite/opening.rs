@@ -62,6 +62,42 @@ fn a_truncated_file_is_reported_as_damaged() {
     }
 }
 
+/// Lets all children of an interior page be the same page: the tree then has more rows than the file has room for.
+fn repeat_child(file: &mut [u8], page: usize) -> bool {
+    let start = page * 4096;
+    // An interior page of a table has this type.
+    if file[start] != 5 {
+        return false;
+    }
+    let number = |at: usize| usize::from(u16::from_be_bytes([file[at], file[at + 1]]));
+    let cells: Vec<usize> = (0..number(start + 3)).map(|i| start + number(start + 12 + 2 * i)).collect();
+    let last: [u8; 4] = file[start + 8..start + 12].try_into().unwrap();
+    cells.iter().for_each(|cell| file[*cell..cell + 4].copy_from_slice(&last));
+    cells.len() > 1
+}
+
+#[test]
+fn a_database_whose_pages_do_not_form_trees_is_rejected() {
+    let scratch = Scratch::new();
+    let database = index(&scratch);
+    let raw = Connection::open(&database).unwrap();
+    raw.execute_batch(
+        "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 5000)
+         INSERT INTO channel_entry(channel_name, package_name) SELECT 'stable', 'foo' FROM n",
+    )
+    .unwrap();
+    drop(raw);
+    let mut bytes = fs::read(&database).unwrap();
+    // The first page has the schema.
+    let changed = (1..bytes.len() / 4096).filter(|page| repeat_child(&mut bytes, *page)).count();
+    assert!(changed > 0, "no table has several pages");
+    fs::write(&database, bytes).unwrap();
+    for opened in [Database::write(&database), Database::read(&database)] {
+        let error = opened.map(drop).unwrap_err();
+        assert!(error.to_string().contains("2nd reference to page"), "{error}");
+    }
+}
+
 #[test]
 fn a_newer_database_is_read_if_it_has_the_required_columns_and_never_changed() {
     let scratch = Scratch::new();

@@ -133,8 +133,8 @@ pub(crate) fn add(
     };
     let added = database.add(&bundles, &options);
     let added = added.map_err(|error| match error.exit_code() {
-        1 => Failure::message(error.to_string()),
-        code => Failure::Exit(code, error.to_string()),
+        1 => Failure::message(database::bounded(error.to_string())),
+        code => Failure::Exit(code, database::bounded(error.to_string())),
     })?;
     added.warnings.iter().for_each(|warning| printer.warning(warning));
     database::forgive(&added.skipped, printer)
