@@ -55,9 +55,14 @@ impl Unfinished {
         scratch::uninterrupted(work)
     }
 
-    /// Renames the directory to `target` and keeps it, with the mode of new directories.
+    /// Gives the directory the mode of new directories, before it is renamed.
+    pub(crate) fn open_to_others(&self) -> io::Result<()> {
+        fs::set_permissions(self.path(), Permissions::from_mode(scratch::umasked(0o777)))
+    }
+
+    /// Renames the directory to `target` and keeps it.
     pub(crate) fn finish(self, target: &Path) -> io::Result<()> {
-        fs::set_permissions(self.path(), Permissions::from_mode(scratch::umasked(0o777)))?;
+        self.open_to_others()?;
         put(self.path(), target)
     }
 }

@@ -105,3 +105,17 @@ fn migrated_bundles_keep_unknown_fields_of_their_properties() {
     let text = env.read("out/foo/catalog.yaml");
     assert!(text.contains("note: kept") && text.contains("olm.csv.metadata"), "{text}");
 }
+
+#[test]
+fn written_directories_have_the_mode_of_new_directories() {
+    use std::os::unix::fs::PermissionsExt;
+    let env = TestEnv::new();
+    env.file("catalog/catalog.yaml", crate::env::SMALL);
+    let mode = |path: &str| std::fs::metadata(env.path(path)).unwrap().permissions().mode();
+    env.stdout(&["migrate", "catalog", "migrated"]);
+    env.stdout(&["site", "build", "catalog", "--to", "site"]);
+    assert_eq!((mode("migrated"), mode("site")), (mode("catalog"), mode("catalog")));
+    env.file("catalog/catalog.yaml", crate::env::SMALL.replace("1.0.0", "1.0.1"));
+    env.stdout(&["site", "build", "catalog", "--to", "site"]);
+    assert_eq!(mode("site"), mode("catalog"), "after a second export");
+}

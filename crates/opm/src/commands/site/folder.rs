@@ -95,6 +95,7 @@ impl Folder {
         }
         let parent = aside.path().parent().unwrap_or(Path::new("."));
         let old = Unfinished::create(parent, ".opm-site-old-")?;
+        aside.open_to_others()?;
         let place = old.path().join("old");
         aside.uninterrupted(|| {
             fs::rename(&target, &place)?;
