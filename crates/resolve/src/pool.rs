@@ -61,6 +61,8 @@ struct Edges {
 /// The members of a channel in order, or the reason why it has none.
 pub type Chain = Rc<Result<Vec<Node>, String>>;
 type Matches = Rc<Result<Vec<Node>, String>>;
+/// The catalog, package and channel of a Subscription.
+type ChannelKey = (usize, String, Option<String>);
 
 /// The catalogs that a namespace can use.
 pub struct Pool<'a> {
@@ -79,7 +81,7 @@ pub struct Pool<'a> {
     candidates: RefCell<HashMap<(String, Option<usize>), Matches>>,
     rules: RefCell<HashMap<String, Rc<Result<Rule, String>>>>,
     /// The channels by catalog, package and channel name.
-    channels: RefCell<HashMap<(usize, String, Option<String>), Rc<Vec<usize>>>>,
+    channels: RefCell<HashMap<ChannelKey, Rc<Vec<usize>>>>,
     /// The remaining work budget.
     work: Cell<u64>,
     /// Whether a query reached a limit.

@@ -1,12 +1,11 @@
 //! The answer to "which upgrades follow?": the one that `upgrade-path`, the console and its export give.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::HashMap;
 use std::fmt;
 
 use catalog::chain::Edge;
 
 use crate::input::Bundle;
-use crate::masterminds::Range;
 use crate::path::{self, End, Start};
 use crate::plan::origin;
 use crate::pool::{Node, Pool};
@@ -18,7 +17,7 @@ use crate::v1;
 const OTHER_CHANNELS: usize = 20;
 
 /// A question about the first catalog of a pool.
-#[derive(Debug, Clone, Copy, Default)]
+#[derive(Clone, Copy, Default)]
 pub struct Question<'a> {
     /// The package.
     pub package: &'a str,
@@ -28,8 +27,30 @@ pub struct Question<'a> {
     pub to: Option<&'a str>,
     /// The channel; the default one if unset.
     pub channel: Option<&'a str>,
-    /// Whether the cluster runs OLM v1.
-    pub v1: bool,
+    /// For a cluster with OLM v1: compares the CRDs of two bundles.
+    pub v1: Option<&'a dyn Fn(&str, &str) -> Crds>,
+}
+
+/// The verdict of OLM v1 on the CRDs of an upgrade.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Crds {
+    /// The objects of one of the bundles are unknown.
+    Unknown,
+    /// It accepts them.
+    Accepted,
+    /// It refuses them, with these messages.
+    Refused(Vec<String>),
+}
+
+impl From<Option<Vec<String>>> for Crds {
+    /// Takes the messages of refused changes, if the CRDs are known.
+    fn from(refused: Option<Vec<String>>) -> Crds {
+        match refused {
+            None => Crds::Unknown,
+            Some(messages) if messages.is_empty() => Crds::Accepted,
+            Some(messages) => Crds::Refused(messages),
+        }
+    }
 }
 
 /// The upgrades of a cluster.
@@ -55,6 +76,12 @@ pub struct UpgradePath {
     pub refusal: Option<Refusal>,
     /// The channels in which it would.
     pub elsewhere: Vec<String>,
+    /// Whether this is the path of OLM v1.
+    pub v1: bool,
+    /// The bundle whose CRDs OLM v1 refuses.
+    pub refused: Option<String>,
+    /// The number of steps whose CRDs OLM v1 compares, and we could not.
+    pub not_compared: usize,
 }
 
 /// One upgrade.
@@ -110,6 +137,8 @@ pub enum Ending {
     Blocked,
     /// The resolution takes too long to follow.
     Unknown,
+    /// OLM v1 refuses the CRDs of the next bundle.
+    Refused,
 }
 
 impl Ending {
@@ -121,6 +150,7 @@ impl Ending {
             Ending::Stuck => "stuck",
             Ending::Blocked => "blocked",
             Ending::Unknown => "unknown",
+            Ending::Refused => "refused",
         }
     }
 }
@@ -175,7 +205,10 @@ pub fn upgrade_path(pool: &Pool<'_>, question: &Question<'_>) -> Result<UpgradeP
     };
     let follow = |channel: &str| {
         let start = Start { source: 0, package, channel: Some(channel), from: from.clone(), to };
-        if question.v1 { second(pool, &start) } else { first(pool, &start) }
+        match question.v1 {
+            Some(crds) => second(pool, &start, crds),
+            None => first(pool, &start),
+        }
     };
     let mut path = follow(channel);
     if !path.arrived {
@@ -216,40 +249,34 @@ fn first(pool: &Pool<'_>, start: &Start<'_>) -> UpgradePath {
     ended(start, steps, end, explanation, refusal)
 }
 
-/// Follows the upgrades of OLM v1, which selects the highest version that an edge leads to.
-fn second(pool: &Pool<'_>, start: &Start<'_>) -> UpgradePath {
-    let package = start.package;
-    let channels: Vec<String> = start.channel.map(str::to_owned).into_iter().collect();
-    let target = |name: &str| pool.of_package(package).iter().find(|node| pool.member(**node).bundle.name == name);
-    let wanted = start.to.and_then(target).and_then(|node| pool.member(*node).bundle.version.as_ref());
-    let range = wanted.and_then(|version| Range::parse(&format!("={version}")).ok());
-    let (mut current, mut steps, mut seen) = (start.from.clone(), Vec::new(), HashSet::new());
-    loop {
-        if start.to == Some(current.name.as_str()) {
-            return ended(start, steps, Ending::Reached, Vec::new(), None);
+/// Follows the upgrades of OLM v1, up to the first one that it refuses because of a CRD.
+fn second(pool: &Pool<'_>, start: &Start<'_>, crds: &dyn Fn(&str, &str) -> Crds) -> UpgradePath {
+    let channel = start.channel.unwrap_or_default();
+    let path = v1::path(pool, start.package, channel, &start.from, start.to);
+    let (mut steps, mut not_compared): (Vec<Step>, usize) = (Vec::new(), 0);
+    for (node, edge) in path.steps {
+        let bundle = pool.member(node).bundle;
+        match crds(steps.last().map_or(&start.from.name, |step| &step.name), &bundle.name) {
+            Crds::Unknown => not_compared += 1,
+            Crds::Accepted => {}
+            Crds::Refused(messages) => {
+                let path = ended(start, steps, Ending::Refused, messages, None);
+                return UpgradePath { refused: Some(bundle.name.clone()), not_compared, v1: true, ..path };
+            }
         }
-        if !seen.insert(current.name.clone()) {
-            let line = format!("the upgrades lead back to {}", current.name);
-            return ended(start, steps, Ending::Stuck, vec![line], None);
-        }
-        let select = |range: Option<&Range>| {
-            let installed = Some(&current);
-            v1::select(pool, &v1::Request { package, channels: &channels, range, installed, any_version: false })
-        };
-        // A given target is selected as soon as an edge leads to it.
-        let direct = range.as_ref().and_then(|range| select(Some(range)).ok());
-        let node = match direct.map_or_else(|| select(None), Ok) {
-            Ok(node) if pool.member(node).bundle.name != current.name => node,
-            Ok(_) => return ended(start, steps, Ending::Latest, Vec::new(), None),
-            Err(message) => return ended(start, steps, Ending::Blocked, Vec::new(), Some(Refusal::Olm(message))),
-        };
-        let member = pool.member(node);
-        let edge = Edge::between(member.entry, &current.name, current.version.as_ref());
-        let version = member.bundle.version.as_ref().map(ToString::to_string);
+        let version = bundle.version.as_ref().map(ToString::to_string);
         let edge = edge.map_or("version", Edge::field);
-        steps.push(Step { name: member.bundle.name.clone(), version, edge, along: Vec::new() });
-        current = member.bundle.clone();
+        steps.push(Step { name: bundle.name.clone(), version, edge, along: Vec::new() });
     }
+    let path = match path.end {
+        v1::End::Latest => ended(start, steps, Ending::Latest, Vec::new(), None),
+        v1::End::Reached => ended(start, steps, Ending::Reached, Vec::new(), None),
+        v1::End::Failed(message) => ended(start, steps, Ending::Blocked, Vec::new(), Some(Refusal::Olm(message))),
+        v1::End::Cycle(name) => {
+            ended(start, steps, Ending::Stuck, vec![format!("the upgrades lead back to {name}")], None)
+        }
+    };
+    UpgradePath { not_compared, v1: true, ..path }
 }
 
 fn ended(
@@ -270,6 +297,9 @@ fn ended(
         explanation,
         refusal,
         elsewhere: Vec::new(),
+        v1: false,
+        refused: None,
+        not_compared: 0,
     }
 }
 

@@ -1,6 +1,8 @@
 //! Selects what the second generation of cluster software installs: the newest bundle of one package. Dependencies play
 //! no part.
 
+use std::collections::{HashMap, HashSet};
+
 use catalog::chain::Edge;
 use fbc::release::cmp_version_release;
 
@@ -28,10 +30,15 @@ pub struct Request<'a> {
 /// # Errors
 /// Fails with the message of clusters when there is no bundle, or several.
 pub fn select(pool: &Pool<'_>, request: &Request<'_>) -> Result<Node, String> {
+    select_among(pool, request, pool.of_package(request.package))
+}
+
+/// Chooses the bundle to install among `nodes`.
+fn select_among(pool: &Pool<'_>, request: &Request<'_>, nodes: &[Node]) -> Result<Node, String> {
     let mut best: Vec<Node> = Vec::new();
     for source in 0..pool.sources.len() {
         let fits = |&node: &Node| pool.member(node).source == source && is_eligible(pool, request, node);
-        let found = pool.of_package(request.package).iter().copied().filter(fits);
+        let found = nodes.iter().copied().filter(fits);
         best.extend(found.min_by(|&a, &b| compare(pool, a, b)));
     }
     // A catalog without a deprecation is preferred, then a higher priority.
@@ -55,6 +62,74 @@ pub fn select(pool: &Pool<'_>, request: &Request<'_>) -> Result<Node, String> {
                 names.join(" ")
             ))
         }
+    }
+}
+
+/// The upgrades of a cluster of the second generation, step by step.
+#[derive(Debug)]
+pub struct Path {
+    /// The bundles in order, each with the edge that leads to it.
+    pub steps: Vec<(Node, Option<Edge>)>,
+    /// Why it ends.
+    pub end: End,
+}
+
+/// The end of a [`Path`].
+#[derive(Debug, PartialEq, Eq)]
+pub enum End {
+    /// No edge leads to a higher version.
+    Latest,
+    /// The target is reached.
+    Reached,
+    /// There is no upgrade; the message of clusters.
+    Failed(String),
+    /// The upgrades lead back to a bundle.
+    Cycle(String),
+}
+
+/// Follows the upgrades of a package in a channel, each to the highest version that an edge leads to.
+///
+/// A target is selected as soon as an edge leads to it.
+pub fn path(pool: &Pool<'_>, package: &str, channel: &str, from: &Bundle, to: Option<&str>) -> Path {
+    let channels = [channel.to_owned()];
+    let nodes = pool.of_package(package);
+    let wanted = to.and_then(|to| nodes.iter().find(|node| pool.member(**node).bundle.name == to));
+    let wanted = wanted.and_then(|node| pool.member(*node).bundle.version.as_ref());
+    let range = wanted.and_then(|version| Range::parse(&format!("={version}")).ok());
+    // A step looks only at bundles that can follow: those of the same version, and those with an edge.
+    let mut by_name: HashMap<&str, Vec<Node>> = HashMap::new();
+    let mut ranged = Vec::new();
+    for &node in nodes {
+        let member = pool.member(node);
+        let names = member.entry.skips.iter().chain([&member.entry.replaces, &member.entry.name]);
+        names.for_each(|name| by_name.entry(name).or_default().push(node));
+        if !member.entry.skip_range.is_empty() {
+            ranged.push(node);
+        }
+    }
+    let (mut steps, mut seen, mut current) = (Vec::new(), HashSet::new(), from);
+    loop {
+        if to == Some(current.name.as_str()) {
+            return Path { steps, end: End::Reached };
+        }
+        if !seen.insert(current.name.clone()) {
+            return Path { steps, end: End::Cycle(current.name.clone()) };
+        }
+        let next: Vec<Node> =
+            by_name.get(current.name.as_str()).into_iter().flatten().chain(&ranged).copied().collect();
+        let select = |range: Option<&Range>| {
+            let request = Request { package, channels: &channels, range, installed: Some(current), any_version: false };
+            select_among(pool, &request, &next)
+        };
+        let direct = range.as_ref().and_then(|range| select(Some(range)).ok());
+        let node = match direct.map_or_else(|| select(None), Ok) {
+            Ok(node) if pool.member(node).bundle.name != current.name => node,
+            Ok(_) => return Path { steps, end: End::Latest },
+            Err(message) => return Path { steps, end: End::Failed(message) },
+        };
+        let member = pool.member(node);
+        steps.push((node, Edge::between(member.entry, &current.name, current.version.as_ref())));
+        current = member.bundle;
     }
 }
 

@@ -184,7 +184,10 @@ pub(crate) fn changed_rights(old: &[Rule], new: &[Rule], own_groups: &[String]) 
 /// Rights grouped by finding, so that a rule with many rights is reported once. Rights for other names are another
 /// finding.
 #[derive(Default)]
-struct Reported(BTreeMap<(&'static str, String, Scope, Severity, &'static str, BTreeSet<String>), Group>);
+struct Reported(BTreeMap<Key, Group>);
+
+/// The rule, the account, the scope, the severity, the verb of the sentence, and the names.
+type Key = (&'static str, String, Scope, Severity, &'static str, BTreeSet<String>);
 
 struct Group {
     file: String,

@@ -27,6 +27,11 @@ pub struct Manifest {
 }
 
 impl Manifest {
+    /// Returns the CSV and the CRDs in the blob.
+    pub fn objects(&self) -> impl Iterator<Item = &Value> {
+        self.whole.iter().chain(&self.crds)
+    }
+
     /// Parses the JSON of a blob; `None` if it is invalid.
     pub fn read(blob: &str) -> Option<Manifest> {
         let blob: Value = serde_json::from_str(blob).ok()?;
@@ -41,8 +46,7 @@ impl Manifest {
                 _ => {}
             }
         }
-        let objects = manifest.whole.iter().chain(&manifest.crds);
-        manifest.facts = Facts::of(objects, metadata.as_ref());
+        manifest.facts = Facts::of(manifest.objects(), metadata.as_ref());
         manifest.csv = Csv::of(manifest.whole.as_ref().or(metadata.as_ref()).unwrap_or(&Value::Null));
         manifest.blob = blob;
         Some(manifest)

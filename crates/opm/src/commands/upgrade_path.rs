@@ -3,10 +3,11 @@
 use std::fmt::Write;
 
 use resolve::pool::Pool;
-use resolve::upgrade_path::{Along, Ending, Question, Step, UpgradePath, upgrade_path};
+use resolve::upgrade_path::{Along, Crds, Ending, Question, Step, UpgradePath, upgrade_path};
 use serde_json::{Value, json};
 
 use super::offline::{Output, output, sources};
+use crate::catalog_bundles::{self, Given};
 use crate::exit::{Failure, Outcome};
 use crate::images::{Images, PullFlags, TlsFlags};
 use crate::printer::Printer;
@@ -46,7 +47,7 @@ pub(crate) struct UpgradePathArgs {
     /// Additional catalog for dependencies; can be repeated
     #[arg(long, value_name = "[NAME=]CATALOG")]
     with: Vec<String>,
-    /// OLM generation: v0 follows a Subscription and its dependencies, v1 a ClusterExtension
+    /// OLM generation: v0 upgrades with dependencies, v1 to the highest version unless it refuses a change of a CRD
     #[arg(long, value_name = "GENERATION", default_value = "v0", value_parser = ["v0", "v1"])]
     olm: String,
     /// Output format
@@ -60,12 +61,31 @@ pub(crate) fn run(args: &UpgradePathArgs, tls: &TlsFlags, printer: &mut Printer)
     let images = Images::new(tls, &args.pull);
     let references: Vec<String> = std::iter::once(&args.catalog).chain(&args.with).cloned().collect();
     let sources = sources::load(&references, &[], &images, printer)?;
+    let opened = match args.olm.as_str() {
+        "v1" => Some(catalog_bundles::open(&args.catalog, &images, printer)?),
+        _ => None,
+    };
+    let objects = match &opened {
+        Some(Given::Catalog(opened)) => Some(opened),
+        Some(_) => return Err(Failure::message(format!("{} is not a catalog", args.catalog))),
+        None => None,
+    };
+    let package = args.named.as_ref().or(args.package.as_ref()).map_or("", String::as_str);
+    let read = |name: &str| {
+        let (opened, of) = (objects?, objects?.package(package).ok()?);
+        of.bundle(name).and_then(|_| opened.read(of, name, false).ok().flatten())
+    };
+    let compare = |old: &str, new: &str| match (read(old), read(new)) {
+        (Some(old), Some(new)) => Some(review::crd::refusals(old.whole.values(), new.whole.values())),
+        _ => None,
+    };
+    let crds = |old: &str, new: &str| Crds::from(compare(old, new));
     let question = Question {
-        package: args.named.as_ref().or(args.package.as_ref()).map_or("", String::as_str),
+        package,
         from: &args.from,
         to: args.to.as_deref(),
         channel: args.channel.as_deref(),
-        v1: args.olm == "v1",
+        v1: objects.is_some().then_some(&crds),
     };
     let path = upgrade_path(&Pool::new(&sources, "operators"), &question)
         .map_err(|unknown| Failure::message(unknown.to_string()))?;
@@ -94,6 +114,16 @@ fn text(path: &UpgradePath) -> String {
     let at = path.steps.last().map_or(&path.from, |step| &step.name);
     let channel = &path.channel;
     let _ = match (path.end, &path.to) {
+        (Ending::Latest, None) if path.v1 => {
+            writeln!(out, "no edge of channel {channel} leads from {at} to a higher version")
+        }
+        (Ending::Latest, Some(to)) if path.v1 => {
+            writeln!(out, "the cluster goes on to {at} of channel {channel}, and never runs {to}")
+        }
+        (Ending::Refused, _) => {
+            let next = path.refused.as_deref().unwrap_or_default();
+            writeln!(out, "stuck at {at}: OLM v1 refuses the upgrade to {next}")
+        }
         (Ending::Latest, None) => writeln!(out, "{at} is the newest of channel {channel}"),
         (Ending::Latest, Some(to)) => {
             writeln!(out, "the cluster goes on to {at}, the newest of channel {channel}, and never runs {to}")
@@ -104,11 +134,19 @@ fn text(path: &UpgradePath) -> String {
         (Ending::Blocked, _) if path.explanation.is_empty() => writeln!(out, "stuck at {at}"),
         (Ending::Blocked, _) => writeln!(out, "stuck at {at}: nothing in the namespace can be resolved"),
     };
+    let said = if path.end == Ending::Refused { "OLM says:" } else { " " };
     path.explanation.iter().for_each(|line| {
-        let _ = writeln!(out, "  {line}");
+        let _ = writeln!(out, "{said} {line}");
     });
     if let Some(refusal) = &path.refusal {
         let _ = writeln!(out, "{}", refusal.said());
+    }
+    if path.not_compared > 0 {
+        let _ = writeln!(
+            out,
+            "the CRDs of {} were not compared: the catalog does not contain the objects; use 'opm crd-diff'",
+            steps(path.not_compared)
+        );
     }
     for channel in &path.elsewhere {
         let _ = writeln!(out, "channel {channel} leads on: --channel {channel}");
@@ -141,7 +179,7 @@ fn as_json(path: &UpgradePath) -> Value {
     let steps: Vec<Value> = path.steps.iter().map(step).collect();
     let refusal = path.refusal.as_ref().map(ToString::to_string);
     let explanation: Vec<String> = path.explanation.iter().cloned().chain(refusal).collect();
-    json!({
+    let mut report = json!({
         "package": path.package,
         "channel": path.channel,
         "from": path.from,
@@ -150,5 +188,10 @@ fn as_json(path: &UpgradePath) -> Value {
         "arrived": path.arrived,
         "explanation": explanation,
         "elsewhere": path.elsewhere,
-    })
+    });
+    if path.v1 {
+        report["refused"] = json!(path.refused);
+        report["notCompared"] = json!(path.not_compared);
+    }
+    report
 }

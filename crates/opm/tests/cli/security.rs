@@ -302,6 +302,7 @@ fn every_command_gives_the_same_verdict_on_a_crd() {
         (&["bundle", "validate", new, "--previous", "released"], finding),
         (&["security", old, new, "--deny", "crd-breaking"], says),
         (&["diff", "released", "next", "--changelog", "--exit-code"], says),
+        (&["upgrade-path", "next", "foo", "--from", "1.0.0", "--olm", "v1"], says),
     ] {
         let shown = env.opm(arguments);
         assert!(shown.starts_with("exit 1") && shown.contains(words), "{arguments:?}\n{shown}");
@@ -316,6 +317,50 @@ fn every_command_gives_the_same_verdict_on_a_crd() {
             && v0.contains(&format!("warning: CustomResourceDefinition foos.example.com: {finding}")),
         "{v0}"
     );
+}
+
+#[test]
+fn an_upgrade_path_of_olm_v1_stops_where_it_refuses_a_crd() {
+    let env = catalogs();
+    let next = env
+        .read("next/catalog.yaml")
+        .replace("  replaces: foo.v1.1.0\n", "  replaces: foo.v1.1.0\n  skips: [foo.v1.0.0]\n");
+    env.file("skipping/catalog.yaml", next);
+    insta::assert_snapshot!(env.opm(&["upgrade-path", "skipping", "foo", "--from", "1.0.0", "--olm", "v1"]), @r#"
+    exit 1
+    --- stdout
+    foo.v1.0.0
+    stuck at foo.v1.0.0: OLM v1 refuses the upgrade to foo.v1.2.0
+    OLM says: validating upgrade for CRD "foos.example.com": existingFieldRemoval: crd/foos.example.com version/v1 field/^.v100 may not be removed
+    --- stderr
+    "#);
+    let json = env.opm(&["upgrade-path", "skipping", "foo", "--from", "1.0.0", "--olm", "v1", "-o", "json"]);
+    assert!(json.contains("\"end\": \"refused\"") && json.contains("\"refused\": \"foo.v1.2.0\""), "{json}");
+    // Without objects nothing can be compared.
+    let bundle = |version: &str| {
+        format!(
+            "---\nschema: olm.bundle\npackage: foo\nname: foo.v{version}\nimage: example.com/foo:{version}\nproperties: [{{type: olm.package, value: {{packageName: foo, version: {version}}}}}]\n"
+        )
+    };
+    env.file("bare/catalog.yaml", format!("schema: olm.package\nname: foo\ndefaultChannel: stable\n---\nschema: olm.channel\npackage: foo\nname: stable\nentries: [{{name: foo.v1.0.0}}, {{name: foo.v1.1.0, replaces: foo.v1.0.0}}, {{name: foo.v1.2.0, replaces: foo.v1.1.0, skips: [foo.v1.0.0]}}]\n{}{}{}", bundle("1.0.0"), bundle("1.1.0"), bundle("1.2.0")));
+    insta::assert_snapshot!(env.opm(&["upgrade-path", "bare", "foo", "--from", "1.0.0", "--olm", "v1"]), @"
+    exit 0
+    --- stdout
+    foo.v1.0.0
+    -> foo.v1.2.0  (skips)
+    no edge of channel stable leads from foo.v1.2.0 to a higher version
+    the CRDs of one step were not compared: the catalog does not contain the objects; use 'opm crd-diff'
+    --- stderr
+    ");
+    insta::assert_snapshot!(env.opm(&["upgrade-path", "bare", "foo", "--from", "1.0.0", "--to", "1.1.0", "--olm", "v1"]), @"
+    exit 0
+    --- stdout
+    foo.v1.0.0
+    -> foo.v1.1.0  (replaces)
+    foo.v1.1.0 is reached in one step
+    the CRDs of one step were not compared: the catalog does not contain the objects; use 'opm crd-diff'
+    --- stderr
+    ");
 }
 
 #[test]

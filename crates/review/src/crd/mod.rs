@@ -155,6 +155,11 @@ pub enum Rules {
 
 const KIND: &str = "CustomResourceDefinition";
 
+/// Returns the messages with which OLM v1 refuses an upgrade because of its CRDs; none if it accepts them.
+pub fn refusals<'a>(old: impl IntoIterator<Item = &'a Value>, new: impl IntoIterator<Item = &'a Value>) -> Vec<String> {
+    compare(old, new).iter().filter(|change| change.blocks).map(Change::olm_message).collect()
+}
+
 /// Compares CRDs of the same name among the objects of an old and a new bundle.
 ///
 /// Removed CRDs are reported too; new ones are harmless. A CSV among the objects decides which CRDs convert by webhook,

@@ -1,5 +1,6 @@
 //! Pages of packages and versions.
 
+use resolve::upgrade_path::Crds;
 use spelling::percent;
 
 use super::{Answer, Handler};
@@ -106,7 +107,14 @@ impl Handler<'_> {
             "path" => {
                 let parameters = path::Parameters::read(self.request.query);
                 let answer = (!parameters.from.is_empty()).then(|| {
-                    let answer = path::answer(&self.index.source(self.store), &package, &parameters);
+                    let objects = |name: &str| self.manifest(&package, package.bundle(name)?).ok();
+                    let crds = |old: &str, new: &str| {
+                        let (old, new) = (objects(old)?, objects(new)?);
+                        let known = old.whole.is_some() && new.whole.is_some();
+                        known.then(|| review::crd::refusals(old.objects(), new.objects()))
+                    };
+                    let crds = |old: &str, new: &str| Crds::from(crds(old, new));
+                    let answer = path::answer(&self.index.source(self.store), &package, &parameters, &crds);
                     answer.map(|answer| self.with_permissions(&package, answer))
                 });
                 let status = if matches!(answer, Some(Err(_))) { 400 } else { 200 };

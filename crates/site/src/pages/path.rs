@@ -7,7 +7,7 @@ use maud::{Markup, html};
 use resolve::input::Source;
 use resolve::pool::Pool;
 use resolve::resolver::Refusal;
-use resolve::upgrade_path::{Ending, Onward, Question, Unknown, UpgradePath, onward, upgrade_path};
+use resolve::upgrade_path::{Crds, Ending, Onward, Question, Unknown, UpgradePath, onward, upgrade_path};
 
 use super::{crumbs, hero, tabs};
 use crate::frame::{Context, Page, Section, block};
@@ -53,18 +53,23 @@ pub struct Answer {
     pub gained: Option<Vec<String>>,
 }
 
-/// Computes the upgrade path.
+/// Computes the upgrade path; `crds` is the verdict of OLM v1 on the CRDs of two bundles.
 ///
 /// # Errors
 /// Fails when the request is invalid.
-pub fn answer(source: &[Source], package: &Package, parameters: &Parameters) -> Result<Answer, Unknown> {
+pub fn answer(
+    source: &[Source],
+    package: &Package,
+    parameters: &Parameters,
+    crds: &dyn Fn(&str, &str) -> Crds,
+) -> Result<Answer, Unknown> {
     let given = |text| Some(text).filter(|text: &&str| !text.is_empty());
     let question = Question {
         package: &package.row.name,
         from: &parameters.from,
         to: given(&parameters.to),
         channel: given(&parameters.channel),
-        v1: parameters.v1,
+        v1: parameters.v1.then_some(crds),
     };
     upgrade_path(&Pool::new(source, "operators"), &question).map(|path| Answer { path, gained: None })
 }
@@ -167,6 +172,7 @@ fn steps(context: &Context<'_>, package: &Package, parameters: &Parameters, answ
             }
         } @else { @for line in &ending(path) { p.soft { (t(line)) } } }
         @if let Some(gained) = &answer.gained { (permissions(gained)) }
+        @if path.not_compared > 0 { p.small.soft { "The CRDs of " (count(path.not_compared, "step", "steps")) " were not compared: the catalog does not contain the objects." } }
         @if parameters.v1 { p.small.soft { "This generation installs no dependencies." } }
         (block("The same in a shell", &format!("opm upgrade-path CATALOG {name} --from {}{to}{channel}{olm}", parameters.from)))
     }
@@ -187,10 +193,13 @@ fn permissions(gained: &[String]) -> Markup {
 
 /// Explains the end of a path.
 fn ending(path: &UpgradePath) -> Vec<String> {
-    let newest = (path.end == Ending::Latest).then(|| match (&path.to, path.steps.last()) {
-        (Some(to), _) => format!("The cluster goes on to the newest version of the channel, and never runs {to}."),
-        (None, _) => "It is the newest version of the channel.".to_owned(),
-    });
+    let newest = match (path.end, &path.to, &path.refused) {
+        (Ending::Latest, Some(to), _) => Some(format!("The cluster goes on to the last of them, and never runs {to}.")),
+        (Ending::Latest, None, _) if path.v1 => Some("No edge of the channel leads to a higher version.".to_owned()),
+        (Ending::Latest, None, _) => Some("It is the newest version of the channel.".to_owned()),
+        (_, _, Some(refused)) => Some(format!("OLM v1 refuses the upgrade to {refused}:")),
+        _ => None,
+    };
     let said = path.refusal.as_ref().map(Refusal::said);
     newest.into_iter().chain(path.explanation.iter().cloned()).chain(said).collect()
 }

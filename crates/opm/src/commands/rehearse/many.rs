@@ -81,22 +81,17 @@ fn described(args: &RehearseArgs, whole: Option<&Whole>, generation: Generation)
 }
 
 fn text(results: &[Rehearsed]) -> String {
-    let sides: [(&str, fn(&Rehearsed) -> &Decision); 2] = [("v0", |result| &result.v0), ("v1", |result| &result.v1)];
-    let counts = sides.map(|(name, of)| {
+    let count = |of: fn(&Rehearsed) -> &Decision| {
         let count = |wanted: fn(&Decision) -> bool| results.iter().filter(|result| wanted(of(result))).count();
         let installed = count(|decision| *decision == Decision::Installs);
-        (
-            name,
-            installed,
-            count(|decision| decision.reason().is_some()),
-            count(|decision| *decision == Decision::NeedsImage),
-        )
-    });
+        (installed, count(|decision| decision.reason().is_some()), count(|decision| *decision == Decision::NeedsImage))
+    };
+    let counts = [("v0", count(|result| &result.v0)), ("v1", count(|result| &result.v1))];
     let all = results.len();
     let summary = match counts {
-        [(_, v0, _, 0), (_, v1, _, 0)] => format!("OLM v0 installs {v0} of {all} bundles, OLM v1 {v1}\n"),
+        [(_, (v0, _, 0)), (_, (v1, _, 0))] => format!("OLM v0 installs {v0} of {all} bundles, OLM v1 {v1}\n"),
         counts => counts
-            .map(|(name, installed, refused, unknown)| {
+            .map(|(name, (installed, refused, unknown))| {
                 format!("OLM {name} installs {installed} and refuses {refused} of {all} bundles; {unknown} need their images\n")
             })
             .concat(),
