@@ -201,7 +201,8 @@ fn another_directory_gets_the_changed_catalog() {
     env.stdout(&["edit", "set-default", "catalog", "foo", "stable", "--to", "new/place"]);
     assert_eq!(env.read("catalog/foo.yaml"), COMMENTED);
     assert_eq!(env.read("new/place/foo.yaml"), COMMENTED.replace("defaultChannel: alpha", "defaultChannel: stable"));
-    assert_eq!(env.names("new/place"), [".indexignore", "README.md", "foo.yaml"]);
+    // What the catalog ignores does not belong to it.
+    assert_eq!(env.names("new/place"), [".indexignore", "foo.yaml"]);
     assert_eq!(env.names("new"), ["place"]);
     let shown = env.opm(&["edit", "set-default", "catalog", "foo", "stable", "--to", "new/place"]);
     assert!(shown.contains("must be empty"), "{shown}");
@@ -443,4 +444,38 @@ fn a_filter_reports_the_versions_that_lose_their_path() {
     warning: p / kept: this version loses its upgrade path: p.v1.0.1
     removed channel kept of p with p.v1.0.0, p.v1.0.1
     ");
+}
+
+#[test]
+fn an_edit_does_not_touch_what_the_catalog_ignores() {
+    use std::os::unix::fs::symlink;
+    let env = commented();
+    env.file("catalog/.indexignore", "/junk/**\n").file("catalog/junk/notes", "");
+    let junk = env.path("catalog/junk");
+    symlink("nowhere", junk.join("dangling")).unwrap();
+    symlink("..", junk.join("directory")).unwrap();
+    let _socket = std::os::unix::net::UnixListener::bind(junk.join("socket")).unwrap();
+    // The edit would wait for somebody who writes to it.
+    let fifo = std::process::Command::new("mkfifo").arg(junk.join("fifo")).status().unwrap();
+    assert!(fifo.success());
+    let before = env.names("catalog/junk");
+    env.stdout(&["edit", "set-default", "catalog", "foo", "stable"]);
+    env.stdout(&["edit", "set-default", "catalog", "foo", "alpha", "--to", "other"]);
+    env.stdout(&["edit", "set-default", "catalog", "foo", "alpha"]);
+    assert_eq!(env.read("catalog/foo.yaml"), COMMENTED);
+    assert_eq!(env.names("catalog/junk"), before);
+    assert_eq!(env.names("other"), [".indexignore", "foo.yaml"]);
+}
+
+#[test]
+fn changed_files_keep_their_owner() {
+    use std::os::unix::fs::{MetadataExt, chown};
+    let env = commented();
+    let file = env.path("catalog/foo.yaml");
+    // Only the superuser can give files away; others edit files of their own.
+    let _ = chown(&file, Some(1234), Some(2345));
+    let owner = || fs::metadata(&file).map(|metadata| (metadata.uid(), metadata.gid())).unwrap();
+    let before = owner();
+    env.stdout(&["edit", "set-default", "catalog", "foo", "stable"]);
+    assert_eq!(owner(), before);
 }

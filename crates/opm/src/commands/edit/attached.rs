@@ -11,9 +11,8 @@ use edit::{AttachedContent, NewBlob};
 use fbc::indexignore::IndexIgnore;
 use fbc::json::Raw;
 use fbc::limits::MAX_DEPTH;
-use fbc::{Blob, FileId};
+use fbc::{Blob, FileId, is_version_control};
 
-use super::place;
 use super::workbench::{ChangedFile, Loaded, NewContent, NewFiles};
 use crate::exit::{Failure, Outcome, in_path};
 
@@ -194,7 +193,7 @@ pub(super) fn remove(
     for directory in directories {
         let mut left = Vec::new();
         let full = loaded.root.join(&directory);
-        place::list(&loaded.root, &directory, 0, &mut left).map_err(|error| in_path(&full, &error))?;
+        list(&loaded.root, &directory, 0, &mut left).map_err(|error| in_path(&full, &error))?;
         left.retain(|path| outcome.get(path) != Some(&true));
         let new = outcome.iter().any(|(path, gone)| !gone && path.starts_with(&directory));
         if let [ignore] = left.as_slice()
@@ -203,6 +202,23 @@ pub(super) fn remove(
         {
             let path = ignore.clone();
             files.push(ChangedFile { path, exists: true, content: NewContent::Removed, splices: Vec::new() });
+        }
+    }
+    Ok(())
+}
+
+/// Lists all files below a directory, whether they belong to the catalog or not, without version control.
+fn list(root: &Path, directory: &Path, depth: usize, found: &mut Vec<PathBuf>) -> io::Result<()> {
+    if depth > MAX_DEPTH {
+        return Err(io::Error::other(format!("directories nested more than {MAX_DEPTH} levels deep")));
+    }
+    for entry in fs::read_dir(root.join(directory))? {
+        let entry = entry?;
+        let path = directory.join(entry.file_name());
+        if !entry.file_type()?.is_dir() {
+            found.push(path);
+        } else if !is_version_control(&entry.file_name()) {
+            list(root, &path, depth + 1, found)?;
         }
     }
     Ok(())

@@ -6,9 +6,10 @@
 //! neither was changed by somebody else, and is left alone.
 
 use std::ffi::OsString;
-use std::fs::{self, File};
+use std::fs::{self, File, Metadata};
 use std::io;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::os::unix::fs::{MetadataExt, chown};
 use std::path::{Path, PathBuf};
 
 use image::Digest;
@@ -26,8 +27,6 @@ const JOURNAL: &str = "journal";
 const TREE: &str = "tree";
 /// The directory of the old files, next to the journal.
 const OLD: &str = "old";
-/// The maximum depth of directories.
-const MAX_DEPTH: usize = 100;
 
 /// Returns the parent directory of a path.
 pub(super) fn parent(path: &Path) -> PathBuf {
@@ -192,15 +191,13 @@ fn finish(root: &Path, staging: &Path) -> Result<Finished, Failure> {
     Ok(finished)
 }
 
-/// Writes a copy of the catalog at `root` with the changes of `files` to `tree`.
+/// Writes a copy of the catalog at `root`, which has these members, with the changes of `files` to `tree`.
 ///
-/// Unchanged files are hard links if `link` is set, or else copies.
-pub(super) fn stage(root: &Path, tree: &Path, files: &[ChangedFile], link: bool) -> Outcome {
+/// Unchanged files are hard links if `link` is set, or else copies. What the catalog ignores is not touched.
+pub(super) fn stage(root: &Path, members: &[&Path], tree: &Path, files: &[ChangedFile], link: bool) -> Outcome {
     let changed = by_path(files);
-    let mut others: Vec<PathBuf> = Vec::new();
-    list(root, Path::new(""), 0, &mut others).map_err(|error| in_path(root, &error))?;
     fs::create_dir_all(tree).map_err(|error| in_path(tree, &error))?;
-    let unchanged: Vec<&PathBuf> = others.iter().filter(|path| !changed.contains_key(path.as_path())).collect();
+    let unchanged: Vec<&Path> = members.iter().copied().filter(|path| !changed.contains_key(path)).collect();
     let make_parent = |target: &Path| fs::create_dir_all(target.parent().unwrap_or(tree));
     unchanged.par_iter().try_for_each(|path| {
         let (from, to) = (root.join(path), tree.join(path));
@@ -221,28 +218,19 @@ pub(super) fn stage(root: &Path, tree: &Path, files: &[ChangedFile], link: bool)
             NewContent::Removed => return Ok(()),
         };
         let written = written.and_then(|()| match fs::metadata(&from) {
-            Ok(metadata) if file.exists => fs::set_permissions(&to, metadata.permissions()),
+            Ok(metadata) if file.exists => {
+                keep_owner(&to, &metadata);
+                fs::set_permissions(&to, metadata.permissions())
+            }
             _ => Ok(()),
         });
         written.map_err(|error| in_path(&to, &error))
     })
 }
 
-/// Lists the files below a directory, without `.git`.
-pub(super) fn list(root: &Path, directory: &Path, depth: usize, found: &mut Vec<PathBuf>) -> io::Result<()> {
-    if depth > MAX_DEPTH {
-        return Err(io::Error::other(format!("directories nested more than {MAX_DEPTH} levels deep")));
-    }
-    for entry in fs::read_dir(root.join(directory))? {
-        let entry = entry?;
-        let path = directory.join(entry.file_name());
-        if !entry.file_type()?.is_dir() {
-            found.push(path);
-        } else if entry.file_name() != ".git" {
-            list(root, &path, depth + 1, found)?;
-        }
-    }
-    Ok(())
+/// Gives a file the owner and group of the one that it replaces, as far as the user may do that.
+fn keep_owner(new: &Path, old: &Metadata) {
+    let _ = chown(new, Some(old.uid()), Some(old.gid()));
 }
 
 /// Moves the changed files from the tree in `staging` into the catalog, all of them or none.
@@ -332,6 +320,7 @@ fn swap_in(new: &Path, target: &Path) -> io::Result<()> {
     let swapped = File::create_new(&copy)
         .and_then(|mut to| {
             io::copy(&mut from, &mut to)?;
+            keep_owner(&copy, &from.metadata()?);
             to.set_permissions(from.metadata()?.permissions())?;
             to.sync_all()
         })
@@ -369,11 +358,19 @@ mod tests {
         ChangedFile { path: path.into(), exists, content, splices: Vec::new() }
     }
 
+    /// Reads all files of a directory without subdirectories.
     fn read(root: &Path) -> Vec<(PathBuf, String)> {
-        let mut paths = Vec::new();
-        list(root, Path::new(""), 0, &mut paths).unwrap();
+        let mut paths: Vec<PathBuf> = fs::read_dir(root).unwrap().map(|entry| entry.unwrap().path()).collect();
         paths.sort();
-        paths.into_iter().map(|path| (path.clone(), fs::read_to_string(root.join(path)).unwrap())).collect()
+        let files = paths.into_iter().filter(|path| path.is_file());
+        files.map(|path| (path.clone(), fs::read_to_string(path).unwrap())).collect()
+    }
+
+    /// Stages the changes of a catalog with the files `a`, `b` and `c`, as far as they exist.
+    fn stage(root: &Path, tree: &Path, files: &[ChangedFile]) -> Outcome {
+        let members = ["a", "b", "c"].map(Path::new);
+        let members: Vec<&Path> = members.into_iter().filter(|path| root.join(path).exists()).collect();
+        super::stage(root, &members, tree, files, true)
     }
 
     #[test]
@@ -392,7 +389,7 @@ mod tests {
             changed("c", true, Some("new c")),
         ];
         let staging = Unfinished::create(scratch.path(), STAGING_PREFIX).unwrap();
-        stage(&root, &staging.path().join(TREE), &files, true).unwrap();
+        stage(&root, &staging.path().join(TREE), &files).unwrap();
         // The last file cannot be moved, though staging could read it.
         fs::create_dir(staging.path().join("kept")).unwrap();
         let last = staging.path().join(TREE).join("c");
@@ -407,7 +404,7 @@ mod tests {
         fs::rename(&kept, &last).unwrap();
         drop(staging);
         let staging = Unfinished::create(scratch.path(), STAGING_PREFIX).unwrap();
-        stage(&root, &staging.path().join(TREE), &files, true).unwrap();
+        stage(&root, &staging.path().join(TREE), &files).unwrap();
         replace(&root, &staging, &files).unwrap();
         drop(staging);
         let text = |path: &str| fs::read_to_string(root.join(path)).ok();
@@ -425,7 +422,7 @@ mod tests {
         fs::write(root.join("b"), "old b").unwrap();
         let files = [changed("a", true, Some("new a")), changed("b", true, None), changed("d/d", false, Some("new d"))];
         let staging = scratch.join(format!("{STAGING_PREFIX}x"));
-        stage(&root, &staging.join(TREE), &files, true).unwrap();
+        stage(&root, &staging.join(TREE), &files).unwrap();
         fs::create_dir(staging.join(OLD)).unwrap();
         let steps: Vec<Value> =
             files.iter().map(|file| Step::of(&root, &staging.join(TREE), file).unwrap().to_json()).collect();

@@ -12,7 +12,7 @@ use edit::unified::unified;
 use edit::verify::{Contents, Purpose, Stranded};
 use edit::{NewBlob, Outline, Refusal};
 use fbc::json::Raw;
-use fbc::{Blob, Fbc, FileId, Format, LoadOptions, Problem};
+use fbc::{Blob, Fbc, FileId, Format, LoadOptions, Members, Problem};
 use rayon::prelude::*;
 
 use super::check::{Expected, check};
@@ -55,6 +55,8 @@ pub(crate) struct Loaded {
     pub(crate) outline: Outline,
     /// The content of every blob.
     pub(super) contents: Contents,
+    /// The files that belong to it.
+    members: Members,
 }
 
 /// A changed file.
@@ -215,7 +217,8 @@ fn change_loaded(
         Failure::message(format!("{}: {error}: cannot create a staging directory{help}", parent.display()))
     })?;
     let tree = staging.path().join("tree");
-    place::stage(root, &tree, &files, flags.to.is_none())?;
+    let members: Vec<&Path> = loaded.members.paths().collect();
+    place::stage(root, &members, &tree, &files, flags.to.is_none())?;
     check(&tree, root, &Expected { loaded: &loaded, outline: &outline, changes: &changes, new: &new }, printer)?;
     if !loaded.fbc.is_current() {
         return Err(Failure::message(format!("{}: the catalog changed during the edit; try again", root.display())));
@@ -280,7 +283,7 @@ fn load_keeping(
         return Err(Failure::Reported);
     }
     let outline = Outline::new(&fbc);
-    Ok(Loaded { root: root.to_path_buf(), fbc, outline, contents })
+    Ok(Loaded { root: root.to_path_buf(), fbc, outline, contents, members: loaded.members })
 }
 
 /// The blobs of new files, by path relative to the catalog.
