@@ -17,6 +17,7 @@ mod apis;
 mod check;
 mod contents;
 mod directories;
+mod dockerfile;
 mod finding;
 mod generate;
 mod images;
@@ -41,6 +42,7 @@ pub use check::{
 };
 pub use contents::{Contents, of_objects, read, read_manifests};
 pub use directories::directories;
+pub use dockerfile::{Copied, Dockerfile, DockerfileError};
 pub use error::Error;
 pub use finding::{Finding, Severity};
 pub use generate::{Annotations, Inferred, infer};

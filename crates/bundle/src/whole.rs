@@ -16,6 +16,8 @@ use crate::error::Error;
 use crate::file::{self, Outcome};
 use crate::metadata::PACKAGE;
 
+const CSV: &str = fbc::csv::KIND;
+
 /// The complete content of a bundle directory.
 #[derive(Debug, Clone, Default)]
 pub struct Whole {
@@ -60,9 +62,25 @@ pub struct BundleFile {
 }
 
 impl Whole {
-    /// Returns the ClusterServiceVersion: the last one, as in OLM v1.
+    /// Returns the ClusterServiceVersion: the first that catalogs read, or else the first of all.
+    ///
+    /// A bundle must not have another one, see [`Whole::several_csvs`].
     pub fn csv(&self) -> Option<&Object> {
-        self.objects.iter().rev().find(|object| object.kind() == "ClusterServiceVersion")
+        self.csv_index().map(|index| &self.objects[index])
+    }
+
+    /// Returns the index of [`Whole::csv`] among the objects.
+    pub fn csv_index(&self) -> Option<usize> {
+        let csvs = || (0..self.objects.len()).filter(|index| self.objects[*index].kind() == CSV);
+        csvs().find(|index| self.objects[*index].is_first()).or_else(|| csvs().next())
+    }
+
+    /// Returns the error for a bundle with several ClusterServiceVersions.
+    ///
+    /// Catalogs take the first and OLM v1 the last, so clusters would not run what the catalog describes.
+    pub fn several_csvs(&self) -> Option<String> {
+        let csvs: Vec<&Object> = self.of_kind(CSV).collect();
+        (csvs.len() > 1).then(|| several_csvs(csvs.iter().map(|csv| csv.file.as_str())))
     }
 
     /// Returns what OLM v0 reads: the first document of each file that is not hidden.
@@ -110,6 +128,11 @@ impl Object {
     pub fn name(&self) -> &str {
         self.value.pointer("/metadata/name").and_then(Value::as_str).unwrap_or_default()
     }
+}
+
+/// Returns the error for the files of several ClusterServiceVersions.
+pub(crate) fn several_csvs<'a>(files: impl Iterator<Item = &'a str>) -> String {
+    format!("invalid bundle: contains multiple CSVs: {}", files.collect::<Vec<_>>().join(", "))
 }
 
 /// Reads all of the bundle in `dir`.

@@ -68,13 +68,14 @@ pub struct UnknownField {
 impl Bundle {
     /// Creates the input from a bundle.
     pub fn new(whole: &Whole) -> Bundle {
-        Bundle::of(whole.objects.iter().map(Cow::Borrowed), whole)
+        Bundle::of(whole.objects.iter().map(Cow::Borrowed), whole.csv_index(), whole)
     }
 
     /// Creates the input from an owned bundle, which needs less memory.
     fn from_owned(mut whole: Whole) -> Bundle {
+        let csv = whole.csv_index();
         let objects = std::mem::take(&mut whole.objects);
-        Bundle::of(objects.into_iter().map(Cow::Owned), &whole)
+        Bundle::of(objects.into_iter().map(Cow::Owned), csv, &whole)
     }
 
     /// Creates the input without the schemas of CRDs, which count only by size.
@@ -101,8 +102,8 @@ impl Bundle {
         bundle
     }
 
-    /// Creates the input from objects and the rest of their bundle.
-    fn of<'a>(objects: impl Iterator<Item = Cow<'a, Object>>, whole: &Whole) -> Bundle {
+    /// Creates the input from objects, the index of the CSV among them, and the rest of their bundle.
+    fn of<'a>(objects: impl Iterator<Item = Cow<'a, Object>>, csv_at: Option<usize>, whole: &Whole) -> Bundle {
         let mut bundle = Bundle {
             package: whole.package.clone(),
             name: String::new(),
@@ -122,10 +123,10 @@ impl Bundle {
             omitted: OmittedBytes::new(),
         };
         let mut csv = None;
-        for object in objects {
+        for (index, object) in objects.enumerate() {
             match object.kind() {
-                // The last CSV counts.
-                "ClusterServiceVersion" => csv = Some(object),
+                _ if csv_at == Some(index) => csv = Some(object),
+                "ClusterServiceVersion" => {}
                 "CustomResourceDefinition" => bundle.add_crd(object.into_owned()),
                 _ => bundle.others.push(object.into_owned().value),
             }

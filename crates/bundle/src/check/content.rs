@@ -11,7 +11,7 @@ use super::hub::Categories;
 use super::media_type::media_type_of;
 use super::{Findings, MediaType, Optional, crd, csv, hub, list, manifest, meta, objects, read, text};
 use crate::file;
-use crate::whole::Whole;
+use crate::whole::{Whole, several_csvs};
 
 /// The kinds that a bundle may contain.
 const KINDS: &[&str] = &[
@@ -123,6 +123,11 @@ pub fn check_content_of(dir: &Path, options: &ContentOptions<'_>, limits: &Limit
                 }
             }
         }
+    }
+    if let [(_, _), (second, _), ..] = csvs.as_slice() {
+        findings.set_file(second);
+        let text = several_csvs(csvs.iter().map(|(file, _)| file.as_str()));
+        findings.error("csv-several", "", text);
     }
     if let Some((file, csv)) = csvs.first() {
         check_owned(file, csv, &crds, &mut findings);

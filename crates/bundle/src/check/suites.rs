@@ -46,7 +46,7 @@ impl<'a> CheckInput<'a> {
 impl CheckInput<'_> {
     /// Returns the first CSV, which is the one that the existing tools check.
     pub(super) fn csv(&self) -> Option<&Object> {
-        self.whole.of_kind("ClusterServiceVersion").next()
+        self.whole.csv()
     }
 }
 

@@ -88,6 +88,11 @@ impl Members {
         Ok(members)
     }
 
+    /// Returns these files below `root`.
+    pub fn of(root: &Path, paths: impl IntoIterator<Item = PathBuf>) -> Members {
+        Members { root: root.to_path_buf(), paths: paths.into_iter().collect() }
+    }
+
     pub(crate) fn extend(&mut self, paths: impl IntoIterator<Item = PathBuf>) {
         self.paths.extend(paths);
     }

@@ -235,3 +235,69 @@ fn a_missing_path_is_not_mistaken_for_an_image() {
         &format!("the path does not exist, and it is not an image reference: {no_image}"),
     );
 }
+
+#[test]
+fn a_kept_dockerfile_decides_what_is_packed() {
+    let env = with_manifests();
+    env.file("foo/tests/scorecard/config.yaml", "kind: Configuration\n")
+        .file("foo/manifests/.gitkeep", "")
+        .file("foo/manifests/.git/config", "")
+        .file("LICENSE", "text\n");
+    let build = |more: &[&str]| {
+        let none = ["-t", "localhost/foo:v1", "-b", "none", "--image-output", "oci:image"];
+        env.opm(&[&["bundle", "build"], GENERATE, &none, more].concat())
+    };
+    let dockerfile = "FROM scratch\nLABEL operators.operatorframework.io.bundle.mediatype.v1=registry+v1\n\
+        LABEL operators.operatorframework.io.test.config.v1=tests/scorecard/ team=\"the team\"\n\
+        COPY foo/manifests /manifests/\nCOPY foo/metadata /metadata/\nCOPY foo/tests/scorecard /tests/scorecard/\n\
+        COPY LICENSE /licenses/\n";
+    env.file("bundle.Dockerfile", dockerfile);
+    let shown = build(&[]);
+    assert!(shown.starts_with("exit 0\n"), "{shown}");
+    assert!(shown.contains("keeping the existing bundle.Dockerfile"), "{shown}");
+    assert!(shown.contains("warning: foo/manifests/.gitkeep: left out: is hidden\n"), "{shown}");
+    env.stdout(&["bundle", "unpack", "oci:image", "--out", "out"]);
+    assert_eq!(env.names("out"), ["manifests", "metadata", "tests"]);
+    assert_eq!(env.names("out/manifests"), ["csv.yaml"]);
+    assert_eq!(env.read("out/tests/scorecard/config.yaml"), "kind: Configuration\n");
+    let blobs = |text: &str| {
+        let names = env.names("image/blobs/sha256");
+        names.iter().any(|name| {
+            std::fs::read(env.path(&format!("image/blobs/sha256/{name}")))
+                .is_ok_and(|blob| String::from_utf8_lossy(&blob).contains(text))
+        })
+    };
+    assert!(blobs("\"team\":\"the team\""), "the labels of the Dockerfile are lost");
+
+    env.file("bundle.Dockerfile", format!("{dockerfile}RUN make\n"));
+    insta::assert_snapshot!(build(&[]), @r"
+    exit 1
+    --- stdout
+    --- stderr
+    error: bundle.Dockerfile: line 8: RUN is not supported
+    help: build it with a container engine (--image-builder docker, podman or buildah), or replace it with --overwrite
+    ");
+    assert!(build(&["--overwrite"]).starts_with("exit 0\n"));
+    assert!(!env.read("bundle.Dockerfile").contains("RUN"));
+    // A link out of a copied directory could disclose anything.
+    std::os::unix::fs::symlink("../../LICENSE", env.path("foo/manifests/x.yaml")).unwrap();
+    assert!(build(&[]).contains("foo/manifests/x.yaml is a symbolic link that leads out of the directory"));
+}
+
+#[test]
+fn a_bundle_with_two_csvs_is_an_error_and_every_command_reads_the_same_one() {
+    let env = with_manifests();
+    env.stdout(&[&["bundle", "generate"], GENERATE].concat());
+    env.file("foo/manifests/old.csv.yaml", CSV.replace("1.0.0", "0.9.0"));
+    for command in
+        [&["bundle", "validate", "foo"][..], &["rehearse", "foo"], &["bundle", "validate", "foo", "--suite", "all"]]
+    {
+        let shown = env.opm(command);
+        assert!(shown.starts_with("exit 1\n"), "{shown}");
+        let text = "invalid bundle: contains multiple CSVs: manifests/csv.yaml, manifests/old.csv.yaml";
+        assert!(shown.contains(text), "{command:?}: {shown}");
+    }
+    assert!(env.stdout(&["render", "foo"]).contains("\"name\": \"foo.v1.0.0\""));
+    let rehearsed = env.opm(&["rehearse", "foo"]);
+    assert!(rehearsed.contains("foo.v1.0.0") && !rehearsed.contains("foo.v0.9.0"), "{rehearsed}");
+}

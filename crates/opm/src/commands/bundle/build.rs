@@ -1,8 +1,11 @@
 //! `opm bundle build`: builds a bundle image, with or without a container engine.
 
+use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
+use bundle::{Copied, Dockerfile};
 use clap::builder::TypedValueParser;
+use fbc::{Members, Unportable};
 use image::{Base, ImagePlan, Layer, Location, Modes, Platform, Store};
 
 use super::generate::{self, DOCKERFILE, GenerateFlags};
@@ -12,13 +15,15 @@ use crate::exit::{Failure, Outcome};
 use crate::images::{Images, PullFlags, TlsFlags};
 use crate::interrupt::Unfinished;
 use crate::printer::Printer;
+use crate::{limits, tree};
 
 /// Build a bundle image
 #[derive(clap::Args)]
 #[command(
     long_about = "Build a bundle image.\n\n\
         Writes annotations and a Dockerfile as 'opm bundle generate' does, then runs the image builder. With \
-        --image-builder none, opm builds the image itself, pushes it (--push) or writes it (--image-output), and prints \
+        --image-builder none, opm builds the image itself from the labels and the files that bundle.Dockerfile names, \
+        without hidden files, pushes it (--push) or writes it (--image-output), and prints \
         its digest. Such builds are reproducible.",
     after_help = "Examples:\n  \
         opm bundle build --directory foo/manifests --tag quay.io/me/foo-bundle:v1.0.0 --package foo --channels stable\n  \
@@ -77,6 +82,15 @@ pub(super) fn run(args: &BuildArgs, tls: &TlsFlags, printer: &mut Printer) -> Ou
     let tag = super::super::build::reference(&args.tag);
     let tag = if builtin { Some(tag.map_err(Failure::message)?) } else { None };
     let planned = generate::plan(&args.flags)?;
+    let dockerfile = match builtin {
+        true => Some(Dockerfile::parse(&planned.dockerfile(args.overwrite)?).map_err(|error| {
+            Failure::message(format!(
+                "{DOCKERFILE}: {error}\nhelp: build it with a container engine (--image-builder docker, podman or \
+                 buildah), or replace it with --overwrite"
+            ))
+        })?),
+        false => None,
+    };
     planned.write(args.overwrite, printer)?;
     let program: &[&str] = match args.image_builder {
         Builder::Docker => &["docker", "build"],
@@ -84,11 +98,12 @@ pub(super) fn run(args: &BuildArgs, tls: &TlsFlags, printer: &mut Printer) -> Ou
         Builder::Buildah => &["buildah", "bud", "--format=docker"],
         Builder::Builtin => &[],
     };
-    if let Some(tag) = tag {
+    if let (Some(tag), Some(dockerfile)) = (tag, dockerfile) {
         let scratch = Unfinished::private("opm-bundle-")?;
         let store = Store::open(&scratch.path().join("image"))?;
         let images = Images::new(tls, &args.pull);
-        let image = build(args, &planned, &store, &images)?;
+        let layers = layers(&dockerfile, scratch.path(), printer)?;
+        let image = build(args, &dockerfile, &layers, &store, &images)?;
         deliver(Some(&tag), args.push, args.image_output.as_ref(), &store, &image, &images)?;
         writeln!(printer.data(), "{}", image.digest)?;
         return Ok(());
@@ -103,22 +118,68 @@ pub(super) fn run(args: &BuildArgs, tls: &TlsFlags, printer: &mut Printer) -> Ou
     if status.success() { Ok(()) } else { Err(failed(status.to_string())) }
 }
 
+/// Copies the files that the Dockerfile names, and returns the layer of each COPY with its path in the image.
+fn layers(dockerfile: &Dockerfile, scratch: &Path, printer: &Printer) -> Result<Vec<(String, Layer)>, Failure> {
+    let limits = limits::from_env()?;
+    let mut layers = Vec::new();
+    for (number, Copied { from, to }) in dockerfile.copies.iter().enumerate() {
+        let parts: Vec<&str> = to.split('/').filter(|part| !matches!(*part, "" | ".")).collect();
+        if !parts.iter().all(|part| fbc::is_file_name(part)) {
+            return Err(Failure::message(format!(
+                "{DOCKERFILE}: COPY {from} {to}: the destination is hidden or leads out"
+            )));
+        }
+        // The root of the context is the current directory.
+        let source = Path::new(from.trim_start_matches('/'));
+        let source = if source.as_os_str().is_empty() { Path::new(".") } else { source };
+        let copy = scratch.join(format!("copy-{number}"));
+        let (members, boundary, path) = match source.is_dir() {
+            true => (Members::below(source, &[PathBuf::new()], limits.files)?, source, parts.join("/")),
+            false => {
+                let name = source.file_name().unwrap_or_default();
+                let parent = tree::parent(source);
+                let members = Members::of(parent, [PathBuf::from(name)]);
+                // A file can get another name.
+                let renamed = !to.ends_with('/') && parts.last().is_some_and(|last| *last != name);
+                if renamed {
+                    let text = "COPY of a file to another name is not supported; name the directory with a final slash";
+                    return Err(Failure::message(format!("{DOCKERFILE}: COPY {from} {to}: {text}")));
+                }
+                let directory = if to.ends_with('/') { &parts[..] } else { &parts[..parts.len().saturating_sub(1)] };
+                (members, parent, directory.join("/"))
+            }
+        };
+        let mut members = members;
+        for (path, reason) in members.remove_unportable(boundary)? {
+            let shown = boundary.join(path);
+            match reason {
+                Unportable::Hidden => printer.warning(&format!("{}: left out: {reason}", shown.display())),
+                _ => return Err(Failure::message(format!("{} {reason}", shown.display()))),
+            }
+        }
+        members.copy_to(&copy)?;
+        let mut layer = Layer::new();
+        layer.tree(&path, &copy, Modes::default())?;
+        layers.push((path, layer));
+    }
+    Ok(layers)
+}
+
 fn build(
     args: &BuildArgs,
-    planned: &generate::Planned,
+    dockerfile: &Dockerfile,
+    copies: &[(String, Layer)],
     store: &Store,
     images: &Images,
 ) -> Result<image::Descriptor, Failure> {
     let time = source_date_epoch()?;
     let mut layers = Vec::new();
     let mut history = Vec::new();
-    for (name, directory) in [("manifests", &planned.manifests), ("metadata", &planned.metadata)] {
-        let mut layer = Layer::new();
-        layer.tree(name, directory, Modes::default())?;
+    for (path, layer) in copies {
         layers.push(layer.write(store, time, &|_| {})?);
-        history.push(format!("opm bundle build: {name}"));
+        history.push(format!("opm bundle build: {path}"));
     }
-    let base = match args.flags.base_image.as_str() {
+    let base = match dockerfile.base.as_str() {
         "scratch" => None,
         reference => Some(super::super::build::base_image(reference, images, store)?),
     };
@@ -133,7 +194,7 @@ fn build(
         },
         (None, None) => Platform { os: "linux".into(), architecture: "amd64".into(), ..Platform::default() },
     };
-    let labels = planned.annotations.list().into_iter().map(|(key, value)| (key.to_owned(), value)).collect();
+    let labels = dockerfile.labels.clone();
     let plan = ImagePlan { platform, labels, created: time, history, ..ImagePlan::default() };
     let base = base.as_ref().map(|base| Base { manifest: &base.manifest, config: &base.config });
     Ok(image::build(store, &plan, &layers, base)?)

@@ -123,6 +123,15 @@ fn annotated(manifests: &Path, limits: &Limits) -> Option<Inferred> {
 }
 
 impl Planned {
+    /// Returns the text of the Dockerfile as it will be after [`Planned::write`].
+    pub(super) fn dockerfile(&self, overwrite: bool) -> io::Result<String> {
+        let path = Path::new(DOCKERFILE);
+        match !overwrite && path.exists() {
+            true => fs::read_to_string(path).map_err(|error| tree::in_path(path, &error)),
+            false => Ok(self.dockerfile.clone()),
+        }
+    }
+
     /// Writes the files. Without `overwrite`, existing annotations must match.
     pub(super) fn write(&self, overwrite: bool, printer: &Printer) -> Outcome {
         let annotations = self.metadata.join("annotations.yaml");

@@ -270,6 +270,10 @@ fn found(read: &Read, rehearsal: &Rehearsal) -> Vec<Finding> {
     let bundle = Bundle::new(&read.whole);
     let name = &bundle.name;
     let mut found = Vec::new();
+    if let (Some(message), Some(csv)) = (read.whole.several_csvs(), read.whole.csv()) {
+        let finding = Finding::new("csv-several", Severity::Error, message).of(name);
+        found.push(finding.help("remove all but one").at(&csv.file, csv.document, ""));
+    }
     if let Some(refusal) = &rehearsal.refusal {
         let csv = read.whole.csv();
         let mut finding = Finding::new(refusal.id, Severity::Error, refusal.message.clone()).of(name);
