@@ -7,6 +7,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use fbc::{Members, Unportable};
+use scratch::{TempFile, umasked};
 
 use crate::exit::{Failure, Outcome};
 use crate::interrupt::Unfinished;
@@ -109,6 +110,15 @@ impl NewFiles {
         made.push(to);
         Ok(())
     }
+}
+
+/// Writes a file atomically: a failure leaves an existing file as it was.
+pub(crate) fn write_file(path: &Path, text: &str) -> io::Result<()> {
+    let failed = |error: &io::Error| in_path(path, error);
+    let mut file = TempFile::beside(path, ".opm-").map_err(|error| failed(&error))?;
+    io::Write::write_all(file.file(), text.as_bytes()).map_err(|error| failed(&error))?;
+    file.finish(path, umasked(0o644)).map_err(|error| failed(&error))?;
+    Ok(())
 }
 
 /// Lists the files below a directory that this program wrote, relative to it and sorted.

@@ -97,7 +97,7 @@ pub(crate) fn run(args: &SecurityArgs, tls: &TlsFlags, printer: &mut Printer) ->
     if let Some(path) = &args.write_baseline {
         let keys: BTreeSet<String> = found.iter().map(key).collect();
         let text = format!("{:#}\n", json!({"accepted": keys}));
-        std::fs::write(path, text).map_err(|error| in_path(path, &error))?;
+        crate::tree::write_file(path, &text)?;
     }
     if let Some(path) = &args.baseline {
         let accepted = baseline(path)?;

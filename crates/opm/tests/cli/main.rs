@@ -18,6 +18,7 @@ mod diff;
 mod doctor;
 mod edit;
 mod edit_add_bundle;
+mod files_matrix;
 mod generate;
 mod graph;
 mod init;

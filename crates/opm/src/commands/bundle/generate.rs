@@ -6,7 +6,6 @@ use std::path::{Component, Path, PathBuf};
 
 use bundle::{Annotations, BundleAnnotations, Inferred};
 use fbc::{Limits, Members};
-use scratch::{TempFile, umasked};
 
 use crate::exit::{Failure, Outcome};
 use crate::printer::Printer;
@@ -155,14 +154,14 @@ impl Planned {
         }
         if !keep(&annotations) {
             fs::create_dir_all(&self.metadata).map_err(|error| tree::in_path(&self.metadata, &error))?;
-            write_whole(&annotations, &self.annotations.to_yaml())?;
+            tree::write_file(&annotations, &self.annotations.to_yaml())?;
         }
         let dockerfile = Path::new(DOCKERFILE);
         if keep(dockerfile) {
             printer.report(&format!("keeping the existing {DOCKERFILE}; use --overwrite to replace it"));
             return Ok(());
         }
-        Ok(write_whole(dockerfile, &self.dockerfile)?)
+        Ok(tree::write_file(dockerfile, &self.dockerfile)?)
     }
 }
 
@@ -172,15 +171,6 @@ fn replaceable(path: &Path) -> io::Result<()> {
         Err(error) if error.kind() != io::ErrorKind::NotFound => Err(tree::in_path(path, &error)),
         _ => Ok(()),
     }
-}
-
-/// Writes a file atomically.
-fn write_whole(path: &Path, text: &str) -> io::Result<()> {
-    let failed = |error: &io::Error| tree::in_path(path, error);
-    let mut file = TempFile::beside(path, ".opm-").map_err(|error| failed(&error))?;
-    io::Write::write_all(file.file(), text.as_bytes()).map_err(|error| failed(&error))?;
-    file.finish(path, umasked(0o644)).map_err(|error| failed(&error))?;
-    Ok(())
 }
 
 /// Returns an absolute path without `.` and `..`; does not follow links.
