@@ -133,12 +133,18 @@ fn build(args: &BuildArgs, tls: &TlsFlags, printer: &mut Printer) -> Outcome {
     if let Some(base) = &args.base_url {
         let base = base.trim_end_matches('/');
         let escaped = site::text::escaped(base);
-        let mut list: String =
-            folder.pages().iter().map(|page| format!("<url><loc>{escaped}/{page}</loc></url>\n")).collect();
+        let mut list: String = folder
+            .files()
+            .iter()
+            .filter(|path| path.ends_with(".html"))
+            .map(|page| format!("<url><loc>{escaped}/{page}</loc></url>\n"))
+            .collect();
         list.insert_str(0, "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n<urlset xmlns=\"http://www.sitemaps.org/schemas/sitemap/0.9\">\n");
         sink().put("sitemap.xml", format!("{list}</urlset>\n").as_bytes())?;
     }
-    let about = json!({"made": "opm site build", "catalog": name, "revision": export.revision()});
+    // The next build replaces the directory if it contains nothing else.
+    let files = folder.files();
+    let about = json!({"made": "opm site build", "catalog": name, "revision": export.revision(), "files": files});
     sink().put(folder::MARK, format!("{about}\n").as_bytes())?;
     folder.finish()?;
     drop(progress);

@@ -327,3 +327,29 @@ fn a_directory_without_blobs_is_no_catalog_unless_that_is_allowed() {
     // An image without content is no better.
     assert!(env.opm(&["site", "build", "oci:out", "--to", "other"]).contains("contains no catalog"));
 }
+
+#[test]
+fn a_site_is_replaced_only_if_nothing_was_added_to_it() {
+    let env = TestEnv::new();
+    env.file("catalog/c.yaml", SMALL);
+    let build = || env.opm(&["site", "build", "catalog", "--to", "site"]);
+    assert!(build().starts_with("exit 0\n"));
+    assert!(build().starts_with("exit 0\n"));
+    env.file("site/.git/config", "[core]\n").file("site/CNAME", "example.com\n");
+    insta::assert_snapshot!(build(), @r"
+    exit 1
+    --- stdout
+    --- stderr
+    error: site: the directory contains files that 'opm site build' did not write, and would be replaced:
+      .git/config
+      CNAME
+    help: move them, or write to another directory
+    ");
+    assert_eq!(env.read("site/CNAME"), "example.com\n");
+    // The marker of earlier versions has no list.
+    fs::remove_file(env.path("site/CNAME")).unwrap();
+    env.file("site/-/site.json", "{\"made\": \"opm site build\"}\n");
+    assert!(build().contains(".git/config"));
+    fs::remove_dir_all(env.path("site/.git")).unwrap();
+    assert!(build().starts_with("exit 0\n"));
+}

@@ -10,7 +10,7 @@ use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 
-use crate::env::TestEnv;
+use crate::env::{SMALL, TestEnv};
 
 /// How a command ends.
 #[derive(Clone, Copy)]
@@ -40,6 +40,7 @@ const ROWS: &[Row] = &[
     (&["graph", "catalog"], &[], Well),
     (&["diff", "catalog", "other"], &[], Well),
     (&["template", "render", "basic", "basic.yaml"], &[], Well),
+    (&["template", "render", "composite", "-c", "composite.yaml", "-f", "catalogs.yaml"], &["catalog/baz"], Well),
     (&["template", "convert", "basic", "catalog/foo/catalog.yaml"], &[], Well),
     (&["template", "convert", "substitutes", "catalog/foo/catalog.yaml"], &[], Well),
     (&["generate", "dockerfile", "catalog"], &["catalog.Dockerfile"], Well),
@@ -212,6 +213,17 @@ fn world() -> TestEnv {
             .file(&format!("{bundle}/metadata/annotations.yaml"), ANNOTATIONS);
     }
     env.file("work/basic.yaml", "schema: olm.template.basic\nentries:\n- {schema: olm.package, name: foo}\n");
+    env.file("work/raw.yaml", SMALL.replace("foo", "baz"));
+    env.file(
+        "work/catalogs.yaml",
+        "schema: olm.composite.catalogs\ncatalogs:\n- {name: c, destination: {workingDir: catalog}, builders: \
+         [olm.builder.raw]}\n",
+    );
+    env.file(
+        "work/composite.yaml",
+        "schema: olm.composite\ncomponents:\n- {name: c, destination: {path: baz}, strategy: {name: raw, template: \
+         {schema: olm.builder.raw, config: {input: raw.yaml, output: catalog.yaml}}}}\n",
+    );
     env.file("work/policy.json", "{\"default\": [{\"type\": \"insecureAcceptAnything\"}]}");
     env.file(
         "work/imageset.yaml",

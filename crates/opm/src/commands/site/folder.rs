@@ -6,11 +6,60 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
 
-use crate::exit::Failure;
+use serde_json::Value;
+
+use crate::exit::{Failure, Outcome, in_path};
 use crate::interrupt::Unfinished;
+use crate::tree;
 
 /// The marker file of directories that this command wrote.
 pub(super) const MARK: &str = "-/site.json";
+
+/// The maximum number of foreign files to name.
+const NAMED: usize = 10;
+
+/// Checks that a directory with a marker contains only files that this command wrote, because it will be replaced.
+fn check_own(target: &Path) -> Outcome {
+    let mark = target.join(MARK);
+    let text = fs::read(&mark).map_err(|error| in_path(&mark, &error))?;
+    let mark: Value = serde_json::from_slice(&text).unwrap_or_default();
+    let listed = mark["files"].as_array();
+    let listed: Option<HashSet<&str>> = listed.map(|files| files.iter().filter_map(Value::as_str).collect());
+    // Markers of earlier versions list nothing. This command writes no hidden files.
+    let is_own = |path: &Path| match (&listed, path.to_str()) {
+        (_, Some(MARK)) => true,
+        (Some(listed), Some(path)) => listed.contains(path),
+        (Some(_), None) => false,
+        (None, _) => !path.iter().any(|name| name.as_encoded_bytes().starts_with(b".")),
+    };
+    let mut foreign = Vec::new();
+    let mut pending = vec![PathBuf::new()];
+    while let Some(directory) = pending.pop() {
+        let full = target.join(&directory);
+        for entry in fs::read_dir(&full).map_err(|error| in_path(&full, &error))? {
+            let entry = entry.map_err(|error| in_path(&full, &error))?;
+            let path = directory.join(entry.file_name());
+            match entry.file_type().map_err(|error| in_path(&full, &error))?.is_dir() {
+                true => pending.push(path),
+                false if !is_own(&path) => foreign.push(path.display().to_string()),
+                false => {}
+            }
+        }
+    }
+    if foreign.is_empty() {
+        return Ok(());
+    }
+    foreign.sort();
+    let more = foreign.len().saturating_sub(NAMED);
+    foreign.truncate(NAMED);
+    let more = if more > 0 { format!("\n  and {more} more") } else { String::new() };
+    Err(Failure::message(format!(
+        "{}: the directory contains files that 'opm site build' did not write, and would be replaced:\n  {}{more}\nhelp: \
+         move them, or write to another directory",
+        target.display(),
+        foreign.join("\n  ")
+    )))
+}
 
 /// An output directory that is being written.
 pub(super) struct Folder {
@@ -18,7 +67,7 @@ pub(super) struct Folder {
     aside: Unfinished,
     /// The existing directory, if this command wrote it.
     old: Option<PathBuf>,
-    pages: Mutex<BTreeSet<String>>,
+    files: Mutex<BTreeSet<String>>,
     /// Directories created so far.
     created: Mutex<HashSet<PathBuf>>,
 }
@@ -34,7 +83,10 @@ impl Folder {
             Err(error) if error.kind() == io::ErrorKind::NotFound => None,
             Err(error) => return Err(named(error)),
             Ok(mut entries) => match target.join(MARK).is_file() {
-                true => Some(target.to_path_buf()),
+                true => {
+                    check_own(target)?;
+                    Some(target.to_path_buf())
+                }
                 false if entries.next().is_none() => None,
                 false => {
                     let reason = "the directory is not empty, and 'opm site build' did not write it";
@@ -42,13 +94,10 @@ impl Folder {
                 }
             },
         };
-        let parent = match target.parent() {
-            Some(parent) if !parent.as_os_str().is_empty() => parent,
-            _ => Path::new("."),
-        };
+        let parent = tree::parent(target);
         fs::create_dir_all(parent).map_err(named)?;
         let aside = Unfinished::create(parent, ".opm-site-").map_err(named)?;
-        Ok(Folder { target: target.to_path_buf(), aside, old, pages: Mutex::default(), created: Mutex::default() })
+        Ok(Folder { target: target.to_path_buf(), aside, old, files: Mutex::default(), created: Mutex::default() })
     }
 
     /// Writes one file. An unchanged file becomes a hard link to the old one, so that it keeps its times.
@@ -66,9 +115,7 @@ impl Folder {
                 self.created.lock().unwrap_or_else(PoisonError::into_inner).insert(parent.to_path_buf());
             }
         }
-        if path.ends_with(".html") {
-            self.pages.lock().unwrap_or_else(PoisonError::into_inner).insert(path.to_owned());
-        }
+        self.files.lock().unwrap_or_else(PoisonError::into_inner).insert(path.to_owned());
         if let Some(before) = self.old.as_ref().map(|old| old.join(path))
             && fs::metadata(&before).is_ok_and(|file| file.is_file() && file.len() == bytes.len() as u64)
             && fs::read(&before).is_ok_and(|old| old == bytes)
@@ -79,9 +126,9 @@ impl Folder {
         fs::write(&place, bytes).map_err(named)
     }
 
-    /// Returns the paths of all pages written so far.
-    pub(super) fn pages(&self) -> Vec<String> {
-        self.pages.lock().unwrap_or_else(PoisonError::into_inner).iter().cloned().collect()
+    /// Returns the paths of all files written so far, sorted.
+    pub(super) fn files(&self) -> Vec<String> {
+        self.files.lock().unwrap_or_else(PoisonError::into_inner).iter().cloned().collect()
     }
 
     /// Renames the directory to its final name.
