@@ -132,6 +132,18 @@ pub(crate) fn copy(from: &Path, to: &Path) -> io::Result<()> {
     Members::below(from, &[PathBuf::new()], usize::MAX)?.copy_to(to)
 }
 
+/// Leaves hidden files out of a bundle, with a warning. Anything else that an image cannot contain is an error.
+pub(crate) fn leave_out_hidden(members: &mut Members, root: &Path, printer: &Printer) -> Outcome {
+    for (path, reason) in members.remove_unportable(root)? {
+        let shown = root.join(path);
+        match reason {
+            Unportable::Hidden => printer.warning(&format!("{}: left out: {reason}", shown.display())),
+            _ => return Err(Failure::message(format!("{} {reason}", shown.display()))),
+        }
+    }
+    Ok(())
+}
+
 /// Warns of files that cannot leave an image.
 pub(crate) fn warn_of_unportable(files: &[(PathBuf, Unportable)], printer: &Printer) {
     for (path, reason) in files {

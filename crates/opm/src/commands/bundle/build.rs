@@ -5,7 +5,7 @@ use std::process::{Command, Stdio};
 
 use bundle::{Copied, Dockerfile};
 use clap::builder::TypedValueParser;
-use fbc::{Members, Unportable};
+use fbc::Members;
 use image::{Base, ImagePlan, Layer, Location, Modes, Platform, Store};
 
 use super::generate::{self, DOCKERFILE, GenerateFlags};
@@ -133,7 +133,7 @@ fn layers(dockerfile: &Dockerfile, scratch: &Path, printer: &Printer) -> Result<
         let source = Path::new(from.trim_start_matches('/'));
         let source = if source.as_os_str().is_empty() { Path::new(".") } else { source };
         let copy = scratch.join(format!("copy-{number}"));
-        let (members, boundary, path) = match source.is_dir() {
+        let (mut members, boundary, path) = match source.is_dir() {
             true => (Members::below(source, &[PathBuf::new()], limits.files)?, source, parts.join("/")),
             false => {
                 let name = source.file_name().unwrap_or_default();
@@ -149,14 +149,7 @@ fn layers(dockerfile: &Dockerfile, scratch: &Path, printer: &Printer) -> Result<
                 (members, parent, directory.join("/"))
             }
         };
-        let mut members = members;
-        for (path, reason) in members.remove_unportable(boundary)? {
-            let shown = boundary.join(path);
-            match reason {
-                Unportable::Hidden => printer.warning(&format!("{}: left out: {reason}", shown.display())),
-                _ => return Err(Failure::message(format!("{} {reason}", shown.display()))),
-            }
-        }
+        tree::leave_out_hidden(&mut members, boundary, printer)?;
         members.copy_to(&copy)?;
         let mut layer = Layer::new();
         layer.tree(&path, &copy, Modes::default())?;

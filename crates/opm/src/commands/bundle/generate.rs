@@ -144,9 +144,7 @@ impl Planned {
         }
         if let Some(from) = &self.copied_from {
             let mut members = Members::below(from, &[PathBuf::new()], limits::from_env()?.files)?;
-            if let Some((path, reason)) = members.remove_unportable(from)?.first() {
-                return Err(Failure::message(format!("{} {reason}", from.join(path).display())));
-            }
+            tree::leave_out_hidden(&mut members, from, printer)?;
             for path in members.paths() {
                 replaceable(&self.manifests.join(path))?;
             }
