@@ -292,11 +292,11 @@ fn a_moving_tag_of_an_additional_image_is_followed() {
 #[test]
 fn a_whole_catalog_is_fetched_once() {
     let Some(kit) = Kit::new() else { return };
-    let catalog = kit.path("catalog-v1/noise.txt");
-    fs::write(&catalog, crate::kit::noise("a large file", 3_000_000)).unwrap();
+    let noise: String = crate::kit::noise("a large blob", 3_000_000).iter().map(|byte| format!("{byte:02x}")).collect();
+    let blob = format!("{{\"schema\": \"example.com/noise\", \"text\": \"{noise}\"}}\n");
+    fs::write(kit.path("catalog-v1/noise.json"), blob).unwrap();
     let name = format!("{}/ns/large:v1", kit.host);
     let directory = kit.path("catalog-v1").display().to_string();
-    fs::write(kit.path("catalog-v1/.indexignore"), "noise.txt\n").unwrap();
     kit.stdout(&["build", &directory, "--data-only", "-t", &name, "--push", "--use-http"]);
     let text = format!(
         "kind: ImageSetConfiguration\napiVersion: mirror.openshift.io/v2alpha1\nmirror:\n  operators:\n  - {{catalog: \
