@@ -232,7 +232,7 @@ impl Inner {
                 Err(error) => last = Some(error),
             }
         }
-        let last = last.unwrap_or_else(|| Error::new(ErrorKind::NotFound, "no source is configured for the image"));
+        let last = last.unwrap_or_else(|| Error::new(ErrorKind::Forbidden, "no source is configured for the image"));
         Err(if failed.is_empty() {
             last
         } else {

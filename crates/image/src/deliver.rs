@@ -326,7 +326,7 @@ impl Inner {
             // A registry whose disk was full may hold a truncated manifest that it can neither read nor replace.
             if known.is_err() {
                 self.registry.manifest(&target, &version).await.map_err(|error| {
-                    error.context(format!(
+                    error.hint(format!(
                         "{} has a damaged copy of the manifest and accepts no other before its garbage collection runs",
                         target.reference.host()
                     ))

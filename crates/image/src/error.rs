@@ -36,13 +36,17 @@ pub enum ErrorKind {
 pub struct Error {
     kind: ErrorKind,
     text: String,
+    /// The length of the original message, at the end of the text; contexts come before it.
+    root: usize,
+    host: Option<String>,
     hint: Option<String>,
     tries: u32,
 }
 
 impl Error {
     pub(crate) fn new(kind: ErrorKind, text: impl Into<String>) -> Error {
-        Error { kind, text: text.into(), hint: None, tries: 1 }
+        let text = text.into();
+        Error { kind, root: text.len(), text, host: None, hint: None, tries: 1 }
     }
 
     pub(crate) fn file(what: impl fmt::Display, error: &std::io::Error) -> Error {
@@ -63,6 +67,13 @@ impl Error {
         self
     }
 
+    /// Records the registry that the failed request was for.
+    #[must_use]
+    pub(crate) fn at(mut self, host: &str) -> Error {
+        self.host.get_or_insert_with(|| host.to_owned());
+        self
+    }
+
     /// Prepends the operation that failed.
     #[must_use]
     pub(crate) fn context(mut self, what: impl fmt::Display) -> Error {
@@ -73,6 +84,21 @@ impl Error {
     /// Returns the category.
     pub fn kind(&self) -> ErrorKind {
         self.kind
+    }
+
+    /// Returns whether this is a statement about the image: its registry does not have it, or its name is invalid.
+    /// All other errors are failures of this run, such as those of the network, of credentials or of a registry.
+    pub fn is_missing(&self) -> bool {
+        matches!(self.kind, ErrorKind::NotFound | ErrorKind::Reference)
+    }
+
+    /// Returns the cause without the operation, and with the registry: errors of many images have the same one.
+    pub fn cause(&self) -> String {
+        let root = &self.text[self.text.len() - self.root..];
+        match &self.host {
+            Some(host) if !root.contains(host.as_str()) => format!("{host}: {root}"),
+            _ => root.to_owned(),
+        }
     }
 
     /// Returns the number of attempts, including retries.

@@ -1,6 +1,6 @@
 //! Sets of images: the parts of each image, and every distinct blob once.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -81,9 +81,13 @@ impl Client {
             let away = |outcome: &Result<SurveyedImage, Error>| {
                 outcome.as_ref().is_err_and(|error| error.kind() == ErrorKind::Network)
             };
-            let left: Vec<usize> = (0..images.len()).filter(|number| away(&found[*number])).collect();
-            // If all of them fail, the registry is down for long, or its name is wrong.
-            if left.is_empty() || round > 0 && left.len() == images.len() {
+            let host = |number: &usize| images[*number].0.host();
+            let responding: HashSet<&str> =
+                (0..images.len()).filter(|it| !away(&found[*it])).map(|it| host(&it)).collect();
+            // If all images of a registry fail, it is down for long, or its name is wrong.
+            let again = |number: &usize| away(&found[*number]) && (round == 0 || responding.contains(host(number)));
+            let left: Vec<usize> = (0..images.len()).filter(again).collect();
+            if left.is_empty() {
                 break;
             }
             if round > 0 {
@@ -236,6 +240,8 @@ impl Inner {
             match self.try_sources(reference, fetch).await {
                 Ok(()) => return Ok(()),
                 Err(error) if error.kind() == ErrorKind::File => return Err(error),
+                // The blob is missing only if every repository says so.
+                Err(error) if error.is_missing() && last.is_some() => {}
                 Err(error) => last = Some(error),
             }
         }

@@ -9,8 +9,9 @@
 //! A blob gets its final name only when it is complete and its digest matches, so processes can share a store. Names
 //! are not trusted, because other tools may write to the store: content is hashed before a [`Blob`] exists.
 //!
-//! A power failure can leave a name without its bytes. [`Store::durable`] protects against that: a large blob is
-//! synced before it gets its name, small blobs are hashed before use, and [`Store::seal`] syncs all of them.
+//! A power failure can leave a name without its bytes. Such a blob is fetched again, since all are hashed before use.
+//! [`Store::durable`] avoids that for large blobs, which are synced before they get their names, and [`Store::seal`]
+//! syncs all of them.
 
 use std::collections::HashMap;
 use std::fs::{self, File, Metadata};
@@ -20,6 +21,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use ::scratch::{TempFile, umasked};
+use rayon::prelude::*;
 
 use crate::scratch::{self, PREFIX, name_full_disk};
 use crate::{Descriptor, Digest, Hasher, shared};
@@ -81,7 +83,7 @@ impl Blob {
     }
 }
 
-/// Blobs of at least this size are synced individually. Hashing a smaller one again is cheaper than a sync.
+/// Blobs of at least this size are synced individually. Fetching a smaller one again is cheaper than a sync.
 const SYNC_THRESHOLD: u64 = 64 << 10;
 
 /// Maximum number of reads of a file that others replace meanwhile: concurrent pulls of one image write the same
@@ -141,13 +143,6 @@ impl Store {
         if self.durable && size >= SYNC_THRESHOLD { file.sync_data() } else { Ok(()) }
     }
 
-    /// Returns whether a durable store has a blob: a large one needs a file of the right length, a small one is
-    /// hashed.
-    pub fn holds(&self, blob: &Descriptor) -> bool {
-        let long = self.path_of(&blob.digest).metadata().is_ok_and(|it| it.is_file() && it.len() == blob.size);
-        long && (blob.size >= SYNC_THRESHOLD || self.blob(&blob.digest).is_ok_and(|found| found.is_some()))
-    }
-
     /// Returns the directory of the store.
     pub fn root(&self) -> &Path {
         &self.root
@@ -193,6 +188,13 @@ impl Store {
         }
         self.verified_files().insert(*digest, stamp);
         Ok(ReadOutcome::Valid(found))
+    }
+
+    /// Returns the blobs that the store lacks. Hashes all others, several concurrently: a file that cannot be read, or
+    /// has other content, counts as missing.
+    pub fn lacking(&self, blobs: &[Descriptor]) -> Vec<Descriptor> {
+        let lacks = |blob: &&Descriptor| !self.blob_for(blob).is_ok_and(|found| found.is_some());
+        blobs.par_iter().filter(lacks).cloned().collect()
     }
 
     /// Returns a blob if it is present and undamaged and has the size of its descriptor.
@@ -357,20 +359,20 @@ mod tests {
     }
 
     #[test]
-    fn a_small_blob_of_the_right_length_is_verified_before_use() {
+    fn a_blob_of_the_right_length_is_hashed_before_it_counts() {
         let dir = tempfile::tempdir().unwrap();
         let store = Store::open(dir.path()).unwrap().durable();
-        let small = Descriptor::of("", b"right");
-        let large = Descriptor::of("", &vec![7; SYNC_THRESHOLD as usize]);
-        assert!(!store.holds(&small) && !store.holds(&large));
+        let large = vec![7; SYNC_THRESHOLD as usize];
+        let all = [Descriptor::of("", b"right"), Descriptor::of("", &large)];
+        assert_eq!(store.lacking(&all), all);
         store.put(b"right").unwrap();
-        store.put(&vec![7; SYNC_THRESHOLD as usize]).unwrap();
-        assert!(store.holds(&small) && store.holds(&large));
+        store.put(&large).unwrap();
+        assert_eq!(store.lacking(&all), []);
         store.seal().unwrap();
         std::thread::sleep(std::time::Duration::from_millis(30));
-        // A file after a power failure: its length without its bytes.
-        fs::write(store.path_of(&small.digest), [0; 5]).unwrap();
-        fs::write(store.path_of(&large.digest), [0; 5]).unwrap();
-        assert!(!store.holds(&small) && !store.holds(&large));
+        for blob in &all {
+            fs::write(store.path_of(&blob.digest), vec![0; blob.size as usize]).unwrap();
+        }
+        assert_eq!(store.lacking(&all), all);
     }
 }

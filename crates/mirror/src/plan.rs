@@ -160,14 +160,15 @@ pub fn plan(client: &Client, set: &ImageSet, opened: &[&Opened], options: Option
     Ok(plan)
 }
 
-/// Retries images without their referrers if those cannot be fetched.
+/// Retries images without their referrers if their registry does not have those.
 fn without_referrers(
     client: &Client,
     wanted: &[(Reference, Vec<Platform>)],
     surveyed: &mut [Result<SurveyedImage, image::Error>],
     notes: &mut Vec<String>,
 ) {
-    let failed: Vec<usize> = (0..wanted.len()).filter(|number| surveyed[*number].is_err()).collect();
+    let failed: Vec<usize> =
+        (0..wanted.len()).filter(|number| surveyed[*number].as_ref().is_err_and(image::Error::is_missing)).collect();
     let again: Vec<(Reference, Vec<Platform>)> = failed.iter().map(|number| wanted[*number].clone()).collect();
     for (number, outcome) in failed.into_iter().zip(client.survey(&again, false)) {
         if outcome.is_ok() {
@@ -181,9 +182,8 @@ fn without_referrers(
 /// Resolves an image name; `registries.conf` expands short names.
 fn find(client: &Client, text: &str) -> Result<Reference, Cause> {
     let to_error = |text: &str| Cause {
-        text: text.to_owned(),
-        tries: 0,
         help: Some("not a valid image; --missing drop removes the bundles that reference it".to_owned()),
+        ..Cause::from(text.to_owned())
     };
     let text = text.strip_prefix("docker://").unwrap_or(text);
     if text.is_empty() {
@@ -192,7 +192,8 @@ fn find(client: &Client, text: &str) -> Result<Reference, Cause> {
     match client.locate(text) {
         Ok(Location::Registry(reference)) => Ok(reference),
         Ok(_) => Err(to_error("only images in registries can be mirrored")),
-        Err(error) => Err(to_error(&error.to_string())),
+        Err(error) if error.is_missing() => Err(to_error(&error.to_string())),
+        Err(error) => Err(Cause::from(&error)),
     }
 }
 
@@ -205,8 +206,7 @@ fn missing(image: String, reference: Option<&Reference>, own: &ImageUse, cause: 
     let meant = reference.map(ToString::to_string).filter(|meant| meant != image.trim_start_matches("docker://"));
     // A catalog was pinned before, so the pinned name adds nothing.
     let source = meant.filter(|_| own.role != Role::Catalog);
-    let Cause { text, tries, help } = cause;
-    Missing { image, role: own.role, source, cause: text, tries, used_by: own.used_by.iter().cloned().collect(), help }
+    Missing::new(image, source, own.role, own.used_by.iter().cloned().collect(), cause)
 }
 
 fn locked(

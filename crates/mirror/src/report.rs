@@ -8,7 +8,13 @@ use serde::Serialize;
 
 use crate::lock::Role;
 
-/// How bundles with missing images are handled.
+/// Maximum number of printed causes of failures.
+const CAUSES: usize = 10;
+
+/// Maximum number of named images of a cause.
+const NAMED: usize = 3;
+
+/// How bundles with missing images are handled. Images that failed are not missing: then the run fails.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum OnMissing {
     /// The set stays incomplete until the images are available.
@@ -42,6 +48,12 @@ pub struct Missing {
     /// How to fix it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub help: Option<String>,
+    /// Whether this is a failure of the run: it is unknown whether the registry has the image.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub failed: bool,
+    /// The cause without the name of the image, which failures of other images share.
+    #[serde(skip)]
+    pub shared_cause: String,
 }
 
 fn is_zero(count: &u32) -> bool {
@@ -57,18 +69,23 @@ pub struct Cause {
     pub tries: u32,
     /// How to fix it.
     pub help: Option<String>,
+    /// Whether this is a failure of the run, and not a statement about the image.
+    pub failed: bool,
+    /// The reason without the name of the image.
+    pub shared: String,
 }
 
 impl From<String> for Cause {
     fn from(text: String) -> Cause {
-        Cause { text, tries: 0, help: None }
+        Cause { shared: text.clone(), text, tries: 0, help: None, failed: false }
     }
 }
 
 impl From<&Error> for Cause {
     fn from(error: &Error) -> Cause {
         let help = error.help().or_else(|| advice(error.kind())).map(str::to_owned);
-        Cause { text: error.to_string(), tries: error.tries(), help }
+        let (failed, shared) = (!error.is_missing(), error.cause());
+        Cause { text: error.to_string(), tries: error.tries(), help, failed, shared }
     }
 }
 
@@ -88,6 +105,12 @@ fn advice(kind: ErrorKind) -> Option<&'static str> {
 }
 
 impl Missing {
+    /// Returns an image that is missing for this cause.
+    pub fn new(image: String, source: Option<String>, role: Role, used_by: Vec<String>, cause: Cause) -> Missing {
+        let Cause { text, tries, help, failed, shared } = cause;
+        Missing { image, role, source, cause: text, tries, used_by, help, failed, shared_cause: shared }
+    }
+
     /// Returns the bundles that need it as package and name.
     pub fn bundles(&self) -> impl Iterator<Item = (String, String)> + '_ {
         self.used_by.iter().filter_map(|user| {
@@ -97,10 +120,50 @@ impl Missing {
     }
 }
 
-/// Formats missing images by package and bundle; images that no bundle needs come last.
+/// Formats images for users, each kind with its number: the missing ones, and those that failed.
 pub fn text(missing: &[Missing]) -> String {
+    let (failed, missing): (Vec<&Missing>, Vec<&Missing>) = missing.iter().partition(|one| one.failed);
+    let mut out = String::new();
+    if !missing.is_empty() {
+        let _ = writeln!(out, "missing images: {}", missing.len());
+        by_bundle(&mut out, &missing);
+    }
+    if !failed.is_empty() {
+        let _ = writeln!(out, "failed images: {}", failed.len());
+        by_cause(&mut out, &failed);
+    }
+    out
+}
+
+/// Formats failures, one line for each cause: a registry that is down fails all its images.
+fn by_cause(out: &mut String, failed: &[&Missing]) {
+    let mut causes: BTreeMap<(&str, Option<&str>), Vec<&Missing>> = BTreeMap::new();
+    for one in failed {
+        causes.entry((&one.shared_cause, one.help.as_deref())).or_default().push(one);
+    }
+    for ((cause, help), images) in causes.iter().take(CAUSES) {
+        let tries = images.iter().map(|one| one.tries).max().unwrap_or_default();
+        let tries = if tries > 1 { format!(" (tried {tries} times)") } else { String::new() };
+        let names: BTreeSet<&str> = images.iter().map(|one| one.image.as_str()).collect();
+        let named: Vec<&str> = names.iter().copied().take(NAMED).collect();
+        let named = match names.len() {
+            count if count <= NAMED => named.join(", "),
+            count => format!("{count} images, such as {}", named.join(", ")),
+        };
+        let _ = writeln!(out, "{cause}{tries}: {named}");
+        if let Some(help) = help {
+            let _ = writeln!(out, "  help: {help}");
+        }
+    }
+    if causes.len() > CAUSES {
+        let _ = writeln!(out, "and {} other causes", causes.len() - CAUSES);
+    }
+}
+
+/// Formats missing images by package and bundle; images that no bundle needs come last.
+fn by_bundle(out: &mut String, missing: &[&Missing]) {
     let mut by_bundle: BTreeMap<(String, String), Vec<&Missing>> = BTreeMap::new();
-    let mut others = Vec::new();
+    let mut others: Vec<&Missing> = Vec::new();
     for one in missing {
         let mut bundles = one.bundles().peekable();
         if bundles.peek().is_none() {
@@ -110,7 +173,6 @@ pub fn text(missing: &[Missing]) -> String {
             by_bundle.entry(bundle).or_default().push(one);
         }
     }
-    let mut out = String::new();
     let mut last = None;
     for ((package, bundle), images) in &by_bundle {
         if last != Some(package) {
@@ -119,13 +181,12 @@ pub fn text(missing: &[Missing]) -> String {
         }
         let _ = writeln!(out, "  bundle {bundle}");
         for one in images {
-            line(&mut out, "    ", one);
+            line(out, "    ", one);
         }
     }
     for one in others {
-        line(&mut out, "", one);
+        line(out, "", one);
     }
-    out
 }
 
 fn line(out: &mut String, indent: &str, one: &Missing) {
@@ -162,14 +223,10 @@ mod tests {
 
     #[test]
     fn t18_a_report_names_packages_and_bundles() {
-        let missing = |image: &str, role, used_by: &[&str], help: Option<&str>| Missing {
-            image: image.into(),
-            role,
-            source: None,
-            cause: "manifest unknown".into(),
-            tries: if help.is_some() { 15 } else { 1 },
-            used_by: used_by.iter().map(|user| (*user).to_owned()).collect(),
-            help: help.map(str::to_owned),
+        let missing = |image: &str, role, used_by: &[&str], help: Option<&str>| {
+            let tries = if help.is_some() { 15 } else { 1 };
+            let cause = Cause { tries, help: help.map(str::to_owned), ..Cause::from("manifest unknown".to_owned()) };
+            Missing::new(image.into(), None, role, used_by.iter().map(|user| (*user).to_owned()).collect(), cause)
         };
         let all = [
             missing("q.io/a:v1", Role::Related, &["etcd/etcd.v1", "etcd/etcd.v2"], None),
@@ -177,6 +234,7 @@ mod tests {
             missing("", Role::Related, &["buoy/buoy.v1"], None),
         ];
         insta::assert_snapshot!(text(&all), @r"
+        missing images: 3
         package buoy
           bundle buoy.v1
             (no name), a related image: manifest unknown
@@ -189,5 +247,28 @@ mod tests {
           help: ask for it elsewhere
         ");
         assert_eq!(bundles(&all).len(), 3);
+    }
+
+    #[test]
+    fn t18_many_images_that_fail_for_one_cause_take_one_line() {
+        let failed = |number: usize, host: &str| {
+            let cause = Cause {
+                tries: 1 + number as u32,
+                help: Some("run the command again".into()),
+                failed: true,
+                ..Cause::from(format!("dial tcp {host}: connection refused"))
+            };
+            let image = format!("{host}/ns/image{number}:v1");
+            Missing::new(image, None, Role::Related, vec![format!("etcd/etcd.v{number}")], cause)
+        };
+        let mut all: Vec<Missing> = (0..24).map(|number| failed(number, "a.test")).collect();
+        all.extend((0..3).map(|number| failed(number, "b.test")));
+        insta::assert_snapshot!(text(&all), @r"
+        failed images: 27
+        dial tcp a.test: connection refused (tried 24 times): 24 images, such as a.test/ns/image0:v1, a.test/ns/image10:v1, a.test/ns/image11:v1
+          help: run the command again
+        dial tcp b.test: connection refused (tried 3 times): b.test/ns/image0:v1, b.test/ns/image1:v1, b.test/ns/image2:v1
+          help: run the command again
+        ");
     }
 }

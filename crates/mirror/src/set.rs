@@ -79,9 +79,10 @@ impl Contents {
         all.iter().map(|(digest, size)| format!("{digest} {size}\n")).collect()
     }
 
-    /// Returns the blobs that a store lacks, each with its source images.
+    /// Returns the blobs that a store lacks, each with its source images. A damaged blob is lacking.
     pub fn lacking(&self, store: &Store, lock: &Lock) -> Vec<Wanted> {
-        let lacking = self.blobs.values().filter(|blob| !store.holds(blob)).cloned();
+        let all: Vec<Descriptor> = self.blobs.values().cloned().collect();
+        let lacking = store.lacking(&all).into_iter();
         let mut lacking: Vec<Wanted> = lacking.map(|blob| Wanted { blob, from: Vec::new() }).collect();
         // Both are sorted by digest.
         for (image, parts) in lock.images.iter().zip(&self.by_image) {

@@ -25,16 +25,7 @@ where
 
 /// Reports a missing image.
 pub fn missing(image: &LockedImage, cause: impl Into<Cause>) -> Missing {
-    let Cause { text, tries, help } = cause.into();
-    Missing {
-        image: image.source.clone(),
-        role: image.role,
-        source: None,
-        cause: text,
-        tries,
-        used_by: image.used_by.clone(),
-        help,
-    }
+    Missing::new(image.source.clone(), None, image.role, image.used_by.clone(), cause.into())
 }
 
 /// Verifies the blobs of a directory by hashing them; those in `elsewhere` may be absent.

@@ -22,7 +22,7 @@ use crate::lock::Lock;
 
 pub use packed::packed;
 pub use read::Volumes;
-pub use write::{Written, write};
+pub use write::{CompleteSet, Written, write};
 
 /// The name of the list at the start of a volume.
 const LIST: &str = "volume.json";

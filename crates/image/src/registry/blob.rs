@@ -57,7 +57,7 @@ impl Registry {
         if Arc::strong_count(&download_lock) <= 2 {
             downloads.remove(&blob.digest);
         }
-        outcome.map_err(|error| error.context(format!("reading blob {}", blob.digest)))
+        outcome.map_err(|error| error.context(format!("reading blob {}", blob.digest)).at(source.reference.host()))
     }
 
     async fn download(&self, source: &Source, blob: &Descriptor, store: &Store) -> Result<Blob, Error> {

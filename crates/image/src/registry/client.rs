@@ -64,7 +64,7 @@ pub(crate) struct Registry {
     pub(crate) auth: Arc<Auth>,
     pub(crate) settings: Settings,
     endpoints: Mutex<Endpoints>,
-    hosts: Hosts,
+    pub(super) hosts: Hosts,
     pub(super) tokens: Mutex<HashMap<(Origin, String), Token>>,
     pub(super) downloads: Mutex<HashMap<Digest, Arc<tokio::sync::Mutex<()>>>>,
 }
@@ -125,12 +125,17 @@ impl Registry {
             let mut endpoints = self.endpoints.lock().unwrap_or_else(PoisonError::into_inner);
             Arc::clone(endpoints.entry(key).or_default())
         };
-        cell.get_or_try_init(|| self.call(source.reference.host(), source.insecure)).await.cloned()
+        let host = source.reference.host();
+        cell.get_or_try_init(|| self.call(host, source.insecure)).await.cloned().map_err(|error| error.at(host))
     }
 
     /// Sends a request with the credentials that the registry requires, and retries transient failures. The caller
     /// handles other statuses.
     pub(crate) async fn request(&self, source: &Source, call: &Call<'_>) -> Result<HttpResponse, Error> {
+        self.send_request(source, call).await.map_err(|error| error.at(source.reference.host()))
+    }
+
+    async fn send_request(&self, source: &Source, call: &Call<'_>) -> Result<HttpResponse, Error> {
         let endpoint = self.endpoint(source).await?;
         let repository = source.reference.repository();
         let uri: Uri = if call.path.starts_with("http") && call.path.contains("://") {

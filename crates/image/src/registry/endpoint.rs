@@ -66,16 +66,20 @@ impl Registry {
             &[("https", Trust::Verified)]
         };
         let mut tries = 0;
+        let state = self.hosts.of(host);
+        // Earlier requests have already waited for a registry that was never reached.
+        let retries = if state.has_failed() { 0 } else { self.settings.retries.count.min(RETRIES) };
         loop {
             let (failure, uri) = match self.call_once(host, schemes).await {
                 Ok(endpoint) => return Ok(endpoint),
                 Err(failure) => failure,
             };
-            if failure.is_transient() && tries < self.settings.retries.count.min(RETRIES) {
+            if failure.is_transient() && tries < retries {
                 self.wait(&format!("{host} does not respond"), &failure.to_string(), tries, None).await?;
                 tries += 1;
                 continue;
             }
+            state.record_failure();
             let roots = if matches!(failure, Failure::Certificate(_)) { self.http.root_count() } else { 1 };
             let what = format!("pinging container registry {host}: Get {:?}", uri.to_string());
             return Err(failure.into_error(roots).context(what));

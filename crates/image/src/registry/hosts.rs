@@ -103,6 +103,11 @@ impl Host {
         }
     }
 
+    /// Returns whether the latest request failed after all retries.
+    pub(super) fn has_failed(&self) -> bool {
+        self.state().failures > 0
+    }
+
     /// Records a request that failed after all retries.
     pub(super) fn record_failure(&self) {
         let mut state = self.state();

@@ -74,7 +74,7 @@ impl Registry {
         let reading = || format!("reading manifest {version} in {}", source.reference.name());
         // Without a response, the failure is not about the manifest.
         self.endpoint(source).await?;
-        self.read_manifest(source, version).await.map_err(|error| error.context(reading()))
+        self.read_manifest(source, version).await.map_err(|error| error.context(reading()).at(source.reference.host()))
     }
 
     async fn read_manifest(&self, source: &Source, version: &str) -> Result<Document, Error> {

@@ -1,39 +1,27 @@
-//! Finds the blobs of a set that are already in volumes and may have left its directory.
+//! Finds the content of a set that is already in volumes and may have left its directory.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use image::Digest;
 
-use super::read::read_list;
+use super::read::{Volumes, read_list};
 use super::{file_name, series};
 use crate::lock::Lock;
 
-/// Returns the blobs that the volumes in a directory contain completely. Writing volumes hashes them.
+/// Returns the files and blobs that the volumes of a set in a directory contain completely. Hashes all of them: a
+/// volume with a valid checksum can contain a damaged blob.
 pub fn packed(directory: &Path, lock: &Lock, have: &BTreeSet<Digest>) -> BTreeSet<Digest> {
-    let series = series(lock, have);
-    let mut whole = BTreeSet::new();
-    // The present parts of split blobs, and the total number of their parts.
-    let mut parts: BTreeMap<Digest, (BTreeSet<usize>, usize)> = BTreeMap::new();
-    for entry in fs::read_dir(directory).into_iter().flatten().flatten() {
-        let Ok((list, _)) = read_list(&entry.path()) else { continue };
-        let named = entry.file_name().to_str() == Some(&file_name(&series, list.number));
-        if !named || list.lock != lock.digest().to_string() || list.series != series {
-            continue;
-        }
-        for entry in list.entries.iter().filter(|entry| entry.name.starts_with("blobs/")) {
-            let Ok(digest) = entry.digest.parse::<Digest>() else { continue };
-            match entry.part {
-                None => drop(whole.insert(digest)),
-                Some((part, all)) => {
-                    let found = parts.entry(digest).or_default();
-                    found.0.insert(part);
-                    found.1 = all;
-                }
-            }
-        }
-    }
-    whole.extend(parts.into_iter().filter(|(_, (found, all))| found.len() == *all).map(|(digest, _)| digest));
-    whole
+    let (series, lock) = (series(lock, have), lock.digest().to_string());
+    let own = |path: &PathBuf| {
+        read_list(path).is_ok_and(|(list, _)| {
+            let name = path.file_name().and_then(|name| name.to_str());
+            name == Some(&file_name(&series, list.number)) && list.lock == lock && list.series == series
+        })
+    };
+    let files = fs::read_dir(directory).into_iter().flatten().flatten().map(|entry| entry.path());
+    let Ok(volumes) = Volumes::open(&files.filter(own).collect::<Vec<_>>()) else { return BTreeSet::new() };
+    let damaged: BTreeSet<Digest> = volumes.check().into_iter().map(|(digest, _)| digest).collect();
+    volumes.digests().filter(|digest| !damaged.contains(digest)).collect()
 }

@@ -113,6 +113,11 @@ impl Volumes {
         &self.blobs
     }
 
+    /// Returns the digests of everything in these volumes.
+    pub(super) fn digests(&self) -> impl Iterator<Item = Digest> {
+        self.own.values().map(|(digest, _)| *digest).chain(self.blobs.keys().copied())
+    }
+
     /// Returns the names of the set's own files.
     pub fn names(&self) -> impl Iterator<Item = &str> {
         self.own.keys().map(String::as_str)

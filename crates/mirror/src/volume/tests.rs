@@ -59,7 +59,9 @@ fn set(root: &Path, sizes: &[usize]) -> (SetDir, Lock, Contents) {
 
 fn write_to(root: &Path, set: &(SetDir, Lock, Contents), have: &BTreeSet<Digest>) -> Vec<PathBuf> {
     let base = Base { blobs: have.clone(), ..Base::default() };
-    write(&set.0, &set.1, &set.2, SMALLEST, &base, root, false).unwrap().files
+    let store = Store::open(set.0.root()).unwrap();
+    let from = CompleteSet { set: &set.0, store: &store, lock: &set.1, contents: &set.2, base: &base };
+    write(&from, SMALLEST, root, false).unwrap().files
 }
 
 #[test]

@@ -6,8 +6,9 @@ use std::io::{self, BufWriter, Read, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
 
 use image::tar::{self, entry_size};
-use image::{Descriptor, Digest, Hasher, SparseWriter, media_type};
+use image::{Descriptor, Digest, Hasher, SparseWriter, Store, media_type};
 
+use super::packed::packed;
 use super::sums::Sums;
 use super::{Entry, LIST, List, SMALLEST, VERSION, digest_of, file_name, series};
 use crate::have::Base;
@@ -26,6 +27,21 @@ const ENTRY_SIZE: u64 = 320;
 const LIST_OVERHEAD: u64 = 512;
 /// The size of a lock's digest in the list.
 const LOCK_SIZE: u64 = 80;
+
+/// A complete set.
+#[derive(Debug, Clone, Copy)]
+pub struct CompleteSet<'a> {
+    /// Its directory.
+    pub set: &'a SetDir,
+    /// The blobs in the directory.
+    pub store: &'a Store,
+    /// Its lock.
+    pub lock: &'a Lock,
+    /// Its parts.
+    pub contents: &'a Contents,
+    /// What it builds on.
+    pub base: &'a Base,
+}
 
 /// The result of writing volumes.
 #[derive(Debug, Default, PartialEq, Eq)]
@@ -57,19 +73,12 @@ struct Piece<'a> {
 /// Writes the volumes of a complete set, each of at most `size` bytes, without what the set builds on.
 ///
 /// With `drain`, blobs are removed from the directory once the volume with their last part is written. Volumes of an
-/// earlier run stay unchanged, so the blobs drained then are not needed again.
+/// earlier run stay unchanged if all their content is undamaged, so the blobs drained then are not needed again.
 ///
 /// # Errors
-/// Fails when a file cannot be read or written, or a volume exists with other content.
-pub fn write(
-    set: &SetDir,
-    lock: &Lock,
-    contents: &Contents,
-    size: u64,
-    base: &Base,
-    directory: &Path,
-    drain: bool,
-) -> Result<Written, String> {
+/// Fails when a file cannot be read or written, a blob is damaged, or a volume exists with other content.
+pub fn write(from: &CompleteSet<'_>, size: u64, directory: &Path, drain: bool) -> Result<Written, String> {
+    let CompleteSet { set, store, lock, contents, base } = *from;
     let size = size.max(SMALLEST);
     let have = &base.blobs;
     let items = items(set, contents, have)?;
@@ -79,13 +88,16 @@ pub fn write(
     let all = contents.blobs.keys().chain(contents.documents.keys());
     let mut written = Written { left_out: all.filter(|digest| have.contains(digest)).count(), ..Written::default() };
     let mut sums = Sums::read(directory);
+    let packed = packed(directory, lock, have);
     for (number, pieces) in volumes.iter().enumerate() {
         let name = file_name(&series, number + 1);
         let path = directory.join(&name);
         let list = list(lock, base, &series, (number + 1, volumes.len()), pieces);
-        let bytes = match sums.holds(&path, &name, &list) {
+        let undamaged = pieces.iter().all(|piece| packed.contains(&piece.item.digest));
+        let bytes = match sums.holds(&path, &name, &list).filter(|_| undamaged) {
             Some(bytes) => bytes,
             None => {
+                check(store, pieces)?;
                 let (digest, bytes) = write_one(&path, &list, pieces)?;
                 sums.add(&name, &digest)?;
                 bytes
@@ -221,58 +233,79 @@ fn list(lock: &Lock, base: &Base, series: &str, which: (usize, usize), pieces: &
     serde_json::to_vec(&list).unwrap_or_default()
 }
 
+/// Checks that the blobs of a volume are undamaged before they are written to it.
+fn check(store: &Store, pieces: &[Piece<'_>]) -> Result<(), String> {
+    let blobs = pieces.iter().map(|piece| piece.item).filter(|item| item.name.starts_with("blobs/"));
+    // A blob that was drained is reported when its file is opened.
+    let blobs: Vec<Descriptor> =
+        blobs.filter(|item| item.path.exists()).map(|item| Descriptor::new("", item.digest, item.size)).collect();
+    match store.lacking(&blobs).first() {
+        None => Ok(()),
+        Some(damaged) => Err(format!(
+            "{}: the blob is damaged, so no volume is written with it: pull again",
+            store.path_of(&damaged.digest).display()
+        )),
+    }
+}
+
 /// Writes a volume atomically, unless it exists; returns its digest and size.
 fn write_one(path: &Path, list: &[u8], pieces: &[Piece<'_>]) -> Result<(Digest, u64), String> {
     let named = |error: io::Error| format!("{}: {error}", path.display());
+    if path.exists() {
+        let (digest, size, _) = pack(io::sink(), list, pieces).map_err(named)?;
+        return match digest_of(path).map_err(named)? == digest {
+            true => Ok((digest, size)),
+            false => Err(format!("{}: the file exists with other content and is not overwritten", path.display())),
+        };
+    }
     let mut aside = path.as_os_str().to_owned();
     aside.push(".new");
     let aside = PathBuf::from(aside);
     let write = || -> io::Result<(Digest, u64)> {
         let file = BufWriter::with_capacity(1 << 20, SparseWriter::new(image::create_file(&aside)?));
-        let mut out = Hashing { file, hasher: Hasher::new(), size: 0 };
-        out.file(LIST, list.len() as u64, &mut &*list)?;
-        for piece in pieces {
-            let mut file = File::open(&piece.item.path).map_err(|error| {
-                let name = &piece.item.name;
-                io::Error::new(
-                    error.kind(),
-                    format!("{name} is no longer in the set: remove this volume's file and pull again ({error})"),
-                )
-            })?;
-            file.seek(SeekFrom::Start(piece.start))?;
-            let name = match piece.part {
-                None => piece.item.name.clone(),
-                Some((number, _)) => format!("{}.part{number}", piece.item.name),
-            };
-            out.file(&name, piece.size, &mut file.take(piece.size))?;
-        }
-        out.write_all(&[0; 2 * tar::BLOCK])?;
-        let file = out.file.into_inner().map_err(io::IntoInnerError::into_error)?.into_file();
-        file.sync_all()?;
-        Ok((out.hasher.finish(), out.size))
+        let (digest, size, file) = pack(file, list, pieces)?;
+        file.into_inner().map_err(io::IntoInnerError::into_error)?.into_file().sync_all()?;
+        fs::rename(&aside, path)?;
+        Ok((digest, size))
     };
     let outcome = write().map_err(named);
-    let outcome = outcome.and_then(|(digest, size)| match path.exists() {
-        true if digest_of(path).map_err(named)? == digest => {
-            fs::remove_file(&aside).map_err(named).map(|()| (digest, size))
-        }
-        true => Err(format!("{}: the file exists with other content and is not overwritten", path.display())),
-        false => fs::rename(&aside, path).map_err(named).map(|()| (digest, size)),
-    });
     if outcome.is_err() {
         let _ = fs::remove_file(&aside);
     }
     outcome
 }
 
+/// Writes the tar file of a volume; returns its digest and size.
+fn pack<W: Write>(file: W, list: &[u8], pieces: &[Piece<'_>]) -> io::Result<(Digest, u64, W)> {
+    let mut out = Hashing { file, hasher: Hasher::new(), size: 0 };
+    out.file(LIST, list.len() as u64, &mut &*list)?;
+    for piece in pieces {
+        let mut file = File::open(&piece.item.path).map_err(|error| {
+            let name = &piece.item.name;
+            io::Error::new(
+                error.kind(),
+                format!("{name} is no longer in the set: remove this volume's file and pull again ({error})"),
+            )
+        })?;
+        file.seek(SeekFrom::Start(piece.start))?;
+        let name = match piece.part {
+            None => piece.item.name.clone(),
+            Some((number, _)) => format!("{}.part{number}", piece.item.name),
+        };
+        out.file(&name, piece.size, &mut file.take(piece.size))?;
+    }
+    out.write_all(&[0; 2 * tar::BLOCK])?;
+    Ok((out.hasher.finish(), out.size, out.file))
+}
+
 /// Writes a tar file and hashes it.
-struct Hashing {
-    file: BufWriter<SparseWriter>,
+struct Hashing<W> {
+    file: W,
     hasher: Hasher,
     size: u64,
 }
 
-impl Hashing {
+impl<W: Write> Hashing<W> {
     fn file(&mut self, name: &str, size: u64, content: &mut dyn Read) -> io::Result<()> {
         self.write_all(&tar::file_header(name, size))?;
         let mut buffer = vec![0; usize::try_from(size.min(CHUNK)).unwrap_or_default()];
@@ -288,7 +321,7 @@ impl Hashing {
     }
 }
 
-impl Write for Hashing {
+impl<W: Write> Write for Hashing<W> {
     fn write(&mut self, piece: &[u8]) -> io::Result<usize> {
         self.file.write_all(piece)?;
         self.hasher.update(piece);

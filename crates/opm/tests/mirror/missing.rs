@@ -129,8 +129,8 @@ fn t15_a_damaged_directory_is_found_and_not_sent() {
     assert!(error.contains("so the catalog tags stay unchanged"), "{error}");
     assert_eq!(kit.closed_digest("m/ns/index:v1"), None);
     // Another pull repairs it.
-    fs::remove_file(&blob).unwrap();
     kit.mirror(&["pull", &file, "out"]);
+    kit.mirror(&["verify", "out"]);
     kit.mirror(&["push", "out", &kit.to()]);
     assert!(kit.closed_digest("m/ns/index:v1").is_some());
 }
@@ -155,4 +155,89 @@ fn t28_a_set_contains_no_password() {
         .output()
         .unwrap();
     assert_eq!(String::from_utf8_lossy(&grep.stdout), "");
+}
+
+/// Changes a byte of the largest blob of a set, and returns its file.
+fn damage(kit: &Kit, set: &str) -> std::path::PathBuf {
+    let list = kit.read(&format!("{set}/mirror/blobs.txt"));
+    let largest = list.lines().max_by_key(|line| line.split(' ').nth(1).unwrap().parse::<u64>().unwrap()).unwrap();
+    let hex = largest.split(' ').next().unwrap().trim_start_matches("sha256:");
+    let blob = kit.path(set).join("blobs/sha256").join(hex);
+    let mut bytes = fs::read(&blob).unwrap();
+    bytes[100] ^= 1;
+    fs::write(&blob, bytes).unwrap();
+    blob
+}
+
+#[test]
+fn t15_a_damaged_blob_is_neither_packed_nor_drained() {
+    let Some(mut kit) = Kit::new() else { return };
+    let file = kit.set("set.yaml", "    - name: alpha\n");
+    kit.mirror(&["pull", &file, "out"]);
+    let blob = damage(&kit, "out");
+    let packing = ["pull", "out/mirror/lock.json", "out", "--volumes", "1MiB", "--to", "volumes", "--drain"];
+    // Without the source, the set is incomplete, and everything stays where it is.
+    kit.source.as_mut().unwrap().stop();
+    kit.proxy.disconnect();
+    let error = kit.mirror_fails(&packing);
+    assert!(error.contains("the set is incomplete"), "{error}");
+    assert!(blob.exists() && names(&kit.path("volumes")).is_empty(), "{:?}", names(&kit.path("volumes")));
+    // With it, the blob is fetched again.
+    kit.source.as_mut().unwrap().restart();
+    kit.proxy.restore();
+    kit.mirror(&packing);
+    kit.mirror(&["verify", "volumes"]);
+}
+
+#[test]
+fn t15_a_volume_with_a_damaged_blob_is_not_trusted_by_its_checksum() {
+    let Some(kit) = Kit::new() else { return };
+    let file = kit.set("set.yaml", "    - name: alpha\n");
+    kit.mirror(&["pull", &file, "out", "--volumes", "1MiB", "--to", "volumes"]);
+    // A volume that was written from a damaged blob: its checksum is right.
+    let largest = fs::read_dir(kit.path("volumes")).unwrap().map(|entry| entry.unwrap().path());
+    let largest = largest.max_by_key(|path| path.metadata().unwrap().len()).unwrap();
+    let mut bytes = fs::read(&largest).unwrap();
+    let middle = bytes.len() / 2;
+    bytes[middle] ^= 1;
+    fs::write(&largest, &bytes).unwrap();
+    let name = largest.file_name().unwrap().to_string_lossy().into_owned();
+    let sums = kit.read("volumes/SHA256SUMS");
+    let line = format!("{}  {name}\n", image::Digest::of(&bytes).hex());
+    let others = sums.lines().filter(|line| !line.ends_with(&name)).map(|line| format!("{line}\n"));
+    fs::write(kit.path("volumes/SHA256SUMS"), others.chain([line]).collect::<String>()).unwrap();
+    let before = names(&kit.path("out/blobs/sha256"));
+    let error = kit.mirror_fails(&["pull", &file, "out", "--volumes", "1MiB", "--to", "volumes", "--drain"]);
+    assert!(error.contains("exists with other content"), "{error}");
+    // The blobs of this volume stay; those of undamaged volumes before it may have been drained.
+    let (left, volumes) = (names(&kit.path("out/blobs/sha256")), kit.mirror_fails(&["verify", "volumes"]));
+    let damaged: Vec<&String> =
+        before.iter().filter(|hex| volumes.contains(&format!("sha256:{hex} is damaged"))).collect();
+    assert!(!damaged.is_empty() && damaged.iter().all(|hex| left.contains(hex)), "{damaged:?}: {volumes}");
+}
+
+#[test]
+fn t18_an_unreachable_registry_drops_nothing_from_a_set() {
+    let Some(kit) = Kit::with(INCOMPLETE) else { return };
+    let dead = format!("127.0.0.1:{}", testkit::free_port());
+    let mut text = kit.read("catalog-v1/catalog.yaml");
+    for number in 0..9 {
+        text += &format!("- {{name: away, image: '{dead}/ns/away:v{number}'}}\n");
+    }
+    fs::create_dir(kit.path("away")).unwrap();
+    fs::write(kit.path("away/catalog.yaml"), text).unwrap();
+    let name = format!("{}/ns/index:away", kit.host);
+    kit.stdout(&["build", "away", "--data-only", "-t", &name, "--push", "--use-http"]);
+    let file = kit.set_of("set.yaml", "away", ALL, "");
+    for how in ["fail", "drop", "keep"] {
+        let error = kit.mirror_fails(&["pull", &file, how, "--missing", how]);
+        assert!(error.contains("the set is incomplete") && error.contains("failed images: 9\n"), "{error}");
+        // One line names the cause and some of the images.
+        assert_eq!(error.matches("Connection refused").count(), 1, "{error}");
+        assert!(error.contains("9 images, such as "), "{error}");
+        assert!(!kit.path(how).join("mirror/lock.json").exists());
+        assert!(kit.read(&format!("{how}/mirror/report.json")).contains("\"failed\": true"));
+    }
+    let error = kit.mirror_fails(&["plan", &file, "--missing", "drop", "--lock", "lock.json"]);
+    assert!(error.contains("could not be checked") && !kit.path("lock.json").exists(), "{error}");
 }

@@ -73,7 +73,8 @@ fn t24_a_registry_with_the_referrers_api_is_queried_and_missing_artifacts_are_re
     let host = kit.source.as_ref().unwrap().host().to_owned();
     let (subject, size) = (beta.to_string(), 700);
     let broken = std::sync::Arc::new(std::sync::atomic::AtomicBool::new(false));
-    let breaks = broken.clone();
+    let status = std::sync::Arc::new(std::sync::atomic::AtomicU16::new(404));
+    let (breaks, code) = (broken.clone(), status.clone());
     let fake = FakeRegistry::start(move |request| {
         if let Some((_, of)) = request.path.split_once("/referrers/") {
             let manifests: Vec<Descriptor> = (of == subject)
@@ -89,7 +90,7 @@ fn t24_a_registry_with_the_referrers_api_is_queried_and_missing_artifacts_are_re
         }
         if breaks.load(std::sync::atomic::Ordering::SeqCst) && request.path.ends_with(&format!("/manifests/{artifact}"))
         {
-            return (Fault::Status(500), None);
+            return (Fault::Status(code.load(std::sync::atomic::Ordering::SeqCst)), None);
         }
         (Fault::None, Some(forward(&host, request)))
     });
@@ -106,6 +107,12 @@ fn t24_a_registry_with_the_referrers_api_is_queried_and_missing_artifacts_are_re
     let output = run(&["pull", &file, "other"]);
     let error = String::from_utf8_lossy(&output.stderr).into_owned();
     assert!(output.status.code() == Some(1) && error.contains("bundle beta.v0.1.0"), "{error}");
+    // A failure is no statement about the artifact.
+    status.store(500, std::sync::atomic::Ordering::SeqCst);
+    let output = run(&["pull", &file, "other", "--missing", "keep"]);
+    let error = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(output.status.code() == Some(1) && error.contains("failed images: 1\n"), "{error}");
+    status.store(404, std::sync::atomic::Ordering::SeqCst);
     let output = run(&["pull", &file, "other", "--missing", "keep"]);
     let messages = String::from_utf8_lossy(&output.stderr).into_owned();
     assert!(

@@ -248,10 +248,9 @@ pub(crate) fn notes(notes: &[String], printer: &Printer) {
     }
 }
 
-/// Reports missing images by package and bundle.
+/// Reports missing images by package and bundle, and those that failed by cause.
 pub(crate) fn report_missing(missing: &[Missing], printer: &Printer) {
     if !missing.is_empty() {
-        printer.report(&format!("missing images: {}", missing.len()));
         printer.report(report::text(missing).trim_end());
     }
 }

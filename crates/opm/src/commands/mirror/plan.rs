@@ -91,6 +91,11 @@ pub(super) fn run(args: &PlanArgs, tls: &TlsFlags, printer: &mut Printer) -> Out
     let all = prepared.plan.missing.clone();
     prepared.settle(Vec::new(), &args.choice, printer)?;
     let failed = !prepared.plan.missing.is_empty();
+    if prepared.plan.missing.iter().any(|one| one.failed) {
+        return Err(Failure::message(
+            "some images could not be checked, so there is no plan\nhelp: run the command again",
+        ));
+    }
     let lock = prepared.into_lock();
     let contents = Contents::of(&client.options().store, &lock, &client.options().limits)
         .map_err(|missing| Failure::message(format!("{missing:?}")))?;

@@ -142,8 +142,7 @@ fn from_lock(
     for (number, request) in open::requests(&lock)?.catalogs.into_iter().enumerate() {
         let locked = &lock.catalogs[number];
         let whole = locked.image.parse::<Digest>().ok().and_then(|digest| there(&digest, &[]).ok());
-        let is_there =
-            whole.is_some_and(|parts| parts.blobs.iter().all(|blob| options.store.path_of(&blob.digest).exists()));
+        let is_there = whole.is_some_and(|parts| options.store.lacking(&parts.blobs).is_empty());
         if locked.whole || is_there {
             plan.images.extend(built.extract_if(.., |image| image.digest == locked.image));
             catalogs.push(None);
@@ -157,7 +156,8 @@ fn from_lock(
 }
 
 impl Prepared {
-    /// Handles missing images as `--missing` says: fails later, keeps or drops their bundles.
+    /// Handles missing images as `--missing` says: fails later, keeps or drops their bundles. If an image failed for
+    /// another reason, such as an unreachable registry, the set stays as requested, and the command fails later.
     ///
     /// # Errors
     /// Fails if a bundle cannot be dropped.
@@ -177,6 +177,12 @@ impl Prepared {
             return Ok(());
         }
         report_missing(&missing, printer);
+        if missing.iter().any(|one| one.failed) && choice.missing != OnMissing::Fail {
+            let note = "--missing applies to images that their registry does not have, not to failures".to_owned();
+            notes(&[note], printer);
+            self.plan.missing = missing;
+            return Ok(());
+        }
         match choice.missing {
             OnMissing::Fail => {
                 self.plan.missing = missing;

@@ -1,5 +1,6 @@
 //! `opm mirror pull`: fetches an image set to a directory.
 
+use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -107,7 +108,16 @@ fn pull(
     let store = Store::open(&args.directory)?.durable();
     let moved: Arc<Moved> = Arc::default();
     let client = args.moving.client(tls, store, &moved)?;
-    let pull = Pull { args, set: &set, client: &client, moved: &moved, tls, have: &have, volumes: volumes.as_ref() };
+    let pull = Pull {
+        args,
+        set: &set,
+        client: &client,
+        moved: &moved,
+        tls,
+        have: &have,
+        volumes: volumes.as_ref(),
+        hashed: RefCell::default(),
+    };
     let lock = match pull.packed(&input, printer)? {
         Some(lock) => lock,
         None => pull.fetch(input, &text, printer, lacking)?,
@@ -116,7 +126,9 @@ fn pull(
     writeln!(printer.data(), "{}", lock.digest())?;
     if let Some((size, to)) = &volumes {
         let base = have.of(&lock, &contents);
-        let written = volume::write(&set, &lock, &contents, *size, &base, to, args.drain).map_err(Failure::message)?;
+        let store = &client.options().store;
+        let from = volume::CompleteSet { set: &set, store, lock: &lock, contents: &contents, base: &base };
+        let written = volume::write(&from, *size, to, args.drain).map_err(Failure::message)?;
         let (count, size) = (written.files.len(), bytes(written.bytes));
         printer.report(&format!(
             "volumes: {count} in {} ({size}), already present: {} blobs",
@@ -137,6 +149,8 @@ struct Pull<'a> {
     have: &'a Have,
     /// The size and the directory of volumes.
     volumes: Option<&'a (u64, PathBuf)>,
+    /// The content of the volumes of each lock, which takes long to hash.
+    hashed: RefCell<BTreeMap<Digest, BTreeSet<Digest>>>,
 }
 
 impl Pull<'_> {
@@ -178,7 +192,10 @@ impl Pull<'_> {
     /// Returns the blobs in the volumes of the set.
     fn in_volumes(&self, lock: &Lock, all: &Contents) -> BTreeSet<Digest> {
         match self.volumes {
-            Some((_, to)) if self.args.drain => volume::packed(to, lock, &self.have.of(lock, all).blobs),
+            Some((_, to)) if self.args.drain => {
+                let packed = || volume::packed(to, lock, &self.have.of(lock, all).blobs);
+                self.hashed.borrow_mut().entry(lock.digest()).or_insert_with(packed).clone()
+            }
             _ => BTreeSet::new(),
         }
     }
