@@ -1,6 +1,6 @@
 //! Pushes a set of images to a registry: blobs first, then manifests, tags last.
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 use std::fs;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use tokio::sync::Semaphore;
 
 use crate::client::{Client, Inner};
-use crate::graph::Graph;
+use crate::graph::{Budget, Child, Graph};
 use crate::manifest::{Descriptor, Platform};
 use crate::payload::{Payload, Piece};
 use crate::progress::Event;
@@ -171,6 +171,12 @@ impl Client {
         })
     }
 
+    /// Returns for each image of a registry the digests that it reaches: its own, and those that its index lists,
+    /// whether the registry has them or not. An image that does not exist reaches nothing.
+    pub fn reached(&self, images: &[Reference]) -> Vec<Result<BTreeSet<Digest>, Error>> {
+        self.each(images, |inner, image| async move { inner.reached(&image).await })
+    }
+
     /// Returns the repositories that lack each of these blobs.
     pub fn missing_from(&self, pushes: &[BlobPush]) -> Vec<Result<Vec<Reference>, Error>> {
         self.each(pushes, |inner, push| async move {
@@ -307,6 +313,32 @@ impl Inner {
                 self.stored_blob(blob).await.map(Payload::from)
             }
         }
+    }
+
+    async fn reached(&self, image: &Reference) -> Result<BTreeSet<Digest>, Error> {
+        let target = self.target(image)?;
+        let mut budget = Budget::new(&self.options.limits);
+        let mut found = BTreeSet::new();
+        let mut waiting = vec![(image.version(), 0)];
+        while let Some((version, depth)) = waiting.pop() {
+            let document = match self.registry.manifest(&target, &version).await {
+                Ok(document) => document,
+                Err(error) if error.is_missing() => continue,
+                Err(error) => return Err(error),
+            };
+            found.insert(document.digest);
+            if !document.is_index() || !budget.admit(&document.digest, depth)? {
+                continue;
+            }
+            for child in budget.children(&document)? {
+                if let Child::Document(digest) = child
+                    && found.insert(digest)
+                {
+                    waiting.push((digest.to_string(), depth + 1));
+                }
+            }
+        }
+        Ok(found)
     }
 
     async fn push_manifest(&self, image: &ManifestPush) -> Result<(), Error> {

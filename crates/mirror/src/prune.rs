@@ -16,8 +16,10 @@ pub struct Pruning {
     pub images: BTreeMap<String, Listed>,
     /// The sets whose record is deleted.
     pub sets: Vec<String>,
-    /// Images that also have foreign tags, with those tags.
+    /// Images that foreign tags reach, with those tags.
     pub foreign: BTreeMap<String, Vec<String>>,
+    /// Images of a list that the registry does not have.
+    pub absent: Vec<String>,
     /// The number of sets recorded in the registry.
     pub known: usize,
 }
@@ -30,31 +32,24 @@ pub fn find(client: &Client, target: &Target, keep: &[Lock]) -> Result<Pruning, 
     let record = target.repository(RECORD)?;
     let tags = client.tags(&record).map_err(|error| error.to_string())?;
     let kept_tags: BTreeSet<String> = keep.iter().map(record_tag).collect();
-    let mut kept: BTreeSet<(String, Digest)> = BTreeSet::new();
-    for lock in keep {
-        places(lock, target, |repository, digest, _, _| {
-            kept.insert((repository.name(), digest));
-        })?;
-    }
     let mut pruning = Pruning { known: tags.len(), ..Pruning::default() };
-    let mut ours: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
-    let mut deletions: Deletions = BTreeMap::new();
+    let mut candidates = Candidates::new(target, keep)?;
     for tag in &tags {
         let Some(name) = record.with_tag(tag) else { continue };
         let lock = read(client, &name)?;
         let is_kept = kept_tags.contains(tag);
         places(&lock, target, |repository, digest, tag, image| {
-            ours.entry(repository.name()).or_default().insert(tag.to_owned());
-            if !is_kept && !kept.contains(&(repository.name(), digest)) {
+            candidates.own.entry(repository.name()).or_default().insert(tag);
+            if !is_kept {
                 let listed = Listed { source: image.source.clone(), role: image.role };
-                deletions.insert((repository.name(), digest), (repository.with_digest(digest), listed));
+                candidates.add(repository, digest, listed);
             }
         })?;
         if !is_kept {
             pruning.sets.push(tag.clone());
         }
     }
-    exclude_foreign(client, deletions, &ours, &mut pruning)?;
+    candidates.exclude_reached(client, &mut pruning)?;
     Ok(pruning)
 }
 
@@ -63,60 +58,99 @@ pub fn find(client: &Client, target: &Target, keep: &[Lock]) -> Result<Pruning, 
 /// # Errors
 /// Fails when the registry does not respond.
 pub fn find_listed(client: &Client, target: &Target, list: &[Reference], keep: &[Lock]) -> Result<Pruning, String> {
-    let mut kept: BTreeSet<(String, Digest)> = BTreeSet::new();
-    for lock in keep {
-        places(lock, target, |repository, digest, _, _| {
-            kept.insert((repository.name(), digest));
-        })?;
-    }
     let mut pruning = Pruning::default();
-    let mut ours: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
-    let mut deletions: Deletions = BTreeMap::new();
+    let mut candidates = Candidates::new(target, keep)?;
     for (name, outcome) in list.iter().zip(client.current_digests(list)) {
-        ours.entry(name.name()).or_default().extend(name.tag().map(str::to_owned));
-        let Some(digest) = outcome.map_err(|error| format!("{name}: {error}"))? else { continue };
+        let Some(digest) = outcome.map_err(|error| format!("{name}: {error}"))? else {
+            pruning.absent.push(name.to_string());
+            continue;
+        };
+        let own = candidates.own.entry(name.name()).or_default();
+        own.extend(name.tag().map(|tag| OwnTag::Of(tag.to_owned(), digest)));
         // The mirror's own tag, for images referenced by digest.
-        ours.entry(name.name()).or_default().insert(format!("sha256-{}", digest.hex()));
-        if !kept.contains(&(name.name(), digest)) {
-            let listed = Listed { source: name.to_string(), role: Role::Additional };
-            deletions.insert((name.name(), digest), (name.with_digest(digest), listed));
-        }
+        own.insert(OwnTag::Of(format!("sha256-{}", digest.hex()), digest));
+        candidates.add(name, digest, Listed { source: name.to_string(), role: Role::Additional });
     }
-    exclude_foreign(client, deletions, &ours, &mut pruning)?;
+    candidates.exclude_reached(client, &mut pruning)?;
     Ok(pruning)
 }
 
-/// The images to delete, by repository and digest.
-type Deletions = BTreeMap<(String, Digest), (Reference, Listed)>;
+/// A tag that the mirror created.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+enum OwnTag {
+    /// The tag of an image. Once it has another digest, it belongs to someone else.
+    Of(String, Digest),
+    /// The list of referrers of an image, in registries without the referrers API. It keeps none of them.
+    Referrers(String),
+}
 
-/// Excludes images that have foreign tags.
-fn exclude_foreign(
-    client: &Client,
-    deletions: Deletions,
-    ours: &BTreeMap<String, BTreeSet<String>>,
-    pruning: &mut Pruning,
-) -> Result<(), String> {
-    let mut names: BTreeMap<(String, Digest), Vec<String>> = BTreeMap::new();
-    let repositories: BTreeSet<&String> = deletions.keys().map(|(repository, _)| repository).collect();
-    for repository in repositories {
-        let reference = Reference::parse_name(repository).map_err(|error| error.to_string())?;
-        let all = client.tags(&reference).map_err(|error| error.to_string())?;
-        let own = ours.get(repository).cloned().unwrap_or_default();
-        let others: Vec<Reference> =
-            all.iter().filter(|tag| !own.contains(*tag)).filter_map(|tag| reference.with_tag(tag)).collect();
-        for (other, outcome) in others.iter().zip(client.current_digests(&others)) {
-            if let Some(digest) = outcome.map_err(|error| error.to_string())? {
-                names.entry((repository.clone(), digest)).or_default().push(other.to_string());
+/// The images that may be deleted: those of sets that are not kept, unless something else reaches them.
+struct Candidates {
+    /// By repository and digest.
+    images: BTreeMap<(String, Digest), (Reference, Listed)>,
+    /// The tags of the mirror in each repository.
+    own: BTreeMap<String, BTreeSet<OwnTag>>,
+    /// The images of kept sets in each repository.
+    kept: BTreeMap<String, BTreeSet<Digest>>,
+}
+
+impl Candidates {
+    fn new(target: &Target, keep: &[Lock]) -> Result<Candidates, String> {
+        let mut kept: BTreeMap<String, BTreeSet<Digest>> = BTreeMap::new();
+        for lock in keep {
+            places(lock, target, |repository, digest, _, _| {
+                kept.entry(repository.name()).or_default().insert(digest);
+            })?;
+        }
+        Ok(Candidates { images: BTreeMap::new(), own: BTreeMap::new(), kept })
+    }
+
+    fn add(&mut self, repository: &Reference, digest: Digest, listed: Listed) {
+        self.images.insert((repository.name(), digest), (repository.with_digest(digest), listed));
+    }
+
+    /// Excludes what kept sets and foreign tags reach, directly or through an index.
+    fn exclude_reached(mut self, client: &Client, pruning: &mut Pruning) -> Result<(), String> {
+        let repositories: BTreeSet<String> = self.images.keys().map(|(repository, _)| repository.clone()).collect();
+        for name in repositories {
+            let repository = Reference::parse_name(&name).map_err(|error| error.to_string())?;
+            let kept = self.kept.remove(&name).unwrap_or_default();
+            let roots: Vec<Reference> = kept.iter().map(|digest| repository.with_digest(*digest)).collect();
+            for reached in client.reached(&roots) {
+                for digest in reached.map_err(|error| error.to_string())?.into_iter().chain(kept.iter().copied()) {
+                    self.images.remove(&(name.clone(), digest));
+                }
+            }
+            let foreign = self.foreign_tags(client, &repository)?;
+            for (tag, reached) in foreign.iter().zip(client.reached(&foreign)) {
+                for digest in reached.map_err(|error| error.to_string())? {
+                    if self.images.contains_key(&(name.clone(), digest)) {
+                        let names = pruning.foreign.entry(repository.with_digest(digest).to_string()).or_default();
+                        names.push(tag.to_string());
+                    }
+                }
             }
         }
+        let all = self.images.into_values().map(|(reference, listed)| (reference.to_string(), listed));
+        pruning.images = all.filter(|(reference, _)| !pruning.foreign.contains_key(reference)).collect();
+        Ok(())
     }
-    for (place, (reference, listed)) in deletions {
-        match names.remove(&place) {
-            Some(names) => drop(pruning.foreign.insert(reference.to_string(), names)),
-            None => drop(pruning.images.insert(reference.to_string(), listed)),
+
+    /// Returns the tags of a repository that the mirror did not create, or that someone else has moved.
+    fn foreign_tags(&self, client: &Client, repository: &Reference) -> Result<Vec<Reference>, String> {
+        let own = self.own.get(&repository.name()).cloned().unwrap_or_default();
+        let all = client.tags(repository).map_err(|error| error.to_string())?;
+        let tags: Vec<Reference> = all.iter().filter_map(|tag| repository.with_tag(tag)).collect();
+        let mut foreign = Vec::new();
+        for (name, outcome) in tags.iter().zip(client.current_digests(&tags)) {
+            let Some(digest) = outcome.map_err(|error| error.to_string())? else { continue };
+            let tag = name.tag().unwrap_or_default().to_owned();
+            if !own.contains(&OwnTag::Referrers(tag.clone())) && !own.contains(&OwnTag::Of(tag, digest)) {
+                foreign.push(name.clone());
+            }
         }
+        Ok(foreign)
     }
-    Ok(())
 }
 
 /// Deletes images and the records of sets; returns the failures with their reasons.
@@ -149,17 +183,17 @@ pub fn remove(client: &Client, target: &Target, pruning: &Pruning) -> Vec<(Strin
 fn places(
     lock: &Lock,
     target: &Target,
-    mut found: impl FnMut(&Reference, Digest, &str, &LockedImage),
+    mut found: impl FnMut(&Reference, Digest, OwnTag, &LockedImage),
 ) -> Result<(), String> {
     for image in &lock.images {
         let repository = target.repository(&image.path)?;
-        found(&repository, image.digest()?, &image.tag, image);
+        let digest = image.digest()?;
+        found(&repository, digest, OwnTag::Of(image.tag.clone(), digest), image);
         for referrer in &image.referrers {
             let digest = referrer.digest.parse().map_err(|_| format!("{:?} is not a digest", referrer.digest))?;
-            found(&repository, digest, referrer.tag.as_deref().unwrap_or_default(), image);
-            // The fallback tag of registries without the referrers API.
+            found(&repository, digest, OwnTag::Of(referrer.tag.clone().unwrap_or_default(), digest), image);
             let subject = referrer.subject.as_deref().unwrap_or_default();
-            found(&repository, digest, &subject.replace(':', "-"), image);
+            found(&repository, digest, OwnTag::Referrers(subject.replace(':', "-")), image);
         }
     }
     Ok(())

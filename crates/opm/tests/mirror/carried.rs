@@ -256,3 +256,40 @@ fn t23_prune_removes_only_content_that_no_kept_set_needs() {
     // A second prune has nothing to remove.
     assert_eq!(kit.mirror(&keep), "");
 }
+
+#[test]
+fn t23_prune_keeps_the_images_of_indexes_that_stay() {
+    let Some(kit) = Kit::new() else { return };
+    let to = kit.to();
+    let index = kit.index("ns/tool:v1", &["amd64", "arm64"]);
+    let child = |architecture: &str| kit.index_child(index, architecture);
+    let (amd, arm) = (child("amd64"), child("arm64"));
+    let additional = |name: &str, images: &[String]| {
+        let images: String = images.iter().map(|image| format!("  - name: {image}\n")).collect();
+        let text = kit.set_of(name, "v1", "    - name: beta\n", &format!("  additionalImages:\n{images}"));
+        fs::write(
+            kit.path(&text),
+            kit.read(&text).replace("    packages:", &format!("    targetTag: {name}\n    packages:")),
+        )
+        .unwrap();
+        text
+    };
+    let one = |digest: &image::Digest| format!("{}/ns/tool@{digest}", kit.host);
+    let whole = additional("whole.yaml", &[format!("{}/ns/tool:v1", kit.host)]);
+    let parts = additional("parts.yaml", &[one(&amd), one(&arm)]);
+    kit.mirror(&["copy", &whole, &to, "--lock", "whole.json"]);
+    kit.mirror(&["copy", &parts, &to, "--lock", "parts.json"]);
+    // The kept set needs both images through its index.
+    let listed = kit.mirror(&["prune", &to, "--keep", "whole.json", "--yes"]);
+    assert!(!listed.contains("ns/tool"), "{listed}");
+    kit.mirror(&["verify", &to, "--lock", "whole.json", "--deep"]);
+    // So does the tag of someone else, also if the mirror created a tag of this name for another image.
+    kit.mirror(&["copy", &parts, &to, "--lock", "parts.json"]);
+    let moved = format!("m/ns/tool:sha256-{}", arm.hex());
+    assert_eq!(kit.closed_digest(&moved), Some(arm));
+    kit.closed_copy("m/ns/tool:v1", &moved);
+    let other = kit.set("other.yaml", "    - name: alpha\n");
+    kit.mirror(&["copy", &other, &to, "--lock", "other.json"]);
+    kit.mirror(&["prune", &to, "--keep", "other.json", "--yes"]);
+    kit.stdout(&["copy", &format!("{}/{moved}", kit.closed.host()), "oci:copied:v1", "--use-http"]);
+}

@@ -196,6 +196,13 @@ impl Kit {
         digest
     }
 
+    /// Returns the image of an index of [`Kit::index`] for an architecture.
+    pub(crate) fn index_child(&self, index: Digest, architecture: &str) -> Digest {
+        let index: image::Index = serde_json::from_slice(&self.store().read(&index, 1 << 20).unwrap()).unwrap();
+        let of = |image: &Descriptor| image.platform.as_ref().is_some_and(|it| it.architecture == architecture);
+        index.manifests.iter().find(|image| of(image)).unwrap().digest
+    }
+
     fn stored_for(&self, architecture: &str, layers: &[&[u8]], subject: Option<Digest>) -> Digest {
         let store = self.store();
         let layers: Vec<Descriptor> = layers

@@ -20,8 +20,8 @@ use crate::transfer::Moved;
 #[command(
     long_about = "Remove mirrored images that no kept set needs from a registry.\n\n\
         The registry records the sets that 'push' and 'copy' uploaded. opm lists the images of these sets that no --keep lock \
-        needs, and removes them with --yes. It keeps images from other sources, and images that someone else has tagged. \
-        It removes only manifests; the garbage collection of the registry frees the space.\n\n\
+        needs, and removes them with --yes. It keeps images from other sources, and images that a tag of someone else needs, \
+        directly or through an index. It removes only manifests; the garbage collection of the registry frees the space.\n\n\
         --list reads the images from a file instead, as written by 'oc-mirror delete --generate' or --write-list. Combined \
         with --keep, images that the kept sets need stay.",
     after_help = "Examples:\n  \
@@ -73,7 +73,7 @@ pub(super) fn run(args: &PruneArgs, tls: &TlsFlags, printer: &mut Printer) -> Ou
         writeln!(printer.data(), "{image}")?;
     }
     for (image, names) in &pruning.foreign {
-        printer.report(&format!("keeping {image}: it has other tags: {}", names.join(", ")));
+        printer.report(&format!("keeping {image}: other tags need it: {}", names.join(", ")));
     }
     let (known, sets, count) = (pruning.known, pruning.sets.len(), pruning.images.len());
     if !args.yes {

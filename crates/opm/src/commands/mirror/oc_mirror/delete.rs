@@ -108,17 +108,15 @@ fn remove(args: &DeleteArgs, file: &PathBuf, target: &mirror::destination::Targe
     let scratch = Unfinished::private("opm-mirror-")?;
     let moved: Arc<Moved> = Arc::default();
     let client = moving.client(&tls, Store::open(&scratch.path().join("store"))?, &moved)?;
-    let mut digests = Vec::new();
-    for (name, outcome) in names.iter().zip(client.current_digests(&names)) {
-        match outcome {
-            Ok(Some(digest)) => digests.push(name.with_digest(digest)),
-            Ok(None) => printer.report(&format!("{name} does not exist")),
-            Err(error) => {
-                printer.error(&format!("{name}: {error}"));
-                failed += 1;
-            }
-        }
+    let pruning = mirror::prune::find_listed(&client, target, &names, &[]).map_err(Failure::message)?;
+    for image in &pruning.absent {
+        printer.report(&format!("{image} does not exist"));
     }
+    for (image, tags) in &pruning.foreign {
+        printer.report(&format!("keeping {image}: other tags need it: {}", tags.join(", ")));
+    }
+    let mut digests: Vec<image::Reference> =
+        pruning.images.keys().filter_map(|image| image::Reference::parse(image).ok()).collect();
     if args.delete_signatures {
         let tags = digests.iter().filter_map(|it| it.with_tag(&format!("sha256-{}.sig", it.digest()?.hex())));
         let tags: Vec<image::Reference> = tags.collect();
