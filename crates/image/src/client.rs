@@ -103,7 +103,6 @@ pub(crate) struct Inner {
     pub(crate) options: Options,
     pub(crate) registry: Registry,
     conf: OnceLock<RegistriesConf>,
-    policy: OnceLock<Option<Arc<Policy>>>,
     /// Limits concurrent blob transfers.
     pub(crate) blobs: Semaphore,
     /// Limits concurrent images.
@@ -160,7 +159,6 @@ impl Client {
             options,
             registry,
             conf: OnceLock::new(),
-            policy: OnceLock::new(),
             blobs: Semaphore::new(parallel),
             images: Semaphore::new(parallel),
         };
@@ -200,10 +198,9 @@ impl Inner {
         self.options.insecure_policy || set
     }
 
-    /// Returns the policy, if one exists.
-    pub(crate) fn policy(&self) -> Result<Option<&Arc<Policy>>, Error> {
-        let load = || Policy::load(&self.options.environment, self.options.policy.as_deref());
-        get_or_load(&self.policy, || Ok(load()?.map(Arc::new))).map(Option::as_ref)
+    /// Loads the policy, if one exists. A server runs for long, so each image is checked against the current one.
+    pub(crate) fn policy(&self) -> Result<Option<Policy>, Error> {
+        Policy::load(&self.options.environment, self.options.policy.as_deref())
     }
 
     /// Returns the path of the policy, if one exists.

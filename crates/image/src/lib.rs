@@ -73,6 +73,7 @@ pub use location::Location;
 pub use manifest::{Config, Descriptor, ImageConfig, Index, Manifest, Platform, RootFs, media_type};
 pub use payload::Piece;
 pub use platform::PlatformError;
+pub use policy::StoredImage;
 pub use progress::{Event, Progress, Silent};
 pub use pull::Image;
 pub use reference::{Reference, ReferenceError};

@@ -10,8 +10,10 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use ::signature::{Applied, Attached, Judgement, Name, Requirement, Subject};
 
 use crate::client::{INSECURE_POLICY, Inner};
-use crate::registry::Source;
-use crate::{Digest, Environment, Error, ErrorKind, Location, Reference};
+use crate::graph::Graph;
+use crate::registry::{Source, fallback_tag};
+use crate::signatures::Collected;
+use crate::{Digest, Environment, Error, ErrorKind, Location, Platform, Reference};
 
 /// Maximum size of a policy or key file.
 const FILE_LIMIT: u64 = 4 << 20;
@@ -30,8 +32,21 @@ pub(crate) struct Admission(Option<Arc<PendingCheck>>);
 /// The policy to check an image against.
 #[derive(Debug)]
 struct PendingCheck {
-    policy: Arc<Policy>,
+    policy: Policy,
     location: Location,
+}
+
+/// An image in the store whose signatures are there, too.
+#[derive(Debug, Clone)]
+pub struct StoredImage {
+    /// Its name, as policies and signatures refer to it.
+    pub reference: Reference,
+    /// The digest of its manifest or index.
+    pub digest: Digest,
+    /// The platforms that the store has; empty means all.
+    pub platforms: Vec<Platform>,
+    /// The manifests of sigstore signatures, by their tags.
+    pub signatures: Vec<(String, Digest)>,
 }
 
 impl Policy {
@@ -119,6 +134,37 @@ impl crate::Client {
         let asks = |image: &Reference| !matches!(policy.check(&Location::Registry(image.clone())), Ok(true));
         (inner.ignores_policy() && images.any(asks)).then(|| policy.file().to_owned())
     }
+
+    /// Returns the policy file that is enforced, if there is one.
+    ///
+    /// # Errors
+    /// Fails when the policy is invalid.
+    pub fn enforced_policy(&self) -> Result<Option<PathBuf>, Error> {
+        let inner = self.inner();
+        let policy = if inner.ignores_policy() { None } else { inner.policy()? };
+        Ok(policy.map(|policy| policy.file))
+    }
+
+    /// Checks an image in the store against the policy, with the signatures in the store. Sends no request.
+    ///
+    /// # Errors
+    /// Fails when the policy does not accept the image.
+    pub fn admit_stored(&self, image: &StoredImage) -> Result<(), Error> {
+        let inner = self.inner();
+        let Some(pending) = inner.allow(&Location::Registry(image.reference.clone()))?.0 else { return Ok(()) };
+        let options = &inner.options;
+        let graph = Graph::of_platforms(&options.store, &image.digest, &image.platforms, &options.limits)?;
+        for document in graph.documents.iter().filter(|document| !document.is_index()) {
+            let name = format!("{}.sig", fallback_tag(&document.digest));
+            let mut found = Collected::default();
+            for (tag, digest) in image.signatures.iter().filter(|(tag, _)| *tag == name) {
+                inner.add_attachments(tag, &inner.read_document(digest)?, &mut found)?;
+            }
+            let judged = pending.policy.judge(&pending.location, &document.digest, &found.signatures);
+            pending.accept(&judged, &[])?;
+        }
+        Ok(())
+    }
 }
 
 impl Inner {
@@ -129,9 +175,7 @@ impl Inner {
         }
         let Some(policy) = self.policy()? else { return Ok(Admission(None)) };
         let is_all = policy.check(location)?;
-        Ok(Admission(
-            (!is_all).then(|| Arc::new(PendingCheck { policy: Arc::clone(policy), location: location.clone() })),
-        ))
+        Ok(Admission((!is_all).then(|| Arc::new(PendingCheck { policy, location: location.clone() }))))
     }
 
     /// Returns the types of the signature requirements for an image.
@@ -173,16 +217,23 @@ impl Admission {
             }
             None => judged,
         };
-        let refused = judged.iter().find(|judgement| !judgement.accepted);
-        let (kind, reason) = refused.map_or(("", ""), |it| (it.requirement, it.reason.as_deref().unwrap_or_default()));
-        let text = format!("policy wants {} to be {kind}, and {reason}", shown(location));
-        let notes: String = notes.iter().map(|note| format!("{note}; ")).collect();
-        let more = if is_registry { format!("opm verify {location} shows all; ") } else { String::new() };
-        Err(Error::new(ErrorKind::Forbidden, text).hint(format!("{notes}{more}{}", policy.hint())))
+        pending.accept(&judged, &notes)
     }
 }
 
 impl PendingCheck {
+    /// Fails with the first requirement that an image does not satisfy.
+    fn accept(&self, judged: &[Judgement], notes: &[String]) -> Result<(), Error> {
+        let Some(refused) = judged.iter().find(|judgement| !judgement.accepted) else { return Ok(()) };
+        let location = &self.location;
+        let (kind, reason) = (refused.requirement, refused.reason.as_deref().unwrap_or_default());
+        let text = format!("policy wants {} to be {kind}, and {reason}", shown(location));
+        let notes: String = notes.iter().map(|note| format!("{note}; ")).collect();
+        let is_registry = matches!(location, Location::Registry(_));
+        let more = if is_registry { format!("opm verify {location} shows all; ") } else { String::new() };
+        Err(Error::new(ErrorKind::Forbidden, text).hint(format!("{notes}{more}{}", self.policy.hint())))
+    }
+
     /// Evaluates on a blocking thread, because it reads key files.
     async fn judge(self: &Arc<Self>, digest: &Digest, signatures: Vec<Attached>) -> Result<Vec<Judgement>, Error> {
         let (pending, digest) = (Arc::clone(self), *digest);

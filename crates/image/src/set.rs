@@ -61,6 +61,15 @@ impl Parts {
     }
 }
 
+/// What a survey fetches.
+#[derive(Debug, Clone, Copy)]
+enum Surveyed {
+    /// Images, which the policy must accept.
+    Images { referrers: bool },
+    /// Referrers and other artifacts.
+    Artifacts,
+}
+
 /// A blob to fetch and its sources.
 #[derive(Debug, Clone)]
 pub struct Wanted {
@@ -75,6 +84,20 @@ impl Client {
     /// results in the order of `images`. Images given by digest that are in the store need no request. Transient
     /// failures are retried after the remaining images are done.
     pub fn survey(&self, images: &[(Reference, Vec<Platform>)], referrers: bool) -> Vec<Result<SurveyedImage, Error>> {
+        self.survey_as(images, Surveyed::Images { referrers })
+    }
+
+    /// Like [`Client::survey`], for referrers and other artifacts, which the policy does not apply to.
+    pub fn survey_artifacts(&self, artifacts: &[Reference]) -> Vec<Result<SurveyedImage, Error>> {
+        let artifacts: Vec<_> = artifacts.iter().map(|artifact| (artifact.clone(), Vec::new())).collect();
+        self.survey_as(&artifacts, Surveyed::Artifacts)
+    }
+
+    fn survey_as(
+        &self,
+        images: &[(Reference, Vec<Platform>)],
+        surveyed: Surveyed,
+    ) -> Vec<Result<SurveyedImage, Error>> {
         let aborted = || Error::new(ErrorKind::Network, "the request was aborted");
         let mut found: Vec<Result<SurveyedImage, Error>> = images.iter().map(|_| Err(aborted())).collect();
         for round in 0..=ROUNDS {
@@ -95,7 +118,7 @@ impl Client {
                 // The timer must be created inside the runtime.
                 self.block_on(async { tokio::time::sleep(retry_delay).await });
             }
-            for (number, outcome) in self.survey_round(images, left, referrers) {
+            for (number, outcome) in self.survey_round(images, left, surveyed) {
                 let before = if round > 0 { found[number].as_ref().err().map_or(0, Error::tries) } else { 0 };
                 found[number] = outcome.map_err(|error| {
                     let tries = before.saturating_add(error.tries());
@@ -110,13 +133,13 @@ impl Client {
         &self,
         images: &[(Reference, Vec<Platform>)],
         numbers: Vec<usize>,
-        referrers: bool,
+        surveyed: Surveyed,
     ) -> Vec<(usize, Result<SurveyedImage, Error>)> {
         let items = numbers.into_iter().map(|number| (images[number].0.host().to_owned(), number));
         self.block_on(for_each_by_registry(self.inner().options.parallel, items, |number| {
             let (reference, platforms) = &images[number];
             let (client, reference, platforms) = (self.clone(), reference.clone(), platforms.clone());
-            async move { (number, client.survey_one(&reference, &platforms, referrers).await) }
+            async move { (number, client.survey_one(&reference, &platforms, surveyed).await) }
         }))
     }
 
@@ -124,13 +147,16 @@ impl Client {
         &self,
         reference: &Reference,
         platforms: &[Platform],
-        referrers: bool,
+        surveyed: Surveyed,
     ) -> Result<SurveyedImage, Error> {
         let inner = self.inner();
         if inner.options.offline {
             return Err(Error::new(ErrorKind::Offline, format!("{reference}: network access is disabled")));
         }
-        let admission = inner.allow(&crate::Location::Registry(reference.clone()))?;
+        let admission = match surveyed {
+            Surveyed::Images { .. } => Some(inner.allow(&crate::Location::Registry(reference.clone()))?),
+            Surveyed::Artifacts => None,
+        };
         inner
             .try_sources(reference, |source| {
                 let (inner, admission) = (inner.clone(), admission.clone());
@@ -146,9 +172,12 @@ impl Client {
                     let origin = Origin::Registry(source.clone());
                     let mut gatherer = Gatherer::new(&inner, &origin, None).for_platforms(platforms);
                     let graph = gatherer.image(digest).await?;
-                    for document in graph.documents.iter().filter(|document| !document.is_index()) {
-                        admission.check(&inner, Some(&source), &document.digest).await?;
+                    if let Some(admission) = admission {
+                        for document in graph.documents.iter().filter(|document| !document.is_index()) {
+                            admission.check(&inner, Some(&source), &document.digest).await?;
+                        }
                     }
+                    let referrers = matches!(surveyed, Surveyed::Images { referrers: true });
                     let items = if referrers { gatherer.referrers(&graph).await? } else { Vec::new() };
                     let made = items.into_iter().filter_map(|item| {
                         let digest = item.graph.top()?.digest;

@@ -108,8 +108,9 @@ impl Inner {
         found: Collected,
     ) -> Result<Verification, Error> {
         let policy = self.policy()?;
-        let requirements = policy.map(|it| it.judge(location, &manifest_digest, &found.signatures)).unwrap_or_default();
-        let scope = policy.map(|it| match it.applied(location).scope {
+        let requirements =
+            policy.as_ref().map(|it| it.judge(location, &manifest_digest, &found.signatures)).unwrap_or_default();
+        let scope = policy.as_ref().map(|it| match it.applied(location).scope {
             Some((transport, "")) => transport.to_owned(),
             Some((transport, scope)) => format!("{transport} {scope}"),
             None => "default".to_owned(),

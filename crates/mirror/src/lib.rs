@@ -12,6 +12,7 @@ pub mod listed;
 pub mod lock;
 pub mod part;
 pub mod plan;
+pub mod policy;
 pub mod preflight;
 pub mod prune;
 pub mod push;

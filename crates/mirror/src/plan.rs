@@ -8,6 +8,7 @@ use crate::destination::{Layout, path_of, tag_of};
 use crate::imageset::{CatalogRequest, CatalogSource, ImageSet};
 use crate::lock::{LeftOut, Lock, LockedCatalog, LockedImage, LockedReferrer, Role};
 use crate::part::Part;
+use crate::policy;
 use crate::report::{Cause, Missing};
 
 /// A loaded catalog.
@@ -135,12 +136,7 @@ pub fn plan(client: &Client, set: &ImageSet, opened: &[&Opened], options: Option
             kept.push((reference.to_string(), own));
         }
     }
-    if let Some(policy) = client.ignored_policy(wanted.iter().map(|(reference, _)| reference)) {
-        let policy = policy.display();
-        plan.notes.push(format!(
-            "{policy} has requirements for these images, which are ignored; add --enforce-policy to apply them"
-        ));
-    }
+    plan.notes.extend(policy::ignored(client, wanted.iter().map(|(reference, _)| reference)));
     let mut surveyed = client.survey(&wanted, options.referrers);
     if options.referrers && options.keep_unsigned {
         without_referrers(client, &wanted, &mut surveyed, &mut plan.notes);

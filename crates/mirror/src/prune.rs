@@ -205,7 +205,7 @@ fn places(
 /// Fails when the lock is missing or invalid.
 pub fn read(client: &Client, name: &Reference) -> Result<Lock, String> {
     let named = |error: String| format!("{name}: {error}");
-    let image = client.survey(&[(name.clone(), Vec::new())], false).pop();
+    let image = client.survey_artifacts(std::slice::from_ref(name)).pop();
     let surveyed = image.ok_or("no response")?.map_err(|error| named(error.to_string()))?;
     let options = client.options();
     let parts = image::Parts::of(&options.store, &surveyed.digest, &[], &options.limits)

@@ -3,7 +3,7 @@
 use ::signature::{Attached, Requirement};
 
 use crate::client::Inner;
-use crate::registry::Source;
+use crate::registry::{Document, Source};
 use crate::{Digest, Error};
 
 /// The signatures of an image: always none.
@@ -17,6 +17,10 @@ pub(crate) struct Collected {
 impl Inner {
     pub(crate) async fn collect(&self, _: &Source, _: &Digest, _: &[Requirement]) -> Result<Collected, Error> {
         Ok(Collected::default())
+    }
+
+    pub(crate) fn add_attachments(&self, _: &str, _: &Document, _: &mut Collected) -> Result<(), Error> {
+        Ok(())
     }
 
     pub(crate) fn cache_signatures(&self, _: &Digest, _: &[Attached]) -> Result<(), Error> {

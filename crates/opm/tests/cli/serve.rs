@@ -113,3 +113,37 @@ fn a_transient_local_failure_while_an_image_is_pulled_is_retried() {
     std::fs::rename(&away, &place).unwrap();
     wait_for(port, packages, r#""name":"second""#);
 }
+
+#[test]
+fn a_policy_that_changes_while_a_server_runs_applies_to_the_next_image() {
+    let Some(registry) = DockerRegistry::start(RegistryPlan::default()) else { return };
+    let env = TestEnv::new();
+    let reference = format!("{}/team/catalog:latest", registry.host());
+    let push = |name: &str| {
+        env.file(&format!("{name}/catalog.yaml"), renamed(name));
+        env.stdout(&["build", name, "-t", &reference, "--data-only", "--push", "--use-http"]);
+    };
+    let policy = |kind: &str| {
+        env.file("home/.config/containers/policy.json", format!(r#"{{"default": [{{"type": "{kind}"}}]}}"#));
+    };
+    push("first");
+    policy("insecureAcceptAnything");
+    let port = testkit::free_port();
+    let http = format!("127.0.0.1:{port}");
+    let _server = Stopped(
+        env.command()
+            .args(["serve", &reference, "--use-http", "--poll-interval", "100ms", "--port", "0", "-t", ""])
+            .args(["--address", "127.0.0.1", "--http", &http])
+            .stderr(Stdio::null())
+            .spawn()
+            .unwrap(),
+    );
+    let packages = "/catalogs/catalog/api/v1/metas?schema=olm.package";
+    wait_for(port, packages, r#""name":"first""#);
+    policy("reject");
+    push("second");
+    wait_for(port, "/readyz", "is rejected by policy");
+    assert!(get(port, packages).contains(r#""name":"first""#), "the last accepted catalog is served");
+    policy("insecureAcceptAnything");
+    wait_for(port, packages, r#""name":"second""#);
+}

@@ -166,6 +166,23 @@ impl Kit {
         self.image(&format!("{repository}:sha256-{}.{kind}", subject.hex()), layers)
     }
 
+    /// Pushes an artifact with one layer to the source.
+    pub(crate) fn artifact(&self, name: &str, layer: Descriptor, content: &[u8]) {
+        let store = self.store();
+        store.put(content).unwrap();
+        store.put(b"{}").unwrap();
+        let manifest = Manifest {
+            schema_version: 2,
+            media_type: Some(media_type::OCI_MANIFEST.into()),
+            config: Descriptor::of(media_type::OCI_CONFIG, b"{}"),
+            layers: vec![layer],
+            annotations: Default::default(),
+            other: Default::default(),
+        };
+        let digest = store.put(&serde_json::to_vec(&manifest).unwrap()).unwrap();
+        self.client.push(&digest, &Location::parse(&format!("{}/{name}", self.host)).unwrap()).unwrap();
+    }
+
     fn size_of(&self, digest: &Digest) -> u64 {
         self.store().path_of(digest).metadata().unwrap().len()
     }

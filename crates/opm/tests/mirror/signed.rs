@@ -1,8 +1,9 @@
 //! T-24: artifacts of images are mirrored byte for byte.
 
 use std::fs;
+use std::process::Command;
 
-use image::{Descriptor, media_type};
+use image::{Descriptor, Digest, media_type};
 use testkit::{FakeRegistry, FakeResponse, Fault};
 
 use crate::kit::{Kit, mirror};
@@ -121,4 +122,83 @@ fn t24_a_registry_with_the_referrers_api_is_queried_and_missing_artifacts_are_re
     );
     let lock = kit.read("other/mirror/lock.json");
     assert!(lock.contains(&beta.to_string()) && !lock.contains(&artifact.to_string()), "{lock}");
+}
+
+/// Signs an image as cosign does, with a new key, and returns the public key.
+fn sign(kit: &Kit, name: &str, digest: Digest, key: &str) -> String {
+    let openssl = |words: &str| {
+        let output = Command::new("openssl").current_dir(kit.path("")).args(words.split(' ')).output().unwrap();
+        assert!(output.status.success(), "{words}: {}", String::from_utf8_lossy(&output.stderr));
+    };
+    openssl(&format!("genpkey -algorithm EC -pkeyopt ec_paramgen_curve:P-256 -out {key}"));
+    openssl(&format!("pkey -in {key} -pubout -out {key}.pub"));
+    let payload = format!(
+        r#"{{"critical":{{"identity":{{"docker-reference":"{}/{name}"}},"image":{{"docker-manifest-digest":"{digest}"}},"type":"cosign container image signature"}},"optional":null}}"#,
+        kit.host
+    );
+    fs::write(kit.path("payload"), &payload).unwrap();
+    openssl(&format!("dgst -sha256 -sign {key} -out signature payload"));
+    openssl("base64 -A -in signature -out signature.b64");
+    let mut layer = Descriptor::of("application/vnd.dev.cosign.simplesigning.v1+json", payload.as_bytes());
+    layer.annotations.insert("dev.cosignproject.cosign/signature".into(), kit.read("signature.b64"));
+    kit.artifact(&format!("{name}:sha256-{}.sig", digest.hex()), layer, payload.as_bytes());
+    kit.path(&format!("{key}.pub")).display().to_string()
+}
+
+#[test]
+fn t24_a_policy_is_enforced_wherever_a_set_is_moved() {
+    let Some(kit) = Kit::new() else { return };
+    if !testkit::installed("openssl") {
+        return;
+    }
+    let file = kit.set("set.yaml", BETA);
+    let beta = kit.digest_of("ns/beta:v1").unwrap();
+    let containers = kit.path("home/.config/containers");
+    fs::create_dir_all(containers.join("registries.d")).unwrap();
+    fs::write(containers.join("registries.d/a.yaml"), "default-docker:\n  use-sigstore-attachments: true\n").unwrap();
+    let policy = |key: &str| {
+        let text = format!(
+            r#"{{"default": [{{"type": "insecureAcceptAnything"}}], "transports": {{"docker": {{"{}/ns/beta":
+            [{{"type": "sigstoreSigned", "keyPath": "{key}",
+            "signedIdentity": {{"type": "matchRepository"}}}}]}}}}}}"#,
+            kit.host
+        );
+        fs::write(containers.join("policy.json"), text).unwrap();
+    };
+    let pull = |set: &str, more: &[&str]| kit.run(&mirror(&[&["pull", &file, set], more].concat()));
+    let push = |set: &str, to: &str, more: &[&str]| {
+        let output = kit.run(&mirror(&[&["push", set, &format!("{}/{to}", kit.closed.host())], more].concat()));
+        (output.status.success(), String::from_utf8_lossy(&output.stderr).into_owned())
+    };
+    // A policy cannot be enforced and ignored.
+    let mut both = kit.command(&mirror(&["pull", &file, "out", "--enforce-policy"]));
+    assert!(!both.env("OPM_INSECURE_POLICY", "true").status().unwrap().success());
+    assert!(pull("out", &["--volumes", "1MiB", "--to", "unsigned"]).status.success());
+    let key = sign(&kit, "ns/shared", kit.digest_of("ns/shared:v1").unwrap(), "key");
+    policy(&key);
+    // The set was pulled before there was a policy: neither another pull nor a push accepts it.
+    let again = pull("out", &["--enforce-policy"]);
+    let error = String::from_utf8_lossy(&again.stderr).into_owned();
+    assert!(again.status.code() == Some(1) && error.contains("to be sigstoreSigned, and"), "{error}");
+    for set in ["out", "unsigned"] {
+        let (done, error) = push(set, "m", &["--enforce-policy"]);
+        assert!(!done && error.contains("to be sigstoreSigned, and") && error.contains("nothing was sent"), "{error}");
+    }
+    assert_eq!(kit.closed_digest("m/ns/beta:v1"), None);
+    assert!(!push("unsigned", "m", &["--enforce-policy", "--part"]).0);
+    // A push that ignores the policy reports that.
+    let (done, messages) = push("out", "ignored", &[]);
+    assert!(done && messages.matches("which are ignored").count() == 1, "{messages}");
+    // With its signature, the set passes: as a directory and as volumes.
+    policy(&sign(&kit, "ns/beta", beta, "other"));
+    let pulled = pull("signed", &["--enforce-policy", "--volumes", "1MiB", "--to", "volumes"]);
+    assert!(pulled.status.success(), "{}", String::from_utf8_lossy(&pulled.stderr));
+    for set in ["signed", "volumes"] {
+        let (done, messages) = push(set, set, &["--enforce-policy"]);
+        assert!(done && messages.contains("--expect checks the whole set"), "{messages}");
+    }
+    assert!(kit.closed_digest("volumes/ns/index:v1").is_some() && kit.closed_digest("m/ns/index:v1").is_none());
+    policy(&key);
+    let (done, error) = push("signed", "m", &["--enforce-policy"]);
+    assert!(!done && error.contains("nothing was sent"), "{error}");
 }

@@ -140,7 +140,7 @@ pub(crate) struct MoveFlags {
     /// Progress format: human-readable (text), or one line of JSON per second on stderr (json)
     #[arg(long, value_name = "FORM", default_value = "text", value_parser = form())]
     pub(crate) progress: Form,
-    /// Accept only images whose signatures satisfy policy.json
+    /// Accept only images whose signatures satisfy policy.json; 'push' uses the signatures in the set
     #[arg(long)]
     pub(crate) enforce_policy: bool,
     /// The policy file of `oc-mirror --policy`.
@@ -170,7 +170,14 @@ impl MoveFlags {
         options.progress = Arc::clone(moved) as Arc<dyn image::Progress>;
         options.rate = self.limit_rate;
         moved.report_as(self.progress);
-        Client::new(options).map_err(|error| Failure::message(error.to_string()))
+        let client = Client::new(options).map_err(|error| Failure::message(error.to_string()))?;
+        let enforced = client.enforced_policy().map_err(|error| Failure::message(error.to_string()))?;
+        if self.enforce_policy && enforced.is_none() {
+            return Err(Failure::message(
+                "--enforce-policy: there is no policy to enforce\nhelp: create policy.json, and unset OPM_INSECURE_POLICY",
+            ));
+        }
+        Ok(client)
     }
 }
 

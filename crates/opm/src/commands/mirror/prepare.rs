@@ -116,26 +116,37 @@ fn from_lock(
             image.role == Role::Catalog && lock.catalogs.iter().any(|it| !it.whole && it.image == image.digest)
         });
     let mut plan = Plan { catalogs: lock.catalogs.clone(), left_out: lock.left_out.clone(), ..Plan::default() };
+    // The set may have been pulled under another policy, or none.
+    let enforced = client.enforced_policy().map_err(|error| Failure::message(error.to_string()))?.is_some();
+    let sources: Vec<Reference> = others.iter().filter_map(mirror::policy::source).collect();
+    notes(&mirror::policy::ignored(client, sources.iter()).into_iter().collect::<Vec<_>>(), printer);
+    drop(sources);
     let mut wanted: Vec<(Reference, Vec<Platform>)> = Vec::new();
-    let mut of: Vec<usize> = Vec::new();
+    let mut artifacts: Vec<Reference> = Vec::new();
+    let (mut of, mut of_artifacts): (Vec<usize>, Vec<usize>) = Default::default();
     for (number, image) in others.iter().enumerate() {
-        let Ok(reference) = Reference::parse(image.source.trim_start_matches("docker://")) else { continue };
-        for (turn, digest) in image.tops().enumerate() {
-            let platforms = if turn == 0 { image.platforms() } else { Vec::new() };
-            if there(&digest, &platforms).is_err() {
-                wanted.push((reference.with_digest(digest), platforms));
-                of.push(number);
-            }
+        let Some(reference) = mirror::policy::source(image) else { continue };
+        let mut tops = image.tops();
+        if let Some(digest) = tops.next()
+            && (enforced || there(&digest, &image.platforms()).is_err())
+        {
+            wanted.push((reference.with_digest(digest), image.platforms()));
+            of.push(number);
+        }
+        for digest in tops.filter(|digest| there(digest, &[]).is_err()) {
+            artifacts.push(reference.with_digest(digest));
+            of_artifacts.push(number);
         }
     }
     let mut lost: BTreeSet<usize> = BTreeSet::new();
-    for (number, outcome) in of.iter().zip(client.survey(&wanted, false)) {
+    let images_and_artifacts = of.iter().zip(client.survey(&wanted, false));
+    for (number, outcome) in images_and_artifacts.chain(of_artifacts.iter().zip(client.survey_artifacts(&artifacts))) {
         if let Err(error) = outcome {
             lost.insert(*number);
             plan.missing.push(mirror::verify::missing(&others[*number], &error));
         }
     }
-    drop(wanted);
+    drop((wanted, artifacts));
     let kept = others.into_iter().enumerate().filter(|(number, _)| !lost.contains(number));
     plan.images = kept.map(|(_, image)| image).collect();
     let mut catalogs = Vec::new();
@@ -143,7 +154,8 @@ fn from_lock(
         let locked = &lock.catalogs[number];
         let whole = locked.image.parse::<Digest>().ok().and_then(|digest| there(&digest, &[]).ok());
         let is_there = whole.is_some_and(|parts| options.store.lacking(&parts.blobs).is_empty());
-        if locked.whole || is_there {
+        // A filtered catalog is opened again, to check the image that it was built from.
+        if locked.whole || is_there && !enforced {
             plan.images.extend(built.extract_if(.., |image| image.digest == locked.image));
             catalogs.push(None);
             continue;

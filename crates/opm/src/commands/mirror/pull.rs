@@ -156,7 +156,8 @@ struct Pull<'a> {
 impl Pull<'_> {
     /// Returns the lock of a complete set, some or all of whose blobs have moved from the directory to volumes.
     fn packed(&self, input: &Input, printer: &Printer) -> Result<Option<Lock>, Failure> {
-        if !self.drains() {
+        // With a policy, all images of the set are checked first.
+        if !self.drains() || self.args.moving.enforce_policy {
             return Ok(None);
         }
         let Ok(lock) = self.set.lock() else { return Ok(None) };

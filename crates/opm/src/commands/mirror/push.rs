@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use image::{BlobSource, Client, Digest, Reference, Store};
+use image::{BlobSource, Client, Digest, Parts, Reference, Store};
 use mirror::destination::Target;
 use mirror::lock::Lock;
 use mirror::push::{Pushed, blob_pushes};
@@ -174,11 +174,15 @@ pub(super) fn run_collecting(
     let target = args.target.target(registry)?;
     let paths: Vec<PathBuf> = paths.iter().map(|path| Path::new(path).to_owned()).collect();
     let moved: Arc<Moved> = Arc::default();
+    if args.part && args.moving.enforce_policy {
+        return Err(Failure::message("--part sends blobs without their images, which --enforce-policy cannot check"));
+    }
     if args.part {
         return push_part(args, &paths, &target, &moved, tls, printer);
     }
     let from = OpenSet::open(&paths, &args.moving, &moved, tls)?;
     check_expected(&from.lock, args.expect.as_ref())?;
+    check_policy(&from, args, printer)?;
     let near = check_complete(&from, &target, printer)?;
     let total = from.contents.blobs.values().map(|blob| blob.size).sum();
     let ready = mirror::push::ready(&from.client, &from.aside, &from.lock, &from.contents, &target, &near);
@@ -218,6 +222,37 @@ pub(super) fn finish(
     }
     flags.write_resources(lock, target, tls, printer)?;
     writeln!(printer.data(), "{}", lock.digest())?;
+    Ok(())
+}
+
+/// Checks the images of a set against the policy, with the signatures in the set, before anything is sent.
+fn check_policy(from: &OpenSet, args: &PushArgs, printer: &Printer) -> Outcome {
+    let lock = &from.lock;
+    if !args.moving.enforce_policy {
+        let sources: Vec<Reference> = lock.images.iter().filter_map(mirror::policy::source).collect();
+        notes(&mirror::policy::ignored(&from.client, sources.iter()).into_iter().collect::<Vec<_>>(), printer);
+        return Ok(());
+    }
+    if let Some(volumes) = &from.volumes {
+        let options = from.client.options();
+        let signatures = lock.images.iter().flat_map(mirror::policy::signatures);
+        let parts = signatures.filter_map(|(_, digest)| Parts::of(&options.store, &digest, &[], &options.limits).ok());
+        let payloads = parts.flat_map(|parts| parts.blobs).map(|blob| blob.digest);
+        volumes.import(payloads, DOCUMENT_LIMIT, &options.store).map_err(Failure::message)?;
+    }
+    let refused = mirror::policy::refused(&from.client, lock);
+    if !refused.is_empty() {
+        report_missing(&refused, printer);
+        return Err(Failure::message(
+            "the policy does not accept the set, so nothing was sent\nhelp: signatures must be in the set: pull it without \
+             --without-referrers",
+        ));
+    }
+    if args.expect.is_none() && lock.images.iter().any(|image| mirror::policy::is_built(lock, image)) {
+        let note =
+            "catalogs that the set filtered have no signature and are not checked; --expect checks the whole set";
+        notes(&[note.to_owned()], printer);
+    }
     Ok(())
 }
 

@@ -142,19 +142,24 @@ fn check_registry(args: &VerifyArgs, tls: &TlsFlags) -> Result<Found, Failure> {
     let moved: Arc<Moved> = Arc::default();
     let client = args.moving.client(tls, store, &moved)?;
     // Fetch the manifests from the registry.
-    let mut wanted = Vec::new();
+    let (mut wanted, mut artifacts) = (Vec::new(), Vec::new());
+    let (mut of, mut of_artifacts) = (Vec::new(), Vec::new());
     for image in &lock.images {
         let repository = target.repository(&image.path).map_err(Failure::message)?;
         for (turn, digest) in image.tops().enumerate() {
-            let platforms = if turn == 0 { image.platforms() } else { Vec::new() };
-            wanted.push((repository.with_digest(digest), platforms, image));
+            if turn == 0 {
+                wanted.push((repository.with_digest(digest), image.platforms()));
+                of.push(image);
+            } else {
+                artifacts.push(repository.with_digest(digest));
+                of_artifacts.push(image);
+            }
         }
     }
-    let requested: Vec<_> =
-        wanted.iter().map(|(reference, platforms, _)| (reference.clone(), platforms.clone())).collect();
     let mut missing = Vec::new();
     let mut lost: BTreeSet<String> = BTreeSet::new();
-    for ((_, _, image), outcome) in wanted.iter().zip(client.survey(&requested, false)) {
+    let surveyed = client.survey(&wanted, false).into_iter().chain(client.survey_artifacts(&artifacts));
+    for (image, outcome) in of.into_iter().chain(of_artifacts).zip(surveyed) {
         if let Err(error) = outcome {
             missing.push(verify::missing(image, &error));
             lost.insert(image.source.clone());
