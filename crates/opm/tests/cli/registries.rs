@@ -1,11 +1,17 @@
-//! Commands that read images from registries: hostile caches and misbehaving servers.
+//! Commands that move images: hostile caches, and a table of every command against every fault of a registry.
 
+use std::collections::BTreeSet;
+use std::fmt::Write;
 use std::fs;
+use std::io::Read;
+use std::path::Path;
+use std::sync::Mutex;
+use std::time::{Duration, Instant};
 
 use image::{Digest, media_type};
-use testkit::{FakeRegistry, Fault};
+use testkit::{DockerRegistry, FakeRegistry, FakeRequest, FakeResponse, Fault, RegistryPlan};
 
-use crate::env::{SMALL, TestEnv};
+use crate::env::{SMALL, TestEnv, copy};
 
 /// The parts of an image in a layout.
 struct Parts {
@@ -72,4 +78,337 @@ fn an_invalid_proxy_is_an_error_and_no_direct_connection() {
             assert!(!told.contains(part), "{part}: {shown}");
         }
     }
+}
+
+/// The outcome of each command and fault: exit code, class, message, and new files. A failing test prints what it
+/// found.
+const OUTCOMES: &str = include_str!("registries.txt");
+
+/// Every command that takes an image, with its arguments. `{ref}` is an image at the faulty registry, and `{host}` its
+/// address. A command can occur several times: as source and target, or with other flags.
+const COMMANDS: &[(&str, &str)] = &[
+    ("render", "{ref}"),
+    ("validate", "{ref}"),
+    ("serve", "{ref} --port 0 --address 127.0.0.1 --termination-log ="),
+    ("list packages", "{ref}"),
+    ("list channels", "{ref}"),
+    ("list bundles", "{ref}"),
+    ("graph", "{ref}"),
+    ("diff", "catalog {ref}"),
+    ("template render", "basic template.yaml"),
+    ("migrate", "{ref} out"),
+    ("build", "catalog --base-image {ref} --to oci:out"),
+    ("build", "catalog --data-only --tag {ref} --push"),
+    ("unpack", "{ref} --unpack-dir out"),
+    (
+        "bundle build",
+        "--directory 1.3.0/manifests --package lantern --channels stable --overwrite --image-builder none --tag {ref} --push",
+    ),
+    ("bundle validate", "{ref}"),
+    ("bundle unpack", "{ref} --out out"),
+    ("index add", "{ref} --generate"),
+    ("index rm", "--operators foo --from-index {ref} --generate"),
+    ("index prune", "--packages foo --from-index {ref} --generate"),
+    ("index prune-stranded", "--from-index {ref} --generate"),
+    ("index export", "--index {ref} --download-folder out"),
+    ("index inspect packages", "--from-index {ref}"),
+    ("index inspect package", "foo --from-index {ref}"),
+    ("index rmb", "{ref} --mode semver --from-index {ref} --generate"),
+    ("registry add", "--bundle-images {ref} --database index.db"),
+    ("registry doctor", "{ref}"),
+    ("copy", "{ref} oci:out:v1"),
+    ("copy", "oci:image:v1 {ref}"),
+    ("mirror plan", "images.yaml --lock out"),
+    ("mirror plan", "images.yaml --lock out --missing drop"),
+    ("mirror pull", "catalogs.yaml out"),
+    ("mirror pull", "images.yaml out"),
+    ("mirror pull", "images.yaml out --missing drop"),
+    ("mirror pull", "images.yaml out --missing keep"),
+    ("mirror copy", "images.yaml {host}/m"),
+    ("mirror push", "set {host}/m --resources out"),
+    ("mirror verify", "{host}/m --lock lock.json"),
+    ("mirror verify", "{host}/m --lock lock.json --deep"),
+    ("mirror prune", "{host}/m --keep lock.json"),
+    ("verify", "{ref}"),
+    ("edit add-bundle", "catalog {ref} --channel stable"),
+    ("edit filter", "{ref} --package foo --to out"),
+    ("edit merge", "catalog {ref}"),
+    ("check-upgrades", "catalog {ref}"),
+    ("resolve", "{ref} --install foo"),
+    ("upgrade-path", "{ref} foo --from 1.0.0"),
+    ("why", "{ref} foo"),
+    ("rehearse", "{ref}"),
+    ("crd-diff", "1.3.0 {ref}"),
+    ("security", "{ref}"),
+    ("site build", "{ref} --to out"),
+];
+
+/// Commands that take an image, but reach a cluster first.
+const ON_CLUSTERS: &[&str] = &["run bundle", "run bundle-upgrade"];
+
+/// The messages that explain a fault, with its class: an image is missing if its registry says so; everything else is
+/// a failure.
+const MESSAGES: &[(&str, &str)] = &[
+    ("failed to verify certificate", "failed"),
+    ("dial tcp nowhere.invalid", "failed"),
+    ("Connection refused", "failed"),
+    ("stopped after 10 redirects", "failed"),
+    ("toomanyrequests", "failed"),
+    ("unauthorized: authentication required", "failed"),
+    ("status 403", "failed"),
+    ("status 500", "failed"),
+    ("Digest did not match", "failed"),
+    ("end of file before message length reached", "failed"),
+    ("manifest unknown", "missing"),
+    ("status 404", "failed"),
+    ("does not exist", "missing"),
+];
+
+/// Returns all commands of the program without further subcommands.
+fn leaves(env: &TestEnv, path: &[&str], found: &mut Vec<(String, String)>) {
+    let help = env.stdout(&[path, &["--help"]].concat());
+    let listed = help.split("\nCommands:\n").nth(1).and_then(|rest| rest.split("\n\n").next()).unwrap_or_default();
+    let names = listed.lines().filter(|line| line.starts_with("  ") && !line.starts_with("   "));
+    let names: Vec<&str> = names.filter_map(|line| line.split_whitespace().next()).filter(|it| *it != "help").collect();
+    if names.is_empty() {
+        found.push((path.join(" "), help.clone()));
+    }
+    for name in names {
+        leaves(env, &[path, &[name]].concat(), found);
+    }
+}
+
+#[test]
+fn every_command_that_takes_an_image_is_in_the_table() {
+    let env = TestEnv::new();
+    let mut all = Vec::new();
+    leaves(&env, &[], &mut all);
+    let takes_image = |(name, help): &(String, String)| help.contains("--image-cache") || name.starts_with("mirror ");
+    let taking: BTreeSet<&str> = all.iter().filter(|one| takes_image(one)).map(|(name, _)| name.as_str()).collect();
+    let known: BTreeSet<&str> = COMMANDS.iter().map(|(name, _)| *name).chain(ON_CLUSTERS.iter().copied()).collect();
+    assert!(taking.len() > 30, "{taking:?}");
+    assert_eq!(taking, known);
+}
+
+/// The files that commands of the table use, in a directory that is copied for each.
+fn prepare(env: &TestEnv, parts: &Parts) {
+    env.file("base/catalog/catalog.yaml", SMALL);
+    env.copy_of("examples/bundles/lantern/1.3.0");
+    fs::rename(env.path("1.3.0"), env.path("base/1.3.0")).expect("a bundle");
+    copy(&env.path("built-image"), &env.path("base/image"));
+    let good = FakeRegistry::start(|_| (Fault::None, None));
+    env.file("good.yaml", image_set("additionalImages", "name", &parts.serve(&good, "ns/catalog")));
+    env.stdout(&["mirror", "pull", "good.yaml", "base/set", "--use-http"]);
+    fs::copy(env.path("base/set/mirror/lock.json"), env.path("base/lock.json")).expect("a lock");
+    let index = fs::read_to_string(env.path("base/image/index.json")).expect("an index");
+    let named = index.replace("\"size\"", "\"annotations\":{\"org.opencontainers.image.ref.name\":\"v1\"},\"size\"");
+    fs::write(env.path("base/image/index.json"), named).expect("an index");
+}
+
+fn image_set(list: &str, field: &str, name: &str) -> String {
+    format!(
+        "kind: ImageSetConfiguration\napiVersion: mirror.openshift.io/v2alpha1\nmirror:\n  {list}:\n  - {field}: {name}\n"
+    )
+}
+
+/// Returns the files below a directory. Which partial blobs are left depends on the order of transfers.
+fn files(root: &Path, below: &Path, found: &mut BTreeSet<String>) {
+    for entry in fs::read_dir(below).into_iter().flatten().flatten() {
+        let name = entry.file_name().to_string_lossy().into_owned();
+        if entry.path().is_dir() && name != "partial" {
+            files(root, &entry.path(), found);
+        } else if !entry.path().is_dir() {
+            let path = entry.path();
+            let parts = path.strip_prefix(root).expect("below").iter().map(|part| match part.to_string_lossy() {
+                part if part.len() == 64 => "DIGEST".into(),
+                part if part.starts_with("127.0.0.1:") => "HOST".into(),
+                part => part,
+            });
+            found.insert(parts.collect::<Vec<_>>().join("/"));
+        }
+    }
+}
+
+/// Runs a command in a copy of the files, and returns its line of the table.
+fn outcome(base: &Path, host: &str, plain: bool, name: &str, arguments: &str) -> String {
+    let env = TestEnv::new();
+    copy(base, &env.path("."));
+    let image = format!("{host}/ns/catalog:v1");
+    env.file(
+        "template.yaml",
+        format!("schema: olm.template.basic\nentries:\n- schema: olm.bundle\n  image: {image}\n"),
+    )
+    .file("images.yaml", image_set("additionalImages", "name", &image))
+    .file("catalogs.yaml", image_set("operators", "catalog", &image))
+    .file("tmp/kept", "");
+    let list = |env: &TestEnv| {
+        let mut found = BTreeSet::new();
+        files(&env.path("."), &env.path("."), &mut found);
+        found
+    };
+    let before = list(&env);
+    let filled = arguments.replace("{ref}", &image).replace("{host}", host);
+    let words = name.split(' ').chain(filled.split(' ')).map(|word| if word == "=" { "" } else { word });
+    let mut command = env.command();
+    command.env("TMPDIR", env.path("tmp")).args(words).args(plain.then_some("--use-http"));
+    // Reports go to stdout, everything else to stderr.
+    let (mut printed, output) = std::io::pipe().expect("a pipe");
+    let errors = output.try_clone().expect("a pipe");
+    let mut child = command.stdout(output).stderr(errors).spawn().expect("opm runs");
+    drop(command);
+    let reader = std::thread::spawn(move || {
+        let mut text = String::new();
+        printed.read_to_string(&mut text).expect("text");
+        text
+    });
+    let deadline = Instant::now() + Duration::from_secs(60);
+    let code = loop {
+        match child.try_wait().expect("a status") {
+            Some(status) => break status.code().map_or("signal".to_owned(), |code| code.to_string()),
+            None if Instant::now() > deadline => {
+                child.kill().expect("killed");
+                break "none".to_owned();
+            }
+            None => std::thread::sleep(Duration::from_millis(20)),
+        }
+    };
+    let error = reader.join().expect("the output");
+    let (message, class) = MESSAGES.iter().find(|(text, _)| error.contains(text)).copied().unwrap_or(("-", "-"));
+    // Mirrors report the class themselves.
+    for (says, reported) in [("missing images: ", "missing"), ("failed images: ", "failed")] {
+        assert!(!error.contains(says) || reported == class || class == "-", "{name} {arguments}: {error}");
+    }
+    let left: Vec<String> = list(&env).difference(&before).cloned().collect();
+    let left = if left.is_empty() { String::new() } else { format!("; leaves {}", left.join(" ")) };
+    format!("{name} {arguments}: {code}, {class}, {message}{left}")
+}
+
+/// Compares all commands against one registry with the table.
+fn check(fault: &str, host: &str, plain: bool, env: &TestEnv) {
+    let base = env.path("base");
+    let next = Mutex::new(COMMANDS.iter().enumerate());
+    let lines = Mutex::new(vec![String::new(); COMMANDS.len()]);
+    std::thread::scope(|scope| {
+        for _ in 0..8 {
+            scope.spawn(|| {
+                loop {
+                    let Some((number, (name, arguments))) = next.lock().expect("a queue").next() else { return };
+                    let line = outcome(&base, host, plain, name, arguments);
+                    lines.lock().expect("lines")[number] = line;
+                }
+            });
+        }
+    });
+    let mut found = format!("== {fault}\n");
+    for line in lines.lock().expect("lines").iter() {
+        let _ = writeln!(found, "{line}");
+    }
+    if fault != "missing" && fault != "404" {
+        assert!(!found.contains(", missing, "), "a failure counts as a missing image:\n{found}");
+    }
+    let start = OUTCOMES.find(&format!("== {fault}\n")).unwrap_or(OUTCOMES.len());
+    let end = OUTCOMES[start..].find("\n== ").map_or(OUTCOMES.len(), |end| start + end + 1);
+    assert!(OUTCOMES[start..end] == found, "another outcome than in registries.txt:\n{found}");
+}
+
+/// Accepts uploads, for registries whose fault affects only downloads.
+fn upload(request: &FakeRequest) -> Option<FakeResponse> {
+    match request.method.as_str() {
+        "POST" => Some(FakeResponse::status(202).header("Location", "/upload")),
+        "PUT" | "PATCH" => Some(FakeResponse::status(201)),
+        _ => None,
+    }
+}
+
+/// Starts a registry whose repositories have a fault, and compares all commands with the table.
+fn check_fault(fault: &str, rule: impl Fn(&FakeRequest) -> (Fault, Option<FakeResponse>) + Send + Sync + 'static) {
+    let env = TestEnv::new();
+    let parts = Parts::of_catalog(&env);
+    prepare(&env, &parts);
+    let registry = FakeRegistry::start(move |request| match request.path.as_str() {
+        "/v2/" => (Fault::None, None),
+        _ => rule(request),
+    });
+    parts.serve(&registry, "ns/catalog");
+    parts.serve(&registry, "m/ns/catalog");
+    check(fault, registry.host(), true, &env);
+}
+
+/// Compares all commands with the table, for a registry at this address.
+fn check_host(fault: &str, host: &str) {
+    let env = TestEnv::new();
+    prepare(&env, &Parts::of_catalog(&env));
+    check(fault, host, false, &env);
+}
+
+#[test]
+fn a_missing_image_is_reported_by_every_command() {
+    let body = r#"{"errors": [{"code": "MANIFEST_UNKNOWN", "message": "manifest unknown"}]}"#;
+    check_fault("missing", move |request| match request.method.as_str() {
+        "GET" | "HEAD" => (Fault::None, Some(FakeResponse::status(404).body(body))),
+        _ => (Fault::None, upload(request)),
+    });
+}
+
+#[test]
+fn a_404_without_a_message_is_reported_by_every_command() {
+    check_fault("404", |_| (Fault::Status(404), None));
+}
+
+#[test]
+fn a_401_fails_every_command() {
+    check_fault("401", |_| (Fault::Status(401), None));
+}
+
+#[test]
+fn a_403_fails_every_command() {
+    check_fault("403", |_| (Fault::Status(403), None));
+}
+
+#[test]
+fn a_429_fails_every_command() {
+    // A delay above the maximum is not waited for.
+    check_fault("429", |_| (Fault::TooMany(3600), None));
+}
+
+#[test]
+fn a_500_fails_every_command() {
+    check_fault("500", |_| (Fault::None, Some(FakeResponse::status(500).header("Retry-After", "3600"))));
+}
+
+#[test]
+fn endless_redirects_fail_every_command() {
+    check_fault("redirect", |_| (Fault::Redirect, None));
+}
+
+#[test]
+fn a_truncated_manifest_fails_every_command() {
+    check_fault("truncated", |request| match request.method.as_str() {
+        "GET" if request.path.contains("/manifests/") => (Fault::Truncated, None),
+        _ => (Fault::None, upload(request)),
+    });
+}
+
+#[test]
+fn a_blob_with_another_digest_fails_every_command_that_reads_it() {
+    check_fault("wrong digest", |request| match request.method.as_str() {
+        "GET" if request.path.contains("/blobs/") => (Fault::Wrong, None),
+        _ => (Fault::None, upload(request)),
+    });
+}
+
+#[test]
+fn an_unknown_host_fails_every_command() {
+    check_host("DNS", "nowhere.invalid");
+}
+
+#[test]
+fn a_refused_connection_fails_every_command() {
+    check_host("refused", &format!("127.0.0.1:{}", testkit::free_port()));
+}
+
+#[test]
+fn an_untrusted_certificate_fails_every_command() {
+    let Some(registry) = DockerRegistry::start(RegistryPlan { tls: true, ..RegistryPlan::default() }) else { return };
+    check_host("TLS", registry.host());
 }

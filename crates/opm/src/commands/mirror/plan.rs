@@ -118,6 +118,10 @@ pub(super) fn run(args: &PlanArgs, tls: &TlsFlags, printer: &mut Printer) -> Out
         }
         _ => text(&lock, &contents, fetch, printer)?,
     }
+    // A lock without the missing images would be a smaller set that nobody asked for.
+    if failed {
+        return Err(Failure::Reported);
+    }
     if let (Some(resources), Some(target)) = (&args.resources, &target) {
         let flags = TargetFlags { resources: resources.clone(), ..TargetFlags::default() };
         flags.write_resources(&lock, target, tls, printer)?;
@@ -126,7 +130,7 @@ pub(super) fn run(args: &PlanArgs, tls: &TlsFlags, printer: &mut Printer) -> Out
         mirror::set::write_whole(out, lock.to_text().as_bytes()).map_err(Failure::message)?;
         printer.report(&format!("lock: {}, {}", out.display(), lock.digest()));
     }
-    if failed { Err(Failure::Reported) } else { Ok(()) }
+    Ok(())
 }
 
 /// Prints a plan as text.
