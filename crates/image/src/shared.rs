@@ -62,7 +62,7 @@ pub(crate) fn create_dir(path: &Path) -> io::Result<()> {
     if fs::symlink_metadata(path)?.is_dir() {
         return Ok(());
     }
-    let text = format!("{} is not a directory; remove it, or use another cache", path.display());
+    let text = format!("{} must be a directory, not a link or a file", path.display());
     Err(io::Error::new(ErrorKind::NotADirectory, text))
 }
 
