@@ -1,6 +1,6 @@
 //! Turns changes of blobs into changes of the source text.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::ops::Range;
 
 use fbc::blob::{Deprecation, Entry};
@@ -50,6 +50,16 @@ pub enum Rewritten {
 /// # Errors
 /// Refuses if the source form does not allow an edit by position.
 pub fn rewrite(text: &str, change: &FileChange) -> Result<Rewritten, Refusal> {
+    // Edits of lines need a newline after each.
+    let ended = documents::with_last_newline(text);
+    let rewritten = rewrite_lines(&ended, change)?;
+    Ok(match rewritten {
+        Rewritten::Spliced(splices) => Rewritten::Spliced(documents::without_last_newline(text, &ended, splices)),
+        Rewritten::Deleted => Rewritten::Deleted,
+    })
+}
+
+fn rewrite_lines(text: &str, change: &FileChange) -> Result<Rewritten, Refusal> {
     let documents = documents::find(text).ok_or_else(unreadable)?;
     let at = |start: &u64| {
         documents.binary_search_by_key(&usize::try_from(*start).unwrap_or(usize::MAX), |document| document.start)
@@ -175,13 +185,14 @@ fn edit(text: &str, document: &Document, change: &Change) -> Result<Vec<Splice>,
             let keys: Vec<String> = list.items().iter().map(|item| item.string("name").to_owned()).collect();
             let new: Vec<(String, Value)> =
                 entries.iter().map(|entry| (entry.name.to_string(), value(entry))).collect();
-            change_list(&mut editor, list, &keys, &new)?;
+            // New members of an item precede a new item behind it, which may have the same position.
+            let by_name: HashMap<&str, &Entry> = entries.iter().rev().map(|entry| (&*entry.name, entry)).collect();
             for item in list.items() {
-                let name = item.string("name");
-                if let Some(entry) = entries.iter().find(|entry| &*entry.name == name) {
+                if let Some(entry) = by_name.get(item.string("name")) {
                     change_entry(&mut editor, item, entry)?;
                 }
             }
+            change_list(&mut editor, list, &keys, &new)?;
         }
         Change::Deprecations(entries) => {
             let list = root.get("entries").ok_or(Unwritable)?;
@@ -192,15 +203,14 @@ fn edit(text: &str, document: &Document, change: &Change) -> Result<Vec<Splice>,
             let keys: Vec<String> = list.items().iter().map(key_of).collect();
             let new: Vec<(String, Value)> =
                 entries.iter().map(|entry| (key(&entry.schema, &entry.name), deprecation(entry))).collect();
-            change_list(&mut editor, list, &keys, &new)?;
-            for item in list.items() {
-                let name = key_of(item);
-                if let Some(entry) = entries.iter().find(|entry| key(&entry.schema, &entry.name) == name)
-                    && item.string("message") != &*entry.message
-                {
+            let by_key: HashMap<String, &Deprecation> =
+                entries.iter().rev().map(|entry| (key(&entry.schema, &entry.name), entry)).collect();
+            for (item, key) in list.items().iter().zip(&keys) {
+                if let Some(entry) = by_key.get(key).filter(|entry| item.string("message") != &*entry.message) {
                     set_field(&mut editor, item, "message", &entry.message, &["reference"])?;
                 }
             }
+            change_list(&mut editor, list, &keys, &new)?;
         }
     }
     Ok(editor.finish(document.body))
@@ -213,20 +223,24 @@ fn change_list(
     keys: &[String],
     wanted: &[(String, Value)],
 ) -> Result<(), Unwritable> {
-    let removed: Vec<bool> = keys.iter().map(|key| !wanted.iter().any(|(name, _)| name == key)).collect();
+    let names: HashSet<&str> = wanted.iter().map(|(name, _)| name.as_str()).collect();
+    let removed: Vec<bool> = keys.iter().map(|key| !names.contains(key.as_str())).collect();
+    // The first item counts if several have one key.
+    let places: HashMap<&str, usize> = keys.iter().enumerate().rev().map(|(at, key)| (key.as_str(), at)).collect();
     let mut added = Vec::new();
-    let mut before = None;
+    let mut before: Option<usize> = None;
+    // The last of the removed items that follow the previous one.
+    let mut behind = (0..keys.len()).take_while(|&at| removed[at]).last();
     for (name, value) in wanted {
-        match keys.iter().position(|key| key == name) {
+        match places.get(name.as_str()).copied() {
             // Remaining items have to keep their order.
             Some(at) if before.is_some_and(|before| at <= before) => return Err(Unwritable),
-            Some(at) => before = Some(at),
-            None => {
-                // Insert after the removed items that follow the previous one, so that a renamed item keeps its
-                // position.
-                let behind = (before.map_or(0, |at| at + 1)..keys.len()).take_while(|&at| removed[at]).last();
-                added.push((behind.or(before), value.clone()));
+            Some(at) => {
+                before = Some(at);
+                behind = (at + 1..keys.len()).take_while(|&at| removed[at]).last();
             }
+            // Insert after these, so that a renamed item keeps its position.
+            None => added.push((behind.or(before), value.clone())),
         }
     }
     if added.is_empty() && !removed.contains(&true) {

@@ -107,6 +107,9 @@ fn edited(files: &Files, verb: impl FnOnce(&Read, &mut Outline) -> Result<(), Re
 enum Style {
     Block,
     Commented,
+    /// Without a newline at the end of the file.
+    Bare,
+    NewestFirst,
     Flow,
     Json,
     Compact,
@@ -123,7 +126,10 @@ fn catalog_files(style: Style, count: usize, several: bool) -> Files {
             0 => format!(r#"{{"name":"{}"}}"#, name(0)),
             i => format!(r#"{{"name":"{}","replaces":"{}","skips":["x{i}"]}}"#, name(i), name(i - 1)),
         };
-        let entries: Vec<String> = (0..upto).map(entry).collect();
+        let mut entries: Vec<String> = (0..upto).map(entry).collect();
+        if matches!(style, Style::NewestFirst) {
+            entries.reverse();
+        }
         format!(r#"{{"schema":"olm.channel","package":"p","name":"{channel}","entries":[{}]}}"#, entries.join(","))
     };
     blobs.push(("package", package.to_owned()));
@@ -143,7 +149,7 @@ fn catalog_files(style: Style, count: usize, several: bool) -> Files {
             Style::Json => fbc::json::write_as_written(raw, fbc::json::Layout::Indented(4), 0, &mut out),
             Style::Compact => out.extend_from_slice(blob.as_bytes()),
             Style::Flow => out.extend_from_slice(blob.replace("\":", "\": ").as_bytes()),
-            Style::Block | Style::Commented => fbc::yaml::write_document(raw, &mut out),
+            _ => fbc::yaml::write_document(raw, &mut out),
         }
         let mut text = String::from_utf8(out).unwrap();
         if matches!(style, Style::Commented) {
@@ -154,6 +160,9 @@ fn catalog_files(style: Style, count: usize, several: bool) -> Files {
         }
         file.push_str(text.trim_end());
         file.push('\n');
+    }
+    if matches!(style, Style::Bare) {
+        files.values_mut().for_each(|text| text.truncate(text.trim_end().len()));
     }
     files
 }
@@ -314,7 +323,15 @@ fn stranded(verb: (usize, usize, usize, usize), [before, after]: &[Outline; 2]) 
 type Counts = BTreeMap<&'static str, [usize; 3]>;
 
 fn styles() -> impl Strategy<Value = Style> {
-    prop::sample::select(vec![Style::Block, Style::Commented, Style::Flow, Style::Json, Style::Compact])
+    prop::sample::select(vec![
+        Style::Block,
+        Style::Commented,
+        Style::Bare,
+        Style::NewestFirst,
+        Style::Flow,
+        Style::Json,
+        Style::Compact,
+    ])
 }
 
 #[test]

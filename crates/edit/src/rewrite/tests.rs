@@ -108,6 +108,68 @@ fn an_undone_change_restores_the_text() {
 }
 
 #[test]
+fn new_edges_of_an_entry_precede_a_new_entry_behind_it() {
+    let newest_first = "entries:\n- name: c\n  replaces: b\n- name: b\n";
+    insta::assert_snapshot!(changed(newest_first, &["c r=b", "b r=a s=x", "a"]), @r"
+    entries:
+    - name: c
+      replaces: b
+    - name: b
+      replaces: a
+      skips:
+      - x
+    - name: a
+    ");
+    let text = "entries:\n- name: b\n  skips:\n  - x\n";
+    insta::assert_snapshot!(changed(text, &["b s=x,y R=<1", "a"]), @r#"
+    entries:
+    - name: b
+      skips:
+      - x
+      - "y"
+      skipRange: <1
+    - name: a
+    "#);
+}
+
+#[test]
+fn several_changes_at_the_end_of_a_file_without_a_newline_are_made_together() {
+    for ending in ["\n", "\r\n"] {
+        let text =
+            "entries:\n- name: a\n- name: b\n  replaces: a\n  skips:\n  - x\n  skipRange: <1".replace('\n', ending);
+        for wanted in [
+            &["a", "b"] as &[&str],
+            &["a", "b R=<1"],
+            &["a", "b s=y"],
+            &["a s=z"],
+            &["a s=z", "c"],
+            &["a", "b", "c r=b"],
+            &["a", "b r=a s=x,y R=<2", "c r=b"],
+            &["b s=x"],
+        ] {
+            // The same as with a newline at the end.
+            let ended = changed(&format!("{text}{ending}"), wanted);
+            assert_eq!(changed(&text, wanted), ended.strip_suffix(ending).unwrap(), "{wanted:?}");
+        }
+    }
+    for (text, removed, left) in [
+        ("a: 1\n---\nb: 2", [false, true], Some("a: 1")),
+        ("a: 1\n---\nb: 2", [true, false], Some("b: 2")),
+        ("a: 1\n---\nb: 2", [true, true], None),
+    ] {
+        let starts: Vec<u64> = documents::find(text).unwrap().iter().map(|document| document.start as u64).collect();
+        let removed = starts.into_iter().zip(removed).filter(|(_, removed)| *removed);
+        let change =
+            FileChange { changed: removed.map(|(at, _)| (at, Change::Remove)).collect(), ..FileChange::default() };
+        let new = match rewrite(text, &change).unwrap() {
+            Rewritten::Spliced(splices) => Some(String::from_utf8(apply(text.as_bytes(), &splices).unwrap()).unwrap()),
+            Rewritten::Deleted => None,
+        };
+        assert_eq!(new.as_deref(), left);
+    }
+}
+
+#[test]
 fn json_is_written_like_the_json_around_it() {
     let text = "{\n  \"entries\": [\n    {\n      \"name\": \"a\"\n    }\n  ]\n}\n";
     insta::assert_snapshot!(changed(text, &["a s=x", "b r=a s=y,z"]), @r#"

@@ -1,5 +1,6 @@
 //! The documents of a file, by offset.
 
+use std::borrow::Cow;
 use std::ops::Range;
 
 use fbc::Format;
@@ -42,6 +43,52 @@ pub(crate) fn find(text: &str) -> Option<Vec<Document>> {
     Some(found.collect())
 }
 
+/// Returns the text with a newline at its end, if the last document is YAML: its lines are edited as wholes.
+pub(crate) fn with_last_newline(text: &str) -> Cow<'_, str> {
+    let yaml = || find(text).and_then(|found| Some(!found.last()?.json)).unwrap_or_default();
+    match text.ends_with('\n') || !yaml() {
+        true => Cow::Borrowed(text),
+        false => Cow::Owned(format!("{text}{}", lines::ending(text))),
+    }
+}
+
+/// Converts changes of the text from [`with_last_newline`] to changes of the text itself: neither the text nor the
+/// result ends with that newline.
+pub(crate) fn without_last_newline(text: &str, ended: &str, mut splices: Vec<Splice>) -> Vec<Splice> {
+    if text.len() == ended.len() {
+        return splices;
+    }
+    let mut last: Option<Splice> = None;
+    // Changes at the end become one change, which takes the newline before it if it has none of its own.
+    while let Some(before) = splices.pop() {
+        let end = last.as_ref().map_or(ended.len(), |last| last.range.start);
+        let bare = last.as_ref().is_none_or(|last| !last.text.ends_with(b"\n"));
+        if before.range.end <= text.len() && (before.range.end < end || !bare) {
+            splices.push(before);
+            break;
+        }
+        let rest = last.map(|last| last.text).unwrap_or_default();
+        last = Some(Splice { range: before.range.start..ended.len(), text: [before.text, rest].concat() });
+    }
+    let Some(mut last) = last else { return splices };
+    let kept = last.text.strip_suffix(b"\n").map(|kept| kept.strip_suffix(b"\r").unwrap_or(kept).to_vec());
+    match kept {
+        Some(kept) if last.range.start < ended.len() => last.text = kept,
+        // New lines behind the last one, which has no newline of its own.
+        Some(kept) => {
+            last = Splice { range: text.len()..text.len(), text: [ended[text.len()..].as_bytes(), &kept].concat() }
+        }
+        None => {
+            let before = &text[..last.range.start.min(text.len())];
+            let before = before.strip_suffix('\n').map_or(before, |it| it.strip_suffix('\r').unwrap_or(it));
+            last.range.start = before.len();
+        }
+    }
+    last.range.end = text.len();
+    splices.push(last);
+    splices
+}
+
 /// Removes documents, selected by index in `documents`, with one separator each.
 ///
 /// Returns `None` if no document remains, so that the file must be deleted.
@@ -64,11 +111,7 @@ pub(crate) fn remove(text: &str, documents: &[Document], removed: &[bool]) -> Op
             (None, Some(next)) => start..next.start,
             (None, None) => {
                 let before = documents[first.saturating_sub(1)].end;
-                // If the file does not end with a newline, the preceding newline is removed.
-                let bare = !documents[last].json && !text.ends_with('\n');
-                let newline = if bare && text[..before].ends_with('\n') { 1 } else { 0 };
-                let carriage = usize::from(newline == 1 && text[..before].ends_with("\r\n"));
-                before - newline - carriage..documents[last].end
+                before..documents[last].end
             }
         };
         splices.push(Splice { range, text: Vec::new() });
@@ -101,8 +144,7 @@ pub(crate) fn insert(text: &str, after: &Document, new: &str) -> Splice {
     let new = new.trim_end_matches('\n').replace('\n', ending);
     let text = match after.json {
         true => format!("{ending}{new}"),
-        false if text[..after.end].ends_with('\n') => format!("---{ending}{new}{ending}"),
-        false => format!("{ending}---{ending}{new}"),
+        false => format!("---{ending}{new}{ending}"),
     };
     Splice { range: after.end..after.end, text: text.into_bytes() }
 }
@@ -143,7 +185,7 @@ mod tests {
 
     #[test]
     fn inserting_and_removing_restores_the_text() {
-        for text in ["a: 1\n", "a: 1", "---\na: 1\n---\n", "{\"a\":1}", "{\"a\":1}\n", "a: 1\r\n", "a: 1\n---\nc: 3"] {
+        for text in ["a: 1\n", "---\na: 1\n---\n", "{\"a\":1}", "{\"a\":1}\n", "a: 1\r\n", "a: 1\n---\nc: 3\n"] {
             for after in 0..find(text).unwrap().len() {
                 let more = with(text, after, "{\"b\": 2}\n");
                 assert_eq!(find(&more).unwrap().len(), find(text).unwrap().len() + 1, "{more:?}");

@@ -204,21 +204,13 @@ impl<'t> Editor<'t> {
         self.remove_range(first..lines::next(self.text, end.max(start)));
     }
 
-    fn remove_range(&mut self, mut range: Range<usize>) {
-        // If the text does not end with a newline, the preceding newline is removed.
-        if range.end == self.text.len() && !self.text.ends_with('\n') {
-            range.start = self.text[..range.start].trim_end_matches('\n').trim_end_matches('\r').len();
-        }
+    fn remove_range(&mut self, range: Range<usize>) {
         self.splice(range, String::new());
     }
 
     fn insert_lines(&mut self, at: usize, text: String) {
         let ending = self.ending;
-        if at > 0 && !self.text[..at].ends_with('\n') {
-            self.splice(at..at, format!("{ending}{text}"));
-        } else {
-            self.splice(at..at, format!("{text}{ending}"));
-        }
+        self.splice(at..at, format!("{text}{ending}"));
     }
 
     /// Returns the lines of an item of a block list, with its comments.

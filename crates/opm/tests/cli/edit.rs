@@ -479,3 +479,24 @@ fn changed_files_keep_their_owner() {
     env.stdout(&["edit", "set-default", "catalog", "foo", "stable"]);
     assert_eq!(owner(), before);
 }
+
+#[test]
+fn an_older_version_is_added_to_a_channel_that_lists_the_newest_first() {
+    let (env, text) = five();
+    let newest_first = "entries:\n- name: p.v1.2.0\n  replaces: p.v1.1.0\n- name: p.v1.1.0\n";
+    let start = text.find("entries:").unwrap();
+    let end = text.find("---\nschema: olm.channel\npackage: p\nname: kept").unwrap();
+    let kept = text[end..].replace(
+        "entries:\n",
+        "entries:\n- name: p.v1.0.0\n- name: p.v1.1.1\n  skips:\n  - p.v1.0.0\n  replaces: p.v1.0.1\n",
+    );
+    let text = format!("{}{newest_first}{kept}", &text[..start]);
+    for text in [text.clone(), text.trim_end().to_owned()] {
+        env.file("catalog/p.yaml", &text);
+        env.stdout(&["edit", "promote", "catalog", "p.v1.0.0", "fast", "--edge", "semver"]);
+        let wanted = newest_first.to_owned() + "  replaces: p.v1.0.0\n- name: p.v1.0.0\n";
+        assert_eq!(env.read("catalog/p.yaml"), text.replacen(newest_first, &wanted, 1));
+        env.stdout(&["edit", "remove", "catalog", "--bundle", "p.v1.0.0", "--channel", "fast", "--forget"]);
+        assert_eq!(env.read("catalog/p.yaml"), text);
+    }
+}
