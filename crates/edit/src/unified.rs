@@ -2,6 +2,7 @@
 
 use std::fmt::Write;
 use std::ops::Range;
+use std::path::Path;
 
 use crate::text::Splice;
 
@@ -17,10 +18,10 @@ struct Block {
 /// Returns the unified diff of a file; `old` is missing for a new file, `new` for a deleted one.
 ///
 /// `splices` are the changes between the two, so no search is needed.
-pub fn unified(path: &str, old: Option<&str>, new: Option<&str>, splices: &[Splice]) -> String {
+pub fn unified(path: &Path, old: Option<&str>, new: Option<&str>, splices: &[Splice]) -> String {
     let mut out = String::new();
     let name = |side: &str, text: Option<&str>| match text {
-        Some(_) => format!("{side}/{path}"),
+        Some(_) => quoted(&Path::new(side).join(path)),
         None => "/dev/null".to_owned(),
     };
     let _ = write!(out, "--- {}\n+++ {}\n", name("a", old), name("b", new));
@@ -56,6 +57,37 @@ pub fn unified(path: &str, old: Option<&str>, new: Option<&str>, splices: &[Spli
         moved += added.cast_signed() - gone.cast_signed();
     }
     out
+}
+
+/// Writes a path as `git` and `patch` parse it in the header of a diff: in quotes, with escapes as in C, if it contains
+/// blanks, control characters, quotes, backslashes or bytes that are not UTF-8.
+fn quoted(path: &Path) -> String {
+    let plain = |c: char| !c.is_control() && !c.is_whitespace() && !matches!(c, '"' | '\\');
+    if let Some(text) = path.to_str().filter(|text| text.chars().all(plain)) {
+        return text.to_owned();
+    }
+    let mut out = String::from("\"");
+    for chunk in path.as_os_str().as_encoded_bytes().utf8_chunks() {
+        for c in chunk.valid().chars() {
+            match c {
+                '\t' => out += "\\t",
+                '\n' => out += "\\n",
+                '\r' => out += "\\r",
+                '"' | '\\' => out.extend(['\\', c]),
+                c if c.is_control() => octal(&mut out, c.encode_utf8(&mut [0; 4]).as_bytes()),
+                c => out.push(c),
+            }
+        }
+        octal(&mut out, chunk.invalid());
+    }
+    out.push('"');
+    out
+}
+
+fn octal(out: &mut String, bytes: &[u8]) {
+    for byte in bytes {
+        let _ = write!(out, "\\{byte:03o}");
+    }
 }
 
 /// Formats the position of a run of lines; an empty run has the number of the preceding line.
@@ -164,7 +196,7 @@ mod tests {
         let old = "a\nb\nc\nd\ne\nf\ng\nh\ni\nj\nk";
         let splices = [splice(2..3, "B"), splice(20..21, "K\nl")];
         let new = String::from_utf8(crate::text::apply(old.as_bytes(), &splices).unwrap()).unwrap();
-        insta::assert_snapshot!(unified("x", Some(old), Some(&new), &splices), @r"
+        insta::assert_snapshot!(unified(Path::new("x"), Some(old), Some(&new), &splices), @r"
         --- a/x
         +++ b/x
         @@ -1,5 +1,5 @@
@@ -191,7 +223,7 @@ mod tests {
         let old = "a\nb\nc\n";
         let splices = [splice(2..4, ""), splice(6..6, "d\n")];
         let new = String::from_utf8(crate::text::apply(old.as_bytes(), &splices).unwrap()).unwrap();
-        insta::assert_snapshot!(unified("x", Some(old), Some(&new), &splices), @r"
+        insta::assert_snapshot!(unified(Path::new("x"), Some(old), Some(&new), &splices), @r"
         --- a/x
         +++ b/x
         @@ -1,3 +1,3 @@
@@ -200,7 +232,7 @@ mod tests {
          c
         +d
         ");
-        insta::assert_snapshot!(unified("x", None, Some("a\n"), &[]), @r"
+        insta::assert_snapshot!(unified(Path::new("x"), None, Some("a\n"), &[]), @r"
         --- /dev/null
         +++ b/x
         @@ -0,0 +1 @@

@@ -310,13 +310,13 @@ fn verdict(purpose: Purpose<'_>, report: &ChannelReport, outcome: &Outcome, entr
             Target::Channel { package, channel } if *package == report.package && *channel == report.channel => {
                 Verdict::Requested
             }
-            Target::Bundle { package, bundle }
-                if *bundle == outcome.bundle && package.as_ref().is_none_or(|package| *package == report.package) =>
-            {
+            Target::Bundle { package, bundle } if package.as_ref().is_none_or(|package| *package == report.package) => {
                 match outcome.before {
-                    _ if forget => Verdict::Requested,
+                    _ if forget && *bundle == outcome.bundle => Verdict::Requested,
+                    // Only the forgotten bundle mentioned it.
+                    _ if forget && !entries.contains(&*outcome.bundle) => Verdict::Reported,
                     // It had no upgrade before either.
-                    UpgradeStatus::Latest => Verdict::Reported,
+                    UpgradeStatus::Latest if *bundle == outcome.bundle => Verdict::Reported,
                     _ => Verdict::Refused,
                 }
             }

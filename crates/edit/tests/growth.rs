@@ -198,7 +198,7 @@ fn a_splice_over_all_lines_shows_only_the_difference() {
         // One splice replaces all lines, but only the last one differs.
         let new = old.replace(&format!("line {}\n", size - 1), "the last line\n");
         let splices = [Splice { range: 0..old.len(), text: new.clone().into() }];
-        let shown = edit::unified::unified("x", Some(&old), Some(&new), &splices);
+        let shown = edit::unified::unified(std::path::Path::new("x"), Some(&old), Some(&new), &splices);
         assert!(shown.contains("+the last line") && shown.lines().count() < 10, "{shown}");
     });
 }

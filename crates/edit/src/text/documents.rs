@@ -108,11 +108,9 @@ pub(crate) fn remove(text: &str, documents: &[Document], removed: &[bool]) -> Op
         let next = documents.get(last + 1);
         let range = match (documents[last].separated, next) {
             (Some(end), _) => start..end,
-            (None, Some(next)) => start..next.start,
-            (None, None) => {
-                let before = documents[first.saturating_sub(1)].end;
-                before..documents[last].end
-            }
+            (None, Some(next)) if first == 0 => start..next.start,
+            // What separates it from the next document stays, as it does when a document is inserted.
+            (None, _) => documents[first.saturating_sub(1)].end..documents[last].end,
         };
         splices.push(Splice { range, text: Vec::new() });
         first = last + 1;
@@ -174,6 +172,7 @@ mod tests {
         assert_eq!(without(text, &[1, 2]), "---\na: 1\n");
         assert_eq!(without(text, &[0, 2]), "---\nb: 2\n");
         assert_eq!(without("{\"a\":1}\n{\"b\":2}\n{\"c\":3}\n", &[0, 2]), "{\"b\":2}\n");
+        assert_eq!(without("{\"a\":1}\n{\"b\":2}\n\n{\"c\":3}\n", &[1]), "{\"a\":1}\n\n{\"c\":3}\n");
         assert_eq!(remove(text, &find(text).unwrap(), &[true; 3]), None);
     }
 
@@ -185,7 +184,15 @@ mod tests {
 
     #[test]
     fn inserting_and_removing_restores_the_text() {
-        for text in ["a: 1\n", "---\na: 1\n---\n", "{\"a\":1}", "{\"a\":1}\n", "a: 1\r\n", "a: 1\n---\nc: 3\n"] {
+        for text in [
+            "a: 1\n",
+            "---\na: 1\n---\n",
+            "{\"a\":1}",
+            "{\"a\":1}\n",
+            "a: 1\r\n",
+            "a: 1\n---\nc: 3\n",
+            "{\"a\":1}\n\n\n{\"b\":2}\n\n",
+        ] {
             for after in 0..find(text).unwrap().len() {
                 let more = with(text, after, "{\"b\": 2}\n");
                 assert_eq!(find(&more).unwrap().len(), find(text).unwrap().len() + 1, "{more:?}");

@@ -24,6 +24,8 @@ pub(crate) struct Editor<'t> {
     spaced: bool,
     /// The indentation of list dashes relative to their key.
     dashes: usize,
+    /// Whether strings are in quotes that do not need them.
+    quotes: bool,
     splices: Vec<Splice>,
 }
 
@@ -37,12 +39,16 @@ impl<'t> Editor<'t> {
             unit: None,
             spaced: !json || text.contains(": ") || text.contains(":\n"),
             dashes: 0,
+            quotes: false,
             splices: Vec::new(),
         };
         if let (true, Some(first)) = (editor.is_flow(root), root.members().first()) {
             editor.unit = editor.break_before(root.span.start, first.key.start);
         }
         for member in root.members() {
+            let value = &member.value;
+            let plain = value.text().map(|text| scalar::yaml(text, false, None)).unwrap_or_default();
+            editor.quotes |= text[value.span.clone()].starts_with('"') && !plain.starts_with('"');
             let first = member.value.items().first().filter(|_| !editor.is_flow(&member.value));
             if let Some(dash) = first.and_then(|item| editor.dash(item).ok()) {
                 editor.dashes = editor.column(dash).saturating_sub(editor.column(member.key.start));
@@ -63,7 +69,10 @@ impl<'t> Editor<'t> {
     /// Replaces a value with a string.
     pub(crate) fn set_string(&mut self, node: &Node, text: &str, in_flow: bool) {
         let old = &self.text[node.span.clone()];
-        let new = if self.json { scalar::json(text) } else { scalar::yaml(text, in_flow, Some(old)) };
+        // Quotes that the old string needs are no style of the author, so the new one does without if it can.
+        let needed = node.text().is_some_and(|text| scalar::yaml(text, in_flow, None) == old);
+        let old = Some(old).filter(|_| self.quotes || !needed);
+        let new = if self.json { scalar::json(text) } else { scalar::yaml(text, in_flow, old) };
         self.splice(node.span.clone(), new);
     }
 

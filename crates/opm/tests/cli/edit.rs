@@ -141,6 +141,10 @@ fn an_edit_and_its_reverse_restore_all_bytes() {
             &["set-edge", "catalog", "foo.v1.1.0", "--channel", "alpha", "--skip-range", "<1.1.0"],
             &["set-edge", "catalog", "foo.v1.1.0", "--channel", "alpha", "--skip-range", ""],
         ),
+        (
+            &["promote", "catalog", "foo.v1.2.0", "stable", "--skip", "foo.v1.1.9"],
+            &["remove", "catalog", "--bundle", "foo.v1.2.0", "--channel", "stable", "--forget"],
+        ),
     ] {
         env.stdout(&[&["edit"], edit].concat());
         assert_ne!(env.read("catalog/foo.yaml"), COMMENTED);
@@ -498,5 +502,71 @@ fn an_older_version_is_added_to_a_channel_that_lists_the_newest_first() {
         assert_eq!(env.read("catalog/p.yaml"), text.replacen(newest_first, &wanted, 1));
         env.stdout(&["edit", "remove", "catalog", "--bundle", "p.v1.0.0", "--channel", "fast", "--forget"]);
         assert_eq!(env.read("catalog/p.yaml"), text);
+    }
+}
+
+#[test]
+fn a_default_channel_that_needs_quotes_can_be_undone() {
+    let numbered = COMMENTED.replace("name: stable", "name: \"4.10\"");
+    for (first, text) in [
+        ("alpha", numbered.clone()),
+        ("alpha", numbered.replace("Channel: alpha", "Channel: 'alpha'")),
+        ("alpha", numbered.replace("Channel: alpha", "Channel: \"alpha\"").replace("name: foo\n", "name: \"foo\"\n")),
+        ("4.10", numbered.replace("Channel: alpha", "Channel: \"4.10\"")),
+        ("4.10", numbered.replace("Channel: alpha", "Channel: '4.10'")),
+    ] {
+        let env = TestEnv::new();
+        env.file("catalog/foo.yaml", &text);
+        let second = if first == "alpha" { "4.10" } else { "alpha" };
+        env.stdout(&["edit", "set-default", "catalog", "foo", second]);
+        assert_ne!(env.read("catalog/foo.yaml"), text);
+        env.stdout(&["edit", "set-default", "catalog", "foo", first]);
+        assert_eq!(env.read("catalog/foo.yaml"), text);
+    }
+}
+
+#[test]
+fn blank_lines_between_json_blobs_survive_an_edit_and_its_reverse() {
+    let env = TestEnv::new();
+    env.file("yaml/foo.yaml", SMALL);
+    let json = env.stdout(&["render", "yaml"]).replace("}\n{", "}\n\n\n{");
+    env.file("catalog/foo.json", format!("{json}\n{{\"schema\": \"example.com/note\"}}\n"));
+    let before = env.read("catalog/foo.json");
+    env.stdout(&["edit", "deprecate", "catalog", "--package", "foo", "-m", "use bar"]);
+    assert_ne!(env.read("catalog/foo.json"), before);
+    env.stdout(&["edit", "deprecate", "catalog", "--package", "foo", "--undo"]);
+    assert_eq!(env.read("catalog/foo.json"), before);
+}
+
+#[test]
+fn diffs_of_files_with_unusual_names_can_be_applied() {
+    use std::ffi::OsStr;
+    use std::os::unix::ffi::OsStrExt;
+    use std::process::Command;
+    let names: [&[u8]; 6] = [
+        b"a b.yaml",
+        b"a\tb.yaml",
+        b"a\n+++ b\n.yaml",
+        b"\"quoted\\.yaml",
+        "f\u{f6}\u{f6}.yaml".as_bytes(),
+        b"\xff\xfe.yaml",
+    ];
+    for name in names {
+        let name = OsStr::from_bytes(name);
+        let env = TestEnv::new();
+        fs::create_dir(env.path("catalog")).unwrap();
+        let file = env.path("catalog").join(name);
+        fs::write(&file, COMMENTED).unwrap();
+        env.file("diff", env.stdout(&["edit", "set-default", "catalog", "foo", "stable", "--dry-run"]));
+        for tool in [&["git", "apply", "../diff"] as &[&str], &["patch", "-p1", "-i", "../diff"]] {
+            fs::write(&file, COMMENTED).unwrap();
+            // The tools may be missing.
+            let Ok(output) = Command::new(tool[0]).args(&tool[1..]).current_dir(env.path("catalog")).output() else {
+                continue;
+            };
+            assert!(output.status.success(), "{tool:?} {name:?}\n{}\n{output:?}", env.read("diff"));
+            assert_eq!(fs::read_to_string(&file).unwrap(), COMMENTED.replace("Channel: alpha", "Channel: stable"));
+        }
+        assert_eq!(env.names("catalog").len(), 1);
     }
 }

@@ -387,8 +387,7 @@ fn show(root: &Path, files: &[ChangedFile], printer: &mut Printer) -> Outcome {
             }
             NewContent::Removed => None,
         };
-        let path = file.path.display().to_string();
-        let text = unified(&path, old.as_deref(), new.as_deref(), &file.splices);
+        let text = unified(&file.path, old.as_deref(), new.as_deref(), &file.splices);
         for line in text.split_inclusive('\n') {
             let code = match line.as_bytes().first() {
                 Some(b'+') => "32",
