@@ -5,7 +5,7 @@ mod channel;
 pub mod image_set;
 mod needs;
 
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 
 use fbc::range::VersionRange;
 
@@ -134,10 +134,10 @@ fn check_names(outline: &Outline, selection: &Selection) -> Result<(), Refusal> 
 
 /// Returns the selected bundles of a package.
 fn select(name: &str, package: &Package, selection: &Selection) -> KeptBundles {
-    let named: Vec<&str> =
+    let named: HashSet<&str> =
         selection.channels.iter().filter(|(of, _)| of == name).map(|(_, channel)| channel.as_str()).collect();
     let range = selection.range(name).map(|(_, range)| range);
-    let channels = package.channels.iter().filter(|(channel, _)| named.is_empty() || named.contains(&channel.as_str()));
+    let channels = package.channels.iter().filter(|(channel, _)| named.is_empty() || named.contains(channel.as_str()));
     let kept = channels.map(|(channel, members)| {
         let in_range = |entry: &str| match range {
             None => true,

@@ -1,8 +1,8 @@
 //! Merges two catalogs and reports conflicts.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 
-use fbc::blob::Entry;
+use fbc::blob::{Deprecation, Entry};
 use fbc::json::{Layout, Raw, write_canonical};
 use fbc::limits::MAX_DEPTH;
 
@@ -148,14 +148,21 @@ impl Merge<'_> {
             let extra_fields =
                 ExtraFields { first: extra_fields(first, deprecations), second: extra_fields(second, deprecations) };
             let entries = &mut into.deprecations.get_or_insert_default().entries;
+            let key = |entry: &Deprecation| format!("{}\0{}", entry.schema, entry.name);
+            // The first counts if several have one key.
+            let mut places: HashMap<String, usize> =
+                entries.iter().enumerate().rev().map(|(at, entry)| (key(entry), at)).collect();
             for entry in &from.entries {
-                let key = format!("{}\0{}", entry.schema, entry.name);
-                match entries.iter().find(|existing| existing.schema == entry.schema && existing.name == entry.name) {
+                let key = key(entry);
+                match places.get(&key).map(|at| &entries[*at]) {
                     None if extra_fields.second.contains_key(&key) => self.conflicts.push(format!(
                         "package {name:?}: the deprecation of {} {:?} has unknown fields that would be dropped",
                         entry.schema, &*entry.name
                     )),
-                    None => entries.push(entry.clone()),
+                    None => {
+                        places.insert(key, entries.len());
+                        entries.push(entry.clone());
+                    }
                     Some(existing) if existing.message == entry.message && extra_fields.agree(&key) => {}
                     Some(existing) if existing.message == entry.message => self.conflicts.push(format!(
                         "package {name:?}: the deprecation of {} {:?} has different fields",
@@ -175,9 +182,10 @@ impl Merge<'_> {
 
     /// Adds missing entries to a channel, each after the entry it replaces, or else after the entry before it.
     fn entries(&mut self, package: &str, name: &str, into: &mut Channel, from: &Channel, extra_fields: &ExtraFields) {
+        let mut list = LinkedEntries::new(std::mem::take(&mut into.entries));
         let mut before: Option<&Entry> = None;
         for entry in &from.entries {
-            match into.entry(&entry.name) {
+            match list.place(&entry.name).map(|at| &list.entries[at]) {
                 Some(existing) if existing == entry && extra_fields.agree(&entry.name) => {}
                 Some(existing) if existing == entry => self.conflicts.push(format!(
                     "package {package:?}: entry {:?} of channel {name:?} has different fields",
@@ -192,14 +200,13 @@ impl Merge<'_> {
                     &*entry.name
                 )),
                 None => {
-                    let place = |name: &str| into.entries.iter().position(|it| *it.name == *name);
-                    let behind = place(&entry.replaces).or_else(|| place(&before?.name));
-                    let at = behind.map_or(into.entries.len(), |at| at + 1);
-                    into.entries.insert(at, entry.clone());
+                    let behind = list.place(&entry.replaces).or_else(|| list.place(&before?.name));
+                    list.insert(behind, entry.clone());
                 }
             }
             before = Some(entry);
         }
+        into.entries = list.into_entries();
     }
 
     /// Compares two blobs except for one member, and returns their texts.
@@ -241,6 +248,57 @@ impl Merge<'_> {
             }
         }
         Ok(missing)
+    }
+}
+
+/// The entries of a channel as a linked list, so that an insertion does not move the others.
+struct LinkedEntries {
+    entries: Vec<Entry>,
+    /// For each entry, the one behind it.
+    next: Vec<Option<usize>>,
+    last: Option<usize>,
+    /// The first entry of each name.
+    places: HashMap<Box<str>, usize>,
+}
+
+impl LinkedEntries {
+    fn new(entries: Vec<Entry>) -> LinkedEntries {
+        let last = entries.len().checked_sub(1);
+        let next = (0..entries.len()).map(|at| Some(at + 1).filter(|_| Some(at) != last)).collect();
+        let places = entries.iter().enumerate().rev().map(|(at, entry)| (entry.name.clone(), at)).collect();
+        LinkedEntries { entries, next, last, places }
+    }
+
+    fn place(&self, name: &str) -> Option<usize> {
+        self.places.get(name).copied()
+    }
+
+    /// Inserts an entry behind another, or at the end.
+    fn insert(&mut self, behind: Option<usize>, entry: Entry) {
+        let new = self.entries.len();
+        let behind = behind.or(self.last);
+        let next = behind.and_then(|behind| self.next[behind].replace(new));
+        self.next.push(next);
+        if behind == self.last {
+            self.last = Some(new);
+        }
+        self.places.entry(entry.name.clone()).or_insert(new);
+        self.entries.push(entry);
+    }
+
+    fn into_entries(self) -> Vec<Entry> {
+        let mut order = vec![0; self.entries.len()];
+        // Nothing is inserted before the first entry.
+        let mut at = if self.entries.is_empty() { None } else { Some(0) };
+        let mut number = 0;
+        while let Some(place) = at {
+            order[place] = number;
+            number += 1;
+            at = self.next[place];
+        }
+        let mut entries: Vec<(usize, Entry)> = order.into_iter().zip(self.entries).collect();
+        entries.sort_by_key(|(number, _)| *number);
+        entries.into_iter().map(|(_, entry)| entry).collect()
     }
 }
 

@@ -12,7 +12,7 @@ use crate::refusal::Refusal;
 use crate::text::documents::{self, Document};
 use crate::text::editor::{Editor, Value};
 use crate::text::tree::Node;
-use crate::text::{Splice, Unwritable, sort};
+use crate::text::{Splice, Unwritable, lines, sort};
 
 /// The change of an existing blob.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -84,10 +84,11 @@ fn rewrite_lines(text: &str, change: &FileChange) -> Result<Rewritten, Refusal> 
         }
     }
     // Insertions go after the changes of the preceding document and keep their order.
+    let ending = lines::ending(text);
     for (start, new_blobs) in &change.added {
         let index = at(start).map_err(|_| unreadable())?;
         for new_blob in new_blobs {
-            splices.push(documents::insert(text, &documents[index], &print(new_blob, text, &documents, index)));
+            splices.push(documents::insert(ending, &documents[index], &print(new_blob, text, &documents, index)));
         }
     }
     if removed.contains(&true) {

@@ -50,15 +50,17 @@ pub fn set_edge(
         entry.replaces = replaces.as_str().into();
     }
     if let Some(skips) = &edges.skips {
-        let mut wanted: Vec<Box<str>> =
-            entry.skips.iter().filter(|skip| skips.iter().any(|it| **it == ***skip)).cloned().collect();
+        let kept: HashSet<&str> = skips.iter().map(String::as_str).collect();
+        let mut wanted: Vec<Box<str>> = entry.skips.iter().filter(|skip| kept.contains(&***skip)).cloned().collect();
         add(&mut wanted, skips);
         entry.skips = wanted;
     }
-    if let Some(name) = edges.remove_skips.iter().find(|name| !entry.skips.iter().any(|skip| **skip == ***name)) {
+    let skipped: HashSet<&str> = entry.skips.iter().map(|skip| &**skip).collect();
+    if let Some(name) = edges.remove_skips.iter().find(|name| !skipped.contains(name.as_str())) {
         return Err(Refusal::new(format!("{bundle:?} does not skip {name:?} in channel {channel:?}")));
     }
-    entry.skips.retain(|skip| !edges.remove_skips.iter().any(|name| **name == **skip));
+    let removed: HashSet<&str> = edges.remove_skips.iter().map(String::as_str).collect();
+    entry.skips.retain(|skip| !removed.contains(&**skip));
     add(&mut entry.skips, &edges.add_skips);
     if let Some(range) = &edges.skip_range {
         entry.skip_range = range.as_str().into();

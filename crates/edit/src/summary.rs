@@ -1,6 +1,6 @@
 //! Summarizes an edit in one line.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use fbc::blob::{BUNDLE, CHANNEL, Deprecation, Entry};
 
@@ -74,19 +74,20 @@ impl<'a> OutlineDiff<'a> {
         self.deprecations(name, old, new);
     }
 
-    fn deprecations(&mut self, package: &str, old: &Package, new: &Package) {
-        let same = |a: &Deprecation, b: &Deprecation| a.schema == b.schema && a.name == b.name;
+    fn deprecations(&mut self, package: &str, old: &'a Package, new: &'a Package) {
         let shown = |it: &Deprecation| match &*it.schema {
             BUNDLE => it.name.to_string(),
             CHANNEL => format!("channel {} of {package}", it.name),
             _ => format!("package {package}"),
         };
-        let (was, is): (Vec<&Deprecation>, Vec<&Deprecation>) = (
-            old.deprecations.iter().flat_map(|it| &it.entries).collect(),
-            new.deprecations.iter().flat_map(|it| &it.entries).collect(),
-        );
-        for entry in &is {
-            match was.iter().find(|was| same(was, entry)) {
+        let [was, is] = [old, new].map(|package| package.deprecations.iter().flat_map(|it| &it.entries));
+        let by_key =
+            |entries: &mut dyn Iterator<Item = &'a Deprecation>| -> HashMap<(&'a str, &'a str), &'a Deprecation> {
+                entries.map(|entry| ((&*entry.schema, &*entry.name), entry)).collect()
+            };
+        let (before, after) = (by_key(&mut was.clone()), by_key(&mut is.clone()));
+        for entry in is {
+            match before.get(&(&*entry.schema, &*entry.name)) {
                 None => self.sentences.push(format!("deprecated {}", shown(entry))),
                 Some(was) if was.message != entry.message => {
                     self.sentences.push(format!("changed the deprecation of {}", shown(entry)));
@@ -99,7 +100,7 @@ impl<'a> OutlineDiff<'a> {
             CHANNEL => new.channels.contains_key(&*it.name),
             _ => true,
         };
-        for entry in was.iter().filter(|was| is_left(was) && !is.iter().any(|entry| same(was, entry))) {
+        for entry in was.filter(|was| is_left(was) && !after.contains_key(&(&*was.schema, &*was.name))) {
             self.sentences.push(format!("{} is no longer deprecated", shown(entry)));
         }
     }

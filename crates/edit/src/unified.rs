@@ -123,7 +123,7 @@ fn blocks(old: &str, splices: &[Splice], old_lines: &[&str]) -> Vec<Block> {
     // Each has the bytes of the lines it touches; splices that touch the same lines are merged.
     let mut groups: Vec<(Range<usize>, Vec<&Splice>)> = Vec::new();
     for splice in splices {
-        let lines = whole_lines(old, splice);
+        let lines = whole_lines(old, &starts, splice);
         match groups.last_mut() {
             Some((last, group))
                 if lines.start < last.end || lines.start == last.end && splice.range.start < last.end =>
@@ -169,16 +169,21 @@ fn blocks(old: &str, splices: &[Splice], old_lines: &[&str]) -> Vec<Block> {
 }
 
 /// Returns the bytes of the lines that a splice touches.
-fn whole_lines(old: &str, splice: &Splice) -> Range<usize> {
+fn whole_lines(old: &str, starts: &[usize], splice: &Splice) -> Range<usize> {
     let range = &splice.range;
     let starts_line = |at: usize| at == 0 || old.as_bytes()[at - 1] == b'\n';
-    let start = old[..range.start].rfind('\n').map_or(0, |newline| newline + 1);
+    // The start of the line at an offset, and of the next one; the end of a text that ends with a newline is a line.
+    let line = |at: usize| starts.partition_point(|start| *start <= at);
+    let start = match starts_line(range.start) {
+        true => range.start,
+        false => line(range.start).checked_sub(1).map_or(0, |line| starts[line]),
+    };
     let whole = starts_line(range.start)
         && (starts_line(range.end) || range.end == old.len())
         && (splice.text.is_empty() || splice.text.ends_with(b"\n"));
     let end = match whole {
         true => range.end,
-        false => old[range.end..].find('\n').map_or(old.len(), |newline| range.end + newline + 1),
+        false => starts.get(line(range.end)).copied().unwrap_or(old.len()),
     };
     start..end
 }

@@ -1,15 +1,23 @@
 //! Work grows linearly with its input, not quadratically: each case runs at one, two and four times the size, and tests
-//! count steps, not seconds.
+//! count steps, not seconds. Whole edits take many kinds of steps, so their time on a processor is measured.
 
 use std::fs;
+use std::path::Path;
+use std::time::Duration;
 
 use catalog::Warnings;
 use catalog::channel::View;
-use edit::Outline;
+use edit::changes::Changes;
+use edit::deprecate::Target;
 use edit::filter::{AllFacts, Selection};
 use edit::outline::{Bundle, Channel, Package};
+use edit::remove::Removal;
+use edit::rewrite::{Rewritten, rewrite};
+use edit::set_edge::Edges;
 use edit::text::Splice;
 use edit::upgrades::{Forbidden, Side, Unmet};
+use edit::verify::{Purpose, Stranded};
+use edit::{Outline, merge};
 use fbc::blob::Entry;
 use fbc::locate::Locator;
 use fbc::version::Version;
@@ -32,7 +40,7 @@ fn assert_linear(task: impl Fn(usize)) {
 }
 
 /// Loads a catalog from one file and passes it on with its problems.
-fn load(text: &str, task: impl Fn(&Fbc, &catalog::Checked)) {
+fn load(text: &str, task: impl FnOnce(&Fbc, &catalog::Checked)) {
     let dir = tempfile::tempdir().unwrap();
     fs::write(dir.path().join("catalog.yaml"), text).unwrap();
     let mut fbc = Fbc::default();
@@ -198,7 +206,125 @@ fn a_splice_over_all_lines_shows_only_the_difference() {
         // One splice replaces all lines, but only the last one differs.
         let new = old.replace(&format!("line {}\n", size - 1), "the last line\n");
         let splices = [Splice { range: 0..old.len(), text: new.clone().into() }];
-        let shown = edit::unified::unified(std::path::Path::new("x"), Some(&old), Some(&new), &splices);
+        let shown = edit::unified::unified(Path::new("x"), Some(&old), Some(&new), &splices);
         assert!(shown.contains("+the last line") && shown.lines().count() < 10, "{shown}");
+    });
+}
+
+/// Returns the time that this thread has spent on a processor, which does not depend on other work of the machine.
+fn processor_time() -> Duration {
+    let text = fs::read_to_string("/proc/thread-self/schedstat").unwrap();
+    Duration::from_nanos(text.split(' ').next().unwrap().parse().unwrap())
+}
+
+/// Measures edits of a catalog at `size` and at four times that size. Nested loops over its entries need sixteen times
+/// as long for that, so a factor of seven tells them from everything else.
+fn assert_edit_scales(size: usize, text: impl Fn(usize) -> String, verb: impl Fn(usize, &Fbc, &mut Outline)) {
+    let times = [size, 4 * size].map(|size| {
+        let text = text(size);
+        let mut least = Duration::MAX;
+        load(&text, |fbc, _| {
+            let before = Outline::new(fbc);
+            for _ in 0..3 {
+                let start = processor_time();
+                let mut after = before.clone();
+                verb(size, fbc, &mut after);
+                let changes = Changes::between(fbc, &before, &after).unwrap();
+                assert_eq!((changes.files.len(), changes.new_packages.len()), (1, 0));
+                for change in changes.files.values() {
+                    let Rewritten::Spliced(splices) = rewrite(&text, change).unwrap() else { panic!("deleted") };
+                    let new = String::from_utf8(edit::text::apply(text.as_bytes(), &splices).unwrap()).unwrap();
+                    let shown = edit::unified::unified(Path::new("x"), Some(&text), Some(&new), &splices);
+                    assert!(shown.contains("\n@@"));
+                }
+                assert!(edit::summary::summary(&before, &after).is_some());
+                Stranded::new(&before, &after, Purpose::Keep);
+                least = least.min(processor_time() - start);
+            }
+        });
+        least
+    });
+    assert!(times[1] <= times[0] * 7, "{times:?}");
+}
+
+/// Returns a chain of `size` versions in a catalog that deprecates each of them.
+fn deprecated_chain(size: usize) -> String {
+    let entries: String = (0..size)
+        .map(|number| match number {
+            0 => "- name: p.v0\n".to_owned(),
+            _ => format!("- name: p.v{number}\n  replaces: p.v{}\n", number - 1),
+        })
+        .collect();
+    let mut text = package(&entries, size) + "---\nschema: olm.deprecations\npackage: p\nentries:\n";
+    text.extend((0..size).map(|number| {
+        format!(
+            "- reference: {{schema: olm.bundle, name: p.v{number}}}\n  message: use a newer version than {number}\n"
+        )
+    }));
+    text
+}
+
+fn bundle_target(number: usize) -> Target {
+    Target::Bundle { package: None, bundle: format!("p.v{number}") }
+}
+
+#[test]
+fn a_catalog_is_merged_into_one_with_many_of_its_entries() {
+    let new_blob = |fbc: &Fbc, blob: usize| {
+        let mut buffer = fbc::blob::TextBuffer::default();
+        Ok(edit::NewBlob::json(fbc.text(&fbc.blobs()[blob], &mut buffer).unwrap()))
+    };
+    assert_edit_scales(1000, deprecated_chain, |size, fbc, outline| {
+        // Half of the other catalog is new.
+        load(&deprecated_chain(2 * size), |other, _| {
+            let theirs = Outline::new(other);
+            let (first, second) = (|blob| new_blob(fbc, blob), |blob| new_blob(other, blob));
+            let first = merge::Side { outline, text: &first };
+            let (merged, _) = merge::merge(first, merge::Side { outline: &theirs, text: &second }, false).unwrap();
+            assert_eq!(merged.packages["p"].channels["c"].entries, theirs.packages["p"].channels["c"].entries);
+            *outline = merged;
+        });
+    });
+}
+
+#[test]
+fn one_of_many_deprecations_changes() {
+    assert_edit_scales(2000, deprecated_chain, |size, _, outline| {
+        edit::deprecate::deprecate(outline, &bundle_target(size / 2), "use another").unwrap();
+        edit::deprecate::undo(outline, &bundle_target(size / 3)).unwrap();
+    });
+}
+
+#[test]
+fn one_of_many_entries_is_removed() {
+    assert_edit_scales(2000, deprecated_chain, |size, _, outline| {
+        edit::remove::remove(outline, &bundle_target(size / 2), &Removal::default()).unwrap();
+    });
+}
+
+#[test]
+fn half_of_the_versions_are_removed_with_their_deprecations() {
+    assert_edit_scales(2000, deprecated_chain, |size, _, outline| {
+        let range = fbc::range::VersionRange::parse(&format!(">={}.0.0", size / 2)).unwrap();
+        let selection = Selection { versions: vec![(None, range)], ..Selection::default() };
+        edit::filter::filter(outline, &selection, &AllFacts::new()).unwrap();
+    });
+}
+
+/// Returns an entry that skips `size` others.
+fn skipping(size: usize) -> String {
+    let skips: String = (0..size).map(|number| format!("  - x{number}\n")).collect();
+    package(&format!("- name: p.v0\n- name: p.v1\n  replaces: p.v0\n  skips:\n{skips}"), 2)
+}
+
+#[test]
+fn many_skips_of_an_entry_change() {
+    let every = |step: usize, size: usize| (0..size).step_by(step).map(|number| format!("x{number}")).collect();
+    assert_edit_scales(2000, skipping, |size, _, outline| {
+        let edges = Edges { skips: Some(every(2, size)), remove_skips: every(4, size), ..Edges::default() };
+        edit::set_edge::set_edge(outline, None, "c", "p.v1", &edges).unwrap();
+    });
+    assert_edit_scales(2000, skipping, |_, _, outline| {
+        edit::remove::remove(outline, &bundle_target(1), &Removal::default()).unwrap();
     });
 }

@@ -231,7 +231,7 @@ proptest::proptest! {
             if let Some(splices) = documents::remove(&text, &all, &removed) {
                 proptest::prop_assert!(apply(text.as_bytes(), &splices).is_some());
             }
-            documents::insert(&text, &document, "x: y\n");
+            documents::insert(lines::ending(&text), &document, "x: y\n");
         }
     }
 }

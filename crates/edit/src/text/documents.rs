@@ -76,7 +76,7 @@ pub(crate) fn without_last_newline(text: &str, ended: &str, mut splices: Vec<Spl
         Some(kept) if last.range.start < ended.len() => last.text = kept,
         // New lines behind the last one, which has no newline of its own.
         Some(kept) => {
-            last = Splice { range: text.len()..text.len(), text: [ended[text.len()..].as_bytes(), &kept].concat() }
+            last = Splice { range: text.len()..text.len(), text: [&ended.as_bytes()[text.len()..], &kept].concat() }
         }
         None => {
             let before = &text[..last.range.start.min(text.len())];
@@ -134,11 +134,10 @@ fn after_header(text: &str, document: &Document) -> usize {
     header
 }
 
-/// Inserts a document after another one.
+/// Inserts a document after another one, in a file with this line ending.
 ///
 /// `new` is its text without a separator, terminated by a newline.
-pub(crate) fn insert(text: &str, after: &Document, new: &str) -> Splice {
-    let ending = lines::ending(text);
+pub(crate) fn insert(ending: &str, after: &Document, new: &str) -> Splice {
     let new = new.trim_end_matches('\n').replace('\n', ending);
     let text = match after.json {
         true => format!("{ending}{new}"),
@@ -160,7 +159,7 @@ mod tests {
     }
 
     fn with(text: &str, after: usize, new: &str) -> String {
-        let splice = insert(text, &find(text).unwrap()[after], new);
+        let splice = insert(lines::ending(text), &find(text).unwrap()[after], new);
         String::from_utf8(apply(text.as_bytes(), &[splice]).unwrap()).unwrap()
     }
 

@@ -21,7 +21,7 @@ pub(super) fn is_comment(text: &str, start: usize) -> bool {
 }
 
 /// Returns the line ending of the text.
-pub(super) fn ending(text: &str) -> &'static str {
+pub(crate) fn ending(text: &str) -> &'static str {
     if text.contains("\r\n") { "\r\n" } else { "\n" }
 }
 

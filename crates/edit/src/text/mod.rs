@@ -5,7 +5,7 @@
 
 pub(crate) mod documents;
 pub(crate) mod editor;
-mod lines;
+pub(crate) mod lines;
 pub(crate) mod scalar;
 pub(crate) mod tree;
 

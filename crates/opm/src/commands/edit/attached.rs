@@ -1,6 +1,6 @@
 //! Object files of bundles: added with new bundles and deleted with removed ones.
 
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::fs;
 use std::io;
 use std::path::{Component, Path, PathBuf};
@@ -190,14 +190,16 @@ pub(super) fn remove(
         .filter(|directory| !directory.as_os_str().is_empty())
         .map(Path::to_path_buf)
         .collect();
+    // The directories of files that remain or are added.
+    let filled: HashSet<&Path> =
+        outcome.iter().filter(|(_, gone)| !**gone).flat_map(|(path, _)| path.ancestors().skip(1)).collect();
     for directory in directories {
         let mut left = Vec::new();
         let full = loaded.root.join(&directory);
         list(&loaded.root, &directory, 0, &mut left).map_err(|error| in_path(&full, &error))?;
         left.retain(|path| outcome.get(path) != Some(&true));
-        let new = outcome.iter().any(|(path, gone)| !gone && path.starts_with(&directory));
         if let [ignore] = left.as_slice()
-            && !new
+            && !filled.contains(directory.as_path())
             && *ignore == directory.join(IGNORE_FILE)
         {
             let path = ignore.clone();

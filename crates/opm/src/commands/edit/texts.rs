@@ -1,7 +1,8 @@
 //! The original text of blobs.
 
 use std::cell::RefCell;
-use std::collections::BTreeMap;
+use std::collections::hash_map::Entry;
+use std::collections::{BTreeMap, HashMap};
 use std::fs;
 use std::ops::Range;
 
@@ -13,22 +14,22 @@ use fbc::{Blob, Content, Fbc, FileId};
 
 use super::workbench::Loaded;
 
-/// The original text of the blobs of a catalog that was loaded with its text. Caches the last file.
+/// The original text of the blobs of a catalog that was loaded with its text. Reads each file once.
 pub(super) struct Texts<'a> {
     loaded: &'a Loaded,
-    file: RefCell<Option<TextFile>>,
+    texts: RefCell<HashMap<FileId, TextFile>>,
 }
 
 /// A file and the spans of its YAML documents by start offset.
 struct TextFile {
-    id: FileId,
+    /// The text; empty if the file has no YAML document.
     text: String,
     documents: BTreeMap<u64, Range<usize>>,
 }
 
 impl<'a> Texts<'a> {
     pub(super) fn new(loaded: &'a Loaded) -> Texts<'a> {
-        Texts { loaded, file: RefCell::new(None) }
+        Texts { loaded, texts: RefCell::default() }
     }
 
     /// Returns the text of a blob as JSON, and as YAML if the file is YAML.
@@ -39,12 +40,13 @@ impl<'a> Texts<'a> {
         let mut buffer = TextBuffer::default();
         let json = Text::from(fbc.text(blob, &mut buffer).map_err(|error| Refusal::new(error.to_string()))?);
         let Some((id, start)) = blob.origin else { return Ok(NewBlob { files, ..NewBlob::json(json) }) };
-        let mut file = self.file.borrow_mut();
-        if file.as_ref().is_none_or(|file| file.id != id) {
-            *file = Some(TextFile::read(fbc, id)?);
-        }
-        let yaml = file.as_ref().and_then(|TextFile { text, documents, .. }| {
-            let own = text.get(documents.get(&start)?.clone())?;
+        let mut texts = self.texts.borrow_mut();
+        let TextFile { text, documents } = match texts.entry(id) {
+            Entry::Occupied(read) => read.into_mut(),
+            Entry::Vacant(vacant) => vacant.insert(TextFile::read(fbc, id)?),
+        };
+        let yaml = documents.get(&start).and_then(|range| {
+            let own = text.get(range.clone())?;
             Some(own.trim_end_matches(['\n', '\r']).replace("\r\n", "\n") + "\n")
         });
         Ok(NewBlob { json, yaml, files })
@@ -72,7 +74,8 @@ impl TextFile {
         let wrong = |error: &dyn std::fmt::Display| Refusal::new(format!("{}: {error}", path.display()));
         let text = fs::read_to_string(&path).map_err(|error| wrong(&error))?;
         let documents = rewrite::yaml_documents(&text).map_err(|refusal| wrong(&refusal))?;
-        Ok(TextFile { id, text, documents })
+        let text = if documents.is_empty() { String::new() } else { text };
+        Ok(TextFile { text, documents })
     }
 }
 
