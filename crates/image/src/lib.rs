@@ -32,6 +32,7 @@ mod partial;
 mod payload;
 mod platform;
 mod policy;
+mod program;
 mod progress;
 mod pull;
 mod push;
@@ -74,6 +75,7 @@ pub use manifest::{Config, Descriptor, ImageConfig, Index, Manifest, Platform, R
 pub use payload::Piece;
 pub use platform::PlatformError;
 pub use policy::StoredImage;
+pub use program::{ProgramError, find_program};
 pub use progress::{Event, Progress, Silent};
 pub use pull::Image;
 pub use reference::{Reference, ReferenceError};

@@ -167,6 +167,12 @@ impl Config {
     pub fn labels(&self) -> BTreeMap<String, String> {
         self.config.as_ref().and_then(|config| config.labels.clone()).unwrap_or_default()
     }
+
+    /// Returns whether a container of the image starts something; an image without a program only holds data.
+    pub fn has_program(&self) -> bool {
+        let given = |words: &Option<Vec<String>>| words.as_ref().is_some_and(|words| !words.is_empty());
+        self.config.as_ref().is_some_and(|config| given(&config.entrypoint) || given(&config.cmd))
+    }
 }
 
 /// The runtime settings of an image.

@@ -2,12 +2,14 @@
 
 mod arguments;
 mod deliver;
-mod program;
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-use image::{Base, BuiltLayer, Descriptor, Image, ImagePlan, Layer, Location, Modes, Platform, Reference, Store};
+use image::{
+    Base, BuiltLayer, Descriptor, Image, ImagePlan, Layer, Location, Modes, Platform, ProgramError, Reference, Store,
+    find_program,
+};
 use registry_api::Query;
 use serve::cache::store::{Fingerprint, PrepareError, build_portable};
 use serve::load::{Directory, OnInvalid};
@@ -17,7 +19,7 @@ use super::serve::failure;
 use crate::exit::{Failure, Outcome, in_path};
 use crate::images::{CONFIGS_LABEL, Images, PullFlags, TlsFlags};
 use crate::interrupt::Unfinished;
-use crate::printer::Printer;
+use crate::printer::{Printer, Style};
 use crate::progress::{Progress, Unit};
 use crate::{limits, personality};
 use arguments::{binary, label, platform};
@@ -39,7 +41,8 @@ const CACHE_MODES: Modes = Modes { directory: 0o775, file: 0o664 };
         opm checks the catalog first. The image contains the files of the catalog at /configs: those that opm loads, \
         those that bundles refer to, and .indexignore files, but no others. It contains the cache at /tmp/cache, and this \
         binary at /bin/opm with symlinks for its other names. It starts as the Dockerfile of 'opm generate dockerfile' \
-        does. It is built from scratch unless --base-image is given.\n\n\
+        does. It is built from scratch unless --base-image is given. A dynamically linked binary cannot run in an image \
+        from scratch: without --binary, the image then contains only the catalog, as with --data-only.\n\n\
         Builds are reproducible: the same catalog and binary give the same image, byte for byte. All timestamps are \
         SOURCE_DATE_EPOCH, or 1970 if that is not set. Prints the digest of the image.",
     after_help = "Examples:\n  \
@@ -111,19 +114,22 @@ impl BuildArgs {
     }
 }
 
+/// The platforms of an image, each with its opm binary; an image without one only holds data.
+pub(crate) type Programs = Vec<(Platform, Option<PathBuf>)>;
+
 /// A validated build: defaults applied, conflicts rejected.
 struct Plan<'a> {
     args: &'a BuildArgs,
     tls: &'a TlsFlags,
-    /// The platforms, each with its opm binary.
-    platforms: Vec<(Platform, Option<PathBuf>)>,
+    platforms: Programs,
     labels: BTreeMap<String, String>,
     /// The timestamp of all files and layers.
     time: u64,
 }
 
 pub(crate) fn run(args: &BuildArgs, tls: &TlsFlags, printer: &mut Printer) -> Outcome {
-    let plan = plan(args, tls)?;
+    check_destination(args)?;
+    let plan = plan(args, tls, programs(args, printer)?)?;
     let scratch = Unfinished::private("opm-build-")?;
     let store = Store::open(&scratch.path().join("image"))?;
     let image = build(&plan, &store, scratch.path(), printer)?;
@@ -143,6 +149,26 @@ pub(crate) struct PushOptions<'a> {
     pub(crate) push: bool,
 }
 
+/// Why a catalog image could not be pushed.
+pub(crate) enum PushError {
+    /// The image cannot contain the program that serves the catalog.
+    Program(ProgramError),
+    /// The build or the push failed.
+    Failed(Failure),
+}
+
+impl From<Failure> for PushError {
+    fn from(failure: Failure) -> PushError {
+        PushError::Failed(failure)
+    }
+}
+
+impl From<std::io::Error> for PushError {
+    fn from(error: std::io::Error) -> PushError {
+        PushError::Failed(error.into())
+    }
+}
+
 /// Builds a catalog image for the host platform, pushes it, and returns its name with the digest.
 pub(crate) fn push_catalog(
     directory: &Path,
@@ -151,7 +177,7 @@ pub(crate) fn push_catalog(
     tls: &TlsFlags,
     pull: &PullFlags,
     printer: &Printer,
-) -> Result<Reference, Failure> {
+) -> Result<Reference, PushError> {
     let args = BuildArgs {
         directory: Some(directory.into()),
         tag: Some(tag.clone()),
@@ -169,7 +195,16 @@ pub(crate) fn push_catalog(
         image_cache: pull.image_cache.clone(),
         offline: pull.offline,
     };
-    let plan = plan(&args, tls)?;
+    check_destination(&args)?;
+    let programs = match (options.data_only, pull.platform.clone()) {
+        (true, platform) => vec![(platform.unwrap_or_else(data_platform), None)],
+        (false, platform) => {
+            let platform = platform.unwrap_or_else(Platform::host);
+            let program = find_program(&[], &std::env::current_exe()?, &platform, options.base.is_none());
+            vec![(platform, Some(program.map_err(PushError::Program)?))]
+        }
+    };
+    let plan = plan(&args, tls, programs)?;
     let scratch = Unfinished::private("opm-build-")?;
     let store = Store::open(&scratch.path().join("image"))?;
     let image = build(&plan, &store, scratch.path(), printer)?;
@@ -179,13 +214,11 @@ pub(crate) fn push_catalog(
     Ok(tag.with_digest(image.digest))
 }
 
-/// Builds a catalog image into a store, with or without an opm binary for each platform.
+/// Builds a catalog image into a store.
 pub(crate) fn into_store(
     directory: &Path,
     store: &Store,
-    with_program: bool,
-    platforms: &[Platform],
-    binaries: &[(Platform, PathBuf)],
+    programs: Programs,
     tls: &TlsFlags,
     printer: &Printer,
 ) -> Result<Descriptor, Failure> {
@@ -195,23 +228,23 @@ pub(crate) fn into_store(
         push: false,
         to: Some(Location::Layout { path: store.root().into(), tag: None }),
         base_image: None,
-        data_only: !with_program,
+        data_only: false,
         program_only: false,
         allow_empty: false,
-        platform: platforms.to_vec(),
-        binary: if with_program { binaries.to_vec() } else { Vec::new() },
+        platform: Vec::new(),
+        binary: Vec::new(),
         upstream_cache: false,
         extra_labels: Vec::new(),
         ca_file: None,
         image_cache: None,
         offline: true,
     };
-    let plan = plan(&args, tls)?;
+    let plan = plan(&args, tls, programs)?;
     let scratch = Unfinished::private("opm-build-")?;
     build(&plan, store, scratch.path(), printer)
 }
 
-fn plan<'a>(args: &'a BuildArgs, tls: &'a TlsFlags) -> Result<Plan<'a>, Failure> {
+fn check_destination(args: &BuildArgs) -> Outcome {
     if !args.push && args.to.is_none() {
         return Err(Failure::message("no destination for the image: use --push or --to oci:DIR"));
     }
@@ -221,24 +254,10 @@ fn plan<'a>(args: &'a BuildArgs, tls: &'a TlsFlags) -> Result<Plan<'a>, Failure>
     if args.push && args.tag.as_ref().is_some_and(|tag| tag.digest().is_some()) {
         return Err(Failure::message("-t cannot contain a digest before the image is built: use -t REPOSITORY:TAG"));
     }
-    let default = || match args.data_only {
-        true => Platform { os: "linux".into(), architecture: "amd64".into(), ..Platform::default() },
-        false => Platform::host(),
-    };
-    let wanted = if args.platform.is_empty() { vec![default()] } else { args.platform.clone() };
-    let mut platforms: Vec<(Platform, Option<PathBuf>)> = Vec::new();
-    for platform in wanted {
-        if platforms.iter().any(|(other, _)| *other == platform) {
-            return Err(Failure::message(format!("platform {platform} is given twice")));
-        }
-        let program = if args.data_only { None } else { Some(program_for(args, &platform)?) };
-        platforms.push((platform, program));
-    }
-    if let Some((unused, _)) =
-        args.binary.iter().find(|(platform, _)| !platforms.iter().any(|(wanted, _)| wanted == platform))
-    {
-        return Err(Failure::message(format!("--binary is for platform {unused}, which --platform does not include")));
-    }
+    Ok(())
+}
+
+fn plan<'a>(args: &'a BuildArgs, tls: &'a TlsFlags, platforms: Programs) -> Result<Plan<'a>, Failure> {
     let mut labels: BTreeMap<String, String> = args.extra_labels.iter().cloned().collect();
     if args.directory.is_some() {
         labels.insert(CONFIGS_LABEL.into(), CONFIGS.into());
@@ -246,24 +265,63 @@ fn plan<'a>(args: &'a BuildArgs, tls: &'a TlsFlags) -> Result<Plan<'a>, Failure>
     Ok(Plan { args, tls, platforms, labels, time: source_date_epoch()? })
 }
 
-/// Returns the opm binary for a platform: the one from --binary, or the running one.
-fn program_for(args: &BuildArgs, platform: &Platform) -> Result<PathBuf, Failure> {
-    let named = args.binary.iter().rev().find(|(of, _)| of == platform).map(|(_, path)| path.clone());
-    let path = match named {
-        Some(path) => path,
-        None if *platform == Platform::host() => std::env::current_exe()?,
-        None => {
-            let text = format!("this binary does not run on {platform}: pass another with --binary {platform}=FILE");
-            return Err(Failure::message(text));
-        }
-    };
-    program::check(&path, platform, args.base_image.is_none()).map_err(Failure::message)?;
-    Ok(path)
+/// The platform of an image that only holds data.
+pub(crate) fn data_platform() -> Platform {
+    Platform { os: "linux".into(), architecture: "amd64".into(), ..Platform::default() }
 }
 
-/// Checks that a binary runs on a platform in an image without other files.
-pub(crate) fn check_program(path: &Path, platform: &Platform) -> Result<(), String> {
-    program::check(path, platform, true)
+/// Decides on the platforms of an image and their programs.
+///
+/// A catalog image does not need a program, so one that would only be in the image by default is left out if it could
+/// not run there. A program that the user requests must be able to run.
+fn programs(args: &BuildArgs, printer: &Printer) -> Result<Programs, Failure> {
+    for (number, platform) in args.platform.iter().enumerate() {
+        if args.platform[..number].contains(platform) {
+            return Err(Failure::message(format!("platform {platform} is given twice")));
+        }
+    }
+    let wanted = |default: fn() -> Platform| match args.platform.is_empty() {
+        true => vec![default()],
+        false => args.platform.clone(),
+    };
+    let data_only = || wanted(data_platform).into_iter().map(|platform| (platform, None)).collect();
+    if args.data_only {
+        return Ok(data_only());
+    }
+    let platforms = wanted(Platform::host);
+    if let Some((unused, _)) = args.binary.iter().find(|(platform, _)| !platforms.contains(platform)) {
+        return Err(Failure::message(format!("--binary is for platform {unused}, which --platform does not include")));
+    }
+    let running = std::env::current_exe()?;
+    let find = |platform: Platform| {
+        let program = find_program(&args.binary, &running, &platform, args.base_image.is_none())?;
+        Ok((platform, Some(program)))
+    };
+    let is_default = args.directory.is_some() && args.binary.is_empty() && args.base_image.is_none();
+    match platforms.into_iter().map(find).collect::<Result<Programs, ProgramError>>() {
+        Ok(programs) => Ok(programs),
+        Err(error @ (ProgramError::Dynamic { .. } | ProgramError::NotExecutable { .. })) if is_default => {
+            let note = printer.paint(Style::Note, "note:");
+            printer.report(&format!(
+                "{note} the image contains the catalog but no program, for clusters that serve it with their own opm: \
+                 {error}; --binary PLATFORM=FILE or --base-image REF includes a program"
+            ));
+            Ok(data_only())
+        }
+        Err(error) => Err(unusable(&error)),
+    }
+}
+
+/// Formats why an image cannot contain the program that the user requests.
+fn unusable(error: &ProgramError) -> Failure {
+    Failure::message(match error {
+        ProgramError::NoneFor { platform } => format!("{error}: pass another with --binary {platform}=FILE"),
+        ProgramError::Dynamic { platform, .. } => format!(
+            "{error}\n  help: pass a static program, as in releases or from 'cargo xtask dist', with --binary \
+             {platform}=FILE, or an image with libraries with --base-image REF"
+        ),
+        _ => error.to_string(),
+    })
 }
 
 /// Returns the timestamp for reproducible builds, from `SOURCE_DATE_EPOCH`.
@@ -298,7 +356,7 @@ fn build(plan: &Plan<'_>, store: &Store, scratch: &Path, printer: &Printer) -> R
             layers.extend(catalog.clone());
             history.extend(["opm build: the catalog".to_owned(), "opm build: its cache".to_owned()]);
         }
-        images.push(assemble(plan, store, platform, &layers, history)?);
+        images.push(assemble(plan, store, platform, program.is_some(), &layers, history)?);
     }
     match images.as_slice() {
         [image] => Ok(image.clone()),
@@ -392,11 +450,11 @@ fn assemble(
     plan: &Plan<'_>,
     store: &Store,
     platform: &Platform,
+    program: bool,
     layers: &[BuiltLayer],
     history: Vec<String>,
 ) -> Result<Descriptor, Failure> {
     let words = |words: &[&str]| Some(words.iter().map(|word| (*word).to_owned()).collect::<Vec<_>>());
-    let program = !plan.args.data_only;
     let serves = program && plan.args.directory.is_some();
     let images = plan.args.images(plan.tls, Some(platform));
     let base = plan.args.base_image.as_ref().map(|base| base_image(base, &images, store)).transpose()?;

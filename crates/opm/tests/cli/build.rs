@@ -126,6 +126,39 @@ fn an_image_starts_like_its_dockerfile() {
 }
 
 #[test]
+fn a_program_that_needs_libraries_is_left_out_unless_it_is_requested() {
+    let env = TestEnv::new();
+    let mut dynamic = program(0x3e);
+    dynamic[64] = 3;
+    env.file("catalog/c.yaml", SMALL).file("dynamic", dynamic);
+    let data_only = digest(&env, &["catalog", "--data-only", "-o", "oci:data-only"]);
+    // The program under test is dynamically linked.
+    let output = env.command().args(["build", "catalog", "-o", "oci:out"]).output().unwrap();
+    let (stdout, stderr) = (String::from_utf8(output.stdout).unwrap(), String::from_utf8(output.stderr).unwrap());
+    assert_eq!(stdout.trim(), data_only, "{stderr}");
+    assert_eq!(stderr.lines().count(), 1, "{stderr}");
+    for part in
+        ["note: the image contains the catalog but no program", "is dynamically linked", "--binary", "--base-image"]
+    {
+        assert!(stderr.contains(part), "{part}: {stderr}");
+    }
+    // With another image as the base, it is included.
+    let based = digest(&env, &["catalog", "-o", "oci:based", "--base-image", "oci:data-only"]);
+    let config = json(&env, "based", json(&env, "based", &based)["config"]["digest"].as_str().unwrap());
+    assert_eq!(config["config"]["Entrypoint"], serde_json::json!(["/bin/opm"]));
+    // A requested one is an error, with flags that this command has.
+    let requested = ["catalog", "-o", "oci:none", "--platform", "linux/amd64", "--binary", "linux/amd64=dynamic"];
+    for arguments in [&requested[..], &["--program-only", "-o", "oci:none"]] {
+        let shown = env.opm(&[&["build"], arguments].concat());
+        assert!(shown.starts_with("exit 1\n--- stdout\n--- stderr\n"), "{shown}");
+        for part in ["is dynamically linked", "help: pass a static program", "=FILE", "--base-image REF"] {
+            assert!(shown.contains(part), "{part}: {shown}");
+        }
+        assert!(!shown.contains("--data-only") && !env.path("none").exists(), "{shown}");
+    }
+}
+
+#[test]
 fn an_image_can_be_based_on_another() {
     let env = TestEnv::new();
     env.file("catalog/c.yaml", SMALL).file("base/c.yaml", SMALL.replace("foo", "bar")).file("opm", program(0x3e));
@@ -210,7 +243,7 @@ fn a_failed_build_leaves_nothing_behind() {
     failing(&["none", "--data-only", "-o", "oci:out"], "is not a directory");
     failing(&["catalog", "--data-only"], "no destination for the image");
     failing(&["catalog", "--data-only", "--push"], "use -t REF");
-    failing(&["catalog", "-o", "oci:out"], "is dynamically linked");
+    failing(&["--program-only", "-o", "oci:out"], "is dynamically linked");
     failing(&["catalog", "--data-only", "-o", "registry.example.com/x:y"], "expected oci:DIR");
     failing(&["catalog", "-o", "oci:out", "--base-image", "oci:none"], "base image \"oci:none\"");
     std::os::unix::fs::symlink("/etc", env.path("catalog/link")).unwrap();

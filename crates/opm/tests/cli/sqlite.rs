@@ -314,6 +314,9 @@ fn an_index_image_without_a_destination_is_rejected_before_any_work() {
     // The program under test is not static, so an image from scratch could not run it.
     let alone = shown(&[&none[..], &["--image-output", "oci:out"]].concat());
     assert!(alone.contains("--binary-image") && alone.contains("'scratch'"), "{alone}");
+    for other in ["--data-only", "--base-image", "--binary "] {
+        assert!(!alone.contains(other), "index add has no {other}: {alone}");
+    }
     let shown = env.opm(&["index", "add", "-b", "./0.6.1", "--container-tool", "other"]);
     assert!(shown.contains("possible values: none, docker, podman"), "{shown}");
 }

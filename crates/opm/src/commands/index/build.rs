@@ -4,12 +4,10 @@ use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
-use image::{Base, Descriptor, ImagePlan, Layer, Location, Platform, Store};
+use image::{Base, Descriptor, ImagePlan, Layer, Location, Platform, Store, find_program};
 use sqlite_index::Database;
 
-use crate::commands::build::{
-    USER, base_image, check_program, deliver, output, program_layer, reference, source_date_epoch,
-};
+use crate::commands::build::{USER, base_image, deliver, output, program_layer, reference, source_date_epoch};
 use crate::container::{ContainerTool, container_tool};
 use crate::database::{self, Missing};
 use crate::exit::{Failure, Outcome};
@@ -232,9 +230,11 @@ impl BuildArgs {
         };
         if self.binary_image.is_none() {
             let program = std::env::current_exe()?;
-            check_program(&program, &platform).map_err(|error| {
-                let text = "or 'scratch' for an image of the database alone";
-                Failure::message(format!("{error}; use --binary-image with an image that contains opm, {text}"))
+            let program = find_program(&[], &program, &platform, true).map_err(|error| {
+                Failure::message(format!(
+                    "{error}\n  help: use --binary-image with an image that contains opm, or 'scratch' for an image of \
+                     the database alone"
+                ))
             })?;
             layers.push(program_layer(&program)?.write(&store, time, &|_| {})?);
             history.push("opm index: the program".to_owned());

@@ -3,14 +3,17 @@
 use std::fs;
 use std::path::Path;
 
-use image::{Base, Client, Config, Descriptor, Digest, ImagePlan, Layer, Manifest, Modes, Parts, Platform, Wanted};
+use image::{
+    Base, Client, Config, Descriptor, Digest, ImagePlan, Layer, Manifest, Modes, Parts, Platform, ProgramError, Wanted,
+    find_program,
+};
 use mirror::imageset::CatalogSource;
 use mirror::lock::{LockedCatalog, LockedImage, Role};
 use mirror::plan::size_of;
 
 use super::flags::ChoiceFlags;
 use super::open::Catalog;
-use crate::commands::build;
+use crate::commands::build::{self, Programs};
 use crate::exit::Failure;
 use crate::images::{CONFIGS_LABEL, TlsFlags};
 use crate::interrupt::Unfinished;
@@ -37,9 +40,11 @@ pub(crate) fn build_one(
     let built = match choice.catalog_program.as_str() {
         "original" => original(catalog, directory, client).map_err(|error| named(Failure::message(error)))?,
         program => {
-            let ours = program == "ours";
-            let platforms = platforms(catalog, choice, ours).map_err(|error| named(Failure::message(error)))?;
-            build::into_store(directory, store, ours, &platforms, &choice.binary, tls, printer).map_err(named)?
+            let programs = match program {
+                "ours" => programs(catalog, choice).map_err(named)?,
+                _ => vec![(build::data_platform(), None)],
+            };
+            build::into_store(directory, store, programs, tls, printer).map_err(named)?
         }
     };
     let mut image = LockedImage {
@@ -58,26 +63,24 @@ pub(crate) fn build_one(
     Ok(image)
 }
 
-/// Returns the platforms of the original image. Fails if a platform has no program.
-fn platforms(catalog: &Catalog, choice: &ChoiceFlags, ours: bool) -> Result<Vec<Platform>, String> {
-    let plain = Platform { os: "linux".into(), architecture: "amd64".into(), ..Platform::default() };
-    if !ours {
-        return Ok(vec![plain]);
-    }
-    let host = Platform::host();
-    let has = |platform: &Platform| {
-        let same = |other: &Platform| other.os == platform.os && other.architecture == platform.architecture;
-        same(&host) || choice.binary.iter().any(|(other, _)| same(other))
+/// Returns our program for every platform of the original image.
+fn programs(catalog: &Catalog, choice: &ChoiceFlags) -> Result<Programs, Failure> {
+    // A binary runs on all variants of its architecture.
+    let plain = |platform: &Platform| Platform { variant: String::new(), ..platform.clone() };
+    let given: Vec<_> = choice.binary.iter().map(|(platform, path)| (plain(platform), path.clone())).collect();
+    let running = std::env::current_exe()?;
+    let wanted = if catalog.platforms.is_empty() { vec![Platform::host()] } else { catalog.platforms.clone() };
+    let find = |platform: &Platform| {
+        let platform = plain(platform);
+        let program = find_program(&given, &running, &platform, true)?;
+        Ok((platform, Some(program)))
     };
-    let wanted = if catalog.platforms.is_empty() { vec![host.clone()] } else { catalog.platforms.clone() };
-    if let Some(lacking) = wanted.iter().find(|platform| !has(platform)) {
-        return Err(format!(
-            "the original image supports {lacking}, but this opm binary does not\n  \
-             help: pass a binary with --binary {lacking}=FILE, keep the original program with --catalog-program original, \
-             or restrict 'platforms' in the file"
-        ));
-    }
-    Ok(wanted.into_iter().map(|platform| Platform { variant: String::new(), ..platform }).collect())
+    wanted.iter().map(find).collect::<Result<Programs, ProgramError>>().map_err(|error| {
+        Failure::message(format!(
+            "{error}\n  help: pass a static binary with --binary PLATFORM=FILE, keep the original program with \
+             --catalog-program original, or include none with --catalog-program none"
+        ))
+    })
 }
 
 /// Builds on the original image: replaces its catalog and removes its stale cache.

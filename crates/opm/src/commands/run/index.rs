@@ -11,9 +11,10 @@ use cluster::run::pod::{Content, Item};
 use edit::run_bundle::{self, Additions, Channel};
 use fbc::blob::TextBuffer;
 use fbc::{Fbc, Limits};
-use image::Reference;
+use image::{ProgramError, Reference};
 
 use super::flags::{Database, NO_INDEX, ServeFlags};
+use crate::commands::build::PushError;
 use crate::exit::{Failure, Outcome};
 use crate::images::{self, CONFIGS_LABEL, DATABASE_LABEL, Images, TlsFlags};
 use crate::interrupt::Unfinished;
@@ -50,12 +51,11 @@ pub(super) enum Program {
 
 impl Program {
     fn of(config: &image::Config) -> Program {
-        let words = |words: &Option<Vec<String>>| words.clone().unwrap_or_default();
-        let config = config.config.clone().unwrap_or_default();
-        match (words(&config.entrypoint).first(), words(&config.cmd).is_empty()) {
-            (Some(program), _) if program.rsplit('/').next() == Some("opm") => Program::Opm(program.clone()),
-            (None, true) => Program::Nothing,
-            _ => Program::Other,
+        let entrypoint = config.config.as_ref().and_then(|config| config.entrypoint.as_ref()?.first());
+        match entrypoint {
+            Some(program) if program.rsplit('/').next() == Some("opm") => Program::Opm(program.clone()),
+            _ if config.has_program() => Program::Other,
+            _ => Program::Nothing,
         }
     }
 }
@@ -222,7 +222,8 @@ impl CatalogBuilder<'_> {
                 push: !matches!(self.reader, Reader::Image { push: false, .. }),
             };
             let image =
-                commands::build::push_catalog(scratch.path(), name, &how, self.tls, &self.flags.pull, self.printer)?;
+                commands::build::push_catalog(scratch.path(), name, &how, self.tls, &self.flags.pull, self.printer)
+                    .map_err(not_pushed)?;
             if how.push {
                 self.printer.report(&format!("Pushed the catalog image {image}"));
             }
@@ -343,6 +344,18 @@ impl CatalogBuilder<'_> {
         }
         self.printer.report("Generated a valid File-Based Catalog");
         Ok(())
+    }
+}
+
+/// Formats the failure to push the image of a catalog.
+fn not_pushed(error: PushError) -> Failure {
+    let without = "without --registry, ConfigMaps carry the catalog";
+    match error {
+        PushError::Failed(failure) => failure,
+        PushError::Program(error @ ProgramError::Dynamic { .. }) => Failure::message(format!(
+            "{error}\n  help: name an image that has libraries with --registry-base REF; {without}"
+        )),
+        PushError::Program(error) => Failure::message(format!("{error}\n  help: {without}")),
     }
 }
 

@@ -227,6 +227,10 @@ async fn a_catalog_can_be_pushed_to_a_registry_instead() {
     let bundle = stage.bundle("1.0.0");
     let base = stage.push("base:v1", &[("/etc/base", b"x")], &[]);
     let catalog = format!("{}/catalog:v1", stage.registry.host());
+    // The program under test needs libraries. The advice names flags of this command.
+    let refused = stage.opm(&["run", "bundle", &bundle, "--registry", &catalog]);
+    assert!(refused.starts_with("exit 1") && refused.contains("is dynamically linked"), "{refused}");
+    assert!(refused.contains("--registry-base REF") && !refused.contains("--data-only"), "{refused}");
     let _emulation = stage.emulate(&["1.0.0"]);
     let printed = stage.opm(&[
         "run",
