@@ -61,6 +61,9 @@ pub struct LockedCatalog {
     /// The CatalogSource template.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub template: Option<serde_json::Value>,
+    /// The directory of the catalog in its image, if the image has no program to serve it: clusters extract the content.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub extract_content: Option<String>,
     /// The selected packages.
     pub packages: BTreeMap<String, LockedPackage>,
 }
@@ -325,6 +328,13 @@ mod tests {
         assert_eq!(lock.images[0].path, "a");
         assert_eq!(Lock::read(lock.to_text().as_bytes()).unwrap(), lock);
         assert_eq!(lock.digest(), Digest::of(lock.to_text().as_bytes()));
+        // Locks of earlier versions do not record which catalogs only hold data, and neither does one without such.
+        let mut one = lock.clone();
+        let named = LockedCatalog { name: "a".into(), path: "a".into(), tag: "b".into(), ..LockedCatalog::default() };
+        one.catalogs.push(named);
+        assert!(!one.to_text().contains("extractContent"));
+        one.catalogs[0].extract_content = Some("/configs".into());
+        assert_eq!(Lock::read(one.to_text().as_bytes()).unwrap(), one);
         let refused = |change: &dyn Fn(&mut Lock)| {
             let mut other = lock.clone();
             change(&mut other);

@@ -21,6 +21,8 @@ pub struct Opened {
     pub part: Part,
     /// The CatalogSource template.
     pub template: Option<serde_json::Value>,
+    /// The directory of the catalog in its image at the destination, if that image only holds data.
+    pub extract_content: Option<String>,
 }
 
 /// How images are selected.
@@ -294,6 +296,7 @@ fn locked_catalog(catalog: &Opened, layout: Layout) -> LockedCatalog {
         path,
         tag: catalog_tag(request, &catalog.digest),
         template: catalog.template.clone(),
+        extract_content: catalog.extract_content.clone(),
         packages: catalog.part.packages(),
     }
 }

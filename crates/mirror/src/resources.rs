@@ -157,6 +157,9 @@ fn catalogs(resources: &mut Resources, lock: &Lock, target: &Target, options: &O
             "metadata": {"annotations": annotations(), "name": format!("cc-{name}")},
             "spec": {"priority": 0, "source": {"image": {"ref": image}, "type": "Image"}},
         });
+        if let Some(directory) = &catalog.extract_content {
+            extract(&mut source["spec"], directory);
+        }
         if !catalog.whole && drop_cache(&mut source["spec"]) {
             let source = &catalog.source;
             resources.notes.push(format!(
@@ -172,6 +175,15 @@ fn catalogs(resources: &mut Resources, lock: &Lock, target: &Target, options: &O
         resources.files.insert(format!("cc-{name}.yaml"), yaml(&second));
     }
     Ok(())
+}
+
+/// Makes clusters extract the content of an image that has no program, unless the template does so already. The server
+/// builds its own cache: the one in the image may be of another format.
+fn extract(spec: &mut Value, directory: &str) {
+    let extracted = &mut spec["grpcPodConfig"]["extractContent"];
+    if extracted.is_null() {
+        *extracted = json!({"catalogDir": directory});
+    }
 }
 
 /// Makes a rebuilt catalog extract its content without the original's cache, which does not match; returns whether

@@ -158,7 +158,7 @@ pub(crate) fn run(arguments: Vec<OsString>, printer: &mut Printer) -> Outcome {
         OpmCommand::Site(args) => site::run(args, &opm.tls, printer),
         OpmCommand::Preview(args) => preview::run(args, printer),
         #[cfg(feature = "cluster")]
-        OpmCommand::Catalog(args) => catalog::run(args, printer),
+        OpmCommand::Catalog(args) => catalog::run(args, &opm.tls, printer),
         #[cfg(feature = "cluster")]
         OpmCommand::Controller(args) => controller::run(args, &opm.tls, printer),
         #[cfg(feature = "cluster")]

@@ -20,6 +20,8 @@ use crate::transfer::Moved;
 pub(crate) const DATABASE_LABEL: &str = "operators.operatorframework.io.index.database.v1";
 /// The label of a file-based catalog.
 pub(crate) const CONFIGS_LABEL: &str = "operators.operatorframework.io.index.configs.v1";
+/// The path of a catalog in the images that opm builds, and the default for an empty label.
+pub(crate) const CONFIGS: &str = "/configs";
 /// The label of a bundle.
 pub(crate) const BUNDLE_LABEL: &str = "operators.operatorframework.io.bundle.package.v1";
 
@@ -296,17 +298,27 @@ impl Images {
         self.digests.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Resolves a name to its current digest, with one request and a short timeout.
-    pub(crate) fn digest_of(&self, name: &str) -> Result<image::Digest, String> {
+    /// Returns a client for optional requests: without retries, and with a short timeout.
+    fn optional_client(&self) -> Result<Client, String> {
         let mut options = self.client()?.options().clone();
         options.retries.count = 0;
         options.timeouts.connect = OPTIONAL_TIMEOUT;
         options.timeouts.idle = OPTIONAL_TIMEOUT;
-        let client = Client::new(options).map_err(|error| error.to_string())?;
+        Client::new(options).map_err(|error| error.to_string())
+    }
+
+    /// Resolves a name to its current digest, as an optional request.
+    pub(crate) fn digest_of(&self, name: &str) -> Result<image::Digest, String> {
         match Location::parse(name).map_err(|error| error.to_string())? {
-            Location::Registry(name) => client.head(&name).map_err(|error| error.to_string()),
+            Location::Registry(name) => self.optional_client()?.head(&name).map_err(|error| error.to_string()),
             _ => Err(format!("{name} is not in a registry")),
         }
+    }
+
+    /// Reads the configuration of an image, as an optional request.
+    pub(crate) fn config_of(&self, name: &str) -> Result<image::Config, String> {
+        let location = Location::parse(name).map_err(|error| error.to_string())?;
+        self.optional_client()?.config(&location).map_err(|error| error.to_string())
     }
 
     /// Resolves a reference to its current digest, and returns the reference with it.
@@ -319,6 +331,15 @@ impl Images {
             _ => Ok(reference.to_owned()),
         }
     }
+}
+
+/// Returns the directory of the catalog in an image that has no program to serve it.
+pub(crate) fn data_only_catalog(config: &image::Config) -> Option<String> {
+    let directory = config.labels().remove(CONFIGS_LABEL).filter(|_| !config.has_program())?;
+    Some(match directory.trim_matches('/') {
+        "" => CONFIGS.to_owned(),
+        directory => format!("/{directory}"),
+    })
 }
 
 /// Adds the digest to a registry reference; other references stay unchanged.

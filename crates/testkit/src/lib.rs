@@ -12,6 +12,7 @@ mod needs;
 #[cfg(feature = "kube")]
 mod olm;
 mod port;
+mod program;
 pub mod published;
 pub mod requests;
 mod rounds;
@@ -28,5 +29,6 @@ pub use needs::{installed, missing, python_module, skipped};
 #[cfg(feature = "kube")]
 pub use olm::{Node, OLM_NAMESPACE, Olm, OlmV1, Response, plain_client, post, request};
 pub use port::free_port;
+pub use program::static_program;
 pub use rounds::kill_rounds;
 pub use running::Running;

@@ -37,6 +37,8 @@ pub struct CatalogPlan {
     pub priority: Option<i64>,
     /// The pull secrets.
     pub secrets: Vec<String>,
+    /// The directory of the catalog in an image without a program: the cluster extracts it and serves it itself.
+    pub extract_content: Option<String>,
     /// A CatalogSource template: fields other than the above are kept. Null if there is none.
     pub base: Value,
 }
@@ -63,6 +65,10 @@ impl CatalogPlan {
         // OLM cannot parse an update strategy without an interval.
         if let Some(interval) = &self.poll {
             spec.insert("updateStrategy".into(), json!({"registryPoll": {"interval": interval}}));
+        }
+        if let Some(directory) = &self.extract_content {
+            let config = spec.entry("grpcPodConfig").or_insert_with(|| json!({}));
+            config["extractContent"]["catalogDir"] = directory.as_str().into();
         }
         let mut metadata = Map::new();
         metadata.insert("name".into(), self.name.as_str().into());
@@ -193,6 +199,7 @@ mod tests {
             publisher: Some("P".into()),
             priority: Some(-1),
             secrets: vec!["s".into()],
+            extract_content: Some("/configs".into()),
             ..plan
         };
         assert_eq!(
@@ -200,7 +207,14 @@ mod tests {
             json!({
                 "sourceType": "grpc", "image": "r.test/a:v1", "displayName": "A", "publisher": "P", "priority": -1,
                 "secrets": ["s"], "updateStrategy": {"registryPoll": {"interval": "10m"}},
+                "grpcPodConfig": {"extractContent": {"catalogDir": "/configs"}},
             })
+        );
+        let base = json!({"spec": {"grpcPodConfig": {"memoryTarget": "1Gi", "extractContent": {"catalogDir": "/a"}}}});
+        let plan = CatalogPlan { base, ..plan };
+        assert_eq!(
+            plan.object("ns")["spec"]["grpcPodConfig"],
+            json!({"memoryTarget": "1Gi", "extractContent": {"catalogDir": "/configs"}})
         );
     }
 }

@@ -212,6 +212,26 @@ fn t4_fields_of_a_template_are_preserved() {
     assert!(text.contains("catalogDir: /configs\n") && !text.contains("cacheDir"), "{text}");
     assert!(notes[0].contains("extracted without a cache"), "{notes:?}");
     assert!(extracted(true).0.contains("cacheDir: /tmp/cache\n"));
+    // An image without a program is extracted, unless the template does so already.
+    let data_only = |template: Option<Value>| {
+        let locked = LockedCatalog {
+            extract_content: Some("/catalog".into()),
+            whole: true,
+            template,
+            ..self::catalog("ns/index", "v1")
+        };
+        let lock = Lock { catalogs: vec![locked], ..Lock::default() };
+        let objects = super::make(&lock, &target("reg.test", None), &Options::default()).unwrap();
+        objects.files["cs-index-v1.yaml"].clone()
+    };
+    let text = data_only(None);
+    assert!(text.contains("  grpcPodConfig:\n    extractContent:\n      catalogDir: /catalog\n"), "{text}");
+    let restricted =
+        json!({"kind": "CatalogSource", "spec": {"grpcPodConfig": {"securityContextConfig": "restricted"}}});
+    let text = data_only(Some(restricted));
+    assert!(text.contains("catalogDir: /catalog\n") && text.contains("securityContextConfig: restricted\n"), "{text}");
+    let text = data_only(Some(extracting.clone()));
+    assert!(text.contains("cacheDir: /tmp/cache\n      catalogDir: /other\n"), "{text}");
     // A ClusterCatalog has no display name, but a priority and a poll interval.
     let text = &objects.files["cc-index-v1.yaml"];
     assert!(text.contains("  priority: -200\n") && text.contains("      pollIntervalMinutes: 90\n"), "{text}");

@@ -17,7 +17,7 @@ use serve::upstream;
 
 use super::serve::failure;
 use crate::exit::{Failure, Outcome, in_path};
-use crate::images::{CONFIGS_LABEL, Images, PullFlags, TlsFlags};
+use crate::images::{CONFIGS, CONFIGS_LABEL, Images, PullFlags, TlsFlags};
 use crate::interrupt::Unfinished;
 use crate::printer::{Printer, Style};
 use crate::progress::{Progress, Unit};
@@ -26,8 +26,7 @@ use arguments::{binary, label, platform};
 pub(crate) use arguments::{output, reference};
 pub(crate) use deliver::deliver;
 
-/// The catalog and cache paths in an image, the same as in the Dockerfile of `opm generate dockerfile`.
-const CONFIGS: &str = "/configs";
+/// The cache path in an image; as the path of the catalog, it is that of the Dockerfile of `opm generate dockerfile`.
 const CACHE: &str = "/tmp/cache";
 /// The user of an image built from scratch.
 pub(crate) const USER: &str = "1001";

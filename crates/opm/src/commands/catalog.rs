@@ -18,6 +18,8 @@ use super::serve::duration;
 use crate::choice::choice;
 use crate::cluster_flags::{ClusterFlags, block_on, failure};
 use crate::exit::{Failure, Outcome};
+use crate::images::{CONFIGS, Images, PullFlags, TlsFlags, data_only_catalog};
+use crate::interrupt;
 use crate::printer::Printer;
 use crate::table;
 
@@ -43,6 +45,8 @@ enum CatalogCommand {
     long_about = "Add a catalog image to a cluster or update it.\n\n\
         Creates or updates the CatalogSource with server-side apply: a field that an earlier call set and this one omits \
         is removed, and fields that others own stay. OLM or 'opm controller' then serves the image.\n\n\
+        An image without a program cannot serve itself: the CatalogSource then needs grpcPodConfig.extractContent. opm reads \
+        the configuration of the image from its registry to decide this, unless --extract-content or --file is given.\n\n\
         --file reads a CatalogSource or ClusterCatalog as 'opm mirror push' writes it; other flags override its fields.",
     after_help = "Examples:\n  \
         opm catalog apply -f cluster-resources/cs-index-v1.yaml --wait\n  \
@@ -75,6 +79,11 @@ struct ApplyArgs {
     /// Image pull secret in the same namespace; can be repeated
     #[arg(long = "secret", value_name = "NAME")]
     secrets: Vec<String>,
+    /// Let the cluster extract the catalog from this directory of the image and serve it with its own opm; DIR defaults
+    /// to /configs
+    #[arg(long, value_name = "DIR", num_args = 0..=1, require_equals = true, default_missing_value = CONFIGS,
+        value_parser = absolute)]
+    extract_content: Option<String>,
     /// OLM generation: v0 for a CatalogSource, v1 for a ClusterCatalog
     #[arg(long, value_name = "GENERATION", default_value = "v0", value_parser = generation())]
     olm: Generation,
@@ -186,7 +195,15 @@ fn interval(text: &str) -> Result<String, String> {
     }
 }
 
-pub(crate) fn run(args: &CatalogArgs, printer: &mut Printer) -> Outcome {
+/// Checks a path in an image.
+fn absolute(text: &str) -> Result<String, String> {
+    match text.starts_with('/') {
+        true => Ok(text.to_owned()),
+        false => Err("expected an absolute path in the image".into()),
+    }
+}
+
+pub(crate) fn run(args: &CatalogArgs, tls: &TlsFlags, printer: &mut Printer) -> Outcome {
     if let CatalogCommand::Apply(args) = &args.command
         && let Some(path) = &args.file
     {
@@ -201,10 +218,30 @@ pub(crate) fn run(args: &CatalogArgs, printer: &mut Printer) -> Outcome {
             "--unavailable requires --olm v1: CatalogSource {} has no such mode",
             args.name
         ))),
-        CatalogCommand::Apply(args) => apply(args, Value::Null, printer),
+        CatalogCommand::Apply(args) => {
+            let extract_content = args.extract_content.clone().or_else(|| catalog_directory(&args.image, tls, printer));
+            apply(&ApplyArgs { extract_content, ..(**args).clone() }, Value::Null, printer)
+        }
         CatalogCommand::Status(args) => status(args, printer),
         CatalogCommand::List(args) => list(args, printer),
         CatalogCommand::Delete(args) => delete(args, printer),
+    }
+}
+
+/// Returns the directory that a cluster must extract from an image, if the image has no program.
+fn catalog_directory(image: &str, tls: &TlsFlags, printer: &Printer) -> Option<String> {
+    let config = Images::new(tls, &PullFlags::default()).config_of(image);
+    // The directory for images is gone; from now on, a signal interrupts the work on the cluster.
+    interrupt::hand_over_signals();
+    match config {
+        Ok(config) => data_only_catalog(&config),
+        Err(error) => {
+            let error = error.lines().next().unwrap_or_default();
+            printer.warning(&format!(
+                "cannot check whether the image has a program: {error}; if it has none, add --extract-content"
+            ));
+            None
+        }
     }
 }
 
@@ -219,6 +256,7 @@ fn apply(args: &ApplyArgs, base: Value, printer: &mut Printer) -> Outcome {
         publisher: args.publisher.clone(),
         priority: args.priority,
         secrets: args.secrets.clone(),
+        extract_content: args.extract_content.clone(),
     };
     block_on("the catalog may already have changed; check 'opm catalog status'", async {
         let cluster = args.cluster.connect().await;

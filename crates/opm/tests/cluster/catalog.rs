@@ -12,7 +12,7 @@ use crate::kit::Kit;
 #[test]
 fn objects_are_printed_without_a_cluster() {
     let env = crate::env::TestEnv::new();
-    let apply = ["catalog", "apply", "my-catalog", "--image", "r.test/catalog:latest", "--dry-run"];
+    let apply = ["catalog", "apply", "my-catalog", "--image", "127.0.0.1:1/catalog:latest", "--dry-run"];
     insta::assert_snapshot!(env.opm(&[&apply[..], &["-n", "olm", "--poll", "10m", "-o", "yaml"]].concat()), @r#"
     exit 0
     --- stdout
@@ -22,12 +22,13 @@ fn objects_are_printed_without_a_cluster() {
       name: my-catalog
       namespace: olm
     spec:
-      image: r.test/catalog:latest
+      image: 127.0.0.1:1/catalog:latest
       sourceType: grpc
       updateStrategy:
         registryPoll:
           interval: 10m
     --- stderr
+    warning: cannot check whether the image has a program: initializing source docker://127.0.0.1:1/catalog:latest: pinging container registry 127.0.0.1:1: Get "https://127.0.0.1:1/v2/": dial tcp 127.0.0.1:1: Connection refused (os error 111); if it has none, add --extract-content
     "#);
     insta::assert_snapshot!(env.opm(&[&apply[..], &["--priority", "-5", "--secret", "s", "-o", "json"]].concat()), @r#"
     exit 0
@@ -41,7 +42,7 @@ fn objects_are_printed_without_a_cluster() {
       },
       "spec": {
         "sourceType": "grpc",
-        "image": "r.test/catalog:latest",
+        "image": "127.0.0.1:1/catalog:latest",
         "priority": -5,
         "secrets": [
           "s"
@@ -49,6 +50,7 @@ fn objects_are_printed_without_a_cluster() {
       }
     }
     --- stderr
+    warning: cannot check whether the image has a program: initializing source docker://127.0.0.1:1/catalog:latest: pinging container registry 127.0.0.1:1: Get "https://127.0.0.1:1/v2/": dial tcp 127.0.0.1:1: Connection refused (os error 111); if it has none, add --extract-content
     "#);
     insta::assert_snapshot!(env.opm(&[&apply[..], &["--poll", "often"]].concat()), @r#"
     exit 1
@@ -61,19 +63,56 @@ fn objects_are_printed_without_a_cluster() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn an_image_without_a_program_is_extracted() {
+    let Some(registry) = testkit::DockerRegistry::start(testkit::RegistryPlan::default()) else { return };
+    let env = crate::env::TestEnv::new();
+    env.file("catalog/c.yaml", crate::env::SMALL);
+    let (data_only, serving) = (format!("{}/data-only:v1", registry.host()), format!("{}/serving:v1", registry.host()));
+    env.stdout(&["build", "catalog", "--data-only", "-t", &data_only, "--push", "--use-http"]);
+    env.file("program", testkit::static_program());
+    let program = ["--platform", "linux/amd64", "--binary", "linux/amd64=program"];
+    env.stdout(&[&["build", "catalog", "-t", &serving, "--push", "--use-http"][..], &program].concat());
+    let shown = |image: &str, more: &[&str]| {
+        let apply = ["catalog", "apply", "cat", "--image", image, "--dry-run", "--use-http", "-n", "olm"];
+        env.opm(&[&apply[..], more].concat())
+    };
+    let extracted = |directory: &str| {
+        format!("spec:\n  grpcPodConfig:\n    extractContent:\n      catalogDir: {directory}\n  image: ")
+    };
+    let printed = shown(&data_only, &[]);
+    assert!(printed.contains(&extracted("/configs")) && printed.ends_with("--- stderr\n"), "{printed}");
+    let printed = shown(&serving, &[]);
+    assert!(!printed.contains("extractContent") && printed.ends_with("--- stderr\n"), "{printed}");
+    // The flag decides without the registry, and overrides a file.
+    let printed = shown("127.0.0.1:1/c:v1", &["--extract-content"]);
+    assert!(printed.contains(&extracted("/configs")) && printed.ends_with("--- stderr\n"), "{printed}");
+    let object = "kind: CatalogSource\nspec: {grpcPodConfig: {extractContent: {catalogDir: /a}}}\n";
+    env.file("cs.yaml", object);
+    let printed = shown(&serving, &["-f", "cs.yaml"]);
+    assert!(printed.contains("catalogDir: /a\n"), "{printed}");
+    let printed = shown(&serving, &["-f", "cs.yaml", "--extract-content=/b"]);
+    assert!(printed.contains("catalogDir: /b\n"), "{printed}");
+    assert!(shown(&serving, &["--extract-content=b"]).contains("expected an absolute path"));
+    let printed = env.opm(&["catalog", "apply", "cat", "--image", &serving, "--olm", "v1", "--extract-content"]);
+    assert!(printed.contains("--extract-content cannot be used with --olm v1"), "{printed}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_catalog_is_created_and_updated() {
     let kit = Kit::new().await;
-    let apply =
-        |more: &[&str]| kit.opm(&[&["catalog", "apply", "cat", "--image", "r.test/catalog:latest"], more].concat());
+    let apply = |more: &[&str]| {
+        kit.opm(&[&["catalog", "apply", "cat", "--image", "127.0.0.1:1/catalog:latest"], more].concat())
+    };
     insta::assert_snapshot!(apply(&["--poll", "10m", "--display-name", "My Catalog", "--publisher", "Me"]), @r#"
     exit 0
     --- stdout
     --- stderr
+    warning: cannot check whether the image has a program: initializing source docker://127.0.0.1:1/catalog:latest: pinging container registry 127.0.0.1:1: Get "https://127.0.0.1:1/v2/": dial tcp 127.0.0.1:1: Connection refused (os error 111); if it has none, add --extract-content
     catalog [NAMESPACE]/cat applied
     "#);
     let created = kit.get(Kind::CATALOG_SOURCE, "cat").await;
     let spec = json!({
-        "sourceType": "grpc", "image": "r.test/catalog:latest", "displayName": "My Catalog", "publisher": "Me",
+        "sourceType": "grpc", "image": "127.0.0.1:1/catalog:latest", "displayName": "My Catalog", "publisher": "Me",
         "updateStrategy": {"registryPoll": {"interval": "10m"}},
     });
     assert_eq!(created.data["spec"], spec);
@@ -86,7 +125,7 @@ async fn a_catalog_is_created_and_updated() {
     assert_eq!(
         changed.data["spec"],
         json!({
-            "sourceType": "grpc", "image": "r.test/catalog:latest", "displayName": "Renamed", "description": "by another",
+            "sourceType": "grpc", "image": "127.0.0.1:1/catalog:latest", "displayName": "Renamed", "description": "by another",
         })
     );
     // A field that another manager has changed is not taken over without `--force-conflicts`.
@@ -96,6 +135,7 @@ async fn a_catalog_is_created_and_updated() {
     exit 1
     --- stdout
     --- stderr
+    warning: cannot check whether the image has a program: initializing source docker://127.0.0.1:1/catalog:latest: pinging container registry 127.0.0.1:1: Get "https://127.0.0.1:1/v2/": dial tcp 127.0.0.1:1: Connection refused (os error 111); if it has none, add --extract-content
     error: CatalogSource [NAMESPACE]/cat: Apply failed with 1 conflict: conflict with "unknown" using operators.coreos.com/v1alpha1: .spec.displayName; --force-conflicts takes over what others have set
     "#);
     assert!(apply(&["--display-name", "Ours", "--force-conflicts"]).starts_with("exit 0"));
@@ -107,7 +147,7 @@ async fn a_catalog_is_created_and_updated() {
         listed.lines().filter(|line| !line.starts_with("ClusterCatalog")).collect::<Vec<_>>().join("\n");
     let words: Vec<&str> = listed.split_whitespace().skip(4).collect();
     let headings = ["KIND", "NAMESPACE", "NAME", "STATE", "FROM", "DISPLAY", "NAME"];
-    let row = ["CatalogSource", "[NAMESPACE]", "cat", "unknown", "r.test/catalog:latest", "Ours", "---", "stderr"];
+    let row = ["CatalogSource", "[NAMESPACE]", "cat", "unknown", "127.0.0.1:1/catalog:latest", "Ours", "---", "stderr"];
     assert_eq!(words, [&headings[..], &row].concat());
     insta::assert_snapshot!(kit.opm(&["catalog", "delete", "cat"]), @r#"
     exit 0
@@ -127,7 +167,7 @@ async fn a_catalog_is_created_and_updated() {
 /// Creates a pod like the controller that serves the catalog.
 async fn pod(kit: &Kit, name: &str, status: serde_json::Value) {
     let labels = json!({"olm.catalogSource": "cat", "olm.managed": "true"});
-    let spec = json!({"containers": [{"name": "registry-server", "image": "r.test/catalog:latest"}]});
+    let spec = json!({"containers": [{"name": "registry-server", "image": "127.0.0.1:1/catalog:latest"}]});
     kit.create(Kind::POD, json!({"metadata": {"name": name, "labels": labels}, "spec": spec})).await;
     kit.set_status(Kind::POD, name, status).await;
 }
@@ -136,7 +176,7 @@ async fn pod(kit: &Kit, name: &str, status: serde_json::Value) {
 async fn waiting_ends_when_the_catalog_serves_or_with_the_reason_why_it_does_not() {
     let kit = Kit::new().await;
     let wait = |timeout: &str| {
-        let mut command = kit.command(&["catalog", "apply", "cat", "--image", "r.test/catalog:latest", "--wait"]);
+        let mut command = kit.command(&["catalog", "apply", "cat", "--image", "127.0.0.1:1/catalog:latest", "--wait"]);
         command.args(["--timeout", timeout]);
         command
     };
@@ -145,19 +185,21 @@ async fn waiting_ends_when_the_catalog_serves_or_with_the_reason_why_it_does_not
     exit 1
     --- stdout
     --- stderr
+    warning: cannot check whether the image has a program: initializing source docker://127.0.0.1:1/catalog:latest: pinging container registry 127.0.0.1:1: Get "https://127.0.0.1:1/v2/": dial tcp 127.0.0.1:1: Connection refused (os error 111); if it has none, add --extract-content
     catalog [NAMESPACE]/cat applied
     error: catalog cat does not answer after 4s: nobody has started a pod for it: no controller of catalogs runs
     "#);
     let pulling = json!({"reason": "ImagePullBackOff", "message": "manifest unknown"});
-    let container = json!({"name": "registry-server", "image": "r.test/catalog:latest", "imageID": "", "ready": false,
+    let container = json!({"name": "registry-server", "image": "127.0.0.1:1/catalog:latest", "imageID": "", "ready": false,
         "restartCount": 0, "state": {"waiting": pulling}});
     pod(&kit, "cat-1", json!({"phase": "Pending", "containerStatuses": [container]})).await;
     insta::assert_snapshot!(shown(wait("4s").output().unwrap()), @r#"
     exit 1
     --- stdout
     --- stderr
+    warning: cannot check whether the image has a program: initializing source docker://127.0.0.1:1/catalog:latest: pinging container registry 127.0.0.1:1: Get "https://127.0.0.1:1/v2/": dial tcp 127.0.0.1:1: Connection refused (os error 111); if it has none, add --extract-content
     catalog [NAMESPACE]/cat applied
-    error: catalog cat does not answer after 4s: pod cat-1: container registry-server: image r.test/catalog:latest cannot be pulled (ImagePullBackOff): manifest unknown
+    error: catalog cat does not answer after 4s: pod cat-1: container registry-server: image 127.0.0.1:1/catalog:latest cannot be pulled (ImagePullBackOff): manifest unknown
     "#);
     insta::assert_snapshot!(kit.opm(&["catalog", "status", "cat"]), @r#"
     exit 0
@@ -165,18 +207,18 @@ async fn waiting_ends_when_the_catalog_serves_or_with_the_reason_why_it_does_not
     Name          [NAMESPACE]/cat
     State         unknown
     Address       unknown
-    Image         r.test/catalog:latest
+    Image         127.0.0.1:1/catalog:latest
     Image in use  unknown
     Poll          off
     Last poll     never
 
     POD    ROLE     STATE
-    cat-1  serving  container registry-server: image r.test/catalog:latest cannot be pulled (ImagePullBackOff): manifest unknown
+    cat-1  serving  container registry-server: image 127.0.0.1:1/catalog:latest cannot be pulled (ImagePullBackOff): manifest unknown
     --- stderr
     "#);
     let waiting = wait("60s").stderr(Stdio::piped()).spawn().unwrap();
     tokio::time::sleep(Duration::from_millis(300)).await;
-    let container = json!({"name": "registry-server", "image": "r.test/catalog:latest", "ready": true, "restartCount": 0,
+    let container = json!({"name": "registry-server", "image": "127.0.0.1:1/catalog:latest", "ready": true, "restartCount": 0,
         "imageID": "docker-pullable://r.test/catalog@sha256:0123"});
     let ready = json!([{"type": "Ready", "status": "True"}]);
     kit.set_status(
@@ -192,6 +234,7 @@ async fn waiting_ends_when_the_catalog_serves_or_with_the_reason_why_it_does_not
     exit 0
     --- stdout
     --- stderr
+    warning: cannot check whether the image has a program: initializing source docker://127.0.0.1:1/catalog:latest: pinging container registry 127.0.0.1:1: Get "https://127.0.0.1:1/v2/": dial tcp 127.0.0.1:1: Connection refused (os error 111); if it has none, add --extract-content
     catalog [NAMESPACE]/cat applied
     catalog [NAMESPACE]/cat is served from r.test/catalog@sha256:0123
     "#);
@@ -201,7 +244,7 @@ async fn waiting_ends_when_the_catalog_serves_or_with_the_reason_why_it_does_not
     Name          [NAMESPACE]/cat
     State         READY
     Address       cat.ns.svc:50051
-    Image         r.test/catalog:latest
+    Image         127.0.0.1:1/catalog:latest
     Image in use  r.test/catalog@sha256:0123
     Poll          off
     Last poll     2026-01-02T03:04:05Z
@@ -220,7 +263,7 @@ async fn waiting_ends_when_the_catalog_serves_or_with_the_reason_why_it_does_not
       "priority": 0,
       "state": "READY",
       "address": "cat.ns.svc:50051",
-      "image": "r.test/catalog:latest",
+      "image": "127.0.0.1:1/catalog:latest",
       "imageInUse": "r.test/catalog@sha256:0123",
       "lastPoll": "2026-01-02T03:04:05Z",
       "pods": [
@@ -245,7 +288,7 @@ async fn waiting_ends_when_the_catalog_serves_or_with_the_reason_why_it_does_not
 #[tokio::test(flavor = "multi_thread")]
 async fn waiting_can_be_interrupted() {
     let kit = Kit::new().await;
-    let mut command = kit.command(&["catalog", "apply", "cat", "--image", "r.test/catalog:latest", "--wait"]);
+    let mut command = kit.command(&["catalog", "apply", "cat", "--image", "127.0.0.1:1/catalog:latest", "--wait"]);
     let waiting = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
     while kit.cluster.get(Kind::CATALOG_SOURCE, "cat").await.is_err() {
         tokio::time::sleep(Duration::from_millis(50)).await;
@@ -258,6 +301,7 @@ async fn waiting_can_be_interrupted() {
     exit 130
     --- stdout
     --- stderr
+    warning: cannot check whether the image has a program: initializing source docker://127.0.0.1:1/catalog:latest: pinging container registry 127.0.0.1:1: Get "https://127.0.0.1:1/v2/": dial tcp 127.0.0.1:1: Connection refused (os error 111); if it has none, add --extract-content
     catalog [NAMESPACE]/cat applied
     error: interrupted: the catalog may already have changed; check 'opm catalog status'
     "#);

@@ -69,7 +69,7 @@ async fn written_objects_are_applied_to_a_cluster() {
     let created = kit.get(Kind::CATALOG_SOURCE, "cs-index-v1").await;
     let spec = json!({
         "displayName": "Lagoons", "priority": -50, "image": format!("{to}/ns/index:v1"), "sourceType": "grpc",
-        "grpcPodConfig": {"securityContextConfig": "restricted"},
+        "grpcPodConfig": {"securityContextConfig": "restricted", "extractContent": {"catalogDir": "/configs"}},
         "updateStrategy": {"registryPoll": {"interval": "30m"}},
     });
     assert_eq!(created.data["spec"], spec);

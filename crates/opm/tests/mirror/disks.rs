@@ -43,8 +43,8 @@ fn t14_insufficient_disk_space_is_reported_before_the_first_byte() {
     let script = format!(
         "mkdir small volumes\nmount -t tmpfs -o size=1m tmpfs small || exit 9\n\
          mount -t tmpfs -o size=1m tmpfs volumes || exit 9\n\
-         mirror pull {file} small --catalog-program none; echo pulled=$?\nls small/blobs/sha256 | wc -l\n\
-         mirror pull {file} whole --catalog-program none --volumes 1MiB --to volumes; echo packed=$?\nls volumes | wc -l\n"
+         mirror pull {file} small; echo pulled=$?\nls small/blobs/sha256 | wc -l\n\
+         mirror pull {file} whole --volumes 1MiB --to volumes; echo packed=$?\nls volumes | wc -l\n"
     );
     let Some(output) = in_namespaces(&kit, "--mount", &script) else { return };
     let messages = text(&output);
@@ -62,14 +62,14 @@ fn t14_a_full_disk_changes_nothing_and_more_space_resumes() {
     // There is space for bytes, but not for inodes, which no check can predict.
     let script = format!(
         "mkdir small volumes\nmount -t tmpfs -o size=50m,nr_inodes=30 tmpfs small || exit 9\n\
-         mirror pull {file} small --catalog-program none; echo pulled=$?\n\
+         mirror pull {file} small; echo pulled=$?\n\
          for blob in small/blobs/sha256/*; do echo \"$(basename $blob)  $blob\"; done | sha256sum -c --quiet; echo sums=$?\n\
          mount -o remount,size=50m,nr_inodes=1000 small || exit 9\n\
-         mirror pull {file} small --catalog-program none; echo again=$?\nmirror verify small; echo verified=$?\n\
+         mirror pull {file} small; echo again=$?\nmirror verify small; echo verified=$?\n\
          mount -t tmpfs -o size=50m,nr_inodes=3 tmpfs volumes || exit 9\n\
-         mirror pull {file} whole --catalog-program none --volumes 1MiB --to volumes; echo packed=$?\n\
+         mirror pull {file} whole --volumes 1MiB --to volumes; echo packed=$?\n\
          mount -o remount,size=50m,nr_inodes=1000 volumes || exit 9\n\
-         mirror pull {file} whole --catalog-program none --volumes 1MiB --to volumes; echo repacked=$?\n\
+         mirror pull {file} whole --volumes 1MiB --to volumes; echo repacked=$?\n\
          mirror verify volumes; echo volumes=$?\n"
     );
     let Some(output) = in_namespaces(&kit, "--mount", &script) else { return };

@@ -331,11 +331,7 @@ impl Kit {
 
 /// Returns the arguments of a command of `opm mirror`.
 pub(crate) fn mirror<'a>(arguments: &[&'a str]) -> Vec<&'a str> {
-    let program: &[&str] = match arguments.first() {
-        Some(&"plan" | &"pull" | &"copy") => &["--catalog-program", "none"],
-        _ => &[],
-    };
-    [&["mirror", "--use-http"], arguments, program].concat()
+    [&["mirror", "--use-http"], arguments].concat()
 }
 
 /// Returns pseudo-random bytes, the same for each seed.

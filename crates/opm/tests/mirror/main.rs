@@ -16,6 +16,7 @@ mod moved;
 mod needed;
 mod oc_mirror;
 mod pinned;
+mod programs;
 mod proxy;
 mod published;
 mod signed;

@@ -5,6 +5,7 @@ use std::fs;
 use image::Digest;
 
 use crate::kit::{Kit, names};
+use crate::programs::publish_with_program;
 
 const ALPHA: &str = "    - name: alpha\n      minVersion: 1.1.0\n";
 
@@ -138,11 +139,12 @@ fn t7_a_copy_needs_no_directory_and_gives_the_same() {
     assert_eq!(kit.mirror(&["verify", &to, "--lock", "lock.json", "--deep"]), digest);
     // The catalog on top of the original image: its layers, without the old catalog and its cache.
     let other = format!("{}/o", kit.closed.host());
-    let words = ["mirror", "--use-http", "copy", &file, &other, "--catalog-program", "original"];
-    kit.stdout(&words);
-    let rendered = kit.stdout(&["render", "--use-http", &format!("{other}/ns/index:v1")]);
+    publish_with_program(&kit, "v2");
+    let file = kit.set_of("other.yaml", "v2", ALPHA, "");
+    kit.mirror(&["copy", &file, &other, "--catalog-program", "original"]);
+    let rendered = kit.stdout(&["render", "--use-http", &format!("{other}/ns/index:v2")]);
     assert!(rendered.contains("alpha.v2.0.0") && !rendered.contains("beta"), "{rendered}");
-    assert_ne!(kit.closed_digest("o/ns/index:v1"), kit.closed_digest("m/ns/index:v1"));
+    assert_ne!(kit.closed_digest("o/ns/index:v2"), kit.closed_digest("m/ns/index:v1"));
 }
 
 /// Returns the size of the blobs below a directory, in bytes.

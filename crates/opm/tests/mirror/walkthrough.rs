@@ -47,10 +47,10 @@ fn commands_of_the_walkthrough_print_what_it_shows() {
     let page = page.replace("quay.example.com", &kit.host).replace("registry.example.com:5000", kit.closed.host());
     let file = page.split("```yaml\n").nth(1).unwrap().split("```").next().unwrap();
     fs::write(kit.path("imageset.yaml"), file).unwrap();
-    // These registries have no certificates, and the program under test needs libraries.
+    // These registries have no certificates.
     let program = env!("CARGO_BIN_EXE_opm");
     let script = format!(
-        "#!/bin/sh\ncase \"$2\" in plan|pull) set -- \"$@\" --catalog-program none;; esac\n\
+        "#!/bin/sh\n\
          case \"$1\" in mirror) set -- \"$@\" --use-http;; esac\nexec {program} \"$@\"\n"
     );
     fs::create_dir(kit.path("bin")).unwrap();

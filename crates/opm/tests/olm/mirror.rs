@@ -8,7 +8,6 @@ use serde_json::json;
 use testkit::{DockerRegistry, Olm, RegistryPlan};
 
 use crate::operator::Operator;
-use crate::run_bundle::static_program;
 use crate::stage::{Stage, until};
 
 /// Five packages, each with its dependency.
@@ -47,7 +46,6 @@ async fn five_packages_are_mirrored_and_a_cluster_installs_them_from_the_closed_
         ["render", "--use-http", "-o", "yaml"].into_iter().chain(bundles.iter().map(String::as_str)).collect();
     catalog += &stage.env.stdout(&render);
     stage.env.file("catalog/catalog.yaml", catalog);
-    stage.env.file("program", static_program());
     let source = stage.registry.host().to_owned();
     let index = format!("{source}/index:v1");
     stage.env.stdout(&["build", "catalog", "--data-only", "-t", &index, "--push", "--use-http"]);
@@ -57,7 +55,7 @@ async fn five_packages_are_mirrored_and_a_cluster_installs_them_from_the_closed_
     );
     stage.env.file("imageset.yaml", wanted);
     let pull = ["mirror", "pull", "imageset.yaml", "set", "--volumes", "4M", "--to", "usb", "--with-dependencies"];
-    stage.env.stdout(&[&pull[..], &["--use-http", "--binary", "linux/amd64=program"]].concat());
+    stage.env.stdout(&[&pull[..], &["--use-http"]].concat());
     // The source is removed.
     let registry = std::mem::replace(&mut stage.registry, Arc::new(closed));
     drop(registry);
@@ -76,6 +74,12 @@ async fn five_packages_are_mirrored_and_a_cluster_installs_them_from_the_closed_
     assert!(applied.starts_with("exit 0") && applied.contains("is served"), "{applied}");
     let catalog_source = stage.get(Kind::CATALOG_SOURCE, "cs-index-v1").await.expect("a catalog");
     assert_eq!(catalog_source["spec"]["image"], mirrored.as_str());
+    // The catalog has no program: OLM extracts it and serves it with its own.
+    assert_eq!(catalog_source["spec"]["grpcPodConfig"]["extractContent"], json!({"catalogDir": "/configs"}));
+    let servers = stage.list(Kind::POD).await;
+    let server = servers.iter().find(|pod| pod["spec"]["containers"][0]["name"] == "registry-server").expect("a pod");
+    assert_eq!(server["spec"]["initContainers"][1]["image"], mirrored.as_str());
+    assert_ne!(server["spec"]["containers"][0]["image"], mirrored.as_str());
     stage.group().await;
     for package in ["anchor", "ensign"] {
         stage.subscribe(package, "cs-index-v1", json!({})).await;

@@ -4,11 +4,10 @@ use std::process::Stdio;
 
 use cluster::Kind;
 use serde_json::{Value, json};
-use testkit::Olm;
+use testkit::{Olm, static_program};
 
 use crate::env::Stopped;
 use crate::operator::Operator;
-use crate::run_bundle::static_program;
 use crate::stage::{Stage, until};
 
 /// Returns a version of an operator with all fields that a package manifest shows.

@@ -26,6 +26,7 @@ fn plan(args: &ApplyArgs) -> Result<ClusterCatalogPlan, Failure> {
     refuse("--display-name", args.display_name.is_some(), why)?;
     refuse("--publisher", args.publisher.is_some(), why)?;
     refuse("--secret", !args.secrets.is_empty(), "catalogd uses the pull secrets of its own service account")?;
+    refuse("--extract-content", args.extract_content.is_some(), "catalogd reads every image itself")?;
     let poll_minutes = match args.poll.as_deref().and_then(spelling::duration::parse) {
         None => None,
         Some(poll) if poll.as_secs().is_multiple_of(60) && poll.subsec_nanos() == 0 => Some(poll.as_secs() / 60),

@@ -1,4 +1,4 @@
-//! Builds the image of a filtered catalog reproducibly.
+//! Decides which program a filtered catalog gets, and builds its image reproducibly.
 
 use std::fs;
 use std::path::Path;
@@ -11,23 +11,81 @@ use mirror::imageset::CatalogSource;
 use mirror::lock::{LockedCatalog, LockedImage, Role};
 use mirror::plan::size_of;
 
-use super::flags::ChoiceFlags;
+use super::flags::{CatalogProgram, ChoiceFlags};
 use super::open::Catalog;
 use crate::commands::build::{self, Programs};
 use crate::exit::Failure;
-use crate::images::{CONFIGS_LABEL, TlsFlags};
+use crate::images::{CONFIGS, CONFIGS_LABEL, TlsFlags};
 use crate::interrupt::Unfinished;
 use crate::printer::Printer;
 
-/// The path of the catalog in an image.
-const CONFIGS: &str = "/configs";
+/// The program in the image of a catalog.
+#[derive(Debug, Clone)]
+pub(crate) enum Program {
+    /// That of the original image.
+    Original,
+    /// Ours, for every platform of the original image.
+    Ours(Programs),
+    /// None: clusters extract the catalog and serve it with their own.
+    Nothing,
+}
+
+/// The decision on the program of a filtered catalog.
+pub(crate) struct Decision {
+    pub(crate) program: Program,
+    /// Why our program, the default, is left out.
+    pub(crate) left_out: Option<ProgramError>,
+}
+
+/// Decides on the program of a filtered catalog, before anything is transferred. An image that only holds data stays
+/// so unless our program is requested.
+///
+/// # Errors
+/// Fails if our program is requested and cannot run in the image.
+pub(crate) fn decide(original: &Config, platforms: &[Platform], choice: &ChoiceFlags) -> Result<Decision, NoProgram> {
+    let decided = |program| Ok(Decision { program, left_out: None });
+    match choice.catalog_program {
+        Some(CatalogProgram::Nothing) => decided(Program::Nothing),
+        Some(CatalogProgram::Ours) => decided(Program::Ours(ours(platforms, choice)?)),
+        _ if !original.has_program() => decided(Program::Nothing),
+        Some(CatalogProgram::Original) => decided(Program::Original),
+        None => match ours(platforms, choice) {
+            Ok(programs) => decided(Program::Ours(programs)),
+            Err(NoProgram::Unfit(error)) => Ok(Decision { program: Program::Nothing, left_out: Some(error) }),
+            Err(error) => Err(error),
+        },
+    }
+}
+
+/// Why a catalog image cannot contain our program.
+#[derive(Debug)]
+pub(crate) enum NoProgram {
+    /// The path of this program is unknown.
+    Unknown(std::io::Error),
+    /// A program cannot run in the image.
+    Unfit(ProgramError),
+}
+
+/// Returns our program for every platform.
+fn ours(platforms: &[Platform], choice: &ChoiceFlags) -> Result<Programs, NoProgram> {
+    // A binary runs on all variants of its architecture.
+    let plain = |platform: &Platform| Platform { variant: String::new(), ..platform.clone() };
+    let given: Vec<_> = choice.binary.iter().map(|(platform, path)| (plain(platform), path.clone())).collect();
+    let running = std::env::current_exe().map_err(NoProgram::Unknown)?;
+    let wanted = if platforms.is_empty() { vec![Platform::host()] } else { platforms.to_vec() };
+    let find = |platform: &Platform| {
+        let platform = plain(platform);
+        let program = find_program(&given, &running, &platform, true).map_err(NoProgram::Unfit)?;
+        Ok((platform, Some(program)))
+    };
+    wanted.iter().map(find).collect()
+}
 
 /// Builds the image of the catalog in `directory` into the client's store, and returns its lock entry.
 pub(crate) fn build_one(
     locked: &LockedCatalog,
     catalog: &Catalog,
     directory: &Path,
-    choice: &ChoiceFlags,
     client: &Client,
     tls: &TlsFlags,
     printer: &Printer,
@@ -37,14 +95,13 @@ pub(crate) fn build_one(
         other => other,
     };
     let store = &client.options().store;
-    let built = match choice.catalog_program.as_str() {
-        "original" => original(catalog, directory, client).map_err(|error| named(Failure::message(error)))?,
-        program => {
-            let programs = match program {
-                "ours" => programs(catalog, choice).map_err(named)?,
-                _ => vec![(build::data_platform(), None)],
-            };
-            build::into_store(directory, store, programs, tls, printer).map_err(named)?
+    let built = match &catalog.program {
+        Program::Original => original(catalog, directory, client).map_err(|error| named(Failure::message(error)))?,
+        Program::Ours(programs) => {
+            build::into_store(directory, store, programs.clone(), tls, printer).map_err(named)?
+        }
+        Program::Nothing => {
+            build::into_store(directory, store, vec![(build::data_platform(), None)], tls, printer).map_err(named)?
         }
     };
     let mut image = LockedImage {
@@ -61,26 +118,6 @@ pub(crate) fn build_one(
     };
     image.bytes = size_of(client, &image).map_err(|error| named(Failure::message(error.to_string())))?;
     Ok(image)
-}
-
-/// Returns our program for every platform of the original image.
-fn programs(catalog: &Catalog, choice: &ChoiceFlags) -> Result<Programs, Failure> {
-    // A binary runs on all variants of its architecture.
-    let plain = |platform: &Platform| Platform { variant: String::new(), ..platform.clone() };
-    let given: Vec<_> = choice.binary.iter().map(|(platform, path)| (plain(platform), path.clone())).collect();
-    let running = std::env::current_exe()?;
-    let wanted = if catalog.platforms.is_empty() { vec![Platform::host()] } else { catalog.platforms.clone() };
-    let find = |platform: &Platform| {
-        let platform = plain(platform);
-        let program = find_program(&given, &running, &platform, true)?;
-        Ok((platform, Some(program)))
-    };
-    wanted.iter().map(find).collect::<Result<Programs, ProgramError>>().map_err(|error| {
-        Failure::message(format!(
-            "{error}\n  help: pass a static binary with --binary PLATFORM=FILE, keep the original program with \
-             --catalog-program original, or include none with --catalog-program none"
-        ))
-    })
 }
 
 /// Builds on the original image: replaces its catalog and removes its stale cache.

@@ -76,7 +76,7 @@ pub(super) fn run_collecting(
         lacking.clone_from(&prepared.plan.missing);
         return Err(Failure::message("images are missing, so nothing was sent\nhelp: see --missing"));
     }
-    prepared.build(&scratch.path().join("catalogs"), &args.choice, &client, tls, printer)?;
+    prepared.build(&scratch.path().join("catalogs"), &client, tls, printer)?;
     let lock = prepared.into_lock();
     drop(images);
     let contents = contents(&client.options().store, &lock, &client)?;

@@ -60,16 +60,35 @@ pub(crate) struct ChoiceFlags {
     /// Do not mirror signatures and other referrers of images
     #[arg(long)]
     pub(crate) without_referrers: bool,
-    /// Program that serves the catalog in its image: opm (ours), that of the original image (original), or none for
-    /// clusters with their own (none)
-    #[arg(long, value_name = "WHICH", default_value = "ours", value_parser = ["ours", "original", "none"])]
-    pub(crate) catalog_program: String,
+    /// Program that serves a filtered catalog in its image: opm (ours), that of the original image (original), or none
+    /// for clusters with their own (none); defaults to ours if the original image has a program and opm can run in an
+    /// image, otherwise to none
+    #[arg(long, value_name = "WHICH", value_parser = catalog_program())]
+    pub(crate) catalog_program: Option<CatalogProgram>,
     /// Also mirror the original image of a filtered catalog by digest, for its signature
     #[arg(long)]
     pub(crate) keep_original: bool,
     /// opm binary for another platform of the catalog; can be repeated
     #[arg(long, value_name = "PLATFORM=FILE", value_parser = binary)]
     pub(crate) binary: Vec<(Platform, PathBuf)>,
+    /// Whether the command has the flag --binary, for advice.
+    #[arg(skip = true)]
+    pub(crate) takes_binary: bool,
+}
+
+/// The program in the image of a filtered catalog, as requested.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum CatalogProgram {
+    /// This opm, or that of --binary.
+    Ours,
+    /// The program of the original image.
+    Original,
+    /// None: the image holds only data.
+    Nothing,
+}
+
+pub(crate) fn catalog_program() -> impl TypedValueParser<Value = CatalogProgram> {
+    choice([("ours", CatalogProgram::Ours), ("original", CatalogProgram::Original), ("none", CatalogProgram::Nothing)])
 }
 
 impl ChoiceFlags {
@@ -90,14 +109,22 @@ impl ChoiceFlags {
             layout: Layout::Path,
             skip: Vec::new(),
             without_referrers: false,
-            catalog_program: "ours".into(),
+            catalog_program: None,
             binary: Vec::new(),
+            takes_binary: true,
         }
     }
 
     /// Returns the flags that affect the selection, as part of a lock's request.
     pub(crate) fn request(&self) -> String {
-        format!(
+        let program = match self.catalog_program {
+            // The text of the default is that of earlier versions, so that their sets stay complete.
+            None => "ours",
+            Some(CatalogProgram::Ours) => "required",
+            Some(CatalogProgram::Original) => "original",
+            Some(CatalogProgram::Nothing) => "none",
+        };
+        let mut request = format!(
             "dependencies={} chooseDefault={} ignoreUnknown={} edges={} layout={:?} referrers={} program={}",
             self.with_dependencies,
             self.choose_default,
@@ -105,8 +132,15 @@ impl ChoiceFlags {
             self.edges,
             self.layout,
             !self.without_referrers,
-            self.catalog_program,
-        ) + if self.keep_original { " original=true" } else { "" }
+            program,
+        );
+        if self.keep_original {
+            request += " original=true";
+        }
+        for (platform, _) in &self.binary {
+            request += &format!(" binary={platform}");
+        }
+        request
     }
 }
 

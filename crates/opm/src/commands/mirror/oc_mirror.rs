@@ -13,7 +13,7 @@ use common::Common;
 use mirror::lock::Role;
 use mirror::report::Missing;
 
-use super::flags::{ChoiceFlags, TargetFlags};
+use super::flags::{CatalogProgram, ChoiceFlags, TargetFlags, catalog_program};
 use super::plan::Mapping;
 use super::{copy, plan, pull, push};
 use crate::cli::{self, go_conventions};
@@ -89,8 +89,8 @@ struct OcMirrorArgs {
     #[arg(long)]
     strict_archive: bool,
     /// Program that serves the catalog in its image: opm (ours), the original, or none
-    #[arg(long, value_name = "WHICH", default_value = "original", value_parser = ["ours", "original", "none"])]
-    catalog_program: String,
+    #[arg(long, value_name = "WHICH", default_value = "original", value_parser = catalog_program())]
+    catalog_program: CatalogProgram,
 }
 
 /// The destination argument.
@@ -133,7 +133,8 @@ fn mirror(args: &OcMirrorArgs, printer: &mut Printer) -> Outcome {
     let config = || args.config.clone().ok_or_else(|| Failure::message("-c FILE is required"));
     let choice = ChoiceFlags {
         without_referrers: args.remove_signatures,
-        catalog_program: args.catalog_program.clone(),
+        catalog_program: Some(args.catalog_program),
+        takes_binary: false,
         choose_default: false,
         ..ChoiceFlags::defaults()
     };

@@ -4,17 +4,18 @@ use std::collections::BTreeMap;
 use std::path::Path;
 
 use edit::filter::image_set::{PackageRequest, Request};
-use image::{Digest, Index, Platform, Reference};
+use image::{Digest, Index, Platform, ProgramError, Reference};
 use mirror::imageset::{CatalogRequest, CatalogSource, ImageSet, Kind};
 use mirror::lock::{Lock, LockedCatalog};
 use mirror::part::Part;
 use mirror::plan::Opened;
 
+use super::catalog_image::{NoProgram, Program, decide};
 use super::flags::{ChoiceFlags, notes};
 use super::installed::Installed;
 use crate::commands::edit::workbench::directory as catalog_directory;
 use crate::exit::Failure;
-use crate::images::Images;
+use crate::images::{CONFIGS, Images, data_only_catalog};
 use crate::interrupt::Unfinished;
 use crate::limits;
 use crate::printer::Printer;
@@ -47,10 +48,13 @@ pub(crate) fn image_set(
     Ok(set)
 }
 
-/// An open catalog, with the platforms of its image.
+/// An open catalog.
 pub(crate) struct Catalog {
     pub(crate) opened: Opened,
-    pub(crate) platforms: Vec<Platform>,
+    /// The program in its image at the destination.
+    pub(crate) program: Program,
+    /// A note about that program.
+    program_note: Option<String>,
     /// The temporary directory of a converted database; its blobs are read from there later.
     _aside: Option<Unfinished>,
 }
@@ -96,6 +100,7 @@ pub(crate) fn catalogs(
     }
     for (catalog, _) in &found {
         notes(&catalog.opened.part.notes, printer);
+        notes(catalog.program_note.as_slice(), printer);
     }
     Ok(found.into_iter().map(|(catalog, _)| catalog).collect())
 }
@@ -118,8 +123,7 @@ fn catalog(
     };
     let fetched = images.fetch_one(&text).map_err(named)?;
     let digest = fetched.image.digest;
-    let platforms =
-        if request.platforms.is_empty() { platforms_of(images, &digest) } else { request.platforms.clone() };
+    let config = &fetched.image.config;
     let (directory, aside) = catalog_directory(Path::new(&text), images, printer)?;
     let mut wanted = Request {
         full: request.full,
@@ -140,8 +144,44 @@ fn catalog(
     // The bundles that a cluster needs are a part, even if the file requests the whole catalog.
     request.full &= installed.is_none();
     let whole = request.is_whole();
-    let opened = Opened { request, digest, part, template };
-    Ok((Catalog { opened, platforms, _aside: aside }, (!whole).then_some(wanted)))
+    let (program, extract_content, program_note) = match whole {
+        true => (Program::Original, data_only_catalog(config), None),
+        false => {
+            let platforms = match request.platforms.is_empty() {
+                true => platforms_of(images, &digest),
+                false => request.platforms.clone(),
+            };
+            let decision = decide(config, &platforms, choice).map_err(|error| match error {
+                NoProgram::Unknown(error) => error.into(),
+                NoProgram::Unfit(error) => {
+                    named(format!("{error}\n  help: {}, or --catalog-program none", remedies(&error, choice)))
+                }
+            })?;
+            let note = decision.left_out.map(|error| {
+                format!(
+                    "catalog {source}: its image contains no program, so clusters serve the catalog with their own opm \
+                     ({error}); to include one, use {}",
+                    remedies(&error, choice)
+                )
+            });
+            let extracted = matches!(decision.program, Program::Nothing).then(|| CONFIGS.to_owned());
+            (decision.program, extracted, note)
+        }
+    };
+    let opened = Opened { request, digest, part, template, extract_content };
+    Ok((Catalog { opened, program, program_note, _aside: aside }, (!whole).then_some(wanted)))
+}
+
+/// Returns the flags that include a program in a catalog image.
+fn remedies(error: &ProgramError, choice: &ChoiceFlags) -> String {
+    let original = "--catalog-program original";
+    match error {
+        _ if !choice.takes_binary => original.to_owned(),
+        ProgramError::Dynamic { platform, .. } | ProgramError::NoneFor { platform } => {
+            format!("--binary {platform}=FILE with a static binary, or {original}")
+        }
+        _ => format!("--binary PLATFORM=FILE with another binary, or {original}"),
+    }
 }
 
 /// Reads a CatalogSource template.

@@ -266,7 +266,6 @@ impl Prepared {
     pub(crate) fn build(
         &mut self,
         place: &Path,
-        choice: &ChoiceFlags,
         client: &Client,
         tls: &TlsFlags,
         printer: &Printer,
@@ -290,7 +289,8 @@ impl Prepared {
                 continue;
             }
             let expected = super::catalog_image::expected(locked);
-            let image = build_one(locked, catalog, &directory, choice, client, tls, printer)?;
+            let image = build_one(locked, catalog, &directory, client, tls, printer)?;
+            locked.extract_content.clone_from(&catalog.opened.extract_content);
             if let Some(expected) = expected.filter(|expected| expected.to_string() != image.digest) {
                 notes(
                     &[format!(

@@ -259,7 +259,7 @@ impl Pull<'_> {
                 "the set is incomplete\nhelp: run the command again to fetch only the missing images, or see --missing",
             ));
         }
-        self.finish(prepared, &choice, text, printer)
+        self.finish(prepared, text, printer)
     }
 
     /// Returns the remaining bytes of a blob.
@@ -291,18 +291,12 @@ impl Pull<'_> {
         preflight::disk_space(&needs).map_err(disk_full)
     }
 
-    fn finish(
-        &self,
-        mut prepared: Prepared,
-        choice: &ChoiceFlags,
-        text: &[u8],
-        printer: &Printer,
-    ) -> Result<Lock, Failure> {
+    fn finish(&self, mut prepared: Prepared, text: &[u8], printer: &Printer) -> Result<Lock, Failure> {
         let (set, client) = (self.set, self.client);
         if set.lock().is_ok() {
             prepared.compare(&set.own("catalogs"), printer);
         }
-        prepared.build(&set.own("catalogs"), choice, client, self.tls, printer)?;
+        prepared.build(&set.own("catalogs"), client, self.tls, printer)?;
         let lock = prepared.into_lock();
         let store = &client.options().store;
         let all = contents(store, &lock, client)?;

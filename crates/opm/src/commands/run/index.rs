@@ -16,15 +16,14 @@ use image::{ProgramError, Reference};
 use super::flags::{Database, NO_INDEX, ServeFlags};
 use crate::commands::build::PushError;
 use crate::exit::{Failure, Outcome};
-use crate::images::{self, CONFIGS_LABEL, DATABASE_LABEL, Images, TlsFlags};
+use crate::images::{self, CONFIGS, CONFIGS_LABEL, DATABASE_LABEL, Images, TlsFlags};
 use crate::interrupt::Unfinished;
 use crate::printer::Printer;
 use crate::{commands, report, source};
 use documents::{as_written, printed, shown, write_catalog};
 
-/// The default paths of the content of an index image, for empty labels.
+/// The default path of the database of an index image, for empty labels.
 const DATABASE: &str = "/database/index.db";
-const CONFIGS: &str = "/configs";
 
 /// The kind of an index image.
 pub(super) enum Index {

@@ -193,6 +193,9 @@ impl RunningPod<'_> {
         if let (Some(image), true) = (image, command.ends_with("/cpb")) {
             return copy_bundle(image, spec, &self.directory);
         }
+        if let (Some(image), true) = (image, command.ends_with("/copy-content")) {
+            return copy_content(image, spec, &self.directory);
+        }
         let (mut process, log) = match self.start(spec, image) {
             Ok(started) => started,
             Err(error) => return (128, error),
@@ -337,6 +340,25 @@ fn copy_bundle(image: &Image, spec: &Value, directory: &Path) -> (i32, String) {
     match image.unpack(&directory.join("volumes").join(volume)) {
         Ok(()) => (0, String::new()),
         Err(error) => (1, error),
+    }
+}
+
+/// Copies a catalog from its image to a volume, like OLM's program, which fails on a missing directory.
+fn copy_content(image: &Image, spec: &Value, directory: &Path) -> (i32, String) {
+    let words = spec["args"].as_array().cloned().unwrap_or_default();
+    let word = |name: &str| words.iter().find_map(|word| word.as_str()?.strip_prefix(name)).unwrap_or_default();
+    let (from, to) = (word("--catalog.from="), word("--catalog.to="));
+    let (root, volume) = (directory.join("extracted"), directory.join("volumes/catalog-content"));
+    let Some(to) = to.strip_prefix("/extracted-catalog/") else { return (1, format!("unexpected target {to:?}")) };
+    if let Err(error) = image.unpack(&root) {
+        return (1, error);
+    }
+    let mut copy = Command::new("cp");
+    copy.arg("-r").arg(root.join(from.trim_start_matches('/'))).arg(volume.join(to));
+    match copy.output() {
+        Ok(output) if output.status.success() => (0, String::new()),
+        Ok(output) => (1, String::from_utf8_lossy(&output.stderr).into_owned()),
+        Err(error) => (1, error.to_string()),
     }
 }
 
