@@ -30,6 +30,16 @@ const PULL_FAILURES: [&str; 4] = ["ErrImagePull", "ImagePullBackOff", "InvalidIm
 /// Container states that are normal.
 const NORMAL: [&str; 3] = ["ContainerCreating", "PodInitializing", ""];
 
+/// Container states, current or last, of programs that the node could not start.
+const START_FAILURES: [&str; 4] = ["RunContainerError", "CreateContainerError", "StartError", "ContainerCannotRun"];
+
+/// Returns whether the node could not start the program of a container: the image does not have it.
+pub(crate) fn could_not_start(pod: &Value) -> bool {
+    let reasons = ["/state/waiting/reason", "/state/terminated/reason", "/lastState/terminated/reason"];
+    let failed = |status: &Value| reasons.iter().any(|reason| START_FAILURES.contains(&at(status, reason)));
+    list(pod, "/status/containerStatuses").iter().any(failed)
+}
+
 /// Returns the text at a path, or an empty one.
 fn at<'a>(value: &'a Value, path: &str) -> &'a str {
     value.pointer(path).and_then(Value::as_str).unwrap_or_default()

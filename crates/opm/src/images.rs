@@ -22,6 +22,8 @@ pub(crate) const DATABASE_LABEL: &str = "operators.operatorframework.io.index.da
 pub(crate) const CONFIGS_LABEL: &str = "operators.operatorframework.io.index.configs.v1";
 /// The path of a catalog in the images that opm builds, and the default for an empty label.
 pub(crate) const CONFIGS: &str = "/configs";
+/// The history of the layers that `opm index` writes: the program, and the database.
+pub(crate) const INDEX_LAYERS: [&str; 2] = ["opm index: the program", "opm index: the database"];
 /// The label of a bundle.
 pub(crate) const BUNDLE_LABEL: &str = "operators.operatorframework.io.bundle.package.v1";
 
@@ -331,6 +333,13 @@ impl Images {
             _ => Ok(reference.to_owned()),
         }
     }
+}
+
+/// Returns whether `opm index` built an image from scratch: it contains a database, perhaps opm, and nothing else.
+pub(crate) fn is_index_from_scratch(config: &image::Config) -> bool {
+    let is_ours = |step: &serde_json::Value| INDEX_LAYERS.iter().any(|layer| step["created_by"] == *layer);
+    let layers = config.rootfs.diff_ids.len();
+    layers > 0 && config.history.len() == layers && config.history.iter().all(is_ours)
 }
 
 /// Returns the directory of the catalog in an image that has no program to serve it.

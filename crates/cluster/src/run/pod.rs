@@ -168,6 +168,17 @@ pub fn pod(
     })
 }
 
+/// Returns what to do if the program of a registry pod does not start.
+pub(crate) fn advice(pod: &Value) -> Option<&'static str> {
+    let main = &pod["spec"]["containers"][0];
+    // Only a pod that adds bundles to a database has a working directory.
+    let adds = main["name"] == CONTAINER && !main["workingDir"].is_null();
+    adds.then_some(
+        "the index image needs a shell and opm to add the bundle to its database; --sqlite migrate serves its content \
+         as a file-based catalog instead",
+    )
+}
+
 struct Mounts {
     volumes: Vec<Value>,
     init: Vec<Value>,

@@ -8,6 +8,7 @@ use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
 use tokio::time::Instant;
 
+use super::pod;
 use crate::request::{ObjectName, Requests};
 use crate::watch::Watch;
 use crate::words::{self, Problem};
@@ -47,14 +48,14 @@ pub(crate) async fn for_pod(requests: &Requests<'_>, pod: &ObjectName) -> Result
         if requests.is_over() || problem.as_ref().is_some_and(|problem| problem.permanent) {
             let problem =
                 problem.unwrap_or(Problem { text: format!("it is {phase}"), permanent: false, container: None });
-            return Err(failed(explain_pod(requests, pod, &problem).await));
+            return Err(failed(explain_pod(requests, pod, &there, &problem).await));
         }
         watch.changed().await;
     }
 }
 
-/// Returns the full explanation of a pod's problem: its state, its events, and the end of its log.
-async fn explain_pod(requests: &Requests<'_>, pod: &ObjectName, problem: &Problem) -> String {
+/// Returns the full explanation of a pod's problem: its state, its events, the end of its log, and what to do.
+async fn explain_pod(requests: &Requests<'_>, pod: &ObjectName, there: &Value, problem: &Problem) -> String {
     let mut text = problem.text.clone();
     for event in events(requests, pod).await {
         if !text.contains(&event) {
@@ -65,6 +66,11 @@ async fn explain_pod(requests: &Requests<'_>, pod: &ObjectName, problem: &Proble
         && let Some(log) = requests.log(pod, container).await
     {
         text += &format!("\n  the end of its log:\n    {}", log.replace('\n', "\n    "));
+    }
+    if words::could_not_start(there)
+        && let Some(advice) = pod::advice(there)
+    {
+        text += &format!("\n  help: {advice}");
     }
     text
 }
@@ -116,9 +122,10 @@ pub(crate) async fn for_install_plan(
         requests.watcher.state(&context.subscription.to_string(), state);
         // A registry that crashes after its start will never serve.
         let pod = requests.get(context.pod).await?;
-        let crash = pod.as_ref().and_then(words::pod).filter(|problem| problem.permanent);
-        if let Some(crash) = crash {
-            let why = explain_pod(requests, context.pod, &crash).await;
+        if let Some(pod) = pod
+            && let Some(crash) = words::pod(&pod).filter(|problem| problem.permanent)
+        {
+            let why = explain_pod(requests, context.pod, &pod, &crash).await;
             return Err(failed(format!("registry pod {} does not serve: {why}", context.pod.name)));
         }
         if requests.is_over() {
@@ -134,7 +141,7 @@ async fn why_no_plan(requests: &Requests<'_>, context: &WaitContext<'_>, subscri
     if let Ok(Some(pod)) = requests.get(context.pod).await
         && let Some(problem) = words::pod(&pod)
     {
-        let why = explain_pod(requests, context.pod, &problem).await;
+        let why = explain_pod(requests, context.pod, &pod, &problem).await;
         return format!("registry pod {} does not serve: {why}", context.pod.name);
     }
     if let Some(why) = unpack_problem(requests, context).await {
@@ -164,7 +171,7 @@ async fn unpack_problem(requests: &Requests<'_>, context: &WaitContext<'_>) -> O
     for pod in requests.list(Kind::POD, namespace, &selector).await.unwrap_or_default() {
         if let Some(problem) = words::pod(&pod) {
             let name = ObjectName::of(Kind::POD, &pod);
-            let why = explain_pod(requests, &name, &problem).await;
+            let why = explain_pod(requests, &name, &pod, &problem).await;
             return Some(format!("the cluster cannot unpack the bundle image {}: {why}", context.bundle_image));
         }
     }
@@ -300,7 +307,7 @@ pub(crate) async fn explain_deployment(
     for pod in requests.list(Kind::POD, &deployment.namespace, &selector).await.unwrap_or_default() {
         if let Some(problem) = words::pod(&pod) {
             let name = ObjectName::of(Kind::POD, &pod);
-            let full = explain_pod(requests, &name, &problem).await;
+            let full = explain_pod(requests, &name, &pod, &problem).await;
             text += &format!("\n  pod {}: {}", name.name, full.replace('\n', "\n  "));
         }
     }

@@ -12,7 +12,7 @@ use crate::container::{ContainerTool, container_tool};
 use crate::database::{self, Missing};
 use crate::exit::{Failure, Outcome};
 use crate::fetch::Fetcher;
-use crate::images::{DATABASE_LABEL, Images, PullFlags, TlsFlags};
+use crate::images::{DATABASE_LABEL, INDEX_LAYERS, Images, PullFlags, TlsFlags};
 use crate::interrupt::Unfinished;
 use crate::printer::Printer;
 
@@ -237,14 +237,14 @@ impl BuildArgs {
                 ))
             })?;
             layers.push(program_layer(&program)?.write(&store, time, &|_| {})?);
-            history.push("opm index: the program".to_owned());
+            history.push(INDEX_LAYERS[0].to_owned());
         }
         sqlite_index::date(database, time).map_err(|error| Failure::message(error.to_string()))?;
         let mut layer = Layer::new();
         layer.directory("/database", 0o777);
         layer.file(&format!("/{DATABASE}"), database, 0o666)?;
         layers.push(layer.write(&store, time, &|_| {})?);
-        history.push("opm index: the database".to_owned());
+        history.push(INDEX_LAYERS[1].to_owned());
         let words = |words: &[&str]| Some(words.iter().map(|word| (*word).to_owned()).collect::<Vec<_>>());
         let file = format!("/{DATABASE}");
         let runs = self.binary_image.as_deref() != Some("scratch");

@@ -143,10 +143,14 @@ impl CatalogBuilder<'_> {
         ));
         let default = if migrated_before { Database::Migrate } else { Database::Pod };
         let path = path(DATABASE_LABEL, DATABASE);
-        Ok(match self.flags.sqlite.unwrap_or(default) {
-            Database::Migrate => Index::Migrated(path),
-            Database::Pod => Index::Database(path),
-        })
+        match self.flags.sqlite.unwrap_or(default) {
+            Database::Migrate => Ok(Index::Migrated(path)),
+            Database::Pod if images::is_index_from_scratch(&config) => Err(Failure::message(format!(
+                "{image} has no shell, but the pod needs one to add the bundle to the database\n  help: use --sqlite \
+                 migrate, which serves the content as a file-based catalog"
+            ))),
+            Database::Pod => Ok(Index::Database(path)),
+        }
     }
 
     /// Refuses flags that apply only to database indexes.

@@ -4,7 +4,7 @@ use cluster::Kind;
 use kube::api::{Patch, PatchParams};
 use serde_json::json;
 
-use super::stage::{Running, Stage, create, delete, plan_status, set_status, steps, until};
+use super::stage::{DATABASE, Running, Stage, create, delete, plan_status, set_status, steps, until};
 
 /// The image of the serving pod, as a node reports it.
 const IMAGE: &str = "quay.io/operator-framework/opm:v1";
@@ -51,6 +51,35 @@ async fn a_crashing_pod_ends_the_run_immediately() {
         "{printed}"
     );
     assert!(stage.left().await.is_empty());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_database_index_whose_image_has_no_shell_is_reported_with_the_way_out() {
+    let stage = Stage::new().await;
+    let (bundle, old) = (stage.bundle("1.0.0"), stage.bundle("0.9.0"));
+    stage.kit.env.stdout(&["registry", "add", "-d", "index.db", "-b", &old, "--use-http"]);
+    let content = std::fs::read(stage.kit.env.path("index.db")).unwrap();
+    let index = stage.push("database:v1", &[("/db/index.db", &content)], &[(DATABASE, "/db/index.db")]);
+    let status = |reason: &str, message: &str| {
+        json!({"phase": "Running", "podIP": "10.0.0.9", "containerStatuses": [{"name": "registry-grpc",
+            "image": "x", "imageID": "", "ready": false, "restartCount": 3,
+            "state": {"waiting": {"reason": "CrashLoopBackOff", "message": "back-off 10s restarting failed container"}},
+            "lastState": {"terminated": {"exitCode": 128, "reason": reason, "message": message}}}]})
+    };
+    let advice =
+        "help: the index image needs a shell and opm to add the bundle to its database; --sqlite migrate serves";
+    // The advice is for a container that did not start, not for a script that failed.
+    for (reason, advised) in [("StartError", true), ("Error", false)] {
+        let run = ["run", "bundle", &bundle, "--index-image", &index];
+        let running = Running::start(&mut stage.command(&run));
+        let pod = pod(&stage).await;
+        let missing = "exec: \"sh\": executable file not found in $PATH";
+        set_status(&stage.kit.cluster, Kind::POD, &pod, status(reason, missing)).await;
+        let printed = stage.shown(running.end());
+        assert!(printed.starts_with("exit 1") && printed.contains("executable file not found"), "{printed}");
+        assert_eq!(printed.contains(advice), advised, "{printed}");
+        assert!(stage.left().await.is_empty());
+    }
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -172,6 +172,21 @@ async fn a_database_index_gets_the_bundle_in_the_pod() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_database_index_without_a_shell_is_refused_before_anything_is_created() {
+    let stage = Stage::new().await;
+    let (old, bundle) = (stage.bundle("0.9.0"), stage.bundle("1.0.0"));
+    let index = format!("{}/scratch:v1", stage.registry.host());
+    let add = ["index", "add", "-b", &old, "--container-tool", "none", "--binary-image", "scratch"];
+    stage.kit.env.stdout(&[&add[..], &["-t", &index, "--push", "--use-http"]].concat());
+    let refused = stage.opm(&["run", "bundle", &bundle, "--index-image", &index]);
+    assert!(refused.starts_with("exit 1") && refused.contains("has no shell"), "{refused}");
+    assert!(refused.contains("help: use --sqlite migrate"), "{refused}");
+    assert!(stage.left().await.is_empty());
+    let printed = stage.opm(&["run", "bundle", &bundle, "--index-image", &index, "--sqlite", "migrate", "--dry-run"]);
+    assert!(printed.starts_with("exit 0"), "{printed}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_database_index_can_be_migrated_to_a_catalog() {
     let stage = Stage::new().await;
     let (index, bundle) = (database_index(&stage), stage.bundle("1.0.0"));
