@@ -279,6 +279,12 @@ fn a_kept_dockerfile_decides_what_is_packed() {
     ");
     assert!(build(&["--overwrite"]).starts_with("exit 0\n"));
     assert!(!env.read("bundle.Dockerfile").contains("RUN"));
+    // Another bundle in the same directory is not mistaken for this one.
+    env.file("bar/manifests/csv.yaml", CSV.replace("foo", "bar"));
+    let bar = ["bundle", "build", "--directory", "bar/manifests", "--package", "bar", "--channels", "stable"];
+    let shown = env.opm(&[&bar[..], &["-t", "localhost/bar:v1", "-b", "none", "--image-output", "oci:bar"]].concat());
+    assert!(shown.contains("bundle.Dockerfile is for another bundle"), "{shown}");
+    assert!(env.stdout(&["render", "oci:bar"]).contains("\"package\": \"bar\""));
     // A link out of a copied directory could disclose anything.
     std::os::unix::fs::symlink("../../LICENSE", env.path("foo/manifests/x.yaml")).unwrap();
     assert!(build(&[]).contains("foo/manifests/x.yaml is a symbolic link that leads out of the directory"));

@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-use bundle::{Copied, Dockerfile};
+use bundle::{Copied, Dockerfile, DockerfileError};
 use clap::builder::TypedValueParser;
 use fbc::Members;
 use image::{Base, ImagePlan, Layer, Location, Modes, Platform, Store};
@@ -82,15 +82,7 @@ pub(super) fn run(args: &BuildArgs, tls: &TlsFlags, printer: &mut Printer) -> Ou
     let tag = super::super::build::reference(&args.tag);
     let tag = if builtin { Some(tag.map_err(Failure::message)?) } else { None };
     let planned = generate::plan(&args.flags)?;
-    let dockerfile = match builtin {
-        true => Some(Dockerfile::parse(&planned.dockerfile(args.overwrite)?).map_err(|error| {
-            Failure::message(format!(
-                "{DOCKERFILE}: {error}\nhelp: build it with a container engine (--image-builder docker, podman or \
-                 buildah), or replace it with --overwrite"
-            ))
-        })?),
-        false => None,
-    };
+    let dockerfile = if builtin { Some(dockerfile(&planned, args.overwrite, printer)?) } else { None };
     planned.write(args.overwrite, printer)?;
     let program: &[&str] = match args.image_builder {
         Builder::Docker => &["docker", "build"],
@@ -118,6 +110,38 @@ pub(super) fn run(args: &BuildArgs, tls: &TlsFlags, printer: &mut Printer) -> Ou
     if status.success() { Ok(()) } else { Err(failed(status.to_string())) }
 }
 
+/// Returns the Dockerfile to build: the existing one if it copies the manifests of this bundle, or else the generated one.
+///
+/// Builds of several bundles in one directory find the Dockerfile of the first.
+fn dockerfile(planned: &generate::Planned, overwrite: bool, printer: &Printer) -> Result<Dockerfile, Failure> {
+    let unsupported = |error: DockerfileError| {
+        Failure::message(format!(
+            "{DOCKERFILE}: {error}\nhelp: build it with a container engine (--image-builder docker, podman or buildah), or \
+             replace it with --overwrite"
+        ))
+    };
+    if let Some(kept) = planned.kept_dockerfile(overwrite)? {
+        let kept = Dockerfile::parse(&kept).map_err(unsupported)?;
+        let manifests = planned.manifests.canonicalize().unwrap_or_else(|_| planned.manifests.clone());
+        let copies =
+            |copied: &Copied| context_path(&copied.from).canonicalize().is_ok_and(|from| manifests.starts_with(from));
+        if kept.copies.iter().any(copies) {
+            return Ok(kept);
+        }
+        let place = planned.manifests.display();
+        printer.report(&format!("{DOCKERFILE} is for another bundle: it does not copy {place}; opm does not use it"));
+    }
+    Dockerfile::parse(&planned.dockerfile).map_err(unsupported)
+}
+
+/// Returns a source of COPY as a path: the root of the context is the current directory.
+fn context_path(from: &str) -> &Path {
+    match from.trim_start_matches('/') {
+        "" => Path::new("."),
+        path => Path::new(path),
+    }
+}
+
 /// Copies the files that the Dockerfile names, and returns the layer of each COPY with its path in the image.
 fn layers(dockerfile: &Dockerfile, scratch: &Path, printer: &Printer) -> Result<Vec<(String, Layer)>, Failure> {
     let limits = limits::from_env()?;
@@ -129,9 +153,7 @@ fn layers(dockerfile: &Dockerfile, scratch: &Path, printer: &Printer) -> Result<
                 "{DOCKERFILE}: COPY {from} {to}: the destination is hidden or leads out"
             )));
         }
-        // The root of the context is the current directory.
-        let source = Path::new(from.trim_start_matches('/'));
-        let source = if source.as_os_str().is_empty() { Path::new(".") } else { source };
+        let source = context_path(from);
         let copy = scratch.join(format!("copy-{number}"));
         let (mut members, boundary, path) = match source.is_dir() {
             true => (Members::below(source, &[PathBuf::new()], limits.files)?, source, parts.join("/")),

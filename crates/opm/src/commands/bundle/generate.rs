@@ -61,7 +61,7 @@ pub(super) struct Planned {
     pub(super) metadata: PathBuf,
     /// The directory to copy the manifests from, if any.
     copied_from: Option<PathBuf>,
-    dockerfile: String,
+    pub(super) dockerfile: String,
 }
 
 pub(super) fn run(args: &GenerateArgs, printer: &mut Printer) -> Outcome {
@@ -122,12 +122,12 @@ fn annotated(manifests: &Path, limits: &Limits) -> Option<Inferred> {
 }
 
 impl Planned {
-    /// Returns the text of the Dockerfile as it will be after [`Planned::write`].
-    pub(super) fn dockerfile(&self, overwrite: bool) -> io::Result<String> {
+    /// Returns the text of an existing Dockerfile that [`Planned::write`] keeps.
+    pub(super) fn kept_dockerfile(&self, overwrite: bool) -> io::Result<Option<String>> {
         let path = Path::new(DOCKERFILE);
         match !overwrite && path.exists() {
-            true => fs::read_to_string(path).map_err(|error| tree::in_path(path, &error)),
-            false => Ok(self.dockerfile.clone()),
+            true => fs::read_to_string(path).map(Some).map_err(|error| tree::in_path(path, &error)),
+            false => Ok(None),
         }
     }
 
