@@ -6,7 +6,6 @@ use std::path::{Path, PathBuf};
 use bundle::{Finding, Severity};
 use clap::builder::TypedValueParser;
 use review::security::{self, Options, RULES};
-use serde_json::{Value, json};
 
 use crate::bundles::Read;
 use crate::catalog_bundles::{self, Given, Picks};
@@ -95,8 +94,8 @@ pub(crate) fn run(args: &SecurityArgs, tls: &TlsFlags, printer: &mut Printer) ->
     let images = Images::new(tls, &args.pull);
     let mut found = found(args, &images, printer)?;
     if let Some(path) = &args.write_baseline {
-        let keys: BTreeSet<String> = found.iter().map(key).collect();
-        let text = format!("{:#}\n", json!({"accepted": keys}));
+        let baseline = Baseline { accepted: found.iter().map(key).collect() };
+        let text = serde_json::to_string_pretty(&baseline).map_err(std::io::Error::from)? + "\n";
         crate::tree::write_file(path, &text)?;
     }
     if let Some(path) = &args.baseline {
@@ -155,11 +154,15 @@ fn key(finding: &Finding) -> String {
     format!("{} | {} | {}", finding.id, finding.object, finding.message)
 }
 
+/// The file of `--baseline`.
+#[derive(serde::Serialize, serde::Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Baseline {
+    accepted: BTreeSet<String>,
+}
+
 fn baseline(path: &Path) -> Result<BTreeSet<String>, Failure> {
     let text = std::fs::read(path).map_err(|error| in_path(path, &error))?;
-    let wrong = |why: String| Failure::message(format!("{}: {why}", path.display()));
-    let json: Value = serde_json::from_slice(&text).map_err(|error| wrong(error.to_string()))?;
-    let accepted =
-        json.get("accepted").and_then(Value::as_array).ok_or_else(|| wrong("missing the list \"accepted\"".into()))?;
-    Ok(accepted.iter().filter_map(Value::as_str).map(str::to_owned).collect())
+    let parsed: Result<Baseline, _> = serde_json::from_slice(&text);
+    Ok(parsed.map_err(|error| Failure::message(format!("{}: {error}", path.display())))?.accepted)
 }

@@ -103,12 +103,20 @@ fn accepted_findings_are_omitted() {
     --- stderr
     ");
     env.file("wrong.json", "{}");
-    insta::assert_snapshot!(env.opm(&["security", "new", "--baseline", "wrong.json"]), @r#"
+    insta::assert_snapshot!(env.opm(&["security", "new", "--baseline", "wrong.json"]), @"
     exit 1
     --- stdout
     --- stderr
-    error: wrong.json: missing the list "accepted"
-    "#);
+    error: wrong.json: missing field `accepted` at line 1 column 2
+    ");
+    for (text, why) in [
+        ("{\"accepted\": [], \"acepted\": []}", "unknown field `acepted`, expected `accepted`"),
+        ("{\"accepted\": [1]}", "invalid type: integer `1`, expected a string"),
+    ] {
+        env.file("wrong.json", text);
+        let shown = env.opm(&["security", "new", "--baseline", "wrong.json"]);
+        assert!(shown.starts_with("exit 1") && shown.contains(&format!("error: wrong.json: {why}")), "{shown}");
+    }
 }
 
 #[test]
