@@ -34,7 +34,7 @@ pub enum ProgramError {
     #[error("this binary does not run on {platform}")]
     NoneFor {
         /// The platform.
-        platform: Platform,
+        platform: String,
     },
     /// The binary cannot be read.
     #[error("{}: {error}", path.display())]
@@ -58,7 +58,7 @@ pub enum ProgramError {
         /// Its architecture.
         architecture: &'static str,
         /// The platform of the image.
-        platform: Platform,
+        platform: String,
     },
     /// The binary needs a loader and libraries, and the image has none.
     #[error("{} is dynamically linked and cannot run in an image without libraries", path.display())]
@@ -66,7 +66,7 @@ pub enum ProgramError {
         /// The path of the binary.
         path: PathBuf,
         /// The platform of the image.
-        platform: Platform,
+        platform: String,
     },
 }
 
@@ -84,7 +84,7 @@ pub fn find_program(
     let path = match given.iter().rev().find(|(of, _)| of == platform) {
         Some((_, path)) => path,
         None if *platform == Platform::host() => running,
-        None => return Err(ProgramError::NoneFor { platform: platform.clone() }),
+        None => return Err(ProgramError::NoneFor { platform: platform.to_string() }),
     };
     check(path, platform, alone)?;
     Ok(path.to_owned())
@@ -92,7 +92,7 @@ pub fn find_program(
 
 /// Checks that a binary runs on a platform; if `alone`, without any other file.
 fn check(path: &Path, platform: &Platform, alone: bool) -> Result<(), ProgramError> {
-    let (path, platform) = (path.to_owned(), platform.clone());
+    let path = path.to_owned();
     let program = match read(&path) {
         Ok(Some(program)) => program,
         Ok(None) => return Err(ProgramError::NotExecutable { path }),
@@ -100,10 +100,10 @@ fn check(path: &Path, platform: &Platform, alone: bool) -> Result<(), ProgramErr
     };
     let machine = MACHINES.iter().find(|(number, _)| *number == program.machine).map(|(_, name)| *name);
     if let Some(architecture) = machine.filter(|machine| *machine != platform.architecture) {
-        return Err(ProgramError::OtherArchitecture { path, architecture, platform });
+        return Err(ProgramError::OtherArchitecture { path, architecture, platform: platform.to_string() });
     }
     match alone && program.dynamic {
-        true => Err(ProgramError::Dynamic { path, platform }),
+        true => Err(ProgramError::Dynamic { path, platform: platform.to_string() }),
         false => Ok(()),
     }
 }
