@@ -142,51 +142,31 @@ pub(crate) fn run(args: &BuildArgs, tls: &TlsFlags, printer: &mut Printer) -> Ou
 pub(crate) struct PushOptions<'a> {
     /// The base image; defaults to scratch.
     pub(crate) base: Option<&'a str>,
-    /// Whether the image contains the catalog but no opm binary.
-    pub(crate) data_only: bool,
+    /// The platforms, each with its opm binary.
+    pub(crate) programs: Programs,
     /// Whether to push the image; otherwise only its digest is computed.
     pub(crate) push: bool,
 }
 
-/// Why a catalog image could not be pushed.
-pub(crate) enum PushError {
-    /// The image cannot contain the program that serves the catalog.
-    Program(ProgramError),
-    /// The build or the push failed.
-    Failed(Failure),
-}
-
-impl From<Failure> for PushError {
-    fn from(failure: Failure) -> PushError {
-        PushError::Failed(failure)
-    }
-}
-
-impl From<std::io::Error> for PushError {
-    fn from(error: std::io::Error) -> PushError {
-        PushError::Failed(error.into())
-    }
-}
-
-/// Builds a catalog image for the host platform, pushes it, and returns its name with the digest.
+/// Builds a catalog image, pushes it, and returns its name with the digest.
 pub(crate) fn push_catalog(
     directory: &Path,
     tag: &Reference,
-    options: &PushOptions<'_>,
+    options: PushOptions<'_>,
     tls: &TlsFlags,
     pull: &PullFlags,
     printer: &Printer,
-) -> Result<Reference, PushError> {
+) -> Result<Reference, Failure> {
     let args = BuildArgs {
         directory: Some(directory.into()),
         tag: Some(tag.clone()),
         push: true,
         to: None,
         base_image: options.base.map(str::to_owned),
-        data_only: options.data_only,
+        data_only: false,
         program_only: false,
         allow_empty: false,
-        platform: pull.platform.iter().cloned().collect(),
+        platform: Vec::new(),
         binary: Vec::new(),
         upstream_cache: false,
         extra_labels: Vec::new(),
@@ -195,15 +175,7 @@ pub(crate) fn push_catalog(
         offline: pull.offline,
     };
     check_destination(&args)?;
-    let programs = match (options.data_only, pull.platform.clone()) {
-        (true, platform) => vec![(platform.unwrap_or_else(data_platform), None)],
-        (false, platform) => {
-            let platform = platform.unwrap_or_else(Platform::host);
-            let program = find_program(&[], &std::env::current_exe()?, &platform, options.base.is_none());
-            vec![(platform, Some(program.map_err(PushError::Program)?))]
-        }
-    };
-    let plan = plan(&args, tls, programs)?;
+    let plan = plan(&args, tls, options.programs)?;
     let scratch = Unfinished::private("opm-build-")?;
     let store = Store::open(&scratch.path().join("image"))?;
     let image = build(&plan, &store, scratch.path(), printer)?;

@@ -42,40 +42,35 @@ pub(crate) struct Decision {
 ///
 /// # Errors
 /// Fails if our program is requested and cannot run in the image.
-pub(crate) fn decide(original: &Config, platforms: &[Platform], choice: &ChoiceFlags) -> Result<Decision, NoProgram> {
+pub(crate) fn decide(
+    original: &Config,
+    platforms: &[Platform],
+    choice: &ChoiceFlags,
+    running: &Path,
+) -> Result<Decision, ProgramError> {
     let decided = |program| Ok(Decision { program, left_out: None });
+    let ours = || ours(platforms, choice, running);
     match choice.catalog_program {
         Some(CatalogProgram::Nothing) => decided(Program::Nothing),
-        Some(CatalogProgram::Ours) => decided(Program::Ours(ours(platforms, choice)?)),
+        Some(CatalogProgram::Ours) => decided(Program::Ours(ours()?)),
         _ if !original.has_program() => decided(Program::Nothing),
         Some(CatalogProgram::Original) => decided(Program::Original),
-        None => match ours(platforms, choice) {
+        None => match ours() {
             Ok(programs) => decided(Program::Ours(programs)),
-            Err(NoProgram::Unfit(error)) => Ok(Decision { program: Program::Nothing, left_out: Some(error) }),
-            Err(error) => Err(error),
+            Err(error) => Ok(Decision { program: Program::Nothing, left_out: Some(error) }),
         },
     }
 }
 
-/// Why a catalog image cannot contain our program.
-#[derive(Debug)]
-pub(crate) enum NoProgram {
-    /// The path of this program is unknown.
-    Unknown(std::io::Error),
-    /// A program cannot run in the image.
-    Unfit(ProgramError),
-}
-
 /// Returns our program for every platform.
-fn ours(platforms: &[Platform], choice: &ChoiceFlags) -> Result<Programs, NoProgram> {
+fn ours(platforms: &[Platform], choice: &ChoiceFlags, running: &Path) -> Result<Programs, ProgramError> {
     // A binary runs on all variants of its architecture.
     let plain = |platform: &Platform| Platform { variant: String::new(), ..platform.clone() };
     let given: Vec<_> = choice.binary.iter().map(|(platform, path)| (plain(platform), path.clone())).collect();
-    let running = std::env::current_exe().map_err(NoProgram::Unknown)?;
     let wanted = if platforms.is_empty() { vec![Platform::host()] } else { platforms.to_vec() };
     let find = |platform: &Platform| {
         let platform = plain(platform);
-        let program = find_program(&given, &running, &platform, true).map_err(NoProgram::Unfit)?;
+        let program = find_program(&given, running, &platform, true)?;
         Ok((platform, Some(program)))
     };
     wanted.iter().map(find).collect()

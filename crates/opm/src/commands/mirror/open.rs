@@ -10,7 +10,7 @@ use mirror::lock::{Lock, LockedCatalog};
 use mirror::part::Part;
 use mirror::plan::Opened;
 
-use super::catalog_image::{NoProgram, Program, decide};
+use super::catalog_image::{Program, decide};
 use super::flags::{ChoiceFlags, notes};
 use super::installed::Installed;
 use crate::commands::edit::workbench::directory as catalog_directory;
@@ -151,11 +151,8 @@ fn catalog(
                 true => platforms_of(images, &digest),
                 false => request.platforms.clone(),
             };
-            let decision = decide(config, &platforms, choice).map_err(|error| match error {
-                NoProgram::Unknown(error) => error.into(),
-                NoProgram::Unfit(error) => {
-                    named(format!("{error}\n  help: {}, or --catalog-program none", remedies(&error, choice)))
-                }
+            let decision = decide(config, &platforms, choice, &std::env::current_exe()?).map_err(|error| {
+                named(format!("{error}\n  help: use {}, or --catalog-program none", remedies(&error, choice)))
             })?;
             let note = decision.left_out.map(|error| {
                 format!(

@@ -11,10 +11,10 @@ use cluster::run::pod::{Content, Item};
 use edit::run_bundle::{self, Additions, Channel};
 use fbc::blob::TextBuffer;
 use fbc::{Fbc, Limits};
-use image::{ProgramError, Reference};
+use image::{Platform, ProgramError, Reference, find_program};
 
 use super::flags::{Database, NO_INDEX, ServeFlags};
-use crate::commands::build::PushError;
+use crate::commands::build::Programs;
 use crate::exit::{Failure, Outcome};
 use crate::images::{self, CONFIGS, CONFIGS_LABEL, DATABASE_LABEL, Images, TlsFlags};
 use crate::interrupt::Unfinished;
@@ -219,15 +219,12 @@ impl CatalogBuilder<'_> {
         if let Some(name) = &self.flags.registry {
             write_catalog(&documents, scratch.path())?;
             self.check(scratch.path(), documents.len())?;
-            let how = commands::build::PushOptions {
-                base: self.flags.registry_base.as_deref(),
-                data_only: self.reader != Reader::Pod,
-                push: !matches!(self.reader, Reader::Image { push: false, .. }),
-            };
+            let push = !matches!(self.reader, Reader::Image { push: false, .. });
+            let base = self.flags.registry_base.as_deref();
+            let how = commands::build::PushOptions { base, programs: self.programs()?, push };
             let image =
-                commands::build::push_catalog(scratch.path(), name, &how, self.tls, &self.flags.pull, self.printer)
-                    .map_err(not_pushed)?;
-            if how.push {
+                commands::build::push_catalog(scratch.path(), name, how, self.tls, &self.flags.pull, self.printer)?;
+            if push {
                 self.printer.report(&format!("Pushed the catalog image {image}"));
             }
             return Ok(Content::Image(image.to_string()));
@@ -254,6 +251,29 @@ impl CatalogBuilder<'_> {
         };
         let decompression_image = self.decompression_image.to_owned();
         Ok(Content::ConfigMaps { image, program, decompression_image, parts })
+    }
+
+    /// Returns the platform and the program of the pushed image: a pod runs it, OLM v1 only reads its content.
+    fn programs(&self) -> Result<Programs, Failure> {
+        let platform = self.flags.pull.platform.clone();
+        if self.reader != Reader::Pod {
+            return Ok(vec![(platform.unwrap_or_else(commands::build::data_platform), None)]);
+        }
+        let platform = platform.unwrap_or_else(Platform::host);
+        let alone = self.flags.registry_base.is_none();
+        match find_program(&[], &std::env::current_exe()?, &platform, alone) {
+            Ok(program) => Ok(vec![(platform, Some(program))]),
+            Err(error) => {
+                let without = "without --registry, ConfigMaps carry the catalog";
+                let help = match error {
+                    ProgramError::Dynamic { .. } => {
+                        format!("name an image that has libraries with --registry-base REF; {without}")
+                    }
+                    _ => without.to_owned(),
+                };
+                Err(Failure::message(format!("{error}\n  help: {help}")))
+            }
+        }
     }
 
     /// Returns the default image that serves catalogs, pinned to its current digest.
@@ -347,18 +367,6 @@ impl CatalogBuilder<'_> {
         }
         self.printer.report("Generated a valid File-Based Catalog");
         Ok(())
-    }
-}
-
-/// Formats the failure to push the image of a catalog.
-fn not_pushed(error: PushError) -> Failure {
-    let without = "without --registry, ConfigMaps carry the catalog";
-    match error {
-        PushError::Failed(failure) => failure,
-        PushError::Program(error @ ProgramError::Dynamic { .. }) => Failure::message(format!(
-            "{error}\n  help: name an image that has libraries with --registry-base REF; {without}"
-        )),
-        PushError::Program(error) => Failure::message(format!("{error}\n  help: {without}")),
     }
 }
 
