@@ -1,6 +1,7 @@
 //! Certificates for test servers and their clients.
 
 use std::fs;
+use std::hash::{BuildHasher, RandomState};
 use std::path::Path;
 use std::process::Command;
 
@@ -20,7 +21,10 @@ pub(crate) fn issue_certificate(root: &Path, name: &str, subject: &str, usage: &
     let text = format!("{names}extendedKeyUsage={usage}\nbasicConstraints=CA:FALSE\n");
     fs::write(root.join(&extension), text).expect("extension file");
     openssl(root, &[&["req"][..], &KEY, &["-subj", subject, "-keyout", &key, "-out", &request]].concat());
-    let sign = ["x509", "-req", "-in", &request, "-CA", "ca.crt", "-CAkey", "ca.key", "-CAcreateserial", "-days", "30"];
+    // Tests issue certificates in parallel, so the numbers are random: a counter in a file would be read half written.
+    let number = format!("{:#x}", RandomState::new().hash_one(name) >> 1);
+    let sign = ["x509", "-req", "-in", &request, "-CA", "ca.crt", "-CAkey", "ca.key", "-set_serial", &number];
+    let sign = [&sign[..], &["-days", "30"]].concat();
     openssl(root, &[&sign[..], &["-extfile", &extension, "-out", &certificate]].concat());
 }
 

@@ -92,17 +92,20 @@ mod tests {
 
     #[test]
     fn old_answers_give_way_and_young_ones_do_not() {
-        let spools = Spools { budget: 100, kept: Duration::from_millis(50), held: Mutex::default() };
-        let add = |length: usize| spools.add(&vec![b'x'; length]).unwrap();
-        let [first, second] = [add(60).unwrap(), add(40).unwrap()];
-        assert!(add(1).is_none(), "the budget is used up by answers that are being read");
+        let mut spools = Spools { budget: 100, kept: Duration::MAX, held: Mutex::default() };
+        let add = |spools: &Spools, length: usize| spools.add(&vec![b'x'; length]).unwrap();
+        let [first, second] = [add(&spools, 60).unwrap(), add(&spools, 40).unwrap()];
+        assert!(add(&spools, 1).is_none(), "the budget is used up by answers that are being read");
         drop(second);
-        let second = add(30).unwrap();
+        let second = add(&spools, 30).unwrap();
         assert_eq!(second.read(20, 100).unwrap().len(), 10);
-        std::thread::sleep(Duration::from_millis(60));
-        let third = add(50).unwrap();
+        spools.kept = Duration::ZERO;
+        let third = add(&spools, 50).unwrap();
         assert_eq!(first.read(0, 1).unwrap_err().kind(), io::ErrorKind::TimedOut);
         assert_eq!((second.read(0, 100).unwrap().len(), third.read(0, 100).unwrap().len()), (30, 50));
-        assert!(add(101).is_none() && second.read(0, 1).is_ok(), "an answer that never fits costs nobody anything");
+        assert!(
+            add(&spools, 101).is_none() && second.read(0, 1).is_ok(),
+            "an answer that never fits costs nobody anything"
+        );
     }
 }
