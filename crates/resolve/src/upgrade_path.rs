@@ -16,6 +16,9 @@ use crate::v1;
 /// The maximum number of other channels to try.
 const OTHER_CHANNELS: usize = 20;
 
+/// Compares the CRDs of an installed bundle and of the one that would replace it.
+pub type CompareCrds<'a> = dyn Fn(&str, &str) -> Crds + 'a;
+
 /// A question about the first catalog of a pool.
 #[derive(Clone, Copy, Default)]
 pub struct Question<'a> {
@@ -28,7 +31,7 @@ pub struct Question<'a> {
     /// The channel; the default one if unset.
     pub channel: Option<&'a str>,
     /// For a cluster with OLM v1: compares the CRDs of two bundles.
-    pub v1: Option<&'a dyn Fn(&str, &str) -> Crds>,
+    pub v1: Option<&'a CompareCrds<'a>>,
 }
 
 /// The verdict of OLM v1 on the CRDs of an upgrade.
@@ -250,7 +253,7 @@ fn first(pool: &Pool<'_>, start: &Start<'_>) -> UpgradePath {
 }
 
 /// Follows the upgrades of OLM v1, up to the first one that it refuses because of a CRD.
-fn second(pool: &Pool<'_>, start: &Start<'_>, crds: &dyn Fn(&str, &str) -> Crds) -> UpgradePath {
+fn second(pool: &Pool<'_>, start: &Start<'_>, crds: &CompareCrds<'_>) -> UpgradePath {
     let channel = start.channel.unwrap_or_default();
     let path = v1::path(pool, start.package, channel, &start.from, start.to);
     let (mut steps, mut not_compared): (Vec<Step>, usize) = (Vec::new(), 0);

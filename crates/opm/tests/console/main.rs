@@ -1,5 +1,6 @@
 //! The web console as readers see it: on a server, in a folder, in a real browser.
 
+mod agree;
 mod browser;
 mod budgets;
 mod bundles;

@@ -39,7 +39,12 @@ pub(crate) fn bundle(package: usize, version: usize) -> String {
 
 /// Writes the catalog to a directory, with the first `versions` of every package.
 pub(crate) fn write(workspace: &Workspace, directory: &str, versions: usize) {
-    for number in 0..PACKAGES {
+    write_packages(workspace, directory, &(0..PACKAGES).collect::<Vec<usize>>(), versions);
+}
+
+/// Writes some packages to a directory.
+pub(crate) fn write_packages(workspace: &Workspace, directory: &str, packages: &[usize], versions: usize) {
+    for &number in packages {
         let text: String = blobs(number, versions).iter().map(|blob| format!("{blob}\n")).collect();
         workspace.write(&format!("{directory}/made-{number}.json"), &text);
     }

@@ -7,7 +7,7 @@ use maud::{Markup, html};
 use resolve::input::Source;
 use resolve::pool::Pool;
 use resolve::resolver::Refusal;
-use resolve::upgrade_path::{Crds, Ending, Onward, Question, Unknown, UpgradePath, onward, upgrade_path};
+use resolve::upgrade_path::{CompareCrds, Ending, Onward, Question, Unknown, UpgradePath, onward, upgrade_path};
 
 use super::{crumbs, hero, tabs};
 use crate::frame::{Context, Page, Section, block};
@@ -61,7 +61,7 @@ pub fn answer(
     source: &[Source],
     package: &Package,
     parameters: &Parameters,
-    crds: &dyn Fn(&str, &str) -> Crds,
+    crds: &CompareCrds<'_>,
 ) -> Result<Answer, Unknown> {
     let given = |text| Some(text).filter(|text: &&str| !text.is_empty());
     let question = Question {
