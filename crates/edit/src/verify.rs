@@ -202,7 +202,7 @@ pub enum Purpose<'a> {
 /// Whether an edit may leave a version without its upgrade.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Verdict {
-    /// The user asked for exactly that.
+    /// The user requested exactly that.
     Requested,
     /// It follows from the request; the user should know.
     Reported,
@@ -330,7 +330,7 @@ fn verdict(purpose: Purpose<'_>, report: &ChannelReport, outcome: &Outcome, entr
         Purpose::Select(selection) => match outcome.now {
             _ if entries.contains(&*outcome.bundle) => Verdict::Refused,
             UpgradeStatus::PackageGone => Verdict::Requested,
-            // A package that is only kept as a dependency was not asked for.
+            // A package that is only kept as a dependency was not requested.
             _ if !selection.selects(&report.package) => Verdict::Requested,
             UpgradeStatus::ChannelGone if selection.names_channels(&report.package) => Verdict::Requested,
             _ => Verdict::Reported,

@@ -197,7 +197,7 @@ mod tests {
         fs::create_dir(planted.parent().unwrap()).unwrap();
         std::os::unix::fs::symlink(&victim, &planted).unwrap();
         let mut partial = Partial::open(&store, digest).unwrap();
-        assert_eq!(partial.size(), 0, "the content of the victim is no partial blob");
+        assert_eq!(partial.size(), 0, "the content of the victim is not a partial blob");
         partial.restart().unwrap();
         partial.add(b"content").unwrap();
         assert_eq!(partial.finish().unwrap().unwrap().digest(), digest);
