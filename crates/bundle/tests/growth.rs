@@ -7,17 +7,9 @@ use testkit::BundleDir;
 
 const SMALL: usize = 100;
 
-/// Counts the steps that `task` takes at three sizes. Nested loops need four times as many for twice the input.
+/// Checks that the steps of `task` grow with its input.
 fn assert_linear(task: impl Fn(usize)) {
-    let steps = |size: usize| {
-        let before = work::count();
-        task(size);
-        work::count() - before
-    };
-    let [once, twice, four_times] = [1, 2, 4].map(|times| steps(times * SMALL));
-    assert!(once >= SMALL as u64, "{once} steps for {SMALL}: the loop is not counted");
-    let maximum = |steps: u64| steps * 5 / 2;
-    assert!(twice <= maximum(once) && four_times <= maximum(twice), "{once}, {twice}, {four_times} steps");
+    testkit::assert_linear(SMALL, work::count, task);
 }
 
 /// Returns a bundle with this many owned CRDs, each with an example.

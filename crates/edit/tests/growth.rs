@@ -25,18 +25,9 @@ use fbc::{Arrangement, Fbc, Format, LoadOptions, work};
 
 const SMALL: usize = 500;
 
-/// Counts the steps that `task` takes at three sizes. Sorting and searching need a little more than twice the steps for
-/// twice the input; nested loops need four times as many.
+/// Checks that the steps of `task` grow with its input.
 fn assert_linear(task: impl Fn(usize)) {
-    let steps = |size: usize| {
-        let before = work::count();
-        task(size);
-        work::count() - before
-    };
-    let [once, twice, four_times] = [1, 2, 4].map(|times| steps(times * SMALL));
-    assert!(once >= SMALL as u64, "{once} steps for {SMALL}: the loop is not counted");
-    let maximum = |steps: u64| steps * 5 / 2;
-    assert!(twice <= maximum(once) && four_times <= maximum(twice), "{once}, {twice}, {four_times} steps");
+    testkit::assert_linear(SMALL, work::count, task);
 }
 
 /// Loads a catalog from one file and passes it on with its problems.

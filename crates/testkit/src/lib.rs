@@ -6,6 +6,7 @@ mod bundle_dir;
 mod certificates;
 mod docker_registry;
 mod fake_registry;
+mod growth;
 #[cfg(feature = "kube")]
 mod kube_api;
 mod needs;
@@ -23,6 +24,7 @@ pub use browser::{Browser, Setup, Tab};
 pub use bundle_dir::BundleDir;
 pub use docker_registry::{DockerRegistry, RegistryPlan};
 pub use fake_registry::{FakeRegistry, FakeRequest, FakeResponse, Fault};
+pub use growth::assert_linear;
 #[cfg(feature = "kube")]
 pub use kube_api::{KubeApi, OLM_CRDS, Trial, User, mirror_set_crds};
 pub use needs::{installed, missing, python_module, skipped};
