@@ -11,9 +11,6 @@ use crate::memory::Memory;
 use crate::workspace::{self, Workspace, cargo, is_installed};
 use crate::{browser, dependencies, kube, tidy, tools};
 
-/// The number of slow tests to list.
-const LISTED: usize = 15;
-
 /// A check.
 enum Check {
     /// Runs cargo with these arguments.
@@ -110,16 +107,17 @@ fn linted(workspace: &Workspace) -> Command {
 const LOCKED: Duration = Duration::from_secs(30);
 
 /// Returns the lints of what the tests do not compile, in parallel with the tests: the program without its default
-/// features, and the format of the fuzz programs, which are a workspace of their own. With the other crates and
-/// `--no-run`, only crates with features are compiled again, and no program of the tests is replaced.
+/// features. With the other crates and `--no-run`, only crates with features are compiled again, and no program of the
+/// tests is replaced.
 fn lints(workspace: &Workspace) -> Vec<Command> {
     let mut lean = linted(workspace);
-    lean.args(["test", "--quiet", "--no-run", "--workspace", "--exclude", "fuzz-targets", "--bins"]);
+    lean.args(["test", "--quiet", "--no-run", "--workspace", "--exclude", "fuzz", "--bins"]);
     lean.arg("--no-default-features");
-    let mut fuzz = cargo();
-    fuzz.args(["fmt", "--manifest-path", "fuzz/Cargo.toml", "--check"]).current_dir(&workspace.root);
-    vec![lean, fuzz]
+    vec![lean]
 }
+
+/// The program whose test checks the generated files.
+const GENERATOR: &str = "xtask/generate";
 
 /// Returns the cargo arguments that run the tests.
 fn runner() -> &'static [&'static str] {
@@ -128,20 +126,20 @@ fn runner() -> &'static [&'static str] {
             "nextest",
             "run",
             "--workspace",
+            "--features",
+            GENERATOR,
             "--all-targets",
-            "--profile",
-            "ci",
             "--status-level",
             "fail",
             "--show-progress",
             "none",
         ]
     } else {
-        &["test", "--quiet", "--workspace", "--all-targets"]
+        &["test", "--quiet", "--workspace", "--features", GENERATOR, "--all-targets"]
     }
 }
 
-/// Runs the tests and lists skipped and slow ones. A test whose requirements are missing fails or reports that it is skipped.
+/// Runs the tests and lists skipped ones; the test runner lists slow ones. A test whose requirements are missing fails or reports that it is skipped.
 fn tests(workspace: &Workspace) -> Result<()> {
     let notes = workspace.root.join("target/skipped-tests");
     // The file does not exist after a run without skipped tests.
@@ -157,45 +155,9 @@ fn tests(workspace: &Workspace) -> Result<()> {
     for line in std::fs::read_to_string(&notes).unwrap_or_default().lines() {
         println!("skipped: {line}");
     }
-    let report = workspace.target_directory()?.join("nextest/ci/junit.xml");
-    let slowest = std::fs::read_to_string(report).map(|report| slowest(&report)).unwrap_or_default();
-    for (seconds, name) in slowest.iter().take(LISTED) {
-        println!("{seconds:8.1} s {name}");
-    }
     Ok(())
-}
-
-/// Returns the duration of each test in a JUnit report, the slowest first.
-fn slowest(report: &str) -> Vec<(f64, String)> {
-    let attribute = |case: &str, name: &str| {
-        let (_, rest) = case.split_once(&format!(" {name}=\""))?;
-        Some(rest.split_once('"')?.0.to_owned())
-    };
-    let cases = report.split("<testcase").skip(1).filter_map(|case| {
-        let case = case.split_once('>')?.0;
-        let seconds = attribute(case, "time")?.parse().ok()?;
-        Some((seconds, format!("{} {}", attribute(case, "classname")?, attribute(case, "name")?)))
-    });
-    let mut cases: Vec<(f64, String)> = cases.collect();
-    cases.sort_by(|a, b| b.0.total_cmp(&a.0));
-    cases
 }
 
 fn has_command(name: &str) -> bool {
     is_installed(Command::new(format!("cargo-{name}")).arg(name))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_slowest_tests_come_first() {
-        let report = r#"<testsuites><testsuite name="opm::cli">
-            <testcase name="a" classname="opm::cli" timestamp="x" time="0.250"></testcase>
-            <testcase name="b" classname="opm::cli" timestamp="x" time="12.5"><rerunFailure time="9"/></testcase>
-            </testsuite></testsuites>"#;
-        let expected = [(12.5, "opm::cli b".to_owned()), (0.25, "opm::cli a".to_owned())];
-        assert_eq!(slowest(report), expected);
-    }
 }

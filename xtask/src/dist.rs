@@ -27,8 +27,6 @@ struct Dist<'a> {
     version: String,
     /// The profile that cargo builds with.
     profile: String,
-    /// Whether to build the standard library from source.
-    build_std: bool,
     /// The target of this machine.
     host: String,
     /// The directory that cargo builds in.
@@ -42,9 +40,9 @@ struct Dist<'a> {
 /// Builds the program for each target, and with `--packages` its packages, in `dist` below cargo's target directory.
 pub(crate) fn run(workspace: &Workspace, options: &[String]) -> Result<()> {
     let host = host()?;
-    let mut profile = "dist".to_owned();
+    let mut profile = "release".to_owned();
     let mut targets = Vec::new();
-    let (mut packages, mut build_std) = (false, false);
+    let mut packages = false;
     let mut options = options.iter();
     while let Some(option) = options.next() {
         let mut value = || options.next().cloned().with_context(|| format!("{option} needs a value"));
@@ -56,7 +54,6 @@ pub(crate) fn run(workspace: &Workspace, options: &[String]) -> Result<()> {
                 targets.push(target);
             }
             "--packages" => packages = true,
-            "--build-std" => build_std = true,
             _ => bail!("dist does not know {option}"),
         }
     }
@@ -71,7 +68,7 @@ pub(crate) fn run(workspace: &Workspace, options: &[String]) -> Result<()> {
     let version = opm.and_then(|package| package["version"].as_str()).context("there is no package opm")?.to_owned();
     let place = built.join("dist");
     fs::create_dir_all(&place)?;
-    let dist = Dist { workspace, version, profile, build_std, host, built, place, time: commit_time(workspace) };
+    let dist = Dist { workspace, version, profile, host, built, place, time: commit_time(workspace) };
     let mut programs = Vec::new();
     for target in targets {
         let program = dist.build(target)?;
@@ -94,15 +91,6 @@ pub(crate) fn run(workspace: &Workspace, options: &[String]) -> Result<()> {
     Ok(())
 }
 
-/// The level of the linked crate decides how code is optimised across crates. Code that is compiled for size stays
-/// small. `strip` is repeated here, because a package with its own optimisation level ignores that of its profile.
-pub(crate) const LINK_FLAGS: [&str; 5] = ["--", "-C", "opt-level=3", "-C", "strip=symbols"];
-
-/// Returns the arguments for cargo that link the program; [`LINK_FLAGS`] come last.
-pub(crate) fn link(profile: &str) -> [&str; 7] {
-    ["rustc", "--package", "opm", "--bin", "opm", "--profile", profile]
-}
-
 impl Dist<'_> {
     /// Builds the program for a target, checks it, runs it and copies it to its place.
     ///
@@ -118,9 +106,10 @@ impl Dist<'_> {
             flags.push(format!("--remap-path-prefix={from}={to}"));
             c_flags.push(format!("-ffile-prefix-map={from}={to}"));
         }
-        if let Some(sysroot) = sysroot::ensure(&target, &self.host, self.build_std)? {
+        if let Some(sysroot) = sysroot::ensure(&target, &self.host)? {
             flags.push(format!("--sysroot={}", sysroot.display()));
         }
+        flags.extend(cross::lld(&target, &self.host)?.into_iter().map(|option| format!("-Clink-arg={option}")));
         let mut command = cargo();
         command.current_dir(&self.workspace.root).env("CARGO_ENCODED_RUSTFLAGS", flags.join("\u{1f}"));
         command.env(target.variable("CFLAGS_", ""), c_flags.join(" "));
@@ -129,10 +118,8 @@ impl Dist<'_> {
         if let Some(linker) = cross::linker(&target, &self.host, &built)? {
             command.env(target.variable("CARGO_TARGET_", "_LINKER").to_uppercase(), linker);
         }
-        command.args(link(&self.profile)).args(["--target", target.triple]).args(LINK_FLAGS);
-        for option in cross::lld(&target, &self.host)?.into_iter().chain(self.smaller()) {
-            command.arg("-C").arg(format!("link-arg={option}"));
-        }
+        command.args(["build", "--package", "opm", "--bin", "opm", "--profile", &self.profile]);
+        command.args(["--target", target.triple]);
         workspace::run(&mut command)?;
         let directory = if self.profile == "dev" { "debug" } else { &self.profile };
         let mut program = Program { target, file: built.join(directory).join("opm"), emulated };
@@ -144,17 +131,6 @@ impl Dist<'_> {
         fs::copy(&program.file, &place).with_context(|| format!("copying to {}", place.display()))?;
         program.file = place;
         Ok(program)
-    }
-
-    /// Returns linker options for a smaller program: functions with the same code become one, a relocation takes a bit
-    /// instead of 24 bytes, and the profile `dist`, which aborts on a panic, needs no tables for unwinding.
-    fn smaller(&self) -> Vec<String> {
-        let mut options = vec!["-Wl,--icf=all,--pack-dyn-relocs=relr".to_owned()];
-        if self.profile == "dist" {
-            options.push("-Wl,--no-eh-frame-hdr".to_owned());
-            options.push(format!("-T{}", self.workspace.root.join("xtask/src/dist/frames.ld").display()));
-        }
-        options
     }
 
     /// Returns the directories of this machine that the program would contain, each with its replacement.

@@ -43,7 +43,7 @@ const TASKS: &[Task] = &[
     Task {
         name: "tidy",
         options: "",
-        about: "checks dependencies between crates, where I/O is allowed, and source files",
+        about: "checks dependencies between crates, what ARCHITECTURE.md names, and source files",
         run: tidy::run,
     },
     Task {
@@ -66,7 +66,7 @@ const TASKS: &[Task] = &[
     },
     Task {
         name: "dist",
-        options: "[--packages] [--target TRIPLE]... [--profile NAME] [--build-std]",
+        options: "[--packages] [--target TRIPLE]... [--profile NAME]",
         about: "builds releases: the static program, target/dist/opm; with --packages also archive, Debian package, image and SBOM",
         run: dist::run,
     },

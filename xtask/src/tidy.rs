@@ -1,9 +1,9 @@
-//! Repository checks: allowed dependencies between crates, where I/O may be, and source text.
+//! Repository checks: dependencies between crates, what ARCHITECTURE.md names, and source text.
 //!
 //! One run reports all problems.
 
 mod arrows;
-mod pure;
+mod named;
 mod source;
 
 use std::fs;
@@ -14,7 +14,7 @@ use serde_json::Value;
 
 use crate::workspace::Workspace;
 use arrows::arrows;
-use pure::{pure, pure_crates};
+use named::named;
 use source::{Kind, kind, links, source};
 
 /// The problems found.
@@ -30,14 +30,14 @@ pub(crate) fn run(workspace: &Workspace, options: &[String]) -> Result<()> {
     let architecture = fs::read_to_string(workspace.root.join("ARCHITECTURE.md")).context("reading ARCHITECTURE.md")?;
     let ours = workspace.metadata(false)?;
     arrows(&architecture, &ours, &mut findings)?;
-    let pure_crates = pure_crates(&architecture)?;
-    for path in workspace.files()? {
-        let Some(kind) = kind(&path) else { continue };
-        let full = workspace.root.join(&path);
+    let files = workspace.files()?;
+    named(&architecture, &workspace.root, &files, &mut findings)?;
+    for path in &files {
+        let Some(kind) = kind(path) else { continue };
+        let full = workspace.root.join(path);
         let text = fs::read_to_string(&full).with_context(|| format!("reading {}", path.display()))?;
         let name = path.to_string_lossy().replace('\\', "/");
         source(&name, kind, &text, &mut findings);
-        pure(&name, &text, &pure_crates, &mut findings);
         if kind == Kind::Markdown {
             links(&name, &full, &text, &mut findings);
         }

@@ -7,6 +7,7 @@ use fbc::Limits;
 use fbc::json::Kind;
 
 use crate::document;
+use crate::error::{Error, ReadError};
 use crate::file::{self, Outcome};
 
 /// The annotation with the directory of the manifests.
@@ -28,38 +29,69 @@ pub struct BundleAnnotations {
     pub manifests: String,
 }
 
+/// Why a bundle has no annotations.
+#[derive(Debug, thiserror::Error)]
+pub enum AnnotationsError {
+    /// The usual file cannot be read.
+    #[error("error unmarshalling potential bundle metadata {}: {source}", path.display())]
+    Unreadable {
+        /// The file.
+        path: PathBuf,
+        /// The error.
+        source: Box<ReadError>,
+    },
+    /// A directory cannot be listed.
+    #[error(transparent)]
+    Directory(#[from] Error),
+    /// There are too many files.
+    #[error("{} holds more than {limit} files", root.display())]
+    TooMany {
+        /// The root of the bundle.
+        root: PathBuf,
+        /// The limit.
+        limit: usize,
+    },
+    /// No file has annotations.
+    #[error("metadata not found in {}", .0.display())]
+    NotFound(PathBuf),
+    /// The directory of the manifests is missing.
+    #[error("manifests directory not defined in bundle metadata")]
+    NoManifests,
+    /// The package is missing.
+    #[error("annotation {PACKAGE} is not defined in bundle metadata")]
+    NoPackage,
+}
+
 /// Finds the annotations of a bundle: in `metadata/annotations.yaml`, or else in the first file that has any.
 ///
 /// # Errors
 /// Fails if there are none, or if a required one is missing.
-pub fn find_annotations(root: &Path, limits: &Limits) -> Result<BundleAnnotations, String> {
+pub fn find_annotations(root: &Path, limits: &Limits) -> Result<BundleAnnotations, AnnotationsError> {
     let annotations = find(root, limits)?;
     let manifests = annotations.get(MANIFESTS).filter(|path| !path.is_empty());
-    let manifests = manifests.ok_or("manifests directory not defined in bundle metadata")?.clone();
+    let manifests = manifests.ok_or(AnnotationsError::NoManifests)?.clone();
     let package = annotations.get(PACKAGE).filter(|package| !package.is_empty());
-    let package = package.ok_or_else(|| format!("annotation {PACKAGE} is not defined in bundle metadata"))?.clone();
+    let package = package.ok_or(AnnotationsError::NoPackage)?.clone();
     let channels = annotations.get(CHANNELS).map(String::as_str).unwrap_or_default();
     let channels = channels.split(',').filter(|channel| !channel.is_empty()).map(str::to_owned).collect();
     let default_channel = annotations.get(DEFAULT_CHANNEL).cloned().unwrap_or_default();
     Ok(BundleAnnotations { package, channels, default_channel, manifests })
 }
 
-fn find(root: &Path, limits: &Limits) -> Result<BTreeMap<String, String>, String> {
+fn find(root: &Path, limits: &Limits) -> Result<BTreeMap<String, String>, AnnotationsError> {
     let usual = root.join("metadata/annotations.yaml");
     match read(&usual, limits) {
         Ok(Some(annotations)) => return Ok(annotations),
         Ok(None) => {}
         Err(_) if !file::exists(&usual) => {}
-        Err(error) => {
-            return Err(format!("error unmarshalling potential bundle metadata {}: {error}", usual.display()));
-        }
+        Err(error) => return Err(AnnotationsError::Unreadable { path: usual, source: Box::new(error) }),
     }
     let mut count = 0;
     let mut waiting = vec![root.to_path_buf()];
     while let Some(path) = waiting.pop() {
         count += 1;
         if count > limits.files {
-            return Err(format!("{} holds more than {} files", root.display(), limits.files));
+            return Err(AnnotationsError::TooMany { root: root.to_owned(), limit: limits.files });
         }
         if file::is_real_directory(&path) {
             let mut inside = names(&path, limits)?;
@@ -70,22 +102,22 @@ fn find(root: &Path, limits: &Limits) -> Result<BTreeMap<String, String>, String
             return Ok(annotations);
         }
     }
-    Err(format!("metadata not found in {}", root.display()))
+    Err(AnnotationsError::NotFound(root.to_owned()))
 }
 
-fn names(directory: &Path, limits: &Limits) -> Result<Vec<PathBuf>, String> {
-    let names = file::names(directory, limits).map_err(|error| error.to_string())?;
+fn names(directory: &Path, limits: &Limits) -> Result<Vec<PathBuf>, Error> {
+    let names = file::names(directory, limits)?;
     let shown = names.into_iter().filter(|name| !name.as_encoded_bytes().starts_with(b"."));
     Ok(shown.map(|name| directory.join(name)).collect())
 }
 
 /// Reads the annotations in a file, if it has any.
-fn read(path: &Path, limits: &Limits) -> Result<Option<BTreeMap<String, String>>, String> {
+fn read(path: &Path, limits: &Limits) -> Result<Option<BTreeMap<String, String>>, ReadError> {
     let mut bytes = Vec::new();
-    match file::read(path, limits, &mut bytes).map_err(|error| error.to_string())? {
+    match file::read(path, limits, &mut bytes)? {
         Outcome::Read => {}
-        Outcome::Directory => return Err("it is a directory".into()),
-        Outcome::Unreadable(reason) => return Err(reason),
+        Outcome::Directory => return Err(ReadError::Directory),
+        Outcome::Unreadable(reason) => return Err(reason.into()),
     }
     let json = document::first(&bytes, limits)?.body.to_json(limits)?;
     let Some(annotations) = json.raw().get("annotations") else { return Ok(None) };
@@ -94,7 +126,7 @@ fn read(path: &Path, limits: &Limits) -> Result<Option<BTreeMap<String, String>>
     }
     let mut found = BTreeMap::new();
     for (key, value) in annotations.members() {
-        let value = value.as_str().ok_or_else(|| format!("annotation {key} must be a string"))?;
+        let value = value.as_str().ok_or_else(|| ReadError::Annotation(key.clone().into_owned()))?;
         found.insert(key.into_owned(), value.into_owned());
     }
     Ok((!found.is_empty()).then_some(found))
@@ -119,7 +151,7 @@ mod tests {
             fs::write(path, text).unwrap();
         }
         let found = find_annotations(root.path(), &Limits::default());
-        found.map_err(|error| error.replace(&root.path().display().to_string(), "[ROOT]"))
+        found.map_err(|error| error.to_string().replace(&root.path().display().to_string(), "[ROOT]"))
     }
 
     #[test]

@@ -8,6 +8,8 @@ use fbc::shape::{Fault, Mismatch, Shape};
 
 use fbc::csv::{Csv, Description, OBJECT_META};
 
+use crate::error::ApiError;
+
 /// An API, and the name of its resource.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct ApiKey {
@@ -158,30 +160,26 @@ impl Checks {
 /// Returns the APIs that a bundle provides: those of its CRDs and of the API services it owns.
 ///
 /// They must include every CRD that the CSV owns.
-pub(crate) fn provided(defined: &BTreeSet<ApiKey>, csv: &Csv<'_>) -> Result<BTreeSet<ApiKey>, String> {
+pub(crate) fn provided(defined: &BTreeSet<ApiKey>, csv: &Csv<'_>) -> Result<BTreeSet<ApiKey>, ApiError> {
     let provided = defined_and_served(defined, csv)?;
     for description in csv.owned_crds()? {
         let key = of_description(&description)?;
         if !provided.contains(&key) {
-            let ApiKey { group, version, kind, plural } = &key;
-            return Err(format!(
-                "couldn't find {group}/{version}/{kind} ({plural}) in bundle. found: {}",
-                shown(&provided)
-            ));
+            return Err(ApiError::NotFound { owned: Box::new(key), found: provided });
         }
     }
     Ok(provided)
 }
 
 /// Returns the APIs of a bundle's CRDs and of the API services it owns.
-pub(crate) fn defined_and_served(defined: &BTreeSet<ApiKey>, csv: &Csv<'_>) -> Result<BTreeSet<ApiKey>, String> {
+pub(crate) fn defined_and_served(defined: &BTreeSet<ApiKey>, csv: &Csv<'_>) -> Result<BTreeSet<ApiKey>, ApiError> {
     let mut provided = defined.clone();
     provided.extend(csv.owned_api_services()?.iter().map(of_api_service));
     Ok(provided)
 }
 
 /// Returns the APIs that a bundle requires.
-pub(crate) fn required(csv: &Csv<'_>) -> Result<Vec<ApiKey>, String> {
+pub(crate) fn required(csv: &Csv<'_>) -> Result<Vec<ApiKey>, ApiError> {
     let mut required = csv.required_crds()?.iter().map(of_description).collect::<Result<Vec<_>, _>>()?;
     required.extend(csv.required_api_services()?.iter().map(of_api_service));
     Ok(required)
@@ -193,15 +191,16 @@ fn of_api_service(description: &Description) -> ApiKey {
 }
 
 /// Returns the API of a CRD from its description, whose name is `plural.group`.
-fn of_description(description: &Description) -> Result<ApiKey, String> {
+fn of_description(description: &Description) -> Result<ApiKey, ApiError> {
     let Description { name, version, kind, .. } = description.clone();
-    let (plural, group) =
-        name.split_once('.').ok_or_else(|| format!("couldn't parse plural.group from crd name: {name}"))?;
-    Ok(ApiKey { group: group.to_owned(), version, kind, plural: plural.to_owned() })
+    match name.split_once('.') {
+        Some((plural, group)) => Ok(ApiKey { group: group.to_owned(), version, kind, plural: plural.to_owned() }),
+        None => Err(ApiError::CrdName(name)),
+    }
 }
 
 /// Formats APIs in the same way as the existing tool.
-fn shown(keys: &BTreeSet<ApiKey>) -> String {
+pub(crate) fn shown(keys: &BTreeSet<ApiKey>) -> String {
     let keys: Vec<String> = keys
         .iter()
         .map(|ApiKey { group, version, kind, plural }| format!("{{{group} {version} {kind} {plural}}}:{{}}"))

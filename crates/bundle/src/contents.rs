@@ -8,7 +8,7 @@ use fbc::csv::{Csv, SKIP_RANGE};
 use fbc::json::{Layout, Text};
 
 use crate::apis::{self, ApiKey};
-use crate::error::Error;
+use crate::error::{Error, PropertyError};
 use crate::manifests::Manifests;
 use crate::metadata::Metadata;
 use crate::properties::{self, Package, Property};
@@ -109,34 +109,33 @@ fn parts(manifests: Manifests, metadata: Option<&Metadata>, limits: &Limits) -> 
     let file = || manifests.csv_file.clone();
     let csv = Csv::read(manifests.csv()).map_err(|mismatch| Error::Csv { file: file(), mismatch })?;
     let name = || csv.name.clone();
-    let invalid = |message: String| Error::Properties { bundle: name(), file: file(), message };
+    let invalid = |error: PropertyError| Error::Properties { bundle: name(), file: file(), source: Box::new(error) };
     let mut problems = Vec::new();
     let provided = match (apis::provided(&manifests.defined, &csv), metadata) {
         (Ok(provided), _) => provided,
-        (Err(message), Some(_)) => return Err(Error::ProvidedApis { bundle: name(), file: file(), message }),
-        (Err(message), None) => {
-            problems.push(format!("error checking provided apis in bundle {}: {message}", csv.name));
-            apis::defined_and_served(&manifests.defined, &csv).map_err(invalid)?
+        (Err(source), Some(_)) => return Err(Error::ProvidedApis { bundle: name(), file: file(), source }),
+        (Err(error), None) => {
+            problems.push(format!("error checking provided apis in bundle {}: {error}", csv.name));
+            apis::defined_and_served(&manifests.defined, &csv).map_err(|error| invalid(error.into()))?
         }
     };
-    let required = apis::required(&csv).map_err(invalid)?;
-    let derive = |message: String| Error::Derive { file: file(), message };
-    let version = csv.version().map_err(|mismatch| derive(mismatch.to_string()))?;
+    let required = apis::required(&csv).map_err(|error| invalid(error.into()))?;
+    let derive = |source| Error::Derive { file: file(), source };
+    let version = csv.version().map_err(|error| derive(error.into()))?;
     let decode = |mismatch| Error::Csv { file: file(), mismatch };
     let annotated = match csv.annotation(PROPERTIES) {
         None => Vec::new(),
-        Some(text) => properties::annotated(&text, limits.depth)
-            .map_err(|reason| invalid(format!("annotation {PROPERTIES} cannot be read: {reason}")))?,
+        Some(text) => properties::annotated(&text, limits.depth).map_err(|error| invalid(error.into()))?,
     };
     for (index, listed) in annotated.iter().enumerate() {
         if let Some(invalid) = properties::validate(&file(), index, listed) {
-            return Err(Error::Properties { bundle: name(), file: invalid.file, message: invalid.message });
+            return Err(Error::Properties { bundle: name(), file: invalid.file, source: Box::new(invalid.source) });
         }
     }
     let mut all: Vec<Property> = Vec::new();
     if let Some(metadata) = metadata {
         all.extend(metadata.properties.properties.iter().cloned());
-        let release = csv.release().map_err(|message| derive(message.to_owned()))?;
+        let release = csv.release().map_err(|error| derive(error.into()))?;
         let package = Package { name: metadata.package.clone(), version: version.clone(), release };
         all.push(package.property());
     }

@@ -1,14 +1,55 @@
 //! Parses the text of a file to the JSON of its documents.
 
-use std::fmt;
-
+use fbc::Limits;
 use fbc::documents::{End, Splitter};
 use fbc::json::{self, Layout, Raw, Step, Text};
 use fbc::spans::Spans;
-use fbc::{Limits, yaml};
+use fbc::yaml::{self, BadSeparator, YamlError};
 use serde_json::Value;
 
 use crate::whole::Position;
+
+/// Why a text has no readable documents.
+#[derive(Debug, thiserror::Error)]
+pub enum DocumentError {
+    /// The text is empty.
+    #[error("file is empty")]
+    Empty,
+    /// A separator is followed by text; with its line, from 0.
+    #[error("line {}: {source}", line + 1)]
+    Separator {
+        /// The line, from 0.
+        line: usize,
+        /// The error.
+        source: BadSeparator,
+    },
+    /// A document is not YAML.
+    #[error("line {}: {source}", line + 1)]
+    Yaml {
+        /// The line, from 0.
+        line: usize,
+        /// The error.
+        source: YamlError,
+    },
+    /// A document that looks like JSON is neither JSON nor YAML.
+    #[error("json: offset {}: {source}", source.offset)]
+    NotJson {
+        /// The error as JSON.
+        source: json::Error,
+    },
+    /// A document after others is not JSON.
+    #[error(transparent)]
+    Json(#[from] json::Error),
+    /// The text is not UTF-8 from this byte on.
+    #[error("invalid UTF-8 at byte {0}")]
+    NotUtf8(usize),
+    /// There are more documents than this.
+    #[error("more than {0} documents")]
+    TooMany(usize),
+    /// A value cannot be represented.
+    #[error(transparent)]
+    Value(#[from] serde_json::Error),
+}
 
 /// The first document of a file.
 #[derive(Debug)]
@@ -40,7 +81,7 @@ pub(crate) enum Body<'a> {
 /// Finds the first document in the text of a file.
 ///
 /// Text whose first character is `{` is JSON. If it does not parse, it may still be YAML in flow style.
-pub(crate) fn first<'a>(text: &'a [u8], limits: &Limits) -> Result<First<'a>, String> {
+pub(crate) fn first<'a>(text: &'a [u8], limits: &Limits) -> Result<First<'a>, DocumentError> {
     let mut splitter = Splitter::new(limits.depth);
     let mut not_json = None;
     let mut batch = splitter.step(text, true, 1);
@@ -68,8 +109,11 @@ pub(crate) fn first<'a>(text: &'a [u8], limits: &Limits) -> Result<First<'a>, St
         batch = splitter.step(&text[start..], true, 1);
     }
     match batch.documents.first() {
-        None => Err("file is empty".into()),
-        Some(Err(error)) => Err(at_line(lines(&text[..start]) + error.line, error)),
+        None => Err(DocumentError::Empty),
+        Some(Err(error)) => {
+            let line = lines(&text[..start]) + error.line;
+            Err(DocumentError::Separator { line, source: error.clone() })
+        }
         Some(Ok(document)) => {
             let line = lines(&text[..start + document.start]);
             let own = &text[start + document.start..start + document.end];
@@ -99,7 +143,7 @@ pub(crate) struct Found<'a> {
 }
 
 /// Finds all non-empty documents in the text of a file.
-pub(crate) fn all<'a>(text: &'a [u8], limits: &Limits) -> Result<Vec<Found<'a>>, String> {
+pub(crate) fn all<'a>(text: &'a [u8], limits: &Limits) -> Result<Vec<Found<'a>>, DocumentError> {
     let mut splitter = Splitter::new(limits.depth);
     let mut found = Vec::new();
     // Line counting continues where it stopped.
@@ -108,7 +152,10 @@ pub(crate) fn all<'a>(text: &'a [u8], limits: &Limits) -> Result<Vec<Found<'a>>,
     loop {
         let batch = splitter.step(&text[at..], true, limits.documents.saturating_add(1));
         for document in &batch.documents {
-            let document = document.as_ref().map_err(|error| at_line(lines(&text[..at]) + error.line, error))?;
+            let document = document.as_ref().map_err(|error| DocumentError::Separator {
+                line: lines(&text[..at]) + error.line,
+                source: error.clone(),
+            })?;
             let (start, end) = (at + document.start, at + document.end);
             line += lines(&text[counted..start]);
             counted = start;
@@ -126,15 +173,15 @@ pub(crate) fn all<'a>(text: &'a [u8], limits: &Limits) -> Result<Vec<Found<'a>>,
             add(rest, start + own.len(), line + lines(own));
         }
         if found.len() > limits.documents {
-            return Err(format!("more than {} documents", limits.documents));
+            return Err(DocumentError::TooMany(limits.documents));
         }
         at += batch.consumed;
         match batch.end {
             End::Text => return Ok(found),
             End::Window if batch.consumed > 0 || batch.not_json.is_some() => {}
             End::Window => return Ok(found),
-            End::Json(error) => return Err(error.to_string()),
-            End::Utf8(offset) => return Err(format!("invalid UTF-8 at byte {offset}")),
+            End::Json(error) => return Err(error.into()),
+            End::Utf8(offset) => return Err(DocumentError::NotUtf8(offset)),
         }
     }
 }
@@ -182,10 +229,6 @@ fn lines(text: &[u8]) -> usize {
     memchr::memchr_iter(b'\n', text).count()
 }
 
-fn at_line(line: usize, error: &dyn fmt::Display) -> String {
-    format!("line {}: {error}", line + 1)
-}
-
 /// Splits the text of a document after a line `...`, which ends it.
 fn split_at_end_mark(text: &[u8]) -> (&[u8], &[u8]) {
     let ends = |&at: &usize| text.get(at + 4).is_none_or(u8::is_ascii_whitespace);
@@ -206,25 +249,25 @@ fn has_content(document: &[u8]) -> bool {
 impl Body<'_> {
     /// Returns the document as canonical JSON of an object in a catalog: keys sorted, `<`, `>` and `&` escaped,
     /// integers beyond signed 64 bits as floats.
-    pub(crate) fn to_json(&self, limits: &Limits) -> Result<Text, String> {
+    pub(crate) fn to_json(&self, limits: &Limits) -> Result<Text, DocumentError> {
         Ok(self.to_plain_json(limits)?.for_html())
     }
 
     /// Returns the document as a value.
-    pub(crate) fn to_value(&self, limits: &Limits) -> Result<Value, String> {
-        serde_json::from_str(&self.to_plain_json(limits)?).map_err(|error| error.to_string())
+    pub(crate) fn to_value(&self, limits: &Limits) -> Result<Value, DocumentError> {
+        Ok(serde_json::from_str(&self.to_plain_json(limits)?)?)
     }
 
     /// Returns the document as canonical JSON, without HTML escapes.
-    fn to_plain_json(&self, limits: &Limits) -> Result<Text, String> {
+    fn to_plain_json(&self, limits: &Limits) -> Result<Text, DocumentError> {
         let (json, minus_zero) = match self {
             Body::Json(value) => (Text::canonical(*value, Layout::Compact), false),
             Body::Replaced(text) => (Text::canonical(text.raw(), Layout::Compact), false),
             Body::Yaml { text, line, not_json } => {
                 let limits = yaml::Limits { depth: limits.depth, nodes: limits.yaml_nodes, bytes: limits.blob_size };
-                let json = yaml::to_text(text, &limits).map_err(|error| match not_json {
-                    Some(json) => format!("json: offset {}: {json}", json.offset),
-                    None => at_line(line + error.line, &error),
+                let json = yaml::to_text(text, &limits).map_err(|source| match not_json {
+                    Some(json) => DocumentError::NotJson { source: json.clone() },
+                    None => DocumentError::Yaml { line: line + source.line, source },
                 })?;
                 // In YAML, minus zero is an integer; JSON already wrote it as a float.
                 (json, true)
@@ -241,7 +284,7 @@ mod tests {
     fn json(text: &str) -> String {
         let limits = Limits::default();
         let json = first(text.as_bytes(), &limits).and_then(|first| first.body.to_json(&limits));
-        json.map_or_else(|message| message, Text::into_string)
+        json.map_or_else(|error| error.to_string(), Text::into_string)
     }
 
     #[test]

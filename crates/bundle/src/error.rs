@@ -1,10 +1,19 @@
 //! Errors of reading bundle directories.
 
+use std::collections::BTreeSet;
 use std::fmt;
 use std::io;
 use std::path::PathBuf;
 
+use fbc::csv::ReleaseError;
+use fbc::csv::metadata::MetadataError;
+use fbc::fault::{Class, Fault};
+use fbc::json::{self, Kind};
 use fbc::shape::Mismatch;
+
+use crate::apis::{self, ApiKey};
+use crate::document::DocumentError;
+use crate::file::Unreadable;
 
 /// The reason why a bundle cannot be rendered, with the file.
 #[derive(Debug, thiserror::Error)]
@@ -84,32 +93,32 @@ pub enum Error {
         mismatch: Mismatch,
     },
     /// The CSV owns an API that the bundle does not contain.
-    #[error("error checking provided apis in bundle {bundle}: {message} ({file})")]
+    #[error("error checking provided apis in bundle {bundle}: {source} ({file})")]
     ProvidedApis {
         /// The bundle.
         bundle: String,
         /// The file of the CSV.
         file: String,
-        /// The missing API.
-        message: String,
+        /// The error.
+        source: ApiError,
     },
     /// The version or release of the CSV is invalid.
-    #[error("failed to derive properties: {message} ({file})")]
+    #[error("failed to derive properties: {source} ({file})")]
     Derive {
         /// The file of the CSV.
         file: String,
         /// The error.
-        message: String,
+        source: DeriveError,
     },
     /// A property or dependency is invalid.
-    #[error("get properties for bundle \"{bundle}\": {message} ({file})")]
+    #[error("get properties for bundle \"{bundle}\": {source} ({file})")]
     Properties {
         /// The bundle.
         bundle: String,
         /// The file that contains it.
         file: String,
         /// The error.
-        message: String,
+        source: Box<PropertyError>,
     },
     /// The images of the CSV are invalid.
     #[error("get related images for bundle \"{bundle}\": {mismatch} ({file})")]
@@ -122,12 +131,124 @@ pub enum Error {
         mismatch: Mismatch,
     },
     /// The CSV cannot be converted to metadata for consoles.
-    #[error("migrate: {message} ({file})")]
+    #[error("migrate: {source} ({file})")]
     Migrate {
         /// The file of the CSV.
         file: String,
         /// The error.
-        message: String,
+        source: MetadataError,
+    },
+}
+
+impl Fault for Error {
+    fn class(&self) -> Class {
+        match self {
+            Error::Io { .. } => Class::World,
+            _ => Class::Refused,
+        }
+    }
+}
+
+/// Why the APIs of a bundle are unknown or inconsistent.
+#[derive(Debug, thiserror::Error)]
+pub enum ApiError {
+    /// A field has the wrong type.
+    #[error(transparent)]
+    Field(#[from] Mismatch),
+    /// The name of a CRD has no group.
+    #[error("couldn't parse plural.group from crd name: {0}")]
+    CrdName(String),
+    /// The CSV owns an API that the bundle does not contain.
+    #[error(
+        "couldn't find {}/{}/{} ({}) in bundle. found: {}",
+        owned.group, owned.version, owned.kind, owned.plural, apis::shown(found)
+    )]
+    NotFound {
+        /// The API.
+        owned: Box<ApiKey>,
+        /// The APIs that the bundle contains.
+        found: BTreeSet<ApiKey>,
+    },
+}
+
+/// Why a version or release cannot be derived from a CSV.
+#[derive(Debug, thiserror::Error)]
+#[error(transparent)]
+pub enum DeriveError {
+    /// The version has the wrong type.
+    Version(#[from] Mismatch),
+    /// The release has the wrong type.
+    Release(#[from] ReleaseError),
+}
+
+/// Why a property or dependency is invalid.
+#[derive(Debug, thiserror::Error)]
+pub enum PropertyError {
+    /// The APIs that the bundle requires are invalid.
+    #[error(transparent)]
+    Api(#[from] ApiError),
+    /// The annotation with further properties is invalid.
+    #[error("annotation {annotation} cannot be read: {0}", annotation = crate::render::PROPERTIES)]
+    Annotation(#[from] AnnotationError),
+    /// A property has no value.
+    #[error("parse property[{index}] of type \"{kind}\": value is missing")]
+    NoValue {
+        /// The index of the property.
+        index: usize,
+        /// Its type.
+        kind: String,
+    },
+    /// A value does not fit the type of its property.
+    #[error("parse property[{index}] of type \"{kind}\": {source}")]
+    Value {
+        /// The index of the property.
+        index: usize,
+        /// Its type.
+        kind: String,
+        /// The error.
+        source: Mismatch,
+    },
+}
+
+/// Why a file has no readable document.
+#[derive(Debug, thiserror::Error)]
+pub enum ReadError {
+    /// It exceeds a limit.
+    #[error(transparent)]
+    Limit(#[from] Box<Error>),
+    /// It is a directory.
+    #[error("it is a directory")]
+    Directory,
+    /// It cannot be read.
+    #[error(transparent)]
+    Unreadable(#[from] Unreadable),
+    /// Its first document cannot be parsed.
+    #[error(transparent)]
+    Document(#[from] DocumentError),
+    /// This annotation is not a string.
+    #[error("annotation {0} must be a string")]
+    Annotation(String),
+}
+
+impl From<Error> for ReadError {
+    fn from(error: Error) -> ReadError {
+        ReadError::Limit(Box::new(error))
+    }
+}
+
+/// Why an annotation with properties cannot be read.
+#[derive(Debug, thiserror::Error)]
+pub enum AnnotationError {
+    /// It is not JSON.
+    #[error(transparent)]
+    Json(#[from] json::Error),
+    /// A value is of another kind.
+    #[error("expected {expected}, found {found}")]
+    Kind {
+        /// The expected value.
+        expected: &'static str,
+        /// The kind found.
+        found: Kind,
     },
 }
 

@@ -55,7 +55,18 @@ pub(crate) enum Outcome {
     /// It is a directory.
     Directory,
     /// It cannot be read.
-    Unreadable(String),
+    Unreadable(Unreadable),
+}
+
+/// Why a file cannot be read.
+#[derive(Debug, thiserror::Error)]
+pub enum Unreadable {
+    /// It is a pipe, a socket or a device.
+    #[error("not a regular file")]
+    NotRegular,
+    /// An I/O error.
+    #[error(transparent)]
+    Io(#[from] io::Error),
 }
 
 /// Reads the file at `path` into `buffer`, replacing its content.
@@ -69,7 +80,7 @@ pub(crate) fn read(path: &Path, limits: &Limits, buffer: &mut Vec<u8>) -> Result
             return Ok(Outcome::Directory);
         }
         if !metadata.is_file() {
-            return Ok(Outcome::Unreadable("not a regular file".into()));
+            return Ok(Outcome::Unreadable(Unreadable::NotRegular));
         }
         buffer.reserve(metadata.len().min(limits.file_size) as usize + 1);
         File::open(path)?.take(limits.file_size.saturating_add(1)).read_to_end(buffer)?;
@@ -80,6 +91,6 @@ pub(crate) fn read(path: &Path, limits: &Limits, buffer: &mut Vec<u8>) -> Result
             Err(Error::TooLarge { path: path.to_owned(), limit: limits.file_size })
         }
         Ok(outcome) => Ok(outcome),
-        Err(error) => Ok(Outcome::Unreadable(error.to_string())),
+        Err(error) => Ok(Outcome::Unreadable(error.into())),
     }
 }

@@ -1,6 +1,7 @@
 //! Generates the annotations and Dockerfile that turn a directory of manifests into a bundle.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::io;
 use std::path::{Path, PathBuf};
 
 use fbc::json::Text;
@@ -8,6 +9,7 @@ use fbc::{Limits, csv};
 use serde_json::Value;
 
 use crate::check::{MANIFESTS, MEDIA_TYPE, METADATA, MediaType, list, read, text};
+use crate::error::{Error, ReadError};
 use crate::metadata::{CHANNELS, DEFAULT_CHANNEL, PACKAGE};
 
 /// The annotations of a bundle.
@@ -69,8 +71,8 @@ impl Annotations {
     ///
     /// # Errors
     /// Fails if it cannot be read.
-    pub fn differences(&self, path: &Path, limits: &Limits) -> Result<Vec<String>, String> {
-        let found = read(path, limits).map_err(|error| format!("{}: {error}", path.display()))?;
+    pub fn differences(&self, path: &Path, limits: &Limits) -> Result<Vec<String>, FileError> {
+        let found = read(path, limits).map_err(|error| FileError { path: path.to_owned(), source: Box::new(error) })?;
         let mut differences = Vec::new();
         for (key, want) in self.list() {
             match found.get("annotations").and_then(|all| all.get(key)) {
@@ -86,6 +88,64 @@ impl Annotations {
         }
         Ok(differences)
     }
+}
+
+/// Why an existing file cannot be compared.
+#[derive(Debug, thiserror::Error)]
+#[error("{}: {source}", path.display())]
+pub struct FileError {
+    path: PathBuf,
+    source: Box<ReadError>,
+}
+
+/// Why the metadata of a bundle cannot be inferred.
+#[derive(Debug, thiserror::Error)]
+pub enum InferError {
+    /// The directory cannot be resolved.
+    #[error("{}: {source}", directory.display())]
+    Directory {
+        /// The directory.
+        directory: PathBuf,
+        /// The error.
+        source: io::Error,
+    },
+    /// The directories around the manifests have another layout.
+    #[error(
+        "please manually input channels and packageName, error interpreting bundle from directory {}, {fault}",
+        directory.display()
+    )]
+    Layout {
+        /// The directory.
+        directory: PathBuf,
+        /// How it differs.
+        fault: LayoutFault,
+    },
+    /// No channel contains the bundle.
+    #[error("error interpreting channels, please manually input channels instead")]
+    NoChannel,
+}
+
+/// How directories differ from the package manifest layout.
+#[derive(Debug, thiserror::Error)]
+pub enum LayoutFault {
+    /// The directory has no ClusterServiceVersion.
+    #[error("it contains no ClusterServiceVersion")]
+    NoCsv,
+    /// A directory has several ClusterServiceVersions.
+    #[error("more than one ClusterServiceVersion is found in bundle")]
+    SeveralCsvs,
+    /// The directory has no parent.
+    #[error("it has no parent directory")]
+    NoParent,
+    /// The parent has no package manifest.
+    #[error("{} has no package manifest", .0.display())]
+    NoPackage(PathBuf),
+    /// The parent has several package manifests.
+    #[error("there are several package manifests")]
+    SeveralPackages,
+    /// A directory cannot be listed.
+    #[error(transparent)]
+    Unreadable(#[from] Box<Error>),
 }
 
 /// Bundle metadata inferred from the surrounding directories.
@@ -106,19 +166,14 @@ pub struct Inferred {
 ///
 /// # Errors
 /// Fails if the layout is different, or if no channel contains the bundle.
-pub fn infer(dir: &Path, limits: &Limits) -> Result<Inferred, String> {
-    let dir = crate::file::canonical(dir).map_err(|error| format!("{}: {error}", dir.display()))?;
-    let wrong = |why: String| {
-        format!(
-            "please manually input channels and packageName, error interpreting bundle from directory {}, {why}",
-            dir.display()
-        )
-    };
-    let csv =
-        csv_of(&dir, limits).map_err(wrong)?.ok_or_else(|| wrong("it contains no ClusterServiceVersion".into()))?;
-    let above = dir.parent().ok_or_else(|| wrong("it has no parent directory".into()))?;
-    let entries = |path: &Path| -> Result<Vec<PathBuf>, String> {
-        let names = crate::file::names(path, limits).map_err(|error| error.to_string())?;
+pub fn infer(dir: &Path, limits: &Limits) -> Result<Inferred, InferError> {
+    let dir =
+        crate::file::canonical(dir).map_err(|source| InferError::Directory { directory: dir.to_owned(), source })?;
+    let wrong = |fault| InferError::Layout { directory: dir.clone(), fault };
+    let csv = csv_of(&dir, limits).map_err(wrong)?.ok_or_else(|| wrong(LayoutFault::NoCsv))?;
+    let above = dir.parent().ok_or_else(|| wrong(LayoutFault::NoParent))?;
+    let entries = |path: &Path| -> Result<Vec<PathBuf>, LayoutFault> {
+        let names = crate::file::names(path, limits).map_err(Box::new)?;
         Ok(names.into_iter().map(|name| path.join(name)).collect())
     };
     let mut csvs: BTreeMap<String, Value> = BTreeMap::new();
@@ -133,10 +188,10 @@ pub fn infer(dir: &Path, limits: &Limits) -> Result<Inferred, String> {
             && !text(&document, "/packageName").is_empty()
             && package.replace(document).is_some()
         {
-            return Err(wrong("there are several package manifests".into()));
+            return Err(wrong(LayoutFault::SeveralPackages));
         }
     }
-    let package = package.ok_or_else(|| wrong(format!("there is no package manifest in {}", above.display())))?;
+    let package = package.ok_or_else(|| wrong(LayoutFault::NoPackage(above.to_owned())))?;
     let wanted = text(&csv, "/metadata/name");
     let mut channels: Vec<&str> = list(&package, "/channels")
         .iter()
@@ -145,7 +200,7 @@ pub fn infer(dir: &Path, limits: &Limits) -> Result<Inferred, String> {
         .collect();
     channels.sort_unstable();
     if channels.is_empty() {
-        return Err("error interpreting channels, please manually input channels instead".into());
+        return Err(InferError::NoChannel);
     }
     let default = match (text(&package, "/defaultChannel"), list(&package, "/channels")) {
         ("", [only]) => text(only, "/name"),
@@ -175,9 +230,9 @@ fn leads_to(csvs: &BTreeMap<String, Value>, head: &str, wanted: &str) -> bool {
 }
 
 /// Returns the CSV in a directory.
-fn csv_of(dir: &Path, limits: &Limits) -> Result<Option<Value>, String> {
+fn csv_of(dir: &Path, limits: &Limits) -> Result<Option<Value>, LayoutFault> {
     let mut found = None;
-    for name in crate::file::names(dir, limits).map_err(|error| error.to_string())? {
+    for name in crate::file::names(dir, limits).map_err(Box::new)? {
         let path = dir.join(name);
         if crate::file::is_directory(&path) {
             continue;
@@ -186,7 +241,7 @@ fn csv_of(dir: &Path, limits: &Limits) -> Result<Option<Value>, String> {
             && text(&object, "/kind") == csv::KIND
             && found.replace(object).is_some()
         {
-            return Err("more than one ClusterServiceVersion is found in bundle".into());
+            return Err(LayoutFault::SeveralCsvs);
         }
     }
     Ok(found)
@@ -260,15 +315,14 @@ mod tests {
             "channels: [{name: b, currentCSV: foo.v3}, {name: a, currentCSV: foo.v2}, {name: c, currentCSV: foo.v9}]\n";
         write("package.yaml", &format!("packageName: foo\ndefaultChannel: b\n{channels}"));
         let infer = |dir: &str| infer(&root.join(dir), &Limits::default());
-        let inferred = |channels: &str| {
-            Ok(Inferred { package: "foo".into(), channels: channels.into(), default_channel: "b".into() })
-        };
-        assert_eq!(infer("1"), inferred("a,b"));
-        assert_eq!(infer("3"), inferred("b"));
+        let inferred =
+            |channels: &str| Inferred { package: "foo".into(), channels: channels.into(), default_channel: "b".into() };
+        assert_eq!(infer("1").unwrap(), inferred("a,b"));
+        assert_eq!(infer("3").unwrap(), inferred("b"));
         write("4/csv.yaml", &csv("foo.v4", "{}"));
-        assert!(infer("4").unwrap_err().contains("please manually input channels instead"));
+        assert!(infer("4").unwrap_err().to_string().contains("please manually input channels instead"));
         write("4/other.yaml", &csv("foo.v4", "{}"));
-        assert!(infer("4").unwrap_err().contains("more than one ClusterServiceVersion"));
-        assert!(infer("metadata").unwrap_err().contains("please manually input channels and packageName"));
+        assert!(infer("4").unwrap_err().to_string().contains("more than one ClusterServiceVersion"));
+        assert!(infer("metadata").unwrap_err().to_string().contains("please manually input channels and packageName"));
     }
 }

@@ -6,10 +6,13 @@
 //! the facts for catalogs; `template` builds image references; `render` combines everything into one `olm.bundle` blob,
 //! and `contents` returns it in parts, as database indexes store it. `check` validates bundles before they are
 //! published, `generate` creates the files that turn manifests into a bundle, and `whole` reads every document, as OLM
-//! v1 does.
+//! v1 does. [`rehearse`] predicts what clusters do with a bundle, and [`review`] what it may do there.
+#![cfg_attr(not(test), deny(clippy::unwrap_used, clippy::expect_used, clippy::panic))]
+#![cfg_attr(not(test), deny(clippy::disallowed_methods, clippy::disallowed_types))]
 
 mod document;
 mod error;
+#[expect(clippy::disallowed_methods, clippy::disallowed_types, reason = "the only module that reads bundle files")]
 mod file;
 
 mod annotations;
@@ -24,29 +27,33 @@ mod images;
 mod manifests;
 mod metadata;
 mod properties;
+pub mod rehearse;
 mod render;
+pub mod review;
 mod template;
 mod whole;
 
 #[cfg(test)]
 mod testing;
 
-pub use annotations::{BundleAnnotations, find_annotations};
+pub use annotations::{AnnotationsError, BundleAnnotations, find_annotations};
 pub use apis::ApiKey;
 pub use check::json_type;
 pub use check::{
-    BASELINE_CAPABILITIES, CI, Categories, CheckInput, ContentOptions, Findings, MediaType, Optional, Platforms,
-    PodSecurity, RELEASE_CONFIG, Sibling, VALIDATORS, Validator, WITHOUT_CATALOG, check_ci, check_content,
-    check_content_of, check_format, check_format_of, check_package_manifest, check_release_config, check_siblings,
-    media_type, pod_security, run_validators, schema_faults, uses_catalog,
+    BASELINE_CAPABILITIES, CI, Categories, CategoriesError, CategoriesFault, CheckInput, ContentOptions, Findings,
+    MediaType, Optional, Platforms, PodSecurity, RELEASE_CONFIG, Sibling, VALIDATORS, Validator, WITHOUT_CATALOG,
+    check_ci, check_content, check_content_of, check_format, check_format_of, check_package_manifest,
+    check_release_config, check_siblings, media_type, pod_security, run_validators, schema_faults, uses_catalog,
 };
 pub use contents::{Contents, of_objects, read, read_manifests};
 pub use directories::directories;
 pub use dockerfile::{Copied, Dockerfile, DockerfileError};
-pub use error::Error;
+pub use document::DocumentError;
+pub use error::{AnnotationError, ApiError, DeriveError, Error, PropertyError, ReadError};
+pub use file::Unreadable;
 pub use finding::{Finding, Severity};
-pub use generate::{Annotations, Inferred, infer};
+pub use generate::{Annotations, FileError, InferError, Inferred, LayoutFault, infer};
 pub use properties::Property;
 pub use render::{Options, Rendered, render};
 pub use template::{ImageTemplate, TemplateError};
-pub use whole::{BundleFile, Object, Position, Whole, objects_of, positions, read_whole};
+pub use whole::{BundleFile, Object, ObjectsError, Position, Whole, objects_of, positions, read_whole};

@@ -8,9 +8,9 @@ use fbc::json::{Kind, Raw, Text};
 use fbc::{Limits, csv};
 
 use crate::apis::{self, ApiKey};
-use crate::document;
+use crate::document::{self, DocumentError};
 use crate::error::Error;
-use crate::file::{self, Outcome};
+use crate::file::{self, Outcome, Unreadable};
 
 /// The objects of a bundle.
 pub(crate) struct Manifests {
@@ -40,7 +40,7 @@ impl Manifests {
             let shown = format!("manifests/{}", name.display());
             let added = match file::read(&dir.join(&name), limits, &mut text)? {
                 Outcome::Directory => continue,
-                Outcome::Unreadable(reason) => Err(reason),
+                Outcome::Unreadable(reason) => Err(reason.into()),
                 Outcome::Read => reader.add(&text, &shown, warnings),
             };
             if let Err(reason) = added {
@@ -90,6 +90,23 @@ impl Manifests {
     }
 }
 
+/// Why a file has no object of the bundle.
+#[derive(Debug, thiserror::Error)]
+enum NoObject {
+    #[error(transparent)]
+    Unreadable(#[from] Unreadable),
+    #[error(transparent)]
+    Document(#[from] DocumentError),
+    #[error("{0} holds the CSV of this bundle")]
+    SecondCsv(String),
+    #[error("its first document is empty")]
+    EmptyDocument,
+    #[error("not a Kubernetes object but a value of kind {0}")]
+    Value(Kind),
+    #[error("Object 'Kind' is missing")]
+    NoKind,
+}
+
 struct Reader<'a> {
     limits: &'a Limits,
     objects: Vec<Text>,
@@ -101,14 +118,14 @@ struct Reader<'a> {
 
 impl Reader<'_> {
     /// Adds the object in the text of a file, or returns why there is none.
-    fn add(&mut self, text: &[u8], file: &str, warnings: &mut Vec<String>) -> Result<(), String> {
+    fn add(&mut self, text: &[u8], file: &str, warnings: &mut Vec<String>) -> Result<(), NoObject> {
         let first = document::first(text, self.limits)?;
         let json = first.body.to_json(self.limits)?;
         let object = json.raw();
         let header = Header::of(object)?;
         if header.kind == csv::KIND {
             if let Some((_, first)) = &self.csv {
-                return Err(format!("{first} holds the CSV of this bundle"));
+                return Err(NoObject::SecondCsv(first.clone()));
             }
             self.csv = Some((self.objects.len(), file.to_owned()));
         } else if let Some(version) = header.crd_version() {
@@ -131,12 +148,12 @@ struct Header {
 }
 
 impl Header {
-    fn of(object: Raw<'_>) -> Result<Header, String> {
+    fn of(object: Raw<'_>) -> Result<Header, NoObject> {
         match object.kind() {
             Kind::Object => {}
             // Often caused by a comment above a `---`, which starts a separate document.
-            Kind::Null => return Err("its first document is empty".into()),
-            kind => return Err(format!("not a Kubernetes object but a value of kind {kind}")),
+            Kind::Null => return Err(NoObject::EmptyDocument),
+            kind => return Err(NoObject::Value(kind)),
         }
         let mut header = Header { api_version: String::new(), kind: String::new() };
         // Keys are sorted, so the large fields come later and are not parsed.
@@ -147,7 +164,7 @@ impl Header {
                 _ => {}
             }
         }
-        if header.kind.is_empty() { Err("Object 'Kind' is missing".into()) } else { Ok(header) }
+        if header.kind.is_empty() { Err(NoObject::NoKind) } else { Ok(header) }
     }
 
     /// Returns the API version of a CRD itself, if this is a CRD of a supported version.

@@ -5,9 +5,9 @@ use std::path::Path;
 use fbc::Limits;
 use fbc::json::{Kind, Raw, Text};
 
-use crate::document::{self, Body};
+use crate::document::{self, Body, DocumentError};
 use crate::error::Error;
-use crate::file::{self, Outcome};
+use crate::file::{self, Outcome, Unreadable};
 use crate::properties::{Listed, Property};
 
 /// The annotation with the package.
@@ -41,7 +41,7 @@ impl Metadata {
             let shown = format!("metadata/{}", name.display());
             let document = match file::read(&dir.join(&name), limits, &mut bytes)? {
                 Outcome::Directory => continue,
-                Outcome::Unreadable(reason) => Err(reason),
+                Outcome::Unreadable(reason) => Err(reason.into()),
                 Outcome::Read => Document::read(&bytes, limits),
             };
             let document = match document {
@@ -54,7 +54,7 @@ impl Metadata {
             if document.more {
                 warnings.push(format!("found more than one document inside {shown}, using only the first one"));
             }
-            let mut warn = |reason: String| warnings.push(format!("{shown}: {reason}"));
+            let mut warn = |reason: Invalid| warnings.push(format!("{shown}: {reason}"));
             if annotations.is_none() {
                 match document.annotations() {
                     Ok(found) => annotations = found.map(|found| (found, shown.clone())),
@@ -77,6 +77,27 @@ impl Metadata {
     }
 }
 
+/// Why a file, or a part of it, is ignored.
+#[derive(Debug, thiserror::Error)]
+enum Invalid {
+    #[error(transparent)]
+    Unreadable(#[from] Unreadable),
+    #[error(transparent)]
+    Document(#[from] DocumentError),
+    #[error("expected an object, found {0}")]
+    NotObject(Kind),
+    #[error("annotations must be an object, found {0}")]
+    Annotations(Kind),
+    #[error("annotation {0} must be a string")]
+    Annotation(&'static str),
+    #[error("{field} must be a list, found {found}")]
+    NotList { field: &'static str, found: Kind },
+    #[error("{field}[{index}] must be an object, found {found}")]
+    NotItem { field: &'static str, index: usize, found: Kind },
+    #[error("{field}[{index}].type must be a string")]
+    ItemType { field: &'static str, index: usize },
+}
+
 /// A file as JSON.
 struct Document {
     json: Text,
@@ -86,7 +107,7 @@ struct Document {
 }
 
 impl Document {
-    fn read(text: &[u8], limits: &Limits) -> Result<Document, String> {
+    fn read(text: &[u8], limits: &Limits) -> Result<Document, Invalid> {
         let first = document::first(text, limits)?;
         let (json, lenient) = match first.body {
             // Values keep their source form.
@@ -97,7 +118,7 @@ impl Document {
         let document = Document { json, lenient, more: first.more };
         match document.root().kind() {
             Kind::Object | Kind::Null => Ok(document),
-            kind => Err(format!("expected an object, found {kind}")),
+            kind => Err(Invalid::NotObject(kind)),
         }
     }
 
@@ -106,32 +127,32 @@ impl Document {
     }
 
     /// Returns package, channels and default channel, if at least one of these annotations exists.
-    fn annotations(&self) -> Result<Option<[String; 3]>, String> {
+    fn annotations(&self) -> Result<Option<[String; 3]>, Invalid> {
         let Some(annotations) = self.root().get("annotations").filter(|value| !value.is_null()) else {
             return Ok(None);
         };
         if annotations.kind() != Kind::Object {
-            return Err(format!("annotations must be an object, found {}", annotations.kind()));
+            return Err(Invalid::Annotations(annotations.kind()));
         }
-        let text = |key| self.text(annotations.get(key)).ok_or_else(|| format!("annotation {key} must be a string"));
+        let text = |key| self.text(annotations.get(key)).ok_or(Invalid::Annotation(key));
         let found = [text(PACKAGE)?, text(CHANNELS)?, text(DEFAULT_CHANNEL)?];
         let any = found.iter().any(|text| !text.is_empty());
         Ok(any.then_some(found))
     }
 
     /// Returns the list of types and values under `field`.
-    fn properties(&self, field: &str) -> Result<Vec<Property>, String> {
+    fn properties(&self, field: &'static str) -> Result<Vec<Property>, Invalid> {
         let Some(list) = self.root().get(field).filter(|value| !value.is_null()) else { return Ok(Vec::new()) };
         if list.kind() != Kind::Array {
-            return Err(format!("{field} must be a list, found {}", list.kind()));
+            return Err(Invalid::NotList { field, found: list.kind() });
         }
         let property = |(index, item): (usize, Raw<'_>)| match item.kind() {
             Kind::Object | Kind::Null => {
                 let kind = self.text(item.get("type"));
-                let kind = kind.ok_or_else(|| format!("{field}[{index}].type must be a string"))?;
+                let kind = kind.ok_or(Invalid::ItemType { field, index })?;
                 Ok(Property::new(kind, item.get("value")))
             }
-            kind => Err(format!("{field}[{index}] must be an object, found {kind}")),
+            found => Err(Invalid::NotItem { field, index, found }),
         };
         list.items().enumerate().map(property).collect()
     }

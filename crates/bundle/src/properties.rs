@@ -6,6 +6,7 @@ use fbc::json::{Kind, Path, Raw, Text};
 use fbc::property;
 
 use crate::apis::ApiKey;
+use crate::error::{AnnotationError, PropertyError};
 
 /// A property whose value is JSON text.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
@@ -43,7 +44,7 @@ pub(crate) struct Listed {
 #[derive(Debug)]
 pub(crate) struct InvalidProperty {
     pub(crate) file: String,
-    pub(crate) message: String,
+    pub(crate) source: PropertyError,
 }
 
 /// The content of the `olm.package` property of a bundle.
@@ -128,22 +129,22 @@ pub(crate) fn collect(sources: Sources<'_>) -> Result<(Vec<Property>, Package), 
 }
 
 /// Returns the properties in the `olm.properties` annotation of a CSV.
-pub(crate) fn annotated(annotation: &str, max_depth: usize) -> Result<Vec<Property>, String> {
-    let list = Raw::parse(annotation, max_depth).map_err(|error| error.to_string())?;
-    let expected = |what, found| format!("expected {what}, found {found}");
+pub(crate) fn annotated(annotation: &str, max_depth: usize) -> Result<Vec<Property>, AnnotationError> {
+    let list = Raw::parse(annotation, max_depth)?;
+    let kind = |expected, found| AnnotationError::Kind { expected, found };
     let property = |item: Raw<'_>| {
-        let kind = item.get("type").filter(|kind| !kind.is_null());
-        match (item.kind(), kind.map(|kind| (kind.kind(), kind.as_str()))) {
+        let named = item.get("type").filter(|named| !named.is_null());
+        match (item.kind(), named.map(|named| (named.kind(), named.as_str()))) {
             (Kind::Object | Kind::Null, None) => Ok(Property::new("", item.get("value"))),
-            (Kind::Object, Some((_, Some(kind)))) => Ok(Property::new(kind, item.get("value"))),
-            (Kind::Object, Some((found, None))) => Err(expected("a string as type", found)),
-            (found, _) => Err(expected("an object", found)),
+            (Kind::Object, Some((_, Some(named)))) => Ok(Property::new(named, item.get("value"))),
+            (Kind::Object, Some((found, None))) => Err(kind("a string as type", found)),
+            (found, _) => Err(kind("an object", found)),
         }
     };
     match list.kind() {
         Kind::Array => list.items().map(property).collect(),
         Kind::Null => Ok(Vec::new()),
-        found => Err(expected("a list", found)),
+        found => Err(kind("a list", found)),
     }
 }
 
@@ -181,13 +182,11 @@ pub(crate) fn of_api(key: &ApiKey) -> Property {
 
 /// Returns the value of a property after validating it against its type.
 fn typed<'a>(file: &str, index: usize, property: &'a Property) -> Result<Raw<'a>, InvalidProperty> {
-    let invalid = |message: String| InvalidProperty {
-        file: file.to_owned(),
-        message: format!("parse property[{index}] of type \"{}\": {message}", property.kind),
-    };
-    let value = property.value.as_ref().ok_or_else(|| invalid("value is missing".to_owned()))?.raw();
+    let invalid = |source| InvalidProperty { file: file.to_owned(), source };
+    let kind = || property.kind.clone();
+    let value = property.value.as_ref().ok_or_else(|| invalid(PropertyError::NoValue { index, kind: kind() }))?.raw();
     let fits = property::shape(&property.kind).check(value, &Path::default());
-    fits.map_err(|mismatch| invalid(mismatch.to_string()))?;
+    fits.map_err(|source| invalid(PropertyError::Value { index, kind: kind(), source }))?;
     Ok(value)
 }
 

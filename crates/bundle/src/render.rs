@@ -17,7 +17,7 @@ use crate::properties::{self, InvalidProperty, Listed, Package, Property, Source
 use crate::template::ImageTemplate;
 
 /// The annotation of a CSV with further properties.
-const PROPERTIES: &str = "olm.properties";
+pub(crate) const PROPERTIES: &str = "olm.properties";
 
 /// The options for rendering a bundle.
 #[derive(Debug)]
@@ -58,21 +58,21 @@ pub fn render(dir: &Path, options: &Options<'_>) -> Result<Rendered, Error> {
     let file = || manifests.csv_file.clone();
     let csv = Csv::read(manifests.csv()).map_err(|mismatch| Error::Csv { file: file(), mismatch })?;
     let name = || csv.name.clone();
-    let provided = apis::provided(&manifests.defined, &csv).map_err(|message| Error::ProvidedApis {
+    let provided = apis::provided(&manifests.defined, &csv).map_err(|source| Error::ProvidedApis {
         bundle: name(),
         file: file(),
-        message,
+        source,
     })?;
 
     let metadata = Metadata::read(&dir.join("metadata"), limits, &mut warnings)?;
     if metadata.package.is_empty() {
         return Err(Error::NoPackage { bundle: name(), file: metadata.annotations_file });
     }
-    let derive = |message: String| Error::Derive { file: file(), message };
+    let derive = |source| Error::Derive { file: file(), source };
     let package = Package {
         name: metadata.package.clone(),
-        version: csv.version().map_err(|mismatch| derive(mismatch.to_string()))?,
-        release: csv.release().map_err(|message| derive(message.to_owned()))?,
+        version: csv.version().map_err(|error| derive(error.into()))?,
+        release: csv.release().map_err(|error| derive(error.into()))?,
     };
     let annotated = match csv.annotation(PROPERTIES).map(|text| properties::annotated(&text, limits.depth)) {
         None => Vec::new(),
@@ -82,8 +82,11 @@ pub fn render(dir: &Path, options: &Options<'_>) -> Result<Rendered, Error> {
             Vec::new()
         }
     };
-    let required =
-        apis::required(&csv).map_err(|message| Error::Properties { bundle: name(), file: file(), message })?;
+    let required = apis::required(&csv).map_err(|error| Error::Properties {
+        bundle: name(),
+        file: file(),
+        source: Box::new(error.into()),
+    })?;
     let (mut properties, package) = properties::collect(Sources {
         declared: metadata.properties,
         package,
@@ -92,7 +95,11 @@ pub fn render(dir: &Path, options: &Options<'_>) -> Result<Rendered, Error> {
         required: &required,
         dependencies: &metadata.dependencies,
     })
-    .map_err(|InvalidProperty { file, message }| Error::Properties { bundle: name(), file, message })?;
+    .map_err(|InvalidProperty { file, source }| Error::Properties {
+        bundle: name(),
+        file,
+        source: Box::new(source),
+    })?;
 
     let image = match options.image_template {
         Some(template) if options.image.is_empty() => template.fill(&package.name, &csv.name, &package.version),
@@ -122,7 +129,7 @@ pub fn render(dir: &Path, options: &Options<'_>) -> Result<Rendered, Error> {
 
 /// Returns the value of the property with metadata for consoles.
 fn console_metadata(manifests: &Manifests) -> Result<Text, Error> {
-    metadata::from_csv(manifests.csv()).map_err(|message| Error::Migrate { file: manifests.csv_file.clone(), message })
+    metadata::from_csv(manifests.csv()).map_err(|source| Error::Migrate { file: manifests.csv_file.clone(), source })
 }
 
 /// The value of a property.

@@ -11,7 +11,7 @@ use fbc::Limits;
 use fbc::spans::Spans;
 use serde_json::Value;
 
-use crate::document;
+use crate::document::{self, DocumentError};
 use crate::error::Error;
 use crate::file::{self, Outcome};
 use crate::metadata::PACKAGE;
@@ -102,6 +102,12 @@ impl Whole {
         (found.document == 0 && found.item.is_none()).then_some(&found.value)
     }
 
+    /// Collects objects that come from no file, such as those of a catalog.
+    pub fn of_values(values: impl IntoIterator<Item = Value>) -> Whole {
+        let object = |value| Object { file: String::new(), document: 0, line: 0, item: None, value };
+        Whole { objects: values.into_iter().map(object).collect(), ..Whole::default() }
+    }
+
     /// Returns the values of all objects.
     pub fn values(&self) -> impl Iterator<Item = &Value> {
         self.objects.iter().map(|object| &object.value)
@@ -128,6 +134,20 @@ impl Object {
     pub fn name(&self) -> &str {
         self.value.pointer("/metadata/name").and_then(Value::as_str).unwrap_or_default()
     }
+}
+
+/// Why a text is not a list of Kubernetes objects.
+#[derive(Debug, thiserror::Error)]
+pub enum ObjectsError {
+    /// A document cannot be read.
+    #[error(transparent)]
+    Document(#[from] DocumentError),
+    /// The document on this line is not an object.
+    #[error("line {0}: not a Kubernetes object")]
+    NotObject(usize),
+    /// The document on this line has no kind.
+    #[error("line {0}: Object 'Kind' is missing")]
+    NoKind(usize),
 }
 
 /// Returns the error for the files of several ClusterServiceVersions.
@@ -235,7 +255,7 @@ fn listed(
     }
 }
 
-fn first(text: &[u8], limits: &Limits) -> Result<Value, String> {
+fn first(text: &[u8], limits: &Limits) -> Result<Value, DocumentError> {
     document::first(text, limits)?.body.to_value(limits)
 }
 
@@ -243,24 +263,24 @@ fn first(text: &[u8], limits: &Limits) -> Result<Value, String> {
 ///
 /// # Errors
 /// Returns the reason if the text is not a list of Kubernetes objects.
-pub fn objects_of(text: &[u8], file: &str, limits: &Limits) -> Result<Vec<Object>, String> {
+pub fn objects_of(text: &[u8], file: &str, limits: &Limits) -> Result<Vec<Object>, ObjectsError> {
     let mut objects = Vec::new();
     add(text, file, limits, &mut objects)?;
     Ok(objects)
 }
 
 /// Adds the objects in the text of a file.
-fn add(text: &[u8], file: &str, limits: &Limits, objects: &mut Vec<Object>) -> Result<(), String> {
+fn add(text: &[u8], file: &str, limits: &Limits, objects: &mut Vec<Object>) -> Result<(), ObjectsError> {
     for (document, found) in document::all(text, limits)?.into_iter().enumerate() {
         let value = found.body.to_value(limits)?;
         let line = found.line + 1;
         let kind = match &value {
             Value::Null => continue,
             Value::Object(fields) => fields.get("kind").and_then(Value::as_str).unwrap_or_default(),
-            _ => return Err(format!("line {line}: not a Kubernetes object")),
+            _ => return Err(ObjectsError::NotObject(line)),
         };
         if kind.is_empty() {
-            return Err(format!("line {line}: Object 'Kind' is missing"));
+            return Err(ObjectsError::NoKind(line));
         }
         let file = file.to_owned();
         match value.get("items").and_then(Value::as_array) {

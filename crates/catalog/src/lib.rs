@@ -4,8 +4,11 @@
 //! holds, into a [`Catalog`]; [`tree`] formats the problems. [`list`] lists the content of a catalog; [`graph`]
 //! computes its upgrades for [`draw`] to draw, and [`mermaid`] draws them as older tools do. [`needs`] reads what
 //! bundles provide and require, [`channel`] is the one view of a channel: heads, chains, next steps; [`chain`] is the
-//! order in which clusters choose from it.
+//! order in which clusters choose from it. [`query`] has the queries of the registry API and the messages that answer
+//! them, [`schema`] the description of every field and rule.
 //! Nothing here touches disk, network or terminal.
+#![cfg_attr(not(test), deny(clippy::unwrap_used, clippy::expect_used, clippy::panic))]
+#![cfg_attr(not(test), deny(clippy::disallowed_methods, clippy::disallowed_types))]
 
 mod build;
 pub mod chain;
@@ -18,9 +21,11 @@ pub mod media_type;
 pub mod mermaid;
 mod model;
 pub mod needs;
+pub mod query;
 pub mod rules;
 #[cfg(test)]
 mod sample;
+pub mod schema;
 mod selection;
 pub mod tree;
 

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use fbc::blob::Entry;
-use fbc::release::Release;
+use fbc::release::{Release, cmp_version_release};
 use fbc::version::Version;
 
 use crate::draft::{Draft, DraftPackage, Head};
@@ -133,6 +133,39 @@ impl Package {
         self.bundles.iter().map(|(name, bundle)| (name.as_str(), bundle))
     }
 
+    /// Returns the previous version of a bundle: the one that it replaces, preferably in the default channel, or else the
+    /// highest lower version.
+    ///
+    /// `earlier` is the same package of an earlier catalog, which can have bundles that this one no longer contains.
+    pub fn predecessor<'a>(&'a self, name: &str, earlier: Option<&'a Package>) -> Option<&'a str> {
+        let own = self.bundle(name)?;
+        let channels = std::iter::once(self.default_channel()).chain(self.channels());
+        let replaced = channels.filter_map(|channel| channel.entry(name)).map(|entry| &*entry.replaces);
+        self.replaced_or_lower(replaced, (&own.version, own.release.as_ref()), earlier)
+    }
+
+    /// Returns the first of `replaced` that exists, or else the highest version below `version`, as
+    /// [`predecessor`](Self::predecessor) does; for a bundle that no catalog has yet.
+    pub fn replaced_or_lower<'a, 'r>(
+        &'a self,
+        mut replaced: impl Iterator<Item = &'r str>,
+        version: (&Version, Option<&Release>),
+        earlier: Option<&'a Package>,
+    ) -> Option<&'a str> {
+        let sides = || std::iter::once(self).chain(earlier);
+        let bundle = |name: &str| sides().find_map(|package| package.bundles.get_key_value(name));
+        if let Some((name, _)) = replaced.find_map(bundle) {
+            return Some(name);
+        }
+        let lower = sides()
+            .flat_map(Package::bundles)
+            .filter(|(_, bundle)| cmp_version_release((&bundle.version, bundle.release.as_ref()), version).is_lt());
+        let highest = lower.max_by(|(_, a), (_, b)| {
+            cmp_version_release((&a.version, a.release.as_ref()), (&b.version, b.release.as_ref()))
+        });
+        highest.map(|(name, _)| name)
+    }
+
     /// Returns its deprecation message.
     pub fn deprecation(&self) -> Option<&str> {
         self.deprecation.as_deref()
@@ -153,6 +186,12 @@ impl Channel {
     /// Returns its entries by name.
     pub fn entries(&self) -> &[Entry] {
         &self.entries
+    }
+
+    /// Returns the entry of a bundle.
+    pub fn entry(&self, name: &str) -> Option<&Entry> {
+        let number = self.entries.binary_search_by(|entry| (*entry.name).cmp(name)).ok()?;
+        self.entries.get(number)
     }
 
     /// Returns its deprecation message.

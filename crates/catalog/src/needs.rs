@@ -6,7 +6,7 @@
 use fbc::json::{Kind, Raw};
 use fbc::property;
 use fbc::quote::quote;
-use fbc::range::VersionRange;
+use fbc::range::{RangeError, VersionRange};
 use fbc::shape::Shape;
 use fbc::version::Version;
 
@@ -88,7 +88,40 @@ pub enum Need {
         message: String,
     },
     /// It cannot be read, for this reason.
-    Broken(String),
+    Broken(NeedError),
+}
+
+/// Why a requirement cannot be read, in the words of the cluster software.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum NeedError {
+    /// An `olm.constraint` is too long.
+    #[error("olm.constraint value is greater than max constraint size: {MAX_SIZE}")]
+    TooLong,
+    /// An `olm.constraint` cannot be parsed.
+    #[error("parse olm.constraint: {0}")]
+    Constraint(Box<NeedError>),
+    /// Constraints are nested too deep.
+    #[error("nested deeper than {MAX_DEPTH}")]
+    TooDeep,
+    /// A constraint requires nothing.
+    #[error("constraint is empty")]
+    Empty,
+    /// A constraint, or a part of it, is not an object.
+    #[error("an object is expected, not {0}")]
+    NotObject(Kind),
+    /// A constraint has an unknown member.
+    #[error("json: unknown field {}", quote(.0))]
+    UnknownField(String),
+    /// The range of a required package is invalid.
+    #[error("package {} in invalid range {}: {source}", quote(package), quote(range))]
+    Range {
+        /// The package.
+        package: String,
+        /// The range.
+        range: String,
+        /// Why it is invalid.
+        source: RangeError,
+    },
 }
 
 impl Facts {
@@ -130,21 +163,21 @@ fn api(value: Raw<'_>) -> [String; 3] {
     ["group", "version", "kind"].map(|name| string(value, name))
 }
 
-fn package(value: Raw<'_>) -> Result<Need, String> {
-    let (name, range) = (string(value, "packageName"), string(value, "versionRange"));
+fn package(value: Raw<'_>) -> Result<Need, NeedError> {
+    let (package, range) = (string(value, "packageName"), string(value, "versionRange"));
     match VersionRange::parse(&range) {
-        Ok(range) => Ok(Need::Package(name, range)),
-        Err(error) => Err(format!("package {} in invalid range {}: {error}", quote(&name), quote(&range))),
+        Ok(range) => Ok(Need::Package(package, range)),
+        Err(source) => Err(NeedError::Range { package, range, source }),
     }
 }
 
 /// Rejects unknown members.
-fn only(value: Raw<'_>, known: Shape) -> Result<(), String> {
+fn only(value: Raw<'_>, known: Shape) -> Result<(), NeedError> {
     if value.kind() != Kind::Object {
-        return Err(format!("an object is expected, not {}", value.kind()));
+        return Err(NeedError::NotObject(value.kind()));
     }
     match value.members().find(|(key, _)| !known.fields().iter().any(|(known, _)| key.eq_ignore_ascii_case(known))) {
-        Some((key, _)) => Err(format!("json: unknown field {}", quote(&key))),
+        Some((key, _)) => Err(NeedError::UnknownField(key.into_owned())),
         None => Ok(()),
     }
 }
@@ -153,17 +186,17 @@ impl Need {
     /// Reads the value of an `olm.constraint`.
     pub fn read(value: Raw<'_>) -> Need {
         if value.text().len() > MAX_SIZE {
-            return Need::Broken(format!("olm.constraint value is greater than max constraint size: {MAX_SIZE}"));
+            return Need::Broken(NeedError::TooLong);
         }
         match Need::parse(value, 0) {
             Ok(need) => need,
-            Err(reason) => Need::Broken(format!("parse olm.constraint: {reason}")),
+            Err(reason) => Need::Broken(NeedError::Constraint(Box::new(reason))),
         }
     }
 
-    fn parse(value: Raw<'_>, depth: usize) -> Result<Need, String> {
+    fn parse(value: Raw<'_>, depth: usize) -> Result<Need, NeedError> {
         if depth > MAX_DEPTH {
-            return Err(format!("nested deeper than {MAX_DEPTH}"));
+            return Err(NeedError::TooDeep);
         }
         only(value, CONSTRAINT_VALUE)?;
         let named = |name: &str| value.get(name).filter(|value| !value.is_null());
@@ -173,7 +206,7 @@ impl Need {
             Some(value) => only(value, known).map(|()| Some(value)),
             None => Ok(None),
         };
-        let parts = |name: &str| -> Result<Option<Vec<Need>>, String> {
+        let parts = |name: &str| -> Result<Option<Vec<Need>>, NeedError> {
             let Some(value) = part(name, Shape::Object(&PARTS))? else { return Ok(None) };
             let list = value.get("constraints").into_iter().flat_map(Raw::items);
             list.map(|part| Need::parse(part, depth + 1)).collect::<Result<_, _>>().map(Some)
@@ -195,7 +228,7 @@ impl Need {
         } else if let Some(value) = cel {
             Ok(Need::Rule { rule: string(value, "rule"), message })
         } else {
-            Err("constraint is empty".to_owned())
+            Err(NeedError::Empty)
         }
     }
 
@@ -301,12 +334,14 @@ mod tests {
             (r#"{"package":{"packageName":"p"}}"#, "invalid range"),
             ("[]", "an object is expected"),
         ] {
-            assert!(matches!(need(json), Need::Broken(text) if text.contains(reason)), "{json}");
+            assert!(matches!(need(json), Need::Broken(error) if error.to_string().contains(reason)), "{json}");
         }
         let deep = format!("{}{{}}{}", r#"{"not":{"constraints":["#.repeat(60), "]}}".repeat(60));
-        assert!(matches!(need(&deep), Need::Broken(text) if text.contains("deeper")));
+        assert!(matches!(need(&deep), Need::Broken(error) if error.to_string().contains("deeper")));
         let long = format!(r#"{{"failureMessage":"{}"}}"#, "x".repeat(MAX_SIZE));
-        assert!(matches!(need(&long), Need::Broken(text) if text.contains("max constraint size: 131072")));
+        assert!(
+            matches!(need(&long), Need::Broken(error) if error.to_string().contains("max constraint size: 131072"))
+        );
     }
 
     #[test]

@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use fbc::blob::{BUNDLE, PackageProperty};
 use fbc::quote::quote;
 use fbc::range::{RangeError, VersionRange};
-use fbc::version::Version;
+use fbc::version::{Version, VersionError};
 use fbc::{Content, Fbc};
 
 /// Options of drawing upgrade graphs.
@@ -76,7 +76,7 @@ impl<'a> Versions<'a> {
                     bad.remove(name);
                     by_name.insert(name, version);
                 }
-                Err(problem) => problems.push(problem),
+                Err(problem) => problems.push(problem.to_string()),
             }
         }
         let zero = Version::parse_tolerant("0").unwrap_or_else(|_| unreachable!("zero is a version"));
@@ -93,17 +93,25 @@ impl<'a> Versions<'a> {
     }
 }
 
+/// Why a bundle has no version.
+#[derive(Debug, thiserror::Error)]
+enum VersionProblem {
+    #[error("bundle {} has {count} \"olm.package\" properties, expected exactly 1", quote(bundle))]
+    Properties { bundle: String, count: usize },
+    #[error("bundle {} has invalid version {}: {source}", quote(bundle), quote(version))]
+    Invalid { bundle: String, version: String, source: VersionError },
+}
+
 /// Reads the version of a bundle from its `olm.package` properties.
-fn version(name: &str, properties: &[PackageProperty]) -> Result<Version, String> {
+fn version(name: &str, properties: &[PackageProperty]) -> Result<Version, VersionProblem> {
     let [property] = properties else {
-        return Err(format!(
-            "bundle {} has {} \"olm.package\" properties, expected exactly 1",
-            quote(name),
-            properties.len()
-        ));
+        return Err(VersionProblem::Properties { bundle: name.to_owned(), count: properties.len() });
     };
-    Version::parse_strict(&property.version)
-        .map_err(|error| format!("bundle {} has invalid version {}: {error}", quote(name), quote(&property.version)))
+    Version::parse_strict(&property.version).map_err(|source| VersionProblem::Invalid {
+        bundle: name.to_owned(),
+        version: property.version.to_string(),
+        source,
+    })
 }
 
 /// Selects the channels to draw: by name, of any package, without empty ones.

@@ -119,7 +119,7 @@ impl CatalogSpec {
     /// Returns the poll interval, if polling is enabled.
     pub(crate) fn interval(&self) -> Option<Interval> {
         let poll = self.update_strategy.as_ref()?.registry_poll.as_ref()?;
-        Some(match spelling::duration::parse(&poll.interval) {
+        Some(match fbc::spelling::duration::parse(&poll.interval) {
             Some(duration) if !duration.is_zero() => Interval { duration, complaint: None },
             _ => Interval {
                 duration: DEFAULT_INTERVAL,

@@ -4,6 +4,7 @@
 //! to the cluster; `request` sends requests through restarts and conflicts, up to a deadline, and `watch` waits for
 //! changes; [`Ledger`] records the objects of a run and rolls them back; `words` explains the state of objects;
 //! [`run`] installs bundles for tests, and [`extension`] does so with OLM v1.
+#![cfg_attr(not(test), deny(clippy::unwrap_used, clippy::expect_used, clippy::panic))]
 
 mod access;
 mod against;
@@ -38,8 +39,8 @@ pub use cluster_catalog::{
     list_cluster_catalogs, wait_for_cluster_catalog,
 };
 pub use controller::{
-    CatalogServer, ClusterCatalogsPlan, ControllerPlan, Dial, ManifestPlan, PodImages, ServeError, ServedCatalogs,
-    chooses_users, manifests, run_cluster_catalogs, run_controller,
+    CatalogServer, ClusterCatalogsPlan, ControllerPlan, Dial, ManifestPlan, Metrics, PodImages, ServeError,
+    ServedCatalogs, chooses_users, manifests, run_cluster_catalogs, run_controller,
 };
 pub use error::Error;
 pub use installed::installed;

@@ -4,6 +4,7 @@
 //! from the head down, that replaces or skips the bundle or whose `skipRange` contains its version, and so on from
 //! there. Entries that another entry skips are not on the chain.
 
+mod compare;
 mod words;
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
@@ -14,6 +15,7 @@ use fbc::version::Version;
 
 use crate::outline::{Channel, Outline, Package};
 
+pub use compare::{Offered, compare, source_of};
 pub use words::regressions;
 
 /// Bundles that clusters never select, by package and name.

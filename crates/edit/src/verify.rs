@@ -5,6 +5,7 @@
 //! fields. [`Stranded`] has the versions that lose their upgrade by the edit.
 
 use std::collections::{BTreeMap, HashSet};
+use std::fmt;
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
 
@@ -12,6 +13,7 @@ use fbc::blob::{CHANNEL, DEPRECATIONS, PACKAGE};
 use fbc::json::{Layout, Raw, write_canonical};
 use fbc::limits::MAX_DEPTH;
 use fbc::{Blob, Fbc, FileId};
+use serde::Serialize;
 use twox_hash::XxHash3_128;
 
 use crate::changes::Changes;
@@ -25,8 +27,8 @@ use crate::upgrades::{self, ChannelReport, Outcome, UpgradeStatus};
 
 /// Digests of the blobs of a catalog, by position.
 #[derive(Debug, Default)]
-pub struct Contents {
-    blobs: Mutex<BTreeMap<(FileId, u64), Content>>,
+pub struct BlobDigests {
+    blobs: Mutex<BTreeMap<(FileId, u64), BlobDigest>>,
     /// The original, if this is the edited catalog.
     before: Option<Before>,
 }
@@ -39,9 +41,9 @@ struct Before {
     added: HashSet<[String; 3]>,
 }
 
-/// The digests of one blob.
+/// The digests of a blob and its parts.
 #[derive(Debug, Clone, Default)]
-struct Content {
+struct BlobDigest {
     /// The digest of the text.
     whole: u128,
     /// The digest of the content, independent of form; only for new blobs.
@@ -52,11 +54,11 @@ struct Content {
     items: BTreeMap<String, u128>,
 }
 
-impl Contents {
+impl BlobDigests {
     /// Creates the value that the edited catalog is read into.
     ///
     /// `new` are the blobs of new files, by path.
-    pub fn of_changed(before: &Contents, changes: &Changes, new: &BTreeMap<PathBuf, Vec<NewBlob>>) -> Contents {
+    pub fn of_changed(before: &BlobDigests, changes: &Changes, new: &BTreeMap<PathBuf, Vec<NewBlob>>) -> BlobDigests {
         let texts = before.lock().values().map(|content| content.whole).collect();
         let added = changes.files.values().flat_map(|change| change.added.values().flatten());
         let named = added.chain(new.values().flatten()).filter_map(|new_blob| {
@@ -65,7 +67,7 @@ impl Contents {
             let package = if schema == PACKAGE { name.clone() } else { text(blob, "package") };
             Some([schema, package, name])
         });
-        Contents { blobs: Mutex::default(), before: Some(Before { texts, added: named.collect() }) }
+        BlobDigests { blobs: Mutex::default(), before: Some(Before { texts, added: named.collect() }) }
     }
 
     /// Records a blob while its text is available.
@@ -77,7 +79,7 @@ impl Contents {
             !texts.contains(&whole) || added.contains(&named)
         });
         let meaning = is_new.then(|| digest(text));
-        let mut content = Content { whole, meaning, ..Content::default() };
+        let mut content = BlobDigest { whole, meaning, ..BlobDigest::default() };
         match &*blob.schema {
             PACKAGE => content.rest = digest_without(text, &["defaultChannel"]),
             CHANNEL => {
@@ -93,13 +95,13 @@ impl Contents {
         self.lock().insert(origin, content);
     }
 
-    fn lock(&self) -> std::sync::MutexGuard<'_, BTreeMap<(FileId, u64), Content>> {
+    fn lock(&self) -> std::sync::MutexGuard<'_, BTreeMap<(FileId, u64), BlobDigest>> {
         self.blobs.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Returns the blobs of each file in order, by path relative to the catalog.
-    fn by_path(&self, fbc: &Fbc, root: &Path) -> BTreeMap<PathBuf, Vec<(FileId, u64, Content)>> {
-        let mut files: BTreeMap<PathBuf, Vec<(FileId, u64, Content)>> = BTreeMap::new();
+    fn by_path(&self, fbc: &Fbc, root: &Path) -> BTreeMap<PathBuf, Vec<(FileId, u64, BlobDigest)>> {
+        let mut files: BTreeMap<PathBuf, Vec<(FileId, u64, BlobDigest)>> = BTreeMap::new();
         for ((file, start), content) in self.lock().iter() {
             let path = fbc.full_path_of(*file).unwrap_or_default();
             let path = path.strip_prefix(root).unwrap_or(&path).to_path_buf();
@@ -117,13 +119,13 @@ pub struct Edition<'a> {
     /// The directory.
     pub root: &'a Path,
     /// The digests.
-    pub contents: &'a Contents,
+    pub digests: &'a BlobDigests,
 }
 
 /// The expected state of a blob in the edited catalog.
 enum Expected<'a> {
     Same(u128),
-    Changed(&'a Content),
+    Changed(&'a BlobDigest),
     New(&'a NewBlob),
 }
 
@@ -131,14 +133,14 @@ enum Expected<'a> {
 ///
 /// # Errors
 /// Fails with the path of the first file that differs.
-pub fn unchanged_but(
+pub fn verify_only_planned_changes(
     before: Edition<'_>,
     changes: &Changes,
     new: &BTreeMap<PathBuf, Vec<NewBlob>>,
     after: Edition<'_>,
 ) -> Result<(), PathBuf> {
-    let old = before.contents.by_path(before.fbc, before.root);
-    let mut now = after.contents.by_path(after.fbc, after.root);
+    let old = before.digests.by_path(before.fbc, before.root);
+    let mut now = after.digests.by_path(after.fbc, after.root);
     for (path, blobs) in &old {
         let mut expected = Vec::new();
         for (file, start, content) in blobs {
@@ -163,8 +165,8 @@ pub fn unchanged_but(
     }
 }
 
-fn compare(path: &Path, expected: &[Expected<'_>], found: &[(FileId, u64, Content)]) -> Result<(), PathBuf> {
-    let agree = |(expected, (_, _, found)): (&Expected<'_>, &(FileId, u64, Content))| match expected {
+fn compare(path: &Path, expected: &[Expected<'_>], found: &[(FileId, u64, BlobDigest)]) -> Result<(), PathBuf> {
+    let agree = |(expected, (_, _, found)): (&Expected<'_>, &(FileId, u64, BlobDigest))| match expected {
         Expected::Same(whole) => *whole == found.whole,
         Expected::Changed(before) => {
             let same = |(key, digest): (&String, &u128)| found.items.get(key).is_none_or(|now| now == digest);
@@ -281,24 +283,43 @@ impl Stranded {
         }))
     }
 
-    /// Describes the versions that lose their upgrade, one line for each channel; with `allowed`, also those that the
-    /// edit would be refused for.
-    pub fn notes(&self, allowed: bool) -> Vec<String> {
+    /// Returns the versions that lose their upgrade, by channel; with `allowed`, also those that the edit would be
+    /// refused for.
+    pub fn versions(&self, allowed: bool) -> Vec<StrandedVersions> {
         let refused = if allowed { &*self.refused } else { &[] };
-        let line = |report: &ChannelReport| {
-            let mut names: Vec<&str> =
-                report.outcomes.iter().take(MAX_SHOWN).map(|outcome| outcome.bundle.as_str()).collect();
-            let more = format!("{} more", report.outcomes.len().saturating_sub(MAX_SHOWN));
-            if report.outcomes.len() > MAX_SHOWN {
-                names.push(&more);
-            }
-            let these = match report.outcomes.len() {
-                1 => "this version loses its upgrade path".to_owned(),
-                count => format!("{count} versions lose their upgrade path"),
-            };
-            format!("{} / {}: {these}: {}", report.package, report.channel, names.join(", "))
+        let versions = |report: &ChannelReport| StrandedVersions {
+            package: report.package.clone(),
+            channel: report.channel.clone(),
+            bundles: report.outcomes.iter().map(|outcome| outcome.bundle.clone()).collect(),
         };
-        refused.iter().chain(&self.reported).map(line).collect()
+        refused.iter().chain(&self.reported).map(versions).collect()
+    }
+}
+
+/// The versions of a channel that lose their upgrade path.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct StrandedVersions {
+    /// The package.
+    pub package: String,
+    /// The channel.
+    pub channel: String,
+    /// The bundles that clusters run.
+    pub bundles: Vec<String>,
+}
+
+impl fmt::Display for StrandedVersions {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut names: Vec<&str> = self.bundles.iter().take(MAX_SHOWN).map(String::as_str).collect();
+        let more = format!("{} more", self.bundles.len().saturating_sub(MAX_SHOWN));
+        if self.bundles.len() > MAX_SHOWN {
+            names.push(&more);
+        }
+        let these = match self.bundles.len() {
+            1 => "this version loses its upgrade path".to_owned(),
+            count => format!("{count} versions lose their upgrade path"),
+        };
+        write!(f, "{} / {}: {these}: {}", self.package, self.channel, names.join(", "))
     }
 }
 

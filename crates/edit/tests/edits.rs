@@ -15,7 +15,7 @@ use edit::promote::{Policy, Promotion, promote};
 use edit::remove::{Removal, remove};
 use edit::rewrite::{Rewritten, new_file, rewrite};
 use edit::set_edge::{Edges, set_edge};
-use edit::verify::{Contents, Edition, Purpose, Stranded, unchanged_but};
+use edit::verify::{BlobDigests, Edition, Purpose, Stranded, verify_only_planned_changes};
 use edit::{NewBlob, Outline, Refusal, set_default};
 use fbc::range::VersionRange;
 use fbc::{Fbc, LoadOptions};
@@ -29,21 +29,21 @@ struct Read {
     fbc: Fbc,
     outline: Outline,
     errors: Vec<String>,
-    contents: Contents,
+    digests: BlobDigests,
     directory: tempfile::TempDir,
 }
 
 impl Read {
     fn edition(&self) -> Edition<'_> {
-        Edition { fbc: &self.fbc, root: self.directory.path(), contents: &self.contents }
+        Edition { fbc: &self.fbc, root: self.directory.path(), digests: &self.digests }
     }
 }
 
 fn read(files: &Files) -> Read {
-    read_into(files, Contents::default())
+    read_into(files, BlobDigests::default())
 }
 
-fn read_into(files: &Files, contents: Contents) -> Read {
+fn read_into(files: &Files, digests: BlobDigests) -> Read {
     let directory = tempfile::tempdir().unwrap();
     for (path, text) in files {
         let path = directory.path().join(path);
@@ -52,7 +52,7 @@ fn read_into(files: &Files, contents: Contents) -> Read {
     }
     let rules = catalog::inspect(Warnings::Off);
     let inspect = |blob: &fbc::Blob, text: fbc::json::Raw<'_>, problems: &mut Vec<fbc::Problem>| {
-        contents.note(blob, text);
+        digests.note(blob, text);
         rules(blob, text, problems);
     };
     let mut fbc = Fbc::default();
@@ -60,7 +60,7 @@ fn read_into(files: &Files, contents: Contents) -> Read {
     let loaded = fbc.load_dir(directory.path(), &options).unwrap();
     let checked = catalog::check(&fbc, loaded, Warnings::Off);
     let errors = checked.errors().map(ToString::to_string).collect();
-    Read { outline: Outline::new(&fbc), fbc, errors, contents, directory }
+    Read { outline: Outline::new(&fbc), fbc, errors, digests, directory }
 }
 
 /// The outcome of an edit.
@@ -97,9 +97,13 @@ fn edited(files: &Files, verb: impl FnOnce(&Read, &mut Outline) -> Result<(), Re
         new.insert(path.clone(), new_file(blobs, false));
         new_blob.insert(path, blobs.clone());
     }
-    let after = read_into(&new, Contents::of_changed(&before.contents, &changes, &new_blob));
+    let after = read_into(&new, BlobDigests::of_changed(&before.digests, &changes, &new_blob));
     assert!(after.outline.agrees_with(&wanted), "{files:#?}\n{new:#?}");
-    assert_eq!(unchanged_but(before.edition(), &changes, &new_blob, after.edition()), Ok(()), "{files:#?}\n{new:#?}");
+    assert_eq!(
+        verify_only_planned_changes(before.edition(), &changes, &new_blob, after.edition()),
+        Ok(()),
+        "{files:#?}\n{new:#?}"
+    );
     Ok(Edited { files: new, outlines: [before.outline, after.outline], errors: after.errors })
 }
 

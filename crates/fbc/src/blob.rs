@@ -1,5 +1,6 @@
 //! The blobs of a catalog: text with decoded headers.
 
+use std::fmt;
 use std::io;
 use std::path::{Path, PathBuf};
 
@@ -30,6 +31,13 @@ pub struct Fbc {
     pub(crate) store: Store,
     /// The limits that the catalogs were loaded with.
     pub(crate) limits: Limits,
+}
+
+// For errors that keep a catalog; its content can be large.
+impl fmt::Debug for Fbc {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Fbc").field("roots", &self.roots).field("blobs", &self.blobs.len()).finish_non_exhaustive()
+    }
 }
 
 /// A file that catalog content was read from.

@@ -190,10 +190,10 @@ fn bundle(document: Raw<'_>, envelope: &Envelope<'_>, refs: &RefBase<'_>) -> Res
                 bundle.package_properties.push(PackageProperty { index, package_name, version, release });
             }
             property::BUNDLE_OBJECT => {
-                object::check(value, refs).map_err(|message| Fault {
+                object::check(value, refs).map_err(|error| Fault {
                     rule: "bundle-objects",
                     message: format!(
-                        "read bundle objects: package \"{}\", bundle \"{}\": {message} (property at index {index})",
+                        "read bundle objects: package \"{}\", bundle \"{}\": {error} (property at index {index})",
                         envelope.package, envelope.name
                     ),
                     path: path!["properties", index, "value"],

@@ -3,7 +3,10 @@
 //! The modules, in reading order: [`json`] and [`yaml`] process text; `files` finds and opens files and [`load`] reads
 //! them into blobs ([`blob`], decoded as far as needed by `decode`); `oldform` and `migrate` convert older blobs;
 //! [`write`] prints; all of them report a [`problem`]. [`version`], [`range`] and [`pull_spec`] are the small grammars
-//! inside fields.
+//! inside fields. For all crates, [`spelling`] has standard text formats, [`scratch`] temporary files, and [`fault`]
+//! the meaning of errors.
+#![cfg_attr(not(test), deny(clippy::unwrap_used, clippy::expect_used, clippy::panic))]
+#![cfg_attr(not(test), deny(clippy::disallowed_methods, clippy::disallowed_types))]
 
 pub mod json;
 pub mod number;
@@ -17,6 +20,7 @@ pub mod release;
 pub mod version;
 
 pub mod base64;
+pub mod fault;
 pub mod go_sort;
 pub mod limits;
 pub mod problem;
@@ -27,6 +31,7 @@ pub mod blob;
 pub mod csv;
 mod decode;
 pub mod documents;
+#[expect(clippy::disallowed_methods, clippy::disallowed_types, reason = "the only module that reads catalog files")]
 mod files;
 pub mod load;
 pub mod locate;
@@ -35,9 +40,13 @@ mod object;
 mod oldform;
 pub mod same;
 pub mod schema;
+#[expect(clippy::disallowed_methods, clippy::disallowed_types, reason = "temporary files of all crates")]
+pub mod scratch;
 pub mod similar;
 pub mod spans;
+pub mod spelling;
 pub mod stream;
+pub mod template;
 pub mod unknown;
 pub mod work;
 pub mod write;

@@ -8,6 +8,7 @@ use std::ops::Range;
 
 use crate::json::{Kind, Raw, Step};
 use crate::limits::MAX_DEPTH;
+use crate::yaml::YamlFault;
 use crate::yaml::events::{Event, Fault, Parser, Span};
 use crate::yaml::read::{terminated, with_quotes_rewritten};
 use crate::yaml::scalar;
@@ -185,7 +186,7 @@ impl Spans {
                     (scalar.anchor, NodeKind::Scalar { key, string, merge: scalar::is_merge_key(&scalar) })
                 }
                 Event::Alias(name) => {
-                    let unknown = || Fault::new(span.start, "unknown anchor");
+                    let unknown = || Fault::new(span.start, YamlFault::UnknownAnchor(name.to_owned()));
                     (None, NodeKind::Alias(*anchors.get(name).ok_or_else(unknown)?))
                 }
                 Event::SequenceStart { anchor } => (anchor, NodeKind::Sequence(Vec::new())),

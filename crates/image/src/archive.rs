@@ -4,17 +4,18 @@ use std::cell::Cell;
 use std::collections::{BTreeMap, HashMap};
 use std::fs::File;
 use std::io::{self, BufWriter, Write};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
-use ::scratch::{TempFile, TempFolder, umasked};
+use fbc::scratch::{TempFile, TempFolder, umasked};
 use serde::{Deserialize, Serialize};
 
+use crate::Blob;
 use crate::graph::Graph;
 use crate::layout::{self, REF_NAME};
 use crate::manifest::{Descriptor, Index, Manifest, media_type};
 use crate::pull::parse;
+use crate::registry::Document;
 use crate::scratch::PREFIX;
-use crate::store::Blob;
 use crate::unpack::stream::Stream;
 use crate::unpack::tar::{Kind, Reader};
 use crate::{Digest, Error, ErrorKind, LayerProblem, Limits, Store, UnpackLimits, tar};
@@ -24,6 +25,12 @@ const MAX_ENTRIES: u64 = 100_000;
 
 /// Maximum size of a file that is read into memory, such as an index.
 const SMALL_FILE_BYTES: u64 = 64 << 20;
+
+/// The first bytes of a compressed layer.
+const GZIP: &[u8] = &[0x1f, 0x8b];
+
+/// The media type of a layer that is not compressed.
+const DOCKER_LAYER: &str = "application/vnd.docker.image.rootfs.diff.tar";
 
 /// Maximum uncompressed size of an archive.
 const MAX_TOTAL: u64 = 64 << 30;
@@ -42,7 +49,8 @@ struct SavedImage {
 /// The content of an archive by file name: small files in memory, the others as blobs in the store.
 struct Content {
     small: HashMap<String, Vec<u8>>,
-    blobs: HashMap<String, Blob>,
+    /// With their first bytes.
+    blobs: HashMap<String, (Blob, Vec<u8>)>,
     links: HashMap<String, String>,
 }
 
@@ -53,7 +61,8 @@ impl Content {
             |error: &dyn std::fmt::Display| Error::new(ErrorKind::File, format!("{}: {error}", path.display()));
         let bounds = UnpackLimits { total_size: MAX_TOTAL, file_size: limits.layer, ..UnpackLimits::default() };
         let budget = Cell::new(bounds.total_size);
-        let stream = Stream::open(path, &bounds, &budget, &|_| {}).map_err(|error| to_error(&error))?;
+        let file = File::open(path).map_err(|error| to_error(&error))?;
+        let stream = Stream::open(file, &bounds, &budget, &|_| {}).map_err(|error| to_error(&error))?;
         let mut reader = Reader::new(stream);
         let mut content = Content { small: HashMap::new(), blobs: HashMap::new(), links: HashMap::new() };
         let mut headers = 0;
@@ -86,12 +95,14 @@ impl Content {
                         return Err(Error::new(ErrorKind::Limit, text));
                     }
                     let mut writer = store.writer().map_err(|error| to_error(&error))?;
+                    let mut magic = Vec::new();
                     let keep = |piece: &[u8]| {
+                        magic.extend(piece.iter().take(GZIP.len().saturating_sub(magic.len())));
                         writer.write_all(piece).map_err(|error| LayerProblem::Unreadable(error.to_string()))
                     };
                     reader.content(keep).map_err(|error| to_error(&error))?;
                     let blob = writer.finish(None).map_err(|error| to_error(&error))?;
-                    content.blobs.insert(name, blob);
+                    content.blobs.insert(name, (blob, magic));
                 }
                 // Older versions of `docker save` write a layer that is used twice as a link.
                 Kind::Symlink | Kind::HardLink => {
@@ -106,7 +117,7 @@ impl Content {
         }
     }
 
-    fn blob(&self, name: &str) -> Option<&Blob> {
+    fn blob(&self, name: &str) -> Option<&(Blob, Vec<u8>)> {
         let name = normalize(name.as_bytes());
         let name = self.links.get(&name).unwrap_or(&name);
         self.blobs.get(name)
@@ -168,11 +179,12 @@ pub(crate) fn open_docker(path: &Path, name: Option<&str>, store: &Store, limits
         }
     };
     let missing = |name: &str| Error::new(ErrorKind::NotFound, format!("the file does not contain {name}"));
-    let config = content.blob(&chosen.config).ok_or_else(|| missing(&chosen.config))?;
+    let (config, _) = content.blob(&chosen.config).ok_or_else(|| missing(&chosen.config))?;
     let mut layers = Vec::new();
     for layer in &chosen.layers {
-        let blob = content.blob(layer).ok_or_else(|| missing(layer))?;
-        layers.push(Descriptor::new(layer_type(blob.path()), blob.digest(), blob.size()));
+        let (blob, magic) = content.blob(layer).ok_or_else(|| missing(layer))?;
+        let kind = if magic == GZIP { media_type::DOCKER_LAYER_GZIP } else { DOCKER_LAYER };
+        layers.push(Descriptor::new(kind, blob.digest(), blob.size()));
     }
     let manifest = Manifest {
         schema_version: 2,
@@ -188,22 +200,13 @@ pub(crate) fn open_docker(path: &Path, name: Option<&str>, store: &Store, limits
     store.put(&manifest).map_err(|error| Error::file("storing a manifest", &error))
 }
 
-fn layer_type(path: &Path) -> &'static str {
-    let mut magic = [0; 2];
-    let read = File::open(path).and_then(|mut file| io::Read::read_exact(&mut file, &mut magic));
-    if read.is_ok() && magic == [0x1f, 0x8b] {
-        media_type::DOCKER_LAYER_GZIP
-    } else {
-        "application/vnd.docker.image.rootfs.diff.tar"
-    }
-}
-
 /// Reads the `index.json` of an OCI layout archive.
 pub(crate) fn read_index(path: &Path, limits: &Limits) -> Result<Index, Error> {
     let to_error = |error: &dyn std::fmt::Display| Error::new(ErrorKind::File, format!("{}: {error}", path.display()));
     let bounds = UnpackLimits { total_size: MAX_TOTAL, file_size: limits.layer, ..UnpackLimits::default() };
     let budget = Cell::new(bounds.total_size);
-    let mut reader = Reader::new(Stream::open(path, &bounds, &budget, &|_| {}).map_err(|error| to_error(&error))?);
+    let file = File::open(path).map_err(|error| to_error(&error))?;
+    let mut reader = Reader::new(Stream::open(file, &bounds, &budget, &|_| {}).map_err(|error| to_error(&error))?);
     while let Some(entry) = reader.next(|| Ok(())).map_err(|error| to_error(&error))? {
         if entry.kind == Kind::File && normalize(&entry.path) == "index.json" && entry.size <= SMALL_FILE_BYTES {
             let mut bytes = Vec::new();
@@ -232,18 +235,11 @@ pub(crate) fn save_layout(store: &Store, images: &[(&Graph, Option<&str>)], path
     let write = |writer: &mut TarWriter| {
         writer.bytes("oci-layout", br#"{"imageLayoutVersion":"1.0.0"}"#)?;
         writer.bytes("index.json", &index)?;
-        let mut names: Vec<(String, PathBuf)> = Vec::new();
-        let documents = images.iter().flat_map(|(graph, _)| graph.documents.iter().map(|it| it.digest));
-        let blobs = images.iter().flat_map(|(graph, _)| graph.blobs.iter().map(|it| it.digest));
-        for digest in documents.chain(blobs) {
-            names.push((format!("blobs/sha256/{}", digest.hex()), required_blob(store, &digest)?.path().to_owned()));
-        }
-        names.sort();
-        names.dedup();
-        for (name, path) in names {
-            writer.file(&name, &path)?;
-        }
-        Ok(())
+        let mut files: BTreeMap<String, Descriptor> = BTreeMap::new();
+        let documents = images.iter().flat_map(|(graph, _)| graph.documents.iter().map(Document::descriptor));
+        let blobs = images.iter().flat_map(|(graph, _)| graph.blobs.iter().cloned());
+        files.extend(documents.chain(blobs).map(|it| (format!("blobs/sha256/{}", it.digest.hex()), it)));
+        files.iter().try_for_each(|(name, file)| writer.blob(name, &required_blob(store, file)?))
     };
     write_archive(path, write)
 }
@@ -264,8 +260,8 @@ pub(crate) fn save_docker(store: &Store, graph: &Graph, path: &Path, name: Optio
     for layer in &manifest.layers {
         let to_error =
             |error: &dyn std::fmt::Display| Error::new(ErrorKind::File, format!("layer {}: {error}", layer.digest));
-        let packed = required_blob(store, &layer.digest).map_err(|error| to_error(&error))?;
-        let mut stream = Stream::open(packed.path(), &bounds, &budget, &|_| {}).map_err(|error| to_error(&error))?;
+        let mut packed = required_blob(store, layer).map_err(|error| to_error(&error))?.open();
+        let mut stream = Stream::open(&mut packed, &bounds, &budget, &|_| {}).map_err(|error| to_error(&error))?;
         let mut writer = plain.writer().map_err(|error| to_error(&error))?;
         let mut buffer = vec![0; 256 << 10];
         loop {
@@ -274,33 +270,34 @@ pub(crate) fn save_docker(store: &Store, graph: &Graph, path: &Path, name: Optio
                 count => writer.write_all(&buffer[..count]).map_err(|error| to_error(&error))?,
             }
         }
-        layers.push(writer.finish(None).map_err(|error| to_error(&error))?.digest());
+        drop(stream);
+        packed.finish().map_err(|error| to_error(&error))?;
+        layers.push(writer.finish(None).map_err(|error| to_error(&error))?);
     }
     let saved = SavedImage {
         config: format!("{}.json", manifest.config.digest.hex()),
         repo_tags: name.map(|name| vec![name.to_owned()]),
-        layers: layers.iter().map(|layer| format!("{}.tar", layer.hex())).collect(),
+        layers: layers.iter().map(|layer| format!("{}.tar", layer.digest().hex())).collect(),
     };
     let list = serde_json::to_vec(&[&saved]).map_err(|error| Error::new(ErrorKind::Unsupported, error.to_string()))?;
     let write = |writer: &mut TarWriter| {
-        let mut written: Vec<&Digest> = Vec::new();
+        let mut written: Vec<&Blob> = Vec::new();
         for layer in &layers {
             if !written.contains(&layer) {
-                writer.file(&format!("{}.tar", layer.hex()), &plain.path_of(layer))?;
+                writer.blob(&format!("{}.tar", layer.digest().hex()), layer)?;
                 written.push(layer);
             }
         }
-        writer.file(&saved.config, required_blob(store, &manifest.config.digest)?.path())?;
+        writer.blob(&saved.config, &required_blob(store, &manifest.config)?)?;
         writer.bytes("manifest.json", &list)
     };
     write_archive(path, write)
 }
 
-/// Returns a blob from the store; a missing or damaged blob is an error.
-fn required_blob(store: &Store, digest: &Digest) -> io::Result<Blob> {
-    let missing =
-        || io::Error::new(io::ErrorKind::NotFound, format!("blob {digest} is missing from the store or damaged"));
-    store.blob(digest)?.ok_or_else(missing)
+/// Returns a blob of the store to read; a missing blob is an error.
+fn required_blob(store: &Store, blob: &Descriptor) -> io::Result<Blob> {
+    let text = || format!("blob {} is missing from the store or damaged", blob.digest);
+    store.find(blob)?.ok_or_else(|| io::Error::new(io::ErrorKind::NotFound, text()))
 }
 
 /// Writes an archive to a temporary file and renames it into place.
@@ -338,14 +335,10 @@ impl TarWriter {
         self.pad(content.len() as u64)
     }
 
-    fn file(&mut self, name: &str, path: &Path) -> io::Result<()> {
-        let mut file = File::open(path)?;
-        let size = file.metadata()?.len();
-        self.header(name, size)?;
-        if io::copy(&mut file, &mut self.out)? != size {
-            return Err(io::Error::other(format!("{} changed while it was read", path.display())));
-        }
-        self.pad(size)
+    fn blob(&mut self, name: &str, blob: &Blob) -> io::Result<()> {
+        self.header(name, blob.size())?;
+        io::copy(&mut blob.open(), &mut self.out)?;
+        self.pad(blob.size())
     }
 
     fn finish(mut self) -> io::Result<()> {

@@ -12,8 +12,8 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-pub use file::AuthFile;
 use file::Entry;
+pub use file::{AuthFile, AuthFileError};
 
 use crate::{Environment, Error, ErrorKind};
 

@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 use std::io;
 
+use fbc::spelling::calendar::rfc3339;
 use serde_json::{Map, Value, json};
-use spelling::calendar::rfc3339;
 
 use crate::layer::BuiltLayer;
 use crate::{Config, Descriptor, ImageConfig, Index, Manifest, Platform, RootFs, Store, media_type};

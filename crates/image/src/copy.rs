@@ -13,7 +13,7 @@ use crate::manifest::{Descriptor, Index};
 use crate::policy::Admission;
 use crate::progress::Event;
 use crate::registry::{Source, UploadOutcome, stored};
-use crate::store::{Blob, Store};
+use crate::{Blob, Store};
 use crate::{Digest, Error, ErrorKind, Location, Reference, archive};
 
 /// What to copy.
@@ -233,7 +233,7 @@ impl Inner {
     async fn send_blob(&self, origin: &Origin, target: &Source, blob: &Descriptor) -> Result<UploadOutcome, Error> {
         let store = &self.options.store;
         let Origin::Registry(source) = origin else {
-            return self.registry.send(target, blob, None, async || self.stored_blob(blob).await).await;
+            return self.registry.send(target, blob, None, async || self.stored_blob(blob)).await;
         };
         let same = source.reference.host() == target.reference.host();
         let other = same.then(|| source.reference.repository());
@@ -274,7 +274,7 @@ impl Inner {
     async fn fetch_blob(&self, origin: &Origin, blob: &Descriptor) -> Result<Blob, Error> {
         match origin {
             Origin::Registry(source) => self.registry.fetch(source, blob, &self.options.store).await,
-            Origin::Store(_) => self.stored_blob(blob).await,
+            Origin::Store(_) => self.stored_blob(blob),
         }
     }
 

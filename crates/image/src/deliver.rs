@@ -7,10 +7,10 @@ use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
 use tokio::sync::Semaphore;
 
+use crate::blob::{Blob, Piece};
 use crate::client::{Client, Inner};
 use crate::graph::{Budget, Child, Graph};
 use crate::manifest::{Descriptor, Platform};
-use crate::payload::{Payload, Piece};
 use crate::progress::Event;
 use crate::registry::{Document, UploadOutcome, stored};
 use crate::scheduler::for_each_by_registry;
@@ -269,7 +269,7 @@ impl Inner {
                     let share = (blob.size / SPOOL_UNIT + 1).min(room);
                     held = spool.acquire_many(u32::try_from(share).unwrap_or(u32::MAX)).await.ok();
                 }
-                self.payload_of(blob, supply).await
+                self.content_of(blob, supply).await
             };
             let way = self.registry.upload_missing(&target, blob, first, fetch).await;
             match way {
@@ -292,16 +292,18 @@ impl Inner {
         Ok(())
     }
 
-    async fn payload_of(&self, blob: &Descriptor, supply: &BlobSource) -> Result<Payload, Error> {
+    async fn content_of(&self, blob: &Descriptor, supply: &BlobSource) -> Result<Blob, Error> {
         match supply {
-            BlobSource::Store => self.stored_blob(blob).await.map(Payload::from),
+            BlobSource::Store => self.stored_blob(blob),
             BlobSource::Files(pieces) => {
                 let missing =
                     || Error::new(ErrorKind::NotFound, format!("none of the files contains blob {}", blob.digest));
-                let pieces = pieces.get(&blob.digest).ok_or_else(missing)?.clone();
-                let (digest, size) = (blob.digest, blob.size);
-                let checked = tokio::task::spawn_blocking(move || Payload::check(digest, size, pieces)).await;
-                checked.unwrap_or_else(|error| Err(Error::new(ErrorKind::File, error.to_string())))
+                let found = Blob::new(blob.digest, pieces.get(&blob.digest).ok_or_else(missing)?.clone());
+                if found.size() != blob.size {
+                    let text = format!("blob {} has {} bytes instead of {}", blob.digest, found.size(), blob.size);
+                    return Err(Error::new(ErrorKind::Digest, text));
+                }
+                Ok(found)
             }
             BlobSource::Registries { from, .. } => {
                 // Blobs built by this process are in the store already.
@@ -310,7 +312,7 @@ impl Inner {
                 {
                     self.fetch_from_any(&Wanted { blob: blob.clone(), from }).await?;
                 }
-                self.stored_blob(blob).await.map(Payload::from)
+                self.stored_blob(blob)
             }
         }
     }

@@ -66,7 +66,7 @@ impl<'de> Deserialize<'de> for Digest {
 }
 
 /// Computes a digest incrementally.
-#[derive(Clone, Default)]
+#[derive(Debug, Clone, Default)]
 pub struct Hasher(Sha256);
 
 impl Hasher {

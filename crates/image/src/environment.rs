@@ -63,7 +63,6 @@ impl Environment {
     }
 
     /// Returns the default signature storage.
-    #[cfg(feature = "signatures")]
     pub(crate) fn signature_storage(&self) -> PathBuf {
         let home = self.home().filter(|_| self.user != 0);
         match home {

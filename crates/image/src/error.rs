@@ -1,6 +1,9 @@
 //! Errors of image operations.
 
+use std::borrow::Cow;
 use std::fmt;
+
+use fbc::fault::{Class, Fault};
 
 use crate::ReferenceError;
 
@@ -119,6 +122,25 @@ impl fmt::Display for Error {
 }
 
 impl std::error::Error for Error {}
+
+impl Fault for Error {
+    fn class(&self) -> Class {
+        match self.kind {
+            ErrorKind::Reference => Class::Usage,
+            ErrorKind::NotFound | ErrorKind::Limit | ErrorKind::Forbidden | ErrorKind::Unsupported => Class::Refused,
+            ErrorKind::Unauthorized
+            | ErrorKind::Network
+            | ErrorKind::Certificate
+            | ErrorKind::Digest
+            | ErrorKind::Offline
+            | ErrorKind::File => Class::World,
+        }
+    }
+
+    fn hint(&self) -> Option<Cow<'_, str>> {
+        self.help().map(Cow::Borrowed)
+    }
+}
 
 impl From<ReferenceError> for Error {
     fn from(error: ReferenceError) -> Error {

@@ -20,14 +20,15 @@ use hyper::body::Incoming;
 use hyper_util::client::legacy::Client;
 use hyper_util::rt::TokioExecutor;
 
-pub(crate) use body::Body;
+pub(crate) use body::{Body, Reached};
 pub(crate) use connect::ProxyError;
 use connect::{ConnectFailure, Proxies};
 pub(crate) use origin::{Authorization, Origin};
+use tls::TlsError;
 pub(crate) use tls::{HostCertificates, Roots};
 pub(crate) use uri::{encode, join};
 
-use crate::{Environment, Error, ErrorKind};
+use crate::{BlobError, Environment, Error, ErrorKind};
 
 const MAX_REDIRECTS: usize = 10;
 
@@ -106,6 +107,14 @@ pub(crate) enum Failure {
     Broken(String),
     /// A permanent failure: a retry cannot succeed.
     Permanent(String),
+    /// The blob to send cannot be read, or is damaged.
+    Blob(Error),
+}
+
+impl From<TlsError> for Failure {
+    fn from(error: TlsError) -> Failure {
+        Failure::Permanent(error.to_string())
+    }
 }
 
 impl Failure {
@@ -117,6 +126,7 @@ impl Failure {
     pub(crate) fn into_error(self, roots: usize) -> Error {
         let text = self.to_string();
         match self {
+            Failure::Blob(error) => error,
             Failure::Certificate(_) if roots == 0 => Error::new(ErrorKind::Certificate, text)
                 .hint("this system has no root certificates; set SSL_CERT_FILE or --ca-file, or add some to certs.d"),
             Failure::Certificate(_) => Error::new(ErrorKind::Certificate, text).hint(
@@ -131,6 +141,7 @@ impl Failure {
 impl std::fmt::Display for Failure {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
+            Failure::Blob(error) => write!(f, "{error}"),
             Failure::PlainHttp => f.write_str("http: server gave HTTP response to HTTPS client"),
             Failure::Certificate(text) => write!(f, "tls: failed to verify certificate: {text}"),
             Failure::Connect(text) | Failure::Broken(text) | Failure::Permanent(text) => f.write_str(text),
@@ -174,7 +185,7 @@ impl Http {
     }
 
     /// Returns the root certificates: the system's and those of `--ca-file`.
-    pub(crate) fn roots(&self) -> Result<Arc<Roots>, String> {
+    pub(crate) fn roots(&self) -> Result<Arc<Roots>, TlsError> {
         if let Some(roots) = self.roots.get() {
             return Ok(Arc::clone(roots));
         }
@@ -197,10 +208,10 @@ impl Http {
         }
         let config = match trust {
             None => None,
-            Some(Trust::Any) => Some(tls::config(None, own.as_ref()).map_err(Failure::Permanent)?),
+            Some(Trust::Any) => Some(tls::config(None, own.as_ref())?),
             Some(Trust::Verified) => {
-                let roots = self.roots().map_err(Failure::Permanent)?;
-                Some(tls::config(Some(&roots), own.as_ref()).map_err(Failure::Permanent)?)
+                let roots = self.roots()?;
+                Some(tls::config(Some(&roots), own.as_ref())?)
             }
         };
         let connector = connect::Connector::new(config, Arc::clone(&self.proxies), self.timeouts.connect);
@@ -376,6 +387,9 @@ fn failure(error: &hyper_util::client::legacy::Error) -> Failure {
     while let Some(cause) = next {
         if let Some(cause) = cause.downcast_ref::<ConnectFailure>() {
             return cause.0.clone();
+        }
+        if let Some(cause) = cause.downcast_ref().filter(|error| BlobError::of(error).is_some()) {
+            return Failure::Blob(Error::blob(cause));
         }
         next = cause.source();
     }

@@ -119,7 +119,8 @@ pub(crate) fn save_to(store: &Store, graph: &Graph, path: &Path, tag: Option<&st
 pub(crate) fn save(store: &Store, graph: &Graph, target: &Store, tag: Option<&str>) -> Result<(), Error> {
     let to_error = |error: io::Error| Error::file(target.root().display(), &error);
     for blob in &graph.blobs {
-        copy_blob(&store.path_of(&blob.digest), &blob.digest, target, u64::MAX - 1)
+        shared::open(&store.path_of(&blob.digest))
+            .and_then(|file| copy_blob(file, &blob.digest, target, blob.size))
             .map_err(|error| Error::file(format!("blob {}", blob.digest), &error))?;
     }
     for document in &graph.documents {
@@ -189,7 +190,9 @@ impl Inner {
         }
         let copy = |digest: &Digest, limit: u64| {
             let from = folder.join(digest.hex());
-            copy_blob(&from, digest, &self.options.store, limit).map_err(|error| Error::file(from.display(), &error))
+            shared::open_named(&from)
+                .and_then(|file| copy_blob(file, digest, &self.options.store, limit))
+                .map_err(|error| Error::file(from.display(), &error))
         };
         copy(&digest, MANIFEST_LIMIT)?;
         let document = self.read_document(&digest)?;
@@ -244,13 +247,13 @@ impl Inner {
     }
 }
 
-/// Copies a blob into the store, verifying its digest.
-pub(crate) fn copy_blob(from: &Path, digest: &Digest, store: &Store, limit: u64) -> io::Result<()> {
+/// Copies a blob into the store, which hashes what it writes.
+fn copy_blob(from: Option<File>, digest: &Digest, store: &Store, limit: u64) -> io::Result<()> {
     if store.blob(digest)?.is_some() {
         return Ok(());
     }
     let missing = || io::Error::new(io::ErrorKind::NotFound, "there is no such file");
-    let mut source = shared::open_named(from)?.ok_or_else(missing)?.take(limit + 1);
+    let mut source = from.ok_or_else(missing)?.take(limit + 1);
     let mut writer = store.writer()?;
     let mut buffer = vec![0; 256 << 10];
     loop {

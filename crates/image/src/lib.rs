@@ -3,10 +3,12 @@
 //! Everything pulled or built is in a [`Store`]: a directory of blobs by digest in the form of an OCI image layout.
 //! Pulling fills the store, unpacking and pushing read from it, and building writes to it. These parts do not depend
 //! on each other.
+#![cfg_attr(not(test), deny(clippy::unwrap_used, clippy::expect_used, clippy::panic))]
 
 mod app_registry;
 mod archive;
 mod auth;
+mod blob;
 mod build;
 mod cache;
 mod client;
@@ -29,7 +31,6 @@ mod limits;
 mod location;
 mod manifest;
 mod partial;
-mod payload;
 mod platform;
 mod policy;
 mod program;
@@ -44,19 +45,15 @@ mod scheduler;
 mod scratch;
 mod set;
 mod shared;
-#[cfg(feature = "signatures")]
-mod signatures;
-#[cfg(not(feature = "signatures"))]
-#[path = "signatures/absent.rs"]
-mod signatures;
+pub mod signature;
 mod store;
 pub mod tar;
 mod unpack;
 mod verify;
 
-pub use ::signature::{Finding, Judgement};
 pub use app_registry::{AppRegistry, Repository};
-pub use auth::AuthFile;
+pub use auth::{AuthFile, AuthFileError};
+pub use blob::{Blob, BlobError, BlobReader, Piece};
 pub use build::{Base, ImagePlan, build, build_index};
 pub use client::{Client, Options};
 pub use contained::contained;
@@ -72,17 +69,17 @@ pub use layer::{BuiltLayer, Layer, Modes};
 pub use limits::Limits;
 pub use location::Location;
 pub use manifest::{Config, Descriptor, ImageConfig, Index, Manifest, Platform, RootFs, media_type};
-pub use payload::Piece;
 pub use platform::PlatformError;
 pub use policy::StoredImage;
 pub use program::{ProgramError, find_program};
 pub use progress::{Event, Progress, Silent};
 pub use pull::Image;
 pub use reference::{Reference, ReferenceError};
-pub use registries_conf::RegistriesConf;
+pub use registries_conf::{RegistriesConf, RegistriesConfError};
 pub use registry::{Challenge, Retries};
 pub use set::{Parts, Referrer, SurveyedImage, Wanted};
 pub use shared::create_file;
-pub use store::{Blob, BlobWriter, Store};
+pub use signature::{Finding, Judgement};
+pub use store::{BlobWriter, Store};
 pub use unpack::{LayerFile, LayerProblem, UnpackError, UnpackLimits, Unpacked, unpack, unpack_only};
 pub use verify::Verification;

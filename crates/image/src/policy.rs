@@ -7,12 +7,12 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use ::signature::{Applied, Attached, Judgement, Name, Requirement, Subject};
+use crate::signature::{Applied, Attached, Judgement, Name, Requirement, Subject};
 
 use crate::client::{INSECURE_POLICY, Inner};
 use crate::graph::Graph;
 use crate::registry::{Source, fallback_tag};
-use crate::signatures::Collected;
+use crate::signature::sources::Collected;
 use crate::{Digest, Environment, Error, ErrorKind, Location, Platform, Reference};
 
 /// Maximum size of a policy or key file.
@@ -21,7 +21,7 @@ const FILE_LIMIT: u64 = 4 << 20;
 /// A loaded policy file.
 #[derive(Debug)]
 pub(crate) struct Policy {
-    rules: ::signature::Policy,
+    rules: crate::signature::Policy,
     file: PathBuf,
 }
 
@@ -70,7 +70,7 @@ impl Policy {
 
     fn parse(path: &Path, content: &[u8]) -> Result<Policy, Error> {
         let to_error = |error| Error::new(ErrorKind::File, format!("invalid policy in {}: {error}", path.display()));
-        let rules = ::signature::Policy::parse(content).map_err(to_error)?;
+        let rules = crate::signature::Policy::parse(content).map_err(to_error)?;
         Ok(Policy { rules, file: path.to_owned() })
     }
 
@@ -97,8 +97,7 @@ impl Policy {
                 }
                 // The containers tools do not implement it either.
                 Requirement::SignedBaseLayer => "which no tool implements",
-                _ if cfg!(feature = "signatures") => continue,
-                _ => "and signatures are not verified here",
+                Requirement::SignedBy(_) | Requirement::SigstoreSigned(_) => continue,
             };
             let text = format!("policy wants {} to be {}, {text}", shown(location), requirement.kind());
             return Err(Error::new(ErrorKind::Forbidden, text).hint(self.hint()));
@@ -116,9 +115,8 @@ impl Policy {
         let subject = Subject { name: name.as_ref(), digest: &digest };
         let now = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs());
         let now = i64::try_from(now).unwrap_or(i64::MAX);
-        let keys = |path: &Path| read(path).map_err(|error| format!("{}: {error}", path.display()));
         let requirements = self.applied(location).requirements;
-        requirements.iter().map(|one| one.judge(&subject, signatures, now, &keys)).collect()
+        requirements.iter().map(|one| one.judge(&subject, signatures, now, &read)).collect()
     }
 
     fn hint(&self) -> String {
@@ -348,12 +346,7 @@ mod tests {
     #[test]
     fn required_signatures_cannot_be_skipped() {
         let policy = r#"{"default": [{"type": "signedBy", "keyType": "GPGKeys", "keyPath": "/keys"}]}"#;
-        let found = outcome(policy, "a.test/x:v1");
-        if cfg!(feature = "signatures") {
-            assert_eq!(found, Ok(false));
-        } else {
-            assert!(found.unwrap_err().ends_with("to be signedBy, and signatures are not verified here"));
-        }
+        assert_eq!(outcome(policy, "a.test/x:v1"), Ok(false));
         let policy = r#"{"default": [{"type": "signedBaseLayer", "baseLayerIdentity": {"type": "matchExact"}}]}"#;
         assert!(outcome(policy, "a.test/x:v1").unwrap_err().ends_with("which no tool implements"));
     }

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use tokio::task::JoinSet;
 
+use crate::Blob;
 use crate::client::{Client, Inner};
 use crate::layout;
 use crate::manifest::{Config, Descriptor, Index, Manifest, Platform};
@@ -11,7 +12,6 @@ use crate::platform;
 use crate::policy::Admission;
 use crate::progress::Event;
 use crate::registry::{Document, Source, stored};
-use crate::store::Blob;
 use crate::{Digest, Error, ErrorKind, Location, Reference};
 
 /// An image in a store.

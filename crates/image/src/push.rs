@@ -4,11 +4,11 @@ use std::sync::Arc;
 
 use tokio::task::JoinSet;
 
+use crate::Blob;
 use crate::client::{Client, Inner};
 use crate::graph::Graph;
 use crate::progress::Event;
-use crate::registry::{Source, stored};
-use crate::store::Blob;
+use crate::registry::Source;
 use crate::{Descriptor, Digest, Error, ErrorKind, Location, Reference, Store, archive, layout};
 
 impl Client {
@@ -43,11 +43,12 @@ impl Client {
 }
 
 impl Inner {
-    /// Returns a blob from the store; a missing or damaged blob is an error.
-    pub(crate) async fn stored_blob(&self, blob: &Descriptor) -> Result<Blob, Error> {
+    /// Returns a blob of the store to read; a missing blob is an error.
+    pub(crate) fn stored_blob(&self, blob: &Descriptor) -> Result<Blob, Error> {
         let missing =
             || Error::new(ErrorKind::NotFound, format!("blob {} is missing from the store or damaged", blob.digest));
-        stored(&self.options.store, blob).await?.ok_or_else(missing)
+        let found = self.options.store.find(blob).map_err(|error| Error::file("reading a blob", &error))?;
+        found.ok_or_else(missing)
     }
 
     /// Returns the source that a push to `reference` uses.
@@ -70,7 +71,7 @@ impl Inner {
                 let _turn = inner.blobs.acquire().await;
                 let name = target.reference.to_string();
                 inner.options.progress.on(&Event::Started { reference: &name, blob: &blob, received: 0 });
-                let stored = async || inner.stored_blob(&blob).await;
+                let stored = async || inner.stored_blob(&blob);
                 let sent = inner.registry.send(&target, &blob, None, stored).await?;
                 let cached = sent != crate::registry::UploadOutcome::Uploaded;
                 inner.options.progress.on(&Event::Finished { blob: &blob, cached });

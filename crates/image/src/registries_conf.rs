@@ -13,6 +13,30 @@ use crate::{Environment, Error, ErrorKind, Reference};
 /// Maximum size of a file.
 const FILE_LIMIT: u64 = 4 << 20;
 
+/// Why a configuration is invalid.
+#[derive(Debug, thiserror::Error)]
+pub enum RegistriesConfError {
+    /// It is not TOML, or a value has the wrong type.
+    #[error("{}", one_line(.0))]
+    Toml(#[from] toml::de::Error),
+    /// The location of a registry or a mirror has a scheme.
+    #[error("invalid location {0:?}: expected host[/path] without a scheme")]
+    Location(String),
+    /// A registry has neither prefix nor location.
+    #[error("a registry needs a prefix or a location")]
+    Unnamed,
+    /// A wildcard does not stand for a subdomain.
+    #[error("invalid prefix {0:?}: expected *. in front of a domain")]
+    Prefix(String),
+    /// A mirror of this prefix has no location.
+    #[error("a mirror of {0} has no location")]
+    Mirror(String),
+}
+
+fn one_line(error: &toml::de::Error) -> String {
+    error.to_string().trim_end().replace('\n', " ")
+}
+
 /// The merged configuration.
 #[derive(Debug, Clone, Default)]
 pub struct RegistriesConf {
@@ -165,8 +189,8 @@ impl RegistriesConf {
     ///
     /// # Errors
     /// Fails when the text is invalid.
-    pub fn add(&mut self, path: &Path, text: &str) -> Result<(), String> {
-        let content: Content = toml::from_str(text).map_err(|error| error.to_string().trim_end().replace('\n', " "))?;
+    pub fn add(&mut self, path: &Path, text: &str) -> Result<(), RegistriesConfError> {
+        let content: Content = toml::from_str(text)?;
         for raw in content.registry {
             let rule = raw.check(path)?;
             self.replace(rule);
@@ -335,20 +359,20 @@ fn covers(prefix: &str, text: &str) -> Option<usize> {
 }
 
 impl RawRule {
-    fn check(self, file: &Path) -> Result<Rule, String> {
-        let tidy = |text: &str| -> Result<String, String> {
+    fn check(self, file: &Path) -> Result<Rule, RegistriesConfError> {
+        let tidy = |text: &str| {
             if text.contains("://") {
-                return Err(format!("invalid location {text:?}: expected host[/path] without a scheme"));
+                return Err(RegistriesConfError::Location(text.to_owned()));
             }
             Ok(text.trim_end_matches('/').to_owned())
         };
         let (prefix, location) = (tidy(&self.prefix)?, tidy(&self.location)?);
         if prefix.is_empty() && location.is_empty() {
-            return Err("a registry needs a prefix or a location".into());
+            return Err(RegistriesConfError::Unnamed);
         }
         let wild = prefix.starts_with('*');
         if wild && !prefix.starts_with("*.") {
-            return Err(format!("invalid prefix {prefix:?}: expected *. in front of a domain"));
+            return Err(RegistriesConfError::Prefix(prefix));
         }
         let prefix = if prefix.is_empty() { location.clone() } else { prefix };
         // A wildcard rule has a location only if it is set.
@@ -357,7 +381,7 @@ impl RawRule {
         for raw in self.mirror {
             let location = tidy(&raw.location)?;
             if location.is_empty() {
-                return Err(format!("a mirror of {prefix} has no location"));
+                return Err(RegistriesConfError::Mirror(prefix));
             }
             mirrors.push(Mirror { location, insecure: raw.insecure, pull: raw.pull_from_mirror.unwrap_or_default() });
         }

@@ -16,12 +16,10 @@ pub use challenge::Challenge;
 pub use client::Retries;
 
 pub(crate) use blob::stored;
-#[cfg(feature = "signatures")]
 pub(crate) use client::Call;
 pub(crate) use client::{Registry, Settings};
 pub(crate) use endpoint::{Source, address};
 pub(crate) use manifest::{Document, MANIFEST_LIMIT};
 pub(crate) use push::UploadOutcome;
 pub(crate) use referrers::{COSIGN, fallback_tag};
-#[cfg(feature = "signatures")]
 pub(crate) use refusal::response_error;

@@ -5,7 +5,7 @@ use std::io;
 use std::path::Path;
 use std::time::Duration;
 
-use ::scratch::{TempFile, umasked};
+use fbc::scratch::{TempFile, umasked};
 
 /// The prefix of temporary file names.
 pub(crate) const PREFIX: &str = ".scratch-";

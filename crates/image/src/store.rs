@@ -7,7 +7,7 @@
 //! ```
 //!
 //! A blob gets its final name only when it is complete and its digest matches, so processes can share a store. Names
-//! are not trusted, because other tools may write to the store: content is hashed before a [`Blob`] exists.
+//! are not trusted, because others may write to the store, at any time: all that is read is hashed ([`Blob`]).
 //!
 //! A power failure can leave a name without its bytes. Such a blob is fetched again, since all are hashed before use.
 //! [`Store::durable`] avoids that for large blobs, which are synced before they get their names, and [`Store::seal`]
@@ -20,11 +20,11 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use ::scratch::{TempFile, umasked};
+use fbc::scratch::{TempFile, umasked};
 use rayon::prelude::*;
 
 use crate::scratch::{self, PREFIX, name_full_disk};
-use crate::{Descriptor, Digest, Hasher, shared};
+use crate::{Blob, BlobError, Descriptor, Digest, Hasher, shared};
 
 /// A store: a directory of blobs.
 #[derive(Debug, Clone)]
@@ -58,46 +58,8 @@ impl Stamp {
     }
 }
 
-/// A blob in a store with verified digest and size. Only hashing creates one.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Blob {
-    digest: Digest,
-    size: u64,
-    path: PathBuf,
-}
-
-impl Blob {
-    /// Returns the digest of its content.
-    pub fn digest(&self) -> Digest {
-        self.digest
-    }
-
-    /// Returns its length in bytes.
-    pub fn size(&self) -> u64 {
-        self.size
-    }
-
-    /// Returns its path.
-    pub fn path(&self) -> &Path {
-        &self.path
-    }
-}
-
 /// Blobs of at least this size are synced individually. Fetching a smaller one again is cheaper than a sync.
 const SYNC_THRESHOLD: u64 = 64 << 10;
-
-/// Maximum number of reads of a file that others replace meanwhile: concurrent pulls of one image write the same
-/// blob.
-const READ_ATTEMPTS: usize = 8;
-
-/// The outcome of reading a blob.
-enum ReadOutcome {
-    Valid(Blob),
-    /// The blob is missing or damaged.
-    Invalid,
-    /// The file was replaced while it was read.
-    Changed,
-}
 
 impl Store {
     /// Opens the store at `root`, creating it if needed.
@@ -154,40 +116,32 @@ impl Store {
     /// # Errors
     /// Fails when the file cannot be read.
     pub fn blob(&self, digest: &Digest) -> io::Result<Option<Blob>> {
-        for _ in 0..READ_ATTEMPTS {
-            match self.read_whole(digest)? {
-                ReadOutcome::Valid(blob) => return Ok(Some(blob)),
-                ReadOutcome::Invalid => return Ok(None),
-                ReadOutcome::Changed => {}
-            }
+        let path = self.path_of(digest);
+        let Some(file) = shared::open(&path)? else { return Ok(None) };
+        let stamp = Stamp::of(&file.metadata()?);
+        let blob = Blob::file(*digest, &path, stamp.size);
+        if self.verified_files().get(digest) == Some(&stamp) {
+            return Ok(Some(blob));
         }
-        Ok(None)
+        match blob.open_file(file.try_clone()?).finish() {
+            Err(error) if matches!(BlobError::of(&error), Some(BlobError::Damaged { .. })) => return Ok(None),
+            outcome => outcome?,
+        }
+        // Concurrent pulls of one image replace the file.
+        if Stamp::of(&file.metadata()?) == stamp {
+            self.verified_files().insert(*digest, stamp);
+        }
+        Ok(Some(blob))
     }
 
-    fn read_whole(&self, digest: &Digest) -> io::Result<ReadOutcome> {
-        let path = self.path_of(digest);
-        let Some(mut file) = shared::open(&path)? else { return Ok(ReadOutcome::Invalid) };
-        let stamp = Stamp::of(&file.metadata()?);
-        let found = Blob { digest: *digest, size: stamp.size, path };
-        if self.verified_files().get(digest) == Some(&stamp) {
-            return Ok(ReadOutcome::Valid(found));
-        }
-        let mut hasher = Hasher::new();
-        let mut buffer = vec![0; 256 << 10];
-        loop {
-            match file.read(&mut buffer)? {
-                0 => break,
-                count => hasher.update(&buffer[..count]),
-            }
-        }
-        if Stamp::of(&file.metadata()?) != stamp {
-            return Ok(ReadOutcome::Changed);
-        }
-        if hasher.finish() != *digest {
-            return Ok(ReadOutcome::Invalid);
-        }
-        self.verified_files().insert(*digest, stamp);
-        Ok(ReadOutcome::Valid(found))
+    /// Returns a blob to read, if there is a file of its name and size. Only reading it shows whether it is undamaged.
+    ///
+    /// # Errors
+    /// Fails when the file cannot be opened.
+    pub fn find(&self, blob: &Descriptor) -> io::Result<Option<Blob>> {
+        let path = self.path_of(&blob.digest);
+        let Some(file) = shared::open(&path)? else { return Ok(None) };
+        Ok((file.metadata()?.len() == blob.size).then(|| Blob::file(blob.digest, &path, blob.size)))
     }
 
     /// Returns the blobs that the store lacks. Hashes all others, several concurrently: a file that cannot be read, or
@@ -203,8 +157,7 @@ impl Store {
     /// Fails when the file cannot be read.
     pub(crate) fn blob_for(&self, blob: &Descriptor) -> io::Result<Option<Blob>> {
         // A file of another length needs no hashing.
-        let likely = self.path_of(&blob.digest).metadata().is_ok_and(|about| about.len() == blob.size);
-        Ok(if likely { self.blob(&blob.digest)?.filter(|found| found.size == blob.size) } else { None })
+        Ok(if self.find(blob)?.is_some() { self.blob(&blob.digest)?.filter(|it| it.size() == blob.size) } else { None })
     }
 
     /// Takes over a blob of the store at `other`, without a copy, if it is present and undamaged there and both are on
@@ -260,7 +213,7 @@ impl Store {
     pub fn put(&self, content: &[u8]) -> io::Result<Digest> {
         let mut writer = self.writer()?;
         writer.write_all(content)?;
-        writer.finish(None).map(|blob| blob.digest)
+        writer.finish(None).map(|blob| blob.digest())
     }
 
     /// Starts a blob that is written incrementally.
@@ -277,7 +230,7 @@ impl Store {
     pub(crate) fn accept(&self, digest: Digest, file: &File) -> io::Result<Blob> {
         let stamp = Stamp::of(&file.metadata()?);
         self.verified_files().insert(digest, stamp);
-        Ok(Blob { digest, size: stamp.size, path: self.path_of(&digest) })
+        Ok(Blob::file(digest, &self.path_of(&digest), stamp.size))
     }
 
     fn verified_files(&self) -> std::sync::MutexGuard<'_, HashMap<Digest, Stamp>> {

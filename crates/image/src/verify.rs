@@ -2,12 +2,12 @@
 
 use std::path::PathBuf;
 
-use ::signature::Judgement;
+use crate::signature::Judgement;
 use serde::Serialize;
 
 use crate::client::{Client, INSECURE_POLICY, Inner};
 use crate::registry::Source;
-use crate::signatures::Collected;
+use crate::signature::sources::Collected;
 use crate::{Digest, Error, ErrorKind, Location};
 
 /// How the policy judges an image.

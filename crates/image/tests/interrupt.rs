@@ -4,8 +4,8 @@
 use std::fs;
 use std::io::Write;
 
+use fbc::scratch::Guard;
 use image::{Digest, Store};
-use scratch::Guard;
 
 #[test]
 fn partial_blobs_are_removed_before_the_process_exits() {

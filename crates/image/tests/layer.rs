@@ -44,7 +44,8 @@ fn a_written_layer_unpacks_to_the_same_files() {
     assert_eq!(built.descriptor.media_type, media_type::OCI_LAYER_GZIP);
 
     let target = scratch.path().join("target");
-    let file = LayerFile { path: path.clone(), media_type: built.descriptor.media_type.clone() };
+    let blob = store.find(&built.descriptor).unwrap().unwrap();
+    let file = LayerFile { blob, media_type: built.descriptor.media_type.clone() };
     unpack(&[file], &target, &UnpackLimits::default(), &|_| {}).unwrap();
     let diff = |a: &Path, b: &Path| Command::new("diff").arg("-r").args([a, b]).output().unwrap();
     let differences = diff(&root, &target.join("configs"));

@@ -114,7 +114,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn t21_deep_paths_are_joined_and_none_is_empty() {
+    fn m21_deep_paths_are_joined_and_none_is_empty() {
         let target = |text: &str, most| Target::parse(text, most).unwrap();
         assert_eq!(target("reg.test:5000", None).path("a/b/c"), "a/b/c");
         assert_eq!(target("docker://reg.test/p/q/", None).path("a/b"), "p/q/a/b");
@@ -127,7 +127,7 @@ mod tests {
     }
 
     #[test]
-    fn t1_paths_are_lowercase_components() {
+    fn m1_paths_are_lowercase_components() {
         for good in ["a", "ns/other-name", "a.b/c_d/e__f/g---h", "0"] {
             assert!(is_path(good), "{good}");
         }

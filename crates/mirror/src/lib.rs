@@ -4,6 +4,7 @@
 //! finds the images it needs, and [`lock`] pins the result. [`set`] is the directory that holds everything,
 //! [`volume`] packs it for transport, [`push`] uploads it to a registry, and [`resources`] configures clusters for
 //! it. [`report`] lists what is missing.
+#![cfg_attr(not(test), deny(clippy::unwrap_used, clippy::expect_used, clippy::panic))]
 
 pub mod destination;
 pub mod have;

@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::fs;
 use std::io::{self, BufWriter, Write};
 use std::path::Path;
+use std::slice;
 use std::sync::{Mutex, PoisonError};
 
 use catalog::needs::Facts;
@@ -12,7 +13,7 @@ use edit::deprecate::Target;
 use edit::filter::AllFacts;
 use edit::filter::image_set::{self, Request};
 use edit::remove::{Removal, remove};
-use edit::upgrades::{self, Forbidden, Side, Unmet};
+use edit::upgrades::{self, ChannelReport, Offered};
 use fbc::blob::{BUNDLE, TextBuffer};
 use fbc::json::Raw;
 use fbc::{Blob, Fbc, Format, LoadOptions, Problem};
@@ -86,8 +87,9 @@ impl Part {
             })
             .collect();
         let outcomes = image_set::choose_all(&mut sides);
+        let complete = outcomes.iter().all(Result::is_ok);
         let mut problems = Vec::new();
-        for (((part, _), before), outcome) in parts.iter_mut().zip(before).zip(outcomes) {
+        for ((part, _), outcome) in parts.iter_mut().zip(outcomes) {
             let shown = |refusal: edit::Refusal| match refusal.help {
                 Some(help) => format!("{}; {help}", refusal.message),
                 None => refusal.message,
@@ -95,7 +97,6 @@ impl Part {
             problems.push(match outcome {
                 Ok(notes) => {
                     part.notes = notes;
-                    part.notes.extend(stranded(before, &part.outline, "the mirror"));
                     Vec::new()
                 }
                 Err(refused) => refused.into_iter().map(shown).collect(),
@@ -107,19 +108,37 @@ impl Part {
             });
             facts.shrink_to_fit();
         }
+        if complete && parts.iter().any(|(_, request)| request.is_some()) {
+            let chosen: Vec<&Part> = parts.iter().map(|(part, _)| &**part).collect();
+            match stranded(&chosen, before, "the mirror") {
+                Ok(notes) => parts.iter_mut().zip(notes).for_each(|((part, _), notes)| part.notes.extend(notes)),
+                Err(error) => problems.iter_mut().for_each(|problems| problems.push(error.to_string())),
+            }
+        }
         problems
     }
 
     /// Reports bundles that have an upgrade in an earlier mirrored catalog but not in this one.
-    pub fn stranded_since(&self, root: &Path) -> Vec<String> {
+    ///
+    /// # Errors
+    /// Fails when a catalog can no longer be read.
+    pub fn stranded_since(&self, root: &Path) -> io::Result<Vec<String>> {
         let mut fbc = Fbc::default();
-        let options = LoadOptions { limits: self.limits.clone(), ..LoadOptions::default() };
+        let options = LoadOptions { limits: self.limits.clone(), keep_text: true, ..LoadOptions::default() };
         match fbc.load_dir(root, &options) {
             Ok(loaded) if loaded.problems.is_empty() => {
-                stranded(Outline::new(&fbc), &self.outline, "this set, and found one in the last")
+                let earlier = Outline::new(&fbc);
+                let earlier_source = upgrades::source_of(&fbc, &earlier)?;
+                let earlier = kept_channels(earlier, &self.outline);
+                let source = upgrades::source_of(&self.fbc, &self.outline)?;
+                let reports = upgrades::compare(
+                    Offered { outlines: &[earlier], sources: &[earlier_source] },
+                    Offered { outlines: slice::from_ref(&self.outline), sources: &[source] },
+                );
+                Ok(notes(&reports.concat(), "this set, and found one in the last"))
             }
             // There is no complete earlier catalog.
-            _ => Vec::new(),
+            _ => Ok(Vec::new()),
         }
     }
 
@@ -204,7 +223,9 @@ impl Part {
         if self.outline.packages.is_empty() {
             return Err("the catalog would be empty: every bundle lacks an image".to_owned());
         }
-        self.notes.extend(stranded(before, &self.outline, "the mirror, because images are missing"));
+        let place = "the mirror, because images are missing";
+        let notes = stranded(&[&*self], vec![before], place).map_err(|error| error.to_string())?;
+        self.notes.extend(notes.into_iter().flatten());
         Ok(())
     }
 
@@ -307,15 +328,35 @@ impl Part {
     }
 }
 
-/// Reports installed bundles that reach the head in the whole catalog but not in the selected part.
-fn stranded(mut before: Outline, kept: &Outline, place: &str) -> Vec<String> {
+/// Reports for each catalog the installed bundles that reached the head before, but not with the selected parts, which
+/// clusters use together.
+fn stranded(parts: &[&Part], before: Vec<Outline>, place: &str) -> io::Result<Vec<Vec<String>>> {
+    let mut old_sources = Vec::new();
+    let mut old_outlines = Vec::new();
+    let mut new_sources = Vec::new();
+    for (part, before) in parts.iter().zip(before) {
+        old_sources.push(upgrades::source_of(&part.fbc, &before)?);
+        new_sources.push(upgrades::source_of(&part.fbc, &part.outline)?);
+        old_outlines.push(kept_channels(before, &part.outline));
+    }
+    let new_outlines: Vec<Outline> = parts.iter().map(|part| part.outline.clone()).collect();
+    let reports = upgrades::compare(
+        Offered { outlines: &old_outlines, sources: &old_sources },
+        Offered { outlines: &new_outlines, sources: &new_sources },
+    );
+    Ok(reports.iter().map(|reports| notes(reports, place)).collect())
+}
+
+/// Returns the packages and channels of a catalog that another one has too: the user did not choose the others.
+fn kept_channels(mut before: Outline, kept: &Outline) -> Outline {
     before.packages.retain(|name, _| kept.packages.contains_key(name));
     for (name, package) in &mut before.packages {
         package.channels.retain(|channel, _| kept.packages[name].channels.contains_key(channel));
     }
-    let (forbidden, unmet) = (Forbidden::new(), Unmet::new());
-    let side = |outline| Side { outline, forbidden: &forbidden, unmet: &unmet };
-    let reports = upgrades::check(side(&before), side(kept));
+    before
+}
+
+fn notes(reports: &[ChannelReport], place: &str) -> Vec<String> {
     let notes = reports.iter().filter_map(|report| {
         let lost: Vec<&str> =
             report.outcomes.iter().filter(|it| it.is_regression()).map(|it| it.bundle.as_str()).collect();

@@ -222,7 +222,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn t18_a_report_names_packages_and_bundles() {
+    fn m18_a_report_names_packages_and_bundles() {
         let missing = |image: &str, role, used_by: &[&str], help: Option<&str>| {
             let tries = if help.is_some() { 15 } else { 1 };
             let cause = Cause { tries, help: help.map(str::to_owned), ..Cause::from("manifest unknown".to_owned()) };
@@ -250,7 +250,7 @@ mod tests {
     }
 
     #[test]
-    fn t18_many_images_that_fail_for_one_cause_take_one_line() {
+    fn m18_many_images_that_fail_for_one_cause_take_one_line() {
         let failed = |number: usize, host: &str| {
             let cause = Cause {
                 tries: 1 + number as u32,

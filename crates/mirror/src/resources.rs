@@ -202,7 +202,7 @@ fn from_template(spec: &mut Value, template: &Value) {
         spec["priority"] = priority.into();
     }
     let interval = template["updateStrategy"]["registryPoll"]["interval"].as_str().unwrap_or_default();
-    if let Some(interval) = spelling::duration::parse(interval).filter(|interval| !interval.is_zero()) {
+    if let Some(interval) = fbc::spelling::duration::parse(interval).filter(|interval| !interval.is_zero()) {
         spec["source"]["image"]["pollIntervalMinutes"] = interval.as_secs().div_ceil(60).into();
     }
 }

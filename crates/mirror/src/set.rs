@@ -283,9 +283,11 @@ pub fn write_whole(path: &Path, content: &[u8]) -> Result<(), String> {
     let mut aside = path.as_os_str().to_owned();
     aside.push(".new");
     let mut file = image::create_file(Path::new(&aside)).map_err(named)?;
-    io::Write::write_all(&mut file, content).map_err(named)?;
-    file.sync_all().map_err(named)?;
-    fs::rename(&aside, path).map_err(named)?;
+    let written = io::Write::write_all(&mut file, content).and_then(|()| file.sync_all());
+    if let Err(error) = written.and_then(|()| fs::rename(&aside, path)) {
+        let _ = fs::remove_file(&aside);
+        return Err(named(error));
+    }
     sync_directory(path.parent().unwrap_or(Path::new(""))).map_err(named)
 }
 

@@ -7,11 +7,11 @@ use std::path::{Path, PathBuf};
 use cluster::Access;
 use fbc::json::{Raw, Text};
 use fbc::{Limits, stream};
-use image::{AppRegistry, Client, LayerFile, Repository, UnpackLimits};
+use image::{AppRegistry, Blob, Client, Digest, LayerFile, Repository, UnpackLimits};
+use source::Images;
 
 use crate::commands::read_input;
 use crate::exit::{Failure, in_path};
-use crate::images::Images;
 use crate::interrupt::Unfinished;
 use crate::{runtime, tree};
 
@@ -100,7 +100,7 @@ impl AppRegistryFlags {
         let download = Download {
             sources: &self.registries,
             wanted: &self.packages,
-            client: images.client().map_err(Failure::Message)?,
+            client: images.client()?,
             token: token.transpose()?,
             access: Access { kubeconfig: self.kubeconfig.clone(), ..Access::default() },
             limits,
@@ -203,9 +203,10 @@ impl Download<'_> {
         let aside = Unfinished::create(folder, ".opm-download-");
         let aside = aside.map_err(|error| format!("{}: {error}", folder.display()))?;
         let file = aside.path().join("archive");
+        let blob = Blob::file(Digest::of(&archive), &file, archive.len() as u64);
         fs::write(&file, archive).map_err(|error| format!("{}: {error}", file.display()))?;
         let content = aside.path().join("content");
-        let layer = LayerFile { path: file, media_type: "application/x-gzip".into() };
+        let layer = LayerFile { blob, media_type: "application/x-gzip".into() };
         // Use the limits of catalogs: packages are only a few megabytes.
         let limits = UnpackLimits { total_size: self.limits.file_size, entries: 100_000, ..UnpackLimits::default() };
         image::unpack(&[layer], &content, &limits, &|_| {}).map_err(|error| error.to_string())?;

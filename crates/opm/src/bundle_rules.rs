@@ -25,8 +25,8 @@ fn rules() -> impl Iterator<Item = Explained> {
 /// Returns all rule names with a short description.
 pub(crate) fn all() -> Vec<(&'static str, String)> {
     let checks = rules().map(|rule| (rule.id, rule.about.to_owned()));
-    let security = review::security::RULES.iter().map(|(id, about)| (*id, (*about).to_owned()));
-    let crds = review::crd::IDS.iter().map(|(rule, id)| (*id, format!("the rule {rule} for upgrades of CRDs")));
+    let security = bundle::review::security::RULES.iter().map(|(id, about)| (*id, (*about).to_owned()));
+    let crds = bundle::review::crd::IDS.iter().map(|(rule, id)| (*id, format!("the rule {rule} for upgrades of CRDs")));
     checks.chain(security).chain(crds).collect()
 }
 
@@ -40,14 +40,14 @@ pub(crate) fn explain(name: &str) -> Option<String> {
     if let Some(Explained { severity, about, fix, .. }) = rules().find(|rule| rule.id == name) {
         let _ =
             write!(text, "{name}: a check of bundles ({severity})\n\n  {}.\n\n  To fix it: {fix}.\n", sentence(about));
-    } else if let Some((_, about)) = review::security::RULES.iter().find(|(id, _)| *id == name) {
+    } else if let Some((_, about)) = bundle::review::security::RULES.iter().find(|(id, _)| *id == name) {
         let _ = write!(
             text,
             "{name}: a finding of 'opm security'\n\n  {}.\n\n  docs/security.md has its severity; 'opm security \
              --allow {name}' accepts it.\n",
             sentence(about)
         );
-    } else if let Some((rule, _)) = review::crd::IDS.iter().find(|(_, id)| *id == name) {
+    } else if let Some((rule, _)) = bundle::review::crd::IDS.iter().find(|(_, id)| *id == name) {
         let _ = write!(
             text,
             "{name}: a finding of 'opm crd-diff'\n\n  The rule {rule} compares a CRD with the one before it: OLM v1 refuses \

@@ -12,8 +12,8 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use bundle::{Finding, Severity};
+use fbc::spelling::calendar::{self, Date};
 use serde_json::Value;
-use spelling::calendar::{self, Date};
 
 use crate::bundle_rules;
 use crate::exit::{Failure, in_path};

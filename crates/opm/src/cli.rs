@@ -16,10 +16,9 @@ use crate::commands::{catalog, cleanup, controller, run as run_commands};
 #[cfg(feature = "sqlite")]
 use crate::commands::{index, registry};
 use crate::exit::{Failure, Outcome};
-use crate::help;
 use crate::images::{self, TlsFlags};
 use crate::printer::Printer;
-use crate::suggest;
+use crate::{help, suggest};
 
 /// When this variable is true, help shows the alpha commands and flags.
 const HELP_ALPHA: &str = "HELP_ALPHA";
@@ -83,7 +82,7 @@ enum OpmCommand {
     #[cfg(feature = "cluster")]
     Catalog(catalog::CatalogArgs),
     #[cfg(feature = "cluster")]
-    Controller(controller::ControllerArgs),
+    Controller(Box<controller::ControllerArgs>),
     #[cfg(feature = "cluster")]
     Run(Box<run_commands::RunArgs>),
     #[cfg(feature = "cluster")]

@@ -1,17 +1,19 @@
 //! Catalogs to compare with on pages.
 
+use std::slice;
+
 use catalog::{Catalog, Warnings};
 use edit::Outline;
 use edit::diff::{Side, changes};
-use fbc::blob::TextBuffer;
+use edit::upgrades::{self, Offered};
 use fbc::{Fbc, Limits, Loaded};
-use resolve::input::{Reader, Source};
+use resolve::input::Source;
 use serve::pages::Shelves;
 use site::pages::changes::{Compared, Outcome};
+use source::Images;
 
-use crate::commands::{check_upgrades, diff};
+use crate::commands::diff;
 use crate::exit::Failure;
-use crate::images::Images;
 use crate::printer::Printer;
 
 /// A catalog prepared for comparison.
@@ -24,12 +26,8 @@ struct Comparable {
 
 impl Comparable {
     fn new(fbc: Fbc, catalog: Catalog) -> std::io::Result<Comparable> {
-        let reader = Reader::default();
-        let mut buffer = TextBuffer::default();
-        for blob in fbc.blobs() {
-            reader.add(blob, fbc.text(blob, &mut buffer)?);
-        }
-        let (outline, source) = (Outline::new(&fbc), reader.finish(&fbc));
+        let outline = Outline::new(&fbc);
+        let source = upgrades::source_of(&fbc, &outline)?;
         Ok(Comparable { fbc, catalog, outline, source })
     }
 
@@ -92,8 +90,11 @@ impl Others {
             let options = changes::Options { changelog: true, limits: self.limits.clone() };
             let [before, after] = sides;
             let changes = changes::changes(before, after, &options).map_err(|error| error.to_string())?;
-            let upgrades =
-                check_upgrades::reports((&old.outline, &old.source), (&new.outline, &new.source), Vec::new());
+            let [before, after] = [old, new].map(|whole| Offered {
+                outlines: slice::from_ref(&whole.outline),
+                sources: slice::from_ref(&whole.source),
+            });
+            let upgrades = upgrades::compare(before, after).concat();
             Ok(Outcome { changes, upgrades })
         };
         self.others.iter().map(|(name, old)| Compared { name: name.clone(), outcome: outcome(old) }).collect()

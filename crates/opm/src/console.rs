@@ -5,6 +5,7 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use fbc::json::Raw;
+use fbc::spelling::calendar;
 use fbc::{Blob, Fbc};
 use serve::live::State;
 use serve::load::{Shelved, Shelver};
@@ -13,7 +14,6 @@ use site::console::{self, Console, Store};
 use site::frame::Notice;
 use site::pages::changes::Compared;
 use site::pages::problems::{Found, LeftOut};
-use spelling::calendar;
 
 use crate::compared::Others;
 

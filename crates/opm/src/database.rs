@@ -1,42 +1,22 @@
-//! Database indexes as catalog sources, and helpers for the database commands.
+//! Helpers for the database commands.
 
 use std::path::Path;
 
-use fbc::Fbc;
-use sqlite_index::{Changed, Database, Error, Manifests, Strictness};
+use source::SourceError;
+use source::database::NOTICE;
+use sqlite_index::{Changed, Database, Error, Strictness};
 
 use crate::exit::{Failure, Outcome};
 use crate::printer::Printer;
-use crate::source::Options;
 
 /// Prints the deprecation notice of database indexes.
 pub(crate) fn notice(printer: &Printer) {
-    printer.warning(
-        "DEPRECATION NOTICE: sqlite-based catalogs and the commands for them are deprecated; \
-         'opm migrate' converts one to a file-based catalog",
-    );
-}
-
-/// Adds the content of a database to `fbc`, without changing the file.
-pub(crate) fn load(fbc: &mut Fbc, path: &Path, options: &Options<'_>, printer: &Printer) -> Result<(), String> {
-    notice(printer);
-    let manifests = match (options.keep_text, options.migrate) {
-        (false, _) => Manifests::Omit,
-        (true, false) => Manifests::Objects,
-        (true, true) => Manifests::Metadata,
-    };
-    let text = |error: Error| bounded(error.to_string());
-    let database = read(path, printer).map_err(text)?;
-    let warnings = database.convert(fbc, manifests, &options.limits).map_err(text)?;
-    warnings.into_iter().for_each(|warning| printer.warning(&bounded(warning)));
-    Ok(())
+    printer.warning(NOTICE);
 }
 
 /// Opens a database for reading, without changing the file.
 pub(crate) fn read(path: &Path, printer: &Printer) -> Result<Database, Error> {
-    let database = Database::read(path)?;
-    database.warning()?.iter().for_each(|warning| printer.warning(warning));
-    Ok(database)
+    source::database::read(path, &|warning| printer.warning(warning))
 }
 
 /// What to do if the database to change does not exist.
@@ -80,21 +60,9 @@ pub(crate) fn strictness(permissive: bool) -> Strictness {
     if permissive { Strictness::Permissive } else { Strictness::Strict }
 }
 
-/// Maximum length of a message about a database: names and values in it are as long as others want.
-const MAX_MESSAGE: usize = 64 << 10;
-
-/// Shortens a message about a database.
-pub(crate) fn bounded(mut text: String) -> String {
-    if text.len() > MAX_MESSAGE {
-        text.truncate(text.floor_char_boundary(MAX_MESSAGE));
-        text.push_str("...");
-    }
-    text
-}
-
 /// Converts a database error to a failure.
 pub(crate) fn failure(error: Error) -> Failure {
-    Failure::message(bounded(error.to_string()))
+    SourceError::from(error).into()
 }
 
 /// Reports the skipped steps and warnings of a database change.

@@ -4,7 +4,11 @@ use std::io;
 use std::path::Path;
 use std::process::ExitCode;
 
-use crate::printer::Printer;
+use fbc::fault::{Class, Fault};
+use source::{Invalid, SourceError};
+
+use crate::printer::{Printer, Style};
+use crate::report;
 
 /// The result of a command.
 pub(crate) type Outcome = Result<(), Failure>;
@@ -14,6 +18,8 @@ pub(crate) type Outcome = Result<(), Failure>;
 pub(crate) enum Failure {
     /// An error; the text says what failed and why.
     Message(String),
+    /// An error of a library.
+    Fault(Box<dyn Fault>),
     /// Invalid arguments; the text says why.
     Usage(String),
     /// Arguments that the parser rejects; the text is printed as it is, with the usage.
@@ -22,14 +28,21 @@ pub(crate) enum Failure {
     Reported,
     /// An error with its own exit code, for `grpc_health_probe` and signals.
     Exit(u8, String),
+    /// A catalog breaks rules, which are still to be reported.
+    Invalid(Box<Invalid>),
     /// The reader closed the output pipe. This counts as success.
     ClosedPipe,
 }
 
 impl Failure {
     /// Creates a failure with a message.
-    pub(crate) fn message(text: impl Into<String>) -> Failure {
-        Failure::Message(text.into())
+    pub(crate) fn message(text: impl ToString) -> Failure {
+        Failure::Message(text.to_string())
+    }
+
+    /// Creates a failure from an error of a library.
+    pub(crate) fn fault(error: impl Fault) -> Failure {
+        Failure::Fault(Box::new(error))
     }
 }
 
@@ -52,14 +65,36 @@ impl From<io::Error> for Failure {
     }
 }
 
+impl From<SourceError> for Failure {
+    fn from(error: SourceError) -> Failure {
+        match error {
+            SourceError::Io(error) => error.into(),
+            SourceError::Invalid(invalid) => Failure::Invalid(invalid),
+            error if error.class() == Class::Usage => Failure::Usage(error.to_string()),
+            error => Failure::Message(error.to_string()),
+        }
+    }
+}
+
 /// Reports a failure, if any, and returns the exit code.
 pub(crate) fn end(outcome: Outcome, printer: &mut Printer) -> ExitCode {
     let outcome = outcome.and_then(|()| printer.flush().map_err(Failure::from));
     match outcome {
         Ok(()) | Err(Failure::ClosedPipe) => ExitCode::SUCCESS,
         Err(Failure::Reported) => ExitCode::FAILURE,
+        Err(Failure::Invalid(invalid)) => {
+            report::show(printer, &report::find(&invalid.fbc, invalid.problems.errors()));
+            ExitCode::FAILURE
+        }
         Err(Failure::Message(text) | Failure::Usage(text)) => {
             printer.error(&text);
+            ExitCode::FAILURE
+        }
+        Err(Failure::Fault(fault)) => {
+            printer.error(&fault.to_string());
+            if let Some(hint) = fault.hint() {
+                printer.report(&format!("{} {hint}", printer.paint(Style::Help, "help:")));
+            }
             ExitCode::FAILURE
         }
         Err(Failure::Exit(code, text)) => {

@@ -8,6 +8,7 @@ use std::path::Path;
 use bundle::{Finding, Severity};
 use clap::builder::TypedValueParser;
 use serde_json::{Map, Value, json};
+use source::LoadedBundle;
 
 use crate::choice::choice;
 use crate::exit::Failure;
@@ -84,6 +85,14 @@ pub(crate) fn sort(findings: &mut [Finding]) {
         (&it.bundle, &it.file, it.position.map_or(0, |at| at.line))
     }
     findings.sort_by(|a, b| (b.severity, place(a), a.id, &a.message).cmp(&(a.severity, place(b), b.id, &b.message)));
+}
+
+/// Adds lines to findings if the user can open the files of the bundle.
+pub(crate) fn locate_in(bundle: &LoadedBundle, found: &mut [Finding]) {
+    match bundle.has_files() {
+        true => locate(found, &bundle.directory, bundle.shown.as_deref(), &bundle.limits),
+        false => found.iter_mut().for_each(|finding| finding.file.clear()),
+    }
 }
 
 /// Adds lines to findings in the bundle's directory; shows paths that the user can open.

@@ -1,24 +1,22 @@
 //! Removes temporary files when the user interrupts opm.
 
-use std::fs::{self, Permissions};
 use std::io;
-use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::sync::Once;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use scratch::{Guard, TempFolder};
+use fbc::scratch::{Guard, TempFolder};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
 
-use crate::{progress, tree};
+use crate::progress;
 
 static HANDED_OVER: AtomicBool = AtomicBool::new(false);
 
 /// Removes temporary files on signals, as soon as there are any.
 pub(crate) fn start() {
     static WATCH: Once = Once::new();
-    scratch::before_creating(|| WATCH.call_once(watch));
+    fbc::scratch::before_creating(|| WATCH.call_once(watch));
 }
 
 /// Lets the caller handle signals from now on: it must listen to them already or at once, and remove its files itself.
@@ -52,53 +50,18 @@ impl Unfinished {
 
     /// Runs work without interruption: a signal takes effect afterwards.
     pub(crate) fn uninterrupted<T>(&self, work: impl FnOnce() -> T) -> T {
-        scratch::uninterrupted(work)
+        fbc::scratch::uninterrupted(work)
     }
 
     /// Gives the directory the mode of new directories, before it is renamed.
     pub(crate) fn open_to_others(&self) -> io::Result<()> {
-        fs::set_permissions(self.path(), Permissions::from_mode(scratch::umasked(0o777)))
+        self.0.open_to_others()
     }
 
     /// Renames the directory to `target` and keeps it.
     pub(crate) fn finish(self, target: &Path) -> io::Result<()> {
-        self.open_to_others()?;
-        put(self.path(), target)
+        self.0.finish(target)
     }
-}
-
-/// Moves a directory to `target`, which must be empty or absent.
-///
-/// A mount point cannot be replaced, so its content is: copied to a temporary directory inside it, then renamed entry
-/// by entry.
-pub(crate) fn put(made: &Path, target: &Path) -> io::Result<()> {
-    match fs::rename(made, target) {
-        Err(error) if matches!(error.kind(), io::ErrorKind::ResourceBusy | io::ErrorKind::CrossesDevices) => {
-            fill(made, target)
-        }
-        moved => moved,
-    }
-}
-
-fn fill(made: &Path, target: &Path) -> io::Result<()> {
-    fs::create_dir_all(target)?;
-    let part = Unfinished::create(target, ".opm-part-")?;
-    tree::copy(made, part.path())?;
-    part.uninterrupted(|| {
-        let mut moved = Vec::new();
-        for entry in fs::read_dir(part.path())? {
-            let entry = entry?;
-            let place = target.join(entry.file_name());
-            if let Err(error) = fs::rename(entry.path(), &place) {
-                for (from, to) in moved {
-                    let _ = fs::rename(to, from);
-                }
-                return Err(error);
-            }
-            moved.push((entry.path(), place));
-        }
-        Ok(())
-    })
 }
 
 /// Waits for signals on its own thread. If that fails, a signal ends the process without cleanup.

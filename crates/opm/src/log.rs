@@ -81,7 +81,7 @@ where
         writeln!(
             out,
             "time=\"{}\" level={level} msg={}{rest}",
-            spelling::calendar::rfc3339(spelling::calendar::now()),
+            fbc::spelling::calendar::rfc3339(fbc::spelling::calendar::now()),
             quote(&message)
         )
     }

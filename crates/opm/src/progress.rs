@@ -7,7 +7,10 @@ use std::sync::mpsc::{self, RecvTimeoutError, Sender};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use crate::printer::sanitized;
+use source::{Running, Stage};
+
+use crate::printer::{Printer, sanitized};
+use crate::transfer::Moved;
 
 /// The delay before progress is shown.
 const DELAY: Duration = Duration::from_secs(1);
@@ -62,6 +65,40 @@ impl Drop for Progress {
             drop(stop);
             let _ = thread.join();
         }
+    }
+}
+
+impl Running for Progress {
+    fn advance(&self, by: u64) {
+        self.add(by);
+    }
+}
+
+/// Shows on the terminal how sources are opened.
+#[derive(Default)]
+pub(crate) struct Terminal {
+    moved: Arc<Moved>,
+}
+
+impl Terminal {
+    /// Returns the receiver of the events of transfers.
+    pub(crate) fn transfers(&self) -> Arc<dyn image::Progress> {
+        Arc::clone(&self.moved) as Arc<dyn image::Progress>
+    }
+}
+
+impl source::Progress for Terminal {
+    fn start(&self, stage: Stage) -> Box<dyn Running> {
+        Box::new(match stage {
+            Stage::Transfer(doing) => self.moved.line(doing),
+            Stage::Unpacking => Progress::start("unpacking", Unit::Bytes),
+            Stage::Reading => Progress::start("reading", Unit::Bytes),
+            Stage::Rendering => Progress::start("rendering", Unit::Bundles),
+        })
+    }
+
+    fn warn(&self, warning: &str) {
+        Printer::new().warning(warning);
     }
 }
 

@@ -79,5 +79,5 @@ fn result(found: &Found<'_>, names: &[&str]) -> Value {
 
 /// Encodes a path as a URI reference.
 pub(crate) fn uri(path: &str) -> String {
-    spelling::percent::encode_but(path, b"/")
+    fbc::spelling::percent::encode_but(path, b"/")
 }

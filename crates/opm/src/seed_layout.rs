@@ -4,12 +4,11 @@ use std::fs;
 use std::io::{BufWriter, Write};
 use std::path::{Path, PathBuf};
 
+use edit::legacy::{self, IGNORE_FILE, OBJECTS_IGNORED};
 use fbc::json::{Layout as Spacing, Text};
 use fbc::limits::MAX_DEPTH;
 use fbc::{Arrangement, Blob, Fbc, Format, blob};
 
-use crate::commands::add::blobs;
-use crate::commands::edit::attached::{IGNORE_FILE, OBJECTS_IGNORED};
 use crate::exit::{Failure, Outcome, in_path};
 
 /// The file for blobs without a package.
@@ -119,7 +118,7 @@ fn element(name: &str) -> Result<&str, Failure> {
 /// Writes the objects of a bundle to files; returns its text with references to them, and whether it has any.
 fn bundle(blob: &Blob, text: &Text, parent: &Path) -> Result<(Text, bool), Failure> {
     let directory = parent.join("objects").join(element(&blob.name)?);
-    let (json, files) = blobs::bundle(text.raw(), &blob.name)
+    let (json, files) = legacy::split(text.raw(), &blob.name)
         .map_err(|error| Failure::message(format!("bundle {:?}: {error}", blob.name)))?;
     if files.is_empty() {
         return Ok((json, false));

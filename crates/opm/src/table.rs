@@ -62,15 +62,6 @@ fn truncated(cell: &str, width: usize) -> String {
     start.chain(['…']).chain(end).collect()
 }
 
-/// Lists at most `most` names.
-pub(crate) fn some(names: &[&str], most: usize) -> String {
-    let shown = names.iter().take(most).copied().collect::<Vec<_>>().join(", ");
-    match names.len().saturating_sub(most) {
-        0 => shown,
-        more => format!("{shown} and {more} more"),
-    }
-}
-
 /// Formats rows as comma-separated values, quoted where needed.
 pub(crate) fn csv(columns: &[String], rows: &[Vec<String>]) -> String {
     let mut out = String::new();

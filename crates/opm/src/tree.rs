@@ -6,8 +6,8 @@ use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
+use fbc::scratch::{TempFile, is_empty_or_absent, umasked};
 use fbc::{Members, Unportable};
-use scratch::{TempFile, umasked};
 
 use crate::exit::{Failure, Outcome};
 use crate::interrupt::Unfinished;
@@ -15,13 +15,9 @@ use crate::printer::Printer;
 
 /// Checks that an output directory is empty or absent.
 pub(crate) fn check_empty(directory: &Path) -> Outcome {
-    match fs::read_dir(directory) {
-        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
-        Err(error) => Err(in_path(directory, &error).into()),
-        Ok(mut entries) => match entries.next() {
-            None => Ok(()),
-            Some(_) => Err(Failure::message(format!("output dir \"{}\" must be empty", directory.display()))),
-        },
+    match is_empty_or_absent(directory).map_err(|error| in_path(directory, &error))? {
+        true => Ok(()),
+        false => Err(Failure::message(format!("output dir \"{}\" must be empty", directory.display()))),
     }
 }
 
@@ -112,9 +108,12 @@ impl NewFiles {
     }
 }
 
-/// Writes a file atomically: a failure leaves an existing file as it was.
+/// Writes a file atomically: a failure leaves an existing file as it was. A pipe or device is written to, not replaced.
 pub(crate) fn write_file(path: &Path, text: &str) -> io::Result<()> {
     let failed = |error: &io::Error| in_path(path, error);
+    if path.exists() && !path.is_file() {
+        return fs::write(path, text).map_err(|error| failed(&error));
+    }
     let mut file = TempFile::beside(path, ".opm-").map_err(|error| failed(&error))?;
     io::Write::write_all(file.file(), text.as_bytes()).map_err(|error| failed(&error))?;
     file.finish(path, umasked(0o644)).map_err(|error| failed(&error))?;
@@ -125,11 +124,6 @@ pub(crate) fn write_file(path: &Path, text: &str) -> io::Result<()> {
 fn list(root: &Path) -> io::Result<Vec<PathBuf>> {
     let everything = Members::below(root, &[PathBuf::new()], usize::MAX)?;
     Ok(everything.paths().map(Path::to_path_buf).collect())
-}
-
-/// Copies the files below `from`, a directory that this program wrote, into the directory `to`.
-pub(crate) fn copy(from: &Path, to: &Path) -> io::Result<()> {
-    Members::below(from, &[PathBuf::new()], usize::MAX)?.copy_to(to)
 }
 
 /// Leaves hidden files out of a bundle, with a warning. Anything else that an image cannot contain is an error.

@@ -32,7 +32,7 @@ const NOT_LIMITS: &[&str] = &[
     "opm/src/report.rs MAX_SHOWN_PER_RULE",
     "resolve/src/explain.rs MAX_NAMES",
     "resolve/src/pool/matching.rs MAX_CACHED",
-    "review/src/compare.rs MAX_NAMED",
+    "bundle/src/review/compare.rs MAX_NAMED",
     "serve/src/cache/data.rs MAX_REUSED",
     "serve/src/grpc/connection.rs MAX_CHECK_INTERVAL",
     "serve/src/load.rs MAX_DESCRIBED",

@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 
+use crate::error::QueryError;
 use crate::input::{State, Subscription};
 use crate::pool::{Node, Pool};
 use crate::resolver::{Clause, Group, Item, Model, Variable, bundle, id};
@@ -14,7 +15,7 @@ const MAX_LITERALS: usize = 2_000_000;
 ///
 /// # Errors
 /// Fails when a requirement cannot be read or a channel has no order.
-pub(crate) fn model(pool: &Pool<'_>, state: &State) -> Result<Model, Vec<String>> {
+pub(crate) fn model(pool: &Pool<'_>, state: &State) -> Result<Model, Vec<QueryError>> {
     let mut builder =
         Builder { pool, state, model: Model::default(), items: HashMap::new(), todo: Vec::new(), literals: 0 };
     builder.build()?;
@@ -33,7 +34,7 @@ struct Builder<'p, 'a> {
 }
 
 impl Builder<'_, '_> {
-    fn build(&mut self) -> Result<(), Vec<String>> {
+    fn build(&mut self) -> Result<(), Vec<QueryError>> {
         let mut errors = Vec::new();
         for place in 0..self.state.installed.len() {
             self.variable(Item::Installed(place));
@@ -82,7 +83,7 @@ impl Builder<'_, '_> {
     }
 
     /// Adds a clause: if `owner` holds, one of `candidates` must hold.
-    fn clause(&mut self, owner: Var, candidates: Vec<Var>, meaning: Clause) -> Result<(), String> {
+    fn clause(&mut self, owner: Var, candidates: Vec<Var>, meaning: Clause) -> Result<(), QueryError> {
         self.pool.charge(candidates.len() as u64 + 1)?;
         self.literals += candidates.len();
         if self.literals > MAX_LITERALS {
@@ -94,7 +95,7 @@ impl Builder<'_, '_> {
     }
 
     /// Adds the candidates of a Subscription.
-    fn subscription(&mut self, place: usize, request: &Subscription, variable: Var) -> Result<(), String> {
+    fn subscription(&mut self, place: usize, request: &Subscription, variable: Var) -> Result<(), QueryError> {
         let pool = self.pool;
         let installed = request.installed.as_deref();
         let current = self.state.installed.iter().position(|csv| Some(csv.name.as_str()) == installed);
@@ -134,7 +135,7 @@ impl Builder<'_, '_> {
     }
 
     /// Adds the candidates of a Subscription that has an installed CSV: its upgrades, or the CSV itself.
-    fn upgrades(&mut self, place: usize, current: usize, channels: &[usize], variable: Var) -> Result<(), String> {
+    fn upgrades(&mut self, place: usize, current: usize, channels: &[usize], variable: Var) -> Result<(), QueryError> {
         let csv = &self.state.installed[current];
         let mut candidates = Vec::new();
         for &channel in channels {
@@ -194,7 +195,7 @@ impl Builder<'_, '_> {
     }
 
     /// Adds the requirements of a bundle.
-    fn needs_of(&mut self, variable: Var) -> Result<(), String> {
+    fn needs_of(&mut self, variable: Var) -> Result<(), QueryError> {
         let Variable::Bundle(item) = self.model.variables[variable] else { return Ok(()) };
         let (pool, state) = (self.pool, self.state);
         let bundle = bundle(pool, state, item);

@@ -6,9 +6,12 @@
 //! conflict, [`path`] follows upgrades, [`upgrade_path`] answers questions about them, [`request`] parses requests, [`plan`]
 //! and [`why`] answer them in words,
 //! [`dependencies`] checks a whole catalog. Nothing here touches disk, network or terminal.
+#![cfg_attr(not(test), deny(clippy::unwrap_used, clippy::expect_used, clippy::panic))]
+#![cfg_attr(not(test), deny(clippy::disallowed_methods, clippy::disallowed_types))]
 
 mod build;
 pub mod dependencies;
+mod error;
 pub mod explain;
 pub mod input;
 pub mod masterminds;
@@ -20,7 +23,6 @@ pub mod pool;
 pub mod request;
 pub mod requirers;
 pub mod resolver;
-pub mod rule;
 mod search;
 #[cfg(test)]
 mod tests;
@@ -28,3 +30,5 @@ pub mod upgrade_path;
 pub mod v1;
 pub mod why;
 pub mod words;
+
+pub use error::{ObjectsError, QueryError, RequestError};

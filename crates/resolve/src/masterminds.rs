@@ -53,14 +53,35 @@ const OPERATORS: [(&str, Operator); 12] = [
     ("", Operator::Equal),
 ];
 
+/// Why a text is not a range.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum RangeError {
+    /// It has this many characters.
+    #[error("a range has at most {MAX_LENGTH} characters, and this has {0}")]
+    TooLong(usize),
+    /// It has a hyphen between two versions, which only some readers accept.
+    #[error("invalid version expression: clusters refuse {text}, write '>={from}, <={to}'")]
+    Hyphen {
+        /// The range.
+        text: String,
+        /// The first version.
+        from: String,
+        /// The last version.
+        to: String,
+    },
+    /// It violates the syntax.
+    #[error("improper constraint: {0}")]
+    Syntax(String),
+}
+
 impl Range {
     /// Parses a range.
     ///
     /// # Errors
     /// Fails with the part that cannot be parsed.
-    pub fn parse(text: &str) -> Result<Range, String> {
+    pub fn parse(text: &str) -> Result<Range, RangeError> {
         if text.len() > MAX_LENGTH {
-            return Err(format!("a range has at most {MAX_LENGTH} characters, and this has {}", text.len()));
+            return Err(RangeError::TooLong(text.len()));
         }
         let mut alternatives = Vec::new();
         for alternative in text.split("||") {
@@ -71,9 +92,11 @@ impl Range {
                 // API servers reject what the library behind them parses. A lone operator belongs to the next word.
                 if words.get(at + 1) == Some(&"-") {
                     let end = words.get(at + 2).ok_or_else(|| wrong(text))?;
-                    return Err(format!(
-                        "invalid version expression: clusters refuse {text}, write '>={word}, <={end}'"
-                    ));
+                    return Err(RangeError::Hyphen {
+                        text: text.to_owned(),
+                        from: (*word).to_owned(),
+                        to: (*end).to_owned(),
+                    });
                 } else if OPERATORS.iter().any(|(operator, _)| operator == word) {
                     let version = words.get(at + 1).ok_or_else(|| wrong(text))?;
                     comparisons.push(Comparison::parse(&format!("{word}{version}")).ok_or_else(|| wrong(text))?);
@@ -105,8 +128,8 @@ impl Range {
     }
 }
 
-fn wrong(text: &str) -> String {
-    format!("improper constraint: {text}")
+fn wrong(text: &str) -> RangeError {
+    RangeError::Syntax(text.to_owned())
 }
 
 impl Comparison {

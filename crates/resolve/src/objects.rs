@@ -5,6 +5,7 @@ use std::collections::BTreeSet;
 use fbc::json::{Raw, Text};
 use fbc::version::Version;
 
+use crate::error::ObjectsError;
 use crate::input::{Bundle, State, Subscription};
 
 /// The Subscriptions, CSVs and catalog priorities of a cluster.
@@ -23,12 +24,12 @@ impl Objects {
     ///
     /// # Errors
     /// Fails when a document is not a Kubernetes object.
-    pub fn read(documents: &[Text]) -> Result<Objects, String> {
+    pub fn read(documents: &[Text]) -> Result<Objects, ObjectsError> {
         let mut objects = Objects::default();
         for document in documents {
             let raw = document.raw();
             match text(raw, &["kind"]).as_str() {
-                "" => return Err("expected Kubernetes objects, but one has no kind".to_owned()),
+                "" => return Err(ObjectsError::NoKind),
                 kind if kind.ends_with("List") => {
                     raw.get("items").into_iter().flat_map(Raw::items).for_each(|item| objects.add(item, kind));
                 }
@@ -85,24 +86,14 @@ impl Objects {
     ///
     /// # Errors
     /// Fails when there are several and none is given, or the given one has no content.
-    pub fn namespace(&self, wanted: Option<&str>) -> Result<(String, State), String> {
-        let names: Vec<&str> = self.namespaces.iter().map(String::as_str).collect();
-        let name = match (wanted, names.as_slice()) {
-            (Some(name), _) if self.namespaces.contains(name) => name,
-            (Some(name), _) => {
-                return Err(format!(
-                    "namespace {name:?} has no Subscriptions or ClusterServiceVersions; these have: {}",
-                    names.join(", ")
-                ));
-            }
-            (None, [only]) => only,
-            (None, []) => return Err("the objects contain no Subscriptions or ClusterServiceVersions".to_owned()),
-            (None, _) => {
-                return Err(format!(
-                    "several namespaces have Subscriptions or ClusterServiceVersions, choose one of {}",
-                    names.join(", ")
-                ));
-            }
+    pub fn namespace(&self, wanted: Option<&str>) -> Result<(String, State), ObjectsError> {
+        let names = || self.namespaces.iter().cloned().collect();
+        let name = match (wanted, self.namespaces.first(), self.namespaces.len()) {
+            (Some(name), ..) if self.namespaces.contains(name) => name,
+            (Some(name), ..) => return Err(ObjectsError::NoNamespace { name: name.to_owned(), others: names() }),
+            (None, Some(only), 1) => only,
+            (None, None, _) => return Err(ObjectsError::Empty),
+            (None, ..) => return Err(ObjectsError::Several(names())),
         };
         let here = |(namespace, it): &(String, Subscription)| (namespace == name).then(|| it.clone());
         let subscriptions: Vec<Subscription> = self.subscriptions.iter().filter_map(here).collect();

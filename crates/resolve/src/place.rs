@@ -21,7 +21,7 @@ impl Place {
     /// Returns the position of a member.
     pub fn of(pool: &Pool<'_>, node: Node) -> Place {
         if let Err(error) = &*pool.chain_of(node) {
-            return Place::Broken(error.clone());
+            return Place::Broken(error.to_string());
         }
         match pool.below_head(node) {
             Some(0) => return Place::Head,

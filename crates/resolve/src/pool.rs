@@ -12,9 +12,9 @@ use catalog::needs::Need;
 use fbc::blob::Entry;
 use fbc::version::Version;
 
+use crate::error::QueryError;
 use crate::input::{Bundle, Source};
-use crate::resolver::Refusal;
-use crate::rule::Rule;
+use olm_cel::{Rule, RuleError};
 
 /// The index of a channel member.
 pub type Node = usize;
@@ -59,8 +59,8 @@ struct Edges {
 }
 
 /// The members of a channel in order, or the reason why it has none.
-pub type Chain = Rc<Result<Vec<Node>, String>>;
-type Matches = Rc<Result<Vec<Node>, String>>;
+pub type Chain = Rc<Result<Vec<Node>, QueryError>>;
+type Matches = Rc<Result<Vec<Node>, QueryError>>;
 /// The catalog, package and channel of a Subscription.
 type ChannelKey = (usize, String, Option<String>);
 
@@ -79,7 +79,7 @@ pub struct Pool<'a> {
     /// The total number of members in `matches`.
     cached: Cell<usize>,
     candidates: RefCell<HashMap<(String, Option<usize>), Matches>>,
-    rules: RefCell<HashMap<String, Rc<Result<Rule, String>>>>,
+    rules: RefCell<HashMap<String, Rc<Result<Rule, RuleError>>>>,
     /// The channels by catalog, package and channel name.
     channels: RefCell<HashMap<ChannelKey, Rc<Vec<usize>>>>,
     /// The remaining work budget.
@@ -206,7 +206,10 @@ impl<'a> Pool<'a> {
                 let view = View::new(group.members.iter().map(|&node| self.members[node].entry));
                 Rc::new(match chain::chain(&view) {
                     Ok(chain) => Ok(chain.into_iter().map(|place| group.members[place]).collect()),
-                    Err(error) => Err(error.message(group.package, group.channel)),
+                    Err(error) => {
+                        let (package, channel) = (group.package.to_owned(), group.channel.to_owned());
+                        Err(QueryError::NoOrder { package, channel, error })
+                    }
                 })
             })
             .clone()
@@ -239,7 +242,12 @@ impl<'a> Pool<'a> {
     ///
     /// # Errors
     /// Fails when the channel has no order, or the budget is exhausted.
-    pub(crate) fn upgrades(&self, group: usize, name: &str, version: Option<&Version>) -> Result<Vec<Node>, String> {
+    pub(crate) fn upgrades(
+        &self,
+        group: usize,
+        name: &str,
+        version: Option<&Version>,
+    ) -> Result<Vec<Node>, QueryError> {
         let chain = self.chain(group);
         let chain = chain.as_ref().as_ref().map_err(Clone::clone)?;
         let edges = self.edges(group);
@@ -292,16 +300,16 @@ impl<'a> Pool<'a> {
     ///
     /// # Errors
     /// Fails when the budget is exhausted.
-    pub(crate) fn charge(&self, steps: u64) -> Result<(), String> {
+    pub(crate) fn charge(&self, steps: u64) -> Result<(), QueryError> {
         let left = self.work.get().checked_sub(steps);
         self.work.set(left.unwrap_or_default());
         left.map(|_| ()).ok_or_else(|| self.give_up())
     }
 
-    /// Records that a query reached a limit of opm, and returns the message.
-    pub(crate) fn give_up(&self) -> String {
+    /// Records that a query reached a limit of opm, and returns the error.
+    pub(crate) fn give_up(&self) -> QueryError {
         self.gave_up.set(true);
-        Refusal::GaveUp.to_string()
+        QueryError::GaveUp
     }
 
     /// Returns whether a query reached a limit of opm.
@@ -354,7 +362,7 @@ impl<'a> Pool<'a> {
         found
     }
 
-    fn in_order(&self, matches: &[Node], preferred: Option<usize>) -> Result<Vec<Node>, String> {
+    fn in_order(&self, matches: &[Node], preferred: Option<usize>) -> Result<Vec<Node>, QueryError> {
         let wanted: HashSet<Node> = matches.iter().copied().collect();
         let mut groups: BTreeMap<usize, Vec<usize>> = BTreeMap::new();
         let mut seen = HashSet::new();

@@ -1,5 +1,6 @@
 //! Parses requests: a package, a channel of it, or a version.
 
+use crate::error::RequestError;
 use crate::input::{Bundle, State, Subscription};
 use crate::place::Place;
 use crate::pool::{Node, Pool};
@@ -22,9 +23,7 @@ pub struct Request {
 ///
 /// # Errors
 /// Fails with the expected syntax.
-pub fn parse(text: &str) -> Result<Request, String> {
-    const EXPECTED: &str =
-        "expected PACKAGE, PACKAGE@CHANNEL, PACKAGE=VERSION, PACKAGE@CHANNEL=VERSION or a bundle name";
+pub fn parse(text: &str) -> Result<Request, RequestError> {
     let (rest, version) = match text.split_once('=') {
         Some((rest, version)) => (rest, Some(version)),
         None => (text, None),
@@ -34,7 +33,7 @@ pub fn parse(text: &str) -> Result<Request, String> {
         None => (rest, None),
     };
     if [Some(package), channel, version].contains(&Some("")) {
-        return Err(EXPECTED.to_owned());
+        return Err(RequestError::Syntax);
     }
     let owned = |text: Option<&str>| text.map(str::to_owned);
     Ok(Request { text: text.to_owned(), package: package.to_owned(), channel: owned(channel), version: owned(version) })
@@ -77,42 +76,41 @@ impl Request {
     }
 
     /// Returns the error for a request without a match, with what exists.
-    pub fn unknown(&self, pool: &Pool<'_>) -> String {
+    pub fn unknown(&self, pool: &Pool<'_>) -> RequestError {
         let nodes = pool.of_package(&self.package);
-        let catalogs: Vec<&str> = pool.sources.iter().map(|source| source.name.as_str()).collect();
         if nodes.is_empty() {
             let stem = self.package.split(['.', '-']).next().unwrap_or_default();
-            let mut alike: Vec<&str> = pool
+            let mut alike: Vec<String> = pool
                 .sources
                 .iter()
-                .flat_map(|source| source.packages.keys().map(String::as_str))
+                .flat_map(|source| source.packages.keys())
                 .filter(|name| !stem.is_empty() && name.contains(stem))
+                .cloned()
                 .collect();
             alike.sort_unstable();
             alike.dedup();
             alike.truncate(10);
-            let help = if alike.is_empty() { String::new() } else { format!("\nhelp: there is {}", alike.join(", ")) };
-            let what = format!("no package or bundle {:?} in {}{help}", self.package, catalogs.join(", "));
-            return what;
+            let catalogs = pool.sources.iter().map(|source| source.name.clone()).collect();
+            return RequestError::NoPackage { name: self.package.clone(), catalogs, alike };
         }
         if let Some(channel) = &self.channel {
             let mut channels: Vec<&str> = nodes.iter().map(|&node| pool.member(node).channel).collect();
             channels.sort_unstable();
             channels.dedup();
             if !channels.contains(&channel.as_str()) {
-                let there = channels.join(", ");
-                return format!("package {} has no channel {channel:?}, only {there}", self.package);
+                let channels = channels.into_iter().map(str::to_owned).collect();
+                return RequestError::NoChannel { package: self.package.clone(), channel: channel.clone(), channels };
             }
         }
         let mut versions: Vec<&Version> =
             nodes.iter().filter_map(|&node| pool.member(node).bundle.version.as_ref()).collect();
         versions.sort_by(|a, b| b.cmp_precedence(a));
         versions.dedup();
-        let shown: Vec<String> = versions.iter().take(10).map(ToString::to_string).collect();
-        let more = versions.len().saturating_sub(shown.len());
-        let more = if more > 0 { format!(" and {more} more") } else { String::new() };
-        let wanted = self.version.as_deref().unwrap_or_default();
-        format!("package {} has no version {wanted}, only {}{more}", self.package, shown.join(", "))
+        RequestError::NoVersion {
+            package: self.package.clone(),
+            version: self.version.clone().unwrap_or_default(),
+            versions: versions.into_iter().map(ToString::to_string).collect(),
+        }
     }
 }
 
@@ -120,7 +118,7 @@ impl Request {
 ///
 /// # Errors
 /// Fails when the version is unknown or not given.
-pub fn installed(request: &Request, pool: &Pool<'_>) -> Result<(Bundle, Option<Node>), String> {
+pub fn installed(request: &Request, pool: &Pool<'_>) -> Result<(Bundle, Option<Node>), RequestError> {
     let anywhere = Request { channel: None, ..request.clone() };
     let nodes = anywhere.members(pool);
     let in_channel = nodes.iter().copied().find(|&node| Some(pool.member(node).channel) == request.channel.as_deref());
@@ -136,10 +134,7 @@ pub fn installed(request: &Request, pool: &Pool<'_>) -> Result<(Bundle, Option<N
                 Ok((unknown(&request.package, package, Some(version)), None))
             }
             _ if pool.of_package(&request.package).is_empty() => Err(request.unknown(pool)),
-            _ => Err(format!(
-                "which version of {} is installed? Write {}=VERSION or the name of the bundle",
-                request.package, request.package
-            )),
+            _ => Err(RequestError::VersionMissing(request.package.clone())),
         };
     };
     if pool.of_package(&request.package).is_empty() {
@@ -167,7 +162,7 @@ pub fn unknown(name: &str, package: &str, version: Option<Version>) -> Bundle {
 ///
 /// # Errors
 /// Fails when the version is unknown or not given.
-pub fn add_installed(request: &Request, pool: &Pool<'_>, state: &mut State) -> Result<(), String> {
+pub fn add_installed(request: &Request, pool: &Pool<'_>, state: &mut State) -> Result<(), RequestError> {
     let request = request.resolve(pool);
     let (bundle, node) = installed(&request, pool)?;
     let channel = request.channel.clone().or_else(|| channel_of(pool, &bundle, node));
@@ -209,15 +204,12 @@ fn source_of(pool: &Pool<'_>, package: &str) -> usize {
 ///
 /// # Errors
 /// Fails when a Subscription cannot express the request.
-pub fn subscribe(request: &Request, pool: &Pool<'_>, state: &mut State) -> Result<(), String> {
+pub fn subscribe(request: &Request, pool: &Pool<'_>, state: &mut State) -> Result<(), RequestError> {
     let request = request.resolve(pool);
     let known = state.subscriptions.iter_mut().find(|it| it.package == request.package);
     if let Some(known) = known {
-        if let Some(version) = &request.version {
-            return Err(format!(
-                "{} is subscribed to already, so that {version} cannot be asked for: clusters choose by the channel",
-                request.package
-            ));
+        if let Some(version) = request.version {
+            return Err(RequestError::Subscribed { package: request.package, version });
         }
         if request.channel.is_some() {
             known.channel = request.channel;

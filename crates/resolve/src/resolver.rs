@@ -150,7 +150,8 @@ pub fn resolve(pool: &Pool<'_>, state: &State) -> Outcome {
     match build::model(pool, state) {
         Ok(model) => model.solve(pool, state),
         Err(_) if pool.gave_up() => Outcome::Error(Refusal::GaveUp),
-        Err(mut errors) => {
+        Err(errors) => {
+            let mut errors: Vec<String> = errors.iter().map(ToString::to_string).collect();
             errors.sort();
             errors.dedup();
             Outcome::Error(Refusal::Olm(match errors.as_slice() {
@@ -370,7 +371,7 @@ pub fn unmet<'b>(pool: &Pool<'_>, bundle: &'b Bundle) -> Vec<(&'b Requirement, O
         match &*pool.candidates(&requirement.need, None) {
             Ok(found) if found.is_empty() => unmet.push((requirement, None)),
             Ok(_) => {}
-            Err(error) => unmet.push((requirement, Some(error.clone()))),
+            Err(error) => unmet.push((requirement, Some(error.to_string()))),
         }
     }
     unmet

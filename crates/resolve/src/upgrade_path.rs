@@ -1,10 +1,10 @@
 //! The answer to "which upgrades follow?": the one that `upgrade-path`, the console and its export give.
 
 use std::collections::HashMap;
-use std::fmt;
 
 use catalog::chain::Edge;
 
+use crate::error::RequestError;
 use crate::input::Bundle;
 use crate::path::{self, End, Start};
 use crate::plan::origin;
@@ -158,23 +158,11 @@ impl Ending {
     }
 }
 
-/// A package, channel or version that does not exist.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Unknown(String);
-
-impl fmt::Display for Unknown {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.0)
-    }
-}
-
-impl std::error::Error for Unknown {}
-
 /// Follows the upgrades of a package.
 ///
 /// # Errors
 /// Fails when the question names something that does not exist.
-pub fn upgrade_path(pool: &Pool<'_>, question: &Question<'_>) -> Result<UpgradePath, Unknown> {
+pub fn upgrade_path(pool: &Pool<'_>, question: &Question<'_>) -> Result<UpgradePath, RequestError> {
     let package = question.package;
     let wish = |version: &str, channel: Option<&str>| Request {
         text: version.to_owned(),
@@ -186,15 +174,15 @@ pub fn upgrade_path(pool: &Pool<'_>, question: &Question<'_>) -> Result<UpgradeP
     let nodes: Vec<Node> = pool.of_package(package).iter().filter(here).copied().collect();
     let wanted = wish(question.from, question.channel);
     let default = nodes.iter().copied().find(|&node| pool.is_default(node));
-    let Some(default) = default else { return Err(Unknown(wanted.unknown(pool))) };
+    let Some(default) = default else { return Err(wanted.unknown(pool)) };
     let channel = question.channel.unwrap_or(pool.member(default).channel);
     if !nodes.iter().any(|&node| pool.member(node).channel == channel) {
-        return Err(Unknown(wanted.unknown(pool)));
+        return Err(wanted.unknown(pool));
     }
-    let (from, known) = request::installed(&wanted, pool).map_err(Unknown)?;
+    let (from, known) = request::installed(&wanted, pool)?;
     // A bundle that the catalog no longer contains is upgraded by its version.
     if known.is_none() && from.version.is_none() {
-        return Err(Unknown(format!("{:?} is neither a version nor a bundle of {package}", question.from)));
+        return Err(RequestError::NotOfPackage { text: question.from.to_owned(), package: package.to_owned() });
     }
     let to = match question.to {
         None => None,
@@ -202,7 +190,7 @@ pub fn upgrade_path(pool: &Pool<'_>, question: &Question<'_>) -> Result<UpgradeP
             let members = wish(version, Some(channel)).members(pool);
             let anywhere = || wish(version, None).members(pool);
             let found = members.first().copied().or_else(|| anywhere().first().copied());
-            let found = found.ok_or_else(|| Unknown(wish(version, question.channel).unknown(pool)))?;
+            let found = found.ok_or_else(|| wish(version, question.channel).unknown(pool))?;
             Some(pool.member(found).bundle.name.as_str())
         }
     };
@@ -274,7 +262,7 @@ fn second(pool: &Pool<'_>, start: &Start<'_>, crds: &CompareCrds<'_>) -> Upgrade
     let path = match path.end {
         v1::End::Latest => ended(start, steps, Ending::Latest, Vec::new(), None),
         v1::End::Reached => ended(start, steps, Ending::Reached, Vec::new(), None),
-        v1::End::Failed(message) => ended(start, steps, Ending::Blocked, Vec::new(), Some(Refusal::Olm(message))),
+        v1::End::Failed(none) => ended(start, steps, Ending::Blocked, Vec::new(), Some(Refusal::Olm(none.to_string()))),
         v1::End::Cycle(name) => {
             ended(start, steps, Ending::Stuck, vec![format!("the upgrades lead back to {name}")], None)
         }

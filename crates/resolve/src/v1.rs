@@ -5,6 +5,7 @@ use std::collections::{HashMap, HashSet};
 
 use catalog::chain::Edge;
 use fbc::release::cmp_version_release;
+use fbc::version::Version;
 
 use crate::input::Bundle;
 use crate::masterminds::Range;
@@ -25,16 +26,47 @@ pub struct Request<'a> {
     pub any_version: bool,
 }
 
+/// Why no bundle is chosen.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{}{reason}", upgrading(.from.as_ref()))]
+pub struct NoChoice {
+    /// The version to upgrade from.
+    pub from: Option<Version>,
+    /// The reason.
+    pub reason: NoChoiceReason,
+}
+
+/// The reason why no bundle is chosen.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum NoChoiceReason {
+    /// No bundle fits this request.
+    #[error("no bundles found for {0}")]
+    None(String),
+    /// Bundles of several catalogs fit.
+    #[error("found bundles for {request} in multiple catalogs with the same priority [{}]", catalogs.join(" "))]
+    Several {
+        /// The request.
+        request: String,
+        /// The catalogs.
+        catalogs: Vec<String>,
+    },
+}
+
+/// Returns the prefix that clusters put before errors during an upgrade.
+fn upgrading(from: Option<&Version>) -> String {
+    from.map(|it| format!("error upgrading from currently installed version \"{it}\": ")).unwrap_or_default()
+}
+
 /// Chooses the bundle to install.
 ///
 /// # Errors
 /// Fails with the message of clusters when there is no bundle, or several.
-pub fn select(pool: &Pool<'_>, request: &Request<'_>) -> Result<Node, String> {
+pub fn select(pool: &Pool<'_>, request: &Request<'_>) -> Result<Node, NoChoice> {
     select_among(pool, request, pool.of_package(request.package))
 }
 
 /// Chooses the bundle to install among `nodes`.
-fn select_among(pool: &Pool<'_>, request: &Request<'_>, nodes: &[Node]) -> Result<Node, String> {
+fn select_among(pool: &Pool<'_>, request: &Request<'_>, nodes: &[Node]) -> Result<Node, NoChoice> {
     let mut best: Vec<Node> = Vec::new();
     for source in 0..pool.sources.len() {
         let fits = |&node: &Node| pool.member(node).source == source && is_eligible(pool, request, node);
@@ -48,21 +80,17 @@ fn select_among(pool: &Pool<'_>, request: &Request<'_>, nodes: &[Node]) -> Resul
     let priority = |node: Node| pool.sources[pool.member(node).source].priority;
     let highest = best.iter().map(|&node| priority(node)).max();
     best.retain(|&node| Some(priority(node)) == highest);
-    match best.as_slice() {
-        [only] => Ok(*only),
-        [] => Err(format!("{}no bundles found for {}", upgrading(request), described(request))),
+    let reason = match best.as_slice() {
+        [only] => return Ok(*only),
+        [] => NoChoiceReason::None(described(request)),
         several => {
-            let mut names: Vec<&str> =
-                several.iter().map(|&node| pool.sources[pool.member(node).source].name.as_str()).collect();
-            names.sort_unstable();
-            Err(format!(
-                "{}found bundles for {} in multiple catalogs with the same priority [{}]",
-                upgrading(request),
-                described(request),
-                names.join(" ")
-            ))
+            let name = |&node: &Node| pool.sources[pool.member(node).source].name.clone();
+            let mut catalogs: Vec<String> = several.iter().map(name).collect();
+            catalogs.sort_unstable();
+            NoChoiceReason::Several { request: described(request), catalogs }
         }
-    }
+    };
+    Err(NoChoice { from: request.installed.and_then(|old| old.version.clone()), reason })
 }
 
 /// The upgrades of a cluster of the second generation, step by step.
@@ -81,8 +109,8 @@ pub enum End {
     Latest,
     /// The target is reached.
     Reached,
-    /// There is no upgrade; the message of clusters.
-    Failed(String),
+    /// There is no upgrade.
+    Failed(NoChoice),
     /// The upgrades lead back to a bundle.
     Cycle(String),
 }
@@ -125,7 +153,7 @@ pub fn path(pool: &Pool<'_>, package: &str, channel: &str, from: &Bundle, to: Op
         let node = match direct.map_or_else(|| select(None), Ok) {
             Ok(node) if pool.member(node).bundle.name != current.name => node,
             Ok(_) => return Path { steps, end: End::Latest },
-            Err(message) => return Path { steps, end: End::Failed(message) },
+            Err(none) => return Path { steps, end: End::Failed(none) },
         };
         let member = pool.member(node);
         steps.push((node, Edge::between(member.entry, &current.name, current.version.as_ref())));
@@ -180,12 +208,6 @@ fn described(request: &Request<'_>) -> String {
     text
 }
 
-/// Returns the prefix that clusters put before errors during an upgrade.
-fn upgrading(request: &Request<'_>) -> String {
-    let version = request.installed.and_then(|old| old.version.as_ref());
-    version.map(|it| format!("error upgrading from currently installed version \"{it}\": ")).unwrap_or_default()
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -201,7 +223,7 @@ mod tests {
             Request { package: "a", channels: &channels, range: range.as_ref(), installed, any_version: false };
         match select(&pool, &request) {
             Ok(node) => pool.member(node).bundle.name.clone(),
-            Err(message) => message,
+            Err(none) => none.to_string(),
         }
     }
 

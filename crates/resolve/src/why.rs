@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use catalog::chain::Edge;
 
 use crate::dependencies;
+use crate::error::RequestError;
 use crate::explain::explain;
 use crate::input::State;
 use crate::place::Place;
@@ -29,7 +30,7 @@ pub struct Part {
 ///
 /// # Errors
 /// Fails when nothing matches, and lists what exists.
-pub fn why(pool: &Pool<'_>, requirers: &Requirers<'_>, request: &Request) -> Result<Vec<Part>, String> {
+pub fn why(pool: &Pool<'_>, requirers: &Requirers<'_>, request: &Request) -> Result<Vec<Part>, RequestError> {
     match &request.version {
         None => of_package(pool, requirers, request),
         Some(_) => of_version(pool, request),
@@ -37,7 +38,7 @@ pub fn why(pool: &Pool<'_>, requirers: &Requirers<'_>, request: &Request) -> Res
 }
 
 /// Answers for a package, or a channel of it.
-fn of_package(pool: &Pool<'_>, requirers: &Requirers<'_>, request: &Request) -> Result<Vec<Part>, String> {
+fn of_package(pool: &Pool<'_>, requirers: &Requirers<'_>, request: &Request) -> Result<Vec<Part>, RequestError> {
     let in_channel = |node: &&Node| request.channel.as_ref().is_none_or(|name| *name == pool.member(**node).channel);
     let nodes: Vec<Node> = pool.of_package(&request.package).iter().filter(in_channel).copied().collect();
     if nodes.is_empty() {
@@ -165,7 +166,7 @@ fn required_by(requirers: &Requirers<'_>, request: &Request, nodes: &[Node]) -> 
 }
 
 /// Answers for one version.
-fn of_version(pool: &Pool<'_>, request: &Request) -> Result<Vec<Part>, String> {
+fn of_version(pool: &Pool<'_>, request: &Request) -> Result<Vec<Part>, RequestError> {
     let nodes = request.members(pool);
     let Some(&first) = nodes.first() else { return Err(request.unknown(pool)) };
     let bundle = pool.member(first).bundle;
@@ -220,7 +221,7 @@ fn met(pool: &Pool<'_>, node: Node, need: &catalog::needs::Need) -> String {
             Some(&first) => format!("{need}: {} ({})", pool.member(first).bundle.name, origin(pool, first)),
             None => format!("{need}: it meets that itself"),
         },
-        Err(error) => error.clone(),
+        Err(error) => error.to_string(),
     }
 }
 

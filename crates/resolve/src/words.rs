@@ -16,7 +16,7 @@ pub fn predicate(need: &Need) -> String {
         Need::Any(parts) => list(parts, " or "),
         Need::Not(parts) => list(parts, " and not "),
         Need::Rule { rule, message } => format!("with constraint: {} and message: {}", quote(rule), quote(message)),
-        Need::Broken(reason) => reason.clone(),
+        Need::Broken(reason) => reason.to_string(),
     }
 }
 

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use registry_api::Query;
+use catalog::query::Query;
 use tokio::task::JoinSet;
 use tokio::time::Instant;
 

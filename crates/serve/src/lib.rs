@@ -3,14 +3,17 @@
 //! A map, in reading order: [`load`] reads a catalog, [`cache`] builds a file of ready answers from it, [`content`]
 //! holds its blobs, [`live`] holds the current snapshot of both, and [`pages`] is the interface to the renderer of web
 //! pages. `grpc`, [`http`] and [`graphql`] answer from the snapshot. [`listen`], [`tls`] and [`server`] accept
-//! connections, with slots in `slots` that `budget` divides. [`metrics`] counts. [`run`] composes the server:
+//! connections, with slots in `slots` that `budget` divides. `caught` keeps a panic in its request. [`metrics`] counts. [`run`] composes the server:
 //! `supervise` runs the listeners, `snapshot` loads catalogs, `follow` replaces them with newer ones, and `memory`
-//! returns freed memory to the system. [`probe`] is a client of the health API. [`catalogs`] serves several catalogs
+//! returns freed memory to the system. [`probe`] is a client of the health API, and [`monitor`] serves the state of
+//! another process. [`catalogs`] serves several catalogs
 //! over HTTP, and [`upstream`] writes the cache format of the existing tool.
+#![cfg_attr(not(test), deny(clippy::unwrap_used, clippy::expect_used, clippy::panic))]
 
 mod budget;
 pub mod cache;
 pub mod catalogs;
+mod caught;
 pub mod content;
 mod follow;
 pub mod graphql;
@@ -21,6 +24,7 @@ pub mod live;
 pub mod load;
 mod memory;
 pub mod metrics;
+pub mod monitor;
 pub mod pages;
 pub mod probe;
 pub mod run;

@@ -2,7 +2,7 @@
 
 use std::sync::{Arc, PoisonError, RwLock};
 
-use registry_api::Query;
+use catalog::query::Query;
 use tokio::sync::{Notify, watch};
 
 use crate::cache::Cache;

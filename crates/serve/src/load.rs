@@ -1,8 +1,8 @@
 //! Loads the catalog to serve.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::io;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
+use std::{fs, io};
 
 use catalog::{Catalog, Warnings};
 use fbc::blob::TextBuffer;
@@ -10,7 +10,7 @@ use fbc::json::Raw;
 use fbc::locate::Locator;
 use fbc::{Blob, Content, Fbc, Limits, LoadOptions, Members, Problem, Severity, Spot, Stage};
 
-use crate::cache::Digest;
+use crate::cache::{Digest, EncodeError};
 
 /// A directory with a file-based catalog.
 #[derive(Debug, Clone)]
@@ -21,10 +21,21 @@ pub struct Directory {
     pub limits: Limits,
     /// The policy for invalid packages.
     pub on_invalid: OnInvalid,
-    /// Whether a directory without a single blob is a catalog. Usually it is the wrong directory.
-    pub allow_empty: bool,
+    /// Which directories without a single blob are accepted. Usually they are the wrong directory.
+    pub empty: Empty,
     /// Extracts the page data of its packages, if pages are served.
     pub shelve: Option<Shelve>,
+}
+
+/// Which directories without a single blob are accepted as catalogs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Empty {
+    /// None.
+    Rejected,
+    /// Those without files.
+    WithoutFiles,
+    /// All.
+    Accepted,
 }
 
 /// Starts to extract the page data of a package.
@@ -104,12 +115,12 @@ pub enum LoadError {
         problems: Vec<Problem>,
     },
     /// A package is valid but cannot be encoded.
-    #[error("build package index: process package {package:?}: {reason}")]
+    #[error("build package index: process package {package:?}: {source}")]
     Package {
         /// The package.
         package: String,
         /// The cause.
-        reason: String,
+        source: EncodeError,
     },
 }
 
@@ -143,10 +154,15 @@ impl Directory {
         let mut loaded = fbc.load_dir(&self.root, &options).map_err(unreadable)?;
         let members = std::mem::take(&mut loaded.members);
         if fbc.blobs().is_empty() && loaded.problems.is_empty() {
-            match self.allow_empty {
-                true => tracing::warn!(configs = %self.root.display(), "the directory contains no catalog blobs"),
-                false => return Err(LoadError::Empty(self.root.clone())),
+            let accepted = match self.empty {
+                Empty::Rejected => false,
+                Empty::WithoutFiles => !has_files(&self.root).map_err(unreadable)?,
+                Empty::Accepted => true,
+            };
+            if !accepted {
+                return Err(LoadError::Empty(self.root.clone()));
             }
+            tracing::warn!(configs = %self.root.display(), "the directory contains no catalog blobs");
         }
         let mut checked = catalog::check(&fbc, loaded, Warnings::Off);
         let mut quarantined = Vec::new();
@@ -190,6 +206,22 @@ impl Directory {
         let packages = lists.into_iter().map(|(name, list)| (name.to_owned(), Digest::of(&list))).collect();
         Ok((packages, Digest::of(&unowned)))
     }
+}
+
+/// Returns whether there are files anywhere below a directory, hidden ones included.
+fn has_files(root: &Path) -> io::Result<bool> {
+    let mut directories = vec![root.to_owned()];
+    while let Some(directory) = directories.pop() {
+        for entry in fs::read_dir(directory)? {
+            let entry = entry?;
+            if entry.file_type()?.is_dir() {
+                directories.push(entry.path());
+            } else if !entry.path().is_dir() {
+                return Ok(true);
+            }
+        }
+    }
+    Ok(false)
 }
 
 /// Groups problems by package, described in one line.

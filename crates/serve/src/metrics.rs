@@ -4,7 +4,7 @@ use std::fmt::Write;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::{Duration, SystemTime};
 
-use registry_api::Counts;
+use catalog::query::Counts;
 
 /// The methods with counters of their own; all others share the last one.
 const METHODS: &[&str] = &[

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use registry_api::Query;
+use catalog::query::Query;
 use tokio::sync::Notify;
 
 use crate::budget::Budget;
@@ -78,8 +78,6 @@ pub struct Plan {
     pub drain: Duration,
     /// Notified to reload certificates and catalog.
     pub reload: Arc<Notify>,
-    /// Called when the first catalog is served.
-    pub on_ready: fn(),
 }
 
 /// The reason why a server did not start, or ended.
@@ -184,7 +182,6 @@ async fn follow(
         ready_ms = start.elapsed().as_millis() as u64,
         "serving registry"
     );
-    (plan.on_ready)();
     match Follower::new(plan, Arc::clone(live), tls).run(prepared).await {}
 }
 

@@ -14,7 +14,8 @@ use std::time::Duration;
 use tokio::sync::{mpsc, watch};
 use tokio::task::{JoinSet, LocalSet};
 
-use crate::grpc;
+use crate::caught::log_panic;
+use crate::grpc::OtherServices;
 use crate::grpc::connection::{self, Common};
 use crate::grpc::memory_budget::Pool;
 use crate::grpc::observe::Failures;
@@ -80,7 +81,7 @@ pub async fn serve(
     services: Services,
     stop: impl Future<Output = ()> + Send + 'static,
 ) -> io::Result<()> {
-    let routes = grpc::routes(&live, limits.request_size, services).map_err(io::Error::other)?;
+    let other_services = OtherServices::new(&live, limits.request_size, services).map_err(io::Error::other)?;
     let pool = Pool::new();
     let (stopped, stopping) = watch::channel(false);
     let (alive, mut ended) = mpsc::channel::<()>(1);
@@ -93,7 +94,7 @@ pub async fn serve(
             accepted,
             tls: tls.clone(),
             live: Arc::clone(&live),
-            routes: routes.clone(),
+            other_services: other_services.clone(),
             limits: limits.clone(),
             services,
             pool: pool.clone(),
@@ -188,7 +189,7 @@ struct Task {
     accepted: mpsc::UnboundedReceiver<Accepted>,
     tls: Option<Tls>,
     live: Arc<Live>,
-    routes: tonic::service::Routes,
+    other_services: OtherServices,
     limits: ServerLimits,
     services: Services,
     pool: Pool,
@@ -205,8 +206,8 @@ impl Task {
     }
 
     async fn answer(self) {
-        let Task { mut accepted, tls, live, routes, limits, services, pool, stopping, alive } = self;
-        let common = Rc::new(Common { live, routes, limits, services, pool, failures: Failures::new() });
+        let Task { mut accepted, tls, live, other_services, limits, services, pool, stopping, alive } = self;
+        let common = Rc::new(Common { live, other_services, limits, services, pool, failures: Failures::new() });
         let mut connections = JoinSet::new();
         loop {
             tokio::select! {
@@ -226,10 +227,12 @@ impl Task {
                         }
                     });
                 }
-                Some(_) = connections.join_next(), if !connections.is_empty() => {}
+                Some(ended) = connections.join_next(), if !connections.is_empty() => log_panic(ended),
             }
         }
-        while connections.join_next().await.is_some() {}
+        while let Some(ended) = connections.join_next().await {
+            log_panic(ended);
+        }
         drop(alive);
     }
 }

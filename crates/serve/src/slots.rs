@@ -161,6 +161,11 @@ impl Usage {
         self.activity.idle.store(BUSY, Relaxed);
     }
 
+    /// Returns whether the connection ever sent a request.
+    pub(crate) fn has_called(&self) -> bool {
+        self.activity.called.load(Relaxed)
+    }
+
     pub(crate) fn is_idle(&self) -> bool {
         self.activity.idle.load(Relaxed) != BUSY
     }

@@ -3,7 +3,7 @@
 use std::io;
 use std::sync::Arc;
 
-use registry_api::Query;
+use catalog::query::Query;
 
 use crate::cache::Cache;
 use crate::cache::store::{self, Integrity, PrepareError, Prepared, Reading};

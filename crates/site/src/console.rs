@@ -7,7 +7,7 @@ mod packages;
 use std::io;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use spelling::percent;
+use fbc::spelling::percent;
 
 use crate::assets::ASSETS;
 use crate::frame::{Context, Notice, Page, frame};

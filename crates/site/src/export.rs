@@ -65,7 +65,7 @@ pub struct Export<'a> {
     only: Arc<HashSet<String>>,
     images: Images,
     /// Why clusters choose each package, in the order of the list.
-    why: Vec<Result<why::Answer, String>>,
+    why: Vec<Result<why::Answer, why::AnswerError>>,
     /// The upgrades from every version of each package, in the same order.
     paths: Vec<Vec<path::ChannelPaths>>,
     /// Why packages cannot be installed, of those that cannot.

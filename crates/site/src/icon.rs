@@ -49,13 +49,63 @@ impl Format {
     }
 }
 
+/// Why an icon is not shown.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum IconError {
+    /// It has this many bytes.
+    #[error("it has {0} bytes, more than {MAX_SIZE}")]
+    TooLarge(usize),
+    /// It is not base64.
+    #[error("it is no base64")]
+    NotBase64,
+    /// It is neither an SVG nor of another known format.
+    #[error("its bytes are not an image that browsers display")]
+    Format,
+    /// It is not XML.
+    #[error("it is no XML: {0}")]
+    Xml(String),
+    /// It defines entities.
+    #[error("it defines entities")]
+    Entities,
+    /// It is XML, but not an SVG.
+    #[error("it is not an SVG")]
+    NotSvg,
+    /// It is nested too deep.
+    #[error("it is nested too deep")]
+    TooDeep,
+    /// It has an element that does more than draw.
+    #[error("it contains a disallowed element {0}")]
+    Element(String),
+    /// It has an element of another language.
+    #[error("it contains a foreign element {0}")]
+    ForeignElement(String),
+    /// It has a processing instruction.
+    #[error("it contains a processing instruction {0}")]
+    Instruction(String),
+    /// It has an event handler.
+    #[error("it contains an event handler {0}")]
+    EventHandler(String),
+    /// It changes the base of references.
+    #[error("it changes the base of references")]
+    Base,
+    /// It refers to something else than itself.
+    #[error("it refers to an external resource")]
+    External,
+    /// Its styles refer to something else than the image.
+    #[error("its styles refer to an external resource")]
+    ExternalStyle,
+    /// Its styles may hide a reference.
+    #[error("its styles contain a hidden reference")]
+    HiddenReference,
+}
+
 /// Checks whether bytes are an icon that is safe to show.
 ///
 /// # Errors
 /// Fails with the reason why not.
-pub fn check(bytes: &[u8]) -> Result<Format, String> {
+pub fn check(bytes: &[u8]) -> Result<Format, IconError> {
     if bytes.len() > MAX_SIZE {
-        return Err(format!("it has {} bytes, more than {MAX_SIZE}", bytes.len()));
+        return Err(IconError::TooLarge(bytes.len()));
     }
     match bytes {
         [0x89, b'P', b'N', b'G', b'\r', b'\n', 0x1a, b'\n', ..] => Ok(Format::Png),
@@ -135,41 +185,35 @@ const ELEMENTS: &[&str] = &[
     "view",
 ];
 
-fn check_svg(bytes: &[u8]) -> Result<(), String> {
-    let text = std::str::from_utf8(bytes).map_err(|_| "its bytes are not an image that browsers display".to_owned())?;
+fn check_svg(bytes: &[u8]) -> Result<(), IconError> {
+    let text = std::str::from_utf8(bytes).map_err(|_| IconError::Format)?;
     if !text.trim_start_matches('\u{feff}').trim_start().starts_with('<') {
-        return Err("its bytes are not an image that browsers display".to_owned());
+        return Err(IconError::Format);
     }
     check_doctype(text)?;
     let config = ParserConfig::new().max_entity_expansion_depth(0).max_entity_expansion_length(0);
     let reader = EventReader::new_with_config(bytes, config);
     let (mut depth, mut root, mut style, mut rules) = (0, false, 0usize, String::new());
     for event in reader {
-        match event.map_err(|error| format!("it is no XML: {}", error.msg()))? {
+        match event.map_err(|error| IconError::Xml(error.msg().to_string()))? {
             XmlEvent::StartElement { name, attributes, .. } => {
                 depth += 1;
                 if depth > MAX_DEPTH {
-                    return Err("it is nested too deep".to_owned());
+                    return Err(IconError::TooDeep);
                 }
                 let namespace = name.namespace.as_deref();
                 let ours = namespace == Some(SVG);
                 if depth == 1 {
                     if !ours || name.local_name != "svg" {
-                        return Err("it is not an SVG".to_owned());
+                        return Err(IconError::NotSvg);
                     }
                     root = true;
                 }
                 if ours && !ELEMENTS.contains(&name.local_name.as_str()) {
-                    return Err(format!(
-                        "it contains a disallowed element {}",
-                        crate::text::summary(&name.local_name, 40)
-                    ));
+                    return Err(IconError::Element(crate::text::summary(&name.local_name, 40)));
                 }
                 if namespace.is_none() || namespace.is_some_and(|it| it.contains("xhtml")) {
-                    return Err(format!(
-                        "it contains a foreign element {}",
-                        crate::text::summary(&name.local_name, 40)
-                    ));
+                    return Err(IconError::ForeignElement(crate::text::summary(&name.local_name, 40)));
                 }
                 if ours && name.local_name == "style" {
                     style = depth;
@@ -188,16 +232,16 @@ fn check_svg(bytes: &[u8]) -> Result<(), String> {
             }
             XmlEvent::Characters(text) | XmlEvent::CData(text) if style > 0 => rules.push_str(&text),
             XmlEvent::ProcessingInstruction { name, .. } => {
-                return Err(format!("it contains a processing instruction {}", crate::text::summary(&name, 40)));
+                return Err(IconError::Instruction(crate::text::summary(&name, 40)));
             }
             _ => {}
         }
     }
-    if root { Ok(()) } else { Err("it is not an SVG".to_owned()) }
+    if root { Ok(()) } else { Err(IconError::NotSvg) }
 }
 
 /// A document type may name the standard one; it may define nothing.
-fn check_doctype(text: &str) -> Result<(), String> {
+fn check_doctype(text: &str) -> Result<(), IconError> {
     let mut rest = text;
     while let Some(at) = rest.find("<!") {
         rest = &rest[at + 2..];
@@ -208,29 +252,29 @@ fn check_doctype(text: &str) -> Result<(), String> {
         } else {
             let end = rest.find(['[', '>']).unwrap_or(rest.len());
             if !rest.get(..7).is_some_and(|word| word.eq_ignore_ascii_case("DOCTYPE")) || rest[end..].starts_with('[') {
-                return Err("it defines entities".to_owned());
+                return Err(IconError::Entities);
             }
         }
     }
     Ok(())
 }
 
-fn check_attribute(name: &str, value: &str) -> Result<(), String> {
+fn check_attribute(name: &str, value: &str) -> Result<(), IconError> {
     let lower = name.to_ascii_lowercase();
     if lower.starts_with("on") {
-        return Err(format!("it contains an event handler {}", crate::text::summary(name, 40)));
+        return Err(IconError::EventHandler(crate::text::summary(name, 40)));
     }
     if lower == "href" || lower == "src" {
         check_reference(value)?;
     }
     if lower == "base" {
-        return Err("it changes the base of references".to_owned());
+        return Err(IconError::Base);
     }
     // Any drawing attribute may contain a reference.
     check_css(value)
 }
 
-fn check_reference(value: &str) -> Result<(), String> {
+fn check_reference(value: &str) -> Result<(), IconError> {
     let value = value.trim();
     let raster = |kind: &str| {
         let head = value.get(..5 + kind.len()).unwrap_or_default();
@@ -240,20 +284,20 @@ fn check_reference(value: &str) -> Result<(), String> {
     if local || ["image/png", "image/jpeg", "image/jpg", "image/gif", "image/webp"].iter().any(|kind| raster(kind)) {
         return Ok(());
     }
-    Err("it refers to an external resource".to_owned())
+    Err(IconError::External)
 }
 
 /// Styles may refer to parts of the image only.
-fn check_css(rules: &str) -> Result<(), String> {
+fn check_css(rules: &str) -> Result<(), IconError> {
     // Escapes could spell a disallowed word.
     let lower = rules.to_ascii_lowercase();
     if lower.contains("@import") || lower.contains("expression(") || lower.contains("javascript:") {
-        return Err("its styles refer to an external resource".to_owned());
+        return Err(IconError::ExternalStyle);
     }
     if lower.contains('\\')
         && (lower.contains("url") || lower.contains("import") || lower.contains("\\75") || lower.contains("\\55"))
     {
-        return Err("its styles contain a hidden reference".to_owned());
+        return Err(IconError::HiddenReference);
     }
     let mut rest = rules;
     while let Some(at) = rest.to_ascii_lowercase().find("url(") {
@@ -271,11 +315,11 @@ mod tests {
 
     const XLINK: &str = "http://www.w3.org/1999/xlink";
 
-    fn svg(inner: &str) -> Result<Format, String> {
+    fn svg(inner: &str) -> Result<Format, IconError> {
         check(format!("<svg xmlns=\"{SVG}\" xmlns:xlink=\"{XLINK}\">{inner}</svg>").as_bytes())
     }
 
-    /// T-6: active content is rejected, whatever it is called.
+    /// C-6: active content is rejected, whatever it is called.
     #[test]
     fn pictures_are_accepted_and_active_content_is_rejected() {
         assert_eq!(check(b"\x89PNG\r\n\x1a\nrest"), Ok(Format::Png));

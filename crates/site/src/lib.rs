@@ -7,6 +7,8 @@
 //! [`icon`] and [`names`] sanitize foreign bytes. [`rank`] searches packages, [`history`] records changes of the
 //! catalog. [`frame`] surrounds every page of `pages`; [`console`] routes requests to them, and [`export`] writes them
 //! all, [`slim`].
+#![cfg_attr(not(test), deny(clippy::unwrap_used, clippy::expect_used, clippy::panic))]
+#![cfg_attr(not(test), deny(clippy::disallowed_methods, clippy::disallowed_types))]
 
 pub mod console;
 pub mod csv;

@@ -1,11 +1,25 @@
 //! A whole bundle for the page of a version: its blob, and the manifests in it.
 
+use bundle::review::facts::Facts;
+use bundle::{Object, Whole};
 use edit::diff::changes::{Contents, Property, RelatedImage};
 use fbc::property;
-use review::facts::Facts;
 use serde_json::Value;
 
 use crate::csv::{Csv, items, text};
+
+const CRD: &str = "CustomResourceDefinition";
+
+/// Why the examples of a bundle cannot be shown.
+#[derive(Debug, thiserror::Error)]
+pub enum ExamplesError {
+    /// They are not a list.
+    #[error("alm-examples is not a list")]
+    NotList,
+    /// They are not JSON.
+    #[error("alm-examples is not valid JSON: {0}")]
+    Json(#[from] serde_json::Error),
+}
 
 /// A bundle whose blob was read.
 #[derive(Debug, Clone, Default)]
@@ -14,12 +28,8 @@ pub struct Manifest {
     pub blob: Value,
     /// Its description.
     pub csv: Csv,
-    /// The whole CSV, if the blob contains it.
-    pub whole: Option<Value>,
-    /// The CRDs in the blob.
-    pub crds: Vec<Value>,
-    /// Kind and name of all other objects in the blob.
-    pub others: Vec<(String, String)>,
+    /// The objects in the blob.
+    pub objects: Whole,
     /// The facts of the manifests.
     pub facts: Facts,
     /// Whether objects are in separate files.
@@ -27,43 +37,49 @@ pub struct Manifest {
 }
 
 impl Manifest {
-    /// Returns the CSV and the CRDs in the blob.
-    pub fn objects(&self) -> impl Iterator<Item = &Value> {
-        self.whole.iter().chain(&self.crds)
+    /// Returns the whole CSV, if the blob contains it.
+    pub fn whole_csv(&self) -> Option<&Value> {
+        self.objects.csv().map(|object| &object.value)
+    }
+
+    /// Returns the CRDs in the blob.
+    pub fn crds(&self) -> impl Iterator<Item = &Value> {
+        self.objects.of_kind(CRD).map(|object| &object.value)
+    }
+
+    /// Returns all objects in the blob but the CSV and the CRDs.
+    pub fn others(&self) -> impl Iterator<Item = &Object> {
+        self.objects.objects.iter().filter(|object| !matches!(object.kind(), CRD | "ClusterServiceVersion"))
     }
 
     /// Parses the JSON of a blob; `None` if it is invalid.
     pub fn read(blob: &str) -> Option<Manifest> {
         let blob: Value = serde_json::from_str(blob).ok()?;
         let mut manifest = Manifest::default();
-        let mut metadata = None;
+        let (mut metadata, mut objects) = (None, Vec::new());
         for property in items(&blob["properties"]) {
             match property["type"].as_str() {
                 Some("olm.csv.metadata") => {
                     metadata.get_or_insert_with(|| property["value"].clone());
                 }
-                Some("olm.bundle.object") => manifest.add(&property["value"]),
+                Some("olm.bundle.object") => objects.extend(manifest.object(&property["value"])),
                 _ => {}
             }
         }
-        manifest.facts = Facts::of(manifest.objects(), metadata.as_ref());
-        manifest.csv = Csv::of(manifest.whole.as_ref().or(metadata.as_ref()).unwrap_or(&Value::Null));
+        manifest.objects = Whole::of_values(objects);
+        manifest.facts = Facts::of(manifest.whole_csv().into_iter().chain(manifest.crds()), metadata.as_ref());
+        manifest.csv = Csv::of(manifest.whole_csv().or(metadata.as_ref()).unwrap_or(&Value::Null));
         manifest.blob = blob;
         Some(manifest)
     }
 
-    fn add(&mut self, value: &Value) {
+    /// Decodes the object of a property; notes one that is elsewhere.
+    fn object(&mut self, value: &Value) -> Option<Value> {
         let Some(data) = value["data"].as_str() else {
             self.elsewhere |= value.get("ref").is_some();
-            return;
+            return None;
         };
-        let Ok(bytes) = fbc::base64::decode(data) else { return };
-        let Ok(object) = serde_json::from_slice::<Value>(&bytes) else { return };
-        match object["kind"].as_str() {
-            Some("ClusterServiceVersion") if self.whole.is_none() => self.whole = Some(object),
-            Some("CustomResourceDefinition") => self.crds.push(object),
-            _ => self.others.push((text(&object["kind"]), text(&object["metadata"]["name"]))),
-        }
+        serde_json::from_slice(&fbc::base64::decode(data).ok()?).ok()
     }
 
     /// Returns the content to compare with another version.
@@ -79,27 +95,27 @@ impl Manifest {
 
     /// Returns the install strategy of the CSV.
     pub fn install(&self) -> &Value {
-        self.whole.as_ref().map_or(&Value::Null, |csv| &csv["spec"]["install"]["spec"])
+        self.whole_csv().map_or(&Value::Null, |csv| &csv["spec"]["install"]["spec"])
     }
 
     /// Returns the webhooks of the CSV.
     pub fn webhooks(&self) -> &[Value] {
-        self.whole.as_ref().map_or(&[], |csv| items(&csv["spec"]["webhookdefinitions"]))
+        self.whole_csv().map_or(&[], |csv| items(&csv["spec"]["webhookdefinitions"]))
     }
 
     /// Returns the example objects with their kinds.
     ///
     /// # Errors
     /// Fails when the annotation is not a list of objects.
-    pub fn examples(&self) -> Result<Vec<(String, Value)>, String> {
+    pub fn examples(&self) -> Result<Vec<(String, Value)>, ExamplesError> {
         let written = self.csv.annotation("alm-examples");
         if written.is_empty() {
             return Ok(Vec::new());
         }
         match serde_json::from_str::<Value>(written) {
             Ok(Value::Array(list)) => Ok(list.into_iter().map(|one| (text(&one["kind"]), one)).collect()),
-            Ok(_) => Err("alm-examples is not a list".to_owned()),
-            Err(error) => Err(format!("alm-examples is not valid JSON: {error}")),
+            Ok(_) => Err(ExamplesError::NotList),
+            Err(error) => Err(error.into()),
         }
     }
 
@@ -110,7 +126,7 @@ impl Manifest {
 
     /// Returns the schema of a kind, if the blob contains its definition.
     pub fn schema(&self, group: &str, version: &str, kind: &str) -> Option<(&Value, &Value)> {
-        let crd = self.crds.iter().find(|crd| crd["spec"]["group"] == group && crd["spec"]["names"]["kind"] == kind)?;
+        let crd = self.crds().find(|crd| crd["spec"]["group"] == group && crd["spec"]["names"]["kind"] == kind)?;
         let found = items(&crd["spec"]["versions"]).iter().find(|one| one["name"] == version)?;
         Some((found, &found["schema"]["openAPIV3Schema"]))
     }

@@ -6,9 +6,9 @@
 mod html;
 mod link;
 
+use fbc::spelling::html::entity;
 use maud::{Markup, PreEscaped};
 use pulldown_cmark::{Event, Options, Parser, Tag, TagEnd};
-use spelling::html::entity;
 
 use crate::text::visible;
 pub use link::{Base, safe as safe_link};

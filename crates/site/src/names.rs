@@ -64,7 +64,7 @@ fn is_reserved(stem: &str) -> bool {
 mod tests {
     use super::*;
 
-    /// T-19: different names are different files, on every system.
+    /// C-19: different names are different files, on every system.
     #[test]
     fn different_names_give_different_path_components() {
         let long = "x".repeat(300);

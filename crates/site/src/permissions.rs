@@ -1,127 +1,39 @@
-//! The permissions of an operator on a cluster, and which of them deserve review.
+//! What an operator may do on a cluster, and what of it deserves review: the findings of `opm security`.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
-use review::facts::{Rule, Scope};
+use bundle::review::facts::{Rule, Scope};
+use bundle::review::security::{self, Options, RULES};
+use bundle::{Finding, Severity};
 use serde_json::{Value, json};
 
-use crate::csv::items;
 use crate::manifest::Manifest;
 
-/// A permission that deserves review.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Flag {
-    /// Full access to everything.
-    Everything,
-    /// A wildcard among groups, resources or verbs.
-    Wildcard,
-    /// Secrets of the whole cluster.
-    Secrets,
-    /// Privilege escalation.
-    Escalate,
-    /// Roles and bindings.
-    Roles,
-    /// Commands in other pods.
-    Exec,
-    /// The API of nodes.
-    NodesProxy,
-    /// Tokens of service accounts.
-    Tokens,
-    /// Admission webhooks.
-    Webhooks,
-    /// CRDs.
-    Definitions,
-    /// Certificates of the cluster.
-    Certificates,
-    /// Deletion of namespaces.
-    Namespaces,
-    /// A webhook of its own.
-    OwnWebhooks,
-    /// The network, processes or files of nodes.
-    Host,
-    /// Privileged containers.
-    Privileged,
-    /// A named security context constraint.
-    SecurityContext,
-}
+/// The most messages that a page shows of one rule.
+const MESSAGES: usize = 3;
 
-impl Flag {
-    /// All of them, in the order they are shown.
-    pub const ALL: [Flag; 16] = [
-        Flag::Everything,
-        Flag::Escalate,
-        Flag::Secrets,
-        Flag::Roles,
-        Flag::Exec,
-        Flag::NodesProxy,
-        Flag::Tokens,
-        Flag::Wildcard,
-        Flag::Webhooks,
-        Flag::Definitions,
-        Flag::Certificates,
-        Flag::Namespaces,
-        Flag::Privileged,
-        Flag::Host,
-        Flag::SecurityContext,
-        Flag::OwnWebhooks,
-    ];
-
-    /// Returns a short label.
-    pub fn word(self) -> &'static str {
-        match self {
-            Flag::Everything => "cluster admin",
-            Flag::Wildcard => "wildcards",
-            Flag::Secrets => "reads Secrets",
-            Flag::Escalate => "escalates rights",
-            Flag::Roles => "writes roles",
-            Flag::Exec => "runs commands in pods",
-            Flag::NodesProxy => "node proxy",
-            Flag::Tokens => "mints tokens",
-            Flag::Webhooks => "writes webhooks",
-            Flag::Definitions => "writes CRDs",
-            Flag::Certificates => "approves certificates",
-            Flag::Namespaces => "deletes namespaces",
-            Flag::OwnWebhooks => "has webhooks",
-            Flag::Host => "host access",
-            Flag::Privileged => "privileged",
-            Flag::SecurityContext => "names an SCC",
-        }
-    }
-
-    /// Returns an explanation.
-    pub fn sentence(self) -> &'static str {
-        match self {
-            Flag::Everything => "It has full access to all resources of the cluster.",
-            Flag::Wildcard => {
-                "A rule has \u{201c}*\u{201d}: it also covers resources that are added to the cluster later."
-            }
-            Flag::Secrets => "It may read Secrets in every namespace, and so every credential kept there.",
-            Flag::Escalate => {
-                "It may grant itself or others rights that it does not have (escalate, bind or impersonate)."
-            }
-            Flag::Roles => "It may write roles or bindings, and so change the permissions of others.",
-            Flag::Exec => "It may run commands in containers of others (pods/exec).",
-            Flag::NodesProxy => "It may reach the API of every node (nodes/proxy), and through it every container.",
-            Flag::Tokens => "It may create tokens for other service accounts.",
-            Flag::Webhooks => "It may write admission webhooks, which see and change what others create.",
-            Flag::Definitions => "It may write CRDs, including those of other operators.",
-            Flag::Certificates => "It may approve certificate signing requests.",
-            Flag::Namespaces => "It may delete namespaces, with everything in them.",
-            Flag::OwnWebhooks => "It answers webhooks: objects of others pass through it.",
-            Flag::Host => "Its pods use the network, the processes or files of the node.",
-            Flag::Privileged => "It runs a privileged container: nothing separates it from the node.",
-            Flag::SecurityContext => "It uses a named security context constraint.",
-        }
-    }
+/// What one rule reports.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Concern {
+    /// The worst severity.
+    pub severity: Severity,
+    /// The name of the rule.
+    pub id: &'static str,
+    /// The description of the rule.
+    pub about: &'static str,
+    /// The first messages.
+    pub messages: Vec<String>,
+    /// The number of further messages.
+    pub more: usize,
 }
 
 /// All permissions of a bundle.
-#[derive(Debug, Clone, Default)]
+#[derive(Debug, Clone)]
 pub struct Permissions {
     /// The rules, those of the cluster first.
     pub rules: Vec<Rule>,
-    /// The permissions that deserve review.
-    pub flags: Vec<Flag>,
+    /// What deserves review, the worst first; or why it is unknown.
+    pub concerns: Result<Vec<Concern>, String>,
 }
 
 impl Permissions {
@@ -129,18 +41,19 @@ impl Permissions {
     pub fn of(manifest: &Manifest) -> Option<Permissions> {
         let mut rules = manifest.facts.rules.clone()?;
         rules.sort_by_key(|rule| std::cmp::Reverse(rule.scope));
-        let mut flags: BTreeSet<Flag> = BTreeSet::new();
-        for rule in &rules {
-            rule_flags(rule, &mut flags);
-        }
-        for deployment in items(&manifest.install()["deployments"]) {
-            pod_flags(&deployment["spec"]["template"]["spec"], &mut flags);
-        }
-        if !manifest.webhooks().is_empty() {
-            flags.insert(Flag::OwnWebhooks);
-        }
-        let flags = Flag::ALL.into_iter().filter(|flag| flags.contains(flag)).collect();
-        Some(Permissions { rules, flags })
+        let findings = security::judge(&manifest.objects, Options::default());
+        Some(Permissions { rules, concerns: findings.map(concerns).map_err(|error| error.to_string()) })
+    }
+
+    /// Returns what of a new version deserves review that the old one lacked; `None` if manifests are unknown.
+    pub(crate) fn grown(old: &Manifest, new: &Manifest) -> Option<Vec<String>> {
+        (old.facts.rules.is_some() && new.facts.rules.is_some()).then_some(())?;
+        let findings = security::judge_change(&old.objects, &new.objects, Options::default());
+        let worded = |findings: Vec<Finding>| {
+            let findings = findings.into_iter().filter(deserves_review);
+            findings.map(|finding| format!("{}: {}", finding.severity, finding.message)).collect()
+        };
+        Some(findings.map_or_else(|error| vec![error.to_string()], worded))
     }
 
     /// Returns the accounts of one scope, in order.
@@ -168,150 +81,85 @@ impl Permissions {
     }
 }
 
-fn touches(rule: &Rule, group: &str, resources: &[&str]) -> bool {
-    let in_group = rule.groups.iter().any(|one| one == group || one == "*");
-    in_group && rule.resources.iter().any(|one| one == "*" || resources.contains(&one.as_str()))
+/// Returns whether the page of permissions shows a finding: images, dependencies and CRDs have their own sections.
+fn deserves_review(finding: &Finding) -> bool {
+    let elsewhere = ["image-", "dependency-", "kube-", "crd-"].iter().any(|start| finding.id.starts_with(start));
+    finding.severity >= Severity::Medium && !elsewhere
 }
 
-fn may(rule: &Rule, verbs: &[&str]) -> bool {
-    rule.verbs.iter().any(|one| one == "*" || verbs.contains(&one.as_str()))
-}
-
-/// Records the flags of a rule.
-fn rule_flags(rule: &Rule, flags: &mut BTreeSet<Flag>) {
-    const WRITE: [&str; 3] = ["create", "update", "patch"];
-    let cluster = rule.scope == Scope::Cluster;
-    let star = |list: &[String]| list.iter().any(|one| one == "*");
-    let (groups, resources, verbs) = (star(&rule.groups), star(&rule.resources), star(&rule.verbs));
-    if cluster && groups && resources && verbs && rule.names.is_empty() {
-        flags.insert(Flag::Everything);
+/// Groups findings by rule, the worst first.
+fn concerns(findings: Vec<Finding>) -> Vec<Concern> {
+    let mut by_rule: BTreeMap<&'static str, Vec<Finding>> = BTreeMap::new();
+    for finding in findings.into_iter().filter(deserves_review) {
+        by_rule.entry(finding.id).or_default().push(finding);
     }
-    if groups || resources || verbs || rule.resources.iter().any(|one| one.ends_with("/*")) || star(&rule.urls) {
-        flags.insert(Flag::Wildcard);
-    }
-    let rbac = "rbac.authorization.k8s.io";
-    if cluster && rule.names.is_empty() && touches(rule, "", &["secrets"]) && may(rule, &["get", "list", "watch"]) {
-        flags.insert(Flag::Secrets);
-    }
-    let explicit = |verb: &str| rule.verbs.iter().any(|one| one == verb);
-    let roles = ["roles", "clusterroles"];
-    let escalates = (explicit("escalate") || explicit("bind") || verbs) && touches(rule, rbac, &roles);
-    let impersonates = may(rule, &["impersonate"])
-        && (touches(rule, "", &["users", "groups", "serviceaccounts"])
-            || touches(rule, "authentication.k8s.io", &["userextras", "uids"]));
-    if escalates || impersonates {
-        flags.insert(Flag::Escalate);
-    }
-    if touches(rule, rbac, &["roles", "clusterroles", "rolebindings", "clusterrolebindings"]) && may(rule, &WRITE) {
-        flags.insert(Flag::Roles);
-    }
-    if touches(rule, "", &["pods/exec", "pods/attach"]) && may(rule, &["create", "get"]) {
-        flags.insert(Flag::Exec);
-    }
-    if touches(rule, "", &["nodes/proxy"]) {
-        flags.insert(Flag::NodesProxy);
-    }
-    if touches(rule, "", &["serviceaccounts/token"]) && may(rule, &["create"]) {
-        flags.insert(Flag::Tokens);
-    }
-    let webhooks = ["mutatingwebhookconfigurations", "validatingwebhookconfigurations"];
-    if touches(rule, "admissionregistration.k8s.io", &webhooks) && may(rule, &WRITE) {
-        flags.insert(Flag::Webhooks);
-    }
-    if touches(rule, "apiextensions.k8s.io", &["customresourcedefinitions"]) && may(rule, &WRITE) {
-        flags.insert(Flag::Definitions);
-    }
-    let approval = ["certificatesigningrequests/approval", "signers"];
-    if touches(rule, "certificates.k8s.io", &approval) && may(rule, &["update", "patch", "approve", "sign"]) {
-        flags.insert(Flag::Certificates);
-    }
-    if touches(rule, "", &["namespaces"]) && may(rule, &["delete", "deletecollection"]) {
-        flags.insert(Flag::Namespaces);
-    }
-    if touches(rule, "security.openshift.io", &["securitycontextconstraints"]) && may(rule, &["use"]) {
-        flags.insert(Flag::SecurityContext);
-    }
-}
-
-fn pod_flags(pod: &Value, flags: &mut BTreeSet<Flag>) {
-    let yes = |value: &Value| value.as_bool().unwrap_or_default();
-    let paths = items(&pod["volumes"]).iter().any(|volume| volume.get("hostPath").is_some());
-    if yes(&pod["hostNetwork"]) || yes(&pod["hostPID"]) || yes(&pod["hostIPC"]) || paths {
-        flags.insert(Flag::Host);
-    }
-    let containers = items(&pod["containers"]).iter().chain(items(&pod["initContainers"]));
-    if containers.into_iter().any(|container| yes(&container["securityContext"]["privileged"])) {
-        flags.insert(Flag::Privileged);
-    }
+    let concern = |(id, mut findings): (&'static str, Vec<Finding>)| {
+        findings.sort_by_key(|finding| std::cmp::Reverse(finding.severity));
+        let about = RULES.iter().find(|(name, _)| *name == id).map_or(id, |(_, about)| about);
+        let severity = findings.first().map_or(Severity::Info, |finding| finding.severity);
+        let more = findings.len().saturating_sub(MESSAGES);
+        let messages = findings.into_iter().take(MESSAGES).map(|finding| finding.message).collect();
+        Concern { severity, id, about, messages, more }
+    };
+    let mut concerns: Vec<Concern> = by_rule.into_iter().map(concern).collect();
+    concerns.sort_by_key(|concern| std::cmp::Reverse(concern.severity));
+    concerns
 }
 
 #[cfg(test)]
 mod tests {
+    use bundle::Whole;
+
     use super::*;
 
-    fn flags(rule: Value, cluster: bool) -> Vec<Flag> {
-        let mut flags = BTreeSet::new();
-        let scope = if cluster { Scope::Cluster } else { Scope::Namespaces };
-        rule_flags(&Rule::read(&rule, "a", scope), &mut flags);
-        Flag::ALL.into_iter().filter(|flag| flags.contains(flag)).collect()
+    fn manifest(rules: Value, pod: Value) -> Manifest {
+        let csv = json!({"kind": "ClusterServiceVersion", "spec": {
+            "installModes": [{"type": "AllNamespaces", "supported": true}],
+            "install": {"spec": {
+                "clusterPermissions": [{"serviceAccountName": "a", "rules": rules}],
+                "deployments": [{"name": "d", "spec": {"template": {"spec": pod}}}]}}}});
+        let facts = bundle::review::facts::Facts::of([&csv], None);
+        Manifest { objects: Whole::of_values([csv]), facts, ..Manifest::default() }
     }
 
     fn rule(group: &str, resource: &str, verb: &str) -> Value {
         json!({"apiGroups": [group], "resources": [resource], "verbs": [verb]})
     }
 
-    /// T-13: every flag has a rule that sets it, and one that nearly does.
+    /// C-13: the page shows what `opm security` reports, at its severity.
     #[test]
-    fn each_flag_is_set_by_its_rules_only() {
-        let rbac = "rbac.authorization.k8s.io";
-        for (flag, set, unset) in [
-            (Flag::Wildcard, rule("apps", "*", "get"), rule("apps", "deployments", "get")),
-            (Flag::Secrets, rule("", "secrets", "list"), rule("", "secrets", "create")),
-            (Flag::Escalate, rule(rbac, "clusterroles", "bind"), rule(rbac, "clusterroles", "get")),
-            (Flag::Escalate, rule("", "users", "impersonate"), rule("", "users", "get")),
-            (Flag::Roles, rule(rbac, "rolebindings", "create"), rule(rbac, "rolebindings", "list")),
-            (Flag::Exec, rule("", "pods/exec", "create"), rule("", "pods", "create")),
-            (Flag::NodesProxy, rule("", "nodes/proxy", "get"), rule("", "nodes", "get")),
-            (Flag::Tokens, rule("", "serviceaccounts/token", "create"), rule("", "serviceaccounts", "create")),
-            (
-                Flag::Webhooks,
-                rule("admissionregistration.k8s.io", "validatingwebhookconfigurations", "patch"),
-                rule("admissionregistration.k8s.io", "validatingwebhookconfigurations", "get"),
-            ),
-            (
-                Flag::Definitions,
-                rule("apiextensions.k8s.io", "customresourcedefinitions", "create"),
-                rule("apiextensions.k8s.io", "customresourcedefinitions", "get"),
-            ),
-            (
-                Flag::Certificates,
-                rule("certificates.k8s.io", "certificatesigningrequests/approval", "update"),
-                rule("certificates.k8s.io", "certificatesigningrequests", "update"),
-            ),
-            (Flag::Namespaces, rule("", "namespaces", "delete"), rule("", "namespaces", "create")),
-            (
-                Flag::SecurityContext,
-                rule("security.openshift.io", "securitycontextconstraints", "use"),
-                rule("security.openshift.io", "securitycontextconstraints", "get"),
-            ),
-        ] {
-            assert!(flags(set, true).contains(&flag), "{flag:?} is not set");
-            assert!(!flags(unset, true).contains(&flag), "{flag:?} is set");
+    fn concerns_are_the_findings_of_security() {
+        let rules =
+            json!([rule("apps", "deployments", "create"), rule("", "secrets", "get"), rule("", "pods", "list")]);
+        let manifest = manifest(rules, json!({"hostNetwork": true, "containers": [{"name": "c"}]}));
+        let concerns = Permissions::of(&manifest).unwrap().concerns.unwrap();
+        let seen: Vec<(&str, Severity)> = concerns.iter().map(|concern| (concern.id, concern.severity)).collect();
+        let all = security::judge(&manifest.objects, Options::default()).unwrap();
+        for (id, severity) in [("rights-workloads", Severity::High), ("rights-secrets", Severity::High)] {
+            assert!(seen.contains(&(id, severity)), "{seen:?}");
         }
-        assert!(flags(rule("*", "*", "*"), true).contains(&Flag::Everything));
-        assert!(!flags(rule("*", "*", "*"), false).contains(&Flag::Everything));
-        assert!(!flags(rule("", "secrets", "get"), false).contains(&Flag::Secrets));
-        let named = json!({"apiGroups": [""], "resources": ["secrets"], "verbs": ["get"], "resourceNames": ["one"]});
-        assert!(!flags(named, true).contains(&Flag::Secrets));
-        for (pod, flag) in [
-            (json!({"hostNetwork": true}), Some(Flag::Host)),
-            (json!({"volumes": [{"hostPath": {"path": "/"}}]}), Some(Flag::Host)),
-            (json!({"containers": [{"securityContext": {"privileged": true}}]}), Some(Flag::Privileged)),
-            (json!({"containers": [{"securityContext": {"privileged": false}}], "volumes": [{}]}), None),
-        ] {
-            let mut found = BTreeSet::new();
-            pod_flags(&pod, &mut found);
-            assert_eq!(found.into_iter().next(), flag);
+        for finding in all.iter().filter(|finding| finding.severity >= Severity::High) {
+            assert!(
+                seen.iter().any(|(id, severity)| *id == finding.id && *severity >= finding.severity),
+                "{finding:?}"
+            );
         }
+        assert!(seen.is_sorted_by_key(|(_, severity)| std::cmp::Reverse(*severity)), "{seen:?}");
+    }
+
+    #[test]
+    fn reading_a_few_resources_is_nothing_unusual() {
+        let concerns =
+            Permissions::of(&manifest(json!([rule("", "pods", "get")]), json!({}))).unwrap().concerns.unwrap();
+        assert_eq!(concerns, []);
+    }
+
+    #[test]
+    fn only_what_grew_is_new() {
+        let old = manifest(json!([rule("", "secrets", "get")]), json!({}));
+        let new = manifest(json!([rule("", "secrets", "get"), rule("apps", "deployments", "create")]), json!({}));
+        let grown = Permissions::grown(&old, &new).unwrap();
+        assert!(grown.len() == 1 && grown[0].starts_with("high: ") && grown[0].contains("deployments"), "{grown:?}");
+        assert!(Permissions::grown(&Manifest::default(), &new).is_none());
     }
 }

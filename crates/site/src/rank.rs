@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use spelling::percent;
+use fbc::spelling::percent;
 
 use crate::csv::LEVELS;
 use crate::date::Day;
@@ -341,7 +341,7 @@ mod tests {
         }
     }
 
-    /// T-9: the order of results; the script is tested with the same file.
+    /// C-9: the order of results; the script is tested with the same file.
     #[test]
     fn queries_give_the_recorded_order() {
         let shared: serde_json::Value = serde_json::from_str(include_str!("../tests/queries.json")).unwrap();

@@ -10,7 +10,7 @@ use fbc::{Blob, Content, Fbc, property};
 use serde_json::Value;
 
 use crate::csv::Csv;
-use crate::icon;
+use crate::icon::{self, IconError};
 use crate::rank;
 use crate::shelf::{Bundle, Channel, Detail, Entry, Icon, Package, Row, digest};
 use crate::text::summary;
@@ -200,7 +200,7 @@ fn choose_icon(head: Option<&Value>, package: Option<&Value>, problems: &mut Vec
         }
         let packed: String = data.split_ascii_whitespace().collect();
         let judged = match fbc::base64::decode(&packed) {
-            Err(_) => Err("it is no base64".to_owned()),
+            Err(_) => Err(IconError::NotBase64),
             Ok(bytes) => icon::check(&bytes).map(|format| (format, bytes)),
         };
         match judged {

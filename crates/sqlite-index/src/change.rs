@@ -5,9 +5,9 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 use std::{fs, io, thread};
 
+use fbc::scratch::TempFolder;
 use rusqlite::config::DbConfig;
 use rusqlite::{Connection, MAIN_DB, Transaction, TransactionBehavior};
-use scratch::TempFolder;
 
 use crate::error::Error;
 use crate::open::{BUSY_TIMEOUT, CREATE, Database, READ_WRITE, check_schema, connect, parent};
@@ -186,7 +186,7 @@ impl NewFile {
         for ending in ["-journal", "-wal", "-shm"] {
             let _ = fs::remove_file(copy::beside(path, ending));
         }
-        scratch::rename_new(self.file, path).map_err(|error| match error.kind() {
+        fbc::scratch::rename_new(self.file, path).map_err(|error| match error.kind() {
             // A process without the lock created the file first.
             io::ErrorKind::AlreadyExists => Error::Locked(path.to_owned()),
             _ => Error::io(path)(error),

@@ -6,6 +6,7 @@
 //! one of its modes, [`load`] loads manifests without an image, [`remove`] and [`shrink`] remove content; `graph` is
 //! a channel in memory. `members` and `row` read the content for [`query`], which serves the registry API,
 //! [`convert`], which writes a file-based catalog, and [`inspect`]. Nothing here pulls an image or prints.
+#![cfg_attr(not(test), deny(clippy::unwrap_used, clippy::expect_used, clippy::panic))]
 
 pub mod add;
 mod change;
@@ -27,7 +28,7 @@ mod schema;
 pub mod shrink;
 mod value;
 
-pub use add::{AddError, AddOptions, Added, Mode, NewBundle, Refusal};
+pub use add::{AddError, AddOptions, Added, Mode, ModeError, NewBundle, Refusal};
 pub use change::{Changed, date};
 pub use convert::Manifests;
 pub use error::Error;

@@ -1,9 +1,9 @@
 //! Loads manifests without an image: package directories and ConfigMaps.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::fs;
-use std::io::Read;
+use std::io::{self, Read};
 use std::path::{Path, PathBuf};
+use std::{fmt, fs};
 
 use bundle::Contents;
 use fbc::json::{Kind, Raw, Text};
@@ -50,7 +50,7 @@ impl Database {
     /// Fails with all errors, unless in permissive mode.
     pub fn load_config_map(&self, text: &[u8], limits: &Limits, strictness: Strictness) -> Result<Vec<String>, Error> {
         let empty = || Error::Message("unexpected end of JSON input".to_owned());
-        let json = first(text, limits).map_err(Error::Message)?.ok_or_else(empty)?;
+        let json = first(text, limits).map_err(|error| Error::Message(error.to_string()))?.ok_or_else(empty)?;
         let root = json.raw();
         let data = root.get("data").unwrap_or(root);
         let list = |key: &str| -> Result<Text, Error> {
@@ -84,7 +84,7 @@ impl Database {
                     }
                 }
                 let contents = bundle::of_objects(objects.iter().map(|object| object.as_bytes()), limits);
-                add_contents(connection, contents.map_err(|error| error.to_string()), problems);
+                add_contents(connection, contents, problems);
             }
             for package in packages.raw().items() {
                 load_package(connection, package, problems);
@@ -159,19 +159,29 @@ fn walk(directory: &Path, limits: &Limits, nesting: usize, files: &mut Vec<PathB
     Ok(())
 }
 
-fn read(path: &Path, limits: &Limits) -> Result<Vec<u8>, String> {
+/// Why a file has no document.
+#[derive(Debug, thiserror::Error)]
+enum ReadError {
+    #[error(transparent)]
+    Io(#[from] io::Error),
+    #[error("larger than {0} bytes")]
+    TooLarge(u64),
+    #[error(transparent)]
+    Syntax(#[from] stream::StreamError),
+}
+
+fn read(path: &Path, limits: &Limits) -> Result<Vec<u8>, ReadError> {
     let mut text = Vec::new();
-    let file = fs::File::open(path).map_err(|error| error.to_string())?;
-    file.take(limits.file_size.saturating_add(1)).read_to_end(&mut text).map_err(|error| error.to_string())?;
+    fs::File::open(path)?.take(limits.file_size.saturating_add(1)).read_to_end(&mut text)?;
     if text.len() as u64 > limits.file_size {
-        return Err(format!("larger than {} bytes", limits.file_size));
+        return Err(ReadError::TooLarge(limits.file_size));
     }
     Ok(text)
 }
 
 /// Returns the first document of a text as JSON.
-fn first(text: &[u8], limits: &Limits) -> Result<Option<Text>, String> {
-    Ok(stream::first(text, limits).map_err(|error| error.to_string())?.map(|(_, json)| json))
+fn first(text: &[u8], limits: &Limits) -> Result<Option<Text>, ReadError> {
+    Ok(stream::first(text, limits)?.map(|(_, json)| json))
 }
 
 /// Loads the bundles of a directory: one per CSV, with all other objects there.
@@ -199,10 +209,10 @@ fn load_bundles(
 }
 
 /// Writes the rows of a bundle without an image.
-fn add_contents(connection: &Connection, contents: Result<Contents, String>, problems: &mut Vec<String>) {
+fn add_contents(connection: &Connection, contents: Result<Contents, impl fmt::Display>, problems: &mut Vec<String>) {
     let contents = match contents {
         Ok(contents) => contents,
-        Err(error) => return problems.push(error),
+        Err(error) => return problems.push(error.to_string()),
     };
     problems.extend(contents.problems.iter().cloned());
     let added = with_savepoint(connection, || {

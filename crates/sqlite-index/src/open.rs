@@ -4,8 +4,8 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 use std::{fs, io};
 
+use fbc::scratch::TempFolder;
 use rusqlite::{Connection, OpenFlags};
-use scratch::TempFolder;
 
 use crate::change::begin;
 use crate::error::Error;
@@ -220,9 +220,12 @@ fn check(connection: &Connection, file: &Path, path: &Path) -> Result<(), Error>
     if !tables.is_empty() && !tables.iter().any(|table| ours.contains(&table.as_str())) {
         return Err(Error::Foreign { path: path.to_owned(), tables: defend::excerpt(&tables.join(", ")) });
     }
-    let pages: u64 = connection.query_row("PRAGMA page_count", [], |row| row.get(0))?;
-    let size: u64 = connection.query_row("PRAGMA page_size", [], |row| row.get(0))?;
+    // Within a transaction, no other process can shorten the file between the two readings.
+    let reading = connection.unchecked_transaction()?;
+    let pages: u64 = reading.query_row("PRAGMA page_count", [], |row| row.get(0))?;
+    let size: u64 = reading.query_row("PRAGMA page_size", [], |row| row.get(0))?;
     let length = fs::metadata(file).map_or(u64::MAX, |file| file.len());
+    reading.finish()?;
     if pages > 0 && length < pages.saturating_mul(size) {
         let reason = format!("expected {} bytes, found {length}", pages * size);
         return Err(Error::Damaged { path: path.to_owned(), reason });

@@ -6,10 +6,10 @@ use std::collections::HashMap;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use registry_api::message;
-use registry_api::{Answer, Api, Counts, Message, Query, QueryError, Rows};
+use catalog::query::message;
+use catalog::query::{Answer, Api, Counts, Message, Query, QueryError, Rows};
+use fbc::scratch::TempFolder;
 use rusqlite::{Connection, OpenFlags, OptionalExtension};
-use scratch::TempFolder;
 
 use crate::error::Error;
 use crate::members::{Member, members};

@@ -131,6 +131,10 @@ fn fail_if_strict(problems: &[String], strictness: Strictness) -> Result<(), Err
 
 /// Does atomic work within a change that continues either way.
 pub(crate) fn with_savepoint<T>(connection: &Connection, work: impl FnOnce() -> Result<T, Error>) -> Result<T, Error> {
+    // SQLite rolls back the whole change on a full disk. What follows must not run without a transaction.
+    if connection.is_autocommit() {
+        return Err(Error::message("the change was rolled back: perhaps the disk is full"));
+    }
     connection.execute_batch("SAVEPOINT part")?;
     match work() {
         Ok(done) => {
@@ -138,7 +142,9 @@ pub(crate) fn with_savepoint<T>(connection: &Connection, work: impl FnOnce() -> 
             Ok(done)
         }
         Err(error) => {
-            connection.execute_batch("ROLLBACK TO part; RELEASE part")?;
+            if !connection.is_autocommit() {
+                connection.execute_batch("ROLLBACK TO part; RELEASE part")?;
+            }
             Err(error)
         }
     }

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
+use bundle::Contents;
 use fbc::Limits;
 use fbc::quote::quote;
 use rusqlite::{Connection, OptionalExtension};
@@ -46,9 +47,7 @@ impl Database {
     /// # Errors
     /// Fails when another bundle replaces it, or the new default channel is ambiguous.
     pub fn delete_latest(&self, package: &str, shrink: &mut Shrink<'_>) -> Result<Changed, Error> {
-        let skipped =
-            self.change(|connection| keeping_apis(connection, || delete_latest(connection, package, shrink)))?;
-        Ok(self.changed(skipped))
+        self.shrink(shrink, |connection, manifests| delete_latest(connection, package, manifests))
     }
 
     /// Removes the bundle of an image and reorders its channels by version.
@@ -59,13 +58,68 @@ impl Database {
         if mode == Mode::Replaces {
             return Err(Error::message("rmb supports only the modes semver and semver-skippatch"));
         }
-        let skipped =
-            self.change(|connection| keeping_apis(connection, || remove_image(connection, image, mode, shrink)))?;
-        Ok(self.changed(skipped))
+        self.shrink(shrink, |connection, manifests| remove_image(connection, image, mode, manifests))
+    }
+
+    /// Removes bundles in one transaction. No image is pulled while it is open: a removal that needs more manifests is
+    /// rolled back, and repeated with them.
+    fn shrink(
+        &self,
+        shrink: &mut Shrink<'_>,
+        remove: impl Fn(&Connection, &mut Manifests) -> Result<Vec<String>, Error>,
+    ) -> Result<Changed, Error> {
+        let mut manifests = Manifests { strictness: shrink.strictness, pulled: BTreeMap::new(), missing: Vec::new() };
+        loop {
+            let removed = self.change(|connection| {
+                let skipped = keeping_apis(connection, || remove(connection, &mut manifests))?;
+                if manifests.missing.is_empty() { Ok(skipped) } else { Err(Stop::Incomplete) }
+            });
+            match removed {
+                Ok(skipped) => return Ok(self.changed(skipped)),
+                Err(Stop::Failed(error)) => return Err(error),
+                Err(Stop::Incomplete) => manifests.pull(shrink),
+            }
+        }
     }
 }
 
-fn delete_latest(connection: &Connection, package: &str, shrink: &mut Shrink<'_>) -> Result<Vec<String>, Error> {
+/// Why a removal was rolled back.
+enum Stop {
+    Failed(Error),
+    /// It needs manifests that are not pulled yet.
+    Incomplete,
+}
+
+impl From<Error> for Stop {
+    fn from(error: Error) -> Stop {
+        Stop::Failed(error)
+    }
+}
+
+/// The manifests of new heads whose rows have none.
+struct Manifests {
+    strictness: Strictness,
+    /// By image.
+    pulled: BTreeMap<String, Result<Contents, String>>,
+    /// The images to pull before the next attempt.
+    missing: Vec<String>,
+}
+
+impl Manifests {
+    fn pull(&mut self, shrink: &mut Shrink<'_>) {
+        for image in std::mem::take(&mut self.missing) {
+            let contents = (shrink.unpack)(&image)
+                .and_then(|directory| bundle::read(&directory, &shrink.limits).map_err(|error| error.to_string()));
+            let fails = contents.is_err() && self.strictness == Strictness::Strict;
+            self.pulled.insert(image, contents);
+            if fails {
+                return;
+            }
+        }
+    }
+}
+
+fn delete_latest(connection: &Connection, package: &str, manifests: &mut Manifests) -> Result<Vec<String>, Error> {
     let default = default_channel(connection, package)?
         .ok_or_else(|| Error::Message(format!("no package found for packagename {package}")))?;
     let before = heads(connection, package)?;
@@ -106,7 +160,7 @@ fn delete_latest(connection: &Connection, package: &str, shrink: &mut Shrink<'_>
     }
     let what = format!("cannot delete latest bundle {latest} of package {package}");
     settle_default(connection, package, &default, &what)?;
-    finish(connection, package, &before, shrink)
+    finish(connection, package, &before, manifests)
 }
 
 /// Returns the successor of a head that replaced nothing: the newest of its skipped bundles.
@@ -121,7 +175,7 @@ fn remove_image(
     connection: &Connection,
     image: &str,
     mode: Mode,
-    shrink: &mut Shrink<'_>,
+    manifests: &mut Manifests,
 ) -> Result<Vec<String>, Error> {
     let name = bundle_of_image(connection, image)?;
     let name = name.ok_or_else(|| Error::Message(format!("bundle image {image} not in index")))?;
@@ -142,7 +196,7 @@ fn remove_image(
     for (package, (default, before)) in packages {
         let what = format!("cannot remove bundle {name} of package {package}");
         settle_default(connection, &package, &default.unwrap_or_default(), &what)?;
-        skipped.extend(finish(connection, &package, &before, shrink)?);
+        skipped.extend(finish(connection, &package, &before, manifests)?);
     }
     Ok(skipped)
 }
@@ -201,7 +255,7 @@ fn finish(
     connection: &Connection,
     package: &str,
     before: &BTreeMap<String, String>,
-    shrink: &mut Shrink<'_>,
+    manifests: &mut Manifests,
 ) -> Result<Vec<String>, Error> {
     let mut skipped = Vec::new();
     let now = heads(connection, package)?;
@@ -216,13 +270,12 @@ fn finish(
         }
         let sql = format!("SELECT bundlepath FROM {LIGHT} WHERE name = ?1");
         let image = connection.prepare_cached(&sql)?.query_row([name], |row| value::text(row, 0))?;
-        let contents = (shrink.unpack)(&image)
-            .and_then(|directory| bundle::read(&directory, &shrink.limits).map_err(|error| error.to_string()));
-        match contents {
-            Ok(contents) => set_manifests(connection, name, &contents)?,
-            Err(error) => {
+        match manifests.pulled.get(&image) {
+            None => manifests.missing.push(image),
+            Some(Ok(contents)) => set_manifests(connection, name, contents)?,
+            Some(Err(error)) => {
                 let text = format!("cannot load new channel head {name} ({image}): {error}");
-                match shrink.strictness {
+                match manifests.strictness {
                     Strictness::Strict => return Err(Error::Message(text)),
                     Strictness::Permissive => skipped.push(text),
                 }

@@ -15,6 +15,8 @@ mod olm;
 mod port;
 mod program;
 pub mod published;
+#[cfg(feature = "recorded")]
+mod recorded;
 pub mod requests;
 mod rounds;
 mod running;
@@ -32,5 +34,7 @@ pub use needs::{installed, missing, python_module, skipped};
 pub use olm::{Node, OLM_NAMESPACE, Olm, OlmV1, Response, plain_client, post, request};
 pub use port::free_port;
 pub use program::static_program;
+#[cfg(feature = "recorded")]
+pub use recorded::Recorded;
 pub use rounds::kill_rounds;
 pub use running::Running;

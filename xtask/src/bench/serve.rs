@@ -61,7 +61,7 @@ pub(crate) fn table(binary: &Path, load: &Path, catalog: &Path, scratch: &Path, 
     drop(server);
     let server = Server::start(binary, catalog, &cached)?;
     let idle = connections(&server.address, IDLE_CONNECTIONS)?;
-    row(&format!("memory with {} silent connections", idle.len()), server.memory()?, ["", "60 MB"]);
+    row(&format!("memory with {} silent connections", idle.len()), server.memory()?, ["", "150 MB"]);
     Ok(table)
 }
 

@@ -1,6 +1,6 @@
 //! The standard library of Rust for a target.
 //!
-//! rustup installs a prebuilt one. Where it cannot, or with `--build-std`, dist builds it with the installed compiler
+//! rustup installs a prebuilt one. Where it cannot, dist builds it with the installed compiler
 //! from the source of the same version, and caches it in a sysroot of its own. Both kinds of library are reproducible,
 //! but they differ, and so do programs that contain them.
 
@@ -23,8 +23,8 @@ const SUITES: [&str; 4] = ["oldstable-backports", "stable-backports", "testing",
 const RUSTUP_TIMEOUT: &str = "300";
 
 /// Returns the sysroot to compile with, or none if the compiler's own has the library.
-pub(super) fn ensure(target: &Target, host: &str, from_source: bool) -> Result<Option<PathBuf>> {
-    if !from_source && (is_installed(target)? || install(target)?) {
+pub(super) fn ensure(target: &Target, host: &str) -> Result<Option<PathBuf>> {
+    if is_installed(target)? || install(target)? {
         return Ok(None);
     }
     let about = output(Command::new("rustc").arg("-vV"))?;

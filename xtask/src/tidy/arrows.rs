@@ -27,6 +27,13 @@ pub(super) fn arrows(architecture: &str, metadata: &Value, findings: &mut Findin
             findings.errors.push(format!("crate {name} is not in the code map of ARCHITECTURE.md"));
             continue;
         };
+        if let Allowed::Only(names) = allowed {
+            let used: Vec<&str> = list(package, "dependencies")?.iter().filter_map(|it| it["name"].as_str()).collect();
+            let unused = names.iter().filter(|name| !used.contains(name));
+            findings
+                .errors
+                .extend(unused.map(|to| format!("crate {name} does not use {to}, although ARCHITECTURE.md allows it")));
+        }
         for dependency in list(package, "dependencies")?.iter().filter(|dependency| dependency["path"].is_string()) {
             let to = text(dependency, "name")?;
             let for_tests = dependency["kind"] == "dev" && to == TESTKIT && name != TESTKIT;
@@ -92,6 +99,7 @@ mod tests {
         assert_eq!(
             findings.errors,
             [
+                "crate catalog does not use spelling, although ARCHITECTURE.md allows it",
                 "crate catalog must not use bundle: ARCHITECTURE.md does not say so",
                 "crate fbc must not use testkit: ARCHITECTURE.md does not say so",
                 "crate extra is not in the code map of ARCHITECTURE.md",

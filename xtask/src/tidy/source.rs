@@ -11,8 +11,8 @@ const UNCHECKED_FILES: [&str; 2] = ["crates/fbc/src/yaml/events.rs", "crates/ser
 const UNESCAPED_FILES: [&str; 2] = ["crates/site/src/markdown.rs", "crates/site/src/frame.rs"];
 const UNESCAPED: &str = concat!("Pre", "Escaped");
 
-/// The crates that may create temporary files with a name: the others use `scratch`, which removes them on signals.
-const NAMED_TEMPORARY: [&str; 3] = ["crates/scratch/", "crates/testkit/", "crates/fuzz-targets/"];
+/// The code that may create temporary files with a name: the others use `fbc::scratch`, which removes them on signals.
+const NAMED_TEMPORARY: [&str; 3] = ["crates/fbc/src/scratch.rs", "crates/testkit/", "fuzz/"];
 
 // Split, so that this file may contain them.
 const UNFINISHED_MACROS: [&str; 2] = [concat!("to", "do!("), concat!("unimple", "mented!(")];
@@ -78,7 +78,7 @@ pub(super) fn source(name: &str, kind: Kind, text: &str, findings: &mut Findings
             }
             tests |= line.trim_start().starts_with("#[cfg(test)]");
             if !tests && code.contains("tempfile::") && !code.contains("tempfile::tempfile()") {
-                report("temporary files with a name belong to `scratch`".into());
+                report("temporary files with a name belong to `fbc::scratch`".into());
             }
             if !UNCHECKED_FILES.contains(&name) && has_word(code, UNCHECKED) {
                 report(format!("{UNCHECKED} code belongs in {}", UNCHECKED_FILES.join(" or ")));
@@ -141,8 +141,8 @@ mod tests {
     fn temporary_files_with_a_name_belong_to_one_crate() {
         let text = "tempfile::tempfile()?;\ntempfile::tempdir()?;\n#[cfg(test)]\nuse tempfile::TempDir;\n";
         let found = errors(|findings| source("crates/opm/src/a.rs", Kind::Rust, text, findings));
-        assert_eq!(found, ["crates/opm/src/a.rs:2: temporary files with a name belong to `scratch`"]);
-        for allowed in ["crates/scratch/src/lib.rs", "crates/opm/tests/a.rs", "crates/opm/src/a/tests.rs"] {
+        assert_eq!(found, ["crates/opm/src/a.rs:2: temporary files with a name belong to `fbc::scratch`"]);
+        for allowed in ["crates/fbc/src/scratch.rs", "crates/opm/tests/a.rs", "crates/opm/src/a/tests.rs"] {
             let found = errors(|findings| source(allowed, Kind::Rust, text, findings));
             assert_eq!(found, [""; 0]);
         }

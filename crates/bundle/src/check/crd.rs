@@ -44,30 +44,39 @@ pub(super) fn check(crd: &Value, findings: &mut Findings) {
             "cannot set to true, set x-kubernetes-preserve-unknown-fields to true in spec.versions[*].schema instead",
         );
     }
-    for problem in problems.0 {
-        let pointer = problem.strip_prefix("Error: Field ").and_then(|rest| rest.split([',', ':']).next());
-        let pointer = pointer.map(|field| format!("/{}", field.replace(['.', '['], "/").replace(']', "")));
-        findings.error("crd-invalid", pointer.unwrap_or_default(), problem);
+    for Problem { field, text } in problems.0 {
+        let pointer = field.map(|field| format!("/{}", field.replace(['.', '['], "/").replace(']', "")));
+        findings.error("crd-invalid", pointer.unwrap_or_default(), text);
     }
 }
 
-/// The problems, each with its field.
-struct Problems(Vec<String>);
+/// A problem, and the field that has it.
+struct Problem {
+    field: Option<String>,
+    text: String,
+}
+
+struct Problems(Vec<Problem>);
 
 impl Problems {
     fn invalid(&mut self, field: &str, value: &str, why: &str) {
-        self.0.push(format!("Error: Field {field}, Value {value}: {field}: Invalid value: {value}: {why}"));
+        self.of(field, format!("Error: Field {field}, Value {value}: {field}: Invalid value: {value}: {why}"));
     }
 
     fn required(&mut self, field: &str) {
-        self.0.push(format!("Error: Field {field}, Value : {field}: Required value"));
+        self.of(field, format!("Error: Field {field}, Value : {field}: Required value"));
+    }
+
+    fn of(&mut self, field: &str, text: impl Into<String>) {
+        self.0.push(Problem { field: Some(field.to_owned()), text: text.into() });
     }
 }
 
 fn check_meta(crd: &Value, problems: &mut Problems) {
     let (name, group, plural) =
         (text(crd, "/metadata/name"), text(crd, "/spec/group"), text(crd, "/spec/names/plural"));
-    problems.0.extend(meta::problems(crd).into_iter().map(|problem| format!("Error: Value {name}: {problem}")));
+    let texts = meta::problems(crd).into_iter().map(|problem| format!("Error: Value {name}: {problem}"));
+    problems.0.extend(texts.map(|text| Problem { field: None, text }));
     if name != format!("{plural}.{group}") {
         problems.invalid("metadata.name", name, "must be spec.names.plural+\".\"+spec.group");
     }
@@ -169,17 +178,14 @@ fn check_versions(crd: &Value, beta: bool, problems: &mut Problems) {
         check_columns(version, &field, problems);
     }
     if !unique {
-        problems
-            .0
-            .push("Error: Field spec.versions: spec.versions: Invalid value: must contain unique version names".into());
+        let text = "Error: Field spec.versions: spec.versions: Invalid value: must contain unique version names";
+        problems.of("spec.versions", text);
     }
     let stored = versions.iter().filter(|version| version.get("storage").and_then(Value::as_bool) == Some(true));
     if stored.count() != 1 {
-        problems.0.push(
-            "Error: Field spec.versions: spec.versions: Invalid value: \
-             must have exactly one version marked as storage version"
-                .into(),
-        );
+        let text = "Error: Field spec.versions: spec.versions: Invalid value: \
+                    must have exactly one version marked as storage version";
+        problems.of("spec.versions", text);
     }
 }
 
@@ -232,10 +238,8 @@ fn check_conversion(crd: &Value, problems: &mut Problems) {
                 .flat_map(|pointer| list(crd, pointer))
                 .any(|version| matches!(version.as_str(), Some("v1" | "v1beta1")));
             if !known {
-                problems.0.push(
-                    "Error: Field spec.conversion.conversionReviewVersions: must include at least one of v1, v1beta1"
-                        .into(),
-                );
+                let field = "spec.conversion.conversionReviewVersions";
+                problems.of(field, format!("Error: Field {field}: must include at least one of v1, v1beta1"));
             }
         }
         other => problems.invalid("spec.conversion.strategy", other, "supported values: \"None\", \"Webhook\""),

@@ -99,8 +99,8 @@ fn check_examples(csv: &Value, name: &str, findings: &mut Findings) {
     }
     let examples = match examples_of(examples) {
         Ok(examples) => examples,
-        Err(text) => {
-            findings.error("csv-examples", place, text);
+        Err(error) => {
+            findings.error("csv-examples", place, error.to_string());
             return;
         }
     };
@@ -123,8 +123,19 @@ fn check_examples(csv: &Value, name: &str, findings: &mut Findings) {
     }
 }
 
-/// Parses examples; errors are worded as in the existing tools.
-fn examples_of(text: &str) -> Result<Vec<Value>, String> {
+/// Why examples cannot be read, in the words of the existing tools.
+#[derive(Debug, thiserror::Error)]
+enum ExamplesError {
+    #[error("Error: Value invalid character at {offset}\n {read}<--(see the invalid character): invalid example")]
+    Syntax { offset: usize, read: String },
+    #[error(
+        "Error: Value json: cannot unmarshal {found} into Go value of type {expected}: error decoding example \
+         CustomResource"
+    )]
+    Type { found: &'static str, expected: &'static str },
+}
+
+fn examples_of(text: &str) -> Result<Vec<Value>, ExamplesError> {
     if text.trim().is_empty() {
         return Ok(Vec::new());
     }
@@ -132,9 +143,7 @@ fn examples_of(text: &str) -> Result<Vec<Value>, String> {
         Err(why) => {
             let offset = offset_of(text, why.line(), why.column());
             let read = text.get(..offset).unwrap_or(text);
-            Err(format!(
-                "Error: Value invalid character at {offset}\n {read}<--(see the invalid character): invalid example"
-            ))
+            Err(ExamplesError::Syntax { offset, read: read.to_owned() })
         }
         Ok(Value::Array(list)) if list.iter().all(Value::is_object) => Ok(list),
         Ok(other) => {
@@ -151,10 +160,7 @@ fn examples_of(text: &str) -> Result<Vec<Value>, String> {
                 Value::Object(_) => "object",
             };
             let wanted = if other.is_array() { "unstructured.Unstructured" } else { "[]unstructured.Unstructured" };
-            Err(format!(
-                "Error: Value json: cannot unmarshal {kind} into Go value of type {wanted}: error decoding example \
-                 CustomResource"
-            ))
+            Err(ExamplesError::Type { found: kind, expected: wanted })
         }
     }
 }

@@ -22,12 +22,13 @@ pub fn check_format(dir: &Path, limits: &Limits) -> Findings {
 pub fn check_format_of(dir: &Path, known: Option<&Whole>, limits: &Limits) -> Findings {
     let mut findings = Findings::default();
     let mut errors = Vec::new();
-    check(dir, known, limits, &mut errors);
+    findings.has_broken_rule = check(dir, known, limits, &mut errors);
     errors.into_iter().for_each(|text| findings.error("bundle-format", "", text));
     findings
 }
 
-fn check(dir: &Path, known: Option<&Whole>, limits: &Limits, errors: &mut Vec<String>) {
+/// Returns whether a rule of a dependency is missing or malformed.
+fn check(dir: &Path, known: Option<&Whole>, limits: &Limits, errors: &mut Vec<String>) -> bool {
     let missing: Vec<String> = ["manifests", "metadata"]
         .iter()
         .filter(|name| !crate::file::is_directory(&dir.join(name)))
@@ -35,14 +36,14 @@ fn check(dir: &Path, known: Option<&Whole>, limits: &Limits, errors: &mut Vec<St
         .collect();
     if !missing.is_empty() {
         errors.extend(missing);
-        return;
+        return false;
     }
     let metadata = dir.join("metadata");
     let names = match file::names(&metadata, limits) {
         Ok(names) => names,
         Err(error) => {
             errors.push(error.to_string());
-            return;
+            return false;
         }
     };
     let documents: Vec<Value> = names.iter().filter_map(|name| read(&metadata.join(name), limits).ok()).collect();
@@ -55,9 +56,11 @@ fn check(dir: &Path, known: Option<&Whole>, limits: &Limits, errors: &mut Vec<St
     }
     let dependencies =
         documents.iter().map(|document| super::list(document, "/dependencies")).find(|list| !list.is_empty());
+    let mut has_broken_rule = false;
     for dependency in dependencies.unwrap_or_default() {
-        check_dependency(dependency, errors);
+        has_broken_rule |= check_dependency(dependency, errors);
     }
+    has_broken_rule
 }
 
 fn check_annotations(annotations: &Value, kind: Result<MediaType, Error>, errors: &mut Vec<String>) {
@@ -89,11 +92,12 @@ fn check_annotations(annotations: &Value, kind: Result<MediaType, Error>, errors
     }
 }
 
-fn check_dependency(dependency: &Value, errors: &mut Vec<String>) {
+/// Returns whether the rule of the dependency is missing or malformed.
+fn check_dependency(dependency: &Value, errors: &mut Vec<String>) -> bool {
     let kind = text(dependency, "/type");
     let Some(value) = dependency.get("value").filter(|value| value.is_object()) else {
         errors.push(format!("couldn't parse dependency of type {kind}"));
-        return;
+        return false;
     };
     let mut need = |pointer: &str, message: &str| {
         let present = !text(value, pointer).is_empty();
@@ -117,15 +121,21 @@ fn check_dependency(dependency: &Value, errors: &mut Vec<String>) {
         "olm.label" => {
             need("/label", "Label information is missing");
         }
-        "olm.constraint" => match value.get("cel").filter(|cel| cel.is_object()) {
-            None => errors.push("The CEL field is missing".into()),
-            Some(cel) => match text(cel, "/rule").trim() {
-                "" => errors.push("The CEL expression is missing".into()),
-                rule => errors.extend(syntax_error(rule).map(|why| format!("Invalid CEL expression: {why}"))),
-            },
-        },
+        "olm.constraint" => {
+            let error = match value.get("cel").filter(|cel| cel.is_object()) {
+                None => Some("The CEL field is missing".to_owned()),
+                Some(cel) => match text(cel, "/rule").trim() {
+                    "" => Some("The CEL expression is missing".to_owned()),
+                    rule => syntax_error(rule).map(|why| format!("Invalid CEL expression: {why}")),
+                },
+            };
+            let is_broken = error.is_some();
+            errors.extend(error);
+            return is_broken;
+        }
         _ => errors.push(format!("couldn't parse dependency of type {kind}")),
     }
+    false
 }
 
 /// Reports syntax errors that make any expression invalid: unterminated strings and unbalanced brackets.

@@ -1,5 +1,7 @@
 //! Requirements of operatorhub.io for a ClusterServiceVersion.
 
+use std::io;
+
 use serde_json::Value;
 
 use super::{Findings, list, text};
@@ -28,7 +30,31 @@ const CATEGORIES: &[&str] = &[
 const ICONS: &[&str] = &["image/gif", "image/jpeg", "image/png", "image/svg+xml"];
 
 /// Custom categories to accept instead of the standard ones, or the reason why they cannot be read.
-pub type Categories = Result<Vec<String>, String>;
+pub type Categories = Result<Vec<String>, CategoriesError>;
+
+/// Why custom categories cannot be read.
+#[derive(Debug, thiserror::Error)]
+#[error("{path:?}: {fault}")]
+pub struct CategoriesError {
+    /// The file.
+    pub path: String,
+    /// Why.
+    pub fault: CategoriesFault,
+}
+
+/// What is wrong with a file of custom categories.
+#[derive(Debug, thiserror::Error)]
+pub enum CategoriesFault {
+    /// It cannot be read.
+    #[error(transparent)]
+    Io(#[from] io::Error),
+    /// It is larger than this number of bytes.
+    #[error("it has more than {0} bytes")]
+    TooLarge(u64),
+    /// It is not JSON.
+    #[error(transparent)]
+    Json(#[from] serde_json::Error),
+}
 
 /// Checks a CSV.
 pub(super) fn check(csv: &Value, custom: Option<&Categories>, findings: &mut Findings) {

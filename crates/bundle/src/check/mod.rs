@@ -36,13 +36,14 @@ use fbc::Limits;
 use serde_json::Value;
 
 use crate::document;
+use crate::error::ReadError;
 use crate::file::{self, Outcome};
 use crate::finding::{Finding, Severity};
 use crate::whole::Object;
 
 pub use content::{ContentOptions, check_content, check_content_of};
 pub use format::{check_format, check_format_of};
-pub use hub::Categories;
+pub use hub::{Categories, CategoriesError, CategoriesFault};
 pub use media_type::{MediaType, media_type};
 pub use package_manifest::check_package_manifest;
 pub use pod_security::{BASELINE_CAPABILITIES, PodSecurity, pod_security};
@@ -64,6 +65,8 @@ pub(crate) const METADATA: &str = "operators.operatorframework.io.bundle.metadat
 pub struct Findings {
     /// The findings, in order.
     pub list: Vec<Finding>,
+    /// Whether a rule of a dependency is missing or malformed, so that the rules need not be compiled.
+    pub has_broken_rule: bool,
     /// The file being checked, and the document in it.
     file: String,
     document: usize,
@@ -124,14 +127,14 @@ fn manifest(name: &OsStr) -> Option<String> {
 }
 
 /// Reads the first document of a file.
-pub(crate) fn read(path: &Path, limits: &Limits) -> Result<Value, String> {
+pub(crate) fn read(path: &Path, limits: &Limits) -> Result<Value, ReadError> {
     let mut text = Vec::new();
-    match file::read(path, limits, &mut text).map_err(|error| error.to_string())? {
+    match file::read(path, limits, &mut text)? {
         Outcome::Read => {}
-        Outcome::Directory => return Err("it is a directory".into()),
-        Outcome::Unreadable(reason) => return Err(reason),
+        Outcome::Directory => return Err(ReadError::Directory),
+        Outcome::Unreadable(reason) => return Err(reason.into()),
     }
-    document::first(&text, limits)?.body.to_value(limits)
+    Ok(document::first(&text, limits)?.body.to_value(limits)?)
 }
 
 /// Returns a string of an object, or an empty one if it is absent or not a string.

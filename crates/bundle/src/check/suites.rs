@@ -1,5 +1,8 @@
 //! Validators that can be selected by name or suite.
 
+use std::error::Error;
+use std::io;
+
 use super::hub::Categories;
 use super::{
     Findings, author, certified, community, good_practices, hub, image_exists, multiarch, objects, openshift,
@@ -16,7 +19,7 @@ pub struct CheckInput<'a> {
     /// The total size of all files in bytes, and their size as OLM v0 stores them: compressed, in base64.
     pub size: (u64, u64),
     /// The Dockerfile of the bundle's index, if given: its path, and its text if it can be read.
-    pub index: Option<(&'a str, Result<String, String>)>,
+    pub index: Option<(&'a str, io::Result<String>)>,
     /// Looks up the platforms of an image: operating systems with architectures. `None` disables image lookups.
     pub platforms: Option<&'a Platforms<'a>>,
     /// The container tool given by the user.
@@ -26,7 +29,7 @@ pub struct CheckInput<'a> {
 }
 
 /// Looks up the platforms of an image, or returns the reason why it cannot.
-pub type Platforms<'a> = dyn Fn(&str) -> Result<Vec<(String, String)>, String> + 'a;
+pub type Platforms<'a> = dyn Fn(&str) -> Result<Vec<(String, String)>, Box<dyn Error + Send + Sync>> + 'a;
 
 impl<'a> CheckInput<'a> {
     /// Creates the input for a bundle of `size`, without optional data.

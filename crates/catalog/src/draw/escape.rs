@@ -2,7 +2,7 @@
 
 use std::fmt::{self, Write as _};
 
-use spelling::html;
+use fbc::spelling::html;
 
 /// Returns the visible form of `c`: itself, or a replacement if it is invisible, reorders text or is not allowed in
 /// XML.

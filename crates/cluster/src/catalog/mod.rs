@@ -112,8 +112,14 @@ pub async fn wait_for_catalog(
     let object = ObjectName::new(Kind::CATALOG_SOURCE, &cluster.namespace, name);
     let labels = [SERVING_LABEL, UPDATE_LABEL].map(|label| format!("{label}={name}"));
     let mut watch = Watch::with_labels(&requests, &object, Kind::POD, &labels);
+    let mut last = None;
     loop {
-        let state = state::read(&requests, name).await?;
+        let state = match (state::read(&requests, name).await, last.take()) {
+            (Ok(state), _) => state,
+            // A slow API server does not hide a reason that is already known.
+            (Err(Error::NoResponse { .. }), Some(last)) if requests.is_over() => last,
+            (Err(error), _) => return Err(error),
+        };
         if state.answers() {
             return Ok(state);
         }
@@ -121,6 +127,7 @@ pub async fn wait_for_catalog(
             let why = state.problem();
             return Err(Error::Message(format!("catalog {name} does not answer after {timeout:?}: {why}")));
         }
+        last = Some(state);
         watch.changed().await;
     }
 }
@@ -187,7 +194,44 @@ pub(crate) fn spec_of(object: &Object) -> CatalogSpec {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::atomic::{AtomicUsize, Ordering};
+
+    use http::{Request, Response, Uri};
+    use kube::client::Body;
+
     use super::*;
+
+    /// An API server that responds to the first read of a catalog and its pods, and to nothing afterwards.
+    async fn respond_once(uri: Uri, read: &AtomicUsize) -> String {
+        let (path, query) = (uri.path(), uri.query().unwrap_or_default());
+        if query.contains("limit=") || query.contains("watch=") || read.fetch_add(1, Ordering::Relaxed) >= 3 {
+            return std::future::pending().await;
+        }
+        let metadata = json!({"name": "cat", "namespace": "ns"});
+        match path.ends_with("/pods") {
+            true => json!({"kind": "PodList", "apiVersion": "v1", "metadata": {}, "items": []}).to_string(),
+            false => json!({
+                "kind": Kind::CATALOG_SOURCE.kind, "apiVersion": Kind::CATALOG_SOURCE.api_version(),
+                "metadata": metadata, "status": {"message": "the image is missing"},
+            })
+            .to_string(),
+        }
+    }
+
+    #[tokio::test]
+    async fn a_timeout_has_the_last_known_reason_if_the_api_server_becomes_slow() {
+        let read: &AtomicUsize = Box::leak(Box::default());
+        let service = tower::service_fn(move |request: Request<Body>| async move {
+            let text = respond_once(request.uri().clone(), read).await;
+            Ok::<_, std::convert::Infallible>(Response::new(Body::from(text.into_bytes())))
+        });
+        let cluster = Cluster { client: kube::Client::new(service, "ns"), namespace: "ns".into() };
+        let timeout = Duration::from_secs(2);
+        let waited = wait_for_catalog(&cluster, "cat", timeout, Instant::now() + timeout).await;
+        let expected = "catalog cat does not answer after 2s: the image is missing";
+        assert_eq!(waited.expect_err("a timeout").to_string(), expected);
+        assert!(read.load(Ordering::Relaxed) > 3, "the API server was fast");
+    }
 
     #[test]
     fn only_requested_fields_are_set() {

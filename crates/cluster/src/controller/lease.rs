@@ -79,14 +79,20 @@ impl Lease {
         }
     }
 
-    /// Releases the lease, so that another replica need not wait for its expiry.
+    /// Releases the lease, so that another replica need not wait for its expiry. If this fails, the lease expires.
     pub(crate) async fn release(&self) {
-        let Ok(Some(mut lease)) = self.leases.get_opt(&self.name).await else { return };
-        if lease.data["spec"]["holderIdentity"] == self.identity.as_str() {
+        // A renewal that was in flight when the controller stopped can arrive meanwhile, but not twice.
+        for _ in 0..2 {
+            let Ok(Some(mut lease)) = self.leases.get_opt(&self.name).await else { return };
+            if lease.data["spec"]["holderIdentity"] != self.identity.as_str() {
+                return;
+            }
             lease.data["spec"]["holderIdentity"] = "".into();
             lease.data["spec"]["leaseDurationSeconds"] = 1.into();
-            // If this fails, the lease expires.
-            let _ = self.leases.replace(&self.name, &PostParams::default(), &lease).await;
+            let replaced = self.leases.replace(&self.name, &PostParams::default(), &lease).await;
+            if !matches!(won(replaced), Ok(false)) {
+                return;
+            }
         }
     }
 
@@ -147,5 +153,41 @@ fn won(written: Result<Object, kube::Error>) -> Result<bool, kube::Error> {
             Ok(false)
         }
         Err(error) => Err(error),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::convert::Infallible;
+    use std::sync::Mutex;
+
+    use http::{Method, Request, Response};
+    use kube::client::Body;
+
+    use super::*;
+
+    #[tokio::test]
+    async fn a_renewal_in_flight_does_not_prevent_the_release() {
+        let lease = json!({
+            "apiVersion": Kind::LEASE.api_version(), "kind": Kind::LEASE.kind,
+            "metadata": {"name": "lease", "namespace": "ns"}, "spec": {"holderIdentity": "us"},
+        });
+        // The answers to writes: the first one conflicts with a renewal that arrived in between.
+        let statuses = Arc::new(Mutex::new(vec![200, 409]));
+        let answers = Arc::clone(&statuses);
+        let service = tower::service_fn(move |request: Request<Body>| {
+            let status = match request.method() {
+                &Method::PUT => answers.lock().unwrap().pop().unwrap(),
+                _ => 200,
+            };
+            let conflict = json!({"kind": "Status", "status": "Failure", "code": 409, "reason": "Conflict"});
+            let text = if status == 409 { conflict.to_string() } else { lease.to_string() };
+            let response = Response::builder().status(status).body(Body::from(text.into_bytes())).unwrap();
+            async move { Ok::<_, Infallible>(response) }
+        });
+        let cluster = Cluster { client: kube::Client::new(service, "ns"), namespace: "ns".into() };
+        let metrics = Arc::new(Metrics::new(Duration::from_secs(2)));
+        Lease::new(&cluster, "ns", "lease", "us", Duration::from_secs(2), metrics).release().await;
+        assert!(statuses.lock().unwrap().is_empty(), "the release was not tried again");
     }
 }

@@ -1,25 +1,17 @@
-//! Metrics and health of a controller over HTTP.
+//! Metrics and health of a controller.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use axum::Router;
-use axum::extract::State;
-use axum::http::StatusCode;
-use axum::http::header::CONTENT_TYPE;
-use axum::response::{IntoResponse, Response};
-use axum::routing::get;
-use tokio::net::TcpListener;
-
-use crate::{Error, Watcher};
+use crate::Watcher;
 
 /// How long after a watch failure the controller counts as not ready; failed watches are retried sooner.
 pub(crate) const UNREADY_FOR: Duration = Duration::from_secs(8);
 
 /// The metrics of a controller.
 #[derive(Debug)]
-pub(crate) struct Metrics {
+pub struct Metrics {
     pub(crate) reconciles: AtomicU64,
     pub(crate) errors: AtomicU64,
     requests: AtomicU64,
@@ -40,7 +32,8 @@ pub(crate) struct Metrics {
 }
 
 impl Metrics {
-    pub(crate) fn new(patience: Duration) -> Metrics {
+    /// Starts counting for a controller that elects its leader with leases of this duration.
+    pub fn new(lease_duration: Duration) -> Metrics {
         Metrics {
             reconciles: AtomicU64::new(0),
             errors: AtomicU64::new(0),
@@ -53,7 +46,7 @@ impl Metrics {
             reached: AtomicBool::new(false),
             start: Instant::now(),
             beat: AtomicU64::new(0),
-            patience,
+            patience: lease_duration * 4,
             watch_failed: Mutex::default(),
         }
     }
@@ -68,7 +61,7 @@ impl Metrics {
     }
 
     /// Returns why the controller is not ready, if so.
-    fn problem(&self) -> Option<String> {
+    pub fn problem(&self) -> Option<String> {
         if !self.reached.load(Ordering::Relaxed) {
             return Some("the API server has not answered yet".to_owned());
         }
@@ -82,12 +75,14 @@ impl Metrics {
         self.beat.store(self.start.elapsed().as_millis() as u64, Ordering::Relaxed);
     }
 
-    fn is_alive(&self) -> bool {
+    /// Returns whether the controller still checks who leads.
+    pub fn is_alive(&self) -> bool {
         let beat = Duration::from_millis(self.beat.load(Ordering::Relaxed));
         self.start.elapsed().saturating_sub(beat) < self.patience
     }
 
-    fn text(&self) -> String {
+    /// Returns the metrics in the text format of Prometheus.
+    pub fn text(&self) -> String {
         let counter = |name: &str, help: &str, value: &AtomicU64| {
             let value = value.load(Ordering::Relaxed);
             format!("# HELP {name} {help}\n# TYPE {name} counter\n{name} {value}\n")
@@ -125,39 +120,4 @@ impl Watcher for Metrics {
     fn request(&self, _: &str) {
         self.requests.fetch_add(1, Ordering::Relaxed);
     }
-}
-
-/// Serves `/healthz`, `/readyz` and `/metrics`.
-pub(crate) async fn serve(address: &str, metrics: Arc<Metrics>) -> Result<(), Error> {
-    let listener = match address.strip_prefix(':') {
-        // An address without a host means all addresses, IPv6 and IPv4 where available.
-        Some(port) => match TcpListener::bind(format!("[::]:{port}")).await {
-            Ok(listener) => Ok(listener),
-            Err(_) => TcpListener::bind(format!("0.0.0.0:{port}")).await,
-        },
-        None => TcpListener::bind(address).await,
-    };
-    let listener = listener.map_err(|error| Error::Message(format!("listening on {address}: {error}")))?;
-    let local = listener.local_addr().map_or_else(|_| address.to_owned(), |local| local.to_string());
-    tracing::info!(address = %local, "health and metrics");
-    let status =
-        |good: bool| if good { (StatusCode::OK, "ok\n") } else { (StatusCode::SERVICE_UNAVAILABLE, "not ok\n") };
-    let app = Router::new()
-        .route("/healthz", get(move |State(metrics): State<Arc<Metrics>>| async move { status(metrics.is_alive()) }))
-        .route(
-            "/readyz",
-            get(|State(metrics): State<Arc<Metrics>>| async move {
-                match metrics.problem() {
-                    None => (StatusCode::OK, "ok\n".to_owned()),
-                    Some(problem) => (StatusCode::SERVICE_UNAVAILABLE, format!("not ok: {problem}\n")),
-                }
-            }),
-        )
-        .route("/metrics", get(all))
-        .with_state(metrics);
-    axum::serve(listener, app).await.map_err(|error| Error::Message(format!("answering on {local}: {error}")))
-}
-
-async fn all(State(metrics): State<Arc<Metrics>>) -> Response {
-    ([(CONTENT_TYPE, "text/plain; version=0.0.4")], metrics.text()).into_response()
 }

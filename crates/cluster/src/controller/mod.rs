@@ -36,7 +36,8 @@ use crate::error::api_message;
 use crate::{Cluster, Error, Kind, Object};
 use connection::Connections;
 use lease::Lease;
-use metrics::{Metrics, UNREADY_FOR};
+pub use metrics::Metrics;
+use metrics::UNREADY_FOR;
 use reconcile::{Context, reconcile};
 
 pub use manifests::{ManifestPlan, ServedCatalogs, manifests};
@@ -73,22 +74,15 @@ pub struct ControllerPlan {
     pub overlap: Duration,
     /// The images of pods.
     pub images: PodImages,
-    /// The address of health and metrics, if enabled.
-    pub http: Option<String>,
+    /// Counts what the controller does.
+    pub metrics: Arc<Metrics>,
     /// The health check for catalogs.
     pub dial: Dial,
 }
 
-/// Runs until stopped, then releases the lease.
-///
-/// # Errors
-/// Fails if health and metrics cannot be served. Failures on the cluster are retried.
-pub async fn run_controller(
-    cluster: Cluster,
-    plan: ControllerPlan,
-    stop: impl Future<Output = ()>,
-) -> Result<(), Error> {
-    let metrics = Arc::new(Metrics::new(plan.lease_duration * 4));
+/// Runs until stopped, then releases the lease. Failures on the cluster are retried.
+pub async fn run_controller(cluster: Cluster, plan: ControllerPlan, stop: impl Future<Output = ()>) {
+    let metrics = Arc::clone(&plan.metrics);
     let mut lease = Lease::new(
         &cluster,
         &plan.lease_namespace,
@@ -97,15 +91,7 @@ pub async fn run_controller(
         plan.lease_duration,
         metrics.clone(),
     );
-    let http = plan.http.clone();
-    let http_metrics = metrics.clone();
-    let answers = async move {
-        match http {
-            Some(address) => metrics::serve(&address, http_metrics).await,
-            None => std::future::pending().await,
-        }
-    };
-    let outcome = {
+    {
         let work = async {
             loop {
                 lease.acquire().await;
@@ -119,15 +105,13 @@ pub async fn run_controller(
             }
         };
         tokio::select! {
-            () = work => Ok(()),
-            outcome = answers => outcome,
-            () = stop => Ok(()),
+            () = work => {}
+            () = stop => {}
         }
-    };
+    }
     // No reconciliation is running, so another replica may take over.
     lease.release().await;
     tracing::info!(identity = plan.identity, "ended");
-    outcome
 }
 
 /// The backoff between failed watches: it grows, but stays below the time that makes the controller unready.

@@ -3,11 +3,11 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 
+use bundle::review::facts::{Crd, Facts, Rule};
 use fbc::blob::TextBuffer;
 use fbc::json::Raw;
 use fbc::same::related_images;
 use fbc::{Blob, Content, Fbc, Limits, property};
-use review::facts::{Crd, Facts, Rule};
 use serde::Serialize;
 use serde_json::Value;
 
@@ -26,11 +26,11 @@ pub enum Scope {
     Namespace,
 }
 
-impl From<review::facts::Scope> for Scope {
-    fn from(scope: review::facts::Scope) -> Scope {
+impl From<bundle::review::facts::Scope> for Scope {
+    fn from(scope: bundle::review::facts::Scope) -> Scope {
         match scope {
-            review::facts::Scope::Cluster => Scope::Cluster,
-            review::facts::Scope::Namespaces => Scope::Namespace,
+            bundle::review::facts::Scope::Cluster => Scope::Cluster,
+            bundle::review::facts::Scope::Namespaces => Scope::Namespace,
         }
     }
 }

@@ -10,22 +10,10 @@ use fbc::quote::quote;
 use fbc::range::VersionRange;
 use fbc::shape::Shape;
 use fbc::stream::{self, StreamError};
+use fbc::template::INCLUDE;
 use fbc::version::Version;
 
 use super::{Selection, path};
-
-const STRINGS: Shape = Shape::List(&Shape::Str);
-const CHANNEL: Shape =
-    Shape::Object(&[("name", Shape::Str), ("range", Shape::Str), ("versions", STRINGS), ("bundles", STRINGS)]);
-const PACKAGE: Shape = Shape::Object(&[
-    ("name", Shape::Str),
-    ("range", Shape::Str),
-    ("versions", STRINGS),
-    ("bundles", STRINGS),
-    ("channels", Shape::List(&CHANNEL)),
-]);
-/// The fields of an include file.
-pub const SHAPE: Shape = Shape::Object(&[("packages", Shape::List(&PACKAGE))]);
 
 /// The content of an include file.
 #[derive(Debug, Default)]
@@ -92,9 +80,9 @@ impl Include {
         let json = stream::first(text, limits)?.map_or_else(|| Object::new().end(), |(_, json)| json);
         let document = json.raw();
         let content = IncludeError::Content;
-        SHAPE.check(document, &Path::default()).map_err(|mismatch| content(mismatch.to_string()))?;
+        INCLUDE.check(document, &Path::default()).map_err(|mismatch| content(mismatch.to_string()))?;
         let mut include = Include::default();
-        unknown(document, SHAPE, "", &mut include.warnings);
+        unknown(document, INCLUDE, "", &mut include.warnings);
         for (index, item) in items(document, "packages").enumerate() {
             let name = text_of(item, "name");
             if name.is_empty() {

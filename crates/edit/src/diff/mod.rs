@@ -20,7 +20,7 @@ use fbc::Fbc;
 use fbc::quote::quote;
 use rayon::prelude::*;
 
-pub use include::{Include, IncludeError, IncludedChannel, IncludedPackage, SHAPE as INCLUDE_SHAPE, Wanted};
+pub use include::{Include, IncludeError, IncludedChannel, IncludedPackage, Wanted};
 pub use selection::Selection;
 
 /// A catalog as source blobs and as a validated model.

@@ -4,7 +4,6 @@ use std::collections::HashMap;
 
 use fbc::blob::BUNDLE;
 use fbc::json::{Raw, Text};
-use fbc::shape::Shape;
 use fbc::{Blob, Content, Fbc, Limits};
 
 use super::{Bundles, Error};
@@ -12,11 +11,9 @@ use super::{Bundles, Error};
 /// The number of bundles that are requested, and held in memory, at a time.
 const BATCH_SIZE: usize = 64;
 
-pub(super) const SHAPE: Shape = Shape::Object(&[("entries", Shape::List(&Shape::Any))]);
-
 /// Replaces the entries that name images with the bundles; all other entries stay unchanged.
 pub(super) fn render(document: Raw<'_>, limits: &Limits, bundles: &mut Bundles<'_>) -> Result<Fbc, Error> {
-    super::check(SHAPE, document)?;
+    super::check(fbc::template::BASIC, document)?;
     let fbc = Fbc::default();
     let entries = super::entries(document, &fbc, limits)?;
     render_entries(fbc, entries, "entries", limits, bundles)

@@ -9,50 +9,9 @@ use std::path::{Component as Step, Path, PathBuf};
 use fbc::json::{Path as JsonPath, Raw};
 use fbc::quote::quote;
 use fbc::shape::Shape;
+use fbc::template::{CATALOGS, CATALOGS_SCHEMA, COMPOSITE, COMPOSITE_SCHEMA};
 
 use super::Template;
-
-/// The schema of the catalogs file.
-pub const CATALOGS_SCHEMA: &str = "olm.composite.catalogs";
-/// The schema of the components file.
-pub const COMPOSITE_SCHEMA: &str = "olm.composite";
-
-/// The fields of the catalogs file.
-pub const CATALOGS: Shape = Shape::Object(&[
-    ("schema", Shape::Str),
-    (
-        "catalogs",
-        Shape::List(&Shape::Object(&[
-            ("name", Shape::Str),
-            ("destination", Shape::Object(&[("workingDir", Shape::Str)])),
-            ("builders", Shape::List(&Shape::Str)),
-        ])),
-    ),
-]);
-const CONFIG: Shape = Shape::Object(&[
-    ("input", Shape::Str),
-    ("output", Shape::Str),
-    ("command", Shape::Str),
-    ("args", Shape::List(&Shape::Str)),
-]);
-/// The fields of the components file.
-pub const COMPOSITE: Shape = Shape::Object(&[
-    ("schema", Shape::Str),
-    (
-        "components",
-        Shape::List(&Shape::Object(&[
-            ("name", Shape::Str),
-            ("destination", Shape::Object(&[("path", Shape::Str)])),
-            (
-                "strategy",
-                Shape::Object(&[
-                    ("name", Shape::Str),
-                    ("template", Shape::Object(&[("schema", Shape::Str), ("config", CONFIG)])),
-                ]),
-            ),
-        ])),
-    ),
-]);
 
 /// A file to generate.
 #[derive(Debug, Clone, PartialEq, Eq)]

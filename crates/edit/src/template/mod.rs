@@ -22,55 +22,8 @@ use std::collections::{HashMap, HashSet};
 use fbc::json::{Object, Path, Raw, Text};
 use fbc::shape::Shape;
 use fbc::stream::{self, First, StreamError};
+pub use fbc::template::TemplateKind;
 use fbc::{Blob, Fbc, Limits};
-
-/// The kinds of templates.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Kind {
-    /// A catalog that lists its bundles by image.
-    Basic,
-    /// Lists of bundles, ordered by version.
-    Semver,
-    /// A catalog with substitutes for some bundles.
-    Substitutes,
-}
-
-impl Kind {
-    /// All kinds, by name.
-    pub const ALL: [Kind; 3] = [Kind::Basic, Kind::Semver, Kind::Substitutes];
-
-    /// Returns the name used on the command line.
-    pub fn name(self) -> &'static str {
-        match self {
-            Kind::Basic => "basic",
-            Kind::Semver => "semver",
-            Kind::Substitutes => "substitutes",
-        }
-    }
-
-    /// Returns the schema of such templates.
-    pub fn schema(self) -> &'static str {
-        match self {
-            Kind::Basic => "olm.template.basic",
-            Kind::Semver => "olm.semver",
-            Kind::Substitutes => "olm.template.substitutes",
-        }
-    }
-
-    /// Returns the fields of such templates, except the schema.
-    pub fn shape(self) -> Shape {
-        match self {
-            Kind::Basic => basic::SHAPE,
-            Kind::Semver => semver::SHAPE,
-            Kind::Substitutes => substitutes::SHAPE,
-        }
-    }
-
-    /// Returns the kind with this name.
-    pub fn named(name: &str) -> Option<Kind> {
-        Kind::ALL.into_iter().find(|kind| kind.name() == name)
-    }
-}
 
 /// A parsed but uninterpreted template: the first document of a text.
 #[derive(Debug)]
@@ -99,12 +52,12 @@ impl<'a> Template<'a> {
     ///
     /// # Errors
     /// Fails if there is no schema, or if it is not that of a template.
-    pub fn kind(&self) -> Result<Kind, Error> {
+    pub fn kind(&self) -> Result<TemplateKind, Error> {
         let schema = self.schema()?;
         if schema.is_empty() {
             return Err(Error::MissingSchema);
         }
-        Kind::ALL.into_iter().find(|kind| kind.schema() == schema).ok_or(Error::UnknownSchema(schema))
+        TemplateKind::ALL.into_iter().find(|kind| kind.schema() == schema).ok_or(Error::UnknownSchema(schema))
     }
 
     /// Returns the schema of the template, possibly empty.
@@ -148,15 +101,20 @@ pub type Bundles<'a> = dyn FnMut(&[&str]) -> Vec<Result<Vec<RenderedBundle>, Str
 ///
 /// # Errors
 /// Fails if the template is not of that kind or is invalid, or if `bundles` fails.
-pub fn render(template: &Template<'_>, kind: Kind, limits: &Limits, bundles: &mut Bundles<'_>) -> Result<Fbc, Error> {
+pub fn render(
+    template: &Template<'_>,
+    kind: TemplateKind,
+    limits: &Limits,
+    bundles: &mut Bundles<'_>,
+) -> Result<Fbc, Error> {
     let found = template.schema()?;
     if found != kind.schema() {
         return Err(Error::WrongSchema { found, expected: kind.schema() });
     }
     match kind {
-        Kind::Basic => basic::render(template.raw(), limits, bundles),
-        Kind::Semver => Ok(semver::render(template, limits, bundles)?),
-        Kind::Substitutes => Ok(substitutes::render(template.raw(), limits, bundles)?),
+        TemplateKind::Basic => basic::render(template.raw(), limits, bundles),
+        TemplateKind::Semver => Ok(semver::render(template, limits, bundles)?),
+        TemplateKind::Substitutes => Ok(substitutes::render(template.raw(), limits, bundles)?),
     }
 }
 
@@ -287,7 +245,7 @@ mod tests {
     #[test]
     fn the_requested_kind_must_match_the_schema() {
         let template = Template::parse(b"schema: olm.semver\n", &Limits::default()).unwrap();
-        let error = render(&template, Kind::Basic, &Limits::default(), &mut |_| Vec::new()).err().unwrap();
+        let error = render(&template, TemplateKind::Basic, &Limits::default(), &mut |_| Vec::new()).err().unwrap();
         assert_eq!(error.to_string(), "template has unknown schema (\"olm.semver\"), should be \"olm.template.basic\"");
     }
 }

@@ -14,23 +14,12 @@ use fbc::blob::{PACKAGE, channel_json};
 use fbc::json::{Object, Raw, Text};
 use fbc::quote::quote;
 use fbc::shape::Shape;
+use fbc::template::SEMVER;
 use fbc::version::Version;
 use fbc::{Content, Fbc, Limits, base64};
 
 use super::{Bundles, Error, Template};
 use channels::{Archetypes, Member, Stream};
-
-const IMAGES: Shape = Shape::List(&Shape::Object(&[("image", Shape::Str)]));
-const ARCHETYPE: Shape = Shape::Object(&[("bundles", IMAGES)]);
-pub(super) const SHAPE: Shape = Shape::Object(&[
-    ("schema", Shape::Str),
-    ("generateMajorChannels", Shape::Bool),
-    ("generateMinorChannels", Shape::Bool),
-    ("defaultChannelTypePreference", Shape::Str),
-    ("candidate", ARCHETYPE),
-    ("fast", ARCHETYPE),
-    ("stable", ARCHETYPE),
-]);
 
 /// The reason why a semver template cannot be rendered.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -183,8 +172,8 @@ impl Spec {
         if let Some((key, line)) = template.repeated_key() {
             return Err(SemverError::RepeatedKey { key, line });
         }
-        check_fields(document, SHAPE, "")?;
-        super::check(SHAPE, document)?;
+        check_fields(document, SEMVER, "")?;
+        super::check(SEMVER, document)?;
         let generated = |name| document.get(name).and_then(Raw::as_bool).unwrap_or_default();
         let streams = match (generated("generateMajorChannels"), generated("generateMinorChannels")) {
             (true, true) => vec![Stream::Major, Stream::Minor],

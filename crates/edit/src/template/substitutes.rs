@@ -12,16 +12,10 @@ use fbc::blob::{Entry, TextBuffer, channel_json};
 use fbc::json::Raw;
 use fbc::quote::quote;
 use fbc::release::{Release, cmp_version_release};
-use fbc::shape::Shape;
 use fbc::version::Version;
 use fbc::{Blob, Content, Fbc, Limits, Loaded, Problem, property};
 
 use super::{Bundles, Error, RenderedBundle};
-
-pub(super) const SHAPE: Shape = Shape::Object(&[
-    ("entries", Shape::List(&Shape::Any)),
-    ("substitutions", Shape::List(&Shape::Object(&[("name", Shape::Str), ("base", Shape::Str)]))),
-]);
 
 /// The CSV annotation of a bundle that substitutes for another.
 const SUBSTITUTES_FOR: &str = "olm.substitutesFor";
@@ -128,7 +122,7 @@ struct Substitution {
 
 /// Builds a catalog from the entries and applies the substitutions in order.
 pub(super) fn render(document: Raw<'_>, limits: &Limits, bundles: &mut Bundles<'_>) -> Result<Fbc, SubstitutesError> {
-    super::check(SHAPE, document)?;
+    super::check(fbc::template::SUBSTITUTES, document)?;
     let mut fbc = Fbc::default();
     let mut problems = Vec::new();
     for (entry, blob) in super::entries(document, &fbc, limits)? {

@@ -1,6 +1,6 @@
 //! Describes the upgrade status of clusters.
 
-use spelling::shell::quoted;
+use fbc::spelling::shell::quoted;
 
 use super::{ChannelReport, Fix, Outcome, UpgradePath, UpgradeStatus};
 

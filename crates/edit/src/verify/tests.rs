@@ -38,37 +38,37 @@ text: x
 
 struct Read {
     fbc: Fbc,
-    contents: Contents,
+    digests: BlobDigests,
     directory: tempfile::TempDir,
 }
 
 impl Read {
-    fn new(text: &str, contents: Contents) -> Read {
+    fn new(text: &str, digests: BlobDigests) -> Read {
         let directory = tempfile::tempdir().unwrap();
         fs::write(directory.path().join("c.yaml"), text).unwrap();
         let mut fbc = Fbc::default();
-        let inspect = |blob: &Blob, text: Raw<'_>, _: &mut Vec<fbc::Problem>| contents.note(blob, text);
+        let inspect = |blob: &Blob, text: Raw<'_>, _: &mut Vec<fbc::Problem>| digests.note(blob, text);
         let options = LoadOptions { inspect: Some(&inspect), ..LoadOptions::default() };
         assert!(fbc.load_dir(directory.path(), &options).unwrap().problems.is_empty());
-        Read { fbc, contents, directory }
+        Read { fbc, digests, directory }
     }
 
     fn edition(&self) -> Edition<'_> {
-        Edition { fbc: &self.fbc, root: self.directory.path(), contents: &self.contents }
+        Edition { fbc: &self.fbc, root: self.directory.path(), digests: &self.digests }
     }
 }
 
 /// Checks a text that claims to be the catalog with another default channel, and whether the outlines agree.
 fn checked(text: &str) -> (bool, bool) {
-    let before = Read::new(CATALOG, Contents::default());
+    let before = Read::new(CATALOG, BlobDigests::default());
     let old = Outline::new(&before.fbc);
     let mut wanted = old.clone();
     set_default(&mut wanted, "p", "fast").unwrap();
     let changes = Changes::between(&before.fbc, &old, &wanted).unwrap();
     let new = BTreeMap::new();
-    let after = Read::new(text, Contents::of_changed(&before.contents, &changes, &new));
+    let after = Read::new(text, BlobDigests::of_changed(&before.digests, &changes, &new));
     let agree = Outline::new(&after.fbc).agrees_with(&wanted);
-    (agree, unchanged_but(before.edition(), &changes, &new, after.edition()).is_ok())
+    (agree, verify_only_planned_changes(before.edition(), &changes, &new, after.edition()).is_ok())
 }
 
 #[test]

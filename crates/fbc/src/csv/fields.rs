@@ -6,6 +6,11 @@ use crate::json::{Cursor, Kind, Path, Raw};
 use crate::path;
 use crate::shape::{Fault, Mismatch, Shape};
 
+/// The release of a CSV has the wrong type.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("release field must be a string or number")]
+pub struct ReleaseError;
+
 /// The metadata fields of every object.
 pub const OBJECT_META: Shape = Shape::Object(&[
     ("name", Shape::Str),
@@ -119,13 +124,13 @@ impl<'a> Csv<'a> {
     ///
     /// # Errors
     /// Fails if a field has the wrong type.
-    pub fn release(&self) -> Result<String, &'static str> {
+    pub fn release(&self) -> Result<String, ReleaseError> {
         match self.spec.release {
             None => Ok(String::new()),
             Some(release) => match release.kind() {
                 Kind::String => Ok(text(Some(release))),
                 Kind::Number => Ok(release.text().to_owned()),
-                _ => Err("release field must be a string or number"),
+                _ => Err(ReleaseError),
             },
         }
     }
@@ -151,7 +156,7 @@ impl<'a> Csv<'a> {
     ///
     /// # Errors
     /// Fails if a field has the wrong type.
-    pub fn owned_crds(&self) -> Result<Vec<Description>, String> {
+    pub fn owned_crds(&self) -> Result<Vec<Description>, Mismatch> {
         descriptions(self.spec.crds, CRDS, "owned")
     }
 
@@ -159,7 +164,7 @@ impl<'a> Csv<'a> {
     ///
     /// # Errors
     /// Fails if a field has the wrong type.
-    pub fn required_crds(&self) -> Result<Vec<Description>, String> {
+    pub fn required_crds(&self) -> Result<Vec<Description>, Mismatch> {
         descriptions(self.spec.crds, CRDS, "required")
     }
 
@@ -167,7 +172,7 @@ impl<'a> Csv<'a> {
     ///
     /// # Errors
     /// Fails if a field has the wrong type.
-    pub fn owned_api_services(&self) -> Result<Vec<Description>, String> {
+    pub fn owned_api_services(&self) -> Result<Vec<Description>, Mismatch> {
         descriptions(self.spec.api_services, API_SERVICES, "owned")
     }
 
@@ -175,7 +180,7 @@ impl<'a> Csv<'a> {
     ///
     /// # Errors
     /// Fails if a field has the wrong type.
-    pub fn required_api_services(&self) -> Result<Vec<Description>, String> {
+    pub fn required_api_services(&self) -> Result<Vec<Description>, Mismatch> {
         descriptions(self.spec.api_services, API_SERVICES, "required")
     }
 
@@ -218,8 +223,8 @@ impl<'a> Csv<'a> {
     }
 }
 
-fn descriptions(value: Option<Raw<'_>>, field: &'static str, list: &str) -> Result<Vec<Description>, String> {
-    let value = checked(value, DESCRIPTIONS, || path!["spec", field]).map_err(|mismatch| mismatch.to_string())?;
+fn descriptions(value: Option<Raw<'_>>, field: &'static str, list: &str) -> Result<Vec<Description>, Mismatch> {
+    let value = checked(value, DESCRIPTIONS, || path!["spec", field])?;
     let described = items(value.and_then(|value| value.get(list))).filter(|item| !item.is_null());
     let field = |item: Raw<'_>, name| text(item.get(name));
     Ok(described

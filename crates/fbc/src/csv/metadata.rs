@@ -2,8 +2,8 @@
 
 use crate::json::{Fields, Kind, Path, Raw, Text};
 use crate::property;
-use crate::shape::Shape;
-use crate::version::Version;
+use crate::shape::{Mismatch, Shape};
+use crate::version::{Version, VersionError};
 
 /// A field of the property's value.
 pub(crate) struct Field {
@@ -148,15 +148,25 @@ const CSV: Shape = Shape::Object(&[
     ),
 ]);
 
+/// Why a CSV has no metadata.
+#[derive(Debug, thiserror::Error)]
+#[error(transparent)]
+pub enum MetadataError {
+    /// A field has the wrong type.
+    Field(#[from] Mismatch),
+    /// The version is invalid.
+    Version(#[from] VersionError),
+}
+
 /// Builds the value of the `olm.csv.metadata` property for `csv`.
 ///
 /// # Errors
 /// Fails if fields of the CSV have the wrong types, or if its version is invalid.
-pub fn from_csv(csv: Raw<'_>) -> Result<Text, String> {
-    CSV.check(csv, &Path::default()).map_err(|mismatch| mismatch.to_string())?;
+pub fn from_csv(csv: Raw<'_>) -> Result<Text, MetadataError> {
+    CSV.check(csv, &Path::default())?;
     let parts = csv.get_all(PARTS);
     if let Some(version) = parts[SPEC].and_then(|spec| spec.get("version")?.as_str()) {
-        Version::parse_tolerant(&version).map_err(|error| error.to_string())?;
+        Version::parse_tolerant(&version)?;
     }
     let found =
         parts.map(|part| part.map(|part| part.get_each::<MAX_FIELDS>(|i| FIELDS.get(i).map_or("", |(way, _)| way[1]))));
@@ -230,7 +240,7 @@ mod tests {
     use super::*;
 
     fn converted(csv: &str) -> String {
-        from_csv(Raw::parse(csv, 50).unwrap()).map_or_else(|message| message, Text::into_string)
+        from_csv(Raw::parse(csv, 50).unwrap()).map_or_else(|error| error.to_string(), Text::into_string)
     }
 
     #[test]

@@ -4,7 +4,7 @@ mod fields;
 pub mod metadata;
 pub mod rebuilt;
 
-pub use fields::{Csv, Description, OBJECT_META};
+pub use fields::{Csv, Description, OBJECT_META, ReleaseError};
 
 use crate::json::{Cursor, Raw};
 

@@ -108,6 +108,29 @@ impl Members {
         self.paths.iter().map(PathBuf::as_path)
     }
 
+    /// Returns what else is below the root, sorted: files, and directories of version control as a whole.
+    ///
+    /// # Errors
+    /// Fails if a directory cannot be read.
+    pub fn others(&self) -> io::Result<BTreeSet<PathBuf>> {
+        let mut others = BTreeSet::new();
+        let mut pending = vec![PathBuf::new()];
+        while let Some(directory) = pending.pop() {
+            let full = self.root.join(&directory);
+            for entry in fs::read_dir(&full).map_err(|error| in_path(&full, &error))? {
+                let entry = entry.map_err(|error| in_path(&full, &error))?;
+                let path = directory.join(entry.file_name());
+                let kind = entry.file_type().map_err(|error| in_path(&full, &error))?;
+                if kind.is_dir() && !is_version_control(&entry.file_name()) {
+                    pending.push(path);
+                } else if !self.paths.contains(&path) {
+                    others.insert(path);
+                }
+            }
+        }
+        Ok(others)
+    }
+
     /// Removes what can neither enter nor leave an image, and returns it with the reason.
     ///
     /// The loader reads hidden files, and follows links to files, as the existing tools do. In an image, a link to a

@@ -12,7 +12,7 @@ use std::path::Path;
 use std::time::SystemTime;
 
 pub(crate) use store::Store;
-pub(crate) use walk::{Walked, walk};
+pub(crate) use walk::{Walked, single, walk};
 pub(crate) use window::Window;
 
 /// Makes `open` non-blocking. This is the value of Linux on all but a few old processors.
@@ -73,23 +73,43 @@ pub(crate) fn changed() -> io::Error {
     io::Error::other("file changed while it was being read")
 }
 
+/// Why a referenced file cannot be read.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum ReferenceError {
+    #[error("ref {0:?} needs a catalog directory")]
+    NoDirectory(String),
+    #[error("ref {0:?} is an absolute path, expected one relative to its file")]
+    Absolute(String),
+    #[error("ref {0:?} leads outside the catalog")]
+    Outside(String),
+    #[error("ref {0:?} leads to a file of version control")]
+    VersionControl(String),
+    #[error("ref {0:?} is not a file")]
+    NotAFile(String),
+    #[error("ref {reference:?} is larger than {limit} bytes")]
+    TooLarge { reference: String, limit: usize },
+    #[error("ref {reference:?}: {source}")]
+    File { reference: String, source: io::Error },
+}
+
 /// Reads a referenced file at `path` below the catalog `root`, which it must not leave.
-pub(crate) fn read_inside(root: &Path, path: &Path, reference: &str, limit: usize) -> Result<Vec<u8>, String> {
-    let failed = |error: io::Error| format!("ref {reference:?}: {error}");
+pub(crate) fn read_inside(root: &Path, path: &Path, reference: &str, limit: usize) -> Result<Vec<u8>, ReferenceError> {
+    let named = || reference.to_owned();
+    let failed = |source: io::Error| ReferenceError::File { reference: named(), source };
     let inside = root.canonicalize().map_err(failed)?;
     let real = root.join(path).canonicalize().map_err(failed)?;
     if !real.starts_with(&inside) {
-        return Err(format!("ref {reference:?} leads outside the catalog"));
+        return Err(ReferenceError::Outside(named()));
     }
     if real.strip_prefix(&inside).is_ok_and(|path| path.iter().any(members::is_version_control)) {
-        return Err(format!("ref {reference:?} leads to a file of version control"));
+        return Err(ReferenceError::VersionControl(named()));
     }
     let metadata = fs::metadata(&real).map_err(failed)?;
     if !metadata.is_file() {
-        return Err(format!("ref {reference:?} is not a file"));
+        return Err(ReferenceError::NotAFile(named()));
     }
     if metadata.len() > limit as u64 {
-        return Err(format!("ref {reference:?} is larger than {limit} bytes"));
+        return Err(ReferenceError::TooLarge { reference: named(), limit });
     }
     fs::read(&real).map_err(failed)
 }

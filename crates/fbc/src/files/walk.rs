@@ -48,6 +48,19 @@ pub(crate) fn walk(root: &Path, limits: &Limits) -> io::Result<Walked> {
     Ok(Walked { found, ignore_files })
 }
 
+/// Returns a file as the only one of its catalog.
+///
+/// # Errors
+/// Fails if it is not a file.
+pub(crate) fn single(root: &Path, name: &OsStr) -> io::Result<Walked> {
+    let metadata = fs::metadata(root.join(name))?;
+    if !metadata.is_file() {
+        return Err(io::Error::new(io::ErrorKind::InvalidInput, "is not a file"));
+    }
+    let found = Found { path: PathBuf::from(name), directory: false, outcome: Ok(metadata.len()) };
+    Ok(Walked { found: vec![found], ignore_files: Vec::new() })
+}
+
 struct Walk<'a> {
     root: &'a Path,
     found: Vec<Found>,

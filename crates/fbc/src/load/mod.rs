@@ -11,10 +11,10 @@ use rayon::prelude::*;
 use crate::blob::{Blob, Content, Fbc, KnownText, PACKAGE, SourceFile, TextAt};
 use crate::decode;
 use crate::files::members::Members;
-use crate::files::{self, Store, Walked, walk};
+use crate::files::{self, Store, Walked, single, walk};
 use crate::json::Raw;
 use crate::limits::Limits;
-use crate::migrate;
+use crate::migrate::{self, MigrateError};
 use crate::object::{self, RefBase};
 use crate::oldform;
 use crate::problem::{FileId, Place, Problem, Spot, Stage};
@@ -48,6 +48,15 @@ pub struct Loaded {
     pub members: Members,
 }
 
+/// Why the text of a blob cannot be kept.
+#[derive(Debug, thiserror::Error)]
+enum KeepError {
+    #[error(transparent)]
+    Migrate(#[from] MigrateError),
+    #[error("temporary file: {0}")]
+    TemporaryFile(#[from] io::Error),
+}
+
 impl Fbc {
     /// Loads the catalog in the directory `root` and appends it.
     ///
@@ -56,7 +65,21 @@ impl Fbc {
     /// # Errors
     /// Fails if `root` is not a readable directory; the result contains all other problems.
     pub fn load_dir(&mut self, root: &Path, options: &LoadOptions<'_>) -> io::Result<Loaded> {
-        let Walked { found, ignore_files } = walk(root, &options.limits)?;
+        Ok(self.load_walked(root, walk(root, &options.limits)?, options))
+    }
+
+    /// Loads a catalog that is a single file and appends it. Nothing else in its directory belongs to it.
+    ///
+    /// # Errors
+    /// Fails if `file` is not a file; the result contains all other problems.
+    pub fn load_file(&mut self, file: &Path, options: &LoadOptions<'_>) -> io::Result<Loaded> {
+        let root = file.parent().unwrap_or(Path::new(""));
+        let walked = single(root, file.file_name().unwrap_or_default())?;
+        Ok(self.load_walked(root, walked, options))
+    }
+
+    fn load_walked(&mut self, root: &Path, walked: Walked, options: &LoadOptions<'_>) -> Loaded {
+        let Walked { found, ignore_files } = walked;
         let first_file = self.files.len();
         let first_blob = self.blobs.len();
         self.roots.push(root.to_path_buf());
@@ -102,7 +125,7 @@ impl Fbc {
         }
         oldform::convert(self, first_blob, &mut loaded.problems);
         loaded.problems.sort_by(Problem::order);
-        Ok(loaded)
+        loaded
     }
 
     /// Builds a blob from `text`, the JSON of a generated blob.
@@ -297,8 +320,8 @@ impl Task<'_> {
             inspect(&blob, raw, &mut problems);
         }
         let kept = self.keep(&mut blob, raw, offset, &source, &refs);
-        if let Err(message) = kept {
-            let problem = Problem::new("migration", Stage::Load, message).about(&package, "", &bundle);
+        if let Err(error) = kept {
+            let problem = Problem::new("migration", Stage::Load, error.to_string()).about(&package, "", &bundle);
             problems.push(problem.at(self.place(Spot::Offset(offset))));
         }
         DocumentOutcome { blob: Some(blob), problems, referenced }
@@ -312,8 +335,8 @@ impl Task<'_> {
         offset: u64,
         source: &Source,
         refs: &RefBase<'_>,
-    ) -> Result<(), String> {
-        let put = |text: &[u8]| self.store.put(text).map_err(|error| format!("temporary file: {error}"));
+    ) -> Result<(), KeepError> {
+        let put = |text: &[u8]| self.store.put(text);
         if let (true, Content::Bundle(bundle)) = (self.options.migrate, &mut blob.content)
             && let Some(text) = migrate::bundle(raw, bundle, refs)?
         {

@@ -10,7 +10,7 @@ use crate::files::Window;
 use crate::json::{self, Raw};
 use crate::problem::{Problem, Spot, Stage};
 use crate::write::Format;
-use crate::yaml::{self, BadSeparator};
+use crate::yaml::{self, BadSeparator, YamlError, YamlFault};
 
 /// The window size for JSON, in bytes.
 const JSON_WINDOW: usize = 1 << 20;
@@ -135,8 +135,8 @@ impl Task<'_> {
         let mut converted = Vec::new();
         yaml::to_json(text, &self.limits().yaml(), &mut converted).map_err(|error| {
             let mut problem = self.yaml_fault(offset, error.offset, &error);
-            problem.help = yaml_help(text, error.offset, &error.to_string()).map(str::to_owned);
-            problem.label = error.context.map(|(_, context)| context);
+            problem.help = yaml_help(text, &error).map(str::to_owned);
+            problem.label = error.context.map(|(_, context)| context.to_owned());
             Box::new(problem)
         })?;
         let converted = std::str::from_utf8(&converted).map_err(|_| Box::new(self.not_utf8(offset)))?;
@@ -162,14 +162,14 @@ impl Task<'_> {
 }
 
 /// Returns how to fix a document that is not YAML, if that is evident.
-fn yaml_help(text: &[u8], offset: usize, error: &str) -> Option<&'static str> {
+fn yaml_help(text: &[u8], error: &YamlError) -> Option<&'static str> {
     if text.starts_with(CONFLICT) || memchr::memmem::find(text, b"\n<<<<<<< ").is_some() {
         return Some(RESOLVE);
     }
-    match text.get(offset) {
-        Some(b'\t') => Some("indent with spaces"),
-        _ if error.contains("tab character") => Some("indent with spaces"),
-        _ if error.contains("UTF-8") => Some(NOT_TEXT),
+    match error.fault {
+        _ if text.get(error.offset) == Some(&b'\t') => Some("indent with spaces"),
+        YamlFault::Tab(_) => Some("indent with spaces"),
+        YamlFault::NotUtf8(_) => Some(NOT_TEXT),
         _ => None,
     }
 }

@@ -9,6 +9,7 @@ use std::collections::HashMap;
 use std::rc::Rc;
 
 use super::events::Scalar;
+use super::fault::YamlFault;
 use super::read::Limits;
 use super::scalar::{self, Value};
 use crate::json::members::{Member, compare, sort_members};
@@ -53,7 +54,7 @@ enum Anchor {
     Open,
     Scalar {
         json: Rc<[u8]>,
-        key: Result<Box<str>, String>,
+        key: Result<Box<str>, YamlFault>,
     },
     Collection {
         json: Rc<[u8]>,
@@ -62,7 +63,7 @@ enum Anchor {
     },
 }
 
-/// Writes one document; failures are reported as messages.
+/// Writes one document.
 pub(super) struct Builder<'a> {
     limits: &'a Limits,
     out: &'a mut Vec<u8>,
@@ -93,18 +94,18 @@ impl<'a> Builder<'a> {
     }
 
     /// Starts a mapping.
-    pub(super) fn open_mapping(&mut self, anchor: Option<&str>) -> Result<(), String> {
+    pub(super) fn open_mapping(&mut self, anchor: Option<&str>) -> Result<(), YamlFault> {
         let first = self.members.len();
         self.open(anchor, FrameKind::Mapping { first, in_order: true, next: Next::Key }, b'{')
     }
 
     /// Starts a sequence.
-    pub(super) fn open_sequence(&mut self, anchor: Option<&str>) -> Result<(), String> {
+    pub(super) fn open_sequence(&mut self, anchor: Option<&str>) -> Result<(), YamlFault> {
         self.open(anchor, FrameKind::Sequence, b'[')
     }
 
     /// Writes a scalar, as a key or as a value.
-    pub(super) fn scalar(&mut self, scalar: &Scalar<'_>) -> Result<(), String> {
+    pub(super) fn scalar(&mut self, scalar: &Scalar<'_>) -> Result<(), YamlFault> {
         self.count(1)?;
         if self.waits_for_key() {
             if scalar::is_merge_key(scalar) {
@@ -134,11 +135,10 @@ impl<'a> Builder<'a> {
         self.after_value(value_start)
     }
 
-    fn keep_scalar(&mut self, name: &str, value: &Value<'_>) -> Result<(), String> {
+    fn keep_scalar(&mut self, name: &str, value: &Value<'_>) -> Result<(), YamlFault> {
         let mut json = Vec::new();
         // A value that JSON lacks is an error when used as a value; as a key it may be valid.
-        scalar::write_json(value, &mut json)
-            .or_else(|message| if self.waits_for_key() { Ok(()) } else { Err(message) })?;
+        scalar::write_json(value, &mut json).or_else(|fault| if self.waits_for_key() { Ok(()) } else { Err(fault) })?;
         self.keep(json.len())?;
         let key = scalar::key(value.clone()).map(|key| key.into_owned().into_boxed_str());
         self.anchors.insert(name.into(), Anchor::Scalar { json: json.into(), key });
@@ -146,10 +146,10 @@ impl<'a> Builder<'a> {
     }
 
     /// Writes a copy of an anchored node.
-    pub(super) fn alias(&mut self, name: &str) -> Result<(), String> {
+    pub(super) fn alias(&mut self, name: &str) -> Result<(), YamlFault> {
         let (json, nodes, height) = match self.anchors.get(name) {
-            None => return Err(format!("unknown anchor '{name}' referenced")),
-            Some(Anchor::Open) => return Err(format!("anchor '{name}' value contains itself")),
+            None => return Err(YamlFault::UnknownAnchor(name.to_owned())),
+            Some(Anchor::Open) => return Err(YamlFault::Recursive(name.to_owned())),
             Some(Anchor::Scalar { json, key }) => {
                 if self.waits_for_key() {
                     let key = key.clone()?;
@@ -160,14 +160,14 @@ impl<'a> Builder<'a> {
             }
             Some(Anchor::Collection { json, nodes, height }) => {
                 if self.waits_for_key() {
-                    return Err("invalid map key: a mapping or sequence".to_owned());
+                    return Err(YamlFault::CollectionKey);
                 }
                 if self.frames.len() + height > self.limits.depth {
-                    return Err(self.too_deep());
+                    return Err(YamlFault::TooDeep(self.limits.depth));
                 }
                 let size = self.out.len() - self.start + json.len();
                 if self.nodes + nodes > self.limits.nodes || size > self.limits.bytes {
-                    return Err("document contains excessive aliasing".to_owned());
+                    return Err(YamlFault::Aliasing);
                 }
                 (Rc::clone(json), *nodes, *height)
             }
@@ -182,12 +182,12 @@ impl<'a> Builder<'a> {
         self.after_value(value_start)
     }
 
-    fn open(&mut self, anchor: Option<&str>, kind: FrameKind, bracket: u8) -> Result<(), String> {
+    fn open(&mut self, anchor: Option<&str>, kind: FrameKind, bracket: u8) -> Result<(), YamlFault> {
         if self.waits_for_key() {
-            return Err("invalid map key: a mapping or sequence".to_owned());
+            return Err(YamlFault::CollectionKey);
         }
         if self.frames.len() >= self.limits.depth {
-            return Err(self.too_deep());
+            return Err(YamlFault::TooDeep(self.limits.depth));
         }
         let nodes = self.nodes;
         self.count(1)?;
@@ -202,7 +202,7 @@ impl<'a> Builder<'a> {
     }
 
     /// Ends the innermost collection.
-    pub(super) fn close(&mut self) -> Result<(), String> {
+    pub(super) fn close(&mut self) -> Result<(), YamlFault> {
         let Some(frame) = self.frames.pop() else { return Ok(()) };
         match frame.kind {
             FrameKind::Sequence => self.out.push(b']'),
@@ -237,7 +237,7 @@ impl<'a> Builder<'a> {
     }
 
     /// Writes a key of the innermost mapping.
-    fn key(&mut self, key: &str) -> Result<(), String> {
+    fn key(&mut self, key: &str) -> Result<(), YamlFault> {
         let start = self.begin_member();
         json::write_str(self.out, key);
         self.end_key(start);
@@ -275,9 +275,9 @@ impl<'a> Builder<'a> {
         }
     }
 
-    fn after_value(&mut self, value_start: usize) -> Result<(), String> {
+    fn after_value(&mut self, value_start: usize) -> Result<(), YamlFault> {
         if self.out.len() - self.start > self.limits.bytes {
-            return Err(format!("document is larger than {} bytes", self.limits.bytes));
+            return Err(YamlFault::TooLarge(self.limits.bytes));
         }
         match self.frames.last_mut() {
             Some(Frame { kind: FrameKind::Mapping { next: next @ Next::Value, .. }, .. }) => {
@@ -300,7 +300,7 @@ impl<'a> Builder<'a> {
     /// As in the existing tools, the position of a merge matters: it yields to later keys and overrides earlier ones.
     /// In a list, earlier mappings take precedence over later ones.
     #[cold]
-    fn merge(&mut self, value_start: usize) -> Result<(), String> {
+    fn merge(&mut self, value_start: usize) -> Result<(), YamlFault> {
         let json = self.out.split_off(value_start);
         let text = String::from_utf8(json).unwrap_or_default();
         let value = Raw::from_checked(&text);
@@ -312,7 +312,7 @@ impl<'a> Builder<'a> {
         if value.kind() != json::Kind::Array && sources.is_empty()
             || sources.iter().any(|source| source.kind() != json::Kind::Object)
         {
-            return Err("map merge requires map or sequence of maps as the value".to_owned());
+            return Err(YamlFault::Merge);
         }
         for source in sources.into_iter().rev() {
             for (key, value) in source.members() {
@@ -328,23 +328,19 @@ impl<'a> Builder<'a> {
         Ok(())
     }
 
-    fn count(&mut self, nodes: usize) -> Result<(), String> {
+    fn count(&mut self, nodes: usize) -> Result<(), YamlFault> {
         self.nodes += nodes;
         if self.nodes > self.limits.nodes {
-            return Err(format!("document has more than {} values", self.limits.nodes));
+            return Err(YamlFault::TooManyValues(self.limits.nodes));
         }
         Ok(())
     }
 
-    fn keep(&mut self, bytes: usize) -> Result<(), String> {
+    fn keep(&mut self, bytes: usize) -> Result<(), YamlFault> {
         self.kept += bytes;
         if self.kept > self.limits.bytes {
-            return Err("document contains excessive anchors".to_owned());
+            return Err(YamlFault::Anchors);
         }
         Ok(())
-    }
-
-    fn too_deep(&self) -> String {
-        format!("document is nested more than {} levels deep", self.limits.depth)
     }
 }

@@ -11,6 +11,8 @@ use std::ptr::NonNull;
 
 use unsafe_libyaml as unsafe_yaml;
 
+use super::fault::YamlFault;
+
 /// A part of a document, as the parser encounters it.
 ///
 /// Text is borrowed from the parser until the next event.
@@ -66,16 +68,16 @@ pub type Span = std::ops::Range<usize>;
 pub struct Fault {
     /// The byte offset of the error.
     pub offset: usize,
-    /// The error message.
-    pub message: String,
+    /// What is wrong there.
+    pub fault: YamlFault,
     /// What the parser was reading, with its start as a byte offset.
-    pub context: Option<(usize, String)>,
+    pub context: Option<(usize, &'static str)>,
 }
 
 impl Fault {
     /// Creates a fault without context.
-    pub fn new(offset: usize, message: impl Into<String>) -> Fault {
-        Fault { offset, message: message.into(), context: None }
+    pub fn new(offset: usize, fault: YamlFault) -> Fault {
+        Fault { offset, fault, context: None }
     }
 }
 
@@ -193,7 +195,7 @@ impl<'a> Parser<'a> {
 
     /// The parser validates its input, so this fails at most for unusual escapes in tags.
     fn checked<'t>(&self, bytes: &'t [u8], at: usize) -> Result<&'t str, Fault> {
-        std::str::from_utf8(bytes).map_err(|_| Fault::new(at, "invalid UTF-8"))
+        std::str::from_utf8(bytes).map_err(|_| Fault::new(at, YamlFault::NotUtf8("invalid UTF-8")))
     }
 
     /// Rejects `\/` in a double-quoted scalar: YAML 1.1 lacks that escape, and the existing tools do not load a file
@@ -207,8 +209,8 @@ impl<'a> Parser<'a> {
             if source.get(at + 1) == Some(&b'/') {
                 return Err(Fault {
                     offset: span.start + at,
-                    message: "found unknown escape character".to_owned(),
-                    context: Some((span.start, "while parsing a quoted scalar".to_owned())),
+                    fault: YamlFault::Syntax("found unknown escape character"),
+                    context: Some((span.start, "while parsing a quoted scalar")),
                 });
             }
             at += 2;
@@ -220,14 +222,14 @@ impl<'a> Parser<'a> {
     fn fault(&self) -> Fault {
         // SAFETY: the parser was initialized in `new`.
         let parser = unsafe { self.parser.as_ref() };
-        let text = |pointer: *const i8| {
+        let text = |pointer: *const i8| -> Option<&'static str> {
             // SAFETY: problems and contexts are null or static zero-terminated texts.
-            (!pointer.is_null()).then(|| unsafe { CStr::from_ptr(pointer.cast()) }.to_string_lossy().into_owned())
+            (!pointer.is_null()).then(|| unsafe { CStr::from_ptr(pointer.cast()) })?.to_str().ok()
         };
         let reading = parser.error == unsafe_yaml::YAML_READER_ERROR;
         Fault {
             offset: if reading { parser.problem_offset as usize } else { self.place(parser.problem_mark) },
-            message: text(parser.problem).unwrap_or_else(|| "unknown problem".to_owned()),
+            fault: YamlFault::of_parser(text(parser.problem).unwrap_or("unknown problem")),
             context: text(parser.context).map(|context| (self.place(parser.context_mark), context)),
         }
     }
@@ -313,7 +315,7 @@ mod tests {
         plain "ü" at "ü"
         SequenceStart { anchor: None }
         plain "a b" at "a\nb"
-        Fault { offset: 8, message: "did not find expected ',' or ']'", context: Some((4, "while parsing a flow sequence")) }
+        Fault { offset: 8, fault: Syntax("did not find expected ',' or ']'"), context: Some((4, "while parsing a flow sequence")) }
         "#);
     }
 
@@ -325,7 +327,7 @@ mod tests {
                 (0..9).find_map(|_| parser.next_event().err())
             })
         };
-        assert_eq!(fault(b"a: \x01").unwrap().message, "control characters are not allowed");
+        assert_eq!(fault(b"a: \x01").unwrap().fault.to_string(), "control characters are not allowed");
         assert_eq!(fault(b"a: \xff").unwrap().offset, 3);
     }
 }

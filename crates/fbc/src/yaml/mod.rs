@@ -7,6 +7,7 @@
 mod build;
 pub mod events;
 mod fast;
+mod fault;
 pub mod read;
 mod repeated;
 pub mod scalar;
@@ -14,6 +15,7 @@ pub mod split;
 mod text;
 pub mod write;
 
+pub use fault::YamlFault;
 pub use read::{Limits, YamlError, to_json, to_text};
 pub use repeated::repeated_key;
 pub use split::{BadSeparator, Document, documents};

@@ -7,6 +7,7 @@ use std::fmt;
 use super::build::Builder;
 use super::events::{Event, Fault, Parser};
 use super::fast;
+use super::fault::YamlFault;
 use crate::json::Text;
 
 /// Limits for one document.
@@ -29,15 +30,15 @@ pub struct YamlError {
     pub line: usize,
     /// The zero-based column in the line, in characters.
     pub column: usize,
-    /// The error message.
-    pub message: String,
+    /// What is wrong there.
+    pub fault: YamlFault,
     /// What was being read when the error occurred, with the byte offset of its start.
-    pub context: Option<(usize, String)>,
+    pub context: Option<(usize, &'static str)>,
 }
 
 impl fmt::Display for YamlError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.message)
+        self.fault.fmt(f)
     }
 }
 
@@ -51,7 +52,7 @@ impl YamlError {
             offset: before.len(),
             line: memchr::memchr_iter(b'\n', before).count(),
             column: String::from_utf8_lossy(&before[line_start..]).chars().count(),
-            message: fault.message,
+            fault: fault.fault,
             context: fault.context,
         }
     }
@@ -235,7 +236,7 @@ fn parse_once(text: &[u8], limits: &Limits, out: &mut Vec<u8>) -> Result<(), Fau
     match parser.next_event()? {
         (Event::DocumentStart { version }, span) => {
             if version.is_some_and(|version| version != (1, 1)) {
-                return Err(Fault::new(span.start, "found incompatible YAML document"));
+                return Err(Fault::new(span.start, YamlFault::Version));
             }
         }
         _ => {
@@ -254,13 +255,13 @@ fn parse_once(text: &[u8], limits: &Limits, out: &mut Vec<u8>) -> Result<(), Fau
             Event::MappingEnd | Event::SequenceEnd => builder.close(),
             Event::DocumentStart { .. } | Event::DocumentEnd | Event::StreamEnd => break,
         }
-        .map_err(|message| Fault::new(span.start, message))?;
+        .map_err(|fault| Fault::new(span.start, fault))?;
     }
     // Everything here is outside of the document; the parser may not even accept it as YAML.
     match parser.next_event() {
         Ok((Event::StreamEnd, ..)) => Ok(()),
-        Ok((_, span)) => Err(Fault::new(span.start, "there is text after the end of the document")),
-        Err(fault) => Err(Fault::new(fault.offset, "there is text after the end of the document")),
+        Ok((_, span)) => Err(Fault::new(span.start, YamlFault::Trailing)),
+        Err(fault) => Err(Fault::new(fault.offset, YamlFault::Trailing)),
     }
 }
 

@@ -6,6 +6,7 @@
 use std::borrow::Cow;
 
 use super::events::Scalar;
+use super::fault::YamlFault;
 use crate::{json, number};
 
 /// The value of a scalar.
@@ -39,7 +40,7 @@ pub(crate) fn is_merge_key(scalar: &Scalar<'_>) -> bool {
 ///
 /// # Errors
 /// Fails if the text does not match the tag, or is not base64 after `!!binary`.
-pub fn value<'a>(scalar: &Scalar<'a>) -> Result<Value<'a>, String> {
+pub fn value<'a>(scalar: &Scalar<'a>) -> Result<Value<'a>, YamlFault> {
     match scalar.tag {
         None if scalar.plain => Ok(resolve(scalar.text)),
         None => Ok(Value::Str(scalar.text.into())),
@@ -51,7 +52,7 @@ pub fn value<'a>(scalar: &Scalar<'a>) -> Result<Value<'a>, String> {
 ///
 /// # Errors
 /// Fails for infinities and NaN, which JSON lacks.
-pub(crate) fn write_json(value: &Value<'_>, out: &mut Vec<u8>) -> Result<(), String> {
+pub(crate) fn write_json(value: &Value<'_>, out: &mut Vec<u8>) -> Result<(), YamlFault> {
     match value {
         Value::Null => out.extend_from_slice(b"null"),
         Value::Bool(true) => out.extend_from_slice(b"true"),
@@ -66,7 +67,7 @@ pub(crate) fn write_json(value: &Value<'_>, out: &mut Vec<u8>) -> Result<(), Str
                 (_, true) => "+Inf",
                 (_, false) => "-Inf",
             };
-            return Err(format!("json: unsupported value: {name}"));
+            return Err(YamlFault::NotFinite(name));
         }
         Value::Timestamp(text) => json::write_str(out, text),
         Value::Str(text) => json::write_str(out, text),
@@ -78,9 +79,9 @@ pub(crate) fn write_json(value: &Value<'_>, out: &mut Vec<u8>) -> Result<(), Str
 ///
 /// # Errors
 /// Fails for null, which cannot be a key.
-pub fn key<'a>(value: Value<'a>) -> Result<Cow<'a, str>, String> {
+pub fn key<'a>(value: Value<'a>) -> Result<Cow<'a, str>, YamlFault> {
     Ok(match value {
-        Value::Null => return Err("unsupported map key: null".to_owned()),
+        Value::Null => return Err(YamlFault::NullKey),
         Value::Bool(true) => "true".into(),
         Value::Bool(false) => "false".into(),
         Value::Int(number) => number.to_string().into(),
@@ -127,11 +128,11 @@ pub fn resolve(text: &str) -> Value<'_> {
 }
 
 /// Resolves text with an explicit tag in its long form.
-fn tagged<'a>(tag: &str, text: &'a str) -> Result<Value<'a>, String> {
+fn tagged<'a>(tag: &str, text: &'a str) -> Result<Value<'a>, YamlFault> {
     let Some(short) = tag.strip_prefix("tag:yaml.org,2002:") else { return Ok(Value::Str(text.into())) };
     let found = match short {
         "binary" => {
-            let bytes = decode_base64(text).ok_or("!!binary value contains invalid base64 data")?;
+            let bytes = decode_base64(text).ok_or(YamlFault::NotBase64)?;
             return Ok(Value::Str(lossy(&bytes).into()));
         }
         "bool" | "int" | "float" | "null" => {
@@ -150,14 +151,14 @@ fn tagged<'a>(tag: &str, text: &'a str) -> Result<Value<'a>, String> {
         | ("timestamp", found @ Value::Timestamp(_)) => Ok(found),
         ("float", Value::Int(number)) => Ok(Value::Float(number as f64)),
         (_, found) => {
-            let kind = match found {
+            let found = match found {
                 Value::Null => "null",
                 Value::Bool(_) => "bool",
                 Value::Int(_) | Value::Uint(_) => "int",
                 Value::Float(_) => "float",
                 Value::Timestamp(_) | Value::Str(_) => "str",
             };
-            Err(format!("cannot decode !!{kind} `{text}` as a !!{short}"))
+            Err(YamlFault::Tag { found, text: text.to_owned(), tag: short.to_owned() })
         }
     }
 }

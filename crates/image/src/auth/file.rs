@@ -53,23 +53,34 @@ struct RawEntry {
     identity_token: Option<String>,
 }
 
+/// Why a text is not an auth file. Messages of the parser may quote the file, which is full of secrets; the position
+/// is enough.
+#[derive(Debug, thiserror::Error)]
+#[error("not an auth file: invalid JSON at line {line} column {column}")]
+pub struct AuthFileError {
+    line: usize,
+    column: usize,
+}
+
+impl From<serde_json::Error> for AuthFileError {
+    fn from(error: serde_json::Error) -> AuthFileError {
+        AuthFileError { line: error.line(), column: error.column() }
+    }
+}
+
 impl AuthFile {
     /// Parses a file: `config.json`, `auth.json`, or `.dockercfg` in its old form.
     ///
     /// # Errors
     /// Fails when the content is not JSON of that form.
-    pub fn parse(content: &[u8], old_form: bool) -> Result<AuthFile, String> {
-        // serde's messages may quote the file, which is full of secrets; the position is enough.
-        let to_error = |error: serde_json::Error| {
-            format!("not an auth file: invalid JSON at line {} column {}", error.line(), error.column())
-        };
+    pub fn parse(content: &[u8], old_form: bool) -> Result<AuthFile, AuthFileError> {
         if content.iter().all(u8::is_ascii_whitespace) {
             return Ok(AuthFile::default());
         }
         let content = if old_form {
-            Content { auths: Some(serde_json::from_slice(content).map_err(to_error)?), helpers: None, store: None }
+            Content { auths: Some(serde_json::from_slice(content)?), helpers: None, store: None }
         } else {
-            serde_json::from_slice(content).map_err(to_error)?
+            serde_json::from_slice(content)?
         };
         let entries = content.auths.unwrap_or_default().into_iter();
         let auths = entries.filter_map(|(key, entry)| Some((key, entry.credentials()?))).collect();
@@ -244,7 +255,7 @@ mod tests {
 
     #[test]
     fn messages_do_not_quote_the_file() {
-        let message = AuthFile::parse(br#"{"auths": {"reg.test": "hidden"}}"#, false).unwrap_err();
+        let message = AuthFile::parse(br#"{"auths": {"reg.test": "hidden"}}"#, false).unwrap_err().to_string();
         assert!(!message.contains("hidden"), "{message}");
     }
 }

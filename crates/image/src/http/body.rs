@@ -1,10 +1,9 @@
-//! Request bodies: empty, bytes, or byte ranges of files.
+//! Request bodies: empty, bytes, or a part of a blob.
 
 use std::fmt;
-use std::fs::File;
-use std::io::{self, Read, Seek, SeekFrom};
+use std::io::{self, Read};
 use std::pin::Pin;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
@@ -12,7 +11,7 @@ use bytes::Bytes;
 use http_body::{Frame, SizeHint};
 use tokio::time::{Sleep, sleep};
 
-use crate::payload::Piece;
+use crate::blob::BlobReader;
 use crate::rate_limit::RateLimiter;
 
 /// The chunk size for reading files.
@@ -24,19 +23,36 @@ const SHARING_CONNECTIONS: usize = 64;
 /// Receives the number of bytes that have left before each chunk.
 pub(crate) type Sent = Arc<dyn Fn(u64) + Send + Sync>;
 
+/// Where a body left the reader of its blob, once all of it was read.
+#[derive(Clone, Default)]
+pub(crate) struct Reached(Arc<Mutex<Option<BlobReader>>>);
+
+impl Reached {
+    pub(crate) fn take(&self) -> Option<BlobReader> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).take()
+    }
+
+    fn set(&self, reader: BlobReader) {
+        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = Some(reader);
+    }
+}
+
 /// A request body that can be sent again: a clone starts from the beginning.
 pub(crate) enum Body {
     Empty,
     Bytes(Bytes),
     /// Bytes for one server only: redirects to another server fail.
     Private(Bytes),
-    /// Byte ranges of files, concatenated.
-    Pieces {
-        pieces: Vec<Piece>,
-        /// The index of the current piece and the offset in it.
-        at: (usize, u64),
+    /// A part of a blob.
+    Blob {
+        /// At the start of the part.
+        start: Box<BlobReader>,
+        size: u64,
+        reader: Box<BlobReader>,
+        /// The number of bytes that are not read yet.
+        left: u64,
+        reached: Reached,
         sent: Sent,
-        file: Option<File>,
         rate_limiter: Option<Arc<RateLimiter>>,
         /// The delay before the next chunk, from the rate limiter.
         pause: Option<Pin<Box<Sleep>>>,
@@ -44,15 +60,22 @@ pub(crate) enum Body {
 }
 
 impl Body {
-    /// Creates a body of non-empty file ranges, sent no faster than `rate_limiter`.
-    pub(crate) fn pieces(pieces: Vec<Piece>, rate_limiter: Option<Arc<RateLimiter>>, sent: Sent) -> Body {
-        Body::Pieces { pieces, at: (0, 0), sent, file: None, rate_limiter, pause: None }
+    /// Creates a body of the next `size` bytes of a blob, sent no faster than `rate_limiter`.
+    pub(crate) fn blob(
+        start: BlobReader,
+        size: u64,
+        reached: Reached,
+        rate_limiter: Option<Arc<RateLimiter>>,
+        sent: Sent,
+    ) -> Body {
+        let (start, reader) = (Box::new(start.clone()), Box::new(start));
+        Body::Blob { start, size, reader, left: size, reached, sent, rate_limiter, pause: None }
     }
 
     /// Returns how much the rate limit may delay the body.
     pub(crate) fn delay(&self) -> Duration {
         match self {
-            Body::Pieces { rate_limiter: Some(rate_limiter), .. } => {
+            Body::Blob { rate_limiter: Some(rate_limiter), .. } => {
                 rate_limiter.time_for(self.size(), SHARING_CONNECTIONS)
             }
             _ => Duration::ZERO,
@@ -63,7 +86,7 @@ impl Body {
         match self {
             Body::Empty => 0,
             Body::Bytes(bytes) | Body::Private(bytes) => bytes.len() as u64,
-            Body::Pieces { pieces, .. } => pieces.iter().map(|piece| piece.size).sum(),
+            Body::Blob { size, .. } => *size,
         }
     }
 }
@@ -80,8 +103,8 @@ impl Clone for Body {
             Body::Empty => Body::Empty,
             Body::Bytes(bytes) => Body::Bytes(bytes.clone()),
             Body::Private(bytes) => Body::Private(bytes.clone()),
-            Body::Pieces { pieces, rate_limiter, sent, .. } => {
-                Body::pieces(pieces.clone(), rate_limiter.clone(), Arc::clone(sent))
+            Body::Blob { start, size, reached, rate_limiter, sent, .. } => {
+                Body::blob((**start).clone(), *size, reached.clone(), rate_limiter.clone(), Arc::clone(sent))
             }
         }
     }
@@ -96,39 +119,27 @@ impl http_body::Body for Body {
             Body::Empty => None,
             Body::Bytes(bytes) | Body::Private(bytes) if bytes.is_empty() => None,
             Body::Bytes(bytes) | Body::Private(bytes) => Some(Ok(Frame::data(std::mem::take(bytes)))),
-            Body::Pieces { pieces, at, .. } if at.0 == pieces.len() => None,
-            Body::Pieces { pieces, at, sent, file, rate_limiter, pause } => {
+            Body::Blob { left: 0, .. } => None,
+            Body::Blob { size, reader, left, reached, sent, rate_limiter, pause, .. } => {
                 if let Some(waiting) = pause {
                     ready!(waiting.as_mut().poll(context));
                     *pause = None;
                 }
                 // The connection asks for the next chunk when it has room, so the earlier ones are on their way.
-                sent(pieces.iter().take(at.0).map(|piece| piece.size).sum::<u64>() + at.1);
-                let piece = &pieces[at.0];
+                sent(*size - *left);
                 // Files of the store are usually in the page cache, so this blocks the task only briefly.
                 let mut next = || {
-                    if file.is_none() {
-                        let mut opened = File::open(&piece.path)?;
-                        opened.seek(SeekFrom::Start(piece.offset))?;
-                        *file = Some(opened);
-                    }
-                    let size = CHUNK.min(usize::try_from(piece.size - at.1).unwrap_or(CHUNK));
-                    let mut bytes = Vec::with_capacity(size);
-                    if let Some(file) = file {
-                        file.by_ref().take(size as u64).read_to_end(&mut bytes)?;
-                    }
-                    if bytes.len() < size {
-                        return Err(io::ErrorKind::UnexpectedEof.into());
-                    }
-                    at.1 += bytes.len() as u64;
+                    let mut bytes = vec![0; CHUNK.min(usize::try_from(*left).unwrap_or(CHUNK))];
+                    // The last bytes of a blob are only read if its digest matches.
+                    reader.read_exact(&mut bytes)?;
+                    *left -= bytes.len() as u64;
                     let wait = rate_limiter
                         .as_ref()
                         .map(|rate_limiter| rate_limiter.reserve(bytes.len() as u64))
                         .unwrap_or_default();
                     *pause = (!wait.is_zero()).then(|| Box::pin(sleep(wait)));
-                    if at.1 == piece.size {
-                        *at = (at.0 + 1, 0);
-                        *file = None;
+                    if *left == 0 {
+                        reached.set((**reader).clone());
                     }
                     Ok(Frame::data(Bytes::from(bytes)))
                 };
@@ -141,7 +152,7 @@ impl http_body::Body for Body {
         match self {
             Body::Empty => true,
             Body::Bytes(bytes) | Body::Private(bytes) => bytes.is_empty(),
-            Body::Pieces { pieces, at, .. } => at.0 == pieces.len(),
+            Body::Blob { left, .. } => *left == 0,
         }
     }
 
@@ -149,7 +160,7 @@ impl http_body::Body for Body {
         SizeHint::with_exact(match self {
             Body::Empty => 0,
             Body::Bytes(bytes) | Body::Private(bytes) => bytes.len() as u64,
-            Body::Pieces { pieces, at, .. } => pieces.iter().skip(at.0).map(|piece| piece.size).sum::<u64>() - at.1,
+            Body::Blob { left, .. } => *left,
         })
     }
 }

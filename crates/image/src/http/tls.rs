@@ -1,13 +1,13 @@
 //! TLS: trusted roots and client certificates.
 
-use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::{fs, io};
 
-use rustls::client::WebPkiServerVerifier;
 use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
+use rustls::client::{VerifierBuilderError, WebPkiServerVerifier};
 use rustls::crypto::{CryptoProvider, aws_lc_rs, verify_tls12_signature, verify_tls13_signature};
-use rustls::pki_types::pem::PemObject;
+use rustls::pki_types::pem::{self, PemObject};
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName, UnixTime};
 use rustls::server::ParsedCertificate;
 use rustls::{CertificateError, ClientConfig, DigitallySignedStruct, InvalidMessage, RootCertStore, SignatureScheme};
@@ -15,6 +15,23 @@ use rustls::{CertificateError, ClientConfig, DigitallySignedStruct, InvalidMessa
 use super::Failure;
 use super::validity::is_valid_at;
 use crate::Environment;
+
+/// Why TLS cannot be configured.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum TlsError {
+    #[error("{}: {source}", path.display())]
+    File { path: PathBuf, source: io::Error },
+    #[error("{}: the file contains no certificate", .0.display())]
+    NoCertificate(PathBuf),
+    #[error("{}: {source}", path.display())]
+    Pem { path: PathBuf, source: pem::Error },
+    #[error("{}: {source}", path.display())]
+    Key { path: PathBuf, source: rustls::Error },
+    #[error(transparent)]
+    Verifier(#[from] VerifierBuilderError),
+    #[error(transparent)]
+    Protocol(#[from] rustls::Error),
+}
 
 /// The trusted root certificates.
 #[derive(Debug, Default)]
@@ -24,7 +41,7 @@ pub(crate) struct Roots {
 
 impl Roots {
     /// Loads the system's roots, or those of SSL_CERT_FILE and SSL_CERT_DIR, and `files`.
-    pub(crate) fn load(environment: &Environment, files: &[PathBuf]) -> Result<Roots, String> {
+    pub(crate) fn load(environment: &Environment, files: &[PathBuf]) -> Result<Roots, TlsError> {
         let own_file = environment.dir("SSL_CERT_FILE");
         let own_dir = environment.dir("SSL_CERT_DIR");
         let mut found = if own_file.is_none() && own_dir.is_none() {
@@ -50,13 +67,13 @@ impl Roots {
     }
 }
 
-fn read_certificates(file: &Path) -> Result<Vec<CertificateDer<'static>>, String> {
-    let content = fs::read(file).map_err(|error| format!("{}: {error}", file.display()))?;
+fn read_certificates(file: &Path) -> Result<Vec<CertificateDer<'static>>, TlsError> {
+    let content = fs::read(file).map_err(|source| TlsError::File { path: file.to_owned(), source })?;
     let certificates: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(&content).collect();
     match certificates {
         Ok(certificates) if !certificates.is_empty() => Ok(certificates),
-        Ok(_) => Err(format!("{}: the file contains no certificate", file.display())),
-        Err(error) => Err(format!("{}: {error}", file.display())),
+        Ok(_) => Err(TlsError::NoCertificate(file.to_owned())),
+        Err(source) => Err(TlsError::Pem { path: file.to_owned(), source }),
     }
 }
 
@@ -103,11 +120,9 @@ impl HostCertificates {
 
 /// Creates a configuration that trusts `roots` and the host's own CA certificates; without `roots`, it trusts any
 /// server.
-pub(crate) fn config(roots: Option<&Roots>, own: Option<&HostCertificates>) -> Result<Arc<ClientConfig>, String> {
+pub(crate) fn config(roots: Option<&Roots>, own: Option<&HostCertificates>) -> Result<Arc<ClientConfig>, TlsError> {
     let provider = Arc::new(aws_lc_rs::default_provider());
-    let builder = ClientConfig::builder_with_provider(Arc::clone(&provider))
-        .with_safe_default_protocol_versions()
-        .map_err(|error| error.to_string())?;
+    let builder = ClientConfig::builder_with_provider(Arc::clone(&provider)).with_safe_default_protocol_versions()?;
     let trusted_certificates = match roots {
         None => None,
         Some(roots) => {
@@ -121,7 +136,7 @@ pub(crate) fn config(roots: Option<&Roots>, own: Option<&HostCertificates>) -> R
                 None
             } else {
                 let builder = WebPkiServerVerifier::builder_with_provider(Arc::new(store), Arc::clone(&provider));
-                Some(builder.build().map_err(|error| error.to_string())?)
+                Some(builder.build()?)
             };
             Some(TrustedCertificates { usual, trusted })
         }
@@ -132,9 +147,11 @@ pub(crate) fn config(roots: Option<&Roots>, own: Option<&HostCertificates>) -> R
         None => builder.with_no_client_auth(),
         Some((certificate, key)) => {
             let chain = read_certificates(certificate)?;
-            let to_error = |error: String| format!("{}: {error}", key.display());
-            let secret = PrivateKeyDer::from_pem_file(key).map_err(|error| to_error(error.to_string()))?;
-            builder.with_client_auth_cert(chain, secret).map_err(|error| to_error(error.to_string()))?
+            let secret =
+                PrivateKeyDer::from_pem_file(key).map_err(|source| TlsError::Pem { path: key.clone(), source })?;
+            builder
+                .with_client_auth_cert(chain, secret)
+                .map_err(|source| TlsError::Key { path: key.clone(), source })?
         }
     };
     Ok(Arc::new(config))

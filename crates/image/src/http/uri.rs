@@ -1,7 +1,7 @@
 //! URLs: resolving relative ones and percent-encoding.
 
+use fbc::spelling::percent;
 use http::Uri;
-use spelling::percent;
 
 /// Resolves the `Location` of a response from `base`.
 pub(crate) fn join(base: &Uri, location: &str) -> Option<Uri> {

@@ -1,7 +1,7 @@
 //! Reads the validity period of certificates that webpki does not check.
 
+use fbc::spelling::calendar::Date;
 use rustls::pki_types::CertificateDer;
-use spelling::calendar::Date;
 
 const SEQUENCE: u8 = 0x30;
 const INTEGER: u8 = 0x02;

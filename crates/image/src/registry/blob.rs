@@ -8,10 +8,10 @@ use http::{HeaderValue, StatusCode};
 use super::client::{Call, Registry};
 use super::endpoint::Source;
 use super::refusal::response_error;
+use crate::Blob;
 use crate::http::{Failure, HttpResponse};
 use crate::partial::Partial;
 use crate::progress::Event;
-use crate::store::Blob;
 use crate::{Descriptor, Digest, Error, ErrorKind, Store};
 
 /// Maximum number of resumed downloads of a blob, as long as each makes progress.

@@ -32,11 +32,12 @@ pub(crate) struct Endpoint {
     /// The origin that credentials are bound to.
     pub(crate) origin: Origin,
     pub(crate) trust: Trust,
+    /// Whether the user allows plain HTTP for it: skipping certificates does not.
+    pub(crate) plain_http: bool,
     /// The authentication challenge of its response, if any.
     pub(crate) challenge: Option<Challenge>,
     pub(crate) status: u16,
     /// Whether it stores signatures itself.
-    #[cfg_attr(not(feature = "signatures"), expect(dead_code, reason = "nothing asks for signatures"))]
     pub(crate) has_signatures: bool,
 }
 
@@ -56,7 +57,9 @@ pub(crate) fn address(host: &str) -> &str {
 impl Registry {
     /// Probes a registry with TLS and, if certificates are skipped, also without.
     pub(crate) async fn call(&self, host: &str, insecure: bool) -> Result<Endpoint, Error> {
-        let loose = match self.settings.certificates.get(host) {
+        let own = self.settings.certificates.get(host);
+        let plain_http = insecure || own.is_none() && self.settings.use_http;
+        let loose = match own {
             Some(count) => !count,
             None => self.settings.use_http || self.settings.skip_tls_verify,
         };
@@ -70,7 +73,7 @@ impl Registry {
         // Earlier requests have already waited for a registry that was never reached.
         let retries = if state.has_failed() { 0 } else { self.settings.retries.count.min(RETRIES) };
         loop {
-            let (failure, uri) = match self.call_once(host, schemes).await {
+            let (failure, uri) = match self.call_once(host, schemes, plain_http).await {
                 Ok(endpoint) => return Ok(endpoint),
                 Err(failure) => failure,
             };
@@ -86,7 +89,12 @@ impl Registry {
         }
     }
 
-    async fn call_once(&self, host: &str, schemes: &[(&str, Trust)]) -> Result<Endpoint, (Failure, Uri)> {
+    async fn call_once(
+        &self,
+        host: &str,
+        schemes: &[(&str, Trust)],
+        plain_http: bool,
+    ) -> Result<Endpoint, (Failure, Uri)> {
         let mut last: Option<(Failure, Uri)> = None;
         for (scheme, trust) in schemes {
             let base = format!("{scheme}://{}", address(host));
@@ -105,7 +113,7 @@ impl Registry {
                     if status == 400 && last.is_some() {
                         break;
                     }
-                    return Ok(Endpoint { base, origin, trust: *trust, challenge, status, has_signatures });
+                    return Ok(Endpoint { base, origin, trust: *trust, plain_http, challenge, status, has_signatures });
                 }
                 Err(failure) => last = Some((failure, uri)),
             }

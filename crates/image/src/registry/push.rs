@@ -11,8 +11,8 @@ use super::client::{Call, Registry};
 use super::endpoint::Source;
 use super::manifest::Document;
 use super::refusal::response_error;
-use crate::http::{Body, HttpResponse, encode, join};
-use crate::payload::Payload;
+use crate::blob::{Blob, BlobReader};
+use crate::http::{Body, HttpResponse, Reached, encode, join};
 use crate::{Descriptor, Error, ErrorKind, Event};
 
 /// Larger blobs are uploaded in chunks of this size, so that a failure does not lose everything.
@@ -28,7 +28,7 @@ impl Registry {
 
     /// Puts a blob into a repository: mounts it from another repository of the same registry, or else uploads what
     /// `fetch` returns.
-    pub(crate) async fn send<F, P>(
+    pub(crate) async fn send<F>(
         &self,
         target: &Source,
         blob: &Descriptor,
@@ -36,8 +36,7 @@ impl Registry {
         fetch: F,
     ) -> Result<UploadOutcome, Error>
     where
-        F: AsyncFnOnce() -> Result<P, Error>,
-        P: Into<Payload>,
+        F: AsyncFnOnce() -> Result<Blob, Error>,
     {
         if self.has_blob(target, blob).await? {
             return Ok(UploadOutcome::Existing);
@@ -46,7 +45,7 @@ impl Registry {
     }
 
     /// Like [`Registry::send`], for a blob that the repository is known to lack.
-    pub(crate) async fn upload_missing<F, P>(
+    pub(crate) async fn upload_missing<F>(
         &self,
         target: &Source,
         blob: &Descriptor,
@@ -54,8 +53,7 @@ impl Registry {
         fetch: F,
     ) -> Result<UploadOutcome, Error>
     where
-        F: AsyncFnOnce() -> Result<P, Error>,
-        P: Into<Payload>,
+        F: AsyncFnOnce() -> Result<Blob, Error>,
     {
         let mut upload = None;
         if let Some(other) = other.filter(|other| *other != target.reference.repository()) {
@@ -68,7 +66,7 @@ impl Registry {
                 Err(_) => {}
             }
         }
-        let found: Payload = fetch().await?.into();
+        let found = fetch().await?;
         let mut tries = 0;
         loop {
             let outcome = self.upload(target, blob, &found, upload.take()).await;
@@ -99,7 +97,7 @@ impl Registry {
         &self,
         target: &Source,
         described: &Descriptor,
-        blob: &Payload,
+        blob: &Blob,
         begun: Option<String>,
     ) -> Result<(), Error> {
         let Some(mut place) = (match begun {
@@ -111,31 +109,34 @@ impl Registry {
         let size = blob.size();
         let octets = HeaderValue::from_static("application/octet-stream");
         let mut sent = 0;
+        let mut reader = blob.open();
         while size - sent > CHUNK {
             let mut headers = HeaderMap::new();
             headers.insert(CONTENT_TYPE, octets.clone());
             let range = HeaderValue::from_str(&format!("{sent}-{}", sent + CHUNK - 1));
             headers.extend(range.ok().map(|range| (CONTENT_RANGE, range)));
-            let call = Call {
-                method: Method::PATCH,
-                path: &place,
-                headers,
-                body: self.part(described, blob, sent, CHUNK),
-                actions: Actions::Push,
-                retry: false,
-            };
+            let (body, reached) = self.part(described, reader, CHUNK);
+            let call =
+                Call { method: Method::PATCH, path: &place, headers, body, actions: Actions::Push, retry: false };
             let response = self.request(target, &call).await?;
             if response.status() != StatusCode::ACCEPTED {
                 return Err(response_error(response).await);
             }
             place = next_place(&response)?;
             sent += CHUNK;
+            let unread = || Error::new(ErrorKind::Network, "the registry responded before it had the whole chunk");
+            reader = reached.take().ok_or_else(unread)?;
         }
         let mark = if place.contains('?') { '&' } else { '?' };
         let place = format!("{place}{mark}digest={}", blob.digest());
         let mut headers = HeaderMap::new();
         headers.insert(CONTENT_TYPE, octets);
-        let body = if size == sent { Body::Empty } else { self.part(described, blob, sent, size - sent) };
+        let body = if size == sent {
+            reader.finish().map_err(|error| Error::blob(&error))?;
+            Body::Empty
+        } else {
+            self.part(described, reader, size - sent).0
+        };
         if size == sent {
             headers.insert(CONTENT_LENGTH, HeaderValue::from_static("0"));
         } else if sent > 0 {
@@ -147,11 +148,14 @@ impl Registry {
         if response.status() == StatusCode::CREATED { Ok(()) } else { Err(response_error(response).await) }
     }
 
-    /// Returns the body that sends `size` bytes of a blob from `start`, and reports its progress.
-    fn part(&self, described: &Descriptor, blob: &Payload, start: u64, size: u64) -> Body {
-        let (progress, described) = (Arc::clone(&self.settings.progress), described.clone());
+    /// Returns the body that sends the next `size` bytes of a blob and reports its progress, and where it leaves the
+    /// reader. The body of the last bytes fails before its end if the digest differs.
+    fn part(&self, described: &Descriptor, reader: BlobReader, size: u64) -> (Body, Reached) {
+        let (progress, described, start) = (Arc::clone(&self.settings.progress), described.clone(), reader.position());
         let sent = move |bytes| progress.on(&Event::Advanced { blob: &described, received: start + bytes });
-        Body::pieces(blob.part(start, size), self.settings.rate_limiter.clone(), Arc::new(sent))
+        let reached = Reached::default();
+        let limiter = self.settings.rate_limiter.clone();
+        (Body::blob(reader, size, reached.clone(), limiter, Arc::new(sent)), reached)
     }
 
     /// Checks write access to a repository: starts an upload and cancels it.

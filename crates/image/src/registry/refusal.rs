@@ -2,10 +2,10 @@
 
 use std::time::Duration;
 
+use fbc::spelling::calendar::{self, Date};
 use http::StatusCode;
 use http::header::RETRY_AFTER;
 use serde::Deserialize;
-use spelling::calendar::{self, Date};
 
 use super::client::Registry;
 use super::endpoint::Source;

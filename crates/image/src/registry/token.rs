@@ -144,10 +144,9 @@ impl<'a> Realm<'a> {
     /// Parses the realm of an endpoint's challenge.
     fn of(endpoint: &Endpoint, realm: &str, service: Option<&'a str>) -> Result<Realm<'a>, Error> {
         let uri: Uri = realm.parse().map_err(|_| token_error(format!("invalid URL {realm:?}")))?;
-        match uri.scheme_str() {
-            Some("https") => {}
-            Some("http") if endpoint.trust == Trust::Any => {}
-            _ => return Err(token_error(format!("{} does not use TLS", host_of(&uri)))),
+        if endpoint.origin.leaves_tls(&uri) && !endpoint.plain_http {
+            return Err(token_error(format!("{} does not use TLS", host_of(&uri)))
+                .hint("nothing was sent; --use-http, or insecure in registries.conf, allows a registry without TLS"));
         }
         let origin = Origin::of(&uri).ok_or_else(|| token_error(format!("invalid URL {realm:?}")))?;
         Ok(Realm { uri, origin, trust: endpoint.trust, service })

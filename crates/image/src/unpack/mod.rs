@@ -6,7 +6,7 @@
 //! - Nothing is written outside the target, whatever names and links say: paths are resolved in memory, where
 //!   `..` stops at the root of the image, and links are created after everything else is written.
 //! - The target appears completely or not at all: everything is written to a temporary directory next to it,
-//!   which is renamed at the end and removed on failure.
+//!   which is renamed at the end, when all layers matched their digests, and removed on failure.
 //! - Links never leave the target, so it can be read like any directory. A relative link that stays inside keeps
 //!   its text. Any other link is rewritten as the relative path to its target inside the image; a link without
 //!   a target dangles.
@@ -26,7 +26,7 @@ use std::io::{self, Write};
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::Path;
 
-use ::scratch::TempFolder;
+use fbc::scratch::TempFolder;
 pub use outcome::{LayerFile, LayerProblem, UnpackError, UnpackLimits, Unpacked};
 use stream::Stream;
 use tar::{Entry, Kind, Reader};
@@ -146,8 +146,9 @@ impl<'a> Unpacker<'a> {
         if layer.media_type.ends_with("+encrypted") {
             return Err(to_error(None, LayerProblem::Encrypted));
         }
-        let stream = Stream::open(&layer.path, self.limits, budget, self.progress)
-            .map_err(|error| UnpackError::Io { path: layer.path.clone(), error })?;
+        let mut blob = layer.blob.open();
+        let stream = Stream::open(&mut blob, self.limits, budget, self.progress)
+            .map_err(|error| to_error(None, LayerProblem::Read(error)))?;
         let mut reader = Reader::new(stream);
         let mut last: Option<Vec<u8>> = None;
         let number = u32::try_from(number).map_err(|_| to_error(None, LayerProblem::TooComplex))?;
@@ -163,7 +164,9 @@ impl<'a> Unpacker<'a> {
             }
             last = Some(name);
         }
-        Ok(())
+        drop(reader);
+        // The archive may end before its file.
+        blob.finish().map_err(|error| to_error(None, LayerProblem::Read(error)))
     }
 
     /// Adds an entry to the tree; returns whether its content is needed.
@@ -264,10 +267,10 @@ impl<'a> Unpacker<'a> {
         let budget = Cell::new(self.limits.total_size);
         for wanted in missing.chunk_by(|a, b| a.layer == b.layer) {
             let number = wanted[0].layer as usize;
-            let path = &self.layers[number].path;
+            let mut blob = self.layers[number].blob.open();
             let to_error = |problem| UnpackError::Layer { layer: number + 1, entry: None, problem };
-            let stream = Stream::open(path, self.limits, &budget, &|_| {})
-                .map_err(|error| UnpackError::Io { path: path.clone(), error })?;
+            let stream = Stream::open(&mut blob, self.limits, &budget, &|_| {})
+                .map_err(|error| to_error(LayerProblem::Read(error)))?;
             let mut reader = Reader::new(stream);
             let mut ordinal = 0;
             for content in wanted {
@@ -277,6 +280,8 @@ impl<'a> Unpacker<'a> {
                 }
                 self.spool(&mut reader, *content).map_err(to_error)?;
             }
+            drop(reader);
+            blob.finish().map_err(|error| to_error(LayerProblem::Read(error)))?;
         }
         Ok(())
     }

@@ -3,11 +3,13 @@
 use std::io;
 use std::path::PathBuf;
 
+use crate::{Blob, BlobError};
+
 /// A layer to unpack.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LayerFile {
-    /// Its file, in a [`Store`](crate::Store) or elsewhere.
-    pub path: PathBuf,
+    /// Its content.
+    pub blob: Blob,
     /// Its media type in the manifest. The compression is detected from the first bytes.
     pub media_type: String,
 }
@@ -91,6 +93,9 @@ impl UnpackError {
         else {
             return false;
         };
+        if matches!(BlobError::of(error), Some(BlobError::Damaged { .. })) {
+            return false;
+        }
         // These result from names in the image.
         !matches!(error.kind(), AlreadyExists | InvalidFilename | InvalidInput | IsADirectory | NotADirectory)
     }

@@ -1,14 +1,13 @@
 //! Decompresses a layer to tar bytes, with limits on the output.
 
 use std::cell::Cell;
-use std::fs::File;
 use std::io::{self, BufReader, Read};
-use std::path::Path;
 use std::rc::Rc;
 
 use flate2::bufread::MultiGzDecoder;
 
 use super::{LayerProblem, UnpackLimits};
+use crate::BlobError;
 
 const GZIP: &[u8] = &[0x1f, 0x8b];
 const ZSTD: &[u8] = &[0x28, 0xb5, 0x2f, 0xfd];
@@ -28,16 +27,16 @@ pub(crate) struct Stream<'a> {
     limits: &'a UnpackLimits,
 }
 
-/// A file that counts the bytes read from it.
-struct Counted<'a> {
-    file: File,
+/// A source that counts the bytes read from it.
+struct Counted<'a, R> {
+    source: R,
     compressed: Rc<Cell<u64>>,
     progress: &'a dyn Fn(u64),
 }
 
-impl Read for Counted<'_> {
+impl<R: Read> Read for Counted<'_, R> {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
-        let length = self.file.read(buffer)?;
+        let length = self.source.read(buffer)?;
         self.compressed.set(self.compressed.get() + length as u64);
         (self.progress)(length as u64);
         Ok(length)
@@ -47,22 +46,21 @@ impl Read for Counted<'_> {
 impl<'a> Stream<'a> {
     /// Opens a layer. The first bytes determine the compression, because media types are often wrong.
     pub(crate) fn open(
-        path: &Path,
+        source: impl Read + 'a,
         limits: &'a UnpackLimits,
         budget: &'a Cell<u64>,
         progress: &'a dyn Fn(u64),
     ) -> io::Result<Stream<'a>> {
-        let mut file = File::open(path)?;
-        let mut magic = Vec::with_capacity(4);
-        file.by_ref().take(4).read_to_end(&mut magic)?;
-        io::Seek::rewind(&mut file)?;
         let compressed = Rc::new(Cell::new(0));
-        let counted =
-            BufReader::with_capacity(64 << 10, Counted { file, compressed: Rc::clone(&compressed), progress });
+        let mut counted = Counted { source, compressed: Rc::clone(&compressed), progress };
+        let mut magic = Vec::with_capacity(4);
+        counted.by_ref().take(4).read_to_end(&mut magic)?;
         let skippable = magic.first().is_some_and(|first| first & 0xf0 == 0x50) && magic.ends_with(ZSTD_SKIPPABLE);
-        let source: Box<dyn Read + 'a> = if magic.starts_with(GZIP) {
+        let (gzip, zstd) = (magic.starts_with(GZIP), magic == ZSTD || skippable);
+        let counted = BufReader::with_capacity(64 << 10, io::Cursor::new(magic).chain(counted));
+        let source: Box<dyn Read + 'a> = if gzip {
             Box::new(MultiGzDecoder::new(counted))
-        } else if magic == ZSTD || skippable {
+        } else if zstd {
             let mut decoder = zstd::stream::read::Decoder::with_buffer(counted)?;
             decoder.window_log_max(ZSTD_WINDOW)?;
             Box::new(decoder)
@@ -84,7 +82,9 @@ impl<'a> Stream<'a> {
             match self.source.read(buffer) {
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
                 Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => return Err(LayerProblem::Truncated),
-                Err(error) if error.raw_os_error().is_some() => return Err(LayerProblem::Read(error)),
+                Err(error) if error.raw_os_error().is_some() || BlobError::of(&error).is_some() => {
+                    return Err(LayerProblem::Read(error));
+                }
                 Err(error) => return Err(LayerProblem::Unreadable(error.to_string())),
                 Ok(length) => break length,
             }

@@ -13,7 +13,7 @@ use std::path::{Path, PathBuf};
 
 use Outcome::{Harmless, Rejected};
 use archive::{Archive, gzip};
-use image::{LayerFile, UnpackLimits, unpack, unpack_only};
+use image::{Blob, Digest, LayerFile, UnpackLimits, unpack, unpack_only};
 
 /// The content of every file that no archive may read or change.
 const CANARY: &str = "CANARY";
@@ -81,7 +81,10 @@ impl Playground {
         let files = layers.iter().enumerate().map(|(number, bytes)| {
             let path = directory.path().join(number.to_string());
             fs::write(&path, bytes).unwrap();
-            LayerFile { path, media_type: image::media_type::OCI_LAYER.into() }
+            LayerFile {
+                blob: Blob::file(Digest::of(bytes), &path, bytes.len() as u64),
+                media_type: image::media_type::OCI_LAYER.into(),
+            }
         });
         let files = files.collect();
         (directory, files)

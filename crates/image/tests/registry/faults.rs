@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use image::{Digest, ErrorKind, Location, Manifest, Retries, Store, media_type};
 use testkit::{FakeRegistry, Fault};
 
-use crate::kit::{Kit, image, noise, tar};
+use crate::kit::{Kit, content, image, noise, tar};
 
 /// Serves an image from a store under a tag.
 pub(crate) fn serve(registry: &FakeRegistry, store: &Store, repository: &str, tag: &str, digest: &Digest) {
@@ -200,10 +200,8 @@ fn damaged_blobs_of_the_store_are_fetched_again() {
     let name = format!("{}/a:v1", registry.host());
     let kit = Kit::plain();
     let pulled = kit.pull(&name).unwrap();
-    for file in
-        [pulled.layers[0].1.path(), &kit.store().path_of(&digest), &kit.store().path_of(&pulled.manifest.config.digest)]
-    {
-        let mut content = fs::read(file).unwrap();
+    for file in [Digest::of(&layer), digest, pulled.manifest.config.digest].map(|digest| kit.store().path_of(&digest)) {
+        let mut content = fs::read(&file).unwrap();
         content[1] ^= 1;
         fs::write(file, content).unwrap();
     }
@@ -261,7 +259,7 @@ fn a_thousand_faulty_pulls_succeed_or_report_a_known_error() {
                 Ok(pulled) => {
                     assert_eq!(pulled.digest, images[number], "round {round}");
                     for ((_, blob), layer) in pulled.layers.iter().zip(&layers[2 * number..]) {
-                        assert_eq!(&fs::read(blob.path()).unwrap(), layer, "round {round}");
+                        assert_eq!(&content(blob), layer, "round {round}");
                     }
                     good += 1;
                 }

@@ -131,3 +131,10 @@ pub(crate) fn noise(seed: u64, size: usize) -> Vec<u8> {
     };
     (0..size).map(|_| next() as u8).collect()
 }
+
+/// Returns the content of a blob.
+pub(crate) fn content(blob: &image::Blob) -> Vec<u8> {
+    let mut content = Vec::new();
+    std::io::Read::read_to_end(&mut blob.open(), &mut content).unwrap();
+    content
+}

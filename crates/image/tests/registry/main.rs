@@ -6,13 +6,11 @@ mod faults;
 mod helpers;
 mod kit;
 mod origins;
-#[cfg(feature = "signatures")]
 mod policies;
 mod real;
 mod settings;
-#[cfg(feature = "signatures")]
 mod signatures;
-#[cfg(feature = "signatures")]
 mod signed;
 mod stores;
+mod swapped;
 mod tokens;

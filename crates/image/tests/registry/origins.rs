@@ -218,3 +218,27 @@ fn an_upload_does_not_leave_tls_for_another_port() {
         assert!(error.to_string().contains(expected), "{error}");
     }
 }
+
+#[test]
+fn a_token_server_without_tls_gets_no_credentials_from_a_registry_with_tls() {
+    for (entry, skip_tls_verify) in [(PASSWORD, true), (r#"{"identitytoken": "identity"}"#, true), (PASSWORD, false)] {
+        let plain = FakeRegistry::start(|_| (Fault::None, Some(FakeResponse::status(200).body(r#"{"token": "x"}"#))));
+        let realm = format!(r#"Bearer realm="http://{}/token""#, plain.host());
+        let secure = FakeRegistry::start(move |request| {
+            let known = header(request, "authorization") == Some("Bearer x");
+            let denied = || FakeResponse::status(401).header("WWW-Authenticate", &realm);
+            (Fault::None, (!known).then(denied))
+        });
+        secure.put("/v2/a/b/manifests/v1", "application/vnd.oci.image.manifest.v1+json", MANIFEST.as_bytes());
+        let host = both(&secure, &plain);
+        let outcome = kit(&host, entry, skip_tls_verify).pull(&format!("{host}/a/b:v1"));
+        if skip_tls_verify {
+            let error = outcome.unwrap_err();
+            assert!(error.to_string().contains("does not use TLS"), "{error}");
+            assert!(plain.log().is_empty(), "{:?}", plain.log());
+        } else {
+            // Whoever allows plain HTTP for a registry allows it for its token server.
+            assert_eq!(header(&plain.log()[0], "authorization"), Some(BASIC));
+        }
+    }
+}

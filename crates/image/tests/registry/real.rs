@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex};
 use image::{Digest, ErrorKind, Event, Index, Location, Progress, Reference, media_type};
 use testkit::{DockerRegistry, RegistryPlan, installed};
 
-use crate::kit::{Kit, image, noise, tar, write};
+use crate::kit::{Kit, content, image, noise, tar, write};
 
 const CREDENTIALS: &str = "dXNlcjpzZWNyZXQ=";
 
@@ -35,7 +35,7 @@ fn a_pushed_image_is_pulled_by_opm_and_by_other_tools() {
     let pulled = other.pull(&format!("{host}/a/b:v1")).unwrap();
     assert_eq!(pulled.manifest_digest, digest);
     assert_eq!(pulled.labels().get("is").map(String::as_str), Some("a test"));
-    let contents: Vec<Vec<u8>> = pulled.layers.iter().map(|(_, blob)| fs::read(blob.path()).unwrap()).collect();
+    let contents: Vec<Vec<u8>> = pulled.layers.iter().map(|(_, blob)| content(blob)).collect();
     assert_eq!(contents, [one, two]);
     let reference = Reference::parse(&format!("{host}/a/b:v1")).unwrap();
     assert_eq!(other.client.head(&reference).unwrap(), digest);
@@ -307,7 +307,7 @@ fn layouts_and_archives_are_read_by_opm_and_by_other_tools() {
         let other = Kit::new(|_| {});
         let check = |location: &str| {
             let read = other.pull(location).unwrap_or_else(|error| panic!("{location}: {error}"));
-            let contents: Vec<Vec<u8>> = read.layers.iter().map(|(_, blob)| fs::read(blob.path()).unwrap()).collect();
+            let contents: Vec<Vec<u8>> = read.layers.iter().map(|(_, blob)| content(blob)).collect();
             assert_eq!(contents.len(), 2, "{location}");
             if location.contains("docker-archive") || !location.contains("skopeo") {
                 assert_eq!(contents, layers, "{location}");

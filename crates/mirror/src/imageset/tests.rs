@@ -1,4 +1,4 @@
-//! T-1: accepted files and the messages for invalid ones.
+//! M-1: accepted files and the messages for invalid ones.
 
 use super::*;
 
@@ -22,7 +22,7 @@ fn of_mirror(text: &str) -> String {
 }
 
 #[test]
-fn t1_a_complete_file_is_parsed() {
+fn m1_a_complete_file_is_parsed() {
     let text = "---\n# a comment\nkind: ImageSetConfiguration\napiVersion: anything\narchiveSize: 4\nMIRROR: {}\n";
     assert!(problems(text).contains("MIRROR: unknown field"));
     let set = read(
@@ -46,7 +46,7 @@ fn t1_a_complete_file_is_parsed() {
 }
 
 #[test]
-fn t1_all_problems_are_reported_at_their_lines() {
+fn m1_all_problems_are_reported_at_their_lines() {
     let text = "kind: Wrong\nstorageConfig:\n  local: {}\narchiveSize: '4'\ndelete: {}\nmirror:\n  operators:\n  - \
         catalog: index\n    headsOnly: true\n    packages:\n    - name: a\n      minVersion: 4.18\n      bundles: []\n    \
         - name: a\n    - nam: b\n  - catalog: quay.io/ns/index\n    full: yes please\n    targetCatalog: UPPER\n  \
@@ -71,7 +71,7 @@ fn t1_all_problems_are_reported_at_their_lines() {
 }
 
 #[test]
-fn t1_a_file_has_limits() {
+fn m1_a_file_has_limits() {
     let large = [b"# ".to_vec(), vec![b'x'; super::LIMIT]].concat();
     let problems = read(&large, Kind::Mirror).unwrap_err();
     assert!(problems[0].message.contains("more than 4194304 bytes"), "{problems:?}");
@@ -80,7 +80,7 @@ fn t1_a_file_has_limits() {
 }
 
 #[test]
-fn t1_each_rule_has_its_message() {
+fn m1_each_rule_has_its_message() {
     for (text, expected) in [
         ("", "1: the file is empty"),
         ("[]", "expected fields, found a list"),

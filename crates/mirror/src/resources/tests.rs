@@ -1,4 +1,4 @@
-//! T-4 and T-21: the files that clusters get.
+//! M-4 and M-21: the files that clusters get.
 
 use super::*;
 use crate::lock::Lock;
@@ -48,7 +48,7 @@ fn target(text: &str, most: Option<usize>) -> Target {
 }
 
 #[test]
-fn t4_the_objects_describe_all_mirrored_content() {
+fn m4_the_objects_describe_all_mirrored_content() {
     let objects = make(&lock(), &target("reg.test:5000/m", None), &Options::default()).unwrap();
     for _ in 0..10 {
         assert_eq!(make(&lock(), &target("reg.test:5000/m", None), &Options::default()).unwrap().files, objects.files);
@@ -150,7 +150,7 @@ fn t4_the_objects_describe_all_mirrored_content() {
 }
 
 #[test]
-fn t4_deep_paths_are_listed_individually_and_names_have_limits() {
+fn m4_deep_paths_are_listed_individually_and_names_have_limits() {
     let objects = make(&lock(), &target("reg.test/m", Some(2)), &Options::default()).unwrap();
     assert!(objects.files["idms-oc-mirror.yaml"].contains("- reg.test/m/ns-one\n    source: quay.io/ns/one\n"));
     let named = |path: &str| {
@@ -169,7 +169,7 @@ fn t4_deep_paths_are_listed_individually_and_names_have_limits() {
 }
 
 #[test]
-fn t21_names_of_conflicting_catalogs_contain_more_of_their_paths() {
+fn m21_names_of_conflicting_catalogs_contain_more_of_their_paths() {
     let lock = Lock { catalogs: vec![catalog("one/index", "v1"), catalog("two/index", "v1")], ..Lock::default() };
     let objects = make(&lock, &target("reg.test", None), &Options::default()).unwrap();
     let names: Vec<&str> = objects.files.keys().map(String::as_str).collect();
@@ -178,7 +178,7 @@ fn t21_names_of_conflicting_catalogs_contain_more_of_their_paths() {
 }
 
 #[test]
-fn t4_fields_of_a_template_are_preserved() {
+fn m4_fields_of_a_template_are_preserved() {
     let template = json!({"kind": "CatalogSource", "spec": {
         "displayName": "Mine", "sourceType": "grpc", "priority": -200,
         "updateStrategy": {"registryPoll": {"interval": "1h30m"}},

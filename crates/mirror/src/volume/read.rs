@@ -2,10 +2,10 @@
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::fs::{self, File};
-use std::io::{self, Read, Seek, SeekFrom};
+use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 
-use image::{Digest, Hasher, Piece, Store, tar};
+use image::{Blob, Digest, Piece, Store, tar};
 
 use super::{ENTRIES, LIST, LIST_LIMIT, List, VERSION, digest_of};
 
@@ -157,8 +157,8 @@ impl Volumes {
         let mut damaged = Vec::new();
         let own = self.own.values().map(|(digest, pieces)| (digest, pieces));
         for (digest, pieces) in own.chain(&self.blobs) {
-            if let Err(error) = hash(digest, pieces, |_| {}) {
-                damaged.push((*digest, error));
+            if let Err(error) = Blob::new(*digest, pieces.clone()).open().finish() {
+                damaged.push((*digest, error.to_string()));
             }
         }
         damaged.sort();
@@ -218,35 +218,11 @@ pub(super) fn read_list(path: &Path) -> Result<(List, u64), String> {
 }
 
 fn gather(digest: &Digest, pieces: &[Piece], limit: u64) -> Result<Vec<u8>, String> {
-    let size: u64 = pieces.iter().map(|piece| piece.size).sum();
-    if size > limit {
-        return Err(format!("{digest} has {size} bytes, the maximum is {limit}"));
+    let blob = Blob::new(*digest, pieces.to_vec());
+    if blob.size() > limit {
+        return Err(format!("{digest} has {} bytes, the maximum is {limit}", blob.size()));
     }
     let mut content = Vec::new();
-    hash(digest, pieces, |piece| content.extend_from_slice(piece))?;
+    blob.open().read_to_end(&mut content).map_err(|error| error.to_string())?;
     Ok(content)
-}
-
-/// Reads pieces and verifies their digest.
-fn hash(digest: &Digest, pieces: &[Piece], mut take: impl FnMut(&[u8])) -> Result<(), String> {
-    let mut hasher = Hasher::new();
-    let mut buffer = vec![0; 256 << 10];
-    for piece in pieces {
-        let named = |error: io::Error| format!("{}: {error}", piece.path.display());
-        let mut file = File::open(&piece.path).map_err(named)?;
-        file.seek(SeekFrom::Start(piece.offset)).map_err(named)?;
-        let mut file = file.take(piece.size);
-        loop {
-            match file.read(&mut buffer).map_err(named)? {
-                0 => break,
-                count => {
-                    hasher.update(&buffer[..count]);
-                    take(&buffer[..count]);
-                }
-            }
-        }
-    }
-    let files: BTreeSet<String> = pieces.iter().map(|piece| piece.path.display().to_string()).collect();
-    let files = files.into_iter().collect::<Vec<_>>().join(", ");
-    if hasher.finish() == *digest { Ok(()) } else { Err(format!("{files}: {digest} is damaged")) }
 }

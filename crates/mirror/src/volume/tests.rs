@@ -1,4 +1,4 @@
-//! T-15, T-16 and T-25: volumes have the requested size, and invalid ones are rejected.
+//! M-15, M-16 and M-25: volumes have the requested size, and invalid ones are rejected.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -59,13 +59,12 @@ fn set(root: &Path, sizes: &[usize]) -> (SetDir, Lock, Contents) {
 
 fn write_to(root: &Path, set: &(SetDir, Lock, Contents), have: &BTreeSet<Digest>) -> Vec<PathBuf> {
     let base = Base { blobs: have.clone(), ..Base::default() };
-    let store = Store::open(set.0.root()).unwrap();
-    let from = CompleteSet { set: &set.0, store: &store, lock: &set.1, contents: &set.2, base: &base };
+    let from = CompleteSet { set: &set.0, lock: &set.1, contents: &set.2, base: &base };
     write(&from, SMALLEST, root, false).unwrap().files
 }
 
 #[test]
-fn t25_volumes_keep_their_size_and_large_blobs_are_split() {
+fn m25_volumes_keep_their_size_and_large_blobs_are_split() {
     let dir = tempfile::tempdir().unwrap();
     let set = set(&dir.path().join("set"), &[3_000_000, 400_000, 700_000, 10]);
     let out = dir.path().join("out");
@@ -105,7 +104,37 @@ fn t25_volumes_keep_their_size_and_large_blobs_are_split() {
 }
 
 #[test]
-fn t15_damage_is_detected_and_reported() {
+fn a_damaged_blob_leaves_no_volume_with_a_part_of_it() {
+    let dir = tempfile::tempdir().unwrap();
+    let set = set(&dir.path().join("set"), &[400_000, 3_000_000, 10]);
+    let blobs = set.0.root().join("blobs/sha256");
+    let wrong = blobs.join(Digest::of(&noise(2, 3_000_000)).hex());
+    let out = dir.path().join("out");
+    let base = Base::default();
+    let from = CompleteSet { set: &set.0, lock: &set.1, contents: &set.2, base: &base };
+    // Only the last part differs, which the last of its volumes would have.
+    let mut content = noise(2, 3_000_000);
+    content[2_999_999] ^= 1;
+    fs::write(&wrong, &content).unwrap();
+    let error = write(&from, SMALLEST, &out, true).unwrap_err();
+    assert!(error.contains("damaged") && error.contains("pull again"), "{error}");
+    let kept = Volumes::open(std::slice::from_ref(&out)).unwrap();
+    assert!(kept.absent.starts_with(&[2, 3, 4]), "{:?}", kept.absent);
+    for digest in set.2.blobs.keys() {
+        assert!(blobs.join(digest.hex()).exists() || kept.blobs().contains_key(digest), "{digest} was lost");
+    }
+    // Once it is undamaged, the rest is written, also after an interruption between its parts.
+    content[2_999_999] ^= 1;
+    fs::write(&wrong, &content).unwrap();
+    let written = write(&from, SMALLEST, &out, false).unwrap().files;
+    fs::remove_file(&written[2]).unwrap();
+    assert_eq!(write(&from, SMALLEST, &out, true).unwrap().files, written);
+    assert_eq!(Volumes::open(&[out]).unwrap().check(), []);
+    assert!(!wrong.exists());
+}
+
+#[test]
+fn m15_damage_is_detected_and_reported() {
     let dir = tempfile::tempdir().unwrap();
     let set = set(&dir.path().join("set"), &[3_000_000, 400_000]);
     let files = write_to(&dir.path().join("out"), &set, &BTreeSet::new());
@@ -177,7 +206,7 @@ fn t15_damage_is_detected_and_reported() {
 }
 
 #[test]
-fn t16_invalid_volumes_are_rejected() {
+fn m16_invalid_volumes_are_rejected() {
     let dir = tempfile::tempdir().unwrap();
     let digest = Digest::of(b"content");
     let refused = |change: &dyn Fn(&mut List)| {

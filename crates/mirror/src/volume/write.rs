@@ -1,12 +1,12 @@
 //! Writes volumes deterministically: the same set gives the same bytes.
 
 use std::collections::BTreeSet;
-use std::fs::{self, File};
-use std::io::{self, BufWriter, Read, Seek, SeekFrom, Write};
+use std::fs;
+use std::io::{self, BufWriter, Read, Write};
 use std::path::{Path, PathBuf};
 
 use image::tar::{self, entry_size};
-use image::{Descriptor, Digest, Hasher, SparseWriter, Store, media_type};
+use image::{Blob, BlobError, BlobReader, Descriptor, Digest, Hasher, SparseWriter, media_type};
 
 use super::packed::packed;
 use super::sums::Sums;
@@ -33,8 +33,6 @@ const LOCK_SIZE: u64 = 80;
 pub struct CompleteSet<'a> {
     /// Its directory.
     pub set: &'a SetDir,
-    /// The blobs in the directory.
-    pub store: &'a Store,
     /// Its lock.
     pub lock: &'a Lock,
     /// Its parts.
@@ -78,7 +76,7 @@ struct Piece<'a> {
 /// # Errors
 /// Fails when a file cannot be read or written, a blob is damaged, or a volume exists with other content.
 pub fn write(from: &CompleteSet<'_>, size: u64, directory: &Path, drain: bool) -> Result<Written, String> {
-    let CompleteSet { set, store, lock, contents, base } = *from;
+    let CompleteSet { set, lock, contents, base } = *from;
     let size = size.max(SMALLEST);
     let have = &base.blobs;
     let items = items(set, contents, have)?;
@@ -89,16 +87,20 @@ pub fn write(from: &CompleteSet<'_>, size: u64, directory: &Path, drain: bool) -
     let mut written = Written { left_out: all.filter(|digest| have.contains(digest)).count(), ..Written::default() };
     let mut sums = Sums::read(directory);
     let packed = packed(directory, lock, have);
+    let mut source = Source::default();
     for (number, pieces) in volumes.iter().enumerate() {
         let name = file_name(&series, number + 1);
         let path = directory.join(&name);
         let list = list(lock, base, &series, (number + 1, volumes.len()), pieces);
         let undamaged = pieces.iter().all(|piece| packed.contains(&piece.item.digest));
         let bytes = match sums.holds(&path, &name, &list).filter(|_| undamaged) {
-            Some(bytes) => bytes,
+            Some(bytes) => {
+                // All of its files are complete and undamaged in the volumes of an earlier run.
+                source = Source::default();
+                bytes
+            }
             None => {
-                check(store, pieces)?;
-                let (digest, bytes) = write_one(&path, &list, pieces)?;
+                let (digest, bytes) = write_one(&path, &list, pieces, &mut source)?;
                 sums.add(&name, &digest)?;
                 bytes
             }
@@ -233,66 +235,101 @@ fn list(lock: &Lock, base: &Base, series: &str, which: (usize, usize), pieces: &
     serde_json::to_vec(&list).unwrap_or_default()
 }
 
-/// Checks that the blobs of a volume are undamaged before they are written to it.
-fn check(store: &Store, pieces: &[Piece<'_>]) -> Result<(), String> {
-    let blobs = pieces.iter().map(|piece| piece.item).filter(|item| item.name.starts_with("blobs/"));
-    // A blob that was drained is reported when its file is opened.
-    let blobs: Vec<Descriptor> =
-        blobs.filter(|item| item.path.exists()).map(|item| Descriptor::new("", item.digest, item.size)).collect();
-    match store.lacking(&blobs).first() {
-        None => Ok(()),
-        Some(damaged) => Err(format!(
-            "{}: the blob is damaged, so no volume is written with it: pull again",
-            store.path_of(&damaged.digest).display()
-        )),
+/// Reads files in the order of their pieces. A file that is split is read once, and hashed as a whole.
+#[derive(Default)]
+struct Source {
+    /// The split file that is being read.
+    split: Option<(Digest, BlobReader)>,
+    /// The new volumes with its parts, which are not known to be undamaged yet. They contain nothing else.
+    unproven: Vec<PathBuf>,
+}
+
+impl Source {
+    /// Returns a reader at the start of a piece.
+    fn open(&mut self, piece: &Piece<'_>) -> io::Result<BlobReader> {
+        let Item { digest, path, size, .. } = piece.item;
+        let mut reader = match self.split.take() {
+            Some((of, reader)) if of == *digest && reader.position() <= piece.start => reader,
+            _ => Blob::file(*digest, path, *size).open(),
+        };
+        // The parts before may be in volumes of an earlier run.
+        reader.advance_to(piece.start)?;
+        Ok(reader)
+    }
+
+    /// Keeps the reader of a split file for its next part.
+    fn keep(&mut self, piece: &Piece<'_>, reader: BlobReader) {
+        if piece.part.is_some_and(|(number, count)| number < count) {
+            self.split = Some((piece.item.digest, reader));
+        }
     }
 }
 
 /// Writes a volume atomically, unless it exists; returns its digest and size.
-fn write_one(path: &Path, list: &[u8], pieces: &[Piece<'_>]) -> Result<(Digest, u64), String> {
+fn write_one(path: &Path, list: &[u8], pieces: &[Piece<'_>], source: &mut Source) -> Result<(Digest, u64), String> {
     let named = |error: io::Error| format!("{}: {error}", path.display());
-    if path.exists() {
-        let (digest, size, _) = pack(io::sink(), list, pieces).map_err(named)?;
-        return match digest_of(path).map_err(named)? == digest {
-            true => Ok((digest, size)),
-            false => Err(format!("{}: the file exists with other content and is not overwritten", path.display())),
-        };
-    }
+    let existed = path.exists();
     let mut aside = path.as_os_str().to_owned();
     aside.push(".new");
     let aside = PathBuf::from(aside);
-    let write = || -> io::Result<(Digest, u64)> {
-        let file = BufWriter::with_capacity(1 << 20, SparseWriter::new(image::create_file(&aside)?));
-        let (digest, size, file) = pack(file, list, pieces)?;
-        file.into_inner().map_err(io::IntoInnerError::into_error)?.into_file().sync_all()?;
-        fs::rename(&aside, path)?;
+    let mut write = || {
+        if existed {
+            let (digest, size, _) = pack(io::sink(), list, pieces, source).map_err(named)?;
+            return match digest_of(path).map_err(named)? == digest {
+                true => Ok((digest, size)),
+                false => Err(format!("{}: the file exists with other content and is not overwritten", path.display())),
+            };
+        }
+        let file = image::create_file(&aside).map_err(named)?;
+        let file = BufWriter::with_capacity(1 << 20, SparseWriter::new(file));
+        let (digest, size, file) = pack(file, list, pieces, source).map_err(named)?;
+        let file = file.into_inner().map_err(|error| named(error.into_error()))?;
+        file.into_file().sync_all().and_then(|()| fs::rename(&aside, path)).map_err(named)?;
         Ok((digest, size))
     };
-    let outcome = write().map_err(named);
+    let outcome = write();
     if outcome.is_err() {
-        let _ = fs::remove_file(&aside);
+        for file in source.unproven.drain(..).chain([aside]) {
+            let _ = fs::remove_file(file);
+        }
+    } else if source.split.is_none() {
+        source.unproven.clear();
+    } else if !existed {
+        source.unproven.push(path.to_owned());
     }
     outcome
 }
 
 /// Writes the tar file of a volume; returns its digest and size.
-fn pack<W: Write>(file: W, list: &[u8], pieces: &[Piece<'_>]) -> io::Result<(Digest, u64, W)> {
+fn pack<W: Write>(file: W, list: &[u8], pieces: &[Piece<'_>], source: &mut Source) -> io::Result<(Digest, u64, W)> {
     let mut out = Hashing { file, hasher: Hasher::new(), size: 0 };
     out.file(LIST, list.len() as u64, &mut &*list)?;
     for piece in pieces {
-        let mut file = File::open(&piece.item.path).map_err(|error| {
-            let name = &piece.item.name;
-            io::Error::new(
-                error.kind(),
-                format!("{name} is no longer in the set: remove this volume's file and pull again ({error})"),
-            )
-        })?;
-        file.seek(SeekFrom::Start(piece.start))?;
-        let name = match piece.part {
-            None => piece.item.name.clone(),
-            Some((number, _)) => format!("{}.part{number}", piece.item.name),
+        let item = piece.item;
+        let explained = |error: io::Error| {
+            let text = match BlobError::of(&error) {
+                Some(BlobError::Missing { .. }) => {
+                    format!("{} is no longer in the set: remove this volume's file and pull again", item.name)
+                }
+                Some(BlobError::Damaged { .. }) => {
+                    format!("{}: the file is damaged, so no volume is written with it: pull again", item.path.display())
+                }
+                _ => return error,
+            };
+            io::Error::new(error.kind(), text)
         };
-        out.file(&name, piece.size, &mut file.take(piece.size))?;
+        let mut reader = source.open(piece).map_err(explained)?;
+        let name = match piece.part {
+            None => item.name.clone(),
+            Some((number, _)) => format!("{}.part{number}", item.name),
+        };
+        out.file(&name, piece.size, &mut reader.by_ref().take(piece.size)).map_err(explained)?;
+        if piece.start + piece.size == item.size {
+            // An empty file has no last bytes.
+            reader.finish().map_err(explained)?;
+        } else {
+            source.keep(piece, reader);
+        }
     }
     out.write_all(&[0; 2 * tar::BLOCK])?;
     Ok((out.hasher.finish(), out.size, out.file))

@@ -1,21 +1,15 @@
 //! `opm alpha add`: adds bundles to a catalog directory in place.
 
-pub(crate) mod blobs;
-
 use std::path::{Path, PathBuf};
 
-use bundle::Contents;
-use edit::add_bundle::{DeclaredChannels, NewBundle, add_declared};
-use edit::{Attached, AttachedContent};
-use fbc::blob::Entry;
-use fbc::json::Text;
+use edit::EditError;
+use edit::legacy::{self, LegacyBundle, Overrides};
+use source::Source;
 
-use super::edit::workbench;
 use crate::exit::{Failure, Outcome};
-use crate::images::{Images, PullFlags, TlsFlags};
-use crate::limits;
+use crate::images::{self, PullFlags, TlsFlags};
 use crate::printer::Printer;
-use crate::source::{self, Source};
+use crate::{edits, limits};
 
 /// Add bundles to a catalog directory
 #[derive(clap::Args)]
@@ -70,7 +64,14 @@ pub(crate) fn run(args: &AddArgs, tls: &TlsFlags, printer: &mut Printer) -> Outc
     if !args.directory.is_dir() {
         return Err(Failure::message(format!("{}: not a directory", loading(&args.directory))));
     }
-    let images = Images::new(tls, &args.pull);
+    let overrides = Overrides {
+        channels: args.channels.clone(),
+        default_channel: args.default_channel.clone(),
+        replaces: args.replaces.clone(),
+        skips: args.skips.clone(),
+        skip_range: args.skip_range.clone(),
+    };
+    let images = images::open(tls, &args.pull);
     let names: Vec<&str> = args.bundles.iter().map(String::as_str).collect();
     let mut bundles = Vec::new();
     for (name, source) in names.iter().zip(source::resolve(&names, &images)) {
@@ -81,24 +82,28 @@ pub(crate) fn run(args: &AddArgs, tls: &TlsFlags, printer: &mut Printer) -> Outc
                 return Err(Failure::message(format!("error pulling image \"{name}\" into registry: {error}")));
             }
         };
-        let options = bundle::Options { image: &image, image_template: None, migrate: false, limits: limits.clone() };
-        let rendered = bundle::render(&path, &options).map_err(|error| interpreting(name, &error.to_string()))?;
-        let contents = bundle::read(&path, &limits).map_err(|error| interpreting(name, &error.to_string()))?;
-        rendered.warnings.iter().for_each(|warning| printer.warning(&format!("{name}: {warning}")));
-        let (new, named) = prepared(args, contents, &rendered.json)?;
+        let bundle =
+            LegacyBundle::read(name, &path, &image, &overrides, &limits, printer).map_err(|error| match error {
+                EditError::Bundle { source, .. } => interpreting(name, &source.to_string()),
+                error => edits::failure(error, printer),
+            })?;
         if args.debug {
-            let channels = named.channels.join(", ");
-            printer.report(&format!("{name}: bundle {:?} of package {:?} for {channels}", new.name, new.package));
+            let channels = bundle.channels().join(", ");
+            printer.report(&format!(
+                "{name}: bundle {:?} of package {:?} for {channels}",
+                bundle.name(),
+                bundle.package()
+            ));
         }
-        bundles.push((new, named));
+        bundles.push(bundle);
     }
-    let load = |root: &Path, printer: &Printer| match workbench::load(root, &|_, _| {}, printer) {
-        Err(Failure::Reported) => Err(Failure::message(loading(root))),
-        other => other,
-    };
-    workbench::change_first_layout(&args.directory, printer, load, |_, outline| {
-        bundles.iter().try_for_each(|(new, named)| add_declared(outline, new, named)).map(|()| Vec::new())
-    })
+    let request = legacy::Add { catalog: args.directory.clone(), bundles, limits };
+    let edited = legacy::add(&request, printer).map_err(|error| match edits::failure(error, printer) {
+        Failure::Reported => Failure::message(loading(&args.directory)),
+        failure => failure,
+    })?;
+    edited.stranded.iter().for_each(|versions| printer.warning(&versions.to_string()));
+    Ok(())
 }
 
 fn loading(directory: &Path) -> String {
@@ -107,48 +112,4 @@ fn loading(directory: &Path) -> String {
 
 fn interpreting(name: &str, error: &str) -> Failure {
     Failure::message(format!("error interpreting bundle image \"{name}\": {error}"))
-}
-
-/// Returns the bundle to add, its channels and its channel entry.
-fn prepared(args: &AddArgs, contents: Contents, json: &Text) -> Result<(NewBundle, DeclaredChannels), Failure> {
-    let Contents { name, package, mut channels, default_channel, mut replaces, mut skips, mut skip_range, csv, .. } =
-        contents;
-    for (what, text) in [("package", &package), ("bundle", &name)] {
-        if matches!(text.as_str(), "" | "." | "..") || text.contains(['/', '\0']) || text.len() > 200 {
-            return Err(Failure::message(format!("invalid {what} name {text:?}: it must be a valid file name")));
-        }
-    }
-    if !args.channels.is_empty() {
-        channels.clone_from(&args.channels);
-    }
-    channels.retain(|channel| !channel.is_empty());
-    if channels.is_empty() {
-        return Err(Failure::message(format!("bundle \"{name}\" has no channels: set them with --channels")));
-    }
-    if let Some(given) = &args.replaces {
-        replaces.clone_from(given);
-    }
-    if let Some(given) = &args.skips {
-        skips = given.iter().filter(|skip| !skip.is_empty()).cloned().collect();
-    }
-    if let Some(given) = &args.skip_range {
-        skip_range.clone_from(given);
-    }
-    let entry = Entry {
-        name: name.as_str().into(),
-        replaces: replaces.into(),
-        skips: skips.into_iter().map(Into::into).collect(),
-        skip_range: skip_range.into(),
-    };
-    let default_channel = args.default_channel.clone().unwrap_or(default_channel);
-    let (json, objects) = blobs::bundle(json.raw(), &name).map_err(Failure::message)?;
-    let attached = |(file, content): (String, Vec<u8>)| Attached {
-        reference: format!("objects/{name}/{file}"),
-        content: AttachedContent::Bytes(content),
-    };
-    let files = objects.into_iter().map(attached).collect();
-    Ok((
-        NewBundle { name, package, json, csv: Some(csv), files },
-        DeclaredChannels { channels, default_channel, entry },
-    ))
 }

@@ -5,15 +5,15 @@ use std::fs;
 use std::path::PathBuf;
 use std::sync::Arc;
 
+use catalog::query::{Answer, Api, Counts, Query, QueryError, Rows};
 use clap::{CommandFactory, Parser};
-use registry_api::{Answer, Api, Counts, Query, QueryError, Rows};
 use sqlite_index::{Database, Strictness};
 
 use super::registry::serve::{ServeArgs, run_prepared};
 use crate::app_registry::AppRegistryFlags;
 use crate::cli::{self, go_conventions};
 use crate::exit::{Failure, Outcome, in_path};
-use crate::images::{self, Images, PullFlags, TlsFlags};
+use crate::images::{self, PullFlags, TlsFlags};
 use crate::printer::Printer;
 use crate::{database, limits};
 
@@ -61,7 +61,7 @@ pub(crate) fn run(arguments: Vec<OsString>, printer: &mut Printer) -> Outcome {
 fn load(args: &AppRegistryServer) -> Result<Option<Arc<dyn Query>>, Failure> {
     let limits = limits::from_env()?;
     fs::create_dir_all(&args.download_folder).map_err(|error| in_path(&args.download_folder, &error))?;
-    let images = Images::new(&args.tls, &args.pull);
+    let images = images::open(&args.tls, &args.pull);
     let downloaded = args.app_registry.download(&images, &limits, &args.download_folder)?;
     let mut problems = downloaded.problems;
     // A new database, because removed packages must not reappear.

@@ -4,20 +4,22 @@ mod arguments;
 mod deliver;
 
 use std::collections::BTreeMap;
+use std::fmt::Display;
 use std::path::{Path, PathBuf};
 
+use catalog::query::Query;
 use image::{
     Base, BuiltLayer, Descriptor, Image, ImagePlan, Layer, Location, Modes, Platform, ProgramError, Reference, Store,
     find_program,
 };
-use registry_api::Query;
 use serve::cache::store::{Fingerprint, PrepareError, build_portable};
-use serve::load::{Directory, OnInvalid};
+use serve::load::{Directory, Empty, OnInvalid};
 use serve::upstream;
+use source::{CONFIGS, CONFIGS_LABEL, Images};
 
 use super::serve::failure;
 use crate::exit::{Failure, Outcome, in_path};
-use crate::images::{CONFIGS, CONFIGS_LABEL, Images, PullFlags, TlsFlags};
+use crate::images::{self, PullFlags, TlsFlags};
 use crate::interrupt::Unfinished;
 use crate::printer::{Printer, Style};
 use crate::progress::{Progress, Unit};
@@ -109,7 +111,7 @@ impl BuildArgs {
             image_cache: self.image_cache.clone(),
             offline: self.offline,
         };
-        Images::new(tls, &flags)
+        images::open(tls, &flags)
     }
 }
 
@@ -347,7 +349,7 @@ fn catalog_layers(
         root: root.to_owned(),
         limits: limits::from_env()?,
         on_invalid: OnInvalid::Fail,
-        allow_empty: plan.args.allow_empty,
+        empty: if plan.args.allow_empty { Empty::Accepted } else { Empty::Rejected },
         shelve: Some(crate::console::shelve),
     };
     // Everything below uses this copy: what was checked is what is packed.
@@ -446,10 +448,10 @@ fn assemble(
 
 /// Pulls a base image into the store.
 pub(crate) fn base_image(reference: &str, images: &Images, store: &Store) -> Result<Image, Failure> {
-    let wrong = |error: String| Failure::message(format!("base image \"{reference}\": {error}"));
-    let image = images.fetch_one(reference).map_err(wrong)?.image;
+    let wrong = |error: &dyn Display| Failure::message(format!("base image \"{reference}\": {error}"));
+    let image = images.fetch_one(reference).map_err(|error| wrong(&error))?.image;
     let here = Location::Layout { path: store.root().into(), tag: Some("base".into()) };
-    let client = images.client().map_err(wrong)?;
-    client.push(&image.manifest_digest, &here).map_err(|error| wrong(error.to_string()))?;
+    let client = images.client().map_err(|error| wrong(&error))?;
+    client.push(&image.manifest_digest, &here).map_err(|error| wrong(&error))?;
     Ok(image)
 }

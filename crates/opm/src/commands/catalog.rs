@@ -12,16 +12,16 @@ use clap::builder::TypedValueParser;
 use cluster::{CatalogPlan, CatalogState, PodRole};
 use fbc::Format;
 use serde_json::Value;
+use source::{CONFIGS, data_only_catalog};
 
 use super::blob_format;
 use super::serve::duration;
 use crate::choice::choice;
 use crate::cluster_flags::{ClusterFlags, block_on, failure};
 use crate::exit::{Failure, Outcome};
-use crate::images::{CONFIGS, Images, PullFlags, TlsFlags, data_only_catalog};
-use crate::interrupt;
+use crate::images::{self, PullFlags, TlsFlags};
 use crate::printer::Printer;
-use crate::table;
+use crate::{interrupt, table};
 
 /// Manage the catalogs of a cluster
 #[derive(clap::Args)]
@@ -189,7 +189,7 @@ fn output() -> impl TypedValueParser<Value = Output> {
 
 /// Checks an interval, which is sent to the cluster as the user wrote it.
 fn interval(text: &str) -> Result<String, String> {
-    match spelling::duration::parse(text) {
+    match fbc::spelling::duration::parse(text) {
         Some(duration) if !duration.is_zero() => Ok(text.to_owned()),
         _ => Err("expected a duration like 10m, 1h or 1h30m".into()),
     }
@@ -230,12 +230,13 @@ pub(crate) fn run(args: &CatalogArgs, tls: &TlsFlags, printer: &mut Printer) -> 
 
 /// Returns the directory that a cluster must extract from an image, if the image has no program.
 fn catalog_directory(image: &str, tls: &TlsFlags, printer: &Printer) -> Option<String> {
-    let config = Images::new(tls, &PullFlags::default()).config_of(image);
+    let config = images::open(tls, &PullFlags::default()).config_of(image);
     // The directory for images is gone; from now on, a signal interrupts the work on the cluster.
     interrupt::hand_over_signals();
     match config {
         Ok(config) => data_only_catalog(&config),
         Err(error) => {
+            let error = error.to_string();
             let error = error.lines().next().unwrap_or_default();
             printer.warning(&format!(
                 "cannot check whether the image has a program: {error}; if it has none, add --extract-content"

@@ -1,29 +1,25 @@
 //! `opm check-upgrades`: reports the clusters that are stranded when one catalog replaces another.
 
-use std::collections::HashSet;
 use std::fmt::Write;
-use std::path::Path;
+use std::slice;
 
-use catalog::needs::Need;
 use clap::builder::TypedValueParser;
 use edit::Outline;
-use edit::upgrades::{self, ChannelReport, Forbidden, Outcome as Upgrade, Side, Unmet, UpgradeStatus};
+use edit::upgrades::{self, ChannelReport, Offered, Outcome as Upgrade, UpgradeStatus};
 use fbc::json::Raw;
 use fbc::locate::Locator;
-use fbc::{Blob, path};
-use resolve::dependencies::{self, Finding};
+use fbc::{Blob, Fbc, Problem, path};
 use resolve::input::{Reader, Source};
-use resolve::pool::Pool;
 use serde_json::{Value, json};
+use source::{Images, Options};
 
-use super::edit::workbench::{self, Loaded};
 use super::offline::sources;
 use crate::choice::choice;
 use crate::exit::{Failure, Outcome};
 use crate::github::Annotation;
-use crate::images::{Images, PullFlags, TlsFlags};
+use crate::images::{self, PullFlags, TlsFlags};
 use crate::printer::Printer;
-use crate::source;
+use crate::{limits, report};
 
 /// Check which upgrades break when one catalog replaces another
 #[derive(clap::Args)]
@@ -42,10 +38,10 @@ use crate::source;
         opm check-upgrades released-catalog my-catalog -o github    # annotations in a GitHub workflow"
 )]
 pub(crate) struct CheckUpgradesArgs {
-    /// Directory or image of the catalog that clusters use now
+    /// Catalog that clusters use now: directory, image, database or file
     #[arg(value_name = "OLD")]
     old: String,
-    /// Directory or image of the catalog that replaces it
+    /// Catalog that replaces it
     #[arg(value_name = "NEW")]
     new: String,
     /// Output format
@@ -73,11 +69,17 @@ fn output() -> impl TypedValueParser<Value = Output> {
 }
 
 pub(crate) fn run(args: &CheckUpgradesArgs, tls: &TlsFlags, printer: &mut Printer) -> Outcome {
-    let images = Images::new(tls, &args.pull);
-    let (old, old_source) = read(&args.old, &images, printer)?;
-    let (new, new_source) = read(&args.new, &images, printer)?;
+    let images = images::open(tls, &args.pull);
+    let old = read(&args.old, &images, printer)?;
+    let new = read(&args.new, &images, printer)?;
     let others = sources::load(&args.with, &[], &images, printer)?;
-    let reports = reports((&old.outline, &old_source), (&new.outline, &new_source), others);
+    let with_others = |source: Source| -> Vec<Source> { [source].into_iter().chain(others.iter().cloned()).collect() };
+    let (old_sources, new_sources) = (with_others(old.source.clone()), with_others(new.source.clone()));
+    let reports = upgrades::compare(
+        Offered { outlines: slice::from_ref(&old.outline), sources: &old_sources },
+        Offered { outlines: slice::from_ref(&new.outline), sources: &new_sources },
+    )
+    .concat();
     let text = match args.output {
         Output::Text => text(&reports, args),
         Output::Json => format!("{:#}\n", as_json(&reports, &args.new)),
@@ -90,68 +92,25 @@ pub(crate) fn run(args: &CheckUpgradesArgs, tls: &TlsFlags, printer: &mut Printe
     }
 }
 
-fn read(reference: &str, images: &Images, printer: &Printer) -> Result<(Loaded, Source), Failure> {
-    let path = source::catalog_directory(reference, images)?;
+/// One of the two catalogs.
+struct Edition {
+    fbc: Fbc,
+    outline: Outline,
+    source: Source,
+}
+
+fn read(reference: &str, images: &Images, printer: &Printer) -> Result<Edition, Failure> {
     let reader = Reader::default();
-    let look = |blob: &Blob, text: Raw<'_>| reader.add(blob, text);
-    let loaded = workbench::load(Path::new(&path), &look, printer)?;
-    let source = reader.finish(&loaded.fbc);
-    Ok((loaded, source))
-}
-
-/// Compares the upgrades under the old and the new catalog; `others` are the other catalogs on the cluster.
-pub(crate) fn reports(
-    (old, old_source): (&Outline, &Source),
-    (new, new_source): (&Outline, &Source),
-    others: Vec<Source>,
-) -> Vec<ChannelReport> {
-    let (old_forbidden, new_forbidden) = (forbidden(old_source), forbidden(new_source));
-    let unmet = unmet(old_source.clone(), new_source.clone(), others);
-    upgrades::check(
-        Side { outline: old, forbidden: &old_forbidden, unmet: &Unmet::new() },
-        Side { outline: new, forbidden: &new_forbidden, unmet: &unmet },
-    )
-}
-
-fn forbidden(source: &Source) -> Forbidden {
-    let bundles = source.bundles.iter().filter(|bundle| bundle.facts.forbidden);
-    bundles.map(|bundle| (bundle.package.clone(), bundle.name.clone())).collect()
-}
-
-/// Returns the bundles whose dependencies the new catalog no longer satisfies.
-///
-/// A dependency that the old catalog does not satisfy either must come from elsewhere, or no cluster could have
-/// installed the bundle.
-fn unmet(old: Source, new: Source, others: Vec<Source>) -> Unmet {
-    let mut sources = vec![old];
-    sources.extend(others);
-    let mut elsewhere: HashSet<String> = HashSet::new();
-    for finding in dependencies::check(&Pool::new(&sources, "operators"), 0) {
-        elsewhere.insert(subject(&finding));
+    let look = |blob: &Blob, text: Raw<'_>, _: &mut Vec<Problem>| reader.add(blob, text);
+    let options = Options { inspect: Some(&look), ..Options::catalogs(limits::from_env()?, images) };
+    let found = source::resolve_one(reference, images).map_err(|error| error.named(reference))?;
+    let (fbc, loaded) = source::read_unchecked(reference, &found, &options)?;
+    if !loaded.problems.is_empty() {
+        report::show(printer, &report::find(&fbc, &loaded.problems));
+        return Err(Failure::Reported);
     }
-    sources[0] = new;
-    let mut unmet = Unmet::new();
-    for finding in dependencies::check(&Pool::new(&sources, "operators"), 0) {
-        if !elsewhere.contains(&subject(&finding)) {
-            let bundle = finding.bundle;
-            unmet.entry((bundle.package.clone(), bundle.name.clone())).or_insert_with(|| why(&finding));
-        }
-    }
-    unmet
-}
-
-/// Returns the subject of a finding, regardless of the version.
-fn subject(finding: &Finding<'_>) -> String {
-    match finding.requirement.map(|requirement| &requirement.need) {
-        Some(Need::Package(package, _)) => format!("package {package}"),
-        Some(need) => need.to_string(),
-        None => format!("{} with what it requires", finding.bundle.package),
-    }
-}
-
-fn why(finding: &Finding<'_>) -> String {
-    let hints: Vec<&str> = finding.hints.iter().map(|hint| hint.trim()).collect();
-    if hints.is_empty() { finding.reason.clone() } else { format!("{} ({})", finding.reason, hints.join("; ")) }
+    let (outline, source) = (Outline::new(&fbc), reader.finish(&fbc));
+    Ok(Edition { fbc, outline, source })
 }
 
 fn text(reports: &[ChannelReport], args: &CheckUpgradesArgs) -> String {
@@ -236,7 +195,7 @@ fn as_json(reports: &[ChannelReport], new: &str) -> Value {
 }
 
 /// Returns workflow commands that annotate regressions at their channels on GitHub.
-fn github(reports: &[ChannelReport], new: &Loaded, args: &CheckUpgradesArgs) -> String {
+fn github(reports: &[ChannelReport], new: &Edition, args: &CheckUpgradesArgs) -> String {
     let mut locator = Locator::new(&new.fbc);
     let mut out = String::new();
     for report in reports {

@@ -4,8 +4,8 @@ use std::collections::BTreeSet;
 use std::path::Path;
 
 use clap::{Arg, Command};
-use edit::template::Kind;
 use fbc::blob::{BUNDLE, CHANNEL, PACKAGE};
+use fbc::template::TemplateKind;
 use fbc::{Fbc, LoadOptions};
 
 use super::explain;
@@ -68,10 +68,12 @@ fn names(command: &Command, words: &[String]) -> Option<BTreeSet<String>> {
 /// Returns the words that an argument accepts, if they are known without a catalog.
 fn choices(wanted: &Arg, path: &[&str]) -> Option<Vec<String>> {
     match (value_name(wanted), path) {
-        ("NAME", ["schema"]) => Some(schema::names()),
+        ("NAME", ["schema"]) => Some(catalog::schema::names()),
         ("NAME", ["explain"]) => Some(explain::names()),
         ("MODE", ["index" | "registry", ..]) => Some(MODES.map(str::to_owned).to_vec()),
-        ("TYPE", _) => Some(Kind::ALL.map(Kind::name).into_iter().chain(["composite"]).map(str::to_owned).collect()),
+        ("TYPE", _) => Some(
+            TemplateKind::ALL.map(TemplateKind::name).into_iter().chain(["composite"]).map(str::to_owned).collect(),
+        ),
         ("InstallModeValue", _) => Some(INSTALL_MODES.map(str::to_owned).to_vec()),
         _ => None,
     }

@@ -8,17 +8,17 @@ use std::process::{Command, Stdio};
 
 use catalog::Warnings;
 use edit::template::composite::{self, Builder, Component};
-use edit::template::{self, Kind, Template};
+use edit::template::{self, Template, TemplateKind};
+use fbc::scratch::{TempFile, umasked};
 use fbc::{Fbc, Format, Limits, stream};
-use scratch::{TempFile, umasked};
+use source::{Images, LoadedCatalog, Source};
 
 use super::render_template::{Bundles, relative_to};
 use super::{line_of, read_input};
 use crate::exit::{Failure, Outcome};
-use crate::images::Images;
 use crate::interrupt::Unfinished;
 use crate::printer::Printer;
-use crate::{report, source};
+use crate::{catalogs, report};
 
 /// The inputs of a rendering.
 pub(super) struct Plan<'a> {
@@ -46,7 +46,7 @@ pub(super) fn run(plan: &Plan<'_>, bundles: &mut Bundles<'_>, printer: &Printer)
             ))
         };
         let fbc = build(component, plan, bundles).map_err(about)?;
-        source::warn_of_dropped(&fbc, printer)?;
+        catalogs::warn_of_dropped(&fbc, printer)?;
         let file = staging.path().join(format!("part-{number}"));
         let mut out = BufWriter::new(fs::File::create_new(&file).map_err(|error| failed(&file, &error))?);
         fbc.write(&fbc.in_order(), plan.format, &mut out).map_err(|error| about(error.to_string()))?;
@@ -64,7 +64,7 @@ fn read(plan: &Plan<'_>) -> Result<Vec<Component>, Failure> {
     let from_web = plan.catalogs.starts_with("http://") || plan.catalogs.starts_with("https://");
     let cannot_open = |file: &str, error: String| Failure::message(format!("unable to open {file:?}: {error}"));
     let catalogs = if from_web {
-        let client = plan.images.client().map_err(Failure::Message)?;
+        let client = plan.images.client()?;
         client.download(plan.catalogs, plan.limits.file_size).map_err(|error| error.to_string())
     } else {
         read_input(plan.catalogs, plan.limits).map_err(|error| error.to_string())
@@ -106,7 +106,7 @@ fn build(component: &Component, plan: &Plan<'_>, bundles: &mut Bundles<'_>) -> R
             let (file, text) = input(file)?;
             let template = Template::parse(&text, limits)
                 .map_err(|error| format!("{}:{}: {error}", file.display(), line_of(&text, error.offset)))?;
-            template::render(&template, Kind::Semver, limits, &mut relative_to(&file, bundles))
+            template::render(&template, TemplateKind::Semver, limits, &mut relative_to(&file, bundles))
                 .map_err(|error| format!("{}{error}", at(&file)))
         }
         Builder::Raw(file) => {
@@ -200,17 +200,15 @@ fn validate(
             let placed = target.parent().map_or(Ok(()), fs::create_dir_all).and_then(|()| fs::copy(file, &target));
             placed.map_err(|error| failed(&target, &error))?;
         }
-        let inspect = catalog::inspect(Warnings::Off);
-        let options =
-            source::Options { inspect: Some(&inspect), ..source::Options::catalogs(plan.limits.clone(), plan.images) };
-        let mut fbc = Fbc::default();
-        let loaded = source::load_catalog(&mut fbc, &copy, &options).map_err(|error| failed(directory, &error))?;
-        let checked = catalog::check(&fbc, loaded, Warnings::Off);
+        let options = source::Options::catalogs(plan.limits.clone(), plan.images);
+        let shown = directory.to_string_lossy();
+        let LoadedCatalog { fbc, checked } =
+            source::read(&shown, &Source::Catalog(copy.clone()), &options, Warnings::Off)?;
         if let Err(problems) = &checked.catalog {
             printer.error(&format!("validation failed, {} is unchanged:", directory.display()));
             let mut found = report::find(&fbc, problems.errors());
             for path in found.iter_mut().flat_map(report::Found::paths_mut) {
-                *path = path.replace(&*copy.to_string_lossy(), &directory.to_string_lossy());
+                *path = path.replace(&*copy.to_string_lossy(), &shown);
             }
             report::show(printer, &found);
             valid = false;

@@ -81,7 +81,7 @@ fn write_bundle(map: &cluster::Object, directory: &Path) -> Outcome {
     let staging = Unfinished::create(parent, ".opm-bundle-").map_err(|error| in_path(parent, &error))?;
     let inside = staging.path().join("bundle");
     bundle.write_to(&inside, &limits::from_env()?).map_err(failure)?;
-    crate::interrupt::put(&inside, directory).map_err(|error| in_path(directory, &error))
+    fbc::scratch::move_folder(&inside, directory).map_err(|error| in_path(directory, &error))
 }
 
 /// Serve the catalog in a ConfigMap

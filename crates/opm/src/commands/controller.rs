@@ -6,14 +6,16 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use clap::Subcommand;
-use cluster::{ControllerPlan, Dial, ManifestPlan, PodImages, ServedCatalogs};
+use cluster::{ControllerPlan, Dial, ManifestPlan, Metrics, PodImages, ServedCatalogs};
+use serve::listen::Address;
+use serve::monitor::{self, Monitored};
 use serve::probe::Probe;
 
 use super::catalog::{Generation, generation, yaml};
-use super::serve::duration;
+use super::serve::{duration, http_address};
 use crate::cluster_flags::{ClusterFlags, failure};
 use crate::exit::{Failure, Outcome};
-use crate::images::{Images, PullFlags, TlsFlags};
+use crate::images::{self, PullFlags, TlsFlags};
 use crate::printer::Printer;
 use crate::runtime::{self, EndSignals};
 use crate::{interrupt, log};
@@ -60,8 +62,8 @@ struct RunArgs {
     #[arg(long, value_name = "GENERATION", default_value = "v0", value_parser = generation())]
     olm: Generation,
     /// Serve /healthz, /readyz and /metrics over HTTP on HOST:PORT
-    #[arg(long, value_name = "ADDRESS")]
-    http: Option<String>,
+    #[arg(long, value_name = "ADDRESS", value_parser = http_address)]
+    http: Option<Address>,
     /// Enable debug logging
     #[arg(long)]
     debug: bool,
@@ -138,7 +140,7 @@ impl PodFlags {
 
 /// Pins a tag to its current digest, so that all catalogs run the same binary until the next start.
 fn pinned(tag: &str, tls: &TlsFlags) -> String {
-    let images = Images::new(tls, &PullFlags::default());
+    let images = images::open(tls, &PullFlags::default());
     match images.digest_of(tag) {
         Ok(digest) => {
             // Some nodes reject a reference with both tag and digest.
@@ -148,6 +150,7 @@ fn pinned(tag: &str, tls: &TlsFlags) -> String {
             image
         }
         Err(error) => {
+            let error = error.to_string();
             let error = error.lines().next().unwrap_or_default();
             tracing::warn!(tag, error, "not pinned: each node runs the version that it pulls");
             tag.to_owned()
@@ -248,8 +251,38 @@ fn control(args: &RunArgs, tls: &TlsFlags) -> Outcome {
         }
         let cluster = args.cluster.connect().await?;
         let plan = plan(args, &cluster, tls).await?;
-        cluster::run_controller(cluster, plan, stop).await.map_err(failure)
+        let (metrics, mut outcome) = (Arc::clone(&plan.metrics), Ok(()));
+        cluster::run_controller(cluster, plan, monitored(args, metrics, stop, &mut outcome)).await;
+        outcome
     })?
+}
+
+/// The state of a controller, for HTTP.
+struct State(Arc<Metrics>);
+
+impl Monitored for State {
+    fn is_alive(&self) -> bool {
+        self.0.is_alive()
+    }
+
+    fn problem(&self) -> Option<String> {
+        self.0.problem()
+    }
+
+    fn metrics(&self) -> String {
+        self.0.text()
+    }
+}
+
+/// Serves the state of a controller, if that is enabled, until `stop` is ready or serving fails.
+async fn monitored(args: &RunArgs, metrics: Arc<Metrics>, stop: impl Future<Output = ()>, outcome: &mut Outcome) {
+    let Some(address) = &args.http else { return stop.await };
+    tokio::select! {
+        () = stop => {}
+        ended = monitor::run(address, Arc::new(State(metrics))) => {
+            *outcome = ended.map_err(|error| Failure::message(error.to_string()));
+        }
+    }
 }
 
 /// Returns the unique identity of this replica.
@@ -270,7 +303,7 @@ async fn plan(args: &RunArgs, cluster: &cluster::Cluster, tls: &TlsFlags) -> Res
         lease_duration: args.lease_duration,
         overlap: args.overlap,
         images: args.pods.images(cluster, tls).await?,
-        http: args.http.clone(),
+        metrics: Arc::new(Metrics::new(args.lease_duration)),
         dial: dial(),
     })
 }

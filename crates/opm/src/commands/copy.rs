@@ -3,7 +3,7 @@
 use image::{CopyPlan, Location};
 
 use crate::exit::{Failure, Outcome};
-use crate::images::{Images, PullFlags, TlsFlags};
+use crate::images::{self, PullFlags, TlsFlags};
 use crate::printer::Printer;
 
 /// Copy an image between registries, layouts and archives
@@ -36,8 +36,8 @@ pub(crate) struct CopyArgs {
 
 pub(crate) fn run(args: &CopyArgs, tls: &TlsFlags, printer: &mut Printer) -> Outcome {
     let to = Location::parse(&args.to).map_err(|error| Failure::message(format!("{:?}: {error}", args.to)))?;
-    let images = Images::new(tls, &args.pull);
-    let client = images.client().map_err(Failure::message)?;
+    let images = images::open(tls, &args.pull);
+    let client = images.client()?;
     let failed = |error: image::Error| {
         let help = error.help().map(|help| format!("\n  help: {help}")).unwrap_or_default();
         Failure::message(format!("failed to copy {:?} to {:?}: {error}{help}", args.from, args.to))

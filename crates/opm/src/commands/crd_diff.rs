@@ -1,17 +1,19 @@
 //! `opm crd-diff`: checks that CRDs can replace others.
 
+use crate::picks::Picks;
 use std::path::Path;
 
 use bundle::Finding;
+use bundle::review::crd::{self, Change, Rules};
 use clap::builder::TypedValueParser;
-use review::crd::{self, Change, Rules};
 use serde_json::{Value, json};
+use source::Images;
+use source::catalog_bundles::{self, BundleOrCatalog};
 
-use crate::catalog_bundles::{self, Given, Picks};
 use crate::choice::choice;
 use crate::exit::{Failure, Outcome, in_path};
 use crate::findings::{self, Output};
-use crate::images::{Images, PullFlags, TlsFlags};
+use crate::images::{self, PullFlags, TlsFlags};
 use crate::limits;
 use crate::printer::Printer;
 
@@ -71,8 +73,8 @@ fn rules() -> impl TypedValueParser<Value = Rules> {
 }
 
 pub(crate) fn run(args: &CrdDiffArgs, tls: &TlsFlags, printer: &mut Printer) -> Outcome {
-    let images = Images::new(tls, &args.pull);
-    let changes = changes(args, &images, printer)?;
+    let images = images::open(tls, &args.pull);
+    let changes = changes(args, &images)?;
     let passed = !changes.iter().any(|change| change.is_refused(args.crd_rules));
     match args.output {
         Format::Crdify => {
@@ -93,34 +95,33 @@ pub(crate) fn run(args: &CrdDiffArgs, tls: &TlsFlags, printer: &mut Printer) -> 
 }
 
 /// Compares the arguments.
-fn changes(args: &CrdDiffArgs, images: &Images, printer: &Printer) -> Result<Vec<Change>, Failure> {
+fn changes(args: &CrdDiffArgs, images: &Images) -> Result<Vec<Change>, Failure> {
     if let (Some(old), Some(new)) = (file(&args.old)?, args.new.as_deref().map(file).transpose()?.flatten()) {
         return Ok(crd::compare(&old, &new));
     }
     let side = |reference: &str| match file(reference)? {
-        Some(crds) => Ok(Side::Crds(crds)),
-        None => catalog_bundles::open(reference, images, printer).map(Side::Given),
+        Some(crds) => Ok::<_, Failure>(Side::Crds(crds)),
+        None => Ok(Side::Opened(catalog_bundles::open(reference, images, &limits::from_env()?)?)),
     };
     let old = side(&args.old)?;
     let new = args.new.as_deref().map(side).transpose()?;
     match (old, new) {
-        (Side::Given(old @ Given::Catalog(_)), None) => compare(&old, None, args, printer),
-        (Side::Given(old @ Given::Catalog(_)), Some(Side::Given(new))) => compare(&old, Some(&new), args, printer),
+        (Side::Opened(old @ BundleOrCatalog::Catalog(_)), None) => compare(&old, None, args),
+        (Side::Opened(old @ BundleOrCatalog::Catalog(_)), Some(Side::Opened(new))) => compare(&old, Some(&new), args),
         (old, Some(new)) => Ok(crd::compare(old.objects()?, new.objects()?)),
         (_, None) => Err(Failure::Usage("NEW is required: the bundle, catalog or file to compare OLD with".into())),
     }
 }
 
 fn compare(
-    old: &Given<'_>,
-    new: Option<&Given<'_>>,
+    old: &BundleOrCatalog<'_>,
+    new: Option<&BundleOrCatalog<'_>>,
     args: &CrdDiffArgs,
-    printer: &Printer,
 ) -> Result<Vec<Change>, Failure> {
     if new.is_none() && args.picks.from.is_none() {
         return Err(Failure::Usage("--from is required: the installed version".into()));
     }
-    let pairs = catalog_bundles::pairs(old, new, &args.picks, printer)?;
+    let pairs = catalog_bundles::pairs(old, new, &args.picks.picked())?;
     let both = pairs.iter().filter_map(|pair| Some((pair.old.as_ref()?, &pair.new)));
     Ok(both.flat_map(|(old, new)| crd::compare(old.whole.values(), new.whole.values())).collect())
 }
@@ -128,15 +129,15 @@ fn compare(
 /// One side of a comparison.
 enum Side<'a> {
     Crds(Vec<Value>),
-    Given(Given<'a>),
+    Opened(BundleOrCatalog<'a>),
 }
 
 impl Side<'_> {
     fn objects(&self) -> Result<Vec<&Value>, Failure> {
         match self {
             Side::Crds(crds) => Ok(crds.iter().collect()),
-            Side::Given(Given::Bundle(read)) => Ok(read.whole.values().collect()),
-            Side::Given(Given::Catalog(_)) => {
+            Side::Opened(BundleOrCatalog::Bundle(read)) => Ok(read.whole.values().collect()),
+            Side::Opened(BundleOrCatalog::Catalog(_)) => {
                 Err(Failure::Usage("compare a catalog with another catalog, or use --package, --from and --to".into()))
             }
         }
@@ -150,14 +151,15 @@ fn is_crd(value: &Value) -> bool {
 /// Reads the CRDs of a file. Returns `None` for a catalog file or a reference that is not a file.
 fn file(reference: &str) -> Result<Option<Vec<Value>>, Failure> {
     let path = Path::new(reference);
-    if !path.is_file() || crate::source::is_database(path) {
+    if !path.is_file() || source::is_database(path) {
         return Ok(None);
     }
     let text = std::fs::read(path).map_err(|error| in_path(path, &error))?;
-    let objects = match bundle::objects_of(&text, reference, &limits::from_env()?) {
+    let limits = limits::from_env()?;
+    let objects = match bundle::objects_of(&text, reference, &limits) {
         Ok(objects) => objects,
-        // Blobs have a schema where objects have a kind; loading the catalog reports its problems.
-        Err(_) if String::from_utf8_lossy(&text).contains("schema") => return Ok(None),
+        // Loading the catalog reports its problems.
+        Err(_) if has_blobs(&text, &limits) => return Ok(None),
         Err(error) => return Err(Failure::message(format!("{reference}: {error}"))),
     };
     let crds: Vec<Value> = objects.into_iter().map(|object| object.value).filter(is_crd).collect();
@@ -165,4 +167,10 @@ fn file(reference: &str) -> Result<Option<Vec<Value>>, Failure> {
         return Err(Failure::message(format!("{reference}: contains no CustomResourceDefinition")));
     }
     Ok(Some(crds))
+}
+
+/// Returns whether a text is one of a catalog: its blobs have a schema where objects have a kind.
+fn has_blobs(text: &[u8], limits: &fbc::Limits) -> bool {
+    let documents = fbc::stream::documents(text, limits).unwrap_or_default();
+    documents.iter().any(|document| document.raw().get("schema").is_some())
 }

@@ -8,20 +8,21 @@ use catalog::{Catalog, Warnings};
 use clap::builder::TypedValueParser;
 use edit::diff::{self, Include, IncludeError, Side, changes};
 use fbc::{Arrangement, Fbc, Format, Limits, Loaded};
+use source::Images;
 
 use super::{blob_format, line_of, read_input};
 use crate::choice::choice;
 use crate::exit::{Failure, Outcome};
-use crate::images::{Images, PullFlags, TlsFlags};
+use crate::images::{self, PullFlags, TlsFlags};
 use crate::printer::Printer;
-use crate::{limits, report, source};
+use crate::{catalogs, limits, report};
 
 /// Show the differences between two catalogs
 #[derive(clap::Args)]
 #[command(
     long_about = "Show the differences between two catalogs: packages, default channels, channels and their heads, new and \
         removed versions, upgrade edges, images, properties, permissions, versions of CRDs, deprecations.\n\n\
-        OLD and NEW are catalog directories, images or databases, and must be valid. The output is sorted and does not \
+        OLD and NEW are catalog directories, images, databases or single files, and must be valid. The output is sorted and does not \
         depend on how the catalogs are written.\n\n\
         The exit code is 0 even if the catalogs differ; with --exit-code it is 1 in that case.",
     after_help = "Examples:\n  \
@@ -65,7 +66,7 @@ fn output() -> impl TypedValueParser<Value = Output> {
 #[command(
     long_about = "Print the new content of a catalog as a catalog: the channel entries of NEW whose bundles OLD lacks or has \
         with other contents, and their dependencies. Without OLD all of NEW is new.\n\n\
-        OLD and NEW are catalog directories, images or databases; several, separated by commas, count as one. The command \
+        OLD and NEW are catalog directories, images, databases or single files; several, separated by commas, count as one. The command \
         ignores changes of upgrade edges alone: use 'opm diff' for those. The result is a part of NEW with the same \
         default channels, and is not necessarily valid.\n\n\
         An include file is YAML or JSON:\n  \
@@ -112,7 +113,7 @@ pub(crate) struct AlphaDiffArgs {
 
 pub(crate) fn run(args: &DiffArgs, tls: &TlsFlags, printer: &mut Printer) -> Outcome {
     let limits = limits::from_env()?;
-    let images = Images::new(tls, &args.pull);
+    let images = images::open(tls, &args.pull);
     let (old_fbc, old) = load(&args.old, &images, &limits, printer)?;
     let (new_fbc, new) = load(&args.new, &images, &limits, printer)?;
     let options = changes::Options { changelog: args.changelog, limits };
@@ -140,7 +141,7 @@ pub(crate) fn run_alpha(args: &AlphaDiffArgs, tls: &TlsFlags, printer: &mut Prin
         return Err(Failure::message("must set --include-file if --include-additive is set"));
     }
     let include = args.include_file.as_deref().map(|file| include(file, &limits, printer)).transpose()?;
-    let images = Images::new(tls, &args.pull);
+    let images = images::open(tls, &args.pull);
     let (old, new) = match args.references.as_slice() {
         [old, new] => (Some(load(old, &images, &limits, printer)?), new.as_str()),
         [new] => (None, new.as_str()),
@@ -179,7 +180,7 @@ pub(crate) fn load(
         ..source::Options::catalogs(limits.clone(), images)
     };
     let names: Vec<String> = references.split(',').map(str::to_owned).collect();
-    let fbc = source::load(&names, &options, printer)?;
+    let fbc = catalogs::load(&names, &options, printer)?;
     let checked = catalog::check(&fbc, Loaded::default(), Warnings::Off);
     match checked.catalog {
         Ok(catalog) => Ok((fbc, catalog)),

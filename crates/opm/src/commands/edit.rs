@@ -1,18 +1,14 @@
 //! `opm edit`: edits a catalog in place, keeps it valid and preserves the formatting of its files.
 
 mod add_bundle;
-pub(crate) mod attached;
-mod check;
 mod deprecate;
 mod filter;
+mod flags;
 mod merge;
-mod place;
 mod promote;
 mod remove;
 mod set_default;
 mod set_edge;
-mod texts;
-pub(super) mod workbench;
 
 use clap::Subcommand;
 use edit::deprecate::Target;

@@ -31,7 +31,7 @@ pub(crate) fn run(args: &ExplainArgs, printer: &mut Printer) -> Outcome {
             let rules = bundle_rules::all();
             let width = rules.iter().map(|(name, _)| name.len()).max().unwrap_or_default();
             let rows: String = rules.iter().map(|(name, about)| format!("  {name:width$}  {about}\n")).collect();
-            format!("{}\nRules for bundles:\n{rows}", schema::overview())
+            format!("{}\nRules for bundles:\n{rows}", catalog::schema::overview())
         }
         Some(name) => explained(name)?,
     };
@@ -41,7 +41,7 @@ pub(crate) fn run(args: &ExplainArgs, printer: &mut Printer) -> Outcome {
 
 /// Returns the names that the overview lists.
 pub(crate) fn names() -> Vec<String> {
-    let overview = schema::overview();
+    let overview = catalog::schema::overview();
     let listed = overview.lines().filter_map(|line| line.strip_prefix("  ")?.split(' ').next());
     let rules = bundle_rules::all();
     listed.chain(rules.iter().map(|(name, _)| &**name)).filter(|name| !name.is_empty()).map(str::to_owned).collect()
@@ -49,7 +49,7 @@ pub(crate) fn names() -> Vec<String> {
 
 /// Explains a name; a rule name can apply to both catalogs and bundles.
 fn explained(name: &str) -> Result<String, Failure> {
-    match (schema::explain(name), bundle_rules::explain(name)) {
+    match (catalog::schema::explain(name), bundle_rules::explain(name)) {
         (Ok(catalogs), Some(bundles)) => Ok(format!("{catalogs}\n{bundles}")),
         (Ok(text), None) | (Err(_), Some(text)) => Ok(text),
         (Err(unknown), None) => {

@@ -1,15 +1,17 @@
 //! `opm generate`: writes Dockerfiles for catalog images.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs::OpenOptions;
 use std::io::{self, Write};
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Component, Path, PathBuf};
 
 use clap::Subcommand;
-use scratch::TempFile;
+use fbc::scratch::TempFile;
+use fbc::{Fbc, LoadOptions};
 
 use crate::exit::{Failure, Outcome};
+use crate::limits;
 use crate::printer::Printer;
 
 const DEFAULT_IMAGE: &str = "quay.io/operator-framework/opm:latest";
@@ -74,7 +76,7 @@ struct DockerfileArgs {
 pub(crate) fn run(args: &GenerateArgs, printer: &mut Printer) -> Outcome {
     match (&args.command, &args.directory) {
         (Some(GenerateCommand::Dockerfile(args)), _) => dockerfile(args, printer),
-        (None, Some(directory)) => index_dockerfile(directory),
+        (None, Some(directory)) => index_dockerfile(directory, printer),
         (None, None) => Err(Failure::message("a directory is required")),
     }
 }
@@ -107,20 +109,53 @@ fn dockerfile(args: &DockerfileArgs, printer: &mut Printer) -> Outcome {
     let text = if base == "scratch" { data_only(builder, &name) } else { with_program(base, builder, &name) };
     let labels: String = labels.iter().map(|(key, value)| format!("LABEL \"{key}\"=\"{value}\"\n")).collect();
     let labels = if labels.is_empty() { labels } else { format!("\n# Set other custom labels\n{labels}") };
-    create(&file, &format!("{text}{labels}"))
+    create(&file, &format!("{text}{labels}"))?;
+    warn_of_others(&args.directory, printer);
+    Ok(())
 }
 
 /// Writes the Dockerfile of the first file-based catalogs.
-fn index_dockerfile(directory: &Path) -> Outcome {
+fn index_dockerfile(directory: &Path, printer: &Printer) -> Outcome {
     check_directory(directory)?;
     let (before, after) = INDEX_DOCKERFILE;
     let text = format!("{before}{}{after}", in_context(directory)?);
     let file = Path::new("index.Dockerfile");
     let is_ours = |text: String| text.strip_prefix(before)?.strip_suffix(after).map(|name| !name.contains('\n'));
     match std::fs::read_to_string(file).ok().and_then(is_ours) {
-        Some(true) => replace(file, &text),
-        _ => create(file, &text),
+        Some(true) => replace(file, &text)?,
+        _ => create(file, &text)?,
     }
+    warn_of_others(directory, printer);
+    Ok(())
+}
+
+/// The number of files that a warning names.
+const NAMED: usize = 3;
+
+/// Warns of files that `ADD` packs although they do not belong to the catalog.
+fn warn_of_others(directory: &Path, printer: &Printer) {
+    let others = others(directory).unwrap_or_default();
+    if others.is_empty() {
+        return;
+    }
+    let named: Vec<String> = others.iter().take(NAMED).map(|path| path.display().to_string()).collect();
+    let more = match others.len() - named.len() {
+        0 => String::new(),
+        more => format!(" and {more} more"),
+    };
+    let (shown, named) = (directory.display(), named.join(", "));
+    printer.warning(&format!(
+        "the Dockerfile adds all of {shown}, also what does not belong to the catalog: {named}{more}; exclude it in a \
+         .dockerignore file, or use 'opm build {shown}', which leaves it out"
+    ));
+}
+
+/// Lists what a directory contains besides its catalog; `None` if it is no catalog.
+fn others(directory: &Path) -> Option<BTreeSet<PathBuf>> {
+    let options = LoadOptions { limits: limits::from_env().ok()?, keep_text: false, ..LoadOptions::default() };
+    let mut fbc = Fbc::default();
+    let loaded = fbc.load_dir(directory, &options).ok()?;
+    if fbc.blobs().is_empty() { None } else { loaded.members.others().ok() }
 }
 
 /// The text before and after the directory.

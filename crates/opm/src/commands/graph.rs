@@ -7,9 +7,9 @@ use catalog::{GraphError, GraphOptions, draw as drawings, mermaid};
 use fbc::Fbc;
 
 use crate::exit::{Failure, Outcome};
-use crate::images::{Images, PullFlags, TlsFlags};
+use crate::images::{self, PullFlags, TlsFlags};
 use crate::printer::Printer;
-use crate::{limits, source};
+use crate::{catalogs, limits};
 
 /// Draw the upgrade graphs of a catalog
 #[derive(clap::Args)]
@@ -96,9 +96,9 @@ pub(crate) fn run_alpha(args: &RenderGraphArgs, tls: &TlsFlags, printer: &mut Pr
 }
 
 fn load(flags: &GraphFlags, tls: &TlsFlags, printer: &mut Printer) -> Result<Fbc, Failure> {
-    let images = Images::new(tls, &flags.pull);
+    let images = images::open(tls, &flags.pull);
     let options = source::Options { catalogs_only: false, ..source::Options::catalogs(limits::from_env()?, &images) };
-    source::load(&flags.sources, &options, printer)
+    catalogs::load(&flags.sources, &options, printer)
 }
 
 fn draw(fbc: &Fbc, package: Option<&str>, output: Output, flags: &GraphFlags, printer: &mut Printer) -> Outcome {

@@ -11,9 +11,9 @@ use serde_json::{Value, json};
 
 use crate::choice::choice;
 use crate::exit::{Failure, Outcome};
-use crate::images::{Images, PullFlags, TlsFlags};
+use crate::images::{self, PullFlags, TlsFlags};
 use crate::printer::Printer;
-use crate::{limits, source, table};
+use crate::{catalogs, limits, table};
 
 /// List the packages, channels or bundles of a catalog
 #[derive(clap::Args)]
@@ -160,22 +160,22 @@ enum AlphaListCommand {
 pub(crate) fn run(args: &ListArgs, tls: &TlsFlags, printer: &mut Printer) -> Outcome {
     match &args.command {
         ListCommand::Packages(args) => {
-            let images = Images::new(tls, &args.pull);
-            let (fbc, catalog) = source::checked(&args.source, true, &images, printer)?;
+            let images = images::open(tls, &args.pull);
+            let (fbc, catalog) = catalogs::checked(&args.source, true, &images)?;
             let rows = catalog::list::packages(&catalog);
             let names = display_names(&fbc, &rows, DisplayNames::Any)?;
             let values = rows.iter().zip(&names).map(|(row, name)| package_value(row, name)).collect();
             print(values, args.output.output, printer)
         }
         ListCommand::Channels(args) => {
-            let images = Images::new(tls, &args.pull);
-            let (_, catalog) = source::checked(&args.source, false, &images, printer)?;
+            let images = images::open(tls, &args.pull);
+            let (_, catalog) = catalogs::checked(&args.source, false, &images)?;
             let rows = catalog::list::channels(packages(&catalog, args.package())?);
             print(rows.iter().map(channel_value).collect(), args.output.output, printer)
         }
         ListCommand::Bundles(args) => {
-            let images = Images::new(tls, &args.pull);
-            let (_, catalog) = source::checked(&args.source, false, &images, printer)?;
+            let images = images::open(tls, &args.pull);
+            let (_, catalog) = catalogs::checked(&args.source, false, &images)?;
             let rows = catalog::list::bundles(packages(&catalog, args.package())?, Order::NewestFirst);
             match args.output.output {
                 Output::Table => print_bundles(&rows, args.package().is_none(), printer),
@@ -188,8 +188,8 @@ pub(crate) fn run(args: &ListArgs, tls: &TlsFlags, printer: &mut Printer) -> Out
 pub(crate) fn run_alpha(args: &AlphaListArgs, tls: &TlsFlags, printer: &mut Printer) -> Outcome {
     let text = match &args.command {
         AlphaListCommand::Packages { source, pull } => {
-            let images = Images::new(tls, pull);
-            let (fbc, catalog) = source::checked(source, true, &images, printer)?;
+            let images = images::open(tls, pull);
+            let (fbc, catalog) = catalogs::checked(source, true, &images)?;
             let rows = catalog::list::packages(&catalog);
             let names = display_names(&fbc, &rows, DisplayNames::OfObjects)?;
             let rows =
@@ -197,15 +197,15 @@ pub(crate) fn run_alpha(args: &AlphaListArgs, tls: &TlsFlags, printer: &mut Prin
             table::text(&["NAME", "DISPLAY NAME", "DEFAULT CHANNEL"], rows.collect())
         }
         AlphaListCommand::Channels { source, package, pull } => {
-            let images = Images::new(tls, pull);
-            let (_, catalog) = source::checked(source, false, &images, printer)?;
+            let images = images::open(tls, pull);
+            let (_, catalog) = catalogs::checked(source, false, &images)?;
             let rows = catalog::list::channels(packages(&catalog, package.as_deref())?);
             let rows = rows.iter().map(|row| vec![row.package.into(), row.channel.into(), row.head.into()]);
             table::text(&["PACKAGE", "CHANNEL", "HEAD"], rows.collect())
         }
         AlphaListCommand::Bundles { source, package, pull } => {
-            let images = Images::new(tls, pull);
-            let (_, catalog) = source::checked(source, false, &images, printer)?;
+            let images = images::open(tls, pull);
+            let (_, catalog) = catalogs::checked(source, false, &images)?;
             let rows = catalog::list::bundles(packages(&catalog, package.as_deref())?, Order::Name);
             let rows = rows.iter().map(|row| {
                 vec![

@@ -3,11 +3,11 @@
 mod references;
 
 use std::ffi::OsString;
-use std::fs;
 use std::path::PathBuf;
 
 use clap::{CommandFactory, Parser, Subcommand};
 use serde_json::json;
+use source::ContainerTool;
 use sqlite_index::{Database, Error, Strictness};
 
 use super::bundle::extract;
@@ -17,14 +17,12 @@ use super::read_input;
 use super::registry::add::{HowArgs, Manner, add};
 use crate::app_registry::AppRegistryFlags;
 use crate::cli::{self, go_conventions};
-use crate::container::{ContainerTool, container_tool};
 use crate::database::{self, Missing};
 use crate::exit::{Failure, Outcome};
-use crate::fetch::Fetcher;
-use crate::images::{self, Images, PullFlags, TlsFlags};
+use crate::images::{self, PullFlags, TlsFlags, container_tool};
 use crate::interrupt::Unfinished;
-use crate::limits;
 use crate::printer::Printer;
+use crate::{limits, tree};
 use references::{MODES, listed, seed_reference};
 
 /// Build database indexes bundle by bundle
@@ -256,7 +254,7 @@ pub(crate) fn run(mut arguments: Vec<OsString>, printer: &mut Printer) -> Outcom
             })
         }
         OperatorRegistryCommand::DeleteLatest(latest) => {
-            let fetcher = Fetcher::new(&args.tls, &latest.get.pull, latest.get.container_tool)?;
+            let fetcher = images::fetcher(&args.tls, &latest.get.pull, latest.get.container_tool)?;
             database::change_to(latest.get.output.as_deref(), &latest.database, Missing::Reject, |database| {
                 shrink(&fetcher, latest.permissive, printer, |how| database.delete_latest(&latest.name, how))
             })
@@ -289,10 +287,10 @@ fn run_add(args: &AddArgs, tls: &TlsFlags, printer: &mut Printer) -> Outcome {
     for reference in images {
         references.push(seed_reference(&reference).map_err(Failure::Message)?);
     }
-    let fetcher = Fetcher::new(tls, &args.get.pull, args.get.container_tool)?.pinning(args.how.pins(true));
-    let manner = Manner { heads_only: true, modes, ..Manner::default() };
+    let fetcher = images::fetcher(tls, &args.get.pull, args.get.container_tool)?.pinning(args.how.pins(true));
+    let options = args.how.options(Manner { heads_only: true, modes, ..Manner::default() })?;
     database::change_to(args.get.output.as_deref(), &args.database, Missing::Create, |database| {
-        add(database, &references, &args.how, manner, &fetcher, printer)
+        add(database, &references, &options, &fetcher, printer)
     })
 }
 
@@ -302,7 +300,7 @@ fn run_manifest(args: &ManifestArgs, tls: &TlsFlags, printer: &mut Printer) -> O
     for name in &manifest.without_image {
         printer.warning(&format!("bundle {name} has no image"));
     }
-    let images = Images::new(tls, &args.pull);
+    let images = images::open(tls, &args.pull);
     for image in &mut manifest.images {
         if args.pin {
             *image = images.pin(image).map_err(|error| Failure::message(format!("image {image}: {error}")))?;
@@ -322,9 +320,7 @@ fn run_manifest(args: &ManifestArgs, tls: &TlsFlags, printer: &mut Printer) -> O
     }
     let text = format!("{list:#}\n");
     match &args.output {
-        Some(file) => {
-            fs::write(file, text).map_err(|error| Failure::message(format!("{}: {error}", file.display())))?;
-        }
+        Some(file) => tree::write_file(file, &text)?,
         None => printer.data().write_all(text.as_bytes())?,
     }
     Ok(())
@@ -335,7 +331,7 @@ fn run_initializer(args: &InitializerArgs, tls: &TlsFlags, printer: &mut Printer
     let strictness = database::strictness(args.permissive);
     if args.app_registry.are_given() {
         let folder = Unfinished::private("opm-packages-")?;
-        let images = Images::new(tls, &args.pull);
+        let images = images::open(tls, &args.pull);
         let downloaded = args.app_registry.download(&images, &limits, folder.path())?;
         if !args.permissive && !downloaded.problems.is_empty() {
             return Err(Failure::Message(downloaded.problems.join("\n")));

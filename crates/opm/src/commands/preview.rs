@@ -10,7 +10,7 @@ use catalog::Warnings;
 use fbc::{Fbc, LoadOptions, Severity};
 use serve::cache::store::{Fingerprint, Integrity};
 use serve::listen::Address;
-use serve::load::{Directory, OnInvalid};
+use serve::load::{Directory, Empty, OnInvalid};
 use serve::run::{Origin, Plan};
 use serve::server::ServerLimits;
 use site::pages::problems::Found;
@@ -20,7 +20,7 @@ use crate::console::{self, ServedConsole};
 use crate::exit::{Failure, Outcome};
 use crate::printer::Printer;
 use crate::runtime::{self, EndSignals};
-use crate::{interrupt, limits, log, panic, report};
+use crate::{interrupt, limits, log, report};
 use bundle_dir::BundleDir;
 
 /// The interval between polls of the directory.
@@ -40,6 +40,9 @@ pub(crate) struct PreviewArgs {
     /// Catalog or bundle directory
     #[arg(value_name = "DIR")]
     directory: PathBuf,
+    /// Accept a directory whose files contain no blobs
+    #[arg(long)]
+    allow_empty: bool,
     /// Address to serve the pages on: HOST:PORT
     #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:8080", value_parser = http_address)]
     http: Address,
@@ -62,7 +65,7 @@ pub(crate) fn run(args: &PreviewArgs, printer: &mut Printer) -> Outcome {
             root: args.directory.clone(),
             limits: limits::from_env()?,
             on_invalid: OnInvalid::Quarantine,
-            allow_empty: true,
+            empty: if args.allow_empty { Empty::Accepted } else { Empty::WithoutFiles },
             shelve: Some(console::shelve),
         },
         origin,
@@ -79,7 +82,6 @@ pub(crate) fn run(args: &PreviewArgs, printer: &mut Printer) -> Outcome {
         debug: None,
         drain: Duration::from_secs(1),
         reload: Arc::default(),
-        on_ready: panic::restart_from_now_on,
     };
     let (directory, watched) = (args.directory.clone(), Arc::clone(&console));
     std::thread::spawn(move || watch(&directory, is_bundle, &watched));

@@ -7,9 +7,9 @@ use fbc::{Blob, Format, Problem};
 use super::{MigrateLevel, blob_format, migrate_level};
 use crate::dropped_fields::DroppedFields;
 use crate::exit::{Failure, Outcome};
-use crate::images::{Images, PullFlags, TlsFlags};
+use crate::images::{self, PullFlags, TlsFlags};
 use crate::printer::Printer;
-use crate::{limits, source};
+use crate::{catalogs, limits};
 
 /// Print catalogs and bundles as one file-based catalog
 #[derive(clap::Args)]
@@ -48,7 +48,7 @@ pub(crate) struct RenderArgs {
 pub(crate) fn run(args: &RenderArgs, tls: &TlsFlags, printer: &mut Printer) -> Outcome {
     let template = args.alpha_image_ref_template.as_deref().map(ImageTemplate::parse).transpose();
     let template = template.map_err(|error| Failure::message(error.to_string()))?;
-    let images = Images::new(tls, &args.pull);
+    let images = images::open(tls, &args.pull);
     let dropped = DroppedFields::default();
     let inspect = |blob: &Blob, text: Raw<'_>, _: &mut Vec<Problem>| dropped.count(blob, text);
     let options = source::Options {
@@ -57,10 +57,11 @@ pub(crate) fn run(args: &RenderArgs, tls: &TlsFlags, printer: &mut Printer) -> O
         keep_text: true,
         migrate: args.migrate || args.migrate_level == Some(MigrateLevel::CsvMetadata),
         image_template: template.as_ref(),
+        directories_only: true,
         ..source::Options::catalogs(limits::from_env()?, &images)
     };
-    let fbc = source::load(&args.sources, &options, printer)?;
-    source::warn_of_dropped(&fbc, printer)?;
+    let fbc = catalogs::load(&args.sources, &options, printer)?;
+    catalogs::warn_of_dropped(&fbc, printer)?;
     dropped.warn(printer);
     fbc.write(&fbc.in_order(), args.output, printer.data())?;
     Ok(())

@@ -4,7 +4,7 @@ use std::path::Path;
 
 use catalog::{GraphOptions, mermaid};
 use clap::builder::TypedValueParser;
-use edit::template::{self, Kind, Place, RenderedBundle, Template};
+use edit::template::{self, Place, RenderedBundle, Template, TemplateKind};
 use fbc::json::Step;
 use fbc::spans::Spans;
 use fbc::stream::{self, StreamError};
@@ -14,9 +14,9 @@ use super::editor_schema::EditorFlags;
 use super::{MigrateLevel, composite, line_of, migrate_level, read_input};
 use crate::choice::choice;
 use crate::exit::{Failure, Outcome};
-use crate::images::{Images, PullFlags, TlsFlags};
+use crate::images::{self, PullFlags, TlsFlags};
 use crate::printer::Printer;
-use crate::{limits, source};
+use crate::{catalogs, limits};
 
 /// Render a template as a file-based catalog
 #[derive(clap::Args)]
@@ -123,11 +123,11 @@ fn render(args: &TemplateArgs, form: Form, tls: &TlsFlags, printer: &mut Printer
         Output::Mermaid => None,
     })?;
     let limits = limits::from_env()?;
-    let images = Images::new(tls, &args.pull);
+    let images = images::open(tls, &args.pull);
     let migrate = args.migrate_level == Some(MigrateLevel::CsvMetadata);
     let shared: &Printer = printer;
     let mut bundles = |references: &[&str]| {
-        let bundles = source::template_bundles(references, migrate, &limits, &images, shared).into_iter();
+        let bundles = catalogs::template_bundles(references, migrate, &limits, &images).into_iter();
         bundles.map(|bundle| bundle.map(|bundle| vec![bundle])).collect()
     };
     if let Some(composite) = args.composite()? {
@@ -157,7 +157,7 @@ fn render(args: &TemplateArgs, form: Form, tls: &TlsFlags, printer: &mut Printer
         .map_err(|error| Failure::message(format!("{doing}: {file}:{}: {error}", line_of(&text, error.offset))))?;
     let failed = |error: String| Failure::message(format!("rendering template: {error}"));
     let mut bundles = relative_to(Path::new(file), &mut bundles);
-    let fbc = if form == Form::Veneer && kind.is_none_or(|kind| kind == Kind::Basic) && is_plain(&template) {
+    let fbc = if form == Form::Veneer && kind.is_none_or(|kind| kind == TemplateKind::Basic) && is_plain(&template) {
         basic_or_plain(&text, &limits, &mut bundles).map_err(failed)?
     } else {
         let kind = match kind {
@@ -175,7 +175,7 @@ fn render(args: &TemplateArgs, form: Form, tls: &TlsFlags, printer: &mut Printer
     }
     match args.output {
         Output::Blobs(format) => {
-            source::warn_of_dropped(&fbc, printer)?;
+            catalogs::warn_of_dropped(&fbc, printer)?;
             printer.data().write_all(comment.as_bytes())?;
             fbc.write(&fbc.in_order(), format, printer.data())?;
         }
@@ -247,7 +247,7 @@ fn steps(field: &str) -> Vec<Step> {
 /// Returns whether a template has the old basic form: a plain catalog, whose blobs have schemas.
 fn is_plain(template: &Template<'_>) -> bool {
     let schema = template.schema().unwrap_or_default();
-    !schema.is_empty() && Kind::ALL.into_iter().all(|kind| kind.schema() != schema)
+    !schema.is_empty() && TemplateKind::ALL.into_iter().all(|kind| kind.schema() != schema)
 }
 
 /// Renders a basic template in its current or old form.
@@ -257,7 +257,7 @@ pub(super) fn basic_or_plain(text: &[u8], limits: &Limits, bundles: &mut Bundles
     let rendered = if is_plain(&template) {
         template::render_plain(&stream::documents(text, limits).map_err(broken)?, limits, bundles)
     } else {
-        template::render(&template, Kind::Basic, limits, bundles)
+        template::render(&template, TemplateKind::Basic, limits, bundles)
     };
     rendered.map_err(|error| error.to_string())
 }
@@ -286,19 +286,22 @@ impl TemplateArgs {
 }
 
 /// Returns type and file. A single argument can be either.
-fn kind_and_file<'a>(first: Option<&'a str>, second: Option<&'a str>) -> Result<(Option<Kind>, &'a str), Failure> {
+fn kind_and_file<'a>(
+    first: Option<&'a str>,
+    second: Option<&'a str>,
+) -> Result<(Option<TemplateKind>, &'a str), Failure> {
     const STDIN: &str = "-";
     let (name, file) = match (first, second) {
         (None, _) => return Ok((None, STDIN)),
         (Some(name), Some(file)) => (name, file),
         (Some(either), None) => {
-            return Ok(Kind::named(either).map_or((None, either), |kind| (Some(kind), STDIN)));
+            return Ok(TemplateKind::named(either).map_or((None, either), |kind| (Some(kind), STDIN)));
         }
     };
-    match Kind::named(name) {
+    match TemplateKind::named(name) {
         Some(kind) => Ok((Some(kind), file)),
         None => {
-            let kinds = Kind::ALL.map(Kind::name).join(" ");
+            let kinds = TemplateKind::ALL.map(TemplateKind::name).join(" ");
             Err(Failure::message(format!("invalid template type {name:?}, must be one of: [{kinds}]")))
         }
     }

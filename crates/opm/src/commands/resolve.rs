@@ -18,7 +18,7 @@ use super::offline::namespace::{self, NamespaceArgs};
 use super::offline::{Output, output, sources};
 use crate::choice::choice;
 use crate::exit::{Failure, Outcome};
-use crate::images::{Images, PullFlags, TlsFlags};
+use crate::images::{self, PullFlags, TlsFlags};
 use crate::printer::Printer;
 
 /// Predict what a cluster would install or upgrade, without a cluster
@@ -84,7 +84,7 @@ pub(crate) fn run(args: &ResolveArgs, tls: &TlsFlags, printer: &mut Printer) -> 
     if args.self_certified && args.olm == Generation::V0 {
         return Err(Failure::message("--self-certified requires --olm v1"));
     }
-    let images = Images::new(tls, &args.pull);
+    let images = images::open(tls, &args.pull);
     let mut sources = sources::load(&args.catalogs, &args.priority, &images, printer)?;
     let (namespace, mut state) = namespace::read(&args.namespace, &mut sources, printer)?;
     let pool = Pool::new(&sources, &namespace);
@@ -98,7 +98,7 @@ pub(crate) fn run(args: &ResolveArgs, tls: &TlsFlags, printer: &mut Printer) -> 
 /// Resolves a namespace with the rules of OLM v0.
 fn resolve_v0(args: &ResolveArgs, pool: &Pool<'_>, state: &mut State, printer: &mut Printer) -> Outcome {
     for wish in &args.install {
-        request::subscribe(wish, pool, state).map_err(Failure::message)?;
+        request::subscribe(wish, pool, state).map_err(Failure::fault)?;
     }
     let chosen = match resolver::resolve(pool, state) {
         Resolved::Solved(chosen) => chosen,
@@ -242,13 +242,16 @@ fn resolve_v1(args: &ResolveArgs, pool: &Pool<'_>, state: &State, printer: &mut 
                     "deprecated": deprecated,
                 }));
             }
-            Err(message) => {
+            Err(none) => {
                 failed = true;
                 if args.output == Output::Text {
-                    // The printer adds its own "error".
-                    printer.error(message.strip_prefix("error ").unwrap_or(&message));
+                    // Clusters begin with "error" themselves.
+                    printer.error(&match &none.from {
+                        Some(from) => format!("upgrading from currently installed version \"{from}\": {}", none.reason),
+                        None => none.reason.to_string(),
+                    });
                 }
-                answers.push(json!({"action": "fail", "package": wish.package, "message": message}));
+                answers.push(json!({"action": "fail", "package": wish.package, "message": none.to_string()}));
             }
         }
     }

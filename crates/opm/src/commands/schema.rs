@@ -19,13 +19,13 @@ use crate::printer::Printer;
 )]
 pub(crate) struct SchemaArgs {
     /// Blob, property, template or file
-    #[arg(value_name = "NAME", default_value = schema::CATALOG, hide_default_value = true)]
+    #[arg(value_name = "NAME", default_value = catalog::schema::CATALOG, hide_default_value = true)]
     name: String,
 }
 
 pub(crate) fn run(args: &SchemaArgs, printer: &mut Printer) -> Outcome {
-    let Some(schema) = schema::json_schema(&args.name) else {
-        let names = schema::names();
+    let Some(schema) = catalog::schema::json_schema(&args.name) else {
+        let names = catalog::schema::names();
         return Err(Failure::message(format!(
             "unknown schema \"{}\"; the schemas are {}",
             args.name,

@@ -1,18 +1,20 @@
 //! `opm security`: lists the permissions of an operator and how they grow between versions.
 
+use crate::limits;
+use crate::picks::Picks;
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
+use bundle::review::security::{self, Options, RULES};
 use bundle::{Finding, Severity};
 use clap::builder::TypedValueParser;
-use review::security::{self, Options, RULES};
+use source::catalog_bundles::{self, BundleOrCatalog};
+use source::{Images, LoadedBundle};
 
-use crate::bundles::Read;
-use crate::catalog_bundles::{self, Given, Picks};
 use crate::choice::choice;
 use crate::exit::{Failure, Outcome, in_path};
 use crate::findings::{self, Output};
-use crate::images::{Images, PullFlags, TlsFlags};
+use crate::images::{self, PullFlags, TlsFlags};
 use crate::printer::Printer;
 
 /// Show the permissions of an operator, and how they grow between two versions
@@ -91,8 +93,8 @@ fn mode() -> impl TypedValueParser<Value = Options> {
 }
 
 pub(crate) fn run(args: &SecurityArgs, tls: &TlsFlags, printer: &mut Printer) -> Outcome {
-    let images = Images::new(tls, &args.pull);
-    let mut found = found(args, &images, printer)?;
+    let images = images::open(tls, &args.pull);
+    let mut found = found(args, &images)?;
     if let Some(path) = &args.write_baseline {
         let baseline = Baseline { accepted: found.iter().map(key).collect() };
         let text = serde_json::to_string_pretty(&baseline).map_err(std::io::Error::from)? + "\n";
@@ -122,15 +124,16 @@ pub(crate) fn run(args: &SecurityArgs, tls: &TlsFlags, printer: &mut Printer) ->
 }
 
 /// Collects the findings of all bundles or pairs.
-fn found(args: &SecurityArgs, images: &Images, printer: &Printer) -> Result<Vec<Finding>, Failure> {
-    let old = catalog_bundles::open(&args.old, images, printer)?;
-    let new = args.new.as_ref().map(|new| catalog_bundles::open(new, images, printer)).transpose()?;
+fn found(args: &SecurityArgs, images: &Images) -> Result<Vec<Finding>, Failure> {
+    let limits = limits::from_env()?;
+    let old = catalog_bundles::open(&args.old, images, &limits)?;
+    let new = args.new.as_ref().map(|new| catalog_bundles::open(new, images, &limits)).transpose()?;
     match (&old, &new) {
-        (Given::Bundle(one), None) => judged(None, one, args.install_mode),
-        (Given::Bundle(old), Some(Given::Bundle(new))) => judged(Some(old), new, args.install_mode),
+        (BundleOrCatalog::Bundle(one), None) => judged(None, one, args.install_mode),
+        (BundleOrCatalog::Bundle(old), Some(BundleOrCatalog::Bundle(new))) => judged(Some(old), new, args.install_mode),
         _ => {
             let mut found = Vec::new();
-            for pair in catalog_bundles::pairs(&old, new.as_ref(), &args.picks, printer)? {
+            for pair in catalog_bundles::pairs(&old, new.as_ref(), &args.picks.picked())? {
                 found.extend(judged(pair.old.as_ref(), &pair.new, args.install_mode)?);
             }
             Ok(found)
@@ -139,13 +142,13 @@ fn found(args: &SecurityArgs, images: &Images, printer: &Printer) -> Result<Vec<
 }
 
 /// Judges a bundle, or its changes since `old`.
-fn judged(old: Option<&Read>, new: &Read, options: Options) -> Result<Vec<Finding>, Failure> {
+fn judged(old: Option<&LoadedBundle>, new: &LoadedBundle, options: Options) -> Result<Vec<Finding>, Failure> {
     let found = match old {
         None => security::judge(&new.whole, options),
         Some(old) => security::judge_change(&old.whole, &new.whole, options),
     };
-    let mut found = found.map_err(Failure::Message)?;
-    new.locate(&mut found);
+    let mut found = found.map_err(Failure::message)?;
+    findings::locate_in(new, &mut found);
     Ok(found)
 }
 

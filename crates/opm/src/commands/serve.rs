@@ -10,22 +10,23 @@ use clap::builder::TypedValueParser;
 use image::Location;
 use serve::cache::store::{Integrity, PrepareError};
 use serve::listen::Address;
-use serve::load::{Directory, LoadError, OnInvalid};
+use serve::load::{Directory, Empty, LoadError, OnInvalid};
 use serve::pages::Pages;
 use serve::run::{Origin, Plan, RunError};
 use serve::server::ServerLimits;
 use serve::tls::{POLL_INTERVAL, TlsFiles};
 use signal_hook::consts::SIGHUP;
+use source::Followed;
 
 use crate::choice::choice;
 use crate::compared::{self, Others};
 use crate::console::{self, ServedConsole};
 use crate::exit::{Failure, Outcome};
-use crate::followed::Followed;
-use crate::images::{Images, PullFlags, TlsFlags};
+use crate::followed::FollowedImage;
+use crate::images::{self, PullFlags, TlsFlags};
 use crate::printer::Printer;
 use crate::runtime::{self, EndSignals};
-use crate::{interrupt, limits, log, panic, report, source, tree};
+use crate::{interrupt, limits, log, report, tree};
 
 /// Kubernetes keeps this many bytes of a termination log; longer messages are truncated.
 const TERMINATION_LOG_SIZE: usize = 4096;
@@ -88,6 +89,9 @@ pub(crate) struct ServeArgs {
     /// On an invalid catalog, fail, or quarantine the broken packages
     #[arg(long, value_name = "WHAT", default_value = "fail", value_parser = on_invalid())]
     on_invalid: OnInvalid,
+    /// Accept a directory whose files contain no blobs
+    #[arg(long)]
+    allow_empty: bool,
     /// PEM certificate for gRPC and HTTP over TLS; reloaded when the file changes
     #[arg(long, value_name = "FILE", requires = "tls_key")]
     tls_cert: Option<PathBuf>,
@@ -199,8 +203,11 @@ fn plan(args: &ServeArgs, tls: &TlsFlags, printer: &Printer) -> Result<Plan, Fai
         };
         return Err(Failure::message(format!("\"{}\" is not a directory\nhelp: {help}", args.source)));
     }
-    let origin = (!path.exists() && Location::is_image(&args.source))
-        .then(|| Arc::new(Followed::new(Images::new(tls, &args.pull), &args.source)) as Arc<dyn Origin>);
+    let limits = limits::from_env()?;
+    let origin = (!path.exists() && Location::is_image(&args.source)).then(|| {
+        let followed = Followed::new(images::open(tls, &args.pull), &args.source, limits.clone());
+        Arc::new(FollowedImage(followed)) as Arc<dyn Origin>
+    });
     let name = args.http_catalog.clone().unwrap_or_else(|| match &origin {
         None => directory_name(path),
         Some(_) => image_name(&args.source),
@@ -208,17 +215,18 @@ fn plan(args: &ServeArgs, tls: &TlsFlags, printer: &Printer) -> Result<Plan, Fai
     let image = if origin.is_some() { args.source.as_str() } else { "" };
     let interval = if origin.is_some() { POLL_REGISTRY } else { POLL_DIRECTORY };
     let watch = args.poll_interval.or_else(|| args.watch.then_some(interval));
-    let limits = limits::from_env()?;
     let others = args.previous.iter().map(|source| ("the catalog before".to_owned(), source.clone()));
     let others: Vec<(String, String)> = others.chain(args.compare.iter().cloned()).collect();
     let pages = match args.no_console || args.cache_only {
         true => None,
         false => {
-            let others = Others::load(&others, &Images::new(tls, &args.pull), &limits, printer)?;
+            let others = Others::load(&others, &images::open(tls, &args.pull), &limits, printer)?;
             let console = ServedConsole::new(&name, image, false).with_changes(watch.is_some(), others);
             Some(Arc::new(console) as Arc<dyn Pages>)
         }
     };
+    // A cache that is built ahead may be served with pages later.
+    let shelve = (!args.no_console && (args.cache_only || args.http.is_some())).then_some(console::shelve as _);
     let command_line = || std::env::args().collect::<Vec<_>>().join("\0");
     let debug = match args.pprof_addr.as_str() {
         "" => None,
@@ -229,8 +237,8 @@ fn plan(args: &ServeArgs, tls: &TlsFlags, printer: &Printer) -> Result<Plan, Fai
             root: path.into(),
             limits,
             on_invalid: args.on_invalid,
-            allow_empty: true,
-            shelve: Some(console::shelve),
+            empty: if args.allow_empty { Empty::Accepted } else { Empty::WithoutFiles },
+            shelve,
         },
         origin,
         cache_dir: args.cache_dir.clone(),
@@ -254,7 +262,6 @@ fn plan(args: &ServeArgs, tls: &TlsFlags, printer: &Printer) -> Result<Plan, Fai
         debug,
         drain: args.drain_timeout,
         reload: Arc::default(),
-        on_ready: panic::restart_from_now_on,
     })
 }
 
@@ -315,7 +322,7 @@ impl TerminationLog {
 
 /// Parses a duration in Go notation: `10s`, `500ms`, `1m30s`.
 pub(crate) fn duration(text: &str) -> Result<Duration, String> {
-    spelling::duration::parse(text)
+    fbc::spelling::duration::parse(text)
         .ok_or_else(|| format!("invalid duration {text:?}; write it like 500ms, 10s or 1m30s"))
 }
 

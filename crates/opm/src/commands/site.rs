@@ -9,7 +9,7 @@ use std::sync::{Mutex, PoisonError};
 
 use rayon::prelude::*;
 use serde_json::json;
-use serve::load::{Directory, OnInvalid};
+use serve::load::{Directory, Empty, OnInvalid};
 use serve::pages::Shelves;
 use site::console::Console;
 use site::export::{Export, Sink, Versions};
@@ -17,11 +17,11 @@ use site::export::{Export, Sink, Versions};
 use super::serve::{catalog_name, directory_name, failure, image_name};
 use crate::compared::Others;
 use crate::console::{self, Served};
-use crate::exit::Outcome;
-use crate::images::{Images, PullFlags, TlsFlags};
+use crate::exit::{Failure, Outcome};
+use crate::images::{self, PullFlags, TlsFlags};
+use crate::limits;
 use crate::printer::Printer;
 use crate::progress::Progress;
-use crate::{limits, source};
 use bundles::WithManifests;
 use folder::Folder;
 
@@ -52,7 +52,7 @@ enum SiteCommand {
         opm site build my-catalog --to public --base-url https://example.test/catalog/"
 )]
 struct BuildArgs {
-    /// Catalog directory or image
+    /// Catalog directory, image, database or file
     #[arg(value_name = "SOURCE")]
     source: String,
     /// Directory to write
@@ -98,23 +98,32 @@ pub(crate) fn run(args: &SiteArgs, tls: &TlsFlags, printer: &mut Printer) -> Out
 }
 
 fn build(args: &BuildArgs, tls: &TlsFlags, printer: &mut Printer) -> Outcome {
-    let images = Images::new(tls, &args.pull);
+    let images = images::open(tls, &args.pull);
     let path = Path::new(&args.source);
-    let (root, image) = match path.is_dir() {
-        true => (path.to_path_buf(), ""),
-        false => (source::catalog_directory(&args.source, &images)?, args.source.as_str()),
-    };
+    let limits = limits::from_env()?;
+    let opened = source::directory(&args.source, &images, &limits)?;
+    let root = opened.path().to_path_buf();
+    let image = if path.exists() { "" } else { args.source.as_str() };
     let default_name = || if image.is_empty() { directory_name(path) } else { image_name(image) };
     let name = args.name.clone().unwrap_or_else(default_name);
-    let limits = limits::from_env()?;
-    let (on_invalid, allow_empty, shelve) = (OnInvalid::Fail, args.allow_empty, Some(console::shelve as _));
-    let directory = Directory { root, limits, on_invalid, allow_empty, shelve };
-    let (shelves, _) = Shelves::of(&directory).map_err(|error| failure(error.into(), printer))?;
+    let empty = if args.allow_empty { Empty::Accepted } else { Empty::Rejected };
+    let (on_invalid, shelve) = (OnInvalid::Fail, Some(console::shelve as _));
+    let directory = Directory { root, limits, on_invalid, empty, shelve };
+    // Messages name what the user named.
+    let (shelves, _) = Shelves::of(&directory).map_err(|error| match failure(error.into(), printer) {
+        Failure::Message(text) => Failure::Message(text.replace(&*opened.path().to_string_lossy(), &args.source)),
+        failure => failure,
+    })?;
     let folder = Folder::start(&args.to)?;
     let console = Console::new(&name, image, false);
     let served = Served(&shelves);
     let images_of_bundles = args.with_bundles.then_some(&images);
-    let store = WithManifests { catalog: &served, images: images_of_bundles, unread: Mutex::default() };
+    let store = WithManifests {
+        catalog: &served,
+        images: images_of_bundles,
+        limits: &directory.limits,
+        unread: Mutex::default(),
+    };
     let before = args.previous.iter().map(|source| ("the catalog before".to_owned(), source.clone()));
     let compared = Others::load(&before.collect::<Vec<_>>(), &images, &directory.limits, printer)?.compare(&shelves);
     let export = Export::new(&console, &store, args.versions, &[], &compared)?;

@@ -7,15 +7,15 @@ use std::path::{Path, PathBuf};
 use clap::builder::TypedValueParser;
 use fbc::{Fbc, FileId};
 use image::Location;
+use source::{CONFIGS_LABEL, Images, Kind, UnpackedIndex};
 
 use crate::choice::choice;
 use crate::exit::{Failure, Outcome};
-use crate::fetch::or_latest;
-use crate::images::{self, CONFIGS_LABEL, Images, Kind, PullFlags, TlsFlags};
+use crate::images::{self, PullFlags, TlsFlags, or_latest};
 use crate::interrupt::Unfinished;
 use crate::printer::Printer;
 use crate::seed_layout::Layout;
-use crate::{database, limits, report, seed_layout, source, tree};
+use crate::{limits, report, seed_layout, tree};
 
 /// The rule of files that cannot be read at all, such as dangling links.
 const UNREADABLE: &str = "file-readable";
@@ -85,7 +85,7 @@ pub(crate) fn run(args: &UnpackArgs, tls: &TlsFlags, printer: &mut Printer) -> O
         None => directory_of(reference)?,
     };
     tree::check_empty(&target)?;
-    let images = Images::new(tls, &args.pull);
+    let images = images::open(tls, &args.pull);
     let fetched = images
         .fetch_one(reference)
         .map_err(|error| Failure::message(format!("error pulling image from remote registry. Error: {error}")))?;
@@ -95,9 +95,7 @@ pub(crate) fn run(args: &UnpackArgs, tls: &TlsFlags, printer: &mut Printer) -> O
             return Err(Failure::message(format!("index image \"{reference}\" missing label \"{CONFIGS_LABEL}\"")));
         }
     };
-    let wrong = |error: String| Failure::message(format!("index image \"{reference}\": {error}"));
-    let root = images.unpack_aside(&fetched.image, Some(Path::new(path))).map_err(wrong)?;
-    let configs = images::inside(&root, path).map_err(wrong)?;
+    let UnpackedIndex { root, path: configs } = images.index(&fetched.image, path)?;
     if args.debug {
         printer.report(&format!("{reference} has the digest {} and its catalog at {path}", fetched.image.digest));
     }
@@ -112,7 +110,7 @@ pub(crate) fn run(args: &UnpackArgs, tls: &TlsFlags, printer: &mut Printer) -> O
                 return Err(Failure::message("--layout image: the image holds a database, not files"));
             }
         };
-        unpack_database(&configs, aside.path(), layout, &images, printer)?;
+        unpack_database(&configs, aside.path(), layout, &images)?;
     } else {
         unpack_catalog(args.layout, &configs, &root, aside.path(), reference, &images, printer)?;
     }
@@ -167,10 +165,10 @@ fn holds_several_packages(fbc: &Fbc) -> bool {
 }
 
 /// Converts a database to files.
-fn unpack_database(file: &Path, target: &Path, layout: Layout, images: &Images, printer: &Printer) -> Outcome {
+fn unpack_database(file: &Path, target: &Path, layout: Layout, images: &Images) -> Outcome {
     let options = source::Options { keep_text: true, ..source::Options::catalogs(limits::from_env()?, images) };
     let mut fbc = Fbc::default();
-    database::load(&mut fbc, file, &options, printer).map_err(Failure::Message)?;
+    source::load_database(&mut fbc, file, &options)?;
     seed_layout::write(&fbc, target, layout)
 }
 

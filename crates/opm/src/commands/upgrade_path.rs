@@ -5,11 +5,12 @@ use std::fmt::Write;
 use resolve::pool::Pool;
 use resolve::upgrade_path::{Along, Crds, Ending, Question, Step, UpgradePath, upgrade_path};
 use serde_json::{Value, json};
+use source::catalog_bundles::{self, BundleOrCatalog};
 
 use super::offline::{Output, output, sources};
-use crate::catalog_bundles::{self, Given};
 use crate::exit::{Failure, Outcome};
-use crate::images::{Images, PullFlags, TlsFlags};
+use crate::images::{self, PullFlags, TlsFlags};
+use crate::limits;
 use crate::printer::Printer;
 
 /// Show the steps from an installed version to the channel head
@@ -58,15 +59,15 @@ pub(crate) struct UpgradePathArgs {
 }
 
 pub(crate) fn run(args: &UpgradePathArgs, tls: &TlsFlags, printer: &mut Printer) -> Outcome {
-    let images = Images::new(tls, &args.pull);
+    let images = images::open(tls, &args.pull);
     let references: Vec<String> = std::iter::once(&args.catalog).chain(&args.with).cloned().collect();
     let sources = sources::load(&references, &[], &images, printer)?;
     let opened = match args.olm.as_str() {
-        "v1" => Some(catalog_bundles::open(&args.catalog, &images, printer)?),
+        "v1" => Some(catalog_bundles::open(&args.catalog, &images, &limits::from_env()?)?),
         _ => None,
     };
     let objects = match &opened {
-        Some(Given::Catalog(opened)) => Some(opened),
+        Some(BundleOrCatalog::Catalog(opened)) => Some(opened),
         Some(_) => return Err(Failure::message(format!("{} is not a catalog", args.catalog))),
         None => None,
     };
@@ -76,7 +77,7 @@ pub(crate) fn run(args: &UpgradePathArgs, tls: &TlsFlags, printer: &mut Printer)
         of.bundle(name).and_then(|_| opened.read(of, name, false).ok().flatten())
     };
     let compare = |old: &str, new: &str| match (read(old), read(new)) {
-        (Some(old), Some(new)) => Some(review::crd::refusals(old.whole.values(), new.whole.values())),
+        (Some(old), Some(new)) => Some(bundle::review::crd::refusals(old.whole.values(), new.whole.values())),
         _ => None,
     };
     let crds = |old: &str, new: &str| Crds::from(compare(old, new));

@@ -1,7 +1,7 @@
 //! `opm validate`: reports all problems of a catalog in one run.
 
 use std::collections::BTreeSet;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use catalog::Warnings;
 use catalog::needs::Requirement;
@@ -9,19 +9,20 @@ use clap::builder::TypedValueParser;
 use fbc::json::{Layout, Raw, Text};
 use fbc::{Blob, Fbc, FileId, Problem, Severity, Stage, path};
 use resolve::dependencies;
-use resolve::input::{Reader, Source};
+use resolve::input::Reader;
 use resolve::pool::Pool;
 use serde_json::{Value, json};
+use source::{Images, LoadedCatalog, Options, Source};
 
 use super::offline::sources;
 
 use crate::choice::choice;
 use crate::exit::{Failure, Outcome};
 use crate::github::Annotation;
-use crate::images::{Images, PullFlags, TlsFlags};
+use crate::images::{self, PullFlags, TlsFlags};
 use crate::printer::{Printer, Style};
 use crate::report::{self, Found};
-use crate::{limits, sarif, source, tree};
+use crate::{limits, sarif, tree};
 
 /// Check a file-based catalog and report all problems
 #[derive(clap::Args)]
@@ -42,7 +43,7 @@ use crate::{limits, sarif, source, tree};
         opm validate my-catalog -o github    # annotations in a GitHub workflow"
 )]
 pub(crate) struct ValidateArgs {
-    /// Catalog directory or image
+    /// Catalog directory, image or database
     #[arg(value_name = "SOURCE")]
     source: String,
     /// Output format
@@ -87,27 +88,22 @@ fn output() -> impl TypedValueParser<Value = Output> {
 }
 
 pub(crate) fn run(args: &ValidateArgs, tls: &TlsFlags, printer: &mut Printer) -> Outcome {
-    let images = Images::new(tls, &args.pull);
-    let directory = directory(&args.source, &images)?;
+    let images = images::open(tls, &args.pull);
+    let found = open(&args.source, &images)?;
+    let (Source::Catalog(path) | Source::Database(path) | Source::Bundle(path, _)) = &found;
     let warnings = match (args.strict, args.warnings) {
         (true, warnings) => Warnings::Strict { warnings },
         (false, true) => Warnings::On,
         (false, false) => Warnings::Off,
     };
-    let rules = catalog::inspect(warnings);
     let reader = Reader::default();
-    let inspect = |blob: &Blob, text: Raw<'_>, problems: &mut Vec<Problem>| {
-        rules(blob, text, problems);
+    let look = |blob: &Blob, text: Raw<'_>, _: &mut Vec<Problem>| {
         if args.deps {
             reader.add(blob, text);
         }
     };
-    let options =
-        source::Options { inspect: Some(&inspect), ..source::Options::catalogs(limits::from_env()?, &images) };
-    let mut fbc = Fbc::default();
-    let loaded = source::load_catalog(&mut fbc, &directory, &options)
-        .map_err(|error| Failure::message(format!("{}: {error}", directory.display())))?;
-    let checked = catalog::check(&fbc, loaded, warnings);
+    let options = Options { inspect: Some(&look), ..Options::catalogs(limits::from_env()?, &images) };
+    let LoadedCatalog { fbc, checked } = source::read(&args.source, &found, &options, warnings)?;
     let is_valid = checked.catalog.is_ok();
     let mut problems = checked.into_problems();
     if args.deps && is_valid {
@@ -120,7 +116,7 @@ pub(crate) fn run(args: &ValidateArgs, tls: &TlsFlags, printer: &mut Printer) ->
     }
     let found = report::find(&fbc, &problems);
     let errors: Vec<&Found<'_>> = found.iter().filter(|found| found.problem.severity == Severity::Error).collect();
-    if args.output == Output::Text && !errors.is_empty() && fbc::load::is_bundle_dir(&directory) {
+    if args.output == Output::Text && !errors.is_empty() && fbc::load::is_bundle_dir(path) {
         let source = &args.source;
         return Err(Failure::message(format!(
             "\"{source}\" is a bundle directory, not a catalog\nhelp: 'opm bundle validate {source}' checks it, and 'opm render \
@@ -135,7 +131,7 @@ pub(crate) fn run(args: &ValidateArgs, tls: &TlsFlags, printer: &mut Printer) ->
         }
         Output::Text => {
             report::show(printer, &found);
-            report_unrelated(&fbc, &found, &directory, printer);
+            report_unrelated(&fbc, &found, path, printer);
         }
         Output::Json | Output::Yaml => {
             let json = result(&found);
@@ -157,7 +153,7 @@ pub(crate) fn run(args: &ValidateArgs, tls: &TlsFlags, printer: &mut Printer) ->
 }
 
 /// Finds the bundles of the first source that cannot be installed.
-fn dependencies(fbc: &Fbc, sources: &[Source], others: bool) -> Vec<Problem> {
+fn dependencies(fbc: &Fbc, sources: &[resolve::input::Source], others: bool) -> Vec<Problem> {
     let pool = Pool::new(sources, "operators");
     let mut problems = Vec::new();
     for finding in dependencies::check(&pool, 0) {
@@ -189,23 +185,18 @@ fn dependencies(fbc: &Fbc, sources: &[Source], others: bool) -> Vec<Problem> {
     problems
 }
 
-/// Returns the catalog directory; an image is unpacked first.
-fn directory(source: &str, images: &Images) -> Result<PathBuf, Failure> {
+/// Finds the catalog. A single file is refused: it can be a part of one.
+fn open(source: &str, images: &Images) -> Result<Source, Failure> {
     let path = Path::new(source);
-    match path.metadata() {
-        Ok(metadata) if metadata.is_dir() => return Ok(path.into()),
-        Ok(_) => {
-            let parent = tree::parent(path).display();
-            let help = format!("to check the catalog that the file belongs to: opm validate {parent}");
-            return Err(Failure::message(format!("\"{source}\" is not a directory\nhelp: {help}")));
-        }
-        Err(error) if !image::Location::is_image(source) => {
-            let reason = source::no_source(source).unwrap_or_else(|| error.to_string());
-            return Err(Failure::message(format!("\"{source}\": {reason}")));
-        }
-        Err(_) => {}
+    if path.is_dir() {
+        return Ok(Source::Catalog(path.into()));
     }
-    source::catalog_directory(source, images)
+    if path.exists() && !source::is_database(path) {
+        let parent = tree::parent(path).display();
+        let help = format!("to check the catalog that the file belongs to: opm validate {parent}");
+        return Err(Failure::message(format!("\"{source}\" is not a directory\nhelp: {help}")));
+    }
+    Ok(source::resolve_one(source, images).map_err(|error| error.named(source))?)
 }
 
 /// The rules that unrelated files typically break.

@@ -4,9 +4,10 @@ use std::io::{self, Write};
 use std::path::PathBuf;
 
 use image::{Finding, Judgement, Verification};
+use source::Settings;
 
 use crate::exit::{Failure, Outcome};
-use crate::images::{Images, PullFlags, TlsFlags};
+use crate::images::{self, PullFlags, TlsFlags};
 use crate::printer::Printer;
 
 /// Check the signatures of an image against a policy
@@ -38,8 +39,8 @@ pub(crate) struct VerifyArgs {
 }
 
 pub(crate) fn run(args: &VerifyArgs, tls: &TlsFlags, printer: &mut Printer) -> Outcome {
-    let images = Images::new(tls, &args.pull).with_policy(args.policy.clone());
-    let client = images.client().map_err(Failure::message)?;
+    let images = images::with(Settings { policy: args.policy.clone(), ..images::settings(tls, &args.pull) });
+    let client = images.client()?;
     let failed = |error: image::Error| {
         let help = error.help().map(|help| format!("\n  help: {help}")).unwrap_or_default();
         Failure::message(format!("failed to check {:?}: {error}{help}", args.reference))

@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 
 use super::offline::{Output, output, sources};
 use crate::exit::{Failure, Outcome};
-use crate::images::{Images, PullFlags, TlsFlags};
+use crate::images::{self, PullFlags, TlsFlags};
 use crate::printer::Printer;
 
 /// Explain why clusters choose a package or version, or why not
@@ -46,11 +46,11 @@ pub(crate) fn run(args: &WhyArgs, tls: &TlsFlags, printer: &mut Printer) -> Outc
         (None, _) => return Err(Failure::message("expected a catalog and a package")),
     };
     let what = request::parse(what).map_err(|error| Failure::message(format!("{what}: {error}")))?;
-    let images = Images::new(tls, &args.pull);
+    let images = images::open(tls, &args.pull);
     let sources = sources::load(catalogs, &[], &images, printer)?;
     let pool = Pool::new(&sources, "operators");
     let wish = what.resolve(&pool);
-    let parts = why::why(&pool, &Requirers::of(&pool), &wish).map_err(Failure::message)?;
+    let parts = why::why(&pool, &Requirers::of(&pool), &wish).map_err(Failure::fault)?;
     let answer = match args.output {
         Output::Text => {
             let mut out = String::new();

@@ -5,12 +5,12 @@ use std::fs;
 use std::path::Path;
 use std::sync::Arc;
 
+use catalog::query::Api;
+use catalog::query::Query;
 use fbc::json::{Layout, Raw, write_canonical};
 use fbc::{Fbc, Format, Limits};
-use registry_api::Api;
-use registry_api::Query;
 use serve::cache::store::{Integrity, prepare};
-use serve::load::{Directory, OnInvalid};
+use serve::load::{Directory, Empty, OnInvalid};
 use sqlite_index::{AddOptions, Database, Index, Manifests, Mode, NewBundle, Strictness};
 
 /// The fields of a message by number; all are strings or messages.
@@ -127,14 +127,14 @@ fn both(root: &Path) -> (Arc<dyn Query>, Arc<dyn Query>) {
         root: catalog,
         limits: Limits::default(),
         on_invalid: OnInvalid::Fail,
-        allow_empty: true,
+        empty: Empty::Accepted,
         shelve: None,
     };
     let cache = prepare(&directory, None, Integrity::Rebuild).unwrap().cache;
     (Arc::new(Index::new(Database::copy(&file).unwrap()).unwrap()), cache)
 }
 
-fn all(rows: registry_api::Rows) -> Vec<Fields> {
+fn all(rows: catalog::query::Rows) -> Vec<Fields> {
     rows.map(|row| fields(&row.unwrap())).collect()
 }
 
@@ -189,7 +189,7 @@ fn compare_single(database: &dyn Query, files: &dyn Query, listed: &Fields, what
     assert_eq!(text(&head, 1), text(&fields(&files.head(&package, &channel).unwrap()), 1), "head of {channel}");
 }
 
-fn rows(rows: Result<registry_api::Rows, registry_api::QueryError>, parts: &[u64]) -> BTreeSet<Vec<String>> {
+fn rows(rows: Result<catalog::query::Rows, catalog::query::QueryError>, parts: &[u64]) -> BTreeSet<Vec<String>> {
     let rows = rows.map(all).unwrap_or_default();
     rows.iter().map(|row| parts.iter().map(|part| text(row, *part)).collect()).collect()
 }
@@ -223,11 +223,4 @@ fn compare_providers(database: &Arc<dyn Query>, files: &Arc<dyn Query>) {
         let theirs = files.default_provider(&api).map(|found| text(&fields(&found), 1));
         assert_eq!(ours.ok(), theirs.ok(), "default provider of {group}");
     }
-}
-
-#[test]
-fn messages_about_databases_are_bounded() {
-    assert_eq!(super::bounded("short".into()), "short");
-    let long = super::bounded("xä".repeat(1 << 20));
-    assert!(long.len() <= super::MAX_MESSAGE + 3 && long.ends_with("..."), "{} bytes", long.len());
 }

@@ -30,7 +30,7 @@ fn in_list(objects: &[&str]) -> String {
 }
 
 /// Starts an application registry with a package of many files and one of a single file.
-fn registry(env: &TestEnv) -> FakeRegistry {
+pub(crate) fn registry(env: &TestEnv) -> FakeRegistry {
     env.file("nested/etcd/0.9.0/csv.yaml", csv("etcd", "0.9.0", ""));
     let owned = "  replaces: etcd.v0.9.0\n  customresourcedefinitions:\n    \
         owned: [{name: etcds.etcd.io, version: v1, kind: Etcd}]\n";

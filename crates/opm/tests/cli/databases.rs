@@ -341,6 +341,7 @@ fn the_list_of_images_rebuilds_a_database_of_any_mode() {
         raw.execute_batch("UPDATE operatorbundle SET bundlepath = './' || replace(name, '.v', '-')").unwrap();
         drop(raw);
         let list = env.stdout(&["operator-registry", "manifest", "a.db"]);
+        assert_eq!(env.stdout(&["operator-registry", "manifest", "a.db", "-o", "/dev/stdout"]), list);
         let modes = if mode == "replaces" { String::new() } else { format!("\"foo\": \"{mode}\"") };
         assert_eq!(list.contains("\"modes\""), mode != "replaces", "{list}");
         assert!(list.contains(&modes) && !list.contains("\"bar\""), "{list}");
@@ -414,20 +415,36 @@ const COMMANDS: &[(Class, &str)] = &[
     (Writes, "operator-registry delete-latest p{n} index.db"),
     (Writes, "operator-registry initializer -m manifests-{n} -o index.db"),
     (Rejects("already exists"), "operator-registry create index.db"),
-    (Rejects("is not a directory"), "validate index.db"),
+    (Reads(0), "validate index.db"),
     (Rejects("opm registry serve -d index.db"), "serve index.db"),
-    (Rejects("is a database index"), "check-upgrades index.db index.db"),
-    (Rejects("is a database index"), "site build index.db --to out"),
+    (Reads(0), "check-upgrades index.db index.db"),
+    (Reads(0), "site build index.db --to out"),
     (Rejects(""), "security index.db"),
     (Rejects(""), "crd-diff index.db"),
 ];
 
-/// The other commands: they take no database, or one from an image, which they unpack and handle like those above.
+/// The commands that take the database of an image, here `oci:image`.
+#[rustfmt::skip]
+const IMAGE_COMMANDS: &[(Class, &str)] = &[
+    (Reads(0), "list bundles oci:image"),
+    (Reads(0), "unpack oci:image --unpack-dir out"),
+    (Reads(0), "index export -i oci:image -p q0 -f out"),
+    (Reads(0), "index inspect packages --from-index oci:image"),
+    (Reads(0), "index inspect package p0 --from-index oci:image"),
+    (Writes, "index add -f oci:image -b ./q1-1.0.0 --generate"),
+    (Writes, "index rm -f oci:image -o p0 --generate"),
+    (Writes, "index prune -f oci:image -p p0 --generate"),
+    (Writes, "index prune-stranded -f oci:image --generate"),
+    (Writes, "index deprecatetruncate -f oci:image -b registry.test/p0:1.0 --generate"),
+    (Writes, "index rmb --mode semver -f oci:image registry.test/p0:1.2 --generate"),
+];
+
+/// The other commands: they take no database.
 #[rustfmt::skip]
 const OTHERS: &[&str] = &[
     "init", "template render", "template convert basic", "template convert substitutes", "generate dockerfile", "build",
-    "unpack", "bundle generate", "bundle build", "bundle validate", "bundle unpack", "bundle extract", "index add",
-    "index rm", "index prune", "index prune-stranded", "index export", "registry doctor", "copy", "mirror plan",
+    "bundle generate", "bundle build", "bundle validate", "bundle unpack", "bundle extract",
+    "registry doctor", "copy", "mirror plan",
     "mirror pull", "mirror push", "mirror copy", "mirror verify", "mirror prune", "verify", "edit add-bundle",
     "edit promote", "edit set-default", "edit set-edge", "edit deprecate", "edit remove", "schema", "explain", "preview",
     "catalog apply", "catalog status", "catalog list", "catalog delete", "controller manifests", "run bundle",
@@ -454,6 +471,14 @@ struct Kind {
     reads: Outcome,
     writes: Outcome,
     except: &'static [(&'static str, Outcome)],
+}
+
+impl Kind {
+    /// Returns what happens if a command does something else than most.
+    fn exception(&self, command: &str) -> Option<Outcome> {
+        let is_named = |name: &str| command.strip_prefix(name).is_some_and(|rest| rest.starts_with(' '));
+        self.except.iter().find(|(name, _)| is_named(name)).map(|(_, outcome)| *outcome)
+    }
 }
 
 const NEWER: &str = "schema version 14 is newer than the newest supported one (13)";
@@ -484,7 +509,7 @@ const KINDS: &[Kind] = &[
         writes: Fails(NEWER),
         except: &[],
     },
-    Kind { name: "hot journal", create: leave_hot_journal, reads: Done, writes: Done, except: &[] },
+    Kind { name: HOT_JOURNAL, create: leave_hot_journal, reads: Done, writes: Done, except: &[] },
     Kind { name: "WAL", create: leave_wal, reads: Done, writes: Done, except: &[] },
     // The test locks it.
     Kind { name: LOCKED_KIND, create: |_| {}, reads: Fails(LOCKED), writes: Fails(LOCKED), except: &[] },
@@ -515,7 +540,9 @@ const KINDS: &[Kind] = &[
             ("upgrade-path", Fails("no package or bundle \"p0\"")),
             ("why", Fails("no package or bundle \"p0\"")),
             ("rehearse", Fails("is not a bundle")),
+            ("site build", Fails("\"index.db\" contains no catalog")),
             ("index inspect package", Fails("package \"p0\" not found in index")),
+            ("index export", Fails("package \"q0\" not found in index")),
             ("registry add", Done),
             ("registry prune", Done),
             ("registry prune-stranded", Done),
@@ -528,6 +555,7 @@ const KINDS: &[Kind] = &[
 ];
 
 const LOCKED_KIND: &str = "locked";
+const HOT_JOURNAL: &str = "hot journal";
 
 fn sql(database: &Path, sql: &str) {
     Connection::open(database).unwrap().execute_batch(sql).unwrap();
@@ -612,9 +640,7 @@ fn check(env: &TestEnv, kind: &Kind, class: Class, command: &str) -> Option<Stri
         Writes => (kind.writes, 0),
         Rejects(message) => (Fails(message), 0),
     };
-    let except =
-        kind.except.iter().find(|(name, _)| command.strip_prefix(name).is_some_and(|rest| rest.starts_with(' ')));
-    let expected = except.map_or(expected, |(_, outcome)| *outcome);
+    let expected = kind.exception(command).unwrap_or(expected);
     let before = files(env);
     // Reading the file in this process would drop its locks.
     let lock = (kind.name == LOCKED_KIND).then(|| Connection::open(env.path("index.db")).unwrap());
@@ -662,6 +688,128 @@ fn every_command_handles_every_kind_of_databases() {
     assert!(wrong.is_empty(), "{} cells:\n{}", wrong.len(), wrong.join("\n"));
 }
 
+/// Builds an image of the database `index.db` and its journals.
+fn write_image(env: &TestEnv, to: &str) {
+    let scratch = TestEnv::new();
+    let store = image::Store::open(&scratch.path("store")).unwrap();
+    let mut layer = image::Layer::new();
+    for name in env.names(".").iter().filter(|name| name.starts_with("index.db")) {
+        layer.file(&format!("/database/{name}"), &env.path(name), 0o644).unwrap();
+    }
+    let layer = layer.write(&store, 0, &|_| {}).unwrap();
+    let label = ("operators.operatorframework.io.index.database.v1".to_owned(), "/database/index.db".to_owned());
+    let plan = image::ImagePlan { labels: [label].into(), ..image::ImagePlan::default() };
+    let built = image::build(&store, &plan, &[layer], None).unwrap();
+    let mut options = image::Options::new(store);
+    options.environment = image::Environment::isolated(&scratch.path("etc"), &[]);
+    let place = image::Location::parse(&format!("oci:{}", env.path(to).display())).unwrap();
+    image::Client::new(options).unwrap().push(&built.digest, &place).unwrap();
+}
+
+/// Returns the files below a directory, with their content.
+fn tree(directory: &Path) -> Vec<(PathBuf, Vec<u8>)> {
+    let mut found = Vec::new();
+    for entry in fs::read_dir(directory).unwrap() {
+        let path = entry.unwrap().path();
+        if path.is_dir() {
+            found.extend(tree(&path));
+        } else {
+            let content = fs::read(&path).unwrap();
+            found.push((path, content));
+        }
+    }
+    found.sort();
+    found
+}
+
+/// Checks one cell of the table: a command and an image of a kind of databases. Returns what is wrong. `usual` are the
+/// bundles after the same command with a good database.
+fn check_image(env: &TestEnv, kind: &Kind, class: Class, command: &str, usual: Option<&[String]>) -> Option<String> {
+    let expected = match (class, kind.name) {
+        // An image contains no lock.
+        (_, LOCKED_KIND) => Done,
+        // Only the named file leaves an image. Without the journal its content is known to be damaged.
+        (_, HOT_JOURNAL) => Fails(DAMAGED),
+        // Without the log the database is one of the past.
+        (_, "WAL") => Fails("index.db-wal has changes that are not in the database"),
+        (Writes, _) => kind.writes,
+        _ => kind.reads,
+    };
+    // `opm index` does with an image what `opm registry` does with a file.
+    let on_file = command.replacen("index", "registry", 1);
+    let expected = kind.exception(command).or_else(|| kind.exception(&on_file)).unwrap_or(expected);
+    let (before, names) = (tree(&env.path("image")), env.names("."));
+    fs::create_dir(env.path("tmp")).unwrap();
+    let output = env.command().env("TMPDIR", env.path("tmp")).args(command.split(' ')).output().unwrap();
+    let left = env.names("tmp");
+    fs::remove_dir(env.path("tmp")).ok();
+    let ended = output.status.code();
+    let shown = env.show(output);
+    let new: Vec<String> = env.names(".").into_iter().filter(|name| !names.contains(name)).collect();
+    let outputs: &[&str] = match (expected, class) {
+        (Fails(_), _) => &[],
+        (_, Writes) => &["database", "index.Dockerfile"],
+        _ if command.contains(" out") => &["out"],
+        _ => &[],
+    };
+    let mut wrong = match expected {
+        Done => ended != Some(0),
+        Warns(message) => ended != Some(0) || !shown.contains(message),
+        Fails(message) => ended != Some(1) || !shown.contains(message),
+    };
+    wrong |= new != outputs || !left.is_empty() || tree(&env.path("image")) != before;
+    let mut written = Vec::new();
+    if !wrong && outputs.contains(&"database") {
+        written = bundles(env, "database/index.db");
+        wrong = integrity(&env.path("database/index.db")) != "ok" || usual.is_some_and(|usual| written != usual);
+    }
+    let shown: String = shown.lines().filter(|line| !line.starts_with([' ', '{', '}'])).take(20).collect();
+    wrong.then(|| {
+        format!("{}: {command}: expected {expected:?}, wrote {new:?} {written:?}, left {left:?}\n{shown}", kind.name)
+    })
+}
+
+#[test]
+fn every_command_handles_images_of_every_kind_of_databases() {
+    let base = TestEnv::new();
+    write_packages(&base);
+    base.stdout(&["registry", "add", "-d", "index.db", "-b", "./q0-1.0.0"]);
+    let clone = |kind: &Kind| {
+        let env = base.clone_of(&["q1-1.0.0", "index.db"]);
+        (kind.create)(&env.path("index.db"));
+        write_image(&env, "image");
+        env
+    };
+    let good = clone(KINDS.iter().find(|kind| kind.name == "schema 13").unwrap());
+    let usual: Vec<Option<Vec<String>>> = IMAGE_COMMANDS
+        .iter()
+        .map(|(class, command)| {
+            let env = good.clone_of(&["q1-1.0.0", "image"]);
+            (*class == Writes).then(|| {
+                env.stdout(&command.split(' ').collect::<Vec<_>>());
+                bundles(&env, "database/index.db")
+            })
+        })
+        .collect();
+    let wrong: Vec<String> = std::thread::scope(|scope| {
+        let of_kind = |kind: &'static Kind| {
+            let (clone, usual) = (&clone, &usual);
+            scope.spawn(move || -> Vec<String> {
+                let original = clone(kind);
+                let cell = |((class, command), usual): (&(Class, &str), &Option<Vec<String>>)| {
+                    let env = original.clone_of(&["q1-1.0.0", "image"]);
+                    let usual = usual.as_deref().filter(|_| kind.name != "empty");
+                    check_image(&env, kind, *class, command, usual)
+                };
+                IMAGE_COMMANDS.iter().zip(usual).filter_map(cell).collect()
+            })
+        };
+        let kinds: Vec<_> = KINDS.iter().map(of_kind).collect();
+        kinds.into_iter().flat_map(|kind| kind.join().unwrap()).collect()
+    });
+    assert!(wrong.is_empty(), "{} cells:\n{}", wrong.len(), wrong.join("\n"));
+}
+
 /// Lists the commands below a command, from their help.
 fn commands_below(env: &TestEnv, command: &str, found: &mut Vec<String>) {
     let help = env.stdout(&[command.split_whitespace().collect::<Vec<_>>(), vec!["--help"]].concat());
@@ -686,7 +834,8 @@ fn every_command_is_in_the_table_of_databases() {
     commands_below(&env, "operator-registry", &mut found);
     assert!(found.len() > 60, "{found:?}");
     let is_listed = |command: &String| {
-        OTHERS.contains(&command.as_str()) || COMMANDS.iter().any(|(_, used)| used.starts_with(&format!("{command} ")))
+        let all = COMMANDS.iter().chain(IMAGE_COMMANDS);
+        OTHERS.contains(&command.as_str()) || all.into_iter().any(|(_, used)| used.starts_with(&format!("{command} ")))
     };
     found.retain(|command| !is_listed(command));
     assert!(found.is_empty(), "not in COMMANDS or OTHERS: {found:?}");

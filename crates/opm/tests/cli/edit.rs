@@ -570,3 +570,79 @@ fn diffs_of_files_with_unusual_names_can_be_applied() {
         assert_eq!(env.names("catalog").len(), 1);
     }
 }
+
+#[test]
+fn a_json_report_lists_entries_files_and_stranded_versions() {
+    let env = commented();
+    let edit = ["edit", "remove", "catalog", "--bundle", "foo.v1.2.0", "--allow-stranded", "-o", "json"];
+    let dry = env.stdout(&[&edit[..], &["--dry-run"]].concat());
+    assert_eq!(env.read("catalog/foo.yaml"), COMMENTED);
+    let mut dry: serde_json::Value = serde_json::from_str(&dry).expect("a report");
+    let diff = dry.as_object_mut().expect("an object").remove("diff").expect("a diff");
+    assert!(diff.as_str().expect("a diff").starts_with("--- a/foo.yaml\n+++ b/foo.yaml\n@@"), "{diff}");
+    let shown = env.opm(&edit);
+    insta::assert_snapshot!(shown, @r#"
+    exit 0
+    --- stdout
+    {
+      "summary": "removed foo.v1.2.0 from alpha",
+      "entries": [
+        {
+          "package": "foo",
+          "channel": "alpha",
+          "name": "foo.v1.2.0",
+          "change": "removed",
+          "replaces": "foo.v1.1.0",
+          "skips": [
+            "foo.v1.1.1"
+          ]
+        }
+      ],
+      "notes": [],
+      "stranded": [
+        {
+          "package": "foo",
+          "channel": "alpha",
+          "bundles": [
+            "foo.v1.1.1"
+          ]
+        },
+        {
+          "package": "foo",
+          "channel": "alpha",
+          "bundles": [
+            "foo.v1.2.0"
+          ]
+        }
+      ],
+      "files": [
+        {
+          "path": "foo.yaml",
+          "change": "changed"
+        }
+      ]
+    }
+    --- stderr
+    "#);
+    let json = shown.lines().skip(2).take_while(|line| *line != "--- stderr").collect::<String>();
+    assert_eq!(serde_json::from_str::<serde_json::Value>(&json).expect("a report"), dry);
+}
+
+#[test]
+fn a_json_report_of_an_edit_without_changes_is_empty() {
+    let env = commented();
+    let args = ["edit", "set-default", "catalog", "foo", "alpha", "-o", "json", "--dry-run"];
+    insta::assert_snapshot!(env.opm(&args), @r#"
+    exit 0
+    --- stdout
+    {
+      "summary": null,
+      "entries": [],
+      "notes": [],
+      "stranded": [],
+      "files": [],
+      "diff": ""
+    }
+    --- stderr
+    "#);
+}

@@ -66,3 +66,34 @@ fn a_directory_given_as_dots_appears_by_its_name() {
     assert!(output.unwrap().status.success());
     assert!(env.read("my-catalog.Dockerfile").contains("ADD my-catalog /configs"));
 }
+
+#[test]
+fn files_that_do_not_belong_to_the_catalog_are_named() {
+    let env = TestEnv::new();
+    let package = r#"{"schema": "olm.package", "name": "a", "defaultChannel": "b"}"#;
+    env.file("clean/c.json", package);
+    insta::assert_snapshot!(env.opm(&["generate", "dockerfile", "clean"]), @r"
+    exit 0
+    --- stdout
+    --- stderr
+    ");
+    // Without blobs, there is nothing to compare with.
+    env.file("other/.git/config", "").file("other/c.yaml", "");
+    assert!(env.opm(&["generate", "dockerfile", "other"]).ends_with("--- stderr\n"));
+    env.file("full/c.json", package).file("full/.git/config", "").file("full/.git/HEAD", "");
+    env.file("full/.indexignore", "*.md\n").file("full/README.md", "").file("full/docs/a.md", "");
+    insta::assert_snapshot!(env.opm(&["generate", "dockerfile", "full"]), @r"
+    exit 0
+    --- stdout
+    --- stderr
+    warning: the Dockerfile adds all of full, also what does not belong to the catalog: .git, README.md, docs/a.md; exclude it in a .dockerignore file, or use 'opm build full', which leaves it out
+    ");
+    env.file("full/docs/b.md", "");
+    insta::assert_snapshot!(env.opm(&["generate", "full"]), @r"
+    exit 0
+    --- stdout
+    --- stderr
+    warning: the Dockerfile adds all of full, also what does not belong to the catalog: .git, README.md, docs/a.md and 1 more; exclude it in a .dockerignore file, or use 'opm build full', which leaves it out
+    ");
+    assert!(env.read("full.Dockerfile").contains("ADD full /configs\n"));
+}

@@ -9,6 +9,7 @@ use std::sync::Mutex;
 use std::time::{Duration, Instant};
 
 use image::{Digest, media_type};
+use serde_json::json;
 use testkit::{DockerRegistry, FakeRegistry, FakeRequest, FakeResponse, Fault, RegistryPlan};
 
 use crate::env::{SMALL, TestEnv, copy};
@@ -25,9 +26,26 @@ impl Parts {
     /// Builds the image of a small catalog.
     fn of_catalog(env: &TestEnv) -> Parts {
         env.file("built/catalog.yaml", SMALL);
-        let digest = env.stdout(&["build", "built", "--data-only", "--to", "oci:built-image"]);
-        let blob = |hex: &str| fs::read(env.path("built-image/blobs/sha256").join(hex)).expect("a blob");
-        let manifest = blob(digest.trim().trim_start_matches("sha256:"));
+        env.stdout(&["build", "built", "--data-only", "--to", "oci:built-image"]);
+        Parts::of_layout(&env.path("built-image"))
+    }
+
+    /// Builds the image of a bundle from its directory.
+    fn of_bundle(env: &TestEnv, directory: &str, package: &str) -> Parts {
+        let manifests = format!("{directory}/manifests");
+        let named = ["--directory", &manifests, "--package", package, "--channels", "stable", "--overwrite"];
+        let built = ["--image-builder", "none", "--tag", "r.test/bundle:v1", "--image-output", "oci:built-bundle"];
+        env.stdout(&[&["bundle", "build"], &named[..], &built[..]].concat());
+        Parts::of_layout(&env.path("built-bundle"))
+    }
+
+    /// Reads the only image of a layout.
+    fn of_layout(layout: &Path) -> Parts {
+        let blob = |hex: &str| fs::read(layout.join("blobs/sha256").join(hex)).expect("a blob");
+        let index = fs::read(layout.join("index.json")).expect("an index");
+        let index: serde_json::Value = serde_json::from_slice(&index).expect("JSON");
+        let digest = index["manifests"][0]["digest"].as_str().expect("a digest");
+        let manifest = blob(digest.trim_start_matches("sha256:"));
         let parsed: image::Manifest = serde_json::from_slice(&manifest).expect("a manifest");
         let parts = std::iter::once(&parsed.config).chain(&parsed.layers);
         Parts { blobs: parts.map(|part| blob(&part.digest.hex())).collect(), manifest }
@@ -85,7 +103,8 @@ fn an_invalid_proxy_is_an_error_and_no_direct_connection() {
 const OUTCOMES: &str = include_str!("registries.txt");
 
 /// Every command that takes an image, with its arguments. `{ref}` is an image at the faulty registry, and `{host}` its
-/// address. A command can occur several times: as source and target, or with other flags.
+/// address. `good.test` is a registry without faults, and the kubeconfig names a cluster with the
+/// operator `lantern` from the catalog `{ref}`. A command can occur several times: as source and target, or with other flags.
 const COMMANDS: &[(&str, &str)] = &[
     ("render", "{ref}"),
     ("validate", "{ref}"),
@@ -141,10 +160,20 @@ const COMMANDS: &[(&str, &str)] = &[
     ("crd-diff", "1.3.0 {ref}"),
     ("security", "{ref}"),
     ("site build", "{ref} --to out"),
+    ("run bundle", "{ref} --kubeconfig kubeconfig"),
+    ("run bundle", "{ref} --kubeconfig kubeconfig --olm v1 --registry {host}/m/try:v1"),
+    ("run bundle", "good.test/ns/lantern:v1 --kubeconfig kubeconfig -n other --index-image {ref}"),
+    (
+        "run bundle",
+        "good.test/ns/lantern:v1 --kubeconfig kubeconfig -n other --olm v1 --ignore-dependencies --registry {ref}",
+    ),
+    ("run bundle-upgrade", "{ref} --kubeconfig kubeconfig"),
+    ("run bundle-upgrade", "{ref} --kubeconfig kubeconfig --olm v1"),
+    ("run bundle-upgrade", "good.test/ns/lantern:v1 --kubeconfig kubeconfig"),
 ];
 
-/// Commands that take an image, but reach a cluster first.
-const ON_CLUSTERS: &[&str] = &["run bundle", "run bundle-upgrade"];
+/// The message of the cluster when a command creates an object, after its images.
+const NO_OBJECTS: &str = "this cluster takes no objects";
 
 /// The messages that explain a fault, with its class: an image is missing if its registry says so; everything else is
 /// a failure.
@@ -162,6 +191,7 @@ const MESSAGES: &[(&str, &str)] = &[
     ("manifest unknown", "missing"),
     ("status 404", "failed"),
     ("does not exist", "missing"),
+    (NO_OBJECTS, "-"),
 ];
 
 /// Returns all commands of the program without further subcommands.
@@ -185,7 +215,7 @@ fn every_command_that_takes_an_image_is_in_the_table() {
     leaves(&env, &[], &mut all);
     let takes_image = |(name, help): &(String, String)| help.contains("--image-cache") || name.starts_with("mirror ");
     let taking: BTreeSet<&str> = all.iter().filter(|one| takes_image(one)).map(|(name, _)| name.as_str()).collect();
-    let known: BTreeSet<&str> = COMMANDS.iter().map(|(name, _)| *name).chain(ON_CLUSTERS.iter().copied()).collect();
+    let known: BTreeSet<&str> = COMMANDS.iter().map(|(name, _)| *name).collect();
     assert!(taking.len() > 30, "{taking:?}");
     assert_eq!(taking, known);
 }
@@ -194,15 +224,59 @@ fn every_command_that_takes_an_image_is_in_the_table() {
 fn prepare(env: &TestEnv, parts: &Parts) {
     env.file("base/catalog/catalog.yaml", SMALL);
     env.copy_of("examples/bundles/lantern/1.3.0");
-    fs::rename(env.path("1.3.0"), env.path("base/1.3.0")).expect("a bundle");
+    copy(&env.path("1.3.0"), &env.path("base/1.3.0"));
     copy(&env.path("built-image"), &env.path("base/image"));
     let good = FakeRegistry::start(|_| (Fault::None, None));
     env.file("good.yaml", image_set("additionalImages", "name", &parts.serve(&good, "ns/catalog")));
+    Parts::of_bundle(env, "1.3.0", "lantern").serve(&good, "ns/lantern");
+    let place = format!("location = \"{}\"\ninsecure = true\n", good.host());
+    env.file("base/home/.config/containers/registries.conf", format!("[[registry]]\nprefix = \"good.test\"\n{place}"));
     env.stdout(&["mirror", "pull", "good.yaml", "base/set", "--use-http"]);
     fs::copy(env.path("base/set/mirror/lock.json"), env.path("base/lock.json")).expect("a lock");
     let index = fs::read_to_string(env.path("base/image/index.json")).expect("an index");
     let named = index.replace("\"size\"", "\"annotations\":{\"org.opencontainers.image.ref.name\":\"v1\"},\"size\"");
     fs::write(env.path("base/image/index.json"), named).expect("an index");
+}
+
+/// Starts a cluster that permits everything but takes no objects. It has both generations of OLM, and the operator `lantern` from a catalog.
+fn start_cluster(catalog: &str) -> FakeRegistry {
+    let subscription = json!({
+        "metadata": {"name": "lantern", "namespace": "default"},
+        "spec": {"name": "lantern", "channel": "stable", "source": "lanterns", "sourceNamespace": "default"},
+    });
+    let source = json!({"metadata": {"name": "lanterns", "namespace": "default"}, "spec": {"image": catalog}});
+    let kinds = "ClusterExtension ClusterCatalog Deployment CustomResourceDefinition ClusterRole ClusterRoleBinding Role \
+        RoleBinding PodDisruptionBudget PriorityClass Service ServiceAccount ConfigMap Secret Namespace";
+    let kind = |kind: &str| {
+        let name = kind.to_lowercase();
+        json!({"name": name, "singularName": "", "namespaced": true, "kind": kind, "verbs": []})
+    };
+    let kinds: Vec<serde_json::Value> = kinds.split(' ').map(kind).collect();
+    FakeRegistry::start(move |request| {
+        let path = request.path.split('?').next().unwrap_or_default();
+        let last = path.rsplit('/').next().unwrap_or_default();
+        let found = match (request.method.as_str(), last) {
+            ("POST", "selfsubjectaccessreviews") => Some(json!({"status": {"allowed": true}})),
+            ("GET", "default" | "other") => Some(json!({"metadata": {"name": last}})),
+            ("GET", "subscriptions") if path.contains("/namespaces/default/") => {
+                Some(json!({"metadata": {}, "items": [subscription]}))
+            }
+            ("GET", kinds) if kinds.ends_with('s') && kinds != "lanterns" => Some(json!({"metadata": {}, "items": []})),
+            // Every group has all kinds.
+            ("GET", "v1") => Some(json!({"groupVersion": path.trim_start_matches("/apis/"), "resources": kinds})),
+            ("GET", "lanterns") => Some(source.clone()),
+            _ => None,
+        };
+        let refusal = match request.method.as_str() {
+            "GET" => json!({"kind": "Status", "status": "Failure", "reason": "NotFound", "code": 404, "message": path}),
+            _ => {
+                json!({"kind": "Status", "status": "Failure", "reason": "Invalid", "code": 422, "message": NO_OBJECTS})
+            }
+        };
+        let status = if found.is_some() { 200 } else { refusal["code"].as_u64().unwrap_or_default() as u16 };
+        let response = FakeResponse::status(status).body(found.unwrap_or(refusal).to_string());
+        (Fault::None, Some(response.header("Content-Type", "application/json")))
+    })
 }
 
 fn image_set(list: &str, field: &str, name: &str) -> String {
@@ -274,6 +348,7 @@ fn outcome(base: &Path, host: &str, plain: bool, name: &str, arguments: &str) ->
     };
     let error = reader.join().expect("the output");
     let (message, class) = MESSAGES.iter().find(|(text, _)| error.contains(text)).copied().unwrap_or(("-", "-"));
+    assert!(code == "0" || message != "-", "{name} {arguments} fails for another reason: {error}");
     // Mirrors report the class themselves.
     for (says, reported) in [("missing images: ", "missing"), ("failed images: ", "failed")] {
         assert!(!error.contains(says) || reported == class || class == "-", "{name} {arguments}: {error}");
@@ -286,6 +361,14 @@ fn outcome(base: &Path, host: &str, plain: bool, name: &str, arguments: &str) ->
 /// Compares all commands against one registry with the table.
 fn check(fault: &str, host: &str, plain: bool, env: &TestEnv) {
     let base = env.path("base");
+    let cluster = start_cluster(&format!("{host}/ns/catalog:v1"));
+    let kubeconfig = json!({
+        "apiVersion": "v1", "kind": "Config", "current-context": "test",
+        "clusters": [{"name": "test", "cluster": {"server": format!("http://{}", cluster.host())}}],
+        "contexts": [{"name": "test", "context": {"cluster": "test", "user": "test"}}],
+        "users": [{"name": "test", "user": {}}],
+    });
+    env.file("base/kubeconfig", kubeconfig.to_string());
     let next = Mutex::new(COMMANDS.iter().enumerate());
     let lines = Mutex::new(vec![String::new(); COMMANDS.len()]);
     std::thread::scope(|scope| {

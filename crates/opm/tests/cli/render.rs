@@ -158,6 +158,6 @@ fn blobs_without_a_package_are_omitted_with_a_warning() {
     exit 0
     --- stdout
     --- stderr
-    warning: catalog/c.yaml: olm.bundle "lost" names no package and is dropped
+    warning: catalog/c.yaml: olm.bundle "lost" has no package and is dropped
     "#);
 }

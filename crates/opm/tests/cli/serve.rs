@@ -36,6 +36,40 @@ fn wait_for(port: u16, path: &str, wanted: &str) {
 }
 
 #[test]
+fn a_directory_with_files_but_no_blobs_is_served_only_if_that_is_allowed() {
+    let env = TestEnv::new();
+    env.file("git/.git/HEAD", "ref: refs/heads/main\n");
+    env.file("ignored/.indexignore", "*.md\n").file("ignored/docs/README.md", "# Notes\n");
+    for directory in ["git", "ignored"] {
+        let serve = ["serve", directory, "--address", "127.0.0.1", "--port", "0", "-t", ""];
+        let refused = format!(
+            "error: \"{directory}\" contains no catalog: opm found no blobs in it; check the path\n\
+             help: --allow-empty accepts a catalog without any blobs\n"
+        );
+        let http = format!("127.0.0.1:{}", testkit::free_port());
+        for command in [&serve[..], &["preview", directory, "--http", &http]] {
+            let shown = env.opm(command);
+            assert!(shown.starts_with("exit 1\n") && shown.ends_with(&refused), "{shown}");
+        }
+        let port = testkit::free_port();
+        let http = format!("127.0.0.1:{port}");
+        for command in [
+            &[&serve[..], &["--allow-empty", "--http", &http]].concat()[..],
+            &["preview", directory, "--allow-empty", "--http", &http],
+        ] {
+            let _server = Stopped(env.command().args(command).stderr(Stdio::null()).spawn().unwrap());
+            wait_for(port, "/readyz", "200 OK");
+        }
+    }
+    // A new catalog starts with an empty directory.
+    std::fs::create_dir_all(env.path("new/sub")).unwrap();
+    let port = testkit::free_port();
+    let command = ["preview", "new", "--http", &format!("127.0.0.1:{port}")];
+    let _server = Stopped(env.command().args(command).stderr(Stdio::null()).spawn().unwrap());
+    wait_for(port, "/readyz", "200 OK");
+}
+
+#[test]
 fn a_tag_is_followed_through_updates_and_outages() {
     let Some(registry) = DockerRegistry::start(RegistryPlan::default()) else { return };
     let env = TestEnv::new();

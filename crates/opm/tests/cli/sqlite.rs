@@ -368,6 +368,17 @@ fn commands_that_remove_do_not_create_a_database() {
 }
 
 #[test]
+fn a_wrong_argument_leaves_no_new_database() {
+    let env = etcd();
+    for command in ["registry add -d new.db -b ./0.6.1 --mode newest", "index add -b ./0.6.1 --generate --mode newest"]
+    {
+        let shown = env.opm(&command.split(' ').collect::<Vec<_>>());
+        assert!(shown.starts_with("exit 1\n") && shown.contains("newest"), "{shown}");
+        assert_eq!(env.names("."), ["0.6.1", "0.9.0", "0.9.2"], "{command}");
+    }
+}
+
+#[test]
 fn an_image_with_a_database_is_served() {
     let env = etcd();
     let arguments = ["index", "add", "--container-tool", "none", "--binary-image", "scratch", "-t", "r.test/index:v1"];

@@ -1,5 +1,6 @@
 //! `opm catalog`: catalogs of a cluster.
 
+use std::io::{BufRead, BufReader};
 use std::process::Stdio;
 use std::time::Duration;
 
@@ -175,31 +176,32 @@ async fn pod(kit: &Kit, name: &str, status: serde_json::Value) {
 #[tokio::test(flavor = "multi_thread")]
 async fn waiting_ends_when_the_catalog_serves_or_with_the_reason_why_it_does_not() {
     let kit = Kit::new().await;
-    let wait = |timeout: &str| {
-        let mut command = kit.command(&["catalog", "apply", "cat", "--image", "127.0.0.1:1/catalog:latest", "--wait"]);
-        command.args(["--timeout", timeout]);
-        command
+    let wait = |name: &str, timeout: &str| {
+        let apply = ["catalog", "apply", name, "--image", "127.0.0.1:1/catalog:latest", "--wait", "--timeout", timeout];
+        kit.command(&apply).stderr(Stdio::piped()).spawn().unwrap()
     };
     let shown = |output| kit.env.show(output).replace(&kit.cluster.namespace, "[NAMESPACE]");
-    insta::assert_snapshot!(shown(wait("4s").output().unwrap()), @r#"
-    exit 1
-    --- stdout
-    --- stderr
-    warning: cannot check whether the image has a program: initializing source docker://127.0.0.1:1/catalog:latest: pinging container registry 127.0.0.1:1: Get "https://127.0.0.1:1/v2/": dial tcp 127.0.0.1:1: Connection refused (os error 111); if it has none, add --extract-content
-    catalog [NAMESPACE]/cat applied
-    error: catalog cat does not answer after 4s: nobody has started a pod for it: no controller of catalogs runs
-    "#);
     let pulling = json!({"reason": "ImagePullBackOff", "message": "manifest unknown"});
     let container = json!({"name": "registry-server", "image": "127.0.0.1:1/catalog:latest", "imageID": "", "ready": false,
         "restartCount": 0, "state": {"waiting": pulling}});
     pod(&kit, "cat-1", json!({"phase": "Pending", "containerStatuses": [container]})).await;
-    insta::assert_snapshot!(shown(wait("4s").output().unwrap()), @r#"
+    // Long enough for a slow machine to read the state once.
+    let (alone, failing) = (wait("alone", "15s"), wait("cat", "15s"));
+    insta::assert_snapshot!(shown(alone.wait_with_output().unwrap()), @r#"
+    exit 1
+    --- stdout
+    --- stderr
+    warning: cannot check whether the image has a program: initializing source docker://127.0.0.1:1/catalog:latest: pinging container registry 127.0.0.1:1: Get "https://127.0.0.1:1/v2/": dial tcp 127.0.0.1:1: Connection refused (os error 111); if it has none, add --extract-content
+    catalog [NAMESPACE]/alone applied
+    error: catalog alone does not answer after 15s: nobody has started a pod for it: no controller of catalogs runs
+    "#);
+    insta::assert_snapshot!(shown(failing.wait_with_output().unwrap()), @r#"
     exit 1
     --- stdout
     --- stderr
     warning: cannot check whether the image has a program: initializing source docker://127.0.0.1:1/catalog:latest: pinging container registry 127.0.0.1:1: Get "https://127.0.0.1:1/v2/": dial tcp 127.0.0.1:1: Connection refused (os error 111); if it has none, add --extract-content
     catalog [NAMESPACE]/cat applied
-    error: catalog cat does not answer after 4s: pod cat-1: container registry-server: image 127.0.0.1:1/catalog:latest cannot be pulled (ImagePullBackOff): manifest unknown
+    error: catalog cat does not answer after 15s: pod cat-1: container registry-server: image 127.0.0.1:1/catalog:latest cannot be pulled (ImagePullBackOff): manifest unknown
     "#);
     insta::assert_snapshot!(kit.opm(&["catalog", "status", "cat"]), @r#"
     exit 0
@@ -216,8 +218,11 @@ async fn waiting_ends_when_the_catalog_serves_or_with_the_reason_why_it_does_not
     cat-1  serving  container registry-server: image 127.0.0.1:1/catalog:latest cannot be pulled (ImagePullBackOff): manifest unknown
     --- stderr
     "#);
-    let waiting = wait("60s").stderr(Stdio::piped()).spawn().unwrap();
-    tokio::time::sleep(Duration::from_millis(300)).await;
+    let mut waiting = wait("cat", "5m");
+    let mut lines = BufReader::new(waiting.stderr.take().unwrap()).lines().map(Result::unwrap);
+    let applied: Vec<String> = lines.by_ref().take(2).collect();
+    let namespace = &kit.cluster.namespace;
+    assert_eq!(applied[1], format!("catalog {namespace}/cat applied"));
     let container = json!({"name": "registry-server", "image": "127.0.0.1:1/catalog:latest", "ready": true, "restartCount": 0,
         "imageID": "docker-pullable://r.test/catalog@sha256:0123"});
     let ready = json!([{"type": "Ready", "status": "True"}]);
@@ -230,14 +235,9 @@ async fn waiting_ends_when_the_catalog_serves_or_with_the_reason_why_it_does_not
     let connection = json!({"address": "cat.ns.svc:50051", "lastObservedState": "READY"});
     let status = json!({"connectionState": connection, "latestImageRegistryPoll": "2026-01-02T03:04:05Z"});
     kit.set_status(Kind::CATALOG_SOURCE, "cat", status).await;
-    insta::assert_snapshot!(shown(waiting.wait_with_output().unwrap()), @r#"
-    exit 0
-    --- stdout
-    --- stderr
-    warning: cannot check whether the image has a program: initializing source docker://127.0.0.1:1/catalog:latest: pinging container registry 127.0.0.1:1: Get "https://127.0.0.1:1/v2/": dial tcp 127.0.0.1:1: Connection refused (os error 111); if it has none, add --extract-content
-    catalog [NAMESPACE]/cat applied
-    catalog [NAMESPACE]/cat is served from r.test/catalog@sha256:0123
-    "#);
+    let served = format!("catalog {namespace}/cat is served from r.test/catalog@sha256:0123");
+    assert_eq!(lines.collect::<Vec<_>>(), [served]);
+    assert!(waiting.wait().unwrap().success());
     insta::assert_snapshot!(kit.opm(&["catalog", "status", "cat"]), @r#"
     exit 0
     --- stdout

@@ -14,7 +14,7 @@ const LAGOON: &[Bundle] = &[
     ("reef", "1.0.0", "", &["ns/reef:v1"]),
 ];
 
-/// T-26, D-13.
+/// M-26.
 #[tokio::test(flavor = "multi_thread")]
 async fn the_needs_of_a_cluster_are_read_from_it() {
     let kit = Kit::new().await;
@@ -50,7 +50,7 @@ async fn the_needs_of_a_cluster_are_read_from_it() {
     assert!(String::from_utf8_lossy(&output.stderr).contains("none"), "{output:?}");
 }
 
-/// T-4, D-49.
+/// M-4.
 #[tokio::test(flavor = "multi_thread")]
 async fn written_objects_are_applied_to_a_cluster() {
     let kit = Kit::new().await;

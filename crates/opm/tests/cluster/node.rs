@@ -31,8 +31,8 @@ pub(crate) struct Node {
 struct Inner {
     client: kube::Client,
     scratch: PathBuf,
-    /// Ports of pods, by name.
-    ports: Mutex<HashMap<String, (SocketAddr, JoinHandle<()>)>>,
+    /// Running pods, by name.
+    running: Mutex<HashMap<String, Running>>,
     servers: Mutex<HashMap<String, (u16, Child)>>,
 }
 
@@ -55,9 +55,17 @@ fn resource(kind: Kind) -> ApiResource {
     }
 }
 
+struct Running {
+    image_id: String,
+    address: SocketAddr,
+    port: JoinHandle<()>,
+    /// Whether the API server has confirmed that the pod runs.
+    reported: bool,
+}
+
 impl Node {
     pub(crate) fn start(client: kube::Client, scratch: PathBuf) -> Node {
-        let inner = Arc::new(Inner { client, scratch, ports: Mutex::default(), servers: Mutex::default() });
+        let inner = Arc::new(Inner { client, scratch, running: Mutex::default(), servers: Mutex::default() });
         let runs = inner.clone();
         let task = tokio::spawn(async move {
             loop {
@@ -75,7 +83,7 @@ impl Node {
 
     /// Returns the address of a running pod.
     pub(crate) fn address(&self, pod: &str) -> Option<SocketAddr> {
-        self.inner.ports.lock().unwrap().get(pod).map(|(address, _)| *address)
+        self.inner.running.lock().unwrap().get(pod).map(|running| running.address)
     }
 }
 
@@ -95,14 +103,18 @@ impl Inner {
         let pods = within(&self.client, Kind::POD, pod.metadata.namespace.as_deref().unwrap());
         if pod.metadata.deletion_timestamp.is_some() {
             // The pod ends, and then its object is deleted.
-            if let Some((_, port)) = self.ports.lock().unwrap().remove(&name) {
-                port.abort();
+            if let Some(running) = self.running.lock().unwrap().remove(&name) {
+                running.port.abort();
             }
             let _ = pods.delete(&name, &DeleteParams::default().grace_period(0)).await;
             return;
         }
-        if self.ports.lock().unwrap().contains_key(&name) {
-            return;
+        let known = self.running.lock().unwrap().get(&name).map(|running| (running.reported, running.image_id.clone()));
+        match known {
+            Some((true, _)) => return,
+            // The API server may have stored the report although it did not answer: the pod keeps running.
+            Some((false, image_id)) => return self.report(&pods, pod, &name, &image_id).await,
+            None => {}
         }
         if pod.data["spec"].get("nodeName").is_none() {
             let binding = json!({
@@ -135,7 +147,14 @@ impl Inner {
                 });
             }
         });
-        self.ports.lock().unwrap().insert(name.clone(), (address, port));
+        let running = Running { image_id: image_id.clone(), address, port, reported: false };
+        self.running.lock().unwrap().insert(name.clone(), running);
+        self.report(&pods, pod, &name, &image_id).await;
+    }
+
+    /// Reports that a pod runs.
+    async fn report(&self, pods: &Api<Object>, pod: &Object, name: &str, image_id: &str) {
+        let image = &pod.data["spec"]["containers"][0]["image"];
         let status = json!({
             "phase": "Running",
             "podIP": "127.0.0.1",
@@ -146,9 +165,10 @@ impl Inner {
             }],
         });
         let patch = Patch::Merge(json!({ "status": status }));
-        if pods.patch_status(&name, &PatchParams::default(), &patch).await.is_err() {
-            // The next poll starts it again.
-            self.ports.lock().unwrap().remove(&name);
+        if pods.patch_status(name, &PatchParams::default(), &patch).await.is_ok()
+            && let Some(running) = self.running.lock().unwrap().get_mut(name)
+        {
+            running.reported = true;
         }
     }
 

@@ -141,7 +141,7 @@ fn in_export(page: &str, package: &str, channel: &str, from: &str) -> Path {
     (names.collect(), attribute(rows[row], "data-e").is_none())
 }
 
-/// T-12: every place that answers a question gives the same answer, on generated catalogs.
+/// C-12: every place that answers a question gives the same answer, on generated catalogs.
 #[test]
 fn the_same_question_has_the_same_answer_everywhere() {
     let catalogs: usize = std::env::var("OPM_AGREE_CATALOGS").ok().and_then(|text| text.parse().ok()).unwrap_or(60);

@@ -53,7 +53,7 @@ fn check(setup: Setup, server: &Server, axe: &str) {
     assert_eq!(log, Vec::<String>::new(), "{setup:?}");
 }
 
-/// T-2: axe finds no violation on any kind of page, light and dark, wide and narrow.
+/// C-2: axe finds no violation on any kind of page, light and dark, wide and narrow.
 #[test]
 fn pages_have_no_accessibility_violations_in_the_light_theme() {
     let (workspace, axe) = (Workspace::with_example(), axe());
@@ -62,7 +62,7 @@ fn pages_have_no_accessibility_violations_in_the_light_theme() {
     check(Setup { size: (320, 800), ..Setup::default() }, &server, &axe);
 }
 
-/// T-2, in the dark theme.
+/// C-2, in the dark theme.
 #[test]
 fn pages_have_no_accessibility_violations_in_the_dark_theme() {
     let (workspace, axe) = (Workspace::with_example(), axe());
@@ -71,7 +71,7 @@ fn pages_have_no_accessibility_violations_in_the_dark_theme() {
     check(Setup { dark: true, size: (320, 800), ..Setup::default() }, &server, &axe);
 }
 
-/// T-2: the check reports a picture without a text alternative, and pale text.
+/// C-2: the check reports a picture without a text alternative, and pale text.
 #[test]
 fn the_accessibility_check_reports_a_violation() {
     let (workspace, axe) = (Workspace::with_example(), axe());
@@ -84,7 +84,7 @@ fn the_accessibility_check_reports_a_violation() {
     assert!(violations(&browser, &axe, COLOURS).iter().any(|found| found.starts_with("color-contrast")));
 }
 
-/// T-4: the keyboard alone finds a package, opens its latest version, compares it, and copies its name.
+/// C-4: the keyboard alone finds a package, opens its latest version, compares it, and copies its name.
 #[test]
 fn the_keyboard_alone_suffices() {
     let workspace = Workspace::with_example();
@@ -126,7 +126,7 @@ fn the_keyboard_alone_suffices() {
     assert_eq!(browser.run("return document.querySelector('dialog').open", &[]), json!(false));
 }
 
-/// T-8: the page turns no text into markup, even if a script tries.
+/// C-8: the page turns no text into markup, even if a script tries.
 #[test]
 fn pages_reject_markup_from_scripts() {
     let workspace = Workspace::with_example();
@@ -138,7 +138,7 @@ fn pages_reject_markup_from_scripts() {
     assert_eq!(outcome, json!("TypeError"));
 }
 
-/// T-9: the browser finds the same packages as the server, and the URL keeps the query.
+/// C-9: the browser finds the same packages as the server, and the URL keeps the query.
 #[test]
 fn the_browser_ranks_like_the_server() {
     let workspace = Workspace::with_example();
@@ -174,9 +174,9 @@ fn the_browser_ranks_like_the_server() {
     browser.wait("return document.querySelectorAll('.tile').length === 2");
 }
 
-/// T-9: random filters give the same order on the server and in the browser, and the counts of a plain recount.
+/// C-9: random filters give the same order on the server and in the browser, and the counts of a plain recount.
 #[test]
-fn t_09_random_filters_agree_everywhere() {
+fn c9_random_filters_agree_everywhere() {
     let workspace = Workspace::new();
     crate::random::write(&workspace, "catalog", 6);
     let server = workspace.serve(&[]);
@@ -242,7 +242,7 @@ fn t_09_random_filters_agree_everywhere() {
     }
 }
 
-/// C-31: the server searches descriptions if a query requests it.
+/// The server searches descriptions if a query requests it.
 #[test]
 fn descriptions_are_searched_on_request() {
     let workspace = Workspace::with_example();
@@ -260,7 +260,7 @@ fn descriptions_are_searched_on_request() {
         .wait("return location.search.includes('in%3Adescription') && document.querySelectorAll('.tile').length === 1");
 }
 
-/// T-24: screenshots of every kind of page for reviewers. Needs `OPM_SCREENSHOTS`, a directory.
+/// C-24: screenshots of every kind of page for reviewers. Needs `OPM_SCREENSHOTS`, a directory.
 #[test]
 #[ignore = "needs a directory for pictures: OPM_SCREENSHOTS"]
 fn screenshots_are_saved_for_reviewers() {

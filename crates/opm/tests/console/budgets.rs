@@ -220,7 +220,7 @@ fn exports(workspace: &Workspace, row: &mut dyn FnMut(&str, String, &str)) {
     }
 }
 
-/// T-10: the budgets of the console, printed as a table. Needs `OPM_CONSOLE_CATALOG`, a directory.
+/// C-10: the budgets of the console, printed as a table. Needs `OPM_CONSOLE_CATALOG`, a directory.
 #[test]
 #[ignore = "measures: cargo xtask bench --console"]
 fn budgets() {

@@ -4,7 +4,7 @@ use serde_json::json;
 
 use crate::harness::{Workspace, text_of};
 
-/// C-7: without manifests a page shows the bundle image and the command that prints them; `--with-bundles` reads the
+/// Without manifests a page shows the bundle image and the command that prints them; `--with-bundles` reads the
 /// images for the export, and reports those that it cannot read.
 #[test]
 fn c_7_manifests_come_from_bundle_images_on_request() {

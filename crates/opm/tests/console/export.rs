@@ -50,9 +50,9 @@ fn crawl(root: &Path) -> usize {
     checked
 }
 
-/// T-16: every link of every page leads to a file.
+/// C-16: every link of every page leads to a file.
 #[test]
-fn t_16_every_link_of_an_export_leads_to_a_file() {
+fn c16_every_link_of_an_export_leads_to_a_file() {
     let workspace = Workspace::with_example();
     crate::random::write(&workspace, "catalog", 5);
     for versions in ["all", "heads", "2"] {
@@ -62,7 +62,7 @@ fn t_16_every_link_of_an_export_leads_to_a_file() {
     }
 }
 
-/// C-118: a version without its own page is shown, and not linked.
+/// A version without its own page is shown, and not linked.
 #[test]
 fn c_118_versions_without_a_page_are_shown_and_not_linked() {
     let workspace = Workspace::with_example();
@@ -78,7 +78,7 @@ fn c_118_versions_without_a_page_are_shown_and_not_linked() {
     assert!(head.contains("2.0.0 →") && !head.contains("← 1.0.1"), "a button leads to a missing page");
 }
 
-/// T-17: the same catalog gives the same bytes, and a change of one package affects only its files and the lists.
+/// C-17: the same catalog gives the same bytes, and a change of one package affects only its files and the lists.
 #[test]
 fn an_export_changes_only_with_the_catalog() {
     let workspace = Workspace::with_example();
@@ -166,10 +166,10 @@ fn same(exported: &str, served: &str, path: &str) {
     assert_eq!(exported, served, "{path}");
 }
 
-/// T-18: an export shows the same as the server, except for links and live parts: on every page of the example, and on
+/// C-18: an export shows the same as the server, except for links and live parts: on every page of the example, and on
 /// 200 pages of a larger catalog.
 #[test]
-fn t_18_an_export_shows_the_same_as_the_server() {
+fn c18_an_export_shows_the_same_as_the_server() {
     let workspace = Workspace::with_example();
     workspace.run(&["site", "build", "catalog", "-o", "site", "--name", "test", "--previous", "previous"]);
     let server = workspace.serve(&[]);
@@ -217,7 +217,7 @@ fn works(browser: &Browser, at: &dyn Fn(&str) -> String) {
     browser.open(&at("p/lantern/graph.html"));
     let colour = browser.run("return getComputedStyle(document.querySelector('.opm .r')).stroke !== 'none'", &[]);
     assert_eq!(colour, json!(true));
-    // T-4: the keyboard alone suffices.
+    // C-4: the keyboard alone suffices.
     browser.open(&at("about.html"));
     browser.run("document.activeElement.blur()", &[]);
     browser.keys("/");
@@ -239,9 +239,9 @@ fn works(browser: &Browser, at: &dyn Fn(&str) -> String) {
     assert_eq!(browser.log(), Vec::<String>::new());
 }
 
-/// T-16: an export works in a folder, at the root of a static host and below a path, also without scripts.
+/// C-16: an export works in a folder, at the root of a static host and below a path, also without scripts.
 #[test]
-fn t_16_an_export_works_at_any_location() {
+fn c16_an_export_works_at_any_location() {
     let workspace = Workspace::with_example();
     workspace.run(&["site", "build", "catalog", "-o", "deep/below/site"]);
     let root = workspace.path("deep/below/site");
@@ -250,7 +250,7 @@ fn t_16_an_export_works_at_any_location() {
     works(&browser, &|path| format!("file://{}/{path}", root.display()));
     works(&browser, &|path| top.address(path));
     works(&browser, &|path| below.address(path));
-    // T-1: without scripts the page shows all that is in the file.
+    // C-1: without scripts the page shows all that is in the file.
     let still = Browser::start(Setup { scripts: false, ..Setup::default() });
     let pages = files(&root).into_iter().filter(|path| path.ends_with(".html"));
     for (number, path) in pages.enumerate() {
@@ -268,10 +268,10 @@ fn t_16_an_export_works_at_any_location() {
     }
 }
 
-/// T-16: every link of the whole export of a large catalog leads to a file. Needs `OPM_CONSOLE_CATALOG`, a directory.
+/// C-16: every link of the whole export of a large catalog leads to a file. Needs `OPM_CONSOLE_CATALOG`, a directory.
 #[test]
 #[ignore = "needs a large catalog: OPM_CONSOLE_CATALOG"]
-fn t_16_every_link_of_a_large_export_leads_to_a_file() {
+fn c16_every_link_of_a_large_export_leads_to_a_file() {
     let catalog = std::env::var("OPM_CONSOLE_CATALOG").expect("OPM_CONSOLE_CATALOG is a catalog");
     let workspace = Workspace::new();
     workspace.run(&["site", "build", &catalog, "-o", "site", "--no-blobs"]);

@@ -5,7 +5,7 @@ use crate::harness::{PAGES, Workspace};
 const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; \
     form-action 'self'; base-uri 'none'; frame-ancestors 'none'; require-trusted-types-for 'script'; trusted-types 'none'";
 
-/// T-8: pages, assets, pictures and errors have the headers that contain foreign content.
+/// C-8: pages, assets, pictures and errors have the headers that contain foreign content.
 #[test]
 fn every_reply_of_the_console_has_security_headers() {
     let workspace = Workspace::with_example();
@@ -61,7 +61,7 @@ fn every_reply_of_the_console_has_security_headers() {
     assert_eq!((head.status, head.body.as_str()), (200, ""));
 }
 
-/// C-109: a request with a foreign host name that resolves to this machine is rejected.
+/// A request with a foreign host name that resolves to this machine is rejected.
 #[test]
 fn a_foreign_host_name_for_a_local_server_is_rejected() {
     let workspace = Workspace::with_example();

@@ -139,7 +139,7 @@ fn attacks(browser: &Browser) -> Value {
     browser.run(&format!("{FIND_ATTACKS}return find(document);"), &[])
 }
 
-/// T-5: no content of a hostile catalog runs, sends requests to other hosts or becomes markup.
+/// C-5: no content of a hostile catalog runs, sends requests to other hosts or becomes markup.
 #[test]
 fn a_hostile_catalog_stays_text() {
     let workspace = Workspace::new();
@@ -218,10 +218,10 @@ fn with_icons(workspace: &Workspace) {
     }
 }
 
-/// T-6: icons that are programs are replaced by letters, with a reason; icons that are pictures by content are shown,
+/// C-6: icons that are programs are replaced by letters, with a reason; icons that are pictures by content are shown,
 /// whatever their name, and do nothing when opened by URL, on the server and on a host without headers.
 #[test]
-fn t_06_a_hostile_icon_becomes_a_letter() {
+fn c6_a_hostile_icon_becomes_a_letter() {
     let workspace = Workspace::new();
     with_icons(&workspace);
     let server = workspace.serve(&[]);

@@ -22,7 +22,7 @@ fn package(workspace: &Workspace, name: &str, properties: &[Value], modes: &[(&s
     workspace.write(&format!("catalog/{name}.json"), &blobs.iter().map(|blob| format!("{blob}\n")).collect::<String>());
 }
 
-/// C-82: the page shows what blocks an installation, or may, on a server and in an export; and nothing otherwise.
+/// The page shows what blocks an installation, or may, on a server and in an export; and nothing otherwise.
 #[test]
 fn c_82_obstacles_to_an_installation_are_shown() {
     let workspace = Workspace::new();

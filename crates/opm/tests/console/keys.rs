@@ -9,7 +9,7 @@ const DOWN: &str = "\u{e015}";
 const UP: &str = "\u{e013}";
 const ENTER: &str = "\u{e007}";
 
-/// C-90: search on any page suggests packages, kinds, and versions of the package of the page.
+/// Search on any page suggests packages, kinds, and versions of the package of the page.
 #[test]
 fn c_90_search_suggests_packages_kinds_and_versions() {
     let workspace = Workspace::with_example();
@@ -45,7 +45,7 @@ fn c_90_search_suggests_packages_kinds_and_versions() {
     assert_eq!(browser.log(), Vec::<String>::new());
 }
 
-/// C-90: `j`, `k` and the arrows move in the list, Enter opens; arrows scroll if the list has no focus.
+/// `j`, `k` and the arrows move in the list, Enter opens; arrows scroll if the list has no focus.
 #[test]
 fn c_90_keys_move_in_the_list() {
     let workspace = Workspace::with_example();
@@ -70,7 +70,7 @@ fn c_90_keys_move_in_the_list() {
     browser.wait("return location.pathname === '/p/beacon'");
 }
 
-/// C-62: tables of a graph are sorted by any column, in both directions, and back.
+/// Tables of a graph are sorted by any column, in both directions, and back.
 #[test]
 fn c_62_tables_of_a_graph_are_sorted() {
     let workspace = Workspace::with_example();
@@ -94,7 +94,7 @@ fn c_62_tables_of_a_graph_are_sorted() {
     assert_eq!(first, json!("lantern.v1.0.0"));
 }
 
-/// C-73: the older version is on the left unless the user swaps them; descriptions are compared as text.
+/// The older version is on the left unless the user swaps them; descriptions are compared as text.
 #[test]
 fn c_73_a_comparison_can_be_swapped() {
     let workspace = Workspace::with_example();
@@ -124,7 +124,7 @@ fn c_73_a_comparison_can_be_swapped() {
     assert!(text.contains("<del>− Line ") && text.contains("<ins>+ Line "), "{text}");
 }
 
-/// C-32: typing in a long list shows all matches, in order; results of an earlier key never reappear.
+/// Typing in a long list shows all matches, in order; results of an earlier key never reappear.
 #[test]
 fn typing_in_a_long_list_shows_all_matches() {
     let workspace = Workspace::new();

@@ -36,7 +36,7 @@ fn revision(reply: &Reply) -> String {
     data["revision"].as_str().unwrap_or_default().to_owned()
 }
 
-/// T-14: pages report another catalog, a rejected one and its repair, and never reload by themselves.
+/// C-14: pages report another catalog, a rejected one and its repair, and never reload by themselves.
 #[test]
 fn pages_report_a_new_catalog() {
     let workspace = Workspace::with_example();
@@ -64,9 +64,9 @@ fn pages_report_a_new_catalog() {
     assert_eq!(browser.log(), Vec::<String>::new());
 }
 
-/// T-14: pages report that the server is unreachable until it is back; they never reload by themselves.
+/// C-14: pages report that the server is unreachable until it is back; they never reload by themselves.
 #[test]
-fn t_14_pages_survive_a_restart_of_the_server() {
+fn c14_pages_survive_a_restart_of_the_server() {
     let workspace = Workspace::with_example();
     let mut server = workspace.serve(&["--poll-interval", "100ms"]);
     let port = server.port;
@@ -108,9 +108,9 @@ fn wait_for_free_streams(server: &Server, wanted: usize) {
     }
 }
 
-/// T-14, C-111: a hidden tab holds no stream, so that any number of tabs loads.
+/// C-14: a hidden tab holds no stream, so that any number of tabs loads.
 #[test]
-fn t_14_hidden_tabs_hold_no_stream_and_seven_tabs_load() {
+fn c14_hidden_tabs_hold_no_stream_and_seven_tabs_load() {
     let workspace = Workspace::with_example();
     let server = workspace.serve(&["--poll-interval", "100ms"]);
     let browser = Browser::start(Setup { tabs: true, ..Setup::default() });
@@ -151,7 +151,7 @@ fn the_first_update_reports_a_catalog() {
     assert!(news.contains("\"revision\""), "{news}");
 }
 
-/// T-14, T-15: streams end with the server, and their number is limited.
+/// C-14, C-15: streams end with the server, and their number is limited.
 #[test]
 fn streams_are_bounded_and_end_with_the_server() {
     let workspace = Workspace::with_example();
@@ -175,7 +175,7 @@ fn streams_are_bounded_and_end_with_the_server() {
     assert!(streams.iter_mut().all(|stream| next(stream).is_none()));
 }
 
-/// C-74, C-112: the strip shows how much changed, with a link; a page that follows keeps its position.
+/// The strip shows how much changed, with a link; a page that follows keeps its position.
 #[test]
 fn pages_report_what_changed_and_can_follow() {
     let workspace = Workspace::with_example();
@@ -204,7 +204,7 @@ fn pages_report_what_changed_and_can_follow() {
     assert_eq!(browser.log(), Vec::<String>::new());
 }
 
-/// C-111: without a free stream, pages poll once a minute.
+/// Without a free stream, pages poll once a minute.
 #[test]
 fn pages_poll_without_a_free_stream() {
     let workspace = Workspace::with_example();
@@ -236,9 +236,12 @@ fn memory(server: &Server) -> f64 {
 /// How much more memory a server may use under load, and after all readers have disconnected, in megabytes; and when.
 ///
 /// Before updates were encoded once for all streams, it was 40 more; before freed memory was released, nearly all of it
-/// stayed. What remains are arenas of the allocator and caches: 7 to 9, depending on the machine.
+/// stayed. When idle threads lived for a second, polls kept four to eight of them alive in turn, and 7 to 9 stayed.
+///
+/// 4.6 to 5.0 remained on two cores. Pages with live data are 0.7 of that. The rest is free memory that `malloc_trim`
+/// does not release: 3 at the ends of glibc's 15 arenas, of which each core adds 8, and 1.5 in caches of live threads.
 const MAXIMUM_GROWTH: f64 = 24.0;
-const REMAINING_GROWTH: f64 = 10.0;
+const REMAINING_GROWTH: f64 = 8.0;
 const RELEASED_AFTER: Duration = Duration::from_secs(75);
 
 /// Returns the memory of a server once it has released what it allocated since `before`, or after the timeout.
@@ -251,9 +254,9 @@ fn memory_after_release(server: &Server, before: f64) -> f64 {
     after
 }
 
-/// T-15: 300 streams and 50 readers while the catalog is swapped every second, for `OPM_CONSOLE_SECONDS` seconds.
+/// C-15: 300 streams and 50 readers while the catalog is swapped every second, for `OPM_CONSOLE_SECONDS` seconds.
 #[test]
-fn t_15_swaps_under_load_fail_no_page_mix_no_catalogs_and_release_memory() {
+fn c15_swaps_under_load_fail_no_page_mix_no_catalogs_and_release_memory() {
     let seconds: u64 = std::env::var("OPM_CONSOLE_SECONDS").ok().and_then(|text| text.parse().ok()).unwrap_or(12);
     let workspace = Workspace::with_example();
     std::fs::remove_dir_all(workspace.path("previous")).unwrap();
@@ -360,7 +363,7 @@ fn large() -> String {
     text
 }
 
-/// C-120: memory of resolver queries is kept for a minute, and then released to the system.
+/// Memory of resolver queries is kept for a minute, and then released to the system.
 #[test]
 #[ignore = "waits for more than a minute"]
 fn memory_of_resolver_queries_is_released_to_the_system() {

@@ -19,7 +19,7 @@ fn preview(workspace: &Workspace, directory: &str) -> Server {
     server
 }
 
-/// C-3: pages of a catalog reload by themselves, and show the problems that rules report.
+/// Pages of a catalog reload by themselves, and show the problems that rules report.
 #[test]
 fn a_catalog_is_shown_while_it_is_edited() {
     let workspace = Workspace::with_example();
@@ -37,7 +37,7 @@ fn a_catalog_is_shown_while_it_is_edited() {
     server.wait("/problems", |page| page.body.contains("wrong.json:1:") && page.body.contains("not served"));
 }
 
-/// C-3: a bundle directory is shown as the page of its version.
+/// A bundle directory is shown as the page of its version.
 #[test]
 fn a_bundle_is_shown_as_its_version_page() {
     let workspace = Workspace::new();

@@ -5,9 +5,9 @@ use testkit::{Browser, Setup};
 
 use crate::harness::{PAGES, Workspace, text_of};
 
-/// T-1: without scripts every page shows all its text, links, tables and pictures, and filters are forms.
+/// C-1: without scripts every page shows all its text, links, tables and pictures, and filters are forms.
 #[test]
-fn t_01_every_page_is_complete_without_scripts() {
+fn c1_every_page_is_complete_without_scripts() {
     let workspace = Workspace::with_example();
     let server = workspace.serve(&[]);
     let browser = Browser::start(Setup { scripts: false, ..Setup::default() });
@@ -81,9 +81,9 @@ fn tree(browser: &Browser) -> String {
     out
 }
 
-/// T-3: roles and names of the list, a package and a graph; one heading of the first level; landmarks.
+/// C-3: roles and names of the list, a package and a graph; one heading of the first level; landmarks.
 #[test]
-fn t_03_the_accessibility_tree_matches_its_snapshot() {
+fn c3_the_accessibility_tree_matches_its_snapshot() {
     let workspace = Workspace::with_example();
     let server = workspace.serve(&[]);
     let browser = Browser::start(Setup::default());
@@ -123,9 +123,9 @@ fn check_layout(browser: &Browser, page: &str, how: &str) {
     assert_eq!(browser.run(CLIPPED, &[]), json!([]), "{page} cuts text {how}");
 }
 
-/// T-22: narrow, with wide text spacing, enlarged, in forced colours: no text is clipped and no page scrolls sideways.
+/// C-22: narrow, with wide text spacing, enlarged, in forced colours: no text is clipped and no page scrolls sideways.
 #[test]
-fn t_22_pages_adapt_to_how_they_are_read() {
+fn c22_pages_adapt_to_how_they_are_read() {
     let workspace = Workspace::with_example();
     let server = workspace.serve(&[]);
     let browser = Browser::start(Setup { size: (320, 800), ..Setup::default() });
@@ -156,9 +156,9 @@ fn t_22_pages_adapt_to_how_they_are_read() {
     }
 }
 
-/// T-22, C-63: in print and on narrow screens the table replaces the picture.
+/// C-22: in print and on narrow screens the table replaces the picture.
 #[test]
-fn t_22_the_table_replaces_the_graph() {
+fn c22_the_table_replaces_the_graph() {
     let workspace = Workspace::with_example();
     let server = workspace.serve(&[]);
     let browser = Browser::start(Setup { size: (320, 800), ..Setup::default() });

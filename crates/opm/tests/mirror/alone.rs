@@ -1,4 +1,4 @@
-//! T-26 on real catalogs: clusters install and upgrade from the mirror alone, and exceptions are reported.
+//! M-26 on real catalogs: clusters install and upgrade from the mirror alone, and exceptions are reported.
 //!
 //! The example catalog is always tested. `OPM_MIRROR_CATALOG` names another one, with a directory for each package, and
 //! `OPM_MIRROR_PROGRAM` an optimized program for the many queries.
@@ -208,12 +208,12 @@ fn from_the_mirror_alone(catalog: &Path) {
 }
 
 #[test]
-fn t26_the_catalog_of_the_examples_is_installed_and_upgraded_from_its_mirror() {
+fn m26_the_catalog_of_the_examples_is_installed_and_upgraded_from_its_mirror() {
     from_the_mirror_alone(&Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples/catalog"));
 }
 
 #[test]
-fn t26_a_published_catalog_is_installed_and_upgraded_from_its_mirror() {
+fn m26_a_published_catalog_is_installed_and_upgraded_from_its_mirror() {
     let Some(catalog) = std::env::var_os("OPM_MIRROR_CATALOG").map(PathBuf::from) else { return };
     from_the_mirror_alone(&catalog);
 }

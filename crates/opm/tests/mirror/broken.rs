@@ -1,4 +1,4 @@
-//! T-19: overloaded, slow or unusual registries and networks.
+//! M-19: overloaded, slow or unusual registries and networks.
 
 use std::fs;
 use std::process::Output;
@@ -26,7 +26,7 @@ fn is_blob(request: &FakeRequest) -> bool {
 }
 
 #[test]
-fn t19_an_overloaded_registry_gets_fewer_requests_and_delivers_everything() {
+fn m19_an_overloaded_registry_gets_fewer_requests_and_delivers_everything() {
     let Some(kit) = Kit::new() else { return };
     let file = kit.set("set.yaml", ALL);
     let digest = kit.mirror(&["pull", &file, "whole"]);
@@ -59,7 +59,7 @@ fn t19_an_overloaded_registry_gets_fewer_requests_and_delivers_everything() {
 }
 
 #[test]
-fn t19_a_slow_connection_delivers_everything() {
+fn m19_a_slow_connection_delivers_everything() {
     let Some(kit) = Kit::with_layers_of(60_000) else { return };
     let file = kit.set("set.yaml", "    - name: beta\n");
     let digest = kit.mirror(&["pull", &file, "whole"]);
@@ -85,7 +85,7 @@ fn t19_a_slow_connection_delivers_everything() {
 }
 
 #[test]
-fn t19_blobs_from_another_host_get_no_credentials_and_tokens_are_renewed() {
+fn m19_blobs_from_another_host_get_no_credentials_and_tokens_are_renewed() {
     let Some(kit) = Kit::new() else { return };
     let file = kit.set("set.yaml", "    - name: alpha\n");
     let digest = kit.mirror(&["pull", &file, "whole"]);
@@ -127,9 +127,9 @@ fn t19_blobs_from_another_host_get_no_credentials_and_tokens_are_renewed() {
     assert!(request.iter().all(|request| !request.headers.contains_key("authorization")));
 }
 
-/// D-32: `--jobs` connections to each host.
+/// `--jobs` connections to each host.
 #[test]
-fn t19_registries_do_not_wait_for_each_other() {
+fn m19_registries_do_not_wait_for_each_other() {
     let Some(kit) = Kit::new() else { return };
     let host = kit.source.as_ref().unwrap().host().to_owned();
     kit.image("one/large:v1", &[&crate::kit::noise("large", 900_000)]);
@@ -164,9 +164,9 @@ fn t19_registries_do_not_wait_for_each_other() {
     assert_eq!(alone.load(Ordering::SeqCst), 0, "the requests to the two registries are not concurrent");
 }
 
-/// D-33: failed transfers are retried after all others, also to the destination.
+/// Failed transfers are retried after all others, also to the destination.
 #[test]
-fn t19_uploads_to_a_temporarily_failing_destination_are_retried() {
+fn m19_uploads_to_a_temporarily_failing_destination_are_retried() {
     let Some(kit) = Kit::new() else { return };
     let file = kit.set("set.yaml", ALL);
     let digest = kit.mirror(&["pull", &file, "out"]);

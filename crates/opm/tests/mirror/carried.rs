@@ -24,7 +24,7 @@ fn volumes(kit: &Kit, directory: &str) -> Vec<String> {
 }
 
 #[test]
-fn t17_a_delta_has_new_content_only_and_requires_its_base() {
+fn m17_a_delta_has_new_content_only_and_requires_its_base() {
     let Some(kit) = Kit::new() else { return };
     let to = kit.to();
     let first = kit.set("first.yaml", ALPHA);
@@ -90,7 +90,7 @@ fn with_more(count: usize) -> Vec<Bundle> {
 /// The number of bundles that each step adds.
 const STEP: usize = 10;
 
-/// G-5: a delta has the size of its new blobs plus 1 %, and the documents.
+/// A delta has the size of its new blobs plus 1 %, and the documents.
 fn check_delta(kit: &Kit, delta: &str, set: &str, before: &str) {
     let blobs = |set: &str| -> BTreeMap<String, u64> {
         let list = kit.read(&format!("{set}/mirror/blobs.txt"));
@@ -111,7 +111,7 @@ fn check_delta(kit: &Kit, delta: &str, set: &str, before: &str) {
 }
 
 #[test]
-fn t17_a_missing_or_pruned_delta_is_reported_and_another_pull_repairs_it() {
+fn m17_a_missing_or_pruned_delta_is_reported_and_another_pull_repairs_it() {
     let Some(mut kit) = Kit::new() else { return };
     let to = kit.to();
     let first = kit.set("first.yaml", ALPHA);
@@ -165,7 +165,7 @@ fn t17_a_missing_or_pruned_delta_is_reported_and_another_pull_repairs_it() {
 }
 
 #[test]
-fn t15_a_missing_volume_is_reported_with_its_number() {
+fn m15_a_missing_volume_is_reported_with_its_number() {
     let Some(kit) = Kit::new() else { return };
     let file = kit.set("set.yaml", ALPHA);
     kit.mirror(&["pull", &file, "out", "--volumes", "1MiB", "--to", "v", "--drain"]);
@@ -192,7 +192,7 @@ fn t15_a_missing_volume_is_reported_with_its_number() {
 }
 
 #[test]
-fn t12_blobs_in_volumes_are_not_fetched_again() {
+fn m12_blobs_in_volumes_are_not_fetched_again() {
     let Some(mut kit) = Kit::new() else { return };
     let file = kit.set("set.yaml", ALPHA);
     let pull = ["pull", &file, "out", "--volumes", "1MiB", "--to", "v", "--drain"];
@@ -228,7 +228,7 @@ fn t12_blobs_in_volumes_are_not_fetched_again() {
 }
 
 #[test]
-fn t23_prune_removes_only_content_that_no_kept_set_needs() {
+fn m23_prune_removes_only_content_that_no_kept_set_needs() {
     let Some(kit) = Kit::new() else { return };
     let to = kit.to();
     let (alpha, beta) =
@@ -258,7 +258,7 @@ fn t23_prune_removes_only_content_that_no_kept_set_needs() {
 }
 
 #[test]
-fn t23_prune_keeps_the_images_of_indexes_that_stay() {
+fn m23_prune_keeps_the_images_of_indexes_that_stay() {
     let Some(kit) = Kit::new() else { return };
     let to = kit.to();
     let index = kit.index("ns/tool:v1", &["amd64", "arm64"]);

@@ -1,4 +1,4 @@
-//! T-14 and T-27: full disks, registries that reject uploads, and networks that reach only the registry.
+//! M-14 and M-27: full disks, registries that reject uploads, and networks that reach only the registry.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -35,7 +35,7 @@ fn text(output: &Output) -> String {
 }
 
 #[test]
-fn t14_insufficient_disk_space_is_reported_before_the_first_byte() {
+fn m14_insufficient_disk_space_is_reported_before_the_first_byte() {
     let Some(kit) = Kit::new() else { return };
     let file = kit.set("set.yaml", ALPHA);
     kit.mirror(&["pull", &file, "whole"]);
@@ -55,7 +55,7 @@ fn t14_insufficient_disk_space_is_reported_before_the_first_byte() {
 }
 
 #[test]
-fn t14_a_full_disk_changes_nothing_and_more_space_resumes() {
+fn m14_a_full_disk_changes_nothing_and_more_space_resumes() {
     let Some(kit) = Kit::new() else { return };
     let file = kit.set("set.yaml", ALPHA);
     let digest = kit.mirror(&["pull", &file, "whole"]);
@@ -86,7 +86,7 @@ fn t14_a_full_disk_changes_nothing_and_more_space_resumes() {
 }
 
 #[test]
-fn t14_a_full_registry_is_reported_and_a_later_push_completes() {
+fn m14_a_full_registry_is_reported_and_a_later_push_completes() {
     let Some(kit) = Kit::new() else { return };
     let file = kit.set("set.yaml", ALPHA);
     let digest = kit.mirror(&["pull", &file, "out"]);
@@ -133,7 +133,7 @@ fn a_set_on_read_only_media_is_pushed_and_verified() {
 }
 
 #[test]
-fn t14_a_truncated_manifest_in_a_registry_is_reported() {
+fn m14_a_truncated_manifest_in_a_registry_is_reported() {
     let Some(kit) = Kit::new() else { return };
     let Some(closed) = DockerRegistry::start(RegistryPlan::default()) else { return };
     let file = kit.set("set.yaml", ALPHA);
@@ -160,7 +160,7 @@ pub(crate) fn files_below(directory: &Path) -> Vec<PathBuf> {
 }
 
 #[test]
-fn t27_only_the_address_of_the_registry_is_needed() {
+fn m27_only_the_address_of_the_registry_is_needed() {
     let Some(kit) = Kit::new() else { return };
     let file = kit.set("set.yaml", ALPHA);
     let digest = kit.mirror(&["pull", &file, "out"]);

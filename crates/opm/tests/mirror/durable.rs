@@ -11,7 +11,7 @@ const ALPHA: &str = "    - name: alpha\n      minVersion: 1.0.0\n";
 const LARGE: u64 = 64 << 10;
 
 #[test]
-fn t12_small_blobs_damaged_by_a_power_failure_are_fetched_again() {
+fn m12_small_blobs_damaged_by_a_power_failure_are_fetched_again() {
     let Some(kit) = Kit::new() else { return };
     let file = kit.set("set.yaml", ALPHA);
     let digest = kit.mirror(&["pull", &file, "out"]);
@@ -35,7 +35,7 @@ fn t12_small_blobs_damaged_by_a_power_failure_are_fetched_again() {
 }
 
 #[test]
-fn t12_large_blobs_are_synced_before_they_are_renamed_and_all_before_the_lock() {
+fn m12_large_blobs_are_synced_before_they_are_renamed_and_all_before_the_lock() {
     let Some(kit) = Kit::new() else { return };
     if !testkit::installed("strace") {
         return;

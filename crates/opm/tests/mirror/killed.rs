@@ -48,7 +48,7 @@ fn run_killed(kit: &Kit, words: &[&str], seed: u64, span: Duration) -> bool {
 }
 
 #[test]
-fn t12_the_next_run_resumes_a_run_killed_at_any_moment() {
+fn m12_the_next_run_resumes_a_run_killed_at_any_moment() {
     let Some(kit) = Kit::with_layers_of(1_500_000) else { return };
     let file = kit.set("set.yaml", ALL);
     let before = kit.proxy.count();
@@ -102,7 +102,7 @@ fn wait_for_part(kit: &Kit, before: u64, part: u64, child: &mut Child) {
 }
 
 #[test]
-fn t9_content_of_a_source_that_restarts_is_fetched_once() {
+fn m9_content_of_a_source_that_restarts_is_fetched_once() {
     let Some(mut kit) = Kit::with_layers_of(1_500_000) else { return };
     let file = kit.set("set.yaml", ALL);
     let before = kit.proxy.count();
@@ -133,7 +133,7 @@ fn t9_content_of_a_source_that_restarts_is_fetched_once() {
 }
 
 #[test]
-fn t9_another_registry_of_the_pool_continues_where_one_failed() {
+fn m9_another_registry_of_the_pool_continues_where_one_failed() {
     let Some(kit) = Kit::with_layers_of(1_500_000) else { return };
     let file = kit.set("set.yaml", ALL);
     let before = kit.proxy.count();
@@ -168,7 +168,7 @@ fn t9_another_registry_of_the_pool_continues_where_one_failed() {
 }
 
 #[test]
-fn t10_a_source_that_stays_dead_is_reported_by_cause_and_the_next_run_fetches_the_rest() {
+fn m10_a_source_that_stays_dead_is_reported_by_cause_and_the_next_run_fetches_the_rest() {
     let Some(mut kit) = Kit::with_layers_of(1_500_000) else { return };
     let file = kit.set("set.yaml", ALL);
     let before = kit.proxy.count();
@@ -186,7 +186,7 @@ fn t10_a_source_that_stays_dead_is_reported_by_cause_and_the_next_run_fetches_th
     assert!(begun.elapsed() < Duration::from_secs(90), "{:?}: {messages}", begun.elapsed());
     assert!(messages.contains("failed images: ") && messages.contains("the set is incomplete"), "{messages}");
     assert!(!kit.path("out/mirror/lock.json").exists());
-    // D-40: the number of attempts, and what to do, for users and programs.
+    // The number of attempts, and what to do, for users and programs.
     assert!(messages.contains(" times): ") && messages.contains("help: run the command again"), "{messages}");
     let report: serde_json::Value = serde_json::from_str(&kit.read("out/mirror/report.json")).unwrap();
     let missing = report["missing"].as_array().unwrap();
@@ -205,7 +205,7 @@ fn t10_a_source_that_stays_dead_is_reported_by_cause_and_the_next_run_fetches_th
 }
 
 #[test]
-fn t11_a_destination_that_dies_keeps_the_old_catalog_until_the_new_one_is_complete() {
+fn m11_a_destination_that_dies_keeps_the_old_catalog_until_the_new_one_is_complete() {
     let Some(mut kit) = Kit::with_layers_of(1_500_000) else { return };
     let to = kit.to();
     let old = kit.set("old.yaml", "    - name: alpha\n      maxVersion: 1.0.0\n");

@@ -1,4 +1,4 @@
-//! T-25: a layer that is larger than any volume, and very many images.
+//! M-25: a layer that is larger than any volume, and very many images.
 
 use std::fmt::Write as _;
 use std::fs;
@@ -93,7 +93,7 @@ const MB: u64 = 1_000_000;
 
 /// With `OPM_MIRROR_LAYER=12000` the layer has 12 GB. It is never stored: the space between the noise is holes.
 #[test]
-fn t25_a_layer_larger_than_any_volume_arrives_and_is_never_stored_twice() {
+fn m25_a_layer_larger_than_any_volume_arrives_and_is_never_stored_twice() {
     let megabytes = std::env::var("OPM_MIRROR_LAYER").ok().and_then(|text| text.parse::<u64>().ok()).unwrap_or(600);
     let size = megabytes * MB + 12_345;
     let place = Scratch::new();
@@ -141,7 +141,7 @@ fn t25_a_layer_larger_than_any_volume_arrives_and_is_never_stored_twice() {
 
 /// With `OPM_MIRROR_IMAGES=20000` there are 20,000 images, as many as the largest published catalogs have.
 #[test]
-fn t25_very_many_images_take_little_time_and_memory() {
+fn m25_very_many_images_take_little_time_and_memory() {
     let images = std::env::var("OPM_MIRROR_IMAGES").ok().and_then(|text| text.parse().ok()).unwrap_or(1000);
     let Some(registry) = DockerRegistry::start(RegistryPlan::default()) else { return };
     let place = Scratch::new();

@@ -24,7 +24,7 @@ fn incomplete(kit: &Kit, image: &str) -> String {
 }
 
 #[test]
-fn t18_missing_images_are_reported_by_package_and_bundle() {
+fn m18_missing_images_are_reported_by_package_and_bundle() {
     let Some(kit) = Kit::with(INCOMPLETE) else { return };
     let file = incomplete(&kit, "ns/alpha:v2");
     let error = kit.mirror_fails(&["pull", &file, "out"]);
@@ -40,7 +40,7 @@ fn t18_missing_images_are_reported_by_package_and_bundle() {
 }
 
 #[test]
-fn t18_bundles_without_an_image_are_omitted_or_kept_on_request() {
+fn m18_bundles_without_an_image_are_omitted_or_kept_on_request() {
     let Some(kit) = Kit::with(INCOMPLETE) else { return };
     let file = incomplete(&kit, "ns/alpha:v2");
     kit.mirror(&["pull", &file, "dropped", "--missing", "drop"]);
@@ -66,7 +66,7 @@ fn t18_bundles_without_an_image_are_omitted_or_kept_on_request() {
 }
 
 #[test]
-fn t10_an_unreachable_source_is_reported_immediately() {
+fn m10_an_unreachable_source_is_reported_immediately() {
     let Some(mut kit) = Kit::new() else { return };
     let file = kit.set("set.yaml", "    - name: alpha\n");
     drop(kit.source.take());
@@ -76,7 +76,7 @@ fn t10_an_unreachable_source_is_reported_immediately() {
 }
 
 #[test]
-fn t18_a_bad_reference_belongs_to_its_bundle() {
+fn m18_a_bad_reference_belongs_to_its_bundle() {
     let Some(kit) = Kit::with(INCOMPLETE) else { return };
     // The list of the last bundle ends the file: each kind of invalid reference that valid catalogs can have.
     let untagged = format!("{}/ns/no-tag", kit.host);
@@ -102,7 +102,7 @@ fn t18_a_bad_reference_belongs_to_its_bundle() {
 }
 
 #[test]
-fn t18_a_head_without_its_image_is_replaced_by_the_previous_entry() {
+fn m18_a_head_without_its_image_is_replaced_by_the_previous_entry() {
     let Some(kit) = Kit::with(INCOMPLETE) else { return };
     let file = incomplete(&kit, "ns/alpha:v3");
     kit.mirror(&["pull", &file, "out", "--missing", "drop"]);
@@ -112,7 +112,7 @@ fn t18_a_head_without_its_image_is_replaced_by_the_previous_entry() {
 }
 
 #[test]
-fn t15_a_damaged_directory_is_found_and_not_sent() {
+fn m15_a_damaged_directory_is_found_and_not_sent() {
     let Some(kit) = Kit::new() else { return };
     let file = kit.set("set.yaml", "    - name: alpha\n");
     kit.mirror(&["pull", &file, "out"]);
@@ -136,7 +136,7 @@ fn t15_a_damaged_directory_is_found_and_not_sent() {
 }
 
 #[test]
-fn t28_a_set_contains_no_password() {
+fn m28_a_set_contains_no_password() {
     let Some(kit) = Kit::new() else { return };
     fs::create_dir_all(kit.path("home/.docker")).unwrap();
     let auth = format!("{{\"auths\": {{\"{}\": {{\"auth\": \"dXNlcjpodW50ZXIyMzQ1Ng==\"}}}}}}", kit.host);
@@ -170,7 +170,7 @@ fn damage(kit: &Kit, set: &str) -> std::path::PathBuf {
 }
 
 #[test]
-fn t15_a_damaged_blob_is_neither_packed_nor_drained() {
+fn m15_a_damaged_blob_is_neither_packed_nor_drained() {
     let Some(mut kit) = Kit::new() else { return };
     let file = kit.set("set.yaml", "    - name: alpha\n");
     kit.mirror(&["pull", &file, "out"]);
@@ -190,7 +190,7 @@ fn t15_a_damaged_blob_is_neither_packed_nor_drained() {
 }
 
 #[test]
-fn t15_a_volume_with_a_damaged_blob_is_not_trusted_by_its_checksum() {
+fn m15_a_volume_with_a_damaged_blob_is_not_trusted_by_its_checksum() {
     let Some(kit) = Kit::new() else { return };
     let file = kit.set("set.yaml", "    - name: alpha\n");
     kit.mirror(&["pull", &file, "out", "--volumes", "1MiB", "--to", "volumes"]);
@@ -217,7 +217,7 @@ fn t15_a_volume_with_a_damaged_blob_is_not_trusted_by_its_checksum() {
 }
 
 #[test]
-fn t18_an_unreachable_registry_drops_nothing_from_a_set() {
+fn m18_an_unreachable_registry_drops_nothing_from_a_set() {
     let Some(kit) = Kit::with(INCOMPLETE) else { return };
     let dead = format!("127.0.0.1:{}", testkit::free_port());
     let mut text = kit.read("catalog-v1/catalog.yaml");

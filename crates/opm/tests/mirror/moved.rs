@@ -10,7 +10,7 @@ use crate::programs::publish_with_program;
 const ALPHA: &str = "    - name: alpha\n      minVersion: 1.1.0\n";
 
 #[test]
-fn t6_a_set_is_pushed_and_served_while_the_source_is_off() {
+fn m6_a_set_is_pushed_and_served_while_the_source_is_off() {
     let Some(mut kit) = Kit::new() else { return };
     let shared = kit.digest_of("ns/shared:v1").unwrap();
     let signature = kit.sign("ns/shared", shared, true);
@@ -29,7 +29,7 @@ fn t6_a_set_is_pushed_and_served_while_the_source_is_off() {
     assert_eq!(kit.mirror(&["pull", "out/mirror/lock.json", "out"]), digest);
     assert_eq!(fs::read(kit.path("out/mirror/lock.json")).unwrap(), before);
     assert_eq!(kit.mirror(&["verify", "out", "--expect", digest.trim()]), digest);
-    // T-27: requests go only to the destination; the source is off.
+    // M-27: requests go only to the destination; the source is off.
     let to = kit.to();
     assert_eq!(kit.mirror(&["push", "out", &to]), digest);
     assert_eq!(kit.mirror(&["verify", &to, "--lock", "out/mirror/lock.json", "--deep"]), digest);
@@ -63,7 +63,7 @@ fn t6_a_set_is_pushed_and_served_while_the_source_is_off() {
 }
 
 #[test]
-fn t5_the_objects_of_a_push_redirect_source_names_to_the_mirror() {
+fn m5_the_objects_of_a_push_redirect_source_names_to_the_mirror() {
     let Some(mut kit) = Kit::new() else { return };
     let shared = kit.digest_of("ns/shared:v1").unwrap();
     let bundle = kit.digest_of("ns/alpha-bundle:v2.0.0").unwrap();
@@ -126,7 +126,7 @@ fn check_served(kit: &Kit, index: &str) {
 }
 
 #[test]
-fn t7_a_copy_needs_no_directory_and_gives_the_same() {
+fn m7_a_copy_needs_no_directory_and_gives_the_same() {
     let Some(kit) = Kit::new() else { return };
     let shared = kit.digest_of("ns/shared:v1").unwrap();
     kit.sign("ns/shared", shared, true);
@@ -160,7 +160,7 @@ fn blobs_below(directory: &std::path::Path) -> u64 {
 }
 
 #[test]
-fn t7_a_copy_never_stores_more_than_its_spool() {
+fn m7_a_copy_never_stores_more_than_its_spool() {
     let Some(kit) = Kit::with_layers_of(1_000_000) else { return };
     let file = kit.set("set.yaml", "    - name: alpha\n      minVersion: 1.0.0\n    - name: beta\n");
     let scratch = kit.path("scratch");
@@ -179,7 +179,7 @@ fn t7_a_copy_never_stores_more_than_its_spool() {
 }
 
 #[test]
-fn t8_the_same_file_gives_the_same_bytes_in_any_environment() {
+fn m8_the_same_file_gives_the_same_bytes_in_any_environment() {
     let Some(kit) = Kit::new() else { return };
     let file = kit.set("set.yaml", ALPHA);
     let one = kit.mirror(&["pull", &file, "one", "--jobs", "1", "--volumes", "1MiB", "--to", "first"]);
@@ -218,7 +218,7 @@ fn t8_the_same_file_gives_the_same_bytes_in_any_environment() {
 }
 
 #[test]
-fn t13_concurrent_runs_exclude_each_other() {
+fn m13_concurrent_runs_exclude_each_other() {
     let Some(kit) = Kit::new() else { return };
     let file = kit.set("set.yaml", ALPHA);
     kit.mirror(&["pull", &file, "out"]);
@@ -229,7 +229,7 @@ fn t13_concurrent_runs_exclude_each_other() {
 }
 
 #[test]
-fn t13_a_concurrent_run_reports_the_process_that_writes() {
+fn m13_a_concurrent_run_reports_the_process_that_writes() {
     let Some(kit) = Kit::new() else { return };
     let file = kit.set("set.yaml", ALPHA);
     let mut first = kit
@@ -243,7 +243,7 @@ fn t13_a_concurrent_run_reports_the_process_that_writes() {
     }
     let error = kit.mirror_fails(&["pull", &file, "out"]);
     assert!(error.contains(&format!("another 'opm mirror' is writing to it, process {}", first.id())), "{error}");
-    // T-22: the catalog moves meanwhile, and the set has the original one.
+    // M-22: the catalog moves meanwhile, and the set has the original one.
     kit.publish(&crate::kit::BUNDLES[..2], "v1");
     let output = first.wait_with_output().unwrap();
     assert!(output.status.success());
@@ -252,7 +252,7 @@ fn t13_a_concurrent_run_reports_the_process_that_writes() {
 }
 
 #[test]
-fn t21_different_images_with_the_same_destination_are_rejected() {
+fn m21_different_images_with_the_same_destination_are_rejected() {
     let Some(kit) = Kit::new() else { return };
     kit.image("other/x:v1", &[b"one"]);
     kit.image("ns/x:v1", &[b"another"]);
@@ -290,7 +290,7 @@ fn a_moving_tag_of_an_additional_image_is_followed() {
     assert!(lock.contains(&new.to_string()) && !lock.contains(&old.to_string()), "{lock}");
 }
 
-/// G-2: the layers of an unfiltered catalog are fetched once, although the catalog is read first.
+/// The layers of an unfiltered catalog are fetched once, although the catalog is read first.
 #[test]
 fn a_whole_catalog_is_fetched_once() {
     let Some(kit) = Kit::new() else { return };

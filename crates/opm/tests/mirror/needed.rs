@@ -1,4 +1,4 @@
-//! T-26: the content that a mirror needs so that clusters install and upgrade from it alone.
+//! M-26: the content that a mirror needs so that clusters install and upgrade from it alone.
 
 use std::fs;
 
@@ -14,7 +14,7 @@ const NEEDY: &[Bundle] = &[
 ];
 
 #[test]
-fn t26_with_dependencies_everything_installs_from_the_mirror_alone() {
+fn m26_with_dependencies_everything_installs_from_the_mirror_alone() {
     let Some(mut kit) = Kit::with(NEEDY) else { return };
     let file = kit.set("set.yaml", "    - name: gamma\n");
     let to = kit.to();
@@ -45,7 +45,7 @@ fn cluster_runs(kit: &Kit, package: &str, csv: &str) {
 }
 
 #[test]
-fn t26_a_mirror_for_a_cluster_has_every_step_of_its_upgrade_and_nothing_else() {
+fn m26_a_mirror_for_a_cluster_has_every_step_of_its_upgrade_and_nothing_else() {
     let Some(kit) = Kit::with(NEEDY) else { return };
     cluster_runs(&kit, "alpha", "alpha.v1.1.0");
     let text = kit.read(&kit.set("set.yaml", "")).replace("    packages:\n", "");
@@ -64,7 +64,7 @@ fn t26_a_mirror_for_a_cluster_has_every_step_of_its_upgrade_and_nothing_else() {
 }
 
 #[test]
-fn t26_the_path_to_the_head_is_mirrored_although_one_step_cannot_be_installed() {
+fn m26_the_path_to_the_head_is_mirrored_although_one_step_cannot_be_installed() {
     // The bundle in between requires a package that the catalog does not have.
     const STUCK: &[Bundle] = &[
         ("gamma", "8.0.0", "", &["ns/gamma:v1"]),
@@ -87,7 +87,7 @@ fn t26_the_path_to_the_head_is_mirrored_although_one_step_cannot_be_installed() 
 }
 
 #[test]
-fn t26_bundles_that_lose_a_dependency_to_a_missing_image_are_reported() {
+fn m26_bundles_that_lose_a_dependency_to_a_missing_image_are_reported() {
     let Some(kit) = Kit::with(NEEDY) else { return };
     let digest = kit.digest_of("ns/beta:v1").unwrap();
     fs::remove_file(kit.source.as_ref().unwrap().blob_file(&digest.hex())).unwrap();
@@ -106,7 +106,7 @@ fn t26_bundles_that_lose_a_dependency_to_a_missing_image_are_reported() {
 }
 
 #[test]
-fn t26_dependencies_may_come_from_another_catalog() {
+fn m26_dependencies_may_come_from_another_catalog() {
     let Some(kit) = Kit::with(&NEEDY[4..]) else { return };
     kit.publish(&NEEDY[..4], "v2");
     let host = &kit.host;
@@ -134,7 +134,28 @@ fn t26_dependencies_may_come_from_another_catalog() {
 }
 
 #[test]
-fn t26_all_stranded_versions_are_reported() {
+fn m26_versions_whose_upgrade_lacks_a_dependency_are_reported() {
+    const GROWN: &[Bundle] = &[
+        ("beta", "0.1.0", "", &["ns/beta:v1"]),
+        ("gamma", "8.0.0", "", &["ns/gamma:v1"]),
+        ("gamma", "9.0.0", "8.0.0", &["ns/gamma:v2"]),
+    ];
+    let Some(kit) = Kit::with(GROWN) else { return };
+    let file = kit.set("set.yaml", "    - name: gamma\n      minVersion: 8.0.0\n");
+    let messages = |words: &[&str]| {
+        let planned = kit.run(&crate::kit::mirror(&[&["plan", &file], words].concat()));
+        assert!(planned.status.success());
+        String::from_utf8_lossy(&planned.stderr).into_owned()
+    };
+    let note = "gamma: clusters that run gamma.v8.0.0 find no upgrade in channel";
+    let alone = messages(&[]);
+    assert!(alone.contains(note), "{alone}");
+    let together = messages(&["--with-dependencies"]);
+    assert!(!together.contains(note), "{together}");
+}
+
+#[test]
+fn m26_all_stranded_versions_are_reported() {
     let Some(kit) = Kit::with(NEEDY) else { return };
     let file = kit.set("set.yaml", "    - name: alpha\n");
     for edges in ["keep", "bridge"] {

@@ -1,4 +1,4 @@
-//! T-22: a set keeps the catalog that it was planned with, even if the tag moves.
+//! M-22: a set keeps the catalog that it was planned with, even if the tag moves.
 
 use std::process::{Command, Stdio};
 use std::sync::Once;
@@ -13,7 +13,7 @@ use crate::proxy::forward;
 const ALPHA: &str = "    - name: alpha\n      minVersion: 1.1.0\n";
 
 #[test]
-fn t22_the_lock_pins_a_catalog_that_moves() {
+fn m22_the_lock_pins_a_catalog_that_moves() {
     let Some(kit) = Kit::new() else { return };
     let file = kit.set("set.yaml", ALPHA);
     kit.mirror(&["plan", &file, "--lock", "lock.json"]);
@@ -28,7 +28,7 @@ fn t22_the_lock_pins_a_catalog_that_moves() {
 }
 
 #[test]
-fn t22_a_tag_that_moves_during_a_plan_or_a_pull_changes_nothing() {
+fn m22_a_tag_that_moves_during_a_plan_or_a_pull_changes_nothing() {
     let Some(kit) = Kit::new() else { return };
     let file = kit.set("set.yaml", ALPHA);
     // The other catalog, and the current one, to restore the tag.

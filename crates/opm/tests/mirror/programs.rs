@@ -1,6 +1,7 @@
 //! The programs of mirrored catalogs: which image gets one, and how clusters serve an image without one.
 
 use std::fs;
+use std::process::Command;
 
 use serde_json::Value;
 use testkit::static_program;
@@ -96,4 +97,46 @@ fn a_program_that_cannot_run_in_the_image_is_reported_by_the_plan() {
         let source = catalog_source(&kit, "set", "v2");
         assert!(!source.contains("extractContent"), "{source}");
     }
+}
+
+#[test]
+fn the_original_program_of_a_catalog_in_a_directory_is_refused_before_the_transfer() {
+    // No registry is contacted before the refusal.
+    let dir = tempfile::tempdir().unwrap();
+    let write = |name: &str, content: &[u8]| fs::write(dir.path().join(name), content).unwrap();
+    let run = |arguments: &[&str]| {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_opm"));
+        command.current_dir(dir.path()).env_clear().env("HOME", dir.path()).args(arguments).output().unwrap()
+    };
+    fs::create_dir(dir.path().join("catalog")).unwrap();
+    let catalog: String = ["alpha", "beta"]
+        .map(|name| {
+            format!(
+                "---\nschema: olm.package\nname: {name}\ndefaultChannel: stable\n---\nschema: olm.channel\n\
+                 package: {name}\nname: stable\nentries:\n- name: {name}.v1.0.0\n---\nschema: olm.bundle\n\
+                 package: {name}\nname: {name}.v1.0.0\nimage: 127.0.0.1:1/ns/{name}@sha256:{}\nproperties:\n\
+                 - type: olm.package\n  value: {{packageName: {name}, version: 1.0.0}}\n",
+                "0".repeat(64)
+            )
+        })
+        .concat();
+    write("catalog/catalog.yaml", catalog.as_bytes());
+    write("static", &static_program());
+    let built =
+        run(&["build", "catalog", "-o", "oci:layout", "--platform", "linux/amd64", "--binary", "linux/amd64=static"]);
+    assert!(built.status.success(), "{}", String::from_utf8_lossy(&built.stderr));
+    let layout = dir.path().join("layout").display().to_string();
+    let set = format!(
+        "kind: ImageSetConfiguration\napiVersion: mirror.openshift.io/v2alpha1\nmirror:\n  operators:\n  \
+         - catalog: oci://{layout}\n    packages:\n    - name: alpha\n"
+    );
+    write("set.yaml", set.as_bytes());
+    for command in [&["plan", "set.yaml"][..], &["pull", "set.yaml", "none"]] {
+        let refused = run(&mirror(&[command, &["--catalog-program", "original"]].concat()));
+        let shown = String::from_utf8_lossy(&refused.stderr).into_owned();
+        assert!(!refused.status.success(), "{shown}");
+        assert!(shown.contains("requires a catalog in a registry"), "{shown}");
+        assert!(shown.contains("help: use --catalog-program ours, or --catalog-program none"), "{shown}");
+    }
+    assert_eq!(fs::read_dir(dir.path().join("none/blobs/sha256")).map_or(0, Iterator::count), 0);
 }

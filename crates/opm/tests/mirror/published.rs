@@ -1,4 +1,4 @@
-//! T-2: the bundles of published packages that a file keeps, compared with a plain implementation of the rules.
+//! M-2: the bundles of published packages that a file keeps, compared with a plain implementation of the rules.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -95,7 +95,7 @@ fn expected(package: &Package, min: Option<&Version>, max: Option<&Version>) -> 
 }
 
 #[test]
-fn t2_bundles_of_published_packages_are_selected_by_the_rules() {
+fn m2_bundles_of_published_packages_are_selected_by_the_rules() {
     let Some(published) = CATALOG.unpack() else { return };
     let Some(kit) = Kit::new() else { return };
     let mut compared = 0;

@@ -1,4 +1,4 @@
-//! T-24: artifacts of images are mirrored byte for byte.
+//! M-24: artifacts of images are mirrored byte for byte.
 
 use std::fs;
 use std::process::Command;
@@ -12,7 +12,7 @@ use crate::proxy::forward;
 const BETA: &str = "    - name: beta\n";
 
 #[test]
-fn t24_signatures_attestations_and_sboms_arrive_unchanged() {
+fn m24_signatures_attestations_and_sboms_arrive_unchanged() {
     let Some(mut kit) = Kit::new() else { return };
     let (shared, beta) = (kit.digest_of("ns/shared:v1").unwrap(), kit.digest_of("ns/beta:v1").unwrap());
     let artifacts = [
@@ -40,9 +40,9 @@ fn t24_signatures_attestations_and_sboms_arrive_unchanged() {
     kit.mirror(&["verify", "out"]);
 }
 
-/// D-51: a policy applies only on request, which is reported once.
+/// A policy applies only on request, which is reported once.
 #[test]
-fn t24_a_policy_that_is_not_enforced_is_reported_once() {
+fn m24_a_policy_that_is_not_enforced_is_reported_once() {
     let Some(kit) = Kit::new() else { return };
     let file = kit.set("set.yaml", "    - name: beta\n");
     let place = kit.path("home/.config/containers");
@@ -67,7 +67,7 @@ fn t24_a_policy_that_is_not_enforced_is_reported_once() {
 }
 
 #[test]
-fn t24_a_registry_with_the_referrers_api_is_queried_and_missing_artifacts_are_reported() {
+fn m24_a_registry_with_the_referrers_api_is_queried_and_missing_artifacts_are_reported() {
     let Some(kit) = Kit::new() else { return };
     let beta = kit.digest_of("ns/beta:v1").unwrap();
     let artifact = kit.image("ns/beta:made", &[b"an attestation"]);
@@ -146,7 +146,7 @@ fn sign(kit: &Kit, name: &str, digest: Digest, key: &str) -> String {
 }
 
 #[test]
-fn t24_a_policy_is_enforced_wherever_a_set_is_moved() {
+fn m24_a_policy_is_enforced_wherever_a_set_is_moved() {
     let Some(kit) = Kit::new() else { return };
     if !testkit::installed("openssl") {
         return;

@@ -1,4 +1,4 @@
-//! T-20: images for some platforms only.
+//! M-20: images for some platforms only.
 
 use std::collections::HashMap;
 use std::sync::Mutex;
@@ -12,7 +12,7 @@ const ALPHA: &str = "    - name: alpha\n      minVersion: 1.1.0\n";
 const ONE: &str = "    platforms: [{os: linux, architecture: amd64}]\n";
 
 #[test]
-fn t20_a_registry_that_rejects_sparse_indexes_is_detected_first() {
+fn m20_a_registry_that_rejects_sparse_indexes_is_detected_first() {
     let Some(kit) = Kit::new() else { return };
     let file = kit.set_of("set.yaml", "v1", ALPHA, ONE);
     kit.mirror(&["pull", &file, "out"]);
@@ -67,7 +67,7 @@ pub(crate) fn accepting(rule: impl Fn(&str) -> bool + Send + Sync + 'static) -> 
 }
 
 #[test]
-fn t20_a_sparse_index_is_kept_without_images_of_other_platforms() {
+fn m20_a_sparse_index_is_kept_without_images_of_other_platforms() {
     let Some(kit) = Kit::new() else { return };
     let index = kit.index("ns/many:v1", &["amd64", "arm64", "s390x"]);
     let more = format!(

@@ -87,8 +87,8 @@ impl Case {
             let old = self.crds[0].iter().find(|old| old["metadata"]["name"] == new["metadata"]["name"])?;
             Some((old, new))
         });
-        let changes: Vec<review::crd::Change> =
-            both.flat_map(|(old, new)| review::crd::compare([old], [new])).collect();
+        let changes: Vec<bundle::review::crd::Change> =
+            both.flat_map(|(old, new)| bundle::review::crd::compare([old], [new])).collect();
         let ours = changes.iter().any(|change| change.blocks);
         found.compared += 1;
         found.refused += usize::from(theirs);
@@ -97,7 +97,7 @@ impl Case {
         let unnamed = changes.iter().find(|change| change.blocks && !message.contains(change.olm_rule()) && !cut);
         if ours != theirs || unnamed.is_some() {
             let ours: Vec<String> =
-                changes.iter().filter(|change| change.blocks).map(review::crd::Change::olm_message).collect();
+                changes.iter().filter(|change| change.blocks).map(bundle::review::crd::Change::olm_message).collect();
             let ours = ours.join("\n  ");
             found.differences.push(format!("{}\nopm: {ours}\noperator-controller: {message}", self.what));
         }

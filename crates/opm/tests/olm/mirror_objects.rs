@@ -1,4 +1,4 @@
-//! T-4: a real API server accepts the objects that `push` writes for clusters, with strict validation.
+//! M-4: a real API server accepts the objects that `push` writes for clusters, with strict validation.
 
 use serde_json::{Value, json};
 use testkit::{OlmV1, mirror_set_crds};
@@ -35,7 +35,7 @@ fn plural(object: &Value) -> &'static str {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn t4_a_real_api_server_accepts_objects_of_a_push_without_a_warning() {
+async fn m4_a_real_api_server_accepts_objects_of_a_push_without_a_warning() {
     let Some(olm) = tokio::task::block_in_place(OlmV1::shared) else { return };
     let Some(kit) = tokio::task::block_in_place(Kit::new) else { return };
     let api = &olm.olm.api;

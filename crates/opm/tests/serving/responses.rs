@@ -1,6 +1,9 @@
 //! Replies over HTTP.
 
-use crate::harness::{Scratch, get, get_bytes};
+use std::process::{Child, Stdio};
+use std::time::{Duration, Instant};
+
+use crate::harness::{Scratch, TIMEOUT, free_port, get, get_bytes};
 
 #[test]
 fn redirects_keep_the_query_and_unmodified_replies_have_no_type() {
@@ -87,4 +90,43 @@ fn unchunked(mut body: &[u8]) -> Vec<u8> {
         out.extend_from_slice(&body[line + 2..line + 2 + length]);
         body = &body[line + 4 + length..];
     }
+}
+
+/// Starts a server without HTTP, and returns it when it has written its cache.
+fn serve_without_pages(scratch: &Scratch) -> Child {
+    let flags = ["--cache-dir", "cache", "--cache-enforce-integrity=false", "--port", &free_port().to_string()];
+    let server = scratch.command(&["serve", "catalog", "-t", ""]).args(flags).stderr(Stdio::null()).spawn().unwrap();
+    let start = Instant::now();
+    while !scratch.path("cache/opm.v1/catalog.cache").exists() {
+        assert!(start.elapsed() < TIMEOUT, "there is no cache");
+        std::thread::sleep(Duration::from_millis(10));
+    }
+    server
+}
+
+#[test]
+fn a_cache_of_a_server_without_http_gets_its_pages_when_they_are_served() {
+    let scratch = Scratch::new();
+    scratch.package("foo", "first", 2, 5000);
+    let size = || scratch.path("cache/opm.v1/catalog.cache").metadata().unwrap().len();
+    let mut server = serve_without_pages(&scratch);
+    server.kill().unwrap();
+    server.wait().unwrap();
+    let bare = size();
+    let enforced =
+        ["serve", "catalog", "-t", "", "--cache-dir", "cache", "--cache-enforce-integrity=true", "--http", ":0"];
+    let refused = scratch.command(&enforced).output().unwrap();
+    let message = String::from_utf8_lossy(&refused.stderr);
+    assert!(!refused.status.success() && message.contains("the cache has no data for web pages"), "{message}");
+    let page = |flags: &[&str]| {
+        let server = scratch.serve(&[&["--cache-dir", "cache", "--http-host", "x"], flags].concat()).ready();
+        let page = server.get("/p/foo");
+        assert!(page.starts_with("HTTP/1.1 200"), "{page}");
+        server.log()
+    };
+    assert!(page(&[]).contains("the cache has no data for web pages"));
+    assert_eq!(size(), bare, "the cache was replaced");
+    assert!(page(&["--cache-enforce-integrity=false"]).contains("building cache"));
+    assert!(size() > bare);
+    assert!(!page(&["--cache-enforce-integrity=false"]).contains("building cache"));
 }

@@ -7,8 +7,9 @@ use std::rc::Rc;
 use catalog::needs::Need;
 
 use super::{Matches, Node, Pool};
+use crate::error::QueryError;
 use crate::input::Bundle;
-use crate::rule::Rule;
+use olm_cel::{Rule, RuleError};
 
 /// The maximum number of members in cached answers.
 const MAX_CACHED: usize = 5_000_000;
@@ -18,14 +19,14 @@ impl Pool<'_> {
     ///
     /// # Errors
     /// Fails when the requirement cannot be read, or takes too long.
-    pub fn meets(&self, bundle: &Bundle, need: &Need) -> Result<bool, String> {
+    pub fn meets(&self, bundle: &Bundle, need: &Need) -> Result<bool, QueryError> {
         self.check(need)?;
         self.decide(bundle, need)
     }
 
     /// The same for a valid requirement.
-    fn decide(&self, bundle: &Bundle, need: &Need) -> Result<bool, String> {
-        let failed: RefCell<Option<String>> = RefCell::default();
+    fn decide(&self, bundle: &Bundle, need: &Need) -> Result<bool, QueryError> {
+        let failed: RefCell<Option<QueryError>> = RefCell::default();
         let rule = |text: &str| match self.holds(text, bundle) {
             Ok(holds) => Some(holds),
             Err(error) => {
@@ -36,7 +37,7 @@ impl Pool<'_> {
         let met = need.met_by(&bundle.package, bundle.version.as_ref(), &bundle.facts, &rule);
         match (met, failed.into_inner()) {
             (Some(met), _) => Ok(met),
-            (None, error) => Err(error.unwrap_or_else(|| need.to_string())),
+            (None, error) => Err(error.unwrap_or_else(|| QueryError::Undecided(need.to_string()))),
         }
     }
 
@@ -44,13 +45,13 @@ impl Pool<'_> {
     ///
     /// # Errors
     /// Fails with its problem.
-    pub fn check(&self, need: &Need) -> Result<(), String> {
+    pub fn check(&self, need: &Need) -> Result<(), QueryError> {
         if let Need::Broken(reason) = need {
-            return Err(reason.clone());
+            return Err(reason.clone().into());
         }
         for rule in need.rules() {
             if let Err(error) = &*self.compile(rule) {
-                return Err(format!("convert olm.constraint to resolver predicate: {error}"));
+                return Err(error.clone().into());
             }
         }
         Ok(())
@@ -87,7 +88,7 @@ impl Pool<'_> {
     }
 
     /// Makes room in the cache for an answer; clears the cache when it is full.
-    pub(super) fn make_room(&self, found: &Result<Vec<Node>, String>) {
+    pub(super) fn make_room(&self, found: &Result<Vec<Node>, QueryError>) {
         let cached = self.cached.get() + found.as_ref().map_or(1, |found| found.len() + 1);
         if cached > MAX_CACHED {
             self.matches.borrow_mut().clear();
@@ -98,7 +99,7 @@ impl Pool<'_> {
         }
     }
 
-    fn compile(&self, text: &str) -> Rc<Result<Rule, String>> {
+    fn compile(&self, text: &str) -> Rc<Result<Rule, RuleError>> {
         if let Some(known) = self.rules.borrow().get(text) {
             return known.clone();
         }
@@ -107,7 +108,7 @@ impl Pool<'_> {
         rule
     }
 
-    fn holds(&self, text: &str, bundle: &Bundle) -> Result<bool, String> {
+    fn holds(&self, text: &str, bundle: &Bundle) -> Result<bool, QueryError> {
         let rule = self.compile(text);
         let rule = rule.as_ref().as_ref().map_err(Clone::clone)?;
         let answer = rule.run(&bundle.properties)?;

@@ -6,9 +6,9 @@ use std::os::unix::ffi::OsStrExt;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError};
 
+use catalog::query::message;
 use fbc::release::cmp_version_release;
 use fbc::{Content, Limits};
-use registry_api::message;
 
 use super::Cache;
 use super::format::{self, Checksum, Digest, Extent, Field, HEADER_SIZE, KINDS, Kind, Section, Span, Text};
@@ -137,9 +137,9 @@ fn encode_packages<W: Write + Send>(
             let mut guard = lock();
             let state = &mut *guard;
             match outcome {
-                Err(reason) => {
+                Err(source) => {
                     let package = package.name().to_owned();
-                    state.failed.insert(number, LoadError::Package { package, reason }.into());
+                    state.failed.insert(number, LoadError::Package { package, source }.into());
                     return;
                 }
                 Ok(ready) => state.waiting.insert(number, ready),

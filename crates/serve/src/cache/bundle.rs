@@ -1,10 +1,11 @@
 //! Encodes blobs as replies of the registry API.
 
 use std::borrow::Cow;
+use std::io;
 
+use catalog::query::message;
 use fbc::json::{Kind, Layout, Raw, Span, Text, write_canonical};
 use fbc::{Blob, Content, Fbc, Limits, property};
-use registry_api::message;
 
 /// The parts of a `Bundle` reply.
 #[derive(Default)]
@@ -20,6 +21,23 @@ pub(super) struct Parts {
     pub(super) csv_length: usize,
 }
 
+/// Why a bundle cannot be encoded.
+#[derive(Debug, thiserror::Error)]
+pub enum BundleFault {
+    /// Its text cannot be read.
+    #[error(transparent)]
+    Io(#[from] io::Error),
+    /// Its fields are unknown.
+    #[error("bundle could not be decoded")]
+    NotDecoded,
+    /// It has CSV metadata this many times, which a reply cannot represent.
+    #[error("expected at most 1 property of type \"{metadata}\", found {0}", metadata = property::CSV_METADATA)]
+    CsvMetadata(u32),
+    /// It cannot be compressed; the name of the error.
+    #[error("{0}")]
+    Compression(&'static str),
+}
+
 /// Encodes a bundle, and passes its CSV, or the CSV metadata in the catalog, to `seen`.
 ///
 /// # Errors
@@ -32,11 +50,10 @@ pub(super) fn encode(
     text: Raw<'_>,
     package: Option<Raw<'_>>,
     seen: impl FnOnce(Option<Raw<'_>>),
-) -> Result<Parts, String> {
-    let Content::Bundle(known) = &blob.content else { return Err("bundle could not be decoded".into()) };
+) -> Result<Parts, BundleFault> {
+    let Content::Bundle(known) = &blob.content else { return Err(BundleFault::NotDecoded) };
     if known.csv_metadata > 1 {
-        let count = known.csv_metadata;
-        return Err(format!("expected at most 1 property of type \"{}\", found {count}", property::CSV_METADATA));
+        return Err(BundleFault::CsvMetadata(known.csv_metadata));
     }
     let mut parts = Parts::default();
     let version = known.package_properties.first().map_or("", |property| &property.version);

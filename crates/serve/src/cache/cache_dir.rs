@@ -5,7 +5,7 @@ use std::io;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
-use scratch::TempFile;
+use fbc::scratch::TempFile;
 
 use super::store::PrepareError;
 

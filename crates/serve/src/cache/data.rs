@@ -7,7 +7,7 @@ use std::fs::File;
 use std::io;
 use std::os::unix::fs::FileExt;
 
-use registry_api::QueryError;
+use catalog::query::QueryError;
 
 use super::format::{self, Extent};
 use super::{Cache, damaged};

@@ -24,11 +24,13 @@ use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex};
 
-use registry_api::QueryError;
+use catalog::query::QueryError;
 
+pub use bundle::BundleFault;
 use data::Source;
 pub(crate) use format::Digest;
 use format::{BadHeader, Field, HEADER_SIZE, KINDS, Kind, Table, Text};
+pub use package::EncodeError;
 
 /// An open cache: tables in memory, data on disk.
 pub struct Cache {

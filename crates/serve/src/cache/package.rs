@@ -1,6 +1,7 @@
 //! One package of a cache: its bundles encoded and compressed, or reused from an older cache.
 
 use std::collections::HashMap;
+use std::io;
 
 use fbc::blob::TextBuffer;
 use fbc::json::Raw;
@@ -9,7 +10,7 @@ use fbc::{Blob, Fbc, Limits};
 use zstd::zstd_safe::{CCtx, compress_bound};
 
 use super::Cache;
-use super::bundle::{self, Parts};
+use super::bundle::{self, BundleFault, Parts};
 use super::data::Reader;
 use super::format::{self, Digest, Extent, NONE, checksum};
 use crate::load::{CheckedCatalog, Shelve, Shelved};
@@ -83,6 +84,31 @@ pub(super) struct Encoder<'a> {
     package_text: TextBuffer,
 }
 
+/// Why a package cannot be encoded.
+#[derive(Debug, thiserror::Error)]
+pub enum EncodeError {
+    /// A text of the catalog cannot be read.
+    #[error(transparent)]
+    Io(#[from] io::Error),
+    /// A bundle has no blob.
+    #[error("bundle has no blob")]
+    NoBlob,
+    /// A bundle cannot be encoded.
+    #[error("bundle {bundle:?}: {source}")]
+    Bundle {
+        /// The bundle.
+        bundle: String,
+        /// Why.
+        source: BundleFault,
+    },
+    /// A bundle is larger than the format allows.
+    #[error("bundle is too large")]
+    BundleTooLarge,
+    /// The page data of the package is larger than the format allows.
+    #[error("package is too large")]
+    PackageTooLarge,
+}
+
 impl<'a> Encoder<'a> {
     pub(super) fn new(
         content: &'a CheckedCatalog,
@@ -98,12 +124,12 @@ impl<'a> Encoder<'a> {
     ///
     /// # Errors
     /// Fails with the problem of one of its bundles.
-    pub(super) fn encode(&mut self, package: &catalog::Package) -> Result<(Encoded, PackageData), String> {
+    pub(super) fn encode(&mut self, package: &catalog::Package) -> Result<(Encoded, PackageData), EncodeError> {
         let fbc = &self.content.fbc;
         let others = self.others.get(package.name()).map(Vec::as_slice).unwrap_or_default();
         let mut shelver = self.shelve.map(|shelve| shelve(package));
         let package_text = match others.iter().find(|blob| &*blob.schema == fbc::blob::PACKAGE) {
-            Some(blob) => Some(fbc.text(blob, &mut self.package_text).map_err(|error| error.to_string())?),
+            Some(blob) => Some(fbc.text(blob, &mut self.package_text)?),
             None => None,
         };
         let mut order: Vec<(usize, &str, &catalog::Bundle)> =
@@ -115,21 +141,22 @@ impl<'a> Encoder<'a> {
         for group in order.chunks(GROUP) {
             let mut base: Option<(usize, Vec<u8>)> = None;
             for (index, name, bundle) in group {
-                let blob = fbc.blobs().get(bundle.blob).ok_or("bundle has no blob")?;
-                let text = fbc.text(blob, &mut self.text).map_err(|error| format!("bundle {name:?}: {error}"))?;
+                let named = |source| EncodeError::Bundle { bundle: (*name).to_owned(), source };
+                let blob = fbc.blobs().get(bundle.blob).ok_or(EncodeError::NoBlob)?;
+                let text = fbc.text(blob, &mut self.text).map_err(|error| named(error.into()))?;
                 let shelve = |csv: Option<Raw<'_>>| {
                     if let Some(shelver) = &mut shelver {
                         shelver.bundle(name, bundle, text, csv);
                     }
                 };
-                let parts = bundle::encode(fbc, self.limits, blob, bundle, text, package_text, shelve)
-                    .map_err(|reason| format!("bundle {name:?}: {reason}"))?;
+                let parts =
+                    bundle::encode(fbc, self.limits, blob, bundle, text, package_text, shelve).map_err(named)?;
                 let dictionary = base.as_ref().map_or(&[][..], |(_, bytes)| bytes);
                 packed.clear();
                 packed.reserve(compress_bound(parts.body.len()));
                 self.compressor
                     .compress_using_dict(&mut packed, &parts.body, dictionary, LEVEL)
-                    .map_err(|code| format!("bundle {name:?}: {}", zstd::zstd_safe::get_error_name(code)))?;
+                    .map_err(|code| named(BundleFault::Compression(zstd::zstd_safe::get_error_name(code))))?;
                 let mut record = row(&parts, &bundle.image, &mut data, &packed)?;
                 record.base = base.as_ref().map_or(NONE, |(index, _)| *index as u32);
                 bundles[*index] = Some(EncodedBundle { record, apis: bundle::provided_apis(&parts.slim) });
@@ -140,7 +167,7 @@ impl<'a> Encoder<'a> {
         }
         let bundles = bundles.into_iter().flatten().collect();
         let (shelf, shelf_length, icon) = match shelver {
-            Some(shelver) => shelf(&shelver.finish(fbc, others).map_err(|error| error.to_string())?, &mut data)?,
+            Some(shelver) => shelf(&shelver.finish(fbc, others)?, &mut data)?,
             None => Default::default(),
         };
         Ok((Encoded { bundles, shelf, shelf_length, icon }, data))
@@ -148,23 +175,23 @@ impl<'a> Encoder<'a> {
 }
 
 /// Adds the page data of a package.
-fn shelf(made: &Shelved, data: &mut PackageData) -> Result<(Extent, u32, Extent), String> {
-    let packed = zstd::bulk::compress(&made.shelf, SHELF_LEVEL).map_err(|error| error.to_string())?;
-    let length = u32::try_from(made.shelf.len()).map_err(|_| "package is too large".to_owned())?;
+fn shelf(made: &Shelved, data: &mut PackageData) -> Result<(Extent, u32, Extent), EncodeError> {
+    let packed = zstd::bulk::compress(&made.shelf, SHELF_LEVEL)?;
+    let length = u32::try_from(made.shelf.len()).map_err(|_| EncodeError::PackageTooLarge)?;
     Ok((put(&mut data.shelves, &packed)?, length, put(&mut data.shelves, &made.icon)?))
 }
 
-fn number(length: usize) -> Result<u32, String> {
-    u32::try_from(length).map_err(|_| "bundle is too large".to_owned())
+fn number(length: usize) -> Result<u32, EncodeError> {
+    u32::try_from(length).map_err(|_| EncodeError::BundleTooLarge)
 }
 
-fn put(data: &mut Vec<u8>, bytes: &[u8]) -> Result<Extent, String> {
+fn put(data: &mut Vec<u8>, bytes: &[u8]) -> Result<Extent, EncodeError> {
     let offset = data.len() as u64;
     data.extend_from_slice(bytes);
     Ok(Extent { offset, length: number(bytes.len())?, checksum: checksum(bytes) })
 }
 
-fn row(parts: &Parts, image: &str, data: &mut PackageData, packed: &[u8]) -> Result<format::Bundle, String> {
+fn row(parts: &Parts, image: &str, data: &mut PackageData, packed: &[u8]) -> Result<format::Bundle, EncodeError> {
     Ok(format::Bundle {
         has_image: u32::from(!image.is_empty()),
         slim: put(&mut data.slims, &parts.slim)?,
@@ -181,7 +208,7 @@ fn row(parts: &Parts, image: &str, data: &mut PackageData, packed: &[u8]) -> Res
 
 /// Copies a package from an older cache, if it is present with the same content and undamaged.
 ///
-/// A package without a shelf is encoded again if a shelf is needed.
+/// A package without a shelf is encoded again if a shelf is needed. A shelf that is not needed is kept.
 pub(super) fn reuse(
     old: &Cache,
     package: &catalog::Package,
@@ -189,7 +216,7 @@ pub(super) fn reuse(
     shelved: bool,
 ) -> Option<(Encoded, PackageData)> {
     let (_, found) = old.find_package(package.name())?;
-    if (found.shelf_length > 0) != shelved {
+    if shelved && found.shelf_length == 0 {
         return None;
     }
     if found.content != *content || found.bundles.count as usize != package.bundles().count() {

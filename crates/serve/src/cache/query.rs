@@ -5,8 +5,8 @@ use std::cmp::Ordering;
 use std::io::Cursor;
 use std::sync::{Arc, PoisonError};
 
-use registry_api::message;
-use registry_api::{Answer, Api, Counts, Message, Query, QueryError, Rows};
+use catalog::query::message;
+use catalog::query::{Answer, Api, Counts, Message, Query, QueryError, Rows};
 use zstd::zstd_safe::DCtx;
 
 use super::data::Reader;

@@ -115,7 +115,8 @@ mod tests {
              "properties": [{"type": "olm.package", "value": {"packageName": "lamp", "version": "1.0.0"}}]}"#;
         std::fs::write(catalog.join("lamp.json"), blobs).unwrap();
         let (limits, on_invalid) = (Default::default(), crate::load::OnInvalid::Fail);
-        let directory = Directory { root: catalog, limits, on_invalid, allow_empty: true, shelve: None };
+        let directory =
+            Directory { root: catalog, limits, on_invalid, empty: crate::load::Empty::Accepted, shelve: None };
         let built = prepare(&directory, Some(&cache), Integrity::Rebuild).unwrap();
         assert!(built.built);
         let started = prepare(&directory, Some(&cache), Integrity::Rebuild).unwrap();

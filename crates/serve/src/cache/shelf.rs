@@ -27,6 +27,11 @@ impl Cache {
         packages.iter().filter_map(|package| self.text(package.name).map(str::to_owned)).collect()
     }
 
+    /// Returns whether all packages have page data.
+    pub(super) fn has_shelves(&self) -> bool {
+        self.table::<format::Package>(Kind::Packages).iter().all(|package| package.shelf_length > 0)
+    }
+
     /// Returns the page data of a package.
     ///
     /// # Errors

@@ -161,7 +161,20 @@ fn use_or_rebuild(
     cache: Cache,
     mut reading: Reading,
 ) -> Result<Prepared, PrepareError> {
-    let usable = cache.about().quarantined == 0;
+    let bare = directory.shelve.is_some() && !cache.has_shelves();
+    if bare && integrity == Integrity::Implied {
+        tracing::warn!("the cache has no data for web pages, building one with them");
+        return build(directory, reading, None, Some(&cache), Stamps::Stored);
+    }
+    if bare && integrity == Integrity::Enforced {
+        return Err(PrepareError::Integrity(format!(
+            "the cache has no data for web pages: serve without them, with --no-console, or build it with: \
+             opm serve {} --cache-dir={} --cache-only",
+            directory.root.display(),
+            cache_dir.display()
+        )));
+    }
+    let usable = !bare && cache.about().quarantined == 0;
     if usable && integrity != Integrity::Enforced && cache.has_stamps(&reading.fingerprint.stamps) {
         return Ok(reuse(cache, reading));
     }

@@ -1,8 +1,9 @@
 //! Discovers the types of a catalog in its blobs.
 
 use std::collections::BTreeMap;
+use std::io;
 
-use fbc::json::{Kind, Raw};
+use fbc::json::{self, Kind, Raw};
 
 use super::names;
 use super::types::{BOOLEAN, FLOAT, Field, INT, Id, QUERY, Ref, STRING, Schema, Shape, Types, argument};
@@ -35,31 +36,49 @@ pub(super) struct Discovery {
     schemas: BTreeMap<String, SchemaFields>,
 }
 
+/// Why a catalog has no types.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum DiscoverError {
+    #[error(transparent)]
+    Io(#[from] io::Error),
+    #[error(transparent)]
+    Json(#[from] json::Error),
+    #[error("the catalog has more than {MAX_NAMES} schemas")]
+    TooManySchemas,
+    #[error("schema {0:?} has more than {MAX_NAMES} fields")]
+    TooManyFields(String),
+    #[error("the catalog has several schemas or fields that GraphQL would call {0:?}")]
+    SameName(String),
+}
+
+/// A schema has too many fields.
+struct TooManyFields;
+
 impl Discovery {
     /// Adds a blob.
     ///
     /// # Errors
     /// Fails when there are too many schemas or fields.
-    pub(super) fn add(&mut self, schema: &str, blob: Raw<'_>) -> Result<(), String> {
+    pub(super) fn add(&mut self, schema: &str, blob: Raw<'_>) -> Result<(), DiscoverError> {
         if !self.schemas.contains_key(schema) {
             if self.schemas.len() == MAX_NAMES {
-                return Err(format!("the catalog has more than {MAX_NAMES} schemas"));
+                return Err(DiscoverError::TooManySchemas);
             }
             self.schemas.insert(schema.to_owned(), SchemaFields::default());
         }
         let Some(found) = self.schemas.get_mut(schema) else { return Ok(()) };
         found.objects += 1;
-        members(&mut found.fields, blob, true).map_err(|error| format!("schema {schema:?} {error}"))
+        members(&mut found.fields, blob, true).map_err(|TooManyFields| DiscoverError::TooManyFields(schema.to_owned()))
     }
 
     /// Builds the types.
     ///
     /// # Errors
     /// Fails when two types or fields would have the same name.
-    pub(super) fn types(self) -> Result<Types, String> {
+    pub(super) fn types(self) -> Result<Types, DiscoverError> {
         let mut types = Types::built_in();
         let mut roots: Vec<Field> = Vec::new();
-        let clash = |name: &str| format!("the catalog has several schemas or fields that GraphQL would call {name:?}");
+        let clash = |name: &str| DiscoverError::SameName(name.to_owned());
         for (schema, found) in self.schemas {
             let (type_name, root) = (names::kind(&schema), names::root(&schema));
             let Some(id) = types.add(type_name.clone(), Shape::Object, "", &[]) else { return Err(clash(&type_name)) };
@@ -120,12 +139,12 @@ impl InferredField {
 }
 
 /// Adds the members of an object; those of objects in lists only if `nested`.
-fn members(fields: &mut BTreeMap<String, InferredField>, object: Raw<'_>, nested: bool) -> Result<(), String> {
+fn members(fields: &mut BTreeMap<String, InferredField>, object: Raw<'_>, nested: bool) -> Result<(), TooManyFields> {
     for (key, value) in object.members() {
         let name = names::field(&key);
         if !fields.contains_key(&name) {
             if fields.len() == MAX_NAMES {
-                return Err(format!("has more than {MAX_NAMES} fields"));
+                return Err(TooManyFields);
             }
             let (list, sample) = match value.kind() {
                 Kind::Array => (true, value.items().next()),
@@ -139,7 +158,7 @@ fn members(fields: &mut BTreeMap<String, InferredField>, object: Raw<'_>, nested
         let Some(seen) = fields.get_mut(&name) else { continue };
         if !seen.sources.iter().any(|source| *source == key) {
             if seen.sources.len() == MAX_NAMES {
-                return Err(format!("has more than {MAX_NAMES} fields"));
+                return Err(TooManyFields);
             }
             seen.sources.push(key.into_owned());
         }

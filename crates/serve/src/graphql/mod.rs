@@ -20,7 +20,7 @@ use std::time::{Duration, Instant};
 use fbc::json::{Kind, Raw, write_str};
 
 use crate::content::Content;
-use discover::Discovery;
+use discover::{DiscoverError, Discovery};
 use execute::Execution;
 use types::Types;
 
@@ -33,7 +33,7 @@ const REQUEST_DEPTH: usize = 64;
 
 /// The types of a catalog, discovered on first use.
 #[derive(Debug, Default)]
-pub(crate) struct Discovered(OnceLock<Result<Types, String>>);
+pub(crate) struct Discovered(OnceLock<Result<Types, DiscoverError>>);
 
 /// An offset in a query.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -114,7 +114,7 @@ impl<'a> Request<'a> {
         let document = parse::document(&self.query)?;
         measure::measure(&document)?;
         let types = content.discovered.0.get_or_init(|| discover(content)).as_ref();
-        let types = types.map_err(|reason| Failure::new(reason.clone()))?;
+        let types = types.map_err(|error| Failure::new(error.to_string()))?;
         let deadline = Deadline(Instant::now() + TIME);
         let operation = plan::operation(&document, self.operation.as_deref())?;
         let wanted = plan::plan(types, &document, operation, self.variables, &deadline)?;
@@ -141,11 +141,11 @@ impl<'a> Request<'a> {
 }
 
 /// Reads all blobs to discover their fields.
-fn discover(content: &Content) -> Result<Types, String> {
+fn discover(content: &Content) -> Result<Types, DiscoverError> {
     let mut discovery = Discovery::default();
     for (row, schema) in content.schemas().enumerate() {
-        let line = content.line(row, u32::MAX).map_err(|error| error.to_string())?;
-        let blob = Raw::parse(&line, fbc::limits::MAX_DEPTH).map_err(|error| error.to_string())?;
+        let line = content.line(row, u32::MAX)?;
+        let blob = Raw::parse(&line, fbc::limits::MAX_DEPTH)?;
         discovery.add(schema, blob)?;
     }
     discovery.types()

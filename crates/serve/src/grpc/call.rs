@@ -10,10 +10,10 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 
 use bytes::Bytes;
+use catalog::query::{Query, Rows};
 use h2::server::SendResponse;
 use h2::{RecvStream, SendStream};
 use http::{HeaderMap, HeaderValue, Request, Response};
-use registry_api::{Query, Rows};
 use tonic::{Code, Status};
 
 use super::connection::Shared;
@@ -23,6 +23,7 @@ use super::methods::{ListQuery, Method, MethodQuery, UnaryQuery};
 use super::observe::{Call, STATUS};
 use super::piece::{PREFIX, Piece};
 use super::request::{self, Incoming};
+use crate::caught::caught;
 use crate::spare;
 
 /// Chunks of a list that are sent before other calls get their turn.
@@ -149,7 +150,7 @@ impl Receiving {
     }
 
     fn answer(self, message: Result<Bytes, Status>) -> Pending {
-        let query = message.and_then(|message| self.method.read(&self.headers, message));
+        let query = message.and_then(|message| caught(|| self.method.read(&self.headers, message))?);
         match query {
             Ok(query) => self.answering.answer(query),
             Err(status) => {
@@ -177,10 +178,9 @@ impl Answering {
     }
 
     fn answer_one(self, one: UnaryQuery, catalog: Arc<dyn Query>, turn: Option<Turn>) -> Pending {
-        let message = match one.answer(&*catalog) {
+        let message = match self.shared.ask(&catalog, || one.answer(&*catalog)) {
             Ok(message) => message,
-            Err(error) => {
-                let status = self.shared.status(error, &catalog);
+            Err(status) => {
                 self.refuse(status);
                 return Pending::Nothing;
             }
@@ -202,13 +202,12 @@ impl Answering {
     }
 
     fn answer_many(self, many: &ListQuery, catalog: Arc<dyn Query>) -> Pending {
-        match many.answer(Arc::clone(&catalog)) {
+        match self.shared.ask(&catalog, || many.answer(Arc::clone(&catalog))) {
             Ok(rows) => {
                 let Some(sending) = self.send_headers(catalog) else { return Pending::Nothing };
                 Pending::Rows(WaitingRows { sending, rows })
             }
-            Err(error) => {
-                let status = self.shared.status(error, &catalog);
+            Err(status) => {
                 self.refuse(status);
                 Pending::Nothing
             }
@@ -285,12 +284,9 @@ impl WaitingReply {
             hold = sending.shared.memory().reserve(*size) => hold,
             _ = poll_fn(|context| sending.stream.poll_reset(context)) => return,
         };
-        match one.answer(&*sending.catalog) {
+        match sending.shared.ask(&sending.catalog, || one.answer(&*sending.catalog)) {
             Ok(message) => sending.finish(Piece::message(message, hold)),
-            Err(error) => {
-                let status = sending.shared.status(error, &sending.catalog);
-                sending.fail(status);
-            }
+            Err(status) => sending.fail(status),
         }
     }
 }
@@ -308,7 +304,10 @@ impl WaitingRows {
                 _ = poll_fn(|context| sending.stream.poll_reset(context)) => return,
             };
             let mut batch = spare::buffer(BATCH);
-            let end = gather(rows, &mut batch);
+            let end = match caught(|| gather(rows, &mut batch)) {
+                Ok(end) => end,
+                Err(panicked) => return sending.fail(panicked.into()),
+            };
             if !batch.is_empty() && sending.stream.send_data(Piece::messages(batch, hold), false).is_err() {
                 return;
             }

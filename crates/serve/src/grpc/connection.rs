@@ -9,21 +9,20 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::{Duration, Instant};
 
+use catalog::query::{Query, QueryError};
 use h2::server::Connection as Http2;
 use h2::{Ping, PingPong, Reason};
-use registry_api::{Query, QueryError};
 use tokio::sync::watch;
 use tokio_rustls::TlsAcceptor;
 use tonic::Status;
-use tonic::service::Routes;
 
 use super::memory_budget::{MemoryBudget, Pool};
 use super::methods::Method;
 use super::observe::Failures;
 use super::piece::Piece;
-use super::quiet::{Quiet, Settings};
 use super::wire::Wire;
-use super::{call, foreign};
+use super::{OtherServices, call, foreign};
+use crate::caught::caught;
 use crate::listen::{FIRST_BYTES_TIMEOUT, Peer, Socket};
 use crate::live::Live;
 use crate::server::{ServerLimits, Services};
@@ -53,7 +52,7 @@ const CLOSE_TIMEOUT: Duration = Duration::from_secs(1);
 /// State shared by all connections of a thread.
 pub(crate) struct Common {
     pub(crate) live: Arc<Live>,
-    pub(crate) routes: Routes,
+    pub(crate) other_services: OtherServices,
     pub(crate) limits: ServerLimits,
     pub(crate) services: Services,
     pub(crate) pool: Pool,
@@ -117,6 +116,15 @@ impl Shared {
         }
     }
 
+    /// Runs a query on a catalog; an error or a panic becomes the status of the call.
+    pub(super) fn ask<T>(
+        &self,
+        catalog: &Arc<dyn Query>,
+        query: impl FnOnce() -> Result<T, QueryError>,
+    ) -> Result<T, Status> {
+        caught(query)?.map_err(|error| self.status(error, catalog))
+    }
+
     /// Query errors always have the code "unknown", as clients expect; they match on the text.
     pub(super) fn status(&self, error: QueryError, catalog: &Arc<dyn Query>) -> Status {
         match error {
@@ -140,11 +148,11 @@ pub(crate) async fn run(
     slot: &mut Slot,
     within_limit: bool,
 ) {
-    // Each phase has its own future, freed before the next one begins: most connections are silent most of the time.
-    let opened = tokio::time::timeout(FIRST_BYTES_TIMEOUT, Box::pin(open(socket, tls, &common.limits)));
-    let quiet = tokio::select! {
-        opened = opened => match opened {
-            Ok(Ok(quiet)) => quiet,
+    // Opening has its own future, freed before the next one begins: most connections are silent most of the time.
+    let opening = tokio::time::timeout(FIRST_BYTES_TIMEOUT, Box::pin(open(socket, tls, &common.limits)));
+    let (http2, wire) = tokio::select! {
+        opened = opening => match opened {
+            Ok(Ok(opened)) => opened,
             Ok(Err(error)) => return tracing::debug!(peer = peer.0, %error, "connection failed to open"),
             Err(_) => return,
         },
@@ -154,66 +162,36 @@ pub(crate) async fn run(
     };
     let opened = Instant::now();
     let age = common.limits.max_age.map(|age| with_jitter(age, opened));
-    let ends = [common.limits.max_idle, age].into_iter().flatten().min().map(|end| opened + end);
-    let called = tokio::select! {
-        called = Box::pin(wait_for_call(quiet, &common.limits, ends, &mut stopping)) => called,
-        _ = slot.evicted() => None,
-    };
-    let Some(quiet) = called else { return };
-    let (http2, wire) = match Box::pin(begin(quiet, &common.limits)).await {
-        Ok(begun) => begun,
-        Err(error) => return tracing::debug!(peer = peer.0, %error, "connection failed to open"),
-    };
     let shared = Rc::new(Shared::new(common, peer, slot.usage().clone(), opened));
     let connection = Connection::new(http2, wire, shared, within_limit, opened, age);
     Box::pin(answer(connection, stopping, slot)).await;
 }
 
-/// Waits for the settings of the client.
-async fn open(socket: Socket, tls: Option<TlsAcceptor>, limits: &ServerLimits) -> io::Result<Quiet> {
+/// Sets up TLS and HTTP/2.
+async fn open(
+    socket: Socket,
+    tls: Option<TlsAcceptor>,
+    limits: &ServerLimits,
+) -> io::Result<(Http2<Wire, Piece>, Wire)> {
     let socket = match tls {
         None => socket,
         Some(acceptor) => Socket::Tls(Box::new(acceptor.accept(socket).await?)),
     };
-    let settings = Settings { streams: limits.streams, window: STREAM_WINDOW, header_list: HEADER_LIST_SIZE };
-    let mut quiet = Quiet::new(socket, settings);
-    poll_fn(|context| quiet.poll(context)).await?;
-    Ok(quiet)
-}
-
-/// Waits for the first call; returns `None` if the connection must end or the peer disconnects.
-async fn wait_for_call(
-    mut quiet: Quiet,
-    limits: &ServerLimits,
-    ends: Option<Instant>,
-    stopping: &mut watch::Receiver<bool>,
-) -> Option<Quiet> {
-    let mut ping_sent: Option<Instant> = None;
-    loop {
-        let look = match ping_sent {
-            Some(ping_sent) => ping_sent + KEEPALIVE_TIMEOUT,
-            None => quiet.last_received + limits.keepalive,
-        };
-        let look = ends.map_or(look, |ends| look.min(ends)).max(Instant::now() + MIN_CHECK_INTERVAL);
-        tokio::select! {
-            last_received = poll_fn(|context| quiet.poll(context)) => return last_received.is_ok().then_some(quiet),
-            _ = stopping.wait_for(|stopping| *stopping) => return Some(quiet),
-            () = tokio::time::sleep_until(look.into()) => {}
+    let wire = Wire::new(socket);
+    let mut handshake = h2::server::Builder::new()
+        .max_concurrent_streams(limits.streams)
+        .max_header_list_size(HEADER_LIST_SIZE)
+        .initial_window_size(STREAM_WINDOW)
+        .initial_connection_window_size(CONNECTION_WINDOW)
+        .handshake(wire.clone());
+    let http2 = poll_fn(|context| {
+        let polled = Pin::new(&mut handshake).poll(context);
+        match wire.poll_write_out(context) {
+            Poll::Ready(Err(error)) => Poll::Ready(Err(error)),
+            _ => polled.map_err(io::Error::other),
         }
-        let now = Instant::now();
-        if ends.is_some_and(|ends| ends <= now) {
-            return Some(quiet);
-        }
-        match ping_sent {
-            Some(at) if quiet.last_received > at => ping_sent = None,
-            Some(at) if at + KEEPALIVE_TIMEOUT <= now => return None,
-            None if quiet.last_received + limits.keepalive <= now => {
-                quiet.ping();
-                ping_sent = Some(now);
-            }
-            _ => {}
-        }
-    }
+    });
+    Ok((http2.await?, wire))
 }
 
 /// Answers calls.
@@ -234,8 +212,11 @@ async fn answer(mut connection: Connection, mut stopping: watch::Receiver<bool>,
                 drained = true;
                 connection.http2.graceful_shutdown();
             }
-            // An idle connection leaves its slot to another one.
+            // An idle connection leaves its slot to another one. A peer that never called may not read our farewell.
             _ = slot.evicted() => {
+                if !slot.usage().has_called() {
+                    return;
+                }
                 connection.http2.graceful_shutdown();
                 return connection.finish().await;
             }
@@ -248,25 +229,6 @@ async fn answer(mut connection: Connection, mut stopping: watch::Receiver<bool>,
             }
         }
     }
-}
-
-/// Sets up HTTP/2.
-async fn begin(quiet: Quiet, limits: &ServerLimits) -> io::Result<(Http2<Wire, Piece>, Wire)> {
-    let wire = Wire::new(quiet);
-    let mut handshake = h2::server::Builder::new()
-        .max_concurrent_streams(limits.streams)
-        .max_header_list_size(HEADER_LIST_SIZE)
-        .initial_window_size(STREAM_WINDOW)
-        .initial_connection_window_size(CONNECTION_WINDOW)
-        .handshake(wire.clone());
-    let http2 = poll_fn(|context| {
-        let polled = Pin::new(&mut handshake).poll(context);
-        match wire.poll_write_out(context) {
-            Poll::Ready(Err(error)) => Poll::Ready(Err(error)),
-            _ => polled.map_err(io::Error::other),
-        }
-    });
-    Ok((http2.await?, wire))
 }
 
 struct Connection {
@@ -320,7 +282,7 @@ impl Connection {
                             self.http2.graceful_shutdown();
                         }
                         Some(method) => call::start(&self.shared, method, request, respond, context),
-                        None => foreign::start(&self.shared, common.routes.clone(), request, respond),
+                        None => foreign::start(&self.shared, common.other_services.clone(), request, respond),
                     }
                 }
                 Poll::Ready(Some(Err(_)) | None) => return Poll::Ready(()),

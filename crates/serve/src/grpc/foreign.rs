@@ -9,20 +9,25 @@ use std::time::Duration;
 use bytes::{Buf, Bytes};
 use h2::server::SendResponse;
 use h2::{RecvStream, SendStream};
-use http::{Request, Response};
+use http::{HeaderMap, Request, Response};
 use http_body::{Body as _, Frame};
+use tonic::Status;
 use tonic::body::Body;
-use tonic::service::Routes;
-use tonic::{Code, Status};
-use tower::Service;
 
+use super::OtherServices;
 use super::connection::Shared;
 use super::observe::{Call, STATUS};
 use super::piece::Piece;
 use super::request;
+use crate::caught::{caught, caught_in};
 
 /// Starts a call of another service, as a task.
-pub(super) fn start(shared: &Rc<Shared>, routes: Routes, request: Request<RecvStream>, respond: SendResponse<Piece>) {
+pub(super) fn start(
+    shared: &Rc<Shared>,
+    services: OtherServices,
+    request: Request<RecvStream>,
+    respond: SendResponse<Piece>,
+) {
     let call = Call::start(shared, &request);
     let timeout = request::timeout(request.headers());
     let Some(waiting) = shared.memory().add_pending() else {
@@ -30,7 +35,7 @@ pub(super) fn start(shared: &Rc<Shared>, routes: Routes, request: Request<RecvSt
     };
     let shared = Rc::clone(shared);
     tokio::task::spawn_local(async move {
-        answer(&shared, routes, request, respond, call, timeout).await;
+        answer(&shared, services, request, respond, call, timeout).await;
         drop(waiting);
     });
 }
@@ -47,21 +52,15 @@ fn end_with(mut call: Call, mut respond: SendResponse<Piece>, status: Status) {
 
 async fn answer(
     shared: &Shared,
-    mut routes: Routes,
+    mut services: OtherServices,
     request: Request<RecvStream>,
     mut respond: SendResponse<Piece>,
     mut call: Call,
     timeout: Option<Duration>,
 ) {
-    let asked = async {
-        // The service is always ready.
-        match poll_fn(|context| Service::<Request<Body>>::poll_ready(&mut routes, context)).await {
-            Ok(()) => routes.call(request.map(|stream| Body::new(Incoming(stream)))).await.ok(),
-            Err(_) => None,
-        }
-    };
+    let asked = services.call(request.map(|stream| Body::new(Incoming(stream))));
     let response = tokio::select! {
-        response = asked => response.unwrap_or_else(|| Status::new(Code::Internal, "no answer").into_http()),
+        response = caught_in(asked) => response.unwrap_or_else(|panicked| Status::from(panicked).into_http()),
         () = expired(timeout) => Status::cancelled("Timeout expired").into_http(),
         _ = poll_fn(|context| respond.poll_reset(context)) => return,
     };
@@ -75,11 +74,14 @@ async fn answer(
         return;
     }
     loop {
-        let next = poll_fn(|context| {
-            if let Poll::Ready(next) = Pin::new(&mut body).poll_frame(context) {
-                return Poll::Ready(next.map(|frame| frame.map_err(|_| ())));
+        let next = poll_fn(|context| match caught(|| Pin::new(&mut body).poll_frame(context)) {
+            Ok(Poll::Ready(next)) => Poll::Ready(next.map(|frame| frame.map_err(|_| ()))),
+            Ok(Poll::Pending) => stream.poll_reset(context).map(|_| Some(Err(()))),
+            Err(panicked) => {
+                let mut trailers = HeaderMap::new();
+                let added = Status::from(panicked).add_header(&mut trailers);
+                Poll::Ready(Some(added.map(|()| Frame::trailers(trailers)).map_err(|_| ())))
             }
-            stream.poll_reset(context).map(|_| Some(Err(())))
         });
         match next.await {
             None => {

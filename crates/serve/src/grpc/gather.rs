@@ -1,6 +1,6 @@
 //! Batches several messages of a list into one chunk.
 
-use registry_api::{QueryError, Rows};
+use catalog::query::{QueryError, Rows};
 
 use super::piece::prefix;
 use crate::spare;

@@ -3,9 +3,9 @@
 use std::sync::Arc;
 
 use bytes::Bytes;
+use catalog::query::{Answer, Api, Query, QueryError, Rows};
 use http::HeaderMap;
 use prost::Message;
-use registry_api::{Answer, Api, Query, QueryError, Rows};
 use tonic::Status;
 
 use super::api;

@@ -12,7 +12,6 @@ use std::time::Instant;
 
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
-use super::quiet::{Hidden, Quiet};
 use crate::listen::Socket;
 
 /// The size of the buffer; when it is full, the socket must accept some bytes first.
@@ -31,11 +30,6 @@ pub(super) struct Wire {
 
 struct Inner {
     socket: Socket,
-    /// The bytes that were read before HTTP/2 began, and how many of them it has replayed.
-    received: Vec<u8>,
-    reread: usize,
-    /// The frames that were sent before it began.
-    hidden: Hidden,
     out: Vec<u8>,
     /// The number of written bytes of `out`.
     written: usize,
@@ -44,11 +38,9 @@ struct Inner {
 }
 
 impl Wire {
-    /// Takes over from a quiet connection.
-    pub(super) fn new(quiet: Quiet) -> Wire {
-        let (last_received, progress) = (quiet.last_received, Instant::now());
-        let (socket, received, hidden) = quiet.end();
-        let inner = Inner { socket, received, reread: 0, hidden, out: Vec::new(), written: 0, last_received, progress };
+    pub(super) fn new(socket: Socket) -> Wire {
+        let now = Instant::now();
+        let inner = Inner { socket, out: Vec::new(), written: 0, last_received: now, progress: now };
         Wire { inner: Rc::new(RefCell::new(inner)) }
     }
 
@@ -96,12 +88,6 @@ impl Inner {
             self.out = SPARE.take();
             self.out.reserve(BUFFER);
         }
-        if !self.hidden.is_empty() {
-            let slice = slices.iter().find(|slice| !slice.is_empty()).map_or(&[][..], |slice| slice);
-            let length = slice.len().min(BUFFER - self.out.len());
-            self.hidden.filter(&slice[..length], &mut self.out);
-            return Poll::Ready(Ok(length));
-        }
         let before = self.out.len();
         for slice in slices {
             let length = slice.len().min(BUFFER - self.out.len());
@@ -114,16 +100,6 @@ impl Inner {
 impl AsyncRead for Wire {
     fn poll_read(self: Pin<&mut Self>, context: &mut Context<'_>, buffer: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
         let mut inner = self.inner.borrow_mut();
-        if !inner.received.is_empty() {
-            let rest = &inner.received[inner.reread..];
-            let length = rest.len().min(buffer.remaining());
-            buffer.put_slice(&rest[..length]);
-            inner.reread += length;
-            if inner.reread == inner.received.len() {
-                inner.received = Vec::new();
-            }
-            return Poll::Ready(Ok(()));
-        }
         ready!(Pin::new(&mut inner.socket).poll_read(context, buffer))?;
         inner.last_received = Instant::now();
         Poll::Ready(Ok(()))

@@ -15,6 +15,7 @@ use tokio::sync::Semaphore;
 
 use super::events::Events;
 use super::spool::Spool;
+use crate::caught::blocking;
 use crate::content::Reader;
 use crate::slots::Usage;
 
@@ -154,11 +155,11 @@ async fn produce(mut chunks: Chunks, workers: Arc<Semaphore>) -> io::Result<Prod
         false => None,
         true => Some(workers.acquire_owned().await.map_err(io::Error::other)?),
     };
-    let producing = tokio::task::spawn_blocking(move || {
+    let producing = blocking(move || {
         let produced = chunks.next();
         (chunks, produced)
     });
-    producing.await.map_err(io::Error::other)
+    Ok(producing.await)
 }
 
 /// Where the bytes of a streamed body come from.

@@ -2,9 +2,9 @@
 
 use std::time::{Duration, SystemTime};
 
+use fbc::spelling::calendar::{self, Date};
 use hyper::HeaderMap;
 use hyper::header::{HeaderValue, IF_MATCH, IF_MODIFIED_SINCE, IF_NONE_MATCH, IF_UNMODIFIED_SINCE};
-use spelling::calendar::{self, Date};
 
 /// The outcome of the conditions of a request.
 #[derive(Debug, PartialEq, Eq)]

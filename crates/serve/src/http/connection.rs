@@ -20,6 +20,7 @@ use super::console::Job;
 use super::graphql::Query;
 use super::wire::Wire;
 use super::{Reply, Site};
+use crate::caught::{caught, caught_in, log_panic};
 use crate::listen::{self, Listener, Peer, Socket};
 use crate::slots::{RESERVE, Slot, Slots};
 use crate::tls::{Protocol, Tls};
@@ -52,7 +53,10 @@ pub(crate) async fn serve(
     loop {
         let (socket, peer) = tokio::select! {
             accepted = listener.accept() => accepted?,
-            Some(_) = connections.join_next(), if !connections.is_empty() => continue,
+            Some(ended) = connections.join_next(), if !connections.is_empty() => {
+                log_panic(ended);
+                continue;
+            }
             _ = tidying.tick() => {
                 site.tidy();
                 continue;
@@ -70,7 +74,9 @@ pub(crate) async fn serve(
     }
     drop(listener);
     let _ = ended.send(true);
-    while connections.join_next().await.is_some() {}
+    while let Some(ended) = connections.join_next().await {
+        log_panic(ended);
+    }
     Ok(())
 }
 
@@ -128,6 +134,14 @@ impl Work {
             None => Work::Done(site.answer(&request, within_limit)),
         }
     }
+
+    async fn run(self) -> Reply {
+        match self {
+            Work::Page(job) => job.run().await,
+            Work::Query(query) => query.run().await,
+            Work::Done(response) => response,
+        }
+    }
 }
 
 async fn answer(site: &Site, within_limit: bool, socket: Socket, slot: &mut Slot, ending: &mut watch::Receiver<bool>) {
@@ -135,14 +149,14 @@ async fn answer(site: &Site, within_limit: bool, socket: Socket, slot: &mut Slot
     let wire = TokioIo::new(Wire::new(socket, usage.clone()));
     let service = service_fn(|request| {
         usage.set_busy();
-        let work = Work::of(site, request, within_limit);
+        let work = caught(|| Work::of(site, request, within_limit));
         let usage = usage.clone();
         async move {
-            let mut response = match work {
-                Work::Page(job) => job.run().await,
-                Work::Query(query) => query.run().await,
-                Work::Done(response) => response,
+            let answered = match work {
+                Ok(work) => caught_in(work.run()).await,
+                Err(panicked) => Err(panicked),
             };
+            let mut response = answered.unwrap_or_else(|_| site.internal_error());
             if !within_limit {
                 response.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
             }

@@ -13,6 +13,7 @@ use super::body::{Body, Coding};
 use super::events::{self, Streams};
 use super::{Reply, Site, conditions, reply};
 use crate::cache::Digest;
+use crate::caught::blocking;
 use crate::live::Live;
 use crate::memory;
 use crate::pages::{PageKind, PageReply, PageRequest, Pages, Shelves};
@@ -226,7 +227,7 @@ impl Job {
         console.rendered.fetch_add(1, Relaxed);
         let (path, query) = (self.path.clone(), self.query.clone());
         let html = prefers_html(&self.headers);
-        let rendered = tokio::task::spawn_blocking(move || {
+        let rendered = blocking(move || {
             let request = PageRequest { path: &path, query: &query, html };
             let mut page = console.pages.answer(&request, live.shelves().as_ref(), &live.state())?;
             let body = std::mem::take(&mut page.body);
@@ -236,7 +237,7 @@ impl Job {
             let bytes = super::body::compressed(body, coding).ok()?;
             Some((page, bytes, coding))
         });
-        rendered.await.ok().flatten()
+        rendered.await
     }
 
     /// Returns the entity tag of the reply to this request.

@@ -14,6 +14,7 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use super::body::{Body, Coding, Source};
 use super::spool::{Spool, Spools};
 use super::{Pools, Reply, Site, reply};
+use crate::caught::blocking;
 use crate::content::Content;
 use crate::graphql;
 use crate::live::{Blobs, Live};
@@ -101,7 +102,7 @@ impl Query {
     async fn answer(&self, body: Vec<u8>) -> Reply {
         let Ok(_permit) = self.pools.queries.acquire().await else { return super::not_found() };
         let (content, spools) = (Arc::clone(&self.content), Arc::clone(&self.spools));
-        let answered = tokio::task::spawn_blocking(move || {
+        let answered = blocking(move || {
             let answer = match graphql::Request::read(&body) {
                 Ok(request) => request.answer(&content),
                 Err(reason) => return Answer::Invalid(reason),
@@ -115,10 +116,10 @@ impl Query {
             }
         });
         match answered.await {
-            Ok(Answer::Held(answer)) => json(Body::from(bytes::Bytes::from(answer))),
-            Ok(Answer::Spooled(spool, length)) => self.spooled(spool, length),
-            Ok(Answer::Invalid(reason)) => super::text(StatusCode::BAD_REQUEST, &format!("{reason}\n")),
-            Ok(Answer::NoRoom) | Err(_) => super::retry_later("503 no room for the answer\n"),
+            Answer::Held(answer) => json(Body::from(bytes::Bytes::from(answer))),
+            Answer::Spooled(spool, length) => self.spooled(spool, length),
+            Answer::Invalid(reason) => super::text(StatusCode::BAD_REQUEST, &format!("{reason}\n")),
+            Answer::NoRoom => super::retry_later("503 no room for the answer\n"),
         }
     }
 

@@ -14,14 +14,15 @@ mod wire;
 
 use std::sync::Arc;
 
+use fbc::spelling::percent;
 use hyper::header::{self, HeaderValue};
 use hyper::{HeaderMap, Method, Request, Response, StatusCode, Uri};
-use spelling::percent;
 use tokio::sync::Semaphore;
 
 use crate::catalogs::Catalogs;
 use crate::content::{Content, Filter, Pick};
 use crate::live::{Blobs, Live};
+use crate::monitor::Monitored;
 use crate::pages::Pages;
 use body::Body;
 pub(crate) use connection::serve;
@@ -37,6 +38,8 @@ pub(crate) struct Site {
     catalog: Option<String>,
     /// Several catalogs by name, instead of the live one.
     catalogs: Option<Arc<Catalogs>>,
+    /// Another process, whose state is served instead of ours.
+    monitored: Option<Arc<dyn Monitored>>,
     /// The command line of the server, for debugging.
     command_line: Option<String>,
     /// The web console of the catalog.
@@ -82,6 +85,11 @@ impl Site {
         Site { catalogs: Some(catalogs), ..Site::new(live, None, None) }
     }
 
+    /// Serves the state of another process only.
+    pub(crate) fn monitor(live: &Arc<Live>, monitored: Arc<dyn Monitored>) -> Site {
+        Site { monitored: Some(monitored), ..Site::new(live, None, None) }
+    }
+
     /// Returns the blobs of a catalog, if it is served here.
     fn blobs(&self, name: &str) -> Option<Blobs> {
         match &self.catalogs {
@@ -95,6 +103,7 @@ impl Site {
             live: Arc::clone(live),
             catalog,
             catalogs: None,
+            monitored: None,
             command_line,
             console: None,
             pools: Pools::new(),
@@ -124,6 +133,15 @@ impl Site {
     }
 }
 
+impl Site {
+    /// Answers a request that panicked.
+    fn internal_error(&self) -> Reply {
+        let status = StatusCode::INTERNAL_SERVER_ERROR;
+        self.live.metrics.http(status.as_u16());
+        text(status, "500 internal error; the log of the server has the reason\n")
+    }
+}
+
 /// The parts of a request that decide the reply.
 struct RequestHead<'a> {
     method: &'a Method,
@@ -144,6 +162,9 @@ fn route(site: &Site, request: &RequestHead<'_>, within_limit: bool) -> Reply {
         return response;
     }
     let parts: Vec<&str> = path.trim_start_matches('/').split('/').collect();
+    if let Some(monitored) = &site.monitored {
+        return only_get(request, || state_of(&**monitored, path));
+    }
     let state = || site.live.state();
     match (parts.as_slice(), &site.catalog) {
         (["healthz"], _) => only_get(request, || text(StatusCode::OK, "ok\n")),
@@ -154,13 +175,9 @@ fn route(site: &Site, request: &RequestHead<'_>, within_limit: bool) -> Reply {
             let detail = if state.detail.is_empty() { String::new() } else { format!(": {}", state.detail) };
             text(status, &format!("{word}{detail}\n"))
         }),
-        (["metrics"], _) => only_get(request, || {
-            let mut response = text(StatusCode::OK, &site.live.metrics.text());
-            response
-                .headers_mut()
-                .insert(header::CONTENT_TYPE, HeaderValue::from_static("text/plain; version=0.0.4; charset=utf-8"));
-            response
-        }),
+        (["metrics"], _) => {
+            only_get(request, || metrics(&site.live.metrics.text(), "text/plain; version=0.0.4; charset=utf-8"))
+        }
         (["debug", "pprof", "cmdline"], _) => match &site.command_line {
             Some(line) => only_get(request, || text(StatusCode::OK, line)),
             None => not_found(),
@@ -176,6 +193,27 @@ fn route(site: &Site, request: &RequestHead<'_>, within_limit: bool) -> Reply {
         }
         _ => not_found(),
     }
+}
+
+/// Answers a request for the state of another process.
+fn state_of(monitored: &dyn Monitored, path: &str) -> Reply {
+    let unavailable = |reason: &str| text(StatusCode::SERVICE_UNAVAILABLE, reason);
+    match path {
+        "/healthz" if monitored.is_alive() => text(StatusCode::OK, "ok\n"),
+        "/healthz" => unavailable("not ok\n"),
+        "/readyz" => match monitored.problem() {
+            None => text(StatusCode::OK, "ok\n"),
+            Some(problem) => unavailable(&format!("not ok: {problem}\n")),
+        },
+        "/metrics" => metrics(&monitored.metrics(), "text/plain; version=0.0.4"),
+        _ => not_found(),
+    }
+}
+
+fn metrics(page: &str, media_type: &'static str) -> Reply {
+    let mut response = text(StatusCode::OK, page);
+    response.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static(media_type));
+    response
 }
 
 fn catalog(site: &Site, name: &str, rest: &[&str], request: &RequestHead<'_>) -> Reply {

@@ -2,10 +2,10 @@
 
 use std::fmt::Write;
 
+use fbc::spelling::html::escaped;
+use fbc::spelling::percent;
 use hyper::StatusCode;
 use hyper::header::{self, HeaderValue};
-use spelling::html::escaped;
-use spelling::percent;
 
 use super::body::Body;
 use super::{Reply, Site};

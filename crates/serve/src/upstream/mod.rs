@@ -11,10 +11,10 @@ use std::fs;
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
+use catalog::query::Query;
 use fbc::blob::TextBuffer;
 use fbc::json::{Layout, write_canonical};
 use fbc::{Blob, Content};
-use registry_api::Query;
 
 use crate::load::{CheckedCatalog, Directory, LoadError};
 use digest::{Fnv, Modes};

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use super::*;
 use crate::cache::store::build_portable;
-use crate::load::OnInvalid;
+use crate::load::{Empty, OnInvalid};
 
 /// Builds the cache of a catalog, and returns its files.
 fn built(root: &Path) -> Result<BTreeMap<String, String>, UpstreamError> {
@@ -12,7 +12,7 @@ fn built(root: &Path) -> Result<BTreeMap<String, String>, UpstreamError> {
         root: root.into(),
         limits: fbc::Limits::default(),
         on_invalid: OnInvalid::Fail,
-        allow_empty: true,
+        empty: Empty::Accepted,
         shelve: None,
     };
     let scratch = tempfile::tempdir().unwrap();

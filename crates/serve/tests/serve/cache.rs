@@ -4,8 +4,8 @@ use std::fs;
 use std::path::Path;
 use std::sync::Arc;
 
-use registry_api::Api;
-use registry_api::Query;
+use catalog::query::Api;
+use catalog::query::Query;
 use serve::cache::Cache;
 use serve::cache::store::{Integrity, PrepareError, build_portable, file_in, prepare};
 use serve::load::OnInvalid;
@@ -15,8 +15,8 @@ use crate::catalogs::{directory, write_catalog, write_package};
 /// Sends every query; an unreadable reply becomes an error.
 fn query_everything(catalog: &Arc<impl Query>) -> Vec<Result<Vec<u8>, String>> {
     let mut replies: Vec<Result<Vec<u8>, String>> = Vec::new();
-    let text = |error: registry_api::QueryError| error.to_string();
-    let mut rows = |rows: registry_api::Rows| rows.take(10_000).for_each(|row| replies.push(row.map_err(text)));
+    let text = |error: catalog::query::QueryError| error.to_string();
+    let mut rows = |rows: catalog::query::Rows| rows.take(10_000).for_each(|row| replies.push(row.map_err(text)));
     rows(Arc::clone(catalog).packages());
     rows(Arc::clone(catalog).bundles());
     for package in ["alpha", "beta", "gamma"] {
@@ -155,7 +155,7 @@ fn a_changed_catalog_is_stale_and_a_filtered_one_is_not() {
     prepare(&directory(&root), Some(&cache), Integrity::Rebuild).unwrap();
     fs::remove_dir_all(root.join("beta")).unwrap();
     let filtered = prepare(&directory(&root), Some(&cache), Integrity::Implied).unwrap();
-    assert_eq!(registry_api::Query::counts(&*filtered.cache).packages, 2);
+    assert_eq!(catalog::query::Query::counts(&*filtered.cache).packages, 2);
     assert!(rejection(&root, &cache, Integrity::Enforced).contains("cache requires rebuild"));
     write_package(&root, "alpha", 3, "two");
     assert!(rejection(&root, &cache, Integrity::Implied).contains("cache reports digest as"));
@@ -207,7 +207,7 @@ fn a_broken_package_is_rejected_or_quarantined() {
     assert_eq!(prepared.quarantined.len(), 1);
     assert_eq!(prepared.quarantined[0].package, "beta");
     assert!(prepared.quarantined[0].reason.contains("nothere"), "{}", prepared.quarantined[0].reason);
-    assert_eq!(registry_api::Query::counts(&*prepared.cache).packages, 2);
+    assert_eq!(catalog::query::Query::counts(&*prepared.cache).packages, 2);
     // A file that is not YAML breaks all packages in it.
     fs::write(&broken, format!("{text}---\n\t: [\n")).unwrap();
     let prepared = prepare(&quarantine, None, Integrity::Rebuild).unwrap();

@@ -4,7 +4,7 @@ use std::fmt::Write;
 use std::fs;
 use std::path::Path;
 
-use serve::load::{Directory, OnInvalid};
+use serve::load::{Directory, Empty, OnInvalid};
 
 /// Writes a package with a channel of `versions` bundles into its own file.
 pub(crate) fn write_package(root: &Path, name: &str, versions: usize, mark: &str) {
@@ -47,7 +47,7 @@ pub(crate) fn directory(root: &Path) -> Directory {
         root: root.to_path_buf(),
         limits: fbc::Limits::default(),
         on_invalid: OnInvalid::Fail,
-        allow_empty: true,
+        empty: Empty::Accepted,
         shelve: None,
     }
 }

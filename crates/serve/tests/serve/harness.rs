@@ -76,7 +76,6 @@ impl Server {
             debug: Some((Address::Tcp("127.0.0.1".into(), debug), "test".into())),
             drain: Duration::from_secs(5),
             reload: Arc::default(),
-            on_ready: || {},
         };
         change(&mut plan);
         let (secure, reload) = (plan.tls.is_some(), Arc::clone(&plan.reload));

@@ -6,6 +6,7 @@ mod damage;
 mod graphql;
 mod harness;
 mod hostile;
+mod panics;
 mod reflection;
 mod retired;
 mod secure;

@@ -67,7 +67,14 @@ async fn certificates_are_checked_on_both_sides() {
     assert!(server.probe(Some(ProbeTls { client: client("client"), ..trusting(&theirs) })).await.is_err());
     assert!(server.probe(None).await.is_err(), "plain text gets a reply");
     let page = "/catalogs/test/api/v1/metas?schema=olm.package";
-    let reply = secure_get(server.http, page, &ours, client("client")).await.unwrap();
+    // The catalog is served over gRPC first.
+    let reply = loop {
+        let reply = secure_get(server.http, page, &ours, client("client")).await.unwrap();
+        if !reply.contains("the catalog is still being loaded") {
+            break reply;
+        }
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    };
     assert!(reply.starts_with("HTTP/1.1 200") && reply.contains("\"name\":\"beta\""), "{reply}");
     assert!(secure_get(server.http, page, &ours, None).await.is_err(), "HTTP accepts a client without a certificate");
     assert!(secure_get(server.http, page, &theirs, client("client")).await.is_err());

@@ -171,7 +171,6 @@ async fn a_catalog_that_cannot_be_served_ends_the_server() {
         http_hosts: Vec::new(),
         debug: None,
         reload: Arc::default(),
-        on_ready: || {},
         drain: Duration::from_secs(1),
     };
     let missing = scratch.path().join("nothere");

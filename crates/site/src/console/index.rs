@@ -277,7 +277,7 @@ mod tests {
         assert_eq!(*cached.get(|| 2), 2);
     }
 
-    /// C-120: the first page of a package is available as soon as the list is.
+    /// The first page of a package is available as soon as the list is.
     #[test]
     fn the_page_of_a_package_reads_no_other() {
         let package = |name: &str, needs: &[(&str, &str)]| {

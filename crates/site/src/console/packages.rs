@@ -1,7 +1,7 @@
 //! Pages of packages and versions.
 
+use fbc::spelling::percent;
 use resolve::upgrade_path::Crds;
-use spelling::percent;
 
 use super::{Answer, Handler};
 use crate::frame::frame;
@@ -110,8 +110,8 @@ impl Handler<'_> {
                     let objects = |name: &str| self.manifest(&package, package.bundle(name)?).ok();
                     let crds = |old: &str, new: &str| {
                         let (old, new) = (objects(old)?, objects(new)?);
-                        let known = old.whole.is_some() && new.whole.is_some();
-                        known.then(|| review::crd::refusals(old.objects(), new.objects()))
+                        let known = old.whole_csv().is_some() && new.whole_csv().is_some();
+                        known.then(|| bundle::review::crd::refusals(old.objects.values(), new.objects.values()))
                     };
                     let crds = |old: &str, new: &str| Crds::from(crds(old, new));
                     let answer = path::answer(&self.index.source(self.store), &package, &parameters, &crds);

@@ -34,7 +34,7 @@ fn markdown_is_rendered() {
     assert!(html(&"x".repeat(LONGEST + 1)).starts_with("<pre>xxx"));
 }
 
-/// C-104: no input is slow.
+/// No input is slow.
 #[test]
 fn hostile_sizes_are_rendered_quickly() {
     for piece in ["[", "![", "*a ", "<b>", "<", "`", "> ", "|a|\n|-|\n", "https://a.test ", "&amp;", "\\", "- "] {
@@ -46,7 +46,7 @@ fn hostile_sizes_are_rendered_quickly() {
 }
 
 proptest! {
-    /// T-7: an independent sanitizer finds no disallowed or unclosed element.
+    /// C-7: an independent sanitizer finds no disallowed or unclosed element.
     #[test]
     fn only_elements_of_the_allowlist_are_emitted(text in "([<>a-z/!=\"'&#*_`\\[\\]()|:. \n-]|<b>|</b>|<script>|</p>|<td>|<svg onload=x>|javascript:|<!--){0,60}") {
         let rendered = html(&text);

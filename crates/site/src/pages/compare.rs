@@ -57,8 +57,8 @@ pub fn page(
         format!(
             "{}?from={}&to={}",
             context.links.of_package(name, "compare"),
-            spelling::percent::encode(&from.name),
-            spelling::percent::encode(&to.name)
+            fbc::spelling::percent::encode(&from.name),
+            fbc::spelling::percent::encode(&to.name)
         )
     };
     let body = html! {
@@ -72,7 +72,7 @@ pub fn page(
             @if let Some(after) = package.after(&newer.0.name) { a.button data-key="]" href=(address(newer.0, after)) { (t(&newer.0.full_version())) " to " (t(&after.full_version())) " →" } }
         }
         (show(&sections, true))
-        p.small { "Download: " @for (place, format) in ["json", "md"].iter().enumerate() { @if place > 0 { " · " } a href={ (context.links.part(&format!("d/{}/compare.{format}", crate::links::package_path(name)))) "?from=" (spelling::percent::encode(&older.0.name)) "&to=" (spelling::percent::encode(&newer.0.name)) } download { (format) } } }
+        p.small { "Download: " @for (place, format) in ["json", "md"].iter().enumerate() { @if place > 0 { " · " } a href={ (context.links.part(&format!("d/{}/compare.{format}", crate::links::package_path(name)))) "?from=" (fbc::spelling::percent::encode(&older.0.name)) "&to=" (fbc::spelling::percent::encode(&newer.0.name)) } download { (format) } } }
     };
     Page {
         title: format!("{} {from} and {to}", package.title()),

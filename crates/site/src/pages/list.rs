@@ -189,7 +189,7 @@ fn nothing(context: &Context<'_>, rows: &[Row], query: &Query) -> Markup {
             }
             @for (facet, found) in without { p { "Without the filter " strong { (facet) } " there would be " (found) "." } }
             @if !query.words.is_empty() && !query.in_descriptions() && !context.links.are_files() {
-                @let deeper = spelling::percent::encode(&format!("{} in:description", query.words));
+                @let deeper = fbc::spelling::percent::encode(&format!("{} in:description", query.words));
                 p { a href={ (context.links.list()) "?q=" (deeper) } { "Search the whole descriptions" } }
             }
             p { a href=(context.links.list()) { "Show all packages" } }
@@ -209,7 +209,7 @@ fn parts(context: &Context<'_>, query: &Query, part: usize, total: usize) -> Mar
 
 /// Returns the address of the list with one more parameter.
 fn with(context: &Context<'_>, query: &Query, key: &str, value: &str) -> String {
-    use spelling::percent::encode as encoded;
+    use fbc::spelling::percent::encode as encoded;
     let mut pairs: Vec<String> = Vec::new();
     if !query.words.is_empty() {
         pairs.push(format!("q={}", encoded(&query.words)));

@@ -176,7 +176,7 @@ fn versions(context: &Context<'_>, package: &Package) -> Markup {
                                 td.num data-v=(bundle.size) { (size(bundle.size)) }
                                 @if !files { td.live {
                                     @if let Some(before) = detail.bundles.get(place + 1) {
-                                        a href={ (context.links.of_package(name, "compare")) "?from=" (spelling::percent::encode(&before.name)) "&to=" (spelling::percent::encode(&bundle.name)) } { "with " (t(&before.full_version())) }
+                                        a href={ (context.links.of_package(name, "compare")) "?from=" (fbc::spelling::percent::encode(&before.name)) "&to=" (fbc::spelling::percent::encode(&bundle.name)) } { "with " (t(&before.full_version())) }
                                     }
                                 } }
                             }

@@ -4,10 +4,11 @@ use std::collections::HashMap;
 
 use fbc::version::Version;
 use maud::{Markup, html};
+use resolve::RequestError;
 use resolve::input::Source;
 use resolve::pool::Pool;
 use resolve::resolver::Refusal;
-use resolve::upgrade_path::{CompareCrds, Ending, Onward, Question, Unknown, UpgradePath, onward, upgrade_path};
+use resolve::upgrade_path::{CompareCrds, Ending, Onward, Question, UpgradePath, onward, upgrade_path};
 
 use super::{crumbs, hero, tabs};
 use crate::frame::{Context, Page, Section, block};
@@ -62,7 +63,7 @@ pub fn answer(
     package: &Package,
     parameters: &Parameters,
     crds: &CompareCrds<'_>,
-) -> Result<Answer, Unknown> {
+) -> Result<Answer, RequestError> {
     let given = |text| Some(text).filter(|text: &&str| !text.is_empty());
     let question = Question {
         package: &package.row.name,
@@ -91,7 +92,7 @@ pub fn page(
     context: &Context<'_>,
     package: &Package,
     parameters: &Parameters,
-    answer: Option<&Result<Answer, Unknown>>,
+    answer: Option<&Result<Answer, RequestError>>,
     onward: &[ChannelPaths],
 ) -> Page {
     let files = context.links.are_files();
@@ -168,7 +169,7 @@ fn steps(context: &Context<'_>, package: &Package, parameters: &Parameters, answ
         @if !path.arrived {
             div.note.bad { @for line in &ending(path) { p { (t(line)) } } }
             @for channel in &path.elsewhere {
-                p { "Channel " a href={ (context.links.of_package(name, "path")) "?from=" (spelling::percent::encode(&parameters.from)) "&to=" (spelling::percent::encode(&parameters.to)) "&channel=" (spelling::percent::encode(channel)) } { (t(channel)) } " leads on." }
+                p { "Channel " a href={ (context.links.of_package(name, "path")) "?from=" (fbc::spelling::percent::encode(&parameters.from)) "&to=" (fbc::spelling::percent::encode(&parameters.to)) "&channel=" (fbc::spelling::percent::encode(channel)) } { (t(channel)) } " leads on." }
             }
         } @else { @for line in &ending(path) { p.soft { (t(line)) } } }
         @if let Some(gained) = &answer.gained { (permissions(gained)) }

@@ -17,6 +17,7 @@ use crate::manifest::{Manifest, yaml};
 use crate::permissions::Permissions;
 use crate::shelf::{Bundle, Package};
 use crate::text::{count, size, t};
+use bundle::Object;
 
 /// A longer blob is offered as a download only.
 const RAW: usize = 256 << 10;
@@ -138,9 +139,9 @@ fn neighbours(context: &Context<'_>, package: &Package, bundle: &Bundle) -> Mark
             @if let Some((page, version)) = page(older) { a.button rel="prev" data-key="[" href=(page) { "← " (t(&version)) } }
             @if let Some((page, version)) = page(newer) { a.button rel="next" data-key="]" href=(page) { (t(&version)) " →" } }
             @if let Some(older) = older.filter(|_| !links.are_files()) {
-                a.button.live data-key="c" href={ (links.of_package(name, "compare")) "?from=" (spelling::percent::encode(&older.name)) "&to=" (spelling::percent::encode(&bundle.name)) } { "Compare with " (t(&older.full_version())) }
+                a.button.live data-key="c" href={ (links.of_package(name, "compare")) "?from=" (fbc::spelling::percent::encode(&older.name)) "&to=" (fbc::spelling::percent::encode(&bundle.name)) } { "Compare with " (t(&older.full_version())) }
             }
-            a.button data-key="u" href={ (links.of_package(name, "path")) "?from=" (spelling::percent::encode(&bundle.name)) } { "Path to newest" }
+            a.button data-key="u" href={ (links.of_package(name, "path")) "?from=" (fbc::spelling::percent::encode(&bundle.name)) } { "Path to newest" }
             a.button href=(links.package(name)) { "All versions" }
         }
     }
@@ -227,8 +228,9 @@ fn raw(context: &Context<'_>, bundle: &Bundle, manifest: Option<&Manifest>) -> M
     html! {
         p.soft { "The blob has " (size(bundle.size)) "." @if !context.links.are_files() { " The API serves it whole." } }
         @if context.links.are_files() { (unknown(manifest)) } @else { (blob(manifest)) }
-        @if !manifest.others.is_empty() {
-            details.fold { summary { (count(manifest.others.len(), "other manifest", "other manifests")) } ul { @for (kind, name) in &manifest.others { li { (t(kind)) " " code { (t(name)) } } } } }
+        @let others: Vec<&Object> = manifest.others().collect();
+        @if !others.is_empty() {
+            details.fold { summary { (count(others.len(), "other manifest", "other manifests")) } ul { @for other in others { li { (t(other.kind())) " " code { (t(other.name())) } } } } }
         }
     }
 }

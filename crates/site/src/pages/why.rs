@@ -3,6 +3,7 @@
 use std::collections::HashMap;
 
 use maud::{Markup, html};
+use resolve::RequestError;
 use resolve::explain::explain;
 use resolve::input::{Source, State};
 use resolve::plan::{self, Step};
@@ -83,6 +84,25 @@ pub enum Plan {
     Conflict(Vec<String>),
 }
 
+/// Why a request has no answer.
+#[derive(Debug, thiserror::Error)]
+pub enum AnswerError {
+    /// It names something that does not exist.
+    #[error(transparent)]
+    Request(#[from] RequestError),
+    /// The text for an installed bundle is not a request.
+    #[error("{bundle}: {source}")]
+    Installed {
+        /// The text.
+        bundle: String,
+        /// Why.
+        source: RequestError,
+    },
+    /// There are this many installed bundles.
+    #[error("{0} bundles are too many: at most {INSTALLED} are supported here")]
+    TooMany(usize),
+}
+
 /// Answers requests from a catalog.
 pub struct Explainer<'a> {
     pool: Pool<'a>,
@@ -104,7 +124,7 @@ impl<'a> Explainer<'a> {
     ///
     /// # Errors
     /// Fails when the request is invalid.
-    pub fn answer(&self, package: &str, parameters: &Parameters) -> Result<Answer, String> {
+    pub fn answer(&self, package: &str, parameters: &Parameters) -> Result<Answer, AnswerError> {
         let pool = &self.pool;
         pool.reset_work();
         let parts = why::why(pool, &self.requirers, &parameters.request(package).resolve(pool))?;
@@ -128,20 +148,21 @@ impl Explainer<'_> {
         match plan(&self.pool, package, &parameters) {
             Ok(Plan::Steps(_)) => Vec::new(),
             Ok(Plan::Conflict(lines)) => lines,
-            Err(reason) => vec![reason],
+            Err(error) => vec![error.to_string()],
         }
     }
 }
 
 /// Computes what a cluster does when the version is requested beside the installed bundles.
-fn plan(pool: &Pool<'_>, package: &str, parameters: &Parameters) -> Result<Plan, String> {
+fn plan(pool: &Pool<'_>, package: &str, parameters: &Parameters) -> Result<Plan, AnswerError> {
     let mut state = State::default();
     let given: Vec<&str> = parameters.installed().collect();
     if given.len() > INSTALLED {
-        return Err(format!("{} bundles are too many: at most {INSTALLED} are supported here", given.len()));
+        return Err(AnswerError::TooMany(given.len()));
     }
     for word in given {
-        let wanted = request::parse(word).map_err(|error| format!("{word}: {error}"))?;
+        let wanted =
+            request::parse(word).map_err(|source| AnswerError::Installed { bundle: word.to_owned(), source })?;
         request::add_installed(&wanted, pool, &mut state)?;
     }
     let wanted = parameters.request(package);
@@ -208,7 +229,7 @@ pub fn page(
     context: &Context<'_>,
     package: &Package,
     parameters: &Parameters,
-    answer: &Result<Answer, String>,
+    answer: &Result<Answer, AnswerError>,
 ) -> Page {
     let name = &package.row.name;
     let files = context.links.are_files();
@@ -218,7 +239,7 @@ pub fn page(
         @if files { p.soft.still { "To query versions, channels and namespaces, use a server, or run " code { "opm why" } " and " code { "opm resolve" } "." } }
         @else { (form(context, package, parameters)) }
         @match answer {
-            Err(reason) => div.note.bad role="alert" { p { (t(reason)) } },
+            Err(reason) => div.note.bad role="alert" { p { (t(&reason.to_string())) } },
             Ok(answer) => {
                 @if let Some(plan) = &answer.plan { (namespace(context, answer, plan)) }
                 @for part in &answer.parts {
@@ -243,11 +264,11 @@ pub fn page(
 
 fn commands(package: &str, parameters: &Parameters) -> String {
     let wanted = parameters.request(package).text;
-    let mut lines = format!("opm why CATALOG {}", spelling::shell::quoted(&wanted));
+    let mut lines = format!("opm why CATALOG {}", fbc::spelling::shell::quoted(&wanted));
     if !parameters.installed.is_empty() || !parameters.version.is_empty() {
-        lines += &format!("\nopm resolve CATALOG --install {}", spelling::shell::quoted(&wanted));
+        lines += &format!("\nopm resolve CATALOG --install {}", fbc::spelling::shell::quoted(&wanted));
         for word in parameters.installed().take(INSTALLED) {
-            lines += &format!(" --installed {}", spelling::shell::quoted(word));
+            lines += &format!(" --installed {}", fbc::spelling::shell::quoted(word));
         }
     }
     lines

@@ -46,17 +46,22 @@ pub enum Mode {
     SkipPatch,
 }
 
+/// Why a text is not a mode.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("Invalid channel update mode {0} specified")]
+pub struct ModeError(String);
+
 impl Mode {
     /// Parses a mode as given on the command line.
     ///
     /// # Errors
     /// Fails for any other text.
-    pub fn parse(text: &str) -> Result<Mode, String> {
+    pub fn parse(text: &str) -> Result<Mode, ModeError> {
         match text.to_ascii_lowercase().as_str() {
             "replaces" => Ok(Mode::Replaces),
             "semver" => Ok(Mode::Semver),
             "semver-skippatch" => Ok(Mode::SkipPatch),
-            _ => Err(format!("Invalid channel update mode {text} specified")),
+            _ => Err(ModeError(text.to_owned())),
         }
     }
 
@@ -192,6 +197,9 @@ impl Database {
         self.change(|connection| {
             connection.execute_batch("SAVEPOINT adding")?;
             match (add_all(connection, &incoming, &spool, options), options.strictness) {
+                // SQLite rolls back the whole change on a full disk.
+                (Ok(skipped), _) if connection.is_autocommit() => return Err(Error::Message(skipped.join("\n")).into()),
+                (Err(error), _) if connection.is_autocommit() => return Err(error),
                 (Ok(skipped), _) => added.skipped.extend(skipped),
                 (Err(error), Strictness::Strict) => return Err(error),
                 (Err(error), Strictness::Permissive) => {

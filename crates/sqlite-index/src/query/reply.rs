@@ -1,8 +1,8 @@
 //! Encodes bundles for replies.
 
+use catalog::query::Message;
+use catalog::query::message;
 use fbc::json::Raw;
-use registry_api::Message;
-use registry_api::message;
 use rusqlite::{Connection, OptionalExtension};
 
 use crate::error::Error;

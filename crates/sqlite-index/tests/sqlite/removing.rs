@@ -72,6 +72,35 @@ fn the_latest_bundle_can_be_deleted_until_the_package_is_empty() {
 }
 
 #[test]
+fn a_database_is_free_for_other_writers_while_images_are_pulled() {
+    let scratch = Scratch::new();
+    let database = scratch.path("index.db");
+    let bundles = ["0.6.1", "0.9.0", "0.9.2"].map(|version| scratch.bundle(&etcd(version, "stable")));
+    add(&database, &bundles, Mode::Semver).unwrap();
+    let mut pulled = Vec::new();
+    let mut unpack = |image: &str| {
+        pulled.push(image.to_owned());
+        // Another process deletes the bundle that is to become the head.
+        if pulled.len() == 1 {
+            let other = rusqlite::Connection::open(&database).unwrap();
+            other.busy_timeout(std::time::Duration::ZERO).unwrap();
+            let delete = "UPDATE channel_entry SET replaces = (SELECT entry_id FROM channel_entry
+                    WHERE operatorbundle_name = 'etcd.v0.6.1') WHERE operatorbundle_name = 'etcd.v0.9.2';
+                DELETE FROM channel_entry WHERE operatorbundle_name = 'etcd.v0.9.0';
+                DELETE FROM operatorbundle WHERE name = 'etcd.v0.9.0';";
+            other.execute_batch(&format!("BEGIN IMMEDIATE; {delete} COMMIT;")).map_err(|error| error.to_string())?;
+        }
+        Ok(scratch.path(&image.replace("registry.test/", "").replace(':', ".")))
+    };
+    let mut how = Shrink { strictness: Strictness::Strict, unpack: &mut unpack, limits: fbc::Limits::default() };
+    Database::write(&database).unwrap().delete_latest("etcd", &mut how).unwrap();
+    assert_eq!(pulled, ["registry.test/etcd:v0.9.0", "registry.test/etcd:v0.6.1"]);
+    assert_eq!(entries(&database, "stable"), ["etcd.v0.6.1||0"]);
+    let manifests = "SELECT name FROM operatorbundle WHERE csv IS NOT NULL AND bundle IS NOT NULL";
+    assert_eq!(rows(&database, manifests), ["etcd.v0.6.1"]);
+}
+
+#[test]
 fn removing_the_default_channel_is_reported() {
     let scratch = Scratch::new();
     let database = scratch.path("index.db");

@@ -365,7 +365,7 @@ fn images_must_support_the_platforms_in_labels() {
     Warning: Value foo.v1.2.3: check if the CSV is missing the label (operatorframework.io/arch.<value>) for the Arch(s): ["arm"]. Be aware that your Operator manager image provides this support
     Warning: Value foo.v1.2.3: the image data indicates [linux.arm] is supported for the image: "IMAGE", and the node affinity does not name it
     "#);
-    let away = |_: &str| Err("no route".to_owned());
+    let away = |_: &str| Err("no route".into());
     insta::assert_snapshot!(judged("", "amd64", &away, None), @"Warning: Value foo.v1.2.3: unable to inspect the image (IMAGE) : no route");
     insta::assert_snapshot!(judged("", "amd64", &away, Some("rkt")), @"Error: Value foo.v1.2.3: invalid value (container-tools) for (rkt). One of: [docker, podman, none] is expected");
 }

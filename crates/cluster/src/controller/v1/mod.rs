@@ -21,7 +21,7 @@ use tokio_stream::StreamExt;
 
 use super::WatchBackoff;
 use super::lease::Lease;
-use super::metrics::{self, Metrics};
+use super::metrics::Metrics;
 use crate::cluster_catalog::NAME_LABEL;
 use crate::request::Requests;
 use crate::{Cluster, Error, Kind, Object};
@@ -69,8 +69,8 @@ pub struct ClusterCatalogsPlan {
     pub identity: String,
     /// How long a replica may be silent before another takes over.
     pub lease_duration: Duration,
-    /// The address of health and metrics, if enabled.
-    pub http: Option<String>,
+    /// Counts what the controller does.
+    pub metrics: Arc<Metrics>,
     /// The base URL of catalogs: `/catalogs/NAME` is appended.
     pub base: String,
     /// Pulls and serves catalogs.
@@ -86,16 +86,9 @@ struct Context {
     metrics: Arc<Metrics>,
 }
 
-/// Runs until stopped, then releases the lease.
-///
-/// # Errors
-/// Fails if health and metrics cannot be served. Failures on the cluster are retried.
-pub async fn run_cluster_catalogs(
-    cluster: Cluster,
-    plan: ClusterCatalogsPlan,
-    stop: impl Future<Output = ()>,
-) -> Result<(), Error> {
-    let metrics = Arc::new(Metrics::new(plan.lease_duration * 4));
+/// Runs until stopped, then releases the lease. Failures on the cluster are retried.
+pub async fn run_cluster_catalogs(cluster: Cluster, plan: ClusterCatalogsPlan, stop: impl Future<Output = ()>) {
+    let metrics = Arc::clone(&plan.metrics);
     let (namespace, name) = (&plan.lease_namespace, &plan.lease_name);
     let mut lease = Lease::new(&cluster, namespace, name, &plan.identity, plan.lease_duration, metrics.clone());
     let context = Arc::new(Context {
@@ -120,22 +113,14 @@ pub async fn run_cluster_catalogs(
             leading(false);
         }
     };
-    let answers = async {
-        match &plan.http {
-            Some(address) => metrics::serve(address, metrics.clone()).await,
-            None => std::future::pending().await,
-        }
-    };
-    let outcome = tokio::select! {
-        () = election => Ok(()),
-        () = follow(&context) => Ok(()),
-        outcome = answers => outcome,
-        () = stop => Ok(()),
-    };
+    tokio::select! {
+        () = election => {}
+        () = follow(&context) => {}
+        () = stop => {}
+    }
     leading(false);
     lease.release().await;
     tracing::info!(identity = plan.identity, "ended");
-    outcome
 }
 
 /// Reconciles every ClusterCatalog that changes.

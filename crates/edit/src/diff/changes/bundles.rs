@@ -3,15 +3,13 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 
-use catalog::Package;
+use bundle::review::facts::Crd;
 use fbc::release::cmp_version_release;
 use fbc::{Blob, Content, Fbc, property};
-use review::facts::Crd;
 
 use super::report::{BundleChange, Change, ChangeKind, CrdChange, Difference, FieldChange, PermissionChange};
 use super::{Options, PackageSide, union};
 use crate::diff::facts::{Contents, Crds, Grant, grants, served};
-use crate::diff::path;
 
 /// Compares the bundles of a package, sorted by version.
 pub(super) fn changes(old: PackageSide<'_>, new: PackageSide<'_>, options: &Options) -> io::Result<Vec<BundleChange>> {
@@ -92,8 +90,11 @@ impl BundleChange {
         match (&old.crds, &new.crds, &old.owned, &new.owned) {
             (Some(old), Some(new), ..) => {
                 self.crds = crd_changes(&served(old), &served(new), (old, new));
-                self.fields = fields(old, new);
-                self.crd_verdicts = review::crd::compare(definitions.0, definitions.1);
+                self.fields = bundle::review::crd::fields(definitions.0, definitions.1)
+                    .into_iter()
+                    .map(FieldChange::from)
+                    .collect();
+                self.crd_verdicts = bundle::review::crd::compare(definitions.0, definitions.1);
             }
             (.., Some(old), Some(new)) => self.crds = crd_changes(old, new, (&[], &[])),
             _ => {}
@@ -132,28 +133,11 @@ fn image(blob: Option<&Blob>) -> Option<String> {
     }
 }
 
-/// Finds the predecessor of a new bundle: the one it replaces, preferably in the default channel, or else the highest
-/// lower version. The new catalog may no longer contain it.
+/// Finds the previous version of a new bundle. The new catalog may no longer contain it.
 fn predecessor<'a>(name: &str, old: PackageSide<'a>, new: PackageSide<'a>) -> Option<(&'a Fbc, &'a Blob)> {
-    let package = new.package?;
-    let found = |name: &str| {
-        let bundle_in = |side: PackageSide<'a>| side.bundle(name).map(|blob| (side.fbc, blob));
-        bundle_in(new).or_else(|| bundle_in(old))
-    };
-    let channels = [package.default_channel()].into_iter().chain(package.channels());
-    let mut replaced = channels.filter_map(|channel| channel.entries().get(path::position(channel, name)?));
-    if let Some(found) = replaced.find_map(|entry| found(&entry.replaces)) {
-        return Some(found);
-    }
-    let own = package.bundle(name)?;
-    let sides = [new.package, old.package].into_iter().flatten();
-    let older = sides.flat_map(Package::bundles).filter(|(_, bundle)| {
-        cmp_version_release((&bundle.version, bundle.release.as_ref()), (&own.version, own.release.as_ref())).is_lt()
-    });
-    let highest = older.max_by(|(_, a), (_, b)| {
-        cmp_version_release((&a.version, a.release.as_ref()), (&b.version, b.release.as_ref()))
-    });
-    found(highest?.0)
+    let previous = new.package?.predecessor(name, old.package)?;
+    let bundle_in = |side: PackageSide<'a>| side.bundle(previous).map(|blob| (side.fbc, blob));
+    bundle_in(new).or_else(|| bundle_in(old))
 }
 
 fn permissions(
@@ -184,57 +168,4 @@ fn crd_changes(old: &Crds, new: &Crds, definitions: (&[Crd], &[Crd])) -> Vec<Crd
         (versions.old != versions.new || stored.is_some()).then(|| CrdChange { name: name.clone(), versions, stored })
     };
     names.into_iter().filter_map(change).collect()
-}
-
-/// Compares the fields of CRDs that both bundles define.
-fn fields(old: &[Crd], new: &[Crd]) -> Vec<FieldChange> {
-    let mut changes = Vec::new();
-    for crd in new {
-        let Some(before) = old.iter().find(|before| before.name == crd.name) else { continue };
-        crd_fields(before, crd, &mut changes);
-    }
-    changes
-}
-
-fn crd_fields(old: &Crd, new: &Crd, changes: &mut Vec<FieldChange>) {
-    let mut add = |what, path: &str, narrows, detail: String| {
-        changes.push(FieldChange { crd: new.name.clone(), path: path.to_owned(), what, narrows, detail });
-    };
-    // Added and removed versions are reported separately.
-    let version = |path: &str| path.split('.').next().unwrap_or_default().to_owned();
-    let versions = |crd: &Crd| -> BTreeSet<String> { crd.fields.keys().map(|path| version(path)).collect() };
-    let (before, after) = (versions(old), versions(new));
-    for (path, field) in &new.fields {
-        match old.fields.get(path) {
-            None if before.contains(&version(path)) => {
-                let required = if field.required { ", required" } else { "" };
-                add(ChangeKind::Added, path, field.required, format!("{}{required}", field.kind));
-            }
-            None => {}
-            Some(was) => {
-                if was.kind != field.kind {
-                    add(ChangeKind::Changed, path, true, format!("is {} instead of {}", field.kind, was.kind));
-                }
-                if field.required && !was.required {
-                    add(ChangeKind::Changed, path, true, "is required now".to_owned());
-                }
-                let gone: Vec<&str> = was.values.difference(&field.values).map(String::as_str).collect();
-                if !field.values.is_empty() && (!gone.is_empty() || was.values.is_empty()) {
-                    let detail = match gone.as_slice() {
-                        [] => "allows only some values now".to_owned(),
-                        gone => format!("no longer allows {}", gone.join(", ")),
-                    };
-                    add(ChangeKind::Changed, path, true, detail);
-                }
-            }
-        }
-    }
-    for path in old.fields.keys().filter(|path| !new.fields.contains_key(*path)) {
-        // The report of a removed field covers its nested fields.
-        let parent = path.rsplit_once('.').map(|(parent, _)| parent);
-        let with_it = parent.is_some_and(|parent| old.fields.contains_key(parent) && !new.fields.contains_key(parent));
-        if after.contains(&version(path)) && !with_it {
-            add(ChangeKind::Removed, path, true, String::new());
-        }
-    }
 }

@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 
 use serde::{Serialize, Serializer};
 
+use bundle::review::crd::FieldChangeKind;
 use fbc::json::Raw;
 
 use super::Scope;
@@ -223,7 +224,7 @@ pub struct BundleChange {
     pub fields: Vec<FieldChange>,
     /// The verdicts on its CRDs: what OLM v1 does, and what a change means for custom resources.
     #[serde(skip_serializing_if = "Vec::is_empty", serialize_with = "verdicts")]
-    pub crd_verdicts: Vec<review::crd::Change>,
+    pub crd_verdicts: Vec<bundle::review::crd::Change>,
     /// Whether the manifests, or the metadata derived from them, changed.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub manifests: bool,
@@ -293,11 +294,23 @@ pub struct FieldChange {
     pub path: String,
     /// The kind of change.
     pub what: ChangeKind,
-    /// Whether objects that were valid may be rejected or lose the field.
+    /// Whether objects that were valid may be rejected or lose the field: the verdict of [`bundle::review::crd`].
     pub narrows: bool,
     /// Further details, to follow the path in a sentence.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub detail: String,
+}
+
+impl From<bundle::review::crd::FieldChange> for FieldChange {
+    fn from(change: bundle::review::crd::FieldChange) -> FieldChange {
+        let bundle::review::crd::FieldChange { crd, path, what, narrows, detail } = change;
+        let what = match what {
+            FieldChangeKind::Added => ChangeKind::Added,
+            FieldChangeKind::Removed => ChangeKind::Removed,
+            FieldChangeKind::Changed => ChangeKind::Changed,
+        };
+        FieldChange { crd, path, what, narrows, detail }
+    }
 }
 
 /// The difference in a deprecation.
@@ -324,8 +337,8 @@ pub struct OtherChange {
     pub what: ChangeKind,
 }
 
-fn verdicts<S: Serializer>(changes: &[review::crd::Change], serializer: S) -> Result<S::Ok, S::Error> {
-    serializer.collect_seq(changes.iter().map(review::crd::Change::to_json))
+fn verdicts<S: Serializer>(changes: &[bundle::review::crd::Change], serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.collect_seq(changes.iter().map(bundle::review::crd::Change::to_json))
 }
 
 fn as_json<S: Serializer>(text: &str, serializer: S) -> Result<S::Ok, S::Error> {

@@ -1,4 +1,4 @@
-//! T-2 and T-3: which bundles a request keeps.
+//! M-2 and M-3: which bundles a request keeps.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -81,7 +81,7 @@ fn line() -> Package {
 }
 
 #[test]
-fn t2_without_a_range_every_channel_keeps_its_head() {
+fn m2_without_a_range_every_channel_keeps_its_head() {
     let request = Request { packages: vec![wanted("", "")], ..Request::default() };
     assert_eq!(selected(&line(), &request).unwrap(), "beta: 2.1.0-rc.1; stable: 2.0.0");
     let all = Request { full: true, ..request };
@@ -90,7 +90,7 @@ fn t2_without_a_range_every_channel_keeps_its_head() {
 }
 
 #[test]
-fn t2_a_range_keeps_a_part_of_the_chain_and_skips_in_range() {
+fn m2_a_range_keeps_a_part_of_the_chain_and_skips_in_range() {
     let range =
         |min: &str, max: &str| selected(&line(), &Request { packages: vec![wanted(min, max)], ..Request::default() });
     assert_eq!(range("1.1.0", "1.2").unwrap(), "stable: 1.1.0 1.2.0 1.1.1");
@@ -109,7 +109,7 @@ fn t2_a_range_keeps_a_part_of_the_chain_and_skips_in_range() {
 }
 
 #[test]
-fn t2_missing_names_are_rejected_with_existing_ones() {
+fn m2_missing_names_are_rejected_with_existing_ones() {
     let channel = |name: &str| PackageRequest { channels: vec![(name.into(), Bounds::default())], ..wanted("", "") };
     let request = |wanted: PackageRequest| Request { packages: vec![wanted], ..Request::default() };
     assert_eq!(selected(&line(), &request(channel("stabel"))).unwrap_err(), "package \"p\" has no channel \"stabel\"");
@@ -199,7 +199,7 @@ fn naive(package: &Package, bounds: &Bounds) -> BTreeSet<String> {
 }
 
 #[test]
-fn t3_random_channels_follow_the_rules_and_the_result_is_stable() {
+fn m3_random_channels_follow_the_rules_and_the_result_is_stable() {
     let mut chance = Random(0x9e37_79b9_7f4a_7c15);
     for round in 0..2000 {
         let package = random(&mut chance);

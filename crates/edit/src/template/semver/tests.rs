@@ -4,7 +4,7 @@ use insta::assert_snapshot;
 
 use super::*;
 use crate::template::sample::{bundles, rendered};
-use crate::template::{Kind, RenderedBundle};
+use crate::template::{RenderedBundle, TemplateKind};
 
 fn with(fields: &str) -> String {
     rendered(&format!("schema: olm.semver\n{fields}"))
@@ -68,7 +68,7 @@ fn a_separate_csv_describes_the_package_too() {
             let json = bundles(references[0]).unwrap().remove(0).json;
             vec![Ok(vec![RenderedBundle { json, csv: Some(csv.to_owned()) }])]
         };
-        let fbc = super::super::render(&template.unwrap(), Kind::Semver, &Limits::default(), &mut supply);
+        let fbc = super::super::render(&template.unwrap(), TemplateKind::Semver, &Limits::default(), &mut supply);
         fbc.map(|fbc| super::super::sample::shown(&fbc)).unwrap_or_else(|error| error.to_string())
     };
     let shown = render_with(r#"{"spec":{"description":"kept"}}"#);
@@ -85,7 +85,7 @@ fn all_images_are_fetched_together_and_once() {
         references.iter().map(|one| bundles(one)).collect()
     };
     let template = Template::parse(text, &Limits::default()).unwrap();
-    super::super::render(&template, Kind::Semver, &Limits::default(), &mut supply).unwrap();
+    super::super::render(&template, TemplateKind::Semver, &Limits::default(), &mut supply).unwrap();
     assert_eq!(fetched.into_inner(), ["foo:1.0.0 foo:1.1.0"]);
 }
 

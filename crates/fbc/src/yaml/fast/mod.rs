@@ -10,6 +10,7 @@ mod scalar;
 use self::scalar::End;
 use super::build::Builder;
 use super::events::Scalar;
+use super::fault::YamlFault;
 use super::read::Limits;
 
 /// Deeper documents take the slow path, since this reader is recursive.
@@ -24,8 +25,8 @@ const MAX_FLOW_DEPTH: usize = 8;
 /// The text does not qualify for the fast path.
 struct Unsupported;
 
-impl From<String> for Unsupported {
-    fn from(_: String) -> Unsupported {
+impl From<YamlFault> for Unsupported {
+    fn from(_: YamlFault) -> Unsupported {
         Unsupported
     }
 }

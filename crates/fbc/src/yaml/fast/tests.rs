@@ -12,7 +12,7 @@ fn fast(text: &str) -> Option<String> {
     }
     let mut expected = Vec::new();
     if let Err(fault) = parse(text.as_bytes(), &LIMITS, &mut expected) {
-        panic!("refused by the parser: {}\n{text}", fault.message);
+        panic!("refused by the parser: {}\n{text}", fault.fault);
     }
     assert_eq!(String::from_utf8_lossy(&out), String::from_utf8_lossy(&expected), "\n{text}");
     Some(String::from_utf8(out).unwrap())

@@ -1,9 +1,9 @@
 //! Delivery of a built image.
 
 use image::{Client, Descriptor, Location, Reference, Store};
+use source::Images;
 
 use crate::exit::{Failure, Outcome};
-use crate::images::Images;
 
 /// Writes an image to a file or directory and pushes it to a registry, as requested.
 pub(crate) fn deliver(
@@ -14,7 +14,7 @@ pub(crate) fn deliver(
     image: &Descriptor,
     images: &Images,
 ) -> Outcome {
-    let mut options = images.client().map_err(Failure::message)?.options().clone();
+    let mut options = images.client()?.options().clone();
     options.store = store.clone();
     let client = Client::new(options).map_err(|error| Failure::message(error.to_string()))?;
     let name = || tag.and_then(Reference::tag).map(str::to_owned);

@@ -7,12 +7,13 @@ use bundle::{Copied, Dockerfile, DockerfileError};
 use clap::builder::TypedValueParser;
 use fbc::Members;
 use image::{Base, ImagePlan, Layer, Location, Modes, Platform, Store};
+use source::Images;
 
 use super::generate::{self, DOCKERFILE, GenerateFlags};
 use crate::choice::choice;
 use crate::commands::build::{deliver, output, source_date_epoch};
 use crate::exit::{Failure, Outcome};
-use crate::images::{Images, PullFlags, TlsFlags};
+use crate::images::{self, PullFlags, TlsFlags};
 use crate::interrupt::Unfinished;
 use crate::printer::Printer;
 use crate::{limits, tree};
@@ -93,7 +94,7 @@ pub(super) fn run(args: &BuildArgs, tls: &TlsFlags, printer: &mut Printer) -> Ou
     if let (Some(tag), Some(dockerfile)) = (tag, dockerfile) {
         let scratch = Unfinished::private("opm-bundle-")?;
         let store = Store::open(&scratch.path().join("image"))?;
-        let images = Images::new(tls, &args.pull);
+        let images = images::open(tls, &args.pull);
         let layers = layers(&dockerfile, scratch.path(), printer)?;
         let image = build(args, &dockerfile, &layers, &store, &images)?;
         deliver(Some(&tag), args.push, args.image_output.as_ref(), &store, &image, &images)?;

@@ -6,11 +6,11 @@ use bundle::{Finding, Position, Severity};
 use fbc::blob::BUNDLE;
 use fbc::locate::Locator;
 use fbc::{Content, Fbc, path};
+use source::Images;
 
 use crate::exit::Failure;
-use crate::images::Images;
 use crate::printer::Printer;
-use crate::{limits, source};
+use crate::{catalogs, limits};
 
 /// The first OpenShift version whose catalogs must not contain bundle objects.
 const NO_OBJECTS_SINCE: (u32, u32) = (4, 17);
@@ -26,7 +26,7 @@ pub(super) fn check(
     let mut found = Vec::new();
     for reference in catalogs {
         let options = source::Options::catalogs(limits::from_env()?, images);
-        let fbc = source::load(std::slice::from_ref(reference), &options, printer)?;
+        let fbc = catalogs::load(std::slice::from_ref(reference), &options, printer)?;
         found.extend(findings_in(&fbc, openshift(Path::new(reference)), registries));
     }
     Ok(found)

@@ -4,11 +4,12 @@ use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
+use bundle::rehearse::v1::{self, Certificates, Profile, Runtime};
+use bundle::rehearse::{Bundle, Level, Mode, OlmTarget, v0};
 use bundle::{CheckInput, Finding, Optional, Severity, VALIDATORS};
 use clap::builder::TypedValueParser;
 use rayon::prelude::*;
-use rehearse::v1::{self, Certificates, Profile, Runtime};
-use rehearse::{Bundle, Level, Mode, OlmTarget, v0};
+use source::Images;
 
 use super::previous::{self, Previous};
 use super::validate::{compatible, custom_categories};
@@ -17,7 +18,6 @@ use crate::checks_file::Configuration;
 use crate::choice::choice;
 use crate::exit::{Failure, Outcome};
 use crate::findings::{self, Output, Waived};
-use crate::images::Images;
 use crate::printer::Printer;
 use crate::{limits, table};
 
@@ -163,7 +163,7 @@ pub(super) fn run(
     images: &Images,
     printer: &mut Printer,
 ) -> Outcome {
-    let previous = flags.previous.as_deref().map(|it| previous::open(it, images, printer)).transpose()?;
+    let previous = flags.previous.as_deref().map(|it| previous::open(it, images)).transpose()?;
     let request = Request { optional, flags, images, previous: previous.as_ref() };
     let each = bundles.par_iter().map(|(root, shown)| check_bundle(root, *shown, &request));
     let (mut found, mut waived) = (Vec::new(), Vec::new());
@@ -199,7 +199,10 @@ type Platforms = Result<Vec<(String, String)>, String>;
 impl PlatformCache {
     fn platforms(&self, image: &str, images: &Images) -> Platforms {
         let mut known = self.0.borrow_mut();
-        known.entry(image.to_owned()).or_insert_with(|| images.platforms(image)).clone()
+        known
+            .entry(image.to_owned())
+            .or_insert_with(|| images.platforms(image).map_err(|error| error.to_string()))
+            .clone()
     }
 }
 
@@ -224,13 +227,13 @@ fn check_bundle(
     let mut found = compatible(root, whole.as_ref(), optional, &limits).list;
     if let Some(whole) = whole {
         let index = flags.value("index-path").map(|path| {
-            let text = std::fs::read_to_string(path).map_err(|error| error.to_string());
+            let text = std::fs::read_to_string(path);
             (path, text)
         });
         let categories = custom_categories();
         // Several checks query the same images.
         let cache = PlatformCache::default();
-        let platforms = |image: &str| cache.platforms(image, images);
+        let platforms = |image: &str| cache.platforms(image, images).map_err(Into::into);
         let given = CheckInput {
             kubernetes: flags.value("k8s-version"),
             index,
@@ -288,7 +291,7 @@ fn add_rehearsals(whole: bundle::Whole, flags: &SuiteFlags, found: &mut Vec<Find
     }
 }
 
-fn add_limits(found: &mut Vec<Finding>, limits: Vec<rehearse::Limit>) {
+fn add_limits(found: &mut Vec<Finding>, limits: Vec<bundle::rehearse::Limit>) {
     for limit in limits {
         let (severity, words) = match limit.level {
             Level::Over => (Severity::Error, "more than"),
@@ -299,7 +302,7 @@ fn add_limits(found: &mut Vec<Finding>, limits: Vec<rehearse::Limit>) {
     }
 }
 
-fn add_refused_notes(found: &mut Vec<Finding>, notes: Vec<rehearse::Note>) {
+fn add_refused_notes(found: &mut Vec<Finding>, notes: Vec<bundle::rehearse::Note>) {
     let refused = notes.into_iter().filter(|note| note.refused);
     found.extend(refused.map(|note| Finding::new(note.id, Severity::Error, note.message).about(note.object)));
 }
@@ -307,7 +310,7 @@ fn add_refused_notes(found: &mut Vec<Finding>, notes: Vec<rehearse::Note>) {
 /// The file and document of a CSV.
 type Place = (String, usize);
 
-fn add_refusal(found: &mut Vec<Finding>, refusal: rehearse::Refusal, csv: Option<&Place>) {
+fn add_refusal(found: &mut Vec<Finding>, refusal: bundle::rehearse::Refusal, csv: Option<&Place>) {
     let finding = Finding::new(refusal.id, Severity::Error, refusal.message);
     found.push(match csv {
         Some((file, document)) => finding.at(file, *document, ""),
@@ -326,7 +329,10 @@ fn rehearse_v1(bundle: &Bundle, csv: Option<&Place>, found: &mut Vec<Finding>) {
     match v1::install(bundle, &options) {
         Err(refusal) => add_refusal(found, refusal, csv),
         Ok(installed) => {
-            add_limits(found, rehearse::check_limits_of(bundle, &installed.objects, OlmTarget::V1(Runtime::Helm)));
+            add_limits(
+                found,
+                bundle::rehearse::check_limits_of(bundle, &installed.objects, OlmTarget::V1(Runtime::Helm)),
+            );
             add_refused_notes(found, installed.notes);
         }
     }
@@ -350,7 +356,7 @@ fn rehearse_v0(bundle: &Bundle, csv: Option<&Place>, found: &mut Vec<Finding>) {
     match v0::install(bundle, &options) {
         Err(refusal) => add_refusal(found, refusal, csv),
         Ok(installed) => {
-            add_limits(found, rehearse::check_limits_of(bundle, installed.objects(), OlmTarget::V0));
+            add_limits(found, bundle::rehearse::check_limits_of(bundle, installed.objects(), OlmTarget::V0));
             add_refused_notes(found, installed.notes);
         }
     }

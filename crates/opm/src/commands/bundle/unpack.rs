@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use fbc::Members;
 
 use crate::exit::{Failure, Outcome};
-use crate::images::{Images, PullFlags, TlsFlags};
+use crate::images::{self, PullFlags, TlsFlags};
 use crate::printer::Printer;
 use crate::tree::NewFiles;
 use crate::{limits, tree};
@@ -52,10 +52,10 @@ pub(super) fn run(args: &UnpackArgs, tls: &TlsFlags, printer: &mut Printer) -> O
     }
     let mut pull = args.pull.clone();
     pull.ca_file = pull.ca_file.or(args.root_ca.clone());
-    let images = Images::new(tls, &pull);
-    let fetched = images.fetch_one(&args.reference).map_err(Failure::message)?;
+    let images = images::open(tls, &pull);
+    let fetched = images.fetch_one(&args.reference)?;
     let limits = limits::from_env()?;
-    let root = images.unpack_aside(&fetched.image, None).map_err(Failure::message)?;
+    let root = images.unpack_aside(&fetched.image)?;
     if !args.skip_validation {
         let warnings = super::check(&root, &[], &limits)?;
         if args.debug {

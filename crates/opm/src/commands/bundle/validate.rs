@@ -1,23 +1,25 @@
 //! `opm bundle validate` and `opm alpha bundle validate`: report all problems of a bundle.
 
 use std::path::{Path, PathBuf};
-use std::process::Command;
 
-use bundle::{Categories, ContentOptions, Finding, Findings, Optional, Severity, Whole};
+use bundle::{
+    Categories, CategoriesError, CategoriesFault, ContentOptions, Finding, Findings, Optional, Severity, Whole,
+};
 use catalog::needs::Facts;
 use clap::builder::TypedValueParser;
 use fbc::Limits;
 use fbc::json::Raw;
-use resolve::rule::Rule;
+use olm_cel::Rule;
+use source::{ContainerTool, Images, SourceError};
 
 use super::optional;
 use super::suites::{self, SuiteFlags};
 use crate::choice::choice;
 use crate::exit::{Failure, Outcome};
-use crate::images::{Images, PullFlags, TlsFlags};
+use crate::images::{self, PullFlags, TlsFlags};
 use crate::interrupt::Unfinished;
+use crate::limits;
 use crate::printer::{Printer, Style};
-use crate::{limits, source};
 
 /// Check a bundle
 #[derive(clap::Args)]
@@ -63,7 +65,7 @@ pub(super) struct AlphaValidateArgs {
     tag: String,
     /// Program that pulls the image
     #[arg(short = 'b', long, value_name = "PROGRAM", default_value = "docker", value_parser = puller())]
-    image_builder: Puller,
+    image_builder: ContainerTool,
     /// Optional checks to run; can be repeated
     #[arg(short, long, value_name = "CHECK", value_delimiter = ',', value_parser = optional())]
     optional_validators: Vec<Optional>,
@@ -71,15 +73,8 @@ pub(super) struct AlphaValidateArgs {
     pull: PullFlags,
 }
 
-/// The program that pulls the image.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Puller {
-    Program(&'static str),
-    Builtin,
-}
-
-fn puller() -> impl TypedValueParser<Value = Puller> {
-    choice([("docker", Puller::Program("docker")), ("podman", Puller::Program("podman")), ("none", Puller::Builtin)])
+fn puller() -> impl TypedValueParser<Value = ContainerTool> {
+    choice([("docker", ContainerTool::Docker), ("podman", ContainerTool::Podman), ("none", ContainerTool::None)])
 }
 
 pub(super) fn run(args: &ValidateArgs, tls: &TlsFlags, printer: &mut Printer) -> Outcome {
@@ -87,7 +82,7 @@ pub(super) fn run(args: &ValidateArgs, tls: &TlsFlags, printer: &mut Printer) ->
         return suites::list(printer);
     }
     // Unpacked images live as long as this value.
-    let images = Images::new(tls, &args.pull);
+    let images = images::open(tls, &args.pull);
     let mut bundles = Vec::new();
     for source in &args.sources {
         let local = Path::new(source).is_dir();
@@ -106,21 +101,22 @@ pub(super) fn run(args: &ValidateArgs, tls: &TlsFlags, printer: &mut Printer) ->
 pub(super) fn run_alpha(args: &AlphaValidateArgs, tls: &TlsFlags, printer: &mut Printer) -> Outcome {
     printer.warning("'opm alpha bundle validate' is deprecated, use 'opm bundle validate' instead");
     match args.image_builder {
-        Puller::Builtin => {
-            let images = Images::new(tls, &args.pull);
+        ContainerTool::None => {
+            let images = images::open(tls, &args.pull);
             report(&pulled(&images, &args.tag)?, &args.optional_validators, printer)
         }
-        Puller::Program(program) => {
+        tool => {
             let scratch = Unfinished::private("opm-bundle-")?;
-            unpack_with(program, &args.tag, scratch.path())?;
+            tool.pull(&args.tag, false).map_err(SourceError::from)?;
+            tool.unpack(&args.tag, scratch.path()).map_err(SourceError::from)?;
             report(scratch.path(), &args.optional_validators, printer)
         }
     }
 }
 
 fn pulled(images: &Images, reference: &str) -> Result<PathBuf, Failure> {
-    let fetched = images.fetch_one(reference).map_err(Failure::message)?;
-    images.unpack_aside(&fetched.image, None).map_err(Failure::message)
+    let fetched = images.fetch_one(reference)?;
+    Ok(images.unpack_aside(&fetched.image)?)
 }
 
 fn report(dir: &Path, optional: &[Optional], printer: &Printer) -> Outcome {
@@ -146,7 +142,7 @@ pub(super) fn compatible(dir: &Path, known: Option<&Whole>, optional: &[Optional
     if found.list.is_empty() || dir.join("manifests").is_dir() {
         found.list.extend(bundle::check_content_of(dir, &asked, limits).list);
     }
-    if !found.errors().any(|error| error.contains("CEL")) {
+    if !found.has_broken_rule {
         let wrong = rules(dir, known, limits).into_iter();
         found.list.extend(wrong.map(|text| Finding::new("dependency-rule", Severity::Error, text)));
     }
@@ -158,14 +154,14 @@ pub(super) fn custom_categories() -> Option<Categories> {
     /// The maximum size of the file in bytes.
     const MAX_SIZE: u64 = 1 << 20;
     let path = std::env::var("OPERATOR_BUNDLE_CATEGORIES").ok().filter(|path| !path.is_empty())?;
-    let wrong = |why: String| format!("{path:?}: {why}");
+    let wrong = |fault: CategoriesFault| CategoriesError { path: path.clone(), fault };
     let read = || -> Categories {
-        let size = std::fs::metadata(&path).map_err(|error| wrong(error.to_string()))?.len();
+        let size = std::fs::metadata(&path).map_err(|error| wrong(error.into()))?.len();
         if size > MAX_SIZE {
-            return Err(wrong(format!("it has more than {MAX_SIZE} bytes")));
+            return Err(wrong(CategoriesFault::TooLarge(MAX_SIZE)));
         }
-        let text = std::fs::read(&path).map_err(|error| wrong(error.to_string()))?;
-        let json: serde_json::Value = serde_json::from_slice(&text).map_err(|error| wrong(error.to_string()))?;
+        let text = std::fs::read(&path).map_err(|error| wrong(error.into()))?;
+        let json: serde_json::Value = serde_json::from_slice(&text).map_err(|error| wrong(error.into()))?;
         let listed = json["categories"].as_array().map(Vec::as_slice).unwrap_or_default();
         Ok(listed.iter().filter_map(|one| one.as_str().map(str::to_owned)).collect())
     };
@@ -213,45 +209,4 @@ fn has_rules(dir: &Path, known: Option<&Whole>, limits: &Limits) -> bool {
         .filter(|entry| entry.metadata().is_ok_and(|it| it.is_file() && it.len() <= limits.file_size));
     let mut texts = plain.filter_map(|entry| std::fs::read(entry.path()).ok());
     texts.any(|text| has(&text))
-}
-
-/// Pulls an image with a container engine and copies its files.
-fn unpack_with(program: &str, reference: &str, target: &Path) -> Outcome {
-    let run = |what: &str, arguments: &[&str]| -> Result<String, Failure> {
-        let failed =
-            |output: &str, error: String| Failure::message(format!("error {what}: {}. {error}", output.trim()));
-        let output = Command::new(program)
-            .args(arguments)
-            .output()
-            .map_err(|error| failed("", format!("exec: \"{program}\": {error}")))?;
-        let text = String::from_utf8_lossy(&output.stdout).into_owned();
-        if output.status.success() {
-            Ok(text)
-        } else {
-            Err(failed(&format!("{text}{}", String::from_utf8_lossy(&output.stderr)), output.status.to_string()))
-        }
-    };
-    run("pulling image", &["pull", reference])?;
-    let container = run("creating container", &["create", reference, ""])?;
-    let container = container.trim();
-    let target = target.display().to_string();
-    let copied = run("copying container directory", &["cp", &format!("{container}:/."), &target]);
-    let removed = run("removing container", &["rm", container]);
-    copied?;
-    removed?;
-    drop_links(Path::new(&target), Path::new(&target))
-}
-
-/// Removes links that point outside `root`; container engines copy them unchanged.
-fn drop_links(root: &Path, directory: &Path) -> Outcome {
-    for entry in std::fs::read_dir(directory)? {
-        let entry = entry?;
-        let kind = entry.file_type()?;
-        if kind.is_dir() {
-            drop_links(root, &entry.path())?;
-        } else if kind.is_symlink() && !entry.path().canonicalize().is_ok_and(|real| real.starts_with(root)) {
-            std::fs::remove_file(entry.path())?;
-        }
-    }
-    Ok(())
 }

@@ -27,7 +27,7 @@ fn plan(args: &ApplyArgs) -> Result<ClusterCatalogPlan, Failure> {
     refuse("--publisher", args.publisher.is_some(), why)?;
     refuse("--secret", !args.secrets.is_empty(), "catalogd uses the pull secrets of its own service account")?;
     refuse("--extract-content", args.extract_content.is_some(), "catalogd reads every image itself")?;
-    let poll_minutes = match args.poll.as_deref().and_then(spelling::duration::parse) {
+    let poll_minutes = match args.poll.as_deref().and_then(fbc::spelling::duration::parse) {
         None => None,
         Some(poll) if poll.as_secs().is_multiple_of(60) && poll.subsec_nanos() == 0 => Some(poll.as_secs() / 60),
         Some(_) => return Err(Failure::Usage("--poll must be in whole minutes with --olm v1, at least 1m".into())),

@@ -4,18 +4,18 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use cluster::{CatalogServer, ClusterCatalogsPlan, ServeError};
+use cluster::{CatalogServer, ClusterCatalogsPlan, Metrics, ServeError};
 use fbc::Limits;
 use image::{Location, Reference};
 use serve::catalogs::{self, Catalogs};
 use serve::listen::Address;
 use serve::tls::{POLL_INTERVAL, TlsFiles};
+use source::{CONFIGS_LABEL, Images, Kind, SourceError};
 
 use super::{PodFlags, RunArgs};
-use crate::cluster_flags::failure;
 use crate::commands::serve::http_address;
 use crate::exit::{Failure, Outcome};
-use crate::images::{self, CONFIGS_LABEL, Images, Kind, PullFlags, TlsFlags};
+use crate::images::{self, PullFlags, TlsFlags};
 use crate::limits;
 
 /// The maximum number of concurrent HTTP connections.
@@ -90,21 +90,24 @@ pub(super) async fn control(args: &RunArgs, tls: &TlsFlags, stop: impl Future<Ou
         pull: flags.pull.clone(),
         limits: limits::from_env()?,
     };
+    let (metrics, mut outcome) = (Arc::new(Metrics::new(args.lease_duration)), Ok(()));
     let plan = ClusterCatalogsPlan {
         base: flags.base(&lease_namespace),
         lease_namespace,
         lease_name: args.lease_name.clone(),
         identity: super::identity(),
         lease_duration: args.lease_duration,
-        http: args.http.clone(),
+        metrics: Arc::clone(&metrics),
         server: Arc::new(shelf),
     };
     let never = std::future::pending::<()>();
     let serving = catalogs::run(served, &flags.catalogs_address, flags.tls(), MAX_CONNECTIONS, DRAIN, never);
+    let stop = super::monitored(args, metrics, stop, &mut outcome);
     tokio::select! {
-        outcome = serving => outcome.map_err(|error| Failure::message(error.to_string())),
-        outcome = cluster::run_cluster_catalogs(cluster, plan, stop) => outcome.map_err(failure),
+        ended = serving => return ended.map_err(|error| Failure::message(error.to_string())),
+        () = cluster::run_cluster_catalogs(cluster, plan, stop) => {}
     }
+    outcome
 }
 
 /// Pulls catalog images and serves their content.
@@ -117,13 +120,14 @@ struct PulledCatalogs {
 
 impl PulledCatalogs {
     /// Resolves an image to its current digest.
-    fn resolved(&self, images: &Images, image: &str) -> Result<Reference, String> {
-        let location = Location::parse(image).map_err(|error| error.to_string())?;
-        let Location::Registry(reference) = location else { return Err(format!("{image} is not in a registry")) };
+    fn resolved(&self, images: &Images, image: &str) -> Result<Reference, SourceError> {
+        let Location::Registry(reference) = Location::parse(image)? else {
+            return Err(SourceError::NotInRegistry(image.to_owned()));
+        };
         match reference.digest() {
             Some(digest) => Ok(reference.with_digest(*digest)),
             None => {
-                let digest = images.client()?.head(&reference).map_err(|error| error.to_string())?;
+                let digest = images.client()?.head(&reference)?;
                 Ok(reference.with_digest(digest))
             }
         }
@@ -135,22 +139,24 @@ impl CatalogServer for PulledCatalogs {
         let transient =
             |message: String| ServeError { message: format!("source catalog content: {message}"), is_permanent: false };
         // Dropping this value deletes the pulled images; the catalogs are kept as JSON lines.
-        let images = Images::new(&self.tls, &self.pull);
-        let resolved = self.resolved(&images, image).map_err(transient)?;
+        let images = images::open(&self.tls, &self.pull);
+        let resolved = self.resolved(&images, image).map_err(|error| transient(error.to_string()))?;
         let pinned = resolved.to_string();
         if known == Some(&pinned) {
             return Ok(pinned);
         }
-        let fetched = images.fetch_one(&pinned).map_err(transient)?;
+        let fetched = images.fetch_one(&pinned).map_err(|error| transient(error.to_string()))?;
         // A digest never changes, so a retry cannot help.
         let is_permanent = image.contains('@');
         let refused = |message: String| ServeError { is_permanent, ..transient(message) };
         let Kind::Catalog(path) = &fetched.kind else {
             return Err(refused(format!("catalog image is missing the required label {CONFIGS_LABEL:?}")));
         };
-        let root = images.unpack_aside(&fetched.image, Some(path.as_ref())).map_err(transient)?;
-        let directory = images::inside(&root, path).map_err(refused)?;
-        self.catalogs.put(name, &directory, &self.limits).map_err(|error| refused(error.to_string()))?;
+        let unpacked = images.index(&fetched.image, path).map_err(|error| match error.is_transient() {
+            true => transient(error.to_string()),
+            false => refused(error.to_string()),
+        })?;
+        self.catalogs.put(name, &unpacked.path, &self.limits).map_err(|error| refused(error.to_string()))?;
         tracing::info!(catalog = name, image = pinned, "served");
         Ok(pinned)
     }

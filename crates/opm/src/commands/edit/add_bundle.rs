@@ -1,18 +1,15 @@
 //! `opm edit add-bundle`: adds a bundle to a catalog.
 
-use bundle::Contents;
-use edit::add_bundle::NewBundle;
-use edit::promote::Promotion;
-use edit::verify::Purpose;
-use fbc::Fbc;
+use std::fmt::Display;
 
-use super::promote::EntryArgs;
-use super::workbench::{self, EditFlags};
+use edit::operations::{AddBundle, add_bundle};
+use source::Source;
+
+use super::flags::EditFlags;
+use super::promote::{Edge, EntryArgs};
 use crate::exit::{Failure, Outcome};
-use crate::images::{Images, PullFlags, TlsFlags};
-use crate::limits;
+use crate::images::{self, PullFlags, TlsFlags};
 use crate::printer::Printer;
-use crate::source::{self, Source};
 
 /// Add a bundle to a catalog and its channels
 #[derive(clap::Args)]
@@ -54,70 +51,28 @@ pub(super) struct AddBundleArgs {
 }
 
 pub(super) fn run(args: &AddBundleArgs, tls: &TlsFlags, printer: &mut Printer) -> Outcome {
-    let images = Images::new(tls, &args.pull);
-    let named = |message: String| Failure::message(format!("{}: {message}", args.bundle));
-    let (path, image) = match source::resolve_one(&args.bundle, &images).map_err(named)? {
+    let images = images::open(tls, &args.pull);
+    let named = |message: &dyn Display| Failure::message(format!("{}: {message}", args.bundle));
+    let (directory, image) = match source::resolve_one(&args.bundle, &images).map_err(|error| named(&error))? {
         Source::Bundle(path, image) => (path, if args.pin { images.pulled_name(&image) } else { image }),
         Source::Catalog(_) | Source::Database(_) => {
             return Err(named(
-                "not a bundle: expected a directory with 'manifests' and 'metadata', or a bundle image".into(),
+                &"not a bundle: expected a directory with 'manifests' and 'metadata', or a bundle image",
             ));
         }
     };
-    let image = args.image.clone().unwrap_or(image);
-    let options =
-        bundle::Options { image: &image, image_template: None, migrate: args.migrate, limits: limits::from_env()? };
-    let rendered = bundle::render(&path, &options).map_err(|error| named(error.to_string()))?;
-    rendered.warnings.iter().for_each(|warning| printer.warning(&format!("{}: {warning}", args.bundle)));
-    let csv = match rendered.csv {
-        Some(csv) => Some(csv.into_string()),
-        None => {
-            let fbc = Fbc::default();
-            fbc.generated_blob(&rendered.json, &options.limits).and_then(|blob| fbc.csv(&blob, &options.limits))?
-        }
+    let request = AddBundle {
+        options: args.flags.options()?,
+        name: args.bundle.clone(),
+        directory,
+        image: args.image.clone().unwrap_or(image),
+        migrate: args.migrate,
+        channels: args.channel.iter().filter(|channel| !channel.is_empty()).cloned().collect(),
+        policy: args.edge.edge.map(Edge::policy),
+        replaces: args.edge.replaces.clone(),
+        skips: args.edge.skip.clone(),
+        skip_range: args.edge.skip_range.clone(),
+        create: args.edge.create,
     };
-    if image.is_empty() {
-        printer.warning(&format!("{}: the bundle has no image, which clusters need: set it with --image", args.bundle));
-    }
-    let contents = bundle::read(&path, &options.limits).map_err(|error| named(error.to_string()))?;
-    let new = NewBundle { name: rendered.name, package: rendered.package, json: rendered.json, csv, files: Vec::new() };
-    let mut promotion = args.edge.promotion();
-    let mut channels: Vec<String> = args.channel.iter().filter(|channel| !channel.is_empty()).cloned().collect();
-    let taken = take_from_bundle(args, contents, &mut channels, &mut promotion);
-    workbench::change(&args.flags, Purpose::Keep, printer, |_, outline| {
-        let mut notes = taken;
-        notes.extend(edit::add_bundle::add_bundle(outline, &new, &channels, &promotion)?);
-        Ok(notes)
-    })
-}
-
-/// Fills channels and edges that the user does not set from the bundle. Returns a note about them.
-fn take_from_bundle(
-    args: &AddBundleArgs,
-    contents: Contents,
-    channels: &mut Vec<String>,
-    promotion: &mut Promotion,
-) -> Vec<String> {
-    let mut taken = Vec::new();
-    let of_bundle: Vec<String> = contents.channels.into_iter().filter(|channel| !channel.is_empty()).collect();
-    if channels.is_empty() && !of_bundle.is_empty() {
-        let what = if of_bundle.len() == 1 { "channel" } else { "channels" };
-        taken.push(format!("{what} {}", of_bundle.join(", ")));
-        *channels = of_bundle;
-        promotion.create = true;
-    }
-    let EntryArgs { edge, replaces, skip, skip_range, .. } = &args.edge;
-    if edge.is_none() && replaces.is_none() && !contents.replaces.is_empty() {
-        taken.push(format!("replaces {}", contents.replaces));
-        promotion.replaces = Some(contents.replaces);
-    }
-    if skip.is_empty() && !contents.skips.is_empty() {
-        taken.push(format!("skips {}", contents.skips.join(", ")));
-        promotion.skips = contents.skips;
-    }
-    if skip_range.is_none() && !contents.skip_range.is_empty() {
-        taken.push(format!("skipRange {}", contents.skip_range));
-        promotion.skip_range = Some(contents.skip_range);
-    }
-    if taken.is_empty() { Vec::new() } else { vec![format!("from the bundle: {}", taken.join("; "))] }
+    args.flags.print(add_bundle(&request, printer), printer)
 }

@@ -1,9 +1,9 @@
 //! `opm edit deprecate`: deprecates a package, channel or bundle.
 
-use edit::verify::Purpose;
+use edit::operations::{Deprecate, deprecate};
 
 use super::TargetArgs;
-use super::workbench::{self, EditFlags};
+use super::flags::EditFlags;
 use crate::exit::Outcome;
 use crate::printer::Printer;
 
@@ -34,11 +34,6 @@ pub(super) struct DeprecateArgs {
 
 pub(super) fn run(args: &DeprecateArgs, printer: &mut Printer) -> Outcome {
     let target = args.target.target()?;
-    workbench::change(&args.flags, Purpose::Keep, printer, |_, outline| {
-        match &args.message {
-            Some(message) => edit::deprecate::deprecate(outline, &target, message),
-            None => edit::deprecate::undo(outline, &target),
-        }
-        .map(|()| Vec::new())
-    })
+    let request = Deprecate { options: args.flags.options()?, target, message: args.message.clone() };
+    args.flags.print(deprecate(&request, printer), printer)
 }

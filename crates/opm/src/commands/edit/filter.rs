@@ -1,19 +1,12 @@
 //! `opm edit filter`: keeps a selected part of a catalog.
 
-use std::collections::HashMap;
-use std::sync::{Mutex, PoisonError};
-
-use catalog::needs::Facts;
-use edit::filter::{AllFacts, Selection};
-use edit::verify::Purpose;
-use fbc::Blob;
-use fbc::blob::BUNDLE;
-use fbc::json::Raw;
+use edit::filter::Selection;
+use edit::operations::{Filter, filter};
 use fbc::range::VersionRange;
 
-use super::workbench::{self, EditFlags};
+use super::flags::EditFlags;
 use crate::exit::Outcome;
-use crate::images::{Images, PullFlags, TlsFlags};
+use crate::images::{self, PullFlags, TlsFlags};
 use crate::printer::Printer;
 
 /// Keep selected packages, channels or versions and remove the rest
@@ -90,8 +83,8 @@ fn versions(text: &str) -> Result<(Option<String>, VersionRange), String> {
 }
 
 pub(super) fn run(args: &FilterArgs, tls: &TlsFlags, printer: &mut Printer) -> Outcome {
-    let images = Images::new(tls, &args.pull);
-    let (flags, _staging) = workbench::fetched(&args.flags, &images, printer)?;
+    let images = images::open(tls, &args.pull);
+    let (options, _opened) = args.flags.options_of_any(&images)?;
     let selection = Selection {
         packages: args.selection.package.clone(),
         channels: args.selection.channel.clone(),
@@ -101,16 +94,5 @@ pub(super) fn run(args: &FilterArgs, tls: &TlsFlags, printer: &mut Printer) -> O
         default_channels: args.default_channel.clone(),
         choose_default: args.choose_default,
     };
-    let facts: Mutex<AllFacts> = Mutex::new(HashMap::new());
-    let inspect = |blob: &Blob, text: Raw<'_>| {
-        if selection.dependencies && &*blob.schema == BUNDLE {
-            let read = Facts::read(text);
-            let mut facts = facts.lock().unwrap_or_else(PoisonError::into_inner);
-            facts.entry((blob.package.to_string(), blob.name.to_string())).or_insert(read);
-        }
-    };
-    workbench::change_inspecting(&flags, Purpose::Select(&selection), &inspect, printer, |_, outline| {
-        let facts = facts.lock().unwrap_or_else(PoisonError::into_inner);
-        edit::filter::filter(outline, &selection, &facts)
-    })
+    args.flags.print(filter(&Filter { options, selection }, printer), printer)
 }

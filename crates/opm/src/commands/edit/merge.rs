@@ -2,12 +2,11 @@
 
 use std::path::PathBuf;
 
-use edit::merge::Side;
+use edit::operations::{Merge, merge};
 
-use super::texts::Texts;
-use super::workbench::{self, EditFlags};
+use super::flags::EditFlags;
 use crate::exit::Outcome;
-use crate::images::{Images, PullFlags, TlsFlags};
+use crate::images::{self, PullFlags, TlsFlags};
 use crate::printer::Printer;
 
 /// Merge another catalog into a catalog
@@ -36,19 +35,9 @@ pub(super) struct MergeArgs {
 }
 
 pub(super) fn run(args: &MergeArgs, tls: &TlsFlags, printer: &mut Printer) -> Outcome {
-    let images = Images::new(tls, &args.pull);
-    let (flags, _staging) = workbench::fetched(&args.flags, &images, printer)?;
-    let (other, _other_staging) = workbench::directory(&args.other, &images, printer)?;
-    let other = workbench::load_with_text(&other, printer)?;
-    workbench::change_with_text(&flags, printer, |loaded, outline| {
-        let (first, second) = (Texts::new(loaded), Texts::new(&other));
-        let (first, second) = (|blob: usize| first.of(blob), |blob: usize| second.of(blob));
-        let (merged, notes) = edit::merge::merge(
-            Side { outline: &loaded.outline, text: &first },
-            Side { outline: &other.outline, text: &second },
-            args.prefer_first,
-        )?;
-        *outline = merged;
-        Ok(notes)
-    })
+    let images = images::open(tls, &args.pull);
+    let (options, _opened) = args.flags.options_of_any(&images)?;
+    let other = source::directory(&args.other.to_string_lossy(), &images, &options.limits)?;
+    let request = Merge { options, other: other.path().to_path_buf(), prefer_first: args.prefer_first };
+    args.flags.print(merge(&request, printer), printer)
 }

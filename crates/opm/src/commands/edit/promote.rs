@@ -1,9 +1,9 @@
 //! `opm edit promote`: adds a bundle to a channel.
 
+use edit::operations::{Promote, promote};
 use edit::promote::{Policy, Promotion};
-use edit::verify::Purpose;
 
-use super::workbench::{self, EditFlags};
+use super::flags::EditFlags;
 use crate::exit::Outcome;
 use crate::printer::Printer;
 
@@ -55,18 +55,6 @@ pub(super) struct EntryArgs {
     pub(super) create: bool,
 }
 
-impl EntryArgs {
-    pub(super) fn promotion(&self) -> Promotion {
-        Promotion {
-            policy: self.edge.unwrap_or(Edge::Replaces).policy(),
-            replaces: self.replaces.clone(),
-            skips: self.skip.clone(),
-            skip_range: self.skip_range.clone(),
-            create: self.create,
-        }
-    }
-}
-
 /// The position of a new entry in a channel.
 #[derive(Clone, Copy, clap::ValueEnum)]
 pub(super) enum Edge {
@@ -79,7 +67,7 @@ pub(super) enum Edge {
 }
 
 impl Edge {
-    fn policy(self) -> Policy {
+    pub(super) fn policy(self) -> Policy {
         match self {
             Edge::Replaces => Policy::Replaces,
             Edge::Semver => Policy::Semver,
@@ -89,9 +77,19 @@ impl Edge {
 }
 
 pub(super) fn run(args: &PromoteArgs, printer: &mut Printer) -> Outcome {
-    let promotion = args.edge.promotion();
-    workbench::change(&args.flags, Purpose::Keep, printer, |_, outline| {
-        edit::promote::promote(outline, args.package.as_deref(), &args.bundle, &args.channel, &promotion)
-            .map(|()| Vec::new())
-    })
+    let promotion = Promotion {
+        policy: args.edge.edge.map(Edge::policy).unwrap_or_default(),
+        replaces: args.edge.replaces.clone(),
+        skips: args.edge.skip.clone(),
+        skip_range: args.edge.skip_range.clone(),
+        create: args.edge.create,
+    };
+    let request = Promote {
+        options: args.flags.options()?,
+        package: args.package.clone(),
+        bundle: args.bundle.clone(),
+        channel: args.channel.clone(),
+        promotion,
+    };
+    args.flags.print(promote(&request, printer), printer)
 }

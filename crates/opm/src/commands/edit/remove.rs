@@ -1,11 +1,11 @@
 //! `opm edit remove`: removes bundles, channels and packages from a catalog.
 
 use edit::deprecate::Target;
+use edit::operations::{Remove, remove};
 use edit::remove::Removal;
-use edit::verify::Purpose;
 
 use super::TargetArgs;
-use super::workbench::{self, EditFlags};
+use super::flags::EditFlags;
 use crate::exit::Outcome;
 use crate::printer::Printer;
 
@@ -42,6 +42,6 @@ pub(super) fn run(args: &RemoveArgs, printer: &mut Printer) -> Outcome {
         default_channel: args.default_channel.clone(),
         forget: args.forget,
     };
-    let purpose = Purpose::Remove { target: &target, forget: args.forget };
-    workbench::change(&args.flags, purpose, printer, |_, outline| edit::remove::remove(outline, &target, &removal))
+    let request = Remove { options: args.flags.options()?, target, removal };
+    args.flags.print(remove(&request, printer), printer)
 }

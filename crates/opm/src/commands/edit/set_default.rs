@@ -1,8 +1,8 @@
 //! `opm edit set-default`: sets the default channel.
 
-use edit::verify::Purpose;
+use edit::operations::{SetDefault, set_default};
 
-use super::workbench::{self, EditFlags};
+use super::flags::EditFlags;
 use crate::exit::Outcome;
 use crate::printer::Printer;
 
@@ -23,7 +23,7 @@ pub(super) struct SetDefaultArgs {
 }
 
 pub(super) fn run(args: &SetDefaultArgs, printer: &mut Printer) -> Outcome {
-    workbench::change(&args.flags, Purpose::Keep, printer, |_, outline| {
-        edit::set_default::set_default(outline, &args.package, &args.channel).map(|()| Vec::new())
-    })
+    let options = args.flags.options()?;
+    let request = SetDefault { options, package: args.package.clone(), channel: args.channel.clone() };
+    args.flags.print(set_default(&request, printer), printer)
 }

@@ -1,9 +1,9 @@
 //! `opm edit set-edge`: changes the upgrade edges of a channel entry.
 
+use edit::operations::{SetEdge, set_edge};
 use edit::set_edge::Edges;
-use edit::verify::Purpose;
 
-use super::workbench::{self, EditFlags};
+use super::flags::EditFlags;
 use crate::exit::Outcome;
 use crate::printer::Printer;
 
@@ -63,8 +63,12 @@ pub(super) fn run(args: &SetEdgeArgs, printer: &mut Printer) -> Outcome {
         remove_skips: args.edges.remove_skip.clone(),
         skip_range: args.edges.skip_range.clone(),
     };
-    workbench::change(&args.flags, Purpose::Unskip(&args.edges.remove_skip), printer, |_, outline| {
-        edit::set_edge::set_edge(outline, args.package.as_deref(), &args.channel, &args.bundle, &edges)
-            .map(|()| Vec::new())
-    })
+    let request = SetEdge {
+        options: args.flags.options()?,
+        package: args.package.clone(),
+        channel: args.channel.clone(),
+        bundle: args.bundle.clone(),
+        edges,
+    };
+    args.flags.print(set_edge(&request, printer), printer)
 }

@@ -5,8 +5,7 @@ use crate::commands::registry::add::{HowArgs, Manner, add};
 use crate::commands::registry::items;
 use crate::database;
 use crate::exit::Outcome;
-use crate::fetch::or_latest;
-use crate::images::TlsFlags;
+use crate::images::{TlsFlags, or_latest};
 use crate::printer::Printer;
 
 /// Add bundles to an index image
@@ -44,10 +43,11 @@ pub(crate) fn run(args: &AddArgs, tls: &TlsFlags, printer: &mut Printer) -> Outc
     database::notice(printer);
     let tools = args.tools.tools()?;
     let fetcher = args.build.fetcher(tls, &tools)?.pinning(args.how.pins(false));
+    let options = args.how.options(Manner::default())?;
     let mut bundles = items(&args.bundles);
     bundles.extend(items(&args.references));
     let built = args.build.rebuild(args.from_index.as_deref(), &fetcher, &tools, tls, |database| {
-        add(database, &bundles, &args.how, Manner::default(), &fetcher, printer)
+        add(database, &bundles, &options, &fetcher, printer)
     })?;
     built.print(printer)
 }

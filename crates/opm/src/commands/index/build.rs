@@ -5,14 +5,13 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
 use image::{Base, Descriptor, ImagePlan, Layer, Location, Platform, Store, find_program};
+use source::{ContainerTool, DATABASE_LABEL, Fetcher, INDEX_LAYERS, SourceError};
 use sqlite_index::Database;
 
 use crate::commands::build::{USER, base_image, deliver, output, program_layer, reference, source_date_epoch};
-use crate::container::{ContainerTool, container_tool};
 use crate::database::{self, Missing};
 use crate::exit::{Failure, Outcome};
-use crate::fetch::Fetcher;
-use crate::images::{DATABASE_LABEL, INDEX_LAYERS, Images, PullFlags, TlsFlags};
+use crate::images::{self, PullFlags, TlsFlags, container_tool};
 use crate::interrupt::Unfinished;
 use crate::printer::Printer;
 
@@ -81,7 +80,7 @@ impl ToolArgs {
                 return Err(Failure::message("container-tool cannot be set alongside pull-tool or build-tool"));
             }
             (Some(both), ..) => (both, both),
-            (None, pull, build) => (pull.unwrap_or(ContainerTool::None), build.unwrap_or_else(ContainerTool::detect)),
+            (None, pull, build) => (pull.unwrap_or(ContainerTool::None), build.unwrap_or_else(images::installed_tool)),
         };
         Ok(Tools { pull, build })
     }
@@ -98,14 +97,14 @@ pub(crate) struct OneToolArgs {
 
 impl OneToolArgs {
     pub(crate) fn tools(&self) -> Result<Tools, Failure> {
-        let build = self.container_tool.unwrap_or_else(ContainerTool::detect);
+        let build = self.container_tool.unwrap_or_else(images::installed_tool);
         Ok(Tools { pull: self.container_tool.unwrap_or(ContainerTool::None), build })
     }
 }
 
 impl BuildArgs {
     pub(crate) fn fetcher(&self, tls: &TlsFlags, tools: &Tools) -> Result<Fetcher, Failure> {
-        Fetcher::new(tls, &self.pull, tools.pull)
+        images::fetcher(tls, &self.pull, tools.pull)
     }
 
     /// Rejects conflicting flags before any work is done.
@@ -170,7 +169,7 @@ impl BuildArgs {
         let directory = staging.path().join("database");
         fs::create_dir(&directory).map_err(|error| in_path(&directory, error))?;
         match from_index.filter(|image| !image.is_empty()) {
-            Some(image) => fetcher.database(image, &database).map_err(Failure::Message)?,
+            Some(image) => fetcher.database(image, &database)?,
             None => drop(fs::File::create_new(&database).map_err(|error| in_path(&database, error))?),
         }
         // A container can run as any user.
@@ -197,7 +196,7 @@ impl BuildArgs {
         };
         fs::write(&name, dockerfile_text(self.binary(), &source)).map_err(|error| in_path(&name, error))?;
         let tag = self.tag.as_deref().unwrap_or(DEFAULT_TAG);
-        tools.build.build(&name, tag).map_err(Failure::Message)?;
+        tools.build.build(&name, tag).map_err(SourceError::from)?;
         Ok(Built(None))
     }
 
@@ -210,7 +209,7 @@ impl BuildArgs {
         let time = source_date_epoch()?;
         let scratch = Unfinished::private("opm-index-")?;
         let store = Store::open(&scratch.path().join("image"))?;
-        let images = Images::new(tls, &self.pull);
+        let images = images::open(tls, &self.pull);
         let mut layers = Vec::new();
         let mut history = Vec::new();
         let base = match self.binary_image.as_deref() {

@@ -4,8 +4,7 @@ use super::build::{BuildArgs, ToolArgs};
 use crate::commands::registry::items;
 use crate::database;
 use crate::exit::Outcome;
-use crate::fetch::or_latest;
-use crate::images::TlsFlags;
+use crate::images::{TlsFlags, or_latest};
 use crate::printer::Printer;
 
 /// Deprecate bundles of an index image and remove the bundles that they replace

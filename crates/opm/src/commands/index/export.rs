@@ -4,14 +4,13 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use source::{ContainerTool, Fetcher};
 use sqlite_index::{Database, PackageInfo};
 
 use crate::commands::registry::items;
-use crate::container::{ContainerTool, container_tool};
 use crate::database;
 use crate::exit::{Failure, Outcome, in_path};
-use crate::fetch::Fetcher;
-use crate::images::{PullFlags, TlsFlags};
+use crate::images::{self, PullFlags, TlsFlags, container_tool};
 use crate::interrupt::Unfinished;
 use crate::printer::Printer;
 use crate::tree::NewFiles;
@@ -54,10 +53,10 @@ pub(crate) fn run(args: &ExportArgs, tls: &TlsFlags, printer: &mut Printer) -> O
         return Err(Failure::message("cannot simultaneously set '-p' and '-o' flags, remove '-o'"));
     }
     let wanted = if named.is_empty() { old } else { named };
-    let fetcher = Fetcher::new(tls, &args.pull, args.container_tool)?;
+    let fetcher = images::fetcher(tls, &args.pull, args.container_tool)?;
     let scratch = Unfinished::private("opm-index-")?;
     let file = scratch.path().join("index.db");
-    fetcher.database(&args.index, &file).map_err(Failure::Message)?;
+    fetcher.database(&args.index, &file)?;
     let database = database::read(&file, printer).map_err(database::failure)?;
     let mut packages = database.packages().map_err(database::failure)?;
     for name in &wanted {

@@ -7,14 +7,13 @@ use clap::Subcommand;
 use fbc::json::{Layout, Text};
 use fbc::version::Version;
 use serde_json::{Value, json};
+use source::Source;
 use sqlite_index::{BundleInfo, ChannelInfo, PackageInfo};
 
-use crate::database;
 use crate::exit::{Failure, Outcome};
-use crate::fetch::or_latest;
-use crate::images::{Images, PullFlags, TlsFlags};
+use crate::images::{self, PullFlags, TlsFlags, or_latest};
 use crate::printer::Printer;
-use crate::source::{self, Source};
+use crate::{catalogs, database};
 
 /// Show the content of an index
 #[derive(clap::Args)]
@@ -104,17 +103,17 @@ pub(crate) fn run(args: &InspectArgs, tls: &TlsFlags, printer: &mut Printer) -> 
 
 /// Reads the packages of the selected index.
 fn read(args: &IndexFlags, tls: &TlsFlags, printer: &Printer) -> Result<Vec<PackageInfo>, Failure> {
-    let images = Images::new(tls, &args.pull);
+    let images = images::open(tls, &args.pull);
     let of_file = |file: &Path| {
         database::notice(printer);
         database::read(file, printer).and_then(|database| database.packages()).map_err(database::failure)
     };
     match index_location(args.from_index.as_deref(), args.database.as_deref())? {
         IndexLocation::File(file) => of_file(&file),
-        IndexLocation::Image(image) => match source::resolve_one(image, &images).map_err(Failure::Message)? {
+        IndexLocation::Image(image) => match source::resolve_one(image, &images)? {
             Source::Database(file) => of_file(&file),
             Source::Catalog(_) => {
-                let (_, catalog) = source::checked(image, false, &images, printer)?;
+                let (_, catalog) = catalogs::checked(image, false, &images)?;
                 Ok(catalog.packages().iter().map(of_catalog).collect())
             }
             Source::Bundle(..) => Err(Failure::message(format!("\"{image}\" is a bundle, not an index"))),

@@ -3,8 +3,7 @@
 use super::build::{BuildArgs, OneToolArgs};
 use crate::database;
 use crate::exit::Outcome;
-use crate::fetch::or_latest;
-use crate::images::TlsFlags;
+use crate::images::{TlsFlags, or_latest};
 use crate::printer::Printer;
 
 /// Remove bundles that are in no channel from an index image

@@ -2,14 +2,14 @@
 
 use std::path::PathBuf;
 
+use source::Fetcher;
 use sqlite_index::{Database, Mode, Shrink};
 
 use super::build::{BuildArgs, ToolArgs};
 use super::inspect::{IndexLocation, index_location};
 use crate::database::{self, Missing};
 use crate::exit::{Failure, Outcome};
-use crate::fetch::{Fetcher, or_latest};
-use crate::images::TlsFlags;
+use crate::images::{TlsFlags, or_latest};
 use crate::limits;
 use crate::printer::Printer;
 
@@ -47,7 +47,7 @@ pub(crate) struct RmbArgs {
 
 pub(crate) fn run(args: &RmbArgs, tls: &TlsFlags, printer: &mut Printer) -> Outcome {
     database::notice(printer);
-    let mode = Mode::parse(&args.mode).map_err(Failure::Message)?;
+    let mode = Mode::parse(&args.mode).map_err(Failure::message)?;
     let tools = args.tools.tools()?;
     let fetcher = args.build.fetcher(tls, &tools)?;
     let change = |database: &Database| {
@@ -66,10 +66,7 @@ pub(crate) fn shrink(
     printer: &Printer,
     work: impl FnOnce(&mut Shrink<'_>) -> Result<sqlite_index::Changed, sqlite_index::Error>,
 ) -> Outcome {
-    let mut unpack = |image: &str| {
-        let unpacked = fetcher.unpack(&[image]).pop();
-        unpacked.unwrap_or_else(|| Err("no image was requested".into()))
-    };
+    let mut unpack = |image: &str| fetcher.unpack_one(image).map_err(|error| error.to_string());
     let mut how =
         Shrink { strictness: database::strictness(permissive), unpack: &mut unpack, limits: limits::from_env()? };
     database::report(work(&mut how), printer)

@@ -10,12 +10,13 @@ use image::{
 use mirror::imageset::CatalogSource;
 use mirror::lock::{LockedCatalog, LockedImage, Role};
 use mirror::plan::size_of;
+use source::{CONFIGS, CONFIGS_LABEL};
 
 use super::flags::{CatalogProgram, ChoiceFlags};
 use super::open::Catalog;
 use crate::commands::build::{self, Programs};
 use crate::exit::Failure;
-use crate::images::{CONFIGS, CONFIGS_LABEL, TlsFlags};
+use crate::images::TlsFlags;
 use crate::interrupt::Unfinished;
 use crate::printer::Printer;
 
@@ -37,24 +38,39 @@ pub(crate) struct Decision {
     pub(crate) left_out: Option<ProgramError>,
 }
 
+/// Why a filtered catalog cannot have the requested program.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum ProgramRefusal {
+    /// Our program cannot run in the image.
+    #[error(transparent)]
+    Program(#[from] ProgramError),
+    /// Only an image in a registry can be built on.
+    #[error("--catalog-program original requires a catalog in a registry")]
+    NotInRegistry,
+}
+
 /// Decides on the program of a filtered catalog, before anything is transferred. An image that only holds data stays
 /// so unless our program is requested.
 ///
 /// # Errors
-/// Fails if our program is requested and cannot run in the image.
+/// Fails if our program is requested and cannot run in the image, or the original cannot be built on.
 pub(crate) fn decide(
     original: &Config,
+    source: &CatalogSource,
     platforms: &[Platform],
     choice: &ChoiceFlags,
     running: &Path,
-) -> Result<Decision, ProgramError> {
+) -> Result<Decision, ProgramRefusal> {
     let decided = |program| Ok(Decision { program, left_out: None });
     let ours = || ours(platforms, choice, running);
     match choice.catalog_program {
         Some(CatalogProgram::Nothing) => decided(Program::Nothing),
         Some(CatalogProgram::Ours) => decided(Program::Ours(ours()?)),
         _ if !original.has_program() => decided(Program::Nothing),
-        Some(CatalogProgram::Original) => decided(Program::Original),
+        Some(CatalogProgram::Original) => match source {
+            CatalogSource::Registry(_) => decided(Program::Original),
+            CatalogSource::Layout(_) => Err(ProgramRefusal::NotInRegistry),
+        },
         None => match ours() {
             Ok(programs) => decided(Program::Ours(programs)),
             Err(error) => Ok(Decision { program: Program::Nothing, left_out: Some(error) }),
@@ -118,7 +134,7 @@ pub(crate) fn build_one(
 /// Builds on the original image: replaces its catalog and removes its stale cache.
 fn original(catalog: &Catalog, directory: &Path, client: &Client) -> Result<Descriptor, String> {
     let CatalogSource::Registry(reference) = &catalog.opened.request.source else {
-        return Err("--catalog-program original requires a catalog in a registry".to_owned());
+        return Err(ProgramRefusal::NotInRegistry.to_string());
     };
     let options = client.options();
     let store = &options.store;

@@ -7,12 +7,12 @@ use clap::builder::TypedValueParser;
 use image::{Client, Platform, Store};
 use mirror::destination::{Layout, Target};
 use mirror::report::{self, Missing, OnMissing};
+use source::{Images, RegistrySettings, Settings};
 
 use crate::choice::choice;
 use crate::exit::Failure;
-use crate::images::{Images, PullFlags, TlsFlags};
+use crate::images::{self, PullFlags, TlsFlags};
 use crate::printer::{Printer, Style};
-use crate::registry_settings::RegistrySettings;
 use crate::transfer::{Form, Moved};
 
 /// The minimum value of `--limit-rate`.
@@ -189,16 +189,18 @@ impl MoveFlags {
     pub(crate) fn images(&self, tls: &TlsFlags, cache: Option<&Path>) -> Images {
         let pull =
             PullFlags { ca_file: self.ca_file.clone(), image_cache: cache.map(Path::to_owned), ..PullFlags::default() };
-        Images::new(tls, &pull)
-            .with_insecure_policy(!self.enforce_policy)
-            .with_policy(self.policy.clone())
-            .with_settings(self.settings.clone())
+        images::with(Settings {
+            insecure_policy: !self.enforce_policy,
+            policy: self.policy.clone(),
+            registry: self.settings.clone(),
+            ..images::settings(tls, &pull)
+        })
     }
 
     /// Returns a client that transfers images into and out of a store.
     pub(crate) fn client(&self, tls: &TlsFlags, store: Store, moved: &Arc<Moved>) -> Result<Client, Failure> {
         let images = self.images(tls, Some(store.root()));
-        let mut options = images.client().map_err(Failure::message)?.options().clone();
+        let mut options = images.client()?.options().clone();
         options.store = store;
         options.parallel = usize::from(self.jobs.max(1));
         options.progress = Arc::clone(moved) as Arc<dyn image::Progress>;

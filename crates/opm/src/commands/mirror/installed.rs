@@ -6,13 +6,13 @@ use edit::filter::image_set::PackageRequest;
 use resolve::objects::Objects;
 use resolve::path::{End, Path, Start, by_edges, path};
 use resolve::pool::Pool;
+use source::Images;
 
 use super::flags::{ChoiceFlags, notes};
 use crate::commands::offline::sources;
 use crate::exit::{Failure, in_path};
-use crate::images::Images;
+use crate::limits;
 use crate::printer::Printer;
-use crate::{limits, source};
 
 /// The value of `--installed` that means the current cluster.
 const CLUSTER: &str = "cluster";
@@ -33,9 +33,9 @@ impl Installed {
             file => crate::commands::read_input(file, &limits).map_err(|error| in_path(file.as_ref(), &error))?,
         };
         let name = if from == CLUSTER { "the cluster" } else { from }.to_owned();
-        let named = |error: String| Failure::message(format!("{name}: {error}"));
-        let documents = fbc::stream::documents(&text, &limits).map_err(|error| named(error.to_string()))?;
-        let objects = Objects::read(&documents).map_err(named)?;
+        let named = |error: &dyn std::fmt::Display| Failure::message(format!("{name}: {error}"));
+        let documents = fbc::stream::documents(&text, &limits).map_err(|error| named(&error))?;
+        let objects = Objects::read(&documents).map_err(|error| named(&error))?;
         Ok(Installed { name, objects })
     }
 
@@ -62,9 +62,9 @@ impl Installed {
         images: &Images,
         printer: &Printer,
     ) -> Result<Vec<PackageRequest>, Failure> {
-        let named = |error: String| Failure::message(format!("{}: {error}", self.name));
+        let named = |error: &dyn std::fmt::Display| Failure::message(format!("{}: {error}", self.name));
         let objects = &self.objects;
-        let found = source::resolve_one(catalog, images).map_err(Failure::message)?;
+        let found = source::resolve_one(catalog, images)?;
         let sources = [sources::read(catalog, &found, images, printer)?];
         let pool = Pool::new(&sources, "operators");
         let mut kept: BTreeMap<String, BTreeMap<String, BTreeSet<String>>> = BTreeMap::new();
@@ -74,7 +74,7 @@ impl Installed {
         };
         let namespaces: Vec<String> = objects.namespaces().map(str::to_owned).collect();
         for namespace in &namespaces {
-            let (_, state) = objects.namespace(Some(namespace)).map_err(named)?;
+            let (_, state) = objects.namespace(Some(namespace)).map_err(|error| named(&error))?;
             for subscription in &state.subscriptions {
                 let is_wanted = wanted.is_empty() || wanted.iter().any(|it| it.name == subscription.package);
                 let members = pool.of_package(&subscription.package);
@@ -139,7 +139,7 @@ impl Installed {
             });
         }
         if requests.is_empty() {
-            return Err(named(format!("no package of catalog {catalog} is installed")));
+            return Err(named(&format_args!("no package of catalog {catalog} is installed")));
         }
         Ok(requests)
     }

@@ -9,14 +9,12 @@ use mirror::imageset::{CatalogRequest, CatalogSource, ImageSet, Kind};
 use mirror::lock::{Lock, LockedCatalog};
 use mirror::part::Part;
 use mirror::plan::Opened;
+use source::{CONFIGS, CatalogDirectory, Images, data_only_catalog};
 
-use super::catalog_image::{Program, decide};
+use super::catalog_image::{Program, ProgramRefusal, decide};
 use super::flags::{ChoiceFlags, notes};
 use super::installed::Installed;
-use crate::commands::edit::workbench::directory as catalog_directory;
 use crate::exit::Failure;
-use crate::images::{CONFIGS, Images, data_only_catalog};
-use crate::interrupt::Unfinished;
 use crate::limits;
 use crate::printer::Printer;
 
@@ -56,13 +54,13 @@ pub(crate) struct Catalog {
     /// A note about that program.
     program_note: Option<String>,
     /// The temporary directory of a converted database; its blobs are read from there later.
-    _aside: Option<Unfinished>,
+    _directory: CatalogDirectory,
 }
 
 /// Resolves the tag of a catalog to its current digest.
 pub(crate) fn pin(source: &CatalogSource, images: &Images) -> Result<Option<Digest>, Failure> {
     let CatalogSource::Registry(reference) = source else { return Ok(None) };
-    let client = images.client().map_err(Failure::message)?;
+    let client = images.client()?;
     let failed = |error: image::Error| Failure::message(format!("catalog {source}: {error}"));
     client.head(reference).map(Some).map_err(failed)
 }
@@ -121,10 +119,11 @@ fn catalog(
         (CatalogSource::Layout(path), _) => format!("oci:{}", path.display()),
         (CatalogSource::Registry(reference), None) => reference.to_string(),
     };
-    let fetched = images.fetch_one(&text).map_err(named)?;
+    let fetched = images.fetch_one(&text).map_err(|error| named(error.to_string()))?;
     let digest = fetched.image.digest;
     let config = &fetched.image.config;
-    let (directory, aside) = catalog_directory(Path::new(&text), images, printer)?;
+    let limits = limits::from_env()?;
+    let directory = source::directory(&text, images, &limits)?;
     let mut wanted = Request {
         full: request.full,
         packages: request.packages.clone(),
@@ -136,8 +135,7 @@ fn catalog(
     if let Some(installed) = installed {
         wanted.packages = installed.upgrade_paths(&text, &wanted.packages, images, printer)?;
     }
-    let limits = limits::from_env()?;
-    let part = Part::read(&directory, &limits);
+    let part = Part::read(directory.path(), &limits);
     let part = part.map_err(|errors| named(errors.join(&format!("\ncatalog {source}: "))))?;
     let template = request.template.as_ref().map(|file| template(&base.join(file))).transpose().map_err(named)?;
     let mut request = request.clone();
@@ -151,8 +149,13 @@ fn catalog(
                 true => platforms_of(images, &digest),
                 false => request.platforms.clone(),
             };
-            let decision = decide(config, &platforms, choice, &std::env::current_exe()?).map_err(|error| {
-                named(format!("{error}\n  help: use {}, or --catalog-program none", remedies(&error, choice)))
+            let running = std::env::current_exe()?;
+            let decision = decide(config, &request.source, &platforms, choice, &running).map_err(|refusal| {
+                let remedies = match &refusal {
+                    ProgramRefusal::Program(error) => remedies(error, choice),
+                    ProgramRefusal::NotInRegistry => "--catalog-program ours".to_owned(),
+                };
+                named(format!("{refusal}\n  help: use {remedies}, or --catalog-program none"))
             })?;
             let note = decision.left_out.map(|error| {
                 format!(
@@ -166,7 +169,7 @@ fn catalog(
         }
     };
     let opened = Opened { request, digest, part, template, extract_content };
-    Ok((Catalog { opened, program, program_note, _aside: aside }, (!whole).then_some(wanted)))
+    Ok((Catalog { opened, program, program_note, _directory: directory }, (!whole).then_some(wanted)))
 }
 
 /// Returns the flags that include a program in a catalog image.

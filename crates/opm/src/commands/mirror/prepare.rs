@@ -10,13 +10,14 @@ use mirror::lock::{LeftOut, Lock, LockedImage, Role};
 use mirror::part::Part;
 use mirror::plan::{self, Plan};
 use mirror::report::{self, Missing, OnMissing};
+use source::Images;
 
 use super::catalog_image::build_one;
 use super::flags::{ChoiceFlags, notes, report_missing};
 use super::installed::Installed;
 use super::open::{self, Catalog};
-use crate::exit::{Failure, in_path};
-use crate::images::{Images, TlsFlags};
+use crate::exit::{Failure, Outcome, in_path};
+use crate::images::TlsFlags;
 use crate::limits;
 use crate::printer::Printer;
 
@@ -254,12 +255,13 @@ impl Prepared {
     }
 
     /// Reports bundles that had an upgrade in the catalogs of the earlier set below `place` and are stranded now.
-    pub(crate) fn compare(&self, place: &Path, printer: &Printer) {
+    pub(crate) fn compare(&self, place: &Path, printer: &Printer) -> Outcome {
         for (locked, catalog) in self.plan.catalogs.iter().zip(&self.catalogs) {
             if let Some(catalog) = catalog {
-                notes(&catalog.opened.part.stranded_since(&place.join(&locked.name)), printer);
+                notes(&catalog.opened.part.stranded_since(&place.join(&locked.name))?, printer);
             }
         }
+        Ok(())
     }
 
     /// Writes the selected part of each catalog to a directory below `place`, and builds its image in the client's store.

@@ -13,6 +13,7 @@ use mirror::report::{Cause, Missing, json};
 use mirror::set::{Contents, SetDir};
 use mirror::verify::by_image;
 use mirror::volume;
+use source::Images;
 
 use super::flags::{ChoiceFlags, MoveFlags};
 use super::open;
@@ -126,8 +127,7 @@ fn pull(
     writeln!(printer.data(), "{}", lock.digest())?;
     if let Some((size, to)) = &volumes {
         let base = have.of(&lock, &contents);
-        let store = &client.options().store;
-        let from = volume::CompleteSet { set: &set, store, lock: &lock, contents: &contents, base: &base };
+        let from = volume::CompleteSet { set: &set, lock: &lock, contents: &contents, base: &base };
         let written = volume::write(&from, *size, to, args.drain).map_err(Failure::message)?;
         let (count, size) = (written.files.len(), bytes(written.bytes));
         printer.report(&format!(
@@ -294,7 +294,7 @@ impl Pull<'_> {
     fn finish(&self, mut prepared: Prepared, text: &[u8], printer: &Printer) -> Result<Lock, Failure> {
         let (set, client) = (self.set, self.client);
         if set.lock().is_ok() {
-            prepared.compare(&set.own("catalogs"), printer);
+            prepared.compare(&set.own("catalogs"), printer)?;
         }
         prepared.build(&set.own("catalogs"), client, self.tls, printer)?;
         let lock = prepared.into_lock();
@@ -344,7 +344,7 @@ pub(super) fn disk_full(disk: InsufficientSpace) -> Failure {
 }
 
 /// Returns whether the catalogs and additional images of a lock still match the file.
-fn matches(lock: &Lock, wanted: &mirror::imageset::ImageSet, images: &crate::images::Images) -> Result<bool, Failure> {
+fn matches(lock: &Lock, wanted: &mirror::imageset::ImageSet, images: &Images) -> Result<bool, Failure> {
     for catalog in &wanted.catalogs {
         let Some(digest) = open::pin(&catalog.source, images)? else { return Ok(false) };
         let source = catalog.source.to_string();
@@ -352,7 +352,7 @@ fn matches(lock: &Lock, wanted: &mirror::imageset::ImageSet, images: &crate::ima
             return Ok(false);
         }
     }
-    let client = images.client().map_err(Failure::message)?;
+    let client = images.client()?;
     for image in &wanted.additional {
         let digest = client.head(&image.reference).map(|digest| digest.to_string()).ok();
         let source = image.reference.to_string();

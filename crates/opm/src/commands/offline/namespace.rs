@@ -38,11 +38,11 @@ pub(crate) fn read(
     let Some(file) = &args.state else { return Ok((default, State::default())) };
     let limits = limits::from_env()?;
     let text = super::super::read_input(file, &limits).map_err(|error| in_path(file.as_ref(), &error))?;
-    let named = |error: String| Failure::message(format!("{file}: {error}"));
+    let named = |error: &dyn std::fmt::Display| Failure::message(format!("{file}: {error}"));
     let documents = stream::documents(&text, &limits)
-        .map_err(|error| named(format!("line {}: {error}", super::super::line_of(&text, error.offset))))?;
-    let objects = Objects::read(&documents).map_err(named)?;
-    let (namespace, mut state) = objects.namespace(args.namespace.as_deref()).map_err(named)?;
+        .map_err(|error| named(&format_args!("line {}: {error}", super::super::line_of(&text, error.offset))))?;
+    let objects = Objects::read(&documents).map_err(|error| named(&error))?;
+    let (namespace, mut state) = objects.namespace(args.namespace.as_deref()).map_err(|error| named(&error))?;
     // A single catalog takes the name that the first Subscription uses.
     if let ([only], Some(first)) = (&mut *sources, state.subscriptions.first()) {
         only.name.clone_from(&first.source.0);
@@ -90,10 +90,10 @@ pub(crate) fn read(
 /// Adds the bundles that flags declare as installed.
 pub(crate) fn add_installed(args: &NamespaceArgs, pool: &Pool<'_>, state: &mut State) -> Result<(), Failure> {
     for wish in &args.installed {
-        request::add_installed(wish, pool, state).map_err(Failure::message)?;
+        request::add_installed(wish, pool, state).map_err(Failure::fault)?;
     }
     for wish in &args.unsubscribed {
-        state.installed.push(request::installed(&wish.resolve(pool), pool).map_err(Failure::message)?.0);
+        state.installed.push(request::installed(&wish.resolve(pool), pool).map_err(Failure::fault)?.0);
     }
     Ok(())
 }

@@ -3,16 +3,15 @@
 use std::collections::HashSet;
 use std::path::Path;
 
-use fbc::blob::TextBuffer;
+use catalog::Warnings;
 use fbc::json::Raw;
-use fbc::{Blob, Fbc, Loaded, Problem};
+use fbc::{Blob, Problem};
 use resolve::input::{Reader, Source};
+use source::{Images, LoadedCatalog, Options};
 
 use crate::exit::Failure;
-use crate::images::Images;
 use crate::printer::Printer;
-use crate::source::{self, Options};
-use crate::{database, limits, report};
+use crate::{limits, report};
 
 /// The default namespace of catalogs. Catalogs in it are visible to all namespaces.
 const GLOBAL: &str = "olm";
@@ -97,7 +96,7 @@ fn unique(name: String, taken: &mut HashSet<String>) -> String {
     unique
 }
 
-/// Reads and checks one catalog: a directory or a database.
+/// Reads and checks one catalog.
 pub(crate) fn read(
     reference: &str,
     found: &source::Source,
@@ -105,29 +104,9 @@ pub(crate) fn read(
     printer: &Printer,
 ) -> Result<Source, Failure> {
     let reader = Reader::default();
-    let rules = catalog::inspect(catalog::Warnings::Off);
-    let inspect = |blob: &Blob, text: Raw<'_>, problems: &mut Vec<Problem>| {
-        rules(blob, text, problems);
-        reader.add(blob, text);
-    };
+    let inspect = |blob: &Blob, text: Raw<'_>, _: &mut Vec<Problem>| reader.add(blob, text);
     let options = Options { inspect: Some(&inspect), ..Options::catalogs(limits::from_env()?, images) };
-    let mut fbc = Fbc::default();
-    let loaded = match found {
-        source::Source::Catalog(path) => source::load_catalog(&mut fbc, path, &options)
-            .map_err(|error| Failure::message(format!("{}: {error}", path.display())))?,
-        source::Source::Database(path) => {
-            database::load(&mut fbc, path, &options, printer).map_err(Failure::message)?;
-            let mut buffer = TextBuffer::default();
-            for blob in fbc.blobs() {
-                reader.add(blob, fbc.text(blob, &mut buffer)?);
-            }
-            Loaded::default()
-        }
-        source::Source::Bundle(..) => {
-            return Err(Failure::message(format!("\"{reference}\" is a bundle, not a catalog")));
-        }
-    };
-    let checked = catalog::check(&fbc, loaded, catalog::Warnings::Off);
+    let LoadedCatalog { fbc, checked, .. } = source::read(reference, found, &options, Warnings::Off)?;
     if let Err(problems) = checked.catalog {
         report::show(printer, &report::find(&fbc, problems.errors()));
         return Err(Failure::message(format!("catalog {reference} is invalid and no cluster would accept it")));

@@ -1,11 +1,10 @@
 //! Image references on the command line.
 
+use crate::images::latest;
 use std::collections::BTreeMap;
 
 use serde_json::Value;
 use sqlite_index::Mode;
-
-use crate::fetch::or_latest;
 
 /// The key of a list with the modes of packages.
 pub(super) const MODES: &str = "modes";
@@ -23,7 +22,10 @@ pub(super) fn listed(text: &str) -> Result<List, String> {
     };
     let mut modes = BTreeMap::new();
     for (package, mode) in json.as_ref().and_then(|json| json.get(MODES)?.as_object()).into_iter().flatten() {
-        modes.insert(package.clone(), Mode::parse(mode.as_str().unwrap_or_default())?);
+        modes.insert(
+            package.clone(),
+            Mode::parse(mode.as_str().unwrap_or_default()).map_err(|error| error.to_string())?,
+        );
     }
     Ok((list.iter().filter_map(Value::as_str).map(str::to_owned).collect(), modes))
 }
@@ -35,6 +37,6 @@ pub(super) fn seed_reference(text: &str) -> Result<String, String> {
             Ok(format!("{name}@sha256:{digest}"))
         }
         Some(_) => Err(format!("{text}: invalid reference format")),
-        None => or_latest(text),
+        None => Ok(latest(text)),
     }
 }

@@ -3,14 +3,13 @@
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
-use sqlite_index::{AddOptions, Database, Mode};
+use source::{ContainerTool, Fetcher, database::bounded};
+use sqlite_index::{AddOptions, Database, Mode, Strictness};
 
 use super::items;
-use crate::container::{ContainerTool, container_tool};
 use crate::database::{self, Missing};
 use crate::exit::{Failure, Outcome};
-use crate::fetch::Fetcher;
-use crate::images::{PullFlags, TlsFlags};
+use crate::images::{self, PullFlags, TlsFlags, container_tool};
 use crate::limits;
 use crate::printer::Printer;
 
@@ -71,7 +70,7 @@ impl HowArgs {
         self.pin.unwrap_or(default)
     }
 
-    fn options(&self, manner: Manner) -> Result<AddOptions, Failure> {
+    pub(crate) fn options(&self, manner: Manner) -> Result<AddOptions, Failure> {
         Ok(AddOptions {
             mode: Mode::parse(&self.mode).map_err(Failure::message)?,
             strictness: database::strictness(self.permissive),
@@ -87,9 +86,10 @@ impl HowArgs {
 
 pub(crate) fn run(args: &AddArgs, tls: &TlsFlags, printer: &mut Printer) -> Outcome {
     database::notice(printer);
-    let fetcher = Fetcher::new(tls, &args.pull, args.container_tool)?.pinning(args.how.pins(false));
+    let fetcher = images::fetcher(tls, &args.pull, args.container_tool)?.pinning(args.how.pins(false));
+    let options = args.how.options(MANNER)?;
     let added = database::change(&args.database, Missing::Create, |database| {
-        add(database, &items(&args.bundle_images), &args.how, MANNER, &fetcher, printer)
+        add(database, &items(&args.bundle_images), &options, &fetcher, printer)
     });
     if added.is_err() && !args.database.exists() {
         // Like upstream opm, leave an empty database if there was none, because scripts open it. An existing database
@@ -117,24 +117,22 @@ const MANNER: Manner = Manner { heads_only: false, older_moves_default: true, mo
 pub(crate) fn add(
     database: &Database,
     references: &[String],
-    how: &HowArgs,
-    manner: Manner,
+    options: &AddOptions,
     fetcher: &Fetcher,
     printer: &Printer,
 ) -> Outcome {
-    let options = how.options(manner)?;
     let bundles = match fetcher.bundles(references) {
         Ok(bundles) => bundles,
-        Err(text) if how.permissive => {
+        Err(error) if options.strictness == Strictness::Permissive => {
             database.migrate().map_err(database::failure)?;
-            return database::forgive(&[text], printer);
+            return database::forgive(&[error.to_string()], printer);
         }
-        Err(text) => return Err(Failure::message(text)),
+        Err(error) => return Err(error.into()),
     };
-    let added = database.add(&bundles, &options);
+    let added = database.add(&bundles, options);
     let added = added.map_err(|error| match error.exit_code() {
-        1 => Failure::message(database::bounded(error.to_string())),
-        code => Failure::Exit(code, database::bounded(error.to_string())),
+        1 => Failure::message(bounded(error.to_string())),
+        code => Failure::Exit(code, bounded(error.to_string())),
     })?;
     added.warnings.iter().for_each(|warning| printer.warning(warning));
     database::forgive(&added.skipped, printer)

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use image::{Explanation, Place, Problem, Reference};
 
 use crate::exit::{Failure, Outcome};
-use crate::images::{Images, PullFlags, TlsFlags};
+use crate::images::{self, PullFlags, TlsFlags};
 use crate::printer::Printer;
 
 /// Diagnose access to an image
@@ -36,8 +36,8 @@ fn reference(text: &str) -> Result<Reference, String> {
 }
 
 pub(crate) fn run(args: &DoctorArgs, tls: &TlsFlags, printer: &mut Printer) -> Outcome {
-    let images = Images::new(tls, &args.pull);
-    let explanation = images.client().map_err(Failure::message)?.explain(&args.reference);
+    let images = images::open(tls, &args.pull);
+    let explanation = images.client()?.explain(&args.reference);
     if args.output == "json" {
         let text = serde_json::to_string_pretty(&explanation).map_err(io::Error::from)?;
         writeln!(printer.data(), "{text}")?;

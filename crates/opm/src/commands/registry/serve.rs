@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use registry_api::Query;
+use catalog::query::Query;
 use serve::listen::Address;
 use serve::server::Services;
 use sqlite_index::{Database, Index};
@@ -13,7 +13,7 @@ use crate::commands::serve::TerminationLog;
 use crate::exit::{Failure, Outcome};
 use crate::printer::Printer;
 use crate::runtime::{self, EndSignals};
-use crate::{database, interrupt, log, panic};
+use crate::{database, interrupt, log};
 
 /// How long calls in flight may take to finish at shutdown.
 const DRAIN: Duration = Duration::from_secs(10);
@@ -112,7 +112,6 @@ fn serve_query(catalog: Arc<dyn Query>, port: u16, timeout: Option<Duration>) ->
                 () = over => {}
             }
         };
-        panic::restart_from_now_on();
         let served = serve::run::run_query(catalog, &address, Services::RegistryOnly, DRAIN, stop).await;
         served.map_err(|error| Failure::message(error.to_string()))
     })?

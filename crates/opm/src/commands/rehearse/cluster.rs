@@ -44,7 +44,7 @@ pub(super) fn compared(args: &RehearseArgs, rehearsal: &Rehearsal, printer: &Pri
 }
 
 fn judge(object: &Value, compared: &Compared, generation: Generation, extension: &str, found: &mut Vec<Finding>) {
-    let shown = rehearse::display_name(object);
+    let shown = bundle::rehearse::display_name(object);
     let mut add = |id: &'static str, severity: Severity, message: String| {
         found.push(Finding::new(id, severity, message).about(shown.clone()));
     };
@@ -71,7 +71,7 @@ fn judge(object: &Value, compared: &Compared, generation: Generation, extension:
     if text("kind") != "CustomResourceDefinition" {
         return;
     }
-    let changes = review::crd::compare([there], [object]);
+    let changes = bundle::review::crd::compare([there], [object]);
     found.extend(changes.iter().map(|change| change.finding(generation.crd_rules())));
     let mut add = |id: &'static str, severity: Severity, message: String| {
         found.push(Finding::new(id, severity, message).about(shown.clone()));
@@ -82,7 +82,7 @@ fn judge(object: &Value, compared: &Compared, generation: Generation, extension:
         unfit += 1;
         if unfit <= MAX_RESOURCES {
             let severity = if generation == Generation::V0 { Severity::Error } else { Severity::Warning };
-            let message = format!("{} does not fit the new schema: {fault}", rehearse::display_name(resource));
+            let message = format!("{} does not fit the new schema: {fault}", bundle::rehearse::display_name(resource));
             add("cluster-stored-resource", severity, message);
         }
     }

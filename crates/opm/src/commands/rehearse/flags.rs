@@ -3,9 +3,9 @@
 use std::path::PathBuf;
 
 use bundle::Whole;
+use bundle::rehearse::Installer;
+use bundle::rehearse::v1::{Certificates, Profile, Runtime};
 use clap::builder::TypedValueParser;
-use rehearse::Installer;
-use rehearse::v1::{Certificates, Profile, Runtime};
 use serde_json::{Map, Value};
 
 use super::Rehearsal;
@@ -13,8 +13,8 @@ use crate::choice::choice;
 use crate::exit::{Failure, in_path};
 use crate::findings;
 use crate::images::PullFlags;
+use bundle::review::crd::Rules;
 use resolve::request::{self, Request};
-use review::crd::Rules;
 
 /// Show the objects that OLM would create for a bundle, without a cluster
 #[derive(clap::Args)]

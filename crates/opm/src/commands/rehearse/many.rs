@@ -2,11 +2,11 @@
 
 use bundle::Whole;
 use serde_json::{Value, json};
+use source::LoadedBundle;
+use source::catalog_bundles::CatalogBundles;
 
 use super::flags::{Generation, Output, RehearseArgs};
 use super::{Rehearsal, found, refused_by_metadata, rehearsed};
-use crate::bundles::Read;
-use crate::catalog_bundles::Opened;
 use crate::exit::{Failure, Outcome};
 use crate::printer::Printer;
 use crate::table;
@@ -39,7 +39,7 @@ impl Decision {
 }
 
 /// Reports which OLM installs each bundle, or its first reason to refuse it.
-pub(super) fn run(args: &RehearseArgs, opened: &Opened<'_>, printer: &mut Printer) -> Outcome {
+pub(super) fn run(args: &RehearseArgs, opened: &CatalogBundles<'_>, printer: &mut Printer) -> Outcome {
     let mut results = Vec::new();
     for package in opened.catalog.packages() {
         for (name, _) in package.bundles() {
@@ -64,7 +64,7 @@ pub(super) fn run(args: &RehearseArgs, opened: &Opened<'_>, printer: &mut Printe
 }
 
 /// Rehearses a bundle.
-fn decided(args: &RehearseArgs, read: &Read, generation: Generation) -> Result<Decision, Failure> {
+fn decided(args: &RehearseArgs, read: &LoadedBundle, generation: Generation) -> Result<Decision, Failure> {
     let rehearsal: Rehearsal = rehearsed(args, read, generation, &args.namespace(&read.whole))?;
     if let Some(refusal) = rehearsal.refusal {
         return Ok(Decision::Refused(refusal.message));

@@ -9,17 +9,17 @@ mod write;
 
 use std::path::Path;
 
+use bundle::rehearse::v1::{self, Runtime};
+use bundle::rehearse::{Bundle, Installer, Level, Limit, Mode, Note, OlmTarget, Refusal, v0};
 use bundle::{Finding, Severity, Whole};
-use rehearse::v1::{self, Runtime};
-use rehearse::{Bundle, Installer, Level, Limit, Mode, Note, OlmTarget, Refusal, v0};
 use serde_json::Value;
+use source::catalog_bundles::{self, BundleOrCatalog};
+use source::{Images, LoadedBundle, bundles};
 
-use crate::bundles::{Read, read};
-use crate::catalog_bundles::{self, Given};
 use crate::exit::{Failure, Outcome};
-use crate::findings;
-use crate::images::{Images, TlsFlags};
+use crate::images::{self, TlsFlags};
 use crate::printer::Printer;
+use crate::{findings, limits};
 use flags::{Generation, Output};
 
 pub(crate) use flags::RehearseArgs;
@@ -40,7 +40,7 @@ struct Rehearsal {
 }
 
 pub(crate) fn run(args: &RehearseArgs, tls: &TlsFlags, printer: &mut Printer) -> Outcome {
-    let images = Images::new(tls, &args.pull);
+    let images = images::open(tls, &args.pull);
     let (old, new) = match given(args, &images, printer)? {
         Some(bundles) => bundles,
         None => return Ok(()),
@@ -55,14 +55,14 @@ pub(crate) fn run(args: &RehearseArgs, tls: &TlsFlags, printer: &mut Printer) ->
             if let Some(refusal) = before.refusal {
                 printer.warning(&format!("OLM would not install {}: {}", args.from(), refusal.message));
             }
-            Some(rehearse::upgrade(&before.objects, &rehearsal.objects))
+            Some(bundle::rehearse::upgrade(&before.objects, &rehearsal.objects))
         }
         None => None,
     };
     let mut found = found(&new, &rehearsal);
     if let Some(old) = &old {
         let name = Bundle::new(&new.whole).name;
-        let changes = review::crd::findings(&old.whole, &new.whole, args.olm.crd_rules());
+        let changes = bundle::review::crd::findings(&old.whole, &new.whole, args.olm.crd_rules());
         found.extend(changes.into_iter().map(|finding| finding.of(&name)));
         let suggested = args.namespace(&new.whole);
         if suggested != namespace {
@@ -78,7 +78,7 @@ pub(crate) fn run(args: &RehearseArgs, tls: &TlsFlags, printer: &mut Printer) ->
         let name = Bundle::new(&new.whole).name;
         found.extend(cluster::compared(args, &rehearsal, printer)?.into_iter().map(|finding| finding.of(&name)));
     }
-    new.locate(&mut found);
+    findings::locate_in(&new, &mut found);
     findings::sort(&mut found);
     let installable = rehearsal.refusal.is_none() && !found.iter().any(|finding| finding.severity >= Severity::Error);
     if let Some(how) = args.installer {
@@ -109,14 +109,19 @@ pub(crate) fn run(args: &RehearseArgs, tls: &TlsFlags, printer: &mut Printer) ->
 }
 
 /// Reads the bundle and its predecessor. Returns `None` after rehearsing all bundles of a catalog.
-fn given(args: &RehearseArgs, images: &Images, printer: &mut Printer) -> Result<Option<(Option<Read>, Read)>, Failure> {
-    let from = |from: &String| read(from, images);
-    let opened = match catalog_bundles::open(&args.source, images, printer)? {
-        Given::Bundle(_) if args.all || args.package.is_some() => {
+fn given(
+    args: &RehearseArgs,
+    images: &Images,
+    printer: &mut Printer,
+) -> Result<Option<(Option<LoadedBundle>, LoadedBundle)>, Failure> {
+    let limits = limits::from_env()?;
+    let from = |from: &String| -> Result<LoadedBundle, Failure> { Ok(bundles::read(from, images, &limits)?) };
+    let opened = match catalog_bundles::open(&args.source, images, &limits)? {
+        BundleOrCatalog::Bundle(_) if args.all || args.package.is_some() => {
             return Err(Failure::Usage(format!("{} is a bundle: PACKAGE and --all require a catalog", args.source)));
         }
-        Given::Bundle(new) => return Ok(Some((args.from.as_ref().map(from).transpose()?, *new))),
-        Given::Catalog(opened) => opened,
+        BundleOrCatalog::Bundle(new) => return Ok(Some((args.from.as_ref().map(from).transpose()?, *new))),
+        BundleOrCatalog::Catalog(opened) => opened,
     };
     if args.all {
         many::run(args, &opened, printer)?;
@@ -136,7 +141,7 @@ fn given(args: &RehearseArgs, images: &Images, printer: &mut Printer) -> Result<
         Some(version) => Some(match opened.choose(package, None, Some(version)) {
             Ok(name) => bundle(name)?,
             // A value that is not a version of the package can be a bundle directory or image.
-            Err(unknown) if !Path::new(version).is_dir() && !version.contains('/') => return Err(unknown),
+            Err(unknown) if !Path::new(version).is_dir() && !version.contains('/') => return Err(unknown.into()),
             Err(_) => from(version)?,
         }),
     };
@@ -156,12 +161,17 @@ fn installer(args: &RehearseArgs, rehearsal: &Rehearsal, how: Installer, printer
         return Err(Failure::message("--installer requires OLM v1: OLM v0 installs with its own permissions"));
     }
     refuse(rehearsal)?;
-    let role = rehearse::installer(&rehearsal.objects, &args.extension(rehearsal), how);
+    let role = bundle::rehearse::installer(&rehearsal.objects, &args.extension(rehearsal), how);
     printer.data().write_all(&write::stream(&[role]))?;
     Ok(())
 }
 
-fn rehearsed(args: &RehearseArgs, read: &Read, generation: Generation, namespace: &str) -> Result<Rehearsal, Failure> {
+fn rehearsed(
+    args: &RehearseArgs,
+    read: &LoadedBundle,
+    generation: Generation,
+    namespace: &str,
+) -> Result<Rehearsal, Failure> {
     match generation {
         Generation::V1 => rehearsed_v1(args, read, namespace),
         Generation::V0 => rehearsed_v0(args, read, namespace),
@@ -198,7 +208,7 @@ fn options_v0(args: &RehearseArgs, bundle: &Bundle, namespace: &str) -> Result<v
     Ok(v0::Options { namespace: namespace.to_owned(), targets, group, config })
 }
 
-fn rehearsed_v1(args: &RehearseArgs, read: &Read, namespace: &str) -> Result<Rehearsal, Failure> {
+fn rehearsed_v1(args: &RehearseArgs, read: &LoadedBundle, namespace: &str) -> Result<Rehearsal, Failure> {
     let bundle = Bundle::new(&read.whole);
     let options = options_v1(args, &bundle, namespace)?;
     let runtime = options.profile.runtime;
@@ -220,7 +230,7 @@ fn rehearsed_v1(args: &RehearseArgs, read: &Read, namespace: &str) -> Result<Reh
     };
     match v1::install(&bundle, &options) {
         Ok(installed) => {
-            rehearsal.limits = rehearse::check_limits(&installed.objects, OlmTarget::V1(runtime));
+            rehearsal.limits = bundle::rehearse::check_limits(&installed.objects, OlmTarget::V1(runtime));
             rehearsal.objects = installed.objects;
             rehearsal.notes = installed.notes;
             rehearsal.targets = installed.targets;
@@ -230,7 +240,7 @@ fn rehearsed_v1(args: &RehearseArgs, read: &Read, namespace: &str) -> Result<Reh
     Ok(rehearsal)
 }
 
-fn rehearsed_v0(args: &RehearseArgs, read: &Read, namespace: &str) -> Result<Rehearsal, Failure> {
+fn rehearsed_v0(args: &RehearseArgs, read: &LoadedBundle, namespace: &str) -> Result<Rehearsal, Failure> {
     let whole = read.whole.clone().first_documents();
     let bundle = Bundle::new(&whole);
     let options = options_v0(args, &bundle, namespace)?;
@@ -247,10 +257,10 @@ fn rehearsed_v0(args: &RehearseArgs, read: &Read, namespace: &str) -> Result<Reh
     };
     match v0::install(&bundle, &options) {
         Ok(installed) => {
-            rehearsal.limits = rehearse::check_limits(installed.objects(), OlmTarget::V0);
+            rehearsal.limits = bundle::rehearse::check_limits(installed.objects(), OlmTarget::V0);
             let files: Vec<Vec<u8>> =
                 whole.files.iter().filter_map(|file| content(&read.directory, &file.name)).collect();
-            let measured = rehearse::check_bundle(&whole, files.iter().map(Vec::as_slice));
+            let measured = bundle::rehearse::check_bundle(&whole, files.iter().map(Vec::as_slice));
             rehearsal.limits.extend(measured);
             rehearsal.objects = installed.plan.into_iter().chain(installed.derived).collect();
             rehearsal.notes = installed.notes;
@@ -266,7 +276,7 @@ fn content(directory: &Path, name: &str) -> Option<Vec<u8>> {
 }
 
 /// Collects the findings of a rehearsal.
-fn found(read: &Read, rehearsal: &Rehearsal) -> Vec<Finding> {
+fn found(read: &LoadedBundle, rehearsal: &Rehearsal) -> Vec<Finding> {
     let bundle = Bundle::new(&read.whole);
     let name = &bundle.name;
     let mut found = Vec::new();

@@ -3,12 +3,12 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write;
 
+use bundle::rehearse::{Change, Effect, FIELDS, display_name, v1};
 use bundle::{Finding, Severity};
-use rehearse::{Change, Effect, FIELDS, display_name, v1};
 use serde_json::{Map, Value, json};
+use source::LoadedBundle;
 
 use super::Rehearsal;
-use crate::bundles::Read;
 use crate::{findings, table};
 
 fn field<'a>(object: &'a Value, pointer: &str) -> &'a str {
@@ -23,7 +23,7 @@ fn notes(rehearsal: &Rehearsal) -> BTreeMap<&str, Vec<&'static str>> {
 }
 
 pub(super) fn text(
-    read: &Read,
+    read: &LoadedBundle,
     rehearsal: &Rehearsal,
     other: &Rehearsal,
     found: &[Finding],
@@ -164,7 +164,7 @@ fn pod_annotations(objects: &[Value]) -> BTreeMap<String, &Map<String, Value>> {
 }
 
 pub(super) fn json(
-    read: &Read,
+    read: &LoadedBundle,
     rehearsal: &Rehearsal,
     other: &Rehearsal,
     found: &[Finding],

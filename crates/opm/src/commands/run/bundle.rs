@@ -10,7 +10,7 @@ use super::index::{CatalogBuilder, Index, Reader, generating};
 use super::olm::{ExtensionFlags, InstallFlags, Olm, olm};
 use super::session::Session;
 use crate::exit::{Failure, Outcome};
-use crate::images::{Images, TlsFlags};
+use crate::images::{self, TlsFlags};
 use crate::limits;
 use crate::live::Live;
 use crate::printer::Printer;
@@ -94,7 +94,7 @@ fn run_bundle(args: &BundleArgs, tls: &TlsFlags, printer: &mut Printer) -> Outco
     args.more.refuse_for_v0()?;
     let namespace =
         cluster.as_ref().map_or_else(|| args.cluster.shown_namespace(), |cluster| cluster.namespace.clone());
-    let images = Images::new(tls, &args.serve.pull);
+    let images = images::open(tls, &args.serve.pull);
     let ledger = Ledger::default();
     let plan = {
         let builder = CatalogBuilder {

@@ -10,7 +10,7 @@ use super::index::{CatalogBuilder, Index, Reader, generating, images_of};
 use super::olm::{ExtensionFlags, Olm, olm};
 use super::session::Session;
 use crate::exit::{Failure, Outcome};
-use crate::images::{Images, TlsFlags};
+use crate::images::{self, TlsFlags};
 use crate::limits;
 use crate::live::Live;
 use crate::printer::Printer;
@@ -73,7 +73,7 @@ fn upgrade(args: &BundleUpgradeArgs, tls: &TlsFlags, printer: &mut Printer) -> O
         return extension_upgrade::run(args, tls, &mut session, &cluster, printer);
     }
     args.more.refuse_for_v0()?;
-    let images = Images::new(tls, &args.serve.pull);
+    let images = images::open(tls, &args.serve.pull);
     let ledger = Ledger::default();
     let builder = CatalogBuilder {
         reader: Reader::Pod,

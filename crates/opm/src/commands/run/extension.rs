@@ -2,15 +2,15 @@
 
 use std::path::Path;
 
+use bundle::rehearse::v1::{self, Certificates, Profile, Runtime};
+use bundle::rehearse::{Bundle, Installer, Level, Mode, OlmTarget};
+use bundle::review::crd::Change;
 use cluster::extension::{self, Carried, Extension, Offer};
 use cluster::run::install_mode::{InstallMode, ModeType};
 use cluster::run::names;
 use cluster::run::pod::Content;
 use cluster::{Cluster, Ledger};
 use fbc::Limits;
-use rehearse::v1::{self, Certificates, Profile, Runtime};
-use rehearse::{Bundle, Installer, Level, Mode, OlmTarget};
-use review::crd::Change;
 use serde_json::{Value, json};
 
 use super::bundle::{BundleArgs, print};
@@ -18,7 +18,7 @@ use super::flags::{DECOMPRESSION_IMAGE, NO_INDEX, ServeFlags};
 use super::index::{CatalogBuilder, Index, Reader, generating};
 use super::session::Session;
 use crate::exit::{Failure, Outcome};
-use crate::images::{Images, TlsFlags};
+use crate::images::{self, TlsFlags};
 use crate::limits;
 use crate::live::Live;
 use crate::printer::Printer;
@@ -79,14 +79,14 @@ impl Rehearsal<'_> {
         if let Some(note) = installed.notes.iter().find(|note| note.refused) {
             return Err(refused(&note.message, ""));
         }
-        for limit in rehearse::check_limits(&installed.objects, OlmTarget::V1(runtime)) {
+        for limit in bundle::rehearse::check_limits(&installed.objects, OlmTarget::V1(runtime)) {
             let words = format!("{} has {}, the limit is {} for {}", limit.object, limit.size, limit.limit, limit.what);
             match limit.level {
                 Level::Over => return Err(refused(&words, "")),
                 Level::Near => printer.warning(&words),
             }
         }
-        let role = rehearse::installer(&installed.objects, self.name, Installer::Every);
+        let role = bundle::rehearse::installer(&installed.objects, self.name, Installer::Every);
         Ok(Rehearsed { bundle, objects: installed.objects, role })
     }
 
@@ -185,7 +185,7 @@ pub(super) fn run(
     let deadline = args.cluster.deadline();
     let namespace =
         cluster.as_ref().map_or_else(|| args.cluster.shown_namespace(), |cluster| cluster.namespace.clone());
-    let images = Images::new(tls, &flags.pull);
+    let images = images::open(tls, &flags.pull);
     let ignore_dependencies = args.more.ignore_dependencies;
     let builder = CatalogBuilder {
         reader: Reader::Image { push: !args.dry_run, ignore_dependencies },
@@ -281,7 +281,7 @@ pub(super) fn pushed(content: Content) -> Result<String, Failure> {
 
 /// Fails with OLM's message if OLM v1 would refuse the changes to existing CRDs.
 pub(super) fn definitions_are_safe(there: &[Value], objects: &[Value]) -> Outcome {
-    let changes = review::crd::compare(there, objects);
+    let changes = bundle::review::crd::compare(there, objects);
     let blocking: Vec<String> = changes.iter().filter(|change| change.blocks).map(Change::olm_message).collect();
     match blocking.is_empty() {
         true => Ok(()),

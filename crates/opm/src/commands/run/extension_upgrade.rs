@@ -11,7 +11,7 @@ use super::flags::{DECOMPRESSION_IMAGE, NO_INDEX};
 use super::index::{CatalogBuilder, Index, Reader, generating, images_of};
 use super::session::Session;
 use crate::exit::{Failure, Outcome};
-use crate::images::{Images, TlsFlags};
+use crate::images::{self, TlsFlags};
 use crate::limits;
 use crate::live::Live;
 use crate::printer::Printer;
@@ -28,7 +28,7 @@ pub(super) fn run(
         return Err(Failure::Usage("--shared-catalog requires --olm v0".into()));
     }
     let deadline = args.cluster.deadline();
-    let images = Images::new(tls, &args.serve.pull);
+    let images = images::open(tls, &args.serve.pull);
     let ignore_dependencies = args.more.ignore_dependencies;
     let mut flags = args.serve.clone();
     let first = CatalogBuilder {

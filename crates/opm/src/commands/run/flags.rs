@@ -10,8 +10,7 @@ use crate::choice::choice;
 use crate::cluster_flags::ClusterFlags;
 use crate::commands::serve::duration;
 use crate::exit::Failure;
-use crate::fetch::or_latest;
-use crate::images::{PullFlags, TlsFlags};
+use crate::images::{PullFlags, TlsFlags, latest};
 
 /// The default index image, which stands for no index. It contains opm, which serves catalogs.
 pub(super) const NO_INDEX: &str = "quay.io/operator-framework/opm:latest";
@@ -156,6 +155,6 @@ fn security() -> impl TypedValueParser<Value = Security> {
 
 /// Parses an image reference that a cluster can pull.
 pub(super) fn image_name(text: &str) -> Result<String, String> {
-    let text = or_latest(text)?;
+    let text = latest(text);
     Reference::parse(&text).map(|_| text).map_err(|error| error.to_string())
 }

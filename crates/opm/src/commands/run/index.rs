@@ -12,14 +12,15 @@ use edit::run_bundle::{self, Additions, Channel};
 use fbc::blob::TextBuffer;
 use fbc::{Fbc, Limits};
 use image::{Platform, ProgramError, Reference, find_program};
+use source::{CONFIGS, CONFIGS_LABEL, DATABASE_LABEL, Images, LoadedCatalog, Source, SourceError};
 
 use super::flags::{Database, NO_INDEX, ServeFlags};
 use crate::commands::build::Programs;
 use crate::exit::{Failure, Outcome};
-use crate::images::{self, CONFIGS, CONFIGS_LABEL, DATABASE_LABEL, Images, TlsFlags};
+use crate::images::TlsFlags;
 use crate::interrupt::Unfinished;
 use crate::printer::Printer;
-use crate::{commands, report, source};
+use crate::{commands, report};
 use documents::{as_written, printed, shown, write_catalog};
 
 /// The default path of the database of an index image, for empty labels.
@@ -98,13 +99,14 @@ impl CatalogBuilder<'_> {
         pulled.map(|(reference, pulled)| self.bundle(reference, pulled).map_err(Failure::Message)).collect()
     }
 
-    fn bundle(&self, reference: &str, pulled: Result<(PathBuf, String), String>) -> Result<Pulled, String> {
+    fn bundle(&self, reference: &str, pulled: Result<(PathBuf, String), SourceError>) -> Result<Pulled, String> {
         let (directory, pinned) = pulled.map_err(|error| format!("pull bundle image: {error}"))?;
-        let hidden = |error: String| error.replace(&directory.display().to_string(), reference);
+        let hidden =
+            |error: &dyn std::fmt::Display| error.to_string().replace(&directory.display().to_string(), reference);
         let annotated = bundle::find_annotations(&directory, &self.limits)
-            .map_err(|error| format!("load bundle metadata: {}", hidden(error)))?;
-        let load = |error: String| format!("load bundle: {}", hidden(error));
-        let manifests = images::inside(&directory, &annotated.manifests).map_err(load)?;
+            .map_err(|error| format!("load bundle metadata: {}", hidden(&error)))?;
+        let load = |error: String| format!("load bundle: {}", hidden(&error));
+        let manifests = source::inside(&directory, &annotated.manifests).map_err(|error| load(error.to_string()))?;
         let contents = bundle::read_manifests(&manifests, &self.limits).map_err(|error| load(error.to_string()))?;
         let facts = Facts::read(&annotated.package, &annotated.channels, &contents.csv).map_err(load)?;
         // Pin the digest: OLM installs the checked image, even if the tag moves.
@@ -128,7 +130,7 @@ impl CatalogBuilder<'_> {
         if image == NO_INDEX {
             return Ok(Index::None);
         }
-        let config = self.images.config(image).map_err(Failure::Message)?;
+        let config = self.images.config(image)?;
         let (labels, program) = (config.labels(), Program::of(&config));
         let path = |label: &str, default: &str| {
             let path = labels.get(label).filter(|path| !path.is_empty());
@@ -145,7 +147,7 @@ impl CatalogBuilder<'_> {
         let path = path(DATABASE_LABEL, DATABASE);
         match self.flags.sqlite.unwrap_or(default) {
             Database::Migrate => Ok(Index::Migrated(path)),
-            Database::Pod if images::is_index_from_scratch(&config) => Err(Failure::message(format!(
+            Database::Pod if source::is_index_from_scratch(&config) => Err(Failure::message(format!(
                 "{image} has no shell, but the pod needs one to add the bundle to the database\n  help: use --sqlite \
                  migrate, which serves the content as a file-based catalog"
             ))),
@@ -189,11 +191,10 @@ impl CatalogBuilder<'_> {
         let options =
             source::Options { keep_text: true, ..source::Options::catalogs(self.limits.clone(), self.images) };
         let named = |error: String| Failure::message(format!("index image {image:?}: {error}"));
-        let fetched = self.images.fetch_one(image).map_err(Failure::Message)?;
-        let root = self.images.unpack_aside(&fetched.image, Some(Path::new(path))).map_err(Failure::Message)?;
-        let place = images::inside(&root, path).map_err(named)?;
+        let fetched = self.images.fetch_one(image)?;
+        let place = self.images.index(&fetched.image, path)?.path;
         if !matches!(index, Index::Catalog(..)) {
-            crate::database::load(&mut fbc, &place, &options, self.printer).map_err(named)?;
+            source::load_database(&mut fbc, &place, &options).map_err(|error| named(error.to_string()))?;
             return Ok(fbc);
         }
         let loaded = source::load_catalog(&mut fbc, &place, &options).map_err(|error| named(error.to_string()))?;
@@ -290,6 +291,7 @@ impl CatalogBuilder<'_> {
                 pinned
             }
             Err(error) => {
+                let error = error.to_string();
                 let error = error.lines().next().unwrap_or_default();
                 self.printer.warning(&format!(
                     "cannot pin {NO_INDEX}; the cluster serves the catalog with the version it pulls: {error}"
@@ -350,12 +352,10 @@ impl CatalogBuilder<'_> {
 
     /// Checks a catalog by loading it like the server.
     fn check(&self, directory: &Path, count: usize) -> Outcome {
-        let inspect = catalog::inspect(catalog::Warnings::Off);
-        let options =
-            source::Options { inspect: Some(&inspect), ..source::Options::catalogs(self.limits.clone(), self.images) };
-        let mut fbc = Fbc::default();
-        let loaded = source::load_catalog(&mut fbc, directory, &options)?;
-        let checked = catalog::check(&fbc, loaded, catalog::Warnings::Off);
+        let options = source::Options::catalogs(self.limits.clone(), self.images);
+        let found = Source::Catalog(directory.to_path_buf());
+        let LoadedCatalog { fbc, checked } =
+            source::read(&directory.to_string_lossy(), &found, &options, catalog::Warnings::Off)?;
         if let Err(problems) = checked.catalog {
             self.printer.error("error validating and converting the declarative config object to a string format:");
             report::show(self.printer, &report::find(&fbc, problems.errors()));

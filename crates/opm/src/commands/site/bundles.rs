@@ -3,18 +3,17 @@
 use std::io;
 use std::sync::{Mutex, PoisonError};
 
+use fbc::Limits;
 use serde_json::{Value, json};
 use site::console::Store;
-
-use crate::bundles;
-use crate::exit::Failure;
-use crate::images::Images;
+use source::{Images, bundles};
 
 /// A catalog whose bundles have their manifests, from the catalog or from images.
 pub(super) struct WithManifests<'a> {
     pub(super) catalog: &'a dyn Store,
     /// Pulls images; `None` to read only the catalog.
     pub(super) images: Option<&'a Images>,
+    pub(super) limits: &'a Limits,
     /// Bundles whose images could not be read, with the error.
     pub(super) unread: Mutex<Vec<String>>,
 }
@@ -29,14 +28,10 @@ impl WithManifests<'_> {
         if properties.iter().any(|property| property["type"] == fbc::property::BUNDLE_OBJECT) {
             return None;
         }
-        let read = match bundles::read(&image, images) {
+        let read = match bundles::read(&image, images, self.limits) {
             Ok(read) => read,
             Err(error) => {
-                let reason = match error {
-                    Failure::Message(reason) => reason,
-                    _ => format!("cannot read {image}"),
-                };
-                self.unread.lock().unwrap_or_else(PoisonError::into_inner).push(format!("{name}: {reason}"));
+                self.unread.lock().unwrap_or_else(PoisonError::into_inner).push(format!("{name}: {error}"));
                 return None;
             }
         };

@@ -79,8 +79,13 @@ fn the_format_changes_only_with_its_version() {
     std::fs::create_dir(&root).unwrap();
     std::fs::write(root.join("catalog.yaml"), FIXED).unwrap();
     let on_invalid = crate::load::OnInvalid::Fail;
-    let directory =
-        crate::load::Directory { root, limits: fbc::Limits::default(), on_invalid, allow_empty: true, shelve: None };
+    let directory = crate::load::Directory {
+        root,
+        limits: fbc::Limits::default(),
+        on_invalid,
+        empty: crate::load::Empty::Accepted,
+        shelve: None,
+    };
     super::super::store::build_portable(&directory, &cache).unwrap();
     let written = std::fs::read(super::super::store::file_in(&cache)).unwrap();
     assert_eq!(

@@ -121,7 +121,7 @@ fn or_nothing(text: &str) -> &str {
 
 fn permissions(change: &BundleChange, old: &Manifest, new: &Manifest) -> Section {
     let title = "Permissions";
-    let (Some(old), Some(new)) = (Permissions::of(old), Permissions::of(new)) else {
+    let Some(grown) = Permissions::grown(old, new) else {
         let unknown = Some("the catalog does not carry the manifests of both versions.");
         return Section { title, lines: Vec::new(), unknown };
     };
@@ -141,9 +141,7 @@ fn permissions(change: &BundleChange, old: &Manifest, new: &Manifest) -> Section
             }
         }
     }
-    for flag in new.flags.iter().filter(|flag| !old.flags.contains(flag)) {
-        lines.push(Line { what: ChangeKind::Added, notable: true, text: flag.sentence().to_owned() });
-    }
+    lines.extend(grown.into_iter().map(|text| Line { what: ChangeKind::Added, notable: true, text }));
     Section { title, lines, unknown: None }
 }
 
@@ -184,7 +182,7 @@ fn fields(change: &BundleChange) -> Section {
 
 /// The verdicts on changed CRDs.
 fn verdicts(change: &BundleChange) -> Section {
-    let line = |change: &review::crd::Change| Line {
+    let line = |change: &bundle::review::crd::Change| Line {
         what: ChangeKind::Changed,
         notable: change.blocks || change.meaning.is_some(),
         text: match change.blocks {
@@ -249,13 +247,14 @@ fn description(old: &Manifest, new: &Manifest) -> Section {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use bundle::Whole;
     use serde_json::json;
 
     fn manifest(rules: Value, crd: Value) -> Manifest {
         let csv = json!({"kind": "ClusterServiceVersion",
             "spec": {"install": {"spec": {"clusterPermissions": [{"serviceAccountName": "a", "rules": rules}]}}}});
-        let facts = review::facts::Facts::of([&csv, &crd], None);
-        Manifest { whole: Some(csv), crds: vec![crd], facts, ..Manifest::default() }
+        let facts = bundle::review::facts::Facts::of([&csv, &crd], None);
+        Manifest { objects: Whole::of_values([csv, crd]), facts, ..Manifest::default() }
     }
 
     fn crd(served: bool, required: Value, kind: &str) -> Value {
@@ -270,24 +269,25 @@ mod tests {
             json!([{"apiGroups": [""], "resources": ["pods"], "verbs": ["get"]}]),
             crd(true, json!([]), "string"),
         );
-        let new = manifest(
-            json!([{"apiGroups": [""], "resources": ["pods", "secrets"], "verbs": ["get"]}]),
-            crd(false, json!(["a"]), "integer"),
-        );
+        let rules = json!([{"apiGroups": [""], "resources": ["pods", "secrets"], "verbs": ["get"]}]);
+        let new = manifest(rules.clone(), crd(true, json!(["a"]), "integer"));
         let (package, bundle) = (Package::default(), Bundle::default());
-        let sections = differences((&package, &bundle, &old), (&package, &bundle, &new));
-        let notable = |title: &str| -> Vec<String> {
+        let notable = |new: &Manifest, title: &str| -> Vec<String> {
+            let sections = differences((&package, &bundle, &old), (&package, &bundle, new));
             let section = sections.iter().find(|section| section.title == title).unwrap();
             section.lines.iter().filter(|line| line.notable).map(|line| line.text.clone()).collect()
         };
-        assert_eq!(notable("Permissions").len(), 2);
-        assert!(notable("Permissions").contains(&"cluster: get secrets (a)".to_owned()));
-        assert_eq!(notable("CRD versions"), ["things.x serves v1"]);
+        assert_eq!(notable(&new, "Permissions").len(), 2);
+        assert!(notable(&new, "Permissions").contains(&"cluster: get secrets (a)".to_owned()));
         assert_eq!(
-            notable("CRD fields"),
+            notable(&new, "CRD fields"),
             ["things.x v1.spec.a is integer instead of string", "things.x v1.spec.a is required now"]
         );
-        let upgrade = notable("CRD upgrade");
+        // No client uses the fields of a version that is not served: that it is gone is what they notice.
+        let unserved = manifest(rules, crd(false, json!(["a"]), "integer"));
+        assert_eq!(notable(&unserved, "CRD versions"), ["things.x serves v1"]);
+        assert_eq!(notable(&unserved, "CRD fields"), [""; 0]);
+        let upgrade = notable(&new, "CRD upgrade");
         assert!(
             upgrade.contains(
                 &"OLM v1 refuses the upgrade: validating upgrade for CRD \"things.x\": v1: ^.spec.a: type: type changed : \

@@ -37,7 +37,7 @@ pub(super) fn section(
     let (hidden, shown): (Vec<&Api>, Vec<&Api>) = apis.iter().partition(|api| internal.contains(&api.definition));
     html! {
         @if apis.is_empty() { p.soft { "It offers no kinds." } }
-        @if let Err(reason) = &examples { div.note.warn { p { "The examples cannot be shown: " (t(reason)) } } }
+        @if let Err(reason) = &examples { div.note.warn { p { "The examples cannot be shown: " (t(&reason.to_string())) } } }
         @for (place, api) in shown.into_iter().enumerate() {
             details.fold {
                 (heading(api))

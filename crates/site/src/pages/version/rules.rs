@@ -1,21 +1,23 @@
 //! The permissions of a version on a cluster.
 
+use bundle::Severity;
+use bundle::review::facts::{Rule, Scope};
 use maud::{Markup, html};
-use review::facts::{Rule, Scope};
 
 use crate::csv::{items, text};
 use crate::frame::block;
 use crate::manifest::{Manifest, yaml};
-use crate::permissions::{Flag, Permissions};
+use crate::permissions::{Concern, Permissions};
 use crate::shelf::Bundle;
 use crate::text::{count, t};
 
 pub(super) fn section(bundle: &Bundle, manifest: Option<&Manifest>, permissions: Option<&Permissions>) -> Markup {
     let (Some(permissions), Some(manifest)) = (permissions, manifest) else { return unknown(bundle, manifest) };
     html! {
-        @if permissions.flags.is_empty() { p { span.pill.good { "nothing unusual" } " Its rules name specific resources and verbs." } }
-        @else {
-            ul.flags { @for flag in &permissions.flags { li.high[is_high(*flag)] { b { (flag.word()) } (flag.sentence()) } } }
+        @match &permissions.concerns {
+            Ok(concerns) if concerns.is_empty() => p { span.pill.good { "nothing unusual" } " No finding of " code { "opm security" } " is medium or worse." },
+            Ok(concerns) => ul.flags { @for concern in concerns { (item(concern)) } },
+            Err(error) => div.note { p { "Unknown: " (t(error)) } },
         }
         @for (scope, heading) in [(Scope::Cluster, "In the whole cluster"), (Scope::Namespaces, "In the namespaces it watches")] {
             @for account in permissions.accounts(scope) {
@@ -31,18 +33,14 @@ pub(super) fn section(bundle: &Bundle, manifest: Option<&Manifest>, permissions:
     }
 }
 
-fn is_high(flag: Flag) -> bool {
-    matches!(
-        flag,
-        Flag::Everything
-            | Flag::Escalate
-            | Flag::Secrets
-            | Flag::Roles
-            | Flag::Exec
-            | Flag::NodesProxy
-            | Flag::Tokens
-            | Flag::Privileged
-    )
+fn item(concern: &Concern) -> Markup {
+    html! {
+        li.high[concern.severity >= Severity::High] {
+            b { (concern.severity.to_string()) ": " (concern.about) }
+            @for message in &concern.messages { p { (t(message)) } }
+            @if concern.more > 0 { p { "and " (concern.more) " more" } }
+        }
+    }
 }
 
 fn unknown(bundle: &Bundle, manifest: Option<&Manifest>) -> Markup {

@@ -32,7 +32,10 @@ fn custom_categories_replace_the_standard_ones() {
         r#"Error: Value : (foo.v1.2.3) csv.Metadata.Annotations["categories"] value " Dogs" is not in the set of custom categories"#
     );
     assert_eq!(
-        messages(&Err("\"x.json\": no such file".into())),
+        messages(&Err(crate::CategoriesError {
+            path: "x.json".into(),
+            fault: std::io::Error::other("no such file").into()
+        })),
         r#"Error: Value : (foo.v1.2.3) could not extract custom categories from categories "x.json": no such file"#
     );
 }

@@ -3,10 +3,11 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
+use source::RegistrySettings;
+
 use crate::commands::mirror::flags::MoveFlags;
 use crate::exit::{Failure, Outcome};
 use crate::images::TlsFlags;
-use crate::registry_settings::RegistrySettings;
 
 /// Common flags
 #[derive(clap::Args)]
@@ -42,7 +43,7 @@ pub(super) struct Common {
 
 fn delay(text: &str) -> Result<Duration, String> {
     let wrong = || format!("{text:?}: expected a duration such as 5s, at most 10m");
-    spelling::duration::parse(text).filter(|delay| *delay <= Duration::from_secs(600)).ok_or_else(wrong)
+    fbc::spelling::duration::parse(text).filter(|delay| *delay <= Duration::from_secs(600)).ok_or_else(wrong)
 }
 
 impl Common {

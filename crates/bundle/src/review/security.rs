@@ -1,0 +1,128 @@
+//! Reports the rights of an operator, and what grew between two versions.
+
+use std::collections::BTreeMap;
+
+use crate::{Finding, Object, Severity, Whole};
+use serde_json::Value;
+
+use crate::review::compare::{self, Fact, TooManyRights};
+use crate::review::rights::{self, Rule};
+use crate::review::{crd, list, parts, pods, text};
+
+/// All finding names, with their descriptions.
+pub const RULES: &[(&str, &str)] = &[
+    ("rights-admin", "an account may do everything"),
+    ("rights-escalate", "an account may give itself any right"),
+    ("rights-node-proxy", "an account reaches every pod through its node"),
+    ("rights-secrets", "an account may read or write Secrets"),
+    ("rights-rbac", "an account may write roles or bindings"),
+    ("rights-admission", "an account may write webhooks, policies, CRDs or API services"),
+    ("rights-workloads", "an account may make pods"),
+    ("rights-exec", "an account may run commands in pods"),
+    ("rights-wildcard", "an account is given a right by a wildcard"),
+    ("rights-nodes", "an account may write nodes"),
+    ("rights-csr", "an account may approve or sign certificates"),
+    ("rights-volumes", "an account may make persistent volumes"),
+    ("rights-scc", "an account may use a security context constraint"),
+    ("rights-write", "an account may write something else"),
+    ("rights-read", "an account may read something"),
+    ("rights-namespace", "an account has a right in namespaces"),
+    ("rights-others", "a role widens what others may do"),
+    ("rights-moved", "a right went from one account to another"),
+    ("rights-removed", "a right is gone"),
+    ("scope-wider", "what held in namespaces holds everywhere"),
+    ("account-new", "an account is new"),
+    ("pod-privileged", "a container is privileged"),
+    ("pod-host-pid-ipc", "a pod shares processes or memory with its node"),
+    ("pod-host-path", "a pod uses files of its node"),
+    ("pod-host-network", "a pod uses the network or a port of its node"),
+    ("pod-capability", "a container has a capability beyond the baseline"),
+    ("pod-root", "a container runs as user 0 or may gain rights"),
+    ("pod-security-level", "the pod security level that is needed"),
+    ("pod-secret", "a pod uses a Secret"),
+    ("pod-hardening", "a pod is less locked in than before"),
+    ("webhook-fail-wide", "a webhook stops others when it does not answer"),
+    ("webhook-new", "a webhook"),
+    ("image-registry", "images come from a registry that was not used before"),
+    ("image-repository", "images come from a repository that was not used before"),
+    ("image-unpinned", "an image is not named by digest"),
+    ("image-changed", "an image is another one"),
+    ("priority-class", "pods have the priority of the cluster itself"),
+    ("network-policy-removed", "a network policy is gone"),
+    ("dependency-new", "the operator depends on something"),
+    ("kube-version", "another version of Kubernetes is needed"),
+    ("crd-added", "an API is new"),
+    ("crd-breaking", "OLM v1 refuses the upgrade for a change of a CRD"),
+];
+
+/// The options for the report.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Options {
+    /// Whether to assume that the operator watches single namespaces although it could watch all.
+    pub namespaces: bool,
+}
+
+struct Facts {
+    facts: Vec<Fact>,
+    rules: Vec<Rule>,
+    own_groups: Vec<String>,
+}
+
+fn collect(whole: &Whole, options: Options) -> Facts {
+    let own_groups: Vec<String> = whole
+        .of_kind("CustomResourceDefinition")
+        .map(|crd| text(&crd.value, "/spec/group").to_owned())
+        .filter(|group| !group.is_empty())
+        .collect();
+    let mut facts = Vec::new();
+    let Some(csv) = whole.csv() else { return Facts { facts, rules: Vec::new(), own_groups } };
+    let all =
+        |mode: &Value| text(mode, "/type") == "AllNamespaces" && mode.get("supported") == Some(&Value::Bool(true));
+    let everywhere = list(&csv.value, "/spec/installModes").iter().any(all) && !options.namespaces;
+    pods::facts(csv, &mut facts);
+    parts::webhooks(csv, &own_groups, &mut facts);
+    parts::images(csv, &mut facts);
+    parts::others(whole, csv, &mut facts);
+    Facts { facts, rules: rights::collect(whole, everywhere), own_groups }
+}
+
+fn name(whole: &Whole) -> String {
+    whole.csv().map(|csv| csv.name().to_owned()).unwrap_or_default()
+}
+
+/// Returns the findings about a bundle.
+///
+/// # Errors
+/// Returns why the bundle cannot be evaluated.
+pub fn judge(whole: &Whole, options: Options) -> Result<Vec<Finding>, TooManyRights> {
+    let Facts { facts, rules, own_groups } = collect(whole, options);
+    let mut findings = compare::rights(&rules, &own_groups)?;
+    findings.extend(compare::present(facts));
+    Ok(named(findings, &name(whole)))
+}
+
+/// Returns the changes between two bundles.
+///
+/// # Errors
+/// Returns why the bundles cannot be evaluated.
+pub fn judge_change(old: &Whole, new: &Whole, options: Options) -> Result<Vec<Finding>, TooManyRights> {
+    let (before, now) = (collect(old, options), collect(new, options));
+    let mut findings = compare::changed_rights(&before.rules, &now.rules, &now.own_groups)?;
+    findings.extend(compare::changed(&before.facts, &now.facts));
+    let definitions: BTreeMap<&str, &Object> =
+        new.of_kind("CustomResourceDefinition").map(|object| (object.name(), object)).collect();
+    for change in crd::compare(old.values(), new.values()).into_iter().filter(|change| change.blocks) {
+        let object = definitions.get(&*change.crd);
+        let mut finding = Finding::new("crd-breaking", Severity::Medium, change.olm_message())
+            .about(format!("CustomResourceDefinition {}", change.crd));
+        if let Some(object) = object {
+            finding = finding.at(&object.file, object.document, "");
+        }
+        findings.push(finding);
+    }
+    Ok(named(findings, &name(new)))
+}
+
+fn named(findings: Vec<Finding>, bundle: &str) -> Vec<Finding> {
+    findings.into_iter().map(|finding| finding.of(bundle)).collect()
+}

@@ -1,0 +1,185 @@
+//! Edits of catalog directories, from a request to a report.
+
+use std::cell::RefCell;
+use std::fs;
+use std::path::Path;
+
+use edit::deprecate::Target;
+use edit::operations::{Promote, Remove, SetDefault, SetEdge, promote, remove, set_default, set_edge};
+use edit::promote::Promotion;
+use edit::remove::Removal;
+use edit::set_edge::Edges;
+use edit::{EditError, EditOptions, EditedPart, Notices, Silent, Write};
+use fbc::Limits;
+
+const CATALOG: &str = r#"{"schema": "olm.package", "name": "p", "defaultChannel": "stable"}
+{"schema": "olm.channel", "package": "p", "name": "stable", "entries": [{"name": "p.v1.0.0"}, {"name": "p.v1.1.0", "replaces": "p.v1.0.0"}]}
+{"schema": "olm.channel", "package": "p", "name": "fast", "entries": [{"name": "p.v1.1.0"}]}
+{"schema": "olm.bundle", "package": "p", "name": "p.v1.0.0", "image": "quay.io/p:v1.0.0", "properties": [{"type": "olm.package", "value": {"packageName": "p", "version": "1.0.0"}}]}
+{"schema": "olm.bundle", "package": "p", "name": "p.v1.1.0", "image": "quay.io/p:v1.1.0", "properties": [{"type": "olm.package", "value": {"packageName": "p", "version": "1.1.0"}}]}
+"#;
+
+fn catalog() -> tempfile::TempDir {
+    let scratch = tempfile::tempdir().unwrap();
+    fs::create_dir(scratch.path().join("catalog")).unwrap();
+    fs::write(scratch.path().join("catalog/p.json"), CATALOG).unwrap();
+    scratch
+}
+
+fn options(scratch: &Path) -> EditOptions {
+    EditOptions {
+        catalog: scratch.join("catalog"),
+        write: Write::InPlace,
+        dry_run: false,
+        allow_stranded: false,
+        limits: Limits::default(),
+    }
+}
+
+fn set_default_to(channel: &str, options: EditOptions) -> SetDefault {
+    SetDefault { options, package: "p".to_owned(), channel: channel.to_owned() }
+}
+
+fn names(directory: &Path) -> Vec<String> {
+    let mut names: Vec<String> =
+        fs::read_dir(directory).unwrap().map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect();
+    names.sort();
+    names
+}
+
+#[test]
+fn an_edit_in_place_changes_the_file_and_leaves_nothing_else() {
+    let scratch = catalog();
+    let edited = set_default(&set_default_to("fast", options(scratch.path())), &Silent).unwrap();
+    assert_eq!(edited.summary.unwrap(), "the default channel of p is fast, was stable");
+    let files: Vec<(&str, EditedPart)> = edited.files.iter().map(|file| (&*file.path, file.change)).collect();
+    assert_eq!(files, [("p.json", EditedPart::Changed)]);
+    assert_eq!(edited.diff, None);
+    let text = fs::read_to_string(scratch.path().join("catalog/p.json")).unwrap();
+    assert_eq!(text, CATALOG.replacen("\"stable\"", "\"fast\"", 1));
+    assert_eq!(names(scratch.path()), ["catalog"]);
+}
+
+#[test]
+fn a_dry_run_returns_the_diff_and_writes_nothing() {
+    let scratch = catalog();
+    let request = set_default_to("fast", EditOptions { dry_run: true, ..options(scratch.path()) });
+    let diff = set_default(&request, &Silent).unwrap().diff.unwrap();
+    assert!(
+        diff.contains("\n+{\"schema\": \"olm.package\", \"name\": \"p\", \"defaultChannel\": \"fast\"}\n"),
+        "{diff}"
+    );
+    assert_eq!(fs::read_to_string(scratch.path().join("catalog/p.json")).unwrap(), CATALOG);
+    assert_eq!(names(scratch.path()), ["catalog"]);
+}
+
+#[test]
+fn a_new_directory_gets_the_whole_catalog_and_must_be_empty() {
+    let scratch = catalog();
+    fs::write(scratch.path().join("catalog/q.json"), CATALOG.replace("p.v", "q.v").replace("\"p\"", "\"q\"")).unwrap();
+    let to = scratch.path().join("new");
+    let request = set_default_to("fast", EditOptions { write: Write::To(to.clone()), ..options(scratch.path()) });
+    set_default(&request, &Silent).unwrap();
+    assert_eq!(names(&to), ["p.json", "q.json"]);
+    assert_eq!(fs::read_to_string(scratch.path().join("catalog/p.json")).unwrap(), CATALOG);
+    let error = set_default(&request, &Silent).unwrap_err();
+    assert!(matches!(error, EditError::Refused(_)), "{error}");
+}
+
+#[test]
+fn a_removed_head_is_reported_with_the_versions_that_lose_their_upgrade() {
+    let scratch = catalog();
+    let target = Target::Bundle { package: None, bundle: "p.v1.1.0".to_owned() };
+    let removal = Removal { channel: Some("stable".to_owned()), ..Removal::default() };
+    let edited = remove(&Remove { options: options(scratch.path()), target, removal }, &Silent).unwrap();
+    let entries: Vec<(&str, &str, EditedPart)> =
+        edited.entries.iter().map(|entry| (&*entry.channel, &*entry.name, entry.change)).collect();
+    assert_eq!(entries, [("stable", "p.v1.1.0", EditedPart::Removed)]);
+    let stranded: Vec<String> = edited.stranded.iter().map(ToString::to_string).collect();
+    assert_eq!(stranded, ["p / stable: this version loses its upgrade path: p.v1.1.0"]);
+}
+
+#[test]
+fn an_invalid_result_is_not_written_and_keeps_its_files_for_the_report() {
+    let scratch = catalog();
+    let request = SetEdge {
+        options: options(scratch.path()),
+        package: None,
+        channel: "stable".to_owned(),
+        bundle: "p.v1.1.0".to_owned(),
+        edges: Edges { replaces: Some(String::new()), ..Edges::default() },
+    };
+    let Err(EditError::Invalid(invalid)) = set_edge(&request, &Silent) else { panic!("two heads are not valid") };
+    let file = invalid.problems[0].place.as_ref().and_then(|place| invalid.fbc.full_path_of(place.file)).unwrap();
+    assert!(file.is_file());
+    assert_eq!(invalid.original_path(&file), scratch.path().join("catalog/p.json"));
+    drop(invalid);
+    assert!(!file.exists());
+    assert_eq!(fs::read_to_string(scratch.path().join("catalog/p.json")).unwrap(), CATALOG);
+}
+
+#[test]
+fn a_locked_catalog_is_not_edited() {
+    let scratch = catalog();
+    let lock = fs::File::open(scratch.path().join("catalog")).unwrap();
+    lock.lock().unwrap();
+    let error = set_default(&set_default_to("fast", options(scratch.path())), &Silent).unwrap_err();
+    assert!(matches!(error, EditError::Locked { .. }), "{error}");
+}
+
+#[test]
+fn a_catalog_with_problems_and_an_unknown_name_are_different_errors() {
+    let scratch = catalog();
+    let request = Promote {
+        options: options(scratch.path()),
+        package: None,
+        bundle: "p.v9.0.0".to_owned(),
+        channel: "fast".to_owned(),
+        promotion: Promotion::default(),
+    };
+    let Err(EditError::Refused(refusal)) = promote(&request, &Silent) else { panic!("there is no such bundle") };
+    assert!(refusal.message.contains("p.v9.0.0"), "{refusal}");
+    fs::write(scratch.path().join("catalog/q.json"), "{").unwrap();
+    let Err(EditError::Unreadable { fbc, problems }) = promote(&request, &Silent) else { panic!("it cannot be read") };
+    let file = problems[0].place.as_ref().and_then(|place| fbc.full_path_of(place.file));
+    assert_eq!(file.unwrap(), scratch.path().join("catalog/q.json"));
+}
+
+/// Collects warnings.
+#[derive(Default)]
+struct Collected(RefCell<Vec<String>>);
+
+impl Notices for Collected {
+    fn warn(&self, warning: &str) {
+        self.0.borrow_mut().push(warning.to_owned());
+    }
+}
+
+#[test]
+fn the_user_learns_of_a_completed_edit_even_if_the_next_one_is_refused() {
+    let scratch = catalog();
+    let root = fs::canonicalize(scratch.path()).unwrap();
+    let staging = root.join(".opm-edit-x");
+    fs::create_dir_all(staging.join("tree")).unwrap();
+    let new = CATALOG.replacen("\"stable\"", "\"fast\"", 1);
+    fs::write(staging.join("tree/p.json"), &new).unwrap();
+    // The first of its two files is in place.
+    let added = "{\"schema\": \"custom\"}";
+    fs::write(root.join("catalog/c.json"), added).unwrap();
+    let journal = serde_json::json!({"catalog": root.join("catalog"), "files": [
+        {"path": "c.json", "old": null, "new": sha256(added)},
+        {"path": "p.json", "old": sha256(CATALOG), "new": sha256(&new)},
+    ]});
+    fs::write(staging.join("journal"), journal.to_string()).unwrap();
+    let collected = Collected::default();
+    let error = set_default(&set_default_to("none", options(&root)), &collected).unwrap_err();
+    assert!(matches!(error, EditError::Refused(_)), "{error}");
+    assert_eq!(collected.0.into_inner(), ["an earlier edit of this catalog was interrupted; opm has completed it now"]);
+    assert_eq!(fs::read_to_string(root.join("catalog/p.json")).unwrap(), new);
+    assert!(!staging.exists());
+}
+
+fn sha256(text: &str) -> String {
+    use sha2::{Digest, Sha256};
+    Sha256::digest(text).iter().fold("sha256:".to_owned(), |hex, byte| format!("{hex}{byte:02x}"))
+}

@@ -1,0 +1,10 @@
+//! Standard text formats: times, durations, percent-encoding, HTML escaping, shell quoting.
+//!
+//! Every crate may use this one, so that each format is implemented once.
+
+#[expect(clippy::disallowed_methods, reason = "the clock")]
+pub mod calendar;
+pub mod duration;
+pub mod html;
+pub mod percent;
+pub mod shell;

@@ -1,0 +1,63 @@
+//! Loads catalogs for commands, and reports their problems.
+
+use catalog::{Catalog, Warnings};
+use edit::template::RenderedBundle;
+use fbc::{Fbc, Limits};
+use source::{Failed, Images, Options};
+
+use crate::exit::{Failure, Outcome};
+use crate::printer::Printer;
+use crate::{limits, report};
+
+/// Loads sources in order into one [`Fbc`].
+///
+/// # Errors
+/// Fails if a source has problems, after reporting the problems of all.
+pub(crate) fn load(references: &[String], options: &Options<'_>, printer: &Printer) -> Result<Fbc, Failure> {
+    source::load(references, options).map_err(|rejected| {
+        for (reference, failed) in &rejected.failed {
+            match failed {
+                Failed::Error(error) => printer.error(&format!("render reference \"{reference}\": {error}")),
+                Failed::Problems(problems) => {
+                    printer.error(&format!("render reference \"{reference}\":"));
+                    report::show(printer, &report::find(&rejected.fbc, problems));
+                }
+            }
+        }
+        Failure::Reported
+    })
+}
+
+/// Loads and checks the catalog `reference`.
+pub(crate) fn checked(reference: &str, keep_text: bool, images: &Images) -> Result<(Fbc, Catalog), Failure> {
+    let options = Options { keep_text, ..Options::catalogs(limits::from_env()?, images) };
+    Ok(source::open(reference, &options, Warnings::Off)?.valid()?)
+}
+
+/// Renders the bundles of a template.
+pub(crate) fn template_bundles(
+    references: &[&str],
+    migrate: bool,
+    limits: &Limits,
+    images: &Images,
+) -> Vec<Result<RenderedBundle, String>> {
+    let rendered = source::template_bundles(references, migrate, limits, images).into_iter();
+    rendered
+        .map(|rendered| {
+            let rendered = rendered.map_err(|error| error.to_string())?;
+            let csv = rendered.csv.map(fbc::json::Text::into_string);
+            Ok(RenderedBundle { json: rendered.json.into_string(), csv })
+        })
+        .collect()
+}
+
+/// Warns about blobs that are dropped because they have no package.
+pub(crate) fn warn_of_dropped(fbc: &Fbc, printer: &Printer) -> Outcome {
+    for blob in fbc.orphans() {
+        let file = blob.origin.and_then(|(file, _)| fbc.full_path_of(file));
+        let file = file.map(|path| format!("{}: ", path.display())).unwrap_or_default();
+        let what = if &*blob.schema == fbc::blob::PACKAGE { "has no name" } else { "has no package" };
+        printer.warning(&format!("{file}{} \"{}\" {what} and is dropped", blob.schema, blob.name));
+    }
+    Ok(())
+}

@@ -1,0 +1,34 @@
+//! The flags that select bundles of a catalog.
+
+use resolve::request::{self, Request};
+
+/// Bundle selection
+#[derive(clap::Args)]
+pub(crate) struct Picks {
+    /// Package of the catalog, optionally with channel or version
+    #[arg(short, long, value_name = "PACKAGE[@CHANNEL][=VERSION]", value_parser = request::parse)]
+    pub(crate) package: Option<Request>,
+    /// Installed version or bundle of the package
+    #[arg(long, value_name = "VERSION")]
+    pub(crate) from: Option<String>,
+    /// New version or bundle of the package; defaults to the channel head
+    #[arg(long, value_name = "VERSION")]
+    pub(crate) to: Option<String>,
+    /// Skip bundles whose objects are only in their images, instead of pulling the images
+    #[arg(long)]
+    pub(crate) no_pull: bool,
+}
+
+impl Picks {
+    /// Returns the selection.
+    pub(crate) fn picked(&self) -> source::catalog_bundles::Picks<'_> {
+        let wish = self.package.as_ref();
+        source::catalog_bundles::Picks {
+            package: wish.map(|wish| wish.package.as_str()),
+            channel: wish.and_then(|wish| wish.channel.as_deref()),
+            from: self.from.as_deref(),
+            to: self.to.as_deref().or(wish.and_then(|wish| wish.version.as_deref())),
+            pull: !self.no_pull,
+        }
+    }
+}

@@ -1,0 +1,62 @@
+//! Database indexes as sources of catalogs.
+
+use std::path::Path;
+
+use fbc::Fbc;
+use sqlite_index::{Database, Error, Manifests};
+
+use crate::error::SourceError;
+use crate::load::Options;
+
+/// The deprecation notice of database indexes.
+pub const NOTICE: &str = "DEPRECATION NOTICE: sqlite-based catalogs and the commands for them are deprecated; \
+                          'opm migrate' converts one to a file-based catalog";
+
+/// Adds the content of a database to `fbc`, without changing the file.
+pub(crate) fn load(fbc: &mut Fbc, path: &Path, options: &Options<'_>) -> Result<(), SourceError> {
+    let progress = options.images.progress();
+    progress.warn(NOTICE);
+    let manifests = match (options.keep_text, options.migrate) {
+        (false, _) => Manifests::Omit,
+        (true, false) => Manifests::Objects,
+        (true, true) => Manifests::Metadata,
+    };
+    let database = read(path, &|warning| progress.warn(warning))?;
+    let warnings = database.convert(fbc, manifests, &options.limits)?;
+    warnings.into_iter().for_each(|warning| progress.warn(&bounded(warning)));
+    Ok(())
+}
+
+/// Opens a database for reading, without changing the file.
+///
+/// # Errors
+/// Fails when it cannot be read.
+pub fn read(path: &Path, warn: &dyn Fn(&str)) -> Result<Database, Error> {
+    let database = Database::read(path)?;
+    database.warning()?.iter().for_each(|warning| warn(warning));
+    Ok(database)
+}
+
+/// Maximum length of a message about a database: names and values in it are as long as others want.
+const MAX_MESSAGE: usize = 64 << 10;
+
+/// Shortens a message about a database.
+pub fn bounded(mut text: String) -> String {
+    if text.len() > MAX_MESSAGE {
+        text.truncate(text.floor_char_boundary(MAX_MESSAGE));
+        text.push_str("...");
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn messages_about_databases_are_bounded() {
+        assert_eq!(bounded("short".into()), "short");
+        let long = bounded("xä".repeat(1 << 20));
+        assert!(long.len() <= MAX_MESSAGE + 3 && long.ends_with("..."), "{} bytes", long.len());
+    }
+}

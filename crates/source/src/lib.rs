@@ -1,0 +1,43 @@
+//! Opens what a user names: a directory, an image or a database, with a catalog or a bundle.
+//!
+//! [`resolve`] decides what a name means; images are pulled and unpacked by [`Images`]. [`load`] renders sources as one
+//! catalog, [`open`] checks a single one, [`bundles`] and [`catalog_bundles`] read bundles.
+//!
+//! Nothing is printed, and nothing is read from the environment: callers pass settings, and get typed errors.
+#![cfg_attr(not(test), deny(clippy::unwrap_used, clippy::expect_used, clippy::panic))]
+
+pub mod bundles;
+pub mod catalog_bundles;
+mod container;
+#[cfg(feature = "sqlite")]
+pub mod database;
+mod directory;
+mod error;
+#[cfg(feature = "sqlite")]
+mod fetch;
+mod followed;
+mod images;
+mod load;
+mod progress;
+mod resolve;
+mod template;
+mod write;
+
+pub use bundles::LoadedBundle;
+pub use container::{ContainerTool, ToolError};
+pub use directory::{CatalogDirectory, directory};
+pub use error::{Invalid, SourceError};
+#[cfg(feature = "sqlite")]
+pub use fetch::Fetcher;
+pub use followed::{Followed, Polled};
+pub use images::{
+    CONFIGS, CONFIGS_LABEL, DATABASE_LABEL, Fetched, INDEX_LAYERS, Images, Kind, RegistrySettings, Settings,
+    UnpackedIndex, data_only_catalog, inside, is_index_from_scratch,
+};
+pub use load::{
+    Failed, LoadedCatalog, Options, Rejected, load, load_catalog, load_database, open, read, read_unchecked,
+};
+pub use progress::{Progress, Running, Silent, Stage};
+pub use resolve::{Source, is_database, no_source, resolve, resolve_one};
+pub use template::{TemplateReferenceError, template_bundles};
+pub use write::write;

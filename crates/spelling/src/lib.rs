@@ -1,9 +1,0 @@
-//! Standard text formats: times, durations, percent-encoding, HTML escaping, shell quoting.
-//!
-//! Every crate may use this one, so that each format is implemented once.
-
-pub mod calendar;
-pub mod duration;
-pub mod html;
-pub mod percent;
-pub mod shell;
