@@ -1,8 +1,10 @@
 //! The reasons why an edit fails.
 
+use std::borrow::Cow;
 use std::io;
 use std::path::{Path, PathBuf};
 
+use fbc::fault::{Class, Fault};
 use fbc::scratch::TempFolder;
 use fbc::{Fbc, Problem};
 
@@ -91,6 +93,31 @@ pub enum EditError {
     /// The text of a blob cannot be read or kept.
     #[error(transparent)]
     Text(#[from] io::Error),
+}
+
+impl Fault for EditError {
+    fn class(&self) -> Class {
+        match self {
+            EditError::Refused(_)
+            | EditError::Unreadable { .. }
+            | EditError::Invalid(_)
+            | EditError::Interrupted { .. } => Class::Refused,
+            EditError::Bundle { source, .. } => source.class(),
+            EditError::CatalogChanged { .. }
+            | EditError::FileChanged { .. }
+            | EditError::Locked { .. }
+            | EditError::Staging { .. }
+            | EditError::File { .. }
+            | EditError::Text(_) => Class::World,
+        }
+    }
+
+    fn hint(&self) -> Option<Cow<'_, str>> {
+        match self {
+            EditError::Refused(refusal) => refusal.help.as_deref().map(Cow::Borrowed),
+            _ => None,
+        }
+    }
 }
 
 /// Names the file or directory of an I/O error.

@@ -122,7 +122,7 @@ impl Configuration {
     }
 
     fn read(path: &Path, text: &[u8]) -> Result<Configuration, Failure> {
-        Configuration::parse(path, text).map_err(|why| Failure::message(format!("{}: {why}", path.display())))
+        Configuration::parse(path, text).map_err(|why| Failure::usage(format!("{}: {why}", path.display())))
     }
 
     fn parse(path: &Path, text: &[u8]) -> Result<Configuration, Invalid> {

@@ -15,7 +15,7 @@ use crate::commands::{
 use crate::commands::{catalog, cleanup, controller, run as run_commands};
 #[cfg(feature = "sqlite")]
 use crate::commands::{index, registry};
-use crate::exit::{Failure, Outcome};
+use crate::exit::{self, Failure, Outcome};
 use crate::images::{self, TlsFlags};
 use crate::printer::Printer;
 use crate::{help, suggest};
@@ -119,8 +119,47 @@ enum AlphaCommand {
     Add(add::AddArgs),
 }
 
+/// The commands that existing tools have, too, by path. Their exit codes are recorded: 0, or 1 for every failure.
+const RECORDED: [&str; 18] = [
+    "alpha",
+    "bundle validate",
+    "cleanup",
+    "generate",
+    "index",
+    "init",
+    "migrate",
+    "registry add",
+    "registry deprecatetruncate",
+    "registry prune",
+    "registry prune-stranded",
+    "registry rm",
+    "registry serve",
+    "render",
+    "run",
+    "serve",
+    "unpack",
+    "validate",
+];
+
 /// Parses the command line and runs the command.
 pub(crate) fn run(arguments: Vec<OsString>, printer: &mut Printer) -> Outcome {
+    let outcome = dispatch(arguments.clone(), printer);
+    match outcome.is_err() && is_recorded(arguments) {
+        true => exit::recorded(outcome),
+        false => outcome,
+    }
+}
+
+/// Returns whether a command line is one of a command that existing tools have, too.
+fn is_recorded(arguments: Vec<OsString>) -> bool {
+    let Ok(matches) = command().ignore_errors(true).try_get_matches_from(arguments) else { return false };
+    let path: Vec<&str> = std::iter::successors(matches.subcommand(), |(_, matches)| matches.subcommand())
+        .map(|(name, _)| name)
+        .collect();
+    (1..=path.len()).any(|length| RECORDED.contains(&path[..length].join(" ").as_str()))
+}
+
+fn dispatch(arguments: Vec<OsString>, printer: &mut Printer) -> Outcome {
     let Some(opm) = parse::<Opm>(command(), arguments, printer)? else { return Ok(()) };
     images::check_flags(&opm.tls, printer)?;
     match &opm.command {
@@ -193,18 +232,18 @@ pub(crate) fn parse<T: FromArgMatches>(
         Ok(matches) => matches,
         Err(mut error) if error.kind() == ErrorKind::InvalidSubcommand => {
             suggest::commands(&command, &arguments, &mut error);
-            return Err(Failure::Unparsed(error.render().ansi_if(printer.colour)));
+            return Err(Failure::Arguments(error.render().ansi_if(printer.colour)));
         }
         // A command group without a subcommand prints its help and succeeds, as Go programs do.
         Err(error) if error.use_stderr() && error.kind() != ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand => {
-            return Err(Failure::Unparsed(error.render().ansi_if(printer.colour)));
+            return Err(Failure::Arguments(error.render().ansi_if(printer.colour)));
         }
         Err(help) => {
             write!(printer.data(), "{}", help::printed(&help.render().to_string()))?;
             return Ok(None);
         }
     };
-    T::from_arg_matches(&matches).map(Some).map_err(|error| Failure::Unparsed(error.to_string()))
+    T::from_arg_matches(&matches).map(Some).map_err(|error| Failure::Arguments(error.to_string()))
 }
 
 /// Returns the complete clap command.

@@ -42,7 +42,7 @@ impl ClusterFlags {
 
 /// Converts a cluster error into a failure.
 pub(crate) fn failure(error: cluster::Error) -> Failure {
-    Failure::message(error.to_string())
+    Failure::world(error)
 }
 
 /// Runs a cluster command until it finishes or a signal interrupts it.

@@ -29,7 +29,7 @@ pub(crate) enum Missing {
 /// Changes a database in place: the way of every command that changes one.
 pub(crate) fn change(path: &Path, missing: Missing, change: impl FnOnce(&Database) -> Outcome) -> Outcome {
     if missing == Missing::Reject {
-        path.metadata().map_err(|error| Failure::message(format!("{}: {error}", path.display())))?;
+        path.metadata().map_err(|error| Failure::world(format!("{}: {error}", path.display())))?;
     }
     change(&Database::write(path).map_err(failure)?)
 }

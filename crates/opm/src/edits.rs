@@ -15,7 +15,6 @@ impl Notices for Printer {
 
 /// Converts the error of an edit into a failure, and reports the problems of catalogs.
 pub(crate) fn failure(error: EditError, printer: &Printer) -> Failure {
-    let message = error.to_string();
     match error {
         EditError::Unreadable { fbc, problems } => {
             report::show(printer, &report::find(&fbc, &problems));
@@ -23,14 +22,10 @@ pub(crate) fn failure(error: EditError, printer: &Printer) -> Failure {
         }
         EditError::Invalid(invalid) => {
             show_problems(&invalid, printer);
-            Failure::message(message)
-        }
-        EditError::Refused(refusal) => {
-            let help = refusal.help.map(|help| format!("\nhelp: {help}")).unwrap_or_default();
-            Failure::message(format!("{message}{help}"))
+            Failure::fault(EditError::Invalid(invalid))
         }
         EditError::Text(error) => error.into(),
-        _ => Failure::message(message),
+        error => Failure::fault(error),
     }
 }
 

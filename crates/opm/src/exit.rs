@@ -1,5 +1,6 @@
-//! Failures and exit codes.
+//! Failures and exit codes; `docs/exit-codes.md` lists these.
 
+use std::borrow::Cow;
 use std::io;
 use std::path::Path;
 use std::process::ExitCode;
@@ -13,54 +14,167 @@ use crate::report;
 /// The result of a command.
 pub(crate) type Outcome = Result<(), Failure>;
 
-/// Why a command failed. All variants but one give exit code 1, as scripts expect.
+/// Why a command failed.
 #[derive(Debug)]
 pub(crate) enum Failure {
-    /// An error; the text says what failed and why.
-    Message(String),
-    /// An error of a library.
-    Fault(Box<dyn Fault>),
-    /// Invalid arguments; the text says why.
-    Usage(String),
+    /// An error, with the operations that failed because of it, the outermost first.
+    Fault(Vec<String>, Box<dyn Fault>),
     /// Arguments that the parser rejects; the text is printed as it is, with the usage.
-    Unparsed(String),
-    /// The problems have been reported already.
+    Arguments(String),
+    /// The answer is no, and the report has been printed already.
     Reported,
     /// An error with its own exit code, for `grpc_health_probe` and signals.
     Exit(u8, String),
     /// A catalog breaks rules, which are still to be reported.
     Invalid(Box<Invalid>),
+    /// The failure of a command that existing tools have, too: exit code 1, whatever failed.
+    Recorded(Box<Failure>),
     /// The reader closed the output pipe. This counts as success.
     ClosedPipe,
 }
 
+/// An error of the program itself.
+#[derive(Debug, thiserror::Error)]
+#[error("{text}")]
+struct Plain {
+    class: Class,
+    text: String,
+    hint: Option<String>,
+}
+
+impl Fault for Plain {
+    fn class(&self) -> Class {
+        self.class
+    }
+
+    fn hint(&self) -> Option<Cow<'_, str>> {
+        self.hint.as_deref().map(Cow::Borrowed)
+    }
+}
+
 impl Failure {
-    /// Creates a failure with a message.
+    /// Creates a failure that means: the input was read, and the answer is no.
     pub(crate) fn message(text: impl ToString) -> Failure {
-        Failure::Message(text.to_string())
+        Failure::new(Class::Refused, text)
+    }
+
+    /// Creates a failure that means: the command was called the wrong way.
+    pub(crate) fn usage(text: impl ToString) -> Failure {
+        Failure::new(Class::Usage, text)
+    }
+
+    /// Creates a failure that means: the network, the disk or the cluster failed.
+    pub(crate) fn world(text: impl ToString) -> Failure {
+        Failure::new(Class::World, text)
     }
 
     /// Creates a failure from an error of a library.
     pub(crate) fn fault(error: impl Fault) -> Failure {
-        Failure::Fault(Box::new(error))
+        Failure::Fault(Vec::new(), Box::new(error))
     }
+
+    /// Creates a failure with a message and its meaning.
+    pub(crate) fn new(class: Class, text: impl ToString) -> Failure {
+        Failure::fault(Plain { class, text: text.to_string(), hint: None })
+    }
+
+    /// Adds how to fix it.
+    #[must_use]
+    pub(crate) fn hint(self, hint: Option<impl ToString>) -> Failure {
+        match (self, hint) {
+            (Failure::Fault(context, fault), Some(hint)) => {
+                let plain = Plain { class: fault.class(), text: fault.to_string(), hint: Some(hint.to_string()) };
+                Failure::Fault(context, Box::new(plain))
+            }
+            (failure, _) => failure,
+        }
+    }
+
+    /// Adds the operation that failed.
+    #[must_use]
+    pub(crate) fn context(self, what: impl ToString) -> Failure {
+        match self {
+            // Wrong arguments are not the failure of an operation.
+            Failure::Fault(mut context, fault) if fault.class() != Class::Usage => {
+                context.insert(0, what.to_string());
+                Failure::Fault(context, fault)
+            }
+            Failure::Exit(code, text) => Failure::Exit(code, format!("{}: {text}", what.to_string())),
+            other => other,
+        }
+    }
+
+    /// Returns the message of an error; `None` if there is nothing to print, or more than a message.
+    pub(crate) fn text(&self) -> Option<String> {
+        match self {
+            Failure::Fault(context, fault) => {
+                Some(context.iter().map(|what| format!("{what}: ")).chain([fault.to_string()]).collect())
+            }
+            Failure::Exit(_, text) => Some(text.clone()),
+            Failure::Recorded(failure) => failure.text(),
+            _ => None,
+        }
+    }
+
+    fn code(&self) -> u8 {
+        match self {
+            Failure::ClosedPipe => 0,
+            Failure::Reported | Failure::Invalid(_) => 1,
+            Failure::Arguments(_) => 2,
+            Failure::Fault(_, fault) => match fault.class() {
+                Class::Refused => 1,
+                Class::Usage => 2,
+                Class::World => 3,
+            },
+            Failure::Exit(code, _) => *code,
+            Failure::Recorded(failure) => match **failure {
+                Failure::Exit(code, _) => code,
+                Failure::ClosedPipe => 0,
+                _ => 1,
+            },
+        }
+    }
+
+    fn print(&self, printer: &Printer) {
+        match self {
+            Failure::Reported | Failure::ClosedPipe => {}
+            Failure::Arguments(text) => printer.usage(text),
+            Failure::Invalid(invalid) => {
+                report::show(printer, &report::find(&invalid.fbc, invalid.problems.errors()));
+            }
+            Failure::Recorded(failure) => failure.print(printer),
+            Failure::Fault(..) | Failure::Exit(..) => {
+                printer.error(&self.text().unwrap_or_default());
+                if let Failure::Fault(_, fault) = self
+                    && let Some(hint) = fault.hint()
+                {
+                    printer.report(&format!("{} {hint}", printer.paint(Style::Help, "help:")));
+                }
+            }
+        }
+    }
+}
+
+/// Marks the outcome of a command that existing tools have, too: its exit codes are recorded.
+pub(crate) fn recorded(outcome: Outcome) -> Outcome {
+    outcome.map_err(|failure| Failure::Recorded(Box::new(failure)))
 }
 
 /// Adds the path to an I/O error.
 pub(crate) fn in_path(path: &Path, error: &io::Error) -> Failure {
-    Failure::message(format!("{}: {error}", path.display()))
+    Failure::world(format!("{}: {error}", path.display()))
 }
 
 impl From<io::Error> for Failure {
     fn from(error: io::Error) -> Failure {
         match error.kind() {
             io::ErrorKind::BrokenPipe => Failure::ClosedPipe,
-            // Errors with their own path name it.
-            io::ErrorKind::StorageFull if !error.to_string().contains('/') => {
+            // Errors with a text of their own name the path.
+            io::ErrorKind::StorageFull if error.raw_os_error().is_some() => {
                 let place = std::env::temp_dir();
-                Failure::Message(format!("{error}; temporary files are in {}", place.display()))
+                Failure::world(format!("{error}; temporary files are in {}", place.display()))
             }
-            _ => Failure::Message(error.to_string()),
+            _ => Failure::world(error),
         }
     }
 }
@@ -70,8 +184,7 @@ impl From<SourceError> for Failure {
         match error {
             SourceError::Io(error) => error.into(),
             SourceError::Invalid(invalid) => Failure::Invalid(invalid),
-            error if error.class() == Class::Usage => Failure::Usage(error.to_string()),
-            error => Failure::Message(error.to_string()),
+            error => Failure::fault(error),
         }
     }
 }
@@ -80,30 +193,10 @@ impl From<SourceError> for Failure {
 pub(crate) fn end(outcome: Outcome, printer: &mut Printer) -> ExitCode {
     let outcome = outcome.and_then(|()| printer.flush().map_err(Failure::from));
     match outcome {
-        Ok(()) | Err(Failure::ClosedPipe) => ExitCode::SUCCESS,
-        Err(Failure::Reported) => ExitCode::FAILURE,
-        Err(Failure::Invalid(invalid)) => {
-            report::show(printer, &report::find(&invalid.fbc, invalid.problems.errors()));
-            ExitCode::FAILURE
-        }
-        Err(Failure::Message(text) | Failure::Usage(text)) => {
-            printer.error(&text);
-            ExitCode::FAILURE
-        }
-        Err(Failure::Fault(fault)) => {
-            printer.error(&fault.to_string());
-            if let Some(hint) = fault.hint() {
-                printer.report(&format!("{} {hint}", printer.paint(Style::Help, "help:")));
-            }
-            ExitCode::FAILURE
-        }
-        Err(Failure::Exit(code, text)) => {
-            printer.error(&text);
-            ExitCode::from(code)
-        }
-        Err(Failure::Unparsed(text)) => {
-            printer.usage(&text);
-            ExitCode::FAILURE
+        Ok(()) => ExitCode::SUCCESS,
+        Err(failure) => {
+            failure.print(printer);
+            ExitCode::from(failure.code())
         }
     }
 }

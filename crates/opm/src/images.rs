@@ -33,7 +33,7 @@ pub(crate) struct TlsFlags {
 impl TlsFlags {
     /// Refuses contradicting flags; returns a deprecation warning, if any.
     pub(crate) fn check(&self) -> Result<Option<&'static str>, Failure> {
-        let clash = |text: &str| Err(Failure::message(format!("invalid flag combination: {text}")));
+        let clash = |text: &str| Err(Failure::usage(format!("invalid flag combination: {text}")));
         match (self.skip_tls, self.use_http, self.skip_tls_verify) {
             (true, true, _) => clash("cannot use --use-http with --skip-tls"),
             (true, _, true) => clash("cannot use --skip-tls-verify with --skip-tls"),
@@ -116,11 +116,11 @@ pub(crate) fn open(tls: &TlsFlags, pull: &PullFlags) -> Images {
 #[cfg(feature = "sqlite")]
 pub(crate) fn fetcher(tls: &TlsFlags, pull: &PullFlags, tool: ContainerTool) -> Result<Fetcher, Failure> {
     if pull.ca_file.is_some() && tls.skips_verification() {
-        return Err(Failure::message("--skip-tls-verify must be false when --ca-file is set"));
+        return Err(Failure::usage("--skip-tls-verify must be false when --ca-file is set"));
     }
     if pull.ca_file.is_some() && tool != ContainerTool::None {
         let tool = tool.name();
-        return Err(Failure::message(format!(
+        return Err(Failure::usage(format!(
             "--ca-file cannot be set with --container-tool={tool}; certificates must be configured specifically \
              for {tool}"
         )));

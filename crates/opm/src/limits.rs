@@ -28,6 +28,6 @@ fn set<T: std::str::FromStr + PartialOrd + std::fmt::Display>(
             *limit = value;
             Ok(())
         }
-        _ => Err(Failure::message(format!("{variable} must be a whole number of at most {largest}, not {text:?}"))),
+        _ => Err(Failure::usage(format!("{variable} must be a whole number of at most {largest}, not {text:?}"))),
     }
 }

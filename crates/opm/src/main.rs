@@ -60,7 +60,7 @@ fn main() -> ExitCode {
     let threads = rayon::ThreadPoolBuilder::new().stack_size(STACK_SIZE).build_global();
     let outcome = match threads {
         Ok(()) => unwound(|| personality::run(&mut printer)),
-        Err(error) => Err(exit::Failure::message(format!("starting threads: {error}"))),
+        Err(error) => Err(exit::Failure::world(format!("starting threads: {error}"))),
     };
     interrupt::clean_up();
     exit::end(outcome, &mut printer)

@@ -19,25 +19,34 @@ struct Personality {
     /// The file name that selects it.
     name: &'static str,
     run: fn(Vec<OsString>, &mut Printer) -> Outcome,
+    /// Whether every failure has exit code 1, as in the existing program of that name.
+    recorded: bool,
+}
+
+impl Personality {
+    fn run(&self, arguments: Vec<OsString>, printer: &mut Printer) -> Outcome {
+        let outcome = (self.run)(arguments, printer);
+        if self.recorded { exit::recorded(outcome) } else { outcome }
+    }
 }
 
 /// The programs by name; any other name means `opm`.
 const PERSONALITIES: &[Personality] = &[
-    Personality { name: "opm", run: cli::run },
-    Personality { name: "grpc_health_probe", run: health_probe::run },
+    Personality { name: "opm", run: cli::run, recorded: false },
+    Personality { name: "grpc_health_probe", run: health_probe::run, recorded: true },
     #[cfg(all(feature = "cluster", feature = "sqlite"))]
-    Personality { name: "appregistry-server", run: appregistry_server::run },
+    Personality { name: "appregistry-server", run: appregistry_server::run, recorded: true },
     #[cfg(all(feature = "cluster", feature = "sqlite"))]
-    Personality { name: "operator-registry", run: operator_registry::run },
+    Personality { name: "operator-registry", run: operator_registry::run, recorded: true },
     #[cfg(all(feature = "cluster", feature = "sqlite"))]
-    Personality { name: "initializer", run: operator_registry::initialize },
+    Personality { name: "initializer", run: operator_registry::initialize, recorded: true },
     #[cfg(feature = "sqlite")]
-    Personality { name: "registry-server", run: registry_server::run },
+    Personality { name: "registry-server", run: registry_server::run, recorded: true },
     #[cfg(all(feature = "cluster", feature = "sqlite"))]
-    Personality { name: "configmap-server", run: config_map::serve },
+    Personality { name: "configmap-server", run: config_map::serve, recorded: true },
     #[cfg(feature = "cluster")]
-    Personality { name: "operator-sdk", run: operator_sdk::run },
-    Personality { name: "oc-mirror", run: mirror::oc_mirror::run },
+    Personality { name: "operator-sdk", run: operator_sdk::run, recorded: true },
+    Personality { name: "oc-mirror", run: mirror::oc_mirror::run, recorded: true },
 ];
 
 /// Returns the names besides `opm`.
@@ -52,11 +61,11 @@ pub(crate) fn run(printer: &mut Printer) -> Outcome {
     let find = |name: Option<&OsStr>| PERSONALITIES.iter().find(|one| name == Some(one.name.as_ref()));
     // Images without symlinks can run `opm grpc_health_probe`.
     if let Some(second) = find(arguments.get(1).map(OsString::as_os_str)).filter(|one| one.name != "opm") {
-        return (second.run)(arguments.into_iter().skip(1).collect(), printer);
+        return second.run(arguments.into_iter().skip(1).collect(), printer);
     }
     let personality = find(called.as_deref()).or(PERSONALITIES.first());
     match personality {
-        Some(personality) => (personality.run)(arguments, printer),
+        Some(personality) => personality.run(arguments, printer),
         None => Err(exit::Failure::message("nothing to run")),
     }
 }

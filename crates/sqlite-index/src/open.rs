@@ -5,7 +5,7 @@ use std::time::Duration;
 use std::{fs, io};
 
 use fbc::scratch::TempFolder;
-use rusqlite::{Connection, OpenFlags};
+use rusqlite::{Connection, OpenFlags, Transaction};
 
 use crate::change::begin;
 use crate::error::Error;
@@ -221,11 +221,11 @@ fn check(connection: &Connection, file: &Path, path: &Path) -> Result<(), Error>
         return Err(Error::Foreign { path: path.to_owned(), tables: defend::excerpt(&tables.join(", ")) });
     }
     // Within a transaction, no other process can shorten the file between the two readings.
-    let reading = connection.unchecked_transaction()?;
-    let pages: u64 = reading.query_row("PRAGMA page_count", [], |row| row.get(0))?;
-    let size: u64 = reading.query_row("PRAGMA page_size", [], |row| row.get(0))?;
+    let reading = if connection.is_autocommit() { Some(connection.unchecked_transaction()?) } else { None };
+    let pages: u64 = connection.query_row("PRAGMA page_count", [], |row| row.get(0))?;
+    let size: u64 = connection.query_row("PRAGMA page_size", [], |row| row.get(0))?;
     let length = fs::metadata(file).map_or(u64::MAX, |file| file.len());
-    reading.finish()?;
+    reading.map_or(Ok(()), Transaction::finish)?;
     if pages > 0 && length < pages.saturating_mul(size) {
         let reason = format!("expected {} bytes, found {length}", pages * size);
         return Err(Error::Damaged { path: path.to_owned(), reason });

@@ -78,7 +78,7 @@ fn load(args: &AppRegistryServer) -> Result<Option<Arc<dyn Query>>, Failure> {
         }
     }
     if args.strict && !problems.is_empty() {
-        return Err(Failure::Message(problems.join("\n")));
+        return Err(Failure::message(problems.join("\n")));
     }
     problems.iter().for_each(|problem| tracing::warn!("{problem}"));
     database.publish(args.serve.database()).map_err(database::failure)?;

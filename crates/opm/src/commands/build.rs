@@ -4,7 +4,6 @@ mod arguments;
 mod deliver;
 
 use std::collections::BTreeMap;
-use std::fmt::Display;
 use std::path::{Path, PathBuf};
 
 use catalog::query::Query;
@@ -219,13 +218,13 @@ pub(crate) fn into_store(
 
 fn check_destination(args: &BuildArgs) -> Outcome {
     if !args.push && args.to.is_none() {
-        return Err(Failure::message("no destination for the image: use --push or --to oci:DIR"));
+        return Err(Failure::usage("no destination for the image: use --push or --to oci:DIR"));
     }
     if args.push && args.tag.is_none() {
-        return Err(Failure::message("--push requires an image name: use -t REF"));
+        return Err(Failure::usage("--push requires an image name: use -t REF"));
     }
     if args.push && args.tag.as_ref().is_some_and(|tag| tag.digest().is_some()) {
-        return Err(Failure::message("-t cannot contain a digest before the image is built: use -t REPOSITORY:TAG"));
+        return Err(Failure::usage("-t cannot contain a digest before the image is built: use -t REPOSITORY:TAG"));
     }
     Ok(())
 }
@@ -250,7 +249,7 @@ pub(crate) fn data_platform() -> Platform {
 fn programs(args: &BuildArgs, printer: &Printer) -> Result<Programs, Failure> {
     for (number, platform) in args.platform.iter().enumerate() {
         if args.platform[..number].contains(platform) {
-            return Err(Failure::message(format!("platform {platform} is given twice")));
+            return Err(Failure::usage(format!("platform {platform} is given twice")));
         }
     }
     let wanted = |default: fn() -> Platform| match args.platform.is_empty() {
@@ -263,7 +262,7 @@ fn programs(args: &BuildArgs, printer: &Printer) -> Result<Programs, Failure> {
     }
     let platforms = wanted(Platform::host);
     if let Some((unused, _)) = args.binary.iter().find(|(platform, _)| !platforms.contains(platform)) {
-        return Err(Failure::message(format!("--binary is for platform {unused}, which --platform does not include")));
+        return Err(Failure::usage(format!("--binary is for platform {unused}, which --platform does not include")));
     }
     let running = std::env::current_exe()?;
     let find = |platform: Platform| {
@@ -287,7 +286,7 @@ fn programs(args: &BuildArgs, printer: &Printer) -> Result<Programs, Failure> {
 
 /// Formats why an image cannot contain the program that the user requests.
 fn unusable(error: &ProgramError) -> Failure {
-    Failure::message(match error {
+    Failure::usage(match error {
         ProgramError::NoneFor { platform } => format!("{error}: pass another with --binary {platform}=FILE"),
         ProgramError::Dynamic { platform, .. } => format!(
             "{error}\n  help: pass a static program, as in releases or from 'cargo xtask dist', with --binary \
@@ -304,7 +303,7 @@ pub(crate) fn source_date_epoch() -> Result<u64, Failure> {
             .parse()
             .ok()
             .filter(|time| *time <= 253_402_300_799)
-            .ok_or_else(|| Failure::message(format!("SOURCE_DATE_EPOCH is {text:?}: expected seconds since 1970"))),
+            .ok_or_else(|| Failure::usage(format!("SOURCE_DATE_EPOCH is {text:?}: expected seconds since 1970"))),
         _ => Ok(0),
     }
 }
@@ -380,7 +379,7 @@ fn catalog_layers(
 fn stage(directory: &Directory, target: &Path, printer: &Printer) -> Outcome {
     let root = &directory.root;
     if !root.is_dir() {
-        return Err(Failure::message(format!("\"{}\" is not a directory", root.display())));
+        return Err(Failure::usage(format!("\"{}\" is not a directory", root.display())));
     }
     let before = Fingerprint::at(root).map_err(|error| in_path(root, &error))?;
     let mut members = directory.members().map_err(|error| failure(PrepareError::Catalog(error).into(), printer))?;
@@ -448,10 +447,10 @@ fn assemble(
 
 /// Pulls a base image into the store.
 pub(crate) fn base_image(reference: &str, images: &Images, store: &Store) -> Result<Image, Failure> {
-    let wrong = |error: &dyn Display| Failure::message(format!("base image \"{reference}\": {error}"));
-    let image = images.fetch_one(reference).map_err(|error| wrong(&error))?.image;
+    let wrong = |failure: Failure| failure.context(format!("base image \"{reference}\""));
+    let image = images.fetch_one(reference).map_err(|error| wrong(Failure::fault(error)))?.image;
     let here = Location::Layout { path: store.root().into(), tag: Some("base".into()) };
-    let client = images.client().map_err(|error| wrong(&error))?;
-    client.push(&image.manifest_digest, &here).map_err(|error| wrong(&error))?;
+    let client = images.client().map_err(|error| wrong(Failure::fault(error)))?;
+    client.push(&image.manifest_digest, &here).map_err(|error| wrong(Failure::fault(error)))?;
     Ok(image)
 }

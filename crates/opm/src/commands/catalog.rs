@@ -214,7 +214,7 @@ pub(crate) fn run(args: &CatalogArgs, tls: &TlsFlags, printer: &mut Printer) -> 
         CatalogCommand::Status(args) if args.olm == Generation::V1 => v1::status(args, printer),
         CatalogCommand::List(args) if args.olm == Some(Generation::V1) => v1::list(args, printer),
         CatalogCommand::Delete(args) if args.olm == Generation::V1 => v1::delete(args, printer),
-        CatalogCommand::Apply(args) if args.unavailable => Err(Failure::Usage(format!(
+        CatalogCommand::Apply(args) if args.unavailable => Err(Failure::usage(format!(
             "--unavailable requires --olm v1: CatalogSource {} has no such mode",
             args.name
         ))),

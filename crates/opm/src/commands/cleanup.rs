@@ -81,10 +81,7 @@ pub(crate) fn run(args: &CleanupArgs, printer: &mut Printer) -> Outcome {
         };
         session.ask(cleanup(&cluster, &options, deadline, &live))
     };
-    let found = found.map_err(|failure| match failure {
-        Failure::Message(text) => Failure::message(format!("Cleanup operator: {text}")),
-        other => other,
-    })?;
+    let found = found.map_err(|failure| failure.context("Cleanup operator"))?;
     drop(live);
     match found {
         true => printer.report(&format!("Operator \"{}\" uninstalled", args.package)),
@@ -99,8 +96,8 @@ fn refuse_for_v1(args: &CleanupArgs) -> Outcome {
         "cannot be used with --olm v1: CRDs are deleted with their ClusterExtension, and there are no operator groups";
     match (args.delete_all, args.delete_crds, args.delete_operator_groups) {
         (true, false, false) => Ok(()),
-        (false, ..) => Err(Failure::Usage(format!("--delete-all=false {why}"))),
-        (_, true, _) => Err(Failure::Usage(format!("--delete-crds {why}"))),
-        _ => Err(Failure::Usage(format!("--delete-operator-groups {why}"))),
+        (false, ..) => Err(Failure::usage(format!("--delete-all=false {why}"))),
+        (_, true, _) => Err(Failure::usage(format!("--delete-crds {why}"))),
+        _ => Err(Failure::usage(format!("--delete-operator-groups {why}"))),
     }
 }

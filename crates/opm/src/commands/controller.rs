@@ -133,7 +133,7 @@ impl PodFlags {
         // Registry access blocks.
         let pinned =
             tokio::task::spawn_blocking(move || given.map(|image| image.unwrap_or_else(|tag| pinned(tag, &tls))));
-        let [opm, util] = pinned.await.map_err(|error| Failure::message(error.to_string()))?;
+        let [opm, util] = pinned.await.map_err(|error| Failure::world(error.to_string()))?;
         Ok(PodImages { opm, util, set_user })
     }
 }
@@ -218,7 +218,7 @@ fn print_manifests(args: &ManifestsArgs, printer: &mut Printer) -> Outcome {
             printer.warning("serving catalogs without TLS: anyone on the network path can change what is installed");
         }
     } else if args.tls_secret.is_some() {
-        return Err(Failure::Usage("--tls-secret requires --olm v1: CatalogSource pods serve plain gRPC".into()));
+        return Err(Failure::usage("--tls-secret requires --olm v1: CatalogSource pods serve plain gRPC"));
     }
     let plan = ManifestPlan {
         name: args.name.clone(),
@@ -280,7 +280,7 @@ async fn monitored(args: &RunArgs, metrics: Arc<Metrics>, stop: impl Future<Outp
     tokio::select! {
         () = stop => {}
         ended = monitor::run(address, Arc::new(State(metrics))) => {
-            *outcome = ended.map_err(|error| Failure::message(error.to_string()));
+            *outcome = ended.map_err(|error| Failure::world(error.to_string()));
         }
     }
 }

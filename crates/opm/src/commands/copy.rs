@@ -1,5 +1,6 @@
 //! `opm copy`: copies images between registries, layouts and archives.
 
+use fbc::fault::Fault;
 use image::{CopyPlan, Location};
 
 use crate::exit::{Failure, Outcome};
@@ -35,12 +36,12 @@ pub(crate) struct CopyArgs {
 }
 
 pub(crate) fn run(args: &CopyArgs, tls: &TlsFlags, printer: &mut Printer) -> Outcome {
-    let to = Location::parse(&args.to).map_err(|error| Failure::message(format!("{:?}: {error}", args.to)))?;
+    let to = Location::parse(&args.to).map_err(|error| Failure::usage(format!("{:?}: {error}", args.to)))?;
     let images = images::open(tls, &args.pull);
     let client = images.client()?;
     let failed = |error: image::Error| {
         let help = error.help().map(|help| format!("\n  help: {help}")).unwrap_or_default();
-        Failure::message(format!("failed to copy {:?} to {:?}: {error}{help}", args.from, args.to))
+        Failure::new(error.class(), format!("failed to copy {:?} to {:?}: {error}{help}", args.from, args.to))
     };
     let from = client.locate(&args.from).map_err(failed)?;
     let plan = CopyPlan { one_platform: args.pull.platform.is_some(), referrers: !args.without_referrers };

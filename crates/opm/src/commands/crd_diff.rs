@@ -109,7 +109,7 @@ fn changes(args: &CrdDiffArgs, images: &Images) -> Result<Vec<Change>, Failure> 
         (Side::Opened(old @ BundleOrCatalog::Catalog(_)), None) => compare(&old, None, args),
         (Side::Opened(old @ BundleOrCatalog::Catalog(_)), Some(Side::Opened(new))) => compare(&old, Some(&new), args),
         (old, Some(new)) => Ok(crd::compare(old.objects()?, new.objects()?)),
-        (_, None) => Err(Failure::Usage("NEW is required: the bundle, catalog or file to compare OLD with".into())),
+        (_, None) => Err(Failure::usage("NEW is required: the bundle, catalog or file to compare OLD with")),
     }
 }
 
@@ -119,7 +119,7 @@ fn compare(
     args: &CrdDiffArgs,
 ) -> Result<Vec<Change>, Failure> {
     if new.is_none() && args.picks.from.is_none() {
-        return Err(Failure::Usage("--from is required: the installed version".into()));
+        return Err(Failure::usage("--from is required: the installed version"));
     }
     let pairs = catalog_bundles::pairs(old, new, &args.picks.picked())?;
     let both = pairs.iter().filter_map(|pair| Some((pair.old.as_ref()?, &pair.new)));
@@ -138,7 +138,7 @@ impl Side<'_> {
             Side::Crds(crds) => Ok(crds.iter().collect()),
             Side::Opened(BundleOrCatalog::Bundle(read)) => Ok(read.whole.values().collect()),
             Side::Opened(BundleOrCatalog::Catalog(_)) => {
-                Err(Failure::Usage("compare a catalog with another catalog, or use --package, --from and --to".into()))
+                Err(Failure::usage("compare a catalog with another catalog, or use --package, --from and --to"))
             }
         }
     }
@@ -160,7 +160,7 @@ fn file(reference: &str) -> Result<Option<Vec<Value>>, Failure> {
         Ok(objects) => objects,
         // Loading the catalog reports its problems.
         Err(_) if has_blobs(&text, &limits) => return Ok(None),
-        Err(error) => return Err(Failure::message(format!("{reference}: {error}"))),
+        Err(error) => return Err(Failure::message(error).context(reference)),
     };
     let crds: Vec<Value> = objects.into_iter().map(|object| object.value).filter(is_crd).collect();
     if crds.is_empty() {

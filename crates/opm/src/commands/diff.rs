@@ -138,14 +138,14 @@ pub(crate) fn run(args: &DiffArgs, tls: &TlsFlags, printer: &mut Printer) -> Out
 pub(crate) fn run_alpha(args: &AlphaDiffArgs, tls: &TlsFlags, printer: &mut Printer) -> Outcome {
     let limits = limits::from_env()?;
     if args.include_additive && args.include_file.is_none() {
-        return Err(Failure::message("must set --include-file if --include-additive is set"));
+        return Err(Failure::usage("must set --include-file if --include-additive is set"));
     }
     let include = args.include_file.as_deref().map(|file| include(file, &limits, printer)).transpose()?;
     let images = images::open(tls, &args.pull);
     let (old, new) = match args.references.as_slice() {
         [old, new] => (Some(load(old, &images, &limits, printer)?), new.as_str()),
         [new] => (None, new.as_str()),
-        _ => return Err(Failure::message("expected one or two references")),
+        _ => return Err(Failure::usage("expected one or two references")),
     };
     let (mut fbc, catalog) = load(new, &images, &limits, printer)?;
     let options = diff::Options {

@@ -89,7 +89,7 @@ impl TargetArgs {
                 Ok(Target::Channel { package: package.clone(), channel: channel.clone() })
             }
             (Some(package), None, None) => Ok(Target::Package(package.clone())),
-            (None, _, None) => Err(Failure::message("--channel requires --package")),
+            (None, _, None) => Err(Failure::usage("--channel requires --package")),
         }
     }
 }

@@ -17,10 +17,10 @@ impl EditorFlags {
     pub(crate) fn comment(&self, format: Option<Format>) -> Result<String, Failure> {
         let Some(place) = &self.editor_schema else { return Ok(String::new()) };
         if format != Some(Format::Yaml) {
-            return Err(Failure::message("--editor-schema requires -o yaml: JSON has no comments"));
+            return Err(Failure::usage("--editor-schema requires -o yaml: JSON has no comments"));
         }
         if place.is_empty() || place.chars().any(|c| c.is_control() || c.is_whitespace()) {
-            return Err(Failure::message(format!("--editor-schema {place:?}: expected a file or URL without spaces")));
+            return Err(Failure::usage(format!("--editor-schema {place:?}: expected a file or URL without spaces")));
         }
         Ok(format!("# yaml-language-server: $schema={place}\n"))
     }

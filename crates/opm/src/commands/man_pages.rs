@@ -17,7 +17,7 @@ pub(crate) struct ManPagesArgs {
 }
 
 pub(crate) fn run(args: &ManPagesArgs) -> Outcome {
-    let in_directory = |error: std::io::Error| Failure::message(format!("{}: {error}", args.directory.display()));
+    let in_directory = |error: std::io::Error| Failure::world(format!("{}: {error}", args.directory.display()));
     fs::create_dir_all(&args.directory).map_err(in_directory)?;
     let mut command = crate::cli::command().disable_help_subcommand(true);
     command.build();

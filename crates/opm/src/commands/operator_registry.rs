@@ -283,9 +283,9 @@ fn run_add(args: &AddArgs, tls: &TlsFlags, printer: &mut Printer) -> Outcome {
         images => images.to_owned(),
     };
     let mut references = Vec::new();
-    let (images, modes) = listed(&text).map_err(Failure::Message)?;
+    let (images, modes) = listed(&text).map_err(Failure::message)?;
     for reference in images {
-        references.push(seed_reference(&reference).map_err(Failure::Message)?);
+        references.push(seed_reference(&reference).map_err(Failure::message)?);
     }
     let fetcher = images::fetcher(tls, &args.get.pull, args.get.container_tool)?.pinning(args.how.pins(true));
     let options = args.how.options(Manner { heads_only: true, modes, ..Manner::default() })?;
@@ -334,7 +334,7 @@ fn run_initializer(args: &InitializerArgs, tls: &TlsFlags, printer: &mut Printer
         let images = images::open(tls, &args.pull);
         let downloaded = args.app_registry.download(&images, &limits, folder.path())?;
         if !args.permissive && !downloaded.problems.is_empty() {
-            return Err(Failure::Message(downloaded.problems.join("\n")));
+            return Err(Failure::message(downloaded.problems.join("\n")));
         }
         database::forgive(&downloaded.problems, printer)?;
         return database::change(&args.output, Missing::Create, |database| {

@@ -79,10 +79,10 @@ pub(crate) fn run(args: &ResolveArgs, tls: &TlsFlags, printer: &mut Printer) -> 
         && args.namespace.unsubscribed.is_empty()
         && args.namespace.state.is_none();
     if nothing {
-        return Err(Failure::message("nothing to resolve: give --install, --installed, --unsubscribed or --state"));
+        return Err(Failure::usage("nothing to resolve: give --install, --installed, --unsubscribed or --state"));
     }
     if args.self_certified && args.olm == Generation::V0 {
-        return Err(Failure::message("--self-certified requires --olm v1"));
+        return Err(Failure::usage("--self-certified requires --olm v1"));
     }
     let images = images::open(tls, &args.pull);
     let mut sources = sources::load(&args.catalogs, &args.priority, &images, printer)?;
@@ -202,7 +202,7 @@ fn resolve_v1(args: &ResolveArgs, pool: &Pool<'_>, state: &State, printer: &mut 
     }
     for wish in &wishes {
         let range = wish.version.as_deref().map(Range::parse).transpose().map_err(|error| {
-            Failure::message(format!("{}: expected a range like '1.2.x', '~1.2' or '>=1, <3': {error}", wish.text))
+            Failure::usage(format!("{}: expected a range like '1.2.x', '~1.2' or '>=1, <3': {error}", wish.text))
         })?;
         let channels: Vec<String> = wish.channel.iter().flat_map(|list| list.split(',')).map(str::to_owned).collect();
         let installed = state.installed.iter().find(|csv| csv.package == wish.package);

@@ -167,5 +167,5 @@ struct Baseline {
 fn baseline(path: &Path) -> Result<BTreeSet<String>, Failure> {
     let text = std::fs::read(path).map_err(|error| in_path(path, &error))?;
     let parsed: Result<Baseline, _> = serde_json::from_slice(&text);
-    Ok(parsed.map_err(|error| Failure::message(format!("{}: {error}", path.display())))?.accepted)
+    Ok(parsed.map_err(|error| Failure::usage(format!("{}: {error}", path.display())))?.accepted)
 }

@@ -165,8 +165,8 @@ pub(crate) fn run(args: &ServeArgs, tls: &TlsFlags, printer: &mut Printer) -> Ou
     let termination_log = wanted.and_then(TerminationLog::open);
     let outcome = plan(args, tls, printer)
         .and_then(|plan| if args.cache_only { prepare(&plan, printer) } else { serve(plan, printer) });
-    if let (Err(Failure::Message(text)), Some(log)) = (&outcome, termination_log) {
-        log.write(text);
+    if let (Some(text), Some(log)) = (outcome.as_ref().err().and_then(Failure::text), termination_log) {
+        log.write(&text);
     }
     outcome
 }
@@ -174,7 +174,7 @@ pub(crate) fn run(args: &ServeArgs, tls: &TlsFlags, printer: &mut Printer) -> Ou
 fn plan(args: &ServeArgs, tls: &TlsFlags, printer: &Printer) -> Result<Plan, Failure> {
     let integrity = match (args.cache_enforce_integrity, &args.cache_dir) {
         (Some(true), None) => {
-            return Err(Failure::message("--cache-dir must be specified with --cache-enforce-integrity"));
+            return Err(Failure::usage("--cache-dir must be specified with --cache-enforce-integrity"));
         }
         (Some(true), Some(_)) => Integrity::Enforced,
         (None, Some(_)) if !args.cache_only => Integrity::Implied,
@@ -287,12 +287,12 @@ fn serve(plan: Plan, printer: &Printer) -> Outcome {
 pub(crate) fn failure(error: RunError, printer: &Printer) -> Failure {
     let text = error.to_string();
     if let RunError::Prepare(PrepareError::Catalog(empty @ LoadError::Empty(_))) = &error {
-        return Failure::Message(format!("{empty}\nhelp: --allow-empty accepts a catalog without any blobs"));
+        return Failure::message(empty).hint(Some("--allow-empty accepts a catalog without any blobs"));
     }
     if let RunError::Prepare(PrepareError::Catalog(LoadError::Invalid { fbc, problems })) = &error {
         report::show(printer, &report::find(fbc, problems));
     }
-    Failure::Message(text)
+    Failure::message(text)
 }
 
 /// The file from which Kubernetes reads why a container failed.

@@ -110,9 +110,12 @@ fn build(args: &BuildArgs, tls: &TlsFlags, printer: &mut Printer) -> Outcome {
     let (on_invalid, shelve) = (OnInvalid::Fail, Some(console::shelve as _));
     let directory = Directory { root, limits, on_invalid, empty, shelve };
     // Messages name what the user named.
-    let (shelves, _) = Shelves::of(&directory).map_err(|error| match failure(error.into(), printer) {
-        Failure::Message(text) => Failure::Message(text.replace(&*opened.path().to_string_lossy(), &args.source)),
-        failure => failure,
+    let (shelves, _) = Shelves::of(&directory).map_err(|error| {
+        let failure = failure(error.into(), printer);
+        match failure.text() {
+            Some(text) => Failure::message(text.replace(&*opened.path().to_string_lossy(), &args.source)),
+            None => failure,
+        }
     })?;
     let folder = Folder::start(&args.to)?;
     let console = Console::new(&name, image, false);

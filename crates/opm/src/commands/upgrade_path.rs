@@ -68,7 +68,7 @@ pub(crate) fn run(args: &UpgradePathArgs, tls: &TlsFlags, printer: &mut Printer)
     };
     let objects = match &opened {
         Some(BundleOrCatalog::Catalog(opened)) => Some(opened),
-        Some(_) => return Err(Failure::message(format!("{} is not a catalog", args.catalog))),
+        Some(_) => return Err(Failure::usage(format!("{} is not a catalog", args.catalog))),
         None => None,
     };
     let package = args.named.as_ref().or(args.package.as_ref()).map_or("", String::as_str);
@@ -88,8 +88,7 @@ pub(crate) fn run(args: &UpgradePathArgs, tls: &TlsFlags, printer: &mut Printer)
         channel: args.channel.as_deref(),
         v1: objects.is_some().then_some(&crds),
     };
-    let path = upgrade_path(&Pool::new(&sources, "operators"), &question)
-        .map_err(|unknown| Failure::message(unknown.to_string()))?;
+    let path = upgrade_path(&Pool::new(&sources, "operators"), &question).map_err(Failure::fault)?;
     let answer = match args.output {
         Output::Text => text(&path),
         Output::Json => format!("{:#}\n", as_json(&path)),

@@ -3,6 +3,7 @@
 use std::io::{self, Write};
 use std::path::PathBuf;
 
+use fbc::fault::Fault;
 use image::{Finding, Judgement, Verification};
 use source::Settings;
 
@@ -43,7 +44,7 @@ pub(crate) fn run(args: &VerifyArgs, tls: &TlsFlags, printer: &mut Printer) -> O
     let client = images.client()?;
     let failed = |error: image::Error| {
         let help = error.help().map(|help| format!("\n  help: {help}")).unwrap_or_default();
-        Failure::message(format!("failed to check {:?}: {error}{help}", args.reference))
+        Failure::new(error.class(), format!("failed to check {:?}: {error}{help}", args.reference))
     };
     let location = client.locate(&args.reference).map_err(failed)?;
     let verification = client.verify(&location).map_err(failed)?;

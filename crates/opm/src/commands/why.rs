@@ -43,9 +43,9 @@ pub(crate) fn run(args: &WhyArgs, tls: &TlsFlags, printer: &mut Printer) -> Outc
     let (what, catalogs) = match (&args.package, all) {
         (Some(package), catalogs) => (package, catalogs),
         (None, [catalogs @ .., what]) if !catalogs.is_empty() => (what, catalogs),
-        (None, _) => return Err(Failure::message("expected a catalog and a package")),
+        (None, _) => return Err(Failure::usage("expected a catalog and a package")),
     };
-    let what = request::parse(what).map_err(|error| Failure::message(format!("{what}: {error}")))?;
+    let what = request::parse(what).map_err(|error| Failure::usage(format!("{what}: {error}")))?;
     let images = images::open(tls, &args.pull);
     let sources = sources::load(catalogs, &[], &images, printer)?;
     let pool = Pool::new(&sources, "operators");

@@ -83,6 +83,19 @@ impl TestEnv {
         String::from_utf8(output.stdout).expect("text")
     }
 
+    /// Returns the commands below a command that have no subcommands, from its help.
+    pub(crate) fn commands(&self, above: &[&str]) -> Vec<String> {
+        let help = self.stdout(&[above, &["--help"]].concat());
+        let names = help.lines().skip_while(|line| *line != "Commands:").skip(1).take_while(|line| !line.is_empty());
+        let names = names.filter(|line| line.starts_with("  ") && !line.starts_with("   "));
+        let names: Vec<&str> =
+            names.filter_map(|line| line.split_whitespace().next()).filter(|name| *name != "help").collect();
+        match names.is_empty() {
+            true => vec![above.join(" ")],
+            false => names.iter().flat_map(|name| self.commands(&[above, &[name]].concat())).collect(),
+        }
+    }
+
     /// Returns exit code, stdout and stderr of a command as text.
     pub(crate) fn show(&self, output: Output) -> String {
         let scratch = self.directory.path().display().to_string();

@@ -696,19 +696,6 @@ fn a_command_needs_to_write_only_its_outputs() {
     check_disk(Disk::ReadOnly, |(_, _, ends)| matches!(ends, Well));
 }
 
-/// Returns the commands of the program that have no subcommands, from its help.
-fn commands(env: &TestEnv, above: &[&str]) -> Vec<String> {
-    let help = env.stdout(&[above, &["--help"]].concat());
-    let names = help.lines().skip_while(|line| *line != "Commands:").skip(1).take_while(|line| !line.is_empty());
-    let names = names.filter(|line| line.starts_with("  ") && !line.starts_with("   "));
-    let names: Vec<&str> =
-        names.filter_map(|line| line.split_whitespace().next()).filter(|name| *name != "help").collect();
-    match names.is_empty() {
-        true => vec![above.join(" ")],
-        false => names.iter().flat_map(|name| commands(env, &[above, &[name]].concat())).collect(),
-    }
-}
-
 #[test]
 fn every_program_is_in_the_table_or_has_a_reason() {
     let code = include_str!("../../src/personality.rs");
@@ -726,7 +713,7 @@ fn every_program_is_in_the_table_or_has_a_reason() {
 fn every_command_is_in_the_table_or_has_no_files() {
     let env = TestEnv::new();
     let above = [&[][..], &["alpha"], &["operator-registry"]];
-    let found: BTreeSet<String> = above.iter().flat_map(|above| commands(&env, above)).collect();
+    let found: BTreeSet<String> = above.iter().flat_map(|above| env.commands(above)).collect();
     let tested: BTreeSet<&str> = found
         .iter()
         .map(String::as_str)

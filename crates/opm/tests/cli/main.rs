@@ -18,6 +18,7 @@ mod diff;
 mod doctor;
 mod edit;
 mod edit_add_bundle;
+mod exit_codes;
 mod files_matrix;
 mod generate;
 mod graph;

@@ -1,5 +1,6 @@
 //! Delivery of a built image.
 
+use fbc::fault::Fault;
 use image::{Client, Descriptor, Location, Reference, Store};
 use source::Images;
 
@@ -16,7 +17,7 @@ pub(crate) fn deliver(
 ) -> Outcome {
     let mut options = images.client()?.options().clone();
     options.store = store.clone();
-    let client = Client::new(options).map_err(|error| Failure::message(error.to_string()))?;
+    let client = Client::new(options).map_err(|error| Failure::fault(error))?;
     let name = || tag.and_then(Reference::tag).map(str::to_owned);
     let output = output.cloned().map(|output| match output {
         Location::Layout { path, tag: None } => Location::Layout { path, tag: name() },
@@ -31,7 +32,7 @@ pub(crate) fn deliver(
     for place in output.into_iter().chain(registry) {
         client.push(&image.digest, &place).map_err(|error| {
             let help = error.help().map(|help| format!("\n  help: {help}")).unwrap_or_default();
-            Failure::message(format!("{error}{help}"))
+            Failure::new(error.class(), format!("{error}{help}"))
         })?;
     }
     Ok(())

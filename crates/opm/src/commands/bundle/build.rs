@@ -75,13 +75,13 @@ fn builder() -> impl TypedValueParser<Value = Builder> {
 pub(super) fn run(args: &BuildArgs, tls: &TlsFlags, printer: &mut Printer) -> Outcome {
     let builtin = args.image_builder == Builder::Builtin;
     if builtin && !args.push && args.image_output.is_none() {
-        return Err(Failure::message("no destination for the image: use --push or --image-output oci:DIR"));
+        return Err(Failure::usage("no destination for the image: use --push or --image-output oci:DIR"));
     }
     if !builtin && (args.push || args.image_output.is_some()) {
-        return Err(Failure::message("--push and --image-output require --image-builder none"));
+        return Err(Failure::usage("--push and --image-output require --image-builder none"));
     }
     let tag = super::super::build::reference(&args.tag);
-    let tag = if builtin { Some(tag.map_err(Failure::message)?) } else { None };
+    let tag = if builtin { Some(tag.map_err(Failure::usage)?) } else { None };
     let planned = generate::plan(&args.flags)?;
     let dockerfile = if builtin { Some(dockerfile(&planned, args.overwrite, printer)?) } else { None };
     planned.write(args.overwrite, printer)?;

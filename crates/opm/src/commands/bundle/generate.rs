@@ -105,7 +105,7 @@ pub(super) fn plan(flags: &GenerateFlags) -> Result<Planned, Failure> {
     };
     let manifests = if copied_from.is_some() { out.join("manifests") } else { directory.clone() };
     if copied_from.is_some() && (manifests.starts_with(&directory) || directory.starts_with(&manifests)) {
-        return Err(Failure::message("cannot copy the manifests into themselves: choose another --output-dir"));
+        return Err(Failure::usage("cannot copy the manifests into themselves: choose another --output-dir"));
     }
     let metadata = out.join("metadata");
     let here = absolute(Path::new("."))?;

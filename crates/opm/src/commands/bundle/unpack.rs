@@ -46,7 +46,7 @@ pub(super) fn run(args: &UnpackArgs, tls: &TlsFlags, printer: &mut Printer) -> O
     let out = &args.out;
     match fs::metadata(out) {
         Ok(metadata) if !metadata.is_dir() => {
-            return Err(Failure::message(format!("out {} is not a directory", out.display())));
+            return Err(Failure::usage(format!("out {} is not a directory", out.display())));
         }
         _ => {}
     }

@@ -13,7 +13,7 @@ use crate::table;
 
 /// Rejects a flag that a ClusterCatalog does not support.
 fn refuse(flag: &str, given: bool, why: &str) -> Result<(), Failure> {
-    if given { Err(Failure::Usage(format!("{flag} cannot be used with --olm v1: {why}"))) } else { Ok(()) }
+    if given { Err(Failure::usage(format!("{flag} cannot be used with --olm v1: {why}"))) } else { Ok(()) }
 }
 
 fn no_namespace(flags: &ClusterFlags) -> Result<(), Failure> {
@@ -30,7 +30,7 @@ fn plan(args: &ApplyArgs) -> Result<ClusterCatalogPlan, Failure> {
     let poll_minutes = match args.poll.as_deref().and_then(fbc::spelling::duration::parse) {
         None => None,
         Some(poll) if poll.as_secs().is_multiple_of(60) && poll.subsec_nanos() == 0 => Some(poll.as_secs() / 60),
-        Some(_) => return Err(Failure::Usage("--poll must be in whole minutes with --olm v1, at least 1m".into())),
+        Some(_) => return Err(Failure::usage("--poll must be in whole minutes with --olm v1, at least 1m")),
     };
     let plan = ClusterCatalogPlan {
         name: args.name.clone(),
@@ -39,7 +39,7 @@ fn plan(args: &ApplyArgs) -> Result<ClusterCatalogPlan, Failure> {
         priority: args.priority,
         unavailable: args.unavailable,
     };
-    plan.check().map_err(Failure::Usage)?;
+    plan.check().map_err(Failure::usage)?;
     Ok(plan)
 }
 

@@ -61,14 +61,11 @@ impl CatalogFlags {
 /// Rejects flags that apply only to CatalogSources.
 pub(super) fn refuse_pods(namespace: bool, pods: &PodFlags) -> Outcome {
     if namespace {
-        return Err(Failure::Usage(
-            "--namespace cannot be used with --olm v1: a ClusterCatalog has no namespace".into(),
-        ));
+        return Err(Failure::usage("--namespace cannot be used with --olm v1: a ClusterCatalog has no namespace"));
     }
     if pods.is_given() {
-        return Err(Failure::Usage(
-            "--opm-image, --util-image and --set-workload-user-id cannot be used with --olm v1: catalogs have no pods"
-                .into(),
+        return Err(Failure::usage(
+            "--opm-image, --util-image and --set-workload-user-id cannot be used with --olm v1: catalogs have no pods",
         ));
     }
     Ok(())
@@ -104,7 +101,7 @@ pub(super) async fn control(args: &RunArgs, tls: &TlsFlags, stop: impl Future<Ou
     let serving = catalogs::run(served, &flags.catalogs_address, flags.tls(), MAX_CONNECTIONS, DRAIN, never);
     let stop = super::monitored(args, metrics, stop, &mut outcome);
     tokio::select! {
-        ended = serving => return ended.map_err(|error| Failure::message(error.to_string())),
+        ended = serving => return ended.map_err(|error| Failure::world(error.to_string())),
         () = cluster::run_cluster_catalogs(cluster, plan, stop) => {}
     }
     outcome

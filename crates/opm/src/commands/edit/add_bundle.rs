@@ -1,7 +1,5 @@
 //! `opm edit add-bundle`: adds a bundle to a catalog.
 
-use std::fmt::Display;
-
 use edit::operations::{AddBundle, add_bundle};
 use source::Source;
 
@@ -52,13 +50,13 @@ pub(super) struct AddBundleArgs {
 
 pub(super) fn run(args: &AddBundleArgs, tls: &TlsFlags, printer: &mut Printer) -> Outcome {
     let images = images::open(tls, &args.pull);
-    let named = |message: &dyn Display| Failure::message(format!("{}: {message}", args.bundle));
-    let (directory, image) = match source::resolve_one(&args.bundle, &images).map_err(|error| named(&error))? {
+    let named = |failure: Failure| failure.context(&args.bundle);
+    let (directory, image) = match source::resolve_one(&args.bundle, &images).map_err(|error| named(error.into()))? {
         Source::Bundle(path, image) => (path, if args.pin { images.pulled_name(&image) } else { image }),
         Source::Catalog(_) | Source::Database(_) => {
-            return Err(named(
-                &"not a bundle: expected a directory with 'manifests' and 'metadata', or a bundle image",
-            ));
+            return Err(named(Failure::message(
+                "not a bundle: expected a directory with 'manifests' and 'metadata', or a bundle image",
+            )));
         }
     };
     let request = AddBundle {

@@ -66,7 +66,7 @@ impl EditFlags {
             let name = self.catalog.display();
             let elsewhere = image::Location::is_image(&name.to_string()) || self.catalog.exists();
             if elsewhere && !self.catalog.is_dir() {
-                return Err(Failure::message(format!("{name} is not a directory: use --to DIR for the result")));
+                return Err(Failure::usage(format!("{name} is not a directory: use --to DIR for the result")));
             }
             return Ok((options, None));
         }

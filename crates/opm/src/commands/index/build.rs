@@ -260,7 +260,7 @@ impl BuildArgs {
         };
         let base = base.as_ref().map(|base| Base { manifest: &base.manifest, config: &base.config });
         let image = image::build(&store, &plan, &layers, base)?;
-        let tag = self.tag.as_deref().map(reference).transpose().map_err(Failure::Message)?;
+        let tag = self.tag.as_deref().map(reference).transpose().map_err(Failure::message)?;
         deliver(tag.as_ref(), self.push, self.image_output.as_ref(), &store, &image, &images)?;
         Ok(image)
     }

@@ -101,10 +101,7 @@ pub(crate) fn build_one(
     tls: &TlsFlags,
     printer: &Printer,
 ) -> Result<LockedImage, Failure> {
-    let named = |failure: Failure| match failure {
-        Failure::Message(text) => Failure::Message(format!("image of catalog {}: {text}", locked.source)),
-        other => other,
-    };
+    let named = |failure: Failure| failure.context(format!("image of catalog {}", locked.source));
     let store = &client.options().store;
     let built = match &catalog.program {
         Program::Original => original(catalog, directory, client).map_err(|error| named(Failure::message(error)))?,

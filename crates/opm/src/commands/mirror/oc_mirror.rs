@@ -222,10 +222,10 @@ fn mirror(args: &OcMirrorArgs, printer: &mut Printer) -> Outcome {
             copy::run_collecting(&args, &tls, printer, &mut lacking)
         }
     };
-    match (outcome, code(&lacking)) {
-        (Err(Failure::Message(text)), Some(code)) => Err(Failure::Exit(code, text)),
-        (outcome, _) => outcome,
-    }
+    outcome.map_err(|failure| match (failure.text(), code(&lacking)) {
+        (Some(text), Some(code)) => Failure::Exit(code, text),
+        _ => failure,
+    })
 }
 
 /// Returns the path of the set in a directory.

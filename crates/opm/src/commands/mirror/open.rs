@@ -79,8 +79,7 @@ pub(crate) fn catalogs(
     for request in &set.catalogs {
         match catalog(request, choice, installed, base, images, printer) {
             Ok(catalog) => found.push(catalog),
-            Err(Failure::Message(text)) => wrong.push(text),
-            Err(other) => return Err(other),
+            Err(failure) => wrong.push(failure.text().ok_or(failure)?),
         }
     }
     if wrong.is_empty() {

@@ -57,7 +57,7 @@ pub(crate) fn read(
                 "Subscription {} uses catalog {missing:?}, but the given catalogs are named {names}",
                 wish.name
             );
-            return Err(Failure::message(format!("{message}\nhelp: add the catalog with its name: {missing}=SOURCE")));
+            return Err(Failure::usage(format!("{message}\nhelp: add the catalog with its name: {missing}=SOURCE")));
         }
     }
     for ((name, namespace), priority) in &objects.priorities {

@@ -31,7 +31,7 @@ pub(crate) fn load(
     let mut taken: HashSet<String> = HashSet::new();
     let mut sources = Vec::new();
     for ((name, reference), found) in named.into_iter().zip(source::resolve(&plain, images)) {
-        let found = found.map_err(|error| Failure::message(format!("{reference}: {error}")))?;
+        let found = found.map_err(|error| Failure::from(error).context(reference))?;
         let mut source = read(reference, &found, images, printer)?;
         source.name = unique(name.map_or_else(|| named_after(reference), str::to_owned), &mut taken);
         source.namespace = GLOBAL.to_owned();
@@ -46,7 +46,7 @@ pub(crate) fn load(
                     "--priority {name}={priority}: no catalog has that name; the catalogs are {}",
                     names.join(", ")
                 );
-                return Err(Failure::message(message));
+                return Err(Failure::usage(message));
             }
         }
     }

@@ -47,7 +47,7 @@ pub(crate) fn run(args: &DoctorArgs, tls: &TlsFlags, printer: &mut Printer) -> O
     if explanation.is_reachable() {
         Ok(())
     } else {
-        Err(Failure::message(format!("{} cannot be reached", args.reference)))
+        Err(Failure::world(format!("{} cannot be reached", args.reference)))
     }
 }
 

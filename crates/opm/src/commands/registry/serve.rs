@@ -88,8 +88,8 @@ pub(crate) fn run_prepared(
         let Timeout(timeout) = args.timeout_seconds;
         serve_query(catalog, args.port, timeout)
     });
-    if let (Err(Failure::Message(text)), Some(log)) = (&outcome, termination_log) {
-        log.write(text);
+    if let (Some(text), Some(log)) = (outcome.as_ref().err().and_then(Failure::text), termination_log) {
+        log.write(&text);
     }
     outcome
 }

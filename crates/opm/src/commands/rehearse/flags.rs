@@ -193,7 +193,7 @@ impl RehearseArgs {
     /// Returns the release of OLM v1 with its enabled features.
     pub(super) fn profile(&self) -> Result<Profile, Failure> {
         let minor = self.olm_version.unwrap_or(Profile::NEWEST);
-        let mut profile = Profile::of(minor).ok_or_else(|| Failure::message("unknown release of OLM v1"))?;
+        let mut profile = Profile::of(minor).ok_or_else(|| Failure::usage("unknown release of OLM v1"))?;
         profile.runtime = self.runtime;
         profile.single_own_namespace |= self.gate.contains(&Gate::SingleOwnNamespace);
         profile.deployment_config |= self.gate.contains(&Gate::DeploymentConfig);
@@ -236,7 +236,7 @@ impl RehearseArgs {
         };
         for given in &self.set {
             let (field, value) =
-                given.split_once('=').ok_or_else(|| Failure::Usage(format!("--set {given}: expected FIELD=VALUE")))?;
+                given.split_once('=').ok_or_else(|| Failure::usage(format!("--set {given}: expected FIELD=VALUE")))?;
             let value = serde_json::from_str(value).unwrap_or_else(|_| Value::from(value));
             set(&mut config, field, value);
         }

@@ -57,7 +57,7 @@ pub(super) fn run(args: &RehearseArgs, opened: &CatalogBundles<'_>, printer: &mu
     let text = match args.output {
         Output::Text => text(&results),
         Output::Json => format!("{:#}\n", Value::from(results.iter().map(as_json).collect::<Vec<_>>())),
-        _ => return Err(Failure::Usage("--all supports only the output formats text and json".into())),
+        _ => return Err(Failure::usage("--all supports only the output formats text and json")),
     };
     printer.data().write_all(text.as_bytes())?;
     Ok(())

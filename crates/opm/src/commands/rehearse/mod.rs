@@ -118,7 +118,7 @@ fn given(
     let from = |from: &String| -> Result<LoadedBundle, Failure> { Ok(bundles::read(from, images, &limits)?) };
     let opened = match catalog_bundles::open(&args.source, images, &limits)? {
         BundleOrCatalog::Bundle(_) if args.all || args.package.is_some() => {
-            return Err(Failure::Usage(format!("{} is a bundle: PACKAGE and --all require a catalog", args.source)));
+            return Err(Failure::usage(format!("{} is a bundle: PACKAGE and --all require a catalog", args.source)));
         }
         BundleOrCatalog::Bundle(new) => return Ok(Some((args.from.as_ref().map(from).transpose()?, *new))),
         BundleOrCatalog::Catalog(opened) => opened,
@@ -128,7 +128,7 @@ fn given(
         return Ok(None);
     }
     let Some(wish) = &args.package else {
-        return Err(Failure::Usage(format!("{} is a catalog: give a package or --all", args.source)));
+        return Err(Failure::usage(format!("{} is a catalog: give a package or --all", args.source)));
     };
     let package = opened.package(&wish.package)?;
     let bundle = |name: &str| {
@@ -158,7 +158,7 @@ fn refuse(rehearsal: &Rehearsal) -> Outcome {
 
 fn installer(args: &RehearseArgs, rehearsal: &Rehearsal, how: Installer, printer: &mut Printer) -> Outcome {
     if rehearsal.generation == Generation::V0 {
-        return Err(Failure::message("--installer requires OLM v1: OLM v0 installs with its own permissions"));
+        return Err(Failure::usage("--installer requires OLM v1: OLM v0 installs with its own permissions"));
     }
     refuse(rehearsal)?;
     let role = bundle::rehearse::installer(&rehearsal.objects, &args.extension(rehearsal), how);

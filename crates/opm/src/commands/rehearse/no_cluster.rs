@@ -9,5 +9,5 @@ use crate::printer::Printer;
 
 /// Refuses the comparison.
 pub(super) fn compared(_: &RehearseArgs, _: &Rehearsal, _: &Printer) -> Result<Vec<Finding>, Failure> {
-    Err(Failure::message("--against-cluster: opm was built without the feature `cluster`"))
+    Err(Failure::usage("--against-cluster: opm was built without the feature `cluster`"))
 }

@@ -68,11 +68,7 @@ fn install_mode(text: &str) -> Result<InstallMode, String> {
 }
 
 pub(super) fn run(args: &BundleArgs, tls: &TlsFlags, printer: &mut Printer) -> Outcome {
-    run_bundle(args, tls, printer).map_err(|failure| match failure {
-        Failure::Message(text) => Failure::message(format!("Failed to run bundle: {text}")),
-        Failure::Exit(code, text) => Failure::Exit(code, format!("Failed to run bundle: {text}")),
-        other => other,
-    })
+    run_bundle(args, tls, printer).map_err(|failure| failure.context("Failed to run bundle"))
 }
 
 fn run_bundle(args: &BundleArgs, tls: &TlsFlags, printer: &mut Printer) -> Outcome {
@@ -109,7 +105,7 @@ fn run_bundle(args: &BundleArgs, tls: &TlsFlags, printer: &mut Printer) -> Outco
         let bundles = builder.bundles(&[&args.bundle])?;
         let facts = bundles.first().map(|bundle| bundle.facts.clone()).unwrap_or_default();
         let targets = Targets::decide(args.install_mode.as_ref(), &facts.install_modes, &facts.csv, &namespace)
-            .map_err(Failure::Message)?;
+            .map_err(Failure::message)?;
         if let Some(warning) = targets.warning {
             printer.warning(warning);
         }

@@ -9,7 +9,7 @@ use super::flags::{DECOMPRESSION_IMAGE, ServeFlags, WorkFlags, image_name};
 use super::index::{CatalogBuilder, Index, Reader, generating, images_of};
 use super::olm::{ExtensionFlags, Olm, olm};
 use super::session::Session;
-use crate::exit::{Failure, Outcome};
+use crate::exit::Outcome;
 use crate::images::{self, TlsFlags};
 use crate::limits;
 use crate::live::Live;
@@ -54,11 +54,7 @@ pub(super) struct BundleUpgradeArgs {
 }
 
 pub(super) fn run(args: &BundleUpgradeArgs, tls: &TlsFlags, printer: &mut Printer) -> Outcome {
-    upgrade(args, tls, printer).map_err(|failure| match failure {
-        Failure::Message(text) => Failure::message(format!("Failed to run bundle upgrade: {text}")),
-        Failure::Exit(code, text) => Failure::Exit(code, format!("Failed to run bundle upgrade: {text}")),
-        other => other,
-    })
+    upgrade(args, tls, printer).map_err(|failure| failure.context("Failed to run bundle upgrade"))
 }
 
 fn upgrade(args: &BundleUpgradeArgs, tls: &TlsFlags, printer: &mut Printer) -> Outcome {

@@ -119,7 +119,7 @@ fn watch_namespace(
         (ModeType::AllNamespaces, []) => Ok(None),
         (ModeType::OwnNamespace, []) => Ok(Some(namespace.to_owned())),
         (ModeType::SingleNamespace, [one]) => Ok(Some(one.clone())),
-        _ => Err(Failure::Usage(format!(
+        _ => Err(Failure::usage(format!(
             "--olm v1 does not support --install-mode {requested}: an operator watches all namespaces, its own, or one"
         ))),
     }
@@ -154,7 +154,7 @@ impl ServeFlags {
             ("--registry-base", self.registry_base.is_some()),
         ];
         if let Some((flag, _)) = pod.iter().find(|(_, given)| *given) {
-            return Err(Failure::Usage(format!("{flag} requires --olm v0: with v1, no pod serves the catalog")));
+            return Err(Failure::usage(format!("{flag} requires --olm v0: with v1, no pod serves the catalog")));
         }
         Ok(())
     }
@@ -162,9 +162,7 @@ impl ServeFlags {
 
 /// Returns the usage error for a missing catalog image.
 pub(super) fn no_registry() -> Failure {
-    Failure::Usage(
-        "--olm v1 requires --registry REF: OLM v1 reads catalogs only from images, so opm must push one".into(),
-    )
+    Failure::usage("--olm v1 requires --registry REF: OLM v1 reads catalogs only from images, so opm must push one")
 }
 
 pub(super) fn run(
@@ -177,9 +175,7 @@ pub(super) fn run(
     let flags = &args.serve;
     flags.check_for_v1()?;
     if args.decompression_image != DECOMPRESSION_IMAGE {
-        return Err(Failure::Usage(
-            "--decompression-image requires --olm v0: with v1, no pod serves the catalog".into(),
-        ));
+        return Err(Failure::usage("--decompression-image requires --olm v0: with v1, no pod serves the catalog"));
     }
     let registry = flags.registry.as_ref().ok_or_else(no_registry)?;
     let deadline = args.cluster.deadline();

@@ -25,7 +25,7 @@ pub(super) fn run(
 ) -> Outcome {
     args.serve.check_for_v1()?;
     if args.shared_catalog {
-        return Err(Failure::Usage("--shared-catalog requires --olm v0".into()));
+        return Err(Failure::usage("--shared-catalog requires --olm v0"));
     }
     let deadline = args.cluster.deadline();
     let images = images::open(tls, &args.serve.pull);

@@ -96,7 +96,7 @@ impl CatalogBuilder<'_> {
     /// Pulls bundles and reads their metadata.
     pub(super) fn bundles(&self, references: &[&str]) -> Result<Vec<Pulled>, Failure> {
         let pulled = references.iter().zip(self.images.pinned_bundles(references));
-        pulled.map(|(reference, pulled)| self.bundle(reference, pulled).map_err(Failure::Message)).collect()
+        pulled.map(|(reference, pulled)| self.bundle(reference, pulled).map_err(Failure::message)).collect()
     }
 
     fn bundle(&self, reference: &str, pulled: Result<(PathBuf, String), SourceError>) -> Result<Pulled, String> {

@@ -36,7 +36,7 @@ impl Olm {
         let cluster = match (self, cluster) {
             (Olm::V0, _) => return Ok(false),
             (Olm::V1, _) => return Ok(true),
-            (Olm::Auto, None) => return Err(Failure::Usage("--olm auto requires a cluster: use v0 or v1".into())),
+            (Olm::Auto, None) => return Err(Failure::usage("--olm auto requires a cluster: use v0 or v1")),
             (Olm::Auto, Some(cluster)) => cluster,
         };
         let there = session.ask(extension::generations(cluster, deadline, watcher))?;
@@ -92,7 +92,7 @@ pub(super) struct InstallFlags {
 
 fn refuse(flags: &[(&str, bool)], olm: &str) -> Outcome {
     match flags.iter().find(|(_, given)| *given) {
-        Some((flag, _)) => Err(Failure::Usage(format!("{flag} requires --olm {olm}"))),
+        Some((flag, _)) => Err(Failure::usage(format!("{flag} requires --olm {olm}"))),
         None => Ok(()),
     }
 }

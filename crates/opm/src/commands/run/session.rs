@@ -100,7 +100,7 @@ impl Session {
         let text = format!("{error}{after}");
         Err(match number {
             Some(number) => Failure::Exit(runtime::exit_code(number), text),
-            None => Failure::Message(text),
+            None => Failure::message(text),
         })
     }
 

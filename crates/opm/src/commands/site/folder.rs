@@ -78,7 +78,7 @@ impl Folder {
     /// # Errors
     /// Fails if `target` has other content, or cannot be written.
     pub(super) fn start(target: &Path) -> Result<Folder, Failure> {
-        let named = |error: io::Error| Failure::message(format!("{}: {error}", target.display()));
+        let named = |error: io::Error| Failure::world(format!("{}: {error}", target.display()));
         let old = match fs::read_dir(target) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => None,
             Err(error) => return Err(named(error)),
