@@ -1,4 +1,6 @@
-//! Flags with a fixed set of values.
+//! Values of flags.
+
+use std::borrow::Cow;
 
 use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 
@@ -18,4 +20,21 @@ pub(crate) fn choice<T: Clone + Send + Sync + 'static, const N: usize>(
             words.iter().find(|(word, _)| *word == given).or_else(|| words.first().filter(|_| given.is_empty()));
         found.map(|(_, value)| value.clone()).ok_or("no such choice")
     })
+}
+
+/// Why the value of a flag is invalid. clap adds the flag and the value.
+#[derive(Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{0}")]
+pub(crate) struct InvalidValue(Cow<'static, str>);
+
+impl From<&'static str> for InvalidValue {
+    fn from(reason: &'static str) -> InvalidValue {
+        InvalidValue(reason.into())
+    }
+}
+
+impl From<String> for InvalidValue {
+    fn from(reason: String) -> InvalidValue {
+        InvalidValue(reason.into())
+    }
 }

@@ -6,6 +6,7 @@ use clap::builder::{TypedValueParser, ValueParser};
 use clap::error::ErrorKind;
 use clap::{ArgAction, Args as _, Command, CommandFactory, FromArgMatches, Parser, Subcommand};
 
+use crate::choice::InvalidValue;
 use crate::commands::{
     add, build, bundle, check_upgrades, complete, completion, convert_template, copy, crd_diff, diff, edit, explain,
     generate, graph, init, list, man_pages, migrate, mirror, preview, reference, rehearse, render, render_template,
@@ -335,7 +336,7 @@ fn mark_deprecated(mut command: Command) -> Command {
 const DEPRECATED: &str = "DEPRECATED: file-based catalogs replace database indexes; 'opm migrate' converts an index.";
 
 /// Parses a boolean as Go's `strconv.ParseBool` does.
-pub(crate) fn parse_bool(text: &str) -> Result<bool, String> {
+pub(crate) fn parse_bool(text: &str) -> Result<bool, InvalidValue> {
     match text {
         "1" | "t" | "T" | "true" | "TRUE" | "True" => Ok(true),
         "0" | "f" | "F" | "false" | "FALSE" | "False" => Ok(false),

@@ -12,6 +12,7 @@ use serve::pages::Shelves;
 use site::pages::changes::{Compared, Outcome};
 use source::Images;
 
+use crate::choice::InvalidValue;
 use crate::commands::diff;
 use crate::exit::Failure;
 use crate::printer::Printer;
@@ -32,19 +33,19 @@ impl Comparable {
     }
 
     /// Reads the served catalog from its blobs.
-    fn of(shelves: &Shelves, limits: &Limits) -> Result<Comparable, String> {
+    fn of(shelves: &Shelves, limits: &Limits) -> Result<Comparable, Box<dyn std::error::Error>> {
         let mut fbc = Fbc::default();
         for package in shelves.packages() {
-            let blobs = shelves.blobs(&package).map_err(|error| error.to_string())?;
-            let text = std::str::from_utf8(&blobs).map_err(|error| error.to_string())?;
+            let blobs = shelves.blobs(&package)?;
+            let text = std::str::from_utf8(&blobs)?;
             for line in text.lines() {
                 let blob = fbc.stored_blob(line, limits).map_err(|error| format!("package {package}: {error}"))?;
                 fbc.push(blob);
             }
         }
         let checked = catalog::check(&fbc, Loaded::default(), Warnings::Off);
-        let catalog = checked.catalog.map_err(|_| "its blobs are not complete yet".to_owned())?;
-        Comparable::new(fbc, catalog).map_err(|error| error.to_string())
+        let catalog = checked.catalog.map_err(|_| "its blobs are not complete yet")?;
+        Ok(Comparable::new(fbc, catalog)?)
     }
 }
 
@@ -83,7 +84,7 @@ impl Others {
         if self.is_empty() {
             return Vec::new();
         }
-        let new = Comparable::of(shelves, &self.limits);
+        let new = Comparable::of(shelves, &self.limits).map_err(|error| error.to_string());
         let outcome = |old: &Comparable| {
             let new = new.as_ref().map_err(Clone::clone)?;
             let sides = [old, new].map(|whole| Side { fbc: &whole.fbc, catalog: &whole.catalog });
@@ -102,9 +103,9 @@ impl Others {
 }
 
 /// Parses `NAME=SOURCE`.
-pub(crate) fn named(text: &str) -> Result<(String, String), String> {
+pub(crate) fn named(text: &str) -> Result<(String, String), InvalidValue> {
     match text.split_once('=') {
         Some((name, source)) if !name.is_empty() && !source.is_empty() => Ok((name.to_owned(), source.to_owned())),
-        _ => Err("expected NAME=SOURCE".to_owned()),
+        _ => Err("expected NAME=SOURCE".into()),
     }
 }

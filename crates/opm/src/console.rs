@@ -191,7 +191,7 @@ impl Store for Served<'_> {
         self.0.icon(package)
     }
 
-    fn bundle(&self, package: &str, bundle: &str) -> Result<String, String> {
+    fn bundle(&self, package: &str, bundle: &str) -> io::Result<String> {
         self.0.bundle(package, bundle)
     }
 }

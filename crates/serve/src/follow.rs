@@ -13,7 +13,7 @@ use crate::cache::Cache;
 use crate::cache::store::{self, Fingerprint, Integrity, PrepareError, Prepared, Reading};
 use crate::live::{Blobs, Live};
 use crate::memory;
-use crate::run::{Origin, Plan, Polled};
+use crate::run::{Origin, OriginError, Plan, Polled};
 use crate::snapshot::{self, NoBlobs};
 use crate::tls::Tls;
 
@@ -199,11 +199,11 @@ impl Follower {
             },
             Ok(Polled::Unusable(reason)) => {
                 self.pending = None;
-                self.refuse(reason);
+                self.refuse(reason.to_string());
                 return self.updates.next_delay();
             }
             Err(reason) => {
-                self.unreachable(reason);
+                self.unreachable(reason.to_string());
                 return self.updates.next_delay();
             }
         }
@@ -353,9 +353,9 @@ async fn until(time: Option<Instant>) {
 }
 
 /// Polls an origin on a blocking thread.
-pub(crate) async fn poll_blocking(origin: &Arc<dyn Origin>) -> Result<Polled, String> {
+pub(crate) async fn poll_blocking(origin: &Arc<dyn Origin>) -> Result<Polled, OriginError> {
     let origin = Arc::clone(origin);
-    tokio::task::spawn_blocking(move || origin.poll()).await.unwrap_or_else(|error| Err(error.to_string()))
+    tokio::task::spawn_blocking(move || origin.poll()).await.unwrap_or_else(|error| Err(error.into()))
 }
 
 async fn blocking(

@@ -105,21 +105,21 @@ impl Shelves {
     ///
     /// # Errors
     /// Fails with the reason why it cannot be read, or not yet.
-    pub fn bundle(&self, package: &str, bundle: &str) -> Result<String, String> {
+    pub fn bundle(&self, package: &str, bundle: &str) -> io::Result<String> {
         let content = match &self.blobs {
             Blobs::Ready(content) => content,
-            Blobs::Loading => return Err("the blobs of the catalog are still being loaded".to_owned()),
-            Blobs::Unavailable(reason) => return Err(reason.clone()),
+            Blobs::Loading => return Err(io::Error::other("the blobs of the catalog are still being loaded")),
+            Blobs::Unavailable(reason) => return Err(io::Error::other(reason.clone())),
         };
         let filter = Filter { schema: fbc::blob::BUNDLE.into(), package: package.into(), name: bundle.into() };
         let pick = content.find(&filter);
-        let length = usize::try_from(content.length_of(pick)).map_err(|error| error.to_string())?;
+        let length = usize::try_from(content.length_of(pick)).map_err(io::Error::other)?;
         if length == 0 {
-            return Err("the catalog has no such blob".to_owned());
+            return Err(io::Error::other("the catalog has no such blob"));
         }
         let mut reader = Reader::new(Arc::clone(content), Selection::Lines(pick, 0));
-        let bytes = reader.read(length).map_err(|error| error.to_string())?;
-        String::from_utf8(bytes).map_err(|error| error.to_string())
+        let bytes = reader.read(length)?;
+        String::from_utf8(bytes).map_err(io::Error::other)
     }
 }
 

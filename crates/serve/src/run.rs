@@ -28,21 +28,24 @@ pub trait Origin: Send + Sync {
     ///
     /// # Errors
     /// Fails when the source cannot be reached.
-    fn poll(&self) -> Result<Polled, String>;
+    fn poll(&self) -> Result<Polled, OriginError>;
 
     /// Notifies the origin that its last catalog is served now, so that earlier ones can be removed.
     fn served(&self);
 }
 
+/// Why an origin has no catalog. Its own crate knows the details.
+pub type OriginError = Box<dyn std::error::Error + Send + Sync>;
+
 /// The outcome of polling an [`Origin`].
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug)]
 pub enum Polled {
     /// Nothing newer.
     Unchanged,
     /// A newer catalog, in this directory.
     Catalog(PathBuf),
     /// A newer version that cannot be used as a catalog, for this reason.
-    Unusable(String),
+    Unusable(OriginError),
 }
 
 /// The complete configuration of a server.
@@ -94,7 +97,7 @@ pub enum RunError {
     Prepare(#[from] PrepareError),
     /// The origin cannot provide a catalog.
     #[error("{0}")]
-    Origin(String),
+    Origin(OriginError),
     /// A listener failed.
     #[error("{0}")]
     Server(io::Error),
@@ -250,7 +253,7 @@ pub fn prepare_only(plan: &Plan) -> Result<(), RunError> {
 }
 
 /// Returns the first catalog of an origin.
-fn first_of(polled: Result<Polled, String>) -> Result<PathBuf, RunError> {
+fn first_of(polled: Result<Polled, OriginError>) -> Result<PathBuf, RunError> {
     match polled.map_err(RunError::Origin)? {
         Polled::Catalog(root) => Ok(root),
         Polled::Unusable(reason) => Err(RunError::Origin(reason)),

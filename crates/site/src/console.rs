@@ -41,7 +41,7 @@ pub trait Store: Sync {
     ///
     /// # Errors
     /// Fails with the reason why it cannot be read, or not yet.
-    fn bundle(&self, package: &str, bundle: &str) -> Result<String, String>;
+    fn bundle(&self, package: &str, bundle: &str) -> io::Result<String>;
 }
 
 /// A request.

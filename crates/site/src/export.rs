@@ -214,11 +214,11 @@ impl<'a> Export<'a> {
     fn version_pages(&self, package: &Package, sink: &mut dyn Sink) -> io::Result<()> {
         let read = |bundle: &Bundle| {
             let blob = self.store.bundle(&package.row.name, &bundle.name)?;
-            Manifest::read(&blob).ok_or_else(|| "its blob is no JSON".to_owned())
+            Manifest::read(&blob)
         };
         let shared = version::SharedSections::default();
         // Newest first, so that what is read as "before" is the next one's own.
-        let mut kept: Option<(String, Result<Manifest, String>)> = None;
+        let mut kept: Option<(String, io::Result<Manifest>)> = None;
         for bundle in self.versions.of(package) {
             let own = match kept.take() {
                 Some((name, manifest)) if name == bundle.name => manifest,
@@ -227,7 +227,7 @@ impl<'a> Export<'a> {
             let before = package.before(&bundle.name).map(|before| (before, read(before)));
             let blob = match &own {
                 Ok(manifest) => version::Blob::Read(manifest),
-                Err(reason) => version::Blob::Unread(reason),
+                Err(reason) => version::Blob::Unread(reason.to_string()),
             };
             let older = before.as_ref().and_then(|(bundle, manifest)| Some((*bundle, manifest.as_ref().ok()?)));
             let path = version_path(&package.row.name, &bundle.name);

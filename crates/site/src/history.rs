@@ -173,8 +173,8 @@ mod tests {
         fn icon(&self, _: &str) -> io::Result<Vec<u8>> {
             Ok(Vec::new())
         }
-        fn bundle(&self, _: &str, _: &str) -> Result<String, String> {
-            Err("none".to_owned())
+        fn bundle(&self, _: &str, _: &str) -> io::Result<String> {
+            Err(io::Error::other("none"))
         }
     }
 

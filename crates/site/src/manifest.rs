@@ -1,5 +1,7 @@
 //! A whole bundle for the page of a version: its blob, and the manifests in it.
 
+use std::io;
+
 use bundle::review::facts::Facts;
 use bundle::{Object, Whole};
 use edit::diff::changes::{Contents, Property, RelatedImage};
@@ -52,9 +54,12 @@ impl Manifest {
         self.objects.objects.iter().filter(|object| !matches!(object.kind(), CRD | "ClusterServiceVersion"))
     }
 
-    /// Parses the JSON of a blob; `None` if it is invalid.
-    pub fn read(blob: &str) -> Option<Manifest> {
-        let blob: Value = serde_json::from_str(blob).ok()?;
+    /// Parses the JSON of a blob.
+    ///
+    /// # Errors
+    /// Fails if the blob is not valid JSON.
+    pub fn read(blob: &str) -> io::Result<Manifest> {
+        let blob: Value = serde_json::from_str(blob).map_err(io::Error::other)?;
         let mut manifest = Manifest::default();
         let (mut metadata, mut objects) = (None, Vec::new());
         for property in items(&blob["properties"]) {
@@ -70,7 +75,7 @@ impl Manifest {
         manifest.facts = Facts::of(manifest.whole_csv().into_iter().chain(manifest.crds()), metadata.as_ref());
         manifest.csv = Csv::of(manifest.whole_csv().or(metadata.as_ref()).unwrap_or(&Value::Null));
         manifest.blob = blob;
-        Some(manifest)
+        Ok(manifest)
     }
 
     /// Decodes the object of a property; notes one that is elsewhere.

@@ -89,7 +89,7 @@ impl Include {
                 return Err(content(format!("package at index {index} requires a name")));
             }
             let about = format!("package {}", quote(&name));
-            let wanted = Wanted::read(item, &about).map_err(content)?;
+            let wanted = Wanted::read(item, &about)?;
             let mut channels = Vec::new();
             for (index, item) in items(item, "channels").enumerate() {
                 let name = text_of(item, "name");
@@ -97,7 +97,7 @@ impl Include {
                     return Err(content(format!("{about}: channel at index {index} requires a name")));
                 }
                 let about = format!("{about}, channel {}", quote(&name));
-                let own = Wanted::read(item, &about).map_err(content)?;
+                let own = Wanted::read(item, &about)?;
                 if let (Wanted::Range(_), Wanted::Range(_)) = (&wanted, &own) {
                     return Err(content(format!("{about}: set a range for the package or for the channel, not both")));
                 }
@@ -181,7 +181,8 @@ impl Wanted {
         matches!(self, Wanted::From { versions, .. } if versions.is_empty())
     }
 
-    fn read(item: Raw<'_>, about: &str) -> Result<Wanted, String> {
+    fn read(item: Raw<'_>, about: &str) -> Result<Wanted, IncludeError> {
+        let content = IncludeError::Content;
         let range = text_of(item, "range");
         let strings = |name| items(item, name).map(|item| item.as_str().unwrap_or_default().into_owned());
         let (versions, bundles): (Vec<String>, Vec<String>) =
@@ -189,15 +190,15 @@ impl Wanted {
         let listed = !versions.is_empty() || !bundles.is_empty();
         match (range.is_empty(), listed) {
             (true, false) => Ok(Wanted::Unspecified),
-            (false, true) => Err(format!("{about}: set a range, or versions and bundles, not both")),
+            (false, true) => Err(content(format!("{about}: set a range, or versions and bundles, not both"))),
             (false, false) => match VersionRange::parse(&range) {
                 Ok(range) => Ok(Wanted::Range(range)),
-                Err(error) => Err(format!("{about}: invalid range {}: {error}", quote(&range))),
+                Err(error) => Err(content(format!("{about}: invalid range {}: {error}", quote(&range)))),
             },
             (true, true) => {
                 let parsed = versions.iter().map(|version| {
                     Version::parse_strict(version)
-                        .map_err(|error| format!("{about}: invalid version {}: {error}", quote(version)))
+                        .map_err(|error| content(format!("{about}: invalid version {}: {error}", quote(version))))
                 });
                 Ok(Wanted::From { versions: parsed.collect::<Result<_, _>>()?, bundles })
             }

@@ -13,13 +13,18 @@ pub struct Bound {
     parts: usize,
 }
 
+/// The text of a bound is not a version.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{0:?} is not a version such as 1, 1.2 or 1.2.3")]
+pub struct InvalidBound(String);
+
 impl Bound {
     /// Parses a version with at least one component.
     ///
     /// # Errors
-    /// Fails with the reason if the text is not a version.
-    pub fn parse(text: &str) -> Result<Bound, String> {
-        let wrong = || format!("{text:?} is not a version such as 1, 1.2 or 1.2.3");
+    /// Fails if the text is not a version.
+    pub fn parse(text: &str) -> Result<Bound, InvalidBound> {
+        let wrong = || InvalidBound(text.to_owned());
         let plain = text.strip_prefix('v').unwrap_or(text);
         let end = plain.find(['-', '+']).unwrap_or(plain.len());
         let (numbers, rest) = plain.split_at(end);
@@ -29,7 +34,7 @@ impl Bound {
             return Err(wrong());
         }
         let number = |part: &str| part.parse::<u64>().map_err(|_| wrong());
-        let mut whole = numbers.split('.').map(number).collect::<Result<Vec<u64>, String>>()?;
+        let mut whole = numbers.split('.').map(number).collect::<Result<Vec<u64>, InvalidBound>>()?;
         whole.resize(3, 0);
         let spelled = format!("{}.{}.{}{rest}", whole[0], whole[1], whole[2]);
         let version = Version::parse_strict(&spelled).map_err(|_| wrong())?;

@@ -7,6 +7,7 @@ use std::time::Duration;
 use serve::probe::{Probe, ProbeError, ProbeTls};
 
 use super::serve::duration;
+use crate::choice::InvalidValue;
 use crate::exit::{Failure, Outcome};
 use crate::printer::Printer;
 
@@ -35,7 +36,7 @@ Exit codes: 0 healthy, 1 invalid arguments, 2 connection failed, 3 call failed, 
 
 /// Parses the flags and checks the server.
 pub(crate) fn run(arguments: Vec<OsString>, printer: &mut Printer) -> Outcome {
-    let Some(probe) = parse(&arguments).map_err(|text| Failure::Exit(INVALID_ARGUMENTS, text))? else {
+    let Some(probe) = parse(&arguments).map_err(|reason| Failure::Exit(INVALID_ARGUMENTS, reason.to_string()))? else {
         write!(printer.data(), "{USAGE}")?;
         return Ok(());
     };
@@ -61,7 +62,7 @@ pub(crate) fn run(arguments: Vec<OsString>, printer: &mut Printer) -> Outcome {
 }
 
 /// Parses the flags. Returns `None` for `-help`.
-fn parse(arguments: &[OsString]) -> Result<Option<Probe>, String> {
+fn parse(arguments: &[OsString]) -> Result<Option<Probe>, InvalidValue> {
     let mut probe = Probe {
         address: String::new(),
         service: String::new(),
@@ -101,7 +102,7 @@ fn parse(arguments: &[OsString]) -> Result<Option<Probe>, String> {
             "tls-client-cert" => certificate = Some(PathBuf::from(value(given)?)),
             "tls-client-key" => key = Some(PathBuf::from(value(given)?)),
             "tls-server-name" => tls.server_name = Some(value(given)?),
-            _ => return Err(format!("flag provided but not defined: -{name}\n\n{USAGE}")),
+            _ => return Err(format!("flag provided but not defined: -{name}\n\n{USAGE}").into()),
         }
     }
     if probe.address.is_empty() {
@@ -124,7 +125,7 @@ fn parse(arguments: &[OsString]) -> Result<Option<Probe>, String> {
 mod tests {
     use super::*;
 
-    fn parsed(line: &str) -> Result<Option<Probe>, String> {
+    fn parsed(line: &str) -> Result<Option<Probe>, InvalidValue> {
         parse(&line.split(' ').map(OsString::from).collect::<Vec<_>>())
     }
 

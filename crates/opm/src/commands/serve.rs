@@ -18,7 +18,7 @@ use serve::tls::{POLL_INTERVAL, TlsFiles};
 use signal_hook::consts::SIGHUP;
 use source::Followed;
 
-use crate::choice::choice;
+use crate::choice::{InvalidValue, choice};
 use crate::compared::{self, Others};
 use crate::console::{self, ServedConsole};
 use crate::exit::{Failure, Outcome};
@@ -321,13 +321,13 @@ impl TerminationLog {
 }
 
 /// Parses a duration in Go notation: `10s`, `500ms`, `1m30s`.
-pub(crate) fn duration(text: &str) -> Result<Duration, String> {
-    fbc::spelling::duration::parse(text)
-        .ok_or_else(|| format!("invalid duration {text:?}; write it like 500ms, 10s or 1m30s"))
+pub(crate) fn duration(text: &str) -> Result<Duration, InvalidValue> {
+    Ok(fbc::spelling::duration::parse(text)
+        .ok_or_else(|| format!("invalid duration {text:?}; write it like 500ms, 10s or 1m30s"))?)
 }
 
 /// Parses the HTTP address to listen on.
-pub(crate) fn http_address(text: &str) -> Result<Address, String> {
+pub(crate) fn http_address(text: &str) -> Result<Address, InvalidValue> {
     if let Some(path) = text.strip_prefix("unix:") {
         return Ok(Address::Unix(PathBuf::from(path)));
     }
@@ -336,7 +336,7 @@ pub(crate) fn http_address(text: &str) -> Result<Address, String> {
     Ok(Address::Tcp(host.trim_matches(['[', ']']).to_owned(), port))
 }
 
-pub(crate) fn catalog_name(text: &str) -> Result<String, String> {
+pub(crate) fn catalog_name(text: &str) -> Result<String, InvalidValue> {
     match serve::http::is_subdomain(text) {
         true => Ok(text.to_owned()),
         false => Err("expected lower case letters, digits, '-' and '.'".into()),

@@ -15,6 +15,7 @@ use site::console::Console;
 use site::export::{Export, Sink, Versions};
 
 use super::serve::{catalog_name, directory_name, failure, image_name};
+use crate::choice::InvalidValue;
 use crate::compared::Others;
 use crate::console::{self, Served};
 use crate::exit::{Failure, Outcome};
@@ -83,7 +84,7 @@ struct BuildArgs {
     pull: PullFlags,
 }
 
-fn versions(text: &str) -> Result<Versions, String> {
+fn versions(text: &str) -> Result<Versions, InvalidValue> {
     match text {
         "all" => Ok(Versions::All),
         "heads" => Ok(Versions::Heads),

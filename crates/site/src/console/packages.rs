@@ -1,5 +1,7 @@
 //! Pages of packages and versions.
 
+use std::io;
+
 use fbc::spelling::percent;
 use resolve::upgrade_path::Crds;
 
@@ -45,9 +47,9 @@ impl Handler<'_> {
     }
 
     /// Reads the blob of a bundle.
-    pub(super) fn manifest(&self, package: &Package, bundle: &Bundle) -> Result<Manifest, String> {
+    pub(super) fn manifest(&self, package: &Package, bundle: &Bundle) -> io::Result<Manifest> {
         let blob = self.store.bundle(&package.row.name, &bundle.name)?;
-        Manifest::read(&blob).ok_or_else(|| "its blob is not valid JSON".to_owned())
+        Manifest::read(&blob)
     }
 
     pub(super) fn version(&self, part: &str, bundle_part: &str) -> Option<Answer> {
@@ -67,7 +69,7 @@ impl Handler<'_> {
         let before = before.as_ref().map(|(bundle, manifest)| (*bundle, manifest));
         let blob = match &manifest {
             Ok(manifest) => version::Blob::Read(manifest),
-            Err(reason) => version::Blob::Unread(reason),
+            Err(reason) => version::Blob::Unread(reason.to_string()),
         };
         Some(self.shown(&version::page(&self.context, &package, bundle, &blob, before, None)))
     }

@@ -30,7 +30,7 @@ pub enum Blob<'a> {
     /// It was read.
     Read(&'a Manifest),
     /// It cannot be read now, for this reason.
-    Unread(&'a str),
+    Unread(String),
 }
 
 /// The sections on pages of other versions of the package, by digest: bundle, version and anchor.

@@ -5,6 +5,7 @@ use edit::operations::{Filter, filter};
 use fbc::range::VersionRange;
 
 use super::flags::EditFlags;
+use crate::choice::InvalidValue;
 use crate::exit::Outcome;
 use crate::images::{self, PullFlags, TlsFlags};
 use crate::printer::Printer;
@@ -63,7 +64,7 @@ struct SelectionArgs {
     heads_only: bool,
 }
 
-fn channel(text: &str) -> Result<(String, String), String> {
+fn channel(text: &str) -> Result<(String, String), InvalidValue> {
     match text.split_once('/') {
         Some((package, channel)) if !package.is_empty() && !channel.is_empty() => {
             Ok((package.to_owned(), channel.to_owned()))
@@ -72,7 +73,7 @@ fn channel(text: &str) -> Result<(String, String), String> {
     }
 }
 
-fn versions(text: &str) -> Result<(Option<String>, VersionRange), String> {
+fn versions(text: &str) -> Result<(Option<String>, VersionRange), InvalidValue> {
     let (package, range) = match text.split_once('@') {
         Some((package, range)) => (Some(package.to_owned()), range),
         None => (None, text),

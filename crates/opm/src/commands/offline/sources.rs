@@ -9,6 +9,7 @@ use fbc::{Blob, Problem};
 use resolve::input::{Reader, Source};
 use source::{Images, LoadedCatalog, Options};
 
+use crate::choice::InvalidValue;
 use crate::exit::Failure;
 use crate::printer::Printer;
 use crate::{limits, report};
@@ -54,7 +55,7 @@ pub(crate) fn load(
 }
 
 /// Parses the value of `--priority`.
-pub(crate) fn priority(text: &str) -> Result<(String, i64), String> {
+pub(crate) fn priority(text: &str) -> Result<(String, i64), InvalidValue> {
     let (name, number) = text.split_once('=').ok_or("expected NAME=NUMBER")?;
     Ok((name.to_owned(), number.parse().map_err(|_| "expected NAME=NUMBER")?))
 }

@@ -9,7 +9,7 @@ use bundle::{Finding, Severity};
 use fbc::Limits;
 use serde_json::{Value, json};
 use serve::cache::store::Fingerprint;
-use serve::run::{Origin, Polled};
+use serve::run::{Origin, OriginError, Polled};
 use site::pages::problems::Found;
 
 use crate::interrupt::Unfinished;
@@ -41,11 +41,11 @@ impl BundleDir {
     }
 
     /// Writes the catalog of the current bundle.
-    fn write(&self, target: &Path) -> Result<(), String> {
+    fn write(&self, target: &Path) -> Result<(), OriginError> {
         let options =
             bundle::Options { image: IMAGE, image_template: None, migrate: false, limits: self.limits.clone() };
-        let rendered = bundle::render(&self.directory, &options).map_err(|error| error.to_string())?;
-        let blob: Value = serde_json::from_str(&rendered.json).map_err(|error| error.to_string())?;
+        let rendered = bundle::render(&self.directory, &options)?;
+        let blob: Value = serde_json::from_str(&rendered.json)?;
         let (package, name) = (&blob["package"], &blob["name"]);
         let text = [
             json!({"schema": "olm.package", "name": package, "defaultChannel": "preview"}),
@@ -54,13 +54,13 @@ impl BundleDir {
         ];
         let text: String = text.iter().map(|blob| format!("{blob}\n")).collect();
         let written = fs::create_dir_all(target).and_then(|()| fs::write(target.join("catalog.json"), text));
-        written.map_err(|error| format!("{}: {error}", target.display()))
+        written.map_err(|error| format!("{}: {error}", target.display()).into())
     }
 }
 
 impl Origin for BundleDir {
-    fn poll(&self) -> Result<Polled, String> {
-        let now = Fingerprint::at(&self.directory).map_err(|error| error.to_string())?;
+    fn poll(&self) -> Result<Polled, OriginError> {
+        let now = Fingerprint::at(&self.directory)?;
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
         if state.last.as_ref() == Some(&now) {
             return Ok(Polled::Unchanged);

@@ -62,7 +62,7 @@ impl Store for WithManifests<'_> {
         self.catalog.icon(package)
     }
 
-    fn bundle(&self, package: &str, bundle: &str) -> Result<String, String> {
+    fn bundle(&self, package: &str, bundle: &str) -> io::Result<String> {
         let blob = self.catalog.bundle(package, bundle)?;
         Ok(self.images.and_then(|images| self.completed(images, bundle, &blob)).unwrap_or(blob))
     }
