@@ -16,7 +16,7 @@ use crate::error::EditError;
 use crate::new_blob::{Attached, AttachedContent};
 use crate::operations::{bundle_contents, render_bundle};
 use crate::refusal::Refusal;
-use crate::transaction::{EditOptions, Layout, Notices, Reading, Transaction, Write};
+use crate::transaction::{EditOptions, Layout, Notices, Transaction, Write};
 use crate::verify::Purpose;
 
 pub use crate::transaction::{IGNORE_FILE, OBJECTS_IGNORED};
@@ -145,7 +145,7 @@ pub fn add(request: &Add, notices: &dyn Notices) -> Result<Edited, EditError> {
         allow_stranded: true,
         limits: request.limits.clone(),
     };
-    let transaction = Transaction::open(&options, &Reading::default(), notices)?;
+    let transaction = Transaction::open(&options, false, notices)?;
     let mut outline = transaction.outline();
     for LegacyBundle { new, declared } in &request.bundles {
         add_declared(&mut outline, new, declared)?;

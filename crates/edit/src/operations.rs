@@ -2,26 +2,19 @@
 
 mod add_bundle;
 
-use std::collections::HashMap;
 use std::path::PathBuf;
-use std::sync::{Mutex, PoisonError};
-
-use catalog::needs::Facts;
-use fbc::Blob;
-use fbc::blob::BUNDLE;
-use fbc::json::Raw;
 
 use crate::deprecate::{self, Target};
 use crate::edited::Edited;
 use crate::error::EditError;
-use crate::filter::{AllFacts, Selection};
+use crate::filter::Selection;
 use crate::merge::Side;
 use crate::outline::Outline;
 use crate::promote::Promotion;
 use crate::refusal::Refusal;
 use crate::remove::Removal;
 use crate::set_edge::Edges;
-use crate::transaction::{EditOptions, EditableCatalog, Layout, Notices, Reading, Texts, Transaction};
+use crate::transaction::{EditOptions, EditableCatalog, Layout, Notices, Texts, Transaction};
 use crate::verify::Purpose;
 
 pub use add_bundle::{AddBundle, add_bundle};
@@ -162,18 +155,10 @@ pub struct Filter {
 /// Fails as [`EditError`] says; the catalog is then as it was.
 pub fn filter(request: &Filter, notices: &dyn Notices) -> Result<Edited, EditError> {
     let Filter { options, selection } = request;
-    let facts: Mutex<AllFacts> = Mutex::new(HashMap::new());
-    let inspect = |blob: &Blob, text: Raw<'_>| {
-        if selection.dependencies && &*blob.schema == BUNDLE {
-            let read = Facts::read(text);
-            let mut facts = facts.lock().unwrap_or_else(PoisonError::into_inner);
-            facts.entry((blob.package.to_string(), blob.name.to_string())).or_insert(read);
-        }
-    };
-    let reading = Reading { inspect: Some(&inspect), ..Reading::default() };
-    let transaction = Transaction::open(options, &reading, notices)?;
+    let transaction = Transaction::open(options, false, notices)?;
     let mut outline = transaction.outline();
-    let facts = facts.lock().unwrap_or_else(PoisonError::into_inner);
+    let bundles = transaction.catalog().source.bundles.iter();
+    let facts = bundles.map(|bundle| ((bundle.package.clone(), bundle.name.clone()), bundle.facts.clone())).collect();
     let notes = crate::filter::filter(&mut outline, selection, &facts)?;
     transaction.commit(&outline, notes, Purpose::Select(selection), Layout::Usual)
 }
@@ -194,9 +179,8 @@ pub struct Merge {
 /// # Errors
 /// Fails as [`EditError`] says; the catalog is then as it was.
 pub fn merge(request: &Merge, notices: &dyn Notices) -> Result<Edited, EditError> {
-    let reading = Reading { keep_text: true, ..Reading::default() };
-    let other = EditableCatalog::load(&request.other, &request.options.limits, &reading)?;
-    let transaction = Transaction::open(&request.options, &reading, notices)?;
+    let other = EditableCatalog::load(&request.other, &request.options.limits, true)?;
+    let transaction = Transaction::open(&request.options, true, notices)?;
     let (first, second) = (Texts::new(transaction.catalog()), Texts::new(&other));
     let (first, second) = (|blob: usize| first.of(blob), |blob: usize| second.of(blob));
     let (merged, notes) = crate::merge::merge(
@@ -214,7 +198,7 @@ fn change(
     notices: &dyn Notices,
     verb: impl FnOnce(&mut Outline) -> Result<Vec<String>, Refusal>,
 ) -> Result<Edited, EditError> {
-    let transaction = Transaction::open(options, &Reading::default(), notices)?;
+    let transaction = Transaction::open(options, false, notices)?;
     let mut outline = transaction.outline();
     let notes = verb(&mut outline)?;
     transaction.commit(&outline, notes, purpose, Layout::Usual)

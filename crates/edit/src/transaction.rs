@@ -17,6 +17,7 @@ use fbc::json::Raw;
 use fbc::scratch::{self, TempFolder};
 use fbc::{Blob, Fbc, FileId, Limits, LoadOptions, Members, Problem};
 use rayon::prelude::*;
+use resolve::input::{Reader, Source};
 
 use self::check::{Expected, check};
 use crate::changes::Changes;
@@ -30,6 +31,7 @@ use crate::rewrite::{self, FileChange, Rewritten};
 use crate::summary::summary;
 use crate::text::{self, Splice};
 use crate::unified::unified;
+use crate::upgrades::Offered;
 use crate::verify::{BlobDigests, Purpose, Stranded};
 
 pub use self::object_files::{IGNORE_FILE, OBJECTS_IGNORED};
@@ -87,18 +89,6 @@ impl Notices for Silent {
     fn warn(&self, _: &str) {}
 }
 
-/// Called with each blob and its text during the load.
-pub type Inspect<'a> = dyn Fn(&Blob, Raw<'_>) + Sync + 'a;
-
-/// What to do beyond loading the outline of a catalog.
-#[derive(Clone, Copy, Default)]
-pub struct Reading<'a> {
-    /// Whether to keep the text of blobs.
-    pub keep_text: bool,
-    /// Called with each blob.
-    pub inspect: Option<&'a Inspect<'a>>,
-}
-
 /// A catalog that can be edited: loaded, but not validated.
 pub struct EditableCatalog {
     root: PathBuf,
@@ -106,41 +96,37 @@ pub struct EditableCatalog {
     pub fbc: Fbc,
     /// Its editable content.
     pub outline: Outline,
+    /// What clusters see of it.
+    pub(crate) source: Source,
     digests: BlobDigests,
     /// The files that belong to it.
     members: Members,
 }
 
 impl EditableCatalog {
-    /// Loads a catalog directory.
+    /// Loads a catalog directory, and keeps the text of its blobs for `keep_text`.
     ///
     /// # Errors
     /// Fails if the directory cannot be read, or has files that are not part of a catalog.
-    pub fn load(root: &Path, limits: &Limits, reading: &Reading<'_>) -> Result<EditableCatalog, EditError> {
+    pub fn load(root: &Path, limits: &Limits, keep_text: bool) -> Result<EditableCatalog, EditError> {
         let metadata = fs::metadata(root).map_err(|error| in_path(root, error))?;
         if !metadata.is_dir() {
             return Err(Refusal::new(format!("{:?} is not a directory", root.display().to_string())).into());
         }
-        let digests = BlobDigests::default();
+        let (digests, reader) = (BlobDigests::default(), Reader::default());
         let inspect = |blob: &Blob, text: Raw<'_>, _: &mut Vec<Problem>| {
             digests.note(blob, text);
-            if let Some(inspect) = reading.inspect {
-                inspect(blob, text);
-            }
+            reader.add(blob, text);
         };
         let mut fbc = Fbc::default();
-        let options = LoadOptions {
-            limits: limits.clone(),
-            keep_text: reading.keep_text,
-            inspect: Some(&inspect),
-            ..LoadOptions::default()
-        };
+        let options =
+            LoadOptions { limits: limits.clone(), keep_text, inspect: Some(&inspect), ..LoadOptions::default() };
         let loaded = fbc.load_dir(root, &options).map_err(|error| in_path(root, error))?;
         if !loaded.problems.is_empty() {
             return Err(EditError::Unreadable { fbc: Box::new(fbc), problems: loaded.problems });
         }
-        let outline = Outline::new(&fbc);
-        Ok(EditableCatalog { root: root.to_path_buf(), fbc, outline, digests, members: loaded.members })
+        let (outline, source) = (Outline::new(&fbc), reader.finish(&fbc));
+        Ok(EditableCatalog { root: root.to_path_buf(), fbc, outline, source, digests, members: loaded.members })
     }
 }
 
@@ -173,10 +159,11 @@ pub(crate) struct Transaction<'a> {
 }
 
 impl<'a> Transaction<'a> {
-    /// Locks the catalog for an edit in place, completes an interrupted edit, and loads the catalog.
+    /// Locks the catalog for an edit in place, completes an interrupted edit, and loads the catalog, for `keep_text` with
+    /// the text of its blobs.
     pub(crate) fn open(
         options: &'a EditOptions,
-        reading: &Reading<'_>,
+        keep_text: bool,
         notices: &dyn Notices,
     ) -> Result<Transaction<'a>, EditError> {
         let root = &options.catalog;
@@ -188,7 +175,7 @@ impl<'a> Transaction<'a> {
                 None
             }
         };
-        let catalog = EditableCatalog::load(root, &options.limits, reading)?;
+        let catalog = EditableCatalog::load(root, &options.limits, keep_text)?;
         Ok(Transaction { options, catalog, _lock: lock })
     }
 
@@ -227,12 +214,13 @@ impl<'a> Transaction<'a> {
         let tree = staging.path().join(TREE);
         let members: Vec<&Path> = catalog.members.paths().collect();
         stage::stage(root, &members, &tree, &files, !elsewhere)?;
-        let staging =
+        let (staging, source) =
             check(staging, root, &Expected { before: catalog, outline, changes: &changes, new: &new }, limits)?;
         if !catalog.fbc.is_current() {
             return Err(EditError::CatalogChanged { catalog: root.clone() });
         }
-        let stranded = Stranded::new(&catalog.outline, outline, purpose);
+        let (was, is) = (Offered::catalog(&catalog.outline, &catalog.source), Offered::catalog(outline, &source));
+        let stranded = Stranded::new(was, is, purpose);
         let result = if let Write::To(to) = write { to } else { root };
         if let Some(refusal) = stranded.refusal(&result.display().to_string()).filter(|_| !allow_stranded) {
             return Err(refusal.into());

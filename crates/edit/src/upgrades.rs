@@ -156,27 +156,11 @@ const MAX_SKIPS: usize = 5;
 
 /// Reports the outcome for every bundle of `old` under `new`, by package and channel.
 pub fn check(old: Side<'_>, new: Side<'_>) -> Vec<ChannelReport> {
-    check_some(old, new, |_, _, _| true)
-}
-
-/// Like [`check`], for the channels whose entries differ, and without regard to forbidden and unmet bundles.
-pub(crate) fn check_changed(old: &Outline, new: &Outline) -> Vec<ChannelReport> {
-    let (forbidden, unmet) = (Forbidden::new(), Unmet::new());
-    let side = |outline| Side { outline, forbidden: &forbidden, unmet: &unmet };
-    check_some(side(old), side(new), |package, channel, members| {
-        let now = new.packages.get(package).and_then(|package| package.channels.get(channel));
-        now.is_none_or(|now| now.entries != members.entries)
-    })
-}
-
-fn check_some(old: Side<'_>, new: Side<'_>, wanted: impl Fn(&str, &str, &Channel) -> bool) -> Vec<ChannelReport> {
-    let mut reports = Vec::new();
-    for (name, package) in &old.outline.packages {
-        for (channel, members) in package.channels.iter().filter(|(channel, members)| wanted(name, channel, members)) {
-            reports.push(check_channel(name, package, channel, members, old, new));
-        }
-    }
-    reports
+    let channels = |(name, package): (&'_ String, &'_ Package)| {
+        let report = |(channel, members): (&String, &Channel)| check_channel(name, package, channel, members, old, new);
+        package.channels.iter().map(report).collect::<Vec<_>>()
+    };
+    old.outline.packages.iter().flat_map(channels).collect()
 }
 
 /// Returns the entries of `new` that reach the newest version of the channel `old`, but not of `new`, as listed.

@@ -23,7 +23,7 @@ use crate::new_blob::NewBlob;
 use crate::outline::Outline;
 use crate::refusal::Refusal;
 use crate::rewrite::Change;
-use crate::upgrades::{self, ChannelReport, Outcome, UpgradeStatus};
+use crate::upgrades::{self, ChannelReport, Offered, Outcome, UpgradeStatus};
 
 /// Digests of the blobs of a catalog, by position.
 #[derive(Debug, Default)]
@@ -225,18 +225,15 @@ pub struct Stranded {
 const MAX_SHOWN: usize = 10;
 
 impl Stranded {
-    /// Compares the upgrades before and after an edit, as `opm check-upgrades` does except for dependencies.
-    pub fn new(before: &Outline, after: &Outline, purpose: Purpose<'_>) -> Stranded {
+    /// Compares the upgrades before and after an edit, as `opm check-upgrades` does.
+    pub fn new<'b>(before: Offered<'_>, after: Offered<'b>, purpose: Purpose<'_>) -> Stranded {
         let mut stranded = Stranded::default();
-        for mut report in upgrades::check_changed(before, after) {
+        for mut report in upgrades::compare(before, after).concat() {
             report.outcomes.retain(Outcome::is_regression);
-            let entries: HashSet<&str> = after
-                .packages
-                .get(&report.package)
-                .and_then(|package| package.channels.get(&report.channel))
-                .into_iter()
-                .flat_map(|channel| channel.entries.iter().map(|entry| &*entry.name))
-                .collect();
+            let channel = |outline: &'b Outline| outline.packages.get(&report.package)?.channels.get(&report.channel);
+            let channels = after.outlines.iter().filter_map(channel);
+            let entries: HashSet<&str> =
+                channels.flat_map(|channel| &channel.entries).map(|entry| &*entry.name).collect();
             let verdict = |outcome: &Outcome| verdict(purpose, &report, outcome, &entries);
             let (refused, rest): (Vec<Outcome>, Vec<Outcome>) =
                 report.outcomes.iter().cloned().partition(|outcome| verdict(outcome) == Verdict::Refused);
@@ -291,6 +288,10 @@ impl Stranded {
             package: report.package.clone(),
             channel: report.channel.clone(),
             bundles: report.outcomes.iter().map(|outcome| outcome.bundle.clone()).collect(),
+            reason: report.outcomes.iter().find_map(|outcome| match &outcome.now {
+                UpgradeStatus::HeldBack { by, why, .. } => Some(format!("{by} cannot be installed: {why}")),
+                _ => None,
+            }),
         };
         refused.iter().chain(&self.reported).map(versions).collect()
     }
@@ -306,6 +307,9 @@ pub struct StrandedVersions {
     pub channel: String,
     /// The bundles that clusters run.
     pub bundles: Vec<String>,
+    /// The reason, if the next version requires what is missing.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub reason: Option<String>,
 }
 
 impl fmt::Display for StrandedVersions {
@@ -319,7 +323,11 @@ impl fmt::Display for StrandedVersions {
             1 => "this version loses its upgrade path".to_owned(),
             count => format!("{count} versions lose their upgrade path"),
         };
-        write!(f, "{} / {}: {these}: {}", self.package, self.channel, names.join(", "))
+        write!(f, "{} / {}: {these}: {}", self.package, self.channel, names.join(", "))?;
+        match &self.reason {
+            Some(reason) => write!(f, " ({reason})"),
+            None => Ok(()),
+        }
     }
 }
 
@@ -349,6 +357,8 @@ fn verdict(purpose: Purpose<'_>, report: &ChannelReport, outcome: &Outcome, entr
         }
         Purpose::Unskip(_) => Verdict::Refused,
         Purpose::Select(selection) => match outcome.now {
+            // It requires something that was not selected.
+            UpgradeStatus::HeldBack { .. } => Verdict::Reported,
             _ if entries.contains(&*outcome.bundle) => Verdict::Refused,
             UpgradeStatus::PackageGone => Verdict::Requested,
             // A package that is only kept as a dependency was not requested.

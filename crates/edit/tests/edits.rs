@@ -15,12 +15,14 @@ use edit::promote::{Policy, Promotion, promote};
 use edit::remove::{Removal, remove};
 use edit::rewrite::{Rewritten, new_file, rewrite};
 use edit::set_edge::{Edges, set_edge};
+use edit::upgrades::Offered;
 use edit::verify::{BlobDigests, Edition, Purpose, Stranded, verify_only_planned_changes};
 use edit::{NewBlob, Outline, Refusal, set_default};
 use fbc::range::VersionRange;
 use fbc::{Fbc, LoadOptions};
 use proptest::prelude::*;
 use proptest::test_runner::TestRunner;
+use resolve::input::Source;
 
 type Files = BTreeMap<PathBuf, String>;
 
@@ -319,7 +321,10 @@ fn stranded(verb: (usize, usize, usize, usize), [before, after]: &[Outline; 2]) 
         "filter: versions" | "filter: heads" => Purpose::Select(&selection),
         _ => Purpose::Keep,
     };
-    let stranded = Stranded::new(before, after, purpose).refused;
+    // Its bundles require nothing.
+    let source = Source::default();
+    let offered = |outline| Offered::catalog(outline, &source);
+    let stranded = Stranded::new(offered(before), offered(after), purpose).refused;
     stranded.iter().flat_map(|report| &report.outcomes).map(|outcome| format!("{outcome:?}")).collect()
 }
 

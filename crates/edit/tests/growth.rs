@@ -15,6 +15,7 @@ use edit::remove::Removal;
 use edit::rewrite::{Rewritten, rewrite};
 use edit::set_edge::Edges;
 use edit::text::Splice;
+use edit::upgrades::Offered;
 use edit::upgrades::{Forbidden, Side, Unmet};
 use edit::verify::{Purpose, Stranded};
 use edit::{Outline, merge};
@@ -22,6 +23,7 @@ use fbc::blob::Entry;
 use fbc::locate::Locator;
 use fbc::version::Version;
 use fbc::{Arrangement, Fbc, Format, LoadOptions, work};
+use resolve::input::Source;
 
 const SMALL: usize = 500;
 
@@ -229,7 +231,9 @@ fn assert_edit_scales(size: usize, text: impl Fn(usize) -> String, verb: impl Fn
                     assert!(shown.contains("\n@@"));
                 }
                 assert!(edit::summary::summary(&before, &after).is_some());
-                Stranded::new(&before, &after, Purpose::Keep);
+                let source = Source::default();
+                let (was, is) = (Offered::catalog(&before, &source), Offered::catalog(&after, &source));
+                Stranded::new(was, is, Purpose::Keep);
                 least = least.min(processor_time() - start);
             }
         });

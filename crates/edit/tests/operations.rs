@@ -5,11 +5,12 @@ use std::fs;
 use std::path::Path;
 
 use edit::deprecate::Target;
-use edit::operations::{Promote, Remove, SetDefault, SetEdge, promote, remove, set_default, set_edge};
+use edit::filter::Selection;
+use edit::operations::{Filter, Promote, Remove, SetDefault, SetEdge, filter, promote, remove, set_default, set_edge};
 use edit::promote::Promotion;
 use edit::remove::Removal;
 use edit::set_edge::Edges;
-use edit::{EditError, EditOptions, EditedPart, Notices, Silent, Write};
+use edit::{EditError, EditOptions, Edited, EditedPart, Notices, Silent, Write};
 use fbc::Limits;
 
 const CATALOG: &str = r#"{"schema": "olm.package", "name": "p", "defaultChannel": "stable"}
@@ -97,6 +98,58 @@ fn a_removed_head_is_reported_with_the_versions_that_lose_their_upgrade() {
     assert_eq!(entries, [("stable", "p.v1.1.0", EditedPart::Removed)]);
     let stranded: Vec<String> = edited.stranded.iter().map(ToString::to_string).collect();
     assert_eq!(stranded, ["p / stable: this version loses its upgrade path: p.v1.1.0"]);
+}
+
+/// Adds `q`, whose newer version requires `p`.
+fn add_dependent(scratch: &Path) {
+    let bundle = |version: &str, needs: &str| {
+        format!(
+            r#"{{"schema": "olm.bundle", "package": "q", "name": "q.v{version}", "image": "quay.io/q:v{version}", "properties": [{{"type": "olm.package", "value": {{"packageName": "q", "version": "{version}"}}}}{needs}]}}"#
+        )
+    };
+    let needs = r#", {"type": "olm.package.required", "value": {"packageName": "p", "versionRange": ">=1.0.0"}}"#;
+    let text = [
+        r#"{"schema": "olm.package", "name": "q", "defaultChannel": "c"}"#.to_owned(),
+        r#"{"schema": "olm.channel", "package": "q", "name": "c", "entries": [{"name": "q.v1.0.0"}, {"name": "q.v2.0.0", "replaces": "q.v1.0.0"}]}"#.to_owned(),
+        bundle("1.0.0", ""),
+        bundle("2.0.0", needs),
+    ];
+    fs::write(scratch.join("catalog/q.json"), text.join("\n")).unwrap();
+}
+
+#[test]
+fn an_edit_that_removes_a_dependency_is_refused_unless_it_may_strand_versions() {
+    let scratch = catalog();
+    add_dependent(scratch.path());
+    let mut request = Remove {
+        options: options(scratch.path()),
+        target: Target::Package("p".to_owned()),
+        removal: Removal::default(),
+    };
+    let Err(EditError::Refused(refusal)) = remove(&request, &Silent) else { panic!("q.v2.0.0 requires p") };
+    let reason = "q / c: q.v1.0.0 stays: q.v2.0.0 comes next, but cannot be installed: it requires package p >=1.0.0";
+    assert!(refusal.message.contains(reason), "{refusal}");
+    assert_eq!(names(&scratch.path().join("catalog")), ["p.json", "q.json"]);
+    request.options.allow_stranded = true;
+    let edited = remove(&request, &Silent).unwrap();
+    let stranded: Vec<String> = edited.stranded.iter().map(ToString::to_string).collect();
+    let reported = "q / c: this version loses its upgrade path: q.v1.0.0 (q.v2.0.0 cannot be installed: it requires package \
+                    p >=1.0.0 (no catalog here has package \"p\"))";
+    assert_eq!(stranded, [reported]);
+}
+
+#[test]
+fn a_filter_without_a_dependency_reports_the_versions_that_require_it() {
+    let scratch = catalog();
+    add_dependent(scratch.path());
+    let select = |dependencies| Filter {
+        options: EditOptions { dry_run: true, ..options(scratch.path()) },
+        selection: Selection { packages: ["q".to_owned()].into(), dependencies, ..Selection::default() },
+    };
+    let stranded = |filtered: Edited| filtered.stranded.iter().map(ToString::to_string).collect::<Vec<String>>();
+    assert_eq!(stranded(filter(&select(true), &Silent).unwrap()), [""; 0]);
+    let without = stranded(filter(&select(false), &Silent).unwrap());
+    assert!(without.len() == 1 && without[0].contains("it requires package p >=1.0.0"), "{without:?}");
 }
 
 #[test]

@@ -6,6 +6,7 @@ use catalog::Warnings;
 use fbc::json::Raw;
 use fbc::scratch::TempFolder;
 use fbc::{Blob, Fbc, Limits, LoadOptions, Problem};
+use resolve::input::{Reader, Source};
 
 use super::{EditableCatalog, NewFiles, TREE};
 use crate::changes::Changes;
@@ -23,19 +24,20 @@ pub(super) struct Expected<'a> {
 }
 
 /// Checks that the edited catalog of `root` in `staging` is valid, contains the planned changes, and is otherwise
-/// unchanged. Returns the staging directory.
+/// unchanged. Returns the staging directory, and what clusters see of the edited catalog.
 pub(super) fn check(
     staging: TempFolder,
     root: &Path,
     expected: &Expected<'_>,
     limits: &Limits,
-) -> Result<TempFolder, EditError> {
+) -> Result<(TempFolder, Source), EditError> {
     let Expected { before, outline, changes, new } = expected;
     let tree = staging.path().join(TREE);
     let digests = BlobDigests::of_changed(&before.digests, changes, new);
-    let rules = catalog::inspect(Warnings::Off);
+    let (rules, reader) = (catalog::inspect(Warnings::Off), Reader::default());
     let inspect = |blob: &Blob, text: Raw<'_>, problems: &mut Vec<Problem>| {
         digests.note(blob, text);
+        reader.add(blob, text);
         rules(blob, text, problems);
     };
     let options = LoadOptions { limits: limits.clone(), inspect: Some(&inspect), ..LoadOptions::default() };
@@ -58,5 +60,6 @@ pub(super) fn check(
              first replace anchors, merge keys and duplicate keys in the affected parts";
         return Err(Refusal::new(message).into());
     }
-    Ok(staging)
+    let source = reader.finish(&fbc);
+    Ok((staging, source))
 }

@@ -83,15 +83,13 @@ impl TextFile {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::transaction::Reading;
 
     #[test]
     fn a_deleted_file_is_an_error() {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("c.yaml");
         fs::write(&path, "schema: a\n---\nschema: b # note\n").unwrap();
-        let reading = Reading { keep_text: true, inspect: None };
-        let catalog = EditableCatalog::load(directory.path(), &fbc::Limits::default(), &reading).unwrap();
+        let catalog = EditableCatalog::load(directory.path(), &fbc::Limits::default(), true).unwrap();
         let yaml = |blob| Texts::new(&catalog).of(blob).map(|blob_text| blob_text.yaml);
         assert_eq!(yaml(1).unwrap().unwrap(), "schema: b # note\n");
         fs::write(&path, "schema: a\n--- x\nschema: b # note\n").unwrap();

@@ -2,6 +2,7 @@
 
 use std::collections::HashSet;
 use std::io;
+use std::slice;
 
 use catalog::needs::Need;
 use fbc::Fbc;
@@ -20,6 +21,13 @@ pub struct Offered<'a> {
     pub outlines: &'a [Outline],
     /// What the bundles of these catalogs, and of any further ones, provide and require.
     pub sources: &'a [Source],
+}
+
+impl<'a> Offered<'a> {
+    /// Creates the value for a single catalog.
+    pub fn catalog(outline: &'a Outline, source: &'a Source) -> Offered<'a> {
+        Offered { outlines: slice::from_ref(outline), sources: slice::from_ref(source) }
+    }
 }
 
 /// Reports for each catalog how clusters that run a bundle of `old` upgrade with `new`.
@@ -97,7 +105,6 @@ fn why(finding: &Finding<'_>) -> String {
 #[cfg(test)]
 mod tests {
     use std::fs;
-    use std::slice;
 
     use fbc::LoadOptions;
 
