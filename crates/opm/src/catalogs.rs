@@ -2,6 +2,7 @@
 
 use catalog::{Catalog, Warnings};
 use edit::template::RenderedBundle;
+use fbc::fault::{Class, Fault as _};
 use fbc::{Fbc, Limits};
 use source::{Failed, Images, Options};
 
@@ -15,16 +16,22 @@ use crate::{limits, report};
 /// Fails if a source has problems, after reporting the problems of all.
 pub(crate) fn load(references: &[String], options: &Options<'_>, printer: &Printer) -> Result<Fbc, Failure> {
     source::load(references, options).map_err(|rejected| {
+        let mut class = Class::Refused;
         for (reference, failed) in &rejected.failed {
             match failed {
-                Failed::Error(error) => printer.error(&format!("render reference \"{reference}\": {error}")),
+                Failed::Error(error) => {
+                    printer.error(&format!("render reference \"{reference}\": {error}"));
+                    if error.class() == Class::World {
+                        class = Class::World;
+                    }
+                }
                 Failed::Problems(problems) => {
                     printer.error(&format!("render reference \"{reference}\":"));
                     report::show(printer, &report::find(&rejected.fbc, problems));
                 }
             }
         }
-        Failure::Reported
+        Failure::Printed(class)
     })
 }
 

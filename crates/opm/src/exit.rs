@@ -23,6 +23,8 @@ pub(crate) enum Failure {
     Arguments(String),
     /// The answer is no, and the report has been printed already.
     Reported,
+    /// Errors that have been printed already, with their meaning.
+    Printed(Class),
     /// An error with its own exit code, for `grpc_health_probe` and signals.
     Exit(u8, String),
     /// A catalog breaks rules, which are still to be reported.
@@ -90,6 +92,19 @@ impl Failure {
         }
     }
 
+    /// Replaces a path in the message by the name that the user knows.
+    #[must_use]
+    pub(crate) fn with_name(self, path: &Path, name: &str) -> Failure {
+        match self {
+            Failure::Fault(context, fault) => {
+                let text = fault.to_string().replace(&*path.to_string_lossy(), name);
+                let hint = fault.hint().map(Cow::into_owned);
+                Failure::Fault(context, Box::new(Plain { class: fault.class(), text, hint }))
+            }
+            other => other,
+        }
+    }
+
     /// Adds the operation that failed.
     #[must_use]
     pub(crate) fn context(self, what: impl ToString) -> Failure {
@@ -121,11 +136,8 @@ impl Failure {
             Failure::ClosedPipe => 0,
             Failure::Reported | Failure::Invalid(_) => 1,
             Failure::Arguments(_) => 2,
-            Failure::Fault(_, fault) => match fault.class() {
-                Class::Refused => 1,
-                Class::Usage => 2,
-                Class::World => 3,
-            },
+            Failure::Printed(class) => code(*class),
+            Failure::Fault(_, fault) => code(fault.class()),
             Failure::Exit(code, _) => *code,
             Failure::Recorded(failure) => match **failure {
                 Failure::Exit(code, _) => code,
@@ -137,7 +149,7 @@ impl Failure {
 
     fn print(&self, printer: &Printer) {
         match self {
-            Failure::Reported | Failure::ClosedPipe => {}
+            Failure::Reported | Failure::Printed(_) | Failure::ClosedPipe => {}
             Failure::Arguments(text) => printer.usage(text),
             Failure::Invalid(invalid) => {
                 report::show(printer, &report::find(&invalid.fbc, invalid.problems.errors()));
@@ -152,6 +164,15 @@ impl Failure {
                 }
             }
         }
+    }
+}
+
+/// Returns the exit code of commands of our own.
+fn code(class: Class) -> u8 {
+    match class {
+        Class::Refused => 1,
+        Class::Usage => 2,
+        Class::World => 3,
     }
 }
 

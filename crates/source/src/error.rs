@@ -267,10 +267,11 @@ impl SourceError {
 impl Fault for SourceError {
     fn class(&self) -> Class {
         match self {
-            SourceError::PackageNeeded(_) | SourceError::CatalogAndBundle => Class::Usage,
+            SourceError::PackageNeeded(_) | SourceError::CatalogAndBundle | SourceError::NoCache => Class::Usage,
             SourceError::Named { source, .. } | SourceError::Content { source, .. } => source.class(),
             SourceError::Shared(error) => error.class(),
-            SourceError::Io(_) | SourceError::Pull { .. } | SourceError::Tool(_) => Class::World,
+            SourceError::Pull { source, .. } | SourceError::Image(source) => source.class(),
+            SourceError::Io(_) | SourceError::Tool(_) => Class::World,
             error if error.is_transient() => Class::World,
             _ => Class::Refused,
         }

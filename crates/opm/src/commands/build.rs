@@ -286,7 +286,7 @@ fn programs(args: &BuildArgs, printer: &Printer) -> Result<Programs, Failure> {
 
 /// Formats why an image cannot contain the program that the user requests.
 fn unusable(error: &ProgramError) -> Failure {
-    Failure::usage(match error {
+    Failure::message(match error {
         ProgramError::NoneFor { platform } => format!("{error}: pass another with --binary {platform}=FILE"),
         ProgramError::Dynamic { platform, .. } => format!(
             "{error}\n  help: pass a static program, as in releases or from 'cargo xtask dist', with --binary \
@@ -379,7 +379,7 @@ fn catalog_layers(
 fn stage(directory: &Directory, target: &Path, printer: &Printer) -> Outcome {
     let root = &directory.root;
     if !root.is_dir() {
-        return Err(Failure::usage(format!("\"{}\" is not a directory", root.display())));
+        return Err(Failure::message(format!("\"{}\" is not a directory", root.display())));
     }
     let before = Fingerprint::at(root).map_err(|error| in_path(root, &error))?;
     let mut members = directory.members().map_err(|error| failure(PrepareError::Catalog(error).into(), printer))?;

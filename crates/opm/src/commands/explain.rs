@@ -59,7 +59,7 @@ fn explained(name: &str) -> Result<String, Failure> {
                 [one] => format!("did you mean {one}?"),
                 [some @ .., last] => format!("did you mean {} or {last}?", some.join(", ")),
             };
-            Err(Failure::usage(format!("no field, schema, property or rule is named \"{name}\"\nhelp: {help}")))
+            Err(Failure::message(format!("no field, schema, property or rule is named \"{name}\"\nhelp: {help}")))
         }
     }
 }

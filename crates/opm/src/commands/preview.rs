@@ -50,7 +50,7 @@ pub(crate) struct PreviewArgs {
 
 pub(crate) fn run(args: &PreviewArgs, printer: &mut Printer) -> Outcome {
     if !args.directory.is_dir() {
-        return Err(Failure::usage(format!("\"{}\" is not a directory", args.directory.display())));
+        return Err(Failure::message(format!("\"{}\" is not a directory", args.directory.display())));
     }
     log::start(false);
     let is_bundle = fbc::load::is_bundle_dir(&args.directory);

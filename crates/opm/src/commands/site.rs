@@ -18,7 +18,7 @@ use super::serve::{catalog_name, directory_name, failure, image_name};
 use crate::choice::InvalidValue;
 use crate::compared::Others;
 use crate::console::{self, Served};
-use crate::exit::{Failure, Outcome};
+use crate::exit::Outcome;
 use crate::images::{self, PullFlags, TlsFlags};
 use crate::limits;
 use crate::printer::Printer;
@@ -111,13 +111,8 @@ fn build(args: &BuildArgs, tls: &TlsFlags, printer: &mut Printer) -> Outcome {
     let (on_invalid, shelve) = (OnInvalid::Fail, Some(console::shelve as _));
     let directory = Directory { root, limits, on_invalid, empty, shelve };
     // Messages name what the user named.
-    let (shelves, _) = Shelves::of(&directory).map_err(|error| {
-        let failure = failure(error.into(), printer);
-        match failure.text() {
-            Some(text) => Failure::message(text.replace(&*opened.path().to_string_lossy(), &args.source)),
-            None => failure,
-        }
-    })?;
+    let (shelves, _) = Shelves::of(&directory)
+        .map_err(|error| failure(error.into(), printer).with_name(opened.path(), &args.source))?;
     let folder = Folder::start(&args.to)?;
     let console = Console::new(&name, image, false);
     let served = Served(&shelves);

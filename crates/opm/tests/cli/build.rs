@@ -232,22 +232,23 @@ fn a_failed_build_leaves_nothing_behind() {
     env.file("full/file", "mine");
     let scratch = env.path("scratch");
     fs::create_dir(&scratch).unwrap();
-    let failing = |arguments: &[&str], text: &str| {
+    let failing = |arguments: &[&str], code: u8, text: &str| {
         let output = env.command().env("TMPDIR", &scratch).arg("build").args(arguments).output().unwrap();
         let shown = env.show(output);
-        assert!(shown.starts_with("exit 1\n--- stdout\n--- stderr\n") && shown.contains(text), "{shown}");
+        let start = format!("exit {code}\n--- stdout\n--- stderr\n");
+        assert!(shown.starts_with(&start) && shown.contains(text), "{shown}");
         assert_eq!(env.names("scratch"), [""; 0], "{arguments:?}");
         assert!(!env.path("out").exists());
     };
-    failing(&["wrong", "--data-only", "-o", "oci:out"], "c.yaml:3:");
-    failing(&["none", "--data-only", "-o", "oci:out"], "is not a directory");
-    failing(&["catalog", "--data-only"], "no destination for the image");
-    failing(&["catalog", "--data-only", "--push"], "use -t REF");
-    failing(&["--program-only", "-o", "oci:out"], "is dynamically linked");
-    failing(&["catalog", "--data-only", "-o", "registry.example.com/x:y"], "expected oci:DIR");
-    failing(&["catalog", "-o", "oci:out", "--base-image", "oci:none"], "base image \"oci:none\"");
+    failing(&["wrong", "--data-only", "-o", "oci:out"], 1, "c.yaml:3:");
+    failing(&["none", "--data-only", "-o", "oci:out"], 1, "is not a directory");
+    failing(&["catalog", "--data-only"], 2, "no destination for the image");
+    failing(&["catalog", "--data-only", "--push"], 2, "use -t REF");
+    failing(&["--program-only", "-o", "oci:out"], 1, "is dynamically linked");
+    failing(&["catalog", "--data-only", "-o", "registry.example.com/x:y"], 2, "expected oci:DIR");
+    failing(&["catalog", "-o", "oci:out", "--base-image", "oci:none"], 1, "base image \"oci:none\"");
     std::os::unix::fs::symlink("/etc", env.path("catalog/link")).unwrap();
-    failing(&["catalog", "--data-only", "-o", "oci:out"], "link");
+    failing(&["catalog", "--data-only", "-o", "oci:out"], 1, "link");
     assert_eq!(fs::read_to_string(Path::new(&env.path("full/file"))).unwrap(), "mine");
 }
 

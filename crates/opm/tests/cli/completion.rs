@@ -6,7 +6,7 @@ fn every_shell_gets_a_script() {
     for shell in ["bash", "zsh", "fish", "powershell", "elvish"] {
         assert!(env.stdout(&["completion", shell]).contains("validate"), "{shell}");
     }
-    assert!(env.opm(&["completion", "csh"]).starts_with("exit 1"));
+    assert!(env.opm(&["completion", "csh"]).starts_with("exit 2"));
 }
 
 #[test]

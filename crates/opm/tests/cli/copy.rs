@@ -56,20 +56,20 @@ fn failed_copies_are_reported() {
     let mut short = env.command();
     short.env("CONTAINERS_REGISTRIES_CONF", "registries.conf").args(["copy", "etcd:v1", "oci:again:v1"]);
     insta::assert_snapshot!(env.show(short.output().expect("opm runs")), @r#"
-    exit 1
+    exit 2
     --- stdout
     --- stderr
     error: failed to copy "etcd:v1" to "oci:again:v1": repository name must be canonical, with registry and full path, such as docker.io/library/etcd
       help: write "etcd:v1" with its registry, or give it an alias in registries.conf
     "#);
     insta::assert_snapshot!(env.opm(&["copy", "oci:layout:v1", "reg.test/a"]), @r#"
-    exit 1
+    exit 2
     --- stdout
     --- stderr
     error: "reg.test/a": Docker reference reg.test/a is not for an unknown digest case; tag or digest is needed, such as reg.test/a:latest
     "#);
     insta::assert_snapshot!(env.opm(&["copy", "--offline", "reg.test/a:v1", "oci:again:v1"]), @r#"
-    exit 1
+    exit 2
     --- stdout
     --- stderr
     error: --offline requires an image cache: set OLM_CACHE_DIR or --image-cache

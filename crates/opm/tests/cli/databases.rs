@@ -652,7 +652,10 @@ fn check(env: &TestEnv, kind: &Kind, class: Class, command: &str) -> Option<Stri
     let as_expected = match expected {
         Done => ended == Some(code) && changed == (class == Writes),
         Warns(message) => ended == Some(code) && !changed && shown.contains(message),
-        Fails(message) => ended == Some(1) && !changed && shown.contains(message),
+        Fails(message) => {
+            let failed = ended == Some(1) || ended == Some(2) && matches!(class, Rejects(_));
+            failed && !changed && shown.contains(message)
+        }
     };
     let seen = if changed { "the database changed" } else { "the database did not change" };
     let shown: String = shown.lines().filter(|line| !line.starts_with([' ', '{', '}'])).take(20).collect();

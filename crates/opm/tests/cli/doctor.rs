@@ -18,7 +18,7 @@ fn a_blocked_registry_is_explained() {
     let env = TestEnv::new();
     let blocked = "[[registry]]\nlocation = 'reg.test'\nblocked = true\n";
     insta::assert_snapshot!(env.show(doctor(&env, blocked, &["reg.test/a/b:v1"])), @r"
-    exit 1
+    exit 3
     --- stdout
     image:        reg.test/a/b:v1
     settings:     registries.conf; this image is meant in registries.conf
@@ -64,7 +64,7 @@ fn rejected_credentials_are_explained() {
     let shown = env.show(doctor(&env, "", &["--use-http", &image])).replace(&host, "[HOST]");
     let shown: Vec<&str> = shown.lines().filter(|line| !line.starts_with("time:")).collect();
     insta::assert_snapshot!(shown.join("\n"), @r#"
-    exit 1
+    exit 3
     --- stdout
     image:        [HOST]/a/b:v1
     settings:     registries.conf; none is about this image

@@ -318,7 +318,7 @@ fn images_are_filtered_and_merged_into_new_directories() {
     env.stdout(&["edit", "merge", "mine", "oci:image", "--to", "both"]);
     assert!(env.stdout(&["list", "packages", "both"]).contains("\nz "));
     insta::assert_snapshot!(env.opm(&["edit", "filter", "oci:image", "--package", "b"]), @r"
-    exit 1
+    exit 2
     --- stdout
     --- stderr
     error: oci:image is not a directory: use --to DIR for the result

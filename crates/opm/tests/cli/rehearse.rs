@@ -155,7 +155,7 @@ fn an_installer_gets_a_minimal_role() {
     let every = env.stdout(&["rehearse", "new", "--installer"]);
     assert!(!every.contains("escalate") && every.contains("  - pods\n"), "{every}");
     insta::assert_snapshot!(env.opm(&["rehearse", "new", "--olm", "v0", "--installer"]), @"
-    exit 1
+    exit 2
     --- stdout
     --- stderr
     error: --installer requires OLM v1: OLM v0 installs with its own permissions

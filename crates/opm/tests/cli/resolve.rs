@@ -201,7 +201,7 @@ fn failed_resolutions_are_explained() {
     error: package b has no version 7.0.0, only 1.1.0, 1.0.0
     ");
     insta::assert_snapshot!(env.opm(&["resolve", "cat"]), @r"
-    exit 1
+    exit 2
     --- stdout
     --- stderr
     error: nothing to resolve: give --install, --installed, --unsubscribed or --state
@@ -233,7 +233,7 @@ fn a_namespace_is_read_in_the_format_of_kubectl() {
     --- stderr
     ");
     insta::assert_snapshot!(env.opm(&["resolve", "cat", "cat", "--state", "state.json"]), @r#"
-    exit 1
+    exit 2
     --- stdout
     --- stderr
     error: Subscription my-k uses catalog "community", but the given catalogs are named cat, cat-2

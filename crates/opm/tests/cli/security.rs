@@ -104,7 +104,7 @@ fn accepted_findings_are_omitted() {
     ");
     env.file("wrong.json", "{}");
     insta::assert_snapshot!(env.opm(&["security", "new", "--baseline", "wrong.json"]), @"
-    exit 1
+    exit 2
     --- stdout
     --- stderr
     error: wrong.json: missing field `accepted` at line 1 column 2
@@ -115,7 +115,7 @@ fn accepted_findings_are_omitted() {
     ] {
         env.file("wrong.json", text);
         let shown = env.opm(&["security", "new", "--baseline", "wrong.json"]);
-        assert!(shown.starts_with("exit 1") && shown.contains(&format!("error: wrong.json: {why}")), "{shown}");
+        assert!(shown.starts_with("exit 2") && shown.contains(&format!("error: wrong.json: {why}")), "{shown}");
     }
 }
 
@@ -275,21 +275,23 @@ fn bundles_are_selected_from_their_catalog() {
     error: CustomResourceDefinition foos.example.com: existingFieldRemoval: crd/foos.example.com version/v1 field/^.v110 may not be removed (OLM v1 refuses the upgrade; the change breaks custom resources) [crd-upgrade-field-removed]
     --- stderr
     ");
-    for (arguments, message) in [
-        (&["security", "next"][..], "next is a catalog: give --package, or a second catalog"),
-        (&["security", "next", "--package", "bar"], "next has no package \"bar\"; its packages are foo"),
+    for (code, arguments, message) in [
+        (2, &["security", "next"][..], "next is a catalog: give --package, or a second catalog"),
+        (1, &["security", "next", "--package", "bar"], "next has no package \"bar\"; its packages are foo"),
         (
+            1,
             &["security", "next", "--package", "foo=9.0.0"],
             "package \"foo\" has no version \"9.0.0\"; its versions are 1.0.0, 1.1.0, 1.2.0",
         ),
         (
+            1,
             &["security", "next", "--package", "foo@fast"],
             "package \"foo\" has no channel \"fast\"; its channels are stable",
         ),
-        (&["crd-diff", "next", "--package", "foo"], "--from is required"),
+        (2, &["crd-diff", "next", "--package", "foo"], "--from is required"),
     ] {
         let shown = env.opm(arguments);
-        assert!(shown.starts_with("exit 1") && shown.contains(message), "{shown}");
+        assert!(shown.starts_with(&format!("exit {code}\n")) && shown.contains(message), "{shown}");
     }
 }
 

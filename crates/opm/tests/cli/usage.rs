@@ -23,7 +23,7 @@ fn invalid_arguments_are_reported() {
     For more information, try '--help'.
     ");
     insta::assert_snapshot!(env.opm(&["validat", "x"]), @r"
-    exit 1
+    exit 2
     --- stdout
     --- stderr
     error: unrecognized subcommand 'validat'
@@ -88,7 +88,7 @@ fn every_alpha_command_has_a_stable_name() {
 fn a_misplaced_subcommand_suggests_the_right_command() {
     let env = TestEnv::new();
     insta::assert_snapshot!(env.opm(&["render-graph", "x"]), @r"
-    exit 1
+    exit 2
     --- stdout
     --- stderr
     error: unrecognized subcommand 'render-graph'
@@ -201,7 +201,7 @@ fn arguments_that_do_not_fit_together_are_reported_as_errors() {
     let env = TestEnv::new();
     env.copy_of("examples/catalog").copy_of("examples/bundles/lantern/1.3.0");
     insta::assert_snapshot!(env.opm(&["crd-diff", "1.3.0", "catalog"]), @r"
-    exit 1
+    exit 2
     --- stdout
     --- stderr
     error: compare a catalog with another catalog, or use --package, --from and --to

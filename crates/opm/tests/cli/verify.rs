@@ -185,7 +185,7 @@ fn the_policy_of_the_user_applies_unless_another_is_given() {
     ");
     env.file("broken.json", "{}");
     insta::assert_snapshot!(show(&["--policy", "broken.json", &name]), @r#"
-    exit 1
+    exit 3
     --- stdout
     --- stderr
     error: failed to check "[HOST]/a/b:v1": invalid policy in broken.json: the policy has no "default"

@@ -54,7 +54,7 @@ fn objects_are_printed_without_a_cluster() {
     warning: cannot check whether the image has a program: initializing source docker://127.0.0.1:1/catalog:latest: pinging container registry 127.0.0.1:1: Get "https://127.0.0.1:1/v2/": dial tcp 127.0.0.1:1: Connection refused (os error 111); if it has none, add --extract-content
     "#);
     insta::assert_snapshot!(env.opm(&[&apply[..], &["--poll", "often"]].concat()), @r#"
-    exit 1
+    exit 2
     --- stdout
     --- stderr
     error: invalid value 'often' for '--poll <DURATION>': expected a duration like 10m, 1h or 1h30m

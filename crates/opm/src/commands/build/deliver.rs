@@ -17,7 +17,7 @@ pub(crate) fn deliver(
 ) -> Outcome {
     let mut options = images.client()?.options().clone();
     options.store = store.clone();
-    let client = Client::new(options).map_err(|error| Failure::fault(error))?;
+    let client = Client::new(options).map_err(Failure::fault)?;
     let name = || tag.and_then(Reference::tag).map(str::to_owned);
     let output = output.cloned().map(|output| match output {
         Location::Layout { path, tag: None } => Location::Layout { path, tag: name() },
