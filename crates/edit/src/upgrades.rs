@@ -5,6 +5,7 @@
 //! there. Entries that another entry skips are not on the chain.
 
 mod compare;
+mod report;
 mod words;
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
@@ -16,6 +17,7 @@ use fbc::version::Version;
 use crate::outline::{Channel, Outline, Package};
 
 pub use compare::{Offered, compare, source_of};
+pub use report::{BundleUpgrades, ChannelUpgrades, Offer, UpgradeReport};
 pub use words::regressions;
 
 /// Bundles that clusters never select, by package and name.

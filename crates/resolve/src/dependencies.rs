@@ -3,9 +3,10 @@
 use std::collections::BTreeMap;
 
 use catalog::needs::Requirement;
+use fbc::{Fbc, Problem, Stage, path};
 
 use crate::explain::{explain, near_misses};
-use crate::input::{Bundle, State, Subscription};
+use crate::input::{Bundle, Source, State, Subscription};
 use crate::pool::{Node, Pool};
 use crate::resolver::{Outcome, resolve, unmet};
 
@@ -62,6 +63,40 @@ pub fn check<'a>(pool: &Pool<'a>, source: usize) -> Vec<Finding<'a>> {
         }
     }
     findings
+}
+
+/// Reports the bundles of the first source, which comes from `fbc`, that cannot be installed. The other sources may
+/// satisfy their dependencies.
+pub fn problems(fbc: &Fbc, sources: &[Source]) -> Vec<Problem> {
+    let pool = Pool::new(sources, "operators");
+    let mut problems = Vec::new();
+    for finding in check(&pool, 0) {
+        let (bundle, blob) = (finding.bundle, &fbc.blobs()[finding.bundle.blob]);
+        let is_readable = |it: &Requirement| pool.check(&it.need).is_ok() && pool.candidates(&it.need, None).is_ok();
+        let (rule, place, label) = match finding.requirement {
+            None => ("dependencies-together", path!["name"], "cannot be installed"),
+            Some(it) => {
+                let place = path!["properties", it.property, "value"];
+                match is_readable(it) {
+                    true => ("dependency-met", place, "nothing that clusters can choose offers this"),
+                    false => ("dependency-readable", place, "stops everything in a namespace"),
+                }
+            }
+        };
+        let head = if finding.head { format!(", the head of channel \"{}\",", finding.channel) } else { String::new() };
+        let message = format!("\"{}\"{head} cannot be installed: {}", bundle.name, finding.reason);
+        let mut help = finding.hints.join("\n      ");
+        if rule == "dependency-met" && sources.len() == 1 {
+            help += "\n      if another catalog of the cluster offers it, name that by --with";
+        }
+        let mut problem = Problem::new(rule, Stage::Model, message)
+            .about(&bundle.package, finding.channel, &bundle.name)
+            .label(label);
+        problem.help = Some(help).filter(|help| !help.is_empty());
+        problem.place = blob.place(place);
+        problems.push(problem);
+    }
+    problems
 }
 
 /// Explains why a bundle can never be installed, if it cannot: the first missing requirement, and near misses.

@@ -1,16 +1,15 @@
 //! `opm check-upgrades`: reports the clusters that are stranded when one catalog replaces another.
 
 use std::fmt::Write;
-use std::slice;
+use std::{io, slice};
 
 use clap::builder::TypedValueParser;
 use edit::Outline;
-use edit::upgrades::{self, ChannelReport, Offered, Outcome as Upgrade, UpgradeStatus};
+use edit::upgrades::{self, ChannelReport, Offered, Outcome as Upgrade, UpgradeReport};
 use fbc::json::Raw;
 use fbc::locate::Locator;
 use fbc::{Blob, Fbc, Problem, path};
 use resolve::input::{Reader, Source};
-use serde_json::{Value, json};
 use source::{Images, Options};
 
 use super::offline::sources;
@@ -82,7 +81,10 @@ pub(crate) fn run(args: &CheckUpgradesArgs, tls: &TlsFlags, printer: &mut Printe
     .concat();
     let text = match args.output {
         Output::Text => text(&reports, args),
-        Output::Json => format!("{:#}\n", as_json(&reports, &args.new)),
+        Output::Json => {
+            let report = UpgradeReport::new(&reports, &args.new);
+            format!("{}\n", serde_json::to_string_pretty(&report).map_err(io::Error::from)?)
+        }
         Output::Github => github(&reports, &new, args),
     };
     printer.data().write_all(text.as_bytes())?;
@@ -140,58 +142,6 @@ fn text(reports: &[ChannelReport], args: &CheckUpgradesArgs) -> String {
         }
     }
     out
-}
-
-fn status(status: &UpgradeStatus) -> Value {
-    let result = match status {
-        UpgradeStatus::Latest => "latest",
-        UpgradeStatus::Upgraded(_) => "upgraded",
-        UpgradeStatus::Stuck(_) => "stuck",
-        UpgradeStatus::HeldBack { .. } => "held-back",
-        UpgradeStatus::NoPath => "no-path",
-        UpgradeStatus::ChannelGone => "channel-gone",
-        UpgradeStatus::PackageGone => "package-gone",
-        UpgradeStatus::Broken(_) => "channel-broken",
-    };
-    let mut shown = json!({"result": result});
-    if let Some(path) = status.path() {
-        shown["next"] = json!(path.next);
-        shown["destination"] = json!(path.end);
-        shown["steps"] = json!(path.steps);
-    }
-    if let UpgradeStatus::HeldBack { by, why, .. } = status {
-        shown["heldBackBy"] = json!(by);
-        shown["reason"] = json!(why);
-    }
-    shown
-}
-
-fn as_json(reports: &[ChannelReport], new: &str) -> Value {
-    let channels: Vec<Value> = reports
-        .iter()
-        .map(|report| {
-            let bundles: Vec<Value> = report
-                .outcomes
-                .iter()
-                .map(|outcome| {
-                    json!({
-                        "name": outcome.bundle,
-                        "version": outcome.version.as_ref().map(ToString::to_string),
-                        "before": status(&outcome.before),
-                        "now": status(&outcome.now),
-                        "regression": outcome.is_regression(),
-                    })
-                })
-                .collect();
-            json!({
-                "package": report.package,
-                "channel": report.channel,
-                "bundles": bundles,
-                "fix": report.advice(new),
-            })
-        })
-        .collect();
-    json!({"regressions": upgrades::regressions(reports), "channels": channels})
 }
 
 /// Returns workflow commands that annotate regressions at their channels on GitHub.

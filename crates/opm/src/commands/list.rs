@@ -1,13 +1,14 @@
 //! `opm list` and `opm alpha list`: the packages, channels and bundles of a catalog.
 
-use catalog::list::{BundleRow, ChannelRow, Order, PackageRow};
+use std::io;
+
+use catalog::list::{self, BundleRow, DisplayNames, Order};
 use catalog::{Catalog, Package};
 use clap::Subcommand;
 use clap::builder::TypedValueParser;
-use fbc::blob::TextBuffer;
-use fbc::json::{Raw, Text};
-use fbc::{Fbc, property};
-use serde_json::{Value, json};
+use fbc::json::Text;
+use serde::Serialize;
+use serde_json::{Map, Value};
 
 use crate::choice::choice;
 use crate::exit::{Failure, Outcome};
@@ -162,24 +163,24 @@ pub(crate) fn run(args: &ListArgs, tls: &TlsFlags, printer: &mut Printer) -> Out
         ListCommand::Packages(args) => {
             let images = images::open(tls, &args.pull);
             let (fbc, catalog) = catalogs::checked(&args.source, true, &images)?;
-            let rows = catalog::list::packages(&catalog);
-            let names = display_names(&fbc, &rows, DisplayNames::Any)?;
-            let values = rows.iter().zip(&names).map(|(row, name)| package_value(row, name)).collect();
-            print(values, args.output.output, printer)
+            print(
+                &list::packages(&catalog, &fbc, DisplayNames::Any, &limits::from_env()?)?,
+                args.output.output,
+                printer,
+            )
         }
         ListCommand::Channels(args) => {
             let images = images::open(tls, &args.pull);
             let (_, catalog) = catalogs::checked(&args.source, false, &images)?;
-            let rows = catalog::list::channels(packages(&catalog, args.package())?);
-            print(rows.iter().map(channel_value).collect(), args.output.output, printer)
+            print(&list::channels(packages(&catalog, args.package())?), args.output.output, printer)
         }
         ListCommand::Bundles(args) => {
             let images = images::open(tls, &args.pull);
             let (_, catalog) = catalogs::checked(&args.source, false, &images)?;
-            let rows = catalog::list::bundles(packages(&catalog, args.package())?, Order::NewestFirst);
+            let rows = list::bundles(packages(&catalog, args.package())?, Order::NewestFirst);
             match args.output.output {
                 Output::Table => print_bundles(&rows, args.package().is_none(), printer),
-                output => print(rows.iter().map(bundle_value).collect(), output, printer),
+                output => print(&rows, output, printer),
             }
         }
     }
@@ -190,23 +191,21 @@ pub(crate) fn run_alpha(args: &AlphaListArgs, tls: &TlsFlags, printer: &mut Prin
         AlphaListCommand::Packages { source, pull } => {
             let images = images::open(tls, pull);
             let (fbc, catalog) = catalogs::checked(source, true, &images)?;
-            let rows = catalog::list::packages(&catalog);
-            let names = display_names(&fbc, &rows, DisplayNames::OfObjects)?;
-            let rows =
-                rows.iter().zip(names).map(|(row, name)| vec![row.name.into(), name, row.default_channel.into()]);
+            let rows = list::packages(&catalog, &fbc, DisplayNames::OfObjects, &limits::from_env()?)?;
+            let rows = rows.into_iter().map(|row| vec![row.name.into(), row.display_name, row.default_channel.into()]);
             table::text(&["NAME", "DISPLAY NAME", "DEFAULT CHANNEL"], rows.collect())
         }
         AlphaListCommand::Channels { source, package, pull } => {
             let images = images::open(tls, pull);
             let (_, catalog) = catalogs::checked(source, false, &images)?;
-            let rows = catalog::list::channels(packages(&catalog, package.as_deref())?);
+            let rows = list::channels(packages(&catalog, package.as_deref())?);
             let rows = rows.iter().map(|row| vec![row.package.into(), row.channel.into(), row.head.into()]);
             table::text(&["PACKAGE", "CHANNEL", "HEAD"], rows.collect())
         }
         AlphaListCommand::Bundles { source, package, pull } => {
             let images = images::open(tls, pull);
             let (_, catalog) = catalogs::checked(source, false, &images)?;
-            let rows = catalog::list::bundles(packages(&catalog, package.as_deref())?, Order::Name);
+            let rows = list::bundles(packages(&catalog, package.as_deref())?, Order::Name);
             let rows = rows.iter().map(|row| {
                 vec![
                     row.package.into(),
@@ -227,88 +226,7 @@ pub(crate) fn run_alpha(args: &AlphaListArgs, tls: &TlsFlags, printer: &mut Prin
 
 /// Returns all packages, or only the one called `name`.
 fn packages<'a>(catalog: &'a Catalog, name: Option<&str>) -> Result<Vec<&'a Package>, Failure> {
-    match name {
-        None => Ok(catalog.packages().iter().collect()),
-        Some(name) => match catalog.package(name) {
-            Some(package) => Ok(vec![package]),
-            None => {
-                let near = catalog::rules::nearest(name, catalog.packages().iter().map(Package::name));
-                let help = near.map(|near| format!("\nhelp: did you mean \"{near}\"?")).unwrap_or_default();
-                Err(Failure::message(format!("package \"{name}\" not found{help}")))
-            }
-        },
-    }
-}
-
-/// Where display names come from.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum DisplayNames {
-    /// CSVs in `olm.bundle.object` properties only, like upstream opm.
-    OfObjects,
-    /// CSVs, or else `olm.csv.metadata`.
-    Any,
-}
-
-/// Returns the display name of each package, read from the head of its default channel.
-fn display_names(fbc: &Fbc, rows: &[PackageRow<'_>], wanted: DisplayNames) -> Result<Vec<String>, Failure> {
-    let limits = limits::from_env()?;
-    let mut names = Vec::new();
-    for row in rows {
-        let Some(blob) = row.head_blob.and_then(|index| fbc.blobs().get(index)) else {
-            names.push(String::new());
-            continue;
-        };
-        let csv = fbc.csv(blob, &limits)?;
-        let csv = csv.as_deref().and_then(|text| Raw::parse(text, limits.depth).ok());
-        let mut name = csv.and_then(|csv| csv.get("spec")?.get("displayName")?.as_str()).map(|name| name.into_owned());
-        if name.is_none() && wanted == DisplayNames::Any {
-            let mut buffer = TextBuffer::default();
-            let text = fbc.text(blob, &mut buffer)?;
-            name = property::of(text)
-                .find(|(kind, _)| kind == property::CSV_METADATA)
-                .and_then(|(_, value)| value?.get("displayName")?.as_str())
-                .map(|name| name.into_owned());
-        }
-        names.push(name.unwrap_or_default());
-    }
-    Ok(names)
-}
-
-fn package_value(row: &PackageRow<'_>, display_name: &str) -> Value {
-    json!({
-        "name": row.name,
-        "displayName": display_name,
-        "defaultChannel": row.default_channel,
-        "channels": row.channels,
-        "bundles": row.bundles,
-        "deprecation": row.deprecation,
-    })
-}
-
-fn channel_value(row: &ChannelRow<'_>) -> Value {
-    json!({
-        "package": row.package,
-        "channel": row.channel,
-        "head": row.head,
-        "default": row.default,
-        "entries": row.entries,
-        "deprecation": row.deprecation,
-    })
-}
-
-fn bundle_value(row: &BundleRow<'_>) -> Value {
-    json!({
-        "package": row.package,
-        "channel": row.channel,
-        "bundle": row.bundle,
-        "version": row.version,
-        "head": row.head,
-        "replaces": row.replaces,
-        "skips": row.skips,
-        "skipRange": row.skip_range,
-        "image": row.image,
-        "deprecation": row.deprecation,
-    })
+    list::named(catalog, name).map_err(Failure::fault)
 }
 
 /// Prints one short line per bundle; `-o wide` has every field.
@@ -340,22 +258,21 @@ fn print_bundles(rows: &[BundleRow<'_>], with_package: bool, printer: &mut Print
 }
 
 /// Prints rows, which must all have the same fields.
-fn print(rows: Vec<Value>, output: Output, printer: &mut Printer) -> Outcome {
+fn print(rows: &[impl Serialize], output: Output, printer: &mut Printer) -> Outcome {
+    let rows = serde_json::to_value(rows).map_err(io::Error::from)?;
     let text = match output {
-        Output::Json => format!("{:#}\n", Value::Array(rows)),
+        Output::Json => format!("{rows:#}\n"),
         Output::Yaml => {
             let mut out = Vec::new();
-            fbc::yaml::write_document(Text::from(&Value::Array(rows)).raw(), &mut out);
+            fbc::yaml::write_document(Text::from(&rows).raw(), &mut out);
             String::from_utf8_lossy(&out).into_owned()
         }
         Output::Table | Output::Wide | Output::Csv => {
-            let columns: Vec<String> =
-                rows.first().and_then(Value::as_object).map(|row| row.keys().cloned().collect()).unwrap_or_default();
-            let cells: Vec<Vec<String>> = rows
-                .iter()
-                .filter_map(Value::as_object)
-                .map(|row| row.values().map(|value| cell(value, output)).collect())
-                .collect();
+            let rows: Vec<&Map<String, Value>> =
+                rows.as_array().into_iter().flatten().filter_map(Value::as_object).collect();
+            let columns: Vec<String> = rows.first().map(|row| row.keys().cloned().collect()).unwrap_or_default();
+            let cells: Vec<Vec<String>> =
+                rows.iter().map(|row| row.values().map(|value| cell(value, output)).collect()).collect();
             match output {
                 Output::Csv => table::csv(&columns, &cells),
                 _ => {

@@ -4,13 +4,11 @@ use std::collections::BTreeSet;
 use std::path::Path;
 
 use catalog::Warnings;
-use catalog::needs::Requirement;
 use clap::builder::TypedValueParser;
 use fbc::json::{Layout, Raw, Text};
-use fbc::{Blob, Fbc, FileId, Problem, Severity, Stage, path};
+use fbc::{Blob, Fbc, FileId, Problem, Severity};
 use resolve::dependencies;
 use resolve::input::Reader;
-use resolve::pool::Pool;
 use serde_json::{Value, json};
 use source::{Images, LoadedCatalog, Options, Source};
 
@@ -109,7 +107,7 @@ pub(crate) fn run(args: &ValidateArgs, tls: &TlsFlags, printer: &mut Printer) ->
     if args.deps && is_valid {
         let mut sources = vec![reader.finish(&fbc)];
         sources.extend(sources::load(&args.with, &[], &images, printer)?);
-        problems.extend(dependencies(&fbc, &sources, !args.with.is_empty()));
+        problems.extend(dependencies::problems(&fbc, &sources));
     }
     if args.output == Output::Text && fbc.blobs().is_empty() && problems.is_empty() {
         printer.warning(&format!("\"{}\" contains no catalog files", args.source));
@@ -150,39 +148,6 @@ pub(crate) fn run(args: &ValidateArgs, tls: &TlsFlags, printer: &mut Printer) ->
         Output::Github => printer.data().write_all(github(&found).as_bytes())?,
     }
     if errors.is_empty() { Ok(()) } else { Err(Failure::Reported) }
-}
-
-/// Finds the bundles of the first source that cannot be installed.
-fn dependencies(fbc: &Fbc, sources: &[resolve::input::Source], others: bool) -> Vec<Problem> {
-    let pool = Pool::new(sources, "operators");
-    let mut problems = Vec::new();
-    for finding in dependencies::check(&pool, 0) {
-        let (bundle, blob) = (finding.bundle, &fbc.blobs()[finding.bundle.blob]);
-        let is_readable = |it: &Requirement| pool.check(&it.need).is_ok() && pool.candidates(&it.need, None).is_ok();
-        let (rule, place, label) = match finding.requirement {
-            None => ("dependencies-together", path!["name"], "cannot be installed"),
-            Some(it) => {
-                let place = path!["properties", it.property, "value"];
-                match is_readable(it) {
-                    true => ("dependency-met", place, "nothing that clusters can choose offers this"),
-                    false => ("dependency-readable", place, "stops everything in a namespace"),
-                }
-            }
-        };
-        let head = if finding.head { format!(", the head of channel \"{}\",", finding.channel) } else { String::new() };
-        let message = format!("\"{}\"{head} cannot be installed: {}", bundle.name, finding.reason);
-        let mut help = finding.hints.join("\n      ");
-        if rule == "dependency-met" && !others {
-            help += "\n      if another catalog of the cluster offers it, name that by --with";
-        }
-        let mut problem = Problem::new(rule, Stage::Model, message)
-            .about(&bundle.package, finding.channel, &bundle.name)
-            .label(label);
-        problem.help = Some(help).filter(|help| !help.is_empty());
-        problem.place = blob.place(place);
-        problems.push(problem);
-    }
-    problems
 }
 
 /// Finds the catalog. A single file is refused: it can be a part of one.
