@@ -46,7 +46,7 @@ async fn the_needs_of_a_cluster_are_read_from_it() {
     let output = tokio::task::block_in_place(|| {
         registries.run(&["mirror", "--use-http", "plan", &file, "--installed", "cluster", "--kubeconfig", "none"])
     });
-    assert_eq!(output.status.code(), Some(1));
+    assert_eq!(output.status.code(), Some(3));
     assert!(String::from_utf8_lossy(&output.stderr).contains("none"), "{output:?}");
 }
 

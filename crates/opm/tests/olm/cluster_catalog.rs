@@ -36,7 +36,7 @@ async fn a_cluster_catalog_is_created_changed_and_deleted() {
     assert!(object["spec"]["source"]["image"]["pollIntervalMinutes"].is_null(), "{object:#}");
     // A missing image is reported with the message of catalogd.
     let missing = apply(&["--image", &format!("{image}-none"), "--wait", "--timeout", "15s"]);
-    assert!(missing.starts_with("exit 1") && missing.contains("is not served after 15s: Retrying"), "{missing}");
+    assert!(missing.starts_with("exit 3") && missing.contains("is not served after 15s: Retrying"), "{missing}");
     assert!(opm(&["catalog", "delete", &name]).contains("ClusterCatalog [NAME] deleted"));
     crate::stage::until("it is gone", || async { stage.stage.get(CATALOG, &name).await.is_none().then_some(()) }).await;
     assert!(opm(&["catalog", "delete", &name]).starts_with("exit 1"));

@@ -144,7 +144,11 @@ fn source(request: &Request) -> Value {
 async fn by_olm(stage: &StageV1, name: &str) -> Outcome {
     let status = stage
         .decided(name, |status| {
-            matches!(condition(status, "Progressing")["reason"].as_str(), Some("Succeeded" | "Retrying" | "Blocked"))
+            let progressing = condition(status, "Progressing");
+            // It decides before it has read a catalog that is served already, and again afterwards.
+            let message = progressing["message"].as_str().unwrap_or_default();
+            let has_catalogs = !(message.contains("cache for catalog") && message.ends_with("not found"));
+            matches!(progressing["reason"].as_str(), Some("Succeeded" | "Retrying" | "Blocked")) && has_catalogs
         })
         .await;
     let progressing = condition(&status, "Progressing");
