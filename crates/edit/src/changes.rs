@@ -138,7 +138,7 @@ impl Changes {
 }
 
 fn old_form(package: &str) -> Refusal {
-    Refusal::new(format!("package {package:?} declares its channels as bundle properties, as in the original format"))
+    Refusal::new(format!("package {package:?} declares its channels as bundle properties, as in the legacy format"))
         .help("convert the catalog with 'opm migrate', then edit the result")
 }
 

@@ -113,7 +113,7 @@ impl BlobDigests {
 
 /// A catalog with the digests of its blobs.
 #[derive(Clone, Copy)]
-pub struct Edition<'a> {
+pub struct CatalogSnapshot<'a> {
     /// The catalog.
     pub fbc: &'a Fbc,
     /// The directory.
@@ -134,10 +134,10 @@ enum Expected<'a> {
 /// # Errors
 /// Fails with the path of the first file that differs.
 pub fn verify_only_planned_changes(
-    before: Edition<'_>,
+    before: CatalogSnapshot<'_>,
     changes: &Changes,
     new: &BTreeMap<PathBuf, Vec<NewBlob>>,
-    after: Edition<'_>,
+    after: CatalogSnapshot<'_>,
 ) -> Result<(), PathBuf> {
     let old = before.digests.by_path(before.fbc, before.root);
     let mut now = after.digests.by_path(after.fbc, after.root);

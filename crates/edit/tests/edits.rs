@@ -16,7 +16,7 @@ use edit::remove::{Removal, remove};
 use edit::rewrite::{Rewritten, new_file, rewrite};
 use edit::set_edge::{Edges, set_edge};
 use edit::upgrades::Offered;
-use edit::verify::{BlobDigests, Edition, Purpose, Stranded, verify_only_planned_changes};
+use edit::verify::{BlobDigests, CatalogSnapshot, Purpose, Stranded, verify_only_planned_changes};
 use edit::{NewBlob, Outline, Refusal, set_default};
 use fbc::range::VersionRange;
 use fbc::{Fbc, LoadOptions};
@@ -36,8 +36,8 @@ struct Read {
 }
 
 impl Read {
-    fn edition(&self) -> Edition<'_> {
-        Edition { fbc: &self.fbc, root: self.directory.path(), digests: &self.digests }
+    fn snapshot(&self) -> CatalogSnapshot<'_> {
+        CatalogSnapshot { fbc: &self.fbc, root: self.directory.path(), digests: &self.digests }
     }
 }
 
@@ -102,7 +102,7 @@ fn edited(files: &Files, verb: impl FnOnce(&Read, &mut Outline) -> Result<(), Re
     let after = read_into(&new, BlobDigests::of_changed(&before.digests, &changes, &new_blob));
     assert!(after.outline.agrees_with(&wanted), "{files:#?}\n{new:#?}");
     assert_eq!(
-        verify_only_planned_changes(before.edition(), &changes, &new_blob, after.edition()),
+        verify_only_planned_changes(before.snapshot(), &changes, &new_blob, after.snapshot()),
         Ok(()),
         "{files:#?}\n{new:#?}"
     );

@@ -102,7 +102,7 @@ fn channels_of_many_heads_have_many_chains() {
 }
 
 #[test]
-fn channels_of_the_first_format_are_collected_for_each_package() {
+fn channels_of_the_legacy_format_are_collected_for_each_package() {
     assert_linear(|size| {
         let text: String = (0..size)
             .map(|number| {

@@ -6,9 +6,9 @@ use std::path::{Path, PathBuf};
 
 use crate::files::{self, Stamp, Store};
 use crate::json::{self, Object, Raw, Text};
+use crate::legacy::LegacyProperties;
 use crate::limits::{Limits, MAX_DEPTH};
 use crate::object::{self, RefBase};
-use crate::oldform::OldForm;
 use crate::problem::{FileId, Place, Spot};
 
 /// The schema of package blobs.
@@ -159,8 +159,8 @@ pub struct Bundle {
     pub references: Vec<Box<str>>,
     /// The number of its `olm.csv.metadata` properties.
     pub csv_metadata: u32,
-    /// Channels, skips and skip ranges from properties, as in the original format.
-    pub(crate) old_form: Option<Box<OldForm>>,
+    /// Channels, skips and skip ranges from properties, as in the legacy format.
+    pub(crate) old_form: Option<Box<LegacyProperties>>,
 }
 
 /// The value of an `olm.package` property.

@@ -4,8 +4,8 @@ use std::borrow::Cow;
 
 use crate::blob::{BUNDLE, Bundle, CHANNEL, Content, DEPRECATIONS, Deprecation, Entry, PACKAGE, PackageProperty};
 use crate::json::{Kind, Path, Raw};
+use crate::legacy::LegacyProperties;
 use crate::object::{self, RefBase};
-use crate::oldform::OldForm;
 use crate::path;
 use crate::property;
 use crate::schema::{BUNDLE_SHAPE, CHANNEL_SHAPE, DEPRECATIONS_SHAPE, PACKAGE_SHAPE};
@@ -179,7 +179,7 @@ fn deprecation(value: Raw<'_>) -> Deprecation {
 
 fn bundle(document: Raw<'_>, envelope: &Envelope<'_>, refs: &RefBase<'_>) -> Result<Bundle, Fault> {
     let mut bundle = Bundle { image: text(document, "image"), ..Bundle::default() };
-    let mut old_form = OldForm::default();
+    let mut old_form = LegacyProperties::default();
     for (index, (kind, value)) in property::of(document).enumerate() {
         match &*kind {
             property::PACKAGE => {

@@ -1,7 +1,7 @@
 //! The file format of operator catalogs: reading, positions, writing.
 //!
 //! The modules, in reading order: [`json`] and [`yaml`] process text; `files` finds and opens files and [`load`] reads
-//! them into blobs ([`blob`], decoded as far as needed by `decode`); `oldform` and `migrate` convert older blobs;
+//! them into blobs ([`blob`], decoded as far as needed by `decode`); `legacy` and `migrate` convert older blobs;
 //! [`write`] prints; all of them report a [`problem`]. [`version`], [`range`] and [`pull_spec`] are the small grammars
 //! inside fields. For all crates, [`spelling`] has standard text formats, [`scratch`] temporary files, and [`fault`]
 //! the meaning of errors.
@@ -33,11 +33,11 @@ mod decode;
 pub mod documents;
 #[expect(clippy::disallowed_methods, clippy::disallowed_types, reason = "the only module that reads catalog files")]
 mod files;
+mod legacy;
 pub mod load;
 pub mod locate;
 mod migrate;
 mod object;
-mod oldform;
 pub mod same;
 pub mod schema;
 #[expect(clippy::disallowed_methods, clippy::disallowed_types, reason = "temporary files of all crates")]

@@ -17,11 +17,11 @@ pub const GVK_REQUIRED: &str = "olm.gvk.required";
 pub const BUNDLE_OBJECT: &str = "olm.bundle.object";
 /// Metadata for consoles.
 pub const CSV_METADATA: &str = "olm.csv.metadata";
-/// A channel of a bundle, in the original format.
+/// A channel of a bundle, in the legacy format.
 pub const CHANNEL: &str = "olm.channel";
-/// A skipped bundle, in the original format.
+/// A skipped bundle, in the legacy format.
 pub const SKIPS: &str = "olm.skips";
-/// A version range that upgrades directly, in the original format.
+/// A version range that upgrades directly, in the legacy format.
 pub const SKIP_RANGE: &str = "olm.skipRange";
 
 /// Iterates over the properties in a bundle's text: type, and value if there is one.
@@ -56,9 +56,9 @@ pub fn shape(kind: &str) -> Shape {
     }
 }
 
-/// A channel in the original format.
+/// A channel in the legacy format.
 pub const FIRST_FORM_CHANNEL: Shape = Shape::Object(&[("name", Shape::Str), ("replaces", Shape::Str)]);
-/// A skipped bundle or a version range in the original format.
+/// A skipped bundle or a version range in the legacy format.
 pub const FIRST_FORM_TEXT: Shape = Shape::Str;
 
 const STR: Shape = Shape::Str;

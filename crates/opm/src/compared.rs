@@ -8,7 +8,7 @@ use edit::diff::{Side, changes};
 use edit::upgrades::{self, Offered};
 use fbc::{Fbc, Limits, Loaded};
 use resolve::input::Source;
-use serve::pages::Shelves;
+use serve::pages::PackageSummaries;
 use site::pages::changes::{Compared, Outcome};
 use source::Images;
 
@@ -33,10 +33,10 @@ impl Comparable {
     }
 
     /// Reads the served catalog from its blobs.
-    fn of(shelves: &Shelves, limits: &Limits) -> Result<Comparable, Box<dyn std::error::Error>> {
+    fn of(summaries: &PackageSummaries, limits: &Limits) -> Result<Comparable, Box<dyn std::error::Error>> {
         let mut fbc = Fbc::default();
-        for package in shelves.packages() {
-            let blobs = shelves.blobs(&package)?;
+        for package in summaries.packages() {
+            let blobs = summaries.blobs(&package)?;
             let text = std::str::from_utf8(&blobs)?;
             for line in text.lines() {
                 let blob = fbc.stored_blob(line, limits).map_err(|error| format!("package {package}: {error}"))?;
@@ -80,11 +80,11 @@ impl Others {
     }
 
     /// Compares a catalog with all others.
-    pub(crate) fn compare(&self, shelves: &Shelves) -> Vec<Compared> {
+    pub(crate) fn compare(&self, summaries: &PackageSummaries) -> Vec<Compared> {
         if self.is_empty() {
             return Vec::new();
         }
-        let new = Comparable::of(shelves, &self.limits).map_err(|error| error.to_string());
+        let new = Comparable::of(summaries, &self.limits).map_err(|error| error.to_string());
         let outcome = |old: &Comparable| {
             let new = new.as_ref().map_err(Clone::clone)?;
             let sides = [old, new].map(|whole| Side { fbc: &whole.fbc, catalog: &whole.catalog });

@@ -8,8 +8,8 @@ use fbc::json::Raw;
 use fbc::spelling::calendar;
 use fbc::{Blob, Fbc};
 use serve::live::State;
-use serve::load::{Shelved, Shelver};
-use serve::pages::{PageKind, PageReply, PageRequest, Pages, Shelves};
+use serve::load::{Summarized, Summarizer};
+use serve::pages::{PackageSummaries, PageKind, PageReply, PageRequest, Pages};
 use site::console::{self, Console, Store};
 use site::frame::Notice;
 use site::pages::changes::Compared;
@@ -18,21 +18,21 @@ use site::pages::problems::{Found, LeftOut};
 use crate::compared::Others;
 
 /// Starts to collect the data of a package for its pages.
-pub(crate) fn shelve(package: &catalog::Package) -> Box<dyn Shelver<'_> + '_> {
-    Box::new(Shelving(site::shelve::Shelver::new(package)))
+pub(crate) fn summarize(package: &catalog::Package) -> Box<dyn Summarizer<'_> + '_> {
+    Box::new(SiteSummarizer(site::summarize::Summarizer::new(package)))
 }
 
-/// Adapts the shelver of `site` to the interface of `serve`.
-struct Shelving<'a>(site::shelve::Shelver<'a>);
+/// Adapts the summarizer of `site` to the interface of `serve`.
+struct SiteSummarizer<'a>(site::summarize::Summarizer<'a>);
 
-impl<'a> Shelver<'a> for Shelving<'a> {
+impl<'a> Summarizer<'a> for SiteSummarizer<'a> {
     fn bundle(&mut self, name: &str, bundle: &'a catalog::Bundle, text: Raw<'_>, csv: Option<Raw<'_>>) {
         self.0.bundle(name, bundle, text, csv);
     }
 
-    fn finish(self: Box<Self>, fbc: &Fbc, blobs: &[&Blob]) -> io::Result<Shelved> {
+    fn finish(self: Box<Self>, fbc: &Fbc, blobs: &[&Blob]) -> io::Result<Summarized> {
         let made = self.0.finish(fbc, blobs.iter().copied())?;
-        Ok(Shelved { shelf: made.package.write(), icon: made.icon })
+        Ok(Summarized { summary: made.package.write(), icon: made.icon })
     }
 }
 
@@ -69,14 +69,14 @@ impl ServedConsole {
     }
 
     /// Compares the catalog with the others, once per revision.
-    fn compared(&self, shelves: &Shelves) -> Option<Arc<Vec<Compared>>> {
+    fn compared(&self, summaries: &PackageSummaries) -> Option<Arc<Vec<Compared>>> {
         let others = self.others.as_ref()?;
-        let revision = shelves.revision();
+        let revision = summaries.revision();
         let mut kept = self.compared.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some((_, compared)) = kept.as_ref().filter(|(of, _)| *of == revision) {
             return Some(Arc::clone(compared));
         }
-        let compared = Arc::new(others.compare(shelves));
+        let compared = Arc::new(others.compare(summaries));
         // Do not cache failures: they can be transient.
         if compared.iter().all(|one| one.outcome.is_ok()) {
             *kept = Some((revision, Arc::clone(&compared)));
@@ -122,12 +122,17 @@ impl ServedConsole {
 }
 
 impl Pages for ServedConsole {
-    fn answer(&self, request: &PageRequest<'_>, shelves: Option<&Shelves>, state: &State) -> Option<PageReply> {
-        let store = shelves.map(Served);
+    fn answer(
+        &self,
+        request: &PageRequest<'_>,
+        summaries: Option<&PackageSummaries>,
+        state: &State,
+    ) -> Option<PageReply> {
+        let store = summaries.map(Served);
         let store = store.as_ref().map(|store| store as &dyn Store);
         let mut state = self.state(state);
         if matches!(request.path, "changes" | "changes.html" | "-/d/changes.json") {
-            state.compared = shelves.and_then(|shelves| self.compared(shelves));
+            state.compared = summaries.and_then(|summaries| self.compared(summaries));
         }
         let request = console::Request { path: request.path, query: request.query, html: request.html };
         let answer = self.console.answer(&request, store, &state)?;
@@ -145,13 +150,13 @@ impl Pages for ServedConsole {
         })
     }
 
-    fn event(&self, shelves: Option<&Shelves>, state: &State) -> Option<String> {
+    fn event(&self, summaries: Option<&PackageSummaries>, state: &State) -> Option<String> {
         let request = PageRequest { path: "-/d/revision.json", query: "", html: false };
-        let reply = self.answer(&request, shelves, state).filter(|reply| reply.status == 200)?;
+        let reply = self.answer(&request, summaries, state).filter(|reply| reply.status == 200)?;
         String::from_utf8(reply.body).ok()
     }
 
-    fn swapped(&self, old: &Shelves, new: &Shelves) {
+    fn swapped(&self, old: &PackageSummaries, new: &PackageSummaries) {
         if !self.console.changes {
             return;
         }
@@ -172,7 +177,7 @@ impl Pages for ServedConsole {
 }
 
 /// The served catalog as a store for pages.
-pub(crate) struct Served<'a>(pub(crate) &'a Shelves);
+pub(crate) struct Served<'a>(pub(crate) &'a PackageSummaries);
 
 impl Store for Served<'_> {
     fn revision(&self) -> String {
@@ -183,8 +188,8 @@ impl Store for Served<'_> {
         self.0.packages()
     }
 
-    fn shelf(&self, package: &str) -> io::Result<Vec<u8>> {
-        self.0.shelf(package)
+    fn summary(&self, package: &str) -> io::Result<Vec<u8>> {
+        self.0.summary(package)
     }
 
     fn icon(&self, package: &str) -> io::Result<Vec<u8>> {

@@ -11,7 +11,7 @@ pub(crate) struct Printer {
     /// Whether to colour messages.
     pub(crate) colour: bool,
     /// Whether messages go to a terminal.
-    pub(crate) is_read: bool,
+    pub(crate) stderr_is_terminal: bool,
     /// Whether to colour human-readable data.
     pub(crate) colour_data: bool,
     /// The width of stdout in characters, if it is a terminal.
@@ -34,7 +34,7 @@ impl Printer {
         Printer {
             out: BufWriter::with_capacity(1 << 16, io::stdout()),
             colour: wanted && io::stderr().is_terminal(),
-            is_read: io::stderr().is_terminal(),
+            stderr_is_terminal: io::stderr().is_terminal(),
             colour_data: wanted && io::stdout().is_terminal(),
             width: io::stdout()
                 .is_terminal()

@@ -86,7 +86,7 @@ pub enum RequestError {
     VersionMissing(String),
     /// A version is requested of a package that already has a Subscription.
     #[error(
-        "{package} is subscribed to already, so that {version} cannot be asked for: clusters choose by the channel"
+        "{package} is subscribed to already, so that {version} cannot be requested: clusters choose by the channel"
     )]
     Subscribed {
         /// The package.

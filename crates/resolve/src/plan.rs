@@ -63,7 +63,7 @@ pub fn reasons(pool: &Pool<'_>, state: &State, chosen: &Chosen) -> Vec<String> {
         Reason::Subscription(place) => {
             let request = &state.subscriptions[*place];
             match (&request.installed, chosen.item) {
-                (None, _) => "asked for".to_owned(),
+                (None, _) => "requested".to_owned(),
                 (Some(_), Item::Installed(_)) => "nothing upgrades it".to_owned(),
                 (Some(old), Item::Member(_)) => match resolver::edge(pool, state, chosen) {
                     Some(edge) => by(edge, old),

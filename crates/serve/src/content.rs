@@ -81,7 +81,7 @@ impl Content {
     /// # Errors
     /// Fails when files of the catalog changed, or the temporary file cannot be written.
     pub(crate) fn of(fbc: &Fbc) -> io::Result<Content> {
-        // Blobs are served as the files have them: channels that were derived from the first format are in no file.
+        // Blobs are served as the files have them: channels that were derived from the legacy format are in no file.
         let is_read = fbc.blobs().iter().any(|blob| blob.origin.is_some());
         let blobs: Vec<&Blob> = fbc.blobs().iter().filter(|blob| !is_read || blob.origin.is_some()).collect();
         let write_failed = |error: io::Error| {

@@ -9,7 +9,7 @@ use crate::cache::Cache;
 use crate::content::Content;
 use crate::load::Quarantined;
 use crate::metrics::Metrics;
-use crate::pages::Shelves;
+use crate::pages::PackageSummaries;
 
 /// The served catalog, for gRPC and HTTP alike.
 #[derive(Clone)]
@@ -17,7 +17,7 @@ pub struct Snapshot {
     /// Answers queries.
     pub catalog: Arc<dyn Query>,
     /// The cache that pages are rendered from, if there is one.
-    pub shelves: Option<Arc<Cache>>,
+    pub summaries: Option<Arc<Cache>>,
     /// Its blobs, for HTTP.
     pub blobs: Blobs,
     /// The packages that are quarantined.
@@ -92,10 +92,10 @@ impl Live {
     }
 
     /// Returns the data that pages of the catalog are rendered from.
-    pub fn shelves(&self) -> Option<Shelves> {
+    pub fn summaries(&self) -> Option<PackageSummaries> {
         let snapshot = self.snapshot.read().unwrap_or_else(PoisonError::into_inner);
         let snapshot = snapshot.as_ref()?;
-        Some(Shelves { cache: Arc::clone(snapshot.shelves.as_ref()?), blobs: snapshot.blobs.clone() })
+        Some(PackageSummaries { cache: Arc::clone(snapshot.summaries.as_ref()?), blobs: snapshot.blobs.clone() })
     }
 
     /// Returns whether the blobs of the catalog are available.

@@ -24,7 +24,7 @@ pub struct Directory {
     /// Which directories without a single blob are accepted. Usually they are the wrong directory.
     pub empty: Empty,
     /// Extracts the page data of its packages, if pages are served.
-    pub shelve: Option<Shelve>,
+    pub summarize: Option<Summarize>,
 }
 
 /// Which directories without a single blob are accepted as catalogs.
@@ -39,10 +39,10 @@ pub enum Empty {
 }
 
 /// Starts to extract the page data of a package.
-pub type Shelve = for<'a> fn(&'a catalog::Package) -> Box<dyn Shelver<'a> + 'a>;
+pub type Summarize = for<'a> fn(&'a catalog::Package) -> Box<dyn Summarizer<'a> + 'a>;
 
 /// Extracts the page data of a package during the pass over its bundles that encodes the answers.
-pub trait Shelver<'a> {
+pub trait Summarizer<'a> {
     /// Adds a bundle: its text, and its CSV or the CSV metadata in the catalog. Bundles arrive in any order.
     fn bundle(&mut self, name: &str, bundle: &'a catalog::Bundle, text: Raw<'_>, csv: Option<Raw<'_>>);
 
@@ -50,14 +50,14 @@ pub trait Shelver<'a> {
     ///
     /// # Errors
     /// Fails when files of the catalog changed.
-    fn finish(self: Box<Self>, fbc: &Fbc, blobs: &[&Blob]) -> io::Result<Shelved>;
+    fn finish(self: Box<Self>, fbc: &Fbc, blobs: &[&Blob]) -> io::Result<Summarized>;
 }
 
 /// The page data of a package.
 #[derive(Debug, Clone, Default)]
-pub struct Shelved {
+pub struct Summarized {
     /// Everything but its icon, in the encoding of the page renderer.
-    pub shelf: Vec<u8>,
+    pub summary: Vec<u8>,
     /// Its icon.
     pub icon: Vec<u8>,
 }

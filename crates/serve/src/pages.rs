@@ -13,13 +13,18 @@ use crate::snapshot::NoBlobs;
 /// Renders pages of a catalog.
 pub trait Pages: Send + Sync {
     /// Answers a request from one catalog, or while none is loaded; `None` if the path is unknown.
-    fn answer(&self, request: &PageRequest<'_>, shelves: Option<&Shelves>, state: &State) -> Option<PageReply>;
+    fn answer(
+        &self,
+        request: &PageRequest<'_>,
+        summaries: Option<&PackageSummaries>,
+        state: &State,
+    ) -> Option<PageReply>;
 
     /// Returns the served revision for open pages, in one line of JSON; `None` while no catalog is loaded.
-    fn event(&self, shelves: Option<&Shelves>, state: &State) -> Option<String>;
+    fn event(&self, summaries: Option<&PackageSummaries>, state: &State) -> Option<String>;
 
     /// Notifies the renderer that a catalog replaced another.
-    fn swapped(&self, old: &Shelves, new: &Shelves);
+    fn swapped(&self, old: &PackageSummaries, new: &PackageSummaries);
 
     /// Returns a counter that increases when pages of the same catalog change.
     fn changes(&self) -> u64;
@@ -69,12 +74,12 @@ pub struct PageReply {
 
 /// The data of one catalog that pages are rendered from.
 #[derive(Clone)]
-pub struct Shelves {
+pub struct PackageSummaries {
     pub(crate) cache: Arc<Cache>,
     pub(crate) blobs: Blobs,
 }
 
-impl Shelves {
+impl PackageSummaries {
     /// Returns the digest of the catalog's content.
     pub fn revision(&self) -> String {
         self.cache.revision()
@@ -89,8 +94,8 @@ impl Shelves {
     ///
     /// # Errors
     /// Fails when there is none, or it is damaged.
-    pub fn shelf(&self, package: &str) -> io::Result<Vec<u8>> {
-        self.cache.shelf(package)
+    pub fn summary(&self, package: &str) -> io::Result<Vec<u8>> {
+        self.cache.summary(package)
     }
 
     /// Returns the icon of a package.
@@ -123,12 +128,12 @@ impl Shelves {
     }
 }
 
-impl Shelves {
+impl PackageSummaries {
     /// Loads a catalog to render pages only: writes no cache and serves nothing.
     ///
     /// # Errors
     /// Fails when the catalog cannot be served, or its files change meanwhile.
-    pub fn of(directory: &Directory) -> Result<(Shelves, Vec<Quarantined>), PrepareError> {
+    pub fn of(directory: &Directory) -> Result<(PackageSummaries, Vec<Quarantined>), PrepareError> {
         let mut prepared = store::prepare(directory, None, store::Integrity::Rebuild)?;
         let content = match crate::snapshot::blobs_of(directory, &prepared.cache, &mut prepared.reading) {
             Ok(content) => content,
@@ -136,7 +141,7 @@ impl Shelves {
             Err(NoBlobs::Failed(reason)) => return Err(io::Error::other(reason).into()),
         };
         let blobs = Blobs::Ready(Arc::new(content));
-        Ok((Shelves { cache: prepared.cache, blobs }, prepared.quarantined))
+        Ok((PackageSummaries { cache: prepared.cache, blobs }, prepared.quarantined))
     }
 
     /// Returns all blobs of a package, a line each, as the API sends them.

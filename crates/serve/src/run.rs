@@ -173,7 +173,7 @@ async fn follow(
     snapshot::log_quarantined(&prepared.quarantined);
     live.publish(Snapshot {
         catalog: Arc::clone(&prepared.cache) as Arc<dyn Query>,
-        shelves: Some(Arc::clone(&prepared.cache)),
+        summaries: Some(Arc::clone(&prepared.cache)),
         blobs: Blobs::Loading,
         quarantined: prepared.quarantined.clone(),
     });
@@ -221,7 +221,7 @@ pub async fn run_query(
     stop: impl Future<Output = ()> + Send + 'static,
 ) -> Result<(), RunError> {
     let live = Arc::new(Live::default());
-    live.publish(Snapshot { catalog, shelves: None, blobs: Blobs::Loading, quarantined: Vec::new() });
+    live.publish(Snapshot { catalog, summaries: None, blobs: Blobs::Loading, quarantined: Vec::new() });
     let listener = address.bind().await.map_err(RunError::Listen)?;
     let address = listener.to_string();
     tracing::info!(address, "serving registry");

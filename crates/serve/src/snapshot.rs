@@ -52,8 +52,8 @@ pub(crate) async fn load(plan: &Plan, integrity: Integrity) -> Result<Loaded, Pr
             },
         };
         let catalog = Arc::clone(&prepared.cache) as Arc<dyn Query>;
-        let shelves = Some(Arc::clone(&prepared.cache));
-        let snapshot = Snapshot { catalog, shelves, blobs, quarantined: prepared.quarantined };
+        let summaries = Some(Arc::clone(&prepared.cache));
+        let snapshot = Snapshot { catalog, summaries, blobs, quarantined: prepared.quarantined };
         Ok(Loaded { snapshot, cache: prepared.cache, reading: prepared.reading.without_catalog() })
     })
     .await?

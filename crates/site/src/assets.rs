@@ -2,7 +2,7 @@
 
 use std::sync::LazyLock;
 
-use crate::shelf::digest;
+use crate::summary::digest;
 
 /// A static file of the console, whose name contains a digest of its bytes.
 pub struct Asset {

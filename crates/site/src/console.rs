@@ -31,7 +31,7 @@ pub trait Store: Sync {
     ///
     /// # Errors
     /// Fails when it cannot be read.
-    fn shelf(&self, package: &str) -> io::Result<Vec<u8>>;
+    fn summary(&self, package: &str) -> io::Result<Vec<u8>>;
     /// Returns the icon of a package.
     ///
     /// # Errors

@@ -17,8 +17,8 @@ use crate::pages::package::Neighbours;
 use crate::pages::problems::LeftOut;
 use crate::pages::{about, changes, graph, images, install, kinds, list, package, path, problems, version, why, wrong};
 use crate::rank::Query;
-use crate::shelf::{Bundle, Package, Row};
 use crate::slim::slim;
+use crate::summary::{Bundle, Package, Row};
 use crate::text::script_json;
 
 /// Which versions get a page of their own.
@@ -79,7 +79,7 @@ impl<'a> Export<'a> {
     /// Looks at everything that is to be written.
     ///
     /// # Errors
-    /// Fails when the shelf cannot be read.
+    /// Fails when the summary cannot be read.
     pub fn new(
         console: &Console,
         store: &'a dyn Store,

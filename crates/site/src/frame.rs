@@ -185,7 +185,7 @@ pub fn drawing(svg: String) -> Markup {
 }
 
 /// Shows a picture of a package, or a tile with its first letter.
-pub fn icon(links: &Links, icon: Option<&crate::shelf::Icon>, title: &str, size: u16) -> Markup {
+pub fn icon(links: &Links, icon: Option<&crate::summary::Icon>, title: &str, size: u16) -> Markup {
     match icon {
         Some(icon) => {
             let source = links.part(&format!("i/{}.{}", icon.digest, icon.format.extension()));

@@ -6,7 +6,7 @@ use std::io;
 use edit::diff::changes::ChangeKind;
 
 use crate::console::Store;
-use crate::shelf::{Bundle, Channel, Package};
+use crate::summary::{Bundle, Channel, Package};
 
 /// The number of recorded swaps.
 const MAX_SWAPS: usize = 20;
@@ -90,7 +90,7 @@ fn differences(old: &dyn Store, new: &dyn Store) -> io::Result<Vec<PackageSwap>>
     let (before, after) = (names(old), names(new));
     let mut found = Vec::new();
     for name in before.union(&after) {
-        let read = |store: &dyn Store, there: bool| if there { store.shelf(name).map(Some) } else { Ok(None) };
+        let read = |store: &dyn Store, there: bool| if there { store.summary(name).map(Some) } else { Ok(None) };
         let (a, b) = (read(old, before.contains(name))?, read(new, after.contains(name))?);
         if a == b {
             continue;
@@ -123,8 +123,8 @@ struct PackageContents {
 }
 
 impl PackageContents {
-    fn of(shelf: Option<&[u8]>) -> PackageContents {
-        let Some(package) = shelf.and_then(Package::read) else { return PackageContents::default() };
+    fn of(summary: Option<&[u8]>) -> PackageContents {
+        let Some(package) = summary.and_then(Package::read) else { return PackageContents::default() };
         let channel = |channel: Channel| (channel.name.clone(), serde_json::to_string(&channel).unwrap_or_default());
         let bundle = |bundle: Bundle| (bundle.name.clone(), serde_json::to_string(&bundle).unwrap_or_default());
         PackageContents {
@@ -167,7 +167,7 @@ mod tests {
         fn packages(&self) -> Vec<String> {
             self.1.iter().map(|package| package.row.name.clone()).collect()
         }
-        fn shelf(&self, package: &str) -> io::Result<Vec<u8>> {
+        fn summary(&self, package: &str) -> io::Result<Vec<u8>> {
             Ok(self.1.iter().find(|one| one.row.name == package).unwrap().write())
         }
         fn icon(&self, _: &str) -> io::Result<Vec<u8>> {

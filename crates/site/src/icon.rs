@@ -56,7 +56,7 @@ pub enum IconError {
     #[error("it has {0} bytes, more than {MAX_SIZE}")]
     TooLarge(usize),
     /// It is not base64.
-    #[error("it is no base64")]
+    #[error("it is not base64")]
     NotBase64,
     /// It is neither an SVG nor of another known format.
     #[error("its bytes are not an image that browsers display")]

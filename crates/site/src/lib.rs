@@ -2,7 +2,7 @@
 //!
 //! Pages are pure functions of values. A server and the static export call the same ones, with other [`links`].
 //!
-//! A map, in reading order: [`shelve`] extracts the data of a package that lists, graphs and menus show, and [`shelf`]
+//! A map, in reading order: [`summarize`] extracts the data of a package that lists, graphs and menus show, and [`summary`]
 //! is its format. [`csv`] reads the descriptive part of a bundle, [`manifest`] the rest. [`text`], [`markdown`],
 //! [`icon`] and [`names`] sanitize foreign bytes. [`rank`] searches packages, [`history`] records changes of the
 //! catalog. [`frame`] surrounds every page of `pages`; [`console`] routes requests to them, and [`export`] writes them
@@ -25,9 +25,9 @@ pub mod outline;
 pub mod pages;
 pub mod permissions;
 pub mod rank;
-pub mod shelf;
-pub mod shelve;
 pub mod slim;
+pub mod summarize;
+pub mod summary;
 pub mod text;
 
 pub mod assets;

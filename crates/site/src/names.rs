@@ -1,6 +1,6 @@
 //! Names from a catalog as path segments and file names.
 
-use crate::shelf::digest;
+use crate::summary::digest;
 
 /// A longer name is truncated, and a digest makes it unique.
 const LONGEST: usize = 120;

@@ -6,7 +6,7 @@ use fbc::release::Release;
 use fbc::version::Version;
 use resolve::input::{Bundle, Channel, Source};
 
-use crate::shelf::{self, Package};
+use crate::summary::{self, Package};
 
 /// Builds the upgrade graph of a package.
 pub fn graph(package: &Package, v0: bool) -> Graph<'_> {
@@ -76,7 +76,7 @@ pub(crate) fn add_to_source(package: &Package, source: &mut Source) {
     }
 }
 
-fn entry(entry: &shelf::Entry) -> Entry {
+fn entry(entry: &summary::Entry) -> Entry {
     Entry {
         name: entry.name.as_str().into(),
         replaces: entry.replaces.as_str().into(),

@@ -18,7 +18,7 @@ pub mod wrong;
 use maud::{Markup, html};
 
 use crate::frame::{Context, Crumb, icon};
-use crate::shelf::{Bundle, Package};
+use crate::summary::{Bundle, Package};
 use crate::text::t;
 
 /// The breadcrumbs of the pages of a package.

@@ -6,7 +6,7 @@ use fbc::spelling::percent;
 
 use crate::csv::LEVELS;
 use crate::date::Day;
-use crate::shelf::Row;
+use crate::summary::Row;
 
 /// A query of the list.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]

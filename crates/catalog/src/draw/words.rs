@@ -104,7 +104,7 @@ pub(super) fn channel(channel: &Channel<'_>) -> String {
 /// Describes a range and the number of covered entries.
 pub(super) fn range(range: &SkipRange<'_>) -> String {
     match (&range.error, range.covered) {
-        (Some(_), _) => format!("skipRange {} is no range", range.text),
+        (Some(_), _) => format!("skipRange {} is not a range", range.text),
         (None, covered) => format!("skipRange {} ({})", range.text, count(covered, "entry", "entries")),
     }
 }

@@ -45,16 +45,16 @@ mod related_image_pull_spec;
 mod strict_bundle_image;
 mod strict_bundle_object;
 mod strict_empty_names;
-mod strict_first_form;
 mod strict_icon;
+mod strict_legacy;
 mod strict_null;
 mod strict_properties;
 mod strict_schema;
 mod strict_unknown_fields;
-mod warn_first_form_ignored;
 mod warn_gvk;
 mod warn_head_metadata;
 mod warn_icon;
+mod warn_legacy_ignored;
 mod warn_metadata_once;
 mod warn_property_shape;
 mod warn_related_image_empty;
@@ -141,7 +141,7 @@ pub const STRICT: &[Rule] = &[
     strict_bundle_image::RULE,
     strict_bundle_object::RULE,
     strict_empty_names::RULE,
-    strict_first_form::RULE,
+    strict_legacy::RULE,
     strict_icon::RULE,
     strict_null::RULE,
     strict_properties::RULE,
@@ -156,7 +156,7 @@ pub const WARNINGS: &[Rule] = &[
     warn_skip_range_surprise::RULE,
     warn_head_metadata::RULE,
     warn_metadata_once::RULE,
-    warn_first_form_ignored::RULE,
+    warn_legacy_ignored::RULE,
     warn_replaces_newer::RULE,
 ];
 

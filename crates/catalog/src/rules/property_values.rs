@@ -16,7 +16,7 @@ fn check(blob: &Blob, text: Raw<'_>, problems: &mut Vec<Problem>) {
         return;
     }
     for (index, (kind, value)) in property::of(text).enumerate() {
-        // Objects are checked while loading, channels of the first format when they are converted.
+        // Objects are checked while loading, channels of the legacy format when they are converted.
         let skip = match &*kind {
             property::BUNDLE_OBJECT => true,
             property::CHANNEL => value.is_some_and(|value| value.get("name").is_some()),

@@ -69,7 +69,7 @@ pub(crate) fn documents() -> Vec<Document> {
         of(
             property::CHANNEL,
             CHANNEL_VALUE,
-            "A channel of a bundle in the original format (name, replaces) or in databases (channelName, priority). Now \
+            "A channel of a bundle in the legacy format (name, replaces) or in databases (channelName, priority). Now \
               superseded by olm.channel blobs",
             r#"{"name": "stable", "replaces": "etcd.v1.0.0"}"#,
             CHANNEL,
@@ -78,7 +78,7 @@ pub(crate) fn documents() -> Vec<Document> {
         of(
             property::SKIPS,
             property::FIRST_FORM_TEXT,
-            "A bundle that this one skips in all its channels; part of the original format",
+            "A bundle that this one skips in all its channels; part of the legacy format",
             "\"etcd.v1.0.1\"",
             &[],
             false,
@@ -86,7 +86,7 @@ pub(crate) fn documents() -> Vec<Document> {
         of(
             property::SKIP_RANGE,
             property::FIRST_FORM_TEXT,
-            "The versions that upgrade to this bundle directly in all its channels; part of the original format",
+            "The versions that upgrade to this bundle directly in all its channels; part of the legacy format",
             "\">=1.0.0 <1.1.0\"",
             &[],
             false,

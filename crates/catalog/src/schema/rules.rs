@@ -149,7 +149,7 @@ const REASONS: &[(&str, &str, &str)] = &[
     ),
     (
         "old-form-channel",
-        "in the original format, bundles list their channels",
+        "in the legacy format, bundles list their channels",
         "give each bundle an olm.channel property for each channel, or write olm.channel blobs",
     ),
     ("old-form-skips", "a skip refers to one bundle by name", "set each olm.skips property to the name of one bundle"),
@@ -285,7 +285,7 @@ const REASONS: &[(&str, &str, &str)] = &[
     ("empty-names", "a field with an empty value looks like an unfinished edit", "set a value, or remove the field"),
     (
         "first-form-properties",
-        "tools that read the original format derive the channels of a bundle from these properties",
+        "tools that read the legacy format derive the channels of a bundle from these properties",
         "correct them, or remove them where the package has channel blobs",
     ),
     (

@@ -164,7 +164,7 @@ entries:
     }
 
     #[test]
-    fn the_first_form_has_one_document_per_entry() {
+    fn the_legacy_form_has_one_document_per_entry() {
         let render = |text: &str| {
             let limits = Limits::default();
             let documents = fbc::stream::documents(text.as_bytes(), &limits).unwrap();

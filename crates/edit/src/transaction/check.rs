@@ -13,7 +13,7 @@ use crate::changes::Changes;
 use crate::error::{EditError, InvalidEdit, in_path};
 use crate::outline::Outline;
 use crate::refusal::Refusal;
-use crate::verify::{BlobDigests, Edition, verify_only_planned_changes};
+use crate::verify::{BlobDigests, CatalogSnapshot, verify_only_planned_changes};
 
 /// The expected state of an edited catalog.
 pub(super) struct Expected<'a> {
@@ -49,8 +49,8 @@ pub(super) fn check(
         let catalog = root.to_path_buf();
         return Err(EditError::Invalid(Box::new(InvalidEdit { fbc, problems, catalog, tree, _staging: staging })));
     }
-    let was = Edition { fbc: &before.fbc, root, digests: &before.digests };
-    let is = Edition { fbc: &fbc, root: &tree, digests: &digests };
+    let was = CatalogSnapshot { fbc: &before.fbc, root, digests: &before.digests };
+    let is = CatalogSnapshot { fbc: &fbc, root: &tree, digests: &digests };
     let differs = verify_only_planned_changes(was, changes, new, is).err();
     if let Some(path) = differs.as_ref().filter(|_| !before.fbc.is_current()) {
         return Err(EditError::FileChanged { path: root.join(path) });

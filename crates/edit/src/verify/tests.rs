@@ -53,8 +53,8 @@ impl Read {
         Read { fbc, digests, directory }
     }
 
-    fn edition(&self) -> Edition<'_> {
-        Edition { fbc: &self.fbc, root: self.directory.path(), digests: &self.digests }
+    fn snapshot(&self) -> CatalogSnapshot<'_> {
+        CatalogSnapshot { fbc: &self.fbc, root: self.directory.path(), digests: &self.digests }
     }
 }
 
@@ -68,7 +68,7 @@ fn checked(text: &str) -> (bool, bool) {
     let new = BTreeMap::new();
     let after = Read::new(text, BlobDigests::of_changed(&before.digests, &changes, &new));
     let agree = Outline::new(&after.fbc).agrees_with(&wanted);
-    (agree, verify_only_planned_changes(before.edition(), &changes, &new, after.edition()).is_ok())
+    (agree, verify_only_planned_changes(before.snapshot(), &changes, &new, after.snapshot()).is_ok())
 }
 
 #[test]

@@ -13,10 +13,10 @@ use crate::decode;
 use crate::files::members::Members;
 use crate::files::{self, Store, Walked, single, walk};
 use crate::json::Raw;
+use crate::legacy;
 use crate::limits::Limits;
 use crate::migrate::{self, MigrateError};
 use crate::object::{self, RefBase};
-use crate::oldform;
 use crate::problem::{FileId, Place, Problem, Spot, Stage};
 
 /// A callback for each blob while its text is available.
@@ -123,7 +123,7 @@ impl Fbc {
             loaded.problems.extend(outcome.problems);
             loaded.incomplete |= outcome.incomplete;
         }
-        oldform::convert(self, first_blob, &mut loaded.problems);
+        legacy::convert(self, first_blob, &mut loaded.problems);
         loaded.problems.sort_by(Problem::order);
         loaded
     }

@@ -91,7 +91,7 @@ impl Attached {
         match self {
             Attached::Simple(_) => "simple signing",
             Attached::Sigstore(it) if it.media_type == SIGSTORE_MEDIA_TYPE => "sigstore",
-            Attached::Sigstore(_) => "sigstore attachment that is no signature",
+            Attached::Sigstore(_) => "sigstore attachment that is not a signature",
         }
     }
 }

@@ -349,7 +349,7 @@ fn catalog_layers(
         limits: limits::from_env()?,
         on_invalid: OnInvalid::Fail,
         empty: if plan.args.allow_empty { Empty::Accepted } else { Empty::Rejected },
-        shelve: Some(crate::console::shelve),
+        summarize: Some(crate::console::summarize),
     };
     // Everything below uses this copy: what was checked is what is packed.
     let configs = scratch.join("configs");

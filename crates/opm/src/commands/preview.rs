@@ -66,7 +66,7 @@ pub(crate) fn run(args: &PreviewArgs, printer: &mut Printer) -> Outcome {
             limits: limits::from_env()?,
             on_invalid: OnInvalid::Quarantine,
             empty: if args.allow_empty { Empty::Accepted } else { Empty::WithoutFiles },
-            shelve: Some(console::shelve),
+            summarize: Some(console::summarize),
         },
         origin,
         cache_dir: None,

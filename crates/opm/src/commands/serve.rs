@@ -226,7 +226,7 @@ fn plan(args: &ServeArgs, tls: &TlsFlags, printer: &Printer) -> Result<Plan, Fai
         }
     };
     // A cache that is built ahead may be served with pages later.
-    let shelve = (!args.no_console && (args.cache_only || args.http.is_some())).then_some(console::shelve as _);
+    let summarize = (!args.no_console && (args.cache_only || args.http.is_some())).then_some(console::summarize as _);
     let command_line = || std::env::args().collect::<Vec<_>>().join("\0");
     let debug = match args.pprof_addr.as_str() {
         "" => None,
@@ -238,7 +238,7 @@ fn plan(args: &ServeArgs, tls: &TlsFlags, printer: &Printer) -> Result<Plan, Fai
             limits,
             on_invalid: args.on_invalid,
             empty: if args.allow_empty { Empty::Accepted } else { Empty::WithoutFiles },
-            shelve,
+            summarize,
         },
         origin,
         cache_dir: args.cache_dir.clone(),

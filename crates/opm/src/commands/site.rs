@@ -10,7 +10,7 @@ use std::sync::{Mutex, PoisonError};
 use rayon::prelude::*;
 use serde_json::json;
 use serve::load::{Directory, Empty, OnInvalid};
-use serve::pages::Shelves;
+use serve::pages::PackageSummaries;
 use site::console::Console;
 use site::export::{Export, Sink, Versions};
 
@@ -108,14 +108,14 @@ fn build(args: &BuildArgs, tls: &TlsFlags, printer: &mut Printer) -> Outcome {
     let default_name = || if image.is_empty() { directory_name(path) } else { image_name(image) };
     let name = args.name.clone().unwrap_or_else(default_name);
     let empty = if args.allow_empty { Empty::Accepted } else { Empty::Rejected };
-    let (on_invalid, shelve) = (OnInvalid::Fail, Some(console::shelve as _));
-    let directory = Directory { root, limits, on_invalid, empty, shelve };
+    let (on_invalid, summarize) = (OnInvalid::Fail, Some(console::summarize as _));
+    let directory = Directory { root, limits, on_invalid, empty, summarize };
     // Messages name what the user named.
-    let (shelves, _) = Shelves::of(&directory)
+    let (summaries, _) = PackageSummaries::of(&directory)
         .map_err(|error| failure(error.into(), printer).with_name(opened.path(), &args.source))?;
     let folder = Folder::start(&args.to)?;
     let console = Console::new(&name, image, false);
-    let served = Served(&shelves);
+    let served = Served(&summaries);
     let images_of_bundles = args.with_bundles.then_some(&images);
     let store = WithManifests {
         catalog: &served,
@@ -124,7 +124,7 @@ fn build(args: &BuildArgs, tls: &TlsFlags, printer: &mut Printer) -> Outcome {
         unread: Mutex::default(),
     };
     let before = args.previous.iter().map(|source| ("the catalog before".to_owned(), source.clone()));
-    let compared = Others::load(&before.collect::<Vec<_>>(), &images, &directory.limits, printer)?.compare(&shelves);
+    let compared = Others::load(&before.collect::<Vec<_>>(), &images, &directory.limits, printer)?.compare(&summaries);
     let export = Export::new(&console, &store, args.versions, &[], &compared)?;
     let (pages, bytes) = (AtomicUsize::new(0), AtomicU64::new(0));
     let progress = Progress::of("writing", || "pages".to_owned());
@@ -133,9 +133,9 @@ fn build(args: &BuildArgs, tls: &TlsFlags, printer: &mut Printer) -> Outcome {
     let (packages, top) = rayon::join(packages, || export.top(&mut sink()));
     packages.and(top)?;
     if !args.no_blobs {
-        shelves.packages().par_iter().try_for_each(|package| {
+        summaries.packages().par_iter().try_for_each(|package| {
             let part = site::names::part(package);
-            sink().put(&format!("catalogs/{name}/api/v1/packages/{part}"), &shelves.blobs(package)?)
+            sink().put(&format!("catalogs/{name}/api/v1/packages/{part}"), &summaries.blobs(package)?)
         })?;
     }
     if let Some(base) = &args.base_url {

@@ -123,7 +123,7 @@ pub(crate) fn run(args: &ValidateArgs, tls: &TlsFlags, printer: &mut Printer) ->
     }
     match args.output {
         Output::Text if args.tree => report::show_tree(printer, &found),
-        Output::Text if errors.is_empty() && printer.is_read => {
+        Output::Text if errors.is_empty() && printer.stderr_is_terminal => {
             report::show(printer, &found);
             printer.report("No errors found");
         }

@@ -128,7 +128,7 @@ fn both(root: &Path) -> (Arc<dyn Query>, Arc<dyn Query>) {
         limits: Limits::default(),
         on_invalid: OnInvalid::Fail,
         empty: Empty::Accepted,
-        shelve: None,
+        summarize: None,
     };
     let cache = prepare(&directory, None, Integrity::Rebuild).unwrap().cache;
     (Arc::new(Index::new(Database::copy(&file).unwrap()).unwrap()), cache)

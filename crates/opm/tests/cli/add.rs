@@ -203,7 +203,7 @@ fn an_add_that_would_make_a_catalog_invalid_changes_nothing() {
 }
 
 #[test]
-fn a_package_of_the_first_format_is_rejected() {
+fn a_package_of_the_legacy_format_is_rejected() {
     let env = TestEnv::new();
     let old = "schema: olm.package\nname: foo\ndefaultChannel: stable\n---\nschema: olm.bundle\nname: foo.v1.0.0\n\
         package: foo\nimage: r.test/foo:v1\nproperties:\n- {type: olm.package, value: {packageName: foo, version: 1.0.0}}\n\

@@ -44,7 +44,7 @@ fn prepared() -> TestEnv {
         "annotations: {operators.operatorframework.io.bundle.package.v1: foo}\n",
     );
     env.file("catalogs.yaml", CATALOGS).file("contribution/composite.yaml", COMPOSITE);
-    // The first form of the basic template, next to the composite file.
+    // the legacy form of the basic template, next to the composite file.
     env.file(
         "contribution/basic.yaml",
         "schema: olm.package\nname: foo\ndefaultChannel: stable\n---\n\
@@ -161,7 +161,7 @@ fn flags_of_composite_templates_require_that_type() {
 }
 
 #[test]
-fn the_first_name_of_the_command_accepts_the_first_form_of_the_basic_template() {
+fn the_first_name_of_the_command_accepts_the_legacy_form_of_the_basic_template() {
     let env = prepared();
     let rendered = env.stdout(&["alpha", "render-veneer", "basic", "contribution/basic.yaml"]);
     assert!(rendered.contains("\"name\": \"foo.v1.0.0\"") && rendered.contains("olm.bundle.object"), "{rendered}");

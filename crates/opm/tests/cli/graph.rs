@@ -27,7 +27,7 @@ fn an_invalid_catalog_is_drawn_as_far_as_possible() {
     --- stdout
     foo
     └─ stable (default) · 1 entry · head 1.0.0
-       ◉ 1.0.0  foo.v1.0.0  head  skipRange nonsense is no range
+       ◉ 1.0.0  foo.v1.0.0  head  skipRange nonsense is not a range
     --- stderr
     warning: ignoring invalid SkipRange for package/edge "foo"/"foo.v1.0.0": Could not get version from string: "nonsense"
     "#);

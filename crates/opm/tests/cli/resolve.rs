@@ -76,7 +76,7 @@ fn dependencies_are_installed_with_their_reasons() {
     exit 0
     --- stdout
     install  b.v1.1.0  (b 1.1.0, channel stable of cat)
-               asked for
+               requested
     install  f.v2.0.0  (f 2.0.0, channel stable of cat)
                b.v1.1.0 requires Foo (g/v1)
                b.v1.1.0 requires package f >=2.0.0
@@ -86,7 +86,7 @@ fn dependencies_are_installed_with_their_reasons() {
     exit 0
     --- stdout
     install  b.v1.0.0  (b 1.0.0, channel stable of cat)
-               asked for
+               requested
     keep     z.v1.0.0
                nothing upgrades it
                b.v1.0.0 requires Foo (g/v1)
@@ -177,7 +177,7 @@ fn failed_resolutions_are_explained() {
                installed without a Subscription
                b.v1.0.0 requires Foo (g/v1)
     install  b.v1.0.0  (b 1.0.0, channel stable of cat)
-               asked for
+               requested
                b.v1.1.0 is newer, but cannot be installed:
                  package b, channel stable of cat offers b.v1.1.0
                  z.v1.0.0 is installed without a Subscription, so that nothing may take its place
@@ -227,7 +227,7 @@ fn a_namespace_is_read_in_the_format_of_kubectl() {
                installed without a Subscription
                b.v1.0.0 requires Foo (g/v1)
     install  b.v1.0.0  (b 1.0.0, channel stable of community)
-               asked for
+               requested
     upgrade  k.v1.0.0 to k.v1.1.0  (k 1.1.0, channel stable of community)
                it replaces k.v1.0.0
     --- stderr

@@ -390,7 +390,7 @@ fn a_misspelt_field_of_an_entry_gets_the_nearest_name() {
 }
 
 #[test]
-fn properties_of_the_first_format_have_no_effect_beside_channel_blobs() {
+fn properties_of_the_legacy_format_have_no_effect_beside_channel_blobs() {
     let env = TestEnv::new();
     env.file("catalog/foo.yaml", format!("{SMALL}- {{type: olm.skipRange, value: <1.0.0}}\n- {{type: olm.skips, value: foo.v0.1.0}}\n- {{type: olm.channel, value: {{name: fast, replaces: foo.v0.9.0}}}}\n"));
     let shown = env.opm(&["validate", "catalog", "--warnings"]);

@@ -39,7 +39,7 @@ fn every_page_is_complete_without_scripts() {
     assert!(graph.contains("<svg class=\"opm\"") && graph.contains("skipRange") && graph.contains("Entries of stable"));
     let metadata_only = server.get("/p/beacon/v/beacon.v0.1.0").body;
     assert!(metadata_only.contains("does not carry the manifests"));
-    assert!(server.get("/problems").body.contains("createdAt is no date"));
+    assert!(server.get("/problems").body.contains("createdAt is not a date"));
 }
 
 /// Every link of every page has a target.

@@ -14,7 +14,7 @@ use super::Cache;
 use super::format::{self, Checksum, Digest, Extent, Field, HEADER_SIZE, KINDS, Kind, Section, Span, Text};
 use super::package::{self, Encoded, PackageData};
 use super::sources::Stamp;
-use crate::load::{CheckedCatalog, LoadError, Shelve};
+use crate::load::{CheckedCatalog, LoadError, Summarize};
 
 /// The input of a cache build.
 pub(super) struct Input<'a> {
@@ -24,7 +24,7 @@ pub(super) struct Input<'a> {
     pub(super) digests: &'a [Digest],
     pub(super) sources: Digest,
     /// Extracts page data, if pages are served.
-    pub(super) shelve: Option<Shelve>,
+    pub(super) summarize: Option<Summarize>,
     /// A previous cache whose unchanged packages are reused.
     pub(super) old: Option<&'a Cache>,
 }
@@ -106,7 +106,7 @@ fn encode_packages<W: Write + Send>(
         done: Vec<Encoded>,
         /// Held back until all bodies are written.
         slims: Vec<u8>,
-        shelves: Vec<u8>,
+        summaries: Vec<u8>,
         failed: BTreeMap<usize, WriteError>,
     }
     let packages = input.content.catalog.packages();
@@ -118,18 +118,18 @@ fn encode_packages<W: Write + Send>(
         waiting: BTreeMap::new(),
         done: Vec::with_capacity(packages.len()),
         slims: Vec::new(),
-        shelves: Vec::new(),
+        summaries: Vec::new(),
         failed: BTreeMap::new(),
     });
     let lock = || in_order.lock().unwrap_or_else(PoisonError::into_inner);
     let work = || {
-        let mut encoder = package::Encoder::new(input.content, input.limits, input.shelve, &others);
+        let mut encoder = package::Encoder::new(input.content, input.limits, input.summarize, &others);
         while let Some((number, package)) =
             Some(next.fetch_add(1, Ordering::Relaxed)).and_then(|n| Some((n, packages.get(n)?)))
         {
             let digest = input.content.packages.get(package.name());
-            let shelved = input.shelve.is_some();
-            let old = input.old.zip(digest).and_then(|(old, digest)| package::reuse(old, package, digest, shelved));
+            let summarized = input.summarize.is_some();
+            let old = input.old.zip(digest).and_then(|(old, digest)| package::reuse(old, package, digest, summarized));
             if old.is_some() {
                 reused.fetch_add(1, Ordering::Relaxed);
             }
@@ -146,14 +146,14 @@ fn encode_packages<W: Write + Send>(
             };
             while let Some((mut encoded, data)) = state.waiting.remove(&state.done.len()) {
                 match state.data.put(&data.bodies) {
-                    Ok(at) => encoded.shift(state.slims.len() as u64, at, state.shelves.len() as u64),
+                    Ok(at) => encoded.shift(state.slims.len() as u64, at, state.summaries.len() as u64),
                     Err(error) => {
                         state.failed.insert(number, error.into());
                         return;
                     }
                 }
                 state.slims.extend_from_slice(&data.slims);
-                state.shelves.extend_from_slice(&data.shelves);
+                state.summaries.extend_from_slice(&data.summaries);
                 state.done.push(encoded);
             }
         }
@@ -164,8 +164,8 @@ fn encode_packages<W: Write + Send>(
         return Err(error);
     }
     let slims = state.data.put(&state.slims)?;
-    let shelves = state.data.put(&state.shelves)?;
-    state.done.iter_mut().for_each(|encoded| encoded.shift(slims, 0, shelves));
+    let summaries = state.data.put(&state.summaries)?;
+    state.done.iter_mut().for_each(|encoded| encoded.shift(slims, 0, summaries));
     Ok((state.done, reused.into_inner()))
 }
 
@@ -273,8 +273,8 @@ impl Tables {
             name,
             content,
             reply: data.put_extent(&package_message(package))?,
-            shelf: encoded.shelf,
-            shelf_length: encoded.shelf_length,
+            summary: encoded.summary,
+            summary_length: encoded.summary_length,
             icon: encoded.icon,
             channels: Span { first: first_channel, count: package.channels().len() as u32 },
             bundles: Span { first: first_bundle, count: encoded.bundles.len() as u32 },

@@ -22,7 +22,7 @@
 //! resemble each other, so most bodies are compressed against the body of another, their *base*, which has no base
 //! itself.
 //!
-//! The *shelf* of a package is the data that web pages show of it without reading its blobs. The shelves of all
+//! The *summary* of a package is the data that web pages show of it without reading its blobs. The summaries of all
 //! packages are adjacent, and are read when a page is requested.
 
 mod table;
@@ -281,8 +281,8 @@ record! {
         /// The `Package` reply.
         reply: Extent,
         /// The page data, compressed; empty without pages.
-        shelf: Extent,
-        shelf_length: u32,
+        summary: Extent,
+        summary_length: u32,
         /// The icon; empty if it has none.
         icon: Extent,
         channels: Span,

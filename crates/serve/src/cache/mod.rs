@@ -12,9 +12,9 @@ mod format;
 mod package;
 mod query;
 mod reading;
-mod shelf;
 mod sources;
 pub mod store;
+mod summary;
 
 use std::collections::HashMap;
 use std::fs::File;

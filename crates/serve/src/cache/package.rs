@@ -13,12 +13,12 @@ use super::Cache;
 use super::bundle::{self, BundleFault, Parts};
 use super::data::Reader;
 use super::format::{self, Digest, Extent, NONE, checksum};
-use crate::load::{CheckedCatalog, Shelve, Shelved};
+use crate::load::{CheckedCatalog, Summarize, Summarized};
 
 /// The compression level of bodies: the lowest, since the base does most of the work.
 pub(super) const LEVEL: i32 = 1;
-/// The compression level of shelves: they are small, and read often.
-const SHELF_LEVEL: i32 = 3;
+/// The compression level of summaries: they are small, and read often.
+const SUMMARY_LEVEL: i32 = 3;
 /// The number of bundles that share a base. Distant versions have little in common.
 const GROUP: usize = 64;
 
@@ -26,8 +26,8 @@ const GROUP: usize = 64;
 pub(super) struct Encoded {
     /// Its bundles by name. Bases are relative to the first of them.
     pub(super) bundles: Vec<EncodedBundle>,
-    pub(super) shelf: Extent,
-    pub(super) shelf_length: u32,
+    pub(super) summary: Extent,
+    pub(super) summary_length: u32,
     pub(super) icon: Extent,
 }
 
@@ -38,7 +38,7 @@ pub(super) struct PackageData {
     pub(super) slims: Vec<u8>,
     pub(super) bodies: Vec<u8>,
     /// Page data and icon, stored together too.
-    pub(super) shelves: Vec<u8>,
+    pub(super) summaries: Vec<u8>,
 }
 
 /// A bundle of an [`Encoded`] package.
@@ -50,9 +50,9 @@ pub(super) struct EncodedBundle {
 
 impl Encoded {
     /// Moves the offsets of the package by those of its data in the file.
-    pub(super) fn shift(&mut self, slims: u64, bodies: u64, shelves: u64) {
-        self.shelf.offset += shelves;
-        self.icon.offset += shelves;
+    pub(super) fn shift(&mut self, slims: u64, bodies: u64, summaries: u64) {
+        self.summary.offset += summaries;
+        self.icon.offset += summaries;
         for bundle in &mut self.bundles {
             bundle.record.slim.offset += slims;
             bundle.record.body.offset += bodies;
@@ -76,7 +76,7 @@ pub(super) fn others(fbc: &Fbc) -> Others<'_> {
 pub(super) struct Encoder<'a> {
     content: &'a CheckedCatalog,
     limits: &'a Limits,
-    shelve: Option<Shelve>,
+    summarize: Option<Summarize>,
     /// Blobs other than bundles, by package.
     others: &'a Others<'a>,
     compressor: CCtx<'static>,
@@ -113,11 +113,11 @@ impl<'a> Encoder<'a> {
     pub(super) fn new(
         content: &'a CheckedCatalog,
         limits: &'a Limits,
-        shelve: Option<Shelve>,
+        summarize: Option<Summarize>,
         others: &'a Others<'a>,
     ) -> Encoder<'a> {
         let (text, package_text) = Default::default();
-        Encoder { content, limits, shelve, others, compressor: CCtx::create(), text, package_text }
+        Encoder { content, limits, summarize, others, compressor: CCtx::create(), text, package_text }
     }
 
     /// Encodes a package: its records, and its data.
@@ -127,7 +127,7 @@ impl<'a> Encoder<'a> {
     pub(super) fn encode(&mut self, package: &catalog::Package) -> Result<(Encoded, PackageData), EncodeError> {
         let fbc = &self.content.fbc;
         let others = self.others.get(package.name()).map(Vec::as_slice).unwrap_or_default();
-        let mut shelver = self.shelve.map(|shelve| shelve(package));
+        let mut summarizer = self.summarize.map(|summarize| summarize(package));
         let package_text = match others.iter().find(|blob| &*blob.schema == fbc::blob::PACKAGE) {
             Some(blob) => Some(fbc.text(blob, &mut self.package_text)?),
             None => None,
@@ -144,13 +144,13 @@ impl<'a> Encoder<'a> {
                 let named = |source| EncodeError::Bundle { bundle: (*name).to_owned(), source };
                 let blob = fbc.blobs().get(bundle.blob).ok_or(EncodeError::NoBlob)?;
                 let text = fbc.text(blob, &mut self.text).map_err(|error| named(error.into()))?;
-                let shelve = |csv: Option<Raw<'_>>| {
-                    if let Some(shelver) = &mut shelver {
-                        shelver.bundle(name, bundle, text, csv);
+                let summarize = |csv: Option<Raw<'_>>| {
+                    if let Some(summarizer) = &mut summarizer {
+                        summarizer.bundle(name, bundle, text, csv);
                     }
                 };
                 let parts =
-                    bundle::encode(fbc, self.limits, blob, bundle, text, package_text, shelve).map_err(named)?;
+                    bundle::encode(fbc, self.limits, blob, bundle, text, package_text, summarize).map_err(named)?;
                 let dictionary = base.as_ref().map_or(&[][..], |(_, bytes)| bytes);
                 packed.clear();
                 packed.reserve(compress_bound(parts.body.len()));
@@ -166,19 +166,19 @@ impl<'a> Encoder<'a> {
             }
         }
         let bundles = bundles.into_iter().flatten().collect();
-        let (shelf, shelf_length, icon) = match shelver {
-            Some(shelver) => shelf(&shelver.finish(fbc, others)?, &mut data)?,
+        let (summary, summary_length, icon) = match summarizer {
+            Some(summarizer) => summary(&summarizer.finish(fbc, others)?, &mut data)?,
             None => Default::default(),
         };
-        Ok((Encoded { bundles, shelf, shelf_length, icon }, data))
+        Ok((Encoded { bundles, summary, summary_length, icon }, data))
     }
 }
 
 /// Adds the page data of a package.
-fn shelf(made: &Shelved, data: &mut PackageData) -> Result<(Extent, u32, Extent), EncodeError> {
-    let packed = zstd::bulk::compress(&made.shelf, SHELF_LEVEL)?;
-    let length = u32::try_from(made.shelf.len()).map_err(|_| EncodeError::PackageTooLarge)?;
-    Ok((put(&mut data.shelves, &packed)?, length, put(&mut data.shelves, &made.icon)?))
+fn summary(made: &Summarized, data: &mut PackageData) -> Result<(Extent, u32, Extent), EncodeError> {
+    let packed = zstd::bulk::compress(&made.summary, SUMMARY_LEVEL)?;
+    let length = u32::try_from(made.summary.len()).map_err(|_| EncodeError::PackageTooLarge)?;
+    Ok((put(&mut data.summaries, &packed)?, length, put(&mut data.summaries, &made.icon)?))
 }
 
 fn number(length: usize) -> Result<u32, EncodeError> {
@@ -208,15 +208,15 @@ fn row(parts: &Parts, image: &str, data: &mut PackageData, packed: &[u8]) -> Res
 
 /// Copies a package from an older cache, if it is present with the same content and undamaged.
 ///
-/// A package without a shelf is encoded again if a shelf is needed. A shelf that is not needed is kept.
+/// A package without a summary is encoded again if a summary is needed. A summary that is not needed is kept.
 pub(super) fn reuse(
     old: &Cache,
     package: &catalog::Package,
     content: &Digest,
-    shelved: bool,
+    summarized: bool,
 ) -> Option<(Encoded, PackageData)> {
     let (_, found) = old.find_package(package.name())?;
-    if shelved && found.shelf_length == 0 {
+    if summarized && found.summary_length == 0 {
         return None;
     }
     if found.content != *content || found.bundles.count as usize != package.bundles().count() {
@@ -240,11 +240,11 @@ pub(super) fn reuse(
         }
         bundles.push(EncodedBundle { record, apis });
     }
-    let [shelf, icon] = [found.shelf, found.icon].map(|extent| {
+    let [summary, icon] = [found.summary, found.icon].map(|extent| {
         let bytes = reader.extent(old, &extent, 0).ok()?;
-        put(&mut data.shelves, bytes).ok()
+        put(&mut data.summaries, bytes).ok()
     });
-    let (shelf, icon, shelf_length) = (shelf?, icon?, found.shelf_length);
+    let (summary, icon, summary_length) = (summary?, icon?, found.summary_length);
     let whole = bundles.len() == found.bundles.count as usize;
-    whole.then_some((Encoded { bundles, shelf, shelf_length, icon }, data))
+    whole.then_some((Encoded { bundles, summary, summary_length, icon }, data))
 }

@@ -116,7 +116,7 @@ mod tests {
         std::fs::write(catalog.join("lamp.json"), blobs).unwrap();
         let (limits, on_invalid) = (Default::default(), crate::load::OnInvalid::Fail);
         let directory =
-            Directory { root: catalog, limits, on_invalid, empty: crate::load::Empty::Accepted, shelve: None };
+            Directory { root: catalog, limits, on_invalid, empty: crate::load::Empty::Accepted, summarize: None };
         let built = prepare(&directory, Some(&cache), Integrity::Rebuild).unwrap();
         assert!(built.built);
         let started = prepare(&directory, Some(&cache), Integrity::Rebuild).unwrap();

@@ -161,7 +161,7 @@ fn use_or_rebuild(
     cache: Cache,
     mut reading: Reading,
 ) -> Result<Prepared, PrepareError> {
-    let bare = directory.shelve.is_some() && !cache.has_shelves();
+    let bare = directory.summarize.is_some() && !cache.has_summaries();
     if bare && integrity == Integrity::Implied {
         tracing::warn!("the cache has no data for web pages, building one with them");
         return build(directory, reading, None, Some(&cache), Stamps::Stored);
@@ -274,8 +274,8 @@ fn write(
         Stamps::Omitted => reading.fingerprint.stamps.iter().cloned().map(Stamp::portable).collect(),
     };
     let content = reading.load(directory)?;
-    let (limits, shelve) = (&directory.limits, directory.shelve);
-    let input = Input { content, limits, stamps: &stamps, digests: &digests, sources, shelve, old };
+    let (limits, summarize) = (&directory.limits, directory.summarize);
+    let input = Input { content, limits, stamps: &stamps, digests: &digests, sources, summarize, old };
     let failed = |error: WriteError| match (error, cache_dir) {
         (WriteError::Load(error), _) => PrepareError::Catalog(error),
         // The system does not name the disk that is full.

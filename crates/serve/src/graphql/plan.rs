@@ -283,7 +283,7 @@ impl<'a> Planner<'a, '_> {
         let [first, rest @ ..] = fields else { return Err(Failure::new("no field")) };
         self.expanded += 1;
         if self.expanded > EXPANDED {
-            return Err(Failure::new(format!("query asks for more than {EXPANDED} fields")));
+            return Err(Failure::new(format!("query requests more than {EXPANDED} fields")));
         }
         let (what, kind) = self.what(of, first)?;
         for other in rest {

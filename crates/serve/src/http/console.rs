@@ -16,7 +16,7 @@ use crate::cache::Digest;
 use crate::caught::blocking;
 use crate::live::Live;
 use crate::memory;
-use crate::pages::{PageKind, PageReply, PageRequest, Pages, Shelves};
+use crate::pages::{PackageSummaries, PageKind, PageReply, PageRequest, Pages};
 
 /// Shorter bodies are not worth compressing.
 const COMPRESS_FROM: usize = 1024;
@@ -114,9 +114,9 @@ impl Site {
     pub(super) async fn follow(live: Arc<Live>, console: Option<Arc<Console>>) {
         let Some(console) = console else { return std::future::pending().await };
         let mut states = live.states();
-        let mut known: Option<Shelves> = None;
+        let mut known: Option<PackageSummaries> = None;
         loop {
-            if let Some(now) = live.shelves() {
+            if let Some(now) = live.summaries() {
                 let before = known.replace(now.clone());
                 if let Some(before) = before.filter(|before| before.revision() != now.revision()) {
                     let pages = Arc::clone(&console.pages);
@@ -124,7 +124,7 @@ impl Site {
                 }
             }
             let (pages, live) = (Arc::clone(&console.pages), Arc::clone(&live));
-            let news = tokio::task::spawn_blocking(move || pages.event(live.shelves().as_ref(), &live.state())).await;
+            let news = tokio::task::spawn_blocking(move || pages.event(live.summaries().as_ref(), &live.state())).await;
             if let Ok(Some(news)) = news {
                 console.streams.publish(&news);
             }
@@ -229,7 +229,7 @@ impl Job {
         let html = prefers_html(&self.headers);
         let rendered = blocking(move || {
             let request = PageRequest { path: &path, query: &query, html };
-            let mut page = console.pages.answer(&request, live.shelves().as_ref(), &live.state())?;
+            let mut page = console.pages.answer(&request, live.summaries().as_ref(), &live.state())?;
             let body = std::mem::take(&mut page.body);
             let worth = body.len() >= COMPRESS_FROM
                 && (!page.media_type.starts_with("image/") || page.media_type.contains("svg"));
@@ -242,7 +242,7 @@ impl Job {
 
     /// Returns the entity tag of the reply to this request.
     fn tag(&self) -> String {
-        let revision = self.live.shelves().map(|shelves| shelves.revision()).unwrap_or_default();
+        let revision = self.live.summaries().map(|summaries| summaries.revision()).unwrap_or_default();
         let state = self.live.state();
         let (blobs, changes) = (self.live.has_blobs(), self.console.pages.changes());
         let parts = format!(

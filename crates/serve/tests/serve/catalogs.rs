@@ -48,7 +48,7 @@ pub(crate) fn directory(root: &Path) -> Directory {
         limits: fbc::Limits::default(),
         on_invalid: OnInvalid::Fail,
         empty: Empty::Accepted,
-        shelve: None,
+        summarize: None,
     }
 }
 

@@ -6,7 +6,7 @@ use std::time::Duration;
 use catalog::query::{Answer, Api, Counts, Query, QueryError, Rows};
 use serve::listen::Address;
 use serve::live::State;
-use serve::pages::{PageKind, PageReply, PageRequest, Pages, Shelves};
+use serve::pages::{PackageSummaries, PageKind, PageReply, PageRequest, Pages};
 use serve::run::run_query;
 use serve::server::Services;
 use tokio::sync::oneshot;
@@ -116,17 +116,17 @@ async fn a_call_that_panics_fails_alone() {
 struct FaultyPages;
 
 impl Pages for FaultyPages {
-    fn answer(&self, request: &PageRequest<'_>, _: Option<&Shelves>, _: &State) -> Option<PageReply> {
+    fn answer(&self, request: &PageRequest<'_>, _: Option<&PackageSummaries>, _: &State) -> Option<PageReply> {
         assert!(!request.path.contains("panic"), "requested by the test");
         let body = format!("page {}", request.path).into_bytes();
         Some(PageReply { status: 200, media_type: "text/plain", kind: PageKind::Page, location: None, body })
     }
 
-    fn event(&self, _: Option<&Shelves>, _: &State) -> Option<String> {
+    fn event(&self, _: Option<&PackageSummaries>, _: &State) -> Option<String> {
         None
     }
 
-    fn swapped(&self, _: &Shelves, _: &Shelves) {}
+    fn swapped(&self, _: &PackageSummaries, _: &PackageSummaries) {}
 
     fn changes(&self) -> u64 {
         0

@@ -9,7 +9,7 @@ use super::{Answer, Handler, JSON, Kind};
 use crate::outline;
 use crate::pages::changes::Compared;
 use crate::pages::{compare, list};
-use crate::shelf::Package;
+use crate::summary::Package;
 use crate::text::script_json;
 
 impl Handler<'_> {

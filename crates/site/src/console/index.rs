@@ -15,7 +15,7 @@ use crate::names;
 use crate::outline;
 use crate::pages::images::{self, Images};
 use crate::pages::kinds::{self, Kind, Kinds};
-use crate::shelf::{self, Package, Row};
+use crate::summary::{self, Package, Row};
 
 /// How long computed data is cached after its last use.
 const CACHE_TIME: Duration = Duration::from_secs(60);
@@ -88,7 +88,7 @@ impl Index {
     pub fn read(console: &Console, store: &dyn Store) -> io::Result<Index> {
         let mut rows = Vec::new();
         for name in store.packages() {
-            let bytes = store.shelf(&name)?;
+            let bytes = store.summary(&name)?;
             let unreadable =
                 || io::Error::new(io::ErrorKind::InvalidData, format!("the page data of package {name} is damaged"));
             rows.push(Row::read(&bytes).ok_or_else(unreadable)?);
@@ -147,7 +147,7 @@ impl Index {
     pub fn package(&self, store: &dyn Store, name: &str) -> io::Result<Package> {
         let damaged =
             || io::Error::new(io::ErrorKind::InvalidData, format!("the page data of package {name} is damaged"));
-        Package::read(&store.shelf(name)?).ok_or_else(damaged)
+        Package::read(&store.summary(name)?).ok_or_else(damaged)
     }
 
     fn each(&self, store: &dyn Store, mut work: impl FnMut(&Package)) {
@@ -196,7 +196,7 @@ impl Index {
         self.descriptions.get(|| {
             let read = |row: &Row| self.package(store, &row.name).map(|package| package.detail);
             let text =
-                |detail: shelf::Detail| format!("{}\n{}", detail.description, detail.head.description).to_lowercase();
+                |detail: summary::Detail| format!("{}\n{}", detail.description, detail.head.description).to_lowercase();
             self.rows.iter().map(|row| read(row).map(text).unwrap_or_default()).collect()
         })
     }
@@ -254,7 +254,7 @@ mod tests {
         fn packages(&self) -> Vec<String> {
             self.0.iter().map(|package| package.row.name.clone()).collect()
         }
-        fn shelf(&self, package: &str) -> io::Result<Vec<u8>> {
+        fn summary(&self, package: &str) -> io::Result<Vec<u8>> {
             self.1.lock().unwrap().push(package.to_owned());
             Ok(self.0.iter().find(|one| one.row.name == package).unwrap().write())
         }

@@ -11,7 +11,7 @@ use crate::manifest::Manifest;
 use crate::names;
 use crate::pages::package::Neighbours;
 use crate::pages::{compare, graph, install, package, path, version, why, wrong};
-use crate::shelf::{Bundle, Package};
+use crate::summary::{Bundle, Package};
 
 impl Handler<'_> {
     /// Finds the package of a path segment, or returns the answer for an unknown one.

@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 use super::{crumbs, tabs};
 use crate::frame::{Context, Page, Section as Place};
 use crate::manifest::Manifest;
-use crate::shelf::{Bundle, Package};
+use crate::summary::{Bundle, Package};
 use crate::text::{count, t};
 
 pub use facts::{differences, gained};

@@ -6,7 +6,7 @@ use maud::{Markup, html};
 
 use super::{crumbs, hero, tabs};
 use crate::frame::{Context, Page, Section, drawing};
-use crate::shelf::Package;
+use crate::summary::Package;
 use crate::text::{count, t};
 
 /// The width at which the legend wraps.

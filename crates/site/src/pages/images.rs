@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use maud::html;
 
 use crate::frame::{Context, Page, Section};
-use crate::shelf::Package;
+use crate::summary::Package;
 use crate::text::{count, grouped, t};
 
 /// The maximum number of images that are shown at once.

@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use super::{crumbs, deprecations, hero, tabs};
 use crate::frame::{Context, Page, Section, block};
 use crate::manifest::yaml;
-use crate::shelf::{Bundle, Channel, Package};
+use crate::summary::{Bundle, Channel, Package};
 use crate::text::t;
 
 /// The parameters of the page.

@@ -6,7 +6,7 @@ use maud::{Markup, html};
 
 use crate::csv::text;
 use crate::frame::{Context, Page, Section};
-use crate::shelf::Package;
+use crate::summary::Package;
 use crate::text::{count, t};
 
 /// All kinds, by group and kind in lower case.

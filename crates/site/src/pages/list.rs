@@ -6,7 +6,7 @@ use maud::{Markup, html};
 
 use crate::frame::{Context, Page, Section, date, icon};
 use crate::rank::{self, FACETS, Found, Query, Sort};
-use crate::shelf::Row;
+use crate::summary::Row;
 use crate::text::{count, grouped, t};
 
 /// Values of a facet that are shown at once; the others unfold.
@@ -28,7 +28,7 @@ pub fn page(context: &Context<'_>, rows: &[Row], query: &Query, descriptions: &[
     let body = html! {
         div.intro {
             h1 { "Packages" }
-            p.soft { "What is in " strong { (t(&context.facts.catalog)) } ", how it upgrades and what it asks for." }
+            p.soft { "What is in " strong { (t(&context.facts.catalog)) } ", how it upgrades and which permissions it requires." }
         }
         div.shelf.rows[query.rows] #list {
             details.filters open {

@@ -7,7 +7,7 @@ use super::{crumbs, deprecations, hero, tabs};
 use crate::csv::LEVELS;
 use crate::frame::{Context, Page, Section, block, date};
 use crate::markdown::{self, Base};
-use crate::shelf::{Bundle, Channel, Package};
+use crate::summary::{Bundle, Channel, Package};
 use crate::text::{count, size, t};
 
 /// The facts about other packages on a package page.

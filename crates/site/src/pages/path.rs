@@ -12,7 +12,7 @@ use resolve::upgrade_path::{CompareCrds, Ending, Onward, Question, UpgradePath, 
 
 use super::{crumbs, hero, tabs};
 use crate::frame::{Context, Page, Section, block};
-use crate::shelf::Package;
+use crate::summary::Package;
 use crate::text::{count, t};
 
 /// The parameters of the page.

@@ -3,7 +3,7 @@
 use maud::html;
 
 use crate::frame::{Context, Page, Section};
-use crate::shelf::Row;
+use crate::summary::Row;
 use crate::text::{count, t};
 
 /// A package that is not served.

@@ -15,7 +15,7 @@ use super::{crumbs, deprecations, hero_of};
 use crate::frame::{Context, Page, Section, block, copyable, date};
 use crate::manifest::{Manifest, yaml};
 use crate::permissions::Permissions;
-use crate::shelf::{Bundle, Package};
+use crate::summary::{Bundle, Package};
 use crate::text::{count, size, t};
 use bundle::Object;
 
@@ -43,7 +43,7 @@ impl SharedSections {
     /// Returns the page of another version with the same section; if there is none, records this one.
     fn elsewhere(&self, what: &str, bundle: &Bundle, id: &str) -> Option<(String, String, String)> {
         use std::collections::hash_map::Entry;
-        match self.0.borrow_mut().entry(crate::shelf::digest(what.as_bytes())) {
+        match self.0.borrow_mut().entry(crate::summary::digest(what.as_bytes())) {
             Entry::Occupied(there) => Some(there.get().clone()).filter(|(name, ..)| *name != bundle.name),
             Entry::Vacant(free) => {
                 free.insert((bundle.name.clone(), bundle.full_version(), id.to_owned()));
@@ -204,7 +204,7 @@ fn images(context: &Context<'_>, package: &Package, bundle: &Bundle) -> Markup {
     let tagged = listed.iter().filter(|(image, ..)| !image.contains("@sha256:")).count();
     let all: Vec<&str> = listed.iter().map(|(image, ..)| *image).collect();
     html! {
-        @if listed.is_empty() { p.soft { "The catalog names no related images." } }
+        @if listed.is_empty() { p.soft { "The catalog lists no related images." } }
         @else {
             @if tagged > 0 { p { span.pill.warn { (count(tagged, "image", "images")) " by tag" } " A tag can point to another image after the release." } }
             div.scroll tabindex="0" role="group" aria-label="Images" {

@@ -15,7 +15,7 @@ use resolve::why::{self, Part};
 
 use super::{crumbs, hero, tabs};
 use crate::frame::{Context, Page, Section, block};
-use crate::shelf::Package;
+use crate::summary::Package;
 use crate::text::t;
 
 /// The maximum number of installed bundles.

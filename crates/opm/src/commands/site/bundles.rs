@@ -54,8 +54,8 @@ impl Store for WithManifests<'_> {
         self.catalog.packages()
     }
 
-    fn shelf(&self, package: &str) -> io::Result<Vec<u8>> {
-        self.catalog.shelf(package)
+    fn summary(&self, package: &str) -> io::Result<Vec<u8>> {
+        self.catalog.summary(package)
     }
 
     fn icon(&self, package: &str) -> io::Result<Vec<u8>> {

@@ -10,7 +10,7 @@ use super::{Line, Section};
 use crate::csv::text;
 use crate::manifest::Manifest;
 use crate::permissions::Permissions;
-use crate::shelf::{Bundle, Package};
+use crate::summary::{Bundle, Package};
 
 /// The maximum number of lines per section.
 const LINES: usize = 300;

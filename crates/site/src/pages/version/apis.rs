@@ -7,7 +7,7 @@ use super::SharedSections;
 use crate::csv::{Api, items, text};
 use crate::frame::{Context, block};
 use crate::manifest::{Manifest, yaml};
-use crate::shelf::{Bundle, Package};
+use crate::summary::{Bundle, Package};
 use crate::text::{count, summary, t};
 
 /// The maximum number of descriptors per kind.

@@ -5,7 +5,7 @@ use maud::{Markup, html};
 use crate::frame::Context;
 use crate::manifest::Manifest;
 use crate::pages::compare;
-use crate::shelf::{Bundle, Package};
+use crate::summary::{Bundle, Package};
 use crate::text::t;
 
 pub(super) fn section(

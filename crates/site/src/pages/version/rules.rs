@@ -8,7 +8,7 @@ use crate::csv::{items, text};
 use crate::frame::block;
 use crate::manifest::{Manifest, yaml};
 use crate::permissions::{Concern, Permissions};
-use crate::shelf::Bundle;
+use crate::summary::Bundle;
 use crate::text::{count, t};
 
 pub(super) fn section(bundle: &Bundle, manifest: Option<&Manifest>, permissions: Option<&Permissions>) -> Markup {
@@ -27,7 +27,7 @@ pub(super) fn section(bundle: &Bundle, manifest: Option<&Manifest>, permissions:
                 details.fold { summary { "As YAML" } (block(if scope == Scope::Cluster { "ClusterRole" } else { "Role" }, &yaml(&permissions.role(&bundle.name, scope, account)))) }
             }
         }
-        @if permissions.rules.is_empty() { p { "It asks for no permissions." } }
+        @if permissions.rules.is_empty() { p { "It requires no permissions." } }
         (webhooks(manifest))
         (deployments(manifest))
     }

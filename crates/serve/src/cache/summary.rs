@@ -6,7 +6,7 @@ use super::Cache;
 use super::data::Reader;
 use super::format::{self, Digest, Kind};
 
-/// The maximum size of a shelf.
+/// The maximum size of a summary.
 const LARGEST: usize = 1 << 28;
 
 impl Cache {
@@ -28,22 +28,22 @@ impl Cache {
     }
 
     /// Returns whether all packages have page data.
-    pub(super) fn has_shelves(&self) -> bool {
-        self.table::<format::Package>(Kind::Packages).iter().all(|package| package.shelf_length > 0)
+    pub(super) fn has_summaries(&self) -> bool {
+        self.table::<format::Package>(Kind::Packages).iter().all(|package| package.summary_length > 0)
     }
 
     /// Returns the page data of a package.
     ///
     /// # Errors
     /// Fails when there is none, or it is damaged.
-    pub(crate) fn shelf(&self, package: &str) -> io::Result<Vec<u8>> {
+    pub(crate) fn summary(&self, package: &str) -> io::Result<Vec<u8>> {
         let found = self.package_named(package)?;
-        let length = found.shelf_length as usize;
+        let length = found.summary_length as usize;
         if length == 0 {
             return Err(io::Error::other("the cache was built without page data"));
         }
         let mut reader = Reader::default();
-        let packed = reader.extent(self, &found.shelf, 0).map_err(|error| io::Error::other(error.to_string()))?;
+        let packed = reader.extent(self, &found.summary, 0).map_err(|error| io::Error::other(error.to_string()))?;
         zstd::bulk::decompress(packed, length.min(LARGEST))
     }
 

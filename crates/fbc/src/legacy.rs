@@ -12,7 +12,7 @@ use crate::shape::Shape;
 
 /// The channels, skips and skip ranges of one bundle, with the index of each property.
 #[derive(Debug, Default)]
-pub(crate) struct OldForm {
+pub(crate) struct LegacyProperties {
     channels: Vec<(usize, Option<OldChannel>)>,
     skips: Vec<(usize, Option<Box<str>>)>,
     skip_ranges: Vec<(usize, Option<Box<str>>)>,
@@ -26,8 +26,8 @@ struct OldChannel {
     replaces: Box<str>,
 }
 
-impl OldForm {
-    /// Records a property; a value of the wrong type is reported only if the package uses the original format.
+impl LegacyProperties {
+    /// Records a property; a value of the wrong type is reported only if the package uses the legacy format.
     pub(crate) fn add(&mut self, index: usize, kind: &str, value: Option<Raw<'_>>) {
         let fits = |shape: Shape| value.is_some_and(|value| shape.check(value, &path![]).is_ok());
         let string = || {
@@ -50,7 +50,7 @@ impl OldForm {
         }
     }
 
-    pub(crate) fn into_option(self) -> Option<Box<OldForm>> {
+    pub(crate) fn into_option(self) -> Option<Box<LegacyProperties>> {
         let empty = self.channels.is_empty() && self.skips.is_empty() && self.skip_ranges.is_empty();
         (!empty).then(|| Box::new(self))
     }
@@ -71,7 +71,7 @@ impl OldForm {
 impl Bundle {
     /// Returns the indexes and types of the properties that declare channels, skips and skip ranges as in the original
     /// format, unless they became channel blobs.
-    pub fn unused_first_form(&self) -> impl Iterator<Item = (usize, &'static str)> {
+    pub fn unused_legacy(&self) -> impl Iterator<Item = (usize, &'static str)> {
         self.old_form.iter().flat_map(|old| old.unused())
     }
 }
@@ -141,7 +141,7 @@ fn convert_bundle(blob: &mut Blob, channels: &mut Channels, problems: &mut Vec<P
         problems.push(problem);
     };
     let Content::Bundle(bundle) = &mut blob.content else { return };
-    let mut none = OldForm::default();
+    let mut none = LegacyProperties::default();
     let old = bundle.old_form.as_deref_mut().unwrap_or(&mut none);
     old.consumed = true;
     if old.channels.is_empty() {

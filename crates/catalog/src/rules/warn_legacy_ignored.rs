@@ -1,4 +1,4 @@
-//! Properties of the first format have an effect.
+//! Properties of the legacy format have an effect.
 
 use fbc::{Problem, Stage, path};
 
@@ -18,7 +18,7 @@ fn check(_: &Draft<'_>, package: &DraftPackage<'_>, problems: &mut Vec<Problem>)
     }
     for bundle in package.bundles.values() {
         let Some(content) = bundle.bundle else { continue };
-        for (index, kind) in content.unused_first_form() {
+        for (index, kind) in content.unused_legacy() {
             let message = format!(
                 "bundle \"{}\": property[{index}] of type \"{kind}\" has no effect, since package \"{}\" has \
                  olm.channel blobs",

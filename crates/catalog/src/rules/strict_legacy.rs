@@ -1,4 +1,4 @@
-//! Channels, skips and skip ranges that bundles declare as properties, in the first format.
+//! Channels, skips and skip ranges that bundles declare as properties, in the legacy format.
 
 use std::collections::BTreeSet;
 
@@ -33,7 +33,7 @@ fn check(blob: &Blob, text: Raw<'_>, problems: &mut Vec<Problem>) {
             property::CHANNEL if value.kind() == Kind::Object => {
                 let Some(name) = value.get("name").and_then(Raw::as_str) else { continue };
                 if name.is_empty() {
-                    report(index, Some("name"), "names no channel".into());
+                    report(index, Some("name"), "has no channel name".into());
                 } else if !channels.insert(name.clone()) {
                     report(index, Some("name"), format!("names channel \"{name}\" again"));
                 }
@@ -42,12 +42,12 @@ fn check(blob: &Blob, text: Raw<'_>, problems: &mut Vec<Problem>) {
                 }
             }
             property::SKIPS if value.as_str().is_none_or(|name| name.is_empty()) => {
-                report(index, None, "of type olm.skips names no bundle".into());
+                report(index, None, "of type olm.skips has no bundle name".into());
             }
             property::SKIP_RANGE => {
                 match value.as_str().as_deref().map(VersionRange::parse) {
-                    None => report(index, None, "of type olm.skipRange is no text".into()),
-                    Some(Err(error)) => report(index, None, format!("of type olm.skipRange is no range: {error}")),
+                    None => report(index, None, "of type olm.skipRange is not a text".into()),
+                    Some(Err(error)) => report(index, None, format!("of type olm.skipRange is not a range: {error}")),
                     Some(Ok(_)) => {}
                 }
                 if let Some(first) = range.replace(index) {

@@ -12,7 +12,7 @@ use serde_json::Value;
 use crate::csv::Csv;
 use crate::icon::{self, IconError};
 use crate::rank;
-use crate::shelf::{Bundle, Channel, Detail, Entry, Icon, Package, Row, digest};
+use crate::summary::{Bundle, Channel, Detail, Entry, Icon, Package, Row, digest};
 use crate::text::summary;
 
 /// The maximum length of the one-line summary, in characters.
@@ -30,7 +30,7 @@ const IMAGES: usize = 200;
 const NEEDS: usize = 200;
 
 /// The page data of a package, and the bytes of its icon.
-pub struct Shelved {
+pub struct Summarized {
     /// The package.
     pub package: Package,
     /// Its icon; empty if it has none that can be used.
@@ -38,7 +38,7 @@ pub struct Shelved {
 }
 
 /// Extracts the page data of a package from its bundles, passed one by one while their texts are in memory.
-pub struct Shelver<'a> {
+pub struct Summarizer<'a> {
     package: &'a catalog::Package,
     head: Csv,
     head_icon: Option<Value>,
@@ -52,10 +52,10 @@ struct Read<'a> {
     images: Vec<(String, String)>,
 }
 
-impl<'a> Shelver<'a> {
+impl<'a> Summarizer<'a> {
     /// Starts with a package.
-    pub fn new(package: &'a catalog::Package) -> Shelver<'a> {
-        Shelver { package, head: Csv::default(), head_icon: None, bundles: Vec::new() }
+    pub fn new(package: &'a catalog::Package) -> Summarizer<'a> {
+        Summarizer { package, head: Csv::default(), head_icon: None, bundles: Vec::new() }
     }
 
     /// Adds a bundle: its text, and its CSV or the CSV metadata in the catalog. Bundles arrive in any order.
@@ -91,7 +91,7 @@ impl<'a> Shelver<'a> {
     ///
     /// # Errors
     /// Fails when files of the catalog changed.
-    pub fn finish<'b>(mut self, fbc: &Fbc, blobs: impl IntoIterator<Item = &'b Blob>) -> io::Result<Shelved> {
+    pub fn finish<'b>(mut self, fbc: &Fbc, blobs: impl IntoIterator<Item = &'b Blob>) -> io::Result<Summarized> {
         let package = self.package;
         let mut detail = Detail {
             default_channel: package.default_channel().name().to_owned(),
@@ -117,7 +117,7 @@ impl<'a> Shelver<'a> {
         }
         let row = row(package, &detail, &head, picture, problems);
         detail.head = head.for_shelf();
-        Ok(Shelved { package: Package { row, detail }, icon })
+        Ok(Summarized { package: Package { row, detail }, icon })
     }
 }
 
@@ -227,7 +227,7 @@ fn row(package: &catalog::Package, detail: &Detail, head: &Csv, icon: Option<Ico
     };
     let date = bundle.map(|bundle| bundle.date.clone()).unwrap_or_default();
     if !date.is_empty() && crate::date::Day::read(&date).is_none() {
-        problems.push(format!("createdAt is no date: {}", summary(&date, 60)));
+        problems.push(format!("createdAt is not a date: {}", summary(&date, 60)));
     }
     for name in ["alm-examples", "operatorframework.io/initialization-resource"] {
         let text = head.annotation(name);
