@@ -2,6 +2,8 @@
 
 use image::{Digest, Reference};
 
+use crate::error::TargetError;
+
 /// How a source path maps to a destination path.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Layout {
@@ -28,15 +30,13 @@ impl Target {
     ///
     /// # Errors
     /// Fails when the text has another form.
-    pub fn parse(text: &str, max_nested_paths: Option<usize>) -> Result<Target, String> {
+    pub fn parse(text: &str, max_nested_paths: Option<usize>) -> Result<Target, TargetError> {
         let plain = text.strip_prefix("docker://").unwrap_or(text).trim_end_matches('/');
         let (host, prefix) = plain.split_once('/').unwrap_or((plain, ""));
-        let to_error =
-            || format!("{text:?}: expected REGISTRY or REGISTRY/PATH, such as registry.example.com:5000/mirror");
         let probe = format!("{host}/{}", if prefix.is_empty() { "x" } else { prefix });
         match Reference::parse_name(&probe) {
             Ok(name) if name.tag().is_none() && name.digest().is_none() && name.host() == host => {}
-            _ => return Err(to_error()),
+            _ => return Err(TargetError::Form(text.to_owned())),
         }
         Ok(Target { host: host.into(), prefix: prefix.into(), max_nested_paths })
     }
@@ -54,9 +54,9 @@ impl Target {
     ///
     /// # Errors
     /// Fails when the result is not a valid repository.
-    pub fn repository(&self, path: &str) -> Result<Reference, String> {
+    pub fn repository(&self, path: &str) -> Result<Reference, TargetError> {
         let name = format!("{}/{}", self.host, self.path(path));
-        Reference::parse_name(&name).map_err(|error| format!("{name:?}: {error}"))
+        Reference::parse_name(&name).map_err(|source| TargetError::Repository { name, source })
     }
 }
 

@@ -7,6 +7,8 @@ use std::path::{Path, PathBuf};
 
 use image::Digest;
 
+use crate::MirrorError;
+use crate::error::at;
 use crate::lock::Lock;
 use crate::set::{Contents, read_lock};
 
@@ -38,7 +40,7 @@ impl Have {
     ///
     /// # Errors
     /// Fails when a file is none of these.
-    pub fn read(paths: &[PathBuf]) -> Result<Have, String> {
+    pub fn read(paths: &[PathBuf]) -> Result<Have, MirrorError> {
         let mut have = Have::default();
         for path in paths {
             have.add(path)?;
@@ -46,16 +48,16 @@ impl Have {
         Ok(have)
     }
 
-    fn add(&mut self, path: &Path) -> Result<(), String> {
+    fn add(&mut self, path: &Path) -> Result<(), MirrorError> {
         let path = if path.is_dir() { path.join("mirror/blobs.txt") } else { path.to_owned() };
-        let named = |error: String| format!("{}: {error}", path.display());
-        let about = fs::metadata(&path).map_err(|error| named(error.to_string()))?;
+        let named = |error: MirrorError| error.named(path.display());
+        let about = fs::metadata(&path).map_err(at(&path))?;
         if about.len() > LIMIT {
-            return Err(named(format!("larger than {LIMIT} bytes")));
+            return Err(named(MirrorError::TooLarge(LIMIT)));
         }
-        let text = fs::read_to_string(&path).map_err(|error| named(error.to_string()))?;
+        let text = fs::read_to_string(&path).map_err(at(&path))?;
         if text.trim_start().starts_with('{') {
-            let lock = Lock::read(text.as_bytes()).map_err(named)?;
+            let lock = Lock::read(text.as_bytes()).map_err(|error| named(error.into()))?;
             self.locks.insert(lock.digest());
             for image in &lock.images {
                 let referrers = image.referrers.iter().filter_map(|referrer| referrer.digest.parse().ok());
@@ -102,10 +104,10 @@ impl Have {
 ///
 /// # Errors
 /// Fails at the first invalid line.
-pub fn parse(text: &str) -> Result<BTreeSet<Digest>, String> {
+pub fn parse(text: &str) -> Result<BTreeSet<Digest>, MirrorError> {
     let mut found = BTreeSet::new();
     for (number, line) in text.lines().enumerate().filter(|(_, line)| !line.trim().is_empty()) {
-        let invalid = || format!("line {}: expected a digest and a size, found {line:?}", number + 1);
+        let invalid = || MirrorError::BlobLine { line: number + 1, text: line.to_owned() };
         let mut words = line.split_ascii_whitespace();
         let digest = words.next().and_then(|word| word.parse().ok()).ok_or_else(invalid)?;
         if words.next().is_some_and(|size| size.parse::<u64>().is_err()) || words.next().is_some() {
@@ -125,7 +127,7 @@ mod tests {
         let digest = Digest::of(b"x");
         assert_eq!(parse(&format!("{digest} 3\n\n{digest}\n")).unwrap().len(), 1);
         for bad in ["sha256:0 1", "hello", &format!("{digest} many"), &format!("{digest} 1 2")] {
-            assert!(parse(bad).unwrap_err().starts_with("line 1:"), "{bad}");
+            assert!(parse(bad).unwrap_err().to_string().starts_with("line 1:"), "{bad}");
         }
     }
 }

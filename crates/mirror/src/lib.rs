@@ -7,6 +7,7 @@
 #![cfg_attr(not(test), deny(clippy::unwrap_used, clippy::expect_used, clippy::panic))]
 
 pub mod destination;
+mod error;
 pub mod have;
 pub mod imageset;
 pub mod listed;
@@ -22,3 +23,5 @@ pub mod resources;
 pub mod set;
 pub mod verify;
 pub mod volume;
+
+pub use error::{MirrorError, ResourceError, TargetError};

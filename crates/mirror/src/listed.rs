@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use image::Reference;
 use serde_json::{Value, json};
 
+use crate::MirrorError;
 use crate::destination::Target;
 use crate::lock::Role;
 
@@ -43,16 +44,16 @@ pub fn write(images: &BTreeMap<String, Listed>) -> String {
 ///
 /// # Errors
 /// Fails when the text is not such a list.
-pub fn read(text: &[u8], target: &Target) -> Result<(Vec<Reference>, Vec<String>), String> {
+pub fn read(text: &[u8], target: &Target) -> Result<(Vec<Reference>, Vec<String>), MirrorError> {
     if text.len() as u64 > LIMIT {
-        return Err(format!("larger than {LIMIT} bytes"));
+        return Err(MirrorError::TooLarge(LIMIT));
     }
     let mut out = Vec::new();
     let limits = fbc::yaml::Limits { depth: 32, nodes: 4 << 20, bytes: 256 << 20 };
-    fbc::yaml::to_json(text, &limits, &mut out).map_err(|error| error.to_string())?;
-    let list: Value = serde_json::from_slice(&out).map_err(|error| error.to_string())?;
+    fbc::yaml::to_json(text, &limits, &mut out)?;
+    let list: Value = serde_json::from_slice(&out)?;
     if list["kind"] != KIND {
-        return Err(format!("expected a list of kind {KIND}"));
+        return Err(MirrorError::ListKind(KIND));
     }
     let front = format!("{target}/");
     let (mut names, mut others) = (Vec::new(), Vec::new());
@@ -84,7 +85,7 @@ mod tests {
         let (names, others) = read(text.as_bytes(), &target).unwrap();
         assert_eq!(names.iter().map(ToString::to_string).collect::<Vec<_>>(), ["r.test/m/ns/a:v1"]);
         assert_eq!(others, ["r.test/other/b:v1"]);
-        assert!(read(b"kind: Pod\n", &target).unwrap_err().contains("DeleteImageList"));
+        assert!(read(b"kind: Pod\n", &target).unwrap_err().to_string().contains("DeleteImageList"));
         assert!(read(b"{", &target).is_err());
     }
 }

@@ -6,6 +6,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 
+use fbc::fault::{Class, Fault};
 use image::{Digest, Hasher, Platform, Reference};
 use serde::{Deserialize, Serialize};
 
@@ -17,6 +18,78 @@ const VERSION: u32 = 1;
 pub const LIMIT: u64 = 256 << 20;
 /// Maximum number of images in a lock.
 const IMAGES: usize = 200_000;
+
+/// Why a lock is invalid.
+#[derive(Debug, thiserror::Error)]
+pub enum LockError {
+    /// It is too large.
+    #[error("the lock has more than {LIMIT} bytes")]
+    TooLarge,
+    /// It is no lock.
+    #[error("not a mirror lock: {0}")]
+    Syntax(#[from] serde_json::Error),
+    /// Another opm wrote it.
+    #[error("the lock has version {0}, this opm supports {VERSION}")]
+    Version(u32),
+    /// It has too many images.
+    #[error("the lock has more than {IMAGES} images")]
+    TooManyImages,
+    /// The digest of an image is invalid.
+    #[error("{image}: {text:?} is not a digest")]
+    ImageDigest {
+        /// The image.
+        image: String,
+        /// Its digest.
+        text: String,
+    },
+    /// The digest of something else is invalid.
+    #[error("{0:?} is not a digest")]
+    NotADigest(String),
+    /// The lock does not record what was requested.
+    #[error("the lock has no valid digest of its request")]
+    NoRequest,
+    /// A value of an image is invalid.
+    #[error("{image}: invalid value {text:?}")]
+    Value {
+        /// The image.
+        image: String,
+        /// The value.
+        text: String,
+    },
+    /// An image or a catalog cannot have this destination.
+    #[error("{source_name}: {path}:{tag} is not a valid destination")]
+    Destination {
+        /// The image or the catalog.
+        source_name: String,
+        /// The repository.
+        path: String,
+        /// The tag.
+        tag: String,
+    },
+    /// Different images have the same destination.
+    #[error("two images have the destination {path}:{tag}")]
+    SameDestination {
+        /// The repository.
+        path: String,
+        /// The tag.
+        tag: String,
+    },
+    /// The name of a catalog is not a directory name, or another catalog has it.
+    #[error("catalog name {0:?} is invalid or duplicate")]
+    CatalogName(String),
+    /// The lock does not list the image of a catalog.
+    #[error("the image of catalog {0} is not in the list of images")]
+    CatalogImage(String),
+    /// A catalog has neither a reference nor a path.
+    #[error("catalog {0}: the lock has no source for it")]
+    CatalogSource(String),
+}
+
+impl Fault for LockError {
+    fn class(&self) -> Class {
+        Class::Refused
+    }
+}
 
 /// The selected content.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
@@ -153,8 +226,9 @@ impl LockedImage {
     ///
     /// # Errors
     /// Fails when the digest is invalid.
-    pub fn digest(&self) -> Result<Digest, String> {
-        self.digest.parse().map_err(|_| format!("{}: {:?} is not a digest", self.source, self.digest))
+    pub fn digest(&self) -> Result<Digest, LockError> {
+        let invalid = |_| LockError::ImageDigest { image: self.source.clone(), text: self.digest.clone() };
+        self.digest.parse().map_err(invalid)
     }
 
     /// Returns the platforms to mirror.
@@ -210,22 +284,22 @@ impl Lock {
     ///
     /// # Errors
     /// Fails when the text is not a lock or contains invalid values.
-    pub fn read(text: &[u8]) -> Result<Lock, String> {
+    pub fn read(text: &[u8]) -> Result<Lock, LockError> {
         if text.len() as u64 > LIMIT {
-            return Err(format!("the lock has more than {LIMIT} bytes"));
+            return Err(LockError::TooLarge);
         }
-        let lock: Lock = serde_json::from_slice(text).map_err(|error| format!("not a mirror lock: {error}"))?;
+        let lock: Lock = serde_json::from_slice(text)?;
         if lock.version != VERSION {
-            return Err(format!("the lock has version {}, this opm supports {VERSION}", lock.version));
+            return Err(LockError::Version(lock.version));
         }
         if lock.images.len() > IMAGES {
-            return Err(format!("the lock has more than {IMAGES} images"));
+            return Err(LockError::TooManyImages);
         }
         let mut places: BTreeMap<(&str, &str), &str> = BTreeMap::new();
         for image in &lock.images {
             image.digest()?;
             check_place(&image.source, &image.path, &image.tag)?;
-            let to_error = |text: &String| format!("{}: invalid value {text:?}", image.source);
+            let to_error = |text: &String| LockError::Value { image: image.source.clone(), text: text.clone() };
             if let Some(platform) = image.platforms.iter().find(|it| it.parse::<Platform>().is_err()) {
                 return Err(to_error(platform));
             }
@@ -241,17 +315,17 @@ impl Lock {
             if let Some(other) = places.insert((&image.path, &image.tag), &image.digest)
                 && other != image.digest
             {
-                return Err(format!("two images have the destination {}:{}", image.path, image.tag));
+                return Err(LockError::SameDestination { path: image.path.clone(), tag: image.tag.clone() });
             }
         }
         let mut names = BTreeSet::new();
         for catalog in &lock.catalogs {
             check_place(&catalog.source, &catalog.path, &catalog.tag)?;
             if !is_name(&catalog.name) || !names.insert(&catalog.name) {
-                return Err(format!("catalog name {:?} is invalid or duplicate", catalog.name));
+                return Err(LockError::CatalogName(catalog.name.clone()));
             }
             if !catalog.image.is_empty() && !lock.images.iter().any(|image| image.digest == catalog.image) {
-                return Err(format!("the image of catalog {} is not in the list of images", catalog.name));
+                return Err(LockError::CatalogImage(catalog.name.clone()));
             }
         }
         Ok(lock)
@@ -287,11 +361,11 @@ impl io::Write for Hashing {
     }
 }
 
-fn check_place(source: &str, path: &str, tag: &str) -> Result<(), String> {
+fn check_place(source: &str, path: &str, tag: &str) -> Result<(), LockError> {
     let whole = format!("registry.invalid/{path}:{tag}");
     match is_path(path) && Reference::parse(&whole).is_ok() {
         true => Ok(()),
-        false => Err(format!("{source}: {path}:{tag} is not a valid destination")),
+        false => Err(LockError::Destination { source_name: source.into(), path: path.into(), tag: tag.into() }),
     }
 }
 
@@ -338,7 +412,7 @@ mod tests {
         let refused = |change: &dyn Fn(&mut Lock)| {
             let mut other = lock.clone();
             change(&mut other);
-            Lock::read(other.to_text().as_bytes()).unwrap_err()
+            Lock::read(other.to_text().as_bytes()).unwrap_err().to_string()
         };
         assert!(refused(&|lock| lock.images[0].path = "../x".into()).contains("is not a valid destination"));
         assert!(refused(&|lock| lock.images[0].digest = "sha256:0".into()).contains("is not a digest"));
@@ -355,11 +429,11 @@ mod tests {
     #[test]
     fn a_lock_has_limits() {
         let large = vec![b' '; usize::try_from(LIMIT).unwrap() + 1];
-        assert!(Lock::read(&large).unwrap_err().contains("more than 268435456 bytes"));
+        assert!(Lock::read(&large).unwrap_err().to_string().contains("more than 268435456 bytes"));
         drop(large);
         let mut lock = Lock::new(Digest::of(b"request"));
         lock.images = vec![image("a", "v1", "0"); IMAGES + 1];
         let text = serde_json::to_vec(&lock).unwrap();
-        assert!(Lock::read(&text).unwrap_err().contains("200000"), "{:?}", Lock::read(&text).err());
+        assert!(Lock::read(&text).unwrap_err().to_string().contains("200000"), "{:?}", Lock::read(&text).err());
     }
 }

@@ -19,6 +19,8 @@ use fbc::json::Raw;
 use fbc::{Blob, Fbc, Format, LoadOptions, Problem};
 use image::Digest;
 
+use crate::MirrorError;
+use crate::error::at;
 use crate::lock::LockedPackage;
 
 /// Maximum number of bundles in a note.
@@ -54,7 +56,7 @@ impl Part {
     ///
     /// # Errors
     /// Fails with all errors when the catalog cannot be loaded.
-    pub fn read(root: &Path, limits: &fbc::Limits) -> Result<Part, Vec<String>> {
+    pub fn read(root: &Path, limits: &fbc::Limits) -> Result<Part, MirrorError> {
         let facts: Mutex<AllFacts> = Mutex::new(HashMap::new());
         let look = |blob: &Blob, text: Raw<'_>, _: &mut Vec<Problem>| {
             if &*blob.schema == BUNDLE {
@@ -66,9 +68,10 @@ impl Part {
         let mut fbc = Fbc::default();
         let options =
             LoadOptions { limits: limits.clone(), keep_text: true, inspect: Some(&look), ..LoadOptions::default() };
-        let loaded = fbc.load_dir(root, &options).map_err(|error| vec![format!("{}: {error}", root.display())])?;
+        let loaded = fbc.load_dir(root, &options).map_err(at(root))?;
         if !loaded.problems.is_empty() {
-            return Err(loaded.problems.iter().map(|problem| problem.message.clone()).collect());
+            let problems = loaded.problems.into_iter().map(|problem| MirrorError::Problem(problem.message));
+            return Err(MirrorError::Several(problems.collect()));
         }
         let outline = Outline::new(&fbc);
         let facts = facts.into_inner().unwrap_or_else(PoisonError::into_inner);
@@ -194,7 +197,7 @@ impl Part {
     ///
     /// # Errors
     /// Fails when nothing would be left.
-    pub fn drop_bundles(&mut self, bundles: &BTreeSet<(String, String)>) -> Result<(), String> {
+    pub fn drop_bundles(&mut self, bundles: &BTreeSet<(String, String)>) -> Result<(), MirrorError> {
         let before = self.outline.clone();
         for (package, bundle) in bundles {
             let Some(kept) = self.outline.packages.get(package) else { continue };
@@ -214,17 +217,14 @@ impl Part {
             let default_channel = if default_stays { None } else { other };
             let target = Target::Bundle { package: Some(package.clone()), bundle: bundle.clone() };
             let removal = Removal { default_channel, ..Removal::default() };
-            match remove(&mut self.outline, &target, &removal) {
-                Ok(notes) => self.notes.extend(notes),
-                Err(refusal) => return Err(refusal.message),
-            }
+            self.notes.extend(remove(&mut self.outline, &target, &removal)?);
             self.notes.push(format!("{package}: {bundle:?} is dropped: one of its images is missing"));
         }
         if self.outline.packages.is_empty() {
-            return Err("the catalog would be empty: every bundle lacks an image".to_owned());
+            return Err(MirrorError::EmptyCatalog);
         }
         let place = "the mirror, because images are missing";
-        let notes = stranded(&[&*self], vec![before], place).map_err(|error| error.to_string())?;
+        let notes = stranded(&[&*self], vec![before], place)?;
         self.notes.extend(notes.into_iter().flatten());
         Ok(())
     }
@@ -238,36 +238,36 @@ impl Part {
     ///
     /// # Errors
     /// Fails when it cannot be written or is not valid.
-    pub fn write(&self, directory: &Path) -> Result<Digest, String> {
-        let named = |error: io::Error| format!("{}: {error}", directory.display());
-        fs::create_dir_all(directory).map_err(named)?;
+    pub fn write(&self, directory: &Path) -> Result<Digest, MirrorError> {
+        let named = at(directory);
+        fs::create_dir_all(directory).map_err(&named)?;
         let mut sums = String::new();
-        for (package, blobs) in self.blobs().map_err(named)? {
+        for (package, blobs) in self.blobs().map_err(&named)? {
             let place = match package.as_str() {
                 "" => directory.to_owned(),
                 name if !fbc::is_file_name(name) => {
-                    return Err(format!("{name:?} is not a valid directory name"));
+                    return Err(MirrorError::PackageName(name.to_owned()));
                 }
                 name => directory.join(name),
             };
-            fs::create_dir_all(&place).map_err(named)?;
-            let file = image::create_file(&place.join("catalog.json")).map_err(named)?;
+            fs::create_dir_all(&place).map_err(&named)?;
+            let file = image::create_file(&place.join("catalog.json")).map_err(&named)?;
             let all: Vec<&Blob> = blobs.iter().map(SetBlob::blob).collect();
             let mut out = BufWriter::new(file);
-            self.fbc.write(&all, Format::Json, &mut out).map_err(named)?;
-            out.flush().map_err(named)?;
-            let text = fs::read(place.join("catalog.json")).map_err(named)?;
+            self.fbc.write(&all, Format::Json, &mut out).map_err(&named)?;
+            out.flush().map_err(&named)?;
+            let text = fs::read(place.join("catalog.json")).map_err(&named)?;
             sums += &format!("{}  {package}/catalog.json\n", Digest::of(&text).hex());
         }
         let rules = catalog::inspect(catalog::Warnings::Off);
         let options = LoadOptions { limits: self.limits.clone(), inspect: Some(&rules), ..LoadOptions::default() };
         let mut written = Fbc::default();
-        let loaded = written.load_dir(directory, &options).map_err(named)?;
+        let loaded = written.load_dir(directory, &options).map_err(&named)?;
         let checked = catalog::check(&written, loaded, catalog::Warnings::Off);
         let errors: Vec<String> = checked.errors().map(|problem| problem.message.clone()).collect();
         match errors.is_empty() {
             true => Ok(Digest::of(sums.as_bytes())),
-            false => Err(format!("the selected part is not a valid catalog:\n  {}", errors.join("\n  "))),
+            false => Err(MirrorError::InvalidPart(errors)),
         }
     }
 

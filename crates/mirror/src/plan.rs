@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use image::{Client, Digest, Location, Parts, Platform, Reference, SurveyedImage};
 
+use crate::MirrorError;
 use crate::destination::{Layout, path_of, tag_of};
 use crate::imageset::{CatalogRequest, CatalogSource, ImageSet};
 use crate::lock::{LeftOut, Lock, LockedCatalog, LockedImage, LockedReferrer, Role};
@@ -89,11 +90,11 @@ impl ImageUse {
 ///
 /// # Errors
 /// Fails when a catalog can no longer be read, or different images have the same destination.
-pub fn plan(client: &Client, set: &ImageSet, opened: &[&Opened], options: Options) -> Result<Plan, String> {
+pub fn plan(client: &Client, set: &ImageSet, opened: &[&Opened], options: Options) -> Result<Plan, MirrorError> {
     let mut plan = Plan::default();
     let mut uses: BTreeMap<String, ImageUse> = BTreeMap::new();
     for catalog in opened {
-        let needed = catalog.part.images().map_err(|error| format!("{}: {error}", catalog.request.source))?;
+        let needed = catalog.part.images().map_err(|error| MirrorError::from(error).named(&catalog.request.source))?;
         for one in needed {
             let role = if one.is_bundle { Role::Bundle } else { Role::Related };
             let platforms = &catalog.request.platforms;
@@ -148,7 +149,7 @@ pub fn plan(client: &Client, set: &ImageSet, opened: &[&Opened], options: Option
             Err(error) => plan.missing.push(missing(text, Some(reference), &own, Cause::from(&error))),
             Ok(surveyed) => match locked(client, text.clone(), &own, reference, &surveyed, options.layout) {
                 Ok(image) => plan.images.push(image),
-                Err(cause) => plan.missing.push(missing(text, Some(reference), &own, cause.into())),
+                Err(cause) => plan.missing.push(missing(text, Some(reference), &own, cause.to_string().into())),
             },
         }
     }
@@ -214,7 +215,7 @@ fn locked(
     reference: &Reference,
     surveyed: &SurveyedImage,
     layout: Layout,
-) -> Result<LockedImage, String> {
+) -> Result<LockedImage, image::Error> {
     let platforms = own.platforms.clone().unwrap_or_default();
     let written: Option<Reference> = Reference::parse(source.trim_start_matches("docker://")).ok();
     let tag = match &own.target_tag {
@@ -243,7 +244,7 @@ fn locked(
         role: own.role,
         used_by: own.used_by.iter().cloned().collect(),
     };
-    image.bytes = size_of(client, &image).map_err(|error| error.to_string())?;
+    image.bytes = size_of(client, &image)?;
     Ok(image)
 }
 
@@ -319,7 +320,7 @@ fn name_catalogs(catalogs: &mut [LockedCatalog]) {
 }
 
 /// Rejects different images with the same destination.
-fn check_places(images: &[LockedImage]) -> Result<(), String> {
+fn check_places(images: &[LockedImage]) -> Result<(), MirrorError> {
     let mut places: BTreeMap<(&str, &str), &LockedImage> = BTreeMap::new();
     let mut clashes = BTreeSet::new();
     for image in images {
@@ -331,11 +332,10 @@ fn check_places(images: &[LockedImage]) -> Result<(), String> {
             _ => drop(places.insert((&image.path, &image.tag), image)),
         }
     }
-    if clashes.is_empty() {
-        return Ok(());
+    match clashes.is_empty() {
+        true => Ok(()),
+        false => Err(MirrorError::Clashes(clashes.into_iter().collect())),
     }
-    let list = clashes.into_iter().collect::<Vec<_>>().join("\n  ");
-    Err(format!("different images have the same destination:\n  {list}\nhelp: --layout host separates them"))
 }
 
 impl Plan {

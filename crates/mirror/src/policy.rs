@@ -31,7 +31,7 @@ pub fn refused(client: &Client, lock: &Lock) -> Vec<Missing> {
 }
 
 fn accept(client: &Client, image: &LockedImage) -> Result<(), crate::report::Cause> {
-    let digest = image.digest()?;
+    let digest = image.digest().map_err(|error| error.to_string())?;
     let reference = source(image).ok_or_else(|| "its source is not in a registry".to_owned())?;
     let signatures = signatures(image).collect();
     let stored = StoredImage { reference, digest, platforms: image.platforms(), signatures };

@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 
 use image::{BlobPush, BlobSource, Client, Descriptor, Reference, media_type};
 
+use crate::MirrorError;
 use crate::destination::Target;
 use crate::lock::Lock;
 use crate::push::{RECORD, empty};
@@ -74,14 +75,16 @@ fn existing(place: &Path) -> Option<PathBuf> {
 ///
 /// # Errors
 /// Fails with every path that is too long or otherwise invalid.
-pub fn paths(lock: &Lock, target: &Target) -> Result<(), String> {
+pub fn paths(lock: &Lock, target: &Target) -> Result<(), MirrorError> {
     let invalid: BTreeSet<String> =
-        lock.images.iter().filter_map(|image| target.repository(&image.path).err()).collect();
-    if invalid.is_empty() {
-        return Ok(());
+        lock.images.iter().filter_map(|image| Some(target.repository(&image.path).err()?.to_string())).collect();
+    match invalid.is_empty() {
+        true => Ok(()),
+        false => {
+            let invalid = invalid.into_iter().collect();
+            Err(MirrorError::InvalidRepositories { target: target.to_string(), invalid })
+        }
     }
-    let all = invalid.into_iter().collect::<Vec<_>>().join("\n  ");
-    Err(format!("{target}: invalid repositories:\n  {all}\nhelp: use a shorter path after the registry"))
 }
 
 /// Checks whether the registry supports mounting blobs across repositories, if the set needs it; returns notes on the
@@ -89,7 +92,7 @@ pub fn paths(lock: &Lock, target: &Target) -> Result<(), String> {
 ///
 /// # Errors
 /// Fails when blobs exist in other repositories only and cannot be mounted.
-pub fn mounts(client: &Client, target: &Target, pushes: &[BlobPush]) -> Result<Vec<String>, String> {
+pub fn mounts(client: &Client, target: &Target, pushes: &[BlobPush]) -> Result<Vec<String>, MirrorError> {
     let mountable = pushes.iter().filter(|push| push.mount_from.is_some()).count();
     let several = || pushes.iter().filter(|push| push.to.len() > 1);
     let Some(to) = pushes.iter().find(|it| it.mount_from.is_some()).or(several().next()).and_then(|it| it.to.first())
@@ -100,11 +103,7 @@ pub fn mounts(client: &Client, target: &Target, pushes: &[BlobPush]) -> Result<V
         return Ok(Vec::new());
     }
     if mountable > 0 {
-        return Err(format!(
-            "nothing was sent: {mountable} blobs are in other repositories of {}, which does not mount blobs across repositories\n\
-             help: push a set or volumes that contain all blobs",
-            target.host
-        ));
+        return Err(MirrorError::NoMounts { blobs: mountable, host: target.host.clone() });
     }
     let more: u64 = several().map(|push| push.blob.size * (push.to.len() as u64 - 1)).sum();
     let count = several().count();
@@ -119,33 +118,26 @@ pub fn mounts(client: &Client, target: &Target, pushes: &[BlobPush]) -> Result<V
 ///
 /// # Errors
 /// Fails when it does not.
-pub fn parts(client: &Client, target: &Target) -> Result<(), String> {
+pub fn parts(client: &Client, target: &Target) -> Result<(), MirrorError> {
     let scratch = target.repository(SCRATCH)?;
-    if mounted(client, target, &scratch)? {
-        return Ok(());
+    match mounted(client, target, &scratch)? {
+        true => Ok(()),
+        false => Err(MirrorError::NoMountsForParts(target.host.clone())),
     }
-    Err(format!(
-        "nothing was sent: {} does not mount blobs across repositories, which --part requires\n\
-         help: pass all volumes to one 'opm mirror push'",
-        target.host
-    ))
 }
 
 /// Returns whether a repository can mount a blob from the record repository.
-fn mounted(client: &Client, target: &Target, to: &Reference) -> Result<bool, String> {
+fn mounted(client: &Client, target: &Target, to: &Reference) -> Result<bool, MirrorError> {
     let record = target.repository(RECORD)?;
-    let blob = empty(&client.options().store).map_err(|error| error.to_string())?;
+    let blob = empty(&client.options().store)?;
     let sent = client.push_blobs(
         vec![BlobPush { blob: blob.clone(), to: vec![record.clone()], mount_from: None }],
         BlobSource::Store,
     );
-    if let Some(error) = sent.failed.into_values().next() {
-        return Err(format!(
-            "nothing was sent, because the registry accepts no uploads:\n  {}: {error}",
-            record.name()
-        ));
+    if let Some(source) = sent.failed.into_values().next() {
+        return Err(MirrorError::NoUploads { repository: record.name(), source });
     }
-    client.may_mount(&blob, &record, to).map_err(|error| format!("{}: {error}", to.name()))
+    client.may_mount(&blob, &record, to).map_err(|error| MirrorError::from(error).named(to.name()))
 }
 
 /// Checks that a registry responds and accepts the set: starts and cancels an upload in one repository per path, and
@@ -153,7 +145,7 @@ fn mounted(client: &Client, target: &Target, to: &Reference) -> Result<bool, Str
 ///
 /// # Errors
 /// Fails with every path that is not writable, and the reason.
-pub fn registry(client: &Client, lock: &Lock, target: &Target) -> Result<(), String> {
+pub fn registry(client: &Client, lock: &Lock, target: &Target) -> Result<(), MirrorError> {
     let mut places: BTreeMap<String, Reference> = BTreeMap::new();
     for path in lock.images.iter().map(|image| image.path.as_str()).chain([RECORD]) {
         let repository = target.repository(path)?;
@@ -178,14 +170,7 @@ pub fn registry(client: &Client, lock: &Lock, target: &Target) -> Result<(), Str
         let most = taken.iter().map(depth).max().unwrap_or_default();
         // Registries report a depth limit of paths in many ways.
         let deep = most > 0 && refused.iter().map(depth).all(|depth| depth > most);
-        let (what, help) = match deep {
-            true => (
-                format!("no paths with more than {most} components"),
-                format!("\nhelp: --max-nested-paths {most} joins excess path components"),
-            ),
-            false => ("no uploads".to_owned(), String::new()),
-        };
-        return Err(format!("nothing was sent, because the registry accepts {what}:\n  {}{help}", failed.join("\n  ")));
+        return Err(MirrorError::Unwritable { depth: deep.then_some(most), failed });
     }
     match lock.images.iter().any(|image| !image.platforms.is_empty()) {
         true => sparse(client, target),
@@ -194,10 +179,10 @@ pub fn registry(client: &Client, lock: &Lock, target: &Target) -> Result<(), Str
 }
 
 /// Checks that a registry accepts an index that lacks some of its images.
-fn sparse(client: &Client, target: &Target) -> Result<(), String> {
+fn sparse(client: &Client, target: &Target) -> Result<(), MirrorError> {
     let store = &client.options().store;
     let absent = Descriptor::of(media_type::OCI_MANIFEST, b"an image that no registry has");
-    let index = image::build_index(store, &[absent]).map_err(|error| error.to_string())?;
+    let index = image::build_index(store, &[absent])?;
     let name = target.repository(SCRATCH)?.with_digest(index.digest);
     match client.push_tags(&[(name.clone(), index.digest)]).pop() {
         Some(Ok(())) => {
@@ -205,12 +190,7 @@ fn sparse(client: &Client, target: &Target) -> Result<(), String> {
             let _ = client.remove(&[name]);
             Ok(())
         }
-        Some(Err(error)) => Err(format!(
-            "{} rejects indexes without all their images, and 'platforms' excludes some: {error}\n\
-             help: remove 'platforms' from the file to mirror all of them, or configure the registry to accept sparse indexes: \
-             'validation.manifests.indexes.platforms: none' of distribution 3, 'FEATURE_SPARSE_INDEX: true' of Quay",
-            target.host
-        )),
+        Some(Err(source)) => Err(MirrorError::Sparse { host: target.host.clone(), source }),
         None => Ok(()),
     }
 }

@@ -4,7 +4,9 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use image::{Client, Digest, Reference};
 
+use crate::MirrorError;
 use crate::destination::Target;
+use crate::error::parse_digest;
 use crate::listed::Listed;
 use crate::lock::{self, Lock, LockedImage, Role};
 use crate::push::{RECORD, record_tag};
@@ -28,9 +30,9 @@ pub struct Pruning {
 ///
 /// # Errors
 /// Fails when the registry does not respond or a record is invalid.
-pub fn find(client: &Client, target: &Target, keep: &[Lock]) -> Result<Pruning, String> {
+pub fn find(client: &Client, target: &Target, keep: &[Lock]) -> Result<Pruning, MirrorError> {
     let record = target.repository(RECORD)?;
-    let tags = client.tags(&record).map_err(|error| error.to_string())?;
+    let tags = client.tags(&record)?;
     let kept_tags: BTreeSet<String> = keep.iter().map(record_tag).collect();
     let mut pruning = Pruning { known: tags.len(), ..Pruning::default() };
     let mut candidates = Candidates::new(target, keep)?;
@@ -57,11 +59,16 @@ pub fn find(client: &Client, target: &Target, keep: &[Lock]) -> Result<Pruning, 
 ///
 /// # Errors
 /// Fails when the registry does not respond.
-pub fn find_listed(client: &Client, target: &Target, list: &[Reference], keep: &[Lock]) -> Result<Pruning, String> {
+pub fn find_listed(
+    client: &Client,
+    target: &Target,
+    list: &[Reference],
+    keep: &[Lock],
+) -> Result<Pruning, MirrorError> {
     let mut pruning = Pruning::default();
     let mut candidates = Candidates::new(target, keep)?;
     for (name, outcome) in list.iter().zip(client.current_digests(list)) {
-        let Some(digest) = outcome.map_err(|error| format!("{name}: {error}"))? else {
+        let Some(digest) = outcome.map_err(|error| MirrorError::from(error).named(name))? else {
             pruning.absent.push(name.to_string());
             continue;
         };
@@ -95,7 +102,7 @@ struct Candidates {
 }
 
 impl Candidates {
-    fn new(target: &Target, keep: &[Lock]) -> Result<Candidates, String> {
+    fn new(target: &Target, keep: &[Lock]) -> Result<Candidates, MirrorError> {
         let mut kept: BTreeMap<String, BTreeSet<Digest>> = BTreeMap::new();
         for lock in keep {
             places(lock, target, |repository, digest, _, _| {
@@ -110,20 +117,20 @@ impl Candidates {
     }
 
     /// Excludes what kept sets and foreign tags reach, directly or through an index.
-    fn exclude_reached(mut self, client: &Client, pruning: &mut Pruning) -> Result<(), String> {
+    fn exclude_reached(mut self, client: &Client, pruning: &mut Pruning) -> Result<(), MirrorError> {
         let repositories: BTreeSet<String> = self.images.keys().map(|(repository, _)| repository.clone()).collect();
         for name in repositories {
-            let repository = Reference::parse_name(&name).map_err(|error| error.to_string())?;
+            let repository = Reference::parse_name(&name)?;
             let kept = self.kept.remove(&name).unwrap_or_default();
             let roots: Vec<Reference> = kept.iter().map(|digest| repository.with_digest(*digest)).collect();
             for reached in client.reached(&roots) {
-                for digest in reached.map_err(|error| error.to_string())?.into_iter().chain(kept.iter().copied()) {
+                for digest in reached?.into_iter().chain(kept.iter().copied()) {
                     self.images.remove(&(name.clone(), digest));
                 }
             }
             let foreign = self.foreign_tags(client, &repository)?;
             for (tag, reached) in foreign.iter().zip(client.reached(&foreign)) {
-                for digest in reached.map_err(|error| error.to_string())? {
+                for digest in reached? {
                     if self.images.contains_key(&(name.clone(), digest)) {
                         let names = pruning.foreign.entry(repository.with_digest(digest).to_string()).or_default();
                         names.push(tag.to_string());
@@ -137,13 +144,13 @@ impl Candidates {
     }
 
     /// Returns the tags of a repository that the mirror did not create, or that someone else has moved.
-    fn foreign_tags(&self, client: &Client, repository: &Reference) -> Result<Vec<Reference>, String> {
+    fn foreign_tags(&self, client: &Client, repository: &Reference) -> Result<Vec<Reference>, MirrorError> {
         let own = self.own.get(&repository.name()).cloned().unwrap_or_default();
-        let all = client.tags(repository).map_err(|error| error.to_string())?;
+        let all = client.tags(repository)?;
         let tags: Vec<Reference> = all.iter().filter_map(|tag| repository.with_tag(tag)).collect();
         let mut foreign = Vec::new();
         for (name, outcome) in tags.iter().zip(client.current_digests(&tags)) {
-            let Some(digest) = outcome.map_err(|error| error.to_string())? else { continue };
+            let Some(digest) = outcome? else { continue };
             let tag = name.tag().unwrap_or_default().to_owned();
             if !own.contains(&OwnTag::Referrers(tag.clone())) && !own.contains(&OwnTag::Of(tag, digest)) {
                 foreign.push(name.clone());
@@ -184,13 +191,13 @@ fn places(
     lock: &Lock,
     target: &Target,
     mut found: impl FnMut(&Reference, Digest, OwnTag, &LockedImage),
-) -> Result<(), String> {
+) -> Result<(), MirrorError> {
     for image in &lock.images {
         let repository = target.repository(&image.path)?;
         let digest = image.digest()?;
         found(&repository, digest, OwnTag::Of(image.tag.clone(), digest), image);
         for referrer in &image.referrers {
-            let digest = referrer.digest.parse().map_err(|_| format!("{:?} is not a digest", referrer.digest))?;
+            let digest = parse_digest(&referrer.digest)?;
             found(&repository, digest, OwnTag::Of(referrer.tag.clone().unwrap_or_default(), digest), image);
             let subject = referrer.subject.as_deref().unwrap_or_default();
             found(&repository, digest, OwnTag::Referrers(subject.replace(':', "-")), image);
@@ -203,23 +210,23 @@ fn places(
 ///
 /// # Errors
 /// Fails when the lock is missing or invalid.
-pub fn read(client: &Client, name: &Reference) -> Result<Lock, String> {
-    let named = |error: String| format!("{name}: {error}");
+pub fn read(client: &Client, name: &Reference) -> Result<Lock, MirrorError> {
+    let named = |error: MirrorError| error.named(name);
     let image = client.survey_artifacts(std::slice::from_ref(name)).pop();
-    let surveyed = image.ok_or("no response")?.map_err(|error| named(error.to_string()))?;
+    let surveyed = image.ok_or(MirrorError::NoResponse)?.map_err(|error| named(error.into()))?;
     let options = client.options();
     let parts = image::Parts::of(&options.store, &surveyed.digest, &[], &options.limits)
-        .map_err(|error| named(error.to_string()))?;
-    let layer = parts.blobs.into_iter().last().ok_or_else(|| named("it contains no lock".to_owned()))?;
+        .map_err(|error| named(error.into()))?;
+    let layer = parts.blobs.into_iter().last().ok_or_else(|| named(MirrorError::NoLockInRecord))?;
     let digest = layer.digest;
     if layer.size > lock::LIMIT {
-        return Err(named("the lock is too large".to_owned()));
+        return Err(named(MirrorError::LargeRecord));
     }
     if let Some(error) =
         client.fetch_set(vec![image::Wanted { blob: layer, from: vec![name.clone().into()] }]).remove(&digest)
     {
-        return Err(named(error.to_string()));
+        return Err(named(error.into()));
     }
-    let text = options.store.read(&digest, lock::LIMIT).map_err(|error| named(error.to_string()))?;
-    Lock::read(&text).map_err(named)
+    let text = options.store.read(&digest, lock::LIMIT).map_err(|error| named(error.into()))?;
+    Lock::read(&text).map_err(|error| named(error.into()))
 }

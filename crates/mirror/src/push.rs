@@ -9,11 +9,13 @@ use image::{
 };
 
 use crate::destination::Target;
+use crate::error::parse_digest;
 use crate::lock::{Lock, LockedImage, Role};
 use crate::preflight;
 use crate::report::{Cause, Missing};
 use crate::set::Contents;
 use crate::verify::missing;
+use crate::{MirrorError, TargetError};
 
 /// The repository that records the sets of a registry.
 pub const RECORD: &str = "opm-mirror-locks";
@@ -32,7 +34,7 @@ pub struct Pushed {
 }
 
 /// Returns the destination repository of an image.
-fn place(target: &Target, image: &LockedImage) -> Result<Reference, String> {
+fn place(target: &Target, image: &LockedImage) -> Result<Reference, TargetError> {
     target.repository(&image.path)
 }
 
@@ -40,7 +42,7 @@ fn place(target: &Target, image: &LockedImage) -> Result<Reference, String> {
 ///
 /// # Errors
 /// Fails when a path is invalid at this registry, or different images have the same destination.
-pub fn blob_pushes(lock: &Lock, contents: &Contents, target: &Target) -> Result<Vec<BlobPush>, String> {
+pub fn blob_pushes(lock: &Lock, contents: &Contents, target: &Target) -> Result<Vec<BlobPush>, MirrorError> {
     preflight::paths(lock, target)?;
     let mut to: BTreeMap<Digest, BTreeMap<String, Reference>> = BTreeMap::new();
     let mut names: BTreeMap<(String, &str), &LockedImage> = BTreeMap::new();
@@ -50,8 +52,9 @@ pub fn blob_pushes(lock: &Lock, contents: &Contents, target: &Target) -> Result<
         if let Some(other) = names.insert(name, image)
             && other.digest != image.digest
         {
-            let (one, two) = (&other.source, &image.source);
-            return Err(format!("{one} and {two} have the same destination {}:{}", repository.name(), image.tag));
+            let (one, two) = (other.source.clone(), image.source.clone());
+            let (name, tag) = (repository.name(), image.tag.clone());
+            return Err(MirrorError::SameDestination { one, two, name, tag });
         }
         for part in parts.iter().filter(|part| contents.blobs.contains_key(part)) {
             to.entry(*part).or_default().insert(repository.name(), repository.clone());
@@ -89,7 +92,7 @@ pub fn ready<'a>(
     contents: &'a Contents,
     target: &'a Target,
     mount_from: &BTreeMap<Digest, Reference>,
-) -> Result<Ready<'a>, String> {
+) -> Result<Ready<'a>, MirrorError> {
     let mut blob_pushes = blob_pushes(lock, contents, target)?;
     for push in &mut blob_pushes {
         push.mount_from = mount_from.get(&push.blob.digest).cloned();
@@ -106,7 +109,7 @@ impl Ready<'_> {
     ///
     /// # Errors
     /// Fails when the lock is invalid or the set cannot be recorded.
-    pub fn send(self, supply: BlobSource) -> Result<Pushed, String> {
+    pub fn send(self, supply: BlobSource) -> Result<Pushed, MirrorError> {
         let Ready { client, aside, lock, contents, target, blob_pushes, notes: _ } = self;
         let mut pushed = push(client, lock, contents, target, blob_pushes, supply)?;
         if pushed.missing.is_empty() {
@@ -124,7 +127,7 @@ fn push(
     target: &Target,
     blob_pushes: Vec<BlobPush>,
     supply: BlobSource,
-) -> Result<Pushed, String> {
+) -> Result<Pushed, MirrorError> {
     let mut pushed = Pushed { delivered: client.push_blobs(blob_pushes, supply), ..Pushed::default() };
     let mut failed: BTreeMap<usize, Cause> = BTreeMap::new();
     for (number, parts) in contents.by_image.iter().enumerate() {
@@ -153,7 +156,7 @@ fn send(
     target: &Target,
     numbers: &[usize],
     failed: &mut BTreeMap<usize, Cause>,
-) -> Result<(), String> {
+) -> Result<(), MirrorError> {
     let mut groups: BTreeMap<(String, Digest), Vec<usize>> = BTreeMap::new();
     for number in numbers.iter().filter(|number| !failed.contains_key(number)) {
         let image = &lock.images[*number];
@@ -179,12 +182,11 @@ fn send(
         for group in groups.iter().filter(|group| !failed.contains_key(&group[0])) {
             let image = &lock.images[group[0]];
             let Some(referrer) = image.referrers.get(turn) else { continue };
-            let parse = |text: &String| text.parse::<Digest>().map_err(|_| format!("{text:?} is not a digest"));
             sent.push(ManifestPush {
                 to: place(target, image)?,
-                image: parse(&referrer.digest)?,
+                image: parse_digest(&referrer.digest)?,
                 platforms: Vec::new(),
-                subject: referrer.subject.as_ref().map(parse).transpose()?,
+                subject: referrer.subject.as_deref().map(parse_digest).transpose()?,
             });
             own.push(group.clone());
         }
@@ -194,10 +196,10 @@ fn send(
     for number in groups.iter().flatten().filter(|number| !failed.contains_key(number)) {
         let image = &lock.images[*number];
         let repository = place(target, image)?;
-        let tags = image.referrers.iter().filter_map(|it| Some((it.tag.clone()?, it.digest.clone())));
-        for (tag, digest) in tags.chain([(image.tag.clone(), image.digest.clone())]) {
-            let name = repository.with_tag(&tag).ok_or_else(|| format!("{tag:?} is not a valid tag"))?;
-            names.push((name, digest.parse().map_err(|_| format!("{digest:?} is not a digest"))?));
+        let tags = image.referrers.iter().filter_map(|it| Some((it.tag.as_ref()?, &it.digest)));
+        for (tag, digest) in tags.chain([(&image.tag, &image.digest)]) {
+            let name = repository.with_tag(tag).ok_or_else(|| MirrorError::Tag(tag.clone()))?;
+            names.push((name, parse_digest(digest)?));
             own.push(vec![*number]);
         }
     }
@@ -221,10 +223,10 @@ pub fn elsewhere(
     client: &Client,
     target: &Target,
     blobs: &[Descriptor],
-) -> Result<BTreeMap<Digest, Reference>, String> {
+) -> Result<BTreeMap<Digest, Reference>, MirrorError> {
     let record = target.repository(RECORD)?;
     let mut repositories: BTreeMap<String, Reference> = BTreeMap::from([(record.name(), record.clone())]);
-    for tag in client.tags(&record).map_err(|error| error.to_string())? {
+    for tag in client.tags(&record)? {
         let Some(name) = record.with_tag(&tag) else { continue };
         for image in &crate::prune::read(client, &name)?.images {
             let repository = place(target, image)?;
@@ -236,7 +238,7 @@ pub fn elsewhere(
         blobs.iter().map(|blob| BlobPush { blob: blob.clone(), to: to.clone(), mount_from: None }).collect();
     let mut found = BTreeMap::new();
     for (push, outcome) in asked.iter().zip(client.missing_from(&asked)) {
-        let absent = outcome.map_err(|error| error.to_string())?;
+        let absent = outcome?;
         if let Some(has) = to.iter().find(|to| !absent.contains(to)) {
             found.insert(push.blob.digest, has.clone());
         }
@@ -245,19 +247,20 @@ pub fn elsewhere(
 }
 
 /// Records the lock in the registry, to identify the mirror's images later.
-fn record(client: &Client, lock: &Lock, target: &Target) -> Result<(), String> {
+fn record(client: &Client, lock: &Lock, target: &Target) -> Result<(), MirrorError> {
     let store = &client.options().store;
     let text = lock.to_text();
-    let (digest, blobs) = record_image(store, &text).map_err(|error| error.to_string())?;
+    let (digest, blobs) = record_image(store, &text)?;
     let to = target.repository(RECORD)?;
     let blob_pushes = blobs.into_iter().map(|blob| BlobPush { blob, to: vec![to.clone()], mount_from: None }).collect();
     let sent = client.push_blobs(blob_pushes, BlobSource::Store);
     if let Some(error) = sent.failed.into_values().next() {
-        return Err(format!("recording the set: {error}"));
+        return Err(MirrorError::Recording(error));
     }
-    let tag = to.with_tag(&record_tag(lock)).ok_or("no tag")?;
+    let tag = record_tag(lock);
+    let tag = to.with_tag(&tag).ok_or(MirrorError::Tag(tag))?;
     match client.push_tags(&[(tag, digest)]).pop() {
-        Some(Err(error)) => Err(format!("recording the set: {error}")),
+        Some(Err(error)) => Err(MirrorError::Recording(error)),
         _ => Ok(()),
     }
 }

@@ -10,6 +10,7 @@ use fbc::json::Text;
 use image::Reference;
 use serde_json::{Value, json};
 
+use crate::ResourceError;
 use crate::destination::Target;
 use crate::lock::{Lock, LockedCatalog, LockedImage, Role};
 
@@ -46,7 +47,7 @@ struct Scope {
 ///
 /// # Errors
 /// Fails when clusters would reject the name of an object.
-pub fn make(lock: &Lock, target: &Target, options: &Options) -> Result<Resources, String> {
+pub fn make(lock: &Lock, target: &Target, options: &Options) -> Result<Resources, ResourceError> {
     let mut resources = Resources::default();
     let images: Vec<(&LockedImage, Reference)> = lock
         .images
@@ -137,7 +138,7 @@ fn yaml(document: &Value) -> String {
     format!("---\n{}", fbc::yaml::document(Text::from(document).raw()))
 }
 
-fn catalogs(resources: &mut Resources, lock: &Lock, target: &Target, options: &Options) -> Result<(), String> {
+fn catalogs(resources: &mut Resources, lock: &Lock, target: &Target, options: &Options) -> Result<(), ResourceError> {
     let mut taken: BTreeSet<String> = BTreeSet::new();
     for catalog in &lock.catalogs {
         let name = name_of(catalog, &mut taken, options, &mut resources.notes)?;
@@ -213,13 +214,13 @@ fn name_of(
     taken: &mut BTreeSet<String>,
     options: &Options,
     notes: &mut Vec<String>,
-) -> Result<String, String> {
+) -> Result<String, ResourceError> {
     let chosen = options.names.iter().find(|(of, _)| *of == catalog.source || *of == catalog.path);
     if let Some((_, name)) = chosen {
         check_name(name)?;
         return match taken.insert(name.clone()) {
             true => Ok(name.clone()),
-            false => Err(format!("two catalogs have the name {name:?}")),
+            false => Err(ResourceError::Taken(name.clone())),
         };
     }
     let plain = |c: char| if c.is_ascii_alphanumeric() || c == '-' { c.to_ascii_lowercase() } else { '-' };
@@ -241,16 +242,16 @@ fn name_of(
             return check_name(&name).map(|()| name);
         }
     }
-    Err(format!("{}: no free name for its objects; set one with --catalog-name", catalog.source))
+    Err(ResourceError::NoFreeName(catalog.source.clone()))
 }
 
 /// Checks a name as clusters do, including its prefix.
-fn check_name(name: &str) -> Result<(), String> {
+fn check_name(name: &str) -> Result<(), ResourceError> {
     let whole = format!("cs-{name}");
     let plain = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'-';
     match !name.is_empty() && whole.len() <= 63 && whole.bytes().all(plain) && !whole.ends_with('-') {
         true => Ok(()),
-        false => Err(format!("clusters reject the name {whole:?}; set another with --catalog-name")),
+        false => Err(ResourceError::Name(whole)),
     }
 }
 
@@ -258,17 +259,17 @@ fn check_name(name: &str) -> Result<(), String> {
 ///
 /// # Errors
 /// Fails when the template cannot be used.
-pub fn check_template(template: &Value) -> Result<(), String> {
+pub fn check_template(template: &Value) -> Result<(), ResourceError> {
     let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
     if text(&template["kind"]) != "CatalogSource" {
-        return Err(format!("expected a CatalogSource, found {:?}", text(&template["kind"])));
+        return Err(ResourceError::TemplateKind(text(&template["kind"])));
     }
     let kind = text(&template["spec"]["sourceType"]);
     if !matches!(kind.as_str(), "" | "grpc") {
-        return Err(format!("sourceType {kind:?} is not supported, expected grpc"));
+        return Err(ResourceError::TemplateSource(kind));
     }
     match template["spec"]["configMap"].is_null() {
         true => Ok(()),
-        false => Err("configMap is not supported, expected an image".to_owned()),
+        false => Err(ResourceError::TemplateConfigMap),
     }
 }

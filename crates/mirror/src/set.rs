@@ -9,6 +9,8 @@ use std::sync::Arc;
 
 use image::{Descriptor, Digest, Limits, Parts, Reference, Store, Wanted};
 
+use crate::MirrorError;
+use crate::error::{at, parse_digest};
 use crate::lock::{self, Lock};
 
 /// The annotation with the name of an image in a layout.
@@ -110,13 +112,12 @@ impl SetDir {
     ///
     /// # Errors
     /// Fails when it cannot be created, or holds images but no set: opening a set deletes the blobs it does not need.
-    pub fn open(root: &Path) -> Result<SetDir, String> {
-        let named = |error: io::Error| format!("{}: {error}", root.display());
+    pub fn open(root: &Path) -> Result<SetDir, MirrorError> {
         let foreign = ["oci-layout", "index.json", "blobs"].iter().any(|name| root.join(name).exists());
         if foreign && !root.join("mirror").is_dir() {
-            return Err(format!("{}: the directory holds images, but no set of 'opm mirror pull'", root.display()));
+            return Err(MirrorError::ForeignDirectory(root.to_owned()));
         }
-        fs::create_dir_all(root.join("mirror")).map_err(named)?;
+        fs::create_dir_all(root.join("mirror")).map_err(at(root))?;
         Ok(SetDir { root: root.to_owned() })
     }
 
@@ -124,10 +125,10 @@ impl SetDir {
     ///
     /// # Errors
     /// Fails when the directory holds no set.
-    pub fn existing(root: &Path) -> Result<SetDir, String> {
+    pub fn existing(root: &Path) -> Result<SetDir, MirrorError> {
         match root.join("mirror").is_dir() && root.join("oci-layout").is_file() {
             true => Ok(SetDir { root: root.to_owned() }),
-            false => Err(format!("{}: no set of 'opm mirror pull' found", root.display())),
+            false => Err(MirrorError::NoSet(root.to_owned())),
         }
     }
 
@@ -145,16 +146,13 @@ impl SetDir {
     ///
     /// # Errors
     /// Fails when another process holds the lock.
-    pub fn write(&self) -> Result<WriteLock, String> {
+    pub fn write(&self) -> Result<WriteLock, MirrorError> {
         let place = self.root.join("mirror");
-        let file = File::open(&place).map_err(|error| format!("{}: {error}", place.display()))?;
+        let file = File::open(&place).map_err(at(&place))?;
         match file.try_lock() {
             Ok(()) => Ok(WriteLock { _held: file }),
-            Err(TryLockError::WouldBlock) => {
-                let who = holder(&file).map(|process| format!(", process {process}")).unwrap_or_default();
-                Err(format!("{}: another 'opm mirror' is writing to it{who}", self.root.display()))
-            }
-            Err(TryLockError::Error(error)) => Err(format!("{}: {error}", place.display())),
+            Err(TryLockError::WouldBlock) => Err(MirrorError::Busy { path: self.root.clone(), holder: holder(&file) }),
+            Err(TryLockError::Error(error)) => Err(at(&place)(error)),
         }
     }
 
@@ -162,7 +160,7 @@ impl SetDir {
     ///
     /// # Errors
     /// Fails when it is missing or invalid.
-    pub fn lock(&self) -> Result<Lock, String> {
+    pub fn lock(&self) -> Result<Lock, MirrorError> {
         read_lock(&self.own("lock.json"))
     }
 
@@ -170,7 +168,7 @@ impl SetDir {
     ///
     /// # Errors
     /// Fails when it cannot be written.
-    pub fn put(&self, name: &str, content: &[u8]) -> Result<(), String> {
+    pub fn put(&self, name: &str, content: &[u8]) -> Result<(), MirrorError> {
         write_whole(&self.own(name), content)
     }
 
@@ -178,9 +176,9 @@ impl SetDir {
     ///
     /// # Errors
     /// Fails when it cannot be removed.
-    pub fn drop(&self, name: &str) -> Result<(), String> {
+    pub fn drop(&self, name: &str) -> Result<(), MirrorError> {
         match fs::remove_file(self.own(name)) {
-            Err(error) if error.kind() != io::ErrorKind::NotFound => Err(format!("{name}: {error}")),
+            Err(error) if error.kind() != io::ErrorKind::NotFound => Err(at(name.as_ref())(error)),
             _ => Ok(()),
         }
     }
@@ -189,15 +187,15 @@ impl SetDir {
     ///
     /// # Errors
     /// Fails when it cannot be written.
-    pub fn put_index(&self, lock: &Lock, contents: &Contents) -> Result<(), String> {
+    pub fn put_index(&self, lock: &Lock, contents: &Contents) -> Result<(), MirrorError> {
         let size = |digest: &Digest| contents.documents.get(digest).copied().unwrap_or_default();
         // A set has many images, so they are written one by one.
         let mut text = br#"{"schemaVersion":2,"manifests":["#.to_vec();
-        let mut add = |entry: &Descriptor| -> Result<(), String> {
+        let mut add = |entry: &Descriptor| -> Result<(), MirrorError> {
             if !text.ends_with(b"[") {
                 text.push(b',');
             }
-            serde_json::to_writer(&mut text, entry).map_err(|error| error.to_string())
+            Ok(serde_json::to_writer(&mut text, entry)?)
         };
         for image in &lock.images {
             let digest = image.digest()?;
@@ -206,8 +204,7 @@ impl SetDir {
             entry.annotations.insert("io.containerd.image.name".into(), image.source.clone());
             add(&entry)?;
             for referrer in &image.referrers {
-                let digest: Digest =
-                    referrer.digest.parse().map_err(|_| format!("{:?} is not a digest", referrer.digest))?;
+                let digest = parse_digest(&referrer.digest)?;
                 let mut entry = Descriptor::new(image::media_type::OCI_MANIFEST, digest, size(&digest));
                 if let Some(tag) = &referrer.tag {
                     entry.annotations.insert(REF_NAME.into(), tag.clone());
@@ -223,18 +220,18 @@ impl SetDir {
     ///
     /// # Errors
     /// Fails when one cannot be removed.
-    pub fn sweep(&self, contents: &Contents) -> Result<usize, String> {
+    pub fn sweep(&self, contents: &Contents) -> Result<usize, MirrorError> {
         let place = self.root.join("blobs/sha256");
-        let named = |error: io::Error| format!("{}: {error}", place.display());
+        let named = at(&place);
         let mut count = 0;
-        for entry in fs::read_dir(&place).map_err(named)? {
-            let entry = entry.map_err(named)?;
+        for entry in fs::read_dir(&place).map_err(&named)? {
+            let entry = entry.map_err(&named)?;
             let name = entry.file_name();
             let digest = format!("sha256:{}", name.to_string_lossy()).parse::<Digest>();
             let needed = digest
                 .is_ok_and(|digest| contents.blobs.contains_key(&digest) || contents.documents.contains_key(&digest));
             if !needed {
-                fs::remove_file(entry.path()).map_err(named)?;
+                fs::remove_file(entry.path()).map_err(&named)?;
                 count += 1;
             }
         }
@@ -263,26 +260,25 @@ fn holder(file: &File) -> Option<String> {
 ///
 /// # Errors
 /// Fails when it is missing or invalid.
-pub fn read_lock(path: &Path) -> Result<Lock, String> {
-    let named = |error: String| format!("{}: {error}", path.display());
+pub fn read_lock(path: &Path) -> Result<Lock, MirrorError> {
     let mut text = Vec::new();
-    let file = File::open(path).map_err(|error| named(error.to_string()))?;
-    file.take(lock::LIMIT + 1).read_to_end(&mut text).map_err(|error| named(error.to_string()))?;
-    Lock::read(&text).map_err(named)
+    let file = File::open(path).map_err(at(path))?;
+    file.take(lock::LIMIT + 1).read_to_end(&mut text).map_err(at(path))?;
+    Lock::read(&text).map_err(|error| MirrorError::from(error).named(path.display()))
 }
 
 /// Writes a file atomically.
 ///
 /// # Errors
 /// Fails when it cannot be written.
-pub fn write_whole(path: &Path, content: &[u8]) -> Result<(), String> {
-    let named = |error: io::Error| format!("{}: {error}", path.display());
+pub fn write_whole(path: &Path, content: &[u8]) -> Result<(), MirrorError> {
+    let named = at(path);
     if let Some(parent) = path.parent() {
-        fs::create_dir_all(parent).map_err(named)?;
+        fs::create_dir_all(parent).map_err(&named)?;
     }
     let mut aside = path.as_os_str().to_owned();
     aside.push(".new");
-    let mut file = image::create_file(Path::new(&aside)).map_err(named)?;
+    let mut file = image::create_file(Path::new(&aside)).map_err(&named)?;
     let written = io::Write::write_all(&mut file, content).and_then(|()| file.sync_all());
     if let Err(error) = written.and_then(|()| fs::rename(&aside, path)) {
         let _ = fs::remove_file(&aside);

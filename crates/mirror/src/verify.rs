@@ -4,7 +4,9 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use image::{Client, Digest, Reference, Store, Wanted};
 
+use crate::MirrorError;
 use crate::destination::Target;
+use crate::error::parse_digest;
 use crate::lock::{Lock, LockedImage};
 use crate::push::blob_pushes;
 use crate::report::{Cause, Missing};
@@ -53,7 +55,7 @@ pub fn registry(
     contents: &Contents,
     target: &Target,
     deep: bool,
-) -> Result<(Vec<Missing>, BTreeSet<Digest>), String> {
+) -> Result<(Vec<Missing>, BTreeSet<Digest>), MirrorError> {
     let mut found = Vec::new();
     let mut asked: Vec<Reference> = Vec::new();
     let mut expected: Vec<(usize, String)> = Vec::new();
@@ -62,8 +64,7 @@ pub fn registry(
         let own = std::iter::once((Some(&image.tag), &image.digest));
         let made = image.referrers.iter().map(|referrer| (referrer.tag.as_ref(), &referrer.digest));
         for (tag, digest) in own.chain(made) {
-            let parsed: Digest = digest.parse().map_err(|_| format!("{digest:?} is not a digest"))?;
-            asked.push(repository.with_digest(parsed));
+            asked.push(repository.with_digest(parse_digest(digest)?));
             expected.push((number, digest.clone()));
             if let Some(tag) = tag.and_then(|tag| repository.with_tag(tag)) {
                 asked.push(tag);

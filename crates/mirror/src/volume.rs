@@ -13,8 +13,9 @@ mod write;
 use std::collections::BTreeSet;
 use std::fs::File;
 use std::io::{self, Read};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
+use fbc::fault::{Class, Fault};
 use image::{Digest, Hasher};
 use serde::{Deserialize, Serialize};
 
@@ -34,6 +35,112 @@ const ENTRIES: usize = 1_000_000;
 const LIST_LIMIT: u64 = 256 << 20;
 /// Minimum size of a volume.
 pub const SMALLEST: u64 = 1 << 20;
+
+/// Why a volume is invalid, or cannot be written.
+#[derive(Debug, thiserror::Error)]
+pub enum VolumeError {
+    /// A text is not the size of a volume.
+    #[error("{0:?}: expected a size such as 4G, 700M or 4GiB, at least 1MiB")]
+    Size(String),
+    /// A file of the set has a name that does not fit into a header.
+    #[error("{0}: the name is too long for a volume")]
+    LongName(String),
+    /// The volume exists, with other content.
+    #[error("{}: the file exists with other content and is not overwritten", .0.display())]
+    Exists(PathBuf),
+    /// The directory has no volumes.
+    #[error("{}: the directory contains no volumes", .0.display())]
+    Empty(PathBuf),
+    /// No volumes were given.
+    #[error("no volumes given")]
+    NoVolumes,
+    /// Two volumes do not belong together.
+    #[error("{} and {} belong to different sets", .0.display(), .1.display())]
+    Different(PathBuf, PathBuf),
+    /// Two files claim to be the same volume.
+    #[error("{} and {} are both volume {number}", one.display(), two.display())]
+    Twice {
+        /// The first file.
+        one: PathBuf,
+        /// The second file.
+        two: PathBuf,
+        /// The number of the volume.
+        number: usize,
+    },
+    /// The volumes name their lock by an invalid digest.
+    #[error("the lock of the volumes has no digest")]
+    LockDigest,
+    /// The volumes contain another lock than the one they name.
+    #[error("the volumes do not belong to the lock they contain")]
+    OtherLock,
+    /// The digest of an entry is invalid.
+    #[error("{}: {text:?} is not a digest", path.display())]
+    Digest {
+        /// The volume.
+        path: PathBuf,
+        /// The text.
+        text: String,
+    },
+    /// An entry is neither a blob nor one of the set's own files.
+    #[error("{0:?} is not allowed in a volume")]
+    NotAllowed(String),
+    /// The volumes lack one of the set's own files.
+    #[error("{name} is not in the volumes{}", if *first { "; it is in the first volume, which is missing" } else { "" })]
+    Missing {
+        /// The file.
+        name: String,
+        /// Whether the first volume is missing.
+        first: bool,
+    },
+    /// The file ends too early.
+    #[error("not a volume: the file is too short")]
+    TooShort,
+    /// The file starts in another way.
+    #[error("not a volume, or its first header is damaged")]
+    NotAVolume,
+    /// The list cannot be parsed.
+    #[error("{LIST} is damaged: {0}")]
+    List(#[from] serde_json::Error),
+    /// Another opm wrote the volume.
+    #[error("{LIST} has version {0}, this opm supports {VERSION}")]
+    Version(u32),
+    /// The list has too many entries.
+    #[error("the volume has more than {ENTRIES} entries")]
+    TooManyEntries,
+    /// The number of the volume is impossible.
+    #[error("{LIST} is damaged: volume {number} of {count}")]
+    Number {
+        /// The number.
+        number: usize,
+        /// The number of volumes.
+        count: usize,
+    },
+    /// An entry is not where it should be.
+    #[error("{LIST} is damaged: {0} has an invalid offset or size")]
+    Offset(String),
+    /// The file ends before an entry does.
+    #[error("the volume is truncated: {0} is incomplete")]
+    Truncated(String),
+    /// A blob is too large for its purpose.
+    #[error("{digest} has {size} bytes, the maximum is {limit}")]
+    TooLarge {
+        /// The blob.
+        digest: Digest,
+        /// Its size.
+        size: u64,
+        /// The maximum.
+        limit: u64,
+    },
+    /// A file cannot be read.
+    #[error(transparent)]
+    Io(#[from] io::Error),
+}
+
+impl Fault for VolumeError {
+    fn class(&self) -> Class {
+        Class::Refused
+    }
+}
 
 /// The contents of a volume.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
@@ -103,10 +210,10 @@ fn digest_of(path: &Path) -> io::Result<Digest> {
 ///
 /// # Errors
 /// Fails when the text is not a size or too small for a volume.
-pub fn parse_size(text: &str) -> Result<u64, String> {
+pub fn parse_size(text: &str) -> Result<u64, VolumeError> {
     match parse_bytes(text) {
         Some(size) if size >= SMALLEST => Ok(size),
-        _ => Err(format!("{text:?}: expected a size such as 4G, 700M or 4GiB, at least 1MiB")),
+        _ => Err(VolumeError::Size(text.to_owned())),
     }
 }
 

@@ -2,12 +2,14 @@
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::fs::{self, File};
-use std::io::{self, Read};
+use std::io::Read;
 use std::path::{Path, PathBuf};
 
 use image::{Blob, Digest, Piece, Store, tar};
 
-use super::{ENTRIES, LIST, LIST_LIMIT, List, VERSION, digest_of};
+use super::{ENTRIES, LIST, LIST_LIMIT, List, VERSION, VolumeError, digest_of};
+use crate::MirrorError;
+use crate::error::at;
 
 /// Maximum size of one of the set's own files.
 const OWN_LIMIT: u64 = 256 << 20;
@@ -35,15 +37,15 @@ impl Volumes {
     ///
     /// # Errors
     /// Fails when a file is not a volume or its list is damaged, or the volumes belong to different series.
-    pub fn open(paths: &[PathBuf]) -> Result<Volumes, String> {
+    pub fn open(paths: &[PathBuf]) -> Result<Volumes, MirrorError> {
         let mut files: BTreeSet<PathBuf> = BTreeSet::new();
         for path in paths {
             if path.is_dir() {
-                let entries = fs::read_dir(path).map_err(|error| format!("{}: {error}", path.display()))?;
+                let entries = fs::read_dir(path).map_err(at(path))?;
                 let names = entries.flatten().map(|entry| entry.path());
                 let found: Vec<PathBuf> = names.filter(|path| is_volume_name(path)).collect();
                 if found.is_empty() {
-                    return Err(format!("{}: the directory contains no volumes", path.display()));
+                    return Err(VolumeError::Empty(path.clone()).into());
                 }
                 files.extend(found);
             } else {
@@ -52,24 +54,24 @@ impl Volumes {
         }
         let mut lists: BTreeMap<usize, (PathBuf, List, u64)> = BTreeMap::new();
         for file in files {
-            let named = |error: String| format!("{}: {error}", file.display());
-            let (list, base) = read_list(&file).map_err(named)?;
+            let (list, base) = read_list(&file).map_err(|error| MirrorError::from(error).named(file.display()))?;
             if let Some((other, first, _)) = lists.values().next()
                 && (first.series != list.series || first.lock != list.lock || first.count != list.count)
             {
-                return Err(format!("{} and {} belong to different sets", other.display(), file.display()));
+                return Err(VolumeError::Different(other.clone(), file).into());
             }
             if let Some((other, _, _)) = lists.get(&list.number) {
                 // A copy of the same volume on another medium is fine.
                 if digest_of(other).ok() != digest_of(&file).ok() {
-                    return Err(format!("{} and {} are both volume {}", other.display(), file.display(), list.number));
+                    let (one, two, number) = (other.clone(), file, list.number);
+                    return Err(VolumeError::Twice { one, two, number }.into());
                 }
                 continue;
             }
             lists.insert(list.number, (file, list, base));
         }
-        let Some((_, first, _)) = lists.values().next() else { return Err("no volumes given".to_owned()) };
-        let lock = first.lock.parse().map_err(|_| "the lock of the volumes has no digest".to_owned())?;
+        let Some((_, first, _)) = lists.values().next() else { return Err(VolumeError::NoVolumes.into()) };
+        let lock = first.lock.parse().map_err(|_| VolumeError::LockDigest)?;
         let absent = (1..=first.count).filter(|number| !lists.contains_key(number)).collect();
         let since = first.since.clone();
         let mut volumes = Volumes { lock, absent, since, own: BTreeMap::new(), blobs: HashMap::new() };
@@ -79,7 +81,7 @@ impl Volumes {
                 let digest: Digest = entry
                     .digest
                     .parse()
-                    .map_err(|_| format!("{}: {:?} is not a digest", path.display(), entry.digest))?;
+                    .map_err(|_| VolumeError::Digest { path: path.clone(), text: entry.digest.clone() })?;
                 let piece = Piece { path: path.clone(), offset: base + entry.offset, size: entry.size };
                 match entry.part {
                     None => volumes.add(entry.name, digest, vec![piece])?,
@@ -99,11 +101,11 @@ impl Volumes {
         Ok(volumes)
     }
 
-    fn add(&mut self, name: String, digest: Digest, pieces: Vec<Piece>) -> Result<(), String> {
+    fn add(&mut self, name: String, digest: Digest, pieces: Vec<Piece>) -> Result<(), VolumeError> {
         match name.strip_prefix("blobs/sha256/") {
             Some(hex) if hex == digest.hex() => drop(self.blobs.insert(digest, pieces)),
             None if is_own(&name) => drop(self.own.insert(name, (digest, pieces))),
-            _ => return Err(format!("{name:?} is not allowed in a volume")),
+            _ => return Err(VolumeError::NotAllowed(name)),
         }
         Ok(())
     }
@@ -127,11 +129,8 @@ impl Volumes {
     ///
     /// # Errors
     /// Fails when it is missing or damaged.
-    pub fn read(&self, name: &str) -> Result<Vec<u8>, String> {
-        let missing = || {
-            let first = if self.absent.contains(&1) { "; it is in the first volume, which is missing" } else { "" };
-            format!("{name} is not in the volumes{first}")
-        };
+    pub fn read(&self, name: &str) -> Result<Vec<u8>, VolumeError> {
+        let missing = || VolumeError::Missing { name: name.to_owned(), first: self.absent.contains(&1) };
         let (digest, pieces) = self.own.get(name).ok_or_else(missing)?;
         gather(digest, pieces, OWN_LIMIT)
     }
@@ -140,13 +139,13 @@ impl Volumes {
     ///
     /// # Errors
     /// Fails when one is damaged or the store cannot be written. Missing ones are skipped.
-    pub fn import(&self, blobs: impl Iterator<Item = Digest>, limit: u64, store: &Store) -> Result<(), String> {
+    pub fn import(&self, blobs: impl Iterator<Item = Digest>, limit: u64, store: &Store) -> Result<(), VolumeError> {
         for digest in blobs {
             if let Some(pieces) = self.blobs.get(&digest)
                 && pieces.iter().map(|piece| piece.size).sum::<u64>() <= limit
             {
                 let content = gather(&digest, pieces, limit)?;
-                store.put(&content).map_err(|error| error.to_string())?;
+                store.put(&content)?;
             }
         }
         Ok(())
@@ -178,28 +177,27 @@ fn is_own(name: &str) -> bool {
 }
 
 /// Reads the list of a volume; returns it and the offset of the rest.
-pub(super) fn read_list(path: &Path) -> Result<(List, u64), String> {
-    let io_error = |error: io::Error| error.to_string();
-    let mut file = File::open(path).map_err(io_error)?;
-    let length = file.metadata().map_err(io_error)?.len();
+pub(super) fn read_list(path: &Path) -> Result<(List, u64), VolumeError> {
+    let mut file = File::open(path)?;
+    let length = file.metadata()?.len();
     let mut first = [0; tar::BLOCK];
-    file.read_exact(&mut first).map_err(|_| "not a volume: the file is too short".to_owned())?;
+    file.read_exact(&mut first).map_err(|_| VolumeError::TooShort)?;
     let octal = std::str::from_utf8(&first[124..135]).ok().and_then(|text| u64::from_str_radix(text, 8).ok());
-    let size = octal.ok_or("not a volume, or its first header is damaged")?;
+    let size = octal.ok_or(VolumeError::NotAVolume)?;
     if first != tar::file_header(LIST, size) || size > LIST_LIMIT {
-        return Err("not a volume, or its first header is damaged".to_owned());
+        return Err(VolumeError::NotAVolume);
     }
     let mut text = Vec::new();
-    file.take(size).read_to_end(&mut text).map_err(io_error)?;
-    let list: List = serde_json::from_slice(&text).map_err(|error| format!("{LIST} is damaged: {error}"))?;
+    file.take(size).read_to_end(&mut text)?;
+    let list: List = serde_json::from_slice(&text)?;
     if list.version != VERSION {
-        return Err(format!("{LIST} has version {}, this opm supports {VERSION}", list.version));
+        return Err(VolumeError::Version(list.version));
     }
     if list.entries.len() > ENTRIES {
-        return Err(format!("the volume has more than {ENTRIES} entries"));
+        return Err(VolumeError::TooManyEntries);
     }
     if list.number == 0 || list.number > list.count {
-        return Err(format!("{LIST} is damaged: volume {} of {}", list.number, list.count));
+        return Err(VolumeError::Number { number: list.number, count: list.count });
     }
     let base = tar::entry_size(size);
     let mut at = tar::BLOCK as u64;
@@ -207,22 +205,22 @@ pub(super) fn read_list(path: &Path) -> Result<(List, u64), String> {
         let end = entry.offset.checked_add(entry.size).and_then(|end| end.checked_add(base));
         // Entries are contiguous, each preceded by its header.
         if entry.offset != at || end.is_none() {
-            return Err(format!("{LIST} is damaged: {} has an invalid offset or size", entry.name));
+            return Err(VolumeError::Offset(entry.name.clone()));
         }
         if end.is_some_and(|end| end > length) {
-            return Err(format!("the volume is truncated: {} is incomplete", entry.name));
+            return Err(VolumeError::Truncated(entry.name.clone()));
         }
         at = at.saturating_add(tar::entry_size(entry.size));
     }
     Ok((list, base))
 }
 
-fn gather(digest: &Digest, pieces: &[Piece], limit: u64) -> Result<Vec<u8>, String> {
+fn gather(digest: &Digest, pieces: &[Piece], limit: u64) -> Result<Vec<u8>, VolumeError> {
     let blob = Blob::new(*digest, pieces.to_vec());
     if blob.size() > limit {
-        return Err(format!("{digest} has {} bytes, the maximum is {limit}", blob.size()));
+        return Err(VolumeError::TooLarge { digest: *digest, size: blob.size(), limit });
     }
     let mut content = Vec::new();
-    blob.open().read_to_end(&mut content).map_err(|error| error.to_string())?;
+    blob.open().read_to_end(&mut content)?;
     Ok(content)
 }

@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 use image::{Digest, tar};
 
 use super::{LIST, digest_of};
+use crate::MirrorError;
 
 /// The name of the file.
 const NAME: &str = "SHA256SUMS";
@@ -48,7 +49,7 @@ impl Sums {
     }
 
     /// Adds a written volume, so that the next run recognizes it even if this one fails.
-    pub(super) fn add(&mut self, name: &str, digest: &Digest) -> Result<(), String> {
+    pub(super) fn add(&mut self, name: &str, digest: &Digest) -> Result<(), MirrorError> {
         self.sums.insert(name.to_owned(), *digest);
         let lines = self.sums.iter().map(|(name, digest)| format!("{}  {name}\n", digest.hex()));
         crate::set::write_whole(&self.directory.join(NAME), lines.collect::<String>().as_bytes())

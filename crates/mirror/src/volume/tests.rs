@@ -116,7 +116,7 @@ fn a_damaged_blob_leaves_no_volume_with_a_part_of_it() {
     let mut content = noise(2, 3_000_000);
     content[2_999_999] ^= 1;
     fs::write(&wrong, &content).unwrap();
-    let error = write(&from, SMALLEST, &out, true).unwrap_err();
+    let error = write(&from, SMALLEST, &out, true).unwrap_err().to_string();
     assert!(error.contains("damaged") && error.contains("pull again"), "{error}");
     let kept = Volumes::open(std::slice::from_ref(&out)).unwrap();
     assert!(kept.absent.starts_with(&[2, 3, 4]), "{:?}", kept.absent);
@@ -147,9 +147,9 @@ fn m15_damage_is_detected_and_reported() {
     let restore = |file: usize| fs::write(&files[file], &good[file]).unwrap();
     // In the header, in the list.
     flip(0, 3);
-    assert!(Volumes::open(&files).unwrap_err().contains("first header is damaged"));
+    assert!(Volumes::open(&files).unwrap_err().to_string().contains("first header is damaged"));
     flip(0, 512);
-    assert!(Volumes::open(&files).unwrap_err().contains("volume.json is damaged"));
+    assert!(Volumes::open(&files).unwrap_err().to_string().contains("volume.json is damaged"));
     restore(0);
     // In a blob.
     let last = files.len() - 1;
@@ -168,7 +168,7 @@ fn m15_damage_is_detected_and_reported() {
     let at = find(0, b"\"request\"").expect("the lock");
     flip(0, at + 12);
     let volumes = Volumes::open(&files).unwrap();
-    assert!(volumes.read("mirror/lock.json").unwrap_err().contains("damaged"), "{:?}", volumes.check());
+    assert!(volumes.read("mirror/lock.json").unwrap_err().to_string().contains("damaged"), "{:?}", volumes.check());
     assert!(!volumes.check().is_empty());
     restore(0);
     // Parts of a split blob in the wrong order.
@@ -190,19 +190,21 @@ fn m15_damage_is_detected_and_reported() {
     restore(last);
     // Truncated, empty, missing, of another set.
     fs::write(&files[last], &good[last][..good[last].len() / 2]).unwrap();
-    assert!(Volumes::open(&files).unwrap_err().contains("truncated"));
+    assert!(Volumes::open(&files).unwrap_err().to_string().contains("truncated"));
     fs::write(&files[last], b"").unwrap();
-    assert!(Volumes::open(&files).unwrap_err().contains("too short"));
+    assert!(Volumes::open(&files).unwrap_err().to_string().contains("too short"));
     restore(last);
     let some = Volumes::open(&files[1..]).unwrap();
     assert_eq!(some.absent, [1]);
-    assert!(some.read("mirror/lock.json").unwrap_err().contains("the first volume, which is missing"));
+    assert!(some.read("mirror/lock.json").unwrap_err().to_string().contains("the first volume, which is missing"));
     let twice = dir.path().join("copy.tar");
     fs::copy(&files[0], &twice).unwrap();
     assert!(Volumes::open(&[&files[..], &[twice]].concat()).is_ok());
     let other = self::set(&dir.path().join("other"), &[500_000]);
     let foreign = write_to(&dir.path().join("foreign"), &other, &BTreeSet::new());
-    assert!(Volumes::open(&[&files[..], &foreign].concat()).unwrap_err().contains("belong to different sets"));
+    assert!(
+        Volumes::open(&[&files[..], &foreign].concat()).unwrap_err().to_string().contains("belong to different sets")
+    );
 }
 
 #[test]
@@ -235,7 +237,7 @@ fn m16_invalid_volumes_are_rejected() {
         bytes.resize(bytes.len().next_multiple_of(512) + 1024, 0);
         let path = dir.path().join("mirror-x.tar");
         fs::write(&path, bytes).unwrap();
-        Volumes::open(&[path]).map(|_| ()).err().unwrap_or_default()
+        Volumes::open(&[path]).err().map(|error| error.to_string()).unwrap_or_default()
     };
     assert_eq!(refused(&|_| {}), "");
     for name in ["../x", "/etc/passwd", "mirror/../../x", "mirror//x", "blobs/sha256/../x", "blobs/sha256/00", "other"]
@@ -259,14 +261,14 @@ fn m16_invalid_volumes_are_rejected() {
     bytes.resize(bytes.len().next_multiple_of(512) + 1024, 0);
     let path = dir.path().join("mirror-x.tar");
     fs::write(&path, bytes).unwrap();
-    assert!(Volumes::open(&[path]).unwrap_err().contains("volume.json is damaged"));
+    assert!(Volumes::open(&[path]).unwrap_err().to_string().contains("volume.json is damaged"));
 }
 
 #[test]
 fn sizes_are_parsed_with_units() {
-    assert_eq!(parse_size("4G"), Ok(4_000_000_000));
-    assert_eq!(parse_size("4GiB"), Ok(4 << 30));
-    assert_eq!(parse_size("2000000"), Ok(2_000_000));
+    assert_eq!(parse_size("4G").unwrap(), 4_000_000_000);
+    assert_eq!(parse_size("4GiB").unwrap(), 4 << 30);
+    assert_eq!(parse_size("2000000").unwrap(), 2_000_000);
     for bad in ["", "4X", "1k", "G", "-4G", "99999999999999999999G", "18446744073709551615G"] {
         assert!(parse_size(bad).is_err(), "{bad}");
     }

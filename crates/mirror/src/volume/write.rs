@@ -10,7 +10,9 @@ use image::{Blob, BlobError, BlobReader, Descriptor, Digest, Hasher, SparseWrite
 
 use super::packed::packed;
 use super::sums::Sums;
-use super::{Entry, LIST, List, SMALLEST, VERSION, digest_of, file_name, series};
+use super::{Entry, LIST, List, SMALLEST, VERSION, VolumeError, digest_of, file_name, series};
+use crate::MirrorError;
+use crate::error::at;
 use crate::have::Base;
 use crate::lock::Lock;
 use crate::set::{Contents, SetDir, sync_directory};
@@ -75,14 +77,14 @@ struct Piece<'a> {
 ///
 /// # Errors
 /// Fails when a file cannot be read or written, a blob is damaged, or a volume exists with other content.
-pub fn write(from: &CompleteSet<'_>, size: u64, directory: &Path, drain: bool) -> Result<Written, String> {
+pub fn write(from: &CompleteSet<'_>, size: u64, directory: &Path, drain: bool) -> Result<Written, MirrorError> {
     let CompleteSet { set, lock, contents, base } = *from;
     let size = size.max(SMALLEST);
     let have = &base.blobs;
     let items = items(set, contents, have)?;
     let volumes = distribute(&items, size.saturating_sub(LOCK_SIZE * base.locks.len() as u64));
     let series = series(lock, have);
-    fs::create_dir_all(directory).map_err(|error| format!("{}: {error}", directory.display()))?;
+    fs::create_dir_all(directory).map_err(at(directory))?;
     let all = contents.blobs.keys().chain(contents.documents.keys());
     let mut written = Written { left_out: all.filter(|digest| have.contains(digest)).count(), ..Written::default() };
     let mut sums = Sums::read(directory);
@@ -109,7 +111,7 @@ pub fn write(from: &CompleteSet<'_>, size: u64, directory: &Path, drain: bool) -
         written.bytes += bytes;
         if drain {
             // The name must be durable before blobs are removed, which may be on another disk.
-            sync_directory(directory).map_err(|error| format!("{}: {error}", directory.display()))?;
+            sync_directory(directory).map_err(at(directory))?;
             let last = |piece: &&Piece<'_>| piece.part.is_none_or(|(number, count)| number == count);
             for piece in pieces.iter().filter(last).filter(|piece| piece.item.name.starts_with("blobs/")) {
                 let digest = piece.item.digest;
@@ -117,7 +119,7 @@ pub fn write(from: &CompleteSet<'_>, size: u64, directory: &Path, drain: bool) -
                     && let Err(error) = fs::remove_file(&piece.item.path)
                     && error.kind() != io::ErrorKind::NotFound
                 {
-                    return Err(format!("{}: {error}", piece.item.path.display()));
+                    return Err(at(&piece.item.path)(error));
                 }
             }
         }
@@ -126,17 +128,16 @@ pub fn write(from: &CompleteSet<'_>, size: u64, directory: &Path, drain: bool) -
 }
 
 /// Lists all files in writing order: the set's own, manifests, configs, and layers in the order of the lock.
-fn items(set: &SetDir, contents: &Contents, have: &BTreeSet<Digest>) -> Result<Vec<Item>, String> {
+fn items(set: &SetDir, contents: &Contents, have: &BTreeSet<Digest>) -> Result<Vec<Item>, MirrorError> {
     let mut items = Vec::new();
     let mut own = vec!["oci-layout".to_owned(), "index.json".to_owned()];
     walk(set.root(), "mirror", &mut own)?;
     for name in own {
         let path = set.root().join(&name);
-        let named = |error: io::Error| format!("{}: {error}", path.display());
         if name.len() > 100 {
-            return Err(format!("{name}: the name is too long for a volume"));
+            return Err(VolumeError::LongName(name).into());
         }
-        let content = fs::read(&path).map_err(named)?;
+        let content = fs::read(&path).map_err(at(&path))?;
         items.push(Item { name, size: content.len() as u64, digest: Digest::of(&content), path: path.clone() });
     }
     let blob = |digest: &Digest, size: u64| {
@@ -165,13 +166,13 @@ fn is_config(blob: &Descriptor) -> bool {
 }
 
 /// Lists the files below a directory, sorted by path.
-fn walk(root: &Path, below: &str, found: &mut Vec<String>) -> Result<(), String> {
-    let named = |error: io::Error| format!("{}: {error}", root.join(below).display());
-    let mut entries: Vec<_> = fs::read_dir(root.join(below)).map_err(named)?.flatten().collect();
+fn walk(root: &Path, below: &str, found: &mut Vec<String>) -> Result<(), MirrorError> {
+    let place = root.join(below);
+    let mut entries: Vec<_> = fs::read_dir(&place).map_err(at(&place))?.flatten().collect();
     entries.sort_by_key(fs::DirEntry::file_name);
     for entry in entries {
         let name = format!("{below}/{}", entry.file_name().to_string_lossy());
-        match entry.file_type().map_err(named)? {
+        match entry.file_type().map_err(at(&place))? {
             kind if kind.is_dir() => walk(root, &name, found)?,
             kind if kind.is_file() => found.push(name),
             _ => {}
@@ -266,25 +267,30 @@ impl Source {
 }
 
 /// Writes a volume atomically, unless it exists; returns its digest and size.
-fn write_one(path: &Path, list: &[u8], pieces: &[Piece<'_>], source: &mut Source) -> Result<(Digest, u64), String> {
-    let named = |error: io::Error| format!("{}: {error}", path.display());
+fn write_one(
+    path: &Path,
+    list: &[u8],
+    pieces: &[Piece<'_>],
+    source: &mut Source,
+) -> Result<(Digest, u64), MirrorError> {
+    let named = at(path);
     let existed = path.exists();
     let mut aside = path.as_os_str().to_owned();
     aside.push(".new");
     let aside = PathBuf::from(aside);
     let mut write = || {
         if existed {
-            let (digest, size, _) = pack(io::sink(), list, pieces, source).map_err(named)?;
-            return match digest_of(path).map_err(named)? == digest {
+            let (digest, size, _) = pack(io::sink(), list, pieces, source).map_err(&named)?;
+            return match digest_of(path).map_err(&named)? == digest {
                 true => Ok((digest, size)),
-                false => Err(format!("{}: the file exists with other content and is not overwritten", path.display())),
+                false => Err(VolumeError::Exists(path.to_owned()).into()),
             };
         }
-        let file = image::create_file(&aside).map_err(named)?;
+        let file = image::create_file(&aside).map_err(&named)?;
         let file = BufWriter::with_capacity(1 << 20, SparseWriter::new(file));
-        let (digest, size, file) = pack(file, list, pieces, source).map_err(named)?;
+        let (digest, size, file) = pack(file, list, pieces, source).map_err(&named)?;
         let file = file.into_inner().map_err(|error| named(error.into_error()))?;
-        file.into_file().sync_all().and_then(|()| fs::rename(&aside, path)).map_err(named)?;
+        file.into_file().sync_all().and_then(|()| fs::rename(&aside, path)).map_err(&named)?;
         Ok((digest, size))
     };
     let outcome = write();

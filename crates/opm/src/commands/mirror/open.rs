@@ -113,6 +113,7 @@ fn catalog(
 ) -> Result<(Catalog, Option<Request>), Failure> {
     let source = &request.source;
     let named = |error: String| Failure::message(format!("catalog {source}: {error}"));
+    let catalog_name = format!("catalog {source}");
     let text = match (source, pin(source, images)?) {
         (CatalogSource::Registry(reference), Some(digest)) => reference.with_digest(digest).to_string(),
         (CatalogSource::Layout(path), _) => format!("oci:{}", path.display()),
@@ -135,7 +136,7 @@ fn catalog(
         wanted.packages = installed.upgrade_paths(&text, &wanted.packages, images, printer)?;
     }
     let part = Part::read(directory.path(), &limits);
-    let part = part.map_err(|errors| named(errors.join(&format!("\ncatalog {source}: "))))?;
+    let part = part.map_err(|error| Failure::fault(error.named(&catalog_name)))?;
     let template = request.template.as_ref().map(|file| template(&base.join(file))).transpose().map_err(named)?;
     let mut request = request.clone();
     // The bundles that a cluster needs are a part, even if the file requests the whole catalog.
@@ -191,7 +192,7 @@ fn template(path: &Path) -> Result<serde_json::Value, String> {
     let mut json = Vec::new();
     fbc::yaml::to_json(&text, &limits, &mut json).map_err(|error| named(error.to_string()))?;
     let value: serde_json::Value = serde_json::from_slice(&json).map_err(|error| named(error.to_string()))?;
-    mirror::resources::check_template(&value).map_err(named)?;
+    mirror::resources::check_template(&value).map_err(|error| named(error.to_string()))?;
     Ok(value)
 }
 

@@ -226,7 +226,9 @@ impl Prepared {
             let Some(catalog) = catalog.as_mut().filter(|it| !it.opened.request.is_whole()) else { continue };
             let part = &mut catalog.opened.part;
             part.notes.clear();
-            let named = |error: String| Failure::message(format!("catalog {}: {error}", catalog.opened.request.source));
+            let named = |error: mirror::MirrorError| {
+                Failure::fault(error.named(format!("catalog {}", catalog.opened.request.source)))
+            };
             part.drop_bundles(bundles).map_err(named)?;
             notes(&part.notes, printer);
             self.plan.catalogs[number].packages = part.packages();
@@ -277,7 +279,7 @@ impl Prepared {
             let Some(catalog) = catalog else { continue };
             let directory: PathBuf = place.join(&locked.name);
             let _ = fs::remove_dir_all(&directory);
-            let named = |error: String| Failure::message(format!("catalog {}: {error}", locked.source));
+            let named = |error: mirror::MirrorError| Failure::fault(error.named(format!("catalog {}", locked.source)));
             let content = catalog.opened.part.write(&directory).map_err(named)?.to_string();
             if !locked.content.is_empty() && locked.content != content {
                 let (source, before) = (&locked.source, &locked.content);

@@ -55,7 +55,7 @@ pub(super) struct PruneArgs {
 pub(super) fn run(args: &PruneArgs, tls: &TlsFlags, printer: &mut Printer) -> Outcome {
     let nested = args.max_nested_paths.map(usize::from);
     let target = mirror::destination::Target::parse(&args.registry, nested).map_err(Failure::message)?;
-    let keep: Result<Vec<_>, String> = args.keep.iter().map(|path| read_lock(path)).collect();
+    let keep: Result<Vec<_>, mirror::MirrorError> = args.keep.iter().map(|path| read_lock(path)).collect();
     let keep = keep.map_err(Failure::message)?;
     let scratch = Unfinished::private("opm-mirror-")?;
     let moved: Arc<Moved> = Arc::default();

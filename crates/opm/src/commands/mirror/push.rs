@@ -196,7 +196,7 @@ pub(super) fn run_collecting(
 
 /// Reports the result, and writes the cluster objects if the push is complete.
 pub(super) fn finish(
-    pushed: Result<Pushed, String>,
+    pushed: Result<Pushed, mirror::MirrorError>,
     lock: &Lock,
     target: &Target,
     flags: &TargetFlags,

@@ -99,7 +99,7 @@ fn remove(args: &DeleteArgs, file: &PathBuf, target: &mirror::destination::Targe
         return Err(Failure::message(format!("{}: larger than {} bytes", file.display(), listed::LIMIT)));
     }
     let text = std::fs::read(file).map_err(|error| in_path(file, &error))?;
-    let named = |error: String| Failure::message(format!("{}: {error}", file.display()));
+    let named = |error: mirror::MirrorError| Failure::fault(error.named(file.display()));
     let (names, others) = listed::read(&text, target).map_err(named)?;
     for name in &others {
         printer.error(&format!("{name}: not below {target}"));
