@@ -15,7 +15,7 @@ pub fn run(bytes: &[u8]) {
         assert_eq!(lock.digest(), reread.digest());
         let mut sorted = lock.clone();
         sorted.sort();
-        let _ = (lock.bytes(), lock.bundles());
+        let _ = lock.bundles();
         for image in &lock.images {
             image.digest().expect("a digest");
             // A path that is too long for a registry is rejected before any request.

@@ -119,7 +119,7 @@ pub(crate) fn save_to(store: &Store, graph: &Graph, path: &Path, tag: Option<&st
 pub(crate) fn save(store: &Store, graph: &Graph, target: &Store, tag: Option<&str>) -> Result<(), Error> {
     let to_error = |error: io::Error| Error::file(target.root().display(), &error);
     for blob in &graph.blobs {
-        shared::open(&store.path_of(&blob.digest))
+        shared::open(&store.find_path(&blob.digest))
             .and_then(|file| copy_blob(file, &blob.digest, target, blob.size))
             .map_err(|error| Error::file(format!("blob {}", blob.digest), &error))?;
     }

@@ -187,7 +187,7 @@ impl Inner {
                 .await?
             }
         };
-        let size = self.options.store.path_of(&image.digest).metadata().map(|about| about.len()).unwrap_or_default();
+        let size = self.options.store.find_path(&image.digest).metadata().map(|about| about.len()).unwrap_or_default();
         let media_type = if image.digest == image.manifest_digest {
             image.manifest.media_type.clone().unwrap_or_else(|| crate::media_type::OCI_MANIFEST.into())
         } else {

@@ -30,6 +30,8 @@ use crate::{Blob, BlobError, Descriptor, Digest, Hasher, shared};
 #[derive(Debug, Clone)]
 pub struct Store {
     root: PathBuf,
+    /// Another store, whose blobs are read and never changed.
+    below: Option<PathBuf>,
     /// Syncs large blobs before renaming them.
     durable: bool,
     /// Files that were hashed and match their digest.
@@ -75,19 +77,26 @@ impl Store {
             scratch::write_atomic(&layout, br#"{"imageLayoutVersion":"1.0.0"}"#)?;
         }
         scratch::sweep(&root.join("blobs"));
-        Ok(Store { root: root.into(), durable: false, verified: Arc::default() })
+        Ok(Store { root: root.into(), below: None, durable: false, verified: Arc::default() })
     }
 
     /// Returns the store at `root` if it exists.
     pub(crate) fn existing(root: &Path) -> Option<Store> {
         let there = root.join("oci-layout").is_file() && root.join("blobs/sha256").is_dir();
-        there.then(|| Store { root: root.into(), durable: false, verified: Arc::default() })
+        there.then(|| Store { root: root.into(), below: None, durable: false, verified: Arc::default() })
     }
 
     /// Returns the store with protection against power failures.
     #[must_use]
     pub fn durable(self) -> Store {
         Store { durable: true, ..self }
+    }
+
+    /// Returns the store with the blobs of another one, which may be on a read-only medium: new blobs are written to
+    /// this store only.
+    #[must_use]
+    pub fn over(self, below: &Path) -> Store {
+        Store { below: Some(below.to_owned()), ..self }
     }
 
     /// Syncs the store, including the names of all blobs.
@@ -116,7 +125,7 @@ impl Store {
     /// # Errors
     /// Fails when the file cannot be read.
     pub fn blob(&self, digest: &Digest) -> io::Result<Option<Blob>> {
-        let path = self.path_of(digest);
+        let path = self.find_path(digest);
         let Some(file) = shared::open(&path)? else { return Ok(None) };
         let stamp = Stamp::of(&file.metadata()?);
         let blob = Blob::file(*digest, &path, stamp.size);
@@ -139,7 +148,7 @@ impl Store {
     /// # Errors
     /// Fails when the file cannot be opened.
     pub fn find(&self, blob: &Descriptor) -> io::Result<Option<Blob>> {
-        let path = self.path_of(&blob.digest);
+        let path = self.find_path(&blob.digest);
         let Some(file) = shared::open(&path)? else { return Ok(None) };
         Ok((file.metadata()?.len() == blob.size).then(|| Blob::file(blob.digest, &path, blob.size)))
     }
@@ -160,32 +169,23 @@ impl Store {
         Ok(if self.find(blob)?.is_some() { self.blob(&blob.digest)?.filter(|it| it.size() == blob.size) } else { None })
     }
 
-    /// Takes over a blob of the store at `other`, without a copy, if it is present and undamaged there and both are on
-    /// one file system. Returns whether this store has the blob now.
-    pub fn adopt(&self, other: &Path, blob: &Descriptor) -> bool {
-        let own = self.path_of(&blob.digest);
-        let theirs = other.join("blobs/sha256").join(blob.digest.hex());
-        if self.blob_for(blob).is_ok_and(|found| found.is_some()) {
-            return true;
-        }
-        if !theirs.symlink_metadata().is_ok_and(|about| about.is_file() && about.len() == blob.size) {
-            return false;
-        }
-        // A damaged file has the name. No file of a store is changed in place, so two stores can share one.
-        let _ = fs::remove_file(&own);
-        if fs::hard_link(&theirs, &own).is_err() {
-            return false;
-        }
-        let taken = self.blob_for(blob).is_ok_and(|found| found.is_some());
-        if !taken {
-            let _ = fs::remove_file(&own);
-        }
-        taken
-    }
-
-    /// Returns the path of a blob, which may be missing or damaged: see [`Store::blob`].
+    /// Returns the path that a blob is written to. It may be missing or damaged: see [`Store::blob`].
     pub fn path_of(&self, digest: &Digest) -> PathBuf {
         self.root.join("blobs/sha256").join(digest.hex())
+    }
+
+    /// Returns whether there is a file with the name of a blob. Only reading it shows whether it is undamaged.
+    pub fn has_name(&self, digest: &Digest) -> bool {
+        self.find_path(digest).is_file()
+    }
+
+    /// Returns the path to read a blob from, which may be missing or damaged.
+    pub(crate) fn find_path(&self, digest: &Digest) -> PathBuf {
+        let own = self.path_of(digest);
+        match &self.below {
+            Some(below) if own.symlink_metadata().is_err() => below.join("blobs/sha256").join(digest.hex()),
+            _ => own,
+        }
     }
 
     /// Reads a blob of at most `limit` bytes into memory.
@@ -193,7 +193,7 @@ impl Store {
     /// # Errors
     /// Fails when the blob is missing, larger or damaged.
     pub fn read(&self, digest: &Digest, limit: u64) -> io::Result<Vec<u8>> {
-        let path = self.path_of(digest);
+        let path = self.find_path(digest);
         let mut content = Vec::new();
         let file = shared::open(&path)?.ok_or_else(|| io::Error::from(io::ErrorKind::NotFound))?;
         file.take(limit + 1).read_to_end(&mut content)?;
@@ -327,5 +327,19 @@ mod tests {
             fs::write(store.path_of(&blob.digest), vec![0; blob.size as usize]).unwrap();
         }
         assert_eq!(store.lacking(&all), all);
+    }
+    #[test]
+    fn a_store_over_another_reads_from_both_and_writes_to_itself() {
+        let dir = tempfile::tempdir().unwrap();
+        let below = Store::open(&dir.path().join("below")).unwrap();
+        let old = below.put(b"old").unwrap();
+        let store = Store::open(&dir.path().join("own")).unwrap().over(below.root());
+        let new = store.put(b"new").unwrap();
+        assert_eq!(store.put(b"old").unwrap(), old);
+        assert!(store.path_of(&old).is_file() && !below.has_name(&new));
+        fs::remove_file(store.path_of(&old)).unwrap();
+        assert!(store.has_name(&old) && store.blob(&old).unwrap().is_some());
+        assert_eq!((store.read(&old, 9).unwrap(), store.read(&new, 9).unwrap()), (b"old".to_vec(), b"new".to_vec()));
+        assert_eq!(store.lacking(&[Descriptor::of("", b"old"), Descriptor::of("", b"new")]), []);
     }
 }

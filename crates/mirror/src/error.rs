@@ -5,9 +5,16 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use fbc::fault::{Class, Fault};
+use fbc::spelling::size::bytes;
+use fbc::stream::StreamError;
 use image::{Digest, ReferenceError};
+use resolve::ObjectsError;
+use source::{Invalid, SourceError};
 
+use crate::catalog_image::ProgramRefusal;
 use crate::lock::LockError;
+use crate::preflight::InsufficientSpace;
+use crate::set::MissingManifests;
 use crate::volume::VolumeError;
 
 /// Why an operation on a mirror failed.
@@ -36,6 +43,49 @@ pub enum MirrorError {
     /// An operation on images failed.
     #[error(transparent)]
     Image(#[from] image::Error),
+    /// A catalog cannot be opened.
+    #[error(transparent)]
+    Source(#[from] SourceError),
+    /// A catalog breaks rules; the problems have positions.
+    #[error(transparent)]
+    Rules(Box<Invalid>),
+    /// A catalog breaks rules, so that no cluster could have installed anything from it.
+    #[error("catalog {catalog} is invalid and no cluster would accept it")]
+    InvalidCatalog {
+        /// The catalog.
+        catalog: String,
+        /// The broken rules.
+        invalid: Box<Invalid>,
+    },
+    /// The objects of a cluster cannot be parsed.
+    #[error(transparent)]
+    Stream(#[from] StreamError),
+    /// The objects of a cluster are damaged.
+    #[error(transparent)]
+    Objects(#[from] ObjectsError),
+    /// A cluster has installed nothing from a catalog.
+    #[error("no package of catalog {0} is installed")]
+    NothingInstalled(String),
+    /// A filtered catalog cannot have the requested program.
+    #[error("{refusal}\n  help: use {remedies}, or --catalog-program none")]
+    Program {
+        /// The reason.
+        refusal: ProgramRefusal,
+        /// The flags that help.
+        remedies: Cow<'static, str>,
+    },
+    /// The image of a catalog cannot be built.
+    #[error("{0}")]
+    Build(Box<dyn Fault>),
+    /// The original image of a catalog has no manifest.
+    #[error("the original has no image to build on")]
+    NoOriginal,
+    /// Manifests of images are not in the store.
+    #[error(transparent)]
+    Manifests(#[from] MissingManifests),
+    /// Volumes lack manifests.
+    #[error("manifests missing in the volumes:\n{0}")]
+    ManifestsInVolumes(MissingManifests),
     /// A text is not an image reference.
     #[error(transparent)]
     Reference(#[from] ReferenceError),
@@ -108,6 +158,66 @@ pub enum MirrorError {
     /// Different images have the same destination.
     #[error("different images have the same destination:\n  {}\nhelp: --layout host separates them", .0.join("\n  "))]
     Clashes(Vec<String>),
+
+    /// The availability of some images is unknown.
+    #[error("some images could not be checked, so there is no plan\nhelp: run the command again")]
+    Unchecked,
+    /// A disk has too little space.
+    #[error(transparent)]
+    Space(#[from] InsufficientSpace),
+    /// The disk became full.
+    #[error("{source}\n{} remain to fetch\nhelp: free disk space and run the command again to resume", bytes(*left))]
+    Stopped {
+        /// The error.
+        source: image::Error,
+        /// The remaining bytes.
+        left: u64,
+    },
+    /// A layer of a catalog's image cannot be fetched.
+    #[error("{0}\nhelp: run the command again to resume")]
+    Resumable(image::Error),
+    /// The directory has no lock.
+    #[error("{0}\nhelp: the set is incomplete: 'opm mirror pull' completes it")]
+    IncompleteSet(Box<MirrorError>),
+    /// The set is another one.
+    #[error("the lock has digest {found}, expected {expected}")]
+    OtherSet {
+        /// The digest of the lock.
+        found: Digest,
+        /// The expected digest.
+        expected: String,
+    },
+    /// The policy rejects images of the set.
+    #[error(
+        "the policy does not accept the set, so nothing was sent\nhelp: signatures must be in the set: pull it without \
+         --without-referrers"
+    )]
+    PolicyRefused,
+    /// Neither the set nor the registry has some blobs.
+    #[error(
+        "{blobs} blobs are missing{}, so nothing was sent{}\nhelp: 'opm mirror verify {target} --lock LOCK --have LIST' \
+         lists the blobs of the registry; 'opm mirror pull --have LIST' fetches the rest",
+        if volumes.is_empty() { String::new() } else { format!(" (missing volumes {volumes:?})") },
+        if since.is_empty() { String::new() } else { format!("\nthe volumes are a delta to lock {}", since.join(", ")) }
+    )]
+    MissingBlobs {
+        /// The number of blobs.
+        blobs: usize,
+        /// The missing volumes.
+        volumes: Vec<usize>,
+        /// The locks that the volumes build on.
+        since: Vec<String>,
+        /// The destination.
+        target: String,
+    },
+    /// A blob cannot be sent.
+    #[error("{digest}: {source}")]
+    Blob {
+        /// The blob.
+        digest: Digest,
+        /// The error.
+        source: image::Error,
+    },
 
     /// Repositories at the destination would have invalid names.
     #[error("{target}: invalid repositories:\n  {}\nhelp: use a shorter path after the registry", invalid.join("\n  "))]
@@ -215,7 +325,19 @@ impl Fault for MirrorError {
     fn class(&self) -> Class {
         match self {
             MirrorError::Io(_) => Class::World,
+            MirrorError::Source(error) => error.class(),
+            MirrorError::Build(fault) => fault.class(),
+            // What a name is added to is explained.
+            MirrorError::Named { source, .. } if matches!(**source, MirrorError::Build(_)) => source.class(),
             _ => Class::Refused,
+        }
+    }
+
+    fn hint(&self) -> Option<Cow<'_, str>> {
+        match self {
+            MirrorError::Named { source, .. } => source.hint(),
+            MirrorError::Build(fault) => fault.hint(),
+            _ => None,
         }
     }
 }

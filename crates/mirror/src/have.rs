@@ -9,8 +9,8 @@ use image::Digest;
 
 use crate::MirrorError;
 use crate::error::at;
-use crate::lock::Lock;
-use crate::set::{Contents, read_lock};
+use crate::lock::{Lock, LockedImage};
+use crate::set::{Inventory, read_lock};
 
 /// Maximum size of a list.
 const LIMIT: u64 = 256 << 20;
@@ -77,9 +77,9 @@ impl Have {
 
     /// Returns the blobs of a set that the destination has. A lock names images, so only its images that are also in
     /// this set count.
-    pub fn of(&self, lock: &Lock, contents: &Contents) -> Base {
+    pub fn of(&self, images: &[LockedImage], inventory: &Inventory) -> Base {
         let mut found = self.blobs.clone();
-        for (image, parts) in lock.images.iter().zip(&contents.by_image) {
+        for (image, parts) in images.iter().zip(&inventory.by_image) {
             let known = |digest: &Digest| match self.images.get(digest) {
                 Some(platforms) => platforms.is_empty() || *platforms == image.platforms,
                 None => false,
@@ -92,11 +92,6 @@ impl Have {
             }
         }
         Base { blobs: found, locks: self.locks.clone() }
-    }
-
-    /// Returns whether the destination has nothing.
-    pub fn is_empty(&self) -> bool {
-        self.blobs.is_empty() && self.images.is_empty()
     }
 }
 

@@ -88,13 +88,6 @@ pub struct CatalogRequest {
     pub packages: Vec<PackageRequest>,
 }
 
-impl CatalogRequest {
-    /// Returns whether the catalog is mirrored unchanged.
-    pub fn is_whole(&self) -> bool {
-        self.full && self.packages.is_empty()
-    }
-}
-
 /// An additional image that no catalog references.
 #[derive(Debug, Clone)]
 pub struct AdditionalImage {

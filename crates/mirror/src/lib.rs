@@ -1,25 +1,34 @@
 //! Mirrors catalogs and all images they need from connected networks into disconnected ones.
 //!
-//! In reading order: [`imageset`] parses the request, [`part`] selects the requested part of a catalog, [`plan`]
-//! finds the images it needs, and [`lock`] pins the result. [`set`] is the directory that holds everything,
-//! [`volume`] packs it for transport, [`push`] uploads it to a registry, and [`resources`] configures clusters for
-//! it. [`report`] lists what is missing.
+//! In reading order: [`request`] parses what is requested, [`selection`] cuts catalogs to it and finds the images they
+//! need, and [`lock`] pins the result. [`mod@plan`] shows it, [`mod@pull`] fetches it to the directory of a [`set`],
+//! [`volume`] packs the set for transport, [`mod@push`] uploads it to a registry, [`mod@copy`] does so without a set, and
+//! [`resources`] configures clusters for it. [`mod@verify`] checks it, and [`prune`] removes it. [`report`] lists what is
+//! missing. All of them run in a [`session`].
 #![cfg_attr(not(test), deny(clippy::unwrap_used, clippy::expect_used, clippy::panic))]
 
+mod catalog;
+mod catalog_image;
+pub mod copy;
 pub mod destination;
 mod error;
 pub mod have;
 pub mod imageset;
+pub mod installed;
 pub mod listed;
 pub mod lock;
-pub mod part;
+mod part;
 pub mod plan;
-pub mod policy;
-pub mod preflight;
+mod policy;
+mod preflight;
 pub mod prune;
+pub mod pull;
 pub mod push;
 pub mod report;
+pub mod request;
 pub mod resources;
+pub mod selection;
+pub mod session;
 pub mod set;
 pub mod verify;
 pub mod volume;

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use image::Reference;
+use serde::Serialize;
 use serde_json::{Value, json};
 
 use crate::MirrorError;
@@ -15,7 +16,7 @@ pub const LIMIT: u64 = 64 << 20;
 const KIND: &str = "DeleteImageList";
 
 /// An image on a list.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Listed {
     /// The source of the image.
     pub source: String,

@@ -3,10 +3,10 @@
 //! The same catalogs and the same file give the same lock, byte for byte: everything is sorted, and it contains
 //! neither times nor local paths.
 
+use std::cmp::Ordering;
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 
-use fbc::fault::{Class, Fault};
 use image::{Digest, Hasher, Platform, Reference};
 use serde::{Deserialize, Serialize};
 
@@ -83,12 +83,6 @@ pub enum LockError {
     /// A catalog has neither a reference nor a path.
     #[error("catalog {0}: the lock has no source for it")]
     CatalogSource(String),
-}
-
-impl Fault for LockError {
-    fn class(&self) -> Class {
-        Class::Refused
-    }
 }
 
 /// The selected content.
@@ -221,6 +215,15 @@ pub struct LeftOut {
     pub used_by: Vec<String>,
 }
 
+impl LockedCatalog {
+    /// Returns its bundles, as `package/bundle`; one of several channels comes several times.
+    pub(crate) fn bundles(&self) -> impl Iterator<Item = String> + '_ {
+        self.packages.iter().flat_map(|(name, package)| {
+            package.channels.values().flatten().map(move |bundle| format!("{name}/{bundle}"))
+        })
+    }
+}
+
 impl LockedImage {
     /// Returns the parsed digest.
     ///
@@ -229,6 +232,20 @@ impl LockedImage {
     pub fn digest(&self) -> Result<Digest, LockError> {
         let invalid = |_| LockError::ImageDigest { image: self.source.clone(), text: self.digest.clone() };
         self.digest.parse().map_err(invalid)
+    }
+
+    /// Sorts its lists.
+    pub(crate) fn sort(&mut self) {
+        self.referrers.sort();
+        self.referrers.dedup();
+        self.used_by.sort();
+        self.used_by.dedup();
+    }
+
+    /// Compares the places of two images in a lock.
+    pub(crate) fn order(&self, other: &LockedImage) -> Ordering {
+        let Self { path, tag, digest, source, .. } = other;
+        (&self.path, &self.tag, &self.digest, &self.source).cmp(&(path, tag, digest, source))
     }
 
     /// Returns the platforms to mirror.
@@ -252,14 +269,8 @@ impl Lock {
     /// Sorts everything, so that the same selection gives the same bytes.
     pub fn sort(&mut self) {
         self.catalogs.sort_by(|a, b| (&a.path, &a.tag).cmp(&(&b.path, &b.tag)));
-        for image in &mut self.images {
-            image.referrers.sort();
-            image.referrers.dedup();
-            image.used_by.sort();
-            image.used_by.dedup();
-        }
-        self.images
-            .sort_by(|a, b| (&a.path, &a.tag, &a.digest, &a.source).cmp(&(&b.path, &b.tag, &b.digest, &b.source)));
+        self.images.iter_mut().for_each(LockedImage::sort);
+        self.images.sort_by(LockedImage::order);
         self.left_out.sort();
         self.left_out.dedup();
     }
@@ -331,19 +342,9 @@ impl Lock {
         Ok(lock)
     }
 
-    /// Returns the total size of the distinct images; shared blobs count once per image.
-    pub fn bytes(&self) -> u64 {
-        self.images.iter().fold(0, |sum, image| sum.saturating_add(image.bytes))
-    }
-
     /// Returns the distinct bundles, as `package/bundle`.
     pub fn bundles(&self) -> BTreeSet<String> {
-        let packages = self.catalogs.iter().flat_map(|catalog| &catalog.packages);
-        packages
-            .flat_map(|(name, package)| {
-                package.channels.values().flatten().map(move |bundle| format!("{name}/{bundle}"))
-            })
-            .collect()
+        self.catalogs.iter().flat_map(LockedCatalog::bundles).collect()
     }
 }
 

@@ -18,6 +18,8 @@ use fbc::blob::{BUNDLE, TextBuffer};
 use fbc::json::Raw;
 use fbc::{Blob, Fbc, Format, LoadOptions, Problem};
 use image::Digest;
+use resolve::input::{Reader, Source};
+use source::Invalid;
 
 use crate::MirrorError;
 use crate::error::at;
@@ -27,38 +29,48 @@ use crate::lock::LockedPackage;
 const SHOWN: usize = 3;
 
 /// A loaded catalog and its selected part.
-pub struct Part {
+pub(crate) struct Part {
     fbc: Fbc,
     limits: fbc::Limits,
     /// The selected packages, channels and bundles.
-    pub outline: Outline,
+    pub(crate) outline: Outline,
     /// Notes for the user.
-    pub notes: Vec<String>,
+    pub(crate) notes: Vec<String>,
     /// What bundles provide and require; after the selection, of the selected bundles only.
     facts: AllFacts,
 }
 
 /// An image that a bundle needs.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Needed {
+pub(crate) struct Needed {
     /// The image, as referenced by the bundle.
-    pub image: String,
+    pub(crate) image: String,
     /// Whether it is the bundle image itself.
-    pub is_bundle: bool,
+    pub(crate) is_bundle: bool,
     /// The package of the bundle.
-    pub package: String,
+    pub(crate) package: String,
     /// The bundle.
-    pub bundle: String,
+    pub(crate) bundle: String,
 }
 
 impl Part {
-    /// Loads a catalog; everything is selected at first.
+    /// Loads a catalog; everything is selected at first. With a reader, the catalog must be valid, and is also returned as
+    /// clusters see it.
     ///
     /// # Errors
     /// Fails with all errors when the catalog cannot be loaded.
-    pub fn read(root: &Path, limits: &fbc::Limits) -> Result<Part, MirrorError> {
+    pub(crate) fn read(
+        root: &Path,
+        limits: &fbc::Limits,
+        reader: Option<Reader>,
+    ) -> Result<(Part, Option<Source>), MirrorError> {
+        let rules = catalog::inspect(catalog::Warnings::Off);
         let facts: Mutex<AllFacts> = Mutex::new(HashMap::new());
-        let look = |blob: &Blob, text: Raw<'_>, _: &mut Vec<Problem>| {
+        let look = |blob: &Blob, text: Raw<'_>, problems: &mut Vec<Problem>| {
+            if let Some(reader) = &reader {
+                rules(blob, text, problems);
+                reader.add(blob, text);
+            }
             if &*blob.schema == BUNDLE {
                 let read = Facts::read(text);
                 let mut facts = facts.lock().unwrap_or_else(PoisonError::into_inner);
@@ -69,18 +81,28 @@ impl Part {
         let options =
             LoadOptions { limits: limits.clone(), keep_text: true, inspect: Some(&look), ..LoadOptions::default() };
         let loaded = fbc.load_dir(root, &options).map_err(at(root))?;
-        if !loaded.problems.is_empty() {
-            let problems = loaded.problems.into_iter().map(|problem| MirrorError::Problem(problem.message));
-            return Err(MirrorError::Several(problems.collect()));
-        }
+        let served = match reader {
+            Some(reader) => {
+                let checked = catalog::check(&fbc, loaded, catalog::Warnings::Off);
+                if let Err(problems) = checked.catalog {
+                    return Err(MirrorError::Rules(Box::new(Invalid { fbc, problems })));
+                }
+                Some(reader.finish(&fbc))
+            }
+            None if loaded.problems.is_empty() => None,
+            None => {
+                let problems = loaded.problems.into_iter().map(|problem| MirrorError::Problem(problem.message));
+                return Err(MirrorError::Several(problems.collect()));
+            }
+        };
         let outline = Outline::new(&fbc);
         let facts = facts.into_inner().unwrap_or_else(PoisonError::into_inner);
-        Ok(Part { fbc, limits: limits.clone(), outline, notes: Vec::new(), facts })
+        Ok((Part { fbc, limits: limits.clone(), outline, notes: Vec::new(), facts }, served))
     }
 
     /// Selects the requested parts of catalogs that a cluster installs together; without a request, all of a catalog.
     /// Returns the problems of each catalog.
-    pub fn choose(parts: &mut [(&mut Part, Option<&Request>)]) -> Vec<Vec<String>> {
+    pub(crate) fn choose(parts: &mut [(&mut Part, Option<&Request>)]) -> Vec<Vec<String>> {
         let before: Vec<Outline> = parts.iter().map(|(part, _)| part.outline.clone()).collect();
         let mut sides: Vec<image_set::Side<'_>> = parts
             .iter_mut()
@@ -125,7 +147,7 @@ impl Part {
     ///
     /// # Errors
     /// Fails when a catalog can no longer be read.
-    pub fn stranded_since(&self, root: &Path) -> io::Result<Vec<String>> {
+    pub(crate) fn stranded_since(&self, root: &Path) -> io::Result<Vec<String>> {
         let mut fbc = Fbc::default();
         let options = LoadOptions { limits: self.limits.clone(), keep_text: true, ..LoadOptions::default() };
         match fbc.load_dir(root, &options) {
@@ -149,7 +171,7 @@ impl Part {
     ///
     /// # Errors
     /// Fails when the catalog can no longer be read.
-    pub fn images(&self) -> io::Result<BTreeSet<Needed>> {
+    pub(crate) fn images(&self) -> io::Result<BTreeSet<Needed>> {
         let mut found = BTreeSet::new();
         let mut buffer = TextBuffer::default();
         for (package, kept) in &self.outline.packages {
@@ -179,7 +201,7 @@ impl Part {
     }
 
     /// Returns the selected packages in the form of a lock.
-    pub fn packages(&self) -> BTreeMap<String, LockedPackage> {
+    pub(crate) fn packages(&self) -> BTreeMap<String, LockedPackage> {
         let packages = self.outline.packages.iter().map(|(name, package)| {
             let channels = package.channels.iter().map(|(name, channel)| {
                 let mut entries: Vec<String> = channel.entries.iter().map(|entry| entry.name.to_string()).collect();
@@ -197,7 +219,7 @@ impl Part {
     ///
     /// # Errors
     /// Fails when nothing would be left.
-    pub fn drop_bundles(&mut self, bundles: &BTreeSet<(String, String)>) -> Result<(), MirrorError> {
+    pub(crate) fn drop_bundles(&mut self, bundles: &BTreeSet<(String, String)>) -> Result<(), MirrorError> {
         let before = self.outline.clone();
         for (package, bundle) in bundles {
             let Some(kept) = self.outline.packages.get(package) else { continue };
@@ -230,7 +252,7 @@ impl Part {
     }
 
     /// Returns the requirements of selected bundles that no bundle of these catalogs provides.
-    pub fn unmet(parts: &[&Part]) -> BTreeSet<String> {
+    pub(crate) fn unmet(parts: &[&Part]) -> BTreeSet<String> {
         image_set::unmet(&parts.iter().map(|part| (&part.outline, &part.facts)).collect::<Vec<_>>())
     }
 
@@ -238,7 +260,7 @@ impl Part {
     ///
     /// # Errors
     /// Fails when it cannot be written or is not valid.
-    pub fn write(&self, directory: &Path) -> Result<Digest, MirrorError> {
+    pub(crate) fn write(&self, directory: &Path) -> Result<Digest, MirrorError> {
         let named = at(directory);
         fs::create_dir_all(directory).map_err(&named)?;
         let mut sums = String::new();

@@ -7,25 +7,25 @@ use crate::report::Missing;
 use crate::verify::missing;
 
 /// Returns a note if the policy has requirements for these images and is not enforced.
-pub fn ignored<'a>(client: &Client, images: impl Iterator<Item = &'a Reference>) -> Option<String> {
+pub(crate) fn ignored<'a>(client: &Client, images: impl Iterator<Item = &'a Reference>) -> Option<String> {
     let policy = client.ignored_policy(images)?;
     let policy = policy.display();
     Some(format!("{policy} has requirements for these images, which are ignored; add --enforce-policy to apply them"))
 }
 
 /// Returns the source of an image.
-pub fn source(image: &LockedImage) -> Option<Reference> {
+pub(crate) fn source(image: &LockedImage) -> Option<Reference> {
     Reference::parse(image.source.trim_start_matches("docker://")).ok()
 }
 
 /// Returns whether the set built an image itself: the filtered part of a catalog, which nobody has signed.
-pub fn is_built(lock: &Lock, image: &LockedImage) -> bool {
+pub(crate) fn is_built(lock: &Lock, image: &LockedImage) -> bool {
     image.role == Role::Catalog && lock.catalogs.iter().any(|catalog| !catalog.whole && catalog.image == image.digest)
 }
 
 /// Returns the images of a set that the policy does not accept. Their signatures must be in the set, as referrers;
 /// manifests and signatures must be in the client's store. Images that the set built itself are not checked.
-pub fn refused(client: &Client, lock: &Lock) -> Vec<Missing> {
+pub(crate) fn refused(client: &Client, lock: &Lock) -> Vec<Missing> {
     let images = lock.images.iter().filter(|image| !is_built(lock, image));
     images.filter_map(|image| accept(client, image).err().map(|cause| missing(image, cause))).collect()
 }
@@ -39,7 +39,7 @@ fn accept(client: &Client, image: &LockedImage) -> Result<(), crate::report::Cau
 }
 
 /// Returns the sigstore signatures of an image in a set: the tags and digests of their manifests.
-pub fn signatures(image: &LockedImage) -> impl Iterator<Item = (String, Digest)> {
+pub(crate) fn signatures(image: &LockedImage) -> impl Iterator<Item = (String, Digest)> {
     image.referrers.iter().filter_map(|referrer| {
         let tag = referrer.tag.as_ref().filter(|tag| tag.ends_with(".sig"))?;
         Some((tag.clone(), referrer.digest.parse().ok()?))

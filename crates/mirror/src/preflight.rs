@@ -5,6 +5,7 @@ use std::fs;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
+use fbc::spelling::size::bytes;
 use image::{BlobPush, BlobSource, Client, Descriptor, Reference, media_type};
 
 use crate::MirrorError;
@@ -17,7 +18,7 @@ const SCRATCH: &str = "opm-mirror-preflight";
 
 /// A directory and the number of bytes to write there.
 #[derive(Debug, Clone)]
-pub struct Need {
+pub(crate) struct Need {
     /// The directory, which need not exist yet.
     pub place: PathBuf,
     /// The number of bytes.
@@ -25,7 +26,14 @@ pub struct Need {
 }
 
 /// A disk with too little free space.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error(
+    "{}: not enough space: {} needed, {} free, {} short\nhelp: free space or use another directory; nothing was transferred",
+    place.display(),
+    bytes(*needed),
+    bytes(*free),
+    bytes(needed - free)
+)]
 pub struct InsufficientSpace {
     /// A directory on the disk.
     pub place: PathBuf,
@@ -39,7 +47,7 @@ pub struct InsufficientSpace {
 ///
 /// # Errors
 /// Fails with the first disk that has too little space.
-pub fn disk_space(needs: &[Need]) -> Result<(), InsufficientSpace> {
+pub(crate) fn disk_space(needs: &[Need]) -> Result<(), InsufficientSpace> {
     let mut disks: BTreeMap<u64, (PathBuf, u64)> = BTreeMap::new();
     for need in needs.iter().filter(|need| need.bytes > 0) {
         let Some(there) = existing(&need.place) else { continue };
@@ -58,7 +66,7 @@ pub fn disk_space(needs: &[Need]) -> Result<(), InsufficientSpace> {
 }
 
 /// Returns the free bytes of a directory's file system, if it reports them.
-pub fn free(place: &Path) -> Option<u64> {
+pub(crate) fn free(place: &Path) -> Option<u64> {
     let about = rustix::fs::statvfs(&existing(place)?).ok()?;
     // Some network file systems do not report their size.
     (about.f_blocks > 0).then(|| about.f_bavail.saturating_mul(about.f_frsize))
@@ -75,7 +83,7 @@ fn existing(place: &Path) -> Option<PathBuf> {
 ///
 /// # Errors
 /// Fails with every path that is too long or otherwise invalid.
-pub fn paths(lock: &Lock, target: &Target) -> Result<(), MirrorError> {
+pub(crate) fn paths(lock: &Lock, target: &Target) -> Result<(), MirrorError> {
     let invalid: BTreeSet<String> =
         lock.images.iter().filter_map(|image| Some(target.repository(&image.path).err()?.to_string())).collect();
     match invalid.is_empty() {
@@ -92,7 +100,7 @@ pub fn paths(lock: &Lock, target: &Target) -> Result<(), MirrorError> {
 ///
 /// # Errors
 /// Fails when blobs exist in other repositories only and cannot be mounted.
-pub fn mounts(client: &Client, target: &Target, pushes: &[BlobPush]) -> Result<Vec<String>, MirrorError> {
+pub(crate) fn mounts(client: &Client, target: &Target, pushes: &[BlobPush]) -> Result<Vec<String>, MirrorError> {
     let mountable = pushes.iter().filter(|push| push.mount_from.is_some()).count();
     let several = || pushes.iter().filter(|push| push.to.len() > 1);
     let Some(to) = pushes.iter().find(|it| it.mount_from.is_some()).or(several().next()).and_then(|it| it.to.first())
@@ -118,7 +126,7 @@ pub fn mounts(client: &Client, target: &Target, pushes: &[BlobPush]) -> Result<V
 ///
 /// # Errors
 /// Fails when it does not.
-pub fn parts(client: &Client, target: &Target) -> Result<(), MirrorError> {
+pub(crate) fn parts(client: &Client, target: &Target) -> Result<(), MirrorError> {
     let scratch = target.repository(SCRATCH)?;
     match mounted(client, target, &scratch)? {
         true => Ok(()),
@@ -145,7 +153,7 @@ fn mounted(client: &Client, target: &Target, to: &Reference) -> Result<bool, Mir
 ///
 /// # Errors
 /// Fails with every path that is not writable, and the reason.
-pub fn registry(client: &Client, lock: &Lock, target: &Target) -> Result<(), MirrorError> {
+pub(crate) fn registry(client: &Client, lock: &Lock, target: &Target) -> Result<(), MirrorError> {
     let mut places: BTreeMap<String, Reference> = BTreeMap::new();
     for path in lock.images.iter().map(|image| image.path.as_str()).chain([RECORD]) {
         let repository = target.repository(path)?;

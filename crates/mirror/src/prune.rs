@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use image::{Client, Digest, Reference};
+use serde::Serialize;
 
 use crate::MirrorError;
 use crate::destination::Target;
@@ -10,27 +11,67 @@ use crate::error::parse_digest;
 use crate::listed::Listed;
 use crate::lock::{self, Lock, LockedImage, Role};
 use crate::push::{RECORD, record_tag};
+use crate::session::Session;
+
+/// The removed images, or those to remove.
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct PruneReport {
+    /// The images, by digest.
+    pub images: BTreeMap<String, Listed>,
+    /// Images that stay because tags of others need them, with those tags.
+    pub foreign: BTreeMap<String, Vec<String>>,
+    /// The sets that the registry records; `None` for a list of images.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub sets: Option<PrunedSets>,
+    /// Whether the images were removed.
+    pub removed: bool,
+    /// Images that cannot be removed, with the reasons.
+    pub failed: BTreeMap<String, String>,
+}
+
+/// The sets that a registry records.
+#[derive(Debug, Clone, Copy, Serialize)]
+pub struct PrunedSets {
+    /// The number of sets that are not kept.
+    pub unneeded: usize,
+    /// The number of all sets.
+    pub known: usize,
+}
+
+/// What happened to the images of a list.
+#[derive(Debug, Serialize)]
+pub struct RemovalReport {
+    /// The number of images and signatures to remove, including those that failed.
+    pub removed: usize,
+    /// Images that stay because tags of others need them, with those tags.
+    pub foreign: BTreeMap<String, Vec<String>>,
+    /// Images that the registry does not have.
+    pub absent: Vec<String>,
+    /// Images that cannot be removed, with the reasons.
+    pub failed: BTreeMap<String, String>,
+}
 
 /// The images to delete, and the ones that stay although no set needs them.
 #[derive(Debug, Default)]
-pub struct Pruning {
+struct Pruning {
     /// The images to delete, by digest.
-    pub images: BTreeMap<String, Listed>,
+    images: BTreeMap<String, Listed>,
     /// The sets whose record is deleted.
-    pub sets: Vec<String>,
+    sets: Vec<String>,
     /// Images that foreign tags reach, with those tags.
-    pub foreign: BTreeMap<String, Vec<String>>,
+    foreign: BTreeMap<String, Vec<String>>,
     /// Images of a list that the registry does not have.
-    pub absent: Vec<String>,
+    absent: Vec<String>,
     /// The number of sets recorded in the registry.
-    pub known: usize,
+    known: usize,
 }
 
 /// Finds the images of recorded sets that no kept set needs.
 ///
 /// # Errors
 /// Fails when the registry does not respond or a record is invalid.
-pub fn find(client: &Client, target: &Target, keep: &[Lock]) -> Result<Pruning, MirrorError> {
+fn find(client: &Client, target: &Target, keep: &[Lock]) -> Result<Pruning, MirrorError> {
     let record = target.repository(RECORD)?;
     let tags = client.tags(&record)?;
     let kept_tags: BTreeSet<String> = keep.iter().map(record_tag).collect();
@@ -59,12 +100,7 @@ pub fn find(client: &Client, target: &Target, keep: &[Lock]) -> Result<Pruning, 
 ///
 /// # Errors
 /// Fails when the registry does not respond.
-pub fn find_listed(
-    client: &Client,
-    target: &Target,
-    list: &[Reference],
-    keep: &[Lock],
-) -> Result<Pruning, MirrorError> {
+fn find_listed(client: &Client, target: &Target, list: &[Reference], keep: &[Lock]) -> Result<Pruning, MirrorError> {
     let mut pruning = Pruning::default();
     let mut candidates = Candidates::new(target, keep)?;
     for (name, outcome) in list.iter().zip(client.current_digests(list)) {
@@ -160,13 +196,87 @@ impl Candidates {
     }
 }
 
+/// Images that no kept set needs.
+pub struct Unneeded {
+    pruning: Pruning,
+    /// The sets that the registry records; `None` for a list of images.
+    sets: Option<PrunedSets>,
+}
+
+/// Finds the images of recorded sets, or of a list, that no kept set needs.
+///
+/// # Errors
+/// Fails when the registry does not respond or a record is invalid.
+pub fn find_unneeded(
+    target: &Target,
+    list: Option<&[Reference]>,
+    keep: &[Lock],
+    session: &Session<'_>,
+) -> Result<Unneeded, MirrorError> {
+    let pruning = match list {
+        None => find(session.client, target, keep)?,
+        Some(list) => find_listed(session.client, target, list, keep)?,
+    };
+    let sets = list.is_none().then_some(PrunedSets { unneeded: pruning.sets.len(), known: pruning.known });
+    Ok(Unneeded { pruning, sets })
+}
+
+impl Unneeded {
+    /// Returns the images, by digest.
+    pub fn images(&self) -> &BTreeMap<String, Listed> {
+        &self.pruning.images
+    }
+
+    /// Removes the images and the records of their sets, if `removed`, or only reports them.
+    pub fn prune(self, target: &Target, removed: bool, session: &Session<'_>) -> PruneReport {
+        let Unneeded { pruning, sets } = self;
+        let failed = if removed { remove(session.client, target, &pruning) } else { BTreeMap::new() };
+        PruneReport { images: pruning.images, foreign: pruning.foreign, sets, removed, failed }
+    }
+}
+
+/// Removes the images of a list by digest, and with `signatures` their sigstore signatures, too.
+///
+/// # Errors
+/// Fails when the registry does not respond. Images that cannot be removed are part of the report.
+pub fn remove_listed(
+    target: &Target,
+    list: &[Reference],
+    signatures: bool,
+    session: &Session<'_>,
+) -> Result<RemovalReport, MirrorError> {
+    let client = session.client;
+    let Pruning { images, foreign, absent, .. } = find_listed(client, target, list, &[])?;
+    let mut failed = BTreeMap::new();
+    let mut digests: Vec<Reference> = images.keys().filter_map(|image| Reference::parse(image).ok()).collect();
+    if signatures {
+        let tags = digests.iter().filter_map(|it| it.with_tag(&format!("sha256-{}.sig", it.digest()?.hex())));
+        let tags: Vec<Reference> = tags.collect();
+        for (name, outcome) in tags.iter().zip(client.current_digests(&tags)) {
+            match outcome {
+                // Unsigned images are fine.
+                Ok(found) => digests.extend(found.map(|digest| name.with_digest(digest))),
+                Err(error) => drop(failed.insert(name.to_string(), error.to_string())),
+            }
+        }
+    }
+    digests.sort_by_key(ToString::to_string);
+    digests.dedup();
+    for (name, outcome) in digests.iter().zip(client.remove(&digests)) {
+        if let Err(error) = outcome {
+            failed.insert(name.to_string(), error.to_string());
+        }
+    }
+    Ok(RemovalReport { removed: digests.len(), foreign, absent, failed })
+}
+
 /// Deletes images and the records of sets; returns the failures with their reasons.
-pub fn remove(client: &Client, target: &Target, pruning: &Pruning) -> Vec<(String, String)> {
-    let mut failed = Vec::new();
+fn remove(client: &Client, target: &Target, pruning: &Pruning) -> BTreeMap<String, String> {
+    let mut failed = BTreeMap::new();
     let images: Vec<Reference> = pruning.images.keys().filter_map(|image| Reference::parse(image).ok()).collect();
     for (image, outcome) in images.iter().zip(client.remove(&images)) {
         if let Err(error) = outcome {
-            failed.push((image.to_string(), error.to_string()));
+            failed.insert(image.to_string(), error.to_string());
         }
     }
     // A set with remaining images stays on record.
@@ -180,7 +290,7 @@ pub fn remove(client: &Client, target: &Target, pruning: &Pruning) -> Vec<(Strin
         if let Some(Ok(Some(digest))) = there
             && let Some(Err(error)) = client.remove(&[record.with_digest(digest)]).pop()
         {
-            failed.push((name.to_string(), error.to_string()));
+            failed.insert(name.to_string(), error.to_string());
         }
     }
     failed
@@ -210,7 +320,7 @@ fn places(
 ///
 /// # Errors
 /// Fails when the lock is missing or invalid.
-pub fn read(client: &Client, name: &Reference) -> Result<Lock, MirrorError> {
+pub(crate) fn read(client: &Client, name: &Reference) -> Result<Lock, MirrorError> {
     let named = |error: MirrorError| error.named(name);
     let image = client.survey_artifacts(std::slice::from_ref(name)).pop();
     let surveyed = image.ok_or(MirrorError::NoResponse)?.map_err(|error| named(error.into()))?;

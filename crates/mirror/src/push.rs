@@ -1,36 +1,318 @@
 //! Pushes a set to a registry: blobs, manifests, referrers, tags, and catalogs last.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use image::{
-    BlobPush, BlobPushSummary, BlobSource, Client, Descriptor, Digest, Manifest, ManifestPush, Reference, Store,
+    BlobPush, BlobPushSummary, BlobSource, Client, Descriptor, Digest, Manifest, ManifestPush, Parts, Reference, Store,
     media_type,
 };
+use serde::Serialize;
 
 use crate::destination::Target;
 use crate::error::parse_digest;
 use crate::lock::{Lock, LockedImage, Role};
+use crate::policy;
 use crate::preflight;
 use crate::report::{Cause, Missing};
-use crate::set::Contents;
-use crate::verify::missing;
+use crate::session::Session;
+use crate::set::{Inventory, MissingManifests, SetDir};
+use crate::verify::{by_image, missing};
+use crate::volume::{VolumeError, Volumes};
 use crate::{MirrorError, TargetError};
 
 /// The repository that records the sets of a registry.
-pub const RECORD: &str = "opm-mirror-locks";
+pub(crate) const RECORD: &str = "opm-mirror-locks";
 /// The media type of a recorded lock.
 const RECORD_TYPE: &str = "application/vnd.opm.mirror.lock.v1+json";
+/// The maximum size of manifests and indexes.
+const DOCUMENT_LIMIT: u64 = 4 << 20;
 
-/// The result of a push.
-#[derive(Debug, Default)]
-pub struct Pushed {
-    /// The transfer counts.
-    pub delivered: BlobPushSummary,
+/// The transferred blobs of a push.
+#[derive(Debug, Serialize)]
+pub struct Sent {
+    /// The number of sent blobs.
+    pub blobs: usize,
+    /// Their size.
+    pub bytes: u64,
+    /// The number of blobs that the registry took over from another of its repositories.
+    pub mounted: usize,
+    /// The number of blobs that were there.
+    pub present: usize,
+}
+
+/// What a push or a copy did.
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct PushReport {
+    /// The digest of the lock; `None` if images are missing before the lock is made.
+    pub lock: Option<String>,
+    /// The transferred blobs; `None` if nothing was sent.
+    pub sent: Option<Sent>,
     /// What is missing at the registry.
     pub missing: Vec<Missing>,
     /// Whether the catalogs are tagged, which is the last step.
     pub complete: bool,
+}
+
+/// How a set is pushed.
+pub struct PushOptions<'a> {
+    /// The expected digest of the lock.
+    pub expected: Option<&'a str>,
+    /// Whether the policy is enforced, with the signatures in the set.
+    pub enforce_policy: bool,
+}
+
+/// Where a set is: a directory or volumes. Nothing but the lock is read yet.
+pub struct SetPlace {
+    lock: Lock,
+    kind: PlaceKind,
+}
+
+enum PlaceKind {
+    Directory(PathBuf),
+    Volumes(Volumes),
+}
+
+impl SetPlace {
+    /// Opens a directory or volumes.
+    ///
+    /// # Errors
+    /// Fails when the set is incomplete, or the volumes are damaged.
+    pub fn open(paths: &[PathBuf]) -> Result<SetPlace, MirrorError> {
+        if let [only] = paths
+            && only.join("oci-layout").is_file()
+        {
+            let set = SetDir::existing(only)?;
+            let lock = set.lock().map_err(|error| MirrorError::IncompleteSet(Box::new(error)))?;
+            return Ok(SetPlace { lock, kind: PlaceKind::Directory(only.clone()) });
+        }
+        let volumes = Volumes::open(paths)?;
+        let lock = Lock::read(&volumes.read("mirror/lock.json")?)?;
+        match lock.digest() == volumes.lock {
+            true => Ok(SetPlace { lock, kind: PlaceKind::Volumes(volumes) }),
+            false => Err(VolumeError::OtherLock.into()),
+        }
+    }
+
+    /// Returns a store with the set that writes to another directory: the set may be on a read-only medium.
+    ///
+    /// # Errors
+    /// Fails when the other directory cannot be written.
+    pub fn store(&self, scratch: &Path) -> Result<Store, MirrorError> {
+        let store = Store::open(scratch)?;
+        Ok(match &self.kind {
+            PlaceKind::Directory(below) => store.over(below),
+            PlaceKind::Volumes(_) => store,
+        })
+    }
+}
+
+/// A set whose manifests are in the store of a session.
+pub struct MirrorSet {
+    /// Its lock.
+    pub lock: Lock,
+    /// Its parts.
+    pub inventory: Inventory,
+    /// `None` for a directory, whose blobs are in the store.
+    pub(crate) volumes: Option<Volumes>,
+}
+
+impl MirrorSet {
+    /// Reads the manifests of a set, in a session with the store of its place.
+    ///
+    /// # Errors
+    /// Fails when a manifest is missing or damaged.
+    pub fn read(place: SetPlace, session: &Session<'_>) -> Result<MirrorSet, MirrorError> {
+        let SetPlace { lock, kind } = place;
+        let (store, limits) = (session.store(), &session.client.options().limits);
+        let volumes = match kind {
+            PlaceKind::Directory(_) => {
+                let inventory = Inventory::of(store, &lock.images, limits)?;
+                return Ok(MirrorSet { lock, inventory, volumes: None });
+            }
+            PlaceKind::Volumes(volumes) => volumes,
+        };
+        let tops: Vec<Digest> = lock.images.iter().flat_map(LockedImage::tops).collect();
+        volumes.import(tops.iter().copied(), DOCUMENT_LIMIT, store)?;
+        // Indexes reference more manifests.
+        let inventory = loop {
+            match Inventory::of(store, &lock.images, limits) {
+                Ok(inventory) => break inventory,
+                Err(missing) => import_children(&volumes, &tops, store, missing)?,
+            }
+        };
+        Ok(MirrorSet { lock, inventory, volumes: Some(volumes) })
+    }
+
+    /// Returns whether the directory or the volumes have a blob.
+    pub(crate) fn has(&self, digest: &Digest, session: &Session<'_>) -> bool {
+        match &self.volumes {
+            Some(volumes) => volumes.blobs().contains_key(digest),
+            None => session.store().has_name(digest),
+        }
+    }
+
+    fn supply(&self) -> BlobSource {
+        match &self.volumes {
+            Some(volumes) => BlobSource::Files(volumes.blobs().clone()),
+            None => BlobSource::Store,
+        }
+    }
+
+    /// Checks the images against the policy, with the signatures in the set, before anything is sent.
+    fn check_policy(&self, options: &PushOptions<'_>, session: &Session<'_>) -> Result<(), MirrorError> {
+        let lock = &self.lock;
+        if !options.enforce_policy {
+            let sources: Vec<Reference> = lock.images.iter().filter_map(policy::source).collect();
+            session.notes(policy::ignored(session.client, sources.iter()).as_slice());
+            return Ok(());
+        }
+        if let Some(volumes) = &self.volumes {
+            let (store, limits) = (session.store(), &session.client.options().limits);
+            let signatures = lock.images.iter().flat_map(policy::signatures);
+            let parts = signatures.filter_map(|(_, digest)| Parts::of(store, &digest, &[], limits).ok());
+            let payloads = parts.flat_map(|parts| parts.blobs).map(|blob| blob.digest);
+            volumes.import(payloads, DOCUMENT_LIMIT, store)?;
+        }
+        let refused = policy::refused(session.client, lock);
+        if !refused.is_empty() {
+            session.progress.missing(&refused);
+            return Err(MirrorError::PolicyRefused);
+        }
+        if options.expected.is_none() && lock.images.iter().any(|image| policy::is_built(lock, image)) {
+            session.progress.note(
+                "catalogs that the set filtered have no signature and are not checked; --expect checks the whole set",
+            );
+        }
+        Ok(())
+    }
+
+    /// Checks that every blob is available locally or in the registry, before anything is sent. Returns those that are
+    /// in other repositories of the registry.
+    fn check_complete(
+        &self,
+        target: &Target,
+        session: &Session<'_>,
+    ) -> Result<BTreeMap<Digest, Reference>, MirrorError> {
+        let client = session.client;
+        let all = blob_pushes(&self.lock, &self.inventory, target)?;
+        let lacking: Vec<_> = all.into_iter().filter(|push| !self.has(&push.blob.digest, session)).collect();
+        if lacking.is_empty() {
+            return Ok(BTreeMap::new());
+        }
+        let mut bad: BTreeMap<Digest, Cause> = BTreeMap::new();
+        let mut absent = Vec::new();
+        for (push, outcome) in lacking.iter().zip(client.missing_from(&lacking)) {
+            match outcome {
+                // One repository with the blob is enough: the others mount it from there.
+                Ok(absent) if absent.len() < push.to.len() => {}
+                Ok(_) => absent.push(push.blob.clone()),
+                Err(error) => drop(bad.insert(push.blob.digest, (&error).into())),
+            }
+        }
+        let near = match absent.is_empty() {
+            true => BTreeMap::new(),
+            false => elsewhere(client, target, &absent)?,
+        };
+        for blob in absent.iter().filter(|blob| !near.contains_key(&blob.digest)) {
+            bad.insert(blob.digest, format!("{} is neither available locally nor in the registry", blob.digest).into());
+        }
+        if bad.is_empty() {
+            return Ok(near);
+        }
+        session.progress.missing(&by_image(&self.lock.images, &self.inventory, &bad));
+        let (volumes, since) =
+            self.volumes.as_ref().map(|it| (it.absent.clone(), it.since.clone())).unwrap_or_default();
+        Err(MirrorError::MissingBlobs { blobs: bad.len(), volumes, since, target: target.to_string() })
+    }
+}
+
+fn import_children(
+    volumes: &Volumes,
+    tops: &[Digest],
+    store: &Store,
+    missing: MissingManifests,
+) -> Result<(), MirrorError> {
+    let mut children = Vec::new();
+    for top in tops {
+        let content = store.read(top, DOCUMENT_LIMIT).unwrap_or_default();
+        if let Ok(index) = serde_json::from_slice::<image::Index>(&content) {
+            children.extend(index.manifests.into_iter().map(|image| image.digest));
+        }
+    }
+    children.retain(|digest| volumes.blobs().contains_key(digest) && !store.has_name(digest));
+    match children.is_empty() {
+        true => Err(MirrorError::ManifestsInVolumes(missing)),
+        false => Ok(volumes.import(children.into_iter(), DOCUMENT_LIMIT, store)?),
+    }
+}
+
+/// Checks the digest of a lock against the expected one.
+pub(crate) fn check_expected(lock: &Lock, expected: Option<&str>) -> Result<(), MirrorError> {
+    let found = lock.digest();
+    match expected.filter(|expected| *expected != found.to_string()) {
+        Some(expected) => Err(MirrorError::OtherSet { found, expected: expected.to_owned() }),
+        None => Ok(()),
+    }
+}
+
+/// Pushes a set to a registry. Catalogs are tagged after everything else, so clients see either the old set or the new
+/// one.
+///
+/// # Errors
+/// Fails when a check fails, and sends nothing then, or when the set cannot be recorded. Images that do not arrive are
+/// part of the report.
+pub fn push(
+    set: &MirrorSet,
+    target: &Target,
+    options: &PushOptions<'_>,
+    session: &Session<'_>,
+) -> Result<PushReport, MirrorError> {
+    check_expected(&set.lock, options.expected)?;
+    set.check_policy(options, session)?;
+    let near = set.check_complete(target, session)?;
+    let total = set.inventory.blobs.values().map(|blob| blob.size).sum();
+    let ready = Ready::check(&set.lock, &set.inventory, target, &near, session)?;
+    ready.send("sending", total, set.supply())
+}
+
+/// Sends the blobs of some volumes, without manifests and tags.
+///
+/// # Errors
+/// Fails when the registry cannot mount the blobs later, or a blob cannot be sent.
+pub fn push_part(paths: &[PathBuf], target: &Target, session: &Session<'_>) -> Result<PushReport, MirrorError> {
+    let volumes = Volumes::open(paths)?;
+    preflight::parts(session.client, target)?;
+    // Without the lock, the repositories of the blobs are unknown: send all to one repository and mount them later.
+    let to = target.repository(RECORD)?;
+    let pushes: Vec<BlobPush> = volumes
+        .blobs()
+        .iter()
+        .map(|(digest, pieces)| {
+            let size = pieces.iter().map(|piece| piece.size).sum();
+            let blob = Descriptor::new("application/octet-stream", *digest, size);
+            BlobPush { blob, to: vec![to.clone()], mount_from: None }
+        })
+        .collect();
+    let running = session.progress.transfer("sending", pushes.iter().map(|push| push.blob.size).sum());
+    let sent = session.client.push_blobs(pushes, BlobSource::Files(volumes.blobs().clone()));
+    drop(running);
+    let counts = Sent::from(&sent);
+    match sent.failed.into_iter().next() {
+        Some((digest, source)) => Err(MirrorError::Blob { digest, source }),
+        None => {
+            let lock = Some(volumes.lock.to_string());
+            Ok(PushReport { lock, sent: Some(counts), missing: Vec::new(), complete: false })
+        }
+    }
+}
+
+impl From<&BlobPushSummary> for Sent {
+    fn from(sent: &BlobPushSummary) -> Sent {
+        Sent { blobs: sent.sent, bytes: sent.bytes, mounted: sent.mounted, present: sent.known }
+    }
 }
 
 /// Returns the destination repository of an image.
@@ -42,11 +324,11 @@ fn place(target: &Target, image: &LockedImage) -> Result<Reference, TargetError>
 ///
 /// # Errors
 /// Fails when a path is invalid at this registry, or different images have the same destination.
-pub fn blob_pushes(lock: &Lock, contents: &Contents, target: &Target) -> Result<Vec<BlobPush>, MirrorError> {
+pub(crate) fn blob_pushes(lock: &Lock, inventory: &Inventory, target: &Target) -> Result<Vec<BlobPush>, MirrorError> {
     preflight::paths(lock, target)?;
     let mut to: BTreeMap<Digest, BTreeMap<String, Reference>> = BTreeMap::new();
     let mut names: BTreeMap<(String, &str), &LockedImage> = BTreeMap::new();
-    for (image, parts) in lock.images.iter().zip(&contents.by_image) {
+    for (image, parts) in lock.images.iter().zip(&inventory.by_image) {
         let repository = place(target, image)?;
         let name = (repository.name(), image.tag.as_str());
         if let Some(other) = names.insert(name, image)
@@ -56,82 +338,77 @@ pub fn blob_pushes(lock: &Lock, contents: &Contents, target: &Target) -> Result<
             let (name, tag) = (repository.name(), image.tag.clone());
             return Err(MirrorError::SameDestination { one, two, name, tag });
         }
-        for part in parts.iter().filter(|part| contents.blobs.contains_key(part)) {
+        for part in parts.iter().filter(|part| inventory.blobs.contains_key(part)) {
             to.entry(*part).or_default().insert(repository.name(), repository.clone());
         }
     }
     let all = to.into_iter().filter_map(|(digest, to)| {
-        let blob = contents.blobs.get(&digest)?.clone();
+        let blob = inventory.blobs.get(&digest)?.clone();
         Some(BlobPush { blob, to: to.into_values().collect(), mount_from: None })
     });
     Ok(all.collect())
 }
 
 /// A set and a registry that passed the checks.
-pub struct Ready<'a> {
-    client: &'a Client,
-    aside: &'a Client,
+pub(crate) struct Ready<'a> {
+    session: &'a Session<'a>,
     lock: &'a Lock,
-    contents: &'a Contents,
+    inventory: &'a Inventory,
     target: &'a Target,
     blob_pushes: Vec<BlobPush>,
-    /// Notes for the user before the transfer.
-    pub notes: Vec<String>,
 }
 
-/// Checks that a set can be pushed to a registry. Manifests must be in the client's store. Blobs in `mount_from` are in
-/// another repository of the registry. New blobs are written to the store of `aside`, because the set may be on a
-/// read-only medium.
-///
-/// # Errors
-/// Fails when a check fails. Nothing is sent then.
-pub fn ready<'a>(
-    client: &'a Client,
-    aside: &'a Client,
-    lock: &'a Lock,
-    contents: &'a Contents,
-    target: &'a Target,
-    mount_from: &BTreeMap<Digest, Reference>,
-) -> Result<Ready<'a>, MirrorError> {
-    let mut blob_pushes = blob_pushes(lock, contents, target)?;
-    for push in &mut blob_pushes {
-        push.mount_from = mount_from.get(&push.blob.digest).cloned();
-    }
-    preflight::registry(aside, lock, target)?;
-    let notes = preflight::mounts(aside, target, &blob_pushes)?;
-    Ok(Ready { client, aside, lock, contents, target, blob_pushes, notes })
-}
-
-impl Ready<'_> {
-    /// Pushes everything to the registry.
+impl<'a> Ready<'a> {
+    /// Checks that a set can be pushed to a registry. Manifests must be in the store of the session. Blobs in `mount_from`
+    /// are in another repository of the registry.
     ///
-    /// Catalogs are tagged after everything else, so clients see either the old set or the new one.
+    /// # Errors
+    /// Fails when a check fails. Nothing is sent then.
+    pub(crate) fn check(
+        lock: &'a Lock,
+        inventory: &'a Inventory,
+        target: &'a Target,
+        mount_from: &BTreeMap<Digest, Reference>,
+        session: &'a Session<'a>,
+    ) -> Result<Ready<'a>, MirrorError> {
+        let mut blob_pushes = blob_pushes(lock, inventory, target)?;
+        for push in &mut blob_pushes {
+            push.mount_from = mount_from.get(&push.blob.digest).cloned();
+        }
+        preflight::registry(session.client, lock, target)?;
+        session.notes(&preflight::mounts(session.client, target, &blob_pushes)?);
+        Ok(Ready { session, lock, inventory, target, blob_pushes })
+    }
+
+    /// Pushes everything to the registry, and records the set there.
     ///
     /// # Errors
     /// Fails when the lock is invalid or the set cannot be recorded.
-    pub fn send(self, supply: BlobSource) -> Result<Pushed, MirrorError> {
-        let Ready { client, aside, lock, contents, target, blob_pushes, notes: _ } = self;
-        let mut pushed = push(client, lock, contents, target, blob_pushes, supply)?;
-        if pushed.missing.is_empty() {
-            record(aside, lock, target)?;
-            pushed.complete = true;
+    pub(crate) fn send(self, doing: &'static str, total: u64, supply: BlobSource) -> Result<PushReport, MirrorError> {
+        let Ready { session, lock, inventory, target, blob_pushes } = self;
+        let _running = session.progress.transfer(doing, total);
+        let (sent, missing) = send_all(session.client, lock, inventory, target, blob_pushes, supply)?;
+        let complete = missing.is_empty();
+        if complete {
+            record(session.client, lock, target)?;
         }
-        Ok(pushed)
+        Ok(PushReport { lock: Some(lock.digest().to_string()), sent: Some(sent), missing, complete })
     }
 }
 
-fn push(
+/// Pushes blobs, then images, then catalogs. Returns what is missing then.
+fn send_all(
     client: &Client,
     lock: &Lock,
-    contents: &Contents,
+    inventory: &Inventory,
     target: &Target,
     blob_pushes: Vec<BlobPush>,
     supply: BlobSource,
-) -> Result<Pushed, MirrorError> {
-    let mut pushed = Pushed { delivered: client.push_blobs(blob_pushes, supply), ..Pushed::default() };
+) -> Result<(Sent, Vec<Missing>), MirrorError> {
+    let delivered = client.push_blobs(blob_pushes, supply);
     let mut failed: BTreeMap<usize, Cause> = BTreeMap::new();
-    for (number, parts) in contents.by_image.iter().enumerate() {
-        if let Some(error) = parts.iter().find_map(|part| pushed.delivered.failed.get(part)) {
+    for (number, parts) in inventory.by_image.iter().enumerate() {
+        if let Some(error) = parts.iter().find_map(|part| delivered.failed.get(part)) {
             failed.insert(number, error.into());
         }
     }
@@ -143,10 +420,8 @@ fn push(
         let catalogs: Vec<usize> = (0..lock.images.len()).filter(is_catalog).collect();
         send(client, lock, target, &catalogs, &mut failed)?;
     }
-    for (number, cause) in failed {
-        pushed.missing.push(missing(&lock.images[number], cause));
-    }
-    Ok(pushed)
+    let missing = failed.into_iter().map(|(number, cause)| missing(&lock.images[number], cause)).collect();
+    Ok(((&delivered).into(), missing))
 }
 
 /// Pushes manifests, referrers and tags, in this order.
@@ -219,7 +494,7 @@ fn note(groups: &[Vec<usize>], outcomes: Vec<Result<(), image::Error>>, failed: 
 ///
 /// # Errors
 /// Fails when the registry does not respond.
-pub fn elsewhere(
+fn elsewhere(
     client: &Client,
     target: &Target,
     blobs: &[Descriptor],
@@ -293,9 +568,9 @@ fn record_image(store: &Store, text: &str) -> std::io::Result<(Digest, Vec<Descr
 }
 
 /// Returns the source images of each blob, for a copy without a directory.
-pub fn sources(lock: &Lock, contents: &Contents) -> HashMap<Digest, Vec<Arc<Reference>>> {
+pub(crate) fn sources(lock: &Lock, inventory: &Inventory) -> HashMap<Digest, Vec<Arc<Reference>>> {
     let mut from: HashMap<Digest, Vec<Arc<Reference>>> = HashMap::new();
-    for (image, parts) in lock.images.iter().zip(&contents.by_image) {
+    for (image, parts) in lock.images.iter().zip(&inventory.by_image) {
         let Ok(reference) = Reference::parse(image.source.trim_start_matches("docker://")) else { continue };
         let reference = Arc::new(reference);
         let mut seen = BTreeSet::new();

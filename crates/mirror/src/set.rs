@@ -1,6 +1,6 @@
 //! The directory of a set: an OCI layout of distinct blobs, with the lock and the catalogs.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashSet};
 use std::fs::{self, File, TryLockError};
 use std::io::{self, Read};
 use std::os::unix::fs::MetadataExt;
@@ -11,7 +11,7 @@ use image::{Descriptor, Digest, Limits, Parts, Reference, Store, Wanted};
 
 use crate::MirrorError;
 use crate::error::{at, parse_digest};
-use crate::lock::{self, Lock};
+use crate::lock::{self, Lock, LockedImage};
 
 /// The annotation with the name of an image in a layout.
 const REF_NAME: &str = "org.opencontainers.image.ref.name";
@@ -31,41 +31,69 @@ pub struct WriteLock {
     _held: File,
 }
 
-/// All parts of the images of a lock.
+/// All parts of the images of a set.
 #[derive(Debug, Default)]
-pub struct Contents {
+pub struct Inventory {
     /// Manifests and indexes.
     pub documents: BTreeMap<Digest, u64>,
     /// Configs and layers.
     pub blobs: BTreeMap<Digest, Descriptor>,
-    /// The parts of each image, by its index in the lock, including its referrers.
+    /// The parts of each image, by its index in the list of images, including its referrers.
     pub by_image: Vec<Vec<Digest>>,
 }
 
-impl Contents {
-    /// Collects the parts of all images of a lock whose manifests are in the store.
+/// Manifests of images are not in the store: the images, each with the reason.
+#[derive(Debug, thiserror::Error)]
+#[error("{}", .0.iter().map(|(image, cause)| format!("{image}: {cause}")).collect::<Vec<_>>().join("\n"))]
+pub struct MissingManifests(Vec<(String, String)>);
+
+impl Inventory {
+    /// Collects the parts of images whose manifests are in the store.
     ///
     /// # Errors
     /// Fails with every image whose manifests are missing.
-    pub fn of(store: &Store, lock: &Lock, limits: &Limits) -> Result<Contents, Vec<(String, String)>> {
-        let mut contents = Contents::default();
+    pub fn of(store: &Store, images: &[LockedImage], limits: &Limits) -> Result<Inventory, MissingManifests> {
+        let mut inventory = Inventory::default();
         let mut missing = Vec::new();
-        for image in &lock.images {
-            let mut own = Vec::new();
-            for (number, top) in image.tops().enumerate() {
-                let platforms = if number == 0 { image.platforms() } else { Vec::new() };
-                match Parts::of(store, &top, &platforms, limits) {
-                    Ok(parts) => {
-                        contents.documents.extend(parts.documents.iter().map(|it| (it.digest, it.size)));
-                        own.extend(parts.documents.iter().chain(&parts.blobs).map(|it| it.digest));
-                        contents.blobs.extend(parts.blobs.into_iter().map(|it| (it.digest, it)));
-                    }
-                    Err(error) => missing.push((image.source.clone(), error.to_string())),
-                }
+        for image in images {
+            for error in inventory.add(store, image, limits) {
+                missing.push((image.source.clone(), error.to_string()));
             }
-            contents.by_image.push(own);
         }
-        if missing.is_empty() { Ok(contents) } else { Err(missing) }
+        if missing.is_empty() { Ok(inventory) } else { Err(MissingManifests(missing)) }
+    }
+
+    /// Adds the parts of an image, and returns an error for each of its manifests that is missing.
+    pub(crate) fn add(&mut self, store: &Store, image: &LockedImage, limits: &Limits) -> Vec<image::Error> {
+        let mut own = Vec::new();
+        let mut errors = Vec::new();
+        for (number, top) in image.tops().enumerate() {
+            let platforms = if number == 0 { image.platforms() } else { Vec::new() };
+            match Parts::of(store, &top, &platforms, limits) {
+                Ok(parts) => {
+                    self.documents.extend(parts.documents.iter().map(|it| (it.digest, it.size)));
+                    own.extend(parts.documents.iter().chain(&parts.blobs).map(|it| it.digest));
+                    self.blobs.extend(parts.blobs.into_iter().map(|it| (it.digest, it)));
+                }
+                Err(error) => errors.push(error),
+            }
+        }
+        self.by_image.push(own);
+        errors
+    }
+
+    /// Keeps the parts of some images, by their indexes.
+    pub(crate) fn retain(&mut self, kept: impl Fn(usize) -> bool) {
+        let mut number = 0..;
+        self.by_image.retain(|_| number.next().is_some_and(&kept));
+        let used: HashSet<Digest> = self.by_image.iter().flatten().copied().collect();
+        self.documents.retain(|digest, _| used.contains(digest));
+        self.blobs.retain(|digest, _| used.contains(digest));
+    }
+
+    /// Returns whether this is a part of an image.
+    pub fn contains(&self, digest: &Digest) -> bool {
+        self.blobs.contains_key(digest) || self.documents.contains_key(digest)
     }
 
     /// Returns the total size of all distinct parts in bytes.
@@ -82,12 +110,12 @@ impl Contents {
     }
 
     /// Returns the blobs that a store lacks, each with its source images. A damaged blob is lacking.
-    pub fn lacking(&self, store: &Store, lock: &Lock) -> Vec<Wanted> {
+    pub fn lacking(&self, store: &Store, images: &[LockedImage]) -> Vec<Wanted> {
         let all: Vec<Descriptor> = self.blobs.values().cloned().collect();
         let lacking = store.lacking(&all).into_iter();
         let mut lacking: Vec<Wanted> = lacking.map(|blob| Wanted { blob, from: Vec::new() }).collect();
         // Both are sorted by digest.
-        for (image, parts) in lock.images.iter().zip(&self.by_image) {
+        for (image, parts) in images.iter().zip(&self.by_image) {
             let mut reference = None;
             for part in parts {
                 let Ok(at) = lacking.binary_search_by(|one| one.blob.digest.cmp(part)) else { continue };
@@ -187,8 +215,8 @@ impl SetDir {
     ///
     /// # Errors
     /// Fails when it cannot be written.
-    pub fn put_index(&self, lock: &Lock, contents: &Contents) -> Result<(), MirrorError> {
-        let size = |digest: &Digest| contents.documents.get(digest).copied().unwrap_or_default();
+    pub fn put_index(&self, lock: &Lock, inventory: &Inventory) -> Result<(), MirrorError> {
+        let size = |digest: &Digest| inventory.documents.get(digest).copied().unwrap_or_default();
         // A set has many images, so they are written one by one.
         let mut text = br#"{"schemaVersion":2,"manifests":["#.to_vec();
         let mut add = |entry: &Descriptor| -> Result<(), MirrorError> {
@@ -216,32 +244,42 @@ impl SetDir {
         write_whole(&self.root.join("index.json"), &text)
     }
 
-    /// Removes blobs that the set no longer needs.
+    /// Opens the store of the set.
+    ///
+    /// # Errors
+    /// Fails when it cannot be created or written.
+    pub fn store(&self) -> Result<Store, MirrorError> {
+        Ok(Store::open(&self.root)?.durable())
+    }
+
+    /// Removes blobs that the set no longer needs, and partial downloads.
     ///
     /// # Errors
     /// Fails when one cannot be removed.
-    pub fn sweep(&self, contents: &Contents) -> Result<usize, MirrorError> {
-        let place = self.root.join("blobs/sha256");
-        let named = at(&place);
-        let mut count = 0;
-        for entry in fs::read_dir(&place).map_err(&named)? {
-            let entry = entry.map_err(&named)?;
-            let name = entry.file_name();
-            let digest = format!("sha256:{}", name.to_string_lossy()).parse::<Digest>();
-            let needed = digest
-                .is_ok_and(|digest| contents.blobs.contains_key(&digest) || contents.documents.contains_key(&digest));
-            if !needed {
-                fs::remove_file(entry.path()).map_err(&named)?;
-                count += 1;
-            }
-        }
-        // Partial downloads that are no longer needed.
+    pub(crate) fn sweep(&self, inventory: &Inventory) -> Result<(), MirrorError> {
+        sweep(&self.root, inventory)?;
         for entry in fs::read_dir(self.root.join("partial")).into_iter().flatten().flatten() {
             let _ = fs::remove_file(entry.path());
         }
         let _ = fs::remove_dir(self.root.join("partial"));
-        Ok(count)
+        Ok(())
     }
+}
+
+/// Removes the blobs of a store that no image of a set needs.
+///
+/// # Errors
+/// Fails when one cannot be removed.
+pub(crate) fn sweep(store: &Path, inventory: &Inventory) -> Result<(), MirrorError> {
+    let place = store.join("blobs/sha256");
+    for entry in fs::read_dir(&place).map_err(at(&place))? {
+        let entry = entry.map_err(at(&place))?;
+        let digest = format!("sha256:{}", entry.file_name().to_string_lossy()).parse::<Digest>();
+        if !digest.is_ok_and(|digest| inventory.contains(&digest)) {
+            fs::remove_file(entry.path()).map_err(at(&place))?;
+        }
+    }
+    Ok(())
 }
 
 /// Returns the process that holds the lock of a file, if the system reports it.

@@ -3,22 +3,139 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use image::{Client, Digest, Reference, Store, Wanted};
+use serde::Serialize;
 
 use crate::MirrorError;
 use crate::destination::Target;
 use crate::error::parse_digest;
 use crate::lock::{Lock, LockedImage};
-use crate::push::blob_pushes;
+use crate::push::{MirrorSet, blob_pushes, check_expected};
 use crate::report::{Cause, Missing};
-use crate::set::Contents;
+use crate::session::Session;
+use crate::set::Inventory;
+
+/// The state of a set.
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct VerifyReport {
+    /// The digest of the lock.
+    pub lock: String,
+    /// The number of images of the lock.
+    pub images: usize,
+    /// The missing and the damaged images.
+    pub missing: Vec<Missing>,
+    /// Damage that belongs to no image.
+    pub damage: Vec<String>,
+    /// The sizes of the undamaged parts.
+    #[serde(skip)]
+    pub have: BTreeMap<Digest, u64>,
+}
+
+impl VerifyReport {
+    /// Returns whether the set is complete and undamaged.
+    pub fn is_complete(&self) -> bool {
+        self.missing.is_empty() && self.damage.is_empty()
+    }
+
+    /// Returns the undamaged parts as a list for `--have`.
+    pub fn list(&self) -> String {
+        self.have.iter().map(|(digest, size)| format!("{digest} {size}\n")).collect()
+    }
+}
+
+/// Verifies a directory or volumes by hashing everything.
+///
+/// # Errors
+/// Fails when the set is another one.
+pub fn verify_set(set: &MirrorSet, expected: Option<&str>, session: &Session<'_>) -> Result<VerifyReport, MirrorError> {
+    let MirrorSet { lock, inventory, volumes } = set;
+    check_expected(lock, expected)?;
+    let mut bad: BTreeMap<Digest, String> = BTreeMap::new();
+    let mut damage = Vec::new();
+    match volumes {
+        None => bad = damaged(session.store(), inventory),
+        Some(volumes) => {
+            for (digest, error) in volumes.check() {
+                match inventory.contains(&digest) {
+                    true => drop(bad.insert(digest, error)),
+                    false => damage.push(error),
+                }
+            }
+            // A delta volume lacks the blobs of the other side, so only absent volumes count as damage.
+            if !volumes.absent.is_empty() {
+                damage.push(format!("missing volumes {:?}", volumes.absent));
+                for digest in inventory.blobs.keys().filter(|digest| !set.has(digest, session)) {
+                    bad.entry(*digest).or_insert_with(|| format!("{digest} is not in the given volumes"));
+                }
+            }
+        }
+    }
+    let missing = by_image(&lock.images, inventory, &bad);
+    let have = parts(inventory, |digest| set.has(digest, session) && !bad.contains_key(digest));
+    Ok(VerifyReport { lock: lock.digest().to_string(), images: lock.images.len(), missing, damage, have })
+}
+
+/// Verifies that a registry has all of a set; with `deep`, also the content of every blob.
+///
+/// # Errors
+/// Fails when the set is another one, or has no valid destination there.
+pub fn verify_registry(
+    lock: &Lock,
+    target: &Target,
+    expected: Option<&str>,
+    deep: bool,
+    session: &Session<'_>,
+) -> Result<VerifyReport, MirrorError> {
+    check_expected(lock, expected)?;
+    let client = session.client;
+    // Fetch the manifests from the registry.
+    let (mut wanted, mut artifacts) = (Vec::new(), Vec::new());
+    let (mut of, mut of_artifacts) = (Vec::new(), Vec::new());
+    for image in &lock.images {
+        let repository = target.repository(&image.path)?;
+        for (turn, digest) in image.tops().enumerate() {
+            if turn == 0 {
+                wanted.push((repository.with_digest(digest), image.platforms()));
+                of.push(image);
+            } else {
+                artifacts.push(repository.with_digest(digest));
+                of_artifacts.push(image);
+            }
+        }
+    }
+    let mut lacking = Vec::new();
+    let mut lost: BTreeSet<&str> = BTreeSet::new();
+    let surveyed = client.survey(&wanted, false).into_iter().chain(client.survey_artifacts(&artifacts));
+    for (image, outcome) in of.into_iter().chain(of_artifacts).zip(surveyed) {
+        if let Err(error) = outcome {
+            lacking.push(missing(image, &error));
+            lost.insert(&image.source);
+        }
+    }
+    let mut rest = lock.clone();
+    rest.images.retain(|image| !lost.contains(image.source.as_str()));
+    let inventory = Inventory::of(session.store(), &rest.images, &client.options().limits)?;
+    let (found, bad) = registry(client, &rest, &inventory, target, deep)?;
+    let have = parts(&inventory, |digest| !bad.contains(digest));
+    lacking.extend(found);
+    let (digest, images) = (lock.digest().to_string(), lock.images.len());
+    Ok(VerifyReport { lock: digest, images, missing: lacking, damage: Vec::new(), have })
+}
+
+/// Returns the sizes of some parts.
+fn parts(inventory: &Inventory, exists: impl Fn(&Digest) -> bool) -> BTreeMap<Digest, u64> {
+    let blobs = inventory.blobs.iter().map(|(digest, blob)| (*digest, blob.size));
+    let documents = inventory.documents.iter().map(|(digest, size)| (*digest, *size));
+    blobs.chain(documents).filter(|(digest, _)| exists(digest)).collect()
+}
 
 /// Reports the images affected by damaged or missing parts.
-pub fn by_image<C>(lock: &Lock, contents: &Contents, bad: &BTreeMap<Digest, C>) -> Vec<Missing>
+pub(crate) fn by_image<C>(images: &[LockedImage], inventory: &Inventory, bad: &BTreeMap<Digest, C>) -> Vec<Missing>
 where
     C: Clone + Ord + Into<Cause>,
 {
     let mut found = Vec::new();
-    for (image, parts) in lock.images.iter().zip(&contents.by_image) {
+    for (image, parts) in images.iter().zip(&inventory.by_image) {
         let causes: BTreeSet<&C> = parts.iter().filter_map(|part| bad.get(part)).collect();
         found.extend(causes.into_iter().map(|cause| missing(image, cause.clone())));
     }
@@ -26,17 +143,17 @@ where
 }
 
 /// Reports a missing image.
-pub fn missing(image: &LockedImage, cause: impl Into<Cause>) -> Missing {
+pub(crate) fn missing(image: &LockedImage, cause: impl Into<Cause>) -> Missing {
     Missing::new(image.source.clone(), None, image.role, image.used_by.clone(), cause.into())
 }
 
-/// Verifies the blobs of a directory by hashing them; those in `elsewhere` may be absent.
-pub fn directory(store: &Store, contents: &Contents, elsewhere: &BTreeSet<Digest>) -> BTreeMap<Digest, String> {
+/// Returns the damaged and the missing blobs of a store, after hashing all of them.
+fn damaged(store: &Store, inventory: &Inventory) -> BTreeMap<Digest, String> {
     let mut bad = BTreeMap::new();
-    for (digest, blob) in contents.blobs.iter().filter(|(digest, _)| !elsewhere.contains(digest)) {
+    for (digest, blob) in &inventory.blobs {
         match store.blob(digest) {
             Ok(Some(found)) if found.size() == blob.size => {}
-            Ok(None) if !store.path_of(digest).exists() => drop(bad.insert(*digest, format!("{digest} is missing"))),
+            Ok(None) if !store.has_name(digest) => drop(bad.insert(*digest, format!("{digest} is missing"))),
             Ok(_) => drop(bad.insert(*digest, format!("{digest} is damaged"))),
             Err(error) => drop(bad.insert(*digest, format!("{digest}: {error}"))),
         }
@@ -44,15 +161,11 @@ pub fn directory(store: &Store, contents: &Contents, elsewhere: &BTreeSet<Digest
     bad
 }
 
-/// Verifies that a registry has all of a set; with `deep`, also the content of every blob. Returns what is missing,
-/// and the blobs among it.
-///
-/// # Errors
-/// Fails when the set has no valid destination there.
-pub fn registry(
+/// Returns what a registry lacks of a set whose manifests are in the store, and the blobs among it.
+fn registry(
     client: &Client,
     lock: &Lock,
-    contents: &Contents,
+    inventory: &Inventory,
     target: &Target,
     deep: bool,
 ) -> Result<(Vec<Missing>, BTreeSet<Digest>), MirrorError> {
@@ -84,7 +197,7 @@ pub fn registry(
         };
         found.push(missing(&lock.images[*number], cause));
     }
-    let pushes = blob_pushes(lock, contents, target)?;
+    let pushes = blob_pushes(lock, inventory, target)?;
     let mut bad: BTreeMap<Digest, Cause> = BTreeMap::new();
     for (push, outcome) in pushes.iter().zip(client.missing_from(&pushes)) {
         match outcome {
@@ -106,7 +219,7 @@ pub fn registry(
             let _ = std::fs::remove_file(client.options().store.path_of(&digest));
         }
     }
-    found.extend(by_image(lock, contents, &bad));
+    found.extend(by_image(&lock.images, inventory, &bad));
     found.sort();
     found.dedup();
     Ok((found, bad.into_keys().collect()))

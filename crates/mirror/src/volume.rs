@@ -15,7 +15,6 @@ use std::fs::File;
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 
-use fbc::fault::{Class, Fault};
 use image::{Digest, Hasher};
 use serde::{Deserialize, Serialize};
 
@@ -134,12 +133,6 @@ pub enum VolumeError {
     /// A file cannot be read.
     #[error(transparent)]
     Io(#[from] io::Error),
-}
-
-impl Fault for VolumeError {
-    fn class(&self) -> Class {
-        Class::Refused
-    }
 }
 
 /// The contents of a volume.

@@ -131,6 +131,21 @@ impl Failure {
         }
     }
 
+    /// Returns the error for a library that called back; the problems of a catalog are reported at once.
+    pub(crate) fn into_fault(self, printer: &Printer) -> Box<dyn Fault> {
+        match self {
+            Failure::Fault(context, fault) if context.is_empty() => fault,
+            failure => {
+                if let Failure::Invalid(_) = failure {
+                    failure.print(printer);
+                }
+                let class = if failure.code() == 3 { Class::World } else { Class::Refused };
+                let text = failure.text().unwrap_or_else(|| "the catalog is not valid".to_owned());
+                Box::new(Plain { class, text, hint: None })
+            }
+        }
+    }
+
     fn code(&self) -> u8 {
         match self {
             Failure::ClosedPipe => 0,

@@ -81,6 +81,11 @@ pub(crate) struct Terminal {
 }
 
 impl Terminal {
+    /// Returns the counts of transfers.
+    pub(crate) fn moved(&self) -> Arc<Moved> {
+        Arc::clone(&self.moved)
+    }
+
     /// Returns the receiver of the events of transfers.
     pub(crate) fn transfers(&self) -> Arc<dyn image::Progress> {
         Arc::clone(&self.moved) as Arc<dyn image::Progress>

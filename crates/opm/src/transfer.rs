@@ -7,6 +7,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
+use fbc::spelling::size::bytes;
 use image::{Digest, Event};
 
 use crate::progress::Progress;
@@ -198,20 +199,15 @@ impl image::Progress for Moved {
     }
 }
 
-/// Formats a number of bytes.
-pub(crate) fn bytes(count: u64) -> String {
-    match count {
-        0..1_000 => format!("{count} B"),
-        1_000..1_000_000 => format!("{:.1} kB", count as f64 / 1e3),
-        1_000_000..1_000_000_000 => format!("{:.1} MB", count as f64 / 1e6),
-        _ => format!("{:.2} GB", count as f64 / 1e9),
-    }
-}
-
 /// Shows progress until it is dropped.
 pub(crate) struct Shown {
     _line: Option<Progress>,
     lines: Option<(Sender<()>, JoinHandle<()>)>,
+}
+
+impl source::Running for Shown {
+    /// The client reports the bytes.
+    fn advance(&self, _: u64) {}
 }
 
 impl Drop for Shown {

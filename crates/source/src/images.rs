@@ -174,6 +174,24 @@ impl Images {
         Images { settings, progress, transfers, tools: OnceLock::new(), digests: Mutex::default() }
     }
 
+    /// Prepares to move images into and out of one store, for commands that do more than pull; `adjust` changes the
+    /// options of the client.
+    ///
+    /// # Errors
+    /// Fails when the settings cannot be used.
+    pub fn in_store(
+        settings: Settings,
+        progress: Arc<dyn Progress>,
+        store: Store,
+        adjust: impl FnOnce(&mut image::Options),
+    ) -> Result<Images, SourceError> {
+        let mut options = settings.options(store)?;
+        adjust(&mut options);
+        let transfers = Arc::clone(&options.progress);
+        let tools = OnceLock::from(Tools { client: Client::new(options)?, scratch: scratch()? });
+        Ok(Images { settings, progress, transfers, tools, digests: Mutex::default() })
+    }
+
     /// Returns the settings.
     pub fn settings(&self) -> &Settings {
         &self.settings
@@ -188,8 +206,7 @@ impl Images {
         if let Some(tools) = self.tools.get() {
             return Ok(tools);
         }
-        let scratch = TempFolder::private("opm-images-")
-            .map_err(|source| SourceError::Scratch { path: std::env::temp_dir(), source })?;
+        let scratch = scratch()?;
         let (place, store) = match (&self.settings.image_cache, self.settings.environment.image_cache()) {
             (Some(kept), _) => (kept.clone(), Store::open(kept)),
             (None, Some(kept)) => (kept.clone(), Store::in_cache(&kept)),
@@ -421,6 +438,11 @@ impl Images {
             _ => Ok(reference.to_owned()),
         }
     }
+}
+
+/// Creates the temporary directory for unpacked images.
+fn scratch() -> Result<TempFolder, SourceError> {
+    TempFolder::private("opm-images-").map_err(|source| SourceError::Scratch { path: std::env::temp_dir(), source })
 }
 
 /// Returns whether `opm index` built an image from scratch: it contains a database, perhaps opm, and nothing else.

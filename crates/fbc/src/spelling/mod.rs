@@ -8,3 +8,4 @@ pub mod duration;
 pub mod html;
 pub mod percent;
 pub mod shell;
+pub mod size;

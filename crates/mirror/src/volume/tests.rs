@@ -9,7 +9,7 @@ use image::{Descriptor, Digest, Store, media_type, tar};
 use super::*;
 use crate::have::Base;
 use crate::lock::{Lock, LockedImage, Role};
-use crate::set::{Contents, SetDir};
+use crate::set::{Inventory, SetDir};
 
 /// Deterministic noise.
 fn noise(seed: u64, size: usize) -> Vec<u8> {
@@ -24,7 +24,7 @@ fn noise(seed: u64, size: usize) -> Vec<u8> {
 }
 
 /// A set with images of these sizes.
-fn set(root: &Path, sizes: &[usize]) -> (SetDir, Lock, Contents) {
+fn set(root: &Path, sizes: &[usize]) -> (SetDir, Lock, Inventory) {
     let set = SetDir::open(root).unwrap();
     let store = Store::open(root).unwrap();
     let mut lock = Lock::new(Digest::of(b"request"));
@@ -51,15 +51,15 @@ fn set(root: &Path, sizes: &[usize]) -> (SetDir, Lock, Contents) {
             used_by: Vec::new(),
         });
     }
-    let contents = Contents::of(&store, &lock, &image::Limits::default()).unwrap();
+    let inventory = Inventory::of(&store, &lock.images, &image::Limits::default()).unwrap();
     set.put("lock.json", lock.to_text().as_bytes()).unwrap();
-    set.put_index(&lock, &contents).unwrap();
-    (set, lock, contents)
+    set.put_index(&lock, &inventory).unwrap();
+    (set, lock, inventory)
 }
 
-fn write_to(root: &Path, set: &(SetDir, Lock, Contents), have: &BTreeSet<Digest>) -> Vec<PathBuf> {
+fn write_to(root: &Path, set: &(SetDir, Lock, Inventory), have: &BTreeSet<Digest>) -> Vec<PathBuf> {
     let base = Base { blobs: have.clone(), ..Base::default() };
-    let from = CompleteSet { set: &set.0, lock: &set.1, contents: &set.2, base: &base };
+    let from = CompleteSet { set: &set.0, lock: &set.1, inventory: &set.2, base: &base };
     write(&from, SMALLEST, root, false).unwrap().files
 }
 
@@ -111,7 +111,7 @@ fn a_damaged_blob_leaves_no_volume_with_a_part_of_it() {
     let wrong = blobs.join(Digest::of(&noise(2, 3_000_000)).hex());
     let out = dir.path().join("out");
     let base = Base::default();
-    let from = CompleteSet { set: &set.0, lock: &set.1, contents: &set.2, base: &base };
+    let from = CompleteSet { set: &set.0, lock: &set.1, inventory: &set.2, base: &base };
     // Only the last part differs, which the last of its volumes would have.
     let mut content = noise(2, 3_000_000);
     content[2_999_999] ^= 1;

@@ -8,6 +8,8 @@ use std::path::{Path, PathBuf};
 use image::tar::{self, entry_size};
 use image::{Blob, BlobError, BlobReader, Descriptor, Digest, Hasher, SparseWriter, media_type};
 
+use serde::Serialize;
+
 use super::packed::packed;
 use super::sums::Sums;
 use super::{Entry, LIST, List, SMALLEST, VERSION, VolumeError, digest_of, file_name, series};
@@ -15,7 +17,7 @@ use crate::MirrorError;
 use crate::error::at;
 use crate::have::Base;
 use crate::lock::Lock;
-use crate::set::{Contents, SetDir, sync_directory};
+use crate::set::{Inventory, SetDir, sync_directory};
 
 /// The alignment in a volume.
 const BLOCK: u64 = tar::BLOCK as u64;
@@ -38,13 +40,14 @@ pub struct CompleteSet<'a> {
     /// Its lock.
     pub lock: &'a Lock,
     /// Its parts.
-    pub contents: &'a Contents,
+    pub inventory: &'a Inventory,
     /// What it builds on.
     pub base: &'a Base,
 }
 
 /// The result of writing volumes.
-#[derive(Debug, Default, PartialEq, Eq)]
+#[derive(Debug, Default, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
 pub struct Written {
     /// The volumes, in order.
     pub files: Vec<PathBuf>,
@@ -78,14 +81,14 @@ struct Piece<'a> {
 /// # Errors
 /// Fails when a file cannot be read or written, a blob is damaged, or a volume exists with other content.
 pub fn write(from: &CompleteSet<'_>, size: u64, directory: &Path, drain: bool) -> Result<Written, MirrorError> {
-    let CompleteSet { set, lock, contents, base } = *from;
+    let CompleteSet { set, lock, inventory, base } = *from;
     let size = size.max(SMALLEST);
     let have = &base.blobs;
-    let items = items(set, contents, have)?;
+    let items = items(set, inventory, have)?;
     let volumes = distribute(&items, size.saturating_sub(LOCK_SIZE * base.locks.len() as u64));
     let series = series(lock, have);
     fs::create_dir_all(directory).map_err(at(directory))?;
-    let all = contents.blobs.keys().chain(contents.documents.keys());
+    let all = inventory.blobs.keys().chain(inventory.documents.keys());
     let mut written = Written { left_out: all.filter(|digest| have.contains(digest)).count(), ..Written::default() };
     let mut sums = Sums::read(directory);
     let packed = packed(directory, lock, have);
@@ -115,7 +118,7 @@ pub fn write(from: &CompleteSet<'_>, size: u64, directory: &Path, drain: bool) -
             let last = |piece: &&Piece<'_>| piece.part.is_none_or(|(number, count)| number == count);
             for piece in pieces.iter().filter(last).filter(|piece| piece.item.name.starts_with("blobs/")) {
                 let digest = piece.item.digest;
-                if contents.blobs.contains_key(&digest)
+                if inventory.blobs.contains_key(&digest)
                     && let Err(error) = fs::remove_file(&piece.item.path)
                     && error.kind() != io::ErrorKind::NotFound
                 {
@@ -128,7 +131,7 @@ pub fn write(from: &CompleteSet<'_>, size: u64, directory: &Path, drain: bool) -
 }
 
 /// Lists all files in writing order: the set's own, manifests, configs, and layers in the order of the lock.
-fn items(set: &SetDir, contents: &Contents, have: &BTreeSet<Digest>) -> Result<Vec<Item>, MirrorError> {
+fn items(set: &SetDir, inventory: &Inventory, have: &BTreeSet<Digest>) -> Result<Vec<Item>, MirrorError> {
     let mut items = Vec::new();
     let mut own = vec!["oci-layout".to_owned(), "index.json".to_owned()];
     walk(set.root(), "mirror", &mut own)?;
@@ -145,12 +148,12 @@ fn items(set: &SetDir, contents: &Contents, have: &BTreeSet<Digest>) -> Result<V
         Item { path: set.root().join(&name), name, size, digest: *digest }
     };
     let mut seen = BTreeSet::new();
-    items.extend(contents.documents.iter().filter(|it| seen.insert(*it.0)).map(|(digest, size)| blob(digest, *size)));
+    items.extend(inventory.documents.iter().filter(|it| seen.insert(*it.0)).map(|(digest, size)| blob(digest, *size)));
     // Configs are small; with them, the first volume describes the images completely, except for their layers.
     for configs in [true, false] {
-        for parts in &contents.by_image {
+        for parts in &inventory.by_image {
             for digest in parts.iter().filter(|digest| !have.contains(digest)) {
-                if let Some(found) = contents.blobs.get(digest).filter(|found| is_config(found) == configs)
+                if let Some(found) = inventory.blobs.get(digest).filter(|found| is_config(found) == configs)
                     && seen.insert(*digest)
                 {
                     items.push(blob(digest, found.size));

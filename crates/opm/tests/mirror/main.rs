@@ -19,6 +19,7 @@ mod pinned;
 mod programs;
 mod proxy;
 mod published;
+mod reports;
 mod signed;
 mod sparse;
 mod walkthrough;

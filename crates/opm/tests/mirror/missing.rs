@@ -30,7 +30,7 @@ fn m18_missing_images_are_reported_by_package_and_bundle() {
     let error = kit.mirror_fails(&["pull", &file, "out"]);
     assert!(error.contains("package alpha\n  bundle alpha.v1.1.0\n    "), "{error}");
     assert!(error.contains("the set is incomplete"), "{error}");
-    assert_eq!(names(&kit.path("out/mirror")), ["report.json", "source"]);
+    assert_eq!(names(&kit.path("out/mirror")), ["report.json"]);
     assert!(kit.read("out/mirror/report.json").contains("alpha/alpha.v1.1.0"));
     assert!(kit.mirror_fails(&["push", "out", &kit.to()]).contains("the set is incomplete"));
     // Everything else was fetched: once the source is complete, only the missing image is.

@@ -1,23 +1,18 @@
 //! `opm mirror copy`: mirrors from registry to registry, on a machine that reaches both sides.
 
-use std::collections::BTreeMap;
-use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::path::PathBuf;
 
-use image::{BlobSource, Store};
-use mirror::preflight::{Need, disk_space};
-use mirror::report::Missing;
+use mirror::copy::CopyOptions;
+use mirror::push::PushReport;
+use mirror::set::write_whole;
 use mirror::volume::parse_size;
 
-use super::flags::{ChoiceFlags, MoveFlags, TargetFlags, notes};
-use super::prepare::{prepare, read};
-use super::pull::{contents, disk_full, reuse};
-use super::push::finish;
+use super::flags::{Builder, ChoiceFlags, Input, MoveFlags, TargetFlags, print_json, read, unresolved};
+use super::push::{finish, outcome};
 use crate::exit::{Failure, Outcome};
 use crate::images::TlsFlags;
 use crate::interrupt::Unfinished;
 use crate::printer::Printer;
-use crate::transfer::Moved;
 
 /// Mirror an image set directly to a registry
 #[derive(clap::Args)]
@@ -42,6 +37,9 @@ pub(super) struct CopyArgs {
     /// Write the lock to this file
     #[arg(long, value_name = "OUT")]
     pub(super) lock: Option<PathBuf>,
+    /// Output format
+    #[arg(short, long, value_name = "FORMAT", default_value = "text", value_parser = ["text", "json"])]
+    pub(super) output: String,
     #[command(flatten)]
     pub(super) choice: ChoiceFlags,
     #[command(flatten)]
@@ -51,51 +49,27 @@ pub(super) struct CopyArgs {
 }
 
 pub(super) fn run(args: &CopyArgs, tls: &TlsFlags, printer: &mut Printer) -> Outcome {
-    run_collecting(args, tls, printer, &mut Vec::new())
+    outcome(&copy(args, tls, printer)?)
 }
 
-/// Runs the command, and returns missing images in `lacking`.
-pub(super) fn run_collecting(
-    args: &CopyArgs,
-    tls: &TlsFlags,
-    printer: &mut Printer,
-    lacking: &mut Vec<Missing>,
-) -> Outcome {
+/// Copies the set, prints the report, and writes the lock and the cluster objects.
+pub(super) fn copy(args: &CopyArgs, tls: &TlsFlags, printer: &mut Printer) -> Result<PushReport, Failure> {
     let target = args.target.target(&args.registry)?;
-    let (input, _) = read(&args.file, &args.choice, printer)?;
+    let Input { request, options, .. } = read(&args.file, &args.choice, printer)?;
     let scratch = Unfinished::private("opm-mirror-")?;
-    let store = Store::open(&scratch.path().join("store"))?;
-    let moved: Arc<Moved> = Arc::default();
-    let client = args.moving.client(tls, store, &moved)?;
-    let base = Path::new(&args.file).parent().unwrap_or(Path::new(""));
-    // The unpacked catalogs are needed until their images are built.
-    let images = args.moving.images(tls, Some(&scratch.path().join("source")));
-    let mut prepared = prepare(input, &args.choice, base, &client, &images, printer)?;
-    prepared.settle(Vec::new(), &args.choice, printer)?;
-    if !prepared.plan.missing.is_empty() {
-        lacking.clone_from(&prepared.plan.missing);
-        return Err(Failure::message("images are missing, so nothing was sent\nhelp: see --missing"));
+    let run = args.moving.open_scratch(tls, &scratch)?;
+    let options = CopyOptions { selection: &options, spool: args.spool, scratch: scratch.path() };
+    let (report, lock) =
+        mirror::copy::copy(request, &target, &options, &Builder(tls), &run.session()?).map_err(unresolved)?;
+    match lock {
+        Some(lock) => {
+            if let Some(out) = &args.lock {
+                write_whole(out, lock.to_text().as_bytes())?;
+            }
+            finish(&report, &lock, &target, &args.target, tls, &args.output, printer)?;
+        }
+        None if args.output == "json" => print_json(&report, printer)?,
+        None => {}
     }
-    prepared.build(&scratch.path().join("catalogs"), &client, tls, printer)?;
-    let lock = prepared.into_lock();
-    drop(images);
-    let contents = contents(&client.options().store, &lock, &client)?;
-    let store = &client.options().store;
-    reuse(&scratch.path().join("source"), store, contents.lacking(store, &lock));
-    let _ = std::fs::remove_dir_all(scratch.path().join("source"));
-    let from = mirror::push::sources(&lock, &contents);
-    let largest = contents.blobs.values().map(|blob| blob.size).max().unwrap_or_default();
-    let all: u64 = contents.blobs.values().map(|blob| blob.size).sum();
-    let needed = all.min(args.spool.max(largest));
-    disk_space(&[Need { place: scratch.path().to_owned(), bytes: needed }]).map_err(disk_full)?;
-    let ready =
-        mirror::push::ready(&client, &client, &lock, &contents, &target, &BTreeMap::new()).map_err(Failure::message)?;
-    notes(&ready.notes, printer);
-    let shown = moved.show("copying", all);
-    let pushed = ready.send(BlobSource::Registries { from, spool: args.spool });
-    drop(shown);
-    if let Some(out) = &args.lock {
-        mirror::set::write_whole(out, lock.to_text().as_bytes()).map_err(Failure::message)?;
-    }
-    finish(pushed, &lock, &target, &args.target, tls, printer, lacking)
+    Ok(report)
 }

@@ -4,16 +4,29 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use clap::builder::TypedValueParser;
-use image::{Client, Platform, Store};
+use fbc::Limits;
+use fbc::fault::Fault;
+use image::{Descriptor, Platform, Store};
+use mirror::MirrorError;
 use mirror::destination::{Layout, Target};
-use mirror::report::{self, Missing, OnMissing};
-use source::{Images, RegistrySettings, Settings};
+use mirror::imageset::Problem;
+use mirror::report::{Missing, OnMissing, text};
+use mirror::request::{CatalogProgram, Request, RequestError, SelectionOptions};
+use mirror::session::{CatalogImages, Programs, Session};
+use mirror::set::write_whole;
+use serde::Serialize;
+use source::{Images, RegistrySettings, Running, Settings};
 
-use crate::choice::choice;
-use crate::exit::Failure;
+use super::installed;
+use crate::choice::{InvalidValue, choice};
+use crate::commands::build;
+use crate::exit::{Failure, Outcome, in_path};
 use crate::images::{self, PullFlags, TlsFlags};
+use crate::interrupt::Unfinished;
 use crate::printer::{Printer, Style};
+use crate::progress::Terminal;
 use crate::transfer::{Form, Moved};
+use crate::{limits, report};
 
 /// The minimum value of `--limit-rate`.
 const MIN_RATE: u64 = 64_000;
@@ -76,17 +89,6 @@ pub(crate) struct ChoiceFlags {
     pub(crate) takes_binary: bool,
 }
 
-/// The program in the image of a filtered catalog, as requested.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum CatalogProgram {
-    /// This opm, or that of --binary.
-    Ours,
-    /// The program of the original image.
-    Original,
-    /// None: the image holds only data.
-    Nothing,
-}
-
 pub(crate) fn catalog_program() -> impl TypedValueParser<Value = CatalogProgram> {
     choice([("ours", CatalogProgram::Ours), ("original", CatalogProgram::Original), ("none", CatalogProgram::Nothing)])
 }
@@ -115,32 +117,24 @@ impl ChoiceFlags {
         }
     }
 
-    /// Returns the flags that affect the selection, as part of a lock's request.
-    pub(crate) fn request(&self) -> String {
-        let program = match self.catalog_program {
-            // The text of the default is that of earlier versions, so that their sets stay complete.
-            None => "ours",
-            Some(CatalogProgram::Ours) => "required",
-            Some(CatalogProgram::Original) => "original",
-            Some(CatalogProgram::Nothing) => "none",
-        };
-        let mut request = format!(
-            "dependencies={} chooseDefault={} ignoreUnknown={} edges={} layout={:?} referrers={} program={}",
-            self.with_dependencies,
-            self.choose_default,
-            self.ignore_unknown,
-            self.edges,
-            self.layout,
-            !self.without_referrers,
-            program,
-        );
-        if self.keep_original {
-            request += " original=true";
-        }
-        for (platform, _) in &self.binary {
-            request += &format!(" binary={platform}");
-        }
-        request
+    /// Returns how the content of a file is selected.
+    pub(crate) fn options(&self, file: &str) -> Result<SelectionOptions, Failure> {
+        Ok(SelectionOptions {
+            missing: self.missing,
+            with_dependencies: self.with_dependencies,
+            choose_default: self.choose_default,
+            ignore_unknown: self.ignore_unknown,
+            bridge: self.edges == "bridge",
+            layout: self.layout,
+            base: Path::new(file).parent().unwrap_or(Path::new("")).to_owned(),
+            skip: self.skip.clone(),
+            referrers: !self.without_referrers,
+            program: self.catalog_program,
+            keep_original: self.keep_original,
+            binaries: self.binary.clone(),
+            running: std::env::current_exe()?,
+            takes_binary: self.takes_binary,
+        })
     }
 }
 
@@ -152,7 +146,7 @@ fn layout() -> impl TypedValueParser<Value = Layout> {
     choice([("path", Layout::Path), ("host", Layout::Host)])
 }
 
-fn binary(text: &str) -> Result<(Platform, PathBuf), String> {
+fn binary(text: &str) -> Result<(Platform, PathBuf), InvalidValue> {
     let (of, path) = text.split_once('=').filter(|(_, path)| !path.is_empty()).ok_or("expected PLATFORM=FILE")?;
     let platform = of.parse().map_err(|error: image::PlatformError| error.to_string())?;
     Ok((platform, path.into()))
@@ -185,35 +179,83 @@ pub(crate) struct MoveFlags {
 }
 
 impl MoveFlags {
-    /// Returns the image access for catalogs, with an image cache.
-    pub(crate) fn images(&self, tls: &TlsFlags, cache: Option<&Path>) -> Images {
-        let pull =
-            PullFlags { ca_file: self.ca_file.clone(), image_cache: cache.map(Path::to_owned), ..PullFlags::default() };
-        images::with(Settings {
+    /// Opens a session with one client, which moves images into and out of a store.
+    pub(crate) fn open(&self, tls: &TlsFlags, store: Store) -> Result<Run, Failure> {
+        let pull = PullFlags { ca_file: self.ca_file.clone(), ..PullFlags::default() };
+        let settings = Settings {
             insecure_policy: !self.enforce_policy,
             policy: self.policy.clone(),
             registry: self.settings.clone(),
             ..images::settings(tls, &pull)
-        })
-    }
-
-    /// Returns a client that transfers images into and out of a store.
-    pub(crate) fn client(&self, tls: &TlsFlags, store: Store, moved: &Arc<Moved>) -> Result<Client, Failure> {
-        let images = self.images(tls, Some(store.root()));
-        let mut options = images.client()?.options().clone();
-        options.store = store;
-        options.parallel = usize::from(self.jobs.max(1));
-        options.progress = Arc::clone(moved) as Arc<dyn image::Progress>;
-        options.rate = self.limit_rate;
+        };
+        let terminal = Terminal::default();
+        let moved = terminal.moved();
         moved.report_as(self.progress);
-        let client = Client::new(options).map_err(|error| Failure::message(error.to_string()))?;
-        let enforced = client.enforced_policy().map_err(|error| Failure::message(error.to_string()))?;
+        let images = Images::in_store(settings, Arc::new(terminal), store, |options| {
+            options.parallel = usize::from(self.jobs.max(1));
+            options.progress = Arc::clone(&moved) as Arc<dyn image::Progress>;
+            options.rate = self.limit_rate;
+        })?;
+        let enforced = images.client()?.enforced_policy().map_err(Failure::message)?;
         if self.enforce_policy && enforced.is_none() {
             return Err(Failure::message(
                 "--enforce-policy: there is no policy to enforce\nhelp: create policy.json, and unset OPM_INSECURE_POLICY",
             ));
         }
-        Ok(client)
+        Ok(Run { images, limits: limits::from_env()?, face: Face { printer: Printer::new(), moved } })
+    }
+
+    /// Opens a session whose store is temporary.
+    pub(crate) fn open_scratch(&self, tls: &TlsFlags, scratch: &Unfinished) -> Result<Run, Failure> {
+        self.open(tls, Store::open(&scratch.path().join("store"))?)
+    }
+}
+
+/// A run of a command: its images, and what users hear of it.
+pub(crate) struct Run {
+    images: Images,
+    limits: Limits,
+    face: Face,
+}
+
+impl Run {
+    pub(crate) fn session(&self) -> Result<Session<'_>, Failure> {
+        Ok(Session::new(&self.images, &self.limits, &self.face)?)
+    }
+}
+
+/// Shows on the terminal what happens to a mirror.
+struct Face {
+    printer: Printer,
+    moved: Arc<Moved>,
+}
+
+impl mirror::session::Progress for Face {
+    fn note(&self, text: &str) {
+        note(text, &self.printer);
+    }
+
+    fn warn(&self, warning: &str) {
+        self.printer.warning(warning);
+    }
+
+    fn missing(&self, missing: &[Missing]) {
+        report_missing(missing, &self.printer);
+    }
+
+    fn transfer(&self, doing: &'static str, bytes: u64) -> Box<dyn Running> {
+        Box::new(self.moved.show(doing, bytes))
+    }
+}
+
+/// Builds images of catalogs like `opm build`.
+pub(crate) struct Builder<'a>(pub(crate) &'a TlsFlags);
+
+impl CatalogImages for Builder<'_> {
+    fn build(&self, directory: &Path, store: &Store, programs: &Programs) -> Result<Descriptor, Box<dyn Fault>> {
+        let printer = Printer::new();
+        let built = build::into_store(directory, store, programs.clone(), self.0, &printer);
+        built.map_err(|failure| failure.into_fault(&printer))
     }
 }
 
@@ -239,10 +281,10 @@ pub(crate) struct TargetFlags {
 }
 
 /// Parses a rate. The minimum keeps registries from treating a connection as idle.
-fn rate(text: &str) -> Result<u64, String> {
+fn rate(text: &str) -> Result<u64, InvalidValue> {
     match mirror::volume::parse_bytes(text) {
         Some(rate) if rate >= MIN_RATE => Ok(rate),
-        _ => Err(format!("{text:?}: expected bytes per second such as 500k or 10M, at least 64k")),
+        _ => Err(format!("{text:?}: expected bytes per second such as 500k or 10M, at least 64k").into()),
     }
 }
 
@@ -250,14 +292,14 @@ fn form() -> impl TypedValueParser<Value = Form> {
     choice([("text", Form::Text), ("json", Form::Json)])
 }
 
-fn catalog_name(text: &str) -> Result<(String, String), String> {
+fn catalog_name(text: &str) -> Result<(String, String), InvalidValue> {
     let (catalog, name) = text.rsplit_once('=').ok_or("expected CATALOG=NAME")?;
     Ok((catalog.to_owned(), name.to_owned()))
 }
 
 impl TargetFlags {
     pub(crate) fn target(&self, text: &str) -> Result<Target, Failure> {
-        Target::parse(text, self.max_nested_paths.map(usize::from)).map_err(Failure::message)
+        target(text, self.max_nested_paths)
     }
 
     /// Writes the cluster objects of a mirrored set.
@@ -274,26 +316,101 @@ impl TargetFlags {
             plain_http: tls.uses_http(),
             no_fallback: self.no_fallback,
         };
-        let made = mirror::resources::make(lock, target, &options).map_err(Failure::message)?;
+        let made = mirror::resources::make(lock, target, &options).map_err(MirrorError::from)?;
         for (name, text) in &made.files {
-            mirror::set::write_whole(&self.resources.join(name), text.as_bytes()).map_err(Failure::message)?;
+            write_whole(&self.resources.join(name), text.as_bytes())?;
         }
-        notes(&made.notes, printer);
+        made.notes.iter().for_each(|text| note(text, printer));
         printer.report(&format!("wrote the cluster objects to {}", self.resources.display()));
         Ok(())
     }
 }
 
-/// Prints notes.
-pub(crate) fn notes(notes: &[String], printer: &Printer) {
-    for note in notes {
-        printer.report(&format!("{} {note}", printer.paint(Style::Note, "note:")));
+/// Parses a destination.
+pub(crate) fn target(text: &str, max_nested_paths: Option<u16>) -> Result<Target, Failure> {
+    Target::parse(text, max_nested_paths.map(usize::from)).map_err(Failure::fault)
+}
+
+impl From<MirrorError> for Failure {
+    fn from(error: MirrorError) -> Failure {
+        match error {
+            MirrorError::Io(error) => error.into(),
+            MirrorError::Source(error) => error.into(),
+            error => Failure::fault(error),
+        }
     }
+}
+
+/// Returns the failure to resolve a request, after reporting all problems of its catalogs.
+pub(crate) fn unresolved(error: MirrorError) -> Failure {
+    let printer = Printer::new();
+    let show = |error: &MirrorError| {
+        if let MirrorError::InvalidCatalog { invalid, .. } = error {
+            report::show(&printer, &report::find(&invalid.fbc, invalid.problems.errors()));
+        }
+    };
+    match error {
+        MirrorError::Several(errors) => {
+            for error in errors {
+                show(&error);
+                printer.error(&error.to_string());
+            }
+            Failure::Reported
+        }
+        error => {
+            show(&error);
+            error.into()
+        }
+    }
+}
+
+/// Reads an image set or a lock.
+pub(crate) fn read(file: &str, choice: &ChoiceFlags, printer: &Printer) -> Result<Input, Failure> {
+    let mut limits = limits::from_env()?;
+    limits.file_size = limits.file_size.min(mirror::lock::LIMIT);
+    let text = crate::commands::read_input(file, &limits).map_err(|error| in_path(file.as_ref(), &error))?;
+    let options = choice.options(file)?;
+    let mut request = Request::parse(&text, &options).map_err(|error| match error {
+        RequestError::Lock(error) => MirrorError::from(error).named(file).into(),
+        RequestError::Set(problems) => invalid(file, &problems, printer),
+    })?;
+    if let (Request::Set(_), Some(from)) = (&request, &choice.installed) {
+        request.restrict(installed::read(from, choice, &limits)?);
+    }
+    Ok(Input { request, text, options })
+}
+
+/// A parsed file.
+pub(crate) struct Input {
+    pub(crate) request: Request,
+    pub(crate) text: Vec<u8>,
+    pub(crate) options: SelectionOptions,
+}
+
+/// Reports the problems of an image set.
+pub(crate) fn invalid(file: &str, problems: &[Problem], printer: &Printer) -> Failure {
+    for problem in problems {
+        let help = problem.help.as_ref().map(|help| format!("\n  help: {help}")).unwrap_or_default();
+        printer.error(&format!("{file}:{}: {}{help}", problem.line, problem.message));
+    }
+    Failure::Reported
+}
+
+/// Prints a report as JSON.
+pub(crate) fn print_json(report: &impl Serialize, printer: &mut Printer) -> Outcome {
+    serde_json::to_writer_pretty(printer.data(), report).map_err(std::io::Error::from)?;
+    writeln!(printer.data())?;
+    Ok(())
+}
+
+/// Prints a note.
+pub(crate) fn note(note: &str, printer: &Printer) {
+    printer.report(&format!("{} {note}", printer.paint(Style::Note, "note:")));
 }
 
 /// Reports missing images by package and bundle, and those that failed by cause.
 pub(crate) fn report_missing(missing: &[Missing], printer: &Printer) {
     if !missing.is_empty() {
-        printer.report(report::text(missing).trim_end());
+        printer.report(text(missing).trim_end());
     }
 }

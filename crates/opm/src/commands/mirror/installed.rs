@@ -1,148 +1,22 @@
-//! The installed bundles of a cluster, and the bundles it needs to upgrade to the channel heads.
+//! Where the installed bundles of a cluster come from.
 
-use std::collections::{BTreeMap, BTreeSet};
+use fbc::Limits;
+use mirror::installed::InstalledBundles;
 
-use edit::filter::image_set::PackageRequest;
-use resolve::objects::Objects;
-use resolve::path::{End, Path, Start, by_edges, path};
-use resolve::pool::Pool;
-use source::Images;
-
-use super::flags::{ChoiceFlags, notes};
-use crate::commands::offline::sources;
+use super::flags::ChoiceFlags;
 use crate::exit::{Failure, in_path};
-use crate::limits;
-use crate::printer::Printer;
 
 /// The value of `--installed` that means the current cluster.
 const CLUSTER: &str = "cluster";
 
-/// The installed bundles of a cluster.
-pub(crate) struct Installed {
-    /// The file or cluster, for messages.
-    name: String,
-    objects: Objects,
-}
-
-impl Installed {
-    /// Reads Subscriptions and ClusterServiceVersions from a file, or lists those of the cluster.
-    pub(crate) fn read(from: &str, choice: &ChoiceFlags) -> Result<Installed, Failure> {
-        let limits = limits::from_env()?;
-        let text = match from {
-            CLUSTER => list(choice)?,
-            file => crate::commands::read_input(file, &limits).map_err(|error| in_path(file.as_ref(), &error))?,
-        };
-        let name = if from == CLUSTER { "the cluster" } else { from }.to_owned();
-        let named = |error: &dyn std::fmt::Display| Failure::message(format!("{name}: {error}"));
-        let documents = fbc::stream::documents(&text, &limits).map_err(|error| named(&error))?;
-        let objects = Objects::read(&documents).map_err(|error| named(&error))?;
-        Ok(Installed { name, objects })
-    }
-
-    /// Returns the relevant fields in a fixed order, as part of a lock's request.
-    pub(crate) fn request(&self) -> Vec<u8> {
-        let mut lines: Vec<String> = Vec::new();
-        for namespace in self.objects.namespaces() {
-            let Ok((_, state)) = self.objects.namespace(Some(namespace)) else { continue };
-            for it in &state.subscriptions {
-                let channel = it.channel.as_deref().unwrap_or_default();
-                let installed = it.installed.as_deref().unwrap_or_default();
-                lines.push(format!("installed={namespace}/{} {channel} {installed}\n", it.package));
-            }
-        }
-        lines.sort();
-        lines.concat().into_bytes()
-    }
-
-    /// Returns the packages to mirror for the cluster: for each installed package, the bundles on its upgrade path.
-    pub(crate) fn upgrade_paths(
-        &self,
-        catalog: &str,
-        wanted: &[PackageRequest],
-        images: &Images,
-        printer: &Printer,
-    ) -> Result<Vec<PackageRequest>, Failure> {
-        let named = |error: &dyn std::fmt::Display| Failure::message(format!("{}: {error}", self.name));
-        let objects = &self.objects;
-        let found = source::resolve_one(catalog, images)?;
-        let sources = [sources::read(catalog, &found, images, printer)?];
-        let pool = Pool::new(&sources, "operators");
-        let mut kept: BTreeMap<String, BTreeMap<String, BTreeSet<String>>> = BTreeMap::new();
-        let mut keep = |package: &str, channel: &str, bundle: &str| {
-            let channels = kept.entry(package.to_owned()).or_default();
-            channels.entry(channel.to_owned()).or_default().insert(bundle.to_owned());
-        };
-        let namespaces: Vec<String> = objects.namespaces().map(str::to_owned).collect();
-        for namespace in &namespaces {
-            let (_, state) = objects.namespace(Some(namespace)).map_err(|error| named(&error))?;
-            for subscription in &state.subscriptions {
-                let is_wanted = wanted.is_empty() || wanted.iter().any(|it| it.name == subscription.package);
-                let members = pool.of_package(&subscription.package);
-                let Some(name) = subscription.installed.as_deref().filter(|_| is_wanted && !members.is_empty()) else {
-                    continue;
-                };
-                let default = members.iter().copied().find(|node| pool.is_default(*node));
-                let default = default.map(|node| pool.member(node).channel);
-                let Some(channel) = subscription.channel.as_deref().or(default) else { continue };
-                let from = state.installed.iter().find(|bundle| bundle.name == name).cloned().or_else(|| {
-                    let known = members.iter().map(|node| pool.member(*node).bundle).find(|bundle| bundle.name == name);
-                    known.cloned()
-                });
-                let Some(from) = from else {
-                    printer
-                        .warning(&format!("bundle {name} of package {} is in no given catalog", subscription.package));
-                    continue;
-                };
-                // Keep the installed bundle too: new nodes pull it.
-                for node in members.iter().map(|node| pool.member(*node)) {
-                    if node.channel == channel && node.bundle.name == name {
-                        keep(&subscription.package, channel, name);
-                    }
-                }
-                let start = Start { source: 0, package: &subscription.package, channel: Some(channel), from, to: None };
-                let Path { steps, end } = path(&pool, &start);
-                let resolved = steps.iter().flat_map(|step| {
-                    let along = step.companions.iter().map(|along| along.node);
-                    std::iter::once(step.to).chain(along)
-                });
-                for member in resolved.map(|node| pool.member(node)) {
-                    keep(&member.bundle.package, member.channel, &member.bundle.name);
-                }
-                // The obstacle can go away later, so keep the rest of the path to the head.
-                if matches!(end, End::Stuck(_) | End::Blocked(..)) {
-                    let last = steps.last().map_or(&start.from, |step| pool.member(step.to).bundle).clone();
-                    let stuck = last.name.clone();
-                    let rest = by_edges(&pool, &Start { from: last, ..start.clone() });
-                    for member in rest.iter().map(|node| pool.member(*node)) {
-                        keep(&member.bundle.package, member.channel, &member.bundle.name);
-                    }
-                    if let Some(head) = rest.last() {
-                        let (package, head) = (&subscription.package, &pool.member(*head).bundle.name);
-                        let text = format!(
-                            "{package}: a cluster with {name} stops at {stuck}, because it cannot meet the dependencies of newer bundles; \
-                             the bundles up to {head} are mirrored too ('opm upgrade-path' explains it)"
-                        );
-                        notes(&[text], printer);
-                    }
-                }
-            }
-        }
-        let mut requests: Vec<PackageRequest> =
-            wanted.iter().filter(|it| !kept.contains_key(&it.name)).cloned().collect();
-        for (name, channels) in kept {
-            let default = wanted.iter().find(|it| it.name == name).and_then(|it| it.default_channel.clone());
-            requests.push(PackageRequest {
-                name,
-                default_channel: default,
-                exactly: Some(channels),
-                ..PackageRequest::default()
-            });
-        }
-        if requests.is_empty() {
-            return Err(named(&format_args!("no package of catalog {catalog} is installed")));
-        }
-        Ok(requests)
-    }
+/// Reads Subscriptions and ClusterServiceVersions from a file, or lists those of the cluster.
+pub(crate) fn read(from: &str, choice: &ChoiceFlags, limits: &Limits) -> Result<InstalledBundles, Failure> {
+    let text = match from {
+        CLUSTER => list(choice)?,
+        file => crate::commands::read_input(file, limits).map_err(|error| in_path(file.as_ref(), &error))?,
+    };
+    let name = if from == CLUSTER { "the cluster" } else { from };
+    Ok(InstalledBundles::read(name, &text, limits)?)
 }
 
 /// Refuses: this build has no cluster support.

@@ -1,13 +1,10 @@
 //! `opm mirror`: mirrors catalogs and all their images into air-gapped networks.
 
-mod catalog_image;
 mod copy;
 mod flags;
 mod installed;
 pub(crate) mod oc_mirror;
-mod open;
 mod plan;
-mod prepare;
 mod prune;
 mod pull;
 mod push;

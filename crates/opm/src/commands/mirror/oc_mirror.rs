@@ -6,19 +6,28 @@ mod refused;
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 
 use clap::{CommandFactory, Parser, Subcommand};
 use common::Common;
-use mirror::lock::Role;
+use mirror::destination::Target;
+use mirror::lock::{Lock, Role};
+use mirror::plan::Mapping;
+use mirror::push::{MirrorSet, SetPlace};
 use mirror::report::Missing;
+use mirror::request::CatalogProgram;
+use mirror::selection::Selection;
+use mirror::set::Inventory;
 
-use super::flags::{CatalogProgram, ChoiceFlags, TargetFlags, catalog_program};
-use super::plan::Mapping;
-use super::{copy, plan, pull, push};
+use super::flags::{ChoiceFlags, Input, MoveFlags, TargetFlags, catalog_program, read, report_missing, unresolved};
+use super::{copy, pull, push};
 use crate::cli::{self, go_conventions};
 use crate::exit::{Failure, Outcome};
+use crate::images::TlsFlags;
+use crate::interrupt::Unfinished;
 use crate::printer::Printer;
+
+/// The output format of the commands.
+const TEXT: &str = "text";
 
 /// The default size of an archive in bytes.
 const ARCHIVE: u64 = 500 << 30;
@@ -150,8 +159,7 @@ fn mirror(args: &OcMirrorArgs, printer: &mut Printer) -> Outcome {
         ..TargetFlags::default()
     };
     let children = args.dry_run_manifest_lists;
-    let mut lacking = Vec::new();
-    let outcome = match (destination, &args.from, &args.workspace) {
+    let (outcome, missing) = match (destination, &args.from, &args.workspace) {
         (Place::Disk(_), Some(_), _) | (Place::Disk(_), _, Some(_)) => {
             return Err(Failure::message("--from and --workspace require a destination docker://REGISTRY"));
         }
@@ -165,7 +173,7 @@ fn mirror(args: &OcMirrorArgs, printer: &mut Printer) -> Outcome {
             let set = set_of(&directory);
             let place = directory.join("working-dir/dry-run");
             let mapping = Mapping { place: &place, target: None, set: Some(&set), children };
-            plan::mapping(&config()?, &mapping, &choice, &moving, &tls, printer)
+            return resolve_mapping(&config()?, &mapping, None, (&choice, &moving, &tls), printer);
         }
         (Place::Disk(directory), None, None) => {
             let file = config()?;
@@ -176,10 +184,12 @@ fn mirror(args: &OcMirrorArgs, printer: &mut Printer) -> Outcome {
                 to: Some(directory),
                 have: Vec::new(),
                 drain: false,
+                output: TEXT.to_owned(),
                 choice,
                 moving,
             };
-            pull::run_with_archives(&args, ARCHIVE, &tls, printer, &mut lacking)
+            let report = pull::pull(&args, Some(ARCHIVE), &tls, printer)?;
+            (pull::outcome(&report), report.missing)
         }
         (Place::Registry(registry), Some(from), None) => {
             let from = disk(from)?;
@@ -191,15 +201,20 @@ fn mirror(args: &OcMirrorArgs, printer: &mut Printer) -> Outcome {
             if args.dry_run {
                 // Without network access: the archives hold all the information.
                 let paths: Vec<PathBuf> = source.iter().map(PathBuf::from).collect();
-                let read = push::OpenSet::open(&paths, &moving, &Arc::default(), &tls)?;
+                let scratch = Unfinished::private("opm-mirror-")?;
+                let place = SetPlace::open(&paths)?;
+                let run = moving.open(&tls, place.store(&scratch.path().join("store"))?)?;
+                let set = MirrorSet::read(place, &run.session()?)?;
                 let (flags, place) = (target(&from), from.join("working-dir/dry-run"));
                 let to = flags.target(&registry)?;
-                let mapping = Mapping { place: &place, target: Some((&to, &flags)), set: None, children };
-                return plan::write_mapping(&mapping, &read.lock, &read.contents, &tls, printer);
+                let mapping = Mapping { place: &place, target: Some(&to), set: None, children };
+                return write_mapping(&mapping, (&set.lock, &set.inventory), Some((&to, &flags)), &tls, printer);
             }
             let places = source.into_iter().chain([registry]).collect();
-            let args = push::PushArgs { places, expect: None, part: false, target: target(&from), moving };
-            push::run_collecting(&args, &tls, printer, &mut lacking)
+            let output = TEXT.to_owned();
+            let args = push::PushArgs { places, expect: None, part: false, output, target: target(&from), moving };
+            let report = push::push(&args, &tls, printer)?;
+            (push::outcome(&report), report.missing)
         }
         (Place::Registry(registry), None, Some(workspace)) => {
             let workspace = disk(workspace)?;
@@ -207,25 +222,63 @@ fn mirror(args: &OcMirrorArgs, printer: &mut Printer) -> Outcome {
             if args.dry_run {
                 let (flags, place) = (target(&workspace), workspace.join("working-dir/dry-run"));
                 let to = flags.target(&registry)?;
-                let mapping = Mapping { place: &place, target: Some((&to, &flags)), set: None, children };
-                return plan::mapping(&file, &mapping, &choice, &moving, &tls, printer);
+                let mapping = Mapping { place: &place, target: Some(&to), set: None, children };
+                return resolve_mapping(&file, &mapping, Some((&to, &flags)), (&choice, &moving, &tls), printer);
             }
             let args = copy::CopyArgs {
                 file,
                 registry,
                 spool: 4 << 30,
                 lock: Some(workspace.join("working-dir/lock.json")),
+                output: TEXT.to_owned(),
                 choice,
                 target: target(&workspace),
                 moving,
             };
-            copy::run_collecting(&args, &tls, printer, &mut lacking)
+            let report = copy::copy(&args, &tls, printer)?;
+            (push::outcome(&report), report.missing)
         }
     };
-    outcome.map_err(|failure| match (failure.text(), code(&lacking)) {
+    outcome.map_err(|failure| match (failure.text(), code(&missing)) {
         (Some(text), Some(code)) => Failure::Exit(code, text),
         _ => failure,
     })
+}
+
+/// Resolves an image set, and writes its mapping.
+fn resolve_mapping(
+    file: &str,
+    mapping: &Mapping<'_>,
+    target: Option<(&Target, &TargetFlags)>,
+    (choice, moving, tls): (&ChoiceFlags, &MoveFlags, &TlsFlags),
+    printer: &Printer,
+) -> Outcome {
+    let Input { request, options, .. } = read(file, choice, printer)?;
+    let scratch = Unfinished::private("opm-mirror-")?;
+    let run = moving.open_scratch(tls, &scratch)?;
+    let selection = Selection::resolve(request, &options, &run.session()?).map_err(unresolved)?;
+    let missing = selection.missing().to_vec();
+    let (lock, inventory) = selection.into_lock();
+    write_mapping(mapping, (&lock, &inventory), target, tls, printer)?;
+    report_missing(&missing, printer);
+    if missing.is_empty() { Ok(()) } else { Err(Failure::Reported) }
+}
+
+/// Writes a mapping and the cluster objects.
+fn write_mapping(
+    mapping: &Mapping<'_>,
+    (lock, inventory): (&Lock, &Inventory),
+    target: Option<(&Target, &TargetFlags)>,
+    tls: &TlsFlags,
+    printer: &Printer,
+) -> Outcome {
+    mapping.write(lock, inventory)?;
+    if let Some((target, flags)) = target {
+        flags.write_resources(lock, target, tls, printer)?;
+    }
+    let file = mapping.place.join("mapping.txt");
+    printer.report(&format!("listed {} images in {}", lock.images.len(), file.display()));
+    Ok(())
 }
 
 /// Returns the path of the set in a directory.

@@ -1,19 +1,17 @@
 //! `opm mirror prune`: removes mirrored images that no kept set needs.
 
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 
-use image::{Reference, Store};
+use image::Reference;
+use mirror::destination::Target;
 use mirror::listed;
-use mirror::prune::{find, find_listed, remove};
-use mirror::set::read_lock;
+use mirror::set::{read_lock, write_whole};
 
-use super::flags::MoveFlags;
+use super::flags::{self, MoveFlags, print_json};
 use crate::exit::{Failure, Outcome, in_path};
 use crate::images::TlsFlags;
 use crate::interrupt::Unfinished;
 use crate::printer::Printer;
-use crate::transfer::Moved;
 
 /// Remove mirrored images that no kept set needs from a registry
 #[derive(clap::Args)]
@@ -48,58 +46,56 @@ pub(super) struct PruneArgs {
     /// Maximum number of repository path components; excess components are joined with '-'
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
     max_nested_paths: Option<u16>,
+    /// Output format
+    #[arg(short, long, value_name = "FORMAT", default_value = "text", value_parser = ["text", "json"])]
+    output: String,
     #[command(flatten)]
     moving: MoveFlags,
 }
 
 pub(super) fn run(args: &PruneArgs, tls: &TlsFlags, printer: &mut Printer) -> Outcome {
-    let nested = args.max_nested_paths.map(usize::from);
-    let target = mirror::destination::Target::parse(&args.registry, nested).map_err(Failure::message)?;
-    let keep: Result<Vec<_>, mirror::MirrorError> = args.keep.iter().map(|path| read_lock(path)).collect();
-    let keep = keep.map_err(Failure::message)?;
+    let target = flags::target(&args.registry, args.max_nested_paths)?;
+    let keep = args.keep.iter().map(|path| read_lock(path)).collect::<Result<Vec<_>, _>>()?;
     let scratch = Unfinished::private("opm-mirror-")?;
-    let moved: Arc<Moved> = Arc::default();
-    let client = args.moving.client(tls, Store::open(&scratch.path().join("store"))?, &moved)?;
-    let pruning = match &args.list {
-        None => find(&client, &target, &keep),
-        Some(file) => find_listed(&client, &target, &read_list(file, &target)?, &keep),
-    };
-    let pruning = pruning.map_err(Failure::message)?;
+    let run = args.moving.open_scratch(tls, &scratch)?;
+    let session = run.session()?;
+    let list = args.list.as_ref().map(|file| read_list(file, &target)).transpose()?;
+    let found = mirror::prune::find_unneeded(&target, list.as_deref(), &keep, &session)?;
     if let Some(out) = &args.write_list {
-        let list = listed::write(&pruning.images);
-        mirror::set::write_whole(out, list.as_bytes()).map_err(Failure::message)?;
+        write_whole(out, listed::write(found.images()).as_bytes())?;
     }
-    for image in pruning.images.keys() {
-        writeln!(printer.data(), "{image}")?;
+    if args.output != "json" {
+        for image in found.images().keys() {
+            writeln!(printer.data(), "{image}")?;
+        }
     }
-    for (image, names) in &pruning.foreign {
+    let report = found.prune(&target, args.yes, &session);
+    for (image, names) in &report.foreign {
         printer.report(&format!("keeping {image}: other tags need it: {}", names.join(", ")));
     }
-    let (known, sets, count) = (pruning.known, pruning.sets.len(), pruning.images.len());
-    if !args.yes {
-        let which = if args.list.is_some() { String::new() } else { format!(" of {sets} of {known} sets") };
-        printer.report(&format!("{count} images{which} can be removed; --yes removes them"));
-        return Ok(());
-    }
-    let failed = remove(&client, &target, &pruning);
-    for (image, error) in &failed {
+    for (image, error) in &report.failed {
         printer.error(&format!("{image}: {error}"));
     }
-    if !failed.is_empty() {
-        return Err(Failure::Reported);
+    if args.output == "json" {
+        print_json(&report, printer)?;
     }
-    let which = if args.list.is_some() { String::new() } else { format!(" of {sets} of {known} sets") };
-    printer.report(&format!("removed: {count} images{which}"));
+    let count = report.images.len();
+    let which = report.sets.map(|sets| format!(" of {} of {} sets", sets.unneeded, sets.known)).unwrap_or_default();
+    match (report.removed, report.failed.is_empty()) {
+        (false, _) => printer.report(&format!("{count} images{which} can be removed; --yes removes them")),
+        (true, true) => printer.report(&format!("removed: {count} images{which}")),
+        (true, false) => return Err(Failure::Reported),
+    }
     Ok(())
 }
 
 /// Reads a list, whose images must all be below the target path.
-fn read_list(file: &Path, target: &mirror::destination::Target) -> Result<Vec<Reference>, Failure> {
+fn read_list(file: &Path, target: &Target) -> Result<Vec<Reference>, Failure> {
     let mut limits = crate::limits::from_env()?;
     limits.file_size = limits.file_size.min(listed::LIMIT);
     let shown = file.display().to_string();
     let text = crate::commands::read_input(&shown, &limits).map_err(|error| in_path(file, &error))?;
-    let (names, others) = listed::read(&text, target).map_err(|error| Failure::message(format!("{shown}: {error}")))?;
+    let (names, others) = listed::read(&text, target).map_err(|error| error.named(&shown))?;
     match others.is_empty() {
         true => Ok(names),
         false => Err(Failure::message(format!(

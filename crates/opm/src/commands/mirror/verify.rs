@@ -1,21 +1,18 @@
 //! `opm mirror verify`: checks that a set is complete and undamaged.
 
-use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 
-use image::{Digest, Store};
+use fbc::spelling::size::bytes;
+use mirror::push::{MirrorSet, SetPlace};
 use mirror::report::json;
-use mirror::set::{Contents, read_lock};
-use mirror::verify;
+use mirror::set::{read_lock, write_whole};
+use mirror::verify::VerifyReport;
 
-use super::flags::{MoveFlags, report_missing};
-use super::push::{OpenSet, check_expected};
+use super::flags::{self, MoveFlags, report_missing};
 use crate::exit::{Failure, Outcome};
 use crate::images::TlsFlags;
 use crate::interrupt::Unfinished;
 use crate::printer::Printer;
-use crate::transfer::{Moved, bytes};
 
 /// Check that a set is complete and undamaged
 #[derive(clap::Args)]
@@ -61,122 +58,50 @@ pub(super) fn run(args: &VerifyArgs, tls: &TlsFlags, printer: &mut Printer) -> O
     if local && args.deep {
         return Err(Failure::message("--deep requires a registry: local blobs are always hashed"));
     }
-    let found = if local { check_local(args, tls)? } else { check_registry(args, tls)? };
+    let report = if local { verify_local(args, tls)? } else { verify_registry(args, tls)? };
     if let Some(out) = &args.have {
-        let list: String = found.have.iter().map(|(digest, size)| format!("{digest} {size}\n")).collect();
-        mirror::set::write_whole(out, list.as_bytes()).map_err(Failure::message)?;
+        write_whole(out, report.list().as_bytes())?;
     }
     if args.output == "json" {
-        printer.data().write_all(json(&found.missing).as_bytes())?;
+        printer.data().write_all(json(&report.missing).as_bytes())?;
     } else {
-        report_missing(&found.missing, printer);
-        for line in &found.damage {
+        report_missing(&report.missing, printer);
+        for line in &report.damage {
             printer.error(line);
         }
     }
-    if !found.missing.is_empty() || !found.damage.is_empty() {
+    if !report.is_complete() {
         return Err(Failure::Reported);
     }
-    let total: u64 = found.have.values().sum();
-    printer.report(&format!("complete: {} images, {} in {} blobs", found.images, bytes(total), found.have.len()));
+    let (images, blobs, total) = (report.images, report.have.len(), report.have.values().sum());
+    printer.report(&format!("complete: {images} images, {} in {blobs} blobs", bytes(total)));
     if args.output != "json" {
-        writeln!(printer.data(), "{}", found.lock)?;
+        writeln!(printer.data(), "{}", report.lock)?;
     }
     Ok(())
 }
 
-/// The result of a check.
-struct Found {
-    lock: Digest,
-    images: usize,
-    missing: Vec<mirror::report::Missing>,
-    /// Damage that belongs to no image.
-    damage: Vec<String>,
-    have: BTreeMap<Digest, u64>,
-}
-
-fn check_local(args: &VerifyArgs, tls: &TlsFlags) -> Result<Found, Failure> {
+fn verify_local(args: &VerifyArgs, tls: &TlsFlags) -> Result<VerifyReport, Failure> {
     let paths: Vec<PathBuf> = args.places.iter().map(PathBuf::from).collect();
-    let moved: Arc<Moved> = Arc::default();
-    let from = OpenSet::open(&paths, &args.moving, &moved, tls)?;
-    check_expected(&from.lock, args.expect.as_ref())?;
-    let mut bad: BTreeMap<Digest, String> = BTreeMap::new();
-    let mut damage = Vec::new();
-    match &from.volumes {
-        None => bad = verify::directory(&from.client.options().store, &from.contents, &BTreeSet::new()),
-        Some(volumes) => {
-            for (digest, error) in volumes.check() {
-                let known = from.contents.blobs.contains_key(&digest) || from.contents.documents.contains_key(&digest);
-                match known {
-                    true => drop(bad.insert(digest, error)),
-                    false => damage.push(error),
-                }
-            }
-            // A delta volume lacks the blobs of the other side, so only absent volumes count as damage.
-            if !volumes.absent.is_empty() {
-                damage.push(format!("missing volumes {:?}", volumes.absent));
-                for digest in from.contents.blobs.keys().filter(|digest| !from.has(digest)) {
-                    bad.entry(*digest).or_insert_with(|| format!("{digest} is not in the given volumes"));
-                }
-            }
-        }
-    }
-    let missing = verify::by_image(&from.lock, &from.contents, &bad);
-    let have = blobs(&from.contents, |digest| from.has(digest) && !bad.contains_key(digest));
-    Ok(Found { lock: from.lock.digest(), images: from.lock.images.len(), missing, damage, have })
+    let scratch = Unfinished::private("opm-mirror-")?;
+    let place = SetPlace::open(&paths)?;
+    let run = args.moving.open(tls, place.store(&scratch.path().join("store"))?)?;
+    let session = run.session()?;
+    let set = MirrorSet::read(place, &session)?;
+    Ok(mirror::verify::verify_set(&set, args.expect.as_deref(), &session)?)
 }
 
-fn check_registry(args: &VerifyArgs, tls: &TlsFlags) -> Result<Found, Failure> {
+fn verify_registry(args: &VerifyArgs, tls: &TlsFlags) -> Result<VerifyReport, Failure> {
     let [place] = args.places.as_slice() else {
         return Err(Failure::message("expected one registry, or existing files"));
     };
-    let nested = args.max_nested_paths.map(usize::from);
-    let target = mirror::destination::Target::parse(place, nested).map_err(Failure::message)?;
+    let target = flags::target(place, args.max_nested_paths)?;
     let Some(file) = &args.lock else {
         return Err(Failure::message("a registry requires --lock"));
     };
-    let lock = read_lock(file).map_err(Failure::message)?;
-    check_expected(&lock, args.expect.as_ref())?;
+    let lock = read_lock(file)?;
     let scratch = Unfinished::private("opm-mirror-")?;
-    let store = Store::open(&scratch.path().join("store"))?;
-    let moved: Arc<Moved> = Arc::default();
-    let client = args.moving.client(tls, store, &moved)?;
-    // Fetch the manifests from the registry.
-    let (mut wanted, mut artifacts) = (Vec::new(), Vec::new());
-    let (mut of, mut of_artifacts) = (Vec::new(), Vec::new());
-    for image in &lock.images {
-        let repository = target.repository(&image.path).map_err(Failure::message)?;
-        for (turn, digest) in image.tops().enumerate() {
-            if turn == 0 {
-                wanted.push((repository.with_digest(digest), image.platforms()));
-                of.push(image);
-            } else {
-                artifacts.push(repository.with_digest(digest));
-                of_artifacts.push(image);
-            }
-        }
-    }
-    let mut missing = Vec::new();
-    let mut lost: BTreeSet<String> = BTreeSet::new();
-    let surveyed = client.survey(&wanted, false).into_iter().chain(client.survey_artifacts(&artifacts));
-    for (image, outcome) in of.into_iter().chain(of_artifacts).zip(surveyed) {
-        if let Err(error) = outcome {
-            missing.push(verify::missing(image, &error));
-            lost.insert(image.source.clone());
-        }
-    }
-    let mut rest = lock.clone();
-    rest.images.retain(|image| !lost.contains(&image.source));
-    let contents = super::pull::contents(&client.options().store, &rest, &client)?;
-    let checked = verify::registry(&client, &rest, &contents, &target, args.deep);
-    let (found, bad) = checked.map_err(Failure::message)?;
-    let have = blobs(&contents, |digest| !bad.contains(digest));
-    missing.extend(found);
-    Ok(Found { lock: lock.digest(), images: lock.images.len(), missing, damage: Vec::new(), have })
-}
-
-fn blobs(contents: &Contents, exists: impl Fn(&Digest) -> bool) -> BTreeMap<Digest, u64> {
-    let blobs = contents.blobs.iter().map(|(digest, blob)| (*digest, blob.size));
-    let documents = contents.documents.iter().map(|(digest, size)| (*digest, *size));
-    blobs.chain(documents).filter(|(digest, _)| exists(digest)).collect()
+    let run = args.moving.open_scratch(tls, &scratch)?;
+    let session = run.session()?;
+    Ok(mirror::verify::verify_registry(&lock, &target, args.expect.as_deref(), args.deep, &session)?)
 }

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use source::RegistrySettings;
 
+use crate::choice::InvalidValue;
 use crate::commands::mirror::flags::MoveFlags;
 use crate::exit::{Failure, Outcome};
 use crate::images::TlsFlags;
@@ -41,9 +42,11 @@ pub(super) struct Common {
     policy: Option<PathBuf>,
 }
 
-fn delay(text: &str) -> Result<Duration, String> {
+fn delay(text: &str) -> Result<Duration, InvalidValue> {
     let wrong = || format!("{text:?}: expected a duration such as 5s, at most 10m");
-    fbc::spelling::duration::parse(text).filter(|delay| *delay <= Duration::from_secs(600)).ok_or_else(wrong)
+    fbc::spelling::duration::parse(text)
+        .filter(|delay| *delay <= Duration::from_secs(600))
+        .ok_or_else(|| wrong().into())
 }
 
 impl Common {

@@ -3,6 +3,8 @@
 
 use clap::{Arg, Command};
 
+use crate::choice::InvalidValue;
+
 /// A flag: its long name, its short name, whether it takes a value, and the alternative.
 type Refused = (&'static str, Option<char>, bool, &'static str);
 
@@ -68,10 +70,10 @@ const CREDENTIALS: &str = "credentials of both sides come from --authfile, or fr
 const CERTIFICATES: &str = "put certificates in /etc/containers/certs.d/HOST";
 
 /// Accepts only the default log level, because there is no other.
-fn level(text: &str) -> Result<String, String> {
+fn level(text: &str) -> Result<String, InvalidValue> {
     match text {
         "info" => Ok(text.to_owned()),
-        _ => Err("opm has a single log level; omit it".to_owned()),
+        _ => Err("opm has a single log level; omit it".into()),
     }
 }
 
@@ -95,7 +97,7 @@ fn with(mut command: Command, flags: &'static [Refused]) -> Command {
         if let Some(letter) = letter {
             flag = flag.short(*letter);
         }
-        command = command.arg(flag.value_parser(|_: &str| Err::<String, String>((*instead).to_owned())));
+        command = command.arg(flag.value_parser(|_: &str| Err::<String, InvalidValue>((*instead).into())));
     }
     command
 }

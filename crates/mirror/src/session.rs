@@ -1,0 +1,67 @@
+//! What all operations on a mirror share: one client with one store, and a listener.
+
+use std::path::{Path, PathBuf};
+
+use fbc::Limits;
+use fbc::fault::Fault;
+use image::{Client, Descriptor, Platform, Store};
+use source::{Images, Running};
+
+use crate::MirrorError;
+use crate::report::Missing;
+
+/// Hears what users should know at once.
+pub trait Progress {
+    /// A consequence of the request.
+    fn note(&self, note: &str);
+
+    /// Something is probably not intended.
+    fn warn(&self, warning: &str);
+
+    /// Images are missing, or failed.
+    fn missing(&self, missing: &[Missing]);
+
+    /// Blobs of this total size are transferred until the returned value is dropped. The client reports the bytes.
+    fn transfer(&self, doing: &'static str, bytes: u64) -> Box<dyn Running>;
+}
+
+/// A program for each platform of an image; an image without one only holds data.
+pub type Programs = Vec<(Platform, Option<PathBuf>)>;
+
+/// Builds images of catalogs, with the cache that serves them.
+pub trait CatalogImages {
+    /// Builds the image of the catalog in a directory into a store.
+    ///
+    /// # Errors
+    /// Fails when the catalog is invalid, or a file cannot be read or written.
+    fn build(&self, directory: &Path, store: &Store, programs: &Programs) -> Result<Descriptor, Box<dyn Fault>>;
+}
+
+/// One client with one store. Catalogs are opened and images are moved through it, under one policy.
+pub struct Session<'a> {
+    /// Pulls and unpacks catalogs.
+    pub(crate) images: &'a Images,
+    /// Moves images.
+    pub(crate) client: &'a Client,
+    /// Limits of catalogs.
+    pub(crate) limits: &'a Limits,
+    pub(crate) progress: &'a dyn Progress,
+}
+
+impl<'a> Session<'a> {
+    /// Uses the client of `images` for everything.
+    ///
+    /// # Errors
+    /// Fails when the settings of the client cannot be used.
+    pub fn new(images: &'a Images, limits: &'a Limits, progress: &'a dyn Progress) -> Result<Session<'a>, MirrorError> {
+        Ok(Session { images, client: images.client()?, limits, progress })
+    }
+
+    pub(crate) fn store(&self) -> &'a Store {
+        &self.client.options().store
+    }
+
+    pub(crate) fn notes(&self, notes: &[String]) {
+        notes.iter().for_each(|note| self.progress.note(note));
+    }
+}
