@@ -70,8 +70,12 @@ pub fn read(dir: &Path, limits: &Limits) -> Result<Contents, Error> {
         let bundle = Csv::read(manifests.csv()).map(|csv| csv.name).unwrap_or_default();
         return Err(Error::NoPackage { bundle, file: metadata.annotations_file });
     }
+    Ok(Contents { warnings, ..with_metadata(manifests, metadata, limits)? })
+}
+
+/// Returns the content of a bundle whose manifests and metadata were read.
+pub(crate) fn with_metadata(manifests: Manifests, metadata: Metadata, limits: &Limits) -> Result<Contents, Error> {
     let mut contents = parts(manifests, Some(&metadata), limits)?;
-    contents.warnings = warnings;
     contents.package = metadata.package;
     contents.channels = metadata.channels;
     contents.default_channel = metadata.default_channel;

@@ -48,6 +48,23 @@ pub(crate) fn canonical(path: &Path) -> io::Result<PathBuf> {
     path.canonicalize()
 }
 
+/// Returns the names of a directory's entries in any order.
+pub(crate) fn entries(dir: &Path) -> io::Result<Vec<OsString>> {
+    fs::read_dir(dir)?.map(|entry| Ok(entry?.file_name())).collect()
+}
+
+/// Reads a text file that the user names.
+pub(crate) fn read_text(path: &Path) -> io::Result<String> {
+    fs::read_to_string(path)
+}
+
+/// Reads a file; stops after one byte more than `max`.
+pub(crate) fn read_up_to(path: &Path, max: usize) -> io::Result<Vec<u8>> {
+    let mut text = Vec::new();
+    File::open(path)?.take((max as u64).saturating_add(1)).read_to_end(&mut text)?;
+    Ok(text)
+}
+
 /// The result of reading a file.
 pub(crate) enum Outcome {
     /// The content is in the buffer.

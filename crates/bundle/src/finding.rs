@@ -2,6 +2,9 @@
 
 use std::fmt;
 
+use serde::ser::SerializeStruct;
+use serde::{Serialize, Serializer};
+
 use crate::whole::Position;
 
 /// The severity of a finding; the worst is the greatest.
@@ -138,5 +141,92 @@ impl Finding {
     pub fn help(mut self, help: impl Into<String>) -> Finding {
         self.help = help.into();
         self
+    }
+}
+
+impl Serialize for Finding {
+    /// Writes the keys of the reports of commands, which are a stable interface.
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let mut out = serializer.serialize_struct("Finding", 10)?;
+        out.serialize_field("id", self.id)?;
+        out.serialize_field("severity", &self.severity)?;
+        out.serialize_field("message", &self.message)?;
+        out.serialize_field("help", &self.help)?;
+        out.serialize_field("bundle", &self.bundle)?;
+        out.serialize_field("object", &self.object)?;
+        out.serialize_field("file", &self.file)?;
+        out.serialize_field("line", &self.position.map(|at| at.line))?;
+        out.serialize_field("column", &self.position.map(|at| at.column))?;
+        out.serialize_field("pointer", &self.pointer)?;
+        out.end()
+    }
+}
+
+impl Serialize for Severity {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(self)
+    }
+}
+
+/// A finding that a waiver accepts.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Waived {
+    /// The finding.
+    #[serde(flatten)]
+    pub finding: Finding,
+    /// The reason in the waiver.
+    pub reason: String,
+}
+
+/// The findings about bundles, and whether they pass: the report of the commands that check bundles.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Findings {
+    /// Whether no finding is one to fail on.
+    pub passed: bool,
+    /// The findings by descending severity, then by bundle, file and line.
+    pub findings: Vec<Finding>,
+    /// The findings that waivers accept.
+    pub waived: Vec<Waived>,
+}
+
+impl Findings {
+    /// Sorts findings; they pass unless one is to `fail`.
+    pub fn new(mut findings: Vec<Finding>, fail: impl Fn(&Finding) -> bool) -> Findings {
+        fn place(it: &Finding) -> (&str, &str, usize) {
+            (&it.bundle, &it.file, it.position.map_or(0, |at| at.line))
+        }
+        findings
+            .sort_by(|a, b| (b.severity, place(a), a.id, &a.message).cmp(&(a.severity, place(b), b.id, &b.message)));
+        Findings { passed: !findings.iter().any(fail), findings, waived: Vec::new() }
+    }
+
+    /// Returns how many findings have each severity, the worst first.
+    pub fn counts(&self) -> Counts<'_> {
+        Counts(&self.findings)
+    }
+}
+
+impl Serialize for Findings {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let mut out = serializer.serialize_struct("Findings", 4)?;
+        out.serialize_field("passed", &self.passed)?;
+        out.serialize_field("findings", &self.findings)?;
+        out.serialize_field("counts", &self.counts())?;
+        match &*self.waived {
+            [] => out.skip_field("waived")?,
+            waived => out.serialize_field("waived", waived)?,
+        }
+        out.end()
+    }
+}
+
+/// The number of findings by severity.
+#[derive(Debug, Clone, Copy)]
+pub struct Counts<'a>(&'a [Finding]);
+
+impl Serialize for Counts<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let count = |severity| self.0.iter().filter(|finding| finding.severity == severity).count();
+        serializer.collect_map(Severity::ALL.into_iter().rev().map(|severity| (severity, count(severity))))
     }
 }

@@ -24,12 +24,15 @@ mod dockerfile;
 mod finding;
 mod generate;
 mod images;
+mod loaded;
 mod manifests;
 mod metadata;
+mod packed;
 mod properties;
 pub mod rehearse;
 mod render;
 pub mod review;
+pub mod rules;
 mod template;
 mod whole;
 
@@ -38,12 +41,12 @@ mod testing;
 
 pub use annotations::{AnnotationsError, BundleAnnotations, find_annotations};
 pub use apis::ApiKey;
-pub use check::json_type;
 pub use check::{
-    BASELINE_CAPABILITIES, CI, Categories, CategoriesError, CategoriesFault, CheckInput, ContentOptions, Findings,
-    MediaType, Optional, Platforms, PodSecurity, RELEASE_CONFIG, Sibling, VALIDATORS, Validator, WITHOUT_CATALOG,
-    check_ci, check_content, check_content_of, check_format, check_format_of, check_package_manifest,
-    check_release_config, check_siblings, media_type, pod_security, run_validators, schema_faults, uses_catalog,
+    BASELINE_CAPABILITIES, BundleDirectory, Categories, CategoriesError, CategoriesFault, Check, CheckError,
+    CheckInput, Checked, Collector, ConfigurationError, ContentOptions, MediaType, OperatorDirectory, Optional,
+    Platforms, PlatformsError, PodSecurity, Previous, RepositoryFileError, VALIDATORS, Validator, check, check_catalog,
+    check_content, check_content_of, check_format, check_format_of, check_package_manifest, json_type, media_type,
+    pod_security, read_categories, run_validators, schema_faults,
 };
 pub use contents::{Contents, of_objects, read, read_manifests};
 pub use directories::directories;
@@ -51,9 +54,10 @@ pub use dockerfile::{Copied, Dockerfile, DockerfileError};
 pub use document::DocumentError;
 pub use error::{AnnotationError, ApiError, DeriveError, Error, PropertyError, ReadError};
 pub use file::Unreadable;
-pub use finding::{Finding, Severity};
+pub use finding::{Counts, Finding, Findings, Severity, Waived};
 pub use generate::{Annotations, FileError, InferError, Inferred, LayoutFault, infer};
+pub use loaded::LoadedBundle;
 pub use properties::Property;
-pub use render::{Options, Rendered, render};
+pub use render::{Options, Rendered, render, render_and_read};
 pub use template::{ImageTemplate, TemplateError};
 pub use whole::{BundleFile, Object, ObjectsError, Position, Whole, objects_of, positions, read_whole};

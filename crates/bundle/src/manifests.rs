@@ -13,6 +13,7 @@ use crate::error::Error;
 use crate::file::{self, Outcome, Unreadable};
 
 /// The objects of a bundle.
+#[derive(Clone)]
 pub(crate) struct Manifests {
     /// The canonical JSON of the objects, in file order.
     objects: Vec<Text>,

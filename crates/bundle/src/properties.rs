@@ -34,7 +34,7 @@ impl Property {
 }
 
 /// Properties, or dependencies of the same form, from one file.
-#[derive(Debug, Default)]
+#[derive(Debug, Clone, Default)]
 pub(crate) struct Listed {
     pub(crate) file: String,
     pub(crate) properties: Vec<Property>,

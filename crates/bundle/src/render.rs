@@ -9,6 +9,7 @@ use fbc::json::{Fields, Text};
 use fbc::{Limits, base64, blob, property};
 
 use crate::apis;
+use crate::contents::{self, Contents};
 use crate::error::Error;
 use crate::images::{self, RelatedImage};
 use crate::manifests::Manifests;
@@ -52,9 +53,31 @@ pub struct Rendered {
 /// # Errors
 /// Fails if the directory cannot be read or is not a bundle, see [`Error`].
 pub fn render(dir: &Path, options: &Options<'_>) -> Result<Rendered, Error> {
-    let limits = &options.limits;
     let mut warnings = Vec::new();
-    let manifests = Manifests::read(&dir.join("manifests"), limits, &mut warnings)?;
+    let manifests = Manifests::read(&dir.join("manifests"), &options.limits, &mut warnings)?;
+    Ok(render_manifests(dir, manifests, warnings, options)?.0)
+}
+
+/// Renders the bundle in `dir`, and returns its content in parts, too.
+///
+/// # Errors
+/// Fails if the directory cannot be read or is not a bundle, see [`Error`].
+pub fn render_and_read(dir: &Path, options: &Options<'_>) -> Result<(Rendered, Contents), Error> {
+    let mut warnings = Vec::new();
+    let manifests = Manifests::read(&dir.join("manifests"), &options.limits, &mut warnings)?;
+    let (rendered, metadata) = render_manifests(dir, manifests.clone(), warnings, options)?;
+    let contents = contents::with_metadata(manifests, metadata, &options.limits)?;
+    Ok((rendered, contents))
+}
+
+/// Renders a bundle whose manifests were read; returns its metadata, too.
+fn render_manifests(
+    dir: &Path,
+    manifests: Manifests,
+    mut warnings: Vec<String>,
+    options: &Options<'_>,
+) -> Result<(Rendered, Metadata), Error> {
+    let limits = &options.limits;
     let file = || manifests.csv_file.clone();
     let csv = Csv::read(manifests.csv()).map_err(|mismatch| Error::Csv { file: file(), mismatch })?;
     let name = || csv.name.clone();
@@ -88,7 +111,7 @@ pub fn render(dir: &Path, options: &Options<'_>) -> Result<Rendered, Error> {
         source: Box::new(error.into()),
     })?;
     let (mut properties, package) = properties::collect(Sources {
-        declared: metadata.properties,
+        declared: metadata.properties.clone(),
         package,
         annotated: Listed { file: file(), properties: annotated },
         provided: &provided,
@@ -124,7 +147,7 @@ pub fn render(dir: &Path, options: &Options<'_>) -> Result<Rendered, Error> {
         None => trailing(&mut properties, manifests.into_objects()),
     };
     let json = write(&name, &metadata.package, &image, properties, trailing, &related);
-    Ok(Rendered { name, package: metadata.package, json, csv, warnings })
+    Ok((Rendered { name, package: metadata.package.clone(), json, csv, warnings }, metadata))
 }
 
 /// Returns the value of the property with metadata for consoles.

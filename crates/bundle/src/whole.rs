@@ -4,6 +4,8 @@
 //! objects. This module keeps or rejects them.
 
 use std::collections::BTreeMap;
+use std::ffi::OsString;
+use std::io;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
@@ -160,14 +162,55 @@ pub(crate) fn several_csvs<'a>(files: impl Iterator<Item = &'a str>) -> String {
 /// # Errors
 /// Fails if the directory cannot be read or exceeds the limits.
 pub fn read_whole(dir: &Path, limits: &Limits) -> Result<Whole, Error> {
+    read_files(Files::In(dir), limits)
+}
+
+/// The files of a bundle.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Files<'a> {
+    /// Those of a directory.
+    In(&'a Path),
+    /// These, by path.
+    Given(&'a BTreeMap<String, Vec<u8>>),
+}
+
+impl Files<'_> {
+    /// Returns the names of the manifests in byte order.
+    fn manifests(self, limits: &Limits) -> Result<Vec<OsString>, Error> {
+        match self {
+            Files::In(dir) => file::names(&dir.join("manifests"), limits),
+            Files::Given(files) => {
+                let names = files.keys().filter_map(|path| path.strip_prefix("manifests/"));
+                Ok(names.map(OsString::from).collect())
+            }
+        }
+    }
+
+    /// Reads a file into `text`.
+    pub(crate) fn read(self, path: &Path, limits: &Limits, text: &mut Vec<u8>) -> Result<Outcome, Error> {
+        match self {
+            Files::In(dir) => file::read(&dir.join(path), limits, text),
+            Files::Given(files) => {
+                text.clear();
+                let Some(given) = path.to_str().and_then(|path| files.get(path)) else {
+                    return Ok(Outcome::Unreadable(io::Error::from(io::ErrorKind::NotFound).into()));
+                };
+                text.extend_from_slice(given);
+                Ok(Outcome::Read)
+            }
+        }
+    }
+}
+
+/// Reads all of a bundle.
+pub(crate) fn read_files(files: Files<'_>, limits: &Limits) -> Result<Whole, Error> {
     let mut whole = Whole::default();
     let mut text = Vec::new();
-    read_annotations(dir, limits, &mut whole, &mut text)?;
-    let manifests = dir.join("manifests");
+    read_annotations(files, limits, &mut whole, &mut text)?;
     let mut total = 0;
-    for name in file::names(&manifests, limits)? {
+    for name in files.manifests(limits)? {
         let shown = format!("manifests/{}", name.display());
-        match file::read(&manifests.join(&name), limits, &mut text)? {
+        match files.read(&Path::new("manifests").join(&name), limits, &mut text)? {
             Outcome::Directory => {
                 whole.refuse(format!(
                     "subdirectories are not allowed within the \"manifests\" directory of the bundle image filesystem: found \"{shown}\""
@@ -183,7 +226,11 @@ pub fn read_whole(dir: &Path, limits: &Limits) -> Result<Whole, Error> {
         whole.files.push(BundleFile { name: shown.clone(), size: text.len() as u64 });
         total += text.len() as u64;
         if total > limits.file_size {
-            return Err(Error::TooLarge { path: manifests, limit: limits.file_size });
+            let path = match files {
+                Files::In(dir) => dir.join("manifests"),
+                Files::Given(_) => "manifests".into(),
+            };
+            return Err(Error::TooLarge { path, limit: limits.file_size });
         }
         if let Err(reason) = add(&text, &shown, limits, &mut whole.objects) {
             whole.refuse(format!("error parsing objects in \"{shown}\": {reason}"));
@@ -192,8 +239,8 @@ pub fn read_whole(dir: &Path, limits: &Limits) -> Result<Whole, Error> {
     if whole.csv().is_none() {
         whole.refuse("no ClusterServiceVersion found in \"manifests\"".into());
     }
-    whole.properties = listed(dir, "properties", limits, &mut whole, &mut text)?;
-    whole.dependencies = listed(dir, "dependencies", limits, &mut whole, &mut text)?;
+    whole.properties = listed(files, "properties", limits, &mut whole, &mut text)?;
+    whole.dependencies = listed(files, "dependencies", limits, &mut whole, &mut text)?;
     Ok(whole)
 }
 
@@ -204,9 +251,9 @@ impl Whole {
     }
 }
 
-fn read_annotations(dir: &Path, limits: &Limits, whole: &mut Whole, text: &mut Vec<u8>) -> Result<(), Error> {
+fn read_annotations(files: Files<'_>, limits: &Limits, whole: &mut Whole, text: &mut Vec<u8>) -> Result<(), Error> {
     const FILE: &str = "metadata/annotations.yaml";
-    match file::read(&dir.join(FILE), limits, text)? {
+    match files.read(FILE.as_ref(), limits, text)? {
         Outcome::Read => {}
         _ => {
             whole.refuse(format!("open {FILE}: no such file or directory"));
@@ -234,14 +281,14 @@ fn read_annotations(dir: &Path, limits: &Limits, whole: &mut Whole, text: &mut V
 
 /// Reads a list in `metadata/`; a missing file is an empty list.
 fn listed(
-    dir: &Path,
+    files: Files<'_>,
     field: &str,
     limits: &Limits,
     whole: &mut Whole,
     text: &mut Vec<u8>,
 ) -> Result<Vec<Value>, Error> {
     let name = format!("metadata/{field}.yaml");
-    if !matches!(file::read(&dir.join(&name), limits, text)?, Outcome::Read) {
+    if !matches!(files.read(name.as_ref(), limits, text)?, Outcome::Read) {
         return Ok(Vec::new());
     }
     whole.files.push(BundleFile { name: name.clone(), size: text.len() as u64 });

@@ -2,8 +2,8 @@
 
 use std::time::{Duration, Instant};
 
-use bundle::rehearse::v1::{Certificates, Options, Profile, Runtime};
-use bundle::rehearse::{Bundle, Level, OlmTarget, check_limits, v1};
+use bundle::rehearse::v1::{Certificates, Options, Profile};
+use bundle::rehearse::{Bundle, Generation, Level, Rehearse, v1};
 use bundle::review::security;
 use bundle::{CheckInput, VALIDATORS, Whole};
 use fbc::Limits;
@@ -59,8 +59,9 @@ fn annotations_beyond_the_limit_are_reported() {
     let csv = CSV.replace("ANNOTATIONS", &format!("big: {}", "x".repeat(400_000))).replace("RULES", "");
     let whole = read(&BundleDir::new().manifest("csv.yaml", csv));
     judge(&whole);
-    let installed = v1::install(&Bundle::new(&whole), &options()).unwrap();
-    let over: Vec<String> = check_limits(&installed.objects, OlmTarget::V1(Runtime::Helm))
+    let prediction = Rehearse::new(Generation::V1).predict(&Bundle::new(&whole), "ns");
+    let over: Vec<String> = prediction
+        .limits
         .into_iter()
         .filter(|limit| limit.level == Level::Over)
         .map(|limit| format!("{} {}", limit.id, limit.object))

@@ -1,7 +1,7 @@
 //! The objects that OLM v0 and OLM v1 create from a bundle.
 
 use bundle::rehearse::v1::{self, Certificates, Profile, Runtime};
-use bundle::rehearse::{Bundle, Level, Limit, OlmTarget, check_limits, check_limits_of, display_name, v0};
+use bundle::rehearse::{Bundle, Generation, Level, Rehearse, display_name, v0};
 use fbc::Limits;
 use insta::assert_snapshot;
 use serde_json::{Value, json};
@@ -256,24 +256,6 @@ fn refusals_of_olm_v0_have_its_messages() {
 }
 
 #[test]
-fn sizes_are_compared_with_limits() {
-    let large = |size: usize| json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "m"}, "data": {"k": "x".repeat(size)}});
-    let measured = |size| {
-        let found = check_limits([&large(size)], OlmTarget::V0);
-        found.iter().map(|limit| (limit.id, limit.level)).collect::<Vec<_>>()
-    };
-    assert_eq!(measured(1000), []);
-    assert_eq!(measured(900_000), [("size-values", Level::Near)]);
-    assert_eq!(measured(1_048_576), [("size-values", Level::Over)]);
-    assert_eq!(measured(2_000_000), [("size-object", Level::Over), ("size-values", Level::Over)]);
-    let annotated = json!({"kind": "A", "metadata": {"annotations": {"k": "x".repeat(262_144)}}});
-    assert_eq!(check_limits([&annotated], OlmTarget::V1(Runtime::Helm))[0].id, "size-annotations");
-    let roles: Vec<Value> =
-        (0..51).map(|at| json!({"kind": "ClusterRole", "metadata": {"name": at.to_string()}})).collect();
-    assert_eq!(check_limits(&roles, OlmTarget::V1(Runtime::Boxcutter))[0].object, "phase roles");
-}
-
-#[test]
 fn a_bundle_without_schemas_is_judged_like_a_complete_one() {
     let crd = |name: &str, versions: &[(&str, usize)]| {
         let versions: Vec<Value> = versions
@@ -299,22 +281,18 @@ fn a_bundle_without_schemas_is_judged_like_a_complete_one() {
     let (whole, judged) = (read(&directory), judged());
     assert!(judged.crds.iter().all(|crd| crd.pointer("/spec/versions/0/schema").is_none()));
     assert_eq!(judged.unknown, whole.unknown);
-    let shown =
-        |limits: Vec<Limit>| limits.into_iter().map(|it| (it.id, it.level, it.object, it.size)).collect::<Vec<_>>();
-    let of = OlmTarget::V1(Runtime::Helm);
-    let [ours, theirs] = [&judged, &whole].map(|bundle| v1::install(bundle, &options()).unwrap());
-    let found = shown(check_limits_of(&judged, &ours.objects, of));
-    assert_eq!(found, shown(check_limits(&theirs.objects, of)));
+    let predicted = |bundle: &Bundle, generation| {
+        let predicted = Rehearse::new(generation).predict(bundle, "ns");
+        let limits = predicted.limits.into_iter().map(|it| (it.id, it.level, it.object, it.size)).collect::<Vec<_>>();
+        (limits, predicted.notes)
+    };
+    let found = predicted(&judged, Generation::V1);
+    assert_eq!(found, predicted(&whole, Generation::V1));
     assert_eq!(
-        found.iter().map(|it| (it.0, it.1)).collect::<Vec<_>>(),
+        found.0.iter().map(|it| (it.0, it.1)).collect::<Vec<_>>(),
         [("size-object", Level::Near), ("size-object", Level::Over),]
     );
-    assert_eq!(ours.notes, theirs.notes);
-    let [ours, theirs] = [&judged, &whole].map(|bundle| v0::install(bundle, &v0_options(&[""])).unwrap());
-    assert_eq!(
-        shown(check_limits_of(&judged, ours.objects(), OlmTarget::V0)),
-        shown(check_limits(theirs.objects(), OlmTarget::V0))
-    );
+    assert_eq!(predicted(&judged, Generation::V0), predicted(&whole, Generation::V0));
     // Measuring a release compresses it, so large schemas stay complete.
     let large = bundle(true, "").manifest("crd.yaml", crd("foos", &[("v1", 7_000_000)]));
     let large = Bundle::without_schemas(bundle::read_whole(large.path(), &Limits::default()).unwrap());

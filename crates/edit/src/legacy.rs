@@ -14,7 +14,7 @@ use crate::add_bundle::{DeclaredChannels, NewBundle, add_declared};
 use crate::edited::Edited;
 use crate::error::EditError;
 use crate::new_blob::{Attached, AttachedContent};
-use crate::operations::{bundle_contents, render_bundle};
+use crate::operations::render_bundle;
 use crate::refusal::Refusal;
 use crate::transaction::{EditOptions, Layout, Notices, Transaction, Write};
 use crate::verify::Purpose;
@@ -57,8 +57,7 @@ impl LegacyBundle {
         limits: &Limits,
         notices: &dyn Notices,
     ) -> Result<LegacyBundle, EditError> {
-        let rendered = render_bundle(name, directory, image, false, limits, notices)?;
-        let contents = bundle_contents(name, directory, limits)?;
+        let (rendered, contents) = render_bundle(name, directory, image, false, limits, notices)?;
         LegacyBundle::new(contents, &rendered.json, overrides)
     }
 

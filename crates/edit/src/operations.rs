@@ -17,8 +17,8 @@ use crate::set_edge::Edges;
 use crate::transaction::{EditOptions, EditableCatalog, Layout, Notices, Texts, Transaction};
 use crate::verify::Purpose;
 
+pub(crate) use add_bundle::render_bundle;
 pub use add_bundle::{AddBundle, add_bundle};
-pub(crate) use add_bundle::{bundle_contents, render_bundle};
 
 /// A request to add a bundle of the catalog to a channel.
 #[derive(Debug, Clone)]

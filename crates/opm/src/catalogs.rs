@@ -4,7 +4,7 @@ use catalog::{Catalog, Warnings};
 use edit::template::RenderedBundle;
 use fbc::fault::{Class, Fault as _};
 use fbc::{Fbc, Limits};
-use source::{Failed, Images, Options};
+use source::{Failed, Images, Options, Rejected};
 
 use crate::exit::{Failure, Outcome};
 use crate::printer::Printer;
@@ -15,24 +15,27 @@ use crate::{limits, report};
 /// # Errors
 /// Fails if a source has problems, after reporting the problems of all.
 pub(crate) fn load(references: &[String], options: &Options<'_>, printer: &Printer) -> Result<Fbc, Failure> {
-    source::load(references, options).map_err(|rejected| {
-        let mut class = Class::Refused;
-        for (reference, failed) in &rejected.failed {
-            match failed {
-                Failed::Error(error) => {
-                    printer.error(&format!("render reference \"{reference}\": {error}"));
-                    if error.class() == Class::World {
-                        class = Class::World;
-                    }
-                }
-                Failed::Problems(problems) => {
-                    printer.error(&format!("render reference \"{reference}\":"));
-                    report::show(printer, &report::find(&rejected.fbc, problems));
+    source::load(references, options).map_err(|rejected| report_rejected(&rejected, printer))
+}
+
+/// Reports why sources cannot be used.
+pub(crate) fn report_rejected(rejected: &Rejected, printer: &Printer) -> Failure {
+    let mut class = Class::Refused;
+    for (reference, failed) in &rejected.failed {
+        match failed {
+            Failed::Error(error) => {
+                printer.error(&format!("render reference \"{reference}\": {error}"));
+                if error.class() == Class::World {
+                    class = Class::World;
                 }
             }
+            Failed::Problems(problems) => {
+                printer.error(&format!("render reference \"{reference}\":"));
+                report::show(printer, &report::find(&rejected.fbc, problems));
+            }
         }
-        Failure::Printed(class)
-    })
+    }
+    Failure::Printed(class)
 }
 
 /// Loads and checks the catalog `reference`.

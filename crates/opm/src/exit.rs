@@ -225,6 +225,12 @@ impl From<SourceError> for Failure {
     }
 }
 
+impl From<bundle::CheckError> for Failure {
+    fn from(error: bundle::CheckError) -> Failure {
+        Failure::fault(error)
+    }
+}
+
 /// Reports a failure, if any, and returns the exit code.
 pub(crate) fn end(outcome: Outcome, printer: &mut Printer) -> ExitCode {
     let outcome = outcome.and_then(|()| printer.flush().map_err(Failure::from));

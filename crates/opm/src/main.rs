@@ -9,9 +9,7 @@
 
 #[cfg(all(feature = "cluster", feature = "sqlite"))]
 mod app_registry;
-mod bundle_rules;
 mod catalogs;
-mod checks_file;
 mod choice;
 mod cli;
 #[cfg(feature = "cluster")]

@@ -3,20 +3,22 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use bundle::Whole;
+use bundle::rehearse::{Decision, Generation, Rehearse};
+use bundle::review::crd::{self, Change};
+use bundle::{LoadedBundle, Whole};
 use catalog::{Catalog, Package, Warnings};
 use fbc::blob::TextBuffer;
 use fbc::csv::rebuilt;
-use fbc::scratch::TempFolder;
 use fbc::version::Version;
 use fbc::{Blob, Fbc, Limits, property};
+use serde::Serialize;
 use serde_json::{Value, json};
 
-use crate::bundles::{self, LoadedBundle};
+use crate::bundles;
 use crate::error::{SourceError, at};
 use crate::images::Images;
 use crate::load::{self, Options};
-use crate::resolve::{Source, resolve_one};
+use crate::resolve::{Source, is_database, resolve_one};
 
 /// Which bundles of a catalog are compared.
 #[derive(Debug, Clone, Copy, Default)]
@@ -51,6 +53,19 @@ pub struct CatalogBundles<'a> {
     limits: Limits,
 }
 
+/// Whether each generation of OLM installs a bundle of a catalog.
+#[derive(Debug, Serialize)]
+pub struct RehearsedBundle {
+    /// The package.
+    pub package: String,
+    /// The bundle.
+    pub bundle: String,
+    /// OLM v0.
+    pub v0: Decision,
+    /// OLM v1.
+    pub v1: Decision,
+}
+
 /// A bundle and its predecessor.
 pub struct Pair {
     /// The predecessor.
@@ -67,7 +82,7 @@ pub fn open<'a>(reference: &str, images: &'a Images, limits: &Limits) -> Result<
     let path = Path::new(reference);
     let bundle = |directory: PathBuf| {
         let shown = path.is_dir().then(|| reference.to_owned());
-        LoadedBundle::from_directory(directory, shown, limits).map(Box::new).map(BundleOrCatalog::Bundle)
+        Ok(BundleOrCatalog::Bundle(Box::new(LoadedBundle::from_directory(directory, shown, limits)?)))
     };
     let found = match resolve_one(reference, images).map_err(|error| error.named(reference))? {
         Source::Bundle(directory, _) => return bundle(directory),
@@ -148,31 +163,8 @@ impl CatalogBundles<'_> {
                 (image, true) => bundles::read(image, self.images, &self.limits).map(Some),
             };
         }
-        let scratch = TempFolder::private("opm-bundle-")?;
-        let write = |path: &str, text: &[u8]| {
-            let path = scratch.path().join(path);
-            fs::write(&path, text).map_err(at(&path))
-        };
-        for folder in ["manifests", "metadata"] {
-            fs::create_dir(scratch.path().join(folder))?;
-        }
-        for (number, object) in objects.iter().enumerate() {
-            write(&format!("manifests/{number:04}.json"), object.as_bytes())?;
-        }
-        let annotations = json!({"annotations": {
-            "operators.operatorframework.io.bundle.package.v1": package.name(),
-            "operators.operatorframework.io.bundle.manifests.v1": "manifests/",
-            "operators.operatorframework.io.bundle.metadata.v1": "metadata/",
-            "operators.operatorframework.io.bundle.mediatype.v1": "registry+v1",
-        }});
-        write("metadata/annotations.yaml", annotations.to_string().as_bytes())?;
         let needs = needs(text.text());
-        if !needs.is_empty() {
-            write("metadata/dependencies.yaml", json!({"dependencies": needs}).to_string().as_bytes())?;
-        }
-        let mut read = LoadedBundle::from_directory(scratch.path().to_path_buf(), None, &self.limits)?;
-        read.scratch = Some(scratch);
-        Ok(Some(read))
+        Ok(Some(LoadedBundle::from_objects(package.name(), objects, &needs, &self.limits)?))
     }
 
     /// Returns what the metadata in the catalog describes of a bundle: its CSV, as far as catalogs keep it, and its
@@ -195,6 +187,33 @@ impl CatalogBundles<'_> {
         let csv = bundle::Object { file, document: 0, line: 1, item: None, value };
         let dependencies = needs(text.text());
         Ok(Some(Whole { package: package.name().to_owned(), objects: vec![csv], dependencies, ..Whole::default() }))
+    }
+
+    /// Rehearses every bundle of the catalog for both generations of OLM. If images may not be pulled, the metadata in
+    /// the catalog decides what it can.
+    ///
+    /// # Errors
+    /// Fails when a bundle cannot be read.
+    pub fn rehearse_all(&self, request: &Rehearse, pull: bool) -> Result<Vec<RehearsedBundle>, SourceError> {
+        let requests = [Generation::V0, Generation::V1].map(|generation| request.with(generation));
+        let mut all = Vec::new();
+        for package in self.catalog.packages() {
+            for (name, _) in package.bundles() {
+                let [v0, v1] = match self.read(package, name, pull)? {
+                    Some(bundle) => requests.each_ref().map(|request| request.decide(&bundle)),
+                    None => {
+                        let described = self.described(package, name)?;
+                        let refusal = |request: &Rehearse| request.refused_by_metadata(described.as_ref()?);
+                        requests.each_ref().map(|request| match refusal(request) {
+                            Some(refusal) => Decision::Refused(refusal.message),
+                            None => Decision::NeedsImage,
+                        })
+                    }
+                };
+                all.push(RehearsedBundle { package: package.name().to_owned(), bundle: name.to_owned(), v0, v1 });
+            }
+        }
+        Ok(all)
     }
 
     /// Reads a bundle, and warns if it is skipped.
@@ -237,14 +256,107 @@ fn needs(blob: &str) -> Vec<Value> {
     properties.iter().filter_map(need).collect()
 }
 
-/// Returns the pairs to compare.
+/// Opens one or two sources, and returns the bundles with their predecessors.
 ///
-/// One catalog gives two versions of a package. Two catalogs give every bundle that only the new one has, with the
-/// bundle that it replaces.
+/// One bundle has none, two are a pair. One catalog gives two versions of a package. Two catalogs give every bundle that
+/// only the new one has, with the bundle that it replaces.
 ///
 /// # Errors
-/// Fails when a catalog does not have what is picked, or a bundle cannot be read.
-pub fn pairs(
+/// Fails when a source cannot be used, or a catalog does not have what is picked.
+pub fn open_pairs(
+    old: &str,
+    new: Option<&str>,
+    picks: &Picks<'_>,
+    images: &Images,
+    limits: &Limits,
+) -> Result<Vec<Pair>, SourceError> {
+    let old = open(old, images, limits)?;
+    let new = new.map(|new| open(new, images, limits)).transpose()?;
+    match (old, new) {
+        (BundleOrCatalog::Bundle(one), None) => Ok(vec![Pair { old: None, new: *one }]),
+        (BundleOrCatalog::Bundle(old), Some(BundleOrCatalog::Bundle(new))) => {
+            Ok(vec![Pair { old: Some(*old), new: *new }])
+        }
+        (old, new) => pairs(&old, new.as_ref(), picks),
+    }
+}
+
+/// Compares the definitions of two bundles, catalogs or files.
+///
+/// # Errors
+/// Fails when a source cannot be used, or a catalog does not have what is picked.
+pub fn crd_changes(
+    old: &str,
+    new: Option<&str>,
+    picks: &Picks<'_>,
+    images: &Images,
+    limits: &Limits,
+) -> Result<Vec<Change>, SourceError> {
+    let side = |reference: &str| match definitions(reference, limits)? {
+        Some(crds) => Ok::<_, SourceError>(Side::Definitions(crds)),
+        None => Ok(Side::Opened(open(reference, images, limits)?)),
+    };
+    match (side(old)?, new.map(side).transpose()?) {
+        (Side::Opened(BundleOrCatalog::Catalog(_)), None) if picks.from.is_none() => Err(SourceError::FromNeeded),
+        (Side::Opened(old @ BundleOrCatalog::Catalog(_)), None) => Ok(changes_of(&pairs(&old, None, picks)?)),
+        (Side::Opened(old @ BundleOrCatalog::Catalog(_)), Some(Side::Opened(new))) => {
+            Ok(changes_of(&pairs(&old, Some(&new), picks)?))
+        }
+        (old, Some(new)) => Ok(crd::compare(old.objects()?, new.objects()?)),
+        (_, None) => Err(SourceError::NewNeeded),
+    }
+}
+
+fn changes_of(pairs: &[Pair]) -> Vec<Change> {
+    let both = pairs.iter().filter_map(|pair| Some((pair.old.as_ref()?, &pair.new)));
+    both.flat_map(|(old, new)| crd::compare(old.whole.values(), new.whole.values())).collect()
+}
+
+/// One side of a comparison of definitions.
+enum Side<'a> {
+    Definitions(Vec<Value>),
+    Opened(BundleOrCatalog<'a>),
+}
+
+impl Side<'_> {
+    fn objects(&self) -> Result<Vec<&Value>, SourceError> {
+        match self {
+            Side::Definitions(crds) => Ok(crds.iter().collect()),
+            Side::Opened(BundleOrCatalog::Bundle(bundle)) => Ok(bundle.whole.values().collect()),
+            Side::Opened(BundleOrCatalog::Catalog(_)) => Err(SourceError::CatalogAndFile),
+        }
+    }
+}
+
+/// Reads the definitions of a file; `None` for a catalog file or a name that is not a file.
+fn definitions(reference: &str, limits: &Limits) -> Result<Option<Vec<Value>>, SourceError> {
+    let path = Path::new(reference);
+    if !path.is_file() || is_database(path) {
+        return Ok(None);
+    }
+    let text = fs::read(path).map_err(at(path))?;
+    let objects = match bundle::objects_of(&text, reference, limits) {
+        Ok(objects) => objects,
+        // Loading the catalog reports its problems.
+        Err(_) if has_blobs(&text, limits) => return Ok(None),
+        Err(error) => return Err(SourceError::Objects { name: reference.to_owned(), source: Box::new(error) }),
+    };
+    let is_definition = |object: &bundle::Object| object.kind() == "CustomResourceDefinition";
+    let crds: Vec<Value> = objects.into_iter().filter(is_definition).map(|object| object.value).collect();
+    if crds.is_empty() {
+        return Err(SourceError::NoDefinitions(reference.to_owned()));
+    }
+    Ok(Some(crds))
+}
+
+/// Returns whether a text is one of a catalog: its blobs have a schema where objects have a kind.
+fn has_blobs(text: &[u8], limits: &Limits) -> bool {
+    let documents = fbc::stream::documents(text, limits).unwrap_or_default();
+    documents.iter().any(|document| document.raw().get("schema").is_some())
+}
+
+/// Returns the pairs to compare.
+fn pairs(
     old: &BundleOrCatalog<'_>,
     new: Option<&BundleOrCatalog<'_>>,
     picks: &Picks<'_>,

@@ -232,6 +232,26 @@ pub enum SourceError {
     /// One catalog was given without a package.
     #[error("{0} is a catalog: give --package, or a second catalog")]
     PackageNeeded(String),
+    /// One catalog was given without the installed version.
+    #[error("--from is required: the installed version")]
+    FromNeeded,
+    /// Only one side of a comparison was given.
+    #[error("NEW is required: the bundle, catalog or file to compare OLD with")]
+    NewNeeded,
+    /// A catalog was given with a file of definitions.
+    #[error("compare a catalog with another catalog, or use --package, --from and --to")]
+    CatalogAndFile,
+    /// A file is no list of Kubernetes objects.
+    #[error("{name}: {source}")]
+    Objects {
+        /// The file.
+        name: String,
+        /// The error.
+        source: Box<bundle::ObjectsError>,
+    },
+    /// A file has no definitions.
+    #[error("{0}: contains no CustomResourceDefinition")]
+    NoDefinitions(String),
     /// A catalog and a bundle were given.
     #[error("cannot compare a catalog with a bundle: name the catalog's bundle by its image")]
     CatalogAndBundle,
@@ -267,7 +287,12 @@ impl SourceError {
 impl Fault for SourceError {
     fn class(&self) -> Class {
         match self {
-            SourceError::PackageNeeded(_) | SourceError::CatalogAndBundle | SourceError::NoCache => Class::Usage,
+            SourceError::PackageNeeded(_)
+            | SourceError::FromNeeded
+            | SourceError::NewNeeded
+            | SourceError::CatalogAndFile
+            | SourceError::CatalogAndBundle
+            | SourceError::NoCache => Class::Usage,
             SourceError::Named { source, .. } | SourceError::Content { source, .. } => source.class(),
             SourceError::Shared(error) => error.class(),
             SourceError::Pull { source, .. } | SourceError::Image(source) => source.class(),

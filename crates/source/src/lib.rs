@@ -8,6 +8,7 @@
 
 pub mod bundles;
 pub mod catalog_bundles;
+mod check;
 mod container;
 #[cfg(feature = "sqlite")]
 pub mod database;
@@ -23,7 +24,7 @@ mod resolve;
 mod template;
 mod write;
 
-pub use bundles::LoadedBundle;
+pub use check::{CheckBundles, CheckBundlesError, check_bundles};
 pub use container::{ContainerTool, ToolError};
 pub use directory::{CatalogDirectory, directory};
 pub use error::{Invalid, SourceError};

@@ -1,5 +1,6 @@
 //! Loads and checks catalogs.
 
+use std::fmt;
 use std::io;
 use std::path::{Path, PathBuf};
 
@@ -60,12 +61,41 @@ pub struct Rejected {
     pub failed: Vec<(String, Failed)>,
 }
 
+impl fmt::Display for Rejected {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (number, (name, failed)) in self.failed.iter().enumerate() {
+            let separator = if number > 0 { "\n" } else { "" };
+            write!(f, "{separator}render reference \"{name}\": {failed}")?;
+        }
+        Ok(())
+    }
+}
+
+impl fmt::Debug for Rejected {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
+    }
+}
+
+impl std::error::Error for Rejected {}
+
 /// Why a source cannot be used.
 pub enum Failed {
     /// It cannot be read.
     Error(SourceError),
     /// Its files have problems.
     Problems(Vec<Problem>),
+}
+
+impl fmt::Display for Failed {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Failed::Error(error) => error.fmt(f),
+            Failed::Problems(problems) => {
+                f.write_str(&problems.iter().map(|problem| problem.message.as_str()).collect::<Vec<_>>().join(", "))
+            }
+        }
+    }
 }
 
 /// Loads sources in order into one [`Fbc`].

@@ -5,11 +5,11 @@ use std::collections::BTreeSet;
 use serde_json::Value;
 
 use super::suites::CheckInput;
-use super::{Findings, list, text};
+use super::{Collector, list, text};
 
 const STRATEGY: &str = "/spec/install/spec";
 
-pub(super) fn check(input: &CheckInput<'_>, findings: &mut Findings) {
+pub(super) fn check(input: &CheckInput<'_>, findings: &mut Collector) {
     let Some(object) = input.csv() else { return };
     let csv = &object.value;
     findings.set_object(object);
@@ -31,7 +31,7 @@ pub(super) fn check(input: &CheckInput<'_>, findings: &mut Findings) {
 }
 
 /// Finds deployments whose service account does not exist.
-fn check_accounts(input: &CheckInput<'_>, csv: &Value, findings: &mut Findings) {
+fn check_accounts(input: &CheckInput<'_>, csv: &Value, findings: &mut Collector) {
     let mut existing: BTreeSet<&str> = BTreeSet::from(["", "default"]);
     for field in ["permissions", "clusterPermissions"] {
         let permissions = list(csv, &format!("{STRATEGY}/{field}"));
@@ -49,7 +49,7 @@ fn check_accounts(input: &CheckInput<'_>, csv: &Value, findings: &mut Findings) 
     }
 }
 
-fn check_conditions(csv: &Value, findings: &mut Findings) {
+fn check_conditions(csv: &Value, findings: &mut Collector) {
     for field in ["permissions", "clusterPermissions"] {
         for (at, permission) in list(csv, &format!("{STRATEGY}/{field}")).iter().enumerate() {
             for (index, rule) in list(permission, "/rules").iter().enumerate() {
@@ -68,7 +68,7 @@ fn check_conditions(csv: &Value, findings: &mut Findings) {
     }
 }
 
-fn check_watching(csv: &Value, findings: &mut Findings) {
+fn check_watching(csv: &Value, findings: &mut Collector) {
     let narrow = list(csv, "/spec/installModes").iter().any(|mode| {
         matches!(text(mode, "/type"), "OwnNamespace" | "SingleNamespace")
             && mode.get("supported") == Some(&Value::Bool(true))
@@ -83,7 +83,7 @@ fn check_watching(csv: &Value, findings: &mut Findings) {
     }
 }
 
-fn check_images(csv: &Value, findings: &mut Findings) {
+fn check_images(csv: &Value, findings: &mut Collector) {
     for (at, deployment) in list(csv, &format!("{STRATEGY}/deployments")).iter().enumerate() {
         for (index, container) in list(deployment, "/spec/template/spec/containers").iter().enumerate() {
             let image = text(container, "/image");
@@ -95,7 +95,7 @@ fn check_images(csv: &Value, findings: &mut Findings) {
     }
 }
 
-fn check_binding(binding: &Value, kind: &str, findings: &mut Findings) {
+fn check_binding(binding: &Value, kind: &str, findings: &mut Collector) {
     for (at, subject) in list(binding, "/subjects").iter().enumerate() {
         if text(subject, "/kind") != "ServiceAccount" {
             continue;

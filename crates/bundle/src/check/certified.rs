@@ -7,7 +7,7 @@ use serde_json::Value;
 use super::csv::annotation as annotation_pointer;
 use super::image_exists::images;
 use super::suites::CheckInput;
-use super::{Findings, list, text};
+use super::{Collector, list, text};
 
 const FEATURES: &str = "features.operators.openshift.io/";
 const REQUIRED_FEATURES: [&str; 7] = [
@@ -21,7 +21,7 @@ const REQUIRED_FEATURES: [&str; 7] = [
 ];
 const OPTIONAL_FEATURES: [&str; 3] = ["cnf", "cni", "csi"];
 
-pub(super) fn check(input: &CheckInput<'_>, findings: &mut Findings) {
+pub(super) fn check(input: &CheckInput<'_>, findings: &mut Collector) {
     let Some(object) = input.csv() else { return };
     findings.set_object(object);
     let csv = &object.value;

@@ -5,14 +5,14 @@ use serde_json::Value;
 
 use super::csv::annotation as annotation_pointer;
 use super::suites::CheckInput;
-use super::{Findings, list, removed_apis, text};
+use super::{Collector, list, removed_apis, text};
 
 /// The first OpenShift version without the APIs that Kubernetes 1.22 removed.
 const LIMIT: (u64, u64) = (4, 9);
 const LABEL: &str = "com.redhat.openshift.versions";
 
 /// Checks the OpenShift versions of a bundle that uses APIs removed in Kubernetes 1.22.
-pub(super) fn check(input: &CheckInput<'_>, findings: &mut Findings) {
+pub(super) fn check(input: &CheckInput<'_>, findings: &mut Collector) {
     let Some(csv) = input.csv() else { return };
     if removed_apis::used(input, 22).is_empty() {
         return;
@@ -34,7 +34,7 @@ pub(super) fn check(input: &CheckInput<'_>, findings: &mut Findings) {
     check_index(input, &error, findings);
 }
 
-fn check_maximum(text_of: &str, error: &dyn Fn(String) -> String, place: String, findings: &mut Findings) {
+fn check_maximum(text_of: &str, error: &dyn Fn(String) -> String, place: String, findings: &mut Collector) {
     const ID: &str = "community-max-openshift";
     let listed = serde_json::from_str::<Value>(text_of).ok().filter(|listed| {
         let fits = |item: &Value| item.get("type").is_some_and(Value::is_string);
@@ -82,7 +82,7 @@ fn check_maximum(text_of: &str, error: &dyn Fn(String) -> String, place: String,
     }
 }
 
-fn check_index(input: &CheckInput<'_>, error: &dyn Fn(String) -> String, findings: &mut Findings) {
+fn check_index(input: &CheckInput<'_>, error: &dyn Fn(String) -> String, findings: &mut Collector) {
     const ID: &str = "community-index";
     let content = match &input.index {
         None => {
@@ -129,7 +129,7 @@ fn check_index(input: &CheckInput<'_>, error: &dyn Fn(String) -> String, finding
 }
 
 /// Checks the fields that the community pipeline requires.
-pub(super) fn check_fields(input: &CheckInput<'_>, findings: &mut Findings) {
+pub(super) fn check_fields(input: &CheckInput<'_>, findings: &mut Collector) {
     let Some(object) = input.csv() else { return };
     findings.set_object(object);
     let csv = &object.value;

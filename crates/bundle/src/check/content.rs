@@ -9,7 +9,7 @@ use serde_json::Value;
 
 use super::hub::Categories;
 use super::media_type::media_type_of;
-use super::{Findings, MediaType, Optional, crd, csv, hub, list, manifest, meta, objects, read, text};
+use super::{Collector, MediaType, Optional, crd, csv, hub, list, manifest, meta, objects, read, text};
 use crate::file;
 use crate::whole::{Whole, several_csvs};
 
@@ -40,7 +40,7 @@ const KINDS: &[&str] = &[
 ];
 
 /// Checks the objects in the directory `manifests` of a bundle.
-pub fn check_content(dir: &Path, optional: &[Optional], limits: &Limits) -> Findings {
+pub fn check_content(dir: &Path, optional: &[Optional], limits: &Limits) -> Collector {
     check_content_of(dir, &ContentOptions { optional, ..ContentOptions::default() }, limits)
 }
 
@@ -56,9 +56,9 @@ pub struct ContentOptions<'a> {
 }
 
 /// Checks the objects of a bundle, reusing available data.
-pub fn check_content_of(dir: &Path, options: &ContentOptions<'_>, limits: &Limits) -> Findings {
+pub fn check_content_of(dir: &Path, options: &ContentOptions<'_>, limits: &Limits) -> Collector {
     let ContentOptions { known, optional, categories } = *options;
-    let mut findings = Findings::default();
+    let mut findings = Collector::default();
     let manifests = dir.join("manifests");
     let kind = match media_type_of(&manifests, known, limits) {
         // Charts are not checked.
@@ -136,7 +136,7 @@ pub fn check_content_of(dir: &Path, options: &ContentOptions<'_>, limits: &Limit
 }
 
 /// Checks that a bundle contains the CRDs that its CSV owns.
-fn check_owned(file: &str, csv: &Value, crds: &[(String, Cow<'_, Value>)], findings: &mut Findings) {
+fn check_owned(file: &str, csv: &Value, crds: &[(String, Cow<'_, Value>)], findings: &mut Collector) {
     findings.set_file(file);
     let bundle = text(csv, "/metadata/name");
     let mut defined: BTreeSet<(&str, &str, &str)> = BTreeSet::new();

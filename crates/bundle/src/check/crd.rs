@@ -6,13 +6,13 @@ use std::collections::BTreeSet;
 
 use serde_json::Value;
 
-use super::{Findings, list, meta, text};
+use super::{Collector, list, meta, text};
 
 /// The types of printer columns.
 const COLUMN_TYPES: &[&str] = &["boolean", "date", "integer", "number", "string"];
 
 /// Checks a CRD.
-pub(super) fn check(crd: &Value, findings: &mut Findings) {
+pub(super) fn check(crd: &Value, findings: &mut Collector) {
     let beta = match text(crd, "/apiVersion") {
         "apiextensions.k8s.io/v1" => false,
         "apiextensions.k8s.io/v1beta1" => {

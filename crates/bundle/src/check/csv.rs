@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use fbc::version::Version;
 use serde_json::Value;
 
-use super::{Findings, list, meta, text};
+use super::{Collector, list, meta, text};
 
 /// Annotations that are often written in the wrong case.
 pub(super) const ANNOTATIONS: &[&str] =
@@ -15,7 +15,7 @@ pub(super) const ANNOTATIONS: &[&str] =
 type Api = (String, String, String);
 
 /// Checks a CSV.
-pub(super) fn check(csv: &Value, findings: &mut Findings) {
+pub(super) fn check(csv: &Value, findings: &mut Collector) {
     let name = text(csv, "/metadata/name");
     let error = |detail: &str| format!("Error: Value : ({name}) {detail}");
     for (field, value) in [("metadata.name", name), ("spec.replaces", text(csv, "/spec/replaces"))] {
@@ -66,7 +66,7 @@ pub(super) fn annotation(key: &str) -> String {
     format!("/metadata/annotations/{}", key.replace('~', "~0").replace('/', "~1"))
 }
 
-fn check_examples(csv: &Value, name: &str, findings: &mut Findings) {
+fn check_examples(csv: &Value, name: &str, findings: &mut Collector) {
     let warning = |detail: &str| format!("Warning: Value : ({name}) {detail}");
     let Some(annotations) = csv.pointer("/metadata/annotations").and_then(Value::as_object) else {
         findings.warning("csv-examples", "/metadata", warning("annotations not found"));
@@ -179,7 +179,7 @@ fn written((group, version, kind): &Api) -> String {
     format!("{group}/{version}, Kind={kind}")
 }
 
-fn check_install_modes(csv: &Value, name: &str, findings: &mut Findings) {
+fn check_install_modes(csv: &Value, name: &str, findings: &mut Collector) {
     let modes = list(csv, "/spec/installModes");
     if modes.is_empty() {
         findings.error("csv-install-modes", "/spec", format!("Error: Value : ({name}) install modes not found"));
@@ -206,7 +206,7 @@ fn check_install_modes(csv: &Value, name: &str, findings: &mut Findings) {
 }
 
 /// Checks the minimum Kubernetes version of a CSV.
-fn min_kube_version(csv: &Value, name: &str, findings: &mut Findings) {
+fn min_kube_version(csv: &Value, name: &str, findings: &mut Collector) {
     const PLACE: &str = "/spec/minKubeVersion";
     match text(csv, PLACE).trim() {
         "" => findings.warning(
@@ -226,7 +226,7 @@ fn min_kube_version(csv: &Value, name: &str, findings: &mut Findings) {
     }
 }
 
-fn check_mandatory(csv: &Value, findings: &mut Findings) {
+fn check_mandatory(csv: &Value, findings: &mut Collector) {
     let missing = |path: &str, what: &str| format!("Error: Field {path}, Value {what}: required field missing");
     let mut structs = Vec::new();
     if text(csv, "/apiVersion").is_empty() && text(csv, "/kind").is_empty() {

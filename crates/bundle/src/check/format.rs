@@ -7,20 +7,20 @@ use fbc::range::VersionRange;
 use serde_json::Value;
 
 use super::media_type::media_type_of;
-use super::{Findings, MANIFESTS, MEDIA_TYPE, METADATA, MediaType, read, text};
+use super::{Collector, MANIFESTS, MEDIA_TYPE, METADATA, MediaType, read, text};
 use crate::error::Error;
 use crate::file;
 use crate::metadata::{CHANNELS, DEFAULT_CHANNEL, PACKAGE};
 use crate::whole::Whole;
 
 /// Checks the directories of a bundle, its annotations and its dependencies.
-pub fn check_format(dir: &Path, limits: &Limits) -> Findings {
+pub fn check_format(dir: &Path, limits: &Limits) -> Collector {
     check_format_of(dir, None, limits)
 }
 
 /// Like [`check_format`], but does not read a manifest of `known` again.
-pub fn check_format_of(dir: &Path, known: Option<&Whole>, limits: &Limits) -> Findings {
-    let mut findings = Findings::default();
+pub fn check_format_of(dir: &Path, known: Option<&Whole>, limits: &Limits) -> Collector {
+    let mut findings = Collector::default();
     let mut errors = Vec::new();
     findings.has_broken_rule = check(dir, known, limits, &mut errors);
     errors.into_iter().for_each(|text| findings.error("bundle-format", "", text));

@@ -4,10 +4,10 @@ use fbc::version::Version;
 use serde_json::Value;
 
 use super::suites::CheckInput;
-use super::{Findings, list, text};
+use super::{Collector, list, text};
 use crate::metadata::{CHANNELS, DEFAULT_CHANNEL};
 
-pub(super) fn check(input: &CheckInput<'_>, findings: &mut Findings) {
+pub(super) fn check(input: &CheckInput<'_>, findings: &mut Collector) {
     let Some(csv) = input.csv() else { return };
     findings.set_object(csv);
     let (name, value) = (csv.name(), &csv.value);
@@ -55,7 +55,7 @@ pub(super) fn check(input: &CheckInput<'_>, findings: &mut Findings) {
     check_name(name, &warning, findings);
 }
 
-fn check_channels(input: &CheckInput<'_>, name: &str, findings: &mut Findings) {
+fn check_channels(input: &CheckInput<'_>, name: &str, findings: &mut Collector) {
     let annotation = |key: &str| {
         let found = input.whole.annotations.iter().find(|(known, _)| known == key);
         found.map(|(_, value)| value.as_str()).unwrap_or_default()
@@ -94,7 +94,7 @@ fn can_create_crds(csv: &Value) -> bool {
         })
 }
 
-fn check_name(name: &str, warning: &dyn Fn(String) -> String, findings: &mut Findings) {
+fn check_name(name: &str, warning: &dyn Fn(String) -> String, findings: &mut Collector) {
     let version = name.split_once('.').map(|(_, version)| version.strip_prefix('v').unwrap_or(version));
     if version.is_none_or(|version| Version::parse_strict(version).is_err()) {
         let text = format!(

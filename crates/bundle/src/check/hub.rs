@@ -1,10 +1,12 @@
 //! Requirements of operatorhub.io for a ClusterServiceVersion.
 
 use std::io;
+use std::path::Path;
 
 use serde_json::Value;
 
-use super::{Findings, list, text};
+use super::{Collector, list, text};
+use crate::file;
 
 const CAPABILITIES: &[&str] = &["Basic Install", "Seamless Upgrades", "Full Lifecycle", "Deep Insights", "Auto Pilot"];
 
@@ -37,9 +39,9 @@ pub type Categories = Result<Vec<String>, CategoriesError>;
 #[error("{path:?}: {fault}")]
 pub struct CategoriesError {
     /// The file.
-    pub path: String,
+    pub(super) path: String,
     /// Why.
-    pub fault: CategoriesFault,
+    pub(super) fault: CategoriesFault,
 }
 
 /// What is wrong with a file of custom categories.
@@ -50,21 +52,37 @@ pub enum CategoriesFault {
     Io(#[from] io::Error),
     /// It is larger than this number of bytes.
     #[error("it has more than {0} bytes")]
-    TooLarge(u64),
+    TooLarge(usize),
     /// It is not JSON.
     #[error(transparent)]
     Json(#[from] serde_json::Error),
 }
 
+/// The maximum size of a file of categories in bytes.
+const MAX_SIZE: usize = 1 << 20;
+
+/// Reads custom categories from a file.
+pub fn read_categories(path: &str) -> Categories {
+    let read = || -> Result<Vec<String>, CategoriesFault> {
+        let text = file::read_up_to(Path::new(path), MAX_SIZE)?;
+        if text.len() > MAX_SIZE {
+            return Err(CategoriesFault::TooLarge(MAX_SIZE));
+        }
+        let json: Value = serde_json::from_slice(&text)?;
+        Ok(list(&json, "/categories").iter().filter_map(Value::as_str).map(str::to_owned).collect())
+    };
+    read().map_err(|fault| CategoriesError { path: path.to_owned(), fault })
+}
+
 /// Checks a CSV.
-pub(super) fn check(csv: &Value, custom: Option<&Categories>, findings: &mut Findings) {
+pub(super) fn check(csv: &Value, custom: Option<&Categories>, findings: &mut Collector) {
     check_common(csv, findings);
     check_capabilities(csv, findings);
     check_categories(csv, custom, findings);
 }
 
 /// Checks the description of the operator and its provider.
-pub(super) fn check_common(csv: &Value, findings: &mut Findings) {
+pub(super) fn check_common(csv: &Value, findings: &mut Collector) {
     let name = text(csv, "/metadata/name");
     let error = |detail: String| format!("Error: Value : ({name}) {detail}");
     if text(csv, "/spec/provider/name").trim().is_empty() {
@@ -104,7 +122,7 @@ fn annotation<'a>(csv: &'a Value, key: &str) -> Option<&'a str> {
 }
 
 /// Checks the declared capability level.
-pub(super) fn check_capabilities(csv: &Value, findings: &mut Findings) {
+pub(super) fn check_capabilities(csv: &Value, findings: &mut Collector) {
     let name = text(csv, "/metadata/name");
     if let Some(level) = annotation(csv, "capabilities").filter(|level| !CAPABILITIES.contains(level)) {
         let text = format!(
@@ -115,7 +133,7 @@ pub(super) fn check_capabilities(csv: &Value, findings: &mut Findings) {
 }
 
 /// Checks the declared categories.
-pub(super) fn check_categories(csv: &Value, custom: Option<&Categories>, findings: &mut Findings) {
+pub(super) fn check_categories(csv: &Value, custom: Option<&Categories>, findings: &mut Collector) {
     let name = text(csv, "/metadata/name");
     let pointer = super::csv::annotation("categories");
     let custom = match custom {
@@ -144,7 +162,7 @@ pub(super) fn check_categories(csv: &Value, custom: Option<&Categories>, finding
     }
 }
 
-fn check_icon(csv: &Value, name: &str, findings: &mut Findings) {
+fn check_icon(csv: &Value, name: &str, findings: &mut Collector) {
     let error = |detail: String| format!("Error: Value : ({name}) {detail}");
     let icons = list(csv, "/spec/icon");
     let Some(icon) = icons.first() else {

@@ -6,7 +6,7 @@ use serde_json::Value;
 
 use super::csv::annotation;
 use super::suites::CheckInput;
-use super::{Findings, list, text};
+use super::{Collector, list, text};
 
 /// Returns the images of a CSV with the first location of each: containers, related images, and the image for consoles.
 pub(super) fn images<'a>(csv: &'a Value) -> BTreeMap<&'a str, String> {
@@ -34,7 +34,7 @@ pub(super) fn images<'a>(csv: &'a Value) -> BTreeMap<&'a str, String> {
     found
 }
 
-pub(super) fn check(input: &CheckInput<'_>, findings: &mut Findings) {
+pub(super) fn check(input: &CheckInput<'_>, findings: &mut Collector) {
     let (Some(object), Some(platforms)) = (input.csv(), input.platforms) else { return };
     findings.set_object(object);
     for (image, pointer) in images(&object.value) {

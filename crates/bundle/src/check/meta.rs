@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use super::{Findings, list, text};
+use super::{Collector, list, text};
 
 /// Returns why a name is not a DNS subdomain, if it is not.
 pub(super) fn subdomain(name: &str) -> Option<String> {
@@ -64,7 +64,7 @@ fn is_label(part: &str, alphanumeric: impl Fn(u8) -> bool) -> bool {
 }
 
 /// Checks the metadata of an object without a namespace.
-pub(super) fn check(object: &Value, findings: &mut Findings) {
+pub(super) fn check(object: &Value, findings: &mut Collector) {
     let kind = text(object, "/kind");
     let name = text(object, "/metadata/name");
     for problem in problems(object) {

@@ -4,8 +4,11 @@
 //! of their kinds; `hub` and `objects` are optional. `suites` lists all validators, each of which is a separate file.
 
 mod author;
+mod bundle;
+mod catalogs;
 mod certified;
 mod community;
+mod configuration;
 mod content;
 mod crd;
 mod csv;
@@ -30,39 +33,121 @@ mod suites;
 mod whole_bundle;
 
 use std::ffi::OsStr;
-use std::path::Path;
+use std::io;
+use std::path::{Path, PathBuf};
 
 use fbc::Limits;
+use fbc::fault::{Class, Fault};
 use serde_json::Value;
 
 use crate::document;
-use crate::error::ReadError;
+use crate::error::{Error, ReadError};
 use crate::file::{self, Outcome};
 use crate::finding::{Finding, Severity};
 use crate::whole::Object;
 
+pub use bundle::{BundleDirectory, Check, Checked, Platforms, PlatformsError, Previous, check};
+pub use catalogs::check_catalog;
+pub use configuration::ConfigurationError;
 pub use content::{ContentOptions, check_content, check_content_of};
 pub use format::{check_format, check_format_of};
-pub use hub::{Categories, CategoriesError, CategoriesFault};
+pub use hub::{Categories, CategoriesError, CategoriesFault, read_categories};
 pub use media_type::{MediaType, media_type};
-pub use package_manifest::check_package_manifest;
 pub use pod_security::{BASELINE_CAPABILITIES, PodSecurity, pod_security};
-pub use repository::{CI, RELEASE_CONFIG, WITHOUT_CATALOG, check_ci, check_release_config, uses_catalog};
+pub use repository::{OperatorDirectory, RepositoryFileError, check_package_manifest};
 pub use schema::json_type;
 pub use schema::schema_faults;
-pub use siblings::{Sibling, check_siblings};
-pub use suites::{CheckInput, Platforms, VALIDATORS, Validator, run_validators};
+pub use suites::{CheckInput, VALIDATORS, Validator, run_validators};
+
+/// Why a bundle, or what belongs to it, cannot be checked.
+#[derive(Debug, thiserror::Error)]
+pub enum CheckError {
+    /// A file or directory cannot be read.
+    #[error("{}: {source}", path.display())]
+    File {
+        /// The file or directory.
+        path: PathBuf,
+        /// The I/O error.
+        source: io::Error,
+    },
+    /// The configuration is invalid.
+    #[error("{}: {source}", path.display())]
+    Configuration {
+        /// The file.
+        path: PathBuf,
+        /// The error.
+        source: Box<ConfigurationError>,
+    },
+    /// A label selector selects nothing.
+    #[error("invalid command args: selector \"{0}\" does not match any validator labels")]
+    Selector(String),
+    /// The previous version belongs to another package.
+    #[error("\"{reference}\" belongs to package \"{package}\", but the bundle belongs to package \"{wanted}\"")]
+    OtherPackage {
+        /// The previous version, as the user named it.
+        reference: String,
+        /// Its package.
+        package: String,
+        /// The package of the bundle.
+        wanted: String,
+    },
+    /// An operator has too many versions.
+    #[error("{} has more than {limit} versions", repository.display())]
+    TooManyVersions {
+        /// The directory of the operator.
+        repository: PathBuf,
+        /// The limit.
+        limit: usize,
+    },
+    /// A directory has no versions of an operator.
+    #[error("{} contains no bundle directory", .0.display())]
+    NoVersions(PathBuf),
+    /// A version of an operator cannot be read.
+    #[error("{}: {source}", path.display())]
+    Version {
+        /// The directory of the version.
+        path: PathBuf,
+        /// The error.
+        source: Box<Error>,
+    },
+    /// A file of a repository cannot be read.
+    #[error("{}: {source}", path.display())]
+    RepositoryFile {
+        /// The file.
+        path: PathBuf,
+        /// The error.
+        source: RepositoryFileError,
+    },
+    /// A package manifest cannot be read.
+    #[error("could not decode contents of file {} into package: {source}", path.display())]
+    PackageManifest {
+        /// The file.
+        path: PathBuf,
+        /// The error.
+        source: RepositoryFileError,
+    },
+}
+
+impl Fault for CheckError {
+    fn class(&self) -> Class {
+        match self {
+            CheckError::File { .. } => Class::World,
+            CheckError::Configuration { .. } => Class::Usage,
+            _ => Class::Refused,
+        }
+    }
+}
 
 /// The annotations that every bundle has.
 pub(crate) const MEDIA_TYPE: &str = "operators.operatorframework.io.bundle.mediatype.v1";
 pub(crate) const MANIFESTS: &str = "operators.operatorframework.io.bundle.manifests.v1";
 pub(crate) const METADATA: &str = "operators.operatorframework.io.bundle.metadata.v1";
 
-/// The findings about a bundle.
+/// Collects the findings of checks.
 ///
 /// Messages are those of the existing tools, so that scripts can match them.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Findings {
+pub struct Collector {
     /// The findings, in order.
     pub list: Vec<Finding>,
     /// Whether a rule of a dependency is missing or malformed, so that the rules need not be compiled.
@@ -81,7 +166,7 @@ pub enum Optional {
     BundleObjects,
 }
 
-impl Findings {
+impl Collector {
     /// Returns the messages of errors, which prevent a bundle from being installed.
     pub fn errors(&self) -> impl Iterator<Item = &str> {
         self.of(Severity::Error)

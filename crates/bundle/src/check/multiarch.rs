@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use serde_json::Value;
 
 use super::suites::CheckInput;
-use super::{Findings, list, text};
+use super::{Collector, list, text};
 
 const DEPLOYMENTS: &str = "/spec/install/spec/deployments";
 const TERMS: &str =
@@ -23,7 +23,7 @@ struct PlacedImage<'a> {
     allowed: BTreeSet<Platform>,
 }
 
-pub(super) fn check(input: &CheckInput<'_>, findings: &mut Findings) {
+pub(super) fn check(input: &CheckInput<'_>, findings: &mut Collector) {
     let (Some(object), Some(platforms)) = (input.csv(), input.platforms) else { return };
     findings.set_object(object);
     let (csv, name) = (&object.value, object.name());

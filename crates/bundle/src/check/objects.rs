@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use super::{Findings, list, text};
+use super::{Collector, list, text};
 
 /// The security context constraints that clusters include by default.
 const DEFAULT_CONSTRAINTS: &[&str] = &[
@@ -17,7 +17,7 @@ const DEFAULT_CONSTRAINTS: &[&str] = &[
 ];
 
 /// Checks an object.
-pub(super) fn check(object: &Value, findings: &mut Findings) {
+pub(super) fn check(object: &Value, findings: &mut Collector) {
     let kind = text(object, "/kind");
     let named = format!("{kind} \"{}\"", text(object, "/metadata/name"));
     if !has_valid_types(kind, object) {
@@ -91,7 +91,7 @@ fn has_valid_types(kind: &str, object: &Value) -> bool {
     }
 }
 
-fn check_rule(at: usize, rule: &Value, findings: &mut Findings) {
+fn check_rule(at: usize, rule: &Value, findings: &mut Collector) {
     let has = |field: &str, wanted: &[&str]| {
         list(rule, field).iter().filter_map(Value::as_str).any(|value| wanted.contains(&value))
     };

@@ -4,14 +4,14 @@ use serde_json::Value;
 
 use super::csv::annotation as annotation_pointer;
 use super::suites::CheckInput;
-use super::{Findings, text};
+use super::{Collector, text};
 
 const VERSIONS: &str = "com.redhat.openshift.versions";
 /// OpenShift 4.N is based on Kubernetes 1.(N + 13).
 const KUBERNETES_MINOR_OFFSET: u32 = 13;
 
 /// Checks that the OpenShift versions are not older than the Kubernetes version that the operator needs.
-pub(super) fn check(input: &CheckInput<'_>, findings: &mut Findings) {
+pub(super) fn check(input: &CheckInput<'_>, findings: &mut Collector) {
     let Some(object) = input.csv() else { return };
     findings.set_object(object);
     let written = input.whole.annotations.iter().find(|(key, _)| key == VERSIONS).map(|(_, value)| value.trim());
@@ -54,7 +54,7 @@ fn minor(version: &str, prefix: &str) -> Option<u32> {
 }
 
 /// Checks the links that the marketplace requires.
-pub(super) fn check_marketplace(input: &CheckInput<'_>, findings: &mut Findings) {
+pub(super) fn check_marketplace(input: &CheckInput<'_>, findings: &mut Collector) {
     let Some(object) = input.csv() else { return };
     findings.set_object(object);
     let package = &input.whole.package;

@@ -2,12 +2,12 @@
 
 use serde_json::Value;
 
-use super::Findings;
+use super::Collector;
 use super::csv::{ANNOTATIONS, annotation};
 use super::suites::CheckInput;
 
 /// Checks the annotations of OperatorGroups.
-pub(super) fn check(input: &CheckInput<'_>, findings: &mut Findings) {
+pub(super) fn check(input: &CheckInput<'_>, findings: &mut Collector) {
     for object in input.whole.of_kind("OperatorGroup") {
         findings.set_object(object);
         let annotations = object.value.pointer("/metadata/annotations").and_then(Value::as_object);
@@ -31,7 +31,7 @@ pub(super) fn check(input: &CheckInput<'_>, findings: &mut Findings) {
 }
 
 /// Finds NetworkPolicies, which the public pipelines reject although OLM v0 and v1 install them.
-pub(super) fn check_network_policy(input: &CheckInput<'_>, findings: &mut Findings) {
+pub(super) fn check_network_policy(input: &CheckInput<'_>, findings: &mut Collector) {
     for object in input.whole.of_kind("NetworkPolicy") {
         findings.set_object(object);
         let text = format!("NetworkPolicy {} is in the bundle: the pipeline refuses this kind", object.name());

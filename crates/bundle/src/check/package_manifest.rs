@@ -8,7 +8,7 @@ use super::{list, text};
 use crate::finding::{Finding, Severity};
 
 /// Checks a package manifest; findings refer to it as `file`.
-pub fn check_package_manifest(manifest: &Value, file: &str) -> Vec<Finding> {
+pub(super) fn check(manifest: &Value, file: &str) -> Vec<Finding> {
     let package = text(manifest, "/packageName");
     let mut found = Vec::new();
     let mut error = |pointer: String, message: String| {
@@ -56,7 +56,7 @@ mod tests {
     #[test]
     fn each_field_of_a_package_manifest_is_required() {
         let messages = |manifest: Value| {
-            let found = check_package_manifest(&manifest, "foo.package.yaml");
+            let found = check(&manifest, "foo.package.yaml");
             found.iter().map(|finding| finding.message.clone()).collect::<Vec<_>>().join("; ")
         };
         let channel = |name: &str| json!({"name": name, "currentCSV": "foo.v1"});

@@ -3,7 +3,7 @@
 use serde_json::Value;
 
 use super::suites::CheckInput;
-use super::{Findings, list, text};
+use super::{Collector, list, text};
 
 /// A level of the pod security standards; the least restrictive is the greatest.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -202,7 +202,7 @@ fn beyond_restricted(pod: &Value, containers: &[&Value]) -> Option<String> {
 }
 
 /// Compares the deployments of a bundle with the namespace that it suggests.
-pub(super) fn check(input: &CheckInput<'_>, findings: &mut Findings) {
+pub(super) fn check(input: &CheckInput<'_>, findings: &mut Collector) {
     const TEMPLATE: &str = "operatorframework.io/suggested-namespace-template";
     const ENFORCED: &str = "pod-security.kubernetes.io/enforce";
     let Some(object) = input.csv() else { return };

@@ -6,7 +6,7 @@ use fbc::version::Version;
 use serde_json::Value;
 
 use super::suites::CheckInput;
-use super::{Findings, list, text};
+use super::{Collector, list, text};
 
 /// An API and some of its kinds.
 type Kinds = (&'static str, &'static [&'static str]);
@@ -131,7 +131,7 @@ fn message(minor: u64, found: &BTreeMap<String, Vec<String>>) -> String {
     )
 }
 
-pub(super) fn check(input: &CheckInput<'_>, findings: &mut Findings) {
+pub(super) fn check(input: &CheckInput<'_>, findings: &mut Collector) {
     let Some(csv) = input.csv() else { return };
     findings.set_object(csv);
     let name = csv.name();
@@ -185,7 +185,7 @@ pub(super) fn check(input: &CheckInput<'_>, findings: &mut Findings) {
 }
 
 /// Finds objects of removed APIs that the existing tools do not check.
-pub(super) fn check_unchecked(input: &CheckInput<'_>, findings: &mut Findings) {
+pub(super) fn check_unchecked(input: &CheckInput<'_>, findings: &mut Collector) {
     let minimum = input.csv().map(|csv| text(&csv.value, "/spec/minKubeVersion").trim().to_owned());
     let versions = [input.kubernetes.map(str::to_owned), minimum];
     let versions: Vec<Version> = versions.iter().flatten().filter_map(|it| Version::parse_tolerant(it).ok()).collect();

@@ -1,19 +1,28 @@
-//! Checks the files that operator repositories keep next to bundles: `ci.yaml` and `release-config.yaml`.
+//! Checks operator repositories: all versions of an operator, and the files next to them, `ci.yaml` and
+//! `release-config.yaml`.
 
+use std::io;
+use std::path::{Path, PathBuf};
 use std::sync::LazyLock;
 
+use fbc::Limits;
+use fbc::yaml::YamlError;
 use serde_json::{Value, json};
 
 use super::schema::schema_faults;
-use super::{list, text};
+use super::siblings::{Sibling, check_siblings};
+use super::{CheckError, list, package_manifest, text};
+use crate::file;
 use crate::finding::{Finding, Severity};
+use crate::loaded::locate;
+use crate::whole::{Whole, read_whole};
 
 /// The file of an operator, next to the directories of its versions.
-pub const CI: &str = "ci.yaml";
+const CI: &str = "ci.yaml";
 /// The file of a version.
-pub const RELEASE_CONFIG: &str = "release-config.yaml";
+const RELEASE_CONFIG: &str = "release-config.yaml";
 /// Rules that do not apply to operators with a file-based catalog, which defines the upgrades.
-pub const WITHOUT_CATALOG: [&str; 6] =
+pub(super) const WITHOUT_CATALOG: [&str; 6] =
     ["openshift-versions", "replaces-exists", "dangling-bundle", "graph-loop", "pruned-graph", "update-graph"];
 /// The channels of semver templates.
 const SEMVER: [&str; 3] = ["Fast", "Candidate", "Stable"];
@@ -57,8 +66,146 @@ static RELEASE_SCHEMA: LazyLock<Value> = LazyLock::new(|| {
     }})
 });
 
+/// The maximum number of versions of one operator.
+const MAX_VERSIONS: usize = 2000;
+/// The maximum size of a package manifest or configuration file in bytes.
+const MAX_SIZE: usize = 1 << 20;
+
+/// Why a YAML file of a repository cannot be read.
+#[derive(Debug, thiserror::Error)]
+pub enum RepositoryFileError {
+    /// It is larger than this number of bytes.
+    #[error("larger than the limit of {0} bytes")]
+    TooLarge(usize),
+    /// It cannot be read.
+    #[error(transparent)]
+    Io(#[from] io::Error),
+    /// It is not YAML.
+    #[error(transparent)]
+    Yaml(#[from] Box<YamlError>),
+    /// It has a value that JSON cannot hold.
+    #[error(transparent)]
+    Json(#[from] serde_json::Error),
+}
+
+/// An operator in a repository: a directory with a subdirectory per version.
+#[derive(Debug, Clone, Copy)]
+pub struct OperatorDirectory<'a>(pub &'a Path);
+
+impl OperatorDirectory<'_> {
+    /// Checks all versions of the operator together, and the files next to them.
+    ///
+    /// # Errors
+    /// Fails if the directory, a bundle or a file of the repository cannot be read.
+    pub fn check(self, limits: &Limits) -> Result<Vec<Finding>, CheckError> {
+        let repo = self.0;
+        let failed = |source| CheckError::File { path: repo.to_owned(), source };
+        let mut names = Vec::new();
+        for name in file::entries(repo).map_err(failed)? {
+            if file::is_directory(&repo.join(&name).join("manifests")) {
+                names.push(name.to_string_lossy().into_owned());
+            }
+            if names.len() > MAX_VERSIONS {
+                return Err(CheckError::TooManyVersions { repository: repo.to_owned(), limit: MAX_VERSIONS });
+            }
+        }
+        if names.is_empty() {
+            return Err(CheckError::NoVersions(repo.to_owned()));
+        }
+        names.sort();
+        let mut read: Vec<(String, Whole)> = Vec::new();
+        for name in names {
+            let path = repo.join(&name);
+            let whole =
+                read_whole(&path, limits).map_err(|source| CheckError::Version { path, source: Box::new(source) })?;
+            read.push((name, whole));
+        }
+        let operator = file::canonical(repo).map_err(failed)?;
+        let operator = operator.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
+        let siblings: Vec<Sibling<'_>> = read.iter().map(|(directory, whole)| Sibling { directory, whole }).collect();
+        let ci = read_optional(&repo.join(CI))?;
+        let mut all = check_siblings(&operator, &siblings);
+        if uses_catalog(ci.as_ref()) {
+            all.retain(|finding| !WITHOUT_CATALOG.contains(&finding.id));
+        }
+        let mut found = check_ci(ci.as_ref());
+        locate(&mut found, repo, Some(&repo.to_string_lossy()), limits);
+        for (directory, whole) in &read {
+            let name = whole.csv().map_or("", |csv| csv.name());
+            let mut of_one: Vec<Finding> = all.iter().filter(|finding| finding.bundle == name).cloned().collect();
+            let root = repo.join(directory);
+            if let Some(config) = read_optional(&root.join(RELEASE_CONFIG))? {
+                let released = check_release_config(&config, ci.as_ref()).into_iter();
+                of_one.extend(released.map(|finding| finding.of(name)));
+            }
+            locate(&mut of_one, &root, Some(&root.to_string_lossy()), limits);
+            found.extend(of_one);
+        }
+        Ok(found)
+    }
+
+    /// Returns the catalogs of the operator in its repository, and the registries that the repository allows for bundles.
+    ///
+    /// # Errors
+    /// Fails if the directory or the configuration of the repository cannot be read.
+    pub fn catalogs_and_registries(self) -> Result<(Vec<PathBuf>, Vec<String>), CheckError> {
+        let failed = |source| CheckError::File { path: self.0.to_owned(), source };
+        let operator = file::canonical(self.0).map_err(failed)?;
+        // REPOSITORY/operators/OPERATOR
+        let (Some(name), Some(root)) = (operator.file_name(), operator.ancestors().nth(2)) else {
+            return Ok((Vec::new(), Vec::new()));
+        };
+        let catalogs = root.join("catalogs");
+        let mut catalogs: Vec<PathBuf> = file::entries(&catalogs)
+            .unwrap_or_default()
+            .into_iter()
+            .take(MAX_VERSIONS)
+            .map(|version| catalogs.join(version).join(name))
+            .filter(|catalog| file::is_directory(catalog))
+            .collect();
+        catalogs.sort();
+        let config = read_optional(&root.join("ci/pipeline-config.yaml"))?.unwrap_or_default();
+        let registries = list(&config, "/allowed_bundle_registries").iter().filter_map(Value::as_str);
+        Ok((catalogs, registries.map(str::to_owned).collect()))
+    }
+}
+
+/// Returns whether the operator of a bundle in a repository is maintained as a file-based catalog.
+pub(super) fn is_in_catalog(bundle: &Path) -> bool {
+    let ci = file::canonical(bundle).ok().and_then(|path| Some(path.parent()?.join(CI)));
+    uses_catalog(ci.and_then(|path| read_optional(&path).ok().flatten()).as_ref())
+}
+
+/// Checks a package manifest.
+///
+/// # Errors
+/// Fails if the file cannot be read.
+pub fn check_package_manifest(path: &Path) -> Result<Vec<Finding>, CheckError> {
+    let manifest = read(path).map_err(|source| CheckError::PackageManifest { path: path.to_owned(), source })?;
+    Ok(package_manifest::check(&manifest, &path.to_string_lossy()))
+}
+
+/// Reads a YAML file, if it exists.
+fn read_optional(path: &Path) -> Result<Option<Value>, CheckError> {
+    if !file::is_plain(path) {
+        return Ok(None);
+    }
+    read(path).map(Some).map_err(|source| CheckError::RepositoryFile { path: path.to_owned(), source })
+}
+
+fn read(path: &Path) -> Result<Value, RepositoryFileError> {
+    let text = file::read_up_to(path, MAX_SIZE)?;
+    if text.len() > MAX_SIZE {
+        return Err(RepositoryFileError::TooLarge(MAX_SIZE));
+    }
+    let mut json = Vec::new();
+    let bounds = fbc::yaml::Limits { depth: 50, nodes: 100_000, bytes: MAX_SIZE };
+    fbc::yaml::to_json(&text, &bounds, &mut json).map_err(Box::new)?;
+    Ok(serde_json::from_slice(&json)?)
+}
+
 /// Returns whether an operator is maintained as a file-based catalog.
-pub fn uses_catalog(ci: Option<&Value>) -> bool {
+fn uses_catalog(ci: Option<&Value>) -> bool {
     ci.and_then(|ci| ci.pointer("/fbc/enabled")) == Some(&Value::Bool(true))
 }
 
@@ -78,7 +225,7 @@ fn faults(id: &'static str, file: &str, schema: &Value, value: &Value) -> Vec<Fi
 }
 
 /// Checks the optional `ci.yaml` of an operator.
-pub fn check_ci(ci: Option<&Value>) -> Vec<Finding> {
+fn check_ci(ci: Option<&Value>) -> Vec<Finding> {
     let mut found = ci.map(|ci| faults("ci-config", CI, &CI_SCHEMA, ci)).unwrap_or_default();
     let at = |finding: Finding, pointer: &str| if ci.is_some() { finding.at(CI, 0, pointer) } else { finding };
     if uses_catalog(ci) {
@@ -101,7 +248,7 @@ pub fn check_ci(ci: Option<&Value>) -> Vec<Finding> {
 }
 
 /// Checks the `release-config.yaml` of a version against its schema and the `ci.yaml` of its operator.
-pub fn check_release_config(config: &Value, ci: Option<&Value>) -> Vec<Finding> {
+fn check_release_config(config: &Value, ci: Option<&Value>) -> Vec<Finding> {
     let mut found = faults("release-config", RELEASE_CONFIG, &RELEASE_SCHEMA, config);
     let mut error = |pointer: String, text: String| {
         found.push(Finding::new("release-config", Severity::Error, text).at(RELEASE_CONFIG, 0, pointer));

@@ -6,7 +6,7 @@ use serde_json::Value;
 
 use super::csv::annotation;
 use super::suites::CheckInput;
-use super::{Findings, list, text};
+use super::{Collector, list, text};
 use crate::whole::Object;
 
 mod fits;
@@ -25,7 +25,7 @@ struct Fault {
     why: String,
 }
 
-pub(super) fn check(input: &CheckInput<'_>, findings: &mut Findings) {
+pub(super) fn check(input: &CheckInput<'_>, findings: &mut Collector) {
     for object in input.whole.of_kind("CustomResourceDefinition") {
         // Schemas of v1beta1 are unrestricted.
         if text(&object.value, "/apiVersion") != "apiextensions.k8s.io/v1" {
@@ -62,7 +62,7 @@ impl Fault {
     }
 }
 
-fn check_examples(input: &CheckInput<'_>, findings: &mut Findings) {
+fn check_examples(input: &CheckInput<'_>, findings: &mut Collector) {
     let Some(object) = input.csv() else { return };
     findings.set_object(object);
     let annotations = object.value.pointer("/metadata/annotations");

@@ -7,13 +7,13 @@ use serde_json::Value;
 use super::csv::annotation;
 use super::schema::{self, Crds};
 use super::suites::CheckInput;
-use super::{Findings, list, text};
+use super::{Collector, list, text};
 use crate::finding::{Finding, Severity};
 
 const OWNED: &str = "/spec/customresourcedefinitions/owned";
 const EXAMPLES: &str = "alm-examples";
 
-pub(super) fn check(input: &CheckInput<'_>, findings: &mut Findings) {
+pub(super) fn check(input: &CheckInput<'_>, findings: &mut Collector) {
     let Some(object) = input.csv() else { return };
     findings.set_object(object);
     let csv = &object.value;
@@ -40,7 +40,7 @@ pub(super) fn check(input: &CheckInput<'_>, findings: &mut Findings) {
 /// The owned CRDs by group, version and kind; the first of duplicates.
 type Owned<'a> = BTreeMap<(&'a str, &'a str, &'a str), &'a Value>;
 
-fn check_example(owned: &Owned<'_>, crds: &Crds<'_>, example: &Value, findings: &mut Findings) {
+fn check_example(owned: &Owned<'_>, crds: &Crds<'_>, example: &Value, findings: &mut Collector) {
     let (kind, version) = (text(example, "/kind"), text(example, "/apiVersion"));
     let shown = format!("example {kind} {:?}", text(example, "/metadata/name"));
     let pointer = annotation(EXAMPLES);

@@ -11,11 +11,11 @@ use crate::whole::Whole;
 
 /// A bundle of an operator, and its directory.
 #[derive(Debug, Clone)]
-pub struct Sibling<'a> {
+pub(super) struct Sibling<'a> {
     /// The name of its directory.
-    pub directory: &'a str,
+    pub(super) directory: &'a str,
     /// The bundle.
-    pub whole: &'a Whole,
+    pub(super) whole: &'a Whole,
 }
 
 /// The facts about a bundle that its siblings depend on.
@@ -62,7 +62,7 @@ impl<'a> Facts<'a> {
 }
 
 /// Checks the bundles of the operator whose directory is called `operator`.
-pub fn check_siblings(operator: &str, siblings: &[Sibling<'_>]) -> Vec<Finding> {
+pub(super) fn check_siblings(operator: &str, siblings: &[Sibling<'_>]) -> Vec<Finding> {
     let mut all: Vec<Facts<'_>> = siblings.iter().filter_map(Facts::of).collect();
     let parsed = |facts: &Facts<'_>| Version::parse_tolerant(facts.version).ok();
     all.sort_by(|a, b| match (parsed(a), parsed(b)) {

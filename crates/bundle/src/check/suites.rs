@@ -1,11 +1,11 @@
 //! Validators that can be selected by name or suite.
 
-use std::error::Error;
 use std::io;
 
+use super::bundle::PlatformsError;
 use super::hub::Categories;
 use super::{
-    Findings, author, certified, community, good_practices, hub, image_exists, multiarch, objects, openshift,
+    Collector, author, certified, community, good_practices, hub, image_exists, multiarch, objects, openshift,
     operator_group, pod_security, removed_apis, schema, scorecard, whole_bundle,
 };
 use crate::whole::{Object, Whole};
@@ -21,15 +21,15 @@ pub struct CheckInput<'a> {
     /// The Dockerfile of the bundle's index, if given: its path, and its text if it can be read.
     pub index: Option<(&'a str, io::Result<String>)>,
     /// Looks up the platforms of an image: operating systems with architectures. `None` disables image lookups.
-    pub platforms: Option<&'a Platforms<'a>>,
+    pub platforms: Option<&'a PlatformsOf<'a>>,
     /// The container tool given by the user.
     pub container_tool: Option<&'a str>,
     /// The categories to accept instead of the standard ones.
     pub categories: Option<&'a Categories>,
 }
 
-/// Looks up the platforms of an image, or returns the reason why it cannot.
-pub type Platforms<'a> = dyn Fn(&str) -> Result<Vec<(String, String)>, Box<dyn Error + Send + Sync>> + 'a;
+/// Looks up the platforms of an image within one check, which remembers them.
+type PlatformsOf<'a> = dyn Fn(&str) -> Result<Vec<(String, String)>, PlatformsError> + 'a;
 
 impl<'a> CheckInput<'a> {
     /// Creates the input for a bundle of `size`, without optional data.
@@ -63,7 +63,7 @@ pub struct Validator {
     pub optional: bool,
     /// What it checks.
     pub about: &'static str,
-    run: fn(&CheckInput<'_>, &mut Findings),
+    run: fn(&CheckInput<'_>, &mut Collector),
 }
 
 /// All validators.
@@ -237,8 +237,8 @@ pub const VALIDATORS: &[Validator] = &[
 ];
 
 /// Runs the named validators, in the order of the table.
-pub fn run_validators(input: &CheckInput<'_>, names: &[&str]) -> Findings {
-    let mut findings = Findings::default();
+pub fn run_validators(input: &CheckInput<'_>, names: &[&str]) -> Collector {
+    let mut findings = Collector::default();
     for validator in VALIDATORS.iter().filter(|validator| names.contains(&validator.name)) {
         findings.set_file("");
         (validator.run)(input, &mut findings);
@@ -246,7 +246,7 @@ pub fn run_validators(input: &CheckInput<'_>, names: &[&str]) -> Findings {
     findings
 }
 
-fn on_csv(input: &CheckInput<'_>, findings: &mut Findings, check: impl Fn(&serde_json::Value, &mut Findings)) {
+fn on_csv(input: &CheckInput<'_>, findings: &mut Collector, check: impl Fn(&serde_json::Value, &mut Collector)) {
     if let Some(csv) = input.csv() {
         findings.set_object(csv);
         check(&csv.value, findings);

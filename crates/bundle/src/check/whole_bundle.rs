@@ -5,12 +5,12 @@ use std::collections::BTreeSet;
 use serde_json::Value;
 
 use super::suites::CheckInput;
-use super::{Findings, list, text};
+use super::{Collector, list, text};
 
 /// The maximum size of a ConfigMap, which OLM v0 unpacks a bundle into.
 const MAX_CONFIG_MAP_SIZE: u64 = 1_048_576;
 
-pub(super) fn check(input: &CheckInput<'_>, findings: &mut Findings) {
+pub(super) fn check(input: &CheckInput<'_>, findings: &mut Collector) {
     let Some(csv) = input.csv() else { return };
     let name = csv.name().to_owned();
     check_crds(input, &csv.value, &name, findings);
@@ -35,7 +35,7 @@ fn versions(crd: &Value) -> Vec<&str> {
     versions
 }
 
-fn check_crds(input: &CheckInput<'_>, csv: &Value, name: &str, findings: &mut Findings) {
+fn check_crds(input: &CheckInput<'_>, csv: &Value, name: &str, findings: &mut Collector) {
     let owned: Vec<(String, &str, &str)> = list(csv, "/spec/customresourcedefinitions/owned")
         .iter()
         .map(|owned| {
@@ -75,7 +75,7 @@ fn check_crds(input: &CheckInput<'_>, csv: &Value, name: &str, findings: &mut Fi
     }
 }
 
-fn check_release(input: &CheckInput<'_>, csv: &Value, name: &str, findings: &mut Findings) {
+fn check_release(input: &CheckInput<'_>, csv: &Value, name: &str, findings: &mut Collector) {
     let release = match csv.pointer("/spec/release") {
         Some(Value::String(text)) => text.clone(),
         Some(Value::Number(number)) => number.to_string(),
@@ -90,7 +90,7 @@ fn check_release(input: &CheckInput<'_>, csv: &Value, name: &str, findings: &mut
     }
 }
 
-fn check_accounts(input: &CheckInput<'_>, csv: &Value, findings: &mut Findings) {
+fn check_accounts(input: &CheckInput<'_>, csv: &Value, findings: &mut Collector) {
     let used: BTreeSet<&str> = list(csv, "/spec/install/spec/deployments")
         .iter()
         .map(|deployment| text(deployment, "/spec/template/spec/serviceAccountName"))
@@ -109,7 +109,7 @@ fn check_accounts(input: &CheckInput<'_>, csv: &Value, findings: &mut Findings) 
     }
 }
 
-fn check_size((size, packed): (u64, u64), findings: &mut Findings) {
+fn check_size((size, packed): (u64, u64), findings: &mut Collector) {
     if packed == 0 {
         findings.warning("bundle-size", "", "Warning: : unable to check the bundle compressed size");
         return;
@@ -147,7 +147,7 @@ fn readable(size: u64) -> String {
     format!("{value:.1} {}B", ["", "k", "M", "G", "T", "P", "E"][unit])
 }
 
-fn check_images(csv: &Value, findings: &mut Findings) {
+fn check_images(csv: &Value, findings: &mut Collector) {
     for (at, related) in list(csv, "/spec/relatedImages").iter().enumerate() {
         let (place, image) = (format!("spec.relatedImages[{at}].image"), text(related, "/image"));
         let pointer = format!("/spec/relatedImages/{at}/image");

@@ -1,8 +1,7 @@
 //! Checks sizes against the limits of clusters.
 
-use std::io::Write;
-
 use crate::Whole;
+use crate::packed::Counted;
 use flate2::Compression;
 use flate2::write::GzEncoder;
 use serde_json::Value;
@@ -57,25 +56,24 @@ const NAME: usize = 253;
 
 /// The OLM generation that the objects are for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum OlmTarget {
+pub(crate) enum OlmTarget {
     /// OLM v0.
     V0,
     /// OLM v1.
     V1(Runtime),
 }
 
-/// Checks the objects that a cluster would receive.
-pub fn check_limits<'a>(objects: impl IntoIterator<Item = &'a Value>, of: OlmTarget) -> Vec<Limit> {
-    measured(objects, of, &OmittedBytes::new())
-}
-
 /// Checks the objects that a cluster would receive from a bundle, including omitted bytes.
-pub fn check_limits_of<'a>(bundle: &Bundle, objects: impl IntoIterator<Item = &'a Value>, of: OlmTarget) -> Vec<Limit> {
+pub(crate) fn check_limits<'a>(
+    bundle: &Bundle,
+    objects: impl IntoIterator<Item = &'a Value>,
+    of: OlmTarget,
+) -> Vec<Limit> {
     measured(objects, of, &bundle.omitted)
 }
 
 fn measured<'a>(objects: impl IntoIterator<Item = &'a Value>, of: OlmTarget, omitted: &OmittedBytes) -> Vec<Limit> {
-    let mut found = Found(Vec::new());
+    let mut found = LimitHits(Vec::new());
     let objects: Vec<&Value> = objects.into_iter().collect();
     let mut release = 0;
     let mut phases: Vec<(&'static str, usize)> = Vec::new();
@@ -135,19 +133,25 @@ fn measured<'a>(objects: impl IntoIterator<Item = &'a Value>, of: OlmTarget, omi
     found.0
 }
 
-/// Checks a bundle as OLM v0 unpacks and serves it; `files` are the contents of its files.
-pub fn check_bundle<'a>(whole: &Whole, files: impl IntoIterator<Item = &'a [u8]>) -> Vec<Limit> {
-    let mut found = Found(Vec::new());
-    let size: usize = files.into_iter().map(|file| packed(file).div_ceil(3) * 4).sum();
-    found.measure("size-bundle", "the bundle", size, BUNDLE, "a bundle in a ConfigMap, compressed");
+/// Checks the size of a bundle in a ConfigMap, into which OLM v0 unpacks it.
+pub(crate) fn check_packed(size: u64) -> Vec<Limit> {
+    let mut found = LimitHits(Vec::new());
+    found.measure("size-bundle", "the bundle", size as usize, BUNDLE, "a bundle in a ConfigMap, compressed");
+    found.0
+}
+
+/// Checks the size of the message with which a registry serves a bundle for OLM v0.
+pub(crate) fn check_message(whole: &Whole) -> Vec<Limit> {
+    let mut found = LimitHits(Vec::new());
     let objects: usize = whole.objects.iter().map(|object| length(&object.value)).sum();
     found.measure("size-message", "the bundle", objects, MESSAGE, "a message of the registry API");
     found.0
 }
 
-struct Found(Vec<Limit>);
+/// The limits that objects hit.
+struct LimitHits(Vec<Limit>);
 
-impl Found {
+impl LimitHits {
     fn measure(&mut self, id: &'static str, object: &str, size: usize, limit: usize, what: &'static str) {
         let level = match size {
             _ if size > limit => Level::Over,
@@ -173,7 +177,7 @@ fn values(object: &Value) -> usize {
         .sum()
 }
 
-fn containers(object: &Value, name: &str, found: &mut Found) {
+fn containers(object: &Value, name: &str, found: &mut LimitHits) {
     for container in list(object, "/spec/template/spec/containers") {
         let length = text(container, "/name").len();
         if length > crate::rehearse::names::LABEL {
@@ -232,31 +236,11 @@ fn written(text: &str) -> usize {
 
 /// Returns the size of objects as JSON, compressed as one stream.
 fn compressed(objects: &[&Value]) -> usize {
-    let mut encoder = GzEncoder::new(Counter(0), Compression::new(6));
+    let mut encoder = GzEncoder::new(Counted(0), Compression::new(6));
     for object in objects {
         let _ = serde_json::to_writer(&mut encoder, object);
     }
-    encoder.finish().map_or(0, |counter| counter.0)
-}
-
-fn packed(bytes: &[u8]) -> usize {
-    let mut encoder = GzEncoder::new(Counter(0), Compression::new(6));
-    let written = encoder.write_all(bytes);
-    written.and_then(|()| encoder.finish()).map_or(0, |counter| counter.0)
-}
-
-/// A writer that counts bytes.
-struct Counter(usize);
-
-impl Write for Counter {
-    fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
-        self.0 += bytes.len();
-        Ok(bytes.len())
-    }
-
-    fn flush(&mut self) -> std::io::Result<()> {
-        Ok(())
-    }
+    encoder.finish().map_or(0, |counted| counted.0 as usize)
 }
 
 #[cfg(test)]
@@ -276,5 +260,24 @@ mod tests {
         for value in values {
             assert_eq!(length(&value), value.to_string().len(), "{value}");
         }
+    }
+
+    #[test]
+    fn sizes_are_compared_with_limits() {
+        let check = |objects: &[Value], of| measured(objects, of, &OmittedBytes::new());
+        let large = |size: usize| json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "m"}, "data": {"k": "x".repeat(size)}});
+        let measured = |size| {
+            let found = check(&[large(size)], OlmTarget::V0);
+            found.iter().map(|limit| (limit.id, limit.level)).collect::<Vec<_>>()
+        };
+        assert_eq!(measured(1000), []);
+        assert_eq!(measured(900_000), [("size-values", Level::Near)]);
+        assert_eq!(measured(1_048_576), [("size-values", Level::Over)]);
+        assert_eq!(measured(2_000_000), [("size-object", Level::Over), ("size-values", Level::Over)]);
+        let annotated = json!({"kind": "A", "metadata": {"annotations": {"k": "x".repeat(262_144)}}});
+        assert_eq!(check(&[annotated], OlmTarget::V1(Runtime::Helm))[0].id, "size-annotations");
+        let roles: Vec<Value> =
+            (0..51).map(|at| json!({"kind": "ClusterRole", "metadata": {"name": at.to_string()}})).collect();
+        assert_eq!(check(&roles, OlmTarget::V1(Runtime::Boxcutter))[0].object, "phase roles");
     }
 }

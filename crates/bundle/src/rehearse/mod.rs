@@ -4,14 +4,16 @@
 //! [`v0::install`] return the objects that each would create, in order, or its error message. The modules, in reading
 //! order: [`bundle`](Bundle) is the common input, which `typed` converts to Kubernetes types; `modes` and [`config`]
 //! determine the watched namespaces; `names` builds names; `limits` checks sizes; `installer` derives the rights that
-//! an installer needs; `upgrade` compares two installations. The crate reads no files.
+//! an installer needs; `upgrade` compares two installations. [`rehearse`] answers the command, and [`Rehearse::predict`]
+//! all who ask whether OLM installs a bundle.
 
 mod input;
 mod installer;
-mod limits;
+pub(crate) mod limits;
 mod modes;
 mod names;
 mod quantity;
+mod rehearsal;
 mod served;
 mod typed;
 mod upgrade;
@@ -22,12 +24,15 @@ pub mod v1;
 
 pub use input::{Bundle, UnknownField};
 pub use installer::{Installer, installer};
-pub use limits::{Level, Limit, OlmTarget, check_bundle, check_limits, check_limits_of};
+pub use limits::{Level, Limit};
 pub use modes::Mode;
+pub use rehearsal::{Decision, Generation, OnCluster, Prediction, Rehearsal, Rehearse, rehearse};
 pub use upgrade::{Change, Effect, FIELDS, upgrade};
 
+use serde::Serialize;
+
 /// The reason why a cluster would reject a bundle.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Refusal {
     /// A machine-readable identifier.
     pub id: &'static str,

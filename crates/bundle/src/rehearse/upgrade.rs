@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use serde::{Serialize, Serializer};
 use serde_json::Value;
 
 use crate::rehearse::display_name;
@@ -20,8 +21,26 @@ pub enum Effect {
     Created,
 }
 
+impl Effect {
+    /// Returns what an upgrade does to the object.
+    pub fn verb(self) -> &'static str {
+        match self {
+            Effect::Deleted => "deletes",
+            Effect::Restarted => "restarts",
+            Effect::Changed => "changes",
+            Effect::Created => "creates",
+        }
+    }
+}
+
+impl Serialize for Effect {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_str(self.verb())
+    }
+}
+
 /// The change of an object in an upgrade.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Change {
     /// The effect.
     pub effect: Effect,

@@ -2,6 +2,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use fbc::fault::{Class, Fault};
+
 use crate::{Finding, Severity};
 
 use crate::review::judge::judge;
@@ -132,6 +134,12 @@ pub(crate) fn rights(rules: &[Rule], own_groups: &[String]) -> Result<Vec<Findin
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("the bundle gives more rights than can be judged")]
 pub struct TooManyRights;
+
+impl Fault for TooManyRights {
+    fn class(&self) -> Class {
+        Class::Refused
+    }
+}
 
 /// Returns the rights that are new, moved or removed.
 pub(crate) fn changed_rights(old: &[Rule], new: &[Rule], own_groups: &[String]) -> Result<Vec<Finding>, TooManyRights> {

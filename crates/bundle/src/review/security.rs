@@ -1,8 +1,10 @@
 //! Reports the rights of an operator, and what grew between two versions.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
+use std::str::FromStr;
 
-use crate::{Finding, Object, Severity, Whole};
+use crate::{Finding, Findings, LoadedBundle, Object, Severity, Whole};
+use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use crate::review::compare::{self, Fact, TooManyRights};
@@ -88,6 +90,123 @@ fn collect(whole: &Whole, options: Options) -> Facts {
 
 fn name(whole: &Whole) -> String {
     whole.csv().map(|csv| csv.name().to_owned()).unwrap_or_default()
+}
+
+/// Returns the findings about a bundle, or about its changes since `old`, with positions.
+///
+/// # Errors
+/// Fails if the bundles cannot be evaluated.
+pub fn review(old: Option<&LoadedBundle>, new: &LoadedBundle, options: Options) -> Result<Vec<Finding>, TooManyRights> {
+    let mut found = match old {
+        None => judge(&new.whole, options)?,
+        Some(old) => judge_change(&old.whole, &new.whole, options)?,
+    };
+    new.locate(&mut found);
+    Ok(found)
+}
+
+/// Which findings are accepted, and which ones to fail on.
+#[derive(Debug, Clone, Default)]
+pub struct Policy {
+    /// What to fail on.
+    pub deny: Vec<Denial>,
+    /// What to ignore.
+    pub allow: Vec<Allowance>,
+    /// The findings that were accepted before.
+    pub baseline: Baseline,
+}
+
+/// Findings to fail on.
+#[derive(Debug, Clone)]
+pub enum Denial {
+    /// Those of this severity or a higher one.
+    Severity(Severity),
+    /// Those with this name.
+    Id(String),
+}
+
+/// Findings to ignore: those with this name, or only those about one service account.
+#[derive(Debug, Clone)]
+pub struct Allowance {
+    id: String,
+    account: Option<String>,
+}
+
+/// The name of a finding is unknown.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("unknown finding {0}")]
+pub struct UnknownFinding(String);
+
+fn known(id: &str) -> Result<String, UnknownFinding> {
+    let known = RULES.iter().any(|(name, _)| *name == id);
+    known.then(|| id.to_owned()).ok_or_else(|| UnknownFinding(id.to_owned()))
+}
+
+impl FromStr for Denial {
+    type Err = UnknownFinding;
+
+    fn from_str(text: &str) -> Result<Denial, UnknownFinding> {
+        match Severity::parse(text) {
+            Some(severity) => Ok(Denial::Severity(severity)),
+            None => known(text).map(Denial::Id),
+        }
+    }
+}
+
+impl FromStr for Allowance {
+    type Err = UnknownFinding;
+
+    /// Parses `ID` or `ID:ACCOUNT`.
+    fn from_str(text: &str) -> Result<Allowance, UnknownFinding> {
+        let (id, account) = text.split_once(':').map_or((text, None), |(id, account)| (id, Some(account.to_owned())));
+        Ok(Allowance { id: known(id)?, account })
+    }
+}
+
+impl Denial {
+    fn covers(&self, finding: &Finding) -> bool {
+        match self {
+            Denial::Severity(severity) => finding.severity >= *severity,
+            Denial::Id(id) => finding.id == id,
+        }
+    }
+}
+
+impl Allowance {
+    fn covers(&self, finding: &Finding) -> bool {
+        let of = |account: &String| finding.object == format!("ServiceAccount {account}");
+        finding.id == self.id && self.account.as_ref().is_none_or(of)
+    }
+}
+
+/// Findings that were accepted: a file of `opm security`.
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Baseline {
+    accepted: BTreeSet<String>,
+}
+
+impl Baseline {
+    /// Accepts findings.
+    pub fn of(findings: &[Finding]) -> Baseline {
+        Baseline { accepted: findings.iter().map(Baseline::key).collect() }
+    }
+
+    /// Returns the identity of a finding across runs. The line is not part of it.
+    fn key(finding: &Finding) -> String {
+        format!("{} | {} | {}", finding.id, finding.object, finding.message)
+    }
+}
+
+impl Policy {
+    /// Removes the accepted findings, and decides about the others.
+    pub fn apply(&self, mut findings: Vec<Finding>) -> Findings {
+        findings.retain(|finding| {
+            let accepted = self.baseline.accepted.contains(&Baseline::key(finding));
+            !accepted && !self.allow.iter().any(|allowance| allowance.covers(finding))
+        });
+        Findings::new(findings, |finding| self.deny.iter().any(|denial| denial.covers(finding)))
+    }
 }
 
 /// Returns the findings about a bundle.

@@ -46,7 +46,7 @@ pub struct AddBundle {
 /// Fails as [`EditError`] says; the catalog is then as it was.
 pub fn add_bundle(request: &AddBundle, notices: &dyn Notices) -> Result<Edited, EditError> {
     let AddBundle { name, directory, image, migrate, options, .. } = request;
-    let rendered = render_bundle(name, directory, image, *migrate, &options.limits, notices)?;
+    let (rendered, contents) = render_bundle(name, directory, image, *migrate, &options.limits, notices)?;
     let csv = match rendered.csv {
         Some(csv) => Some(csv.into_string()),
         None => {
@@ -58,7 +58,6 @@ pub fn add_bundle(request: &AddBundle, notices: &dyn Notices) -> Result<Edited, 
     if image.is_empty() {
         notices.warn(&format!("{name}: the bundle has no image, which clusters need: set it with --image"));
     }
-    let contents = bundle_contents(name, directory, &options.limits)?;
     let new = NewBundle { name: rendered.name, package: rendered.package, json: rendered.json, csv, files: Vec::new() };
     let mut promotion = Promotion {
         policy: request.policy.unwrap_or_default(),
@@ -75,7 +74,7 @@ pub fn add_bundle(request: &AddBundle, notices: &dyn Notices) -> Result<Edited, 
     })
 }
 
-/// Renders a bundle directory as a blob, and passes its warnings on.
+/// Renders a bundle directory as a blob, reads what it declares, and passes the warnings on.
 pub(crate) fn render_bundle(
     name: &str,
     directory: &Path,
@@ -83,18 +82,12 @@ pub(crate) fn render_bundle(
     migrate: bool,
     limits: &Limits,
     notices: &dyn Notices,
-) -> Result<Rendered, EditError> {
+) -> Result<(Rendered, Contents), EditError> {
     let options = bundle::Options { image, image_template: None, migrate, limits: limits.clone() };
-    let rendered = bundle::render(directory, &options)
+    let (rendered, contents) = bundle::render_and_read(directory, &options)
         .map_err(|source| EditError::Bundle { name: name.to_owned(), source: Box::new(source) })?;
     rendered.warnings.iter().for_each(|warning| notices.warn(&format!("{name}: {warning}")));
-    Ok(rendered)
-}
-
-/// Reads what a bundle directory declares.
-pub(crate) fn bundle_contents(name: &str, directory: &Path, limits: &Limits) -> Result<Contents, EditError> {
-    bundle::read(directory, limits)
-        .map_err(|source| EditError::Bundle { name: name.to_owned(), source: Box::new(source) })
+    Ok((rendered, contents))
 }
 
 /// Fills channels and edges that the request leaves open from the bundle. Returns a note about them.

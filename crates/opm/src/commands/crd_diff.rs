@@ -1,20 +1,15 @@
 //! `opm crd-diff`: checks that CRDs can replace others.
 
-use crate::picks::Picks;
-use std::path::Path;
-
-use bundle::Finding;
-use bundle::review::crd::{self, Change, Rules};
+use bundle::review::crd::{CrdChanges, Rules};
 use clap::builder::TypedValueParser;
-use serde_json::{Value, json};
-use source::Images;
-use source::catalog_bundles::{self, BundleOrCatalog};
+use source::catalog_bundles;
 
 use crate::choice::choice;
-use crate::exit::{Failure, Outcome, in_path};
+use crate::exit::{Failure, Outcome};
 use crate::findings::{self, Output};
 use crate::images::{self, PullFlags, TlsFlags};
 use crate::limits;
+use crate::picks::Picks;
 use crate::printer::Printer;
 
 /// Check whether the CRDs of a bundle can replace those of another
@@ -74,103 +69,13 @@ fn rules() -> impl TypedValueParser<Value = Rules> {
 
 pub(crate) fn run(args: &CrdDiffArgs, tls: &TlsFlags, printer: &mut Printer) -> Outcome {
     let images = images::open(tls, &args.pull);
-    let changes = changes(args, &images)?;
-    let passed = !changes.iter().any(|change| change.is_refused(args.crd_rules));
-    match args.output {
-        Format::Crdify => {
-            let json = crd::crdify(&changes);
-            printer.data().write_all(format!("{json:#}\n").as_bytes())?;
-        }
-        Format::Findings(Output::Json) => {
-            let json = json!({"passed": passed, "changes": changes.iter().map(Change::to_json).collect::<Vec<_>>()});
-            printer.data().write_all(format!("{json:#}\n").as_bytes())?;
-        }
-        Format::Findings(output) => {
-            let mut found: Vec<Finding> = changes.iter().map(|change| change.finding(args.crd_rules)).collect();
-            findings::sort(&mut found);
-            findings::print(&found, passed, output, printer)?;
-        }
-    }
-    if passed { Ok(()) } else { Err(Failure::Reported) }
-}
-
-/// Compares the arguments.
-fn changes(args: &CrdDiffArgs, images: &Images) -> Result<Vec<Change>, Failure> {
-    if let (Some(old), Some(new)) = (file(&args.old)?, args.new.as_deref().map(file).transpose()?.flatten()) {
-        return Ok(crd::compare(&old, &new));
-    }
-    let side = |reference: &str| match file(reference)? {
-        Some(crds) => Ok::<_, Failure>(Side::Crds(crds)),
-        None => Ok(Side::Opened(catalog_bundles::open(reference, images, &limits::from_env()?)?)),
-    };
-    let old = side(&args.old)?;
-    let new = args.new.as_deref().map(side).transpose()?;
-    match (old, new) {
-        (Side::Opened(old @ BundleOrCatalog::Catalog(_)), None) => compare(&old, None, args),
-        (Side::Opened(old @ BundleOrCatalog::Catalog(_)), Some(Side::Opened(new))) => compare(&old, Some(&new), args),
-        (old, Some(new)) => Ok(crd::compare(old.objects()?, new.objects()?)),
-        (_, None) => Err(Failure::usage("NEW is required: the bundle, catalog or file to compare OLD with")),
-    }
-}
-
-fn compare(
-    old: &BundleOrCatalog<'_>,
-    new: Option<&BundleOrCatalog<'_>>,
-    args: &CrdDiffArgs,
-) -> Result<Vec<Change>, Failure> {
-    if new.is_none() && args.picks.from.is_none() {
-        return Err(Failure::usage("--from is required: the installed version"));
-    }
-    let pairs = catalog_bundles::pairs(old, new, &args.picks.picked())?;
-    let both = pairs.iter().filter_map(|pair| Some((pair.old.as_ref()?, &pair.new)));
-    Ok(both.flat_map(|(old, new)| crd::compare(old.whole.values(), new.whole.values())).collect())
-}
-
-/// One side of a comparison.
-enum Side<'a> {
-    Crds(Vec<Value>),
-    Opened(BundleOrCatalog<'a>),
-}
-
-impl Side<'_> {
-    fn objects(&self) -> Result<Vec<&Value>, Failure> {
-        match self {
-            Side::Crds(crds) => Ok(crds.iter().collect()),
-            Side::Opened(BundleOrCatalog::Bundle(read)) => Ok(read.whole.values().collect()),
-            Side::Opened(BundleOrCatalog::Catalog(_)) => {
-                Err(Failure::usage("compare a catalog with another catalog, or use --package, --from and --to"))
-            }
-        }
-    }
-}
-
-fn is_crd(value: &Value) -> bool {
-    value.get("kind").and_then(Value::as_str) == Some("CustomResourceDefinition")
-}
-
-/// Reads the CRDs of a file. Returns `None` for a catalog file or a reference that is not a file.
-fn file(reference: &str) -> Result<Option<Vec<Value>>, Failure> {
-    let path = Path::new(reference);
-    if !path.is_file() || source::is_database(path) {
-        return Ok(None);
-    }
-    let text = std::fs::read(path).map_err(|error| in_path(path, &error))?;
     let limits = limits::from_env()?;
-    let objects = match bundle::objects_of(&text, reference, &limits) {
-        Ok(objects) => objects,
-        // Loading the catalog reports its problems.
-        Err(_) if has_blobs(&text, &limits) => return Ok(None),
-        Err(error) => return Err(Failure::message(error).context(reference)),
-    };
-    let crds: Vec<Value> = objects.into_iter().map(|object| object.value).filter(is_crd).collect();
-    if crds.is_empty() {
-        return Err(Failure::message(format!("{reference}: contains no CustomResourceDefinition")));
+    let changes = catalog_bundles::crd_changes(&args.old, args.new.as_deref(), &args.picks.picked(), &images, &limits)?;
+    let changes = CrdChanges::new(changes, args.crd_rules);
+    match args.output {
+        Format::Crdify => findings::json(&changes.crdify(), printer)?,
+        Format::Findings(Output::Json) => findings::json(&changes, printer)?,
+        Format::Findings(output) => findings::print(&changes.findings(), output, printer)?,
     }
-    Ok(Some(crds))
-}
-
-/// Returns whether a text is one of a catalog: its blobs have a schema where objects have a kind.
-fn has_blobs(text: &[u8], limits: &fbc::Limits) -> bool {
-    let documents = fbc::stream::documents(text, limits).unwrap_or_default();
-    documents.iter().any(|document| document.raw().get("schema").is_some())
+    if changes.passed { Ok(()) } else { Err(Failure::Reported) }
 }

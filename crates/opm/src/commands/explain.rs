@@ -1,6 +1,5 @@
 //! `opm explain`: documents fields, schemas, properties and rules.
 
-use crate::bundle_rules;
 use crate::exit::{Failure, Outcome};
 use crate::printer::Printer;
 
@@ -28,7 +27,7 @@ pub(crate) struct ExplainArgs {
 pub(crate) fn run(args: &ExplainArgs, printer: &mut Printer) -> Outcome {
     let text = match &args.name {
         None => {
-            let rules = bundle_rules::all();
+            let rules = bundle::rules::all();
             let width = rules.iter().map(|(name, _)| name.len()).max().unwrap_or_default();
             let rows: String = rules.iter().map(|(name, about)| format!("  {name:width$}  {about}\n")).collect();
             format!("{}\nRules for bundles:\n{rows}", catalog::schema::overview())
@@ -43,13 +42,13 @@ pub(crate) fn run(args: &ExplainArgs, printer: &mut Printer) -> Outcome {
 pub(crate) fn names() -> Vec<String> {
     let overview = catalog::schema::overview();
     let listed = overview.lines().filter_map(|line| line.strip_prefix("  ")?.split(' ').next());
-    let rules = bundle_rules::all();
+    let rules = bundle::rules::all();
     listed.chain(rules.iter().map(|(name, _)| &**name)).filter(|name| !name.is_empty()).map(str::to_owned).collect()
 }
 
 /// Explains a name; a rule name can apply to both catalogs and bundles.
 fn explained(name: &str) -> Result<String, Failure> {
-    match (catalog::schema::explain(name), bundle_rules::explain(name)) {
+    match (catalog::schema::explain(name), bundle::rules::explain(name)) {
         (Ok(catalogs), Some(bundles)) => Ok(format!("{catalogs}\n{bundles}")),
         (Ok(text), None) | (Err(_), Some(text)) => Ok(text),
         (Err(unknown), None) => {

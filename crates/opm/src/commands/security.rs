@@ -1,20 +1,17 @@
 //! `opm security`: lists the permissions of an operator and how they grow between versions.
 
-use crate::limits;
-use crate::picks::Picks;
-use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
-use bundle::review::security::{self, Options, RULES};
-use bundle::{Finding, Severity};
+use bundle::review::security::{self, Allowance, Baseline, Denial, Options, Policy};
 use clap::builder::TypedValueParser;
-use source::catalog_bundles::{self, BundleOrCatalog};
-use source::{Images, LoadedBundle};
+use source::catalog_bundles;
 
 use crate::choice::choice;
 use crate::exit::{Failure, Outcome, in_path};
 use crate::findings::{self, Output};
 use crate::images::{self, PullFlags, TlsFlags};
+use crate::limits;
+use crate::picks::Picks;
 use crate::printer::Printer;
 
 /// Show the permissions of an operator, and how they grow between two versions
@@ -43,11 +40,11 @@ pub(crate) struct SecurityArgs {
     #[arg(value_name = "NEW")]
     new: Option<String>,
     /// Fail on findings of at least this severity (info|low|medium|high|critical), or with this ID; can be repeated
-    #[arg(long, value_name = "SEVERITY|ID", value_delimiter = ',', value_parser = denial)]
+    #[arg(long, value_name = "SEVERITY|ID", value_delimiter = ',')]
     deny: Vec<Denial>,
     /// Ignore findings with this ID, optionally of one service account only; can be repeated
-    #[arg(long, value_name = "ID[:ACCOUNT]", value_delimiter = ',', value_parser = allowance)]
-    allow: Vec<(String, Option<String>)>,
+    #[arg(long, value_name = "ID[:ACCOUNT]", value_delimiter = ',')]
+    allow: Vec<Allowance>,
     /// Ignore the findings listed in this file
     #[arg(long, value_name = "FILE")]
     baseline: Option<PathBuf>,
@@ -66,106 +63,33 @@ pub(crate) struct SecurityArgs {
     pull: PullFlags,
 }
 
-#[derive(Debug, Clone)]
-enum Denial {
-    Severity(Severity),
-    Id(String),
-}
-
-fn known(id: &str) -> Result<String, String> {
-    if RULES.iter().any(|(name, _)| *name == id) { Ok(id.to_owned()) } else { Err(format!("unknown finding {id}")) }
-}
-
-fn denial(text: &str) -> Result<Denial, String> {
-    match Severity::parse(text) {
-        Some(severity) => Ok(Denial::Severity(severity)),
-        None => known(text).map(Denial::Id),
-    }
-}
-
-fn allowance(text: &str) -> Result<(String, Option<String>), String> {
-    let (id, account) = text.split_once(':').map_or((text, None), |(id, account)| (id, Some(account.to_owned())));
-    Ok((known(id)?, account))
-}
-
 fn mode() -> impl TypedValueParser<Value = Options> {
     choice([("all", Options { namespaces: false }), ("namespaces", Options { namespaces: true })])
 }
 
 pub(crate) fn run(args: &SecurityArgs, tls: &TlsFlags, printer: &mut Printer) -> Outcome {
     let images = images::open(tls, &args.pull);
-    let mut found = found(args, &images)?;
+    let limits = limits::from_env()?;
+    let mut found = Vec::new();
+    let pairs = catalog_bundles::open_pairs(&args.old, args.new.as_deref(), &args.picks.picked(), &images, &limits)?;
+    for pair in pairs {
+        found.extend(security::review(pair.old.as_ref(), &pair.new, args.install_mode).map_err(Failure::fault)?);
+    }
     if let Some(path) = &args.write_baseline {
-        let baseline = Baseline { accepted: found.iter().map(key).collect() };
-        let text = serde_json::to_string_pretty(&baseline).map_err(std::io::Error::from)? + "\n";
+        let text = serde_json::to_string_pretty(&Baseline::of(&found)).map_err(std::io::Error::from)? + "\n";
         crate::tree::write_file(path, &text)?;
     }
-    if let Some(path) = &args.baseline {
-        let accepted = baseline(path)?;
-        found.retain(|finding| !accepted.contains(&key(finding)));
-    }
-    let allowed = |finding: &Finding| {
-        args.allow.iter().any(|(id, account)| {
-            let of = |account: &String| finding.object == format!("ServiceAccount {account}");
-            finding.id == id && account.as_ref().is_none_or(of)
-        })
+    let policy = Policy {
+        deny: args.deny.clone(),
+        allow: args.allow.clone(),
+        baseline: args.baseline.as_deref().map(baseline).transpose()?.unwrap_or_default(),
     };
-    found.retain(|finding| !allowed(finding));
-    findings::sort(&mut found);
-    let denied = |finding: &Finding| {
-        args.deny.iter().any(|denial| match denial {
-            Denial::Severity(severity) => finding.severity >= *severity,
-            Denial::Id(id) => finding.id == id,
-        })
-    };
-    let passed = !found.iter().any(denied);
-    findings::print(&found, passed, args.output, printer)?;
-    if passed { Ok(()) } else { Err(Failure::Reported) }
+    let found = policy.apply(found);
+    findings::print(&found, args.output, printer)?;
+    if found.passed { Ok(()) } else { Err(Failure::Reported) }
 }
 
-/// Collects the findings of all bundles or pairs.
-fn found(args: &SecurityArgs, images: &Images) -> Result<Vec<Finding>, Failure> {
-    let limits = limits::from_env()?;
-    let old = catalog_bundles::open(&args.old, images, &limits)?;
-    let new = args.new.as_ref().map(|new| catalog_bundles::open(new, images, &limits)).transpose()?;
-    match (&old, &new) {
-        (BundleOrCatalog::Bundle(one), None) => judged(None, one, args.install_mode),
-        (BundleOrCatalog::Bundle(old), Some(BundleOrCatalog::Bundle(new))) => judged(Some(old), new, args.install_mode),
-        _ => {
-            let mut found = Vec::new();
-            for pair in catalog_bundles::pairs(&old, new.as_ref(), &args.picks.picked())? {
-                found.extend(judged(pair.old.as_ref(), &pair.new, args.install_mode)?);
-            }
-            Ok(found)
-        }
-    }
-}
-
-/// Judges a bundle, or its changes since `old`.
-fn judged(old: Option<&LoadedBundle>, new: &LoadedBundle, options: Options) -> Result<Vec<Finding>, Failure> {
-    let found = match old {
-        None => security::judge(&new.whole, options),
-        Some(old) => security::judge_change(&old.whole, &new.whole, options),
-    };
-    let mut found = found.map_err(Failure::message)?;
-    findings::locate_in(new, &mut found);
-    Ok(found)
-}
-
-/// The identity of a finding across runs. The line is not part of it.
-fn key(finding: &Finding) -> String {
-    format!("{} | {} | {}", finding.id, finding.object, finding.message)
-}
-
-/// The file of `--baseline`.
-#[derive(serde::Serialize, serde::Deserialize)]
-#[serde(deny_unknown_fields)]
-struct Baseline {
-    accepted: BTreeSet<String>,
-}
-
-fn baseline(path: &Path) -> Result<BTreeSet<String>, Failure> {
+fn baseline(path: &Path) -> Result<Baseline, Failure> {
     let text = std::fs::read(path).map_err(|error| in_path(path, &error))?;
-    let parsed: Result<Baseline, _> = serde_json::from_slice(&text);
-    Ok(parsed.map_err(|error| Failure::usage(format!("{}: {error}", path.display())))?.accepted)
+    serde_json::from_slice(&text).map_err(|error| Failure::usage(format!("{}: {error}", path.display())))
 }

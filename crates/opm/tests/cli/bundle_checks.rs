@@ -12,7 +12,7 @@ fn a_suite_adds_checks() {
     exit 1
     --- stdout
     error: validating bundle "lantern.v1.3.0": bundle "lantern.v1.3.0" has a dependency declared via property "olm.gvk.required" which is currently not supported [olmv1-dependency]
-      --> 1.3.0/manifests/lantern.clusterserviceversion.yaml:1:1
+      --> 1.3.0/manifests/lantern.clusterserviceversion.yaml:20:5
     warning: (lantern.v1.3.0) example annotations not found [csv-examples]
       --> 1.3.0/manifests/lantern.clusterserviceversion.yaml:6:5
     warning: (lantern.v1.3.0) csv.Spec.minKubeVersion is not informed. It is recommended you provide this information. Otherwise, it would mean that your operator project can be distributed and installed in any cluster version available, which is not necessarily the case for all projects. [csv-min-kube-version]
@@ -115,6 +115,25 @@ fn levels_and_waivers_are_configured() {
     let misspelt = env.opm(&practices);
     assert!(misspelt.starts_with("exit 1"), "{misspelt}");
     assert!(misspelt.contains("unknown key checks.waivers[0].untill; did you mean until?"), "{misspelt}");
+}
+
+#[test]
+fn levels_and_waivers_hold_in_the_form_of_the_existing_tools() {
+    let env = env();
+    let plain = ["bundle", "validate", "1.3.0"];
+    let before = env.opm(&plain);
+    assert!(before.contains("minKubeVersion") && before.contains("example annotations not found"), "{before}");
+    let waivers = "[{id: csv-examples, reason: the docs have them}, {id: practice-name, reason: for another suite}]";
+    env.file(".opm.yaml", format!("checks: {{levels: {{csv-min-kube-version: off}}, waivers: {waivers}}}\n"));
+    insta::assert_snapshot!(env.opm(&plain), @"
+    exit 0
+    --- stdout
+    --- stderr
+    1 finding is waived
+    ");
+    env.file(".opm.yaml", "checks: {levels: {csv-min-kube-version: error}}\n");
+    let stricter = env.opm(&plain);
+    assert!(stricter.starts_with("exit 1") && stricter.contains("error: "), "{stricter}");
 }
 
 #[test]

@@ -337,7 +337,7 @@ fn openshift_versions_must_include_the_required_kubernetes_version() {
 #[test]
 fn images_must_support_the_platforms_in_labels() {
     const AFFINITY: &str = "affinity: {nodeAffinity: {requiredDuringSchedulingIgnoredDuringExecution: {nodeSelectorTerms: [{matchExpressions: [{key: kubernetes.io/os, operator: In, values: [linux]}, {key: kubernetes.io/arch, operator: In, values: [ARCHS]}]}]}}}, containers: [";
-    let judged = |labels: &str, archs: &str, platforms: &Platforms<'_>, tool: Option<&str>| {
+    let judged = |labels: &str, archs: &str, platforms: &PlatformsOf<'_>, tool: Option<&str>| {
         let csv = good().replacen("metadata:\n", &format!("metadata:\n  labels: {{{labels}}}\n"), 1).replacen(
             "containers: [",
             &AFFINITY.replace("ARCHS", archs),
@@ -365,7 +365,7 @@ fn images_must_support_the_platforms_in_labels() {
     Warning: Value foo.v1.2.3: check if the CSV is missing the label (operatorframework.io/arch.<value>) for the Arch(s): ["arm"]. Be aware that your Operator manager image provides this support
     Warning: Value foo.v1.2.3: the image data indicates [linux.arm] is supported for the image: "IMAGE", and the node affinity does not name it
     "#);
-    let away = |_: &str| Err("no route".into());
+    let away = |_: &str| Err(crate::PlatformsError::new(std::io::Error::other("no route")));
     insta::assert_snapshot!(judged("", "amd64", &away, None), @"Warning: Value foo.v1.2.3: unable to inspect the image (IMAGE) : no route");
     insta::assert_snapshot!(judged("", "amd64", &away, Some("rkt")), @"Error: Value foo.v1.2.3: invalid value (container-tools) for (rkt). One of: [docker, podman, none] is expected");
 }

@@ -5,9 +5,7 @@ use serde_json::{Map, Value, json};
 use super::Change;
 
 /// Returns what crdify would report with the settings of OLM v1.
-///
-/// Checks without findings and checks unique to opm are omitted.
-pub fn crdify(changes: &[Change]) -> Value {
+pub(super) fn crdify(changes: &[Change]) -> Value {
     let refused: Vec<&Change> = changes.iter().filter(|change| change.blocks).collect();
     let of = |wanted: fn(&Change) -> bool| -> Vec<&Change> {
         refused.iter().copied().filter(|change| wanted(change)).collect()

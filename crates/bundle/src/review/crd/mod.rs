@@ -12,11 +12,12 @@ mod versions;
 use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
 
-use crate::{Finding, Object, Severity, Whole};
+use crate::{Finding, Findings, Object, Severity, Whole};
+use serde::ser::SerializeStruct;
+use serde::{Serialize, Serializer};
 use serde_json::{Value, json};
 
 use crate::review::{list, text, texts};
-pub use crdify::crdify;
 pub use fields::{FieldChange, FieldChangeKind, fields};
 use versions::order;
 
@@ -122,16 +123,6 @@ impl Change {
         Finding::new(self.id(), self.severity(rules), words).about(format!("{KIND} {}", self.crd))
     }
 
-    /// Returns the change as data.
-    pub fn to_json(&self) -> Value {
-        json!({
-            "id": self.id(), "crd": self.crd, "version": self.version, "path": self.path,
-            "rule": self.rule, "message": self.words, "blocks": self.blocks,
-            "olmSays": self.blocks.then(|| self.olm_message()),
-            "meaning": self.meaning.map(|severity| severity.to_string()),
-        })
-    }
-
     /// Returns the JSON pointer of the change: the schema of its version, or the whole spec.
     fn pointer(&self, crd: &Value) -> String {
         // A pair `old -> new` refers to the second version.
@@ -140,6 +131,53 @@ impl Change {
             Some(at) => format!("/spec/versions/{at}/schema/openAPIV3Schema"),
             None => "/spec".into(),
         }
+    }
+}
+
+impl Serialize for Change {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let mut out = serializer.serialize_struct("Change", 9)?;
+        out.serialize_field("id", self.id())?;
+        out.serialize_field("crd", &self.crd)?;
+        out.serialize_field("version", &self.version)?;
+        out.serialize_field("path", &self.path)?;
+        out.serialize_field("rule", self.rule)?;
+        out.serialize_field("message", &self.words)?;
+        out.serialize_field("blocks", &self.blocks)?;
+        out.serialize_field("olmSays", &self.blocks.then(|| self.olm_message()))?;
+        out.serialize_field("meaning", &self.meaning)?;
+        out.end()
+    }
+}
+
+/// The changes between CRDs: the report of `opm crd-diff`.
+#[derive(Debug, Clone, Serialize)]
+pub struct CrdChanges {
+    /// Whether the rules refuse none of them.
+    pub passed: bool,
+    /// The changes.
+    pub changes: Vec<Change>,
+    #[serde(skip)]
+    rules: Rules,
+}
+
+impl CrdChanges {
+    /// Judges changes by `rules`.
+    pub fn new(changes: Vec<Change>, rules: Rules) -> CrdChanges {
+        CrdChanges { passed: !changes.iter().any(|change| change.is_refused(rules)), changes, rules }
+    }
+
+    /// Returns the changes as findings.
+    pub fn findings(&self) -> Findings {
+        let found = self.changes.iter().map(|change| change.finding(self.rules)).collect();
+        Findings { passed: self.passed, ..Findings::new(found, |_| false) }
+    }
+
+    /// Returns what crdify would report with the settings of OLM v1.
+    ///
+    /// Checks without findings and checks unique to opm are omitted.
+    pub fn crdify(&self) -> Value {
+        crdify::crdify(&self.changes)
     }
 }
 

@@ -223,7 +223,7 @@ pub struct BundleChange {
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub fields: Vec<FieldChange>,
     /// The verdicts on its CRDs: what OLM v1 does, and what a change means for custom resources.
-    #[serde(skip_serializing_if = "Vec::is_empty", serialize_with = "verdicts")]
+    #[serde(skip_serializing_if = "Vec::is_empty")]
     pub crd_verdicts: Vec<bundle::review::crd::Change>,
     /// Whether the manifests, or the metadata derived from them, changed.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
@@ -335,10 +335,6 @@ pub struct OtherChange {
     pub name: String,
     /// The kind of change.
     pub what: ChangeKind,
-}
-
-fn verdicts<S: Serializer>(changes: &[bundle::review::crd::Change], serializer: S) -> Result<S::Ok, S::Error> {
-    serializer.collect_seq(changes.iter().map(bundle::review::crd::Change::to_json))
 }
 
 fn as_json<S: Serializer>(text: &str, serializer: S) -> Result<S::Ok, S::Error> {

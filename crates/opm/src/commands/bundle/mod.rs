@@ -1,26 +1,19 @@
 //! `opm alpha bundle` and `opm bundle`: create, check and unpack bundles.
 
 mod build;
-mod catalogs;
 #[cfg(feature = "cluster")]
 pub(crate) mod extract;
 mod generate;
-mod packed;
-mod previous;
-mod repository;
 mod suites;
 mod unpack;
 mod validate;
 
-use std::path::Path;
-
-use bundle::{Findings, Optional};
+use bundle::Optional;
 use clap::Subcommand;
 use clap::builder::TypedValueParser;
-use fbc::Limits;
 
 use crate::choice::choice;
-use crate::exit::{Failure, Outcome};
+use crate::exit::Outcome;
 use crate::images::TlsFlags;
 use crate::printer::Printer;
 
@@ -80,23 +73,6 @@ pub(crate) fn run(args: &BundleArgs, tls: &TlsFlags, printer: &mut Printer) -> O
         #[cfg(feature = "cluster")]
         BundleCommand::Extract(args) => extract::run(args, printer),
     }
-}
-
-/// Checks the format and then the content of the bundle in `dir`. Returns the warnings.
-fn check(dir: &Path, optional: &[Optional], limits: &Limits) -> Result<Vec<String>, Failure> {
-    let wrong = |what: &str, found: &Findings| {
-        let errors: Vec<&str> = found.errors().collect();
-        Failure::message(format!("bundle {what} validation failed: Bundle validation errors: {}", errors.join(",")))
-    };
-    let found = bundle::check_format(dir, limits);
-    if found.errors().next().is_some() {
-        return Err(wrong("format", &found));
-    }
-    let found = bundle::check_content(dir, optional, limits);
-    if found.errors().next().is_some() {
-        return Err(wrong("content", &found));
-    }
-    Ok(found.warnings().map(str::to_owned).collect())
 }
 
 /// Parses the name of an optional check.

@@ -3,8 +3,10 @@
 use std::fs;
 use std::path::PathBuf;
 
+use bundle::{BundleDirectory, Check, Finding};
 use fbc::Members;
 
+use super::validate::{is_error, is_warning};
 use crate::exit::{Failure, Outcome};
 use crate::images::{self, PullFlags, TlsFlags};
 use crate::printer::Printer;
@@ -57,9 +59,12 @@ pub(super) fn run(args: &UnpackArgs, tls: &TlsFlags, printer: &mut Printer) -> O
     let limits = limits::from_env()?;
     let root = images.unpack_aside(&fetched.image)?;
     if !args.skip_validation {
-        let warnings = super::check(&root, &[], &limits)?;
+        let bundle = BundleDirectory::read(root.clone(), None, &limits);
+        let findings = bundle::check(bundle, &Check::plain(&limits, limits::today()), None)?.findings;
+        refuse_invalid(&findings)?;
         if args.debug {
-            warnings.iter().for_each(|warning| printer.warning(warning));
+            let warnings = findings.iter().filter(|finding| is_warning(finding.severity));
+            warnings.for_each(|finding| printer.warning(&finding.message));
         }
     }
     let mut members = Members::below(&root, &bundle::directories(&fetched.image.labels()), limits.files)?;
@@ -71,4 +76,17 @@ pub(super) fn run(args: &UnpackArgs, tls: &TlsFlags, printer: &mut Printer) -> O
         printer.report(&format!("unpacked {} ({}) to {}", args.reference, fetched.image.digest, out.display()));
     }
     Ok(())
+}
+
+/// Fails if findings prevent the installation of a bundle, with those about its format if there are any.
+fn refuse_invalid(findings: &[Finding]) -> Outcome {
+    let is_format = |finding: &&Finding| matches!(finding.id, "bundle-format" | "dependency-rule");
+    let (format, content): (Vec<&Finding>, Vec<&Finding>) =
+        findings.iter().filter(|finding| is_error(finding.severity)).partition(is_format);
+    let (what, errors) = if format.is_empty() { ("content", content) } else { ("format", format) };
+    if errors.is_empty() {
+        return Ok(());
+    }
+    let errors: Vec<&str> = errors.iter().map(|finding| finding.message.as_str()).collect();
+    Err(Failure::message(format!("bundle {what} validation failed: Bundle validation errors: {}", errors.join(","))))
 }

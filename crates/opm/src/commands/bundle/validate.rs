@@ -2,23 +2,18 @@
 
 use std::path::{Path, PathBuf};
 
-use bundle::{
-    Categories, CategoriesError, CategoriesFault, ContentOptions, Finding, Findings, Optional, Severity, Whole,
-};
-use catalog::needs::Facts;
+use bundle::{BundleDirectory, Categories, Check, Checked, Optional, Severity};
 use clap::builder::TypedValueParser;
-use fbc::Limits;
-use fbc::json::Raw;
-use olm_cel::Rule;
 use source::{ContainerTool, Images, SourceError};
 
 use super::optional;
 use super::suites::{self, SuiteFlags};
 use crate::choice::choice;
 use crate::exit::{Failure, Outcome};
+use crate::findings;
 use crate::images::{self, PullFlags, TlsFlags};
 use crate::interrupt::Unfinished;
-use crate::limits;
+use crate::limits::{self, today};
 use crate::printer::{Printer, Style};
 
 /// Check a bundle
@@ -93,7 +88,7 @@ pub(super) fn run(args: &ValidateArgs, tls: &TlsFlags, printer: &mut Printer) ->
         bundles.push((root, local.then_some(source.as_str())));
     }
     match bundles.as_slice() {
-        [(root, _)] if args.more.is_default() => report(root, &args.optional_validators, printer),
+        [(root, shown)] if args.more.is_default() => report(root, *shown, &args.optional_validators, printer),
         bundles => suites::run(bundles, &args.optional_validators, &args.more, &images, printer),
     }
 }
@@ -103,13 +98,13 @@ pub(super) fn run_alpha(args: &AlphaValidateArgs, tls: &TlsFlags, printer: &mut 
     match args.image_builder {
         ContainerTool::None => {
             let images = images::open(tls, &args.pull);
-            report(&pulled(&images, &args.tag)?, &args.optional_validators, printer)
+            report(&pulled(&images, &args.tag)?, None, &args.optional_validators, printer)
         }
         tool => {
             let scratch = Unfinished::private("opm-bundle-")?;
             tool.pull(&args.tag, false).map_err(SourceError::from)?;
             tool.unpack(&args.tag, scratch.path()).map_err(SourceError::from)?;
-            report(scratch.path(), &args.optional_validators, printer)
+            report(scratch.path(), None, &args.optional_validators, printer)
         }
     }
 }
@@ -119,94 +114,38 @@ fn pulled(images: &Images, reference: &str) -> Result<PathBuf, Failure> {
     Ok(images.unpack_aside(&fetched.image)?)
 }
 
-fn report(dir: &Path, optional: &[Optional], printer: &Printer) -> Outcome {
-    let found = compatible(dir, None, optional, &limits::from_env()?);
-    found.warnings().for_each(|warning| printer.warning(warning));
-    let mut errors: Vec<&str> = found.errors().collect();
-    // Both checks report a missing manifests directory.
-    errors.dedup();
-    errors.iter().for_each(|error| printer.error(error));
+/// Checks a bundle like the existing tools, and prints the findings as they do.
+fn report(dir: &Path, shown: Option<&str>, optional: &[Optional], printer: &Printer) -> Outcome {
+    let limits = limits::from_env()?;
+    let categories = custom_categories();
+    let request = Check { optional, categories: categories.as_ref(), ..Check::plain(&limits, today()) };
+    let bundle = BundleDirectory::read(dir.to_path_buf(), shown.map(str::to_owned), &limits);
+    let Checked { findings, waived } = bundle::check(bundle, &request, None)?;
+    let of = |wanted: fn(Severity) -> bool| findings.iter().filter(move |finding| wanted(finding.severity));
+    of(is_warning).for_each(|finding| printer.warning(&finding.message));
+    of(is_error).for_each(|finding| printer.error(&finding.message));
+    if !waived.is_empty() {
+        printer.report(&findings::waived_line(waived.len()));
+    }
     if !dir.join("manifests").exists() && !dir.join("metadata").exists() {
         let help = "a bundle is a directory with 'manifests' and 'metadata'; 'opm validate' checks a catalog";
         printer.report(&format!("{} {help}", printer.paint(Style::Help, "help:")));
     }
-    if errors.is_empty() { Ok(()) } else { Err(Failure::Reported) }
+    if of(is_error).next().is_none() { Ok(()) } else { Err(Failure::Reported) }
 }
 
-/// Runs the checks of the Go tool; reuses `known` instead of reading the bundle again.
-pub(super) fn compatible(dir: &Path, known: Option<&Whole>, optional: &[Optional], limits: &Limits) -> Findings {
-    let mut found = bundle::check_format_of(dir, known, limits);
-    let categories = custom_categories();
-    let asked = ContentOptions { known, optional, categories: categories.as_ref() };
-    // Without the manifests directory there are no objects to check.
-    if found.list.is_empty() || dir.join("manifests").is_dir() {
-        found.list.extend(bundle::check_content_of(dir, &asked, limits).list);
-    }
-    if !found.has_broken_rule {
-        let wrong = rules(dir, known, limits).into_iter();
-        found.list.extend(wrong.map(|text| Finding::new("dependency-rule", Severity::Error, text)));
-    }
-    found
+/// Returns whether a finding prevents the installation of a bundle.
+pub(super) fn is_error(severity: Severity) -> bool {
+    severity >= Severity::Error
+}
+
+/// Returns whether a finding is a warning of the existing tools.
+pub(super) fn is_warning(severity: Severity) -> bool {
+    (Severity::Warning..Severity::Error).contains(&severity)
 }
 
 /// Reads custom categories from the file in `OPERATOR_BUNDLE_CATEGORIES`, which replace the standard ones.
 pub(super) fn custom_categories() -> Option<Categories> {
-    /// The maximum size of the file in bytes.
-    const MAX_SIZE: u64 = 1 << 20;
     let path = std::env::var("OPERATOR_BUNDLE_CATEGORIES").ok().filter(|path| !path.is_empty())?;
-    let wrong = |fault: CategoriesFault| CategoriesError { path: path.clone(), fault };
-    let read = || -> Categories {
-        let size = std::fs::metadata(&path).map_err(|error| wrong(error.into()))?.len();
-        if size > MAX_SIZE {
-            return Err(wrong(CategoriesFault::TooLarge(MAX_SIZE)));
-        }
-        let text = std::fs::read(&path).map_err(|error| wrong(error.into()))?;
-        let json: serde_json::Value = serde_json::from_slice(&text).map_err(|error| wrong(error.into()))?;
-        let listed = json["categories"].as_array().map(Vec::as_slice).unwrap_or_default();
-        Ok(listed.iter().filter_map(|one| one.as_str().map(str::to_owned)).collect())
-    };
-    Some(read())
-}
-
-/// Compiles the CEL rules in the dependencies of a bundle and returns the errors.
-fn rules(dir: &Path, known: Option<&Whole>, limits: &Limits) -> Vec<String> {
-    if !has_rules(dir, known, limits) {
-        return Vec::new();
-    }
-    let options = bundle::Options { image: "", image_template: None, migrate: false, limits: limits.clone() };
-    // Other problems of the bundle are already reported.
-    let Ok(rendered) = bundle::render(dir, &options) else { return Vec::new() };
-    let Ok(raw) = Raw::parse(&rendered.json, limits.depth) else { return Vec::new() };
-    let facts = Facts::read(raw);
-    let rules = facts.needs.iter().flat_map(|requirement| requirement.need.rules());
-    let wrong = rules.filter_map(|rule| Rule::compile(rule).err().map(|why| (rule, why)));
-    wrong.map(|(rule, why)| format!("Invalid CEL expression {rule:?}: {why}")).collect()
-}
-
-/// Returns whether a file of the bundle can contain a rule. Few bundles do, and the others need no rendering.
-fn has_rules(dir: &Path, known: Option<&Whole>, limits: &Limits) -> bool {
-    const RULE: &str = "olm.constraint";
-    let has = |text: &[u8]| match std::str::from_utf8(text) {
-        Ok(text) => text.contains(RULE),
-        Err(_) => String::from_utf8_lossy(text).contains(RULE),
-    };
-    let folders: &[&str] = match known {
-        // In manifests, only the annotations of the CSV contain properties.
-        Some(known) => {
-            let mut annotations =
-                known.of_kind("ClusterServiceVersion").map(|csv| &csv.value["metadata"]["annotations"]);
-            if annotations.any(|annotations| annotations.to_string().contains(RULE)) {
-                return true;
-            }
-            &["metadata"]
-        }
-        None => &["manifests", "metadata"],
-    };
-    let files = folders.iter().flat_map(|folder| std::fs::read_dir(dir.join(folder)).ok());
-    let plain = files
-        .flatten()
-        .flatten()
-        .filter(|entry| entry.metadata().is_ok_and(|it| it.is_file() && it.len() <= limits.file_size));
-    let mut texts = plain.filter_map(|entry| std::fs::read(entry.path()).ok());
-    texts.any(|text| has(&text))
+    Some(bundle::read_categories(&path))
 }

@@ -5,7 +5,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
 
-use bundle::{Finding, Severity};
+use bundle::{BundleDirectory, Check, Finding, Severity};
 use fbc::Limits;
 use serde_json::{Value, json};
 use serve::cache::store::Fingerprint;
@@ -85,25 +85,56 @@ impl Origin for BundleDir {
 /// Returns the findings of `opm bundle validate`.
 pub(super) fn problems(directory: &Path) -> Vec<Found> {
     let Ok(limits) = limits::from_env() else { return Vec::new() };
-    let mut findings = bundle::check_format(directory, &limits).list;
-    findings.extend(bundle::check_content(directory, &[], &limits).list);
-    findings.sort_by_key(|finding| finding.severity != Severity::Error);
-    findings.dedup_by(|b, a| a.message == b.message);
-    crate::findings::locate(&mut findings, directory, None, &limits);
-    findings.into_iter().map(found).collect()
+    let bundle = BundleDirectory::read(directory.to_path_buf(), Some(directory.display().to_string()), &limits);
+    let mut findings = match bundle::check(bundle, &Check::plain(&limits, limits::today()), None) {
+        Ok(checked) => checked.findings,
+        Err(error) => vec![Finding::new("bundle-format", Severity::Error, error.to_string())],
+    };
+    findings.sort_by_key(|finding| finding.severity < Severity::Error);
+    findings.into_iter().map(|finding| found(finding, directory)).collect()
 }
 
-fn found(finding: Finding) -> Found {
+fn found(finding: Finding, directory: &Path) -> Found {
+    // The page shows paths in the bundle.
+    let file = Path::new(&finding.file);
+    let file = file.strip_prefix(directory).unwrap_or(file).display();
     let place = match finding.position {
-        Some(position) => format!("{}:{}:{}", finding.file, position.line, position.column),
-        None => finding.file,
+        Some(position) => format!("{file}:{}:{}", position.line, position.column),
+        None => file.to_string(),
     };
     Found {
         rule: finding.id.to_owned(),
-        warning: finding.severity != Severity::Error,
+        warning: finding.severity < Severity::Error,
         package: String::new(),
         message: finding.message,
         place,
         help: finding.help,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn problems_are_those_of_the_checks_with_levels_and_waivers() {
+        let directory = testkit::BundleDir::new().manifest(
+            "csv.yaml",
+            "apiVersion: operators.coreos.com/v1alpha1\nkind: ClusterServiceVersion\nmetadata: {name: foo.v1.0.0}\n\
+             spec: {version: 1.0.0, installModes: [{type: AllNamespaces, supported: true}]}\n",
+        );
+        let shown = || -> Vec<String> {
+            let problems = problems(directory.path()).into_iter();
+            problems.map(|problem| format!("{} {} {}", problem.warning, problem.rule, problem.place)).collect()
+        };
+        let minimum = "true csv-min-kube-version manifests/csv.yaml:4:7".to_owned();
+        assert!(shown().contains(&minimum), "{:?}", shown());
+        let configure = |text: &str| fs::write(directory.path().join(".opm.yaml"), text).unwrap();
+        configure("checks: {levels: {csv-min-kube-version: off}}");
+        assert!(!shown().contains(&minimum), "{:?}", shown());
+        configure("checks: {waivers: [{id: csv-min-kube-version, reason: it runs everywhere}]}");
+        assert!(!shown().contains(&minimum), "{:?}", shown());
+        configure("checks: []");
+        assert_eq!(shown(), ["false bundle-format "]);
     }
 }

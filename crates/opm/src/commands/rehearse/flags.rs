@@ -2,18 +2,15 @@
 
 use std::path::PathBuf;
 
-use bundle::Whole;
-use bundle::rehearse::Installer;
 use bundle::rehearse::v1::{Certificates, Profile, Runtime};
+use bundle::rehearse::{Generation, Installer, Rehearse};
 use clap::builder::TypedValueParser;
 use serde_json::{Map, Value};
 
-use super::Rehearsal;
 use crate::choice::choice;
 use crate::exit::{Failure, in_path};
 use crate::findings;
 use crate::images::PullFlags;
-use bundle::review::crd::Rules;
 use resolve::request::{self, Request};
 
 /// Show the objects that OLM would create for a bundle, without a cluster
@@ -53,8 +50,8 @@ pub(crate) struct RehearseArgs {
     #[arg(long, value_name = "GENERATION", default_value = "v1", value_parser = generation())]
     pub(super) olm: Generation,
     /// Release of OLM v1, from 1.6 to 1.11; defaults to the newest
-    #[arg(long, value_name = "VERSION", value_parser = minor)]
-    olm_version: Option<u32>,
+    #[arg(long, value_name = "VERSION", value_parser = release)]
+    olm_version: Option<Profile>,
     /// Runtime with which OLM v1 applies objects
     #[arg(long, value_name = "RUNTIME", default_value = "helm", value_parser = runtime())]
     runtime: Runtime,
@@ -66,7 +63,7 @@ pub(crate) struct RehearseArgs {
     namespace: Option<String>,
     /// Namespace that the operator watches; can be repeated for OLM v0
     #[arg(long, value_name = "NAMESPACE")]
-    pub(super) watch_namespace: Vec<String>,
+    watch_namespace: Vec<String>,
     /// Set a configuration field, such as watchNamespace=team-a; can be repeated
     #[arg(long, value_name = "FIELD=VALUE")]
     set: Vec<String>,
@@ -75,10 +72,10 @@ pub(crate) struct RehearseArgs {
     config: Option<PathBuf>,
     /// Certificate provider for webhooks in OLM v1
     #[arg(long, value_name = "PROVIDER", default_value = "cert-manager", value_parser = certificates())]
-    pub(super) certificates: Certificates,
+    certificates: Certificates,
     /// Name of the ClusterExtension; defaults to the package
     #[arg(long, value_name = "NAME")]
-    pub(super) name: Option<String>,
+    name: Option<String>,
     /// Previous bundle, or version in the catalog; shows what the upgrade changes, deletes and restarts
     #[arg(long, value_name = "BUNDLE")]
     pub(super) from: Option<String>,
@@ -105,30 +102,6 @@ pub(crate) struct RehearseArgs {
     pub(super) pull: PullFlags,
 }
 
-/// A generation of OLM.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Generation {
-    V0,
-    V1,
-}
-
-impl Generation {
-    pub(super) fn other(self) -> Generation {
-        match self {
-            Generation::V0 => Generation::V1,
-            Generation::V1 => Generation::V0,
-        }
-    }
-
-    /// Returns the rules by which this generation judges changes of CRDs.
-    pub(super) fn crd_rules(self) -> Rules {
-        match self {
-            Generation::V0 => Rules::ClusterV0,
-            Generation::V1 => Rules::ClusterV1,
-        }
-    }
-}
-
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Output {
     Text,
@@ -148,11 +121,16 @@ fn generation() -> impl TypedValueParser<Value = Generation> {
     choice([("v0", Generation::V0), ("v1", Generation::V1)])
 }
 
-fn minor(text: &str) -> Result<u32, String> {
-    let known = || format!("expected 1.{} to 1.{}", Profile::OLDEST, Profile::NEWEST);
+/// The release of OLM v1 is unknown.
+#[derive(Debug, thiserror::Error)]
+#[error("expected 1.{} to 1.{}", Profile::OLDEST, Profile::NEWEST)]
+struct UnknownRelease;
+
+/// Parses a release of OLM v1 to its defaults.
+fn release(text: &str) -> Result<Profile, UnknownRelease> {
     let text = text.strip_prefix('v').unwrap_or(text);
     let minor = text.strip_prefix("1.").and_then(|rest| rest.split('.').next()?.parse().ok());
-    minor.filter(|minor| Profile::of(*minor).is_some()).ok_or_else(known)
+    minor.and_then(Profile::of).ok_or(UnknownRelease)
 }
 
 fn runtime() -> impl TypedValueParser<Value = Runtime> {
@@ -190,38 +168,25 @@ fn output() -> impl TypedValueParser<Value = Output> {
 }
 
 impl RehearseArgs {
-    /// Returns the release of OLM v1 with its enabled features.
-    pub(super) fn profile(&self) -> Result<Profile, Failure> {
-        let minor = self.olm_version.unwrap_or(Profile::NEWEST);
-        let mut profile = Profile::of(minor).ok_or_else(|| Failure::usage("unknown release of OLM v1"))?;
+    /// Returns the request.
+    pub(super) fn request(&self) -> Result<Rehearse, Failure> {
+        let mut profile = self.olm_version.clone().unwrap_or_default();
         profile.runtime = self.runtime;
         profile.single_own_namespace |= self.gate.contains(&Gate::SingleOwnNamespace);
         profile.deployment_config |= self.gate.contains(&Gate::DeploymentConfig);
-        Ok(profile)
-    }
-
-    /// Returns the namespace to install in.
-    pub(super) fn namespace(&self, whole: &Whole) -> String {
-        const SUGGESTED: &str = "/metadata/annotations/operatorframework.io~1suggested-namespace";
-        let suggested = || whole.csv()?.value.pointer(SUGGESTED)?.as_str().filter(|name| !name.is_empty());
-        let suggested = || suggested().map(str::to_owned);
-        self.namespace.clone().or_else(suggested).unwrap_or_else(|| format!("{}-system", whole.package))
-    }
-
-    /// Returns the name of the ClusterExtension from the labels of the objects.
-    pub(super) fn extension(&self, rehearsal: &Rehearsal) -> String {
-        const OWNER: &str = "/metadata/labels/olm.operatorframework.io~1owner-name";
-        let labelled = || rehearsal.objects.first()?.pointer(OWNER)?.as_str().map(str::to_owned);
-        self.name.clone().or_else(labelled).unwrap_or_default()
-    }
-
-    /// Returns the value of `--from`.
-    pub(super) fn from(&self) -> &str {
-        self.from.as_deref().unwrap_or_default()
+        Ok(Rehearse {
+            generation: self.olm,
+            profile,
+            namespace: self.namespace.clone(),
+            watch: self.watch_namespace.clone(),
+            extension: self.name.clone(),
+            certificates: self.certificates,
+            config: self.config()?,
+        })
     }
 
     /// Combines the configuration file and `--set` flags.
-    pub(super) fn config(&self) -> Result<Option<Value>, Failure> {
+    fn config(&self) -> Result<Option<Value>, Failure> {
         let mut config = match &self.config {
             None => Value::Null,
             Some(path) => {
@@ -239,11 +204,6 @@ impl RehearseArgs {
                 given.split_once('=').ok_or_else(|| Failure::usage(format!("--set {given}: expected FIELD=VALUE")))?;
             let value = serde_json::from_str(value).unwrap_or_else(|_| Value::from(value));
             set(&mut config, field, value);
-        }
-        match &*self.watch_namespace {
-            [] => {}
-            [one] if one.is_empty() => {}
-            [one, ..] => set(&mut config, "watchNamespace", one.clone().into()),
         }
         Ok(Some(config).filter(|config| !config.is_null()))
     }

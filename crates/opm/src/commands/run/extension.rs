@@ -2,16 +2,16 @@
 
 use std::path::Path;
 
-use bundle::rehearse::v1::{self, Certificates, Profile, Runtime};
-use bundle::rehearse::{Bundle, Installer, Level, Mode, OlmTarget};
-use bundle::review::crd::Change;
+use bundle::rehearse::v1::{Certificates, Profile, Runtime};
+use bundle::rehearse::{Bundle, Generation, Installer, Level, Mode, Rehearse};
+use bundle::review::crd;
 use cluster::extension::{self, Carried, Extension, Offer};
 use cluster::run::install_mode::{InstallMode, ModeType};
 use cluster::run::names;
 use cluster::run::pod::Content;
 use cluster::{Cluster, Ledger};
 use fbc::Limits;
-use serde_json::{Value, json};
+use serde_json::Value;
 
 use super::bundle::{BundleArgs, print};
 use super::flags::{DECOMPRESSION_IMAGE, NO_INDEX, ServeFlags};
@@ -42,7 +42,7 @@ pub(super) struct Rehearsal<'a> {
 
 /// Reads a bundle directory like OLM v1.
 pub(super) fn read(directory: &Path, limits: &Limits) -> Result<Bundle, Failure> {
-    let whole = bundle::read_whole(directory, limits).map_err(|error| Failure::message(error.to_string()))?;
+    let whole = bundle::read_whole(directory, limits).map_err(Failure::message)?;
     Ok(Bundle::new(&whole))
 }
 
@@ -54,40 +54,39 @@ impl Rehearsal<'_> {
             printer.warning(&format!("OLM v1 installs {} without its dependencies ({left_out})", bundle.name));
             bundle.dependencies.clear();
         }
-        let profile = self.profile();
-        let runtime = profile.runtime;
-        let options = v1::Options {
-            profile,
-            namespace: self.namespace.to_owned(),
-            extension: self.name.to_owned(),
+        let request = Rehearse {
+            profile: self.profile(),
+            watch: self.watch_namespace.map(str::to_owned).into_iter().collect(),
+            extension: Some(self.name.to_owned()),
             certificates: match self.offer.gate("WebhookProviderOpenshiftServiceCA") {
                 Some(true) => Certificates::OpenShift,
                 _ => Certificates::CertManager,
             },
-            config: self.watch_namespace.map(|namespace| json!({"watchNamespace": namespace})),
+            ..Rehearse::new(Generation::V1)
         };
+        let prediction = request.predict(&bundle, self.namespace);
         let refused = |words: &str, help: &str| {
             Failure::message(format!("OLM v1 refuses the bundle: {words}; nothing was created{help}"))
         };
-        let installed = v1::install(&bundle, &options).map_err(|refusal| {
+        if let Some(refusal) = &prediction.refusal {
             let help = match refusal.id {
                 "olmv1-dependency" => "\n  help: use --ignore-dependencies to install without them",
                 _ => "",
             };
-            refused(&refusal.message, help)
-        })?;
-        if let Some(note) = installed.notes.iter().find(|note| note.refused) {
+            return Err(refused(&refusal.message, help));
+        }
+        if let Some(note) = prediction.notes.iter().find(|note| note.refused) {
             return Err(refused(&note.message, ""));
         }
-        for limit in bundle::rehearse::check_limits(&installed.objects, OlmTarget::V1(runtime)) {
+        for limit in &prediction.limits {
             let words = format!("{} has {}, the limit is {} for {}", limit.object, limit.size, limit.limit, limit.what);
             match limit.level {
                 Level::Over => return Err(refused(&words, "")),
                 Level::Near => printer.warning(&words),
             }
         }
-        let role = bundle::rehearse::installer(&installed.objects, self.name, Installer::Every);
-        Ok(Rehearsed { bundle, objects: installed.objects, role })
+        let role = bundle::rehearse::installer(&prediction.objects, self.name, Installer::Every);
+        Ok(Rehearsed { bundle, objects: prediction.objects, role })
     }
 
     fn profile(&self) -> Profile {
@@ -277,8 +276,7 @@ pub(super) fn pushed(content: Content) -> Result<String, Failure> {
 
 /// Fails with OLM's message if OLM v1 would refuse the changes to existing CRDs.
 pub(super) fn definitions_are_safe(there: &[Value], objects: &[Value]) -> Outcome {
-    let changes = bundle::review::crd::compare(there, objects);
-    let blocking: Vec<String> = changes.iter().filter(|change| change.blocks).map(Change::olm_message).collect();
+    let blocking = crd::refusals(there, objects);
     match blocking.is_empty() {
         true => Ok(()),
         false => Err(Failure::message(format!(

@@ -52,13 +52,13 @@ fn the_deprecated_validator_reports_its_deprecation() {
 fn missing_images_are_reported_if_registries_are_queried() {
     let directory = bundle(&good().replacen("containerImage: x", &format!("containerImage: '{DIGEST}'"), 1));
     let whole = read_whole(directory.path(), &Limits::default()).unwrap();
-    let found = |platforms: &Platforms<'_>| {
+    let found = |platforms: &PlatformsOf<'_>| {
         let input = CheckInput { platforms: Some(platforms), ..CheckInput::new(&whole, (10, 10)) };
         let found = run_validators(&input, &["images"]).list;
         found.into_iter().map(|finding| format!("{} {}", finding.id, finding.message)).collect::<Vec<_>>()
     };
     assert_eq!(found(&|_| Ok(vec![("linux".into(), "amd64".into())])), Vec::<String>::new());
     assert_eq!(found(&|_| Ok(Vec::new())), [format!("image-exists {DIGEST} is for no platform")]);
-    let missing = found(&|_| Err("manifest unknown".into()));
+    let missing = found(&|_| Err(crate::PlatformsError::new(std::io::Error::other("manifest unknown"))));
     assert_eq!(missing, [format!("image-exists {DIGEST} cannot be pulled: manifest unknown")]);
 }

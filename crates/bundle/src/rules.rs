@@ -1,4 +1,4 @@
-//! Explains the rules for bundles.
+//! The rules for bundles, and their explanations.
 
 use std::fmt::Write as _;
 
@@ -15,7 +15,7 @@ struct Explained {
 
 /// Returns all rules except those of `opm security` and `opm crd-diff`, which have their own tables.
 fn rules() -> impl Iterator<Item = Explained> {
-    include_str!("bundle_rules.txt").lines().filter_map(|line| {
+    include_str!("rules.txt").lines().filter_map(|line| {
         let mut parts = line.split('|');
         let (id, severity, about) = (parts.next()?, parts.next()?, parts.next()?);
         Some(Explained { id, severity, about, fix: parts.next()? })
@@ -23,15 +23,15 @@ fn rules() -> impl Iterator<Item = Explained> {
 }
 
 /// Returns all rule names with a short description.
-pub(crate) fn all() -> Vec<(&'static str, String)> {
+pub fn all() -> Vec<(&'static str, String)> {
     let checks = rules().map(|rule| (rule.id, rule.about.to_owned()));
-    let security = bundle::review::security::RULES.iter().map(|(id, about)| (*id, (*about).to_owned()));
-    let crds = bundle::review::crd::IDS.iter().map(|(rule, id)| (*id, format!("the rule {rule} for upgrades of CRDs")));
+    let security = crate::review::security::RULES.iter().map(|(id, about)| (*id, (*about).to_owned()));
+    let crds = crate::review::crd::IDS.iter().map(|(rule, id)| (*id, format!("the rule {rule} for upgrades of CRDs")));
     checks.chain(security).chain(crds).collect()
 }
 
 /// Explains a rule; `None` if the name is unknown.
-pub(crate) fn explain(name: &str) -> Option<String> {
+pub fn explain(name: &str) -> Option<String> {
     let mut text = String::new();
     let sentence = |about: &str| {
         let (first, rest) = about.split_at(about.chars().next().map_or(0, char::len_utf8));
@@ -40,14 +40,14 @@ pub(crate) fn explain(name: &str) -> Option<String> {
     if let Some(Explained { severity, about, fix, .. }) = rules().find(|rule| rule.id == name) {
         let _ =
             write!(text, "{name}: a check of bundles ({severity})\n\n  {}.\n\n  To fix it: {fix}.\n", sentence(about));
-    } else if let Some((_, about)) = bundle::review::security::RULES.iter().find(|(id, _)| *id == name) {
+    } else if let Some((_, about)) = crate::review::security::RULES.iter().find(|(id, _)| *id == name) {
         let _ = write!(
             text,
             "{name}: a finding of 'opm security'\n\n  {}.\n\n  docs/security.md has its severity; 'opm security \
              --allow {name}' accepts it.\n",
             sentence(about)
         );
-    } else if let Some((rule, _)) = bundle::review::crd::IDS.iter().find(|(_, id)| *id == name) {
+    } else if let Some((rule, _)) = crate::review::crd::IDS.iter().find(|(_, id)| *id == name) {
         let _ = write!(
             text,
             "{name}: a finding of 'opm crd-diff'\n\n  The rule {rule} compares a CRD with the one before it: OLM v1 refuses \

@@ -2,39 +2,26 @@
 
 use std::path::{Component, Path};
 
-use bundle::{Finding, Position, Severity};
 use fbc::blob::BUNDLE;
 use fbc::locate::Locator;
 use fbc::{Content, Fbc, path};
-use source::Images;
 
-use crate::exit::Failure;
-use crate::printer::Printer;
-use crate::{catalogs, limits};
+use crate::file;
+use crate::finding::{Finding, Severity};
+use crate::whole::Position;
 
 /// The first OpenShift version whose catalogs must not contain bundle objects.
 const NO_OBJECTS_SINCE: (u32, u32) = (4, 17);
 
-/// Checks that the bundles of catalogs contain no objects, and that their images come from `registries` unless that is
-/// empty.
-pub(super) fn check(
-    catalogs: &[String],
-    registries: &[String],
-    images: &Images,
-    printer: &Printer,
-) -> Result<Vec<Finding>, Failure> {
-    let mut found = Vec::new();
-    for reference in catalogs {
-        let options = source::Options::catalogs(limits::from_env()?, images);
-        let fbc = catalogs::load(std::slice::from_ref(reference), &options, printer)?;
-        found.extend(findings_in(&fbc, openshift(Path::new(reference)), registries));
-    }
-    Ok(found)
+/// Checks that the bundles of a catalog contain no objects, and that their images come from `registries` unless that is
+/// empty. `reference` is the catalog's name: its path can tell the OpenShift version that it is for.
+pub fn check_catalog(reference: &str, fbc: &Fbc, registries: &[String]) -> Vec<Finding> {
+    findings_in(fbc, openshift(Path::new(reference)), registries)
 }
 
 /// Returns the OpenShift version of a catalog, from a path component like `v4.17` as operator repositories use it.
 fn openshift(path: &Path) -> Option<(u32, u32)> {
-    let whole = path.canonicalize().unwrap_or_else(|_| path.to_owned());
+    let whole = file::canonical(path).unwrap_or_else(|_| path.to_owned());
     let version = |component: Component<'_>| {
         let (major, minor) = component.as_os_str().to_str()?.strip_prefix('v')?.split_once('.')?;
         Some((major.parse().ok()?, minor.parse().ok()?))

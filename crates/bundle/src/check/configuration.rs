@@ -11,13 +11,15 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-use bundle::{Finding, Severity};
-use fbc::spelling::calendar::{self, Date};
+use fbc::spelling::calendar::Date;
+use fbc::yaml::YamlError;
 use serde_json::Value;
 
-use crate::bundle_rules;
-use crate::exit::{Failure, in_path};
-use crate::findings::Waived;
+use super::CheckError;
+use super::schema::json_type;
+use crate::file;
+use crate::finding::{Finding, Severity, Waived};
+use crate::rules;
 
 const NAMES: [&str; 2] = [".opm.yaml", ".opm-checks.yaml"];
 /// The limits of a configuration file.
@@ -25,7 +27,7 @@ const LIMITS: fbc::yaml::Limits = fbc::yaml::Limits { depth: 20, nodes: 10_000, 
 
 /// The checks configuration of a project.
 #[derive(Debug, Default)]
-pub(crate) struct Configuration {
+pub(super) struct Configuration {
     path: PathBuf,
     /// Severities of checks by ID; `None` disables a check.
     levels: Vec<(String, Option<Severity>)>,
@@ -42,28 +44,70 @@ struct Waiver {
 }
 
 /// Why a configuration file is rejected.
-#[derive(Debug, PartialEq, Eq, thiserror::Error)]
-enum Invalid {
-    #[error("{0}")]
-    Yaml(String),
+#[derive(Debug, thiserror::Error)]
+pub enum ConfigurationError {
+    /// It is not YAML.
+    #[error(transparent)]
+    Yaml(#[from] YamlError),
+    /// It has a value that JSON cannot hold.
+    #[error(transparent)]
+    Json(#[from] serde_json::Error),
+    /// A value has the wrong type.
     #[error("{place} must be {wanted}, but is {found}")]
-    Type { place: String, wanted: &'static str, found: &'static str },
+    Type {
+        /// The value.
+        place: String,
+        /// The type it must have.
+        wanted: &'static str,
+        /// The type it has.
+        found: &'static str,
+    },
+    /// A key is unknown.
     #[error("unknown key {place}{key}; {}", match near { Some(near) => format!("did you mean {near}?"), None => format!("expected {known}") })]
-    Key { place: String, key: String, known: String, near: Option<String> },
+    Key {
+        /// The mapping, with a dot.
+        place: String,
+        /// The key.
+        key: String,
+        /// The known keys.
+        known: String,
+        /// The known key that is nearest.
+        near: Option<String>,
+    },
+    /// A rule is unknown.
     #[error("unknown rule {id}; {}", match near { Some(near) => format!("did you mean {near}?"), None => "'opm explain' lists all rules".to_owned() })]
-    Rule { id: String, near: Option<String> },
+    Rule {
+        /// The name.
+        id: String,
+        /// The rule whose name is nearest.
+        near: Option<String>,
+    },
+    /// A level is not a severity.
     #[error("unknown level {level:?} for {id}")]
-    Level { id: String, level: String },
+    Level {
+        /// The rule.
+        id: String,
+        /// The level.
+        level: String,
+    },
+    /// The waiver at this index has no rule.
     #[error("waiver {0} has no id")]
     NoId(usize),
+    /// The waiver of this rule has no reason.
     #[error("the waiver of {0} needs a reason")]
     NoReason(String),
+    /// The date of a waiver does not exist.
     #[error("invalid date {until:?} in the waiver of {id}; write it like 2030-01-31")]
-    Date { id: String, until: String },
+    Date {
+        /// The rule.
+        id: String,
+        /// The date.
+        until: String,
+    },
 }
 
 /// Returns the members of a mapping that has known keys only; an absent one has no members.
-fn members<'a>(value: &'a Value, place: &str, known: &[&str]) -> Result<Map<'a>, Invalid> {
+fn members<'a>(value: &'a Value, place: &str, known: &[&str]) -> Result<Map<'a>, ConfigurationError> {
     let members = match value {
         Value::Null => return Ok(Map::new()),
         Value::Object(members) => members,
@@ -73,7 +117,7 @@ fn members<'a>(value: &'a Value, place: &str, known: &[&str]) -> Result<Map<'a>,
     if let Some(key) = members.keys().find(unknown) {
         let near = fbc::similar::nearest(key, known.iter().copied()).map(str::to_owned);
         let prefix = if place == ROOT { String::new() } else { format!("{place}.") };
-        return Err(Invalid::Key { place: prefix, key: key.clone(), known: known.join(" or "), near });
+        return Err(ConfigurationError::Key { place: prefix, key: key.clone(), known: known.join(" or "), near });
     }
     Ok(members.iter().map(|(key, value)| (key.as_str(), value)).collect())
 }
@@ -83,52 +127,54 @@ type Map<'a> = BTreeMap<&'a str, &'a Value>;
 /// The name of the whole file in messages.
 const ROOT: &str = "the file";
 
-fn wrong_type(place: &str, wanted: &'static str, found: &Value) -> Invalid {
-    Invalid::Type { place: place.to_owned(), wanted, found: bundle::json_type(found) }
+fn wrong_type(place: &str, wanted: &'static str, found: &Value) -> ConfigurationError {
+    ConfigurationError::Type { place: place.to_owned(), wanted, found: json_type(found) }
 }
 
-fn known_rule(id: &str) -> Result<(), Invalid> {
-    let all = bundle_rules::all();
+fn known_rule(id: &str) -> Result<(), ConfigurationError> {
+    let all = rules::all();
     if all.iter().any(|(known, _)| *known == id) {
         return Ok(());
     }
     let near = fbc::similar::nearest(id, all.iter().map(|(known, _)| *known)).map(str::to_owned);
-    Err(Invalid::Rule { id: id.to_owned(), near })
+    Err(ConfigurationError::Rule { id: id.to_owned(), near })
 }
 
 impl Configuration {
     /// Reads the given file, or the first one found in the bundle directory or its ancestors.
-    pub(crate) fn find(given: Option<&Path>, bundle: Option<&Path>) -> Result<Configuration, Failure> {
+    pub(super) fn find(given: Option<&Path>, bundle: Option<&Path>) -> Result<Configuration, CheckError> {
+        let text = |path: &Path| file::read_up_to(path, LIMITS.bytes);
         if let Some(path) = given {
-            let text = std::fs::read(path).map_err(|error| in_path(path, &error))?;
+            let text = text(path).map_err(|source| CheckError::File { path: path.to_owned(), source })?;
             return Configuration::read(path, &text);
         }
-        let Some(bundle) = bundle.and_then(|bundle| bundle.canonicalize().ok()) else {
+        let Some(bundle) = bundle.and_then(|bundle| file::canonical(bundle).ok()) else {
             return Ok(Configuration::default());
         };
         for directory in bundle.ancestors() {
             for name in NAMES {
                 let path = directory.join(name);
-                if let Ok(text) = std::fs::read(&path) {
+                if let Ok(text) = text(&path) {
                     return Configuration::read(&path, &text);
                 }
             }
             // Stop at the root of the repository.
-            if directory.join(".git").exists() {
+            if file::exists(&directory.join(".git")) {
                 break;
             }
         }
         Ok(Configuration::default())
     }
 
-    fn read(path: &Path, text: &[u8]) -> Result<Configuration, Failure> {
-        Configuration::parse(path, text).map_err(|why| Failure::usage(format!("{}: {why}", path.display())))
+    fn read(path: &Path, text: &[u8]) -> Result<Configuration, CheckError> {
+        Configuration::parse(path, text)
+            .map_err(|source| CheckError::Configuration { path: path.to_owned(), source: Box::new(source) })
     }
 
-    fn parse(path: &Path, text: &[u8]) -> Result<Configuration, Invalid> {
+    fn parse(path: &Path, text: &[u8]) -> Result<Configuration, ConfigurationError> {
         let mut json = Vec::new();
-        fbc::yaml::to_json(text, &LIMITS, &mut json).map_err(|error| Invalid::Yaml(error.to_string()))?;
-        let root: Value = serde_json::from_slice(&json).map_err(|error| Invalid::Yaml(error.to_string()))?;
+        fbc::yaml::to_json(text, &LIMITS, &mut json)?;
+        let root: Value = serde_json::from_slice(&json)?;
         let mut configuration = Configuration { path: path.to_owned(), ..Configuration::default() };
         let root = members(&root, ROOT, &["checks"])?;
         let checks = members(root.get("checks").unwrap_or(&&Value::Null), "checks", &["levels", "waivers"])?;
@@ -139,7 +185,7 @@ impl Configuration {
                 Value::Bool(false) => None,
                 Value::String(text) if text == "off" => None,
                 Value::String(text) => {
-                    let unknown = || Invalid::Level { id: id.to_owned(), level: text.clone() };
+                    let unknown = || ConfigurationError::Level { id: id.to_owned(), level: text.clone() };
                     Some(Severity::parse(text).ok_or_else(unknown)?)
                 }
                 other => return Err(wrong_type(&format!("the level of {id}"), "a severity or off", other)),
@@ -157,8 +203,9 @@ impl Configuration {
         Ok(configuration)
     }
 
-    /// Applies levels and waivers, and returns the waived findings; adds a finding for each expired or unused waiver.
-    pub(crate) fn apply(&self, findings: &mut Vec<Finding>) -> Vec<Waived> {
+    /// Applies levels and waivers, and returns the waived findings. Adds a finding for each expired waiver, and for each
+    /// unused one if `unused` are to be reported.
+    pub(super) fn apply(&self, findings: &mut Vec<Finding>, today: Date, unused: bool) -> Vec<Waived> {
         let mut waived = Vec::new();
         for (id, level) in &self.levels {
             match level {
@@ -173,13 +220,16 @@ impl Configuration {
         }
         let mut expired = Vec::new();
         for waiver in &self.waivers {
-            let over = date(&waiver.until).is_some_and(|until| until < today());
+            let over = date(&waiver.until).is_some_and(|until| until < today);
             let fits = |finding: &Finding| {
                 finding.id == waiver.id
                     && (waiver.object.is_empty() || finding.object == waiver.object)
                     && (waiver.file.is_empty() || finding.file.ends_with(&waiver.file))
             };
             let used = findings.iter().any(fits);
+            if !used && !unused {
+                continue;
+            }
             let text = if over {
                 format!("the waiver of {} ended on {}", waiver.id, waiver.until)
             } else if !used {
@@ -200,7 +250,7 @@ impl Configuration {
 }
 
 impl Waiver {
-    fn read(at: usize, waiver: &Value) -> Result<Waiver, Invalid> {
+    fn read(at: usize, waiver: &Value) -> Result<Waiver, ConfigurationError> {
         let place = format!("checks.waivers[{at}]");
         let fields = members(waiver, &place, &["id", "object", "file", "reason", "until"])?;
         let field = |name: &str| match fields.get(name) {
@@ -217,14 +267,14 @@ impl Waiver {
         };
         let id = waiver.id.clone();
         if id.is_empty() {
-            return Err(Invalid::NoId(at));
+            return Err(ConfigurationError::NoId(at));
         }
         known_rule(&id)?;
         if waiver.reason.trim().is_empty() {
-            return Err(Invalid::NoReason(id));
+            return Err(ConfigurationError::NoReason(id));
         }
         if !waiver.until.is_empty() && date(&waiver.until).is_none() {
-            return Err(Invalid::Date { id, until: waiver.until });
+            return Err(ConfigurationError::Date { id, until: waiver.until });
         }
         Ok(waiver)
     }
@@ -235,11 +285,6 @@ fn date(text: &str) -> Option<Date> {
     let mut parts = text.split('-').map(|part| part.parse::<u32>().ok().map(i64::from));
     let date = Date::new(parts.next()??, parts.next()??, parts.next()??);
     date.filter(|_| parts.next().is_none())
-}
-
-/// Returns today's date.
-fn today() -> Date {
-    calendar::parts(calendar::now()).0
 }
 
 #[cfg(test)]
@@ -305,7 +350,7 @@ mod tests {
             found("csv-name", "y"),
             found("csv-release", ""),
         ];
-        let waived = configuration.apply(&mut findings);
+        let waived = configuration.apply(&mut findings, Date { year: 2026, month: 1, day: 31 }, true);
         let shown: Vec<String> =
             findings.iter().map(|it| format!("{} {} {}", it.id, it.severity, it.message)).collect();
         assert_eq!(

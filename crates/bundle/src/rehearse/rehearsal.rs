@@ -1,0 +1,627 @@
+//! Rehearses bundles: from a request to a report.
+//!
+//! [`Rehearse::predict`] is the only place that decides what OLM does with a bundle. `bundle validate` asks it for its
+//! suites, `run bundle` before it installs, and [`rehearse`] for the whole report.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use serde::ser::SerializeStruct;
+use serde::{Serialize, Serializer};
+use serde_json::{Map, Value, json};
+
+use crate::finding::{Finding, Findings, Severity};
+use crate::loaded::LoadedBundle;
+use crate::rehearse::input::{Bundle, text};
+use crate::rehearse::limits::{self, Level, Limit, OlmTarget};
+use crate::rehearse::v1::{Certificates, Profile, Runtime};
+use crate::rehearse::{Change, Mode, Note, Refusal, display_name, upgrade, v0, v1};
+use crate::review::crd::{self, Rules};
+use crate::whole::Whole;
+
+/// A generation of OLM.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Generation {
+    /// OLM v0: Subscriptions.
+    V0,
+    /// OLM v1: ClusterExtensions.
+    V1,
+}
+
+impl Generation {
+    /// Returns the other generation.
+    #[must_use]
+    pub fn other(self) -> Generation {
+        match self {
+            Generation::V0 => Generation::V1,
+            Generation::V1 => Generation::V0,
+        }
+    }
+
+    /// Returns the rules by which this generation judges changes of CRDs.
+    pub fn crd_rules(self) -> Rules {
+        match self {
+            Generation::V0 => Rules::ClusterV0,
+            Generation::V1 => Rules::ClusterV1,
+        }
+    }
+}
+
+/// How a bundle is to be installed.
+#[derive(Debug, Clone)]
+pub struct Rehearse {
+    /// The generation of OLM.
+    pub generation: Generation,
+    /// The release of OLM v1 and its enabled features.
+    pub profile: Profile,
+    /// The namespace to install in; defaults to the one that the bundle suggests, or `PACKAGE-system`.
+    pub namespace: Option<String>,
+    /// The namespaces that the operator watches; by default what the first of its install modes allows.
+    pub watch: Vec<String>,
+    /// The name of the ClusterExtension; defaults to the package.
+    pub extension: Option<String>,
+    /// The provider of webhook certificates in OLM v1.
+    pub certificates: Certificates,
+    /// `spec.config.inline` of the ClusterExtension.
+    pub config: Option<Value>,
+}
+
+/// What one generation of OLM does with a bundle.
+#[derive(Debug, Clone)]
+pub struct Prediction {
+    /// The generation.
+    pub generation: Generation,
+    /// The OLM release to display: `OLM v1 (1.11, helm)`.
+    pub title: String,
+    /// The namespace of the installation.
+    pub namespace: String,
+    /// The name of the ClusterExtension.
+    pub extension: String,
+    /// The watched namespaces; `""` for all.
+    pub targets: Vec<String>,
+    /// Why it refuses the bundle.
+    pub refusal: Option<Refusal>,
+    /// The objects that it creates, in order.
+    pub objects: Vec<Value>,
+    /// Notes about them.
+    pub notes: Vec<Note>,
+    /// The limits that they hit.
+    pub limits: Vec<Limit>,
+    /// Whether they are applied in phases.
+    pub phases: bool,
+}
+
+/// Whether OLM installs a bundle.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Decision {
+    /// It does.
+    Installs,
+    /// It does not, for this reason.
+    Refused(String),
+    /// The metadata in the catalog does not decide it.
+    NeedsImage,
+}
+
+impl Decision {
+    /// Returns the reason of a refusal.
+    pub fn reason(&self) -> Option<&str> {
+        match self {
+            Decision::Refused(reason) => Some(reason),
+            Decision::Installs | Decision::NeedsImage => None,
+        }
+    }
+}
+
+impl Serialize for Decision {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let installs = match self {
+            Decision::Installs => Some(true),
+            Decision::Refused(_) => Some(false),
+            Decision::NeedsImage => None,
+        };
+        let mut out = serializer.serialize_struct("Decision", 2)?;
+        out.serialize_field("installs", &installs)?;
+        out.serialize_field("reason", &self.reason())?;
+        out.end()
+    }
+}
+
+impl Rehearse {
+    /// Returns the request for an installation as users make it, with the defaults of everything.
+    pub fn new(generation: Generation) -> Rehearse {
+        Rehearse {
+            generation,
+            profile: Profile::default(),
+            namespace: None,
+            watch: Vec::new(),
+            extension: None,
+            certificates: Certificates::CertManager,
+            config: None,
+        }
+    }
+
+    /// Returns the same request for another generation.
+    #[must_use]
+    pub fn with(&self, generation: Generation) -> Rehearse {
+        Rehearse { generation, ..self.clone() }
+    }
+
+    /// Returns the namespace in which a bundle is installed.
+    pub fn namespace_of(&self, whole: &Whole) -> String {
+        const SUGGESTED: &str = "/metadata/annotations/operatorframework.io~1suggested-namespace";
+        let suggested = || whole.csv().map(|csv| text(&csv.value, SUGGESTED)).filter(|name| !name.is_empty());
+        let given = self.namespace.as_deref().or_else(suggested).map(str::to_owned);
+        given.unwrap_or_else(|| format!("{}-system", whole.package))
+    }
+
+    /// Predicts what OLM does with a bundle.
+    ///
+    /// OLM v0 reads only the first document of each file: its input is [`Whole::first_documents`].
+    pub fn predict(&self, bundle: &Bundle, namespace: &str) -> Prediction {
+        match self.generation {
+            Generation::V0 => self.predict_v0(bundle, namespace),
+            Generation::V1 => self.predict_v1(bundle, namespace),
+        }
+    }
+
+    /// Returns why OLM refuses a bundle, as far as the metadata in a catalog decides it.
+    pub fn refused_by_metadata(&self, whole: &Whole) -> Option<Refusal> {
+        let (bundle, namespace) = (Bundle::new(whole), self.namespace_of(whole));
+        match self.generation {
+            Generation::V0 => v0::refused_by_metadata(&bundle, &self.options_v0(&bundle, &namespace)),
+            Generation::V1 => v1::refused_by_metadata(&bundle, &self.options_v1(&bundle, &namespace)),
+        }
+    }
+
+    /// Decides whether OLM installs a bundle.
+    pub fn decide(&self, bundle: &LoadedBundle) -> Decision {
+        let prediction = self.predict_loaded(bundle, &self.namespace_of(&bundle.whole));
+        if let Some(refusal) = prediction.refusal {
+            return Decision::Refused(refusal.message);
+        }
+        let error = findings(bundle, &prediction).into_iter().find(|finding| finding.severity >= Severity::Error);
+        error.map_or(Decision::Installs, |finding| Decision::Refused(finding.message))
+    }
+
+    fn predict_loaded(&self, bundle: &LoadedBundle, namespace: &str) -> Prediction {
+        match self.generation {
+            Generation::V1 => self.predict(&Bundle::new(&bundle.whole), namespace),
+            Generation::V0 => {
+                let first = bundle.whole.clone().first_documents();
+                let mut prediction = self.predict(&Bundle::new(&first), namespace);
+                if prediction.refusal.is_none() {
+                    let (_, packed) = bundle.size();
+                    prediction.limits.extend(limits::check_packed(packed));
+                    prediction.limits.extend(limits::check_message(&first));
+                }
+                prediction
+            }
+        }
+    }
+
+    fn options_v1(&self, bundle: &Bundle, namespace: &str) -> v1::Options {
+        let mut config = self.config.clone();
+        if let Some(watched) = self.watch.first().filter(|_| self.watch.iter().any(|name| !name.is_empty())) {
+            let config = config.get_or_insert_with(|| json!({}));
+            if !config.is_object() {
+                *config = json!({});
+            }
+            config["watchNamespace"] = watched.as_str().into();
+        }
+        v1::Options {
+            profile: self.profile.clone(),
+            namespace: namespace.to_owned(),
+            extension: self.extension.clone().unwrap_or_else(|| bundle.package.clone()),
+            certificates: self.certificates,
+            config,
+        }
+    }
+
+    fn options_v0(&self, bundle: &Bundle, namespace: &str) -> v0::Options {
+        let targets = match &*self.watch {
+            [] => default_targets(&bundle.modes, namespace),
+            given => given.to_vec(),
+        };
+        let config = self.config.as_ref().and_then(|config| config.get("deploymentConfig").cloned());
+        v0::Options { namespace: namespace.to_owned(), targets, group: format!("{namespace}-operators"), config }
+    }
+
+    fn predict_v1(&self, bundle: &Bundle, namespace: &str) -> Prediction {
+        let options = self.options_v1(bundle, namespace);
+        let Profile { minor, runtime, .. } = options.profile;
+        let shown = if runtime == Runtime::Helm { "helm" } else { "boxcutter" };
+        let mut prediction = Prediction {
+            phases: runtime == Runtime::Boxcutter,
+            ..Prediction::new(self.generation, format!("OLM v1 (1.{minor}, {shown})"), namespace)
+        };
+        match v1::install(bundle, &options) {
+            Ok(installed) => {
+                prediction.limits = limits::check_limits(bundle, &installed.objects, OlmTarget::V1(runtime));
+                prediction.objects = installed.objects;
+                prediction.notes = installed.notes;
+                prediction.targets = installed.targets;
+            }
+            Err(refusal) => prediction.refusal = Some(refusal),
+        }
+        prediction.extension = options.extension;
+        prediction
+    }
+
+    fn predict_v0(&self, bundle: &Bundle, namespace: &str) -> Prediction {
+        let options = self.options_v0(bundle, namespace);
+        let mut prediction = Prediction::new(self.generation, "OLM v0".into(), namespace);
+        match v0::install(bundle, &options) {
+            Ok(installed) => {
+                prediction.limits = limits::check_limits(bundle, installed.objects(), OlmTarget::V0);
+                prediction.objects = installed.plan.into_iter().chain(installed.derived).collect();
+                prediction.notes = installed.notes;
+            }
+            Err(refusal) => prediction.refusal = Some(refusal),
+        }
+        prediction.targets = options.targets;
+        prediction
+    }
+}
+
+/// Returns the namespaces that an operator watches by default in OLM v0: what the first of its install modes allows.
+fn default_targets(modes: &[Mode], namespace: &str) -> Vec<String> {
+    match modes {
+        [] => vec![String::new()],
+        modes if modes.contains(&Mode::AllNamespaces) => vec![String::new()],
+        modes if modes.contains(&Mode::OwnNamespace) => vec![namespace.to_owned()],
+        modes if modes.contains(&Mode::SingleNamespace) => vec!["watched".into()],
+        _ => vec!["watched".into(), "watched-too".into()],
+    }
+}
+
+impl Prediction {
+    fn new(generation: Generation, title: String, namespace: &str) -> Prediction {
+        Prediction {
+            generation,
+            title,
+            namespace: namespace.to_owned(),
+            extension: String::new(),
+            targets: Vec::new(),
+            refusal: None,
+            objects: Vec::new(),
+            notes: Vec::new(),
+            limits: Vec::new(),
+            phases: false,
+        }
+    }
+
+    /// Returns the findings about a bundle whose CSV is a document of a file.
+    pub(crate) fn findings(&self, bundle: &Bundle, csv: Option<(&str, usize)>) -> Vec<Finding> {
+        let mut found = Vec::new();
+        if let Some(refusal) = &self.refusal {
+            let finding = Finding::new(refusal.id, Severity::Error, refusal.message.clone());
+            found.push(match csv {
+                Some((file, document)) => finding.at(file, document, pointer_of(refusal.id)),
+                None => finding,
+            });
+        }
+        for note in &self.notes {
+            let severity = if note.refused { Severity::Error } else { Severity::Info };
+            found.push(Finding::new(note.id, severity, note.message.clone()).about(note.object.clone()));
+        }
+        found.extend(self.limits.iter().map(Limit::finding));
+        for field in &bundle.unknown {
+            let message = format!("{} is no field of Kubernetes and vanishes", field.pointer);
+            let help = "correct the name of the field, or remove it";
+            let finding = Finding::new("rehearse-unknown-field", Severity::Warning, message).help(help);
+            found.push(finding.at(&field.file, field.document, field.pointer.clone()));
+        }
+        found
+    }
+
+    /// Lists how the other generation of OLM differs.
+    pub fn differences(&self, other: &Prediction) -> Vec<String> {
+        if let Some(refusal) = &other.refusal {
+            return vec![format!("refuses: {}", refusal.message)];
+        }
+        if self.refusal.is_some() {
+            return vec!["installs the bundle".into()];
+        }
+        // Role names contain a hash that each generation computes differently.
+        let names = |objects: &[Value]| -> BTreeSet<String> {
+            let generated = |name: &str| name.rsplit_once('-').is_some_and(|(_, end)| end.len() > 30);
+            let named = objects.iter().filter(|object| !generated(text(object, "/metadata/name")));
+            named.filter(|object| !text(object, "/metadata/name").is_empty()).map(display_name).collect()
+        };
+        let (ours, theirs) = (names(&self.objects), names(&other.objects));
+        let mut lines = Vec::new();
+        let list = |names: Vec<&String>| names.iter().map(|name| name.as_str()).collect::<Vec<_>>().join(", ");
+        let more: Vec<&String> = theirs.difference(&ours).collect();
+        if !more.is_empty() {
+            lines.push(format!("also makes: {}", list(more)));
+        }
+        let less: Vec<&String> = ours.difference(&theirs).collect();
+        if !less.is_empty() {
+            lines.push(format!("does not make: {}", list(less)));
+        }
+        let (our_pods, their_pods) = (pod_annotations(&self.objects), pod_annotations(&other.objects));
+        for (name, ours) in our_pods {
+            let Some(theirs) = their_pods.get(&name) else { continue };
+            let differing: Vec<&str> = ours
+                .iter()
+                .filter(|(key, value)| theirs.get(*key).is_some_and(|it| it != *value))
+                .map(|(key, _)| &**key)
+                .collect();
+            if !differing.is_empty() {
+                lines.push(format!("annotates pods of {name} differently: {}", differing.join(", ")));
+            }
+        }
+        lines
+    }
+}
+
+impl Limit {
+    /// Returns the finding about this limit.
+    pub(crate) fn finding(&self) -> Finding {
+        let (severity, words) = match self.level {
+            Level::Over => (Severity::Error, "more than"),
+            Level::Near => (Severity::Warning, "near"),
+        };
+        let message = format!("{} has {}, {words} {} for {}", self.object, self.size, self.limit, self.what);
+        Finding::new(self.id, severity, message)
+    }
+}
+
+/// Returns the annotations of the pods of deployments, by the name of the deployment.
+fn pod_annotations(objects: &[Value]) -> BTreeMap<String, &Map<String, Value>> {
+    let deployments = objects.iter().filter(|object| text(object, "/kind") == "Deployment");
+    let mut found = BTreeMap::new();
+    for object in deployments {
+        if let Some(annotations) = object.pointer("/spec/template/metadata/annotations").and_then(Value::as_object) {
+            found.entry(display_name(object)).or_insert(annotations);
+        }
+    }
+    found
+}
+
+/// Returns the JSON pointer of the CSV field that a refusal is about.
+fn pointer_of(id: &str) -> &'static str {
+    match id {
+        "olmv1-all-namespaces" | "olmv1-install-modes" | "olmv1-targets" | "olmv0-install-mode" => "/spec/installModes",
+        "olmv1-api-services" => "/spec/apiservicedefinitions/owned",
+        "olmv1-webhooks" | "olmv0-webhook-name" | "olmv0-webhook-rules" => "/spec/webhookdefinitions",
+        "namespace-name" => "/metadata/annotations",
+        "olmv1-dependency" => "/spec/customresourcedefinitions/required",
+        _ => "",
+    }
+}
+
+/// What OLM does with a bundle: the report of `opm rehearse`.
+#[derive(Debug, Clone)]
+pub struct Rehearsal {
+    /// The name of the CSV.
+    pub bundle: Option<String>,
+    /// The package.
+    pub package: String,
+    /// What the requested generation does.
+    pub prediction: Prediction,
+    /// What an upgrade changes, if there is a previous version.
+    pub upgrade: Option<Vec<Change>>,
+    /// Why OLM would refuse the previous version.
+    pub previous_refusal: Option<Refusal>,
+    /// The other generation.
+    pub other: String,
+    /// How the other generation differs.
+    pub differences: Vec<String>,
+    /// The findings.
+    pub findings: Findings,
+}
+
+/// Rehearses the installation of a bundle, or the upgrade from `old`.
+pub fn rehearse(request: &Rehearse, old: Option<&LoadedBundle>, new: &LoadedBundle) -> Rehearsal {
+    // An installed operator stays in its namespace.
+    let namespace = request.namespace_of(&old.unwrap_or(new).whole);
+    let prediction = request.predict_loaded(new, &namespace);
+    let other = request.with(request.generation.other()).predict_loaded(new, &namespace);
+    let mut found = findings(new, &prediction);
+    let (mut upgraded, mut previous_refusal) = (None, None);
+    if let Some(old) = old {
+        let before = request.predict_loaded(old, &namespace);
+        upgraded = Some(upgrade(&before.objects, &prediction.objects));
+        previous_refusal = before.refusal;
+        found.extend(crd::findings(&old.whole, &new.whole, request.generation.crd_rules()));
+        let suggested = request.namespace_of(&new.whole);
+        if suggested != namespace {
+            let why = match request.generation {
+                Generation::V0 => "a Subscription stays in its namespace",
+                Generation::V1 => "spec.namespace of a ClusterExtension is immutable",
+            };
+            let message = format!("the upgrade stays in namespace {namespace}, not in {suggested}: {why}");
+            found.push(Finding::new("namespace-kept", Severity::Info, message));
+        }
+    }
+    let mut rehearsal = Rehearsal {
+        bundle: new.whole.csv().map(|csv| csv.name().to_owned()),
+        package: new.whole.package.clone(),
+        differences: prediction.differences(&other),
+        other: other.title,
+        prediction,
+        upgrade: upgraded,
+        previous_refusal,
+        findings: Findings::new(Vec::new(), |_| false),
+    };
+    rehearsal.add(found, new);
+    rehearsal
+}
+
+/// Returns the findings about a bundle and what OLM does with it.
+fn findings(read: &LoadedBundle, prediction: &Prediction) -> Vec<Finding> {
+    let whole = &read.whole;
+    let csv = whole.csv();
+    let mut found = Vec::new();
+    if let (Some(message), Some(csv)) = (whole.several_csvs(), csv) {
+        let finding = Finding::new("csv-several", Severity::Error, message);
+        found.push(finding.help("remove all but one").at(&csv.file, csv.document, ""));
+    }
+    found.extend(prediction.findings(&Bundle::new(whole), csv.map(|csv| (csv.file.as_str(), csv.document))));
+    for object in whole.objects.iter().filter(|object| object.document > 0) {
+        let message =
+            format!("{} {} is not in the first document: OLM v0 does not see it", object.kind(), object.name());
+        let help = "give each object a file of its own";
+        let finding = Finding::new("several-documents", Severity::Warning, message).help(help);
+        found.push(finding.at(&object.file, object.document, ""));
+    }
+    found
+}
+
+/// What a cluster says about an object of a rehearsal.
+#[derive(Debug, Clone, Default)]
+pub struct OnCluster {
+    /// Whether the cluster does not know its kind.
+    pub unknown_kind: bool,
+    /// The existing object of that name.
+    pub there: Option<Value>,
+    /// The owner of the existing object; empty if it has none.
+    pub owner: String,
+    /// Why the cluster would reject the object, in its own words.
+    pub refused: Option<String>,
+    /// For a definition: existing custom resources with their versions.
+    pub resources: Vec<Value>,
+}
+
+/// The maximum number of reported custom resources per definition that violate the new schema.
+const MAX_RESOURCES: usize = 5;
+
+impl Rehearsal {
+    /// Adds what a cluster says about the objects, in their order. `bundle` is the rehearsed one.
+    pub fn compare_with_cluster(&mut self, cluster: &[OnCluster], bundle: &LoadedBundle) {
+        let mut found = Vec::new();
+        for (object, on_cluster) in self.prediction.objects.iter().zip(cluster) {
+            self.prediction.judge(object, on_cluster, &mut found);
+        }
+        self.add(found, bundle);
+    }
+
+    fn add(&mut self, mut found: Vec<Finding>, bundle: &LoadedBundle) {
+        let name = self.bundle.as_deref().unwrap_or_default();
+        found.iter_mut().for_each(|finding| finding.bundle = name.to_owned());
+        bundle.locate(&mut found);
+        let mut all = std::mem::take(&mut self.findings.findings);
+        all.extend(found);
+        self.findings = Findings::new(all, |finding| finding.severity >= Severity::Error);
+    }
+
+    /// Returns whether OLM installs the bundle.
+    pub fn is_installable(&self) -> bool {
+        self.prediction.refusal.is_none() && self.findings.passed
+    }
+}
+
+impl Prediction {
+    /// Adds findings about what a cluster says about an object.
+    fn judge(&self, object: &Value, on_cluster: &OnCluster, found: &mut Vec<Finding>) {
+        let shown = display_name(object);
+        let about = |id: &'static str, severity: Severity, message: String| {
+            Finding::new(id, severity, message).about(shown.clone())
+        };
+        if on_cluster.unknown_kind {
+            let message =
+                format!("this cluster does not know {} {}", text(object, "/apiVersion"), text(object, "/kind"));
+            return found.push(about("cluster-unknown-kind", Severity::Error, message));
+        }
+        if let Some(refused) = &on_cluster.refused {
+            let message = format!("this cluster would refuse it: {refused}");
+            found.push(about("cluster-refused", Severity::Error, message));
+        }
+        let Some(there) = &on_cluster.there else { return };
+        let owner = match &*on_cluster.owner {
+            "" => "nobody",
+            owner => owner,
+        };
+        let is_v1 = self.generation == Generation::V1;
+        if is_v1 && on_cluster.owner != format!("ClusterExtension {}", self.extension) {
+            let message =
+                format!("{shown} exists and belongs to {owner}: OLM v1 installs nothing over what it did not make");
+            found.push(about("cluster-exists", Severity::Error, message));
+        } else if on_cluster.owner.is_empty() {
+            let message = format!("{shown} exists and belongs to {owner}");
+            found.push(about("cluster-exists", Severity::Warning, message));
+        }
+        if text(object, "/kind") != "CustomResourceDefinition" {
+            return;
+        }
+        let changes = crd::compare([there], [object]);
+        found.extend(changes.iter().map(|change| change.finding(self.generation.crd_rules())));
+        let unfit = on_cluster.resources.iter().filter_map(|resource| Some((resource, first_fault(object, resource)?)));
+        for (resource, fault) in unfit.take(MAX_RESOURCES) {
+            let severity = if is_v1 { Severity::Warning } else { Severity::Error };
+            let message = format!("{} does not fit the new schema: {fault}", display_name(resource));
+            found.push(about("cluster-stored-resource", severity, message));
+        }
+    }
+}
+
+/// Returns the first violation of the schema that the definition has for the version of a custom resource.
+fn first_fault(crd: &Value, resource: &Value) -> Option<String> {
+    let version = resource["apiVersion"].as_str()?.rsplit('/').next()?;
+    let versions = crd["spec"]["versions"].as_array()?;
+    let schema = versions.iter().find(|one| one["name"] == version)?.pointer("/schema/openAPIV3Schema")?;
+    crate::check::schema_faults(schema, resource)?.into_iter().next()
+}
+
+impl Serialize for Rehearsal {
+    /// Writes the JSON of `opm rehearse`.
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        #[derive(Serialize)]
+        struct Applied<'a> {
+            phase: Option<&'static str>,
+            bytes: usize,
+            object: &'a Value,
+        }
+        let prediction = &self.prediction;
+        let applied = |object| Applied {
+            phase: prediction.phases.then(|| v1::phase(text(object, "/kind"))),
+            bytes: limits::length(object),
+            object,
+        };
+        let mut out = serializer.serialize_struct("Rehearsal", 12)?;
+        out.serialize_field("olm", &prediction.title)?;
+        out.serialize_field("bundle", &self.bundle)?;
+        out.serialize_field("package", &self.package)?;
+        out.serialize_field("namespace", &prediction.namespace)?;
+        out.serialize_field("targets", &prediction.targets)?;
+        out.serialize_field("installable", &self.is_installable())?;
+        out.serialize_field("refusal", &prediction.refusal)?;
+        out.serialize_field("objects", &prediction.objects.iter().map(applied).collect::<Vec<_>>())?;
+        out.serialize_field("upgrade", &self.upgrade)?;
+        out.serialize_field("other", &json!({"olm": self.other, "differences": self.differences}))?;
+        out.serialize_field("findings", &self.findings.findings)?;
+        out.serialize_field("counts", &self.findings.counts())?;
+        out.end()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn prediction(generation: Generation, deployments: usize) -> Prediction {
+        let object = |at: usize| {
+            let annotations = json!({"by": format!("{generation:?}")});
+            json!({
+                "kind": "Deployment", "metadata": {"name": format!("d{at}")},
+                "spec": {"template": {"metadata": {"annotations": annotations}}},
+            })
+        };
+        let objects = (0..deployments).map(object).collect();
+        Prediction { objects, ..Prediction::new(generation, String::new(), "") }
+    }
+
+    #[test]
+    fn deployments_of_both_generations_are_matched_by_name() {
+        let steps = |deployments: usize| {
+            let [v0, v1] = [Generation::V0, Generation::V1].map(|generation| prediction(generation, deployments));
+            let before = fbc::work::count();
+            let lines = v1.differences(&v0);
+            assert_eq!(lines.len(), deployments);
+            assert_eq!(lines[0], "annotates pods of Deployment d0 differently: by");
+            fbc::work::count() - before
+        };
+        let (once, twice) = (steps(200), steps(400));
+        assert!(once >= 200 && twice * 2 <= once * 5, "{once}, {twice} steps");
+    }
+}

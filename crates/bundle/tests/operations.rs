@@ -1,0 +1,136 @@
+//! What commands ask about a bundle: its findings, and what OLM does with it.
+
+use bundle::rehearse::{Generation, Rehearse, rehearse};
+use bundle::{BundleDirectory, Check, CheckError, Checked, Finding, LoadedBundle, Severity, check};
+use fbc::Limits;
+use fbc::spelling::calendar::Date;
+use testkit::BundleDir;
+
+const TODAY: Date = Date { year: 2026, month: 1, day: 31 };
+
+fn csv(modes: &str) -> String {
+    format!(
+        "apiVersion: operators.coreos.com/v1alpha1
+kind: ClusterServiceVersion
+metadata: {{name: foo.v1.0.0}}
+spec:
+  version: 1.0.0
+  displayName: Foo
+  description: Foo
+  installModes: [{modes}]
+  install:
+    strategy: deployment
+    spec: {{deployments: [{{name: foo, spec: {{template: {{spec: {{containers: [{{name: foo, image: foo}}]}}}}}}}}]}}
+"
+    )
+}
+
+fn bundle(modes: &str) -> BundleDir {
+    BundleDir::new().manifest("csv.yaml", csv(modes))
+}
+
+const ALL: &str = "{type: AllNamespaces, supported: true}";
+
+fn checked(directory: &BundleDir, suites: &[&str]) -> Result<Checked, CheckError> {
+    let limits = Limits::default();
+    let suites: Vec<String> = suites.iter().map(|&suite| suite.to_owned()).collect();
+    let request = Check { suites: &suites, unused_waivers: !suites.is_empty(), ..Check::plain(&limits, TODAY) };
+    let path = directory.path();
+    check(BundleDirectory::read(path.to_owned(), Some(path.display().to_string()), &limits), &request, None)
+}
+
+fn ids(findings: &[Finding]) -> Vec<String> {
+    findings.iter().map(|finding| format!("{} {}", finding.severity, finding.id)).collect()
+}
+
+#[test]
+fn levels_and_waivers_hold_whatever_is_checked() {
+    let directory = bundle(ALL);
+    let configure = |text: &str| std::fs::write(directory.path().join(".opm.yaml"), text).unwrap();
+    let findings = |suites: &[&str]| ids(&checked(&directory, suites).unwrap().findings);
+    assert!(findings(&[]).contains(&"warning csv-min-kube-version".to_owned()), "{:?}", findings(&[]));
+    configure("checks: {levels: {csv-min-kube-version: off}}");
+    for suites in [&[][..], &["olm-v0"], &["olm-v1"]] {
+        assert!(!findings(suites).iter().any(|id| id.ends_with("csv-min-kube-version")), "{suites:?}");
+    }
+    configure("checks: {levels: {csv-min-kube-version: error}}");
+    assert!(findings(&[]).contains(&"error csv-min-kube-version".to_owned()));
+    configure("checks: {waivers: [{id: csv-min-kube-version, file: manifests/csv.yaml, reason: it runs everywhere}]}");
+    for suites in [&[][..], &["olm-v0"]] {
+        let waived = checked(&directory, suites).unwrap().waived;
+        let waived: Vec<_> = waived.iter().map(|one| (one.finding.id, one.reason.as_str())).collect();
+        assert_eq!(waived, [("csv-min-kube-version", "it runs everywhere")]);
+    }
+    configure("checks: {level: {}}");
+    assert!(
+        checked(&directory, &[]).unwrap_err().to_string().ends_with("unknown key checks.level; did you mean levels?")
+    );
+}
+
+#[test]
+fn a_waiver_for_a_suite_is_unused_only_if_suites_run() {
+    let directory = bundle(ALL);
+    let text = "checks: {waivers: [{id: image-pinned, object: x, reason: r}]}";
+    std::fs::write(directory.path().join(".opm.yaml"), text).unwrap();
+    let has = |suites: &[&str]| ids(&checked(&directory, suites).unwrap().findings).contains(&"warning waiver".into());
+    assert!(!has(&[]));
+    assert!(has(&["olm-v0"]));
+}
+
+/// Returns whether OLM installs the bundle, as `rehearse` and as the suite say it, with the errors of both.
+fn answers(directory: &BundleDir, generation: Generation) -> [Vec<String>; 2] {
+    let limits = Limits::default();
+    let path = directory.path();
+    let loaded = LoadedBundle::from_directory(path.to_owned(), Some(path.display().to_string()), &limits).unwrap();
+    let rehearsal = rehearse(&Rehearse::new(generation), None, &loaded);
+    let errors = |findings: &[Finding]| -> Vec<String> {
+        let errors = findings.iter().filter(|finding| finding.severity >= Severity::Error);
+        errors.map(|error| format!("{} {} {:?}", error.id, error.message, error.position)).collect()
+    };
+    let found = errors(&rehearsal.findings.findings);
+    assert_eq!(rehearsal.is_installable(), found.is_empty());
+    let suite = if generation == Generation::V0 { "olm-v0" } else { "olm-v1" };
+    [found, errors(&checked(directory, &[suite]).unwrap().findings)]
+}
+
+#[test]
+fn rehearsals_and_suites_agree_about_install_modes() {
+    let only = |mode: &str| bundle(&format!("{{type: {mode}, supported: true}}"));
+    for mode in ["AllNamespaces", "OwnNamespace", "SingleNamespace", "MultiNamespace"] {
+        assert_eq!(answers(&only(mode), Generation::V0), [Vec::<String>::new(), Vec::new()], "{mode}");
+    }
+    let [rehearsed, suite] = answers(&only("SingleNamespace"), Generation::V1);
+    assert_eq!(rehearsed, suite);
+    assert!(rehearsed[0].starts_with("olmv1-"), "{rehearsed:?}");
+}
+
+#[test]
+fn rehearsals_and_suites_agree_about_the_suggested_namespace() {
+    let suggested = csv(ALL).replace(
+        "{name: foo.v1.0.0}",
+        "{name: foo.v1.0.0, annotations: {operatorframework.io/suggested-namespace: Not_A_Name}}",
+    );
+    let directory = BundleDir::new().manifest("csv.yaml", suggested);
+    for generation in [Generation::V0, Generation::V1] {
+        let [rehearsed, suite] = answers(&directory, generation);
+        assert!(suite.iter().any(|error| rehearsed.contains(error)), "{rehearsed:?} {suite:?}");
+    }
+}
+
+#[test]
+fn objects_of_a_catalog_are_judged_like_files() {
+    let directory = bundle("{type: SingleNamespace, supported: true}");
+    let limits = Limits::default();
+    let read = LoadedBundle::from_directory(directory.path().to_owned(), None, &limits).unwrap();
+    let objects = read.whole.values().map(ToString::to_string).collect();
+    let of_catalog = LoadedBundle::from_objects("foo", objects, &[], &limits).unwrap();
+    for generation in [Generation::V0, Generation::V1] {
+        let [from_files, from_catalog] = [&read, &of_catalog].map(|bundle| {
+            let rehearsal = rehearse(&Rehearse::new(generation), None, bundle);
+            serde_json::to_value(&rehearsal).unwrap()
+        });
+        assert_eq!(from_files["objects"], from_catalog["objects"]);
+        assert_eq!(from_files["refusal"], from_catalog["refusal"]);
+        assert!(from_catalog["findings"].as_array().unwrap().iter().all(|finding| finding["file"] == ""));
+    }
+}
