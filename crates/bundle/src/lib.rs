@@ -42,11 +42,10 @@ mod testing;
 pub use annotations::{AnnotationsError, BundleAnnotations, find_annotations};
 pub use apis::ApiKey;
 pub use check::{
-    BASELINE_CAPABILITIES, BundleDirectory, Categories, CategoriesError, CategoriesFault, Check, CheckError,
-    CheckInput, Checked, Collector, ConfigurationError, ContentOptions, MediaType, OperatorDirectory, Optional,
-    Platforms, PlatformsError, PodSecurity, Previous, RepositoryFileError, VALIDATORS, Validator, check, check_catalog,
-    check_content, check_content_of, check_format, check_format_of, check_package_manifest, json_type, media_type,
-    pod_security, read_categories, run_validators, schema_faults,
+    BASELINE_CAPABILITIES, BundleDirectory, Categories, CategoriesError, CategoriesFault, Check, CheckError, Checked,
+    ConfigurationError, MediaType, OperatorDirectory, Optional, Platforms, PlatformsError, PodSecurity, Previous,
+    RepositoryFileError, VALIDATORS, Validator, check, check_catalog, check_package_manifest, media_type, pod_security,
+    read_categories,
 };
 pub use contents::{Contents, of_objects, read, read_manifests};
 pub use directories::directories;
@@ -60,4 +59,4 @@ pub use loaded::LoadedBundle;
 pub use properties::Property;
 pub use render::{Options, Rendered, render, render_and_read};
 pub use template::{ImageTemplate, TemplateError};
-pub use whole::{BundleFile, Object, ObjectsError, Position, Whole, objects_of, positions, read_whole};
+pub use whole::{BundleFile, Object, ObjectsError, Position, Whole, objects_of, read_whole};

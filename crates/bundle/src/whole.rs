@@ -355,7 +355,7 @@ pub struct Position {
 /// Resolves JSON pointers of documents to positions in a file of a bundle, which is read once.
 ///
 /// A missing value resolves to its nearest existing ancestor.
-pub fn positions(dir: &Path, file: &str, wanted: &[(usize, &str)], limits: &Limits) -> Vec<Option<Position>> {
+pub(crate) fn positions(dir: &Path, file: &str, wanted: &[(usize, &str)], limits: &Limits) -> Vec<Option<Position>> {
     let nowhere = || vec![None; wanted.len()];
     let path: PathBuf = dir.join(file);
     if path.as_os_str().as_bytes().contains(&0) {

@@ -5,11 +5,11 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
-use bundle::rehearse::v1::{Certificates, Options, Profile};
-use bundle::rehearse::{Bundle, v0, v1};
+use bundle::rehearse::{Decision, Generation, Rehearse};
 use bundle::review::{crd, security};
-use bundle::{CheckInput, Finding, Optional, VALIDATORS, Whole};
+use bundle::{BundleDirectory, Check, Finding, LoadedBundle, Optional};
 use fbc::Limits;
+use fbc::spelling::calendar::Date;
 use fbc::version::Version;
 use serde_json::Value;
 use testkit::published::BUNDLES;
@@ -21,34 +21,21 @@ fn directories(path: &Path) -> Vec<PathBuf> {
     directories
 }
 
-fn judged(directory: &Path, whole: &Whole, limits: &Limits) -> Vec<Finding> {
-    let mut found = bundle::check_format(directory, limits).list;
-    let optional = [Optional::OperatorHub, Optional::BundleObjects];
-    found.extend(bundle::check_content(directory, &optional, limits).list);
-    let names: Vec<&str> = VALIDATORS.iter().map(|validator| validator.name).collect();
-    let given = CheckInput::new(whole, (1, 1));
-    found.extend(bundle::run_validators(&given, &names).list);
-    found.extend(security::judge(whole, security::Options::default()).unwrap());
-    found
+/// Returns the findings of all checks that need no registry.
+fn judged(directory: &Path, limits: &Limits) -> Vec<Finding> {
+    let suites = ["all".to_owned(), "marketplace".to_owned()];
+    let request = Check {
+        optional: &[Optional::OperatorHub, Optional::BundleObjects],
+        suites: &suites,
+        ..Check::plain(limits, Date { year: 2026, month: 1, day: 31 })
+    };
+    let read = BundleDirectory::read(directory.to_owned(), None, limits);
+    bundle::check(read, &request, None).unwrap().findings
 }
 
-fn installs(whole: &Whole) -> (bool, bool) {
-    let bundle = Bundle::new(whole);
-    let namespace = "operators".to_owned();
-    let options = Options {
-        profile: Profile::default(),
-        namespace: namespace.clone(),
-        extension: bundle.package.clone(),
-        certificates: Certificates::CertManager,
-        config: None,
-    };
-    let targets = if bundle.supports(bundle::rehearse::Mode::AllNamespaces) {
-        vec![String::new()]
-    } else {
-        vec![namespace.clone()]
-    };
-    let older = v0::Options { namespace, targets, group: "group".into(), config: None };
-    (v1::install(&bundle, &options).is_ok(), v0::install(&bundle, &older).is_ok())
+fn installs(bundle: &LoadedBundle) -> (bool, bool) {
+    let [v1, v0] = [Generation::V1, Generation::V0].map(|generation| Rehearse::new(generation).decide(bundle));
+    (v1 == Decision::Installs, v0 == Decision::Installs)
 }
 
 #[test]
@@ -70,12 +57,13 @@ fn every_check_judges_every_published_bundle() {
         versions.sort_by_cached_key(|path| {
             (version(path).map(|version| (version.major(), version.minor(), version.patch())), path.clone())
         });
-        let mut before: Option<Whole> = None;
+        let mut before: Option<LoadedBundle> = None;
         for directory in versions {
-            let whole = bundle::read_whole(&directory, &limits).unwrap();
+            let bundle = LoadedBundle::from_directory(directory.clone(), None, &limits).unwrap();
             bundles += 1;
             let mut seen: BTreeMap<&str, usize> = BTreeMap::new();
-            for finding in judged(&directory, &whole, &limits) {
+            let review = security::review(None, &bundle, security::Options::default()).unwrap();
+            for finding in judged(&directory, &limits).into_iter().chain(review) {
                 *seen.entry(finding.id).or_default() += 1;
             }
             for (id, count) in seen {
@@ -83,24 +71,24 @@ fn every_check_judges_every_published_bundle() {
                 entry.0 += count;
                 entry.1 += 1;
             }
-            let (by_v1, by_v0) = installs(&whole);
+            let (by_v1, by_v0) = installs(&bundle);
             newer += usize::from(by_v1);
             older += usize::from(by_v0);
             if let Some(before) = &before {
-                let crds = |whole: &Whole| -> Vec<Value> {
-                    whole.of_kind("CustomResourceDefinition").map(|object| object.value.clone()).collect()
+                let crds = |bundle: &LoadedBundle| -> Vec<Value> {
+                    bundle.whole.of_kind("CustomResourceDefinition").map(|object| object.value.clone()).collect()
                 };
-                let changes = crd::compare(&crds(before), &crds(&whole));
+                let changes = crd::compare(&crds(before), &crds(&bundle));
                 steps += 1;
                 blocked += usize::from(changes.iter().any(|change| change.blocks));
                 breaking += usize::from(changes.iter().any(|change| change.meaning >= Some(bundle::Severity::Error)));
-                let found = security::judge_change(before, &whole, security::Options::default()).unwrap();
+                let found = security::review(Some(before), &bundle, security::Options::default()).unwrap();
                 grown += usize::from(found.iter().any(|finding| {
                     finding.severity >= bundle::Severity::High
                         && (finding.id.starts_with("rights") || finding.id.starts_with("pod"))
                 }));
             }
-            before = Some(whole);
+            before = Some(bundle);
         }
     }
     eprintln!("{bundles} bundles in {:.1} s", started.elapsed().as_secs_f64());
@@ -120,11 +108,8 @@ fn findings_of_a_published_bundle_have_lines() {
     let limits = Limits::default();
     let operators = directories(&unpacked.path().join("operators"));
     for directory in operators.iter().step_by(40).flat_map(|operator| directories(operator).into_iter().next_back()) {
-        let whole = bundle::read_whole(&directory, &limits).unwrap();
-        for finding in judged(&directory, &whole, &limits).iter().filter(|finding| !finding.file.is_empty()) {
-            let wanted = [(finding.document, finding.pointer.as_str())];
-            let at = bundle::positions(&directory, &finding.file, &wanted, &limits)[0];
-            assert!(at.is_some_and(|at| at.line > 0), "{}: {finding:?}", directory.display());
+        for finding in judged(&directory, &limits).iter().filter(|finding| !finding.file.is_empty()) {
+            assert!(finding.position.is_some_and(|at| at.line > 0), "{}: {finding:?}", directory.display());
         }
     }
 }

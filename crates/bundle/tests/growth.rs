@@ -1,6 +1,7 @@
 //! The work of checks grows linearly with a bundle: tests count steps, not seconds.
 
-use bundle::{CheckInput, ContentOptions, VALIDATORS, check_content_of, read_whole, run_validators};
+use bundle::{BundleDirectory, Check, check};
+use fbc::spelling::calendar::Date;
 use fbc::{Limits, work};
 use serde_json::{Value, json};
 use testkit::BundleDir;
@@ -45,11 +46,11 @@ fn bundle(size: usize) -> BundleDir {
 fn owned_crds_and_examples_are_matched_by_name() {
     assert_linear(|size| {
         let bundle = bundle(size);
-        let whole = read_whole(bundle.path(), &Limits::default()).unwrap();
-        let options = ContentOptions { known: Some(&whole), optional: &[], categories: None };
-        let found = check_content_of(bundle.path(), &options, &Limits::default());
-        assert_eq!(found.list.iter().filter(|finding| finding.id == "owned-crd").count(), 0);
-        let names: Vec<&str> = VALIDATORS.iter().map(|validator| validator.name).collect();
-        run_validators(&CheckInput::new(&whole, (1, 1)), &names);
+        let limits = Limits::default();
+        let today = Date { year: 2026, month: 1, day: 31 };
+        let suites = ["community".to_owned(), "certified".to_owned(), "marketplace".to_owned()];
+        let request = Check { suites: &suites, ..Check::plain(&limits, today) };
+        let found = check(BundleDirectory::read(bundle.path().to_owned(), None, &limits), &request, None).unwrap();
+        assert_eq!(found.findings.iter().filter(|finding| finding.id == "owned-crd").count(), 0);
     });
 }

@@ -2,11 +2,11 @@
 
 use std::time::{Duration, Instant};
 
-use bundle::rehearse::v1::{Certificates, Options, Profile};
-use bundle::rehearse::{Bundle, Generation, Level, Rehearse, v1};
+use bundle::rehearse::{Bundle, Generation, Level, Rehearse, rehearse};
 use bundle::review::security;
-use bundle::{CheckInput, VALIDATORS, Whole};
+use bundle::{BundleDirectory, Check, Finding, LoadedBundle};
 use fbc::Limits;
+use fbc::spelling::calendar::Date;
 use testkit::BundleDir;
 
 const CSV: &str = "apiVersion: operators.coreos.com/v1alpha1
@@ -18,30 +18,24 @@ spec:
   install: {strategy: deployment, spec: {clusterPermissions: [{serviceAccountName: a, rules: [RULES]}], deployments: [{name: foo, spec: {template: {spec: {containers: [{name: c, image: x}]}}}}]}}
 ";
 
-fn options() -> Options {
-    Options {
-        profile: Profile::default(),
-        namespace: "ns".into(),
-        extension: "ext".into(),
-        certificates: Certificates::CertManager,
-        config: None,
-    }
-}
-
-/// Runs every check and returns how long they take.
-fn judge(whole: &Whole) -> Duration {
+/// Asks everything about a bundle and returns the findings of the checks, and how long it takes.
+fn judge(directory: &BundleDir) -> (Vec<Finding>, Duration) {
     let started = Instant::now();
-    let names: Vec<&str> = VALIDATORS.iter().map(|validator| validator.name).collect();
-    let input = CheckInput { kubernetes: Some("1.30"), ..CheckInput::new(whole, (1, 1)) };
-    bundle::run_validators(&input, &names);
-    let _ = security::judge(whole, security::Options::default());
-    let _ = security::judge_change(whole, whole, security::Options::default());
-    let _ = v1::install(&Bundle::new(whole), &options());
-    started.elapsed()
+    let limits = Limits::default();
+    let suites = ["all".to_owned(), "marketplace".to_owned()];
+    let today = Date { year: 2026, month: 1, day: 31 };
+    let request = Check { suites: &suites, kubernetes: Some("1.30"), ..Check::plain(&limits, today) };
+    let read = BundleDirectory::read(directory.path().to_owned(), None, &limits);
+    let found = bundle::check(read, &request, None).unwrap().findings;
+    let read = read_bundle(directory);
+    let _ = security::review(None, &read, security::Options::default());
+    let _ = security::review(Some(&read), &read, security::Options::default());
+    rehearse(&Rehearse::new(Generation::V1), Some(&read), &read);
+    (found, started.elapsed())
 }
 
-fn read(directory: &BundleDir) -> Whole {
-    bundle::read_whole(directory.path(), &Limits::default()).unwrap()
+fn read_bundle(directory: &BundleDir) -> LoadedBundle {
+    LoadedBundle::from_directory(directory.path().to_owned(), None, &Limits::default()).unwrap()
 }
 
 #[test]
@@ -50,16 +44,16 @@ fn ten_thousand_rules_are_judged() {
         .map(|at| format!("{{apiGroups: [g{at}, ''], resources: [r, secrets], verbs: [get, list]}}"))
         .collect();
     let csv = CSV.replace("ANNOTATIONS", "").replace("RULES", &rules.join(","));
-    let whole = read(&BundleDir::new().manifest("csv.yaml", csv));
-    assert!(judge(&whole) < Duration::from_secs(60));
+    let (_, time) = judge(&BundleDir::new().manifest("csv.yaml", csv));
+    assert!(time < Duration::from_secs(60));
 }
 
 #[test]
 fn annotations_beyond_the_limit_are_reported() {
     let csv = CSV.replace("ANNOTATIONS", &format!("big: {}", "x".repeat(400_000))).replace("RULES", "");
-    let whole = read(&BundleDir::new().manifest("csv.yaml", csv));
-    judge(&whole);
-    let prediction = Rehearse::new(Generation::V1).predict(&Bundle::new(&whole), "ns");
+    let directory = BundleDir::new().manifest("csv.yaml", csv);
+    judge(&directory);
+    let prediction = Rehearse::new(Generation::V1).predict(&Bundle::new(&read_bundle(&directory).whole), "ns");
     let over: Vec<String> = prediction
         .limits
         .into_iter()
@@ -78,17 +72,17 @@ fn deeply_nested_schemas_are_rejected_with_a_message() {
         )
     };
     let deep = format!("{}{{}}{}", "{items: ".repeat(5_000), "}".repeat(5_000));
-    let whole = read(&BundleDir::new().manifest("csv.yaml", &csv).manifest("crd.yaml", crd(&deep)));
-    let refused = whole.refused.clone().unwrap();
+    let directory = BundleDir::new().manifest("csv.yaml", &csv).manifest("crd.yaml", crd(&deep));
+    let refused = read_bundle(&directory).whole.refused.unwrap();
     assert!(refused.contains("manifests/crd.yaml") && refused.len() < 300, "{refused}");
-    judge(&whole);
+    judge(&directory);
     let mut bomb = String::from("kind: ConfigMap\na0: &a0 [x, x, x, x, x, x, x, x, x]\n");
     for level in 1..9 {
         let item = format!("*a{}", level - 1);
         bomb.push_str(&format!("a{level}: &a{level} [{}]\n", vec![item; 9].join(", ")));
     }
-    let whole = read(&BundleDir::new().manifest("csv.yaml", &csv).manifest("bomb.yaml", bomb));
-    let refused = whole.refused.unwrap();
+    let directory = BundleDir::new().manifest("csv.yaml", &csv).manifest("bomb.yaml", bomb);
+    let refused = read_bundle(&directory).whole.refused.unwrap();
     assert!(refused.contains("manifests/bomb.yaml") && refused.contains("aliasing"), "{refused}");
 }
 
@@ -105,9 +99,10 @@ fn recursive_schemas_are_rejected_quickly_with_a_message() {
         let crd = format!(
             "apiVersion: apiextensions.k8s.io/v1\nkind: CustomResourceDefinition\nmetadata: {{name: foos.example.com}}\nspec: {{group: example.com, names: {{kind: Foo, plural: foos}}, versions: [{{name: v1, served: true, storage: true, schema: {{openAPIV3Schema: {schema}}}}}]}}\n"
         );
-        let whole = read(&BundleDir::new().manifest("csv.yaml", &csv).manifest("crd.yaml", crd));
-        assert!(judge(&whole) < Duration::from_secs(10), "{schema}");
-        let found = bundle::run_validators(&CheckInput::new(&whole, (1, 1)), &["schemas"]).list;
+        let directory = BundleDir::new().manifest("csv.yaml", &csv).manifest("crd.yaml", crd);
+        let (found, time) = judge(&directory);
+        assert!(time < Duration::from_secs(10), "{schema}");
+        let whole = read_bundle(&directory).whole;
         assert!(found.iter().any(|finding| finding.message.ends_with("is not allowed")), "{schema}: {found:?}");
         let crd = &whole.of_kind("CustomResourceDefinition").next().unwrap().value;
         assert_eq!(bundle::review::crd::compare([crd], [crd]), []);

@@ -18,6 +18,7 @@ spec:
   displayName: Foo
   description: Foo
   installModes: [{modes}]
+  customresourcedefinitions: {{owned: [{{name: foos.example.com, version: v1, kind: Foo}}]}}
   install:
     strategy: deployment
     spec: {{deployments: [{{name: foo, spec: {{template: {{spec: {{containers: [{{name: foo, image: foo}}]}}}}}}}}]}}
@@ -26,7 +27,16 @@ spec:
 }
 
 fn bundle(modes: &str) -> BundleDir {
-    BundleDir::new().manifest("csv.yaml", csv(modes))
+    with_csv(csv(modes))
+}
+
+fn with_csv(csv: String) -> BundleDir {
+    const PREFIX: &str = "operators.operatorframework.io.bundle";
+    let annotations = format!(
+        "annotations: {{{PREFIX}.mediatype.v1: registry+v1, {PREFIX}.manifests.v1: manifests/, {PREFIX}.metadata.v1: \
+         metadata/, {PREFIX}.package.v1: foo, {PREFIX}.channels.v1: stable}}\n"
+    );
+    BundleDir::new().metadata("annotations.yaml", annotations).manifest("csv.yaml", csv)
 }
 
 const ALL: &str = "{type: AllNamespaces, supported: true}";
@@ -110,7 +120,7 @@ fn rehearsals_and_suites_agree_about_the_suggested_namespace() {
         "{name: foo.v1.0.0}",
         "{name: foo.v1.0.0, annotations: {operatorframework.io/suggested-namespace: Not_A_Name}}",
     );
-    let directory = BundleDir::new().manifest("csv.yaml", suggested);
+    let directory = with_csv(suggested);
     for generation in [Generation::V0, Generation::V1] {
         let [rehearsed, suite] = answers(&directory, generation);
         assert!(suite.iter().any(|error| rehearsed.contains(error)), "{rehearsed:?} {suite:?}");

@@ -14,8 +14,8 @@ use fbc::spelling::calendar::Date;
 use olm_cel::Rule;
 
 use super::configuration::Configuration;
-use super::content::{ContentOptions, check_content_of};
-use super::format::check_format_of;
+use super::content::{ContentOptions, check_content};
+use super::format::check_format;
 use super::hub::Categories;
 use super::repository;
 use super::suites::{CheckInput, VALIDATORS, run_validators};
@@ -250,12 +250,12 @@ pub fn check(
 /// Runs the checks of the existing tools; reuses `known` instead of reading the manifests again.
 fn compatible(dir: &Path, known: Option<&Whole>, request: &Check<'_>) -> Vec<Finding> {
     let limits = request.limits;
-    let format = check_format_of(dir, known, limits);
+    let format = check_format(dir, known, limits);
     let mut found = format.list;
     let asked = ContentOptions { known, optional: request.optional, categories: request.categories };
     // Without the manifests directory there are no objects to check.
     if found.is_empty() || file::is_directory(&dir.join("manifests")) {
-        found.extend(check_content_of(dir, &asked, limits).list);
+        found.extend(check_content(dir, &asked, limits).list);
     }
     if !format.has_broken_rule && has_rules(dir, known, limits) {
         found.extend(broken_rules(dir, limits));

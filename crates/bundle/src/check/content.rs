@@ -39,24 +39,19 @@ const KINDS: &[&str] = &[
     "VerticalPodAutoscaler",
 ];
 
-/// Checks the objects in the directory `manifests` of a bundle.
-pub fn check_content(dir: &Path, optional: &[Optional], limits: &Limits) -> Collector {
-    check_content_of(dir, &ContentOptions { optional, ..ContentOptions::default() }, limits)
-}
-
 /// The options for checking objects, and data that is already available.
 #[derive(Debug, Clone, Copy, Default)]
-pub struct ContentOptions<'a> {
+pub(super) struct ContentOptions<'a> {
     /// The bundle, if it was read before, so that no manifest is read twice.
-    pub known: Option<&'a Whole>,
+    pub(super) known: Option<&'a Whole>,
     /// The optional checks to run.
-    pub optional: &'a [Optional],
+    pub(super) optional: &'a [Optional],
     /// The categories to accept instead of the standard ones.
-    pub categories: Option<&'a Categories>,
+    pub(super) categories: Option<&'a Categories>,
 }
 
-/// Checks the objects of a bundle, reusing available data.
-pub fn check_content_of(dir: &Path, options: &ContentOptions<'_>, limits: &Limits) -> Collector {
+/// Checks the objects in the directory `manifests` of a bundle, reusing available data.
+pub(super) fn check_content(dir: &Path, options: &ContentOptions<'_>, limits: &Limits) -> Collector {
     let ContentOptions { known, optional, categories } = *options;
     let mut findings = Collector::default();
     let manifests = dir.join("manifests");

@@ -13,13 +13,8 @@ use crate::file;
 use crate::metadata::{CHANNELS, DEFAULT_CHANNEL, PACKAGE};
 use crate::whole::Whole;
 
-/// Checks the directories of a bundle, its annotations and its dependencies.
-pub fn check_format(dir: &Path, limits: &Limits) -> Collector {
-    check_format_of(dir, None, limits)
-}
-
-/// Like [`check_format`], but does not read a manifest of `known` again.
-pub fn check_format_of(dir: &Path, known: Option<&Whole>, limits: &Limits) -> Collector {
+/// Checks the directories of a bundle, its annotations and its dependencies; does not read a manifest of `known` again.
+pub(super) fn check_format(dir: &Path, known: Option<&Whole>, limits: &Limits) -> Collector {
     let mut findings = Collector::default();
     let mut errors = Vec::new();
     findings.has_broken_rule = check(dir, known, limits, &mut errors);

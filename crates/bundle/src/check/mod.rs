@@ -49,15 +49,12 @@ use crate::whole::Object;
 pub use bundle::{BundleDirectory, Check, Checked, Platforms, PlatformsError, Previous, check};
 pub use catalogs::check_catalog;
 pub use configuration::ConfigurationError;
-pub use content::{ContentOptions, check_content, check_content_of};
-pub use format::{check_format, check_format_of};
 pub use hub::{Categories, CategoriesError, CategoriesFault, read_categories};
 pub use media_type::{MediaType, media_type};
 pub use pod_security::{BASELINE_CAPABILITIES, PodSecurity, pod_security};
 pub use repository::{OperatorDirectory, RepositoryFileError, check_package_manifest};
-pub use schema::json_type;
-pub use schema::schema_faults;
-pub use suites::{CheckInput, VALIDATORS, Validator, run_validators};
+pub(crate) use schema::{json_type, schema_faults};
+pub use suites::{VALIDATORS, Validator};
 
 /// Why a bundle, or what belongs to it, cannot be checked.
 #[derive(Debug, thiserror::Error)]
@@ -147,11 +144,11 @@ pub(crate) const METADATA: &str = "operators.operatorframework.io.bundle.metadat
 ///
 /// Messages are those of the existing tools, so that scripts can match them.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Collector {
+pub(crate) struct Collector {
     /// The findings, in order.
-    pub list: Vec<Finding>,
+    list: Vec<Finding>,
     /// Whether a rule of a dependency is missing or malformed, so that the rules need not be compiled.
-    pub has_broken_rule: bool,
+    has_broken_rule: bool,
     /// The file being checked, and the document in it.
     file: String,
     document: usize,
@@ -167,20 +164,6 @@ pub enum Optional {
 }
 
 impl Collector {
-    /// Returns the messages of errors, which prevent a bundle from being installed.
-    pub fn errors(&self) -> impl Iterator<Item = &str> {
-        self.of(Severity::Error)
-    }
-
-    /// Returns the messages of warnings.
-    pub fn warnings(&self) -> impl Iterator<Item = &str> {
-        self.of(Severity::Warning)
-    }
-
-    fn of(&self, severity: Severity) -> impl Iterator<Item = &str> {
-        self.list.iter().filter(move |finding| finding.severity == severity).map(|finding| finding.message.as_str())
-    }
-
     /// Sets the file that further findings refer to.
     fn set_file(&mut self, file: impl Into<String>) {
         self.file = file.into();
@@ -237,6 +220,8 @@ pub(crate) fn list<'a>(value: &'a Value, pointer: &str) -> &'a [Value] {
 mod tests {
     use testkit::BundleDir;
 
+    use super::content::{ContentOptions, check_content};
+    use super::format::check_format;
     use super::*;
 
     const ANNOTATIONS: &str = "annotations:
@@ -264,11 +249,20 @@ spec:
 
     fn errors(bundle: &BundleDir) -> String {
         let limits = Limits::default();
-        let mut found = check_format(bundle.path(), &limits);
+        let mut found = check_format(bundle.path(), None, &limits);
         let all = [Optional::OperatorHub, Optional::BundleObjects];
         let optional = if found.list.is_empty() { &all[1..] } else { &[] };
-        found.list.extend(check_content(bundle.path(), optional, &limits).list);
-        found.errors().collect::<Vec<_>>().join("\n")
+        found.list.extend(check_content(bundle.path(), &asked(optional), &limits).list);
+        texts(&found, Severity::Error)
+    }
+
+    fn asked(optional: &[Optional]) -> ContentOptions<'_> {
+        ContentOptions { optional, ..ContentOptions::default() }
+    }
+
+    fn texts(found: &Collector, severity: Severity) -> String {
+        let found = found.list.iter().filter(|finding| finding.severity == severity);
+        found.map(|finding| finding.message.as_str()).collect::<Vec<_>>().join("\n")
     }
 
     #[test]
@@ -295,7 +289,8 @@ spec:
         "#);
         let empty = BundleDir::empty();
         std::fs::remove_dir(empty.path().join("metadata")).unwrap();
-        insta::assert_snapshot!(check_format(empty.path(), &Limits::default()).errors().collect::<Vec<_>>().join("\n"), @"Unable to locate metadata directory");
+        let found = check_format(empty.path(), None, &Limits::default());
+        insta::assert_snapshot!(texts(&found, Severity::Error), @"Unable to locate metadata directory");
     }
 
     #[test]
@@ -388,7 +383,7 @@ spec:
             let csv =
                 CSV.replace("{name: foo.v1.2.3}", &format!("{{name: foo.v1.2.3, annotations: {{{annotations}}}}}"));
             let bundle = good().manifest("csv.yaml", format!("{csv}{spec}"));
-            let found = check_content(bundle.path(), &[Optional::OperatorHub], &Limits::default());
+            let found = check_content(bundle.path(), &asked(&[Optional::OperatorHub]), &Limits::default());
             found.list.into_iter().map(|finding| finding.message).collect::<Vec<_>>()
         };
         let has =
@@ -449,8 +444,8 @@ spec:
         let csv = format!("{CSV}  maintainers: [{{name: x, email: nobody}}, {{name: z}}]\n  links: [{{name: x, url: here}}]\n  icon: [{{base64data: x, mediatype: text/plain}}]\n")
             .replace("metadata: {name: foo.v1.2.3}", "metadata: {name: foo.v1.2.3, annotations: {capabilities: Some, categories: 'Database, Cats'}}");
         let bundle = good().manifest("csv.yaml", csv);
-        let findings = check_content(bundle.path(), &[Optional::OperatorHub], &Limits::default());
-        insta::assert_snapshot!(findings.errors().collect::<Vec<_>>().join("\n"), @r#"
+        let findings = check_content(bundle.path(), &asked(&[Optional::OperatorHub]), &Limits::default());
+        insta::assert_snapshot!(texts(&findings, Severity::Error), @r#"
         Error: Value : (foo.v1.2.3) csv.Spec.Provider.Name not specified
         Error: Value : (foo.v1.2.3) csv.Spec.Maintainers email nobody is invalid: mail: no address
         Error: Value : (foo.v1.2.3) csv.Spec.Maintainers elements should contain both name and email
@@ -459,7 +454,7 @@ spec:
         Error: Value : (foo.v1.2.3) csv.Metadata.Annotations.Capabilities "Some" is not a valid capabilities level
         Error: Value : (foo.v1.2.3) csv.Metadata.Annotations["categories"] value " Cats" is not in the set of standard categories
         "#);
-        insta::assert_snapshot!(findings.warnings().collect::<Vec<_>>().join("\n"), @r"
+        insta::assert_snapshot!(texts(&findings, Severity::Warning), @r"
         Warning: Value : (foo.v1.2.3) example annotations not found
         Warning: Value : (foo.v1.2.3) csv.Spec.minKubeVersion is not informed. It is recommended you provide this information. Otherwise, it would mean that your operator project can be distributed and installed in any cluster version available, which is not necessarily the case for all projects.
         ");

@@ -13,7 +13,7 @@ mod fits;
 mod pattern;
 mod structural;
 
-pub use fits::kind as json_type;
+pub(crate) use fits::kind as json_type;
 
 const EXAMPLES: &str = "alm-examples";
 /// The maximum number of reported faults per schema or example.
@@ -52,7 +52,7 @@ pub(super) fn check(input: &CheckInput<'_>, findings: &mut Collector) {
 }
 
 /// Returns the violations of a schema by a value, with paths; `None` if the check would take too long.
-pub fn schema_faults(schema: &Value, value: &Value) -> Option<Vec<String>> {
+pub(crate) fn schema_faults(schema: &Value, value: &Value) -> Option<Vec<String>> {
     fits::faults(schema, value).ok().map(|faults| faults.iter().map(Fault::message).collect())
 }
 

@@ -11,21 +11,21 @@ use super::{
 use crate::whole::{Object, Whole};
 
 /// The bundle to check, with further input.
-pub struct CheckInput<'a> {
+pub(super) struct CheckInput<'a> {
     /// The bundle.
-    pub whole: &'a Whole,
+    pub(super) whole: &'a Whole,
     /// The Kubernetes version that the bundle targets, as given by the user.
-    pub kubernetes: Option<&'a str>,
+    pub(super) kubernetes: Option<&'a str>,
     /// The total size of all files in bytes, and their size as OLM v0 stores them: compressed, in base64.
-    pub size: (u64, u64),
+    pub(super) size: (u64, u64),
     /// The Dockerfile of the bundle's index, if given: its path, and its text if it can be read.
-    pub index: Option<(&'a str, io::Result<String>)>,
+    pub(super) index: Option<(&'a str, io::Result<String>)>,
     /// Looks up the platforms of an image: operating systems with architectures. `None` disables image lookups.
-    pub platforms: Option<&'a PlatformsOf<'a>>,
+    pub(super) platforms: Option<&'a PlatformsOf<'a>>,
     /// The container tool given by the user.
-    pub container_tool: Option<&'a str>,
+    pub(super) container_tool: Option<&'a str>,
     /// The categories to accept instead of the standard ones.
-    pub categories: Option<&'a Categories>,
+    pub(super) categories: Option<&'a Categories>,
 }
 
 /// Looks up the platforms of an image within one check, which remembers them.
@@ -33,7 +33,7 @@ type PlatformsOf<'a> = dyn Fn(&str) -> Result<Vec<(String, String)>, PlatformsEr
 
 impl<'a> CheckInput<'a> {
     /// Creates the input for a bundle of `size`, without optional data.
-    pub fn new(whole: &'a Whole, size: (u64, u64)) -> CheckInput<'a> {
+    pub(super) fn new(whole: &'a Whole, size: (u64, u64)) -> CheckInput<'a> {
         CheckInput {
             whole,
             kubernetes: None,
@@ -237,7 +237,7 @@ pub const VALIDATORS: &[Validator] = &[
 ];
 
 /// Runs the named validators, in the order of the table.
-pub fn run_validators(input: &CheckInput<'_>, names: &[&str]) -> Collector {
+pub(super) fn run_validators(input: &CheckInput<'_>, names: &[&str]) -> Collector {
     let mut findings = Collector::default();
     for validator in VALIDATORS.iter().filter(|validator| names.contains(&validator.name)) {
         findings.set_file("");

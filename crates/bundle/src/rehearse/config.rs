@@ -92,7 +92,7 @@ pub fn check(
             },
             Some(other) => {
                 let expected = if all { "string or null" } else { "string" };
-                faults.push(Fault::Type { field: "watchNamespace", found: crate::json_type(other), expected });
+                faults.push(Fault::Type { field: "watchNamespace", found: crate::check::json_type(other), expected });
             }
         }
     }
@@ -108,7 +108,7 @@ pub fn check(
             Value::Null => {}
             other => faults.push(Fault::Type {
                 field: "deploymentConfig",
-                found: crate::json_type(other),
+                found: crate::check::json_type(other),
                 expected: "object",
             }),
         }

@@ -219,7 +219,7 @@ fn has_type(value: &Value, wanted: &str) -> bool {
 }
 
 /// Returns the JSON Schema type name of a value.
-pub fn kind(value: &Value) -> &'static str {
+pub(crate) fn kind(value: &Value) -> &'static str {
     match value {
         Value::Null => "null",
         Value::Bool(_) => "boolean",
