@@ -59,4 +59,4 @@ pub use loaded::LoadedBundle;
 pub use properties::Property;
 pub use render::{Options, Rendered, render, render_and_read};
 pub use template::{ImageTemplate, TemplateError};
-pub use whole::{BundleFile, Object, ObjectsError, Position, Whole, objects_of, read_whole};
+pub use whole::{BundleFile, Object, ObjectsError, ParsedBundle, Position, objects_of, read_whole};

@@ -11,13 +11,13 @@ use crate::error::Error;
 use crate::file::Outcome;
 use crate::finding::Finding;
 use crate::metadata::PACKAGE;
-use crate::whole::{self, Files, Whole};
+use crate::whole::{self, Files, ParsedBundle};
 
 /// A bundle that was read.
 #[derive(Debug)]
 pub struct LoadedBundle {
     /// Its objects and metadata.
-    pub whole: Whole,
+    pub whole: ParsedBundle,
     /// The limits it was read with.
     pub limits: Limits,
     place: Place,

@@ -22,7 +22,7 @@ const CSV: &str = fbc::csv::KIND;
 
 /// The complete content of a bundle directory.
 #[derive(Debug, Clone, Default)]
-pub struct Whole {
+pub struct ParsedBundle {
     /// The package in `metadata/annotations.yaml`; empty if there is none.
     pub package: String,
     /// The annotations of that file.
@@ -63,15 +63,15 @@ pub struct BundleFile {
     pub size: u64,
 }
 
-impl Whole {
+impl ParsedBundle {
     /// Returns the ClusterServiceVersion: the first that catalogs read, or else the first of all.
     ///
-    /// A bundle must not have another one, see [`Whole::several_csvs`].
+    /// A bundle must not have another one, see [`ParsedBundle::several_csvs`].
     pub fn csv(&self) -> Option<&Object> {
         self.csv_index().map(|index| &self.objects[index])
     }
 
-    /// Returns the index of [`Whole::csv`] among the objects.
+    /// Returns the index of [`ParsedBundle::csv`] among the objects.
     pub fn csv_index(&self) -> Option<usize> {
         let csvs = || (0..self.objects.len()).filter(|index| self.objects[*index].kind() == CSV);
         csvs().find(|index| self.objects[*index].is_first()).or_else(|| csvs().next())
@@ -87,7 +87,7 @@ impl Whole {
 
     /// Returns what OLM v0 reads: the first document of each file that is not hidden.
     #[must_use]
-    pub fn first_documents(mut self) -> Whole {
+    pub fn first_documents(mut self) -> ParsedBundle {
         self.objects.retain(Object::is_first);
         self
     }
@@ -105,9 +105,9 @@ impl Whole {
     }
 
     /// Collects objects that come from no file, such as those of a catalog.
-    pub fn of_values(values: impl IntoIterator<Item = Value>) -> Whole {
+    pub fn of_values(values: impl IntoIterator<Item = Value>) -> ParsedBundle {
         let object = |value| Object { file: String::new(), document: 0, line: 0, item: None, value };
-        Whole { objects: values.into_iter().map(object).collect(), ..Whole::default() }
+        ParsedBundle { objects: values.into_iter().map(object).collect(), ..ParsedBundle::default() }
     }
 
     /// Returns the values of all objects.
@@ -161,7 +161,7 @@ pub(crate) fn several_csvs<'a>(files: impl Iterator<Item = &'a str>) -> String {
 ///
 /// # Errors
 /// Fails if the directory cannot be read or exceeds the limits.
-pub fn read_whole(dir: &Path, limits: &Limits) -> Result<Whole, Error> {
+pub fn read_whole(dir: &Path, limits: &Limits) -> Result<ParsedBundle, Error> {
     read_files(Files::In(dir), limits)
 }
 
@@ -203,8 +203,8 @@ impl Files<'_> {
 }
 
 /// Reads all of a bundle.
-pub(crate) fn read_files(files: Files<'_>, limits: &Limits) -> Result<Whole, Error> {
-    let mut whole = Whole::default();
+pub(crate) fn read_files(files: Files<'_>, limits: &Limits) -> Result<ParsedBundle, Error> {
+    let mut whole = ParsedBundle::default();
     let mut text = Vec::new();
     read_annotations(files, limits, &mut whole, &mut text)?;
     let mut total = 0;
@@ -244,14 +244,19 @@ pub(crate) fn read_files(files: Files<'_>, limits: &Limits) -> Result<Whole, Err
     Ok(whole)
 }
 
-impl Whole {
+impl ParsedBundle {
     /// Records the first reason.
     fn refuse(&mut self, reason: String) {
         self.refused.get_or_insert(reason);
     }
 }
 
-fn read_annotations(files: Files<'_>, limits: &Limits, whole: &mut Whole, text: &mut Vec<u8>) -> Result<(), Error> {
+fn read_annotations(
+    files: Files<'_>,
+    limits: &Limits,
+    whole: &mut ParsedBundle,
+    text: &mut Vec<u8>,
+) -> Result<(), Error> {
     const FILE: &str = "metadata/annotations.yaml";
     match files.read(FILE.as_ref(), limits, text)? {
         Outcome::Read => {}
@@ -284,7 +289,7 @@ fn listed(
     files: Files<'_>,
     field: &str,
     limits: &Limits,
-    whole: &mut Whole,
+    whole: &mut ParsedBundle,
     text: &mut Vec<u8>,
 ) -> Result<Vec<Value>, Error> {
     let name = format!("metadata/{field}.yaml");

@@ -62,7 +62,7 @@ fn every_check_judges_every_published_bundle() {
             let bundle = LoadedBundle::from_directory(directory.clone(), None, &limits).unwrap();
             bundles += 1;
             let mut seen: BTreeMap<&str, usize> = BTreeMap::new();
-            let review = security::review(None, &bundle, security::Options::default()).unwrap();
+            let review = security::review(None, &bundle, security::SecurityOptions::default()).unwrap();
             for finding in judged(&directory, &limits).into_iter().chain(review) {
                 *seen.entry(finding.id).or_default() += 1;
             }
@@ -82,7 +82,7 @@ fn every_check_judges_every_published_bundle() {
                 steps += 1;
                 blocked += usize::from(changes.iter().any(|change| change.blocks));
                 breaking += usize::from(changes.iter().any(|change| change.meaning >= Some(bundle::Severity::Error)));
-                let found = security::review(Some(before), &bundle, security::Options::default()).unwrap();
+                let found = security::review(Some(before), &bundle, security::SecurityOptions::default()).unwrap();
                 grown += usize::from(found.iter().any(|finding| {
                     finding.severity >= bundle::Severity::High
                         && (finding.id.starts_with("rights") || finding.id.starts_with("pod"))

@@ -28,8 +28,8 @@ fn judge(directory: &BundleDir) -> (Vec<Finding>, Duration) {
     let read = BundleDirectory::read(directory.path().to_owned(), None, &limits);
     let found = bundle::check(read, &request, None).unwrap().findings;
     let read = read_bundle(directory);
-    let _ = security::review(None, &read, security::Options::default());
-    let _ = security::review(Some(&read), &read, security::Options::default());
+    let _ = security::review(None, &read, security::SecurityOptions::default());
+    let _ = security::review(Some(&read), &read, security::SecurityOptions::default());
     rehearse(&Rehearse::new(Generation::V1), Some(&read), &read);
     (found, started.elapsed())
 }

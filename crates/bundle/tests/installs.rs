@@ -52,8 +52,8 @@ fn read(directory: &BundleDir) -> Bundle {
     Bundle::new(&bundle::read_whole(directory.path(), &Limits::default()).unwrap())
 }
 
-fn options() -> v1::Options {
-    v1::Options {
+fn options() -> v1::V1Install {
+    v1::V1Install {
         profile: Profile::default(),
         namespace: "ns".into(),
         extension: "ext".into(),
@@ -66,7 +66,7 @@ fn listed(objects: &[Value]) -> String {
     objects.iter().map(display_name).collect::<Vec<_>>().join("\n")
 }
 
-fn refused(bundle: &Bundle, options: &v1::Options) -> String {
+fn refused(bundle: &Bundle, options: &v1::V1Install) -> String {
     v1::install(bundle, options).unwrap_err().message
 }
 
@@ -113,7 +113,7 @@ fn unknown_fields_are_reported() {
 #[test]
 fn a_watched_namespace_gets_roles() {
     let config = Some(json!({"watchNamespace": "other"}));
-    let installed = v1::install(&read(&bundle(true, "")), &v1::Options { config, ..options() }).unwrap();
+    let installed = v1::install(&read(&bundle(true, "")), &v1::V1Install { config, ..options() }).unwrap();
     assert_eq!(installed.targets, ["other"]);
     let listed = listed(&installed.objects);
     assert!(listed.contains("Role other/foo.v1.2.3-foo-"), "{listed}");
@@ -123,7 +123,7 @@ fn a_watched_namespace_gets_roles() {
 #[test]
 fn boxcutter_applies_in_phases() {
     let profile = Profile { runtime: Runtime::Boxcutter, ..Profile::default() };
-    let installed = v1::install(&read(&bundle(true, WEBHOOKS)), &v1::Options { profile, ..options() }).unwrap();
+    let installed = v1::install(&read(&bundle(true, WEBHOOKS)), &v1::V1Install { profile, ..options() }).unwrap();
     let mut phases: Vec<_> =
         installed.objects.iter().map(|object| v1::phase(object["kind"].as_str().unwrap())).collect();
     phases.dedup();
@@ -135,7 +135,7 @@ fn boxcutter_applies_in_phases() {
 #[test]
 fn openshift_requests_certificates_by_annotation() {
     let certificates = Certificates::OpenShift;
-    let installed = v1::install(&read(&bundle(true, WEBHOOKS)), &v1::Options { certificates, ..options() }).unwrap();
+    let installed = v1::install(&read(&bundle(true, WEBHOOKS)), &v1::V1Install { certificates, ..options() }).unwrap();
     let service = installed.objects.iter().find(|object| object["kind"] == "Service").unwrap();
     assert_eq!(
         service["metadata"]["annotations"]["service.beta.openshift.io/serving-cert-secret-name"],
@@ -146,7 +146,7 @@ fn openshift_requests_certificates_by_annotation() {
 
 #[test]
 fn refusals_have_the_messages_of_olm() {
-    let none = v1::Options { certificates: Certificates::None, ..options() };
+    let none = v1::V1Install { certificates: Certificates::None, ..options() };
     assert_snapshot!(refused(&read(&bundle(true, WEBHOOKS)), &none), @r#"error for resolved bundle "foo.v1.2.3" with version "1.2.3": unsupported bundle: webhookDefinitions are not supported: certificate provider is nil"#);
     let conversion = "  webhookdefinitions:\n  - {type: ConversionWebhook, generateName: c-, deploymentName: gone, conversionCRDs: [foos.example.com, bars.example.com]}\n  - {type: ConversionWebhook, generateName: d, deploymentName: foo.manager, conversionCRDs: [foos.example.com]}\n  - {type: ValidatingAdmissionWebhook, generateName: e, deploymentName: foo.manager, rules: [{apiGroups: ['*', admissionregistration.k8s.io], resources: ['*']}]}\n";
     let odd = bundle(true, conversion).manifest("pod.yaml", "apiVersion: v1\nkind: Pod\nmetadata: {name: p}\n");
@@ -166,13 +166,13 @@ fn refusals_have_the_messages_of_olm() {
         "dependencies:\n- {type: olm.package, value: {packageName: a, version: 1.0.0}}\n",
     );
     assert_snapshot!(refused(&read(&needy), &options()), @r#"validating bundle "foo.v1.2.3": bundle "foo.v1.2.3" has a dependency declared via property "olm.package.required" which is currently not supported"#);
-    let wrong = v1::Options { config: Some(json!({"watchNamespace": 1, "other": 2})), ..options() };
+    let wrong = v1::V1Install { config: Some(json!({"watchNamespace": 1, "other": 2})), ..options() };
     assert_snapshot!(refused(&read(&bundle(true, "")), &wrong), @r#"
     error for resolved bundle "foo.v1.2.3" with version "1.2.3": invalid ClusterExtension configuration: invalid configuration: multiple errors found:
       - unknown field "other"
       - invalid type for field "watchNamespace": got number, want string or null
     "#);
-    let unknown = v1::Options { config: Some(json!({"watchNamespace": "x"})), ..options() };
+    let unknown = v1::V1Install { config: Some(json!({"watchNamespace": "x"})), ..options() };
     assert_snapshot!(refused(&read(&bundle(false, "")), &unknown), @r#"error for resolved bundle "foo.v1.2.3" with version "1.2.3": invalid ClusterExtension configuration: invalid configuration: unknown field "watchNamespace""#);
 }
 
@@ -184,7 +184,7 @@ fn configuration_changes_only_containers_of_a_deployment() {
         "affinity": {}, "volumes": [{"name": "v", "emptyDir": {}}], "volumeMounts": [{"name": "v", "mountPath": "/v"}],
     }}));
     let profile = Profile { deployment_config: true, ..Profile::default() };
-    let installed = v1::install(&read(&bundle(true, "")), &v1::Options { profile, config, ..options() }).unwrap();
+    let installed = v1::install(&read(&bundle(true, "")), &v1::V1Install { profile, config, ..options() }).unwrap();
     let deployment = installed.objects.iter().find(|object| object["kind"] == "Deployment").unwrap();
     let pod = &deployment["spec"]["template"]["spec"];
     assert_eq!(pod["containers"][0]["env"], json!([{"name": "A", "value": "1"}]));
@@ -196,9 +196,9 @@ fn configuration_changes_only_containers_of_a_deployment() {
     assert_eq!(deployment["spec"]["template"]["metadata"]["annotations"]["z"], "config");
 }
 
-fn v0_options(targets: &[&str]) -> v0::Options {
+fn v0_options(targets: &[&str]) -> v0::V0Install {
     let targets = targets.iter().map(|&target| target.to_owned()).collect();
-    v0::Options { namespace: "ns".into(), targets, group: "group".into(), config: None }
+    v0::V0Install { namespace: "ns".into(), targets, group: "group".into(), config: None }
 }
 
 #[test]

@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::path::Path;
 
-use bundle::rehearse::v1::{self, Certificates, Options, Profile};
+use bundle::rehearse::v1::{self, Certificates, Profile, V1Install};
 use bundle::rehearse::{Bundle, display_name};
 use fbc::Limits;
 use serde_json::Value;
@@ -87,7 +87,7 @@ fn compare(record: &Value, bundles: &Path) -> Result<(), String> {
     let whole = bundle::read_whole(&directory, &Limits::default()).map_err(|error| error.to_string())?;
     let bundle = Bundle::new(&whole);
     let extension: String = text(record, "/operator").chars().take(50).collect();
-    let options = Options {
+    let options = V1Install {
         profile: Profile::of(MINOR).unwrap(),
         namespace: text(record, "/namespace").into(),
         extension,

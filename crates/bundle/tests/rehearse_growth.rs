@@ -1,6 +1,6 @@
 //! The work of a rehearsal grows linearly with a bundle: tests count steps, not seconds.
 
-use bundle::Whole;
+use bundle::ParsedBundle;
 use bundle::rehearse::v1::{self, Certificates, Profile};
 use bundle::rehearse::{Bundle, upgrade, v0};
 use fbc::work;
@@ -56,14 +56,14 @@ fn bundle(size: usize) -> Bundle {
         item: None,
         value,
     });
-    Bundle::new(&Whole { package: "foo".into(), objects: objects.collect(), ..Whole::default() })
+    Bundle::new(&ParsedBundle { package: "foo".into(), objects: objects.collect(), ..ParsedBundle::default() })
 }
 
 #[test]
 fn objects_are_matched_by_name() {
     assert_linear(|size| {
         let bundle = bundle(size);
-        let options = v1::Options {
+        let options = v1::V1Install {
             profile: Profile::default(),
             namespace: "ns".into(),
             extension: "ext".into(),
@@ -73,7 +73,7 @@ fn objects_are_matched_by_name() {
         let new = v1::install(&bundle, &options).unwrap();
         assert!(new.objects.len() > 3 * size, "{}", new.objects.len());
         let options =
-            v0::Options { namespace: "ns".into(), targets: vec![String::new()], group: "group".into(), config: None };
+            v0::V0Install { namespace: "ns".into(), targets: vec![String::new()], group: "group".into(), config: None };
         let old = v0::install(&bundle, &options).unwrap();
         assert!(old.plan.len() > 3 * size, "{}", old.plan.len());
         upgrade(&old.plan, &new.objects);

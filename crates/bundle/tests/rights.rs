@@ -1,6 +1,6 @@
 //! Permissions: their severity, and which are new.
 
-use bundle::review::security::{Options, review};
+use bundle::review::security::{SecurityOptions, review};
 use bundle::{Finding, LoadedBundle};
 use fbc::Limits;
 use testkit::BundleDir;
@@ -37,11 +37,11 @@ fn shown(findings: &[Finding]) -> String {
 }
 
 fn judged(whole: &LoadedBundle) -> String {
-    shown(&review(None, whole, Options::default()).unwrap())
+    shown(&review(None, whole, SecurityOptions::default()).unwrap())
 }
 
 fn changed(old: &LoadedBundle, new: &LoadedBundle) -> String {
-    shown(&review(Some(old), new, Options::default()).unwrap())
+    shown(&review(Some(old), new, SecurityOptions::default()).unwrap())
 }
 
 #[test]
@@ -100,7 +100,7 @@ fn names_and_namespaces_lower_a_severity() {
         |modes| bundle(&format!("{{permissions: [{{serviceAccountName: a, rules: [{{{secrets}}}]}}]}}"), modes);
     assert_eq!(judged(&scoped(ALL)), "rights-secrets high");
     assert_eq!(judged(&scoped(OWN)), "rights-secrets medium");
-    let namespaces = review(None, &scoped(ALL), Options { namespaces: true }).unwrap();
+    let namespaces = review(None, &scoped(ALL), SecurityOptions { namespaces: true }).unwrap();
     assert_eq!(shown(&namespaces), "rights-secrets medium");
 }
 
@@ -173,12 +173,12 @@ fn hostile_rules_are_rejected_quickly_with_a_message() {
     let many: Vec<String> =
         (0..10_000).map(|at| format!("{{apiGroups: [g{at}], resources: [r], verbs: [get]}}")).collect();
     let (whole, other) = (rules(&many.join(",")), rules("{apiGroups: [x], resources: [y], verbs: [z]}"));
-    assert!(review(None, &whole, Options::default()).is_ok());
-    assert!(review(Some(&other), &whole, Options::default()).is_ok());
+    assert!(review(None, &whole, SecurityOptions::default()).is_ok());
+    assert!(review(Some(&other), &whole, SecurityOptions::default()).is_ok());
     let list = (0..3000).map(|at| format!("r{at}")).collect::<Vec<_>>().join(",");
     let wide = rules(&format!("{{apiGroups: [{list}], resources: [{list}], verbs: [get]}}"));
     assert_eq!(
-        review(None, &wide, Options::default()).unwrap_err().to_string(),
+        review(None, &wide, SecurityOptions::default()).unwrap_err().to_string(),
         "the bundle gives more rights than can be judged"
     );
 }
@@ -195,7 +195,7 @@ fn names_restrict_only_the_rights_of_their_own_rule() {
          {apiGroups: [''], resources: [users], verbs: [impersonate], resourceNames: [bob]}",
     );
     assert_eq!(
-        messages(&review(None, &both, Options::default()).unwrap()),
+        messages(&review(None, &both, SecurityOptions::default()).unwrap()),
         ["a may impersonate groups in the whole cluster", "a may impersonate users in the whole cluster, only bob",]
     );
 }
@@ -207,9 +207,9 @@ fn a_rule_that_joins_the_names_of_others_is_not_new() {
     let apart = rules(&format!("{}, {}", named("a"), named("b")));
     let joined = rules(&named("a, b"));
     assert_eq!((changed(&apart, &joined), changed(&joined, &apart)), (String::new(), String::new()));
-    let more = review(Some(&apart), &rules(&named("a, b, c")), Options::default()).unwrap();
+    let more = review(Some(&apart), &rules(&named("a, b, c")), SecurityOptions::default()).unwrap();
     assert_eq!(messages(&more), ["a may now get secrets in the whole cluster, only c"]);
-    let less = review(Some(&joined), &rules(&named("a")), Options::default()).unwrap();
+    let less = review(Some(&joined), &rules(&named("a")), SecurityOptions::default()).unwrap();
     assert_eq!(messages(&less), ["a may no longer get secrets in the whole cluster, only b"]);
 }
 
@@ -222,11 +222,12 @@ fn a_digest_that_becomes_a_tag_is_noticed_on_a_registry_with_a_port() {
     let digest = format!("@sha256:{}", "0".repeat(64));
     for repository in ["host:5000/x", "example.com/x", "x"] {
         let (old, new) = (with(&format!("{repository}{digest}")), with(&format!("{repository}:v2")));
-        let found = review(Some(&old), &new, Options::default()).unwrap();
+        let found = review(Some(&old), &new, SecurityOptions::default()).unwrap();
         let unpinned: Vec<&str> = found.iter().filter(|it| it.id == "image-unpinned").map(|it| &*it.message).collect();
         assert_eq!(unpinned, [format!("{repository}:v2 is not named by digest")]);
     }
     // An image of another repository is reported by its repository.
-    let found = review(Some(&with(&format!("host:5000/other/x{digest}"))), &with("x:v2"), Options::default()).unwrap();
+    let found =
+        review(Some(&with(&format!("host:5000/other/x{digest}"))), &with("x:v2"), SecurityOptions::default()).unwrap();
     assert!(!found.iter().any(|finding| finding.id == "image-unpinned"));
 }

@@ -3,7 +3,7 @@
 use std::io;
 
 use bundle::review::facts::Facts;
-use bundle::{Object, Whole};
+use bundle::{Object, ParsedBundle};
 use edit::diff::changes::{Contents, Property, RelatedImage};
 use fbc::property;
 use serde_json::Value;
@@ -31,7 +31,7 @@ pub struct Manifest {
     /// Its description.
     pub csv: Csv,
     /// The objects in the blob.
-    pub objects: Whole,
+    pub objects: ParsedBundle,
     /// The facts of the manifests.
     pub facts: Facts,
     /// Whether objects are in separate files.
@@ -71,7 +71,7 @@ impl Manifest {
                 _ => {}
             }
         }
-        manifest.objects = Whole::of_values(objects);
+        manifest.objects = ParsedBundle::of_values(objects);
         manifest.facts = Facts::of(manifest.whole_csv().into_iter().chain(manifest.crds()), metadata.as_ref());
         manifest.csv = Csv::of(manifest.whole_csv().or(metadata.as_ref()).unwrap_or(&Value::Null));
         manifest.blob = blob;

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use bundle::review::facts::{Rule, Scope};
-use bundle::review::security::{self, Options, RULES};
+use bundle::review::security::{self, RULES, SecurityOptions};
 use bundle::{Finding, Severity};
 use serde_json::{Value, json};
 
@@ -41,14 +41,14 @@ impl Permissions {
     pub fn of(manifest: &Manifest) -> Option<Permissions> {
         let mut rules = manifest.facts.rules.clone()?;
         rules.sort_by_key(|rule| std::cmp::Reverse(rule.scope));
-        let findings = security::judge(&manifest.objects, Options::default());
+        let findings = security::judge(&manifest.objects, SecurityOptions::default());
         Some(Permissions { rules, concerns: findings.map(concerns).map_err(|error| error.to_string()) })
     }
 
     /// Returns what of a new version deserves review that the old one lacked; `None` if manifests are unknown.
     pub(crate) fn grown(old: &Manifest, new: &Manifest) -> Option<Vec<String>> {
         (old.facts.rules.is_some() && new.facts.rules.is_some()).then_some(())?;
-        let findings = security::judge_change(&old.objects, &new.objects, Options::default());
+        let findings = security::judge_change(&old.objects, &new.objects, SecurityOptions::default());
         let worded = |findings: Vec<Finding>| {
             let findings = findings.into_iter().filter(deserves_review);
             findings.map(|finding| format!("{}: {}", finding.severity, finding.message)).collect()
@@ -108,7 +108,7 @@ fn concerns(findings: Vec<Finding>) -> Vec<Concern> {
 
 #[cfg(test)]
 mod tests {
-    use bundle::Whole;
+    use bundle::ParsedBundle;
 
     use super::*;
 
@@ -119,7 +119,7 @@ mod tests {
                 "clusterPermissions": [{"serviceAccountName": "a", "rules": rules}],
                 "deployments": [{"name": "d", "spec": {"template": {"spec": pod}}}]}}}});
         let facts = bundle::review::facts::Facts::of([&csv], None);
-        Manifest { objects: Whole::of_values([csv]), facts, ..Manifest::default() }
+        Manifest { objects: ParsedBundle::of_values([csv]), facts, ..Manifest::default() }
     }
 
     fn rule(group: &str, resource: &str, verb: &str) -> Value {
@@ -134,7 +134,7 @@ mod tests {
         let manifest = manifest(rules, json!({"hostNetwork": true, "containers": [{"name": "c"}]}));
         let concerns = Permissions::of(&manifest).unwrap().concerns.unwrap();
         let seen: Vec<(&str, Severity)> = concerns.iter().map(|concern| (concern.id, concern.severity)).collect();
-        let all = security::judge(&manifest.objects, Options::default()).unwrap();
+        let all = security::judge(&manifest.objects, SecurityOptions::default()).unwrap();
         for (id, severity) in [("rights-workloads", Severity::High), ("rights-secrets", Severity::High)] {
             assert!(seen.contains(&(id, severity)), "{seen:?}");
         }

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use bundle::rehearse::{Decision, Generation, Rehearse};
 use bundle::review::crd::{self, Change};
-use bundle::{LoadedBundle, Whole};
+use bundle::{LoadedBundle, ParsedBundle};
 use catalog::{Catalog, Package, Warnings};
 use fbc::blob::TextBuffer;
 use fbc::csv::rebuilt;
@@ -172,7 +172,7 @@ impl CatalogBundles<'_> {
     ///
     /// # Errors
     /// Fails when the blob cannot be read.
-    pub fn described(&self, package: &Package, name: &str) -> Result<Option<Whole>, SourceError> {
+    pub fn described(&self, package: &Package, name: &str) -> Result<Option<ParsedBundle>, SourceError> {
         let (facts, blob) = self.bundle(package, name)?;
         let mut buffer = TextBuffer::default();
         let text = self.fbc.text(blob, &mut buffer)?;
@@ -186,7 +186,12 @@ impl CatalogBundles<'_> {
         let file = String::from("manifests/csv.json");
         let csv = bundle::Object { file, document: 0, line: 1, item: None, value };
         let dependencies = needs(text.text());
-        Ok(Some(Whole { package: package.name().to_owned(), objects: vec![csv], dependencies, ..Whole::default() }))
+        Ok(Some(ParsedBundle {
+            package: package.name().to_owned(),
+            objects: vec![csv],
+            dependencies,
+            ..ParsedBundle::default()
+        }))
     }
 
     /// Rehearses every bundle of the catalog for both generations of OLM. If images may not be pulled, the metadata in

@@ -4,7 +4,7 @@ use std::borrow::Cow;
 use std::path::{Path, PathBuf};
 
 use bundle::{
-    BundleDirectory, Check, CheckError, Checked, Finding, Findings, OperatorDirectory, Previous, Severity, Whole,
+    BundleDirectory, Check, CheckError, Checked, Finding, Findings, OperatorDirectory, ParsedBundle, Previous, Severity,
 };
 use fbc::version::Version;
 use rayon::prelude::*;
@@ -93,7 +93,7 @@ pub fn check_bundles(request: &CheckBundles<'_>, images: &Images) -> Result<Find
 fn before<'a>(
     reference: &'a str,
     given: &'a BundleOrCatalog<'_>,
-    new: &Whole,
+    new: &ParsedBundle,
 ) -> Result<Previous<'a>, CheckBundlesError> {
     match given {
         BundleOrCatalog::Bundle(old) if old.whole.package != new.package => Err(CheckError::OtherPackage {
@@ -115,7 +115,7 @@ fn before<'a>(
 }
 
 /// Returns the bundle of a catalog that a bundle replaces, or the one with the next lower version.
-fn replaced_or_lower<'c>(opened: &'c CatalogBundles<'_>, new: &Whole) -> Result<Option<&'c str>, SourceError> {
+fn replaced_or_lower<'c>(opened: &'c CatalogBundles<'_>, new: &ParsedBundle) -> Result<Option<&'c str>, SourceError> {
     let package = opened.package(&new.package)?;
     let Some(csv) = new.csv() else { return Ok(None) };
     let text = |field: &str| csv.value.pointer(field).and_then(Value::as_str).unwrap_or_default();

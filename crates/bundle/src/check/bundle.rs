@@ -26,7 +26,7 @@ use crate::loaded::{self, LoadedBundle};
 use crate::rehearse::{Bundle, Generation, Limit, Rehearse, limits};
 use crate::render::{self, render};
 use crate::review::crd::{self, Rules};
-use crate::whole::Whole;
+use crate::whole::ParsedBundle;
 
 /// What to check of a bundle.
 #[derive(Clone, Copy)]
@@ -160,7 +160,7 @@ impl BundleDirectory {
     }
 
     /// Returns the bundle, unless it cannot be read.
-    pub fn whole(&self) -> Option<&Whole> {
+    pub fn whole(&self) -> Option<&ParsedBundle> {
         self.loaded.as_ref().map(|loaded| &loaded.whole)
     }
 }
@@ -169,7 +169,7 @@ impl BundleDirectory {
 #[derive(Debug)]
 pub enum Previous<'a> {
     /// It was read.
-    Bundle(Cow<'a, Whole>),
+    Bundle(Cow<'a, ParsedBundle>),
     /// This catalog has none.
     NotIn(&'a str),
 }
@@ -248,7 +248,7 @@ pub fn check(
 }
 
 /// Runs the checks of the existing tools; reuses `known` instead of reading the manifests again.
-fn compatible(dir: &Path, known: Option<&Whole>, request: &Check<'_>) -> Vec<Finding> {
+fn compatible(dir: &Path, known: Option<&ParsedBundle>, request: &Check<'_>) -> Vec<Finding> {
     let limits = request.limits;
     let format = check_format(dir, known, limits);
     let mut found = format.list;
@@ -277,7 +277,7 @@ fn broken_rules(dir: &Path, limits: &Limits) -> Vec<Finding> {
 }
 
 /// Returns whether a file of the bundle can contain a rule. Few bundles do, and the others need no rendering.
-fn has_rules(dir: &Path, known: Option<&Whole>, limits: &Limits) -> bool {
+fn has_rules(dir: &Path, known: Option<&ParsedBundle>, limits: &Limits) -> bool {
     const RULE: &str = "olm.constraint";
     let folders: &[&str] = match known {
         // In manifests, only the annotations of the CSV contain properties.
@@ -301,13 +301,13 @@ fn has_rules(dir: &Path, known: Option<&Whole>, limits: &Limits) -> bool {
 }
 
 /// Adds what each selected OLM generation would refuse.
-fn add_rehearsals(whole: Whole, request: &Check<'_>, found: &mut Vec<Finding>) {
+fn add_rehearsals(whole: ParsedBundle, request: &Check<'_>, found: &mut Vec<Finding>) {
     let (v0, v1) = (request.has_suite("olm-v0"), request.has_suite("olm-v1"));
     if !v0 && !v1 {
         return;
     }
     let namespace = Rehearse::new(Generation::V1).namespace_of(&whole);
-    let place = |whole: &Whole| whole.csv().map(|csv| (csv.file.clone(), csv.document));
+    let place = |whole: &ParsedBundle| whole.csv().map(|csv| (csv.file.clone(), csv.document));
     let mut rehearse = |generation, bundle: &Bundle, csv: Option<&(String, usize)>| {
         let prediction = Rehearse::new(generation).predict(bundle, &namespace);
         let findings = prediction.findings(bundle, csv.map(|(file, document)| (file.as_str(), *document)));

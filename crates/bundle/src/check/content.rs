@@ -11,7 +11,7 @@ use super::hub::Categories;
 use super::media_type::media_type_of;
 use super::{Collector, MediaType, Optional, crd, csv, hub, list, manifest, meta, objects, read, text};
 use crate::file;
-use crate::whole::{Whole, several_csvs};
+use crate::whole::{ParsedBundle, several_csvs};
 
 /// The kinds that a bundle may contain.
 const KINDS: &[&str] = &[
@@ -43,7 +43,7 @@ const KINDS: &[&str] = &[
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct ContentOptions<'a> {
     /// The bundle, if it was read before, so that no manifest is read twice.
-    pub(super) known: Option<&'a Whole>,
+    pub(super) known: Option<&'a ParsedBundle>,
     /// The optional checks to run.
     pub(super) optional: &'a [Optional],
     /// The categories to accept instead of the standard ones.

@@ -11,10 +11,10 @@ use super::{Collector, MANIFESTS, MEDIA_TYPE, METADATA, MediaType, read, text};
 use crate::error::Error;
 use crate::file;
 use crate::metadata::{CHANNELS, DEFAULT_CHANNEL, PACKAGE};
-use crate::whole::Whole;
+use crate::whole::ParsedBundle;
 
 /// Checks the directories of a bundle, its annotations and its dependencies; does not read a manifest of `known` again.
-pub(super) fn check_format(dir: &Path, known: Option<&Whole>, limits: &Limits) -> Collector {
+pub(super) fn check_format(dir: &Path, known: Option<&ParsedBundle>, limits: &Limits) -> Collector {
     let mut findings = Collector::default();
     let mut errors = Vec::new();
     findings.has_broken_rule = check(dir, known, limits, &mut errors);
@@ -23,7 +23,7 @@ pub(super) fn check_format(dir: &Path, known: Option<&Whole>, limits: &Limits) -
 }
 
 /// Returns whether a rule of a dependency is missing or malformed.
-fn check(dir: &Path, known: Option<&Whole>, limits: &Limits, errors: &mut Vec<String>) -> bool {
+fn check(dir: &Path, known: Option<&ParsedBundle>, limits: &Limits, errors: &mut Vec<String>) -> bool {
     let missing: Vec<String> = ["manifests", "metadata"]
         .iter()
         .filter(|name| !crate::file::is_directory(&dir.join(name)))

@@ -9,7 +9,7 @@ use serde_json::Value;
 use super::{manifest, read};
 use crate::error::Error;
 use crate::file;
-use crate::whole::Whole;
+use crate::whole::ParsedBundle;
 
 /// The content type of a bundle.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -41,7 +41,7 @@ pub fn media_type(dir: &Path, limits: &Limits) -> Result<MediaType, Error> {
 }
 
 /// Like [`media_type`], but does not read a file of `known` again.
-pub(super) fn media_type_of(dir: &Path, known: Option<&Whole>, limits: &Limits) -> Result<MediaType, Error> {
+pub(super) fn media_type_of(dir: &Path, known: Option<&ParsedBundle>, limits: &Limits) -> Result<MediaType, Error> {
     let names = file::names(dir, limits)?;
     let chart = read(&dir.join("Chart.yaml"), limits);
     if chart.is_ok_and(|chart| !super::text(&chart, "/name").is_empty()) {

@@ -15,7 +15,7 @@ use super::{CheckError, list, package_manifest, text};
 use crate::file;
 use crate::finding::{Finding, Severity};
 use crate::loaded::locate;
-use crate::whole::{Whole, read_whole};
+use crate::whole::{ParsedBundle, read_whole};
 
 /// The file of an operator, next to the directories of its versions.
 const CI: &str = "ci.yaml";
@@ -113,7 +113,7 @@ impl OperatorDirectory<'_> {
             return Err(CheckError::NoVersions(repo.to_owned()));
         }
         names.sort();
-        let mut read: Vec<(String, Whole)> = Vec::new();
+        let mut read: Vec<(String, ParsedBundle)> = Vec::new();
         for name in names {
             let path = repo.join(&name);
             let whole =

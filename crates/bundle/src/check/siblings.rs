@@ -7,7 +7,7 @@ use serde_json::Value;
 
 use super::{list, text};
 use crate::finding::{Finding, Severity};
-use crate::whole::Whole;
+use crate::whole::ParsedBundle;
 
 /// A bundle of an operator, and its directory.
 #[derive(Debug, Clone)]
@@ -15,7 +15,7 @@ pub(super) struct Sibling<'a> {
     /// The name of its directory.
     pub(super) directory: &'a str,
     /// The bundle.
-    pub(super) whole: &'a Whole,
+    pub(super) whole: &'a ParsedBundle,
 }
 
 /// The facts about a bundle that its siblings depend on.
@@ -141,7 +141,7 @@ mod tests {
     use super::*;
     use crate::whole::read_whole;
 
-    fn whole(package: &str, name: &str, version: &str, more: &str, annotation: &str) -> Whole {
+    fn whole(package: &str, name: &str, version: &str, more: &str, annotation: &str) -> ParsedBundle {
         let csv = format!(
             "apiVersion: operators.coreos.com/v1alpha1\nkind: ClusterServiceVersion\nmetadata:\n  name: {name}\n  annotations: {{{annotation}}}\nspec:\n  version: {version}\n{more}"
         );
@@ -152,7 +152,7 @@ mod tests {
         read_whole(bundle.path(), &Limits::default()).unwrap()
     }
 
-    fn ids(bundles: &[(&str, Whole)]) -> Vec<String> {
+    fn ids(bundles: &[(&str, ParsedBundle)]) -> Vec<String> {
         let siblings: Vec<Sibling<'_>> =
             bundles.iter().map(|(directory, whole)| Sibling { directory, whole }).collect();
         let found = check_siblings("foo", &siblings);

@@ -8,12 +8,12 @@ use super::{
     Collector, author, certified, community, good_practices, hub, image_exists, multiarch, objects, openshift,
     operator_group, pod_security, removed_apis, schema, scorecard, whole_bundle,
 };
-use crate::whole::{Object, Whole};
+use crate::whole::{Object, ParsedBundle};
 
 /// The bundle to check, with further input.
 pub(super) struct CheckInput<'a> {
     /// The bundle.
-    pub(super) whole: &'a Whole,
+    pub(super) whole: &'a ParsedBundle,
     /// The Kubernetes version that the bundle targets, as given by the user.
     pub(super) kubernetes: Option<&'a str>,
     /// The total size of all files in bytes, and their size as OLM v0 stores them: compressed, in base64.
@@ -33,7 +33,7 @@ type PlatformsOf<'a> = dyn Fn(&str) -> Result<Vec<(String, String)>, PlatformsEr
 
 impl<'a> CheckInput<'a> {
     /// Creates the input for a bundle of `size`, without optional data.
-    pub(super) fn new(whole: &'a Whole, size: (u64, u64)) -> CheckInput<'a> {
+    pub(super) fn new(whole: &'a ParsedBundle, size: (u64, u64)) -> CheckInput<'a> {
         CheckInput {
             whole,
             kubernetes: None,

@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
 
-use crate::{Object, Whole};
+use crate::{Object, ParsedBundle};
 use serde_json::{Map, Value, json};
 
 use crate::rehearse::modes::Mode;
@@ -67,12 +67,12 @@ pub struct UnknownField {
 
 impl Bundle {
     /// Creates the input from a bundle.
-    pub fn new(whole: &Whole) -> Bundle {
+    pub fn new(whole: &ParsedBundle) -> Bundle {
         Bundle::of(whole.objects.iter().map(Cow::Borrowed), whole.csv_index(), whole)
     }
 
     /// Creates the input from an owned bundle, which needs less memory.
-    fn from_owned(mut whole: Whole) -> Bundle {
+    fn from_owned(mut whole: ParsedBundle) -> Bundle {
         let csv = whole.csv_index();
         let objects = std::mem::take(&mut whole.objects);
         Bundle::of(objects.into_iter().map(Cow::Owned), csv, &whole)
@@ -82,7 +82,7 @@ impl Bundle {
     ///
     /// No check of an installation reads a schema, and schemas are most of a bundle. The sizes are those for OLM v0 and
     /// for Helm. Boxcutter compresses objects, which requires complete ones.
-    pub fn without_schemas(whole: Whole) -> Bundle {
+    pub fn without_schemas(whole: ParsedBundle) -> Bundle {
         let mut bundle = Bundle::from_owned(whole);
         // A release of this size is measured by compressing it, which requires the complete objects.
         let sizes: Vec<usize> = bundle.crds.iter().map(limits::length).collect();
@@ -103,7 +103,7 @@ impl Bundle {
     }
 
     /// Creates the input from objects, the index of the CSV among them, and the rest of their bundle.
-    fn of<'a>(objects: impl Iterator<Item = Cow<'a, Object>>, csv_at: Option<usize>, whole: &Whole) -> Bundle {
+    fn of<'a>(objects: impl Iterator<Item = Cow<'a, Object>>, csv_at: Option<usize>, whole: &ParsedBundle) -> Bundle {
         let mut bundle = Bundle {
             package: whole.package.clone(),
             name: String::new(),
@@ -153,7 +153,7 @@ impl Bundle {
         }));
     }
 
-    fn add_csv(&mut self, object: Object, whole: &Whole) {
+    fn add_csv(&mut self, object: Object, whole: &ParsedBundle) {
         let csv = &object.value;
         self.name = text(csv, "/metadata/name").to_owned();
         self.version = text(csv, "/spec/version").to_owned();
@@ -191,7 +191,7 @@ impl Bundle {
     }
 
     /// Adds the properties from `metadata/` to those of the annotation.
-    fn add_properties(&mut self, whole: &Whole) {
+    fn add_properties(&mut self, whole: &ParsedBundle) {
         let annotated = match self.annotations.get(PROPERTIES).map(|text| serde_json::from_str::<Value>(text)) {
             None => Vec::new(),
             Some(Ok(Value::Array(listed))) => listed,
@@ -236,7 +236,7 @@ impl Bundle {
         self.refused.get_or_insert_with(|| reason.to_owned());
     }
 
-    fn find_dependencies(&mut self, whole: &Whole) {
+    fn find_dependencies(&mut self, whole: &ParsedBundle) {
         let requires = |field: &str| !list(&self.csv, &format!("/spec/{field}/required")).is_empty();
         let required = requires("customresourcedefinitions") || requires("apiservicedefinitions");
         let listed: Vec<&str> = whole.dependencies.iter().map(|listed| text(listed, "/type")).collect();

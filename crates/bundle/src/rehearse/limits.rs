@@ -1,6 +1,6 @@
 //! Checks sizes against the limits of clusters.
 
-use crate::Whole;
+use crate::ParsedBundle;
 use crate::packed::Counted;
 use flate2::Compression;
 use flate2::write::GzEncoder;
@@ -141,7 +141,7 @@ pub(crate) fn check_packed(size: u64) -> Vec<Limit> {
 }
 
 /// Checks the size of the message with which a registry serves a bundle for OLM v0.
-pub(crate) fn check_message(whole: &Whole) -> Vec<Limit> {
+pub(crate) fn check_message(whole: &ParsedBundle) -> Vec<Limit> {
     let mut found = LimitHits(Vec::new());
     let objects: usize = whole.objects.iter().map(|object| length(&object.value)).sum();
     found.measure("size-message", "the bundle", objects, MESSAGE, "a message of the registry API");

@@ -16,7 +16,7 @@ use crate::rehearse::limits::{self, Level, Limit, OlmTarget};
 use crate::rehearse::v1::{Certificates, Profile, Runtime};
 use crate::rehearse::{Change, Mode, Note, Refusal, display_name, upgrade, v0, v1};
 use crate::review::crd::{self, Rules};
-use crate::whole::Whole;
+use crate::whole::ParsedBundle;
 
 /// A generation of OLM.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -146,7 +146,7 @@ impl Rehearse {
     }
 
     /// Returns the namespace in which a bundle is installed.
-    pub fn namespace_of(&self, whole: &Whole) -> String {
+    pub fn namespace_of(&self, whole: &ParsedBundle) -> String {
         const SUGGESTED: &str = "/metadata/annotations/operatorframework.io~1suggested-namespace";
         let suggested = || whole.csv().map(|csv| text(&csv.value, SUGGESTED)).filter(|name| !name.is_empty());
         let given = self.namespace.as_deref().or_else(suggested).map(str::to_owned);
@@ -155,7 +155,7 @@ impl Rehearse {
 
     /// Predicts what OLM does with a bundle.
     ///
-    /// OLM v0 reads only the first document of each file: its input is [`Whole::first_documents`].
+    /// OLM v0 reads only the first document of each file: its input is [`ParsedBundle::first_documents`].
     pub fn predict(&self, bundle: &Bundle, namespace: &str) -> Prediction {
         match self.generation {
             Generation::V0 => self.predict_v0(bundle, namespace),
@@ -164,7 +164,7 @@ impl Rehearse {
     }
 
     /// Returns why OLM refuses a bundle, as far as the metadata in a catalog decides it.
-    pub fn refused_by_metadata(&self, whole: &Whole) -> Option<Refusal> {
+    pub fn refused_by_metadata(&self, whole: &ParsedBundle) -> Option<Refusal> {
         let (bundle, namespace) = (Bundle::new(whole), self.namespace_of(whole));
         match self.generation {
             Generation::V0 => v0::refused_by_metadata(&bundle, &self.options_v0(&bundle, &namespace)),
@@ -198,7 +198,7 @@ impl Rehearse {
         }
     }
 
-    fn options_v1(&self, bundle: &Bundle, namespace: &str) -> v1::Options {
+    fn options_v1(&self, bundle: &Bundle, namespace: &str) -> v1::V1Install {
         let mut config = self.config.clone();
         if let Some(watched) = self.watch.first().filter(|_| self.watch.iter().any(|name| !name.is_empty())) {
             let config = config.get_or_insert_with(|| json!({}));
@@ -207,7 +207,7 @@ impl Rehearse {
             }
             config["watchNamespace"] = watched.as_str().into();
         }
-        v1::Options {
+        v1::V1Install {
             profile: self.profile.clone(),
             namespace: namespace.to_owned(),
             extension: self.extension.clone().unwrap_or_else(|| bundle.package.clone()),
@@ -216,13 +216,13 @@ impl Rehearse {
         }
     }
 
-    fn options_v0(&self, bundle: &Bundle, namespace: &str) -> v0::Options {
+    fn options_v0(&self, bundle: &Bundle, namespace: &str) -> v0::V0Install {
         let targets = match &*self.watch {
             [] => default_targets(&bundle.modes, namespace),
             given => given.to_vec(),
         };
         let config = self.config.as_ref().and_then(|config| config.get("deploymentConfig").cloned());
-        v0::Options { namespace: namespace.to_owned(), targets, group: format!("{namespace}-operators"), config }
+        v0::V0Install { namespace: namespace.to_owned(), targets, group: format!("{namespace}-operators"), config }
     }
 
     fn predict_v1(&self, bundle: &Bundle, namespace: &str) -> Prediction {

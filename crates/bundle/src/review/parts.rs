@@ -1,6 +1,6 @@
 //! Collects facts about webhooks, images and other parts of a bundle that affect cluster security.
 
-use crate::{Finding, Object, Severity, Whole};
+use crate::{Finding, Object, ParsedBundle, Severity};
 use serde_json::Value;
 
 use crate::review::compare::Fact;
@@ -98,7 +98,7 @@ pub(crate) fn images(csv: &Object, facts: &mut Vec<Fact>) {
 }
 
 /// Collects all other facts.
-pub(crate) fn others(whole: &Whole, csv: &Object, facts: &mut Vec<Fact>) {
+pub(crate) fn others(whole: &ParsedBundle, csv: &Object, facts: &mut Vec<Fact>) {
     for object in &whole.objects {
         let name = object.name();
         match object.kind() {

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::ops::Deref;
 
-use crate::Whole;
+use crate::ParsedBundle;
 
 pub(crate) use crate::review::facts::Scope;
 use crate::review::{facts, list, text};
@@ -102,7 +102,7 @@ impl Rule {
 /// Collects the rights of accounts from the CSV, and from roles and bindings of the bundle.
 ///
 /// If the operator watches all namespaces, its namespaced rights apply everywhere.
-pub(crate) fn collect(whole: &Whole, everywhere: bool) -> Vec<Rule> {
+pub(crate) fn collect(whole: &ParsedBundle, everywhere: bool) -> Vec<Rule> {
     let mut rules: Vec<Rule> = Vec::new();
     let Some(csv) = whole.csv() else { return rules };
     for (mut rule, pointer) in facts::rules(&csv.value) {
@@ -127,7 +127,7 @@ fn add(rules: &mut Vec<Rule>, rule: facts::Rule, (file, document, pointer): (&st
 }
 
 /// Adds the rights that bindings of the bundle grant to accounts.
-fn bound(whole: &Whole, rules: &mut Vec<Rule>) {
+fn bound(whole: &ParsedBundle, rules: &mut Vec<Rule>) {
     let bindings = whole.objects.iter().filter(|object| matches!(object.kind(), "RoleBinding" | "ClusterRoleBinding"));
     for binding in bindings {
         let scope = if binding.kind() == "ClusterRoleBinding" { Scope::Cluster } else { Scope::Namespaces };

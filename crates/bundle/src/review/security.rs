@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::str::FromStr;
 
-use crate::{Finding, Findings, LoadedBundle, Object, Severity, Whole};
+use crate::{Finding, Findings, LoadedBundle, Object, ParsedBundle, Severity};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
@@ -59,7 +59,7 @@ pub const RULES: &[(&str, &str)] = &[
 
 /// The options for the report.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct Options {
+pub struct SecurityOptions {
     /// Whether to assume that the operator watches single namespaces although it could watch all.
     pub namespaces: bool,
 }
@@ -70,7 +70,7 @@ struct Facts {
     own_groups: Vec<String>,
 }
 
-fn collect(whole: &Whole, options: Options) -> Facts {
+fn collect(whole: &ParsedBundle, options: SecurityOptions) -> Facts {
     let own_groups: Vec<String> = whole
         .of_kind("CustomResourceDefinition")
         .map(|crd| text(&crd.value, "/spec/group").to_owned())
@@ -88,7 +88,7 @@ fn collect(whole: &Whole, options: Options) -> Facts {
     Facts { facts, rules: rights::collect(whole, everywhere), own_groups }
 }
 
-fn name(whole: &Whole) -> String {
+fn name(whole: &ParsedBundle) -> String {
     whole.csv().map(|csv| csv.name().to_owned()).unwrap_or_default()
 }
 
@@ -96,7 +96,11 @@ fn name(whole: &Whole) -> String {
 ///
 /// # Errors
 /// Fails if the bundles cannot be evaluated.
-pub fn review(old: Option<&LoadedBundle>, new: &LoadedBundle, options: Options) -> Result<Vec<Finding>, TooManyRights> {
+pub fn review(
+    old: Option<&LoadedBundle>,
+    new: &LoadedBundle,
+    options: SecurityOptions,
+) -> Result<Vec<Finding>, TooManyRights> {
     let mut found = match old {
         None => judge(&new.whole, options)?,
         Some(old) => judge_change(&old.whole, &new.whole, options)?,
@@ -213,7 +217,7 @@ impl Policy {
 ///
 /// # Errors
 /// Returns why the bundle cannot be evaluated.
-pub fn judge(whole: &Whole, options: Options) -> Result<Vec<Finding>, TooManyRights> {
+pub fn judge(whole: &ParsedBundle, options: SecurityOptions) -> Result<Vec<Finding>, TooManyRights> {
     let Facts { facts, rules, own_groups } = collect(whole, options);
     let mut findings = compare::rights(&rules, &own_groups)?;
     findings.extend(compare::present(facts));
@@ -224,7 +228,11 @@ pub fn judge(whole: &Whole, options: Options) -> Result<Vec<Finding>, TooManyRig
 ///
 /// # Errors
 /// Returns why the bundles cannot be evaluated.
-pub fn judge_change(old: &Whole, new: &Whole, options: Options) -> Result<Vec<Finding>, TooManyRights> {
+pub fn judge_change(
+    old: &ParsedBundle,
+    new: &ParsedBundle,
+    options: SecurityOptions,
+) -> Result<Vec<Finding>, TooManyRights> {
     let (before, now) = (collect(old, options), collect(new, options));
     let mut findings = compare::changed_rights(&before.rules, &now.rules, &now.own_groups)?;
     findings.extend(compare::changed(&before.facts, &now.facts));

@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use bundle::review::security::{self, Allowance, Baseline, Denial, Options, Policy};
+use bundle::review::security::{self, Allowance, Baseline, Denial, Policy, SecurityOptions};
 use clap::builder::TypedValueParser;
 use source::catalog_bundles;
 
@@ -53,7 +53,7 @@ pub(crate) struct SecurityArgs {
     write_baseline: Option<PathBuf>,
     /// Namespaces that the operator watches: all, if it supports that, or selected ones
     #[arg(long, value_name = "MODE", default_value = "all", value_parser = mode())]
-    install_mode: Options,
+    install_mode: SecurityOptions,
     /// Output format
     #[arg(short, long, value_name = "FORMAT", default_value = "text", value_parser = findings::output())]
     output: Output,
@@ -63,8 +63,8 @@ pub(crate) struct SecurityArgs {
     pull: PullFlags,
 }
 
-fn mode() -> impl TypedValueParser<Value = Options> {
-    choice([("all", Options { namespaces: false }), ("namespaces", Options { namespaces: true })])
+fn mode() -> impl TypedValueParser<Value = SecurityOptions> {
+    choice([("all", SecurityOptions { namespaces: false }), ("namespaces", SecurityOptions { namespaces: true })])
 }
 
 pub(crate) fn run(args: &SecurityArgs, tls: &TlsFlags, printer: &mut Printer) -> Outcome {

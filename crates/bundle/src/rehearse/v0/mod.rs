@@ -16,7 +16,7 @@ use crate::rehearse::{Note, Refusal, display_name, names, v1};
 
 /// The options of an installation.
 #[derive(Debug, Clone)]
-pub struct Options {
+pub struct V0Install {
     /// The namespace of the Subscription.
     pub namespace: String,
     /// The namespaces of the OperatorGroup; `""` for all.
@@ -66,7 +66,7 @@ const CORE_KINDS: [&str; 8] =
 ///
 /// # Errors
 /// Returns the error message of OLM if the installation would fail.
-pub fn install(bundle: &Bundle, options: &Options) -> Result<Installation, Refusal> {
+pub fn install(bundle: &Bundle, options: &V0Install) -> Result<Installation, Refusal> {
     check_namespaces(options)?;
     for other in &bundle.others {
         let kind = text(other, "/kind");
@@ -120,17 +120,17 @@ pub fn install(bundle: &Bundle, options: &Options) -> Result<Installation, Refus
 }
 
 /// Returns why OLM v0 refuses a bundle, as far as the metadata in a catalog decides it.
-pub fn refused_by_metadata(bundle: &Bundle, options: &Options) -> Option<Refusal> {
+pub fn refused_by_metadata(bundle: &Bundle, options: &V0Install) -> Option<Refusal> {
     check_namespaces(options).and_then(|()| check_targets(bundle, options)).err()
 }
 
-fn check_namespaces(options: &Options) -> Result<(), Refusal> {
+fn check_namespaces(options: &V0Install) -> Result<(), Refusal> {
     let targets = options.targets.iter().filter(|target| !target.is_empty());
     std::iter::once(&options.namespace).chain(targets).try_for_each(|name| names::check_namespace(name))
 }
 
 /// Checks that an install mode of the bundle fits the OperatorGroup.
-fn check_targets(bundle: &Bundle, options: &Options) -> Result<(), Refusal> {
+fn check_targets(bundle: &Bundle, options: &V0Install) -> Result<(), Refusal> {
     let Err(reason) = modes::check_targets(&bundle.modes, &options.namespace, &options.targets) else { return Ok(()) };
     let missing = missing_mode(&options.targets, &options.namespace);
     let message = if bundle.modes.is_empty() {
@@ -150,7 +150,7 @@ fn missing_mode(targets: &[String], namespace: &str) -> Mode {
     }
 }
 
-fn watched(options: &Options) -> &'static str {
+fn watched(options: &V0Install) -> &'static str {
     match missing_mode(&options.targets, &options.namespace) {
         Mode::AllNamespaces => "all namespaces",
         Mode::OwnNamespace => "own namespace",
@@ -162,7 +162,7 @@ fn watched(options: &Options) -> &'static str {
 /// The installation under construction.
 struct Renderer<'a> {
     bundle: &'a Bundle,
-    options: &'a Options,
+    options: &'a V0Install,
     plan: Vec<Value>,
     derived: Vec<Value>,
     notes: Vec<Note>,

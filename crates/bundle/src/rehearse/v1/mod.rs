@@ -37,7 +37,7 @@ pub enum Certificates {
 
 /// The options of an installation.
 #[derive(Debug, Clone)]
-pub struct Options {
+pub struct V1Install {
     /// The version of OLM v1 and its enabled features.
     pub profile: Profile,
     /// The namespace of the installation.
@@ -65,19 +65,19 @@ pub struct Installation {
 ///
 /// # Errors
 /// Returns the error message of OLM v1 if it would reject the bundle.
-pub fn install(bundle: &Bundle, options: &Options) -> Result<Installation, Refusal> {
+pub fn install(bundle: &Bundle, options: &V1Install) -> Result<Installation, Refusal> {
     admit(bundle, options)?;
     render(bundle, options).map_err(|refusal| of_resolved(bundle, refusal))
 }
 
 /// Returns why OLM v1 refuses a bundle, as far as the metadata in a catalog decides it.
-pub fn refused_by_metadata(bundle: &Bundle, options: &Options) -> Option<Refusal> {
+pub fn refused_by_metadata(bundle: &Bundle, options: &V1Install) -> Option<Refusal> {
     let supported = || validate::supported(bundle, options).map_err(|refusal| of_resolved(bundle, refusal));
     admit(bundle, options).and_then(|()| supported()).err()
 }
 
 /// Checks what clusters check before they unpack the bundle.
-fn admit(bundle: &Bundle, options: &Options) -> Result<(), Refusal> {
+fn admit(bundle: &Bundle, options: &V1Install) -> Result<(), Refusal> {
     names::check_namespace(&options.namespace)?;
     let Some(dependency) = bundle.dependencies.first() else { return Ok(()) };
     let name = &bundle.name;
@@ -97,7 +97,7 @@ fn of_resolved(bundle: &Bundle, refusal: Refusal) -> Refusal {
     Refusal { id: refusal.id, message }
 }
 
-fn render(bundle: &Bundle, options: &Options) -> Result<Installation, Refusal> {
+fn render(bundle: &Bundle, options: &V1Install) -> Result<Installation, Refusal> {
     let refuse = |id, message: String| Err(Refusal { id, message });
     if let Some(reason) = &bundle.refused {
         return refuse("olmv1-format", reason.clone());
@@ -147,7 +147,7 @@ fn render(bundle: &Bundle, options: &Options) -> Result<Installation, Refusal> {
 /// The installation under construction.
 struct Renderer<'a> {
     bundle: &'a Bundle,
-    options: &'a Options,
+    options: &'a V1Install,
     targets: &'a [String],
     objects: Vec<Value>,
 }

@@ -4,14 +4,14 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::Value;
 
-use super::{Certificates, Options, webhooks};
+use super::{Certificates, V1Install, webhooks};
 use crate::rehearse::Refusal;
 use crate::rehearse::input::{Bundle, list, text};
 use crate::rehearse::modes::{self, Mode};
 use crate::rehearse::served;
 
 /// Rejects bundles that OLM v1 does not support.
-pub(super) fn supported(bundle: &Bundle, options: &Options) -> Result<(), Refusal> {
+pub(super) fn supported(bundle: &Bundle, options: &V1Install) -> Result<(), Refusal> {
     let refuse = |id, message: &str| Err(Refusal { id, message: message.to_owned() });
     if !list(&bundle.csv, "/spec/apiservicedefinitions/owned").is_empty() {
         return refuse("olmv1-api-services", "unsupported bundle: apiServiceDefintions are not supported");

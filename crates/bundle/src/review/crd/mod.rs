@@ -12,7 +12,7 @@ mod versions;
 use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
 
-use crate::{Finding, Findings, Object, Severity, Whole};
+use crate::{Finding, Findings, Object, ParsedBundle, Severity};
 use serde::ser::SerializeStruct;
 use serde::{Serialize, Serializer};
 use serde_json::{Value, json};
@@ -229,7 +229,7 @@ pub fn compare<'a>(old: impl IntoIterator<Item = &'a Value>, new: impl IntoItera
 }
 
 /// Returns the findings about the CRDs of two bundles, located in the new one.
-pub(crate) fn findings(old: &Whole, new: &Whole, rules: Rules) -> Vec<Finding> {
+pub(crate) fn findings(old: &ParsedBundle, new: &ParsedBundle, rules: Rules) -> Vec<Finding> {
     let by_name: BTreeMap<&str, &Object> = new.of_kind(KIND).map(|crd| (crd.name(), crd)).collect();
     let changes = compare(old.values(), new.values()).into_iter();
     let found = changes.map(|change| match by_name.get(&*change.crd) {

@@ -247,14 +247,14 @@ fn description(old: &Manifest, new: &Manifest) -> Section {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use bundle::Whole;
+    use bundle::ParsedBundle;
     use serde_json::json;
 
     fn manifest(rules: Value, crd: Value) -> Manifest {
         let csv = json!({"kind": "ClusterServiceVersion",
             "spec": {"install": {"spec": {"clusterPermissions": [{"serviceAccountName": "a", "rules": rules}]}}}});
         let facts = bundle::review::facts::Facts::of([&csv, &crd], None);
-        Manifest { objects: Whole::of_values([csv, crd]), facts, ..Manifest::default() }
+        Manifest { objects: ParsedBundle::of_values([csv, crd]), facts, ..Manifest::default() }
     }
 
     fn crd(served: bool, required: Value, kind: &str) -> Value {
