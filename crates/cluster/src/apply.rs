@@ -43,7 +43,7 @@ pub(crate) async fn apply(
             }
             _ => return error,
         };
-        Error::Message(format!("{error}{help}"))
+        Error::Failed(format!("{error}{help}"))
     })
 }
 

@@ -10,6 +10,7 @@ use std::time::Duration;
 
 use fbc::Limits;
 use fbc::base64;
+use fbc::fault::{Class, Fault};
 use flate2::Compression;
 use flate2::read::MultiGzDecoder;
 use flate2::write::GzEncoder;
@@ -63,6 +64,57 @@ pub struct WrittenBundle {
     pub lost: Vec<PathBuf>,
 }
 
+/// Why files or values are no bundle.
+#[derive(Debug, thiserror::Error)]
+pub enum BundleMapError {
+    /// A link would publish a file from elsewhere.
+    #[error("the link leads out of the bundle")]
+    Outside,
+    /// ConfigMaps hold text.
+    #[error("not UTF-8 text, which only --gzip can store")]
+    NotText,
+    /// The annotations file is not YAML.
+    #[error(transparent)]
+    Yaml(#[from] fbc::stream::StreamError),
+    /// The annotations file is not JSON after its conversion.
+    #[error(transparent)]
+    Json(#[from] serde_json::Error),
+    /// An annotation has another type.
+    #[error("annotation {0} is not a string")]
+    Annotation(String),
+    /// A value is not what the encoding of the ConfigMap says.
+    #[error("{key}: {source}")]
+    Value {
+        /// Its key.
+        key: String,
+        /// The cause.
+        source: UnpackError,
+    },
+}
+
+impl Fault for BundleMapError {
+    fn class(&self) -> Class {
+        Class::Refused
+    }
+}
+
+/// Why a compressed value cannot be read.
+#[derive(Debug, thiserror::Error)]
+pub enum UnpackError {
+    /// It lacks the encoding of the API.
+    #[error("not base64")]
+    Outer,
+    /// It lacks the encoding of the bundle.
+    #[error("not base64 inside")]
+    Inner,
+    /// It is not compressed.
+    #[error("not gzip: {0}")]
+    Gzip(std::io::Error),
+    /// All values together exceed the limit.
+    #[error("larger than {UNPACKED_BYTES} bytes in all")]
+    TooLarge,
+}
+
 /// A bundle that was read from a ConfigMap.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct StoredBundle {
@@ -99,7 +151,7 @@ pub async fn write_bundle(
     let files = Files::read(plan, limits)?;
     let size = files.size();
     if size > plan.limit {
-        return Err(Error::Message(format!("bundle files exceeded {} bytes limit", plan.limit)));
+        return Err(Error::Failed(format!("bundle files exceeded {} bytes limit", plan.limit)));
     }
     let (mut tries, how) = (0, PostParams::default());
     loop {
@@ -126,7 +178,7 @@ impl Files {
             let entries = fs::read_dir(&directory).and_then(|entries| entries.collect::<Result<Vec<_>, _>>());
             let mut entries = entries.map_err(Error::file(&shown))?;
             if entries.len() > limits.files {
-                return Err(Error::Message(format!("{} holds more than {} files", shown.display(), limits.files)));
+                return Err(Error::Failed(format!("{} holds more than {} files", shown.display(), limits.files)));
             }
             entries.sort_by_key(fs::DirEntry::file_name);
             for entry in entries {
@@ -134,7 +186,7 @@ impl Files {
                 let path = entry.path().canonicalize().map_err(Error::file(&shown))?;
                 // The bundle is untrusted: it must not make opm publish other files of this machine.
                 if !["manifests", "metadata"].iter().any(|name| path.starts_with(root.join(name))) {
-                    return Err(Error::Message(format!("{}: the link leads out of the bundle", shown.display())));
+                    return Err(Error::bundle(&shown)(BundleMapError::Outside));
                 }
                 let text = read_file(&path, limits).map_err(Error::file(&shown))?;
                 files.add(shown, text, plan, limits)?;
@@ -146,8 +198,7 @@ impl Files {
     fn add(&mut self, shown: PathBuf, text: Vec<u8>, plan: &BundleMapPlan<'_>, limits: &Limits) -> Result<(), Error> {
         let name = shown.file_name().unwrap_or_default().to_string_lossy().into_owned();
         if name == ANNOTATIONS_FILE {
-            let to_error = |error: String| Error::Message(format!("{}: {error}", shown.display()));
-            self.annotations = Some(annotations(&text, limits).map_err(to_error)?);
+            self.annotations = Some(annotations(&text, limits).map_err(Error::bundle(&shown))?);
             return Ok(());
         }
         let value = if plan.gzip {
@@ -155,7 +206,7 @@ impl Files {
         } else if std::str::from_utf8(&text).is_ok() {
             text
         } else {
-            return Err(Error::Message(format!("{}: not UTF-8 text, which only --gzip can store", shown.display())));
+            return Err(Error::bundle(&shown)(BundleMapError::NotText));
         };
         if let Some((earlier, _)) = self.values.insert(key(&name), (shown, value)) {
             self.lost.push(earlier);
@@ -208,7 +259,7 @@ pub async fn read_bundle(cluster: &Cluster, name: &str) -> Result<StoredBundle, 
     let what = format!("ConfigMap {}/{name}", cluster.namespace);
     let maps = cluster.objects(Kind::CONFIG_MAP);
     let map = Requests::within(cluster, &Silent, TIMEOUT).retry(&what, |_| maps.get(name)).await?;
-    StoredBundle::of_map(&map).map_err(|error| Error::Message(format!("{what}: {error}")))
+    StoredBundle::of_map(&map).map_err(|source| Error::Bundle { what, source })
 }
 
 impl StoredBundle {
@@ -222,7 +273,7 @@ impl StoredBundle {
     ///
     /// # Errors
     /// Fails with the key if a value cannot be decompressed.
-    pub fn of_map(map: &DynamicObject) -> Result<StoredBundle, String> {
+    pub fn of_map(map: &DynamicObject) -> Result<StoredBundle, BundleMapError> {
         let annotations = map.metadata.annotations.clone().unwrap_or_default();
         let packed = annotations.get(ENCODING).is_some_and(|encoding| encoding == GZIP);
         let field = if packed { "binaryData" } else { "data" };
@@ -232,7 +283,7 @@ impl StoredBundle {
         for (key, value) in values.into_iter().flatten() {
             let text = value.as_str().unwrap_or_default();
             let content = if packed {
-                unpack(text, left).map_err(|error| format!("{key}: {error}"))?
+                unpack(text, left).map_err(|source| BundleMapError::Value { key: key.clone(), source })?
             } else {
                 text.as_bytes().to_vec()
             };
@@ -276,7 +327,7 @@ impl StoredBundle {
         let objects: Vec<&str> = self.objects(limits).into_iter().map(|(key, _)| key).collect();
         for (key, text) in &self.files {
             if key.is_empty() || key.contains('/') || key == "." || key == ".." {
-                return Err(Error::Message(format!("key {key:?} is not a valid file name")));
+                return Err(Error::Failed(format!("key {key:?} is not a valid file name")));
             }
             let parent = if objects.contains(&key.as_str()) { &manifests } else { &metadata };
             let path = parent.join(key);
@@ -292,17 +343,17 @@ impl StoredBundle {
 }
 
 /// Reads the known annotations of the annotations file; missing ones are empty.
-fn annotations(text: &[u8], limits: &Limits) -> Result<Map<String, Value>, String> {
-    let json = fbc::stream::first(text, limits).map_err(|error| error.to_string())?;
+fn annotations(text: &[u8], limits: &Limits) -> Result<Map<String, Value>, BundleMapError> {
+    let json = fbc::stream::first(text, limits)?;
     let file: Value = match json {
-        Some((_, json)) => serde_json::from_str(&json).map_err(|error| error.to_string())?,
+        Some((_, json)) => serde_json::from_str(&json)?,
         None => Value::Null,
     };
     let value = |key: &str| match &file["annotations"][key] {
         Value::String(text) => Ok(text.clone()),
         Value::Null => Ok(String::new()),
         scalar @ (Value::Bool(_) | Value::Number(_)) => Ok(scalar.to_string()),
-        _ => Err(format!("annotation {key} is not a string")),
+        _ => Err(BundleMapError::Annotation(key.to_owned())),
     };
     let pair = |name: &str| {
         let key = format!("{PREFIX}{name}");
@@ -343,12 +394,12 @@ fn gzip(text: &[u8]) -> std::io::Result<Vec<u8>> {
 }
 
 /// Decodes the base64 of the API, then the base64 and gzip of the bundle.
-fn unpack(value: &str, limit: u64) -> Result<Vec<u8>, String> {
-    let inner = base64::decode(value).map_err(|_| "not base64")?;
-    let inner = std::str::from_utf8(&inner).map_err(|_| "not base64 inside")?;
-    let packed = base64::decode(inner).map_err(|_| "not base64 inside")?;
+fn unpack(value: &str, limit: u64) -> Result<Vec<u8>, UnpackError> {
+    let inner = base64::decode(value).map_err(|_| UnpackError::Outer)?;
+    let inner = std::str::from_utf8(&inner).map_err(|_| UnpackError::Inner)?;
+    let packed = base64::decode(inner).map_err(|_| UnpackError::Inner)?;
     let mut text = Vec::new();
     let decoder = MultiGzDecoder::new(packed.as_slice());
-    decoder.take(limit + 1).read_to_end(&mut text).map_err(|error| format!("not gzip: {error}"))?;
-    if text.len() as u64 > limit { Err(format!("larger than {UNPACKED_BYTES} bytes in all")) } else { Ok(text) }
+    decoder.take(limit + 1).read_to_end(&mut text).map_err(UnpackError::Gzip)?;
+    if text.len() as u64 > limit { Err(UnpackError::TooLarge) } else { Ok(text) }
 }

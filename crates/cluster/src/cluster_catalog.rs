@@ -2,6 +2,7 @@
 
 use std::time::{Duration, Instant};
 
+use fbc::fault::{Class, Fault};
 use kube::api::ListParams;
 use serde::Serialize;
 use serde_json::{Map, Value, json};
@@ -32,22 +33,42 @@ pub struct ClusterCatalogPlan {
     pub unavailable: bool,
 }
 
+/// Why a ClusterCatalog could never be served.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum PlanError {
+    /// The reference names a repository only.
+    #[error("image {0} has neither tag nor digest, which a ClusterCatalog needs")]
+    NoVersion(String),
+    /// The API server refuses longer references.
+    #[error("the image has more than {REFERENCE_LENGTH} characters")]
+    TooLong,
+    /// A digest always means the same image.
+    #[error("an image by digest never changes: leave --poll out, or name the image by tag")]
+    NothingToPoll,
+}
+
+impl Fault for PlanError {
+    fn class(&self) -> Class {
+        Class::Usage
+    }
+}
+
 impl ClusterCatalogPlan {
     /// Checks for values that the API server would reject or catalogd would never unpack.
     ///
     /// # Errors
     /// Returns the reason.
-    pub fn check(&self) -> Result<(), String> {
+    pub fn check(&self) -> Result<(), PlanError> {
         let by_digest = self.image.contains('@');
         let tagged = self.image.rsplit('/').next().is_some_and(|last| last.contains(':'));
         if !by_digest && !tagged {
-            return Err(format!("image {} has neither tag nor digest, which a ClusterCatalog needs", self.image));
+            return Err(PlanError::NoVersion(self.image.clone()));
         }
         if self.image.len() > REFERENCE_LENGTH {
-            return Err(format!("the image has more than {REFERENCE_LENGTH} characters"));
+            return Err(PlanError::TooLong);
         }
         if by_digest && self.poll_minutes.is_some() {
-            return Err("an image by digest never changes: leave --poll out, or name the image by tag".into());
+            return Err(PlanError::NothingToPoll);
         }
         Ok(())
     }
@@ -191,7 +212,7 @@ pub async fn wait_for_cluster_catalog(
     deadline: Instant,
 ) -> Result<ClusterCatalogState, Error> {
     let requests = Requests::new(cluster, &Silent, deadline);
-    let late = |why: String| Error::Message(format!("{} is not served after {timeout:?}: {why}", what(name)));
+    let late = |why: String| Error::Failed(format!("{} is not served after {timeout:?}: {why}", what(name)));
     wait(&requests, name, late).await
 }
 
@@ -218,7 +239,7 @@ pub(crate) async fn wait(
         let now = if state.message.is_some() { &why } else { "waiting for catalogd" };
         requests.watcher.state(&object.to_string(), now);
         if state.current && state.progressing == "Blocked" {
-            return Err(Error::Message(format!("{object} is not served: {why}")));
+            return Err(Error::Failed(format!("{object} is not served: {why}")));
         }
         if requests.is_over() {
             return Err(late(why));
@@ -288,8 +309,8 @@ mod tests {
         };
         assert!(check("r.test:5000/a:v1", Some(1)).is_ok());
         assert!(check("r.test/a@sha256:00", None).is_ok());
-        assert!(check("r.test:5000/a", None).is_err_and(|why| why.contains("neither tag nor digest")));
-        assert!(check("r.test/a@sha256:00", Some(1)).is_err_and(|why| why.contains("never changes")));
+        assert!(check("r.test:5000/a", None).is_err_and(|why| why.to_string().contains("neither tag nor digest")));
+        assert!(check("r.test/a@sha256:00", Some(1)).is_err_and(|why| why.to_string().contains("never changes")));
         assert!(check(&format!("r.test/{}:v1", "a".repeat(1000)), None).is_err());
     }
 

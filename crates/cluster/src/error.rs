@@ -2,6 +2,13 @@
 
 use std::path::{Path, PathBuf};
 
+use fbc::fault::{Class, Fault};
+
+use crate::bundle_map::BundleMapError;
+use crate::run::install_mode::InstallModeError;
+use crate::run::objects::InjectedError;
+use crate::run::operator_group::OperatorGroupError;
+
 /// Why a cluster operation failed.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
@@ -24,9 +31,29 @@ pub enum Error {
         /// The cause.
         source: std::io::Error,
     },
+    /// What is on the cluster does not allow what was asked for, or a rollback left something behind.
+    #[error("{0}")]
+    Refused(String),
+    /// The requested install mode is invalid, or the operator does not support it.
+    #[error(transparent)]
+    InstallMode(#[from] InstallModeError),
+    /// The OperatorGroup of the namespace does not match the request.
+    #[error(transparent)]
+    OperatorGroup(#[from] OperatorGroupError),
+    /// A CatalogSource has an annotation that opm did not write.
+    #[error(transparent)]
+    Injected(#[from] InjectedError),
+    /// A bundle in files or in a ConfigMap cannot be used.
+    #[error("{what}: {source}")]
+    Bundle {
+        /// The file or the ConfigMap.
+        what: String,
+        /// The cause.
+        source: BundleMapError,
+    },
     /// Any other failure.
     #[error("{0}")]
-    Message(String),
+    Failed(String),
     /// The API server refused, or is unreachable.
     #[error("{what}: {}", api_message(source))]
     Api {
@@ -74,9 +101,9 @@ impl Error {
         matches!(self, Error::Api { source, .. } if has_code(source, 403))
     }
 
-    /// Creates an error with a message.
-    pub(crate) fn message(text: impl Into<String>) -> Error {
-        Error::Message(text.into())
+    /// Creates an error that means: the state of the cluster does not allow it.
+    pub(crate) fn refused(text: impl Into<String>) -> Error {
+        Error::Refused(text.into())
     }
 
     /// Adds the operation to a failed request.
@@ -85,10 +112,25 @@ impl Error {
         move |source| Error::Api { what, source: Box::new(source) }
     }
 
+    /// Adds the file to what is wrong in it.
+    pub(crate) fn bundle(path: &Path) -> impl FnOnce(BundleMapError) -> Error {
+        let what = path.display().to_string();
+        move |source| Error::Bundle { what, source }
+    }
+
     /// Adds the file to an I/O error.
     pub(crate) fn file(path: &Path) -> impl FnOnce(std::io::Error) -> Error {
         let path = path.to_path_buf();
         move |source| Error::File { path, source }
+    }
+}
+
+impl Fault for Error {
+    fn class(&self) -> Class {
+        match self {
+            Error::Refused(_) | Error::InstallMode(_) | Error::OperatorGroup(_) | Error::Injected(_) => Class::Refused,
+            _ => Class::World,
+        }
     }
 }
 

@@ -111,7 +111,7 @@ impl Ledger {
             closed = traffic.closed;
             traffic.sent += usize::from(!closed);
         });
-        if closed { Err(Error::message("interrupted")) } else { Ok(InFlightRequest(self)) }
+        if closed { Err(Error::refused("interrupted")) } else { Ok(InFlightRequest(self)) }
     }
 
     /// Creates an object with the label of the run, owned by `owner`.

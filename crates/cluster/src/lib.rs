@@ -28,18 +28,20 @@ mod words;
 
 pub use access::{Access, Cluster, Object};
 pub use against::{Compared, compare_with_cluster};
-pub use bundle_map::{BundleMapPlan, StoredBundle, WrittenBundle, read_bundle, write_bundle};
+pub use bundle_map::{
+    BundleMapError, BundleMapPlan, StoredBundle, UnpackError, WrittenBundle, read_bundle, write_bundle,
+};
 pub use catalog::{
     CatalogPlan, CatalogState, PodRole, PodState, apply_catalog, catalog_state, delete_catalog, list_catalogs,
     packages_of, wait_for_catalog,
 };
 pub use catalog_source::CatalogSpec;
 pub use cluster_catalog::{
-    ClusterCatalogPlan, ClusterCatalogState, apply_cluster_catalog, cluster_catalog_state, delete_cluster_catalog,
-    list_cluster_catalogs, wait_for_cluster_catalog,
+    ClusterCatalogPlan, ClusterCatalogState, PlanError, apply_cluster_catalog, cluster_catalog_state,
+    delete_cluster_catalog, list_cluster_catalogs, wait_for_cluster_catalog,
 };
 pub use controller::{
-    CatalogServer, ClusterCatalogsPlan, ControllerPlan, Dial, ManifestPlan, Metrics, PodImages, ServeError,
+    CatalogServer, ClusterCatalogsPlan, ControllerPlan, Dial, DialError, ManifestPlan, Metrics, PodImages, ServeError,
     ServedCatalogs, chooses_users, manifests, run_cluster_catalogs, run_controller,
 };
 pub use error::Error;

@@ -365,7 +365,7 @@ fn value(object: DynamicObject) -> Value {
 }
 
 fn description(object: &Value) -> Result<DynamicObject, Error> {
-    serde_json::from_value(object.clone()).map_err(|error| Error::Message(error.to_string()))
+    serde_json::from_value(object.clone()).map_err(|error| Error::Failed(error.to_string()))
 }
 
 /// Adds the label of the run and the owner reference to an object.

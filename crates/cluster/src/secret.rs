@@ -13,6 +13,6 @@ impl Cluster {
         let encoded = secret.data.pointer(&format!("/data/{key}")).and_then(|value| value.as_str());
         let bytes = encoded.and_then(|text| fbc::base64::decode(text).ok());
         let text = bytes.and_then(|bytes| String::from_utf8(bytes).ok());
-        text.ok_or_else(|| Error::Message(format!("{what}: no text under the key {key:?}")))
+        text.ok_or_else(|| Error::Failed(format!("{what}: no text under the key {key:?}")))
     }
 }

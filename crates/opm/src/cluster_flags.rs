@@ -42,7 +42,7 @@ impl ClusterFlags {
 
 /// Converts a cluster error into a failure.
 pub(crate) fn failure(error: cluster::Error) -> Failure {
-    Failure::world(error)
+    Failure::fault(error)
 }
 
 /// Runs a cluster command until it finishes or a signal interrupts it.

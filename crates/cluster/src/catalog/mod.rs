@@ -125,7 +125,7 @@ pub async fn wait_for_catalog(
         }
         if requests.is_over() {
             let why = state.problem();
-            return Err(Error::Message(format!("catalog {name} does not answer after {timeout:?}: {why}")));
+            return Err(Error::Failed(format!("catalog {name} does not answer after {timeout:?}: {why}")));
         }
         last = Some(state);
         watch.changed().await;

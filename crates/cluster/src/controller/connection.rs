@@ -76,7 +76,7 @@ impl Connections {
             let state = match dial(address.clone()).await {
                 Ok(()) => "READY",
                 Err(error) => {
-                    tracing::debug!(address, error, "catalog does not answer");
+                    tracing::debug!(address, %error, "catalog does not answer");
                     "TRANSIENT_FAILURE"
                 }
             };

@@ -110,7 +110,7 @@ impl Lease {
                 "metadata": {"name": self.name, "namespace": self.namespace},
                 "spec": self.spec(&now, &now, 0),
             });
-            let lease = serde_json::from_value(lease).map_err(|error| Error::Message(error.to_string()))?;
+            let lease = serde_json::from_value(lease).map_err(|error| Error::Failed(error.to_string()))?;
             return won(self.leases.create(&PostParams::default(), &lease).await).map_err(Error::api(what()));
         };
         let spec = &lease.data["spec"];

@@ -44,8 +44,10 @@ pub use manifests::{ManifestPlan, ServedCatalogs, manifests};
 pub use objects::{PodImages, chooses_users};
 pub use v1::{CatalogServer, ClusterCatalogsPlan, ServeError, run_cluster_catalogs};
 
+/// Why a catalog does not answer.
+pub type DialError = Box<dyn std::error::Error + Send + Sync>;
 /// Checks the health of the server at an address.
-pub type Dial = Arc<dyn Fn(String) -> Pin<Box<dyn Future<Output = Result<(), String>> + Send>> + Send + Sync>;
+pub type Dial = Arc<dyn Fn(String) -> Pin<Box<dyn Future<Output = Result<(), DialError>> + Send>> + Send + Sync>;
 
 /// Maximum number of catalogs reconciled concurrently.
 const CONCURRENCY: u16 = 16;

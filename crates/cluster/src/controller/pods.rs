@@ -41,7 +41,7 @@ pub(super) async fn perform(
     let metrics = &work.context.metrics;
     let start = |serving: bool| {
         let pod = serde_json::from_value::<Object>(source.pod(spec, hash, serving));
-        pod.map_err(|error| Error::Message(error.to_string()))
+        pod.map_err(|error| Error::Failed(error.to_string()))
     };
     tracing::info!(namespace = source.namespace(), catalog = source.name(), ?step, "changing pods");
     match step {

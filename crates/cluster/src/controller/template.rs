@@ -15,8 +15,19 @@ pub(crate) struct Version {
     pub(crate) git: String,
 }
 
+/// Why a template cannot be resolved.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub(crate) enum TemplateError {
+    #[error("the cluster does not say what {0} is")]
+    NoValue(&'static str),
+    #[error("nothing is known of {{{0}")]
+    UnknownVariable(String),
+    #[error("{0:?} is no reference of an image")]
+    NotAReference(String),
+}
+
 /// Resolves a template to an image.
-pub(crate) fn resolve(template: &str, version: &Version) -> Result<String, String> {
+pub(crate) fn resolve(template: &str, version: &Version) -> Result<String, TemplateError> {
     let digits = |text: &str| text.chars().take_while(char::is_ascii_digit).collect::<String>();
     let patch = version.git.split('.').nth(2).map(digits).unwrap_or_default();
     let variables = [
@@ -27,21 +38,21 @@ pub(crate) fn resolve(template: &str, version: &Version) -> Result<String, Strin
     let mut image = template.to_owned();
     for (variable, value) in variables {
         if image.contains(variable) && value.is_empty() {
-            return Err(format!("the cluster does not say what {variable} is"));
+            return Err(TemplateError::NoValue(variable));
         }
         image = image.replace(variable, &value);
     }
     if let Some((_, rest)) = image.split_once('{') {
-        return Err(format!("nothing is known of {{{}", rest.split_inclusive('}').next().unwrap_or_default()));
+        return Err(TemplateError::UnknownVariable(rest.split_inclusive('}').next().unwrap_or_default().to_owned()));
     }
     let allowed = |c: char| c.is_ascii_alphanumeric() || "._-/:@".contains(c);
     let whole =
         !image.is_empty() && image.chars().all(allowed) && !image.starts_with('/') && !image.ends_with([':', '/', '@']);
-    if whole { Ok(image) } else { Err(format!("{image:?} is no reference of an image")) }
+    if whole { Ok(image) } else { Err(TemplateError::NotAReference(image)) }
 }
 
 /// Returns the conditions of a template for the status.
-pub(crate) fn conditions(resolved: &Result<String, String>, before: &Value) -> Value {
+pub(crate) fn conditions(resolved: &Result<String, TemplateError>, before: &Value) -> Value {
     let condition = |kind: &str, reason: &str, message: &str| {
         let status = if resolved.is_ok() { "True" } else { "False" };
         let old = before.as_array().and_then(|all| all.iter().find(|one| one["type"] == kind));
@@ -57,10 +68,13 @@ pub(crate) fn conditions(resolved: &Result<String, String>, before: &Value) -> V
             condition("TemplatesHaveResolved", "AllTemplatesResolved", "the image is that of the template"),
             condition("ResolvedImage", "AllTemplatesResolved", image),
         ]),
-        Err(why) => json!([
-            condition("TemplatesHaveResolved", "UnableToResolve", why),
-            condition("ResolvedImage", "UnableToResolve", why),
-        ]),
+        Err(error) => {
+            let why = error.to_string();
+            json!([
+                condition("TemplatesHaveResolved", "UnableToResolve", &why),
+                condition("ResolvedImage", "UnableToResolve", &why),
+            ])
+        }
     }
 }
 
@@ -72,9 +86,9 @@ mod tests {
     fn a_template_follows_the_version_of_the_cluster() {
         let version = Version { major: "1".into(), minor: "20+".into(), git: "v1.20.2-gke.1".into() };
         let template = "r.test/catalog:v{kube_major_version}.{kube_minor_version}.{kube_patch_version}";
-        assert_eq!(resolve(template, &version).as_deref(), Ok("r.test/catalog:v1.20.2"));
-        assert_eq!(resolve("r.test/catalog", &version).as_deref(), Ok("r.test/catalog"));
-        let error = |template: &str, version: &Version| resolve(template, version).unwrap_err();
+        assert_eq!(resolve(template, &version).unwrap(), "r.test/catalog:v1.20.2");
+        assert_eq!(resolve("r.test/catalog", &version).unwrap(), "r.test/catalog");
+        let error = |template: &str, version: &Version| resolve(template, version).unwrap_err().to_string();
         assert_eq!(error("r.test/c:{other}", &version), "nothing is known of {other}");
         assert_eq!(error("r test", &version), "\"r test\" is no reference of an image");
         assert_eq!(error(template, &Version::default()), "the cluster does not say what {kube_major_version} is");

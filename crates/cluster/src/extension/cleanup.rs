@@ -41,7 +41,7 @@ pub async fn cleanup(
 ) -> Result<bool, Error> {
     let requests = &Requests::new(cluster, watcher, deadline);
     if !offer::is_served(requests, Kind::CLUSTER_EXTENSION).await? {
-        return Err(Error::message("OLM v1 is not installed on this cluster: it knows no clusterextensions"));
+        return Err(Error::refused("OLM v1 is not installed on this cluster: it knows no clusterextensions"));
     }
     let package = &options.package;
     let extensions = other_olm::of_package(requests, package).await?;
@@ -57,7 +57,7 @@ pub async fn cleanup(
         .map(|one| ObjectName::of(Kind::CLUSTER_EXTENSION, one).to_string())
         .collect();
     if !foreign.is_empty() && !options.force {
-        return Err(Error::message(format!(
+        return Err(Error::refused(format!(
             "package {package:?} was not installed by 'run bundle --olm v1'; nothing was deleted\n--force deletes:\n  {}, \
              with everything it created, including its definitions and their objects",
             foreign.join("\n  ")
@@ -65,7 +65,7 @@ pub async fn cleanup(
     }
     let missing = missing(requests, &cluster.namespace, &RIGHTS).await?;
     if !missing.is_empty() {
-        return Err(Error::message(format!("not allowed: {}; nothing was deleted", missing.join(", "))));
+        return Err(Error::refused(format!("not allowed: {}; nothing was deleted", missing.join(", "))));
     }
     let mut runs: Vec<(String, String)> = Vec::new();
     for extension in &extensions {

@@ -34,7 +34,7 @@ pub async fn install(
             adopt_definitions(requests, ledger, extension).await?;
             wanted = name.clone();
         }
-        let creating = |error: Error| Error::message(format!("error creating {name}: {error}"));
+        let creating = |error: Error| Error::refused(format!("error creating {name}: {error}"));
         ledger.create(requests, kind, object, None).await.map_err(creating)?;
         watcher.done(&format!("Created {name}"));
     }

@@ -120,7 +120,7 @@ pub async fn offer(cluster: &Cluster, deadline: Instant, watcher: &dyn Watcher) 
     let requests = Requests::new(cluster, watcher, deadline);
     for kind in [Kind::CLUSTER_EXTENSION, Kind::CLUSTER_CATALOG] {
         if !is_served(&requests, kind).await? {
-            return Err(Error::message(format!(
+            return Err(Error::refused(format!(
                 "OLM v1 is not installed on this cluster: it knows no {}.{}",
                 kind.plural, kind.group
             )));

@@ -41,12 +41,12 @@ pub async fn check(
     let requests = Requests::new(cluster, watcher, deadline);
     let missing = missing(&requests, &extension.namespace, &rights(extension, keep)).await?;
     if !missing.is_empty() {
-        return Err(Error::message(format!("not allowed: {}; nothing was created", missing.join(", "))));
+        return Err(Error::refused(format!("not allowed: {}; nothing was created", missing.join(", "))));
     }
     namespace(&requests, extension).await?;
     let package = &extension.package;
     if let Some(other) = other_olm::runs_in_v0(&requests, package, &extension.bundle).await? {
-        return Err(Error::message(format!(
+        return Err(Error::refused(format!(
             "package {package:?} runs under OLM v0 already: {other}; nothing was created"
         )));
     }
@@ -77,7 +77,7 @@ fn rights(extension: &Extension, keep: bool) -> Vec<Right> {
 async fn namespace(requests: &Requests<'_>, extension: &Extension) -> Result<(), Error> {
     let namespace = &extension.namespace;
     match requests.get(&ObjectName::new(Kind::NAMESPACE, "", namespace)).await {
-        Ok(None) if !extension.create_namespace => Err(Error::message(format!(
+        Ok(None) if !extension.create_namespace => Err(Error::refused(format!(
             "namespace {namespace:?} does not exist: create it first, or add --create-namespace"
         ))),
         Ok(_) => Ok(()),
@@ -92,7 +92,7 @@ async fn check_conflicts(requests: &Requests<'_>, extension: &Extension) -> Resu
     let package = &extension.package;
     let help = format!("'opm cleanup {package} --olm v1' removes the objects of an earlier run; nothing was created");
     if let Some(other) = other_olm::runs_in_v1(requests, package).await? {
-        return Err(Error::message(format!("{other} of package {package:?} already exists: {help}")));
+        return Err(Error::refused(format!("{other} of package {package:?} already exists: {help}")));
     }
     let nothing =
         Carried { image: String::new(), registry: String::new(), index_image: String::new(), items: Vec::new() };
@@ -103,7 +103,7 @@ async fn check_conflicts(requests: &Requests<'_>, extension: &Extension) -> Resu
         }
         match requests.get(&name).await {
             Ok(None) => {}
-            Ok(Some(_)) => return Err(Error::message(format!("{name} already exists: {help}"))),
+            Ok(Some(_)) => return Err(Error::refused(format!("{name} already exists: {help}"))),
             Err(error) if error.is_forbidden() => {}
             Err(error) => return Err(error),
         }
@@ -133,7 +133,7 @@ async fn check_kinds(requests: &Requests<'_>, extension: &Extension) -> Result<(
                 false => "",
             };
             let missing = missing.join(", ");
-            Err(Error::message(format!("this cluster does not know {missing}; nothing was created{help}")))
+            Err(Error::refused(format!("this cluster does not know {missing}; nothing was created{help}")))
         }
     }
 }
@@ -159,7 +159,7 @@ async fn definitions(requests: &Requests<'_>, extension: &Extension) -> Result<(
         requests.watcher.warn(&format!("{there} become part of the installation: {risk}"));
         return Ok(());
     }
-    Err(Error::message(format!(
+    Err(Error::refused(format!(
         "{there} already exist; nothing was created\n  help: add --adopt-crds to make them part of the installation; {risk}"
     )))
 }

@@ -96,11 +96,11 @@ pub async fn find(cluster: &Cluster, package: &str, deadline: Instant, watcher: 
     let requests = Requests::new(cluster, watcher, deadline);
     let missing = missing(&requests, &cluster.namespace, &RIGHTS).await?;
     if !missing.is_empty() {
-        return Err(Error::message(format!("not allowed: {}; nothing was changed", missing.join(", "))));
+        return Err(Error::refused(format!("not allowed: {}; nothing was changed", missing.join(", "))));
     }
     let extensions = other_olm::of_package(&requests, package).await?;
     let Some(extension) = extensions.into_iter().next() else {
-        return Err(Error::message(format!("there is no ClusterExtension of package {package:?} to upgrade")));
+        return Err(Error::refused(format!("there is no ClusterExtension of package {package:?} to upgrade")));
     };
     let name = ObjectName::of(Kind::CLUSTER_EXTENSION, &extension);
     let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
@@ -111,7 +111,7 @@ pub async fn find(cluster: &Cluster, package: &str, deadline: Instant, watcher: 
     };
     let is_ours = |object: &Value| object["metadata"]["labels"][RUN_LABEL].is_string();
     let Some(catalog) = catalog.filter(|catalog| is_ours(catalog) && is_ours(&extension)) else {
-        return Err(Error::message(format!(
+        return Err(Error::refused(format!(
             "{name} was not made by 'run bundle --olm v1'; nothing was changed\n  help: publish the new version in \
              the catalog that it comes from, and OLM v1 upgrades it"
         )));
@@ -123,7 +123,7 @@ pub async fn find(cluster: &Cluster, package: &str, deadline: Instant, watcher: 
         name: name.name,
         namespace: text(&extension["spec"]["namespace"]),
         watch_namespace: watched,
-        items: injected(&catalog).map_err(Error::Message)?,
+        items: injected(&catalog)?,
         index_image: annotation(INDEX_IMAGE),
         registry: annotation(REGISTRY),
         extension,
@@ -179,7 +179,7 @@ pub async fn upgrade(
     outcome?;
     watcher.done(&format!("OLM v1 has applied \"{}\"", plan.bundle));
     let running = wait::for_deployments(requests, &extension, &plan.found.namespace).await;
-    running.map_err(|error| Error::message(format!("{error}\nthe upgrade was applied, and is not rolled back")))?;
+    running.map_err(|error| Error::refused(format!("{error}\nthe upgrade was applied, and is not rolled back")))?;
     watcher.done(&format!("Successfully upgraded to \"{}\"", plan.bundle));
     Ok(())
 }

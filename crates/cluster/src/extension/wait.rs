@@ -14,7 +14,7 @@ const PERMANENT: [&str; 3] = ["Blocked", "InvalidConfiguration", "ProgressDeadli
 
 /// Waits until catalogd serves the catalog of a run.
 pub(super) async fn for_catalog(requests: &Requests<'_>, name: &str) -> Result<(), Error> {
-    let late = |why: String| Error::message(format!("ClusterCatalog {name} is not served: {why}"));
+    let late = |why: String| Error::refused(format!("ClusterCatalog {name} is not served: {why}"));
     let state = cluster_catalog::wait(requests, name, late).await?;
     let image = state.image_in_use.unwrap_or_default();
     requests.watcher.done(&format!("ClusterCatalog {name} is served from {image}"));
@@ -23,7 +23,7 @@ pub(super) async fn for_catalog(requests: &Requests<'_>, name: &str) -> Result<(
 
 /// Waits until OLM v1 has applied a bundle.
 pub(super) async fn for_bundle(requests: &Requests<'_>, extension: &ObjectName, bundle: &str) -> Result<(), Error> {
-    let failed = |why: String| Error::message(format!("{extension} does not install {bundle:?}: {why}"));
+    let failed = |why: String| Error::refused(format!("{extension} does not install {bundle:?}: {why}"));
     let mut watch = Watch::objects(requests, &[extension]);
     loop {
         let there = requests.get(extension).await?.ok_or_else(|| failed("it was deleted".into()))?;
@@ -115,7 +115,7 @@ pub(super) async fn for_deployments(
             for one in waiting {
                 text += &explain_deployment(requests, &named(one), Some(one)).await.unwrap_or_default();
             }
-            return Err(Error::message(format!("{extension} is installed, but its operator does not run:{text}")));
+            return Err(Error::refused(format!("{extension} is installed, but its operator does not run:{text}")));
         }
         watch.changed().await;
     }

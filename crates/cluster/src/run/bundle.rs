@@ -113,7 +113,7 @@ pub async fn check(
     let undo: &[Right] = if keep { &[] } else { &ROLLBACK_RIGHTS };
     preflight::check(&requests, namespace, &[&RIGHTS, undo].concat()).await?;
     if let Some(other) = crate::extension::runs_in_v1(&requests, &facts.package).await? {
-        return Err(Error::message(format!(
+        return Err(Error::refused(format!(
             "package {:?} runs under OLM v1 already: {other}; nothing was changed",
             facts.package
         )));
@@ -154,7 +154,7 @@ pub async fn run(
 
     // Created first, so that it can own the other objects.
     let source = objects::catalog_source(namespace, &facts.package, &settings.pull_secret, settings.security);
-    let creating = |what: &'static str| move |error: Error| Error::message(format!("error creating {what}: {error}"));
+    let creating = |what: &'static str| move |error: Error| Error::refused(format!("error creating {what}: {error}"));
     let source =
         ledger.create(requests, Kind::CATALOG_SOURCE, source, None).await.map_err(creating("catalog source"))?;
     let source_name = ObjectName::of(Kind::CATALOG_SOURCE, &source);
@@ -171,7 +171,7 @@ pub async fn run(
     watcher.done(&format!("Created CatalogSource: {}", source_name.name));
 
     let groups = requests.list(Kind::OPERATOR_GROUP, namespace, &ListParams::default()).await?;
-    if let Some(group) = operator_group::decide(&groups, &plan.targets, namespace).map_err(Error::Message)? {
+    if let Some(group) = operator_group::decide(&groups, &plan.targets, namespace)? {
         ledger.create(requests, Kind::OPERATOR_GROUP, group, None).await.map_err(creating("operator group"))?;
         watcher.done(&format!("OperatorGroup \"{}\" created", names::OPERATOR_GROUP));
     }
@@ -213,7 +213,7 @@ pub(crate) async fn install(
     let namespace = &context.subscription.namespace;
     let plan = ObjectName::new(Kind::INSTALL_PLAN, namespace, &plan);
     let there = requests.get(&plan).await?;
-    let there = there.ok_or_else(|| Error::message(format!("error getting install plan: {plan} is gone")))?;
+    let there = there.ok_or_else(|| Error::refused(format!("error getting install plan: {plan} is gone")))?;
     let others = wait::others(&there, csv);
     if !others.is_empty() {
         let others = others.join(", ");

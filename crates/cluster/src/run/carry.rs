@@ -30,7 +30,7 @@ pub(crate) async fn serve(
     let description =
         pod::pod(&pod.namespace, &named.name, &pod.name, &serving.items, &serving.content, &serving.settings);
     let created = ledger.create(requests, Kind::POD, description, Some(source)).await;
-    created.map_err(|error| Error::message(format!("error creating pod: {error}")))?;
+    created.map_err(|error| Error::refused(format!("error creating pod: {error}")))?;
     let ip = wait::for_pod(requests, &pod).await?;
     requests.watcher.done(&format!("Created registry pod: {}", pod.name));
     Ok((pod, ip))

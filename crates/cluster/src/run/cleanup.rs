@@ -69,7 +69,7 @@ pub async fn cleanup(
         return Ok(false);
     }
     if !found.ours && !options.force {
-        return Err(Error::message(format!(
+        return Err(Error::refused(format!(
             "package {:?} was not installed by 'run bundle'; nothing was deleted\n--force deletes:\n  {}",
             options.package,
             listed(&found).join("\n  ")
@@ -153,7 +153,7 @@ async fn remove_all(
     outcome.kept.iter().for_each(|kept| watcher.warn(kept));
     match outcome.failed.is_empty() {
         true => Ok(()),
-        false => Err(Error::message(outcome.failed.join("\n"))),
+        false => Err(Error::refused(outcome.failed.join("\n"))),
     }
 }
 

@@ -22,8 +22,8 @@ impl Facts {
     ///
     /// # Errors
     /// Fails if the text is not JSON.
-    pub fn read(package: &str, channels: &[String], csv: &str) -> Result<Facts, String> {
-        let csv: Value = serde_json::from_str(csv).map_err(|error| error.to_string())?;
+    pub fn read(package: &str, channels: &[String], csv: &str) -> Result<Facts, serde_json::Error> {
+        let csv: Value = serde_json::from_str(csv)?;
         let modes = csv["spec"]["installModes"].as_array().map(Vec::as_slice).unwrap_or_default();
         let mode = |mode: &Value| {
             let name = mode["type"].as_str().unwrap_or_default().to_owned();

@@ -2,9 +2,61 @@
 
 use std::fmt;
 
+use fbc::fault::{Class, Fault};
 use fbc::quote::quote;
 
 use super::names::is_dns_label;
+
+/// Why an install mode cannot be used.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum InstallModeError {
+    /// No such type exists.
+    #[error("unknown install mode type")]
+    Unknown,
+    /// The number of namespaces does not match the type.
+    #[error("install mode {} must have {expected}", quote(mode.name()))]
+    Count {
+        /// The type.
+        mode: ModeType,
+        /// What it requires.
+        expected: &'static str,
+    },
+    /// The only namespace is the operator's own.
+    #[error("use install mode {} to watch operator's namespace {}", quote("OwnNamespace"), quote(_0))]
+    Own(String),
+    /// A name cannot be one of a namespace.
+    #[error(
+        "invalid target namespace {}: expected lowercase letters, digits and '-', at most 63 characters, with a \
+         letter or digit at both ends",
+        quote(_0)
+    )]
+    Namespace(String),
+    /// The operator supports no install mode.
+    #[error("operator {} is not installable: no supported install modes", quote(_0))]
+    NotInstallable(String),
+    /// The CSV declares the type as not supported.
+    #[error("install mode type {} not supported in CSV {}", quote(mode.name()), quote(csv))]
+    NotSupported {
+        /// The requested type.
+        mode: ModeType,
+        /// The name of the CSV.
+        csv: String,
+    },
+    /// The CSV does not mention the type.
+    #[error("operator {} does not support install mode {}", quote(csv), quote(mode.name()))]
+    NotListed {
+        /// The requested type.
+        mode: ModeType,
+        /// The name of the CSV.
+        csv: String,
+    },
+}
+
+impl Fault for InstallModeError {
+    fn class(&self) -> Class {
+        Class::Refused
+    }
+}
 
 /// The type of an install mode, as in CSVs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -59,9 +111,9 @@ impl InstallMode {
     ///
     /// # Errors
     /// Fails if the type is unknown.
-    pub fn parse(text: &str) -> Result<InstallMode, String> {
+    pub fn parse(text: &str) -> Result<InstallMode, InstallModeError> {
         let (mode, namespaces) = text.split_once('=').unwrap_or((text, ""));
-        let mode = ModeType::named(mode.trim()).ok_or("unknown install mode type")?;
+        let mode = ModeType::named(mode.trim()).ok_or(InstallModeError::Unknown)?;
         let mut namespaces: Vec<String> =
             namespaces.split(',').map(str::trim).filter(|name| !name.is_empty()).map(str::to_owned).collect();
         namespaces.sort();
@@ -70,22 +122,17 @@ impl InstallMode {
     }
 
     /// Checks that the namespaces match the type, for an operator in `own`.
-    fn check(&self, own: &str) -> Result<(), String> {
-        let to_error = |what: &str| Err(format!("install mode {} must have {what}", quote(self.mode.name())));
+    fn check(&self, own: &str) -> Result<(), InstallModeError> {
+        let to_error = |expected| Err(InstallModeError::Count { mode: self.mode, expected });
         match (self.mode, self.namespaces.as_slice()) {
             (ModeType::AllNamespaces | ModeType::OwnNamespace, [_, ..]) => to_error("zero target namespaces"),
-            (ModeType::SingleNamespace, [one]) if one == own => {
-                Err(format!("use install mode {} to watch operator's namespace {}", quote("OwnNamespace"), quote(own)))
-            }
+            (ModeType::SingleNamespace, [one]) if one == own => Err(InstallModeError::Own(own.to_owned())),
             (ModeType::SingleNamespace, [] | [_, _, ..]) => to_error("exactly one target namespace"),
             (ModeType::MultiNamespace, []) => to_error("at least one target namespace"),
-            _ => self.namespaces.iter().find(|name| !is_dns_label(name)).map_or(Ok(()), |name| {
-                Err(format!(
-                    "invalid target namespace {}: expected lowercase letters, digits and '-', at most 63 characters, with a \
-                     letter or digit at both ends",
-                    quote(name)
-                ))
-            }),
+            _ => match self.namespaces.iter().find(|name| !is_dns_label(name)) {
+                Some(name) => Err(InstallModeError::Namespace(name.clone())),
+                None => Ok(()),
+            },
         }
     }
 }
@@ -121,25 +168,21 @@ impl Targets {
         modes: &[(String, bool)],
         csv: &str,
         own: &str,
-    ) -> Result<Targets, String> {
+    ) -> Result<Targets, InstallModeError> {
         if let Some(asked) = asked {
             asked.check(own)?;
         }
         let supported: Vec<ModeType> =
             modes.iter().filter(|(_, supported)| *supported).filter_map(|(name, _)| ModeType::named(name)).collect();
         if supported.is_empty() {
-            return Err(format!("operator {} is not installable: no supported install modes", quote(csv)));
+            return Err(InstallModeError::NotInstallable(csv.to_owned()));
         }
         let mode = match asked {
             Some(asked) if supported.contains(&asked.mode) => asked.mode,
             Some(asked) if modes.iter().any(|(name, _)| name == asked.mode.name()) => {
-                let mode = quote(asked.mode.name());
-                return Err(format!("install mode type {mode} not supported in CSV {}", quote(csv)));
+                return Err(InstallModeError::NotSupported { mode: asked.mode, csv: csv.to_owned() });
             }
-            Some(asked) => {
-                let mode = quote(asked.mode.name());
-                return Err(format!("operator {} does not support install mode {mode}", quote(csv)));
-            }
+            Some(asked) => return Err(InstallModeError::NotListed { mode: asked.mode, csv: csv.to_owned() }),
             None => {
                 let first = ModeType::PREFERRED.into_iter().find(|mode| supported.contains(mode));
                 first.unwrap_or(ModeType::AllNamespaces)
@@ -168,7 +211,7 @@ mod tests {
             .collect()
     }
 
-    fn decide(requested: &str, supported: &[&str]) -> Result<Option<Vec<String>>, String> {
+    fn decide(requested: &str, supported: &[&str]) -> Result<Option<Vec<String>>, InstallModeError> {
         let requested = InstallMode::parse(requested)?;
         Targets::decide(Some(&requested), &modes(supported), "foo.v1", "own").map(|targets| targets.namespaces)
     }
@@ -176,7 +219,7 @@ mod tests {
     #[test]
     fn target_namespaces_must_match_the_mode() {
         let all = ["OwnNamespace", "SingleNamespace", "MultiNamespace", "AllNamespaces"];
-        let refused = |requested: &str| decide(requested, &all).unwrap_err();
+        let refused = |requested: &str| decide(requested, &all).unwrap_err().to_string();
         assert_eq!(refused("Nowhere"), "unknown install mode type");
         assert_eq!(refused("AllNamespaces=a"), "install mode \"AllNamespaces\" must have zero target namespaces");
         assert_eq!(refused("OwnNamespace=a"), "install mode \"OwnNamespace\" must have zero target namespaces");
@@ -201,17 +244,17 @@ mod tests {
     #[test]
     fn only_supported_modes_are_accepted() {
         assert_eq!(
-            decide("AllNamespaces", &["OwnNamespace"]).unwrap_err(),
+            decide("AllNamespaces", &["OwnNamespace"]).unwrap_err().to_string(),
             "install mode type \"AllNamespaces\" not supported in CSV \"foo.v1\""
         );
         let some = [("OwnNamespace".to_owned(), true)];
         let requested = InstallMode::parse("AllNamespaces").unwrap();
         assert_eq!(
-            Targets::decide(Some(&requested), &some, "foo.v1", "own").unwrap_err(),
+            Targets::decide(Some(&requested), &some, "foo.v1", "own").unwrap_err().to_string(),
             "operator \"foo.v1\" does not support install mode \"AllNamespaces\""
         );
         assert_eq!(
-            Targets::decide(None, &[], "foo.v1", "own").unwrap_err(),
+            Targets::decide(None, &[], "foo.v1", "own").unwrap_err().to_string(),
             "operator \"foo.v1\" is not installable: no supported install modes"
         );
     }

@@ -82,15 +82,20 @@ fn address(ip: &str) -> String {
     if ip.contains(':') { format!("[{ip}]:{PORT}") } else { format!("{ip}:{PORT}") }
 }
 
+/// The annotation with the added bundles has another form than opm writes.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("annotation {INJECTED_BUNDLES} of the catalog source cannot be read: {0}")]
+pub struct InjectedError(String);
+
 /// Reads the bundles added to a catalog earlier.
 ///
 /// # Errors
 /// Fails if the annotation has another form than opm writes.
-pub fn injected(catalog_source: &Value) -> Result<Vec<Item>, String> {
+pub fn injected(catalog_source: &Value) -> Result<Vec<Item>, InjectedError> {
     let Some(text) = catalog_source["metadata"]["annotations"][INJECTED_BUNDLES].as_str() else {
         return Ok(Vec::new());
     };
-    let invalid = || format!("annotation {INJECTED_BUNDLES} of the catalog source cannot be read: {text}");
+    let invalid = || InjectedError(text.to_owned());
     let items: Value = serde_json::from_str(text).map_err(|_| invalid())?;
     let item = |item: &Value| {
         let text = |key: &str| item[key].as_str().unwrap_or_default().to_owned();

@@ -4,23 +4,51 @@ use serde_json::Value;
 
 use fbc::quote::quote;
 
-use super::install_mode::{ModeType, Targets};
+use super::install_mode::{InstallMode, ModeType, Targets};
 use super::objects;
+
+/// Why the OperatorGroups of a namespace do not match a request.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum OperatorGroupError {
+    /// The install mode requires namespaces, and the request has none.
+    #[error(
+        "install mode {} must have {} target namespace: set --install-mode {_0}=NAMESPACE",
+        quote(&_0.to_string()),
+        if *_0 == ModeType::MultiNamespace { "at least one" } else { "exactly one" }
+    )]
+    NoNamespaces(ModeType),
+    /// The existing group has other namespaces.
+    #[error(
+        "existing operatorgroup {} is not compatible with install mode {}",
+        quote(group),
+        quote(&asked.to_string())
+    )]
+    Incompatible {
+        /// The name of the group.
+        group: String,
+        /// The requested install mode.
+        asked: InstallMode,
+    },
+    /// OLM installs nothing in a namespace with several groups.
+    #[error("more than one operator group in namespace {namespace}: [{}]", groups.join(" "))]
+    Several {
+        /// The namespace.
+        namespace: String,
+        /// The names of the groups.
+        groups: Vec<String>,
+    },
+}
 
 /// Decides which OperatorGroup to use; returns the one to create, if there is none.
 ///
 /// # Errors
 /// Fails if the existing groups do not match.
-pub fn decide(groups: &[Value], targets: &Targets, namespace: &str) -> Result<Option<Value>, String> {
+pub fn decide(groups: &[Value], targets: &Targets, namespace: &str) -> Result<Option<Value>, OperatorGroupError> {
     let name = |group: &Value| group["metadata"]["name"].as_str().unwrap_or_default().to_owned();
     match groups {
         [] => match (&targets.namespaces, targets.mode) {
             (Some(namespaces), _) => Ok(Some(objects::operator_group(namespace, namespaces))),
-            (None, mode) => Err(format!(
-                "install mode {} must have {} target namespace: set --install-mode {mode}=NAMESPACE",
-                quote(&mode.to_string()),
-                if mode == ModeType::MultiNamespace { "at least one" } else { "exactly one" },
-            )),
+            (None, mode) => Err(OperatorGroupError::NoNamespaces(mode)),
         },
         [group] => {
             let Some(asked) = &targets.asked else { return Ok(None) };
@@ -29,17 +57,12 @@ pub fn decide(groups: &[Value], targets: &Targets, namespace: &str) -> Result<Op
             if watched(group) == wanted {
                 return Ok(None);
             }
-            let (group, asked) = (name(group), asked.to_string());
-            Err(format!(
-                "existing operatorgroup {} is not compatible with install mode {}",
-                quote(&group),
-                quote(&asked)
-            ))
+            Err(OperatorGroupError::Incompatible { group: name(group), asked: asked.clone() })
         }
-        several => {
-            let names: Vec<String> = several.iter().map(name).collect();
-            Err(format!("more than one operator group in namespace {namespace}: [{}]", names.join(" ")))
-        }
+        several => Err(OperatorGroupError::Several {
+            namespace: namespace.to_owned(),
+            groups: several.iter().map(name).collect(),
+        }),
     }
 }
 
@@ -61,7 +84,6 @@ mod tests {
     use serde_json::json;
 
     use super::*;
-    use crate::run::install_mode::InstallMode;
 
     fn targets(requested: Option<&str>, supported: &[&str]) -> Targets {
         let modes: Vec<(String, bool)> = supported.iter().map(|name| ((*name).to_owned(), true)).collect();
@@ -80,7 +102,9 @@ mod tests {
         let created = decide(&[], &targets(None, &["OwnNamespace"]), "ns").unwrap().unwrap();
         assert_eq!(created["spec"], json!({"targetNamespaces": ["ns"]}));
         assert_eq!(created["metadata"]["name"], "operator-sdk-og");
-        assert!(decide(&[], &targets(None, &["SingleNamespace"]), "ns").unwrap_err().ends_with("=NAMESPACE"));
+        assert!(
+            decide(&[], &targets(None, &["SingleNamespace"]), "ns").unwrap_err().to_string().ends_with("=NAMESPACE")
+        );
     }
 
     #[test]
@@ -89,11 +113,13 @@ mod tests {
         assert_eq!(decide(&existing, &targets(None, &["AllNamespaces"]), "ns").unwrap(), None);
         assert_eq!(decide(&existing, &targets(Some("MultiNamespace=a,b"), &["MultiNamespace"]), "ns").unwrap(), None);
         assert_eq!(
-            decide(&existing, &targets(Some("AllNamespaces"), &["AllNamespaces"]), "ns").unwrap_err(),
+            decide(&existing, &targets(Some("AllNamespaces"), &["AllNamespaces"]), "ns").unwrap_err().to_string(),
             "existing operatorgroup \"og\" is not compatible with install mode \"AllNamespaces\""
         );
         assert_eq!(
-            decide(&[group("a", &[]), group("b", &[])], &targets(None, &["AllNamespaces"]), "ns").unwrap_err(),
+            decide(&[group("a", &[]), group("b", &[])], &targets(None, &["AllNamespaces"]), "ns")
+                .unwrap_err()
+                .to_string(),
             "more than one operator group in namespace ns: [a b]"
         );
     }

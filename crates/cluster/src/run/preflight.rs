@@ -23,14 +23,14 @@ pub(crate) type Right = (&'static str, Kind);
 pub(crate) async fn check(requests: &Requests<'_>, namespace: &str, rights: &[Right]) -> Result<(), Error> {
     match requests.get(&ObjectName::new(Kind::NAMESPACE, "", namespace)).await {
         Ok(Some(_)) => {}
-        Ok(None) => return Err(Error::message(format!("namespace {namespace:?} does not exist: create it first"))),
+        Ok(None) => return Err(Error::refused(format!("namespace {namespace:?} does not exist: create it first"))),
         // The user may lack the permission to read namespaces.
         Err(error) if error.is_forbidden() => {}
         Err(error) => return Err(error),
     }
     let missing = missing(requests, namespace, rights).await?;
     if !missing.is_empty() {
-        return Err(Error::message(format!(
+        return Err(Error::refused(format!(
             "not allowed in namespace {namespace:?}: {}; nothing was created",
             missing.join(", ")
         )));
@@ -56,7 +56,7 @@ pub(crate) async fn has_olm(requests: &Requests<'_>, namespace: &str) -> Result<
     for kind in [Kind::CATALOG_SOURCE, Kind::SUBSCRIPTION, Kind::OPERATOR_GROUP] {
         match requests.list(kind, namespace, &one).await {
             Err(error) if error.is_missing() => {
-                return Err(Error::message(format!(
+                return Err(Error::refused(format!(
                     "OLM is not installed on this cluster: it knows no {}.{}",
                     kind.plural, kind.group
                 )));
@@ -99,19 +99,19 @@ pub(crate) async fn check_conflicts(
     let help =
         format!("'opm cleanup {package} -n {namespace}' removes the objects of an earlier run; nothing was changed");
     if requests.get(&source).await?.is_some() {
-        return Err(Error::message(format!("error creating catalog source: {source} already exists: {help}")));
+        return Err(Error::refused(format!("error creating catalog source: {source} already exists: {help}")));
     }
     let subscriptions = requests.list(Kind::SUBSCRIPTION, namespace, &ListParams::default()).await?;
     if let Some(there) = subscriptions.iter().find(|there| there["spec"]["name"] == package) {
         let there = ObjectName::of(Kind::SUBSCRIPTION, there);
-        return Err(Error::message(format!(
+        return Err(Error::refused(format!(
             "error creating subscription: {there} to package {package:?} already exists: {help}"
         )));
     }
     let installed = ObjectName::new(Kind::CSV, namespace, csv);
     if requests.get(&installed).await?.is_some() {
-        return Err(Error::message(format!("{installed} already exists: {help}")));
+        return Err(Error::refused(format!("{installed} already exists: {help}")));
     }
     let groups = requests.list(Kind::OPERATOR_GROUP, namespace, &ListParams::default()).await?;
-    operator_group::decide(&groups, targets, namespace).map_err(Error::Message)
+    Ok(operator_group::decide(&groups, targets, namespace)?)
 }

@@ -116,11 +116,11 @@ pub async fn find(
     preflight::check(&requests, namespace, &RIGHTS).await?;
     let subscriptions = requests.list(Kind::SUBSCRIPTION, namespace, &ListParams::default()).await?;
     if subscriptions.is_empty() {
-        return Err(Error::message("no existing operator found in the cluster to upgrade"));
+        return Err(Error::refused("no existing operator found in the cluster to upgrade"));
     }
     let subscription = subscriptions.into_iter().find(|one| one["spec"]["name"] == package);
     let subscription =
-        subscription.ok_or_else(|| Error::message(format!("subscription for package {package:?} not found")))?;
+        subscription.ok_or_else(|| Error::refused(format!("subscription for package {package:?} not found")))?;
     let named = ObjectName::of(Kind::SUBSCRIPTION, &subscription);
     watcher.done(&format!("Found existing subscription with name {} and namespace {}", named.name, named.namespace));
 
@@ -132,12 +132,12 @@ pub async fn find(
     let source = ObjectName::new(Kind::CATALOG_SOURCE, &home, &text(&subscription["spec"]["source"]));
     preflight::check(&requests, &home, &CATALOG_RIGHTS).await?;
     let found = requests.get(&source).await?;
-    let found = found.ok_or_else(|| Error::message(format!("{source}, which {named} names, does not exist")))?;
+    let found = found.ok_or_else(|| Error::refused(format!("{source}, which {named} names, does not exist")))?;
     watcher.done(&format!("Found existing catalog source with name {} and namespace {home}", source.name));
     if !is_ours(&found, package) {
         let others = others(&requests, &source, &named).await?;
         if !others.is_empty() && !shared {
-            return Err(Error::message(format!(
+            return Err(Error::refused(format!(
                 "{source} was not created by 'run bundle', and others use it: {}; nothing was changed\n\
                  --shared-catalog serves all of them from the pod of this run",
                 others.join(", ")
@@ -148,11 +148,11 @@ pub async fn find(
             "{source} was not created by 'run bundle': its image is replaced by a pod of this run{all}"
         ));
     }
-    let items = objects::injected(&found).map_err(Error::Message)?;
+    let items = objects::injected(&found)?;
     let annotation = |key: &str| text(&found["metadata"]["annotations"][key]);
     let index_image = if items.is_empty() { text(&found["spec"]["image"]) } else { annotation(INDEX_IMAGE) };
     if index_image.is_empty() {
-        return Err(Error::message(
+        return Err(Error::refused(
             "cannot upgrade: no catalog image reference exists in catalog source spec or annotations",
         ));
     }
@@ -213,7 +213,7 @@ pub async fn upgrade(
     // The old pod serves an obsolete catalog; until the approval it was needed for a rollback.
     remove_old_pod(requests, installed, &source, &pod).await;
     let planned =
-        outcome.map_err(|error| Error::message(format!("{error}\nthe upgrade was approved and is not rolled back")))?;
+        outcome.map_err(|error| Error::refused(format!("{error}\nthe upgrade was approved and is not rolled back")))?;
     if is_ours(&installed.source, &plan.facts.package) {
         note(requests, &source, &planned).await;
     }

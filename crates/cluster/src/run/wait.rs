@@ -29,7 +29,7 @@ const UNPACK_LABEL: &str = "operatorframework.io/bundle-unpack-ref";
 pub(crate) async fn for_pod(requests: &Requests<'_>, pod: &ObjectName) -> Result<String, Error> {
     let failed = |cause: String| {
         let name = &pod.name;
-        Error::message(format!(
+        Error::refused(format!(
             "registry pod did not become ready: error waiting for registry pod {name} to run: {cause}"
         ))
     };
@@ -106,7 +106,7 @@ pub(crate) async fn for_install_plan(
 ) -> Result<String, Error> {
     let name = &context.subscription.name;
     let failed =
-        |cause: String| Error::message(format!("install plan is not available for the subscription {name}: {cause}"));
+        |cause: String| Error::refused(format!("install plan is not available for the subscription {name}: {cause}"));
     let mut watch = Watch::objects(requests, &[context.subscription, context.pod]);
     loop {
         let there = requests.get(context.subscription).await?.ok_or_else(|| failed("it was deleted".into()))?;
@@ -196,7 +196,7 @@ pub(crate) fn others(plan: &Value, csv: &str) -> Vec<String> {
 pub(crate) async fn approve(requests: &Requests<'_>, plan: &ObjectName) -> Result<(), Error> {
     let approved = requests.change(plan, |plan| plan["spec"]["approved"] = json!(true)).await;
     approved.map(|_| ()).map_err(|error| match error {
-        Error::Deleted { .. } => Error::message(format!("error getting install plan: {error}")),
+        Error::Deleted { .. } => Error::refused(format!("error getting install plan: {error}")),
         error => error,
     })
 }
@@ -240,7 +240,7 @@ pub(crate) async fn for_csv(requests: &Requests<'_>, csv: &ObjectName, plan: &Ob
             if let Some(there) = &there {
                 text += &deployments(requests, csv, there).await;
             }
-            return Err(Error::message(format!("error waiting for CSV to install: {text}")));
+            return Err(Error::refused(format!("error waiting for CSV to install: {text}")));
         }
         match failed {
             // Nothing may change any more; then the deadline ends the wait.

@@ -16,7 +16,7 @@ use source::{CONFIGS, data_only_catalog};
 
 use super::blob_format;
 use super::serve::duration;
-use crate::choice::choice;
+use crate::choice::{InvalidValue, choice};
 use crate::cluster_flags::{ClusterFlags, block_on, failure};
 use crate::exit::{Failure, Outcome};
 use crate::images::{self, PullFlags, TlsFlags};
@@ -188,7 +188,7 @@ fn output() -> impl TypedValueParser<Value = Output> {
 }
 
 /// Checks an interval, which is sent to the cluster as the user wrote it.
-fn interval(text: &str) -> Result<String, String> {
+fn interval(text: &str) -> Result<String, InvalidValue> {
     match fbc::spelling::duration::parse(text) {
         Some(duration) if !duration.is_zero() => Ok(text.to_owned()),
         _ => Err("expected a duration like 10m, 1h or 1h30m".into()),
@@ -196,7 +196,7 @@ fn interval(text: &str) -> Result<String, String> {
 }
 
 /// Checks a path in an image.
-fn absolute(text: &str) -> Result<String, String> {
+fn absolute(text: &str) -> Result<String, InvalidValue> {
     match text.starts_with('/') {
         true => Ok(text.to_owned()),
         false => Err("expected an absolute path in the image".into()),

@@ -13,6 +13,7 @@ use serve::probe::Probe;
 
 use super::catalog::{Generation, generation, yaml};
 use super::serve::{duration, http_address};
+use crate::choice::InvalidValue;
 use crate::cluster_flags::{ClusterFlags, failure};
 use crate::exit::{Failure, Outcome};
 use crate::images::{self, PullFlags, TlsFlags};
@@ -196,7 +197,7 @@ struct ManifestsArgs {
 }
 
 /// Parses a lease duration, which Kubernetes stores in whole seconds.
-fn lease_duration(text: &str) -> Result<Duration, String> {
+fn lease_duration(text: &str) -> Result<Duration, InvalidValue> {
     match duration(text) {
         Ok(duration) if duration >= Duration::from_secs(1) => Ok(duration),
         _ => Err("expected a duration of at least 1s".into()),
@@ -319,7 +320,7 @@ fn dial() -> Dial {
                 rpc_timeout: HEALTH_TIMEOUT,
                 tls: None,
             };
-            probe.run().await.map_err(|error| error.to_string())
+            Ok(probe.run().await?)
         })
     })
 }

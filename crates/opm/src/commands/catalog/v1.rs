@@ -39,7 +39,7 @@ fn plan(args: &ApplyArgs) -> Result<ClusterCatalogPlan, Failure> {
         priority: args.priority,
         unavailable: args.unavailable,
     };
-    plan.check().map_err(Failure::usage)?;
+    plan.check().map_err(Failure::fault)?;
     Ok(plan)
 }
 

@@ -48,7 +48,7 @@ pub(super) struct BundleArgs {
     #[arg(long, value_name = "IMAGE", default_value = DECOMPRESSION_IMAGE, value_parser = image_name)]
     pub(super) decompression_image: String,
     /// Install mode: AllNamespaces, OwnNamespace, SingleNamespace=NS or MultiNamespace=NS,NS
-    #[arg(long, value_name = "InstallModeValue", value_parser = install_mode)]
+    #[arg(long, value_name = "InstallModeValue", value_parser = InstallMode::parse)]
     pub(super) install_mode: Option<InstallMode>,
     /// Print the objects as YAML without creating them
     #[arg(long)]
@@ -61,10 +61,6 @@ pub(super) struct BundleArgs {
     pub(super) more: ExtensionFlags,
     #[command(flatten)]
     pub(super) cluster: WorkFlags,
-}
-
-fn install_mode(text: &str) -> Result<InstallMode, String> {
-    InstallMode::parse(text)
 }
 
 pub(super) fn run(args: &BundleArgs, tls: &TlsFlags, printer: &mut Printer) -> Outcome {
@@ -105,7 +101,7 @@ fn run_bundle(args: &BundleArgs, tls: &TlsFlags, printer: &mut Printer) -> Outco
         let bundles = builder.bundles(&[&args.bundle])?;
         let facts = bundles.first().map(|bundle| bundle.facts.clone()).unwrap_or_default();
         let targets = Targets::decide(args.install_mode.as_ref(), &facts.install_modes, &facts.csv, &namespace)
-            .map_err(Failure::message)?;
+            .map_err(Failure::fault)?;
         if let Some(warning) = targets.warning {
             printer.warning(warning);
         }

@@ -10,6 +10,7 @@ use cluster::run::partition::{self, Document, Language};
 use cluster::run::pod::{Content, Item};
 use edit::run_bundle::{self, Additions, Channel};
 use fbc::blob::TextBuffer;
+use fbc::fault::{Class, Fault};
 use fbc::{Fbc, Limits};
 use image::{Platform, ProgramError, Reference, find_program};
 use source::{CONFIGS, CONFIGS_LABEL, DATABASE_LABEL, Images, LoadedCatalog, Source, SourceError};
@@ -92,23 +93,45 @@ pub(super) struct Pulled {
     image: String,
 }
 
+/// Why a bundle cannot be pulled or read.
+#[derive(Debug, thiserror::Error)]
+enum BundleError {
+    #[error("pull bundle image: {0}")]
+    Pull(SourceError),
+    #[error("load bundle metadata: {0}")]
+    Metadata(String),
+    #[error("load bundle: {0}")]
+    Load(String),
+}
+
+impl Fault for BundleError {
+    fn class(&self) -> Class {
+        match self {
+            BundleError::Pull(error) if error.class() == Class::World => Class::World,
+            _ => Class::Refused,
+        }
+    }
+}
+
 impl CatalogBuilder<'_> {
     /// Pulls bundles and reads their metadata.
     pub(super) fn bundles(&self, references: &[&str]) -> Result<Vec<Pulled>, Failure> {
         let pulled = references.iter().zip(self.images.pinned_bundles(references));
-        pulled.map(|(reference, pulled)| self.bundle(reference, pulled).map_err(Failure::message)).collect()
+        pulled.map(|(reference, pulled)| self.bundle(reference, pulled).map_err(Failure::fault)).collect()
     }
 
-    fn bundle(&self, reference: &str, pulled: Result<(PathBuf, String), SourceError>) -> Result<Pulled, String> {
-        let (directory, pinned) = pulled.map_err(|error| format!("pull bundle image: {error}"))?;
+    fn bundle(&self, reference: &str, pulled: Result<(PathBuf, String), SourceError>) -> Result<Pulled, BundleError> {
+        let (directory, pinned) = pulled.map_err(BundleError::Pull)?;
         let hidden =
-            |error: &dyn std::fmt::Display| error.to_string().replace(&directory.display().to_string(), reference);
+            |error: &dyn std::error::Error| error.to_string().replace(&directory.display().to_string(), reference);
         let annotated = bundle::find_annotations(&directory, &self.limits)
-            .map_err(|error| format!("load bundle metadata: {}", hidden(&error)))?;
-        let load = |error: String| format!("load bundle: {}", hidden(&error));
-        let manifests = source::inside(&directory, &annotated.manifests).map_err(|error| load(error.to_string()))?;
-        let contents = bundle::read_manifests(&manifests, &self.limits).map_err(|error| load(error.to_string()))?;
-        let facts = Facts::read(&annotated.package, &annotated.channels, &contents.csv).map_err(load)?;
+            .map_err(|error| BundleError::Metadata(hidden(&error)))?;
+        let manifests =
+            source::inside(&directory, &annotated.manifests).map_err(|error| BundleError::Load(hidden(&error)))?;
+        let contents =
+            bundle::read_manifests(&manifests, &self.limits).map_err(|error| BundleError::Load(hidden(&error)))?;
+        let facts = Facts::read(&annotated.package, &annotated.channels, &contents.csv)
+            .map_err(|error| BundleError::Load(hidden(&error)))?;
         // Pin the digest: OLM installs the checked image, even if the tag moves.
         let image = if self.flags.pin { self.pinned(pinned) } else { reference.to_owned() };
         Ok(Pulled { facts, directory, image })

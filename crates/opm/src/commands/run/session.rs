@@ -10,7 +10,7 @@ use cluster::{Cluster, Ledger, RolledBack, Watcher};
 use tokio::runtime::Runtime;
 use tokio::sync::watch;
 
-use crate::cluster_flags::ClusterFlags;
+use crate::cluster_flags::{ClusterFlags, failure};
 use crate::exit::Failure;
 use crate::interrupt;
 use crate::runtime::{self, EndSignals};
@@ -61,7 +61,7 @@ impl Session {
 
     /// Runs work that leaves nothing on the cluster when it is interrupted.
     pub(crate) fn ask<T>(&self, work: impl Future<Output = Result<T, cluster::Error>>) -> Done<T> {
-        self.runtime.block_on(work).map_err(|error| Failure::message(error.to_string()))
+        self.runtime.block_on(work).map_err(failure)
     }
 
     /// Runs work on a cluster. After a failure or signal, rolls back the created objects unless `keep` is set.
