@@ -4,8 +4,10 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use kube::api::DynamicObject;
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 use serde_json::Value;
+
+use crate::views::{Rest, is_default};
 
 /// The port of catalog servers.
 pub(crate) const PORT: u16 = 50051;
@@ -19,60 +21,90 @@ pub(crate) const MANAGED_LABEL: &str = "olm.managed";
 const DEFAULT_INTERVAL: Duration = Duration::from_secs(15 * 60);
 
 /// The spec of a CatalogSource.
-#[derive(Debug, Clone, Default, PartialEq, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
-pub struct CatalogSpec {
+pub(crate) struct CatalogSpec {
     /// `grpc`, `configmap` or `internal`.
-    pub source_type: String,
+    pub(crate) source_type: String,
     /// The catalog image.
-    pub image: String,
+    #[serde(skip_serializing_if = "is_default")]
+    pub(crate) image: String,
     /// The address of an existing server.
-    pub address: String,
+    #[serde(skip_serializing_if = "is_default")]
+    pub(crate) address: String,
     /// The ConfigMap with the catalog.
-    pub config_map: String,
+    #[serde(skip_serializing_if = "is_default")]
+    pub(crate) config_map: String,
     /// The priority; higher values are preferred.
-    pub priority: i64,
+    #[serde(skip_serializing_if = "is_default")]
+    pub(crate) priority: i64,
     /// The pull secrets.
-    pub secrets: Vec<String>,
+    #[serde(skip_serializing_if = "is_default")]
+    pub(crate) secrets: Vec<String>,
     /// The display name.
-    pub display_name: String,
+    #[serde(skip_serializing_if = "is_default")]
+    pub(crate) display_name: String,
     /// The publisher.
-    pub publisher: String,
+    #[serde(skip_serializing_if = "is_default")]
+    pub(crate) publisher: String,
+    #[serde(skip_serializing_if = "is_default")]
     pub(crate) update_strategy: Option<UpdateStrategy>,
+    #[serde(skip_serializing_if = "is_default")]
     pub(crate) grpc_pod_config: Option<PodConfig>,
+    #[serde(flatten)]
+    pub(crate) rest: Rest,
 }
 
-#[derive(Debug, Clone, Default, PartialEq, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 pub(crate) struct UpdateStrategy {
+    #[serde(skip_serializing_if = "is_default")]
     pub(crate) registry_poll: Option<RegistryPoll>,
+    #[serde(flatten)]
+    pub(crate) rest: Rest,
 }
 
-#[derive(Debug, Clone, Default, PartialEq, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub(crate) struct RegistryPoll {
+    #[serde(skip_serializing_if = "is_default")]
     pub(crate) interval: String,
+    #[serde(flatten)]
+    pub(crate) rest: Rest,
 }
 
 /// The settings of catalog pods.
-#[derive(Debug, Clone, Default, PartialEq, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 pub(crate) struct PodConfig {
+    #[serde(skip_serializing_if = "is_default")]
     pub(crate) node_selector: Option<BTreeMap<String, String>>,
+    #[serde(skip_serializing_if = "is_default")]
     pub(crate) tolerations: Vec<Value>,
+    #[serde(skip_serializing_if = "is_default")]
     pub(crate) affinity: Option<Value>,
+    #[serde(skip_serializing_if = "is_default")]
     pub(crate) priority_class_name: String,
+    #[serde(skip_serializing_if = "is_default")]
     pub(crate) security_context_config: String,
+    #[serde(skip_serializing_if = "is_default")]
     pub(crate) memory_target: Option<Value>,
+    #[serde(skip_serializing_if = "is_default")]
     pub(crate) extract_content: Option<ExtractContent>,
+    #[serde(flatten)]
+    pub(crate) rest: Rest,
 }
 
 /// The location of the content in an image without a server.
-#[derive(Debug, Clone, Default, PartialEq, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 pub(crate) struct ExtractContent {
+    #[serde(skip_serializing_if = "is_default")]
     pub(crate) catalog_dir: String,
+    #[serde(skip_serializing_if = "is_default")]
     pub(crate) cache_dir: String,
+    #[serde(flatten)]
+    pub(crate) rest: Rest,
 }
 
 /// Why a CatalogSource cannot be served, as written to its status.

@@ -5,10 +5,11 @@ use std::time::{Duration, Instant};
 use fbc::fault::{Class, Fault};
 use kube::api::ListParams;
 use serde::Serialize;
-use serde_json::{Map, Value, json};
+use serde_json::{Value, json};
 
 use crate::apply::{self, TIMEOUT};
 use crate::request::{ObjectName, Requests};
+use crate::views::{ClusterCatalog, ClusterCatalogSpec, Condition, ImageSource, Rest, SourceImage, View, condition};
 use crate::watch::Watch;
 use crate::watcher::Silent;
 use crate::{Cluster, Error, Kind, Object};
@@ -73,26 +74,25 @@ impl ClusterCatalogPlan {
         Ok(())
     }
 
+    /// Returns the spec, with only the requested fields.
+    pub(crate) fn spec(&self) -> ClusterCatalogSpec {
+        let image =
+            SourceImage { reference: self.image.clone(), poll_interval_minutes: self.poll_minutes, rest: Rest::new() };
+        ClusterCatalogSpec {
+            source: ImageSource { kind: "Image".to_owned(), image, rest: Rest::new() },
+            priority: self.priority,
+            availability_mode: if self.unavailable { "Unavailable".to_owned() } else { String::new() },
+            rest: Rest::new(),
+        }
+    }
+
     /// Returns the object, with only the requested fields.
     pub fn object(&self) -> Value {
-        let mut image = Map::new();
-        image.insert("ref".into(), self.image.as_str().into());
-        if let Some(minutes) = self.poll_minutes {
-            image.insert("pollIntervalMinutes".into(), minutes.into());
-        }
-        let mut spec = Map::new();
-        spec.insert("source".into(), json!({"type": "Image", "image": image}));
-        if let Some(priority) = self.priority {
-            spec.insert("priority".into(), priority.into());
-        }
-        if self.unavailable {
-            spec.insert("availabilityMode".into(), "Unavailable".into());
-        }
         json!({
             "apiVersion": Kind::CLUSTER_CATALOG.api_version(),
             "kind": Kind::CLUSTER_CATALOG.kind,
             "metadata": {"name": self.name, "labels": {NAME_LABEL: self.name}},
-            "spec": spec,
+            "spec": self.spec(),
         })
     }
 }
@@ -114,7 +114,7 @@ pub struct ClusterCatalogState {
     pub available: bool,
     /// The poll interval for a newer image, in minutes.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub poll_minutes: Option<i64>,
+    pub poll_minutes: Option<u64>,
     /// The URL that serves it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub address: Option<String>,
@@ -135,30 +135,30 @@ pub struct ClusterCatalogState {
 }
 
 impl ClusterCatalogState {
-    fn of(object: &Object) -> ClusterCatalogState {
-        let at = |pointer: &str| object.data.pointer(pointer);
-        let text =
-            |pointer: &str| at(pointer).and_then(Value::as_str).filter(|text| !text.is_empty()).map(str::to_owned);
-        let conditions = at("/status/conditions").and_then(Value::as_array).cloned().unwrap_or_default();
-        let condition = |kind: &str| conditions.iter().find(|condition| condition["type"] == kind);
-        let reason = |kind: &str| condition(kind).and_then(|it| it["reason"].as_str()).unwrap_or_default().to_owned();
-        let now = object.metadata.generation.unwrap_or_default();
-        let seen = |kind: &str| condition(kind).and_then(|it| it["observedGeneration"].as_i64()).unwrap_or(now);
-        let progressing = reason("Progressing");
-        let message = condition("Progressing").and_then(|it| it["message"].as_str());
+    fn of(catalog: ClusterCatalog) -> ClusterCatalogState {
+        let ClusterCatalog { metadata, spec, status, .. } = catalog;
+        let given = |text: String| Some(text).filter(|text| !text.is_empty());
+        let now = metadata.generation.unwrap_or_default();
+        let [serving, progressing] =
+            ["Serving", "Progressing"].map(|kind| condition(&status.conditions, kind).cloned().unwrap_or_default());
+        let seen = |condition: &Condition| condition.observed_generation.unwrap_or(now) >= now;
+        let current = seen(&serving) && seen(&progressing);
+        let stuck = matches!(progressing.reason.as_str(), "Retrying" | "Blocked");
         ClusterCatalogState {
-            name: object.metadata.name.clone().unwrap_or_default(),
-            image: text("/spec/source/image/ref").unwrap_or_default(),
-            image_in_use: text("/status/resolvedSource/image/ref"),
-            priority: at("/spec/priority").and_then(Value::as_i64).unwrap_or_default(),
-            available: text("/spec/availabilityMode").is_none_or(|mode| mode == "Available"),
-            poll_minutes: at("/spec/source/image/pollIntervalMinutes").and_then(Value::as_i64),
-            address: text("/status/urls/base"),
-            last_unpacked: text("/status/lastUnpacked"),
-            serving: reason("Serving"),
-            message: message.filter(|_| matches!(&*progressing, "Retrying" | "Blocked")).map(str::to_owned),
-            progressing,
-            current: seen("Serving") >= now && seen("Progressing") >= now,
+            name: metadata.name.unwrap_or_default(),
+            image: spec.source.image.reference,
+            image_in_use: status.resolved_source.and_then(|source| given(source.image.reference)),
+            priority: spec.priority.unwrap_or_default(),
+            available: matches!(spec.availability_mode.as_str(), "" | "Available"),
+            poll_minutes: spec.source.image.poll_interval_minutes,
+            address: status.urls.and_then(|urls| given(urls.base)),
+            last_unpacked: given(status.last_unpacked),
+            serving: serving.reason,
+            message: condition(&status.conditions, "Progressing")
+                .filter(|_| stuck)
+                .map(|condition| condition.message.clone()),
+            progressing: progressing.reason,
+            current,
         }
     }
 
@@ -251,7 +251,8 @@ pub(crate) async fn wait(
 
 async fn read(requests: &Requests<'_>, name: &str) -> Result<ClusterCatalogState, Error> {
     let catalogs = requests.cluster.objects(Kind::CLUSTER_CATALOG);
-    requests.retry(&what(name), |_| catalogs.get(name)).await.map(|object| ClusterCatalogState::of(&object))
+    let object = requests.retry(&what(name), |_| catalogs.get(name)).await?;
+    Ok(ClusterCatalogState::of(ClusterCatalog::of(&object)?))
 }
 
 /// Reads the state of a ClusterCatalog.
@@ -271,7 +272,8 @@ pub async fn list_cluster_catalogs(cluster: &Cluster) -> Result<Vec<ClusterCatal
     let requests = Requests::within(cluster, &Silent, TIMEOUT);
     let which = ListParams::default();
     let found = requests.retry("ClusterCatalogs", |_| catalogs.list(&which)).await?;
-    let mut all: Vec<ClusterCatalogState> = found.items.iter().map(ClusterCatalogState::of).collect();
+    let all = found.items.iter().map(|object| Ok(ClusterCatalogState::of(ClusterCatalog::of(object)?)));
+    let mut all = all.collect::<Result<Vec<_>, Error>>()?;
     all.sort_by(|a, b| a.name.cmp(&b.name));
     Ok(all)
 }
@@ -287,6 +289,7 @@ pub async fn delete_cluster_catalog(cluster: &Cluster, name: &str) -> Result<(),
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::views::decode;
 
     #[test]
     fn only_requested_fields_are_set() {
@@ -318,7 +321,7 @@ mod tests {
     fn a_catalog_is_done_when_both_conditions_have_its_generation() {
         let state = |serving: &str, progressing: &str, seen: i64, used: &str| {
             let condition = |kind: &str, reason: &str| json!({"type": kind, "reason": reason, "observedGeneration": seen, "message": "m"});
-            let object: Object = serde_json::from_value(json!({
+            let catalog: ClusterCatalog = decode(json!({
                 "apiVersion": "v1", "kind": "x", "metadata": {"name": "a", "generation": 2},
                 "spec": {"source": {"image": {"ref": "r.test/a@sha256:00"}}},
                 "status": {
@@ -327,7 +330,7 @@ mod tests {
                 },
             }))
             .unwrap();
-            ClusterCatalogState::of(&object)
+            ClusterCatalogState::of(catalog)
         };
         assert!(state("Available", "Succeeded", 2, "r.test/a@sha256:00").is_done());
         assert!(!state("Available", "Succeeded", 1, "r.test/a@sha256:00").is_done());

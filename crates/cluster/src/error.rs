@@ -68,6 +68,16 @@ pub enum Error {
         /// The operation.
         what: String,
     },
+    /// A field of an object has another type than its kind defines.
+    #[error("{object}: the field {field} cannot be read: {source}")]
+    Field {
+        /// The object.
+        object: String,
+        /// The path of the field.
+        field: String,
+        /// The cause.
+        source: serde_json::Error,
+    },
     /// An object to create already exists.
     #[error("{object} already exists")]
     Exists {

@@ -3,12 +3,15 @@
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
+use serde::Serialize;
 use serde_json::Value;
 use tokio::sync::watch;
 
 use crate::request::{ObjectName, Requests, is_of_run, prepared, uid};
 use crate::run::names;
 use crate::run::planned::Planned;
+use crate::views::View;
 use crate::{Cluster, Error, Kind, Watcher};
 
 /// The timeout of a rollback, independent of the run's deadline.
@@ -120,7 +123,7 @@ impl Ledger {
         requests: &Requests<'_>,
         kind: Kind,
         object: Value,
-        owner: Option<&Value>,
+        owner: Option<&OwnerReference>,
     ) -> Result<Value, Error> {
         let _sent = self.send()?;
         let object = prepared(object, &self.run, owner);
@@ -149,19 +152,19 @@ impl Ledger {
     }
 
     /// Changes an object, and records its previous state.
-    pub(crate) async fn change(
+    pub(crate) async fn change<K: View + Serialize + Clone + PartialEq>(
         &self,
         requests: &Requests<'_>,
         object: &ObjectName,
-        change: impl Fn(&mut Value),
-    ) -> Result<Value, Error> {
+        change: impl Fn(&mut K),
+    ) -> Result<K, Error> {
         let _sent = self.send()?;
         let before = requests.get(object).await?.ok_or_else(|| Error::Deleted { object: object.to_string() })?;
         let known = self.entries().iter().any(|entry| entry.object() == object);
         if !known {
             self.entries().push(Entry::Changed(object.clone(), Box::new(before)));
         }
-        requests.change(object, change).await
+        requests.update(object, change).await
     }
 
     /// Deletes an object, and records its previous state.
@@ -216,7 +219,7 @@ impl Ledger {
             }
             Entry::Planned(planned) => {
                 // The plan is deleted with its Subscription, so read it first.
-                let state = requests.get(&planned.plan).await?.unwrap_or_default();
+                let state = requests.read(&planned.plan).await?.unwrap_or_default();
                 // Delete the Subscription first, or OLM would continue the installation.
                 let subscriptions: Vec<Entry> =
                     self.entries().iter().filter(|entry| entry.object().kind == Kind::SUBSCRIPTION).cloned().collect();

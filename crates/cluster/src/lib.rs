@@ -22,6 +22,7 @@ mod ledger;
 mod request;
 pub mod run;
 mod secret;
+mod views;
 mod watch;
 mod watcher;
 mod words;
@@ -35,7 +36,6 @@ pub use catalog::{
     CatalogPlan, CatalogState, PodRole, PodState, apply_catalog, catalog_state, delete_catalog, list_catalogs,
     packages_of, wait_for_catalog,
 };
-pub use catalog_source::CatalogSpec;
 pub use cluster_catalog::{
     ClusterCatalogPlan, ClusterCatalogState, PlanError, apply_cluster_catalog, cluster_catalog_state,
     delete_cluster_catalog, list_cluster_catalogs, wait_for_cluster_catalog,

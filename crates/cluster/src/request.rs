@@ -3,13 +3,15 @@
 use std::future::Future;
 use std::time::Duration;
 
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, OwnerReference};
 use kube::api::{Api, DeleteParams, DynamicObject, ListParams, LogParams, PostParams, Preconditions};
+use serde::Serialize;
 use serde_json::{Value, json};
 use tokio::time::{Instant, sleep_until, timeout_at};
 
 use crate::error::has_code;
-use crate::run::names::FIELD_MANAGER;
-use crate::run::objects;
+use crate::run::names::{FIELD_MANAGER, RUN_LABEL};
+use crate::views::{View, decode};
 use crate::watch::Watch;
 use crate::{Cluster, Error, Kind, Watcher};
 
@@ -37,6 +39,12 @@ pub(crate) struct ObjectName {
 impl ObjectName {
     pub(crate) fn new(kind: Kind, namespace: &str, name: &str) -> ObjectName {
         ObjectName { kind, namespace: namespace.to_owned(), name: name.to_owned() }
+    }
+
+    /// Returns the name of an object from its metadata.
+    pub(crate) fn named(kind: Kind, metadata: &ObjectMeta) -> ObjectName {
+        let text = |text: &Option<String>| text.clone().unwrap_or_default();
+        ObjectName { kind, namespace: text(&metadata.namespace), name: text(&metadata.name) }
     }
 
     /// Returns the name of an object from its JSON.
@@ -196,39 +204,58 @@ impl<'a> Requests<'a> {
         }
     }
 
-    pub(crate) async fn get(&self, object: &ObjectName) -> Result<Option<Value>, Error> {
+    async fn get_object(&self, object: &ObjectName) -> Result<Option<DynamicObject>, Error> {
         let api = self.api(object);
-        let found = self.retry(&format!("reading {object}"), |_| api.get_opt(&object.name)).await?;
-        Ok(found.map(value))
+        self.retry(&format!("reading {object}"), |_| api.get_opt(&object.name)).await
     }
 
-    /// Lists the objects of a kind in a namespace, as metadata only if their content may be large.
-    pub(crate) async fn list(&self, kind: Kind, namespace: &str, selector: &ListParams) -> Result<Vec<Value>, Error> {
-        let api = self.cluster.objects_in(kind, namespace);
-        let what = match kind.namespaced {
-            true => format!("listing {} in namespace {namespace}", kind.plural),
-            false => format!("listing {}", kind.plural),
-        };
-        if kind == Kind::CONFIG_MAP {
-            let found = self.retry(&what, |_| api.list_metadata(selector)).await?;
-            let items = found.items.into_iter();
-            return Ok(items.map(|item| serde_json::to_value(item).unwrap_or_default()).collect());
-        }
-        let found = self.retry(&what, |_| api.list(selector)).await?;
-        Ok(found.items.into_iter().map(value).collect())
+    /// Reads an object as it is.
+    pub(crate) async fn get(&self, object: &ObjectName) -> Result<Option<Value>, Error> {
+        Ok(self.get_object(object).await?.map(value))
+    }
+
+    /// Reads the metadata of an object.
+    pub(crate) async fn metadata(&self, object: &ObjectName) -> Result<Option<ObjectMeta>, Error> {
+        Ok(self.get_object(object).await?.map(|found| found.metadata))
+    }
+
+    /// Reads the view of an object.
+    pub(crate) async fn read<K: View>(&self, object: &ObjectName) -> Result<Option<K>, Error> {
+        self.get(object).await?.map(decode).transpose()
+    }
+
+    /// Lists the objects of a kind in a namespace.
+    pub(crate) async fn list<K: View>(&self, namespace: &str, selector: &ListParams) -> Result<Vec<K>, Error> {
+        let api = self.cluster.objects_in(K::KIND, namespace);
+        let found = self.retry(&listing(K::KIND, namespace), |_| api.list(selector)).await?;
+        found.items.into_iter().map(|item| decode(value(item))).collect()
     }
 
     /// Lists the objects of a kind in all namespaces.
-    pub(crate) async fn list_everywhere(&self, kind: Kind) -> Result<Vec<Value>, Error> {
-        self.list_everywhere_with(kind, &ListParams::default()).await
+    pub(crate) async fn list_everywhere<K: View>(&self) -> Result<Vec<K>, Error> {
+        let api: Api<DynamicObject> = Api::all_with(self.cluster.client.clone(), &K::KIND.resource());
+        let what = format!("listing {} in all namespaces", K::KIND.plural);
+        let all = ListParams::default();
+        let found = self.retry(&what, |_| api.list(&all)).await?;
+        found.items.into_iter().map(|item| decode(value(item))).collect()
     }
 
-    /// Lists the objects of a kind in all namespaces that match a selector.
-    pub(crate) async fn list_everywhere_with(&self, kind: Kind, selector: &ListParams) -> Result<Vec<Value>, Error> {
-        let api: Api<DynamicObject> = Api::all_with(self.cluster.client.clone(), &kind.resource());
-        let what = format!("listing {} in all namespaces", kind.plural);
-        let found = self.retry(&what, |_| api.list(selector)).await?;
-        Ok(found.items.into_iter().map(value).collect())
+    /// Lists the metadata of the objects of a kind in a namespace; an empty namespace means all.
+    pub(crate) async fn list_metadata(
+        &self,
+        kind: Kind,
+        namespace: &str,
+        selector: &ListParams,
+    ) -> Result<Vec<ObjectMeta>, Error> {
+        let (api, what) = match kind.namespaced && namespace.is_empty() {
+            true => (
+                Api::<DynamicObject>::all_with(self.cluster.client.clone(), &kind.resource()),
+                format!("listing {} in all namespaces", kind.plural),
+            ),
+            false => (self.cluster.objects_in(kind, namespace), listing(kind, namespace)),
+        };
+        let found = self.retry(&what, |_| api.list_metadata(selector)).await?;
+        Ok(found.items.into_iter().map(|item| item.metadata).collect())
     }
 
     /// Creates an object. If a response was lost, the label of the run identifies the created object.
@@ -261,13 +288,25 @@ impl<'a> Requests<'a> {
     ///
     /// Sends nothing if the change has no effect.
     pub(crate) async fn change(&self, object: &ObjectName, change: impl Fn(&mut Value)) -> Result<Value, Error> {
+        self.try_change(object, |object| {
+            change(object);
+            Ok(())
+        })
+        .await
+    }
+
+    async fn try_change(
+        &self,
+        object: &ObjectName,
+        change: impl Fn(&mut Value) -> Result<(), Error>,
+    ) -> Result<Value, Error> {
         let api = self.api(object);
         let parameters = PostParams { field_manager: Some(FIELD_MANAGER.into()), ..PostParams::default() };
         let mut pauses = Backoff::default();
         loop {
             let before = self.get(object).await?.ok_or_else(|| Error::Deleted { object: object.to_string() })?;
             let mut after = before.clone();
-            change(&mut after);
+            change(&mut after)?;
             if after == before {
                 return Ok(after);
             }
@@ -282,6 +321,24 @@ impl<'a> Requests<'a> {
                 Err(error) => return Err(error),
             }
         }
+    }
+
+    /// Changes the view of an object, reading it again after each conflict.
+    pub(crate) async fn update<K: View + Serialize + Clone + PartialEq>(
+        &self,
+        object: &ObjectName,
+        change: impl Fn(&mut K),
+    ) -> Result<K, Error> {
+        let changed = self.try_change(object, |object| {
+            let before: K = decode(object.clone())?;
+            let mut after = before.clone();
+            change(&mut after);
+            if after != before {
+                *object = json!(after);
+            }
+            Ok(())
+        });
+        decode(changed.await?)
     }
 
     /// Deletes an object; returns whether it existed.
@@ -312,16 +369,14 @@ impl<'a> Requests<'a> {
     pub(crate) async fn wait_until_gone(&self, object: &ObjectName, uid: Option<&str>) -> Result<(), Error> {
         let mut watch = Watch::objects(self, &[object]);
         loop {
-            let there = self.get(object).await?;
-            let Some(there) = there.filter(|there| uid.is_none() || there["metadata"]["uid"].as_str() == uid) else {
+            let there = self.metadata(object).await?;
+            let Some(there) = there.filter(|there| uid.is_none() || there.uid.as_deref() == uid) else {
                 return Ok(());
             };
             if self.is_over() {
-                let finalizers = there["metadata"]["finalizers"].as_array().cloned().unwrap_or_default();
-                let finalizers: Vec<&str> = finalizers.iter().filter_map(Value::as_str).collect();
-                let why = match finalizers.as_slice() {
-                    [] => "it still exists".to_owned(),
-                    some => format!("blocked by finalizers: {}", some.join(", ")),
+                let why = match there.finalizers.as_deref() {
+                    None | Some([]) => "it still exists".to_owned(),
+                    Some(finalizers) => format!("blocked by finalizers: {}", finalizers.join(", ")),
                 };
                 return Err(Error::Timeout { what: format!("deleting {object}"), cause: why });
             }
@@ -351,9 +406,16 @@ impl<'a> Requests<'a> {
     }
 }
 
+fn listing(kind: Kind, namespace: &str) -> String {
+    match kind.namespaced {
+        true => format!("listing {} in namespace {namespace}", kind.plural),
+        false => format!("listing {}", kind.plural),
+    }
+}
+
 /// Returns whether a run created an object.
 pub(crate) fn is_of_run(object: &Value, run: &str) -> bool {
-    object["metadata"]["labels"][crate::run::names::RUN_LABEL] == json!(run)
+    object["metadata"]["labels"][RUN_LABEL] == json!(run)
 }
 
 pub(crate) fn uid(object: &Value) -> Option<&str> {
@@ -369,10 +431,11 @@ fn description(object: &Value) -> Result<DynamicObject, Error> {
 }
 
 /// Adds the label of the run and the owner reference to an object.
-pub(crate) fn prepared(mut object: Value, run: &str, owner: Option<&Value>) -> Value {
-    objects::label(&mut object, run);
+pub(crate) fn prepared(mut object: Value, run: &str, owner: Option<&OwnerReference>) -> Value {
+    let metadata = &mut object["metadata"];
+    metadata["labels"][RUN_LABEL] = json!(run);
     if let Some(owner) = owner {
-        objects::own(&mut object, owner);
+        metadata["ownerReferences"] = json!([owner]);
     }
     object
 }

@@ -9,15 +9,16 @@ use kube::api::ListParams;
 use serde_json::{Map, Value, json};
 
 use crate::apply::{self, TIMEOUT};
-use crate::catalog_source::{CatalogSpec, SERVING_LABEL, UPDATE_LABEL};
+use crate::catalog_source::{SERVING_LABEL, UPDATE_LABEL};
 use crate::error::has_code;
 use crate::request::{ObjectName, Requests};
+use crate::views::{CatalogSource, View};
 use crate::watch::Watch;
 use crate::watcher::Silent;
 use crate::{Cluster, Error, Kind, Object};
 
+pub(crate) use pods::is_ready;
 pub use pods::{PodRole, PodState};
-pub(crate) use pods::{condition, is_ready};
 pub use state::CatalogState;
 
 /// A CatalogSource to create or update.
@@ -153,7 +154,8 @@ pub async fn list_catalogs(cluster: &Cluster, everywhere: bool) -> Result<Vec<Ca
     let requests = Requests::within(cluster, &Silent, TIMEOUT);
     let which = ListParams::default();
     let found = requests.retry("catalogs", |_| catalogs.list(&which)).await?;
-    let mut all: Vec<CatalogState> = found.items.iter().map(|object| CatalogState::of(object, &[])).collect();
+    let all = found.items.iter().map(|object| Ok(CatalogState::of(CatalogSource::of(object)?, &[])));
+    let mut all = all.collect::<Result<Vec<_>, Error>>()?;
     all.sort_by(|a, b| (&a.namespace, &a.name).cmp(&(&b.namespace, &b.name)));
     Ok(all)
 }
@@ -185,11 +187,6 @@ pub async fn packages_of(cluster: &Cluster, name: &str) -> Result<Option<Vec<Str
     let mut names: Vec<String> = found.items.into_iter().filter_map(|object| object.metadata.name).collect();
     names.sort();
     Ok(Some(names))
-}
-
-/// Parses the spec of a catalog.
-pub(crate) fn spec_of(object: &Object) -> CatalogSpec {
-    CatalogSpec::of(object).unwrap_or_default()
 }
 
 #[cfg(test)]

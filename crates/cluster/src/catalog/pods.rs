@@ -1,10 +1,10 @@
 //! Pods of a catalog, and why they are not ready.
 
 use serde::Serialize;
-use serde_json::Value;
 
 use crate::catalog_source::{SERVING_LABEL, UPDATE_LABEL};
-use crate::{Object, words};
+use crate::views::{Condition, PodView, condition, label};
+use crate::words;
 
 /// The role of a pod.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
@@ -39,62 +39,55 @@ pub struct PodState {
 
 impl PodState {
     /// Reads a pod; `None` if it does not belong to the catalog.
-    pub(crate) fn of(pod: &Object, catalog: &str) -> Option<PodState> {
-        let label = |name: &str| pod.metadata.labels.as_ref()?.get(name).map(String::as_str);
-        let role = match (label(SERVING_LABEL), label(UPDATE_LABEL)) {
+    pub(crate) fn of(pod: &PodView, catalog: &str) -> Option<PodState> {
+        let role = match (label(&pod.metadata, SERVING_LABEL), label(&pod.metadata, UPDATE_LABEL)) {
             (Some(name), _) if name == catalog => PodRole::Serving,
             (_, Some(name)) if name == catalog => PodRole::Update,
             _ => return None,
         };
-        let extracted = text(&pod.data, "/spec/initContainers/1/image");
+        // The second container copies the content of an image that has no server.
+        let extracted = pod.spec.init_containers.get(1).filter(|container| !container.image.is_empty());
+        let content = extracted.or(pod.spec.containers.first());
         Some(PodState {
             name: pod.metadata.name.clone().unwrap_or_default(),
             role,
             ready: is_ready(pod),
             image_id: image_id(pod),
             why_not: why_not(pod),
-            image: extracted.or_else(|| text(&pod.data, "/spec/containers/0/image")).unwrap_or_default(),
+            image: content.map(|container| container.image.clone()).unwrap_or_default(),
         })
     }
 }
 
-fn text(value: &Value, pointer: &str) -> Option<String> {
-    value.pointer(pointer).and_then(Value::as_str).filter(|text| !text.is_empty()).map(str::to_owned)
-}
-
 /// Returns the image ID that the node reports.
-pub(crate) fn image_id(pod: &Object) -> Option<String> {
-    let extracts = pod.data.pointer("/spec/initContainers/1").is_some();
-    let place =
-        if extracts { "/status/initContainerStatuses/1/imageID" } else { "/status/containerStatuses/0/imageID" };
+pub(crate) fn image_id(pod: &PodView) -> Option<String> {
+    let status = match pod.spec.init_containers.get(1) {
+        Some(_) => pod.status.init_container_statuses.get(1),
+        None => pod.status.container_statuses.first(),
+    };
+    let id = status.map(|status| status.image_id.as_str()).filter(|id| !id.is_empty())?;
     // Some nodes prefix it with a scheme.
-    text(&pod.data, place).map(|id| id.rsplit("://").next().unwrap_or_default().to_owned())
-}
-
-/// Returns a condition of a pod.
-pub(crate) fn condition<'a>(pod: &'a Object, kind: &str) -> Option<&'a Value> {
-    let conditions = pod.data.pointer("/status/conditions")?.as_array()?;
-    conditions.iter().find(|condition| condition["type"] == kind)
+    Some(id.rsplit("://").next().unwrap_or_default().to_owned())
 }
 
 /// Returns whether a pod is ready and not being deleted.
-pub(crate) fn is_ready(pod: &Object) -> bool {
+pub(crate) fn is_ready(pod: &PodView) -> bool {
     pod.metadata.deletion_timestamp.is_none()
-        && condition(pod, "Ready").is_some_and(|condition| condition["status"] == "True")
+        && condition(&pod.status.conditions, "Ready").is_some_and(Condition::is_true)
 }
 
 /// Returns why a pod is not ready; `None` if it is.
-pub(crate) fn why_not(pod: &Object) -> Option<String> {
+pub(crate) fn why_not(pod: &PodView) -> Option<String> {
     if is_ready(pod) {
         return None;
     }
     if pod.metadata.deletion_timestamp.is_some() {
         return Some("it is about to end".into());
     }
-    if let Some(problem) = words::pod(&pod.data) {
+    if let Some(problem) = words::pod(pod) {
         return Some(problem.text);
     }
-    let why = match pod.data.pointer("/status/phase").and_then(Value::as_str).unwrap_or_default() {
+    let why = match pod.status.phase.as_str() {
         "Running" => "it runs but is not ready: its health check does not succeed yet",
         "Succeeded" => "it has ended",
         "Unknown" => "its node does not answer",
@@ -105,12 +98,13 @@ pub(crate) fn why_not(pod: &Object) -> Option<String> {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
-    use serde_json::json;
+    use serde_json::{Value, json};
 
-    fn pod(status: Value) -> Object {
-        serde_json::from_value(json!({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "p"}, "status": status}))
-            .unwrap()
+    use super::*;
+    use crate::views::decode;
+
+    fn pod(status: Value) -> PodView {
+        decode(json!({"metadata": {"name": "p"}, "status": status})).unwrap()
     }
 
     #[test]

@@ -2,13 +2,12 @@
 
 use kube::api::ListParams;
 use serde::Serialize;
-use serde_json::Value;
 
 use super::pods::{PodRole, PodState};
-use super::spec_of;
 use crate::catalog_source::{SERVING_LABEL, UPDATE_LABEL};
 use crate::request::Requests;
-use crate::{Error, Kind, Object};
+use crate::views::{CatalogSource, PodView, View};
+use crate::{Error, Kind};
 
 /// The state of a catalog.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
@@ -70,31 +69,29 @@ pub(super) async fn read(requests: &Requests<'_>, name: &str) -> Result<CatalogS
         let found = requests.retry(&format!("pods of {name}"), |_| pods.list(&which)).await?;
         all.extend(found.items);
     }
-    Ok(CatalogState::of(&object, &all))
+    let all = all.iter().map(PodView::of).collect::<Result<Vec<_>, Error>>()?;
+    Ok(CatalogState::of(CatalogSource::of(&object)?, &all))
 }
 
 impl CatalogState {
-    pub(crate) fn of(object: &Object, pods: &[Object]) -> CatalogState {
-        let spec = spec_of(object);
-        let name = object.metadata.name.clone().unwrap_or_default();
-        let status = |pointer: &str| {
-            let value = object.data.pointer(&format!("/status/{pointer}")).and_then(Value::as_str);
-            value.filter(|text| !text.is_empty()).map(str::to_owned)
-        };
+    pub(crate) fn of(catalog: CatalogSource, pods: &[PodView]) -> CatalogState {
+        let CatalogSource { metadata, spec, status, .. } = catalog;
+        let name = metadata.name.unwrap_or_default();
+        let given = |text: String| Some(text).filter(|text| !text.is_empty());
         let mut pods: Vec<PodState> = pods.iter().filter_map(|pod| PodState::of(pod, &name)).collect();
         pods.sort_by(|a, b| a.name.cmp(&b.name));
         pods.dedup_by(|a, b| a.name == b.name);
         let serving = || pods.iter().filter(|pod| pod.role == PodRole::Serving && pod.ready);
         let address = Some(spec.address.clone()).filter(|address| spec.image.is_empty() && !address.is_empty());
         CatalogState {
-            namespace: object.metadata.namespace.clone().unwrap_or_default(),
-            state: status("connectionState/lastObservedState").unwrap_or_default(),
-            address: status("connectionState/address").or(address),
+            namespace: metadata.namespace.unwrap_or_default(),
+            state: status.connection_state.last_observed_state,
+            address: given(status.connection_state.address).or(address),
             image_in_use: serving().find_map(|pod| pod.image_id.clone()),
             poll_interval: spec.update_strategy.and_then(|strategy| Some(strategy.registry_poll?.interval)),
-            last_poll: status("latestImageRegistryPoll"),
-            reason: status("reason"),
-            message: status("message"),
+            last_poll: given(status.latest_image_registry_poll),
+            reason: given(status.reason),
+            message: given(status.message),
             packages: None,
             name,
             display_name: spec.display_name,

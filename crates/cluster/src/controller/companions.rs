@@ -13,6 +13,7 @@ use super::reconcile::{Work, namespace_of};
 use super::status::second;
 use crate::catalog_source::{CatalogSpec, PORT, service_name};
 use crate::request::ObjectName;
+use crate::views::is_owned;
 use crate::{Error, Kind, Object};
 
 /// The field manager of the controller.
@@ -43,13 +44,11 @@ pub(super) async fn remove_pods(object: &Object, spec: &CatalogSpec, work: &Work
         perform(&Step::Delete { name: pod.name, grace: 1 }, &source, &Value::Null, "", work).await?;
     }
     for (kind, companion) in source.companions() {
-        let named =
-            ObjectName::new(kind, namespace_of(object), companion["metadata"]["name"].as_str().unwrap_or_default());
-        let there = work.requests.get(&named).await?.unwrap_or_default();
-        let owners = there["metadata"]["ownerReferences"].as_array().cloned().unwrap_or_default();
+        let named = ObjectName::new(kind, namespace_of(object), &ObjectName::of(kind, &companion).name);
+        let there = work.requests.metadata(&named).await?.unwrap_or_default();
         // Another owner may have an object of that name.
-        if owners.iter().any(|owner| owner["uid"] == uid.as_str()) {
-            work.requests.delete(&named, crate::request::uid(&there)).await?;
+        if is_owned(&there, Some(&uid)) {
+            work.requests.delete(&named, there.uid.as_deref()).await?;
         }
     }
     let cleared = Companions { hash: spec.address.clone(), applied: Instant::now(), service: Value::Null };
@@ -87,8 +86,8 @@ pub(super) async fn ensure_companions(source: &Source<'_>, work: &Work<'_>) -> R
 }
 
 async fn apply(kind: Kind, companion: &Value, object: &Object, work: &Work<'_>) -> Result<Object, Error> {
-    let name = companion["metadata"]["name"].as_str().unwrap_or_default();
+    let ObjectName { name, .. } = ObjectName::of(kind, companion);
     let (objects, how, patch) =
         (work.objects(kind, object), PatchParams::apply(MANAGER).force(), Patch::Apply(companion));
-    work.requests.retry(&format!("{} {name}", kind.kind), |_| objects.patch(name, &how, &patch)).await
+    work.requests.retry(&format!("{} {name}", kind.kind), |_| objects.patch(&name, &how, &patch)).await
 }

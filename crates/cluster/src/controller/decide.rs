@@ -6,12 +6,11 @@
 use std::time::Duration;
 
 use k8s_openapi::jiff::Timestamp;
-use serde_json::Value;
 
 use super::objects::POD_HASH;
-use crate::Object;
-use crate::catalog::{PodRole, PodState, condition, is_ready};
+use crate::catalog::{PodRole, PodState, is_ready};
 use crate::catalog_source::Complaint;
+use crate::views::{Condition, PodView, annotation, condition, label};
 
 /// The annotation with the time when a pod was promoted.
 pub(crate) const PROMOTED: &str = "olm.catalogSource/promotedAt";
@@ -42,18 +41,16 @@ pub(crate) struct Pod {
 
 impl Pod {
     /// Reads a pod; `None` if it does not belong to the catalog.
-    pub(crate) fn of(object: &Object, catalog: &str) -> Option<Pod> {
+    pub(crate) fn of(object: &PodView, catalog: &str) -> Option<Pod> {
         let state = PodState::of(object, catalog)?;
-        let label = |name: &str| object.metadata.labels.as_ref()?.get(name).cloned();
-        let annotation = |name: &str| object.metadata.annotations.as_ref()?.get(name).cloned();
-        let phase = object.data.pointer("/status/phase").and_then(Value::as_str).unwrap_or_default();
-        let disrupted = condition(object, "DisruptionTarget").is_some_and(|condition| condition["status"] == "True");
+        let phase = object.status.phase.as_str();
+        let disrupted = condition(&object.status.conditions, "DisruptionTarget").is_some_and(Condition::is_true);
         let why_not = state.why_not.clone();
         let failed = matches!(phase, "Failed" | "Unknown") || is_stuck(object);
         Some(Pod {
             name: state.name,
             role: state.role,
-            hash: label(POD_HASH).unwrap_or_default(),
+            hash: label(&object.metadata, POD_HASH).unwrap_or_default().to_owned(),
             ready: is_ready(object),
             deleting: object.metadata.deletion_timestamp.is_some(),
             dead: matches!(phase, "Failed" | "Succeeded") || (disrupted && !is_ready(object)),
@@ -61,7 +58,7 @@ impl Pod {
             why_not,
             image_id: state.image_id,
             created: object.metadata.creation_timestamp.as_ref().map_or(Timestamp::UNIX_EPOCH, |time| time.0),
-            promoted: annotation(PROMOTED).and_then(|text| text.parse().ok()),
+            promoted: annotation(&object.metadata, PROMOTED).parse().ok(),
         })
     }
 
@@ -72,11 +69,10 @@ impl Pod {
 }
 
 /// Returns whether a container is in a state that only another image or spec can end.
-fn is_stuck(pod: &Object) -> bool {
-    let statuses = ["/status/initContainerStatuses", "/status/containerStatuses"];
-    let mut containers = statuses.iter().filter_map(|place| pod.data.pointer(place)?.as_array()).flatten();
+fn is_stuck(pod: &PodView) -> bool {
+    let mut containers = pod.status.init_container_statuses.iter().chain(&pod.status.container_statuses);
     containers.any(|container| {
-        let reason = container.pointer("/state/waiting/reason").and_then(Value::as_str).unwrap_or_default();
+        let reason = container.state.waiting.as_ref().map_or("", |waiting| waiting.reason.as_str());
         matches!(reason, "CrashLoopBackOff" | "ImagePullBackOff" | "InvalidImageName" | "CreateContainerConfigError")
     })
 }

@@ -4,13 +4,15 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use k8s_openapi::jiff::Timestamp;
 use kube::Api;
 use kube::api::PostParams;
-use serde_json::{Value, json};
+use serde_json::json;
 
 use super::metrics::Metrics;
 use crate::error::{api_message, has_code};
+use crate::views::{self, LeaseSpec, View};
 use crate::{Cluster, Error, Kind, Object};
 
 /// A lease and its candidate.
@@ -83,13 +85,15 @@ impl Lease {
     pub(crate) async fn release(&self) {
         // A renewal that was in flight when the controller stopped can arrive meanwhile, but not twice.
         for _ in 0..2 {
-            let Ok(Some(mut lease)) = self.leases.get_opt(&self.name).await else { return };
-            if lease.data["spec"]["holderIdentity"] != self.identity.as_str() {
+            let Ok(Some(found)) = self.leases.get_opt(&self.name).await else { return };
+            let Ok(mut lease) = views::Lease::of(&found) else { return };
+            if lease.spec.holder_identity != self.identity {
                 return;
             }
-            lease.data["spec"]["holderIdentity"] = "".into();
-            lease.data["spec"]["leaseDurationSeconds"] = 1.into();
-            let replaced = self.leases.replace(&self.name, &PostParams::default(), &lease).await;
+            lease.spec.holder_identity.clear();
+            lease.spec.lease_duration_seconds = 1;
+            let Ok(released) = object(&lease) else { return };
+            let replaced = self.leases.replace(&self.name, &PostParams::default(), &released).await;
             if !matches!(won(replaced), Ok(false)) {
                 return;
             }
@@ -103,45 +107,50 @@ impl Lease {
         self.metrics.reached.store(true, Ordering::Relaxed);
         let now = Timestamp::now();
         let now = format!("{}.{:06}Z", now.strftime("%Y-%m-%dT%H:%M:%S"), now.subsec_microsecond());
-        let Some(mut lease) = found else {
-            let lease = json!({
-                "apiVersion": Kind::LEASE.api_version(),
-                "kind": Kind::LEASE.kind,
-                "metadata": {"name": self.name, "namespace": self.namespace},
-                "spec": self.spec(&now, &now, 0),
-            });
-            let lease = serde_json::from_value(lease).map_err(|error| Error::Failed(error.to_string()))?;
+        let Some(found) = found else {
+            let metadata = ObjectMeta {
+                name: Some(self.name.clone()),
+                namespace: Some(self.namespace.clone()),
+                ..ObjectMeta::default()
+            };
+            let lease = object(&views::Lease::new(metadata, self.spec(LeaseSpec::default(), &now)))?;
             return won(self.leases.create(&PostParams::default(), &lease).await).map_err(Error::api(what()));
         };
-        let spec = &lease.data["spec"];
-        let holder = spec["holderIdentity"].as_str().unwrap_or_default();
-        let ours = holder == self.identity;
+        let mut lease = views::Lease::of(&found)?;
+        let holder = &lease.spec.holder_identity;
         let version = lease.metadata.resource_version.clone().unwrap_or_default();
         let since = match &self.seen {
             Some((seen, since)) if *seen == version => *since,
             _ => Instant::now(),
         };
         self.seen = Some((version, since));
-        let theirs = Duration::from_secs(spec["leaseDurationSeconds"].as_u64().unwrap_or_default());
-        if !ours && !holder.is_empty() && since.elapsed() <= theirs.max(self.duration) {
+        let theirs = Duration::from_secs(lease.spec.lease_duration_seconds);
+        if *holder != self.identity && !holder.is_empty() && since.elapsed() <= theirs.max(self.duration) {
             return Ok(false);
         }
-        let changes = spec["leaseTransitions"].as_u64().unwrap_or_default() + u64::from(!ours);
-        let acquired = spec["acquireTime"].as_str().filter(|_| ours).unwrap_or(&now).to_owned();
-        lease.data["spec"] = self.spec(&acquired, &now, changes);
-        let replaced = self.leases.replace(&self.name, &PostParams::default(), &lease).await;
+        lease.spec = self.spec(lease.spec, &now);
+        let replaced = self.leases.replace(&self.name, &PostParams::default(), &object(&lease)?).await;
         won(replaced).map_err(Error::api(what()))
     }
 
-    fn spec(&self, acquired: &str, renewed: &str, changes: u64) -> Value {
-        json!({
-            "holderIdentity": self.identity,
-            "leaseDurationSeconds": self.duration.as_secs().max(1),
-            "acquireTime": acquired,
-            "renewTime": renewed,
-            "leaseTransitions": changes,
-        })
+    /// Returns the spec with which this replica takes or renews the lease.
+    fn spec(&self, before: LeaseSpec, now: &str) -> LeaseSpec {
+        let ours = before.holder_identity == self.identity;
+        let is_new = before == LeaseSpec::default();
+        LeaseSpec {
+            holder_identity: self.identity.clone(),
+            lease_duration_seconds: self.duration.as_secs().max(1),
+            acquire_time: Some(before.acquire_time).filter(|time| ours && !time.is_empty()).unwrap_or(now.to_owned()),
+            renew_time: now.to_owned(),
+            lease_transitions: before.lease_transitions + u64::from(!ours && !is_new),
+            rest: before.rest,
+        }
     }
+}
+
+/// Returns the object of a lease.
+fn object(lease: &views::Lease) -> Result<Object, Error> {
+    serde_json::from_value(json!(lease)).map_err(|error| Error::Failed(error.to_string()))
 }
 
 /// Returns whether a write won against concurrent ones.

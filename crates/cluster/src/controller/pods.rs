@@ -11,6 +11,7 @@ use super::objects::Source;
 use super::reconcile::Work;
 use crate::catalog_source::{SERVING_LABEL, UPDATE_LABEL};
 use crate::error::has_code;
+use crate::views::{PodView, View};
 use crate::{Error, Kind, Object};
 
 /// Returns the pods of a catalog.
@@ -20,7 +21,8 @@ pub(super) async fn pods_of(source: &Source<'_>, work: &Work<'_>) -> Result<Vec<
     for label in [SERVING_LABEL, UPDATE_LABEL] {
         let which = ListParams::default().labels(&format!("{label}={}", source.name()));
         let found = work.requests.retry(&format!("pods of {}", source.name()), |_| pods.list(&which)).await?;
-        let found: Vec<Pod> = found.items.iter().filter_map(|pod| Pod::of(pod, source.name())).collect();
+        let found = found.items.iter().map(PodView::of).collect::<Result<Vec<_>, Error>>()?;
+        let found: Vec<Pod> = found.iter().filter_map(|pod| Pod::of(pod, source.name())).collect();
         // A pod that changes its role between the requests appears twice.
         all.retain(|pod| found.iter().all(|other| other.name != pod.name));
         all.extend(found);

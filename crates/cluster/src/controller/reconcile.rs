@@ -21,6 +21,7 @@ use super::status::{Report, report, second};
 use super::template::{TEMPLATE, Version, conditions, resolve};
 use crate::catalog_source::{CatalogSpec, Complaint, service_address};
 use crate::request::Requests;
+use crate::views::{CatalogSourceStatus, ConnectionState, View};
 use crate::{Cluster, Error, Kind, Object};
 
 /// How often the connection to a catalog is checked.
@@ -89,10 +90,9 @@ impl Context {
     }
 
     /// Returns the last observed connection state, and when to check again.
-    fn connection(&self, object: &Object, address: &str) -> (&'static str, Duration) {
+    fn connection(&self, object: &Object, known: &ConnectionState, address: &str) -> (&'static str, Duration) {
         let (uid, generation) = (object.metadata.uid.as_deref(), object.metadata.generation);
-        let connection = &object.data["status"]["connectionState"];
-        let seen = connection["lastObservedState"].as_str().filter(|_| connection["address"] == address);
+        let seen = (known.address == address).then_some(known.last_observed_state.as_str());
         let Connection { state, checking } =
             self.connections.state_of(uid.unwrap_or_default(), generation.unwrap_or_default(), address, seen);
         let again = match state {
@@ -201,9 +201,10 @@ async fn sync(seen: &Object, work: &Work<'_>) -> Result<Action, Error> {
         ("grpc", false) => serve_image(&object, &spec, work).await,
         ("grpc", true) => {
             remove_pods(&object, &spec, work).await?;
-            let (state, again) = work.context.connection(&object, &spec.address);
-            let created = object.data.pointer("/status/registryService/createdAt").cloned();
-            let created = created.unwrap_or_else(|| second(Timestamp::now()).into());
+            let status = CatalogSourceStatus::of(&object)?.status;
+            let (state, again) = work.context.connection(&object, &status.connection_state, &spec.address);
+            let created = Some(status.registry_service.created_at).filter(|time| !time.is_empty());
+            let created = created.unwrap_or_else(|| second(Timestamp::now()));
             let said = Report {
                 service: Some(json!({"protocol": "grpc", "createdAt": created})),
                 connection: Some((spec.address.clone(), state)),
@@ -227,14 +228,14 @@ async fn follow_template(object: &mut Object, work: &Work<'_>) -> Result<(), Err
     let version = Version { major: info.major, minor: info.minor, git: info.git_version };
     let resolved = resolve(&template, &version);
     let (sources, how) = (work.objects(Kind::CATALOG_SOURCE, object), PatchParams::default());
+    let before = CatalogSourceStatus::of(object)?.status.conditions;
     if let Ok(image) = &resolved
-        && object.data["spec"]["image"] != image.as_str()
+        && CatalogSpec::of(object).map_or(true, |spec| spec.image != *image)
     {
         let patch = Patch::Merge(json!({"spec": {"image": image}}));
         let what = format!("image of catalog {name}");
         *object = work.requests.retry(&what, |_| sources.patch(&name, &how, &patch)).await?;
     }
-    let before = object.data["status"]["conditions"].clone();
     let conditions = conditions(&resolved, &before);
     if conditions != before {
         let patch = Patch::Merge(json!({"status": {"conditions": conditions}}));
@@ -266,7 +267,8 @@ async fn serve_image(object: &Object, spec: &CatalogSpec, work: &Work<'_>) -> Re
     let now = Timestamp::now();
     let pods = pods_of(&source, work).await?;
     let interval = spec.interval();
-    let polled = time_at(object, "/status/latestImageRegistryPoll");
+    let status = CatalogSourceStatus::of(object)?.status;
+    let polled = status.latest_image_registry_poll.parse().ok();
     let poll_at = interval.as_ref().map(|interval| {
         let created = object.metadata.creation_timestamp.as_ref().map(|time| time.0);
         let since = polled.or(created).unwrap_or(now);
@@ -298,7 +300,7 @@ async fn serve_image(object: &Object, spec: &CatalogSpec, work: &Work<'_>) -> Re
         .or_else(|| interval.and_then(|interval| interval.complaint));
     let address = service_address(source.name(), source.namespace());
     let (state, check) = match (decision.served, &decision.complaint) {
-        (true, _) => context.connection(object, &address),
+        (true, _) => context.connection(object, &status.connection_state, &address),
         (false, None) => ("CONNECTING", CHECK_AGAIN),
         (false, Some(_)) => ("TRANSIENT_FAILURE", CHECK_AGAIN),
     };
@@ -323,10 +325,6 @@ async fn enforces_restricted(object: &Object, work: &Work<'_>) -> Result<bool, E
         Err(error) if error.is_forbidden() => Ok(true),
         Err(error) => Err(error),
     }
-}
-
-fn time_at(object: &Object, pointer: &str) -> Option<Timestamp> {
-    object.data.pointer(pointer)?.as_str()?.parse().ok()
 }
 
 /// Spreads catalogs created together over a tenth of their interval.

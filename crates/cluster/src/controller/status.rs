@@ -7,6 +7,7 @@ use serde_json::{Value, json};
 use super::reconcile::Work;
 use crate::catalog_source::Complaint;
 use crate::error::has_code;
+use crate::views::{CatalogSourceStatus, View};
 use crate::{Error, Kind, Object};
 
 /// The status to write.
@@ -32,9 +33,9 @@ pub(super) async fn report(object: &Object, said: Report, work: &Work<'_>) -> Re
         status["latestImageRegistryPoll"] = second(polled).into();
     }
     if let Some((address, state)) = said.connection {
-        let old = &before["connectionState"];
-        let same = old["address"] == address.as_str() && old["lastObservedState"] == state;
-        let since = if same { old["lastConnect"].clone() } else { second(Timestamp::now()).into() };
+        let old = CatalogSourceStatus::of(object)?.status.connection_state;
+        let same = old.address == address && old.last_observed_state == state;
+        let since = if same { old.last_connect } else { second(Timestamp::now()) };
         status["connectionState"] = json!({"address": address, "lastObservedState": state, "lastConnect": since});
     }
     if is_part_of(&status, &before) {

@@ -1,7 +1,9 @@
 //! Image templates that follow the cluster's version.
 
 use k8s_openapi::jiff::Timestamp;
-use serde_json::{Value, json};
+
+use super::status::second;
+use crate::views::{Condition, condition};
 
 /// The annotation with the template.
 pub(crate) const TEMPLATE: &str = "olm.catalogImageTemplate";
@@ -52,28 +54,30 @@ pub(crate) fn resolve(template: &str, version: &Version) -> Result<String, Templ
 }
 
 /// Returns the conditions of a template for the status.
-pub(crate) fn conditions(resolved: &Result<String, TemplateError>, before: &Value) -> Value {
+pub(crate) fn conditions(resolved: &Result<String, TemplateError>, before: &[Condition]) -> Vec<Condition> {
     let condition = |kind: &str, reason: &str, message: &str| {
         let status = if resolved.is_ok() { "True" } else { "False" };
-        let old = before.as_array().and_then(|all| all.iter().find(|one| one["type"] == kind));
-        let same = old.filter(|old| old["status"] == status).map(|old| old["lastTransitionTime"].clone());
-        let now = Timestamp::from_second(Timestamp::now().as_second()).unwrap_or_default().to_string();
-        json!({
-            "type": kind, "status": status, "reason": reason, "message": message,
-            "lastTransitionTime": same.unwrap_or_else(|| now.into()),
-        })
+        let old = condition(before, kind).filter(|old| old.status == status);
+        Condition {
+            kind: kind.to_owned(),
+            status: status.to_owned(),
+            reason: reason.to_owned(),
+            message: message.to_owned(),
+            last_transition_time: old.map_or_else(|| second(Timestamp::now()), |old| old.last_transition_time.clone()),
+            ..Condition::default()
+        }
     };
     match resolved {
-        Ok(image) => json!([
+        Ok(image) => vec![
             condition("TemplatesHaveResolved", "AllTemplatesResolved", "the image is that of the template"),
             condition("ResolvedImage", "AllTemplatesResolved", image),
-        ]),
+        ],
         Err(error) => {
             let why = error.to_string();
-            json!([
+            vec![
                 condition("TemplatesHaveResolved", "UnableToResolve", &why),
                 condition("ResolvedImage", "UnableToResolve", &why),
-            ])
+            ]
         }
     }
 }

@@ -2,14 +2,15 @@
 
 use std::time::Instant;
 
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::api::ListParams;
-use serde_json::Value;
 
 use super::objects::{installer_name, owned_by};
 use super::{offer, other_olm};
-use crate::request::{ObjectName, Requests, uid};
+use crate::request::{ObjectName, Requests};
 use crate::run::names::{self, RUN_LABEL};
 use crate::run::preflight::{Right, missing};
+use crate::views::{View, label};
 use crate::{Cluster, Error, Kind, Watcher};
 
 /// What to remove.
@@ -46,15 +47,15 @@ pub async fn cleanup(
     let package = &options.package;
     let extensions = other_olm::of_package(requests, package).await?;
     let catalog = ObjectName::new(Kind::CLUSTER_CATALOG, "", &names::catalog_source(package));
-    let catalog = requests.get(&catalog).await?.filter(|catalog| run_of(catalog).is_some());
+    let catalog = requests.metadata(&catalog).await?.filter(|catalog| run_of(catalog).is_some());
     let rights = rights_of_a_run(requests, package).await?;
     if extensions.is_empty() && catalog.is_none() && rights.is_empty() {
         return Ok(false);
     }
     let foreign: Vec<String> = extensions
         .iter()
-        .filter(|one| run_of(one).is_none())
-        .map(|one| ObjectName::of(Kind::CLUSTER_EXTENSION, one).to_string())
+        .filter(|one| run_of(&one.metadata).is_none())
+        .map(|one| one.object_name().to_string())
         .collect();
     if !foreign.is_empty() && !options.force {
         return Err(Error::refused(format!(
@@ -69,10 +70,10 @@ pub async fn cleanup(
     }
     let mut runs: Vec<(String, String)> = Vec::new();
     for extension in &extensions {
-        let namespace = extension["spec"]["namespace"].as_str().unwrap_or_default();
-        runs.extend(run_of(extension).map(|run| (run.to_owned(), namespace.to_owned())));
-        warn_of_crds(requests, extension).await?;
-        remove(requests, Kind::CLUSTER_EXTENSION, extension).await?;
+        let (name, namespace) = (extension.object_name(), &extension.spec.namespace);
+        runs.extend(run_of(&extension.metadata).map(|run| (run.to_owned(), namespace.clone())));
+        warn_of_crds(requests, &name).await?;
+        remove(requests, &name, &extension.metadata).await?;
     }
     // Objects of a run that failed before it created its ClusterExtension.
     for run in catalog.iter().chain(&rights).filter_map(run_of) {
@@ -87,17 +88,17 @@ pub async fn cleanup(
 }
 
 /// Returns the run that created an object.
-fn run_of(object: &Value) -> Option<&str> {
-    object["metadata"]["labels"][RUN_LABEL].as_str()
+fn run_of(object: &ObjectMeta) -> Option<&str> {
+    label(object, RUN_LABEL)
 }
 
 /// Returns the installer account and its permissions, as far as a run created them: they are created before the
 /// catalog and may be all that a run left.
-async fn rights_of_a_run(requests: &Requests<'_>, package: &str) -> Result<Vec<Value>, Error> {
+async fn rights_of_a_run(requests: &Requests<'_>, package: &str) -> Result<Vec<ObjectMeta>, Error> {
     let mut found = Vec::new();
     for kind in [Kind::SERVICE_ACCOUNT, Kind::CLUSTER_ROLE, Kind::CLUSTER_ROLE_BINDING] {
         let name = ObjectName::new(kind, &requests.cluster.namespace, &installer_name(package));
-        match requests.get(&name).await {
+        match requests.metadata(&name).await {
             Err(error) if error.is_forbidden() => {}
             there => found.extend(there?.filter(|there| run_of(there).is_some())),
         }
@@ -106,15 +107,14 @@ async fn rights_of_a_run(requests: &Requests<'_>, package: &str) -> Result<Vec<V
 }
 
 /// Warns of the definitions that are deleted with a ClusterExtension.
-async fn warn_of_crds(requests: &Requests<'_>, extension: &Value) -> Result<(), Error> {
-    let name = ObjectName::of(Kind::CLUSTER_EXTENSION, extension);
+async fn warn_of_crds(requests: &Requests<'_>, name: &ObjectName) -> Result<(), Error> {
     let selector = ListParams::default().labels(&owned_by(&name.name));
-    let found = match requests.list(Kind::CRD, "", &selector).await {
+    let found = match requests.list_metadata(Kind::CRD, "", &selector).await {
         Err(error) if error.is_forbidden() => return Ok(()),
         found => found?,
     };
     if !found.is_empty() {
-        let names: Vec<String> = found.iter().map(|crd| ObjectName::of(Kind::CRD, crd).name).collect();
+        let names: Vec<String> = found.into_iter().filter_map(|crd| crd.name).collect();
         let names = names.join(", ");
         requests.watcher.warn(&format!("deleting {name} also deletes its definitions and all their objects: {names}"));
     }
@@ -125,11 +125,7 @@ async fn warn_of_crds(requests: &Requests<'_>, extension: &Value) -> Result<(), 
 async fn remove_run(requests: &Requests<'_>, run: &str, namespace: &str) -> Result<(), Error> {
     let selector = ListParams::default().labels(&format!("{RUN_LABEL}={run}"));
     for kind in OTHER_KINDS {
-        let found = match kind.namespaced && namespace.is_empty() {
-            true => requests.list_everywhere_with(kind, &selector).await,
-            false => requests.list(kind, namespace, &selector).await,
-        };
-        let found = match found {
+        let found = match requests.list_metadata(kind, namespace, &selector).await {
             Err(error) if error.is_forbidden() => {
                 requests.watcher.warn(&format!("{} of this run may remain: {error}", kind.plural));
                 continue;
@@ -137,17 +133,17 @@ async fn remove_run(requests: &Requests<'_>, run: &str, namespace: &str) -> Resu
             found => found?,
         };
         for object in &found {
-            remove(requests, kind, object).await?;
+            remove(requests, &ObjectName::named(kind, object), object).await?;
         }
     }
     Ok(())
 }
 
-async fn remove(requests: &Requests<'_>, kind: Kind, object: &Value) -> Result<(), Error> {
-    let name = ObjectName::of(kind, object);
-    requests.delete(&name, uid(object)).await?;
+async fn remove(requests: &Requests<'_>, name: &ObjectName, object: &ObjectMeta) -> Result<(), Error> {
+    let uid = object.uid.as_deref();
+    requests.delete(name, uid).await?;
     requests.watcher.state(&name.to_string(), "waiting for its deletion");
-    requests.wait_until_gone(&name, uid(object)).await?;
+    requests.wait_until_gone(name, uid).await?;
     requests.watcher.state(&name.to_string(), "");
     requests.watcher.done(&format!("{name} deleted"));
     Ok(())

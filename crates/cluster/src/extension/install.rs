@@ -6,6 +6,7 @@ use super::objects::{Carried, Extension, adopt};
 use super::wait;
 use crate::ledger::Ledger;
 use crate::request::{ObjectName, Requests};
+use crate::views::DefinitionMetadata;
 use crate::{Cluster, Error, Kind, Watcher};
 
 /// Installs a bundle and waits until its operator runs. The ledger records all created objects, whatever the outcome.
@@ -25,7 +26,7 @@ pub async fn install(
     let mut wanted = ObjectName::new(Kind::CLUSTER_EXTENSION, "", &extension.name);
     for (kind, object) in extension.objects(carried) {
         let name = ObjectName::of(kind, &object);
-        if kind == Kind::NAMESPACE && requests.get(&name).await?.is_some() {
+        if kind == Kind::NAMESPACE && requests.metadata(&name).await?.is_some() {
             continue;
         }
         if kind == Kind::CLUSTER_EXTENSION {
@@ -52,8 +53,9 @@ async fn adopt_definitions(requests: &Requests<'_>, ledger: &Ledger, extension: 
     }
     for name in &extension.definitions {
         let crd = ObjectName::new(Kind::CRD, "", name);
-        if requests.get(&crd).await?.is_some() {
-            ledger.change(requests, &crd, |crd| adopt(crd, &extension.name, &extension.namespace)).await?;
+        if requests.metadata(&crd).await?.is_some() {
+            let adopt = |crd: &mut DefinitionMetadata| adopt(&mut crd.metadata, &extension.name, &extension.namespace);
+            ledger.change(requests, &crd, adopt).await?;
         }
     }
     Ok(())

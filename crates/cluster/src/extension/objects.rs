@@ -1,11 +1,16 @@
 //! The objects of a run with OLM v1.
 
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use serde_json::{Value, json};
 
 use crate::cluster_catalog::NAME_LABEL;
 use crate::run::names;
-use crate::run::objects::{INDEX_IMAGE, INJECTED_BUNDLES};
+use crate::run::objects::{INDEX_IMAGE, INJECTED_BUNDLES, injected_text};
 use crate::run::pod::Item;
+use crate::views::{
+    self, CatalogFilter, ClusterCatalog, ClusterExtension, ClusterExtensionSpec, ExtensionConfig, ExtensionSource,
+    InlineConfig, Rest, Selector, SourceImage, annotate,
+};
 use crate::{ClusterCatalogPlan, Kind};
 
 /// The annotation of a ClusterCatalog with the pushed name of its image.
@@ -85,8 +90,8 @@ impl Extension {
             all.push((Kind::NAMESPACE, described(Kind::NAMESPACE, json!({"name": self.namespace}), json!({}))));
         }
         all.extend(self.rights());
-        all.push((Kind::CLUSTER_CATALOG, self.catalog(carried)));
-        all.push((Kind::CLUSTER_EXTENSION, self.object()));
+        all.push((Kind::CLUSTER_CATALOG, json!(self.catalog(carried))));
+        all.push((Kind::CLUSTER_EXTENSION, json!(self.object())));
         all
     }
 
@@ -111,37 +116,51 @@ impl Extension {
         }
     }
 
-    fn catalog(&self, carried: &Carried) -> Value {
+    fn catalog(&self, carried: &Carried) -> ClusterCatalog {
         let plan = ClusterCatalogPlan {
             name: self.catalog_name(),
             image: carried.image.clone(),
             ..ClusterCatalogPlan::default()
         };
-        let mut catalog = plan.object();
+        let metadata = ObjectMeta {
+            labels: Some([(NAME_LABEL.to_owned(), plan.name.clone())].into()),
+            name: Some(plan.name.clone()),
+            ..ObjectMeta::default()
+        };
+        let mut catalog = ClusterCatalog::new(metadata, plan.spec());
         carry(&mut catalog, carried);
         catalog
     }
 
-    fn object(&self) -> Value {
-        let mut spec = json!({
-            "namespace": self.namespace,
-            "source": {"sourceType": "Catalog", "catalog": {
-                "packageName": self.package,
-                "version": self.version,
-                "selector": {"matchLabels": {NAME_LABEL: self.catalog_name()}},
-            }},
-        });
+    fn object(&self) -> ClusterExtension {
+        let selector =
+            Selector { match_labels: [(NAME_LABEL.to_owned(), self.catalog_name())].into(), rest: Rest::new() };
+        let mut spec = ClusterExtensionSpec {
+            namespace: self.namespace.clone(),
+            source: ExtensionSource {
+                source_type: "Catalog".to_owned(),
+                catalog: CatalogFilter {
+                    package_name: self.package.clone(),
+                    version: self.version.clone(),
+                    selector: Some(selector),
+                    rest: Rest::new(),
+                },
+                rest: Rest::new(),
+            },
+            ..ClusterExtensionSpec::default()
+        };
         if self.account != Account::None {
-            spec["serviceAccount"] = json!({"name": self.installer_name()});
+            spec.service_account = Some(views::Account { name: self.installer_name(), rest: Rest::new() });
         }
         if let Some(namespace) = &self.watch_namespace {
-            spec["config"] = json!({"configType": "Inline", "inline": {"watchNamespace": namespace}});
+            let inline = InlineConfig { watch_namespace: Some(namespace.clone()), rest: Rest::new() };
+            spec.config = Some(ExtensionConfig { config_type: "Inline".to_owned(), inline, rest: Rest::new() });
         }
-        let mut object = described(Kind::CLUSTER_EXTENSION, json!({"name": self.name}), json!({"spec": spec}));
         if self.ignore_crd_safety {
-            ignore_crd_safety(&mut object);
+            ignore_crd_safety(&mut spec);
         }
-        object
+        let metadata = ObjectMeta { name: Some(self.name.clone()), ..ObjectMeta::default() };
+        ClusterExtension::new(metadata, spec)
     }
 }
 
@@ -151,25 +170,24 @@ pub(super) fn installer_name(extension: &str) -> String {
 }
 
 /// Points a ClusterCatalog at an image and records its bundles.
-pub(super) fn carry(catalog: &mut Value, carried: &Carried) {
-    let items = carried.items.iter().map(|item| json!({"imageTag": item.image, "mode": item.mode}));
-    let annotations = &mut catalog["metadata"]["annotations"];
-    annotations[INDEX_IMAGE] = json!(carried.index_image);
-    annotations[INJECTED_BUNDLES] = json!(Value::Array(items.collect()).to_string());
-    annotations[REGISTRY] = json!(carried.registry);
-    catalog["spec"]["source"]["image"] = json!({"ref": carried.image});
+pub(super) fn carry(catalog: &mut ClusterCatalog, carried: &Carried) {
+    let metadata = &mut catalog.metadata;
+    annotate(metadata, INDEX_IMAGE, &carried.index_image);
+    annotate(metadata, INJECTED_BUNDLES, injected_text(&carried.items));
+    annotate(metadata, REGISTRY, &carried.registry);
+    catalog.spec.source.image = SourceImage { reference: carried.image.clone(), ..SourceImage::default() };
 }
 
 /// Disables the CRD upgrade safety check of OLM v1.
-pub(super) fn ignore_crd_safety(extension: &mut Value) {
-    extension["spec"]["install"] = json!({"preflight": {"crdUpgradeSafety": {"enforcement": "None"}}});
+pub(super) fn ignore_crd_safety(extension: &mut ClusterExtensionSpec) {
+    extension.install = Some(json!({"preflight": {"crdUpgradeSafety": {"enforcement": "None"}}}));
 }
 
 /// Makes Helm, which OLM v1 applies objects with, adopt an object into its release.
-pub(super) fn adopt(object: &mut Value, extension: &str, namespace: &str) {
-    object["metadata"]["labels"]["app.kubernetes.io/managed-by"] = json!("Helm");
-    object["metadata"]["annotations"]["meta.helm.sh/release-name"] = json!(extension);
-    object["metadata"]["annotations"]["meta.helm.sh/release-namespace"] = json!(namespace);
+pub(super) fn adopt(object: &mut ObjectMeta, extension: &str, namespace: &str) {
+    object.labels.get_or_insert_default().insert("app.kubernetes.io/managed-by".into(), "Helm".into());
+    annotate(object, "meta.helm.sh/release-name", extension);
+    annotate(object, "meta.helm.sh/release-namespace", namespace);
 }
 
 /// Returns the label selector of the objects of a ClusterExtension.

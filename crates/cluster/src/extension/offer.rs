@@ -2,9 +2,8 @@
 
 use std::time::Instant;
 
-use serde_json::Value;
-
 use crate::request::{ObjectName, Requests};
+use crate::views::{Definition, Deployment};
 use crate::{Cluster, Error, Kind, Watcher};
 
 /// The deployment of operator-controller: upstream and on OpenShift.
@@ -41,27 +40,22 @@ impl Offer {
         self.gates.iter().rev().find(|(gate, _)| gate == name).map(|(_, open)| *open)
     }
 
-    fn read_definition(&mut self, crd: &Value) {
-        let versions = crd["spec"]["versions"].as_array().map(Vec::as_slice).unwrap_or_default();
-        let Some(version) = versions.iter().find(|version| version["name"] == "v1") else { return };
-        let spec = &version["schema"]["openAPIV3Schema"]["properties"]["spec"];
-        let required = spec["required"].as_array().map(Vec::as_slice).unwrap_or_default();
-        self.needs_account = required.iter().any(|field| field == "serviceAccount");
-        self.has_config = spec["properties"]["config"].is_object();
+    fn read_definition(&mut self, crd: &Definition) {
+        let Some(version) = crd.spec.versions.iter().find(|version| version.name == "v1") else { return };
+        let spec = version.schema.open_api.properties.get("spec");
+        self.needs_account = spec.is_some_and(|spec| spec.required.iter().any(|field| field == "serviceAccount"));
+        self.has_config = spec.is_some_and(|spec| spec.properties.contains_key("config"));
     }
 
-    fn read_controller(&mut self, deployment: &Value) {
-        let containers = deployment["spec"]["template"]["spec"]["containers"].as_array();
-        for container in containers.into_iter().flatten() {
-            let words = ["command", "args"].map(|key| container[key].as_array().map(Vec::as_slice).unwrap_or_default());
-            for word in words.concat().iter().filter_map(Value::as_str) {
+    fn read_controller(&mut self, deployment: &Deployment) {
+        for container in &deployment.spec.template.spec.containers {
+            for word in container.command.iter().chain(&container.args) {
                 let Some(gates) = word.strip_prefix("--feature-gates=") else { continue };
                 let pairs = gates.split(',').filter_map(|gate| gate.split_once('='));
                 self.gates.extend(pairs.map(|(name, open)| (name.trim().to_owned(), open.trim() == "true")));
             }
-            let image = container["image"].as_str().unwrap_or_default();
-            if image.contains("operator-controller") {
-                self.minor = self.minor.or_else(|| minor(image));
+            if container.image.contains("operator-controller") {
+                self.minor = self.minor.or_else(|| minor(&container.image));
             }
         }
     }
@@ -128,14 +122,14 @@ pub async fn offer(cluster: &Cluster, deadline: Instant, watcher: &dyn Watcher) 
     }
     let mut offer = Offer { needs_account: true, ..Offer::default() };
     let kind = Kind::CLUSTER_EXTENSION;
-    match requests.get(&ObjectName::new(Kind::CRD, "", &format!("{}.{}", kind.plural, kind.group))).await {
+    match requests.read(&ObjectName::new(Kind::CRD, "", &format!("{}.{}", kind.plural, kind.group))).await {
         Ok(Some(crd)) => offer.read_definition(&crd),
         Ok(None) => {}
         Err(error) if error.is_forbidden() => {}
         Err(error) => return Err(error),
     }
     for (namespace, name) in CONTROLLERS {
-        match requests.get(&ObjectName::new(Kind::DEPLOYMENT, namespace, name)).await {
+        match requests.read(&ObjectName::new(Kind::DEPLOYMENT, namespace, name)).await {
             Ok(Some(deployment)) => offer.read_controller(&deployment),
             Ok(None) => {}
             Err(error) if error.is_forbidden() => {}
@@ -147,13 +141,17 @@ pub async fn offer(cluster: &Cluster, deadline: Instant, watcher: &dyn Watcher) 
 
 #[cfg(test)]
 mod tests {
-    use serde_json::json;
+    use serde_json::{Value, json};
 
     use super::*;
+    use crate::views::decode;
 
     #[test]
     fn the_crd_shows_the_features_of_a_release() {
-        let crd = |spec: Value| json!({"spec": {"versions": [{"name": "v1", "schema": {"openAPIV3Schema": {"properties": {"spec": spec}}}}]}});
+        let crd = |spec: Value| {
+            let schema = json!({"openAPIV3Schema": {"properties": {"spec": spec}}});
+            decode(json!({"spec": {"versions": [{"name": "v1", "schema": schema}]}})).unwrap()
+        };
         let mut old = Offer::default();
         old.read_definition(&crd(json!({"required": ["namespace", "serviceAccount", "source"], "properties": {}})));
         assert_eq!(old, Offer { needs_account: true, ..Offer::default() });
@@ -165,11 +163,11 @@ mod tests {
     #[test]
     fn a_controller_shows_its_gates_and_its_release() {
         let mut offer = Offer::default();
-        offer.read_controller(&json!({"spec": {"template": {"spec": {"containers": [
+        offer.read_controller(&decode(json!({"spec": {"template": {"spec": {"containers": [
             {"image": "r.test/proxy:v2.1.0"},
             {"image": "r.test/operator-controller:v1.9.2@sha256:00", "args": [
                 "--leader-elect", "--feature-gates=WebhookProviderCertManager=true", "--feature-gates=A=false,B=true"]},
-        ]}}}}));
+        ]}}}})).unwrap());
         assert_eq!(offer.minor, Some(9));
         assert_eq!((offer.gate("A"), offer.gate("B"), offer.gate("C")), (Some(false), Some(true), None));
     }

@@ -1,16 +1,15 @@
 //! Detects installed packages: two OLM generations would compete for their definitions and permissions.
 
-use serde_json::Value;
-
+use crate::Error;
 use crate::request::{ObjectName, Requests};
-use crate::{Error, Kind};
+use crate::views::{ClusterExtension, Csv, Subscription, View};
 
 /// The prefix of labels that OLM v0 sets on all objects of a package, followed by `PACKAGE.NAMESPACE`.
 const COMPONENT: &str = "operators.coreos.com/";
 
 /// Lists the objects of a kind; empty if the cluster does not know it or the user may not read it.
-async fn all(requests: &Requests<'_>, kind: Kind) -> Result<Vec<Value>, Error> {
-    match requests.list_everywhere(kind).await {
+async fn all<K: View>(requests: &Requests<'_>) -> Result<Vec<K>, Error> {
+    match requests.list_everywhere().await {
         Err(error) if error.is_missing() || error.is_forbidden() => Ok(Vec::new()),
         found => found,
     }
@@ -18,28 +17,27 @@ async fn all(requests: &Requests<'_>, kind: Kind) -> Result<Vec<Value>, Error> {
 
 /// Returns the OLM v0 object that installs a package, if any.
 pub(super) async fn runs_in_v0(requests: &Requests<'_>, package: &str, csv: &str) -> Result<Option<ObjectName>, Error> {
-    let subscriptions = all(requests, Kind::SUBSCRIPTION).await?;
-    if let Some(one) = subscriptions.iter().find(|one| one["spec"]["name"] == package) {
-        return Ok(Some(ObjectName::of(Kind::SUBSCRIPTION, one)));
+    let subscriptions: Vec<Subscription> = all(requests).await?;
+    if let Some(one) = subscriptions.iter().find(|one| one.spec.name == package) {
+        return Ok(Some(one.object_name()));
     }
     let component = format!("{COMPONENT}{package}.");
-    let is_it = |one: &&Value| {
-        let labels = one["metadata"]["labels"].as_object();
-        one["metadata"]["name"] == csv
-            || labels.is_some_and(|labels| labels.keys().any(|key| key.starts_with(&component)))
+    let is_it = |one: &&Csv| {
+        let mut labels = one.metadata.labels.iter().flatten();
+        one.metadata.name.as_deref() == Some(csv) || labels.any(|(key, _)| key.starts_with(&component))
     };
-    let csvs = all(requests, Kind::CSV).await?;
-    Ok(csvs.iter().find(is_it).map(|one| ObjectName::of(Kind::CSV, one)))
+    let csvs: Vec<Csv> = all(requests).await?;
+    Ok(csvs.iter().find(is_it).map(View::object_name))
 }
 
 /// Returns the ClusterExtension that installs a package, if any.
 pub(crate) async fn runs_in_v1(requests: &Requests<'_>, package: &str) -> Result<Option<ObjectName>, Error> {
-    Ok(of_package(requests, package).await?.first().map(|one| ObjectName::of(Kind::CLUSTER_EXTENSION, one)))
+    Ok(of_package(requests, package).await?.first().map(View::object_name))
 }
 
 /// Returns the ClusterExtensions of a package.
-pub(super) async fn of_package(requests: &Requests<'_>, package: &str) -> Result<Vec<Value>, Error> {
-    let mut found = all(requests, Kind::CLUSTER_EXTENSION).await?;
-    found.retain(|one| one["spec"]["source"]["catalog"]["packageName"] == package);
+pub(super) async fn of_package(requests: &Requests<'_>, package: &str) -> Result<Vec<ClusterExtension>, Error> {
+    let mut found: Vec<ClusterExtension> = all(requests).await?;
+    found.retain(|one| one.spec.source.catalog.package_name == package);
     Ok(found)
 }

@@ -76,7 +76,7 @@ fn rights(extension: &Extension, keep: bool) -> Vec<Right> {
 
 async fn namespace(requests: &Requests<'_>, extension: &Extension) -> Result<(), Error> {
     let namespace = &extension.namespace;
-    match requests.get(&ObjectName::new(Kind::NAMESPACE, "", namespace)).await {
+    match requests.metadata(&ObjectName::new(Kind::NAMESPACE, "", namespace)).await {
         Ok(None) if !extension.create_namespace => Err(Error::refused(format!(
             "namespace {namespace:?} does not exist: create it first, or add --create-namespace"
         ))),
@@ -101,7 +101,7 @@ async fn check_conflicts(requests: &Requests<'_>, extension: &Extension) -> Resu
         if kind == Kind::NAMESPACE {
             continue;
         }
-        match requests.get(&name).await {
+        match requests.metadata(&name).await {
             Ok(None) => {}
             Ok(Some(_)) => return Err(Error::refused(format!("{name} already exists: {help}"))),
             Err(error) if error.is_forbidden() => {}
@@ -143,7 +143,7 @@ async fn definitions(requests: &Requests<'_>, extension: &Extension) -> Result<(
     let mut there = Vec::new();
     for name in &extension.definitions {
         let crd = ObjectName::new(Kind::CRD, "", name);
-        match requests.get(&crd).await {
+        match requests.metadata(&crd).await {
             Ok(None) => {}
             Ok(Some(_)) => there.push(crd.to_string()),
             Err(error) if error.is_forbidden() => {}

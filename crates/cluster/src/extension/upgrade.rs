@@ -2,6 +2,7 @@
 
 use std::time::Instant;
 
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use serde_json::{Value, json};
 
 use super::objects::{self, Account, Carried, REGISTRY};
@@ -13,13 +14,17 @@ use crate::run::names::RUN_LABEL;
 use crate::run::objects::{INDEX_IMAGE, injected};
 use crate::run::pod::Item;
 use crate::run::preflight::{Right, missing};
+use crate::views::{
+    ClusterCatalog, ClusterCatalogStatus, ClusterExtension, ClusterExtensionStatus, ClusterRole, View, annotation,
+    described, label,
+};
 use crate::{Cluster, Error, Kind, Watcher};
 
 /// An operator that a run installed with OLM v1.
 #[derive(Debug, Clone)]
 pub struct Found {
-    extension: Value,
-    catalog: Value,
+    extension: ClusterExtension,
+    catalog: ClusterCatalog,
     /// The name of the ClusterExtension.
     pub name: String,
     /// The namespace of the installation.
@@ -67,23 +72,18 @@ impl Upgrade {
         let (mut catalog, mut extension) = (self.found.catalog.clone(), self.found.extension.clone());
         objects::carry(&mut catalog, &self.carried);
         self.ask(&mut extension);
-        let mut all = vec![catalog, extension];
-        for object in &mut all {
-            if let Some(object) = object.as_object_mut() {
-                object.remove("status");
-            }
-            if let Some(metadata) = object["metadata"].as_object_mut() {
-                metadata.retain(|key, _| matches!(key.as_str(), "name" | "labels" | "annotations"));
-            }
-        }
-        all
+        let (catalog_metadata, extension_metadata) = (described(&catalog.metadata), described(&extension.metadata));
+        let catalog = ClusterCatalog { metadata: catalog_metadata, status: ClusterCatalogStatus::default(), ..catalog };
+        let extension =
+            ClusterExtension { metadata: extension_metadata, status: ClusterExtensionStatus::default(), ..extension };
+        vec![json!(catalog), json!(extension)]
     }
 
     /// Sets the new version in a ClusterExtension.
-    fn ask(&self, extension: &mut Value) {
-        extension["spec"]["source"]["catalog"]["version"] = json!(self.version);
+    fn ask(&self, extension: &mut ClusterExtension) {
+        extension.spec.source.catalog.version.clone_from(&self.version);
         if self.ignore_crd_safety {
-            objects::ignore_crd_safety(extension);
+            objects::ignore_crd_safety(&mut extension.spec);
         }
     }
 }
@@ -102,28 +102,29 @@ pub async fn find(cluster: &Cluster, package: &str, deadline: Instant, watcher: 
     let Some(extension) = extensions.into_iter().next() else {
         return Err(Error::refused(format!("there is no ClusterExtension of package {package:?} to upgrade")));
     };
-    let name = ObjectName::of(Kind::CLUSTER_EXTENSION, &extension);
-    let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
-    let selected = text(&extension["spec"]["source"]["catalog"]["selector"]["matchLabels"][NAME_LABEL]);
-    let catalog = match selected.is_empty() {
-        true => None,
-        false => requests.get(&ObjectName::new(Kind::CLUSTER_CATALOG, "", &selected)).await?,
+    let name = extension.object_name();
+    let selector = extension.spec.source.catalog.selector.as_ref();
+    let catalog: Option<ClusterCatalog> = match selector.and_then(|selector| selector.match_labels.get(NAME_LABEL)) {
+        Some(selected) if !selected.is_empty() => {
+            requests.read(&ObjectName::new(Kind::CLUSTER_CATALOG, "", selected)).await?
+        }
+        _ => None,
     };
-    let is_ours = |object: &Value| object["metadata"]["labels"][RUN_LABEL].is_string();
-    let Some(catalog) = catalog.filter(|catalog| is_ours(catalog) && is_ours(&extension)) else {
+    let is_ours = |object: &ObjectMeta| label(object, RUN_LABEL).is_some();
+    let Some(catalog) = catalog.filter(|catalog| is_ours(&catalog.metadata) && is_ours(&extension.metadata)) else {
         return Err(Error::refused(format!(
             "{name} was not made by 'run bundle --olm v1'; nothing was changed\n  help: publish the new version in \
              the catalog that it comes from, and OLM v1 upgrades it"
         )));
     };
-    watcher.done(&format!("Found {name} and {}", ObjectName::of(Kind::CLUSTER_CATALOG, &catalog)));
-    let annotation = |key: &str| text(&catalog["metadata"]["annotations"][key]);
-    let watched = extension["spec"]["config"]["inline"]["watchNamespace"].as_str().map(str::to_owned);
+    watcher.done(&format!("Found {name} and {}", catalog.object_name()));
+    let annotation = |key: &str| annotation(&catalog.metadata, key).to_owned();
+    let watched = extension.spec.config.as_ref().and_then(|config| config.inline.watch_namespace.clone());
     Ok(Found {
         name: name.name,
-        namespace: text(&extension["spec"]["namespace"]),
+        namespace: extension.spec.namespace.clone(),
         watch_namespace: watched,
-        items: injected(&catalog)?,
+        items: injected(&catalog.metadata)?,
         index_image: annotation(INDEX_IMAGE),
         registry: annotation(REGISTRY),
         extension,
@@ -164,15 +165,15 @@ pub async fn upgrade(
 ) -> Result<(), Error> {
     let requests = &Requests::new(cluster, watcher, deadline);
     requests.check_time()?;
-    let extension = ObjectName::of(Kind::CLUSTER_EXTENSION, &plan.found.extension);
-    let catalog = ObjectName::of(Kind::CLUSTER_CATALOG, &plan.found.catalog);
+    let extension = plan.found.extension.object_name();
+    let catalog = plan.found.catalog.object_name();
     extend_permissions(requests, ledger, plan).await?;
     ledger.change(requests, &catalog, |catalog| objects::carry(catalog, &plan.carried)).await?;
     wait::for_catalog(requests, &catalog.name).await?;
     ledger.change(requests, &extension, |extension| plan.ask(extension)).await?;
     watcher.done(&format!("{extension} requests version {}", plan.version));
     let outcome = wait::for_bundle(requests, &extension, &plan.bundle).await;
-    let there = requests.diagnosis().get(&extension).await.ok().flatten();
+    let there = requests.diagnosis().read(&extension).await.ok().flatten();
     if outcome.is_ok() || there.is_some_and(|there| wait::has_bundle(&there, &plan.bundle)) {
         ledger.settle();
     }
@@ -187,20 +188,18 @@ pub async fn upgrade(
 /// Adds the permissions of the new version to the installer account.
 async fn extend_permissions(requests: &Requests<'_>, ledger: &Ledger, plan: &Upgrade) -> Result<(), Error> {
     let Account::Derived(rules) = &plan.account else { return Ok(()) };
-    let account = plan.found.extension["spec"]["serviceAccount"]["name"].as_str().unwrap_or_default();
+    let account = plan.found.extension.spec.service_account.as_ref().map_or("", |account| account.name.as_str());
     let role = ObjectName::new(Kind::CLUSTER_ROLE, "", account);
-    let is_ours = |role: &Value| role["metadata"]["labels"][RUN_LABEL].is_string();
-    if !requests.get(&role).await?.as_ref().is_some_and(is_ours) {
+    let is_ours = |role: ObjectMeta| label(&role, RUN_LABEL).is_some();
+    if !requests.metadata(&role).await?.is_some_and(is_ours) {
         return Ok(());
     }
-    let add = |role: &mut Value| {
-        let mut all = role["rules"].as_array().cloned().unwrap_or_default();
+    let add = |role: &mut ClusterRole| {
         for rule in rules.as_array().into_iter().flatten() {
-            if !all.contains(rule) {
-                all.push(rule.clone());
+            if !role.rules.contains(rule) {
+                role.rules.push(rule.clone());
             }
         }
-        role["rules"] = Value::Array(all);
     };
     ledger.change(requests, &role, add).await.map(drop)
 }

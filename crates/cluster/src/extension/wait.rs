@@ -1,11 +1,11 @@
 //! Waits for OLM v1, and reports why it does not finish.
 
 use kube::api::ListParams;
-use serde_json::Value;
 
 use super::objects::owned_by;
 use crate::request::{ObjectName, Requests};
 use crate::run::wait::explain_deployment;
+use crate::views::{Certificate, ClusterExtension, Condition, Deployment, View, condition};
 use crate::watch::Watch;
 use crate::{Error, Kind, cluster_catalog, words};
 
@@ -26,7 +26,7 @@ pub(super) async fn for_bundle(requests: &Requests<'_>, extension: &ObjectName, 
     let failed = |why: String| Error::refused(format!("{extension} does not install {bundle:?}: {why}"));
     let mut watch = Watch::objects(requests, &[extension]);
     loop {
-        let there = requests.get(extension).await?.ok_or_else(|| failed("it was deleted".into()))?;
+        let there: ClusterExtension = requests.read(extension).await?.ok_or_else(|| failed("it was deleted".into()))?;
         let state = State::of(&there);
         if state.has_installed(bundle) {
             requests.watcher.state(&extension.to_string(), "");
@@ -44,45 +44,39 @@ pub(super) async fn for_bundle(requests: &Requests<'_>, extension: &ObjectName, 
 
 /// The conditions of a ClusterExtension for its current generation.
 struct State<'a> {
-    installed: Option<&'a Value>,
-    progressing: Option<&'a Value>,
+    installed: Option<&'a Condition>,
+    progressing: Option<&'a Condition>,
     bundle: &'a str,
 }
 
 impl State<'_> {
-    fn of(there: &Value) -> State<'_> {
-        let generation = there["metadata"]["generation"].as_i64().unwrap_or_default();
-        let conditions = there["status"]["conditions"].as_array().map(Vec::as_slice).unwrap_or_default();
-        let condition = |kind: &str| {
-            let one = conditions.iter().find(|one| one["type"] == kind)?;
-            (one["observedGeneration"].as_i64().unwrap_or(generation) >= generation).then_some(one)
-        };
-        let bundle = there["status"]["install"]["bundle"]["name"].as_str().unwrap_or_default();
+    fn of(there: &ClusterExtension) -> State<'_> {
+        let generation = there.metadata.generation.unwrap_or_default();
+        let is_current = |one: &&Condition| one.observed_generation.unwrap_or(generation) >= generation;
+        let condition = |kind: &str| condition(&there.status.conditions, kind).filter(is_current);
+        let bundle = there.status.install.as_ref().map_or("", |install| install.bundle.name.as_str());
         State { installed: condition("Installed"), progressing: condition("Progressing"), bundle }
     }
 
     fn has_installed(&self, bundle: &str) -> bool {
-        let holds = |condition: Option<&Value>| condition.is_some_and(|one| one["status"] == "True");
-        let done = self.progressing.is_some_and(|one| one["reason"] == "Succeeded");
-        self.bundle == bundle && holds(self.installed) && done
+        let done = self.progressing.is_some_and(|one| one.reason == "Succeeded");
+        self.bundle == bundle && self.installed.is_some_and(Condition::is_true) && done
     }
 
     fn is_permanent(&self) -> bool {
-        let reason = self.progressing.and_then(|one| one["reason"].as_str()).unwrap_or_default();
-        PERMANENT.contains(&reason)
+        self.progressing.is_some_and(|one| PERMANENT.contains(&one.reason.as_str()))
     }
 
     fn problem(&self) -> String {
-        let text = |one: &Value, key: &str| one[key].as_str().unwrap_or_default().to_owned();
         match self.progressing.or(self.installed) {
             None => "operator-controller has not reported on it: does it run?".into(),
-            Some(one) => format!("{}: {}", text(one, "reason"), text(one, "message")),
+            Some(one) => format!("{}: {}", one.reason, one.message),
         }
     }
 }
 
 /// Returns whether OLM v1 has applied a bundle, according to the ClusterExtension.
-pub(super) fn has_bundle(extension: &Value, bundle: &str) -> bool {
+pub(super) fn has_bundle(extension: &ClusterExtension, bundle: &str) -> bool {
     State::of(extension).bundle == bundle
 }
 
@@ -98,13 +92,15 @@ pub(super) async fn for_deployments(
     let mut watch = Watch::with_labels(requests, &place, Kind::DEPLOYMENT, std::slice::from_ref(&labels));
     let selector = ListParams::default().labels(&labels);
     loop {
-        let deployments = requests.list(Kind::DEPLOYMENT, namespace, &selector).await?;
-        let named = |one: &Value| ObjectName::of(Kind::DEPLOYMENT, one);
-        let waiting: Vec<&Value> =
-            deployments.iter().filter(|one| words::deployment(&named(one).name, Some(one)).is_some()).collect();
+        let deployments: Vec<Deployment> = requests.list(namespace, &selector).await?;
+        let mut waiting = Vec::new();
         for one in &deployments {
-            let why = words::deployment(&named(one).name, Some(one)).unwrap_or_default();
-            requests.watcher.state(&named(one).to_string(), &why);
+            let name = one.object_name();
+            let why = words::deployment(&name.name, Some(one));
+            requests.watcher.state(&name.to_string(), why.as_deref().unwrap_or_default());
+            if why.is_some() {
+                waiting.push(one);
+            }
         }
         if waiting.is_empty() {
             return Ok(());
@@ -113,7 +109,7 @@ pub(super) async fn for_deployments(
             let requests = &requests.diagnosis();
             let mut text = certificates(requests, namespace, &selector).await;
             for one in waiting {
-                text += &explain_deployment(requests, &named(one), Some(one)).await.unwrap_or_default();
+                text += &explain_deployment(requests, &one.object_name(), Some(one)).await.unwrap_or_default();
             }
             return Err(Error::refused(format!("{extension} is installed, but its operator does not run:{text}")));
         }
@@ -123,16 +119,14 @@ pub(super) async fn for_deployments(
 
 /// Returns the certificates that are not ready, one per line.
 async fn certificates(requests: &Requests<'_>, namespace: &str, selector: &ListParams) -> String {
-    let found = requests.list(Kind::CERTIFICATE, namespace, selector).await.unwrap_or_default();
-    let not_ready = |one: &Value| {
-        let conditions = one["status"]["conditions"].as_array().map(Vec::as_slice).unwrap_or_default();
-        let ready = conditions.iter().find(|condition| condition["type"] == "Ready");
-        if ready.is_some_and(|ready| ready["status"] == "True") {
+    let found: Vec<Certificate> = requests.list(namespace, selector).await.unwrap_or_default();
+    let not_ready = |one: &Certificate| {
+        let ready = condition(&one.status.conditions, "Ready");
+        if ready.is_some_and(Condition::is_true) {
             return None;
         }
-        let message =
-            ready.and_then(|ready| ready["message"].as_str()).unwrap_or("cert-manager has not reported on it");
-        Some(format!("\n  {} is not ready: {message}", ObjectName::of(Kind::CERTIFICATE, one)))
+        let message = ready.map_or("cert-manager has not reported on it", |ready| ready.message.as_str());
+        Some(format!("\n  {} is not ready: {message}", one.object_name()))
     };
     found.iter().filter_map(not_ready).collect()
 }
@@ -142,17 +136,19 @@ mod tests {
     use serde_json::json;
 
     use super::*;
+    use crate::views::decode;
 
     #[test]
     fn a_bundle_is_installed_when_the_current_generation_of_the_extension_is() {
         let extension = |seen: i64, reason: &str, bundle: &str| {
-            json!({"metadata": {"generation": 2}, "status": {
+            decode(json!({"metadata": {"generation": 2}, "status": {
                 "install": {"bundle": {"name": bundle}},
                 "conditions": [
                     {"type": "Installed", "status": "True", "reason": "Succeeded", "observedGeneration": seen},
                     {"type": "Progressing", "status": "True", "reason": reason, "message": "m", "observedGeneration": seen},
                 ],
-            }})
+            }}))
+            .unwrap()
         };
         assert!(State::of(&extension(2, "Succeeded", "foo.v2")).has_installed("foo.v2"));
         assert!(!State::of(&extension(1, "Succeeded", "foo.v2")).has_installed("foo.v2"));

@@ -3,7 +3,7 @@
 use std::time::Instant;
 
 use kube::api::ListParams;
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use super::carry;
 use super::facts::Facts;
@@ -16,6 +16,7 @@ use super::wait::{self, WaitContext};
 use super::{names, operator_group, pod};
 use crate::ledger::Ledger;
 use crate::request::{ObjectName, Requests};
+use crate::views::{CatalogSource, InstallPlan, View, decode};
 use crate::{Cluster, Error, Kind, Watcher};
 
 /// The content of the registry pod of a run.
@@ -54,7 +55,8 @@ impl BundlePlan {
         let (package, serving) = (&self.facts.package, &self.serving);
         let source = names::catalog_source(package);
         let settings = &serving.settings;
-        let mut all = vec![objects::catalog_source(namespace, package, &settings.pull_secret, settings.security)];
+        let catalog = objects::catalog_source(namespace, package, &settings.pull_secret, settings.security);
+        let mut all = vec![json!(catalog)];
         if let Content::ConfigMaps { parts, .. } = &serving.content {
             let map = |(index, part): (usize, &Vec<u8>)| {
                 objects::config_map(namespace, &config_map_name(&source, index + 1), part)
@@ -155,9 +157,9 @@ pub async fn run(
     // Created first, so that it can own the other objects.
     let source = objects::catalog_source(namespace, &facts.package, &settings.pull_secret, settings.security);
     let creating = |what: &'static str| move |error: Error| Error::refused(format!("error creating {what}: {error}"));
-    let source =
-        ledger.create(requests, Kind::CATALOG_SOURCE, source, None).await.map_err(creating("catalog source"))?;
-    let source_name = ObjectName::of(Kind::CATALOG_SOURCE, &source);
+    let source = ledger.create(requests, Kind::CATALOG_SOURCE, json!(source), None).await;
+    let source: CatalogSource = decode(source.map_err(creating("catalog source"))?)?;
+    let source_name = source.object_name();
     let (pod, ip) = carry::serve(requests, ledger, &source, serving).await?;
     let served = Served {
         ip: &ip,
@@ -167,10 +169,10 @@ pub async fn run(
         migrated: serving.migrated,
         pull_secret: &settings.pull_secret,
     };
-    requests.change(&source_name, |source| objects::connect(source, &served)).await?;
+    requests.update(&source_name, |source| objects::connect(source, &served)).await?;
     watcher.done(&format!("Created CatalogSource: {}", source_name.name));
 
-    let groups = requests.list(Kind::OPERATOR_GROUP, namespace, &ListParams::default()).await?;
+    let groups = requests.list(namespace, &ListParams::default()).await?;
     if let Some(group) = operator_group::decide(&groups, &plan.targets, namespace)? {
         ledger.create(requests, Kind::OPERATOR_GROUP, group, None).await.map_err(creating("operator group"))?;
         watcher.done(&format!("OperatorGroup \"{}\" created", names::OPERATOR_GROUP));
@@ -212,14 +214,14 @@ pub(crate) async fn install(
     let plan = wait::for_install_plan(requests, context, previous).await?;
     let namespace = &context.subscription.namespace;
     let plan = ObjectName::new(Kind::INSTALL_PLAN, namespace, &plan);
-    let there = requests.get(&plan).await?;
+    let there: Option<InstallPlan> = requests.read(&plan).await?;
     let there = there.ok_or_else(|| Error::refused(format!("error getting install plan: {plan} is gone")))?;
     let others = wait::others(&there, csv);
     if !others.is_empty() {
         let others = others.join(", ");
         requests.watcher.warn(&format!("InstallPlan {} also installs or upgrades: {others}", plan.name));
     }
-    let subscription = requests.get(context.subscription).await?.unwrap_or_default();
+    let subscription = requests.read(context.subscription).await?.unwrap_or_default();
     let planned = Planned::read(requests, &there, csv, &subscription).await?;
     let sent = match approval {
         Approval::RolledBack(ledger) => Some(ledger.approves(planned.clone())?),
@@ -241,7 +243,7 @@ pub(crate) async fn install(
 pub(crate) async fn note(requests: &Requests<'_>, source: &ObjectName, planned: &Planned) {
     let recorded = async {
         let created = planned.created(requests).await?;
-        requests.change(source, |source| planned::record(source, &created)).await
+        requests.update(source, |source: &mut CatalogSource| planned::record(&mut source.metadata, &created)).await
     };
     if let Err(error) = recorded.await {
         requests

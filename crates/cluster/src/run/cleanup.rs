@@ -2,19 +2,20 @@
 
 use std::time::Instant;
 
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+use k8s_openapi::jiff::Timestamp;
 use kube::api::ListParams;
-use serde_json::Value;
 
 use super::carry::{clear, deleted};
 use super::facts::owned_crds;
 use super::names::{self, FIELD_MANAGER, RUN_LABEL};
-use super::objects;
 use super::planned::{self, InUse, is_by_plan, is_only_for, own_steps, recorded};
 use super::preflight::{self, Right};
 use super::recreated::Recreated;
 use super::wait;
 use crate::ledger::RolledBack;
-use crate::request::{ObjectName, Requests, uid};
+use crate::request::{ObjectName, Requests};
+use crate::views::{CatalogSource, Csv, InstallPlan, Subscription, View, is_owned, label};
 use crate::{Cluster, Error, Kind, Watcher};
 
 /// What to remove.
@@ -32,9 +33,9 @@ pub struct Cleanup {
 
 /// The objects of a package.
 struct PackageObjects {
-    subscription: Option<Value>,
-    csvs: Vec<Value>,
-    source: Option<Value>,
+    subscription: Option<Subscription>,
+    csvs: Vec<Csv>,
+    source: Option<CatalogSource>,
     /// Whether `run bundle` installed it.
     ours: bool,
     /// Other objects that InstallPlans created for it: CRDs, and Subscriptions to its dependencies.
@@ -85,17 +86,17 @@ pub async fn cleanup(
         found = find(requests, options).await?;
     }
     remove_all(requests, &found, options, settled).await?;
-    let rest = requests.list(Kind::SUBSCRIPTION, namespace, &ListParams::default()).await?;
-    let gone = |one: &Value| {
-        let named = ObjectName::of(Kind::SUBSCRIPTION, one);
-        found.subscription.as_ref().and_then(uid) == uid(one)
+    let rest = requests.list_metadata(Kind::SUBSCRIPTION, namespace, &ListParams::default()).await?;
+    let gone = |one: &ObjectMeta| {
+        let named = ObjectName::named(Kind::SUBSCRIPTION, one);
+        found.subscription.as_ref().and_then(|removed| removed.metadata.uid.as_ref()) == one.uid.as_ref()
             || found.created.iter().any(|(object, _)| *object == named)
     };
     let group = ObjectName::new(Kind::OPERATOR_GROUP, namespace, names::OPERATOR_GROUP);
     match options.operator_groups && rest.iter().all(gone) {
         true => {
-            if let Some(group) = requests.get(&group).await? {
-                remove(requests, Kind::OPERATOR_GROUP, &group, true).await?;
+            if let Some(there) = requests.metadata(&group).await? {
+                remove(requests, &group, &there, true).await?;
             }
         }
         false => watcher.done("Skipping Operator Groups deletion"),
@@ -105,8 +106,8 @@ pub async fn cleanup(
 
 /// Returns what would be removed of a foreign operator.
 fn listed(found: &PackageObjects) -> Vec<String> {
-    let subscription = found.subscription.iter().map(|one| ObjectName::of(Kind::SUBSCRIPTION, one).to_string());
-    let csvs = found.csvs.iter().map(|one| ObjectName::of(Kind::CSV, one).to_string());
+    let subscription = found.subscription.iter().map(|one| one.object_name().to_string());
+    let csvs = found.csvs.iter().map(|one| one.object_name().to_string());
     let crds = found.created.iter().map(|(crd, _)| format!("{crd}, with all its objects"));
     subscription.chain(csvs).chain(crds).collect()
 }
@@ -121,28 +122,27 @@ async fn remove_all(
     let done = |object: &ObjectName| watcher.done(&deleted(object));
     let mut outcome = RolledBack::default();
     if let Some(subscription) = &found.subscription {
-        remove(requests, Kind::SUBSCRIPTION, subscription, false).await?;
+        remove(requests, &subscription.object_name(), &subscription.metadata, false).await?;
     }
     let (definitions, others): (Vec<_>, Vec<_>) =
         found.created.iter().cloned().partition(|(object, _)| object.kind == Kind::CRD);
     planned::remove(requests, &others, InUse::Removed, &[], &mut outcome, &done).await?;
-    let going: Vec<ObjectName> =
-        found.csvs.iter().map(|csv| ObjectName::of(Kind::CSV, csv)).chain(found.plans.clone()).collect();
+    let going: Vec<ObjectName> = found.csvs.iter().map(View::object_name).chain(found.plans.clone()).collect();
     match options.crds && !definitions.is_empty() {
         // Delete CRs while the operator still runs, so that it can process finalizers.
         true => planned::remove(requests, &definitions, InUse::Removed, &going, &mut outcome, &done).await?,
         false => watcher.done("Skipping CRD deletion"),
     }
     for csv in &found.csvs {
-        remove(requests, Kind::CSV, csv, true).await?;
+        remove(requests, &csv.object_name(), &csv.metadata, true).await?;
     }
     match &found.source {
         Some(source) if is_ours(source, &options.package) => {
-            remove(requests, Kind::CATALOG_SOURCE, source, true).await?;
+            remove(requests, &source.object_name(), &source.metadata, true).await?;
             clear(requests, source).await?;
         }
         Some(source) => {
-            let source = ObjectName::of(Kind::CATALOG_SOURCE, source);
+            let source = source.object_name();
             watcher.warn(&format!("{source} was not created by 'run bundle' and is kept"));
         }
         None => {}
@@ -160,7 +160,7 @@ async fn remove_all(
 /// Returns the objects that OLM may create again from a plan that it has not completed long ago.
 fn recreated<'a>(requests: &Requests<'_>, found: &'a PackageObjects, options: &'a Cleanup) -> Recreated<'a> {
     let namespace = requests.cluster.namespace.as_str();
-    let csvs = found.csvs.iter().map(|csv| (ObjectName::of(Kind::CSV, csv), uid(csv).map(str::to_owned)));
+    let csvs = found.csvs.iter().map(|csv| (csv.object_name(), csv.metadata.uid.clone()));
     let removed = |object: &ObjectName| match object.kind {
         Kind::SUBSCRIPTION => true,
         Kind::CRD => options.crds,
@@ -170,7 +170,7 @@ fn recreated<'a>(requests: &Requests<'_>, found: &'a PackageObjects, options: &'
     let created = created.map(|(object, uid)| (object.clone(), Some(uid.clone())));
     Recreated {
         package: &options.package,
-        source: found.source.as_ref().and_then(|source| source["metadata"]["name"].as_str()).unwrap_or_default(),
+        source: found.source.as_ref().and_then(|source| source.metadata.name.as_deref()).unwrap_or_default(),
         objects: created.chain(csvs).collect(),
         versions: found.csvs.iter().map(|csv| version(namespace, csv)).collect(),
     }
@@ -179,19 +179,18 @@ fn recreated<'a>(requests: &Requests<'_>, found: &'a PackageObjects, options: &'
 /// Finds all objects of a package.
 async fn find(requests: &Requests<'_>, options: &Cleanup) -> Result<PackageObjects, Error> {
     let (namespace, package) = (requests.cluster.namespace.as_str(), options.package.as_str());
-    let subscriptions = requests.list(Kind::SUBSCRIPTION, namespace, &ListParams::default()).await?;
-    let subscription = subscriptions.iter().find(|one| one["spec"]["name"] == package).cloned();
+    let subscriptions: Vec<Subscription> = requests.list(namespace, &ListParams::default()).await?;
+    let subscription = subscriptions.into_iter().find(|one| one.spec.name == package);
     let csvs = find_csvs(requests, subscription.as_ref(), package).await?;
     let source = find_source(requests, subscription.as_ref(), package).await?;
-    let mut all = Vec::new();
+    let mut all: Vec<InstallPlan> = Vec::new();
     if subscription.is_some() {
-        all = requests.list(Kind::INSTALL_PLAN, namespace, &ListParams::default()).await?;
+        all = requests.list(namespace, &ListParams::default()).await?;
     }
-    let is_its_plan =
-        |plan: &&Value| subscription.as_ref().is_some_and(|one| objects::is_owned(plan, &one["metadata"]["uid"]));
-    let own: Vec<&Value> = all.iter().filter(is_its_plan).collect();
-    let plans = own.iter().map(|plan| ObjectName::of(Kind::INSTALL_PLAN, plan)).collect();
-    let by_run = |object: &Value| object["metadata"]["labels"][RUN_LABEL].is_string();
+    let uid = subscription.as_ref().and_then(|one| one.metadata.uid.as_deref());
+    let own: Vec<&InstallPlan> = all.iter().filter(|plan| is_owned(&plan.metadata, uid)).collect();
+    let plans = own.iter().map(|plan| plan.object_name()).collect();
+    let by_run = |one: &Subscription| label(&one.metadata, RUN_LABEL).is_some();
     let ours =
         source.as_ref().is_some_and(|source| is_ours(source, package)) || subscription.as_ref().is_some_and(by_run);
     let mut found = PackageObjects { subscription, csvs, source, ours, created: Vec::new(), plans };
@@ -207,10 +206,10 @@ async fn find(requests: &Requests<'_>, options: &Cleanup) -> Result<PackageObjec
 async fn add_created_by_run(
     requests: &Requests<'_>,
     found: &mut PackageObjects,
-    own: &[&Value],
-    all: &[Value],
+    own: &[&InstallPlan],
+    all: &[InstallPlan],
 ) -> Result<(), Error> {
-    found.created = found.source.as_ref().map(recorded).unwrap_or_default();
+    found.created = found.source.as_ref().map(|source| recorded(&source.metadata)).unwrap_or_default();
     for plan in own {
         add_created(requests, plan, all, &found.csvs, &mut found.created).await?;
     }
@@ -219,13 +218,14 @@ async fn add_created_by_run(
     let versions: Vec<String> = found.csvs.iter().map(|csv| version(namespace, csv)).collect();
     // Objects older than the run existed before it, regardless of their current users. OLM takes seconds from a
     // Subscription to a CRD.
-    let start = found.subscription.as_ref().map(|run| created_at(run).to_owned());
-    let since = |there: &Value| start.as_deref().is_none_or(|start| created_at(there) > start);
+    let start = found.subscription.as_ref().map(|run| created_at(&run.metadata));
+    let since = |there: &ObjectMeta| start.is_none_or(|start| created_at(there) > start);
     add_owned_crds(requests, found, |there| is_only_for(there, &versions) && since(there)).await?;
     let csvs: Vec<_> = found.created.extract_if(.., |(object, _)| object.kind == Kind::CSV).collect();
     for (object, made) in &csvs {
-        let there = requests.get(object).await?.filter(|there| uid(there) == Some(made));
-        found.csvs.extend(there.filter(|there| found.csvs.iter().all(|csv| uid(csv) != uid(there))));
+        let there: Option<Csv> = requests.read(object).await?;
+        let there = there.filter(|there| there.metadata.uid.as_ref() == Some(made));
+        found.csvs.extend(there.filter(|there| found.csvs.iter().all(|csv| csv.metadata.uid != there.metadata.uid)));
     }
     Ok(())
 }
@@ -234,69 +234,74 @@ async fn add_created_by_run(
 async fn add_owned_crds(
     requests: &Requests<'_>,
     found: &mut PackageObjects,
-    matches: impl Fn(&Value) -> bool,
+    matches: impl Fn(&ObjectMeta) -> bool,
 ) -> Result<(), Error> {
-    for name in found.csvs.iter().flat_map(owned_crds) {
+    for name in found.csvs.iter().flat_map(|csv| owned_crds(&csv.spec)) {
         let crd = ObjectName::new(Kind::CRD, "", &name);
-        let there = requests.get(&crd).await?.filter(&matches);
-        if let Some(uid) = there.as_ref().and_then(uid)
+        let there = requests.metadata(&crd).await?.filter(&matches);
+        if let Some(uid) = there.and_then(|there| there.uid)
             && !found.created.iter().any(|(object, _)| *object == crd)
         {
-            found.created.push((crd, uid.to_owned()));
+            found.created.push((crd, uid));
         }
     }
     Ok(())
 }
 
-fn version(namespace: &str, csv: &Value) -> String {
-    format!("{namespace}/{}", csv["metadata"]["name"].as_str().unwrap_or_default())
+fn version(namespace: &str, csv: &Csv) -> String {
+    format!("{namespace}/{}", csv.metadata.name.as_deref().unwrap_or_default())
 }
 
 /// Adds the objects that one of all plans created for versions and their dependencies.
 async fn add_created(
     requests: &Requests<'_>,
-    plan: &Value,
-    all: &[Value],
-    csvs: &[Value],
+    plan: &InstallPlan,
+    all: &[InstallPlan],
+    csvs: &[Csv],
     created: &mut Vec<(ObjectName, String)>,
 ) -> Result<(), Error> {
-    let names: Vec<&str> = csvs.iter().filter_map(|csv| csv["metadata"]["name"].as_str()).collect();
-    let plan_name = ObjectName::of(Kind::INSTALL_PLAN, plan);
+    let names: Vec<&str> = csvs.iter().filter_map(|csv| csv.metadata.name.as_deref()).collect();
+    let (plan_name, planned_at) = (plan.object_name(), created_at(&plan.metadata));
     for step in names.iter().flat_map(|csv| own_steps(plan, csv)) {
         // Times have no fractions: what exists already may be as old as the plan.
-        let since = |there: &Value| match step.status == "Present" {
-            true => created_at(there) > created_at(plan),
-            false => created_at(there) >= created_at(plan),
+        let since = |there: &ObjectMeta| match step.status == "Present" {
+            true => created_at(there) > planned_at,
+            false => created_at(there) >= planned_at,
         };
-        let by_plan = |there: &Value| is_by_plan(&step, there, &plan_name, Some(all));
-        let there = requests.get(&step.object).await?.filter(|there| since(there) && by_plan(there));
-        if let Some(uid) = there.as_ref().and_then(uid)
+        let by_plan = |there: &ObjectMeta| is_by_plan(&step, there, &plan_name, Some(all));
+        let there = requests.metadata(&step.object).await?.filter(|there| since(there) && by_plan(there));
+        if let Some(uid) = there.and_then(|there| there.uid)
             && !created.iter().any(|(known, _)| *known == step.object)
         {
-            created.push((step.object, uid.to_owned()));
+            created.push((step.object, uid));
         }
     }
     Ok(())
 }
 
-/// Returns when an object was created, in seconds; texts compare like times.
-fn created_at(object: &Value) -> &str {
-    object["metadata"]["creationTimestamp"].as_str().unwrap_or_default()
+/// Returns when an object was created, in seconds.
+fn created_at(object: &ObjectMeta) -> Option<Timestamp> {
+    object.creation_timestamp.as_ref().map(|time| time.0)
 }
 
 /// Finds the CSVs of a package: those in its Subscription, which lags behind OLM, and those that OLM labels.
-async fn find_csvs(requests: &Requests<'_>, subscription: Option<&Value>, package: &str) -> Result<Vec<Value>, Error> {
+async fn find_csvs(
+    requests: &Requests<'_>,
+    subscription: Option<&Subscription>,
+    package: &str,
+) -> Result<Vec<Csv>, Error> {
     let namespace = requests.cluster.namespace.as_str();
-    let mut found = Vec::new();
+    let mut found: Vec<Csv> = Vec::new();
     let label = format!("{package}.{namespace}");
     if label.len() <= 63 {
         let selector = ListParams::default().labels(&format!("operators.coreos.com/{label},!olm.copiedFrom"));
-        found = requests.list(Kind::CSV, namespace, &selector).await?;
+        found = requests.list(namespace, &selector).await?;
     }
-    for key in ["installedCSV", "currentCSV"] {
-        let name = subscription.and_then(|one| one["status"][key].as_str()).filter(|name| !name.is_empty());
-        let Some(name) = name.filter(|name| found.iter().all(|csv| csv["metadata"]["name"] != *name)) else { continue };
-        found.extend(requests.get(&ObjectName::new(Kind::CSV, namespace, name)).await?);
+    let named = subscription.into_iter().flat_map(|one| [&one.status.installed_csv, &one.status.current_csv]);
+    for name in named.filter(|name| !name.is_empty()) {
+        if found.iter().all(|csv| csv.metadata.name.as_ref() != Some(name)) {
+            found.extend(requests.read(&ObjectName::new(Kind::CSV, namespace, name)).await?);
+        }
     }
     Ok(found)
 }
@@ -304,33 +309,32 @@ async fn find_csvs(requests: &Requests<'_>, subscription: Option<&Value>, packag
 /// Finds the CatalogSource of a package.
 async fn find_source(
     requests: &Requests<'_>,
-    subscription: Option<&Value>,
+    subscription: Option<&Subscription>,
     package: &str,
-) -> Result<Option<Value>, Error> {
+) -> Result<Option<CatalogSource>, Error> {
     let namespace = requests.cluster.namespace.as_str();
-    let named = |key: &str| subscription.and_then(|one| one["spec"][key].as_str()).filter(|name| !name.is_empty());
-    let source = match named("source") {
-        Some(name) => ObjectName::new(Kind::CATALOG_SOURCE, named("sourceNamespace").unwrap_or(namespace), name),
-        None => ObjectName::new(Kind::CATALOG_SOURCE, namespace, &names::catalog_source(package)),
+    let source = match subscription.map(|one| (one.spec.source.as_str(), one.spec.source_namespace.as_str())) {
+        None | Some(("", _)) => ObjectName::new(Kind::CATALOG_SOURCE, namespace, &names::catalog_source(package)),
+        Some((name, "")) => ObjectName::new(Kind::CATALOG_SOURCE, namespace, name),
+        Some((name, namespace)) => ObjectName::new(Kind::CATALOG_SOURCE, namespace, name),
     };
-    requests.get(&source).await
+    requests.read(&source).await
 }
 
 /// Returns whether `run bundle` created a CatalogSource for a package, of opm or of the Go tool.
-pub(crate) fn is_ours(source: &Value, package: &str) -> bool {
-    source["metadata"]["labels"][RUN_LABEL].is_string()
-        || (source["spec"]["publisher"] == FIELD_MANAGER
-            && source["metadata"]["name"] == names::catalog_source(package).as_str())
+pub(crate) fn is_ours(source: &CatalogSource, package: &str) -> bool {
+    let named = || source.metadata.name.as_ref() == Some(&names::catalog_source(package));
+    label(&source.metadata, RUN_LABEL).is_some() || (source.spec.publisher == FIELD_MANAGER && named())
 }
 
-async fn remove(requests: &Requests<'_>, kind: Kind, object: &Value, wait: bool) -> Result<(), Error> {
-    let name = ObjectName::of(kind, object);
-    if requests.delete(&name, uid(object)).await? {
-        requests.watcher.done(&deleted(&name));
+async fn remove(requests: &Requests<'_>, name: &ObjectName, object: &ObjectMeta, wait: bool) -> Result<(), Error> {
+    let uid = object.uid.as_deref();
+    if requests.delete(name, uid).await? {
+        requests.watcher.done(&deleted(name));
     }
     if wait {
         requests.watcher.state(&name.to_string(), "waiting for its deletion");
-        requests.wait_until_gone(&name, uid(object)).await?;
+        requests.wait_until_gone(name, uid).await?;
         requests.watcher.state(&name.to_string(), "");
     }
     Ok(())

@@ -1,6 +1,8 @@
 //! The facts of a bundle that a run needs.
 
-use serde_json::Value;
+use serde::Deserialize;
+
+use crate::views::{CsvSpec, Named};
 
 /// The facts from the CSV of a bundle.
 #[derive(Debug, Clone, Default)]
@@ -21,34 +23,29 @@ impl Facts {
     /// Reads the facts from the JSON of a CSV.
     ///
     /// # Errors
-    /// Fails if the text is not JSON.
+    /// Fails if the text is not JSON, or a field has the wrong type.
     pub fn read(package: &str, channels: &[String], csv: &str) -> Result<Facts, serde_json::Error> {
-        let csv: Value = serde_json::from_str(csv)?;
-        let modes = csv["spec"]["installModes"].as_array().map(Vec::as_slice).unwrap_or_default();
-        let mode = |mode: &Value| {
-            let name = mode["type"].as_str().unwrap_or_default().to_owned();
-            (name, mode["supported"].as_bool().unwrap_or_default())
-        };
+        #[derive(Default, Deserialize)]
+        #[serde(default)]
+        struct BundleCsv {
+            metadata: Named,
+            spec: CsvSpec,
+        }
+        let csv: BundleCsv = serde_json::from_str(csv)?;
         Ok(Facts {
             package: package.to_owned(),
-            csv: csv["metadata"]["name"].as_str().unwrap_or_default().to_owned(),
+            csv: csv.metadata.name,
             channels: channels.to_vec(),
-            install_modes: modes.iter().map(mode).collect(),
-            owned_crds: owned_crds(&csv),
+            owned_crds: owned_crds(&csv.spec),
+            install_modes: csv.spec.install_modes.into_iter().map(|mode| (mode.kind, mode.supported)).collect(),
         })
     }
 }
 
 /// Returns the names of the CRDs that a CSV owns.
-pub(crate) fn owned_crds(csv: &Value) -> Vec<String> {
-    let owned = csv["spec"]["customresourcedefinitions"]["owned"].as_array();
-    let mut names: Vec<String> = owned
-        .into_iter()
-        .flatten()
-        .filter_map(|crd| crd["name"].as_str())
-        .filter(|name| !name.is_empty())
-        .map(str::to_owned)
-        .collect();
+pub(crate) fn owned_crds(csv: &CsvSpec) -> Vec<String> {
+    let owned = csv.definitions.owned.iter().map(|crd| crd.name.clone());
+    let mut names: Vec<String> = owned.filter(|name| !name.is_empty()).collect();
     // A CRD is listed once per version.
     names.sort();
     names.dedup();

@@ -2,9 +2,9 @@
 
 use kube::api::{Api, DynamicObject, ListParams};
 use kube::discovery::ApiResource;
-use serde_json::Value;
 
 use crate::request::{ObjectName, Requests};
+use crate::views::{Csv, Definition, InstallPlan, View, label};
 use crate::{Error, Kind};
 
 /// Returns why a CRD must stay; `None` if it can be deleted.
@@ -13,33 +13,31 @@ use crate::{Error, Kind};
 /// its objects do, too. Without permission to check, the CRD stays.
 pub(crate) async fn reason_to_keep(
     requests: &Requests<'_>,
-    crd: &Value,
+    crd: &ObjectName,
     objects: bool,
     except: &[ObjectName],
 ) -> Result<Option<String>, Error> {
-    let name = crd["metadata"]["name"].as_str().unwrap_or_default();
+    let name = crd.name.as_str();
     let unknown = |error: &Error| format!("it is kept, because opm cannot check whether others need it: {error}");
-    let there = |object: &&Value| object["metadata"]["deletionTimestamp"].is_null();
-    let csvs = match requests.list_everywhere(Kind::CSV).await {
+    let csvs: Vec<Csv> = match requests.list_everywhere().await {
         Ok(csvs) => csvs,
         Err(error) if error.is_forbidden() => return Ok(Some(unknown(&error))),
         Err(error) => return Err(error),
     };
-    let other = |kind: Kind, object: &Value| !except.contains(&ObjectName::of(kind, object));
-    let is_copy = |csv: &Value| csv["metadata"]["labels"]["olm.copiedFrom"].is_string();
-    let needs = |csv: &&Value| !is_copy(csv) && names(csv, name) && other(Kind::CSV, csv);
-    if let Some(csv) = csvs.iter().filter(there).find(needs) {
-        return Ok(Some(format!("it is kept, because {} needs it", ObjectName::of(Kind::CSV, csv))));
+    let is_copy = |csv: &Csv| label(&csv.metadata, "olm.copiedFrom").is_some();
+    let needs = |csv: &&Csv| is_other(*csv, except) && !is_copy(csv) && names(csv, name);
+    if let Some(csv) = csvs.iter().find(needs) {
+        return Ok(Some(format!("it is kept, because {} needs it", csv.object_name())));
     }
-    let plans = match requests.list_everywhere(Kind::INSTALL_PLAN).await {
+    let plans: Vec<InstallPlan> = match requests.list_everywhere().await {
         Ok(plans) => plans,
         Err(error) if error.is_forbidden() => return Ok(Some(unknown(&error))),
         Err(error) => return Err(error),
     };
-    let unfinished = |plan: &Value| !matches!(plan["status"]["phase"].as_str(), Some("Complete" | "Failed"));
-    let needs = |plan: &&Value| unfinished(plan) && creates(plan, name) && other(Kind::INSTALL_PLAN, plan);
-    if let Some(plan) = plans.iter().filter(there).find(needs) {
-        return Ok(Some(format!("it is kept, because {} installs it", ObjectName::of(Kind::INSTALL_PLAN, plan))));
+    let unfinished = |plan: &InstallPlan| !matches!(plan.status.phase.as_str(), "Complete" | "Failed");
+    let needs = |plan: &&InstallPlan| is_other(*plan, except) && unfinished(plan) && creates(plan, name);
+    if let Some(plan) = plans.iter().find(needs) {
+        return Ok(Some(format!("it is kept, because {} installs it", plan.object_name())));
     }
     if !objects {
         return Ok(None);
@@ -53,31 +51,33 @@ pub(crate) async fn reason_to_keep(
     }
 }
 
+/// Returns whether an object stays, and is not in `except`.
+fn is_other<K: View>(object: &K, except: &[ObjectName]) -> bool {
+    object.metadata().deletion_timestamp.is_none() && !except.contains(&object.object_name())
+}
+
 /// Returns whether a CSV owns or requires a CRD.
-fn names(csv: &Value, crd: &str) -> bool {
-    let lists = ["owned", "required"].map(|key| &csv["spec"]["customresourcedefinitions"][key]);
-    lists.iter().filter_map(|list| list.as_array()).flatten().any(|one| one["name"] == crd)
+fn names(csv: &Csv, crd: &str) -> bool {
+    let definitions = &csv.spec.definitions;
+    definitions.owned.iter().chain(&definitions.required).any(|one| one.name == crd)
 }
 
 /// Returns whether a plan creates a CRD.
-fn creates(plan: &Value, crd: &str) -> bool {
-    let steps = plan["status"]["plan"].as_array().map(Vec::as_slice).unwrap_or_default();
-    steps.iter().any(|step| step["resource"]["kind"] == Kind::CRD.kind && step["resource"]["name"] == crd)
+fn creates(plan: &InstallPlan, crd: &str) -> bool {
+    plan.status.plan.iter().any(|step| step.resource.kind == Kind::CRD.kind && step.resource.name == crd)
 }
 
 /// Returns an object of a CRD, if there is one.
-async fn first_object(requests: &Requests<'_>, crd: &Value) -> Result<Option<String>, Error> {
-    let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
-    let spec = &crd["spec"];
-    let versions = spec["versions"].as_array().map(Vec::as_slice).unwrap_or_default();
-    let Some(version) = versions.iter().find(|version| version["served"] == true) else { return Ok(None) };
-    let (group, version) = (text(&spec["group"]), text(&version["name"]));
+async fn first_object(requests: &Requests<'_>, crd: &ObjectName) -> Result<Option<String>, Error> {
+    let Some(Definition { spec, .. }) = requests.read(crd).await? else { return Ok(None) };
+    let Some(version) = spec.versions.into_iter().find(|version| version.served) else { return Ok(None) };
+    let (group, version) = (spec.group, version.name);
     let resource = ApiResource {
         api_version: format!("{group}/{version}"),
         group,
         version,
-        kind: text(&spec["names"]["kind"]),
-        plural: text(&spec["names"]["plural"]),
+        kind: spec.names.kind,
+        plural: spec.names.plural,
     };
     let objects: Api<DynamicObject> = Api::all_with(requests.cluster.client.clone(), &resource);
     let one = ListParams::default().limit(1);

@@ -1,10 +1,14 @@
 //! The other objects of a run.
 
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+use serde::Deserialize;
 use serde_json::{Value, json};
 
-use super::names::{self, PORT};
+use super::names::{self, FIELD_MANAGER, PORT};
 use super::pod::{Item, KEY, Security};
 use crate::Kind;
+use crate::catalog_source::{CatalogSpec, PodConfig};
+use crate::views::{CatalogSource, annotate};
 
 /// The annotation of a CatalogSource with the base index image.
 pub const INDEX_IMAGE: &str = "operators.operatorframework.io/index-image";
@@ -16,65 +20,62 @@ pub const REGISTRY_POD: &str = "operators.operatorframework.io/registry-pod-name
 pub const DATABASE: &str = "opm.run/sqlite";
 
 /// Returns a CatalogSource without a registry.
-pub fn catalog_source(namespace: &str, package: &str, pull_secret: &str, security: Security) -> Value {
-    let mut spec = json!({
-        "sourceType": "",
-        "displayName": package,
-        "publisher": "operator-sdk",
-        "grpcPodConfig": {"securityContextConfig": security.name()},
-    });
-    if !pull_secret.is_empty() {
-        spec["secrets"] = json!([pull_secret]);
-    }
-    json!({
-        "apiVersion": Kind::CATALOG_SOURCE.api_version(),
-        "kind": Kind::CATALOG_SOURCE.kind,
-        "metadata": {"name": names::catalog_source(package), "namespace": namespace},
-        "spec": spec,
-    })
+pub(crate) fn catalog_source(namespace: &str, package: &str, pull_secret: &str, security: Security) -> CatalogSource {
+    let metadata = ObjectMeta {
+        name: Some(names::catalog_source(package)),
+        namespace: Some(namespace.to_owned()),
+        ..ObjectMeta::default()
+    };
+    let settings = PodConfig { security_context_config: security.name().into(), ..PodConfig::default() };
+    let spec = CatalogSpec {
+        display_name: package.to_owned(),
+        publisher: FIELD_MANAGER.to_owned(),
+        grpc_pod_config: Some(settings),
+        secrets: Some(pull_secret).filter(|secret| !secret.is_empty()).map(str::to_owned).into_iter().collect(),
+        ..CatalogSpec::default()
+    };
+    CatalogSource::new(metadata, spec)
 }
 
 /// The connection of a CatalogSource to its running pod.
 #[derive(Debug, Clone)]
-pub struct Served<'a> {
+pub(crate) struct Served<'a> {
     /// The address of the pod.
-    pub ip: &'a str,
+    pub(crate) ip: &'a str,
     /// Its name.
-    pub pod: &'a str,
+    pub(crate) pod: &'a str,
     /// The index image.
-    pub index_image: &'a str,
+    pub(crate) index_image: &'a str,
     /// The added bundles.
-    pub items: &'a [Item],
+    pub(crate) items: &'a [Item],
     /// Whether the index was a database, migrated to a file-based catalog.
-    pub migrated: bool,
+    pub(crate) migrated: bool,
     /// The pull secret; may be empty.
-    pub pull_secret: &'a str,
+    pub(crate) pull_secret: &'a str,
 }
 
 /// Connects a CatalogSource to its pod.
-pub fn connect(catalog_source: &mut Value, served: &Served<'_>) {
-    let items: Vec<Value> =
-        served.items.iter().map(|item| json!({"imageTag": item.image, "mode": item.mode})).collect();
-    let annotations = &mut catalog_source["metadata"]["annotations"];
-    annotations[INDEX_IMAGE] = json!(served.index_image);
-    annotations[INJECTED_BUNDLES] = json!(Value::Array(items).to_string());
-    annotations[REGISTRY_POD] = json!(served.pod);
+pub(crate) fn connect(catalog_source: &mut CatalogSource, served: &Served<'_>) {
+    let metadata = &mut catalog_source.metadata;
+    annotate(metadata, INDEX_IMAGE, served.index_image);
+    annotate(metadata, INJECTED_BUNDLES, injected_text(served.items));
+    annotate(metadata, REGISTRY_POD, served.pod);
     if served.migrated {
-        annotations[DATABASE] = json!("migrate");
+        annotate(metadata, DATABASE, "migrate");
     }
-    let spec = &mut catalog_source["spec"];
-    spec["sourceType"] = json!("grpc");
-    spec["address"] = json!(address(served.ip));
-    if let Some(spec) = spec.as_object_mut() {
-        spec.remove("image");
+    let spec = &mut catalog_source.spec;
+    spec.source_type = "grpc".to_owned();
+    spec.address = address(served.ip);
+    spec.image.clear();
+    if !served.pull_secret.is_empty() && !spec.secrets.iter().any(|secret| secret == served.pull_secret) {
+        spec.secrets.push(served.pull_secret.to_owned());
     }
-    if !served.pull_secret.is_empty() {
-        let mut secrets: Vec<Value> = spec["secrets"].as_array().cloned().unwrap_or_default();
-        if !secrets.iter().any(|secret| secret == served.pull_secret) {
-            secrets.push(json!(served.pull_secret));
-        }
-        spec["secrets"] = json!(secrets);
-    }
+}
+
+/// Returns the annotation with the added bundles.
+pub(crate) fn injected_text(items: &[Item]) -> String {
+    let items = items.iter().map(|item| json!({"imageTag": item.image, "mode": item.mode}));
+    Value::Array(items.collect()).to_string()
 }
 
 /// Returns the address of a pod; IPv6 needs brackets.
@@ -87,28 +88,29 @@ fn address(ip: &str) -> String {
 #[error("annotation {INJECTED_BUNDLES} of the catalog source cannot be read: {0}")]
 pub struct InjectedError(String);
 
-/// Reads the bundles added to a catalog earlier.
+/// Reads the bundles added to a catalog earlier, from its metadata.
 ///
 /// # Errors
 /// Fails if the annotation has another form than opm writes.
-pub fn injected(catalog_source: &Value) -> Result<Vec<Item>, InjectedError> {
-    let Some(text) = catalog_source["metadata"]["annotations"][INJECTED_BUNDLES].as_str() else {
+pub(crate) fn injected(catalog: &ObjectMeta) -> Result<Vec<Item>, InjectedError> {
+    #[derive(Default, Deserialize)]
+    #[serde(default, rename_all = "camelCase")]
+    struct Injected {
+        image_tag: String,
+        mode: String,
+    }
+    let Some(text) = catalog.annotations.as_ref().and_then(|all| all.get(INJECTED_BUNDLES)) else {
         return Ok(Vec::new());
     };
-    let invalid = || InjectedError(text.to_owned());
-    let items: Value = serde_json::from_str(text).map_err(|_| invalid())?;
-    let item = |item: &Value| {
-        let text = |key: &str| item[key].as_str().unwrap_or_default().to_owned();
-        let mode = match text("mode") {
-            mode if mode.is_empty() => "replaces".to_owned(),
-            mode => mode,
-        };
-        let image = text("imageTag");
+    let invalid = || InjectedError(text.clone());
+    let items: Vec<Injected> = serde_json::from_str(text).map_err(|_| invalid())?;
+    let item = |Injected { image_tag: image, mode }| {
+        let mode = if mode.is_empty() { "replaces".to_owned() } else { mode };
         (!image.is_empty() && matches!(mode.as_str(), "semver" | "replaces" | "semver-skippatch"))
             .then_some(Item { image, mode })
             .ok_or_else(invalid)
     };
-    items.as_array().ok_or_else(invalid)?.iter().map(item).collect()
+    items.into_iter().map(item).collect()
 }
 
 /// Returns a ConfigMap with a part of a catalog.
@@ -125,7 +127,7 @@ pub fn config_map(namespace: &str, name: &str, part: &[u8]) -> Value {
     })
 }
 
-fn base64(bytes: &[u8]) -> String {
+pub(crate) fn base64(bytes: &[u8]) -> String {
     let mut text = Vec::with_capacity(bytes.len() / 3 * 4 + 4);
     fbc::base64::encode(bytes, &mut text);
     String::from_utf8_lossy(&text).into_owned()
@@ -159,27 +161,6 @@ pub fn subscription(namespace: &str, package: &str, channel: &str, csv: &str) ->
     })
 }
 
-/// Adds an owner reference to an object.
-pub fn own(object: &mut Value, owner: &Value) {
-    object["metadata"]["ownerReferences"] = json!([{
-        "apiVersion": owner["apiVersion"],
-        "kind": owner["kind"],
-        "name": owner["metadata"]["name"],
-        "uid": owner["metadata"]["uid"],
-    }]);
-}
-
-/// Returns whether an object is owned by the one with this uid.
-pub fn is_owned(object: &Value, uid: &Value) -> bool {
-    let owners = object["metadata"]["ownerReferences"].as_array();
-    uid.is_string() && owners.is_some_and(|owners| owners.iter().any(|owner| owner["uid"] == *uid))
-}
-
-/// Adds the label of a run to an object.
-pub fn label(object: &mut Value, run: &str) {
-    object["metadata"]["labels"][names::RUN_LABEL] = json!(run);
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -191,8 +172,8 @@ mod tests {
     #[test]
     fn a_catalog_source_gets_the_address_of_its_pod() {
         let mut source = catalog_source("ns", "foo", "", Security::Legacy);
-        assert_eq!(source["spec"].get("secrets"), None);
-        source["spec"]["image"] = json!("quay.io/example/catalog:v1");
+        assert!(source.spec.secrets.is_empty());
+        source.spec.image = "quay.io/example/catalog:v1".into();
         let items = [item("v1"), item("v2")];
         let served = Served {
             ip: "10.0.0.1",
@@ -205,16 +186,17 @@ mod tests {
         connect(&mut source, &served);
         connect(&mut source, &served);
         insta::assert_snapshot!(serde_json::to_string_pretty(&source).unwrap());
-        assert_eq!(injected(&source).unwrap(), items);
+        assert_eq!(injected(&source.metadata).unwrap(), items);
     }
 
     #[test]
     fn foreign_annotations_are_rejected() {
         for text in ["", "{}", "[{}]", "[{\"imageTag\": \"a\", \"mode\": \"x; rm\"}]"] {
-            let source = json!({"metadata": {"annotations": {INJECTED_BUNDLES: text}}});
-            assert!(injected(&source).is_err(), "{text}");
+            let mut metadata = ObjectMeta::default();
+            annotate(&mut metadata, INJECTED_BUNDLES, text);
+            assert!(injected(&metadata).is_err(), "{text}");
         }
-        assert_eq!(injected(&json!({})).unwrap(), []);
+        assert_eq!(injected(&ObjectMeta::default()).unwrap(), []);
     }
 
     #[test]

@@ -6,6 +6,7 @@ use fbc::quote::quote;
 
 use super::install_mode::{InstallMode, ModeType, Targets};
 use super::objects;
+use crate::views::OperatorGroup;
 
 /// Why the OperatorGroups of a namespace do not match a request.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -43,8 +44,12 @@ pub enum OperatorGroupError {
 ///
 /// # Errors
 /// Fails if the existing groups do not match.
-pub fn decide(groups: &[Value], targets: &Targets, namespace: &str) -> Result<Option<Value>, OperatorGroupError> {
-    let name = |group: &Value| group["metadata"]["name"].as_str().unwrap_or_default().to_owned();
+pub(crate) fn decide(
+    groups: &[OperatorGroup],
+    targets: &Targets,
+    namespace: &str,
+) -> Result<Option<Value>, OperatorGroupError> {
+    let name = |group: &OperatorGroup| group.metadata.name.clone().unwrap_or_default();
     match groups {
         [] => match (&targets.namespaces, targets.mode) {
             (Some(namespaces), _) => Ok(Some(objects::operator_group(namespace, namespaces))),
@@ -67,14 +72,13 @@ pub fn decide(groups: &[Value], targets: &Targets, namespace: &str) -> Result<Op
 }
 
 /// Returns the target namespaces of a group; empty means all.
-fn watched(group: &Value) -> Vec<String> {
-    let list = |path: &str| -> Option<Vec<String>> {
-        let list = group.pointer(path)?.as_array()?;
-        Some(list.iter().filter_map(Value::as_str).filter(|name| !name.is_empty()).map(str::to_owned).collect())
-    };
-    let named = list("/spec/targetNamespaces").filter(|named| !named.is_empty());
-    // Only OLM knows the namespaces that a selector matches.
-    let mut watched = named.or_else(|| list("/status/namespaces")).unwrap_or_default();
+fn watched(group: &OperatorGroup) -> Vec<String> {
+    let named = |names: &[String]| names.iter().filter(|name| !name.is_empty()).cloned().collect::<Vec<_>>();
+    let mut watched = named(&group.spec.target_namespaces);
+    if watched.is_empty() {
+        // Only OLM knows the namespaces that a selector matches.
+        watched = named(&group.status.namespaces);
+    }
     watched.sort();
     watched
 }
@@ -84,6 +88,7 @@ mod tests {
     use serde_json::json;
 
     use super::*;
+    use crate::views::decode;
 
     fn targets(requested: Option<&str>, supported: &[&str]) -> Targets {
         let modes: Vec<(String, bool)> = supported.iter().map(|name| ((*name).to_owned(), true)).collect();
@@ -91,8 +96,8 @@ mod tests {
         Targets::decide(requested.as_ref(), &modes, "foo.v1", "ns").unwrap()
     }
 
-    fn group(name: &str, namespaces: &[&str]) -> Value {
-        json!({"metadata": {"name": name}, "spec": {"targetNamespaces": namespaces}})
+    fn group(name: &str, namespaces: &[&str]) -> OperatorGroup {
+        decode(json!({"metadata": {"name": name}, "spec": {"targetNamespaces": namespaces}})).unwrap()
     }
 
     #[test]

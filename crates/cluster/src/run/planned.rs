@@ -3,13 +3,16 @@
 //! A plan covers a whole namespace: it may also upgrade other operators. The run owns its bundle and the dependencies
 //! that the plan adds for it, whose Subscriptions the plan creates.
 
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::api::ListParams;
-use serde_json::{Value, json};
+use serde::{Deserialize, Serialize};
+use serde_json::json;
 
 use super::recreated::Recreated;
 use super::{in_use, wait};
 use crate::ledger::RolledBack;
-use crate::request::{ObjectName, Requests, uid};
+use crate::request::{ObjectName, Requests};
+use crate::views::{InstallPlan, PlanStep, Subscription, View, annotate, annotation};
 use crate::{Error, Kind};
 
 /// The annotation of a CatalogSource with the objects that the InstallPlans of a run created, for `cleanup`.
@@ -49,23 +52,26 @@ pub(crate) struct Step {
     pub(crate) status: String,
 }
 
+/// Returns the kind of an object that plans create, of the kinds that are not deleted with others.
+fn kind_named(name: &str) -> Option<Kind> {
+    let kinds = [Kind::SUBSCRIPTION, Kind::CSV, Kind::PRIORITY_CLASS, Kind::CRD];
+    kinds.into_iter().find(|kind| kind.kind == name)
+}
+
 /// Returns the objects of a plan, of the kinds that are not deleted with others.
-fn steps(plan: &Value) -> Vec<Step> {
-    let namespace = plan["metadata"]["namespace"].as_str().unwrap_or_default();
-    let all = plan["status"]["plan"].as_array().map(Vec::as_slice).unwrap_or_default();
-    let step = |step: &Value| {
-        let text = |pointer: &str| step.pointer(pointer).and_then(Value::as_str).unwrap_or_default();
-        let kinds = [Kind::SUBSCRIPTION, Kind::CSV, Kind::PRIORITY_CLASS, Kind::CRD];
-        let kind = kinds.into_iter().find(|kind| kind.kind == text("/resource/kind"))?;
-        let object = ObjectName::new(kind, if kind.namespaced { namespace } else { "" }, text("/resource/name"));
-        Some(Step { object, csv: text("/resolving").to_owned(), status: text("/status").to_owned() })
+fn steps(plan: &InstallPlan) -> Vec<Step> {
+    let namespace = plan.metadata.namespace.as_deref().unwrap_or_default();
+    let step = |step: &PlanStep| {
+        let kind = kind_named(&step.resource.kind)?;
+        let object = ObjectName::new(kind, if kind.namespaced { namespace } else { "" }, &step.resource.name);
+        Some(Step { object, csv: step.resolving.clone(), status: step.status.clone() })
     };
-    all.iter().filter_map(step).collect()
+    plan.status.plan.iter().filter_map(step).collect()
 }
 
 /// Returns the steps of a plan for the given version, or for one that the plan itself subscribes to: OLM plans no
 /// Subscription to a package that has one.
-pub(crate) fn own_steps(plan: &Value, csv: &str) -> Vec<Step> {
+pub(crate) fn own_steps(plan: &InstallPlan, csv: &str) -> Vec<Step> {
     let steps = steps(plan);
     let subscribed = steps.iter().filter(|step| step.object.kind == Kind::SUBSCRIPTION);
     let brought: Vec<String> = subscribed.map(|step| step.csv.clone()).collect();
@@ -74,7 +80,7 @@ pub(crate) fn own_steps(plan: &Value, csv: &str) -> Vec<Step> {
 
 /// Returns whether an existing object of a step comes from its plan, and not from others: `plans` are all plans of the
 /// namespace, if they can be listed.
-pub(crate) fn is_by_plan(step: &Step, existing: &Value, plan: &ObjectName, plans: Option<&[Value]>) -> bool {
+pub(crate) fn is_by_plan(step: &Step, existing: &ObjectMeta, plan: &ObjectName, plans: Option<&[InstallPlan]>) -> bool {
     match step.object.kind {
         // OLM annotates a CRD with the version that it was created for.
         Kind::CRD => is_only_for(existing, &[format!("{}/{}", plan.namespace, step.csv)]),
@@ -86,9 +92,9 @@ pub(crate) fn is_by_plan(step: &Step, existing: &Value, plan: &ObjectName, plans
 }
 
 /// Returns whether one of these plans, other than `plan`, may have created an object.
-fn is_in_another(plans: &[Value], plan: &ObjectName, object: &ObjectName) -> bool {
+fn is_in_another(plans: &[InstallPlan], plan: &ObjectName, object: &ObjectName) -> bool {
     let executed = |step: &Step| step.object == *object && matches!(&*step.status, "Created" | "Present");
-    let others = plans.iter().filter(|other| ObjectName::of(Kind::INSTALL_PLAN, other) != *plan);
+    let others = plans.iter().filter(|other| other.object_name() != *plan);
     others.flat_map(steps).any(|step| executed(&step))
 }
 
@@ -96,13 +102,13 @@ impl Planned {
     /// Reads the objects of a plan before its approval.
     pub(crate) async fn read(
         requests: &Requests<'_>,
-        plan: &Value,
+        plan: &InstallPlan,
         csv: &str,
-        subscription: &Value,
+        subscription: &Subscription,
     ) -> Result<Planned, Error> {
         let (mut missing, mut before) = (Vec::new(), Vec::new());
         for step in own_steps(plan, csv) {
-            match requests.get(&step.object).await {
+            match requests.metadata(&step.object).await {
                 Ok(None) => missing.push(step),
                 Ok(Some(_)) => before.push(step.object),
                 // Without permission to read it, the user cannot delete it either.
@@ -110,16 +116,20 @@ impl Planned {
                 Err(error) => return Err(error),
             }
         }
-        let text = |key: &str| subscription["spec"][key].as_str().unwrap_or_default().to_owned();
-        let (package, source) = (text("name"), text("source"));
-        let named = ObjectName::of(Kind::INSTALL_PLAN, plan);
-        let uid = uid(plan).map(str::to_owned);
-        Ok(Planned { plan: named, uid, package, source, csv: csv.to_owned(), missing, before })
+        Ok(Planned {
+            plan: plan.object_name(),
+            uid: plan.metadata.uid.clone(),
+            package: subscription.spec.name.clone(),
+            source: subscription.spec.source.clone(),
+            csv: csv.to_owned(),
+            missing,
+            before,
+        })
     }
 
     /// Returns the steps of the run in a state of the plan, without those whose objects existed before. OLM may add steps
     /// after the approval.
-    fn steps(&self, state: &Value) -> Vec<Step> {
+    fn steps(&self, state: &InstallPlan) -> Vec<Step> {
         let mut steps = own_steps(state, &self.csv);
         steps.retain(|step| !self.before.contains(&step.object));
         let unknown = self.missing.iter().filter(|known| steps.iter().all(|step| step.object != known.object));
@@ -130,7 +140,7 @@ impl Planned {
 
     /// Returns the objects of the run that the plan has created, with uids.
     pub(crate) async fn created(&self, requests: &Requests<'_>) -> Result<Vec<(ObjectName, String)>, Error> {
-        let state = requests.get(&self.plan).await?.unwrap_or_default();
+        let state = requests.read(&self.plan).await?.unwrap_or_default();
         let all = self.objects(requests, &self.steps(&state)).await?;
         Ok(all.into_iter().filter_map(|(object, uid)| Some((object, uid?))).collect())
     }
@@ -142,7 +152,7 @@ impl Planned {
         requests: &Requests<'_>,
         steps: &[Step],
     ) -> Result<Vec<(ObjectName, Option<String>)>, Error> {
-        let plans = match requests.list(Kind::INSTALL_PLAN, &self.plan.namespace, &ListParams::default()).await {
+        let plans: Option<Vec<InstallPlan>> = match requests.list(&self.plan.namespace, &ListParams::default()).await {
             Ok(plans) => Some(plans),
             Err(error) if error.is_forbidden() => None,
             Err(error) => return Err(error),
@@ -150,7 +160,7 @@ impl Planned {
         let mut objects = Vec::new();
         for step in steps {
             let Step { object, status, .. } = step;
-            let Some(existing) = requests.get(object).await? else {
+            let Some(existing) = requests.metadata(object).await? else {
                 objects.push((object.clone(), None));
                 continue;
             };
@@ -161,7 +171,7 @@ impl Planned {
                 _ => is_by_plan(step, &existing, &self.plan, plans.as_deref()),
             };
             if ours {
-                objects.push((object.clone(), uid(&existing).map(str::to_owned)));
+                objects.push((object.clone(), existing.uid));
             }
         }
         Ok(objects)
@@ -171,7 +181,7 @@ impl Planned {
     pub(crate) async fn remove(
         &self,
         requests: &Requests<'_>,
-        state: &Value,
+        state: &InstallPlan,
         outcome: &mut RolledBack,
         done: &(dyn Fn(&ObjectName) + Sync),
     ) -> Result<(), Error> {
@@ -197,10 +207,10 @@ impl Planned {
 }
 
 /// Returns whether OLM created a CRD for these versions, each with its namespace, and for no other.
-pub(crate) fn is_only_for(crd: &Value, csvs: &[String]) -> bool {
-    let annotations = crd["metadata"]["annotations"].as_object();
-    let mut named = annotations.into_iter().flatten().filter(|(key, _)| key.starts_with(ALONGSIDE)).peekable();
-    named.peek().is_some() && named.all(|(_, value)| csvs.iter().any(|csv| value == csv))
+pub(crate) fn is_only_for(crd: &ObjectMeta, csvs: &[String]) -> bool {
+    let annotations = crd.annotations.iter().flatten();
+    let mut named = annotations.filter(|(key, _)| key.starts_with(ALONGSIDE)).peekable();
+    named.peek().is_some() && named.all(|(_, value)| csvs.contains(value))
 }
 
 /// Subscriptions are deleted first, or OLM would recreate the rest; CRDs last, when they are unused.
@@ -233,10 +243,11 @@ pub(crate) async fn remove(
     done: &(dyn Fn(&ObjectName) + Sync),
 ) -> Result<(), Error> {
     for (object, made) in created {
-        let existing = requests.get(object).await?.filter(|existing| uid(existing) == Some(made));
-        let Some(existing) = existing else { continue };
+        if requests.metadata(object).await?.is_none_or(|existing| existing.uid.as_ref() != Some(made)) {
+            continue;
+        }
         if object.kind == Kind::CRD
-            && let Some(why) = in_use::reason_to_keep(requests, &existing, in_use == InUse::Kept, except).await?
+            && let Some(why) = in_use::reason_to_keep(requests, object, in_use == InUse::Kept, except).await?
         {
             outcome.kept.push(format!("{object}: {why}"));
             continue;
@@ -251,42 +262,54 @@ pub(crate) async fn remove(
     Ok(())
 }
 
+/// One object in the annotation.
+#[derive(Default, Serialize, Deserialize)]
+#[serde(default)]
+struct Recorded {
+    kind: String,
+    name: String,
+    uid: String,
+}
+
 /// Records the objects of plans in an annotation of the CatalogSource.
-pub(crate) fn record(catalog_source: &mut Value, created: &[(ObjectName, String)]) {
+pub(crate) fn record(catalog_source: &mut ObjectMeta, created: &[(ObjectName, String)]) {
     let mut all = recorded(catalog_source);
     for one in created {
         if !all.contains(one) {
             all.push(one.clone());
         }
     }
-    let one = |(object, uid): &(ObjectName, String)| json!({"kind": object.kind.kind, "name": object.name, "uid": uid});
-    let list: Vec<Value> = all.iter().map(one).collect();
+    let one = |(object, uid): &(ObjectName, String)| Recorded {
+        kind: object.kind.kind.to_owned(),
+        name: object.name.clone(),
+        uid: uid.clone(),
+    };
+    let list: Vec<Recorded> = all.iter().map(one).collect();
     if !list.is_empty() {
-        catalog_source["metadata"]["annotations"][CREATED] = json!(Value::Array(list).to_string());
+        annotate(catalog_source, CREATED, json!(list).to_string());
     }
 }
 
 /// Reads the recorded objects; an invalid annotation gives none.
-pub(crate) fn recorded(catalog_source: &Value) -> Vec<(ObjectName, String)> {
-    let namespace = catalog_source["metadata"]["namespace"].as_str().unwrap_or_default();
-    let text = catalog_source["metadata"]["annotations"][CREATED].as_str().unwrap_or_default();
-    let list: Value = serde_json::from_str(text).unwrap_or_default();
-    let read = |one: &Value| {
-        let text = |key: &str| one[key].as_str().filter(|text| !text.is_empty());
-        let kinds = [Kind::SUBSCRIPTION, Kind::CSV, Kind::PRIORITY_CLASS, Kind::CRD];
-        let kind = kinds.into_iter().find(|kind| Some(kind.kind) == text("kind"))?;
-        let object = ObjectName::new(kind, if kind.namespaced { namespace } else { "" }, text("name")?);
-        Some((object, text("uid")?.to_owned()))
+pub(crate) fn recorded(catalog_source: &ObjectMeta) -> Vec<(ObjectName, String)> {
+    let namespace = catalog_source.namespace.as_deref().unwrap_or_default();
+    let list: Vec<Recorded> = serde_json::from_str(annotation(catalog_source, CREATED)).unwrap_or_default();
+    let read = |one: Recorded| {
+        let kind = kind_named(&one.kind).filter(|_| !one.name.is_empty() && !one.uid.is_empty())?;
+        Some((ObjectName::new(kind, if kind.namespaced { namespace } else { "" }, &one.name), one.uid))
     };
-    list.as_array().into_iter().flatten().filter_map(read).collect()
+    list.into_iter().filter_map(read).collect()
 }
 
 #[cfg(test)]
 mod tests {
-    use super::*;
+    use serde_json::Value;
 
-    fn plan(steps: Value) -> Value {
-        json!({"metadata": {"name": "install-1", "namespace": "ns"}, "status": {"plan": steps}})
+    use super::*;
+    use crate::views::decode;
+
+    fn plan(steps: Value) -> InstallPlan {
+        decode(json!({"metadata": {"name": "install-1", "namespace": "ns"}, "status": {"plan": steps}})).unwrap()
     }
 
     fn step(kind: &str, name: &str, csv: &str, status: &str) -> Value {
@@ -318,7 +341,7 @@ mod tests {
     fn objects_in_other_executed_plans_are_not_certain() {
         let named = |name: &str, status: &str| {
             let mut plan = plan(json!([step("ClusterServiceVersion", "dep.v1", "dep.v1", status)]));
-            plan["metadata"]["name"] = json!(name);
+            plan.metadata.name = Some(name.to_owned());
             plan
         };
         let ours = ObjectName::new(Kind::INSTALL_PLAN, "ns", "install-1");
@@ -331,20 +354,22 @@ mod tests {
 
     #[test]
     fn created_objects_are_read_back() {
-        let mut source = json!({"metadata": {"namespace": "ns", "annotations": {}}});
+        let mut source = ObjectMeta { namespace: Some("ns".into()), ..ObjectMeta::default() };
         let created = [(ObjectName::new(Kind::CRD, "", "foos.example.com"), "u1".to_owned())];
         record(&mut source, &created);
         record(&mut source, &created);
         assert_eq!(recorded(&source), created);
         let crd = |versions: &[&str]| {
-            let one = |(at, version): (usize, &&str)| (format!("{ALONGSIDE}{at}"), json!(version));
-            json!({"metadata": {"annotations": versions.iter().enumerate().map(one).collect::<serde_json::Map<_, _>>()}})
+            let one = |(at, version): (usize, &&str)| (format!("{ALONGSIDE}{at}"), (*version).to_owned());
+            let annotations = versions.iter().enumerate().map(one).collect();
+            ObjectMeta { annotations: Some(annotations), ..ObjectMeta::default() }
         };
         let versions = ["ns/foo.v1".to_owned()];
         assert!(is_only_for(&crd(&["ns/foo.v1"]), &versions));
         assert!(!is_only_for(&crd(&["ns/foo.v1", "other/foo.v1"]), &versions) && !is_only_for(&crd(&[]), &versions));
         for text in ["", "{}", "[{}]", r#"[{"kind": "Node", "name": "a", "uid": "b"}]"#] {
-            assert_eq!(recorded(&json!({"metadata": {"annotations": {CREATED: text}}})), []);
+            annotate(&mut source, CREATED, text);
+            assert_eq!(recorded(&source), []);
         }
     }
 }

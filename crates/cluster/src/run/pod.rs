@@ -4,6 +4,7 @@ use serde_json::{Map, Value, json};
 
 use super::names::{self, PORT};
 use crate::Kind;
+use crate::views::PodView;
 
 /// The name of the serving container.
 pub const CONTAINER: &str = "registry-grpc";
@@ -169,10 +170,10 @@ pub fn pod(
 }
 
 /// Returns what to do if the program of a registry pod does not start.
-pub(crate) fn advice(pod: &Value) -> Option<&'static str> {
-    let main = &pod["spec"]["containers"][0];
+pub(crate) fn advice(pod: &PodView) -> Option<&'static str> {
+    let main = pod.spec.containers.first()?;
     // Only a pod that adds bundles to a database has a working directory.
-    let adds = main["name"] == CONTAINER && !main["workingDir"].is_null();
+    let adds = main.name == CONTAINER && main.working_dir.is_some();
     adds.then_some(
         "the index image needs a shell and opm to add the bundle to its database; --sqlite migrate serves its content \
          as a file-based catalog instead",

@@ -6,6 +6,7 @@ use serde_json::{Value, json};
 use super::install_mode::Targets;
 use super::{names, operator_group};
 use crate::request::{ObjectName, Requests};
+use crate::views::{Subscription, View};
 use crate::{Error, Kind};
 
 const ACCESS_REVIEW: Kind = Kind {
@@ -21,7 +22,7 @@ pub(crate) type Right = (&'static str, Kind);
 
 /// Checks that the namespace exists, OLM is installed, and the user has the permissions.
 pub(crate) async fn check(requests: &Requests<'_>, namespace: &str, rights: &[Right]) -> Result<(), Error> {
-    match requests.get(&ObjectName::new(Kind::NAMESPACE, "", namespace)).await {
+    match requests.metadata(&ObjectName::new(Kind::NAMESPACE, "", namespace)).await {
         Ok(Some(_)) => {}
         Ok(None) => return Err(Error::refused(format!("namespace {namespace:?} does not exist: create it first"))),
         // The user may lack the permission to read namespaces.
@@ -54,7 +55,7 @@ pub(crate) async fn missing(requests: &Requests<'_>, namespace: &str, rights: &[
 pub(crate) async fn has_olm(requests: &Requests<'_>, namespace: &str) -> Result<(), Error> {
     let one = ListParams::default().limit(1);
     for kind in [Kind::CATALOG_SOURCE, Kind::SUBSCRIPTION, Kind::OPERATOR_GROUP] {
-        match requests.list(kind, namespace, &one).await {
+        match requests.list_metadata(kind, namespace, &one).await {
             Err(error) if error.is_missing() => {
                 return Err(Error::refused(format!(
                     "OLM is not installed on this cluster: it knows no {}.{}",
@@ -98,20 +99,20 @@ pub(crate) async fn check_conflicts(
     let source = ObjectName::new(Kind::CATALOG_SOURCE, namespace, &names::catalog_source(package));
     let help =
         format!("'opm cleanup {package} -n {namespace}' removes the objects of an earlier run; nothing was changed");
-    if requests.get(&source).await?.is_some() {
+    if requests.metadata(&source).await?.is_some() {
         return Err(Error::refused(format!("error creating catalog source: {source} already exists: {help}")));
     }
-    let subscriptions = requests.list(Kind::SUBSCRIPTION, namespace, &ListParams::default()).await?;
-    if let Some(there) = subscriptions.iter().find(|there| there["spec"]["name"] == package) {
-        let there = ObjectName::of(Kind::SUBSCRIPTION, there);
+    let subscriptions: Vec<Subscription> = requests.list(namespace, &ListParams::default()).await?;
+    if let Some(there) = subscriptions.iter().find(|there| there.spec.name == package) {
+        let there = there.object_name();
         return Err(Error::refused(format!(
             "error creating subscription: {there} to package {package:?} already exists: {help}"
         )));
     }
     let installed = ObjectName::new(Kind::CSV, namespace, csv);
-    if requests.get(&installed).await?.is_some() {
+    if requests.metadata(&installed).await?.is_some() {
         return Err(Error::refused(format!("{installed} already exists: {help}")));
     }
-    let groups = requests.list(Kind::OPERATOR_GROUP, namespace, &ListParams::default()).await?;
+    let groups = requests.list(namespace, &ListParams::default()).await?;
     Ok(operator_group::decide(&groups, targets, namespace)?)
 }

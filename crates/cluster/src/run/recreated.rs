@@ -4,13 +4,14 @@
 
 use std::time::Duration;
 
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::api::ListParams;
-use serde_json::Value;
 use tokio::time::Instant;
 
 use super::planned::{self, InUse, is_only_for};
 use crate::ledger::RolledBack;
-use crate::request::{ObjectName, Requests, uid};
+use crate::request::{ObjectName, Requests};
+use crate::views::Subscription;
 use crate::watch::Watch;
 use crate::{Error, Kind};
 
@@ -43,9 +44,8 @@ impl Recreated<'_> {
         loop {
             let mut again = Vec::new();
             for (object, removed) in &self.objects {
-                let there = requests.get(object).await?.filter(|there| self.is_ours(object.kind, there));
-                let created = there.as_ref().and_then(uid).filter(|uid| removed.as_deref() != Some(uid));
-                again.extend(created.map(|uid| (object.clone(), uid.to_owned())));
+                let created = self.created(requests, object).await?.filter(|uid| removed.as_ref() != Some(uid));
+                again.extend(created.map(|uid| (object.clone(), uid)));
             }
             if !again.is_empty() {
                 if self.is_resubscribed(requests).await? {
@@ -60,21 +60,26 @@ impl Recreated<'_> {
         }
     }
 
-    fn is_ours(&self, kind: Kind, there: &Value) -> bool {
-        match kind {
-            Kind::SUBSCRIPTION => there["spec"]["source"] == self.source,
+    /// Returns the uid of an object, if OLM created it from the plan.
+    async fn created(&self, requests: &Requests<'_>, object: &ObjectName) -> Result<Option<String>, Error> {
+        if object.kind == Kind::SUBSCRIPTION {
+            let there: Option<Subscription> = requests.read(object).await?;
+            return Ok(there.filter(|there| there.spec.source == self.source).and_then(|there| there.metadata.uid));
+        }
+        let ours = |there: &ObjectMeta| match object.kind {
             Kind::CRD => is_only_for(there, &self.versions),
             // Others may have created it meanwhile.
             Kind::PRIORITY_CLASS => false,
             _ => true,
-        }
+        };
+        Ok(requests.metadata(object).await?.filter(ours).and_then(|there| there.uid))
     }
 
     /// Returns whether another user subscribed to the package meanwhile: its objects then belong to that Subscription.
     async fn is_resubscribed(&self, requests: &Requests<'_>) -> Result<bool, Error> {
-        let all = requests.list(Kind::SUBSCRIPTION, &requests.cluster.namespace, &ListParams::default()).await?;
+        let all: Vec<Subscription> = requests.list(&requests.cluster.namespace, &ListParams::default()).await?;
         let subscribed =
-            |one: &Value| one["spec"]["name"] == self.package && one["metadata"]["deletionTimestamp"].is_null();
+            |one: &Subscription| one.spec.name == self.package && one.metadata.deletion_timestamp.is_none();
         Ok(all.iter().any(subscribed))
     }
 }

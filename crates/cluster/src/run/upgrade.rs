@@ -3,7 +3,7 @@
 use std::time::Instant;
 
 use kube::api::ListParams;
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use super::bundle::{Approval, Serving, install, note};
 use super::cleanup::is_ours;
@@ -14,14 +14,15 @@ use super::preflight::{self, Right};
 use super::wait::WaitContext;
 use super::{carry, names, pod};
 use crate::ledger::Ledger;
-use crate::request::{ObjectName, Requests, uid};
+use crate::request::{ObjectName, Requests};
+use crate::views::{CatalogSource, CatalogStatus, Subscription, SubscriptionSpec, View, annotation, described};
 use crate::{Cluster, Error, Kind, Watcher};
 
 /// An installed operator and its catalog.
 #[derive(Debug, Clone)]
 pub struct Installed {
-    subscription: Value,
-    source: Value,
+    subscription: ObjectName,
+    source: CatalogSource,
     /// Its channel.
     pub channel: String,
     /// The bundles added to the index image.
@@ -47,7 +48,7 @@ impl UpgradePlan {
     /// Returns the objects to create and the updated catalog, in order.
     pub fn objects(&self) -> Vec<Value> {
         let serving = &self.serving;
-        let source = ObjectName::of(Kind::CATALOG_SOURCE, &self.installed.source);
+        let source = self.installed.source.object_name();
         let mut all = Vec::new();
         if let Content::ConfigMaps { parts, .. } = &serving.content {
             let map = |(index, part): (usize, &Vec<u8>)| {
@@ -69,13 +70,11 @@ impl UpgradePlan {
             pull_secret: &serving.settings.pull_secret,
         };
         objects::connect(&mut changed, &served);
-        if let Some(object) = changed.as_object_mut() {
-            object.remove("status");
-        }
-        if let Some(metadata) = changed["metadata"].as_object_mut() {
-            metadata.retain(|key, _| matches!(key.as_str(), "name" | "namespace" | "labels" | "annotations"));
-        }
-        all.push(changed);
+        all.push(json!(CatalogSource {
+            metadata: described(&changed.metadata),
+            status: CatalogStatus::default(),
+            ..changed
+        }));
         all
     }
 }
@@ -114,24 +113,21 @@ pub async fn find(
     let requests = Requests::new(cluster, watcher, deadline);
     let namespace = cluster.namespace.as_str();
     preflight::check(&requests, namespace, &RIGHTS).await?;
-    let subscriptions = requests.list(Kind::SUBSCRIPTION, namespace, &ListParams::default()).await?;
+    let subscriptions: Vec<Subscription> = requests.list(namespace, &ListParams::default()).await?;
     if subscriptions.is_empty() {
         return Err(Error::refused("no existing operator found in the cluster to upgrade"));
     }
-    let subscription = subscriptions.into_iter().find(|one| one["spec"]["name"] == package);
+    let subscription = subscriptions.into_iter().find(|one| one.spec.name == package);
     let subscription =
         subscription.ok_or_else(|| Error::refused(format!("subscription for package {package:?} not found")))?;
-    let named = ObjectName::of(Kind::SUBSCRIPTION, &subscription);
+    let named = subscription.object_name();
     watcher.done(&format!("Found existing subscription with name {} and namespace {}", named.name, named.namespace));
 
-    let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
-    let home = match text(&subscription["spec"]["sourceNamespace"]) {
-        home if home.is_empty() => namespace.to_owned(),
-        home => home,
-    };
-    let source = ObjectName::new(Kind::CATALOG_SOURCE, &home, &text(&subscription["spec"]["source"]));
+    let SubscriptionSpec { source, source_namespace, channel, .. } = subscription.spec;
+    let home = if source_namespace.is_empty() { namespace.to_owned() } else { source_namespace };
+    let source = ObjectName::new(Kind::CATALOG_SOURCE, &home, &source);
     preflight::check(&requests, &home, &CATALOG_RIGHTS).await?;
-    let found = requests.get(&source).await?;
+    let found: Option<CatalogSource> = requests.read(&source).await?;
     let found = found.ok_or_else(|| Error::refused(format!("{source}, which {named} names, does not exist")))?;
     watcher.done(&format!("Found existing catalog source with name {} and namespace {home}", source.name));
     if !is_ours(&found, package) {
@@ -148,20 +144,19 @@ pub async fn find(
             "{source} was not created by 'run bundle': its image is replaced by a pod of this run{all}"
         ));
     }
-    let items = objects::injected(&found)?;
-    let annotation = |key: &str| text(&found["metadata"]["annotations"][key]);
-    let index_image = if items.is_empty() { text(&found["spec"]["image"]) } else { annotation(INDEX_IMAGE) };
+    let items = objects::injected(&found.metadata)?;
+    let index_image = match items.is_empty() {
+        true => found.spec.image.clone(),
+        false => annotation(&found.metadata, INDEX_IMAGE).to_owned(),
+    };
     if index_image.is_empty() {
         return Err(Error::refused(
             "cannot upgrade: no catalog image reference exists in catalog source spec or annotations",
         ));
     }
-    let channel = match text(&subscription["spec"]["channel"]) {
-        channel if channel.is_empty() => names::CHANNEL.to_owned(),
-        channel => channel,
-    };
-    let migrated = annotation(DATABASE) == "migrate";
-    Ok(Installed { subscription, source: found, channel, items, index_image, migrated })
+    let channel = if channel.is_empty() { names::CHANNEL.to_owned() } else { channel };
+    let migrated = annotation(&found.metadata, DATABASE) == "migrate";
+    Ok(Installed { subscription: named, source: found, channel, items, index_image, migrated })
 }
 
 /// Upgrades an installed operator and waits until it is done.
@@ -181,11 +176,10 @@ pub async fn upgrade(
     let requests = &Requests::new(cluster, watcher, deadline);
     requests.check_time()?;
     let (installed, serving) = (&plan.installed, &plan.serving);
-    let source = ObjectName::of(Kind::CATALOG_SOURCE, &installed.source);
-    let subscription = ObjectName::of(Kind::SUBSCRIPTION, &installed.subscription);
-    let there =
-        requests.get(&subscription).await?.ok_or_else(|| Error::Deleted { object: subscription.to_string() })?;
-    let previous_plan = there["status"]["installPlanRef"]["name"].as_str().map(str::to_owned);
+    let (source, subscription) = (installed.source.object_name(), &installed.subscription);
+    let there: Option<Subscription> = requests.read(subscription).await?;
+    let there = there.ok_or_else(|| Error::Deleted { object: subscription.to_string() })?;
+    let previous_plan = there.status.install_plan();
 
     let (pod, ip) = carry::serve(requests, ledger, &installed.source, serving).await?;
     let served = Served {
@@ -199,14 +193,9 @@ pub async fn upgrade(
     ledger.change(requests, &source, |source| objects::connect(source, &served)).await?;
     watcher.done(&format!("Updated catalog source {} with address and annotations", source.name));
 
-    let context = WaitContext {
-        subscription: &subscription,
-        catalog_source: &source,
-        pod: &pod,
-        bundle_image: &serving.bundle_image,
-    };
+    let context = WaitContext { subscription, catalog_source: &source, pod: &pod, bundle_image: &serving.bundle_image };
     let csv = &plan.facts.csv;
-    let outcome = install(requests, &context, previous_plan.as_deref(), csv, Approval::Settled(ledger)).await;
+    let outcome = install(requests, &context, previous_plan, csv, Approval::Settled(ledger)).await;
     if !ledger.left().is_empty() {
         return outcome.map(|_| ());
     }
@@ -223,29 +212,27 @@ pub async fn upgrade(
 
 /// Returns the other Subscriptions to a catalog in all namespaces.
 async fn others(requests: &Requests<'_>, source: &ObjectName, except: &ObjectName) -> Result<Vec<String>, Error> {
-    let all = match requests.list_everywhere(Kind::SUBSCRIPTION).await {
+    let all: Vec<Subscription> = match requests.list_everywhere().await {
         Ok(all) => all,
         // Without the permission, others cannot be ruled out.
         Err(error) if error.is_forbidden() => return Ok(vec![format!("perhaps ({error})")]),
         Err(error) => return Err(error),
     };
-    let uses = |one: &&Value| {
-        one["spec"]["source"] == source.name.as_str() && one["spec"]["sourceNamespace"] == source.namespace.as_str()
-    };
-    let named = all.iter().filter(uses).map(|one| ObjectName::of(Kind::SUBSCRIPTION, one));
+    let uses = |one: &&Subscription| one.spec.source == source.name && one.spec.source_namespace == source.namespace;
+    let named = all.iter().filter(uses).map(View::object_name);
     Ok(named.filter(|one| one != except).map(|one| one.to_string()).collect())
 }
 
 async fn remove_old_pod(requests: &Requests<'_>, installed: &Installed, source: &ObjectName, new: &ObjectName) {
-    let Some(name) = installed.source["metadata"]["annotations"][REGISTRY_POD].as_str() else { return };
+    let name = annotation(&installed.source.metadata, REGISTRY_POD);
     let old = ObjectName::new(Kind::POD, &source.namespace, name);
     if old == *new || name.is_empty() {
         return;
     }
     let gone = async {
-        let Some(there) = requests.get(&old).await? else { return Ok(()) };
-        requests.delete(&old, uid(&there)).await?;
-        requests.wait_until_gone(&old, uid(&there)).await?;
+        let Some(there) = requests.metadata(&old).await? else { return Ok(()) };
+        requests.delete(&old, there.uid.as_deref()).await?;
+        requests.wait_until_gone(&old, there.uid.as_deref()).await?;
         requests.watcher.done(&format!("Deleted previous registry pod with name \"{name}\""));
         Ok::<(), Error>(())
     };

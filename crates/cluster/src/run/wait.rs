@@ -4,12 +4,14 @@ use std::time::Duration;
 
 use k8s_openapi::jiff::Timestamp;
 use kube::api::ListParams;
-use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
 use tokio::time::Instant;
 
 use super::pod;
 use crate::request::{ObjectName, Requests};
+use crate::views::{
+    CatalogSource, CatalogStatus, Csv, Deployment, Event, InstallPlan, Job, Named, PodView, Subscription, View,
+};
 use crate::watch::Watch;
 use crate::words::{self, Problem};
 use crate::{Error, Kind};
@@ -35,14 +37,14 @@ pub(crate) async fn for_pod(requests: &Requests<'_>, pod: &ObjectName) -> Result
     };
     let mut watch = Watch::objects(requests, &[pod]);
     loop {
-        let there = requests.get(pod).await?.ok_or_else(|| failed("it was deleted".into()))?;
-        let (phase, ip) = (&there["status"]["phase"], there["status"]["podIP"].as_str().unwrap_or_default());
-        if phase == "Running" && !ip.is_empty() {
+        let there: PodView = requests.read(pod).await?.ok_or_else(|| failed("it was deleted".into()))?;
+        let status = &there.status;
+        if status.phase == "Running" && !status.pod_ip.is_empty() {
             requests.watcher.state(&pod.to_string(), "");
-            return Ok(ip.to_owned());
+            return Ok(status.pod_ip.clone());
         }
         let problem = words::pod(&there);
-        let phase = phase.as_str().unwrap_or("Pending");
+        let phase = if status.phase.is_empty() { "Pending" } else { status.phase.as_str() };
         let state = problem.as_ref().map_or(phase, |problem| problem.text.as_str());
         requests.watcher.state(&pod.to_string(), state);
         if requests.is_over() || problem.as_ref().is_some_and(|problem| problem.permanent) {
@@ -55,7 +57,7 @@ pub(crate) async fn for_pod(requests: &Requests<'_>, pod: &ObjectName) -> Result
 }
 
 /// Returns the full explanation of a pod's problem: its state, its events, the end of its log, and what to do.
-async fn explain_pod(requests: &Requests<'_>, pod: &ObjectName, there: &Value, problem: &Problem) -> String {
+async fn explain_pod(requests: &Requests<'_>, pod: &ObjectName, there: &PodView, problem: &Problem) -> String {
     let mut text = problem.text.clone();
     for event in events(requests, pod).await {
         if !text.contains(&event) {
@@ -79,7 +81,7 @@ async fn explain_pod(requests: &Requests<'_>, pod: &ObjectName, there: &Value, p
 async fn events(requests: &Requests<'_>, object: &ObjectName) -> Vec<String> {
     let short = requests.diagnosis();
     let fields = format!("involvedObject.kind={},involvedObject.name={}", object.kind.kind, object.name);
-    let found = short.list(Kind::EVENT, &object.namespace, &ListParams::default().fields(&fields)).await;
+    let found: Result<Vec<Event>, Error> = short.list(&object.namespace, &ListParams::default().fields(&fields)).await;
     let mut texts: Vec<String> = Vec::new();
     for text in found.unwrap_or_default().iter().filter_map(words::event) {
         if !texts.contains(&text) {
@@ -109,8 +111,9 @@ pub(crate) async fn for_install_plan(
         |cause: String| Error::refused(format!("install plan is not available for the subscription {name}: {cause}"));
     let mut watch = Watch::objects(requests, &[context.subscription, context.pod]);
     loop {
-        let there = requests.get(context.subscription).await?.ok_or_else(|| failed("it was deleted".into()))?;
-        if let Some(plan) = there["status"]["installPlanRef"]["name"].as_str()
+        let there: Subscription =
+            requests.read(context.subscription).await?.ok_or_else(|| failed("it was deleted".into()))?;
+        if let Some(plan) = there.status.install_plan()
             && Some(plan) != previous
         {
             requests.watcher.state(&context.subscription.to_string(), "");
@@ -121,7 +124,7 @@ pub(crate) async fn for_install_plan(
         let state = problem.as_ref().map_or(waiting, |problem| problem.text.as_str());
         requests.watcher.state(&context.subscription.to_string(), state);
         // A registry that crashes after its start will never serve.
-        let pod = requests.get(context.pod).await?;
+        let pod: Option<PodView> = requests.read(context.pod).await?;
         if let Some(pod) = pod
             && let Some(crash) = words::pod(&pod).filter(|problem| problem.permanent)
         {
@@ -136,9 +139,9 @@ pub(crate) async fn for_install_plan(
 }
 
 /// Finds the root cause of a missing InstallPlan.
-async fn why_no_plan(requests: &Requests<'_>, context: &WaitContext<'_>, subscription: &Value) -> String {
+async fn why_no_plan(requests: &Requests<'_>, context: &WaitContext<'_>, subscription: &Subscription) -> String {
     let requests = &requests.diagnosis();
-    if let Ok(Some(pod)) = requests.get(context.pod).await
+    if let Ok(Some(pod)) = requests.read(context.pod).await
         && let Some(problem) = words::pod(&pod)
     {
         let why = explain_pod(requests, context.pod, &pod, &problem).await;
@@ -150,10 +153,10 @@ async fn why_no_plan(requests: &Requests<'_>, context: &WaitContext<'_>, subscri
     if let Some(problem) = words::subscription(subscription) {
         return problem.text;
     }
-    match requests.get(context.catalog_source).await {
+    match requests.read::<CatalogSource>(context.catalog_source).await {
         Ok(Some(source)) => match words::catalog_source(&source) {
             Some(problem) => format!("catalog source {}: {}", context.catalog_source.name, problem.text),
-            None if source["status"].is_null() => {
+            None if source.status == CatalogStatus::default() => {
                 "OLM has not reported on the catalog source: does its catalog operator run?".into()
             }
             None => "OLM reports no reason; check the log of its catalog operator".into(),
@@ -168,16 +171,16 @@ async fn unpack_problem(requests: &Requests<'_>, context: &WaitContext<'_>) -> O
     let hex: String = digest.iter().map(|byte| format!("{byte:02x}")).collect();
     let selector = ListParams::default().labels(&format!("{UNPACK_LABEL}={}", &hex[..63]));
     let namespace = &context.catalog_source.namespace;
-    for pod in requests.list(Kind::POD, namespace, &selector).await.unwrap_or_default() {
+    for pod in requests.list::<PodView>(namespace, &selector).await.unwrap_or_default() {
         if let Some(problem) = words::pod(&pod) {
-            let name = ObjectName::of(Kind::POD, &pod);
+            let name = pod.object_name();
             let why = explain_pod(requests, &name, &pod, &problem).await;
             return Some(format!("the cluster cannot unpack the bundle image {}: {why}", context.bundle_image));
         }
     }
-    for job in requests.list(Kind::JOB, namespace, &selector).await.unwrap_or_default() {
+    for job in requests.list::<Job>(namespace, &selector).await.unwrap_or_default() {
         if let Some(problem) = words::job(&job) {
-            let name = ObjectName::of(Kind::JOB, &job);
+            let name = job.object_name();
             let events = events(requests, &name).await;
             let events: String = events.iter().map(|event| format!("\n  event: {event}")).collect();
             return Some(format!("the job {} that unpacks the bundle failed: {}{events}", name.name, problem.text));
@@ -187,14 +190,13 @@ async fn unpack_problem(requests: &Requests<'_>, context: &WaitContext<'_>) -> O
 }
 
 /// Returns the other versions that an InstallPlan installs.
-pub(crate) fn others(plan: &Value, csv: &str) -> Vec<String> {
-    let names = plan["spec"]["clusterServiceVersionNames"].as_array().map(Vec::as_slice).unwrap_or_default();
-    names.iter().filter_map(Value::as_str).filter(|name| *name != csv).map(str::to_owned).collect()
+pub(crate) fn others(plan: &InstallPlan, csv: &str) -> Vec<String> {
+    plan.spec.cluster_service_version_names.iter().filter(|name| *name != csv).cloned().collect()
 }
 
 /// Approves an InstallPlan.
 pub(crate) async fn approve(requests: &Requests<'_>, plan: &ObjectName) -> Result<(), Error> {
-    let approved = requests.change(plan, |plan| plan["spec"]["approved"] = json!(true)).await;
+    let approved = requests.update(plan, |plan: &mut InstallPlan| plan.spec.approved = Some(true)).await;
     approved.map(|_| ()).map_err(|error| match error {
         Error::Deleted { .. } => Error::refused(format!("error getting install plan: {error}")),
         error => error,
@@ -209,8 +211,8 @@ pub(crate) async fn for_csv(requests: &Requests<'_>, csv: &ObjectName, plan: &Ob
     let (mut shown_phase, mut failed) = (None, None);
     let mut watch = Watch::objects(requests, &[csv, plan]);
     loop {
-        let there = requests.get(csv).await?;
-        let phase = there.as_ref().map(|there| there["status"]["phase"].as_str().unwrap_or_default().to_owned());
+        let there: Option<Csv> = requests.read(csv).await?;
+        let phase = there.as_ref().map(|there| there.status.phase.clone());
         if shown_phase.as_ref() != Some(&phase) {
             match &phase {
                 None => watcher.done(&format!("  Waiting for ClusterServiceVersion \"{shown}\" to appear")),
@@ -225,7 +227,7 @@ pub(crate) async fn for_csv(requests: &Requests<'_>, csv: &ObjectName, plan: &Ob
         }
         let problem = match &there {
             Some(there) => words::csv(there),
-            None => requests.get(plan).await?.as_ref().and_then(words::install_plan),
+            None => requests.read(plan).await?.as_ref().and_then(words::install_plan),
         };
         if let Some(problem) = &problem {
             watcher.state(&csv.to_string(), problem.text.lines().next().unwrap_or_default());
@@ -258,11 +260,11 @@ pub(crate) async fn for_plan(requests: &Requests<'_>, plan: &ObjectName) -> Resu
     let end = Instant::now() + PLAN_TIMEOUT;
     let mut watch = Watch::objects(requests, &[plan]);
     loop {
-        let there = requests.get(plan).await?;
-        if there.as_ref().is_some_and(|there| there["spec"]["approved"] == false) {
+        let there: Option<InstallPlan> = requests.read(plan).await?;
+        if there.as_ref().is_some_and(|there| there.spec.approved == Some(false)) {
             return Ok(true);
         }
-        let phase = there.as_ref().map(|there| there["status"]["phase"].as_str().unwrap_or_default());
+        let phase = there.as_ref().map(|there| there.status.phase.as_str());
         if matches!(phase, None | Some("Complete" | "Failed")) {
             return Ok(there.as_ref().is_none_or(is_long_done));
         }
@@ -274,20 +276,19 @@ pub(crate) async fn for_plan(requests: &Requests<'_>, plan: &ObjectName) -> Resu
 
 /// Returns whether OLM has known for long that a plan is complete. Its caches lag behind: it may process a plan that
 /// has just become `Complete` a second time.
-pub(crate) fn is_long_done(plan: &Value) -> bool {
-    let conditions = plan["status"]["conditions"].as_array().into_iter().flatten();
-    let times = conditions.filter_map(|one| one["lastTransitionTime"].as_str()?.parse::<Timestamp>().ok());
+pub(crate) fn is_long_done(plan: &InstallPlan) -> bool {
+    let times = plan.status.conditions.iter().filter_map(|one| one.last_transition_time.parse::<Timestamp>().ok());
     let age = |last: Timestamp| Timestamp::now().duration_since(last).as_secs();
     times.max().is_some_and(|last| age(last) > CACHE_LAG.as_secs() as i64)
 }
 
 /// Returns the problems of the deployments of a CSV.
-async fn deployments(requests: &Requests<'_>, csv: &ObjectName, there: &Value) -> String {
+async fn deployments(requests: &Requests<'_>, csv: &ObjectName, there: &Csv) -> String {
     let requests = &requests.diagnosis();
     let mut text = String::new();
-    for name in words::deployments(there) {
-        let deployment = ObjectName::new(Kind::DEPLOYMENT, &csv.namespace, &name);
-        let Ok(found) = requests.get(&deployment).await else { continue };
+    for Named { name } in &there.spec.install.spec.deployments {
+        let deployment = ObjectName::new(Kind::DEPLOYMENT, &csv.namespace, name);
+        let Ok(found) = requests.read(&deployment).await else { continue };
         text += &explain_deployment(requests, &deployment, found.as_ref()).await.unwrap_or_default();
     }
     text
@@ -297,16 +298,16 @@ async fn deployments(requests: &Requests<'_>, csv: &ObjectName, there: &Value) -
 pub(crate) async fn explain_deployment(
     requests: &Requests<'_>,
     deployment: &ObjectName,
-    found: Option<&Value>,
+    found: Option<&Deployment>,
 ) -> Option<String> {
     let why = words::deployment(&deployment.name, found)?;
     let mut text = format!("\n  {why}");
     let selector = found.map(words::selector).filter(|selector| !selector.is_empty());
     let Some(selector) = selector else { return Some(text) };
     let selector = ListParams::default().labels(&selector);
-    for pod in requests.list(Kind::POD, &deployment.namespace, &selector).await.unwrap_or_default() {
+    for pod in requests.list::<PodView>(&deployment.namespace, &selector).await.unwrap_or_default() {
         if let Some(problem) = words::pod(&pod) {
-            let name = ObjectName::of(Kind::POD, &pod);
+            let name = pod.object_name();
             let full = explain_pod(requests, &name, &pod, &problem).await;
             text += &format!("\n  pod {}: {}", name.name, full.replace('\n', "\n  "));
         }

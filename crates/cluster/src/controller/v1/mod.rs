@@ -24,6 +24,7 @@ use super::lease::Lease;
 use super::metrics::Metrics;
 use crate::cluster_catalog::NAME_LABEL;
 use crate::request::Requests;
+use crate::views::{ClusterCatalog, View};
 use crate::{Cluster, Error, Kind, Object};
 use state::{Desired, NextStep, Served};
 use status::Report;
@@ -185,7 +186,7 @@ impl Context {
         self.metrics.reconciles.fetch_add(1, Ordering::Relaxed);
         self.metrics.reached.store(true, Ordering::Relaxed);
         let leads = self.leading.load(Ordering::Relaxed);
-        let wanted = Desired::of(object);
+        let wanted = Desired::of(ClusterCatalog::of(object)?);
         if wanted.is_going || !wanted.is_available {
             self.stop_serving(&wanted.name);
         }
@@ -301,7 +302,7 @@ impl Context {
 
     /// Writes the status if it differs.
     async fn report(&self, object: &Object, report: &Report<'_>) -> Result<(), Error> {
-        match status::of(object, report, &self.plan.base) {
+        match status::of(&ClusterCatalog::of(object)?, report, &self.plan.base) {
             Some(status) => self.send(object, &json!({"status": status}), true).await,
             None => Ok(()),
         }

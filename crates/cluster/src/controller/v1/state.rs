@@ -3,9 +3,8 @@
 use std::time::{Duration, Instant};
 
 use k8s_openapi::jiff::Timestamp;
-use serde_json::Value;
 
-use crate::Object;
+use crate::views::ClusterCatalog;
 
 /// The desired state of a ClusterCatalog.
 #[derive(Debug, Clone, Default)]
@@ -24,19 +23,19 @@ pub(super) struct Desired {
 }
 
 impl Desired {
-    pub(super) fn of(object: &Object) -> Desired {
-        let at = |pointer: &str| object.data.pointer(pointer);
-        let text = |pointer: &str| at(pointer).and_then(Value::as_str).filter(|text| !text.is_empty());
-        let minutes =
-            at("/spec/source/image/pollIntervalMinutes").and_then(Value::as_u64).filter(|minutes| *minutes > 0);
+    pub(super) fn of(catalog: ClusterCatalog) -> Desired {
+        let ClusterCatalog { metadata, spec, status, .. } = catalog;
+        let image = spec.source.image;
+        let minutes = image.poll_interval_minutes.filter(|minutes| *minutes > 0);
+        let resolved = status.resolved_source.map(|source| source.image.reference);
         Desired {
-            name: object.metadata.name.clone().unwrap_or_default(),
-            image: text("/spec/source/image/ref").unwrap_or_default().to_owned(),
-            resolved: text("/status/resolvedSource/image/ref").map(str::to_owned),
+            name: metadata.name.unwrap_or_default(),
+            image: image.reference,
+            resolved: resolved.filter(|image| !image.is_empty()),
             poll: minutes.map(|minutes| Duration::from_secs(minutes.saturating_mul(60))),
-            is_available: text("/spec/availabilityMode").is_none_or(|mode| mode != "Unavailable"),
-            is_going: object.metadata.deletion_timestamp.is_some(),
-            last_unpacked: text("/status/lastUnpacked").and_then(|text| text.parse().ok()),
+            is_available: spec.availability_mode != "Unavailable",
+            is_going: metadata.deletion_timestamp.is_some(),
+            last_unpacked: status.last_unpacked.parse().ok(),
         }
     }
 }

@@ -5,8 +5,8 @@ use serde_json::{Value, json};
 
 use super::ServeError;
 use super::state::Served;
-use crate::Object;
 use crate::controller::status::second;
+use crate::views::{ClusterCatalog, Condition, ImageSource, Rest, SourceImage, Urls, condition};
 
 /// The result to report.
 #[derive(Debug)]
@@ -20,10 +20,10 @@ pub(super) enum Report<'a> {
 }
 
 /// Returns the status if it differs; null removes a field.
-pub(super) fn of(object: &Object, report: &Report<'_>, base: &str) -> Option<Value> {
-    let before = object.data.get("status").cloned().unwrap_or_default();
-    let name = object.metadata.name.as_deref().unwrap_or_default();
-    let generation = object.metadata.generation.unwrap_or_default();
+pub(super) fn of(catalog: &ClusterCatalog, report: &Report<'_>, base: &str) -> Option<Value> {
+    let before = &catalog.status;
+    let name = catalog.metadata.name.as_deref().unwrap_or_default();
+    let generation = catalog.metadata.generation.unwrap_or_default();
     let served = match report {
         Report::Serving(served) => Some(*served),
         Report::Failed(_, served) => *served,
@@ -31,11 +31,16 @@ pub(super) fn of(object: &Object, report: &Report<'_>, base: &str) -> Option<Val
     };
     let condition = |kind: &str, status: bool, reason: &str, message: &str| {
         let status = if status { "True" } else { "False" };
-        let conditions = before["conditions"].as_array().map(Vec::as_slice).unwrap_or_default();
-        let old = conditions.iter().find(|one| one["type"] == kind && one["status"] == status);
-        let since = old.map_or_else(|| second(Timestamp::now()).into(), |old| old["lastTransitionTime"].clone());
-        json!({"type": kind, "status": status, "reason": reason, "message": message,
-            "observedGeneration": generation, "lastTransitionTime": since})
+        let old = condition(&before.conditions, kind).filter(|one| one.status == status);
+        Condition {
+            kind: kind.to_owned(),
+            status: status.to_owned(),
+            reason: reason.to_owned(),
+            message: message.to_owned(),
+            observed_generation: Some(generation),
+            last_transition_time: old.map_or_else(|| second(Timestamp::now()), |old| old.last_transition_time.clone()),
+            rest: Rest::new(),
+        }
     };
     let progressing = match report {
         Report::Serving(_) => {
@@ -56,33 +61,31 @@ pub(super) fn of(object: &Object, report: &Report<'_>, base: &str) -> Option<Val
         }
         _ => condition("Serving", false, "Unavailable", "Catalog is not available"),
     };
-    let status = json!({
-        "conditions": [progressing, serving],
-        "resolvedSource": served.map(|served| json!({"type": "Image", "image": {"ref": served.image}})),
-        "urls": served.map(|_| json!({"base": format!("{base}/catalogs/{name}")})),
-        "lastUnpacked": served.map(|served| second(served.unpacked)),
-    });
-    let fields = ["conditions", "resolvedSource", "urls", "lastUnpacked"];
-    let sorted = |value: &Value| {
-        let mut all = value.as_array().cloned().unwrap_or_default();
-        all.sort_by_key(|one| one["type"].as_str().unwrap_or_default().to_owned());
-        all
-    };
-    let same = fields.iter().all(|field| match *field {
-        "conditions" => sorted(&status["conditions"]) == sorted(&before["conditions"]),
-        field => status[field] == before[field],
-    });
-    (!same).then_some(status)
+    let mut conditions = vec![progressing, serving];
+    let image = |image: &str| SourceImage { reference: image.to_owned(), ..SourceImage::default() };
+    let source = |served: &Served| ImageSource { kind: "Image".into(), image: image(&served.image), rest: Rest::new() };
+    let resolved = served.map(source);
+    let urls = served.map(|_| Urls { base: format!("{base}/catalogs/{name}"), rest: Rest::new() });
+    let unpacked = served.map(|served| second(served.unpacked));
+    let mut known = before.conditions.clone();
+    for all in [&mut conditions, &mut known] {
+        all.sort_by(|a, b| a.kind.cmp(&b.kind));
+    }
+    let same = conditions == known
+        && resolved == before.resolved_source
+        && urls == before.urls
+        && unpacked.as_deref().unwrap_or_default() == before.last_unpacked;
+    (!same)
+        .then(|| json!({"conditions": conditions, "resolvedSource": resolved, "urls": urls, "lastUnpacked": unpacked}))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::views::decode;
 
-    fn object(status: Value) -> Object {
-        serde_json::from_value(json!({"apiVersion": "v1", "kind": "x",
-            "metadata": {"name": "a", "generation": 3}, "status": status}))
-        .unwrap()
+    fn object(status: Value) -> ClusterCatalog {
+        decode(json!({"metadata": {"name": "a", "generation": 3}, "status": status})).unwrap()
     }
 
     #[test]
