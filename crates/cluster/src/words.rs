@@ -10,24 +10,43 @@ use crate::views::{
 pub(crate) struct Problem {
     /// The explanation.
     pub(crate) text: String,
-    /// Whether waiting is useless.
-    pub(crate) permanent: bool,
+    /// Whether waiting may help.
+    pub(crate) outlook: Outlook,
     /// The container whose log may explain more.
     pub(crate) container: Option<String>,
 }
 
+/// Whether an object that is not ready may become ready, from the best outlook to the worst.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Outlook {
+    /// It may become ready without help.
+    MayRecover,
+    /// Its node retries, so it becomes ready once somebody fixes the cause elsewhere. A run waits for that until its
+    /// deadline; a catalog that another pod serves does not.
+    AfterRetries,
+    /// Only another object can become ready.
+    Final,
+}
+
 impl Problem {
-    fn waiting(text: impl Into<String>) -> Problem {
-        Problem { text: text.into(), permanent: false, container: None }
+    pub(crate) fn waiting(text: impl Into<String>) -> Problem {
+        Problem { text: text.into(), outlook: Outlook::MayRecover, container: None }
     }
 
     fn permanent(text: impl Into<String>) -> Problem {
-        Problem { text: text.into(), permanent: true, container: None }
+        Problem { text: text.into(), outlook: Outlook::Final, container: None }
+    }
+
+    /// Returns whether waiting is useless.
+    pub(crate) fn is_final(&self) -> bool {
+        self.outlook == Outlook::Final
     }
 }
 
-/// Container states that are permanent.
-const PERMANENT: [&str; 3] = ["InvalidImageName", "ErrImageNeverPull", "CrashLoopBackOff"];
+/// Container states that never end.
+const FINAL: [&str; 3] = ["InvalidImageName", "ErrImageNeverPull", "CrashLoopBackOff"];
+/// Container states that end when a registry has the image, or the cluster an object.
+const RETRIED: [&str; 2] = ["ImagePullBackOff", "CreateContainerConfigError"];
 /// Container states of images that cannot be pulled.
 const PULL_FAILURES: [&str; 4] = ["ErrImagePull", "ImagePullBackOff", "InvalidImageName", "ErrImageNeverPull"];
 /// Container states that are normal.
@@ -66,7 +85,7 @@ pub(crate) fn pod(pod: &PodView) -> Option<Problem> {
     if status.phase == "Failed" {
         let why = join_reason(&status.reason, &status.message);
         let mut problem = container(status).unwrap_or_else(|| Problem::permanent(format!("it failed: {why}")));
-        problem.permanent = true;
+        problem.outlook = Outlook::Final;
         return Some(problem);
     }
     if let Some(problem) = container(status) {
@@ -76,7 +95,7 @@ pub(crate) fn pod(pod: &PodView) -> Option<Problem> {
     Some(Problem::waiting(format!("not scheduled: {}", explained(unscheduled))))
 }
 
-/// Returns the problem of the first container that has one: its current one, or else its last.
+/// Returns the problem of the container with the worst outlook: its current one, or else its last.
 fn container(pod: &PodStatus) -> Option<Problem> {
     let statuses = || pod.init_container_statuses.iter().chain(&pod.container_statuses);
     let earlier = |status: &ContainerStatus| {
@@ -84,12 +103,13 @@ fn container(pod: &PodStatus) -> Option<Problem> {
         let unwell = !status.ready && status.state.terminated.is_none();
         unwell.then(|| ended_problem(status, &status.last_state)).flatten()
     };
-    statuses().find_map(one_container).or_else(|| statuses().find_map(earlier))
+    let worst = |a: Problem, b: Problem| if b.outlook > a.outlook { b } else { a };
+    statuses().filter_map(one_container).reduce(worst).or_else(|| statuses().find_map(earlier))
 }
 
 fn ended_problem(status: &ContainerStatus, state: &ContainerState) -> Option<Problem> {
     let (name, how) = (&status.name, ended(state)?);
-    Some(Problem { text: format!("container {name} {how}"), permanent: false, container: Some(name.clone()) })
+    Some(Problem { container: Some(name.clone()), ..Problem::waiting(format!("container {name} {how}")) })
 }
 
 fn one_container(status: &ContainerStatus) -> Option<Problem> {
@@ -105,7 +125,11 @@ fn one_container(status: &ContainerStatus) -> Option<Problem> {
     };
     Some(Problem {
         text: format!("container {name}: {why}{ended}"),
-        permanent: PERMANENT.contains(&reason),
+        outlook: match reason {
+            _ if FINAL.contains(&reason) => Outlook::Final,
+            _ if RETRIED.contains(&reason) => Outlook::AfterRetries,
+            _ => Outlook::MayRecover,
+        },
         container: (reason == "CrashLoopBackOff").then(|| name.clone()),
     })
 }
@@ -190,7 +214,7 @@ pub(crate) fn csv(csv: &Csv) -> Option<Problem> {
         text += "\n  ";
         text += &missing;
     }
-    Some(Problem { text, permanent: phase == "Failed", container: None })
+    Some(if phase == "Failed" { Problem::permanent(text) } else { Problem::waiting(text) })
 }
 
 /// Returns the message for an unmet requirement of a CSV.
@@ -251,7 +275,7 @@ mod tests {
         ]}});
         let problem = pod(&view(&pulling)).unwrap();
         assert_eq!(problem.text, "container b: image r.test/x cannot be pulled (ImagePullBackOff): not found");
-        assert!(!problem.permanent);
+        assert_eq!(problem.outlook, Outlook::AfterRetries);
         let crashing = json!({"status": {"phase": "Running", "containerStatuses": [{
             "name": "a",
             "state": {"waiting": {"reason": "CrashLoopBackOff", "message": "back-off 10s"}},
@@ -259,7 +283,7 @@ mod tests {
         }]}});
         let problem = pod(&view(&crashing)).unwrap();
         assert_eq!(problem.text, "container a: CrashLoopBackOff: back-off 10s; it ended with code 2");
-        assert!(problem.permanent && problem.container.as_deref() == Some("a"));
+        assert!(problem.is_final() && problem.container.as_deref() == Some("a"));
         let fine = json!({"status": {"phase": "Running", "initContainerStatuses": [
             {"name": "i", "state": {"terminated": {"exitCode": 0}}}], "containerStatuses": [
             {"name": "a", "state": {"running": {}}}]}});
@@ -281,6 +305,9 @@ mod tests {
         unwell["ready"] = json!(false);
         let both = json!({"status": {"phase": "Running", "containerStatuses": [unwell, failing]}});
         assert!(pod(&view(&both)).unwrap().text.starts_with("container b: image r.test/x cannot be pulled"));
+        let broken = json!({"name": "c", "image": "r.test/y", "state": {"waiting": {"reason": "InvalidImageName"}}});
+        let worse = json!({"status": {"phase": "Pending", "containerStatuses": [failing, broken]}});
+        assert!(pod(&view(&worse)).unwrap().text.starts_with("container c: "));
         let alone = json!({"status": {"phase": "Running", "containerStatuses": [unwell]}});
         assert_eq!(pod(&view(&alone)).unwrap().text, "container a ended with code 137 (OOMKilled)");
     }
@@ -313,7 +340,7 @@ mod tests {
         let failed = json!({"status": {"phase": "Failed", "reason": "ComponentUnhealthy", "message": "gone"}});
         let problem = csv(&view(&failed)).unwrap();
         assert_eq!(problem.text, "csv failed: reason: \"ComponentUnhealthy\", message: \"gone\"");
-        assert!(problem.permanent);
+        assert!(problem.is_final());
     }
 
     #[test]

@@ -11,6 +11,7 @@ use super::objects::POD_HASH;
 use crate::catalog::{PodRole, PodState, is_ready};
 use crate::catalog_source::Complaint;
 use crate::views::{Condition, PodView, annotation, condition, label};
+use crate::words::{self, Outlook};
 
 /// The annotation with the time when a pod was promoted.
 pub(crate) const PROMOTED: &str = "olm.catalogSource/promotedAt";
@@ -46,7 +47,8 @@ impl Pod {
         let phase = object.status.phase.as_str();
         let disrupted = condition(&object.status.conditions, "DisruptionTarget").is_some_and(Condition::is_true);
         let why_not = state.why_not.clone();
-        let failed = matches!(phase, "Failed" | "Unknown") || is_stuck(object);
+        let stuck = words::pod(object).is_some_and(|problem| problem.outlook > Outlook::MayRecover);
+        let failed = stuck || phase == "Unknown";
         Some(Pod {
             name: state.name,
             role: state.role,
@@ -66,15 +68,6 @@ impl Pod {
     fn since(&self) -> Timestamp {
         self.promoted.unwrap_or(self.created)
     }
-}
-
-/// Returns whether a container is in a state that only another image or spec can end.
-fn is_stuck(pod: &PodView) -> bool {
-    let mut containers = pod.status.init_container_statuses.iter().chain(&pod.status.container_statuses);
-    containers.any(|container| {
-        let reason = container.state.waiting.as_ref().map_or("", |waiting| waiting.reason.as_str());
-        matches!(reason, "CrashLoopBackOff" | "ImagePullBackOff" | "InvalidImageName" | "CreateContainerConfigError")
-    })
 }
 
 /// The desired state and the current time.

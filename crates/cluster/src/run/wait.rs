@@ -47,9 +47,8 @@ pub(crate) async fn for_pod(requests: &Requests<'_>, pod: &ObjectName) -> Result
         let phase = if status.phase.is_empty() { "Pending" } else { status.phase.as_str() };
         let state = problem.as_ref().map_or(phase, |problem| problem.text.as_str());
         requests.watcher.state(&pod.to_string(), state);
-        if requests.is_over() || problem.as_ref().is_some_and(|problem| problem.permanent) {
-            let problem =
-                problem.unwrap_or(Problem { text: format!("it is {phase}"), permanent: false, container: None });
+        if requests.is_over() || problem.as_ref().is_some_and(Problem::is_final) {
+            let problem = problem.unwrap_or_else(|| Problem::waiting(format!("it is {phase}")));
             return Err(failed(explain_pod(requests, pod, &there, &problem).await));
         }
         watch.changed().await;
@@ -126,7 +125,7 @@ pub(crate) async fn for_install_plan(
         // A registry that crashes after its start will never serve.
         let pod: Option<PodView> = requests.read(context.pod).await?;
         if let Some(pod) = pod
-            && let Some(crash) = words::pod(&pod).filter(|problem| problem.permanent)
+            && let Some(crash) = words::pod(&pod).filter(Problem::is_final)
         {
             let why = explain_pod(requests, context.pod, &pod, &crash).await;
             return Err(failed(format!("registry pod {} does not serve: {why}", context.pod.name)));
@@ -232,7 +231,7 @@ pub(crate) async fn for_csv(requests: &Requests<'_>, csv: &ObjectName, plan: &Ob
         if let Some(problem) = &problem {
             watcher.state(&csv.to_string(), problem.text.lines().next().unwrap_or_default());
         }
-        let permanent = problem.as_ref().is_some_and(|problem| problem.permanent);
+        let permanent = problem.as_ref().is_some_and(Problem::is_final);
         failed = if permanent { failed.or_else(|| Some(Instant::now())) } else { None };
         // OLM resumes a failed CSV when its requirements are met after all, as happens in upgrades.
         let recovers = there.is_some() && failed.is_some_and(|since| since.elapsed() < FAILED_FOR);
