@@ -9,9 +9,9 @@ use std::sync::{Arc, OnceLock};
 use catalog::query::Api;
 use catalog::query::Query;
 use fbc::{Fbc, Limits};
+use legacy::{AddOptions, Database, Index, Manifests, Mode, NewBundle, Strictness};
 use rusqlite::Connection;
 use rusqlite::types::Value;
-use sqlite_index::{AddOptions, Database, Index, Manifests, Mode, NewBundle, Strictness};
 
 /// Cells with content that the program parses.
 const CELLS: &[(&str, &str)] = &[

@@ -2,9 +2,9 @@
 
 use std::path::Path;
 
+use legacy::{Changed, Database, Error, Strictness};
 use source::SourceError;
 use source::database::NOTICE;
-use sqlite_index::{Changed, Database, Error, Strictness};
 
 use crate::exit::{Failure, Outcome};
 use crate::printer::Printer;

@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use fbc::Fbc;
-use sqlite_index::{Database, Error, Manifests};
+use legacy::{Database, Error, Manifests};
 
 use crate::error::SourceError;
 use crate::load::Options;

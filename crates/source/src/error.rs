@@ -171,7 +171,7 @@ pub enum SourceError {
     /// A database cannot be read.
     #[cfg(feature = "sqlite")]
     #[error("{}", crate::database::bounded(.0.to_string()))]
-    Sqlite(#[from] sqlite_index::Error),
+    Sqlite(#[from] legacy::Error),
     /// This program cannot read databases.
     #[error("{} is a database, but opm was built without the feature `sqlite`", .0.display())]
     NoDatabases(PathBuf),

@@ -4,7 +4,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use fbc::scratch::TempFolder;
-use sqlite_index::NewBundle;
+use legacy::NewBundle;
 
 use crate::container::ContainerTool;
 use crate::error::{SourceError, at};

@@ -1,6 +1,6 @@
 //! The registry API, independent of the backend: [`Query`] has its queries, and [`message`] encodes the replies.
 //!
-//! A server answers from its cache, `sqlite-index` from a database; both return the same messages.
+//! A server answers from its cache, `legacy` from a database; both return the same messages.
 
 pub mod message;
 

@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use catalog::query::{Answer, Api, Counts, Query, QueryError, Rows};
 use clap::{CommandFactory, Parser};
-use sqlite_index::{Database, Strictness};
+use legacy::{Database, Strictness};
 
 use super::registry::serve::{ServeArgs, run_prepared};
 use crate::app_registry::AppRegistryFlags;

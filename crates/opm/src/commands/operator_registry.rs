@@ -6,9 +6,9 @@ use std::ffi::OsString;
 use std::path::PathBuf;
 
 use clap::{CommandFactory, Parser, Subcommand};
+use legacy::{Database, Error, Strictness};
 use serde_json::json;
 use source::ContainerTool;
-use sqlite_index::{Database, Error, Strictness};
 
 use super::bundle::extract;
 use super::config_map;

@@ -9,9 +9,9 @@ use catalog::query::Api;
 use catalog::query::Query;
 use fbc::json::{Layout, Raw, write_canonical};
 use fbc::{Fbc, Format, Limits};
+use legacy::{AddOptions, Database, Index, Manifests, Mode, NewBundle, Strictness};
 use serve::cache::store::{Integrity, prepare};
 use serve::load::{Directory, Empty, OnInvalid};
-use sqlite_index::{AddOptions, Database, Index, Manifests, Mode, NewBundle, Strictness};
 
 /// The fields of a message by number; all are strings or messages.
 type Fields = BTreeMap<u64, Vec<Vec<u8>>>;

@@ -5,8 +5,8 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
 use image::{Base, Descriptor, ImagePlan, Layer, Location, Platform, Store, find_program};
+use legacy::Database;
 use source::{ContainerTool, DATABASE_LABEL, Fetcher, INDEX_LAYERS, SourceError};
-use sqlite_index::Database;
 
 use crate::commands::build::{USER, base_image, deliver, output, program_layer, reference, source_date_epoch};
 use crate::database::{self, Missing};
@@ -238,7 +238,7 @@ impl BuildArgs {
             layers.push(program_layer(&program)?.write(&store, time, &|_| {})?);
             history.push(INDEX_LAYERS[0].to_owned());
         }
-        sqlite_index::date(database, time).map_err(|error| Failure::message(error.to_string()))?;
+        legacy::date(database, time).map_err(|error| Failure::message(error.to_string()))?;
         let mut layer = Layer::new();
         layer.directory("/database", 0o777);
         layer.file(&format!("/{DATABASE}"), database, 0o666)?;

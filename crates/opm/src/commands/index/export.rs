@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use legacy::{Database, PackageInfo};
 use source::{ContainerTool, Fetcher};
-use sqlite_index::{Database, PackageInfo};
 
 use crate::commands::registry::items;
 use crate::database;

@@ -6,9 +6,9 @@ use std::path::{Path, PathBuf};
 use clap::Subcommand;
 use fbc::json::{Layout, Text};
 use fbc::version::Version;
+use legacy::{BundleInfo, ChannelInfo, PackageInfo};
 use serde_json::{Value, json};
 use source::Source;
-use sqlite_index::{BundleInfo, ChannelInfo, PackageInfo};
 
 use crate::exit::{Failure, Outcome};
 use crate::images::{self, PullFlags, TlsFlags, or_latest};

@@ -2,8 +2,8 @@
 
 use std::path::PathBuf;
 
+use legacy::{Database, Mode, Shrink};
 use source::Fetcher;
-use sqlite_index::{Database, Mode, Shrink};
 
 use super::build::{BuildArgs, ToolArgs};
 use super::inspect::{IndexLocation, index_location};
@@ -64,7 +64,7 @@ pub(crate) fn shrink(
     fetcher: &Fetcher,
     permissive: bool,
     printer: &Printer,
-    work: impl FnOnce(&mut Shrink<'_>) -> Result<sqlite_index::Changed, sqlite_index::Error>,
+    work: impl FnOnce(&mut Shrink<'_>) -> Result<legacy::Changed, legacy::Error>,
 ) -> Outcome {
     let mut unpack = |image: &str| fetcher.unpack_one(image).map_err(|error| error.to_string());
     let mut how =

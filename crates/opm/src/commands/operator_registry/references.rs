@@ -3,8 +3,8 @@
 use crate::images::latest;
 use std::collections::BTreeMap;
 
+use legacy::Mode;
 use serde_json::Value;
-use sqlite_index::Mode;
 
 /// The key of a list with the modes of packages.
 pub(super) const MODES: &str = "modes";

@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
+use legacy::{AddOptions, Database, Mode, Strictness};
 use source::{ContainerTool, Fetcher, database::bounded};
-use sqlite_index::{AddOptions, Database, Mode, Strictness};
 
 use super::items;
 use crate::database::{self, Missing};

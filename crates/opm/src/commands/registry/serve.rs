@@ -5,9 +5,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use catalog::query::Query;
+use legacy::{Database, Index};
 use serve::listen::Address;
 use serve::server::Services;
-use sqlite_index::{Database, Index};
 
 use crate::commands::serve::TerminationLog;
 use crate::exit::{Failure, Outcome};
@@ -118,7 +118,7 @@ fn serve_query(catalog: Arc<dyn Query>, port: u16, timeout: Option<Duration>) ->
 }
 
 /// Copies a database and migrates the copy for queries.
-fn index(path: &Path, skip_migrate: bool) -> Result<Index, sqlite_index::Error> {
+fn index(path: &Path, skip_migrate: bool) -> Result<Index, legacy::Error> {
     let database = Database::copy(path)?;
     if database.is_empty()? {
         tracing::warn!(database = %path.display(), "no tables found in db");
@@ -132,7 +132,7 @@ fn index(path: &Path, skip_migrate: bool) -> Result<Index, sqlite_index::Error> 
     if let Some(missing) = database.missing_table()? {
         let version = database.version()?;
         let hint = if skip_migrate { "; serve it without --skip-migrate" } else { "" };
-        return Err(sqlite_index::Error::Message(format!(
+        return Err(legacy::Error::Message(format!(
             "{}: cannot serve a database of schema version {version}: it has no {missing}{hint}",
             path.display()
         )));

@@ -6,8 +6,8 @@ use std::sync::Barrier;
 use std::time::Duration;
 use std::{fs, thread};
 
+use legacy::{Database, Error, Mode, Strictness};
 use rusqlite::Connection;
-use sqlite_index::{Database, Error, Mode, Strictness};
 
 use crate::harness::{BundleSpec, Scratch, add, content, options};
 use crate::migrations::{bundles, write_old};
@@ -17,7 +17,7 @@ fn a_failed_add_leaves_no_new_file() {
     let scratch = Scratch::new();
     let database = scratch.path("new/index.db");
     fs::create_dir(scratch.path("new")).unwrap();
-    let missing = sqlite_index::NewBundle { image: "registry.test/x:1".into(), directory: scratch.path("nowhere") };
+    let missing = legacy::NewBundle { image: "registry.test/x:1".into(), directory: scratch.path("nowhere") };
     add(&database, std::slice::from_ref(&missing), Mode::Replaces).unwrap_err();
     assert_eq!(fs::read_dir(scratch.path("new")).unwrap().count(), 0, "a bundle that cannot be read");
     let replaces_nothing =
@@ -42,7 +42,7 @@ fn a_failed_change_of_an_older_database_does_not_migrate_it() {
         let _ = fs::remove_file(&old);
         write_old(&new, &old, version);
         let before = fs::read(&old).unwrap();
-        let missing = sqlite_index::NewBundle { image: "registry.test/x:1".into(), directory: scratch.path("nowhere") };
+        let missing = legacy::NewBundle { image: "registry.test/x:1".into(), directory: scratch.path("nowhere") };
         add(&old, std::slice::from_ref(&missing), Mode::Replaces).unwrap_err();
         let spec = BundleSpec { package: "foo", version: "9.0.0", channels: "stable", ..BundleSpec::default() };
         let stranded = scratch.bundle(&BundleSpec { spec: "  replaces: foo.v8.0.0\n", ..spec });
@@ -87,7 +87,7 @@ fn two_programs_can_migrate_one_database_in_parallel() {
             work.join().unwrap().unwrap_or_else(|error| panic!("{error}"));
         }
     });
-    assert_eq!(Database::read(&old).unwrap().version().unwrap(), sqlite_index::VERSION);
+    assert_eq!(Database::read(&old).unwrap().version().unwrap(), legacy::VERSION);
 }
 
 #[test]
@@ -142,12 +142,12 @@ fn creating_a_database_in_parallel_with_failing_changes_always_succeeds() {
 fn a_permissive_change_that_skips_everything_still_creates_a_database() {
     let scratch = Scratch::new();
     let database = scratch.path("index.db");
-    let forgiving = sqlite_index::AddOptions { strictness: Strictness::Permissive, ..options(Mode::Semver) };
+    let forgiving = legacy::AddOptions { strictness: Strictness::Permissive, ..options(Mode::Semver) };
     let wrong =
         BundleSpec { package: "foo", version: "1.0.0", channels: "stable", default: "no", ..BundleSpec::default() };
     let added = Database::write(&database).unwrap().add(&[scratch.bundle(&wrong)], &forgiving).unwrap();
     assert_eq!(added.skipped.len(), 1, "{:?}", added.skipped);
-    assert_eq!(Database::read(&database).unwrap().version().unwrap(), sqlite_index::VERSION);
+    assert_eq!(Database::read(&database).unwrap().version().unwrap(), legacy::VERSION);
 }
 
 #[test]

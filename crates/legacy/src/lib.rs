@@ -1,4 +1,4 @@
-//! The sqlite index: the database format of catalogs before file-based catalogs.
+//! Database indexes, the format of catalogs before file-based catalogs, and the tools of their time.
 //!
 //! In reading order: [`error`] has the errors; `schema` is the newest schema, and `migrate` upgrades older ones to
 //! it; [`open`] opens files, `change` makes atomic changes, `copy` copies databases in use, `defend` bounds what

@@ -2,8 +2,8 @@
 
 use std::path::Path;
 
+use legacy::{Database, Mode, NewBundle, VERSION};
 use rusqlite::{Connection, params};
-use sqlite_index::{Database, Mode, NewBundle, VERSION};
 
 use crate::harness::{BundleSpec, Scratch, add, content, raw};
 

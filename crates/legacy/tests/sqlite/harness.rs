@@ -4,8 +4,8 @@ use std::fmt::Write;
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use legacy::{AddError, AddOptions, Added, Database, Mode, NewBundle, Strictness};
 use rusqlite::{Connection, OpenFlags};
-use sqlite_index::{AddError, AddOptions, Added, Database, Mode, NewBundle, Strictness};
 use tempfile::TempDir;
 
 /// A bundle to write.

@@ -2,9 +2,9 @@
 
 use std::collections::BTreeMap;
 
+use legacy::Mode;
 use proptest::prelude::*;
 use proptest::sample::subsequence;
-use sqlite_index::Mode;
 
 use crate::harness::{BundleSpec, Scratch, add, entries, options, rows};
 
@@ -222,9 +222,9 @@ fn only_the_latest_version_moves_the_default_channel() {
 fn an_older_version_moves_the_default_channel_on_request() {
     let scratch = Scratch::new();
     let database = scratch.path("index.db");
-    let wanted = sqlite_index::AddOptions { older_moves_default: true, ..options(Mode::Semver) };
+    let wanted = legacy::AddOptions { older_moves_default: true, ..options(Mode::Semver) };
     for bundle_spec in [etcd("0.9.0", "alpha,stable", "stable"), etcd("0.6.1", "alpha", "alpha")] {
-        sqlite_index::Database::write(&database).unwrap().add(&[scratch.bundle(&bundle_spec)], &wanted).unwrap();
+        legacy::Database::write(&database).unwrap().add(&[scratch.bundle(&bundle_spec)], &wanted).unwrap();
     }
     assert_eq!(default_channel(&database), ["alpha"]);
 }
@@ -237,9 +237,8 @@ fn a_missing_default_channel_is_rejected() {
         [etcd("0.9.0", "alpha", ""), etcd("1.0.0", "alpha", "gone")].map(|bundle_spec| scratch.bundle(&bundle_spec));
     let error = add(&database, &bundle_spec, Mode::Semver).unwrap_err();
     assert_eq!(error.to_string(), "default channel gone of package etcd is not one of its channels: alpha");
-    let permissive =
-        sqlite_index::AddOptions { strictness: sqlite_index::Strictness::Permissive, ..options(Mode::Semver) };
-    let added = sqlite_index::Database::write(&database).unwrap().add(&bundle_spec, &permissive).unwrap();
+    let permissive = legacy::AddOptions { strictness: legacy::Strictness::Permissive, ..options(Mode::Semver) };
+    let added = legacy::Database::write(&database).unwrap().add(&bundle_spec, &permissive).unwrap();
     assert_eq!(added.skipped, ["default channel gone of package etcd is not one of its channels: alpha"]);
     assert_eq!(rows(&database, "SELECT name FROM operatorbundle"), ["etcd.v0.9.0"]);
     assert_eq!(default_channel(&database), ["alpha"]);

@@ -4,8 +4,8 @@ use std::fs;
 use std::os::unix::fs::PermissionsExt;
 
 use fbc::Fbc;
+use legacy::{Database, Error, Manifests, Mode};
 use rusqlite::Connection;
-use sqlite_index::{Database, Error, Manifests, Mode};
 
 use crate::harness::{BundleSpec, Scratch, add};
 

@@ -2,7 +2,7 @@
 
 use std::fs;
 
-use sqlite_index::{AddOptions, Database, Mode, Strictness};
+use legacy::{AddOptions, Database, Mode, Strictness};
 
 use crate::harness::{BundleSpec, Scratch, add, content, entries, options, rows};
 

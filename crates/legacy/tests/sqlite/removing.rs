@@ -1,6 +1,6 @@
 //! Removing bundles and packages.
 
-use sqlite_index::{AddOptions, Changed, Database, Manifest, Mode, Shrink, Strictness};
+use legacy::{AddOptions, Changed, Database, Manifest, Mode, Shrink, Strictness};
 
 use crate::harness::{BundleSpec, Scratch, add, content, entries, options, rows};
 
@@ -10,9 +10,9 @@ fn etcd<'a>(version: &'a str, channels: &'a str) -> BundleSpec<'a> {
 
 fn shrink(
     database: &std::path::Path,
-    work: impl FnOnce(&Database, &mut Shrink<'_>) -> Result<Changed, sqlite_index::Error>,
+    work: impl FnOnce(&Database, &mut Shrink<'_>) -> Result<Changed, legacy::Error>,
     scratch: &Scratch,
-) -> Result<Changed, sqlite_index::Error> {
+) -> Result<Changed, legacy::Error> {
     let mut unpack = |image: &str| {
         let version = image.rsplit(":v").next().unwrap_or_default();
         let directory = scratch.path(&format!("etcd.v{version}"));
