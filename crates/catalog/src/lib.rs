@@ -33,3 +33,8 @@ pub use build::{Checked, Problems, Warnings, check, inspect};
 pub use draft::{Draft, DraftBundle, DraftChannel, DraftPackage, Head};
 pub use model::{Bundle, Catalog, Channel, Package};
 pub use selection::{GraphError, GraphOptions};
+
+/// The label of images with a database index: its path.
+pub const DATABASE_LABEL: &str = "operators.operatorframework.io.index.database.v1";
+/// The history of the layers that `opm index` writes: the program, and the database.
+pub const INDEX_LAYERS: [&str; 2] = ["opm index: the program", "opm index: the database"];

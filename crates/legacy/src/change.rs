@@ -8,6 +8,7 @@ use std::{fs, io, thread};
 use fbc::scratch::TempFolder;
 use rusqlite::config::DbConfig;
 use rusqlite::{Connection, MAIN_DB, Transaction, TransactionBehavior};
+use serde::Serialize;
 
 use crate::error::Error;
 use crate::open::{BUSY_TIMEOUT, CREATE, Database, READ_WRITE, check_schema, connect, parent};
@@ -18,12 +19,12 @@ use crate::{copy, defend, migrate};
 const SCRATCH: &str = ".opm-new-index-";
 
 /// The result of a change.
-#[derive(Debug, Clone, Default)]
+#[derive(Debug, Clone, Default, Serialize)]
 pub struct Changed {
+    /// Likely mistakes in new bundles, and failures after the change was committed.
+    pub warnings: Vec<String>,
     /// Failures that were skipped.
     pub skipped: Vec<String>,
-    /// Failures after the change was committed.
-    pub warnings: Vec<String>,
 }
 
 impl Database {
@@ -113,7 +114,7 @@ impl Database {
 ///
 /// # Errors
 /// Fails when the file is not a database or cannot be written.
-pub fn date(path: &Path, seconds: u64) -> Result<(), Error> {
+pub(crate) fn date(path: &Path, seconds: u64) -> Result<(), Error> {
     let connection = connect(path, READ_WRITE)?;
     if has_table(&connection, "schema_migrations")? {
         let seconds = i64::try_from(seconds).unwrap_or_default();

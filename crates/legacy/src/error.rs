@@ -1,8 +1,14 @@
 //! Errors of reading or changing an index.
 
+use std::borrow::Cow;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
+
+use fbc::fault::{Class, Fault};
+
+use crate::add::AddError;
+use crate::fetch::FetchError;
 
 /// Why an index cannot be read or changed.
 #[derive(Debug, thiserror::Error)]
@@ -148,5 +154,119 @@ impl Error {
             }
             _ => Error::Sql(error),
         }
+    }
+}
+
+impl Fault for Error {
+    fn class(&self) -> Class {
+        Class::Refused
+    }
+}
+
+/// Why an operation failed.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum OperationError {
+    /// The database cannot be read or changed.
+    #[error("{}", bounded(.0.to_string()))]
+    Database(#[from] Error),
+    /// Bundles were not added.
+    #[error("{}", bounded(.0.to_string()))]
+    Refused(#[from] AddError),
+    /// An image cannot be fetched.
+    #[error(transparent)]
+    Fetch(#[from] FetchError),
+    /// The images of bundles cannot be fetched.
+    #[error(
+        "[{}]",
+        .0.iter().map(|(image, error)| format!("exporting bundle image:{image} failed with {error}"))
+            .collect::<Vec<_>>().join(", ")
+    )]
+    Export(Vec<(String, FetchError)>),
+    /// The current digest of an image is unknown.
+    #[error("image {image}: {source}")]
+    Pin {
+        /// The image.
+        image: String,
+        /// The cause.
+        source: FetchError,
+    },
+    /// The index does not have the package.
+    #[error("package \"{0}\" not found in index")]
+    UnknownPackage(String),
+    /// A package or version cannot become a directory.
+    #[error("{0:?} is not a valid directory name")]
+    DirectoryName(String),
+    /// A generated file is the current index of other commands.
+    #[error(
+        "{} already exists: use --overwrite to replace it, or 'opm registry' commands to change a database",
+        .0.display()
+    )]
+    Generated(PathBuf),
+    /// A file cannot be read or written.
+    #[error("{}: {source}", path.display())]
+    File {
+        /// The file.
+        path: PathBuf,
+        /// The cause.
+        source: io::Error,
+    },
+    /// An image cannot be built; the error names the file.
+    #[error(transparent)]
+    Build(#[from] io::Error),
+}
+
+impl OperationError {
+    pub(crate) fn file(path: &Path) -> impl Fn(io::Error) -> OperationError + '_ {
+        move |source| OperationError::File { path: path.to_owned(), source }
+    }
+
+    /// Returns the recorded exit code for the reason, which scripts rely on; `None` for the usual one.
+    pub fn exit_code(&self) -> Option<u8> {
+        match self {
+            OperationError::Refused(error) => Some(error.exit_code()).filter(|code| *code != 1),
+            _ => None,
+        }
+    }
+}
+
+impl Fault for OperationError {
+    fn class(&self) -> Class {
+        match self {
+            OperationError::Fetch(error) | OperationError::Pin { source: error, .. } => error.class(),
+            OperationError::File { .. } | OperationError::Build(_) => Class::World,
+            _ => Class::Refused,
+        }
+    }
+
+    fn hint(&self) -> Option<Cow<'_, str>> {
+        match self {
+            OperationError::Fetch(error) => error.hint(),
+            _ => None,
+        }
+    }
+}
+
+/// Maximum length of a message about a database: names and values in it are as long as others want.
+const MAX_MESSAGE: usize = 64 << 10;
+
+/// Shortens a message about a database.
+pub fn bounded(mut text: String) -> String {
+    if text.len() > MAX_MESSAGE {
+        text.truncate(text.floor_char_boundary(MAX_MESSAGE));
+        text.push_str("...");
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn messages_about_databases_are_bounded() {
+        assert_eq!(bounded("short".into()), "short");
+        let long = bounded("xä".repeat(1 << 20));
+        assert!(long.len() <= MAX_MESSAGE + 3 && long.ends_with("..."), "{} bytes", long.len());
     }
 }

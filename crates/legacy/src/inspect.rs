@@ -2,7 +2,9 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use fbc::version::Version;
 use rusqlite::Connection;
+use serde::Serialize;
 
 use crate::add::Mode;
 use crate::error::Error;
@@ -141,6 +143,162 @@ impl Database {
         let text = crate::row::body(self.connection()?, bundle, "bundle")?.unwrap_or_default();
         Ok(crate::row::objects(&text).map(|object| object.text().to_owned()).collect())
     }
+}
+
+impl From<&catalog::Package> for PackageInfo {
+    /// Describes a package of a file-based catalog as one of a database.
+    fn from(package: &catalog::Package) -> PackageInfo {
+        let rows = catalog::list::bundles(vec![package], catalog::list::Order::Name);
+        let bundle = |row: &catalog::list::BundleRow<'_>| BundleInfo {
+            name: row.bundle.to_owned(),
+            version: row.version.to_string(),
+            image: row.image.to_owned(),
+            edges: Some(row.replaces.to_owned())
+                .filter(|replaces| !replaces.is_empty())
+                .into_iter()
+                .chain(row.skips.iter().map(|skip| skip.to_string()))
+                .collect(),
+        };
+        let channel = |channel: &catalog::Channel| ChannelInfo {
+            name: channel.name().to_owned(),
+            head: channel.head().name.to_string(),
+            bundles: rows.iter().filter(|row| row.channel == channel.name()).map(bundle).collect(),
+        };
+        PackageInfo {
+            name: package.name().to_owned(),
+            default_channel: package.default_channel().name().to_owned(),
+            channels: package.channels().iter().map(channel).collect(),
+        }
+    }
+}
+
+/// The report of `index inspect packages` on a package.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct PackageSummary {
+    /// Its name.
+    pub name: String,
+    /// The names of its channels, the default one first.
+    pub channels: Vec<String>,
+    /// The default channel.
+    pub default_channel: String,
+}
+
+/// The report of `index inspect package`.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct PackageDetails {
+    /// Its name.
+    pub name: String,
+    /// The default channel.
+    pub default_channel: String,
+    /// Its channels.
+    pub channels: Vec<ChannelDetails>,
+}
+
+/// A channel in [`PackageDetails`].
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct ChannelDetails {
+    /// Its name.
+    pub name: String,
+    /// Its bundles, by version.
+    pub bundles: Vec<BundleDetails>,
+}
+
+/// A bundle in [`PackageDetails`].
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct BundleDetails {
+    /// Its version, if it has one.
+    pub version: Option<String>,
+    /// Its name.
+    pub csv: String,
+    /// Its image, if it has one.
+    pub bundle_path: Option<String>,
+    /// Everything below it, if anything.
+    pub replaces: Option<Vec<NamedVersion>>,
+    /// Everything above it, if anything.
+    pub replacements: Option<Vec<NamedVersion>>,
+}
+
+/// A bundle that another one upgrades from or to.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct NamedVersion {
+    /// Its version, if it is known.
+    pub version: Option<String>,
+    /// Its name.
+    pub csv: String,
+}
+
+impl PackageInfo {
+    /// Returns the report of `index inspect packages`.
+    pub fn summary(&self) -> PackageSummary {
+        let mut channels: Vec<String> = self.channels.iter().map(|channel| channel.name.clone()).collect();
+        channels.sort_by_key(|name| *name != self.default_channel);
+        PackageSummary { name: self.name.clone(), channels, default_channel: self.default_channel.clone() }
+    }
+
+    /// Returns the report of `index inspect package`.
+    pub fn details(&self) -> PackageDetails {
+        let channel = |channel: &ChannelInfo| ChannelDetails { name: channel.name.clone(), bundles: details(channel) };
+        PackageDetails {
+            name: self.name.clone(),
+            default_channel: self.default_channel.clone(),
+            channels: self.channels.iter().map(channel).collect(),
+        }
+    }
+}
+
+/// Describes the bundles of a channel with everything below and above them.
+fn details(channel: &ChannelInfo) -> Vec<BundleDetails> {
+    let versions: BTreeMap<&str, &str> =
+        channel.bundles.iter().map(|bundle| (bundle.name.as_str(), bundle.version.as_str())).collect();
+    let compare = |a: &str, b: &str| {
+        let version = |name: &str| versions.get(name).and_then(|version| Version::parse_strict(version).ok());
+        let by_version = match (version(a), version(b)) {
+            (Some(a), Some(b)) => a.cmp_precedence(&b),
+            (a, b) => a.is_none().cmp(&b.is_none()),
+        };
+        by_version.then(a.cmp(b))
+    };
+    let edges: BTreeMap<&str, &[String]> =
+        channel.bundles.iter().map(|bundle| (bundle.name.as_str(), &bundle.edges[..])).collect();
+    let below: BTreeMap<&str, BTreeSet<&str>> =
+        channel.bundles.iter().map(|bundle| (bundle.name.as_str(), reachable(&bundle.name, &edges))).collect();
+    let present = |text: Option<&str>| text.filter(|text| !text.is_empty()).map(str::to_owned);
+    let list = |mut names: Vec<&str>| {
+        names.sort_by(|a, b| compare(a, b));
+        let named = |name: &&str| NamedVersion { version: present(versions.get(name).copied()), csv: (*name).into() };
+        if names.is_empty() { None } else { Some(names.iter().map(named).collect()) }
+    };
+    let mut sorted: Vec<&BundleInfo> = channel.bundles.iter().collect();
+    sorted.sort_by(|a, b| compare(&a.name, &b.name));
+    let describe = |bundle: &BundleInfo| {
+        let name = bundle.name.as_str();
+        BundleDetails {
+            version: present(Some(&bundle.version)),
+            csv: name.to_owned(),
+            bundle_path: present(Some(&bundle.image)),
+            replaces: list(below.get(name).into_iter().flatten().copied().collect()),
+            replacements: list(
+                below.iter().filter(|(_, below)| below.contains(name)).map(|(above, _)| *above).collect(),
+            ),
+        }
+    };
+    sorted.into_iter().map(describe).collect()
+}
+
+/// Returns all names reachable by edges from a name.
+fn reachable<'a>(name: &str, edges: &BTreeMap<&str, &'a [String]>) -> BTreeSet<&'a str> {
+    let mut found: BTreeSet<&str> = BTreeSet::new();
+    let mut waiting: Vec<&str> =
+        edges.get(name).into_iter().flat_map(|names| names.iter()).map(String::as_str).collect();
+    while let Some(next) = waiting.pop() {
+        if next != name && found.insert(next) {
+            waiting.extend(edges.get(next).into_iter().flat_map(|names| names.iter()).map(String::as_str));
+        }
+    }
+    found
 }
 
 /// Returns the packages whose upgrade graph is not the one of mode `replaces`, with their mode.

@@ -2,19 +2,26 @@
 //!
 //! In reading order: [`error`] has the errors; `schema` is the newest schema, and `migrate` upgrades older ones to
 //! it; [`open`] opens files, `change` makes atomic changes, `copy` copies databases in use, `defend` bounds what
-//! databases of others can do. [`add`] adds bundles in
+//! databases of others can do. [`target`] is the database that an operation changes. [`add`] adds bundles in
 //! one of its modes, [`load`] loads manifests without an image, [`remove`] and [`shrink`] remove content; `graph` is
 //! a channel in memory. `members` and `row` read the content for [`query`], which serves the registry API,
-//! [`convert`], which writes a file-based catalog, and [`inspect`]. Nothing here pulls an image or prints.
+//! [`convert`], which writes a file-based catalog, and [`inspect`]. [`image_list`] is what an index is rebuilt from,
+//! [`export`] writes it as directories, [`index_image`] builds its image, [`app_registry`] downloads what predates
+//! bundle images. Images come through [`Fetch`], and nothing here prints.
 #![cfg_attr(not(test), deny(clippy::unwrap_used, clippy::expect_used, clippy::panic))]
 
 pub mod add;
+pub mod app_registry;
 mod change;
 pub mod convert;
 mod copy;
 mod defend;
 pub mod error;
+pub mod export;
+mod fetch;
 mod graph;
+pub mod image_list;
+pub mod index_image;
 pub mod inspect;
 pub mod load;
 mod members;
@@ -26,15 +33,19 @@ pub mod remove;
 mod row;
 mod schema;
 pub mod shrink;
+pub mod target;
 mod value;
 
-pub use add::{AddError, AddOptions, Added, Mode, ModeError, NewBundle, Refusal};
-pub use change::{Changed, date};
+pub use add::{AddError, AddOptions, Mode, ModeError, NewBundle, Refusal};
+pub use change::Changed;
 pub use convert::Manifests;
-pub use error::Error;
+pub use error::{Error, OperationError, bounded};
+pub use fetch::{Fetch, FetchError};
+pub use image_list::{ImageList, ImageListError};
 pub use inspect::{BundleInfo, ChannelInfo, Manifest, PackageInfo};
 pub use open::Database;
-pub use query::Index;
+pub use query::{EmptyIndex, Index};
 pub use remove::Strictness;
 pub use schema::VERSION;
-pub use shrink::{Shrink, Unpack};
+pub use shrink::Shrink;
+pub use target::{Missing, Target};

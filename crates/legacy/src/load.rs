@@ -11,6 +11,7 @@ use fbc::{Limits, stream};
 use rusqlite::Connection;
 
 use crate::add::{Graph, insert, rebuild};
+use crate::change::Changed;
 use crate::error::Error;
 use crate::open::Database;
 use crate::remove::{Strictness, with_savepoint};
@@ -21,8 +22,6 @@ const MAX_NESTING: usize = 32;
 impl Database {
     /// Loads package directories: each has a directory per version, and a file that names the channels.
     ///
-    /// Returns the skipped failures.
-    ///
     /// # Errors
     /// Fails with all errors, unless in permissive mode.
     pub fn load_directories(
@@ -30,7 +29,7 @@ impl Database {
         directories: &[PathBuf],
         limits: &Limits,
         strictness: Strictness,
-    ) -> Result<Vec<String>, Error> {
+    ) -> Result<Changed, Error> {
         let mut packages = Vec::new();
         for directory in directories {
             let mut files = Vec::new();
@@ -44,11 +43,9 @@ impl Database {
 
     /// Loads a ConfigMap: lists of CRDs, CSVs and packages, each as text.
     ///
-    /// Returns the skipped failures.
-    ///
     /// # Errors
     /// Fails with all errors, unless in permissive mode.
-    pub fn load_config_map(&self, text: &[u8], limits: &Limits, strictness: Strictness) -> Result<Vec<String>, Error> {
+    pub fn load_config_map(&self, text: &[u8], limits: &Limits, strictness: Strictness) -> Result<Changed, Error> {
         let empty = || Error::Message("unexpected end of JSON input".to_owned());
         let json = first(text, limits).map_err(|error| Error::Message(error.to_string()))?.ok_or_else(empty)?;
         let root = json.raw();
@@ -98,14 +95,14 @@ impl Database {
         strictness: Strictness,
         what: &str,
         work: impl FnOnce(&Connection, &mut Vec<String>) -> Result<(), Error>,
-    ) -> Result<Vec<String>, Error> {
+    ) -> Result<Changed, Error> {
         self.change(|connection| {
             let mut problems = Vec::new();
             work(connection, &mut problems)?;
             if !problems.is_empty() && strictness == Strictness::Strict {
                 return Err(Error::Message(format!("error loading manifests from {what}: [{}]", problems.join(", "))));
             }
-            Ok(problems)
+            Ok(Changed { skipped: problems, ..Changed::default() })
         })
     }
 }

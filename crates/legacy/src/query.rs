@@ -1,9 +1,10 @@
 //! Answers queries of the registry API from a database.
 
+mod empty;
 mod reply;
 
 use std::collections::HashMap;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use catalog::query::message;
@@ -19,6 +20,8 @@ use crate::row::BundleRow;
 use crate::schema::LIGHT;
 use crate::value;
 use reply::{Shape, bundle_message};
+
+pub use empty::EmptyIndex;
 
 /// Maximum number of idle connections.
 const IDLE_CONNECTIONS: usize = 16;
@@ -38,6 +41,35 @@ pub struct Index {
 }
 
 impl Index {
+    /// Copies a database, and migrates the copy for queries unless `skip_migrate` is set.
+    ///
+    /// # Errors
+    /// Fails when the database cannot be read, or has not what queries need.
+    pub fn open(path: &Path, skip_migrate: bool) -> Result<Index, Error> {
+        let database = Database::copy(path)?;
+        if database.is_empty()? {
+            tracing::warn!(database = %path.display(), "no tables found in db");
+            database.migrate()?;
+        } else if !skip_migrate && let Err(error) = database.migrate() {
+            tracing::warn!(%error, "couldn't migrate db");
+            if database.missing_table()?.is_some() {
+                return Err(error);
+            }
+        }
+        if let Some(missing) = database.missing_table()? {
+            let version = database.version()?;
+            let hint = if skip_migrate { "; serve it without --skip-migrate" } else { "" };
+            return Err(Error::Message(format!(
+                "{}: cannot serve a database of schema version {version}: it has no {missing}{hint}",
+                path.display()
+            )));
+        }
+        if let Some(warning) = database.warning()? {
+            tracing::warn!("{warning}");
+        }
+        Index::new(database)
+    }
+
     /// Prepares a temporary copy of a database for queries.
     ///
     /// # Errors

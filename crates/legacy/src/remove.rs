@@ -19,6 +19,13 @@ pub enum Strictness {
     Permissive,
 }
 
+impl Strictness {
+    /// Returns the strictness of a command with or without `--permissive`.
+    pub fn new(permissive: bool) -> Strictness {
+        if permissive { Strictness::Permissive } else { Strictness::Strict }
+    }
+}
+
 impl Database {
     /// Removes packages with all their bundles.
     ///

@@ -11,21 +11,19 @@ use rusqlite::{Connection, OptionalExtension};
 use crate::add::{Mode, drop_manifests, set_manifests};
 use crate::change::Changed;
 use crate::error::Error;
+use crate::fetch::{Fetch, FetchError};
 use crate::graph::{Channel, Link, heads, set_default};
 use crate::open::Database;
 use crate::remove::{Strictness, bundle_of_image, channels_of, remove_bundle, remove_row};
 use crate::schema::{LIGHT, keeping_apis};
 use crate::value;
 
-/// Unpacks a bundle image and returns its directory.
-pub type Unpack<'a> = dyn FnMut(&str) -> Result<PathBuf, String> + 'a;
-
 /// Options for removing bundles.
 pub struct Shrink<'a> {
     /// What to do if a new channel head cannot be fetched.
     pub strictness: Strictness,
     /// Fetches bundles whose manifests were dropped and are needed again.
-    pub unpack: &'a mut Unpack<'a>,
+    pub images: &'a dyn Fetch,
     /// Size limits.
     pub limits: Limits,
 }
@@ -46,7 +44,7 @@ impl Database {
     ///
     /// # Errors
     /// Fails when another bundle replaces it, or the new default channel is ambiguous.
-    pub fn delete_latest(&self, package: &str, shrink: &mut Shrink<'_>) -> Result<Changed, Error> {
+    pub fn delete_latest(&self, package: &str, shrink: &Shrink<'_>) -> Result<Changed, Error> {
         self.shrink(shrink, |connection, manifests| delete_latest(connection, package, manifests))
     }
 
@@ -54,7 +52,7 @@ impl Database {
     ///
     /// # Errors
     /// Fails when the bundle does not exist, or the new default channel is ambiguous.
-    pub fn remove_image(&self, image: &str, mode: Mode, shrink: &mut Shrink<'_>) -> Result<Changed, Error> {
+    pub fn remove_image(&self, image: &str, mode: Mode, shrink: &Shrink<'_>) -> Result<Changed, Error> {
         if mode == Mode::Replaces {
             return Err(Error::message("rmb supports only the modes semver and semver-skippatch"));
         }
@@ -65,7 +63,7 @@ impl Database {
     /// rolled back, and repeated with them.
     fn shrink(
         &self,
-        shrink: &mut Shrink<'_>,
+        shrink: &Shrink<'_>,
         remove: impl Fn(&Connection, &mut Manifests) -> Result<Vec<String>, Error>,
     ) -> Result<Changed, Error> {
         let mut manifests = Manifests { strictness: shrink.strictness, pulled: BTreeMap::new(), missing: Vec::new() };
@@ -96,20 +94,29 @@ impl From<Error> for Stop {
     }
 }
 
+/// Why the manifests of an image cannot be used.
+#[derive(Debug, thiserror::Error)]
+enum ManifestsError {
+    #[error(transparent)]
+    Fetch(#[from] FetchError),
+    #[error(transparent)]
+    Bundle(#[from] bundle::Error),
+}
+
 /// The manifests of new heads whose rows have none.
 struct Manifests {
     strictness: Strictness,
     /// By image.
-    pulled: BTreeMap<String, Result<Contents, String>>,
+    pulled: BTreeMap<String, Result<Contents, ManifestsError>>,
     /// The images to pull before the next attempt.
     missing: Vec<String>,
 }
 
 impl Manifests {
-    fn pull(&mut self, shrink: &mut Shrink<'_>) {
+    fn pull(&mut self, shrink: &Shrink<'_>) {
         for image in std::mem::take(&mut self.missing) {
-            let contents = (shrink.unpack)(&image)
-                .and_then(|directory| bundle::read(&directory, &shrink.limits).map_err(|error| error.to_string()));
+            let read = |directory: PathBuf| Ok(bundle::read(&directory, &shrink.limits)?);
+            let contents = shrink.images.unpack_one(&image).map_err(ManifestsError::from).and_then(read);
             let fails = contents.is_err() && self.strictness == Strictness::Strict;
             self.pulled.insert(image, contents);
             if fails {

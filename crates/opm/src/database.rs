@@ -1,9 +1,8 @@
-//! Helpers for the database commands.
+//! Printing of the database commands.
 
 use std::path::Path;
 
-use legacy::{Changed, Database, Error, Strictness};
-use source::SourceError;
+use legacy::{Changed, Database, OperationError, Target};
 use source::database::NOTICE;
 
 use crate::exit::{Failure, Outcome};
@@ -15,68 +14,42 @@ pub(crate) fn notice(printer: &Printer) {
 }
 
 /// Opens a database for reading, without changing the file.
-pub(crate) fn read(path: &Path, printer: &Printer) -> Result<Database, Error> {
+pub(crate) fn read(path: &Path, printer: &Printer) -> Result<Database, legacy::Error> {
     source::database::read(path, &|warning| printer.warning(warning))
 }
 
-/// What to do if the database to change does not exist.
-#[derive(Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Missing {
-    Create,
-    Reject,
-}
-
-/// Changes a database in place: the way of every command that changes one.
-pub(crate) fn change(path: &Path, missing: Missing, change: impl FnOnce(&Database) -> Outcome) -> Outcome {
-    if missing == Missing::Reject {
-        path.metadata().map_err(|error| Failure::world(format!("{}: {error}", path.display())))?;
-    }
-    change(&Database::write(path).map_err(failure)?)
-}
-
-/// Changes a database in place, or a copy that is then written to `output`.
-pub(crate) fn change_to(
-    output: Option<&Path>,
-    path: &Path,
-    missing: Missing,
-    work: impl FnOnce(&Database) -> Outcome,
-) -> Outcome {
-    let Some(output) = output.filter(|output| !is_same_file(output, path)) else { return change(path, missing, work) };
-    let copy = match missing {
-        Missing::Create if !path.exists() => Database::temporary(),
-        _ => Database::copy(path),
-    };
-    let copy = copy.map_err(failure)?;
-    work(&copy)?;
-    copy.publish(output).map_err(failure)
-}
-
-fn is_same_file(a: &Path, b: &Path) -> bool {
-    a == b || matches!((a.canonicalize(), b.canonicalize()), (Ok(a), Ok(b)) if a == b)
-}
-
-/// Returns the strictness of a command.
-pub(crate) fn strictness(permissive: bool) -> Strictness {
-    if permissive { Strictness::Permissive } else { Strictness::Strict }
-}
-
-/// Converts a database error to a failure.
-pub(crate) fn failure(error: Error) -> Failure {
-    SourceError::from(error).into()
-}
-
-/// Reports the skipped steps and warnings of a database change.
-pub(crate) fn report(changed: Result<Changed, Error>, printer: &Printer) -> Outcome {
-    let changed = changed.map_err(failure)?;
+/// Changes a database, and prints the report.
+pub(crate) fn change<E>(
+    target: &Target,
+    printer: &Printer,
+    work: impl FnOnce(&Database) -> Result<Changed, E>,
+) -> Outcome
+where
+    E: From<legacy::Error>,
+    Failure: From<E>,
+{
+    let changed = target.change(work)?;
     changed.warnings.iter().for_each(|warning| printer.warning(warning));
-    forgive(&changed.skipped, printer)
-}
-
-/// Reports the errors that permissive mode ignored.
-pub(crate) fn forgive(forgiven: &[String], printer: &Printer) -> Outcome {
-    forgiven.iter().for_each(|text| printer.warning(&format!("permissive mode enabled: {text}")));
+    forgive(&changed.skipped, printer);
     Ok(())
 }
 
-#[cfg(test)]
-mod tests;
+/// Prints the errors that permissive mode ignored.
+pub(crate) fn forgive(forgiven: &[impl std::fmt::Display], printer: &Printer) {
+    forgiven.iter().for_each(|text| printer.warning(&format!("permissive mode enabled: {text}")));
+}
+
+impl From<OperationError> for Failure {
+    fn from(error: OperationError) -> Failure {
+        match error.exit_code() {
+            Some(code) => Failure::Exit(code, error.to_string()),
+            None => Failure::fault(error),
+        }
+    }
+}
+
+impl From<legacy::Error> for Failure {
+    fn from(error: legacy::Error) -> Failure {
+        OperationError::from(error).into()
+    }
+}

@@ -25,7 +25,7 @@ struct Ours<S>(S);
 
 impl<S: Subscriber> Subscriber for Ours<S> {
     fn enabled(&self, metadata: &tracing::Metadata<'_>) -> bool {
-        let ours = ["serve", "opm", "catalog", "cluster", "fbc"]
+        let ours = ["serve", "opm", "catalog", "cluster", "fbc", "legacy"]
             .iter()
             .any(|name| metadata.target().split("::").next() == Some(name));
         ours && self.0.enabled(metadata)

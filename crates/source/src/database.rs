@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use fbc::Fbc;
-use legacy::{Database, Error, Manifests};
+use legacy::{Database, Error, Manifests, bounded};
 
 use crate::error::SourceError;
 use crate::load::Options;
@@ -35,28 +35,4 @@ pub fn read(path: &Path, warn: &dyn Fn(&str)) -> Result<Database, Error> {
     let database = Database::read(path)?;
     database.warning()?.iter().for_each(|warning| warn(warning));
     Ok(database)
-}
-
-/// Maximum length of a message about a database: names and values in it are as long as others want.
-const MAX_MESSAGE: usize = 64 << 10;
-
-/// Shortens a message about a database.
-pub fn bounded(mut text: String) -> String {
-    if text.len() > MAX_MESSAGE {
-        text.truncate(text.floor_char_boundary(MAX_MESSAGE));
-        text.push_str("...");
-    }
-    text
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn messages_about_databases_are_bounded() {
-        assert_eq!(bounded("short".into()), "short");
-        let long = bounded("xä".repeat(1 << 20));
-        assert!(long.len() <= MAX_MESSAGE + 3 && long.ends_with("..."), "{} bytes", long.len());
-    }
 }

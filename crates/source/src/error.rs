@@ -5,13 +5,13 @@ use std::io;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use catalog::Problems;
+use catalog::{DATABASE_LABEL, Problems};
 use fbc::Fbc;
 use fbc::fault::{Class, Fault};
 use image::{ReferenceError, UnpackError};
 
 use crate::container::ToolError;
-use crate::images::{CONFIGS_LABEL, DATABASE_LABEL};
+use crate::images::CONFIGS_LABEL;
 use crate::template::TemplateReferenceError;
 
 /// Why a source cannot be used.
@@ -170,7 +170,7 @@ pub enum SourceError {
 
     /// A database cannot be read.
     #[cfg(feature = "sqlite")]
-    #[error("{}", crate::database::bounded(.0.to_string()))]
+    #[error("{}", legacy::bounded(.0.to_string()))]
     Sqlite(#[from] legacy::Error),
     /// This program cannot read databases.
     #[error("{} is a database, but opm was built without the feature `sqlite`", .0.display())]

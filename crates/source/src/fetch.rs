@@ -3,12 +3,13 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use catalog::DATABASE_LABEL;
 use fbc::scratch::TempFolder;
-use legacy::NewBundle;
+use legacy::{Fetch, FetchError, NewBundle};
 
 use crate::container::ContainerTool;
 use crate::error::{SourceError, at};
-use crate::images::{CONFIGS_LABEL, DATABASE_LABEL, Images, Kind, inside, pinned};
+use crate::images::{CONFIGS_LABEL, Images, Kind, inside, pinned};
 
 /// Fetches references. Dropping it removes the unpacked files.
 pub struct Fetcher {
@@ -33,10 +34,7 @@ impl Fetcher {
     }
 
     /// Fetches all bundles: images are unpacked, directories are used in place.
-    ///
-    /// # Errors
-    /// Fails when one cannot be fetched, and names all of these.
-    pub fn bundles(&self, references: &[String]) -> Result<Vec<NewBundle>, SourceError> {
+    fn all_bundles(&self, references: &[String]) -> Result<Vec<NewBundle>, SourceError> {
         let mut pulled: Vec<&str> = Vec::new();
         for reference in references {
             if !is_directory(reference) && !pulled.contains(&reference.as_str()) {
@@ -66,27 +64,7 @@ impl Fetcher {
         Ok(references.iter().map(bundle).collect())
     }
 
-    /// Unpacks images and returns their directories.
-    pub fn unpack(&self, references: &[&str]) -> Vec<Result<PathBuf, SourceError>> {
-        match self.tool {
-            ContainerTool::None if references.is_empty() => Vec::new(),
-            ContainerTool::None => self.images.bundles(references),
-            tool => references.iter().map(|reference| self.unpack_with(tool, reference)).collect(),
-        }
-    }
-
-    /// Like [`Fetcher::unpack`], for one image.
-    ///
-    /// # Errors
-    /// Fails when the image cannot be pulled or unpacked.
-    pub fn unpack_one(&self, reference: &str) -> Result<PathBuf, SourceError> {
-        match self.tool {
-            ContainerTool::None => self.images.unpack_aside(&self.images.fetch_one(reference)?.image),
-            tool => self.unpack_with(tool, reference),
-        }
-    }
-
-    /// Like [`Fetcher::unpack`], but also returns each reference with its digest.
+    /// Unpacks images, and returns their directories and references with their digests.
     fn unpack_pinned(&self, references: &[&str]) -> Vec<Result<(PathBuf, String), SourceError>> {
         let with_tool = |tool: ContainerTool, reference: &str| {
             let directory = self.unpack_with(tool, reference)?;
@@ -109,11 +87,7 @@ impl Fetcher {
         Ok(path)
     }
 
-    /// Copies the database of an index image to `target`.
-    ///
-    /// # Errors
-    /// Fails when the image has none.
-    pub fn database(&self, reference: &str, target: &Path) -> Result<(), SourceError> {
+    fn copy_database(&self, reference: &str, target: &Path) -> Result<(), SourceError> {
         let missing = |is_catalog: bool| match is_catalog {
             true => SourceError::NotADatabaseImage(reference.to_owned()),
             false => SourceError::NoDatabaseLabel(reference.to_owned()),
@@ -136,6 +110,35 @@ impl Fetcher {
         };
         fs::copy(&file, target).map_err(at(target))?;
         Ok(())
+    }
+}
+
+impl Fetch for Fetcher {
+    fn bundles(&self, references: &[String]) -> Result<Vec<NewBundle>, FetchError> {
+        self.all_bundles(references).map_err(FetchError::new)
+    }
+
+    fn unpack(&self, images: &[&str]) -> Vec<Result<PathBuf, FetchError>> {
+        let unpacked = match self.tool {
+            ContainerTool::None if images.is_empty() => Vec::new(),
+            ContainerTool::None => self.images.bundles(images),
+            tool => images.iter().map(|image| self.unpack_with(tool, image)).collect(),
+        };
+        unpacked.into_iter().map(|unpacked| unpacked.map_err(FetchError::new)).collect()
+    }
+
+    fn unpack_one(&self, image: &str) -> Result<PathBuf, FetchError> {
+        let unpacked = match self.tool {
+            ContainerTool::None => {
+                self.images.fetch_one(image).and_then(|fetched| self.images.unpack_aside(&fetched.image))
+            }
+            tool => self.unpack_with(tool, image),
+        };
+        unpacked.map_err(FetchError::new)
+    }
+
+    fn database(&self, image: &str, target: &Path) -> Result<(), FetchError> {
+        self.copy_database(image, target).map_err(FetchError::new)
     }
 }
 

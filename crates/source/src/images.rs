@@ -6,20 +6,17 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Duration;
 
+use catalog::{DATABASE_LABEL, INDEX_LAYERS};
 use fbc::scratch::TempFolder;
 use image::{Client, Environment, Image, LayerFile, Location, Platform, Retries, Store, UnpackLimits};
 
 use crate::error::{SourceError, at};
 use crate::progress::{Progress, Running, Stage};
 
-/// The label of a database index.
-pub const DATABASE_LABEL: &str = "operators.operatorframework.io.index.database.v1";
 /// The label of a file-based catalog.
 pub const CONFIGS_LABEL: &str = "operators.operatorframework.io.index.configs.v1";
 /// The path of a catalog in the images that opm builds, and the default for an empty label.
 pub const CONFIGS: &str = "/configs";
-/// The history of the layers that `opm index` writes: the program, and the database.
-pub const INDEX_LAYERS: [&str; 2] = ["opm index: the program", "opm index: the database"];
 /// The label of a bundle.
 const BUNDLE_LABEL: &str = "operators.operatorframework.io.bundle.package.v1";
 

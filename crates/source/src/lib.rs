@@ -25,6 +25,7 @@ mod template;
 mod write;
 
 pub use check::{CheckBundles, CheckBundlesError, check_bundles};
+pub use catalog::DATABASE_LABEL;
 pub use container::{ContainerTool, ToolError};
 pub use directory::{CatalogDirectory, directory};
 pub use error::{Invalid, SourceError};
@@ -32,8 +33,8 @@ pub use error::{Invalid, SourceError};
 pub use fetch::Fetcher;
 pub use followed::{Followed, Polled};
 pub use images::{
-    CONFIGS, CONFIGS_LABEL, DATABASE_LABEL, Fetched, INDEX_LAYERS, Images, Kind, RegistrySettings, Settings,
-    UnpackedIndex, data_only_catalog, inside, is_index_from_scratch,
+    CONFIGS, CONFIGS_LABEL, Fetched, Images, Kind, RegistrySettings, Settings, UnpackedIndex, data_only_catalog,
+    inside, is_index_from_scratch,
 };
 pub use load::{
     Failed, LoadedCatalog, Options, Rejected, load, load_catalog, load_database, open, read, read_unchecked,

@@ -15,7 +15,9 @@ use bundle::Contents;
 use fbc::Limits;
 use rusqlite::{Connection, params};
 
-use crate::error::Error;
+use crate::change::Changed;
+use crate::error::{Error, OperationError};
+use crate::fetch::Fetch;
 use crate::open::Database;
 use crate::order::by_version;
 use crate::remove::{Strictness, with_savepoint};
@@ -115,7 +117,7 @@ pub struct AddError {
 }
 
 impl AddError {
-    /// Returns the exit code for the reason, which scripts rely on.
+    /// Returns the recorded exit code for the reason, which scripts rely on.
     pub fn exit_code(&self) -> u8 {
         let any = |test: fn(&Refusal) -> bool| self.refusals.iter().any(test);
         if any(|refusal| matches!(refusal, Refusal::ImageExists(_))) {
@@ -161,15 +163,6 @@ impl From<rusqlite::Error> for AddError {
     }
 }
 
-/// The result of adding bundles.
-#[derive(Debug, Clone, Default)]
-pub struct Added {
-    /// Likely mistakes in the bundles.
-    pub warnings: Vec<String>,
-    /// Failures that were skipped.
-    pub skipped: Vec<String>,
-}
-
 /// A bundle that was read; its manifests are in the spool.
 pub(crate) struct Incoming {
     pub(crate) image: String,
@@ -179,12 +172,34 @@ pub(crate) struct Incoming {
 }
 
 impl Database {
+    /// Adds images and bundle directories: all or none, or in permissive mode those that it accepts.
+    ///
+    /// All images are pulled before the change begins. In permissive mode, a failed pull adds nothing.
+    ///
+    /// # Errors
+    /// Fails with all errors.
+    pub fn add_images(
+        &self,
+        references: &[String],
+        options: &AddOptions,
+        images: &dyn Fetch,
+    ) -> Result<Changed, OperationError> {
+        match (images.bundles(references), options.strictness) {
+            (Ok(bundles), _) => Ok(self.add(&bundles, options)?),
+            (Err(error), Strictness::Strict) => Err(error.into()),
+            (Err(error), Strictness::Permissive) => {
+                self.migrate()?;
+                Ok(Changed { skipped: vec![error.to_string()], ..Changed::default() })
+            }
+        }
+    }
+
     /// Adds all bundles or none; in permissive mode, bundles that cannot be added are skipped.
     ///
     /// # Errors
     /// Fails with all errors.
-    pub fn add(&self, bundles: &[NewBundle], options: &AddOptions) -> Result<Added, AddError> {
-        let mut added = Added::default();
+    pub fn add(&self, bundles: &[NewBundle], options: &AddOptions) -> Result<Changed, AddError> {
+        let mut added = Changed::default();
         let mut spool = Spool::default();
         let mut incoming = read_all(bundles, options, &mut spool, &mut added)?;
         // Sorted, so that the same bundles give the same index in any order.
@@ -218,7 +233,7 @@ fn read_all(
     bundles: &[NewBundle],
     options: &AddOptions,
     spool: &mut Spool,
-    added: &mut Added,
+    added: &mut Changed,
 ) -> Result<Vec<Incoming>, AddError> {
     let mut incoming = Vec::new();
     let mut refusals = Vec::new();

@@ -4,7 +4,8 @@ use std::fmt::Write;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use legacy::{AddError, AddOptions, Added, Database, Mode, NewBundle, Strictness};
+use fbc::fault::{Class, Fault};
+use legacy::{AddError, AddOptions, Changed, Database, Fetch, FetchError, Mode, NewBundle, Strictness};
 use rusqlite::{Connection, OpenFlags};
 use tempfile::TempDir;
 
@@ -80,6 +81,39 @@ impl Scratch {
     }
 }
 
+/// Images from directories; `find` returns the one of an image.
+pub(crate) struct Images<F>(pub(crate) F);
+
+/// Why a test has no image.
+#[derive(Debug, thiserror::Error)]
+#[error("{0}")]
+pub(crate) struct NoImage(pub(crate) String);
+
+impl Fault for NoImage {
+    fn class(&self) -> Class {
+        Class::World
+    }
+}
+
+impl<F: Fn(&str) -> Result<PathBuf, NoImage>> Fetch for Images<F> {
+    fn bundles(&self, references: &[String]) -> Result<Vec<NewBundle>, FetchError> {
+        let bundle = |image: &String| Ok(NewBundle { image: image.clone(), directory: self.unpack_one(image)? });
+        references.iter().map(bundle).collect()
+    }
+
+    fn unpack(&self, images: &[&str]) -> Vec<Result<PathBuf, FetchError>> {
+        images.iter().map(|image| self.unpack_one(image)).collect()
+    }
+
+    fn unpack_one(&self, image: &str) -> Result<PathBuf, FetchError> {
+        (self.0)(image).map_err(FetchError::new)
+    }
+
+    fn database(&self, image: &str, target: &Path) -> Result<(), FetchError> {
+        fs::copy(self.unpack_one(image)?, target).map(drop).map_err(|error| FetchError::new(NoImage(error.to_string())))
+    }
+}
+
 pub(crate) fn options(mode: Mode) -> AddOptions {
     AddOptions {
         mode,
@@ -93,7 +127,7 @@ pub(crate) fn options(mode: Mode) -> AddOptions {
     }
 }
 
-pub(crate) fn add(database: &Path, bundles: &[NewBundle], mode: Mode) -> Result<Added, AddError> {
+pub(crate) fn add(database: &Path, bundles: &[NewBundle], mode: Mode) -> Result<Changed, AddError> {
     Database::write(database).unwrap().add(bundles, &options(mode))
 }
 

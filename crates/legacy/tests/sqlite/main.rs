@@ -4,6 +4,7 @@ mod adding;
 mod harness;
 mod migrations;
 mod opening;
+mod operations;
 mod removing;
 mod semver;
 mod unchanged;

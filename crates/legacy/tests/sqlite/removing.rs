@@ -1,8 +1,10 @@
 //! Removing bundles and packages.
 
+use std::cell::RefCell;
+
 use legacy::{AddOptions, Changed, Database, Manifest, Mode, Shrink, Strictness};
 
-use crate::harness::{BundleSpec, Scratch, add, content, entries, options, rows};
+use crate::harness::{BundleSpec, Images, NoImage, Scratch, add, content, entries, options, rows};
 
 fn etcd<'a>(version: &'a str, channels: &'a str) -> BundleSpec<'a> {
     BundleSpec { package: "etcd", version, channels, default: "stable", ..BundleSpec::default() }
@@ -10,16 +12,16 @@ fn etcd<'a>(version: &'a str, channels: &'a str) -> BundleSpec<'a> {
 
 fn shrink(
     database: &std::path::Path,
-    work: impl FnOnce(&Database, &mut Shrink<'_>) -> Result<Changed, legacy::Error>,
+    work: impl FnOnce(&Database, &Shrink<'_>) -> Result<Changed, legacy::Error>,
     scratch: &Scratch,
 ) -> Result<Changed, legacy::Error> {
-    let mut unpack = |image: &str| {
+    let images = Images(|image: &str| {
         let version = image.rsplit(":v").next().unwrap_or_default();
         let directory = scratch.path(&format!("etcd.v{version}"));
-        if directory.exists() { Ok(directory) } else { Err("not found".to_owned()) }
-    };
-    let mut how = Shrink { strictness: Strictness::Strict, unpack: &mut unpack, limits: fbc::Limits::default() };
-    work(&Database::write(database).unwrap(), &mut how)
+        if directory.exists() { Ok(directory) } else { Err(NoImage("not found".to_owned())) }
+    });
+    let how = Shrink { strictness: Strictness::Strict, images: &images, limits: fbc::Limits::default() };
+    work(&Database::write(database).unwrap(), &how)
 }
 
 #[test]
@@ -77,24 +79,26 @@ fn a_database_is_free_for_other_writers_while_images_are_pulled() {
     let database = scratch.path("index.db");
     let bundles = ["0.6.1", "0.9.0", "0.9.2"].map(|version| scratch.bundle(&etcd(version, "stable")));
     add(&database, &bundles, Mode::Semver).unwrap();
-    let mut pulled = Vec::new();
-    let mut unpack = |image: &str| {
-        pulled.push(image.to_owned());
+    let pulled = RefCell::new(Vec::new());
+    let images = Images(|image: &str| {
+        pulled.borrow_mut().push(image.to_owned());
         // Another process deletes the bundle that is to become the head.
-        if pulled.len() == 1 {
+        if pulled.borrow().len() == 1 {
             let other = rusqlite::Connection::open(&database).unwrap();
             other.busy_timeout(std::time::Duration::ZERO).unwrap();
             let delete = "UPDATE channel_entry SET replaces = (SELECT entry_id FROM channel_entry
                     WHERE operatorbundle_name = 'etcd.v0.6.1') WHERE operatorbundle_name = 'etcd.v0.9.2';
                 DELETE FROM channel_entry WHERE operatorbundle_name = 'etcd.v0.9.0';
                 DELETE FROM operatorbundle WHERE name = 'etcd.v0.9.0';";
-            other.execute_batch(&format!("BEGIN IMMEDIATE; {delete} COMMIT;")).map_err(|error| error.to_string())?;
+            other
+                .execute_batch(&format!("BEGIN IMMEDIATE; {delete} COMMIT;"))
+                .map_err(|error| NoImage(error.to_string()))?;
         }
         Ok(scratch.path(&image.replace("registry.test/", "").replace(':', ".")))
-    };
-    let mut how = Shrink { strictness: Strictness::Strict, unpack: &mut unpack, limits: fbc::Limits::default() };
-    Database::write(&database).unwrap().delete_latest("etcd", &mut how).unwrap();
-    assert_eq!(pulled, ["registry.test/etcd:v0.9.0", "registry.test/etcd:v0.6.1"]);
+    });
+    let how = Shrink { strictness: Strictness::Strict, images: &images, limits: fbc::Limits::default() };
+    Database::write(&database).unwrap().delete_latest("etcd", &how).unwrap();
+    assert_eq!(pulled.into_inner(), ["registry.test/etcd:v0.9.0", "registry.test/etcd:v0.6.1"]);
     assert_eq!(entries(&database, "stable"), ["etcd.v0.6.1||0"]);
     let manifests = "SELECT name FROM operatorbundle WHERE csv IS NOT NULL AND bundle IS NOT NULL";
     assert_eq!(rows(&database, manifests), ["etcd.v0.6.1"]);

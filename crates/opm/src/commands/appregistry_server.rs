@@ -2,20 +2,24 @@
 
 use std::ffi::OsString;
 use std::fs;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use catalog::query::{Answer, Api, Counts, Query, QueryError, Rows};
+use catalog::query::Query;
 use clap::{CommandFactory, Parser};
-use legacy::{Database, Strictness};
+use cluster::Access;
+use fbc::Limits;
+use legacy::EmptyIndex;
+use legacy::app_registry::{Download, Downloaded, PackageSource, WantedPackage};
+use source::Images;
 
+use super::read_input;
 use super::registry::serve::{ServeArgs, run_prepared};
-use crate::app_registry::AppRegistryFlags;
 use crate::cli::{self, go_conventions};
 use crate::exit::{Failure, Outcome, in_path};
 use crate::images::{self, PullFlags, TlsFlags};
 use crate::printer::Printer;
-use crate::{database, limits};
+use crate::{limits, runtime};
 
 /// Serve operators from application registries
 #[derive(Parser)]
@@ -47,6 +51,57 @@ struct AppRegistryServer {
     tls: TlsFlags,
 }
 
+/// The packages to download and their sources.
+#[derive(clap::Args)]
+pub(crate) struct AppRegistryFlags {
+    /// Application registry: URL|NAMESPACE, or URL|NAMESPACE|SECRET-NAMESPACE/SECRET with a Secret of the cluster
+    #[arg(short = 'r', long = "registry", value_name = "SOURCE", value_parser = PackageSource::parse)]
+    registries: Vec<PackageSource>,
+    /// Packages to download, each NAME or NAME:RELEASE; defaults to all
+    #[arg(long, value_name = "PACKAGES", value_delimiter = ',', value_parser = WantedPackage::parse, requires = "registries")]
+    packages: Vec<WantedPackage>,
+    /// File with a token for application registries without a Secret
+    #[arg(long, value_name = "FILE", requires = "registries")]
+    token_file: Option<String>,
+    /// Path to the kubeconfig file of the cluster with the Secrets
+    #[arg(short, long, value_name = "FILE", requires = "registries")]
+    kubeconfig: Option<PathBuf>,
+}
+
+impl AppRegistryFlags {
+    /// Returns whether an application registry is given.
+    pub(crate) fn are_given(&self) -> bool {
+        !self.registries.is_empty()
+    }
+
+    /// Downloads the packages to directories below `folder`, replacing those of earlier downloads.
+    pub(crate) fn download(&self, images: &Images, limits: &Limits, folder: &Path) -> Result<Downloaded, Failure> {
+        let token = self.token_file.as_deref().map(|file| {
+            let text = read_input(file, limits).map_err(|error| in_path(Path::new(file), &error))?;
+            String::from_utf8(text).map_err(|_| Failure::message(format!("{file}: not UTF-8 text")))
+        });
+        let access = Access { kubeconfig: self.kubeconfig.clone(), ..Access::default() };
+        let secret = |namespace: &str, name: &str| {
+            let read = async { access.connect().await?.secret(namespace, name, "token").await };
+            Ok(runtime::block_on(read)??)
+        };
+        let download = Download {
+            sources: &self.registries,
+            wanted: &self.packages,
+            client: images.client()?,
+            token: token.transpose()?,
+            secret: &secret,
+            limits,
+        };
+        Ok(download.run(folder))
+    }
+}
+
+/// Returns the lines of a failure with several causes.
+pub(crate) fn lines(problems: &[impl ToString]) -> String {
+    problems.iter().map(ToString::to_string).collect::<Vec<_>>().join("\n")
+}
+
 /// Parses the command line and runs the command.
 pub(crate) fn run(arguments: Vec<OsString>, printer: &mut Printer) -> Outcome {
     let command = go_conventions(AppRegistryServer::command());
@@ -63,85 +118,17 @@ fn load(args: &AppRegistryServer) -> Result<Option<Arc<dyn Query>>, Failure> {
     fs::create_dir_all(&args.download_folder).map_err(|error| in_path(&args.download_folder, &error))?;
     let images = images::open(&args.tls, &args.pull);
     let downloaded = args.app_registry.download(&images, &limits, &args.download_folder)?;
-    let mut problems = downloaded.problems;
-    // A new database, because removed packages must not reappear.
-    let database = Database::temporary().and_then(|database| database.migrate().map(|()| database));
-    let database = database.map_err(database::failure)?;
-    let mut loaded = 0;
-    for package in &downloaded.packages {
-        match database.load_directories(std::slice::from_ref(package), &limits, Strictness::Permissive) {
-            Ok(skipped) => {
-                loaded += 1;
-                problems.extend(skipped.into_iter().map(|problem| format!("{}: {problem}", package.display())));
-            }
-            Err(error) => problems.push(format!("{}: {error}", package.display())),
-        }
-    }
+    let loaded = downloaded.load(&limits)?;
+    let mut problems: Vec<String> = downloaded.problems.iter().map(ToString::to_string).collect();
+    problems.extend(loaded.problems);
     if args.strict && !problems.is_empty() {
-        return Err(Failure::message(problems.join("\n")));
+        return Err(Failure::message(lines(&problems)));
     }
     problems.iter().for_each(|problem| tracing::warn!("{problem}"));
-    database.publish(args.serve.database()).map_err(database::failure)?;
-    if loaded == 0 {
+    loaded.database.publish(args.serve.database())?;
+    if loaded.packages == 0 {
         tracing::warn!("no package could be loaded: every call returns an error");
-        return Ok(Some(Arc::new(EmptyQuerier)));
+        return Ok(Some(Arc::new(EmptyIndex)));
     }
     Ok(None)
-}
-
-/// Answers every call with an error, because nothing could be loaded.
-struct EmptyQuerier;
-
-fn cannot<T>(what: &str) -> Result<T, QueryError> {
-    Err(QueryError::Absent(format!("empty querier: cannot {what}")))
-}
-
-impl Query for EmptyQuerier {
-    fn packages(self: Arc<Self>) -> Rows {
-        Box::new(std::iter::once(cannot("list packages")))
-    }
-
-    fn package(&self, _: &str) -> Answer {
-        cannot("get package")
-    }
-
-    fn bundle(&self, _: &str, _: &str, _: &str) -> Answer {
-        cannot("get bundle")
-    }
-
-    fn head(&self, _: &str, _: &str) -> Answer {
-        cannot("get bundle for channel")
-    }
-
-    fn replacements(self: Arc<Self>, _: &str) -> Result<Rows, QueryError> {
-        cannot("get channel entries that replace")
-    }
-
-    fn replacement(&self, _: &str, _: &str, _: &str) -> Answer {
-        cannot("get bundle that replaces")
-    }
-
-    fn providers(self: Arc<Self>, _: &Api) -> Result<Rows, QueryError> {
-        cannot("get channel entries that provide")
-    }
-
-    fn latest_providers(self: Arc<Self>, _: &Api) -> Result<Rows, QueryError> {
-        cannot("get latest channel entries that provide")
-    }
-
-    fn default_provider(&self, _: &Api) -> Answer {
-        cannot("get bundle that provides")
-    }
-
-    fn bundles(self: Arc<Self>) -> Rows {
-        Box::new(std::iter::once(cannot("list bundles")))
-    }
-
-    fn custom(self: Arc<Self>, _: &str, _: &str) -> Rows {
-        Box::new(std::iter::once(cannot("list package custom schemas")))
-    }
-
-    fn counts(&self) -> Counts {
-        Counts::default()
-    }
 }

@@ -5,12 +5,13 @@ use std::path::{Path, PathBuf};
 
 use clap::{CommandFactory, Parser};
 use cluster::{Access, Kind, StoredBundle};
+use legacy::{Missing, Strictness, Target};
 use serde_json::Value;
 
 use super::registry;
 use crate::cli::{self, go_conventions};
 use crate::cluster_flags::{ClusterFlags, block_on, failure};
-use crate::database::{self, Missing};
+use crate::database;
 use crate::exit::{Failure, Outcome, in_path};
 use crate::interrupt::Unfinished;
 use crate::limits;
@@ -66,9 +67,8 @@ fn load(map: &cluster::Object, output: &Path, permissive: bool, printer: &Printe
     let limits = limits::from_env()?;
     let data = map.data.get("data").cloned().unwrap_or(Value::Null);
     let text = serde_json::json!({ "data": data }).to_string();
-    database::change(output, Missing::Create, |database| {
-        let loaded = database.load_config_map(text.as_bytes(), &limits, database::strictness(permissive));
-        database::forgive(&loaded.map_err(database::failure)?, printer)
+    database::change(&Target::in_place(output, Missing::Create), printer, |database| {
+        database.load_config_map(text.as_bytes(), &limits, Strictness::new(permissive))
     })
 }
 

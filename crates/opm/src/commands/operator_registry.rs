@@ -1,29 +1,24 @@
 //! `operator-registry`: the original commands for database indexes.
 
-mod references;
-
 use std::ffi::OsString;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use clap::{CommandFactory, Parser, Subcommand};
-use legacy::{Database, Error, Strictness};
-use serde_json::json;
+use legacy::{Database, FetchError, ImageList, Missing, Shrink, Strictness, Target};
 use source::ContainerTool;
 
+use super::appregistry_server::{AppRegistryFlags, lines};
 use super::bundle::extract;
 use super::config_map;
-use super::index::rmb::shrink;
 use super::read_input;
-use super::registry::add::{HowArgs, Manner, add};
-use crate::app_registry::AppRegistryFlags;
+use super::registry::add::{HowArgs, Manner};
 use crate::cli::{self, go_conventions};
-use crate::database::{self, Missing};
+use crate::database;
 use crate::exit::{Failure, Outcome};
-use crate::images::{self, PullFlags, TlsFlags, container_tool};
+use crate::images::{self, PullFlags, TlsFlags, container_tool, latest};
 use crate::interrupt::Unfinished;
 use crate::printer::Printer;
 use crate::{limits, tree};
-use references::{MODES, listed, seed_reference};
 
 /// Build database indexes bundle by bundle
 #[derive(Parser)]
@@ -137,6 +132,12 @@ struct GetArgs {
     pull: PullFlags,
 }
 
+impl GetArgs {
+    fn target(&self, database: &Path, missing: Missing) -> Target {
+        Target { output: self.output.clone(), ..Target::in_place(database, missing) }
+    }
+}
+
 /// List the images that a database was built from
 #[derive(clap::Args)]
 #[command(
@@ -245,19 +246,19 @@ pub(crate) fn run(mut arguments: Vec<OsString>, printer: &mut Printer) -> Outcom
     let Some(args) = cli::parse::<OperatorRegistry>(command, arguments, printer)? else { return Ok(()) };
     images::check_flags(&args.tls, printer)?;
     match &args.command {
-        OperatorRegistryCommand::Create(args) => Database::create(&args.database).map_err(database::failure),
+        OperatorRegistryCommand::Create(args) => Ok(Database::create(&args.database)?),
         OperatorRegistryCommand::Add(add_args) => run_add(add_args, &args.tls, printer),
         OperatorRegistryCommand::Delete(args) => {
-            database::change_to(args.output.as_deref(), &args.database, Missing::Reject, |database| {
-                let removed = database.remove_packages(std::slice::from_ref(&args.name), Strictness::Strict);
-                database::report(removed, printer)
-            })
+            let target = Target { output: args.output.clone(), ..Target::in_place(&args.database, Missing::Reject) };
+            let packages = std::slice::from_ref(&args.name);
+            database::change(&target, printer, |database| database.remove_packages(packages, Strictness::Strict))
         }
         OperatorRegistryCommand::DeleteLatest(latest) => {
             let fetcher = images::fetcher(&args.tls, &latest.get.pull, latest.get.container_tool)?;
-            database::change_to(latest.get.output.as_deref(), &latest.database, Missing::Reject, |database| {
-                shrink(&fetcher, latest.permissive, printer, |how| database.delete_latest(&latest.name, how))
-            })
+            let strictness = Strictness::new(latest.permissive);
+            let shrink = Shrink { strictness, images: &fetcher, limits: limits::from_env()? };
+            let target = latest.get.target(&latest.database, Missing::Reject);
+            database::change(&target, printer, |database| database.delete_latest(&latest.name, &shrink))
         }
         OperatorRegistryCommand::Manifest(manifest) => run_manifest(manifest, &args.tls, printer),
         OperatorRegistryCommand::Initializer(initializer) => run_initializer(initializer, &args.tls, printer),
@@ -282,43 +283,21 @@ fn run_add(args: &AddArgs, tls: &TlsFlags, printer: &mut Printer) -> Outcome {
         }
         images => images.to_owned(),
     };
-    let mut references = Vec::new();
-    let (images, modes) = listed(&text).map_err(Failure::message)?;
-    for reference in images {
-        references.push(seed_reference(&reference).map_err(Failure::message)?);
-    }
+    let list = ImageList::parse(&text).map_err(Failure::message)?;
+    let references: Vec<String> = list.images.iter().map(|image| latest(image)).collect();
     let fetcher = images::fetcher(tls, &args.get.pull, args.get.container_tool)?.pinning(args.how.pins(true));
-    let options = args.how.options(Manner { heads_only: true, modes, ..Manner::default() })?;
-    database::change_to(args.get.output.as_deref(), &args.database, Missing::Create, |database| {
-        add(database, &references, &options, &fetcher, printer)
-    })
+    let options = args.how.options(Manner { heads_only: true, modes: list.modes, ..Manner::default() })?;
+    let target = args.get.target(&args.database, Missing::Create);
+    database::change(&target, printer, |database| database.add_images(&references, &options, &fetcher))
 }
 
 fn run_manifest(args: &ManifestArgs, tls: &TlsFlags, printer: &mut Printer) -> Outcome {
-    let mut manifest =
-        database::read(&args.database, printer).and_then(|database| database.manifest()).map_err(database::failure)?;
-    for name in &manifest.without_image {
-        printer.warning(&format!("bundle {name} has no image"));
-    }
+    let manifest = database::read(&args.database, printer)?.manifest()?;
     let images = images::open(tls, &args.pull);
-    for image in &mut manifest.images {
-        if args.pin {
-            *image = images.pin(image).map_err(|error| Failure::message(format!("image {image}: {error}")))?;
-        } else if !image.contains('@') {
-            printer.warning(&format!("image {image} is recorded only by tag; --pin resolves its digest"));
-        }
-    }
-    let mut list = json!({ "bundles": manifest.images });
-    for (package, mode) in &manifest.modes {
-        match mode {
-            Some(mode) => list[MODES][package] = mode.name().into(),
-            None => printer.warning(&format!(
-                "package {package}: no mode builds its upgrade graph from its images; a database that is rebuilt from \
-                 this list has another one"
-            )),
-        }
-    }
-    let text = format!("{list:#}\n");
+    let pin = |image: &str| images.pin(image).map_err(FetchError::new);
+    let report = manifest.report(if args.pin { Some(&pin) } else { None })?;
+    report.warnings.iter().for_each(|warning| printer.warning(warning));
+    let text = format!("{}\n", serde_json::to_string_pretty(&report).map_err(Failure::message)?);
     match &args.output {
         Some(file) => tree::write_file(file, &text)?,
         None => printer.data().write_all(text.as_bytes())?,
@@ -328,29 +307,27 @@ fn run_manifest(args: &ManifestArgs, tls: &TlsFlags, printer: &mut Printer) -> O
 
 fn run_initializer(args: &InitializerArgs, tls: &TlsFlags, printer: &mut Printer) -> Outcome {
     let limits = limits::from_env()?;
-    let strictness = database::strictness(args.permissive);
+    let strictness = Strictness::new(args.permissive);
+    let target = Target::in_place(&args.output, Missing::Create);
     if args.app_registry.are_given() {
         let folder = Unfinished::private("opm-packages-")?;
         let images = images::open(tls, &args.pull);
         let downloaded = args.app_registry.download(&images, &limits, folder.path())?;
         if !args.permissive && !downloaded.problems.is_empty() {
-            return Err(Failure::message(downloaded.problems.join("\n")));
+            return Err(Failure::message(lines(&downloaded.problems)));
         }
-        database::forgive(&downloaded.problems, printer)?;
-        return database::change(&args.output, Missing::Create, |database| {
-            let loaded = database.load_directories(&downloaded.packages, &limits, strictness);
-            database::forgive(&loaded.map_err(database::failure)?, printer)
-        });
+        database::forgive(&downloaded.problems, printer);
+        let load = |database: &Database| database.load_directories(&downloaded.packages, &limits, strictness);
+        return database::change(&target, printer, load);
     }
-    database::change(&args.output, Missing::Create, |database| {
-        let loaded = match &args.configmap {
-            Some(file) => {
-                let text = read_input(file, &limits).map_err(|error| Failure::message(format!("{file}: {error}")))?;
-                database.load_config_map(&text, &limits, strictness)
-            }
-            None => database.load_directories(std::slice::from_ref(&args.manifests), &limits, strictness),
-        };
-        let skipped = loaded.map_err(|error: Error| database::failure(error))?;
-        database::forgive(&skipped, printer)
-    })
+    match &args.configmap {
+        Some(file) => {
+            let text = read_input(file, &limits).map_err(|error| Failure::message(format!("{file}: {error}")))?;
+            database::change(&target, printer, |database| database.load_config_map(&text, &limits, strictness))
+        }
+        None => {
+            let directories = std::slice::from_ref(&args.manifests);
+            database::change(&target, printer, |database| database.load_directories(directories, &limits, strictness))
+        }
+    }
 }

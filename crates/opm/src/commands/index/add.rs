@@ -1,7 +1,7 @@
 //! `opm index add`: adds bundles to an index image.
 
 use super::build::{BuildArgs, ToolArgs};
-use crate::commands::registry::add::{HowArgs, Manner, add};
+use crate::commands::registry::add::{HowArgs, Manner};
 use crate::commands::registry::items;
 use crate::database;
 use crate::exit::Outcome;
@@ -46,8 +46,8 @@ pub(crate) fn run(args: &AddArgs, tls: &TlsFlags, printer: &mut Printer) -> Outc
     let options = args.how.options(Manner::default())?;
     let mut bundles = items(&args.bundles);
     bundles.extend(items(&args.references));
-    let built = args.build.rebuild(args.from_index.as_deref(), &fetcher, &tools, tls, |database| {
-        add(database, &bundles, &options, &fetcher, printer)
+    let built = args.build.rebuild(args.from_index.as_deref(), &fetcher, &tools, tls, printer, |database| {
+        database.add_images(&bundles, &options, &fetcher)
     })?;
     built.print(printer)
 }

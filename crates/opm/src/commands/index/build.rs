@@ -1,25 +1,18 @@
 //! Shared by `opm index` commands: extracts the database from an image and builds a new image.
 
-use std::fs;
-use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
-use image::{Base, Descriptor, ImagePlan, Layer, Location, Platform, Store, find_program};
-use legacy::Database;
-use source::{ContainerTool, DATABASE_LABEL, Fetcher, INDEX_LAYERS, SourceError};
+use image::{Descriptor, Location, Platform, Store, find_program};
+use legacy::index_image::{self, BuildOptions, Content, DEFAULT_BINARY, DEFAULT_TAG, Dockerfile, Staged};
+use legacy::{Changed, Database, Missing, Target};
+use source::{ContainerTool, Fetcher, SourceError};
 
 use crate::commands::build::{USER, base_image, deliver, output, program_layer, reference, source_date_epoch};
-use crate::database::{self, Missing};
+use crate::database;
 use crate::exit::{Failure, Outcome};
 use crate::images::{self, PullFlags, TlsFlags, container_tool};
 use crate::interrupt::Unfinished;
 use crate::printer::Printer;
-
-const DEFAULT_BINARY: &str = "quay.io/operator-framework/opm:latest";
-const DEFAULT_TAG: &str = "operator-registry-index:latest";
-const DEFAULT_DOCKERFILE: &str = "index.Dockerfile";
-/// The path of the database in the build context and in the image.
-const DATABASE: &str = "database/index.db";
 
 /// How to build an image from the changed database.
 #[derive(clap::Args)]
@@ -125,141 +118,73 @@ impl BuildArgs {
             (ContainerTool::None, false, true) if self.push && self.tag.is_none() => {
                 refused("--push requires an image name: use -t REF")
             }
-            (_, true, false) if !self.overwrite => self.check_generated(),
+            (_, true, false) if !self.overwrite => Ok(self.dockerfile().check_absent()?),
             _ => Ok(()),
         }
     }
 
-    /// Rejects files that --generate would overwrite: other commands use them as the current index.
-    fn check_generated(&self) -> Outcome {
-        let dockerfile = self.dockerfile();
-        let text = dockerfile_text(self.binary(), DATABASE);
-        let differs = dockerfile.exists() && fs::read(dockerfile).ok().as_deref() != Some(text.as_bytes());
-        for (file, exists) in [(Path::new(DATABASE), Path::new(DATABASE).exists()), (dockerfile, differs)] {
-            if exists {
-                return Err(Failure::message(format!(
-                    "{} already exists: use --overwrite to replace it, or 'opm registry' commands to change a database",
-                    file.display()
-                )));
-            }
-        }
-        Ok(())
+    fn dockerfile(&self) -> Dockerfile<'_> {
+        let binary = self.binary_image.as_deref().unwrap_or(DEFAULT_BINARY);
+        Dockerfile { binary, path: self.out_dockerfile.as_deref() }
     }
 
-    fn dockerfile(&self) -> &Path {
-        self.out_dockerfile.as_deref().unwrap_or(Path::new(DEFAULT_DOCKERFILE))
-    }
-
-    /// Extracts the database of an image, or creates an empty one, changes it, and builds an image.
+    /// Extracts the database of an image, or creates an empty one, changes it, prints the report, and builds an image.
     ///
     /// Writes nothing to the current directory before the change succeeds. Returns the digest if opm builds the image.
-    pub(crate) fn rebuild(
+    pub(crate) fn rebuild<E>(
         &self,
         from_index: Option<&str>,
         fetcher: &Fetcher,
         tools: &Tools,
         tls: &TlsFlags,
-        change: impl FnOnce(&Database) -> Outcome,
-    ) -> Result<Built, Failure> {
+        printer: &Printer,
+        change: impl FnOnce(&Database) -> Result<Changed, E>,
+    ) -> Result<Built, Failure>
+    where
+        E: From<legacy::Error>,
+        Failure: From<E>,
+    {
         self.check(tools)?;
-        let here = Path::new(".");
-        let in_path = |path: &Path, error: std::io::Error| Failure::message(format!("{}: {error}", path.display()));
-        let staging = Unfinished::create(here, "index_build_tmp").map_err(|error| in_path(here, error))?;
-        let database = staging.path().join(DATABASE);
-        let directory = staging.path().join("database");
-        fs::create_dir(&directory).map_err(|error| in_path(&directory, error))?;
-        match from_index.filter(|image| !image.is_empty()) {
-            Some(image) => fetcher.database(image, &database)?,
-            None => drop(fs::File::create_new(&database).map_err(|error| in_path(&database, error))?),
-        }
-        // A container can run as any user.
-        fs::set_permissions(&directory, fs::Permissions::from_mode(0o777))
-            .map_err(|error| in_path(&directory, error))?;
-        fs::set_permissions(&database, fs::Permissions::from_mode(0o666)).map_err(|error| in_path(&database, error))?;
-        database::change(&database, Missing::Create, change)?;
+        let staged = Staged::new(from_index.filter(|image| !image.is_empty()), fetcher)?;
+        database::change(&Target::in_place(staged.database(), Missing::Create), printer, change)?;
         if self.generate {
-            let target = here.join(DATABASE);
-            fs::create_dir_all(here.join("database")).map_err(|error| in_path(&target, error))?;
-            Database::write(&database).and_then(|database| database.publish(&target)).map_err(database::failure)?;
-            fs::set_permissions(&target, fs::Permissions::from_mode(0o666)).map_err(|error| in_path(&target, error))?;
-            let name = self.dockerfile();
-            fs::write(name, dockerfile_text(self.binary(), DATABASE)).map_err(|error| in_path(name, error))?;
+            staged.write(&self.dockerfile())?;
             return Ok(Built(None));
         }
         if tools.build == ContainerTool::None {
-            return self.build(&database, tls).map(|image| Built(Some(image.digest.to_string())));
+            return self.build(staged.database(), tls).map(|image| Built(Some(image.digest.to_string())));
         }
-        let source = database.strip_prefix(here).unwrap_or(&database).to_string_lossy().into_owned();
-        let name = match &self.out_dockerfile {
-            Some(name) => name.clone(),
-            None => staging.path().join(DEFAULT_DOCKERFILE),
-        };
-        fs::write(&name, dockerfile_text(self.binary(), &source)).map_err(|error| in_path(&name, error))?;
-        let tag = self.tag.as_deref().unwrap_or(DEFAULT_TAG);
-        tools.build.build(&name, tag).map_err(SourceError::from)?;
+        let dockerfile = staged.write_dockerfile(&self.dockerfile())?;
+        tools.build.build(&dockerfile, self.tag.as_deref().unwrap_or(DEFAULT_TAG)).map_err(SourceError::from)?;
         Ok(Built(None))
     }
 
-    fn binary(&self) -> &str {
-        self.binary_image.as_deref().unwrap_or(DEFAULT_BINARY)
-    }
-
-    /// Builds the image without a container engine, reproducibly.
+    /// Builds the image without a container engine, and delivers it.
     fn build(&self, database: &Path, tls: &TlsFlags) -> Result<Descriptor, Failure> {
         let time = source_date_epoch()?;
         let scratch = Unfinished::private("opm-index-")?;
         let store = Store::open(&scratch.path().join("image"))?;
         let images = images::open(tls, &self.pull);
-        let mut layers = Vec::new();
-        let mut history = Vec::new();
         let base = match self.binary_image.as_deref() {
             None | Some("scratch") => None,
             Some(reference) => Some(base_image(reference, &images, &store)?),
         };
-        let platform = match (&self.pull.platform, &base) {
-            (Some(platform), _) => platform.clone(),
-            (None, Some(base)) => Platform {
-                os: base.config.os.clone(),
-                architecture: base.config.architecture.clone(),
-                variant: base.config.variant.clone(),
-                ..Platform::default()
-            },
-            (None, None) if self.binary_image.is_none() => Platform::host(),
-            (None, None) => Platform { os: "linux".into(), architecture: "amd64".into(), ..Platform::default() },
+        let platform = self.pull.platform.clone();
+        let content = match (&base, &self.binary_image) {
+            (Some(base), _) => Content::Base(base),
+            (None, Some(_)) => Content::Database,
+            (None, None) => {
+                let platform = platform.clone().unwrap_or_else(Platform::host);
+                let program = find_program(&[], &std::env::current_exe()?, &platform, true).map_err(|error| {
+                    Failure::message(format!(
+                        "{error}\n  help: use --binary-image with an image that contains opm, or 'scratch' for an \
+                         image of the database alone"
+                    ))
+                })?;
+                Content::Program(program_layer(&program)?)
+            }
         };
-        if self.binary_image.is_none() {
-            let program = std::env::current_exe()?;
-            let program = find_program(&[], &program, &platform, true).map_err(|error| {
-                Failure::message(format!(
-                    "{error}\n  help: use --binary-image with an image that contains opm, or 'scratch' for an image of \
-                     the database alone"
-                ))
-            })?;
-            layers.push(program_layer(&program)?.write(&store, time, &|_| {})?);
-            history.push(INDEX_LAYERS[0].to_owned());
-        }
-        legacy::date(database, time).map_err(|error| Failure::message(error.to_string()))?;
-        let mut layer = Layer::new();
-        layer.directory("/database", 0o777);
-        layer.file(&format!("/{DATABASE}"), database, 0o666)?;
-        layers.push(layer.write(&store, time, &|_| {})?);
-        history.push(INDEX_LAYERS[1].to_owned());
-        let words = |words: &[&str]| Some(words.iter().map(|word| (*word).to_owned()).collect::<Vec<_>>());
-        let file = format!("/{DATABASE}");
-        let runs = self.binary_image.as_deref() != Some("scratch");
-        let plan = ImagePlan {
-            platform,
-            labels: [(DATABASE_LABEL.to_owned(), file.clone())].into(),
-            entrypoint: runs.then(|| words(&["/bin/opm"])).flatten(),
-            cmd: runs.then(|| words(&["registry", "serve", "--database", &file])).flatten(),
-            ports: if runs { vec!["50051/tcp".into()] } else { Vec::new() },
-            user: (runs && base.is_none()).then(|| USER.to_owned()),
-            created: time,
-            history,
-            ..ImagePlan::default()
-        };
-        let base = base.as_ref().map(|base| Base { manifest: &base.manifest, config: &base.config });
-        let image = image::build(&store, &plan, &layers, base)?;
+        let image = index_image::build(&store, database, &BuildOptions { content, platform, user: USER, time })?;
         let tag = self.tag.as_deref().map(reference).transpose().map_err(Failure::message)?;
         deliver(tag.as_ref(), self.push, self.image_output.as_ref(), &store, &image, &images)?;
         Ok(image)
@@ -276,32 +201,5 @@ impl Built {
             writeln!(printer.data(), "{digest}")?;
         }
         Ok(())
-    }
-}
-
-fn dockerfile_text(binary: &str, database: &str) -> String {
-    format!(
-        "FROM {binary}\n\
-         LABEL operators.operatorframework.io.index.database.v1=/{DATABASE}\n\
-         ADD {database} /{DATABASE}\n\
-         EXPOSE 50051\n\
-         ENTRYPOINT [\"/bin/opm\"]\n\
-         CMD [\"registry\", \"serve\", \"--database\", \"/{DATABASE}\"]\n"
-    )
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_dockerfile_matches_the_existing_tool() {
-        let expected = "FROM quay.io/operator-framework/opm:latest\n\
-            LABEL operators.operatorframework.io.index.database.v1=/database/index.db\n\
-            ADD database/index.db /database/index.db\n\
-            EXPOSE 50051\n\
-            ENTRYPOINT [\"/bin/opm\"]\n\
-            CMD [\"registry\", \"serve\", \"--database\", \"/database/index.db\"]\n";
-        assert_eq!(dockerfile_text(DEFAULT_BINARY, DATABASE), expected);
     }
 }

@@ -1,5 +1,7 @@
 //! `opm index deprecatetruncate`: deprecates bundles of an index image and removes their predecessors.
 
+use legacy::Strictness;
+
 use super::build::{BuildArgs, ToolArgs};
 use crate::commands::registry::items;
 use crate::database;
@@ -34,10 +36,9 @@ pub(crate) fn run(args: &DeprecateArgs, tls: &TlsFlags, printer: &mut Printer) -
     database::notice(printer);
     let tools = args.tools.tools()?;
     let fetcher = args.build.fetcher(tls, &tools)?;
-    let built = args.build.rebuild(args.from_index.as_deref(), &fetcher, &tools, tls, |database| {
-        let strictness = database::strictness(args.permissive);
-        let changed = database.deprecate(&items(&args.bundles), args.allow_package_removal, strictness);
-        database::report(changed, printer)
+    let (images, strictness) = (items(&args.bundles), Strictness::new(args.permissive));
+    let built = args.build.rebuild(args.from_index.as_deref(), &fetcher, &tools, tls, printer, |database| {
+        database.deprecate(&images, args.allow_package_removal, strictness)
     })?;
     built.print(printer)
 }

@@ -30,8 +30,9 @@ pub(crate) fn run(args: &PruneArgs, tls: &TlsFlags, printer: &mut Printer) -> Ou
     database::notice(printer);
     let tools = args.tools.tools()?;
     let fetcher = args.build.fetcher(tls, &tools)?;
-    let built = args.build.rebuild(Some(&args.from_index), &fetcher, &tools, tls, |database| {
-        database::report(database.prune(&items(&args.packages)), printer)
-    })?;
+    let packages = items(&args.packages);
+    let built = args
+        .build
+        .rebuild(Some(&args.from_index), &fetcher, &tools, tls, printer, |database| database.prune(&packages))?;
     built.print(printer)
 }

@@ -23,8 +23,8 @@ pub(crate) fn run(args: &PruneStrandedArgs, tls: &TlsFlags, printer: &mut Printe
     database::notice(printer);
     let tools = args.tools.tools()?;
     let fetcher = args.build.fetcher(tls, &tools)?;
-    let built = args.build.rebuild(Some(&args.from_index), &fetcher, &tools, tls, |database| {
-        database::report(database.prune_stranded(), printer)
-    })?;
+    let built = args
+        .build
+        .rebuild(Some(&args.from_index), &fetcher, &tools, tls, printer, |database| database.prune_stranded())?;
     built.print(printer)
 }

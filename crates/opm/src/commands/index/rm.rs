@@ -1,5 +1,7 @@
 //! `opm index rm`: removes packages from an index image.
 
+use legacy::Strictness;
+
 use super::build::{BuildArgs, ToolArgs};
 use crate::commands::registry::items;
 use crate::database;
@@ -30,9 +32,9 @@ pub(crate) fn run(args: &RmArgs, tls: &TlsFlags, printer: &mut Printer) -> Outco
     database::notice(printer);
     let tools = args.tools.tools()?;
     let fetcher = args.build.fetcher(tls, &tools)?;
-    let built = args.build.rebuild(Some(&args.from_index), &fetcher, &tools, tls, |database| {
-        let strictness = database::strictness(args.permissive);
-        database::report(database.remove_packages(&items(&args.operators), strictness), printer)
+    let (packages, strictness) = (items(&args.operators), Strictness::new(args.permissive));
+    let built = args.build.rebuild(Some(&args.from_index), &fetcher, &tools, tls, printer, |database| {
+        database.remove_packages(&packages, strictness)
     })?;
     built.print(printer)
 }

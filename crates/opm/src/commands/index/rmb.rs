@@ -2,12 +2,11 @@
 
 use std::path::PathBuf;
 
-use legacy::{Database, Mode, Shrink};
-use source::Fetcher;
+use legacy::{Database, Missing, Mode, Shrink, Strictness, Target};
 
 use super::build::{BuildArgs, ToolArgs};
 use super::inspect::{IndexLocation, index_location};
-use crate::database::{self, Missing};
+use crate::database;
 use crate::exit::{Failure, Outcome};
 use crate::images::{TlsFlags, or_latest};
 use crate::limits;
@@ -50,24 +49,12 @@ pub(crate) fn run(args: &RmbArgs, tls: &TlsFlags, printer: &mut Printer) -> Outc
     let mode = Mode::parse(&args.mode).map_err(Failure::message)?;
     let tools = args.tools.tools()?;
     let fetcher = args.build.fetcher(tls, &tools)?;
-    let change = |database: &Database| {
-        shrink(&fetcher, args.permissive, printer, |shrink| database.remove_image(&args.image, mode, shrink))
-    };
+    let shrink = Shrink { strictness: Strictness::new(args.permissive), images: &fetcher, limits: limits::from_env()? };
+    let change = |database: &Database| database.remove_image(&args.image, mode, &shrink);
     match index_location(args.from_index.as_deref(), args.database.as_deref())? {
-        IndexLocation::File(file) => database::change(&file, Missing::Reject, change),
-        IndexLocation::Image(image) => args.build.rebuild(Some(image), &fetcher, &tools, tls, change)?.print(printer),
+        IndexLocation::File(file) => database::change(&Target::in_place(&file, Missing::Reject), printer, change),
+        IndexLocation::Image(image) => {
+            args.build.rebuild(Some(image), &fetcher, &tools, tls, printer, change)?.print(printer)
+        }
     }
-}
-
-/// Removes bundles from an index; pulls manifests that were dropped and are needed again.
-pub(crate) fn shrink(
-    fetcher: &Fetcher,
-    permissive: bool,
-    printer: &Printer,
-    work: impl FnOnce(&mut Shrink<'_>) -> Result<legacy::Changed, legacy::Error>,
-) -> Outcome {
-    let mut unpack = |image: &str| fetcher.unpack_one(image).map_err(|error| error.to_string());
-    let mut how =
-        Shrink { strictness: database::strictness(permissive), unpack: &mut unpack, limits: limits::from_env()? };
-    database::report(work(&mut how), printer)
 }

@@ -3,11 +3,11 @@
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
-use legacy::{AddOptions, Database, Mode, Strictness};
-use source::{ContainerTool, Fetcher, database::bounded};
+use legacy::{AddOptions, Missing, Mode, Strictness, Target};
+use source::ContainerTool;
 
 use super::items;
-use crate::database::{self, Missing};
+use crate::database;
 use crate::exit::{Failure, Outcome};
 use crate::images::{self, PullFlags, TlsFlags, container_tool};
 use crate::limits;
@@ -73,7 +73,7 @@ impl HowArgs {
     pub(crate) fn options(&self, manner: Manner) -> Result<AddOptions, Failure> {
         Ok(AddOptions {
             mode: Mode::parse(&self.mode).map_err(Failure::message)?,
-            strictness: database::strictness(self.permissive),
+            strictness: Strictness::new(self.permissive),
             overwrite_latest: self.overwrite_latest,
             enable_alpha: self.enable_alpha,
             heads_only: manner.heads_only,
@@ -88,15 +88,9 @@ pub(crate) fn run(args: &AddArgs, tls: &TlsFlags, printer: &mut Printer) -> Outc
     database::notice(printer);
     let fetcher = images::fetcher(tls, &args.pull, args.container_tool)?.pinning(args.how.pins(false));
     let options = args.how.options(MANNER)?;
-    let added = database::change(&args.database, Missing::Create, |database| {
-        add(database, &items(&args.bundle_images), &options, &fetcher, printer)
-    });
-    if added.is_err() && !args.database.exists() {
-        // Like upstream opm, leave an empty database if there was none, because scripts open it. An existing database
-        // stays byte for byte.
-        let _ = Database::write(&args.database).and_then(|database| database.migrate());
-    }
-    added
+    let target = Target::in_place(&args.database, Missing::CreateAnyway);
+    let bundles = items(&args.bundle_images);
+    database::change(&target, printer, |database| database.add_images(&bundles, &options, &fetcher))
 }
 
 /// The differences between the commands that add bundles.
@@ -112,28 +106,3 @@ pub(crate) struct Manner {
 
 /// The behavior of upstream opm, which scripts rely on.
 const MANNER: Manner = Manner { heads_only: false, older_moves_default: true, modes: BTreeMap::new() };
-
-/// Adds bundles to a database.
-pub(crate) fn add(
-    database: &Database,
-    references: &[String],
-    options: &AddOptions,
-    fetcher: &Fetcher,
-    printer: &Printer,
-) -> Outcome {
-    let bundles = match fetcher.bundles(references) {
-        Ok(bundles) => bundles,
-        Err(error) if options.strictness == Strictness::Permissive => {
-            database.migrate().map_err(database::failure)?;
-            return database::forgive(&[error.to_string()], printer);
-        }
-        Err(error) => return Err(error.into()),
-    };
-    let added = database.add(&bundles, options);
-    let added = added.map_err(|error| match error.exit_code() {
-        1 => Failure::message(bounded(error.to_string())),
-        code => Failure::Exit(code, bounded(error.to_string())),
-    })?;
-    added.warnings.iter().for_each(|warning| printer.warning(warning));
-    database::forgive(&added.skipped, printer)
-}

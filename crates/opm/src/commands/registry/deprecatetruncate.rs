@@ -2,8 +2,10 @@
 
 use std::path::PathBuf;
 
+use legacy::{Missing, Strictness, Target};
+
 use super::items;
-use crate::database::{self, Missing};
+use crate::database;
 use crate::exit::Outcome;
 use crate::printer::Printer;
 
@@ -35,9 +37,7 @@ pub(crate) struct DeprecateArgs {
 
 pub(crate) fn run(args: &DeprecateArgs, printer: &mut Printer) -> Outcome {
     database::notice(printer);
-    let strictness = database::strictness(args.permissive);
-    database::change(&args.database, Missing::Reject, |database| {
-        let changed = database.deprecate(&items(&args.bundle_images), args.allow_package_removal, strictness);
-        database::report(changed, printer)
-    })
+    let (target, images) = (Target::in_place(&args.database, Missing::Reject), items(&args.bundle_images));
+    let strictness = Strictness::new(args.permissive);
+    database::change(&target, printer, |database| database.deprecate(&images, args.allow_package_removal, strictness))
 }

@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 
 use image::{Explanation, Place, Problem, Reference};
 
+use crate::commands::build::reference;
 use crate::exit::{Failure, Outcome};
 use crate::images::{self, PullFlags, TlsFlags};
 use crate::printer::Printer;
@@ -29,10 +30,6 @@ pub(crate) struct DoctorArgs {
     output: String,
     #[command(flatten)]
     pull: PullFlags,
-}
-
-fn reference(text: &str) -> Result<Reference, String> {
-    Reference::parse(text).map_err(|error| error.to_string())
 }
 
 pub(crate) fn run(args: &DoctorArgs, tls: &TlsFlags, printer: &mut Printer) -> Outcome {

@@ -2,8 +2,10 @@
 
 use std::path::PathBuf;
 
+use legacy::{Missing, Target};
+
 use super::items;
-use crate::database::{self, Missing};
+use crate::database;
 use crate::exit::Outcome;
 use crate::printer::Printer;
 
@@ -27,7 +29,6 @@ pub(crate) struct PruneArgs {
 
 pub(crate) fn run(args: &PruneArgs, printer: &mut Printer) -> Outcome {
     database::notice(printer);
-    database::change(&args.database, Missing::Reject, |database| {
-        database::report(database.prune(&items(&args.packages)), printer)
-    })
+    let target = Target::in_place(&args.database, Missing::Reject);
+    database::change(&target, printer, |database| database.prune(&items(&args.packages)))
 }

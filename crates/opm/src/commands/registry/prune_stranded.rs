@@ -2,7 +2,9 @@
 
 use std::path::PathBuf;
 
-use crate::database::{self, Missing};
+use legacy::{Missing, Target};
+
+use crate::database;
 use crate::exit::Outcome;
 use crate::printer::Printer;
 
@@ -20,5 +22,6 @@ pub(crate) struct PruneStrandedArgs {
 
 pub(crate) fn run(args: &PruneStrandedArgs, printer: &mut Printer) -> Outcome {
     database::notice(printer);
-    database::change(&args.database, Missing::Reject, |database| database::report(database.prune_stranded(), printer))
+    let target = Target::in_place(&args.database, Missing::Reject);
+    database::change(&target, printer, |database| database.prune_stranded())
 }

@@ -2,8 +2,10 @@
 
 use std::path::PathBuf;
 
+use legacy::{Missing, Strictness, Target};
+
 use super::items;
-use crate::database::{self, Missing};
+use crate::database;
 use crate::exit::Outcome;
 use crate::printer::Printer;
 
@@ -27,8 +29,7 @@ pub(crate) struct RmArgs {
 
 pub(crate) fn run(args: &RmArgs, printer: &mut Printer) -> Outcome {
     database::notice(printer);
-    let strictness = database::strictness(args.permissive);
-    database::change(&args.database, Missing::Reject, |database| {
-        database::report(database.remove_packages(&items(&args.packages), strictness), printer)
-    })
+    let (target, packages) = (Target::in_place(&args.database, Missing::Reject), items(&args.packages));
+    let strictness = Strictness::new(args.permissive);
+    database::change(&target, printer, |database| database.remove_packages(&packages, strictness))
 }

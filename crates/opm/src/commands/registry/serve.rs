@@ -5,10 +5,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use catalog::query::Query;
-use legacy::{Database, Index};
+use legacy::Index;
 use serve::listen::Address;
 use serve::server::Services;
 
+use crate::choice::InvalidValue;
 use crate::commands::serve::TerminationLog;
 use crate::exit::{Failure, Outcome};
 use crate::printer::Printer;
@@ -51,7 +52,7 @@ pub(crate) struct ServeArgs {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Timeout(Option<Duration>);
 
-fn timeout(text: &str) -> Result<Timeout, String> {
+fn timeout(text: &str) -> Result<Timeout, InvalidValue> {
     match (text, text.parse::<u16>()) {
         ("infinite", _) => Ok(Timeout(None)),
         (_, Ok(seconds)) => Ok(Timeout(Some(Duration::from_secs(seconds.into())))),
@@ -83,7 +84,7 @@ pub(crate) fn run_prepared(
     let outcome = prepare().and_then(|instead| {
         let catalog = match instead {
             Some(catalog) => catalog,
-            None => Arc::new(index(&args.database, args.skip_migrate).map_err(database::failure)?),
+            None => Arc::new(Index::open(&args.database, args.skip_migrate)?),
         };
         let Timeout(timeout) = args.timeout_seconds;
         serve_query(catalog, args.port, timeout)
@@ -115,30 +116,4 @@ fn serve_query(catalog: Arc<dyn Query>, port: u16, timeout: Option<Duration>) ->
         let served = serve::run::run_query(catalog, &address, Services::RegistryOnly, DRAIN, stop).await;
         served.map_err(|error| Failure::message(error.to_string()))
     })?
-}
-
-/// Copies a database and migrates the copy for queries.
-fn index(path: &Path, skip_migrate: bool) -> Result<Index, legacy::Error> {
-    let database = Database::copy(path)?;
-    if database.is_empty()? {
-        tracing::warn!(database = %path.display(), "no tables found in db");
-        database.migrate()?;
-    } else if !skip_migrate && let Err(error) = database.migrate() {
-        tracing::warn!(%error, "couldn't migrate db");
-        if database.missing_table()?.is_some() {
-            return Err(error);
-        }
-    }
-    if let Some(missing) = database.missing_table()? {
-        let version = database.version()?;
-        let hint = if skip_migrate { "; serve it without --skip-migrate" } else { "" };
-        return Err(legacy::Error::Message(format!(
-            "{}: cannot serve a database of schema version {version}: it has no {missing}{hint}",
-            path.display()
-        )));
-    }
-    if let Some(warning) = database.warning()? {
-        tracing::warn!("{warning}");
-    }
-    Index::new(database)
 }

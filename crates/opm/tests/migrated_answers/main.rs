@@ -3,6 +3,8 @@
 //! They differ where the existing tools always differed: see `docs/sqlite.md`. The comparison omits these differences,
 //! with the reason in a comment.
 
+mod queries;
+
 use std::collections::BTreeSet;
 use std::fs;
 use std::io::{BufRead, BufReader};
