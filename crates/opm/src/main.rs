@@ -39,7 +39,6 @@ mod progress;
 mod report;
 mod runtime;
 mod sarif;
-mod seed_layout;
 mod suggest;
 mod table;
 mod transfer;

@@ -10,7 +10,7 @@ use crate::error::{SourceError, at};
 use crate::images::Images;
 use crate::load::{Options, load_database};
 use crate::resolve::{Source, resolve_one};
-use crate::write::write;
+use crate::write::{Layout, write};
 
 /// The directory of a catalog.
 pub struct CatalogDirectory {
@@ -48,7 +48,7 @@ pub fn directory(reference: &str, images: &Images, limits: &Limits) -> Result<Ca
             let mut fbc = Fbc::default();
             load_database(&mut fbc, &file, &options).map_err(|error| error.named(reference))?;
             let made = TempFolder::private("opm-catalog-")?;
-            write(&fbc, made.path(), Format::Json)?;
+            write(&fbc, made.path(), Layout::Catalog(Format::Json))?;
             Ok(CatalogDirectory { path: made.path().to_path_buf(), _made: Some(made) })
         }
     }

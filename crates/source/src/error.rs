@@ -73,6 +73,17 @@ pub enum SourceError {
     /// A package cannot become a directory.
     #[error("invalid package name {0:?}: must be a single local path element")]
     PackageName(String),
+    /// A package or bundle cannot become a file.
+    #[error("invalid name {0:?}: must be a single local path element")]
+    FileName(String),
+    /// An object of a bundle cannot become a file.
+    #[error("bundle {bundle:?}: {source}")]
+    Object {
+        /// The bundle.
+        bundle: String,
+        /// The error.
+        source: edit::legacy::InvalidObject,
+    },
 
     /// The temporary directory for images cannot be created.
     #[error("{}: failed to create a directory for images: {source}", path.display())]

@@ -10,7 +10,7 @@ use image::{Digest, Location};
 use crate::error::{SourceError, at};
 use crate::images::{Fetched, Images, Kind, UnpackedIndex};
 use crate::load::{Options, load_database};
-use crate::write::write;
+use crate::write::{Layout, write};
 
 /// Unpacks the catalog of an image, and again whenever its reference resolves to another image.
 pub struct Followed {
@@ -78,7 +78,7 @@ impl Followed {
         load_database(&mut fbc, file, &options)?;
         let directory = file.with_extension("catalog");
         fs::create_dir(&directory).map_err(at(&directory))?;
-        write(&fbc, &directory, Format::Json)?;
+        write(&fbc, &directory, Layout::Catalog(Format::Json))?;
         Ok(directory)
     }
 

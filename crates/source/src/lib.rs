@@ -13,6 +13,7 @@ mod container;
 #[cfg(feature = "sqlite")]
 pub mod database;
 mod directory;
+mod dockerfile;
 mod error;
 #[cfg(feature = "sqlite")]
 mod fetch;
@@ -28,6 +29,9 @@ pub use check::{CheckBundles, CheckBundlesError, check_bundles};
 pub use catalog::DATABASE_LABEL;
 pub use container::{ContainerTool, ToolError};
 pub use directory::{CatalogDirectory, directory};
+pub use dockerfile::{
+    DEFAULT_IMAGE, DockerfileError, DockerfileRequest, surplus_files, write_dockerfile, write_index_dockerfile,
+};
 pub use error::{Invalid, SourceError};
 #[cfg(feature = "sqlite")]
 pub use fetch::Fetcher;
@@ -42,4 +46,4 @@ pub use load::{
 pub use progress::{Progress, Running, Silent, Stage};
 pub use resolve::{Source, is_database, no_source, resolve, resolve_one};
 pub use template::{TemplateReferenceError, template_bundles};
-pub use write::write;
+pub use write::{Layout, write, write_new};

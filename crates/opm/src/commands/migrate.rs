@@ -1,14 +1,13 @@
 //! `opm migrate`: writes a catalog to a new directory in the current format.
 
-use std::fs;
 use std::path::PathBuf;
 
 use fbc::Format;
+use source::Layout;
 
 use super::{MigrateLevel, blob_format, migrate_level};
-use crate::exit::{Outcome, in_path};
+use crate::exit::Outcome;
 use crate::images::{self, PullFlags, TlsFlags};
-use crate::interrupt::Unfinished;
 use crate::printer::Printer;
 use crate::{catalogs, limits, tree};
 
@@ -49,11 +48,5 @@ pub(crate) fn run(args: &MigrateArgs, tls: &TlsFlags, printer: &mut Printer) -> 
     };
     let fbc = catalogs::load(std::slice::from_ref(&args.source), &options, printer)?;
     catalogs::warn_of_dropped(&fbc, printer)?;
-    let parent = tree::parent(target);
-    fs::create_dir_all(parent).map_err(|error| in_path(parent, &error))?;
-    // Write to a temporary directory and rename it: a failure leaves nothing behind.
-    let aside = Unfinished::create(parent, ".opm-migrate-").map_err(|error| in_path(parent, &error))?;
-    source::write(&fbc, aside.path(), args.output)?;
-    aside.finish(target).map_err(|error| in_path(target, &error))?;
-    Ok(())
+    Ok(source::write_new(&fbc, target, Layout::Catalog(args.output))?)
 }

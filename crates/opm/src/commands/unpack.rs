@@ -7,15 +7,14 @@ use std::path::{Path, PathBuf};
 use clap::builder::TypedValueParser;
 use fbc::{Fbc, FileId};
 use image::Location;
-use source::{CONFIGS_LABEL, Images, Kind, UnpackedIndex};
+use source::{CONFIGS_LABEL, Images, Kind, Layout, UnpackedIndex};
 
 use crate::choice::choice;
 use crate::exit::{Failure, Outcome};
 use crate::images::{self, PullFlags, TlsFlags, or_latest};
 use crate::interrupt::Unfinished;
 use crate::printer::Printer;
-use crate::seed_layout::Layout;
-use crate::{limits, report, seed_layout, tree};
+use crate::{limits, report, tree};
 
 /// The rule of files that cannot be read at all, such as dangling links.
 const UNREADABLE: &str = "file-readable";
@@ -148,7 +147,7 @@ fn unpack_catalog(
         None => (whole && holds_several_packages(&fbc)).then_some(Layout::Package),
     };
     if let Some(layout) = layout {
-        return seed_layout::write(&fbc, target, layout);
+        return Ok(source::write(&fbc, target, layout)?);
     }
     for problem in loaded.problems.iter().filter(|problem| problem.rule == UNREADABLE) {
         printer.warning(&format!("left out: {}", problem.message));
@@ -169,7 +168,7 @@ fn unpack_database(file: &Path, target: &Path, layout: Layout, images: &Images) 
     let options = source::Options { keep_text: true, ..source::Options::catalogs(limits::from_env()?, images) };
     let mut fbc = Fbc::default();
     source::load_database(&mut fbc, file, &options)?;
-    seed_layout::write(&fbc, target, layout)
+    Ok(source::write(&fbc, target, layout)?)
 }
 
 /// Derives the directory name from the image.
