@@ -1,12 +1,12 @@
 //! Loads catalogs for commands, and reports their problems.
 
 use catalog::{Catalog, Warnings};
-use edit::template::RenderedBundle;
+use edit::template::{RenderedBundle, SupplyError};
 use fbc::fault::{Class, Fault as _};
 use fbc::{Fbc, Limits};
 use source::{Failed, Images, Options, Rejected};
 
-use crate::exit::{Failure, Outcome};
+use crate::exit::Failure;
 use crate::printer::Printer;
 use crate::{limits, report};
 
@@ -50,11 +50,11 @@ pub(crate) fn template_bundles(
     migrate: bool,
     limits: &Limits,
     images: &Images,
-) -> Vec<Result<RenderedBundle, String>> {
+) -> Vec<Result<RenderedBundle, SupplyError>> {
     let rendered = source::template_bundles(references, migrate, limits, images).into_iter();
     rendered
         .map(|rendered| {
-            let rendered = rendered.map_err(|error| error.to_string())?;
+            let rendered = rendered.map_err(SupplyError::new)?;
             let csv = rendered.csv.map(fbc::json::Text::into_string);
             Ok(RenderedBundle { json: rendered.json.into_string(), csv })
         })
@@ -62,12 +62,11 @@ pub(crate) fn template_bundles(
 }
 
 /// Warns about blobs that are dropped because they have no package.
-pub(crate) fn warn_of_dropped(fbc: &Fbc, printer: &Printer) -> Outcome {
+pub(crate) fn warn_of_dropped(fbc: &Fbc, printer: &Printer) {
     for blob in fbc.orphans() {
         let file = blob.origin.and_then(|(file, _)| fbc.full_path_of(file));
         let file = file.map(|path| format!("{}: ", path.display())).unwrap_or_default();
         let what = if &*blob.schema == fbc::blob::PACKAGE { "has no name" } else { "has no package" };
         printer.warning(&format!("{file}{} \"{}\" {what} and is dropped", blob.schema, blob.name));
     }
-    Ok(())
 }

@@ -9,6 +9,7 @@
 pub mod bundles;
 pub mod catalog_bundles;
 mod check;
+mod composite;
 mod container;
 #[cfg(feature = "sqlite")]
 pub mod database;
@@ -27,6 +28,7 @@ mod write;
 
 pub use check::{CheckBundles, CheckBundlesError, check_bundles};
 pub use catalog::DATABASE_LABEL;
+pub use composite::{CompositeError, CompositeRequest, InvalidDirectories, InvalidDirectory, render_composite};
 pub use container::{ContainerTool, ToolError};
 pub use directory::{CatalogDirectory, directory};
 pub use dockerfile::{

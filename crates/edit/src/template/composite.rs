@@ -1,17 +1,20 @@
 //! The composite template: catalogs built from components of several kinds.
 //!
 //! One file lists the catalogs, their directories and the allowed builders. Another lists the components, each of which
-//! generates one file of a catalog. This module only plans; the caller renders the components.
+//! generates one file of a catalog. [`Inputs`] supplies what the components are rendered from.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::io;
 use std::path::{Component as Step, Path, PathBuf};
 
 use fbc::json::{Path as JsonPath, Raw};
 use fbc::quote::quote;
 use fbc::shape::Shape;
+use fbc::stream::StreamError;
 use fbc::template::{CATALOGS, CATALOGS_SCHEMA, COMPOSITE, COMPOSITE_SCHEMA};
+use fbc::{Fbc, Limits};
 
-use super::Template;
+use super::{Bundles, Template, TemplateKind};
 
 /// A file to generate.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -57,6 +60,152 @@ pub enum Builder {
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{}", .0.join("\n"))]
 pub struct CompositeError(pub Vec<String>);
+
+/// Why a component cannot be planned.
+#[derive(Debug, thiserror::Error)]
+enum Fault {
+    #[error("unknown catalog {}", quote(.0))]
+    Catalog(String),
+    #[error("{}: config has no {}", quote(schema), quote(name))]
+    Field { schema: String, name: String },
+    #[error("\"strategy.template.schema\" is missing")]
+    NoSchema,
+    #[error("unknown builder {}", quote(.0))]
+    Builder(String),
+    #[error("catalog {} does not allow the builder {}", quote(catalog), quote(schema))]
+    NotAllowed { catalog: String, schema: String },
+    #[error("\"output\" is not a file name")]
+    Output,
+    #[error("{} {} must be a path below the directory of the catalog", quote(name), quote(path))]
+    Outside { name: &'static str, path: String },
+}
+
+/// What components are rendered from.
+pub trait Inputs {
+    /// Returns whether a path is a file.
+    fn is_file(&self, path: &Path) -> bool;
+
+    /// Reads a file.
+    ///
+    /// # Errors
+    /// Fails when it cannot be read, or exceeds the limits.
+    fn read(&self, file: &Path) -> io::Result<Vec<u8>>;
+
+    /// Runs a program in a directory, and returns its output.
+    ///
+    /// # Errors
+    /// Fails when the program does, or the output exceeds the limits.
+    fn output_of(&self, command: &str, args: &[String], directory: &Path) -> io::Result<Vec<u8>>;
+}
+
+/// Why a component cannot be rendered.
+#[derive(Debug, thiserror::Error)]
+pub enum ComponentError {
+    /// An input does not exist.
+    #[error("input {input:?} not found: neither {} nor {} is a file", places[0].display(), places[1].display())]
+    NotFound {
+        /// The input.
+        input: String,
+        /// Where it could be.
+        places: [PathBuf; 2],
+    },
+    /// An input cannot be read.
+    #[error("{}: {source}", file.display())]
+    Read {
+        /// The file.
+        file: PathBuf,
+        /// The cause.
+        source: io::Error,
+    },
+    /// A template cannot be parsed.
+    #[error("{}:{line}: {source}", file.display())]
+    Syntax {
+        /// The file.
+        file: PathBuf,
+        /// The line.
+        line: usize,
+        /// The cause.
+        source: StreamError,
+    },
+    /// A template cannot be rendered, or a catalog file is not one.
+    #[error("{}: {source}", file.display())]
+    Template {
+        /// The file.
+        file: PathBuf,
+        /// The cause.
+        source: super::Error,
+    },
+    /// A program cannot be run, or failed.
+    #[error("command {command:?}: {source}")]
+    Command {
+        /// The program.
+        command: String,
+        /// The cause.
+        source: io::Error,
+    },
+    /// The output of a program is not a catalog.
+    #[error("output of command {command:?}: {source}")]
+    Output {
+        /// The program.
+        command: String,
+        /// The cause.
+        source: super::Error,
+    },
+}
+
+impl Component {
+    /// Renders the component. Inputs are searched for in the working directory and then in `beside`, the directory of
+    /// the composite file.
+    ///
+    /// # Errors
+    /// Fails when an input or program does, or a template cannot be rendered.
+    pub fn render(
+        &self,
+        beside: &Path,
+        inputs: &dyn Inputs,
+        limits: &Limits,
+        bundles: &mut Bundles<'_>,
+    ) -> Result<Fbc, ComponentError> {
+        let read = |input: &str| {
+            let places = [self.working_dir.join(input), beside.join(input)];
+            match places.iter().find(|place| inputs.is_file(place)).cloned() {
+                None => Err(ComponentError::NotFound { input: input.to_owned(), places }),
+                Some(file) => match inputs.read(&file) {
+                    Ok(text) => Ok((file, text)),
+                    Err(source) => Err(ComponentError::Read { file, source }),
+                },
+            }
+        };
+        match &self.builder {
+            Builder::Basic(file) => {
+                let (file, text) = read(file)?;
+                super::render_basic(&text, limits, &mut super::relative_to(&file, bundles))
+                    .map_err(|source| ComponentError::Template { file: file.clone(), source })
+            }
+            Builder::Semver(file) => {
+                let (file, text) = read(file)?;
+                let template = Template::parse(&text, limits).map_err(|source| ComponentError::Syntax {
+                    file: file.clone(),
+                    line: super::line_of(&text, source.offset),
+                    source,
+                })?;
+                super::render(&template, TemplateKind::Semver, limits, &mut super::relative_to(&file, bundles))
+                    .map_err(|source| ComponentError::Template { file: file.clone(), source })
+            }
+            Builder::Raw(file) => {
+                let (file, text) = read(file)?;
+                super::load_text(&text, limits).map_err(|source| ComponentError::Template { file, source })
+            }
+            Builder::Custom { command, args } => {
+                let text = inputs
+                    .output_of(command, args, &self.working_dir)
+                    .map_err(|source| ComponentError::Command { command: command.clone(), source })?;
+                super::load_text(&text, limits)
+                    .map_err(|source| ComponentError::Output { command: command.clone(), source })
+            }
+        }
+    }
+}
 
 /// The settings of a catalog.
 struct Target {
@@ -123,14 +272,14 @@ fn targets(catalogs: Raw<'_>, faults: &mut Vec<String>) -> BTreeMap<String, Targ
     targets
 }
 
-fn component(item: Raw<'_>, targets: &BTreeMap<String, Target>) -> Result<Component, String> {
+fn component(item: Raw<'_>, targets: &BTreeMap<String, Target>) -> Result<Component, Fault> {
     let catalog = text(item, "name");
-    let target = targets.get(&catalog).ok_or_else(|| format!("unknown catalog {}", quote(&catalog)))?;
+    let target = targets.get(&catalog).ok_or_else(|| Fault::Catalog(catalog.clone()))?;
     let template = item.get("strategy").and_then(|strategy| strategy.get("template"));
     let schema = template.map(|template| text(template, "schema")).unwrap_or_default();
     let config = template.and_then(|template| template.get("config"));
     let field = |name: &str| match config.map(|config| text(config, name)).unwrap_or_default() {
-        value if value.is_empty() => Err(format!("{}: config has no {}", quote(&schema), quote(name))),
+        value if value.is_empty() => Err(Fault::Field { schema: schema.clone(), name: name.to_owned() }),
         value => Ok(value),
     };
     let builder = match &*schema {
@@ -144,25 +293,25 @@ fn component(item: Raw<'_>, targets: &BTreeMap<String, Target>) -> Result<Compon
                 args: args.filter_map(Raw::as_str).map(|it| it.into_owned()).collect(),
             }
         }
-        "" => return Err("\"strategy.template.schema\" is missing".to_owned()),
-        other => return Err(format!("unknown builder {}", quote(other))),
+        "" => return Err(Fault::NoSchema),
+        _ => return Err(Fault::Builder(schema)),
     };
     if !target.builders.contains(&schema) {
-        return Err(format!("catalog {} does not allow the builder {}", quote(&catalog), quote(&schema)));
+        return Err(Fault::NotAllowed { catalog, schema });
     }
     let path = item.get("destination").map(|it| text(it, "path")).unwrap_or_default();
     let (path, output) = (below("destination.path", &path)?, below("output", &field("output")?)?);
     if output.file_name().is_none() {
-        return Err("\"output\" is not a file name".to_owned());
+        return Err(Fault::Output);
     }
     Ok(Component { catalog, working_dir: target.working_dir.clone(), path, output, builder })
 }
 
 /// Returns a path that stays below its base directory.
-fn below(name: &str, path: &str) -> Result<PathBuf, String> {
+fn below(name: &'static str, path: &str) -> Result<PathBuf, Fault> {
     let leads_out = |step: Step<'_>| !matches!(step, Step::Normal(_) | Step::CurDir);
     if Path::new(path).components().any(leads_out) || path.contains('\0') {
-        return Err(format!("{} {} must be a path below the directory of the catalog", quote(name), quote(path)));
+        return Err(Fault::Outside { name, path: path.to_owned() });
     }
     Ok(normal(Path::new(path)))
 }
@@ -182,10 +331,66 @@ fn items<'a>(value: Raw<'a>, name: &str) -> impl Iterator<Item = Raw<'a>> {
 
 #[cfg(test)]
 mod tests {
-    use fbc::Limits;
     use insta::assert_snapshot;
 
     use super::*;
+
+    /// Files, and a program that prints its arguments.
+    struct Files(&'static [(&'static str, &'static str)]);
+
+    impl Inputs for Files {
+        fn is_file(&self, path: &Path) -> bool {
+            self.0.iter().any(|(name, _)| Path::new(name) == path)
+        }
+
+        fn read(&self, file: &Path) -> io::Result<Vec<u8>> {
+            let found = self.0.iter().find(|(name, _)| Path::new(name) == file);
+            found.map(|(_, text)| text.as_bytes().to_vec()).ok_or_else(|| io::ErrorKind::NotFound.into())
+        }
+
+        fn output_of(&self, command: &str, args: &[String], directory: &Path) -> io::Result<Vec<u8>> {
+            match command {
+                "echo" => Ok(args.join(" ").into_bytes()),
+                _ => Err(io::Error::other(format!("no such program in {}", directory.display()))),
+            }
+        }
+    }
+
+    #[test]
+    fn a_component_is_rendered_from_files_or_by_a_program() {
+        let files = Files(&[
+            ("one/raw.yaml", "schema: olm.package\nname: foo\n"),
+            ("beside/raw.yaml", "schema: olm.package\nname: bar\n"),
+            ("beside/broken.yaml", "a: [\n"),
+        ]);
+        let rendered = |working_dir: &str, builder: Builder| {
+            let component = Component {
+                catalog: "first".into(),
+                working_dir: working_dir.into(),
+                path: PathBuf::new(),
+                output: "out.yaml".into(),
+                builder,
+            };
+            let fbc = component.render(Path::new("beside"), &files, &Limits::default(), &mut |_| Vec::new());
+            match fbc {
+                Ok(fbc) => fbc.blobs().iter().map(|blob| blob.name.to_string()).collect::<Vec<_>>().join(" "),
+                Err(error) => error.to_string(),
+            }
+        };
+        assert_eq!(rendered("one", Builder::Raw("raw.yaml".into())), "foo");
+        assert_eq!(rendered("two", Builder::Raw("raw.yaml".into())), "bar");
+        let missing = rendered("two", Builder::Basic("none.yaml".into()));
+        assert_eq!(missing, "input \"none.yaml\" not found: neither two/none.yaml nor beside/none.yaml is a file");
+        let broken = rendered("two", Builder::Semver("broken.yaml".into()));
+        assert!(broken.starts_with("beside/broken.yaml:"), "{broken}");
+        let run = |command: &str, args: &[&str]| {
+            let args = args.iter().map(|arg| (*arg).to_owned()).collect();
+            rendered("two", Builder::Custom { command: command.into(), args })
+        };
+        assert_eq!(run("echo", &["{schema: olm.package,", "name: baz}"]), "baz");
+        assert_eq!(run("none", &[]), "command \"none\": no such program in two");
+        assert!(run("echo", &["[]"]).starts_with("output of command \"echo\": "));
+    }
 
     const CATALOGS: &str = "\
 schema: olm.composite.catalogs

@@ -1,6 +1,9 @@
 //! Errors of template rendering.
 
+use fbc::json::Step;
 use fbc::quote::quote;
+use fbc::spans::Spans;
+use fbc::stream::StreamError;
 
 use super::semver::SemverError;
 use super::substitutes::SubstitutesError;
@@ -35,6 +38,14 @@ pub enum Error {
         reference: String,
         /// The error.
         message: String,
+    },
+    /// A document cannot be parsed.
+    #[error("line {line}: {source}")]
+    Syntax {
+        /// Its line.
+        line: usize,
+        /// The error.
+        source: StreamError,
     },
     /// Several errors.
     #[error("{}", .0.iter().map(ToString::to_string).collect::<Vec<_>>().join("\n"))]
@@ -78,9 +89,70 @@ impl Error {
                 _ => None,
             },
             Error::WrongSchema { .. } | Error::UnknownSchema(_) => Some(Place::Field("schema".into())),
-            Error::MissingSchema | Error::Substitutes(_) => None,
+            Error::MissingSchema | Error::Syntax { .. } | Error::Substitutes(_) => None,
         };
         vec![(self.to_string(), place)]
+    }
+
+    /// Formats all faults of the template in `file`, each with its line and column where known.
+    pub fn located(&self, file: &str, text: &[u8]) -> String {
+        let spans = Spans::of_yaml(text);
+        let file = if file == "-" { "<stdin>" } else { file };
+        let described = self.faults().into_iter().map(|(message, place)| {
+            let offset = place.and_then(|place| match place {
+                Place::Field(field) => spans.as_ref()?.find_or_ancestor(&steps(&field)).map(|span| span.start),
+                Place::Text(words) => std::str::from_utf8(text).ok()?.find(&words),
+            });
+            match offset {
+                Some(offset) => {
+                    let start = text[..offset].iter().rposition(|byte| *byte == b'\n').map_or(0, |end| end + 1);
+                    let column = String::from_utf8_lossy(&text[start..offset]).chars().count() + 1;
+                    format!("{message}\n  --> {file}:{}:{column}", line_of(text, offset))
+                }
+                None => message,
+            }
+        });
+        described.collect::<Vec<_>>().join("\n")
+    }
+}
+
+/// Parses a path such as `stable.bundles[0].image`.
+fn steps(field: &str) -> Vec<Step> {
+    let mut steps = Vec::new();
+    for part in field.split('.') {
+        let (name, numbers) = part.split_at(part.find('[').unwrap_or(part.len()));
+        if !name.is_empty() {
+            steps.push(Step::Key(name.to_owned().into()));
+        }
+        let numbers = numbers.split(['[', ']']).filter_map(|number| number.parse().ok());
+        steps.extend(numbers.map(Step::Index));
+    }
+    steps
+}
+
+/// Returns the 1-based line number of a byte offset.
+pub fn line_of(text: &[u8], offset: usize) -> usize {
+    text[..offset.min(text.len())].iter().filter(|byte| **byte == b'\n').count() + 1
+}
+
+/// Why a bundle cannot be supplied.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{0}")]
+pub struct SupplyError(String);
+
+impl SupplyError {
+    /// Creates an error from that of the supplier.
+    pub fn new(error: impl std::error::Error) -> SupplyError {
+        SupplyError(error.to_string())
+    }
+
+    pub(super) fn missing() -> SupplyError {
+        SupplyError("the source returned no result".to_owned())
+    }
+
+    #[cfg(test)]
+    pub(super) fn because(text: &str) -> SupplyError {
+        SupplyError(text.to_owned())
     }
 }
 

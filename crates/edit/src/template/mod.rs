@@ -13,11 +13,12 @@ mod sample;
 mod semver;
 mod substitutes;
 
-pub use error::{Error, Place};
+pub use error::{Error, SupplyError, line_of};
 pub use semver::SemverError;
 pub use substitutes::{Reason, SubstitutesError};
 
 use std::collections::{HashMap, HashSet};
+use std::path::Path as FilePath;
 
 use fbc::json::{Object, Path, Raw, Text};
 use fbc::shape::Shape;
@@ -76,8 +77,7 @@ impl<'a> Template<'a> {
     /// Finds a duplicate key in an object of the template, with its line.
     fn repeated_key(&self) -> Option<(String, usize)> {
         let repeated = self.document?.repeated_key()?;
-        let before = self.text.get(..repeated.offset).unwrap_or_default();
-        Some((repeated.key, before.iter().filter(|byte| **byte == b'\n').count() + 1))
+        Some((repeated.key, line_of(self.text, repeated.offset)))
     }
 }
 
@@ -93,7 +93,7 @@ pub struct RenderedBundle {
 /// Supplies the bundles for references in a template, with a result per reference.
 ///
 /// References are passed together and without duplicates, so that the caller can fetch them concurrently.
-pub type Bundles<'a> = dyn FnMut(&[&str]) -> Vec<Result<Vec<RenderedBundle>, String>> + 'a;
+pub type Bundles<'a> = dyn FnMut(&[&str]) -> Vec<Result<Vec<RenderedBundle>, SupplyError>> + 'a;
 
 /// Renders a template of a kind to a catalog.
 ///
@@ -126,11 +126,60 @@ pub fn render_plain(documents: &[Text], limits: &Limits, bundles: &mut Bundles<'
     basic::render_plain(documents, limits, bundles)
 }
 
+/// Returns whether a template has the original basic form: a plain catalog, whose blobs have schemas.
+pub fn is_plain(template: &Template<'_>) -> bool {
+    let schema = template.schema().unwrap_or_default();
+    !schema.is_empty() && TemplateKind::ALL.into_iter().all(|kind| kind.schema() != schema)
+}
+
+/// Renders a basic template in its current or original form.
+///
+/// # Errors
+/// Fails as [`render`] and [`render_plain`] do, or if the text cannot be parsed.
+pub fn render_basic(text: &[u8], limits: &Limits, bundles: &mut Bundles<'_>) -> Result<Fbc, Error> {
+    let broken = |source: StreamError| Error::Syntax { line: line_of(text, source.offset), source };
+    let template = Template::parse(text, limits).map_err(broken)?;
+    match is_plain(&template) {
+        true => render_plain(&stream::documents(text, limits).map_err(broken)?, limits, bundles),
+        false => render(&template, TemplateKind::Basic, limits, bundles),
+    }
+}
+
+/// Wraps `bundles` for the template in `file`: relative bundle directories start at the template.
+pub fn relative_to<'a>(
+    file: &'a FilePath,
+    bundles: &'a mut Bundles<'_>,
+) -> impl FnMut(&[&str]) -> Vec<Result<Vec<RenderedBundle>, SupplyError>> + 'a {
+    let base = file.parent().filter(|base| !base.as_os_str().is_empty());
+    move |references| {
+        let found: Vec<String> = references
+            .iter()
+            .map(|reference| match base.filter(|_| reference.starts_with("./") || reference.starts_with("../")) {
+                // The result must keep a leading "./" or "/", which marks a directory.
+                Some(base) if base.is_absolute() => base.join(reference).display().to_string(),
+                Some(base) => FilePath::new(".").join(base).join(reference).display().to_string(),
+                None => (*reference).to_owned(),
+            })
+            .collect();
+        bundles(&found.iter().map(String::as_str).collect::<Vec<_>>())
+    }
+}
+
+/// Builds a catalog from a text whose documents are all blobs.
+///
+/// # Errors
+/// Fails if the text cannot be parsed, or if some documents are not blobs, and reports all of them.
+pub fn load_text(text: &[u8], limits: &Limits) -> Result<Fbc, Error> {
+    let documents = stream::documents(text, limits)
+        .map_err(|source| Error::Syntax { line: line_of(text, source.offset), source })?;
+    load_blobs(&documents, limits)
+}
+
 /// Builds a catalog from documents that are all blobs.
 ///
 /// # Errors
 /// Fails if some are not blobs, and reports all of them.
-pub fn load_blobs(documents: &[Text], limits: &Limits) -> Result<Fbc, Error> {
+fn load_blobs(documents: &[Text], limits: &Limits) -> Result<Fbc, Error> {
     let mut fbc = Fbc::default();
     let bundle_blob = blobs(documents.iter().map(Text::raw), "documents", &fbc, limits)?;
     bundle_blob.into_iter().for_each(|(_, blob)| fbc.push(blob));
@@ -177,8 +226,8 @@ fn fetch<'r>(bundles: &mut Bundles<'_>, references: impl IntoIterator<Item = &'r
     }
     let mut answers = bundles(&references).into_iter();
     let supply = references.into_iter().map(|reference| {
-        let answer = answers.next().unwrap_or_else(|| Err("the source returned no result".to_owned()));
-        let failed = |message| Error::Bundle { reference: reference.to_owned(), message };
+        let answer = answers.next().unwrap_or_else(|| Err(SupplyError::missing()));
+        let failed = |error: SupplyError| Error::Bundle { reference: reference.to_owned(), message: error.to_string() };
         (reference.to_owned(), answer.map_err(failed))
     });
     supply.collect()

@@ -4,19 +4,19 @@ use std::fmt::Write as _;
 
 use fbc::{Content, Fbc, Limits, base64};
 
-use super::{RenderedBundle, Template, render};
+use super::{RenderedBundle, SupplyError, Template, render};
 
 /// Supplies the bundle `foo.v1.2.3` for `foo:1.2.3`. A release may follow (`foo:1.2.3/r1`), and a star adds the
 /// annotation for substitutes to the CSV (`foo:1.2.3+1*`). `two` yields two bundles, `none` no bundle, and `missing` an
 /// error.
-pub(super) fn bundles(reference: &str) -> Result<Vec<RenderedBundle>, String> {
+pub(super) fn bundles(reference: &str) -> Result<Vec<RenderedBundle>, SupplyError> {
     match reference {
-        "missing" => return Err("it is gone".into()),
+        "missing" => return Err(SupplyError::because("it is gone")),
         "none" => return Ok(Vec::new()),
         "two" => return Ok([bundles("foo:1.0.0")?, bundles("foo:2.0.0")?].concat()),
         _ => {}
     }
-    let (package, version) = reference.split_once(':').ok_or("no version")?;
+    let (package, version) = reference.split_once(':').ok_or_else(|| SupplyError::because("no version"))?;
     let (version, substitutes) = match version.strip_suffix('*') {
         Some(version) => (version, r#""olm.substitutesFor":"x""#),
         None => (version, ""),

@@ -47,6 +47,6 @@ pub(crate) fn run(args: &MigrateArgs, tls: &TlsFlags, printer: &mut Printer) -> 
         ..source::Options::catalogs(limits::from_env()?, &images)
     };
     let fbc = catalogs::load(std::slice::from_ref(&args.source), &options, printer)?;
-    catalogs::warn_of_dropped(&fbc, printer)?;
+    catalogs::warn_of_dropped(&fbc, printer);
     Ok(source::write_new(&fbc, target, Layout::Catalog(args.output))?)
 }

@@ -61,7 +61,7 @@ pub(crate) fn run(args: &RenderArgs, tls: &TlsFlags, printer: &mut Printer) -> O
         ..source::Options::catalogs(limits::from_env()?, &images)
     };
     let fbc = catalogs::load(&args.sources, &options, printer)?;
-    catalogs::warn_of_dropped(&fbc, printer)?;
+    catalogs::warn_of_dropped(&fbc, printer);
     dropped.warn(printer);
     fbc.write(&fbc.in_order(), args.output, printer.data())?;
     Ok(())

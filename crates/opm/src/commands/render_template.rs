@@ -4,14 +4,12 @@ use std::path::Path;
 
 use catalog::{GraphOptions, mermaid};
 use clap::builder::TypedValueParser;
-use edit::template::{self, Place, RenderedBundle, Template, TemplateKind};
-use fbc::json::Step;
-use fbc::spans::Spans;
-use fbc::stream::{self, StreamError};
-use fbc::{Fbc, Format, Limits};
+use edit::template::{self, Template, TemplateKind, line_of};
+use fbc::Format;
+use source::CompositeRequest;
 
 use super::editor_schema::EditorFlags;
-use super::{MigrateLevel, composite, line_of, migrate_level, read_input};
+use super::{MigrateLevel, composite, migrate_level, read_input};
 use crate::choice::choice;
 use crate::exit::{Failure, Outcome};
 use crate::images::{self, PullFlags, TlsFlags};
@@ -139,15 +137,16 @@ fn render(args: &TemplateArgs, form: Form, tls: &TlsFlags, printer: &mut Printer
                 "--editor-schema does not support composite templates, because they write several files",
             ));
         }
-        let plan = composite::Plan {
+        let request = CompositeRequest {
             composite,
             catalogs: args.catalog_config.as_deref().unwrap_or("catalogs.yaml"),
             format,
             validate: args.validate.unwrap_or(true),
-            images: &images,
             limits: &limits,
+            read: &|file| read_input(file, &limits),
+            rendered: &|fbc| catalogs::warn_of_dropped(fbc, shared),
         };
-        return composite::run(&plan, &mut bundles, shared);
+        return composite::run(&request, &images, &mut bundles, shared);
     }
     let (kind, file) = kind_and_file(args.first.as_deref(), args.second.as_deref())?;
     let text =
@@ -156,18 +155,20 @@ fn render(args: &TemplateArgs, form: Form, tls: &TlsFlags, printer: &mut Printer
     let template = Template::parse(&text, &limits)
         .map_err(|error| Failure::message(format!("{doing}: {file}:{}: {error}", line_of(&text, error.offset))))?;
     let failed = |error: String| Failure::message(format!("rendering template: {error}"));
-    let mut bundles = relative_to(Path::new(file), &mut bundles);
-    let fbc = if form == Form::Veneer && kind.is_none_or(|kind| kind == TemplateKind::Basic) && is_plain(&template) {
-        basic_or_plain(&text, &limits, &mut bundles).map_err(failed)?
+    let mut bundles = template::relative_to(Path::new(file), &mut bundles);
+    let fbc = if form == Form::Veneer
+        && kind.is_none_or(|kind| kind == TemplateKind::Basic)
+        && template::is_plain(&template)
+    {
+        template::render_basic(&text, &limits, &mut bundles).map_err(|error| failed(error.to_string()))?
     } else {
         let kind = match kind {
             Some(kind) => kind,
-            None => template
-                .kind()
-                .map_err(|error| Failure::message(format!("{doing}: {}", located(&error, file, &text))))?,
+            None => {
+                template.kind().map_err(|error| Failure::message(format!("{doing}: {}", error.located(file, &text))))?
+            }
         };
-        template::render(&template, kind, &limits, &mut bundles)
-            .map_err(|error| failed(located(&error, file, &text)))?
+        template::render(&template, kind, &limits, &mut bundles).map_err(|error| failed(error.located(file, &text)))?
     };
     drop(bundles);
     if fbc.blobs().is_empty() {
@@ -175,7 +176,7 @@ fn render(args: &TemplateArgs, form: Form, tls: &TlsFlags, printer: &mut Printer
     }
     match args.output {
         Output::Blobs(format) => {
-            catalogs::warn_of_dropped(&fbc, printer)?;
+            catalogs::warn_of_dropped(&fbc, printer);
             printer.data().write_all(comment.as_bytes())?;
             fbc.write(&fbc.in_order(), format, printer.data())?;
         }
@@ -187,79 +188,6 @@ fn render(args: &TemplateArgs, form: Form, tls: &TlsFlags, printer: &mut Printer
         }
     }
     Ok(())
-}
-
-/// Wraps `bundles` for the template in `file`: relative bundle directories start at the template.
-pub(super) fn relative_to<'a>(
-    file: &'a Path,
-    bundles: &'a mut Bundles<'_>,
-) -> impl FnMut(&[&str]) -> Vec<Result<Vec<RenderedBundle>, String>> + 'a {
-    let base = file.parent().filter(|base| !base.as_os_str().is_empty());
-    move |references| {
-        let found: Vec<String> = references
-            .iter()
-            .map(|reference| match base.filter(|_| reference.starts_with("./") || reference.starts_with("../")) {
-                // The result must keep a leading "./" or "/", which marks a directory.
-                Some(base) if base.is_absolute() => base.join(reference).display().to_string(),
-                Some(base) => Path::new(".").join(base).join(reference).display().to_string(),
-                None => (*reference).to_owned(),
-            })
-            .collect();
-        bundles(&found.iter().map(String::as_str).collect::<Vec<_>>())
-    }
-}
-
-/// Formats the faults of a template, each with its line and column.
-pub(super) fn located(error: &template::Error, file: &str, text: &[u8]) -> String {
-    let spans = Spans::of_yaml(text);
-    let file = if file == "-" { "<stdin>" } else { file };
-    let described = error.faults().into_iter().map(|(message, place)| {
-        let offset = place.and_then(|place| match place {
-            Place::Field(field) => spans.as_ref()?.find_or_ancestor(&steps(&field)).map(|span| span.start),
-            Place::Text(words) => std::str::from_utf8(text).ok()?.find(&words),
-        });
-        match offset {
-            Some(offset) => {
-                let start = text[..offset].iter().rposition(|byte| *byte == b'\n').map_or(0, |end| end + 1);
-                let column = String::from_utf8_lossy(&text[start..offset]).chars().count() + 1;
-                format!("{message}\n  --> {file}:{}:{column}", line_of(text, offset))
-            }
-            None => message,
-        }
-    });
-    described.collect::<Vec<_>>().join("\n")
-}
-
-/// Parses a path such as `stable.bundles[0].image`.
-fn steps(field: &str) -> Vec<Step> {
-    let mut steps = Vec::new();
-    for part in field.split('.') {
-        let (name, numbers) = part.split_at(part.find('[').unwrap_or(part.len()));
-        if !name.is_empty() {
-            steps.push(Step::Key(name.to_owned().into()));
-        }
-        let numbers = numbers.split(['[', ']']).filter_map(|number| number.parse().ok());
-        steps.extend(numbers.map(Step::Index));
-    }
-    steps
-}
-
-/// Returns whether a template has the old basic form: a plain catalog, whose blobs have schemas.
-fn is_plain(template: &Template<'_>) -> bool {
-    let schema = template.schema().unwrap_or_default();
-    !schema.is_empty() && TemplateKind::ALL.into_iter().all(|kind| kind.schema() != schema)
-}
-
-/// Renders a basic template in its current or old form.
-pub(super) fn basic_or_plain(text: &[u8], limits: &Limits, bundles: &mut Bundles<'_>) -> Result<Fbc, String> {
-    let broken = |error: StreamError| format!("line {}: {error}", line_of(text, error.offset));
-    let template = Template::parse(text, limits).map_err(broken)?;
-    let rendered = if is_plain(&template) {
-        template::render_plain(&stream::documents(text, limits).map_err(broken)?, limits, bundles)
-    } else {
-        template::render(&template, TemplateKind::Basic, limits, bundles)
-    };
-    rendered.map_err(|error| error.to_string())
 }
 
 impl TemplateArgs {
