@@ -1,6 +1,6 @@
 //! Creates, changes and compares file-based catalogs.
 //!
-//! [`template`] renders short descriptions to catalogs; [`diff`] selects the new part of a catalog. The other modules
+//! [`NewPackage`] is the first blob of a package. [`template`] renders short descriptions to catalogs; [`diff`] selects the new part of a catalog. The other modules
 //! edit existing catalogs: an [`outline`] is the editable content of a catalog; an operation ([`add_bundle`],
 //! [`set_default`], [`set_edge`], [`promote`], [`deprecate`], [`remove`], [`filter`], [`merge`]) changes the outline;
 //! [`changes`] compares it with the original, and [`rewrite`] applies the difference to the text of the files, leaving
@@ -20,6 +20,7 @@ pub mod diff;
 mod edited;
 mod error;
 pub mod filter;
+mod init;
 #[expect(clippy::disallowed_methods, clippy::disallowed_types, reason = "replaces catalog files")]
 mod journal;
 pub mod legacy;
@@ -47,6 +48,7 @@ pub mod verify;
 
 pub use edited::{ChangedEntry, Edited, EditedPart, FileReport};
 pub use error::{EditError, InvalidEdit};
+pub use init::{Icon, IconError, NewPackage};
 pub use new_blob::{Attached, AttachedContent, NewBlob};
 pub use outline::Outline;
 pub use refusal::Refusal;

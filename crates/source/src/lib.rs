@@ -24,6 +24,7 @@ mod load;
 mod progress;
 mod resolve;
 mod template;
+mod unpack;
 mod write;
 
 pub use check::{CheckBundles, CheckBundlesError, check_bundles};
@@ -48,4 +49,5 @@ pub use load::{
 pub use progress::{Progress, Running, Silent, Stage};
 pub use resolve::{Source, is_database, no_source, resolve, resolve_one};
 pub use template::{TemplateReferenceError, template_bundles};
+pub use unpack::{Files, UnpackError, UnpackRequest, Unpacked, unpack_directory, unpack_image};
 pub use write::{Layout, write, write_new};

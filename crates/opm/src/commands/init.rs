@@ -4,8 +4,7 @@ use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
-use fbc::blob::PACKAGE;
-use fbc::json::Text;
+use edit::{Icon, NewPackage};
 use fbc::{Fbc, Format, Limits};
 
 use super::blob_format;
@@ -49,17 +48,8 @@ pub(crate) fn run(args: &InitArgs, printer: &mut Printer) -> Outcome {
         Some(path) => read(path).map_err(|error| Failure::message(format!("open description file: {error}")))?,
         None => Vec::new(),
     };
-    let text = Text::object(|blob| {
-        blob.string("schema", PACKAGE).string("name", &args.name).string("defaultChannel", &args.default_channel);
-        if let Some((bytes, media_type)) = &icon {
-            blob.object("icon", |icon| {
-                icon.base64("base64data", bytes).string("mediatype", media_type);
-            });
-        }
-        if !description.is_empty() {
-            blob.value("description", Text::string_of_bytes(&description).raw());
-        }
-    });
+    let package = NewPackage { name: &args.name, default_channel: &args.default_channel, icon, description };
+    let text = package.blob();
     let mut fbc = Fbc::default();
     fbc.add_generated(&text, &Limits::default())?;
     let blobs: Vec<_> = fbc.blobs().iter().collect();
@@ -69,17 +59,9 @@ pub(crate) fn run(args: &InitArgs, printer: &mut Printer) -> Outcome {
 }
 
 /// Reads an icon and detects its type.
-fn icon(path: &Path) -> Result<(Vec<u8>, &'static str), Failure> {
+fn icon(path: &Path) -> Result<Icon, Failure> {
     let bytes = read(path).map_err(|error| Failure::message(format!("open icon file: {error}")))?;
-    if bytes.is_empty() {
-        return Err(Failure::message(format!("detect icon mediatype: {} is empty", path.display())));
-    }
-    let media_type = catalog::media_type::detect(&bytes).unwrap_or_default();
-    if !media_type.starts_with("image/") {
-        let message = format!("{}: detected invalid type \"{media_type}\": not an image", path.display());
-        return Err(Failure::message(message));
-    }
-    Ok((bytes, media_type))
+    Icon::new(bytes, &path.display().to_string()).map_err(Failure::message)
 }
 
 fn read(path: &Path) -> io::Result<Vec<u8>> {

@@ -1,23 +1,15 @@
 //! `opm unpack`: unpacks a catalog image for editing.
 
-use std::collections::HashMap;
-use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use clap::builder::TypedValueParser;
-use fbc::{Fbc, FileId};
-use image::Location;
-use source::{CONFIGS_LABEL, Images, Kind, Layout, UnpackedIndex};
+use source::{Files, Layout, UnpackError, UnpackRequest, Unpacked};
 
 use crate::choice::choice;
 use crate::exit::{Failure, Outcome};
 use crate::images::{self, PullFlags, TlsFlags, or_latest};
-use crate::interrupt::Unfinished;
 use crate::printer::Printer;
 use crate::{limits, report, tree};
-
-/// The rule of files that cannot be read at all, such as dangling links.
-const UNREADABLE: &str = "file-readable";
 
 /// Unpack a catalog image into a directory for editing
 #[derive(clap::Args)]
@@ -56,15 +48,6 @@ pub(crate) struct UnpackArgs {
     pull: PullFlags,
 }
 
-/// The files to write.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Files {
-    /// The files of the image, unchanged.
-    Image,
-    /// New files in this layout.
-    New(Layout),
-}
-
 fn layout() -> impl TypedValueParser<Value = Files> {
     choice([
         ("image", Files::Image),
@@ -81,105 +64,30 @@ pub(crate) fn run(args: &UnpackArgs, tls: &TlsFlags, printer: &mut Printer) -> O
     };
     let target = match &args.unpack_dir {
         Some(directory) => directory.clone(),
-        None => directory_of(reference)?,
+        None => source::unpack_directory(reference).map_err(|error| failure(error, printer))?,
     };
     tree::check_empty(&target)?;
     let images = images::open(tls, &args.pull);
-    let fetched = images
-        .fetch_one(reference)
-        .map_err(|error| Failure::message(format!("error pulling image from remote registry. Error: {error}")))?;
-    let path = match &fetched.kind {
-        Kind::Catalog(path) | Kind::Database(path) => path,
-        Kind::Bundle | Kind::Other(_) => {
-            return Err(Failure::message(format!("index image \"{reference}\" missing label \"{CONFIGS_LABEL}\"")));
-        }
-    };
-    let UnpackedIndex { root, path: configs } = images.index(&fetched.image, path)?;
+    let request = UnpackRequest { image: reference, target: &target, files: args.layout, limits: limits::from_env()? };
+    let unpacked = source::unpack_image(&request, &images).map_err(|error| failure(error, printer))?;
+    unpacked.unreadable.iter().for_each(|message| printer.warning(&format!("left out: {message}")));
+    tree::warn_of_unportable(&unpacked.unportable, printer);
     if args.debug {
-        printer.report(&format!("{reference} has the digest {} and its catalog at {path}", fetched.image.digest));
-    }
-    let parent = tree::parent(&target);
-    fs::create_dir_all(parent).map_err(|error| tree::in_path(parent, &error))?;
-    let aside = Unfinished::create(parent, ".opm-unpack-").map_err(|error| tree::in_path(parent, &error))?;
-    if matches!(fetched.kind, Kind::Database(_)) {
-        let layout = match args.layout {
-            None => Layout::Package,
-            Some(Files::New(layout)) => layout,
-            Some(Files::Image) => {
-                return Err(Failure::message("--layout image: the image holds a database, not files"));
-            }
-        };
-        unpack_database(&configs, aside.path(), layout, &images)?;
-    } else {
-        unpack_catalog(args.layout, &configs, &root, aside.path(), reference, &images, printer)?;
-    }
-    aside.finish(&target).map_err(|error| tree::in_path(&target, &error))?;
-    if args.debug {
+        let Unpacked { digest, path, .. } = unpacked;
+        printer.report(&format!("{reference} has the digest {digest} and its catalog at {path}"));
         printer.report(&format!("unpacked to {}", target.display()));
     }
     Ok(())
 }
 
-/// Writes the catalog in `configs`, a directory of the image in `root`, to `target`: its files, or new ones.
-fn unpack_catalog(
-    wanted: Option<Files>,
-    configs: &Path,
-    root: &Path,
-    target: &Path,
-    reference: &str,
-    images: &Images,
-    printer: &Printer,
-) -> Outcome {
-    let options = source::Options { keep_text: true, ..source::Options::catalogs(limits::from_env()?, images) };
-    let mut fbc = Fbc::default();
-    let mut loaded = source::load_catalog(&mut fbc, configs, &options)?;
-    // A catalog that cannot be read completely can only be copied.
-    let whole = loaded.problems.is_empty() && fbc.orphans().next().is_none();
-    let layout = match wanted {
-        Some(Files::Image) => None,
-        Some(Files::New(layout)) if whole => Some(layout),
-        Some(Files::New(_)) => {
-            report::show(printer, &report::find(&fbc, &loaded.problems));
-            let text =
-                format!("index image \"{reference}\": cannot rewrite its files; use --layout image to copy them");
-            return Err(Failure::message(text));
+fn failure(error: UnpackError, printer: &Printer) -> Failure {
+    match error {
+        UnpackError::Source(error) => error.into(),
+        error => {
+            if let UnpackError::Problems { fbc, problems, .. } = &error {
+                report::show(printer, &report::find(fbc, problems));
+            }
+            Failure::fault(error)
         }
-        None => (whole && holds_several_packages(&fbc)).then_some(Layout::Package),
-    };
-    if let Some(layout) = layout {
-        return Ok(source::write(&fbc, target, layout)?);
     }
-    for problem in loaded.problems.iter().filter(|problem| problem.rule == UNREADABLE) {
-        printer.warning(&format!("left out: {}", problem.message));
-    }
-    tree::warn_of_unportable(&loaded.members.remove_unportable(root)?, printer);
-    Ok(loaded.members.copy_to(target)?)
-}
-
-/// Returns whether a file of a catalog holds blobs of several packages.
-fn holds_several_packages(fbc: &Fbc) -> bool {
-    let mut packages: HashMap<FileId, &str> = HashMap::new();
-    let placed = fbc.blobs().iter().filter_map(|blob| Some((blob.origin?.0, &*blob.package)));
-    placed.into_iter().any(|(file, package)| *packages.entry(file).or_insert(package) != package)
-}
-
-/// Converts a database to files.
-fn unpack_database(file: &Path, target: &Path, layout: Layout, images: &Images) -> Outcome {
-    let options = source::Options { keep_text: true, ..source::Options::catalogs(limits::from_env()?, images) };
-    let mut fbc = Fbc::default();
-    source::load_database(&mut fbc, file, &options)?;
-    Ok(source::write(&fbc, target, layout)?)
-}
-
-/// Derives the directory name from the image.
-fn directory_of(reference: &str) -> Result<PathBuf, Failure> {
-    let wrong = |error: String| Failure::message(format!("error pulling image from remote registry. Error: {error}"));
-    let name = match Location::parse(reference).map_err(|error| wrong(error.to_string()))? {
-        Location::Registry(reference) => reference.repository().rsplit('/').next().map(PathBuf::from),
-        Location::Layout { path, .. } | Location::LayoutArchive { path, .. } | Location::DockerArchive { path, .. } => {
-            path.file_stem().map(|name| PathBuf::from(format!("{}.unpacked", name.to_string_lossy())))
-        }
-    };
-    name.filter(|name| !name.as_os_str().is_empty())
-        .ok_or_else(|| Failure::message(format!("{reference}: cannot derive a directory name; give --unpack-dir")))
 }
