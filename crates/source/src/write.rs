@@ -1,5 +1,4 @@
-//! Writes a catalog as a directory: in today's layout, as a single file, or in the layouts of the first file-based
-//! catalogs.
+//! Writes a catalog as a directory: in today's layout, as a single file, or in the legacy layouts.
 
 use std::fs;
 use std::io::{self, BufWriter, Write};
@@ -13,7 +12,7 @@ use fbc::{Arrangement, Blob, Fbc, Format, blob};
 
 use crate::error::{SourceError, at};
 
-/// The file for blobs without a package, in the first layouts.
+/// The file for blobs without a package, in the legacy layouts.
 const GLOBAL: &str = "__global.json";
 
 /// The files of a catalog.
@@ -41,7 +40,7 @@ pub fn write_new(fbc: &Fbc, target: &Path, layout: Layout) -> Result<(), SourceE
     aside.finish(target).map_err(at(target))
 }
 
-/// Writes a catalog below `root`. In the first layouts, blobs without a package go to `__global.json`, and a package
+/// Writes a catalog below `root`. In the legacy layouts, blobs without a package go to `__global.json`, and a package
 /// with objects gets an `.indexignore` that lists them.
 ///
 /// # Errors
@@ -50,7 +49,7 @@ pub fn write(fbc: &Fbc, root: &Path, layout: Layout) -> Result<(), SourceError> 
     match layout {
         Layout::Catalog(format) => write_packages(fbc, root, format),
         Layout::Single => write_whole(fbc, &fbc.in_order(), &root.join("catalog.json")),
-        Layout::Package | Layout::Bundle => write_first(fbc, root, layout),
+        Layout::Package | Layout::Bundle => write_legacy(fbc, root, layout),
     }
 }
 
@@ -81,7 +80,7 @@ fn write_file(fbc: &Fbc, blobs: &[&Blob], path: &Path, format: Format) -> Result
     fbc.write_arranged(blobs, format, Arrangement::Complete, &mut out).map_err(at(path))
 }
 
-fn write_first(fbc: &Fbc, root: &Path, layout: Layout) -> Result<(), SourceError> {
+fn write_legacy(fbc: &Fbc, root: &Path, layout: Layout) -> Result<(), SourceError> {
     let blobs = fbc.in_order();
     for group in blobs.chunk_by(|a, b| a.package == b.package) {
         if group[0].package.is_empty() {

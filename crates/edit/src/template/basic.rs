@@ -19,7 +19,7 @@ pub(super) fn render(document: Raw<'_>, limits: &Limits, bundles: &mut Bundles<'
     render_entries(fbc, entries, "entries", limits, bundles)
 }
 
-/// Does the same for the original form of the template, whose entries are separate documents.
+/// Does the same for the legacy form of the template, whose entries are separate documents.
 pub(super) fn render_plain(documents: &[Text], limits: &Limits, bundles: &mut Bundles<'_>) -> Result<Fbc, Error> {
     let fbc = Fbc::default();
     let documents = documents.iter().map(Text::raw);

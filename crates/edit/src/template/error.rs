@@ -60,7 +60,7 @@ pub enum Error {
 
 /// The location of a fault in a template.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Place {
+enum Place {
     /// At a field: `stable.bundles[0].image`.
     Field(String),
     /// At this text.
@@ -69,7 +69,7 @@ pub enum Place {
 
 impl Error {
     /// Returns all faults with their locations, where known.
-    pub fn faults(&self) -> Vec<(String, Option<Place>)> {
+    fn faults(&self) -> Vec<(String, Option<Place>)> {
         let place = match self {
             Error::Several(errors) => return errors.iter().flat_map(Error::faults).collect(),
             Error::Entries(faults) => {

@@ -20,7 +20,8 @@ pub use substitutes::{Reason, SubstitutesError};
 use std::collections::{HashMap, HashSet};
 use std::path::Path as FilePath;
 
-use fbc::json::{Object, Path, Raw, Text};
+use fbc::blob::BUNDLE;
+use fbc::json::{Layout, Object, Path, Raw, Text};
 use fbc::shape::Shape;
 use fbc::stream::{self, First, StreamError};
 pub use fbc::template::TemplateKind;
@@ -118,29 +119,21 @@ pub fn render(
     }
 }
 
-/// Renders the original form of the basic template: the documents of a catalog that lists its bundles by image.
-///
-/// # Errors
-/// Fails if a document is not a blob, if a bundle has more than an image, or if `bundles` fails.
-pub fn render_plain(documents: &[Text], limits: &Limits, bundles: &mut Bundles<'_>) -> Result<Fbc, Error> {
-    basic::render_plain(documents, limits, bundles)
-}
-
-/// Returns whether a template has the original basic form: a plain catalog, whose blobs have schemas.
+/// Returns whether a template has the legacy basic form: a plain catalog, whose blobs have schemas.
 pub fn is_plain(template: &Template<'_>) -> bool {
     let schema = template.schema().unwrap_or_default();
     !schema.is_empty() && TemplateKind::ALL.into_iter().all(|kind| kind.schema() != schema)
 }
 
-/// Renders a basic template in its current or original form.
+/// Renders a basic template, also in the legacy form: a catalog that lists its bundles by image.
 ///
 /// # Errors
-/// Fails as [`render`] and [`render_plain`] do, or if the text cannot be parsed.
+/// Fails as [`render`] does, or if the text cannot be parsed.
 pub fn render_basic(text: &[u8], limits: &Limits, bundles: &mut Bundles<'_>) -> Result<Fbc, Error> {
     let broken = |source: StreamError| Error::Syntax { line: line_of(text, source.offset), source };
     let template = Template::parse(text, limits).map_err(broken)?;
     match is_plain(&template) {
-        true => render_plain(&stream::documents(text, limits).map_err(broken)?, limits, bundles),
+        true => basic::render_plain(&stream::documents(text, limits).map_err(broken)?, limits, bundles),
         false => render(&template, TemplateKind::Basic, limits, bundles),
     }
 }
@@ -212,6 +205,30 @@ fn blobs<'a>(
         }
     }
     if faults.is_empty() { Ok(blobs) } else { Err(Error::Entries(faults)) }
+}
+
+/// Wraps the documents of a catalog in a template. A basic template contains only the image of each bundle; any other
+/// template contains all blobs unchanged.
+pub fn convert(kind: TemplateKind, documents: &[Text]) -> Text {
+    let basic = kind == TemplateKind::Basic;
+    let entry = |document: &Text| {
+        let field = |name| document.raw().get(name).and_then(Raw::as_str).unwrap_or_default();
+        match basic && field("schema") == BUNDLE {
+            true => Object::new().string("schema", BUNDLE).string("image", &field("image")).end(),
+            false => Text::canonical(document.raw(), Layout::Compact),
+        }
+    };
+    let entries: Vec<Text> = documents.iter().map(entry).collect();
+    Text::object(|template| {
+        template.string("schema", kind.schema());
+        match entries.is_empty() {
+            true => template.compact("entries", None),
+            false => template.values("entries", entries.iter().map(Text::raw)),
+        };
+        if !basic {
+            template.values("substitutions", []);
+        }
+    })
 }
 
 /// Bundles by reference.
@@ -289,6 +306,20 @@ mod tests {
             "unmarshalling template: json: cannot unmarshal number into field \"schema\" of type string"
         );
         assert_eq!(kind("[]"), "unmarshalling template: json: cannot unmarshal array into value of type object");
+    }
+
+    #[test]
+    fn a_converted_catalog_renders_to_itself() {
+        let catalog = [
+            r#"{"schema":"olm.package","name":"foo","defaultChannel":""}"#,
+            r#"{"schema":"olm.bundle","name":"foo.v1","package":"foo","image":"quay.io/foo:v1"}"#,
+        ];
+        let documents = catalog.map(|text| Text::parse(text, 100).unwrap());
+        let basic = convert(TemplateKind::Basic, &documents).to_string();
+        assert!(basic.contains(r#"{"schema":"olm.bundle","image":"quay.io/foo:v1"}"#), "{basic}");
+        let substitutes = convert(TemplateKind::Substitutes, &documents).to_string();
+        assert!(substitutes.contains(catalog[1]) && substitutes.ends_with(r#""substitutions":[]}"#), "{substitutes}");
+        assert!(convert(TemplateKind::Basic, &[]).to_string().contains(r#""entries":null"#));
     }
 
     #[test]

@@ -1,8 +1,9 @@
 //! `opm template convert` and `opm alpha convert-template`: convert a catalog file to a template.
 
 use clap::Subcommand;
-use fbc::json::{Layout, Object, Raw, Text};
-use fbc::{Format, blob, stream};
+use edit::template::{self, TemplateKind};
+use fbc::json::{Layout, Text};
+use fbc::{Format, stream};
 
 use super::editor_schema::EditorFlags;
 use super::{blob_format, line_of, read_input};
@@ -42,9 +43,9 @@ struct FileArgs {
 }
 
 pub(crate) fn run(args: &ConvertArgs, printer: &mut Printer) -> Outcome {
-    let (args, schema, basic) = match &args.command {
-        ConvertCommand::Basic(args) => (args, "olm.template.basic", true),
-        ConvertCommand::Substitutes(args) => (args, "olm.template.substitutes", false),
+    let (args, kind) = match &args.command {
+        ConvertCommand::Basic(args) => (args, TemplateKind::Basic),
+        ConvertCommand::Substitutes(args) => (args, TemplateKind::Substitutes),
     };
     let comment = args.editor.comment(Some(args.output))?;
     let limits = limits::from_env()?;
@@ -52,7 +53,7 @@ pub(crate) fn run(args: &ConvertArgs, printer: &mut Printer) -> Outcome {
         .map_err(|error| Failure::message(format!("unable to open input: {:?}: {error}", args.file)))?;
     let documents = stream::documents(&text, &limits)
         .map_err(|error| Failure::message(format!("{}:{}: {error}", args.file, line_of(&text, error.offset))))?;
-    let template = template(schema, basic, &documents);
+    let template = template::convert(kind, &documents);
     let mut out = comment.into_bytes();
     match args.output {
         Format::Json => {
@@ -66,26 +67,4 @@ pub(crate) fn run(args: &ConvertArgs, printer: &mut Printer) -> Outcome {
     out.push(b'\n');
     printer.data().write_all(&out)?;
     Ok(())
-}
-
-/// Wraps documents in a template. A basic template contains only the image of each bundle.
-fn template(schema: &str, basic: bool, documents: &[Text]) -> Text {
-    let entry = |document: &Text| {
-        let field = |name| document.raw().get(name).and_then(Raw::as_str).unwrap_or_default();
-        match basic && field("schema") == blob::BUNDLE {
-            true => Object::new().string("schema", blob::BUNDLE).string("image", &field("image")).end(),
-            false => Text::canonical(document.raw(), Layout::Compact),
-        }
-    };
-    let entries: Vec<Text> = documents.iter().map(entry).collect();
-    Text::object(|template| {
-        template.string("schema", schema);
-        match entries.is_empty() {
-            true => template.compact("entries", None),
-            false => template.values("entries", entries.iter().map(Text::raw)),
-        };
-        if !basic {
-            template.values("substitutions", []);
-        }
-    })
 }
