@@ -89,7 +89,7 @@ mod tests {
     #[test]
     fn an_icon_is_an_image() {
         assert_eq!(Icon::new(Vec::new(), "icon").unwrap_err().to_string(), "detect icon mediatype: icon is empty");
-        let text = Icon::new(b"text".to_vec(), "icon").unwrap_err().to_string();
-        assert!(text.starts_with("icon: detected invalid type \"text/plain"), "{text}");
+        let archive = Icon::new(b"PK\x03\x04".to_vec(), "icon").unwrap_err().to_string();
+        assert_eq!(archive, "icon: detected invalid type \"application/zip\": not an image");
     }
 }

@@ -7,8 +7,6 @@
 // Without a feature some items have no caller, since its commands are missing.
 #![cfg_attr(not(all(feature = "cluster", feature = "sqlite")), allow(dead_code))]
 
-#[cfg(all(feature = "cluster", feature = "sqlite"))]
-mod app_registry;
 mod catalogs;
 mod choice;
 mod cli;

@@ -27,8 +27,8 @@ mod template;
 mod unpack;
 mod write;
 
-pub use check::{CheckBundles, CheckBundlesError, check_bundles};
 pub use catalog::DATABASE_LABEL;
+pub use check::{CheckBundles, CheckBundlesError, check_bundles};
 pub use composite::{CompositeError, CompositeRequest, InvalidDirectories, InvalidDirectory, render_composite};
 pub use container::{ContainerTool, ToolError};
 pub use directory::{CatalogDirectory, directory};
