@@ -6,7 +6,8 @@ use std::path::Path;
 
 use fbc::scratch::TempFolder;
 use image::{
-    Base, Config, Descriptor, ImagePlan, Layer, Manifest, Modes, Parts, Platform, ProgramError, Wanted, find_program,
+    Base, CatalogImages, Config, Descriptor, ImagePlan, Layer, Manifest, Modes, Parts, Platform, ProgramError,
+    Programs, Wanted, find_program,
 };
 use source::{CONFIGS, CONFIGS_LABEL};
 
@@ -14,7 +15,7 @@ use crate::MirrorError;
 use crate::catalog::OpenCatalog;
 use crate::imageset::CatalogSource;
 use crate::request::{CatalogProgram, SelectionOptions};
-use crate::session::{CatalogImages, Programs, Session};
+use crate::session::Session;
 
 /// The maximum size of manifests.
 const MANIFEST_LIMIT: u64 = 4 << 20;

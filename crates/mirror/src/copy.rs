@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
-use image::BlobSource;
+use image::{BlobSource, CatalogImages};
 
 use crate::MirrorError;
 use crate::destination::Target;
@@ -12,7 +12,7 @@ use crate::preflight::{Need, disk_space};
 use crate::push::{PushReport, Ready, sources};
 use crate::request::{Request, SelectionOptions};
 use crate::selection::Selection;
-use crate::session::{CatalogImages, Session};
+use crate::session::Session;
 use crate::set::sweep;
 
 /// How a set is copied.

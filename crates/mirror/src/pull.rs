@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use image::{Descriptor, Digest, Error, ErrorKind, Wanted};
+use image::{CatalogImages, Descriptor, Digest, Error, ErrorKind, Wanted};
 use serde::Serialize;
 
 use crate::MirrorError;
@@ -16,7 +16,7 @@ use crate::preflight::{self, Need};
 use crate::report::{Cause, Missing, OnMissing, json};
 use crate::request::{Request, SelectionOptions, SetRequest};
 use crate::selection::Selection;
-use crate::session::{CatalogImages, Session};
+use crate::session::Session;
 use crate::set::{Inventory, SetDir};
 use crate::verify::by_image;
 use crate::volume::{self, CompleteSet, Written};

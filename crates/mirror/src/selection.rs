@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::Path;
 
-use image::{Client, Digest, Location, Parts, Platform, Reference, SurveyedImage};
+use image::{CatalogImages, Client, Digest, Location, Parts, Platform, Reference, SurveyedImage};
 
 use crate::MirrorError;
 use crate::catalog::{self, OpenCatalog, named};
@@ -15,7 +15,7 @@ use crate::part::Part;
 use crate::policy;
 use crate::report::{self, Cause, Missing, OnMissing};
 use crate::request::{Request, SelectionOptions, SetRequest};
-use crate::session::{CatalogImages, Session};
+use crate::session::Session;
 use crate::set::Inventory;
 use crate::verify::missing as missing_image;
 

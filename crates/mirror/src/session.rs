@@ -1,10 +1,7 @@
 //! What all operations on a mirror share: one client with one store, and a listener.
 
-use std::path::{Path, PathBuf};
-
 use fbc::Limits;
-use fbc::fault::Fault;
-use image::{Client, Descriptor, Platform, Store};
+use image::{Client, Store};
 use source::{Images, Running};
 
 use crate::MirrorError;
@@ -23,18 +20,6 @@ pub trait Progress {
 
     /// Blobs of this total size are transferred until the returned value is dropped. The client reports the bytes.
     fn transfer(&self, doing: &'static str, bytes: u64) -> Box<dyn Running>;
-}
-
-/// A program for each platform of an image; an image without one only holds data.
-pub type Programs = Vec<(Platform, Option<PathBuf>)>;
-
-/// Builds images of catalogs, with the cache that serves them.
-pub trait CatalogImages {
-    /// Builds the image of the catalog in a directory into a store.
-    ///
-    /// # Errors
-    /// Fails when the catalog is invalid, or a file cannot be read or written.
-    fn build(&self, directory: &Path, store: &Store, programs: &Programs) -> Result<Descriptor, Box<dyn Fault>>;
 }
 
 /// One client with one store. Catalogs are opened and images are moved through it, under one policy.

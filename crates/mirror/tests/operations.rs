@@ -4,7 +4,10 @@ use std::path::Path;
 use std::sync::Arc;
 
 use fbc::fault::Fault;
-use image::{Client, Config, Descriptor, Environment, Location, Manifest, Options, Platform, Store, media_type};
+use image::{
+    CatalogImages, Client, Config, Descriptor, Environment, Location, Manifest, Options, Platform, Programs, Store,
+    media_type,
+};
 use mirror::destination::{Layout, Target};
 use mirror::have::Have;
 use mirror::prune::find_unneeded;
@@ -12,7 +15,7 @@ use mirror::pull::{PullOptions, VolumePlan, pull};
 use mirror::push::{MirrorSet, PushOptions, SetPlace, push};
 use mirror::report::{Missing, OnMissing};
 use mirror::request::{Request, RequestError, SelectionOptions};
-use mirror::session::{CatalogImages, Programs, Progress, Session};
+use mirror::session::{Progress, Session};
 use mirror::set::SetDir;
 use mirror::verify::{verify_registry, verify_set};
 use source::{Images, Running, Settings, Silent};
