@@ -157,7 +157,7 @@ impl CatalogSpec {
                 duration: DEFAULT_INTERVAL,
                 complaint: Some(Complaint {
                     reason: "InvalidIntervalError",
-                    message: format!("interval {:?} is no duration, 15m0s is used", poll.interval),
+                    message: format!("interval {:?} is not a duration; 15m0s is used", poll.interval),
                 }),
             },
         })

@@ -138,7 +138,13 @@ impl Error {
 impl Fault for Error {
     fn class(&self) -> Class {
         match self {
-            Error::Refused(_) | Error::InstallMode(_) | Error::OperatorGroup(_) | Error::Injected(_) => Class::Refused,
+            Error::Refused(_)
+            | Error::InstallMode(_)
+            | Error::OperatorGroup(_)
+            | Error::Injected(_)
+            | Error::Bundle { .. }
+            | Error::Exists { .. } => Class::Refused,
+            Error::Api { source, .. } if is_decision(source) => Class::Refused,
             _ => Class::World,
         }
     }
@@ -159,6 +165,12 @@ pub(crate) fn api_message(error: &kube::Error) -> String {
         kube::Error::Service(_) | kube::Error::HyperError(_) => format!("the API server cannot be reached: {text}"),
         _ => text,
     }
+}
+
+/// Whether the API server decided about the request: the same request fails again. Without valid credentials, in time
+/// or under its load limits it decides nothing.
+fn is_decision(error: &kube::Error) -> bool {
+    matches!(error, kube::Error::Api(status) if matches!(status.code, 400..500) && !matches!(status.code, 401 | 408 | 429))
 }
 
 /// Returns whether the API server responded with this code.

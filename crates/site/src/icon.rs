@@ -62,7 +62,7 @@ pub enum IconError {
     #[error("its bytes are not an image that browsers display")]
     Format,
     /// It is not XML.
-    #[error("it is no XML: {0}")]
+    #[error("it is not XML: {0}")]
     Xml(String),
     /// It defines entities.
     #[error("it defines entities")]

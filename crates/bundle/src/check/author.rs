@@ -42,8 +42,9 @@ fn check_accounts(input: &CheckInput<'_>, csv: &Value, findings: &mut Collector)
         let account = text(deployment, "/spec/template/spec/serviceAccountName");
         if !existing.contains(account) {
             let pointer = format!("{STRATEGY}/deployments/{at}/spec/template/spec/serviceAccountName");
-            let text =
-                format!("nobody makes ServiceAccount {account}: no permission of the CSV and no object has its name");
+            let text = format!(
+                "ServiceAccount {account} is never created: no permission of the CSV and no object has its name"
+            );
             findings.error("account-missing", pointer, text);
         }
     }
@@ -60,7 +61,7 @@ fn check_conditions(csv: &Value, findings: &mut Collector) {
                 if has("/apiGroups", &["operators.coreos.com"]) && has("/resources", &own) {
                     let pointer = format!("{STRATEGY}/{field}/{at}/rules/{index}");
                     let text =
-                        "the operator uses OperatorConditions or ClusterServiceVersions, which OLM v1 does not make";
+                        "the operator uses OperatorConditions or ClusterServiceVersions, which OLM v1 does not create";
                     findings.warning("olmv1-conditions", pointer, text);
                 }
             }

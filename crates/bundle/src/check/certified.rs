@@ -32,11 +32,11 @@ pub(super) fn check(input: &CheckInput<'_>, findings: &mut Collector) {
             Some("true" | "false") => {}
             None if OPTIONAL_FEATURES.contains(feature) => {}
             Some(other) => {
-                let text = format!("annotation {key} is {other:?}: true or false is asked for");
+                let text = format!("annotation {key} is {other:?}; it must be true or false");
                 findings.error("feature-annotations", annotation_pointer(&key), text);
             }
             None => {
-                let text = format!("annotation {key} is missing: true or false is asked for");
+                let text = format!("annotation {key} is missing; it must be true or false");
                 findings.error("feature-annotations", "/metadata/annotations", text);
             }
         }
@@ -51,10 +51,8 @@ pub(super) fn check(input: &CheckInput<'_>, findings: &mut Collector) {
         findings.warning("images-certified", pointer, text);
     }
     if pinned > 0 {
-        let images = if pinned == 1 { "image is" } else { "images are" };
-        let text = format!(
-            "whether {pinned} {images} certified was not checked: the vendor's service alone knows, and is not asked"
-        );
+        let images = if pinned == 1 { "image was" } else { "images were" };
+        let text = format!("{pinned} {images} not checked for certification: only the vendor's service knows it");
         findings.info("images-certified-unknown", "/spec/relatedImages", text);
     }
     let related: BTreeSet<&str> = list(csv, "/spec/relatedImages").iter().map(|image| text(image, "/image")).collect();
@@ -94,7 +92,7 @@ pub(super) fn check(input: &CheckInput<'_>, findings: &mut Collector) {
         .collect();
     if constraints.len() > 1 {
         let names = constraints.into_iter().collect::<Vec<_>>().join(", ");
-        let text = format!("one security context constraint at most may be named, not {names}");
+        let text = format!("at most one security context constraint can be named, not {names}");
         findings.error("scc-one", "/spec/install/spec/clusterPermissions", text);
     }
 }

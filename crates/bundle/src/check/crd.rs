@@ -20,7 +20,7 @@ pub(super) fn check(crd: &Value, findings: &mut Collector) {
                 "crd-v1beta1",
                 "/apiVersion",
                 format!(
-                    "CRD {} is of apiextensions.k8s.io/v1beta1, which Kubernetes 1.22 does not have any more",
+                    "CRD {} uses apiextensions.k8s.io/v1beta1, which Kubernetes 1.22 does not have any more",
                     text(crd, "/metadata/name")
                 ),
             );

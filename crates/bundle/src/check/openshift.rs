@@ -22,21 +22,23 @@ pub(super) fn check(input: &CheckInput<'_>, findings: &mut Collector) {
         && written != "v4.5,v4.6"
         && written != "v4.6,v4.5"
     {
-        let text = format!("{VERSIONS} is {written:?}: a list with commas can be v4.5,v4.6 alone, use a range");
+        let text = format!("{VERSIONS} is {written:?}: the only list with a comma is v4.5,v4.6; use a range");
         findings.error("openshift-versions", "", text);
         return;
     }
     let Some(kubernetes) = minor(least, "1.") else { return };
     let Some(written) = written.filter(|written| !written.is_empty()) else {
-        let text = format!("minKubeVersion is {least}, and metadata/annotations.yaml names no {VERSIONS}");
+        let text = format!("minKubeVersion is {least}, but metadata/annotations.yaml does not set {VERSIONS}");
         findings.warning("openshift-versions", pointer, text);
         return;
     };
     let first = written.trim_start_matches('=').split(['-', ',']).next().unwrap_or_default();
     match minor(first, "v4.") {
-        None => {
-            findings.error("openshift-versions", "", format!("{VERSIONS} {written:?} is no range like v4.12-v4.16"))
-        }
+        None => findings.error(
+            "openshift-versions",
+            "",
+            format!("{VERSIONS} {written:?} is not a range such as v4.12-v4.16"),
+        ),
         Some(openshift) if openshift + KUBERNETES_MINOR_OFFSET < kubernetes => {
             let text = format!(
                 "minKubeVersion {least} is newer than OpenShift 4.{openshift}, which is Kubernetes 1.{}",

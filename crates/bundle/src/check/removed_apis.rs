@@ -194,7 +194,7 @@ pub(super) fn check_unchecked(input: &CheckInput<'_>, findings: &mut Collector) 
         let removes = |(_, apis): &&(u64, &[Kinds])| apis.iter().any(|(it, kinds)| *it == api && kinds.contains(&kind));
         let Some((minor, _)) = REMOVED_UNCHECKED.iter().find(removes) else { continue };
         findings.set_object(object);
-        let text = format!("{kind} {} is of {api}, which Kubernetes 1.{minor} removed", object.name());
+        let text = format!("{kind} {} uses {api}, which Kubernetes 1.{minor} removed", object.name());
         match versions.iter().any(|it| (it.major(), it.minor()) >= (1, *minor)) {
             true => findings.error("removed-api", "/apiVersion", text),
             false => findings.warning("removed-api", "/apiVersion", text),

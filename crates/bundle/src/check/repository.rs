@@ -233,12 +233,12 @@ fn check_ci(ci: Option<&Value>) -> Vec<Finding> {
     }
     match ci.and_then(|ci| ci.get("updateGraph")) {
         None => {
-            let text = "ci.yaml names no updateGraph: replaces-mode is taken";
+            let text = "ci.yaml does not set updateGraph; the default is replaces-mode";
             found.push(at(Finding::new("update-graph", Severity::Warning, text), ""));
         }
         Some(Value::String(mode)) if matches!(&**mode, "replaces-mode" | "semver-mode") => {}
         Some(other) => {
-            let text = format!("updateGraph is {other}: replaces-mode or semver-mode is asked for");
+            let text = format!("updateGraph is {other}; it must be replaces-mode or semver-mode");
             found.push(at(Finding::new("update-graph", Severity::Error, text), "/updateGraph"));
         }
     }
@@ -301,7 +301,7 @@ mod tests {
     fn only_operators_without_a_catalog_need_an_update_graph() {
         assert_eq!(ids(&check_ci(Some(&ci()))), Vec::<String>::new());
         insta::assert_snapshot!(ids(&check_ci(None)).join("\n"), @"
-        warning update-graph : ci.yaml names no updateGraph: replaces-mode is taken
+        warning update-graph : ci.yaml does not set updateGraph; the default is replaces-mode
         warning fbc-used : the operator is not kept as a file-based catalog: fbc.enabled in ci.yaml is not true
         ");
         let graph = |mode: &str| ids(&check_ci(Some(&json!({"updateGraph": mode})))).join("\n");
@@ -314,7 +314,7 @@ mod tests {
         let broken =
             json!({"reviewers": [], "merge": 1, "fbc": {"enabled": true, "x": 1, "catalog_mapping": [{"type": "y"}]}});
         insta::assert_snapshot!(ids(&check_ci(Some(&broken))).join("\n"), @r#"
-        error ci-config /reviewers: reviewers: 0 items, at least 1 are asked for
+        error ci-config /reviewers: reviewers: has 0 items; the schema requires at least 1
         error ci-config /merge: merge: number instead of boolean
         error ci-config /fbc/x: fbc.x: is not known
         error ci-config /fbc/catalog_mapping/0/template_name: fbc.catalog_mapping[0].template_name: is required
@@ -363,6 +363,6 @@ mod tests {
         assert!(report(&config("other.yaml", "alpha"), Some(&ci())).contains("is not in fbc.catalog_mapping"));
         assert!(report(&config("basic.yaml", "alpha"), None).contains("has no effect"));
         let twice = json!({"catalog_templates": [{"template_name": "basic.yaml", "channels": ["a", "a"]}]});
-        assert!(report(&twice, Some(&ci())).contains("holds an item twice"));
+        assert!(report(&twice, Some(&ci())).contains("contains an item twice"));
     }
 }

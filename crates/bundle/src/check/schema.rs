@@ -37,7 +37,7 @@ pub(super) fn check(input: &CheckInput<'_>, findings: &mut Collector) {
             let shown = format!("{} {}", object.name(), text(version, "/name"));
             match version.pointer("/schema/openAPIV3Schema") {
                 None => {
-                    let text = format!("{shown} has no schema, which apiextensions.k8s.io/v1 asks for");
+                    let text = format!("{shown} has no schema, which apiextensions.k8s.io/v1 requires");
                     findings.error("crd-structural", format!("/spec/versions/{at}"), text);
                 }
                 Some(schema) => {
@@ -76,7 +76,7 @@ fn check_examples(input: &CheckInput<'_>, findings: &mut Collector) {
         match fits::faults(schema, example) {
             Ok(faults) => {
                 for fault in faults {
-                    let text = format!("{shown} does not fit its schema: {}", fault.message());
+                    let text = format!("{shown} does not match its schema: {}", fault.message());
                     findings.error("example-fits-schema", annotation(EXAMPLES), text);
                 }
             }

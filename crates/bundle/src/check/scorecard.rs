@@ -68,7 +68,7 @@ fn check_example(owned: &Owned<'_>, crds: &Crds<'_>, example: &Value, findings: 
             }
         }
         if fields("status").is_some() && list(described, "/statusDescriptors").is_empty() {
-            let text = format!("{shown} has a status, and no descriptor is for a status");
+            let text = format!("{shown} has a status but no status descriptor");
             findings.error("status-descriptors", pointer.clone(), text);
         }
     }

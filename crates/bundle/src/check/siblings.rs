@@ -73,13 +73,12 @@ pub(super) fn check_siblings(operator: &str, siblings: &[Sibling<'_>]) -> Vec<Fi
     names(operator, &all, &mut found);
     for facts in &all {
         if facts.version != facts.directory {
-            let text =
-                format!("spec.version is {:?}, and the directory is called {:?}", facts.version, facts.directory);
+            let text = format!("spec.version is {:?}, but the directory is named {:?}", facts.version, facts.directory);
             found.push(facts.found("version-directory", Severity::Error, "/spec/version", text));
         }
         let other = |name: &str| all.iter().any(|one| one.name == name && one.name != facts.name);
         if !facts.replaces.is_empty() && !other(facts.replaces) {
-            let text = format!("it replaces {:?}, which is no other version of the operator", facts.replaces);
+            let text = format!("it replaces {:?}, which is not another version of the operator", facts.replaces);
             found.push(facts.found("replaces-exists", Severity::Error, "/spec/replaces", text));
         }
     }
@@ -98,7 +97,7 @@ fn names(operator: &str, all: &[Facts<'_>], found: &mut Vec<Finding>) {
         let severity = if at == 0 { Severity::Error } else { Severity::Warning };
         for (what, name) in [("the package", facts.package), ("the CSV before its version", before)] {
             if name != operator {
-                let text = format!("{what} is called {name:?}, and the directory of the operator {operator:?}");
+                let text = format!("{what} is named {name:?}, but the directory of the operator {operator:?}");
                 found.push(facts.found("operator-name", severity, "/metadata/name", text));
             }
         }
@@ -127,7 +126,7 @@ fn graph(channel: &str, members: &[&Facts<'_>], found: &mut Vec<Finding>) {
             (name, steps) = (before, steps + 1);
         }
         if steps > members.len() {
-            let text = format!("upgrades of channel {channel:?} go in a circle");
+            let text = format!("the upgrades of channel {channel:?} form a cycle");
             found.push(facts.found("graph-loop", Severity::Error, "/spec/replaces", text));
         }
     }

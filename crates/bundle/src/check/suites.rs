@@ -121,7 +121,7 @@ pub const VALIDATORS: &[Validator] = &[
         name: "alpha-deprecated-apis",
         suites: &["operatorframework", "community", "certified"],
         optional: true,
-        about: "APIs that versions of Kubernetes do not have any more",
+        about: "APIs that newer versions of Kubernetes removed",
         run: removed_apis::check,
     },
     Validator {
@@ -156,7 +156,7 @@ pub const VALIDATORS: &[Validator] = &[
         name: "scorecard",
         suites: &["certified"],
         optional: false,
-        about: "examples, schemas, resources and descriptors, as the scorecard's tests of OLM ask for them",
+        about: "examples, schemas, resources and descriptors, as the OLM tests of scorecard require them",
         run: scorecard::check,
     },
     Validator {
@@ -177,7 +177,7 @@ pub const VALIDATORS: &[Validator] = &[
         name: "good-practices",
         suites: &["operatorframework", "community"],
         optional: true,
-        about: "resource requests, channel names, descriptions, names of versions, rights to make CRDs",
+        about: "resource requests, channel names, descriptions, names of versions, permissions to create CRDs",
         run: good_practices::check,
     },
     Validator {
@@ -196,7 +196,7 @@ pub const VALIDATORS: &[Validator] = &[
         name: "required-fields",
         suites: &["community"],
         optional: false,
-        about: "the fields that the community's pipeline asks for",
+        about: "the fields that the community's pipeline requires",
         run: community::check_fields,
     },
     Validator {
@@ -231,7 +231,7 @@ pub const VALIDATORS: &[Validator] = &[
         name: "author",
         suites: &["olm-v0", "olm-v1", "community", "certified"],
         optional: false,
-        about: "accounts that nobody makes, fixed namespaces, conditions, ignored namespaces, images by tag",
+        about: "accounts that are never created, fixed namespaces, conditions, ignored namespaces, images by tag",
         run: author::check,
     },
 ];

@@ -305,7 +305,7 @@ impl Prediction {
         }
         found.extend(self.limits.iter().map(Limit::finding));
         for field in &bundle.unknown {
-            let message = format!("{} is no field of Kubernetes and vanishes", field.pointer);
+            let message = format!("{} is unknown to Kubernetes and will be dropped", field.pointer);
             let help = "correct the name of the field, or remove it";
             let finding = Finding::new("rehearse-unknown-field", Severity::Warning, message).help(help);
             found.push(finding.at(&field.file, field.document, field.pointer.clone()));
@@ -549,7 +549,7 @@ impl Prediction {
         let unfit = on_cluster.resources.iter().filter_map(|resource| Some((resource, first_fault(object, resource)?)));
         for (resource, fault) in unfit.take(MAX_RESOURCES) {
             let severity = if is_v1 { Severity::Warning } else { Severity::Error };
-            let message = format!("{} does not fit the new schema: {fault}", display_name(resource));
+            let message = format!("{} does not match the new schema: {fault}", display_name(resource));
             found.push(about("cluster-stored-resource", severity, message));
         }
     }

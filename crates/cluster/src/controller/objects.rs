@@ -186,7 +186,7 @@ impl Source<'_> {
         server["resources"] = json!({"requests": {"cpu": "10m", "memory": "50Mi"}});
         if let Some(target) = &config.memory_target {
             let bytes = quantity(target)
-                .ok_or_else(|| Complaint::invalid(format!("memoryTarget {target} is no quantity of bytes")))?;
+                .ok_or_else(|| Complaint::invalid(format!("memoryTarget {target} is not a quantity of bytes")))?;
             server["resources"]["requests"]["memory"] = binary(bytes).into();
             server["env"] = json!([{"name": "GOMEMLIMIT", "value": format!("{}B", binary(bytes))}]);
         }

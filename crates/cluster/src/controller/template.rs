@@ -24,7 +24,7 @@ pub(crate) enum TemplateError {
     NoValue(&'static str),
     #[error("nothing is known of {{{0}")]
     UnknownVariable(String),
-    #[error("{0:?} is no reference of an image")]
+    #[error("{0:?} is not an image reference")]
     NotAReference(String),
 }
 
@@ -94,7 +94,7 @@ mod tests {
         assert_eq!(resolve("r.test/catalog", &version).unwrap(), "r.test/catalog");
         let error = |template: &str, version: &Version| resolve(template, version).unwrap_err().to_string();
         assert_eq!(error("r.test/c:{other}", &version), "nothing is known of {other}");
-        assert_eq!(error("r test", &version), "\"r test\" is no reference of an image");
+        assert_eq!(error("r test", &version), "\"r test\" is not an image reference");
         assert_eq!(error(template, &Version::default()), "the cluster does not say what {kube_major_version} is");
     }
 }

@@ -58,22 +58,22 @@ fn optional_checks_are_selected_by_label() {
     categories             name=categories,suite=operatorframework,suite=community,suite=certified             the annotation categories
     operatorhub            name=operatorhub                                                                    operatorhubv2, capabilities and categories together; deprecated
     community              name=community,suite=community                                                      the OpenShift versions of bundles that use APIs removed in Kubernetes 1.22; deprecated
-    alpha-deprecated-apis  name=alpha-deprecated-apis,suite=operatorframework,suite=community,suite=certified  APIs that versions of Kubernetes do not have any more
+    alpha-deprecated-apis  name=alpha-deprecated-apis,suite=operatorframework,suite=community,suite=certified  APIs that newer versions of Kubernetes removed
     removed-apis           name=removed-apis,suite=olm-v0,suite=olm-v1,suite=community,suite=certified         APIs that Kubernetes 1.16, 1.27, 1.29 and 1.32 removed
     multiarch              name=multiarch                                                                      whether images are for the platforms that the CSV names; asks their registries
     images                 name=images                                                                         whether registries have all images; asks them
     pod-security           name=pod-security,suite=olm-v0,suite=olm-v1,suite=community,suite=certified         whether the suggested namespace allows what pods do
-    scorecard              name=scorecard,suite=certified                                                      examples, schemas, resources and descriptors, as the scorecard's tests of OLM ask for them
+    scorecard              name=scorecard,suite=certified                                                      examples, schemas, resources and descriptors, as the OLM tests of scorecard require them
     operator-group         name=operator-group                                                                 annotations of OperatorGroups
     network-policy         name=network-policy,suite=community,suite=certified                                 no NetworkPolicy, which the public pipelines refuse
-    good-practices         name=good-practices,suite=operatorframework,suite=community                         resource requests, channel names, descriptions, names of versions, rights to make CRDs
+    good-practices         name=good-practices,suite=operatorframework,suite=community                         resource requests, channel names, descriptions, names of versions, permissions to create CRDs
     bundle-objects         name=bundle-objects,suite=certified                                                 objects that harm the stability of a cluster
-    required-fields        name=required-fields,suite=community                                                the fields that the community's pipeline asks for
+    required-fields        name=required-fields,suite=community                                                the fields that the community's pipeline requires
     certification          name=certification,suite=certified                                                  feature annotations, related images, restricted networks, security context constraints
     schemas                name=schemas,suite=olm-v0,suite=olm-v1,suite=community,suite=certified              whether schemas of CRDs are structural, and examples fit them
     openshift-versions     name=openshift-versions,suite=community                                             the versions of OpenShift that the bundle is for
     marketplace            name=marketplace,suite=marketplace                                                  links of the marketplace
-    author                 name=author,suite=olm-v0,suite=olm-v1,suite=community,suite=certified               accounts that nobody makes, fixed namespaces, conditions, ignored namespaces, images by tag
+    author                 name=author,suite=olm-v0,suite=olm-v1,suite=community,suite=certified               accounts that are never created, fixed namespaces, conditions, ignored namespaces, images by tag
     --- stderr
     ");
 }
@@ -238,10 +238,10 @@ fn versions_of_an_operator_are_checked_together() {
     --- stdout
     foo.v1.0.0: error: nothing replaces or skips it in channel "stable", and it is not the head [dangling-bundle]
       --> foo/1.0.0/manifests/csv.yaml:4:9
-    foo.v1.1.0: error: it replaces "foo.v0.9.0", which is no other version of the operator [replaces-exists]
+    foo.v1.1.0: error: it replaces "foo.v0.9.0", which is not another version of the operator [replaces-exists]
       --> foo/1.1.0/manifests/csv.yaml:7:13
     warning: the operator is not kept as a file-based catalog: fbc.enabled in ci.yaml is not true [fbc-used]
-    warning: ci.yaml names no updateGraph: replaces-mode is taken [update-graph]
+    warning: ci.yaml does not set updateGraph; the default is replaces-mode [update-graph]
     --- stderr
     "#);
     env.file("foo.package.yaml", "packageName: foo\nchannels:\n- name: a\n");
@@ -296,7 +296,7 @@ fn files_next_to_bundles_and_catalogs_of_a_repository_are_checked() {
       --> [SCRATCH]/catalogs/v4.18/foo/catalog.yaml:14:8
     foo.v1.0.0: error: nothing replaces or skips it in channel "stable", and it is not the head [dangling-bundle]
       --> operators/foo/1.0.0/manifests/csv.yaml:4:9
-    foo.v1.1.0: error: catalog_templates: 0 items, at least 1 are asked for [release-config]
+    foo.v1.1.0: error: catalog_templates: has 0 items; the schema requires at least 1 [release-config]
       --> operators/foo/1.1.0/release-config.yaml:1:20
     foo.v1.1.0: error: fbc.enabled in ci.yaml is not true, so that release-config.yaml has no effect [release-config]
       --> operators/foo/1.1.0/release-config.yaml:1:1

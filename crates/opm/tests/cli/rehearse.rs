@@ -47,7 +47,7 @@ fn objects_are_listed_with_the_differences_of_the_other_olm() {
     3  ClusterRoleBinding  foo.v1.1.0-foo-2bi22284kbio8nvaxyhmhsfoth9thiss4bix4ntcvqff  485
     4  Deployment          foo-system/foo                                               553
 
-    warning: /spec/install/spec/deployments/0/spec/template/spec/containers/0/imagePolicy is no field of Kubernetes and vanishes (new/manifests/csv.yaml:20) [rehearse-unknown-field]
+    warning: /spec/install/spec/deployments/0/spec/template/spec/containers/0/imagePolicy is unknown to Kubernetes and will be dropped (new/manifests/csv.yaml:20) [rehearse-unknown-field]
 
     The upgrade:
       deletes ClusterRole foo.v1.0.0-foo-2bi22284kbio8nvaxyhmhsfoth9thiss4bix4ntcvqff
@@ -72,7 +72,7 @@ fn a_refusal_has_the_message_of_the_cluster() {
     OLM v1 (1.11, helm) refuses foo.v1.0.0
 
     error: error for resolved bundle "foo.v1.0.0" with version "1.0.0": unsupported bundle: bundle does not support AllNamespaces install mode (own/manifests/csv.yaml:6) [olmv1-all-namespaces]
-    warning: /spec/install/spec/deployments/0/spec/template/spec/containers/0/imagePolicy is no field of Kubernetes and vanishes (own/manifests/csv.yaml:20) [rehearse-unknown-field]
+    warning: /spec/install/spec/deployments/0/spec/template/spec/containers/0/imagePolicy is unknown to Kubernetes and will be dropped (own/manifests/csv.yaml:20) [rehearse-unknown-field]
 
     OLM v0 differs:
       installs the bundle
@@ -88,7 +88,7 @@ fn a_refusal_has_the_message_of_the_cluster() {
     exit 1
     --- stdout
     ::error file=own/manifests/csv.yaml,line=6,col=17,title=olmv1-all-namespaces::error for resolved bundle "foo.v1.0.0" with version "1.0.0": unsupported bundle: bundle does not support AllNamespaces install mode
-    ::warning file=own/manifests/csv.yaml,line=20,col=87,title=rehearse-unknown-field::/spec/install/spec/deployments/0/spec/template/spec/containers/0/imagePolicy is no field of Kubernetes and vanishes
+    ::warning file=own/manifests/csv.yaml,line=20,col=87,title=rehearse-unknown-field::/spec/install/spec/deployments/0/spec/template/spec/containers/0/imagePolicy is unknown to Kubernetes and will be dropped
     --- stderr
     "#);
     let gate = ["--gate", "SingleOwnNamespaceInstallSupport"];
@@ -98,7 +98,7 @@ fn a_refusal_has_the_message_of_the_cluster() {
     OLM v1 (1.11, helm) refuses foo.v1.0.0
 
     error: error for resolved bundle "foo.v1.0.0" with version "1.0.0": invalid ClusterExtension configuration: invalid configuration: required field "watchNamespace" is missing (own/manifests/csv.yaml:1) [olmv1-config]
-    warning: /spec/install/spec/deployments/0/spec/template/spec/containers/0/imagePolicy is no field of Kubernetes and vanishes (own/manifests/csv.yaml:20) [rehearse-unknown-field]
+    warning: /spec/install/spec/deployments/0/spec/template/spec/containers/0/imagePolicy is unknown to Kubernetes and will be dropped (own/manifests/csv.yaml:20) [rehearse-unknown-field]
 
     OLM v0 differs:
       installs the bundle

@@ -133,7 +133,7 @@ async fn a_catalog_is_created_and_updated() {
     let patch = Patch::Merge(json!({"spec": {"displayName": "Theirs"}}));
     catalogs.patch("cat", &PatchParams::default(), &patch).await.unwrap();
     insta::assert_snapshot!(apply(&["--display-name", "Ours"]), @r#"
-    exit 3
+    exit 1
     --- stdout
     --- stderr
     warning: cannot check whether the image has a program: initializing source docker://127.0.0.1:1/catalog:latest: pinging container registry 127.0.0.1:1: Get "https://127.0.0.1:1/v2/": dial tcp 127.0.0.1:1: Connection refused (os error 111); if it has none, add --extract-content
@@ -196,7 +196,7 @@ async fn waiting_ends_when_the_catalog_serves_or_with_the_reason_why_it_does_not
     error: catalog alone does not answer after 15s: nobody has started a pod for it: no controller of catalogs runs
     "#);
     insta::assert_snapshot!(shown(failing.wait_with_output().unwrap()), @r#"
-    exit 1
+    exit 3
     --- stdout
     --- stderr
     warning: cannot check whether the image has a program: initializing source docker://127.0.0.1:1/catalog:latest: pinging container registry 127.0.0.1:1: Get "https://127.0.0.1:1/v2/": dial tcp 127.0.0.1:1: Connection refused (os error 111); if it has none, add --extract-content

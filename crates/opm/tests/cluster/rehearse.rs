@@ -82,7 +82,7 @@ async fn a_cluster_reports_its_objections_to_a_bundle() {
     for words in [
         "ServiceAccount [NAMESPACE]/foo exists and belongs to nobody",
         "[crd-upgrade-type]",
-        "Foo [NAMESPACE]/thing does not fit the new schema: spec.size: string instead of integer",
+        "Foo [NAMESPACE]/thing does not match the new schema: spec.size: string instead of integer",
     ] {
         assert!(shown.contains(words), "{words}\n{shown}");
     }

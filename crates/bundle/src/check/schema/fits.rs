@@ -112,7 +112,7 @@ impl Validator {
             && items.len() <= MAX_COMPARED
             && items.iter().enumerate().any(|(at, item)| items[..at].contains(item))
         {
-            self.fault(path, "holds an item twice");
+            self.fault(path, "contains an item twice");
         }
         if let Some(schema) = fields.get("items") {
             for (at, item) in items.iter().enumerate() {
@@ -141,22 +141,22 @@ impl Validator {
         if let Some(least) = bound("minimum")
             && (number < least || number <= least && excludes("exclusiveMinimum"))
         {
-            self.fault(path, format!("{number} is less than {least} allows"));
+            self.fault(path, format!("{number} is below the minimum {least}"));
         }
         if let Some(most) = bound("maximum")
             && (number > most || number >= most && excludes("exclusiveMaximum"))
         {
-            self.fault(path, format!("{number} is more than {most} allows"));
+            self.fault(path, format!("{number} is above the maximum {most}"));
         }
     }
 
     fn bounds(&mut self, fields: &Map<String, Value>, count: f64, keys: [&str; 2], what: &str, path: &str) {
         let bound = |key: &str| fields.get(key).and_then(Value::as_f64);
         if let Some(least) = bound(keys[0]).filter(|least| count < *least) {
-            self.fault(path, format!("{count} {what}, at least {least} are asked for"));
+            self.fault(path, format!("has {count} {what}; the schema requires at least {least}"));
         }
         if let Some(most) = bound(keys[1]).filter(|most| count > *most) {
-            self.fault(path, format!("{count} {what}, at most {most} are allowed"));
+            self.fault(path, format!("has {count} {what}; the schema allows at most {most}"));
         }
     }
 
@@ -165,7 +165,8 @@ impl Validator {
         for schema in inner("allOf") {
             self.value(schema, value, path)?;
         }
-        for (key, words) in [("anyOf", "none of the alternatives fits"), ("oneOf", "not exactly one alternative fits")]
+        for (key, words) in
+            [("anyOf", "matches none of the alternatives"), ("oneOf", "does not match exactly one of the alternatives")]
         {
             let schemas = inner(key);
             let mut fitting = 0;
@@ -180,7 +181,7 @@ impl Validator {
         if let Some(schema) = fields.get("not")
             && self.fits(schema, value)?
         {
-            self.fault(path, "what `not` excludes");
+            self.fault(path, "is excluded by `not`");
         }
         Ok(())
     }
@@ -267,14 +268,17 @@ mod tests {
         assert_eq!(spec(json!({"size": null})), "spec.size: is required");
         assert_eq!(spec(json!({"size": 1, "kept": null, "list": null})), "");
         assert_eq!(spec(json!({"size": "3"})), "spec.size: string instead of integer");
-        assert_eq!(spec(json!({"size": 0})), "spec.size: 0 is less than 1 allows");
+        assert_eq!(spec(json!({"size": 0})), "spec.size: 0 is below the minimum 1");
         assert_eq!(spec(json!({"size": 1, "mode": "c"})), "spec.mode: \"c\" is none of \"a\", \"b\"");
-        assert_eq!(spec(json!({"size": 1, "list": ["abc"]})), "spec.list[0]: 3 characters, at most 2 are allowed");
-        assert_eq!(spec(json!({"size": 1, "list": []})), "spec.list: 0 items, at least 1 are asked for");
+        assert_eq!(
+            spec(json!({"size": 1, "list": ["abc"]})),
+            "spec.list[0]: has 3 characters; the schema allows at most 2"
+        );
+        assert_eq!(spec(json!({"size": 1, "list": []})), "spec.list: has 0 items; the schema requires at least 1");
         assert_eq!(spec(json!({"size": 1, "port": true})), "spec.port: boolean instead of integer or string");
         assert_eq!(
             spec(json!({"size": 1, "either": {"a": 1, "b": 2}})),
-            "spec.either: not exactly one alternative fits"
+            "spec.either: does not match exactly one of the alternatives"
         );
         assert_eq!(spec(json!({"size": 1, "name": "foo", "size-of": "1Gi"})), "");
         assert_eq!(spec(json!({"size": 1, "size-of": 1})), "", "a number has no pattern");

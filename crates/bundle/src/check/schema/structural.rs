@@ -13,9 +13,9 @@ const OUTSIDE: [&str; 6] = ["type", "description", "default", "nullable", "title
 pub(super) fn faults(schema: &Value) -> Vec<Fault> {
     let mut checker = Checker { faults: Vec::new() };
     match schema.get("type").and_then(Value::as_str) {
-        _ if !schema.is_object() => checker.fault(&Path::Root, "is no object"),
+        _ if !schema.is_object() => checker.fault(&Path::Root, "is not an object"),
         Some(kind) if kind != "object" => {
-            checker.fault(&Path::Root, "the type of the whole must be object");
+            checker.fault(&Path::Root, "the type of the root must be object");
             checker.node(schema, &Path::Root);
         }
         _ => checker.node(schema, &Path::Root),
@@ -140,7 +140,7 @@ impl Checker {
             && let Ok(faults) = fits::faults(schema, default)
         {
             for fault in faults {
-                let why = format!("the default does not fit: {}", fault.why);
+                let why = format!("the default does not match the schema: {}", fault.why);
                 match fault.path.as_str() {
                     "" => self.fault(path, why),
                     below => self.fault(&Path::Field(path, below), why),
@@ -223,7 +223,7 @@ mod tests {
         assert_eq!(messages(of(json!({"type": "array", "items": {}}))), "spec.a[]: the type is missing");
         assert_eq!(
             messages(of(json!({"type": "integer", "default": "x"}))),
-            "spec.a: the default does not fit: string instead of integer"
+            "spec.a: the default does not match the schema: string instead of integer"
         );
         assert_eq!(
             messages(of(json!({"type": "array", "uniqueItems": true, "items": {"type": "string"}}))),
@@ -232,8 +232,8 @@ mod tests {
         assert_eq!(messages(json!({"properties": {}})), "the type is missing");
         assert_eq!(
             messages(json!({"type": "array", "items": {"type": "string"}})),
-            "the type of the whole must be object"
+            "the type of the root must be object"
         );
-        assert_eq!(messages(json!(1)), "is no object");
+        assert_eq!(messages(json!(1)), "is not an object");
     }
 }

@@ -311,9 +311,9 @@ fn schemas_are_structural_and_examples_match_them() {
         )
     };
     assert_eq!(judged(CRD, &example("1")), "");
-    insta::assert_snapshot!(judged(CRD, &example("true")), @r#"example-fits-schema example Foo "a" does not fit its schema: spec.size: boolean instead of integer"#);
+    insta::assert_snapshot!(judged(CRD, &example("true")), @r#"example-fits-schema example Foo "a" does not match its schema: spec.size: boolean instead of integer"#);
     insta::assert_snapshot!(judged(&CRD.replace("size: {type: integer}", "size: {}"), &example("1")), @"crd-structural foos.example.com v1: spec.size: the type is missing");
-    insta::assert_snapshot!(judged(&CRD.replace("schema: {", "other: {"), &example("1")), @"crd-structural foos.example.com v1 has no schema, which apiextensions.k8s.io/v1 asks for");
+    insta::assert_snapshot!(judged(&CRD.replace("schema: {", "other: {"), &example("1")), @"crd-structural foos.example.com v1 has no schema, which apiextensions.k8s.io/v1 requires");
 }
 
 #[test]
@@ -330,8 +330,8 @@ fn openshift_versions_must_include_the_required_kubernetes_version() {
     assert_eq!(judged("1.25.0", "=v4.12"), "");
     assert_eq!(judged("1.17.0", "v4.5,v4.6"), "");
     insta::assert_snapshot!(judged("1.25.0", "v4.11"), @"minKubeVersion 1.25.0 is newer than OpenShift 4.11, which is Kubernetes 1.24");
-    insta::assert_snapshot!(judged("1.25.0", "v4.12,v4.13"), @r#"com.redhat.openshift.versions is "v4.12,v4.13": a list with commas can be v4.5,v4.6 alone, use a range"#);
-    insta::assert_snapshot!(judged("1.25.0", "four"), @r#"com.redhat.openshift.versions "four" is no range like v4.12-v4.16"#);
+    insta::assert_snapshot!(judged("1.25.0", "v4.12,v4.13"), @r#"com.redhat.openshift.versions is "v4.12,v4.13": the only list with a comma is v4.5,v4.6; use a range"#);
+    insta::assert_snapshot!(judged("1.25.0", "four"), @r#"com.redhat.openshift.versions "four" is not a range such as v4.12-v4.16"#);
 }
 
 #[test]

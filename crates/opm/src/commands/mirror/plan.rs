@@ -118,7 +118,7 @@ fn text(report: &PlanReport, printer: &mut Printer) -> Outcome {
     writeln!(printer.data(), "bundles: {}", lock.bundles().len())?;
     writeln!(
         printer.data(),
-        "images:  {} different of {} names ({} bundles, {} related, {} additional), {signed} with signatures or the like",
+        "images:  {} under {} names ({} bundles, {} related, {} additional); {signed} signed",
         different.len(),
         lock.images.len(),
         count(Role::Bundle),

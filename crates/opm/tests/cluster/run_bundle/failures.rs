@@ -124,7 +124,7 @@ async fn a_bundle_that_the_cluster_cannot_unpack_is_reported() {
     });
     set_status(&stage.kit.cluster, Kind::JOB, "unpack", status).await;
     let _kubelet = stage.kubelet();
-    let printed = stage.opm(&["run", "bundle", &bundle, "--timeout", "10s"]);
+    let printed = stage.opm(&["run", "bundle", &bundle, "--timeout", "20s"]);
     assert!(
         printed.contains("the job unpack that unpacks the bundle failed: DeadlineExceeded: Job was active longer than specified deadline"),
         "{printed}"
