@@ -36,14 +36,14 @@ pub(crate) async fn apply(
         let kind = name.kind.kind;
         let help = match &error {
             Error::Api { source, .. } if has_code(source, 404) => {
-                format!("; is {olm}, or at least its {kind} kind, installed?")
+                format!("; check that {olm} and its {kind} CRD are installed")
             }
             Error::Api { source, .. } if has_code(source, 409) => {
                 "; --force-conflicts takes over what others have set".to_owned()
             }
             _ => return error,
         };
-        Error::Failed(format!("{error}{help}"))
+        Error::Refused(format!("{error}{help}"))
     })
 }
 

@@ -7,7 +7,7 @@ use kube::api::DynamicObject;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use crate::views::{Rest, is_default};
+use crate::views::{Rest, is_default, or_default};
 
 /// The port of catalog servers.
 pub(crate) const PORT: u16 = 50051;
@@ -39,7 +39,7 @@ pub(crate) struct CatalogSpec {
     #[serde(skip_serializing_if = "is_default")]
     pub(crate) priority: i64,
     /// The pull secrets.
-    #[serde(skip_serializing_if = "is_default")]
+    #[serde(skip_serializing_if = "is_default", deserialize_with = "or_default")]
     pub(crate) secrets: Vec<String>,
     /// The display name.
     #[serde(skip_serializing_if = "is_default")]

@@ -111,8 +111,8 @@ pub(crate) fn is_default<T: Default + PartialEq>(value: &T) -> bool {
     *value == T::default()
 }
 
-/// Reads null as an absent field.
-fn or_default<'de, D: Deserializer<'de>, T: Default + Deserialize<'de>>(from: D) -> Result<T, D::Error> {
+/// Reads null as an absent field: Go writes it for an empty list, map or time.
+pub(crate) fn or_default<'de, D: Deserializer<'de>, T: Default + Deserialize<'de>>(from: D) -> Result<T, D::Error> {
     Ok(Option::deserialize(from)?.unwrap_or_default())
 }
 
@@ -177,7 +177,7 @@ pub(crate) struct Condition {
     pub(crate) message: String,
     #[serde(skip_serializing_if = "is_default")]
     pub(crate) observed_generation: Option<i64>,
-    #[serde(skip_serializing_if = "is_default")]
+    #[serde(skip_serializing_if = "is_default", deserialize_with = "or_default")]
     pub(crate) last_transition_time: String,
     #[serde(flatten)]
     pub(crate) rest: Rest,
@@ -229,7 +229,7 @@ pub(crate) struct SubscriptionStatus {
     pub(crate) installed_csv: String,
     #[serde(rename = "currentCSV", skip_serializing_if = "is_default")]
     pub(crate) current_csv: String,
-    #[serde(skip_serializing_if = "is_default")]
+    #[serde(skip_serializing_if = "is_default", deserialize_with = "or_default")]
     pub(crate) conditions: Vec<Condition>,
     #[serde(flatten)]
     pub(crate) rest: Rest,
@@ -261,6 +261,7 @@ pub(crate) type InstallPlan = Resource<InstallPlanSpec, InstallPlanStatus>;
 #[serde(default, rename_all = "camelCase")]
 pub(crate) struct InstallPlanSpec {
     pub(crate) approved: Option<bool>,
+    #[serde(deserialize_with = "or_default")]
     pub(crate) cluster_service_version_names: Vec<String>,
     #[serde(flatten)]
     pub(crate) rest: Rest,
@@ -273,11 +274,11 @@ pub(crate) struct InstallPlanStatus {
     pub(crate) phase: String,
     #[serde(skip_serializing_if = "is_default")]
     pub(crate) message: String,
-    #[serde(skip_serializing_if = "is_default")]
+    #[serde(skip_serializing_if = "is_default", deserialize_with = "or_default")]
     pub(crate) conditions: Vec<Condition>,
-    #[serde(skip_serializing_if = "is_default")]
+    #[serde(skip_serializing_if = "is_default", deserialize_with = "or_default")]
     pub(crate) bundle_lookups: Vec<BundleLookup>,
-    #[serde(skip_serializing_if = "is_default")]
+    #[serde(skip_serializing_if = "is_default", deserialize_with = "or_default")]
     pub(crate) plan: Vec<PlanStep>,
     #[serde(flatten)]
     pub(crate) rest: Rest,
@@ -286,7 +287,7 @@ pub(crate) struct InstallPlanStatus {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub(crate) struct BundleLookup {
-    #[serde(skip_serializing_if = "is_default")]
+    #[serde(skip_serializing_if = "is_default", deserialize_with = "or_default")]
     pub(crate) conditions: Vec<Condition>,
     #[serde(flatten)]
     pub(crate) rest: Rest,
@@ -326,7 +327,7 @@ pub(crate) struct CsvSpec {
     pub(crate) install: InstallStrategy,
     #[serde(rename = "customresourcedefinitions")]
     pub(crate) definitions: Definitions,
-    #[serde(rename = "installModes")]
+    #[serde(rename = "installModes", deserialize_with = "or_default")]
     pub(crate) install_modes: Vec<SupportedMode>,
 }
 
@@ -410,7 +411,7 @@ pub(crate) struct CatalogStatus {
     pub(crate) connection_state: ConnectionState,
     #[serde(skip_serializing_if = "is_default")]
     pub(crate) registry_service: RegistryService,
-    #[serde(skip_serializing_if = "is_default")]
+    #[serde(skip_serializing_if = "is_default", deserialize_with = "or_default")]
     pub(crate) conditions: Vec<Condition>,
     #[serde(flatten)]
     pub(crate) rest: Rest,
@@ -433,7 +434,7 @@ pub(crate) struct ConnectionState {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 pub(crate) struct RegistryService {
-    #[serde(skip_serializing_if = "is_default")]
+    #[serde(skip_serializing_if = "is_default", deserialize_with = "or_default")]
     pub(crate) created_at: String,
     #[serde(flatten)]
     pub(crate) rest: Rest,
@@ -465,7 +466,7 @@ pub(crate) type OperatorGroup = Resource<OperatorGroupSpec, OperatorGroupStatus>
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 pub(crate) struct OperatorGroupSpec {
-    #[serde(skip_serializing_if = "is_default")]
+    #[serde(skip_serializing_if = "is_default", deserialize_with = "or_default")]
     pub(crate) target_namespaces: Vec<String>,
     #[serde(flatten)]
     pub(crate) rest: Rest,
@@ -474,7 +475,7 @@ pub(crate) struct OperatorGroupSpec {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub(crate) struct OperatorGroupStatus {
-    #[serde(skip_serializing_if = "is_default")]
+    #[serde(skip_serializing_if = "is_default", deserialize_with = "or_default")]
     pub(crate) namespaces: Vec<String>,
     #[serde(flatten)]
     pub(crate) rest: Rest,
@@ -526,7 +527,7 @@ pub(crate) struct SourceImage {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 pub(crate) struct ClusterCatalogStatus {
-    #[serde(skip_serializing_if = "is_default")]
+    #[serde(skip_serializing_if = "is_default", deserialize_with = "or_default")]
     pub(crate) conditions: Vec<Condition>,
     #[serde(skip_serializing_if = "is_default")]
     pub(crate) resolved_source: Option<ImageSource>,
@@ -596,7 +597,7 @@ pub(crate) struct CatalogFilter {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 pub(crate) struct Selector {
-    #[serde(skip_serializing_if = "is_default")]
+    #[serde(skip_serializing_if = "is_default", deserialize_with = "or_default")]
     pub(crate) match_labels: BTreeMap<String, String>,
     #[serde(flatten)]
     pub(crate) rest: Rest,
@@ -634,7 +635,7 @@ pub(crate) struct InlineConfig {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub(crate) struct ClusterExtensionStatus {
-    #[serde(skip_serializing_if = "is_default")]
+    #[serde(skip_serializing_if = "is_default", deserialize_with = "or_default")]
     pub(crate) conditions: Vec<Condition>,
     #[serde(skip_serializing_if = "is_default")]
     pub(crate) install: Option<InstallStatus>,
@@ -819,6 +820,7 @@ pub(crate) type Definition = Resource<DefinitionSpec, Conditions>;
 pub(crate) struct DefinitionSpec {
     pub(crate) group: String,
     pub(crate) names: DefinitionNames,
+    #[serde(deserialize_with = "or_default")]
     pub(crate) versions: Vec<DefinitionVersion>,
 }
 
@@ -848,7 +850,9 @@ pub(crate) struct DefinitionSchema {
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
 #[serde(default)]
 pub(crate) struct Schema {
+    #[serde(deserialize_with = "or_default")]
     pub(crate) required: Vec<String>,
+    #[serde(deserialize_with = "or_default")]
     pub(crate) properties: BTreeMap<String, Schema>,
 }
 
@@ -878,10 +882,10 @@ impl View for DefinitionMetadata {
 #[serde(default, rename_all = "camelCase")]
 pub(crate) struct ConfigMap {
     pub(crate) metadata: ObjectMeta,
-    #[serde(skip_serializing_if = "is_default")]
+    #[serde(skip_serializing_if = "is_default", deserialize_with = "or_default")]
     pub(crate) data: BTreeMap<String, String>,
     /// The values in base64.
-    #[serde(skip_serializing_if = "is_default")]
+    #[serde(skip_serializing_if = "is_default", deserialize_with = "or_default")]
     pub(crate) binary_data: BTreeMap<String, String>,
     #[serde(flatten)]
     pub(crate) rest: Rest,
@@ -1033,5 +1037,21 @@ mod tests {
         assert!(plan.unwrap_err().to_string().contains("the field status.plan[1].resource.name cannot be read"));
         let source = decode::<CatalogSource>(json!({"metadata": {"name": 1, "namespace": "ns"}}));
         assert!(source.unwrap_err().to_string().contains("the field metadata.name cannot be read"));
+    }
+
+    #[test]
+    fn null_stands_for_an_absent_list_map_or_time() {
+        let metadata = json!({"name": "a", "namespace": "ns", "creationTimestamp": null});
+        let condition = json!({"type": "Ready", "status": "True", "lastTransitionTime": null});
+        let pod = json!({"metadata": metadata, "spec": {"containers": null},
+            "status": {"conditions": [condition], "containerStatuses": null}});
+        assert_eq!(decode::<PodView>(pod).unwrap().status.conditions[0].status, "True");
+        let plan = json!({"metadata": metadata, "spec": {"clusterServiceVersionNames": null},
+            "status": {"conditions": null, "bundleLookups": null, "plan": null}});
+        assert_eq!(decode::<InstallPlan>(plan).unwrap().status.plan, []);
+        let group = json!({"metadata": metadata, "spec": {"targetNamespaces": null}, "status": {"namespaces": null}});
+        assert!(decode::<OperatorGroup>(group).unwrap().spec.target_namespaces.is_empty());
+        let source = json!({"metadata": metadata, "spec": {"sourceType": "grpc", "secrets": null}});
+        assert!(decode::<CatalogSource>(source).unwrap().spec.secrets.is_empty());
     }
 }
