@@ -2,7 +2,7 @@
 
 use std::process::Command;
 use std::thread::JoinHandle;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use anyhow::{Context, Result, anyhow, ensure};
 
@@ -15,11 +15,15 @@ use crate::{browser, dependencies, kube, tidy, tools};
 enum Check {
     /// Runs cargo with these arguments.
     Cargo(&'static [&'static str]),
-    /// Compiles the tests with clippy as the compiler.
+    /// Runs clippy with these arguments.
+    Clippy(&'static [&'static str]),
+    /// Checks links and code in doc comments.
+    Documentation,
+    /// Compiles the tests.
     Build,
     /// Waits for the servers and programs of the tests, whose installation starts with the first check.
     Parts,
-    /// Runs the tests. They wait more than they compute, so the other lints run in parallel.
+    /// Runs the tests.
     Tests,
     /// Runs `cargo xtask dependencies`, whose programs are compiled in the background from the start.
     Dependencies,
@@ -29,9 +33,12 @@ enum Check {
 
 const CHECKS: &[(&str, Check)] = &[
     ("fmt", Check::Cargo(&["fmt", "--all", "--check"])),
-    ("build of the tests, with clippy", Check::Build),
+    ("clippy", Check::Clippy(&["--workspace", "--all-targets", "--features", GENERATOR])),
+    ("clippy without default features", Check::Clippy(&["--package", "opm", "--no-default-features"])),
+    ("documentation", Check::Documentation),
+    ("build of the tests", Check::Build),
     ("parts for tests", Check::Parts),
-    ("tests and other lints", Check::Tests),
+    ("tests", Check::Tests),
     ("dependencies", Check::Dependencies),
     ("tidy", Check::Tidy),
 ];
@@ -43,7 +50,7 @@ pub(crate) fn run(workspace: &Workspace, options: &[String]) -> Result<()> {
     // Downloads wait for the network, and building an API server takes minutes, once per machine. The first checks need
     // neither.
     let mut parts = Some(std::thread::spawn(install_parts));
-    let mut checkers = Background::start(Duration::ZERO, dependencies::install_commands(workspace)?);
+    let mut checkers = Background::start(dependencies::install_commands(workspace)?);
     for (name, check) in CHECKS {
         println!("== {name}");
         let start = Instant::now();
@@ -70,12 +77,16 @@ impl Check {
                 let installed = parts.take().map(JoinHandle::join);
                 installed.transpose().map_err(|_| anyhow!("the installation panicked"))?.transpose()?;
             }
-            Check::Build => workspace::run(linted(workspace).args(runner()).arg("--no-run"))?,
-            Check::Tests => {
-                let mut lints = Background::start(LOCKED, lints(workspace));
-                tests(workspace)?;
-                lints.end()?;
+            Check::Clippy(arguments) => {
+                cargo(&[&["clippy", "--quiet"], *arguments, &["--", "--deny", "warnings"]].concat())?;
             }
+            Check::Documentation => {
+                let mut doc = workspace::cargo();
+                doc.current_dir(&workspace.root).env("RUSTDOCFLAGS", "--deny warnings");
+                workspace::run(doc.args(["doc", "--quiet", "--workspace", "--no-deps"]))?;
+            }
+            Check::Build => cargo(&[runner(), &["--no-run"]].concat())?,
+            Check::Tests => tests(workspace)?,
             Check::Dependencies => {
                 checkers.end()?;
                 dependencies::run(workspace, &[])?;
@@ -91,29 +102,6 @@ fn install_parts() -> Result<()> {
     tools::ensure_tests()?;
     browser::ensure_installed()?;
     kube::ensure().map(drop)
-}
-
-/// Returns cargo with clippy as the compiler of the workspace: one compilation gives lints and programs. It optimizes
-/// nothing before LLVM does, which changes the speed of programs, but not what they do.
-fn linted(workspace: &Workspace) -> Command {
-    let mut command = cargo();
-    command.current_dir(&workspace.root).env("RUSTC_WORKSPACE_WRAPPER", "clippy-driver");
-    // `cargo clippy` passes the arguments after `--` in this form.
-    command.env("CLIPPY_ARGS", "-D__CLIPPY_HACKERY__warnings__CLIPPY_HACKERY__");
-    command
-}
-
-/// The delay before the lints start: cargo holds its lock while it compiles, and the test runner needs it first.
-const LOCKED: Duration = Duration::from_secs(30);
-
-/// Returns the lints of what the tests do not compile, in parallel with the tests: the program without its default
-/// features. With the other crates and `--no-run`, only crates with features are compiled again, and no program of the
-/// tests is replaced.
-fn lints(workspace: &Workspace) -> Vec<Command> {
-    let mut lean = linted(workspace);
-    lean.args(["test", "--quiet", "--no-run", "--workspace", "--exclude", "fuzz", "--bins"]);
-    lean.arg("--no-default-features");
-    vec![lean]
 }
 
 /// The program whose test checks the generated files.
@@ -139,13 +127,14 @@ fn runner() -> &'static [&'static str] {
     }
 }
 
-/// Runs the tests and lists skipped ones; the test runner lists slow ones. A test whose requirements are missing fails or reports that it is skipped.
+/// Runs the tests and lists skipped ones; the test runner lists slow ones. A test whose requirements are missing fails
+/// or reports that it is skipped.
 fn tests(workspace: &Workspace) -> Result<()> {
     let notes = workspace.root.join("target/skipped-tests");
     // The file does not exist after a run without skipped tests.
     let _ = std::fs::remove_file(&notes);
-    let mut command = linted(workspace);
-    command.args(runner()).env("CI", "true").env("OPM_TEST_SKIPPED", &notes);
+    let mut command = cargo();
+    command.current_dir(&workspace.root).args(runner()).env("CI", "true").env("OPM_TEST_SKIPPED", &notes);
     // Tests create and delete hundreds of thousands of files.
     let memory = Memory::new();
     if let Some(memory) = &memory {
