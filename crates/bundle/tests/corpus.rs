@@ -27,7 +27,7 @@ fn judged(directory: &Path, limits: &Limits) -> Vec<Finding> {
     let request = Check {
         optional: &[Optional::OperatorHub, Optional::BundleObjects],
         suites: &suites,
-        ..Check::plain(limits, Date { year: 2026, month: 1, day: 31 })
+        ..Check::plain(limits, Date::constant(2026, 1, 31))
     };
     let read = BundleDirectory::read(directory.to_owned(), None, limits);
     bundle::check(read, &request, None).unwrap().findings

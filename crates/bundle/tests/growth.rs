@@ -47,7 +47,7 @@ fn owned_crds_and_examples_are_matched_by_name() {
     assert_linear(|size| {
         let bundle = bundle(size);
         let limits = Limits::default();
-        let today = Date { year: 2026, month: 1, day: 31 };
+        let today = Date::constant(2026, 1, 31);
         let suites = ["community".to_owned(), "certified".to_owned(), "marketplace".to_owned()];
         let request = Check { suites: &suites, ..Check::plain(&limits, today) };
         let found = check(BundleDirectory::read(bundle.path().to_owned(), None, &limits), &request, None).unwrap();

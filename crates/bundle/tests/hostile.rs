@@ -23,7 +23,7 @@ fn judge(directory: &BundleDir) -> (Vec<Finding>, Duration) {
     let started = Instant::now();
     let limits = Limits::default();
     let suites = ["all".to_owned(), "marketplace".to_owned()];
-    let today = Date { year: 2026, month: 1, day: 31 };
+    let today = Date::constant(2026, 1, 31);
     let request = Check { suites: &suites, kubernetes: Some("1.30"), ..Check::plain(&limits, today) };
     let read = BundleDirectory::read(directory.path().to_owned(), None, &limits);
     let found = bundle::check(read, &request, None).unwrap().findings;

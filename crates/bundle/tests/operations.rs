@@ -6,7 +6,7 @@ use fbc::Limits;
 use fbc::spelling::calendar::Date;
 use testkit::BundleDir;
 
-const TODAY: Date = Date { year: 2026, month: 1, day: 31 };
+const TODAY: Date = Date::constant(2026, 1, 31);
 
 fn csv(modes: &str) -> String {
     format!(

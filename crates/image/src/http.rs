@@ -5,7 +5,6 @@ mod connect;
 mod origin;
 mod tls;
 mod uri;
-mod validity;
 
 use std::collections::HashMap;
 use std::error::Error as StdError;

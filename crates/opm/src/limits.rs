@@ -1,8 +1,7 @@
-//! Input limits from the environment, and the date.
+//! Input limits from the environment.
 
 use fbc::Limits;
 use fbc::limits::MAX_DEPTH;
-use fbc::spelling::calendar::{self, Date};
 
 use crate::exit::Failure;
 
@@ -16,11 +15,6 @@ pub(crate) fn from_env() -> Result<Limits, Failure> {
     set(&mut limits.yaml_nodes, "OPM_MAX_YAML_NODES", usize::MAX)?;
     set(&mut limits.files, "OPM_MAX_FILES", usize::MAX)?;
     Ok(limits)
-}
-
-/// Returns today's date.
-pub(crate) fn today() -> Date {
-    calendar::parts(calendar::now()).0
 }
 
 fn set<T: std::str::FromStr + PartialOrd + std::fmt::Display>(

@@ -1,86 +1,52 @@
-//! The Gregorian calendar, in UTC and without leap seconds.
-//!
-//! Days are counted in eras of 400 years that start on the first of March, so that leap days come last.
+//! Times and dates in UTC, as `jiff` computes them.
 
-use std::fmt;
+use std::time::SystemTime;
 
-/// The number of seconds in a day.
-pub const DAY: i64 = 86_400;
+use jiff::Timestamp;
+use jiff::civil::DateTime;
+use jiff::fmt::rfc2822::{DateTimeParser, DateTimePrinter};
+use jiff::tz::{Offset, TimeZone};
 
-/// The number of days from the start of era 0 to 1970-01-01.
-const TO_1970: i64 = 719_468;
-/// The number of days in an era.
-const ERA: i64 = 146_097;
+pub use jiff::civil::Date;
 
-/// A calendar date, ordered by time.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Date {
-    /// The year.
-    pub year: i64,
-    /// The month, from 1 to 12.
-    pub month: i64,
-    /// The day of the month, from 1.
-    pub day: i64,
-}
-
-impl Date {
-    /// Returns a date, if the month exists and the day is at most the 31st.
-    ///
-    /// Certificates and other sources contain days that a month does not have; [`Date::exists`] detects them.
-    pub fn new(year: i64, month: i64, day: i64) -> Option<Date> {
-        let good = (1..=12).contains(&month) && (1..=31).contains(&day) && (-1_000_000..1_000_000).contains(&year);
-        good.then_some(Date { year, month, day })
-    }
-
-    /// Returns the date `days` days after 1970-01-01.
-    pub fn from_days(days: i64) -> Date {
-        let shifted = days.saturating_add(TO_1970);
-        let (era, of_era) = (shifted.div_euclid(ERA), shifted.rem_euclid(ERA));
-        let years = (of_era - of_era / 1_460 + of_era / 36_524 - of_era / 146_096) / 365;
-        let of_year = of_era - (365 * years + years / 4 - years / 100);
-        let from_march = (5 * of_year + 2) / 153;
-        let day = of_year - (153 * from_march + 2) / 5 + 1;
-        let month = if from_march < 10 { from_march + 3 } else { from_march - 9 };
-        Date { year: years + era * 400 + i64::from(month <= 2), month, day }
-    }
-
-    /// Returns the number of days from 1970-01-01 to this date.
-    pub fn days(self) -> i64 {
-        let year = self.year - i64::from(self.month <= 2);
-        let (era, of_era) = (year.div_euclid(400), year.rem_euclid(400));
-        let of_year = (153 * ((self.month + 9) % 12) + 2) / 5 + self.day - 1;
-        era * ERA + of_era * 365 + of_era / 4 - of_era / 100 + of_year - TO_1970
-    }
-
-    /// Returns whether the month has such a day.
-    pub fn exists(self) -> bool {
-        Date::from_days(self.days()) == self
-    }
-}
-
-impl fmt::Display for Date {
-    /// Formats the date as in RFC 3339.
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{:04}-{:02}-{:02}", self.year, self.month, self.day)
-    }
-}
-
-/// Splits seconds since 1970 into the date and hour, minute and second.
-pub fn parts(seconds: i64) -> (Date, [i64; 3]) {
-    let rest = seconds.rem_euclid(DAY);
-    (Date::from_days(seconds.div_euclid(DAY)), [rest / 3_600, rest / 60 % 60, rest % 60])
-}
-
-/// Formats seconds since 1970 as in RFC 3339: `1970-01-01T00:00:00Z`.
+/// Formats seconds since 1970 as in RFC 3339: `1970-01-01T00:00:00Z`. The first and the last time are those of the years
+/// -9999 and 9999.
 pub fn rfc3339(seconds: i64) -> String {
-    let (date, [hour, minute, second]) = parts(seconds);
-    format!("{date}T{hour:02}:{minute:02}:{second:02}Z")
+    timestamp(seconds).to_string()
+}
+
+/// Formats seconds since 1970 for HTTP: `Sun, 06 Nov 1994 08:49:37 GMT`. Times before the year 0 are that of 1970.
+pub fn http_date(seconds: i64) -> String {
+    let printer = DateTimePrinter::new();
+    let date = |time: &Timestamp| printer.timestamp_to_rfc9110_string(time);
+    date(&timestamp(seconds)).or_else(|_| date(&Timestamp::UNIX_EPOCH)).unwrap_or_default()
+}
+
+/// Parses a time of HTTP to seconds since 1970.
+pub fn parse_http_date(text: &str) -> Option<i64> {
+    text.strip_suffix(" GMT")?;
+    DateTimeParser::new().parse_timestamp(text).ok().map(Timestamp::as_second)
+}
+
+/// Returns the seconds since 1970 at a date and time.
+pub fn seconds(time: DateTime) -> Option<i64> {
+    Offset::UTC.to_timestamp(time).ok().map(Timestamp::as_second)
 }
 
 /// Returns the current time in seconds since 1970.
 pub fn now() -> i64 {
-    let since = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
+    let since = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
     since.map_or(0, |since| i64::try_from(since.as_secs()).unwrap_or(i64::MAX))
+}
+
+/// Returns the current date.
+pub fn today() -> Date {
+    timestamp(now()).to_zoned(TimeZone::UTC).date()
+}
+
+fn timestamp(seconds: i64) -> Timestamp {
+    let last = if seconds < 0 { Timestamp::MIN } else { Timestamp::MAX };
+    Timestamp::from_second(seconds).unwrap_or(last)
 }
 
 #[cfg(test)]
@@ -94,37 +60,29 @@ mod tests {
             (-1, "1969-12-31T23:59:59Z"),
             (951_782_399, "2000-02-28T23:59:59Z"),
             (951_782_400, "2000-02-29T00:00:00Z"),
-            (1_709_251_199, "2024-02-29T23:59:59Z"),
-            (1_735_689_599, "2024-12-31T23:59:59Z"),
-            (4_102_444_800, "2100-01-01T00:00:00Z"),
             (4_107_542_400, "2100-03-01T00:00:00Z"),
         ] {
             assert_eq!(rfc3339(seconds), text);
         }
-    }
-
-    #[test]
-    fn days_and_dates_convert_both_ways() {
-        let mut before = Date::from_days(-200_001);
-        for days in -200_000..200_000 {
-            let date = Date::from_days(days);
-            assert_eq!(date.days(), days);
-            assert!(date.exists() && before < date, "{date}");
-            before = date;
-        }
-        assert_eq!(Date::new(2000, 2, 29).map(Date::days), Some(11_016));
-        assert_eq!(Date::new(2120, 1, 1).map(Date::days), Some(54_786));
-        assert_eq!(Date::new(2024, 2, 29).map(Date::exists), Some(true));
-        assert_eq!(Date::new(2023, 2, 29).map(Date::exists), Some(false));
-    }
-
-    #[test]
-    fn invalid_months_and_out_of_range_times_are_rejected() {
-        assert_eq!(Date::new(2020, 13, 1), None);
-        assert_eq!(Date::new(2020, 1, 32), None);
-        assert_eq!(Date::new(i64::MAX, 1, 1), None);
         for seconds in [i64::MIN, i64::MAX] {
             rfc3339(seconds);
+            http_date(seconds);
+        }
+    }
+
+    #[test]
+    fn times_of_http_are_formatted_and_parsed_back() {
+        assert_eq!(http_date(784_111_777), "Sun, 06 Nov 1994 08:49:37 GMT");
+        assert_eq!(parse_http_date("Sun, 06 Nov 1994 08:49:37 GMT"), Some(784_111_777));
+        assert_eq!(parse_http_date("Thu, 29 Feb 2024 00:00:00 GMT"), Some(1_709_164_800));
+        for wrong in [
+            "",
+            "x",
+            "Sun, 31 Feb 1994 08:49:37 GMT",
+            "Sun, 06 Foo 1994 08:49:37 GMT",
+            "Sun, 06 Nov 99999999 1:1:1 GMT",
+        ] {
+            assert_eq!(parse_http_date(wrong), None, "{wrong}");
         }
     }
 }

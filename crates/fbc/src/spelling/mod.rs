@@ -1,4 +1,4 @@
-//! Standard text formats: times, durations, percent-encoding, HTML escaping, shell quoting.
+//! Standard text formats: times and dates, durations, percent-encoding, HTML escaping, shell quoting.
 //!
 //! Every crate may use this one, so that each format is implemented once.
 

@@ -13,8 +13,8 @@ use rustls::server::ParsedCertificate;
 use rustls::{CertificateError, ClientConfig, DigitallySignedStruct, InvalidMessage, RootCertStore, SignatureScheme};
 
 use super::Failure;
-use super::validity::is_valid_at;
 use crate::Environment;
+use crate::signature::certificate::is_valid_at;
 
 /// Why TLS cannot be configured.
 #[derive(Debug, thiserror::Error)]
@@ -195,7 +195,7 @@ impl ServerCertVerifier for Verifier {
         }
         let parsed = ParsedCertificate::try_from(end_entity)?;
         rustls::client::verify_server_name(&parsed, server_name)?;
-        match is_valid_at(end_entity, now.as_secs()) {
+        match i64::try_from(now.as_secs()).ok().and_then(|now| is_valid_at(end_entity, now)) {
             Some(true) => Ok(ServerCertVerified::assertion()),
             Some(false) => Err(CertificateError::Expired.into()),
             None => Err(CertificateError::BadEncoding.into()),

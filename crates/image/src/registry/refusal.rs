@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use fbc::spelling::calendar::{self, Date};
+use fbc::spelling::calendar;
 use http::StatusCode;
 use http::header::RETRY_AFTER;
 use serde::Deserialize;
@@ -129,14 +129,7 @@ fn retry_after(text: &str) -> Option<Duration> {
     if let Ok(seconds) = text.parse() {
         return Some(Duration::from_secs(seconds));
     }
-    // Such as `Sun, 06 Nov 1994 08:49:37 GMT`.
-    let message: Vec<&str> = text.split([' ', ':']).collect();
-    let [_, day, month, year, hour, minute, second, "GMT"] = message.as_slice() else { return None };
-    let months = ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"];
-    let month = months.iter().position(|name| name == month)? as i64 + 1;
-    let number = |text: &str| text.parse::<i64>().ok().filter(|number| (0..10_000).contains(number));
-    let days = Date::new(number(year)?, month, number(day)?)?.days();
-    let then = ((days * 24 + number(hour)?) * 60 + number(minute)?) * 60 + number(second)?;
+    let then = calendar::parse_http_date(text)?;
     Some(Duration::from_secs(u64::try_from((then - calendar::now()).max(0)).ok()?))
 }
 

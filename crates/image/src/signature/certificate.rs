@@ -1,8 +1,10 @@
 //! Certificates of signers and their verification against authorities.
 
+use std::ops::RangeInclusive;
 use std::time::Duration;
 
-use fbc::spelling::calendar::{DAY, Date, rfc3339};
+use fbc::spelling::calendar::{rfc3339, seconds};
+use jiff::civil::DateTime;
 use rustls_pki_types::{CertificateDer, InvalidDnsNameError, ServerName, UnixTime};
 use webpki::{EndEntityCert, KeyUsage, anchor_from_trusted_cert};
 
@@ -52,8 +54,7 @@ pub(crate) enum CertificateError {
 /// An unverified certificate of a signer; [`Authorities::check`] verifies it.
 pub(crate) struct Certificate {
     bytes: CertificateDer<'static>,
-    start: i64,
-    end: i64,
+    validity: RangeInclusive<i64>,
     key: Vec<u8>,
     emails: Vec<String>,
     issuer: Option<Vec<u8>>,
@@ -103,7 +104,7 @@ impl Certificate {
     }
 
     fn is_valid_at(&self, time: i64) -> bool {
-        (self.start..=self.end).contains(&time)
+        self.validity.contains(&time)
     }
 }
 
@@ -157,7 +158,14 @@ impl Authorities {
     }
 }
 
-fn read(bytes: &[u8]) -> Option<Certificate> {
+/// Returns whether a certificate is valid at `time`, in seconds since 1970, or `None` if it cannot be parsed.
+pub(crate) fn is_valid_at(certificate: &[u8], time: i64) -> Option<bool> {
+    let (period, _) = validity(certificate)?;
+    Some(period.contains(&time))
+}
+
+/// Returns the validity period of a certificate, and its fields after it.
+fn validity(bytes: &[u8]) -> Option<(RangeInclusive<i64>, Reader<'_>)> {
     let mut reader = Reader(bytes);
     let mut whole = Reader(reader.next(der::SEQUENCE)?);
     if !reader.is_empty() {
@@ -168,8 +176,12 @@ fn read(bytes: &[u8]) -> Option<Certificate> {
     body.next(der::INTEGER)?;
     body.next(der::SEQUENCE)?;
     body.next(der::SEQUENCE)?;
-    let mut validity = Reader(body.next(der::SEQUENCE)?);
-    let (start, end) = (time(&mut validity)?, time(&mut validity)?);
+    let mut period = Reader(body.next(der::SEQUENCE)?);
+    Some((time(&mut period)?..=time(&mut period)?, body))
+}
+
+fn read(bytes: &[u8]) -> Option<Certificate> {
+    let (validity, mut body) = validity(bytes)?;
     body.next(der::SEQUENCE)?;
     let (tag, _, key) = body.any()?;
     if tag != der::SEQUENCE {
@@ -179,8 +191,7 @@ fn read(bytes: &[u8]) -> Option<Certificate> {
     body.maybe(0x82);
     let mut certificate = Certificate {
         bytes: CertificateDer::from(bytes.to_vec()),
-        start,
-        end,
+        validity,
         key: key.to_vec(),
         emails: Vec::new(),
         issuer: None,
@@ -234,22 +245,27 @@ fn time(reader: &mut Reader<'_>) -> Option<i64> {
     if digits.len() != year_digits + 10 || !digits.iter().all(u8::is_ascii_digit) {
         return None;
     }
-    let number = |part: &[u8]| part.iter().fold(0, |sum, digit| sum * 10 + i64::from(digit - b'0'));
+    let number = |part: &[u8]| part.iter().fold(0, |sum, digit| sum * 10 + i16::from(digit - b'0'));
     let (year, rest) = digits.split_at(year_digits);
     let year = match (number(year), year_digits) {
         (year, 2) if year < 50 => 2000 + year,
         (year, 2) => 1900 + year,
         (year, _) => year,
     };
-    let part = |at: usize| number(&rest[at..at + 2]);
-    let (month, day, hour, minute, second) = (part(0), part(2), part(4), part(6), part(8));
-    let date = Date::new(year, month, day).filter(|_| hour < 24 && minute < 60 && second < 60)?;
-    Some(date.days() * DAY + hour * 3_600 + minute * 60 + second)
+    let part = |at: usize| number(&rest[at..at + 2]) as i8;
+    seconds(DateTime::new(year, part(0), part(2), part(4), part(6), part(8), 0).ok()?)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn damaged_certificates_are_rejected() {
+        for bytes in [&b""[..], b"\x30", b"\x30\x84\xff\xff\xff\xff", b"\x30\x80", b"\x30\x02\x30\x00"] {
+            assert_eq!(is_valid_at(bytes, 0), None);
+        }
+    }
 
     #[test]
     fn times_are_parsed_and_formatted() {

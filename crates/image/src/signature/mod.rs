@@ -7,7 +7,7 @@
 #![cfg_attr(not(test), deny(clippy::disallowed_methods, clippy::disallowed_types))]
 
 mod attached;
-mod certificate;
+pub(crate) mod certificate;
 mod claim;
 mod der;
 mod error;

@@ -125,7 +125,7 @@ pub(super) fn run(
         platforms: Some(&platforms),
         configuration: flags.checks.as_deref(),
         unused_waivers: true,
-        ..Check::plain(&limits, limits::today())
+        ..Check::plain(&limits, fbc::spelling::calendar::today())
     };
     let request = CheckBundles {
         bundles,

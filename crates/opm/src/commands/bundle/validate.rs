@@ -4,6 +4,7 @@ use std::path::{Path, PathBuf};
 
 use bundle::{BundleDirectory, Categories, Check, Checked, Optional, Severity};
 use clap::builder::TypedValueParser;
+use fbc::spelling::calendar::today;
 use source::{ContainerTool, Images, SourceError};
 
 use super::optional;
@@ -13,7 +14,7 @@ use crate::exit::{Failure, Outcome};
 use crate::findings;
 use crate::images::{self, PullFlags, TlsFlags};
 use crate::interrupt::Unfinished;
-use crate::limits::{self, today};
+use crate::limits;
 use crate::printer::{Printer, Style};
 
 /// Check a bundle

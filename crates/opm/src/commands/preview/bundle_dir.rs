@@ -86,7 +86,7 @@ impl Origin for BundleDir {
 pub(super) fn problems(directory: &Path) -> Vec<Found> {
     let Ok(limits) = limits::from_env() else { return Vec::new() };
     let bundle = BundleDirectory::read(directory.to_path_buf(), Some(directory.display().to_string()), &limits);
-    let mut findings = match bundle::check(bundle, &Check::plain(&limits, limits::today()), None) {
+    let mut findings = match bundle::check(bundle, &Check::plain(&limits, fbc::spelling::calendar::today()), None) {
         Ok(checked) => checked.findings,
         Err(error) => vec![Finding::new("bundle-format", Severity::Error, error.to_string())],
     };
