@@ -3,7 +3,7 @@
 use catalog::needs::{Facts, Need};
 use fbc::json::Raw;
 use fbc::version::Version;
-use olm_cel::Rule;
+use olm_cel::CelRule;
 use resolve::masterminds::Range;
 
 const PROPERTIES: &str = r#"[{"type":"olm.package","value":{"packageName":"p","version":"1.2.3"}},
@@ -12,7 +12,7 @@ const PROPERTIES: &str = r#"[{"type":"olm.package","value":{"packageName":"p","v
 /// Runs the target with one input.
 pub fn run(bytes: &[u8]) {
     let Ok(text) = std::str::from_utf8(bytes) else { return };
-    match Rule::compile(text) {
+    match CelRule::compile(text) {
         Ok(rule) => {
             let first = rule.holds(PROPERTIES);
             assert_eq!(rule.holds(PROPERTIES), first, "the same rule gives another result");

@@ -5,8 +5,8 @@
 use std::fmt;
 use std::rc::Rc;
 
-use super::error::Fault;
-use super::expression::{Binary, Each, Expression, Function, Kind, Link, Macro};
+use super::error::RuleFault;
+use super::expression::{Binary, Each, ExprType, Expression, Function, Link, Macro};
 use super::pattern::Pattern;
 
 /// The maximum number of patterns compiled in advance. Others are compiled, and charged, while the rule runs.
@@ -20,7 +20,7 @@ const MAX_DEPTH: usize = 8;
 enum Type {
     Dyn,
     /// A type without parameters.
-    Plain(Kind),
+    Plain(ExprType),
     List(Rc<Type>),
     Map(Rc<Type>, Rc<Type>),
 }
@@ -60,17 +60,17 @@ impl Type {
         }
     }
 
-    fn kind(&self) -> Option<Kind> {
+    fn kind(&self) -> Option<ExprType> {
         match self {
             Dyn => None,
             Plain(kind) => Some(*kind),
-            Type::List(_) => Some(Kind::List),
-            Type::Map(..) => Some(Kind::Map),
+            Type::List(_) => Some(ExprType::List),
+            Type::Map(..) => Some(ExprType::Map),
         }
     }
 
     /// Returns whether a value of this type may have one of these kinds.
-    fn may_be(&self, kinds: &[Kind]) -> bool {
+    fn may_be(&self, kinds: &[ExprType]) -> bool {
         self.kind().is_none_or(|kind| kinds.contains(&kind))
     }
 
@@ -95,12 +95,12 @@ impl Type {
 ///
 /// # Errors
 /// Fails with the unknown name, or the types that do not match.
-pub(super) fn check(rule: &mut Expression) -> Result<(), Fault> {
-    let property = Type::map(Plain(Kind::String), Dyn);
+pub(super) fn check(rule: &mut Expression) -> Result<(), RuleFault> {
+    let property = Type::map(Plain(ExprType::String), Dyn);
     let variables = vec![("properties".to_owned(), Type::list(property))];
     match (Checker { variables, patterns: 0 }).infer(rule)? {
-        Plain(Kind::Bool) => Ok(()),
-        _ => Err(Fault::NotBool),
+        Plain(ExprType::Bool) => Ok(()),
+        _ => Err(RuleFault::NotBool),
     }
 }
 
@@ -110,16 +110,16 @@ struct Checker {
 }
 
 impl Checker {
-    fn infer(&mut self, expression: &mut Expression) -> Result<Type, Fault> {
+    fn infer(&mut self, expression: &mut Expression) -> Result<Type, RuleFault> {
         Ok(match expression {
-            Expression::Null => Plain(Kind::Null),
-            Expression::Bool(_) => Plain(Kind::Bool),
-            Expression::Int(_) => Plain(Kind::Int),
-            Expression::Uint(_) => Plain(Kind::Uint),
-            Expression::Double(_) => Plain(Kind::Double),
-            Expression::String(_) => Plain(Kind::String),
-            Expression::Bytes(_) => Plain(Kind::Bytes),
-            Expression::Type(_) => Plain(Kind::Type),
+            Expression::Null => Plain(ExprType::Null),
+            Expression::Bool(_) => Plain(ExprType::Bool),
+            Expression::Int(_) => Plain(ExprType::Int),
+            Expression::Uint(_) => Plain(ExprType::Uint),
+            Expression::Double(_) => Plain(ExprType::Double),
+            Expression::String(_) => Plain(ExprType::String),
+            Expression::Bytes(_) => Plain(ExprType::Bytes),
+            Expression::Type(_) => Plain(ExprType::Type),
             Expression::Variable(place) => self.variables.get(*place).map_or(Dyn, |(_, of)| of.clone()),
             Expression::Name(name) => {
                 *expression = self.named(name)?;
@@ -133,15 +133,15 @@ impl Checker {
             }
             Expression::Has(of, _) => {
                 selected(&self.infer(of)?)?;
-                Plain(Kind::Bool)
+                Plain(ExprType::Bool)
             }
             Expression::Not(of) => {
                 let of = self.infer(of)?;
-                fits("!_", of.may_be(&[Kind::Bool]), Plain(Kind::Bool), &[of])?
+                fits("!_", of.may_be(&[ExprType::Bool]), Plain(ExprType::Bool), &[of])?
             }
             Expression::Negate(of) => {
                 let of = self.infer(of)?;
-                fits("-_", of.may_be(&[Kind::Int, Kind::Double]), of.clone(), &[of])?
+                fits("-_", of.may_be(&[ExprType::Int, ExprType::Double]), of.clone(), &[of])?
             }
             Expression::And(sides) => self.logic("_&&_", sides)?,
             Expression::Or(sides) => self.logic("_||_", sides)?,
@@ -152,7 +152,7 @@ impl Checker {
                 }
                 let mut result = self.infer(otherwise)?;
                 for (condition, then) in types.into_iter().rev() {
-                    let good = condition.may_be(&[Kind::Bool]) && then.agrees(&result);
+                    let good = condition.may_be(&[ExprType::Bool]) && then.agrees(&result);
                     result = fits("_?_:_", good, then.clone().join(&result), &[condition, then, result])?;
                 }
                 result
@@ -172,7 +172,7 @@ impl Checker {
     }
 
     /// Returns the type of a link applied to a value.
-    fn link(&mut self, link: &mut Link, of: Type) -> Result<Type, Fault> {
+    fn link(&mut self, link: &mut Link, of: Type) -> Result<Type, RuleFault> {
         match link {
             Link::Select(_) => selected(&of),
             Link::Binary(operator, right) => {
@@ -189,20 +189,20 @@ impl Checker {
                 self.prepare(link);
                 Ok(result)
             }
-            Link::Matches(_) => Ok(Plain(Kind::Bool)),
+            Link::Matches(_) => Ok(Plain(ExprType::Bool)),
             Link::Each(each) => self.each(each, of),
         }
     }
 
     /// Resolves a name: the innermost variable, then the types.
-    fn named(&self, name: &str) -> Result<Expression, Fault> {
+    fn named(&self, name: &str) -> Result<Expression, RuleFault> {
         let place = self.variables.iter().rposition(|(known, _)| known == name);
-        let kind = || Kind::named(name).map(Expression::Type);
-        place.map(Expression::Variable).or_else(kind).ok_or_else(|| Fault::Undeclared(name.to_owned()))
+        let kind = || ExprType::named(name).map(Expression::Type);
+        place.map(Expression::Variable).or_else(kind).ok_or_else(|| RuleFault::Undeclared(name.to_owned()))
     }
 
     /// Returns the common type of all parts, or `dyn`.
-    fn common<'e>(&mut self, parts: impl Iterator<Item = &'e mut Expression>) -> Result<Type, Fault> {
+    fn common<'e>(&mut self, parts: impl Iterator<Item = &'e mut Expression>) -> Result<Type, RuleFault> {
         let mut common: Option<Type> = None;
         for part in parts {
             let of = self.infer(part)?;
@@ -214,20 +214,20 @@ impl Checker {
         Ok(common.unwrap_or(Dyn))
     }
 
-    fn logic(&mut self, name: &str, sides: &mut [Expression]) -> Result<Type, Fault> {
+    fn logic(&mut self, name: &str, sides: &mut [Expression]) -> Result<Type, RuleFault> {
         let types = sides.iter_mut().map(|side| self.infer(side)).collect::<Result<Vec<_>, _>>()?;
         for side in &types {
-            fits(name, side.may_be(&[Kind::Bool]), Dyn, &types)?;
+            fits(name, side.may_be(&[ExprType::Bool]), Dyn, &types)?;
         }
-        Ok(Plain(Kind::Bool))
+        Ok(Plain(ExprType::Bool))
     }
 
-    fn each(&mut self, each: &mut Each, range: Type) -> Result<Type, Fault> {
+    fn each(&mut self, each: &mut Each, range: Type) -> Result<Type, RuleFault> {
         let element = match range {
             Dyn => Rc::new(Dyn),
             Type::List(element) => element,
             Type::Map(key, _) => key,
-            of @ Plain(_) => return Err(Fault::Range(of.to_string())),
+            of @ Plain(_) => return Err(RuleFault::Range(of.to_string())),
         };
         self.variables.push((each.variable.clone(), (*element).clone()));
         let condition = each.condition.as_mut().map(|condition| self.infer(condition)).transpose();
@@ -240,10 +240,10 @@ impl Checker {
                 Macro::Exists => "_||_",
                 Macro::ExistsOne | Macro::Filter | Macro::Map => "_?_:_",
             };
-            fits(operator, of.may_be(&[Kind::Bool]), Dyn, &[of])?;
+            fits(operator, of.may_be(&[ExprType::Bool]), Dyn, &[of])?;
         }
         Ok(match each.what {
-            Macro::All | Macro::Exists | Macro::ExistsOne => Plain(Kind::Bool),
+            Macro::All | Macro::Exists | Macro::ExistsOne => Plain(ExprType::Bool),
             Macro::Filter => Type::List(element),
             Macro::Map => Type::list(result.unwrap_or(Dyn)),
         })
@@ -265,35 +265,35 @@ impl Checker {
 }
 
 /// Returns the type of a field.
-fn selected(of: &Type) -> Result<Type, Fault> {
+fn selected(of: &Type) -> Result<Type, RuleFault> {
     match of {
         Type::Map(_, value) => Ok((**value).clone()),
         Dyn => Ok(Dyn),
-        _ => Err(Fault::Selection(of.to_string())),
+        _ => Err(RuleFault::Selection(of.to_string())),
     }
 }
 
 /// Returns the type of a function call, or the types that do not match.
-fn called(function: Function, types: &[Type]) -> Result<Type, Fault> {
+fn called(function: Function, types: &[Type]) -> Result<Type, RuleFault> {
     let result = call(function, types);
     fits(function.name(), result.is_some(), result.unwrap_or(Dyn), types)
 }
 
 /// Returns the type of a call, or the types that do not match.
-fn fits(name: &str, good: bool, result: Type, types: &[Type]) -> Result<Type, Fault> {
+fn fits(name: &str, good: bool, result: Type, types: &[Type]) -> Result<Type, RuleFault> {
     if good {
         return Ok(result);
     }
-    Err(Fault::Overload { name: name.to_owned(), types: types.iter().map(Type::to_string).collect() })
+    Err(RuleFault::Overload { name: name.to_owned(), types: types.iter().map(Type::to_string).collect() })
 }
 
 /// Returns the result type of an operator, if it accepts these types.
 ///
 /// Null may stand for a time, which can be compared, added, and converted: clusters detect that at run time.
 fn binary(operator: Binary, left: &Type, right: &Type) -> Option<Type> {
-    use Kind::{Bool, Bytes, Double, Int, List, Null, String, Uint};
+    use ExprType::{Bool, Bytes, Double, Int, List, Null, String, Uint};
     // The same type on both sides, out of these.
-    let same = |kinds: &[Kind]| left.may_be(kinds) && right.may_be(kinds) && left.agrees(right);
+    let same = |kinds: &[ExprType]| left.may_be(kinds) && right.may_be(kinds) && left.agrees(right);
     let known = || if *left == Dyn { right.clone() } else { left.clone() };
     let (good, result) = match operator {
         Binary::Equal | Binary::NotEqual => (left.agrees(right), Plain(Bool)),
@@ -322,8 +322,8 @@ fn binary(operator: Binary, left: &Type, right: &Type) -> Option<Type> {
 
 /// Returns the result type of a function, if it accepts these types.
 fn call(function: Function, types: &[Type]) -> Option<Type> {
-    use Kind::{Bool, Bytes, Double, Int, List, Map, Null, String, Uint};
-    let all = |count: usize, kinds: &[Kind]| types.len() == count && types.iter().all(|of| of.may_be(kinds));
+    use ExprType::{Bool, Bytes, Double, Int, List, Map, Null, String, Uint};
+    let all = |count: usize, kinds: &[ExprType]| types.len() == count && types.iter().all(|of| of.may_be(kinds));
     let (good, result) = match function {
         Function::Size => (all(1, &[Bytes, List, Map, String]), Plain(Int)),
         Function::Contains | Function::EndsWith | Function::StartsWith | Function::Matches => {
@@ -335,7 +335,7 @@ fn call(function: Function, types: &[Type]) -> Option<Type> {
         Function::String => (all(1, &[Bool, Bytes, Double, Int, Null, String, Uint]), Plain(String)),
         Function::Bytes => (all(1, &[Bytes, String]), Plain(Bytes)),
         Function::Bool => (all(1, &[Bool, String]), Plain(Bool)),
-        Function::Type => (types.len() == 1, Plain(Kind::Type)),
+        Function::Type => (types.len() == 1, Plain(ExprType::Type)),
         Function::Dyn => (types.len() == 1, Dyn),
         Function::SemverCompare => (types.len() == 2, Plain(Int)),
     };

@@ -10,7 +10,7 @@ use super::{MAX_LENGTH, MAX_STEPS};
 pub struct RuleError {
     /// The position in the rule, if one is at fault.
     at: Option<Position>,
-    fault: Fault,
+    fault: RuleFault,
 }
 
 /// A rule exceeds the limit of steps for one bundle.
@@ -27,7 +27,7 @@ struct Position {
 
 /// What is wrong with a rule.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub(crate) enum Fault {
+pub(crate) enum RuleFault {
     #[error("the rule is longer than {MAX_LENGTH} bytes")]
     Length,
     #[error("the rule is nested deeper than {MAX_DEPTH}")]
@@ -72,7 +72,7 @@ pub(crate) enum Fault {
     Overload { name: String, types: Vec<String> },
 }
 
-impl Fault {
+impl RuleFault {
     /// Adds the position of the byte offset `at` in the rule.
     pub(crate) fn placed(self, text: &str, at: usize) -> RuleError {
         let before = &text[..at];
@@ -82,8 +82,8 @@ impl Fault {
     }
 }
 
-impl From<Fault> for RuleError {
-    fn from(fault: Fault) -> RuleError {
+impl From<RuleFault> for RuleError {
+    fn from(fault: RuleFault) -> RuleError {
         RuleError { at: None, fault }
     }
 }

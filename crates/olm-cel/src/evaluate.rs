@@ -3,12 +3,12 @@
 use std::rc::Rc;
 
 use super::expression::{Binary, Each, Expression, Link, Macro};
-use super::steps::{Fault, Steps};
+use super::steps::{EvaluationFault, Steps};
 use super::value::{Key, Map, Text, Value, find};
 use super::{functions, operators};
 
 /// The result of an expression.
-pub(super) type Outcome<'v> = Result<Value<'v>, Fault>;
+pub(super) type EvaluationResult<'v> = Result<Value<'v>, EvaluationFault>;
 
 /// An evaluation of a rule.
 pub(super) struct Run<'v> {
@@ -23,7 +23,7 @@ impl<'v> Run<'v> {
     }
 
     /// Evaluates an expression.
-    pub(super) fn evaluate(&mut self, expression: &'v Expression) -> Outcome<'v> {
+    pub(super) fn evaluate(&mut self, expression: &'v Expression) -> EvaluationResult<'v> {
         self.steps.spend(1)?;
         Ok(match expression {
             Expression::Null => Value::Null,
@@ -37,9 +37,9 @@ impl<'v> Run<'v> {
                 Value::Bytes(of.as_slice().into())
             }
             Expression::Type(of) => Value::Type(*of),
-            Expression::Variable(place) => self.variables.get(*place).cloned().ok_or(Fault::Wrong)?,
+            Expression::Variable(place) => self.variables.get(*place).cloned().ok_or(EvaluationFault::Wrong)?,
             // Names were resolved when the rule was checked.
-            Expression::Name(_) => return Err(Fault::Wrong),
+            Expression::Name(_) => return Err(EvaluationFault::Wrong),
             Expression::List(elements) => {
                 let elements: Result<Vec<_>, _> = elements.iter().map(|each| self.evaluate(each)).collect();
                 Value::List(elements?.into())
@@ -48,12 +48,12 @@ impl<'v> Run<'v> {
             Expression::Has(of, field) => match self.evaluate(of)? {
                 Value::Map(map) => Value::Bool(member(&map, field).is_some()),
                 // A list expects an index, and a name is none. A scalar has no field.
-                Value::List(_) => return Err(Fault::Wrong),
+                Value::List(_) => return Err(EvaluationFault::Wrong),
                 _ => Value::Bool(false),
             },
             Expression::Not(of) => match self.evaluate(of)? {
                 Value::Bool(of) => Value::Bool(!of),
-                _ => return Err(Fault::Wrong),
+                _ => return Err(EvaluationFault::Wrong),
             },
             Expression::Negate(of) => operators::negate(&self.evaluate(of)?)?,
             Expression::And(sides) => self.logic(sides, false)?,
@@ -68,7 +68,7 @@ impl<'v> Run<'v> {
                     let (first, second) = (self.evaluate(first)?, self.evaluate(second)?);
                     functions::binary(*function, &first, &second, &mut self.steps)?
                 }
-                _ => return Err(Fault::Wrong),
+                _ => return Err(EvaluationFault::Wrong),
             },
             Expression::Chain(of, links) => {
                 let mut of = self.evaluate(of)?;
@@ -81,12 +81,12 @@ impl<'v> Run<'v> {
     }
 
     /// Applies a link to a value.
-    fn link(&mut self, link: &'v Link, of: Value<'v>) -> Outcome<'v> {
+    fn link(&mut self, link: &'v Link, of: Value<'v>) -> EvaluationResult<'v> {
         self.steps.spend(1)?;
         match link {
             Link::Select(field) => match of {
-                Value::Map(map) => member(&map, field).cloned().ok_or(Fault::Wrong),
-                _ => Err(Fault::Wrong),
+                Value::Map(map) => member(&map, field).cloned().ok_or(EvaluationFault::Wrong),
+                _ => Err(EvaluationFault::Wrong),
             },
             Link::Binary(operator, right) => {
                 let right = self.evaluate(right)?;
@@ -98,42 +98,42 @@ impl<'v> Run<'v> {
                     let second = self.evaluate(second)?;
                     functions::binary(*function, &of, &second, &mut self.steps)
                 }
-                _ => Err(Fault::Wrong),
+                _ => Err(EvaluationFault::Wrong),
             },
             Link::Matches(pattern) => match of {
                 Value::String(text) => {
                     self.steps.spend(pattern.steps(&text))?;
                     Ok(Value::Bool(pattern.is_in(&text)))
                 }
-                _ => Err(Fault::Wrong),
+                _ => Err(EvaluationFault::Wrong),
             },
             Link::Each(each) => self.each(each, of),
         }
     }
 
     /// Evaluates the branch of the first condition that holds.
-    fn choose(&mut self, choices: &'v [(Expression, Expression)], otherwise: &'v Expression) -> Outcome<'v> {
+    fn choose(&mut self, choices: &'v [(Expression, Expression)], otherwise: &'v Expression) -> EvaluationResult<'v> {
         for (condition, then) in choices {
             match self.evaluate(condition)? {
                 Value::Bool(true) => return self.evaluate(then),
                 Value::Bool(false) => {}
-                _ => return Err(Fault::Wrong),
+                _ => return Err(EvaluationFault::Wrong),
             }
         }
         self.evaluate(otherwise)
     }
 
-    fn map(&mut self, entries: &'v [(Expression, Expression)]) -> Outcome<'v> {
+    fn map(&mut self, entries: &'v [(Expression, Expression)]) -> EvaluationResult<'v> {
         let mut map = Map::new();
         for (key, value) in entries {
-            let key = Key::of(self.evaluate(key)?).ok_or(Fault::Wrong)?;
+            let key = Key::of(self.evaluate(key)?).ok_or(EvaluationFault::Wrong)?;
             map.insert(key, self.evaluate(value)?);
         }
         Ok(Value::Map(Rc::new(map)))
     }
 
     /// Combines conditions. A deciding value wins even if another side fails.
-    fn logic(&mut self, sides: &'v [Expression], decides: bool) -> Outcome<'v> {
+    fn logic(&mut self, sides: &'v [Expression], decides: bool) -> EvaluationResult<'v> {
         let mut wrong = false;
         for side in sides {
             match self.condition(side)? {
@@ -142,19 +142,19 @@ impl<'v> Run<'v> {
                 None => wrong = true,
             }
         }
-        if wrong { Err(Fault::Wrong) } else { Ok(Value::Bool(!decides)) }
+        if wrong { Err(EvaluationFault::Wrong) } else { Ok(Value::Bool(!decides)) }
     }
 
     /// Returns whether a condition holds; `None` if it fails.
-    fn condition(&mut self, expression: &'v Expression) -> Result<Option<bool>, Fault> {
+    fn condition(&mut self, expression: &'v Expression) -> Result<Option<bool>, EvaluationFault> {
         match self.evaluate(expression) {
             Ok(Value::Bool(holds)) => Ok(Some(holds)),
-            Ok(_) | Err(Fault::Wrong) => Ok(None),
-            Err(Fault::TooLong) => Err(Fault::TooLong),
+            Ok(_) | Err(EvaluationFault::Wrong) => Ok(None),
+            Err(EvaluationFault::TooLong) => Err(EvaluationFault::TooLong),
         }
     }
 
-    fn binary(&mut self, operator: Binary, left: &Value<'v>, right: &Value<'v>) -> Outcome<'v> {
+    fn binary(&mut self, operator: Binary, left: &Value<'v>, right: &Value<'v>) -> EvaluationResult<'v> {
         let steps = &mut self.steps;
         match operator {
             Binary::Equal => Ok(Value::Bool(left.equals(right, steps)?)),
@@ -172,15 +172,15 @@ impl<'v> Run<'v> {
                     Ok(Value::Bool(false))
                 }
                 Value::Map(map) => Ok(Value::Bool(find(map, left).is_some())),
-                _ => Err(Fault::Wrong),
+                _ => Err(EvaluationFault::Wrong),
             },
             Binary::Index => match left {
                 Value::List(list) => {
                     let place = right.as_whole().and_then(|place| usize::try_from(place).ok());
-                    place.and_then(|place| list.get(place)).cloned().ok_or(Fault::Wrong)
+                    place.and_then(|place| list.get(place)).cloned().ok_or(EvaluationFault::Wrong)
                 }
-                Value::Map(map) => find(map, right).cloned().ok_or(Fault::Wrong),
-                _ => Err(Fault::Wrong),
+                Value::Map(map) => find(map, right).cloned().ok_or(EvaluationFault::Wrong),
+                _ => Err(EvaluationFault::Wrong),
             },
             Binary::Add => operators::add(left, right, steps),
             Binary::Subtract | Binary::Multiply | Binary::Divide | Binary::Remainder => {
@@ -190,14 +190,14 @@ impl<'v> Run<'v> {
     }
 
     /// Evaluates a loop.
-    fn each(&mut self, each: &'v Each, range: Value<'v>) -> Outcome<'v> {
+    fn each(&mut self, each: &'v Each, range: Value<'v>) -> EvaluationResult<'v> {
         let elements: Rc<[Value<'v>]> = match range {
             Value::List(list) => list,
             Value::Map(map) => {
                 self.steps.spend(map.len() as u64)?;
                 map.keys().map(Key::value).collect()
             }
-            _ => return Err(Fault::Wrong),
+            _ => return Err(EvaluationFault::Wrong),
         };
         let depth = self.variables.len();
         self.variables.push(Value::Null);
@@ -211,8 +211,8 @@ impl<'v> Run<'v> {
     }
 
     /// Combines the conditions of all elements as `||` or `&&` do.
-    fn any(&mut self, each: &'v Each, elements: &[Value<'v>], depth: usize, decides: bool) -> Outcome<'v> {
-        let Some(condition) = &each.condition else { return Err(Fault::Wrong) };
+    fn any(&mut self, each: &'v Each, elements: &[Value<'v>], depth: usize, decides: bool) -> EvaluationResult<'v> {
+        let Some(condition) = &each.condition else { return Err(EvaluationFault::Wrong) };
         let mut wrong = false;
         for element in elements {
             self.variables[depth] = element.clone();
@@ -222,11 +222,11 @@ impl<'v> Run<'v> {
                 None => wrong = true,
             }
         }
-        if wrong { Err(Fault::Wrong) } else { Ok(Value::Bool(!decides)) }
+        if wrong { Err(EvaluationFault::Wrong) } else { Ok(Value::Bool(!decides)) }
     }
 
     /// Collects the results of the elements for which the condition holds, or returns whether exactly one does.
-    fn collect(&mut self, each: &'v Each, elements: &[Value<'v>], depth: usize) -> Outcome<'v> {
+    fn collect(&mut self, each: &'v Each, elements: &[Value<'v>], depth: usize) -> EvaluationResult<'v> {
         let mut collected = Vec::new();
         for element in elements {
             self.variables[depth] = element.clone();
@@ -234,7 +234,7 @@ impl<'v> Run<'v> {
                 match self.evaluate(condition)? {
                     Value::Bool(true) => {}
                     Value::Bool(false) => continue,
-                    _ => return Err(Fault::Wrong),
+                    _ => return Err(EvaluationFault::Wrong),
                 }
             }
             collected.push(match &each.result {

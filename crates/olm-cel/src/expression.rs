@@ -17,7 +17,7 @@ pub(super) enum Expression {
     /// A variable, by its index among those in scope.
     Variable(usize),
     /// The name of a type, used as a value.
-    Type(Kind),
+    Type(ExprType),
     List(Vec<Expression>),
     Map(Vec<(Expression, Expression)>),
     /// Whether a map has a field.
@@ -168,7 +168,7 @@ impl Function {
 
 /// The types of values.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) enum Kind {
+pub(super) enum ExprType {
     Bool,
     Bytes,
     Double,
@@ -181,27 +181,27 @@ pub(super) enum Kind {
     Uint,
 }
 
-impl Kind {
-    const NAMES: &[(&str, Kind)] = &[
-        ("bool", Kind::Bool),
-        ("bytes", Kind::Bytes),
-        ("double", Kind::Double),
-        ("int", Kind::Int),
-        ("list", Kind::List),
-        ("map", Kind::Map),
-        ("null_type", Kind::Null),
-        ("string", Kind::String),
-        ("type", Kind::Type),
-        ("uint", Kind::Uint),
+impl ExprType {
+    const NAMES: &[(&str, ExprType)] = &[
+        ("bool", ExprType::Bool),
+        ("bytes", ExprType::Bytes),
+        ("double", ExprType::Double),
+        ("int", ExprType::Int),
+        ("list", ExprType::List),
+        ("map", ExprType::Map),
+        ("null_type", ExprType::Null),
+        ("string", ExprType::String),
+        ("type", ExprType::Type),
+        ("uint", ExprType::Uint),
     ];
 
     /// Returns the type with this name.
-    pub(super) fn named(name: &str) -> Option<Kind> {
-        Kind::NAMES.iter().find(|(known, _)| *known == name).map(|(_, kind)| *kind)
+    pub(super) fn named(name: &str) -> Option<ExprType> {
+        ExprType::NAMES.iter().find(|(known, _)| *known == name).map(|(_, kind)| *kind)
     }
 
     /// Returns its name.
     pub(super) fn name(self) -> &'static str {
-        Kind::NAMES.iter().find(|(_, known)| *known == self).map_or("", |(name, _)| name)
+        ExprType::NAMES.iter().find(|(_, known)| *known == self).map_or("", |(name, _)| name)
     }
 }

@@ -1,6 +1,6 @@
 //! The lexer of rules: names, literals and signs.
 
-use super::error::{Fault, RuleError};
+use super::error::{RuleError, RuleFault};
 use super::literal;
 
 /// A token of a rule.
@@ -59,7 +59,7 @@ fn blank(text: &str) -> usize {
 }
 
 /// Reads the first token of a text, and returns its length.
-fn token(text: &str) -> Result<(Token<'_>, usize), Fault> {
+fn token(text: &str) -> Result<(Token<'_>, usize), RuleFault> {
     if let Some(string) = literal::string(text) {
         return string;
     }
@@ -76,6 +76,6 @@ fn token(text: &str) -> Result<(Token<'_>, usize), Fault> {
     }
     match SIGNS.iter().find(|sign| text.starts_with(**sign)) {
         Some(sign) => Ok((Token::Sign(sign), sign.len())),
-        None => Err(Fault::Character(text.chars().next().unwrap_or_default())),
+        None => Err(RuleFault::Character(text.chars().next().unwrap_or_default())),
     }
 }

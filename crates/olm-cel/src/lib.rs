@@ -35,7 +35,7 @@ pub use error::{RuleError, TooLong};
 use evaluate::Run;
 use expression::Expression;
 use fbc::json::Raw;
-use steps::Fault;
+use steps::EvaluationFault;
 use value::Value;
 
 /// The maximum length of a rule.
@@ -45,48 +45,48 @@ const MAX_STEPS: u64 = 2_000_000;
 
 /// A compiled rule.
 #[derive(Debug)]
-pub struct Rule {
+pub struct CelRule {
     expression: Expression,
 }
 
 /// The result of running a rule.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Answer {
+pub struct RuleResult {
     /// Whether the rule holds.
     pub holds: bool,
     /// The number of steps.
     pub steps: u64,
 }
 
-impl Rule {
+impl CelRule {
     /// Compiles a rule.
     ///
     /// # Errors
     /// Fails with the problem of the rule.
-    pub fn compile(text: &str) -> Result<Rule, RuleError> {
+    pub fn compile(text: &str) -> Result<CelRule, RuleError> {
         if text.len() > MAX_LENGTH {
-            return Err(error::Fault::Length.into());
+            return Err(error::RuleFault::Length.into());
         }
         let mut expression = parse::parse(text)?;
         check::check(&mut expression)?;
-        Ok(Rule { expression })
+        Ok(CelRule { expression })
     }
 
     /// Runs the rule for a bundle with these properties, a JSON list of objects.
     ///
     /// # Errors
     /// Fails when the step limit is exceeded.
-    pub fn run(&self, properties: &str) -> Result<Answer, TooLong> {
+    pub fn run(&self, properties: &str) -> Result<RuleResult, TooLong> {
         let read = properties.len() as u64;
         let Ok(raw) = Raw::parse(properties, fbc::limits::MAX_DEPTH) else {
-            return Ok(Answer { holds: false, steps: read });
+            return Ok(RuleResult { holds: false, steps: read });
         };
         let mut run = Run::new(Value::of_json(raw), MAX_STEPS);
         let outcome = run.evaluate(&self.expression);
-        if outcome.as_ref().is_err_and(|fault| *fault == Fault::TooLong) {
+        if outcome.as_ref().is_err_and(|fault| *fault == EvaluationFault::TooLong) {
             return Err(TooLong);
         }
-        Ok(Answer { holds: matches!(outcome, Ok(Value::Bool(true))), steps: run.steps.used.max(read) })
+        Ok(RuleResult { holds: matches!(outcome, Ok(Value::Bool(true))), steps: run.steps.used.max(read) })
     }
 
     /// Returns whether the rule holds for a bundle with these properties, a JSON list of objects.

@@ -1,10 +1,10 @@
 //! Literals: numbers, and strings with quotes and escapes.
 
-use super::error::Fault;
+use super::error::RuleFault;
 use super::lex::Token;
 
 /// A token and its length.
-type Lexed<'t> = Result<(Token<'t>, usize), Fault>;
+type Lexed<'t> = Result<(Token<'t>, usize), RuleFault>;
 
 /// Parses the number at the start of a text. The text starts with a digit, or with a point and a digit.
 pub(super) fn number(text: &str) -> Lexed<'_> {
@@ -31,7 +31,7 @@ pub(super) fn number(text: &str) -> Lexed<'_> {
     }
     match text[..length].parse::<f64>() {
         Ok(number) if number.is_finite() => Ok((Token::Double(number), length)),
-        _ => Err(Fault::Double(text[..length].to_owned())),
+        _ => Err(RuleFault::Double(text[..length].to_owned())),
     }
 }
 
@@ -40,7 +40,7 @@ fn integer<'t>(text: &'t str, digits: &'t str, base: u32, length: usize) -> Lexe
     if !text[length..].starts_with(['u', 'U']) {
         return Ok((Token::Int(digits, base), length));
     }
-    let number = u64::from_str_radix(digits, base).map_err(|_| Fault::Uint(text[..=length].to_owned()))?;
+    let number = u64::from_str_radix(digits, base).map_err(|_| RuleFault::Uint(text[..=length].to_owned()))?;
     Ok((Token::Uint(number), length + 1))
 }
 
@@ -62,7 +62,7 @@ pub(super) fn string(text: &str) -> Option<Lexed<'_>> {
 }
 
 /// Returns the text between the quotes.
-fn closed<'t>(quoted: &'t str, quote: &str, raw: bool) -> Result<&'t str, Fault> {
+fn closed<'t>(quoted: &'t str, quote: &str, raw: bool) -> Result<&'t str, RuleFault> {
     let content = &quoted[quote.len()..];
     let mut escaped = false;
     for (at, c) in content.char_indices() {
@@ -77,11 +77,11 @@ fn closed<'t>(quoted: &'t str, quote: &str, raw: bool) -> Result<&'t str, Fault>
             break;
         }
     }
-    Err(Fault::Unterminated)
+    Err(RuleFault::Unterminated)
 }
 
 /// Returns the bytes of a literal.
-fn decode(content: &str, raw: bool, bytes: bool) -> Result<Vec<u8>, Fault> {
+fn decode(content: &str, raw: bool, bytes: bool) -> Result<Vec<u8>, RuleFault> {
     let content = content.replace("\r\n", "\n").replace('\r', "\n");
     if raw {
         return Ok(content.into_bytes());
@@ -90,7 +90,7 @@ fn decode(content: &str, raw: bool, bytes: bool) -> Result<Vec<u8>, Fault> {
     let mut rest = content.as_str();
     while let Some(at) = rest.find('\\') {
         decoded.extend_from_slice(&rest.as_bytes()[..at]);
-        let (value, length) = escape(&rest[at + 1..], bytes).ok_or(Fault::Escape)?;
+        let (value, length) = escape(&rest[at + 1..], bytes).ok_or(RuleFault::Escape)?;
         match value {
             Escape::Byte(byte) => decoded.push(byte),
             Escape::Char(c) => decoded.extend_from_slice(c.encode_utf8(&mut [0; 4]).as_bytes()),

@@ -1,18 +1,23 @@
 //! Operators on numbers, strings and lists. Overflow is an error.
 
-use super::evaluate::Outcome;
+use super::evaluate::EvaluationResult;
 use super::expression::Binary;
-use super::steps::{Fault, Steps};
+use super::steps::{EvaluationFault, Steps};
 use super::value::Value;
 
 /// Compares two values that have an order.
-pub(super) fn compare<'v>(operator: Binary, left: &Value<'v>, right: &Value<'v>, steps: &mut Steps) -> Outcome<'v> {
+pub(super) fn compare<'v>(
+    operator: Binary,
+    left: &Value<'v>,
+    right: &Value<'v>,
+    steps: &mut Steps,
+) -> EvaluationResult<'v> {
     match (left, right) {
         (Value::String(a), Value::String(b)) => steps.read(a.len().min(b.len()))?,
         (Value::Bytes(a), Value::Bytes(b)) => steps.read(a.len().min(b.len()))?,
         _ => {}
     }
-    let order = left.order(right).ok_or(Fault::Wrong)?;
+    let order = left.order(right).ok_or(EvaluationFault::Wrong)?;
     Ok(Value::Bool(match operator {
         Binary::Less => order.is_lt(),
         Binary::LessOrEqual => order.is_le(),
@@ -22,7 +27,7 @@ pub(super) fn compare<'v>(operator: Binary, left: &Value<'v>, right: &Value<'v>,
 }
 
 /// Adds numbers, or concatenates strings and lists.
-pub(super) fn add<'v>(left: &Value<'v>, right: &Value<'v>, steps: &mut Steps) -> Outcome<'v> {
+pub(super) fn add<'v>(left: &Value<'v>, right: &Value<'v>, steps: &mut Steps) -> EvaluationResult<'v> {
     match (left, right) {
         (Value::String(a), Value::String(b)) => {
             steps.read(a.len() + b.len())?;
@@ -41,7 +46,7 @@ pub(super) fn add<'v>(left: &Value<'v>, right: &Value<'v>, steps: &mut Steps) ->
 }
 
 /// Calculates with two numbers of one type.
-pub(super) fn arithmetic<'v>(operator: Binary, left: &Value<'v>, right: &Value<'v>) -> Outcome<'v> {
+pub(super) fn arithmetic<'v>(operator: Binary, left: &Value<'v>, right: &Value<'v>) -> EvaluationResult<'v> {
     let result = match (left, right) {
         (Value::Int(a), Value::Int(b)) => match operator {
             Binary::Add => a.checked_add(*b),
@@ -71,14 +76,14 @@ pub(super) fn arithmetic<'v>(operator: Binary, left: &Value<'v>, right: &Value<'
         .map(Value::Double),
         _ => None,
     };
-    result.ok_or(Fault::Wrong)
+    result.ok_or(EvaluationFault::Wrong)
 }
 
 /// Changes the sign of a number.
-pub(super) fn negate<'v>(of: &Value<'v>) -> Outcome<'v> {
+pub(super) fn negate<'v>(of: &Value<'v>) -> EvaluationResult<'v> {
     match of {
-        Value::Int(of) => of.checked_neg().map(Value::Int).ok_or(Fault::Wrong),
+        Value::Int(of) => of.checked_neg().map(Value::Int).ok_or(EvaluationFault::Wrong),
         Value::Double(of) => Ok(Value::Double(-of)),
-        _ => Err(Fault::Wrong),
+        _ => Err(EvaluationFault::Wrong),
     }
 }

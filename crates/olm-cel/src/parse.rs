@@ -1,6 +1,6 @@
 //! The parser of rules.
 
-use super::error::{Fault, RuleError};
+use super::error::{RuleError, RuleFault};
 use super::expression::{Binary, Expression, Function, Link};
 use super::lex::{Token, tokens};
 use super::macros;
@@ -62,7 +62,7 @@ pub(super) fn parse(text: &str) -> Result<Expression, RuleError> {
 }
 
 /// Checks the nesting of brackets, and the number of operators.
-fn bounded(tokens: &[(Token<'_>, usize)]) -> Result<(), Fault> {
+fn bounded(tokens: &[(Token<'_>, usize)]) -> Result<(), RuleFault> {
     let (mut depth, mut operators) = (0usize, 0usize);
     for (token, _) in tokens {
         match token {
@@ -73,11 +73,11 @@ fn bounded(tokens: &[(Token<'_>, usize)]) -> Result<(), Fault> {
             _ => {}
         }
         if depth > MAX_DEPTH {
-            return Err(Fault::Depth);
+            return Err(RuleFault::Depth);
         }
     }
     if operators > MAX_OPERATORS {
-        return Err(Fault::Operators);
+        return Err(RuleFault::Operators);
     }
     Ok(())
 }
@@ -115,16 +115,16 @@ impl<'t> Parser<'t> {
     fn unexpected(&self) -> RuleError {
         let next = |at: usize| self.tokens.get(at).map_or(self.text.len(), |(_, place)| *place);
         match self.peek() {
-            Token::End => self.failed(Fault::End),
+            Token::End => self.failed(RuleFault::End),
             _ => {
                 let word = self.text[next(self.at)..next(self.at + 1)].trim();
-                self.failed(Fault::Token(word.to_owned()))
+                self.failed(RuleFault::Token(word.to_owned()))
             }
         }
     }
 
     /// Places a fault at the next token.
-    fn failed(&self, fault: Fault) -> RuleError {
+    fn failed(&self, fault: RuleFault) -> RuleError {
         let place = self.tokens.get(self.at).map_or(self.text.len(), |(_, place)| *place);
         fault.placed(self.text, place)
     }
@@ -204,7 +204,7 @@ impl<'t> Parser<'t> {
                 self.at += 1;
                 links.push(if self.accept("(") { self.call_of(name)? } else { Link::Select(name.to_owned()) });
             } else if matches!(self.peek(), Token::Sign("{")) && is_path(&left, &links) {
-                return Err(Fault::Message.into());
+                return Err(RuleFault::Message.into());
             } else {
                 return Ok(chain(left, links));
             }
@@ -254,7 +254,7 @@ impl<'t> Parser<'t> {
     fn named(&mut self, name: &str, place: usize) -> Result<Expression, RuleError> {
         if RESERVED.contains(&name) {
             self.at = place;
-            return Err(self.failed(Fault::Reserved(name.to_owned())));
+            return Err(self.failed(RuleFault::Reserved(name.to_owned())));
         }
         if !self.accept("(") {
             return Ok(Expression::Name(name.to_owned()));
@@ -266,7 +266,7 @@ impl<'t> Parser<'t> {
             {
                 return Ok(Expression::Has(Box::new(chain(*of, links)), field));
             }
-            return Err(self.failed(Fault::Has));
+            return Err(self.failed(RuleFault::Has));
         }
         match Function::named(name) {
             // It is the same as a function and as a method.
@@ -275,7 +275,7 @@ impl<'t> Parser<'t> {
                 Ok(chain(of, vec![Link::Call(function, arguments)]))
             }
             Some(function) if function.alone() => Ok(Expression::Call(function, arguments)),
-            _ => Err(Fault::Undeclared(name.to_owned()).into()),
+            _ => Err(RuleFault::Undeclared(name.to_owned()).into()),
         }
     }
 
@@ -286,7 +286,7 @@ impl<'t> Parser<'t> {
             Ok(expanded) => Ok(expanded),
             Err(arguments) => match Function::named(name) {
                 Some(function) if function.of_value() => Ok(Link::Call(function, arguments)),
-                _ => Err(Fault::Undeclared(name.to_owned()).into()),
+                _ => Err(RuleFault::Undeclared(name.to_owned()).into()),
             },
         }
     }
@@ -347,7 +347,7 @@ impl<'t> Parser<'t> {
 
     fn integer(&self, sign: &str, digits: &str, base: u32) -> Result<Expression, RuleError> {
         let number = i64::from_str_radix(&format!("{sign}{digits}"), base);
-        number.map(Expression::Int).map_err(|_| self.failed(Fault::Int(format!("{sign}{digits}"))))
+        number.map(Expression::Int).map_err(|_| self.failed(RuleFault::Int(format!("{sign}{digits}"))))
     }
 }
 

@@ -2,7 +2,7 @@
 
 /// The reason why an evaluation fails.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Fault {
+pub(super) enum EvaluationFault {
     /// An error of the language: a missing key, a division by zero, a type mismatch.
     Wrong,
     /// The step limit is exceeded.
@@ -18,13 +18,13 @@ pub(super) struct Steps {
 
 impl Steps {
     /// Counts steps in advance.
-    pub(super) fn spend(&mut self, steps: u64) -> Result<(), Fault> {
+    pub(super) fn spend(&mut self, steps: u64) -> Result<(), EvaluationFault> {
         self.used = self.used.saturating_add(steps);
-        if self.used > self.limit { Err(Fault::TooLong) } else { Ok(()) }
+        if self.used > self.limit { Err(EvaluationFault::TooLong) } else { Ok(()) }
     }
 
     /// Counts the steps of reading or copying bytes.
-    pub(super) fn read(&mut self, bytes: usize) -> Result<(), Fault> {
+    pub(super) fn read(&mut self, bytes: usize) -> Result<(), EvaluationFault> {
         self.spend(bytes as u64 / 64)
     }
 }

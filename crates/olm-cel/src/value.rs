@@ -7,8 +7,8 @@ use std::rc::Rc;
 
 use fbc::json::{self, Raw};
 
-use super::expression::Kind;
-use super::steps::{Fault, Steps};
+use super::expression::ExprType;
+use super::steps::{EvaluationFault, Steps};
 
 /// A string that is borrowed from the rule or the properties, or was computed.
 #[derive(Clone, Debug)]
@@ -46,7 +46,7 @@ pub(super) enum Value<'v> {
     Bytes(Rc<[u8]>),
     List(Rc<[Value<'v>]>),
     Map(Rc<Map<'v>>),
-    Type(Kind),
+    Type(ExprType),
 }
 
 /// A map, sorted by key.
@@ -119,23 +119,23 @@ impl<'v> Value<'v> {
         }
     }
 
-    pub(super) fn kind(&self) -> Kind {
+    pub(super) fn kind(&self) -> ExprType {
         match self {
-            Value::Null => Kind::Null,
-            Value::Bool(_) => Kind::Bool,
-            Value::Int(_) => Kind::Int,
-            Value::Uint(_) => Kind::Uint,
-            Value::Double(_) => Kind::Double,
-            Value::String(_) => Kind::String,
-            Value::Bytes(_) => Kind::Bytes,
-            Value::List(_) => Kind::List,
-            Value::Map(_) => Kind::Map,
-            Value::Type(_) => Kind::Type,
+            Value::Null => ExprType::Null,
+            Value::Bool(_) => ExprType::Bool,
+            Value::Int(_) => ExprType::Int,
+            Value::Uint(_) => ExprType::Uint,
+            Value::Double(_) => ExprType::Double,
+            Value::String(_) => ExprType::String,
+            Value::Bytes(_) => ExprType::Bytes,
+            Value::List(_) => ExprType::List,
+            Value::Map(_) => ExprType::Map,
+            Value::Type(_) => ExprType::Type,
         }
     }
 
     /// Returns whether two values are equal: numbers by value, values of different types never.
-    pub(super) fn equals(&self, other: &Value<'v>, steps: &mut Steps) -> Result<bool, Fault> {
+    pub(super) fn equals(&self, other: &Value<'v>, steps: &mut Steps) -> Result<bool, EvaluationFault> {
         steps.spend(1)?;
         Ok(match (self, other) {
             (Value::Null, Value::Null) => true,

@@ -14,7 +14,7 @@ use fbc::version::Version;
 
 use crate::error::QueryError;
 use crate::input::{Bundle, Source};
-use olm_cel::{Rule, RuleError};
+use olm_cel::{CelRule, RuleError};
 
 /// The index of a channel member.
 pub type Node = usize;
@@ -79,7 +79,7 @@ pub struct Pool<'a> {
     /// The total number of members in `matches`.
     cached: Cell<usize>,
     candidates: RefCell<HashMap<(String, Option<usize>), Matches>>,
-    rules: RefCell<HashMap<String, Rc<Result<Rule, RuleError>>>>,
+    rules: RefCell<HashMap<String, Rc<Result<CelRule, RuleError>>>>,
     /// The channels by catalog, package and channel name.
     channels: RefCell<HashMap<ChannelKey, Rc<Vec<usize>>>>,
     /// The remaining work budget.

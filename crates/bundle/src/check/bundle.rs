@@ -11,7 +11,7 @@ use catalog::needs::Facts;
 use fbc::Limits;
 use fbc::json::Raw;
 use fbc::spelling::calendar::Date;
-use olm_cel::Rule;
+use olm_cel::CelRule;
 
 use super::configuration::Configuration;
 use super::content::{ContentOptions, check_content};
@@ -271,7 +271,7 @@ fn broken_rules(dir: &Path, limits: &Limits) -> Vec<Finding> {
     let Ok(raw) = Raw::parse(&rendered.json, limits.depth) else { return Vec::new() };
     let facts = Facts::read(raw);
     let rules = facts.needs.iter().flat_map(|requirement| requirement.need.rules());
-    let wrong = rules.filter_map(|rule| Rule::compile(rule).err().map(|why| (rule, why)));
+    let wrong = rules.filter_map(|rule| CelRule::compile(rule).err().map(|why| (rule, why)));
     let finding = |text| Finding::new("dependency-rule", Severity::Error, text);
     wrong.map(|(rule, why)| finding(format!("Invalid CEL expression {rule:?}: {why}"))).collect()
 }

@@ -20,12 +20,12 @@ fn oversized_rules_are_rejected() {
         ("true ? true : ".repeat(600) + "true", &*many),
         (".a".repeat(4_000), &*many),
     ] {
-        let refused = Rule::compile(&rule).unwrap_err().to_string();
+        let refused = CelRule::compile(&rule).unwrap_err().to_string();
         assert!(refused.contains(why), "{refused}");
     }
     // Each of these types is twice as large as the one before it.
     let doubled = "[1]".to_owned() + &".map(x, {x: x})".repeat(38);
-    let refused = Rule::compile(&format!("[{doubled}, {doubled}] == {doubled}[0]")).unwrap_err().to_string();
+    let refused = CelRule::compile(&format!("[{doubled}, {doubled}] == {doubled}[0]")).unwrap_err().to_string();
     assert!(refused.starts_with("found no matching overload for '_==_'") && refused.len() < 10_000, "{refused}");
     // Brackets and operators in strings and comments do not count.
     assert_eq!(outcome(&format!("'{0}' == '{0}' // {0}", "(+".repeat(1_000))), "true");
@@ -81,13 +81,13 @@ fn rules_that_take_too_long_are_aborted() {
         (format!("([1]{}).exists(x, 'a'.matches('a' + 'b'))", " + [1]".repeat(200)), &many),
     ] {
         assert_eq!(TooLong.to_string(), "the rule takes too long: it was given up after 2000000 steps");
-        assert_eq!(Rule::compile(&rule).unwrap().run(properties), Err(TooLong), "{rule}");
+        assert_eq!(CelRule::compile(&rule).unwrap().run(properties), Err(TooLong), "{rule}");
     }
 }
 
 #[test]
 fn only_executed_steps_are_counted() {
-    let steps = |rule: &str, properties: &str| Rule::compile(rule).unwrap().run(properties).unwrap().steps;
+    let steps = |rule: &str, properties: &str| CelRule::compile(rule).unwrap().run(properties).unwrap().steps;
     let of = |count: usize| format!("[{}]", vec![r#"{"type":"a"}"#; count].join(","));
     // Reading the properties costs the least.
     assert_eq!(steps("true", &of(10)), of(10).len() as u64);
@@ -100,9 +100,12 @@ fn only_executed_steps_are_counted() {
 #[test]
 fn invalid_properties_satisfy_no_rule() {
     for properties in ["", "[", "{}", "1", "null"] {
-        assert_eq!(Rule::compile("properties.size() == 0 && [] == properties").unwrap().holds(properties), Ok(false));
+        assert_eq!(
+            CelRule::compile("properties.size() == 0 && [] == properties").unwrap().holds(properties),
+            Ok(false)
+        );
     }
-    assert_eq!(Rule::compile("properties.size() == 0").unwrap().holds("[]"), Ok(true));
+    assert_eq!(CelRule::compile("properties.size() == 0").unwrap().holds("[]"), Ok(true));
 }
 
 /// Tokens of rules, and some that are not.
@@ -182,7 +185,7 @@ const WORDS: &[&str] = &[
 ];
 
 fn runs(rule: &str) {
-    match Rule::compile(rule) {
+    match CelRule::compile(rule) {
         Ok(compiled) => {
             let first = compiled.run(PROPERTIES);
             assert!(first.as_ref().is_ok_and(|result| result.steps <= MAX_STEPS) || first.is_err());

@@ -11,7 +11,7 @@ const PROPERTIES: &str = r#"[{"type":"olm.package","value":{"packageName":"p","v
 
 /// Runs a rule and returns `true`, `false`, `error` for a run-time error, or why it is rejected.
 fn outcome(rule: &str) -> String {
-    let rule = match Rule::compile(rule) {
+    let rule = match CelRule::compile(rule) {
         Ok(rule) => rule,
         Err(why) => return format!("refused: {why}"),
     };
@@ -19,8 +19,8 @@ fn outcome(rule: &str) -> String {
     let outcome = match Run::new(properties, MAX_STEPS).evaluate(&rule.expression) {
         Ok(Value::Bool(holds)) => holds.to_string(),
         Ok(other) => panic!("{other:?}"),
-        Err(Fault::Wrong) => "error".to_owned(),
-        Err(Fault::TooLong) => "too long".to_owned(),
+        Err(EvaluationFault::Wrong) => "error".to_owned(),
+        Err(EvaluationFault::TooLong) => "too long".to_owned(),
     };
     // Any run-time error counts as false.
     assert_eq!(rule.holds(PROPERTIES).is_ok_and(|holds| holds), outcome == "true");

@@ -9,7 +9,7 @@ use catalog::needs::Need;
 use super::{Matches, Node, Pool};
 use crate::error::QueryError;
 use crate::input::Bundle;
-use olm_cel::{Rule, RuleError};
+use olm_cel::{CelRule, RuleError};
 
 /// The maximum number of members in cached answers.
 const MAX_CACHED: usize = 5_000_000;
@@ -99,11 +99,11 @@ impl Pool<'_> {
         }
     }
 
-    fn compile(&self, text: &str) -> Rc<Result<Rule, RuleError>> {
+    fn compile(&self, text: &str) -> Rc<Result<CelRule, RuleError>> {
         if let Some(known) = self.rules.borrow().get(text) {
             return known.clone();
         }
-        let rule = Rc::new(Rule::compile(text));
+        let rule = Rc::new(CelRule::compile(text));
         self.rules.borrow_mut().insert(text.to_owned(), rule.clone());
         rule
     }
