@@ -4,7 +4,7 @@ use catalog::needs::{Facts, Need};
 use fbc::json::Raw;
 use fbc::version::Version;
 use olm_cel::CelRule;
-use resolve::masterminds::Range;
+use resolve::masterminds::MastermindsRange;
 
 const PROPERTIES: &str = r#"[{"type":"olm.package","value":{"packageName":"p","version":"1.2.3"}},
     {"type":"a","value":"b"},{"type":"n","value":{"count":3,"list":[1,2],"null":null}}]"#;
@@ -25,7 +25,7 @@ pub fn run(bytes: &[u8]) {
         let met = need.met_by("p", None, &Facts::default(), &|_| None);
         assert!(!matches!(need, Need::Broken(_)) || met.is_none());
     }
-    if let Ok(range) = Range::parse(text) {
+    if let Ok(range) = MastermindsRange::parse(text) {
         assert_eq!(range.as_str(), text);
         for version in ["1.2.3", "0.0.1-rc.1"].into_iter().filter_map(|text| Version::parse_strict(text).ok()) {
             range.contains(&version);

@@ -17,7 +17,7 @@ use fbc::json::Raw;
 use fbc::scratch::{self, TempFolder};
 use fbc::{Blob, Fbc, FileId, Limits, LoadOptions, Members, Problem};
 use rayon::prelude::*;
-use resolve::input::{Reader, Source};
+use resolve::input::{CatalogInput, InputReader};
 
 use self::check::{Expected, check};
 use crate::changes::Changes;
@@ -97,7 +97,7 @@ pub struct EditableCatalog {
     /// Its editable content.
     pub outline: Outline,
     /// What clusters see of it.
-    pub(crate) source: Source,
+    pub(crate) source: CatalogInput,
     digests: BlobDigests,
     /// The files that belong to it.
     members: Members,
@@ -113,7 +113,7 @@ impl EditableCatalog {
         if !metadata.is_dir() {
             return Err(Refusal::new(format!("{:?} is not a directory", root.display().to_string())).into());
         }
-        let (digests, reader) = (BlobDigests::default(), Reader::default());
+        let (digests, reader) = (BlobDigests::default(), InputReader::default());
         let inspect = |blob: &Blob, text: Raw<'_>, _: &mut Vec<Problem>| {
             digests.note(blob, text);
             reader.add(blob, text);

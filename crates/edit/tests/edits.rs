@@ -22,7 +22,7 @@ use fbc::range::VersionRange;
 use fbc::{Fbc, LoadOptions};
 use proptest::prelude::*;
 use proptest::test_runner::TestRunner;
-use resolve::input::Source;
+use resolve::input::CatalogInput;
 
 type Files = BTreeMap<PathBuf, String>;
 
@@ -322,7 +322,7 @@ fn stranded(verb: (usize, usize, usize, usize), [before, after]: &[Outline; 2]) 
         _ => Purpose::Keep,
     };
     // Its bundles require nothing.
-    let source = Source::default();
+    let source = CatalogInput::default();
     let offered = |outline| Offered::catalog(outline, &source);
     let stranded = Stranded::new(offered(before), offered(after), purpose).refused;
     stranded.iter().flat_map(|report| &report.outcomes).map(|outcome| format!("{outcome:?}")).collect()

@@ -23,7 +23,7 @@ use fbc::blob::Entry;
 use fbc::locate::Locator;
 use fbc::version::Version;
 use fbc::{Arrangement, Fbc, Format, LoadOptions, work};
-use resolve::input::Source;
+use resolve::input::CatalogInput;
 
 const SMALL: usize = 500;
 
@@ -231,7 +231,7 @@ fn assert_edit_scales(size: usize, text: impl Fn(usize) -> String, verb: impl Fn
                     assert!(shown.contains("\n@@"));
                 }
                 assert!(edit::summary::summary(&before, &after).is_some());
-                let source = Source::default();
+                let source = CatalogInput::default();
                 let (was, is) = (Offered::catalog(&before, &source), Offered::catalog(&after, &source));
                 Stranded::new(was, is, Purpose::Keep);
                 least = least.min(processor_time() - start);

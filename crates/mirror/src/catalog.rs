@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use edit::filter::image_set::{PackageRequest, Request as Wanted};
 use image::{Digest, Index, Platform, Reference};
-use resolve::input::Reader;
+use resolve::input::InputReader;
 use serde_json::Value;
 use source::{CONFIGS, CatalogDirectory, Images, data_only_catalog};
 
@@ -183,7 +183,7 @@ fn open(
     };
     let image = session.images.fetch_one(&text).map_err(|error| named(error.into()))?.image;
     let directory = source::directory(&text, session.images, session.limits)?;
-    let reader = installed.map(|_| Reader::default());
+    let reader = installed.map(|_| InputReader::default());
     let (part, served) = Part::read(directory.path(), session.limits, reader).map_err(|error| match error {
         MirrorError::Rules(invalid) => MirrorError::InvalidCatalog { catalog: text.clone(), invalid },
         error => named(error),

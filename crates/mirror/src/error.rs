@@ -8,7 +8,7 @@ use fbc::fault::{Class, Fault};
 use fbc::spelling::size::bytes;
 use fbc::stream::StreamError;
 use image::{Digest, ReferenceError};
-use resolve::ObjectsError;
+use resolve::NamespaceError;
 use source::{Invalid, SourceError};
 
 use crate::catalog_image::ProgramRefusal;
@@ -62,7 +62,7 @@ pub enum MirrorError {
     Stream(#[from] StreamError),
     /// The objects of a cluster are damaged.
     #[error(transparent)]
-    Objects(#[from] ObjectsError),
+    Objects(#[from] NamespaceError),
     /// A cluster has installed nothing from a catalog.
     #[error("no package of catalog {0} is installed")]
     NothingInstalled(String),

@@ -3,9 +3,9 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use edit::filter::image_set::PackageRequest;
-use resolve::input::Source;
+use resolve::input::CatalogInput;
 use resolve::objects::Objects;
-use resolve::path::{End, Path, Start, by_edges, path};
+use resolve::path::{Start, V0End, V0Path, by_edges, path};
 use resolve::pool::Pool;
 
 use crate::MirrorError;
@@ -48,7 +48,7 @@ impl InstalledBundles {
     pub(crate) fn upgrade_paths(
         &self,
         catalog: &str,
-        source: Source,
+        source: CatalogInput,
         wanted: &[PackageRequest],
         progress: &dyn Progress,
     ) -> Result<Vec<PackageRequest>, MirrorError> {
@@ -89,7 +89,7 @@ impl InstalledBundles {
                     }
                 }
                 let start = Start { source: 0, package: &subscription.package, channel: Some(channel), from, to: None };
-                let Path { steps, end } = path(&pool, &start);
+                let V0Path { steps, end } = path(&pool, &start);
                 let resolved = steps.iter().flat_map(|step| {
                     let along = step.companions.iter().map(|along| along.node);
                     std::iter::once(step.to).chain(along)
@@ -98,7 +98,7 @@ impl InstalledBundles {
                     keep(&member.bundle.package, member.channel, &member.bundle.name);
                 }
                 // The obstacle can go away later, so keep the rest of the path to the head.
-                if matches!(end, End::Stuck(_) | End::Blocked(..)) {
+                if matches!(end, V0End::Stuck(_) | V0End::Blocked(..)) {
                     let last = steps.last().map_or(&start.from, |step| pool.member(step.to).bundle).clone();
                     let stuck = last.name.clone();
                     let rest = by_edges(&pool, &Start { from: last, ..start.clone() });

@@ -18,7 +18,7 @@ use fbc::blob::{BUNDLE, TextBuffer};
 use fbc::json::Raw;
 use fbc::{Blob, Fbc, Format, LoadOptions, Problem};
 use image::Digest;
-use resolve::input::{Reader, Source};
+use resolve::input::{CatalogInput, InputReader};
 use source::Invalid;
 
 use crate::MirrorError;
@@ -62,8 +62,8 @@ impl Part {
     pub(crate) fn read(
         root: &Path,
         limits: &fbc::Limits,
-        reader: Option<Reader>,
-    ) -> Result<(Part, Option<Source>), MirrorError> {
+        reader: Option<InputReader>,
+    ) -> Result<(Part, Option<CatalogInput>), MirrorError> {
         let rules = catalog::inspect(catalog::Warnings::Off);
         let facts: Mutex<AllFacts> = Mutex::new(HashMap::new());
         let look = |blob: &Blob, text: Raw<'_>, problems: &mut Vec<Problem>| {

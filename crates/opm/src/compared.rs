@@ -7,7 +7,7 @@ use edit::Outline;
 use edit::diff::{Side, changes};
 use edit::upgrades::{self, Offered};
 use fbc::{Fbc, Limits, Loaded};
-use resolve::input::Source;
+use resolve::input::CatalogInput;
 use serve::pages::PackageSummaries;
 use site::pages::changes::{Compared, Outcome};
 use source::Images;
@@ -22,7 +22,7 @@ struct Comparable {
     fbc: Fbc,
     catalog: Catalog,
     outline: Outline,
-    source: Source,
+    source: CatalogInput,
 }
 
 impl Comparable {

@@ -1,13 +1,13 @@
 //! The flags that select bundles of a catalog.
 
-use resolve::request::{self, Request};
+use resolve::request::{self, InstallRequest};
 
 /// Bundle selection
 #[derive(clap::Args)]
 pub(crate) struct Picks {
     /// Package of the catalog, optionally with channel or version
     #[arg(short, long, value_name = "PACKAGE[@CHANNEL][=VERSION]", value_parser = request::parse)]
-    pub(crate) package: Option<Request>,
+    pub(crate) package: Option<InstallRequest>,
     /// Installed version or bundle of the package
     #[arg(long, value_name = "VERSION")]
     pub(crate) from: Option<String>,

@@ -2,10 +2,10 @@
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 
-use crate::error::QueryError;
-use crate::input::{State, Subscription};
-use crate::pool::{Node, Pool};
-use crate::resolver::{Clause, Group, Item, Model, Variable, bundle, id};
+use crate::error::PoolError;
+use crate::input::{ClusterNamespace, NamespaceSubscription};
+use crate::pool::{MemberIndex, Pool};
+use crate::resolver::{Clause, ExclusiveGroup, Model, SolutionItem, Variable, bundle, id};
 use crate::search::Var;
 
 /// The maximum number of candidates in total.
@@ -15,7 +15,7 @@ const MAX_LITERALS: usize = 2_000_000;
 ///
 /// # Errors
 /// Fails when a requirement cannot be read or a channel has no order.
-pub(crate) fn model(pool: &Pool<'_>, state: &State) -> Result<Model, Vec<QueryError>> {
+pub(crate) fn model(pool: &Pool<'_>, state: &ClusterNamespace) -> Result<Model, Vec<PoolError>> {
     let mut builder =
         Builder { pool, state, model: Model::default(), items: HashMap::new(), todo: Vec::new(), literals: 0 };
     builder.build()?;
@@ -24,9 +24,9 @@ pub(crate) fn model(pool: &Pool<'_>, state: &State) -> Result<Model, Vec<QueryEr
 
 struct Builder<'p, 'a> {
     pool: &'p Pool<'a>,
-    state: &'p State,
+    state: &'p ClusterNamespace,
     model: Model,
-    items: HashMap<Item, Var>,
+    items: HashMap<SolutionItem, Var>,
     /// Variables whose requirements are not added yet.
     todo: Vec<Var>,
     /// The number of candidates in all clauses.
@@ -34,17 +34,17 @@ struct Builder<'p, 'a> {
 }
 
 impl Builder<'_, '_> {
-    fn build(&mut self) -> Result<(), Vec<QueryError>> {
+    fn build(&mut self) -> Result<(), Vec<PoolError>> {
         let mut errors = Vec::new();
         for place in 0..self.state.installed.len() {
-            self.variable(Item::Installed(place));
+            self.variable(SolutionItem::Installed(place));
         }
         let mut mandatory: Vec<(String, Var)> = Vec::new();
         for (place, csv) in self.state.installed.iter().enumerate() {
-            let known = |it: &&Subscription| it.installed.as_deref() == Some(csv.name.as_str());
+            let known = |it: &&NamespaceSubscription| it.installed.as_deref() == Some(csv.name.as_str());
             if self.state.subscriptions.iter().find(known).is_none() {
-                let variable = self.variable(Item::Installed(place));
-                mandatory.push((id(self.pool, self.state, Item::Installed(place)), variable));
+                let variable = self.variable(SolutionItem::Installed(place));
+                mandatory.push((id(self.pool, self.state, SolutionItem::Installed(place)), variable));
             }
         }
         for (place, subscription) in self.state.subscriptions.iter().enumerate() {
@@ -73,7 +73,7 @@ impl Builder<'_, '_> {
         Ok(())
     }
 
-    fn variable(&mut self, item: Item) -> Var {
+    fn variable(&mut self, item: SolutionItem) -> Var {
         *self.items.entry(item).or_insert_with(|| {
             let variable = self.model.variables.len();
             self.model.variables.push(Variable::Bundle(item));
@@ -83,7 +83,7 @@ impl Builder<'_, '_> {
     }
 
     /// Adds a clause: if `owner` holds, one of `candidates` must hold.
-    fn clause(&mut self, owner: Var, candidates: Vec<Var>, meaning: Clause) -> Result<(), QueryError> {
+    fn clause(&mut self, owner: Var, candidates: Vec<Var>, meaning: Clause) -> Result<(), PoolError> {
         self.pool.charge(candidates.len() as u64 + 1)?;
         self.literals += candidates.len();
         if self.literals > MAX_LITERALS {
@@ -95,7 +95,7 @@ impl Builder<'_, '_> {
     }
 
     /// Adds the candidates of a Subscription.
-    fn subscription(&mut self, place: usize, request: &Subscription, variable: Var) -> Result<(), QueryError> {
+    fn subscription(&mut self, place: usize, request: &NamespaceSubscription, variable: Var) -> Result<(), PoolError> {
         let pool = self.pool;
         let installed = request.installed.as_deref();
         let current = self.state.installed.iter().position(|csv| Some(csv.name.as_str()) == installed);
@@ -135,17 +135,17 @@ impl Builder<'_, '_> {
     }
 
     /// Adds the candidates of a Subscription that has an installed CSV: its upgrades, or the CSV itself.
-    fn upgrades(&mut self, place: usize, current: usize, channels: &[usize], variable: Var) -> Result<(), QueryError> {
+    fn upgrades(&mut self, place: usize, current: usize, channels: &[usize], variable: Var) -> Result<(), PoolError> {
         let csv = &self.state.installed[current];
         let mut candidates = Vec::new();
         for &channel in channels {
             candidates.extend(self.pool.upgrades(channel, &csv.name, csv.version.as_ref())?);
         }
         let mut variables = self.members(candidates);
-        let old = self.variable(Item::Installed(current));
+        let old = self.variable(SolutionItem::Installed(current));
         for &candidate in &variables {
             self.model.problem.exclusive.push(vec![candidate, old]);
-            self.model.groups.push(Group::Replaces);
+            self.model.groups.push(ExclusiveGroup::Replaces);
             self.model.replaces.insert(candidate, current);
         }
         variables.push(old);
@@ -153,8 +153,8 @@ impl Builder<'_, '_> {
     }
 
     /// Returns the variables of members, without duplicates.
-    fn members(&mut self, nodes: Vec<Node>) -> Vec<Var> {
-        let mut variables: Vec<Var> = nodes.into_iter().map(|node| self.variable(Item::Member(node))).collect();
+    fn members(&mut self, nodes: Vec<MemberIndex>) -> Vec<Var> {
+        let mut variables: Vec<Var> = nodes.into_iter().map(|node| self.variable(SolutionItem::Member(node))).collect();
         let mut seen = HashSet::new();
         variables.retain(|variable| seen.insert(*variable));
         variables
@@ -162,7 +162,7 @@ impl Builder<'_, '_> {
 
     fn nothing_found(
         &self,
-        request: &Subscription,
+        request: &NamespaceSubscription,
         source: Option<usize>,
         channel: Option<&str>,
         starting: Option<&str>,
@@ -195,7 +195,7 @@ impl Builder<'_, '_> {
     }
 
     /// Adds the requirements of a bundle.
-    fn needs_of(&mut self, variable: Var) -> Result<(), QueryError> {
+    fn needs_of(&mut self, variable: Var) -> Result<(), PoolError> {
         let Variable::Bundle(item) = self.model.variables[variable] else { return Ok(()) };
         let (pool, state) = (self.pool, self.state);
         let bundle = bundle(pool, state, item);
@@ -211,17 +211,17 @@ impl Builder<'_, '_> {
             let mut candidates = Vec::new();
             for (place, csv) in state.installed.iter().enumerate() {
                 if pool.meets(csv, &requirement.need)? {
-                    candidates.push((&csv.name, self.variable(Item::Installed(place))));
+                    candidates.push((&csv.name, self.variable(SolutionItem::Installed(place))));
                 }
             }
             candidates.sort();
             let mut candidates: Vec<Var> = candidates.into_iter().map(|(_, variable)| variable).collect();
             let preferred = match item {
-                Item::Member(node) => Some(pool.member(node).source),
-                Item::Installed(_) => None,
+                SolutionItem::Member(node) => Some(pool.member(node).source),
+                SolutionItem::Installed(_) => None,
             };
             match &*pool.candidates(&requirement.need, preferred) {
-                Ok(nodes) => candidates.extend(nodes.iter().map(|&node| self.variable(Item::Member(node)))),
+                Ok(nodes) => candidates.extend(nodes.iter().map(|&node| self.variable(SolutionItem::Member(node)))),
                 Err(error) => return Err(error.clone()),
             }
             self.clause(variable, candidates, Clause::Need(item, requirement.clone()))?;
@@ -238,7 +238,7 @@ impl Builder<'_, '_> {
             let bundle = bundle(self.pool, self.state, item);
             let mut names: Vec<&str> = bundle.facts.packages.iter().map(|(package, _)| package.as_str()).collect();
             // Clusters add the property to catalog members that lack it.
-            if names.is_empty() && matches!(item, Item::Member(_)) {
+            if names.is_empty() && matches!(item, SolutionItem::Member(_)) {
                 names.push(&bundle.package);
             }
             names.sort_unstable();
@@ -253,8 +253,8 @@ impl Builder<'_, '_> {
                 apis.entry(api).or_default().push(variable);
             }
         }
-        let packages = packages.into_iter().map(|(name, members)| (Group::Package(name), members));
-        let apis = apis.into_iter().map(|(api, members)| (Group::Provider(api), members));
+        let packages = packages.into_iter().map(|(name, members)| (ExclusiveGroup::Package(name), members));
+        let apis = apis.into_iter().map(|(api, members)| (ExclusiveGroup::Provider(api), members));
         for (group, members) in packages.chain(apis).filter(|(_, members)| members.len() > 1) {
             self.model.problem.exclusive.push(members);
             self.model.groups.push(group);

@@ -6,15 +6,15 @@ use catalog::needs::Requirement;
 use fbc::{Fbc, Problem, Stage, path};
 
 use crate::explain::{explain, near_misses};
-use crate::input::{Bundle, Source, State, Subscription};
-use crate::pool::{Node, Pool};
-use crate::resolver::{Outcome, resolve, unmet};
+use crate::input::{CandidateBundle, CatalogInput, ClusterNamespace, NamespaceSubscription};
+use crate::pool::{MemberIndex, Pool};
+use crate::resolver::{Resolution, resolve, unmet};
 
 /// A bundle that cannot be installed.
 #[derive(Debug)]
-pub struct Finding<'a> {
+pub struct UnmetBundle<'a> {
     /// The bundle.
-    pub bundle: &'a Bundle,
+    pub bundle: &'a CandidateBundle,
     /// A channel of the bundle; preferably one whose head it is.
     pub channel: &'a str,
     /// Whether it is the head of that channel.
@@ -30,9 +30,9 @@ pub struct Finding<'a> {
 /// Finds the bundles of a catalog that clusters would choose, but whose dependencies cannot be met.
 ///
 /// All catalogs of the pool may meet them. The result is sorted by package and name.
-pub fn check<'a>(pool: &Pool<'a>, source: usize) -> Vec<Finding<'a>> {
+pub fn check<'a>(pool: &Pool<'a>, source: usize) -> Vec<UnmetBundle<'a>> {
     // A bundle in several channels is reported once.
-    let mut bundles: BTreeMap<(&str, &str), (Node, bool)> = BTreeMap::new();
+    let mut bundles: BTreeMap<(&str, &str), (MemberIndex, bool)> = BTreeMap::new();
     for (node, below) in pool.on_chains() {
         let member = pool.member(node);
         if member.source != source || member.bundle.facts.needs.is_empty() || member.bundle.facts.forbidden {
@@ -47,7 +47,7 @@ pub fn check<'a>(pool: &Pool<'a>, source: usize) -> Vec<Finding<'a>> {
     let mut findings = Vec::new();
     for (node, head) in bundles.into_values() {
         let (bundle, channel) = (pool.member(node).bundle, pool.member(node).channel);
-        let finding = |requirement, reason, hints| Finding { bundle, channel, head, requirement, reason, hints };
+        let finding = |requirement, reason, hints| UnmetBundle { bundle, channel, head, requirement, reason, hints };
         let unmet = unmet(pool, bundle);
         for (requirement, error) in &unmet {
             let need = &requirement.need;
@@ -67,7 +67,7 @@ pub fn check<'a>(pool: &Pool<'a>, source: usize) -> Vec<Finding<'a>> {
 
 /// Reports the bundles of the first source, which comes from `fbc`, that cannot be installed. The other sources may
 /// satisfy their dependencies.
-pub fn problems(fbc: &Fbc, sources: &[Source]) -> Vec<Problem> {
+pub fn problems(fbc: &Fbc, sources: &[CatalogInput]) -> Vec<Problem> {
     let pool = Pool::new(sources, "operators");
     let mut problems = Vec::new();
     for finding in check(&pool, 0) {
@@ -100,7 +100,7 @@ pub fn problems(fbc: &Fbc, sources: &[Source]) -> Vec<Problem> {
 }
 
 /// Explains why a bundle can never be installed, if it cannot: the first missing requirement, and near misses.
-pub fn why_not(pool: &Pool<'_>, node: Node) -> Option<(String, Vec<String>)> {
+pub fn why_not(pool: &Pool<'_>, node: MemberIndex) -> Option<(String, Vec<String>)> {
     let bundle = pool.member(node).bundle;
     if bundle.facts.forbidden {
         return Some(("it has the property olm.deprecated, so that clusters never choose it".to_owned(), Vec::new()));
@@ -115,10 +115,10 @@ pub fn why_not(pool: &Pool<'_>, node: Node) -> Option<(String, Vec<String>)> {
 }
 
 /// Explains why a bundle cannot be installed into an empty namespace, if it cannot.
-fn not_alone(pool: &Pool<'_>, node: Node) -> Option<(String, Vec<String>)> {
+fn not_alone(pool: &Pool<'_>, node: MemberIndex) -> Option<(String, Vec<String>)> {
     let member = pool.member(node);
     let source = &pool.sources[member.source];
-    let request = Subscription {
+    let request = NamespaceSubscription {
         name: member.bundle.package.clone(),
         package: member.bundle.package.clone(),
         channel: Some(member.channel.to_owned()),
@@ -126,15 +126,15 @@ fn not_alone(pool: &Pool<'_>, node: Node) -> Option<(String, Vec<String>)> {
         installed: None,
         source: (source.name.clone(), source.namespace.clone()),
     };
-    let state = State { installed: Vec::new(), subscriptions: vec![request] };
+    let state = ClusterNamespace { installed: Vec::new(), subscriptions: vec![request] };
     match resolve(pool, &state) {
-        Outcome::Solved(_) => None,
-        Outcome::Unsatisfiable(conflict) => {
+        Resolution::Solved(_) => None,
+        Resolution::Unsatisfiable(conflict) => {
             let mut lines = explain(pool, &state, &conflict).into_iter();
             // The reader knows that the bundle itself is requested.
             lines.next();
             Some(("what it requires cannot be installed with it".to_owned(), lines.collect()))
         }
-        Outcome::Error(refusal) => Some((refusal.to_string(), Vec::new())),
+        Resolution::Error(refusal) => Some((refusal.to_string(), Vec::new())),
     }
 }

@@ -5,11 +5,11 @@ use catalog::needs::NeedError;
 use fbc::fault::{Class, Fault};
 use olm_cel::{RuleError, TooLong};
 
-use crate::resolver::Refusal;
+use crate::resolver::ResolutionRefusal;
 
 /// Why a query of a [`crate::pool::Pool`] has no answer.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum QueryError {
+pub enum PoolError {
     /// A channel has no order.
     #[error("{}", error.message(package, channel))]
     NoOrder {
@@ -33,7 +33,7 @@ pub enum QueryError {
     #[error("{0}")]
     Undecided(String),
     /// The query reached a limit of opm.
-    #[error("{}", Refusal::GaveUp)]
+    #[error("{}", ResolutionRefusal::GaveUp)]
     GaveUp,
 }
 
@@ -98,7 +98,7 @@ pub enum RequestError {
 
 /// Why objects do not have the content of a namespace.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum ObjectsError {
+pub enum NamespaceError {
     /// A document has no kind.
     #[error("expected Kubernetes objects, but one has no kind")]
     NoKind,
@@ -130,11 +130,11 @@ impl Fault for RequestError {
     }
 }
 
-impl Fault for ObjectsError {
+impl Fault for NamespaceError {
     fn class(&self) -> Class {
         match self {
-            ObjectsError::NoKind | ObjectsError::Empty => Class::Refused,
-            ObjectsError::NoNamespace { .. } | ObjectsError::Several(_) => Class::Usage,
+            NamespaceError::NoKind | NamespaceError::Empty => Class::Refused,
+            NamespaceError::NoNamespace { .. } | NamespaceError::Several(_) => Class::Usage,
         }
     }
 }

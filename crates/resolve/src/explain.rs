@@ -5,26 +5,26 @@ use std::collections::{BTreeMap, BTreeSet};
 use catalog::needs::Need;
 use fbc::version::Version;
 
-use crate::input::State;
-use crate::place::Place;
-use crate::pool::{Node, Pool};
-use crate::resolver::{Conflict, Item, Part, bundle};
+use crate::input::ClusterNamespace;
+use crate::place::MemberPlace;
+use crate::pool::{MemberIndex, Pool};
+use crate::resolver::{Conflict, ConflictPart, SolutionItem, bundle};
 use crate::words::and;
 
 /// The maximum number of names in a list.
 const MAX_NAMES: usize = 5;
 
 /// Explains a conflict: a line for each part of it, and indented lines for near misses.
-pub fn explain(pool: &Pool<'_>, state: &State, conflict: &Conflict) -> Vec<String> {
+pub fn explain(pool: &Pool<'_>, state: &ClusterNamespace, conflict: &Conflict) -> Vec<String> {
     let mut lines = Vec::new();
-    let name = |item: Item| bundle(pool, state, item).name.clone();
-    let mut parts: Vec<&Part> = conflict.parts.iter().collect();
+    let name = |item: SolutionItem| bundle(pool, state, item).name.clone();
+    let mut parts: Vec<&ConflictPart> = conflict.parts.iter().collect();
     // Requests come first.
-    parts.sort_by_key(|part| !matches!(part, Part::NothingFound { .. } | Part::Subscription { .. }));
+    parts.sort_by_key(|part| !matches!(part, ConflictPart::NothingFound { .. } | ConflictPart::Subscription { .. }));
     for part in parts {
         match part {
-            Part::NothingFound { subscription, .. } => nothing_found(pool, state, *subscription, &mut lines),
-            Part::Subscription { subscription, candidates } => {
+            ConflictPart::NothingFound { subscription, .. } => nothing_found(pool, state, *subscription, &mut lines),
+            ConflictPart::Subscription { subscription, candidates } => {
                 let request = &state.subscriptions[*subscription];
                 let (package, source) = (&request.package, &request.source.0);
                 let channel = request.channel.as_ref().map(|name| format!(", channel {name}")).unwrap_or_default();
@@ -36,22 +36,22 @@ pub fn explain(pool: &Pool<'_>, state: &State, conflict: &Conflict) -> Vec<Strin
                     }
                 }
             }
-            Part::Forbidden(item) => {
+            ConflictPart::Forbidden(item) => {
                 lines.push(format!("{} is never installed: it has the property olm.deprecated", name(*item)));
             }
-            Part::Unmanaged(item) => {
+            ConflictPart::Unmanaged(item) => {
                 let name = name(*item);
                 lines.push(format!("{name} is installed without a Subscription, so that nothing may take its place"));
             }
-            Part::OnePackage(package, members) => {
+            ConflictPart::OnePackage(package, members) => {
                 let names: Vec<String> = distinct(members.iter().map(|&item| described(pool, state, item)));
                 lines.push(format!("only one bundle of package {package} can be installed: {}", few(&names)));
             }
-            Part::OneProvider([group, version, kind], members) => {
+            ConflictPart::OneProvider([group, version, kind], members) => {
                 let names: Vec<String> = distinct(members.iter().map(|&item| described(pool, state, item)));
                 lines.push(format!("only one bundle can provide {kind} ({group}/{version}): {}", few(&names)));
             }
-            Part::Replaces(..) | Part::Need { .. } => {}
+            ConflictPart::Replaces(..) | ConflictPart::Need { .. } => {}
         }
     }
     needs(pool, state, conflict, &mut lines);
@@ -59,10 +59,10 @@ pub fn explain(pool: &Pool<'_>, state: &State, conflict: &Conflict) -> Vec<Strin
 }
 
 /// Reports the requirements that cannot be met, once for all bundles with the same requirement.
-fn needs(pool: &Pool<'_>, state: &State, conflict: &Conflict, lines: &mut Vec<String>) {
-    let mut by_need: BTreeMap<String, (Vec<String>, &Need, &[Item])> = BTreeMap::new();
+fn needs(pool: &Pool<'_>, state: &ClusterNamespace, conflict: &Conflict, lines: &mut Vec<String>) {
+    let mut by_need: BTreeMap<String, (Vec<String>, &Need, &[SolutionItem])> = BTreeMap::new();
     for part in &conflict.parts {
-        let Part::Need { by, requirement, candidates } = part else { continue };
+        let ConflictPart::Need { by, requirement, candidates } = part else { continue };
         let entry = by_need.entry(requirement.need.to_string());
         let known = entry.or_insert_with(|| (Vec::new(), &requirement.need, candidates));
         known.0.push(bundle(pool, state, *by).name.clone());
@@ -79,14 +79,16 @@ fn needs(pool: &Pool<'_>, state: &State, conflict: &Conflict, lines: &mut Vec<St
         for &item in candidates.iter().take(10 * MAX_NAMES) {
             let own = bundle(pool, state, item);
             let why = conflict.parts.iter().find_map(|part| match part {
-                Part::Forbidden(other) if *other == item => Some("is never installed (olm.deprecated)".to_owned()),
-                Part::Need { by, requirement, .. } if *by == item => {
+                ConflictPart::Forbidden(other) if *other == item => {
+                    Some("is never installed (olm.deprecated)".to_owned())
+                }
+                ConflictPart::Need { by, requirement, .. } if *by == item => {
                     Some(format!("requires {} in its turn", requirement.need))
                 }
-                Part::OneProvider([_, _, kind], members) if members.contains(&item) => {
+                ConflictPart::OneProvider([_, _, kind], members) if members.contains(&item) => {
                     Some(format!("provides {kind}, which has another provider"))
                 }
-                Part::OnePackage(package, members) if members.contains(&item) => {
+                ConflictPart::OnePackage(package, members) if members.contains(&item) => {
                     Some(format!("is not the bundle of package {package} that is installed or wanted"))
                 }
                 _ => None,
@@ -103,7 +105,7 @@ fn needs(pool: &Pool<'_>, state: &State, conflict: &Conflict, lines: &mut Vec<St
     }
 }
 
-fn nothing_found(pool: &Pool<'_>, state: &State, subscription: usize, lines: &mut Vec<String>) {
+fn nothing_found(pool: &Pool<'_>, state: &ClusterNamespace, subscription: usize, lines: &mut Vec<String>) {
     let request = &state.subscriptions[subscription];
     let (package, (source, _)) = (&request.package, &request.source);
     let Some(number) =
@@ -113,7 +115,7 @@ fn nothing_found(pool: &Pool<'_>, state: &State, subscription: usize, lines: &mu
         lines.push(format!("there is no catalog {source:?} here, only {}", few(&names)));
         return;
     };
-    let here: Vec<Node> =
+    let here: Vec<MemberIndex> =
         pool.of_package(package).iter().copied().filter(|&node| pool.member(node).source == number).collect();
     if here.is_empty() {
         lines.push(format!("catalog {source} has no package {package:?}"));
@@ -131,7 +133,7 @@ fn nothing_found(pool: &Pool<'_>, state: &State, subscription: usize, lines: &mu
         return;
     }
     let channel = request.channel.as_deref().unwrap_or_default();
-    let in_channel: Vec<Node> = match &request.channel {
+    let in_channel: Vec<MemberIndex> = match &request.channel {
         None => here.clone(),
         Some(name) => here.iter().copied().filter(|&node| pool.member(node).channel == name).collect(),
     };
@@ -158,7 +160,7 @@ pub(crate) fn near_misses(pool: &Pool<'_>, need: &Need) -> Vec<String> {
             if nodes.is_empty() {
                 return vec![format!("no catalog here has package {package:?}")];
             }
-            let (inside, outside): (Vec<Node>, Vec<Node>) = nodes.iter().copied().partition(|&node| {
+            let (inside, outside): (Vec<MemberIndex>, Vec<MemberIndex>) = nodes.iter().copied().partition(|&node| {
                 pool.member(node).bundle.version.as_ref().is_some_and(|version| range.contains(version))
             });
             let mut lines = not_chosen(pool, &inside);
@@ -192,10 +194,10 @@ pub(crate) fn near_misses(pool: &Pool<'_>, need: &Need) -> Vec<String> {
 }
 
 /// Explains why clusters do not choose bundles that would meet a requirement.
-fn not_chosen(pool: &Pool<'_>, nodes: &[Node]) -> Vec<String> {
+fn not_chosen(pool: &Pool<'_>, nodes: &[MemberIndex]) -> Vec<String> {
     let lines = nodes.iter().filter_map(|&node| {
         let member = pool.member(node);
-        let why = Place::of(pool, node).why_not()?;
+        let why = MemberPlace::of(pool, node).why_not()?;
         Some(format!("{} would do, but in channel {} it is {why}", member.bundle.name, member.channel))
     });
     let lines = distinct(lines);
@@ -208,15 +210,15 @@ fn not_chosen(pool: &Pool<'_>, nodes: &[Node]) -> Vec<String> {
 }
 
 /// Names an item unambiguously.
-fn described(pool: &Pool<'_>, state: &State, item: Item) -> String {
+fn described(pool: &Pool<'_>, state: &ClusterNamespace, item: SolutionItem) -> String {
     match item {
-        Item::Installed(place) => format!("{} (installed)", state.installed[place].name),
-        Item::Member(node) => pool.member(node).bundle.name.clone(),
+        SolutionItem::Installed(place) => format!("{} (installed)", state.installed[place].name),
+        SolutionItem::Member(node) => pool.member(node).bundle.name.clone(),
     }
 }
 
 /// Returns the names of the bundles of members, the newest first.
-pub(crate) fn newest_first(pool: &Pool<'_>, nodes: &[Node]) -> Vec<String> {
+pub(crate) fn newest_first(pool: &Pool<'_>, nodes: &[MemberIndex]) -> Vec<String> {
     let mut bundles: Vec<(Option<&Version>, &str)> =
         nodes.iter().map(|&node| pool.member(node).bundle).map(|it| (it.version.as_ref(), it.name.as_str())).collect();
     bundles.sort_by(|(a, a_name), (b, b_name)| match (a, b) {

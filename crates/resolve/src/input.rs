@@ -13,7 +13,7 @@ use fbc::{Blob, Fbc, property};
 
 /// A catalog as clusters see it.
 #[derive(Debug, Clone, Default)]
-pub struct Source {
+pub struct CatalogInput {
     /// Its name in the cluster.
     pub name: String,
     /// The namespace it is in.
@@ -23,14 +23,14 @@ pub struct Source {
     /// Its packages by name, with their deprecation messages.
     pub packages: HashMap<String, Option<String>>,
     /// Its channels.
-    pub channels: Vec<Channel>,
+    pub channels: Vec<CandidateChannel>,
     /// Its bundles.
-    pub bundles: Vec<Bundle>,
+    pub bundles: Vec<CandidateBundle>,
 }
 
-/// A channel of a [`Source`].
+/// A channel of a [`CatalogInput`].
 #[derive(Debug, Clone, Default)]
-pub struct Channel {
+pub struct CandidateChannel {
     /// The package.
     pub package: String,
     /// Its name.
@@ -43,9 +43,9 @@ pub struct Channel {
     pub entries: Vec<Entry>,
 }
 
-/// A bundle of a [`Source`], or one that is installed.
+/// A bundle of a [`CatalogInput`], or one that is installed.
 #[derive(Debug, Clone, Default)]
-pub struct Bundle {
+pub struct CandidateBundle {
     /// The package; empty if it is unknown for an installed bundle.
     pub package: String,
     /// The name of its CSV.
@@ -66,7 +66,7 @@ pub struct Bundle {
 
 /// A request to install a package and keep it up to date.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Subscription {
+pub struct NamespaceSubscription {
     /// Its name.
     pub name: String,
     /// The package.
@@ -83,11 +83,11 @@ pub struct Subscription {
 
 /// A namespace of a cluster.
 #[derive(Debug, Clone, Default)]
-pub struct State {
+pub struct ClusterNamespace {
     /// Its CSVs.
-    pub installed: Vec<Bundle>,
+    pub installed: Vec<CandidateBundle>,
     /// Its Subscriptions.
-    pub subscriptions: Vec<Subscription>,
+    pub subscriptions: Vec<NamespaceSubscription>,
 }
 
 /// Package and name of a bundle.
@@ -95,11 +95,11 @@ type BundleName = (Box<str>, Box<str>);
 
 /// Collects what resolution needs of bundles while a catalog is loaded.
 #[derive(Default)]
-pub struct Reader {
+pub struct InputReader {
     seen: Mutex<HashMap<BundleName, (Facts, Box<str>)>>,
 }
 
-impl Reader {
+impl InputReader {
     /// Reads a blob, with its text.
     pub fn add(&self, blob: &Blob, text: Raw<'_>) {
         if &*blob.schema == BUNDLE {
@@ -110,17 +110,17 @@ impl Reader {
     }
 
     /// Builds a source from the loaded catalog.
-    pub fn finish(self, fbc: &Fbc) -> Source {
+    pub fn finish(self, fbc: &Fbc) -> CatalogInput {
         let mut seen = self.seen.into_inner().unwrap_or_else(PoisonError::into_inner);
         let draft = Draft::new(fbc, false);
         let numbers: HashMap<*const Blob, usize> =
             fbc.blobs().iter().enumerate().map(|(number, blob)| (std::ptr::from_ref(blob), number)).collect();
-        let mut source = Source::default();
+        let mut source = CatalogInput::default();
         for (name, package) in &draft.packages {
             let message = |schema, name| package.deprecation(schema, name).map(|(message, _)| message.to_owned());
             source.packages.insert((*name).to_owned(), message(PACKAGE, ""));
             for channel in package.channels.values() {
-                source.channels.push(Channel {
+                source.channels.push(CandidateChannel {
                     package: (*name).to_owned(),
                     name: channel.name.to_owned(),
                     default: channel.name == package.default_channel,
@@ -131,7 +131,7 @@ impl Reader {
             for bundle in package.bundles.values() {
                 let key = (bundle.blob.package.clone(), bundle.blob.name.clone());
                 let (facts, properties) = seen.remove(&key).unwrap_or_default();
-                source.bundles.push(Bundle {
+                source.bundles.push(CandidateBundle {
                     package: (*name).to_owned(),
                     name: bundle.name.to_owned(),
                     version: bundle.version(),
@@ -147,10 +147,10 @@ impl Reader {
     }
 }
 
-impl Bundle {
+impl CandidateBundle {
     /// Creates an installed CSV from the list of its properties, as in the annotation `operatorframework.io/properties`
     /// or in a bundle.
-    pub fn installed(name: &str, version: Option<Version>, properties: &str) -> Bundle {
+    pub fn installed(name: &str, version: Option<Version>, properties: &str) -> CandidateBundle {
         let facts = match Raw::parse(properties, fbc::limits::MAX_DEPTH) {
             Ok(list) => Facts::of(list.items().map(|property| {
                 (property.get("type").and_then(Raw::as_str).unwrap_or_default(), property.get("value"))
@@ -158,6 +158,13 @@ impl Bundle {
             Err(_) => Facts::default(),
         };
         let package = facts.packages.first().map(|(package, _)| package.clone()).unwrap_or_default();
-        Bundle { package, name: name.to_owned(), version, facts, properties: properties.into(), ..Bundle::default() }
+        CandidateBundle {
+            package,
+            name: name.to_owned(),
+            version,
+            facts,
+            properties: properties.into(),
+            ..CandidateBundle::default()
+        }
     }
 }

@@ -31,4 +31,4 @@ pub mod v1;
 pub mod why;
 pub mod words;
 
-pub use error::{ObjectsError, QueryError, RequestError};
+pub use error::{NamespaceError, PoolError, RequestError};

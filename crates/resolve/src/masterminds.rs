@@ -11,7 +11,7 @@ const MAX_LENGTH: usize = 64;
 
 /// A set of versions.
 #[derive(Debug, Clone)]
-pub struct Range {
+pub struct MastermindsRange {
     text: String,
     /// Any of these must hold, and all comparisons in it.
     alternatives: Vec<Vec<Comparison>>,
@@ -55,7 +55,7 @@ const OPERATORS: [(&str, Operator); 12] = [
 
 /// Why a text is not a range.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum RangeError {
+pub enum MastermindsError {
     /// It has this many characters.
     #[error("a range has at most {MAX_LENGTH} characters, and this has {0}")]
     TooLong(usize),
@@ -74,14 +74,14 @@ pub enum RangeError {
     Syntax(String),
 }
 
-impl Range {
+impl MastermindsRange {
     /// Parses a range.
     ///
     /// # Errors
     /// Fails with the part that cannot be parsed.
-    pub fn parse(text: &str) -> Result<Range, RangeError> {
+    pub fn parse(text: &str) -> Result<MastermindsRange, MastermindsError> {
         if text.len() > MAX_LENGTH {
-            return Err(RangeError::TooLong(text.len()));
+            return Err(MastermindsError::TooLong(text.len()));
         }
         let mut alternatives = Vec::new();
         for alternative in text.split("||") {
@@ -92,7 +92,7 @@ impl Range {
                 // API servers reject what the library behind them parses. A lone operator belongs to the next word.
                 if words.get(at + 1) == Some(&"-") {
                     let end = words.get(at + 2).ok_or_else(|| wrong(text))?;
-                    return Err(RangeError::Hyphen {
+                    return Err(MastermindsError::Hyphen {
                         text: text.to_owned(),
                         from: (*word).to_owned(),
                         to: (*end).to_owned(),
@@ -111,7 +111,7 @@ impl Range {
             }
             alternatives.push(comparisons);
         }
-        Ok(Range { text: text.to_owned(), alternatives })
+        Ok(MastermindsRange { text: text.to_owned(), alternatives })
     }
 
     /// Returns whether the range contains `version`.
@@ -128,8 +128,8 @@ impl Range {
     }
 }
 
-fn wrong(text: &str) -> RangeError {
-    RangeError::Syntax(text.to_owned())
+fn wrong(text: &str) -> MastermindsError {
+    MastermindsError::Syntax(text.to_owned())
 }
 
 impl Comparison {
@@ -247,20 +247,20 @@ mod tests {
             (">=1.0.0", "1.0.0", "1.1.0-rc1"),
             ("v1.2.3", "1.2.3", "1.2.4"),
         ] {
-            let parsed = Range::parse(range).unwrap_or_else(|error| panic!("{error}"));
+            let parsed = MastermindsRange::parse(range).unwrap_or_else(|error| panic!("{error}"));
             let has = |text: &str| parsed.contains(&Version::parse_strict(text).unwrap());
             inside.split(' ').for_each(|version| assert!(has(version), "{range} {version}"));
             outside.split(' ').for_each(|version| assert!(!has(version), "{range} not {version}"));
         }
         for text in ["", "||", "a", "1.2.3.4", ">=", "1 -", "1 - 2", "1..2", ">=1.0.0 ||", "~~1", "1.2-", "latest"] {
-            assert!(Range::parse(text).is_err(), "{text:?}");
+            assert!(MastermindsRange::parse(text).is_err(), "{text:?}");
         }
     }
 
     proptest::proptest! {
         #[test]
         fn any_text_is_parsed_or_rejected(text in "[0-9xX*.<>=!~^|, v+-]{0,20}") {
-            if let Ok(range) = Range::parse(&text) {
+            if let Ok(range) = MastermindsRange::parse(&text) {
                 range.contains(&Version::parse_strict("1.2.3-rc.1").unwrap());
             }
         }

@@ -5,16 +5,16 @@ use std::collections::BTreeSet;
 use fbc::json::{Raw, Text};
 use fbc::version::Version;
 
-use crate::error::ObjectsError;
-use crate::input::{Bundle, State, Subscription};
+use crate::error::NamespaceError;
+use crate::input::{CandidateBundle, ClusterNamespace, NamespaceSubscription};
 
 /// The Subscriptions, CSVs and catalog priorities of a cluster.
 #[derive(Debug, Default)]
 pub struct Objects {
     /// The namespaces that have Subscriptions or CSVs of their own.
     namespaces: BTreeSet<String>,
-    subscriptions: Vec<(String, Subscription)>,
-    csvs: Vec<(String, Bundle, bool)>,
+    subscriptions: Vec<(String, NamespaceSubscription)>,
+    csvs: Vec<(String, CandidateBundle, bool)>,
     /// The priorities of catalogs, by name and namespace.
     pub priorities: Vec<((String, String), i64)>,
 }
@@ -24,12 +24,12 @@ impl Objects {
     ///
     /// # Errors
     /// Fails when a document is not a Kubernetes object.
-    pub fn read(documents: &[Text]) -> Result<Objects, ObjectsError> {
+    pub fn read(documents: &[Text]) -> Result<Objects, NamespaceError> {
         let mut objects = Objects::default();
         for document in documents {
             let raw = document.raw();
             match text(raw, &["kind"]).as_str() {
-                "" => return Err(ObjectsError::NoKind),
+                "" => return Err(NamespaceError::NoKind),
                 kind if kind.ends_with("List") => {
                     raw.get("items").into_iter().flat_map(Raw::items).for_each(|item| objects.add(item, kind));
                 }
@@ -50,7 +50,7 @@ impl Objects {
         match kind.as_str() {
             "Subscription" => {
                 self.namespaces.insert(namespace.clone());
-                let subscription = Subscription {
+                let subscription = NamespaceSubscription {
                     name,
                     package: text(object, &["spec", "name"]),
                     channel: some(&["spec", "channel"]),
@@ -86,17 +86,17 @@ impl Objects {
     ///
     /// # Errors
     /// Fails when there are several and none is given, or the given one has no content.
-    pub fn namespace(&self, wanted: Option<&str>) -> Result<(String, State), ObjectsError> {
+    pub fn namespace(&self, wanted: Option<&str>) -> Result<(String, ClusterNamespace), NamespaceError> {
         let names = || self.namespaces.iter().cloned().collect();
         let name = match (wanted, self.namespaces.first(), self.namespaces.len()) {
             (Some(name), ..) if self.namespaces.contains(name) => name,
-            (Some(name), ..) => return Err(ObjectsError::NoNamespace { name: name.to_owned(), others: names() }),
+            (Some(name), ..) => return Err(NamespaceError::NoNamespace { name: name.to_owned(), others: names() }),
             (None, Some(only), 1) => only,
-            (None, None, _) => return Err(ObjectsError::Empty),
-            (None, ..) => return Err(ObjectsError::Several(names())),
+            (None, None, _) => return Err(NamespaceError::Empty),
+            (None, ..) => return Err(NamespaceError::Several(names())),
         };
-        let here = |(namespace, it): &(String, Subscription)| (namespace == name).then(|| it.clone());
-        let subscriptions: Vec<Subscription> = self.subscriptions.iter().filter_map(here).collect();
+        let here = |(namespace, it): &(String, NamespaceSubscription)| (namespace == name).then(|| it.clone());
+        let subscriptions: Vec<NamespaceSubscription> = self.subscriptions.iter().filter_map(here).collect();
         let mut installed = Vec::new();
         for (_, csv, complete) in self.csvs.iter().filter(|(namespace, ..)| namespace == name) {
             let mut csv = csv.clone();
@@ -108,7 +108,7 @@ impl Objects {
             }
             installed.push(csv);
         }
-        Ok((name.to_owned(), State { installed, subscriptions }))
+        Ok((name.to_owned(), ClusterNamespace { installed, subscriptions }))
     }
 }
 
@@ -118,13 +118,13 @@ fn text(object: Raw<'_>, path: &[&str]) -> String {
 }
 
 /// Reads a CSV, and returns whether it carries the properties of its bundle.
-fn csv(object: Raw<'_>, name: &str) -> (Bundle, bool) {
+fn csv(object: Raw<'_>, name: &str) -> (CandidateBundle, bool) {
     let version = Version::parse_tolerant(&text(object, &["spec", "version"])).ok();
     let annotation = text(object, &["metadata", "annotations", "operatorframework.io/properties"]);
     if let Ok(raw) = Raw::parse(&annotation, fbc::limits::MAX_DEPTH)
         && let Some(properties) = raw.get("properties")
     {
-        return (Bundle::installed(name, version, properties.text()), true);
+        return (CandidateBundle::installed(name, version, properties.text()), true);
     }
     let mut properties = Vec::new();
     let spec = object.get("spec");
@@ -140,7 +140,7 @@ fn csv(object: Raw<'_>, name: &str) -> (Bundle, bool) {
             properties.push(api(kind, &part("group"), &part("version"), &part("kind")));
         }
     }
-    (Bundle::installed(name, version, &Text::list(properties.iter().map(Text::raw))), false)
+    (CandidateBundle::installed(name, version, &Text::list(properties.iter().map(Text::raw))), false)
 }
 
 fn api(kind: &str, group: &str, version: &str, name: &str) -> Text {

@@ -5,10 +5,10 @@ use std::collections::HashSet;
 use catalog::chain::Edge;
 
 use crate::explain::explain;
-use crate::input::{Bundle, State, Subscription};
-use crate::place::Place;
-use crate::pool::{Node, Pool};
-use crate::resolver::{Chosen, Item, Outcome, Reason, Refusal, bundle, edge, resolve};
+use crate::input::{CandidateBundle, ClusterNamespace, NamespaceSubscription};
+use crate::place::MemberPlace;
+use crate::pool::{MemberIndex, Pool};
+use crate::resolver::{Chosen, InclusionReason, Resolution, ResolutionRefusal, SolutionItem, bundle, edge, resolve};
 
 /// The start of a path.
 #[derive(Debug, Clone)]
@@ -20,25 +20,25 @@ pub struct Start<'a> {
     /// The channel; all of them if unset.
     pub channel: Option<&'a str>,
     /// The installed bundle.
-    pub from: Bundle,
+    pub from: CandidateBundle,
     /// The target, if it is not the newest.
     pub to: Option<&'a str>,
 }
 
 /// The steps, and their end.
 #[derive(Debug)]
-pub struct Path {
+pub struct V0Path {
     /// The steps in order.
-    pub steps: Vec<Step>,
+    pub steps: Vec<V0Step>,
     /// Why it ends.
-    pub end: End,
+    pub end: V0End,
 }
 
 /// One resolution that changes the namespace.
 #[derive(Debug)]
-pub struct Step {
+pub struct V0Step {
     /// The bundle that is installed after it.
-    pub to: Node,
+    pub to: MemberIndex,
     /// The upgrade edge.
     pub edge: Edge,
     /// The other bundles that are installed or upgraded with it.
@@ -49,7 +49,7 @@ pub struct Step {
 #[derive(Debug)]
 pub struct Companion {
     /// The bundle.
-    pub node: Node,
+    pub node: MemberIndex,
     /// The bundle that it replaces.
     pub replaces: Option<String>,
     /// The requirements that it meets, with the bundles that have them.
@@ -58,7 +58,7 @@ pub struct Companion {
 
 /// The end of a path.
 #[derive(Debug)]
-pub enum End {
+pub enum V0End {
     /// There is no newer bundle.
     Latest,
     /// The target is reached.
@@ -66,50 +66,53 @@ pub enum End {
     /// There is a newer bundle, but no edge leads to it; the lines explain why.
     Stuck(Vec<String>),
     /// The resolution fails; the message, and the lines that explain it.
-    Blocked(Refusal, Vec<String>),
+    Blocked(ResolutionRefusal, Vec<String>),
 }
 
 /// Follows the upgrades of a package.
-pub fn path(pool: &Pool<'_>, start: &Start<'_>) -> Path {
+pub fn path(pool: &Pool<'_>, start: &Start<'_>) -> V0Path {
     let source = &pool.sources[start.source];
-    let mut state = State { installed: vec![start.from.clone()], subscriptions: vec![subscription(pool, start)] };
+    let mut state =
+        ClusterNamespace { installed: vec![start.from.clone()], subscriptions: vec![subscription(pool, start)] };
     state.installed.extend(dependencies(pool, start, &start.from.name));
     subscribe(pool, &mut state);
-    let mut steps: Vec<Step> = Vec::new();
+    let mut steps: Vec<V0Step> = Vec::new();
     let mut seen: HashSet<String> = HashSet::new();
     loop {
         let current = state.subscriptions[0].installed.clone().unwrap_or_default();
         if start.to == Some(current.as_str()) {
-            return Path { steps, end: End::Reached };
+            return V0Path { steps, end: V0End::Reached };
         }
         if !seen.insert(current.clone()) {
-            return Path { steps, end: End::Stuck(vec![format!("the upgrades lead back to {current}")]) };
+            return V0Path { steps, end: V0End::Stuck(vec![format!("the upgrades lead back to {current}")]) };
         }
         let chosen = match resolve(pool, &state) {
-            Outcome::Solved(chosen) => chosen,
-            Outcome::Unsatisfiable(conflict) => {
+            Resolution::Solved(chosen) => chosen,
+            Resolution::Unsatisfiable(conflict) => {
                 let lines = explain(pool, &state, &conflict);
-                return Path { steps, end: End::Blocked(Refusal::Olm(conflict.message()), lines) };
+                return V0Path { steps, end: V0End::Blocked(ResolutionRefusal::Olm(conflict.message()), lines) };
             }
-            Outcome::Error(refusal) => return Path { steps, end: End::Blocked(refusal, Vec::new()) },
+            Resolution::Error(refusal) => return V0Path { steps, end: V0End::Blocked(refusal, Vec::new()) },
         };
-        let main = chosen.iter().find(|chosen| chosen.reasons.contains(&Reason::Subscription(0)));
+        let main = chosen.iter().find(|chosen| chosen.reasons.contains(&InclusionReason::Subscription(0)));
         let to = match main.map(|chosen| (chosen.item, edge(pool, &state, chosen))) {
-            Some((Item::Member(node), Some(edge))) if pool.member(node).bundle.name != current => Some((node, edge)),
+            Some((SolutionItem::Member(node), Some(edge))) if pool.member(node).bundle.name != current => {
+                Some((node, edge))
+            }
             _ => None,
         };
         let Some((to, edge)) = to else {
             let end = why_no_further(pool, &state, start, source.name.as_str(), &current);
-            return Path { steps, end };
+            return V0Path { steps, end };
         };
-        steps.push(Step { to, edge, companions: companions(pool, &state, &chosen, to) });
+        steps.push(V0Step { to, edge, companions: companions(pool, &state, &chosen, to) });
         state = apply(pool, &state, &chosen);
     }
 }
 
 /// Follows the edges of a channel from the installed bundle to the newest, ignoring dependencies: the path if other
 /// operators change too.
-pub fn by_edges(pool: &Pool<'_>, start: &Start<'_>) -> Vec<Node> {
+pub fn by_edges(pool: &Pool<'_>, start: &Start<'_>) -> Vec<MemberIndex> {
     let channels = pool.channels_of(start.source, start.package, start.channel);
     let (mut name, mut version) = (start.from.name.as_str(), start.from.version.as_ref());
     let (mut way, mut seen) = (Vec::new(), HashSet::from([name]));
@@ -129,9 +132,9 @@ pub fn by_edges(pool: &Pool<'_>, start: &Start<'_>) -> Vec<Node> {
     }
 }
 
-fn subscription(pool: &Pool<'_>, start: &Start<'_>) -> Subscription {
+fn subscription(pool: &Pool<'_>, start: &Start<'_>) -> NamespaceSubscription {
     let source = &pool.sources[start.source];
-    Subscription {
+    NamespaceSubscription {
         name: start.package.to_owned(),
         package: start.package.to_owned(),
         channel: start.channel.map(str::to_owned),
@@ -142,16 +145,16 @@ fn subscription(pool: &Pool<'_>, start: &Start<'_>) -> Subscription {
 }
 
 /// Returns the bundles that are installed as dependencies, as far as the catalogs show.
-fn dependencies(pool: &Pool<'_>, start: &Start<'_>, name: &str) -> Vec<Bundle> {
-    let request = Subscription {
+fn dependencies(pool: &Pool<'_>, start: &Start<'_>, name: &str) -> Vec<CandidateBundle> {
+    let request = NamespaceSubscription {
         starting_csv: Some(name.to_owned()),
         installed: None,
         channel: None,
         ..subscription(pool, start)
     };
-    let state = State { installed: Vec::new(), subscriptions: vec![request] };
+    let state = ClusterNamespace { installed: Vec::new(), subscriptions: vec![request] };
     match resolve(pool, &state) {
-        Outcome::Solved(chosen) => {
+        Resolution::Solved(chosen) => {
             let bundles = chosen.iter().map(|chosen| bundle(pool, &state, chosen.item));
             bundles.filter(|bundle| bundle.name != name).cloned().collect()
         }
@@ -160,7 +163,7 @@ fn dependencies(pool: &Pool<'_>, start: &Start<'_>, name: &str) -> Vec<Bundle> {
 }
 
 /// Gives each installed bundle the Subscription that a cluster creates for dependencies.
-fn subscribe(pool: &Pool<'_>, state: &mut State) {
+fn subscribe(pool: &Pool<'_>, state: &mut ClusterNamespace) {
     for csv in &state.installed {
         if state.subscriptions.iter().any(|request| request.installed.as_deref() == Some(csv.name.as_str())) {
             continue;
@@ -172,11 +175,11 @@ fn subscribe(pool: &Pool<'_>, state: &mut State) {
 }
 
 /// Returns the Subscription that a cluster creates for a dependency.
-fn dependency_subscription(pool: &Pool<'_>, node: Node) -> Subscription {
+fn dependency_subscription(pool: &Pool<'_>, node: MemberIndex) -> NamespaceSubscription {
     let member = pool.member(node);
     let source = &pool.sources[member.source];
     let (package, channel) = (&member.bundle.package, member.channel);
-    Subscription {
+    NamespaceSubscription {
         name: format!("{package}-{channel}-{}-{}", source.name, source.namespace),
         package: package.clone(),
         channel: Some(channel.to_owned()),
@@ -186,15 +189,15 @@ fn dependency_subscription(pool: &Pool<'_>, node: Node) -> Subscription {
     }
 }
 
-fn companions(pool: &Pool<'_>, state: &State, chosen: &[Chosen], main: Node) -> Vec<Companion> {
+fn companions(pool: &Pool<'_>, state: &ClusterNamespace, chosen: &[Chosen], main: MemberIndex) -> Vec<Companion> {
     let mut companions = Vec::new();
     for chosen in chosen {
-        let Item::Member(node) = chosen.item else { continue };
+        let SolutionItem::Member(node) = chosen.item else { continue };
         if node == main {
             continue;
         }
         let needed = chosen.reasons.iter().filter_map(|reason| match reason {
-            Reason::Needed { by, need } => Some(format!("{} requires {need}", bundle(pool, state, *by).name)),
+            InclusionReason::Needed { by, need } => Some(format!("{} requires {need}", bundle(pool, state, *by).name)),
             _ => None,
         });
         let replaces = chosen.replaces.map(|place| state.installed[place].name.clone());
@@ -204,15 +207,15 @@ fn companions(pool: &Pool<'_>, state: &State, chosen: &[Chosen], main: Node) -> 
 }
 
 /// Returns the namespace after a solution is applied.
-pub fn apply(pool: &Pool<'_>, state: &State, chosen: &[Chosen]) -> State {
-    let mut next = State { installed: Vec::new(), subscriptions: state.subscriptions.clone() };
+pub fn apply(pool: &Pool<'_>, state: &ClusterNamespace, chosen: &[Chosen]) -> ClusterNamespace {
+    let mut next = ClusterNamespace { installed: Vec::new(), subscriptions: state.subscriptions.clone() };
     for chosen in chosen {
         let new = bundle(pool, state, chosen.item);
         next.installed.push(new.clone());
-        let Item::Member(node) = chosen.item else { continue };
+        let SolutionItem::Member(node) = chosen.item else { continue };
         let mut known = false;
         for reason in &chosen.reasons {
-            if let Reason::Subscription(place) = reason {
+            if let InclusionReason::Subscription(place) = reason {
                 next.subscriptions[*place].installed = Some(new.name.clone());
                 known = true;
             }
@@ -225,24 +228,24 @@ pub fn apply(pool: &Pool<'_>, state: &State, chosen: &[Chosen]) -> State {
 }
 
 /// Explains why a bundle is not upgraded, if it is not the newest.
-fn why_no_further(pool: &Pool<'_>, state: &State, start: &Start<'_>, source: &str, current: &str) -> End {
+fn why_no_further(pool: &Pool<'_>, state: &ClusterNamespace, start: &Start<'_>, source: &str, current: &str) -> V0End {
     let csv = state.installed.iter().find(|csv| csv.name == current);
     let version = csv.and_then(|csv| csv.version.as_ref());
     let groups = pool.of_subscription(start.source, start.package, start.channel);
-    let nodes: Vec<Node> = groups.into_iter().flatten().collect();
-    let heads: Vec<Node> = nodes.iter().copied().filter(|&node| pool.below_head(node) == Some(0)).collect();
+    let nodes: Vec<MemberIndex> = groups.into_iter().flatten().collect();
+    let heads: Vec<MemberIndex> = nodes.iter().copied().filter(|&node| pool.below_head(node) == Some(0)).collect();
     if heads.iter().any(|&node| pool.member(node).bundle.name == current) {
-        return End::Latest;
+        return V0End::Latest;
     }
     let mut lines = Vec::new();
-    let leads = |node: &Node| Edge::between(pool.member(*node).entry, current, version).is_some();
+    let leads = |node: &MemberIndex| Edge::between(pool.member(*node).entry, current, version).is_some();
     for node in nodes.iter().copied().filter(leads) {
         let member = pool.member(node);
         let name = &member.bundle.name;
         if name == current {
             continue;
         }
-        if let Some(why) = Place::of(pool, node).why_not() {
+        if let Some(why) = MemberPlace::of(pool, node).why_not() {
             lines.push(format!("{name} would upgrade {current}, but in channel {} it is {why}", member.channel));
             continue;
         }
@@ -257,23 +260,29 @@ fn why_no_further(pool: &Pool<'_>, state: &State, start: &Start<'_>, source: &st
         let place = format!("{}{channel} of {source}", start.package);
         lines.push(format!("in {place} nothing replaces or skips {current} or has it in its skipRange{newest}"));
     }
-    End::Stuck(lines)
+    V0End::Stuck(lines)
 }
 
 /// Explains why a bundle cannot replace another.
-fn cannot_be(pool: &Pool<'_>, state: &State, start: &Start<'_>, current: &str, node: Node) -> Vec<String> {
+fn cannot_be(
+    pool: &Pool<'_>,
+    state: &ClusterNamespace,
+    start: &Start<'_>,
+    current: &str,
+    node: MemberIndex,
+) -> Vec<String> {
     let member = pool.member(node);
     let mut without = state.clone();
     without.installed.retain(|csv| csv.name != current);
-    without.subscriptions[0] = Subscription {
+    without.subscriptions[0] = NamespaceSubscription {
         starting_csv: Some(member.bundle.name.clone()),
         installed: None,
         channel: Some(member.channel.to_owned()),
         ..subscription(pool, start)
     };
     match resolve(pool, &without) {
-        Outcome::Unsatisfiable(conflict) => explain(pool, &without, &conflict),
-        Outcome::Error(refusal) => vec![refusal.to_string()],
-        Outcome::Solved(_) => vec!["the rest of the namespace is preferred as it is".to_owned()],
+        Resolution::Unsatisfiable(conflict) => explain(pool, &without, &conflict),
+        Resolution::Error(refusal) => vec![refusal.to_string()],
+        Resolution::Solved(_) => vec!["the rest of the namespace is preferred as it is".to_owned()],
     }
 }

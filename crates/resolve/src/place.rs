@@ -1,10 +1,10 @@
 //! The position of a bundle in its channel, and whether clusters can choose it.
 
-use crate::pool::{Node, Pool};
+use crate::pool::{MemberIndex, Pool};
 
 /// The position of a channel member.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Place {
+pub enum MemberPlace {
     /// It is the head.
     Head,
     /// It is this far below the head, on the chain that clusters choose from.
@@ -17,36 +17,38 @@ pub enum Place {
     Broken(String),
 }
 
-impl Place {
+impl MemberPlace {
     /// Returns the position of a member.
-    pub fn of(pool: &Pool<'_>, node: Node) -> Place {
+    pub fn of(pool: &Pool<'_>, node: MemberIndex) -> MemberPlace {
         if let Err(error) = &*pool.chain_of(node) {
-            return Place::Broken(error.to_string());
+            return MemberPlace::Broken(error.to_string());
         }
         match pool.below_head(node) {
-            Some(0) => return Place::Head,
-            Some(below) => return Place::Below(below),
+            Some(0) => return MemberPlace::Head,
+            Some(below) => return MemberPlace::Below(below),
             None => {}
         }
         let name = &pool.member(node).bundle.name;
-        let skips = |other: &&Node| pool.member(**other).entry.skips.iter().any(|skip| **skip == **name);
+        let skips = |other: &&MemberIndex| pool.member(**other).entry.skips.iter().any(|skip| **skip == **name);
         let all = pool.channel_of(node);
         let by: Vec<String> = all.iter().filter(skips).map(|&other| pool.member(other).bundle.name.clone()).collect();
-        if by.is_empty() { Place::Unreachable } else { Place::Skipped(by) }
+        if by.is_empty() { MemberPlace::Unreachable } else { MemberPlace::Skipped(by) }
     }
 
     /// Returns whether clusters can choose a member at this position.
     pub fn is_on_chain(&self) -> bool {
-        matches!(self, Place::Head | Place::Below(_))
+        matches!(self, MemberPlace::Head | MemberPlace::Below(_))
     }
 
     /// Explains why clusters do not choose a member at this position; `None` if they can.
     pub fn why_not(&self) -> Option<String> {
         match self {
-            Place::Head | Place::Below(_) => None,
-            Place::Skipped(by) => Some(format!("skipped by {}", by.join(", "))),
-            Place::Unreachable => Some("not on the chain: 'replaces' does not lead to it from the head".to_owned()),
-            Place::Broken(reason) => Some(reason.clone()),
+            MemberPlace::Head | MemberPlace::Below(_) => None,
+            MemberPlace::Skipped(by) => Some(format!("skipped by {}", by.join(", "))),
+            MemberPlace::Unreachable => {
+                Some("not on the chain: 'replaces' does not lead to it from the head".to_owned())
+            }
+            MemberPlace::Broken(reason) => Some(reason.clone()),
         }
     }
 }

@@ -12,20 +12,20 @@ use catalog::needs::Need;
 use fbc::blob::Entry;
 use fbc::version::Version;
 
-use crate::error::QueryError;
-use crate::input::{Bundle, Source};
+use crate::error::PoolError;
+use crate::input::{CandidateBundle, CatalogInput};
 use olm_cel::{CelRule, RuleError};
 
 /// The index of a channel member.
-pub type Node = usize;
+pub type MemberIndex = usize;
 
 /// A channel member of a catalog.
 #[derive(Debug, Clone, Copy)]
-pub struct Member<'a> {
+pub struct PoolMember<'a> {
     /// The index of its catalog.
     pub source: usize,
     /// The bundle.
-    pub bundle: &'a Bundle,
+    pub bundle: &'a CandidateBundle,
     /// The channel.
     pub channel: &'a str,
     /// Its channel entry.
@@ -41,9 +41,9 @@ struct Group<'a> {
     channel: &'a str,
     default: bool,
     deprecation: Option<&'a str>,
-    members: Vec<Node>,
+    members: Vec<MemberIndex>,
     /// Its members in the order in which clusters choose, computed on first use.
-    chain: RefCell<Option<Chain>>,
+    chain: RefCell<Option<MemberChain>>,
     /// The upgrade edges of those, computed on first use.
     edges: OnceCell<Edges>,
 }
@@ -51,7 +51,7 @@ struct Group<'a> {
 /// The upgrade edges between the members of a channel, by their places in its order.
 #[derive(Default)]
 struct Edges {
-    places: HashMap<Node, usize>,
+    places: HashMap<MemberIndex, usize>,
     /// The members that replace or skip a bundle.
     by_name: HashMap<Box<str>, Vec<usize>>,
     /// The members with a skip range.
@@ -59,22 +59,22 @@ struct Edges {
 }
 
 /// The members of a channel in order, or the reason why it has none.
-pub type Chain = Rc<Result<Vec<Node>, QueryError>>;
-type Matches = Rc<Result<Vec<Node>, QueryError>>;
+pub type MemberChain = Rc<Result<Vec<MemberIndex>, PoolError>>;
+type Matches = Rc<Result<Vec<MemberIndex>, PoolError>>;
 /// The catalog, package and channel of a Subscription.
 type ChannelKey = (usize, String, Option<String>);
 
 /// The catalogs that a namespace can use.
 pub struct Pool<'a> {
     /// The catalogs.
-    pub sources: &'a [Source],
+    pub sources: &'a [CatalogInput],
     /// The namespace that is resolved.
     pub namespace: &'a str,
-    members: Vec<Member<'a>>,
+    members: Vec<PoolMember<'a>>,
     groups: Vec<Group<'a>>,
-    by_package: HashMap<&'a str, Vec<Node>>,
-    by_api: HashMap<&'a [String; 3], Vec<Node>>,
-    by_label: HashMap<&'a str, Vec<Node>>,
+    by_package: HashMap<&'a str, Vec<MemberIndex>>,
+    by_api: HashMap<&'a [String; 3], Vec<MemberIndex>>,
+    by_label: HashMap<&'a str, Vec<MemberIndex>>,
     matches: RefCell<HashMap<String, Matches>>,
     /// The total number of members in `matches`.
     cached: Cell<usize>,
@@ -93,7 +93,7 @@ const WORK_BUDGET: u64 = 300_000_000;
 
 impl<'a> Pool<'a> {
     /// Indexes the catalogs.
-    pub fn new(sources: &'a [Source], namespace: &'a str) -> Pool<'a> {
+    pub fn new(sources: &'a [CatalogInput], namespace: &'a str) -> Pool<'a> {
         let mut pool = Pool {
             sources,
             namespace,
@@ -111,7 +111,7 @@ impl<'a> Pool<'a> {
             cached: Cell::new(0),
         };
         for (number, source) in sources.iter().enumerate() {
-            let bundles: HashMap<(&str, &str), &Bundle> =
+            let bundles: HashMap<(&str, &str), &CandidateBundle> =
                 source.bundles.iter().map(|bundle| ((&*bundle.package, &*bundle.name), bundle)).collect();
             for channel in &source.channels {
                 let group = pool.groups.len();
@@ -119,7 +119,7 @@ impl<'a> Pool<'a> {
                 for entry in &channel.entries {
                     let Some(bundle) = bundles.get(&(channel.package.as_str(), &*entry.name)) else { continue };
                     members.push(pool.members.len());
-                    pool.members.push(Member { source: number, bundle, channel: &channel.name, entry, group });
+                    pool.members.push(PoolMember { source: number, bundle, channel: &channel.name, entry, group });
                 }
                 pool.groups.push(Group {
                     source: number,
@@ -151,53 +151,53 @@ impl<'a> Pool<'a> {
     }
 
     /// Returns a member.
-    pub fn member(&self, node: Node) -> &Member<'a> {
+    pub fn member(&self, node: MemberIndex) -> &PoolMember<'a> {
         &self.members[node]
     }
 
     /// Returns all members, with their indexes.
-    pub fn members(&self) -> impl Iterator<Item = (Node, &Member<'a>)> {
+    pub fn members(&self) -> impl Iterator<Item = (MemberIndex, &PoolMember<'a>)> {
         self.members.iter().enumerate()
     }
 
     /// Returns the members of a package, of any catalog and channel.
-    pub fn of_package(&self, package: &str) -> &[Node] {
+    pub fn of_package(&self, package: &str) -> &[MemberIndex] {
         self.by_package.get(package).map_or(&[], Vec::as_slice)
     }
 
     /// Returns the members that provide an API.
-    pub fn of_api(&self, api: &[String; 3]) -> &[Node] {
+    pub fn of_api(&self, api: &[String; 3]) -> &[MemberIndex] {
         self.by_api.get(api).map_or(&[], Vec::as_slice)
     }
 
     /// Returns the name that clusters give a member.
-    pub fn id(&self, node: Node) -> String {
+    pub fn id(&self, node: MemberIndex) -> String {
         let member = &self.members[node];
         let source = &self.sources[member.source];
         format!("{}/{}/{}/{}", source.name, source.namespace, member.channel, member.bundle.name)
     }
 
     /// Returns whether a member is in the default channel of its package.
-    pub fn is_default(&self, node: Node) -> bool {
+    pub fn is_default(&self, node: MemberIndex) -> bool {
         self.groups[self.members[node].group].default
     }
 
     /// Returns the members of the channel of a member, as listed.
-    pub fn channel_of(&self, node: Node) -> &[Node] {
+    pub fn channel_of(&self, node: MemberIndex) -> &[MemberIndex] {
         &self.groups[self.members[node].group].members
     }
 
     /// Returns the deprecation message of the channel of a member.
-    pub fn channel_deprecation(&self, node: Node) -> Option<&'a str> {
+    pub fn channel_deprecation(&self, node: MemberIndex) -> Option<&'a str> {
         self.groups[self.members[node].group].deprecation
     }
 
     /// Returns the members of the channel of a member, in order, or the reason why there is no order.
-    pub fn chain_of(&self, node: Node) -> Chain {
+    pub fn chain_of(&self, node: MemberIndex) -> MemberChain {
         self.chain(self.members[node].group)
     }
 
-    fn chain(&self, group: usize) -> Chain {
+    fn chain(&self, group: usize) -> MemberChain {
         let group = &self.groups[group];
         group
             .chain
@@ -208,7 +208,7 @@ impl<'a> Pool<'a> {
                     Ok(chain) => Ok(chain.into_iter().map(|place| group.members[place]).collect()),
                     Err(error) => {
                         let (package, channel) = (group.package.to_owned(), group.channel.to_owned());
-                        Err(QueryError::NoOrder { package, channel, error })
+                        Err(PoolError::NoOrder { package, channel, error })
                     }
                 })
             })
@@ -234,7 +234,7 @@ impl<'a> Pool<'a> {
     }
 
     /// Returns the distance of a member from the head of its channel; `None` if clusters cannot choose it.
-    pub(crate) fn below_head(&self, node: Node) -> Option<usize> {
+    pub(crate) fn below_head(&self, node: MemberIndex) -> Option<usize> {
         self.edges(self.members[node].group).places.get(&node).copied()
     }
 
@@ -247,7 +247,7 @@ impl<'a> Pool<'a> {
         group: usize,
         name: &str,
         version: Option<&Version>,
-    ) -> Result<Vec<Node>, QueryError> {
+    ) -> Result<Vec<MemberIndex>, PoolError> {
         let chain = self.chain(group);
         let chain = chain.as_ref().as_ref().map_err(Clone::clone)?;
         let edges = self.edges(group);
@@ -300,16 +300,16 @@ impl<'a> Pool<'a> {
     ///
     /// # Errors
     /// Fails when the budget is exhausted.
-    pub(crate) fn charge(&self, steps: u64) -> Result<(), QueryError> {
+    pub(crate) fn charge(&self, steps: u64) -> Result<(), PoolError> {
         let left = self.work.get().checked_sub(steps);
         self.work.set(left.unwrap_or_default());
         left.map(|_| ()).ok_or_else(|| self.give_up())
     }
 
     /// Records that a query reached a limit of opm, and returns the error.
-    pub(crate) fn give_up(&self) -> QueryError {
+    pub(crate) fn give_up(&self) -> PoolError {
         self.gave_up.set(true);
-        QueryError::GaveUp
+        PoolError::GaveUp
     }
 
     /// Returns whether a query reached a limit of opm.
@@ -323,7 +323,7 @@ impl<'a> Pool<'a> {
     }
 
     /// Returns a superset of the members that meet a requirement.
-    fn may_meet(&self, need: &Need) -> Vec<Node> {
+    fn may_meet(&self, need: &Need) -> Vec<MemberIndex> {
         match need {
             Need::Package(name, _) => self.of_package(name).to_vec(),
             Need::Api(api) => self.of_api(api).to_vec(),
@@ -334,7 +334,7 @@ impl<'a> Pool<'a> {
                 part.map_or_else(|| (0..self.members.len()).collect(), |part| self.may_meet(part))
             }
             Need::Any(parts) => {
-                let mut all: Vec<Node> = parts.iter().flat_map(|part| self.may_meet(part)).collect();
+                let mut all: Vec<MemberIndex> = parts.iter().flat_map(|part| self.may_meet(part)).collect();
                 all.sort_unstable();
                 all.dedup();
                 all
@@ -362,8 +362,8 @@ impl<'a> Pool<'a> {
         found
     }
 
-    fn in_order(&self, matches: &[Node], preferred: Option<usize>) -> Result<Vec<Node>, QueryError> {
-        let wanted: HashSet<Node> = matches.iter().copied().collect();
+    fn in_order(&self, matches: &[MemberIndex], preferred: Option<usize>) -> Result<Vec<MemberIndex>, PoolError> {
+        let wanted: HashSet<MemberIndex> = matches.iter().copied().collect();
         let mut groups: BTreeMap<usize, Vec<usize>> = BTreeMap::new();
         let mut seen = HashSet::new();
         for &node in matches {
@@ -387,8 +387,8 @@ impl<'a> Pool<'a> {
     }
 
     /// Returns the members of a catalog that match a Subscription, by channel, in order of preference.
-    pub(crate) fn of_subscription(&self, source: usize, package: &str, channel: Option<&str>) -> Vec<Vec<Node>> {
-        let mut groups: BTreeMap<usize, Vec<Node>> = BTreeMap::new();
+    pub(crate) fn of_subscription(&self, source: usize, package: &str, channel: Option<&str>) -> Vec<Vec<MemberIndex>> {
+        let mut groups: BTreeMap<usize, Vec<MemberIndex>> = BTreeMap::new();
         for &node in self.of_package(package) {
             let member = &self.members[node];
             if member.source == source && channel.is_none_or(|channel| channel == member.channel) {
@@ -402,7 +402,7 @@ impl<'a> Pool<'a> {
     }
 
     /// Returns every member that clusters can choose, with its distance from the head of its channel.
-    pub(crate) fn on_chains(&self) -> impl Iterator<Item = (Node, usize)> {
+    pub(crate) fn on_chains(&self) -> impl Iterator<Item = (MemberIndex, usize)> {
         (0..self.groups.len()).flat_map(|group| match &*self.chain(group) {
             Ok(chain) => chain.iter().copied().zip(0..).collect::<Vec<_>>(),
             Err(_) => Vec::new(),

@@ -1,14 +1,14 @@
 //! Parses requests: a package, a channel of it, or a version.
 
 use crate::error::RequestError;
-use crate::input::{Bundle, State, Subscription};
-use crate::place::Place;
-use crate::pool::{Node, Pool};
+use crate::input::{CandidateBundle, ClusterNamespace, NamespaceSubscription};
+use crate::place::MemberPlace;
+use crate::pool::{MemberIndex, Pool};
 use fbc::version::Version;
 
 /// A request: `PACKAGE[@CHANNEL][=VERSION]`, or the name of a bundle.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Request {
+pub struct InstallRequest {
     /// The request as written.
     pub text: String,
     /// The package.
@@ -23,7 +23,7 @@ pub struct Request {
 ///
 /// # Errors
 /// Fails with the expected syntax.
-pub fn parse(text: &str) -> Result<Request, RequestError> {
+pub fn parse(text: &str) -> Result<InstallRequest, RequestError> {
     let (rest, version) = match text.split_once('=') {
         Some((rest, version)) => (rest, Some(version)),
         None => (text, None),
@@ -36,12 +36,17 @@ pub fn parse(text: &str) -> Result<Request, RequestError> {
         return Err(RequestError::Syntax);
     }
     let owned = |text: Option<&str>| text.map(str::to_owned);
-    Ok(Request { text: text.to_owned(), package: package.to_owned(), channel: owned(channel), version: owned(version) })
+    Ok(InstallRequest {
+        text: text.to_owned(),
+        package: package.to_owned(),
+        channel: owned(channel),
+        version: owned(version),
+    })
 }
 
-impl Request {
+impl InstallRequest {
     /// Resolves ambiguities with the catalogs: `etcd.v1.0.0` is a bundle, and `etcd@1.0.0` a version.
-    pub fn resolve(&self, pool: &Pool<'_>) -> Request {
+    pub fn resolve(&self, pool: &Pool<'_>) -> InstallRequest {
         let mut request = self.clone();
         let packages = |name: &str| !pool.of_package(name).is_empty();
         if !packages(&request.package) && request.version.is_none() {
@@ -63,7 +68,7 @@ impl Request {
     }
 
     /// Returns the matching members, if the request names a version or bundle.
-    pub fn members(&self, pool: &Pool<'_>) -> Vec<Node> {
+    pub fn members(&self, pool: &Pool<'_>) -> Vec<MemberIndex> {
         let Some(version) = &self.version else { return Vec::new() };
         let parsed = Version::parse_tolerant(version).ok();
         let nodes = pool.of_package(&self.package).iter().copied().filter(|&node| {
@@ -118,8 +123,11 @@ impl Request {
 ///
 /// # Errors
 /// Fails when the version is unknown or not given.
-pub fn installed(request: &Request, pool: &Pool<'_>) -> Result<(Bundle, Option<Node>), RequestError> {
-    let anywhere = Request { channel: None, ..request.clone() };
+pub fn installed(
+    request: &InstallRequest,
+    pool: &Pool<'_>,
+) -> Result<(CandidateBundle, Option<MemberIndex>), RequestError> {
+    let anywhere = InstallRequest { channel: None, ..request.clone() };
     let nodes = anywhere.members(pool);
     let in_channel = nodes.iter().copied().find(|&node| Some(pool.member(node).channel) == request.channel.as_deref());
     if let Some(node) = in_channel.or_else(|| nodes.first().copied()) {
@@ -151,8 +159,8 @@ pub fn installed(request: &Request, pool: &Pool<'_>) -> Result<(Bundle, Option<N
 }
 
 /// Creates a bundle of which only the name is known.
-pub fn unknown(name: &str, package: &str, version: Option<Version>) -> Bundle {
-    let mut bundle = Bundle::installed(name, version.clone(), "[]");
+pub fn unknown(name: &str, package: &str, version: Option<Version>) -> CandidateBundle {
+    let mut bundle = CandidateBundle::installed(name, version.clone(), "[]");
     bundle.package = package.to_owned();
     bundle.facts.packages.push((package.to_owned(), version));
     bundle
@@ -162,13 +170,17 @@ pub fn unknown(name: &str, package: &str, version: Option<Version>) -> Bundle {
 ///
 /// # Errors
 /// Fails when the version is unknown or not given.
-pub fn add_installed(request: &Request, pool: &Pool<'_>, state: &mut State) -> Result<(), RequestError> {
+pub fn add_installed(
+    request: &InstallRequest,
+    pool: &Pool<'_>,
+    state: &mut ClusterNamespace,
+) -> Result<(), RequestError> {
     let request = request.resolve(pool);
     let (bundle, node) = installed(&request, pool)?;
     let channel = request.channel.clone().or_else(|| channel_of(pool, &bundle, node));
     let source = node.map_or_else(|| source_of(pool, &bundle.package), |node| pool.member(node).source);
     let source = &pool.sources[source];
-    state.subscriptions.push(Subscription {
+    state.subscriptions.push(NamespaceSubscription {
         name: bundle.package.clone(),
         package: bundle.package.clone(),
         channel,
@@ -182,13 +194,13 @@ pub fn add_installed(request: &Request, pool: &Pool<'_>, state: &mut State) -> R
 
 /// Returns the channel that an installed bundle probably follows: the default channel if it contains the bundle or
 /// upgrades it, else the first channel that does.
-fn channel_of(pool: &Pool<'_>, bundle: &Bundle, node: Option<Node>) -> Option<String> {
-    let leads = |node: &Node| {
+fn channel_of(pool: &Pool<'_>, bundle: &CandidateBundle, node: Option<MemberIndex>) -> Option<String> {
+    let leads = |node: &MemberIndex| {
         let member = pool.member(*node);
         member.bundle.name == bundle.name
             || catalog::chain::Edge::between(member.entry, &bundle.name, bundle.version.as_ref()).is_some()
     };
-    let mut nodes: Vec<Node> = pool.of_package(&bundle.package).iter().copied().filter(leads).collect();
+    let mut nodes: Vec<MemberIndex> = pool.of_package(&bundle.package).iter().copied().filter(leads).collect();
     nodes.sort_by_key(|&node| (!pool.is_default(node), pool.member(node).channel));
     nodes.first().copied().or(node).map(|node| pool.member(node).channel.to_owned())
 }
@@ -204,7 +216,7 @@ fn source_of(pool: &Pool<'_>, package: &str) -> usize {
 ///
 /// # Errors
 /// Fails when a Subscription cannot express the request.
-pub fn subscribe(request: &Request, pool: &Pool<'_>, state: &mut State) -> Result<(), RequestError> {
+pub fn subscribe(request: &InstallRequest, pool: &Pool<'_>, state: &mut ClusterNamespace) -> Result<(), RequestError> {
     let request = request.resolve(pool);
     let known = state.subscriptions.iter_mut().find(|it| it.package == request.package);
     if let Some(known) = known {
@@ -220,7 +232,7 @@ pub fn subscribe(request: &Request, pool: &Pool<'_>, state: &mut State) -> Resul
     if request.version.is_some() && nodes.is_empty() {
         return Err(request.unknown(pool));
     }
-    nodes.sort_by_key(|&node| (!Place::of(pool, node).is_on_chain(), !pool.is_default(node)));
+    nodes.sort_by_key(|&node| (!MemberPlace::of(pool, node).is_on_chain(), !pool.is_default(node)));
     let first = nodes.first().map(|&node| *pool.member(node));
     let source = first.map_or_else(|| source_of(pool, &request.package), |member| member.source);
     let source = &pool.sources[source];
@@ -229,7 +241,7 @@ pub fn subscribe(request: &Request, pool: &Pool<'_>, state: &mut State) -> Resul
         let mut here = nodes.filter(|&&node| pool.sources[pool.member(node).source].name == source.name);
         here.find(|&&node| pool.is_default(node)).map(|&node| pool.member(node).channel.to_owned())
     };
-    state.subscriptions.push(Subscription {
+    state.subscriptions.push(NamespaceSubscription {
         name: request.package.clone(),
         package: request.package.clone(),
         channel: request.channel.clone().or_else(|| first.map(|member| member.channel.to_owned())).or_else(default),

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
-use crate::pool::{Chain, Node, Pool};
+use crate::pool::{MemberChain, MemberIndex, Pool};
 
 /// The reverse dependencies of a pool.
 pub struct Requirers<'a> {
@@ -14,7 +14,7 @@ pub struct Requirers<'a> {
 
 struct Requirer<'a> {
     bundles: BTreeSet<&'a str>,
-    candidates: Chain,
+    candidates: MemberChain,
 }
 
 impl<'a> Requirers<'a> {
@@ -44,8 +44,8 @@ impl<'a> Requirers<'a> {
     }
 
     /// Describes the bundles of other packages whose requirements these members of a package meet.
-    pub(crate) fn of_package(&self, package: &str, nodes: &[Node]) -> Vec<String> {
-        let own: BTreeSet<Node> = nodes.iter().copied().collect();
+    pub(crate) fn of_package(&self, package: &str, nodes: &[MemberIndex]) -> Vec<String> {
+        let own: BTreeSet<MemberIndex> = nodes.iter().copied().collect();
         let places = self.met_by.get(package).map(Vec::as_slice).unwrap_or_default();
         let mut lines = Vec::new();
         for ((by, need), requirer) in places.iter().map(|place| &self.needs[*place]) {

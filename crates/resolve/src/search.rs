@@ -14,7 +14,7 @@ pub(crate) type Var = usize;
 
 /// The problem to solve.
 #[derive(Debug, Default)]
-pub(crate) struct Problem {
+pub(crate) struct SearchProblem {
     /// The number of variables.
     pub(crate) variables: usize,
     /// The variables that must hold, in order.
@@ -27,9 +27,9 @@ pub(crate) struct Problem {
     pub(crate) exclusive: Vec<Vec<Var>>,
 }
 
-/// A constraint of a [`Problem`], by index.
+/// A constraint of a [`SearchProblem`], by index.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub(crate) enum Condition {
+pub(crate) enum SearchCondition {
     Mandatory(usize),
     Forbidden(usize),
     Clause(usize),
@@ -38,11 +38,11 @@ pub(crate) enum Condition {
 
 /// The outcome of a search.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) enum Found {
+pub(crate) enum SearchResult {
     /// The variables that hold, in the order they were chosen.
     Solution(Vec<Var>),
     /// There is no solution; these conditions cannot all hold.
-    Conflict(Vec<Condition>),
+    Conflict(Vec<SearchCondition>),
     /// The work budget was exhausted.
     GaveUp,
 }
@@ -50,40 +50,40 @@ pub(crate) enum Found {
 /// The maximum number of steps per search. Real catalogs need some thousands.
 const MAX_STEPS: u64 = 5_000_000;
 
-impl Problem {
+impl SearchProblem {
     /// Solves the problem.
     ///
     /// `work` is the step budget; the search subtracts its steps.
-    pub(crate) fn solve(&self, work: &mut u64) -> Found {
+    pub(crate) fn solve(&self, work: &mut u64) -> SearchResult {
         let all = vec![true; self.conditions().count()];
         let index = Index::new(self);
         let allowed = MAX_STEPS.min(*work);
         let mut steps = allowed;
         let mut search = Search::new(self, &index, &all, &mut steps);
         let found = match search.run() {
-            Some(true) => Found::Solution(search.chosen()),
+            Some(true) => SearchResult::Solution(search.chosen()),
             Some(false) => {
                 let used = std::mem::take(&mut search.used);
-                Found::Conflict(self.shrink(&index, used, &mut steps))
+                SearchResult::Conflict(self.shrink(&index, used, &mut steps))
             }
-            None => Found::GaveUp,
+            None => SearchResult::GaveUp,
         };
         *work -= allowed - steps;
         found
     }
 
-    fn conditions(&self) -> impl Iterator<Item = Condition> + '_ {
+    fn conditions(&self) -> impl Iterator<Item = SearchCondition> + '_ {
         (0..self.mandatory.len())
-            .map(Condition::Mandatory)
-            .chain((0..self.forbidden.len()).map(Condition::Forbidden))
-            .chain((0..self.clauses.len()).map(Condition::Clause))
-            .chain((0..self.exclusive.len()).map(Condition::Exclusive))
+            .map(SearchCondition::Mandatory)
+            .chain((0..self.forbidden.len()).map(SearchCondition::Forbidden))
+            .chain((0..self.clauses.len()).map(SearchCondition::Clause))
+            .chain((0..self.exclusive.len()).map(SearchCondition::Exclusive))
     }
 
     /// Removes constraints while the rest has no solution.
     ///
     /// The remaining constraints explain the conflict. When the budget runs out, some of them may be superfluous.
-    fn shrink(&self, index: &Index, used: Vec<bool>, steps: &mut u64) -> Vec<Condition> {
+    fn shrink(&self, index: &Index, used: Vec<bool>, steps: &mut u64) -> Vec<SearchCondition> {
         let mut kept = used;
         let unsolvable = |kept: &[bool], steps: &mut u64| Search::new(self, index, kept, steps).run() == Some(false);
         if !unsolvable(&kept, steps) {
@@ -117,7 +117,7 @@ struct Index {
 }
 
 impl Index {
-    fn new(problem: &Problem) -> Index {
+    fn new(problem: &SearchProblem) -> Index {
         let empty = || vec![Vec::new(); problem.variables];
         let mut index = Index { owned: empty(), candidate_of: empty(), exclusive: empty() };
         for (number, (owner, candidates)) in problem.clauses.iter().enumerate() {
@@ -174,7 +174,7 @@ impl Open {
 }
 
 struct Search<'a> {
-    problem: &'a Problem,
+    problem: &'a SearchProblem,
     index: &'a Index,
     /// The constraints that count.
     active: &'a [bool],
@@ -194,7 +194,7 @@ struct Search<'a> {
 }
 
 impl<'a> Search<'a> {
-    fn new(problem: &'a Problem, index: &'a Index, active: &'a [bool], steps: &'a mut u64) -> Search<'a> {
+    fn new(problem: &'a SearchProblem, index: &'a Index, active: &'a [bool], steps: &'a mut u64) -> Search<'a> {
         Search {
             problem,
             index,
@@ -211,23 +211,23 @@ impl<'a> Search<'a> {
         }
     }
 
-    fn place(&self, condition: Condition) -> usize {
+    fn place(&self, condition: SearchCondition) -> usize {
         let problem = self.problem;
         match condition {
-            Condition::Mandatory(number) => number,
-            Condition::Forbidden(number) => problem.mandatory.len() + number,
-            Condition::Clause(number) => problem.mandatory.len() + problem.forbidden.len() + number,
-            Condition::Exclusive(number) => {
+            SearchCondition::Mandatory(number) => number,
+            SearchCondition::Forbidden(number) => problem.mandatory.len() + number,
+            SearchCondition::Clause(number) => problem.mandatory.len() + problem.forbidden.len() + number,
+            SearchCondition::Exclusive(number) => {
                 problem.mandatory.len() + problem.forbidden.len() + problem.clauses.len() + number
             }
         }
     }
 
-    fn is_active(&self, condition: Condition) -> bool {
+    fn is_active(&self, condition: SearchCondition) -> bool {
         self.active[self.place(condition)]
     }
 
-    fn mark(&mut self, condition: Condition) {
+    fn mark(&mut self, condition: SearchCondition) {
         let place = self.place(condition);
         self.used[place] = true;
     }
@@ -250,14 +250,14 @@ impl<'a> Search<'a> {
         *self.steps = self.steps.checked_sub((problem.variables + problem.clauses.len()) as u64)?;
         let mut possible = true;
         for (number, &variable) in problem.forbidden.iter().enumerate() {
-            possible &= self.assign(variable, false, Condition::Forbidden(number));
+            possible &= self.assign(variable, false, SearchCondition::Forbidden(number));
         }
         for number in 0..problem.clauses.len() {
             possible = possible && self.check_clause(number);
         }
         for (number, &variable) in problem.mandatory.iter().enumerate() {
-            if self.is_active(Condition::Mandatory(number)) {
-                possible = possible && self.assign(variable, true, Condition::Mandatory(number));
+            if self.is_active(SearchCondition::Mandatory(number)) {
+                possible = possible && self.assign(variable, true, SearchCondition::Mandatory(number));
                 self.choices.push_back((Choice::Mandatory(number), 0));
             }
         }
@@ -292,7 +292,7 @@ impl<'a> Search<'a> {
         let candidate = (next..candidates.len()).find(|&place| self.value[candidates[place]] != Some(false));
         let Some(place) = candidate else {
             if let Choice::Clause(number) = choice {
-                self.mark(Condition::Clause(number));
+                self.mark(SearchCondition::Clause(number));
             }
             self.guesses.push(guess);
             return Some(false);
@@ -300,7 +300,7 @@ impl<'a> Search<'a> {
         let variable = candidates[place];
         guess.tried = Some(place);
         for &clause in &self.index.owned[variable] {
-            if self.is_active(Condition::Clause(clause)) {
+            if self.is_active(SearchCondition::Clause(clause)) {
                 guess.children += 1;
                 self.choices.push_back((Choice::Clause(clause), 0));
             }
@@ -335,7 +335,7 @@ impl<'a> Search<'a> {
     }
 
     /// Records the value of a variable, and returns whether it is consistent.
-    fn assign(&mut self, variable: Var, value: bool, because: Condition) -> bool {
+    fn assign(&mut self, variable: Var, value: bool, because: SearchCondition) -> bool {
         if !self.is_active(because) {
             return true;
         }
@@ -372,7 +372,7 @@ impl<'a> Search<'a> {
                 let members = &self.problem.exclusive[number];
                 *self.steps = self.steps.checked_sub(members.len() as u64)?;
                 for &member in members.iter().filter(|&&member| member != variable) {
-                    if !self.assign(member, false, Condition::Exclusive(number)) {
+                    if !self.assign(member, false, SearchCondition::Exclusive(number)) {
                         return Some(false);
                     }
                 }
@@ -390,7 +390,7 @@ impl<'a> Search<'a> {
     /// Propagates a clause, and returns whether it can still be satisfied.
     fn check_clause(&mut self, number: usize) -> bool {
         let owner = self.problem.clauses[number].0;
-        let because = Condition::Clause(number);
+        let because = SearchCondition::Clause(number);
         match (self.open[number], self.value[owner]) {
             (_, Some(false)) => true,
             (Open { count: 0, .. }, _) => self.assign(owner, false, because),

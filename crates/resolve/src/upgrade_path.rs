@@ -5,12 +5,12 @@ use std::collections::HashMap;
 use catalog::chain::Edge;
 
 use crate::error::RequestError;
-use crate::input::Bundle;
-use crate::path::{self, End, Start};
+use crate::input::CandidateBundle;
+use crate::path::{self, Start, V0End};
 use crate::plan::origin;
-use crate::pool::{Node, Pool};
-use crate::request::{self, Request};
-use crate::resolver::Refusal;
+use crate::pool::{MemberIndex, Pool};
+use crate::request::{self, InstallRequest};
+use crate::resolver::ResolutionRefusal;
 use crate::v1;
 
 /// The maximum number of other channels to try.
@@ -68,7 +68,7 @@ pub struct UpgradePath {
     /// The target, if it is not the newest.
     pub to: Option<String>,
     /// The steps in order.
-    pub steps: Vec<Step>,
+    pub steps: Vec<UpgradeStep>,
     /// Why it ends.
     pub end: Ending,
     /// Whether the cluster reaches the target, or the newest bundle.
@@ -76,7 +76,7 @@ pub struct UpgradePath {
     /// Why it does not.
     pub explanation: Vec<String>,
     /// The message of the cluster if it cannot resolve the namespace, or ours if the path is unknown.
-    pub refusal: Option<Refusal>,
+    pub refusal: Option<ResolutionRefusal>,
     /// The channels in which it would.
     pub elsewhere: Vec<String>,
     /// Whether this is the path of OLM v1.
@@ -89,7 +89,7 @@ pub struct UpgradePath {
 
 /// One upgrade.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Step {
+pub struct UpgradeStep {
     /// The bundle that is installed after it.
     pub name: String,
     /// Its version.
@@ -164,14 +164,14 @@ impl Ending {
 /// Fails when the question names something that does not exist.
 pub fn upgrade_path(pool: &Pool<'_>, question: &Question<'_>) -> Result<UpgradePath, RequestError> {
     let package = question.package;
-    let wish = |version: &str, channel: Option<&str>| Request {
+    let wish = |version: &str, channel: Option<&str>| InstallRequest {
         text: version.to_owned(),
         package: package.to_owned(),
         channel: channel.map(str::to_owned),
         version: Some(version.to_owned()),
     };
-    let here = |&&node: &&Node| pool.member(node).source == 0;
-    let nodes: Vec<Node> = pool.of_package(package).iter().filter(here).copied().collect();
+    let here = |&&node: &&MemberIndex| pool.member(node).source == 0;
+    let nodes: Vec<MemberIndex> = pool.of_package(package).iter().filter(here).copied().collect();
     let wanted = wish(question.from, question.channel);
     let default = nodes.iter().copied().find(|&node| pool.is_default(node));
     let Some(default) = default else { return Err(wanted.unknown(pool)) };
@@ -216,7 +216,7 @@ pub fn upgrade_path(pool: &Pool<'_>, question: &Question<'_>) -> Result<UpgradeP
 /// Follows the upgrades of OLM v0.
 fn first(pool: &Pool<'_>, start: &Start<'_>) -> UpgradePath {
     let path = path::path(pool, start);
-    let version = |node: Node| pool.member(node).bundle.version.as_ref().map(ToString::to_string);
+    let version = |node: MemberIndex| pool.member(node).bundle.version.as_ref().map(ToString::to_string);
     let steps = path.steps.iter().map(|step| {
         let along = step.companions.iter().map(|along| Along {
             name: pool.member(along.node).bundle.name.clone(),
@@ -227,15 +227,15 @@ fn first(pool: &Pool<'_>, start: &Start<'_>) -> UpgradePath {
             reasons: along.needed.clone(),
         });
         let name = pool.member(step.to).bundle.name.clone();
-        Step { name, version: version(step.to), edge: step.edge.field(), along: along.collect() }
+        UpgradeStep { name, version: version(step.to), edge: step.edge.field(), along: along.collect() }
     });
     let steps = steps.collect();
     let (end, explanation, refusal) = match path.end {
-        End::Latest => (Ending::Latest, Vec::new(), None),
-        End::Reached => (Ending::Reached, Vec::new(), None),
-        End::Stuck(lines) => (Ending::Stuck, lines, None),
-        End::Blocked(Refusal::GaveUp, _) => (Ending::Unknown, Vec::new(), Some(Refusal::GaveUp)),
-        End::Blocked(refusal, lines) => (Ending::Blocked, lines, Some(refusal)),
+        V0End::Latest => (Ending::Latest, Vec::new(), None),
+        V0End::Reached => (Ending::Reached, Vec::new(), None),
+        V0End::Stuck(lines) => (Ending::Stuck, lines, None),
+        V0End::Blocked(ResolutionRefusal::GaveUp, _) => (Ending::Unknown, Vec::new(), Some(ResolutionRefusal::GaveUp)),
+        V0End::Blocked(refusal, lines) => (Ending::Blocked, lines, Some(refusal)),
     };
     ended(start, steps, end, explanation, refusal)
 }
@@ -244,7 +244,7 @@ fn first(pool: &Pool<'_>, start: &Start<'_>) -> UpgradePath {
 fn second(pool: &Pool<'_>, start: &Start<'_>, crds: &CompareCrds<'_>) -> UpgradePath {
     let channel = start.channel.unwrap_or_default();
     let path = v1::path(pool, start.package, channel, &start.from, start.to);
-    let (mut steps, mut not_compared): (Vec<Step>, usize) = (Vec::new(), 0);
+    let (mut steps, mut not_compared): (Vec<UpgradeStep>, usize) = (Vec::new(), 0);
     for (node, edge) in path.steps {
         let bundle = pool.member(node).bundle;
         match crds(steps.last().map_or(&start.from.name, |step| &step.name), &bundle.name) {
@@ -257,13 +257,15 @@ fn second(pool: &Pool<'_>, start: &Start<'_>, crds: &CompareCrds<'_>) -> Upgrade
         }
         let version = bundle.version.as_ref().map(ToString::to_string);
         let edge = edge.map_or("version", Edge::field);
-        steps.push(Step { name: bundle.name.clone(), version, edge, along: Vec::new() });
+        steps.push(UpgradeStep { name: bundle.name.clone(), version, edge, along: Vec::new() });
     }
     let path = match path.end {
-        v1::End::Latest => ended(start, steps, Ending::Latest, Vec::new(), None),
-        v1::End::Reached => ended(start, steps, Ending::Reached, Vec::new(), None),
-        v1::End::Failed(none) => ended(start, steps, Ending::Blocked, Vec::new(), Some(Refusal::Olm(none.to_string()))),
-        v1::End::Cycle(name) => {
+        v1::V1End::Latest => ended(start, steps, Ending::Latest, Vec::new(), None),
+        v1::V1End::Reached => ended(start, steps, Ending::Reached, Vec::new(), None),
+        v1::V1End::Failed(none) => {
+            ended(start, steps, Ending::Blocked, Vec::new(), Some(ResolutionRefusal::Olm(none.to_string())))
+        }
+        v1::V1End::Cycle(name) => {
             ended(start, steps, Ending::Stuck, vec![format!("the upgrades lead back to {name}")], None)
         }
     };
@@ -272,10 +274,10 @@ fn second(pool: &Pool<'_>, start: &Start<'_>, crds: &CompareCrds<'_>) -> Upgrade
 
 fn ended(
     start: &Start<'_>,
-    steps: Vec<Step>,
+    steps: Vec<UpgradeStep>,
     end: Ending,
     explanation: Vec<String>,
-    refusal: Option<Refusal>,
+    refusal: Option<ResolutionRefusal>,
 ) -> UpgradePath {
     UpgradePath {
         package: start.package.to_owned(),
@@ -324,7 +326,7 @@ impl Onward {
 pub fn onward(pool: &Pool<'_>, package: &str, channel: &str, bundles: &[(&str, Option<&str>)]) -> Vec<Onward> {
     let nodes = pool.of_package(package).iter().map(|&node| pool.member(node).bundle);
     let alone = nodes.clone().all(|bundle| bundle.facts.needs.is_empty());
-    let by_name: HashMap<&str, &Bundle> = nodes.map(|bundle| (bundle.name.as_str(), bundle)).collect();
+    let by_name: HashMap<&str, &CandidateBundle> = nodes.map(|bundle| (bundle.name.as_str(), bundle)).collect();
     let follow = |from: &str, to: Option<&str>| {
         let from = (*by_name.get(from)?).clone();
         Some(first(pool, &Start { source: 0, package, channel: Some(channel), from, to }))

@@ -7,21 +7,21 @@ use catalog::chain::Edge;
 use fbc::release::cmp_version_release;
 use fbc::version::Version;
 
-use crate::input::Bundle;
-use crate::masterminds::Range;
-use crate::pool::{Node, Pool};
+use crate::input::CandidateBundle;
+use crate::masterminds::MastermindsRange;
+use crate::pool::{MemberIndex, Pool};
 
 /// A request to install a package.
 #[derive(Debug, Default)]
-pub struct Request<'a> {
+pub struct V1Request<'a> {
     /// The package.
     pub package: &'a str,
     /// The channels; all of them if empty.
     pub channels: &'a [String],
     /// The allowed versions; all of them if unset.
-    pub range: Option<&'a Range>,
+    pub range: Option<&'a MastermindsRange>,
     /// The installed bundle.
-    pub installed: Option<&'a Bundle>,
+    pub installed: Option<&'a CandidateBundle>,
     /// Whether any version is allowed, not only upgrades that the catalog provides.
     pub any_version: bool,
 }
@@ -61,15 +61,15 @@ fn upgrading(from: Option<&Version>) -> String {
 ///
 /// # Errors
 /// Fails with the message of clusters when there is no bundle, or several.
-pub fn select(pool: &Pool<'_>, request: &Request<'_>) -> Result<Node, NoChoice> {
+pub fn select(pool: &Pool<'_>, request: &V1Request<'_>) -> Result<MemberIndex, NoChoice> {
     select_among(pool, request, pool.of_package(request.package))
 }
 
 /// Chooses the bundle to install among `nodes`.
-fn select_among(pool: &Pool<'_>, request: &Request<'_>, nodes: &[Node]) -> Result<Node, NoChoice> {
-    let mut best: Vec<Node> = Vec::new();
+fn select_among(pool: &Pool<'_>, request: &V1Request<'_>, nodes: &[MemberIndex]) -> Result<MemberIndex, NoChoice> {
+    let mut best: Vec<MemberIndex> = Vec::new();
     for source in 0..pool.sources.len() {
-        let fits = |&node: &Node| pool.member(node).source == source && is_eligible(pool, request, node);
+        let fits = |&node: &MemberIndex| pool.member(node).source == source && is_eligible(pool, request, node);
         let found = nodes.iter().copied().filter(fits);
         best.extend(found.min_by(|&a, &b| compare(pool, a, b)));
     }
@@ -77,14 +77,14 @@ fn select_among(pool: &Pool<'_>, request: &Request<'_>, nodes: &[Node]) -> Resul
     if best.iter().any(|&node| !is_deprecated(pool, node)) {
         best.retain(|&node| !is_deprecated(pool, node));
     }
-    let priority = |node: Node| pool.sources[pool.member(node).source].priority;
+    let priority = |node: MemberIndex| pool.sources[pool.member(node).source].priority;
     let highest = best.iter().map(|&node| priority(node)).max();
     best.retain(|&node| Some(priority(node)) == highest);
     let reason = match best.as_slice() {
         [only] => return Ok(*only),
         [] => NoChoiceReason::None(described(request)),
         several => {
-            let name = |&node: &Node| pool.sources[pool.member(node).source].name.clone();
+            let name = |&node: &MemberIndex| pool.sources[pool.member(node).source].name.clone();
             let mut catalogs: Vec<String> = several.iter().map(name).collect();
             catalogs.sort_unstable();
             NoChoiceReason::Several { request: described(request), catalogs }
@@ -95,16 +95,16 @@ fn select_among(pool: &Pool<'_>, request: &Request<'_>, nodes: &[Node]) -> Resul
 
 /// The upgrades of a cluster of the second generation, step by step.
 #[derive(Debug)]
-pub struct Path {
+pub struct V1Path {
     /// The bundles in order, each with the edge that leads to it.
-    pub steps: Vec<(Node, Option<Edge>)>,
+    pub steps: Vec<(MemberIndex, Option<Edge>)>,
     /// Why it ends.
-    pub end: End,
+    pub end: V1End,
 }
 
-/// The end of a [`Path`].
+/// The end of a [`V1Path`].
 #[derive(Debug, PartialEq, Eq)]
-pub enum End {
+pub enum V1End {
     /// No edge leads to a higher version.
     Latest,
     /// The target is reached.
@@ -118,14 +118,14 @@ pub enum End {
 /// Follows the upgrades of a package in a channel, each to the highest version that an edge leads to.
 ///
 /// A target is selected as soon as an edge leads to it.
-pub fn path(pool: &Pool<'_>, package: &str, channel: &str, from: &Bundle, to: Option<&str>) -> Path {
+pub fn path(pool: &Pool<'_>, package: &str, channel: &str, from: &CandidateBundle, to: Option<&str>) -> V1Path {
     let channels = [channel.to_owned()];
     let nodes = pool.of_package(package);
     let wanted = to.and_then(|to| nodes.iter().find(|node| pool.member(**node).bundle.name == to));
     let wanted = wanted.and_then(|node| pool.member(*node).bundle.version.as_ref());
-    let range = wanted.and_then(|version| Range::parse(&format!("={version}")).ok());
+    let range = wanted.and_then(|version| MastermindsRange::parse(&format!("={version}")).ok());
     // A step looks only at bundles that can follow: those of the same version, and those with an edge.
-    let mut by_name: HashMap<&str, Vec<Node>> = HashMap::new();
+    let mut by_name: HashMap<&str, Vec<MemberIndex>> = HashMap::new();
     let mut ranged = Vec::new();
     for &node in nodes {
         let member = pool.member(node);
@@ -138,22 +138,23 @@ pub fn path(pool: &Pool<'_>, package: &str, channel: &str, from: &Bundle, to: Op
     let (mut steps, mut seen, mut current) = (Vec::new(), HashSet::new(), from);
     loop {
         if to == Some(current.name.as_str()) {
-            return Path { steps, end: End::Reached };
+            return V1Path { steps, end: V1End::Reached };
         }
         if !seen.insert(current.name.clone()) {
-            return Path { steps, end: End::Cycle(current.name.clone()) };
+            return V1Path { steps, end: V1End::Cycle(current.name.clone()) };
         }
-        let next: Vec<Node> =
+        let next: Vec<MemberIndex> =
             by_name.get(current.name.as_str()).into_iter().flatten().chain(&ranged).copied().collect();
-        let select = |range: Option<&Range>| {
-            let request = Request { package, channels: &channels, range, installed: Some(current), any_version: false };
+        let select = |range: Option<&MastermindsRange>| {
+            let request =
+                V1Request { package, channels: &channels, range, installed: Some(current), any_version: false };
             select_among(pool, &request, &next)
         };
         let direct = range.as_ref().and_then(|range| select(Some(range)).ok());
         let node = match direct.map_or_else(|| select(None), Ok) {
             Ok(node) if pool.member(node).bundle.name != current.name => node,
-            Ok(_) => return Path { steps, end: End::Latest },
-            Err(none) => return Path { steps, end: End::Failed(none) },
+            Ok(_) => return V1Path { steps, end: V1End::Latest },
+            Err(none) => return V1Path { steps, end: V1End::Failed(none) },
         };
         let member = pool.member(node);
         steps.push((node, Edge::between(member.entry, &current.name, current.version.as_ref())));
@@ -162,7 +163,7 @@ pub fn path(pool: &Pool<'_>, package: &str, channel: &str, from: &Bundle, to: Op
 }
 
 /// Returns whether a bundle is a candidate.
-pub(crate) fn is_eligible(pool: &Pool<'_>, request: &Request<'_>, node: Node) -> bool {
+pub(crate) fn is_eligible(pool: &Pool<'_>, request: &V1Request<'_>, node: MemberIndex) -> bool {
     let member = pool.member(node);
     let bundle = member.bundle;
     let listed = |channel: &str| request.channels.is_empty() || request.channels.iter().any(|name| name == channel);
@@ -179,12 +180,12 @@ pub(crate) fn is_eligible(pool: &Pool<'_>, request: &Request<'_>, node: Node) ->
 }
 
 /// Returns whether a bundle itself is deprecated; clusters ignore the deprecation of its channel or package.
-pub fn is_deprecated(pool: &Pool<'_>, node: Node) -> bool {
+pub fn is_deprecated(pool: &Pool<'_>, node: MemberIndex) -> bool {
     pool.member(node).bundle.deprecation.is_some()
 }
 
 /// Sorts the preferred bundle first.
-fn compare(pool: &Pool<'_>, a: Node, b: Node) -> std::cmp::Ordering {
+fn compare(pool: &Pool<'_>, a: MemberIndex, b: MemberIndex) -> std::cmp::Ordering {
     let (one, other) = (pool.member(a).bundle, pool.member(b).bundle);
     let versions = match (&one.version, &other.version) {
         (Some(x), Some(y)) => cmp_version_release((y, other.release.as_ref()), (x, one.release.as_ref())),
@@ -197,7 +198,7 @@ fn compare(pool: &Pool<'_>, a: Node, b: Node) -> std::cmp::Ordering {
 }
 
 /// Describes the request, in the words of clusters.
-fn described(request: &Request<'_>) -> String {
+fn described(request: &V1Request<'_>) -> String {
     let mut text = format!("package {:?}", request.package);
     if let Some(range) = request.range {
         text += &format!(" matching version {:?}", range.as_str());
@@ -216,11 +217,11 @@ mod tests {
     fn shown(lines: &str, range: &str, channels: &[&str], installed: &str) -> String {
         let (sources, _) = read(lines);
         let pool = Pool::new(&sources, "here");
-        let range = (!range.is_empty()).then(|| Range::parse(range).unwrap());
+        let range = (!range.is_empty()).then(|| MastermindsRange::parse(range).unwrap());
         let channels: Vec<String> = channels.iter().map(|&name| name.to_owned()).collect();
         let installed = sources[0].bundles.iter().find(|bundle| bundle.name == installed);
         let request =
-            Request { package: "a", channels: &channels, range: range.as_ref(), installed, any_version: false };
+            V1Request { package: "a", channels: &channels, range: range.as_ref(), installed, any_version: false };
         match select(&pool, &request) {
             Ok(node) => pool.member(node).bundle.name.clone(),
             Err(none) => none.to_string(),
@@ -258,7 +259,7 @@ mod tests {
         let (mut sources, _) = read("catalog x\na/stable*: a.v1; a.v2 r=a.v1");
         sources[0].bundles[1].deprecation = Some("old".to_owned());
         let pool = Pool::new(&sources, "here");
-        let request = Request { package: "a", ..Request::default() };
+        let request = V1Request { package: "a", ..V1Request::default() };
         assert_eq!(select(&pool, &request).map(|node| pool.member(node).bundle.name.as_str()), Ok("a.v1"));
     }
 
@@ -268,7 +269,7 @@ mod tests {
         let channel = sources[0].channels.iter_mut().find(|channel| channel.name == "new").unwrap();
         channel.deprecation = Some("old".to_owned());
         let pool = Pool::new(&sources, "here");
-        let request = Request { package: "a", ..Request::default() };
+        let request = V1Request { package: "a", ..V1Request::default() };
         let node = select(&pool, &request).unwrap();
         assert_eq!((pool.member(node).bundle.name.as_str(), is_deprecated(&pool, node)), ("a.v2", false));
     }

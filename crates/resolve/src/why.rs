@@ -7,17 +7,17 @@ use catalog::chain::Edge;
 use crate::dependencies;
 use crate::error::RequestError;
 use crate::explain::explain;
-use crate::input::State;
-use crate::place::Place;
+use crate::input::ClusterNamespace;
+use crate::place::MemberPlace;
 use crate::plan::origin;
-use crate::pool::{Node, Pool};
-use crate::request::{self, Request};
+use crate::pool::{MemberIndex, Pool};
+use crate::request::{self, InstallRequest};
 use crate::requirers::Requirers;
-use crate::resolver::{self, Item, Outcome as Resolved, Reason, Refusal};
+use crate::resolver::{self, InclusionReason, Resolution as Resolved, ResolutionRefusal, SolutionItem};
 
 /// A heading, and lines below it.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Part {
+pub struct ReasonPart {
     /// The key of the topic.
     pub key: &'static str,
     /// The short answer.
@@ -30,7 +30,11 @@ pub struct Part {
 ///
 /// # Errors
 /// Fails when nothing matches, and lists what exists.
-pub fn why(pool: &Pool<'_>, requirers: &Requirers<'_>, request: &Request) -> Result<Vec<Part>, RequestError> {
+pub fn why(
+    pool: &Pool<'_>,
+    requirers: &Requirers<'_>,
+    request: &InstallRequest,
+) -> Result<Vec<ReasonPart>, RequestError> {
     match &request.version {
         None => of_package(pool, requirers, request),
         Some(_) => of_version(pool, request),
@@ -38,22 +42,27 @@ pub fn why(pool: &Pool<'_>, requirers: &Requirers<'_>, request: &Request) -> Res
 }
 
 /// Answers for a package, or a channel of it.
-fn of_package(pool: &Pool<'_>, requirers: &Requirers<'_>, request: &Request) -> Result<Vec<Part>, RequestError> {
-    let in_channel = |node: &&Node| request.channel.as_ref().is_none_or(|name| *name == pool.member(**node).channel);
-    let nodes: Vec<Node> = pool.of_package(&request.package).iter().filter(in_channel).copied().collect();
+fn of_package(
+    pool: &Pool<'_>,
+    requirers: &Requirers<'_>,
+    request: &InstallRequest,
+) -> Result<Vec<ReasonPart>, RequestError> {
+    let in_channel =
+        |node: &&MemberIndex| request.channel.as_ref().is_none_or(|name| *name == pool.member(**node).channel);
+    let nodes: Vec<MemberIndex> = pool.of_package(&request.package).iter().filter(in_channel).copied().collect();
     if nodes.is_empty() {
         return Err(request.unknown(pool));
     }
     let mut parts = vec![channels(pool, request, &nodes)];
     parts.extend(messages(pool, &nodes));
-    let mut state = State::default();
+    let mut state = ClusterNamespace::default();
     request::subscribe(request, pool, &mut state)?;
     parts.push(installed(pool, request, &state));
     parts.push(required_by(requirers, request, &nodes));
     Ok(parts)
 }
 
-fn channels(pool: &Pool<'_>, request: &Request, nodes: &[Node]) -> Part {
+fn channels(pool: &Pool<'_>, request: &InstallRequest, nodes: &[MemberIndex]) -> ReasonPart {
     let mut lines: BTreeMap<(usize, &str), String> = BTreeMap::new();
     for &node in nodes {
         let member = pool.member(node);
@@ -76,11 +85,11 @@ fn channels(pool: &Pool<'_>, request: &Request, nodes: &[Node]) -> Part {
         lines.entry((member.source, member.channel)).or_insert(line);
     }
     let heading = format!("channels of {}:", request.package);
-    Part { key: "channels", heading, lines: lines.into_values().collect() }
+    ReasonPart { key: "channels", heading, lines: lines.into_values().collect() }
 }
 
 /// Reports the deprecation messages of a package, its channels and bundles.
-fn messages(pool: &Pool<'_>, nodes: &[Node]) -> Option<Part> {
+fn messages(pool: &Pool<'_>, nodes: &[MemberIndex]) -> Option<ReasonPart> {
     let one_line = |message: &str| message.split_whitespace().collect::<Vec<_>>().join(" ");
     let mut lines = BTreeSet::new();
     for &node in nodes {
@@ -97,28 +106,28 @@ fn messages(pool: &Pool<'_>, nodes: &[Node]) -> Option<Part> {
         }
     }
     let heading = "deprecated (a message for users; clusters choose all the same):".to_owned();
-    (!lines.is_empty()).then(|| Part { key: "deprecations", heading, lines: lines.into_iter().collect() })
+    (!lines.is_empty()).then(|| ReasonPart { key: "deprecations", heading, lines: lines.into_iter().collect() })
 }
 
 /// Reports the result of a new installation.
-fn installed(pool: &Pool<'_>, request: &Request, state: &State) -> Part {
+fn installed(pool: &Pool<'_>, request: &InstallRequest, state: &ClusterNamespace) -> ReasonPart {
     let package = &request.package;
-    let part = |heading, lines| Part { key: "install", heading, lines };
+    let part = |heading, lines| ReasonPart { key: "install", heading, lines };
     match resolver::resolve(pool, state) {
         Resolved::Solved(chosen) => {
             let mut heading = String::new();
             let mut lines = Vec::new();
             for chosen in chosen {
-                let Item::Member(node) = chosen.item else { continue };
+                let SolutionItem::Member(node) = chosen.item else { continue };
                 let name = &pool.member(node).bundle.name;
-                if chosen.reasons.contains(&Reason::Subscription(0)) {
+                if chosen.reasons.contains(&InclusionReason::Subscription(0)) {
                     heading = format!("a new installation gets {name} ({})", origin(pool, node));
                     lines.extend(passed_over(pool, node));
                     continue;
                 }
                 lines.push(format!("with {name} ({})", origin(pool, node)));
                 for reason in &chosen.reasons {
-                    if let Reason::Needed { by, need } = reason {
+                    if let InclusionReason::Needed { by, need } = reason {
                         lines.push(format!("  {} requires {need}", resolver::bundle(pool, state, *by).name));
                     }
                 }
@@ -130,13 +139,13 @@ fn installed(pool: &Pool<'_>, request: &Request, state: &State) -> Part {
             lines.push(format!("OLM says: {}", conflict.message()));
             part(format!("{package} cannot be installed"), lines)
         }
-        Resolved::Error(refusal @ Refusal::GaveUp) => part(refusal.said(), Vec::new()),
+        Resolved::Error(refusal @ ResolutionRefusal::GaveUp) => part(refusal.said(), Vec::new()),
         Resolved::Error(refusal) => part(format!("{package} cannot be installed"), vec![refusal.said()]),
     }
 }
 
 /// Explains why newer bundles on the chain are passed over.
-fn passed_over(pool: &Pool<'_>, node: Node) -> Vec<String> {
+fn passed_over(pool: &Pool<'_>, node: MemberIndex) -> Vec<String> {
     let mut lines = Vec::new();
     if let Ok(chain) = &*pool.chain_of(node) {
         for &newer in chain.iter().take_while(|&&other| other != node).take(3) {
@@ -149,24 +158,24 @@ fn passed_over(pool: &Pool<'_>, node: Node) -> Vec<String> {
 }
 
 /// Explains why a bundle cannot be installed, in one line.
-fn cannot(pool: &Pool<'_>, node: Node) -> Option<String> {
+fn cannot(pool: &Pool<'_>, node: MemberIndex) -> Option<String> {
     let (reason, hints) = dependencies::why_not(pool, node)?;
     let hints: Vec<&str> = hints.iter().map(|hint| hint.trim()).collect();
     Some(if hints.is_empty() { reason } else { format!("{reason}; {}", hints.join("; ")) })
 }
 
 /// Reports the reverse dependencies of a package.
-fn required_by(requirers: &Requirers<'_>, request: &Request, nodes: &[Node]) -> Part {
+fn required_by(requirers: &Requirers<'_>, request: &InstallRequest, nodes: &[MemberIndex]) -> ReasonPart {
     let lines = requirers.of_package(&request.package, nodes);
     let heading = match lines.is_empty() {
         true => format!("nothing here requires {}", request.package),
         false => format!("{} meets what others require:", request.package),
     };
-    Part { key: "required", heading, lines }
+    ReasonPart { key: "required", heading, lines }
 }
 
 /// Answers for one version.
-fn of_version(pool: &Pool<'_>, request: &Request) -> Result<Vec<Part>, RequestError> {
+fn of_version(pool: &Pool<'_>, request: &InstallRequest) -> Result<Vec<ReasonPart>, RequestError> {
     let nodes = request.members(pool);
     let Some(&first) = nodes.first() else { return Err(request.unknown(pool)) };
     let bundle = pool.member(first).bundle;
@@ -177,45 +186,49 @@ fn of_version(pool: &Pool<'_>, request: &Request) -> Result<Vec<Part>, RequestEr
     for &node in &nodes {
         let member = pool.member(node);
         let source = &pool.sources[member.source].name;
-        let place = match Place::of(pool, node) {
-            Place::Head if impossible.is_some() => "the head".to_owned(),
-            Place::Head => "the head: new installations get it".to_owned(),
-            Place::Below(1) => "directly below the head".to_owned(),
-            Place::Below(number) => format!("{number} below the head"),
-            Place::Skipped(by) => {
+        let place = match MemberPlace::of(pool, node) {
+            MemberPlace::Head if impossible.is_some() => "the head".to_owned(),
+            MemberPlace::Head => "the head: new installations get it".to_owned(),
+            MemberPlace::Below(1) => "directly below the head".to_owned(),
+            MemberPlace::Below(number) => format!("{number} below the head"),
+            MemberPlace::Skipped(by) => {
                 format!(
                     "skipped by {}: not offered; a Subscription with startingCSV {name} still gets it",
                     by.join(", ")
                 )
             }
-            Place::Unreachable => format!(
+            MemberPlace::Unreachable => format!(
                 "not on the chain, since 'replaces' does not lead to it from the head: not offered; a Subscription \
                  with startingCSV {name} still gets it"
             ),
-            Place::Broken(error) => error,
+            MemberPlace::Broken(error) => error,
         };
         places.push(format!("channel {} of {source}: {place}", member.channel));
     }
-    parts.push(Part { key: "place", heading: format!("{name}:"), lines: places });
+    parts.push(ReasonPart { key: "place", heading: format!("{name}:"), lines: places });
     parts.extend(messages(pool, &nodes));
     parts.push(match impossible {
-        None if bundle.facts.needs.is_empty() => {
-            Part { key: "install", heading: "it can be installed; it requires nothing".to_owned(), lines: Vec::new() }
-        }
+        None if bundle.facts.needs.is_empty() => ReasonPart {
+            key: "install",
+            heading: "it can be installed; it requires nothing".to_owned(),
+            lines: Vec::new(),
+        },
         None => {
             let needs = bundle.facts.needs.iter().map(|requirement| met(pool, first, &requirement.need));
             let lines: BTreeSet<String> = needs.collect();
             let heading = "it can be installed, with what it requires:".to_owned();
-            Part { key: "install", heading, lines: lines.into_iter().collect() }
+            ReasonPart { key: "install", heading, lines: lines.into_iter().collect() }
         }
-        Some(reason) => Part { key: "install", heading: "it cannot be installed:".to_owned(), lines: vec![reason] },
+        Some(reason) => {
+            ReasonPart { key: "install", heading: "it cannot be installed:".to_owned(), lines: vec![reason] }
+        }
     });
     parts.push(edges(pool, &nodes));
     Ok(parts)
 }
 
 /// Describes the bundle that meets a requirement.
-fn met(pool: &Pool<'_>, node: Node, need: &catalog::needs::Need) -> String {
+fn met(pool: &Pool<'_>, node: MemberIndex, need: &catalog::needs::Need) -> String {
     match &*pool.candidates(need, Some(pool.member(node).source)) {
         Ok(found) => match found.first() {
             Some(&first) => format!("{need}: {} ({})", pool.member(first).bundle.name, origin(pool, first)),
@@ -226,12 +239,12 @@ fn met(pool: &Pool<'_>, node: Node, need: &catalog::needs::Need) -> String {
 }
 
 /// Reports the upgrade edges to and from a bundle.
-fn edges(pool: &Pool<'_>, nodes: &[Node]) -> Part {
+fn edges(pool: &Pool<'_>, nodes: &[MemberIndex]) -> ReasonPart {
     let mut lines = BTreeSet::new();
     for &node in nodes {
         let member = pool.member(node);
         let (bundle, entry, channel) = (member.bundle, member.entry, member.channel);
-        if Place::of(pool, node).is_on_chain() {
+        if MemberPlace::of(pool, node).is_on_chain() {
             let mut from: Vec<String> = Vec::new();
             if !entry.replaces.is_empty() {
                 from.push(entry.replaces.to_string());
@@ -260,5 +273,5 @@ fn edges(pool: &Pool<'_>, nodes: &[Node]) -> Part {
             lines.insert(line);
         }
     }
-    Part { key: "upgrades", heading: "upgrades:".to_owned(), lines: lines.into_iter().collect() }
+    ReasonPart { key: "upgrades", heading: "upgrades:".to_owned(), lines: lines.into_iter().collect() }
 }

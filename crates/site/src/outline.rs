@@ -4,7 +4,7 @@ use catalog::graph::{Graph, Outline, OutlineChannel};
 use fbc::blob::Entry;
 use fbc::release::Release;
 use fbc::version::Version;
-use resolve::input::{Bundle, Channel, Source};
+use resolve::input::{CandidateBundle, CandidateChannel, CatalogInput};
 
 use crate::summary::{self, Package};
 
@@ -53,11 +53,11 @@ pub fn graph(package: &Package, v0: bool) -> Graph<'_> {
 }
 
 /// Adds a package to the input of a resolution.
-pub(crate) fn add_to_source(package: &Package, source: &mut Source) {
+pub(crate) fn add_to_source(package: &Package, source: &mut CatalogInput) {
     let (name, detail) = (&package.row.name, &package.detail);
     source.packages.insert(name.clone(), detail.deprecation.clone());
     for channel in &detail.channels {
-        source.channels.push(Channel {
+        source.channels.push(CandidateChannel {
             package: name.clone(),
             name: channel.name.clone(),
             default: channel.name == detail.default_channel,
@@ -67,11 +67,11 @@ pub(crate) fn add_to_source(package: &Package, source: &mut Source) {
     }
     for bundle in &detail.bundles {
         let version = Version::parse_strict(&bundle.version).ok();
-        source.bundles.push(Bundle {
+        source.bundles.push(CandidateBundle {
             package: name.clone(),
             release: Release::parse(&bundle.release).ok().flatten(),
             deprecation: bundle.deprecation.clone(),
-            ..Bundle::installed(&bundle.name, version, &bundle.properties)
+            ..CandidateBundle::installed(&bundle.name, version, &bundle.properties)
         });
     }
 }

@@ -6,7 +6,7 @@ use catalog::Warnings;
 use fbc::json::Raw;
 use fbc::scratch::TempFolder;
 use fbc::{Blob, Fbc, Limits, LoadOptions, Problem};
-use resolve::input::{Reader, Source};
+use resolve::input::{CatalogInput, InputReader};
 
 use super::{EditableCatalog, NewFiles, TREE};
 use crate::changes::Changes;
@@ -30,11 +30,11 @@ pub(super) fn check(
     root: &Path,
     expected: &Expected<'_>,
     limits: &Limits,
-) -> Result<(TempFolder, Source), EditError> {
+) -> Result<(TempFolder, CatalogInput), EditError> {
     let Expected { before, outline, changes, new } = expected;
     let tree = staging.path().join(TREE);
     let digests = BlobDigests::of_changed(&before.digests, changes, new);
-    let (rules, reader) = (catalog::inspect(Warnings::Off), Reader::default());
+    let (rules, reader) = (catalog::inspect(Warnings::Off), InputReader::default());
     let inspect = |blob: &Blob, text: Raw<'_>, problems: &mut Vec<Problem>| {
         digests.note(blob, text);
         reader.add(blob, text);

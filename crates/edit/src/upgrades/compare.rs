@@ -7,8 +7,8 @@ use std::slice;
 use catalog::needs::Need;
 use fbc::Fbc;
 use fbc::blob::{BUNDLE, TextBuffer};
-use resolve::dependencies::{self, Finding};
-use resolve::input::{Channel, Reader, Source};
+use resolve::dependencies::{self, UnmetBundle};
+use resolve::input::{CandidateChannel, CatalogInput, InputReader};
 use resolve::pool::Pool;
 
 use super::{ChannelReport, Forbidden, Side, Unmet, check};
@@ -20,12 +20,12 @@ pub struct Offered<'a> {
     /// The outlines of the catalogs to compare, in the order of their sources.
     pub outlines: &'a [Outline],
     /// What the bundles of these catalogs, and of any further ones, provide and require.
-    pub sources: &'a [Source],
+    pub sources: &'a [CatalogInput],
 }
 
 impl<'a> Offered<'a> {
     /// Creates the value for a single catalog.
-    pub fn catalog(outline: &'a Outline, source: &'a Source) -> Offered<'a> {
+    pub fn catalog(outline: &'a Outline, source: &'a CatalogInput) -> Offered<'a> {
         Offered { outlines: slice::from_ref(outline), sources: slice::from_ref(source) }
     }
 }
@@ -58,11 +58,11 @@ pub fn compare(old: Offered<'_>, new: Offered<'_>) -> Vec<Vec<ChannelReport>> {
 ///
 /// # Errors
 /// Fails if the text can no longer be read.
-pub fn source_of(fbc: &Fbc, outline: &Outline) -> io::Result<Source> {
+pub fn source_of(fbc: &Fbc, outline: &Outline) -> io::Result<CatalogInput> {
     let is_part = |package: &str, bundle: &str| {
         outline.packages.get(package).is_some_and(|package| package.bundles.contains_key(bundle))
     };
-    let reader = Reader::default();
+    let reader = InputReader::default();
     let mut buffer = TextBuffer::default();
     for blob in fbc.blobs().iter().filter(|blob| &*blob.schema == BUNDLE && is_part(&blob.package, &blob.name)) {
         reader.add(blob, fbc.text(blob, &mut buffer)?);
@@ -75,7 +75,7 @@ pub fn source_of(fbc: &Fbc, outline: &Outline) -> io::Result<Source> {
 }
 
 /// Gives a channel the entries and the default of an outline. Returns whether the outline has the channel.
-fn follow(channel: &mut Channel, outline: &Outline) -> bool {
+fn follow(channel: &mut CandidateChannel, outline: &Outline) -> bool {
     let Some(package) = outline.packages.get(&channel.package) else { return false };
     let Some(found) = package.channels.get(&channel.name) else { return false };
     channel.default = package.default_channel == channel.name;
@@ -83,13 +83,13 @@ fn follow(channel: &mut Channel, outline: &Outline) -> bool {
     true
 }
 
-fn forbidden(source: &Source) -> Forbidden {
+fn forbidden(source: &CatalogInput) -> Forbidden {
     let bundles = source.bundles.iter().filter(|bundle| bundle.facts.forbidden);
     bundles.map(|bundle| (bundle.package.clone(), bundle.name.clone())).collect()
 }
 
 /// Returns the subject of a finding, regardless of the version.
-fn subject(finding: &Finding<'_>) -> String {
+fn subject(finding: &UnmetBundle<'_>) -> String {
     match finding.requirement.map(|requirement| &requirement.need) {
         Some(Need::Package(package, _)) => format!("package {package}"),
         Some(need) => need.to_string(),
@@ -97,7 +97,7 @@ fn subject(finding: &Finding<'_>) -> String {
     }
 }
 
-fn why(finding: &Finding<'_>) -> String {
+fn why(finding: &UnmetBundle<'_>) -> String {
     let hints: Vec<&str> = finding.hints.iter().map(|hint| hint.trim()).collect();
     if hints.is_empty() { finding.reason.clone() } else { format!("{} ({})", finding.reason, hints.join("; ")) }
 }
@@ -130,7 +130,7 @@ mod tests {
         (fbc, directory)
     }
 
-    fn part(fbc: &Fbc, packages: &[&str]) -> (Outline, Source) {
+    fn part(fbc: &Fbc, packages: &[&str]) -> (Outline, CatalogInput) {
         let mut outline = Outline::new(fbc);
         outline.packages.retain(|name, _| packages.contains(&name.as_str()));
         let source = source_of(fbc, &outline).unwrap();
@@ -138,8 +138,8 @@ mod tests {
     }
 
     /// Returns what `p.v1.0.0` meets.
-    fn words(old: &(Outline, Source), new: &(Outline, Source), others: &[Source]) -> String {
-        let sources = |own: &Source| [slice::from_ref(own), others].concat();
+    fn words(old: &(Outline, CatalogInput), new: &(Outline, CatalogInput), others: &[CatalogInput]) -> String {
+        let sources = |own: &CatalogInput| [slice::from_ref(own), others].concat();
         let (old_sources, new_sources) = (sources(&old.1), sources(&new.1));
         let reports = compare(
             Offered { outlines: slice::from_ref(&old.0), sources: &old_sources },

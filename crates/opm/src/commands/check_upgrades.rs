@@ -9,7 +9,7 @@ use edit::upgrades::{self, ChannelReport, Offered, Outcome as Upgrade, UpgradeRe
 use fbc::json::Raw;
 use fbc::locate::Locator;
 use fbc::{Blob, Fbc, Problem, path};
-use resolve::input::{Reader, Source};
+use resolve::input::{CatalogInput, InputReader};
 use source::{Images, Options};
 
 use super::offline::sources;
@@ -72,7 +72,8 @@ pub(crate) fn run(args: &CheckUpgradesArgs, tls: &TlsFlags, printer: &mut Printe
     let old = read(&args.old, &images, printer)?;
     let new = read(&args.new, &images, printer)?;
     let others = sources::load(&args.with, &[], &images, printer)?;
-    let with_others = |source: Source| -> Vec<Source> { [source].into_iter().chain(others.iter().cloned()).collect() };
+    let with_others =
+        |source: CatalogInput| -> Vec<CatalogInput> { [source].into_iter().chain(others.iter().cloned()).collect() };
     let (old_sources, new_sources) = (with_others(old.source.clone()), with_others(new.source.clone()));
     let reports = upgrades::compare(
         Offered { outlines: slice::from_ref(&old.outline), sources: &old_sources },
@@ -98,11 +99,11 @@ pub(crate) fn run(args: &CheckUpgradesArgs, tls: &TlsFlags, printer: &mut Printe
 struct Edition {
     fbc: Fbc,
     outline: Outline,
-    source: Source,
+    source: CatalogInput,
 }
 
 fn read(reference: &str, images: &Images, printer: &Printer) -> Result<Edition, Failure> {
-    let reader = Reader::default();
+    let reader = InputReader::default();
     let look = |blob: &Blob, text: Raw<'_>, _: &mut Vec<Problem>| reader.add(blob, text);
     let options = Options { inspect: Some(&look), ..Options::catalogs(limits::from_env()?, images) };
     let found = source::resolve_one(reference, images).map_err(|error| error.named(reference))?;

@@ -5,12 +5,12 @@ use std::fmt::Write;
 use catalog::chain::Edge;
 use clap::builder::TypedValueParser;
 use resolve::explain::explain;
-use resolve::input::State;
-use resolve::masterminds::Range;
-use resolve::plan::{self, Step, origin, passed_over, reasons};
+use resolve::input::ClusterNamespace;
+use resolve::masterminds::MastermindsRange;
+use resolve::plan::{self, PlannedChange, origin, passed_over, reasons};
 use resolve::pool::Pool;
-use resolve::request::{self, Request};
-use resolve::resolver::{self, Chosen, Item, Outcome as Resolved, Refusal};
+use resolve::request::{self, InstallRequest};
+use resolve::resolver::{self, Chosen, Resolution as Resolved, ResolutionRefusal, SolutionItem};
 use resolve::v1;
 use serde_json::{Value, json};
 
@@ -44,7 +44,7 @@ pub(crate) struct ResolveArgs {
     catalogs: Vec<String>,
     /// Package to install; can be repeated. With --olm v1, VERSION can be a range like '~1.2' or '>=1, <3'
     #[arg(long, value_name = "PACKAGE[@CHANNEL][=VERSION]", value_parser = request::parse)]
-    install: Vec<Request>,
+    install: Vec<InstallRequest>,
     /// Priority of a catalog, 0 by default; dependencies prefer a higher one; can be repeated
     #[arg(long, value_name = "NAME=NUMBER", value_parser = sources::priority)]
     priority: Vec<(String, i64)>,
@@ -96,7 +96,7 @@ pub(crate) fn run(args: &ResolveArgs, tls: &TlsFlags, printer: &mut Printer) -> 
 }
 
 /// Resolves a namespace with the rules of OLM v0.
-fn resolve_v0(args: &ResolveArgs, pool: &Pool<'_>, state: &mut State, printer: &mut Printer) -> Outcome {
+fn resolve_v0(args: &ResolveArgs, pool: &Pool<'_>, state: &mut ClusterNamespace, printer: &mut Printer) -> Outcome {
     for wish in &args.install {
         request::subscribe(wish, pool, state).map_err(Failure::fault)?;
     }
@@ -104,11 +104,11 @@ fn resolve_v0(args: &ResolveArgs, pool: &Pool<'_>, state: &mut State, printer: &
         Resolved::Solved(chosen) => chosen,
         Resolved::Unsatisfiable(conflict) => {
             let lines = explain(pool, state, &conflict);
-            let refusal = Refusal::Olm(conflict.message());
+            let refusal = ResolutionRefusal::Olm(conflict.message());
             return refuse(args.output, "ConstraintsNotSatisfiable", &refusal, &lines, printer);
         }
         Resolved::Error(refusal) => {
-            let reason = if refusal == Refusal::GaveUp { "GaveUp" } else { "ErrorPreventedResolution" };
+            let reason = if refusal == ResolutionRefusal::GaveUp { "GaveUp" } else { "ErrorPreventedResolution" };
             return refuse(args.output, reason, &refusal, &[], printer);
         }
     };
@@ -121,7 +121,13 @@ fn resolve_v0(args: &ResolveArgs, pool: &Pool<'_>, state: &mut State, printer: &
 }
 
 /// Reports a failed resolution.
-fn refuse(output: Output, reason: &str, refusal: &Refusal, lines: &[String], printer: &mut Printer) -> Outcome {
+fn refuse(
+    output: Output,
+    reason: &str,
+    refusal: &ResolutionRefusal,
+    lines: &[String],
+    printer: &mut Printer,
+) -> Outcome {
     match output {
         Output::Json => {
             let lines: Vec<&str> = lines.iter().map(|line| line.trim_end()).collect();
@@ -129,7 +135,7 @@ fn refuse(output: Output, reason: &str, refusal: &Refusal, lines: &[String], pri
                 json!({"resolved": false, "reason": reason, "message": refusal.to_string(), "explanation": lines});
             printer.data().write_all(format!("{answer:#}\n").as_bytes())?;
         }
-        Output::Text if *refusal == Refusal::GaveUp => printer.error(&refusal.said()),
+        Output::Text if *refusal == ResolutionRefusal::GaveUp => printer.error(&refusal.said()),
         Output::Text => {
             printer.error("resolution failed: the cluster would install and upgrade nothing in this namespace");
             lines.iter().for_each(|line| printer.report(&format!("  {line}")));
@@ -139,9 +145,9 @@ fn refuse(output: Output, reason: &str, refusal: &Refusal, lines: &[String], pri
     Err(Failure::Reported)
 }
 
-fn text(steps: &[Step]) -> String {
+fn text(steps: &[PlannedChange]) -> String {
     let mut out = String::new();
-    for Step { action, name, replaces, origin, reasons } in steps {
+    for PlannedChange { action, name, replaces, origin, reasons } in steps {
         let from = replaces.as_ref().map(|old| format!("{old} to ")).unwrap_or_default();
         let origin = if origin.is_empty() { String::new() } else { format!("  ({origin})") };
         let _ = writeln!(out, "{action:<7}  {from}{name}{origin}");
@@ -155,16 +161,16 @@ fn text(steps: &[Step]) -> String {
     out
 }
 
-fn as_json(pool: &Pool<'_>, state: &State, chosen: &[Chosen]) -> Value {
+fn as_json(pool: &Pool<'_>, state: &ClusterNamespace, chosen: &[Chosen]) -> Value {
     let bundles: Vec<Value> = chosen
         .iter()
         .map(|chosen| {
             let bundle = resolver::bundle(pool, state, chosen.item);
             let replaces = chosen.replaces.map(|place| state.installed[place].name.clone());
             let (action, channel, catalog) = match chosen.item {
-                Item::Installed(_) => ("keep", None, None),
-                Item::Member(_) if replaces.as_ref() == Some(&bundle.name) => ("keep", None, None),
-                Item::Member(node) => {
+                SolutionItem::Installed(_) => ("keep", None, None),
+                SolutionItem::Member(_) if replaces.as_ref() == Some(&bundle.name) => ("keep", None, None),
+                SolutionItem::Member(node) => {
                     let member = pool.member(node);
                     let action = if replaces.is_some() { "upgrade" } else { "install" };
                     (action, Some(member.channel), Some(&pool.sources[member.source].name))
@@ -188,25 +194,30 @@ fn as_json(pool: &Pool<'_>, state: &State, chosen: &[Chosen]) -> Value {
 }
 
 /// Chooses each bundle independently, with the rules of OLM v1.
-fn resolve_v1(args: &ResolveArgs, pool: &Pool<'_>, state: &State, printer: &mut Printer) -> Outcome {
+fn resolve_v1(args: &ResolveArgs, pool: &Pool<'_>, state: &ClusterNamespace, printer: &mut Printer) -> Outcome {
     let mut answers: Vec<Value> = Vec::new();
     let mut out = String::new();
     let mut failed = false;
-    let mut wishes: Vec<Request> = args.install.clone();
+    let mut wishes: Vec<InstallRequest> = args.install.clone();
     for csv in &state.installed {
         if !wishes.iter().any(|wish| wish.package == csv.package) {
             let channel = args.namespace.installed.iter().find(|it| it.package == csv.package);
             let channel = channel.and_then(|it| it.channel.clone());
-            wishes.push(Request { text: csv.name.clone(), package: csv.package.clone(), channel, version: None });
+            wishes.push(InstallRequest {
+                text: csv.name.clone(),
+                package: csv.package.clone(),
+                channel,
+                version: None,
+            });
         }
     }
     for wish in &wishes {
-        let range = wish.version.as_deref().map(Range::parse).transpose().map_err(|error| {
+        let range = wish.version.as_deref().map(MastermindsRange::parse).transpose().map_err(|error| {
             Failure::usage(format!("{}: expected a range like '1.2.x', '~1.2' or '>=1, <3': {error}", wish.text))
         })?;
         let channels: Vec<String> = wish.channel.iter().flat_map(|list| list.split(',')).map(str::to_owned).collect();
         let installed = state.installed.iter().find(|csv| csv.package == wish.package);
-        let request = v1::Request {
+        let request = v1::V1Request {
             package: &wish.package,
             channels: &channels,
             range: range.as_ref(),

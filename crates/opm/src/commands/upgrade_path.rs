@@ -3,7 +3,7 @@
 use std::fmt::Write;
 
 use resolve::pool::Pool;
-use resolve::upgrade_path::{Along, Crds, Ending, Question, Step, UpgradePath, upgrade_path};
+use resolve::upgrade_path::{Along, Crds, Ending, Question, UpgradePath, UpgradeStep, upgrade_path};
 use serde_json::{Value, json};
 use source::catalog_bundles::{self, BundleOrCatalog};
 
@@ -172,7 +172,7 @@ fn as_json(path: &UpgradePath) -> Value {
             "reasons": along.reasons,
         })
     };
-    let step = |step: &Step| {
+    let step = |step: &UpgradeStep| {
         let along: Vec<Value> = step.along.iter().map(along).collect();
         json!({"name": step.name, "version": step.version, "edge": step.edge, "along": along})
     };

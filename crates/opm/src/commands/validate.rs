@@ -8,7 +8,7 @@ use clap::builder::TypedValueParser;
 use fbc::json::{Layout, Raw, Text};
 use fbc::{Blob, Fbc, FileId, Problem, Severity};
 use resolve::dependencies;
-use resolve::input::Reader;
+use resolve::input::InputReader;
 use serde_json::{Value, json};
 use source::{Images, LoadedCatalog, Options, Source};
 
@@ -94,7 +94,7 @@ pub(crate) fn run(args: &ValidateArgs, tls: &TlsFlags, printer: &mut Printer) ->
         (false, true) => Warnings::On,
         (false, false) => Warnings::Off,
     };
-    let reader = Reader::default();
+    let reader = InputReader::default();
     let look = |blob: &Blob, text: Raw<'_>, _: &mut Vec<Problem>| {
         if args.deps {
             reader.add(blob, text);

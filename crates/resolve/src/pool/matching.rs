@@ -6,9 +6,9 @@ use std::rc::Rc;
 
 use catalog::needs::Need;
 
-use super::{Matches, Node, Pool};
-use crate::error::QueryError;
-use crate::input::Bundle;
+use super::{Matches, MemberIndex, Pool};
+use crate::error::PoolError;
+use crate::input::CandidateBundle;
 use olm_cel::{CelRule, RuleError};
 
 /// The maximum number of members in cached answers.
@@ -19,14 +19,14 @@ impl Pool<'_> {
     ///
     /// # Errors
     /// Fails when the requirement cannot be read, or takes too long.
-    pub fn meets(&self, bundle: &Bundle, need: &Need) -> Result<bool, QueryError> {
+    pub fn meets(&self, bundle: &CandidateBundle, need: &Need) -> Result<bool, PoolError> {
         self.check(need)?;
         self.decide(bundle, need)
     }
 
     /// The same for a valid requirement.
-    fn decide(&self, bundle: &Bundle, need: &Need) -> Result<bool, QueryError> {
-        let failed: RefCell<Option<QueryError>> = RefCell::default();
+    fn decide(&self, bundle: &CandidateBundle, need: &Need) -> Result<bool, PoolError> {
+        let failed: RefCell<Option<PoolError>> = RefCell::default();
         let rule = |text: &str| match self.holds(text, bundle) {
             Ok(holds) => Some(holds),
             Err(error) => {
@@ -37,7 +37,7 @@ impl Pool<'_> {
         let met = need.met_by(&bundle.package, bundle.version.as_ref(), &bundle.facts, &rule);
         match (met, failed.into_inner()) {
             (Some(met), _) => Ok(met),
-            (None, error) => Err(error.unwrap_or_else(|| QueryError::Undecided(need.to_string()))),
+            (None, error) => Err(error.unwrap_or_else(|| PoolError::Undecided(need.to_string()))),
         }
     }
 
@@ -45,7 +45,7 @@ impl Pool<'_> {
     ///
     /// # Errors
     /// Fails with its problem.
-    pub fn check(&self, need: &Need) -> Result<(), QueryError> {
+    pub fn check(&self, need: &Need) -> Result<(), PoolError> {
         if let Need::Broken(reason) = need {
             return Err(reason.clone().into());
         }
@@ -66,7 +66,7 @@ impl Pool<'_> {
         let found = self.check(need).and_then(|()| {
             let mut found = Vec::new();
             // Most bundles are in several channels.
-            let mut known: HashMap<*const Bundle, bool> = HashMap::new();
+            let mut known: HashMap<*const CandidateBundle, bool> = HashMap::new();
             for node in self.may_meet(need) {
                 self.charge(3)?;
                 let bundle = self.members[node].bundle;
@@ -88,7 +88,7 @@ impl Pool<'_> {
     }
 
     /// Makes room in the cache for an answer; clears the cache when it is full.
-    pub(super) fn make_room(&self, found: &Result<Vec<Node>, QueryError>) {
+    pub(super) fn make_room(&self, found: &Result<Vec<MemberIndex>, PoolError>) {
         let cached = self.cached.get() + found.as_ref().map_or(1, |found| found.len() + 1);
         if cached > MAX_CACHED {
             self.matches.borrow_mut().clear();
@@ -108,7 +108,7 @@ impl Pool<'_> {
         rule
     }
 
-    fn holds(&self, text: &str, bundle: &Bundle) -> Result<bool, QueryError> {
+    fn holds(&self, text: &str, bundle: &CandidateBundle) -> Result<bool, PoolError> {
         let rule = self.compile(text);
         let rule = rule.as_ref().as_ref().map_err(Clone::clone)?;
         let answer = rule.run(&bundle.properties)?;

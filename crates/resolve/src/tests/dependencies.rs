@@ -4,7 +4,7 @@ use super::sample::read;
 use crate::dependencies::check;
 use crate::explain::explain;
 use crate::pool::Pool;
-use crate::resolver::{Outcome, resolve};
+use crate::resolver::{Resolution, resolve};
 
 fn shown(lines: &str) -> String {
     let (sources, _) = read(lines);
@@ -62,7 +62,7 @@ fn explained(lines: &str) -> String {
     let (sources, state) = read(lines);
     let pool = Pool::new(&sources, "here");
     match resolve(&pool, &state) {
-        Outcome::Unsatisfiable(conflict) => explain(&pool, &state, &conflict).join("\n"),
+        Resolution::Unsatisfiable(conflict) => explain(&pool, &state, &conflict).join("\n"),
         other => format!("{other:?}"),
     }
 }

@@ -1,7 +1,7 @@
 //! Upgrade paths.
 
 use super::sample::read;
-use crate::path::{End, Start, path};
+use crate::path::{Start, V0End, path};
 use crate::pool::Pool;
 
 fn shown(lines: &str, channel: Option<&str>, to: Option<&str>) -> String {
@@ -18,10 +18,10 @@ fn shown(lines: &str, channel: Option<&str>, to: Option<&str>) -> String {
         }
     }
     match path.end {
-        End::Latest => out += "latest\n",
-        End::Reached => out += "reached\n",
-        End::Stuck(lines) => out += &format!("stuck\n{}\n", lines.join("\n")),
-        End::Blocked(message, lines) => out += &format!("blocked: {message}\n{}\n", lines.join("\n")),
+        V0End::Latest => out += "latest\n",
+        V0End::Reached => out += "reached\n",
+        V0End::Stuck(lines) => out += &format!("stuck\n{}\n", lines.join("\n")),
+        V0End::Blocked(message, lines) => out += &format!("blocked: {message}\n{}\n", lines.join("\n")),
     }
     out
 }

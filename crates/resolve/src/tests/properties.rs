@@ -5,9 +5,9 @@ use std::collections::{BTreeSet, HashSet};
 use proptest::prelude::*;
 
 use super::sample::read;
-use crate::input::{Bundle, Source, State};
+use crate::input::{CandidateBundle, CatalogInput, ClusterNamespace};
 use crate::pool::Pool;
-use crate::resolver::{self, Chosen, Item, Outcome};
+use crate::resolver::{self, Chosen, Resolution, SolutionItem};
 
 /// Lines of random catalogs with a few packages, APIs and edges, and of a namespace: they may or may not be consistent.
 fn lines() -> impl Strategy<Value = String> {
@@ -62,8 +62,9 @@ fn lines() -> impl Strategy<Value = String> {
 }
 
 /// Checks a solution by the rules alone, independent of the search.
-fn check(sources: &[Source], pool: &Pool<'_>, state: &State, chosen: &[Chosen]) -> Result<(), String> {
-    let bundles: Vec<&Bundle> = chosen.iter().map(|chosen| resolver::bundle(pool, state, chosen.item)).collect();
+fn check(sources: &[CatalogInput], pool: &Pool<'_>, state: &ClusterNamespace, chosen: &[Chosen]) -> Result<(), String> {
+    let bundles: Vec<&CandidateBundle> =
+        chosen.iter().map(|chosen| resolver::bundle(pool, state, chosen.item)).collect();
     let mut packages = HashSet::new();
     let mut apis = HashSet::new();
     for bundle in &bundles {
@@ -79,7 +80,7 @@ fn check(sources: &[Source], pool: &Pool<'_>, state: &State, chosen: &[Chosen]) 
             return Err(format!("{} is forbidden", bundle.name));
         }
         for requirement in &bundle.facts.needs {
-            let meets = |other: &&Bundle| {
+            let meets = |other: &&CandidateBundle| {
                 requirement.need.met_by(&other.package, other.version.as_ref(), &other.facts, &|_| None) == Some(true)
             };
             if !bundles.iter().any(meets) {
@@ -89,8 +90,8 @@ fn check(sources: &[Source], pool: &Pool<'_>, state: &State, chosen: &[Chosen]) 
     }
     for request in &state.subscriptions {
         let fits = |chosen: &&Chosen| match chosen.item {
-            Item::Installed(place) => Some(&state.installed[place].name) == request.installed.as_ref(),
-            Item::Member(node) => {
+            SolutionItem::Installed(place) => Some(&state.installed[place].name) == request.installed.as_ref(),
+            SolutionItem::Member(node) => {
                 let member = pool.member(node);
                 let edge = state.installed.iter().find(|csv| Some(&csv.name) == request.installed.as_ref());
                 member.bundle.package == request.package
@@ -119,21 +120,21 @@ fn check(sources: &[Source], pool: &Pool<'_>, state: &State, chosen: &[Chosen]) 
 }
 
 /// Summarizes a result, for comparison.
-fn shown(sources: &[Source], state: &State) -> Result<String, String> {
+fn shown(sources: &[CatalogInput], state: &ClusterNamespace) -> Result<String, String> {
     let pool = Pool::new(sources, "here");
     Ok(match resolver::resolve(&pool, state) {
-        Outcome::Solved(chosen) => {
+        Resolution::Solved(chosen) => {
             check(sources, &pool, state, &chosen)?;
             let ids: BTreeSet<String> = chosen.iter().map(|chosen| resolver::id(&pool, state, chosen.item)).collect();
             format!("{ids:?}")
         }
-        Outcome::Unsatisfiable(conflict) => {
+        Resolution::Unsatisfiable(conflict) => {
             if conflict.messages.is_empty() {
                 return Err("a conflict about nothing".to_owned());
             }
             "unsatisfiable".to_owned()
         }
-        Outcome::Error(refusal) => refusal.to_string(),
+        Resolution::Error(refusal) => refusal.to_string(),
     })
 }
 
@@ -144,7 +145,7 @@ proptest! {
     fn solutions_satisfy_every_rule_whatever_the_order_of_input(lines in lines()) {
         let (sources, state) = read(&lines);
         let result = shown(&sources, &state).map_err(TestCaseError::fail)?;
-        let mut turned: Vec<Source> = sources.clone();
+        let mut turned: Vec<CatalogInput> = sources.clone();
         turned.reverse();
         for source in &mut turned {
             source.channels.reverse();
@@ -162,7 +163,7 @@ proptest! {
         // Tries every set of bundles, which small catalogs allow.
         let (sources, state) = read(&lines);
         let pool = Pool::new(&sources, "here");
-        if let Outcome::Unsatisfiable(_) = resolver::resolve(&pool, &state) {
+        if let Resolution::Unsatisfiable(_) = resolver::resolve(&pool, &state) {
             let free: Vec<usize> = (0..state.installed.len())
                 .filter(|&place| state.subscriptions.iter().all(|it| it.installed.as_ref() != Some(&state.installed[place].name)))
                 .collect();
@@ -171,12 +172,12 @@ proptest! {
             prop_assume!(on_chain.len() + state.installed.len() <= 13);
             for set in 0u32..1 << (on_chain.len() + state.installed.len()) {
                 let chosen = |item, number: usize| (set & 1 << number != 0)
-                    .then(|| Chosen { item, reasons: vec![resolver::Reason::Unmanaged], replaces: None });
-                let members = on_chain.iter().enumerate().filter_map(|(number, &node)| chosen(Item::Member(node), number));
+                    .then(|| Chosen { item, reasons: vec![resolver::InclusionReason::Unmanaged], replaces: None });
+                let members = on_chain.iter().enumerate().filter_map(|(number, &node)| chosen(SolutionItem::Member(node), number));
                 let installed = (0..state.installed.len())
-                    .filter_map(|place| chosen(Item::Installed(place), on_chain.len() + place));
+                    .filter_map(|place| chosen(SolutionItem::Installed(place), on_chain.len() + place));
                 let set: Vec<Chosen> = members.chain(installed).collect();
-                let keeps_free = free.iter().all(|place| set.iter().any(|it| it.item == Item::Installed(*place)));
+                let keeps_free = free.iter().all(|place| set.iter().any(|it| it.item == SolutionItem::Installed(*place)));
                 prop_assert!(!keeps_free || check(&sources, &pool, &state, &set).is_err());
             }
         }

@@ -5,9 +5,9 @@ use fbc::blob::Entry;
 use fbc::json::Raw;
 use fbc::version::Version;
 
-use crate::input::{Bundle, Channel, Source, State, Subscription};
+use crate::input::{CandidateBundle, CandidateChannel, CatalogInput, ClusterNamespace, NamespaceSubscription};
 use crate::pool::Pool;
-use crate::resolver::{self, Item, Outcome};
+use crate::resolver::{self, Resolution, SolutionItem};
 
 /// Parses catalogs and a namespace from lines like these:
 ///
@@ -19,9 +19,9 @@ use crate::resolver::{self, Item, Outcome};
 /// ```
 ///
 /// The star marks the default channel. A CSV that is in a catalog gets its properties. `c=` holds an `olm.constraint`.
-pub(crate) fn read(lines: &str) -> (Vec<Source>, State) {
-    let mut sources: Vec<Source> = Vec::new();
-    let mut state = State::default();
+pub(crate) fn read(lines: &str) -> (Vec<CatalogInput>, ClusterNamespace) {
+    let mut sources: Vec<CatalogInput> = Vec::new();
+    let mut state = ClusterNamespace::default();
     for line in lines.lines().map(str::trim).filter(|line| !line.is_empty()) {
         let mut words = line.split_whitespace();
         match words.next().unwrap() {
@@ -29,11 +29,15 @@ pub(crate) fn read(lines: &str) -> (Vec<Source>, State) {
                 let name = words.next().unwrap().to_owned();
                 let priority = words.next().map_or(0, |word| word.parse().unwrap());
                 let namespace = words.next().unwrap_or("olm").to_owned();
-                sources.push(Source { name, priority, namespace, ..Source::default() });
+                sources.push(CatalogInput { name, priority, namespace, ..CatalogInput::default() });
             }
             "sub" => {
                 let package = words.next().unwrap().to_owned();
-                let mut request = Subscription { name: format!("{package}-sub"), package, ..Subscription::default() };
+                let mut request = NamespaceSubscription {
+                    name: format!("{package}-sub"),
+                    package,
+                    ..NamespaceSubscription::default()
+                };
                 request.source = (sources[0].name.clone(), sources[0].namespace.clone());
                 for word in words {
                     match word.split_once('=') {
@@ -55,11 +59,11 @@ pub(crate) fn read(lines: &str) -> (Vec<Source>, State) {
             channel => {
                 let (place, entries) = line.split_once(": ").unwrap_or((channel.trim_end_matches(':'), ""));
                 let (package, name) = place.split_once('/').unwrap();
-                let mut channel = Channel {
+                let mut channel = CandidateChannel {
                     package: package.to_owned(),
                     name: name.trim_end_matches('*').to_owned(),
                     default: name.ends_with('*'),
-                    ..Channel::default()
+                    ..CandidateChannel::default()
                 };
                 let source = sources.last_mut().unwrap();
                 source.packages.insert(package.to_owned(), None);
@@ -86,7 +90,7 @@ pub(crate) fn read(lines: &str) -> (Vec<Source>, State) {
 }
 
 /// Creates a bundle from its name and words like `gives=Foo needs=f:>=1.0.0`.
-fn bundle(name: &str, words: &[&str]) -> Bundle {
+fn bundle(name: &str, words: &[&str]) -> CandidateBundle {
     let (package, version) = name.split_once(".v").unwrap_or((name, "1"));
     let version = Version::parse_tolerant(version).unwrap();
     let mut properties =
@@ -116,13 +120,13 @@ fn bundle(name: &str, words: &[&str]) -> Bundle {
         list.items()
             .map(|property| (property.get("type").and_then(Raw::as_str).unwrap_or_default(), property.get("value"))),
     );
-    Bundle {
+    CandidateBundle {
         package: package.to_owned(),
         name: name.to_owned(),
         version: Some(version),
         facts,
         properties: properties.into(),
-        ..Bundle::default()
+        ..CandidateBundle::default()
     }
 }
 
@@ -131,18 +135,18 @@ pub(crate) fn shown(lines: &str) -> String {
     let (sources, state) = read(lines);
     let pool = Pool::new(&sources, "here");
     match resolver::resolve(&pool, &state) {
-        Outcome::Solved(chosen) => {
+        Resolution::Solved(chosen) => {
             let mut names: Vec<String> = chosen
                 .iter()
                 .map(|chosen| match chosen.item {
-                    Item::Member(node) => pool.member(node).bundle.name.clone(),
-                    Item::Installed(place) => format!("={}", state.installed[place].name),
+                    SolutionItem::Member(node) => pool.member(node).bundle.name.clone(),
+                    SolutionItem::Installed(place) => format!("={}", state.installed[place].name),
                 })
                 .collect();
             names.sort();
             names.join(" ")
         }
-        Outcome::Unsatisfiable(conflict) => conflict.message(),
-        Outcome::Error(message) => format!("error: {message}"),
+        Resolution::Unsatisfiable(conflict) => conflict.message(),
+        Resolution::Error(message) => format!("error: {message}"),
     }
 }

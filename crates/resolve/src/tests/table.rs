@@ -2,7 +2,7 @@
 
 use super::sample::{read, shown};
 use crate::pool::Pool;
-use crate::resolver::{Outcome, Refusal, bundle, resolve};
+use crate::resolver::{Resolution, ResolutionRefusal, bundle, resolve};
 
 const UNSATISFIABLE: &str = "constraints not satisfiable: ";
 const TWO_CHAINS: &str = "error: a unique replacement chain within a channel is required to determine the relative \
@@ -314,7 +314,7 @@ fn the_head_of_a_long_channel_is_installed() {
         let (sources, state) = read(&format!("{}sub a", super::path::chain(entries)));
         let pool = Pool::new(&sources, "here");
         let before = pool.work_left();
-        let Outcome::Solved(chosen) = resolve(&pool, &state) else { panic!("{entries} entries have no solution") };
+        let Resolution::Solved(chosen) = resolve(&pool, &state) else { panic!("{entries} entries have no solution") };
         let names: Vec<&str> = chosen.iter().map(|it| bundle(&pool, &state, it.item).name.as_str()).collect();
         assert_eq!(names, [format!("a.v{entries}")]);
         before - pool.work_left()
@@ -325,6 +325,6 @@ fn the_head_of_a_long_channel_is_installed() {
 
 #[test]
 fn a_limit_of_opm_is_not_attributed_to_clusters() {
-    assert_eq!(Refusal::Olm("no".into()).said(), "OLM says: no");
-    assert!(Refusal::GaveUp.said().starts_with("opm gave up: "));
+    assert_eq!(ResolutionRefusal::Olm("no".into()).said(), "OLM says: no");
+    assert!(ResolutionRefusal::GaveUp.said().starts_with("opm gave up: "));
 }

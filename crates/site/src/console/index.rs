@@ -5,7 +5,7 @@ use std::io;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 
-use resolve::input::Source;
+use resolve::input::CatalogInput;
 
 use super::{Console, Store};
 use crate::frame::Facts;
@@ -33,7 +33,7 @@ pub struct Index {
     /// Reverse dependencies by package, with the requirement.
     needed: HashMap<String, Vec<(String, String)>>,
     survey: OnceLock<Survey>,
-    source: Cached<Vec<Source>>,
+    source: Cached<Vec<CatalogInput>>,
     descriptions: Cached<Vec<String>>,
 }
 
@@ -168,7 +168,7 @@ impl Index {
     }
 
     /// Reads every package once, for everything that an export needs of all of them.
-    pub(crate) fn gather(&self, store: &dyn Store, mut look: impl FnMut(&Package)) -> (Images, Vec<Source>) {
+    pub(crate) fn gather(&self, store: &dyn Store, mut look: impl FnMut(&Package)) -> (Images, Vec<CatalogInput>) {
         let (mut survey, mut all, mut source) = (Survey::default(), Images::new(), self.empty_source());
         self.each(store, |package| {
             look(package);
@@ -180,8 +180,8 @@ impl Index {
         (all, vec![source])
     }
 
-    fn empty_source(&self) -> Source {
-        Source { name: self.facts.catalog.clone(), namespace: "olm".to_owned(), ..Source::default() }
+    fn empty_source(&self) -> CatalogInput {
+        CatalogInput { name: self.facts.catalog.clone(), namespace: "olm".to_owned(), ..CatalogInput::default() }
     }
 
     /// Collects the images of all packages.
@@ -202,7 +202,7 @@ impl Index {
     }
 
     /// Returns the catalog as input of a resolution.
-    pub fn source(&self, store: &dyn Store) -> Arc<Vec<Source>> {
+    pub fn source(&self, store: &dyn Store) -> Arc<Vec<CatalogInput>> {
         self.source.get(|| {
             let mut source = self.empty_source();
             self.each(store, |package| outline::add_to_source(package, &mut source));

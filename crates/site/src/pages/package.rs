@@ -224,7 +224,7 @@ pub type Need = (String, Option<(String, Option<String>)>);
 
 /// Returns the requirements of a bundle.
 pub fn needs(bundle: &Bundle) -> Vec<Need> {
-    let read = resolve::input::Bundle::installed(&bundle.name, None, &bundle.properties);
+    let read = resolve::input::CandidateBundle::installed(&bundle.name, None, &bundle.properties);
     read.facts
         .needs
         .iter()

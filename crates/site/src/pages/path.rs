@@ -5,9 +5,9 @@ use std::collections::HashMap;
 use fbc::version::Version;
 use maud::{Markup, html};
 use resolve::RequestError;
-use resolve::input::Source;
+use resolve::input::CatalogInput;
 use resolve::pool::Pool;
-use resolve::resolver::Refusal;
+use resolve::resolver::ResolutionRefusal;
 use resolve::upgrade_path::{CompareCrds, Ending, Onward, Question, UpgradePath, onward, upgrade_path};
 
 use super::{crumbs, hero, tabs};
@@ -59,7 +59,7 @@ pub struct Answer {
 /// # Errors
 /// Fails when the request is invalid.
 pub fn answer(
-    source: &[Source],
+    source: &[CatalogInput],
     package: &Package,
     parameters: &Parameters,
     crds: &CompareCrds<'_>,
@@ -201,7 +201,7 @@ fn ending(path: &UpgradePath) -> Vec<String> {
         (_, _, Some(refused)) => Some(format!("OLM v1 refuses the upgrade to {refused}:")),
         _ => None,
     };
-    let said = path.refusal.as_ref().map(Refusal::said);
+    let said = path.refusal.as_ref().map(ResolutionRefusal::said);
     newest.into_iter().chain(path.explanation.iter().cloned()).chain(said).collect()
 }
 

@@ -5,13 +5,13 @@ use std::collections::HashMap;
 use maud::{Markup, html};
 use resolve::RequestError;
 use resolve::explain::explain;
-use resolve::input::{Source, State};
-use resolve::plan::{self, Step};
+use resolve::input::{CatalogInput, ClusterNamespace};
+use resolve::plan::{self, PlannedChange};
 use resolve::pool::Pool;
-use resolve::request::{self, Request};
+use resolve::request::{self, InstallRequest};
 use resolve::requirers::Requirers;
-use resolve::resolver::{self, Outcome};
-use resolve::why::{self, Part};
+use resolve::resolver::{self, Resolution};
+use resolve::why::{self, ReasonPart};
 
 use super::{crumbs, hero, tabs};
 use crate::frame::{Context, Page, Section, block};
@@ -51,7 +51,7 @@ impl Parameters {
         self.installed.split([' ', ',', '\n', '\r', '\t']).filter(|word| !word.is_empty())
     }
 
-    fn request(&self, package: &str) -> Request {
+    fn request(&self, package: &str) -> InstallRequest {
         let given = |text: &str| (!text.is_empty()).then(|| text.to_owned());
         let mut text = package.to_owned();
         if !self.channel.is_empty() {
@@ -60,7 +60,12 @@ impl Parameters {
         if !self.version.is_empty() {
             text += &format!("={}", self.version);
         }
-        Request { text, package: package.to_owned(), channel: given(&self.channel), version: given(&self.version) }
+        InstallRequest {
+            text,
+            package: package.to_owned(),
+            channel: given(&self.channel),
+            version: given(&self.version),
+        }
     }
 }
 
@@ -68,7 +73,7 @@ impl Parameters {
 #[derive(Debug, Clone, Default)]
 pub struct Answer {
     /// The answer of `opm why`.
-    pub parts: Vec<Part>,
+    pub parts: Vec<ReasonPart>,
     /// The answer of `opm resolve`, if a namespace is simulated.
     pub plan: Option<Plan>,
     /// The bundles in the answer, with their packages.
@@ -79,7 +84,7 @@ pub struct Answer {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Plan {
     /// These steps.
-    Steps(Vec<Step>),
+    Steps(Vec<PlannedChange>),
     /// Nothing changes, for these reasons; the last is the message of the cluster.
     Conflict(Vec<String>),
 }
@@ -113,7 +118,7 @@ pub struct Explainer<'a> {
 
 impl<'a> Explainer<'a> {
     /// Prepares for any number of requests.
-    pub fn new(source: &'a [Source]) -> Explainer<'a> {
+    pub fn new(source: &'a [CatalogInput]) -> Explainer<'a> {
         let pool = Pool::new(source, "operators");
         let bundles = source.iter().flat_map(|source| &source.bundles);
         let packages = bundles.map(|bundle| (bundle.name.as_str(), bundle.package.as_str())).collect();
@@ -155,7 +160,7 @@ impl Explainer<'_> {
 
 /// Computes what a cluster does when the version is requested beside the installed bundles.
 fn plan(pool: &Pool<'_>, package: &str, parameters: &Parameters) -> Result<Plan, AnswerError> {
-    let mut state = State::default();
+    let mut state = ClusterNamespace::default();
     let given: Vec<&str> = parameters.installed().collect();
     if given.len() > INSTALLED {
         return Err(AnswerError::TooMany(given.len()));
@@ -172,13 +177,13 @@ fn plan(pool: &Pool<'_>, package: &str, parameters: &Parameters) -> Result<Plan,
         request::subscribe(&wanted, pool, &mut state)?;
     }
     Ok(match resolver::resolve(pool, &state) {
-        Outcome::Solved(chosen) => Plan::Steps(plan::steps(pool, &state, &chosen)),
-        Outcome::Unsatisfiable(conflict) => {
+        Resolution::Solved(chosen) => Plan::Steps(plan::steps(pool, &state, &chosen)),
+        Resolution::Unsatisfiable(conflict) => {
             let mut lines = explain(pool, &state, &conflict);
             lines.push(format!("OLM says: {}", conflict.message()));
             Plan::Conflict(lines)
         }
-        Outcome::Error(refusal) => Plan::Conflict(vec![refusal.said()]),
+        Resolution::Error(refusal) => Plan::Conflict(vec![refusal.said()]),
     })
 }
 

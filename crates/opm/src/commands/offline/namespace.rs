@@ -1,10 +1,10 @@
 //! The installed bundles of a namespace, read from a file and from flags.
 
 use fbc::stream;
-use resolve::input::{Source, State};
+use resolve::input::{CatalogInput, ClusterNamespace};
 use resolve::objects::Objects;
 use resolve::pool::Pool;
-use resolve::request::{self, Request};
+use resolve::request::{self, InstallRequest};
 
 use crate::exit::{Failure, in_path};
 use crate::limits;
@@ -22,20 +22,20 @@ pub(crate) struct NamespaceArgs {
     pub(crate) namespace: Option<String>,
     /// Installed bundle with a Subscription; can be repeated
     #[arg(long, value_name = "BUNDLE|PACKAGE[@CHANNEL]=VERSION", value_parser = request::parse)]
-    pub(crate) installed: Vec<Request>,
+    pub(crate) installed: Vec<InstallRequest>,
     /// Installed bundle without a Subscription; can be repeated
     #[arg(long, value_name = "BUNDLE|PACKAGE=VERSION", value_parser = request::parse)]
-    pub(crate) unsubscribed: Vec<Request>,
+    pub(crate) unsubscribed: Vec<InstallRequest>,
 }
 
 /// Reads the objects of the namespace from the file. Catalogs get the names and priorities they have in the cluster.
 pub(crate) fn read(
     args: &NamespaceArgs,
-    sources: &mut [Source],
+    sources: &mut [CatalogInput],
     printer: &Printer,
-) -> Result<(String, State), Failure> {
+) -> Result<(String, ClusterNamespace), Failure> {
     let default = args.namespace.clone().unwrap_or_else(|| "operators".to_owned());
-    let Some(file) = &args.state else { return Ok((default, State::default())) };
+    let Some(file) = &args.state else { return Ok((default, ClusterNamespace::default())) };
     let limits = limits::from_env()?;
     let text = super::super::read_input(file, &limits).map_err(|error| in_path(file.as_ref(), &error))?;
     let named = |error: &dyn std::fmt::Display| Failure::message(format!("{file}: {error}"));
@@ -88,7 +88,11 @@ pub(crate) fn read(
 }
 
 /// Adds the bundles that flags declare as installed.
-pub(crate) fn add_installed(args: &NamespaceArgs, pool: &Pool<'_>, state: &mut State) -> Result<(), Failure> {
+pub(crate) fn add_installed(
+    args: &NamespaceArgs,
+    pool: &Pool<'_>,
+    state: &mut ClusterNamespace,
+) -> Result<(), Failure> {
     for wish in &args.installed {
         request::add_installed(wish, pool, state).map_err(Failure::fault)?;
     }

@@ -6,7 +6,7 @@ use std::path::Path;
 use catalog::Warnings;
 use fbc::json::Raw;
 use fbc::{Blob, Problem};
-use resolve::input::{Reader, Source};
+use resolve::input::{CatalogInput, InputReader};
 use source::{Images, LoadedCatalog, Options};
 
 use crate::choice::InvalidValue;
@@ -26,7 +26,7 @@ pub(crate) fn load(
     priorities: &[(String, i64)],
     images: &Images,
     printer: &Printer,
-) -> Result<Vec<Source>, Failure> {
+) -> Result<Vec<CatalogInput>, Failure> {
     let named: Vec<(Option<&str>, &str)> = references.iter().map(|reference| split(reference)).collect();
     let plain: Vec<&str> = named.iter().map(|(_, reference)| *reference).collect();
     let mut taken: HashSet<String> = HashSet::new();
@@ -103,8 +103,8 @@ pub(crate) fn read(
     found: &source::Source,
     images: &Images,
     printer: &Printer,
-) -> Result<Source, Failure> {
-    let reader = Reader::default();
+) -> Result<CatalogInput, Failure> {
+    let reader = InputReader::default();
     let inspect = |blob: &Blob, text: Raw<'_>, _: &mut Vec<Problem>| reader.add(blob, text);
     let options = Options { inspect: Some(&inspect), ..Options::catalogs(limits::from_env()?, images) };
     let LoadedCatalog { fbc, checked, .. } = source::read(reference, found, &options, Warnings::Off)?;

@@ -11,7 +11,7 @@ use crate::choice::choice;
 use crate::exit::{Failure, in_path};
 use crate::findings;
 use crate::images::PullFlags;
-use resolve::request::{self, Request};
+use resolve::request::{self, InstallRequest};
 
 /// Show the objects that OLM would create for a bundle, without a cluster
 #[derive(clap::Args)]
@@ -39,7 +39,7 @@ pub(crate) struct RehearseArgs {
     pub(super) source: String,
     /// Bundle of the catalog; defaults to the head of the default channel
     #[arg(value_name = "PACKAGE[@CHANNEL][=VERSION]", value_parser = request::parse)]
-    pub(super) package: Option<Request>,
+    pub(super) package: Option<InstallRequest>,
     /// Rehearse every bundle of a catalog for OLM v0 and v1, and report which ones install
     #[arg(long, conflicts_with_all = ["package", "from", "installer", "output_dir"])]
     pub(super) all: bool,
