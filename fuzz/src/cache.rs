@@ -5,7 +5,7 @@
 use std::fs;
 use std::sync::{Arc, OnceLock};
 
-use catalog::query::Api;
+use catalog::query::ApiType;
 use catalog::query::Query;
 use fbc::Limits;
 use serve::cache::Cache;
@@ -43,7 +43,7 @@ fn query_all(cache: &Arc<Cache>) {
         }
     }
     for kind in ["Foo", "Bar"] {
-        let api = Api { group: "example.com".into(), version: "v1".into(), kind: kind.into() };
+        let api = ApiType { group: "example.com".into(), version: "v1".into(), kind: kind.into() };
         let rows = [Arc::clone(cache).providers(&api), Arc::clone(cache).latest_providers(&api)];
         rows.into_iter().flatten().for_each(|rows| rows.take(ROWS).for_each(drop));
         let _ = cache.default_provider(&api);

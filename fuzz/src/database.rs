@@ -6,7 +6,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
 
-use catalog::query::Api;
+use catalog::query::ApiType;
 use catalog::query::Query;
 use fbc::{Fbc, Limits};
 use legacy::{AddOptions, Database, Index, Manifests, Mode, NewBundle, Strictness};
@@ -79,7 +79,7 @@ fn read(file: &Path) {
     let index = Arc::new(index);
     Arc::clone(&index).packages().take(100).for_each(drop);
     Arc::clone(&index).bundles().take(100).for_each(drop);
-    let api = Api { group: "foo.test".into(), version: "v1".into(), kind: "Thing".into() };
+    let api = ApiType { group: "foo.test".into(), version: "v1".into(), kind: "Thing".into() };
     for rows in [
         Arc::clone(&index).providers(&api),
         Arc::clone(&index).latest_providers(&api),

@@ -1,6 +1,6 @@
 //! CEL rules, constraints of bundles, and the version ranges of OLM v1.
 
-use catalog::needs::{Facts, Need};
+use catalog::needs::{BundleNeeds, Need};
 use fbc::json::Raw;
 use fbc::version::Version;
 use olm_cel::CelRule;
@@ -22,7 +22,7 @@ pub fn run(bytes: &[u8]) {
     if let Ok(raw) = Raw::parse(text, 1_000) {
         let need = Need::read(raw);
         assert!(!need.to_string().is_empty());
-        let met = need.met_by("p", None, &Facts::default(), &|_| None);
+        let met = need.met_by("p", None, &BundleNeeds::default(), &|_| None);
         assert!(!matches!(need, Need::Broken(_)) || met.is_none());
     }
     if let Ok(range) = MastermindsRange::parse(text) {

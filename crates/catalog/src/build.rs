@@ -8,7 +8,7 @@ use crate::model::Catalog;
 use crate::rules::{Check, RULES, Rule, STRICT, WARNINGS};
 
 /// The outcome of checking a catalog.
-pub struct Checked {
+pub struct CheckOutcome {
     /// The catalog, or the problems that make it unusable.
     pub catalog: Result<Catalog, Problems>,
     /// The warnings of a usable catalog, in the order they are reported.
@@ -21,7 +21,7 @@ pub struct Checked {
 #[derive(Debug)]
 pub struct Problems(Vec<Problem>);
 
-impl Checked {
+impl CheckOutcome {
     /// Returns all errors and warnings, in the order they are reported.
     pub fn problems(&self) -> &[Problem] {
         match &self.catalog {
@@ -111,7 +111,7 @@ pub fn inspect(warnings: Warnings) -> impl Fn(&Blob, Raw<'_>, &mut Vec<Problem>)
 /// Checks every rule and, if all of them hold, returns the catalog.
 ///
 /// `loaded` is the result of loading `fbc` with [`inspect`].
-pub fn check(fbc: &Fbc, loaded: Loaded, warnings: Warnings) -> Checked {
+pub fn check(fbc: &Fbc, loaded: Loaded, warnings: Warnings) -> CheckOutcome {
     let draft = Draft::new(fbc, loaded.incomplete);
     let mut problems = loaded.problems;
     for rule in warnings.rules() {
@@ -138,15 +138,15 @@ pub fn check(fbc: &Fbc, loaded: Loaded, warnings: Warnings) -> Checked {
     warnings.judge(&mut problems);
     let valid = problems.iter().all(|problem| problem.severity == Severity::Warning);
     if !valid {
-        return Checked { catalog: Err(Problems(problems)), warnings: Vec::new() };
+        return CheckOutcome { catalog: Err(Problems(problems)), warnings: Vec::new() };
     }
     match Catalog::from_draft(&draft) {
-        Some(catalog) => Checked { catalog: Ok(catalog), warnings: problems },
+        Some(catalog) => CheckOutcome { catalog: Ok(catalog), warnings: problems },
         None => {
             // Rules report nothing as missing that may be in an unreadable file.
             let message = "parts of the catalog could not be read";
             problems.insert(0, Problem::new("incomplete", Stage::Load, message.to_owned()));
-            Checked { catalog: Err(Problems(problems)), warnings: Vec::new() }
+            CheckOutcome { catalog: Err(Problems(problems)), warnings: Vec::new() }
         }
     }
 }

@@ -4,7 +4,7 @@ use fbc::blob::Entry;
 use fbc::range::VersionRange;
 use fbc::version::Version;
 
-use crate::channel::{End, View};
+use crate::channel::{ChainEnd, ChannelView};
 
 /// The reason why a channel has no order. The messages are those of the cluster software, with package and channel.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -58,7 +58,7 @@ impl ChainError {
 ///
 /// # Errors
 /// Fails unless there is exactly one such chain.
-pub fn chain(view: &View<'_>) -> Result<Vec<usize>, ChainError> {
+pub fn chain(view: &ChannelView<'_>) -> Result<Vec<usize>, ChainError> {
     let name = |number: usize| &*view.entries()[number].name;
     let mut heads = view.heads();
     heads.sort_by_key(|&head| name(head));
@@ -77,8 +77,8 @@ pub fn chain(view: &View<'_>) -> Result<Vec<usize>, ChainError> {
             let mut chains = Vec::new();
             for &head in several {
                 match ends[head] {
-                    End::Cycle => return Err(ChainError::Cycle(name(head).to_owned())),
-                    End::Last(last) => {
+                    ChainEnd::Cycle => return Err(ChainError::Cycle(name(head).to_owned())),
+                    ChainEnd::Last(last) => {
                         chains.push((name(head).to_owned(), name(last.unwrap_or(head)).to_owned()));
                     }
                 }
@@ -90,7 +90,7 @@ pub fn chain(view: &View<'_>) -> Result<Vec<usize>, ChainError> {
 
 /// The kind of an upgrade edge to an entry.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Edge {
+pub enum EntryEdge {
     /// It replaces the bundle.
     Replaces,
     /// It skips the bundle.
@@ -99,26 +99,26 @@ pub enum Edge {
     SkipRange,
 }
 
-impl Edge {
+impl EntryEdge {
     /// Returns the field of an entry that declares the edge.
     pub fn field(self) -> &'static str {
         match self {
-            Edge::Replaces => "replaces",
-            Edge::Skips => "skips",
-            Edge::SkipRange => "skipRange",
+            EntryEdge::Replaces => "replaces",
+            EntryEdge::Skips => "skips",
+            EntryEdge::SkipRange => "skipRange",
         }
     }
 
     /// Returns the edge by which the bundle `name` upgrades to `entry`, if there is one. An invalid range is ignored.
-    pub fn between(entry: &Entry, name: &str, version: Option<&Version>) -> Option<Edge> {
+    pub fn between(entry: &Entry, name: &str, version: Option<&Version>) -> Option<EntryEdge> {
         if !name.is_empty() && *entry.replaces == *name {
-            return Some(Edge::Replaces);
+            return Some(EntryEdge::Replaces);
         }
         if entry.skips.iter().any(|skip| **skip == *name) {
-            return Some(Edge::Skips);
+            return Some(EntryEdge::Skips);
         }
         let range = VersionRange::parse(&entry.skip_range).ok().filter(|_| !entry.skip_range.is_empty())?;
-        version.filter(|version| range.contains(version)).map(|_| Edge::SkipRange)
+        version.filter(|version| range.contains(version)).map(|_| EntryEdge::SkipRange)
     }
 }
 
@@ -129,7 +129,7 @@ mod tests {
 
     fn shown(text: &str) -> String {
         let entries = entries(text);
-        match chain(&View::new(&entries)) {
+        match chain(&ChannelView::new(&entries)) {
             Ok(chain) => chain.into_iter().map(|place| &*entries[place].name).collect::<Vec<_>>().join(" "),
             Err(error) => error.message("p", "c"),
         }

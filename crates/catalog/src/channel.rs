@@ -13,7 +13,7 @@ use fbc::work;
 /// Construction takes one pass; every operation is at most linear in the length of the channel. An unchecked channel
 /// may list a name twice: then the last entry of that name counts.
 #[derive(Debug)]
-pub struct View<'a> {
+pub struct ChannelView<'a> {
     entries: Vec<&'a Entry>,
     numbers: HashMap<&'a str, usize>,
     replaced: HashSet<&'a str>,
@@ -29,12 +29,12 @@ pub struct Chain {
     pub cycle: Option<usize>,
 }
 
-impl<'a> View<'a> {
+impl<'a> ChannelView<'a> {
     /// Indexes the entries of a channel.
-    pub fn new(entries: impl IntoIterator<Item = &'a Entry>) -> View<'a> {
+    pub fn new(entries: impl IntoIterator<Item = &'a Entry>) -> ChannelView<'a> {
         let entries: Vec<&Entry> = entries.into_iter().collect();
         work::steps(entries.iter().map(|entry| 1 + entry.skips.len()).sum());
-        View {
+        ChannelView {
             numbers: entries.iter().enumerate().map(|(number, entry)| (&*entry.name, number)).collect(),
             replaced: entries.iter().map(|entry| &*entry.replaces).collect(),
             skipped: entries.iter().flat_map(|entry| entry.skips.iter().map(|skip| &**skip)).collect(),
@@ -85,7 +85,7 @@ impl<'a> View<'a> {
         self.follow(from, |_| true)
     }
 
-    /// Like [`View::chain`], but ends before an entry that some entry skips: no upgrade leads there.
+    /// Like [`ChannelView::chain`], but ends before an entry that some entry skips: no upgrade leads there.
     pub fn trunk(&self, from: usize) -> Chain {
         self.follow(from, |number| !self.is_skipped(&self.entries[number].name))
     }
@@ -113,38 +113,38 @@ impl<'a> View<'a> {
     }
 
     /// Returns for each entry the end of the chain from it.
-    pub(crate) fn ends(&self) -> Vec<End> {
-        let mut ends: Vec<Option<End>> = vec![None; self.entries.len()];
+    pub(crate) fn ends(&self) -> Vec<ChainEnd> {
+        let mut ends: Vec<Option<ChainEnd>> = vec![None; self.entries.len()];
         let mut on_way = vec![false; self.entries.len()];
         for start in 0..self.entries.len() {
             let mut way = Vec::new();
             let mut at = Some(start);
             let mut end = loop {
-                let Some(number) = at else { break End::Last(None) };
+                let Some(number) = at else { break ChainEnd::Last(None) };
                 if let Some(known) = ends[number] {
                     break known;
                 }
                 if on_way[number] {
-                    break End::Cycle;
+                    break ChainEnd::Cycle;
                 }
                 on_way[number] = true;
                 way.push(number);
                 at = self.replaced_entry(number);
             };
             for number in way.into_iter().rev() {
-                if end == End::Last(None) && !self.is_skipped(&self.entries[number].name) {
-                    end = End::Last(Some(number));
+                if end == ChainEnd::Last(None) && !self.is_skipped(&self.entries[number].name) {
+                    end = ChainEnd::Last(Some(number));
                 }
                 ends[number] = Some(end);
             }
         }
-        ends.into_iter().map(|end| end.unwrap_or(End::Cycle)).collect()
+        ends.into_iter().map(|end| end.unwrap_or(ChainEnd::Cycle)).collect()
     }
 }
 
 /// The end of a chain.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum End {
+pub(crate) enum ChainEnd {
     /// It has a cycle.
     Cycle,
     /// The last entry that no entry skips, if there is one.

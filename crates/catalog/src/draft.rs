@@ -9,7 +9,7 @@ use fbc::release::Release;
 use fbc::version::Version;
 use fbc::{Blob, Content, Fbc, Place, path};
 
-use crate::channel::View;
+use crate::channel::ChannelView;
 
 /// A catalog assembled from its blobs; of several blobs with one name the first counts.
 pub struct Draft<'a> {
@@ -50,7 +50,7 @@ pub struct DraftChannel<'a> {
     /// Indexes of these by name, computed on first use; the first of duplicates.
     places: OnceLock<HashMap<&'a str, usize>>,
     /// The indexed channel, computed on first use.
-    view: OnceLock<View<'a>>,
+    view: OnceLock<ChannelView<'a>>,
 }
 
 /// A bundle of a [`DraftPackage`].
@@ -176,8 +176,8 @@ impl<'a> DraftChannel<'a> {
     }
 
     /// Returns the indexed channel.
-    pub fn view(&self) -> &View<'a> {
-        self.view.get_or_init(|| View::new(self.entries))
+    pub fn view(&self) -> &ChannelView<'a> {
+        self.view.get_or_init(|| ChannelView::new(self.entries))
     }
 
     /// Finds the entries that no entry replaces or skips.

@@ -14,7 +14,7 @@ use fbc::release::{Release, cmp_version_release};
 use fbc::version::Version;
 use fbc::{Content, Fbc};
 
-use crate::selection::{GraphError, GraphOptions, SelectedChannel, SelectedEntry, Versions, bad_range, select};
+use crate::selection::{BundleVersions, GraphError, GraphOptions, SelectedChannel, SelectedEntry, bad_range, select};
 
 mod channel;
 mod order;
@@ -26,7 +26,7 @@ mod upgrade;
 #[derive(Debug)]
 pub struct Graph<'a> {
     /// The packages with something to draw, by name.
-    pub packages: Vec<Package<'a>>,
+    pub packages: Vec<GraphPackage<'a>>,
     /// Whether upgrades follow the rules of the first generation of cluster software.
     pub v0_semantics: bool,
     /// Warnings about parts that could not be drawn as intended.
@@ -35,18 +35,18 @@ pub struct Graph<'a> {
 
 /// A package of a [`Graph`].
 #[derive(Debug)]
-pub struct Package<'a> {
+pub struct GraphPackage<'a> {
     /// Its name.
     pub name: &'a str,
     /// Its deprecation message.
     pub deprecation: Option<&'a str>,
     /// Its channels: the default channel, then those with the newest heads, then by name.
-    pub channels: Vec<Channel<'a>>,
+    pub channels: Vec<GraphChannel<'a>>,
 }
 
-/// A channel of a [`Package`].
+/// A channel of a [`GraphPackage`].
 #[derive(Debug)]
-pub struct Channel<'a> {
+pub struct GraphChannel<'a> {
     /// Its name.
     pub name: &'a str,
     /// Whether it is the default channel.
@@ -54,16 +54,16 @@ pub struct Channel<'a> {
     /// Its deprecation message.
     pub deprecation: Option<&'a str>,
     /// Its entries and the bundles they mention, newest first.
-    pub nodes: Vec<Node<'a>>,
+    pub nodes: Vec<GraphNode<'a>>,
     /// The upgrade edges by `replaces` and `skips`, by target, without duplicates.
-    pub edges: Vec<Edge>,
+    pub edges: Vec<GraphEdge>,
     /// The upgrade edges by `skipRange`, by target.
     pub ranges: Vec<SkipRange<'a>>,
 }
 
-/// A bundle in a [`Channel`].
+/// A bundle in a [`GraphChannel`].
 #[derive(Debug)]
-pub struct Node<'a> {
+pub struct GraphNode<'a> {
     /// The name of the bundle.
     pub name: &'a str,
     /// Its version, with its release if it has one.
@@ -78,7 +78,7 @@ pub struct Node<'a> {
     pub spine: bool,
     /// Its deprecation message.
     pub deprecation: Option<&'a str>,
-    /// The entry that a cluster with this bundle upgrades to, as an index into [`Channel::nodes`].
+    /// The entry that a cluster with this bundle upgrades to, as an index into [`GraphChannel::nodes`].
     pub next: Option<usize>,
     /// Whether there are newer entries, but no upgrade edge.
     pub stuck: bool,
@@ -97,9 +97,9 @@ pub enum Presence {
     Absent,
 }
 
-/// An upgrade edge, from the older to the newer bundle as indexes into [`Channel::nodes`].
+/// An upgrade edge, from the older to the newer bundle as indexes into [`GraphChannel::nodes`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Edge {
+pub struct GraphEdge {
     /// The newer bundle, whose entry declares the edge.
     pub to: usize,
     /// The field that declares it.
@@ -160,13 +160,13 @@ impl<'a> Graph<'a> {
     /// # Errors
     /// Fails when the minimum edge is unknown.
     pub fn new(fbc: &'a Fbc, options: &GraphOptions) -> Result<Graph<'a>, GraphError> {
-        let mut versions = Versions::of(fbc);
+        let mut versions = BundleVersions::of(fbc);
         let selected = select(fbc, &versions, options)?;
         let mut warnings = std::mem::take(&mut versions.problems);
         let mut known: BTreeMap<&str, PackageInfo<'a>> =
             selected.iter().map(|channel| (channel.package, PackageInfo::default())).collect();
         collect_info(fbc, &mut known);
-        let mut packages: BTreeMap<&str, Vec<Channel<'a>>> = BTreeMap::new();
+        let mut packages: BTreeMap<&str, Vec<GraphChannel<'a>>> = BTreeMap::new();
         for channel in &selected {
             let Some(known) = known.get(channel.package) else { continue };
             let drawn = channel::draw(channel, known, options.v0_semantics);
@@ -184,22 +184,22 @@ impl<'a> Graph<'a> {
 
 /// The input of the graph of one package, from another source than blobs.
 #[derive(Debug, Default)]
-pub struct Outline<'a> {
+pub struct GraphInput<'a> {
     /// Its name.
     pub name: &'a str,
     /// The default channel.
     pub default_channel: &'a str,
     /// Its channels.
-    pub channels: Vec<OutlineChannel<'a>>,
+    pub channels: Vec<GraphInputChannel<'a>>,
     /// Its bundles: name, version, release.
     pub bundles: Vec<(&'a str, &'a str, &'a str)>,
     /// Its deprecations: schema, name, message.
     pub deprecations: Vec<(&'a str, &'a str, &'a str)>,
 }
 
-/// A channel of an [`Outline`].
+/// A channel of an [`GraphInput`].
 #[derive(Debug, Default)]
-pub struct OutlineChannel<'a> {
+pub struct GraphInputChannel<'a> {
     /// Its name.
     pub name: &'a str,
     /// Its entries: name, replaces, skips, skipRange.
@@ -208,7 +208,7 @@ pub struct OutlineChannel<'a> {
 
 impl<'a> Graph<'a> {
     /// Builds the graph of one package from its outline.
-    pub fn of_outline(outline: Outline<'a>, v0_semantics: bool) -> Graph<'a> {
+    pub fn of_outline(outline: GraphInput<'a>, v0_semantics: bool) -> Graph<'a> {
         let mut known = PackageInfo { default_channel: Some(outline.default_channel), ..PackageInfo::default() };
         for (name, version, release) in outline.bundles {
             known.bundles.insert(name, KnownBundle::from_texts(Cow::Borrowed(version), release));
@@ -217,7 +217,7 @@ impl<'a> Graph<'a> {
             known.deprecations.insert((schema, name), message);
         }
         let mut channels = Vec::new();
-        for OutlineChannel { name, entries } in outline.channels {
+        for GraphInputChannel { name, entries } in outline.channels {
             let entries = entries.into_iter();
             let entries =
                 entries.map(|(name, replaces, skips, skip_range)| SelectedEntry { name, replaces, skips, skip_range });
@@ -229,14 +229,14 @@ impl<'a> Graph<'a> {
     }
 }
 
-impl Channel<'_> {
+impl GraphChannel<'_> {
     /// Returns the newest head.
-    pub fn head(&self) -> Option<&Node<'_>> {
+    pub fn head(&self) -> Option<&GraphNode<'_>> {
         self.nodes.iter().find(|node| node.head)
     }
 }
 
-impl Node<'_> {
+impl GraphNode<'_> {
     /// Returns whether it is an entry of the channel.
     pub fn is_entry(&self) -> bool {
         matches!(self.presence, Presence::Entry | Presence::NoBundle)
@@ -274,8 +274,8 @@ fn collect_info<'a>(fbc: &'a Fbc, known: &mut BTreeMap<&str, PackageInfo<'a>>) {
     }
 }
 
-fn package<'a>(name: &'a str, mut channels: Vec<Channel<'a>>, known: &PackageInfo<'a>) -> Package<'a> {
-    let head = |channel: &Channel<'_>| channel.head().and_then(|head| known.version(head.name));
+fn package<'a>(name: &'a str, mut channels: Vec<GraphChannel<'a>>, known: &PackageInfo<'a>) -> GraphPackage<'a> {
+    let head = |channel: &GraphChannel<'_>| channel.head().and_then(|head| known.version(head.name));
     channels.sort_by(|a, b| {
         let newer = match (head(a), head(b)) {
             (Some(a), Some(b)) => cmp_version_release((&b.0, b.1.as_ref()), (&a.0, a.1.as_ref())),
@@ -283,7 +283,7 @@ fn package<'a>(name: &'a str, mut channels: Vec<Channel<'a>>, known: &PackageInf
         };
         b.default.cmp(&a.default).then(newer).then_with(|| a.name.cmp(b.name))
     });
-    Package { name, deprecation: known.deprecation(PACKAGE, ""), channels }
+    GraphPackage { name, deprecation: known.deprecation(PACKAGE, ""), channels }
 }
 
 impl<'a> KnownBundle<'a> {

@@ -29,7 +29,7 @@ pub mod schema;
 mod selection;
 pub mod tree;
 
-pub use build::{Checked, Problems, Warnings, check, inspect};
+pub use build::{CheckOutcome, Problems, Warnings, check, inspect};
 pub use draft::{Draft, DraftBundle, DraftChannel, DraftPackage, Head};
 pub use model::{Bundle, Catalog, Channel, Package};
 pub use selection::{GraphError, GraphOptions};

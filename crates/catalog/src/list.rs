@@ -51,7 +51,7 @@ pub struct ChannelRow<'a> {
 /// A bundle in a list, as a member of one channel.
 #[derive(Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub struct BundleRow<'a> {
+pub struct ListedBundle<'a> {
     /// The name of its package.
     pub package: &'a str,
     /// The name of the channel.
@@ -180,7 +180,7 @@ pub enum Order {
 }
 
 /// Lists the bundles of the packages given: once for each channel, by channel and in `order`.
-pub fn bundles<'a>(packages: impl IntoIterator<Item = &'a Package>, order: Order) -> Vec<BundleRow<'a>> {
+pub fn bundles<'a>(packages: impl IntoIterator<Item = &'a Package>, order: Order) -> Vec<ListedBundle<'a>> {
     let mut rows = Vec::new();
     for package in packages {
         for channel in package.channels() {
@@ -192,7 +192,7 @@ pub fn bundles<'a>(packages: impl IntoIterator<Item = &'a Package>, order: Order
             }
             for (entry, bundle) in members {
                 let release = bundle.release.as_ref().map(|release| format!("-{release}")).unwrap_or_default();
-                rows.push(BundleRow {
+                rows.push(ListedBundle {
                     package: package.name(),
                     channel: channel.name(),
                     bundle: &entry.name,

@@ -12,7 +12,7 @@ use fbc::quote::quote;
 use fbc::range::VersionRange;
 use fbc::{Content, Fbc};
 
-use crate::selection::{GraphError, GraphOptions, SelectedChannel, SelectedEntry, Versions, bad_range, select};
+use crate::selection::{BundleVersions, GraphError, GraphOptions, SelectedChannel, SelectedEntry, bad_range, select};
 
 const PREAMBLE: &str = "graph LR
   classDef deprecated fill:#E8960F
@@ -28,7 +28,7 @@ const PREAMBLE: &str = "graph LR
 /// # Errors
 /// Fails when bundles have no valid version, or the minimum edge is unknown.
 pub fn mermaid(fbc: &Fbc, options: &GraphOptions) -> Result<(String, Vec<String>), GraphError> {
-    let versions = Versions::of(fbc);
+    let versions = BundleVersions::of(fbc);
     if !versions.problems.is_empty() {
         return Err(GraphError::Bundles(versions.problems));
     }
@@ -78,7 +78,7 @@ impl<'a> Deprecated<'a> {
 }
 
 struct Drawing<'a> {
-    versions: Versions<'a>,
+    versions: BundleVersions<'a>,
     v0_semantics: bool,
     deprecated: Deprecated<'a>,
     /// The number of links so far.

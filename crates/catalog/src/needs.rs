@@ -43,7 +43,7 @@ const MAX_DEPTH: usize = 50;
 
 /// What a bundle provides and requires.
 #[derive(Debug, Clone, Default)]
-pub struct Facts {
+pub struct BundleNeeds {
     /// The APIs it provides: group, version, kind.
     pub provides: Vec<[String; 3]>,
     /// Its labels.
@@ -124,15 +124,15 @@ pub enum NeedError {
     },
 }
 
-impl Facts {
+impl BundleNeeds {
     /// Reads the properties of a bundle.
-    pub fn read(bundle: Raw<'_>) -> Facts {
-        Facts::of(property::of(bundle))
+    pub fn read(bundle: Raw<'_>) -> BundleNeeds {
+        BundleNeeds::of(property::of(bundle))
     }
 
     /// Reads a list of properties: types, and values if present.
-    pub fn of<'a>(properties: impl Iterator<Item = (std::borrow::Cow<'a, str>, Option<Raw<'a>>)>) -> Facts {
-        let mut facts = Facts::default();
+    pub fn of<'a>(properties: impl Iterator<Item = (std::borrow::Cow<'a, str>, Option<Raw<'a>>)>) -> BundleNeeds {
+        let mut facts = BundleNeeds::default();
         for (index, (kind, value)) in properties.enumerate() {
             let mut need = |need| facts.needs.push(Requirement { property: index, need });
             match (&*kind, value) {
@@ -239,7 +239,7 @@ impl Need {
         &self,
         package: &str,
         version: Option<&Version>,
-        facts: &Facts,
+        facts: &BundleNeeds,
         rule: &dyn Fn(&str) -> Option<bool>,
     ) -> Option<bool> {
         let part = |part: &Need| part.met_by(package, version, facts, rule);
@@ -346,7 +346,7 @@ mod tests {
 
     #[test]
     fn one_decisive_part_is_enough() {
-        let facts = Facts { labels: vec!["yes".to_owned()], ..Facts::default() };
+        let facts = BundleNeeds { labels: vec!["yes".to_owned()], ..BundleNeeds::default() };
         let (yes, no) = (Need::Label("yes".to_owned()), Need::Label("no".to_owned()));
         let unknown = Need::Rule { rule: String::new(), message: String::new() };
         let met = |need: Need| need.met_by("p", None, &facts, &|_| None);

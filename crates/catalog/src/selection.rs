@@ -32,7 +32,7 @@ pub enum GraphError {
 }
 
 /// The versions of bundles by name; of several with one name the first counts.
-pub(crate) struct Versions<'a> {
+pub(crate) struct BundleVersions<'a> {
     by_name: HashMap<&'a str, Version>,
     zero: Version,
     /// The problems of the bundles without a version.
@@ -56,9 +56,9 @@ pub(crate) struct SelectedEntry<'a> {
     pub(crate) skip_range: &'a str,
 }
 
-impl<'a> Versions<'a> {
+impl<'a> BundleVersions<'a> {
     /// Reads the versions of all bundles.
-    pub(crate) fn of(fbc: &'a Fbc) -> Versions<'a> {
+    pub(crate) fn of(fbc: &'a Fbc) -> BundleVersions<'a> {
         let mut by_name = HashMap::new();
         let mut bad = HashMap::new();
         let mut problems = Vec::new();
@@ -80,7 +80,7 @@ impl<'a> Versions<'a> {
             }
         }
         let zero = Version::parse_tolerant("0").unwrap_or_else(|_| unreachable!("zero is a version"));
-        Versions { by_name, zero, problems }
+        BundleVersions { by_name, zero, problems }
     }
 
     /// Returns the version of the bundle called `name`, 0.0.0 for an unknown one.
@@ -120,7 +120,7 @@ fn version(name: &str, properties: &[PackageProperty]) -> Result<Version, Versio
 /// Fails when the minimum edge is unknown.
 pub(crate) fn select<'a>(
     fbc: &'a Fbc,
-    versions: &Versions<'a>,
+    versions: &BundleVersions<'a>,
     options: &GraphOptions,
 ) -> Result<Vec<SelectedChannel<'a>>, GraphError> {
     let mut channels = all(fbc);
@@ -169,7 +169,7 @@ fn all(fbc: &Fbc) -> Vec<SelectedChannel<'_>> {
 
 impl SelectedEntry<'_> {
     /// Drops the edges from below the minimum, and returns whether anything of the entry is left to draw.
-    fn cut(&mut self, minimum: &str, version: &Version, versions: &Versions<'_>) -> bool {
+    fn cut(&mut self, minimum: &str, version: &Version, versions: &BundleVersions<'_>) -> bool {
         if self.name == minimum {
             self.replaces = "";
             self.skips.clear();

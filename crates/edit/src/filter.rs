@@ -11,7 +11,7 @@ use fbc::range::VersionRange;
 
 use crate::outline::{Channel, Outline, Package};
 use crate::refusal::Refusal;
-use catalog::needs::Facts;
+use catalog::needs::BundleNeeds;
 
 /// The part of a catalog to keep.
 #[derive(Debug, Clone, Default)]
@@ -33,7 +33,7 @@ pub struct Selection {
 }
 
 /// Facts about bundles, by package and name.
-pub type AllFacts = HashMap<(String, String), Facts>;
+pub type AllFacts = HashMap<(String, String), BundleNeeds>;
 
 /// The kept bundles of each channel of a package.
 pub type KeptBundles = BTreeMap<String, BTreeSet<String>>;

@@ -3,7 +3,7 @@
 use std::cmp::Ordering;
 use std::collections::{BTreeMap, HashSet};
 
-use catalog::channel::View;
+use catalog::channel::ChannelView;
 use fbc::blob::{BUNDLE, CHANNEL, DEPRECATIONS, Deprecation, Entry, PACKAGE};
 use fbc::release::{Release, cmp_version_release};
 use fbc::version::Version;
@@ -253,8 +253,8 @@ impl Channel {
     }
 
     /// Returns a graph view of the entries.
-    pub fn view(&self) -> View<'_> {
-        View::new(&self.entries)
+    pub fn view(&self) -> ChannelView<'_> {
+        ChannelView::new(&self.entries)
     }
 
     /// Returns the heads: the entries that no entry replaces or skips, in source order.

@@ -4,7 +4,7 @@
 
 use std::collections::BTreeSet;
 
-use catalog::channel::View;
+use catalog::channel::ChannelView;
 use fbc::blob::{CHANNEL, Content, Entry, PACKAGE, channel_json};
 use fbc::json::{Object, Raw, Text};
 use fbc::limits::MAX_DEPTH;
@@ -156,7 +156,7 @@ fn find_channel<'a>(catalog: &'a Fbc, package: &str, name: &str) -> Option<(usiz
 
 /// Returns the entry that no other entry replaces; if there are several, one that is not skipped.
 fn head(entries: &[Entry]) -> Option<&str> {
-    let view = View::new(entries);
+    let view = ChannelView::new(entries);
     let heads: Vec<&str> = entries.iter().map(|entry| &*entry.name).filter(|name| !view.is_replaced(name)).collect();
     heads.iter().find(|name| !view.is_skipped(name)).or(heads.first()).copied()
 }

@@ -6,7 +6,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use catalog::Warnings;
-use catalog::channel::View;
+use catalog::channel::ChannelView;
 use edit::changes::Changes;
 use edit::deprecate::Target;
 use edit::filter::{AllFacts, Selection};
@@ -33,7 +33,7 @@ fn assert_linear(task: impl Fn(usize)) {
 }
 
 /// Loads a catalog from one file and passes it on with its problems.
-fn load(text: &str, task: impl FnOnce(&Fbc, &catalog::Checked)) {
+fn load(text: &str, task: impl FnOnce(&Fbc, &catalog::CheckOutcome)) {
     let dir = tempfile::tempdir().unwrap();
     fs::write(dir.path().join("catalog.yaml"), text).unwrap();
     let mut fbc = Fbc::default();
@@ -96,7 +96,7 @@ fn channels_of_many_heads_have_many_chains() {
         let mut entries: Vec<Entry> =
             (0..size).map(|number| entry(format!("t{}", number + 1), format!("t{number}"))).collect();
         entries.extend((0..size).map(|number| entry(format!("h{number}"), format!("t{size}"))));
-        let error = catalog::chain::chain(&View::new(&entries)).unwrap_err();
+        let error = catalog::chain::chain(&ChannelView::new(&entries)).unwrap_err();
         assert_eq!(error.heads().len(), size);
     });
 }

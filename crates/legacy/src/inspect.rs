@@ -149,7 +149,7 @@ impl From<&catalog::Package> for PackageInfo {
     /// Describes a package of a file-based catalog as one of a database.
     fn from(package: &catalog::Package) -> PackageInfo {
         let rows = catalog::list::bundles(vec![package], catalog::list::Order::Name);
-        let bundle = |row: &catalog::list::BundleRow<'_>| BundleInfo {
+        let bundle = |row: &catalog::list::ListedBundle<'_>| BundleInfo {
             name: row.bundle.to_owned(),
             version: row.version.to_string(),
             image: row.image.to_owned(),

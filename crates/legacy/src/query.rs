@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use catalog::query::message;
-use catalog::query::{Answer, Api, Counts, Message, Query, QueryError, Rows};
+use catalog::query::{ApiType, CatalogCounts, Query, QueryAnswer, QueryError, QueryMessage, Rows};
 use fbc::scratch::TempFolder;
 use rusqlite::{Connection, OpenFlags, OptionalExtension};
 
@@ -35,7 +35,7 @@ pub struct Index {
     members: Vec<Member>,
     /// The bundles that provide an API.
     providers: HashMap<[String; 3], Vec<String>>,
-    counts: Counts,
+    counts: CatalogCounts,
     /// Removed with the server.
     _directory: TempFolder,
 }
@@ -95,7 +95,7 @@ impl Index {
             let sql = format!("SELECT count(*) FROM {table}");
             Ok(connection.query_row(&sql, [], |row| row.get::<_, i64>(0))? as usize)
         };
-        let counts = Counts { packages: count("package")?, channels: count("channel")?, bundles: count(LIGHT)? };
+        let counts = CatalogCounts { packages: count("package")?, channels: count("channel")?, bundles: count(LIGHT)? };
         let directory =
             database.into_copy().ok_or_else(|| Error::message("only a copy of a database can be served"))?;
         let path = directory.path().join("index.db");
@@ -120,7 +120,7 @@ impl Index {
     }
 
     /// Returns a bundle as a member of a channel.
-    fn single(&self, package: &str, channel: &str, name: &str, absent: QueryError) -> Answer {
+    fn single(&self, package: &str, channel: &str, name: &str, absent: QueryError) -> QueryAnswer {
         self.with_connection(|connection| {
             let sql = "SELECT 1 FROM channel_entry WHERE package_name = ?1 AND channel_name = ?2
                 AND operatorbundle_name = ?3 LIMIT 1";
@@ -135,7 +135,7 @@ impl Index {
     }
 
     /// Returns the entries of the bundles that provide an API: package, channel, bundle, replaced bundle, depth.
-    fn entries_that_provide(&self, api: &Api) -> Result<Vec<ProviderEntry>, QueryError> {
+    fn entries_that_provide(&self, api: &ApiType) -> Result<Vec<ProviderEntry>, QueryError> {
         let key = [&api.group, &api.version, &api.kind].map(String::clone);
         let mut found = Vec::new();
         self.with_connection(|connection| {
@@ -164,7 +164,7 @@ impl Index {
     }
 
     /// Returns the entry with the least depth of each channel that provides an API.
-    fn latest_that_provide(&self, api: &Api) -> Result<Vec<ProviderEntry>, QueryError> {
+    fn latest_that_provide(&self, api: &ApiType) -> Result<Vec<ProviderEntry>, QueryError> {
         let mut latest: Vec<ProviderEntry> = Vec::new();
         for found in self.entries_that_provide(api)? {
             match latest.last_mut() {
@@ -192,7 +192,7 @@ struct ProviderEntry {
 }
 
 impl ProviderEntry {
-    fn message(&self) -> Message {
+    fn message(&self) -> QueryMessage {
         message::channel_entry(&self.package, &self.channel, &self.bundle, &self.replaces)
     }
 }
@@ -205,7 +205,7 @@ fn absent(text: String) -> QueryError {
     QueryError::Absent(text)
 }
 
-fn no_providers(api: &Api) -> QueryError {
+fn no_providers(api: &ApiType) -> QueryError {
     absent(format!("no channel entries found that provide {} {} {}", api.group, api.version, api.kind))
 }
 
@@ -221,7 +221,7 @@ impl Query for Index {
         }
     }
 
-    fn package(&self, name: &str) -> Answer {
+    fn package(&self, name: &str) -> QueryAnswer {
         self.with_connection(|connection| {
             let mut out = Vec::new();
             message::string(&mut out, 1, name);
@@ -249,11 +249,11 @@ impl Query for Index {
         })
     }
 
-    fn bundle(&self, package: &str, channel: &str, name: &str) -> Answer {
+    fn bundle(&self, package: &str, channel: &str, name: &str) -> QueryAnswer {
         self.single(package, channel, name, absent(format!("no entry found for {package} {channel} {name}")))
     }
 
-    fn head(&self, package: &str, channel: &str) -> Answer {
+    fn head(&self, package: &str, channel: &str) -> QueryAnswer {
         self.with_connection(|connection| {
             let sql = "SELECT bundle.name, bundle.csv FROM channel
                 JOIN operatorbundle AS bundle ON bundle.name = channel.head_operatorbundle_name
@@ -288,7 +288,7 @@ impl Query for Index {
         Ok(Box::new(rows.into_iter().map(Ok)))
     }
 
-    fn replacement(&self, name: &str, package: &str, channel: &str) -> Answer {
+    fn replacement(&self, name: &str, package: &str, channel: &str) -> QueryAnswer {
         let none = || absent(format!("no entry found for {package} {channel}"));
         let key = |member: &Member| (member.channel.as_str(), member.package.as_str()).cmp(&(channel, package));
         let start = self.members.partition_point(|member| key(member).is_lt());
@@ -317,7 +317,7 @@ impl Query for Index {
         self.single(package, channel, &found.ok_or_else(none)?, none())
     }
 
-    fn providers(self: Arc<Self>, api: &Api) -> Result<Rows, QueryError> {
+    fn providers(self: Arc<Self>, api: &ApiType) -> Result<Rows, QueryError> {
         let mut found = self.entries_that_provide(api)?;
         found.dedup_by(|b, a| {
             (&a.package, &a.channel, &a.bundle, &a.replaces) == (&b.package, &b.channel, &b.bundle, &b.replaces)
@@ -328,7 +328,7 @@ impl Query for Index {
         Ok(Box::new(found.into_iter().map(|found| Ok(found.message()))))
     }
 
-    fn latest_providers(self: Arc<Self>, api: &Api) -> Result<Rows, QueryError> {
+    fn latest_providers(self: Arc<Self>, api: &ApiType) -> Result<Rows, QueryError> {
         let found = self.latest_that_provide(api)?;
         if found.is_empty() {
             return Err(no_providers(api));
@@ -336,7 +336,7 @@ impl Query for Index {
         Ok(Box::new(found.into_iter().map(|found| Ok(found.message()))))
     }
 
-    fn default_provider(&self, api: &Api) -> Answer {
+    fn default_provider(&self, api: &ApiType) -> QueryAnswer {
         let none = || absent(format!("no entry found that provides {} {} {}", api.group, api.version, api.kind));
         for found in self.latest_that_provide(api)? {
             let usable = self.with_connection(|connection| {
@@ -376,7 +376,7 @@ impl Query for Index {
         Box::new(std::iter::empty())
     }
 
-    fn counts(&self) -> Counts {
+    fn counts(&self) -> CatalogCounts {
         self.counts
     }
 }

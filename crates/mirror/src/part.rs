@@ -7,7 +7,7 @@ use std::path::Path;
 use std::slice;
 use std::sync::{Mutex, PoisonError};
 
-use catalog::needs::Facts;
+use catalog::needs::BundleNeeds;
 use edit::Outline;
 use edit::deprecate::Target;
 use edit::filter::AllFacts;
@@ -72,7 +72,7 @@ impl Part {
                 reader.add(blob, text);
             }
             if &*blob.schema == BUNDLE {
-                let read = Facts::read(text);
+                let read = BundleNeeds::read(text);
                 let mut facts = facts.lock().unwrap_or_else(PoisonError::into_inner);
                 facts.entry((blob.package.to_string(), blob.name.to_string())).or_insert(read);
             }

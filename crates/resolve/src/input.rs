@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::sync::{Mutex, PoisonError};
 
 use catalog::Draft;
-use catalog::needs::Facts;
+use catalog::needs::BundleNeeds;
 use fbc::blob::{BUNDLE, CHANNEL, Entry, PACKAGE};
 use fbc::json::Raw;
 use fbc::release::Release;
@@ -57,7 +57,7 @@ pub struct CandidateBundle {
     /// Its deprecation message.
     pub deprecation: Option<String>,
     /// What it provides and requires.
-    pub facts: Facts,
+    pub facts: BundleNeeds,
     /// Its properties as a JSON list, for rules.
     pub properties: Box<str>,
     /// Its index among the blobs of its catalog.
@@ -96,14 +96,14 @@ type BundleName = (Box<str>, Box<str>);
 /// Collects what resolution needs of bundles while a catalog is loaded.
 #[derive(Default)]
 pub struct InputReader {
-    seen: Mutex<HashMap<BundleName, (Facts, Box<str>)>>,
+    seen: Mutex<HashMap<BundleName, (BundleNeeds, Box<str>)>>,
 }
 
 impl InputReader {
     /// Reads a blob, with its text.
     pub fn add(&self, blob: &Blob, text: Raw<'_>) {
         if &*blob.schema == BUNDLE {
-            let read = (Facts::read(text), property::served(text).into_string().into_boxed_str());
+            let read = (BundleNeeds::read(text), property::served(text).into_string().into_boxed_str());
             let mut seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
             seen.entry((blob.package.clone(), blob.name.clone())).or_insert(read);
         }
@@ -152,10 +152,10 @@ impl CandidateBundle {
     /// or in a bundle.
     pub fn installed(name: &str, version: Option<Version>, properties: &str) -> CandidateBundle {
         let facts = match Raw::parse(properties, fbc::limits::MAX_DEPTH) {
-            Ok(list) => Facts::of(list.items().map(|property| {
+            Ok(list) => BundleNeeds::of(list.items().map(|property| {
                 (property.get("type").and_then(Raw::as_str).unwrap_or_default(), property.get("value"))
             })),
-            Err(_) => Facts::default(),
+            Err(_) => BundleNeeds::default(),
         };
         let package = facts.packages.first().map(|(package, _)| package.clone()).unwrap_or_default();
         CandidateBundle {

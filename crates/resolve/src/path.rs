@@ -2,7 +2,7 @@
 
 use std::collections::HashSet;
 
-use catalog::chain::Edge;
+use catalog::chain::EntryEdge;
 
 use crate::explain::explain;
 use crate::input::{CandidateBundle, ClusterNamespace, NamespaceSubscription};
@@ -40,7 +40,7 @@ pub struct V0Step {
     /// The bundle that is installed after it.
     pub to: MemberIndex,
     /// The upgrade edge.
-    pub edge: Edge,
+    pub edge: EntryEdge,
     /// The other bundles that are installed or upgraded with it.
     pub companions: Vec<Companion>,
 }
@@ -238,7 +238,7 @@ fn why_no_further(pool: &Pool<'_>, state: &ClusterNamespace, start: &Start<'_>, 
         return V0End::Latest;
     }
     let mut lines = Vec::new();
-    let leads = |node: &MemberIndex| Edge::between(pool.member(*node).entry, current, version).is_some();
+    let leads = |node: &MemberIndex| EntryEdge::between(pool.member(*node).entry, current, version).is_some();
     for node in nodes.iter().copied().filter(leads) {
         let member = pool.member(node);
         let name = &member.bundle.name;

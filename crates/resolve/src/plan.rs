@@ -1,6 +1,6 @@
 //! Describes the result of a resolution.
 
-use catalog::chain::Edge;
+use catalog::chain::EntryEdge;
 
 use crate::explain::explain;
 use crate::input::ClusterNamespace;
@@ -49,11 +49,11 @@ pub fn origin(pool: &Pool<'_>, node: MemberIndex) -> String {
 }
 
 /// Describes the edge by which a bundle replaces another.
-pub fn by(edge: Edge, old: &str) -> String {
+pub fn by(edge: EntryEdge, old: &str) -> String {
     match edge {
-        Edge::Replaces => format!("it replaces {old}"),
-        Edge::Skips => format!("it skips {old}"),
-        Edge::SkipRange => format!("the version of {old} is in its skipRange"),
+        EntryEdge::Replaces => format!("it replaces {old}"),
+        EntryEdge::Skips => format!("it skips {old}"),
+        EntryEdge::SkipRange => format!("the version of {old} is in its skipRange"),
     }
 }
 

@@ -6,8 +6,8 @@ use std::cell::{Cell, OnceCell, RefCell};
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::rc::Rc;
 
-use catalog::chain::{self, Edge};
-use catalog::channel::View;
+use catalog::chain::{self, EntryEdge};
+use catalog::channel::ChannelView;
 use catalog::needs::Need;
 use fbc::blob::Entry;
 use fbc::version::Version;
@@ -203,7 +203,7 @@ impl<'a> Pool<'a> {
             .chain
             .borrow_mut()
             .get_or_insert_with(|| {
-                let view = View::new(group.members.iter().map(|&node| self.members[node].entry));
+                let view = ChannelView::new(group.members.iter().map(|&node| self.members[node].entry));
                 Rc::new(match chain::chain(&view) {
                     Ok(chain) => Ok(chain.into_iter().map(|place| group.members[place]).collect()),
                     Err(error) => {
@@ -257,7 +257,7 @@ impl<'a> Pool<'a> {
         places.sort_unstable();
         places.dedup();
         let nodes = places.into_iter().map(|place| chain[place]);
-        Ok(nodes.filter(|&node| Edge::between(self.members[node].entry, name, version).is_some()).collect())
+        Ok(nodes.filter(|&node| EntryEdge::between(self.members[node].entry, name, version).is_some()).collect())
     }
 
     /// Returns the channels of a catalog that match a Subscription, in order of preference.

@@ -198,7 +198,7 @@ fn channel_of(pool: &Pool<'_>, bundle: &CandidateBundle, node: Option<MemberInde
     let leads = |node: &MemberIndex| {
         let member = pool.member(*node);
         member.bundle.name == bundle.name
-            || catalog::chain::Edge::between(member.entry, &bundle.name, bundle.version.as_ref()).is_some()
+            || catalog::chain::EntryEdge::between(member.entry, &bundle.name, bundle.version.as_ref()).is_some()
     };
     let mut nodes: Vec<MemberIndex> = pool.of_package(&bundle.package).iter().copied().filter(leads).collect();
     nodes.sort_by_key(|&node| (!pool.is_default(node), pool.member(node).channel));

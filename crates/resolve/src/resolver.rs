@@ -3,7 +3,7 @@
 use std::collections::{HashMap, HashSet};
 use std::fmt;
 
-use catalog::chain::Edge;
+use catalog::chain::EntryEdge;
 use catalog::needs::{Need, Requirement};
 
 use crate::build;
@@ -356,10 +356,10 @@ impl Model {
 }
 
 /// Returns the edge by which a chosen bundle replaces an installed one.
-pub fn edge(pool: &Pool<'_>, state: &ClusterNamespace, chosen: &Chosen) -> Option<Edge> {
+pub fn edge(pool: &Pool<'_>, state: &ClusterNamespace, chosen: &Chosen) -> Option<EntryEdge> {
     let (SolutionItem::Member(node), Some(place)) = (chosen.item, chosen.replaces) else { return None };
     let old = state.installed.get(place)?;
-    Edge::between(pool.member(node).entry, &old.name, old.version.as_ref())
+    EntryEdge::between(pool.member(node).entry, &old.name, old.version.as_ref())
 }
 
 /// Returns the requirements of a bundle that no catalog meets, with the error of those that cannot be read.

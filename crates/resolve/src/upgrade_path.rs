@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use catalog::chain::Edge;
+use catalog::chain::EntryEdge;
 
 use crate::error::RequestError;
 use crate::input::CandidateBundle;
@@ -256,7 +256,7 @@ fn second(pool: &Pool<'_>, start: &Start<'_>, crds: &CompareCrds<'_>) -> Upgrade
             }
         }
         let version = bundle.version.as_ref().map(ToString::to_string);
-        let edge = edge.map_or("version", Edge::field);
+        let edge = edge.map_or("version", EntryEdge::field);
         steps.push(UpgradeStep { name: bundle.name.clone(), version, edge, along: Vec::new() });
     }
     let path = match path.end {

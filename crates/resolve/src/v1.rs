@@ -3,7 +3,7 @@
 
 use std::collections::{HashMap, HashSet};
 
-use catalog::chain::Edge;
+use catalog::chain::EntryEdge;
 use fbc::release::cmp_version_release;
 use fbc::version::Version;
 
@@ -97,7 +97,7 @@ fn select_among(pool: &Pool<'_>, request: &V1Request<'_>, nodes: &[MemberIndex])
 #[derive(Debug)]
 pub struct V1Path {
     /// The bundles in order, each with the edge that leads to it.
-    pub steps: Vec<(MemberIndex, Option<Edge>)>,
+    pub steps: Vec<(MemberIndex, Option<EntryEdge>)>,
     /// Why it ends.
     pub end: V1End,
 }
@@ -157,7 +157,7 @@ pub fn path(pool: &Pool<'_>, package: &str, channel: &str, from: &CandidateBundl
             Err(none) => return V1Path { steps, end: V1End::Failed(none) },
         };
         let member = pool.member(node);
-        steps.push((node, Edge::between(member.entry, &current.name, current.version.as_ref())));
+        steps.push((node, EntryEdge::between(member.entry, &current.name, current.version.as_ref())));
         current = member.bundle;
     }
 }
@@ -174,7 +174,7 @@ pub(crate) fn is_eligible(pool: &Pool<'_>, request: &V1Request<'_>, node: Member
             || bundle.version.as_ref().zip(old.version.as_ref()).is_some_and(|(a, b)| {
                 cmp_version_release((a, bundle.release.as_ref()), (b, old.release.as_ref())).is_eq()
             });
-        same || Edge::between(member.entry, &old.name, old.version.as_ref()).is_some()
+        same || EntryEdge::between(member.entry, &old.name, old.version.as_ref()).is_some()
     };
     member.bundle.package == request.package && listed(member.channel) && in_range && successor()
 }

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use catalog::chain::Edge;
+use catalog::chain::EntryEdge;
 
 use crate::dependencies;
 use crate::error::RequestError;
@@ -259,7 +259,7 @@ fn edges(pool: &Pool<'_>, nodes: &[MemberIndex]) -> ReasonPart {
         }
         if let Ok(chain) = &*pool.chain_of(node) {
             let next = chain.iter().copied().filter(|&other| other != node).find_map(|other| {
-                let edge = Edge::between(pool.member(other).entry, &bundle.name, bundle.version.as_ref())?;
+                let edge = EntryEdge::between(pool.member(other).entry, &bundle.name, bundle.version.as_ref())?;
                 Some((other, edge))
             });
             let line = match next {

@@ -4,7 +4,7 @@ use std::fmt::Write;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::{Duration, SystemTime};
 
-use catalog::query::Counts;
+use catalog::query::CatalogCounts;
 
 /// The methods with counters of their own; all others share the last one.
 const METHODS: &[&str] = &[
@@ -106,7 +106,7 @@ impl Metrics {
         method.microseconds.fetch_add(micros, Relaxed);
     }
 
-    pub(crate) fn loaded(&self, counts: Counts, quarantined: usize) {
+    pub(crate) fn loaded(&self, counts: CatalogCounts, quarantined: usize) {
         self.packages.store(counts.packages as u64, Relaxed);
         self.channels.store(counts.channels as u64, Relaxed);
         self.bundles.store(counts.bundles as u64, Relaxed);

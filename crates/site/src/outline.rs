@@ -1,6 +1,6 @@
 //! Upgrade graphs and resolution input from page data.
 
-use catalog::graph::{Graph, Outline, OutlineChannel};
+use catalog::graph::{Graph, GraphInput, GraphInputChannel};
 use fbc::blob::Entry;
 use fbc::release::Release;
 use fbc::version::Version;
@@ -25,7 +25,7 @@ pub fn graph(package: &Package, v0: bool) -> Graph<'_> {
             deprecations.push((fbc::blob::BUNDLE, &bundle.name, message));
         }
     }
-    let channels = detail.channels.iter().map(|channel| OutlineChannel {
+    let channels = detail.channels.iter().map(|channel| GraphInputChannel {
         name: &channel.name,
         entries: channel
             .entries
@@ -37,7 +37,7 @@ pub fn graph(package: &Package, v0: bool) -> Graph<'_> {
             .collect(),
     });
     Graph::of_outline(
-        Outline {
+        GraphInput {
             name: &package.row.name,
             default_channel: &detail.default_channel,
             channels: channels.collect(),

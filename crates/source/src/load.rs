@@ -5,7 +5,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use bundle::ImageTemplate;
-use catalog::{Catalog, Checked, Warnings};
+use catalog::{Catalog, CheckOutcome, Warnings};
 use fbc::blob::TextBuffer;
 use fbc::json::Raw;
 use fbc::load::Inspect;
@@ -217,7 +217,7 @@ pub struct LoadedCatalog {
     /// Its blobs.
     pub fbc: Fbc,
     /// The catalog or its problems, and its warnings.
-    pub checked: Checked,
+    pub checked: CheckOutcome,
 }
 
 impl LoadedCatalog {

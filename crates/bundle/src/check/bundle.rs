@@ -7,7 +7,7 @@ use std::error::Error;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use catalog::needs::Facts;
+use catalog::needs::BundleNeeds;
 use fbc::Limits;
 use fbc::json::Raw;
 use fbc::spelling::calendar::Date;
@@ -269,7 +269,7 @@ fn broken_rules(dir: &Path, limits: &Limits) -> Vec<Finding> {
     // Other problems of the bundle are already reported.
     let Ok(rendered) = render(dir, &options) else { return Vec::new() };
     let Ok(raw) = Raw::parse(&rendered.json, limits.depth) else { return Vec::new() };
-    let facts = Facts::read(raw);
+    let facts = BundleNeeds::read(raw);
     let rules = facts.needs.iter().flat_map(|requirement| requirement.need.rules());
     let wrong = rules.filter_map(|rule| CelRule::compile(rule).err().map(|why| (rule, why)));
     let finding = |text| Finding::new("dependency-rule", Severity::Error, text);

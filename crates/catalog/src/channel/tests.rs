@@ -1,14 +1,14 @@
 use super::*;
 use crate::sample::entries;
 
-fn names(view: &View<'_>, numbers: &[usize]) -> String {
+fn names(view: &ChannelView<'_>, numbers: &[usize]) -> String {
     numbers.iter().map(|&number| &*view.entries()[number].name).collect::<Vec<_>>().join(" ")
 }
 
 /// Shows heads, the chain and the trunk from the first of them, and stranded entries.
 fn shown(text: &str) -> String {
     let entries = entries(text);
-    let view = View::new(&entries);
+    let view = ChannelView::new(&entries);
     let heads = view.heads();
     let Some(&head) = heads.first() else { return "no head".to_owned() };
     let (chain, trunk) = (view.chain(head), view.trunk(head));
@@ -70,14 +70,14 @@ proptest::proptest! {
             .map(|number| Entry { name: name(number), replaces: name(replaces[number]), ..Entry::default() })
             .collect();
         entries[0].skips = skips.into_iter().map(name).collect();
-        let view = View::new(&entries);
+        let view = ChannelView::new(&entries);
         let ends = view.ends();
         for (number, end) in ends.into_iter().enumerate() {
             let chain = view.chain(number);
             let kept = |number: &usize| !view.is_skipped(&entries[*number].name);
             let expected = match chain.cycle {
-                Some(_) => End::Cycle,
-                None => End::Last(chain.numbers.into_iter().rfind(kept)),
+                Some(_) => ChainEnd::Cycle,
+                None => ChainEnd::Last(chain.numbers.into_iter().rfind(kept)),
             };
             proptest::prop_assert_eq!(end, expected);
         }
@@ -109,7 +109,7 @@ proptest::proptest! {
         let expected: Vec<Option<usize>> = bundles
             .iter()
             .map(|(name, version)| {
-                candidates.iter().position(|entry| crate::chain::Edge::between(entry, name, *version).is_some())
+                candidates.iter().position(|entry| crate::chain::EntryEdge::between(entry, name, *version).is_some())
             })
             .collect();
         proptest::prop_assert_eq!(next_upgrades(&bundles, &candidates), expected);

@@ -1,6 +1,6 @@
 //! The drawing of one channel.
 
-use crate::graph::{Channel, Node};
+use crate::graph::{GraphChannel, GraphNode};
 
 use super::escape::{cells, shorten, summary, xml};
 use super::layout::{Layout, Route, layout};
@@ -31,7 +31,7 @@ const TOOLTIP_CELLS: usize = 120;
 
 /// A channel with all texts measured.
 pub(super) struct Card<'g, 'a> {
-    channel: &'g Channel<'a>,
+    channel: &'g GraphChannel<'a>,
     layout: Layout,
     rows: Vec<RowText>,
     subtitle: String,
@@ -51,7 +51,7 @@ struct RowText {
 }
 
 impl<'g, 'a> Card<'g, 'a> {
-    pub(super) fn new(channel: &'g Channel<'a>) -> Card<'g, 'a> {
+    pub(super) fn new(channel: &'g GraphChannel<'a>) -> Card<'g, 'a> {
         let layout = layout(channel);
         let mut rows: Vec<RowText> = channel.nodes.iter().map(RowText::of).collect();
         for range in &channel.ranges {
@@ -216,7 +216,7 @@ impl<'g, 'a> Card<'g, 'a> {
 
     fn tooltip(&self, row: usize) -> String {
         let node = &self.channel.nodes[row];
-        let name = |node: &Node<'_>| shorten(words::name(node), TOOLTIP_CELLS);
+        let name = |node: &GraphNode<'_>| shorten(words::name(node), TOOLTIP_CELLS);
         let mut text = name(node);
         if let Some(version) = &node.version {
             put!(text, ", version {}", shorten(version, TOOLTIP_CELLS));
@@ -335,7 +335,7 @@ pub(super) fn write_dot(out: &mut String, x: i32, y: i32, head: bool, class: &st
     }
 }
 
-fn dot_class(node: &Node<'_>) -> String {
+fn dot_class(node: &GraphNode<'_>) -> String {
     let mut class = "d".to_owned();
     for mark in Mark::of(node) {
         if matches!(mark, Mark::Skipped | Mark::Deprecated | Mark::NoBundle | Mark::OtherChannel | Mark::Absent) {
@@ -347,7 +347,7 @@ fn dot_class(node: &Node<'_>) -> String {
 }
 
 impl RowText {
-    fn of(node: &Node<'_>) -> RowText {
+    fn of(node: &GraphNode<'_>) -> RowText {
         RowText {
             name: shorten(words::name(node), NAME_CELLS),
             version: shorten(node.version.as_deref().unwrap_or_default(), VERSION_CELLS),
@@ -356,7 +356,7 @@ impl RowText {
     }
 }
 
-fn tail_width(row: &RowText, node: &Node<'_>) -> i32 {
+fn tail_width(row: &RowText, node: &GraphNode<'_>) -> i32 {
     let pills: i32 = Mark::of(node).map(|mark| pill_width(mark.text()) + 8).sum();
     let notes: i32 = row.notes.iter().map(|(_, note)| wide(cells(note), SMALL_CELL) + 12).sum();
     pills + notes

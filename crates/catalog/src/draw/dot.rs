@@ -1,6 +1,6 @@
 //! Upgrade graphs for Graphviz.
 
-use crate::graph::{Channel, EdgeKind, Graph};
+use crate::graph::{EdgeKind, Graph, GraphChannel};
 
 use super::escape::{dot as escape, shorten};
 use super::words::{self, Mark};
@@ -34,7 +34,7 @@ pub fn dot(graph: &Graph<'_>) -> String {
     out
 }
 
-fn write_channel(channel: &Channel<'_>, id: &str, out: &mut String) {
+fn write_channel(channel: &GraphChannel<'_>, id: &str, out: &mut String) {
     put!(out, "    subgraph cluster_{id} {{\n      label=\"{}", escape(channel.name));
     if channel.default {
         out.push_str(" (default)");

@@ -1,6 +1,6 @@
 //! Upgrade graphs as an interactive HTML page.
 
-use crate::graph::{Graph, Package};
+use crate::graph::{Graph, GraphPackage};
 
 use super::escape::xml;
 use super::svg::{STYLE, arrow_heads, inline, legend};
@@ -57,7 +57,7 @@ fn title(graph: &Graph<'_>) -> String {
     }
 }
 
-fn write_package(package: &Package<'_>, open: &str, out: &mut String) {
+fn write_package(package: &GraphPackage<'_>, open: &str, out: &mut String) {
     put!(out, "<details{open} data-s=\"{}", xml(&package.name.to_lowercase()));
     for channel in &package.channels {
         put!(out, " {}", xml(&channel.name.to_lowercase()));

@@ -6,12 +6,12 @@
 
 use std::collections::BTreeMap;
 
-use crate::graph::{Channel, Edge, EdgeKind};
+use crate::graph::{EdgeKind, GraphChannel, GraphEdge};
 
 /// The maximum number of lanes of each kind: more cannot be distinguished.
 const MAX_LANES: usize = 10;
 
-/// The layout of one channel; rows are indexes into [`Channel::nodes`].
+/// The layout of one channel; rows are indexes into [`GraphChannel::nodes`].
 #[derive(Debug, Default)]
 pub(super) struct Layout {
     /// The drawn `replaces` edges.
@@ -27,7 +27,7 @@ pub(super) struct Layout {
     /// The number of lanes of `ranges`.
     pub(super) range_lanes: usize,
     /// Edges without a lane, by target; described in words.
-    pub(super) undrawn: Vec<Edge>,
+    pub(super) undrawn: Vec<GraphEdge>,
     /// Whether some ranges are described in words only.
     pub(super) more_ranges: bool,
     /// Whether the second column of dots is used.
@@ -37,7 +37,7 @@ pub(super) struct Layout {
 /// An upgrade edge by `replaces`.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Link {
-    pub(super) edge: Edge,
+    pub(super) edge: GraphEdge,
     pub(super) route: Route,
 }
 
@@ -73,7 +73,7 @@ pub(super) struct Lane<T> {
 }
 
 /// Lays out a channel.
-pub(super) fn layout(channel: &Channel<'_>) -> Layout {
+pub(super) fn layout(channel: &GraphChannel<'_>) -> Layout {
     let mut layout = Layout { side: channel.nodes.iter().any(|node| !node.spine), ..Layout::default() };
     let mut far = Vec::new();
     let columns = Columns::new(channel);
@@ -116,7 +116,7 @@ pub(super) fn layout(channel: &Channel<'_>) -> Layout {
             continue;
         }
         for &to in &skips.to {
-            let edge = |&from: &usize| Edge { to, kind: EdgeKind::Skips, from, inert: skips.inert };
+            let edge = |&from: &usize| GraphEdge { to, kind: EdgeKind::Skips, from, inert: skips.inert };
             layout.undrawn.extend(skips.from.iter().map(edge));
         }
     }
@@ -153,7 +153,7 @@ struct Columns {
 }
 
 impl Columns {
-    fn new(channel: &Channel<'_>) -> Columns {
+    fn new(channel: &GraphChannel<'_>) -> Columns {
         let mut columns = Columns { below_spine: Vec::new(), below_side: Vec::new() };
         let (mut spine, mut side) = (None, None);
         for (row, node) in channel.nodes.iter().enumerate().rev() {
@@ -167,8 +167,8 @@ impl Columns {
     }
 
     /// Returns the route of an edge that needs no lane.
-    fn route(&self, channel: &Channel<'_>, edge: Edge) -> Option<Route> {
-        let Edge { from, to, .. } = edge;
+    fn route(&self, channel: &GraphChannel<'_>, edge: GraphEdge) -> Option<Route> {
+        let GraphEdge { from, to, .. } = edge;
         match (channel.nodes[to].spine, channel.nodes[from].spine) {
             _ if from == to => Some(Route::Loop),
             (true, true) => (self.below_spine[to] == Some(from)).then_some(Route::Spine),

@@ -1,6 +1,6 @@
 //! Parts of drawings, for pages with their own style: [`channel`], [`arrow_heads`] and [`legend`].
 
-use crate::graph::{Channel, Graph};
+use crate::graph::{Graph, GraphChannel};
 
 use super::card::Card;
 use super::{svg, words};
@@ -9,12 +9,12 @@ use super::{svg, words};
 const GAP: i32 = 10;
 
 /// Summarizes a channel in one line.
-pub fn summary(channel: &Channel<'_>) -> String {
+pub fn summary(channel: &GraphChannel<'_>) -> String {
     words::channel(channel)
 }
 
 /// Draws the entries of one channel, without its name. Its lines refer to [`arrow_heads`].
-pub fn channel(channel: &Channel<'_>) -> String {
+pub fn channel(channel: &GraphChannel<'_>) -> String {
     let card = Card::new(channel);
     let top = card.top() - GAP;
     let (width, height) = (card.width, card.height - top);

@@ -1,6 +1,6 @@
 //! Upgrade graphs as SVG.
 
-use crate::graph::{EdgeKind, Graph, Package, Presence};
+use crate::graph::{EdgeKind, Graph, GraphPackage, Presence};
 
 use super::card::{Card, wide, write_dot, write_pill};
 use super::escape::{cells, shorten, summary, xml};
@@ -54,7 +54,7 @@ pub fn svg(graph: &Graph<'_>) -> String {
 }
 
 /// Draws one package, for a page that has the style and the arrow heads already.
-pub(super) fn inline(package: &Package<'_>) -> String {
+pub(super) fn inline(package: &GraphPackage<'_>) -> String {
     let picture = Picture::new(package);
     let (width, height) = (picture.width + 2, picture.height + 2);
     let mut out = String::new();
@@ -76,7 +76,7 @@ fn title(graph: &Graph<'_>) -> String {
 
 /// A package with its channels laid out.
 struct Picture<'g, 'a> {
-    package: &'g Package<'a>,
+    package: &'g GraphPackage<'a>,
     cards: Vec<Card<'g, 'a>>,
     columns: Flow,
     message: Option<String>,
@@ -85,7 +85,7 @@ struct Picture<'g, 'a> {
 }
 
 impl<'g, 'a> Picture<'g, 'a> {
-    fn new(package: &'g Package<'a>) -> Picture<'g, 'a> {
+    fn new(package: &'g GraphPackage<'a>) -> Picture<'g, 'a> {
         let cards: Vec<Card<'_, '_>> = package.channels.iter().map(Card::new).collect();
         let sizes: Vec<(i32, i32)> = cards.iter().map(|card| (card.width, card.height)).collect();
         let columns = flow(&sizes, GAP);
@@ -124,7 +124,7 @@ impl<'g, 'a> Picture<'g, 'a> {
     }
 }
 
-fn heading(package: &Package<'_>) -> String {
+fn heading(package: &GraphPackage<'_>) -> String {
     shorten(package.name, HEADING_CELLS)
 }
 

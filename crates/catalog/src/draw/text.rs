@@ -1,6 +1,6 @@
 //! Upgrade graphs for a terminal.
 
-use crate::graph::{Channel, EdgeKind, Graph, Package, Presence};
+use crate::graph::{EdgeKind, Graph, GraphChannel, GraphPackage, Presence};
 
 use super::escape::{cells, plain, shorten};
 use super::layout::{Layout, Route, layout};
@@ -25,7 +25,7 @@ pub fn text(graph: &Graph<'_>, width: Option<usize>) -> String {
     out
 }
 
-fn write_package(package: &Package<'_>, width: usize, out: &mut String) {
+fn write_package(package: &GraphPackage<'_>, width: usize, out: &mut String) {
     put!(out, "{}", plain(package.name));
     if let Some(message) = package.deprecation {
         put!(out, "  deprecated: {}", one_line(message));
@@ -47,7 +47,7 @@ fn write_package(package: &Package<'_>, width: usize, out: &mut String) {
     }
 }
 
-fn write_channel(channel: &Channel<'_>, indent: &str, width: usize, out: &mut String) {
+fn write_channel(channel: &GraphChannel<'_>, indent: &str, width: usize, out: &mut String) {
     let layout = layout(channel);
     let notes = notes(channel, &layout);
     let widest = |text: &dyn Fn(usize) -> usize| (0..channel.nodes.len()).map(text).max().unwrap_or(0);
@@ -85,7 +85,7 @@ fn write_channel(channel: &Channel<'_>, indent: &str, width: usize, out: &mut St
 }
 
 /// Returns the notes beside each row.
-fn notes(channel: &Channel<'_>, layout: &Layout) -> Vec<Vec<String>> {
+fn notes(channel: &GraphChannel<'_>, layout: &Layout) -> Vec<Vec<String>> {
     let mut notes: Vec<Vec<String>> = channel
         .nodes
         .iter()

@@ -1,6 +1,6 @@
 //! The texts of drawings about channels and entries.
 
-use crate::graph::{Channel, Edge, EdgeKind, Node, Presence, SkipRange};
+use crate::graph::{EdgeKind, GraphChannel, GraphEdge, GraphNode, Presence, SkipRange};
 
 use super::escape::{shorten, summary};
 use super::layout::Layout;
@@ -24,7 +24,7 @@ pub(super) enum Mark {
 
 impl Mark {
     /// Returns the marks of a node, in the order they are shown.
-    pub(super) fn of(node: &Node<'_>) -> impl Iterator<Item = Mark> + use<> {
+    pub(super) fn of(node: &GraphNode<'_>) -> impl Iterator<Item = Mark> + use<> {
         let presence = match node.presence {
             Presence::Entry => None,
             Presence::NoBundle => Some(Mark::NoBundle),
@@ -68,20 +68,20 @@ impl Mark {
 }
 
 /// Returns the name of a bundle, or a placeholder for an empty name.
-pub(super) fn name<'a>(node: &Node<'a>) -> &'a str {
+pub(super) fn name<'a>(node: &GraphNode<'a>) -> &'a str {
     if node.name.is_empty() { "\"\"" } else { node.name }
 }
 
 /// Returns the deprecation message of a bundle, in one line.
-pub(super) fn deprecation(node: &Node<'_>) -> Option<String> {
+pub(super) fn deprecation(node: &GraphNode<'_>) -> Option<String> {
     node.deprecation.map(|message| summary(message, MESSAGE_CELLS))
 }
 
 /// Returns the subtitle of a channel.
-pub(super) fn channel(channel: &Channel<'_>) -> String {
+pub(super) fn channel(channel: &GraphChannel<'_>) -> String {
     let entries = channel.nodes.iter().filter(|node| node.is_entry()).count();
     let mut text = count(entries, "entry", "entries");
-    let heads: Vec<&Node<'_>> = channel.nodes.iter().filter(|node| node.head).collect();
+    let heads: Vec<&GraphNode<'_>> = channel.nodes.iter().filter(|node| node.head).collect();
     match heads.as_slice() {
         [] if entries > 0 => text.push_str(" · no head"),
         [] => {}
@@ -110,7 +110,7 @@ pub(super) fn range(range: &SkipRange<'_>) -> String {
 }
 
 /// Describes the edges to `row` that are not drawn.
-pub(super) fn undrawn(channel: &Channel<'_>, layout: &Layout, row: usize) -> Option<String> {
+pub(super) fn undrawn(channel: &GraphChannel<'_>, layout: &Layout, row: usize) -> Option<String> {
     let start = layout.undrawn.partition_point(|edge| edge.to < row);
     let edges = &layout.undrawn[start..];
     let edges = &edges[..edges.partition_point(|edge| edge.to == row)];
@@ -118,7 +118,7 @@ pub(super) fn undrawn(channel: &Channel<'_>, layout: &Layout, row: usize) -> Opt
 }
 
 /// Describes edges to one row in words.
-pub(super) fn described(channel: &Channel<'_>, edges: &[Edge]) -> String {
+pub(super) fn described(channel: &GraphChannel<'_>, edges: &[GraphEdge]) -> String {
     let mut text = String::new();
     for (kind, verb) in [(EdgeKind::Replaces, "replaces"), (EdgeKind::Skips, "skips")] {
         let mut separator = if text.is_empty() { verb.to_owned() } else { format!("; {verb}") };

@@ -6,7 +6,7 @@ use std::collections::hash_map;
 use fbc::blob::{BUNDLE, CHANNEL};
 
 use super::upgrade::{self, Reach};
-use super::{Channel, Edge, EdgeKind, Node, PackageInfo, Presence, SkipRange, order};
+use super::{EdgeKind, GraphChannel, GraphEdge, GraphNode, PackageInfo, Presence, SkipRange, order};
 use crate::channel::Versioned;
 use crate::selection::SelectedChannel;
 
@@ -30,7 +30,11 @@ impl<'a> Names<'a> {
 }
 
 /// Sorts the entries of `selected` and computes their upgrades.
-pub(super) fn draw<'a>(selected: &SelectedChannel<'a>, known: &PackageInfo<'a>, v0_semantics: bool) -> Channel<'a> {
+pub(super) fn draw<'a>(
+    selected: &SelectedChannel<'a>,
+    known: &PackageInfo<'a>,
+    v0_semantics: bool,
+) -> GraphChannel<'a> {
     let mut names = Names::default();
     for entry in &selected.entries {
         names.number(entry.name);
@@ -41,10 +45,10 @@ pub(super) fn draw<'a>(selected: &SelectedChannel<'a>, known: &PackageInfo<'a>, 
     for entry in &selected.entries {
         let to = names.number(entry.name);
         if !entry.replaces.is_empty() {
-            edges.push(Edge { to, kind: EdgeKind::Replaces, from: names.number(entry.replaces), inert: false });
+            edges.push(GraphEdge { to, kind: EdgeKind::Replaces, from: names.number(entry.replaces), inert: false });
         }
         for skip in &entry.skips {
-            edges.push(Edge { to, kind: EdgeKind::Skips, from: names.number(skip), inert: false });
+            edges.push(GraphEdge { to, kind: EdgeKind::Skips, from: names.number(skip), inert: false });
         }
         if !entry.skip_range.is_empty() {
             ranges.push((to, entry.skip_range));
@@ -67,7 +71,7 @@ pub(super) fn draw<'a>(selected: &SelectedChannel<'a>, known: &PackageInfo<'a>, 
     }
     ranges.sort_by_key(|(to, _)| *to);
 
-    let mut nodes: Vec<Node<'a>> =
+    let mut nodes: Vec<GraphNode<'a>> =
         order.iter().map(|&number| node(names.names[number], number < listed, known)).collect();
     for edge in &edges {
         nodes[edge.from].head = false;
@@ -92,7 +96,7 @@ pub(super) fn draw<'a>(selected: &SelectedChannel<'a>, known: &PackageInfo<'a>, 
         edges.iter_mut().for_each(|edge| edge.inert = nodes[edge.to].skipped);
         ranges.iter_mut().for_each(|range| range.inert = nodes[range.to].skipped);
     }
-    Channel {
+    GraphChannel {
         name: selected.name,
         default: known.default_channel == Some(selected.name),
         deprecation: known.deprecation(CHANNEL, selected.name),
@@ -103,9 +107,9 @@ pub(super) fn draw<'a>(selected: &SelectedChannel<'a>, known: &PackageInfo<'a>, 
 }
 
 /// Creates a node; an entry counts as a head until another replaces or skips it.
-fn node<'a>(name: &'a str, listed: bool, known: &PackageInfo<'a>) -> Node<'a> {
+fn node<'a>(name: &'a str, listed: bool, known: &PackageInfo<'a>) -> GraphNode<'a> {
     let bundle = known.bundles.get(name);
-    Node {
+    GraphNode {
         name,
         version: bundle.and_then(|bundle| bundle.text.clone()),
         presence: match (listed, bundle.is_some()) {

@@ -5,7 +5,7 @@ use std::cmp::Ordering;
 use fbc::release::{Release, cmp_version_release};
 use fbc::version::Version;
 
-use super::Edge;
+use super::GraphEdge;
 
 /// Longer names are not searched for a version.
 const MAX_NAME_LENGTH: usize = 256;
@@ -18,7 +18,7 @@ const MAX_NAME_LENGTH: usize = 256;
 pub(super) fn newest_first(
     names: &[&str],
     versions: &[Option<&(Version, Option<Release>)>],
-    edges: &[Edge],
+    edges: &[GraphEdge],
 ) -> Vec<usize> {
     let older = Older::new(names.len(), edges);
     let guesses: Vec<Option<(Version, Option<Release>)>> = names
@@ -80,7 +80,7 @@ struct Older {
 }
 
 impl Older {
-    fn new(count: usize, edges: &[Edge]) -> Older {
+    fn new(count: usize, edges: &[GraphEdge]) -> Older {
         let mut starts = vec![0; count + 1];
         for edge in edges {
             starts[edge.to + 1] += 1;
@@ -105,38 +105,38 @@ impl Older {
     /// edge that closes a cycle is not followed.
     fn depths(&self) -> (Vec<usize>, Vec<usize>) {
         #[derive(Clone, Copy, PartialEq)]
-        enum State {
+        enum VisitState {
             New,
             Open,
             Done,
         }
         let count = self.starts.len() - 1;
-        let mut states = vec![State::New; count];
+        let mut states = vec![VisitState::New; count];
         let mut depths = vec![0; count];
         let mut finished = Vec::with_capacity(count);
         let mut stack: Vec<(usize, usize)> = Vec::new();
         for start in 0..count {
-            if states[start] != State::New {
+            if states[start] != VisitState::New {
                 continue;
             }
-            states[start] = State::Open;
+            states[start] = VisitState::Open;
             stack.push((start, 0));
             while let Some((number, next)) = stack.pop() {
                 if let Some(&older) = self.of(number).get(next) {
                     match states[older] {
-                        State::New => {
+                        VisitState::New => {
                             stack.push((number, next));
-                            states[older] = State::Open;
+                            states[older] = VisitState::Open;
                             stack.push((older, 0));
                         }
-                        State::Open => stack.push((number, next + 1)),
-                        State::Done => {
+                        VisitState::Open => stack.push((number, next + 1)),
+                        VisitState::Done => {
                             depths[number] = depths[number].max(depths[older] + 1);
                             stack.push((number, next + 1));
                         }
                     }
                 } else {
-                    states[number] = State::Done;
+                    states[number] = VisitState::Done;
                     finished.push(number);
                 }
             }

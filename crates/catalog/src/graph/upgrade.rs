@@ -1,6 +1,6 @@
 //! Computes the covered ranges, the chain of a channel, and the next upgrade of every bundle.
 
-use super::{Edge, EdgeKind, Node, Presence};
+use super::{EdgeKind, GraphEdge, GraphNode, Presence};
 use crate::channel::{self, Upgrades, Versioned};
 
 /// The nodes that the `skipRange` of a node covers.
@@ -26,8 +26,8 @@ impl Reach {
 ///
 /// `edges` and `reaches` are sorted by target.
 pub(super) fn follow(
-    nodes: &mut [Node<'_>],
-    edges: &[Edge],
+    nodes: &mut [GraphNode<'_>],
+    edges: &[GraphEdge],
     versioned: &Versioned<'_>,
     reaches: &[Reach],
     v0_semantics: bool,
@@ -74,7 +74,7 @@ pub(super) fn follow(
 }
 
 /// Returns the rows on the `replaces` chain from the newest head, or from the top without one.
-fn chain(nodes: &[Node<'_>], edges: &[Edge]) -> Vec<usize> {
+fn chain(nodes: &[GraphNode<'_>], edges: &[GraphEdge]) -> Vec<usize> {
     let mut chain = Vec::new();
     let mut seen = vec![false; nodes.len()];
     let mut at = nodes.iter().position(|node| node.head).or(if nodes.is_empty() { None } else { Some(0) });

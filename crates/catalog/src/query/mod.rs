@@ -10,13 +10,13 @@ use std::sync::Arc;
 use fbc::quote::quote;
 
 /// A reply: an encoded protobuf message.
-pub type Message = Vec<u8>;
+pub type QueryMessage = Vec<u8>;
 /// One reply, or an error.
-pub type Answer = Result<Message, QueryError>;
+pub type QueryAnswer = Result<QueryMessage, QueryError>;
 /// Replies that are computed one by one as the caller iterates.
 ///
 /// The iterator holds its catalog: one that is replaced meanwhile stays in memory until the iterator is dropped.
-pub type Rows = Box<dyn Iterator<Item = Answer> + Send>;
+pub type Rows = Box<dyn Iterator<Item = QueryAnswer> + Send>;
 
 /// A catalog that answers the queries of the registry API.
 ///
@@ -30,19 +30,19 @@ pub trait Query: Send + Sync + 'static {
     ///
     /// # Errors
     /// Fails when there is no such package.
-    fn package(&self, name: &str) -> Answer;
+    fn package(&self, name: &str) -> QueryAnswer;
 
     /// Returns a `Bundle` as a member of a channel, without `replaces` and `skips`.
     ///
     /// # Errors
     /// Fails when there is no such package, channel or bundle.
-    fn bundle(&self, package: &str, channel: &str, name: &str) -> Answer;
+    fn bundle(&self, package: &str, channel: &str, name: &str) -> QueryAnswer;
 
     /// Returns the `Bundle` at the head of a channel, as [`Query::bundle`] does.
     ///
     /// # Errors
     /// Fails when there is no such package or channel.
-    fn head(&self, package: &str, channel: &str) -> Answer;
+    fn head(&self, package: &str, channel: &str) -> QueryAnswer;
 
     /// Lists the entries that replace or skip `name`, in any package: `ChannelEntry` by package, channel, bundle.
     ///
@@ -56,27 +56,27 @@ pub trait Query: Send + Sync + 'static {
     ///
     /// # Errors
     /// Fails when there is no such package or channel, or no entry of it replaces `name`.
-    fn replacement(&self, name: &str, package: &str, channel: &str) -> Answer;
+    fn replacement(&self, name: &str, package: &str, channel: &str) -> QueryAnswer;
 
     /// Lists the entries that provide an API: `ChannelEntry` by package, channel, bundle; for each entry the bundle it
     /// replaces, then those it skips.
     ///
     /// # Errors
     /// Fails when there are none.
-    fn providers(self: Arc<Self>, api: &Api) -> Result<Rows, QueryError>;
+    fn providers(self: Arc<Self>, api: &ApiType) -> Result<Rows, QueryError>;
 
     /// Lists the heads of channels that provide an API, as [`Query::providers`] does, without skips that are not
     /// entries of their channel.
     ///
     /// # Errors
     /// Fails when there are none.
-    fn latest_providers(self: Arc<Self>, api: &Api) -> Result<Rows, QueryError>;
+    fn latest_providers(self: Arc<Self>, api: &ApiType) -> Result<Rows, QueryError>;
 
     /// Returns the head of the first default channel, by package, that provides an API.
     ///
     /// # Errors
     /// Fails when no head provides it, or only heads of other channels do.
-    fn default_provider(&self, api: &Api) -> Answer;
+    fn default_provider(&self, api: &ApiType) -> QueryAnswer;
 
     /// Lists all bundles, once for each channel: `Bundle` by channel, package and name.
     ///
@@ -88,12 +88,12 @@ pub trait Query: Send + Sync + 'static {
     fn custom(self: Arc<Self>, schema: &str, package: &str) -> Rows;
 
     /// Returns the size of the catalog.
-    fn counts(&self) -> Counts;
+    fn counts(&self) -> CatalogCounts;
 }
 
 /// A kind of Kubernetes resource.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Api {
+pub struct ApiType {
     /// Its group, maybe empty.
     pub group: String,
     /// Its version.
@@ -102,7 +102,7 @@ pub struct Api {
     pub kind: String,
 }
 
-impl fmt::Display for Api {
+impl fmt::Display for ApiType {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "group:{} version:{} kind:{}", quote(&self.group), quote(&self.version), quote(&self.kind))
     }
@@ -110,7 +110,7 @@ impl fmt::Display for Api {
 
 /// The numbers of packages, channels and bundles in a catalog.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Counts {
+pub struct CatalogCounts {
     /// Packages.
     pub packages: usize,
     /// Channels of all packages.
@@ -171,12 +171,12 @@ impl QueryError {
     }
 
     /// No entry provides the API.
-    pub fn no_providers(api: &Api) -> QueryError {
+    pub fn no_providers(api: &ApiType) -> QueryError {
         QueryError::Absent(format!("no channel entries found that provide {api}"))
     }
 
     /// No head of a default channel provides the API.
-    pub fn no_default_provider(api: &Api) -> QueryError {
+    pub fn no_default_provider(api: &ApiType) -> QueryError {
         QueryError::Absent(format!("no entry found that provides {api}"))
     }
 }

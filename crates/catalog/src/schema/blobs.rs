@@ -2,17 +2,17 @@
 
 use fbc::schema::BLOBS;
 
-use crate::schema::document::{Constraint, Document, Field, Kind, field};
+use crate::schema::document::{Constraint, DocumentCategory, FieldDescription, SchemaDocument, field};
 use crate::schema::patterns;
 
 const REQUIRED: &[Constraint] = &[Constraint::Required];
 const NON_EMPTY: &[Constraint] = &[Constraint::Required, Constraint::NonEmpty];
 
-pub(crate) fn documents() -> Vec<Document> {
-    let blob = |name: &'static str, about, example, fields: &'static [Field], extra| {
+pub(crate) fn documents() -> Vec<SchemaDocument> {
+    let blob = |name: &'static str, about, example, fields: &'static [FieldDescription], extra| {
         let known = BLOBS.iter().find(|blob| blob.name == name);
-        known.map(|known| Document {
-            kind: Kind::Blob,
+        known.map(|known| SchemaDocument {
+            kind: DocumentCategory::Blob,
             name,
             about,
             example,
@@ -57,14 +57,14 @@ pub(crate) fn documents() -> Vec<Document> {
     all.into_iter().flatten().collect()
 }
 
-const SCHEMA: Field = field("schema", "The schema of this blob", "", NON_EMPTY);
-const OF_PACKAGE: Field = field("package", "The package that this blob belongs to", "\"etcd\"", NON_EMPTY);
-const PROPERTIES: Field =
+const SCHEMA: FieldDescription = field("schema", "The schema of this blob", "", NON_EMPTY);
+const OF_PACKAGE: FieldDescription = field("package", "The package that this blob belongs to", "\"etcd\"", NON_EMPTY);
+const PROPERTIES: FieldDescription =
     field("properties", "Properties; the type of each determines the meaning of its value", "[]", &[]);
-const PROPERTY_TYPE: Field =
+const PROPERTY_TYPE: FieldDescription =
     field("properties.type", "The type of the property; types that start with olm. are reserved", "\"olm.gvk\"", &[]);
 
-const PACKAGE: &[Field] = &[
+const PACKAGE: &[FieldDescription] = &[
     SCHEMA,
     field(
         "name",
@@ -82,7 +82,7 @@ const PACKAGE: &[Field] = &[
     field("properties.value", "The value of the property", "{\"any\": \"value\"}", &[]),
 ];
 
-const CHANNEL: &[Field] = &[
+const CHANNEL: &[FieldDescription] = &[
     SCHEMA,
     OF_PACKAGE,
     field("name", "The name of the channel that users subscribe to", "\"stable\"", NON_EMPTY),
@@ -124,7 +124,7 @@ const CHANNEL_EXTRA: &str = r#"{"properties": {"entries": {
     "items": {"properties": {"skips": {"items": {"type": "string", "minLength": 1}}}}
 }}}"#;
 
-const BUNDLE: &[Field] = &[
+const BUNDLE: &[FieldDescription] = &[
     SCHEMA,
     OF_PACKAGE,
     field(
@@ -172,7 +172,7 @@ const BUNDLE_EXTRA: &str = r#"{
     ]
 }"#;
 
-const DEPRECATIONS: &[Field] = &[
+const DEPRECATIONS: &[FieldDescription] = &[
     SCHEMA,
     OF_PACKAGE,
     field("name", "Unused", "\"\"", &[]),

@@ -6,7 +6,7 @@ use crate::schema::{blobs, files, properties};
 
 /// The category of a document.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Kind {
+pub enum DocumentCategory {
     /// A blob of a catalog.
     Blob,
     /// The value of a property.
@@ -19,9 +19,9 @@ pub enum Kind {
 
 /// A kind of document.
 #[derive(Debug, Clone, Copy)]
-pub struct Document {
+pub struct SchemaDocument {
     /// The category.
-    pub kind: Kind,
+    pub kind: DocumentCategory,
     /// The schema of a blob or template, the type of a property, or the common name of a file.
     pub name: &'static str,
     /// The description.
@@ -33,7 +33,7 @@ pub struct Document {
     /// The type that decoding checks.
     pub shape: Shape,
     /// Descriptions of the fields, by path.
-    pub fields: &'static [Field],
+    pub fields: &'static [FieldDescription],
     /// Further constraints, as members of a JSON Schema.
     pub extra: &'static str,
     /// Whether unknown fields are rejected.
@@ -42,7 +42,7 @@ pub struct Document {
 
 /// The description of a field.
 #[derive(Debug, Clone, Copy)]
-pub struct Field {
+pub struct FieldDescription {
     /// The path, with field names only: `entries.skipRange`.
     pub path: &'static str,
     /// The description.
@@ -72,26 +72,26 @@ pub(crate) const fn field(
     about: &'static str,
     example: &'static str,
     constraints: &'static [Constraint],
-) -> Field {
-    Field { path, about, example, constraints }
+) -> FieldDescription {
+    FieldDescription { path, about, example, constraints }
 }
 
 /// Returns all documents: blobs, properties, templates, files.
-pub fn documents() -> Vec<Document> {
+pub fn documents() -> Vec<SchemaDocument> {
     [blobs::documents(), properties::documents(), files::documents()].concat()
 }
 
-impl Document {
+impl SchemaDocument {
     /// Returns a unique name: properties share names with blobs, so theirs get a prefix.
     pub(crate) fn full_name(&self) -> String {
         match self.kind {
-            Kind::Property => format!("property/{}", self.name),
+            DocumentCategory::Property => format!("property/{}", self.name),
             _ => self.name.to_owned(),
         }
     }
 
     /// Returns the description of the field at `path`.
-    pub fn field(&self, path: &str) -> Option<&'static Field> {
+    pub fn field(&self, path: &str) -> Option<&'static FieldDescription> {
         self.fields.iter().find(|field| field.path == path)
     }
 

@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 use fbc::json::Raw;
 use fbc::shape::Shape;
 
-use crate::schema::document::{Constraint, Document, Kind, documents};
+use crate::schema::document::{Constraint, DocumentCategory, SchemaDocument, documents};
 use crate::schema::names::nearest;
 use crate::schema::rules::{self, RuleDoc};
 
@@ -41,9 +41,12 @@ pub fn explain(name: &str) -> Result<String, Unknown> {
 pub fn overview() -> String {
     let documents = documents();
     let mut text = String::new();
-    for (title, kind) in
-        [("Blobs", Kind::Blob), ("Properties", Kind::Property), ("Templates", Kind::Template), ("Files", Kind::File)]
-    {
+    for (title, kind) in [
+        ("Blobs", DocumentCategory::Blob),
+        ("Properties", DocumentCategory::Property),
+        ("Templates", DocumentCategory::Template),
+        ("Files", DocumentCategory::File),
+    ] {
         let of_kind = documents.iter().filter(|document| document.kind == kind);
         list(&mut text, title, of_kind.map(|document| (document.full_name(), first_sentence(document.about))));
     }
@@ -69,7 +72,7 @@ fn first_sentence(text: &str) -> String {
     text.split(". ").next().unwrap_or(text).to_owned()
 }
 
-fn all_names(documents: &[Document]) -> impl Iterator<Item = String> {
+fn all_names(documents: &[SchemaDocument]) -> impl Iterator<Item = String> {
     let fields = documents.iter().flat_map(|document| {
         let full = document.full_name();
         let fields = document.fields.iter().map(|field| format!("{full}.{}", field.path)).collect::<Vec<_>>();
@@ -88,12 +91,12 @@ fn rule_text(rule: &RuleDoc) -> String {
     text + "\n"
 }
 
-fn document_text(document: &Document) -> String {
+fn document_text(document: &SchemaDocument) -> String {
     let what = match document.kind {
-        Kind::Blob => "a blob of a catalog",
-        Kind::Property => "a property of a bundle",
-        Kind::Template => "a template",
-        Kind::File => "a file",
+        DocumentCategory::Blob => "a blob of a catalog",
+        DocumentCategory::Property => "a property of a bundle",
+        DocumentCategory::Template => "a template",
+        DocumentCategory::File => "a file",
     };
     let mut text = format!("{}: {what}\n\n", document.full_name());
     paragraph(&mut text, &sentence(document.about));
@@ -119,7 +122,7 @@ fn document_text(document: &Document) -> String {
     text
 }
 
-fn field_text(document: &Document, path: &str) -> String {
+fn field_text(document: &SchemaDocument, path: &str) -> String {
     let shape = document.paths().into_iter().find(|(known, _)| known == path).map_or(Shape::Any, |(_, shape)| shape);
     let mut text = format!("{}.{path}: {}", document.full_name(), type_name(shape));
     let Some(field) = document.field(path) else { return text };

@@ -2,12 +2,12 @@
 
 use fbc::template::{self, TemplateKind};
 
-use crate::schema::document::{Constraint, Document, Field, Kind, field};
+use crate::schema::document::{Constraint, DocumentCategory, FieldDescription, SchemaDocument, field};
 
 const NON_EMPTY: &[Constraint] = &[Constraint::Required, Constraint::NonEmpty];
 
-pub(crate) fn documents() -> Vec<Document> {
-    let of = |kind, name, shape, about, example, fields: &'static [Field], extra| Document {
+pub(crate) fn documents() -> Vec<SchemaDocument> {
+    let of = |kind, name, shape, about, example, fields: &'static [FieldDescription], extra| SchemaDocument {
         kind,
         name,
         about,
@@ -18,12 +18,12 @@ pub(crate) fn documents() -> Vec<Document> {
         extra,
         closed: false,
     };
-    let template = |kind: TemplateKind, about, example, fields: &'static [Field], extra| {
+    let template = |kind: TemplateKind, about, example, fields: &'static [FieldDescription], extra| {
         let stated = kind.shape().fields().iter().any(|(name, _)| *name == "schema");
-        Document {
+        SchemaDocument {
             envelope: if stated { &[] } else { &["schema"] },
             closed: kind == TemplateKind::Semver,
-            ..of(Kind::Template, kind.schema(), kind.shape(), about, example, fields, extra)
+            ..of(DocumentCategory::Template, kind.schema(), kind.shape(), about, example, fields, extra)
         }
     };
     vec![
@@ -49,7 +49,7 @@ pub(crate) fn documents() -> Vec<Document> {
             ENTRIES_EXTRA,
         ),
         of(
-            Kind::Template,
+            DocumentCategory::Template,
             template::COMPOSITE_SCHEMA,
             template::COMPOSITE,
             "The components of a composite template. Each one generates a file of a catalog",
@@ -58,7 +58,7 @@ pub(crate) fn documents() -> Vec<Document> {
             "{}",
         ),
         of(
-            Kind::Template,
+            DocumentCategory::Template,
             template::CATALOGS_SCHEMA,
             template::CATALOGS,
             "The catalogs that a composite template generates, and the builders that each one allows",
@@ -67,7 +67,7 @@ pub(crate) fn documents() -> Vec<Document> {
             "{}",
         ),
         of(
-            Kind::File,
+            DocumentCategory::File,
             "include",
             template::INCLUDE,
             "An include file: the bundles that 'opm alpha diff --include-file' includes even if they are not new",
@@ -78,10 +78,10 @@ pub(crate) fn documents() -> Vec<Document> {
     ]
 }
 
-const ENTRIES: Field =
+const ENTRIES: FieldDescription =
     field("entries", "The blobs of the catalog", "[{\"schema\": \"olm.package\", \"name\": \"etcd\"}]", &[]);
 
-const BASIC: &[Field] = &[
+const BASIC: &[FieldDescription] = &[
     field(
         "schema",
         "The schema of this template",
@@ -113,7 +113,7 @@ const ENTRIES_EXTRA: &str = r#"{"properties": {"entries": {"items": {
 }}}}"#;
 
 const IMAGE: &str = "\"quay.io/example/etcd-bundle:v1.0.0\"";
-const SEMVER: &[Field] = &[
+const SEMVER: &[FieldDescription] = &[
     field(
         "schema",
         "The schema of this template",
@@ -149,7 +149,7 @@ const SEMVER: &[Field] = &[
     field("stable.bundles.image", "The image of a bundle", IMAGE, NON_EMPTY),
 ];
 
-const SUBSTITUTES: &[Field] = &[
+const SUBSTITUTES: &[FieldDescription] = &[
     field(
         "schema",
         "The schema of this template",
@@ -162,7 +162,7 @@ const SUBSTITUTES: &[Field] = &[
     field("substitutions.base", "The name of the bundle to substitute for", "\"etcd.v1.0.0\"", NON_EMPTY),
 ];
 
-const COMPOSITE: &[Field] = &[
+const COMPOSITE: &[FieldDescription] = &[
     field(
         "schema",
         "The schema of this file",
@@ -197,7 +197,7 @@ const COMPOSITE: &[Field] = &[
     field("components.strategy.template.config.args", "The arguments of the command", "[\"catalog\"]", &[]),
 ];
 
-const CATALOGS: &[Field] = &[
+const CATALOGS: &[FieldDescription] = &[
     field(
         "schema",
         "The schema of this file",
@@ -211,7 +211,7 @@ const CATALOGS: &[Field] = &[
     field("catalogs.builders", "The builders that components may use", "[\"olm.builder.basic\"]", &[]),
 ];
 
-const INCLUDE: &[Field] = &[
+const INCLUDE: &[FieldDescription] = &[
     field("packages", "The packages", "", NON_EMPTY),
     field("packages.name", "The name of the package", "\"etcd\"", NON_EMPTY),
     field("packages.range", "A version range, applied to every channel", "\">=1.0.0\"", &[]),

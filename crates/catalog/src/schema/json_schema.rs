@@ -4,7 +4,7 @@ use fbc::property;
 use fbc::shape::Shape;
 use serde_json::{Map, Value, json};
 
-use crate::schema::document::{Constraint, Document, Kind, documents, is_same};
+use crate::schema::document::{Constraint, DocumentCategory, SchemaDocument, documents, is_same};
 use crate::schema::patterns;
 
 /// The name of the schema that covers every document of a catalog.
@@ -14,7 +14,7 @@ const DIALECT: &str = "https://json-schema.org/draft/2020-12/schema";
 
 /// Returns the names of all schemas.
 pub fn names() -> Vec<String> {
-    std::iter::once(CATALOG.to_owned()).chain(documents().iter().map(Document::full_name)).collect()
+    std::iter::once(CATALOG.to_owned()).chain(documents().iter().map(SchemaDocument::full_name)).collect()
 }
 
 /// Returns the schema with this name.
@@ -47,7 +47,7 @@ fn start(title: &str) -> Map<String, Value> {
 }
 
 /// Returns the schema of any document of a catalog, which branches on the `schema` field.
-fn catalog(documents: &[Document]) -> Value {
+fn catalog(documents: &[SchemaDocument]) -> Value {
     let mut schema = start(CATALOG);
     let about = "A document of a file-based catalog, called a blob. Its schema determines its type. Anyone may define \
                  schemas that do not start with olm.";
@@ -60,7 +60,7 @@ fn catalog(documents: &[Document]) -> Value {
     );
     let mut definitions = Map::new();
     let mut cases = Vec::new();
-    for document in documents.iter().filter(|document| document.kind == Kind::Blob) {
+    for document in documents.iter().filter(|document| document.kind == DocumentCategory::Blob) {
         let of_this = json!({"properties": {"schema": {"const": document.name}}, "required": ["schema"]});
         cases.push(json!({"if": of_this, "then": {"$ref": reference(document)}}));
         let body = body(document, documents, &mut definitions);
@@ -72,22 +72,26 @@ fn catalog(documents: &[Document]) -> Value {
 }
 
 /// Returns the name of a definition. It is part of a JSON pointer, so it contains no slash.
-fn key(document: &Document) -> String {
+fn key(document: &SchemaDocument) -> String {
     document.full_name().replace('/', "-")
 }
 
-fn reference(document: &Document) -> String {
+fn reference(document: &SchemaDocument) -> String {
     format!("#/$defs/{}", key(document))
 }
 
-fn is_recursive(document: &Document) -> bool {
+fn is_recursive(document: &SchemaDocument) -> bool {
     document.paths().iter().any(|(_, shape)| matches!(shape, Shape::List(item) if is_same(**item, document.shape)))
 }
 
 /// Returns the schema of a document and adds the definitions that it references.
-fn body(document: &Document, documents: &[Document], definitions: &mut Map<String, Value>) -> Map<String, Value> {
+fn body(
+    document: &SchemaDocument,
+    documents: &[SchemaDocument],
+    definitions: &mut Map<String, Value>,
+) -> Map<String, Value> {
     let mut schema = Writer { document }.value(document.shape, "", true);
-    if document.kind == Kind::Blob {
+    if document.kind == DocumentCategory::Blob {
         let properties = Writer { document }.envelope();
         let fields = schema.get_mut("properties").and_then(Value::as_object_mut).map(std::mem::take);
         let all: Map<String, Value> = properties.into_iter().chain(fields.unwrap_or_default()).collect();
@@ -104,7 +108,8 @@ fn body(document: &Document, documents: &[Document], definitions: &mut Map<Strin
     if document.name == fbc::blob::BUNDLE {
         // Catalogs may hold any value that decoding does not check.
         let is_checked = |name: &str| !matches!(property::shape(name), Shape::Any);
-        let values = documents.iter().filter(|other| other.kind == Kind::Property && is_checked(other.name));
+        let values =
+            documents.iter().filter(|other| other.kind == DocumentCategory::Property && is_checked(other.name));
         let mut cases = Vec::new();
         for property in values {
             let of_this = json!({"properties": {"type": {"const": property.name}}, "required": ["type"]});
@@ -133,7 +138,7 @@ fn parsed(text: &str) -> Value {
 }
 
 struct Writer<'a> {
-    document: &'a Document,
+    document: &'a SchemaDocument,
 }
 
 impl Writer<'_> {
@@ -232,7 +237,7 @@ impl Writer<'_> {
 
     /// Returns whether a field directly inside this one is required.
     fn requires_nested(&self, path: &str) -> bool {
-        let inside = |field: &&crate::schema::Field| {
+        let inside = |field: &&crate::schema::FieldDescription| {
             field
                 .path
                 .strip_prefix(path)

@@ -15,6 +15,6 @@ mod patterns;
 mod properties;
 pub mod rules;
 
-pub use document::{Constraint, Document, Field, Kind, documents};
+pub use document::{Constraint, DocumentCategory, FieldDescription, SchemaDocument, documents};
 pub use explain::{Unknown, explain, overview};
 pub use json_schema::{CATALOG, json_schema, names};

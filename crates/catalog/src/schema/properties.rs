@@ -4,14 +4,14 @@ use crate::needs;
 use fbc::property;
 use fbc::shape::Shape;
 
-use crate::schema::document::{Constraint, Document, Field, Kind, field};
+use crate::schema::document::{Constraint, DocumentCategory, FieldDescription, SchemaDocument, field};
 use crate::schema::patterns;
 
 const NON_EMPTY: &[Constraint] = &[Constraint::Required, Constraint::NonEmpty];
 
-pub(crate) fn documents() -> Vec<Document> {
-    let of = |name, shape, about, example, fields: &'static [Field], closed| Document {
-        kind: Kind::Property,
+pub(crate) fn documents() -> Vec<SchemaDocument> {
+    let of = |name, shape, about, example, fields: &'static [FieldDescription], closed| SchemaDocument {
+        kind: DocumentCategory::Property,
         name,
         about,
         example,
@@ -24,7 +24,7 @@ pub(crate) fn documents() -> Vec<Document> {
     let known =
         |name: &'static str, about, example, fields| of(name, property::shape(name), about, example, fields, false);
     vec![
-        Document {
+        SchemaDocument {
             extra: PACKAGE_EXTRA,
             ..known(
                 property::PACKAGE,
@@ -51,7 +51,7 @@ pub(crate) fn documents() -> Vec<Document> {
             r#"{"group": "etcd.example.com", "kind": "EtcdCluster", "version": "v1"}"#,
             API,
         ),
-        Document {
+        SchemaDocument {
             extra: OBJECT_EXTRA,
             ..known(
                 property::BUNDLE_OBJECT,
@@ -136,7 +136,7 @@ const CHANNEL_VALUE: Shape = Shape::Object(&[
     ("priority", Shape::Int),
 ]);
 
-const PACKAGE: &[Field] = &[
+const PACKAGE: &[FieldDescription] = &[
     field("packageName", "The name of the package that the bundle belongs to", "\"etcd\"", NON_EMPTY),
     field(
         "version",
@@ -156,16 +156,16 @@ const PACKAGE_EXTRA: &str = r#"{
     "if": {"required": ["release"], "properties": {"release": {"type": "string", "minLength": 1}}},
     "then": {"properties": {"version": {"not": {"type": "string", "pattern": "[+]"}}}}
 }"#;
-const PACKAGE_REQUIRED: &[Field] = &[
+const PACKAGE_REQUIRED: &[FieldDescription] = &[
     field("packageName", "The name of the package", "\"etcd\"", &[]),
     field("versionRange", "The accepted versions", "\">=1.0.0 <2.0.0\"", &[]),
 ];
-const API: &[Field] = &[
+const API: &[FieldDescription] = &[
     field("group", "The group, a DNS name", "\"etcd.example.com\"", &[]),
     field("kind", "The kind, in CamelCase", "\"EtcdCluster\"", &[]),
     field("version", "The version of the API", "\"v1\"", &[]),
 ];
-const OBJECT: &[Field] = &[
+const OBJECT: &[FieldDescription] = &[
     field("data", "The manifest, as base64", "\"e30=\"", &[]),
     field(
         "ref",
@@ -179,16 +179,16 @@ const OBJECT_EXTRA: &str = r#"{
     "if": {"required": ["ref"], "properties": {"ref": {"type": "string", "minLength": 1}}},
     "then": {"properties": {"data": {"enum": ["", null]}}}
 }"#;
-const CHANNEL: &[Field] = &[
+const CHANNEL: &[FieldDescription] = &[
     field("name", "The name of the channel", "\"stable\"", &[]),
     field("replaces", "The bundle that this one replaces in the channel", "\"etcd.v1.0.0\"", &[]),
     field("channelName", "The name of the channel, in databases", "\"stable\"", &[]),
     field("priority", "The distance from the end of the channel, in databases", "1", &[]),
 ];
-const LABEL: &[Field] = &[field("label", "The label", "\"fast\"", &[])];
+const LABEL: &[FieldDescription] = &[field("label", "The label", "\"fast\"", &[])];
 
 const CONSTRAINTS: &str = r#"[{"package": {"packageName": "etcd", "versionRange": ">=1.0.0"}}]"#;
-const CONSTRAINT: &[Field] = &[
+const CONSTRAINT: &[FieldDescription] = &[
     field("failureMessage", "The message for users when no bundle satisfies the constraint", "\"needs etcd\"", &[]),
     field("cel", "A rule in the Common Expression Language", "", &[]),
     field(
@@ -258,14 +258,15 @@ macro_rules! described_services {
 }
 
 const X_DESCRIPTORS: &str = "[\"urn:alm:descriptor:com.tectonic.ui:podCount\"]";
-const OWNED_CRDS: [Field; 25] = described_apis!("crdDescriptions.owned", "CRDs that the operator provides",);
-const REQUIRED_CRDS: [Field; 25] = described_apis!("crdDescriptions.required", "CRDs that the operator needs",);
-const OWNED_SERVICES: [Field; 28] =
+const OWNED_CRDS: [FieldDescription; 25] = described_apis!("crdDescriptions.owned", "CRDs that the operator provides",);
+const REQUIRED_CRDS: [FieldDescription; 25] =
+    described_apis!("crdDescriptions.required", "CRDs that the operator needs",);
+const OWNED_SERVICES: [FieldDescription; 28] =
     described_services!("apiServiceDefinitions.owned", "API services that the operator provides");
-const REQUIRED_SERVICES: [Field; 28] =
+const REQUIRED_SERVICES: [FieldDescription; 28] =
     described_services!("apiServiceDefinitions.required", "API services that the operator needs");
 
-const REST: [Field; 25] = [
+const REST: [FieldDescription; 25] = [
     field("annotations", "The annotations of the ClusterServiceVersion", "{\"capabilities\": \"Basic Install\"}", &[]),
     field("apiServiceDefinitions", "The API services that the operator provides and needs", "", &[]),
     field("crdDescriptions", "The CRDs that the operator provides and needs", "", &[]),
@@ -303,9 +304,10 @@ const REST: [Field; 25] = [
     field("provider.url", "The website of the provider", "\"https://example.com\"", &[]),
 ];
 
-const CSV_METADATA: &[Field] = &joined([&OWNED_CRDS, &REQUIRED_CRDS, &OWNED_SERVICES, &REQUIRED_SERVICES, &REST]);
+const CSV_METADATA: &[FieldDescription] =
+    &joined([&OWNED_CRDS, &REQUIRED_CRDS, &OWNED_SERVICES, &REQUIRED_SERVICES, &REST]);
 
-const fn joined(parts: [&[Field]; 5]) -> [Field; 131] {
+const fn joined(parts: [&[FieldDescription]; 5]) -> [FieldDescription; 131] {
     let mut all = [field("", "", "", &[]); 131];
     let (mut at, mut part) = (0, 0);
     while part < parts.len() {

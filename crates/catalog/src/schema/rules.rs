@@ -4,7 +4,7 @@ use crate::rules::{DEPENDENCIES, RULES, Rule, STRICT, WARNINGS};
 
 /// The group of a rule, which determines when opm checks it and how severe a violation is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Group {
+pub enum RuleGroup {
     /// Checked while files are read.
     Reading,
     /// Checked by every validation.
@@ -18,29 +18,29 @@ pub enum Group {
 }
 
 /// All groups, in display order.
-pub(crate) const GROUPS: [Group; 5] =
-    [Group::Reading, Group::Meaning, Group::Dependencies, Group::Strict, Group::Warnings];
+pub(crate) const GROUPS: [RuleGroup; 5] =
+    [RuleGroup::Reading, RuleGroup::Meaning, RuleGroup::Dependencies, RuleGroup::Strict, RuleGroup::Warnings];
 
-impl Group {
+impl RuleGroup {
     /// Returns the heading of the group.
     pub fn title(self) -> &'static str {
         match self {
-            Group::Reading => "Rules for reading",
-            Group::Meaning => "Rules",
-            Group::Dependencies => "Rules for dependencies",
-            Group::Strict => "Strict rules",
-            Group::Warnings => "Warnings",
+            RuleGroup::Reading => "Rules for reading",
+            RuleGroup::Meaning => "Rules",
+            RuleGroup::Dependencies => "Rules for dependencies",
+            RuleGroup::Strict => "Strict rules",
+            RuleGroup::Warnings => "Warnings",
         }
     }
 
     /// Returns when the rule applies.
     pub(crate) fn summary(self) -> &'static str {
         match self {
-            Group::Reading => "a rule for files, checked whenever they are read",
-            Group::Meaning => "a rule that every catalog must satisfy",
-            Group::Dependencies => "a rule for dependencies, checked by 'opm validate --deps'",
-            Group::Strict => "an error with 'opm validate --strict', a warning with --warnings",
-            Group::Warnings => "a warning, shown by 'opm validate --warnings'",
+            RuleGroup::Reading => "a rule for files, checked whenever they are read",
+            RuleGroup::Meaning => "a rule that every catalog must satisfy",
+            RuleGroup::Dependencies => "a rule for dependencies, checked by 'opm validate --deps'",
+            RuleGroup::Strict => "an error with 'opm validate --strict', a warning with --warnings",
+            RuleGroup::Warnings => "a warning, shown by 'opm validate --warnings'",
         }
     }
 }
@@ -53,7 +53,7 @@ pub struct RuleDoc {
     /// The condition that must hold.
     pub about: &'static str,
     /// The group.
-    pub group: Group,
+    pub group: RuleGroup,
     /// The reason.
     pub why: &'static str,
     /// The fix.
@@ -63,16 +63,16 @@ pub struct RuleDoc {
 /// Returns all rules, by group.
 pub fn all() -> Vec<RuleDoc> {
     let tables = [
-        (Group::Meaning, RULES),
-        (Group::Dependencies, DEPENDENCIES),
-        (Group::Strict, STRICT),
-        (Group::Warnings, WARNINGS),
+        (RuleGroup::Meaning, RULES),
+        (RuleGroup::Dependencies, DEPENDENCIES),
+        (RuleGroup::Strict, STRICT),
+        (RuleGroup::Warnings, WARNINGS),
     ];
     let rules = tables
         .into_iter()
         .flat_map(|(group, rules)| rules.iter().map(move |Rule { name, about, .. }| (group, *name, *about)));
     let mut seen = std::collections::BTreeSet::new();
-    let reading = READING.iter().map(|(name, about)| (Group::Reading, *name, *about));
+    let reading = READING.iter().map(|(name, about)| (RuleGroup::Reading, *name, *about));
     reading
         .chain(rules)
         // A rule that is checked in several places is listed once.

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeSet, HashMap, HashSet};
 
-use catalog::channel::View;
+use catalog::channel::ChannelView;
 use catalog::{Channel, Package};
 
 /// Returns the index of the entry called `name`.
@@ -26,7 +26,7 @@ pub(super) fn member(package: &Package, channel: &str, bundle: &str) -> bool {
 /// Only `replaces` edges count. The path starts where the `replaces` chains of both entries meet, so it includes
 /// branches above that entry.
 pub(super) fn to_head(channel: &Channel, from: usize) -> Option<BTreeSet<usize>> {
-    let view = View::new(channel.entries());
+    let view = ChannelView::new(channel.entries());
     let own = chain(&view, from);
     let known: HashSet<&str> = own.iter().copied().collect();
     let head = head(channel);
@@ -52,7 +52,7 @@ pub(super) fn to_head(channel: &Channel, from: usize) -> Option<BTreeSet<usize>>
 }
 
 /// Returns a bundle and its transitive `replaces` targets, as far as the channel lists them.
-fn chain<'a>(view: &View<'a>, from: usize) -> Vec<&'a str> {
+fn chain<'a>(view: &ChannelView<'a>, from: usize) -> Vec<&'a str> {
     let chain = view.chain(from);
     let last = chain.numbers.last().filter(|_| chain.cycle.is_none()).map(|&last| &*view.entries()[last].replaces);
     let names = chain.numbers.iter().map(|&number| &*view.entries()[number].name);

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 
-use catalog::channel::View;
+use catalog::channel::ChannelView;
 
 use crate::outline::{Bundle, Channel};
 use crate::set_edge::add;
@@ -55,7 +55,7 @@ pub(super) fn cut(
 }
 
 /// Returns the names of the entries on a path from one `wanted` entry down to another.
-fn between(view: &View<'_>, wanted: &BTreeSet<String>) -> BTreeSet<String> {
+fn between(view: &ChannelView<'_>, wanted: &BTreeSet<String>) -> BTreeSet<String> {
     let name = |number: usize| &*view.entries()[number].name;
     // Whether an unwanted entry has a path down to a wanted one.
     let mut leads: HashMap<usize, bool> = HashMap::new();

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use super::{AllFacts, KeptBundles, Selection, select};
 use crate::outline::{Outline, Package};
-use catalog::needs::{Facts, Need};
+use catalog::needs::{BundleNeeds, Need};
 
 /// A dependency of a kept bundle that its catalog does not provide.
 #[derive(Debug, Clone)]
@@ -87,7 +87,7 @@ struct Lookup<'a> {
     providers: HashMap<&'a [String; 3], BTreeSet<&'a str>>,
     /// The packages that have a label.
     labelled: HashMap<&'a str, BTreeSet<&'a str>>,
-    no_facts: Facts,
+    no_facts: BundleNeeds,
 }
 
 impl<'a> Lookup<'a> {
@@ -102,7 +102,7 @@ impl<'a> Lookup<'a> {
                 providers.entry(api).or_default().insert(package);
             }
         }
-        Lookup { outline, facts, providers, labelled, no_facts: Facts::default() }
+        Lookup { outline, facts, providers, labelled, no_facts: BundleNeeds::default() }
     }
 
     /// Keeps a bundle that satisfies a need unless a kept bundle does already. Returns whether any bundle can.

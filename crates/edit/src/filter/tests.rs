@@ -79,13 +79,13 @@ fn dependencies_are_kept_too() {
     let api = ["g", "v1", "Thing"].map(str::to_owned);
     let of = |package: &str, bundle: &str| (package.to_owned(), bundle.to_owned());
     let requirement = |need: Need| Requirement { property: 0, need };
-    let needs = |need: Need| Facts { needs: vec![requirement(need)], ..Facts::default() };
+    let needs = |need: Need| BundleNeeds { needs: vec![requirement(need)], ..BundleNeeds::default() };
     let old_c = Need::Package("c".to_owned(), VersionRange::parse("<2.0.0").unwrap());
     let facts = AllFacts::from([
         (of("a", "a.v2.1.0"), needs(Need::Api(api.clone()))),
         // Another bundle of the same package, which cannot be installed alongside.
-        (of("a", "a.v2.0.0"), Facts { provides: vec![api.clone()], ..Facts::default() }),
-        (of("b", "b.v2.0.0"), Facts { provides: vec![api], ..needs(old_c) }),
+        (of("a", "a.v2.0.0"), BundleNeeds { provides: vec![api.clone()], ..BundleNeeds::default() }),
+        (of("b", "b.v2.0.0"), BundleNeeds { provides: vec![api], ..needs(old_c) }),
     ]);
     let selection =
         Selection { packages: vec!["a".to_owned()], heads_only: true, dependencies: true, ..Selection::default() };

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use catalog::query::{Answer, Api, Counts, Query, QueryError, Rows};
+use catalog::query::{ApiType, CatalogCounts, Query, QueryAnswer, QueryError, Rows};
 
 /// Answers every call with an error, because nothing could be loaded.
 #[derive(Debug)]
@@ -17,15 +17,15 @@ impl Query for EmptyIndex {
         Box::new(std::iter::once(cannot("list packages")))
     }
 
-    fn package(&self, _: &str) -> Answer {
+    fn package(&self, _: &str) -> QueryAnswer {
         cannot("get package")
     }
 
-    fn bundle(&self, _: &str, _: &str, _: &str) -> Answer {
+    fn bundle(&self, _: &str, _: &str, _: &str) -> QueryAnswer {
         cannot("get bundle")
     }
 
-    fn head(&self, _: &str, _: &str) -> Answer {
+    fn head(&self, _: &str, _: &str) -> QueryAnswer {
         cannot("get bundle for channel")
     }
 
@@ -33,19 +33,19 @@ impl Query for EmptyIndex {
         cannot("get channel entries that replace")
     }
 
-    fn replacement(&self, _: &str, _: &str, _: &str) -> Answer {
+    fn replacement(&self, _: &str, _: &str, _: &str) -> QueryAnswer {
         cannot("get bundle that replaces")
     }
 
-    fn providers(self: Arc<Self>, _: &Api) -> Result<Rows, QueryError> {
+    fn providers(self: Arc<Self>, _: &ApiType) -> Result<Rows, QueryError> {
         cannot("get channel entries that provide")
     }
 
-    fn latest_providers(self: Arc<Self>, _: &Api) -> Result<Rows, QueryError> {
+    fn latest_providers(self: Arc<Self>, _: &ApiType) -> Result<Rows, QueryError> {
         cannot("get latest channel entries that provide")
     }
 
-    fn default_provider(&self, _: &Api) -> Answer {
+    fn default_provider(&self, _: &ApiType) -> QueryAnswer {
         cannot("get bundle that provides")
     }
 
@@ -57,7 +57,7 @@ impl Query for EmptyIndex {
         Box::new(std::iter::once(cannot("list package custom schemas")))
     }
 
-    fn counts(&self) -> Counts {
-        Counts::default()
+    fn counts(&self) -> CatalogCounts {
+        CatalogCounts::default()
     }
 }

@@ -1,6 +1,6 @@
 //! Encodes bundles for replies.
 
-use catalog::query::Message;
+use catalog::query::QueryMessage;
 use catalog::query::message;
 use fbc::json::Raw;
 use rusqlite::{Connection, OptionalExtension};
@@ -24,7 +24,7 @@ pub(super) fn bundle_message(
     bundle: &BundleRow,
     (package, channel, replaces, skips): (&str, &str, &str, &[String]),
     shape: Shape,
-) -> Result<Message, Error> {
+) -> Result<QueryMessage, Error> {
     let mut out = Vec::new();
     message::string(&mut out, 1, &bundle.name);
     message::string(&mut out, 2, package);
@@ -59,7 +59,12 @@ pub(super) fn bundle_message(
 }
 
 /// Encodes the APIs in properties or dependencies, without duplicates, with their plurals if requested and known.
-fn apis(plurals: Option<&Connection>, typed: &[(String, String)], field: u32, out: &mut Message) -> Result<(), Error> {
+fn apis(
+    plurals: Option<&Connection>,
+    typed: &[(String, String)],
+    field: u32,
+    out: &mut QueryMessage,
+) -> Result<(), Error> {
     let mut written: Vec<[String; 3]> = Vec::new();
     for (_, value) in typed.iter().filter(|(kind, _)| kind == fbc::property::GVK) {
         let Some(api) = value::fields(value, ["group", "version", "kind"]) else { continue };

@@ -2,7 +2,7 @@
 
 use std::io;
 
-use catalog::list::{self, BundleRow, DisplayNames, Order};
+use catalog::list::{self, DisplayNames, ListedBundle, Order};
 use catalog::{Catalog, Package};
 use clap::Subcommand;
 use clap::builder::TypedValueParser;
@@ -230,7 +230,7 @@ fn packages<'a>(catalog: &'a Catalog, name: Option<&str>) -> Result<Vec<&'a Pack
 }
 
 /// Prints one short line per bundle; `-o wide` has every field.
-fn print_bundles(rows: &[BundleRow<'_>], with_package: bool, printer: &mut Printer) -> Outcome {
+fn print_bundles(rows: &[ListedBundle<'_>], with_package: bool, printer: &mut Printer) -> Outcome {
     let mut headings = vec!["PACKAGE", "CHANNEL", "VERSION", "BUNDLE", "REPLACES", "NOTE"];
     let mut cells: Vec<Vec<String>> = Vec::new();
     for row in rows {

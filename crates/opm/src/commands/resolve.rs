@@ -2,7 +2,7 @@
 
 use std::fmt::Write;
 
-use catalog::chain::Edge;
+use catalog::chain::EntryEdge;
 use clap::builder::TypedValueParser;
 use resolve::explain::explain;
 use resolve::input::ClusterNamespace;
@@ -184,7 +184,7 @@ fn as_json(pool: &Pool<'_>, state: &ClusterNamespace, chosen: &[Chosen]) -> Valu
                 "channel": channel,
                 "catalog": catalog,
                 "replaces": replaces,
-                "edge": resolver::edge(pool, state, chosen).map(Edge::field),
+                "edge": resolver::edge(pool, state, chosen).map(EntryEdge::field),
                 "reasons": reasons(pool, state, chosen),
                 "passedOver": passed_over(pool, state, chosen),
             })

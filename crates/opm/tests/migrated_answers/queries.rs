@@ -5,7 +5,7 @@ use std::fs;
 use std::path::Path;
 use std::sync::Arc;
 
-use catalog::query::Api;
+use catalog::query::ApiType;
 use catalog::query::Query;
 use fbc::json::{Layout, Raw, write_canonical};
 use fbc::{Fbc, Format, Limits};
@@ -211,7 +211,7 @@ fn compare_edges(database: &Arc<dyn Query>, files: &Arc<dyn Query>) {
 
 fn compare_providers(database: &Arc<dyn Query>, files: &Arc<dyn Query>) {
     for group in ["foo.test", "bar.test", "baz.test", "none.test"] {
-        let api = Api { group: group.into(), version: "v1".into(), kind: "Thing".into() };
+        let api = ApiType { group: group.into(), version: "v1".into(), kind: "Thing".into() };
         let ours = rows(Arc::clone(database).providers(&api), &[1, 2, 3, 4]);
         let theirs = rows(Arc::clone(files).providers(&api), &[1, 2, 3, 4]);
         // In a database, a bundle that is both skipped and replaced has a separate entry for that.

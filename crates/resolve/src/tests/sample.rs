@@ -1,6 +1,6 @@
 //! Catalogs and namespaces in a compact notation.
 
-use catalog::needs::Facts;
+use catalog::needs::BundleNeeds;
 use fbc::blob::Entry;
 use fbc::json::Raw;
 use fbc::version::Version;
@@ -116,7 +116,7 @@ fn bundle(name: &str, words: &[&str]) -> CandidateBundle {
     }
     let properties = format!("[{}]", properties.join(","));
     let list = Raw::parse(&properties, 100).expect(&properties);
-    let facts = Facts::of(
+    let facts = BundleNeeds::of(
         list.items()
             .map(|property| (property.get("type").and_then(Raw::as_str).unwrap_or_default(), property.get("value"))),
     );

@@ -6,7 +6,7 @@ use std::io::Cursor;
 use std::sync::{Arc, PoisonError};
 
 use catalog::query::message;
-use catalog::query::{Answer, Api, Counts, Message, Query, QueryError, Rows};
+use catalog::query::{ApiType, CatalogCounts, Query, QueryAnswer, QueryError, QueryMessage, Rows};
 use zstd::zstd_safe::DCtx;
 
 use super::data::Reader;
@@ -81,12 +81,12 @@ impl Cache {
     }
 
     /// Assembles a `Bundle` reply with its body.
-    fn whole(&self, entry: &format::Entry) -> Answer {
+    fn whole(&self, entry: &format::Entry) -> QueryAnswer {
         SLIMS.with_borrow_mut(|slims| self.reply(entry, Shape { body: true, edges: false }, slims))
     }
 
     /// Assembles a `Bundle` reply.
-    fn reply(&self, entry: &format::Entry, shape: Shape, slims: &mut Reader) -> Answer {
+    fn reply(&self, entry: &format::Entry, shape: Shape, slims: &mut Reader) -> QueryAnswer {
         let bundle = self.bundle_at(entry.bundle)?;
         let channel = self.channel_at(entry.channel)?;
         let package = self.package_at(channel.package)?;
@@ -193,21 +193,21 @@ impl Cache {
     }
 
     /// Returns the bytes of an extent as they are.
-    fn stored(&self, extent: &Extent) -> Answer {
+    fn stored(&self, extent: &Extent) -> QueryAnswer {
         if extent.length as usize > MAX_BODY {
             return Err(damaged());
         }
         UNPACKER.with_borrow_mut(|unpacker| Ok(unpacker.reader.extent(self, extent, 0)?.to_vec()))
     }
 
-    fn entry_message(&self, entry: &format::Entry, replaces: Text) -> Answer {
+    fn entry_message(&self, entry: &format::Entry, replaces: Text) -> QueryAnswer {
         let channel = self.channel_at(entry.channel)?;
         let package = self.string(self.package_at(channel.package)?.name)?;
         let bundle = self.string(self.bundle_at(entry.bundle)?.name)?;
         Ok(message::channel_entry(package, self.string(channel.name)?, bundle, self.string(replaces)?))
     }
 
-    fn find_api(&self, api: &Api) -> Option<Span> {
+    fn find_api(&self, api: &ApiType) -> Option<Span> {
         let apis = self.table::<format::Api>(Kind::Apis);
         let wanted = [Some(api.group.as_bytes()), Some(api.version.as_bytes()), Some(api.kind.as_bytes())];
         let key = |api: &format::Api| [api.group, api.version, api.kind].map(|text| self.text_bytes(text));
@@ -242,18 +242,18 @@ impl Query for Cache {
         }))
     }
 
-    fn package(&self, name: &str) -> Answer {
+    fn package(&self, name: &str) -> QueryAnswer {
         let (_, package) = self.find_package(name).ok_or_else(|| QueryError::no_package(name))?;
         self.stored(&package.reply)
     }
 
-    fn bundle(&self, package: &str, channel: &str, name: &str) -> Answer {
+    fn bundle(&self, package: &str, channel: &str, name: &str) -> QueryAnswer {
         let found = self.channel(package, channel)?;
         let (_, entry) = self.find_entry(&found, name).ok_or_else(|| QueryError::no_bundle(package, channel, name))?;
         self.whole(&entry)
     }
 
-    fn head(&self, package: &str, channel: &str) -> Answer {
+    fn head(&self, package: &str, channel: &str) -> QueryAnswer {
         let channel = self.channel(package, channel)?;
         self.whole(&self.entry(channel.head)?)
     }
@@ -269,7 +269,7 @@ impl Query for Cache {
         }))
     }
 
-    fn replacement(&self, name: &str, package: &str, channel: &str) -> Answer {
+    fn replacement(&self, name: &str, package: &str, channel: &str) -> QueryAnswer {
         let (_, found) = self.find_package(package).ok_or_else(|| QueryError::no_package_unquoted(package))?;
         let found = self.find_channel(&found, channel).ok_or_else(|| QueryError::no_channel(package, channel))?;
         let wanted = Some(name.as_bytes());
@@ -291,7 +291,7 @@ impl Query for Cache {
         self.whole(&entry)
     }
 
-    fn providers(self: Arc<Self>, api: &Api) -> Result<Rows, QueryError> {
+    fn providers(self: Arc<Self>, api: &ApiType) -> Result<Rows, QueryError> {
         let span = self.find_api(api).ok_or_else(|| QueryError::no_providers(api))?;
         Ok(rows(&self, Kind::ApiEntries, span, |cache, number, rows| {
             let entry = cache.entry(number)?;
@@ -302,7 +302,7 @@ impl Query for Cache {
         }))
     }
 
-    fn latest_providers(self: Arc<Self>, api: &Api) -> Result<Rows, QueryError> {
+    fn latest_providers(self: Arc<Self>, api: &ApiType) -> Result<Rows, QueryError> {
         let none = || QueryError::no_providers(api);
         let span = self.find_api(api).ok_or_else(none)?;
         if self.heads(span).next().is_none() {
@@ -323,7 +323,7 @@ impl Query for Cache {
         }))
     }
 
-    fn default_provider(&self, api: &Api) -> Answer {
+    fn default_provider(&self, api: &ApiType) -> QueryAnswer {
         let span = self.find_api(api).ok_or_else(|| QueryError::no_providers(api))?;
         let mut any = false;
         for (number, entry, channel) in self.heads(span) {
@@ -367,8 +367,8 @@ impl Query for Cache {
         }))
     }
 
-    fn counts(&self) -> Counts {
-        Counts {
+    fn counts(&self) -> CatalogCounts {
+        CatalogCounts {
             packages: self.table::<format::Package>(Kind::Packages).len(),
             channels: self.table::<format::Channel>(Kind::Channels).len(),
             bundles: self.table::<format::Bundle>(Kind::Bundles).len(),
@@ -381,7 +381,7 @@ fn rows(
     cache: &Arc<Cache>,
     list: Kind,
     span: Span,
-    make: fn(&Cache, u32, &mut Vec<Message>) -> Result<(), QueryError>,
+    make: fn(&Cache, u32, &mut Vec<QueryMessage>) -> Result<(), QueryError>,
 ) -> Rows {
     let cache = Arc::clone(cache);
     let first = span.first as usize;

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use bytes::Bytes;
-use catalog::query::{Answer, Api, Query, QueryError, Rows};
+use catalog::query::{ApiType, Query, QueryAnswer, QueryError, Rows};
 use http::HeaderMap;
 use prost::Message;
 use tonic::Status;
@@ -36,7 +36,7 @@ pub(super) enum UnaryQuery {
     Bundle(api::GetBundleRequest),
     Head(api::GetBundleInChannelRequest),
     Replacement(api::GetReplacementRequest),
-    DefaultProvider(Api),
+    DefaultProvider(ApiType),
 }
 
 /// A query that a list of messages answers.
@@ -44,8 +44,8 @@ pub(super) enum ListQuery {
     Packages,
     Bundles,
     Replacements(api::GetAllReplacementsRequest),
-    Providers(Api),
-    LatestProviders(Api),
+    Providers(ApiType),
+    LatestProviders(ApiType),
     Custom(api::ExperimentalListPackageCustomSchemasRequest),
     Nothing,
 }
@@ -100,15 +100,15 @@ impl Method {
             Method::GetChannelEntriesThatReplace => MethodQuery::Many(ListQuery::Replacements(decode(message)?)),
             Method::GetChannelEntriesThatProvide => {
                 let api::GetAllProvidersRequest { group, version, kind, .. } = decode(message)?;
-                MethodQuery::Many(ListQuery::Providers(Api { group, version, kind }))
+                MethodQuery::Many(ListQuery::Providers(ApiType { group, version, kind }))
             }
             Method::GetLatestChannelEntriesThatProvide => {
                 let api::GetLatestProvidersRequest { group, version, kind, .. } = decode(message)?;
-                MethodQuery::Many(ListQuery::LatestProviders(Api { group, version, kind }))
+                MethodQuery::Many(ListQuery::LatestProviders(ApiType { group, version, kind }))
             }
             Method::GetDefaultBundleThatProvides => {
                 let api::GetDefaultProviderRequest { group, version, kind, .. } = decode(message)?;
-                MethodQuery::One(UnaryQuery::DefaultProvider(Api { group, version, kind }))
+                MethodQuery::One(UnaryQuery::DefaultProvider(ApiType { group, version, kind }))
             }
             Method::ListPackageCustomSchemas => MethodQuery::Many(custom(headers, decode(message)?)?),
         })
@@ -144,7 +144,7 @@ fn is_name(text: &str) -> bool {
 
 impl UnaryQuery {
     /// Computes the answer. The same catalog always returns the same answer.
-    pub(super) fn answer(&self, catalog: &dyn Query) -> Answer {
+    pub(super) fn answer(&self, catalog: &dyn Query) -> QueryAnswer {
         match self {
             UnaryQuery::Package(request) => catalog.package(&request.name),
             UnaryQuery::Bundle(request) => catalog.bundle(&request.pkg_name, &request.channel_name, &request.csv_name),

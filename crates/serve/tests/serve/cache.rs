@@ -4,7 +4,7 @@ use std::fs;
 use std::path::Path;
 use std::sync::Arc;
 
-use catalog::query::Api;
+use catalog::query::ApiType;
 use catalog::query::Query;
 use serve::cache::Cache;
 use serve::cache::store::{Integrity, PrepareError, build_portable, file_in, prepare};
@@ -21,14 +21,14 @@ fn query_everything(catalog: &Arc<impl Query>) -> Vec<Result<Vec<u8>, String>> {
     rows(Arc::clone(catalog).bundles());
     for package in ["alpha", "beta", "gamma"] {
         rows(Arc::clone(catalog).custom("custom.note", package));
-        let api = Api { group: format!("{package}.test"), version: "v1".into(), kind: "Thing".into() };
+        let api = ApiType { group: format!("{package}.test"), version: "v1".into(), kind: "Thing".into() };
         for found in [Arc::clone(catalog).providers(&api), Arc::clone(catalog).latest_providers(&api)] {
             found.into_iter().for_each(&mut rows);
         }
         Arc::clone(catalog).replacements(&format!("{package}.v0.0.0")).into_iter().for_each(&mut rows);
     }
     for package in ["alpha", "beta", "gamma"] {
-        let api = Api { group: format!("{package}.test"), version: "v1".into(), kind: "Thing".into() };
+        let api = ApiType { group: format!("{package}.test"), version: "v1".into(), kind: "Thing".into() };
         replies.push(catalog.package(package).map_err(text));
         replies.push(catalog.head(package, "stable").map_err(text));
         replies.push(catalog.default_provider(&api).map_err(text));

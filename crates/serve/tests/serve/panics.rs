@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use catalog::query::{Answer, Api, Counts, Query, QueryError, Rows};
+use catalog::query::{ApiType, CatalogCounts, Query, QueryAnswer, QueryError, Rows};
 use serve::listen::Address;
 use serve::live::State;
 use serve::pages::{PackageSummaries, PageKind, PageReply, PageRequest, Pages};
@@ -19,7 +19,7 @@ use crate::harness::{Server, Strings, free_port, get, streaming, strings, unary}
 struct Faulty;
 
 impl Faulty {
-    fn answer(name: &str) -> Answer {
+    fn answer(name: &str) -> QueryAnswer {
         assert!(!name.contains("panic"), "requested by the test");
         Err(QueryError::Absent(format!("{name} is absent")))
     }
@@ -31,15 +31,15 @@ impl Query for Faulty {
         Box::new((0..2).map(|row| if row == 0 { Ok(Vec::new()) } else { Faulty::answer("panic") }))
     }
 
-    fn package(&self, name: &str) -> Answer {
+    fn package(&self, name: &str) -> QueryAnswer {
         Faulty::answer(name)
     }
 
-    fn bundle(&self, _: &str, _: &str, name: &str) -> Answer {
+    fn bundle(&self, _: &str, _: &str, name: &str) -> QueryAnswer {
         Faulty::answer(name)
     }
 
-    fn head(&self, package: &str, _: &str) -> Answer {
+    fn head(&self, package: &str, _: &str) -> QueryAnswer {
         Faulty::answer(package)
     }
 
@@ -47,19 +47,19 @@ impl Query for Faulty {
         Faulty::answer(name).map(|_| Box::new(std::iter::empty()) as Rows)
     }
 
-    fn replacement(&self, name: &str, _: &str, _: &str) -> Answer {
+    fn replacement(&self, name: &str, _: &str, _: &str) -> QueryAnswer {
         Faulty::answer(name)
     }
 
-    fn providers(self: Arc<Self>, api: &Api) -> Result<Rows, QueryError> {
+    fn providers(self: Arc<Self>, api: &ApiType) -> Result<Rows, QueryError> {
         Faulty::answer(&api.kind).map(|_| Box::new(std::iter::empty()) as Rows)
     }
 
-    fn latest_providers(self: Arc<Self>, api: &Api) -> Result<Rows, QueryError> {
+    fn latest_providers(self: Arc<Self>, api: &ApiType) -> Result<Rows, QueryError> {
         Faulty::answer(&api.kind).map(|_| Box::new(std::iter::empty()) as Rows)
     }
 
-    fn default_provider(&self, api: &Api) -> Answer {
+    fn default_provider(&self, api: &ApiType) -> QueryAnswer {
         Faulty::answer(&api.kind)
     }
 
@@ -71,8 +71,8 @@ impl Query for Faulty {
         Box::new(std::iter::empty())
     }
 
-    fn counts(&self) -> Counts {
-        Counts::default()
+    fn counts(&self) -> CatalogCounts {
+        CatalogCounts::default()
     }
 }
 

@@ -1,7 +1,7 @@
 //! The upgrade graph of a package: drawings, and the same as tables.
 
 use catalog::draw::part;
-use catalog::graph::{Channel, EdgeKind, Node, Presence};
+use catalog::graph::{EdgeKind, GraphChannel, GraphNode, Presence};
 use maud::{Markup, html};
 
 use super::{crumbs, hero, tabs};
@@ -18,7 +18,7 @@ const OPEN: usize = 3;
 pub fn page(context: &Context<'_>, package: &Package, v0: bool, only: Option<&str>) -> Page {
     let graph = crate::outline::graph(package, v0);
     let channels = graph.packages.first().map(|package| package.channels.as_slice()).unwrap_or_default();
-    let shown: Vec<&Channel<'_>> =
+    let shown: Vec<&GraphChannel<'_>> =
         channels.iter().filter(|channel| only.is_none_or(|only| only == channel.name)).collect();
     let name = &package.row.name;
     // A single switch would hide everything.
@@ -68,7 +68,7 @@ pub fn page(context: &Context<'_>, package: &Package, v0: bool, only: Option<&st
 }
 
 /// The switches that hide parts of the drawings, with labels, and whether they apply.
-fn switches(channels: &[&Channel<'_>]) -> [(&'static str, &'static str, bool); 4] {
+fn switches(channels: &[&GraphChannel<'_>]) -> [(&'static str, &'static str, bool); 4] {
     let edges = || channels.iter().flat_map(|channel| &channel.edges);
     let ranges = || channels.iter().flat_map(|channel| &channel.ranges);
     let of = |kind: EdgeKind| edges().any(|edge| edge.kind == kind);
@@ -88,7 +88,7 @@ struct Columns {
     ranges: bool,
 }
 
-fn table(context: &Context<'_>, package: &Package, channel: &Channel<'_>) -> Markup {
+fn table(context: &Context<'_>, package: &Package, channel: &GraphChannel<'_>) -> Markup {
     // Edges are sorted by target.
     let from = |row: usize, kind: EdgeKind| -> Vec<&str> {
         let start = channel.edges.partition_point(|edge| edge.to < row);
@@ -124,8 +124,8 @@ fn table(context: &Context<'_>, package: &Package, channel: &Channel<'_>) -> Mar
 fn line(
     context: &Context<'_>,
     package: &Package,
-    channel: &Channel<'_>,
-    node: &Node<'_>,
+    channel: &GraphChannel<'_>,
+    node: &GraphNode<'_>,
     columns: Columns,
     [replaces, skips]: [&[&str]; 2],
     range: &str,

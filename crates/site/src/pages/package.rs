@@ -60,7 +60,7 @@ fn track(context: &Context<'_>, package: &Package) -> Markup {
     else {
         return html! {};
     };
-    let spine: Vec<&catalog::graph::Node<'_>> =
+    let spine: Vec<&catalog::graph::GraphNode<'_>> =
         channel.nodes.iter().filter(|node| node.spine && node.is_entry()).take(7).collect();
     if spine.len() < 2 {
         return html! {};

@@ -217,7 +217,7 @@ pub struct ChannelPaths {
 pub fn all(pool: &Pool<'_>, package: &Package) -> Vec<ChannelPaths> {
     let graph = crate::outline::graph(package, true);
     let channels = graph.packages.first().map(|package| package.channels.as_slice()).unwrap_or_default();
-    let of_channel = |channel: &catalog::graph::Channel<'_>| {
+    let of_channel = |channel: &catalog::graph::GraphChannel<'_>| {
         let next = |next: usize| channel.nodes[next].name;
         let bundles: Vec<(&str, Option<&str>)> =
             channel.nodes.iter().map(|node| (node.name, node.next.map(next))).collect();
