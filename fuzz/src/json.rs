@@ -1,7 +1,7 @@
 //! JSON: we accept what serde_json accepts, all walks agree, and the canonical form is stable.
 
 use crate::{LIMITS, canonical, paths};
-use fbc::json::{Cursor, ErrorKind, Kind, Layout, Raw, write_as_written, write_canonical};
+use fbc::json::{Cursor, JsonErrorKind, JsonKind, JsonLayout, Raw, write_as_written, write_canonical};
 use fbc::spans::Spans;
 use serde::de::IgnoredAny;
 use serde_json::Value;
@@ -18,7 +18,7 @@ pub fn run(bytes: &[u8]) {
         }
         Err(error) => {
             assert!(error.offset <= text.len() && !error.to_string().is_empty());
-            let deep = matches!(error.kind, ErrorKind::Depth { .. });
+            let deep = matches!(error.kind, JsonErrorKind::Depth { .. });
             assert!(deep || theirs.is_err(), "serde_json accepts it: {error}");
         }
     }
@@ -41,11 +41,11 @@ fn check(text: &str, value: Raw<'_>) {
         let range = spans.find(&path.0).unwrap_or_else(|| panic!("{path} has no span"));
         assert!(compact.get(range).is_some());
     }
-    for write in [write_canonical as fn(Raw<'_>, Layout, &mut Vec<u8>), |value, layout, out| {
+    for write in [write_canonical as fn(Raw<'_>, JsonLayout, &mut Vec<u8>), |value, layout, out| {
         write_as_written(value, layout, 0, out);
     }] {
         let mut indented = Vec::new();
-        write(value, Layout::Indented(4), &mut indented);
+        write(value, JsonLayout::Indented(4), &mut indented);
         let indented = String::from_utf8(indented).expect("JSON is text");
         let reparsed = Raw::parse(&indented, LIMITS.depth).expect("the indented form is JSON");
         assert_eq!(canonical(reparsed), compact, "the layout changed a value");
@@ -75,7 +75,7 @@ fn walk(value: Raw<'_>) -> Vec<String> {
     let mut open = vec![value];
     while let Some(value) = open.pop() {
         match value.kind() {
-            Kind::Object => {
+            JsonKind::Object => {
                 let members: Vec<_> = value.members().collect();
                 seen.push(format!("object of {}", members.len()));
                 for (key, inner) in members.into_iter().rev() {
@@ -84,7 +84,7 @@ fn walk(value: Raw<'_>) -> Vec<String> {
                     open.push(inner);
                 }
             }
-            Kind::Array => {
+            JsonKind::Array => {
                 let items: Vec<_> = value.items().collect();
                 seen.push(format!("list of {}", items.len()));
                 open.extend(items.into_iter().rev());
@@ -104,7 +104,7 @@ fn walk_cursor(cursor: &mut Cursor<'_>, seen: &mut Vec<String>) {
 fn collect(cursor: &mut Cursor<'_>, seen: &mut Vec<String>) {
     let mut count = 0;
     match cursor.kind() {
-        Kind::Object => {
+        JsonKind::Object => {
             cursor.members(|key, cursor| {
                 count += 1;
                 seen.push(key.to_owned());
@@ -112,7 +112,7 @@ fn collect(cursor: &mut Cursor<'_>, seen: &mut Vec<String>) {
             });
             seen.push(format!("object of {count}"));
         }
-        Kind::Array => {
+        JsonKind::Array => {
             cursor.items(|cursor| {
                 count += 1;
                 collect(cursor, seen);

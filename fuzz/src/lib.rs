@@ -2,7 +2,7 @@
 
 use std::sync::LazyLock;
 
-use fbc::json::{Kind, Layout, Path, Raw, write_canonical};
+use fbc::json::{JsonKind, JsonLayout, JsonPath, Raw, write_canonical};
 
 pub mod auth_file;
 pub mod cache;
@@ -74,34 +74,34 @@ pub fn selected() -> fn(&[u8]) {
 }
 
 /// Limits that a small input exceeds, so that fuzzing covers them.
-const LIMITS: fbc::yaml::Limits = fbc::yaml::Limits { depth: 40, nodes: 20_000, bytes: 1 << 20 };
+const LIMITS: fbc::yaml::YamlLimits = fbc::yaml::YamlLimits { depth: 40, nodes: 20_000, bytes: 1 << 20 };
 
 /// Returns `value` in canonical form without white space.
 fn canonical(value: Raw<'_>) -> String {
     let mut out = Vec::new();
-    write_canonical(value, Layout::Compact, &mut out);
+    write_canonical(value, JsonLayout::Compact, &mut out);
     String::from_utf8(out).expect("canonical JSON is text")
 }
 
 /// Returns the paths of `value` and of the values inside it, at most `maximum`.
-fn paths(value: Raw<'_>, maximum: usize) -> Vec<Path> {
+fn paths(value: Raw<'_>, maximum: usize) -> Vec<JsonPath> {
     let mut paths = Vec::new();
-    add_paths(value, &Path::default(), maximum, &mut paths);
+    add_paths(value, &JsonPath::default(), maximum, &mut paths);
     paths
 }
 
-fn add_paths(value: Raw<'_>, path: &Path, maximum: usize, paths: &mut Vec<Path>) {
+fn add_paths(value: Raw<'_>, path: &JsonPath, maximum: usize, paths: &mut Vec<JsonPath>) {
     if paths.len() >= maximum {
         return;
     }
     paths.push(path.clone());
     match value.kind() {
-        Kind::Object => {
+        JsonKind::Object => {
             for (key, value) in value.members() {
                 add_paths(value, &path.then(key.into_owned()), maximum, paths);
             }
         }
-        Kind::Array => {
+        JsonKind::Array => {
             for (index, value) in value.items().enumerate() {
                 add_paths(value, &path.then(index), maximum, paths);
             }

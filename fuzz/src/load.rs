@@ -7,7 +7,7 @@ use std::path::Path;
 
 use catalog::Warnings;
 use fbc::locate::Locator;
-use fbc::{Fbc, Format, LoadOptions, Severity};
+use fbc::{Fbc, Format, LoadOptions, ProblemSeverity};
 
 const NAMES: [&str; 4] = ["catalog.yaml", "b.json", "sub/c.yaml", "sub/.indexignore"];
 
@@ -51,7 +51,7 @@ fn check(root: &Path) {
     let options = LoadOptions { inspect: Some(&inspect), ..LoadOptions::default() };
     let loaded = fbc.load_dir(root, &options).expect("a directory");
     let checked = catalog::check(&fbc, loaded, Warnings::On);
-    let errors = checked.problems().iter().any(|problem| problem.severity == Severity::Error);
+    let errors = checked.problems().iter().any(|problem| problem.severity == ProblemSeverity::Error);
     assert_eq!(checked.catalog.is_err(), errors, "a catalog exists exactly if there are no errors");
     let mut locator = Locator::new(&fbc);
     for problem in checked.problems() {

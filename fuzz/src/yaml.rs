@@ -1,7 +1,7 @@
 //! YAML: the result is canonical JSON, every value has a span in the text, and writing and parsing round-trips.
 
 use crate::{LIMITS, canonical, paths};
-use fbc::json::{Raw, Step};
+use fbc::json::{PathStep, Raw};
 use fbc::spans::Spans;
 use fbc::yaml::{documents, to_json, write_document};
 
@@ -25,7 +25,7 @@ fn check(text: &[u8]) {
     let json = parse(text);
     compare_with_libyaml(text, json.as_deref());
     let Some(json) = json else {
-        Spans::of_yaml(text).map(|spans| spans.find_or_ancestor(&[Step::Key("a".into()), Step::Index(1)]));
+        Spans::of_yaml(text).map(|spans| spans.find_or_ancestor(&[PathStep::Key("a".into()), PathStep::Index(1)]));
         return;
     };
     let value = Raw::parse(&json, LIMITS.depth).expect("the result is JSON");

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use fbc::Limits;
-use fbc::json::Kind;
+use fbc::json::JsonKind;
 
 use crate::document;
 use crate::error::{Error, ReadError};
@@ -121,7 +121,7 @@ fn read(path: &Path, limits: &Limits) -> Result<Option<BTreeMap<String, String>>
     }
     let json = document::first(&bytes, limits)?.body.to_json(limits)?;
     let Some(annotations) = json.raw().get("annotations") else { return Ok(None) };
-    if annotations.kind() != Kind::Object {
+    if annotations.kind() != JsonKind::Object {
         return Ok(None);
     }
     let mut found = BTreeMap::new();

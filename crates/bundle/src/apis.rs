@@ -2,9 +2,9 @@
 
 use std::collections::BTreeSet;
 
-use fbc::json::{Cursor, Kind, Path, Raw};
+use fbc::json::{Cursor, JsonKind, JsonPath, Raw};
 use fbc::path;
-use fbc::shape::{Fault, Mismatch, Shape};
+use fbc::shape::{Mismatch, Shape, ShapeFault};
 
 use fbc::csv::{Csv, Description, OBJECT_META};
 
@@ -72,10 +72,10 @@ pub(crate) fn of_crd(crd: Raw<'_>, crd_version: &str) -> Result<Vec<ApiKey>, Mis
     Cursor::new(crd).members(|key, value| match key {
         "metadata" => checks.fits(value.value(), OBJECT_META, path!["metadata"]),
         "spec" => {
-            checks.is(value.kind(), Kind::Object, || path!["spec"]);
+            checks.is(value.kind(), JsonKind::Object, || path!["spec"]);
             value.members(|key, value| {
                 if key == "versions" {
-                    checks.is(value.kind(), Kind::Array, || path!["spec", "versions"]);
+                    checks.is(value.kind(), JsonKind::Array, || path!["spec", "versions"]);
                     value.items(|item| versions.push(checks.version(item, versions.len())));
                 } else if let Some(field) = checks.field(SPEC, key, value, || path!["spec"]) {
                     match key {
@@ -118,14 +118,14 @@ impl Checks {
         }
     }
 
-    fn fits(&mut self, value: Raw<'_>, shape: Shape, path: Path) {
+    fn fits(&mut self, value: Raw<'_>, shape: Shape, path: JsonPath) {
         self.keep(shape.check(value, &path));
     }
 
-    fn is(&mut self, found: Kind, kind: Kind, path: impl Fn() -> Path) {
-        if found != kind && found != Kind::Null {
-            let expected = if kind == Kind::Array { "list" } else { "object" };
-            self.keep(Err(Mismatch { path: path(), fault: Fault::Kind { found, expected } }));
+    fn is(&mut self, found: JsonKind, kind: JsonKind, path: impl Fn() -> JsonPath) {
+        if found != kind && found != JsonKind::Null {
+            let expected = if kind == JsonKind::Array { "list" } else { "object" };
+            self.keep(Err(Mismatch { path: path(), fault: ShapeFault::Kind { found, expected } }));
         }
     }
 
@@ -135,7 +135,7 @@ impl Checks {
         fields: Fields,
         key: &str,
         value: &mut Cursor<'a>,
-        path: impl Fn() -> Path,
+        path: impl Fn() -> JsonPath,
     ) -> Option<Raw<'a>> {
         let (name, shape) = fields.iter().find(|(name, _)| *name == key)?;
         let value = value.value();
@@ -146,7 +146,7 @@ impl Checks {
     /// Skips one version of a CRD and returns its name.
     fn version(&mut self, item: &mut Cursor<'_>, index: usize) -> String {
         let mut name = None;
-        self.is(item.kind(), Kind::Object, || path!["spec", "versions", index]);
+        self.is(item.kind(), JsonKind::Object, || path!["spec", "versions", index]);
         item.members(|key, value| {
             let field = self.field(VERSION, key, value, || path!["spec", "versions", index]);
             if key == "name" {

@@ -5,7 +5,7 @@ use std::path::Path;
 
 use fbc::Limits;
 use fbc::csv::{Csv, SKIP_RANGE};
-use fbc::json::{Layout, Text};
+use fbc::json::{JsonLayout, Text};
 
 use crate::apis::{self, ApiKey};
 use crate::error::{Error, PropertyError};
@@ -182,7 +182,7 @@ fn parts(manifests: Manifests, metadata: Option<&Metadata>, limits: &Limits) -> 
 
 /// Compacts the value of a property and escapes it for HTML.
 fn compact(listed: Property) -> Property {
-    let value = listed.value.map_or_else(Text::null, |value| Text::as_written(value.raw(), Layout::Compact));
+    let value = listed.value.map_or_else(Text::null, |value| Text::as_written(value.raw(), JsonLayout::Compact));
     Property { kind: listed.kind, value: Some(value.for_html()) }
 }
 

@@ -1,8 +1,8 @@
 //! Parses the text of a file to the JSON of its documents.
 
 use fbc::Limits;
-use fbc::documents::{End, Splitter};
-use fbc::json::{self, Layout, Raw, Step, Text};
+use fbc::documents::{EndOfDocuments, Splitter};
+use fbc::json::{self, JsonLayout, PathStep, Raw, Text};
 use fbc::spans::Spans;
 use fbc::yaml::{self, BadSeparator, YamlError};
 use serde_json::Value;
@@ -35,11 +35,11 @@ pub enum DocumentError {
     #[error("json: offset {}: {source}", source.offset)]
     NotJson {
         /// The error as JSON.
-        source: json::Error,
+        source: json::JsonSyntaxError,
     },
     /// A document after others is not JSON.
     #[error(transparent)]
-    Json(#[from] json::Error),
+    Json(#[from] json::JsonSyntaxError),
     /// The text is not UTF-8 from this byte on.
     #[error("invalid UTF-8 at byte {0}")]
     NotUtf8(usize),
@@ -74,7 +74,7 @@ pub(crate) enum Body<'a> {
         /// The zero-based line of the file on which the text starts.
         line: usize,
         /// Why the text is not JSON, if it looks like JSON.
-        not_json: Option<json::Error>,
+        not_json: Option<json::JsonSyntaxError>,
     },
 }
 
@@ -85,7 +85,7 @@ pub(crate) fn first<'a>(text: &'a [u8], limits: &Limits) -> Result<First<'a>, Do
     let mut splitter = Splitter::new(limits.depth);
     let mut not_json = None;
     let mut batch = splitter.step(text, true, 1);
-    if matches!(batch.end, End::Utf8(_)) && batch.documents.is_empty() {
+    if matches!(batch.end, EndOfDocuments::Utf8(_)) && batch.documents.is_empty() {
         // Invalid UTF-8 is read as the replacement character.
         let json = String::from_utf8_lossy(text).into_owned();
         let mut splitter = Splitter::new(limits.depth);
@@ -120,7 +120,7 @@ pub(crate) fn first<'a>(text: &'a [u8], limits: &Limits) -> Result<First<'a>, Do
             let (own, rest) = split_at_end_mark(own);
             let mut more = has_content(rest);
             let mut at = start + batch.consumed;
-            while !more && batch.end == End::Window && batch.not_json.is_none() {
+            while !more && batch.end == EndOfDocuments::Window && batch.not_json.is_none() {
                 batch = splitter.step(&text[at..], true, 1);
                 let next = batch.documents.iter().flatten().next();
                 more = next.is_some_and(|next| has_content(batch.text(next)));
@@ -177,11 +177,11 @@ pub(crate) fn all<'a>(text: &'a [u8], limits: &Limits) -> Result<Vec<Found<'a>>,
         }
         at += batch.consumed;
         match batch.end {
-            End::Text => return Ok(found),
-            End::Window if batch.consumed > 0 || batch.not_json.is_some() => {}
-            End::Window => return Ok(found),
-            End::Json(error) => return Err(error.into()),
-            End::Utf8(offset) => return Err(DocumentError::NotUtf8(offset)),
+            EndOfDocuments::Text => return Ok(found),
+            EndOfDocuments::Window if batch.consumed > 0 || batch.not_json.is_some() => {}
+            EndOfDocuments::Window => return Ok(found),
+            EndOfDocuments::Json(error) => return Err(error.into()),
+            EndOfDocuments::Utf8(offset) => return Err(DocumentError::NotUtf8(offset)),
         }
     }
 }
@@ -213,12 +213,12 @@ impl Lines {
 
 /// Resolves a JSON pointer in a document to its position, given the line breaks of the text and the `spans` of values.
 pub(crate) fn position(lines: &Lines, document: &Found<'_>, spans: &Spans, pointer: &str) -> Option<Position> {
-    let path: Vec<Step> = pointer
+    let path: Vec<PathStep> = pointer
         .split('/')
         .skip(1)
         .map(|step| match step.parse() {
-            Ok(index) => Step::Index(index),
-            Err(_) => Step::Key(step.replace("~1", "/").replace("~0", "~").into()),
+            Ok(index) => PathStep::Index(index),
+            Err(_) => PathStep::Key(step.replace("~1", "/").replace("~0", "~").into()),
         })
         .collect();
     let offset = document.offset + spans.find_or_ancestor(&path)?.start;
@@ -261,10 +261,11 @@ impl Body<'_> {
     /// Returns the document as canonical JSON, without HTML escapes.
     fn to_plain_json(&self, limits: &Limits) -> Result<Text, DocumentError> {
         let (json, minus_zero) = match self {
-            Body::Json(value) => (Text::canonical(*value, Layout::Compact), false),
-            Body::Replaced(text) => (Text::canonical(text.raw(), Layout::Compact), false),
+            Body::Json(value) => (Text::canonical(*value, JsonLayout::Compact), false),
+            Body::Replaced(text) => (Text::canonical(text.raw(), JsonLayout::Compact), false),
             Body::Yaml { text, line, not_json } => {
-                let limits = yaml::Limits { depth: limits.depth, nodes: limits.yaml_nodes, bytes: limits.blob_size };
+                let limits =
+                    yaml::YamlLimits { depth: limits.depth, nodes: limits.yaml_nodes, bytes: limits.blob_size };
                 let json = yaml::to_text(text, &limits).map_err(|source| match not_json {
                     Some(json) => DocumentError::NotJson { source: json.clone() },
                     None => DocumentError::Yaml { line: line + source.line, source },

@@ -5,10 +5,10 @@ use std::fmt;
 use std::io;
 use std::path::PathBuf;
 
-use fbc::csv::ReleaseError;
+use fbc::csv::CsvReleaseError;
 use fbc::csv::metadata::MetadataError;
 use fbc::fault::{Class, Fault};
-use fbc::json::{self, Kind};
+use fbc::json::{self, JsonKind};
 use fbc::shape::Mismatch;
 
 use crate::apis::{self, ApiKey};
@@ -178,7 +178,7 @@ pub enum DeriveError {
     /// The version has the wrong type.
     Version(#[from] Mismatch),
     /// The release has the wrong type.
-    Release(#[from] ReleaseError),
+    Release(#[from] CsvReleaseError),
 }
 
 /// Why a property or dependency is invalid.
@@ -241,14 +241,14 @@ impl From<Error> for ReadError {
 pub enum AnnotationError {
     /// It is not JSON.
     #[error(transparent)]
-    Json(#[from] json::Error),
+    Json(#[from] json::JsonSyntaxError),
     /// A value is of another kind.
     #[error("expected {expected}, found {found}")]
     Kind {
         /// The expected value.
         expected: &'static str,
         /// The kind found.
-        found: Kind,
+        found: JsonKind,
     },
 }
 

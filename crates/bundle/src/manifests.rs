@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 
-use fbc::json::{Kind, Raw, Text};
+use fbc::json::{JsonKind, Raw, Text};
 use fbc::{Limits, csv};
 
 use crate::apis::{self, ApiKey};
@@ -103,7 +103,7 @@ enum NoObject {
     #[error("its first document is empty")]
     EmptyDocument,
     #[error("not a Kubernetes object but a value of kind {0}")]
-    Value(Kind),
+    Value(JsonKind),
     #[error("Object 'Kind' is missing")]
     NoKind,
 }
@@ -151,9 +151,9 @@ struct Header {
 impl Header {
     fn of(object: Raw<'_>) -> Result<Header, NoObject> {
         match object.kind() {
-            Kind::Object => {}
+            JsonKind::Object => {}
             // Often caused by a comment above a `---`, which starts a separate document.
-            Kind::Null => return Err(NoObject::EmptyDocument),
+            JsonKind::Null => return Err(NoObject::EmptyDocument),
             kind => return Err(NoObject::Value(kind)),
         }
         let mut header = Header { api_version: String::new(), kind: String::new() };

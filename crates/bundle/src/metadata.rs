@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use fbc::Limits;
-use fbc::json::{Kind, Raw, Text};
+use fbc::json::{JsonKind, Raw, Text};
 
 use crate::document::{self, Body, DocumentError};
 use crate::error::Error;
@@ -85,15 +85,15 @@ enum Invalid {
     #[error(transparent)]
     Document(#[from] DocumentError),
     #[error("expected an object, found {0}")]
-    NotObject(Kind),
+    NotObject(JsonKind),
     #[error("annotations must be an object, found {0}")]
-    Annotations(Kind),
+    Annotations(JsonKind),
     #[error("annotation {0} must be a string")]
     Annotation(&'static str),
     #[error("{field} must be a list, found {found}")]
-    NotList { field: &'static str, found: Kind },
+    NotList { field: &'static str, found: JsonKind },
     #[error("{field}[{index}] must be an object, found {found}")]
-    NotItem { field: &'static str, index: usize, found: Kind },
+    NotItem { field: &'static str, index: usize, found: JsonKind },
     #[error("{field}[{index}].type must be a string")]
     ItemType { field: &'static str, index: usize },
 }
@@ -117,7 +117,7 @@ impl Document {
         };
         let document = Document { json, lenient, more: first.more };
         match document.root().kind() {
-            Kind::Object | Kind::Null => Ok(document),
+            JsonKind::Object | JsonKind::Null => Ok(document),
             kind => Err(Invalid::NotObject(kind)),
         }
     }
@@ -131,7 +131,7 @@ impl Document {
         let Some(annotations) = self.root().get("annotations").filter(|value| !value.is_null()) else {
             return Ok(None);
         };
-        if annotations.kind() != Kind::Object {
+        if annotations.kind() != JsonKind::Object {
             return Err(Invalid::Annotations(annotations.kind()));
         }
         let text = |key| self.text(annotations.get(key)).ok_or(Invalid::Annotation(key));
@@ -143,11 +143,11 @@ impl Document {
     /// Returns the list of types and values under `field`.
     fn properties(&self, field: &'static str) -> Result<Vec<Property>, Invalid> {
         let Some(list) = self.root().get(field).filter(|value| !value.is_null()) else { return Ok(Vec::new()) };
-        if list.kind() != Kind::Array {
+        if list.kind() != JsonKind::Array {
             return Err(Invalid::NotList { field, found: list.kind() });
         }
         let property = |(index, item): (usize, Raw<'_>)| match item.kind() {
-            Kind::Object | Kind::Null => {
+            JsonKind::Object | JsonKind::Null => {
                 let kind = self.text(item.get("type"));
                 let kind = kind.ok_or(Invalid::ItemType { field, index })?;
                 Ok(Property::new(kind, item.get("value")))
@@ -161,9 +161,9 @@ impl Document {
     fn text(&self, value: Option<Raw<'_>>) -> Option<String> {
         let Some(value) = value else { return Some(String::new()) };
         match value.kind() {
-            Kind::Null => Some(String::new()),
-            Kind::String => value.as_str().map(|text| text.into_owned()),
-            Kind::Number | Kind::Bool if self.lenient => Some(value.text().to_owned()),
+            JsonKind::Null => Some(String::new()),
+            JsonKind::String => value.as_str().map(|text| text.into_owned()),
+            JsonKind::Number | JsonKind::Bool if self.lenient => Some(value.text().to_owned()),
             _ => None,
         }
     }

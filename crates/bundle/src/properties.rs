@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use fbc::json::{Kind, Path, Raw, Text};
+use fbc::json::{JsonKind, JsonPath, Raw, Text};
 use fbc::property;
 
 use crate::apis::ApiKey;
@@ -135,15 +135,15 @@ pub(crate) fn annotated(annotation: &str, max_depth: usize) -> Result<Vec<Proper
     let property = |item: Raw<'_>| {
         let named = item.get("type").filter(|named| !named.is_null());
         match (item.kind(), named.map(|named| (named.kind(), named.as_str()))) {
-            (Kind::Object | Kind::Null, None) => Ok(Property::new("", item.get("value"))),
-            (Kind::Object, Some((_, Some(named)))) => Ok(Property::new(named, item.get("value"))),
-            (Kind::Object, Some((found, None))) => Err(kind("a string as type", found)),
+            (JsonKind::Object | JsonKind::Null, None) => Ok(Property::new("", item.get("value"))),
+            (JsonKind::Object, Some((_, Some(named)))) => Ok(Property::new(named, item.get("value"))),
+            (JsonKind::Object, Some((found, None))) => Err(kind("a string as type", found)),
             (found, _) => Err(kind("an object", found)),
         }
     };
     match list.kind() {
-        Kind::Array => list.items().map(property).collect(),
-        Kind::Null => Ok(Vec::new()),
+        JsonKind::Array => list.items().map(property).collect(),
+        JsonKind::Null => Ok(Vec::new()),
         found => Err(kind("a list", found)),
     }
 }
@@ -185,7 +185,7 @@ fn typed<'a>(file: &str, index: usize, property: &'a Property) -> Result<Raw<'a>
     let invalid = |source| InvalidProperty { file: file.to_owned(), source };
     let kind = || property.kind.clone();
     let value = property.value.as_ref().ok_or_else(|| invalid(PropertyError::NoValue { index, kind: kind() }))?.raw();
-    let fits = property::shape(&property.kind).check(value, &Path::default());
+    let fits = property::shape(&property.kind).check(value, &JsonPath::default());
     fits.map_err(|source| invalid(PropertyError::Value { index, kind: kind(), source }))?;
     Ok(value)
 }

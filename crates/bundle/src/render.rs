@@ -5,7 +5,7 @@ use std::cmp::Ordering;
 use std::path::Path;
 
 use fbc::csv::{Csv, metadata};
-use fbc::json::{Fields, Text};
+use fbc::json::{MemberWriter, Text};
 use fbc::{Limits, base64, blob, property};
 
 use crate::apis;
@@ -166,7 +166,7 @@ enum Value {
 
 impl Value {
     /// Writes the value to a property.
-    fn write(&self, property: &mut Fields<'_>) {
+    fn write(&self, property: &mut MemberWriter<'_>) {
         match self {
             Value::Text(text) => property.compact("value", text.as_ref().map(Text::raw)),
             Value::Object(object) => property.object("value", |value| {

@@ -1,7 +1,7 @@
 //! Builds a checked catalog from its blobs.
 
 use fbc::json::Raw;
-use fbc::{Blob, Fbc, Loaded, Problem, Severity, Stage};
+use fbc::{Blob, Fbc, LoadReport, Problem, ProblemSeverity, ProblemStage};
 
 use crate::draft::{Draft, DraftChannel, DraftPackage};
 use crate::model::Catalog;
@@ -52,12 +52,12 @@ impl Problems {
 
     /// Returns the errors.
     pub fn into_errors(self) -> Vec<Problem> {
-        self.0.into_iter().filter(|problem| problem.severity == Severity::Error).collect()
+        self.0.into_iter().filter(|problem| problem.severity == ProblemSeverity::Error).collect()
     }
 }
 
 fn errors(problems: &[Problem]) -> impl Iterator<Item = &Problem> {
-    problems.iter().filter(|problem| problem.severity == Severity::Error)
+    problems.iter().filter(|problem| problem.severity == ProblemSeverity::Error)
 }
 
 /// Whether warnings are reported too.
@@ -89,9 +89,9 @@ impl Warnings {
         if !matches!(self, Warnings::Strict { .. }) {
             return;
         }
-        for problem in problems.iter_mut().filter(|problem| problem.severity == Severity::Warning) {
+        for problem in problems.iter_mut().filter(|problem| problem.severity == ProblemSeverity::Warning) {
             if STRICT.iter().any(|rule| rule.name == problem.rule) {
-                problem.severity = Severity::Error;
+                problem.severity = ProblemSeverity::Error;
             }
         }
     }
@@ -111,7 +111,7 @@ pub fn inspect(warnings: Warnings) -> impl Fn(&Blob, Raw<'_>, &mut Vec<Problem>)
 /// Checks every rule and, if all of them hold, returns the catalog.
 ///
 /// `loaded` is the result of loading `fbc` with [`inspect`].
-pub fn check(fbc: &Fbc, loaded: Loaded, warnings: Warnings) -> CheckOutcome {
+pub fn check(fbc: &Fbc, loaded: LoadReport, warnings: Warnings) -> CheckOutcome {
     let draft = Draft::new(fbc, loaded.incomplete);
     let mut problems = loaded.problems;
     for rule in warnings.rules() {
@@ -136,7 +136,7 @@ pub fn check(fbc: &Fbc, loaded: Loaded, warnings: Warnings) -> CheckOutcome {
     }
     problems.sort_by(Problem::order);
     warnings.judge(&mut problems);
-    let valid = problems.iter().all(|problem| problem.severity == Severity::Warning);
+    let valid = problems.iter().all(|problem| problem.severity == ProblemSeverity::Warning);
     if !valid {
         return CheckOutcome { catalog: Err(Problems(problems)), warnings: Vec::new() };
     }
@@ -145,7 +145,7 @@ pub fn check(fbc: &Fbc, loaded: Loaded, warnings: Warnings) -> CheckOutcome {
         None => {
             // Rules report nothing as missing that may be in an unreadable file.
             let message = "parts of the catalog could not be read";
-            problems.insert(0, Problem::new("incomplete", Stage::Load, message.to_owned()));
+            problems.insert(0, Problem::new("incomplete", ProblemStage::Load, message.to_owned()));
             CheckOutcome { catalog: Err(Problems(problems)), warnings: Vec::new() }
         }
     }

@@ -1,6 +1,6 @@
 //! The order in which clusters of the first generation choose from a channel.
 
-use fbc::blob::Entry;
+use fbc::blob::ChannelEntry;
 use fbc::range::VersionRange;
 use fbc::version::Version;
 
@@ -110,7 +110,7 @@ impl EntryEdge {
     }
 
     /// Returns the edge by which the bundle `name` upgrades to `entry`, if there is one. An invalid range is ignored.
-    pub fn between(entry: &Entry, name: &str, version: Option<&Version>) -> Option<EntryEdge> {
+    pub fn between(entry: &ChannelEntry, name: &str, version: Option<&Version>) -> Option<EntryEdge> {
         if !name.is_empty() && *entry.replaces == *name {
             return Some(EntryEdge::Replaces);
         }

@@ -3,7 +3,7 @@
 use std::collections::{HashMap, HashSet};
 use std::ops::Range;
 
-use fbc::blob::Entry;
+use fbc::blob::ChannelEntry;
 use fbc::range::{RangeError, VersionRange};
 use fbc::version::Version;
 use fbc::work;
@@ -14,7 +14,7 @@ use fbc::work;
 /// may list a name twice: then the last entry of that name counts.
 #[derive(Debug)]
 pub struct ChannelView<'a> {
-    entries: Vec<&'a Entry>,
+    entries: Vec<&'a ChannelEntry>,
     numbers: HashMap<&'a str, usize>,
     replaced: HashSet<&'a str>,
     skipped: HashSet<&'a str>,
@@ -31,8 +31,8 @@ pub struct Chain {
 
 impl<'a> ChannelView<'a> {
     /// Indexes the entries of a channel.
-    pub fn new(entries: impl IntoIterator<Item = &'a Entry>) -> ChannelView<'a> {
-        let entries: Vec<&Entry> = entries.into_iter().collect();
+    pub fn new(entries: impl IntoIterator<Item = &'a ChannelEntry>) -> ChannelView<'a> {
+        let entries: Vec<&ChannelEntry> = entries.into_iter().collect();
         work::steps(entries.iter().map(|entry| 1 + entry.skips.len()).sum());
         ChannelView {
             numbers: entries.iter().enumerate().map(|(number, entry)| (&*entry.name, number)).collect(),
@@ -43,7 +43,7 @@ impl<'a> ChannelView<'a> {
     }
 
     /// Returns all entries as listed; numbers are indexes into this slice.
-    pub fn entries(&self) -> &[&'a Entry] {
+    pub fn entries(&self) -> &[&'a ChannelEntry] {
         &self.entries
     }
 
@@ -53,7 +53,7 @@ impl<'a> ChannelView<'a> {
     }
 
     /// Returns the entry called `name`.
-    pub fn entry(&self, name: &str) -> Option<&'a Entry> {
+    pub fn entry(&self, name: &str) -> Option<&'a ChannelEntry> {
         self.number(name).map(|number| self.entries[number])
     }
 
@@ -70,7 +70,7 @@ impl<'a> ChannelView<'a> {
     /// Returns the entries that no entry replaces or skips, as listed.
     pub fn heads(&self) -> Vec<usize> {
         work::steps(self.entries.len());
-        let is_head = |entry: &Entry| !self.is_replaced(&entry.name) && !self.is_skipped(&entry.name);
+        let is_head = |entry: &ChannelEntry| !self.is_replaced(&entry.name) && !self.is_skipped(&entry.name);
         (0..self.entries.len()).filter(|&number| is_head(self.entries[number])).collect()
     }
 
@@ -108,7 +108,7 @@ impl<'a> ChannelView<'a> {
     pub fn stranded(&self, head: usize) -> Vec<usize> {
         let reached: HashSet<&str> =
             self.trunk(head).numbers.into_iter().map(|number| &*self.entries[number].name).collect();
-        let lost = |entry: &Entry| !reached.contains(&*entry.name) && !self.is_skipped(&entry.name);
+        let lost = |entry: &ChannelEntry| !reached.contains(&*entry.name) && !self.is_skipped(&entry.name);
         (0..self.entries.len()).filter(|&number| lost(self.entries[number])).collect()
     }
 
@@ -284,7 +284,7 @@ impl<'v> Upgrades<'v> {
 
 /// Returns for each of `bundles` the first of `candidates` that it upgrades to: one that replaces or skips it, or whose
 /// `skipRange` contains its version. An invalid range is ignored.
-pub fn next_upgrades(bundles: &[(&str, Option<&Version>)], candidates: &[&Entry]) -> Vec<Option<usize>> {
+pub fn next_upgrades(bundles: &[(&str, Option<&Version>)], candidates: &[&ChannelEntry]) -> Vec<Option<usize>> {
     let numbers: HashMap<&str, usize> = bundles.iter().enumerate().map(|(number, (name, _))| (*name, number)).collect();
     let versioned = Versioned::sorted(bundles.iter().map(|(_, version)| *version));
     let mut steps = Upgrades::new(bundles.len(), &versioned);

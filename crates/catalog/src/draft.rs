@@ -3,11 +3,11 @@
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::OnceLock;
 
-use fbc::blob::{BUNDLE, CHANNEL, DEPRECATIONS, Deprecation, Entry, PACKAGE, PackageProperty};
-use fbc::json::Path;
+use fbc::blob::{BUNDLE, CHANNEL, ChannelEntry, DEPRECATIONS, Deprecation, PACKAGE, PackageProperty};
+use fbc::json::JsonPath;
 use fbc::release::Release;
 use fbc::version::Version;
-use fbc::{Blob, Content, Fbc, Place, path};
+use fbc::{Blob, BlobContent, Fbc, Place, path};
 
 use crate::channel::ChannelView;
 
@@ -46,7 +46,7 @@ pub struct DraftChannel<'a> {
     /// The blob that declares it, if one does.
     pub blob: Option<&'a Blob>,
     /// Its entries as listed.
-    pub entries: &'a [Entry],
+    pub entries: &'a [ChannelEntry],
     /// Indexes of these by name, computed on first use; the first of duplicates.
     places: OnceLock<HashMap<&'a str, usize>>,
     /// The indexed channel, computed on first use.
@@ -80,7 +80,7 @@ impl<'a> Draft<'a> {
         let mut packages = BTreeMap::new();
         for blob in blobs(fbc, PACKAGE).filter(|blob| !blob.name.is_empty()) {
             let default_channel = match &blob.content {
-                Content::Package { default_channel } => default_channel,
+                BlobContent::Package { default_channel } => default_channel,
                 _ => "",
             };
             packages.entry(&*blob.name).or_insert(DraftPackage {
@@ -95,8 +95,8 @@ impl<'a> Draft<'a> {
         }
         for blob in blobs(fbc, CHANNEL) {
             let Some(package) = packages.get_mut(&*blob.package) else { continue };
-            let entries: &[Entry] = match &blob.content {
-                Content::Channel { entries } => entries,
+            let entries: &[ChannelEntry] = match &blob.content {
+                BlobContent::Channel { entries } => entries,
                 _ => &[],
             };
             package.channels.entry(&blob.name).or_insert(DraftChannel::new(&blob.name, Some(blob), entries));
@@ -104,14 +104,14 @@ impl<'a> Draft<'a> {
         for blob in blobs(fbc, BUNDLE) {
             let Some(package) = packages.get_mut(&*blob.package) else { continue };
             let bundle = match &blob.content {
-                Content::Bundle(bundle) => Some(&**bundle),
+                BlobContent::Bundle(bundle) => Some(&**bundle),
                 _ => None,
             };
             package.bundles.entry(&blob.name).or_insert(DraftBundle { name: &blob.name, blob, bundle });
         }
         for blob in blobs(fbc, DEPRECATIONS) {
             let Some(package) = packages.get_mut(&*blob.package) else { continue };
-            if let Content::Deprecations { entries } = &blob.content {
+            if let BlobContent::Deprecations { entries } = &blob.content {
                 let (_, entries) = package.deprecations.get_or_insert((blob, entries));
                 for (index, entry) in entries.iter().enumerate() {
                     package.deprecated.entry((&entry.schema, &entry.name)).or_insert(index);
@@ -139,7 +139,7 @@ fn blobs<'a>(fbc: &'a Fbc, schema: &'static str) -> impl Iterator<Item = &'a Blo
 
 impl<'a> DraftPackage<'a> {
     /// Returns the place of a value in the blob of this package.
-    pub fn place(&self, path: Path) -> Option<Place> {
+    pub fn place(&self, path: JsonPath) -> Option<Place> {
         self.blob.place(path)
     }
 
@@ -152,7 +152,7 @@ impl<'a> DraftPackage<'a> {
 }
 
 impl<'a> DraftChannel<'a> {
-    fn new(name: &'a str, blob: Option<&'a Blob>, entries: &'a [Entry]) -> DraftChannel<'a> {
+    fn new(name: &'a str, blob: Option<&'a Blob>, entries: &'a [ChannelEntry]) -> DraftChannel<'a> {
         DraftChannel { name, blob, entries, places: OnceLock::new(), view: OnceLock::new() }
     }
 

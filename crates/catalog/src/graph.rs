@@ -12,7 +12,7 @@ use fbc::blob::{Deprecation, PACKAGE, PackageProperty};
 use fbc::range::RangeError;
 use fbc::release::{Release, cmp_version_release};
 use fbc::version::Version;
-use fbc::{Content, Fbc};
+use fbc::{BlobContent, Fbc};
 
 use crate::selection::{BundleVersions, GraphError, GraphOptions, SelectedChannel, SelectedEntry, bad_range, select};
 
@@ -258,18 +258,18 @@ fn collect_info<'a>(fbc: &'a Fbc, known: &mut BTreeMap<&str, PackageInfo<'a>>) {
     for blob in fbc.blobs() {
         let Some(package) = known.get_mut(&*blob.package) else { continue };
         match &blob.content {
-            Content::Package { default_channel } => {
+            BlobContent::Package { default_channel } => {
                 package.default_channel.get_or_insert(default_channel);
             }
-            Content::Bundle(bundle) => {
+            BlobContent::Bundle(bundle) => {
                 package.bundles.entry(&blob.name).or_insert_with(|| KnownBundle::of(&bundle.package_properties));
             }
-            Content::Deprecations { entries } => {
+            BlobContent::Deprecations { entries } => {
                 for Deprecation { schema, name, message } in entries {
                     package.deprecations.entry((schema, name)).or_insert(message);
                 }
             }
-            Content::Channel { .. } | Content::Other | Content::Broken => {}
+            BlobContent::Channel { .. } | BlobContent::Other | BlobContent::Broken => {}
         }
     }
 }

@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 use std::io;
 
-use fbc::blob::{Entry, TextBuffer};
+use fbc::blob::{ChannelEntry, TextBuffer};
 use fbc::fault::{Class, Fault};
 use fbc::json::Raw;
 use fbc::release::cmp_version_release;
@@ -184,7 +184,7 @@ pub fn bundles<'a>(packages: impl IntoIterator<Item = &'a Package>, order: Order
     let mut rows = Vec::new();
     for package in packages {
         for channel in package.channels() {
-            let mut members: Vec<(&Entry, &Bundle)> =
+            let mut members: Vec<(&ChannelEntry, &Bundle)> =
                 channel.entries().iter().filter_map(|entry| Some((entry, package.bundle(&entry.name)?))).collect();
             if order == Order::NewestFirst {
                 let key = |bundle: &'a Bundle| (&bundle.version, bundle.release.as_ref());

@@ -10,7 +10,7 @@ use std::fmt::Write as _;
 use fbc::blob::{BUNDLE, CHANNEL, PACKAGE};
 use fbc::quote::quote;
 use fbc::range::VersionRange;
-use fbc::{Content, Fbc};
+use fbc::{BlobContent, Fbc};
 
 use crate::selection::{BundleVersions, GraphError, GraphOptions, SelectedChannel, SelectedEntry, bad_range, select};
 
@@ -63,7 +63,7 @@ impl<'a> Deprecated<'a> {
     fn of(fbc: &'a Fbc) -> Deprecated<'a> {
         let mut deprecated = Deprecated::default();
         for blob in fbc.blobs() {
-            let Content::Deprecations { entries } = &blob.content else { continue };
+            let BlobContent::Deprecations { entries } = &blob.content else { continue };
             for entry in entries {
                 match &*entry.schema {
                     PACKAGE => deprecated.packages.insert(&blob.package),

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use fbc::blob::Entry;
+use fbc::blob::ChannelEntry;
 use fbc::release::{Release, cmp_version_release};
 use fbc::version::Version;
 
@@ -31,7 +31,7 @@ pub struct Package {
 pub struct Channel {
     name: String,
     head: usize,
-    entries: Vec<Entry>,
+    entries: Vec<ChannelEntry>,
     deprecation: Option<String>,
 }
 
@@ -179,17 +179,17 @@ impl Channel {
     }
 
     /// Returns the entry that no entry replaces or skips.
-    pub fn head(&self) -> &Entry {
+    pub fn head(&self) -> &ChannelEntry {
         &self.entries[self.head]
     }
 
     /// Returns its entries by name.
-    pub fn entries(&self) -> &[Entry] {
+    pub fn entries(&self) -> &[ChannelEntry] {
         &self.entries
     }
 
     /// Returns the entry of a bundle.
-    pub fn entry(&self, name: &str) -> Option<&Entry> {
+    pub fn entry(&self, name: &str) -> Option<&ChannelEntry> {
         let number = self.entries.binary_search_by(|entry| (*entry.name).cmp(name)).ok()?;
         self.entries.get(number)
     }

@@ -3,7 +3,7 @@
 //! Every requirement is a condition on one bundle: `all` means one bundle that meets all parts, not several together.
 //! An unreadable requirement is kept as [`Need::Broken`], because a cluster that encounters it resolves nothing at all.
 
-use fbc::json::{Kind, Raw};
+use fbc::json::{JsonKind, Raw};
 use fbc::property;
 use fbc::quote::quote;
 use fbc::range::{RangeError, VersionRange};
@@ -108,7 +108,7 @@ pub enum NeedError {
     Empty,
     /// A constraint, or a part of it, is not an object.
     #[error("an object is expected, not {0}")]
-    NotObject(Kind),
+    NotObject(JsonKind),
     /// A constraint has an unknown member.
     #[error("json: unknown field {}", quote(.0))]
     UnknownField(String),
@@ -173,7 +173,7 @@ fn package(value: Raw<'_>) -> Result<Need, NeedError> {
 
 /// Rejects unknown members.
 fn only(value: Raw<'_>, known: Shape) -> Result<(), NeedError> {
-    if value.kind() != Kind::Object {
+    if value.kind() != JsonKind::Object {
         return Err(NeedError::NotObject(value.kind()));
     }
     match value.members().find(|(key, _)| !known.fields().iter().any(|(known, _)| key.eq_ignore_ascii_case(known))) {

@@ -96,12 +96,12 @@ fn json(text: &str) -> String {
 }
 
 /// Parses the entries of a channel like `b<a,c`: b replaces a and skips c.
-pub(crate) fn entries(text: &str) -> Vec<fbc::blob::Entry> {
+pub(crate) fn entries(text: &str) -> Vec<fbc::blob::ChannelEntry> {
     let entry = |entry: &str| {
         let (name, edges) = entry.split_once('<').unwrap_or((entry, ""));
         let (replaces, skips) = edges.split_once(',').unwrap_or((edges, ""));
         let skips = skips.split(',').filter(|skip| !skip.is_empty()).map(Into::into).collect();
-        fbc::blob::Entry { name: name.into(), replaces: replaces.into(), skips, skip_range: "".into() }
+        fbc::blob::ChannelEntry { name: name.into(), replaces: replaces.into(), skips, skip_range: "".into() }
     };
     text.split(' ').map(entry).collect()
 }

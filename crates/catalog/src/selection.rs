@@ -6,7 +6,7 @@ use fbc::blob::{BUNDLE, PackageProperty};
 use fbc::quote::quote;
 use fbc::range::{RangeError, VersionRange};
 use fbc::version::{Version, VersionError};
-use fbc::{Content, Fbc};
+use fbc::{BlobContent, Fbc};
 
 /// Options of drawing upgrade graphs.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -68,7 +68,7 @@ impl<'a> BundleVersions<'a> {
                 continue;
             }
             let properties = match &blob.content {
-                Content::Bundle(bundle) => bundle.package_properties.as_slice(),
+                BlobContent::Bundle(bundle) => bundle.package_properties.as_slice(),
                 _ => &[],
             };
             match version(name, properties) {
@@ -154,7 +154,7 @@ pub(crate) fn bad_range(package: &str, entry: &str, error: &RangeError) -> Strin
 fn all(fbc: &Fbc) -> Vec<SelectedChannel<'_>> {
     let mut channels = Vec::new();
     for blob in fbc.blobs() {
-        let Content::Channel { entries } = &blob.content else { continue };
+        let BlobContent::Channel { entries } = &blob.content else { continue };
         let entries = entries.iter().map(|entry| SelectedEntry {
             name: &entry.name,
             replaces: &entry.replaces,

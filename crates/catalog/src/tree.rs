@@ -2,14 +2,14 @@
 
 use std::collections::HashMap;
 
-use fbc::{Problem, Stage, work};
+use fbc::{Problem, ProblemStage, work};
 
 /// Formats errors as one text: a line each, and those of the model as a tree.
 pub fn message<'a>(errors: impl Iterator<Item = &'a Problem>) -> String {
     let mut lines = Vec::new();
     let mut root = Node::default();
     for error in errors {
-        if error.stage == Stage::Model {
+        if error.stage == ProblemStage::Model {
             let scope =
                 [("package", &error.scope.package), ("channel", &error.scope.channel), ("bundle", &error.scope.bundle)];
             let mut node = &mut root;

@@ -2,12 +2,12 @@
 
 use catalog::{Warnings, check, inspect, tree};
 use fbc::json::Raw;
-use fbc::{Fbc, Limits, Loaded, Problem, Severity};
+use fbc::{Fbc, Limits, LoadReport, Problem, ProblemSeverity};
 
 /// Returns the problems of a catalog, given as one JSON object per line.
 fn problems(blobs: &str, warnings: Warnings) -> Vec<Problem> {
     let mut fbc = Fbc::default();
-    let mut loaded = Loaded::default();
+    let mut loaded = LoadReport::default();
     let inspect_options = inspect(warnings);
     for text in blobs.lines().map(str::trim).filter(|line| !line.is_empty()) {
         fbc.add_generated(text, &Limits::default()).unwrap();
@@ -23,7 +23,7 @@ fn problems(blobs: &str, warnings: Warnings) -> Vec<Problem> {
 /// Returns the errors of a catalog as `opm validate` prints them.
 fn errors(blobs: &str) -> String {
     let problems = problems(blobs, Warnings::Off);
-    tree::message(problems.iter().filter(|problem| problem.severity == Severity::Error))
+    tree::message(problems.iter().filter(|problem| problem.severity == ProblemSeverity::Error))
 }
 
 /// Returns a bundle of package `foo`.
@@ -201,8 +201,11 @@ fn warnings_report_suspicious_content() {
         .replace(r#"{"name":"v1""#, r#"{"name":"v3","replaces":"v4"},{"name":"v1""#)
         + "\n{\"schema\":\"olm.thing\"}";
     let problems = problems(&blobs, Warnings::On);
-    let mut rules: Vec<&str> =
-        problems.iter().filter(|problem| problem.severity == Severity::Warning).map(|problem| problem.rule).collect();
+    let mut rules: Vec<&str> = problems
+        .iter()
+        .filter(|problem| problem.severity == ProblemSeverity::Warning)
+        .map(|problem| problem.rule)
+        .collect();
     rules.sort_unstable();
     rules.dedup();
     assert_eq!(
@@ -238,7 +241,7 @@ fn an_unreadable_file_causes_no_reports_of_missing_objects() {
     )
     .unwrap();
     fbc.add_generated(PACKAGE, &Limits::default()).unwrap();
-    let loaded = Loaded { incomplete: true, ..Loaded::default() };
+    let loaded = LoadReport { incomplete: true, ..LoadReport::default() };
     let checked = check(&fbc, loaded, Warnings::Off);
     assert_eq!(checked.errors().map(|problem| problem.rule).collect::<Vec<_>>(), ["incomplete"]);
     assert!(checked.catalog.is_err(), "an incomplete catalog passed the checks");

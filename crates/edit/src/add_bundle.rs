@@ -1,6 +1,6 @@
 //! Adds a new bundle and its channel entries to a catalog.
 
-use fbc::blob::Entry;
+use fbc::blob::ChannelEntry;
 use fbc::json::{Raw, Text};
 use fbc::limits::MAX_DEPTH;
 use fbc::property;
@@ -36,7 +36,7 @@ pub struct DeclaredChannels {
     /// The default channel of a package that is new; empty for the first of `channels`.
     pub default_channel: String,
     /// The entry for each of these channels.
-    pub entry: Entry,
+    pub entry: ChannelEntry,
 }
 
 /// Adds a bundle and promotes it into channels, creating the package if it is new.
@@ -82,7 +82,7 @@ pub fn add_declared(outline: &mut Outline, bundle: &NewBundle, declared: &Declar
     for name in &declared.channels {
         let channel: &mut Channel = package.channels.entry(name.clone()).or_default();
         if channel.entry(&bundle.name).is_none() {
-            channel.entries.push(Entry { name: bundle.name.as_str().into(), ..declared.entry.clone() });
+            channel.entries.push(ChannelEntry { name: bundle.name.as_str().into(), ..declared.entry.clone() });
         }
     }
     Ok(())

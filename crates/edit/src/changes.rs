@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 use fbc::blob::{DEPRECATIONS, Deprecation, PACKAGE, channel_json};
-use fbc::json::{Object, Raw, Text};
+use fbc::json::{JsonObject, Raw, Text};
 use fbc::{Fbc, FileId, base64};
 
 use crate::new_blob::NewBlob;
@@ -183,24 +183,25 @@ fn package_json(name: &str, default_channel: &str) -> Text {
 
 /// Writes the blob of a package with the icon and description of a CSV.
 pub(crate) fn described_package_json(name: &str, default_channel: &str, csv: Option<Raw<'_>>) -> Text {
-    let object = Object::new().string("schema", PACKAGE).string("name", name).string("defaultChannel", default_channel);
+    let object =
+        JsonObject::new().string("schema", PACKAGE).string("name", name).string("defaultChannel", default_channel);
     let spec = csv.and_then(|csv| csv.get("spec"));
     let text = |value: Option<Raw<'_>>| value.and_then(Raw::as_str).unwrap_or_default().into_owned();
     let icon = spec.and_then(|spec| spec.get("icon")?.items().next());
     let [data, kind] = ["base64data", "mediatype"].map(|name| text(icon.and_then(|icon| icon.get(name))));
     let object = match data.is_empty() || base64::check(&data).is_err() {
         true => object,
-        false => object.object("icon", Object::new().string("base64data", &data).string("mediatype", &kind)),
+        false => object.object("icon", JsonObject::new().string("base64data", &data).string("mediatype", &kind)),
     };
     object.string_if_any("description", &text(spec.and_then(|spec| spec.get("description")))).end()
 }
 
 fn deprecations_json(package: &str, entries: &[Deprecation]) -> Text {
     let entry = |entry: &Deprecation| {
-        let reference = Object::new().string("schema", &entry.schema).string_if_any("name", &entry.name);
-        Object::new().object("reference", reference).string("message", &entry.message)
+        let reference = JsonObject::new().string("schema", &entry.schema).string_if_any("name", &entry.name);
+        JsonObject::new().object("reference", reference).string("message", &entry.message)
     };
-    Object::new()
+    JsonObject::new()
         .string("schema", DEPRECATIONS)
         .string("package", package)
         .objects("entries", entries.iter().map(entry))

@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use fbc::blob::Entry;
+use fbc::blob::ChannelEntry;
 use serde::Serialize;
 
 use crate::outline::Outline;
@@ -101,11 +101,15 @@ pub(crate) fn changed_entries(before: &Outline, after: &Outline) -> Vec<ChangedE
 }
 
 /// Calls `found` with every entry of `outline`, its package and channel, and the same entry of `other`.
-fn compare(outline: &Outline, other: &Outline, mut found: impl FnMut(&str, &str, &Entry, Option<&Entry>)) {
+fn compare(
+    outline: &Outline,
+    other: &Outline,
+    mut found: impl FnMut(&str, &str, &ChannelEntry, Option<&ChannelEntry>),
+) {
     for (package, of) in &outline.packages {
         for (channel, of) in &of.channels {
             let other = other.packages.get(package).and_then(|package| package.channels.get(channel));
-            let known: HashMap<&str, &Entry> =
+            let known: HashMap<&str, &ChannelEntry> =
                 other.into_iter().flat_map(|it| &it.entries).map(|entry| (&*entry.name, entry)).collect();
             for entry in &of.entries {
                 found(package, channel, entry, known.get(&*entry.name).copied());
@@ -114,7 +118,7 @@ fn compare(outline: &Outline, other: &Outline, mut found: impl FnMut(&str, &str,
     }
 }
 
-fn changed_entry(package: &str, channel: &str, entry: &Entry, change: EditedPart) -> ChangedEntry {
+fn changed_entry(package: &str, channel: &str, entry: &ChannelEntry, change: EditedPart) -> ChangedEntry {
     ChangedEntry {
         package: package.to_owned(),
         channel: channel.to_owned(),

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 
 use bundle::Contents;
 use fbc::Limits;
-use fbc::blob::Entry;
+use fbc::blob::ChannelEntry;
 use fbc::json::Text;
 
 use crate::add_bundle::{DeclaredChannels, NewBundle, add_declared};
@@ -87,7 +87,7 @@ impl LegacyBundle {
         if let Some(given) = &overrides.skip_range {
             skip_range.clone_from(given);
         }
-        let entry = Entry {
+        let entry = ChannelEntry {
             name: name.as_str().into(),
             replaces: replaces.into(),
             skips: skips.into_iter().map(Into::into).collect(),

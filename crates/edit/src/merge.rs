@@ -2,8 +2,8 @@
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
-use fbc::blob::{Deprecation, Entry};
-use fbc::json::{Layout, Raw, write_canonical};
+use fbc::blob::{ChannelEntry, Deprecation};
+use fbc::json::{JsonLayout, Raw, write_canonical};
 use fbc::limits::MAX_DEPTH;
 
 use crate::add_bundle::version;
@@ -183,7 +183,7 @@ impl Merge<'_> {
     /// Adds missing entries to a channel, each after the entry it replaces, or else after the entry before it.
     fn entries(&mut self, package: &str, name: &str, into: &mut Channel, from: &Channel, extra_fields: &ExtraFields) {
         let mut list = LinkedEntries::new(std::mem::take(&mut into.entries));
-        let mut before: Option<&Entry> = None;
+        let mut before: Option<&ChannelEntry> = None;
         for entry in &from.entries {
             match list.place(&entry.name).map(|at| &list.entries[at]) {
                 Some(existing) if existing == entry && extra_fields.agree(&entry.name) => {}
@@ -253,7 +253,7 @@ impl Merge<'_> {
 
 /// The entries of a channel as a linked list, so that an insertion does not move the others.
 struct LinkedEntries {
-    entries: Vec<Entry>,
+    entries: Vec<ChannelEntry>,
     /// For each entry, the one behind it.
     next: Vec<Option<usize>>,
     last: Option<usize>,
@@ -262,7 +262,7 @@ struct LinkedEntries {
 }
 
 impl LinkedEntries {
-    fn new(entries: Vec<Entry>) -> LinkedEntries {
+    fn new(entries: Vec<ChannelEntry>) -> LinkedEntries {
         let last = entries.len().checked_sub(1);
         let next = (0..entries.len()).map(|at| Some(at + 1).filter(|_| Some(at) != last)).collect();
         let places = entries.iter().enumerate().rev().map(|(at, entry)| (entry.name.clone(), at)).collect();
@@ -274,7 +274,7 @@ impl LinkedEntries {
     }
 
     /// Inserts an entry behind another, or at the end.
-    fn insert(&mut self, behind: Option<usize>, entry: Entry) {
+    fn insert(&mut self, behind: Option<usize>, entry: ChannelEntry) {
         let new = self.entries.len();
         let behind = behind.or(self.last);
         let next = behind.and_then(|behind| self.next[behind].replace(new));
@@ -286,7 +286,7 @@ impl LinkedEntries {
         self.entries.push(entry);
     }
 
-    fn into_entries(self) -> Vec<Entry> {
+    fn into_entries(self) -> Vec<ChannelEntry> {
         let mut order = vec![0; self.entries.len()];
         // Nothing is inserted before the first entry.
         let mut at = if self.entries.is_empty() { None } else { Some(0) };
@@ -296,7 +296,7 @@ impl LinkedEntries {
             number += 1;
             at = self.next[place];
         }
-        let mut entries: Vec<(usize, Entry)> = order.into_iter().zip(self.entries).collect();
+        let mut entries: Vec<(usize, ChannelEntry)> = order.into_iter().zip(self.entries).collect();
         entries.sort_by_key(|(number, _)| *number);
         entries.into_iter().map(|(_, entry)| entry).collect()
     }
@@ -329,7 +329,7 @@ fn members(json: &str, but: &str) -> Vec<(String, Vec<u8>)> {
         .filter(|(name, _)| !name.eq_ignore_ascii_case(but))
         .map(|(name, value)| {
             let mut out = Vec::new();
-            write_canonical(value, Layout::Compact, &mut out);
+            write_canonical(value, JsonLayout::Compact, &mut out);
             (name.into_owned(), out)
         })
         .collect();

@@ -4,10 +4,10 @@ use std::cmp::Ordering;
 use std::collections::{BTreeMap, HashSet};
 
 use catalog::channel::ChannelView;
-use fbc::blob::{BUNDLE, CHANNEL, DEPRECATIONS, Deprecation, Entry, PACKAGE};
+use fbc::blob::{BUNDLE, CHANNEL, ChannelEntry, DEPRECATIONS, Deprecation, PACKAGE};
 use fbc::release::{Release, cmp_version_release};
 use fbc::version::Version;
-use fbc::{Content, Fbc};
+use fbc::{BlobContent, Fbc};
 
 use crate::new_blob::NewBlob;
 use crate::refusal::Refusal;
@@ -52,7 +52,7 @@ pub struct Channel {
     /// The text of its blob, if it comes from another catalog.
     pub new_blob: Option<NewBlob>,
     /// The entries, in source order.
-    pub entries: Vec<Entry>,
+    pub entries: Vec<ChannelEntry>,
 }
 
 /// A bundle of a [`Package`].
@@ -83,7 +83,7 @@ impl Outline {
         let mut outline = Outline::default();
         for (index, blob) in fbc.blobs().iter().enumerate().filter(|(_, blob)| &*blob.schema == PACKAGE) {
             let default_channel = match &blob.content {
-                Content::Package { default_channel } => default_channel.to_string(),
+                BlobContent::Package { default_channel } => default_channel.to_string(),
                 _ => String::new(),
             };
             let package = Package { blob: Some(index), default_channel, ..Package::default() };
@@ -98,11 +98,11 @@ impl Outline {
             };
             let name = blob.name.to_string();
             match (&*blob.schema, &blob.content) {
-                (CHANNEL, Content::Channel { entries }) => {
+                (CHANNEL, BlobContent::Channel { entries }) => {
                     let channel = Channel { blob: Some(index), new_blob: None, entries: entries.clone() };
                     package.channels.entry(name).or_insert(channel);
                 }
-                (BUNDLE, Content::Bundle(bundle)) => {
+                (BUNDLE, BlobContent::Bundle(bundle)) => {
                     let version = match bundle.package_properties.as_slice() {
                         [property] => Version::parse_strict(&property.version)
                             .ok()
@@ -111,7 +111,7 @@ impl Outline {
                     };
                     package.bundles.entry(name).or_insert(Bundle { blob: Some(index), new_blob: None, version });
                 }
-                (DEPRECATIONS, Content::Deprecations { entries }) => {
+                (DEPRECATIONS, BlobContent::Deprecations { entries }) => {
                     let entries = entries.clone();
                     package.deprecations.get_or_insert(Deprecations { blob: Some(index), new_blob: None, entries });
                 }
@@ -243,12 +243,12 @@ impl Package {
 
 impl Channel {
     /// Returns the entry called `name`.
-    pub fn entry(&self, name: &str) -> Option<&Entry> {
+    pub fn entry(&self, name: &str) -> Option<&ChannelEntry> {
         self.entries.iter().find(|entry| &*entry.name == name)
     }
 
     /// Returns the entry called `name`, mutably.
-    pub(crate) fn entry_mut(&mut self, name: &str) -> Option<&mut Entry> {
+    pub(crate) fn entry_mut(&mut self, name: &str) -> Option<&mut ChannelEntry> {
         self.entries.iter_mut().find(|entry| &*entry.name == name)
     }
 

@@ -2,7 +2,7 @@
 
 use std::cmp::Ordering;
 
-use fbc::blob::Entry;
+use fbc::blob::ChannelEntry;
 
 use crate::outline::{Channel, Outline, Package};
 use crate::refusal::Refusal;
@@ -69,7 +69,7 @@ pub fn promote(
     // Entries keep their direction: oldest first unless the list is newest first.
     let newest_first =
         target.entries.len() > 1 && target.heads().first() == target.entries.first().map(|it| &*it.name).as_ref();
-    let mut entry = Entry { name: bundle.into(), ..Entry::default() };
+    let mut entry = ChannelEntry { name: bundle.into(), ..ChannelEntry::default() };
     match &promotion.replaces {
         Some(replaces) => entry.replaces = replaces.as_str().into(),
         None if target.entries.is_empty() => {}
@@ -101,7 +101,7 @@ fn check_no_cycle(target: &Channel, bundle: &str, channel: &str) -> Result<(), R
         return Ok(());
     }
     let supersedes =
-        |entry: &&Entry| &*entry.replaces == bundle || entry.skips.iter().any(|skipped| &**skipped == bundle);
+        |entry: &&ChannelEntry| &*entry.replaces == bundle || entry.skips.iter().any(|skipped| &**skipped == bundle);
     let by: Vec<&str> = target.entries.iter().filter(supersedes).map(|entry| &*entry.name).collect();
     let by = by.join(", ");
     Err(Refusal::new(format!(
@@ -123,7 +123,7 @@ fn check_head(target: &Channel, bundle: &str, replaces: &str, channel: &str) -> 
 fn place(
     package: &Package,
     channel: &mut Channel,
-    entry: &mut Entry,
+    entry: &mut ChannelEntry,
     name: &str,
     policy: Policy,
 ) -> Result<(), Refusal> {

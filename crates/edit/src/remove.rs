@@ -3,7 +3,7 @@
 use std::cmp::Ordering;
 use std::collections::BTreeMap;
 
-use fbc::blob::Entry;
+use fbc::blob::ChannelEntry;
 
 use crate::deprecate::Target;
 use crate::outline::{Bundle, Channel, Outline, Package, cmp_versions};
@@ -137,7 +137,7 @@ fn remove_entry(channel: &mut Channel, bundles: &BTreeMap<String, Bundle>, bundl
 
 /// Returns the newest entry that `removed` replaced or skipped, if the chain from there continues to the entry that it
 /// replaced.
-fn predecessor(channel: &Channel, removed: &Entry, compare: impl Fn(&str, &str) -> Ordering) -> Box<str> {
+fn predecessor(channel: &Channel, removed: &ChannelEntry, compare: impl Fn(&str, &str) -> Ordering) -> Box<str> {
     let view = channel.view();
     let skipped = removed.skips.iter().filter(|skip| view.number(skip).is_some() && !view.is_skipped(skip));
     let Some(newest) = skipped.max_by(|a, b| compare(a, b)) else { return removed.replaces.clone() };
@@ -151,7 +151,7 @@ fn predecessor(channel: &Channel, removed: &Entry, compare: impl Fn(&str, &str) 
     if leads_on { newest.clone() } else { removed.replaces.clone() }
 }
 
-fn inherit(entry: &mut Entry, removed: &Entry) {
+fn inherit(entry: &mut ChannelEntry, removed: &ChannelEntry) {
     let inherited: Vec<String> = [&removed.name]
         .into_iter()
         .chain(&removed.skips)

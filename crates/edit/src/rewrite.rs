@@ -3,8 +3,8 @@
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::ops::Range;
 
-use fbc::blob::{Deprecation, Entry};
-use fbc::json::{Layout, Raw, write_as_written};
+use fbc::blob::{ChannelEntry, Deprecation};
+use fbc::json::{JsonLayout, Raw, write_as_written};
 use fbc::yaml;
 
 use crate::new_blob::NewBlob;
@@ -22,7 +22,7 @@ pub enum Change {
     /// The default channel of a package changes.
     DefaultChannel(String),
     /// The entries of a channel change; remaining entries keep their order.
-    Entries(Vec<Entry>),
+    Entries(Vec<ChannelEntry>),
     /// The deprecations of a package change; remaining ones keep their order.
     Deprecations(Vec<Deprecation>),
 }
@@ -106,7 +106,7 @@ fn rewrite_lines(text: &str, change: &FileChange) -> Result<Rewritten, Refusal> 
 pub fn new_file(blobs: &[NewBlob], json: bool) -> String {
     let mut out = String::new();
     for new_blob in blobs {
-        let text = printed(new_blob, json, Layout::Indented(4));
+        let text = printed(new_blob, json, JsonLayout::Indented(4));
         match (json, &new_blob.yaml) {
             (true, _) => out += &text,
             (false, Some(_)) => out += &format!("---\n{text}"),
@@ -135,8 +135,8 @@ fn print(new_blob: &NewBlob, text: &str, documents: &[Document], index: usize) -
     let own = &text[document.range()];
     // A document without a line break implies one value per line.
     let layout = match own.split_once('\n') {
-        Some((_, rest)) => Layout::Indented((rest.len() - rest.trim_start_matches(' ').len()).clamp(1, 8)),
-        None => Layout::Compact,
+        Some((_, rest)) => JsonLayout::Indented((rest.len() - rest.trim_start_matches(' ').len()).clamp(1, 8)),
+        None => JsonLayout::Compact,
     };
     let text = printed(new_blob, document.json, layout);
     // People write the schema first; programs sort the keys.
@@ -161,7 +161,7 @@ fn in_order(text: &str, json: Raw<'_>) -> String {
     members.into_iter().map(|(_, member)| member).collect()
 }
 
-fn printed(new_blob: &NewBlob, json: bool, layout: Layout) -> String {
+fn printed(new_blob: &NewBlob, json: bool, layout: JsonLayout) -> String {
     let mut out = Vec::new();
     match (&new_blob.yaml, json) {
         (Some(yaml), false) => return yaml.clone(),
@@ -187,7 +187,8 @@ fn edit(text: &str, document: &Document, change: &Change) -> Result<Vec<Splice>,
             let new: Vec<(String, Value)> =
                 entries.iter().map(|entry| (entry.name.to_string(), value(entry))).collect();
             // New members of an item precede a new item behind it, which may have the same position.
-            let by_name: HashMap<&str, &Entry> = entries.iter().rev().map(|entry| (&*entry.name, entry)).collect();
+            let by_name: HashMap<&str, &ChannelEntry> =
+                entries.iter().rev().map(|entry| (&*entry.name, entry)).collect();
             for item in list.items() {
                 if let Some(entry) = by_name.get(item.string("name")) {
                     change_entry(&mut editor, item, entry)?;
@@ -253,7 +254,7 @@ fn change_list(
 /// The fields of an entry, in output order.
 const FIELDS: [&str; 4] = ["name", "replaces", "skips", "skipRange"];
 
-fn change_entry(editor: &mut Editor<'_>, item: &Node, entry: &Entry) -> Result<(), Unwritable> {
+fn change_entry(editor: &mut Editor<'_>, item: &Node, entry: &ChannelEntry) -> Result<(), Unwritable> {
     let mut removed = vec![false; item.members().len()];
     let mut missing: Vec<(usize, Value)> = Vec::new();
     for (rank, text) in [(1, &entry.replaces), (3, &entry.skip_range)] {
@@ -317,7 +318,7 @@ fn set_value(editor: &mut Editor<'_>, node: &Node, text: &str, flow: bool) -> Re
     Ok(())
 }
 
-fn value(entry: &Entry) -> Value {
+fn value(entry: &ChannelEntry) -> Value {
     let mut fields = vec![(FIELDS[0], Value::Str(entry.name.to_string()))];
     if !entry.replaces.is_empty() {
         fields.push((FIELDS[1], Value::Str(entry.replaces.to_string())));

@@ -5,8 +5,8 @@
 use std::collections::BTreeSet;
 
 use catalog::channel::ChannelView;
-use fbc::blob::{CHANNEL, Content, Entry, PACKAGE, channel_json};
-use fbc::json::{Object, Raw, Text};
+use fbc::blob::{BlobContent, CHANNEL, ChannelEntry, PACKAGE, channel_json};
+use fbc::json::{JsonObject, Raw, Text};
 use fbc::limits::MAX_DEPTH;
 use fbc::quote::quote;
 use fbc::{Blob, Fbc};
@@ -30,7 +30,7 @@ pub enum Channel {
     /// A new channel, as JSON.
     New(String),
     /// The channel at this index of the catalog gets further entries.
-    Extended(usize, Vec<Entry>),
+    Extended(usize, Vec<ChannelEntry>),
 }
 
 impl Default for Channel {
@@ -99,7 +99,7 @@ pub fn extend(
 ///
 /// # Errors
 /// Refuses if the text has no entries.
-pub fn extended(channel: &str, entries: &[Entry]) -> Result<String, Refusal> {
+pub fn extended(channel: &str, entries: &[ChannelEntry]) -> Result<String, Refusal> {
     let wrong = || Refusal::new("no channel head found");
     let raw = Raw::parse(channel, MAX_DEPTH).map_err(|_| wrong())?;
     let listed = raw.get("entries").ok_or_else(wrong)?;
@@ -142,31 +142,31 @@ fn has_bundle(catalog: &Fbc, package: &str, name: &str) -> bool {
     catalog
         .blobs()
         .iter()
-        .any(|blob| matches!(blob.content, Content::Bundle(_)) && *blob.package == *package && *blob.name == *name)
+        .any(|blob| matches!(blob.content, BlobContent::Bundle(_)) && *blob.package == *package && *blob.name == *name)
 }
 
-fn find_channel<'a>(catalog: &'a Fbc, package: &str, name: &str) -> Option<(usize, &'a [Entry])> {
+fn find_channel<'a>(catalog: &'a Fbc, package: &str, name: &str) -> Option<(usize, &'a [ChannelEntry])> {
     let is_it = |blob: &Blob| *blob.schema == *CHANNEL && *blob.package == *package && *blob.name == *name;
     let (place, blob) = catalog.blobs().iter().enumerate().find(|(_, blob)| is_it(blob))?;
     match &blob.content {
-        Content::Channel { entries } => Some((place, entries)),
+        BlobContent::Channel { entries } => Some((place, entries)),
         _ => Some((place, &[])),
     }
 }
 
 /// Returns the entry that no other entry replaces; if there are several, one that is not skipped.
-fn head(entries: &[Entry]) -> Option<&str> {
+fn head(entries: &[ChannelEntry]) -> Option<&str> {
     let view = ChannelView::new(entries);
     let heads: Vec<&str> = entries.iter().map(|entry| &*entry.name).filter(|name| !view.is_replaced(name)).collect();
     heads.iter().find(|name| !view.is_skipped(name)).or(heads.first()).copied()
 }
 
 /// Builds entries that each replace the previous one.
-fn chain(head: Option<&str>, names: &[String]) -> Vec<Entry> {
+fn chain(head: Option<&str>, names: &[String]) -> Vec<ChannelEntry> {
     let mut replaces = head.unwrap_or_default();
     let mut entries = Vec::new();
     for name in names {
-        entries.push(Entry { name: name.as_str().into(), replaces: replaces.into(), ..Entry::default() });
+        entries.push(ChannelEntry { name: name.as_str().into(), replaces: replaces.into(), ..ChannelEntry::default() });
         replaces = name;
     }
     entries
@@ -175,7 +175,7 @@ fn chain(head: Option<&str>, names: &[String]) -> Vec<Entry> {
 fn new_package(catalog: &Fbc, package: &str, channel: &str) -> Option<String> {
     let exists = catalog.blobs().iter().any(|blob| *blob.schema == *PACKAGE && *blob.name == *package);
     let blob =
-        || Object::new().string("schema", PACKAGE).string("name", package).string("defaultChannel", channel).end();
+        || JsonObject::new().string("schema", PACKAGE).string("name", package).string("defaultChannel", channel).end();
     (!exists).then(blob).map(Text::into_string)
 }
 

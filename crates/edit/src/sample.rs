@@ -1,6 +1,6 @@
 //! Outlines for tests in a compact notation.
 
-use fbc::blob::Entry;
+use fbc::blob::ChannelEntry;
 use fbc::version::Version;
 
 use crate::outline::{Bundle, Outline, Package};
@@ -16,7 +16,7 @@ pub(crate) fn outline(lines: &str) -> Outline {
             .packages
             .entry(package.to_owned())
             .or_insert_with(|| Package { default_channel: channel.to_owned(), ..Package::default() });
-        let entries: Vec<Entry> = entries.split(';').map(|text| entry(text.trim())).collect();
+        let entries: Vec<ChannelEntry> = entries.split(';').map(|text| entry(text.trim())).collect();
         for entry in &entries {
             let version = entry.name.split_once(".v").and_then(|(_, version)| Version::parse_strict(version).ok());
             let bundle = Bundle { blob: None, new_blob: None, version: version.map(|version| (version, None)) };
@@ -27,8 +27,8 @@ pub(crate) fn outline(lines: &str) -> Outline {
     outline
 }
 
-pub(crate) fn entry(text: &str) -> Entry {
-    let mut entry = Entry::default();
+pub(crate) fn entry(text: &str) -> ChannelEntry {
+    let mut entry = ChannelEntry::default();
     let mut words = text.split(' ');
     entry.name = words.next().unwrap_or_default().into();
     for word in words {
@@ -57,7 +57,7 @@ pub(crate) fn shown(outline: &Outline) -> String {
     out
 }
 
-fn shown_entry(entry: &Entry) -> String {
+fn shown_entry(entry: &ChannelEntry) -> String {
     let mut out = entry.name.to_string();
     if !entry.replaces.is_empty() {
         out += &format!(" r={}", entry.replaces);

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
-use fbc::blob::{BUNDLE, CHANNEL, Deprecation, Entry};
+use fbc::blob::{BUNDLE, CHANNEL, ChannelEntry, Deprecation};
 
 use crate::outline::{Outline, Package};
 
@@ -41,7 +41,7 @@ struct OutlineDiff<'a> {
     added: Side<'a>,
     removed: Side<'a>,
     /// The channel and entry of each entry with changed edges.
-    changed: Vec<(&'a str, &'a Entry)>,
+    changed: Vec<(&'a str, &'a ChannelEntry)>,
     /// Sentences about default channels and deprecations.
     sentences: Vec<String>,
 }
@@ -54,7 +54,7 @@ struct Side<'a> {
     channels: Vec<(&'a str, &'a str)>,
     bundles: Vec<&'a str>,
     /// The channels and entries of bundles, by name.
-    entries: BTreeMap<&'a str, Vec<(&'a str, &'a Entry)>>,
+    entries: BTreeMap<&'a str, Vec<(&'a str, &'a ChannelEntry)>>,
 }
 
 impl<'a> OutlineDiff<'a> {
@@ -63,7 +63,7 @@ impl<'a> OutlineDiff<'a> {
         self.removed.note(name, old, new);
         for (channel, is) in &new.channels {
             let Some(was) = old.channels.get(channel) else { continue };
-            let before: BTreeMap<&str, &Entry> = was.entries.iter().map(|entry| (&*entry.name, entry)).collect();
+            let before: BTreeMap<&str, &ChannelEntry> = was.entries.iter().map(|entry| (&*entry.name, entry)).collect();
             let changed = is.entries.iter().filter(|entry| before.get(&*entry.name).is_some_and(|was| *was != *entry));
             self.changed.extend(changed.map(|entry| (channel.as_str(), entry)));
         }
@@ -196,7 +196,7 @@ impl<'a> Side<'a> {
 }
 
 /// Formats the channels of a bundle, grouped by equal edges.
-fn places(entries: &[(&str, &Entry)]) -> String {
+fn places(entries: &[(&str, &ChannelEntry)]) -> String {
     let mut groups: Vec<(String, Vec<&str>)> = Vec::new();
     for (channel, entry) in entries {
         let edges = edges(entry);
@@ -213,7 +213,7 @@ fn places(entries: &[(&str, &Entry)]) -> String {
 }
 
 /// Formats the edges of an entry.
-fn edges(entry: &Entry) -> String {
+fn edges(entry: &ChannelEntry) -> String {
     let mut parts = Vec::new();
     if !entry.replaces.is_empty() {
         parts.push(format!("replaces {}", entry.replaces));

@@ -11,7 +11,7 @@ mod words;
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 
 use catalog::channel;
-use fbc::blob::Entry;
+use fbc::blob::ChannelEntry;
 use fbc::version::Version;
 
 use crate::outline::{Channel, Outline, Package};
@@ -274,7 +274,7 @@ fn find_fix<'v>(
 /// A simulation of a channel as clusters see it.
 struct Simulated<'a, 'b> {
     /// The entries that clusters select from, newest first; the heads if there is not exactly one.
-    chain: Result<Vec<&'a Entry>, Vec<String>>,
+    chain: Result<Vec<&'a ChannelEntry>, Vec<String>>,
     /// The positions in the chain, by name.
     places: HashMap<&'a str, usize>,
     names: HashSet<&'a str>,
@@ -308,9 +308,9 @@ where
         bundles: impl Iterator<Item = &'c str>,
     ) -> Simulated<'a, 'b> {
         let view = channel.view();
-        let key = |entry: &Entry| (package.to_owned(), entry.name.to_string());
-        let usable = |entry: &&Entry| !side.forbidden.contains(&key(entry));
-        let chain: Result<Vec<&'a Entry>, Vec<String>> = match catalog::chain::chain(&view) {
+        let key = |entry: &ChannelEntry| (package.to_owned(), entry.name.to_string());
+        let usable = |entry: &&ChannelEntry| !side.forbidden.contains(&key(entry));
+        let chain: Result<Vec<&'a ChannelEntry>, Vec<String>> = match catalog::chain::chain(&view) {
             Ok(chain) => Ok(chain.into_iter().map(|number| &channel.entries[number]).filter(usable).collect()),
             Err(error) => Err(error.heads().into_iter().map(str::to_owned).collect()),
         };
@@ -329,8 +329,8 @@ where
         let queried: BTreeSet<&'b str> = bundles.map(|name| -> &'b str { name }).chain(names.iter().copied()).collect();
         let queried: Vec<(&str, Option<&Version>)> = queried.into_iter().map(|name| (name, version(name))).collect();
         // The first of `candidates` that each bundle upgrades to, by position in the chain.
-        let places = |candidates: Vec<(usize, &Entry)>| {
-            let entries: Vec<&Entry> = candidates.iter().map(|(_, entry)| *entry).collect();
+        let places = |candidates: Vec<(usize, &ChannelEntry)>| {
+            let entries: Vec<&ChannelEntry> = candidates.iter().map(|(_, entry)| *entry).collect();
             let nexts = channel::next_upgrades(&queried, &entries).into_iter();
             nexts.map(move |next| next.map(|number| candidates[number].0)).collect::<Vec<_>>()
         };
@@ -357,7 +357,7 @@ where
     }
 
     /// Returns the upgrade path from a bundle.
-    fn path(&self, chain: &[&Entry], bundle: &str) -> Option<UpgradePath> {
+    fn path(&self, chain: &[&ChannelEntry], bundle: &str) -> Option<UpgradePath> {
         let next = self.step(bundle).next.filter(|next| *chain[*next].name != *bundle)?;
         let (end, steps) = match self.places.get(bundle) {
             Some(place) => self.ends[*place],

@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
 
 use fbc::blob::{CHANNEL, DEPRECATIONS, PACKAGE};
-use fbc::json::{Layout, Raw, write_canonical};
+use fbc::json::{JsonLayout, Raw, write_canonical};
 use fbc::limits::MAX_DEPTH;
 use fbc::{Blob, Fbc, FileId};
 use serde::Serialize;
@@ -372,7 +372,7 @@ fn verdict(purpose: Purpose<'_>, report: &ChannelReport, outcome: &Outcome, entr
 /// Returns a digest of the content of a value.
 fn digest(value: Raw<'_>) -> u128 {
     let mut out = Vec::new();
-    write_canonical(value, Layout::Compact, &mut out);
+    write_canonical(value, JsonLayout::Compact, &mut out);
     XxHash3_128::oneshot(&out)
 }
 

@@ -152,7 +152,7 @@ fn catalog_files(style: Style, count: usize, several: bool) -> Files {
         let file = files.entry(PathBuf::from(path)).or_default();
         let mut out = Vec::new();
         match style {
-            Style::Json => fbc::json::write_as_written(raw, fbc::json::Layout::Indented(4), 0, &mut out),
+            Style::Json => fbc::json::write_as_written(raw, fbc::json::JsonLayout::Indented(4), 0, &mut out),
             Style::Compact => out.extend_from_slice(blob.as_bytes()),
             Style::Flow => out.extend_from_slice(blob.replace("\":", "\": ").as_bytes()),
             _ => fbc::yaml::write_document(raw, &mut out),

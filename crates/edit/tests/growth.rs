@@ -19,7 +19,7 @@ use edit::upgrades::Offered;
 use edit::upgrades::{Forbidden, Side, Unmet};
 use edit::verify::{Purpose, Stranded};
 use edit::{Outline, merge};
-use fbc::blob::Entry;
+use fbc::blob::ChannelEntry;
 use fbc::locate::Locator;
 use fbc::version::Version;
 use fbc::{Arrangement, Fbc, Format, LoadOptions, work};
@@ -91,9 +91,12 @@ fn problems_are_printed_as_a_tree() {
 fn channels_of_many_heads_have_many_chains() {
     assert_linear(|size| {
         // All heads lead to the same chain, which has as many entries as there are heads.
-        let entry =
-            |name: String, replaces: String| Entry { name: name.into(), replaces: replaces.into(), ..Entry::default() };
-        let mut entries: Vec<Entry> =
+        let entry = |name: String, replaces: String| ChannelEntry {
+            name: name.into(),
+            replaces: replaces.into(),
+            ..ChannelEntry::default()
+        };
+        let mut entries: Vec<ChannelEntry> =
             (0..size).map(|number| entry(format!("t{}", number + 1), format!("t{number}"))).collect();
         entries.extend((0..size).map(|number| entry(format!("h{number}"), format!("t{size}"))));
         let error = catalog::chain::chain(&ChannelView::new(&entries)).unwrap_err();
@@ -139,7 +142,7 @@ fn outline(size: usize) -> Outline {
     let mut package = Package { default_channel: "c".to_owned(), ..Package::default() };
     let mut channel = Channel::default();
     for number in 0..size {
-        let entry = Entry {
+        let entry = ChannelEntry {
             name: name(number).into(),
             replaces: if number == 0 { "".into() } else { name(number - 1).into() },
             skips: Vec::new(),

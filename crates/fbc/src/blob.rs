@@ -4,8 +4,8 @@ use std::fmt;
 use std::io;
 use std::path::{Path, PathBuf};
 
-use crate::files::{self, Stamp, Store};
-use crate::json::{self, Object, Raw, Text};
+use crate::files::{self, Stamp, TextStore};
+use crate::json::{self, JsonObject, Raw, Text};
 use crate::legacy::LegacyProperties;
 use crate::limits::{Limits, MAX_DEPTH};
 use crate::object::{self, RefBase};
@@ -28,7 +28,7 @@ pub struct Fbc {
     pub(crate) roots: Vec<PathBuf>,
     pub(crate) files: Vec<SourceFile>,
     pub(crate) blobs: Vec<Blob>,
-    pub(crate) store: Store,
+    pub(crate) store: TextStore,
     /// The limits that the catalogs were loaded with.
     pub(crate) limits: Limits,
 }
@@ -54,7 +54,7 @@ pub(crate) struct SourceFile {
 #[derive(Default)]
 pub struct TextBuffer {
     bytes: Vec<u8>,
-    spans: Vec<json::Span>,
+    spans: Vec<json::LongValue>,
 }
 
 /// One object of a catalog.
@@ -67,7 +67,7 @@ pub struct Blob {
     /// The name.
     pub name: Box<str>,
     /// The content decoded while loading.
-    pub content: Content,
+    pub content: BlobContent,
     /// The source position; `None` for generated blobs.
     pub origin: Option<(FileId, u64)>,
     pub(crate) text: TextAt,
@@ -81,7 +81,7 @@ pub struct Blob {
 #[derive(Debug)]
 pub(crate) struct KnownText {
     digest: u128,
-    outline: Box<[json::Span]>,
+    outline: Box<[json::LongValue]>,
 }
 
 impl KnownText {
@@ -109,7 +109,7 @@ pub(crate) enum TextAt {
 
 /// The part of a blob that is decoded while loading.
 #[derive(Debug)]
-pub enum Content {
+pub enum BlobContent {
     /// An `olm.package`.
     Package {
         /// The default channel.
@@ -118,7 +118,7 @@ pub enum Content {
     /// An `olm.channel`.
     Channel {
         /// The entries, in source order.
-        entries: Vec<Entry>,
+        entries: Vec<ChannelEntry>,
     },
     /// An `olm.bundle`.
     Bundle(Box<Bundle>),
@@ -135,7 +135,7 @@ pub enum Content {
 
 /// A channel entry.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Entry {
+pub struct ChannelEntry {
     /// The name of the bundle.
     pub name: Box<str>,
     /// The bundle it replaces, or an empty string.
@@ -187,10 +187,10 @@ pub struct Deprecation {
     pub message: Box<str>,
 }
 
-impl Entry {
+impl ChannelEntry {
     /// Converts the entry to JSON, without empty fields.
-    pub fn to_json(&self) -> Object {
-        let object = Object::new().string("name", &self.name).string_if_any("replaces", &self.replaces);
+    pub fn to_json(&self) -> JsonObject {
+        let object = JsonObject::new().string("name", &self.name).string_if_any("replaces", &self.replaces);
         let object = match self.skips.is_empty() {
             true => object,
             false => object.strings("skips", self.skips.iter().map(|skip| &**skip)),
@@ -200,12 +200,12 @@ impl Entry {
 }
 
 /// Builds the JSON of a channel blob.
-pub fn channel_json(package: &str, name: &str, entries: &[Entry], properties: Option<Raw<'_>>) -> Text {
-    let object = Object::new()
+pub fn channel_json(package: &str, name: &str, entries: &[ChannelEntry], properties: Option<Raw<'_>>) -> Text {
+    let object = JsonObject::new()
         .string("schema", CHANNEL)
         .string("name", name)
         .string("package", package)
-        .objects("entries", entries.iter().map(Entry::to_json));
+        .objects("entries", entries.iter().map(ChannelEntry::to_json));
     match properties {
         Some(properties) => object.value("properties", properties).end(),
         None => object.end(),
@@ -214,7 +214,7 @@ pub fn channel_json(package: &str, name: &str, entries: &[Entry], properties: Op
 
 impl Blob {
     /// Returns the position of a value of this blob in the files.
-    pub fn place(&self, path: json::Path) -> Option<Place> {
+    pub fn place(&self, path: json::JsonPath) -> Option<Place> {
         self.origin.map(|(file, document)| Place { file, spot: Spot::Value { document, path } })
     }
 
@@ -290,7 +290,7 @@ impl Fbc {
 
     /// Returns the files that the objects of a blob refer to, relative to its catalog.
     pub fn referenced(&self, blob: &Blob) -> Vec<PathBuf> {
-        let Content::Bundle(bundle) = &blob.content else { return Vec::new() };
+        let BlobContent::Bundle(bundle) = &blob.content else { return Vec::new() };
         let Some(file) = blob.origin.and_then(|(file, _)| self.files.get(file.0 as usize)) else { return Vec::new() };
         let directory = file.path.parent().unwrap_or(Path::new(""));
         bundle.references.iter().filter_map(|reference| object::resolve(directory, reference).ok()).collect()

@@ -2,8 +2,10 @@
 
 use std::borrow::Cow;
 
-use crate::blob::{BUNDLE, Bundle, CHANNEL, Content, DEPRECATIONS, Deprecation, Entry, PACKAGE, PackageProperty};
-use crate::json::{Kind, Path, Raw};
+use crate::blob::{
+    BUNDLE, BlobContent, Bundle, CHANNEL, ChannelEntry, DEPRECATIONS, Deprecation, PACKAGE, PackageProperty,
+};
+use crate::json::{JsonKind, JsonPath, Raw};
 use crate::legacy::LegacyProperties;
 use crate::object::{self, RefBase};
 use crate::path;
@@ -21,10 +23,10 @@ pub(crate) struct Envelope<'a> {
 }
 
 /// The reason why a document is not a blob.
-pub(crate) struct Fault {
+pub(crate) struct DecodeFault {
     pub(crate) rule: &'static str,
     pub(crate) message: String,
-    pub(crate) path: Path,
+    pub(crate) path: JsonPath,
     pub(crate) help: Option<String>,
 }
 
@@ -35,28 +37,28 @@ const FEW_KEYS: usize = 16;
 const LFS_POINTER: &str = "version https://git-lfs.github.com/";
 
 /// Reads the envelope of a document.
-pub(crate) fn envelope(document: Raw<'_>) -> Result<Envelope<'_>, Fault> {
-    if document.kind() == Kind::Null {
-        return Err(Fault {
+pub(crate) fn envelope(document: Raw<'_>) -> Result<Envelope<'_>, DecodeFault> {
+    if document.kind() == JsonKind::Null {
+        return Err(DecodeFault {
             rule: "schema-required",
             message: "object '{}' is missing root schema field".into(),
-            path: Path::default(),
+            path: JsonPath::default(),
             help: Some(
                 "two separators with only blank lines or comments between them form an empty document; remove one"
                     .into(),
             ),
         });
     }
-    if document.kind() != Kind::Object {
+    if document.kind() != JsonKind::Object {
         let is_pointer = document.as_str().is_some_and(|text| text.starts_with(LFS_POINTER));
         let help = match is_pointer {
             true => "the file is a pointer of Git LFS: 'git lfs pull' fetches its content",
             false => "list files that are not catalog content in a .indexignore file",
         };
-        return Err(Fault {
+        return Err(DecodeFault {
             rule: "document-is-object",
             message: format!("a catalog document must be an object, found {}", document.kind()),
-            path: Path::default(),
+            path: JsonPath::default(),
             help: Some(help.into()),
         });
     }
@@ -64,7 +66,7 @@ pub(crate) fn envelope(document: Raw<'_>) -> Result<Envelope<'_>, Fault> {
     let mut keys: Vec<Cow<'_, str>> = Vec::with_capacity(8);
     for (key, value) in document.members() {
         if let Some(at) = ["schema", "package", "name"].iter().position(|name| key.eq_ignore_ascii_case(name)) {
-            fields[at] = value.as_str().ok_or_else(|| Fault {
+            fields[at] = value.as_str().ok_or_else(|| DecodeFault {
                 rule: "envelope-types",
                 message: format!(
                     "expected value for key \"{key}\" to be a string, got {} ({})",
@@ -72,13 +74,13 @@ pub(crate) fn envelope(document: Raw<'_>) -> Result<Envelope<'_>, Fault> {
                     excerpt(value.text(), 40)
                 ),
                 path: path![key.to_string()],
-                help: (value.kind() != Kind::Null).then(|| format!("quote the value of \"{key}\"")),
+                help: (value.kind() != JsonKind::Null).then(|| format!("quote the value of \"{key}\"")),
             })?;
         }
         keys.push(key);
     }
     if let Some(clash) = clashing_keys(&mut keys) {
-        return Err(Fault {
+        return Err(DecodeFault {
             rule: "keys-differ-by-more-than-case",
             message: format!("duplicate keys for key \"{}\": [{}]", clash[0].to_lowercase(), clash.join(" ")),
             path: path![clash[0].clone()],
@@ -87,10 +89,10 @@ pub(crate) fn envelope(document: Raw<'_>) -> Result<Envelope<'_>, Fault> {
     }
     let [schema, package, name] = fields;
     if schema.is_empty() {
-        return Err(Fault {
+        return Err(DecodeFault {
             rule: "schema-required",
             message: format!("object '{}' is missing root schema field", excerpt(&compact(document), 120)),
-            path: Path::default(),
+            path: JsonPath::default(),
             help: Some(
                 "every document needs a \"schema\"; list files that are not catalog content in .indexignore".into(),
             ),
@@ -123,13 +125,13 @@ fn clashing_keys(keys: &mut Vec<Cow<'_, str>>) -> Option<Vec<String>> {
 
 /// The decoded part of a blob.
 pub(crate) struct Decoded {
-    pub(crate) content: Content,
+    pub(crate) content: BlobContent,
     /// Whether it may have fields that its schema does not know.
     pub(crate) may_have_unknown_fields: bool,
 }
 
 /// Decodes the required part of a blob with a known schema.
-pub(crate) fn content(document: Raw<'_>, envelope: &Envelope<'_>, refs: &RefBase<'_>) -> Result<Decoded, Fault> {
+pub(crate) fn content(document: Raw<'_>, envelope: &Envelope<'_>, refs: &RefBase<'_>) -> Result<Decoded, DecodeFault> {
     let mut may_have_unknown_fields = false;
     let mut shaped = |kind: &str, shape: Shape| {
         let known = unknown::printed(&envelope.schema);
@@ -139,31 +141,31 @@ pub(crate) fn content(document: Raw<'_>, envelope: &Envelope<'_>, refs: &RefBase
     let content = match &*envelope.schema {
         PACKAGE => {
             shaped("package", PACKAGE_SHAPE)?;
-            Content::Package { default_channel: text(document, "defaultChannel") }
+            BlobContent::Package { default_channel: text(document, "defaultChannel") }
         }
         CHANNEL => {
             shaped("channel", CHANNEL_SHAPE)?;
-            Content::Channel { entries: list(document, "entries").map(entry).collect() }
+            BlobContent::Channel { entries: list(document, "entries").map(entry).collect() }
         }
         BUNDLE => {
             shaped("bundle", BUNDLE_SHAPE)?;
-            Content::Bundle(Box::new(bundle(document, envelope, refs)?))
+            BlobContent::Bundle(Box::new(bundle(document, envelope, refs)?))
         }
         DEPRECATIONS => {
             shaped("deprecation", DEPRECATIONS_SHAPE)?;
-            Content::Deprecations { entries: list(document, "entries").map(deprecation).collect() }
+            BlobContent::Deprecations { entries: list(document, "entries").map(deprecation).collect() }
         }
-        _ => Content::Other,
+        _ => BlobContent::Other,
     };
     Ok(Decoded { content, may_have_unknown_fields })
 }
 
-fn parse_fault(kind: &str, mismatch: Mismatch) -> Fault {
-    Fault { rule: "field-types", message: format!("parse {kind}: {mismatch}"), path: mismatch.path, help: None }
+fn parse_fault(kind: &str, mismatch: Mismatch) -> DecodeFault {
+    DecodeFault { rule: "field-types", message: format!("parse {kind}: {mismatch}"), path: mismatch.path, help: None }
 }
 
-fn entry(value: Raw<'_>) -> Entry {
-    Entry {
+fn entry(value: Raw<'_>) -> ChannelEntry {
+    ChannelEntry {
         name: text(value, "name"),
         replaces: text(value, "replaces"),
         skips: list(value, "skips").map(|skip| skip.as_str().unwrap_or_default().into()).collect(),
@@ -177,7 +179,7 @@ fn deprecation(value: Raw<'_>) -> Deprecation {
     Deprecation { schema: field("schema"), name: field("name"), message: text(value, "message") }
 }
 
-fn bundle(document: Raw<'_>, envelope: &Envelope<'_>, refs: &RefBase<'_>) -> Result<Bundle, Fault> {
+fn bundle(document: Raw<'_>, envelope: &Envelope<'_>, refs: &RefBase<'_>) -> Result<Bundle, DecodeFault> {
     let mut bundle = Bundle { image: text(document, "image"), ..Bundle::default() };
     let mut old_form = LegacyProperties::default();
     for (index, (kind, value)) in property::of(document).enumerate() {
@@ -190,7 +192,7 @@ fn bundle(document: Raw<'_>, envelope: &Envelope<'_>, refs: &RefBase<'_>) -> Res
                 bundle.package_properties.push(PackageProperty { index, package_name, version, release });
             }
             property::BUNDLE_OBJECT => {
-                object::check(value, refs).map_err(|error| Fault {
+                object::check(value, refs).map_err(|error| DecodeFault {
                     rule: "bundle-objects",
                     message: format!(
                         "read bundle objects: package \"{}\", bundle \"{}\": {error} (property at index {index})",
@@ -224,7 +226,7 @@ pub(crate) fn list<'a>(value: Raw<'a>, name: &str) -> impl Iterator<Item = Raw<'
 
 fn compact(value: Raw<'_>) -> String {
     let mut out = Vec::new();
-    crate::json::write_canonical(value, crate::json::Layout::Compact, &mut out);
+    crate::json::write_canonical(value, crate::json::JsonLayout::Compact, &mut out);
     String::from_utf8_lossy(&out).into_owned()
 }
 

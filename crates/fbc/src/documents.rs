@@ -9,7 +9,7 @@
 
 use std::ops::Range;
 
-use crate::json::{self, ErrorKind, Raw, Span};
+use crate::json::{self, JsonErrorKind, LongValue, Raw};
 use crate::write::Format;
 use crate::yaml::{self, BadSeparator};
 
@@ -44,13 +44,13 @@ impl Document {
 
 /// The reason why there are no more documents.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum End {
+pub enum EndOfDocuments {
     /// The text ended.
     Text,
     /// The text continues in the next window, or the requested number of documents was found.
     Window,
     /// The text is not valid JSON at this point.
-    Json(json::Error),
+    Json(json::JsonSyntaxError),
     /// The text is not valid UTF-8 at this offset, in the middle of JSON.
     Utf8(usize),
 }
@@ -63,13 +63,13 @@ pub struct Batch<'t> {
     /// The number of consumed bytes; the next window starts there.
     pub consumed: usize,
     /// What follows the documents.
-    pub end: End,
+    pub end: EndOfDocuments,
     /// Why the text is not JSON although it looks like it; further batches contain YAML.
-    pub not_json: Option<json::Error>,
+    pub not_json: Option<json::JsonSyntaxError>,
     window: &'t [u8],
     /// The valid UTF-8 prefix of the window, for JSON.
     valid: &'t str,
-    spans: Vec<Span>,
+    spans: Vec<LongValue>,
 }
 
 impl<'t> Batch<'t> {
@@ -94,11 +94,11 @@ impl<'t> Batch<'t> {
 #[derive(Debug, Clone)]
 pub struct Splitter {
     max_depth: usize,
-    state: State,
+    state: SplitterState,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum State {
+enum SplitterState {
     Start,
     /// After the byte order mark.
     Marked,
@@ -110,15 +110,15 @@ enum State {
 impl Splitter {
     /// Creates a splitter for a text.
     pub fn new(max_depth: usize) -> Splitter {
-        Splitter { max_depth, state: State::Start }
+        Splitter { max_depth, state: SplitterState::Start }
     }
 
     /// Returns the format of the text, if it is known yet.
     pub fn format(&self) -> Option<Format> {
         match self.state {
-            State::Start | State::Marked => None,
-            State::Json(_) => Some(Format::Json),
-            State::Yaml => Some(Format::Yaml),
+            SplitterState::Start | SplitterState::Marked => None,
+            SplitterState::Json(_) => Some(Format::Json),
+            SplitterState::Yaml => Some(Format::Yaml),
         }
     }
 
@@ -128,23 +128,23 @@ impl Splitter {
     /// nothing is consumed, the next window has to be larger.
     pub fn step<'t>(&mut self, text: &'t [u8], ended: bool, most: usize) -> Batch<'t> {
         let mut skipped = 0;
-        if self.state == State::Start {
+        if self.state == SplitterState::Start {
             if !ended && text.len() < BYTE_ORDER_MARK.len() {
                 return Batch::empty(text);
             }
             skipped = if text.starts_with(BYTE_ORDER_MARK) { BYTE_ORDER_MARK.len() } else { 0 };
-            self.state = State::Marked;
+            self.state = SplitterState::Marked;
         }
-        if self.state == State::Marked {
+        if self.state == SplitterState::Marked {
             let prefix = &text[skipped..text.len().min(skipped + FORMAT_PREFIX)];
             if !ended && prefix.len() < FORMAT_PREFIX {
                 return Batch { consumed: skipped, ..Batch::empty(text) };
             }
             let json = prefix.trim_ascii_start().first() == Some(&b'{');
-            self.state = if json { State::Json(0) } else { State::Yaml };
+            self.state = if json { SplitterState::Json(0) } else { SplitterState::Yaml };
         }
         match self.state {
-            State::Json(values) => self.json(text, skipped, ended, most, values),
+            SplitterState::Json(values) => self.json(text, skipped, ended, most, values),
             _ => yaml(text, skipped, ended, most),
         }
     }
@@ -164,9 +164,9 @@ impl Splitter {
             if rest.is_empty() {
                 batch.consumed = valid.len();
                 batch.end = match (damaged, ended) {
-                    (true, _) => End::Utf8(valid.len()),
-                    (false, true) => End::Text,
-                    (false, false) => End::Window,
+                    (true, _) => EndOfDocuments::Utf8(valid.len()),
+                    (false, true) => EndOfDocuments::Text,
+                    (false, false) => EndOfDocuments::Window,
                 };
                 break;
             }
@@ -183,24 +183,24 @@ impl Splitter {
                 }
                 Err(error) => {
                     batch.spans.truncate(first_span);
-                    if error.kind == ErrorKind::End && damaged {
-                        batch.end = End::Utf8(valid.len());
-                    } else if error.kind == ErrorKind::End && !ended {
-                        batch.end = End::Window;
+                    if error.kind == JsonErrorKind::End && damaged {
+                        batch.end = EndOfDocuments::Utf8(valid.len());
+                    } else if error.kind == JsonErrorKind::End && !ended {
+                        batch.end = EndOfDocuments::Window;
                     } else if values < CONFIRMING_VALUES {
                         let space = rest.len() - rest.trim_ascii_start().len();
                         batch.consumed = valid.len() - rest.len() + space;
                         batch.not_json = Some(error);
-                        self.state = State::Yaml;
+                        self.state = SplitterState::Yaml;
                         return batch;
                     } else {
-                        batch.end = End::Json(error);
+                        batch.end = EndOfDocuments::Json(error);
                     }
                     break;
                 }
             }
         }
-        self.state = State::Json(values);
+        self.state = SplitterState::Json(values);
         batch
     }
 }
@@ -234,14 +234,14 @@ fn yaml(text: &[u8], from: usize, ended: bool, most: usize) -> Batch<'_> {
                 .map_err(|bad| BadSeparator { offset: from + bad.offset, ..bad }),
         );
     }
-    batch.end = if ended { End::Text } else { End::Window };
+    batch.end = if ended { EndOfDocuments::Text } else { EndOfDocuments::Window };
     batch
 }
 
 impl<'t> Batch<'t> {
     fn empty(window: &'t [u8]) -> Batch<'t> {
         let (documents, spans) = (Vec::new(), Vec::new());
-        Batch { documents, consumed: 0, end: End::Window, not_json: None, window, valid: "", spans }
+        Batch { documents, consumed: 0, end: EndOfDocuments::Window, not_json: None, window, valid: "", spans }
     }
 }
 
@@ -250,7 +250,7 @@ impl<'t> Batch<'t> {
 pub enum SplitError {
     /// The text is not valid JSON at this point.
     #[error("json: {0}")]
-    Json(json::Error),
+    Json(json::JsonSyntaxError),
     /// The text is not valid UTF-8 at this offset.
     #[error("invalid UTF-8")]
     Utf8(usize),
@@ -276,12 +276,15 @@ pub fn of(text: &[u8], max_depth: usize) -> Result<Vec<Document>, SplitError> {
         }
         at += batch.consumed;
         match batch.end {
-            End::Window if batch.not_json.is_some() => {}
-            End::Text | End::Window => return Ok(found),
-            End::Json(error) => {
-                return Err(SplitError::Json(json::Error { offset: at - batch.consumed + error.offset, ..error }));
+            EndOfDocuments::Window if batch.not_json.is_some() => {}
+            EndOfDocuments::Text | EndOfDocuments::Window => return Ok(found),
+            EndOfDocuments::Json(error) => {
+                return Err(SplitError::Json(json::JsonSyntaxError {
+                    offset: at - batch.consumed + error.offset,
+                    ..error
+                }));
             }
-            End::Utf8(offset) => return Err(SplitError::Utf8(at - batch.consumed + offset)),
+            EndOfDocuments::Utf8(offset) => return Err(SplitError::Utf8(at - batch.consumed + offset)),
         }
     }
 }
@@ -322,10 +325,10 @@ mod tests {
             }
             all.not_json = all.not_json.or(batch.not_json.as_ref().map(|error| at + error.offset));
             let stopped = match &batch.end {
-                End::Window => None,
-                End::Text => Some(("text", text.len())),
-                End::Json(error) => Some(("json", at + error.offset)),
-                End::Utf8(offset) => Some(("utf-8", at + offset)),
+                EndOfDocuments::Window => None,
+                EndOfDocuments::Text => Some(("text", text.len())),
+                EndOfDocuments::Json(error) => Some(("json", at + error.offset)),
+                EndOfDocuments::Utf8(offset) => Some(("utf-8", at + offset)),
             };
             if stopped.is_some() {
                 all.end = stopped;

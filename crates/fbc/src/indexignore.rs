@@ -32,19 +32,19 @@ struct Pattern {
     includes: bool,
     /// Whether the pattern ends with `/`.
     directories_only: bool,
-    target: Target,
+    target: PatternTarget,
 }
 
 #[derive(Clone, Debug)]
-enum Target {
+enum PatternTarget {
     /// Any component of the path.
     Component(Glob),
     /// The path from its start.
-    Path(Vec<Step>),
+    Path(Vec<GlobStep>),
 }
 
 #[derive(Clone, Debug)]
-enum Step {
+enum GlobStep {
     /// One component.
     Component(Glob),
     /// Any number of components, up to one that the next step matches.
@@ -116,15 +116,18 @@ impl Pattern {
             Some(rest) => (true, rest),
             None => (false, line),
         };
-        let target =
-            if line.contains(&b'/') { Target::Path(parse_path(line)?) } else { Target::Component(Glob::parse(line)?) };
+        let target = if line.contains(&b'/') {
+            PatternTarget::Path(parse_path(line)?)
+        } else {
+            PatternTarget::Component(Glob::parse(line)?)
+        };
         Some(Pattern { includes, directories_only, target })
     }
 
     fn matches<C: AsRef<[u8]>>(&self, path: &[C]) -> bool {
         let below = match &self.target {
-            Target::Component(glob) => after_first(glob, path),
-            Target::Path(steps) => after_steps(steps, path),
+            PatternTarget::Component(glob) => after_first(glob, path),
+            PatternTarget::Path(steps) => after_steps(steps, path),
         };
         // A match of the whole path is a match of the file itself.
         below.is_some_and(|below| !self.directories_only || !below.is_empty())
@@ -132,21 +135,21 @@ impl Pattern {
 }
 
 /// Parses a pattern that contains a slash. Returns `None` if it can match nothing.
-fn parse_path(line: &[u8]) -> Option<Vec<Step>> {
+fn parse_path(line: &[u8]) -> Option<Vec<GlobStep>> {
     let mut steps = Vec::new();
     let mut components = line.split(|&byte| byte == b'/').peekable();
     while let Some(component) = components.next() {
         match component {
             // A leading slash only anchors the pattern; a doubled one cancels the preceding `**`.
-            b"" => while steps.pop_if(|step| matches!(step, Step::AnyDepth)).is_some() {},
-            b"**" if components.peek().is_none() => steps.push(Step::Below),
-            b"**" => steps.push(Step::AnyDepth),
+            b"" => while steps.pop_if(|step| matches!(step, GlobStep::AnyDepth)).is_some() {},
+            b"**" if components.peek().is_none() => steps.push(GlobStep::Below),
+            b"**" => steps.push(GlobStep::AnyDepth),
             _ if component.windows(2).any(|pair| pair == b"**") => return None,
-            _ => steps.push(Step::Component(Glob::parse(component)?)),
+            _ => steps.push(GlobStep::Component(Glob::parse(component)?)),
         }
     }
     // A pattern of only stars, such as `/**`, has never matched anything.
-    steps.iter().any(|step| matches!(step, Step::Component(_))).then_some(steps)
+    steps.iter().any(|step| matches!(step, GlobStep::Component(_))).then_some(steps)
 }
 
 /// Returns the path after the first component that `glob` matches.
@@ -156,15 +159,15 @@ fn after_first<'p, C: AsRef<[u8]>>(glob: &Glob, path: &'p [C]) -> Option<&'p [C]
 }
 
 /// Returns the rest of `path` if `steps` match its start.
-fn after_steps<'p, C: AsRef<[u8]>>(steps: &[Step], path: &'p [C]) -> Option<&'p [C]> {
+fn after_steps<'p, C: AsRef<[u8]>>(steps: &[GlobStep], path: &'p [C]) -> Option<&'p [C]> {
     let mut rest = path;
     let mut any_depth = false;
     for step in steps {
         match step {
-            Step::AnyDepth => any_depth = true,
-            Step::Below if rest.is_empty() => return None,
-            Step::Below => {}
-            Step::Component(glob) => {
+            GlobStep::AnyDepth => any_depth = true,
+            GlobStep::Below if rest.is_empty() => return None,
+            GlobStep::Below => {}
+            GlobStep::Component(glob) => {
                 let searched = if any_depth { rest } else { rest.get(..1)? };
                 let skipped = searched.len() - after_first(glob, searched)?.len();
                 rest = &rest[skipped..];

@@ -2,11 +2,11 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use crate::blob::{Blob, Bundle, CHANNEL, Content, Entry, Fbc, TextAt, channel_json};
+use crate::blob::{Blob, BlobContent, Bundle, CHANNEL, ChannelEntry, Fbc, TextAt, channel_json};
 use crate::decode::text;
-use crate::json::{Kind, Raw};
+use crate::json::{JsonKind, Raw};
 use crate::path;
-use crate::problem::{Problem, Stage};
+use crate::problem::{Problem, ProblemStage};
 use crate::property;
 use crate::shape::Shape;
 
@@ -38,7 +38,7 @@ impl LegacyProperties {
             property::SKIPS => self.skips.push((index, string())),
             property::SKIP_RANGE => self.skip_ranges.push((index, string())),
             _ => {
-                let object = value.filter(|value| value.kind() == Kind::Object);
+                let object = value.filter(|value| value.kind() == JsonKind::Object);
                 if object.is_some_and(|value| value.get("name").is_none()) {
                     return; // today's internal form
                 }
@@ -77,7 +77,7 @@ impl Bundle {
 }
 
 /// The entries of a package's channels, by channel name.
-type Channels = BTreeMap<Box<str>, BTreeMap<Box<str>, Entry>>;
+type Channels = BTreeMap<Box<str>, BTreeMap<Box<str>, ChannelEntry>>;
 
 /// Generates channel blobs for the packages among the blobs from `first` on that declare channels only as bundle
 /// properties.
@@ -86,7 +86,7 @@ pub(crate) fn convert(fbc: &mut Fbc, first: usize, problems: &mut Vec<Problem>) 
         fbc.blobs[first..].iter().filter(|blob| wanted(blob)).map(|blob| blob.package.clone()).collect()
     };
     let hints = names(fbc, |blob| match &blob.content {
-        Content::Bundle(bundle) => bundle.old_form.as_ref().is_some_and(|old| old.names_a_channel()),
+        BlobContent::Bundle(bundle) => bundle.old_form.as_ref().is_some_and(|old| old.names_a_channel()),
         _ => false,
     });
     if hints.is_empty() {
@@ -118,7 +118,7 @@ pub(crate) fn convert(fbc: &mut Fbc, first: usize, problems: &mut Vec<Problem>) 
             schema: CHANNEL.into(),
             package,
             name,
-            content: Content::Channel { entries },
+            content: BlobContent::Channel { entries },
             origin: None,
             text,
             known: None,
@@ -133,14 +133,14 @@ fn convert_bundle(blob: &mut Blob, channels: &mut Channels, problems: &mut Vec<P
     let origin = blob.origin;
     let mut report = |index: Option<usize>, rule, message: String, help: &str| {
         let path = index.map_or_else(|| path!["name"], |index| path!["properties", index]);
-        let mut problem = Problem::new(rule, Stage::Load, message).about(&package, "", &name).help(help);
+        let mut problem = Problem::new(rule, ProblemStage::Load, message).about(&package, "", &name).help(help);
         problem.place = origin.map(|(file, document)| crate::problem::Place {
             file,
             spot: crate::problem::Spot::Value { document, path },
         });
         problems.push(problem);
     };
-    let Content::Bundle(bundle) = &mut blob.content else { return };
+    let BlobContent::Bundle(bundle) = &mut blob.content else { return };
     let mut none = LegacyProperties::default();
     let old = bundle.old_form.as_deref_mut().unwrap_or(&mut none);
     old.consumed = true;
@@ -187,7 +187,7 @@ fn convert_bundle(blob: &mut Blob, channels: &mut Channels, problems: &mut Vec<P
             report(Some(*index), "old-form-channel", message, "name the channel");
             continue;
         }
-        let entry = Entry {
+        let entry = ChannelEntry {
             name: name.clone(),
             replaces: channel.replaces.clone(),
             skips: skips.clone(),

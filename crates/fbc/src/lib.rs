@@ -51,9 +51,9 @@ pub mod unknown;
 pub mod work;
 pub mod write;
 
-pub use blob::{Blob, Content, Fbc};
+pub use blob::{Blob, BlobContent, Fbc};
 pub use files::members::{Members, Unportable, is_file_name, is_version_control};
 pub use limits::Limits;
-pub use load::{LoadOptions, Loaded};
-pub use problem::{FileId, Place, Problem, Scope, Severity, Spot, Stage};
+pub use load::{LoadOptions, LoadReport};
+pub use problem::{FileId, Place, Problem, ProblemScope, ProblemSeverity, ProblemStage, Spot};
 pub use write::{Arrangement, Format};

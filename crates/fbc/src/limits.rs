@@ -39,7 +39,7 @@ impl Default for Limits {
 
 impl Limits {
     /// Returns the limits for one YAML document.
-    pub(crate) fn yaml(&self) -> yaml::Limits {
-        yaml::Limits { depth: self.depth, nodes: self.yaml_nodes, bytes: self.blob_size }
+    pub(crate) fn yaml(&self) -> yaml::YamlLimits {
+        yaml::YamlLimits { depth: self.depth, nodes: self.yaml_nodes, bytes: self.blob_size }
     }
 }

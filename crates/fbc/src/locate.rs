@@ -3,9 +3,9 @@
 use std::ops::Range;
 
 use crate::blob::Fbc;
-use crate::documents::{End, Splitter};
+use crate::documents::{EndOfDocuments, Splitter};
 use crate::files;
-use crate::json::Path;
+use crate::json::JsonPath;
 use crate::limits::MAX_DEPTH;
 use crate::problem::{FileId, Place, Spot};
 use crate::spans::Spans;
@@ -41,13 +41,13 @@ struct Text {
     bytes: Vec<u8>,
     lines: Vec<usize>,
     /// The start of the last resolved document, and its values.
-    document: Option<(usize, Option<Document>)>,
+    document: Option<(usize, Option<LocatedDocument>)>,
     /// The last position whose column was counted: the start of its line, the position, and its column.
     counted: (usize, usize, usize),
 }
 
 /// The values of a document.
-struct Document {
+struct LocatedDocument {
     /// The offset in the file that the spans are relative to.
     base: usize,
     spans: Spans,
@@ -72,7 +72,7 @@ impl Text {
     }
 
     /// Finds a value in the document that starts at `start`, or else its nearest existing ancestor.
-    fn value(&mut self, start: usize, path: &Path) -> Option<Range<usize>> {
+    fn value(&mut self, start: usize, path: &JsonPath) -> Option<Range<usize>> {
         let rest = self.bytes.get(start..)?;
         if self.document.as_ref().is_none_or(|(at, _)| *at != start) {
             crate::work::steps(rest.len());
@@ -113,7 +113,7 @@ impl<'a> Locator<'a> {
 }
 
 /// Parses the document at the start of `text`, which is `start` bytes into its file.
-fn document(text: &[u8], start: usize) -> Option<Document> {
+fn document(text: &[u8], start: usize) -> Option<LocatedDocument> {
     // A document is a small part of the text that follows its start.
     let mut length = INITIAL_CHUNK;
     let mut splitter = Splitter::new(MAX_DEPTH);
@@ -127,11 +127,11 @@ fn document(text: &[u8], start: usize) -> Option<Document> {
                 Some(value) => (found.body, Spans::of_json(value)),
                 None => (found.start, Spans::of_yaml(batch.text(found))?),
             };
-            return Some(Document { base: start + at + base, spans });
+            return Some(LocatedDocument { base: start + at + base, spans });
         }
         match (&batch.end, &batch.not_json) {
-            (End::Window, Some(_)) => {}
-            (End::Window, None) => length *= 4,
+            (EndOfDocuments::Window, Some(_)) => {}
+            (EndOfDocuments::Window, None) => length *= 4,
             _ => return None,
         }
         at += batch.consumed;
@@ -182,7 +182,7 @@ mod tests {
     use super::*;
     use crate::path;
 
-    fn mark(text: &str, start: usize, path: &Path) -> String {
+    fn mark(text: &str, start: usize, path: &JsonPath) -> String {
         let mut text = Text::new(text.into());
         let range = text.value(start, path).unwrap();
         let located = located(&mut text, range);

@@ -2,7 +2,7 @@
 
 use crate::blob::Bundle;
 use crate::csv::metadata::{self, MetadataError};
-use crate::json::{self, Layout, Raw, Text};
+use crate::json::{self, JsonLayout, Raw, Text};
 use crate::object::{self, RefBase};
 use crate::property;
 
@@ -10,7 +10,7 @@ use crate::property;
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum MigrateError {
     #[error("migrate: {0}")]
-    Json(#[from] json::Error),
+    Json(#[from] json::JsonSyntaxError),
     #[error("migrate: {0}")]
     Csv(#[from] MetadataError),
 }
@@ -26,7 +26,7 @@ pub(crate) fn bundle(raw: Raw<'_>, bundle: &mut Bundle, refs: &RefBase<'_>) -> R
     let value = metadata::from_csv(csv)?;
     let properties = raw.get("properties").into_iter().flat_map(Raw::items);
     let kept = properties.filter(|item| property::parts(*item).0 != property::BUNDLE_OBJECT);
-    let mut properties: Vec<Text> = kept.map(|item| Text::canonical(item, Layout::Compact)).collect();
+    let mut properties: Vec<Text> = kept.map(|item| Text::canonical(item, JsonLayout::Compact)).collect();
     properties.push(Text::object(|property| {
         property.string("type", property::CSV_METADATA).value("value", value.raw());
     }));

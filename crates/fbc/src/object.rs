@@ -4,8 +4,8 @@ use std::borrow::Cow;
 use std::path::{Component, Path, PathBuf};
 
 use crate::base64;
-use crate::files::{self, ReferenceError};
-use crate::json::{Path as JsonPath, Raw};
+use crate::files::{self, FileReferenceError};
+use crate::json::{JsonPath, Raw};
 use crate::limits::Limits;
 use crate::property;
 use crate::shape::Mismatch;
@@ -23,7 +23,7 @@ pub(crate) enum ObjectError {
     #[error("fields 'ref' and 'data' are mutually exclusive (ref {0:?})")]
     Both(String),
     #[error(transparent)]
-    Reference(#[from] ReferenceError),
+    Reference(#[from] FileReferenceError),
     #[error("convert bundle object property to JSON: {0}")]
     Yaml(#[from] YamlError),
     #[error("not UTF-8")]
@@ -130,24 +130,24 @@ fn to_json<'a>(bytes: &'a [u8], limits: &Limits) -> Result<Cow<'a, str>, ObjectE
 
 impl RefBase<'_> {
     /// Reads a referenced file, which must be inside the catalog.
-    fn read(&self, reference: &str) -> Result<Vec<u8>, ReferenceError> {
-        let root = self.root.ok_or_else(|| ReferenceError::NoDirectory(reference.to_owned()))?;
+    fn read(&self, reference: &str) -> Result<Vec<u8>, FileReferenceError> {
+        let root = self.root.ok_or_else(|| FileReferenceError::NoDirectory(reference.to_owned()))?;
         let path = resolve(self.directory, reference)?;
         files::read_inside(root, &path, reference, self.limits.blob_size)
     }
 }
 
 /// Resolves a reference from a file in `directory` to a path relative to the root, without accessing the disk.
-pub(crate) fn resolve(directory: &Path, reference: &str) -> Result<PathBuf, ReferenceError> {
+pub(crate) fn resolve(directory: &Path, reference: &str) -> Result<PathBuf, FileReferenceError> {
     let mut path = directory.to_path_buf();
     for component in Path::new(reference).components() {
         match component {
             Component::Normal(name) => path.push(name),
             Component::CurDir => {}
             Component::ParentDir if path.pop() => {}
-            Component::ParentDir => return Err(ReferenceError::Outside(reference.to_owned())),
+            Component::ParentDir => return Err(FileReferenceError::Outside(reference.to_owned())),
             Component::RootDir | Component::Prefix(_) => {
-                return Err(ReferenceError::Absolute(reference.to_owned()));
+                return Err(FileReferenceError::Absolute(reference.to_owned()));
             }
         }
     }

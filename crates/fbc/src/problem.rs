@@ -2,11 +2,11 @@
 
 use std::fmt;
 
-use crate::json::Path;
+use crate::json::JsonPath;
 
 /// The severity of a problem.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Severity {
+pub enum ProblemSeverity {
     /// The catalog cannot be used.
     Error,
     /// The catalog works, but probably not as its author intended.
@@ -15,7 +15,7 @@ pub enum Severity {
 
 /// The stage at which a problem is found; problems are reported in this order.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Stage {
+pub enum ProblemStage {
     /// A file cannot be read, or a blob cannot be decoded.
     Load,
     /// A package blob is inconsistent with the catalog.
@@ -57,13 +57,13 @@ pub enum Spot {
         /// The byte offset of the document.
         document: u64,
         /// The path of the value.
-        path: Path,
+        path: JsonPath,
     },
 }
 
 /// The part of the catalog that a problem belongs to, from the outside in.
 #[derive(Debug, Clone, Default, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Scope {
+pub struct ProblemScope {
     /// The package.
     pub package: Option<String>,
     /// The channel of that package.
@@ -78,11 +78,11 @@ pub struct Problem {
     /// The name of the violated rule, as in `docs/rules.md`.
     pub rule: &'static str,
     /// The severity.
-    pub severity: Severity,
+    pub severity: ProblemSeverity,
     /// The stage.
-    pub stage: Stage,
+    pub stage: ProblemStage,
     /// The part of the catalog.
-    pub scope: Scope,
+    pub scope: ProblemScope,
     /// The message, in the wording of older tools.
     pub message: String,
     /// The position.
@@ -97,12 +97,12 @@ pub struct Problem {
 
 impl Problem {
     /// Creates an error of `rule`; the other methods add position, label and help.
-    pub fn new(rule: &'static str, stage: Stage, message: impl Into<String>) -> Problem {
+    pub fn new(rule: &'static str, stage: ProblemStage, message: impl Into<String>) -> Problem {
         Problem {
             rule,
-            severity: Severity::Error,
+            severity: ProblemSeverity::Error,
             stage,
-            scope: Scope::default(),
+            scope: ProblemScope::default(),
             message: message.into(),
             place: None,
             first: None,
@@ -114,7 +114,7 @@ impl Problem {
     /// Turns it into a warning.
     #[must_use]
     pub fn warning(mut self) -> Problem {
-        self.severity = Severity::Warning;
+        self.severity = ProblemSeverity::Warning;
         self
     }
 
@@ -150,7 +150,7 @@ impl Problem {
     #[must_use]
     pub fn about(mut self, package: &str, channel: &str, bundle: &str) -> Problem {
         let name = |text: &str| (!text.is_empty()).then(|| text.to_owned());
-        self.scope = Scope { package: name(package), channel: name(channel), bundle: name(bundle) };
+        self.scope = ProblemScope { package: name(package), channel: name(channel), bundle: name(bundle) };
         self
     }
 
@@ -158,7 +158,7 @@ impl Problem {
     /// order.
     pub fn order(&self, other: &Problem) -> std::cmp::Ordering {
         let key = |problem: &Problem| {
-            let place = problem.place.as_ref().filter(|_| problem.stage != Stage::Model).map(|place| {
+            let place = problem.place.as_ref().filter(|_| problem.stage != ProblemStage::Model).map(|place| {
                 let offset = match place.spot {
                     Spot::File => 0,
                     Spot::Offset(offset) => offset,

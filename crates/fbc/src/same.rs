@@ -3,14 +3,14 @@
 use std::collections::BTreeSet;
 use std::io;
 
-use crate::blob::{Blob, Content, Fbc, TextBuffer};
+use crate::blob::{Blob, BlobContent, Fbc, TextBuffer};
 use crate::decode::{list, text};
 use crate::json::Raw;
 use crate::property;
 
 /// A property in canonical form, for comparison.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Property {
+pub struct CanonicalProperty {
     /// The type.
     pub kind: String,
     /// The value, as JSON on one line with sorted keys.
@@ -19,7 +19,7 @@ pub struct Property {
 
 /// A related image of a bundle.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct RelatedImage {
+pub struct CanonicalImage {
     /// The name in the bundle, possibly empty.
     pub name: String,
     /// The pull spec.
@@ -35,7 +35,9 @@ impl Fbc {
     /// # Errors
     /// Fails as [`Fbc::text`] does.
     pub fn same_bundle(&self, blob: &Blob, other: &Fbc, counterpart: &Blob) -> io::Result<bool> {
-        let (Content::Bundle(a), Content::Bundle(b)) = (&blob.content, &counterpart.content) else { return Ok(false) };
+        let (BlobContent::Bundle(a), BlobContent::Bundle(b)) = (&blob.content, &counterpart.content) else {
+            return Ok(false);
+        };
         if a.image != b.image {
             return Ok(false);
         }
@@ -67,11 +69,11 @@ impl Fbc {
     ///
     /// # Errors
     /// Fails if an object cannot be read.
-    pub fn plain_properties(&self, blob: &Blob, text: Raw<'_>) -> io::Result<BTreeSet<Property>> {
+    pub fn plain_properties(&self, blob: &Blob, text: Raw<'_>) -> io::Result<BTreeSet<CanonicalProperty>> {
         let properties = self.bundle_properties(blob, text)?.into_iter();
         let plain = properties
             .filter(|property| !matches!(&*property.kind, property::BUNDLE_OBJECT | property::CSV_METADATA))
-            .map(|property| Property {
+            .map(|property| CanonicalProperty {
                 value: String::from_utf8_lossy(&property.text(false)).into_owned(),
                 kind: property.kind.into_owned(),
             });
@@ -80,9 +82,11 @@ impl Fbc {
 }
 
 /// Returns the related images of a bundle, sorted and without duplicates.
-pub fn related_images(bundle: Raw<'_>) -> BTreeSet<RelatedImage> {
+pub fn related_images(bundle: Raw<'_>) -> BTreeSet<CanonicalImage> {
     let images = list(bundle, "relatedImages");
-    images.map(|image| RelatedImage { name: text(image, "name").into(), image: text(image, "image").into() }).collect()
+    images
+        .map(|image| CanonicalImage { name: text(image, "name").into(), image: text(image, "image").into() })
+        .collect()
 }
 
 #[cfg(test)]

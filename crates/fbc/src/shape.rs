@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use crate::json::{Kind, Layout, Path, Raw, Step, write_canonical};
+use crate::json::{JsonKind, JsonLayout, JsonPath, PathStep, Raw, write_canonical};
 
 /// The required type of a value. `null` matches every shape, like an absent value.
 #[derive(Debug, Clone, Copy)]
@@ -29,18 +29,18 @@ pub enum Shape {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Mismatch {
     /// The path of the value.
-    pub path: Path,
+    pub path: JsonPath,
     /// The error.
-    pub fault: Fault,
+    pub fault: ShapeFault,
 }
 
 /// The kinds of type errors.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Fault {
+pub enum ShapeFault {
     /// The value is of another kind.
     Kind {
         /// The kind found.
-        found: Kind,
+        found: JsonKind,
         /// The name of the expected type.
         expected: &'static str,
     },
@@ -51,13 +51,13 @@ pub enum Fault {
 impl fmt::Display for Mismatch {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match &self.fault {
-            Fault::Kind { found, expected } if self.path.0.is_empty() => {
+            ShapeFault::Kind { found, expected } if self.path.0.is_empty() => {
                 write!(f, "json: cannot unmarshal {found} into value of type {expected}")
             }
-            Fault::Kind { found, expected } => {
+            ShapeFault::Kind { found, expected } => {
                 write!(f, "json: cannot unmarshal {found} into field \"{}\" of type {expected}", self.path)
             }
-            Fault::Base64(at) => write!(f, "illegal base64 data at input byte {at} of field \"{}\"", self.path),
+            ShapeFault::Base64(at) => write!(f, "illegal base64 data at input byte {at} of field \"{}\"", self.path),
         }
     }
 }
@@ -81,7 +81,7 @@ impl Shape {
     ///
     /// # Errors
     /// Fails at the first value with the wrong type.
-    pub fn check(self, value: Raw<'_>, path: &Path) -> Result<(), Mismatch> {
+    pub fn check(self, value: Raw<'_>, path: &JsonPath) -> Result<(), Mismatch> {
         self.check_at(value, || path.clone())
     }
 
@@ -89,24 +89,24 @@ impl Shape {
     ///
     /// # Errors
     /// Fails as [`Shape::check`] does.
-    pub fn check_at(self, value: Raw<'_>, path: impl FnOnce() -> Path) -> Result<(), Mismatch> {
+    pub fn check_at(self, value: Raw<'_>, path: impl FnOnce() -> JsonPath) -> Result<(), Mismatch> {
         self.check_known(value, path, &[]).map(drop)
     }
 
     /// Like [`Shape::check`], but returns whether there may be fields that this shape does not know, except those of
     /// the value itself in `known`. Duplicate keys may cause false positives.
     pub(crate) fn check_noting(self, value: Raw<'_>, known: &[&str]) -> Result<bool, Mismatch> {
-        self.check_known(value, Path::default, known)
+        self.check_known(value, JsonPath::default, known)
     }
 
-    fn check_known(self, value: Raw<'_>, path: impl FnOnce() -> Path, known: &[&str]) -> Result<bool, Mismatch> {
+    fn check_known(self, value: Raw<'_>, path: impl FnOnce() -> JsonPath, known: &[&str]) -> Result<bool, Mismatch> {
         let mut has_unknown = false;
         if self.walk(value, known, &mut has_unknown).is_ok() {
             return Ok(has_unknown);
         }
         // Only the last of equal keys counts; the canonical form has no others.
         let mut text = Vec::new();
-        write_canonical(value, Layout::Compact, &mut text);
+        write_canonical(value, JsonLayout::Compact, &mut text);
         let text = String::from_utf8_lossy(&text);
         let walked = self.walk(Raw::from_checked(&text), known, &mut has_unknown);
         walked.map(|()| has_unknown).map_err(|trouble| {
@@ -125,14 +125,14 @@ impl Shape {
     }
 
     /// Finds `null` values in `value` at `path` where this shape requires a type.
-    pub fn nulls(self, value: Raw<'_>, path: &Path) -> Vec<Path> {
+    pub fn nulls(self, value: Raw<'_>, path: &JsonPath) -> Vec<JsonPath> {
         let mut found = Vec::new();
         self.find_nulls(value, &mut path.clone(), &mut found);
         found
     }
 
-    fn find_nulls(self, value: Raw<'_>, path: &mut Path, found: &mut Vec<Path>) {
-        let mut inside = |shape: Shape, value: Raw<'_>, step: Step, path: &mut Path| {
+    fn find_nulls(self, value: Raw<'_>, path: &mut JsonPath, found: &mut Vec<JsonPath>) {
+        let mut inside = |shape: Shape, value: Raw<'_>, step: PathStep, path: &mut JsonPath| {
             path.0.push(step);
             shape.find_nulls(value, path, found);
             path.0.pop();
@@ -141,17 +141,17 @@ impl Shape {
             Shape::Any => {}
             _ if value.is_null() => found.push(path.clone()),
             Shape::List(item) => {
-                value.items().enumerate().for_each(|(index, value)| inside(*item, value, Step::Index(index), path));
+                value.items().enumerate().for_each(|(index, value)| inside(*item, value, PathStep::Index(index), path));
             }
             Shape::Map(shape) => {
                 value
                     .members()
-                    .for_each(|(key, value)| inside(*shape, value, Step::Key(key.into_owned().into()), path));
+                    .for_each(|(key, value)| inside(*shape, value, PathStep::Key(key.into_owned().into()), path));
             }
             Shape::Object(fields) => {
                 for (key, value) in value.members() {
                     if let Some((name, shape)) = field(fields, &key) {
-                        inside(*shape, value, Step::from(*name), path);
+                        inside(*shape, value, PathStep::from(*name), path);
                     }
                 }
             }
@@ -164,35 +164,35 @@ impl Shape {
         let found = value.kind();
         let fits = match self {
             Shape::Any => return Ok(()),
-            Shape::Str | Shape::Base64 => found == Kind::String,
-            Shape::Bool => found == Kind::Bool,
-            Shape::Int => found == Kind::Number && value.text().parse::<i64>().is_ok(),
-            Shape::List(_) => found == Kind::Array,
-            Shape::Map(_) | Shape::Object(_) => found == Kind::Object,
+            Shape::Str | Shape::Base64 => found == JsonKind::String,
+            Shape::Bool => found == JsonKind::Bool,
+            Shape::Int => found == JsonKind::Number && value.text().parse::<i64>().is_ok(),
+            Shape::List(_) => found == JsonKind::Array,
+            Shape::Map(_) | Shape::Object(_) => found == JsonKind::Object,
         };
-        if found == Kind::Null {
+        if found == JsonKind::Null {
             return Ok(());
         }
         if !fits {
-            return Err(FaultAt::of(Fault::Kind { found, expected: self.name() }));
+            return Err(FaultAt::of(ShapeFault::Kind { found, expected: self.name() }));
         }
         match self {
             Shape::List(item) => {
                 for (index, value) in value.items().enumerate() {
-                    item.walk(value, &[], has_unknown).map_err(|trouble| trouble.at(Step::Index(index)))?;
+                    item.walk(value, &[], has_unknown).map_err(|trouble| trouble.at(PathStep::Index(index)))?;
                 }
             }
             Shape::Map(shape) => {
                 for (key, value) in value.members() {
                     let walked = shape.walk(value, &[], has_unknown);
-                    walked.map_err(|trouble| trouble.at(Step::Key(key.into_owned().into())))?;
+                    walked.map_err(|trouble| trouble.at(PathStep::Key(key.into_owned().into())))?;
                 }
             }
             Shape::Object(fields) => {
                 for (key, value) in value.members() {
                     match field(fields, &key) {
                         Some((name, shape)) => {
-                            shape.walk(value, &[], has_unknown).map_err(|trouble| trouble.at(Step::from(*name)))?;
+                            shape.walk(value, &[], has_unknown).map_err(|trouble| trouble.at(PathStep::from(*name)))?;
                         }
                         None => *has_unknown |= !known.iter().any(|name| name.eq_ignore_ascii_case(&key)),
                     }
@@ -200,7 +200,7 @@ impl Shape {
             }
             Shape::Base64 => {
                 let text = value.as_str().unwrap_or_default();
-                crate::base64::check(&text).map_err(|at| FaultAt::of(Fault::Base64(at)))?;
+                crate::base64::check(&text).map_err(|at| FaultAt::of(ShapeFault::Base64(at)))?;
             }
             Shape::Any | Shape::Str | Shape::Bool | Shape::Int => {}
         }
@@ -210,18 +210,18 @@ impl Shape {
 
 /// A fault, and the path from there to the root.
 struct FaultAt {
-    reversed_path: Vec<Step>,
-    fault: Fault,
+    reversed_path: Vec<PathStep>,
+    fault: ShapeFault,
 }
 
 impl FaultAt {
     #[cold]
-    fn of(fault: Fault) -> Box<FaultAt> {
+    fn of(fault: ShapeFault) -> Box<FaultAt> {
         Box::new(FaultAt { reversed_path: Vec::new(), fault })
     }
 
     #[cold]
-    fn at(mut self: Box<FaultAt>, step: Step) -> Box<FaultAt> {
+    fn at(mut self: Box<FaultAt>, step: PathStep) -> Box<FaultAt> {
         self.reversed_path.push(step);
         self
     }

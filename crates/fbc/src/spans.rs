@@ -6,10 +6,10 @@
 use std::collections::HashMap;
 use std::ops::Range;
 
-use crate::json::{Kind, Raw, Step};
+use crate::json::{JsonKind, PathStep, Raw};
 use crate::limits::MAX_DEPTH;
 use crate::yaml::YamlFault;
-use crate::yaml::events::{Event, Fault, Parser, Span};
+use crate::yaml::events::{Parser, Span, YamlEvent, YamlSyntaxError};
 use crate::yaml::read::{terminated, with_quotes_rewritten};
 use crate::yaml::scalar;
 
@@ -129,7 +129,7 @@ impl Spans {
     }
 
     /// Returns the span of the value at `path`, in bytes.
-    pub fn find(&self, path: &[Step]) -> Option<Range<usize>> {
+    pub fn find(&self, path: &[PathStep]) -> Option<Range<usize>> {
         let (value, rest) = self.walk(path)?;
         rest.is_empty().then(|| self.nodes[value].span.clone())
     }
@@ -138,7 +138,7 @@ impl Spans {
     ///
     /// Keys match exactly, or else regardless of ASCII case, and the last of several counts. The path follows aliases
     /// to the anchored node, and merge keys for names that the mapping itself lacks.
-    pub fn find_or_ancestor(&self, path: &[Step]) -> Option<Range<usize>> {
+    pub fn find_or_ancestor(&self, path: &[PathStep]) -> Option<Range<usize>> {
         self.walk(path).map(|(value, _)| self.nodes[value].span.clone())
     }
 
@@ -150,8 +150,8 @@ impl Spans {
         let scalar = NodeKind::Scalar { string: string.is_some(), key: string, merge: false };
         self.nodes.push(Node { span, kind: scalar });
         self.nodes[index].kind = match value.kind() {
-            Kind::Array => NodeKind::Sequence(value.items().map(|item| self.add_json(document, item)).collect()),
-            Kind::Object => {
+            JsonKind::Array => NodeKind::Sequence(value.items().map(|item| self.add_json(document, item)).collect()),
+            JsonKind::Object => {
                 let mut members = Vec::new();
                 let mut at = start + 1;
                 for (key, value) in value.members() {
@@ -171,7 +171,7 @@ impl Spans {
         index
     }
 
-    fn parse_yaml(text: &[u8]) -> Result<Spans, Fault> {
+    fn parse_yaml(text: &[u8]) -> Result<Spans, YamlSyntaxError> {
         let mut parser = Parser::new(text);
         let mut nodes: Vec<Node> = Vec::new();
         let mut open: Vec<usize> = Vec::new();
@@ -179,19 +179,19 @@ impl Spans {
         loop {
             let (event, span) = parser.next_event()?;
             let (anchor, kind) = match event {
-                Event::Scalar(scalar) => {
+                YamlEvent::Scalar(scalar) => {
                     let value = scalar::value(&scalar);
-                    let string = matches!(value, Ok(scalar::Value::Str(_)));
+                    let string = matches!(value, Ok(scalar::ScalarValue::Str(_)));
                     let key = value.and_then(scalar::key).ok().map(|key| key.into_owned());
                     (scalar.anchor, NodeKind::Scalar { key, string, merge: scalar::is_merge_key(&scalar) })
                 }
-                Event::Alias(name) => {
-                    let unknown = || Fault::new(span.start, YamlFault::UnknownAnchor(name.to_owned()));
+                YamlEvent::Alias(name) => {
+                    let unknown = || YamlSyntaxError::new(span.start, YamlFault::UnknownAnchor(name.to_owned()));
                     (None, NodeKind::Alias(*anchors.get(name).ok_or_else(unknown)?))
                 }
-                Event::SequenceStart { anchor } => (anchor, NodeKind::Sequence(Vec::new())),
-                Event::MappingStart { anchor } => (anchor, NodeKind::Mapping(Vec::new())),
-                Event::SequenceEnd | Event::MappingEnd => {
+                YamlEvent::SequenceStart { anchor } => (anchor, NodeKind::Sequence(Vec::new())),
+                YamlEvent::MappingStart { anchor } => (anchor, NodeKind::Mapping(Vec::new())),
+                YamlEvent::SequenceEnd | YamlEvent::MappingEnd => {
                     if let Some(index) = open.pop() {
                         let last = match &nodes[index].kind {
                             NodeKind::Sequence(children) | NodeKind::Mapping(children) => children.last(),
@@ -205,8 +205,8 @@ impl Spans {
                     }
                     continue;
                 }
-                Event::DocumentStart { .. } => continue,
-                Event::DocumentEnd | Event::StreamEnd => return Ok(Spans { nodes }),
+                YamlEvent::DocumentStart { .. } => continue,
+                YamlEvent::DocumentEnd | YamlEvent::StreamEnd => return Ok(Spans { nodes }),
             };
             // No document that can be read is deeper, and the parser takes time for each open level at every token.
             if open.len() > MAX_DEPTH {
@@ -229,15 +229,15 @@ impl Spans {
     }
 
     /// Follows `path` as far as possible, and returns the value reached and the remaining steps.
-    fn walk<'p>(&self, path: &'p [Step]) -> Option<(usize, &'p [Step])> {
+    fn walk<'p>(&self, path: &'p [PathStep]) -> Option<(usize, &'p [PathStep])> {
         self.nodes.first()?;
         let mut value = 0;
         for (done, step) in path.iter().enumerate() {
             let next = match (step, self.kind(value)) {
-                (Step::Key(name), NodeKind::Mapping(_)) => self
+                (PathStep::Key(name), NodeKind::Mapping(_)) => self
                     .member(value, name, |a, b| a == b, 0)
                     .or_else(|| self.member(value, name, str::eq_ignore_ascii_case, 0)),
-                (Step::Index(index), NodeKind::Sequence(items)) => items.get(*index).copied(),
+                (PathStep::Index(index), NodeKind::Sequence(items)) => items.get(*index).copied(),
                 _ => None,
             };
             match next {
@@ -302,11 +302,11 @@ list:
 n: 1
 ";
 
-    fn locate(text: &[u8], path: &[Step]) -> Option<Range<usize>> {
+    fn locate(text: &[u8], path: &[PathStep]) -> Option<Range<usize>> {
         Spans::of_yaml(text)?.find(path)
     }
 
-    fn at(path: &crate::json::Path) -> Option<&'static str> {
+    fn at(path: &crate::json::JsonPath) -> Option<&'static str> {
         locate(TEXT.as_bytes(), &path.0).map(|range| &TEXT[range])
     }
 
@@ -325,7 +325,7 @@ n: 1
     #[test]
     fn a_missing_value_is_located_by_its_parent() {
         let spans = Spans::of_yaml(TEXT.as_bytes()).unwrap();
-        let holder = |path: crate::json::Path| &TEXT[spans.find_or_ancestor(&path.0).unwrap()];
+        let holder = |path: crate::json::JsonPath| &TEXT[spans.find_or_ancestor(&path.0).unwrap()];
         assert_eq!(holder(path!["list", 2, "name"]), "- one\n- name: two\n  replaces: one");
         assert_eq!(holder(path!["schema", "x"]), "olm.channel");
         assert_eq!(holder(path!["list", 0]), "one");
@@ -343,7 +343,7 @@ n: 1
     fn values_of_json_are_located_like_values_of_yaml() {
         let text = r#" {"a": {"B": [1, {"c": "x"}]}, "a": {"b": [2, {"C": "é"}]}}"#;
         let document = Raw::parse(text.trim(), 10).unwrap();
-        let found = |path: crate::json::Path| &text.trim()[Spans::of_json(document).find(&path.0).unwrap()];
+        let found = |path: crate::json::JsonPath| &text.trim()[Spans::of_json(document).find(&path.0).unwrap()];
         assert_eq!(found(path!["a", "B", 1, "c"]), "\"é\"");
         assert_eq!(found(path!["a", "b", 0]), "2");
     }

@@ -3,8 +3,8 @@
 use std::collections::{HashSet, VecDeque};
 use std::ops::Range;
 
-use crate::documents::{End, Splitter};
-use crate::json::{self, Layout, Raw, Text};
+use crate::documents::{EndOfDocuments, Splitter};
+use crate::json::{self, JsonLayout, Raw, Text};
 use crate::limits::Limits;
 use crate::yaml;
 
@@ -37,7 +37,7 @@ pub fn documents(text: &[u8], limits: &Limits) -> Result<Vec<Text>, StreamError>
 
 /// The first document of a text, for single-document files.
 #[derive(Debug, Clone, Copy)]
-pub struct First<'a> {
+pub struct FirstDocument<'a> {
     /// The byte offset of its start in the text.
     pub offset: usize,
     text: &'a [u8],
@@ -46,7 +46,7 @@ pub struct First<'a> {
 
 /// A duplicate key in an object.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Repeated {
+pub struct RepeatedKey {
     /// The key.
     pub key: String,
     /// The byte offset of the second occurrence in the text.
@@ -59,7 +59,7 @@ pub struct Repeated {
 ///
 /// # Errors
 /// Fails if that document cannot be parsed.
-pub fn first<'a>(text: &'a [u8], limits: &Limits) -> Result<Option<(First<'a>, Text)>, StreamError> {
+pub fn first<'a>(text: &'a [u8], limits: &Limits) -> Result<Option<(FirstDocument<'a>, Text)>, StreamError> {
     let mut walk = Walk::new(text, limits);
     loop {
         match walk.next(1)? {
@@ -70,15 +70,15 @@ pub fn first<'a>(text: &'a [u8], limits: &Limits) -> Result<Option<(First<'a>, T
     }
 }
 
-impl First<'_> {
+impl FirstDocument<'_> {
     /// Finds a duplicate key in an object of the document; when reading, the last one counts.
-    pub fn repeated_key(&self) -> Option<Repeated> {
+    pub fn repeated_key(&self) -> Option<RepeatedKey> {
         let found = if self.is_json {
             std::str::from_utf8(self.text).ok().and_then(|text| repeated_in_json(Raw::from_checked(text)))
         } else {
             yaml::repeated_key(self.text)
         };
-        found.map(|(key, offset)| Repeated { key, offset: self.offset + offset })
+        found.map(|(key, offset)| RepeatedKey { key, offset: self.offset + offset })
     }
 }
 
@@ -107,7 +107,7 @@ impl<'a> Walk<'a, '_> {
     }
 
     /// Returns the next document with its canonical JSON, splitting off up to `most` documents if none is waiting.
-    fn next(&mut self, most: usize) -> Result<Option<(First<'a>, Text)>, StreamError> {
+    fn next(&mut self, most: usize) -> Result<Option<(FirstDocument<'a>, Text)>, StreamError> {
         while self.waiting.is_empty() {
             match self.end.take() {
                 Some(Ok(())) => return Ok(None),
@@ -117,7 +117,7 @@ impl<'a> Walk<'a, '_> {
         }
         let Some((offset, range, json)) = self.waiting.pop_front() else { return Ok(None) };
         let text = &self.text[range];
-        let first = First { offset, text, is_json: json.is_some() };
+        let first = FirstDocument { offset, text, is_json: json.is_some() };
         if let Some(json) = json {
             return Ok(Some((first, json)));
         }
@@ -138,7 +138,7 @@ impl<'a> Walk<'a, '_> {
                     self.waiting.push_back((
                         range.start,
                         range,
-                        batch.json(document).map(|value| Text::canonical(value, Layout::Compact)),
+                        batch.json(document).map(|value| Text::canonical(value, JsonLayout::Compact)),
                     ));
                 }
                 Err(bad) => {
@@ -149,12 +149,14 @@ impl<'a> Walk<'a, '_> {
             }
         }
         self.at += batch.consumed;
-        let moved = |error: &json::Error| json_fault(&json::Error { offset: at + error.offset, ..error.clone() });
+        let moved = |error: &json::JsonSyntaxError| {
+            json_fault(&json::JsonSyntaxError { offset: at + error.offset, ..error.clone() })
+        };
         match &batch.end {
-            End::Text => self.end = Some(Ok(())),
-            End::Window => self.not_json = self.not_json.take().or(batch.not_json.as_ref().map(moved)),
-            End::Json(error) => self.end = Some(Err(moved(error))),
-            End::Utf8(offset) => {
+            EndOfDocuments::Text => self.end = Some(Ok(())),
+            EndOfDocuments::Window => self.not_json = self.not_json.take().or(batch.not_json.as_ref().map(moved)),
+            EndOfDocuments::Json(error) => self.end = Some(Err(moved(error))),
+            EndOfDocuments::Utf8(offset) => {
                 self.end = Some(Err(StreamError { offset: at + offset, message: "invalid UTF-8".into() }));
             }
         }
@@ -177,7 +179,7 @@ fn repeated_in_json(document: Raw<'_>) -> Option<(String, usize)> {
     None
 }
 
-fn json_fault(error: &json::Error) -> StreamError {
+fn json_fault(error: &json::JsonSyntaxError) -> StreamError {
     StreamError { offset: error.offset, message: format!("json: offset {}: {error}", error.offset) }
 }
 
@@ -203,7 +205,7 @@ mod tests {
             Ok(None) => "nothing".into(),
             Ok(Some((first, json))) => match first.repeated_key() {
                 None => json.into_string(),
-                Some(Repeated { key, offset }) => format!("{json}, {key} at {offset}"),
+                Some(RepeatedKey { key, offset }) => format!("{json}, {key} at {offset}"),
             },
             Err(error) => error.to_string(),
         }

@@ -1,7 +1,7 @@
 //! Finds fields that the schema of a blob does not know.
 
 use crate::blob::{BUNDLE, CHANNEL, DEPRECATIONS, PACKAGE};
-use crate::json::{Path, Raw, Step};
+use crate::json::{JsonPath, PathStep, Raw};
 use crate::schema::BlobSchema;
 use crate::shape::Shape;
 
@@ -20,7 +20,7 @@ pub(crate) fn printed(schema: &str) -> &'static [&'static str] {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct UnknownField {
     /// The path of the field.
-    pub path: Path,
+    pub path: JsonPath,
     /// The fields that the schema knows in its place.
     pub known: Vec<&'static str>,
 }
@@ -31,9 +31,9 @@ impl UnknownField {
         let mut shown = String::new();
         for step in &self.path.0 {
             match step {
-                Step::Index(_) => shown.push_str("[]"),
-                Step::Key(key) if shown.is_empty() => shown.push_str(key),
-                Step::Key(key) => {
+                PathStep::Index(_) => shown.push_str("[]"),
+                PathStep::Key(key) if shown.is_empty() => shown.push_str(key),
+                PathStep::Key(key) => {
                     shown.push('.');
                     shown.push_str(key);
                 }
@@ -50,12 +50,12 @@ impl UnknownField {
 pub fn fields(schema: &str, blob: Raw<'_>, found: &mut dyn FnMut(UnknownField)) {
     let Some(shapes) = BlobSchema::named(schema).map(|schema| schema.shape.fields()) else { return };
     let known = printed(schema);
-    let mut path = Path::default();
+    let mut path = JsonPath::default();
     for (key, value) in blob.members() {
         if !known.iter().any(|name| name.eq_ignore_ascii_case(&key)) {
             found(UnknownField { path: path.then(key.into_owned()), known: known.to_vec() });
         } else if let Some((_, shape)) = shapes.iter().find(|(name, _)| name.eq_ignore_ascii_case(&key)) {
-            path.0.push(Step::from(key.into_owned()));
+            path.0.push(PathStep::from(key.into_owned()));
             walk(*shape, value, &mut path, found);
             path.0.pop();
         }
@@ -63,11 +63,11 @@ pub fn fields(schema: &str, blob: Raw<'_>, found: &mut dyn FnMut(UnknownField)) 
 }
 
 /// Walks the value at `path` as far as its shape is known.
-fn walk(shape: Shape, value: Raw<'_>, path: &mut Path, found: &mut dyn FnMut(UnknownField)) {
+fn walk(shape: Shape, value: Raw<'_>, path: &mut JsonPath, found: &mut dyn FnMut(UnknownField)) {
     match shape {
         Shape::List(item) => {
             for (index, value) in value.items().enumerate() {
-                path.0.push(Step::Index(index));
+                path.0.push(PathStep::Index(index));
                 walk(*item, value, path, found);
                 path.0.pop();
             }
@@ -76,7 +76,7 @@ fn walk(shape: Shape, value: Raw<'_>, path: &mut Path, found: &mut dyn FnMut(Unk
             for (key, value) in value.members() {
                 match shapes.iter().find(|(name, _)| name.eq_ignore_ascii_case(&key)) {
                     Some((_, shape)) => {
-                        path.0.push(Step::from(key.into_owned()));
+                        path.0.push(PathStep::from(key.into_owned()));
                         walk(*shape, value, path, found);
                         path.0.pop();
                     }

@@ -8,9 +8,9 @@ use std::sync::mpsc;
 
 use rayon::prelude::*;
 
-use crate::blob::{BUNDLE, Blob, CHANNEL, Content, DEPRECATIONS, Fbc, PACKAGE, TextAt, TextBuffer};
+use crate::blob::{BUNDLE, Blob, BlobContent, CHANNEL, DEPRECATIONS, Fbc, PACKAGE, TextAt, TextBuffer};
 use crate::decode::text;
-use crate::json::{Fields, Kind, Layout, Raw, write_as_written, write_canonical, write_canonical_nested};
+use crate::json::{JsonKind, JsonLayout, MemberWriter, Raw, write_as_written, write_canonical, write_canonical_nested};
 use crate::object;
 use crate::property;
 use crate::unknown;
@@ -171,12 +171,12 @@ impl Fbc {
             let raw = self.text(blob, &mut buffer)?;
             match format {
                 Format::Json => {
-                    self.print(blob, raw, Layout::Indented(4), arrangement, out)?;
+                    self.print(blob, raw, JsonLayout::Indented(4), arrangement, out)?;
                     out.push(b'\n');
                 }
                 Format::Yaml => {
                     compact.clear();
-                    self.print(blob, raw, Layout::Compact, arrangement, &mut compact)?;
+                    self.print(blob, raw, JsonLayout::Compact, arrangement, &mut compact)?;
                     let json = std::str::from_utf8(&compact).map_err(io::Error::other)?;
                     out.extend_from_slice(b"---\n");
                     yaml::write_document(Raw::from_checked(json), out);
@@ -192,7 +192,7 @@ impl Fbc {
         &self,
         blob: &Blob,
         raw: Raw<'_>,
-        layout: Layout,
+        layout: JsonLayout,
         arrangement: Arrangement,
         out: &mut Vec<u8>,
     ) -> io::Result<()> {
@@ -200,16 +200,16 @@ impl Fbc {
         let whole = arrangement == Arrangement::Complete;
         let mut object = ObjectWriter { layout, level: 0, whole, as_written, first: true, out };
         match &blob.content {
-            Content::Package { .. } => {
+            BlobContent::Package { .. } => {
                 object.open();
                 object.string("schema", PACKAGE);
                 object.string("name", &blob.name);
                 object.string("defaultChannel", &text(raw, "defaultChannel"));
-                if let Some(icon) = raw.get("icon").filter(|icon| icon.kind() == Kind::Object) {
+                if let Some(icon) = raw.get("icon").filter(|icon| icon.kind() == JsonKind::Object) {
                     object.icon(icon);
                 }
                 match raw.get("description") {
-                    Some(description) if as_written && description.kind() == Kind::String => {
+                    Some(description) if as_written && description.kind() == JsonKind::String => {
                         object.key("description");
                         object.free_value(Some(description));
                     }
@@ -221,7 +221,7 @@ impl Fbc {
                 object.rest(raw, unknown::printed(PACKAGE));
                 object.close();
             }
-            Content::Channel { .. } => {
+            BlobContent::Channel { .. } => {
                 object.open();
                 object.string("schema", CHANNEL);
                 object.string("name", &blob.name);
@@ -231,7 +231,7 @@ impl Fbc {
                 object.rest(raw, unknown::printed(CHANNEL));
                 object.close();
             }
-            Content::Bundle(bundle) => {
+            BlobContent::Bundle(bundle) => {
                 object.open();
                 object.string("schema", BUNDLE);
                 object.string_if_any("name", &blob.name);
@@ -249,7 +249,7 @@ impl Fbc {
                 object.rest(raw, unknown::printed(BUNDLE));
                 object.close();
             }
-            Content::Deprecations { .. } => {
+            BlobContent::Deprecations { .. } => {
                 object.open();
                 object.string("schema", DEPRECATIONS);
                 object.string("package", &blob.package);
@@ -257,7 +257,7 @@ impl Fbc {
                 object.rest(raw, unknown::printed(DEPRECATIONS));
                 object.close();
             }
-            Content::Other | Content::Broken => write_canonical_nested(raw, layout, 0, object.out),
+            BlobContent::Other | BlobContent::Broken => write_canonical_nested(raw, layout, 0, object.out),
         }
         Ok(())
     }
@@ -266,7 +266,7 @@ impl Fbc {
     /// that were converted to channels.
     pub(crate) fn bundle_properties<'a>(&self, blob: &Blob, raw: Raw<'a>) -> io::Result<Vec<PrintedProperty<'a>>> {
         let consumed = match &blob.content {
-            Content::Bundle(bundle) => bundle.old_form.as_ref().is_some_and(|old| old.consumed),
+            BlobContent::Bundle(bundle) => bundle.old_form.as_ref().is_some_and(|old| old.consumed),
             _ => false,
         };
         let mut properties = Vec::new();
@@ -341,12 +341,12 @@ impl PrintedProperty<'_> {
     pub(crate) fn text(&self, as_written: bool) -> Vec<u8> {
         let mut out = Vec::new();
         match (&self.inlined, self.value) {
-            (Some(data), _) => Fields::append(&mut out, |value| {
+            (Some(data), _) => MemberWriter::append(&mut out, |value| {
                 value.string("data", &String::from_utf8_lossy(data));
             }),
             (None, None) => out.extend_from_slice(b"null"),
-            (None, Some(value)) if as_written => write_as_written(value, Layout::Compact, 0, &mut out),
-            (None, Some(value)) => write_canonical(value, Layout::Compact, &mut out),
+            (None, Some(value)) if as_written => write_as_written(value, JsonLayout::Compact, 0, &mut out),
+            (None, Some(value)) => write_canonical(value, JsonLayout::Compact, &mut out),
         }
         out
     }

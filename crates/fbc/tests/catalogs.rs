@@ -3,7 +3,7 @@
 use std::fs;
 use std::path::Path;
 
-use fbc::{Fbc, Format, LoadOptions, Loaded};
+use fbc::{Fbc, Format, LoadOptions, LoadReport};
 use proptest::prelude::*;
 use serde_json::{Value, json};
 use tempfile::TempDir;
@@ -109,7 +109,7 @@ impl Scratch {
         Scratch { root }
     }
 
-    fn load(&self) -> (Fbc, Loaded) {
+    fn load(&self) -> (Fbc, LoadReport) {
         let mut fbc = Fbc::default();
         let options = LoadOptions { keep_text: true, ..LoadOptions::default() };
         let loaded = fbc.load_dir(self.root.path(), &options).expect("a directory");

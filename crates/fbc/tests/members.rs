@@ -4,7 +4,7 @@ use std::fs;
 use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 
-use fbc::{Fbc, LoadOptions, Loaded, Unportable};
+use fbc::{Fbc, LoadOptions, LoadReport, Unportable};
 use tempfile::TempDir;
 
 const BUNDLE: &str = "schema: olm.bundle\nname: a.v1\npackage: a\nimage: x\nproperties:\n\
@@ -20,11 +20,11 @@ fn directory(files: &[(&str, &str)]) -> TempDir {
     root
 }
 
-fn load(root: &Path) -> Loaded {
+fn load(root: &Path) -> LoadReport {
     Fbc::default().load_dir(root, &LoadOptions::default()).unwrap()
 }
 
-fn paths(loaded: &Loaded) -> Vec<&str> {
+fn paths(loaded: &LoadReport) -> Vec<&str> {
     loaded.members.paths().map(|path| path.to_str().unwrap()).collect()
 }
 

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 
 use catalog::Warnings;
-use fbc::json::{Object, Text};
+use fbc::json::{JsonObject, Text};
 use fbc::quote::quote;
 use fbc::version::Version;
 use fbc::{Fbc, Limits, base64, blob, csv, property};
@@ -159,7 +159,7 @@ impl Content {
                 Ok(())
             })?;
         }
-        let checked = catalog::check(&fbc, fbc::Loaded::default(), Warnings::Off);
+        let checked = catalog::check(&fbc, fbc::LoadReport::default(), Warnings::Off);
         match checked.catalog {
             Ok(_) => Ok(problems.into_iter().map(|problem| problem.message).collect()),
             Err(problems) => Err(Error::Message(catalog::tree::message(problems.errors()))),
@@ -244,7 +244,7 @@ fn icon(
 }
 
 fn channel_blob(package: &str, channel: &str, entries: &[Member], ranges: &HashMap<&str, String>) -> Text {
-    let entry = |member: &Member| blob::Entry {
+    let entry = |member: &Member| blob::ChannelEntry {
         name: member.bundle.as_str().into(),
         replaces: member.replaces.as_str().into(),
         skips: member.skips.iter().map(|skip| skip.as_str().into()).collect(),
@@ -355,5 +355,5 @@ fn gvk(text: &str) -> Option<Text> {
 /// Converts a package dependency to a property.
 fn package_required(text: &str) -> Option<Text> {
     let [package, range] = value::fields(text, ["packageName", "version"])?;
-    Some(Object::new().string("packageName", &package).string("versionRange", &range).end())
+    Some(JsonObject::new().string("packageName", &package).string("versionRange", &range).end())
 }

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::{fmt, fs};
 
 use bundle::Contents;
-use fbc::json::{Kind, Raw, Text};
+use fbc::json::{JsonKind, Raw, Text};
 use fbc::{Limits, stream};
 use rusqlite::Connection;
 
@@ -227,7 +227,9 @@ fn load_package(connection: &Connection, document: Raw<'_>, problems: &mut Vec<S
         return;
     }
     let mut heads = BTreeMap::new();
-    for channel in document.get("channels").filter(|list| list.kind() == Kind::Array).into_iter().flat_map(Raw::items) {
+    for channel in
+        document.get("channels").filter(|list| list.kind() == JsonKind::Array).into_iter().flat_map(Raw::items)
+    {
         heads.insert(text(channel, "name"), text(channel, "currentCSV"));
     }
     let mut default_channel = text(document, "defaultChannel");

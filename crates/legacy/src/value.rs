@@ -1,6 +1,6 @@
 //! Column values: text or bytes, JSON or not.
 
-use fbc::json::{self, Kind, Object, Raw};
+use fbc::json::{self, JsonKind, JsonObject, Raw};
 use rusqlite::types::{FromSql, FromSqlError, FromSqlResult, ValueRef};
 use rusqlite::{Connection, Params};
 
@@ -43,12 +43,12 @@ pub(crate) fn or_null(text: &str) -> Option<&str> {
 
 /// Returns the value of an `olm.package` property.
 pub(crate) fn package_property(package: &str, version: &str) -> json::Text {
-    Object::new().string("packageName", package).string("version", version).end()
+    JsonObject::new().string("packageName", package).string("version", version).end()
 }
 
 /// Returns the value of an `olm.gvk` property.
 pub(crate) fn gvk_property(group: &str, kind: &str, version: &str) -> json::Text {
-    Object::new().string("group", group).string("kind", kind).string("version", version).end()
+    JsonObject::new().string("group", group).string("kind", kind).string("version", version).end()
 }
 
 /// Parses JSON in a column.
@@ -58,13 +58,13 @@ pub(crate) fn json(text: &str) -> Option<Raw<'_>> {
 
 /// Returns string fields of a JSON object; missing ones are empty.
 pub(crate) fn fields<const N: usize>(text: &str, names: [&str; N]) -> Option<[String; N]> {
-    let value = json(text).filter(|value| value.kind() == Kind::Object)?;
+    let value = json(text).filter(|value| value.kind() == JsonKind::Object)?;
     Some(names.map(|name| value.get(name).and_then(Raw::as_str).unwrap_or_default().into_owned()))
 }
 
 /// Returns a JSON object without one of its members, or `None` if it lacks it.
 pub(crate) fn without_member(text: &str, name: &str) -> Option<json::Text> {
-    let value = json(text).filter(|value| value.kind() == Kind::Object)?;
+    let value = json(text).filter(|value| value.kind() == JsonKind::Object)?;
     if value.members().all(|(key, _)| key != name) {
         return None;
     }

@@ -19,7 +19,7 @@ use crate::request::SelectionOptions;
 use crate::session::Session;
 
 /// The limits of a CatalogSource template.
-const TEMPLATE: fbc::yaml::Limits = fbc::yaml::Limits { depth: 64, nodes: 1 << 16, bytes: 1 << 22 };
+const TEMPLATE: fbc::yaml::YamlLimits = fbc::yaml::YamlLimits { depth: 64, nodes: 1 << 16, bytes: 1 << 22 };
 
 /// The maximum size of an index.
 const INDEX_LIMIT: u64 = 4 << 20;

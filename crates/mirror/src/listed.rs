@@ -50,7 +50,7 @@ pub fn read(text: &[u8], target: &Target) -> Result<(Vec<Reference>, Vec<String>
         return Err(MirrorError::TooLarge(LIMIT));
     }
     let mut out = Vec::new();
-    let limits = fbc::yaml::Limits { depth: 32, nodes: 4 << 20, bytes: 256 << 20 };
+    let limits = fbc::yaml::YamlLimits { depth: 32, nodes: 4 << 20, bytes: 256 << 20 };
     fbc::yaml::to_json(text, &limits, &mut out)?;
     let list: Value = serde_json::from_slice(&out)?;
     if list["kind"] != KIND {

@@ -410,7 +410,7 @@ impl SetBlob<'_> {
 }
 
 /// Returns the selected entries of a channel: as written, unless their edges changed.
-fn entries(written: &serde_json::Value, kept: &[fbc::blob::Entry]) -> serde_json::Value {
+fn entries(written: &serde_json::Value, kept: &[fbc::blob::ChannelEntry]) -> serde_json::Value {
     let list = kept.iter().map(|entry| {
         let old = written.as_array().into_iter().flatten().find(|old| old["name"] == *entry.name);
         let mut value = old.cloned().unwrap_or_else(|| serde_json::json!({"name": &*entry.name}));

@@ -106,13 +106,13 @@ impl<'v> Value<'v> {
     /// Converts JSON to a value.
     pub(super) fn of_json(raw: Raw<'v>) -> Value<'v> {
         match raw.kind() {
-            json::Kind::Null => Value::Null,
-            json::Kind::Bool => Value::Bool(raw.as_bool().unwrap_or_default()),
+            json::JsonKind::Null => Value::Null,
+            json::JsonKind::Bool => Value::Bool(raw.as_bool().unwrap_or_default()),
             // All JSON numbers are doubles in the original, whatever they look like.
-            json::Kind::Number => Value::Double(raw.text().parse().unwrap_or(f64::NAN)),
-            json::Kind::String => Value::String(raw.as_str().map_or(Text::Borrowed(""), text)),
-            json::Kind::Array => Value::List(raw.items().map(Value::of_json).collect()),
-            json::Kind::Object => {
+            json::JsonKind::Number => Value::Double(raw.text().parse().unwrap_or(f64::NAN)),
+            json::JsonKind::String => Value::String(raw.as_str().map_or(Text::Borrowed(""), text)),
+            json::JsonKind::Array => Value::List(raw.items().map(Value::of_json).collect()),
+            json::JsonKind::Object => {
                 let members = raw.members().map(|(key, of)| (Key::String(text(key)), Value::of_json(of)));
                 Value::Map(Rc::new(members.collect()))
             }

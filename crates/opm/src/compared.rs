@@ -6,7 +6,7 @@ use catalog::{Catalog, Warnings};
 use edit::Outline;
 use edit::diff::{Side, changes};
 use edit::upgrades::{self, Offered};
-use fbc::{Fbc, Limits, Loaded};
+use fbc::{Fbc, Limits, LoadReport};
 use resolve::input::CatalogInput;
 use serve::pages::PackageSummaries;
 use site::pages::changes::{Compared, Outcome};
@@ -43,7 +43,7 @@ impl Comparable {
                 fbc.push(blob);
             }
         }
-        let checked = catalog::check(&fbc, Loaded::default(), Warnings::Off);
+        let checked = catalog::check(&fbc, LoadReport::default(), Warnings::Off);
         let catalog = checked.catalog.map_err(|_| "its blobs are not complete yet")?;
         Ok(Comparable::new(fbc, catalog)?)
     }

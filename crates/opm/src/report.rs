@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 
 use fbc::locate::{Located, Locator};
 use fbc::version::Version;
-use fbc::{Fbc, Place, Problem, Severity, Spot, Stage};
+use fbc::{Fbc, Place, Problem, ProblemSeverity, ProblemStage, Spot};
 
 use crate::printer::{Printer, Style};
 
@@ -71,14 +71,14 @@ fn cap<'f, 'a>(found: &'f [Found<'a>]) -> (Vec<&'f Found<'a>>, BTreeMap<&'static
 /// Reports each problem once on stderr: the message, its position, the source line and a fix. The number of errors
 /// follows.
 pub(crate) fn show(printer: &Printer, found: &[Found<'_>]) {
-    let errors = found.iter().filter(|found| found.problem.severity == Severity::Error).count();
+    let errors = found.iter().filter(|found| found.problem.severity == ProblemSeverity::Error).count();
     let (shown, more) = cap(found);
     for (number, group) in group_similar(&shown).into_iter().enumerate() {
         let Some(first) = group.first() else { continue };
         if number > 0 {
             printer.report("");
         }
-        if first.problem.severity == Severity::Warning {
+        if first.problem.severity == ProblemSeverity::Warning {
             printer.warning(&first.problem.message);
         } else {
             printer.error(&format!("{}{}", scope(first.problem), first.problem.message));
@@ -100,7 +100,7 @@ pub(crate) fn show(printer: &Printer, found: &[Found<'_>]) {
 
 /// Reports errors as a tree, as older tools print it.
 pub(crate) fn show_tree(printer: &Printer, found: &[Found<'_>]) {
-    let errors = found.iter().filter(|found| found.problem.severity == Severity::Error);
+    let errors = found.iter().filter(|found| found.problem.severity == ProblemSeverity::Error);
     let tree = catalog::tree::message(errors.map(|found| found.problem));
     if !tree.is_empty() {
         printer.error(&tree);
@@ -181,7 +181,7 @@ fn bundle_of(problem: &Problem) -> Option<&str> {
 
 /// Returns a prefix with the package, channel and bundle that the message does not mention.
 fn scope(problem: &Problem) -> String {
-    if problem.stage != Stage::Model {
+    if problem.stage != ProblemStage::Model {
         return String::new();
     }
     let scope = &problem.scope;

@@ -22,8 +22,8 @@ pub(crate) fn log(found: &[Found<'_>]) -> String {
         let entry = Entry {
             rule: problem.rule,
             level: match problem.severity {
-                fbc::Severity::Error => "error",
-                fbc::Severity::Warning => "warning",
+                fbc::ProblemSeverity::Error => "error",
+                fbc::ProblemSeverity::Warning => "warning",
             },
             text: problem.message.clone(),
             help: found.help().unwrap_or_default(),

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use catalog::needs::Requirement;
-use fbc::{Fbc, Problem, Stage, path};
+use fbc::{Fbc, Problem, ProblemStage, path};
 
 use crate::explain::{explain, near_misses};
 use crate::input::{CandidateBundle, CatalogInput, ClusterNamespace, NamespaceSubscription};
@@ -89,7 +89,7 @@ pub fn problems(fbc: &Fbc, sources: &[CatalogInput]) -> Vec<Problem> {
         if rule == "dependency-met" && sources.len() == 1 {
             help += "\n      if another catalog of the cluster offers it, name that by --with";
         }
-        let mut problem = Problem::new(rule, Stage::Model, message)
+        let mut problem = Problem::new(rule, ProblemStage::Model, message)
             .about(&bundle.package, finding.channel, &bundle.name)
             .label(label);
         problem.help = Some(help).filter(|help| !help.is_empty());

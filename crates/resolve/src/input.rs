@@ -5,7 +5,7 @@ use std::sync::{Mutex, PoisonError};
 
 use catalog::Draft;
 use catalog::needs::BundleNeeds;
-use fbc::blob::{BUNDLE, CHANNEL, Entry, PACKAGE};
+use fbc::blob::{BUNDLE, CHANNEL, ChannelEntry, PACKAGE};
 use fbc::json::Raw;
 use fbc::release::Release;
 use fbc::version::Version;
@@ -40,7 +40,7 @@ pub struct CandidateChannel {
     /// Its deprecation message.
     pub deprecation: Option<String>,
     /// Its entries.
-    pub entries: Vec<Entry>,
+    pub entries: Vec<ChannelEntry>,
 }
 
 /// A bundle of a [`CatalogInput`], or one that is installed.

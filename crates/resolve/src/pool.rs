@@ -9,7 +9,7 @@ use std::rc::Rc;
 use catalog::chain::{self, EntryEdge};
 use catalog::channel::ChannelView;
 use catalog::needs::Need;
-use fbc::blob::Entry;
+use fbc::blob::ChannelEntry;
 use fbc::version::Version;
 
 use crate::error::PoolError;
@@ -29,7 +29,7 @@ pub struct PoolMember<'a> {
     /// The channel.
     pub channel: &'a str,
     /// Its channel entry.
-    pub entry: &'a Entry,
+    pub entry: &'a ChannelEntry,
     /// The index of its channel.
     group: usize,
 }

@@ -9,7 +9,7 @@ use std::time::SystemTime;
 
 use bytes::Bytes;
 use fbc::blob::{PACKAGE, TextBuffer};
-use fbc::json::{Layout, write_canonical};
+use fbc::json::{JsonLayout, write_canonical};
 use fbc::{Blob, Fbc};
 use rayon::prelude::*;
 
@@ -100,7 +100,7 @@ impl Content {
                 .par_iter()
                 .map_init(TextBuffer::default, |buffer, blob| -> io::Result<Vec<u8>> {
                     let mut line = Vec::new();
-                    write_canonical(fbc.text(blob, buffer)?, Layout::Compact, &mut line);
+                    write_canonical(fbc.text(blob, buffer)?, JsonLayout::Compact, &mut line);
                     line.push(b'\n');
                     Ok(line)
                 })

@@ -8,7 +8,7 @@ use catalog::{Catalog, Warnings};
 use fbc::blob::TextBuffer;
 use fbc::json::Raw;
 use fbc::locate::Locator;
-use fbc::{Blob, Content, Fbc, Limits, LoadOptions, Members, Problem, Severity, Spot, Stage};
+use fbc::{Blob, BlobContent, Fbc, Limits, LoadOptions, Members, Problem, ProblemSeverity, ProblemStage, Spot};
 
 use crate::cache::{Digest, EncodeError};
 
@@ -173,7 +173,7 @@ impl Directory {
             }
             fbc.retain(|blob| !broken.contains_key(&*blob.package));
             quarantined.extend(broken.into_iter().map(|(package, reason)| Quarantined { package, reason }));
-            checked = catalog::check(&fbc, fbc::Loaded::default(), Warnings::Off);
+            checked = catalog::check(&fbc, fbc::LoadReport::default(), Warnings::Off);
         }
         let catalog = match checked.catalog {
             Ok(catalog) => catalog,
@@ -196,7 +196,7 @@ impl Directory {
             let list = lists.get_mut(&*blob.package).unwrap_or(&mut unowned);
             list.extend_from_slice(&digest.to_le_bytes());
             // Objects in other files are not part of the text of the blob.
-            if matches!(&blob.content, Content::Bundle(bundle) if !bundle.references.is_empty()) {
+            if matches!(&blob.content, BlobContent::Bundle(bundle) if !bundle.references.is_empty()) {
                 let text = fbc.text(blob, &mut buffer)?;
                 for object in fbc.objects(blob, text, &self.limits) {
                     list.extend_from_slice(&Digest::of(object.as_bytes()).0.to_le_bytes());
@@ -229,7 +229,7 @@ fn has_files(root: &Path) -> io::Result<bool> {
 /// A file that cannot be read breaks all packages with blobs in it, because they may miss content.
 fn broken_packages(fbc: &Fbc, problems: &[Problem]) -> BTreeMap<String, String> {
     let mut broken: BTreeMap<String, Vec<&Problem>> = BTreeMap::new();
-    for problem in problems.iter().filter(|problem| problem.severity == Severity::Error) {
+    for problem in problems.iter().filter(|problem| problem.severity == ProblemSeverity::Error) {
         if let Some(package) = &problem.scope.package {
             broken.entry(package.clone()).or_default().push(problem);
             continue;
@@ -248,7 +248,7 @@ const MAX_DESCRIBED: usize = 3;
 
 /// Describes problems in one line, the first of them with file and line.
 fn summarize<'a>(fbc: &Fbc, problems: impl Iterator<Item = &'a Problem>) -> String {
-    let errors: Vec<&Problem> = problems.filter(|problem| problem.severity == Severity::Error).collect();
+    let errors: Vec<&Problem> = problems.filter(|problem| problem.severity == ProblemSeverity::Error).collect();
     let mut locator = Locator::new(fbc);
     let describe = |problem: &&Problem| {
         let place = problem.place.as_ref();
@@ -259,7 +259,7 @@ fn summarize<'a>(fbc: &Fbc, problems: impl Iterator<Item = &'a Problem>) -> Stri
             .map(|it| format!(":{}:{}", it.line, it.column));
         let place = file.map(|file| format!("{file}{}: ", line.unwrap_or_default())).unwrap_or_default();
         let scope = &problem.scope;
-        let channel = scope.channel.as_ref().filter(|_| problem.stage == Stage::Model);
+        let channel = scope.channel.as_ref().filter(|_| problem.stage == ProblemStage::Model);
         let channel = channel.map(|channel| format!("channel {channel:?}: ")).unwrap_or_default();
         format!("{place}{channel}{}", problem.message)
     };

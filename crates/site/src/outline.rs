@@ -1,7 +1,7 @@
 //! Upgrade graphs and resolution input from page data.
 
 use catalog::graph::{Graph, GraphInput, GraphInputChannel};
-use fbc::blob::Entry;
+use fbc::blob::ChannelEntry;
 use fbc::release::Release;
 use fbc::version::Version;
 use resolve::input::{CandidateBundle, CandidateChannel, CatalogInput};
@@ -76,8 +76,8 @@ pub(crate) fn add_to_source(package: &Package, source: &mut CatalogInput) {
     }
 }
 
-fn entry(entry: &summary::Entry) -> Entry {
-    Entry {
+fn entry(entry: &summary::Entry) -> ChannelEntry {
+    ChannelEntry {
         name: entry.name.as_str().into(),
         replaces: entry.replaces.as_str().into(),
         skips: entry.skips.iter().map(|skip| skip.as_str().into()).collect(),

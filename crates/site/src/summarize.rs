@@ -6,7 +6,7 @@ use std::io;
 use fbc::blob::{PACKAGE, TextBuffer};
 use fbc::json::Raw;
 use fbc::release::cmp_version_release;
-use fbc::{Blob, Content, Fbc, property};
+use fbc::{Blob, BlobContent, Fbc, property};
 use serde_json::Value;
 
 use crate::csv::Csv;
@@ -172,12 +172,12 @@ fn blobs_of<'b>(
     let buffer = &mut TextBuffer::default();
     for blob in blobs {
         match &blob.content {
-            Content::Package { .. } if &*blob.schema == PACKAGE => {
+            BlobContent::Package { .. } if &*blob.schema == PACKAGE => {
                 let text = fbc.text(blob, buffer)?;
                 detail.description = text.get("description").and_then(Raw::as_str).unwrap_or_default().into_owned();
                 icon = text.get("icon").and_then(|icon| serde_json::from_str(icon.text()).ok());
             }
-            Content::Other if detail.customs.len() < CUSTOMS => {
+            BlobContent::Other if detail.customs.len() < CUSTOMS => {
                 let text = fbc.text(blob, buffer)?.text();
                 let value = match text.len() {
                     0..=CUSTOM => serde_json::from_str(text).unwrap_or_default(),

@@ -180,7 +180,7 @@ impl CatalogBundles<'_> {
             return Ok(None);
         }
         let csv =
-            rebuilt::from_metadata(&rebuilt::Facts { name, version: &facts.version, bundle: text, package: None });
+            rebuilt::from_metadata(&rebuilt::CsvInputs { name, version: &facts.version, bundle: text, package: None });
         let value = serde_json::from_str(csv.raw().text())
             .map_err(|source| SourceError::Metadata { name: name.to_owned(), source })?;
         let file = String::from("manifests/csv.json");

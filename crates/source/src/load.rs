@@ -9,7 +9,7 @@ use catalog::{Catalog, CheckOutcome, Warnings};
 use fbc::blob::TextBuffer;
 use fbc::json::Raw;
 use fbc::load::Inspect;
-use fbc::{Blob, Fbc, Limits, LoadOptions, Loaded, Problem};
+use fbc::{Blob, Fbc, Limits, LoadOptions, LoadReport, Problem};
 use rayon::prelude::*;
 
 use crate::error::{Invalid, SourceError, at};
@@ -156,7 +156,7 @@ pub fn load(references: &[String], options: &Options<'_>) -> Result<Fbc, Box<Rej
 ///
 /// # Errors
 /// Fails when the directory or the file cannot be read.
-pub fn load_catalog(fbc: &mut Fbc, path: &Path, options: &Options<'_>) -> io::Result<Loaded> {
+pub fn load_catalog(fbc: &mut Fbc, path: &Path, options: &Options<'_>) -> io::Result<LoadReport> {
     let running = options.images.progress().start(Stage::Reading);
     let load_options = LoadOptions {
         limits: options.limits.clone(),
@@ -271,13 +271,17 @@ pub fn read(
 ///
 /// # Errors
 /// Fails when the source is a bundle, or cannot be read. Problems with its files are returned.
-pub fn read_unchecked(reference: &str, found: &Source, options: &Options<'_>) -> Result<(Fbc, Loaded), SourceError> {
+pub fn read_unchecked(
+    reference: &str,
+    found: &Source,
+    options: &Options<'_>,
+) -> Result<(Fbc, LoadReport), SourceError> {
     let mut fbc = Fbc::default();
     let loaded = match found {
         Source::Catalog(path) => load_catalog(&mut fbc, path, options).map_err(at(path))?,
         Source::Database(path) => {
             load_database(&mut fbc, path, options)?;
-            let mut loaded = Loaded::default();
+            let mut loaded = LoadReport::default();
             if let Some(inspect) = options.inspect {
                 let mut buffer = TextBuffer::default();
                 for blob in fbc.blobs() {

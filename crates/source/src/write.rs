@@ -5,7 +5,7 @@ use std::io::{self, BufWriter, Write};
 use std::path::{Path, PathBuf};
 
 use edit::legacy::{self, IGNORE_FILE, OBJECTS_IGNORED};
-use fbc::json::{Layout as Spacing, Text};
+use fbc::json::{JsonLayout as Spacing, Text};
 use fbc::limits::MAX_DEPTH;
 use fbc::scratch::TempFolder;
 use fbc::{Arrangement, Blob, Fbc, Format, blob};

@@ -4,7 +4,7 @@ use std::path::{Component, Path};
 
 use fbc::blob::BUNDLE;
 use fbc::locate::Locator;
-use fbc::{Content, Fbc, path};
+use fbc::{BlobContent, Fbc, path};
 
 use crate::file;
 use crate::finding::{Finding, Severity};
@@ -33,7 +33,7 @@ fn findings_in(fbc: &Fbc, openshift: Option<(u32, u32)>, registries: &[String]) 
     let mut locator = Locator::new(fbc);
     let mut found = Vec::new();
     for blob in fbc.blobs().iter().filter(|blob| *blob.schema == *BUNDLE) {
-        let Content::Bundle(bundle) = &blob.content else { continue };
+        let BlobContent::Bundle(bundle) = &blob.content else { continue };
         let mut error = |id: &'static str, field: &'static str, message: String| {
             let mut finding = Finding::new(id, Severity::Error, message).of(&blob.name);
             if let Some(place) = blob.place(path![field]) {

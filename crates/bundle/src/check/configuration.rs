@@ -23,7 +23,7 @@ use crate::rules;
 
 const NAMES: [&str; 2] = [".opm.yaml", ".opm-checks.yaml"];
 /// The limits of a configuration file.
-const LIMITS: fbc::yaml::Limits = fbc::yaml::Limits { depth: 20, nodes: 10_000, bytes: 1 << 20 };
+const LIMITS: fbc::yaml::YamlLimits = fbc::yaml::YamlLimits { depth: 20, nodes: 10_000, bytes: 1 << 20 };
 
 /// The checks configuration of a project.
 #[derive(Debug, Default)]

@@ -199,7 +199,7 @@ fn read(path: &Path) -> Result<Value, RepositoryFileError> {
         return Err(RepositoryFileError::TooLarge(MAX_SIZE));
     }
     let mut json = Vec::new();
-    let bounds = fbc::yaml::Limits { depth: 50, nodes: 100_000, bytes: MAX_SIZE };
+    let bounds = fbc::yaml::YamlLimits { depth: 50, nodes: 100_000, bytes: MAX_SIZE };
     fbc::yaml::to_json(&text, &bounds, &mut json).map_err(Box::new)?;
     Ok(serde_json::from_slice(&json)?)
 }

@@ -38,7 +38,7 @@ fn the_first_candidate_with_an_edge_is_next() {
     let mut candidates = entries("d<c c<b b<a,z");
     candidates[0].skip_range = ">=2.0.0 <3.0.0".into();
     candidates[1].skip_range = "no range".into();
-    let candidates: Vec<&Entry> = candidates.iter().collect();
+    let candidates: Vec<&ChannelEntry> = candidates.iter().collect();
     let bundles = [("a", Some(&one)), ("b", Some(&two)), ("c", Some(&three)), ("z", None), ("q", Some(&three))];
     assert_eq!(next_upgrades(&bundles, &candidates), [Some(2), Some(0), Some(0), Some(2), None]);
 }
@@ -66,8 +66,8 @@ proptest::proptest! {
         skips in proptest::collection::vec(0usize..10, 3),
     ) {
         let name = |number: usize| format!("e{number}").into_boxed_str();
-        let mut entries: Vec<Entry> = (0..8)
-            .map(|number| Entry { name: name(number), replaces: name(replaces[number]), ..Entry::default() })
+        let mut entries: Vec<ChannelEntry> = (0..8)
+            .map(|number| ChannelEntry { name: name(number), replaces: name(replaces[number]), ..ChannelEntry::default() })
             .collect();
         entries[0].skips = skips.into_iter().map(name).collect();
         let view = ChannelView::new(&entries);
@@ -96,16 +96,16 @@ proptest::proptest! {
             .enumerate()
             .map(|(number, name)| (name.as_str(), versions.get(number).filter(|_| number != 3)))
             .collect();
-        let candidates: Vec<Entry> = edges
+        let candidates: Vec<ChannelEntry> = edges
             .into_iter()
-            .map(|(replaces, skip, from, to)| Entry {
+            .map(|(replaces, skip, from, to)| ChannelEntry {
                 name: "x".into(),
                 replaces: format!("e{replaces}").into(),
                 skips: vec![format!("e{skip}").into()],
                 skip_range: if from < to { format!(">={from}.0.0 <{to}.0.0").into() } else { "".into() },
             })
             .collect();
-        let candidates: Vec<&Entry> = candidates.iter().collect();
+        let candidates: Vec<&ChannelEntry> = candidates.iter().collect();
         let expected: Vec<Option<usize>> = bundles
             .iter()
             .map(|(name, version)| {

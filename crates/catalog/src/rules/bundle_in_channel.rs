@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use fbc::{Content, Problem, Stage, path};
+use fbc::{BlobContent, Problem, ProblemStage, path};
 
 use super::{Check, Report, Rule};
 use crate::draft::Draft;
@@ -22,7 +22,7 @@ fn check(draft: &Draft<'_>, problems: &mut Vec<Problem>) {
         if package
             .channels
             .values()
-            .any(|channel| channel.blob.is_some_and(|blob| matches!(blob.content, Content::Broken)))
+            .any(|channel| channel.blob.is_some_and(|blob| matches!(blob.content, BlobContent::Broken)))
         {
             continue;
         }
@@ -31,7 +31,7 @@ fn check(draft: &Draft<'_>, problems: &mut Vec<Problem>) {
         for bundle in package.bundles.values().filter(|bundle| !entries.contains(bundle.name)) {
             let message =
                 format!("package \"{}\", bundle \"{}\" not found in any channel entries", package.name, bundle.name);
-            let problem = Problem::new(RULE.name, Stage::Bundles, message)
+            let problem = Problem::new(RULE.name, ProblemStage::Bundles, message)
                 .about(package.name, "", bundle.name)
                 .help("add an entry for it to a channel, or remove the bundle");
             problems.report(problem, bundle.blob.place(path!["name"]));

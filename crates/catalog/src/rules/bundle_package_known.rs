@@ -1,7 +1,7 @@
 //! A bundle belongs to a package of the catalog.
 
 use fbc::blob::BUNDLE;
-use fbc::{Problem, Stage, path};
+use fbc::{Problem, ProblemStage, path};
 
 use super::{Check, Guesses, Report, Rule};
 use crate::draft::Draft;
@@ -17,11 +17,12 @@ fn check(draft: &Draft<'_>, problems: &mut Vec<Problem>) {
     for blob in draft.blobs(BUNDLE) {
         if blob.package.is_empty() {
             let message = format!("package name must be set for bundle \"{}\"", blob.name);
-            let problem = Problem::new(RULE.name, Stage::Bundles, message).about("", "", &blob.name);
+            let problem = Problem::new(RULE.name, ProblemStage::Bundles, message).about("", "", &blob.name);
             problems.report(problem.help("add a \"package\""), blob.place(path!["name"]));
         } else if !draft.incomplete && !draft.packages.contains_key(&*blob.package) {
             let message = format!("unknown package \"{}\" for bundle \"{}\"", blob.package, blob.name);
-            let mut problem = Problem::new(RULE.name, Stage::Bundles, message).about(&blob.package, "", &blob.name);
+            let mut problem =
+                Problem::new(RULE.name, ProblemStage::Bundles, message).about(&blob.package, "", &blob.name);
             problem.help = Some(match guesses.nearest(&blob.package, draft.packages.keys().copied()) {
                 Some(near) => format!("did you mean \"{near}\"?"),
                 None => "add an olm.package blob, or name the package the bundle belongs to".into(),

@@ -1,7 +1,7 @@
 //! A bundle has one `olm.package` property, and it names the bundle's package.
 
 use fbc::blob::BUNDLE;
-use fbc::{Content, Problem, Stage, path};
+use fbc::{BlobContent, Problem, ProblemStage, path};
 
 use super::{Check, Report, Rule};
 use crate::draft::Draft;
@@ -14,7 +14,7 @@ pub(super) const RULE: Rule = Rule {
 
 fn check(draft: &Draft<'_>, problems: &mut Vec<Problem>) {
     for blob in draft.blobs(BUNDLE) {
-        let Content::Bundle(bundle) = &blob.content else { continue };
+        let BlobContent::Bundle(bundle) = &blob.content else { continue };
         let about = |problem: Problem| problem.about(&blob.package, "", &blob.name);
         match bundle.package_properties.as_slice() {
             [property] if property.package_name != blob.package => {
@@ -23,7 +23,7 @@ fn check(draft: &Draft<'_>, problems: &mut Vec<Problem>) {
                     blob.name, blob.package, property.package_name
                 );
                 let place = blob.place(path!["properties", property.index as usize, "value", "packageName"]);
-                let problem = about(Problem::new(RULE.name, Stage::Bundles, message));
+                let problem = about(Problem::new(RULE.name, ProblemStage::Bundles, message));
                 problems.report(problem.help("both must name the same package"), place);
             }
             [_] => {}
@@ -38,7 +38,10 @@ fn check(draft: &Draft<'_>, problems: &mut Vec<Problem>) {
                     Some(second) => (path!["properties", second.index as usize], "remove all but one of them"),
                     None => (path!["name"], "add a property of type olm.package with packageName and version"),
                 };
-                problems.report(about(Problem::new(RULE.name, Stage::Bundles, message)).help(help), blob.place(place));
+                problems.report(
+                    about(Problem::new(RULE.name, ProblemStage::Bundles, message)).help(help),
+                    blob.place(place),
+                );
             }
         }
     }

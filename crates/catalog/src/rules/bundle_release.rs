@@ -2,7 +2,7 @@
 
 use fbc::blob::BUNDLE;
 use fbc::release::Release;
-use fbc::{Content, Problem, Stage, path};
+use fbc::{BlobContent, Problem, ProblemStage, path};
 
 use super::{Check, Report, Rule};
 use crate::draft::Draft;
@@ -15,12 +15,12 @@ pub(super) const RULE: Rule = Rule {
 
 fn check(draft: &Draft<'_>, problems: &mut Vec<Problem>) {
     for blob in draft.blobs(BUNDLE) {
-        let Content::Bundle(bundle) = &blob.content else { continue };
+        let BlobContent::Bundle(bundle) = &blob.content else { continue };
         let [property] = bundle.package_properties.as_slice() else { continue };
         if let Err(error) = Release::parse(&property.release) {
             let message =
                 format!("error parsing bundle \"{}\" release version \"{}\": {error}", blob.name, property.release);
-            let problem = Problem::new(RULE.name, Stage::Bundles, message).about(&blob.package, "", &blob.name);
+            let problem = Problem::new(RULE.name, ProblemStage::Bundles, message).about(&blob.package, "", &blob.name);
             problems.report(problem, blob.place(path!["properties", property.index as usize, "value", "release"]));
         }
     }

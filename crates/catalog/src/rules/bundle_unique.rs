@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use fbc::blob::BUNDLE;
-use fbc::{Blob, Problem, Stage, path};
+use fbc::{Blob, Problem, ProblemStage, path};
 
 use super::{Check, Report, Rule};
 use crate::draft::Draft;
@@ -20,7 +20,7 @@ fn check(draft: &Draft<'_>, problems: &mut Vec<Problem>) {
         let first: &Blob = seen.entry((&blob.package, &blob.name)).or_insert(blob);
         if !std::ptr::eq(first, blob) {
             let message = format!("package \"{}\" has duplicate bundle \"{}\"", blob.package, blob.name);
-            let problem = Problem::new(RULE.name, Stage::Bundles, message)
+            let problem = Problem::new(RULE.name, ProblemStage::Bundles, message)
                 .about(&blob.package, "", &blob.name)
                 .duplicate_of(first.place(path!["name"]))
                 .help("keep one of the olm.bundle blobs");

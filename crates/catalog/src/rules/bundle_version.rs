@@ -2,7 +2,7 @@
 
 use fbc::blob::BUNDLE;
 use fbc::version::Version;
-use fbc::{Content, Problem, Stage, path};
+use fbc::{BlobContent, Problem, ProblemStage, path};
 
 use super::{Check, Report, Rule};
 use crate::draft::Draft;
@@ -15,11 +15,11 @@ pub(super) const RULE: Rule = Rule {
 
 fn check(draft: &Draft<'_>, problems: &mut Vec<Problem>) {
     for blob in draft.blobs(BUNDLE) {
-        let Content::Bundle(bundle) = &blob.content else { continue };
+        let BlobContent::Bundle(bundle) = &blob.content else { continue };
         let [property] = bundle.package_properties.as_slice() else { continue };
         let Err(error) = Version::parse_strict(&property.version) else { continue };
         let message = format!("error parsing bundle \"{}\" version \"{}\": {error}", blob.name, property.version);
-        let mut problem = Problem::new(RULE.name, Stage::Bundles, message)
+        let mut problem = Problem::new(RULE.name, ProblemStage::Bundles, message)
             .about(&blob.package, "", &blob.name)
             .label("not a version of the form 1.2.3");
         problem.help =

@@ -1,6 +1,6 @@
 //! The replaces chain of a channel ends, and reaches every entry that is not skipped.
 
-use fbc::{Problem, Stage};
+use fbc::{Problem, ProblemStage};
 
 use super::{Check, Report, Rule};
 use crate::draft::{DraftChannel, DraftPackage, Head};
@@ -16,7 +16,8 @@ fn check(package: &DraftPackage<'_>, channel: &DraftChannel<'_>, problems: &mut 
     let view = channel.view();
     let Some(number) = view.number(head) else { return };
     let name = |number: usize| &*view.entries()[number].name;
-    let new = |message: String| Problem::new(RULE.name, Stage::Model, message).about(package.name, channel.name, "");
+    let new =
+        |message: String| Problem::new(RULE.name, ProblemStage::Model, message).about(package.name, channel.name, "");
     let trunk = view.trunk(number);
     if let Some(back) = trunk.cycle {
         let start = trunk.numbers.iter().position(|&number| number == back).unwrap_or_default();

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use fbc::blob::CHANNEL;
-use fbc::{Content, Problem, Stage, path};
+use fbc::{BlobContent, Problem, ProblemStage, path};
 
 use super::{Check, Report, Rule};
 use crate::draft::Draft;
@@ -13,7 +13,7 @@ pub(super) const RULE: Rule =
 
 fn check(draft: &Draft<'_>, problems: &mut Vec<Problem>) {
     for blob in draft.blobs(CHANNEL) {
-        let Content::Channel { entries } = &blob.content else { continue };
+        let BlobContent::Channel { entries } = &blob.content else { continue };
         let mut seen = BTreeSet::new();
         for (index, entry) in entries.iter().enumerate() {
             if !seen.insert(&entry.name) {
@@ -21,7 +21,7 @@ fn check(draft: &Draft<'_>, problems: &mut Vec<Problem>) {
                     "invalid package \"{}\", channel \"{}\": duplicate entry \"{}\"",
                     blob.package, blob.name, entry.name
                 );
-                let problem = Problem::new(RULE.name, Stage::Channels, message)
+                let problem = Problem::new(RULE.name, ProblemStage::Channels, message)
                     .about(&blob.package, &blob.name, &entry.name)
                     .label("already listed above")
                     .help("merge the two entries");

@@ -1,6 +1,6 @@
 //! A channel has entries.
 
-use fbc::{Content, Problem, Stage, path};
+use fbc::{BlobContent, Problem, ProblemStage, path};
 
 use super::{Check, Guesses, Report, Rule};
 use crate::draft::{DraftChannel, DraftPackage};
@@ -12,11 +12,11 @@ pub(super) const RULE: Rule = Rule {
 };
 
 fn check(package: &DraftPackage<'_>, channel: &DraftChannel<'_>, problems: &mut Vec<Problem>) {
-    let broken = channel.blob.is_some_and(|blob| matches!(blob.content, Content::Broken));
+    let broken = channel.blob.is_some_and(|blob| matches!(blob.content, BlobContent::Broken));
     if !channel.entries.is_empty() || broken {
         return;
     }
-    let problem = Problem::new(RULE.name, Stage::Model, "channel must contain at least one bundle").about(
+    let problem = Problem::new(RULE.name, ProblemStage::Model, "channel must contain at least one bundle").about(
         package.name,
         channel.name,
         "",

@@ -1,8 +1,8 @@
 //! A channel has a name.
 
 use fbc::blob::CHANNEL;
-use fbc::json::Path;
-use fbc::{Problem, Stage};
+use fbc::json::JsonPath;
+use fbc::{Problem, ProblemStage};
 
 use super::{Check, Report, Rule};
 use crate::draft::Draft;
@@ -14,8 +14,8 @@ fn check(draft: &Draft<'_>, problems: &mut Vec<Problem>) {
     for blob in draft.blobs(CHANNEL) {
         if blob.name.is_empty() && draft.packages.contains_key(&*blob.package) {
             let message = format!("package \"{}\" contains channel with no name", blob.package);
-            let problem = Problem::new(RULE.name, Stage::Channels, message).about(&blob.package, "", "");
-            problems.report(problem.help("add a \"name\""), blob.place(Path::default()));
+            let problem = Problem::new(RULE.name, ProblemStage::Channels, message).about(&blob.package, "", "");
+            problems.report(problem.help("add a \"name\""), blob.place(JsonPath::default()));
         }
     }
 }

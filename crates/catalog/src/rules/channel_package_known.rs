@@ -1,7 +1,7 @@
 //! A channel belongs to a package of the catalog.
 
 use fbc::blob::CHANNEL;
-use fbc::{Problem, Stage, path};
+use fbc::{Problem, ProblemStage, path};
 
 use super::{Check, Guesses, Report, Rule};
 use crate::draft::Draft;
@@ -19,7 +19,7 @@ fn check(draft: &Draft<'_>, problems: &mut Vec<Problem>) {
     let mut guesses = Guesses::new();
     for blob in draft.blobs(CHANNEL).filter(|blob| !draft.packages.contains_key(&*blob.package)) {
         let message = format!("unknown package \"{}\" for channel \"{}\"", blob.package, blob.name);
-        let mut problem = Problem::new(RULE.name, Stage::Channels, message).about(&blob.package, &blob.name, "");
+        let mut problem = Problem::new(RULE.name, ProblemStage::Channels, message).about(&blob.package, &blob.name, "");
         problem.help = Some(match guesses.nearest(&blob.package, draft.packages.keys().copied()) {
             Some(near) => format!("did you mean \"{near}\"?"),
             None => "add an olm.package blob, or name the package the channel belongs to".into(),

@@ -1,6 +1,6 @@
 //! A channel has exactly one head: an entry that no entry replaces or skips.
 
-use fbc::{Problem, Stage};
+use fbc::{Problem, ProblemStage};
 
 use super::{Check, Report, Rule};
 use crate::draft::{DraftChannel, DraftPackage, Head};
@@ -15,7 +15,8 @@ fn check(package: &DraftPackage<'_>, channel: &DraftChannel<'_>, problems: &mut 
     if channel.entries.is_empty() {
         return;
     }
-    let new = |message: String| Problem::new(RULE.name, Stage::Model, message).about(package.name, channel.name, "");
+    let new =
+        |message: String| Problem::new(RULE.name, ProblemStage::Model, message).about(package.name, channel.name, "");
     match channel.head() {
         Head::One(_) => {}
         Head::None => {

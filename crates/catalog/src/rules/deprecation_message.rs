@@ -1,7 +1,7 @@
 //! A deprecation has a message.
 
 use fbc::blob::{BUNDLE, CHANNEL, PACKAGE};
-use fbc::{Problem, Stage};
+use fbc::{Problem, ProblemStage};
 
 use super::{Check, Report, Rule};
 use crate::draft::{Draft, DraftChannel, DraftPackage};
@@ -34,7 +34,7 @@ fn check(
     problems: &mut Vec<Problem>,
 ) {
     if let Some(("", place)) = package.deprecation(schema, name) {
-        let problem = Problem::new(OF_BUNDLE.name, Stage::Model, "invalid deprecation: message must be set");
+        let problem = Problem::new(OF_BUNDLE.name, ProblemStage::Model, "invalid deprecation: message must be set");
         problems.report(problem.about(package.name, channel, bundle).help("say what to use instead"), place);
     }
 }

@@ -1,8 +1,8 @@
 //! Deprecations belong to a package of the catalog.
 
 use fbc::blob::DEPRECATIONS;
-use fbc::json::Path;
-use fbc::{Problem, Stage, path};
+use fbc::json::JsonPath;
+use fbc::{Problem, ProblemStage, path};
 
 use super::{Check, Report, Rule};
 use crate::draft::Draft;
@@ -17,11 +17,11 @@ fn check(draft: &Draft<'_>, problems: &mut Vec<Problem>) {
     for (index, blob) in draft.blobs(DEPRECATIONS).enumerate() {
         if blob.package.is_empty() {
             let message = format!("package name must be set for deprecation item {index}");
-            let problem = Problem::new(RULE.name, Stage::Deprecations, message).help("add a \"package\"");
-            problems.report(problem, blob.place(Path::default()));
+            let problem = Problem::new(RULE.name, ProblemStage::Deprecations, message).help("add a \"package\"");
+            problems.report(problem, blob.place(JsonPath::default()));
         } else if !draft.incomplete && !draft.packages.contains_key(&*blob.package) {
             let message = format!("cannot apply deprecations to an unknown package \"{}\"", blob.package);
-            let problem = Problem::new(RULE.name, Stage::Deprecations, message).about(&blob.package, "", "");
+            let problem = Problem::new(RULE.name, ProblemStage::Deprecations, message).about(&blob.package, "", "");
             problems.report(problem, blob.place(path!["package"]));
         }
     }

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use fbc::blob::{BUNDLE, CHANNEL, DEPRECATIONS, PACKAGE};
-use fbc::{Content, Problem, Stage, path};
+use fbc::{BlobContent, Problem, ProblemStage, path};
 
 use super::{Check, Report, Rule};
 use crate::draft::Draft;
@@ -16,7 +16,8 @@ pub(super) const RULE: Rule = Rule {
 
 fn check(draft: &Draft<'_>, problems: &mut Vec<Problem>) {
     for blob in draft.blobs(DEPRECATIONS) {
-        let (Content::Deprecations { entries }, Some(package)) = (&blob.content, draft.packages.get(&*blob.package))
+        let (BlobContent::Deprecations { entries }, Some(package)) =
+            (&blob.content, draft.packages.get(&*blob.package))
         else {
             continue;
         };
@@ -56,7 +57,7 @@ fn check(draft: &Draft<'_>, problems: &mut Vec<Problem>) {
                     "schema",
                 ),
             };
-            let problem = Problem::new(RULE.name, Stage::Deprecations, message).about(owner, "", "");
+            let problem = Problem::new(RULE.name, ProblemStage::Deprecations, message).about(owner, "", "");
             problems.report(problem, blob.place(path!["entries", index, "reference", field]));
         }
     }

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use fbc::blob::DEPRECATIONS;
-use fbc::{Problem, Stage, path};
+use fbc::{Problem, ProblemStage, path};
 
 use super::{Check, Report, Rule};
 use crate::draft::Draft;
@@ -19,7 +19,7 @@ fn check(draft: &Draft<'_>, problems: &mut Vec<Problem>) {
     for blob in draft.blobs(DEPRECATIONS).filter(|blob| !blob.package.is_empty()) {
         if !seen.insert(&blob.package) {
             let message = format!("expected a maximum of one deprecation per package: \"{}\"", blob.package);
-            let problem = Problem::new(RULE.name, Stage::Deprecations, message)
+            let problem = Problem::new(RULE.name, ProblemStage::Deprecations, message)
                 .about(&blob.package, "", "")
                 .help("put all entries into one olm.deprecations blob");
             problems.report(problem, blob.place(path!["package"]));

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use fbc::{Problem, Stage};
+use fbc::{Problem, ProblemStage};
 
 use super::{Check, Guesses, Report, Rule};
 use crate::draft::Draft;
@@ -31,7 +31,7 @@ fn check(draft: &Draft<'_>, problems: &mut Vec<Problem>) {
         for (name, (channel, index)) in missing {
             let message =
                 format!("no olm.bundle blobs found in package \"{}\" for olm.channel entries [{name}]", package.name);
-            let mut problem = Problem::new(RULE.name, Stage::Entries, message)
+            let mut problem = Problem::new(RULE.name, ProblemStage::Entries, message)
                 .about(package.name, channel.name, name)
                 .label("the package has no bundle with this name");
             problem.help = Some(match guesses.nearest(name, package.bundles.keys().copied()) {

@@ -1,7 +1,7 @@
 //! A skip range is a range.
 
 use fbc::range::VersionRange;
-use fbc::{Problem, Stage};
+use fbc::{Problem, ProblemStage};
 
 use super::{Check, Report, Rule};
 use crate::draft::{DraftChannel, DraftPackage};
@@ -18,10 +18,13 @@ fn check(package: &DraftPackage<'_>, channel: &DraftChannel<'_>, index: usize, p
         return;
     }
     if let Err(error) = VersionRange::parse(&entry.skip_range) {
-        let problem =
-            Problem::new(RULE.name, Stage::Model, format!("invalid skipRange \"{}\": {error}", entry.skip_range))
-                .about(package.name, channel.name, &entry.name)
-                .help("write it like \">=1.0.0 <1.2.0\"; \" || \" separates alternatives");
+        let problem = Problem::new(
+            RULE.name,
+            ProblemStage::Model,
+            format!("invalid skipRange \"{}\": {error}", entry.skip_range),
+        )
+        .about(package.name, channel.name, &entry.name)
+        .help("write it like \">=1.0.0 <1.2.0\"; \" || \" separates alternatives");
         problems.report(problem, channel.entry_place(index, "skipRange"));
     }
 }

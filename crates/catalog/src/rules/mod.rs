@@ -197,7 +197,7 @@ fn properties_of_type<'a>(
     text: Raw<'a>,
     wanted: &'static str,
 ) -> impl Iterator<Item = (usize, Raw<'a>)> + use<'a> {
-    let bundle = matches!(blob.content, fbc::Content::Bundle(_)).then_some(text);
+    let bundle = matches!(blob.content, fbc::BlobContent::Bundle(_)).then_some(text);
     bundle
         .into_iter()
         .flat_map(property::of)

@@ -1,6 +1,6 @@
 //! A package has channels.
 
-use fbc::{Problem, Stage, path};
+use fbc::{Problem, ProblemStage, path};
 
 use super::{Check, Report, Rule};
 use crate::draft::{Draft, DraftPackage};
@@ -10,7 +10,7 @@ pub(super) const RULE: Rule =
 
 fn check(draft: &Draft<'_>, package: &DraftPackage<'_>, problems: &mut Vec<Problem>) {
     if package.channels.is_empty() && !draft.incomplete {
-        let problem = Problem::new(RULE.name, Stage::Model, "package must contain at least one channel");
+        let problem = Problem::new(RULE.name, ProblemStage::Model, "package must contain at least one channel");
         problems
             .report(problem.about(package.name, "", "").help("add an olm.channel blob"), package.place(path!["name"]));
     }

@@ -1,6 +1,6 @@
 //! The name of a package is a DNS label.
 
-use fbc::{Problem, Stage, path};
+use fbc::{Problem, ProblemStage, path};
 
 use super::{Check, Report, Rule};
 use crate::draft::Draft;
@@ -21,8 +21,9 @@ fn check(draft: &Draft<'_>, problems: &mut Vec<Problem>) {
         let reasons = reasons(package.name);
         if !reasons.is_empty() {
             let message = format!("invalid package name \"{}\": [{}]", package.name, reasons.join(", "));
-            let problem =
-                Problem::new(RULE.name, Stage::Packages, message).about(package.name, "", "").label("not a DNS label");
+            let problem = Problem::new(RULE.name, ProblemStage::Packages, message)
+                .about(package.name, "", "")
+                .label("not a DNS label");
             problems.report(problem, package.place(path!["name"]));
         }
     }

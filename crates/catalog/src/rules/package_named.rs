@@ -1,8 +1,8 @@
 //! A package has a name.
 
 use fbc::blob::PACKAGE;
-use fbc::json::Path;
-use fbc::{Problem, Stage};
+use fbc::json::JsonPath;
+use fbc::{Problem, ProblemStage};
 
 use super::{Check, Report, Rule};
 use crate::draft::Draft;
@@ -12,7 +12,7 @@ pub(super) const RULE: Rule =
 
 fn check(draft: &Draft<'_>, problems: &mut Vec<Problem>) {
     for blob in draft.blobs(PACKAGE).filter(|blob| blob.name.is_empty()) {
-        let problem = Problem::new(RULE.name, Stage::Packages, "config contains package with no name");
-        problems.report(problem.help("add a \"name\""), blob.place(Path::default()));
+        let problem = Problem::new(RULE.name, ProblemStage::Packages, "config contains package with no name");
+        problems.report(problem.help("add a \"name\""), blob.place(JsonPath::default()));
     }
 }

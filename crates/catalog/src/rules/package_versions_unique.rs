@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use fbc::{Problem, Stage, path};
+use fbc::{Problem, ProblemStage, path};
 
 use super::{Check, Report, Rule};
 use crate::draft::{Draft, DraftPackage};
@@ -35,7 +35,7 @@ fn check(_: &Draft<'_>, package: &DraftPackage<'_>, problems: &mut Vec<Problem>)
         bundle.blob.place(path!["properties", property.index as usize, "value", "version"])
     });
     let message = format!("duplicate versions found in bundles: [{}]", shown.join(" "));
-    let problem = Problem::new(RULE.name, Stage::Model, message)
+    let problem = Problem::new(RULE.name, ProblemStage::Model, message)
         .about(package.name, "", "")
         .label(format!("bundle \"{}\" has this version too", first[0]))
         .help("give each bundle its own version; rebuilds can carry build metadata (1.0.0+1) or a release");

@@ -1,7 +1,7 @@
 //! Properties of known types have values of the right types.
 
 use fbc::json::Raw;
-use fbc::{Blob, Content, Problem, Stage, path, property};
+use fbc::{Blob, BlobContent, Problem, ProblemStage, path, property};
 
 use super::{Check, Report, Rule};
 
@@ -12,7 +12,7 @@ pub(super) const RULE: Rule = Rule {
 };
 
 fn check(blob: &Blob, text: Raw<'_>, problems: &mut Vec<Problem>) {
-    if !matches!(blob.content, Content::Bundle(_)) {
+    if !matches!(blob.content, BlobContent::Bundle(_)) {
         return;
     }
     for (index, (kind, value)) in property::of(text).enumerate() {
@@ -34,7 +34,7 @@ fn check(blob: &Blob, text: Raw<'_>, problems: &mut Vec<Problem>) {
             "parse properties for bundle \"{}\": parse property[{index}] of type \"{kind}\": {fault}",
             blob.name
         );
-        let problem = Problem::new(RULE.name, Stage::Bundles, message).about(&blob.package, "", &blob.name);
+        let problem = Problem::new(RULE.name, ProblemStage::Bundles, message).about(&blob.package, "", &blob.name);
         problems.report(problem, blob.place(path));
     }
 }

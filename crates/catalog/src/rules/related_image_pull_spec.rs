@@ -1,7 +1,7 @@
 //! Related images are pull specs.
 
 use fbc::json::Raw;
-use fbc::{Blob, Content, Problem, Stage, path, pull_spec};
+use fbc::{Blob, BlobContent, Problem, ProblemStage, path, pull_spec};
 
 use super::{Check, Report, Rule};
 
@@ -12,7 +12,7 @@ pub(super) const RULE: Rule = Rule {
 };
 
 fn check(blob: &Blob, text: Raw<'_>, problems: &mut Vec<Problem>) {
-    if !matches!(blob.content, Content::Bundle(_)) {
+    if !matches!(blob.content, BlobContent::Bundle(_)) {
         return;
     }
     for (index, related) in text.get("relatedImages").into_iter().flat_map(Raw::items).enumerate() {
@@ -22,7 +22,7 @@ fn check(blob: &Blob, text: Raw<'_>, problems: &mut Vec<Problem>) {
                 "package \"{}\" bundle \"{}\" relatedImages[{index}].image: invalid image pull spec \"{image}\": {error}",
                 blob.package, blob.name
             );
-            let problem = Problem::new(RULE.name, Stage::Bundles, message)
+            let problem = Problem::new(RULE.name, ProblemStage::Bundles, message)
                 .about(&blob.package, "", &blob.name)
                 .label(error.to_string());
             problems.report(problem, blob.place(path!["relatedImages", index, "image"]));

@@ -1,7 +1,7 @@
 //! A bundle has an image.
 
 use fbc::json::Raw;
-use fbc::{Blob, Content, Problem, Stage, path};
+use fbc::{Blob, BlobContent, Problem, ProblemStage, path};
 
 use super::{Check, Report, Rule};
 
@@ -12,10 +12,10 @@ pub(super) const RULE: Rule = Rule {
 };
 
 fn check(blob: &Blob, _: Raw<'_>, problems: &mut Vec<Problem>) {
-    let Content::Bundle(bundle) = &blob.content else { return };
+    let BlobContent::Bundle(bundle) = &blob.content else { return };
     // Without objects, the bundle breaks another rule, which always applies.
     if bundle.image.is_empty() && bundle.objects > 0 {
-        let problem = Problem::new(RULE.name, Stage::Bundles, format!("bundle \"{}\" has no image", blob.name))
+        let problem = Problem::new(RULE.name, ProblemStage::Bundles, format!("bundle \"{}\" has no image", blob.name))
             .warning()
             .about(&blob.package, "", &blob.name)
             .help("name the image that the bundle is installed from");

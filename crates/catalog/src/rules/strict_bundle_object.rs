@@ -1,7 +1,7 @@
 //! Objects of bundles have content.
 
 use fbc::json::Raw;
-use fbc::{Blob, Problem, Stage, path, property};
+use fbc::{Blob, Problem, ProblemStage, path, property};
 
 use super::{Check, Report, Rule};
 
@@ -16,7 +16,7 @@ fn check(blob: &Blob, text: Raw<'_>, problems: &mut Vec<Problem>) {
         let filled = |name| value.get(name).and_then(Raw::as_str).is_some_and(|text| !text.is_empty());
         if !filled("data") && !filled("ref") {
             let message = format!("bundle \"{}\": property[{index}] of type olm.bundle.object is empty", blob.name);
-            let problem = Problem::new(RULE.name, Stage::Bundles, message)
+            let problem = Problem::new(RULE.name, ProblemStage::Bundles, message)
                 .warning()
                 .about(&blob.package, "", &blob.name)
                 .help("give it \"data\" or \"ref\", or remove it");

@@ -1,7 +1,7 @@
 //! Names are not empty.
 
-use fbc::json::{Path, Raw};
-use fbc::{Blob, Content, Problem, Stage, path};
+use fbc::json::{JsonPath, Raw};
+use fbc::{Blob, BlobContent, Problem, ProblemStage, path};
 
 use super::{Check, Report, Rule};
 
@@ -13,19 +13,19 @@ pub(super) const RULE: Rule = Rule {
 
 fn check(blob: &Blob, text: Raw<'_>, problems: &mut Vec<Problem>) {
     let is_empty = |value: Raw<'_>, name: &str| value.get(name).and_then(Raw::as_str).is_some_and(|it| it.is_empty());
-    let mut report = |what: &str, path: Path| {
+    let mut report = |what: &str, path: JsonPath| {
         let message = format!("{} \"{}\": {what} is empty", blob.schema, blob.name);
-        let problem = Problem::new(RULE.name, Stage::Load, message)
+        let problem = Problem::new(RULE.name, ProblemStage::Load, message)
             .warning()
             .about(&blob.package, "", "")
             .help("give it a value, or remove the field");
         problems.report(problem, blob.place(path));
     };
     // Known schemas without a package break other rules.
-    if matches!(blob.content, Content::Other) && is_empty(text, "package") {
+    if matches!(blob.content, BlobContent::Other) && is_empty(text, "package") {
         report("package", path!["package"]);
     }
-    if !matches!(blob.content, Content::Channel { .. }) {
+    if !matches!(blob.content, BlobContent::Channel { .. }) {
         return;
     }
     for (index, entry) in text.get("entries").into_iter().flat_map(Raw::items).enumerate() {

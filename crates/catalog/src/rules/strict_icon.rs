@@ -1,7 +1,7 @@
 //! An icon has data and a type.
 
-use fbc::json::{Kind, Raw};
-use fbc::{Blob, Content, Problem, Stage, path};
+use fbc::json::{JsonKind, Raw};
+use fbc::{Blob, BlobContent, Problem, ProblemStage, path};
 
 use super::{Check, Report, Rule};
 
@@ -12,13 +12,13 @@ pub(super) const RULE: Rule = Rule {
 };
 
 fn check(blob: &Blob, text: Raw<'_>, problems: &mut Vec<Problem>) {
-    let (Content::Package { .. }, Some(icon)) = (&blob.content, text.get("icon")) else { return };
-    if icon.kind() != Kind::Object {
+    let (BlobContent::Package { .. }, Some(icon)) = (&blob.content, text.get("icon")) else { return };
+    if icon.kind() != JsonKind::Object {
         return;
     }
     for field in ["base64data", "mediatype"].into_iter().filter(|field| icon.get(field).is_none()) {
         let message = format!("package \"{}\": icon has no {field}", blob.name);
-        let problem = Problem::new(RULE.name, Stage::Packages, message).warning().about(&blob.name, "", "");
+        let problem = Problem::new(RULE.name, ProblemStage::Packages, message).warning().about(&blob.name, "", "");
         problems.report(problem, blob.place(path!["icon"]));
     }
 }

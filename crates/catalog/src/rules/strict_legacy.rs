@@ -2,9 +2,9 @@
 
 use std::collections::BTreeSet;
 
-use fbc::json::{Kind, Path, Raw};
+use fbc::json::{JsonKind, JsonPath, Raw};
 use fbc::range::VersionRange;
-use fbc::{Blob, Content, Problem, Stage, path, property};
+use fbc::{Blob, BlobContent, Problem, ProblemStage, path, property};
 
 use super::{Check, Report, Rule};
 
@@ -16,13 +16,14 @@ pub(super) const RULE: Rule = Rule {
 };
 
 fn check(blob: &Blob, text: Raw<'_>, problems: &mut Vec<Problem>) {
-    if !matches!(blob.content, Content::Bundle(_)) {
+    if !matches!(blob.content, BlobContent::Bundle(_)) {
         return;
     }
     let mut report = |index: usize, field: Option<&'static str>, message: String| {
         let message = format!("bundle \"{}\": property[{index}] {message}", blob.name);
-        let problem = Problem::new(RULE.name, Stage::Bundles, message).warning().about(&blob.package, "", &blob.name);
-        let value: Path = path!["properties", index, "value"];
+        let problem =
+            Problem::new(RULE.name, ProblemStage::Bundles, message).warning().about(&blob.package, "", &blob.name);
+        let value: JsonPath = path!["properties", index, "value"];
         problems.report(problem, blob.place(field.map_or(value.clone(), |field| value.then(field))));
     };
     let (mut channels, mut range) = (BTreeSet::new(), None);
@@ -30,7 +31,7 @@ fn check(blob: &Blob, text: Raw<'_>, problems: &mut Vec<Problem>) {
         let Some(value) = value.filter(|value| !value.is_null()) else { continue };
         match &*kind {
             // Without a name it is a property of databases, which has another shape.
-            property::CHANNEL if value.kind() == Kind::Object => {
+            property::CHANNEL if value.kind() == JsonKind::Object => {
                 let Some(name) = value.get("name").and_then(Raw::as_str) else { continue };
                 if name.is_empty() {
                     report(index, Some("name"), "has no channel name".into());

@@ -2,7 +2,7 @@
 
 use fbc::json::Raw;
 use fbc::schema::BlobSchema;
-use fbc::{Blob, Content, Problem, Stage, path, property};
+use fbc::{Blob, BlobContent, Problem, ProblemStage, path, property};
 
 use super::{Check, Report, Rule};
 
@@ -15,7 +15,7 @@ pub(super) const RULE: Rule = Rule {
 fn check(blob: &Blob, text: Raw<'_>, problems: &mut Vec<Problem>) {
     let Some(schema) = BlobSchema::named(&blob.schema) else { return };
     let mut nulls = schema.shape.nulls(text, &path![]);
-    if matches!(blob.content, Content::Bundle(_)) {
+    if matches!(blob.content, BlobContent::Bundle(_)) {
         for (index, (kind, value)) in property::of(text).enumerate() {
             // CSV metadata is copied from the CSV as it is; a value that is null as a whole is another matter.
             if let Some(value) = value.filter(|value| &*kind != property::CSV_METADATA && !value.is_null()) {
@@ -25,7 +25,7 @@ fn check(blob: &Blob, text: Raw<'_>, problems: &mut Vec<Problem>) {
     }
     for path in nulls {
         let message = format!("{} \"{}\": {path} is null", blob.schema, blob.name);
-        let problem = Problem::new(RULE.name, Stage::Load, message)
+        let problem = Problem::new(RULE.name, ProblemStage::Load, message)
             .warning()
             .about(&blob.package, "", "")
             .help("give it a value, or remove the field");

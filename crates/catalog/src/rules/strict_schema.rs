@@ -2,7 +2,7 @@
 
 use fbc::json::Raw;
 use fbc::schema::BlobSchema;
-use fbc::{Blob, Problem, Stage, path};
+use fbc::{Blob, Problem, ProblemStage, path};
 
 use super::{Check, Report, Rule};
 
@@ -13,7 +13,7 @@ fn check(blob: &Blob, _: Raw<'_>, problems: &mut Vec<Problem>) {
     if !blob.schema.starts_with("olm.") || BlobSchema::named(&blob.schema).is_some() {
         return;
     }
-    let problem = Problem::new(RULE.name, Stage::Load, format!("schema \"{}\" is not known", blob.schema))
+    let problem = Problem::new(RULE.name, ProblemStage::Load, format!("schema \"{}\" is not known", blob.schema))
         .warning()
         .about(&blob.package, "", "")
         .help("schemas that start with \"olm.\" are reserved; use a domain of your own");

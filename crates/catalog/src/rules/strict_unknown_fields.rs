@@ -2,7 +2,7 @@
 
 use fbc::json::Raw;
 use fbc::schema::BlobSchema;
-use fbc::{Blob, Problem, Stage, unknown};
+use fbc::{Blob, Problem, ProblemStage, unknown};
 
 use super::{Check, Guesses, Report, Rule};
 
@@ -20,7 +20,7 @@ fn check(blob: &Blob, text: Raw<'_>, problems: &mut Vec<Problem>) {
     let Some(schema) = BlobSchema::named(&blob.schema) else { return };
     let mut guesses = Guesses::new();
     unknown::fields(&blob.schema, text, &mut |field| {
-        let Some(fbc::json::Step::Key(key)) = field.path.0.last() else { return };
+        let Some(fbc::json::PathStep::Key(key)) = field.path.0.last() else { return };
         // Schemas know some fields of the envelope that they do not print.
         if field.path.0.len() == 1 && schema.envelope.iter().any(|name| name.eq_ignore_ascii_case(key)) {
             return;
@@ -29,7 +29,7 @@ fn check(blob: &Blob, text: Raw<'_>, problems: &mut Vec<Problem>) {
             "{} \"{}\" has unknown field \"{}\", which is lost when it is rendered",
             blob.schema, blob.name, field.path
         );
-        let mut problem = Problem::new(RULE.name, Stage::Load, message).warning().about(&blob.package, "", "");
+        let mut problem = Problem::new(RULE.name, ProblemStage::Load, message).warning().about(&blob.package, "", "");
         let near = guesses.nearest(key, field.known.iter().copied());
         problem.help = near.map(|near| format!("did you mean \"{near}\"?"));
         problems.report(problem, blob.place(field.path));

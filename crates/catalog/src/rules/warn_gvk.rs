@@ -1,7 +1,7 @@
 //! APIs have valid Kubernetes names.
 
 use fbc::json::Raw;
-use fbc::{Blob, Problem, Stage, path, property};
+use fbc::{Blob, Problem, ProblemStage, path, property};
 
 use super::{Check, Report, Rule};
 
@@ -22,8 +22,11 @@ fn check(blob: &Blob, text: Raw<'_>, problems: &mut Vec<Problem>) {
                 if !test(&found) {
                     let message =
                         format!("bundle \"{}\": {field} \"{found}\" of {kind} is not a valid {field}", blob.name);
-                    let problem =
-                        Problem::new(RULE.name, Stage::Bundles, message).warning().about(&blob.package, "", &blob.name);
+                    let problem = Problem::new(RULE.name, ProblemStage::Bundles, message).warning().about(
+                        &blob.package,
+                        "",
+                        &blob.name,
+                    );
                     problems.report(problem, blob.place(path!["properties", index, "value", field]));
                 }
             }

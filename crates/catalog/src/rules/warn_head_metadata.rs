@@ -1,6 +1,6 @@
 //! Consoles can show the head of a channel.
 
-use fbc::{Problem, Stage, path};
+use fbc::{Problem, ProblemStage, path};
 
 use super::{Check, Report, Rule};
 use crate::draft::{DraftChannel, DraftPackage, Head};
@@ -16,7 +16,7 @@ fn check(package: &DraftPackage<'_>, channel: &DraftChannel<'_>, problems: &mut 
     let Some(bundle) = package.bundles.get(head) else { return };
     if bundle.bundle.is_some_and(|facts| facts.csv_metadata == 0 && facts.objects == 0) {
         let message = format!("head \"{head}\" has neither olm.csv.metadata nor objects: consoles cannot show it");
-        let problem = Problem::new(RULE.name, Stage::Model, message)
+        let problem = Problem::new(RULE.name, ProblemStage::Model, message)
             .warning()
             .about(package.name, channel.name, "")
             .help("render the bundle from its image, which adds them");

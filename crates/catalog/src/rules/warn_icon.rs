@@ -1,7 +1,7 @@
 //! An icon is an image of its media type.
 
-use fbc::json::{Kind, Raw};
-use fbc::{Blob, Content, Problem, Stage, base64, path};
+use fbc::json::{JsonKind, Raw};
+use fbc::{Blob, BlobContent, Problem, ProblemStage, base64, path};
 
 use super::{Check, Report, Rule};
 use crate::media_type;
@@ -13,8 +13,8 @@ pub(super) const RULE: Rule = Rule {
 };
 
 fn check(blob: &Blob, text: Raw<'_>, problems: &mut Vec<Problem>) {
-    let (Content::Package { .. }, Some(icon)) = (&blob.content, text.get("icon")) else { return };
-    if icon.kind() != Kind::Object {
+    let (BlobContent::Package { .. }, Some(icon)) = (&blob.content, text.get("icon")) else { return };
+    if icon.kind() != JsonKind::Object {
         return;
     }
     let field = |name| icon.get(name).and_then(Raw::as_str).unwrap_or_default();
@@ -29,6 +29,6 @@ fn check(blob: &Blob, text: Raw<'_>, problems: &mut Vec<Problem>) {
         Some(_) => return,
     };
     let message = format!("package \"{}\": {message}", blob.name);
-    let problem = Problem::new(RULE.name, Stage::Packages, message).warning().about(&blob.name, "", "");
+    let problem = Problem::new(RULE.name, ProblemStage::Packages, message).warning().about(&blob.name, "", "");
     problems.report(problem, blob.place(path!["icon", at]));
 }

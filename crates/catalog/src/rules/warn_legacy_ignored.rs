@@ -1,6 +1,6 @@
 //! Properties of the legacy format have an effect.
 
-use fbc::{Problem, Stage, path};
+use fbc::{Problem, ProblemStage, path};
 
 use super::{Check, Report, Rule};
 use crate::draft::{Draft, DraftPackage};
@@ -24,7 +24,7 @@ fn check(_: &Draft<'_>, package: &DraftPackage<'_>, problems: &mut Vec<Problem>)
                  olm.channel blobs",
                 bundle.name, package.name
             );
-            let problem = Problem::new(RULE.name, Stage::Bundles, message)
+            let problem = Problem::new(RULE.name, ProblemStage::Bundles, message)
                 .warning()
                 .about(package.name, "", bundle.name)
                 .help("move it to the entry of the bundle in an olm.channel blob, or remove it");

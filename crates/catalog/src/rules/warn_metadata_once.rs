@@ -1,7 +1,7 @@
 //! A bundle has one description.
 
 use fbc::blob::BUNDLE;
-use fbc::{Content, Problem, Stage, path};
+use fbc::{BlobContent, Problem, ProblemStage, path};
 
 use super::{Check, Report, Rule};
 use crate::draft::Draft;
@@ -14,7 +14,7 @@ pub(super) const RULE: Rule = Rule {
 
 fn check(draft: &Draft<'_>, problems: &mut Vec<Problem>) {
     for blob in draft.blobs(BUNDLE) {
-        let Content::Bundle(bundle) = &blob.content else { continue };
+        let BlobContent::Bundle(bundle) = &blob.content else { continue };
         let message = match (bundle.csv_metadata, bundle.objects) {
             (0, _) | (1, 0) => continue,
             (1, _) => format!("bundle \"{}\" has olm.csv.metadata and olm.bundle.object properties", blob.name),
@@ -25,7 +25,8 @@ fn check(draft: &Draft<'_>, problems: &mut Vec<Problem>) {
                 )
             }
         };
-        let problem = Problem::new(RULE.name, Stage::Bundles, message).warning().about(&blob.package, "", &blob.name);
+        let problem =
+            Problem::new(RULE.name, ProblemStage::Bundles, message).warning().about(&blob.package, "", &blob.name);
         problems.report(problem, blob.place(path!["properties"]));
     }
 }

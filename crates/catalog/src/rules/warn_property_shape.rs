@@ -1,7 +1,7 @@
 //! Properties have a type and a value.
 
-use fbc::json::{Kind, Raw};
-use fbc::{Blob, Content, Problem, Stage, path};
+use fbc::json::{JsonKind, Raw};
+use fbc::{Blob, BlobContent, Problem, ProblemStage, path};
 
 use super::{Check, Report, Rule};
 
@@ -16,13 +16,14 @@ fn check(blob: &Blob, text: Raw<'_>, problems: &mut Vec<Problem>) {
         let fault = match (property.get("type").and_then(Raw::as_str), property.get("value")) {
             (None, _) => "has no type",
             (Some(kind), _) if kind.is_empty() => "has an empty type",
-            (_, Some(value)) if value.kind() == Kind::Null => "has the value null",
+            (_, Some(value)) if value.kind() == JsonKind::Null => "has the value null",
             // Without a value, the property of a bundle breaks another rule.
-            (_, None) if !matches!(blob.content, Content::Bundle(_)) => "has no value",
+            (_, None) if !matches!(blob.content, BlobContent::Bundle(_)) => "has no value",
             _ => continue,
         };
         let message = format!("{} \"{}\": property[{index}] {fault}", blob.schema, blob.name);
-        let problem = Problem::new(RULE.name, Stage::Bundles, message).warning().about(&blob.package, "", &blob.name);
+        let problem =
+            Problem::new(RULE.name, ProblemStage::Bundles, message).warning().about(&blob.package, "", &blob.name);
         problems.report(problem, blob.place(path!["properties", index]));
     }
 }

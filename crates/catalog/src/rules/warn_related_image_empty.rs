@@ -1,7 +1,7 @@
 //! Related images are not empty.
 
 use fbc::json::Raw;
-use fbc::{Blob, Content, Problem, Stage, path};
+use fbc::{Blob, BlobContent, Problem, ProblemStage, path};
 
 use super::{Check, Report, Rule};
 
@@ -9,14 +9,14 @@ pub(super) const RULE: Rule =
     Rule { name: "related-image-empty", about: "a related image names an image", check: Check::Text(check) };
 
 fn check(blob: &Blob, text: Raw<'_>, problems: &mut Vec<Problem>) {
-    if !matches!(blob.content, Content::Bundle(_)) {
+    if !matches!(blob.content, BlobContent::Bundle(_)) {
         return;
     }
     for (index, related) in text.get("relatedImages").into_iter().flat_map(Raw::items).enumerate() {
         if related.get("image").and_then(Raw::as_str).unwrap_or_default().is_empty() {
             let message = format!("bundle \"{}\": relatedImages[{index}] has no image", blob.name);
             let problem =
-                Problem::new(RULE.name, Stage::Bundles, message).warning().about(&blob.package, "", &blob.name);
+                Problem::new(RULE.name, ProblemStage::Bundles, message).warning().about(&blob.package, "", &blob.name);
             problems.report(problem, blob.place(path!["relatedImages", index]));
         }
     }

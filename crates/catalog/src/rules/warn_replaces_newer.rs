@@ -2,7 +2,7 @@
 
 use std::cmp::Ordering;
 
-use fbc::{Problem, Stage};
+use fbc::{Problem, ProblemStage};
 
 use super::{Check, Report, Rule};
 use crate::draft::{DraftChannel, DraftPackage};
@@ -16,8 +16,11 @@ fn check(package: &DraftPackage<'_>, channel: &DraftChannel<'_>, index: usize, p
     let (Some(new), Some(old)) = (version(&entry.name), version(&entry.replaces)) else { return };
     if new.cmp_precedence(&old) == Ordering::Less {
         let message = format!("\"{}\" ({new}) replaces \"{}\", which is newer ({old})", entry.name, entry.replaces);
-        let problem =
-            Problem::new(RULE.name, Stage::Model, message).warning().about(package.name, channel.name, &entry.name);
+        let problem = Problem::new(RULE.name, ProblemStage::Model, message).warning().about(
+            package.name,
+            channel.name,
+            &entry.name,
+        );
         problems.report(problem, channel.entry_place(index, "replaces"));
     }
 }

@@ -2,7 +2,7 @@
 
 use fbc::json::Raw;
 use fbc::range::VersionRange;
-use fbc::{Blob, Problem, Stage, path, property};
+use fbc::{Blob, Problem, ProblemStage, path, property};
 
 use super::{Check, Report, Rule};
 
@@ -18,7 +18,7 @@ fn check(blob: &Blob, text: Raw<'_>, problems: &mut Vec<Problem>) {
         let (name, range) = (field("packageName"), field("versionRange"));
         let mut warn = |field: &'static str, message: String| {
             let problem =
-                Problem::new(RULE.name, Stage::Bundles, message).warning().about(&blob.package, "", &blob.name);
+                Problem::new(RULE.name, ProblemStage::Bundles, message).warning().about(&blob.package, "", &blob.name);
             problems.report(problem, blob.place(path!["properties", index, "value", field]));
         };
         if name.is_empty() {

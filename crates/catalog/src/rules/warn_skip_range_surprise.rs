@@ -1,7 +1,7 @@
 //! A skip range matches what its author expects.
 
 use fbc::range::VersionRange;
-use fbc::{Problem, Stage};
+use fbc::{Problem, ProblemStage};
 
 use super::{Check, Report, Rule};
 use crate::draft::{DraftChannel, DraftPackage};
@@ -16,8 +16,11 @@ fn check(package: &DraftPackage<'_>, channel: &DraftChannel<'_>, index: usize, p
     let entry = &channel.entries[index];
     let Ok(range) = VersionRange::parse(&entry.skip_range) else { return };
     let mut warn = |message: String| {
-        let problem =
-            Problem::new(RULE.name, Stage::Model, message).warning().about(package.name, channel.name, &entry.name);
+        let problem = Problem::new(RULE.name, ProblemStage::Model, message).warning().about(
+            package.name,
+            channel.name,
+            &entry.name,
+        );
         problems.report(problem, channel.entry_place(index, "skipRange"));
     };
     for surprise in range.surprises() {

@@ -2,7 +2,7 @@
 
 use std::collections::HashSet;
 
-use fbc::{Problem, Stage};
+use fbc::{Problem, ProblemStage};
 
 use super::{Check, Report, Rule};
 use crate::draft::{DraftChannel, DraftPackage};
@@ -35,8 +35,11 @@ fn check(package: &DraftPackage<'_>, channel: &DraftChannel<'_>, problems: &mut 
             for next in entry.skips.iter().map(|skip| &**skip).chain(std::iter::once(&*entry.replaces)) {
                 if open.contains(next) {
                     let message = format!("entry \"{name}\" leads back to \"{next}\" by replaces and skips");
-                    let problem =
-                        Problem::new(RULE.name, Stage::Model, message).warning().about(package.name, channel.name, "");
+                    let problem = Problem::new(RULE.name, ProblemStage::Model, message).warning().about(
+                        package.name,
+                        channel.name,
+                        "",
+                    );
                     problems.report(problem, channel.place_of(name));
                     return;
                 }

@@ -8,10 +8,10 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 
 use catalog::{Channel, Package};
-use fbc::blob::Entry;
+use fbc::blob::ChannelEntry;
 use fbc::blob::{BUNDLE, CHANNEL, PACKAGE, TextBuffer};
-use fbc::json::{Layout, Raw, Text, write_canonical};
-use fbc::{Blob, Content, Fbc, Limits};
+use fbc::json::{JsonLayout, Raw, Text, write_canonical};
+use fbc::{Blob, BlobContent, Fbc, Limits};
 use rayon::prelude::*;
 
 use super::Side;
@@ -171,14 +171,14 @@ fn properties(text: Raw<'_>) -> BTreeSet<Property> {
 
 pub(super) fn canonical(value: Raw<'_>) -> String {
     let mut out = Vec::new();
-    write_canonical(value, Layout::Compact, &mut out);
+    write_canonical(value, JsonLayout::Compact, &mut out);
     String::from_utf8_lossy(&out).into_owned()
 }
 
 fn channel_change(name: &str, old: PackageSide<'_>, new: PackageSide<'_>) -> io::Result<Option<ChannelChange>> {
     let (before, after) = (old.channel(name), new.channel(name));
     let head = |channel: Option<&Channel>| channel.map(|channel| channel.head().name.to_string());
-    let mut entries: BTreeMap<&str, (Option<&Entry>, Option<&Entry>)> = BTreeMap::new();
+    let mut entries: BTreeMap<&str, (Option<&ChannelEntry>, Option<&ChannelEntry>)> = BTreeMap::new();
     for entry in before.into_iter().flat_map(Channel::entries) {
         entries.entry(&entry.name).or_default().0 = Some(entry);
     }
@@ -196,11 +196,11 @@ fn channel_change(name: &str, old: PackageSide<'_>, new: PackageSide<'_>) -> io:
     Ok((!change.is_empty()).then_some(change))
 }
 
-fn entry_change(name: &str, old: Option<&Entry>, new: Option<&Entry>) -> Option<EntryChange> {
-    let text = |entry: Option<&Entry>, field: fn(&Entry) -> &str| {
+fn entry_change(name: &str, old: Option<&ChannelEntry>, new: Option<&ChannelEntry>) -> Option<EntryChange> {
+    let text = |entry: Option<&ChannelEntry>, field: fn(&ChannelEntry) -> &str| {
         entry.map(field).filter(|text| !text.is_empty()).map(str::to_owned)
     };
-    let skips = |entry: Option<&Entry>| {
+    let skips = |entry: Option<&ChannelEntry>| {
         entry.map(|entry| entry.skips.iter().map(|skip| skip.to_string()).collect()).unwrap_or_default()
     };
     let change = EntryChange {
@@ -243,7 +243,7 @@ fn others(old: &Fbc, new: &Fbc) -> io::Result<Vec<OtherChange>> {
     fn texts(fbc: &Fbc) -> io::Result<Texts<'_>> {
         let mut texts = Texts::new();
         let mut buffer = TextBuffer::default();
-        for blob in fbc.blobs().iter().filter(|blob| matches!(blob.content, Content::Other)) {
+        for blob in fbc.blobs().iter().filter(|blob| matches!(blob.content, BlobContent::Other)) {
             let text = canonical(fbc.text(blob, &mut buffer)?);
             texts.entry((&blob.package, &blob.schema, &blob.name)).or_default().push(text);
         }

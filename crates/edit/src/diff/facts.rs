@@ -7,7 +7,7 @@ use bundle::review::facts::{Crd, Facts, Rule};
 use fbc::blob::TextBuffer;
 use fbc::json::Raw;
 use fbc::same::related_images;
-use fbc::{Blob, Content, Fbc, Limits, property};
+use fbc::{Blob, BlobContent, Fbc, Limits, property};
 use serde::Serialize;
 use serde_json::Value;
 
@@ -68,7 +68,7 @@ impl Contents {
             properties: properties.map(|it| Property { kind: it.kind, value: it.value }).collect(),
             ..Contents::default()
         };
-        if let (Some(limits), Content::Bundle(_)) = (limits, &blob.content) {
+        if let (Some(limits), BlobContent::Bundle(_)) = (limits, &blob.content) {
             contents.manifests = fbc.objects(blob, text, limits);
             let objects: Vec<Value> =
                 contents.manifests.iter().filter_map(|object| serde_json::from_str(object).ok()).collect();

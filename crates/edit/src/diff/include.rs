@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 
 use catalog::{Channel, Package};
 use fbc::Limits;
-use fbc::json::{Object, Path, Raw};
+use fbc::json::{JsonObject, JsonPath, Raw};
 use fbc::quote::quote;
 use fbc::range::VersionRange;
 use fbc::shape::Shape;
@@ -77,10 +77,10 @@ impl Include {
     /// # Errors
     /// Fails if the text cannot be parsed, lists no package, or specifies versions in two conflicting ways.
     pub fn parse(text: &[u8], limits: &Limits) -> Result<Include, IncludeError> {
-        let json = stream::first(text, limits)?.map_or_else(|| Object::new().end(), |(_, json)| json);
+        let json = stream::first(text, limits)?.map_or_else(|| JsonObject::new().end(), |(_, json)| json);
         let document = json.raw();
         let content = IncludeError::Content;
-        INCLUDE.check(document, &Path::default()).map_err(|mismatch| content(mismatch.to_string()))?;
+        INCLUDE.check(document, &JsonPath::default()).map_err(|mismatch| content(mismatch.to_string()))?;
         let mut include = Include::default();
         unknown(document, INCLUDE, "", &mut include.warnings);
         for (index, item) in items(document, "packages").enumerate() {
@@ -218,7 +218,7 @@ fn from(
     versions: &[Version],
     bundles: &[String],
 ) -> (Vec<usize>, Option<String>) {
-    let version_of = |entry: &fbc::blob::Entry| package.bundle(&entry.name).map(|bundle| &bundle.version);
+    let version_of = |entry: &fbc::blob::ChannelEntry| package.bundle(&entry.name).map(|bundle| &bundle.version);
     let with = |version: &Version| {
         let entries = channel.entries().iter().enumerate();
         let found = entries.filter(|(_, entry)| version_of(entry) == Some(version)).map(|(number, _)| number);

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
 use catalog::{Catalog, Warnings};
-use fbc::{Fbc, Limits, Loaded};
+use fbc::{Fbc, Limits, LoadReport};
 
 use super::{Selection, Side};
 
@@ -68,7 +68,7 @@ impl Sample {
                 r#"{{"schema":"olm.bundle","name":"{name}","package":"{package}","image":"{image}","properties":[{properties}]}}"#
             ));
         }
-        let checked = catalog::check(&fbc, Loaded::default(), Warnings::Off);
+        let checked = catalog::check(&fbc, LoadReport::default(), Warnings::Off);
         let catalog = checked.catalog.unwrap_or_else(|problems| panic!("{problems:?}"));
         Sample { fbc, catalog }
     }

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::io;
 
 use catalog::{Catalog, Channel};
-use fbc::blob::{CHANNEL, Entry, PACKAGE, TextBuffer, channel_json};
+use fbc::blob::{CHANNEL, ChannelEntry, PACKAGE, TextBuffer, channel_json};
 use fbc::{Fbc, Limits};
 
 type Entries = BTreeSet<usize>;
@@ -54,7 +54,7 @@ impl<'a> Selection<'a> {
         self.packages.entry(package).or_default().entry(channel).or_default().extend(entries);
     }
 
-    pub(super) fn retain(&mut self, mut keep: impl FnMut(usize, &Channel, &Entry) -> bool) {
+    pub(super) fn retain(&mut self, mut keep: impl FnMut(usize, &Channel, &ChannelEntry) -> bool) {
         for (&p, channels) in &mut self.packages {
             for (&c, entries) in channels {
                 let channel = &self.catalog.packages()[p].channels()[c];

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use fbc::json::{Object, Part, Raw, Text};
+use fbc::json::{JsonObject, ListItem, Raw, Text};
 use fbc::limits::MAX_DEPTH;
 use fbc::{base64, property};
 
@@ -24,7 +24,7 @@ pub struct InvalidObject {
 pub fn split(json: Raw<'_>, name: &str) -> Result<(Text, Vec<(String, Vec<u8>)>), InvalidObject> {
     let mut files: Vec<(String, Vec<u8>)> = Vec::new();
     let mut taken: BTreeSet<String> = BTreeSet::new();
-    let mut blob = Object::new();
+    let mut blob = JsonObject::new();
     for (key, value) in json.members() {
         match &*key {
             "properties" => {
@@ -33,7 +33,7 @@ pub fn split(json: Raw<'_>, name: &str) -> Result<(Text, Vec<(String, Vec<u8>)>)
                     let kind = item.get("type").and_then(|kind| kind.as_str()).unwrap_or_default();
                     let data = item.get("value").and_then(|value| value.get("data")).and_then(|data| data.as_str());
                     let (true, Some(data)) = (kind == property::BUNDLE_OBJECT, data) else {
-                        properties.push(Part::Value(item));
+                        properties.push(ListItem::Value(item));
                         continue;
                     };
                     let object = base64::decode(&data).map_err(|at| InvalidObject { at })?;
@@ -51,8 +51,9 @@ pub fn split(json: Raw<'_>, name: &str) -> Result<(Text, Vec<(String, Vec<u8>)>)
                             yaml
                         },
                     );
-                    let reference = Object::new().string("ref", &format!("objects/{name}/{file}"));
-                    properties.push(Part::Object(Object::new().string("type", &kind).object("value", reference)));
+                    let reference = JsonObject::new().string("ref", &format!("objects/{name}/{file}"));
+                    properties
+                        .push(ListItem::Object(JsonObject::new().string("type", &kind).object("value", reference)));
                     files.push((file, yaml));
                 }
                 blob = blob.parts("properties", properties);

@@ -1,8 +1,8 @@
 use super::*;
 use crate::text::apply;
 
-fn entry(text: &str) -> Entry {
-    let mut entry = Entry::default();
+fn entry(text: &str) -> ChannelEntry {
+    let mut entry = ChannelEntry::default();
     let mut words = text.split(' ');
     entry.name = words.next().unwrap().into();
     for word in words {

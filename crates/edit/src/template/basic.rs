@@ -4,7 +4,7 @@ use std::collections::HashMap;
 
 use fbc::blob::BUNDLE;
 use fbc::json::{Raw, Text};
-use fbc::{Blob, Content, Fbc, Limits};
+use fbc::{Blob, BlobContent, Fbc, Limits};
 
 use super::{Bundles, Error};
 
@@ -75,7 +75,7 @@ fn fill_in(blobs: Vec<Blob>, fbc: &mut Fbc, limits: &Limits, bundles: &mut Bundl
 /// Returns the image of an entry, if it is a bundle.
 fn image(blob: &Blob) -> Option<&str> {
     match &blob.content {
-        Content::Bundle(bundle) => Some(&bundle.image),
+        BlobContent::Bundle(bundle) => Some(&bundle.image),
         _ => None,
     }
 }

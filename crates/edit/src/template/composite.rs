@@ -7,7 +7,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::path::{Component as Step, Path, PathBuf};
 
-use fbc::json::{Path as JsonPath, Raw};
+use fbc::json::{JsonPath, Raw};
 use fbc::quote::quote;
 use fbc::shape::Shape;
 use fbc::stream::StreamError;

@@ -1,6 +1,6 @@
 //! Errors of template rendering.
 
-use fbc::json::Step;
+use fbc::json::PathStep;
 use fbc::quote::quote;
 use fbc::spans::Spans;
 use fbc::stream::StreamError;
@@ -117,15 +117,15 @@ impl Error {
 }
 
 /// Parses a path such as `stable.bundles[0].image`.
-fn steps(field: &str) -> Vec<Step> {
+fn steps(field: &str) -> Vec<PathStep> {
     let mut steps = Vec::new();
     for part in field.split('.') {
         let (name, numbers) = part.split_at(part.find('[').unwrap_or(part.len()));
         if !name.is_empty() {
-            steps.push(Step::Key(name.to_owned().into()));
+            steps.push(PathStep::Key(name.to_owned().into()));
         }
         let numbers = numbers.split(['[', ']']).filter_map(|number| number.parse().ok());
-        steps.extend(numbers.map(Step::Index));
+        steps.extend(numbers.map(PathStep::Index));
     }
     steps
 }

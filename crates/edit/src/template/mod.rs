@@ -21,9 +21,9 @@ use std::collections::{HashMap, HashSet};
 use std::path::Path as FilePath;
 
 use fbc::blob::BUNDLE;
-use fbc::json::{Layout, Object, Path, Raw, Text};
+use fbc::json::{JsonLayout, JsonObject, JsonPath, Raw, Text};
 use fbc::shape::Shape;
-use fbc::stream::{self, First, StreamError};
+use fbc::stream::{self, FirstDocument, StreamError};
 pub use fbc::template::TemplateKind;
 use fbc::{Blob, Fbc, Limits};
 
@@ -31,7 +31,7 @@ use fbc::{Blob, Fbc, Limits};
 #[derive(Debug)]
 pub struct Template<'a> {
     text: &'a [u8],
-    document: Option<First<'a>>,
+    document: Option<FirstDocument<'a>>,
     json: Text,
 }
 
@@ -45,7 +45,7 @@ impl<'a> Template<'a> {
     pub fn parse(text: &'a [u8], limits: &Limits) -> Result<Template<'a>, StreamError> {
         let (document, json) = match stream::first(text, limits)? {
             Some((first, json)) => (Some(first), json),
-            None => (None, Object::new().end()),
+            None => (None, JsonObject::new().end()),
         };
         Ok(Template { text, document, json })
     }
@@ -181,7 +181,7 @@ fn load_blobs(documents: &[Text], limits: &Limits) -> Result<Fbc, Error> {
 
 /// Checks the field types of a template.
 fn check(shape: Shape, document: Raw<'_>) -> Result<(), Error> {
-    shape.check(document, &Path::default()).map_err(|mismatch| Error::Fields(mismatch.to_string()))
+    shape.check(document, &JsonPath::default()).map_err(|mismatch| Error::Fields(mismatch.to_string()))
 }
 
 /// Converts the entries of a template to blobs, and reports all invalid ones.
@@ -214,8 +214,8 @@ pub fn convert(kind: TemplateKind, documents: &[Text]) -> Text {
     let entry = |document: &Text| {
         let field = |name| document.raw().get(name).and_then(Raw::as_str).unwrap_or_default();
         match basic && field("schema") == BUNDLE {
-            true => Object::new().string("schema", BUNDLE).string("image", &field("image")).end(),
-            false => Text::canonical(document.raw(), Layout::Compact),
+            true => JsonObject::new().string("schema", BUNDLE).string("image", &field("image")).end(),
+            false => Text::canonical(document.raw(), JsonLayout::Compact),
         }
     };
     let entries: Vec<Text> = documents.iter().map(entry).collect();

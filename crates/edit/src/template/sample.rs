@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use fbc::{Content, Fbc, Limits, base64};
+use fbc::{BlobContent, Fbc, Limits, base64};
 
 use super::{RenderedBundle, SupplyError, Template, render};
 
@@ -55,14 +55,14 @@ pub(super) fn shown(fbc: &Fbc) -> String {
     for blob in fbc.in_order() {
         let word = blob.schema.strip_prefix("olm.").unwrap_or(&blob.schema);
         let _ = match &blob.content {
-            Content::Package { .. } => {
+            BlobContent::Package { .. } => {
                 let mut json = Vec::new();
                 fbc.write(&[blob], fbc::Format::Json, &mut json).expect("a package");
                 let json = String::from_utf8(json).expect("text");
                 let json: String = json.lines().map(str::trim_start).collect();
                 writeln!(out, "{json}")
             }
-            Content::Channel { entries } => {
+            BlobContent::Channel { entries } => {
                 let _ = writeln!(out, "{word} {}", blob.name);
                 for entry in entries {
                     let _ = write!(out, "  {}", entry.name);

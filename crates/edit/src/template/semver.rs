@@ -11,12 +11,12 @@ use std::collections::{HashMap, HashSet};
 use std::io;
 
 use fbc::blob::{PACKAGE, channel_json};
-use fbc::json::{Object, Raw, Text};
+use fbc::json::{JsonObject, Raw, Text};
 use fbc::quote::quote;
 use fbc::shape::Shape;
 use fbc::template::SEMVER;
 use fbc::version::Version;
-use fbc::{Content, Fbc, Limits, base64};
+use fbc::{BlobContent, Fbc, Limits, base64};
 
 use super::{Bundles, Error, Template};
 use channels::{Archetypes, Member, Stream};
@@ -263,7 +263,7 @@ fn fetch<'a>(
         };
         let blob = super::bundle_blob(fbc, image, &bundle.json, limits)?;
         let properties = match &blob.content {
-            Content::Bundle(bundle) => bundle.package_properties.as_slice(),
+            BlobContent::Bundle(bundle) => bundle.package_properties.as_slice(),
             _ => &[],
         };
         let version = match properties {
@@ -327,7 +327,7 @@ fn package_json(
     limits: &Limits,
 ) -> Result<Text, SemverError> {
     let mut blob =
-        Object::new().string("schema", PACKAGE).string("name", package).string("defaultChannel", default_channel);
+        JsonObject::new().string("schema", PACKAGE).string("name", package).string("defaultChannel", default_channel);
     let csv = csv.and_then(|csv| Raw::parse(csv, limits.depth).ok());
     let spec = csv.and_then(|csv| csv.get("spec"));
     if let Some(icon) = spec.and_then(|spec| spec.get("icon")?.items().next()) {
@@ -335,7 +335,7 @@ fn package_json(
         let data = text("base64data");
         base64::check(&data).map_err(|at| SemverError::Icon { bundle: head.to_owned(), at })?;
         if !data.is_empty() {
-            let icon = Object::new().string("base64data", &data).string("mediatype", &text("mediatype"));
+            let icon = JsonObject::new().string("base64data", &data).string("mediatype", &text("mediatype"));
             blob = blob.object("icon", icon);
         }
     }

@@ -8,12 +8,12 @@ use std::collections::{HashMap, HashSet};
 use std::io;
 
 use catalog::Warnings;
-use fbc::blob::{Entry, TextBuffer, channel_json};
+use fbc::blob::{ChannelEntry, TextBuffer, channel_json};
 use fbc::json::Raw;
 use fbc::quote::quote;
 use fbc::release::{Release, cmp_version_release};
 use fbc::version::Version;
-use fbc::{Blob, Content, Fbc, Limits, Loaded, Problem, property};
+use fbc::{Blob, BlobContent, Fbc, Limits, LoadReport, Problem, property};
 
 use super::{Bundles, Error, RenderedBundle};
 
@@ -195,7 +195,7 @@ fn substitute(
     let mut buffer = TextBuffer::default();
     for index in 0..fbc.blobs().len() {
         let channel = &fbc.blobs()[index];
-        let Content::Channel { entries } = &channel.content else { continue };
+        let BlobContent::Channel { entries } = &channel.content else { continue };
         let Some(entries) = relinked(entries, base, &blob.name) else { continue };
         let properties = fbc.text(channel, &mut buffer)?.get("properties");
         let json = channel_json(&channel.package, &channel.name, &entries, properties);
@@ -209,11 +209,11 @@ fn substitute(
 }
 
 /// Returns the entries of a channel with `substitute` in place of `base`, if the channel contains it.
-fn relinked(entries: &[Entry], base: &str, substitute: &str) -> Option<Vec<Entry>> {
+fn relinked(entries: &[ChannelEntry], base: &str, substitute: &str) -> Option<Vec<ChannelEntry>> {
     let at = entries.iter().position(|entry| &*entry.name == base)?;
     let mut entries = entries.to_vec();
     let base_entry = &mut entries[at];
-    let mut new = std::mem::replace(base_entry, Entry { name: base.into(), ..Entry::default() });
+    let mut new = std::mem::replace(base_entry, ChannelEntry { name: base.into(), ..ChannelEntry::default() });
     new.name = substitute.into();
     new.skips.push(base.into());
     for entry in &mut entries {
@@ -231,7 +231,7 @@ fn relinked(entries: &[Entry], base: &str, substitute: &str) -> Option<Vec<Entry
 
 /// Describes the problems of a catalog, if any.
 fn invalid(fbc: &Fbc, problems: Vec<Problem>) -> Option<String> {
-    let checked = catalog::check(fbc, Loaded { problems, ..Loaded::default() }, Warnings::Off);
+    let checked = catalog::check(fbc, LoadReport { problems, ..LoadReport::default() }, Warnings::Off);
     checked.catalog.err().map(|problems| catalog::tree::message(problems.errors()))
 }
 
@@ -241,7 +241,7 @@ fn invalid(fbc: &Fbc, problems: Vec<Problem>) -> Option<String> {
 fn version_and_release(fbc: &Fbc, blob: &Blob, limits: &Limits) -> Result<(Version, Option<Release>), Reason> {
     let failed = |reason: String| Reason::Version { bundle: blob.name.to_string(), reason };
     let properties = match &blob.content {
-        Content::Bundle(bundle) => bundle.package_properties.as_slice(),
+        BlobContent::Bundle(bundle) => bundle.package_properties.as_slice(),
         _ => &[],
     };
     let [property] = properties else {

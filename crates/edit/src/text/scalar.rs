@@ -27,7 +27,7 @@ pub(super) fn yaml(text: &str, flow: bool, old: Option<&str>) -> String {
 
 /// Converts a YAML document to JSON, if it can be parsed.
 pub(crate) fn document_to_json(text: &str) -> Option<Text> {
-    let limits = yaml::Limits { depth: MAX_DEPTH, nodes: 5_000_000, bytes: 64 << 20 };
+    let limits = yaml::YamlLimits { depth: MAX_DEPTH, nodes: 5_000_000, bytes: 64 << 20 };
     yaml::to_text(text.as_bytes(), &limits).ok()
 }
 

@@ -8,7 +8,7 @@ use std::ops::Range;
 
 use fbc::blob::TextBuffer;
 use fbc::json::Text;
-use fbc::{Blob, Content, Fbc, FileId};
+use fbc::{Blob, BlobContent, Fbc, FileId};
 
 use super::EditableCatalog;
 use crate::new_blob::{Attached, AttachedContent, NewBlob};
@@ -56,7 +56,7 @@ impl<'a> Texts<'a> {
 
 /// Returns the files that a blob refers to.
 fn attached(catalog: &EditableCatalog, blob: &Blob) -> Result<Vec<Attached>, Refusal> {
-    let Content::Bundle(bundle) = &blob.content else { return Ok(Vec::new()) };
+    let BlobContent::Bundle(bundle) = &blob.content else { return Ok(Vec::new()) };
     let mut files: Vec<Attached> = Vec::new();
     for (reference, below) in bundle.references.iter().zip(catalog.fbc.referenced(blob)) {
         if files.iter().any(|file| file.reference == **reference) {

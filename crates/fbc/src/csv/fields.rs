@@ -2,14 +2,14 @@
 
 use std::borrow::Cow;
 
-use crate::json::{Cursor, Kind, Path, Raw};
+use crate::json::{Cursor, JsonKind, JsonPath, Raw};
 use crate::path;
-use crate::shape::{Fault, Mismatch, Shape};
+use crate::shape::{Mismatch, Shape, ShapeFault};
 
 /// The release of a CSV has the wrong type.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("release field must be a string or number")]
-pub struct ReleaseError;
+pub struct CsvReleaseError;
 
 /// The metadata fields of every object.
 pub const OBJECT_META: Shape = Shape::Object(&[
@@ -73,7 +73,7 @@ impl<'a> Csv<'a> {
     /// # Errors
     /// Fails if a field has the wrong type.
     pub fn read(csv: Raw<'a>) -> Result<Csv<'a>, Mismatch> {
-        let (mut metadata, mut spec_kind) = (None, Kind::Null);
+        let (mut metadata, mut spec_kind) = (None, JsonKind::Null);
         let mut spec = Spec::default();
         Cursor::new(csv).members(|key, value| match key {
             "metadata" => metadata = Some(value.value()),
@@ -96,8 +96,8 @@ impl<'a> Csv<'a> {
             }
             _ => {}
         });
-        if spec_kind != Kind::Object {
-            let fault = Fault::Kind { found: spec_kind, expected: "object" };
+        if spec_kind != JsonKind::Object {
+            let fault = ShapeFault::Kind { found: spec_kind, expected: "object" };
             return Err(Mismatch { path: path!["spec"], fault });
         }
         if let Some(metadata) = metadata {
@@ -124,13 +124,13 @@ impl<'a> Csv<'a> {
     ///
     /// # Errors
     /// Fails if a field has the wrong type.
-    pub fn release(&self) -> Result<String, ReleaseError> {
+    pub fn release(&self) -> Result<String, CsvReleaseError> {
         match self.spec.release {
             None => Ok(String::new()),
             Some(release) => match release.kind() {
-                Kind::String => Ok(text(Some(release))),
-                Kind::Number => Ok(release.text().to_owned()),
-                _ => Err(ReleaseError),
+                JsonKind::String => Ok(text(Some(release))),
+                JsonKind::Number => Ok(release.text().to_owned()),
+                _ => Err(CsvReleaseError),
             },
         }
     }
@@ -237,7 +237,7 @@ fn descriptions(value: Option<Raw<'_>>, field: &'static str, list: &str) -> Resu
         .collect())
 }
 
-fn checked<'a>(value: Option<Raw<'a>>, shape: Shape, path: impl Fn() -> Path) -> Result<Option<Raw<'a>>, Mismatch> {
+fn checked<'a>(value: Option<Raw<'a>>, shape: Shape, path: impl Fn() -> JsonPath) -> Result<Option<Raw<'a>>, Mismatch> {
     if let Some(value) = value {
         shape.check(value, &path())?;
     }

@@ -1,20 +1,20 @@
 //! The `olm.csv.metadata` property: metadata for consoles, extracted from a CSV.
 
-use crate::json::{Fields, Kind, Path, Raw, Text};
+use crate::json::{JsonKind, JsonPath, MemberWriter, Raw, Text};
 use crate::property;
 use crate::shape::{Mismatch, Shape};
 use crate::version::{Version, VersionError};
 
 /// A field of the property's value.
-pub(crate) struct Field {
+pub(crate) struct MetadataField {
     pub(crate) name: &'static str,
-    pub(crate) form: Form,
+    pub(crate) form: MetadataForm,
     /// Whether the field is written even if it is empty.
     pub(crate) always: bool,
 }
 
 #[derive(Clone, Copy)]
-pub(crate) enum Form {
+pub(crate) enum MetadataForm {
     Str,
     Bool,
     Number,
@@ -22,16 +22,16 @@ pub(crate) enum Form {
     StringMap,
     /// Any value, as written.
     Any,
-    Object(&'static [Field]),
-    List(&'static [Field]),
+    Object(&'static [MetadataField]),
+    List(&'static [MetadataField]),
 }
 
-const fn some(name: &'static str, form: Form) -> Field {
-    Field { name, form, always: false }
+const fn some(name: &'static str, form: MetadataForm) -> MetadataField {
+    MetadataField { name, form, always: false }
 }
 
-const fn always(name: &'static str, form: Form) -> Field {
-    Field { name, form, always: true }
+const fn always(name: &'static str, form: MetadataForm) -> MetadataField {
+    MetadataField { name, form, always: true }
 }
 
 /// The maximum number of fields in an object of the property, so that one pass finds all of them.
@@ -40,75 +40,92 @@ pub(crate) const MAX_FIELDS: usize = 16;
 const PARTS: [&str; 2] = ["metadata", "spec"];
 const SPEC: usize = 1;
 
-const NAMED: &[Field] = &[always("name", Form::Str), always("kind", Form::Str), always("version", Form::Str)];
-const DESCRIPTOR: &[Field] = &[
-    always("path", Form::Str),
-    some("displayName", Form::Str),
-    some("description", Form::Str),
-    some("x-descriptors", Form::Strings),
-    some("value", Form::Any),
+const NAMED: &[MetadataField] =
+    &[always("name", MetadataForm::Str), always("kind", MetadataForm::Str), always("version", MetadataForm::Str)];
+const DESCRIPTOR: &[MetadataField] = &[
+    always("path", MetadataForm::Str),
+    some("displayName", MetadataForm::Str),
+    some("description", MetadataForm::Str),
+    some("x-descriptors", MetadataForm::Strings),
+    some("value", MetadataForm::Any),
 ];
-const CRD: &[Field] = &[
-    always("name", Form::Str),
-    always("version", Form::Str),
-    always("kind", Form::Str),
-    some("displayName", Form::Str),
-    some("description", Form::Str),
-    some("resources", Form::List(NAMED)),
-    some("statusDescriptors", Form::List(DESCRIPTOR)),
-    some("specDescriptors", Form::List(DESCRIPTOR)),
-    some("actionDescriptors", Form::List(DESCRIPTOR)),
+const CRD: &[MetadataField] = &[
+    always("name", MetadataForm::Str),
+    always("version", MetadataForm::Str),
+    always("kind", MetadataForm::Str),
+    some("displayName", MetadataForm::Str),
+    some("description", MetadataForm::Str),
+    some("resources", MetadataForm::List(NAMED)),
+    some("statusDescriptors", MetadataForm::List(DESCRIPTOR)),
+    some("specDescriptors", MetadataForm::List(DESCRIPTOR)),
+    some("actionDescriptors", MetadataForm::List(DESCRIPTOR)),
 ];
-const API_SERVICE: &[Field] = &[
-    always("name", Form::Str),
-    always("group", Form::Str),
-    always("version", Form::Str),
-    always("kind", Form::Str),
-    some("deploymentName", Form::Str),
-    some("containerPort", Form::Number),
-    some("displayName", Form::Str),
-    some("description", Form::Str),
-    some("resources", Form::List(NAMED)),
-    some("statusDescriptors", Form::List(DESCRIPTOR)),
-    some("specDescriptors", Form::List(DESCRIPTOR)),
-    some("actionDescriptors", Form::List(DESCRIPTOR)),
+const API_SERVICE: &[MetadataField] = &[
+    always("name", MetadataForm::Str),
+    always("group", MetadataForm::Str),
+    always("version", MetadataForm::Str),
+    always("kind", MetadataForm::Str),
+    some("deploymentName", MetadataForm::Str),
+    some("containerPort", MetadataForm::Number),
+    some("displayName", MetadataForm::Str),
+    some("description", MetadataForm::Str),
+    some("resources", MetadataForm::List(NAMED)),
+    some("statusDescriptors", MetadataForm::List(DESCRIPTOR)),
+    some("specDescriptors", MetadataForm::List(DESCRIPTOR)),
+    some("actionDescriptors", MetadataForm::List(DESCRIPTOR)),
 ];
-const LINK: &[Field] = &[some("name", Form::Str), some("url", Form::Str)];
+const LINK: &[MetadataField] = &[some("name", MetadataForm::Str), some("url", MetadataForm::Str)];
 
 /// The fields of the value, with their paths in the CSV.
-pub(crate) const FIELDS: &[([&str; 2], Field)] = &[
-    (["metadata", "annotations"], some("annotations", Form::StringMap)),
+pub(crate) const FIELDS: &[([&str; 2], MetadataField)] = &[
+    (["metadata", "annotations"], some("annotations", MetadataForm::StringMap)),
     (
         ["spec", "apiservicedefinitions"],
         always(
             "apiServiceDefinitions",
-            Form::Object(&[some("owned", Form::List(API_SERVICE)), some("required", Form::List(API_SERVICE))]),
+            MetadataForm::Object(&[
+                some("owned", MetadataForm::List(API_SERVICE)),
+                some("required", MetadataForm::List(API_SERVICE)),
+            ]),
         ),
     ),
     (
         ["spec", "customresourcedefinitions"],
-        always("crdDescriptions", Form::Object(&[some("owned", Form::List(CRD)), some("required", Form::List(CRD))])),
+        always(
+            "crdDescriptions",
+            MetadataForm::Object(&[some("owned", MetadataForm::List(CRD)), some("required", MetadataForm::List(CRD))]),
+        ),
     ),
-    (["spec", "description"], some("description", Form::Str)),
-    (["spec", "displayName"], some("displayName", Form::Str)),
+    (["spec", "description"], some("description", MetadataForm::Str)),
+    (["spec", "displayName"], some("displayName", MetadataForm::Str)),
     (
         ["spec", "installModes"],
-        some("installModes", Form::List(&[always("type", Form::Str), always("supported", Form::Bool)])),
+        some(
+            "installModes",
+            MetadataForm::List(&[always("type", MetadataForm::Str), always("supported", MetadataForm::Bool)]),
+        ),
     ),
-    (["spec", "keywords"], some("keywords", Form::Strings)),
-    (["metadata", "labels"], some("labels", Form::StringMap)),
-    (["spec", "links"], some("links", Form::List(LINK))),
-    (["spec", "maintainers"], some("maintainers", Form::List(&[some("name", Form::Str), some("email", Form::Str)]))),
-    (["spec", "maturity"], some("maturity", Form::Str)),
-    (["spec", "minKubeVersion"], some("minKubeVersion", Form::Str)),
+    (["spec", "keywords"], some("keywords", MetadataForm::Strings)),
+    (["metadata", "labels"], some("labels", MetadataForm::StringMap)),
+    (["spec", "links"], some("links", MetadataForm::List(LINK))),
+    (
+        ["spec", "maintainers"],
+        some("maintainers", MetadataForm::List(&[some("name", MetadataForm::Str), some("email", MetadataForm::Str)])),
+    ),
+    (["spec", "maturity"], some("maturity", MetadataForm::Str)),
+    (["spec", "minKubeVersion"], some("minKubeVersion", MetadataForm::Str)),
     (
         ["spec", "nativeAPIs"],
         some(
             "nativeAPIs",
-            Form::List(&[always("group", Form::Str), always("version", Form::Str), always("kind", Form::Str)]),
+            MetadataForm::List(&[
+                always("group", MetadataForm::Str),
+                always("version", MetadataForm::Str),
+                always("kind", MetadataForm::Str),
+            ]),
         ),
     ),
-    (["spec", "provider"], always("provider", Form::Object(LINK))),
+    (["spec", "provider"], always("provider", MetadataForm::Object(LINK))),
 ];
 
 const CSV: Shape = Shape::Object(&[
@@ -163,7 +180,7 @@ pub enum MetadataError {
 /// # Errors
 /// Fails if fields of the CSV have the wrong types, or if its version is invalid.
 pub fn from_csv(csv: Raw<'_>) -> Result<Text, MetadataError> {
-    CSV.check(csv, &Path::default())?;
+    CSV.check(csv, &JsonPath::default())?;
     let parts = csv.get_all(PARTS);
     if let Some(version) = parts[SPEC].and_then(|spec| spec.get("version")?.as_str()) {
         Version::parse_tolerant(&version)?;
@@ -184,38 +201,48 @@ pub(crate) fn fields(metadata: Raw<'_>) -> [Option<Raw<'_>>; MAX_FIELDS] {
 }
 
 /// Adds a field to an object.
-pub(crate) fn write_field(field: &Field, value: Option<Raw<'_>>, out: &mut Fields<'_>) {
-    let value = value.filter(|value| value.kind() != Kind::Null);
+pub(crate) fn write_field(field: &MetadataField, value: Option<Raw<'_>>, out: &mut MemberWriter<'_>) {
+    let value = value.filter(|value| value.kind() != JsonKind::Null);
     let empty = match (&field.form, value) {
         (_, None) => true,
-        (Form::Str, Some(value)) => value.text() == "\"\"",
-        (Form::Bool, Some(value)) => value.text() == "false",
-        (Form::Number, Some(value)) => value.text() == "0",
-        (Form::Strings | Form::List(_), Some(value)) => value.kind() != Kind::Array || value.is_empty_collection(),
-        (Form::StringMap, Some(value)) => value.kind() != Kind::Object || value.is_empty_collection(),
-        (Form::Any | Form::Object(_), Some(_)) => false,
+        (MetadataForm::Str, Some(value)) => value.text() == "\"\"",
+        (MetadataForm::Bool, Some(value)) => value.text() == "false",
+        (MetadataForm::Number, Some(value)) => value.text() == "0",
+        (MetadataForm::Strings | MetadataForm::List(_), Some(value)) => {
+            value.kind() != JsonKind::Array || value.is_empty_collection()
+        }
+        (MetadataForm::StringMap, Some(value)) => value.kind() != JsonKind::Object || value.is_empty_collection(),
+        (MetadataForm::Any | MetadataForm::Object(_), Some(_)) => false,
     };
     if empty && !field.always {
         return;
     }
     let name = field.name;
     match (&field.form, value) {
-        (Form::Str, None) => out.string(name, ""),
-        (Form::Bool, None) => out.bool(name, false),
-        (Form::Object(fields), value) => out.object(name, |out| write_fields(fields, value, out)),
-        (Form::List(fields), Some(value)) => {
+        (MetadataForm::Str, None) => out.string(name, ""),
+        (MetadataForm::Bool, None) => out.bool(name, false),
+        (MetadataForm::Object(fields), value) => out.object(name, |out| write_fields(fields, value, out)),
+        (MetadataForm::List(fields), Some(value)) => {
             out.objects(name, value.items(), |item, out| write_fields(fields, Some(item), out))
         }
-        (Form::Strings, Some(value)) => out.strings(name, value.items().map(|item| item.as_str().unwrap_or_default())),
-        (Form::StringMap, Some(value)) => out.object(name, |out| string_map(value, out)),
-        (Form::Any, value) => out.compact(name, value),
-        (Form::Str | Form::Bool | Form::Number | Form::List(_) | Form::Strings | Form::StringMap, value) => {
-            out.canonical(name, value)
+        (MetadataForm::Strings, Some(value)) => {
+            out.strings(name, value.items().map(|item| item.as_str().unwrap_or_default()))
         }
+        (MetadataForm::StringMap, Some(value)) => out.object(name, |out| string_map(value, out)),
+        (MetadataForm::Any, value) => out.compact(name, value),
+        (
+            MetadataForm::Str
+            | MetadataForm::Bool
+            | MetadataForm::Number
+            | MetadataForm::List(_)
+            | MetadataForm::Strings
+            | MetadataForm::StringMap,
+            value,
+        ) => out.canonical(name, value),
     };
 }
 
-fn write_fields(fields: &[Field], value: Option<Raw<'_>>, out: &mut Fields<'_>) {
+fn write_fields(fields: &[MetadataField], value: Option<Raw<'_>>, out: &mut MemberWriter<'_>) {
     let name = |i: usize| fields.get(i).map_or("", |field| field.name);
     let found = value.map_or([None; MAX_FIELDS], |value| value.get_each(name));
     for (field, value) in fields.iter().zip(found) {
@@ -224,7 +251,7 @@ fn write_fields(fields: &[Field], value: Option<Raw<'_>>, out: &mut Fields<'_>) 
 }
 
 /// Writes strings sorted by key.
-fn string_map(value: Raw<'_>, out: &mut Fields<'_>) {
+fn string_map(value: Raw<'_>, out: &mut MemberWriter<'_>) {
     let mut members: Vec<_> = value.members().collect();
     members.sort_by(|a, b| a.0.cmp(&b.0));
     for (i, (key, value)) in members.iter().enumerate() {

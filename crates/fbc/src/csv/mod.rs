@@ -4,7 +4,7 @@ mod fields;
 pub mod metadata;
 pub mod rebuilt;
 
-pub use fields::{Csv, Description, OBJECT_META, ReleaseError};
+pub use fields::{Csv, CsvReleaseError, Description, OBJECT_META};
 
 use crate::json::{Cursor, Raw};
 

@@ -1,12 +1,12 @@
 //! Reconstructs a CSV from `olm.csv.metadata`, for clients that request one.
 
-use super::metadata::{self, FIELDS, Field, MAX_FIELDS, write_field};
-use crate::json::{Fields, Kind, Raw, Text};
+use super::metadata::{self, FIELDS, MAX_FIELDS, MetadataField, write_field};
+use crate::json::{JsonKind, MemberWriter, Raw, Text};
 use crate::property;
 use crate::version::Version;
 
 /// The inputs for a reconstructed CSV.
-pub struct Facts<'a> {
+pub struct CsvInputs<'a> {
     /// The name of the bundle.
     pub name: &'a str,
     /// The version of the bundle.
@@ -39,7 +39,7 @@ const SPEC: &[&str] = &[
 /// Returns the CSV of a bundle that contains only metadata.
 ///
 /// Characters with a meaning in HTML are escaped, as in the existing tools.
-pub fn from_metadata(facts: &Facts<'_>) -> Text {
+pub fn from_metadata(facts: &CsvInputs<'_>) -> Text {
     let metadata = property::of(facts.bundle).find(|(kind, _)| kind == property::CSV_METADATA);
     let metadata = metadata.and_then(|(_, value)| value).map_or([None; MAX_FIELDS], metadata::fields);
     let csv = Text::object(|csv| {
@@ -58,7 +58,7 @@ pub fn from_metadata(facts: &Facts<'_>) -> Text {
     csv.for_html()
 }
 
-fn write_spec(facts: &Facts<'_>, metadata: &Found<'_>, spec: &mut Fields<'_>) {
+fn write_spec(facts: &CsvInputs<'_>, metadata: &CsvFields<'_>, spec: &mut MemberWriter<'_>) {
     spec.object("install", |install| {
         install.string("strategy", "deployment").object("spec", |spec| {
             spec.compact("deployments", None);
@@ -81,28 +81,28 @@ fn write_spec(facts: &Facts<'_>, metadata: &Found<'_>, spec: &mut Fields<'_>) {
 }
 
 /// The fields of the metadata, in the order of [`FIELDS`].
-type Found<'a> = [Option<Raw<'a>>; MAX_FIELDS];
+type CsvFields<'a> = [Option<Raw<'a>>; MAX_FIELDS];
 
 fn place(path: [&str; 2]) -> Option<usize> {
     FIELDS.iter().position(|(known, _)| *known == path)
 }
 
 /// Copies the field at `path` of a CSV, under its name there.
-fn copy(path: [&str; 2], name: &'static str, metadata: &Found<'_>, out: &mut Fields<'_>) {
+fn copy(path: [&str; 2], name: &'static str, metadata: &CsvFields<'_>, out: &mut MemberWriter<'_>) {
     let Some(place) = place(path) else { return };
     let field = &FIELDS[place].1;
     let always = field.always || name == "displayName";
-    write_field(&Field { name, form: field.form, always }, metadata[place], out);
+    write_field(&MetadataField { name, form: field.form, always }, metadata[place], out);
 }
 
-fn description(facts: &Facts<'_>, metadata: &Found<'_>, out: &mut Fields<'_>) {
+fn description(facts: &CsvInputs<'_>, metadata: &CsvFields<'_>, out: &mut MemberWriter<'_>) {
     let own = place(["spec", "description"]).and_then(|place| metadata[place]?.as_str()).filter(|own| !own.is_empty());
     let of_package = || facts.package.and_then(|package| package.get("description")?.as_str());
     out.string_if_any("description", &own.or_else(of_package).unwrap_or_default());
 }
 
-fn icon(facts: &Facts<'_>, out: &mut Fields<'_>) {
-    let icon = facts.package.and_then(|package| package.get("icon")).filter(|icon| icon.kind() == Kind::Object);
+fn icon(facts: &CsvInputs<'_>, out: &mut MemberWriter<'_>) {
+    let icon = facts.package.and_then(|package| package.get("icon")).filter(|icon| icon.kind() == JsonKind::Object);
     let Some(icon) = icon else { return };
     let field = |name| icon.get(name).and_then(Raw::as_str).unwrap_or_default();
     out.objects("icon", [icon], |_, out| {
@@ -111,7 +111,7 @@ fn icon(facts: &Facts<'_>, out: &mut Fields<'_>) {
     });
 }
 
-fn related_images(bundle: Raw<'_>, out: &mut Fields<'_>) {
+fn related_images(bundle: Raw<'_>, out: &mut MemberWriter<'_>) {
     let mut images = bundle.get("relatedImages").into_iter().flat_map(Raw::items).peekable();
     if images.peek().is_none() {
         return;
@@ -133,7 +133,7 @@ mod tests {
             "crdDescriptions":{"owned":[{"kind":"K","name":"n","version":"v"}]},"provider":{"name":"P"}}}],
             "relatedImages":[{"name":"","image":"i:1"}]}"#;
         let package = r#"{"description":"of the package","icon":{"base64data":"eA==","mediatype":"image/png"}}"#;
-        let facts = Facts {
+        let facts = CsvInputs {
             name: "n.v1",
             version: &Version::parse_strict("1.0.0").unwrap(),
             bundle: Raw::parse(bundle, 50).unwrap(),

@@ -11,7 +11,7 @@ use std::os::unix::fs::FileExt;
 use std::path::Path;
 use std::time::SystemTime;
 
-pub(crate) use store::Store;
+pub(crate) use store::TextStore;
 pub(crate) use walk::{Walked, single, walk};
 pub(crate) use window::Window;
 
@@ -75,7 +75,7 @@ pub(crate) fn changed() -> io::Error {
 
 /// Why a referenced file cannot be read.
 #[derive(Debug, thiserror::Error)]
-pub(crate) enum ReferenceError {
+pub(crate) enum FileReferenceError {
     #[error("ref {0:?} needs a catalog directory")]
     NoDirectory(String),
     #[error("ref {0:?} is an absolute path, expected one relative to its file")]
@@ -93,23 +93,28 @@ pub(crate) enum ReferenceError {
 }
 
 /// Reads a referenced file at `path` below the catalog `root`, which it must not leave.
-pub(crate) fn read_inside(root: &Path, path: &Path, reference: &str, limit: usize) -> Result<Vec<u8>, ReferenceError> {
+pub(crate) fn read_inside(
+    root: &Path,
+    path: &Path,
+    reference: &str,
+    limit: usize,
+) -> Result<Vec<u8>, FileReferenceError> {
     let named = || reference.to_owned();
-    let failed = |source: io::Error| ReferenceError::File { reference: named(), source };
+    let failed = |source: io::Error| FileReferenceError::File { reference: named(), source };
     let inside = root.canonicalize().map_err(failed)?;
     let real = root.join(path).canonicalize().map_err(failed)?;
     if !real.starts_with(&inside) {
-        return Err(ReferenceError::Outside(named()));
+        return Err(FileReferenceError::Outside(named()));
     }
     if real.strip_prefix(&inside).is_ok_and(|path| path.iter().any(members::is_version_control)) {
-        return Err(ReferenceError::VersionControl(named()));
+        return Err(FileReferenceError::VersionControl(named()));
     }
     let metadata = fs::metadata(&real).map_err(failed)?;
     if !metadata.is_file() {
-        return Err(ReferenceError::NotAFile(named()));
+        return Err(FileReferenceError::NotAFile(named()));
     }
     if metadata.len() > limit as u64 {
-        return Err(ReferenceError::TooLarge { reference: named(), limit });
+        return Err(FileReferenceError::TooLarge { reference: named(), limit });
     }
     fs::read(&real).map_err(failed)
 }

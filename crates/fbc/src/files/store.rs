@@ -13,7 +13,7 @@ const MEMORY_LIMIT: usize = 16 << 20;
 /// Small amounts stay in memory, the rest goes to an unnamed temporary file, which disappears with the process however
 /// it ends.
 #[derive(Default)]
-pub(crate) struct Store {
+pub(crate) struct TextStore {
     inner: Mutex<Inner>,
 }
 
@@ -27,7 +27,7 @@ struct Inner {
     written: u64,
 }
 
-impl Store {
+impl TextStore {
     /// Stores `text` and returns its offset.
     pub(crate) fn put(&self, text: &[u8]) -> io::Result<u64> {
         let mut inner = self.lock();
@@ -71,7 +71,7 @@ mod tests {
 
     #[test]
     fn texts_are_read_back_from_memory_and_from_the_scratch_file() {
-        let store = Store::default();
+        let store = TextStore::default();
         let text = |i: u8| vec![i; 5 << 20];
         let places: Vec<u64> = (0..9).map(|i| store.put(&text(i)).unwrap()).collect();
         for (i, place) in places.into_iter().enumerate() {

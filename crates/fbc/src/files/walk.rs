@@ -15,7 +15,7 @@ pub(super) const IGNORE_FILE: &str = ".indexignore";
 const IGNORE_FILE_LIMIT: u64 = 1 << 20;
 
 /// A file of a catalog, or the error for it.
-pub(crate) struct Found {
+pub(crate) struct WalkedFile {
     /// The path relative to the root.
     pub(crate) path: PathBuf,
     /// Whether this is a directory or ignore file, whose errors cannot be ignored by a pattern.
@@ -27,7 +27,7 @@ pub(crate) struct Found {
 /// The files of a catalog directory.
 pub(crate) struct Walked {
     /// The content, sorted by path.
-    pub(crate) found: Vec<Found>,
+    pub(crate) found: Vec<WalkedFile>,
     /// The paths of the ignore files, relative to the root.
     pub(crate) ignore_files: Vec<PathBuf>,
 }
@@ -57,13 +57,13 @@ pub(crate) fn single(root: &Path, name: &OsStr) -> io::Result<Walked> {
     if !metadata.is_file() {
         return Err(io::Error::new(io::ErrorKind::InvalidInput, "is not a file"));
     }
-    let found = Found { path: PathBuf::from(name), directory: false, outcome: Ok(metadata.len()) };
+    let found = WalkedFile { path: PathBuf::from(name), directory: false, outcome: Ok(metadata.len()) };
     Ok(Walked { found: vec![found], ignore_files: Vec::new() })
 }
 
 struct Walk<'a> {
     root: &'a Path,
-    found: Vec<Found>,
+    found: Vec<WalkedFile>,
     ignore: IndexIgnore,
     ignore_files: Vec<PathBuf>,
     limit: usize,
@@ -106,7 +106,7 @@ impl Walk<'_> {
         if self.found.len() == self.limit {
             return Err(io::Error::other(format!("more than {} files", self.limit)));
         }
-        self.found.push(Found { path, directory, outcome });
+        self.found.push(WalkedFile { path, directory, outcome });
         Ok(())
     }
 

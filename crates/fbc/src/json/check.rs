@@ -7,16 +7,16 @@ use super::scan::{plain_end, skip_space};
 /// A JSON syntax error and its position.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{kind}")]
-pub struct Error {
+pub struct JsonSyntaxError {
     /// The byte offset of the error.
     pub offset: usize,
     /// The kind of error.
-    pub kind: ErrorKind,
+    pub kind: JsonErrorKind,
 }
 
 /// The kinds of JSON syntax errors.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum ErrorKind {
+pub enum JsonErrorKind {
     /// The text ends inside a value; more text could make it valid.
     #[error("unexpected end of JSON input")]
     End,
@@ -46,7 +46,7 @@ fn quoted(found: char) -> String {
 
 /// The start and end of a long value, recorded while checking, so that iteration can skip it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Span {
+pub struct LongValue {
     pub(super) start: u32,
     pub(super) end: u32,
 }
@@ -59,8 +59,8 @@ pub(super) const LONG: usize = 128;
 /// The text must be valid UTF-8. Text after the value is ignored.
 ///
 /// # Errors
-/// Fails at the first byte that cannot be part of a value, and with [`ErrorKind::End`] if the text ends too early.
-pub(crate) fn check(text: &str, at: usize, max_depth: usize) -> Result<Range<usize>, Error> {
+/// Fails at the first byte that cannot be part of a value, and with [`JsonErrorKind::End`] if the text ends too early.
+pub(crate) fn check(text: &str, at: usize, max_depth: usize) -> Result<Range<usize>, JsonSyntaxError> {
     check_indexed(text, at, max_depth, &mut Vec::new())
 }
 
@@ -72,8 +72,8 @@ pub(crate) fn check_indexed(
     text: &str,
     at: usize,
     max_depth: usize,
-    spans: &mut Vec<Span>,
-) -> Result<Range<usize>, Error> {
+    spans: &mut Vec<LongValue>,
+) -> Result<Range<usize>, JsonSyntaxError> {
     let start = skip_space(text.as_bytes(), at);
     let end = Checker { text, bytes: text.as_bytes(), spans }.value(start, max_depth)?;
     Ok(start..end)
@@ -82,14 +82,14 @@ pub(crate) fn check_indexed(
 struct Checker<'a> {
     text: &'a str,
     bytes: &'a [u8],
-    spans: &'a mut Vec<Span>,
+    spans: &'a mut Vec<LongValue>,
 }
 
 /// The open containers: whether each is an object, and its index in the spans.
 type Stack = Vec<(bool, usize)>;
 
 impl Checker<'_> {
-    fn value(&mut self, mut i: usize, max_depth: usize) -> Result<usize, Error> {
+    fn value(&mut self, mut i: usize, max_depth: usize) -> Result<usize, JsonSyntaxError> {
         let bytes = self.bytes;
         let mut open = Stack::new();
         loop {
@@ -97,17 +97,17 @@ impl Checker<'_> {
                 Some(b'"') => {
                     let end = self.string(i)?;
                     if end - i >= LONG {
-                        self.spans.push(Span { start: i as u32, end: end as u32 });
+                        self.spans.push(LongValue { start: i as u32, end: end as u32 });
                     }
                     i = end;
                 }
                 Some(&b @ (b'{' | b'[')) => {
                     if open.len() == max_depth {
-                        return Err(Error { offset: i, kind: ErrorKind::Depth { limit: max_depth } });
+                        return Err(JsonSyntaxError { offset: i, kind: JsonErrorKind::Depth { limit: max_depth } });
                     }
                     let is_object = b == b'{';
                     open.push((is_object, self.spans.len()));
-                    self.spans.push(Span { start: i as u32, end: 0 });
+                    self.spans.push(LongValue { start: i as u32, end: 0 });
                     i = skip_space(bytes, i + 1);
                     match (bytes.get(i), is_object) {
                         (Some(b'}'), true) | (Some(b']'), false) => {}
@@ -161,7 +161,7 @@ impl Checker<'_> {
 
     /// Checks `"key" :` at `i` and returns the start of the value.
     #[inline]
-    fn key(&self, i: usize) -> Result<usize, Error> {
+    fn key(&self, i: usize) -> Result<usize, JsonSyntaxError> {
         if self.bytes.get(i) != Some(&b'"') {
             return Err(self.unexpected(i, "looking for beginning of object key string"));
         }
@@ -173,7 +173,7 @@ impl Checker<'_> {
     }
 
     #[inline]
-    fn string(&self, at: usize) -> Result<usize, Error> {
+    fn string(&self, at: usize) -> Result<usize, JsonSyntaxError> {
         let mut i = at + 1;
         loop {
             i = plain_end(self.bytes, i);
@@ -196,7 +196,7 @@ impl Checker<'_> {
         }
     }
 
-    fn number(&self, at: usize) -> Result<usize, Error> {
+    fn number(&self, at: usize) -> Result<usize, JsonSyntaxError> {
         let mut i = at;
         if self.bytes.get(i) == Some(&b'-') {
             i += 1;
@@ -226,12 +226,12 @@ impl Checker<'_> {
         i
     }
 
-    fn some_digits(&self, at: usize, context: &'static str) -> Result<usize, Error> {
+    fn some_digits(&self, at: usize, context: &'static str) -> Result<usize, JsonSyntaxError> {
         let end = self.digits(at);
         if end == at { Err(self.unexpected(at, context)) } else { Ok(end) }
     }
 
-    fn word(&self, at: usize, word: &'static str) -> Result<usize, Error> {
+    fn word(&self, at: usize, word: &'static str) -> Result<usize, JsonSyntaxError> {
         for (k, expected) in word.bytes().enumerate() {
             if self.bytes.get(at + k) != Some(&expected) {
                 return Err(self.unexpected(at + k, "in literal true, false or null"));
@@ -241,12 +241,12 @@ impl Checker<'_> {
     }
 
     #[cold]
-    fn unexpected(&self, offset: usize, context: &'static str) -> Error {
+    fn unexpected(&self, offset: usize, context: &'static str) -> JsonSyntaxError {
         let kind = match self.text.get(offset..).and_then(|rest| rest.chars().next()) {
-            Some(found) => ErrorKind::Character { found, context },
-            None => ErrorKind::End,
+            Some(found) => JsonErrorKind::Character { found, context },
+            None => JsonErrorKind::End,
         };
-        Error { offset: offset.min(self.bytes.len()), kind }
+        JsonSyntaxError { offset: offset.min(self.bytes.len()), kind }
     }
 }
 

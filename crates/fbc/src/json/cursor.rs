@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 
-use super::raw::{Kind, Raw};
+use super::raw::{JsonKind, Raw};
 use super::scan::{skip_space, string_end, value_end};
 
 /// A cursor that walks a value from front to back.
@@ -22,7 +22,7 @@ impl<'a> Cursor<'a> {
     }
 
     /// Returns the kind of the next value.
-    pub fn kind(&self) -> Kind {
+    pub fn kind(&self) -> JsonKind {
         Raw::from_checked(self.text.get(self.at..).unwrap_or_default()).kind()
     }
 
@@ -37,7 +37,7 @@ impl<'a> Cursor<'a> {
     /// Calls `member` with each key of the next object, with the cursor at the key's value, which `member` may consume
     /// or leave. Values of other kinds are skipped.
     pub fn members(&mut self, mut member: impl FnMut(&str, &mut Cursor<'a>)) {
-        self.parts(Kind::Object, b'}', |cursor| {
+        self.parts(JsonKind::Object, b'}', |cursor| {
             let bytes = cursor.text.as_bytes();
             let end = string_end(bytes, cursor.at);
             let key = Raw::from_checked(cursor.text.get(cursor.at..end).unwrap_or("\"\""));
@@ -51,14 +51,14 @@ impl<'a> Cursor<'a> {
     /// Calls `item` at each item of the next list, which `item` may consume or leave. Values of other kinds are
     /// skipped.
     pub fn items(&mut self, mut item: impl FnMut(&mut Cursor<'a>)) {
-        self.parts(Kind::Array, b']', |cursor| {
+        self.parts(JsonKind::Array, b']', |cursor| {
             let value = cursor.at;
             item(cursor);
             cursor.leave(value);
         });
     }
 
-    fn parts(&mut self, kind: Kind, close: u8, mut part: impl FnMut(&mut Cursor<'a>)) {
+    fn parts(&mut self, kind: JsonKind, close: u8, mut part: impl FnMut(&mut Cursor<'a>)) {
         if self.kind() != kind {
             self.value();
             return;

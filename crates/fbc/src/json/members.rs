@@ -6,7 +6,7 @@ use super::raw::Raw;
 
 /// The position of a member in the output: its start, the end of its key, its end.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Member {
+pub(crate) struct MemberSpan {
     pub(crate) start: usize,
     pub(crate) key_end: usize,
     pub(crate) end: usize,
@@ -16,7 +16,7 @@ pub(crate) struct Member {
 
 /// Compares the keys of two members in `text` by their unescaped bytes.
 #[inline]
-pub(crate) fn compare(a: &Member, b: &Member, text: &[u8]) -> Ordering {
+pub(crate) fn compare(a: &MemberSpan, b: &MemberSpan, text: &[u8]) -> Ordering {
     if a.plain && b.plain {
         // Excludes the closing quote, so that a prefix sorts first.
         return text[a.start..a.key_end - 1].cmp(&text[b.start..b.key_end - 1]);
@@ -26,7 +26,7 @@ pub(crate) fn compare(a: &Member, b: &Member, text: &[u8]) -> Ordering {
 
 /// Sorts the members at the end of `out` by key, keeps the last of equal keys, and writes `separator` between them.
 #[cold]
-pub(crate) fn sort_members(members: &[Member], separator: impl Fn(&mut Vec<u8>), out: &mut Vec<u8>) {
+pub(crate) fn sort_members(members: &[MemberSpan], separator: impl Fn(&mut Vec<u8>), out: &mut Vec<u8>) {
     let Some(start) = members.first().map(|member| member.start) else { return };
     let mut members = members.to_vec();
     members.sort_by(|a, b| compare(a, b, out));

@@ -16,14 +16,14 @@ mod text;
 mod write;
 
 pub(crate) use check::check_indexed;
-pub use check::{Error, ErrorKind, Span};
+pub use check::{JsonErrorKind, JsonSyntaxError, LongValue};
 pub use cursor::Cursor;
-pub use object::{Fields, Object, Part};
-pub use path::{Path, Step};
-pub use raw::{Items, Kind, Members, Raw};
+pub use object::{JsonObject, ListItem, MemberWriter};
+pub use path::{JsonPath, PathStep};
+pub use raw::{Items, JsonKind, JsonMembers, Raw};
 pub use text::Text;
 pub(crate) use write::write_canonical_nested;
-pub use write::{Layout, write_as_written, write_canonical, write_str};
+pub use write::{JsonLayout, write_as_written, write_canonical, write_str};
 
 /// Returns `text` without leading JSON whitespace.
 pub fn trim_start(text: &str) -> &str {

@@ -2,21 +2,21 @@
 
 use super::raw::Raw;
 use super::text::Text;
-use super::write::{Layout, write_as_written, write_canonical, write_str};
+use super::write::{JsonLayout, write_as_written, write_canonical, write_str};
 use crate::base64;
 
 /// Writes the members of an object into the buffer of its parent.
 #[derive(Debug)]
-pub struct Fields<'o> {
+pub struct MemberWriter<'o> {
     out: &'o mut Vec<u8>,
     any: bool,
 }
 
-impl<'o> Fields<'o> {
+impl<'o> MemberWriter<'o> {
     /// Appends an object whose members `members` writes.
-    pub(crate) fn append(out: &'o mut Vec<u8>, members: impl FnOnce(&mut Fields<'o>)) {
+    pub(crate) fn append(out: &'o mut Vec<u8>, members: impl FnOnce(&mut MemberWriter<'o>)) {
         out.push(b'{');
-        let mut fields = Fields { out, any: false };
+        let mut fields = MemberWriter { out, any: false };
         members(&mut fields);
         fields.out.push(b'}');
     }
@@ -69,7 +69,7 @@ impl<'o> Fields<'o> {
     pub fn compact(&mut self, key: &str, value: Option<Raw<'_>>) -> &mut Self {
         self.key(key);
         match value {
-            Some(value) => write_as_written(value, Layout::Compact, 0, self.out),
+            Some(value) => write_as_written(value, JsonLayout::Compact, 0, self.out),
             None => self.out.extend_from_slice(b"null"),
         }
         self
@@ -79,7 +79,7 @@ impl<'o> Fields<'o> {
     pub fn canonical(&mut self, key: &str, value: Option<Raw<'_>>) -> &mut Self {
         self.key(key);
         match value {
-            Some(value) => write_canonical(value, Layout::Compact, self.out),
+            Some(value) => write_canonical(value, JsonLayout::Compact, self.out),
             None => self.out.extend_from_slice(b"null"),
         }
         self
@@ -93,9 +93,9 @@ impl<'o> Fields<'o> {
     }
 
     /// Adds an object whose members `members` writes.
-    pub fn object(&mut self, key: &str, members: impl FnOnce(&mut Fields<'_>)) -> &mut Self {
+    pub fn object(&mut self, key: &str, members: impl FnOnce(&mut MemberWriter<'_>)) -> &mut Self {
         self.key(key);
-        Fields::append(self.out, members);
+        MemberWriter::append(self.out, members);
         self
     }
 
@@ -104,10 +104,10 @@ impl<'o> Fields<'o> {
         &mut self,
         key: &str,
         items: impl IntoIterator<Item = T>,
-        mut members: impl FnMut(T, &mut Fields<'_>),
+        mut members: impl FnMut(T, &mut MemberWriter<'_>),
     ) -> &mut Self {
         self.key(key);
-        list(self.out, items, |out, item| Fields::append(out, |fields| members(item, fields)));
+        list(self.out, items, |out, item| MemberWriter::append(out, |fields| members(item, fields)));
         self
     }
 
@@ -133,43 +133,43 @@ pub(super) fn list<T>(out: &mut Vec<u8>, items: impl IntoIterator<Item = T>, mut
 
 /// A JSON object written member by member, on one line.
 #[derive(Debug, Clone)]
-pub struct Object(Vec<u8>);
+pub struct JsonObject(Vec<u8>);
 
 /// An item of a list to write.
 #[derive(Debug, Clone)]
-pub enum Part<'p> {
+pub enum ListItem<'p> {
     /// A value, as written.
     Value(Raw<'p>),
     /// A new object.
-    Object(Object),
+    Object(JsonObject),
 }
 
-impl Default for Object {
+impl Default for JsonObject {
     fn default() -> Self {
-        Object::new()
+        JsonObject::new()
     }
 }
 
-impl Object {
+impl JsonObject {
     /// Creates an object without members.
-    pub fn new() -> Object {
-        Object(vec![b'{'])
+    pub fn new() -> JsonObject {
+        JsonObject(vec![b'{'])
     }
 
-    fn fields(&mut self) -> Fields<'_> {
-        Fields { any: self.0.len() > 1, out: &mut self.0 }
+    fn fields(&mut self) -> MemberWriter<'_> {
+        MemberWriter { any: self.0.len() > 1, out: &mut self.0 }
     }
 
     /// Adds the members that `members` writes.
     #[must_use]
-    pub fn with(mut self, members: impl FnOnce(&mut Fields<'_>)) -> Object {
+    pub fn with(mut self, members: impl FnOnce(&mut MemberWriter<'_>)) -> JsonObject {
         members(&mut self.fields());
         self
     }
 
     /// Adds a string.
     #[must_use]
-    pub fn string(self, key: &str, text: &str) -> Object {
+    pub fn string(self, key: &str, text: &str) -> JsonObject {
         self.with(|fields| {
             fields.string(key, text);
         })
@@ -177,13 +177,13 @@ impl Object {
 
     /// Adds a string unless it is empty.
     #[must_use]
-    pub fn string_if_any(self, key: &str, text: &str) -> Object {
+    pub fn string_if_any(self, key: &str, text: &str) -> JsonObject {
         if text.is_empty() { self } else { self.string(key, text) }
     }
 
     /// Adds a value as written.
     #[must_use]
-    pub fn value(self, key: &str, value: Raw<'_>) -> Object {
+    pub fn value(self, key: &str, value: Raw<'_>) -> JsonObject {
         self.with(|fields| {
             fields.value(key, value);
         })
@@ -191,7 +191,7 @@ impl Object {
 
     /// Adds an object.
     #[must_use]
-    pub fn object(mut self, key: &str, object: Object) -> Object {
+    pub fn object(mut self, key: &str, object: JsonObject) -> JsonObject {
         self.fields().key(key);
         self.0.extend(object.close());
         self
@@ -199,24 +199,24 @@ impl Object {
 
     /// Adds a list of objects.
     #[must_use]
-    pub fn objects(self, key: &str, items: impl IntoIterator<Item = Object>) -> Object {
-        self.parts(key, items.into_iter().map(Part::Object))
+    pub fn objects(self, key: &str, items: impl IntoIterator<Item = JsonObject>) -> JsonObject {
+        self.parts(key, items.into_iter().map(ListItem::Object))
     }
 
     /// Adds a list of existing values and new objects.
     #[must_use]
-    pub fn parts<'p>(mut self, key: &str, items: impl IntoIterator<Item = Part<'p>>) -> Object {
+    pub fn parts<'p>(mut self, key: &str, items: impl IntoIterator<Item = ListItem<'p>>) -> JsonObject {
         self.fields().key(key);
         list(&mut self.0, items, |out, item| match item {
-            Part::Value(value) => out.extend_from_slice(value.text().as_bytes()),
-            Part::Object(object) => out.extend(object.close()),
+            ListItem::Value(value) => out.extend_from_slice(value.text().as_bytes()),
+            ListItem::Object(object) => out.extend(object.close()),
         });
         self
     }
 
     /// Adds a list of strings.
     #[must_use]
-    pub fn strings<'s>(self, key: &str, items: impl IntoIterator<Item = &'s str>) -> Object {
+    pub fn strings<'s>(self, key: &str, items: impl IntoIterator<Item = &'s str>) -> JsonObject {
         self.with(|fields| {
             fields.strings(key, items);
         })
@@ -239,12 +239,12 @@ mod tests {
 
     #[test]
     fn members_keep_the_order_of_insertion() {
-        let inner = Object::new().string("\"", "é\n").string_if_any("none", "");
-        let object = Object::new()
+        let inner = JsonObject::new().string("\"", "é\n").string_if_any("none", "");
+        let object = JsonObject::new()
             .object("b", inner)
             .strings("a", ["x", "y"])
             .value("v", Raw::parse("[1, 2]", 9).unwrap())
-            .objects("o", [Object::new(), Object::new().string("k", "")])
+            .objects("o", [JsonObject::new(), JsonObject::new().string("k", "")])
             .strings("e", []);
         let text = object.end();
         assert_eq!(text, r#"{"b":{"\"":"é\n"},"a":["x","y"],"v":[1, 2],"o":[{},{"k":""}],"e":[]}"#);

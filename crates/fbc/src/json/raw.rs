@@ -4,7 +4,7 @@ use std::borrow::Cow;
 use std::fmt;
 use std::ops::Range;
 
-use super::check::{Error, ErrorKind, LONG, Span, check, check_indexed};
+use super::check::{JsonErrorKind, JsonSyntaxError, LONG, LongValue, check, check_indexed};
 use super::scan::{plain_end, skip_space, string_end, value_end};
 
 /// A valid JSON value as text, without surrounding whitespace.
@@ -17,7 +17,7 @@ pub struct Raw<'a> {
     /// The start of the text in the coordinates of `spans`.
     at: usize,
     /// The long values inside, and possibly around, so that iteration can skip them.
-    spans: &'a [Span],
+    spans: &'a [LongValue],
 }
 
 /// The number of levels in an outline: down to the parts of a property's value in a list in an object.
@@ -25,7 +25,7 @@ const OUTLINE_LEVELS: usize = 5;
 
 /// The six kinds of JSON values.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Kind {
+pub enum JsonKind {
     /// `null`
     Null,
     /// `true` or `false`
@@ -40,15 +40,15 @@ pub enum Kind {
     Object,
 }
 
-impl fmt::Display for Kind {
+impl fmt::Display for JsonKind {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
-            Kind::Null => "null",
-            Kind::Bool => "bool",
-            Kind::Number => "number",
-            Kind::String => "string",
-            Kind::Array => "array",
-            Kind::Object => "object",
+            JsonKind::Null => "null",
+            JsonKind::Bool => "bool",
+            JsonKind::Number => "number",
+            JsonKind::String => "string",
+            JsonKind::Array => "array",
+            JsonKind::Object => "object",
         })
     }
 }
@@ -58,14 +58,15 @@ impl<'a> Raw<'a> {
     ///
     /// # Errors
     /// Fails at the first byte that is not valid JSON.
-    pub fn parse(text: &'a str, max_depth: usize) -> Result<Raw<'a>, Error> {
+    pub fn parse(text: &'a str, max_depth: usize) -> Result<Raw<'a>, JsonSyntaxError> {
         let range = check(text, 0, max_depth)?;
         let rest = skip_space(text.as_bytes(), range.end);
         match text[rest..].chars().next() {
             None => Ok(Raw::from_checked(&text[range])),
-            Some(found) => {
-                Err(Error { offset: rest, kind: ErrorKind::Character { found, context: "after top-level value" } })
-            }
+            Some(found) => Err(JsonSyntaxError {
+                offset: rest,
+                kind: JsonErrorKind::Character { found, context: "after top-level value" },
+            }),
         }
     }
 
@@ -77,8 +78,8 @@ impl<'a> Raw<'a> {
         text: &'a str,
         at: usize,
         max_depth: usize,
-        spans: &'a mut Vec<Span>,
-    ) -> Result<Raw<'a>, Error> {
+        spans: &'a mut Vec<LongValue>,
+    ) -> Result<Raw<'a>, JsonSyntaxError> {
         spans.clear();
         let range = check_indexed(text, at, max_depth, spans)?;
         Ok(Raw::from_indexed(text, range, spans))
@@ -100,24 +101,24 @@ impl<'a> Raw<'a> {
     }
 
     /// Wraps a part of a text validated by [`check_indexed`](super::check_indexed).
-    pub(crate) fn from_indexed(text: &'a str, range: Range<usize>, spans: &'a [Span]) -> Raw<'a> {
+    pub(crate) fn from_indexed(text: &'a str, range: Range<usize>, spans: &'a [LongValue]) -> Raw<'a> {
         Raw { text: &text[range.clone()], at: range.start, spans }
     }
 
     /// Returns the long values of the outer levels, relative to the text of this value.
     ///
     /// With them the same text can be walked again later. Deeper values are scanned again when visited.
-    pub(crate) fn outline(self) -> Box<[Span]> {
+    pub(crate) fn outline(self) -> Box<[LongValue]> {
         let (start, end) = (self.at, self.at + self.text.len());
         let first = self.spans.partition_point(|span| (span.start as usize) < start);
         let inside = self.spans[first..].iter().take_while(|span| (span.start as usize) < end);
-        let (mut open, mut kept): (Vec<u32>, Vec<Span>) = Default::default();
+        let (mut open, mut kept): (Vec<u32>, Vec<LongValue>) = Default::default();
         for span in inside {
             while open.last().is_some_and(|end| *end <= span.start) {
                 open.pop();
             }
             if open.len() < OUTLINE_LEVELS {
-                kept.push(Span { start: span.start - start as u32, end: span.end - start as u32 });
+                kept.push(LongValue { start: span.start - start as u32, end: span.end - start as u32 });
             }
             open.push(span.end);
         }
@@ -171,27 +172,27 @@ impl<'a> Raw<'a> {
     }
 
     /// Returns the kind of this value.
-    pub fn kind(self) -> Kind {
+    pub fn kind(self) -> JsonKind {
         match self.text.as_bytes().first() {
-            Some(b'{') => Kind::Object,
-            Some(b'[') => Kind::Array,
-            Some(b'"') => Kind::String,
-            Some(b't' | b'f') => Kind::Bool,
-            Some(b'n') | None => Kind::Null,
-            Some(_) => Kind::Number,
+            Some(b'{') => JsonKind::Object,
+            Some(b'[') => JsonKind::Array,
+            Some(b'"') => JsonKind::String,
+            Some(b't' | b'f') => JsonKind::Bool,
+            Some(b'n') | None => JsonKind::Null,
+            Some(_) => JsonKind::Number,
         }
     }
 
     /// Returns whether this is `null`.
     pub fn is_null(self) -> bool {
-        self.kind() == Kind::Null
+        self.kind() == JsonKind::Null
     }
 
     /// Returns the unescaped text of a string value.
     ///
     /// Unpaired surrogates become U+FFFD.
     pub fn as_str(self) -> Option<Cow<'a, str>> {
-        (self.kind() == Kind::String).then(|| unescape(self.inner()))
+        (self.kind() == JsonKind::String).then(|| unescape(self.inner()))
     }
 
     /// Returns a boolean value.
@@ -209,13 +210,13 @@ impl<'a> Raw<'a> {
     }
 
     /// Iterates over the members of an object in source order; empty for other kinds.
-    pub fn members(self) -> Members<'a> {
-        Members { of: self, at: if self.kind() == Kind::Object { 1 } else { self.text.len() } }
+    pub fn members(self) -> JsonMembers<'a> {
+        JsonMembers { of: self, at: if self.kind() == JsonKind::Object { 1 } else { self.text.len() } }
     }
 
     /// Iterates over the items of a list; empty for other kinds.
     pub fn items(self) -> Items<'a> {
-        Items { of: self, at: if self.kind() == Kind::Array { 1 } else { self.text.len() } }
+        Items { of: self, at: if self.kind() == JsonKind::Array { 1 } else { self.text.len() } }
     }
 
     /// Returns the member called `name`.
@@ -278,12 +279,12 @@ impl fmt::Debug for Raw<'_> {
 }
 
 /// The members of an object, in source order.
-pub struct Members<'a> {
+pub struct JsonMembers<'a> {
     of: Raw<'a>,
     at: usize,
 }
 
-impl<'a> Iterator for Members<'a> {
+impl<'a> Iterator for JsonMembers<'a> {
     type Item = (Cow<'a, str>, Raw<'a>);
 
     #[inline]

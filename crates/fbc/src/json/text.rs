@@ -3,11 +3,11 @@
 use std::fmt;
 use std::ops::Deref;
 
-use super::check::Error;
-use super::object::{Fields, Object, list};
+use super::check::JsonSyntaxError;
+use super::object::{JsonObject, MemberWriter, list};
 use super::raw::Raw;
 use super::respell;
-use super::write::{Layout, write_as_written, write_canonical, write_str, write_str_body};
+use super::write::{JsonLayout, write_as_written, write_canonical, write_str, write_str_body};
 
 /// The text of one valid JSON value, without surrounding whitespace.
 ///
@@ -21,7 +21,7 @@ impl Text {
     ///
     /// # Errors
     /// Fails at the first byte that is not valid JSON.
-    pub fn parse(text: &str, max_depth: usize) -> Result<Text, Error> {
+    pub fn parse(text: &str, max_depth: usize) -> Result<Text, JsonSyntaxError> {
         Raw::parse(text, max_depth).map(Text::from)
     }
 
@@ -57,14 +57,14 @@ impl Text {
     }
 
     /// Builds an object whose members `members` writes.
-    pub fn object(members: impl FnOnce(&mut Fields<'_>)) -> Text {
+    pub fn object(members: impl FnOnce(&mut MemberWriter<'_>)) -> Text {
         Text::object_of_size(0, members)
     }
 
     /// Builds an object with an initial capacity of `bytes`.
-    pub fn object_of_size(bytes: usize, members: impl FnOnce(&mut Fields<'_>)) -> Text {
+    pub fn object_of_size(bytes: usize, members: impl FnOnce(&mut MemberWriter<'_>)) -> Text {
         let mut out = Vec::with_capacity(bytes);
-        Fields::append(&mut out, members);
+        MemberWriter::append(&mut out, members);
         Text::from_checked_bytes(out)
     }
 
@@ -76,9 +76,9 @@ impl Text {
     }
 
     /// Builds a list of objects; `members` writes the members of each.
-    pub fn objects<T>(items: impl IntoIterator<Item = T>, mut members: impl FnMut(T, &mut Fields<'_>)) -> Text {
+    pub fn objects<T>(items: impl IntoIterator<Item = T>, mut members: impl FnMut(T, &mut MemberWriter<'_>)) -> Text {
         let mut out = Vec::new();
-        list(&mut out, items, |out, item| Fields::append(out, |fields| members(item, fields)));
+        list(&mut out, items, |out, item| MemberWriter::append(out, |fields| members(item, fields)));
         Text::from_checked_bytes(out)
     }
 
@@ -103,14 +103,14 @@ impl Text {
     }
 
     /// Formats a value in canonical form.
-    pub fn canonical(value: Raw<'_>, layout: Layout) -> Text {
+    pub fn canonical(value: Raw<'_>, layout: JsonLayout) -> Text {
         let mut out = Vec::with_capacity(value.text().len());
         write_canonical(value, layout, &mut out);
         Text::from_checked_bytes(out)
     }
 
     /// Formats a value, keeping its key order and literals.
-    pub fn as_written(value: Raw<'_>, layout: Layout) -> Text {
+    pub fn as_written(value: Raw<'_>, layout: JsonLayout) -> Text {
         let mut out = Vec::with_capacity(value.text().len());
         write_as_written(value, layout, 0, &mut out);
         Text::from_checked_bytes(out)
@@ -170,8 +170,8 @@ impl PartialEq<&str> for Text {
     }
 }
 
-impl From<Object> for Text {
-    fn from(object: Object) -> Text {
+impl From<JsonObject> for Text {
+    fn from(object: JsonObject) -> Text {
         object.end()
     }
 }
@@ -200,12 +200,12 @@ mod tests {
             Text::null(),
             Text::string("a\"\n\u{0}é"),
             Text::from(&tree),
-            Text::from(Object::new().string("k", "v")),
+            Text::from(JsonObject::new().string("k", "v")),
             Text::parse(" [1, 2] ", 9).unwrap(),
             Text::list([Text::null().raw(), Text::string("x").raw()]),
             Text::list([]),
-            Text::canonical(Text::from(&tree).raw(), Layout::Indented(2)),
-            Text::as_written(Text::from(&tree).raw(), Layout::Compact),
+            Text::canonical(Text::from(&tree).raw(), JsonLayout::Indented(2)),
+            Text::as_written(Text::from(&tree).raw(), JsonLayout::Compact),
         ];
         for text in &texts {
             assert_eq!(Raw::parse(text, 9).unwrap().text(), text.raw().text());

@@ -2,14 +2,14 @@
 
 use std::cmp::Ordering;
 
-use super::members::{Member, compare, sort_members};
+use super::members::{MemberSpan, compare, sort_members};
 use super::raw::{Raw, escape};
 use super::scan::{plain_end, skip_space, string_end, value_end};
 use crate::number;
 
 /// The layout of a value.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Layout {
+pub enum JsonLayout {
     /// No whitespace.
     Compact,
     /// A line for each member and item, indented by this number of spaces per level.
@@ -18,32 +18,32 @@ pub enum Layout {
 
 /// Appends `value` in canonical form: keys sorted by bytes (the last of equal keys counts), numbers and strings
 /// normalized.
-pub fn write_canonical(value: Raw<'_>, layout: Layout, out: &mut Vec<u8>) {
+pub fn write_canonical(value: Raw<'_>, layout: JsonLayout, out: &mut Vec<u8>) {
     write_canonical_nested(value, layout, 0, out);
 }
 
 /// Appends `value` in canonical form, nested `level` levels deep.
-pub(crate) fn write_canonical_nested(value: Raw<'_>, layout: Layout, level: usize, out: &mut Vec<u8>) {
+pub(crate) fn write_canonical_nested(value: Raw<'_>, layout: JsonLayout, level: usize, out: &mut Vec<u8>) {
     Writer::new(value, layout, true).value(0, level, out);
 }
 
 /// Appends `value` with its keys, numbers and strings as written, nested `level` levels deep.
-pub fn write_as_written(value: Raw<'_>, layout: Layout, level: usize, out: &mut Vec<u8>) {
+pub fn write_as_written(value: Raw<'_>, layout: JsonLayout, level: usize, out: &mut Vec<u8>) {
     Writer::new(value, layout, false).value(0, level, out);
 }
 
 struct Writer<'a> {
     text: &'a str,
-    layout: Layout,
+    layout: JsonLayout,
     canonical: bool,
     /// Whether the text is free of U+2028 and U+2029, which must be escaped in strings.
     has_no_separators: bool,
     /// The members written so far of all open objects: the start of the member in `out`, the end of its key, its end.
-    members: Vec<Member>,
+    members: Vec<MemberSpan>,
 }
 
 impl<'a> Writer<'a> {
-    fn new(value: Raw<'a>, layout: Layout, canonical: bool) -> Writer<'a> {
+    fn new(value: Raw<'a>, layout: JsonLayout, canonical: bool) -> Writer<'a> {
         let text = value.text();
         let separators = canonical && memchr::memchr(0xe2, text.as_bytes()).is_some();
         Writer { text, layout, canonical, has_no_separators: !separators, members: Vec::new() }
@@ -108,14 +108,14 @@ impl<'a> Writer<'a> {
             let start = out.len();
             at = self.string(at, out);
             let key_end = out.len();
-            let mut member = Member { start, key_end, end: key_end, plain: !out[start..].contains(&b'\\') };
+            let mut member = MemberSpan { start, key_end, end: key_end, plain: !out[start..].contains(&b'\\') };
             if self.canonical
-                && let Some(previous) = self.members.get(first..).and_then(<[Member]>::last)
+                && let Some(previous) = self.members.get(first..).and_then(<[MemberSpan]>::last)
             {
                 ascending &= compare(previous, &member, out) == Ordering::Less;
             }
             out.push(b':');
-            if let Layout::Indented(_) = self.layout {
+            if let JsonLayout::Indented(_) = self.layout {
                 out.push(b' ');
             }
             // `at` is after the key: skip the colon.
@@ -164,7 +164,7 @@ impl<'a> Writer<'a> {
 
     #[inline]
     fn line(&self, level: usize, out: &mut Vec<u8>) {
-        if let Layout::Indented(width) = self.layout {
+        if let JsonLayout::Indented(width) = self.layout {
             out.push(b'\n');
             out.resize(out.len() + level * width, b' ');
         }
@@ -281,7 +281,7 @@ fn write_char(c: char, out: &mut Vec<u8>) {
 mod tests {
     use super::*;
 
-    fn canonical(text: &str, layout: Layout) -> String {
+    fn canonical(text: &str, layout: JsonLayout) -> String {
         let mut out = Vec::new();
         write_canonical(Raw::parse(text, 100).unwrap(), layout, &mut out);
         String::from_utf8(out).unwrap()
@@ -289,18 +289,18 @@ mod tests {
 
     #[test]
     fn keys_are_sorted_by_bytes_and_the_last_duplicate_wins() {
-        assert_eq!(canonical(r#"{"a ":1,"a":2}"#, Layout::Compact), r#"{"a":2,"a ":1}"#);
-        assert_eq!(canonical(r#"{"aB":1,"a\n":2}"#, Layout::Compact), r#"{"a\n":2,"aB":1}"#);
+        assert_eq!(canonical(r#"{"a ":1,"a":2}"#, JsonLayout::Compact), r#"{"a":2,"a ":1}"#);
+        assert_eq!(canonical(r#"{"aB":1,"a\n":2}"#, JsonLayout::Compact), r#"{"a\n":2,"aB":1}"#);
         let text = r#"{ "b": 1, "a": {"z": [], "y": {}}, "B": 2, "b": [3, {"q":1,"p":2}], "aa":null, "a\u0000":true }"#;
         assert_eq!(
-            canonical(text, Layout::Compact),
+            canonical(text, JsonLayout::Compact),
             r#"{"B":2,"a":{"y":{},"z":[]},"a\u0000":true,"aa":null,"b":[3,{"p":2,"q":1}]}"#
         );
     }
 
     #[test]
     fn indented_output_has_one_line_per_value() {
-        insta::assert_snapshot!(canonical(r#"{"b":[1,[]],"a":{"c":"d"},"e":{}}"#, Layout::Indented(4)), @r#"
+        insta::assert_snapshot!(canonical(r#"{"b":[1,[]],"a":{"c":"d"},"e":{}}"#, JsonLayout::Indented(4)), @r#"
         {
             "a": {
                 "c": "d"
@@ -317,7 +317,7 @@ mod tests {
     #[test]
     fn strings_are_normalized() {
         let text = "\"\\u003c\\/\\u000a\\u0001\\u0008\u{2028}€\\u2029\u{7f}\\ud800\\ud83d\\ude00\"";
-        assert_eq!(canonical(text, Layout::Compact), "\"</\\n\\u0001\\b\\u2028€\\u2029\u{7f}\u{fffd}😀\"");
+        assert_eq!(canonical(text, JsonLayout::Compact), "\"</\\n\\u0001\\b\\u2028€\\u2029\u{7f}\u{fffd}😀\"");
         let mut out = Vec::new();
         write_str(&mut out, "a\"b\\c\nd\u{2029}€\u{1f}");
         assert_eq!(String::from_utf8(out).unwrap(), "\"a\\\"b\\\\c\\nd\\u2029€\\u001f\"");
@@ -326,7 +326,7 @@ mod tests {
     #[test]
     fn text_can_be_reformatted_without_normalization() {
         let mut out = Vec::new();
-        write_as_written(Raw::parse(r#"{"b":1.0,"a":"\u003c"}"#, 9).unwrap(), Layout::Indented(2), 1, &mut out);
+        write_as_written(Raw::parse(r#"{"b":1.0,"a":"\u003c"}"#, 9).unwrap(), JsonLayout::Indented(2), 1, &mut out);
         assert_eq!(String::from_utf8(out).unwrap(), "{\n    \"b\": 1.0,\n    \"a\": \"\\u003c\"\n  }");
     }
 
@@ -335,9 +335,9 @@ mod tests {
         fn canonical_text_is_a_fixed_point(text in r#"([\[\]{}:,]|"[a-c\\n]{0,3}"|[0-9]{1,3}|true){0,30}"#) {
             if let Ok(raw) = Raw::parse(&text, 50) {
                 let mut once = Vec::new();
-                write_canonical(raw, Layout::Compact, &mut once);
+                write_canonical(raw, JsonLayout::Compact, &mut once);
                 let once = String::from_utf8(once).unwrap();
-                proptest::prop_assert_eq!(&canonical(&once, Layout::Compact), &once);
+                proptest::prop_assert_eq!(&canonical(&once, JsonLayout::Compact), &once);
                 let ours: serde_json::Value = serde_json::from_str(&once).unwrap();
                 proptest::prop_assert_eq!(ours, serde_json::from_str::<serde_json::Value>(&text).unwrap());
             }

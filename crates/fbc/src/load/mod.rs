@@ -8,16 +8,16 @@ use std::path::Path;
 
 use rayon::prelude::*;
 
-use crate::blob::{Blob, Content, Fbc, KnownText, PACKAGE, SourceFile, TextAt};
+use crate::blob::{Blob, BlobContent, Fbc, KnownText, PACKAGE, SourceFile, TextAt};
 use crate::decode;
 use crate::files::members::Members;
-use crate::files::{self, Store, Walked, single, walk};
+use crate::files::{self, TextStore, Walked, single, walk};
 use crate::json::Raw;
 use crate::legacy;
 use crate::limits::Limits;
 use crate::migrate::{self, MigrateError};
 use crate::object::{self, RefBase};
-use crate::problem::{FileId, Place, Problem, Spot, Stage};
+use crate::problem::{FileId, Place, Problem, ProblemStage, Spot};
 
 /// A callback for each blob while its text is available.
 pub type Inspect<'a> = dyn Fn(&Blob, Raw<'_>, &mut Vec<Problem>) + Sync + 'a;
@@ -39,7 +39,7 @@ pub struct LoadOptions<'a> {
 
 /// The result of loading: the problems, and whether content is missing.
 #[derive(Debug, Default)]
-pub struct Loaded {
+pub struct LoadReport {
     /// All problems with the files and their blobs, ordered by position.
     pub problems: Vec<Problem>,
     /// Whether some documents could not be read, so that names may be missing.
@@ -64,7 +64,7 @@ impl Fbc {
     ///
     /// # Errors
     /// Fails if `root` is not a readable directory; the result contains all other problems.
-    pub fn load_dir(&mut self, root: &Path, options: &LoadOptions<'_>) -> io::Result<Loaded> {
+    pub fn load_dir(&mut self, root: &Path, options: &LoadOptions<'_>) -> io::Result<LoadReport> {
         Ok(self.load_walked(root, walk(root, &options.limits)?, options))
     }
 
@@ -72,13 +72,13 @@ impl Fbc {
     ///
     /// # Errors
     /// Fails if `file` is not a file; the result contains all other problems.
-    pub fn load_file(&mut self, file: &Path, options: &LoadOptions<'_>) -> io::Result<Loaded> {
+    pub fn load_file(&mut self, file: &Path, options: &LoadOptions<'_>) -> io::Result<LoadReport> {
         let root = file.parent().unwrap_or(Path::new(""));
         let walked = single(root, file.file_name().unwrap_or_default())?;
         Ok(self.load_walked(root, walked, options))
     }
 
-    fn load_walked(&mut self, root: &Path, walked: Walked, options: &LoadOptions<'_>) -> Loaded {
+    fn load_walked(&mut self, root: &Path, walked: Walked, options: &LoadOptions<'_>) -> LoadReport {
         let Walked { found, ignore_files } = walked;
         let first_file = self.files.len();
         let first_blob = self.blobs.len();
@@ -116,7 +116,7 @@ impl Fbc {
         members.extend(found.iter().filter(|found| found.outcome.is_ok()).map(|found| found.path.clone()));
         referenced::drop_referenced_files(&paths, &mut outcomes);
 
-        let mut loaded = Loaded { members, ..Loaded::default() };
+        let mut loaded = LoadReport { members, ..LoadReport::default() };
         for (found, (_, outcome)) in found.into_iter().zip(outcomes) {
             self.files.push(SourceFile { root: self.roots.len() - 1, path: found.path, stamp: outcome.stamp });
             self.blobs.extend(outcome.blobs);
@@ -202,7 +202,7 @@ struct Task<'a> {
     root: &'a Path,
     path: &'a Path,
     size: u64,
-    store: &'a Store,
+    store: &'a TextStore,
     options: &'a LoadOptions<'a>,
 }
 
@@ -220,7 +220,7 @@ impl FileOutcome {
     fn unreadable(task: &Task<'_>, error: &io::Error) -> FileOutcome {
         let message = format!("read {}: {error}", task.path.display());
         let mut problem =
-            Problem::new("file-readable", Stage::Load, message).at(Place { file: task.file, spot: Spot::File });
+            Problem::new("file-readable", ProblemStage::Load, message).at(Place { file: task.file, spot: Spot::File });
         if error.kind() == io::ErrorKind::FileTooLarge {
             problem = problem.help(LIMITS);
         }
@@ -244,7 +244,7 @@ struct DocumentOutcome {
 }
 
 /// The source of a document's text.
-enum Source {
+enum TextSource {
     /// JSON in the file.
     File,
     /// Converted from YAML.
@@ -282,7 +282,7 @@ impl Task<'_> {
     }
 
     /// Converts the document that starts at `offset` to a blob.
-    fn decode(&self, raw: Raw<'_>, offset: u64, source: Source) -> DocumentOutcome {
+    fn decode(&self, raw: Raw<'_>, offset: u64, source: TextSource) -> DocumentOutcome {
         let mut problems = Vec::new();
         let envelope = match decode::envelope(raw) {
             Ok(envelope) => envelope,
@@ -304,7 +304,7 @@ impl Task<'_> {
         let decoded = decode::content(raw, &envelope, &refs).unwrap_or_else(|fault| {
             problems.push(self.blob_fault(offset, fault).about(&package, "", &bundle));
             referenced = object::references(raw);
-            decode::Decoded { content: Content::Broken, may_have_unknown_fields: true }
+            decode::Decoded { content: BlobContent::Broken, may_have_unknown_fields: true }
         });
         let mut blob = Blob {
             package: package.as_str().into(),
@@ -321,7 +321,7 @@ impl Task<'_> {
         }
         let kept = self.keep(&mut blob, raw, offset, &source, &refs);
         if let Err(error) = kept {
-            let problem = Problem::new("migration", Stage::Load, error.to_string()).about(&package, "", &bundle);
+            let problem = Problem::new("migration", ProblemStage::Load, error.to_string()).about(&package, "", &bundle);
             problems.push(problem.at(self.place(Spot::Offset(offset))));
         }
         DocumentOutcome { blob: Some(blob), problems, referenced }
@@ -333,11 +333,11 @@ impl Task<'_> {
         blob: &mut Blob,
         raw: Raw<'_>,
         offset: u64,
-        source: &Source,
+        source: &TextSource,
         refs: &RefBase<'_>,
     ) -> Result<(), KeepError> {
         let put = |text: &[u8]| self.store.put(text);
-        if let (true, Content::Bundle(bundle)) = (self.options.migrate, &mut blob.content)
+        if let (true, BlobContent::Bundle(bundle)) = (self.options.migrate, &mut blob.content)
             && let Some(text) = migrate::bundle(raw, bundle, refs)?
         {
             blob.text = TextAt::Generated { offset: put(text.as_bytes())?, length: text.len() };
@@ -345,8 +345,10 @@ impl Task<'_> {
         }
         if self.options.keep_text {
             blob.text = match source {
-                Source::File => TextAt::File { offset, length: raw.text().len() },
-                Source::Converted => TextAt::Store { offset: put(raw.text().as_bytes())?, length: raw.text().len() },
+                TextSource::File => TextAt::File { offset, length: raw.text().len() },
+                TextSource::Converted => {
+                    TextAt::Store { offset: put(raw.text().as_bytes())?, length: raw.text().len() }
+                }
             };
             blob.known = Some(KnownText::of(raw));
         }
@@ -357,27 +359,27 @@ impl Task<'_> {
         Place { file: self.file, spot }
     }
 
-    fn blob_fault(&self, document: u64, fault: decode::Fault) -> Problem {
+    fn blob_fault(&self, document: u64, fault: decode::DecodeFault) -> Problem {
         let place = self.place(Spot::Value { document, path: fault.path });
-        let mut problem = Problem::new(fault.rule, Stage::Load, fault.message).at(place);
+        let mut problem = Problem::new(fault.rule, ProblemStage::Load, fault.message).at(place);
         problem.help = fault.help;
         problem
     }
 
     fn not_utf8(&self, offset: u64) -> Problem {
-        Problem::new("utf-8", Stage::Load, format!("invalid UTF-8 at byte {offset}"))
+        Problem::new("utf-8", ProblemStage::Load, format!("invalid UTF-8 at byte {offset}"))
             .at(self.place(Spot::Offset(offset)))
             .help(NOT_TEXT)
     }
 
     fn too_many_documents(&self, offset: u64) -> Problem {
         let message = format!("file holds more than {} documents", self.limits().documents);
-        Problem::new("limits", Stage::Load, message).at(self.place(Spot::Offset(offset))).help(LIMITS)
+        Problem::new("limits", ProblemStage::Load, message).at(self.place(Spot::Offset(offset))).help(LIMITS)
     }
 
     fn blob_too_large(&self, offset: u64) -> Problem {
         let message = format!("blob is larger than the limit of {} bytes", self.limits().blob_size);
-        Problem::new("limits", Stage::Load, message).at(self.place(Spot::Offset(offset))).help(LIMITS)
+        Problem::new("limits", ProblemStage::Load, message).at(self.place(Spot::Offset(offset))).help(LIMITS)
     }
 }
 

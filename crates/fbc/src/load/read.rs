@@ -4,11 +4,11 @@ use std::io;
 
 use rayon::prelude::*;
 
-use super::{DocumentOutcome, FileOutcome, NOT_TEXT, Source, Task};
-use crate::documents::{Batch, Document, End, Splitter};
+use super::{DocumentOutcome, FileOutcome, NOT_TEXT, Task, TextSource};
+use crate::documents::{Batch, Document, EndOfDocuments, Splitter};
 use crate::files::Window;
 use crate::json::{self, Raw};
-use crate::problem::{Problem, Spot, Stage};
+use crate::problem::{Problem, ProblemStage, Spot};
 use crate::write::Format;
 use crate::yaml::{self, BadSeparator, YamlError, YamlFault};
 
@@ -52,10 +52,10 @@ impl Task<'_> {
                 progress(batch.consumed as u64);
             }
             match &batch.end {
-                End::Text => break None,
-                End::Json(error) => break Some(self.json_fault(window.offset, window.bytes(), error)),
-                End::Utf8(at) => break Some(self.not_utf8(window.offset + *at as u64)),
-                End::Window => {}
+                EndOfDocuments::Text => break None,
+                EndOfDocuments::Json(error) => break Some(self.json_fault(window.offset, window.bytes(), error)),
+                EndOfDocuments::Utf8(at) => break Some(self.not_utf8(window.offset + *at as u64)),
+                EndOfDocuments::Window => {}
             }
             let (consumed, not_json) = (batch.consumed, batch.not_json);
             let stuck = consumed == 0 && not_json.is_none();
@@ -106,7 +106,7 @@ impl Task<'_> {
             let document = document.as_ref().map_err(|error| Box::new(self.yaml_fault(base, error.offset, error)))?;
             let offset = base + document.start as u64;
             match batch.json(document) {
-                Some(value) => Ok(self.decode(value, base + document.body as u64, Source::File)),
+                Some(value) => Ok(self.decode(value, base + document.body as u64, TextSource::File)),
                 None if too_large(document) => Err(Box::new(self.blob_too_large(offset))),
                 None => self.convert(batch.text(document), offset),
             }
@@ -140,15 +140,15 @@ impl Task<'_> {
             Box::new(problem)
         })?;
         let converted = std::str::from_utf8(&converted).map_err(|_| Box::new(self.not_utf8(offset)))?;
-        Ok(self.decode(Raw::from_checked(converted), offset, Source::Converted))
+        Ok(self.decode(Raw::from_checked(converted), offset, TextSource::Converted))
     }
 
-    fn json_fault(&self, base: u64, text: &[u8], error: &json::Error) -> Problem {
+    fn json_fault(&self, base: u64, text: &[u8], error: &json::JsonSyntaxError) -> Problem {
         let offset = base + error.offset as u64;
-        let mut problem = Problem::new("json-syntax", Stage::Load, format!("json: offset {offset}: {error}"))
+        let mut problem = Problem::new("json-syntax", ProblemStage::Load, format!("json: offset {offset}: {error}"))
             .at(self.place(Spot::Offset(offset)));
         let help = match error.kind {
-            json::ErrorKind::End => Some("the file ends inside a document; it may be truncated"),
+            json::JsonErrorKind::End => Some("the file ends inside a document; it may be truncated"),
             _ => text.get(error.offset..).filter(|rest| rest.starts_with(CONFLICT)).map(|_| RESOLVE),
         };
         problem.help = help.map(str::to_owned);
@@ -156,7 +156,7 @@ impl Task<'_> {
     }
 
     fn yaml_fault(&self, base: u64, offset: usize, error: &dyn std::error::Error) -> Problem {
-        Problem::new("yaml-syntax", Stage::Load, format!("yaml: {error}"))
+        Problem::new("yaml-syntax", ProblemStage::Load, format!("yaml: {error}"))
             .at(self.place(Spot::Offset(base + offset as u64)))
     }
 }

@@ -4,10 +4,10 @@ use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 
 use super::FileOutcome;
-use crate::blob::Content;
+use crate::blob::BlobContent;
 use crate::object;
 use crate::path;
-use crate::problem::{Problem, Stage};
+use crate::problem::{Problem, ProblemStage};
 
 /// Returns the paths of all files that bundles refer to, relative to the catalog.
 pub(super) fn paths(paths: &[&Path], outcomes: &[(usize, FileOutcome)]) -> Vec<PathBuf> {
@@ -15,7 +15,7 @@ pub(super) fn paths(paths: &[&Path], outcomes: &[(usize, FileOutcome)]) -> Vec<P
     for (path, (_, outcome)) in paths.iter().zip(outcomes) {
         let directory = path.parent().unwrap_or(Path::new(""));
         let bundles = outcome.blobs.iter().filter_map(|blob| match &blob.content {
-            Content::Bundle(bundle) => Some(&bundle.references),
+            BlobContent::Bundle(bundle) => Some(&bundle.references),
             _ => None,
         });
         let references = bundles.flatten().chain(&outcome.referenced);
@@ -38,7 +38,7 @@ pub(super) fn drop_referenced_files(paths: &[&Path], outcomes: &mut [(usize, Fil
         let directory = paths[from].parent().unwrap_or(Path::new(""));
         let mut referenced = Vec::new();
         for blob in &outcomes[from].1.blobs {
-            let Content::Bundle(bundle) = &blob.content else { continue };
+            let BlobContent::Bundle(bundle) = &blob.content else { continue };
             for reference in &bundle.references {
                 let Ok(path) = object::resolve(directory, reference) else { continue };
                 if let Some(&to) = places.get(path.as_path()).filter(|to| **to != from) {
@@ -62,7 +62,7 @@ pub(super) fn drop_referenced_files(paths: &[&Path], outcomes: &mut [(usize, Fil
             let path = paths[to].display();
             let message =
                 format!("bundle \"{bundle}\" refers to {path}, which contains catalog content, not an object");
-            let mut problem = Problem::new("bundle-objects", Stage::Load, message)
+            let mut problem = Problem::new("bundle-objects", ProblemStage::Load, message)
                 .about(&package, "", &bundle)
                 .help("move objects to separate files");
             problem.place = place;
@@ -76,5 +76,5 @@ fn refers(outcome: &FileOutcome) -> bool {
         || outcome
             .blobs
             .iter()
-            .any(|blob| matches!(&blob.content, Content::Bundle(bundle) if !bundle.references.is_empty()))
+            .any(|blob| matches!(&blob.content, BlobContent::Bundle(bundle) if !bundle.references.is_empty()))
 }

@@ -6,14 +6,14 @@ use std::collections::HashMap;
 use super::PrintedProperty;
 use crate::decode::text;
 use crate::go_sort;
-use crate::json::{Kind, Layout, Raw, write_as_written, write_canonical_nested, write_str};
+use crate::json::{JsonKind, JsonLayout, Raw, write_as_written, write_canonical_nested, write_str};
 
 /// The fields of a property.
 const PROPERTY: &[&str] = &["type", "value"];
 
 /// Writes objects with fields in a given order.
 pub(super) struct ObjectWriter<'a> {
-    pub(super) layout: Layout,
+    pub(super) layout: JsonLayout,
     pub(super) level: usize,
     /// Whether to write unknown fields.
     pub(super) whole: bool,
@@ -40,7 +40,7 @@ impl ObjectWriter<'_> {
     }
 
     fn line(&mut self) {
-        if let Layout::Indented(width) = self.layout {
+        if let JsonLayout::Indented(width) = self.layout {
             self.out.push(b'\n');
             self.out.resize(self.out.len() + self.level * width, b' ');
         }
@@ -58,7 +58,7 @@ impl ObjectWriter<'_> {
         self.next();
         write_str(self.out, key);
         self.out.push(b':');
-        if let Layout::Indented(_) = self.layout {
+        if let JsonLayout::Indented(_) = self.layout {
             self.out.push(b' ');
         }
     }
@@ -240,7 +240,7 @@ impl ObjectWriter<'_> {
 
     /// Returns a list, or writes `null` if there is none.
     fn list_or_null<'a>(&mut self, key: &str, list: Option<Raw<'a>>) -> Option<Raw<'a>> {
-        let list = list.filter(|list| list.kind() == Kind::Array);
+        let list = list.filter(|list| list.kind() == JsonKind::Array);
         if list.is_none() {
             self.key(key);
             self.out.extend_from_slice(b"null");

@@ -10,9 +10,9 @@ use std::rc::Rc;
 
 use super::events::Scalar;
 use super::fault::YamlFault;
-use super::read::Limits;
-use super::scalar::{self, Value};
-use crate::json::members::{Member, compare, sort_members};
+use super::read::YamlLimits;
+use super::scalar::{self, ScalarValue};
+use crate::json::members::{MemberSpan, compare, sort_members};
 use crate::json::{self, Raw};
 
 /// A collection being written.
@@ -65,7 +65,7 @@ enum Anchor {
 
 /// Writes one document.
 pub(super) struct Builder<'a> {
-    limits: &'a Limits,
+    limits: &'a YamlLimits,
     out: &'a mut Vec<u8>,
     start: usize,
     nodes: usize,
@@ -73,13 +73,13 @@ pub(super) struct Builder<'a> {
     kept: usize,
     frames: Vec<Frame>,
     /// The members written so far of all open mappings.
-    members: Vec<Member>,
+    members: Vec<MemberSpan>,
     anchors: HashMap<Box<str>, Anchor>,
 }
 
 impl<'a> Builder<'a> {
     /// Starts a document within `limits`, appended to `out`.
-    pub(super) fn new(limits: &'a Limits, out: &'a mut Vec<u8>) -> Builder<'a> {
+    pub(super) fn new(limits: &'a YamlLimits, out: &'a mut Vec<u8>) -> Builder<'a> {
         let start = out.len();
         Builder {
             limits,
@@ -135,7 +135,7 @@ impl<'a> Builder<'a> {
         self.after_value(value_start)
     }
 
-    fn keep_scalar(&mut self, name: &str, value: &Value<'_>) -> Result<(), YamlFault> {
+    fn keep_scalar(&mut self, name: &str, value: &ScalarValue<'_>) -> Result<(), YamlFault> {
         let mut json = Vec::new();
         // A value that JSON lacks is an error when used as a value; as a key it may be valid.
         scalar::write_json(value, &mut json).or_else(|fault| if self.waits_for_key() { Ok(()) } else { Err(fault) })?;
@@ -257,7 +257,7 @@ impl<'a> Builder<'a> {
     fn end_key(&mut self, start: usize) {
         let key_end = self.out.len();
         let plain = !self.out[start..].contains(&b'\\');
-        let member = Member { start, key_end, end: 0, plain };
+        let member = MemberSpan { start, key_end, end: 0, plain };
         if let Some(Frame { kind: FrameKind::Mapping { first, in_order, .. }, .. }) = self.frames.last_mut()
             && let Some(previous) = self.members[*first..].last()
         {
@@ -305,12 +305,12 @@ impl<'a> Builder<'a> {
         let text = String::from_utf8(json).unwrap_or_default();
         let value = Raw::from_checked(&text);
         let sources = match value.kind() {
-            json::Kind::Object => vec![value],
-            json::Kind::Array => value.items().collect(),
+            json::JsonKind::Object => vec![value],
+            json::JsonKind::Array => value.items().collect(),
             _ => Vec::new(),
         };
-        if value.kind() != json::Kind::Array && sources.is_empty()
-            || sources.iter().any(|source| source.kind() != json::Kind::Object)
+        if value.kind() != json::JsonKind::Array && sources.is_empty()
+            || sources.iter().any(|source| source.kind() != json::JsonKind::Object)
         {
             return Err(YamlFault::Merge);
         }

@@ -1,7 +1,7 @@
 //! The YAML parser: turns text into events.
 //!
 //! The grammar is that of libyaml, which the existing tools use. Only this file accesses it; the rest of the crate uses
-//! [`Event`].
+//! [`YamlEvent`].
 
 #![expect(unsafe_code, reason = "the parser is a translation of a C library with a C interface")]
 
@@ -17,7 +17,7 @@ use super::fault::YamlFault;
 ///
 /// Text is borrowed from the parser until the next event.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Event<'p> {
+pub enum YamlEvent<'p> {
     /// A document starts.
     DocumentStart {
         /// The version of a `%YAML` directive, if there is one.
@@ -65,7 +65,7 @@ pub type Span = std::ops::Range<usize>;
 
 /// An error in the text.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Fault {
+pub struct YamlSyntaxError {
     /// The byte offset of the error.
     pub offset: usize,
     /// What is wrong there.
@@ -74,10 +74,10 @@ pub struct Fault {
     pub context: Option<(usize, &'static str)>,
 }
 
-impl Fault {
+impl YamlSyntaxError {
     /// Creates a fault without context.
-    pub fn new(offset: usize, fault: YamlFault) -> Fault {
-        Fault { offset, fault, context: None }
+    pub fn new(offset: usize, fault: YamlFault) -> YamlSyntaxError {
+        YamlSyntaxError { offset, fault, context: None }
     }
 }
 
@@ -112,11 +112,11 @@ impl<'a> Parser<'a> {
 
     /// Returns the next event and its span.
     ///
-    /// There are no events after [`Event::StreamEnd`] or a fault.
+    /// There are no events after [`YamlEvent::StreamEnd`] or a fault.
     ///
     /// # Errors
     /// Fails if the text is not YAML.
-    pub fn next_event(&mut self) -> Result<(Event<'_>, Span), Fault> {
+    pub fn next_event(&mut self) -> Result<(YamlEvent<'_>, Span), YamlSyntaxError> {
         loop {
             let event = self.event.as_mut_ptr();
             // SAFETY: the event is either all zero (which is what an event of no type looks like)
@@ -150,7 +150,7 @@ impl<'a> Parser<'a> {
                     if self.has_slash_escape && scalar.style == unsafe_yaml::YAML_DOUBLE_QUOTED_SCALAR_STYLE {
                         self.check_escapes(&span)?;
                     }
-                    Event::Scalar(Scalar {
+                    YamlEvent::Scalar(Scalar {
                         text: self.checked(bytes, start)?,
                         tag: self.name(scalar.tag, start)?.filter(|&tag| tag != "!"),
                         plain: scalar.plain_implicit,
@@ -158,22 +158,22 @@ impl<'a> Parser<'a> {
                     })
                 }
                 unsafe_yaml::YAML_MAPPING_START_EVENT => {
-                    Event::MappingStart { anchor: self.name(event.data.mapping_start.anchor, start)? }
+                    YamlEvent::MappingStart { anchor: self.name(event.data.mapping_start.anchor, start)? }
                 }
-                unsafe_yaml::YAML_MAPPING_END_EVENT => Event::MappingEnd,
+                unsafe_yaml::YAML_MAPPING_END_EVENT => YamlEvent::MappingEnd,
                 unsafe_yaml::YAML_SEQUENCE_START_EVENT => {
-                    Event::SequenceStart { anchor: self.name(event.data.sequence_start.anchor, start)? }
+                    YamlEvent::SequenceStart { anchor: self.name(event.data.sequence_start.anchor, start)? }
                 }
-                unsafe_yaml::YAML_SEQUENCE_END_EVENT => Event::SequenceEnd,
+                unsafe_yaml::YAML_SEQUENCE_END_EVENT => YamlEvent::SequenceEnd,
                 unsafe_yaml::YAML_ALIAS_EVENT => {
-                    Event::Alias(self.name(event.data.alias.anchor, start)?.unwrap_or_default())
+                    YamlEvent::Alias(self.name(event.data.alias.anchor, start)?.unwrap_or_default())
                 }
                 unsafe_yaml::YAML_DOCUMENT_START_EVENT => {
                     let version = event.data.document_start.version_directive.as_ref();
-                    Event::DocumentStart { version: version.map(|version| (version.major, version.minor)) }
+                    YamlEvent::DocumentStart { version: version.map(|version| (version.major, version.minor)) }
                 }
-                unsafe_yaml::YAML_DOCUMENT_END_EVENT => Event::DocumentEnd,
-                _ => Event::StreamEnd,
+                unsafe_yaml::YAML_DOCUMENT_END_EVENT => YamlEvent::DocumentEnd,
+                _ => YamlEvent::StreamEnd,
             }
         };
         Ok((event, span))
@@ -183,7 +183,7 @@ impl<'a> Parser<'a> {
     ///
     /// # Safety
     /// The pointer is null or points to zero-terminated text owned by the current event.
-    unsafe fn name(&self, pointer: *const u8, at: usize) -> Result<Option<&str>, Fault> {
+    unsafe fn name(&self, pointer: *const u8, at: usize) -> Result<Option<&str>, YamlSyntaxError> {
         if pointer.is_null() {
             return Ok(None);
         }
@@ -194,20 +194,20 @@ impl<'a> Parser<'a> {
     }
 
     /// The parser validates its input, so this fails at most for unusual escapes in tags.
-    fn checked<'t>(&self, bytes: &'t [u8], at: usize) -> Result<&'t str, Fault> {
-        std::str::from_utf8(bytes).map_err(|_| Fault::new(at, YamlFault::NotUtf8("invalid UTF-8")))
+    fn checked<'t>(&self, bytes: &'t [u8], at: usize) -> Result<&'t str, YamlSyntaxError> {
+        std::str::from_utf8(bytes).map_err(|_| YamlSyntaxError::new(at, YamlFault::NotUtf8("invalid UTF-8")))
     }
 
     /// Rejects `\/` in a double-quoted scalar: YAML 1.1 lacks that escape, and the existing tools do not load a file
     /// with it.
     #[cold]
-    fn check_escapes(&self, span: &Span) -> Result<(), Fault> {
+    fn check_escapes(&self, span: &Span) -> Result<(), YamlSyntaxError> {
         let source = self.text.get(span.clone()).unwrap_or_default();
         let mut at = memchr::memchr(b'"', source).unwrap_or(source.len());
         while let Some(next) = source.get(at..).and_then(|rest| memchr::memchr(b'\\', rest)) {
             at += next;
             if source.get(at + 1) == Some(&b'/') {
-                return Err(Fault {
+                return Err(YamlSyntaxError {
                     offset: span.start + at,
                     fault: YamlFault::Syntax("found unknown escape character"),
                     context: Some((span.start, "while parsing a quoted scalar")),
@@ -219,7 +219,7 @@ impl<'a> Parser<'a> {
     }
 
     #[cold]
-    fn fault(&self) -> Fault {
+    fn fault(&self) -> YamlSyntaxError {
         // SAFETY: the parser was initialized in `new`.
         let parser = unsafe { self.parser.as_ref() };
         let text = |pointer: *const i8| -> Option<&'static str> {
@@ -227,7 +227,7 @@ impl<'a> Parser<'a> {
             (!pointer.is_null()).then(|| unsafe { CStr::from_ptr(pointer.cast()) })?.to_str().ok()
         };
         let reading = parser.error == unsafe_yaml::YAML_READER_ERROR;
-        Fault {
+        YamlSyntaxError {
             offset: if reading { parser.problem_offset as usize } else { self.place(parser.problem_mark) },
             fault: YamlFault::of_parser(text(parser.problem).unwrap_or("unknown problem")),
             context: text(parser.context).map(|context| (self.place(parser.context_mark), context)),
@@ -260,10 +260,10 @@ mod tests {
         let mut shown = String::new();
         loop {
             match parser.next_event() {
-                Ok((Event::StreamEnd, ..)) => return shown,
+                Ok((YamlEvent::StreamEnd, ..)) => return shown,
                 Ok((event, range)) => {
                     shown += &match event {
-                        Event::Scalar(scalar) => format!(
+                        YamlEvent::Scalar(scalar) => format!(
                             "{}{}{}{:?} at {:?}\n",
                             scalar.anchor.map(|a| format!("&{a} ")).unwrap_or_default(),
                             scalar.tag.map(|t| format!("<{t}> ")).unwrap_or_default(),

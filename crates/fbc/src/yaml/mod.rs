@@ -16,8 +16,8 @@ mod text;
 pub mod write;
 
 pub use fault::YamlFault;
-pub use read::{Limits, YamlError, to_json, to_text};
+pub use read::{YamlError, YamlLimits, to_json, to_text};
 pub use repeated::repeated_key;
-pub use split::{BadSeparator, Document, documents};
+pub use split::{BadSeparator, YamlDocument, documents};
 pub(crate) use split::{Cut, cut};
 pub use write::{document, write_document};

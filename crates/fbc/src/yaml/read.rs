@@ -5,14 +5,14 @@ use std::collections::BTreeSet;
 use std::fmt;
 
 use super::build::Builder;
-use super::events::{Event, Fault, Parser};
+use super::events::{Parser, YamlEvent, YamlSyntaxError};
 use super::fast;
 use super::fault::YamlFault;
 use crate::json::Text;
 
 /// Limits for one document.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Limits {
+pub struct YamlLimits {
     /// The nesting depth, after alias expansion.
     pub depth: usize,
     /// The number of scalars, sequences and mappings, after alias expansion.
@@ -45,7 +45,7 @@ impl fmt::Display for YamlError {
 impl std::error::Error for YamlError {}
 
 impl YamlError {
-    fn new(text: &[u8], fault: Fault) -> YamlError {
+    fn new(text: &[u8], fault: YamlSyntaxError) -> YamlError {
         let before = &text[..fault.offset.min(text.len())];
         let line_start = memchr::memrchr(b'\n', before).map_or(0, |end| end + 1);
         YamlError {
@@ -62,7 +62,7 @@ impl YamlError {
 ///
 /// # Errors
 /// Fails as [`to_json`] does.
-pub fn to_text(text: &[u8], limits: &Limits) -> Result<Text, YamlError> {
+pub fn to_text(text: &[u8], limits: &YamlLimits) -> Result<Text, YamlError> {
     let mut out = Vec::new();
     to_json(text, limits, &mut out)?;
     Ok(Text::from_checked_bytes(out))
@@ -75,7 +75,7 @@ pub fn to_text(text: &[u8], limits: &Limits) -> Result<Text, YamlError> {
 /// # Errors
 /// Fails if the text is not YAML, if more text follows the document, or if the document contains values that JSON
 /// cannot represent or exceeds `limits`.
-pub fn to_json(text: &[u8], limits: &Limits, out: &mut Vec<u8>) -> Result<(), YamlError> {
+pub fn to_json(text: &[u8], limits: &YamlLimits, out: &mut Vec<u8>) -> Result<(), YamlError> {
     let start = out.len();
     let terminated = terminated(text);
     if fast::read(&terminated, limits, out) {
@@ -95,7 +95,7 @@ pub(crate) fn terminated(text: &[u8]) -> Cow<'_, [u8]> {
 }
 
 /// Reads any document with the parser.
-pub(super) fn parse(text: &[u8], limits: &Limits, out: &mut Vec<u8>) -> Result<(), Fault> {
+pub(super) fn parse(text: &[u8], limits: &YamlLimits, out: &mut Vec<u8>) -> Result<(), YamlSyntaxError> {
     let start = out.len();
     let (result, respelled) = with_quotes_rewritten(text, |text| {
         out.truncate(start);
@@ -114,22 +114,22 @@ pub(super) fn parse(text: &[u8], limits: &Limits, out: &mut Vec<u8>) -> Result<(
 /// rewritten text.
 pub(crate) fn with_quotes_rewritten<T>(
     text: &[u8],
-    mut read: impl FnMut(&[u8]) -> Result<T, Fault>,
-) -> (Result<T, Fault>, Rewritten) {
+    mut read: impl FnMut(&[u8]) -> Result<T, YamlSyntaxError>,
+) -> (Result<T, YamlSyntaxError>, AddedBytes) {
     /// The maximum number of single-quoted scalars that end with a backslash.
     const ATTEMPTS: usize = 100;
     let result = read(text);
-    let stumbled = |fault: &Fault| text.get(fault.offset..).is_some_and(|rest| rest.starts_with(b"\\'"));
+    let stumbled = |fault: &YamlSyntaxError| text.get(fault.offset..).is_some_and(|rest| rest.starts_with(b"\\'"));
     let from = match &result {
         Err(fault) if stumbled(fault) => fault.offset,
-        _ => return (result, Rewritten::default()),
+        _ => return (result, AddedBytes::default()),
     };
     // Only the parser can tell which of them are in double quotes: all are rewritten, then those that turn out to be a
     // backslash and a closing quote are restored.
     let mut kept = BTreeSet::new();
     let mut attempt = 0;
     loop {
-        let mut respelled = Rewritten::default();
+        let mut respelled = AddedBytes::default();
         let spelled = rewrite_quotes(text, from, &kept, &mut respelled.added);
         let wrong = outside_of_double_quotes(&spelled, &respelled.added);
         attempt += 1;
@@ -151,7 +151,7 @@ fn outside_of_double_quotes(text: &[u8], places: &[usize]) -> Vec<usize> {
     let mut left = places;
     loop {
         match parser.next_event() {
-            Ok((Event::Scalar(_), span)) => {
+            Ok((YamlEvent::Scalar(_), span)) => {
                 let (before, rest) = left.split_at(left.partition_point(|place| *place < span.start));
                 let (inside, rest) = rest.split_at(rest.partition_point(|place| *place < span.end));
                 outside.extend(before);
@@ -165,7 +165,7 @@ fn outside_of_double_quotes(text: &[u8], places: &[usize]) -> Vec<usize> {
                     _ => outside.extend(inside),
                 }
             }
-            Ok((Event::DocumentEnd | Event::StreamEnd, _)) => {
+            Ok((YamlEvent::DocumentEnd | YamlEvent::StreamEnd, _)) => {
                 outside.extend(left);
                 return outside;
             }
@@ -193,11 +193,11 @@ fn quote(scalar: &[u8]) -> Option<u8> {
 
 /// The offsets of bytes that were added to a text, in order.
 #[derive(Default)]
-pub(crate) struct Rewritten {
+pub(crate) struct AddedBytes {
     added: Vec<usize>,
 }
 
-impl Rewritten {
+impl AddedBytes {
     /// Maps an offset of the rewritten text to the original text.
     pub(crate) fn original(&self, offset: usize) -> usize {
         offset - QUOTE.len() * self.added.partition_point(|&at| at < offset)
@@ -231,12 +231,12 @@ fn rewrite_quotes(text: &[u8], from: usize, kept: &BTreeSet<usize>, added: &mut 
     out
 }
 
-fn parse_once(text: &[u8], limits: &Limits, out: &mut Vec<u8>) -> Result<(), Fault> {
+fn parse_once(text: &[u8], limits: &YamlLimits, out: &mut Vec<u8>) -> Result<(), YamlSyntaxError> {
     let mut parser = Parser::new(text);
     match parser.next_event()? {
-        (Event::DocumentStart { version }, span) => {
+        (YamlEvent::DocumentStart { version }, span) => {
             if version.is_some_and(|version| version != (1, 1)) {
-                return Err(Fault::new(span.start, YamlFault::Version));
+                return Err(YamlSyntaxError::new(span.start, YamlFault::Version));
             }
         }
         _ => {
@@ -248,20 +248,20 @@ fn parse_once(text: &[u8], limits: &Limits, out: &mut Vec<u8>) -> Result<(), Fau
     loop {
         let (event, span) = parser.next_event()?;
         match event {
-            Event::Scalar(scalar) => builder.scalar(&scalar),
-            Event::Alias(name) => builder.alias(name),
-            Event::MappingStart { anchor } => builder.open_mapping(anchor),
-            Event::SequenceStart { anchor } => builder.open_sequence(anchor),
-            Event::MappingEnd | Event::SequenceEnd => builder.close(),
-            Event::DocumentStart { .. } | Event::DocumentEnd | Event::StreamEnd => break,
+            YamlEvent::Scalar(scalar) => builder.scalar(&scalar),
+            YamlEvent::Alias(name) => builder.alias(name),
+            YamlEvent::MappingStart { anchor } => builder.open_mapping(anchor),
+            YamlEvent::SequenceStart { anchor } => builder.open_sequence(anchor),
+            YamlEvent::MappingEnd | YamlEvent::SequenceEnd => builder.close(),
+            YamlEvent::DocumentStart { .. } | YamlEvent::DocumentEnd | YamlEvent::StreamEnd => break,
         }
-        .map_err(|fault| Fault::new(span.start, fault))?;
+        .map_err(|fault| YamlSyntaxError::new(span.start, fault))?;
     }
     // Everything here is outside of the document; the parser may not even accept it as YAML.
     match parser.next_event() {
-        Ok((Event::StreamEnd, ..)) => Ok(()),
-        Ok((_, span)) => Err(Fault::new(span.start, YamlFault::Trailing)),
-        Err(fault) => Err(Fault::new(fault.offset, YamlFault::Trailing)),
+        Ok((YamlEvent::StreamEnd, ..)) => Ok(()),
+        Ok((_, span)) => Err(YamlSyntaxError::new(span.start, YamlFault::Trailing)),
+        Err(fault) => Err(YamlSyntaxError::new(fault.offset, YamlFault::Trailing)),
     }
 }
 

@@ -2,7 +2,7 @@
 
 use std::collections::HashSet;
 
-use super::events::{Event, Parser};
+use super::events::{Parser, YamlEvent};
 use super::scalar;
 
 /// Returns the first duplicate key in a mapping of the document `text`, with its byte offset.
@@ -17,18 +17,18 @@ pub fn repeated_key(text: &[u8]) -> Option<(String, usize)> {
         let (event, span) = parser.next_event().ok()?;
         let key = open.last().is_some_and(|innermost| matches!(innermost, Some((_, true))));
         match event {
-            Event::DocumentStart { .. } => continue,
-            Event::DocumentEnd | Event::StreamEnd => return None,
-            Event::MappingStart { .. } => {
+            YamlEvent::DocumentStart { .. } => continue,
+            YamlEvent::DocumentEnd | YamlEvent::StreamEnd => return None,
+            YamlEvent::MappingStart { .. } => {
                 open.push(Some((HashSet::new(), true)));
                 continue;
             }
-            Event::SequenceStart { .. } => {
+            YamlEvent::SequenceStart { .. } => {
                 open.push(None);
                 continue;
             }
-            Event::MappingEnd | Event::SequenceEnd => drop(open.pop()),
-            Event::Scalar(scalar) if key && !scalar::is_merge_key(&scalar) => {
+            YamlEvent::MappingEnd | YamlEvent::SequenceEnd => drop(open.pop()),
+            YamlEvent::Scalar(scalar) if key && !scalar::is_merge_key(&scalar) => {
                 let name = scalar::key(scalar::value(&scalar).ok()?).ok()?.into_owned();
                 if let Some(Some((keys, _))) = open.last_mut()
                     && !keys.insert(name.clone())
@@ -36,7 +36,7 @@ pub fn repeated_key(text: &[u8]) -> Option<(String, usize)> {
                     return Some((name, span.start));
                 }
             }
-            Event::Scalar(_) | Event::Alias(_) => {}
+            YamlEvent::Scalar(_) | YamlEvent::Alias(_) => {}
         }
         if let Some(Some((_, waits_for_key))) = open.last_mut() {
             *waits_for_key = !*waits_for_key;

@@ -11,7 +11,7 @@ use crate::{json, number};
 
 /// The value of a scalar.
 #[derive(Debug, Clone, PartialEq)]
-pub enum Value<'a> {
+pub enum ScalarValue<'a> {
     /// `null`
     Null,
     /// `true` or `false`
@@ -40,10 +40,10 @@ pub(crate) fn is_merge_key(scalar: &Scalar<'_>) -> bool {
 ///
 /// # Errors
 /// Fails if the text does not match the tag, or is not base64 after `!!binary`.
-pub fn value<'a>(scalar: &Scalar<'a>) -> Result<Value<'a>, YamlFault> {
+pub fn value<'a>(scalar: &Scalar<'a>) -> Result<ScalarValue<'a>, YamlFault> {
     match scalar.tag {
         None if scalar.plain => Ok(resolve(scalar.text)),
-        None => Ok(Value::Str(scalar.text.into())),
+        None => Ok(ScalarValue::Str(scalar.text.into())),
         Some(tag) => tagged(tag, scalar.text),
     }
 }
@@ -52,16 +52,16 @@ pub fn value<'a>(scalar: &Scalar<'a>) -> Result<Value<'a>, YamlFault> {
 ///
 /// # Errors
 /// Fails for infinities and NaN, which JSON lacks.
-pub(crate) fn write_json(value: &Value<'_>, out: &mut Vec<u8>) -> Result<(), YamlFault> {
+pub(crate) fn write_json(value: &ScalarValue<'_>, out: &mut Vec<u8>) -> Result<(), YamlFault> {
     match value {
-        Value::Null => out.extend_from_slice(b"null"),
-        Value::Bool(true) => out.extend_from_slice(b"true"),
-        Value::Bool(false) => out.extend_from_slice(b"false"),
-        Value::Int(number @ 0..=9) => out.push(b'0' + *number as u8),
-        Value::Int(number) => out.extend_from_slice(number.to_string().as_bytes()),
-        Value::Uint(number) => out.extend_from_slice(number.to_string().as_bytes()),
-        Value::Float(number) if number.is_finite() => number::json_float(*number, out),
-        Value::Float(number) => {
+        ScalarValue::Null => out.extend_from_slice(b"null"),
+        ScalarValue::Bool(true) => out.extend_from_slice(b"true"),
+        ScalarValue::Bool(false) => out.extend_from_slice(b"false"),
+        ScalarValue::Int(number @ 0..=9) => out.push(b'0' + *number as u8),
+        ScalarValue::Int(number) => out.extend_from_slice(number.to_string().as_bytes()),
+        ScalarValue::Uint(number) => out.extend_from_slice(number.to_string().as_bytes()),
+        ScalarValue::Float(number) if number.is_finite() => number::json_float(*number, out),
+        ScalarValue::Float(number) => {
             let name = match (number.is_nan(), *number > 0.0) {
                 (true, _) => "NaN",
                 (_, true) => "+Inf",
@@ -69,8 +69,8 @@ pub(crate) fn write_json(value: &Value<'_>, out: &mut Vec<u8>) -> Result<(), Yam
             };
             return Err(YamlFault::NotFinite(name));
         }
-        Value::Timestamp(text) => json::write_str(out, text),
-        Value::Str(text) => json::write_str(out, text),
+        ScalarValue::Timestamp(text) => json::write_str(out, text),
+        ScalarValue::Str(text) => json::write_str(out, text),
     }
     Ok(())
 }
@@ -79,16 +79,16 @@ pub(crate) fn write_json(value: &Value<'_>, out: &mut Vec<u8>) -> Result<(), Yam
 ///
 /// # Errors
 /// Fails for null, which cannot be a key.
-pub fn key<'a>(value: Value<'a>) -> Result<Cow<'a, str>, YamlFault> {
+pub fn key<'a>(value: ScalarValue<'a>) -> Result<Cow<'a, str>, YamlFault> {
     Ok(match value {
-        Value::Null => return Err(YamlFault::NullKey),
-        Value::Bool(true) => "true".into(),
-        Value::Bool(false) => "false".into(),
-        Value::Int(number) => number.to_string().into(),
-        Value::Uint(number) => number.to_string().into(),
-        Value::Float(number) => number::float_key(number).into(),
-        Value::Timestamp(text) => text.into(),
-        Value::Str(text) => text,
+        ScalarValue::Null => return Err(YamlFault::NullKey),
+        ScalarValue::Bool(true) => "true".into(),
+        ScalarValue::Bool(false) => "false".into(),
+        ScalarValue::Int(number) => number.to_string().into(),
+        ScalarValue::Uint(number) => number.to_string().into(),
+        ScalarValue::Float(number) => number::float_key(number).into(),
+        ScalarValue::Timestamp(text) => text.into(),
+        ScalarValue::Str(text) => text,
     })
 }
 
@@ -100,40 +100,40 @@ pub(crate) fn reads_as_string(text: &str) -> bool {
         Some(_) => return true,
         None => return false,
     }
-    matches!(resolve(text), Value::Str(_)) && !is_base_60(text)
+    matches!(resolve(text), ScalarValue::Str(_)) && !is_base_60(text)
 }
 
 /// Resolves untagged plain text.
-pub fn resolve(text: &str) -> Value<'_> {
+pub fn resolve(text: &str) -> ScalarValue<'_> {
     let bytes = text.as_bytes();
     let word = match bytes.first() {
-        None => return Value::Null,
+        None => return ScalarValue::Null,
         Some(b'0'..=b'9' | b'+' | b'-') => return signed_or_digit(text),
         Some(b'.') => dotted(text),
         Some(b'~' | b'y' | b'Y' | b'n' | b'N' | b't' | b'T' | b'f' | b'F' | b'o' | b'O') if bytes.len() <= 5 => {
             match text {
                 "y" | "Y" | "yes" | "Yes" | "YES" | "true" | "True" | "TRUE" | "on" | "On" | "ON" => {
-                    Some(Value::Bool(true))
+                    Some(ScalarValue::Bool(true))
                 }
                 "n" | "N" | "no" | "No" | "NO" | "false" | "False" | "FALSE" | "off" | "Off" | "OFF" => {
-                    Some(Value::Bool(false))
+                    Some(ScalarValue::Bool(false))
                 }
-                "~" | "null" | "Null" | "NULL" => Some(Value::Null),
+                "~" | "null" | "Null" | "NULL" => Some(ScalarValue::Null),
                 _ => None,
             }
         }
         Some(_) => None,
     };
-    word.unwrap_or(Value::Str(text.into()))
+    word.unwrap_or(ScalarValue::Str(text.into()))
 }
 
 /// Resolves text with an explicit tag in its long form.
-fn tagged<'a>(tag: &str, text: &'a str) -> Result<Value<'a>, YamlFault> {
-    let Some(short) = tag.strip_prefix("tag:yaml.org,2002:") else { return Ok(Value::Str(text.into())) };
+fn tagged<'a>(tag: &str, text: &'a str) -> Result<ScalarValue<'a>, YamlFault> {
+    let Some(short) = tag.strip_prefix("tag:yaml.org,2002:") else { return Ok(ScalarValue::Str(text.into())) };
     let found = match short {
         "binary" => {
             let bytes = decode_base64(text).ok_or(YamlFault::NotBase64)?;
-            return Ok(Value::Str(lossy(&bytes).into()));
+            return Ok(ScalarValue::Str(lossy(&bytes).into()));
         }
         "bool" | "int" | "float" | "null" => {
             // Under these tags a date is not recognized, so it matches none of them.
@@ -141,62 +141,62 @@ fn tagged<'a>(tag: &str, text: &'a str) -> Result<Value<'a>, YamlFault> {
         }
         "timestamp" => resolve(text),
         // `!!str` accepts any text, and so do unknown tags.
-        _ => return Ok(Value::Str(text.into())),
+        _ => return Ok(ScalarValue::Str(text.into())),
     };
     match (short, found) {
-        ("bool", found @ Value::Bool(_))
-        | ("int", found @ (Value::Int(_) | Value::Uint(_)))
-        | ("float", found @ Value::Float(_))
-        | ("null", found @ Value::Null)
-        | ("timestamp", found @ Value::Timestamp(_)) => Ok(found),
-        ("float", Value::Int(number)) => Ok(Value::Float(number as f64)),
+        ("bool", found @ ScalarValue::Bool(_))
+        | ("int", found @ (ScalarValue::Int(_) | ScalarValue::Uint(_)))
+        | ("float", found @ ScalarValue::Float(_))
+        | ("null", found @ ScalarValue::Null)
+        | ("timestamp", found @ ScalarValue::Timestamp(_)) => Ok(found),
+        ("float", ScalarValue::Int(number)) => Ok(ScalarValue::Float(number as f64)),
         (_, found) => {
             let found = match found {
-                Value::Null => "null",
-                Value::Bool(_) => "bool",
-                Value::Int(_) | Value::Uint(_) => "int",
-                Value::Float(_) => "float",
-                Value::Timestamp(_) | Value::Str(_) => "str",
+                ScalarValue::Null => "null",
+                ScalarValue::Bool(_) => "bool",
+                ScalarValue::Int(_) | ScalarValue::Uint(_) => "int",
+                ScalarValue::Float(_) => "float",
+                ScalarValue::Timestamp(_) | ScalarValue::Str(_) => "str",
             };
             Err(YamlFault::Tag { found, text: text.to_owned(), tag: short.to_owned() })
         }
     }
 }
 
-fn dotted(text: &str) -> Option<Value<'_>> {
+fn dotted(text: &str) -> Option<ScalarValue<'_>> {
     match text {
-        ".nan" | ".NaN" | ".NAN" => return Some(Value::Float(f64::NAN)),
-        ".inf" | ".Inf" | ".INF" => return Some(Value::Float(f64::INFINITY)),
+        ".nan" | ".NaN" | ".NAN" => return Some(ScalarValue::Float(f64::NAN)),
+        ".inf" | ".Inf" | ".INF" => return Some(ScalarValue::Float(f64::INFINITY)),
         _ => {}
     }
     // Here underscores must be between digits, unlike in numbers that start with a digit.
     let bytes = text.as_bytes();
     let digit = |at: usize| bytes.get(at).is_some_and(u8::is_ascii_digit);
     let stray = (0..bytes.len()).any(|at| bytes[at] == b'_' && !(at > 0 && digit(at - 1) && digit(at + 1)));
-    if stray { None } else { float(&without_underscores(text)).map(Value::Float) }
+    if stray { None } else { float(&without_underscores(text)).map(ScalarValue::Float) }
 }
 
-fn signed_or_digit(text: &str) -> Value<'_> {
+fn signed_or_digit(text: &str) -> ScalarValue<'_> {
     // The common case: a short decimal number.
     if text.len() <= 18 && !text.starts_with(['0', '+']) {
         let digits = text.strip_prefix('-').unwrap_or(text);
         if !digits.is_empty() && !digits.starts_with('0') && digits.bytes().all(|b| b.is_ascii_digit()) {
-            return text.parse().map_or(Value::Str(text.into()), Value::Int);
+            return text.parse().map_or(ScalarValue::Str(text.into()), ScalarValue::Int);
         }
     }
     match text {
-        "+.inf" | "+.Inf" | "+.INF" => return Value::Float(f64::INFINITY),
-        "-.inf" | "-.Inf" | "-.INF" => return Value::Float(f64::NEG_INFINITY),
+        "+.inf" | "+.Inf" | "+.INF" => return ScalarValue::Float(f64::INFINITY),
+        "-.inf" | "-.Inf" | "-.INF" => return ScalarValue::Float(f64::NEG_INFINITY),
         _ => {}
     }
     if is_timestamp(text) {
-        return Value::Timestamp(text);
+        return ScalarValue::Timestamp(text);
     }
     let plain = without_underscores(text);
     integer(&plain)
-        .or_else(|| float(&plain).map(Value::Float))
-        .or_else(|| odd_binary(&plain).map(Value::Int))
-        .unwrap_or(Value::Str(text.into()))
+        .or_else(|| float(&plain).map(ScalarValue::Float))
+        .or_else(|| odd_binary(&plain).map(ScalarValue::Int))
+        .unwrap_or(ScalarValue::Str(text.into()))
 }
 
 fn without_underscores(text: &str) -> Cow<'_, str> {
@@ -204,7 +204,7 @@ fn without_underscores(text: &str) -> Cow<'_, str> {
 }
 
 /// Parses an integer: decimal, `0x`, `0o` or leading `0` for octal, `0b`, with an optional sign.
-fn integer(text: &str) -> Option<Value<'static>> {
+fn integer(text: &str) -> Option<ScalarValue<'static>> {
     let (sign, digits) = match text.as_bytes().first()? {
         sign @ (b'+' | b'-') => (Some(*sign), &text[1..]),
         _ => (None, text),
@@ -221,9 +221,9 @@ fn integer(text: &str) -> Option<Value<'static>> {
     }
     let magnitude = u64::from_str_radix(digits, radix).ok()?;
     match sign {
-        Some(b'-') => 0i64.checked_sub_unsigned(magnitude).map(Value::Int),
-        Some(_) => i64::try_from(magnitude).ok().map(Value::Int),
-        None => Some(i64::try_from(magnitude).map_or(Value::Uint(magnitude), Value::Int)),
+        Some(b'-') => 0i64.checked_sub_unsigned(magnitude).map(ScalarValue::Int),
+        Some(_) => i64::try_from(magnitude).ok().map(ScalarValue::Int),
+        None => Some(i64::try_from(magnitude).map_or(ScalarValue::Uint(magnitude), ScalarValue::Int)),
     }
 }
 

@@ -7,7 +7,7 @@
 
 /// A document of a stream.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Document<'a> {
+pub struct YamlDocument<'a> {
     /// The text, possibly with its separator as the first line.
     pub text: &'a [u8],
     /// The byte offset of the text in the stream.
@@ -86,7 +86,7 @@ pub struct Documents<'a> {
 }
 
 impl<'a> Iterator for Documents<'a> {
-    type Item = Result<Document<'a>, BadSeparator>;
+    type Item = Result<YamlDocument<'a>, BadSeparator>;
 
     fn next(&mut self) -> Option<Self::Item> {
         if let Some(bad) = self.bad.take() {
@@ -95,7 +95,7 @@ impl<'a> Iterator for Documents<'a> {
         let (offset, line) = (self.at, self.line);
         while let Some(separator) = self.step_to_separator() {
             let at = separator.offset;
-            let document = (at > offset).then_some(Document { text: &self.stream[offset..at], offset, line });
+            let document = (at > offset).then_some(YamlDocument { text: &self.stream[offset..at], offset, line });
             let bad = !separator.rest.is_empty();
             match document {
                 Some(document) => {
@@ -107,7 +107,7 @@ impl<'a> Iterator for Documents<'a> {
             }
         }
         let text = &self.stream[offset..];
-        (!text.is_empty()).then_some(Ok(Document { text, offset, line }))
+        (!text.is_empty()).then_some(Ok(YamlDocument { text, offset, line }))
     }
 }
 
@@ -209,7 +209,7 @@ mod tests {
         let found = documents(stream.as_bytes());
         found
             .map(|document| match document {
-                Ok(Document { text, offset, .. }) => (base + offset, Some(&stream[offset..offset + text.len()])),
+                Ok(YamlDocument { text, offset, .. }) => (base + offset, Some(&stream[offset..offset + text.len()])),
                 Err(bad) => (base + bad.offset, None),
             })
             .collect()

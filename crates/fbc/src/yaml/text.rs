@@ -109,7 +109,7 @@ fn is_special(bytes: &[u8]) -> bool {
 
 /// The context of a string, which determines line breaks.
 #[derive(Clone, Copy)]
-pub(super) struct Place {
+pub(super) struct TextContext {
     /// The start of the current line in the output.
     pub(super) line: usize,
     /// The indentation of continuation lines.
@@ -119,7 +119,7 @@ pub(super) struct Place {
 }
 
 /// Appends a string; only [`Style::Literal`] ends with a line break.
-pub(super) fn write(text: &str, style: Style, place: Place, out: &mut Vec<u8>) {
+pub(super) fn write(text: &str, style: Style, place: TextContext, out: &mut Vec<u8>) {
     match style {
         Style::Plain => plain(text, place, out),
         Style::Single => single(text, place, out),
@@ -135,11 +135,11 @@ pub(super) fn new_line(indent: usize, out: &mut Vec<u8>) {
 }
 
 /// Returns the current column of the output.
-fn column(place: Place, out: &[u8]) -> usize {
+fn column(place: TextContext, out: &[u8]) -> usize {
     out[place.line..].iter().filter(|&&b| b & 0xc0 != 0x80).count()
 }
 
-fn plain(text: &str, place: Place, out: &mut Vec<u8>) {
+fn plain(text: &str, place: TextContext, out: &mut Vec<u8>) {
     let bytes = text.as_bytes();
     let mut copied = 0;
     if place.fold && out.len() - place.line + bytes.len() > WIDTH {
@@ -178,7 +178,7 @@ fn lone_space(bytes: &[u8], at: usize) -> Option<usize> {
         .find(|&i| i > 0 && bytes[i - 1] != b' ' && bytes.get(i + 1).is_some_and(|&next| next != b' '))
 }
 
-fn single(text: &str, place: Place, out: &mut Vec<u8>) {
+fn single(text: &str, place: TextContext, out: &mut Vec<u8>) {
     out.push(b'\'');
     let bytes = text.as_bytes();
     let mut column = column(place, out);
@@ -203,7 +203,7 @@ fn single(text: &str, place: Place, out: &mut Vec<u8>) {
     out.push(b'\'');
 }
 
-fn double(text: &str, place: Place, out: &mut Vec<u8>) {
+fn double(text: &str, place: TextContext, out: &mut Vec<u8>) {
     out.push(b'"');
     let bytes = text.as_bytes();
     let mut column = column(place, out);
@@ -286,7 +286,7 @@ fn escape(c: char, out: &mut Vec<u8>) {
     out.push(short as u8);
 }
 
-fn literal(text: &str, place: Place, out: &mut Vec<u8>) {
+fn literal(text: &str, place: TextContext, out: &mut Vec<u8>) {
     out.push(b'|');
     if text.starts_with([' ', '\n']) {
         out.push(b'2');

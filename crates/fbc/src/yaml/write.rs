@@ -8,7 +8,7 @@ use std::borrow::Cow;
 use std::cmp::Ordering;
 use std::ops::Range;
 
-use super::text::{self, Place, Style};
+use super::text::{self, Style, TextContext};
 use crate::json::Raw;
 use crate::number;
 
@@ -72,7 +72,7 @@ impl<'a> Writer<'a, '_> {
                 let (text, end) = self.string(at);
                 self.space(context);
                 let indent = if context.parent == Parent::None { 2 } else { context.indent + 2 };
-                self.scalar(&text, Place { line: context.line, indent, fold: true });
+                self.scalar(&text, TextContext { line: context.line, indent, fold: true });
                 end
             }
             Some(b'{') => self.object(at, context),
@@ -133,12 +133,12 @@ impl<'a> Writer<'a, '_> {
         if text::is_simple_key(key) {
             // As a plain key it would be read as a merge key.
             let style = if key == "<<" { Style::Double } else { text::style(key) };
-            text::write(key, style, Place { line, indent, fold: false }, self.out);
+            text::write(key, style, TextContext { line, indent, fold: false }, self.out);
             self.out.push(b':');
             return Context { line, indent, parent: Parent::Key };
         }
         self.out.extend_from_slice(b"? ");
-        self.scalar(key, Place { line, indent: indent + 2, fold: true });
+        self.scalar(key, TextContext { line, indent: indent + 2, fold: true });
         let line = self.out.len();
         self.out.resize(line + indent, b' ');
         self.out.push(b':');
@@ -168,7 +168,7 @@ impl<'a> Writer<'a, '_> {
         at + 1
     }
 
-    fn scalar(&mut self, text: &str, place: Place) {
+    fn scalar(&mut self, text: &str, place: TextContext) {
         let style = text::style(text);
         text::write(text, style, place, self.out);
         if style != Style::Literal {

@@ -1,6 +1,6 @@
 //! Reads the fields of a document: known names, types and positions.
 
-use fbc::json::{Kind, Path, Raw, Step};
+use fbc::json::{JsonKind, JsonPath, PathStep, Raw};
 use fbc::spans::Spans;
 
 use super::Problem;
@@ -19,7 +19,7 @@ pub(super) struct Fields<'t> {
 pub(super) struct Field<'r> {
     pub(super) name: &'static str,
     pub(super) value: Raw<'r>,
-    pub(super) path: Path,
+    pub(super) path: JsonPath,
 }
 
 impl<'t> Fields<'t> {
@@ -34,12 +34,12 @@ impl<'t> Fields<'t> {
     }
 
     /// Returns the line of a value's key, or of the nearest parent if the value is missing.
-    pub(super) fn line(&self, path: &Path) -> usize {
+    pub(super) fn line(&self, path: &JsonPath) -> usize {
         let Some(span) = self.spans.as_ref().and_then(|spans| spans.find_or_ancestor(&path.0)) else {
             return self.first_line + 1;
         };
         let mut at = span.start;
-        if let Some(Step::Key(key)) = path.0.last()
+        if let Some(PathStep::Key(key)) = path.0.last()
             && let Some(before) = self.text.get(..span.start).and_then(|text| std::str::from_utf8(text).ok())
         {
             // A value can start on a line below its key.
@@ -51,12 +51,12 @@ impl<'t> Fields<'t> {
         self.line_at(at)
     }
 
-    pub(super) fn problem(&mut self, path: &Path, message: impl Into<String>) {
+    pub(super) fn problem(&mut self, path: &JsonPath, message: impl Into<String>) {
         let line = self.line(path);
         self.problems.push(Problem { line, message: message.into(), help: None });
     }
 
-    pub(super) fn problem_with_help(&mut self, path: &Path, message: impl Into<String>, help: impl Into<String>) {
+    pub(super) fn problem_with_help(&mut self, path: &JsonPath, message: impl Into<String>, help: impl Into<String>) {
         let line = self.line(path);
         self.problems.push(Problem { line, message: message.into(), help: Some(help.into()) });
     }
@@ -66,11 +66,11 @@ impl<'t> Fields<'t> {
     pub(super) fn of<'r>(
         &mut self,
         value: Raw<'r>,
-        path: &Path,
+        path: &JsonPath,
         known: &[&'static str],
         exact: &[&str],
     ) -> Vec<Field<'r>> {
-        if value.kind() != Kind::Object {
+        if value.kind() != JsonKind::Object {
             let found = type_name(value);
             self.problem(path, format!("{}: expected fields, found {found}", shown(path)));
             return Vec::new();
@@ -106,7 +106,7 @@ impl<'t> Fields<'t> {
             let found = type_name(field.value);
             let message = format!("{}: expected text, found {found}", shown(&field.path));
             match field.value.kind() {
-                Kind::Number => {
+                JsonKind::Number => {
                     let help = format!("quote it: \"{}\"", field.value.text());
                     self.problem_with_help(&field.path, message, help);
                 }
@@ -134,8 +134,8 @@ impl<'t> Fields<'t> {
         number
     }
 
-    pub(super) fn list<'r>(&mut self, field: &Field<'r>) -> Vec<(Raw<'r>, Path)> {
-        if field.value.kind() != Kind::Array {
+    pub(super) fn list<'r>(&mut self, field: &Field<'r>) -> Vec<(Raw<'r>, JsonPath)> {
+        if field.value.kind() != JsonKind::Array {
             let found = type_name(field.value);
             self.problem(&field.path, format!("{}: expected a list, found {found}", shown(&field.path)));
             return Vec::new();
@@ -145,18 +145,18 @@ impl<'t> Fields<'t> {
 }
 
 /// Formats a path for messages.
-pub(super) fn shown(path: &Path) -> String {
+pub(super) fn shown(path: &JsonPath) -> String {
     if path.0.is_empty() { "the file".to_owned() } else { path.to_string() }
 }
 
 fn type_name(value: Raw<'_>) -> &'static str {
     match value.kind() {
-        Kind::Object => "fields",
-        Kind::Array => "a list",
-        Kind::String => "text",
-        Kind::Number => "a number",
-        Kind::Bool => "true or false",
-        Kind::Null => "nothing",
+        JsonKind::Object => "fields",
+        JsonKind::Array => "a list",
+        JsonKind::String => "text",
+        JsonKind::Number => "a number",
+        JsonKind::Bool => "true or false",
+        JsonKind::Null => "nothing",
     }
 }
 

@@ -5,7 +5,7 @@ mod package;
 use std::collections::BTreeSet;
 
 use edit::filter::image_set::PackageRequest;
-use fbc::json::{Kind as JsonKind, Path, Raw};
+use fbc::json::{JsonKind, JsonPath, Raw};
 use fbc::yaml;
 use image::{Platform, Reference, ReferenceError};
 use regex::Regex;
@@ -16,7 +16,7 @@ use crate::destination::is_path;
 use package::package;
 
 /// Limits of the YAML parser.
-const YAML: yaml::Limits = yaml::Limits { depth: 64, nodes: 1 << 20, bytes: LIMIT * 4 };
+const YAML: yaml::YamlLimits = yaml::YamlLimits { depth: 64, nodes: 1 << 20, bytes: LIMIT * 4 };
 
 /// Parses a file of the given kind.
 ///
@@ -61,7 +61,7 @@ fn top(fields: &mut Fields<'_>, value: Raw<'_>, kind: Kind) -> ImageSet {
         Kind::Mirror => ("ImageSetConfiguration", "mirror", "delete"),
         Kind::Delete => ("DeleteImageSetConfiguration", "delete", "mirror"),
     };
-    let root = Path::default();
+    let root = JsonPath::default();
     let known = ["kind", "apiVersion", "metadata", "archiveSize", "mirror", "delete"];
     let found = fields.of(value, &root, &known, &["kind", "mirror", "delete"]);
     let get = |name: &str| found.iter().find(|field| field.name == name);
@@ -153,7 +153,7 @@ fn platform_content(fields: &mut Fields<'_>, field: &Field<'_>) {
     }
 }
 
-fn catalog(fields: &mut Fields<'_>, value: Raw<'_>, path: &Path, kind: Kind) -> Option<CatalogRequest> {
+fn catalog(fields: &mut Fields<'_>, value: Raw<'_>, path: &JsonPath, kind: Kind) -> Option<CatalogRequest> {
     let known = [
         "catalog",
         "full",
@@ -286,7 +286,7 @@ fn platforms(fields: &mut Fields<'_>, field: &Field<'_>) -> Vec<Platform> {
     platforms
 }
 
-fn additional(fields: &mut Fields<'_>, value: Raw<'_>, path: &Path) -> Option<AdditionalImage> {
+fn additional(fields: &mut Fields<'_>, value: Raw<'_>, path: &JsonPath) -> Option<AdditionalImage> {
     let (mut found, mut target_repo, mut target_tag, mut wanted) = (None, None, None, Vec::new());
     let own = fields.of(value, path, &["name", "targetRepo", "targetTag", "platforms"], &[]);
     for field in &own {
@@ -311,7 +311,7 @@ fn additional(fields: &mut Fields<'_>, value: Raw<'_>, path: &Path) -> Option<Ad
     Some(AdditionalImage { reference: found?, target_repo, target_tag, platforms: wanted })
 }
 
-fn blocked(fields: &mut Fields<'_>, value: Raw<'_>, path: &Path) -> Option<Regex> {
+fn blocked(fields: &mut Fields<'_>, value: Raw<'_>, path: &JsonPath) -> Option<Regex> {
     let own = fields.of(value, path, &["name"], &[]);
     let Some(field) = own.first() else {
         if value.kind() == JsonKind::Object {

@@ -2,7 +2,7 @@
 
 use clap::Subcommand;
 use edit::template::{self, TemplateKind};
-use fbc::json::{Layout, Text};
+use fbc::json::{JsonLayout, Text};
 use fbc::{Format, stream};
 
 use super::editor_schema::EditorFlags;
@@ -57,7 +57,7 @@ pub(crate) fn run(args: &ConvertArgs, printer: &mut Printer) -> Outcome {
     let mut out = comment.into_bytes();
     match args.output {
         Format::Json => {
-            out.extend_from_slice(Text::as_written(template.raw(), Layout::Indented(4)).for_html().as_bytes());
+            out.extend_from_slice(Text::as_written(template.raw(), JsonLayout::Indented(4)).for_html().as_bytes());
         }
         Format::Yaml => {
             out.extend_from_slice(b"---\n");

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use catalog::{Catalog, Warnings};
 use clap::builder::TypedValueParser;
 use edit::diff::{self, Include, IncludeError, Side, changes};
-use fbc::{Arrangement, Fbc, Format, Limits, Loaded};
+use fbc::{Arrangement, Fbc, Format, Limits, LoadReport};
 use source::Images;
 
 use super::{blob_format, line_of, read_input};
@@ -181,7 +181,7 @@ pub(crate) fn load(
     };
     let names: Vec<String> = references.split(',').map(str::to_owned).collect();
     let fbc = catalogs::load(&names, &options, printer)?;
-    let checked = catalog::check(&fbc, Loaded::default(), Warnings::Off);
+    let checked = catalog::check(&fbc, LoadReport::default(), Warnings::Off);
     match checked.catalog {
         Ok(catalog) => Ok((fbc, catalog)),
         Err(problems) => {

@@ -7,7 +7,7 @@ use std::sync::{Arc, PoisonError};
 use std::time::Duration;
 
 use catalog::Warnings;
-use fbc::{Fbc, LoadOptions, Severity};
+use fbc::{Fbc, LoadOptions, ProblemSeverity};
 use serve::cache::store::{Fingerprint, Integrity};
 use serve::listen::Address;
 use serve::load::{Directory, Empty, OnInvalid};
@@ -134,7 +134,7 @@ fn problems(directory: &Path) -> Vec<Found> {
         .iter()
         .map(|found| Found {
             rule: found.problem.rule.to_owned(),
-            warning: found.problem.severity == Severity::Warning,
+            warning: found.problem.severity == ProblemSeverity::Warning,
             package: found.problem.scope.package.clone().unwrap_or_default(),
             message: found.problem.message.clone(),
             place: place(found),

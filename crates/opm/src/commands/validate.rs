@@ -5,8 +5,8 @@ use std::path::Path;
 
 use catalog::Warnings;
 use clap::builder::TypedValueParser;
-use fbc::json::{Layout, Raw, Text};
-use fbc::{Blob, Fbc, FileId, Problem, Severity};
+use fbc::json::{JsonLayout, Raw, Text};
+use fbc::{Blob, Fbc, FileId, Problem, ProblemSeverity};
 use resolve::dependencies;
 use resolve::input::InputReader;
 use serde_json::{Value, json};
@@ -113,7 +113,8 @@ pub(crate) fn run(args: &ValidateArgs, tls: &TlsFlags, printer: &mut Printer) ->
         printer.warning(&format!("\"{}\" contains no catalog files", args.source));
     }
     let found = report::find(&fbc, &problems);
-    let errors: Vec<&Found<'_>> = found.iter().filter(|found| found.problem.severity == Severity::Error).collect();
+    let errors: Vec<&Found<'_>> =
+        found.iter().filter(|found| found.problem.severity == ProblemSeverity::Error).collect();
     if args.output == Output::Text && !errors.is_empty() && fbc::load::is_bundle_dir(path) {
         let source = &args.source;
         return Err(Failure::message(format!(
@@ -136,7 +137,7 @@ pub(crate) fn run(args: &ValidateArgs, tls: &TlsFlags, printer: &mut Printer) ->
             let raw = json.raw();
             let mut out = Vec::new();
             if args.output == Output::Json {
-                fbc::json::write_as_written(raw, Layout::Indented(2), 0, &mut out);
+                fbc::json::write_as_written(raw, JsonLayout::Indented(2), 0, &mut out);
             } else {
                 fbc::yaml::write_document(raw, &mut out);
             }
@@ -229,7 +230,8 @@ fn report_unrelated(fbc: &Fbc, found: &[Found<'_>], root: &Path, printer: &Print
 
 /// The result in the format of upstream opm, plus every problem with its position.
 fn result(found: &[Found<'_>]) -> Text {
-    let errors = || found.iter().filter(|found| found.problem.severity == Severity::Error).map(|found| found.problem);
+    let errors =
+        || found.iter().filter(|found| found.problem.severity == ProblemSeverity::Error).map(|found| found.problem);
     Text::object(|result| {
         let passed = errors().next().is_none();
         result.bool("passed", passed);
@@ -251,8 +253,8 @@ fn problem_value(found: &Found<'_>) -> Value {
     let mut value = json!({
         "rule": problem.rule,
         "severity": match problem.severity {
-            Severity::Error => "error",
-            Severity::Warning => "warning",
+            ProblemSeverity::Error => "error",
+            ProblemSeverity::Warning => "warning",
         },
         "message": problem.message,
     });
@@ -278,7 +280,7 @@ fn problem_value(found: &Found<'_>) -> Value {
 }
 
 fn report_warnings(found: &[Found<'_>], printer: &Printer) {
-    for found in found.iter().filter(|found| found.problem.severity == Severity::Warning) {
+    for found in found.iter().filter(|found| found.problem.severity == ProblemSeverity::Warning) {
         printer.warning(&found.problem.message);
     }
 }
@@ -289,8 +291,8 @@ fn github(found: &[Found<'_>]) -> String {
         let help = found.help().map(|help| format!("\nhelp: {help}")).unwrap_or_default();
         let annotation = Annotation {
             level: match found.problem.severity {
-                Severity::Error => "error",
-                Severity::Warning => "warning",
+                ProblemSeverity::Error => "error",
+                ProblemSeverity::Warning => "warning",
             },
             file: found.path.as_deref(),
             line: found.located.as_ref().map(|located| (located.line as u64, Some(located.column as u64))),

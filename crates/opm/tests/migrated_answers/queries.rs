@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use catalog::query::ApiType;
 use catalog::query::Query;
-use fbc::json::{Layout, Raw, write_canonical};
+use fbc::json::{JsonLayout, Raw, write_canonical};
 use fbc::{Fbc, Format, Limits};
 use legacy::{AddOptions, Database, Index, Manifests, Mode, NewBundle, Strictness};
 use serve::cache::store::{Integrity, prepare};
@@ -58,7 +58,7 @@ fn canonical(text: &str) -> String {
     match Raw::parse(text, 100) {
         Ok(json) => {
             let mut out = Vec::new();
-            write_canonical(json, Layout::Compact, &mut out);
+            write_canonical(json, JsonLayout::Compact, &mut out);
             String::from_utf8(out).unwrap()
         }
         Err(_) => text.to_owned(),

@@ -16,7 +16,7 @@ fn objects(kit: &Kit, directory: &str) -> Vec<Value> {
         let text = std::fs::read_to_string(path).unwrap();
         for document in text.split("---\n").filter(|document| !document.trim().is_empty()) {
             let mut json = Vec::new();
-            let limits = fbc::yaml::Limits { depth: 64, nodes: 1 << 16, bytes: 1 << 22 };
+            let limits = fbc::yaml::YamlLimits { depth: 64, nodes: 1 << 16, bytes: 1 << 22 };
             fbc::yaml::to_json(document.as_bytes(), &limits, &mut json).unwrap();
             found.push(serde_json::from_slice(&json).unwrap());
         }

@@ -1,7 +1,7 @@
 //! Catalogs and namespaces in a compact notation.
 
 use catalog::needs::BundleNeeds;
-use fbc::blob::Entry;
+use fbc::blob::ChannelEntry;
 use fbc::json::Raw;
 use fbc::version::Version;
 
@@ -72,7 +72,7 @@ pub(crate) fn read(lines: &str) -> (Vec<CatalogInput>, ClusterNamespace) {
                     let name = words.next().unwrap();
                     let words: Vec<&str> = words.collect();
                     let value = |key: &'static str| words.iter().filter_map(move |word| word.strip_prefix(key));
-                    channel.entries.push(Entry {
+                    channel.entries.push(ChannelEntry {
                         name: name.into(),
                         replaces: value("r=").next().unwrap_or_default().into(),
                         skips: value("s=").flat_map(|list| list.split(',')).map(Into::into).collect(),

@@ -8,7 +8,7 @@ use std::sync::{Mutex, PoisonError};
 
 use catalog::query::message;
 use fbc::release::cmp_version_release;
-use fbc::{Content, Limits};
+use fbc::{BlobContent, Limits};
 
 use super::Cache;
 use super::format::{self, Checksum, Digest, Extent, Field, HEADER_SIZE, KINDS, Kind, Section, Span, Text};
@@ -337,7 +337,7 @@ fn table<R: Field>(records: &[R]) -> Vec<u8> {
 fn add_customs<W: Write>(input: &Input<'_>, tables: &mut Tables, data: &mut Data<'_, W>) -> Result<(), WriteError> {
     let fbc = &input.content.fbc;
     let mut customs: BTreeMap<(&str, &str), Vec<&fbc::Blob>> = BTreeMap::new();
-    for blob in fbc.blobs().iter().filter(|blob| matches!(blob.content, Content::Other)) {
+    for blob in fbc.blobs().iter().filter(|blob| matches!(blob.content, BlobContent::Other)) {
         customs.entry((&blob.schema, &blob.package)).or_default().push(blob);
     }
     let mut buffer = fbc::blob::TextBuffer::default();

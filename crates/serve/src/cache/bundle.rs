@@ -4,8 +4,8 @@ use std::borrow::Cow;
 use std::io;
 
 use catalog::query::message;
-use fbc::json::{Kind, Layout, Raw, Span, Text, write_canonical};
-use fbc::{Blob, Content, Fbc, Limits, property};
+use fbc::json::{JsonKind, JsonLayout, LongValue, Raw, Text, write_canonical};
+use fbc::{Blob, BlobContent, Fbc, Limits, property};
 
 /// The parts of a `Bundle` reply.
 #[derive(Default)]
@@ -51,7 +51,7 @@ pub(super) fn encode(
     package: Option<Raw<'_>>,
     seen: impl FnOnce(Option<Raw<'_>>),
 ) -> Result<Parts, BundleFault> {
-    let Content::Bundle(known) = &blob.content else { return Err(BundleFault::NotDecoded) };
+    let BlobContent::Bundle(known) = &blob.content else { return Err(BundleFault::NotDecoded) };
     if known.csv_metadata > 1 {
         return Err(BundleFault::CsvMetadata(known.csv_metadata));
     }
@@ -108,7 +108,7 @@ fn slim(properties: &Properties<'_>, image: &str, version: &str, deprecation: Op
 
 fn canonical(value: Option<Raw<'_>>, out: &mut Vec<u8>) {
     match value {
-        Some(value) => write_canonical(value, Layout::Compact, out),
+        Some(value) => write_canonical(value, JsonLayout::Compact, out),
         None => out.extend_from_slice(b"null"),
     }
 }
@@ -141,7 +141,7 @@ fn body(
     }
     parts.objects_length = parts.body.len();
     if csv.is_none() && known.csv_metadata == 1 {
-        let facts = fbc::csv::rebuilt::Facts { name: &blob.name, version: &bundle.version, bundle: text, package };
+        let facts = fbc::csv::rebuilt::CsvInputs { name: &blob.name, version: &bundle.version, bundle: text, package };
         let made = fbc::csv::rebuilt::from_metadata(&facts);
         if objects.is_empty() {
             message::item(&mut parts.body, 5, made.as_bytes());
@@ -155,7 +155,7 @@ fn body(
 }
 
 /// Returns the object if it is a CSV.
-fn as_csv<'a>(object: &'a str, limits: &Limits, spans: &'a mut Vec<Span>) -> Option<Raw<'a>> {
+fn as_csv<'a>(object: &'a str, limits: &Limits, spans: &'a mut Vec<LongValue>) -> Option<Raw<'a>> {
     spans.clear();
     let value = Raw::parse_indexed(object, 0, limits.depth, spans).ok()?;
     if value.text().len() < object.trim_ascii().len() {
@@ -214,7 +214,7 @@ impl Fields<'_> {
 /// Encodes a blob as a `google.protobuf.Struct`.
 pub(super) fn encode_struct(text: Raw<'_>) -> Vec<u8> {
     // The canonical form contains each key once.
-    let json = Text::canonical(text, Layout::Compact);
+    let json = Text::canonical(text, JsonLayout::Compact);
     let mut out = Vec::with_capacity(json.len());
     fields(json.raw(), &mut out);
     out
@@ -233,19 +233,19 @@ fn fields(object: Raw<'_>, out: &mut Vec<u8>) {
 
 fn value(json: Raw<'_>, out: &mut Vec<u8>) {
     match json.kind() {
-        Kind::Null => out.extend_from_slice(&[1 << 3, 0]),
-        Kind::Number => {
+        JsonKind::Null => out.extend_from_slice(&[1 << 3, 0]),
+        JsonKind::Number => {
             out.push(2 << 3 | 1);
             out.extend_from_slice(&json.text().parse::<f64>().unwrap_or_default().to_le_bytes());
         }
-        Kind::String => message::item(out, 3, json.as_str().unwrap_or_default().as_bytes()),
-        Kind::Bool => out.extend_from_slice(&[4 << 3, u8::from(json.as_bool() == Some(true))]),
-        Kind::Object => {
+        JsonKind::String => message::item(out, 3, json.as_str().unwrap_or_default().as_bytes()),
+        JsonKind::Bool => out.extend_from_slice(&[4 << 3, u8::from(json.as_bool() == Some(true))]),
+        JsonKind::Object => {
             let mut inner = Vec::with_capacity(json.text().len());
             fields(json, &mut inner);
             message::item(out, 5, &inner);
         }
-        Kind::Array => {
+        JsonKind::Array => {
             let mut inner = Vec::with_capacity(json.text().len());
             for item in json.items() {
                 let mut encoded = Vec::new();

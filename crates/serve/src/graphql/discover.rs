@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::io;
 
-use fbc::json::{self, Kind, Raw};
+use fbc::json::{self, JsonKind, Raw};
 
 use super::names;
 use super::types::{BOOLEAN, FLOAT, Field, INT, Id, QUERY, Ref, STRING, Schema, Shape, Types, argument};
@@ -42,7 +42,7 @@ pub(super) enum DiscoverError {
     #[error(transparent)]
     Io(#[from] io::Error),
     #[error(transparent)]
-    Json(#[from] json::Error),
+    Json(#[from] json::JsonSyntaxError),
     #[error("the catalog has more than {MAX_NAMES} schemas")]
     TooManySchemas,
     #[error("schema {0:?} has more than {MAX_NAMES} fields")]
@@ -147,10 +147,10 @@ fn members(fields: &mut BTreeMap<String, InferredField>, object: Raw<'_>, nested
                 return Err(TooManyFields);
             }
             let (list, sample) = match value.kind() {
-                Kind::Array => (true, value.items().next()),
+                JsonKind::Array => (true, value.items().next()),
                 _ => (false, Some(value)),
             };
-            let open = sample.is_none_or(|sample| matches!(sample.kind(), Kind::Null | Kind::Object));
+            let open = sample.is_none_or(|sample| matches!(sample.kind(), JsonKind::Null | JsonKind::Object));
             let seen =
                 InferredField { scalar: scalar(sample), list, open, inner: BTreeMap::new(), sources: Vec::new() };
             fields.insert(name.clone(), seen);
@@ -162,8 +162,8 @@ fn members(fields: &mut BTreeMap<String, InferredField>, object: Raw<'_>, nested
             }
             seen.sources.push(key.into_owned());
         }
-        if nested && seen.open && value.kind() == Kind::Array {
-            for item in value.items().take(SAMPLES).filter(|item| item.kind() == Kind::Object) {
+        if nested && seen.open && value.kind() == JsonKind::Array {
+            for item in value.items().take(SAMPLES).filter(|item| item.kind() == JsonKind::Object) {
                 members(&mut seen.inner, item, false)?;
             }
         }
@@ -174,9 +174,9 @@ fn members(fields: &mut BTreeMap<String, InferredField>, object: Raw<'_>, nested
 /// Returns the scalar type of a value.
 fn scalar(value: Option<Raw<'_>>) -> Id {
     match value.map(|value| (value.kind(), value.text())) {
-        Some((Kind::Bool, _)) => BOOLEAN,
-        Some((Kind::Number, text)) if text.parse::<f64>().is_ok_and(|number| number.fract() == 0.0) => INT,
-        Some((Kind::Number, _)) => FLOAT,
+        Some((JsonKind::Bool, _)) => BOOLEAN,
+        Some((JsonKind::Number, text)) if text.parse::<f64>().is_ok_and(|number| number.fract() == 0.0) => INT,
+        Some((JsonKind::Number, _)) => FLOAT,
         _ => STRING,
     }
 }

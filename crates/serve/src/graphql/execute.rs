@@ -1,6 +1,6 @@
 //! Executes a query.
 
-use fbc::json::{Kind, Layout, Raw, write_canonical, write_str};
+use fbc::json::{JsonKind, JsonLayout, Raw, write_canonical, write_str};
 
 use super::introspect::{self, Answer, Node, number, string};
 use super::plan::{PlannedField, Target};
@@ -170,14 +170,14 @@ impl Execution<'_> {
         match kind {
             Ref::NonNull(inner) => self.value(inner, value, children),
             Ref::List(inner) => match value.kind() {
-                Kind::Array => self.list(value.items(), |this, item| this.value(inner, item, children)),
+                JsonKind::Array => self.list(value.items(), |this, item| this.value(inner, item, children)),
                 _ => {
                     self.null();
                     Ok(())
                 }
             },
             Ref::Named(_) if !children.is_empty() => match value.kind() {
-                Kind::Object => self.object(&Parent::Object(value.members().collect()), children),
+                JsonKind::Object => self.object(&Parent::Object(value.members().collect()), children),
                 _ => {
                     self.null();
                     Ok(())
@@ -192,8 +192,8 @@ impl Execution<'_> {
 
     fn scalar(&mut self, id: Id, value: Raw<'_>) {
         match (id, value.kind()) {
-            (_, Kind::Null) => self.null(),
-            (INT, Kind::Number) => {
+            (_, JsonKind::Null) => self.null(),
+            (INT, JsonKind::Number) => {
                 let number = value.text().parse::<f64>().ok().filter(|number| number.fract() == 0.0);
                 let range = f64::from(i32::MIN)..=f64::from(i32::MAX);
                 match number.filter(|number| range.contains(number)) {
@@ -201,16 +201,18 @@ impl Execution<'_> {
                     None => self.null(),
                 }
             }
-            (FLOAT, Kind::Number) | (BOOLEAN, Kind::Bool) => self.out.extend_from_slice(value.text().as_bytes()),
+            (FLOAT, JsonKind::Number) | (BOOLEAN, JsonKind::Bool) => {
+                self.out.extend_from_slice(value.text().as_bytes())
+            }
             (INT | FLOAT | BOOLEAN, _) => self.null(),
-            (_, Kind::String) => match value.as_str() {
+            (_, JsonKind::String) => match value.as_str() {
                 Some(text) => self.text(&text),
                 None => self.null(),
             },
-            (_, Kind::Number | Kind::Bool) => self.text(value.text()),
-            (_, Kind::Array | Kind::Object) => {
+            (_, JsonKind::Number | JsonKind::Bool) => self.text(value.text()),
+            (_, JsonKind::Array | JsonKind::Object) => {
                 let mut json = Vec::new();
-                write_canonical(value, Layout::Compact, &mut json);
+                write_canonical(value, JsonLayout::Compact, &mut json);
                 // catalogd escapes these as Go does; in JSON they occur in strings only.
                 let json = String::from_utf8_lossy(&json).replace('<', "\\u003c").replace('>', "\\u003e");
                 self.text(&json.replace('&', "\\u0026"));

@@ -17,7 +17,7 @@ mod types;
 use std::sync::OnceLock;
 use std::time::{Duration, Instant};
 
-use fbc::json::{Kind, Raw, write_str};
+use fbc::json::{JsonKind, Raw, write_str};
 
 use crate::content::Content;
 use discover::{DiscoverError, Discovery};
@@ -81,7 +81,7 @@ impl<'a> Request<'a> {
         const INVALID: &str = "Invalid request body";
         let text = std::str::from_utf8(body).map_err(|_| INVALID)?;
         let json = Raw::parse(text, REQUEST_DEPTH).map_err(|_| INVALID)?;
-        if json.kind() != Kind::Object {
+        if json.kind() != JsonKind::Object {
             return Err(INVALID);
         }
         let member = |name| json.get(name).filter(|value| !value.is_null());
@@ -92,7 +92,7 @@ impl<'a> Request<'a> {
         let query = text("query")?.unwrap_or_default();
         let operation = text("operationName")?.filter(|name| !name.is_empty());
         let variables = member("variables");
-        if variables.is_some_and(|variables| variables.kind() != Kind::Object) {
+        if variables.is_some_and(|variables| variables.kind() != JsonKind::Object) {
             return Err(INVALID);
         }
         match query.len() {

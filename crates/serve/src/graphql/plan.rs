@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use fbc::json::{Kind, Raw};
+use fbc::json::{JsonKind, Raw};
 
 use super::measure::TYPE_DEPTH;
 use super::parse::{self, Directive, Document, Operation, Selection, Value, Variable};
@@ -133,11 +133,11 @@ fn bound(types: &Types, variable: &Variable<'_>, variables: Option<Raw<'_>>) -> 
 
 fn from_json(value: Raw<'_>, id: Id) -> Option<ArgumentValue> {
     match (value.kind(), id) {
-        (Kind::Null, _) => Some(ArgumentValue::Null),
-        (Kind::Number, INT) => value.text().parse::<i32>().ok().map(|number| ArgumentValue::Int(number.into())),
-        (Kind::Number, FLOAT) => Some(ArgumentValue::Float),
-        (Kind::Bool, BOOLEAN) => value.as_bool().map(ArgumentValue::Bool),
-        (Kind::String, STRING) => value.as_str().map(|text| ArgumentValue::Text(text.into_owned())),
+        (JsonKind::Null, _) => Some(ArgumentValue::Null),
+        (JsonKind::Number, INT) => value.text().parse::<i32>().ok().map(|number| ArgumentValue::Int(number.into())),
+        (JsonKind::Number, FLOAT) => Some(ArgumentValue::Float),
+        (JsonKind::Bool, BOOLEAN) => value.as_bool().map(ArgumentValue::Bool),
+        (JsonKind::String, STRING) => value.as_str().map(|text| ArgumentValue::Text(text.into_owned())),
         _ => None,
     }
 }

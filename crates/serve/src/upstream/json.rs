@@ -1,7 +1,7 @@
 //! The files of the cache, byte for byte as the existing tool writes them.
 
-use fbc::blob::Entry;
-use fbc::json::{Kind, Raw, write_str};
+use fbc::blob::ChannelEntry;
+use fbc::json::{JsonKind, Raw, write_str};
 use prost::Message;
 
 /// A `Bundle` of the registry API.
@@ -127,7 +127,7 @@ fn escape_html(json: &[u8]) -> Vec<u8> {
 }
 
 /// Writes a registry API reply as JSON, with the upgrade edges of the channel entry.
-pub(super) fn bundle(reply: &[u8], entry: &Entry) -> Result<Vec<u8>, prost::DecodeError> {
+pub(super) fn bundle(reply: &[u8], entry: &ChannelEntry) -> Result<Vec<u8>, prost::DecodeError> {
     let bundle = Bundle::decode(reply)?;
     let mut out = Vec::with_capacity(reply.len() * 2);
     let typed = |out: &mut Vec<u8>, typed: &Typed| {
@@ -207,7 +207,7 @@ impl Packages {
 }
 
 fn icon(icon: Option<Raw<'_>>, out: &mut Vec<u8>) {
-    let Some(icon) = icon.filter(|icon| icon.kind() == Kind::Object) else {
+    let Some(icon) = icon.filter(|icon| icon.kind() == JsonKind::Object) else {
         out.extend_from_slice(b"null");
         return;
     };

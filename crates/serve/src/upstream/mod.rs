@@ -13,8 +13,8 @@ use std::path::{Path, PathBuf};
 
 use catalog::query::Query;
 use fbc::blob::TextBuffer;
-use fbc::json::{Layout, write_canonical};
-use fbc::{Blob, Content};
+use fbc::json::{JsonLayout, write_canonical};
+use fbc::{Blob, BlobContent};
 
 use crate::load::{CheckedCatalog, Directory, LoadError};
 use digest::{Fnv, Modes};
@@ -132,7 +132,7 @@ fn write_packages(content: &CheckedCatalog, cache: &Path) -> Result<(), Upstream
 /// Writes the blobs of other schemas, each named by a digest of its text.
 fn write_metas(content: &CheckedCatalog, cache: &Path) -> Result<(), UpstreamError> {
     let mut buffer = TextBuffer::default();
-    for blob in content.fbc.blobs().iter().filter(|blob| matches!(blob.content, Content::Other)) {
+    for blob in content.fbc.blobs().iter().filter(|blob| matches!(blob.content, BlobContent::Other)) {
         let plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '_' | '-');
         if !blob.schema.starts_with(|c: char| c.is_ascii_alphanumeric()) || !blob.schema.chars().all(plain) {
             return Err(UpstreamError::Refused(format!(
@@ -148,7 +148,7 @@ fn write_metas(content: &CheckedCatalog, cache: &Path) -> Result<(), UpstreamErr
         fs::create_dir_all(&folder).map_err(in_path(&folder))?;
         let mut text = Vec::new();
         let raw = content.fbc.text(blob, &mut buffer).map_err(in_path(&folder))?;
-        write_canonical(raw, Layout::Compact, &mut text);
+        write_canonical(raw, JsonLayout::Compact, &mut text);
         text.push(b'\n');
         let mut digest = Fnv::default();
         digest.add(&text);

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use fbc::json::{Layout, Text};
+use fbc::json::{JsonLayout, Text};
 use serde_json::Value;
 
 use super::part;
@@ -112,5 +112,5 @@ fn annotation<'a>(object: &'a Value, key: &str) -> Option<&'a str> {
 
 /// Encodes an object with sorted keys.
 fn canonical(object: &Value) -> Vec<u8> {
-    Text::canonical(Text::from(object).raw(), Layout::Compact).into_string().into_bytes()
+    Text::canonical(Text::from(object).raw(), JsonLayout::Compact).into_string().into_bytes()
 }

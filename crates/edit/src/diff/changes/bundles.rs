@@ -5,7 +5,7 @@ use std::io;
 
 use bundle::review::facts::Crd;
 use fbc::release::cmp_version_release;
-use fbc::{Blob, Content, Fbc, property};
+use fbc::{Blob, BlobContent, Fbc, property};
 
 use super::report::{BundleChange, Change, ChangeKind, CrdChange, Difference, FieldChange, PermissionChange};
 use super::{Options, PackageSide, union};
@@ -128,7 +128,7 @@ impl BundleChange {
 
 fn image(blob: Option<&Blob>) -> Option<String> {
     match &blob?.content {
-        Content::Bundle(bundle) => Some(bundle.image.to_string()),
+        BlobContent::Bundle(bundle) => Some(bundle.image.to_string()),
         _ => None,
     }
 }

@@ -2,15 +2,15 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use fbc::blob::Entry;
+use fbc::blob::ChannelEntry;
 use fbc::version::Version;
 
 use super::*;
 use crate::filter::bounds::Bound;
 use crate::outline::Bundle;
 
-fn entry(name: &str, replaces: &str, skips: &[&str]) -> Entry {
-    Entry {
+fn entry(name: &str, replaces: &str, skips: &[&str]) -> ChannelEntry {
+    ChannelEntry {
         name: name.into(),
         replaces: replaces.into(),
         skips: skips.iter().map(|skip| (*skip).into()).collect(),
@@ -19,7 +19,7 @@ fn entry(name: &str, replaces: &str, skips: &[&str]) -> Entry {
 }
 
 /// A package whose bundles are named `p.v<version>`.
-fn package(default: &str, channels: &[(&str, Vec<Entry>)]) -> Package {
+fn package(default: &str, channels: &[(&str, Vec<ChannelEntry>)]) -> Package {
     let mut package = Package { blob: Some(0), default_channel: default.into(), ..Package::default() };
     for (name, entries) in channels {
         for entry in entries {

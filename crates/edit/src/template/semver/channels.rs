@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use fbc::blob::Entry;
+use fbc::blob::ChannelEntry;
 use fbc::version::Version;
 
 /// The lists of bundles, from least to most stable.
@@ -32,8 +32,8 @@ pub(super) fn generate(
     archetypes: &Archetypes<Member<'_>>,
     streams: &[Stream],
     preference: Stream,
-) -> (BTreeMap<String, Vec<Entry>>, String) {
-    let mut channels: BTreeMap<String, Vec<Entry>> = BTreeMap::new();
+) -> (BTreeMap<String, Vec<ChannelEntry>>, String) {
+    let mut channels: BTreeMap<String, Vec<ChannelEntry>> = BTreeMap::new();
     let mut default: Option<(usize, &Version, bool, String)> = None;
     for (trust, members) in archetypes.iter().enumerate() {
         for (member, entry) in members.iter().zip(linked(members)) {
@@ -64,14 +64,14 @@ pub(super) fn generate(
 
 /// Builds entries from bundles in version order. The highest patch of each minor version gets edges to the older
 /// bundles of its major version.
-fn linked(members: &[Member<'_>]) -> Vec<Entry> {
+fn linked(members: &[Member<'_>]) -> Vec<ChannelEntry> {
     let mut entries = Vec::with_capacity(members.len());
     // The older bundles of the major version: the highest patch of the previous minor version, and all names.
     let mut replaced: Option<&str> = None;
     let mut older: Vec<&str> = Vec::new();
     for (index, member) in members.iter().enumerate() {
         let minor = |member: &Member<'_>| (member.version.major(), member.version.minor());
-        let mut entry = Entry { name: member.name.into(), ..Entry::default() };
+        let mut entry = ChannelEntry { name: member.name.into(), ..ChannelEntry::default() };
         if members.get(index + 1).is_none_or(|next| minor(next) != minor(member)) {
             entry.replaces = replaced.unwrap_or_default().into();
             entry.skips = older.iter().filter(|name| Some(**name) != replaced).map(|name| (*name).into()).collect();

@@ -47,7 +47,7 @@ fn an_outline_has_the_long_values_of_the_outer_levels() {
     let inner = Raw::from_indexed(&text, range, &spans).items().nth(1).unwrap();
     let outline = inner.outline();
     let again = Raw::from_indexed(inner.text(), 0..inner.text().len(), &outline);
-    let found = |span: &Span| &inner.text()[span.start as usize..span.end as usize];
+    let found = |span: &LongValue| &inner.text()[span.start as usize..span.end as usize];
     let starts: Vec<&str> = outline.iter().map(|span| &found(span)[..5]).collect();
     assert_eq!(starts, ["{\"a\":", "[\"xxx", "\"xxxx", "{\"b\":", "{\"c\":", "{\"d\":", "\"xxxx"]);
     assert!(outline.iter().all(|span| Raw::parse(found(span), 50).is_ok()));

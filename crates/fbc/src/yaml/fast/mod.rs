@@ -11,7 +11,7 @@ use self::scalar::End;
 use super::build::Builder;
 use super::events::Scalar;
 use super::fault::YamlFault;
-use super::read::Limits;
+use super::read::YamlLimits;
 
 /// Deeper documents take the slow path, since this reader is recursive.
 const MAX_DEPTH: usize = 200;
@@ -36,9 +36,9 @@ type Read<T = ()> = Result<T, Unsupported>;
 /// Appends the document in `text` to `out` as canonical JSON if it qualifies for the fast path.
 ///
 /// Otherwise returns `false`; `out` may have grown.
-pub(super) fn read(text: &[u8], limits: &Limits, out: &mut Vec<u8>) -> bool {
+pub(super) fn read(text: &[u8], limits: &YamlLimits, out: &mut Vec<u8>) -> bool {
     let Some(text) = only_usual_characters(text) else { return false };
-    let limits = Limits { depth: limits.depth.min(MAX_DEPTH), ..*limits };
+    let limits = YamlLimits { depth: limits.depth.min(MAX_DEPTH), ..*limits };
     let builder = Builder::new(&limits, out);
     Reader { text, at: 0, column: None, builder, scratch: String::new() }.document().is_ok()
 }

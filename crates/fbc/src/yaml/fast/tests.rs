@@ -2,7 +2,7 @@ use super::*;
 use crate::yaml::read::parse;
 use proptest::prelude::*;
 
-const LIMITS: Limits = Limits { depth: 1000, nodes: 10_000, bytes: 100_000 };
+const LIMITS: YamlLimits = YamlLimits { depth: 1000, nodes: 10_000, bytes: 100_000 };
 
 /// Reads text on the fast path and, if that works, checks that the parser agrees.
 fn fast(text: &str) -> Option<String> {

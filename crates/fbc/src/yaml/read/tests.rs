@@ -1,7 +1,7 @@
 use super::*;
 use crate::json::Raw;
 
-const LIMITS: Limits = Limits { depth: 20, nodes: 1000, bytes: 10_000 };
+const LIMITS: YamlLimits = YamlLimits { depth: 20, nodes: 1000, bytes: 10_000 };
 
 fn shown(text: impl AsRef<[u8]>) -> String {
     let mut out = b"before ".to_vec();

@@ -116,7 +116,7 @@ fn explicit_tags_take_precedence() {
     assert_eq!(tag("binary", "/+7/"), r#"Str("���")"#);
     assert_eq!(tag("binary", "aGVsbG8"), "!!binary value contains invalid base64 data");
     assert_eq!(tag("binary", "a==="), "!!binary value contains invalid base64 data");
-    assert_eq!(tagged("!custom", "7").unwrap(), Value::Str("7".into()));
+    assert_eq!(tagged("!custom", "7").unwrap(), ScalarValue::Str("7".into()));
 }
 
 #[test]
@@ -126,5 +126,5 @@ fn keys_are_the_text_of_their_value() {
         keys.map(|text| key(resolve(text)).unwrap().into_owned()),
         ["false", "5", "16", "1.5", "1e+06", "2001-12-14", "18446744073709551615", "a"]
     );
-    assert_eq!(key(Value::Null).unwrap_err().to_string(), "unsupported map key: null");
+    assert_eq!(key(ScalarValue::Null).unwrap_err().to_string(), "unsupported map key: null");
 }

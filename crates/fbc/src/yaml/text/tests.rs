@@ -2,7 +2,7 @@ use super::*;
 
 fn written(text: &str) -> String {
     let mut out = b"key: ".to_vec();
-    write(text, style(text), Place { line: 0, indent: 2, fold: true }, &mut out);
+    write(text, style(text), TextContext { line: 0, indent: 2, fold: true }, &mut out);
     String::from_utf8(out.split_off(5)).unwrap()
 }
 

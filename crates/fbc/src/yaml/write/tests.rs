@@ -1,5 +1,5 @@
 use super::*;
-use crate::yaml::{Limits, to_json};
+use crate::yaml::{YamlLimits, to_json};
 use proptest::prelude::*;
 
 fn written(json: &str) -> String {
@@ -134,10 +134,10 @@ proptest! {
         let text = value.to_string();
         let yaml = written(&text);
         let mut read = Vec::new();
-        to_json(yaml.as_bytes(), &Limits { depth: 50, nodes: 10_000, bytes: 1 << 20 }, &mut read)
+        to_json(yaml.as_bytes(), &YamlLimits { depth: 50, nodes: 10_000, bytes: 1 << 20 }, &mut read)
             .map_err(|error| TestCaseError::fail(format!("{error} in\n{yaml}")))?;
         let mut canonical = Vec::new();
-        crate::json::write_canonical(Raw::parse(&text, 50).unwrap(), crate::json::Layout::Compact, &mut canonical);
+        crate::json::write_canonical(Raw::parse(&text, 50).unwrap(), crate::json::JsonLayout::Compact, &mut canonical);
         let canonical = String::from_utf8(canonical).unwrap();
         prop_assert_eq!(String::from_utf8(read).unwrap(), canonical, "{}", yaml);
     }

@@ -13,7 +13,7 @@ use crate::{Environment, Error, ErrorKind, Reference};
 /// Maximum size of a file.
 const FILE_LIMIT: u64 = 1 << 20;
 /// Limits of a file after alias expansion.
-const YAML_LIMITS: fbc::yaml::Limits = fbc::yaml::Limits { depth: 32, nodes: 1 << 20, bytes: 16 << 20 };
+const YAML_LIMITS: fbc::yaml::YamlLimits = fbc::yaml::YamlLimits { depth: 32, nodes: 1 << 20, bytes: 16 << 20 };
 
 /// The merged configuration.
 #[derive(Debug, Clone, Default)]

@@ -2,13 +2,13 @@
 
 use edit::filter::bounds::{Bound, Bounds};
 use edit::filter::image_set::PackageRequest;
-use fbc::json::{Kind as JsonKind, Path, Raw};
+use fbc::json::{JsonKind, JsonPath, Raw};
 
 use crate::imageset::Kind;
 use crate::imageset::fields::{Field, Fields, shown};
 
 /// Parses a package.
-pub(super) fn package(fields: &mut Fields<'_>, value: Raw<'_>, path: &Path, kind: Kind) -> Option<PackageRequest> {
+pub(super) fn package(fields: &mut Fields<'_>, value: Raw<'_>, path: &JsonPath, kind: Kind) -> Option<PackageRequest> {
     let mut package = PackageRequest::default();
     let known = ["name", "defaultChannel", "minVersion", "maxVersion", "channels"];
     let mut found = fields.of(value, path, &known, &[]);
@@ -47,7 +47,7 @@ pub(super) fn package(fields: &mut Fields<'_>, value: Raw<'_>, path: &Path, kind
     Some(package)
 }
 
-fn channel(fields: &mut Fields<'_>, value: Raw<'_>, path: &Path) -> (String, Bounds) {
+fn channel(fields: &mut Fields<'_>, value: Raw<'_>, path: &JsonPath) -> (String, Bounds) {
     let (mut name, mut bounds) = (String::new(), Bounds::default());
     for field in fields.of(value, path, &["name", "minVersion", "maxVersion"], &[]) {
         match field.name {

@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use clap::Subcommand;
-use fbc::json::{Layout, Text};
+use fbc::json::{JsonLayout, Text};
 use legacy::{OperationError, PackageInfo};
 use serde::Serialize;
 use serde_json::json;
@@ -122,5 +122,5 @@ fn read(args: &IndexFlags, tls: &TlsFlags, printer: &Printer) -> Result<Vec<Pack
 
 fn pretty(report: &impl Serialize, indent: usize) -> Result<String, Failure> {
     let value = serde_json::to_value(report).map_err(Failure::message)?;
-    Ok(format!("{}\n", Text::as_written(Text::from(&value).raw(), Layout::Indented(indent))))
+    Ok(format!("{}\n", Text::as_written(Text::from(&value).raw(), JsonLayout::Indented(indent))))
 }

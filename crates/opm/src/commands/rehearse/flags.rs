@@ -192,7 +192,7 @@ impl RehearseArgs {
             Some(path) => {
                 let text = std::fs::read(path).map_err(|error| in_path(path, &error))?;
                 let mut json = Vec::new();
-                let limits = fbc::yaml::Limits { depth: 100, nodes: 100_000, bytes: 1 << 20 };
+                let limits = fbc::yaml::YamlLimits { depth: 100, nodes: 100_000, bytes: 1 << 20 };
                 fbc::yaml::to_json(&text, &limits, &mut json)
                     .map_err(|error| Failure::message(format!("{}: {error}", path.display())))?;
                 serde_json::from_slice(&json)
