@@ -7,7 +7,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 
-use image::{Client, CopyPlan, Digest, Environment, Limits, Location, Options, Store};
+use image::{Client, ClientOptions, CopyPlan, Digest, Environment, ImageLimits, Location, Store};
 use tempfile::TempDir;
 
 const SEPARATOR: &[u8] = b"\xff\xfe\xff";
@@ -21,11 +21,12 @@ fn workspace() -> &'static Workspace {
     static WORKSPACE: OnceLock<Workspace> = OnceLock::new();
     WORKSPACE.get_or_init(|| {
         let dir = tempfile::tempdir().expect("scratch directory");
-        let mut options = Options::new(Store::open(&dir.path().join("store")).expect("store"));
+        let mut options = ClientOptions::new(Store::open(&dir.path().join("store")).expect("store"));
         options.environment = Environment::isolated(Path::new("/nonexistent"), &[]);
         options.offline = true;
         // A small input exceeds these limits.
-        options.limits = Limits { manifests: 6, image: 1 << 16, layers: 8, layer: 1 << 15, ..Limits::default() };
+        options.limits =
+            ImageLimits { manifests: 6, image: 1 << 16, layers: 8, layer: 1 << 15, ..ImageLimits::default() };
         Workspace { client: Client::new(options).expect("client"), dir }
     })
 }

@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 use std::path::Path;
 
 use image::signature::{
-    Attached, BUNDLE_ANNOTATION, CERTIFICATE_ANNOTATION, CHAIN_ANNOTATION, Name, Policy, SIGNATURE_ANNOTATION,
-    SIGSTORE_MEDIA_TYPE, Sigstore, Subject,
+    AttachedSignature, BUNDLE_ANNOTATION, CERTIFICATE_ANNOTATION, CHAIN_ANNOTATION, Name, SIGNATURE_ANNOTATION,
+    SIGSTORE_MEDIA_TYPE, SignaturePolicy, Sigstore, Subject,
 };
 
 const DIGEST: &str = "sha256:a1a1a1a1a1a1a1a1a1a1a1a1a1a1a1a1a1a1a1a1a1a1a1a1a1a1a1a1a1a1a1a1";
@@ -20,7 +20,7 @@ const PKI: &str = r#"{"type": "sigstoreSigned",
 pub fn run(bytes: &[u8]) {
     let Some((kind, rest)) = bytes.split_first() else { return };
     if *kind == b'p' {
-        if let Err(error) = Policy::parse(rest) {
+        if let Err(error) = SignaturePolicy::parse(rest) {
             assert!(!error.to_string().is_empty());
         }
         return;
@@ -29,9 +29,9 @@ pub fn run(bytes: &[u8]) {
     let part = |number: usize| parts.get(number).copied().unwrap_or_default();
     let text = |number: usize| String::from_utf8_lossy(part(number)).into_owned();
     let (requirement, signature) = match kind {
-        b's' => match Attached::from_file(part(1)) {
+        b's' => match AttachedSignature::from_file(part(1)) {
             Ok(signature) => {
-                assert_eq!(Attached::from_file(&signature.to_file()).expect("it was written"), signature);
+                assert_eq!(AttachedSignature::from_file(&signature.to_file()).expect("it was written"), signature);
                 (SIMPLE, signature)
             }
             Err(_) => return,
@@ -45,7 +45,7 @@ pub fn run(bytes: &[u8]) {
             ]);
             let payload = part(1).to_vec();
             let signature =
-                Attached::Sigstore(Sigstore { media_type: SIGSTORE_MEDIA_TYPE.into(), payload, annotations });
+                AttachedSignature::Sigstore(Sigstore { media_type: SIGSTORE_MEDIA_TYPE.into(), payload, annotations });
             let requirement = match kind {
                 b'k' => KEYS,
                 b'f' => KEYLESS,
@@ -54,7 +54,7 @@ pub fn run(bytes: &[u8]) {
             (requirement, signature)
         }
     };
-    let policy = Policy::parse(format!(r#"{{"default": [{requirement}]}}"#).as_bytes()).expect("a policy");
+    let policy = SignaturePolicy::parse(format!(r#"{{"default": [{requirement}]}}"#).as_bytes()).expect("a policy");
     let name = Name::parse("quay.io/a/b:v1").expect("a name");
     let subject = Subject { name: Some(&name), digest: DIGEST };
     let read = |path: &Path| Ok(if path == Path::new("/log") { part(6) } else { part(0) }.to_vec());

@@ -5,7 +5,7 @@
 use std::fs;
 use std::path::Path;
 
-use image::{Blob, Digest, LayerFile, UnpackLimits, unpack, unpack_only};
+use image::{Digest, LayerFile, StoredBlob, UnpackLimits, unpack, unpack_only};
 
 const SEPARATOR: &[u8] = b"\xff\xfe\xff";
 
@@ -20,7 +20,7 @@ pub fn run(bytes: &[u8]) {
         let mut layer = rest[..end].to_vec();
         fix_checksums(&mut layer);
         fs::write(root.join(name), &layer).expect("scratch file");
-        let blob = Blob::file(Digest::of(&layer), &root.join(name), layer.len() as u64);
+        let blob = StoredBlob::file(Digest::of(&layer), &root.join(name), layer.len() as u64);
         layers.push(LayerFile { blob, media_type: String::new() });
         rest = rest.get(end + SEPARATOR.len()..).unwrap_or_default();
     }

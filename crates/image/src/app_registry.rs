@@ -6,7 +6,7 @@ use serde::Deserialize;
 use serde::de::DeserializeOwned;
 
 use crate::download::web_address;
-use crate::http::{Authorization, Origin, encode};
+use crate::http::{Authorization, HttpOrigin, encode};
 use crate::{Client, Digest, Error, ErrorKind};
 
 /// Maximum size of a JSON response.
@@ -38,11 +38,11 @@ pub struct Repository {
 /// The fields of a release that opm reads.
 #[derive(Deserialize)]
 struct Release {
-    content: Content,
+    content: ReleaseFile,
 }
 
 #[derive(Deserialize)]
-struct Content {
+struct ReleaseFile {
     /// The hex digits of a SHA-256, without the algorithm.
     digest: String,
 }
@@ -62,7 +62,7 @@ impl AppRegistry {
     /// Fails when `base` is not a URL or the token is not a valid header value.
     pub fn new(client: &Client, base: &str, token: Option<&str>) -> Result<AppRegistry, Error> {
         let base = base.trim_end_matches('/').to_owned();
-        let origin = Origin::of(&web_address(&base)?);
+        let origin = HttpOrigin::of(&web_address(&base)?);
         let token = token.map(|token| HeaderValue::from_str(token.trim())).transpose();
         let token = token.map_err(|_| {
             Error::new(ErrorKind::Unauthorized, "the token contains characters that HTTP headers do not allow")

@@ -9,16 +9,16 @@ use std::path::Path;
 use fbc::scratch::{TempFile, TempFolder, umasked};
 use serde::{Deserialize, Serialize};
 
-use crate::Blob;
-use crate::graph::Graph;
+use crate::StoredBlob;
+use crate::graph::ImageGraph;
 use crate::layout::{self, REF_NAME};
-use crate::manifest::{Descriptor, Index, Manifest, media_type};
+use crate::manifest::{Descriptor, ImageIndex, ImageManifest, media_type};
 use crate::pull::parse;
-use crate::registry::Document;
+use crate::registry::ManifestDocument;
 use crate::scratch::PREFIX;
-use crate::unpack::stream::Stream;
-use crate::unpack::tar::{Kind, Reader};
-use crate::{Digest, Error, ErrorKind, LayerProblem, Limits, Store, UnpackLimits, tar};
+use crate::unpack::stream::LayerStream;
+use crate::unpack::tar::{TarEntryKind, TarReader};
+use crate::{Digest, Error, ErrorKind, ImageLimits, LayerProblem, Store, UnpackLimits, tar};
 
 /// Maximum number of entries in an archive.
 const MAX_ENTRIES: u64 = 100_000;
@@ -47,24 +47,29 @@ struct SavedImage {
 }
 
 /// The content of an archive by file name: small files in memory, the others as blobs in the store.
-struct Content {
+struct ArchiveContent {
     small: HashMap<String, Vec<u8>>,
     /// With their first bytes.
-    blobs: HashMap<String, (Blob, Vec<u8>)>,
+    blobs: HashMap<String, (StoredBlob, Vec<u8>)>,
     links: HashMap<String, String>,
 }
 
-impl Content {
+impl ArchiveContent {
     /// Reads a whole archive, compressed or not. Names serve as map keys only and never become paths.
-    fn read(path: &Path, store: &Store, limits: &Limits, is_small: impl Fn(&str) -> bool) -> Result<Content, Error> {
+    fn read(
+        path: &Path,
+        store: &Store,
+        limits: &ImageLimits,
+        is_small: impl Fn(&str) -> bool,
+    ) -> Result<ArchiveContent, Error> {
         let to_error =
             |error: &dyn std::fmt::Display| Error::new(ErrorKind::File, format!("{}: {error}", path.display()));
         let bounds = UnpackLimits { total_size: MAX_TOTAL, file_size: limits.layer, ..UnpackLimits::default() };
         let budget = Cell::new(bounds.total_size);
         let file = File::open(path).map_err(|error| to_error(&error))?;
-        let stream = Stream::open(file, &bounds, &budget, &|_| {}).map_err(|error| to_error(&error))?;
-        let mut reader = Reader::new(stream);
-        let mut content = Content { small: HashMap::new(), blobs: HashMap::new(), links: HashMap::new() };
+        let stream = LayerStream::open(file, &bounds, &budget, &|_| {}).map_err(|error| to_error(&error))?;
+        let mut reader = TarReader::new(stream);
+        let mut content = ArchiveContent { small: HashMap::new(), blobs: HashMap::new(), links: HashMap::new() };
         let mut headers = 0;
         loop {
             let count = || {
@@ -74,7 +79,7 @@ impl Content {
             let Some(entry) = reader.next(count).map_err(|error| to_error(&error))? else { return Ok(content) };
             let name = normalize(&entry.path);
             match entry.kind {
-                Kind::File if is_small(&name) => {
+                TarEntryKind::File if is_small(&name) => {
                     if entry.size > SMALL_FILE_BYTES {
                         return Err(Error::new(
                             ErrorKind::Limit,
@@ -89,7 +94,7 @@ impl Content {
                     reader.content(keep).map_err(|error| to_error(&error))?;
                     content.small.insert(name, bytes);
                 }
-                Kind::File => {
+                TarEntryKind::File => {
                     if entry.size > limits.layer {
                         let text = format!("{name} has {} bytes, the maximum is {}", entry.size, limits.layer);
                         return Err(Error::new(ErrorKind::Limit, text));
@@ -105,19 +110,19 @@ impl Content {
                     content.blobs.insert(name, (blob, magic));
                 }
                 // Older versions of `docker save` write a layer that is used twice as a link.
-                Kind::Symlink | Kind::HardLink => {
+                TarEntryKind::Symlink | TarEntryKind::HardLink => {
                     let folder = name.rsplit_once('/').map_or("", |(folder, _)| folder);
                     let target = String::from_utf8_lossy(&entry.link).into_owned();
-                    let hard = entry.kind == Kind::HardLink;
+                    let hard = entry.kind == TarEntryKind::HardLink;
                     let full = if hard { target } else { format!("{folder}/{target}") };
                     content.links.insert(name, normalize(full.as_bytes()));
                 }
-                Kind::Directory | Kind::Special => {}
+                TarEntryKind::Directory | TarEntryKind::Special => {}
             }
         }
     }
 
-    fn blob(&self, name: &str) -> Option<&(Blob, Vec<u8>)> {
+    fn blob(&self, name: &str) -> Option<&(StoredBlob, Vec<u8>)> {
         let name = normalize(name.as_bytes());
         let name = self.links.get(&name).unwrap_or(&name);
         self.blobs.get(name)
@@ -141,9 +146,14 @@ fn normalize(name: &[u8]) -> String {
 }
 
 /// Reads an OCI layout archive into the store and returns the digest of the image.
-pub(crate) fn open_layout(path: &Path, tag: Option<&str>, store: &Store, limits: &Limits) -> Result<Digest, Error> {
+pub(crate) fn open_layout(
+    path: &Path,
+    tag: Option<&str>,
+    store: &Store,
+    limits: &ImageLimits,
+) -> Result<Digest, Error> {
     let small = |name: &str| name == "index.json" || name == "oci-layout";
-    let content = Content::read(path, store, limits, small)?;
+    let content = ArchiveContent::read(path, store, limits, small)?;
     let index = content.small.get("index.json").filter(|_| content.small.contains_key("oci-layout"));
     let index = index.ok_or_else(|| Error::new(ErrorKind::NotFound, "the file contains no OCI image layout"))?;
     let top = layout::choose(&parse(index, "index.json")?, tag)?;
@@ -156,9 +166,14 @@ pub(crate) fn open_layout(path: &Path, tag: Option<&str>, store: &Store, limits:
 }
 
 /// Reads a `docker save` archive into the store and returns the digest of the image.
-pub(crate) fn open_docker(path: &Path, name: Option<&str>, store: &Store, limits: &Limits) -> Result<Digest, Error> {
+pub(crate) fn open_docker(
+    path: &Path,
+    name: Option<&str>,
+    store: &Store,
+    limits: &ImageLimits,
+) -> Result<Digest, Error> {
     let small = |name: &str| name == "manifest.json" || name == "repositories";
-    let content = Content::read(path, store, limits, small)?;
+    let content = ArchiveContent::read(path, store, limits, small)?;
     let list = content.small.get("manifest.json");
     let list = list.ok_or_else(|| Error::new(ErrorKind::NotFound, "the file contains no manifest.json"))?;
     let saved: Vec<SavedImage> = parse(list, "manifest.json")?;
@@ -186,7 +201,7 @@ pub(crate) fn open_docker(path: &Path, name: Option<&str>, store: &Store, limits
         let kind = if magic == GZIP { media_type::DOCKER_LAYER_GZIP } else { DOCKER_LAYER };
         layers.push(Descriptor::new(kind, blob.digest(), blob.size()));
     }
-    let manifest = Manifest {
+    let manifest = ImageManifest {
         schema_version: 2,
         media_type: Some(media_type::DOCKER_MANIFEST.into()),
         config: Descriptor::new(media_type::DOCKER_CONFIG, config.digest(), config.size()),
@@ -201,14 +216,16 @@ pub(crate) fn open_docker(path: &Path, name: Option<&str>, store: &Store, limits
 }
 
 /// Reads the `index.json` of an OCI layout archive.
-pub(crate) fn read_index(path: &Path, limits: &Limits) -> Result<Index, Error> {
+pub(crate) fn read_index(path: &Path, limits: &ImageLimits) -> Result<ImageIndex, Error> {
     let to_error = |error: &dyn std::fmt::Display| Error::new(ErrorKind::File, format!("{}: {error}", path.display()));
     let bounds = UnpackLimits { total_size: MAX_TOTAL, file_size: limits.layer, ..UnpackLimits::default() };
     let budget = Cell::new(bounds.total_size);
     let file = File::open(path).map_err(|error| to_error(&error))?;
-    let mut reader = Reader::new(Stream::open(file, &bounds, &budget, &|_| {}).map_err(|error| to_error(&error))?);
+    let mut reader =
+        TarReader::new(LayerStream::open(file, &bounds, &budget, &|_| {}).map_err(|error| to_error(&error))?);
     while let Some(entry) = reader.next(|| Ok(())).map_err(|error| to_error(&error))? {
-        if entry.kind == Kind::File && normalize(&entry.path) == "index.json" && entry.size <= SMALL_FILE_BYTES {
+        if entry.kind == TarEntryKind::File && normalize(&entry.path) == "index.json" && entry.size <= SMALL_FILE_BYTES
+        {
             let mut bytes = Vec::new();
             let keep = |piece: &[u8]| {
                 bytes.extend_from_slice(piece);
@@ -222,7 +239,7 @@ pub(crate) fn read_index(path: &Path, limits: &Limits) -> Result<Index, Error> {
 }
 
 /// Writes these images and their tags to an OCI layout archive.
-pub(crate) fn save_layout(store: &Store, images: &[(&Graph, Option<&str>)], path: &Path) -> Result<(), Error> {
+pub(crate) fn save_layout(store: &Store, images: &[(&ImageGraph, Option<&str>)], path: &Path) -> Result<(), Error> {
     let mut index = layout::empty_index();
     for (graph, tag) in images {
         let mut top = graph.top();
@@ -236,7 +253,7 @@ pub(crate) fn save_layout(store: &Store, images: &[(&Graph, Option<&str>)], path
         writer.bytes("oci-layout", br#"{"imageLayoutVersion":"1.0.0"}"#)?;
         writer.bytes("index.json", &index)?;
         let mut files: BTreeMap<String, Descriptor> = BTreeMap::new();
-        let documents = images.iter().flat_map(|(graph, _)| graph.documents.iter().map(Document::descriptor));
+        let documents = images.iter().flat_map(|(graph, _)| graph.documents.iter().map(ManifestDocument::descriptor));
         let blobs = images.iter().flat_map(|(graph, _)| graph.blobs.iter().cloned());
         files.extend(documents.chain(blobs).map(|it| (format!("blobs/sha256/{}", it.digest.hex()), it)));
         files.iter().try_for_each(|(name, file)| writer.blob(name, &required_blob(store, file)?))
@@ -245,12 +262,12 @@ pub(crate) fn save_layout(store: &Store, images: &[(&Graph, Option<&str>)], path
 }
 
 /// Writes one image in the format of `docker save`, with uncompressed layers.
-pub(crate) fn save_docker(store: &Store, graph: &Graph, path: &Path, name: Option<&str>) -> Result<(), Error> {
+pub(crate) fn save_docker(store: &Store, graph: &ImageGraph, path: &Path, name: Option<&str>) -> Result<(), Error> {
     let [document] = graph.documents.as_slice() else {
         let text = "a docker archive holds one image, not an index";
         return Err(Error::new(ErrorKind::Unsupported, text).hint("select one image with --platform"));
     };
-    let manifest: Manifest = parse(&document.content, "manifest")?;
+    let manifest: ImageManifest = parse(&document.content, "manifest")?;
     let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
     let scratch = TempFolder::inside(folder, PREFIX).map_err(|error| Error::file(folder.display(), &error))?;
     let plain = Store::open(scratch.path()).map_err(|error| Error::file(folder.display(), &error))?;
@@ -261,7 +278,7 @@ pub(crate) fn save_docker(store: &Store, graph: &Graph, path: &Path, name: Optio
         let to_error =
             |error: &dyn std::fmt::Display| Error::new(ErrorKind::File, format!("layer {}: {error}", layer.digest));
         let mut packed = required_blob(store, layer).map_err(|error| to_error(&error))?.open();
-        let mut stream = Stream::open(&mut packed, &bounds, &budget, &|_| {}).map_err(|error| to_error(&error))?;
+        let mut stream = LayerStream::open(&mut packed, &bounds, &budget, &|_| {}).map_err(|error| to_error(&error))?;
         let mut writer = plain.writer().map_err(|error| to_error(&error))?;
         let mut buffer = vec![0; 256 << 10];
         loop {
@@ -281,7 +298,7 @@ pub(crate) fn save_docker(store: &Store, graph: &Graph, path: &Path, name: Optio
     };
     let list = serde_json::to_vec(&[&saved]).map_err(|error| Error::new(ErrorKind::Unsupported, error.to_string()))?;
     let write = |writer: &mut TarWriter| {
-        let mut written: Vec<&Blob> = Vec::new();
+        let mut written: Vec<&StoredBlob> = Vec::new();
         for layer in &layers {
             if !written.contains(&layer) {
                 writer.blob(&format!("{}.tar", layer.digest().hex()), layer)?;
@@ -295,7 +312,7 @@ pub(crate) fn save_docker(store: &Store, graph: &Graph, path: &Path, name: Optio
 }
 
 /// Returns a blob of the store to read; a missing blob is an error.
-fn required_blob(store: &Store, blob: &Descriptor) -> io::Result<Blob> {
+fn required_blob(store: &Store, blob: &Descriptor) -> io::Result<StoredBlob> {
     let text = || format!("blob {} is missing from the store or damaged", blob.digest);
     store.find(blob)?.ok_or_else(|| io::Error::new(io::ErrorKind::NotFound, text()))
 }
@@ -335,7 +352,7 @@ impl TarWriter {
         self.pad(content.len() as u64)
     }
 
-    fn blob(&mut self, name: &str, blob: &Blob) -> io::Result<()> {
+    fn blob(&mut self, name: &str, blob: &StoredBlob) -> io::Result<()> {
         self.header(name, blob.size())?;
         io::copy(&mut blob.open(), &mut self.out)?;
         self.pad(blob.size())

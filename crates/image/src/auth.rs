@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use file::Entry;
+use file::AuthEntry;
 pub use file::{AuthFile, AuthFileError};
 
 use crate::{Environment, Error, ErrorKind};
@@ -109,12 +109,12 @@ impl Auth {
             let Some(file) = self.file(&path)? else { continue };
             for (key, entry) in file.matches(host, repository) {
                 let found = match entry {
-                    Entry::Credentials(credentials) => Some((credentials, None)),
-                    Entry::Helper { name, server } => self
+                    AuthEntry::Credentials(credentials) => Some((credentials, None)),
+                    AuthEntry::Helper { name, server } => self
                         .ask_helper(&name, &server)
                         .map_err(|error| error.context(path.display()))?
                         .map(|credentials| (credentials, Some(name))),
-                    Entry::Store { name, server } => match self.ask_helper(&name, &server) {
+                    AuthEntry::Store { name, server } => match self.ask_helper(&name, &server) {
                         Ok(credentials) => credentials.map(|credentials| (credentials, Some(name))),
                         // Most images need no credentials: as in docker, this error matters only if the registry
                         // rejects the request.

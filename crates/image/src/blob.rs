@@ -15,7 +15,7 @@ use crate::{Digest, Error, ErrorKind, Hasher, shared};
 
 /// A byte range of a file.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Piece {
+pub struct FileRange {
     /// The file.
     pub path: PathBuf,
     /// The offset of the range.
@@ -26,10 +26,10 @@ pub struct Piece {
 
 /// A blob and the files that should have its content. Reading it shows whether they have.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Blob {
+pub struct StoredBlob {
     digest: Digest,
     size: u64,
-    pieces: Arc<[Piece]>,
+    pieces: Arc<[FileRange]>,
     /// Whether links are followed: the user named the files.
     named: bool,
 }
@@ -94,17 +94,17 @@ impl Error {
     }
 }
 
-impl Blob {
+impl StoredBlob {
     /// Describes a blob that is a file. Links are not followed.
-    pub fn file(digest: Digest, path: &Path, size: u64) -> Blob {
-        let piece = Piece { path: path.into(), offset: 0, size };
-        Blob { named: false, ..Blob::new(digest, vec![piece]) }
+    pub fn file(digest: Digest, path: &Path, size: u64) -> StoredBlob {
+        let piece = FileRange { path: path.into(), offset: 0, size };
+        StoredBlob { named: false, ..StoredBlob::new(digest, vec![piece]) }
     }
 
     /// Describes a blob in ranges of files that the user names.
-    pub fn new(digest: Digest, pieces: Vec<Piece>) -> Blob {
+    pub fn new(digest: Digest, pieces: Vec<FileRange>) -> StoredBlob {
         let size = pieces.iter().map(|piece| piece.size).sum();
-        Blob { digest, size, pieces: pieces.into(), named: true }
+        StoredBlob { digest, size, pieces: pieces.into(), named: true }
     }
 
     /// Returns the digest of its content.
@@ -145,7 +145,7 @@ impl Blob {
 /// same position.
 #[derive(Debug, Clone)]
 pub struct BlobReader {
-    blob: Blob,
+    blob: StoredBlob,
     /// The position in the blob.
     at: u64,
     /// The number of the current piece and the position in it.
@@ -250,16 +250,16 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let piece = |name: &str, content: &str, offset| {
             fs::write(dir.path().join(name), content).unwrap();
-            Piece { path: dir.path().join(name), offset, size: content.len() as u64 - offset - 1 }
+            FileRange { path: dir.path().join(name), offset, size: content.len() as u64 - offset - 1 }
         };
         let pieces = vec![piece("a", "..first.", 2), piece("b", ".", 0), piece("c", "second.", 0)];
-        let blob = Blob::new(Digest::of(b"firstsecond"), pieces.clone());
+        let blob = StoredBlob::new(Digest::of(b"firstsecond"), pieces.clone());
         assert_eq!(content_of(blob.open()).unwrap(), "firstsecond");
         let mut reader = blob.open();
         reader.advance_to(7).unwrap();
         assert_eq!((reader.position(), content_of(reader.clone()).unwrap()), (7, "cond".to_owned()));
         reader.finish().unwrap();
-        let error = content_of(Blob::new(Digest::of(b"another"), pieces).open()).unwrap_err();
+        let error = content_of(StoredBlob::new(Digest::of(b"another"), pieces).open()).unwrap_err();
         assert!(matches!(BlobError::of(&error), Some(BlobError::Damaged { .. })), "{error}");
     }
 
@@ -269,7 +269,7 @@ mod tests {
         let path = dir.path().join("blob");
         let blob = |content: &[u8], size| {
             fs::write(&path, content).unwrap();
-            Blob::file(Digest::of(b"right"), &path, size)
+            StoredBlob::file(Digest::of(b"right"), &path, size)
         };
         assert_eq!(content_of(blob(b"right", 5).open()).unwrap(), "right");
         for (content, size) in [(&b"wrong"[..], 5), (b"", 5), (b"righ", 5), (b"", 0), (b"right", 4)] {
@@ -286,7 +286,7 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("blob");
         fs::write(&path, "right content").unwrap();
-        let blob = Blob::file(Digest::of(b"right content"), &path, 13);
+        let blob = StoredBlob::file(Digest::of(b"right content"), &path, 13);
         let mut begun = blob.open();
         begun.read_exact(&mut [0; 5]).unwrap();
         let mut written = begun.clone();

@@ -7,7 +7,7 @@ use fbc::spelling::calendar::rfc3339;
 use serde_json::{Map, Value, json};
 
 use crate::layer::BuiltLayer;
-use crate::{Config, Descriptor, ImageConfig, Index, Manifest, Platform, RootFs, Store, media_type};
+use crate::{ConfigFile, Descriptor, ImageConfig, ImageIndex, ImageManifest, Platform, RootFs, Store, media_type};
 
 /// The properties of an image to build, apart from its layers.
 #[derive(Debug, Clone, Default, PartialEq)]
@@ -36,11 +36,11 @@ pub struct ImagePlan {
 
 /// The base image.
 #[derive(Debug, Clone, Copy)]
-pub struct Base<'a> {
+pub struct BaseImage<'a> {
     /// The manifest of the base.
-    pub manifest: &'a Manifest,
+    pub manifest: &'a ImageManifest,
     /// The config of the base.
-    pub config: &'a Config,
+    pub config: &'a ConfigFile,
 }
 
 /// Writes the manifest and the config of an image to the store. The layers must be stored already.
@@ -49,7 +49,12 @@ pub struct Base<'a> {
 ///
 /// # Errors
 /// Fails when writing to the store fails.
-pub fn build(store: &Store, plan: &ImagePlan, layers: &[BuiltLayer], base: Option<Base<'_>>) -> io::Result<Descriptor> {
+pub fn build(
+    store: &Store,
+    plan: &ImagePlan,
+    layers: &[BuiltLayer],
+    base: Option<BaseImage<'_>>,
+) -> io::Result<Descriptor> {
     let created = rfc3339(i64::try_from(plan.created).unwrap_or(i64::MAX));
     let mut config = base.map(|base| base.config.clone()).unwrap_or_default();
     config.created = Some(created.clone());
@@ -74,7 +79,7 @@ pub fn build(store: &Store, plan: &ImagePlan, layers: &[BuiltLayer], base: Optio
         }
     }
     all.extend(layers.iter().map(|layer| layer.descriptor.clone()));
-    let manifest = Manifest {
+    let manifest = ImageManifest {
         schema_version: 2,
         media_type: Some(media_type::OCI_MANIFEST.into()),
         config: Descriptor::of(media_type::OCI_CONFIG, &content),
@@ -92,7 +97,7 @@ pub fn build(store: &Store, plan: &ImagePlan, layers: &[BuiltLayer], base: Optio
 /// # Errors
 /// Fails when writing to the store fails.
 pub fn build_index(store: &Store, images: &[Descriptor]) -> io::Result<Descriptor> {
-    let index = Index {
+    let index = ImageIndex {
         schema_version: 2,
         media_type: Some(media_type::OCI_INDEX.into()),
         manifests: images.to_vec(),
@@ -157,9 +162,9 @@ mod tests {
             ..ImagePlan::default()
         };
         let read = |image: &Descriptor| {
-            let manifest: Manifest = serde_json::from_slice(&store.read(&image.digest, 1 << 20).unwrap()).unwrap();
+            let manifest: ImageManifest = serde_json::from_slice(&store.read(&image.digest, 1 << 20).unwrap()).unwrap();
             let config = store.read(&manifest.config.digest, 1 << 20).unwrap();
-            (manifest, serde_json::from_slice::<Config>(&config).unwrap())
+            (manifest, serde_json::from_slice::<ConfigFile>(&config).unwrap())
         };
         let (base_manifest, base_config) = read(&build(&store, &plan, &[layer(b"one")], None).unwrap());
         let upper = ImagePlan {
@@ -169,7 +174,7 @@ mod tests {
             history: vec!["upper".into()],
             ..ImagePlan::default()
         };
-        let base = Base { manifest: &base_manifest, config: &base_config };
+        let base = BaseImage { manifest: &base_manifest, config: &base_config };
         let (manifest, config) = read(&build(&store, &upper, &[layer(b"two")], Some(base)).unwrap());
         assert_eq!(manifest.layers.len(), 2);
         assert_eq!(config.rootfs.diff_ids.len(), 2);

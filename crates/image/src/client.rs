@@ -11,12 +11,14 @@ use tokio::sync::Semaphore;
 use crate::auth::Auth;
 use crate::http::{Http, Timeouts};
 use crate::manifest::Platform;
-use crate::policy::Policy;
-use crate::progress::{Progress, Silent};
+use crate::policy::LoadedPolicy;
+use crate::progress::{NoEvents, TransferProgress};
 use crate::rate_limit::RateLimiter;
-use crate::registry::{Registry, Retries, Settings, Source};
+use crate::registry::{ClientSettings, Registry, RegistrySource, Retries};
 use crate::scheduler::CONCURRENCY;
-use crate::{Environment, Error, ErrorKind, Limits, Location, Reference, ReferenceError, RegistriesConf, Store};
+use crate::{
+    Environment, Error, ErrorKind, ImageLimits, ImageReferenceError, Location, Reference, RegistriesConf, Store,
+};
 
 /// Additional HTTP statuses to retry.
 const RETRY_STATUSES: &str = "OPM_RETRY_STATUS";
@@ -26,7 +28,7 @@ pub(crate) const INSECURE_POLICY: &str = "OPM_INSECURE_POLICY";
 
 /// Options of a [`Client`].
 #[derive(Clone)]
-pub struct Options {
+pub struct ClientOptions {
     /// The store for all blobs.
     pub store: Store,
     /// Allows plain HTTP and skips certificate verification.
@@ -48,7 +50,7 @@ pub struct Options {
     /// Maximum number of concurrent blob transfers.
     pub parallel: usize,
     /// Size limits.
-    pub limits: Limits,
+    pub limits: ImageLimits,
     /// Timeouts.
     pub timeouts: Timeouts,
     /// Retry settings.
@@ -58,15 +60,15 @@ pub struct Options {
     /// The source of credentials, certificates and other settings.
     pub environment: Environment,
     /// Receives progress events.
-    pub progress: Arc<dyn Progress>,
+    pub progress: Arc<dyn TransferProgress>,
     /// Maximum transfer rate of blobs in bytes per second, over all connections.
     pub rate: Option<u64>,
 }
 
-impl Options {
+impl ClientOptions {
     /// Returns the default options with this process's environment.
-    pub fn new(store: Store) -> Options {
-        Options {
+    pub fn new(store: Store) -> ClientOptions {
+        ClientOptions {
             store,
             use_http: false,
             skip_tls_verify: false,
@@ -77,12 +79,12 @@ impl Options {
             policy: None,
             offline: false,
             parallel: 8,
-            limits: Limits::default(),
+            limits: ImageLimits::default(),
             timeouts: Timeouts::default(),
             retries: Retries::default(),
             retry_statuses: Vec::new(),
             environment: Environment::current(),
-            progress: Arc::new(Silent),
+            progress: Arc::new(NoEvents),
             rate: None,
         }
     }
@@ -100,7 +102,7 @@ pub struct Client {
 }
 
 pub(crate) struct Inner {
-    pub(crate) options: Options,
+    pub(crate) options: ClientOptions,
     pub(crate) registry: Registry,
     conf: OnceLock<RegistriesConf>,
     /// Limits concurrent blob transfers.
@@ -125,7 +127,7 @@ impl Client {
     ///
     /// # Errors
     /// Fails when threads cannot be started or an environment variable is invalid.
-    pub fn new(mut options: Options) -> Result<Client, Error> {
+    pub fn new(mut options: ClientOptions) -> Result<Client, Error> {
         options.limits = options.limits.with_environment(&options.environment)?;
         let runtime = Builder::new_multi_thread()
             .worker_threads(std::thread::available_parallelism().map_or(2, |count| count.get().clamp(1, 8)))
@@ -144,7 +146,7 @@ impl Client {
                 retry_statuses.push(status.ok_or_else(|| Error::new(ErrorKind::Unsupported, to_error()))?);
             }
         }
-        let settings = Settings {
+        let settings = ClientSettings {
             retry_statuses,
             use_http: options.use_http,
             skip_tls_verify: options.skip_tls_verify,
@@ -167,7 +169,7 @@ impl Client {
     }
 
     /// Returns the client's options.
-    pub fn options(&self) -> &Options {
+    pub fn options(&self) -> &ClientOptions {
         &self.inner.options
     }
 
@@ -199,8 +201,8 @@ impl Inner {
     }
 
     /// Loads the policy, if one exists. A server runs for long, so each image is checked against the current one.
-    pub(crate) fn policy(&self) -> Result<Option<Policy>, Error> {
-        Policy::load(&self.options.environment, self.options.policy.as_deref())
+    pub(crate) fn policy(&self) -> Result<Option<LoadedPolicy>, Error> {
+        LoadedPolicy::load(&self.options.environment, self.options.policy.as_deref())
     }
 
     /// Returns the path of the policy, if one exists.
@@ -216,7 +218,7 @@ impl Inner {
     /// Tries the sources of an image, mirrors first, until one succeeds.
     pub(crate) async fn try_sources<T, F, W>(&self, reference: &Reference, work: F) -> Result<T, Error>
     where
-        F: Fn(Source) -> W,
+        F: Fn(RegistrySource) -> W,
         W: Future<Output = Result<T, Error>>,
     {
         let mut failed = Vec::new();
@@ -253,7 +255,7 @@ impl Client {
     /// Fails when the text is not an image name.
     pub fn locate(&self, text: &str) -> Result<Location, Error> {
         let refused = match Location::parse(text) {
-            Err(error @ ReferenceError::NotCanonical) => error,
+            Err(error @ ImageReferenceError::NotCanonical) => error,
             other => return Ok(other?),
         };
         let names = self.inner.conf()?.full_names(text);

@@ -6,15 +6,15 @@ use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use tokio::task::JoinSet;
 
 use crate::client::{Client, Inner};
-use crate::gather::{Gatherer, Item, Origin};
-use crate::graph::Graph;
+use crate::gather::{Gatherer, ImageOrigin, TaggedDocument};
+use crate::graph::ImageGraph;
 use crate::layout;
-use crate::manifest::{Descriptor, Index};
+use crate::manifest::{Descriptor, ImageIndex};
 use crate::policy::Admission;
-use crate::progress::Event;
-use crate::registry::{Source, UploadOutcome, stored};
-use crate::{Blob, Store};
+use crate::progress::TransferEvent;
+use crate::registry::{RegistrySource, UploadOutcome, stored};
 use crate::{Digest, Error, ErrorKind, Location, Reference, archive};
+use crate::{Store, StoredBlob};
 
 /// What to copy.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -83,7 +83,7 @@ impl Client {
         match from {
             Location::Registry(reference) if inner.options.offline => {
                 let top = inner.stored(reference)?.digest;
-                inner.copy_graph(Origin::Store(Arc::new(layout::empty_index())), top, to, plan, &admission).await
+                inner.copy_graph(ImageOrigin::Store(Arc::new(layout::empty_index())), top, to, plan, &admission).await
             }
             Location::Registry(reference) => {
                 let to = to.clone();
@@ -102,7 +102,7 @@ impl Client {
                 })
                 .await
                 .unwrap_or_else(|error| Err(Error::new(ErrorKind::File, error.to_string())))?;
-                inner.copy_graph(Origin::Store(Arc::new(index)), top, to, plan, &admission).await
+                inner.copy_graph(ImageOrigin::Store(Arc::new(index)), top, to, plan, &admission).await
             }
         }
     }
@@ -111,7 +111,7 @@ impl Client {
 impl Inner {
     async fn copy_from(
         self: &Arc<Self>,
-        source: &Source,
+        source: &RegistrySource,
         to: &Location,
         plan: CopyPlan,
         admission: &Admission,
@@ -119,12 +119,12 @@ impl Inner {
         let initializing = |error: Error| error.context(format!("initializing source docker://{}", source.reference));
         let document = self.registry.manifest(source, &source.reference.version()).await.map_err(initializing)?;
         let top = self.store_document(&document)?;
-        self.copy_graph(Origin::Registry(source.clone()), top, to, plan, admission).await
+        self.copy_graph(ImageOrigin::Registry(source.clone()), top, to, plan, admission).await
     }
 
     async fn copy_graph(
         self: &Arc<Self>,
-        origin: Origin,
+        origin: ImageOrigin,
         mut top: Digest,
         to: &Location,
         plan: CopyPlan,
@@ -144,8 +144,8 @@ impl Inner {
         let documents = graph.documents.len();
         // The policy applies to every copied image, as for a pull.
         let source = match &origin {
-            Origin::Registry(source) => Some(source),
-            Origin::Store(_) => None,
+            ImageOrigin::Registry(source) => Some(source),
+            ImageOrigin::Store(_) => None,
         };
         for document in graph.documents.iter().filter(|document| !document.is_index()) {
             admission.check(self, source, &document.digest).await?;
@@ -197,9 +197,9 @@ impl Inner {
     /// Sends an image to a registry; returns whether the registry lists referrers itself.
     async fn send_item(
         self: &Arc<Self>,
-        origin: &Origin,
-        target: &Source,
-        graph: Graph,
+        origin: &ImageOrigin,
+        target: &RegistrySource,
+        graph: ImageGraph,
         name: Option<&Reference>,
         counts: &Arc<Counts>,
     ) -> Result<bool, Error> {
@@ -210,9 +210,12 @@ impl Inner {
             tasks.spawn(async move {
                 let _turn = inner.blobs.acquire().await;
                 let name = target.reference.to_string();
-                inner.options.progress.on(&Event::Started { reference: &name, blob: &blob, received: 0 });
+                inner.options.progress.on(&TransferEvent::Started { reference: &name, blob: &blob, received: 0 });
                 let way = inner.send_blob(&origin, &target, &blob).await?;
-                inner.options.progress.on(&Event::Finished { blob: &blob, cached: way != UploadOutcome::Uploaded });
+                inner
+                    .options
+                    .progress
+                    .on(&TransferEvent::Finished { blob: &blob, cached: way != UploadOutcome::Uploaded });
                 counts.add(&blob, way);
                 Ok(())
             });
@@ -230,9 +233,14 @@ impl Inner {
         Ok(lists_itself)
     }
 
-    async fn send_blob(&self, origin: &Origin, target: &Source, blob: &Descriptor) -> Result<UploadOutcome, Error> {
+    async fn send_blob(
+        &self,
+        origin: &ImageOrigin,
+        target: &RegistrySource,
+        blob: &Descriptor,
+    ) -> Result<UploadOutcome, Error> {
         let store = &self.options.store;
-        let Origin::Registry(source) = origin else {
+        let ImageOrigin::Registry(source) = origin else {
             return self.registry.send(target, blob, None, async || self.stored_blob(blob)).await;
         };
         let same = source.reference.host() == target.reference.host();
@@ -243,8 +251,8 @@ impl Inner {
     /// Fetches all blobs of an image into the store, except those that the target, `held`, has.
     async fn fetch_blobs(
         self: &Arc<Self>,
-        origin: &Origin,
-        graph: &Graph,
+        origin: &ImageOrigin,
+        graph: &ImageGraph,
         held: Option<&Store>,
         counts: &Arc<Counts>,
     ) -> Result<(), Error> {
@@ -256,7 +264,7 @@ impl Inner {
                 if let Some(held) = &held
                     && stored(held, &blob).await?.is_some()
                 {
-                    inner.options.progress.on(&Event::Finished { blob: &blob, cached: true });
+                    inner.options.progress.on(&TransferEvent::Finished { blob: &blob, cached: true });
                     counts.add(&blob, UploadOutcome::Existing);
                     return Ok(());
                 }
@@ -271,14 +279,20 @@ impl Inner {
         Ok(())
     }
 
-    async fn fetch_blob(&self, origin: &Origin, blob: &Descriptor) -> Result<Blob, Error> {
+    async fn fetch_blob(&self, origin: &ImageOrigin, blob: &Descriptor) -> Result<StoredBlob, Error> {
         match origin {
-            Origin::Registry(source) => self.registry.fetch(source, blob, &self.options.store).await,
-            Origin::Store(_) => self.stored_blob(blob),
+            ImageOrigin::Registry(source) => self.registry.fetch(source, blob, &self.options.store).await,
+            ImageOrigin::Store(_) => self.stored_blob(blob),
         }
     }
 
-    fn save_items(&self, graph: &Graph, items: &[Item], to: &Location, held: Option<Store>) -> Result<(), Error> {
+    fn save_items(
+        &self,
+        graph: &ImageGraph,
+        items: &[TaggedDocument],
+        to: &Location,
+        held: Option<Store>,
+    ) -> Result<(), Error> {
         let writing = |error: Error| error.context(format!("writing {to}"));
         let store = &self.options.store;
         let others = || items.iter().map(|item| (&item.graph, item.tag.as_deref()));
@@ -302,7 +316,7 @@ impl Inner {
     }
 
     /// Reads the index of a location whose content is in the store.
-    fn file_index(&self, location: &Location) -> Result<Index, Error> {
+    fn file_index(&self, location: &Location) -> Result<ImageIndex, Error> {
         match location {
             Location::Layout { path, .. } => {
                 let index = layout::read_index(path).map_err(|error| Error::file(path.display(), &error))?;

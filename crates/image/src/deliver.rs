@@ -7,14 +7,14 @@ use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
 use tokio::sync::Semaphore;
 
-use crate::blob::{Blob, Piece};
+use crate::blob::{FileRange, StoredBlob};
 use crate::client::{Client, Inner};
-use crate::graph::{Budget, Child, Graph};
+use crate::graph::{Child, GraphBudget, ImageGraph};
 use crate::manifest::{Descriptor, Platform};
-use crate::progress::Event;
-use crate::registry::{Document, UploadOutcome, stored};
+use crate::progress::TransferEvent;
+use crate::registry::{ManifestDocument, UploadOutcome, stored};
 use crate::scheduler::for_each_by_registry;
-use crate::set::{ROUNDS, Wanted, retry_delay, settle};
+use crate::set::{BlobRequest, ROUNDS, retry_delay, settle};
 use crate::{Digest, Error, ErrorKind, Reference};
 
 /// Granularity of the spool: one kilobyte.
@@ -26,7 +26,7 @@ pub enum BlobSource {
     /// The store.
     Store,
     /// Byte ranges of files, such as archives.
-    Files(HashMap<Digest, Vec<Piece>>),
+    Files(HashMap<Digest, Vec<FileRange>>),
     /// Other registries. The store buffers at most `spool` bytes of them.
     Registries {
         /// Images that contain each blob.
@@ -288,17 +288,17 @@ impl Inner {
             // The blob is pushed; free the spool for others.
             let _ = fs::remove_file(self.options.store.path_of(&blob.digest));
         }
-        self.options.progress.on(&Event::Finished { blob, cached });
+        self.options.progress.on(&TransferEvent::Finished { blob, cached });
         Ok(())
     }
 
-    async fn content_of(&self, blob: &Descriptor, supply: &BlobSource) -> Result<Blob, Error> {
+    async fn content_of(&self, blob: &Descriptor, supply: &BlobSource) -> Result<StoredBlob, Error> {
         match supply {
             BlobSource::Store => self.stored_blob(blob),
             BlobSource::Files(pieces) => {
                 let missing =
                     || Error::new(ErrorKind::NotFound, format!("none of the files contains blob {}", blob.digest));
-                let found = Blob::new(blob.digest, pieces.get(&blob.digest).ok_or_else(missing)?.clone());
+                let found = StoredBlob::new(blob.digest, pieces.get(&blob.digest).ok_or_else(missing)?.clone());
                 if found.size() != blob.size {
                     let text = format!("blob {} has {} bytes instead of {}", blob.digest, found.size(), blob.size);
                     return Err(Error::new(ErrorKind::Digest, text));
@@ -310,7 +310,7 @@ impl Inner {
                 if let Some(from) = from.get(&blob.digest).cloned()
                     && stored(&self.options.store, blob).await?.is_none()
                 {
-                    self.fetch_from_any(&Wanted { blob: blob.clone(), from }).await?;
+                    self.fetch_from_any(&BlobRequest { blob: blob.clone(), from }).await?;
                 }
                 self.stored_blob(blob)
             }
@@ -319,7 +319,7 @@ impl Inner {
 
     async fn reached(&self, image: &Reference) -> Result<BTreeSet<Digest>, Error> {
         let target = self.target(image)?;
-        let mut budget = Budget::new(&self.options.limits);
+        let mut budget = GraphBudget::new(&self.options.limits);
         let mut found = BTreeSet::new();
         let mut waiting = vec![(image.version(), 0)];
         while let Some((version, depth)) = waiting.pop() {
@@ -345,7 +345,8 @@ impl Inner {
 
     async fn push_manifest(&self, image: &ManifestPush) -> Result<(), Error> {
         let target = self.target(&image.to)?;
-        let graph = Graph::of_platforms(&self.options.store, &image.image, &image.platforms, &self.options.limits)?;
+        let graph =
+            ImageGraph::of_platforms(&self.options.store, &image.image, &image.platforms, &self.options.limits)?;
         let mut lists_itself = true;
         for document in &graph.documents {
             let version = document.digest.to_string();
@@ -368,7 +369,7 @@ impl Inner {
             }
         }
         if let Some(subject) = image.subject.filter(|_| !lists_itself)
-            && let Some(top) = graph.documents.last().map(Document::referrer_descriptor)
+            && let Some(top) = graph.documents.last().map(ManifestDocument::referrer_descriptor)
         {
             self.registry.list_referrer(&target, &subject, &top).await?;
         }

@@ -2,7 +2,7 @@
 
 use http::{HeaderMap, StatusCode, Uri};
 
-use crate::http::{Authorization, HttpRequest, Trust};
+use crate::http::{Authorization, HttpRequest, TlsTrust};
 use crate::{Client, Error, ErrorKind};
 
 /// Maximum number of attempts when a server is unavailable.
@@ -34,7 +34,7 @@ impl Client {
             return Err(Error::new(ErrorKind::Offline, "network access is disabled"));
         }
         let inner = self.inner();
-        let trust = if self.options().skip_tls_verify { Trust::Any } else { Trust::Verified };
+        let trust = if self.options().skip_tls_verify { TlsTrust::Any } else { TlsTrust::Verified };
         let request = HttpRequest { headers: headers.clone(), authorization, ..HttpRequest::get(uri.clone(), trust) };
         self.block_on(async move {
             let http = &inner.registry.http;

@@ -5,7 +5,7 @@ use std::fmt;
 
 use fbc::fault::{Class, Fault};
 
-use crate::ReferenceError;
+use crate::ImageReferenceError;
 
 /// The category of an error, by what the caller can do about it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -142,8 +142,8 @@ impl Fault for Error {
     }
 }
 
-impl From<ReferenceError> for Error {
-    fn from(error: ReferenceError) -> Error {
+impl From<ImageReferenceError> for Error {
+    fn from(error: ImageReferenceError) -> Error {
         Error::new(ErrorKind::Reference, error.to_string())
     }
 }

@@ -8,8 +8,8 @@ use serde::Serialize;
 
 use crate::auth::Credentials;
 use crate::client::{Client, Inner};
-use crate::http::{HostCertificates, Trust};
-use crate::registry::{Challenge, Source, address};
+use crate::http::{HostCertificates, TlsTrust};
+use crate::registry::{Challenge, RegistrySource, address};
 use crate::{Digest, Error, ErrorKind, Location, Reference};
 
 /// How an image is reached.
@@ -31,9 +31,9 @@ pub struct Explanation {
     pub signatures: Vec<&'static str>,
     /// A problem that prevents any request.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub problem: Option<Problem>,
+    pub problem: Option<ExplainedProblem>,
     /// The sources to try, in order.
-    pub places: Vec<Place>,
+    pub places: Vec<ExplainedSource>,
 }
 
 impl Explanation {
@@ -46,7 +46,7 @@ impl Explanation {
 /// A problem and its solution.
 #[derive(Debug, Clone, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub struct Problem {
+pub struct ExplainedProblem {
     /// The error message.
     pub text: String,
     /// How to fix it.
@@ -54,16 +54,16 @@ pub struct Problem {
     pub help: Option<String>,
 }
 
-impl From<&Error> for Problem {
-    fn from(error: &Error) -> Problem {
-        Problem { text: error.to_string(), help: error.help().map(Into::into) }
+impl From<&Error> for ExplainedProblem {
+    fn from(error: &Error) -> ExplainedProblem {
+        ExplainedProblem { text: error.to_string(), help: error.help().map(Into::into) }
     }
 }
 
 /// A source of an image: its registry or a mirror.
 #[derive(Debug, Clone, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub struct Place {
+pub struct ExplainedSource {
     /// The reference of the image at this source.
     pub reference: String,
     /// Whether it is a mirror.
@@ -76,7 +76,7 @@ pub struct Place {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub proxy: Option<String>,
     /// The certificates.
-    pub certificates: Certificates,
+    pub certificates: SourceCertificates,
     /// The credentials.
     pub credentials: Option<CredentialsUsed>,
     /// The auth files that were searched, if none had credentials.
@@ -96,7 +96,7 @@ pub struct Place {
     pub media_type: Option<String>,
     /// The error, if the source failed.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub problem: Option<Problem>,
+    pub problem: Option<ExplainedProblem>,
     /// The elapsed time in milliseconds.
     pub milliseconds: u64,
 }
@@ -104,7 +104,7 @@ pub struct Place {
 /// The certificates used for a source.
 #[derive(Debug, Clone, Default, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub struct Certificates {
+pub struct SourceCertificates {
     /// The number of root certificates: the system's and those of `--ca-file`.
     pub roots: usize,
     /// The `certs.d` directory of this host.
@@ -184,15 +184,15 @@ impl Client {
 }
 
 impl Inner {
-    async fn explain_place(&self, source: &Source, mirror: bool) -> Place {
+    async fn explain_place(&self, source: &RegistrySource, mirror: bool) -> ExplainedSource {
         let host = address(source.reference.host());
-        let mut place = Place {
+        let mut place = ExplainedSource {
             reference: source.reference.to_string(),
             mirror,
             address: format!("https://{host}"),
             verified: true,
             proxy: None,
-            certificates: Certificates::default(),
+            certificates: SourceCertificates::default(),
             credentials: None,
             searched: Vec::new(),
             status: None,
@@ -221,7 +221,7 @@ impl Inner {
             Some(Err(error)) => place.problem = Some((&error).into()),
             Some(Ok(endpoint)) => {
                 place.address = endpoint.base.clone();
-                place.verified = endpoint.trust == Trust::Verified;
+                place.verified = endpoint.trust == TlsTrust::Verified;
                 place.status = Some(endpoint.status);
                 place.asks_for = Some(match &endpoint.challenge {
                     None => "nothing".into(),
@@ -252,14 +252,14 @@ impl Inner {
         place
     }
 
-    fn certificates(&self, host: &str) -> Certificates {
+    fn certificates(&self, host: &str) -> SourceCertificates {
         let roots = self.registry.http.root_count();
         match HostCertificates::find(&self.options.environment, host) {
             None => {
                 let searched = HostCertificates::directories(&self.options.environment, host);
-                Certificates { roots, searched, ..Certificates::default() }
+                SourceCertificates { roots, searched, ..SourceCertificates::default() }
             }
-            Some(own) => Certificates {
+            Some(own) => SourceCertificates {
                 roots,
                 directory: Some(own.directory),
                 authorities: own.authorities,

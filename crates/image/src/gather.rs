@@ -4,11 +4,11 @@ use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 use crate::client::Inner;
-use crate::graph::{Budget, Child, Graph};
+use crate::graph::{Child, GraphBudget, ImageGraph};
 use crate::layout::REF_NAME;
-use crate::manifest::{Descriptor, Index, Platform};
+use crate::manifest::{Descriptor, ImageIndex, Platform};
 use crate::pull::parse;
-use crate::registry::{COSIGN, MANIFEST_LIMIT, Source, fallback_tag};
+use crate::registry::{COSIGN, MANIFEST_LIMIT, RegistrySource, fallback_tag};
 use crate::{Digest, Error, ErrorKind, Store, platform};
 
 /// Maximum depth of referrers of referrers.
@@ -16,15 +16,15 @@ const REFERRER_DEPTH: usize = 3;
 
 /// The source of an image.
 #[derive(Clone)]
-pub(crate) enum Origin {
-    Registry(Source),
+pub(crate) enum ImageOrigin {
+    Registry(RegistrySource),
     /// A file whose content is in the store, with its index.
-    Store(Arc<Index>),
+    Store(Arc<ImageIndex>),
 }
 
 /// A document to copy and its tag.
-pub(crate) struct Item {
-    pub(crate) graph: Graph,
+pub(crate) struct TaggedDocument {
+    pub(crate) graph: ImageGraph,
     pub(crate) tag: Option<String>,
     /// The subject it refers to.
     pub(crate) subject: Option<(Digest, Descriptor)>,
@@ -36,18 +36,18 @@ type TaggedReferrer = (Descriptor, Option<String>);
 /// Collects the documents of one image.
 pub(crate) struct Gatherer<'a> {
     inner: &'a Inner,
-    origin: &'a Origin,
+    origin: &'a ImageOrigin,
     /// The target layout, if it may already hold parts of the image.
     held: Option<&'a Store>,
-    budget: Budget,
+    budget: GraphBudget,
     platforms: Vec<Platform>,
     /// The referrers in the index of a file, by subject. Read once.
     listed_referrers: Option<HashMap<Digest, Vec<TaggedReferrer>>>,
 }
 
 impl<'a> Gatherer<'a> {
-    pub(crate) fn new(inner: &'a Inner, origin: &'a Origin, held: Option<&'a Store>) -> Gatherer<'a> {
-        let budget = Budget::new(&inner.options.limits);
+    pub(crate) fn new(inner: &'a Inner, origin: &'a ImageOrigin, held: Option<&'a Store>) -> Gatherer<'a> {
+        let budget = GraphBudget::new(&inner.options.limits);
         Gatherer { inner, origin, held, budget, platforms: Vec::new(), listed_referrers: None }
     }
 
@@ -67,14 +67,14 @@ impl<'a> Gatherer<'a> {
             if !document.is_index() {
                 return Ok(digest);
             }
-            let index: Index = parse(&document.content, "index")?;
+            let index: ImageIndex = parse(&document.content, "index")?;
             digest = platform::choose(&index, self.inner.options.platform.as_ref())?.digest;
         }
         Err(Error::new(ErrorKind::Limit, format!("indexes are nested deeper than {nesting}")))
     }
 
     /// Fetches all manifests of an image into the store.
-    pub(crate) async fn image(&mut self, top: Digest) -> Result<Graph, Error> {
+    pub(crate) async fn image(&mut self, top: Digest) -> Result<ImageGraph, Error> {
         let mut waiting = vec![(top, 0)];
         while let Some((digest, depth)) = waiting.pop() {
             if !self.budget.admit(&digest, depth)? {
@@ -88,7 +88,7 @@ impl<'a> Gatherer<'a> {
                 }
             }
         }
-        Graph::of_platforms(&self.inner.options.store, &top, &self.platforms, &self.inner.options.limits)
+        ImageGraph::of_platforms(&self.inner.options.store, &top, &self.platforms, &self.inner.options.limits)
     }
 
     async fn fetch_document(&self, digest: &Digest) -> Result<(), Error> {
@@ -101,8 +101,8 @@ impl<'a> Gatherer<'a> {
             return stored.map(|_| ()).map_err(|error| Error::file("storing a manifest", &error));
         }
         match self.origin {
-            Origin::Store(_) => Err(Error::new(ErrorKind::NotFound, format!("{digest} is missing"))),
-            Origin::Registry(source) => {
+            ImageOrigin::Store(_) => Err(Error::new(ErrorKind::NotFound, format!("{digest} is missing"))),
+            ImageOrigin::Registry(source) => {
                 let document = inner.registry.manifest(source, &digest.to_string()).await?;
                 inner.store_document(&document).map(|_| ())
             }
@@ -110,7 +110,7 @@ impl<'a> Gatherer<'a> {
     }
 
     /// Fetches the referrers of an image and its parts, and the referrers of those.
-    pub(crate) async fn referrers(&mut self, graph: &Graph) -> Result<Vec<Item>, Error> {
+    pub(crate) async fn referrers(&mut self, graph: &ImageGraph) -> Result<Vec<TaggedDocument>, Error> {
         let mut waiting: Vec<(Digest, usize)> = graph.documents.iter().rev().map(|it| (it.digest, 0)).collect();
         let mut seen: HashSet<Digest> = waiting.iter().map(|(digest, _)| *digest).collect();
         let mut items = Vec::new();
@@ -124,7 +124,7 @@ impl<'a> Gatherer<'a> {
                 let graph = self.image(digest).await?;
                 let described = self.inner.read_document(&digest)?.referrer_descriptor();
                 let about = tag.is_none().then_some((subject, described));
-                items.push(Item { graph, tag, subject: about });
+                items.push(TaggedDocument { graph, tag, subject: about });
                 if depth < REFERRER_DEPTH {
                     further.push((digest, depth + 1));
                 }
@@ -137,7 +137,7 @@ impl<'a> Gatherer<'a> {
     /// Lists the referrers of one document.
     async fn referrers_of(&mut self, subject: &Digest) -> Result<Vec<TaggedReferrer>, Error> {
         match self.origin {
-            Origin::Registry(source) => {
+            ImageOrigin::Registry(source) => {
                 let registry = &self.inner.registry;
                 let listed_referrers = registry.referrers(source, subject).await?;
                 let mut found: Vec<TaggedReferrer> =
@@ -156,7 +156,7 @@ impl<'a> Gatherer<'a> {
                 }
                 Ok(found)
             }
-            Origin::Store(index) => {
+            ImageOrigin::Store(index) => {
                 let listed_referrers = self.listed_referrers.get_or_insert_with(|| listed_referrers(self.inner, index));
                 Ok(listed_referrers.get(subject).cloned().unwrap_or_default())
             }
@@ -165,7 +165,7 @@ impl<'a> Gatherer<'a> {
 }
 
 /// Reads the subject of each entry of a file's index.
-fn listed_referrers(inner: &Inner, index: &Index) -> HashMap<Digest, Vec<TaggedReferrer>> {
+fn listed_referrers(inner: &Inner, index: &ImageIndex) -> HashMap<Digest, Vec<TaggedReferrer>> {
     let mut found: HashMap<Digest, Vec<TaggedReferrer>> = HashMap::new();
     for entry in &index.manifests {
         let name = entry.annotations.get(REF_NAME).map(String::as_str).unwrap_or_default();

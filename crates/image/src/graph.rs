@@ -2,23 +2,23 @@
 
 use std::collections::{BTreeMap, HashSet};
 
-use crate::manifest::{Descriptor, Index, Manifest, Platform};
+use crate::manifest::{Descriptor, ImageIndex, ImageManifest, Platform};
 use crate::pull::parse;
-use crate::registry::{Document, MANIFEST_LIMIT};
-use crate::{Digest, Error, ErrorKind, Limits, Store, platform};
+use crate::registry::{MANIFEST_LIMIT, ManifestDocument};
+use crate::{Digest, Error, ErrorKind, ImageLimits, Store, platform};
 
 /// The documents and blobs of an image in a store.
 #[derive(Debug, Default)]
-pub(crate) struct Graph {
+pub(crate) struct ImageGraph {
     /// Manifests and indexes, children before parents.
-    pub(crate) documents: Vec<Document>,
+    pub(crate) documents: Vec<ManifestDocument>,
     /// Configs and layers, without duplicates.
     pub(crate) blobs: Vec<Descriptor>,
 }
 
 /// The remaining limits while an image is traversed. A document counts once, however often it is referenced.
-pub(crate) struct Budget {
-    limits: Limits,
+pub(crate) struct GraphBudget {
+    limits: ImageLimits,
     /// The platforms to follow in an index; empty means all.
     platforms: Vec<Platform>,
     documents: HashSet<Digest>,
@@ -27,9 +27,9 @@ pub(crate) struct Budget {
     blob_bytes: u64,
 }
 
-impl Budget {
-    pub(crate) fn new(limits: &Limits) -> Budget {
-        Budget {
+impl GraphBudget {
+    pub(crate) fn new(limits: &ImageLimits) -> GraphBudget {
+        GraphBudget {
             limits: *limits,
             platforms: Vec::new(),
             documents: HashSet::new(),
@@ -40,7 +40,7 @@ impl Budget {
     }
 
     /// Skips the images of an index for other platforms.
-    pub(crate) fn for_platforms(mut self, platforms: &[Platform]) -> Budget {
+    pub(crate) fn for_platforms(mut self, platforms: &[Platform]) -> GraphBudget {
         self.platforms = platforms.to_vec();
         self
     }
@@ -62,20 +62,20 @@ impl Budget {
     }
 
     /// Returns the children of a document, without duplicates, if they are within the limits.
-    pub(crate) fn children(&mut self, document: &Document) -> Result<Vec<Child>, Error> {
+    pub(crate) fn children(&mut self, document: &ManifestDocument) -> Result<Vec<Child>, Error> {
         self.document_bytes += document.content.len() as u64;
         if self.document_bytes > self.limits.manifest_bytes {
             let text = format!("the manifests of the image have more than {} bytes", self.limits.manifest_bytes);
             return Err(Error::new(ErrorKind::Limit, text));
         }
         if document.is_index() {
-            let index: Index = parse(&document.content, "index")?;
+            let index: ImageIndex = parse(&document.content, "index")?;
             let mut seen = HashSet::new();
             let kept = index.manifests.into_iter().filter(|image| platform::is_among(image, &self.platforms));
             let images = kept.map(|image| image.digest).filter(|digest| seen.insert(*digest));
             return Ok(images.map(Child::Document).collect());
         }
-        let manifest: Manifest = parse(&document.content, "manifest")?;
+        let manifest: ImageManifest = parse(&document.content, "manifest")?;
         self.limits.check(&manifest)?;
         let blobs = std::iter::once(manifest.config).chain(manifest.layers);
         // Non-distributable layers are stored elsewhere; the registry does not have them.
@@ -92,24 +92,24 @@ impl Budget {
     }
 }
 
-impl Graph {
+impl ImageGraph {
     /// Collects everything that a manifest or an index in `store` refers to.
     ///
     /// # Errors
     /// Fails when a manifest is missing or invalid, or a limit is exceeded.
-    pub(crate) fn of(store: &Store, digest: &Digest, limits: &Limits) -> Result<Graph, Error> {
-        Graph::of_platforms(store, digest, &[], limits)
+    pub(crate) fn of(store: &Store, digest: &Digest, limits: &ImageLimits) -> Result<ImageGraph, Error> {
+        ImageGraph::of_platforms(store, digest, &[], limits)
     }
 
-    /// Like [`Graph::of`], limited to the images of an index for `platforms`; empty means all.
+    /// Like [`ImageGraph::of`], limited to the images of an index for `platforms`; empty means all.
     pub(crate) fn of_platforms(
         store: &Store,
         digest: &Digest,
         platforms: &[Platform],
-        limits: &Limits,
-    ) -> Result<Graph, Error> {
-        let mut graph = Graph::default();
-        let mut budget = Budget::new(limits).for_platforms(platforms);
+        limits: &ImageLimits,
+    ) -> Result<ImageGraph, Error> {
+        let mut graph = ImageGraph::default();
+        let mut budget = GraphBudget::new(limits).for_platforms(platforms);
         graph.add(store, digest, 0, &mut budget, &mut HashSet::new())?;
         Ok(graph)
     }
@@ -119,7 +119,7 @@ impl Graph {
         store: &Store,
         digest: &Digest,
         depth: usize,
-        budget: &mut Budget,
+        budget: &mut GraphBudget,
         blobs: &mut HashSet<Digest>,
     ) -> Result<(), Error> {
         if !budget.admit(digest, depth)? {
@@ -128,7 +128,7 @@ impl Graph {
         let content = store
             .read(digest, MANIFEST_LIMIT)
             .map_err(|error| Error::file(format!("reading manifest {digest}"), &error))?;
-        let document = Document::new(content, None)?;
+        let document = ManifestDocument::new(content, None)?;
         for child in budget.children(&document)? {
             match child {
                 Child::Document(digest) => self.add(store, &digest, depth + 1, budget, blobs)?,
@@ -142,7 +142,7 @@ impl Graph {
 
     /// Returns the descriptor of the image itself.
     pub(crate) fn top(&self) -> Option<Descriptor> {
-        self.documents.last().map(Document::descriptor)
+        self.documents.last().map(ManifestDocument::descriptor)
     }
 }
 
@@ -157,7 +157,7 @@ fn is_foreign(blob: &Descriptor) -> bool {
     foreign && blob.other.contains_key("urls")
 }
 
-impl Document {
+impl ManifestDocument {
     pub(crate) fn descriptor(&self) -> Descriptor {
         Descriptor::new(&self.media_type, self.digest, self.content.len() as u64)
     }

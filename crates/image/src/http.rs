@@ -19,10 +19,10 @@ use hyper::body::Incoming;
 use hyper_util::client::legacy::Client;
 use hyper_util::rt::TokioExecutor;
 
-pub(crate) use body::{Body, Reached};
+pub(crate) use body::{Reached, RequestBody};
 pub(crate) use connect::ProxyError;
 use connect::{ConnectFailure, Proxies};
-pub(crate) use origin::{Authorization, Origin};
+pub(crate) use origin::{Authorization, HttpOrigin};
 use tls::TlsError;
 pub(crate) use tls::{HostCertificates, Roots};
 pub(crate) use uri::{encode, join};
@@ -60,7 +60,7 @@ impl Default for Timeouts {
 
 /// How server certificates are verified.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub(crate) enum Trust {
+pub(crate) enum TlsTrust {
     /// Certificates must be valid.
     Verified,
     /// Any certificate is accepted.
@@ -73,20 +73,20 @@ pub(crate) struct HttpRequest {
     pub(crate) method: Method,
     pub(crate) uri: Uri,
     pub(crate) headers: HeaderMap,
-    pub(crate) body: Body,
-    pub(crate) trust: Trust,
+    pub(crate) body: RequestBody,
+    pub(crate) trust: TlsTrust,
     /// Credentials, bound to the server that they belong to.
     pub(crate) authorization: Option<Authorization>,
 }
 
 impl HttpRequest {
     /// Creates a GET request without credentials.
-    pub(crate) fn get(uri: Uri, trust: Trust) -> HttpRequest {
+    pub(crate) fn get(uri: Uri, trust: TlsTrust) -> HttpRequest {
         HttpRequest {
             method: Method::GET,
             uri,
             headers: HeaderMap::new(),
-            body: Body::Empty,
+            body: RequestBody::Empty,
             trust,
             authorization: None,
         }
@@ -95,7 +95,7 @@ impl HttpRequest {
 
 /// Why there is no response.
 #[derive(Debug, Clone)]
-pub(crate) enum Failure {
+pub(crate) enum HttpFailure {
     /// The server is unreachable.
     Connect(String),
     /// The server speaks plain HTTP.
@@ -110,49 +110,49 @@ pub(crate) enum Failure {
     Blob(Error),
 }
 
-impl From<TlsError> for Failure {
-    fn from(error: TlsError) -> Failure {
-        Failure::Permanent(error.to_string())
+impl From<TlsError> for HttpFailure {
+    fn from(error: TlsError) -> HttpFailure {
+        HttpFailure::Permanent(error.to_string())
     }
 }
 
-impl Failure {
+impl HttpFailure {
     /// Returns whether a retry may succeed.
     pub(crate) fn is_transient(&self) -> bool {
-        matches!(self, Failure::Connect(_) | Failure::Broken(_))
+        matches!(self, HttpFailure::Connect(_) | HttpFailure::Broken(_))
     }
 
     pub(crate) fn into_error(self, roots: usize) -> Error {
         let text = self.to_string();
         match self {
-            Failure::Blob(error) => error,
-            Failure::Certificate(_) if roots == 0 => Error::new(ErrorKind::Certificate, text)
+            HttpFailure::Blob(error) => error,
+            HttpFailure::Certificate(_) if roots == 0 => Error::new(ErrorKind::Certificate, text)
                 .hint("this system has no root certificates; set SSL_CERT_FILE or --ca-file, or add some to certs.d"),
-            Failure::Certificate(_) => Error::new(ErrorKind::Certificate, text).hint(
+            HttpFailure::Certificate(_) => Error::new(ErrorKind::Certificate, text).hint(
                 "trust its authority with --ca-file, SSL_CERT_FILE or certs.d, or skip verification with --skip-tls-verify",
             ),
-            Failure::PlainHttp => Error::new(ErrorKind::Network, text).hint("add --use-http for a registry without TLS"),
+            HttpFailure::PlainHttp => Error::new(ErrorKind::Network, text).hint("add --use-http for a registry without TLS"),
             _ => Error::new(ErrorKind::Network, text),
         }
     }
 }
 
-impl std::fmt::Display for Failure {
+impl std::fmt::Display for HttpFailure {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
-            Failure::Blob(error) => write!(f, "{error}"),
-            Failure::PlainHttp => f.write_str("http: server gave HTTP response to HTTPS client"),
-            Failure::Certificate(text) => write!(f, "tls: failed to verify certificate: {text}"),
-            Failure::Connect(text) | Failure::Broken(text) | Failure::Permanent(text) => f.write_str(text),
+            HttpFailure::Blob(error) => write!(f, "{error}"),
+            HttpFailure::PlainHttp => f.write_str("http: server gave HTTP response to HTTPS client"),
+            HttpFailure::Certificate(text) => write!(f, "tls: failed to verify certificate: {text}"),
+            HttpFailure::Connect(text) | HttpFailure::Broken(text) | HttpFailure::Permanent(text) => f.write_str(text),
         }
     }
 }
 
-type HyperClient = Client<connect::Connector, Body>;
+type HyperClient = Client<connect::Connector, RequestBody>;
 
 /// Connections are shared by requests with the same key: the trust, which plain HTTP does not have, and the host if
 /// it has its own certificates.
-type Key = (Option<Trust>, Option<String>);
+type Key = (Option<TlsTrust>, Option<String>);
 
 /// Sends requests and pools connections.
 pub(crate) struct Http {
@@ -197,7 +197,7 @@ impl Http {
         self.proxies.intercept(uri).map(|proxy| proxy.uri().clone())
     }
 
-    fn client(&self, uri: &Uri, trust: Trust) -> Result<HyperClient, Failure> {
+    fn client(&self, uri: &Uri, trust: TlsTrust) -> Result<HyperClient, HttpFailure> {
         let trust = (uri.scheme_str() == Some("https")).then_some(trust);
         let own = trust.and_then(|_| HostCertificates::find(&self.environment, host_of(uri)));
         let key = (trust, own.as_ref().map(|_| host_of(uri).to_owned()));
@@ -207,8 +207,8 @@ impl Http {
         }
         let config = match trust {
             None => None,
-            Some(Trust::Any) => Some(tls::config(None, own.as_ref())?),
-            Some(Trust::Verified) => {
+            Some(TlsTrust::Any) => Some(tls::config(None, own.as_ref())?),
+            Some(TlsTrust::Verified) => {
                 let roots = self.roots()?;
                 Some(tls::config(Some(&roots), own.as_ref())?)
             }
@@ -223,7 +223,7 @@ impl Http {
     ///
     /// # Errors
     /// Fails when there is no response. Any status counts as a response.
-    pub(crate) async fn send(&self, mut request: HttpRequest) -> Result<HttpResponse, Failure> {
+    pub(crate) async fn send(&self, mut request: HttpRequest) -> Result<HttpResponse, HttpFailure> {
         for _ in 0..=MAX_REDIRECTS {
             let response = self.send_once(&request).await?;
             let status = response.status();
@@ -247,27 +247,27 @@ impl Http {
                 });
             };
             let next = join(&request.uri, location)
-                .ok_or_else(|| Failure::Permanent("redirected to an invalid URL".into()))?;
+                .ok_or_else(|| HttpFailure::Permanent("redirected to an invalid URL".into()))?;
             // Without verification, plain HTTP is allowed too, but not for content that the user sends with TLS.
-            let kept_to_tls = request.trust == Trust::Verified || request.body.size() > 0;
-            if kept_to_tls && Origin::of(&request.uri).is_some_and(|origin| origin.leaves_tls(&next)) {
-                return Err(Failure::Permanent(format!("redirected from HTTPS to HTTP at {}", host_of(&next))));
+            let kept_to_tls = request.trust == TlsTrust::Verified || request.body.size() > 0;
+            if kept_to_tls && HttpOrigin::of(&request.uri).is_some_and(|origin| origin.leaves_tls(&next)) {
+                return Err(HttpFailure::Permanent(format!("redirected from HTTPS to HTTP at {}", host_of(&next))));
             }
-            let elsewhere = Origin::of(&next) != Origin::of(&request.uri);
-            if elsewhere && matches!(request.body, Body::Private(_)) {
+            let elsewhere = HttpOrigin::of(&next) != HttpOrigin::of(&request.uri);
+            if elsewhere && matches!(request.body, RequestBody::Private(_)) {
                 let text = format!("{} redirected credentials to {}", host_of(&request.uri), host_of(&next));
-                return Err(Failure::Permanent(text));
+                return Err(HttpFailure::Permanent(text));
             }
             if status == StatusCode::SEE_OTHER && request.method != Method::HEAD {
                 request.method = Method::GET;
-                request.body = Body::Empty;
+                request.body = RequestBody::Empty;
             }
             request.uri = next;
         }
-        Err(Failure::Permanent(format!("stopped after {MAX_REDIRECTS} redirects")))
+        Err(HttpFailure::Permanent(format!("stopped after {MAX_REDIRECTS} redirects")))
     }
 
-    async fn send_once(&self, request: &HttpRequest) -> Result<Response<Incoming>, Failure> {
+    async fn send_once(&self, request: &HttpRequest) -> Result<Response<Incoming>, HttpFailure> {
         let client = self.client(&request.uri, request.trust)?;
         let body = request.body.clone();
         let mut built = Request::builder().method(request.method.clone()).uri(request.uri.clone());
@@ -284,12 +284,12 @@ impl Http {
                 headers.insert(http::header::PROXY_AUTHORIZATION, secret.clone());
             }
         }
-        let built = built.body(body).map_err(|error| Failure::Permanent(error.to_string()))?;
+        let built = built.body(body).map_err(|error| HttpFailure::Permanent(error.to_string()))?;
         // The timeout allows for sending the body at 64 KiB/s; the response must start soon after.
         let size = Duration::from_secs(request.body.size() / (64 << 10));
         let wait = self.timeouts.connect + self.timeouts.idle + size + request.body.delay();
         match tokio::time::timeout(wait, client.request(built)).await {
-            Err(_) => Err(Failure::Broken(format!("no response within {} seconds", wait.as_secs()))),
+            Err(_) => Err(HttpFailure::Broken(format!("no response within {} seconds", wait.as_secs()))),
             Ok(Err(error)) => Err(failure(&error)),
             Ok(Ok(response)) => Ok(response),
         }
@@ -331,19 +331,19 @@ impl HttpResponse {
     }
 
     /// Returns the next chunk of the body, or `None` at its end.
-    pub(crate) async fn chunk(&mut self) -> Result<Option<Bytes>, Failure> {
+    pub(crate) async fn chunk(&mut self) -> Result<Option<Bytes>, HttpFailure> {
         loop {
             let idle = self.timeouts.idle;
             match tokio::time::timeout(idle, self.response.body_mut().frame()).await {
-                Err(_) => return Err(Failure::Broken(format!("no data received for {} seconds", idle.as_secs()))),
+                Err(_) => return Err(HttpFailure::Broken(format!("no data received for {} seconds", idle.as_secs()))),
                 Ok(None) => return Ok(None),
-                Ok(Some(Err(error))) => return Err(Failure::Broken(causes(&error))),
+                Ok(Some(Err(error))) => return Err(HttpFailure::Broken(causes(&error))),
                 Ok(Some(Ok(frame))) => {
                     let Ok(data) = frame.into_data() else { continue };
                     self.received += data.len() as u64;
                     // A server that sends single bytes could block us forever.
                     if self.begun.elapsed() > self.timeouts.crawl + Duration::from_secs(self.received / MIN_RATE) {
-                        return Err(Failure::Permanent("the response is too slow".into()));
+                        return Err(HttpFailure::Permanent("the response is too slow".into()));
                     }
                     return Ok(Some(data));
                 }
@@ -352,11 +352,11 @@ impl HttpResponse {
     }
 
     /// Reads the whole body, up to `limit` bytes.
-    pub(crate) async fn read_all(&mut self, limit: u64) -> Result<Vec<u8>, Failure> {
+    pub(crate) async fn read_all(&mut self, limit: u64) -> Result<Vec<u8>, HttpFailure> {
         let mut whole = Vec::new();
         while let Some(piece) = self.chunk().await? {
             if (whole.len() + piece.len()) as u64 > limit {
-                return Err(Failure::Permanent(format!("the response is larger than {limit} bytes")));
+                return Err(HttpFailure::Permanent(format!("the response is larger than {limit} bytes")));
             }
             whole.extend_from_slice(&piece);
         }
@@ -381,18 +381,18 @@ pub(crate) fn host_of(uri: &Uri) -> &str {
     uri.authority().and_then(|authority| authority.as_str().rsplit('@').next()).unwrap_or_default()
 }
 
-fn failure(error: &hyper_util::client::legacy::Error) -> Failure {
+fn failure(error: &hyper_util::client::legacy::Error) -> HttpFailure {
     let mut next: Option<&(dyn StdError + 'static)> = error.source();
     while let Some(cause) = next {
         if let Some(cause) = cause.downcast_ref::<ConnectFailure>() {
             return cause.0.clone();
         }
         if let Some(cause) = cause.downcast_ref().filter(|error| BlobError::of(error).is_some()) {
-            return Failure::Blob(Error::blob(cause));
+            return HttpFailure::Blob(Error::blob(cause));
         }
         next = cause.source();
     }
-    if error.is_connect() { Failure::Connect(causes(error)) } else { Failure::Broken(causes(error)) }
+    if error.is_connect() { HttpFailure::Connect(causes(error)) } else { HttpFailure::Broken(causes(error)) }
 }
 
 /// Formats an error with its causes; hyper's top-level messages say little.

@@ -18,11 +18,11 @@ const MAX_DEPTH: usize = 100;
 /// A layer to be written: entries by their path in the image.
 #[derive(Debug, Clone, Default)]
 pub struct Layer {
-    entries: BTreeMap<Vec<u8>, Entry>,
+    entries: BTreeMap<Vec<u8>, LayerEntry>,
 }
 
 #[derive(Debug, Clone)]
-struct Entry {
+struct LayerEntry {
     kind: EntryKind,
     mode: u32,
 }
@@ -36,17 +36,17 @@ enum EntryKind {
 
 /// The file modes of a tree.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Modes {
+pub struct LayerModes {
     /// The mode of directories.
     pub directory: u32,
     /// The mode of files.
     pub file: u32,
 }
 
-impl Default for Modes {
+impl Default for LayerModes {
     /// Readable by everyone, writable by root.
-    fn default() -> Modes {
-        Modes { directory: 0o755, file: 0o644 }
+    fn default() -> LayerModes {
+        LayerModes { directory: 0o755, file: 0o644 }
     }
 }
 
@@ -93,13 +93,13 @@ impl Layer {
     /// # Errors
     /// Fails when a path cannot be read, or is neither a file nor a directory. Links are not followed: their targets may
     /// be private, or missing in the image.
-    pub fn tree(&mut self, path: &str, directory: &Path, modes: Modes) -> io::Result<()> {
+    pub fn tree(&mut self, path: &str, directory: &Path, modes: LayerModes) -> io::Result<()> {
         let path = normalize(path);
         self.put(path.clone(), EntryKind::Directory, modes.directory);
         self.add_tree(&path, directory, modes, 0)
     }
 
-    fn add_tree(&mut self, at: &[u8], directory: &Path, modes: Modes, depth: usize) -> io::Result<()> {
+    fn add_tree(&mut self, at: &[u8], directory: &Path, modes: LayerModes, depth: usize) -> io::Result<()> {
         if depth > MAX_DEPTH {
             return Err(in_path(directory, &io::Error::other("nested too deeply")));
         }
@@ -125,11 +125,11 @@ impl Layer {
     fn put(&mut self, path: Vec<u8>, kind: EntryKind, mode: u32) {
         let parents = path.iter().enumerate().filter(|(_, byte)| **byte == b'/').map(|(end, _)| &path[..end]);
         for parent in parents {
-            let directory = || Entry { kind: EntryKind::Directory, mode: Modes::default().directory };
+            let directory = || LayerEntry { kind: EntryKind::Directory, mode: LayerModes::default().directory };
             self.entries.entry(parent.to_vec()).or_insert_with(directory);
         }
         if !path.is_empty() {
-            self.entries.insert(path, Entry { kind, mode });
+            self.entries.insert(path, LayerEntry { kind, mode });
         }
     }
 
@@ -152,7 +152,7 @@ impl Layer {
                 EntryKind::File(_, size) => (b'0', &[][..], *size),
                 EntryKind::Symlink(target) => (b'2', &target[..], 0),
             };
-            out.write_all(&tar::headers(&tar::Entry { name: &name, flag, mode: entry.mode, size, link, time })?)?;
+            out.write_all(&tar::headers(&tar::TarHeader { name: &name, flag, mode: entry.mode, size, link, time })?)?;
             if let EntryKind::File(source, size) = &entry.kind {
                 copy(source, *size, &mut out, &mut buffer, progress)?;
             }

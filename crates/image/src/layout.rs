@@ -9,11 +9,11 @@ use std::path::Path;
 use std::sync::Arc;
 
 use crate::client::Inner;
-use crate::graph::{Budget, Child, Graph};
-use crate::manifest::{Descriptor, Index, Manifest, media_type};
+use crate::graph::{Child, GraphBudget, ImageGraph};
+use crate::manifest::{Descriptor, ImageIndex, ImageManifest, media_type};
 use crate::policy::Admission;
 use crate::pull::{Image, parse};
-use crate::registry::{COSIGN, Document, MANIFEST_LIMIT};
+use crate::registry::{COSIGN, MANIFEST_LIMIT, ManifestDocument};
 use crate::{Digest, Error, ErrorKind, Location, Store, archive, platform, scratch, shared};
 
 /// The annotation with the name of an image.
@@ -56,11 +56,12 @@ pub(crate) fn set_tag(store: &Store, tag: Option<&str>, image: &Descriptor) -> i
 /// Returns the media type of a stored document.
 pub(crate) fn media_type_of(store: &Store, digest: &Digest) -> String {
     let content = store.read(digest, MANIFEST_LIMIT).unwrap_or_default();
-    Document::new(content, None).map_or_else(|_| media_type::OCI_MANIFEST.into(), |document| document.media_type)
+    ManifestDocument::new(content, None)
+        .map_or_else(|_| media_type::OCI_MANIFEST.into(), |document| document.media_type)
 }
 
 /// Reads `index.json`; a missing file gives an empty index.
-pub(crate) fn read_index(root: &Path) -> io::Result<Index> {
+pub(crate) fn read_index(root: &Path) -> io::Result<ImageIndex> {
     let mut content = Vec::new();
     match shared::open_named(&root.join("index.json"))? {
         Some(file) => file.take(INDEX_LIMIT + 1).read_to_end(&mut content)?,
@@ -73,13 +74,13 @@ pub(crate) fn read_index(root: &Path) -> io::Result<Index> {
     serde_json::from_slice(&content).map_err(|error| to_error(error.to_string()))
 }
 
-pub(crate) fn write_index(root: &Path, index: &Index) -> io::Result<()> {
+pub(crate) fn write_index(root: &Path, index: &ImageIndex) -> io::Result<()> {
     let content = serde_json::to_vec(index).map_err(io::Error::other)?;
     scratch::write_atomic(&root.join("index.json"), &content)
 }
 
-pub(crate) fn empty_index() -> Index {
-    Index {
+pub(crate) fn empty_index() -> ImageIndex {
+    ImageIndex {
         schema_version: 2,
         media_type: None,
         manifests: Vec::new(),
@@ -89,7 +90,7 @@ pub(crate) fn empty_index() -> Index {
 }
 
 /// Finds an image by its tag; without a tag, the only image.
-pub(crate) fn choose(index: &Index, tag: Option<&str>) -> Result<Descriptor, Error> {
+pub(crate) fn choose(index: &ImageIndex, tag: Option<&str>) -> Result<Descriptor, Error> {
     let names: Vec<&str> =
         index.manifests.iter().filter_map(|it| it.annotations.get(REF_NAME).map(String::as_str)).collect();
     let known =
@@ -110,13 +111,13 @@ pub(crate) fn choose(index: &Index, tag: Option<&str>) -> Result<Descriptor, Err
 }
 
 /// Writes an image to the layout at `path`, keeping its other images.
-pub(crate) fn save_to(store: &Store, graph: &Graph, path: &Path, tag: Option<&str>) -> Result<(), Error> {
+pub(crate) fn save_to(store: &Store, graph: &ImageGraph, path: &Path, tag: Option<&str>) -> Result<(), Error> {
     let target = Store::open(path).map_err(|error| Error::file(path.display(), &error))?;
     save(store, graph, &target, tag)
 }
 
 /// Writes an image to a layout, keeping its other images.
-pub(crate) fn save(store: &Store, graph: &Graph, target: &Store, tag: Option<&str>) -> Result<(), Error> {
+pub(crate) fn save(store: &Store, graph: &ImageGraph, target: &Store, tag: Option<&str>) -> Result<(), Error> {
     let to_error = |error: io::Error| Error::file(target.root().display(), &error);
     for blob in &graph.blobs {
         shared::open(&store.find_path(&blob.digest))
@@ -162,7 +163,7 @@ impl Inner {
                     return Err(reading(Error::new(ErrorKind::NotFound, "the directory contains no OCI image layout")));
                 }
                 let top = choose(&index, tag.as_deref()).map_err(reading)?;
-                let mut budget = Budget::new(&self.options.limits);
+                let mut budget = GraphBudget::new(&self.options.limits);
                 self.import_layout(&path.join("blobs/sha256"), top.digest, whole, 0, &mut budget).map_err(reading)?;
                 Ok(top.digest)
             }
@@ -183,7 +184,7 @@ impl Inner {
         digest: Digest,
         whole: bool,
         depth: usize,
-        budget: &mut Budget,
+        budget: &mut GraphBudget,
     ) -> Result<(), Error> {
         if !budget.admit(&digest, depth)? {
             return Ok(());
@@ -197,7 +198,7 @@ impl Inner {
         copy(&digest, MANIFEST_LIMIT)?;
         let document = self.read_document(&digest)?;
         if document.is_index() && !whole {
-            let index: Index = parse(&document.content, "index")?;
+            let index: ImageIndex = parse(&document.content, "index")?;
             let chosen = platform::choose(&index, self.options.platform.as_ref())?.digest;
             return self.import_layout(folder, chosen, whole, depth + 1, budget);
         }
@@ -211,9 +212,9 @@ impl Inner {
     }
 
     /// Copies the referrers that a layout lists.
-    pub(crate) fn import_referrers(&self, path: &Path, index: &Index) -> Result<(), Error> {
+    pub(crate) fn import_referrers(&self, path: &Path, index: &ImageIndex) -> Result<(), Error> {
         let folder = path.join("blobs/sha256");
-        let mut budget = Budget::new(&self.options.limits);
+        let mut budget = GraphBudget::new(&self.options.limits);
         for entry in &index.manifests {
             let name = entry.annotations.get(REF_NAME).map(String::as_str).unwrap_or_default();
             let by_cosign =
@@ -221,7 +222,7 @@ impl Inner {
             let mut content = Vec::new();
             let file = shared::open_named(&folder.join(entry.digest.hex())).ok().flatten();
             let read = file.is_some_and(|file| file.take(MANIFEST_LIMIT).read_to_end(&mut content).is_ok());
-            let has_subject = read && Document::new(content, None).is_ok_and(|it| it.subject().is_some());
+            let has_subject = read && ManifestDocument::new(content, None).is_ok_and(|it| it.subject().is_some());
             if by_cosign || has_subject {
                 self.import_layout(&folder, entry.digest, true, 0, &mut budget)?;
             }
@@ -237,11 +238,11 @@ impl Inner {
             if !document.is_index() {
                 break;
             }
-            let index: Index = parse(&document.content, "index")?;
+            let index: ImageIndex = parse(&document.content, "index")?;
             digest = platform::choose(&index, self.options.platform.as_ref())?.digest;
             document = self.read_document(&digest)?;
         }
-        let manifest: Manifest = parse(&document.content, "manifest")?;
+        let manifest: ImageManifest = parse(&document.content, "manifest")?;
         self.options.limits.check(&manifest)?;
         self.image(name, top, digest, manifest)
     }

@@ -1,11 +1,11 @@
 //! Size limits of images.
 
-use crate::manifest::Manifest;
+use crate::manifest::ImageManifest;
 use crate::{Environment, Error, ErrorKind};
 
 /// Size limits of images.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Limits {
+pub struct ImageLimits {
     /// Maximum size of a config, in bytes.
     pub config: u64,
     /// Maximum number of layers of an image for one platform.
@@ -22,9 +22,9 @@ pub struct Limits {
     pub nesting: usize,
 }
 
-impl Default for Limits {
-    fn default() -> Limits {
-        Limits {
+impl Default for ImageLimits {
+    fn default() -> ImageLimits {
+        ImageLimits {
             config: 8 << 20,
             layers: 512,
             layer: 16 << 30,
@@ -36,10 +36,10 @@ impl Default for Limits {
     }
 }
 
-impl Limits {
+impl ImageLimits {
     /// The variables that set limits, with their defaults.
     pub fn variables() -> [(&'static str, u64); 5] {
-        let usual = Limits::default();
+        let usual = ImageLimits::default();
         [
             ("OPM_MAX_IMAGE_SIZE", usual.image),
             ("OPM_MAX_IMAGE_LAYERS", usual.layers as u64),
@@ -53,8 +53,8 @@ impl Limits {
     ///
     /// # Errors
     /// Fails when a variable is not a number in range.
-    pub(crate) fn with_environment(mut self, environment: &Environment) -> Result<Limits, Error> {
-        let [image, layers, layer, manifests, nesting] = Limits::variables().map(|(name, _)| name);
+    pub(crate) fn with_environment(mut self, environment: &Environment) -> Result<ImageLimits, Error> {
+        let [image, layers, layer, manifests, nesting] = ImageLimits::variables().map(|(name, _)| name);
         set(environment, image, u64::MAX - 1, &mut self.image)?;
         set(environment, layer, u64::MAX - 1, &mut self.layer)?;
         set(environment, layers, 1 << 20, &mut self.layers)?;
@@ -64,7 +64,7 @@ impl Limits {
     }
 
     /// Checks an image for one platform.
-    pub(crate) fn check(&self, manifest: &Manifest) -> Result<(), Error> {
+    pub(crate) fn check(&self, manifest: &ImageManifest) -> Result<(), Error> {
         let exceeded = |text: String| Err(Error::new(ErrorKind::Limit, text));
         if manifest.layers.len() > self.layers {
             return exceeded(format!("{} layers, the maximum is {}", manifest.layers.len(), self.layers));
@@ -104,11 +104,11 @@ mod tests {
     #[test]
     fn the_environment_sets_limits() {
         let with = |name: &str, value: &str| {
-            Limits::default().with_environment(&Environment::isolated(Path::new("/nonexistent"), &[(name, value)]))
+            ImageLimits::default().with_environment(&Environment::isolated(Path::new("/nonexistent"), &[(name, value)]))
         };
         assert_eq!(with("OPM_MAX_MANIFESTS", "7").unwrap().manifests, 7);
-        for (name, _) in Limits::variables() {
-            assert_ne!(with(name, "1").unwrap(), Limits::default(), "{name}");
+        for (name, _) in ImageLimits::variables() {
+            assert_ne!(with(name, "1").unwrap(), ImageLimits::default(), "{name}");
             for value in ["many", "-1", "18446744073709551615"] {
                 assert!(with(name, value).unwrap_err().to_string().contains(name), "{name}={value}");
             }

@@ -3,7 +3,7 @@
 use std::fmt;
 use std::path::PathBuf;
 
-use crate::{Reference, ReferenceError};
+use crate::{ImageReferenceError, Reference};
 
 /// The location of an image, as a source or a target.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
@@ -38,11 +38,11 @@ impl Location {
     ///
     /// # Errors
     /// Fails when the text is not a location.
-    pub fn parse(text: &str) -> Result<Location, ReferenceError> {
+    pub fn parse(text: &str) -> Result<Location, ImageReferenceError> {
         let file = |rest: &str| match rest.split_once(':') {
             Some((path, name)) if !path.is_empty() && !name.is_empty() => Ok((path.into(), Some(name.to_owned()))),
             None if !rest.is_empty() => Ok((rest.into(), None)),
-            _ => Err(ReferenceError::Format),
+            _ => Err(ImageReferenceError::Format),
         };
         if let Some(rest) = text.strip_prefix("docker://") {
             Ok(Location::Registry(Reference::parse(rest)?))

@@ -46,7 +46,7 @@ pub struct Descriptor {
     pub digest: Digest,
     /// The size in bytes.
     pub size: u64,
-    /// The platform, in an [`Index`].
+    /// The platform, in an [`ImageIndex`].
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub platform: Option<Platform>,
     /// Annotations.
@@ -96,13 +96,13 @@ pub struct Platform {
 /// An image for one platform.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub struct Manifest {
+pub struct ImageManifest {
     /// Always 2.
     pub schema_version: u32,
     /// The media type of this document; absent in some OCI manifests.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub media_type: Option<String>,
-    /// The descriptor of the [`Config`].
+    /// The descriptor of the [`ConfigFile`].
     pub config: Descriptor,
     /// The layers, base first.
     pub layers: Vec<Descriptor>,
@@ -117,7 +117,7 @@ pub struct Manifest {
 /// Images for several platforms, or the images of a layout.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub struct Index {
+pub struct ImageIndex {
     /// Always 2.
     pub schema_version: u32,
     /// The media type of this document; absent in some OCI indexes.
@@ -135,7 +135,7 @@ pub struct Index {
 
 /// The config of an image.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
-pub struct Config {
+pub struct ConfigFile {
     /// The creation time.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub created: Option<String>,
@@ -162,7 +162,7 @@ pub struct Config {
     pub other: Map<String, Value>,
 }
 
-impl Config {
+impl ConfigFile {
     /// Returns the labels.
     pub fn labels(&self) -> BTreeMap<String, String> {
         self.config.as_ref().and_then(|config| config.labels.clone()).unwrap_or_default()

@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use fbc::scratch::{TempFile, umasked};
 
-use crate::Blob;
+use crate::StoredBlob;
 use crate::scratch::{PREFIX, name_full_disk};
 use crate::{Digest, Hasher, Store, shared};
 
@@ -36,7 +36,7 @@ fn sweep(folder: &Path) {
 }
 
 /// The file of a partial blob.
-enum Place {
+enum PartialFile {
     /// `partial/<hex>`; the lock holder owns the name.
     Shared { path: PathBuf, file: File },
     /// A private temporary file, removed when dropped.
@@ -49,7 +49,7 @@ enum Place {
 pub(crate) struct Partial {
     store: Store,
     digest: Digest,
-    place: Place,
+    place: PartialFile,
     hasher: Hasher,
     size: u64,
 }
@@ -68,9 +68,9 @@ impl Partial {
         let place = match shared::resume(&path)? {
             // If another process is downloading the blob, each continues on its own; the last rename wins, with the
             // same bytes. The file may also have become the finished blob since it was opened.
-            Some(file) if file.try_lock().is_ok() && is_same(&file, &path) => Place::Shared { path, file },
+            Some(file) if file.try_lock().is_ok() && is_same(&file, &path) => PartialFile::Shared { path, file },
             // Locked by another process, or not ours.
-            _ => Place::Private(TempFile::create(&folder, PREFIX)?),
+            _ => PartialFile::Private(TempFile::create(&folder, PREFIX)?),
         };
         let mut partial = Partial { store: store.clone(), digest, place, hasher: Hasher::new(), size: 0 };
         partial.hash_existing()?;
@@ -79,9 +79,9 @@ impl Partial {
 
     fn file(&mut self) -> io::Result<&mut File> {
         match &mut self.place {
-            Place::Shared { file, .. } => Ok(file),
-            Place::Private(scratch) => Ok(scratch.file()),
-            Place::Done => Err(io::Error::other("the blob is complete")),
+            PartialFile::Shared { file, .. } => Ok(file),
+            PartialFile::Private(scratch) => Ok(scratch.file()),
+            PartialFile::Done => Err(io::Error::other("the blob is complete")),
         }
     }
 
@@ -123,7 +123,7 @@ impl Partial {
     }
 
     /// Moves the blob to its final name if the digest matches; otherwise returns the actual digest.
-    pub(crate) fn finish(&mut self) -> io::Result<Result<Blob, Digest>> {
+    pub(crate) fn finish(&mut self) -> io::Result<Result<StoredBlob, Digest>> {
         let digest = self.hasher.clone().finish();
         if digest != self.digest {
             return Ok(Err(digest));
@@ -131,14 +131,14 @@ impl Partial {
         let (store, size) = (self.store.clone(), self.size);
         store.sync(self.file()?, size).map_err(|error| name_full_disk(store.root(), error))?;
         let target = self.store.path_of(&digest);
-        let file = match std::mem::replace(&mut self.place, Place::Done) {
-            Place::Shared { path, file } => {
+        let file = match std::mem::replace(&mut self.place, PartialFile::Done) {
+            PartialFile::Shared { path, file } => {
                 file.set_permissions(Permissions::from_mode(umasked(0o666)))?;
                 fs::rename(&path, &target)?;
                 file
             }
-            Place::Private(scratch) => scratch.finish(&target, umasked(0o666))?,
-            Place::Done => return Err(io::Error::other("the blob is complete")),
+            PartialFile::Private(scratch) => scratch.finish(&target, umasked(0o666))?,
+            PartialFile::Done => return Err(io::Error::other("the blob is complete")),
         };
         self.store.accept(digest, &file).map(Ok)
     }
@@ -151,7 +151,7 @@ fn is_same(file: &File, path: &Path) -> bool {
 
 impl Drop for Partial {
     fn drop(&mut self) {
-        if let Place::Shared { path, .. } = &self.place
+        if let PartialFile::Shared { path, .. } = &self.place
             && self.size == 0
         {
             // An empty file is useless for a resume.

@@ -3,7 +3,7 @@
 use std::fmt;
 use std::str::FromStr;
 
-use crate::manifest::{Descriptor, Index, Platform};
+use crate::manifest::{Descriptor, ImageIndex, Platform};
 use crate::{Error, ErrorKind};
 
 /// The text is not a platform.
@@ -73,7 +73,7 @@ impl fmt::Display for Platform {
 
 /// Selects an image of `index`: for the requested platform, or for this machine's, or else for linux/amd64, whose
 /// files serve a catalog equally well.
-pub(crate) fn choose<'a>(index: &'a Index, asked: Option<&Platform>) -> Result<&'a Descriptor, Error> {
+pub(crate) fn choose<'a>(index: &'a ImageIndex, asked: Option<&Platform>) -> Result<&'a Descriptor, Error> {
     let host = Platform::host();
     let wanted = asked.unwrap_or(&host);
     let fallback = Platform { architecture: "amd64".into(), os: "linux".into(), ..Platform::default() };
@@ -95,7 +95,7 @@ pub(crate) fn choose<'a>(index: &'a Index, asked: Option<&Platform>) -> Result<&
     })
 }
 
-fn find<'a>(index: &'a Index, wanted: &Platform) -> Option<&'a Descriptor> {
+fn find<'a>(index: &'a ImageIndex, wanted: &Platform) -> Option<&'a Descriptor> {
     let fits = |image: &&Descriptor| {
         image.platform.as_ref().is_some_and(|it| it.os == wanted.os && it.architecture == wanted.architecture)
     };
@@ -112,7 +112,7 @@ mod tests {
     use super::*;
     use crate::Digest;
 
-    fn index(platforms: &[&str]) -> Index {
+    fn index(platforms: &[&str]) -> ImageIndex {
         let manifests = platforms
             .iter()
             .map(|name| Descriptor {
@@ -120,7 +120,7 @@ mod tests {
                 ..Descriptor::new("", Digest::of(name.as_bytes()), name.len() as u64)
             })
             .collect();
-        Index {
+        ImageIndex {
             schema_version: 2,
             media_type: None,
             manifests,

@@ -7,11 +7,11 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use crate::signature::{Applied, Attached, Judgement, Name, Requirement, Subject};
+use crate::signature::{Applied, AttachedSignature, Judgement, Name, PolicyRequirement, Subject};
 
 use crate::client::{INSECURE_POLICY, Inner};
-use crate::graph::Graph;
-use crate::registry::{Source, fallback_tag};
+use crate::graph::ImageGraph;
+use crate::registry::{RegistrySource, fallback_tag};
 use crate::signature::sources::Collected;
 use crate::{Digest, Environment, Error, ErrorKind, Location, Platform, Reference};
 
@@ -20,8 +20,8 @@ const FILE_LIMIT: u64 = 4 << 20;
 
 /// A loaded policy file.
 #[derive(Debug)]
-pub(crate) struct Policy {
-    rules: crate::signature::Policy,
+pub(crate) struct LoadedPolicy {
+    rules: crate::signature::SignaturePolicy,
     file: PathBuf,
 }
 
@@ -32,7 +32,7 @@ pub(crate) struct Admission(Option<Arc<PendingCheck>>);
 /// The policy to check an image against.
 #[derive(Debug)]
 struct PendingCheck {
-    policy: Policy,
+    policy: LoadedPolicy,
     location: Location,
 }
 
@@ -49,18 +49,18 @@ pub struct StoredImage {
     pub signatures: Vec<(String, Digest)>,
 }
 
-impl Policy {
+impl LoadedPolicy {
     /// Reads the given file, or else the user's, or else the system's.
-    pub(crate) fn load(environment: &Environment, given: Option<&Path>) -> Result<Option<Policy>, Error> {
+    pub(crate) fn load(environment: &Environment, given: Option<&Path>) -> Result<Option<LoadedPolicy>, Error> {
         if let Some(path) = given {
             let content = read(path).map_err(|error| Error::file(path.display(), &error))?;
-            return Policy::parse(path, &content).map(Some);
+            return LoadedPolicy::parse(path, &content).map(Some);
         }
         let user = environment.config_home().map(|config| config.join("containers/policy.json"));
         let system = environment.etc().join("containers/policy.json");
         for path in user.into_iter().chain([system]) {
             match read(&path) {
-                Ok(content) => return Policy::parse(&path, &content).map(Some),
+                Ok(content) => return LoadedPolicy::parse(&path, &content).map(Some),
                 Err(error) if matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory) => {}
                 Err(error) => return Err(Error::file(path.display(), &error)),
             }
@@ -68,10 +68,10 @@ impl Policy {
         Ok(None)
     }
 
-    fn parse(path: &Path, content: &[u8]) -> Result<Policy, Error> {
+    fn parse(path: &Path, content: &[u8]) -> Result<LoadedPolicy, Error> {
         let to_error = |error| Error::new(ErrorKind::File, format!("invalid policy in {}: {error}", path.display()));
-        let rules = crate::signature::Policy::parse(content).map_err(to_error)?;
-        Ok(Policy { rules, file: path.to_owned() })
+        let rules = crate::signature::SignaturePolicy::parse(content).map_err(to_error)?;
+        Ok(LoadedPolicy { rules, file: path.to_owned() })
     }
 
     pub(crate) fn file(&self) -> &Path {
@@ -89,24 +89,29 @@ impl Policy {
         let requirements = self.applied(location).requirements;
         for requirement in requirements {
             let text = match requirement {
-                Requirement::InsecureAcceptAnything => continue,
-                Requirement::Reject => {
+                PolicyRequirement::InsecureAcceptAnything => continue,
+                PolicyRequirement::Reject => {
                     let text = format!("{} is rejected by policy", shown(location));
                     let hint = format!("the policy is {}", self.file.display());
                     return Err(Error::new(ErrorKind::Forbidden, text).hint(hint));
                 }
                 // The containers tools do not implement it either.
-                Requirement::SignedBaseLayer => "which no tool implements",
-                Requirement::SignedBy(_) | Requirement::SigstoreSigned(_) => continue,
+                PolicyRequirement::SignedBaseLayer => "which no tool implements",
+                PolicyRequirement::SignedBy(_) | PolicyRequirement::SigstoreSigned(_) => continue,
             };
             let text = format!("policy wants {} to be {}, {text}", shown(location), requirement.kind());
             return Err(Error::new(ErrorKind::Forbidden, text).hint(self.hint()));
         }
-        Ok(!requirements.iter().any(Requirement::needs_signatures))
+        Ok(!requirements.iter().any(PolicyRequirement::needs_signatures))
     }
 
     /// Evaluates the requirements against the signatures of an image.
-    pub(crate) fn judge(&self, location: &Location, digest: &Digest, signatures: &[Attached]) -> Vec<Judgement> {
+    pub(crate) fn judge(
+        &self,
+        location: &Location,
+        digest: &Digest,
+        signatures: &[AttachedSignature],
+    ) -> Vec<Judgement> {
         let name = match location {
             Location::Registry(reference) => Name::parse(&identity(reference)).ok(),
             _ => None,
@@ -151,7 +156,7 @@ impl crate::Client {
         let inner = self.inner();
         let Some(pending) = inner.allow(&Location::Registry(image.reference.clone()))?.0 else { return Ok(()) };
         let options = &inner.options;
-        let graph = Graph::of_platforms(&options.store, &image.digest, &image.platforms, &options.limits)?;
+        let graph = ImageGraph::of_platforms(&options.store, &image.digest, &image.platforms, &options.limits)?;
         for document in graph.documents.iter().filter(|document| !document.is_index()) {
             let name = format!("{}.sig", fallback_tag(&document.digest));
             let mut found = Collected::default();
@@ -180,7 +185,7 @@ impl Inner {
     pub(crate) fn needed_signatures(&self, reference: &Reference) -> Vec<&'static str> {
         let Ok(Some(policy)) = self.policy() else { return Vec::new() };
         let applied = policy.applied(&Location::Registry(reference.clone()));
-        applied.requirements.iter().filter(|it| it.needs_signatures()).map(Requirement::kind).collect()
+        applied.requirements.iter().filter(|it| it.needs_signatures()).map(PolicyRequirement::kind).collect()
     }
 }
 
@@ -189,7 +194,12 @@ impl Admission {
     ///
     /// # Errors
     /// Fails when the policy does not accept the image.
-    pub(crate) async fn check(&self, inner: &Inner, source: Option<&Source>, digest: &Digest) -> Result<(), Error> {
+    pub(crate) async fn check(
+        &self,
+        inner: &Inner,
+        source: Option<&RegistrySource>,
+        digest: &Digest,
+    ) -> Result<(), Error> {
         let Some(pending) = &self.0 else { return Ok(()) };
         let (policy, location) = (&pending.policy, &pending.location);
         let is_registry = matches!(location, Location::Registry(_));
@@ -233,7 +243,11 @@ impl PendingCheck {
     }
 
     /// Evaluates on a blocking thread, because it reads key files.
-    async fn judge(self: &Arc<Self>, digest: &Digest, signatures: Vec<Attached>) -> Result<Vec<Judgement>, Error> {
+    async fn judge(
+        self: &Arc<Self>,
+        digest: &Digest,
+        signatures: Vec<AttachedSignature>,
+    ) -> Result<Vec<Judgement>, Error> {
         let (pending, digest) = (Arc::clone(self), *digest);
         tokio::task::spawn_blocking(move || pending.policy.judge(&pending.location, &digest, &signatures))
             .await
@@ -315,7 +329,8 @@ mod tests {
     use super::*;
 
     fn outcome(policy: &str, location: &str) -> Result<bool, String> {
-        let policy = Policy::parse(Path::new("policy.json"), policy.as_bytes()).map_err(|error| error.to_string())?;
+        let policy =
+            LoadedPolicy::parse(Path::new("policy.json"), policy.as_bytes()).map_err(|error| error.to_string())?;
         policy.check(&Location::parse(location).unwrap()).map_err(|error| error.to_string())
     }
 

@@ -7,7 +7,7 @@ use crate::{Descriptor, Digest};
 /// A progress event.
 #[derive(Debug, Clone)]
 #[non_exhaustive]
-pub enum Event<'a> {
+pub enum TransferEvent<'a> {
     /// A tag or a digest was resolved to this manifest.
     Resolved {
         /// The image, as named by the user.
@@ -50,15 +50,15 @@ pub enum Event<'a> {
 }
 
 /// Receives progress events from several threads.
-pub trait Progress: Send + Sync {
+pub trait TransferProgress: Send + Sync {
     /// Handles an event. It must not block for long.
-    fn on(&self, event: &Event<'_>);
+    fn on(&self, event: &TransferEvent<'_>);
 }
 
 /// Ignores all events.
 #[derive(Debug, Clone, Copy, Default)]
-pub struct Silent;
+pub struct NoEvents;
 
-impl Progress for Silent {
-    fn on(&self, _: &Event<'_>) {}
+impl TransferProgress for NoEvents {
+    fn on(&self, _: &TransferEvent<'_>) {}
 }

@@ -4,14 +4,14 @@ use std::collections::BTreeMap;
 
 use tokio::task::JoinSet;
 
-use crate::Blob;
+use crate::StoredBlob;
 use crate::client::{Client, Inner};
 use crate::layout;
-use crate::manifest::{Config, Descriptor, Index, Manifest, Platform};
+use crate::manifest::{ConfigFile, Descriptor, ImageIndex, ImageManifest, Platform};
 use crate::platform;
 use crate::policy::Admission;
-use crate::progress::Event;
-use crate::registry::{Document, Source, stored};
+use crate::progress::TransferEvent;
+use crate::registry::{ManifestDocument, RegistrySource, stored};
 use crate::{Digest, Error, ErrorKind, Location, Reference};
 
 /// An image in a store.
@@ -24,11 +24,11 @@ pub struct Image {
     /// The digest of its manifest.
     pub manifest_digest: Digest,
     /// Its manifest.
-    pub manifest: Manifest,
+    pub manifest: ImageManifest,
     /// Its config.
-    pub config: Config,
+    pub config: ConfigFile,
     /// Its layers, base first.
-    pub layers: Vec<(Descriptor, Blob)>,
+    pub layers: Vec<(Descriptor, StoredBlob)>,
 }
 
 impl Image {
@@ -87,7 +87,7 @@ impl Client {
     ///
     /// # Errors
     /// Fails as [`Client::pull`] does.
-    pub fn config(&self, location: &Location) -> Result<Config, Error> {
+    pub fn config(&self, location: &Location) -> Result<ConfigFile, Error> {
         let Location::Registry(reference) = location else { return Ok(self.pull(location)?.config) };
         let inner = self.inner();
         if inner.options.offline {
@@ -112,7 +112,7 @@ impl Client {
                 let inner = inner.clone();
                 async move {
                     let document = inner.registry.manifest(&source, &source.reference.version()).await?;
-                    let index = document.is_index().then(|| serde_json::from_slice::<Index>(&document.content));
+                    let index = document.is_index().then(|| serde_json::from_slice::<ImageIndex>(&document.content));
                     index
                         .transpose()
                         .map_err(|error| Error::new(ErrorKind::Unsupported, format!("{}: {error}", source.reference)))
@@ -122,7 +122,7 @@ impl Client {
                 return Ok(index.manifests.into_iter().filter_map(|image| image.platform).collect());
             }
         }
-        let Config { os, architecture, variant, .. } = self.config(location)?;
+        let ConfigFile { os, architecture, variant, .. } = self.config(location)?;
         Ok(vec![Platform { os, architecture, variant, ..Platform::default() }])
     }
 
@@ -202,7 +202,7 @@ impl Inner {
     async fn pull_from(
         self: std::sync::Arc<Self>,
         name: &str,
-        source: &Source,
+        source: &RegistrySource,
         admission: &Admission,
     ) -> Result<Image, Error> {
         let initializing = |error: Error| error.context(format!("initializing source docker://{name}"));
@@ -214,9 +214,9 @@ impl Inner {
     async fn config_from(
         self: std::sync::Arc<Self>,
         name: &str,
-        source: &Source,
+        source: &RegistrySource,
         admission: &Admission,
-    ) -> Result<Config, Error> {
+    ) -> Result<ConfigFile, Error> {
         let initializing = |error: Error| error.context(format!("initializing source docker://{name}"));
         let document = self.registry.manifest(source, &source.reference.version()).await.map_err(initializing)?;
         let digest = self.store_document(&document)?;
@@ -226,7 +226,7 @@ impl Inner {
         self.config(&manifest)
     }
 
-    pub(crate) fn store_document(&self, document: &Document) -> Result<Digest, Error> {
+    pub(crate) fn store_document(&self, document: &ManifestDocument) -> Result<Digest, Error> {
         let stored = self.options.store.put(&document.content);
         stored.map_err(|error| Error::file("storing a manifest", &error))
     }
@@ -235,7 +235,7 @@ impl Inner {
     pub(crate) async fn complete(
         self: &std::sync::Arc<Self>,
         name: &str,
-        source: Option<&Source>,
+        source: Option<&RegistrySource>,
         digest: Digest,
         admission: &Admission,
     ) -> Result<Image, Error> {
@@ -264,9 +264,9 @@ impl Inner {
     pub(crate) async fn choose(
         &self,
         name: &str,
-        source: Option<&Source>,
+        source: Option<&RegistrySource>,
         digest: Digest,
-    ) -> Result<(Digest, Manifest), Error> {
+    ) -> Result<(Digest, ImageManifest), Error> {
         let mut manifest_digest = digest;
         let mut document = self.read_document(&digest)?;
         let nesting = self.options.limits.nesting;
@@ -274,7 +274,7 @@ impl Inner {
             if !document.is_index() {
                 break;
             }
-            let index: Index = parse(&document.content, "index")?;
+            let index: ImageIndex = parse(&document.content, "index")?;
             let choosing =
                 |error: Error| error.context(format!("choosing an image from manifest list docker://{name}"));
             let chosen = platform::choose(&index, self.options.platform.as_ref()).map_err(choosing)?;
@@ -294,8 +294,8 @@ impl Inner {
         if document.is_index() {
             return Err(Error::new(ErrorKind::Limit, format!("indexes are nested deeper than {nesting}")));
         }
-        self.options.progress.on(&Event::Resolved { reference: name, digest: &manifest_digest });
-        let manifest: Manifest = parse(&document.content, "manifest")?;
+        self.options.progress.on(&TransferEvent::Resolved { reference: name, digest: &manifest_digest });
+        let manifest: ImageManifest = parse(&document.content, "manifest")?;
         self.options.limits.check(&manifest)?;
         Ok((manifest_digest, manifest))
     }
@@ -306,7 +306,7 @@ impl Inner {
         name: &str,
         digest: Digest,
         manifest_digest: Digest,
-        manifest: Manifest,
+        manifest: ImageManifest,
     ) -> Result<Image, Error> {
         let store = &self.options.store;
         let config = self.config(&manifest)?;
@@ -319,14 +319,14 @@ impl Inner {
         Ok(Image { reference: name.into(), digest, manifest_digest, manifest, config, layers })
     }
 
-    fn config(&self, manifest: &Manifest) -> Result<Config, Error> {
+    fn config(&self, manifest: &ImageManifest) -> Result<ConfigFile, Error> {
         let config = self.options.store.read(&manifest.config.digest, self.options.limits.config);
         parse(&config.map_err(|error| Error::file("reading the config", &error))?, "config")
     }
 
-    pub(crate) fn read_document(&self, digest: &Digest) -> Result<Document, Error> {
+    pub(crate) fn read_document(&self, digest: &Digest) -> Result<ManifestDocument, Error> {
         let content = self.options.store.read(digest, crate::registry::MANIFEST_LIMIT);
-        Document::new(content.map_err(|error| Error::file("reading a manifest", &error))?, None)
+        ManifestDocument::new(content.map_err(|error| Error::file("reading a manifest", &error))?, None)
     }
 
     /// Returns the image that a reference resolved to when it was last pulled.

@@ -4,11 +4,11 @@ use std::sync::Arc;
 
 use tokio::task::JoinSet;
 
-use crate::Blob;
+use crate::StoredBlob;
 use crate::client::{Client, Inner};
-use crate::graph::Graph;
-use crate::progress::Event;
-use crate::registry::Source;
+use crate::graph::ImageGraph;
+use crate::progress::TransferEvent;
+use crate::registry::RegistrySource;
 use crate::{Descriptor, Digest, Error, ErrorKind, Location, Reference, Store, archive, layout};
 
 impl Client {
@@ -28,7 +28,7 @@ impl Client {
     /// Fails as [`Client::push`] does.
     pub(crate) async fn push_async(&self, image: &Digest, to: &Location) -> Result<(), Error> {
         let inner = self.inner();
-        let graph = Graph::of(&inner.options.store, image, &inner.options.limits)?;
+        let graph = ImageGraph::of(&inner.options.store, image, &inner.options.limits)?;
         match to {
             Location::Registry(reference) => inner.push_graph(graph, reference).await,
             other => {
@@ -44,7 +44,7 @@ impl Client {
 
 impl Inner {
     /// Returns a blob of the store to read; a missing blob is an error.
-    pub(crate) fn stored_blob(&self, blob: &Descriptor) -> Result<Blob, Error> {
+    pub(crate) fn stored_blob(&self, blob: &Descriptor) -> Result<StoredBlob, Error> {
         let missing =
             || Error::new(ErrorKind::NotFound, format!("blob {} is missing from the store or damaged", blob.digest));
         let found = self.options.store.find(blob).map_err(|error| Error::file("reading a blob", &error))?;
@@ -52,16 +52,19 @@ impl Inner {
     }
 
     /// Returns the source that a push to `reference` uses.
-    pub(crate) fn target(&self, reference: &Reference) -> Result<Source, Error> {
+    pub(crate) fn target(&self, reference: &Reference) -> Result<RegistrySource, Error> {
         if self.options.offline {
             return Err(Error::new(ErrorKind::Offline, format!("{reference}: network access is disabled")));
         }
         // Mirrors are read-only; the last candidate is the registry itself.
         let candidates = self.conf()?.candidates(reference)?;
-        Ok(candidates.into_iter().last().map_or_else(|| Source::new(reference.clone()), |candidate| candidate.source))
+        Ok(candidates
+            .into_iter()
+            .last()
+            .map_or_else(|| RegistrySource::new(reference.clone()), |candidate| candidate.source))
     }
 
-    async fn push_graph(self: &Arc<Self>, graph: Graph, reference: &Reference) -> Result<(), Error> {
+    async fn push_graph(self: &Arc<Self>, graph: ImageGraph, reference: &Reference) -> Result<(), Error> {
         let writing = |error: Error| error.context(format!("writing docker://{reference}"));
         let target = self.target(reference)?;
         let mut tasks: JoinSet<Result<(), Error>> = JoinSet::new();
@@ -70,11 +73,11 @@ impl Inner {
             tasks.spawn(async move {
                 let _turn = inner.blobs.acquire().await;
                 let name = target.reference.to_string();
-                inner.options.progress.on(&Event::Started { reference: &name, blob: &blob, received: 0 });
+                inner.options.progress.on(&TransferEvent::Started { reference: &name, blob: &blob, received: 0 });
                 let stored = async || inner.stored_blob(&blob);
                 let sent = inner.registry.send(&target, &blob, None, stored).await?;
                 let cached = sent != crate::registry::UploadOutcome::Uploaded;
-                inner.options.progress.on(&Event::Finished { blob: &blob, cached });
+                inner.options.progress.on(&TransferEvent::Finished { blob: &blob, cached });
                 Ok(())
             });
         }
@@ -98,7 +101,7 @@ impl Inner {
 }
 
 /// Writes an image to a directory or a file.
-pub(crate) fn save(store: &Store, graph: &Graph, to: &Location) -> Result<(), Error> {
+pub(crate) fn save(store: &Store, graph: &ImageGraph, to: &Location) -> Result<(), Error> {
     let writing = |error: Error| error.context(format!("writing {to}"));
     let outcome = match to {
         Location::Layout { path, tag } => layout::save_to(store, graph, path, tag.as_deref()),

@@ -17,7 +17,7 @@ pub struct Reference {
 
 /// Why a text is not a reference.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum ReferenceError {
+pub enum ImageReferenceError {
     /// It violates the grammar.
     #[error("invalid reference format")]
     Format,
@@ -45,10 +45,10 @@ impl Reference {
     ///
     /// # Errors
     /// Fails when the text is not such a reference.
-    pub fn parse(text: &str) -> Result<Reference, ReferenceError> {
+    pub fn parse(text: &str) -> Result<Reference, ImageReferenceError> {
         let reference = Reference::parse_name(text)?;
         if reference.tag.is_none() && reference.digest.is_none() {
-            return Err(ReferenceError::NoVersion(text.into()));
+            return Err(ImageReferenceError::NoVersion(text.into()));
         }
         Ok(reference)
     }
@@ -57,24 +57,24 @@ impl Reference {
     ///
     /// # Errors
     /// Fails when the text is not such a reference.
-    pub fn parse_name(text: &str) -> Result<Reference, ReferenceError> {
+    pub fn parse_name(text: &str) -> Result<Reference, ImageReferenceError> {
         let (name, tag, digest) = split(text)?;
         let (host, repository) = match name.split_once('/') {
             Some((host, repository)) if looks_like_host(host) => (host, repository),
             _ => {
                 check_path(name)?;
-                return Err(ReferenceError::NotCanonical);
+                return Err(ImageReferenceError::NotCanonical);
             }
         };
         if !is_host(host) {
-            return Err(ReferenceError::Format);
+            return Err(ImageReferenceError::Format);
         }
         check_path(repository)?;
         if name.len() > MAX_NAME {
-            return Err(ReferenceError::TooLong);
+            return Err(ImageReferenceError::TooLong);
         }
         if host == "index.docker.io" || host == "docker.io" && !repository.contains('/') {
-            return Err(ReferenceError::NotCanonical);
+            return Err(ImageReferenceError::NotCanonical);
         }
         Ok(Reference {
             text: text.into(),
@@ -151,16 +151,16 @@ impl fmt::Display for Reference {
 }
 
 impl FromStr for Reference {
-    type Err = ReferenceError;
+    type Err = ImageReferenceError;
 
-    fn from_str(text: &str) -> Result<Reference, ReferenceError> {
+    fn from_str(text: &str) -> Result<Reference, ImageReferenceError> {
         Reference::parse(text)
     }
 }
 
 /// Splits a reference into name, tag and digest.
-fn split(text: &str) -> Result<(&str, Option<&str>, Option<Digest>), ReferenceError> {
-    let invalid = ReferenceError::Format;
+fn split(text: &str) -> Result<(&str, Option<&str>, Option<Digest>), ImageReferenceError> {
+    let invalid = ImageReferenceError::Format;
     let (rest, digest) = match text.split_once('@') {
         None => (text, None),
         Some((rest, digits)) if rest.ends_with(":sha256") => {
@@ -214,11 +214,11 @@ pub(crate) fn is_host(host: &str) -> bool {
     port_is_good && name.is_none_or(|name| name.split('.').all(label))
 }
 
-fn check_path(path: &str) -> Result<(), ReferenceError> {
+fn check_path(path: &str) -> Result<(), ImageReferenceError> {
     if path.bytes().any(|byte| byte.is_ascii_uppercase()) && path.to_ascii_lowercase().split('/').all(is_component) {
-        return Err(ReferenceError::Uppercase(path.into()));
+        return Err(ImageReferenceError::Uppercase(path.into()));
     }
-    if path.split('/').all(is_component) { Ok(()) } else { Err(ReferenceError::Format) }
+    if path.split('/').all(is_component) { Ok(()) } else { Err(ImageReferenceError::Format) }
 }
 
 /// Letters and digits, separated by a dot, one or two underscores, or hyphens.
@@ -317,6 +317,6 @@ mod tests {
     #[test]
     fn names_that_are_too_long_are_rejected() {
         let long = format!("quay.io/{}:v1", "a".repeat(250));
-        assert_eq!(Reference::parse(&long), Err(ReferenceError::TooLong));
+        assert_eq!(Reference::parse(&long), Err(ImageReferenceError::TooLong));
     }
 }

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 
 use serde::Deserialize;
 
-use crate::registry::Source;
+use crate::registry::RegistrySource;
 use crate::{Environment, Error, ErrorKind, Reference};
 
 /// Maximum size of a file.
@@ -79,7 +79,7 @@ enum Pull {
 
 #[derive(Debug, Default, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-struct Content {
+struct RegistriesToml {
     #[serde(default)]
     unqualified_search_registries: Option<Vec<String>>,
     #[serde(default)]
@@ -138,7 +138,7 @@ struct List {
 /// A source to try for an image.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Candidate {
-    pub(crate) source: Source,
+    pub(crate) source: RegistrySource,
     pub(crate) mirror: bool,
 }
 
@@ -190,7 +190,7 @@ impl RegistriesConf {
     /// # Errors
     /// Fails when the text is invalid.
     pub fn add(&mut self, path: &Path, text: &str) -> Result<(), RegistriesConfError> {
-        let content: Content = toml::from_str(text)?;
+        let content: RegistriesToml = toml::from_str(text)?;
         for raw in content.registry {
             let rule = raw.check(path)?;
             self.replace(rule);
@@ -272,23 +272,23 @@ impl RegistriesConf {
     pub(crate) fn candidates(&self, reference: &Reference) -> Result<Vec<Candidate>, Error> {
         let text = plain(reference);
         let Some((rule, covered)) = self.rule_for(&text) else {
-            return Ok(vec![Candidate { source: Source::new(reference.clone()), mirror: false }]);
+            return Ok(vec![Candidate { source: RegistrySource::new(reference.clone()), mirror: false }]);
         };
         if rule.blocked {
             let text = format!("registry {} is blocked in {}", rule.prefix, rule.file.display());
             return Err(Error::new(ErrorKind::Forbidden, text));
         }
         let rest = &text[covered..];
-        let moved = |location: &str, insecure: bool| -> Result<Source, Error> {
+        let moved = |location: &str, insecure: bool| -> Result<RegistrySource, Error> {
             if location.is_empty() {
-                return Ok(Source { reference: reference.clone(), insecure });
+                return Ok(RegistrySource { reference: reference.clone(), insecure });
             }
             let to_error = |error| {
                 let text = format!("{}: {location}{rest} for {reference}: {error}", rule.file.display());
                 Error::new(ErrorKind::File, text)
             };
             let reference = Reference::parse_name(&format!("{location}{rest}")).map_err(to_error)?;
-            Ok(Source { reference, insecure })
+            Ok(RegistrySource { reference, insecure })
         };
         let by_digest = reference.digest().is_some();
         let mut candidates = Vec::new();

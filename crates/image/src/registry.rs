@@ -17,9 +17,9 @@ pub use client::Retries;
 
 pub(crate) use blob::stored;
 pub(crate) use client::Call;
-pub(crate) use client::{Registry, Settings};
-pub(crate) use endpoint::{Source, address};
-pub(crate) use manifest::{Document, MANIFEST_LIMIT};
+pub(crate) use client::{ClientSettings, Registry};
+pub(crate) use endpoint::{RegistrySource, address};
+pub(crate) use manifest::{MANIFEST_LIMIT, ManifestDocument};
 pub(crate) use push::UploadOutcome;
 pub(crate) use referrers::{COSIGN, fallback_tag};
 pub(crate) use refusal::response_error;

@@ -6,12 +6,12 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use crate::client::{Client, Inner};
-use crate::gather::{Gatherer, Origin};
-use crate::graph::Graph;
+use crate::gather::{Gatherer, ImageOrigin};
+use crate::graph::ImageGraph;
 use crate::manifest::{Descriptor, Platform};
-use crate::registry::Source;
+use crate::registry::RegistrySource;
 use crate::scheduler::for_each_by_registry;
-use crate::{Digest, Error, ErrorKind, Limits, Reference, Store};
+use crate::{Digest, Error, ErrorKind, ImageLimits, Reference, Store};
 
 /// Maximum number of retry rounds after the remaining items are done.
 pub(crate) const ROUNDS: u32 = 2;
@@ -52,10 +52,10 @@ impl Parts {
     ///
     /// # Errors
     /// Fails when a manifest is missing or invalid, or a limit is exceeded.
-    pub fn of(store: &Store, image: &Digest, platforms: &[Platform], limits: &Limits) -> Result<Parts, Error> {
-        let graph = Graph::of_platforms(store, image, platforms, limits)?;
+    pub fn of(store: &Store, image: &Digest, platforms: &[Platform], limits: &ImageLimits) -> Result<Parts, Error> {
+        let graph = ImageGraph::of_platforms(store, image, platforms, limits)?;
         Ok(Parts {
-            documents: graph.documents.iter().map(crate::registry::Document::descriptor).collect(),
+            documents: graph.documents.iter().map(crate::registry::ManifestDocument::descriptor).collect(),
             blobs: graph.blobs,
         })
     }
@@ -72,7 +72,7 @@ enum Surveyed {
 
 /// A blob to fetch and its sources.
 #[derive(Debug, Clone)]
-pub struct Wanted {
+pub struct BlobRequest {
     /// The blob.
     pub blob: Descriptor,
     /// Images that contain it, in the repositories to try.
@@ -169,7 +169,7 @@ impl Client {
                             inner.store_document(&document)?
                         }
                     };
-                    let origin = Origin::Registry(source.clone());
+                    let origin = ImageOrigin::Registry(source.clone());
                     let mut gatherer = Gatherer::new(&inner, &origin, None).for_platforms(platforms);
                     let graph = gatherer.image(digest).await?;
                     if let Some(admission) = admission {
@@ -193,7 +193,7 @@ impl Client {
     /// Fetches blobs into the store, largest first, each once however many images contain it; returns the errors of
     /// the failed ones. Failures are retried after the remaining blobs are done. Once the disk is full, no new blob
     /// starts.
-    pub fn fetch_set(&self, mut wanted: Vec<Wanted>) -> HashMap<Digest, Error> {
+    pub fn fetch_set(&self, mut wanted: Vec<BlobRequest>) -> HashMap<Digest, Error> {
         wanted.sort_by(|a, b| b.blob.size.cmp(&a.blob.size).then_with(|| a.blob.digest.cmp(&b.blob.digest)));
         self.block_on(async {
             let mut failed: HashMap<Digest, Error> = HashMap::new();
@@ -213,9 +213,9 @@ impl Client {
         })
     }
 
-    async fn fetch_round(&self, wanted: &[Wanted]) -> Vec<(Digest, Result<(), Error>)> {
+    async fn fetch_round(&self, wanted: &[BlobRequest]) -> Vec<(Digest, Result<(), Error>)> {
         let full = Arc::new(AtomicBool::new(false));
-        let host = |one: &Wanted| one.from.first().map_or_else(String::new, |from| from.host().to_owned());
+        let host = |one: &BlobRequest| one.from.first().map_or_else(String::new, |from| from.host().to_owned());
         let items = wanted.iter().map(|one| (host(one), one));
         for_each_by_registry(self.inner().options.parallel, items, |one| {
             let (inner, full, one) = (self.inner(), Arc::clone(&full), one.clone());
@@ -260,10 +260,10 @@ pub(crate) fn retry_delay(first: Duration, round: u32) -> Duration {
 
 impl Inner {
     /// Fetches a blob from the first repository that provides it.
-    pub(crate) async fn fetch_from_any(&self, wanted: &Wanted) -> Result<(), Error> {
+    pub(crate) async fn fetch_from_any(&self, wanted: &BlobRequest) -> Result<(), Error> {
         let mut last = None;
         for reference in &wanted.from {
-            let fetch = |source: Source| async move {
+            let fetch = |source: RegistrySource| async move {
                 self.registry.fetch(&source, &wanted.blob, &self.options.store).await.map(|_| ())
             };
             match self.try_sources(reference, fetch).await {

@@ -7,7 +7,7 @@
 //! ```
 //!
 //! A blob gets its final name only when it is complete and its digest matches, so processes can share a store. Names
-//! are not trusted, because others may write to the store, at any time: all that is read is hashed ([`Blob`]).
+//! are not trusted, because others may write to the store, at any time: all that is read is hashed ([`StoredBlob`]).
 //!
 //! A power failure can leave a name without its bytes. Such a blob is fetched again, since all are hashed before use.
 //! [`Store::durable`] avoids that for large blobs, which are synced before they get their names, and [`Store::seal`]
@@ -24,7 +24,7 @@ use fbc::scratch::{TempFile, umasked};
 use rayon::prelude::*;
 
 use crate::scratch::{self, PREFIX, name_full_disk};
-use crate::{Blob, BlobError, Descriptor, Digest, Hasher, shared};
+use crate::{BlobError, Descriptor, Digest, Hasher, StoredBlob, shared};
 
 /// A store: a directory of blobs.
 #[derive(Debug, Clone)]
@@ -124,11 +124,11 @@ impl Store {
     ///
     /// # Errors
     /// Fails when the file cannot be read.
-    pub fn blob(&self, digest: &Digest) -> io::Result<Option<Blob>> {
+    pub fn blob(&self, digest: &Digest) -> io::Result<Option<StoredBlob>> {
         let path = self.find_path(digest);
         let Some(file) = shared::open(&path)? else { return Ok(None) };
         let stamp = Stamp::of(&file.metadata()?);
-        let blob = Blob::file(*digest, &path, stamp.size);
+        let blob = StoredBlob::file(*digest, &path, stamp.size);
         if self.verified_files().get(digest) == Some(&stamp) {
             return Ok(Some(blob));
         }
@@ -147,10 +147,10 @@ impl Store {
     ///
     /// # Errors
     /// Fails when the file cannot be opened.
-    pub fn find(&self, blob: &Descriptor) -> io::Result<Option<Blob>> {
+    pub fn find(&self, blob: &Descriptor) -> io::Result<Option<StoredBlob>> {
         let path = self.find_path(&blob.digest);
         let Some(file) = shared::open(&path)? else { return Ok(None) };
-        Ok((file.metadata()?.len() == blob.size).then(|| Blob::file(blob.digest, &path, blob.size)))
+        Ok((file.metadata()?.len() == blob.size).then(|| StoredBlob::file(blob.digest, &path, blob.size)))
     }
 
     /// Returns the blobs that the store lacks. Hashes all others, several concurrently: a file that cannot be read, or
@@ -164,7 +164,7 @@ impl Store {
     ///
     /// # Errors
     /// Fails when the file cannot be read.
-    pub(crate) fn blob_for(&self, blob: &Descriptor) -> io::Result<Option<Blob>> {
+    pub(crate) fn blob_for(&self, blob: &Descriptor) -> io::Result<Option<StoredBlob>> {
         // A file of another length needs no hashing.
         Ok(if self.find(blob)?.is_some() { self.blob(&blob.digest)?.filter(|it| it.size() == blob.size) } else { None })
     }
@@ -227,10 +227,10 @@ impl Store {
     }
 
     /// Registers a blob that has its final name: `file` is the hashed file.
-    pub(crate) fn accept(&self, digest: Digest, file: &File) -> io::Result<Blob> {
+    pub(crate) fn accept(&self, digest: Digest, file: &File) -> io::Result<StoredBlob> {
         let stamp = Stamp::of(&file.metadata()?);
         self.verified_files().insert(digest, stamp);
-        Ok(Blob::file(digest, &self.path_of(&digest), stamp.size))
+        Ok(StoredBlob::file(digest, &self.path_of(&digest), stamp.size))
     }
 
     fn verified_files(&self) -> std::sync::MutexGuard<'_, HashMap<Digest, Stamp>> {
@@ -256,7 +256,7 @@ impl BlobWriter {
     ///
     /// # Errors
     /// Fails when the digest differs or the rename fails.
-    pub fn finish(mut self, expected: Option<&Digest>) -> io::Result<Blob> {
+    pub fn finish(mut self, expected: Option<&Digest>) -> io::Result<StoredBlob> {
         let digest = std::mem::take(&mut self.hasher).finish();
         if let Some(expected) = expected
             && digest != *expected

@@ -26,13 +26,13 @@ pub fn padding(size: u64) -> &'static [u8] {
 
 /// Returns the header of a regular file, deterministic for name and size. Names are cut at 100 bytes.
 pub fn file_header(name: &str, size: u64) -> [u8; BLOCK] {
-    let entry = Entry { name: name.as_bytes(), flag: b'0', mode: 0o644, size, link: b"", time: 0 };
+    let entry = TarHeader { name: name.as_bytes(), flag: b'0', mode: 0o644, size, link: b"", time: 0 };
     block(&entry, true)
 }
 
 /// The header fields of an entry.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Entry<'a> {
+pub(crate) struct TarHeader<'a> {
     pub(crate) name: &'a [u8],
     /// The type flag.
     pub(crate) flag: u8,
@@ -45,7 +45,7 @@ pub(crate) struct Entry<'a> {
 }
 
 /// Returns the header of an entry: one block, preceded by a pax header if the fields do not fit.
-pub(crate) fn headers(entry: &Entry<'_>) -> io::Result<Vec<u8>> {
+pub(crate) fn headers(entry: &TarHeader<'_>) -> io::Result<Vec<u8>> {
     let mut records = Vec::new();
     for (key, value) in [("path", entry.name), ("linkpath", entry.link)] {
         if value.len() > LONGEST_NAME || !value.is_ascii() {
@@ -70,7 +70,7 @@ pub(crate) fn headers(entry: &Entry<'_>) -> io::Result<Vec<u8>> {
     if !records.is_empty() {
         let records = records.concat();
         let size = records.len() as u64;
-        let extended = Entry { name: b"PaxHeaders.0/x", flag: b'x', mode: 0o644, size, link: b"", time: 0 };
+        let extended = TarHeader { name: b"PaxHeaders.0/x", flag: b'x', mode: 0o644, size, link: b"", time: 0 };
         out.extend_from_slice(&block(&extended, false));
         out.extend_from_slice(records.as_bytes());
         out.extend_from_slice(padding(size));
@@ -81,7 +81,7 @@ pub(crate) fn headers(entry: &Entry<'_>) -> io::Result<Vec<u8>> {
 
 /// Returns one header block. Values that do not fit are cut; the pax header has them. Without one, a large size is
 /// written in base 256, which all tools read.
-fn block(entry: &Entry<'_>, base_256: bool) -> [u8; BLOCK] {
+fn block(entry: &TarHeader<'_>, base_256: bool) -> [u8; BLOCK] {
     let mut block = [0; BLOCK];
     let mut field = |range: std::ops::Range<usize>, value: &[u8]| {
         let length = value.len().min(range.len());
@@ -135,7 +135,7 @@ mod tests {
         assert_eq!(header[124], 0x80);
         assert_eq!(&header[128..136], &(1_u64 << 33).to_be_bytes());
         assert_eq!(&file_header("a", (1 << 33) - 1)[124..136], b"77777777777\0");
-        let entry = Entry { name: b"a", flag: b'0', mode: 0o644, size: 1 << 33, link: b"", time: 0 };
+        let entry = TarHeader { name: b"a", flag: b'0', mode: 0o644, size: 1 << 33, link: b"", time: 0 };
         let headers = headers(&entry).unwrap();
         assert_eq!(headers.len(), 3 * BLOCK);
         assert!(headers[BLOCK..].starts_with(b"19 size=8589934592\n"));
@@ -143,7 +143,7 @@ mod tests {
 
     #[test]
     fn small_entries_of_a_layer_have_plain_headers() {
-        let entry = Entry { name: b"blobs/x", flag: b'0', mode: 0o644, size: 700, link: b"", time: 0 };
+        let entry = TarHeader { name: b"blobs/x", flag: b'0', mode: 0o644, size: 700, link: b"", time: 0 };
         assert_eq!(headers(&entry).unwrap(), file_header("blobs/x", 700));
         assert_eq!((entry_size(0), entry_size(1), entry_size(512)), (512, 1024, 1024));
         assert_eq!((padding(0).len(), padding(1).len(), padding(512).len()), (0, 511, 0));

@@ -6,7 +6,7 @@ use crate::signature::Judgement;
 use serde::Serialize;
 
 use crate::client::{Client, INSECURE_POLICY, Inner};
-use crate::registry::Source;
+use crate::registry::RegistrySource;
 use crate::signature::sources::Collected;
 use crate::{Digest, Error, ErrorKind, Location};
 
@@ -74,7 +74,7 @@ impl Client {
 }
 
 impl Inner {
-    async fn verify_at(&self, location: &Location, source: &Source) -> Result<Verification, Error> {
+    async fn verify_at(&self, location: &Location, source: &RegistrySource) -> Result<Verification, Error> {
         let name = source.reference.to_string();
         let initializing = |error: Error| error.context(format!("initializing source docker://{name}"));
         let document = self.registry.manifest(source, &source.reference.version()).await.map_err(initializing)?;

@@ -5,7 +5,7 @@ use std::os::unix::fs::symlink;
 use std::path::Path;
 use std::process::Command;
 
-use image::{Layer, LayerFile, Modes, Store, UnpackLimits, media_type, unpack};
+use image::{Layer, LayerFile, LayerModes, Store, UnpackLimits, media_type, unpack};
 
 fn long(letter: &str) -> String {
     letter.repeat(120)
@@ -25,7 +25,7 @@ fn sample(root: &Path) {
 
 fn layer_of(root: &Path) -> Layer {
     let mut layer = Layer::new();
-    layer.tree("/configs", root, Modes::default()).unwrap();
+    layer.tree("/configs", root, LayerModes::default()).unwrap();
     layer.symlink("/bin/probe", "opm");
     layer.file("bin/opm", &root.join("b.yaml"), 0o755).unwrap();
     layer.directory("tmp", 0o1777);
@@ -96,10 +96,10 @@ fn links_and_devices_are_rejected() {
         let scratch = tempfile::tempdir().unwrap();
         fs::write(scratch.path().join("file"), "").unwrap();
         symlink(target, scratch.path().join("link")).unwrap();
-        let error = Layer::new().tree("/configs", scratch.path(), Modes::default()).unwrap_err();
+        let error = Layer::new().tree("/configs", scratch.path(), LayerModes::default()).unwrap_err();
         assert!(error.to_string().ends_with("link: neither a file nor a directory"), "{error}");
     }
-    let error = Layer::new().tree("/configs", Path::new("/dev"), Modes::default()).unwrap_err();
+    let error = Layer::new().tree("/configs", Path::new("/dev"), LayerModes::default()).unwrap_err();
     assert!(error.to_string().contains("/dev/"), "{error}");
 }
 

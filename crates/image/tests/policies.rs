@@ -1,12 +1,12 @@
 //! Which texts are policies, and which part of a policy applies to an image.
 
-use image::signature::{Identity, Material, Policy, Requirement, Trust};
+use image::signature::{Identity, Material, PolicyRequirement, SignaturePolicy, TrustedSigners};
 
 const ANYTHING: &str = r#"[{"type": "insecureAcceptAnything"}]"#;
 
-fn with(requirement: &str) -> Result<Requirement, String> {
+fn with(requirement: &str) -> Result<PolicyRequirement, String> {
     let text = format!(r#"{{"default": [{requirement}]}}"#);
-    let policy = Policy::parse(text.as_bytes()).map_err(|error| error.to_string())?;
+    let policy = SignaturePolicy::parse(text.as_bytes()).map_err(|error| error.to_string())?;
     Ok(policy.applied("docker", &[]).requirements[0].clone())
 }
 
@@ -33,7 +33,7 @@ fn unknown_content_makes_a_policy_invalid() {
         r#"{"default": [{"type": "reject"}], "transports": {"docker-archive": {"x": [{"type": "reject"}]}}}"#,
         r#"{"default": [{"type": "reject"}]} {}"#,
     ] {
-        assert!(Policy::parse(text.as_bytes()).is_err(), "{text}");
+        assert!(SignaturePolicy::parse(text.as_bytes()).is_err(), "{text}");
     }
 }
 
@@ -68,27 +68,31 @@ fn requirements_name_one_source_of_trust() {
 
 #[test]
 fn all_kinds_of_trust_are_parsed() {
-    let Ok(Requirement::SignedBy(simple)) =
+    let Ok(PolicyRequirement::SignedBy(simple)) =
         with(r#"{"type": "signedBy", "keyType": "GPGKeys", "keyPaths": ["/a", "/b"]}"#)
     else {
         panic!("no signedBy")
     };
     assert_eq!(simple.keys, [Material::Path("/a".into()), Material::Path("/b".into())]);
     assert_eq!(simple.identity, Identity::MatchRepoDigestOrExact);
-    let Ok(Requirement::SigstoreSigned(keys)) = with(
+    let Ok(PolicyRequirement::SigstoreSigned(keys)) = with(
         r#"{"type": "sigstoreSigned", "keyDatas": ["YQ==", "Yg=="], "signedIdentity": {"type": "matchRepository"}}"#,
     ) else {
         panic!("no sigstoreSigned")
     };
-    assert_eq!(keys.trust, Trust::Keys(vec![Material::Data(b"a".to_vec()), Material::Data(b"b".to_vec())]));
+    assert_eq!(keys.trust, TrustedSigners::Keys(vec![Material::Data(b"a".to_vec()), Material::Data(b"b".to_vec())]));
     assert_eq!(keys.identity, Identity::MatchRepository);
     let fulcio = r#"{"type": "sigstoreSigned", "rekorPublicKeyPaths": ["/r"],
         "fulcio": {"caData": "YQ==", "oidcIssuer": "i", "subjectEmail": "e"}}"#;
-    assert!(matches!(with(fulcio), Ok(Requirement::SigstoreSigned(it)) if matches!(it.trust, Trust::Fulcio { .. })));
+    assert!(
+        matches!(with(fulcio), Ok(PolicyRequirement::SigstoreSigned(it)) if matches!(it.trust, TrustedSigners::Fulcio { .. }))
+    );
     let pki = r#"{"type": "sigstoreSigned", "pki": {"caRootsData": "YQ==", "caIntermediatesPath": "/i", "subjectHostname": "h"}}"#;
-    assert!(matches!(with(pki), Ok(Requirement::SigstoreSigned(it)) if matches!(it.trust, Trust::Pki { .. })));
+    assert!(
+        matches!(with(pki), Ok(PolicyRequirement::SigstoreSigned(it)) if matches!(it.trust, TrustedSigners::Pki { .. }))
+    );
     let base = r#"{"type": "signedBaseLayer", "baseLayerIdentity": {"type": "matchExact"}}"#;
-    assert_eq!(with(base), Ok(Requirement::SignedBaseLayer));
+    assert_eq!(with(base), Ok(PolicyRequirement::SignedBaseLayer));
 }
 
 #[test]
@@ -96,10 +100,10 @@ fn the_narrowest_scope_applies() {
     let text = format!(
         r#"{{"default": [{{"type": "reject"}}], "transports": {{"docker": {{"a.test/x": {ANYTHING}, "": {ANYTHING}}}, "new": {{"s": {ANYTHING}}}}}}}"#
     );
-    let policy = Policy::parse(text.as_bytes()).unwrap();
+    let policy = SignaturePolicy::parse(text.as_bytes()).unwrap();
     let scopes = |list: &[&str]| list.iter().map(|it| (*it).to_owned()).collect::<Vec<_>>();
     assert_eq!(policy.applied("docker", &scopes(&["a.test/x:v1", "a.test/x", ""])).scope, Some(("docker", "a.test/x")));
     assert_eq!(policy.applied("docker", &scopes(&["b.test/x:v1", ""])).scope, Some(("docker", "")));
     let other = policy.applied("oci", &scopes(&["/a", ""]));
-    assert_eq!((other.scope, other.requirements), (None, &[Requirement::Reject][..]));
+    assert_eq!((other.scope, other.requirements), (None, &[PolicyRequirement::Reject][..]));
 }

@@ -5,7 +5,7 @@ use std::fs;
 use std::path::Path;
 use std::process::Command;
 
-use image::signature::{Attached, Judgement, Name, Policy, Subject};
+use image::signature::{AttachedSignature, Judgement, Name, SignaturePolicy, Subject};
 
 const DIGEST: &str = "sha256:a1a1a1a1a1a1a1a1a1a1a1a1a1a1a1a1a1a1a1a1a1a1a1a1a1a1a1a1a1a1a1a1";
 const DAY: i64 = 86_400;
@@ -79,12 +79,13 @@ fn now() -> i64 {
 
 fn judge_at(now: i64, keys: &[u8], signatures: &[&[u8]]) -> Judgement {
     let text = r#"{"default": [{"type": "signedBy", "keyType": "GPGKeys", "keyPath": "/keys"}]}"#;
-    let policy = Policy::parse(text.as_bytes()).unwrap();
+    let policy = SignaturePolicy::parse(text.as_bytes()).unwrap();
     let files = BTreeMap::from([(Path::new("/keys"), keys.to_vec())]);
     let read = |path: &Path| files.get(path).cloned().ok_or(std::io::ErrorKind::NotFound.into());
     let name = Name::parse("quay.io/a/b:v1").unwrap();
     let subject = Subject { name: Some(&name), digest: DIGEST };
-    let signatures: Vec<Attached> = signatures.iter().map(|it| Attached::from_file(it).unwrap()).collect();
+    let signatures: Vec<AttachedSignature> =
+        signatures.iter().map(|it| AttachedSignature::from_file(it).unwrap()).collect();
     policy.applied("docker", &[]).requirements[0].judge(&subject, &signatures, now, &read)
 }
 

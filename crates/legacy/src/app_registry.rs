@@ -11,7 +11,7 @@ use fbc::json::{Raw, Text};
 use fbc::scratch::TempFolder;
 use fbc::stream::StreamError;
 use fbc::{Limits, stream};
-use image::{AppRegistry, Blob, Client, Digest, LayerFile, Repository, UnpackError, UnpackLimits};
+use image::{AppRegistry, Client, Digest, LayerFile, Repository, StoredBlob, UnpackError, UnpackLimits};
 
 use crate::error::Error;
 use crate::open::Database;
@@ -303,7 +303,7 @@ impl Download<'_> {
         let archive = registry.archive(name, release)?;
         let aside = TempFolder::inside(folder, ".opm-download-").map_err(DownloadError::file(folder))?;
         let file = aside.path().join("archive");
-        let blob = Blob::file(Digest::of(&archive), &file, archive.len() as u64);
+        let blob = StoredBlob::file(Digest::of(&archive), &file, archive.len() as u64);
         fs::write(&file, archive).map_err(DownloadError::file(&file))?;
         let content = aside.path().join("content");
         let layer = LayerFile { blob, media_type: "application/x-gzip".into() };

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use catalog::{DATABASE_LABEL, INDEX_LAYERS};
 use fbc::scratch::TempFolder;
-use image::{Base, Descriptor, Image, ImagePlan, Layer, Platform, Store};
+use image::{BaseImage, Descriptor, Image, ImagePlan, Layer, Platform, Store};
 
 use crate::change::date;
 use crate::error::OperationError;
@@ -201,7 +201,7 @@ pub fn build(store: &Store, database: &Path, options: &BuildOptions<'_>) -> Resu
         ..ImagePlan::default()
     };
     let base = match &options.content {
-        Content::Base(base) => Some(Base { manifest: &base.manifest, config: &base.config }),
+        Content::Base(base) => Some(BaseImage { manifest: &base.manifest, config: &base.config }),
         _ => None,
     };
     Ok(image::build(store, &plan, &layers, base)?)

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use edit::filter::image_set::{PackageRequest, Request as Wanted};
-use image::{Digest, Index, Platform, Reference};
+use image::{Digest, ImageIndex, Platform, Reference};
 use resolve::input::InputReader;
 use serde_json::Value;
 use source::{CONFIGS, CatalogDirectory, Images, data_only_catalog};
@@ -260,7 +260,7 @@ fn read_template(path: &Path) -> Result<Value, MirrorError> {
 fn platforms_of(images: &Images, digest: &Digest) -> Vec<Platform> {
     let Ok(client) = images.client() else { return Vec::new() };
     let content = client.options().store.read(digest, INDEX_LIMIT).unwrap_or_default();
-    let Ok(index) = serde_json::from_slice::<Index>(&content) else { return Vec::new() };
+    let Ok(index) = serde_json::from_slice::<ImageIndex>(&content) else { return Vec::new() };
     let known = index.manifests.into_iter().filter_map(|image| image.platform);
     let mut platforms: Vec<Platform> = known
         .filter(|platform| platform.os != "unknown" && !platform.architecture.is_empty())

@@ -6,8 +6,8 @@ use std::path::Path;
 
 use fbc::scratch::TempFolder;
 use image::{
-    Base, CatalogImages, Config, Descriptor, ImagePlan, Layer, Manifest, Modes, Parts, Platform, ProgramError,
-    Programs, Wanted, find_program,
+    BaseImage, BlobRequest, CatalogImages, ConfigFile, Descriptor, ImageManifest, ImagePlan, Layer, LayerModes, Parts,
+    Platform, ProgramError, Programs, find_program,
 };
 use source::{CONFIGS, CONFIGS_LABEL};
 
@@ -70,7 +70,7 @@ impl ProgramRefusal {
 /// # Errors
 /// Fails if our program is requested and cannot run in the image, or the original cannot be built on.
 pub(crate) fn decide(
-    original: &Config,
+    original: &ConfigFile,
     source: &CatalogSource,
     platforms: &[Platform],
     options: &SelectionOptions,
@@ -144,13 +144,13 @@ fn original(catalog: &OpenCatalog, directory: &Path, session: &Session<'_>) -> R
     let mut images = Vec::new();
     for document in &parts.documents {
         let content = store.read(&document.digest, MANIFEST_LIMIT)?;
-        let Ok(manifest) = serde_json::from_slice::<Manifest>(&content) else { continue };
+        let Ok(manifest) = serde_json::from_slice::<ImageManifest>(&content) else { continue };
         let digest = manifest.config.digest;
-        let wanted = Wanted { blob: manifest.config.clone(), from: vec![pinned.clone().into()] };
+        let wanted = BlobRequest { blob: manifest.config.clone(), from: vec![pinned.clone().into()] };
         if let Some(error) = client.fetch_set(vec![wanted]).into_values().next() {
             return Err(error.into());
         }
-        let config: Config = serde_json::from_slice(&store.read(&digest, limits.config)?)?;
+        let config: ConfigFile = serde_json::from_slice(&store.read(&digest, limits.config)?)?;
         let words = |words: &[&str]| Some(words.iter().map(|word| (*word).to_owned()).collect::<Vec<_>>());
         let plan = ImagePlan {
             platform: Platform {
@@ -164,7 +164,7 @@ fn original(catalog: &OpenCatalog, directory: &Path, session: &Session<'_>) -> R
             history: vec!["opm mirror: the old catalog goes".into(), "opm mirror: what is kept of it".into()],
             ..ImagePlan::default()
         };
-        let base = Base { manifest: &manifest, config: &config };
+        let base = BaseImage { manifest: &manifest, config: &config };
         images.push(image::build(store, &plan, &built, Some(base))?);
     }
     match images.as_slice() {
@@ -181,6 +181,6 @@ fn layers(directory: &Path, nothing: &Path) -> std::io::Result<[Layer; 2]> {
     removed.directory("/tmp", 0o1777);
     removed.file("/tmp/.wh.cache", nothing, 0o644)?;
     let mut kept = Layer::new();
-    kept.tree(CONFIGS, directory, Modes::default())?;
+    kept.tree(CONFIGS, directory, LayerModes::default())?;
     Ok([removed, kept])
 }

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use fbc::fault::{Class, Fault};
 use fbc::spelling::size::bytes;
 use fbc::stream::StreamError;
-use image::{Digest, ReferenceError};
+use image::{Digest, ImageReferenceError};
 use resolve::NamespaceError;
 use source::{Invalid, SourceError};
 
@@ -88,7 +88,7 @@ pub enum MirrorError {
     ManifestsInVolumes(MissingManifests),
     /// A text is not an image reference.
     #[error(transparent)]
-    Reference(#[from] ReferenceError),
+    Reference(#[from] ImageReferenceError),
     /// A lock is invalid.
     #[error(transparent)]
     Lock(#[from] LockError),
@@ -354,7 +354,7 @@ pub enum TargetError {
         /// The name.
         name: String,
         /// The error.
-        source: ReferenceError,
+        source: ImageReferenceError,
     },
 }
 

@@ -333,7 +333,7 @@ pub(crate) fn read(client: &Client, name: &Reference) -> Result<Lock, MirrorErro
         return Err(named(MirrorError::LargeRecord));
     }
     if let Some(error) =
-        client.fetch_set(vec![image::Wanted { blob: layer, from: vec![name.clone().into()] }]).remove(&digest)
+        client.fetch_set(vec![image::BlobRequest { blob: layer, from: vec![name.clone().into()] }]).remove(&digest)
     {
         return Err(named(error.into()));
     }

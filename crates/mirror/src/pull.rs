@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use image::{CatalogImages, Descriptor, Digest, Error, ErrorKind, Wanted};
+use image::{BlobRequest, CatalogImages, Descriptor, Digest, Error, ErrorKind};
 use serde::Serialize;
 
 use crate::MirrorError;
@@ -249,7 +249,7 @@ impl Pull<'_> {
     }
 
     /// Checks that the disks have space for the missing blobs and the volumes.
-    fn check_space(&self, images: &[LockedImage], all: &Inventory, wanted: &[Wanted]) -> Result<(), MirrorError> {
+    fn check_space(&self, images: &[LockedImage], all: &Inventory, wanted: &[BlobRequest]) -> Result<(), MirrorError> {
         let to_come: u64 = wanted.iter().map(|one| self.left(&one.blob)).sum();
         let mut needs = vec![Need { place: self.set.root().to_owned(), bytes: to_come }];
         if let Some(plan) = self.options.volumes {
@@ -307,7 +307,7 @@ fn existing_volumes(directory: &Path) -> u64 {
 }
 
 /// Fetches blobs, and returns the errors of those that failed.
-fn fetch_blobs(session: &Session<'_>, wanted: Vec<Wanted>) -> HashMap<Digest, Error> {
+fn fetch_blobs(session: &Session<'_>, wanted: Vec<BlobRequest>) -> HashMap<Digest, Error> {
     if wanted.is_empty() {
         return HashMap::new();
     }

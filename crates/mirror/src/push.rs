@@ -5,8 +5,8 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use image::{
-    BlobPush, BlobPushSummary, BlobSource, Client, Descriptor, Digest, Manifest, ManifestPush, Parts, Reference, Store,
-    media_type,
+    BlobPush, BlobPushSummary, BlobSource, Client, Descriptor, Digest, ImageManifest, ManifestPush, Parts, Reference,
+    Store, media_type,
 };
 use serde::Serialize;
 
@@ -238,7 +238,7 @@ fn import_children(
     let mut children = Vec::new();
     for top in tops {
         let content = store.read(top, DOCUMENT_LIMIT).unwrap_or_default();
-        if let Ok(index) = serde_json::from_slice::<image::Index>(&content) {
+        if let Ok(index) = serde_json::from_slice::<image::ImageIndex>(&content) {
             children.extend(index.manifests.into_iter().map(|image| image.digest));
         }
     }
@@ -555,7 +555,7 @@ fn record_image(store: &Store, text: &str) -> std::io::Result<(Digest, Vec<Descr
     let config = empty(store)?;
     store.put(text.as_bytes())?;
     let layer = Descriptor::of(RECORD_TYPE, text.as_bytes());
-    let manifest = Manifest {
+    let manifest = ImageManifest {
         schema_version: 2,
         media_type: Some(media_type::OCI_MANIFEST.into()),
         config: config.clone(),

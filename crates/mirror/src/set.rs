@@ -7,7 +7,7 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use image::{Descriptor, Digest, Limits, Parts, Reference, Store, Wanted};
+use image::{BlobRequest, Descriptor, Digest, ImageLimits, Parts, Reference, Store};
 
 use crate::MirrorError;
 use crate::error::{at, parse_digest};
@@ -52,7 +52,7 @@ impl Inventory {
     ///
     /// # Errors
     /// Fails with every image whose manifests are missing.
-    pub fn of(store: &Store, images: &[LockedImage], limits: &Limits) -> Result<Inventory, MissingManifests> {
+    pub fn of(store: &Store, images: &[LockedImage], limits: &ImageLimits) -> Result<Inventory, MissingManifests> {
         let mut inventory = Inventory::default();
         let mut missing = Vec::new();
         for image in images {
@@ -64,7 +64,7 @@ impl Inventory {
     }
 
     /// Adds the parts of an image, and returns an error for each of its manifests that is missing.
-    pub(crate) fn add(&mut self, store: &Store, image: &LockedImage, limits: &Limits) -> Vec<image::Error> {
+    pub(crate) fn add(&mut self, store: &Store, image: &LockedImage, limits: &ImageLimits) -> Vec<image::Error> {
         let mut own = Vec::new();
         let mut errors = Vec::new();
         for (number, top) in image.tops().enumerate() {
@@ -110,10 +110,10 @@ impl Inventory {
     }
 
     /// Returns the blobs that a store lacks, each with its source images. A damaged blob is lacking.
-    pub fn lacking(&self, store: &Store, images: &[LockedImage]) -> Vec<Wanted> {
+    pub fn lacking(&self, store: &Store, images: &[LockedImage]) -> Vec<BlobRequest> {
         let all: Vec<Descriptor> = self.blobs.values().cloned().collect();
         let lacking = store.lacking(&all).into_iter();
-        let mut lacking: Vec<Wanted> = lacking.map(|blob| Wanted { blob, from: Vec::new() }).collect();
+        let mut lacking: Vec<BlobRequest> = lacking.map(|blob| BlobRequest { blob, from: Vec::new() }).collect();
         // Both are sorted by digest.
         for (image, parts) in images.iter().zip(&self.by_image) {
             let mut reference = None;

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use image::{Client, Digest, Reference, Store, Wanted};
+use image::{BlobRequest, Client, Digest, Reference, Store};
 use serde::Serialize;
 
 use crate::MirrorError;
@@ -214,7 +214,7 @@ fn registry(
         for push in pushes {
             let digest = push.blob.digest;
             let from = push.to.iter().take(1).map(|to| to.with_digest(digest).into()).collect();
-            let failed = client.fetch_set(vec![Wanted { blob: push.blob, from }]);
+            let failed = client.fetch_set(vec![BlobRequest { blob: push.blob, from }]);
             bad.extend(failed.into_iter().map(|(digest, error)| (digest, Cause::from(&error))));
             let _ = std::fs::remove_file(client.options().store.path_of(&digest));
         }

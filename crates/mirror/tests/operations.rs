@@ -5,8 +5,8 @@ use std::sync::Arc;
 
 use fbc::fault::Fault;
 use image::{
-    CatalogImages, Client, Config, Descriptor, Environment, Location, Manifest, Options, Platform, Programs, Store,
-    media_type,
+    CatalogImages, Client, ClientOptions, ConfigFile, Descriptor, Environment, ImageManifest, Location, Platform,
+    Programs, Store, media_type,
 };
 use mirror::destination::{Layout, Target};
 use mirror::have::Have;
@@ -53,17 +53,17 @@ fn images(root: &Path, store: Store) -> Images {
 
 /// Pushes an image with one layer.
 fn publish(root: &Path, name: &str) {
-    let mut options = Options::new(Store::open(&root.join("published")).unwrap());
+    let mut options = ClientOptions::new(Store::open(&root.join("published")).unwrap());
     options.use_http = true;
     options.environment = Environment::isolated(root, &[]);
     let client = Client::new(options).unwrap();
     let store = &client.options().store;
     let Platform { os, architecture, .. } = Platform::host();
-    let config = serde_json::to_vec(&Config { os, architecture, ..Config::default() }).unwrap();
+    let config = serde_json::to_vec(&ConfigFile { os, architecture, ..ConfigFile::default() }).unwrap();
     for blob in [&config[..], name.as_bytes()] {
         store.put(blob).unwrap();
     }
-    let manifest = Manifest {
+    let manifest = ImageManifest {
         schema_version: 2,
         media_type: Some(media_type::OCI_MANIFEST.into()),
         config: Descriptor::of(media_type::OCI_CONFIG, &config),

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use clap::builder::TypedValueParser;
-use image::{Environment, Platform, Reference, ReferenceError};
+use image::{Environment, ImageReferenceError, Platform, Reference};
 #[cfg(feature = "sqlite")]
 use source::Fetcher;
 use source::{ContainerTool, Images, Settings};
@@ -148,7 +148,7 @@ pub(crate) fn or_latest(text: &str) -> Result<String, Infallible> {
 /// Existing paths stay unchanged. The user of the value reports invalid references.
 pub(crate) fn latest(text: &str) -> String {
     match Reference::parse(text) {
-        Err(ReferenceError::NoVersion(name)) if !Path::new(text).exists() => format!("{name}:latest"),
+        Err(ImageReferenceError::NoVersion(name)) if !Path::new(text).exists() => format!("{name}:latest"),
         _ => text.to_owned(),
     }
 }

@@ -87,8 +87,8 @@ impl Terminal {
     }
 
     /// Returns the receiver of the events of transfers.
-    pub(crate) fn transfers(&self) -> Arc<dyn image::Progress> {
-        Arc::clone(&self.moved) as Arc<dyn image::Progress>
+    pub(crate) fn transfers(&self) -> Arc<dyn image::TransferProgress> {
+        Arc::clone(&self.moved) as Arc<dyn image::TransferProgress>
     }
 }
 

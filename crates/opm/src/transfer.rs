@@ -8,7 +8,7 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use fbc::spelling::size::bytes;
-use image::{Digest, Event};
+use image::{Digest, TransferEvent};
 
 use crate::progress::Progress;
 
@@ -165,16 +165,16 @@ fn duration(seconds: f64) -> String {
     }
 }
 
-impl image::Progress for Moved {
-    fn on(&self, event: &Event<'_>) {
+impl image::TransferProgress for Moved {
+    fn on(&self, event: &TransferEvent<'_>) {
         let mut state = self.state();
         match event {
-            Event::Started { blob, .. } if state.arrived.contains(&blob.digest) => {}
-            Event::Started { blob, received: there, .. } => {
+            TransferEvent::Started { blob, .. } if state.arrived.contains(&blob.digest) => {}
+            TransferEvent::Started { blob, received: there, .. } => {
                 state.before += there;
                 state.in_flight.insert(blob.digest, (*there, blob.size, Instant::now()));
             }
-            Event::Advanced { blob, received: there } => {
+            TransferEvent::Advanced { blob, received: there } => {
                 state.waiting = None;
                 if state.arrived.contains(&blob.digest) {
                     state.sending.insert(blob.digest, (*there, blob.size));
@@ -183,7 +183,7 @@ impl image::Progress for Moved {
                 let entry = state.in_flight.entry(blob.digest).or_insert((0, blob.size, Instant::now()));
                 entry.0 = *there;
             }
-            Event::Finished { blob, .. } => {
+            TransferEvent::Finished { blob, .. } => {
                 state.in_flight.remove(&blob.digest);
                 state.sending.remove(&blob.digest);
                 if state.arrived.insert(blob.digest) {
@@ -191,7 +191,7 @@ impl image::Progress for Moved {
                     state.blobs += 1;
                 }
             }
-            Event::Retrying { operation: what, reason: why, delay: pause } => {
+            TransferEvent::Retrying { operation: what, reason: why, delay: pause } => {
                 state.waiting = Some(format!("{what}: {why}; retrying in {} s", pause.as_secs().max(1)));
             }
             _ => {}
@@ -240,7 +240,7 @@ fn lines(
 
 #[cfg(test)]
 mod tests {
-    use image::{Descriptor, Progress as _};
+    use image::{Descriptor, TransferProgress as _};
 
     use super::*;
 
@@ -249,17 +249,17 @@ mod tests {
         let moved = Moved::default();
         let blob = Descriptor::of("application/octet-stream", &[0; 1000]);
         moved.restart(None);
-        let on = |event: Event<'_>| moved.on(&event);
+        let on = |event: TransferEvent<'_>| moved.on(&event);
         // The copy starts, and then its download.
         for _ in 0..2 {
-            on(Event::Started { reference: "a.test/b:v1", blob: &blob, received: 0 });
+            on(TransferEvent::Started { reference: "a.test/b:v1", blob: &blob, received: 0 });
         }
-        on(Event::Advanced { blob: &blob, received: 400 });
+        on(TransferEvent::Advanced { blob: &blob, received: 400 });
         assert!(moved.text().starts_with("400 B of 1.0 kB, 0 s left"), "{}", moved.text());
-        on(Event::Finished { blob: &blob, cached: false });
-        on(Event::Advanced { blob: &blob, received: 250 });
+        on(TransferEvent::Finished { blob: &blob, cached: false });
+        on(TransferEvent::Advanced { blob: &blob, received: 250 });
         assert_eq!(moved.text(), "1.0 kB of 1.0 kB, 1 of 1 layers, sending 250 B of 1.0 kB");
-        on(Event::Finished { blob: &blob, cached: false });
+        on(TransferEvent::Finished { blob: &blob, cached: false });
         assert_eq!(moved.text(), "1.0 kB of 1.0 kB, 1 of 1 layers");
     }
 }

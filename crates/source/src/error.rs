@@ -8,7 +8,7 @@ use std::sync::Arc;
 use catalog::{DATABASE_LABEL, Problems};
 use fbc::Fbc;
 use fbc::fault::{Class, Fault};
-use image::{ReferenceError, UnpackError};
+use image::{ImageReferenceError, UnpackError};
 
 use crate::container::ToolError;
 use crate::images::CONFIGS_LABEL;
@@ -29,7 +29,7 @@ pub enum SourceError {
     NoPath,
     /// The name is neither a path nor an image reference.
     #[error("the path does not exist, and it is not an image reference: {0}")]
-    Neither(ReferenceError),
+    Neither(ImageReferenceError),
     /// The command accepts no single files, or it is a pipe or a device.
     #[error("ref \"{0}\" has unsupported file type: a catalog must be a directory")]
     FileType(String),
@@ -104,7 +104,7 @@ pub enum SourceError {
     Image(#[from] image::Error),
     /// The name is not an image reference.
     #[error(transparent)]
-    Reference(#[from] ReferenceError),
+    Reference(#[from] ImageReferenceError),
     /// An image cannot be pulled.
     #[error("failed to pull image {reference:?}: {source}{}", help(source))]
     Pull {

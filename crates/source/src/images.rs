@@ -66,8 +66,8 @@ impl Settings {
     }
 
     /// Returns the options of a client.
-    fn options(&self, store: Store) -> Result<image::Options, SourceError> {
-        let mut options = image::Options::new(store);
+    fn options(&self, store: Store) -> Result<image::ClientOptions, SourceError> {
+        let mut options = image::ClientOptions::new(store);
         options.use_http = self.use_http;
         options.skip_tls_verify = self.skip_tls_verify;
         options.ca_files.extend(self.ca_file.clone());
@@ -93,7 +93,7 @@ pub struct RegistrySettings {
 }
 
 impl RegistrySettings {
-    fn apply(&self, options: &mut image::Options) -> Result<(), SourceError> {
+    fn apply(&self, options: &mut image::ClientOptions) -> Result<(), SourceError> {
         if let Some(file) = &self.auth_file {
             let name = file.to_str().ok_or_else(|| SourceError::AuthFile(file.clone()))?;
             fs::metadata(file).map_err(at(file))?;
@@ -109,7 +109,7 @@ impl RegistrySettings {
 pub struct Images {
     settings: Settings,
     progress: Arc<dyn Progress>,
-    transfers: Arc<dyn image::Progress>,
+    transfers: Arc<dyn image::TransferProgress>,
     tools: OnceLock<Tools>,
     /// The digests of pulled references.
     digests: Mutex<HashMap<String, image::Digest>>,
@@ -167,7 +167,7 @@ impl Kind {
 
 impl Images {
     /// Prepares to pull images; `transfers` receives the events of the client.
-    pub fn new(settings: Settings, progress: Arc<dyn Progress>, transfers: Arc<dyn image::Progress>) -> Images {
+    pub fn new(settings: Settings, progress: Arc<dyn Progress>, transfers: Arc<dyn image::TransferProgress>) -> Images {
         Images { settings, progress, transfers, tools: OnceLock::new(), digests: Mutex::default() }
     }
 
@@ -180,7 +180,7 @@ impl Images {
         settings: Settings,
         progress: Arc<dyn Progress>,
         store: Store,
-        adjust: impl FnOnce(&mut image::Options),
+        adjust: impl FnOnce(&mut image::ClientOptions),
     ) -> Result<Images, SourceError> {
         let mut options = settings.options(store)?;
         adjust(&mut options);
@@ -276,7 +276,7 @@ impl Images {
     ///
     /// # Errors
     /// Fails when the configuration cannot be pulled.
-    pub fn config(&self, reference: &str) -> Result<image::Config, SourceError> {
+    pub fn config(&self, reference: &str) -> Result<image::ConfigFile, SourceError> {
         let failed = |source| SourceError::Pull { reference: reference.to_owned(), source };
         let location = Location::parse(reference).map_err(|error| failed(error.into()))?;
         self.client()?.config(&location).map_err(failed)
@@ -417,7 +417,7 @@ impl Images {
     ///
     /// # Errors
     /// Fails when the registry does not tell it in time.
-    pub fn config_of(&self, name: &str) -> Result<image::Config, SourceError> {
+    pub fn config_of(&self, name: &str) -> Result<image::ConfigFile, SourceError> {
         let location = Location::parse(name)?;
         Ok(self.optional_client()?.config(&location)?)
     }
@@ -443,14 +443,14 @@ fn scratch() -> Result<TempFolder, SourceError> {
 }
 
 /// Returns whether `opm index` built an image from scratch: it contains a database, perhaps opm, and nothing else.
-pub fn is_index_from_scratch(config: &image::Config) -> bool {
+pub fn is_index_from_scratch(config: &image::ConfigFile) -> bool {
     let is_ours = |step: &serde_json::Value| INDEX_LAYERS.iter().any(|layer| step["created_by"] == *layer);
     let layers = config.rootfs.diff_ids.len();
     layers > 0 && config.history.len() == layers && config.history.iter().all(is_ours)
 }
 
 /// Returns the directory of the catalog in an image that has no program to serve it.
-pub fn data_only_catalog(config: &image::Config) -> Option<String> {
+pub fn data_only_catalog(config: &image::ConfigFile) -> Option<String> {
     let directory = config.labels().remove(CONFIGS_LABEL).filter(|_| !config.has_program())?;
     Some(match directory.trim_matches('/') {
         "" => CONFIGS.to_owned(),

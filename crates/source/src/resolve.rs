@@ -114,7 +114,7 @@ mod tests {
 
     fn images(folder: &Path) -> Images {
         let settings = Settings { offline: true, ..Settings::new(Environment::isolated(folder, &[])) };
-        Images::new(settings, Arc::new(Silent), Arc::new(image::Silent))
+        Images::new(settings, Arc::new(Silent), Arc::new(image::NoEvents))
     }
 
     #[test]

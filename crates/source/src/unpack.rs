@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use fbc::fault::{Class, Fault};
 use fbc::scratch::TempFolder;
 use fbc::{Fbc, FileId, Limits, Problem, Unportable};
-use image::{Location, ReferenceError};
+use image::{ImageReferenceError, Location};
 
 use crate::error::{SourceError, at};
 use crate::images::{CONFIGS_LABEL, Images, Kind, UnpackedIndex};
@@ -61,7 +61,7 @@ pub enum UnpackError {
     Pull(SourceError),
     /// The name is not an image.
     #[error("error pulling image from remote registry. Error: {0}")]
-    Reference(#[from] ReferenceError),
+    Reference(#[from] ImageReferenceError),
     /// The name of the image does not give one for the directory.
     #[error("{0}: cannot derive a directory name; give --unpack-dir")]
     NoName(String),

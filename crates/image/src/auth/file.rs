@@ -8,7 +8,7 @@ use super::Credentials;
 
 /// An entry of an auth file for a registry or a repository.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum Entry {
+pub(crate) enum AuthEntry {
     Credentials(Credentials),
     /// A credential helper to run, `docker-credential-<name>`, and the server to ask it for.
     Helper {
@@ -32,7 +32,7 @@ pub struct AuthFile {
 }
 
 #[derive(Deserialize)]
-struct Content {
+struct AuthJson {
     #[serde(default)]
     auths: Option<BTreeMap<String, RawEntry>>,
     #[serde(default, rename = "credHelpers")]
@@ -78,7 +78,7 @@ impl AuthFile {
             return Ok(AuthFile::default());
         }
         let content = if old_form {
-            Content { auths: Some(serde_json::from_slice(content)?), helpers: None, store: None }
+            AuthJson { auths: Some(serde_json::from_slice(content)?), helpers: None, store: None }
         } else {
             serde_json::from_slice(content)?
         };
@@ -91,12 +91,12 @@ impl AuthFile {
     /// Returns the keys of matching entries, best match first.
     pub fn keys(&self, host: &str, repository: &str) -> Vec<&str> {
         let entries = self.matches(host, repository).into_iter();
-        entries.filter(|(_, entry)| !matches!(entry, Entry::Store { .. })).map(|(key, _)| key).collect()
+        entries.filter(|(_, entry)| !matches!(entry, AuthEntry::Store { .. })).map(|(key, _)| key).collect()
     }
 
     /// Returns the matching entries for a repository, best match first.
-    pub(crate) fn matches(&self, host: &str, repository: &str) -> Vec<(&str, Entry)> {
-        let mut found: Vec<(&str, Entry)> = Vec::new();
+    pub(crate) fn matches(&self, host: &str, repository: &str) -> Vec<(&str, AuthEntry)> {
+        let mut found: Vec<(&str, AuthEntry)> = Vec::new();
         let helper = self
             .helpers
             .get_key_value(host)
@@ -106,11 +106,11 @@ impl AuthFile {
             (Some((_, name)), _) if name.is_empty() => {}
             (Some((key, name)), _) => {
                 let server = if key.contains("index.docker.io") { HUB_SERVER } else { host };
-                found.push((key, Entry::Helper { name: name.clone(), server: server.into() }));
+                found.push((key, AuthEntry::Helper { name: name.clone(), server: server.into() }));
             }
             (None, Some(name)) => {
                 let server = if normalize(host) == "docker.io" { HUB_SERVER } else { host };
-                found.push(("credsStore", Entry::Store { name: name.clone(), server: server.into() }));
+                found.push(("credsStore", AuthEntry::Store { name: name.clone(), server: server.into() }));
             }
             (None, None) => {}
         }
@@ -118,7 +118,7 @@ impl AuthFile {
         let mut key = full.as_str();
         loop {
             if let Some((key, credentials)) = self.auths.get_key_value(key) {
-                found.push((key, Entry::Credentials(credentials.clone())));
+                found.push((key, AuthEntry::Credentials(credentials.clone())));
             }
             match key.rfind('/') {
                 Some(slash) => key = &key[..slash],
@@ -129,7 +129,7 @@ impl AuthFile {
             // Keys with a path and no scheme name repositories and were matched above.
             let names_a_host = key.contains("://") || !key.trim_end_matches('/').contains('/') || is_hub(key);
             if names_a_host && normalize(key) == normalize(host) && !found.iter().any(|(known, _)| known == key) {
-                found.push((key, Entry::Credentials(credentials.clone())));
+                found.push((key, AuthEntry::Credentials(credentials.clone())));
             }
         }
         found
@@ -227,7 +227,7 @@ mod tests {
             let content = format!(r#"{{"auths": {{"reg.test": {entry}}}}}"#);
             let file = AuthFile::parse(content.as_bytes(), false).unwrap();
             let matches = file.matches("reg.test", "a");
-            let is_token = matches!(matches[0].1, Entry::Credentials(Credentials::IdentityToken(_)));
+            let is_token = matches!(matches[0].1, AuthEntry::Credentials(Credentials::IdentityToken(_)));
             assert_eq!(is_token, token, "{entry}");
         }
     }
@@ -242,14 +242,14 @@ mod tests {
         };
         let of = |name: &str, server: &str| (name.to_owned(), server.to_owned());
         let (name, server) = of("one", "reg.test");
-        assert_eq!(found(content, "reg.test"), Some(Entry::Helper { name, server }));
+        assert_eq!(found(content, "reg.test"), Some(AuthEntry::Helper { name, server }));
         let (name, server) = of("all", "other.test");
-        assert_eq!(found(content, "other.test"), Some(Entry::Store { name, server }));
+        assert_eq!(found(content, "other.test"), Some(AuthEntry::Store { name, server }));
         assert_eq!(found(content, "none.test"), None);
         let (name, server) = of("hub", HUB_SERVER);
-        assert_eq!(found(content, "docker.io"), Some(Entry::Helper { name, server }));
+        assert_eq!(found(content, "docker.io"), Some(AuthEntry::Helper { name, server }));
         let (name, server) = of("all", HUB_SERVER);
-        assert_eq!(found(r#"{"credsStore": "all"}"#, "docker.io"), Some(Entry::Store { name, server }));
+        assert_eq!(found(r#"{"credsStore": "all"}"#, "docker.io"), Some(AuthEntry::Store { name, server }));
         assert_eq!(found(r#"{"credsStore": ""}"#, "docker.io"), None);
     }
 

@@ -15,7 +15,7 @@ use crate::{Environment, Error, ErrorKind};
 const OUTPUT_LIMIT: u64 = 1 << 20;
 
 #[derive(Deserialize)]
-struct Output {
+struct HelperOutput {
     #[serde(rename = "Username", default)]
     user: String,
     #[serde(rename = "Secret", default)]
@@ -75,7 +75,7 @@ pub(crate) fn ask(
         return Err(to_error(format!("{status}")));
     }
     // The output holds a secret, so errors do not quote it.
-    let parsed: Output =
+    let parsed: HelperOutput =
         serde_json::from_slice(&output).map_err(|_| to_error("its output is not valid JSON".into()))?;
     Ok(match (parsed.user.as_str(), parsed.secret) {
         ("", secret) if secret.is_empty() => None,

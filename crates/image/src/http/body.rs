@@ -21,7 +21,7 @@ const CHUNK: usize = 256 << 10;
 const SHARING_CONNECTIONS: usize = 64;
 
 /// Receives the number of bytes that have left before each chunk.
-pub(crate) type Sent = Arc<dyn Fn(u64) + Send + Sync>;
+pub(crate) type SentReport = Arc<dyn Fn(u64) + Send + Sync>;
 
 /// Where a body left the reader of its blob, once all of it was read.
 #[derive(Clone, Default)]
@@ -38,7 +38,7 @@ impl Reached {
 }
 
 /// A request body that can be sent again: a clone starts from the beginning.
-pub(crate) enum Body {
+pub(crate) enum RequestBody {
     Empty,
     Bytes(Bytes),
     /// Bytes for one server only: redirects to another server fail.
@@ -52,30 +52,30 @@ pub(crate) enum Body {
         /// The number of bytes that are not read yet.
         left: u64,
         reached: Reached,
-        sent: Sent,
+        sent: SentReport,
         rate_limiter: Option<Arc<RateLimiter>>,
         /// The delay before the next chunk, from the rate limiter.
         pause: Option<Pin<Box<Sleep>>>,
     },
 }
 
-impl Body {
+impl RequestBody {
     /// Creates a body of the next `size` bytes of a blob, sent no faster than `rate_limiter`.
     pub(crate) fn blob(
         start: BlobReader,
         size: u64,
         reached: Reached,
         rate_limiter: Option<Arc<RateLimiter>>,
-        sent: Sent,
-    ) -> Body {
+        sent: SentReport,
+    ) -> RequestBody {
         let (start, reader) = (Box::new(start.clone()), Box::new(start));
-        Body::Blob { start, size, reader, left: size, reached, sent, rate_limiter, pause: None }
+        RequestBody::Blob { start, size, reader, left: size, reached, sent, rate_limiter, pause: None }
     }
 
     /// Returns how much the rate limit may delay the body.
     pub(crate) fn delay(&self) -> Duration {
         match self {
-            Body::Blob { rate_limiter: Some(rate_limiter), .. } => {
+            RequestBody::Blob { rate_limiter: Some(rate_limiter), .. } => {
                 rate_limiter.time_for(self.size(), SHARING_CONNECTIONS)
             }
             _ => Duration::ZERO,
@@ -84,43 +84,43 @@ impl Body {
 
     pub(crate) fn size(&self) -> u64 {
         match self {
-            Body::Empty => 0,
-            Body::Bytes(bytes) | Body::Private(bytes) => bytes.len() as u64,
-            Body::Blob { size, .. } => *size,
+            RequestBody::Empty => 0,
+            RequestBody::Bytes(bytes) | RequestBody::Private(bytes) => bytes.len() as u64,
+            RequestBody::Blob { size, .. } => *size,
         }
     }
 }
 
-impl fmt::Debug for Body {
+impl fmt::Debug for RequestBody {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "Body({} bytes)", self.size())
     }
 }
 
-impl Clone for Body {
-    fn clone(&self) -> Body {
+impl Clone for RequestBody {
+    fn clone(&self) -> RequestBody {
         match self {
-            Body::Empty => Body::Empty,
-            Body::Bytes(bytes) => Body::Bytes(bytes.clone()),
-            Body::Private(bytes) => Body::Private(bytes.clone()),
-            Body::Blob { start, size, reached, rate_limiter, sent, .. } => {
-                Body::blob((**start).clone(), *size, reached.clone(), rate_limiter.clone(), Arc::clone(sent))
+            RequestBody::Empty => RequestBody::Empty,
+            RequestBody::Bytes(bytes) => RequestBody::Bytes(bytes.clone()),
+            RequestBody::Private(bytes) => RequestBody::Private(bytes.clone()),
+            RequestBody::Blob { start, size, reached, rate_limiter, sent, .. } => {
+                RequestBody::blob((**start).clone(), *size, reached.clone(), rate_limiter.clone(), Arc::clone(sent))
             }
         }
     }
 }
 
-impl http_body::Body for Body {
+impl http_body::Body for RequestBody {
     type Data = Bytes;
     type Error = io::Error;
 
     fn poll_frame(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<io::Result<Frame<Bytes>>>> {
         Poll::Ready(match self.get_mut() {
-            Body::Empty => None,
-            Body::Bytes(bytes) | Body::Private(bytes) if bytes.is_empty() => None,
-            Body::Bytes(bytes) | Body::Private(bytes) => Some(Ok(Frame::data(std::mem::take(bytes)))),
-            Body::Blob { left: 0, .. } => None,
-            Body::Blob { size, reader, left, reached, sent, rate_limiter, pause, .. } => {
+            RequestBody::Empty => None,
+            RequestBody::Bytes(bytes) | RequestBody::Private(bytes) if bytes.is_empty() => None,
+            RequestBody::Bytes(bytes) | RequestBody::Private(bytes) => Some(Ok(Frame::data(std::mem::take(bytes)))),
+            RequestBody::Blob { left: 0, .. } => None,
+            RequestBody::Blob { size, reader, left, reached, sent, rate_limiter, pause, .. } => {
                 if let Some(waiting) = pause {
                     ready!(waiting.as_mut().poll(context));
                     *pause = None;
@@ -150,17 +150,17 @@ impl http_body::Body for Body {
 
     fn is_end_stream(&self) -> bool {
         match self {
-            Body::Empty => true,
-            Body::Bytes(bytes) | Body::Private(bytes) => bytes.is_empty(),
-            Body::Blob { left, .. } => *left == 0,
+            RequestBody::Empty => true,
+            RequestBody::Bytes(bytes) | RequestBody::Private(bytes) => bytes.is_empty(),
+            RequestBody::Blob { left, .. } => *left == 0,
         }
     }
 
     fn size_hint(&self) -> SizeHint {
         SizeHint::with_exact(match self {
-            Body::Empty => 0,
-            Body::Bytes(bytes) | Body::Private(bytes) => bytes.len() as u64,
-            Body::Blob { left, .. } => *left,
+            RequestBody::Empty => 0,
+            RequestBody::Bytes(bytes) | RequestBody::Private(bytes) => bytes.len() as u64,
+            RequestBody::Blob { left, .. } => *left,
         })
     }
 }

@@ -22,7 +22,7 @@ use tokio::io::{AsyncRead, AsyncWrite};
 use tokio_rustls::TlsConnector;
 use tower::Service;
 
-use super::{Failure, causes, host_of, tls};
+use super::{HttpFailure, causes, host_of, tls};
 use crate::Environment;
 
 /// Maximum size of the header of a proxy's response to `CONNECT`.
@@ -98,7 +98,7 @@ fn check_proxy<'a>(name: &'static str, value: &'a str) -> Result<&'a str, ProxyE
 
 /// A connect failure, wrapped so that it passes through hyper.
 #[derive(Debug)]
-pub(crate) struct ConnectFailure(pub(crate) Failure);
+pub(crate) struct ConnectFailure(pub(crate) HttpFailure);
 
 impl std::fmt::Display for ConnectFailure {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
@@ -126,18 +126,18 @@ impl Connector {
         Connector { tls, proxies, tcp, limit }
     }
 
-    async fn connect(mut self, uri: Uri) -> Result<Stream, Failure> {
+    async fn connect(mut self, uri: Uri) -> Result<HyperStream, HttpFailure> {
         let host = host_of(&uri).to_owned();
         let secure = uri.scheme_str() == Some("https");
         let proxy = self.proxies.intercept(&uri);
         let near = proxy.as_ref().map_or(&uri, |proxy| proxy.uri()).clone();
-        let tcp = self.tcp.call(near.clone()).await.map_err(|error| Failure::Connect(reason(&near, &error)))?;
+        let tcp = self.tcp.call(near.clone()).await.map_err(|error| HttpFailure::Connect(reason(&near, &error)))?;
         let mut io: Box<dyn Io> = Box::new(tcp.into_inner());
         let mut proxied = false;
         if let Some(proxy) = &proxy {
             if near.scheme_str() == Some("https") {
                 let roots = self.tls.clone().ok_or_else(|| {
-                    Failure::Permanent("a proxy with an https:// URL supports only registries with TLS".into())
+                    HttpFailure::Permanent("a proxy with an https:// URL supports only registries with TLS".into())
                 })?;
                 io = handshake(roots, near.host().unwrap_or_default(), io).await?;
             }
@@ -148,10 +148,10 @@ impl Connector {
             }
         }
         if secure {
-            let config = self.tls.ok_or_else(|| Failure::Permanent(format!("no TLS for {host}")))?;
+            let config = self.tls.ok_or_else(|| HttpFailure::Permanent(format!("no TLS for {host}")))?;
             io = handshake(config, uri.host().unwrap_or_default(), io).await?;
         }
-        Ok(Stream { io: TokioIo::new(io), proxied })
+        Ok(HyperStream { io: TokioIo::new(io), proxied })
     }
 }
 
@@ -163,10 +163,10 @@ fn reason(uri: &Uri, error: &(dyn std::error::Error + 'static)) -> String {
     format!("dial tcp {}: {text}", host_of(uri))
 }
 
-async fn handshake(config: Arc<ClientConfig>, host: &str, io: Box<dyn Io>) -> Result<Box<dyn Io>, Failure> {
+async fn handshake(config: Arc<ClientConfig>, host: &str, io: Box<dyn Io>) -> Result<Box<dyn Io>, HttpFailure> {
     let host = host.trim_start_matches('[').trim_end_matches(']').to_owned();
     let name =
-        ServerName::try_from(host.clone()).map_err(|_| Failure::Permanent(format!("invalid host name {host}")))?;
+        ServerName::try_from(host.clone()).map_err(|_| HttpFailure::Permanent(format!("invalid host name {host}")))?;
     match TlsConnector::from(config).connect(name, io).await {
         Ok(io) => Ok(Box::new(io)),
         Err(error) => Err(tls::failure(&host, &error)),
@@ -174,7 +174,7 @@ async fn handshake(config: Arc<ClientConfig>, host: &str, io: Box<dyn Io>) -> Re
 }
 
 /// Opens a tunnel to a registry through a proxy.
-async fn tunnel(io: Box<dyn Io>, uri: &Uri, proxy: &Intercept) -> Result<Box<dyn Io>, Failure> {
+async fn tunnel(io: Box<dyn Io>, uri: &Uri, proxy: &Intercept) -> Result<Box<dyn Io>, HttpFailure> {
     let target = format!("{}:{}", uri.host().unwrap_or_default(), uri.port_u16().unwrap_or(443));
     let name = host_of(proxy.uri());
     let mut request = Request::connect(&target).header(HOST, &target).header(USER_AGENT, "opm/alpha");
@@ -182,10 +182,10 @@ async fn tunnel(io: Box<dyn Io>, uri: &Uri, proxy: &Intercept) -> Result<Box<dyn
         request = request.header(PROXY_AUTHORIZATION, secret);
     }
     let request = request.body(Empty::<Bytes>::new());
-    let request = request.map_err(|error| Failure::Permanent(format!("proxy {name}: {error}")))?;
+    let request = request.map_err(|error| HttpFailure::Permanent(format!("proxy {name}: {error}")))?;
     let broken = |error: hyper::Error| match error.is_parse() {
-        true => Failure::Permanent(format!("proxy {name}: {}", causes(&error))),
-        false => Failure::Connect(format!("proxy {name}: {}", causes(&error))),
+        true => HttpFailure::Permanent(format!("proxy {name}: {}", causes(&error))),
+        false => HttpFailure::Connect(format!("proxy {name}: {}", causes(&error))),
     };
     let handshake = http1::Builder::new().max_buf_size(PROXY_HEAD).handshake(TokioIo::new(io)).await;
     let (mut sender, connection) = handshake.map_err(broken)?;
@@ -197,13 +197,13 @@ async fn tunnel(io: Box<dyn Io>, uri: &Uri, proxy: &Intercept) -> Result<Box<dyn
         return Ok(Box::new(TokioIo::new(hyper::upgrade::on(response).await.map_err(broken)?)));
     }
     let text = format!("proxy {name} refused a connection to {target}: {status}");
-    Err(if status.is_server_error() { Failure::Connect(text) } else { Failure::Permanent(text) })
+    Err(if status.is_server_error() { HttpFailure::Connect(text) } else { HttpFailure::Permanent(text) })
 }
 
 impl Service<Uri> for Connector {
-    type Response = Stream;
+    type Response = HyperStream;
     type Error = ConnectFailure;
-    type Future = Pin<Box<dyn Future<Output = Result<Stream, ConnectFailure>> + Send>>;
+    type Future = Pin<Box<dyn Future<Output = Result<HyperStream, ConnectFailure>> + Send>>;
 
     fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), ConnectFailure>> {
         Poll::Ready(Ok(()))
@@ -213,7 +213,7 @@ impl Service<Uri> for Connector {
         let connector = self.clone();
         Box::pin(async move {
             let limit = connector.limit;
-            let late = || Failure::Connect(format!("no connection within {} seconds", limit.as_secs()));
+            let late = || HttpFailure::Connect(format!("no connection within {} seconds", limit.as_secs()));
             let outcome = tokio::time::timeout(limit, connector.connect(uri)).await;
             outcome.unwrap_or_else(|_| Err(late())).map_err(ConnectFailure)
         })
@@ -225,24 +225,24 @@ trait Io: AsyncRead + AsyncWrite + Send + Unpin {}
 impl<T: AsyncRead + AsyncWrite + Send + Unpin> Io for T {}
 
 /// A connection in the form that hyper expects.
-pub(crate) struct Stream {
+pub(crate) struct HyperStream {
     io: TokioIo<Box<dyn Io>>,
     proxied: bool,
 }
 
-impl Connection for Stream {
+impl Connection for HyperStream {
     fn connected(&self) -> Connected {
         Connected::new().proxy(self.proxied)
     }
 }
 
-impl Read for Stream {
+impl Read for HyperStream {
     fn poll_read(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buf: ReadBufCursor<'_>) -> Poll<std::io::Result<()>> {
         Pin::new(&mut self.io).poll_read(cx, buf)
     }
 }
 
-impl Write for Stream {
+impl Write for HyperStream {
     fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &[u8]) -> Poll<std::io::Result<usize>> {
         Pin::new(&mut self.io).poll_write(cx, buf)
     }

@@ -4,15 +4,15 @@ use http::{HeaderValue, Uri};
 
 /// An origin: scheme, host and port. Credentials belong to one origin and are sent to no other.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
-pub(crate) struct Origin {
+pub(crate) struct HttpOrigin {
     https: bool,
     host: String,
     port: u16,
 }
 
-impl Origin {
+impl HttpOrigin {
     /// Returns the origin of a URL, or `None` if it is not an HTTP URL.
-    pub(crate) fn of(uri: &Uri) -> Option<Origin> {
+    pub(crate) fn of(uri: &Uri) -> Option<HttpOrigin> {
         let https = match uri.scheme_str() {
             Some("https") => true,
             Some("http") => false,
@@ -20,7 +20,7 @@ impl Origin {
         };
         let host = uri.host().filter(|host| !host.is_empty())?.to_ascii_lowercase();
         let port = uri.port_u16().unwrap_or(if https { 443 } else { 80 });
-        Some(Origin { https, host, port })
+        Some(HttpOrigin { https, host, port })
     }
 
     /// Returns whether a request to `uri` would give up the TLS of this origin.
@@ -30,19 +30,19 @@ impl Origin {
 
     /// Returns whether a URL matches this origin.
     pub(crate) fn matches(&self, uri: &Uri) -> bool {
-        Origin::of(uri).as_ref() == Some(self)
+        HttpOrigin::of(uri).as_ref() == Some(self)
     }
 }
 
 /// An `Authorization` header bound to its origin. Requests to other origins do not carry it.
 #[derive(Debug, Clone)]
 pub(crate) struct Authorization {
-    origin: Origin,
+    origin: HttpOrigin,
     value: HeaderValue,
 }
 
 impl Authorization {
-    pub(crate) fn new(origin: Origin, mut value: HeaderValue) -> Authorization {
+    pub(crate) fn new(origin: HttpOrigin, mut value: HeaderValue) -> Authorization {
         value.set_sensitive(true);
         Authorization { origin, value }
     }
@@ -57,8 +57,8 @@ impl Authorization {
 mod tests {
     use super::*;
 
-    fn origin(text: &str) -> Option<Origin> {
-        Origin::of(&text.parse().unwrap())
+    fn origin(text: &str) -> Option<HttpOrigin> {
+        HttpOrigin::of(&text.parse().unwrap())
     }
 
     #[test]

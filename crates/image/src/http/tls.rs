@@ -12,7 +12,7 @@ use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName, UnixTime};
 use rustls::server::ParsedCertificate;
 use rustls::{CertificateError, ClientConfig, DigitallySignedStruct, InvalidMessage, RootCertStore, SignatureScheme};
 
-use super::Failure;
+use super::HttpFailure;
 use crate::Environment;
 use crate::signature::certificate::is_valid_at;
 
@@ -226,12 +226,12 @@ impl ServerCertVerifier for Verifier {
 }
 
 /// Describes a failed handshake, with the existing tools' messages where they have one.
-pub(crate) fn failure(host: &str, error: &std::io::Error) -> Failure {
+pub(crate) fn failure(host: &str, error: &std::io::Error) -> HttpFailure {
     let Some(cause) = error.get_ref().and_then(|cause| cause.downcast_ref::<rustls::Error>()) else {
-        return Failure::Connect(format!("TLS handshake with {host}: {error}"));
+        return HttpFailure::Connect(format!("TLS handshake with {host}: {error}"));
     };
     match cause {
-        rustls::Error::InvalidCertificate(why) => Failure::Certificate(match why {
+        rustls::Error::InvalidCertificate(why) => HttpFailure::Certificate(match why {
             // A CA certificate that the user did not add: self-signed.
             CertificateError::Other(why) if format!("{why:?}").contains("CaUsedAsEndEntity") => {
                 "x509: certificate signed by unknown authority (itself)".into()
@@ -245,7 +245,7 @@ pub(crate) fn failure(host: &str, error: &std::io::Error) -> Failure {
             }
             other => format!("x509: {other}"),
         }),
-        rustls::Error::InvalidMessage(InvalidMessage::InvalidContentType) => Failure::PlainHttp,
-        other => Failure::Permanent(format!("TLS handshake with {host}: {other}")),
+        rustls::Error::InvalidMessage(InvalidMessage::InvalidContentType) => HttpFailure::PlainHttp,
+        other => HttpFailure::Permanent(format!("TLS handshake with {host}: {other}")),
     }
 }

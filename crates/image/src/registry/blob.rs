@@ -6,12 +6,12 @@ use http::header::{CONTENT_RANGE, RANGE};
 use http::{HeaderValue, StatusCode};
 
 use super::client::{Call, Registry};
-use super::endpoint::Source;
+use super::endpoint::RegistrySource;
 use super::refusal::response_error;
-use crate::Blob;
-use crate::http::{Failure, HttpResponse};
+use crate::StoredBlob;
+use crate::http::{HttpFailure, HttpResponse};
 use crate::partial::Partial;
-use crate::progress::Event;
+use crate::progress::TransferEvent;
 use crate::{Descriptor, Digest, Error, ErrorKind, Store};
 
 /// Maximum number of resumed downloads of a blob, as long as each makes progress.
@@ -35,9 +35,14 @@ impl From<std::io::Error> for Broken {
 
 impl Registry {
     /// Downloads a blob into the store, unless it is present. Concurrent calls for a blob share one download.
-    pub(crate) async fn fetch(&self, source: &Source, blob: &Descriptor, store: &Store) -> Result<Blob, Error> {
+    pub(crate) async fn fetch(
+        &self,
+        source: &RegistrySource,
+        blob: &Descriptor,
+        store: &Store,
+    ) -> Result<StoredBlob, Error> {
         if let Some(found) = stored(store, blob).await? {
-            self.settings.progress.on(&Event::Finished { blob, cached: true });
+            self.settings.progress.on(&TransferEvent::Finished { blob, cached: true });
             return Ok(found);
         }
         let download_lock = {
@@ -60,7 +65,7 @@ impl Registry {
         outcome.map_err(|error| error.context(format!("reading blob {}", blob.digest)).at(source.reference.host()))
     }
 
-    async fn download(&self, source: &Source, blob: &Descriptor, store: &Store) -> Result<Blob, Error> {
+    async fn download(&self, source: &RegistrySource, blob: &Descriptor, store: &Store) -> Result<StoredBlob, Error> {
         let (place, digest) = (store.clone(), blob.digest);
         let opened = tokio::task::spawn_blocking(move || Partial::open(&place, digest)).await;
         let mut partial = match opened {
@@ -69,7 +74,7 @@ impl Registry {
             Err(error) => return Err(Error::new(ErrorKind::File, format!("storing a blob: {error}"))),
         };
         let reference = source.reference.to_string();
-        self.settings.progress.on(&Event::Started { reference: &reference, blob, received: partial.size() });
+        self.settings.progress.on(&TransferEvent::Started { reference: &reference, blob, received: partial.size() });
         let (mut tries, mut continuations) = (0, 0);
         let mut inherited = partial.size() > 0;
         loop {
@@ -80,7 +85,7 @@ impl Registry {
                     partial = left;
                     let digest = match outcome {
                         Ok(found) => {
-                            self.settings.progress.on(&Event::Finished { blob, cached: false });
+                            self.settings.progress.on(&TransferEvent::Finished { blob, cached: false });
                             return Ok(found);
                         }
                         Err(digest) => digest,
@@ -111,7 +116,12 @@ impl Registry {
     }
 
     /// Requests the missing part of a blob and appends what arrives.
-    async fn resume_blob(&self, source: &Source, blob: &Descriptor, partial: &mut Partial) -> Result<(), Broken> {
+    async fn resume_blob(
+        &self,
+        source: &RegistrySource,
+        blob: &Descriptor,
+        partial: &mut Partial,
+    ) -> Result<(), Broken> {
         if partial.size() > blob.size {
             partial.restart()?;
         }
@@ -150,12 +160,12 @@ impl Registry {
                         tokio::time::sleep(rate_limiter.reserve(piece.len() as u64)).await;
                     }
                 }
-                Err(failure @ Failure::Permanent(_)) => return Err(Broken::Permanent(failure.into_error(1))),
+                Err(failure @ HttpFailure::Permanent(_)) => return Err(Broken::Permanent(failure.into_error(1))),
                 Err(failure) => return Err(Broken::Transient(failure.to_string())),
             }
             if partial.size() - reported >= PROGRESS_STEP || partial.size() == blob.size {
                 reported = partial.size();
-                self.settings.progress.on(&Event::Advanced { blob, received: reported });
+                self.settings.progress.on(&TransferEvent::Advanced { blob, received: reported });
             }
         }
         if partial.size() < blob.size {
@@ -170,7 +180,7 @@ impl Registry {
 }
 
 /// Finishes a blob on a blocking thread, because the disk may be slow.
-async fn finish_partial(mut partial: Partial) -> Result<(Partial, Result<Blob, Digest>), Error> {
+async fn finish_partial(mut partial: Partial) -> Result<(Partial, Result<StoredBlob, Digest>), Error> {
     let done = tokio::task::spawn_blocking(move || partial.finish().map(|outcome| (partial, outcome))).await;
     match done {
         Ok(outcome) => outcome.map_err(|error| Error::file("storing a blob", &error)),
@@ -184,7 +194,7 @@ fn range_starts_at(response: &HttpResponse, start: u64) -> bool {
 }
 
 /// Returns a verified blob from the store, if present.
-pub(crate) async fn stored(store: &Store, blob: &Descriptor) -> Result<Option<Blob>, Error> {
+pub(crate) async fn stored(store: &Store, blob: &Descriptor) -> Result<Option<StoredBlob>, Error> {
     let (store, blob) = (store.clone(), blob.clone());
     let to_error = |text: String| Error::new(ErrorKind::File, format!("checking a stored blob: {text}"));
     match tokio::task::spawn_blocking(move || store.blob_for(&blob)).await {

@@ -9,13 +9,13 @@ use http::{HeaderMap, Method, StatusCode, Uri};
 use tokio::sync::OnceCell;
 
 use super::challenge::{Actions, Challenge};
-use super::endpoint::{Endpoint, Source};
+use super::endpoint::{Endpoint, RegistrySource};
 use super::hosts::Hosts;
 use super::refusal::ErrorResponse;
 use super::token::Token;
 use crate::auth::Auth;
-use crate::http::{Body, Http, HttpRequest, HttpResponse, Origin, host_of};
-use crate::progress::{Event, Progress};
+use crate::http::{Http, HttpOrigin, HttpRequest, HttpResponse, RequestBody, host_of};
+use crate::progress::{TransferEvent, TransferProgress};
 use crate::rate_limit::RateLimiter;
 use crate::{Digest, Error, ErrorKind};
 
@@ -43,14 +43,14 @@ impl Default for Retries {
     }
 }
 
-pub(crate) struct Settings {
+pub(crate) struct ClientSettings {
     pub(crate) use_http: bool,
     pub(crate) skip_tls_verify: bool,
     /// Per-host overrides of certificate verification.
     pub(crate) certificates: BTreeMap<String, bool>,
     pub(crate) retries: Retries,
     pub(crate) retry_statuses: Vec<u16>,
-    pub(crate) progress: Arc<dyn Progress>,
+    pub(crate) progress: Arc<dyn TransferProgress>,
     /// The rate limiter for blobs.
     pub(crate) rate_limiter: Option<Arc<RateLimiter>>,
 }
@@ -62,10 +62,10 @@ type Endpoints = HashMap<(String, bool), Arc<OnceCell<Endpoint>>>;
 pub(crate) struct Registry {
     pub(crate) http: Http,
     pub(crate) auth: Arc<Auth>,
-    pub(crate) settings: Settings,
+    pub(crate) settings: ClientSettings,
     endpoints: Mutex<Endpoints>,
     pub(super) hosts: Hosts,
-    pub(super) tokens: Mutex<HashMap<(Origin, String), Token>>,
+    pub(super) tokens: Mutex<HashMap<(HttpOrigin, String), Token>>,
     pub(super) downloads: Mutex<HashMap<Digest, Arc<tokio::sync::Mutex<()>>>>,
 }
 
@@ -75,7 +75,7 @@ pub(crate) struct Call<'a> {
     /// The path below the repository, or a whole URL.
     pub(crate) path: &'a str,
     pub(crate) headers: HeaderMap,
-    pub(crate) body: Body,
+    pub(crate) body: RequestBody,
     pub(crate) actions: Actions,
     /// Whether failures may be retried.
     pub(crate) retry: bool,
@@ -92,7 +92,7 @@ impl<'a> Call<'a> {
             method: Method::GET,
             path,
             headers: HeaderMap::new(),
-            body: Body::Empty,
+            body: RequestBody::Empty,
             actions: Actions::Pull,
             retry: true,
         }
@@ -100,7 +100,7 @@ impl<'a> Call<'a> {
 }
 
 impl Registry {
-    pub(crate) fn new(http: Http, auth: Auth, settings: Settings) -> Registry {
+    pub(crate) fn new(http: Http, auth: Auth, settings: ClientSettings) -> Registry {
         let auth = Arc::new(auth);
         Registry {
             http,
@@ -114,12 +114,12 @@ impl Registry {
     }
 
     /// Returns whether a registry has failed so often that new requests are pointless.
-    pub(crate) fn is_down(&self, source: &Source) -> bool {
+    pub(crate) fn is_down(&self, source: &RegistrySource) -> bool {
         self.hosts.of(source.reference.host()).is_down()
     }
 
     /// Returns the endpoint of a registry, probing it once.
-    pub(crate) async fn endpoint(&self, source: &Source) -> Result<Endpoint, Error> {
+    pub(crate) async fn endpoint(&self, source: &RegistrySource) -> Result<Endpoint, Error> {
         let key = (source.reference.host().to_owned(), source.insecure);
         let cell = {
             let mut endpoints = self.endpoints.lock().unwrap_or_else(PoisonError::into_inner);
@@ -131,11 +131,11 @@ impl Registry {
 
     /// Sends a request with the credentials that the registry requires, and retries transient failures. The caller
     /// handles other statuses.
-    pub(crate) async fn request(&self, source: &Source, call: &Call<'_>) -> Result<HttpResponse, Error> {
+    pub(crate) async fn request(&self, source: &RegistrySource, call: &Call<'_>) -> Result<HttpResponse, Error> {
         self.send_request(source, call).await.map_err(|error| error.at(source.reference.host()))
     }
 
-    async fn send_request(&self, source: &Source, call: &Call<'_>) -> Result<HttpResponse, Error> {
+    async fn send_request(&self, source: &RegistrySource, call: &Call<'_>) -> Result<HttpResponse, Error> {
         let endpoint = self.endpoint(source).await?;
         let repository = source.reference.repository();
         let uri: Uri = if call.path.starts_with("http") && call.path.contains("://") {
@@ -257,7 +257,7 @@ impl Registry {
             let text = format!("{reason}; the registry asks to wait {} seconds", delay.as_secs());
             return Err(Error::new(ErrorKind::Network, text));
         }
-        self.settings.progress.on(&Event::Retrying { operation, reason, delay });
+        self.settings.progress.on(&TransferEvent::Retrying { operation, reason, delay });
         tokio::time::sleep(delay).await;
         Ok(())
     }

@@ -4,7 +4,7 @@ use http::Uri;
 
 use super::challenge::Challenge;
 use super::client::Registry;
-use crate::http::{Failure, HttpRequest, Origin, Trust};
+use crate::http::{HttpFailure, HttpOrigin, HttpRequest, TlsTrust};
 use crate::{Error, ErrorKind, Reference};
 
 /// Maximum number of retries for a registry that was never reached: a typo in a host name should fail fast.
@@ -12,15 +12,15 @@ const RETRIES: u32 = 2;
 
 /// A source or target of an image: the registry it names, or a mirror.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Source {
+pub(crate) struct RegistrySource {
     pub(crate) reference: Reference,
     /// Whether the configuration marks it as insecure.
     pub(crate) insecure: bool,
 }
 
-impl Source {
-    pub(crate) fn new(reference: Reference) -> Source {
-        Source { reference, insecure: false }
+impl RegistrySource {
+    pub(crate) fn new(reference: Reference) -> RegistrySource {
+        RegistrySource { reference, insecure: false }
     }
 }
 
@@ -30,8 +30,8 @@ pub(crate) struct Endpoint {
     /// Scheme and host.
     pub(crate) base: String,
     /// The origin that credentials are bound to.
-    pub(crate) origin: Origin,
-    pub(crate) trust: Trust,
+    pub(crate) origin: HttpOrigin,
+    pub(crate) trust: TlsTrust,
     /// Whether the user allows plain HTTP for it: skipping certificates does not.
     pub(crate) plain_http: bool,
     /// The authentication challenge of its response, if any.
@@ -63,10 +63,10 @@ impl Registry {
             Some(count) => !count,
             None => self.settings.use_http || self.settings.skip_tls_verify,
         };
-        let schemes: &[(&str, Trust)] = if insecure || loose {
-            &[("https", Trust::Any), ("http", Trust::Any)]
+        let schemes: &[(&str, TlsTrust)] = if insecure || loose {
+            &[("https", TlsTrust::Any), ("http", TlsTrust::Any)]
         } else {
-            &[("https", Trust::Verified)]
+            &[("https", TlsTrust::Verified)]
         };
         let mut tries = 0;
         let state = self.hosts.of(host);
@@ -83,7 +83,7 @@ impl Registry {
                 continue;
             }
             state.record_failure();
-            let roots = if matches!(failure, Failure::Certificate(_)) { self.http.root_count() } else { 1 };
+            let roots = if matches!(failure, HttpFailure::Certificate(_)) { self.http.root_count() } else { 1 };
             let what = format!("pinging container registry {host}: Get {:?}", uri.to_string());
             return Err(failure.into_error(roots).context(what));
         }
@@ -92,14 +92,14 @@ impl Registry {
     async fn call_once(
         &self,
         host: &str,
-        schemes: &[(&str, Trust)],
+        schemes: &[(&str, TlsTrust)],
         plain_http: bool,
-    ) -> Result<Endpoint, (Failure, Uri)> {
-        let mut last: Option<(Failure, Uri)> = None;
+    ) -> Result<Endpoint, (HttpFailure, Uri)> {
+        let mut last: Option<(HttpFailure, Uri)> = None;
         for (scheme, trust) in schemes {
             let base = format!("{scheme}://{}", address(host));
             let Ok(uri) = format!("{base}/v2/").parse::<Uri>() else { continue };
-            let Some(origin) = Origin::of(&uri) else { continue };
+            let Some(origin) = HttpOrigin::of(&uri) else { continue };
             match self.http.send(HttpRequest::get(uri.clone(), *trust)).await {
                 Ok(mut response) => {
                     let status = response.status().as_u16();
@@ -118,6 +118,6 @@ impl Registry {
                 Err(failure) => last = Some((failure, uri)),
             }
         }
-        Err(last.unwrap_or_else(|| (Failure::Permanent(format!("invalid host {host}")), Uri::default())))
+        Err(last.unwrap_or_else(|| (HttpFailure::Permanent(format!("invalid host {host}")), Uri::default())))
     }
 }

@@ -18,13 +18,13 @@ pub(super) struct Hosts(Mutex<HashMap<String, Arc<Host>>>);
 /// The state of one registry.
 #[derive(Default)]
 pub(super) struct Host {
-    state: Mutex<State>,
+    state: Mutex<HostState>,
     /// Notifies that a request has ended or the limit has grown.
     changed: Notify,
 }
 
 #[derive(Debug, Default)]
-struct State {
+struct HostState {
     /// Requests in flight.
     in_flight: usize,
     /// Maximum number of requests in flight; `None` until the registry reports overload.
@@ -58,7 +58,7 @@ impl Hosts {
 }
 
 impl Host {
-    fn state(&self) -> MutexGuard<'_, State> {
+    fn state(&self) -> MutexGuard<'_, HostState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 

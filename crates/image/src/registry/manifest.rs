@@ -5,7 +5,7 @@ use http::{HeaderValue, Method, StatusCode};
 use serde::Deserialize;
 
 use super::client::{Call, Registry};
-use super::endpoint::Source;
+use super::endpoint::RegistrySource;
 use super::refusal::ErrorResponse;
 use crate::manifest::media_type;
 use crate::{Digest, Error, ErrorKind};
@@ -15,15 +15,15 @@ pub(crate) const MANIFEST_LIMIT: u64 = 4 << 20;
 
 /// A manifest or an index, with its original bytes.
 #[derive(Debug, Clone)]
-pub(crate) struct Document {
+pub(crate) struct ManifestDocument {
     pub(crate) content: Vec<u8>,
     pub(crate) media_type: String,
     pub(crate) digest: Digest,
 }
 
-impl Document {
+impl ManifestDocument {
     /// Detects the type: the stated media type, or else by content.
-    pub(crate) fn new(content: Vec<u8>, stated: Option<&str>) -> Result<Document, Error> {
+    pub(crate) fn new(content: Vec<u8>, stated: Option<&str>) -> Result<ManifestDocument, Error> {
         #[derive(Deserialize)]
         #[serde(rename_all = "camelCase")]
         struct Probe {
@@ -51,7 +51,7 @@ impl Document {
             let text = "specified image is a docker schema v1 manifest, which is not supported";
             return Err(Error::new(ErrorKind::Unsupported, text));
         }
-        Ok(Document { content, media_type, digest })
+        Ok(ManifestDocument { content, media_type, digest })
     }
 
     pub(crate) fn is_index(&self) -> bool {
@@ -70,14 +70,14 @@ const MEDIA_TYPES: [&str; 6] = [
 
 impl Registry {
     /// Fetches a manifest or an index by tag or digest, and verifies a digest.
-    pub(crate) async fn manifest(&self, source: &Source, version: &str) -> Result<Document, Error> {
+    pub(crate) async fn manifest(&self, source: &RegistrySource, version: &str) -> Result<ManifestDocument, Error> {
         let reading = || format!("reading manifest {version} in {}", source.reference.name());
         // Without a response, the failure is not about the manifest.
         self.endpoint(source).await?;
         self.read_manifest(source, version).await.map_err(|error| error.context(reading()).at(source.reference.host()))
     }
 
-    async fn read_manifest(&self, source: &Source, version: &str) -> Result<Document, Error> {
+    async fn read_manifest(&self, source: &RegistrySource, version: &str) -> Result<ManifestDocument, Error> {
         let expected: Option<Digest> = version.parse().ok();
         let mut tries = 0;
         loop {
@@ -109,12 +109,12 @@ impl Registry {
                 let text = format!("manifest does not match provided manifest digest {expected}");
                 return Err(Error::new(ErrorKind::Digest, text));
             }
-            return Document::new(content, response.header(CONTENT_TYPE));
+            return ManifestDocument::new(content, response.header(CONTENT_TYPE));
         }
     }
 
     /// Resolves a tag to its digest, without fetching the manifest if possible.
-    pub(crate) async fn manifest_digest(&self, source: &Source, version: &str) -> Result<Digest, Error> {
+    pub(crate) async fn manifest_digest(&self, source: &RegistrySource, version: &str) -> Result<Digest, Error> {
         let path = format!("manifests/{version}");
         let mut call = Call::get(&path);
         call.method = Method::HEAD;

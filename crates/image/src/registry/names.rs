@@ -6,7 +6,7 @@ use serde::Deserialize;
 
 use super::challenge::Actions;
 use super::client::{Call, Registry};
-use super::endpoint::Source;
+use super::endpoint::RegistrySource;
 use super::manifest::accept;
 use super::referrers::next_page;
 use super::refusal::response_error;
@@ -27,7 +27,7 @@ struct Tags {
 
 impl Registry {
     /// Returns the digest of a manifest by tag or digest, if it exists.
-    pub(crate) async fn find_manifest(&self, target: &Source, version: &str) -> Result<Option<Digest>, Error> {
+    pub(crate) async fn find_manifest(&self, target: &RegistrySource, version: &str) -> Result<Option<Digest>, Error> {
         let path = format!("manifests/{version}");
         let mut call = Call { method: Method::HEAD, actions: Actions::Push, ..Call::get(&path) };
         call.headers = accept();
@@ -46,7 +46,7 @@ impl Registry {
     }
 
     /// Lists the tags of a repository.
-    pub(crate) async fn tags(&self, source: &Source) -> Result<Vec<String>, Error> {
+    pub(crate) async fn tags(&self, source: &RegistrySource) -> Result<Vec<String>, Error> {
         let mut found = Vec::new();
         let mut path = "tags/list".to_owned();
         for _ in 0..MAX_PAGES {
@@ -68,7 +68,7 @@ impl Registry {
     }
 
     /// Deletes a manifest; returns whether it existed.
-    pub(crate) async fn delete_manifest(&self, target: &Source, digest: &str) -> Result<bool, Error> {
+    pub(crate) async fn delete_manifest(&self, target: &RegistrySource, digest: &str) -> Result<bool, Error> {
         let path = format!("manifests/{digest}");
         let call = Call { method: Method::DELETE, actions: Actions::Delete, ..Call::get(&path) };
         let response = self.request(target, &call).await?;

@@ -8,19 +8,19 @@ use http::{HeaderMap, HeaderValue, Method, StatusCode, Uri};
 
 use super::challenge::Actions;
 use super::client::{Call, Registry};
-use super::endpoint::Source;
-use super::manifest::Document;
+use super::endpoint::RegistrySource;
+use super::manifest::ManifestDocument;
 use super::refusal::response_error;
-use crate::blob::{Blob, BlobReader};
-use crate::http::{Body, HttpResponse, Reached, encode, join};
-use crate::{Descriptor, Error, ErrorKind, Event};
+use crate::blob::{BlobReader, StoredBlob};
+use crate::http::{HttpResponse, Reached, RequestBody, encode, join};
+use crate::{Descriptor, Error, ErrorKind, TransferEvent};
 
 /// Larger blobs are uploaded in chunks of this size, so that a failure does not lose everything.
 const CHUNK: u64 = 64 << 20;
 
 impl Registry {
     /// Returns whether a repository has a blob.
-    pub(crate) async fn has_blob(&self, target: &Source, blob: &Descriptor) -> Result<bool, Error> {
+    pub(crate) async fn has_blob(&self, target: &RegistrySource, blob: &Descriptor) -> Result<bool, Error> {
         let path = format!("blobs/{}", blob.digest);
         let call = Call { method: Method::HEAD, actions: Actions::Push, ..Call::get(&path) };
         Ok(self.request(target, &call).await?.status() == StatusCode::OK)
@@ -30,13 +30,13 @@ impl Registry {
     /// `fetch` returns.
     pub(crate) async fn send<F>(
         &self,
-        target: &Source,
+        target: &RegistrySource,
         blob: &Descriptor,
         other: Option<&str>,
         fetch: F,
     ) -> Result<UploadOutcome, Error>
     where
-        F: AsyncFnOnce() -> Result<Blob, Error>,
+        F: AsyncFnOnce() -> Result<StoredBlob, Error>,
     {
         if self.has_blob(target, blob).await? {
             return Ok(UploadOutcome::Existing);
@@ -47,13 +47,13 @@ impl Registry {
     /// Like [`Registry::send`], for a blob that the repository is known to lack.
     pub(crate) async fn upload_missing<F>(
         &self,
-        target: &Source,
+        target: &RegistrySource,
         blob: &Descriptor,
         other: Option<&str>,
         fetch: F,
     ) -> Result<UploadOutcome, Error>
     where
-        F: AsyncFnOnce() -> Result<Blob, Error>,
+        F: AsyncFnOnce() -> Result<StoredBlob, Error>,
     {
         let mut upload = None;
         if let Some(other) = other.filter(|other| *other != target.reference.repository()) {
@@ -82,7 +82,7 @@ impl Registry {
     }
 
     /// Starts an upload and returns its URL; `None` if the blob is already complete.
-    async fn begin(&self, target: &Source, path: &str) -> Result<Option<String>, Error> {
+    async fn begin(&self, target: &RegistrySource, path: &str) -> Result<Option<String>, Error> {
         let mut call = Call { method: Method::POST, actions: Actions::Push, ..Call::get(path) };
         call.headers.insert(CONTENT_LENGTH, HeaderValue::from_static("0"));
         let response = self.request(target, &call).await?;
@@ -95,9 +95,9 @@ impl Registry {
 
     async fn upload(
         &self,
-        target: &Source,
+        target: &RegistrySource,
         described: &Descriptor,
-        blob: &Blob,
+        blob: &StoredBlob,
         begun: Option<String>,
     ) -> Result<(), Error> {
         let Some(mut place) = (match begun {
@@ -133,7 +133,7 @@ impl Registry {
         headers.insert(CONTENT_TYPE, octets);
         let body = if size == sent {
             reader.finish().map_err(|error| Error::blob(&error))?;
-            Body::Empty
+            RequestBody::Empty
         } else {
             self.part(described, reader, size - sent).0
         };
@@ -150,16 +150,16 @@ impl Registry {
 
     /// Returns the body that sends the next `size` bytes of a blob and reports its progress, and where it leaves the
     /// reader. The body of the last bytes fails before its end if the digest differs.
-    fn part(&self, described: &Descriptor, reader: BlobReader, size: u64) -> (Body, Reached) {
+    fn part(&self, described: &Descriptor, reader: BlobReader, size: u64) -> (RequestBody, Reached) {
         let (progress, described, start) = (Arc::clone(&self.settings.progress), described.clone(), reader.position());
-        let sent = move |bytes| progress.on(&Event::Advanced { blob: &described, received: start + bytes });
+        let sent = move |bytes| progress.on(&TransferEvent::Advanced { blob: &described, received: start + bytes });
         let reached = Reached::default();
         let limiter = self.settings.rate_limiter.clone();
-        (Body::blob(reader, size, reached.clone(), limiter, Arc::new(sent)), reached)
+        (RequestBody::blob(reader, size, reached.clone(), limiter, Arc::new(sent)), reached)
     }
 
     /// Checks write access to a repository: starts an upload and cancels it.
-    pub(crate) async fn check_push(&self, target: &Source) -> Result<(), Error> {
+    pub(crate) async fn check_push(&self, target: &RegistrySource) -> Result<(), Error> {
         if let Some(place) = self.begin(target, "blobs/uploads/").await? {
             self.cancel_upload(target, &place).await;
         }
@@ -167,7 +167,12 @@ impl Registry {
     }
 
     /// Checks whether a repository can mount a blob from another one of its registry.
-    pub(crate) async fn check_mount(&self, target: &Source, blob: &Descriptor, other: &str) -> Result<bool, Error> {
+    pub(crate) async fn check_mount(
+        &self,
+        target: &RegistrySource,
+        blob: &Descriptor,
+        other: &str,
+    ) -> Result<bool, Error> {
         let path = format!("blobs/uploads/?mount={}&from={}", blob.digest, encode(other));
         match self.begin(target, &path).await {
             Ok(None) => Ok(true),
@@ -181,7 +186,7 @@ impl Registry {
         }
     }
 
-    async fn cancel_upload(&self, target: &Source, place: &str) {
+    async fn cancel_upload(&self, target: &RegistrySource, place: &str) {
         let call = Call { method: Method::DELETE, actions: Actions::Push, retry: false, ..Call::get(place) };
         // A registry that does not support cancelling expires the upload.
         let _ = self.request(target, &call).await;
@@ -190,15 +195,15 @@ impl Registry {
     /// Uploads a manifest or an index under a tag or its digest; returns whether the registry lists referrers itself.
     pub(crate) async fn put_manifest(
         &self,
-        target: &Source,
-        document: &Document,
+        target: &RegistrySource,
+        document: &ManifestDocument,
         version: &str,
     ) -> Result<bool, Error> {
         let path = format!("manifests/{version}");
         let mut headers = HeaderMap::new();
         let media_type = HeaderValue::from_str(&document.media_type);
         headers.extend(media_type.ok().map(|name| (CONTENT_TYPE, name)));
-        let body = Body::Bytes(Bytes::from(document.content.clone()));
+        let body = RequestBody::Bytes(Bytes::from(document.content.clone()));
         let call = Call { method: Method::PUT, path: &path, headers, body, actions: Actions::Push, retry: true };
         let response = self.request(target, &call).await?;
         if response.status() == StatusCode::CREATED || response.status() == StatusCode::OK {

@@ -4,11 +4,11 @@ use http::StatusCode;
 use http::header::LINK;
 
 use super::client::{Call, Registry};
-use super::endpoint::Source;
-use super::manifest::{Document, MANIFEST_LIMIT};
+use super::endpoint::RegistrySource;
+use super::manifest::{MANIFEST_LIMIT, ManifestDocument};
 use super::refusal::response_error;
 use crate::http::join;
-use crate::manifest::{Descriptor, Index, media_type};
+use crate::manifest::{Descriptor, ImageIndex, media_type};
 use crate::pull::parse;
 use crate::{Digest, Error, ErrorKind};
 
@@ -25,7 +25,7 @@ pub(crate) fn fallback_tag(digest: &Digest) -> String {
 
 impl Registry {
     /// Lists the referrers of a digest, by the API or the fallback tag.
-    pub(crate) async fn referrers(&self, source: &Source, digest: &Digest) -> Result<Vec<Descriptor>, Error> {
+    pub(crate) async fn referrers(&self, source: &RegistrySource, digest: &Digest) -> Result<Vec<Descriptor>, Error> {
         let mut found = Vec::new();
         let mut path = format!("referrers/{digest}");
         for page in 0..MAX_PAGES {
@@ -45,7 +45,7 @@ impl Registry {
             }
             let next = response.header(LINK).and_then(next_page).and_then(|link| join(response.uri(), link));
             let content = response.read_all(MANIFEST_LIMIT).await.map_err(|failure| failure.into_error(1))?;
-            let Ok(index) = parse::<Index>(&content, "list of referrers") else {
+            let Ok(index) = parse::<ImageIndex>(&content, "list of referrers") else {
                 // Some return an HTML page.
                 return self.fallback(source, digest).await;
             };
@@ -58,9 +58,9 @@ impl Registry {
         Err(Error::new(ErrorKind::Limit, format!("more than {MAX_PAGES} pages of referrers")))
     }
 
-    async fn fallback(&self, source: &Source, digest: &Digest) -> Result<Vec<Descriptor>, Error> {
+    async fn fallback(&self, source: &RegistrySource, digest: &Digest) -> Result<Vec<Descriptor>, Error> {
         match self.tagged(source, &fallback_tag(digest)).await {
-            Ok(Some(document)) if document.is_index() => Ok(parse::<Index>(&document.content, "index")?.manifests),
+            Ok(Some(document)) if document.is_index() => Ok(parse::<ImageIndex>(&document.content, "index")?.manifests),
             // Some registries deny access to tags that do not exist.
             Err(error) if error.kind() != ErrorKind::Unauthorized => Err(error),
             _ => Ok(Vec::new()),
@@ -68,7 +68,7 @@ impl Registry {
     }
 
     /// Fetches the manifest with a tag, if it exists.
-    pub(crate) async fn tagged(&self, source: &Source, tag: &str) -> Result<Option<Document>, Error> {
+    pub(crate) async fn tagged(&self, source: &RegistrySource, tag: &str) -> Result<Option<ManifestDocument>, Error> {
         match self.manifest(source, tag).await {
             Ok(document) => Ok(Some(document)),
             Err(error) if error.kind() == ErrorKind::NotFound => Ok(None),
@@ -79,7 +79,7 @@ impl Registry {
     /// Adds a referrer of `subject` to the fallback tag, for a registry without the referrers API.
     pub(crate) async fn list_referrer(
         &self,
-        target: &Source,
+        target: &RegistrySource,
         subject: &Digest,
         referrer: &Descriptor,
     ) -> Result<(), Error> {
@@ -95,7 +95,7 @@ impl Registry {
         index.manifests.push(referrer.clone());
         let content =
             serde_json::to_vec(&index).map_err(|error| Error::new(ErrorKind::Unsupported, error.to_string()))?;
-        let document = Document::new(content, Some(media_type::OCI_INDEX))?;
+        let document = ManifestDocument::new(content, Some(media_type::OCI_INDEX))?;
         self.put_manifest(target, &document, &tag).await.map(|_| ())
     }
 }

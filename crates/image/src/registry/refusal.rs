@@ -8,7 +8,7 @@ use http::header::RETRY_AFTER;
 use serde::Deserialize;
 
 use super::client::Registry;
-use super::endpoint::Source;
+use super::endpoint::RegistrySource;
 use crate::http::{HttpResponse, host_of};
 use crate::{Error, ErrorKind};
 
@@ -95,7 +95,7 @@ pub(crate) async fn response_error(response: HttpResponse) -> Error {
 
 impl Registry {
     /// Reports denied access and the credentials that the registry rejected.
-    pub(super) async fn denied(&self, source: &Source, response: HttpResponse) -> Error {
+    pub(super) async fn denied(&self, source: &RegistrySource, response: HttpResponse) -> Error {
         let error = response_error(response).await;
         let name = source.reference.name();
         match self.credentials(source).await {
@@ -115,7 +115,7 @@ impl Registry {
     }
 
     /// Reports denied access by a server that the registry redirected to. It gets no credentials.
-    pub(super) async fn denied_after_redirect(&self, source: &Source, response: HttpResponse) -> Error {
+    pub(super) async fn denied_after_redirect(&self, source: &RegistrySource, response: HttpResponse) -> Error {
         let elsewhere = host_of(response.uri()).to_owned();
         let host = source.reference.host().to_owned();
         let hint = format!("{host} redirects to {elsewhere}, which does not receive the credentials of {host}");

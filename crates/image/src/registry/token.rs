@@ -10,10 +10,10 @@ use serde::Deserialize;
 
 use super::challenge::{Actions, Challenge};
 use super::client::Registry;
-use super::endpoint::{Endpoint, Source};
+use super::endpoint::{Endpoint, RegistrySource};
 use super::refusal::ErrorResponse;
 use crate::auth::{Credentials, FoundCredentials};
-use crate::http::{Authorization, Body, HttpRequest, Origin, Trust, encode, host_of};
+use crate::http::{Authorization, HttpOrigin, HttpRequest, RequestBody, TlsTrust, encode, host_of};
 use crate::{Error, ErrorKind};
 
 #[derive(Clone)]
@@ -35,14 +35,14 @@ struct TokenResponse {
 /// The token server that an endpoint named in its own challenge.
 struct Realm<'a> {
     uri: Uri,
-    origin: Origin,
-    trust: Trust,
+    origin: HttpOrigin,
+    trust: TlsTrust,
     service: Option<&'a str>,
 }
 
 impl Registry {
     /// Finds credentials on a blocking thread, because it may run a helper.
-    pub(crate) async fn credentials(&self, source: &Source) -> Result<Option<FoundCredentials>, Error> {
+    pub(crate) async fn credentials(&self, source: &RegistrySource) -> Result<Option<FoundCredentials>, Error> {
         let auth = Arc::clone(&self.auth);
         let (host, repository) = (source.reference.host().to_owned(), source.reference.repository().to_owned());
         tokio::task::spawn_blocking(move || auth.find(&host, &repository))
@@ -54,7 +54,7 @@ impl Registry {
     pub(super) async fn authorization(
         &self,
         endpoint: &Endpoint,
-        source: &Source,
+        source: &RegistrySource,
         challenge: &Challenge,
         actions: Actions,
         fresh: bool,
@@ -87,7 +87,7 @@ impl Registry {
         Ok(Some(Authorization::new(endpoint.origin.clone(), token.value)))
     }
 
-    async fn fetch_token(&self, source: &Source, realm: &Realm<'_>, scopes: &[String]) -> Result<Token, Error> {
+    async fn fetch_token(&self, source: &RegistrySource, realm: &Realm<'_>, scopes: &[String]) -> Result<Token, Error> {
         let credentials = self.credentials(source).await?.map(|found| found.credentials);
         let request = realm.request(credentials.as_ref(), scopes)?;
         let mut tries = 0;
@@ -148,7 +148,7 @@ impl<'a> Realm<'a> {
             return Err(token_error(format!("{} does not use TLS", host_of(&uri)))
                 .hint("nothing was sent; --use-http, or insecure in registries.conf, allows a registry without TLS"));
         }
-        let origin = Origin::of(&uri).ok_or_else(|| token_error(format!("invalid URL {realm:?}")))?;
+        let origin = HttpOrigin::of(&uri).ok_or_else(|| token_error(format!("invalid URL {realm:?}")))?;
         Ok(Realm { uri, origin, trust: endpoint.trust, service })
     }
 
@@ -162,7 +162,7 @@ impl<'a> Realm<'a> {
             query.push(format!("refresh_token={}", encode(token)));
             let mut headers = HeaderMap::new();
             headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/x-www-form-urlencoded"));
-            let body = Body::Private(Bytes::from(query.join("&")));
+            let body = RequestBody::Private(Bytes::from(query.join("&")));
             return Ok(HttpRequest {
                 headers,
                 body,

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use crate::signature::strict::{self, Fields, JsonError, Value};
+use crate::signature::strict::{self, JsonError, StrictObject, StrictValue};
 
 /// The media type of an attachment layer with a signed payload.
 pub const SIGSTORE_MEDIA_TYPE: &str = "application/vnd.dev.cosign.simplesigning.v1+json";
@@ -17,7 +17,7 @@ pub const BUNDLE_ANNOTATION: &str = "dev.sigstore.cosign/bundle";
 
 /// One unverified signature.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Attached {
+pub enum AttachedSignature {
     /// Simple signing: an OpenPGP message.
     Simple(Vec<u8>),
     /// A sigstore signature.
@@ -38,10 +38,10 @@ pub struct Sigstore {
 /// Why a file of a signature storage is not a signature.
 #[derive(Debug, thiserror::Error)]
 #[error(transparent)]
-pub struct AttachedError(#[from] Fault);
+pub struct AttachedError(#[from] AttachedFault);
 
 #[derive(Debug, thiserror::Error)]
-enum Fault {
+enum AttachedFault {
     #[error("it is empty")]
     Empty,
     #[error("its format is unknown")]
@@ -56,27 +56,27 @@ enum Fault {
 
 const SIGSTORE_JSON: &[u8] = b"\0sigstore-json\n";
 
-impl Attached {
+impl AttachedSignature {
     /// Parses a file of a signature storage: an OpenPGP message, or another format named in a prefix.
     ///
     /// # Errors
     /// Fails when the format is unknown.
-    pub fn from_file(content: &[u8]) -> Result<Attached, AttachedError> {
+    pub fn from_file(content: &[u8]) -> Result<AttachedSignature, AttachedError> {
         if let Some(text) = content.strip_prefix(SIGSTORE_JSON) {
-            return Ok(Attached::Sigstore(sigstore_json(text)?));
+            return Ok(AttachedSignature::Sigstore(sigstore_json(text)?));
         }
         match content.first() {
-            None => Err(AttachedError(Fault::Empty)),
-            Some(0) => Err(AttachedError(Fault::Format)),
-            Some(_) => Ok(Attached::Simple(content.to_vec())),
+            None => Err(AttachedError(AttachedFault::Empty)),
+            Some(0) => Err(AttachedError(AttachedFault::Format)),
+            Some(_) => Ok(AttachedSignature::Simple(content.to_vec())),
         }
     }
 
-    /// Writes the format that [`Attached::from_file`] parses.
+    /// Writes the format that [`AttachedSignature::from_file`] parses.
     pub fn to_file(&self) -> Vec<u8> {
         match self {
-            Attached::Simple(message) => message.clone(),
-            Attached::Sigstore(it) => {
+            AttachedSignature::Simple(message) => message.clone(),
+            AttachedSignature::Sigstore(it) => {
                 let payload = base64_simd::STANDARD.encode_to_string(&it.payload);
                 let json = serde_json::json!({
                     "mimeType": it.media_type, "payload": payload, "annotations": it.annotations
@@ -89,24 +89,24 @@ impl Attached {
     /// Returns the kind of signature for messages.
     pub fn kind(&self) -> &'static str {
         match self {
-            Attached::Simple(_) => "simple signing",
-            Attached::Sigstore(it) if it.media_type == SIGSTORE_MEDIA_TYPE => "sigstore",
-            Attached::Sigstore(_) => "sigstore attachment that is not a signature",
+            AttachedSignature::Simple(_) => "simple signing",
+            AttachedSignature::Sigstore(it) if it.media_type == SIGSTORE_MEDIA_TYPE => "sigstore",
+            AttachedSignature::Sigstore(_) => "sigstore attachment that is not a signature",
         }
     }
 }
 
-fn sigstore_json(text: &[u8]) -> Result<Sigstore, Fault> {
-    let mut fields = Fields::of(strict::parse(text)?, "the signature")?;
+fn sigstore_json(text: &[u8]) -> Result<Sigstore, AttachedFault> {
+    let mut fields = StrictObject::of(strict::parse(text)?, "the signature")?;
     let media_type = fields.required_text("mimeType")?;
     let payload = base64_simd::STANDARD
         .decode_to_vec(fields.required_text("payload")?.as_bytes())
-        .map_err(|_| Fault::NotBase64)?;
+        .map_err(|_| AttachedFault::NotBase64)?;
     let mut annotations = BTreeMap::new();
-    for (name, value) in Fields::of(fields.required("annotations")?, "annotations")?.rest() {
+    for (name, value) in StrictObject::of(fields.required("annotations")?, "annotations")?.rest() {
         match value {
-            Value::Text(text) => annotations.insert(name, text),
-            other => return Err(Fault::Annotation { name, found: other.kind() }),
+            StrictValue::Text(text) => annotations.insert(name, text),
+            other => return Err(AttachedFault::Annotation { name, found: other.kind() }),
         };
     }
     fields.end()?;
@@ -119,17 +119,17 @@ mod tests {
 
     #[test]
     fn a_file_declares_its_kind_of_signature() {
-        let simple = Attached::Simple(b"\xa3message".to_vec());
-        let sigstore = Attached::Sigstore(Sigstore {
+        let simple = AttachedSignature::Simple(b"\xa3message".to_vec());
+        let sigstore = AttachedSignature::Sigstore(Sigstore {
             media_type: SIGSTORE_MEDIA_TYPE.into(),
             payload: b"{}".to_vec(),
             annotations: [(SIGNATURE_ANNOTATION.to_owned(), "x".to_owned())].into(),
         });
         for one in [simple, sigstore] {
-            assert_eq!(Attached::from_file(&one.to_file()).unwrap(), one);
+            assert_eq!(AttachedSignature::from_file(&one.to_file()).unwrap(), one);
         }
         for text in [&b""[..], b"\0other\n{}", b"\0sigstore-json\n{}", b"\0sigstore-json\n{\"mimeType\":\"a\"}"] {
-            assert!(Attached::from_file(text).is_err(), "{text:?}");
+            assert!(AttachedSignature::from_file(text).is_err(), "{text:?}");
         }
     }
 }

@@ -8,7 +8,7 @@ use jiff::civil::DateTime;
 use rustls_pki_types::{CertificateDer, InvalidDnsNameError, ServerName, UnixTime};
 use webpki::{EndEntityCert, KeyUsage, anchor_from_trusted_cert};
 
-use crate::signature::der::{self, Reader};
+use crate::signature::der::{self, DerReader};
 use crate::signature::key::{Key, KeyError};
 use crate::signature::pem::PemError;
 
@@ -52,7 +52,7 @@ pub(crate) enum CertificateError {
 }
 
 /// An unverified certificate of a signer; [`Authorities::check`] verifies it.
-pub(crate) struct Certificate {
+pub(crate) struct SignerCertificate {
     bytes: CertificateDer<'static>,
     validity: RangeInclusive<i64>,
     key: Vec<u8>,
@@ -61,8 +61,8 @@ pub(crate) struct Certificate {
     issuer_2: Option<Vec<u8>>,
 }
 
-impl Certificate {
-    pub(crate) fn parse(bytes: &[u8]) -> Result<Certificate, CertificateError> {
+impl SignerCertificate {
+    pub(crate) fn parse(bytes: &[u8]) -> Result<SignerCertificate, CertificateError> {
         read(bytes).ok_or(CertificateError::Damaged)
     }
 
@@ -80,7 +80,7 @@ impl Certificate {
     pub(crate) fn issuer(&self) -> Result<String, CertificateError> {
         let old = self.issuer.as_deref().map(|value| str::from_utf8(value).ok());
         let new = self.issuer_2.as_deref().map(|value| {
-            let mut reader = Reader(value);
+            let mut reader = DerReader(value);
             let text = reader.next(der::UTF8_STRING).filter(|_| reader.is_empty());
             text.and_then(|text| str::from_utf8(text).ok())
         });
@@ -109,14 +109,14 @@ impl Certificate {
 }
 
 /// The trusted certificate authorities.
-pub(crate) struct Authorities(Vec<Certificate>);
+pub(crate) struct Authorities(Vec<SignerCertificate>);
 
 impl Authorities {
     /// Parses certificates in PEM.
     pub(crate) fn from_pem(text: &[u8]) -> Result<Authorities, CertificateError> {
-        let all: Vec<Certificate> = crate::signature::pem::certificates(text)?
+        let all: Vec<SignerCertificate> = crate::signature::pem::certificates(text)?
             .iter()
-            .map(|it| Certificate::parse(it))
+            .map(|it| SignerCertificate::parse(it))
             .collect::<Result<_, _>>()?;
         if all.is_empty() { Err(CertificateError::None) } else { Ok(Authorities(all)) }
     }
@@ -125,7 +125,7 @@ impl Authorities {
     /// 1970), as are all certificates above it.
     pub(crate) fn check(
         &self,
-        certificate: &Certificate,
+        certificate: &SignerCertificate,
         intermediates: &[Vec<u8>],
         time: i64,
     ) -> Result<(), CertificateError> {
@@ -165,22 +165,22 @@ pub(crate) fn is_valid_at(certificate: &[u8], time: i64) -> Option<bool> {
 }
 
 /// Returns the validity period of a certificate, and its fields after it.
-fn validity(bytes: &[u8]) -> Option<(RangeInclusive<i64>, Reader<'_>)> {
-    let mut reader = Reader(bytes);
-    let mut whole = Reader(reader.next(der::SEQUENCE)?);
+fn validity(bytes: &[u8]) -> Option<(RangeInclusive<i64>, DerReader<'_>)> {
+    let mut reader = DerReader(bytes);
+    let mut whole = DerReader(reader.next(der::SEQUENCE)?);
     if !reader.is_empty() {
         return None;
     }
-    let mut body = Reader(whole.next(der::SEQUENCE)?);
+    let mut body = DerReader(whole.next(der::SEQUENCE)?);
     body.maybe(0xa0);
     body.next(der::INTEGER)?;
     body.next(der::SEQUENCE)?;
     body.next(der::SEQUENCE)?;
-    let mut period = Reader(body.next(der::SEQUENCE)?);
+    let mut period = DerReader(body.next(der::SEQUENCE)?);
     Some((time(&mut period)?..=time(&mut period)?, body))
 }
 
-fn read(bytes: &[u8]) -> Option<Certificate> {
+fn read(bytes: &[u8]) -> Option<SignerCertificate> {
     let (validity, mut body) = validity(bytes)?;
     body.next(der::SEQUENCE)?;
     let (tag, _, key) = body.any()?;
@@ -189,7 +189,7 @@ fn read(bytes: &[u8]) -> Option<Certificate> {
     }
     body.maybe(0x81);
     body.maybe(0x82);
-    let mut certificate = Certificate {
+    let mut certificate = SignerCertificate {
         bytes: CertificateDer::from(bytes.to_vec()),
         validity,
         key: key.to_vec(),
@@ -198,10 +198,10 @@ fn read(bytes: &[u8]) -> Option<Certificate> {
         issuer_2: None,
     };
     if let Some(extensions) = body.maybe(0xa3) {
-        let mut list = Reader(Reader(extensions).next(der::SEQUENCE)?);
+        let mut list = DerReader(DerReader(extensions).next(der::SEQUENCE)?);
         let mut seen: Vec<&[u8]> = Vec::new();
         while !list.is_empty() {
-            let mut extension = Reader(list.next(der::SEQUENCE)?);
+            let mut extension = DerReader(list.next(der::SEQUENCE)?);
             let oid = extension.next(der::OID)?;
             extension.maybe(der::BOOLEAN);
             let value = extension.next(der::OCTET_STRING)?;
@@ -221,7 +221,7 @@ fn read(bytes: &[u8]) -> Option<Certificate> {
 }
 
 fn emails(value: &[u8]) -> Option<Vec<String>> {
-    let mut names = Reader(Reader(value).next(der::SEQUENCE)?);
+    let mut names = DerReader(DerReader(value).next(der::SEQUENCE)?);
     let mut emails = Vec::new();
     while !names.is_empty() {
         let (tag, content, _) = names.any()?;
@@ -234,7 +234,7 @@ fn emails(value: &[u8]) -> Option<Vec<String>> {
 }
 
 /// Parses a time to seconds since 1970.
-fn time(reader: &mut Reader<'_>) -> Option<i64> {
+fn time(reader: &mut DerReader<'_>) -> Option<i64> {
     let (tag, text, _) = reader.any()?;
     let (year_digits, text) = match tag {
         der::UTC_TIME => (2, text),
@@ -276,11 +276,11 @@ mod tests {
             (der::GENERALIZED_TIME, "20500101000000Z", 2_524_608_000, "2050-01-01T00:00:00Z"),
         ] {
             let bytes = der::write(tag, text.as_bytes());
-            assert_eq!(time(&mut Reader(&bytes)), Some(seconds), "{text}");
+            assert_eq!(time(&mut DerReader(&bytes)), Some(seconds), "{text}");
             assert_eq!(rfc3339(seconds), full);
         }
         for text in ["", "Z", "7001010000Z", "700101000000", "701301000000Z", "7001010000x0Z"] {
-            assert_eq!(time(&mut Reader(&der::write(der::UTC_TIME, text.as_bytes()))), None, "{text}");
+            assert_eq!(time(&mut DerReader(&der::write(der::UTC_TIME, text.as_bytes()))), None, "{text}");
         }
     }
 }

@@ -1,7 +1,7 @@
 //! Claims: the signed statement that a digest has a name.
 
 use crate::signature::name::{is_digest, shorten};
-use crate::signature::strict::{self, Fields, JsonError, Value};
+use crate::signature::strict::{self, JsonError, StrictObject, StrictValue};
 
 /// The type of a simple signing claim.
 pub(crate) const SIMPLE: &str = "atomic container signature";
@@ -31,24 +31,24 @@ pub(crate) enum ClaimError {
 impl Claim {
     /// Parses a claim. Unknown fields are an error.
     pub(crate) fn parse(text: &[u8], kind: &'static str) -> Result<Claim, ClaimError> {
-        let mut fields = Fields::of(strict::parse(text)?, "what was signed")?;
+        let mut fields = StrictObject::of(strict::parse(text)?, "what was signed")?;
         let (critical, optional) = (fields.required("critical")?, fields.required("optional")?);
         fields.end()?;
         check_optional(optional, kind)?;
-        let mut critical = Fields::of(critical, "\"critical\"")?;
+        let mut critical = StrictObject::of(critical, "\"critical\"")?;
         let found = critical.required_text("type")?;
         let (image, identity) = (critical.required("image")?, critical.required("identity")?);
         critical.end()?;
         if found != kind {
             return Err(ClaimError::Type { found: shorten(&found), expected: kind });
         }
-        let mut image = Fields::of(image, "\"image\"")?;
+        let mut image = StrictObject::of(image, "\"image\"")?;
         let digest = image.required_text("docker-manifest-digest")?;
         image.end()?;
         if !is_digest(&digest) {
             return Err(ClaimError::NotDigest(shorten(&digest)));
         }
-        let mut fields = Fields::of(identity, "\"identity\"")?;
+        let mut fields = StrictObject::of(identity, "\"identity\"")?;
         let identity = fields.required_text("docker-reference")?;
         fields.end()?;
         Ok(Claim { digest, identity })
@@ -56,16 +56,16 @@ impl Claim {
 }
 
 /// Checks the optional part: `creator` and `timestamp` must have the right types; other fields are free.
-fn check_optional(optional: Value, kind: &str) -> Result<(), ClaimError> {
+fn check_optional(optional: StrictValue, kind: &str) -> Result<(), ClaimError> {
     // cosign writes null for an empty part.
-    if optional == Value::Null && kind == SIGSTORE {
+    if optional == StrictValue::Null && kind == SIGSTORE {
         return Ok(());
     }
-    let mut optional = Fields::of(optional, "\"optional\"")?;
+    let mut optional = StrictObject::of(optional, "\"optional\"")?;
     optional.text("creator")?;
     match optional.any("timestamp") {
-        None | Some(Value::Integer(_)) => Ok(()),
-        Some(Value::Fraction(number)) if number.fract() == 0.0 => Ok(()),
+        None | Some(StrictValue::Integer(_)) => Ok(()),
+        Some(StrictValue::Fraction(number)) if number.fract() == 0.0 => Ok(()),
         Some(_) => Err(ClaimError::Timestamp),
     }
 }

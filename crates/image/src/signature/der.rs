@@ -12,9 +12,9 @@ pub(crate) const BOOLEAN: u8 = 0x01;
 
 /// The unread bytes. Missing or non-canonical values are `None`.
 #[derive(Clone, Copy)]
-pub(crate) struct Reader<'a>(pub(crate) &'a [u8]);
+pub(crate) struct DerReader<'a>(pub(crate) &'a [u8]);
 
-impl<'a> Reader<'a> {
+impl<'a> DerReader<'a> {
     pub(crate) fn is_empty(self) -> bool {
         self.0.is_empty()
     }
@@ -104,7 +104,7 @@ mod tests {
     fn encoded_values_are_decoded() {
         let long = vec![7; 300];
         let bytes = [write(OCTET_STRING, &long), write_unsigned(&[0, 0x80]), write_unsigned(&[])].concat();
-        let mut reader = Reader(&bytes);
+        let mut reader = DerReader(&bytes);
         assert_eq!(reader.next(OCTET_STRING), Some(&long[..]));
         assert_eq!(reader.next(INTEGER), Some(&[0, 0x80][..]));
         assert_eq!(reader.next(INTEGER), Some(&[0][..]));
@@ -116,7 +116,7 @@ mod tests {
         for bytes in
             [&[][..], &[0x30], &[0x30, 1], &[0x30, 0x80], &[0x30, 0x81, 1, 0], &[0x30, 0x82, 0, 1, 0], &[0x1f, 1, 0]]
         {
-            assert!(Reader(bytes).any().is_none(), "{bytes:?}");
+            assert!(DerReader(bytes).any().is_none(), "{bytes:?}");
         }
     }
 }

@@ -2,7 +2,7 @@
 
 use crate::signature::error::SignatureError;
 use crate::signature::name::{Name, NameError, is_host};
-use crate::signature::strict::{Fields, JsonError, Value};
+use crate::signature::strict::{JsonError, StrictObject, StrictValue};
 
 /// How the name in a signature must match the requested image name.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -43,8 +43,8 @@ pub(crate) enum IdentityError {
 
 impl Identity {
     /// Parses a `signedIdentity`.
-    pub(crate) fn read(value: Value) -> Result<Identity, IdentityError> {
-        let mut fields = Fields::of(value, "signedIdentity")?;
+    pub(crate) fn read(value: StrictValue) -> Result<Identity, IdentityError> {
+        let mut fields = StrictObject::of(value, "signedIdentity")?;
         let kind = fields.required_text("type")?;
         let identity = match kind.as_str() {
             "matchExact" => Identity::MatchExact,

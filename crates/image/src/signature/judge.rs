@@ -5,10 +5,10 @@ use std::path::Path;
 
 use serde::Serialize;
 
-use crate::signature::attached::Attached;
+use crate::signature::attached::AttachedSignature;
 use crate::signature::error::SignatureError;
 use crate::signature::name::Name;
-use crate::signature::policy::Requirement;
+use crate::signature::policy::PolicyRequirement;
 
 /// Reads a key file that a policy names.
 pub type ReadKeys<'a> = &'a dyn Fn(&Path) -> io::Result<Vec<u8>>;
@@ -34,12 +34,12 @@ pub struct Judgement {
     pub reason: Option<String>,
     /// The result for each signature; empty if no signatures are required.
     #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub signatures: Vec<Finding>,
+    pub signatures: Vec<SignatureResult>,
 }
 
 /// The result for one signature.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub struct Finding {
+pub struct SignatureResult {
     /// The kind of signature.
     pub kind: &'static str,
     /// Whether it meets the requirement.
@@ -71,9 +71,9 @@ impl Subject<'_> {
     }
 }
 
-impl Finding {
-    fn new(kind: &'static str) -> Finding {
-        Finding { kind, accepted: false, signer: None, time: None, digest: None, identity: None, reason: None }
+impl SignatureResult {
+    fn new(kind: &'static str) -> SignatureResult {
+        SignatureResult { kind, accepted: false, signer: None, time: None, digest: None, identity: None, reason: None }
     }
 
     pub(crate) fn claims(&mut self, claim: &crate::signature::claim::Claim) {
@@ -82,11 +82,17 @@ impl Finding {
     }
 }
 
-impl Requirement {
+impl PolicyRequirement {
     /// Evaluates the requirement for an image and its signatures; `now` is in seconds since 1970.
     ///
     /// All signatures are checked, so that all can be shown; a single valid one is enough.
-    pub fn judge(&self, subject: &Subject<'_>, signatures: &[Attached], now: i64, read: ReadKeys<'_>) -> Judgement {
+    pub fn judge(
+        &self,
+        subject: &Subject<'_>,
+        signatures: &[AttachedSignature],
+        now: i64,
+        read: ReadKeys<'_>,
+    ) -> Judgement {
         let simply = |reason: Option<&str>| Judgement {
             requirement: self.kind(),
             accepted: reason.is_none(),
@@ -94,10 +100,10 @@ impl Requirement {
             signatures: Vec::new(),
         };
         match self {
-            Requirement::InsecureAcceptAnything => simply(None),
-            Requirement::Reject => simply(Some("the policy rejects it")),
-            Requirement::SignedBaseLayer => simply(Some("no tool implements signedBaseLayer")),
-            Requirement::SignedBy(_) | Requirement::SigstoreSigned(_) => {
+            PolicyRequirement::InsecureAcceptAnything => simply(None),
+            PolicyRequirement::Reject => simply(Some("the policy rejects it")),
+            PolicyRequirement::SignedBaseLayer => simply(Some("no tool implements signedBaseLayer")),
+            PolicyRequirement::SignedBy(_) | PolicyRequirement::SigstoreSigned(_) => {
                 self.judge_signatures(subject, signatures, now, read)
             }
         }
@@ -106,32 +112,36 @@ impl Requirement {
     fn judge_signatures(
         &self,
         subject: &Subject<'_>,
-        signatures: &[Attached],
+        signatures: &[AttachedSignature],
         now: i64,
         read: ReadKeys<'_>,
     ) -> Judgement {
         let mut found = Vec::new();
         let outcome = match self {
-            Requirement::SignedBy(it) => crate::signature::simple::Checker::new(it, read).map(|checker| {
-                for one in signatures {
-                    let mut finding = Finding::new(one.kind());
-                    let outcome = match one {
-                        Attached::Simple(message) => checker.check(subject, message, now, &mut finding),
-                        Attached::Sigstore(_) => Err(SignatureError::WantsSimple),
-                    };
-                    found.push(finding.with(outcome));
-                }
-            }),
-            Requirement::SigstoreSigned(it) => crate::signature::sigstore::Checker::new(it, read).map(|checker| {
-                for one in signatures {
-                    let mut finding = Finding::new(one.kind());
-                    let outcome = match one {
-                        Attached::Sigstore(layer) => checker.check(subject, layer, now, &mut finding),
-                        Attached::Simple(_) => Err(SignatureError::WantsSigstore),
-                    };
-                    found.push(finding.with(outcome));
-                }
-            }),
+            PolicyRequirement::SignedBy(it) => {
+                crate::signature::simple::SimpleSigningChecker::new(it, read).map(|checker| {
+                    for one in signatures {
+                        let mut finding = SignatureResult::new(one.kind());
+                        let outcome = match one {
+                            AttachedSignature::Simple(message) => checker.check(subject, message, now, &mut finding),
+                            AttachedSignature::Sigstore(_) => Err(SignatureError::WantsSimple),
+                        };
+                        found.push(finding.with(outcome));
+                    }
+                })
+            }
+            PolicyRequirement::SigstoreSigned(it) => {
+                crate::signature::sigstore::SigstoreChecker::new(it, read).map(|checker| {
+                    for one in signatures {
+                        let mut finding = SignatureResult::new(one.kind());
+                        let outcome = match one {
+                            AttachedSignature::Sigstore(layer) => checker.check(subject, layer, now, &mut finding),
+                            AttachedSignature::Simple(_) => Err(SignatureError::WantsSigstore),
+                        };
+                        found.push(finding.with(outcome));
+                    }
+                })
+            }
             _ => Ok(()),
         };
         let accepted = outcome.is_ok() && found.iter().any(|finding| finding.accepted);
@@ -150,8 +160,8 @@ impl Requirement {
     }
 }
 
-impl Finding {
-    fn with(mut self, outcome: Result<(), SignatureError>) -> Finding {
+impl SignatureResult {
+    fn with(mut self, outcome: Result<(), SignatureError>) -> SignatureResult {
         self.accepted = outcome.is_ok();
         self.reason = outcome.err().map(|error| error.to_string());
         // Foreign text must not contain terminal control sequences.

@@ -6,7 +6,7 @@ use aws_lc_rs::signature::{
     UnparsedPublicKey, VerificationAlgorithm,
 };
 
-use crate::signature::der::{self, Reader};
+use crate::signature::der::{self, DerReader};
 use crate::signature::pem::PemError;
 
 /// rsaEncryption
@@ -50,9 +50,9 @@ impl Key {
 
     /// Parses a `SubjectPublicKeyInfo`.
     pub(crate) fn from_info(info: &[u8]) -> Result<Key, KeyError> {
-        let mut reader = Reader(info);
-        let mut parts = Reader(reader.next(der::SEQUENCE).ok_or(KeyError::Damaged)?);
-        let mut algorithm = Reader(parts.next(der::SEQUENCE).ok_or(KeyError::Damaged)?);
+        let mut reader = DerReader(info);
+        let mut parts = DerReader(reader.next(der::SEQUENCE).ok_or(KeyError::Damaged)?);
+        let mut algorithm = DerReader(parts.next(der::SEQUENCE).ok_or(KeyError::Damaged)?);
         let (oid, bits) = (algorithm.next(der::OID).ok_or(KeyError::Damaged)?, parts.bits().ok_or(KeyError::Damaged)?);
         if !reader.is_empty() || !parts.is_empty() {
             return Err(KeyError::Damaged);

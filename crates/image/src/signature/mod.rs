@@ -26,10 +26,12 @@ pub(crate) mod sources;
 mod strict;
 
 pub use attached::{
-    Attached, AttachedError, BUNDLE_ANNOTATION, CERTIFICATE_ANNOTATION, CHAIN_ANNOTATION, SIGNATURE_ANNOTATION,
-    SIGSTORE_MEDIA_TYPE, Sigstore,
+    AttachedError, AttachedSignature, BUNDLE_ANNOTATION, CERTIFICATE_ANNOTATION, CHAIN_ANNOTATION,
+    SIGNATURE_ANNOTATION, SIGSTORE_MEDIA_TYPE, Sigstore,
 };
 pub use identity::Identity;
-pub use judge::{Finding, Judgement, ReadKeys, Subject};
+pub use judge::{Judgement, ReadKeys, SignatureResult, Subject};
 pub use name::{Name, NameError};
-pub use policy::{Applied, Material, Policy, PolicyError, Requirement, SignedBy, SigstoreSigned, Trust};
+pub use policy::{
+    Applied, Material, PolicyError, PolicyRequirement, SignaturePolicy, SignedBy, SigstoreSigned, TrustedSigners,
+};

@@ -4,29 +4,29 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 use crate::signature::identity::{Identity, IdentityError};
-use crate::signature::strict::{self, Fields, JsonError, Value};
+use crate::signature::strict::{self, JsonError, StrictObject, StrictValue};
 
 /// A policy file. Parsing is strict: anything unknown makes the whole file invalid, because a typo must not disable a
 /// check.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Policy {
-    default: Vec<Requirement>,
-    transports: BTreeMap<String, BTreeMap<String, Vec<Requirement>>>,
+pub struct SignaturePolicy {
+    default: Vec<PolicyRequirement>,
+    transports: BTreeMap<String, BTreeMap<String, Vec<PolicyRequirement>>>,
 }
 
 /// Why a text is not a valid policy.
 #[derive(Debug, thiserror::Error)]
 #[error(transparent)]
-pub struct PolicyError(#[from] Fault);
+pub struct PolicyError(#[from] PolicyFault);
 
 #[derive(Debug, thiserror::Error)]
-enum Fault {
+enum PolicyFault {
     #[error(transparent)]
     Json(#[from] JsonError),
     #[error(transparent)]
     Identity(#[from] IdentityError),
     #[error("{transport} {scope:?}: {source}")]
-    InScope { transport: String, scope: String, source: Box<Fault> },
+    InScope { transport: String, scope: String, source: Box<PolicyFault> },
     #[error("invalid scope {scope:?} of {transport}: {fault}")]
     Scope { transport: String, scope: String, fault: ScopeFault },
     #[error("a list of requirements is empty")]
@@ -70,7 +70,7 @@ enum ScopeFault {
 
 /// One requirement for an image. An image must meet all listed ones.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Requirement {
+pub enum PolicyRequirement {
     /// Accepts any image.
     InsecureAcceptAnything,
     /// Rejects every image.
@@ -98,7 +98,7 @@ pub struct SignedBy {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SigstoreSigned {
     /// The trusted signers.
-    pub trust: Trust,
+    pub trust: TrustedSigners,
     /// Keys of transparency logs; one of them must have logged the signature.
     pub rekor: Vec<Material>,
     /// The images that the signature is valid for.
@@ -107,7 +107,7 @@ pub struct SigstoreSigned {
 
 /// The trusted signers of a sigstore signature.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Trust {
+pub enum TrustedSigners {
     /// The owners of these keys.
     Keys(Vec<Material>),
     /// The owner of a short-lived certificate for this identity.
@@ -147,15 +147,15 @@ pub struct Applied<'a> {
     /// The transport and the scope; `None` is the default of the policy.
     pub scope: Option<(&'a str, &'a str)>,
     /// The requirements.
-    pub requirements: &'a [Requirement],
+    pub requirements: &'a [PolicyRequirement],
 }
 
-impl Policy {
+impl SignaturePolicy {
     /// Parses a policy.
     ///
     /// # Errors
     /// Fails when anything is unknown, duplicate or invalid.
-    pub fn parse(text: &[u8]) -> Result<Policy, PolicyError> {
+    pub fn parse(text: &[u8]) -> Result<SignaturePolicy, PolicyError> {
         Ok(read(text)?)
     }
 
@@ -169,34 +169,34 @@ impl Policy {
     }
 }
 
-impl Requirement {
+impl PolicyRequirement {
     /// Returns the type as written in a policy.
     pub fn kind(&self) -> &'static str {
         match self {
-            Requirement::InsecureAcceptAnything => "insecureAcceptAnything",
-            Requirement::Reject => "reject",
-            Requirement::SignedBy(_) => "signedBy",
-            Requirement::SigstoreSigned(_) => "sigstoreSigned",
-            Requirement::SignedBaseLayer => "signedBaseLayer",
+            PolicyRequirement::InsecureAcceptAnything => "insecureAcceptAnything",
+            PolicyRequirement::Reject => "reject",
+            PolicyRequirement::SignedBy(_) => "signedBy",
+            PolicyRequirement::SigstoreSigned(_) => "sigstoreSigned",
+            PolicyRequirement::SignedBaseLayer => "signedBaseLayer",
         }
     }
 
     /// Returns whether the requirement needs signatures.
     pub fn needs_signatures(&self) -> bool {
-        matches!(self, Requirement::SignedBy(_) | Requirement::SigstoreSigned(_))
+        matches!(self, PolicyRequirement::SignedBy(_) | PolicyRequirement::SigstoreSigned(_))
     }
 }
 
-fn read(text: &[u8]) -> Result<Policy, Fault> {
-    let mut fields = Fields::of(strict::parse(text)?, "the policy")?;
+fn read(text: &[u8]) -> Result<SignaturePolicy, PolicyFault> {
+    let mut fields = StrictObject::of(strict::parse(text)?, "the policy")?;
     let default = requirements(fields.required("default")?)?;
     let mut transports = BTreeMap::new();
     if let Some(value) = fields.any("transports") {
-        for (transport, scopes) in Fields::of(value, "transports")?.rest() {
+        for (transport, scopes) in StrictObject::of(value, "transports")?.rest() {
             let mut rules = BTreeMap::new();
-            for (scope, value) in Fields::of(scopes, "a transport")?.rest() {
+            for (scope, value) in StrictObject::of(scopes, "a transport")?.rest() {
                 check_scope(&transport, &scope)?;
-                let listed = requirements(value).map_err(|source| Fault::InScope {
+                let listed = requirements(value).map_err(|source| PolicyFault::InScope {
                     transport: transport.clone(),
                     scope: scope.clone(),
                     source: Box::new(source),
@@ -207,12 +207,12 @@ fn read(text: &[u8]) -> Result<Policy, Fault> {
         }
     }
     fields.end()?;
-    Ok(Policy { default, transports })
+    Ok(SignaturePolicy { default, transports })
 }
 
 /// Checks the scopes of transports with a defined form.
-fn check_scope(transport: &str, scope: &str) -> Result<(), Fault> {
-    let invalid = |fault| Err(Fault::Scope { transport: transport.to_owned(), scope: scope.to_owned(), fault });
+fn check_scope(transport: &str, scope: &str) -> Result<(), PolicyFault> {
+    let invalid = |fault| Err(PolicyFault::Scope { transport: transport.to_owned(), scope: scope.to_owned(), fault });
     match transport {
         _ if scope.is_empty() => Ok(()),
         "dir" | "oci" | "oci-archive" => {
@@ -231,35 +231,35 @@ fn check_scope(transport: &str, scope: &str) -> Result<(), Fault> {
     }
 }
 
-fn requirements(value: Value) -> Result<Vec<Requirement>, Fault> {
+fn requirements(value: StrictValue) -> Result<Vec<PolicyRequirement>, PolicyFault> {
     match value {
-        Value::List(items) if items.is_empty() => Err(Fault::NoRequirements),
-        Value::List(items) => items.into_iter().map(requirement).collect(),
-        other => Err(Fault::NotRequirements(other.kind())),
+        StrictValue::List(items) if items.is_empty() => Err(PolicyFault::NoRequirements),
+        StrictValue::List(items) => items.into_iter().map(requirement).collect(),
+        other => Err(PolicyFault::NotRequirements(other.kind())),
     }
 }
 
-fn requirement(value: Value) -> Result<Requirement, Fault> {
-    let mut fields = Fields::of(value, "a requirement")?;
+fn requirement(value: StrictValue) -> Result<PolicyRequirement, PolicyFault> {
+    let mut fields = StrictObject::of(value, "a requirement")?;
     let requirement = match fields.required_text("type")?.as_str() {
-        "insecureAcceptAnything" => Requirement::InsecureAcceptAnything,
-        "reject" => Requirement::Reject,
-        "signedBy" => Requirement::SignedBy(signed_by(&mut fields)?),
-        "sigstoreSigned" => Requirement::SigstoreSigned(sigstore_signed(&mut fields)?),
+        "insecureAcceptAnything" => PolicyRequirement::InsecureAcceptAnything,
+        "reject" => PolicyRequirement::Reject,
+        "signedBy" => PolicyRequirement::SignedBy(signed_by(&mut fields)?),
+        "sigstoreSigned" => PolicyRequirement::SigstoreSigned(sigstore_signed(&mut fields)?),
         "signedBaseLayer" => {
             Identity::read(fields.required("baseLayerIdentity")?)?;
-            Requirement::SignedBaseLayer
+            PolicyRequirement::SignedBaseLayer
         }
-        other => return Err(Fault::UnknownRequirement(other.to_owned())),
+        other => return Err(PolicyFault::UnknownRequirement(other.to_owned())),
     };
     fields.end()?;
     Ok(requirement)
 }
 
-fn signed_by(fields: &mut Fields) -> Result<SignedBy, Fault> {
+fn signed_by(fields: &mut StrictObject) -> Result<SignedBy, PolicyFault> {
     let key_type = fields.required_text("keyType")?;
     if !["GPGKeys", "signedByGPGKeys", "X509Certificates", "signedByX509CAs"].contains(&key_type.as_str()) {
-        return Err(Fault::UnknownKeyType(key_type));
+        return Err(PolicyFault::UnknownKeyType(key_type));
     }
     let mut sources = Vec::new();
     sources.extend(path(fields, "keyPath")?);
@@ -269,12 +269,12 @@ fn signed_by(fields: &mut Fields) -> Result<SignedBy, Fault> {
     Ok(SignedBy { key_type, keys, identity: identity(fields)? })
 }
 
-fn sigstore_signed(fields: &mut Fields) -> Result<SigstoreSigned, Fault> {
+fn sigstore_signed(fields: &mut StrictObject) -> Result<SigstoreSigned, PolicyFault> {
     let mut sources = Vec::new();
-    sources.extend(path(fields, "keyPath")?.map(Trust::Keys));
-    sources.extend(paths(fields, "keyPaths")?.map(Trust::Keys));
-    sources.extend(data(fields, "keyData")?.map(Trust::Keys));
-    sources.extend(datas(fields, "keyDatas")?.map(Trust::Keys));
+    sources.extend(path(fields, "keyPath")?.map(TrustedSigners::Keys));
+    sources.extend(paths(fields, "keyPaths")?.map(TrustedSigners::Keys));
+    sources.extend(data(fields, "keyData")?.map(TrustedSigners::Keys));
+    sources.extend(datas(fields, "keyDatas")?.map(TrustedSigners::Keys));
     if let Some(value) = fields.any("fulcio") {
         sources.push(fulcio(value)?);
     }
@@ -294,14 +294,14 @@ fn sigstore_signed(fields: &mut Fields) -> Result<SigstoreSigned, Fault> {
         Vec::new()
     };
     match (&trust, some) {
-        (Trust::Fulcio { .. }, false) => Err(Fault::FulcioWithoutLog),
-        (Trust::Pki { .. }, true) => Err(Fault::PkiWithLog),
+        (TrustedSigners::Fulcio { .. }, false) => Err(PolicyFault::FulcioWithoutLog),
+        (TrustedSigners::Pki { .. }, true) => Err(PolicyFault::PkiWithLog),
         _ => Ok(SigstoreSigned { trust, rekor, identity: identity(fields)? }),
     }
 }
 
-fn fulcio(value: Value) -> Result<Trust, Fault> {
-    let mut fields = Fields::of(value, "fulcio")?;
+fn fulcio(value: StrictValue) -> Result<TrustedSigners, PolicyFault> {
+    let mut fields = StrictObject::of(value, "fulcio")?;
     let mut sources = Vec::new();
     sources.extend(path(&mut fields, "caPath")?);
     sources.extend(data(&mut fields, "caData")?);
@@ -309,11 +309,11 @@ fn fulcio(value: Value) -> Result<Trust, Fault> {
     let issuer = filled(&mut fields, "oidcIssuer")?.ok_or_else(|| fields.missing("oidcIssuer"))?;
     let email = filled(&mut fields, "subjectEmail")?.ok_or_else(|| fields.missing("subjectEmail"))?;
     fields.end()?;
-    Ok(Trust::Fulcio { authorities: authorities.remove(0), issuer, email })
+    Ok(TrustedSigners::Fulcio { authorities: authorities.remove(0), issuer, email })
 }
 
-fn pki(value: Value) -> Result<Trust, Fault> {
-    let mut fields = Fields::of(value, "pki")?;
+fn pki(value: StrictValue) -> Result<TrustedSigners, PolicyFault> {
+    let mut fields = StrictObject::of(value, "pki")?;
     let mut sources = Vec::new();
     sources.extend(path(&mut fields, "caRootsPath")?);
     sources.extend(data(&mut fields, "caRootsData")?);
@@ -322,61 +322,61 @@ fn pki(value: Value) -> Result<Trust, Fault> {
     sources.extend(path(&mut fields, "caIntermediatesPath")?);
     sources.extend(data(&mut fields, "caIntermediatesData")?);
     if sources.len() > 1 {
-        return Err(Fault::TwoIntermediates);
+        return Err(PolicyFault::TwoIntermediates);
     }
     let email = filled(&mut fields, "subjectEmail")?;
     let hostname = filled(&mut fields, "subjectHostname")?;
     if email.is_none() && hostname.is_none() {
-        return Err(Fault::NoSubject);
+        return Err(PolicyFault::NoSubject);
     }
     fields.end()?;
     let intermediates = sources.into_iter().flatten().next();
-    Ok(Trust::Pki { roots: roots.remove(0), intermediates, email, hostname })
+    Ok(TrustedSigners::Pki { roots: roots.remove(0), intermediates, email, hostname })
 }
 
-fn identity(fields: &mut Fields) -> Result<Identity, IdentityError> {
+fn identity(fields: &mut StrictObject) -> Result<Identity, IdentityError> {
     fields.any("signedIdentity").map_or(Ok(Identity::MatchRepoDigestOrExact), Identity::read)
 }
 
-fn only<T>(mut sources: Vec<T>, names: &'static str) -> Result<T, Fault> {
+fn only<T>(mut sources: Vec<T>, names: &'static str) -> Result<T, PolicyFault> {
     match (sources.pop(), sources.len()) {
         (Some(source), 0) => Ok(source),
-        _ => Err(Fault::NotOne(names)),
+        _ => Err(PolicyFault::NotOne(names)),
     }
 }
 
-fn filled(fields: &mut Fields, key: &str) -> Result<Option<String>, Fault> {
+fn filled(fields: &mut StrictObject, key: &str) -> Result<Option<String>, PolicyFault> {
     match fields.text(key)? {
-        Some(text) if text.is_empty() => Err(Fault::Empty(key.to_owned())),
+        Some(text) if text.is_empty() => Err(PolicyFault::Empty(key.to_owned())),
         other => Ok(other),
     }
 }
 
-fn path(fields: &mut Fields, key: &str) -> Result<Option<Vec<Material>>, Fault> {
+fn path(fields: &mut StrictObject, key: &str) -> Result<Option<Vec<Material>>, PolicyFault> {
     Ok(filled(fields, key)?.map(|path| vec![Material::Path(path.into())]))
 }
 
-fn paths(fields: &mut Fields, key: &str) -> Result<Option<Vec<Material>>, Fault> {
+fn paths(fields: &mut StrictObject, key: &str) -> Result<Option<Vec<Material>>, PolicyFault> {
     let Some(paths) = fields.texts(key)? else { return Ok(None) };
     if paths.is_empty() || paths.iter().any(String::is_empty) {
-        return Err(Fault::EmptyPath(key.to_owned()));
+        return Err(PolicyFault::EmptyPath(key.to_owned()));
     }
     Ok(Some(paths.into_iter().map(|path| Material::Path(path.into())).collect()))
 }
 
-fn data(fields: &mut Fields, key: &str) -> Result<Option<Vec<Material>>, Fault> {
+fn data(fields: &mut StrictObject, key: &str) -> Result<Option<Vec<Material>>, PolicyFault> {
     fields.text(key)?.map(|text| Ok(vec![Material::Data(decode(key, &text)?)])).transpose()
 }
 
-fn datas(fields: &mut Fields, key: &str) -> Result<Option<Vec<Material>>, Fault> {
+fn datas(fields: &mut StrictObject, key: &str) -> Result<Option<Vec<Material>>, PolicyFault> {
     let Some(texts) = fields.texts(key)? else { return Ok(None) };
     if texts.is_empty() {
-        return Err(Fault::Empty(key.to_owned()));
+        return Err(PolicyFault::Empty(key.to_owned()));
     }
-    texts.iter().map(|text| Ok(Material::Data(decode(key, text)?))).collect::<Result<_, Fault>>().map(Some)
+    texts.iter().map(|text| Ok(Material::Data(decode(key, text)?))).collect::<Result<_, PolicyFault>>().map(Some)
 }
 
-fn decode(key: &str, text: &str) -> Result<Vec<u8>, Fault> {
+fn decode(key: &str, text: &str) -> Result<Vec<u8>, PolicyFault> {
     let text: String = text.chars().filter(|char| !matches!(char, '\r' | '\n')).collect();
-    base64_simd::STANDARD.decode_to_vec(text.as_bytes()).map_err(|_| Fault::NotBase64(key.to_owned()))
+    base64_simd::STANDARD.decode_to_vec(text.as_bytes()).map_err(|_| PolicyFault::NotBase64(key.to_owned()))
 }

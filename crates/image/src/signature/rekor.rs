@@ -5,7 +5,7 @@ use serde::Deserialize;
 
 use crate::signature::key::{Key, hex};
 use crate::signature::pem::{self, PemError};
-use crate::signature::strict::{self, Fields, JsonError};
+use crate::signature::strict::{self, JsonError, StrictObject};
 
 /// JSON numbers beyond this are not exact.
 const EXACT: i64 = 1 << 53;
@@ -40,7 +40,7 @@ pub(crate) enum LogError {
 }
 
 /// The expected log entry.
-pub(crate) struct Entry<'a> {
+pub(crate) struct RekorEntry<'a> {
     /// The key or certificate of the signer, in DER.
     pub(crate) signer: &'a [u8],
     /// The signature.
@@ -88,10 +88,10 @@ struct PublicKey {
 }
 
 /// Verifies that one of `logs` has signed a promise to include `entry`; returns the time of inclusion.
-pub(crate) fn check(logs: &[Key], bundle: &str, entry: &Entry<'_>) -> Result<i64, LogError> {
-    let mut fields = Fields::of(strict::parse(bundle.as_bytes()).map_err(LogError::Syntax)?, "the log entry")?;
+pub(crate) fn check(logs: &[Key], bundle: &str, entry: &RekorEntry<'_>) -> Result<i64, LogError> {
+    let mut fields = StrictObject::of(strict::parse(bundle.as_bytes()).map_err(LogError::Syntax)?, "the log entry")?;
     let promise = base64("SignedEntryTimestamp", &fields.required_text("SignedEntryTimestamp")?)?;
-    let mut payload = Fields::of(fields.required("Payload")?, "the log's payload")?;
+    let mut payload = StrictObject::of(fields.required("Payload")?, "the log's payload")?;
     fields.end()?;
     let body = payload.required_text("body")?;
     let time = payload.required_integer("integratedTime")?;
@@ -111,7 +111,7 @@ pub(crate) fn check(logs: &[Key], bundle: &str, entry: &Entry<'_>) -> Result<i64
     Ok(time)
 }
 
-fn check_body(body: &Body, entry: &Entry<'_>) -> Result<(), LogError> {
+fn check_body(body: &Body, entry: &RekorEntry<'_>) -> Result<(), LogError> {
     if (body.kind.as_str(), body.api_version.as_str()) != ("hashedrekord", "0.0.1") {
         return Err(LogError::Kind);
     }

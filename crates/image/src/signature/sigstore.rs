@@ -5,20 +5,20 @@ use fbc::spelling::calendar::rfc3339;
 use crate::signature::attached::{
     BUNDLE_ANNOTATION, CERTIFICATE_ANNOTATION, CHAIN_ANNOTATION, SIGNATURE_ANNOTATION, SIGSTORE_MEDIA_TYPE, Sigstore,
 };
-use crate::signature::certificate::{Authorities, Certificate, CertificateError};
+use crate::signature::certificate::{Authorities, CertificateError, SignerCertificate};
 use crate::signature::claim::{Claim, SIGSTORE};
 use crate::signature::error::{KeysError, MaterialFault, SignatureError};
-use crate::signature::judge::{Finding, ReadKeys, Subject};
+use crate::signature::judge::{ReadKeys, SignatureResult, Subject};
 use crate::signature::key::Key;
 use crate::signature::pem;
-use crate::signature::policy::{Material, SigstoreSigned, Trust};
+use crate::signature::policy::{Material, SigstoreSigned, TrustedSigners};
 use crate::signature::rekor;
 
 /// Maximum number of certificates attached to a signature.
 pub(crate) const MAX_CHAIN: usize = 10;
 
 /// A requirement with loaded keys.
-pub(crate) struct Checker<'a> {
+pub(crate) struct SigstoreChecker<'a> {
     requirement: &'a SigstoreSigned,
     trust: Trusted<'a>,
     logs: Vec<Key>,
@@ -30,20 +30,20 @@ enum Trusted<'a> {
     Pki { roots: Authorities, intermediates: Vec<Vec<u8>>, email: Option<&'a str>, hostname: Option<&'a str> },
 }
 
-impl<'a> Checker<'a> {
+impl<'a> SigstoreChecker<'a> {
     /// Loads the keys of a requirement.
-    pub(crate) fn new(requirement: &'a SigstoreSigned, read: ReadKeys<'_>) -> Result<Checker<'a>, KeysError> {
+    pub(crate) fn new(requirement: &'a SigstoreSigned, read: ReadKeys<'_>) -> Result<SigstoreChecker<'a>, KeysError> {
         let keys = |list: &[Material]| -> Result<Vec<Key>, KeysError> {
             list.iter().map(|one| Key::from_pem(&load(one, read)?).map_err(|fault| invalid(one, fault))).collect()
         };
         let authorities =
             |one: &Material| Authorities::from_pem(&load(one, read)?).map_err(|fault| invalid(one, fault));
         let trust = match &requirement.trust {
-            Trust::Keys(list) => Trusted::Keys(keys(list)?),
-            Trust::Fulcio { authorities: list, issuer, email } => {
+            TrustedSigners::Keys(list) => Trusted::Keys(keys(list)?),
+            TrustedSigners::Fulcio { authorities: list, issuer, email } => {
                 Trusted::Fulcio { authorities: authorities(list)?, issuer, email }
             }
-            Trust::Pki { roots, intermediates, email, hostname } => Trusted::Pki {
+            TrustedSigners::Pki { roots, intermediates, email, hostname } => Trusted::Pki {
                 roots: authorities(roots)?,
                 intermediates: match intermediates {
                     Some(one) => pem::certificates(&load(one, read)?).map_err(|fault| invalid(one, fault))?,
@@ -57,7 +57,7 @@ impl<'a> Checker<'a> {
         if logs.iter().any(|key| !key.is_ecdsa()) {
             return Err(KeysError::LogNotEcdsa);
         }
-        Ok(Checker { requirement, trust, logs })
+        Ok(SigstoreChecker { requirement, trust, logs })
     }
 
     /// Verifies one signature.
@@ -66,7 +66,7 @@ impl<'a> Checker<'a> {
         subject: &Subject<'_>,
         one: &Sigstore,
         now: i64,
-        finding: &mut Finding,
+        finding: &mut SignatureResult,
     ) -> Result<(), SignatureError> {
         if one.media_type != SIGSTORE_MEDIA_TYPE {
             return Err(SignatureError::MediaType(crate::signature::name::shorten(&one.media_type)));
@@ -82,7 +82,7 @@ impl<'a> Checker<'a> {
             .decode_to_vec(needed(SIGNATURE_ANNOTATION)?.as_bytes())
             .map_err(|_| SignatureError::NotBase64)?;
         let logged = |signer: &[u8]| {
-            let entry = rekor::Entry { signer, signature: &signature, payload: &one.payload };
+            let entry = rekor::RekorEntry { signer, signature: &signature, payload: &one.payload };
             rekor::check(&self.logs, needed(BUNDLE_ANNOTATION)?, &entry).map_err(SignatureError::Log)
         };
         match &self.trust {
@@ -130,10 +130,10 @@ fn verify(key: &Key, payload: &[u8], signature: &[u8]) -> Result<(), SignatureEr
     if key.verifies(payload, signature) { Ok(()) } else { Err(SignatureError::NotOfCertificate) }
 }
 
-fn leaf(text: &str) -> Result<(Certificate, Vec<u8>), SignatureError> {
+fn leaf(text: &str) -> Result<(SignerCertificate, Vec<u8>), SignatureError> {
     let mut found = pem::certificates(text.as_bytes()).map_err(CertificateError::Pem)?;
     match (found.pop(), found.len()) {
-        (Some(bytes), 0) => Ok((Certificate::parse(&bytes)?, bytes)),
+        (Some(bytes), 0) => Ok((SignerCertificate::parse(&bytes)?, bytes)),
         (None, _) => Err(SignatureError::NoCertificate),
         _ => Err(SignatureError::SeveralCertificates),
     }
@@ -150,14 +150,14 @@ fn chain(text: Option<&str>) -> Result<Vec<Vec<u8>>, SignatureError> {
     Ok(found)
 }
 
-fn check_email(certificate: &Certificate, email: &str) -> Result<(), SignatureError> {
+fn check_email(certificate: &SignerCertificate, email: &str) -> Result<(), SignatureError> {
     if certificate.emails().iter().any(|it| it == email) {
         return Ok(());
     }
     Err(SignatureError::Email { found: certificate.emails().to_vec(), expected: email.to_owned() })
 }
 
-fn describe(certificate: &Certificate, finding: &mut Finding) {
+fn describe(certificate: &SignerCertificate, finding: &mut SignatureResult) {
     let emails = certificate.emails().join(", ");
     let subject = if emails.is_empty() { "certificate".to_owned() } else { format!("certificate of {emails}") };
     let issuer = certificate.issuer().map(|issuer| format!(", vouched for by {issuer}")).unwrap_or_default();

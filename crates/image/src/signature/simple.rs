@@ -4,20 +4,20 @@ use fbc::spelling::calendar::rfc3339;
 
 use crate::signature::claim::{Claim, SIMPLE};
 use crate::signature::error::{KeysError, SignatureError};
-use crate::signature::judge::{Finding, ReadKeys, Subject};
-use crate::signature::openpgp::{Keyring, Message};
+use crate::signature::judge::{ReadKeys, SignatureResult, Subject};
+use crate::signature::openpgp::{Keyring, OpenPgpMessage};
 use crate::signature::policy::SignedBy;
 use crate::signature::sigstore::{invalid, load};
 
 /// A requirement with loaded keys.
-pub(crate) struct Checker<'a> {
+pub(crate) struct SimpleSigningChecker<'a> {
     requirement: &'a SignedBy,
     keyring: Keyring,
 }
 
-impl<'a> Checker<'a> {
+impl<'a> SimpleSigningChecker<'a> {
     /// Loads the keys of a requirement.
-    pub(crate) fn new(requirement: &'a SignedBy, read: ReadKeys<'_>) -> Result<Checker<'a>, KeysError> {
+    pub(crate) fn new(requirement: &'a SignedBy, read: ReadKeys<'_>) -> Result<SimpleSigningChecker<'a>, KeysError> {
         if requirement.key_type != "GPGKeys" {
             return Err(KeysError::KeyType(requirement.key_type.clone()));
         }
@@ -25,7 +25,7 @@ impl<'a> Checker<'a> {
         for keys in &requirement.keys {
             keyring.add(&load(keys, read)?).map_err(|fault| invalid(keys, fault))?;
         }
-        Ok(Checker { requirement, keyring })
+        Ok(SimpleSigningChecker { requirement, keyring })
     }
 
     /// Verifies one signature.
@@ -34,9 +34,9 @@ impl<'a> Checker<'a> {
         subject: &Subject<'_>,
         one: &[u8],
         now: i64,
-        finding: &mut Finding,
+        finding: &mut SignatureResult,
     ) -> Result<(), SignatureError> {
-        let message = Message::parse(one)?;
+        let message = OpenPgpMessage::parse(one)?;
         // Record the claim even if it is rejected.
         let claim = Claim::parse(message.content(), SIMPLE);
         if let Ok(claim) = &claim {

@@ -5,7 +5,7 @@ mod extension;
 mod lookaside;
 mod registries_d;
 
-use crate::signature::{Attached, Requirement};
+use crate::signature::{AttachedSignature, PolicyRequirement};
 use serde::{Deserialize, Serialize};
 
 pub(crate) use registries_d::RegistriesD;
@@ -13,7 +13,7 @@ pub(crate) use registries_d::RegistriesD;
 use crate::client::Inner;
 use crate::layout;
 use crate::manifest::Descriptor;
-use crate::registry::Source;
+use crate::registry::RegistrySource;
 use crate::{Digest, Error, ErrorKind};
 
 /// Maximum number of signatures of an image that are read, against denial of service.
@@ -29,7 +29,7 @@ const CACHE_MEDIA_TYPE: &str = "application/vnd.opm.signatures.v1+json";
 /// The signatures of an image and the searched places.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Collected {
-    pub(crate) signatures: Vec<Attached>,
+    pub(crate) signatures: Vec<AttachedSignature>,
     /// The searched places, for messages.
     pub(crate) searched: Vec<String>,
     /// Explanations if there are none.
@@ -38,11 +38,11 @@ pub(crate) struct Collected {
 
 impl Collected {
     /// Adds a signature within the limits.
-    fn add(&mut self, signature: Attached) -> Result<(), Error> {
+    fn add(&mut self, signature: AttachedSignature) -> Result<(), Error> {
         self.signatures.push(signature);
-        let size = |one: &Attached| match one {
-            Attached::Simple(message) => message.len() as u64,
-            Attached::Sigstore(it) => it.payload.len() as u64,
+        let size = |one: &AttachedSignature| match one {
+            AttachedSignature::Simple(message) => message.len() as u64,
+            AttachedSignature::Sigstore(it) => it.payload.len() as u64,
         };
         let together: u64 = self.signatures.iter().map(size).sum();
         if self.signatures.len() > MAX_SIGNATURES || together > MAX_TOTAL_BYTES {
@@ -63,14 +63,14 @@ impl Inner {
     /// Collects the signatures of a manifest that `requirements` could accept.
     pub(crate) async fn collect(
         &self,
-        source: &Source,
+        source: &RegistrySource,
         digest: &Digest,
-        requirements: &[Requirement],
+        requirements: &[PolicyRequirement],
     ) -> Result<Collected, Error> {
         let settings = RegistriesD::load(&self.options.environment)?;
         let mut found = Collected::default();
         let reading = |error: Error| error.context(format!("reading the signatures of {digest}"));
-        if requirements.iter().any(|it| matches!(it, Requirement::SignedBy(_))) {
+        if requirements.iter().any(|it| matches!(it, PolicyRequirement::SignedBy(_))) {
             if self.registry.endpoint(source).await?.has_signatures {
                 self.read_extension(source, digest, &mut found).await.map_err(reading)?;
             } else {
@@ -78,7 +78,7 @@ impl Inner {
                 self.read_lookaside(&base, &source.reference, digest, &mut found).await.map_err(reading)?;
             }
         }
-        if requirements.iter().any(|it| matches!(it, Requirement::SigstoreSigned(_))) {
+        if requirements.iter().any(|it| matches!(it, PolicyRequirement::SigstoreSigned(_))) {
             if settings.use_attachments(&source.reference) {
                 self.read_attachments(source, digest, &mut found).await.map_err(reading)?;
             } else {
@@ -93,8 +93,8 @@ impl Inner {
     }
 
     /// Caches signatures with the image, so that it can be verified again offline.
-    pub(crate) fn cache_signatures(&self, digest: &Digest, signatures: &[Attached]) -> Result<(), Error> {
-        let encode = |one: &Attached| base64_simd::STANDARD.encode_to_string(one.to_file());
+    pub(crate) fn cache_signatures(&self, digest: &Digest, signatures: &[AttachedSignature]) -> Result<(), Error> {
+        let encode = |one: &AttachedSignature| base64_simd::STANDARD.encode_to_string(one.to_file());
         let kept = CachedSignatures { signatures: signatures.iter().map(encode).collect() };
         let content = serde_json::to_vec(&kept).unwrap_or_default();
         let store = &self.options.store;
@@ -105,14 +105,14 @@ impl Inner {
     }
 
     /// Returns the cached signatures of an image; unreadable ones count as absent.
-    pub(crate) fn cached_signatures(&self, digest: &Digest) -> Vec<Attached> {
+    pub(crate) fn cached_signatures(&self, digest: &Digest) -> Vec<AttachedSignature> {
         let store = &self.options.store;
         let Ok(Some(descriptor)) = layout::named(store, &cache_name(digest)) else { return Vec::new() };
         let content = store.read(&descriptor.digest, 2 * MAX_TOTAL_BYTES).unwrap_or_default();
         let Ok(kept) = serde_json::from_slice::<CachedSignatures>(&content) else { return Vec::new() };
         let decode = |text: &String| {
             let content = base64_simd::STANDARD.decode_to_vec(text.as_bytes()).ok()?;
-            Attached::from_file(&content).ok()
+            AttachedSignature::from_file(&content).ok()
         };
         kept.signatures.iter().take(MAX_SIGNATURES).filter_map(decode).collect()
     }

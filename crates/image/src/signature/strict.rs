@@ -10,14 +10,14 @@ use serde::de::{Deserialize, Deserializer, Error as _, MapAccess, SeqAccess, Vis
 
 /// A JSON value whose objects have unique keys.
 #[derive(Debug, Clone, PartialEq)]
-pub(crate) enum Value {
+pub(crate) enum StrictValue {
     Null,
     Bool,
     Integer(i64),
     Fraction(f64),
     Text(String),
-    List(Vec<Value>),
-    Object(BTreeMap<String, Value>),
+    List(Vec<StrictValue>),
+    Object(BTreeMap<String, StrictValue>),
 }
 
 /// Why a document is not the expected one.
@@ -40,32 +40,32 @@ pub(crate) enum JsonError {
 }
 
 /// Parses a whole document. The parser limits the depth.
-pub(crate) fn parse(text: &[u8]) -> Result<Value, JsonError> {
+pub(crate) fn parse(text: &[u8]) -> Result<StrictValue, JsonError> {
     Ok(serde_json::from_slice(text)?)
 }
 
 /// An object whose keys are consumed one by one.
-pub(crate) struct Fields {
+pub(crate) struct StrictObject {
     what: &'static str,
-    fields: BTreeMap<String, Value>,
+    fields: BTreeMap<String, StrictValue>,
 }
 
-impl Fields {
+impl StrictObject {
     /// Wraps `value`, which messages call `what`.
-    pub(crate) fn of(value: Value, what: &'static str) -> Result<Fields, JsonError> {
+    pub(crate) fn of(value: StrictValue, what: &'static str) -> Result<StrictObject, JsonError> {
         match value {
-            Value::Object(fields) => Ok(Fields { what, fields }),
+            StrictValue::Object(fields) => Ok(StrictObject { what, fields }),
             other => Err(JsonError::NotObject { what, found: other.kind() }),
         }
     }
 
     /// Takes a value of any type.
-    pub(crate) fn any(&mut self, key: &str) -> Option<Value> {
+    pub(crate) fn any(&mut self, key: &str) -> Option<StrictValue> {
         self.fields.remove(key)
     }
 
     /// Takes a required value.
-    pub(crate) fn required(&mut self, key: &str) -> Result<Value, JsonError> {
+    pub(crate) fn required(&mut self, key: &str) -> Result<StrictValue, JsonError> {
         self.any(key).ok_or_else(|| self.missing(key))
     }
 
@@ -73,7 +73,7 @@ impl Fields {
     pub(crate) fn text(&mut self, key: &str) -> Result<Option<String>, JsonError> {
         match self.any(key) {
             None => Ok(None),
-            Some(Value::Text(text)) => Ok(Some(text)),
+            Some(StrictValue::Text(text)) => Ok(Some(text)),
             Some(other) => Err(self.unexpected(key, &other, "a string")),
         }
     }
@@ -86,7 +86,7 @@ impl Fields {
     /// Takes a required integer.
     pub(crate) fn required_integer(&mut self, key: &str) -> Result<i64, JsonError> {
         match self.required(key)? {
-            Value::Integer(number) => Ok(number),
+            StrictValue::Integer(number) => Ok(number),
             other => Err(self.unexpected(key, &other, "an integer")),
         }
     }
@@ -95,9 +95,9 @@ impl Fields {
     pub(crate) fn texts(&mut self, key: &str) -> Result<Option<Vec<String>>, JsonError> {
         match self.any(key) {
             None => Ok(None),
-            Some(Value::List(items)) => {
+            Some(StrictValue::List(items)) => {
                 let text = |item| match item {
-                    Value::Text(text) => Ok(text),
+                    StrictValue::Text(text) => Ok(text),
                     other => Err(JsonError::NotText { key: key.to_owned(), found: other.kind() }),
                 };
                 items.into_iter().map(text).collect::<Result<_, _>>().map(Some)
@@ -107,7 +107,7 @@ impl Fields {
     }
 
     /// Returns the remaining fields.
-    pub(crate) fn rest(self) -> BTreeMap<String, Value> {
+    pub(crate) fn rest(self) -> BTreeMap<String, StrictValue> {
         self.fields
     }
 
@@ -123,26 +123,26 @@ impl Fields {
         JsonError::Missing { what: self.what, key: key.to_owned() }
     }
 
-    fn unexpected(&self, key: &str, found: &Value, expected: &'static str) -> JsonError {
+    fn unexpected(&self, key: &str, found: &StrictValue, expected: &'static str) -> JsonError {
         JsonError::Type { what: self.what, key: key.to_owned(), found: found.kind(), expected }
     }
 }
 
-impl Value {
+impl StrictValue {
     pub(crate) fn kind(&self) -> &'static str {
         match self {
-            Value::Null => "null",
-            Value::Bool => "a boolean",
-            Value::Integer(_) | Value::Fraction(_) => "a number",
-            Value::Text(_) => "a string",
-            Value::List(_) => "a list",
-            Value::Object(_) => "an object",
+            StrictValue::Null => "null",
+            StrictValue::Bool => "a boolean",
+            StrictValue::Integer(_) | StrictValue::Fraction(_) => "a number",
+            StrictValue::Text(_) => "a string",
+            StrictValue::List(_) => "a list",
+            StrictValue::Object(_) => "an object",
         }
     }
 }
 
-impl<'de> Deserialize<'de> for Value {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Value, D::Error> {
+impl<'de> Deserialize<'de> for StrictValue {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<StrictValue, D::Error> {
         deserializer.deserialize_any(ValueVisitor)
     }
 }
@@ -150,49 +150,49 @@ impl<'de> Deserialize<'de> for Value {
 struct ValueVisitor;
 
 impl<'de> Visitor<'de> for ValueVisitor {
-    type Value = Value;
+    type Value = StrictValue;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("a JSON value")
     }
 
-    fn visit_unit<E>(self) -> Result<Value, E> {
-        Ok(Value::Null)
+    fn visit_unit<E>(self) -> Result<StrictValue, E> {
+        Ok(StrictValue::Null)
     }
 
-    fn visit_bool<E>(self, _: bool) -> Result<Value, E> {
-        Ok(Value::Bool)
+    fn visit_bool<E>(self, _: bool) -> Result<StrictValue, E> {
+        Ok(StrictValue::Bool)
     }
 
-    fn visit_i64<E>(self, number: i64) -> Result<Value, E> {
-        Ok(Value::Integer(number))
+    fn visit_i64<E>(self, number: i64) -> Result<StrictValue, E> {
+        Ok(StrictValue::Integer(number))
     }
 
-    fn visit_u64<E>(self, number: u64) -> Result<Value, E> {
-        Ok(i64::try_from(number).map_or(Value::Fraction(number as f64), Value::Integer))
+    fn visit_u64<E>(self, number: u64) -> Result<StrictValue, E> {
+        Ok(i64::try_from(number).map_or(StrictValue::Fraction(number as f64), StrictValue::Integer))
     }
 
-    fn visit_f64<E>(self, number: f64) -> Result<Value, E> {
-        Ok(Value::Fraction(number))
+    fn visit_f64<E>(self, number: f64) -> Result<StrictValue, E> {
+        Ok(StrictValue::Fraction(number))
     }
 
-    fn visit_str<E>(self, text: &str) -> Result<Value, E> {
-        Ok(Value::Text(text.into()))
+    fn visit_str<E>(self, text: &str) -> Result<StrictValue, E> {
+        Ok(StrictValue::Text(text.into()))
     }
 
-    fn visit_string<E>(self, text: String) -> Result<Value, E> {
-        Ok(Value::Text(text))
+    fn visit_string<E>(self, text: String) -> Result<StrictValue, E> {
+        Ok(StrictValue::Text(text))
     }
 
-    fn visit_seq<A: SeqAccess<'de>>(self, mut items: A) -> Result<Value, A::Error> {
+    fn visit_seq<A: SeqAccess<'de>>(self, mut items: A) -> Result<StrictValue, A::Error> {
         let mut list = Vec::new();
         while let Some(item) = items.next_element()? {
             list.push(item);
         }
-        Ok(Value::List(list))
+        Ok(StrictValue::List(list))
     }
 
-    fn visit_map<A: MapAccess<'de>>(self, mut entries: A) -> Result<Value, A::Error> {
+    fn visit_map<A: MapAccess<'de>>(self, mut entries: A) -> Result<StrictValue, A::Error> {
         let mut fields = BTreeMap::new();
         while let Some(key) = entries.next_key::<String>()? {
             if fields.contains_key(&key) {
@@ -200,7 +200,7 @@ impl<'de> Visitor<'de> for ValueVisitor {
             }
             fields.insert(key, entries.next_value()?);
         }
-        Ok(Value::Object(fields))
+        Ok(StrictValue::Object(fields))
     }
 }
 

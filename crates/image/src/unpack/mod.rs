@@ -27,10 +27,10 @@ use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::Path;
 
 use fbc::scratch::TempFolder;
-pub use outcome::{LayerFile, LayerProblem, UnpackError, UnpackLimits, Unpacked};
-use stream::Stream;
-use tar::{Entry, Kind, Reader};
-use tree::{Content, NodeKind, ROOT, Tree};
+pub use outcome::{LayerFile, LayerProblem, UnpackError, UnpackLimits, UnpackedImage};
+use stream::LayerStream;
+use tar::{TarEntry, TarEntryKind, TarReader};
+use tree::{FileContent, NodeKind, ROOT, Tree};
 
 /// Unpacks layers, base first, into `target`, which must not exist or be an empty directory.
 ///
@@ -44,7 +44,7 @@ pub fn unpack(
     target: &Path,
     limits: &UnpackLimits,
     progress: &dyn Fn(u64),
-) -> Result<Unpacked, UnpackError> {
+) -> Result<UnpackedImage, UnpackError> {
     Unpacker::new(layers, target, limits, progress)?.run(None)
 }
 
@@ -62,7 +62,7 @@ pub fn unpack_only(
     target: &Path,
     limits: &UnpackLimits,
     progress: &dyn Fn(u64),
-) -> Result<Unpacked, UnpackError> {
+) -> Result<UnpackedImage, UnpackError> {
     Unpacker::new(layers, target, limits, progress)?.run(Some(only))
 }
 
@@ -74,7 +74,7 @@ struct Unpacker<'a> {
     /// Holds file contents by number, then the tree; removed on drop.
     scratch: TempFolder,
     tree: Tree,
-    spooled: BTreeMap<Content, u64>,
+    spooled: BTreeMap<FileContent, u64>,
     skipped: u64,
 }
 
@@ -109,7 +109,7 @@ impl<'a> Unpacker<'a> {
         Ok(Unpacker { layers, target, limits, progress, scratch, tree, spooled: BTreeMap::new(), skipped: 0 })
     }
 
-    fn run(mut self, only: Option<&[&Path]>) -> Result<Unpacked, UnpackError> {
+    fn run(mut self, only: Option<&[&Path]>) -> Result<UnpackedImage, UnpackError> {
         let only: Option<Vec<Vec<u8>>> = only.map(|paths| paths.iter().map(|path| bytes_of(path).to_vec()).collect());
         let budget = Cell::new(self.limits.total_size);
         for number in 0..self.layers.len() {
@@ -147,16 +147,16 @@ impl<'a> Unpacker<'a> {
             return Err(to_error(None, LayerProblem::Encrypted));
         }
         let mut blob = layer.blob.open();
-        let stream = Stream::open(&mut blob, self.limits, budget, self.progress)
+        let stream = LayerStream::open(&mut blob, self.limits, budget, self.progress)
             .map_err(|error| to_error(None, LayerProblem::Read(error)))?;
-        let mut reader = Reader::new(stream);
+        let mut reader = TarReader::new(stream);
         let mut last: Option<Vec<u8>> = None;
         let number = u32::try_from(number).map_err(|_| to_error(None, LayerProblem::TooComplex))?;
         for ordinal in 0..=u32::MAX {
             let tree = &mut self.tree;
             let entry = reader.next(|| tree.count_entry()).map_err(|problem| to_error(last.as_deref(), problem))?;
             let Some(entry) = entry else { break };
-            let content = Content { layer: number, entry: ordinal };
+            let content = FileContent { layer: number, entry: ordinal };
             let name = entry.path.clone();
             let spool = self.enter(&entry, content).map_err(|problem| to_error(Some(&name), problem))?;
             if spool && only.is_none_or(|only| only.iter().any(|prefix| is_below(&name, prefix))) {
@@ -170,11 +170,11 @@ impl<'a> Unpacker<'a> {
     }
 
     /// Adds an entry to the tree; returns whether its content is needed.
-    fn enter(&mut self, entry: &Entry, content: Content) -> Result<bool, LayerProblem> {
+    fn enter(&mut self, entry: &TarEntry, content: FileContent) -> Result<bool, LayerProblem> {
         let names = self.tree.clean(&entry.path)?;
         let Some((name, parents)) = names.split_last() else {
             return match entry.kind {
-                Kind::Directory => Ok(false),
+                TarEntryKind::Directory => Ok(false),
                 _ => Err(LayerProblem::Name("it is the root of the image")),
             };
         };
@@ -190,14 +190,14 @@ impl<'a> Unpacker<'a> {
             link => Ok(link),
         };
         let what = match entry.kind {
-            Kind::File if entry.size > self.limits.file_size => {
+            TarEntryKind::File if entry.size > self.limits.file_size => {
                 return Err(LayerProblem::FileSize(self.limits.file_size));
             }
-            Kind::File => NodeKind::File(content),
-            Kind::Directory => NodeKind::Directory(BTreeMap::new()),
-            Kind::Symlink => NodeKind::Symlink(link_text()?.into()),
-            Kind::HardLink => self.linked(link_text()?)?,
-            Kind::Special => {
+            TarEntryKind::File => NodeKind::File(content),
+            TarEntryKind::Directory => NodeKind::Directory(BTreeMap::new()),
+            TarEntryKind::Symlink => NodeKind::Symlink(link_text()?.into()),
+            TarEntryKind::HardLink => self.linked(link_text()?)?,
+            TarEntryKind::Special => {
                 self.skipped += 1;
                 // The device replaces an existing entry, although it is not created.
                 if let Some(directory) = self.existing(parents)? {
@@ -208,7 +208,7 @@ impl<'a> Unpacker<'a> {
         };
         let directory = self.tree.directory(parents, content.layer)?;
         self.tree.put(directory, name, what, content.layer)?;
-        Ok(entry.kind == Kind::File)
+        Ok(entry.kind == TarEntryKind::File)
     }
 
     /// Resolves a hard link: to a file of the image, or to a symbolic link itself.
@@ -247,7 +247,7 @@ impl<'a> Unpacker<'a> {
     }
 
     /// Writes the content of the current entry to its spool file.
-    fn spool(&mut self, reader: &mut Reader<'_>, content: Content) -> Result<(), LayerProblem> {
+    fn spool(&mut self, reader: &mut TarReader<'_>, content: FileContent) -> Result<(), LayerProblem> {
         let path = place::spool_path(self.scratch.path(), content);
         let failed = |error| LayerProblem::Write { path: path.clone(), error };
         let mut file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(&path).map_err(failed)?;
@@ -261,17 +261,17 @@ impl<'a> Unpacker<'a> {
     }
 
     /// Reads layers again for contents that are needed after all.
-    fn spool_missing(&mut self, wanted: &BTreeSet<Content>) -> Result<(), UnpackError> {
-        let missing: Vec<Content> =
+    fn spool_missing(&mut self, wanted: &BTreeSet<FileContent>) -> Result<(), UnpackError> {
+        let missing: Vec<FileContent> =
             wanted.iter().filter(|content| !self.spooled.contains_key(content)).copied().collect();
         let budget = Cell::new(self.limits.total_size);
         for wanted in missing.chunk_by(|a, b| a.layer == b.layer) {
             let number = wanted[0].layer as usize;
             let mut blob = self.layers[number].blob.open();
             let to_error = |problem| UnpackError::Layer { layer: number + 1, entry: None, problem };
-            let stream = Stream::open(&mut blob, self.limits, &budget, &|_| {})
+            let stream = LayerStream::open(&mut blob, self.limits, &budget, &|_| {})
                 .map_err(|error| to_error(LayerProblem::Read(error)))?;
-            let mut reader = Reader::new(stream);
+            let mut reader = TarReader::new(stream);
             let mut ordinal = 0;
             for content in wanted {
                 while ordinal <= content.entry {

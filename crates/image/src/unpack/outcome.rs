@@ -3,13 +3,13 @@
 use std::io;
 use std::path::PathBuf;
 
-use crate::{Blob, BlobError};
+use crate::{BlobError, StoredBlob};
 
 /// A layer to unpack.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LayerFile {
     /// Its content.
-    pub blob: Blob,
+    pub blob: StoredBlob,
     /// Its media type in the manifest. The compression is detected from the first bytes.
     pub media_type: String,
 }
@@ -49,7 +49,7 @@ impl Default for UnpackLimits {
 
 /// The result of unpacking.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct Unpacked {
+pub struct UnpackedImage {
     /// Files, directories and links created.
     pub made: u64,
     /// Total size of the files, in bytes.

@@ -8,11 +8,11 @@ use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 
-use super::tree::{Content, NodeId, NodeKind, ROOT, Tree};
-use super::{LayerProblem, UnpackError, Unpacked};
+use super::tree::{FileContent, NodeId, NodeKind, ROOT, Tree};
+use super::{LayerProblem, UnpackError, UnpackedImage};
 
 /// Returns the spool file of a content.
-pub(super) fn spool_path(scratch: &Path, content: Content) -> PathBuf {
+pub(super) fn spool_path(scratch: &Path, content: FileContent) -> PathBuf {
     scratch.join(format!("content/{}-{}", content.layer, content.entry))
 }
 
@@ -66,7 +66,7 @@ pub(super) fn choose(tree: &mut Tree, paths: &[Vec<u8>]) -> Result<Vec<bool>, La
 }
 
 /// Returns the contents of the selected files.
-pub(super) fn contents(tree: &Tree, chosen: &[bool]) -> BTreeSet<Content> {
+pub(super) fn contents(tree: &Tree, chosen: &[bool]) -> BTreeSet<FileContent> {
     let nodes = (0..tree.len() as NodeId).filter(|id| chosen[*id as usize]);
     let contents = nodes.filter_map(|id| match tree.node(id).kind {
         NodeKind::File(content) => Some(content),
@@ -79,11 +79,11 @@ pub(super) fn contents(tree: &Tree, chosen: &[bool]) -> BTreeSet<Content> {
 pub(super) fn place(
     tree: &mut Tree,
     chosen: Option<&[bool]>,
-    spooled: &BTreeMap<Content, u64>,
+    spooled: &BTreeMap<FileContent, u64>,
     scratch: &Path,
-) -> Result<Unpacked, UnpackError> {
-    let mut unpacked = Unpacked::default();
-    let mut placed: HashMap<Content, PathBuf> = HashMap::new();
+) -> Result<UnpackedImage, UnpackError> {
+    let mut unpacked = UnpackedImage::default();
+    let mut placed: HashMap<FileContent, PathBuf> = HashMap::new();
     let mut links = Vec::new();
     let mut pending = vec![(ROOT, scratch.join("root"))];
     while let Some((id, path)) = pending.pop() {

@@ -18,7 +18,7 @@ const ZSTD_SKIPPABLE: &[u8] = &[0x2a, 0x4d, 0x18];
 const ZSTD_WINDOW: u32 = 25;
 
 /// The uncompressed bytes of a layer.
-pub(crate) struct Stream<'a> {
+pub(crate) struct LayerStream<'a> {
     source: Box<dyn Read + 'a>,
     compressed: Rc<Cell<u64>>,
     uncompressed: u64,
@@ -43,14 +43,14 @@ impl<R: Read> Read for Counted<'_, R> {
     }
 }
 
-impl<'a> Stream<'a> {
+impl<'a> LayerStream<'a> {
     /// Opens a layer. The first bytes determine the compression, because media types are often wrong.
     pub(crate) fn open(
         source: impl Read + 'a,
         limits: &'a UnpackLimits,
         budget: &'a Cell<u64>,
         progress: &'a dyn Fn(u64),
-    ) -> io::Result<Stream<'a>> {
+    ) -> io::Result<LayerStream<'a>> {
         let compressed = Rc::new(Cell::new(0));
         let mut counted = Counted { source, compressed: Rc::clone(&compressed), progress };
         let mut magic = Vec::with_capacity(4);
@@ -67,7 +67,7 @@ impl<'a> Stream<'a> {
         } else {
             Box::new(counted)
         };
-        Ok(Stream {
+        Ok(LayerStream {
             source: Box::new(BufReader::with_capacity(128 << 10, source)),
             compressed,
             uncompressed: 0,

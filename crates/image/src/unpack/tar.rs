@@ -1,7 +1,7 @@
 //! Reads the headers of an untrusted tar stream.
 
 use super::LayerProblem;
-use super::stream::Stream;
+use super::stream::LayerStream;
 
 const BLOCK: usize = 512;
 
@@ -10,7 +10,7 @@ const MAX_EXTENSION: u64 = 1 << 20;
 
 /// The kind of an entry.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Kind {
+pub(crate) enum TarEntryKind {
     File,
     Directory,
     Symlink,
@@ -21,19 +21,19 @@ pub(crate) enum Kind {
 
 /// An entry as described by its headers.
 #[derive(Debug)]
-pub(crate) struct Entry {
+pub(crate) struct TarEntry {
     /// The name, unmodified.
     pub(crate) path: Vec<u8>,
     /// The target of a link, unmodified.
     pub(crate) link: Vec<u8>,
-    pub(crate) kind: Kind,
+    pub(crate) kind: TarEntryKind,
     /// The size of the content in bytes.
     pub(crate) size: u64,
 }
 
 /// A tar stream, read entry by entry.
-pub(crate) struct Reader<'a> {
-    stream: Stream<'a>,
+pub(crate) struct TarReader<'a> {
+    stream: LayerStream<'a>,
     /// The unread content of the current entry, and its padding.
     content: u64,
     padding: u64,
@@ -48,9 +48,9 @@ struct Extension {
     size: Option<u64>,
 }
 
-impl<'a> Reader<'a> {
-    pub(crate) fn new(stream: Stream<'a>) -> Reader<'a> {
-        Reader { stream, content: 0, padding: 0, ended: false }
+impl<'a> TarReader<'a> {
+    pub(crate) fn new(stream: LayerStream<'a>) -> TarReader<'a> {
+        TarReader { stream, content: 0, padding: 0, ended: false }
     }
 
     /// Returns the next entry, skipping unread content of the previous one. `headers` is called for each header,
@@ -58,7 +58,7 @@ impl<'a> Reader<'a> {
     pub(crate) fn next(
         &mut self,
         mut headers: impl FnMut() -> Result<(), LayerProblem>,
-    ) -> Result<Option<Entry>, LayerProblem> {
+    ) -> Result<Option<TarEntry>, LayerProblem> {
         let mut extension = Extension::default();
         let mut extended = false;
         loop {
@@ -155,24 +155,24 @@ impl<'a> Reader<'a> {
         flag: u8,
         size: u64,
         extension: Extension,
-    ) -> Result<Entry, LayerProblem> {
+    ) -> Result<TarEntry, LayerProblem> {
         let path = extension.path.unwrap_or_else(|| name_in(header));
         let kind = match flag {
             // Before directories had their own type, a trailing slash marked them.
-            0 if path.ends_with(b"/") => Kind::Directory,
-            b'0' | 0 | b'7' => Kind::File,
-            b'1' => Kind::HardLink,
-            b'2' => Kind::Symlink,
-            b'3' | b'4' | b'6' => Kind::Special,
-            b'5' => Kind::Directory,
+            0 if path.ends_with(b"/") => TarEntryKind::Directory,
+            b'0' | 0 | b'7' => TarEntryKind::File,
+            b'1' => TarEntryKind::HardLink,
+            b'2' => TarEntryKind::Symlink,
+            b'3' | b'4' | b'6' => TarEntryKind::Special,
+            b'5' => TarEntryKind::Directory,
             b'S' => return Err(LayerProblem::Sparse),
             other => return Err(LayerProblem::UnknownType(other)),
         };
         // Only files have content, whatever the headers of other entries say.
-        let size = if kind == Kind::File { extension.size.unwrap_or(size) } else { 0 };
+        let size = if kind == TarEntryKind::File { extension.size.unwrap_or(size) } else { 0 };
         self.set_content(size);
         let link = extension.link.unwrap_or_else(|| until_nul(&header[157..257]).to_vec());
-        Ok(Entry { path, link, kind, size })
+        Ok(TarEntry { path, link, kind, size })
     }
 
     fn set_content(&mut self, size: u64) {

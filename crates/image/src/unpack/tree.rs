@@ -23,7 +23,7 @@ pub(super) type NodeId = u32;
 pub(super) const ROOT: NodeId = 0;
 
 #[derive(Debug)]
-pub(super) struct Node {
+pub(super) struct FileNode {
     pub(super) name: Rc<[u8]>,
     pub(super) parent: NodeId,
     depth: u32,
@@ -35,7 +35,7 @@ pub(super) struct Node {
 #[derive(Debug, Clone)]
 pub(super) enum NodeKind {
     Directory(BTreeMap<Rc<[u8]>, NodeId>),
-    File(Content),
+    File(FileContent),
     Symlink(Box<[u8]>),
     /// Removed: no node refers to it.
     Removed,
@@ -43,7 +43,7 @@ pub(super) enum NodeKind {
 
 /// The content of a file. Hard-linked files share it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub(super) struct Content {
+pub(super) struct FileContent {
     pub(super) layer: u32,
     /// The index of the entry in its layer.
     pub(super) entry: u32,
@@ -63,7 +63,7 @@ pub(super) struct Resolved {
 }
 
 pub(super) struct Tree {
-    nodes: Vec<Node>,
+    nodes: Vec<FileNode>,
     steps: u64,
     entries: u64,
     limits: UnpackLimits,
@@ -72,11 +72,11 @@ pub(super) struct Tree {
 impl Tree {
     pub(super) fn new(limits: &UnpackLimits) -> Tree {
         let root =
-            Node { name: [].into(), parent: ROOT, depth: 0, layer: 0, kind: NodeKind::Directory(BTreeMap::new()) };
+            FileNode { name: [].into(), parent: ROOT, depth: 0, layer: 0, kind: NodeKind::Directory(BTreeMap::new()) };
         Tree { nodes: vec![root], steps: 0, entries: 0, limits: limits.clone() }
     }
 
-    pub(super) fn node(&self, id: NodeId) -> &Node {
+    pub(super) fn node(&self, id: NodeId) -> &FileNode {
         &self.nodes[id as usize]
     }
 
@@ -220,7 +220,7 @@ impl Tree {
         self.touch(directory, layer);
         let id = NodeId::try_from(self.nodes.len()).map_err(|_| LayerProblem::TooComplex)?;
         let name: Rc<[u8]> = name.into();
-        self.nodes.push(Node { name: Rc::clone(&name), parent: directory, depth, layer, kind });
+        self.nodes.push(FileNode { name: Rc::clone(&name), parent: directory, depth, layer, kind });
         if let NodeKind::Directory(children) = &mut self.nodes[directory as usize].kind {
             children.insert(name, id);
         }

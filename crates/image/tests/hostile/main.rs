@@ -13,7 +13,7 @@ use std::path::{Path, PathBuf};
 
 use Outcome::{Harmless, Rejected};
 use archive::{Archive, gzip};
-use image::{Blob, Digest, LayerFile, UnpackLimits, unpack, unpack_only};
+use image::{Digest, LayerFile, StoredBlob, UnpackLimits, unpack, unpack_only};
 
 /// The content of every file that no archive may read or change.
 const CANARY: &str = "CANARY";
@@ -82,7 +82,7 @@ impl Playground {
             let path = directory.path().join(number.to_string());
             fs::write(&path, bytes).unwrap();
             LayerFile {
-                blob: Blob::file(Digest::of(bytes), &path, bytes.len() as u64),
+                blob: StoredBlob::file(Digest::of(bytes), &path, bytes.len() as u64),
                 media_type: image::media_type::OCI_LAYER.into(),
             }
         });

@@ -3,7 +3,9 @@
 use std::fs;
 use std::time::{Duration, Instant};
 
-use image::{CopyPlan, Descriptor, Digest, ErrorKind, Index, Location, Manifest, Reference, Store, media_type};
+use image::{
+    CopyPlan, Descriptor, Digest, ErrorKind, ImageIndex, ImageManifest, Location, Reference, Store, media_type,
+};
 use serde_json::json;
 use testkit::{DockerRegistry, FakeRegistry, FakeResponse, Fault, RegistryPlan};
 
@@ -26,7 +28,7 @@ fn index(store: &Store) -> Digest {
             ..Descriptor::new(media_type::OCI_MANIFEST, digest, size(store, &digest))
         }
     });
-    let index = Index {
+    let index = ImageIndex {
         schema_version: 2,
         media_type: Some(media_type::OCI_INDEX.into()),
         manifests: manifests.to_vec(),
@@ -60,7 +62,7 @@ fn push_signed_index(registry: &DockerRegistry, repository: &str) -> (Digest, Di
     // Registries without the referrers API use a tag instead.
     let listed = referrer(kit.store(), &digest, b"listed");
     kit.client.push(&listed, &location(&format!("{host}/{repository}@{listed}"))).unwrap();
-    let list = Index {
+    let list = ImageIndex {
         schema_version: 2,
         media_type: Some(media_type::OCI_INDEX.into()),
         manifests: vec![Descriptor::new(media_type::OCI_MANIFEST, listed, size(kit.store(), &listed))],
@@ -139,7 +141,7 @@ fn an_image_is_the_same_in_all_formats() {
     let copied = one.client.copy(&location(&from), &location(&format!("oci:{root}/one:v1")), plan).unwrap();
     assert_ne!(copied.digest, digest);
     let content = fs::read(kit.path().join("one/index.json")).unwrap();
-    let listed: Index = serde_json::from_slice(&content).unwrap();
+    let listed: ImageIndex = serde_json::from_slice(&content).unwrap();
     assert_eq!(listed.manifests.len(), 1);
 }
 
@@ -166,7 +168,7 @@ fn the_referrers_api_is_used_where_it_exists() {
     for (digest, version) in [(subject, "v1".to_owned()), (requests, requests.to_string())] {
         let content = fs::read(store.store().path_of(&digest)).unwrap();
         source.put(&format!("/v2/a/manifests/{version}"), media_type::OCI_MANIFEST, &content);
-        let manifest: Manifest = serde_json::from_slice(&content).unwrap();
+        let manifest: ImageManifest = serde_json::from_slice(&content).unwrap();
         for blob in std::iter::once(&manifest.config).chain(&manifest.layers) {
             let content = fs::read(store.store().path_of(&blob.digest)).unwrap();
             source.put(&format!("/v2/a/blobs/{}", blob.digest), "application/octet-stream", &content);
@@ -235,7 +237,8 @@ fn an_index_of_a_registry_is_followed_once_too() {
         registry.put(&format!("/v2/a/manifests/{digest}"), "application/json", &content);
         registry.put(&format!("/v2/a/blobs/{digest}"), "application/octet-stream", &content);
     }
-    let list: Index = serde_json::from_slice(&fs::read(source.store().root().join("index.json")).unwrap()).unwrap();
+    let list: ImageIndex =
+        serde_json::from_slice(&fs::read(source.store().root().join("index.json")).unwrap()).unwrap();
     let from = Location::parse(&format!("{}/a@{}", registry.host(), list.manifests[0].digest)).unwrap();
     let to = Location::parse(&format!("oci:{}", source.path().join("copy").display())).unwrap();
     let copied = Kit::plain().client.copy(&from, &to, CopyPlan::default()).unwrap();

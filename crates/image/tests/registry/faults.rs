@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-use image::{Digest, ErrorKind, Location, Manifest, Retries, Store, media_type};
+use image::{Digest, ErrorKind, ImageManifest, Location, Retries, Store, media_type};
 use testkit::{FakeRegistry, Fault};
 
 use crate::kit::{Kit, content, image, noise, tar};
@@ -13,7 +13,7 @@ use crate::kit::{Kit, content, image, noise, tar};
 /// Serves an image from a store under a tag.
 pub(crate) fn serve(registry: &FakeRegistry, store: &Store, repository: &str, tag: &str, digest: &Digest) {
     let content = fs::read(store.path_of(digest)).unwrap();
-    let manifest: Manifest = serde_json::from_slice(&content).unwrap();
+    let manifest: ImageManifest = serde_json::from_slice(&content).unwrap();
     for version in [tag, &digest.to_string()] {
         registry.put(&format!("/v2/{repository}/manifests/{version}"), media_type::OCI_MANIFEST, &content);
     }

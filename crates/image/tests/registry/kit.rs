@@ -5,8 +5,8 @@ use std::path::Path;
 use std::time::Duration;
 
 use image::{
-    Client, Config, Descriptor, Digest, Environment, ImageConfig, Location, Manifest, Options, Retries, Store,
-    Timeouts, media_type,
+    Client, ClientOptions, ConfigFile, Descriptor, Digest, Environment, ImageConfig, ImageManifest, Location, Retries,
+    Store, Timeouts, media_type,
 };
 use tempfile::TempDir;
 
@@ -17,22 +17,22 @@ pub(crate) struct Kit {
 }
 
 impl Kit {
-    pub(crate) fn new(change: impl FnOnce(&mut Options)) -> Kit {
+    pub(crate) fn new(change: impl FnOnce(&mut ClientOptions)) -> Kit {
         Kit::with(&[], change)
     }
 
     /// Creates a kit whose environment has these variables; `{}` in a value is replaced by its directory.
-    pub(crate) fn with(variables: &[(&str, &str)], change: impl FnOnce(&mut Options)) -> Kit {
+    pub(crate) fn with(variables: &[(&str, &str)], change: impl FnOnce(&mut ClientOptions)) -> Kit {
         Kit::in_dir(tempfile::tempdir().unwrap(), variables, change)
     }
 
     /// Creates a kit in a directory that may have files already.
-    pub(crate) fn in_dir(dir: TempDir, variables: &[(&str, &str)], change: impl FnOnce(&mut Options)) -> Kit {
+    pub(crate) fn in_dir(dir: TempDir, variables: &[(&str, &str)], change: impl FnOnce(&mut ClientOptions)) -> Kit {
         let root = dir.path().to_str().unwrap().to_owned();
         let variables: Vec<(&str, String)> =
             variables.iter().map(|(name, value)| (*name, value.replace("{}", &root))).collect();
         let variables: Vec<(&str, &str)> = variables.iter().map(|(name, value)| (*name, value.as_str())).collect();
-        let mut options = Options::new(Store::open(&dir.path().join("store")).unwrap());
+        let mut options = ClientOptions::new(Store::open(&dir.path().join("store")).unwrap());
         options.environment = Environment::isolated(&dir.path().join("etc"), &variables);
         options.retries = Retries {
             count: 4,
@@ -80,7 +80,7 @@ pub(crate) fn image(store: &Store, layers: &[&[u8]]) -> Digest {
         })
         .collect();
     let labels = [("is".to_owned(), "a test".to_owned())].into();
-    let config = Config {
+    let config = ConfigFile {
         architecture: "amd64".into(),
         os: "linux".into(),
         config: Some(ImageConfig { labels: Some(labels), ..ImageConfig::default() }),
@@ -88,11 +88,11 @@ pub(crate) fn image(store: &Store, layers: &[&[u8]]) -> Digest {
             kind: "layers".into(),
             diff_ids: layers.iter().map(|layer| layer.digest.to_string()).collect(),
         },
-        ..Config::default()
+        ..ConfigFile::default()
     };
     let config = serde_json::to_vec(&config).unwrap();
     store.put(&config).unwrap();
-    let manifest = Manifest {
+    let manifest = ImageManifest {
         schema_version: 2,
         media_type: Some(media_type::OCI_MANIFEST.into()),
         config: Descriptor::of(media_type::OCI_CONFIG, &config),
@@ -133,7 +133,7 @@ pub(crate) fn noise(seed: u64, size: usize) -> Vec<u8> {
 }
 
 /// Returns the content of a blob.
-pub(crate) fn content(blob: &image::Blob) -> Vec<u8> {
+pub(crate) fn content(blob: &image::StoredBlob) -> Vec<u8> {
     let mut content = Vec::new();
     std::io::Read::read_to_end(&mut blob.open(), &mut content).unwrap();
     content

@@ -4,7 +4,7 @@ use std::fs;
 use std::process::Command;
 use std::sync::{Arc, Mutex};
 
-use image::{Digest, ErrorKind, Event, Index, Location, Progress, Reference, media_type};
+use image::{Digest, ErrorKind, ImageIndex, Location, Reference, TransferEvent, TransferProgress, media_type};
 use testkit::{DockerRegistry, RegistryPlan, installed};
 
 use crate::kit::{Kit, content, image, noise, tar, write};
@@ -52,9 +52,9 @@ fn a_pushed_image_is_pulled_by_opm_and_by_other_tools() {
 #[derive(Default)]
 struct Steps(Mutex<Vec<u64>>);
 
-impl Progress for Steps {
-    fn on(&self, event: &Event<'_>) {
-        if let Event::Advanced { blob, received } = event
+impl TransferProgress for Steps {
+    fn on(&self, event: &TransferEvent<'_>) {
+        if let TransferEvent::Advanced { blob, received } = event
             && blob.size > 1 << 20
         {
             self.0.lock().unwrap().push(*received);
@@ -68,7 +68,7 @@ fn an_upload_advances_while_a_blob_is_sent() {
     let steps = Arc::new(Steps::default());
     let kit = Kit::new(|options| {
         options.use_http = true;
-        options.progress = Arc::clone(&steps) as Arc<dyn Progress>;
+        options.progress = Arc::clone(&steps) as Arc<dyn TransferProgress>;
     });
     let digest = image(kit.store(), &[&tar("one", &noise(1, 2 << 20))]);
     push(&kit, &digest, &format!("{}/a/b:v1", registry.host())).unwrap();
@@ -106,7 +106,7 @@ fn an_index_is_pushed_completely_and_one_platform_is_pulled() {
             ..image::Descriptor::new(media_type::OCI_MANIFEST, digest, size)
         }
     });
-    let index = Index {
+    let index = ImageIndex {
         schema_version: 2,
         media_type: Some(media_type::OCI_INDEX.into()),
         manifests: images.to_vec(),

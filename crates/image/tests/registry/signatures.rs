@@ -2,7 +2,7 @@
 
 use std::fs;
 
-use image::{CopyPlan, ErrorKind, Location, Options};
+use image::{ClientOptions, CopyPlan, ErrorKind, Location};
 use serde_json::{Value, json};
 use testkit::{FakeRegistry, FakeResponse, Fault};
 
@@ -228,7 +228,7 @@ fn a_verified_image_can_be_verified_again_offline() {
     let kit = signed.client(&policy);
     kit.pull(&name).unwrap();
     let offline = |policy: &str| {
-        let mut options: Options = kit.client.options().clone();
+        let mut options: ClientOptions = kit.client.options().clone();
         options.offline = true;
         options.policy = Some(policy.into());
         image::Client::new(options).unwrap()

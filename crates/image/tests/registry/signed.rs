@@ -4,7 +4,7 @@ use std::fs;
 use std::path::Path;
 use std::process::Command;
 
-use image::{Descriptor, Digest, Location, Manifest, Platform, media_type};
+use image::{Descriptor, Digest, ImageManifest, Location, Platform, media_type};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 use testkit::{DockerRegistry, RegistryPlan, installed};
@@ -152,7 +152,7 @@ impl SignedRegistry {
             "diff_ids": list.iter().map(|layer| layer.digest.to_string()).collect::<Vec<_>>() } })
         .to_string();
         store.put(config.as_bytes()).unwrap();
-        let manifest = Manifest {
+        let manifest = ImageManifest {
             schema_version: 2,
             media_type: Some(media_type::OCI_MANIFEST.into()),
             config: Descriptor::of(media_type::OCI_CONFIG, config.as_bytes()),

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-use image::{Client, CopyPlan, Digest, Environment, Location, Options, Store};
+use image::{Client, ClientOptions, CopyPlan, Digest, Environment, Location, Store};
 use testkit::{FakeRegistry, Fault};
 
 use crate::faults::serve;
@@ -48,7 +48,7 @@ fn wrong_blobs(store: &Store) -> Vec<String> {
 #[ignore = "another test starts it"]
 fn one_pull() {
     let (reference, store) = (std::env::var(REFERENCE).unwrap(), std::env::var(STORE).unwrap());
-    let mut options = Options::new(Store::open(Path::new(&store)).unwrap());
+    let mut options = ClientOptions::new(Store::open(Path::new(&store)).unwrap());
     options.environment = Environment::isolated(Path::new("/nonexistent"), &[]);
     options.use_http = true;
     Client::new(options).unwrap().pull(&Location::parse(&reference).unwrap()).unwrap();

@@ -4,7 +4,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use image::{
-    BlobPush, BlobSource, Descriptor, Digest, ErrorKind, LayerFile, Location, Piece, Reference, UnpackLimits,
+    BlobPush, BlobSource, Descriptor, Digest, ErrorKind, FileRange, LayerFile, Location, Reference, UnpackLimits,
     media_type, unpack,
 };
 use testkit::{FakeRegistry, FakeResponse, Fault};
@@ -118,7 +118,7 @@ fn a_blob_that_is_replaced_when_its_upload_begins_is_not_sent() {
         // The same for a part of another file.
         let volume = kit.path().join("volume");
         fs::write(&volume, [b"..", &wrong[..]].concat()).unwrap();
-        let pieces = vec![Piece { path: volume, offset: 2, size: size as u64 }];
+        let pieces = vec![FileRange { path: volume, offset: 2, size: size as u64 }];
         let sent = push(blob, BlobSource::Files([(digest, pieces)].into()));
         assert_eq!(sent.failed.get(&digest).expect("the blob was sent").kind(), ErrorKind::Digest);
         let complete = |body: &[u8]| Digest::of(body) == Digest::of(&wrong);

@@ -8,8 +8,8 @@ use std::path::Path;
 use std::process::Command;
 
 use image::signature::{
-    Attached, BUNDLE_ANNOTATION, CERTIFICATE_ANNOTATION, CHAIN_ANNOTATION, Judgement, Name, Policy,
-    SIGNATURE_ANNOTATION, SIGSTORE_MEDIA_TYPE, Sigstore, Subject,
+    AttachedSignature, BUNDLE_ANNOTATION, CERTIFICATE_ANNOTATION, CHAIN_ANNOTATION, Judgement, Name,
+    SIGNATURE_ANNOTATION, SIGSTORE_MEDIA_TYPE, SignaturePolicy, Sigstore, Subject,
 };
 use rcgen::{ExtendedKeyUsagePurpose, KeyPair, SanType, SigningKey, date_time_ymd};
 use serde_json::{Value, json};
@@ -35,27 +35,31 @@ fn payload(reference: &str) -> Vec<u8> {
     .into_bytes()
 }
 
-fn attached(payload: &[u8], signature: &[u8], more: &[(&str, &str)]) -> Attached {
+fn attached(payload: &[u8], signature: &[u8], more: &[(&str, &str)]) -> AttachedSignature {
     let mut annotations = BTreeMap::from([(SIGNATURE_ANNOTATION.to_owned(), base64(signature))]);
     annotations.extend(more.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())));
-    Attached::Sigstore(Sigstore { media_type: SIGSTORE_MEDIA_TYPE.into(), payload: payload.to_vec(), annotations })
+    AttachedSignature::Sigstore(Sigstore {
+        media_type: SIGSTORE_MEDIA_TYPE.into(),
+        payload: payload.to_vec(),
+        annotations,
+    })
 }
 
-fn judge_as(name: &str, requirement: &Value, signatures: &[Attached]) -> Judgement {
+fn judge_as(name: &str, requirement: &Value, signatures: &[AttachedSignature]) -> Judgement {
     let mut requirement = requirement.clone();
     requirement["type"] = json!("sigstoreSigned");
-    let policy = Policy::parse(json!({ "default": [requirement] }).to_string().as_bytes()).unwrap();
+    let policy = SignaturePolicy::parse(json!({ "default": [requirement] }).to_string().as_bytes()).unwrap();
     let read = |_: &Path| Err(std::io::Error::other("no such file"));
     let name = Name::parse(name).unwrap();
     let subject = Subject { name: Some(&name), digest: DIGEST };
     policy.applied("docker", &[]).requirements[0].judge(&subject, signatures, NOW, &read)
 }
 
-fn judge(requirement: &Value, signature: Attached) -> Judgement {
+fn judge(requirement: &Value, signature: AttachedSignature) -> Judgement {
     judge_as("quay.io/a/b:v1", requirement, &[signature])
 }
 
-fn reason(requirement: &Value, signature: Attached) -> String {
+fn reason(requirement: &Value, signature: AttachedSignature) -> String {
     judge(requirement, signature).reason.unwrap()
 }
 
@@ -131,11 +135,11 @@ fn one_of_several_keys_is_enough_and_names_must_match() {
         assert!(found.contains(expected), "{found}");
     }
     let mut layer = signed(&one, &good);
-    if let Attached::Sigstore(it) = &mut layer {
+    if let AttachedSignature::Sigstore(it) = &mut layer {
         it.media_type = "application/json".into();
     }
     assert!(reason(&requirement, layer).contains("not a signature"));
-    assert!(reason(&requirement, Attached::Simple(b"x".to_vec())).contains("wants a sigstore signature"));
+    assert!(reason(&requirement, AttachedSignature::Simple(b"x".to_vec())).contains("wants a sigstore signature"));
     let broken = json!({ "keyData": base64("-----BEGIN PUBLIC KEY-----\nAA==\n-----END PUBLIC KEY-----\n") });
     assert!(reason(&broken, signed(&one, &good)).contains("the public key is damaged"));
     let path = json!({ "keyPath": "/no/such" });
@@ -276,7 +280,7 @@ fn keyless_certificates_must_be_valid_at_the_time_of_the_log_entry() {
     assert!(reason(&requirement, with_chain(&good, &root.pem.repeat(20), THEN)).contains("more than 10"));
     // The certificate is valid, but the log contains another one.
     let mut replayed = with(&between.certify(&key, &keyless(EMAIL, &issuers)), THEN);
-    if let (Attached::Sigstore(it), Attached::Sigstore(other)) = (&mut replayed, with(&good, THEN)) {
+    if let (AttachedSignature::Sigstore(it), AttachedSignature::Sigstore(other)) = (&mut replayed, with(&good, THEN)) {
         it.annotations.insert(BUNDLE_ANNOTATION.into(), other.annotations[BUNDLE_ANNOTATION].clone());
     }
     assert!(reason(&requirement, replayed).contains("for another signer"));

@@ -7,7 +7,7 @@ use std::collections::BTreeSet;
 use edit::filter::image_set::PackageRequest;
 use fbc::json::{JsonKind, JsonPath, Raw};
 use fbc::yaml;
-use image::{Platform, Reference, ReferenceError};
+use image::{ImageReferenceError, Platform, Reference};
 use regex::Regex;
 
 use super::fields::{Field, Fields, shown};
@@ -230,7 +230,7 @@ fn reference(fields: &mut Fields<'_>, field: &Field<'_>, text: &str) -> Option<R
         Err(error) => {
             let message = format!("{}: {text:?}: {error}", shown(&field.path));
             match error {
-                ReferenceError::NoVersion(_) => fields.problem_with_help(
+                ImageReferenceError::NoVersion(_) => fields.problem_with_help(
                     &field.path,
                     format!("{}: {text:?} has neither tag nor digest", shown(&field.path)),
                     format!("write {text}:latest for the latest image"),

@@ -5,7 +5,7 @@ use std::fs::{self, File};
 use std::io::Read;
 use std::path::{Path, PathBuf};
 
-use image::{Blob, Digest, Piece, Store, tar};
+use image::{Digest, FileRange, Store, StoredBlob, tar};
 
 use super::{ENTRIES, LIST, LIST_LIMIT, List, VERSION, VolumeError, digest_of};
 use crate::MirrorError;
@@ -24,13 +24,13 @@ pub struct Volumes {
     /// The known locks of the sets that they build on.
     pub since: Vec<String>,
     /// The set's own files, with their digests.
-    own: BTreeMap<String, (Digest, Vec<Piece>)>,
+    own: BTreeMap<String, (Digest, Vec<FileRange>)>,
     /// Manifests and blobs.
-    blobs: HashMap<Digest, Vec<Piece>>,
+    blobs: HashMap<Digest, Vec<FileRange>>,
 }
 
 /// The parts of one file, by number.
-type Parts = BTreeMap<usize, (usize, Piece)>;
+type Parts = BTreeMap<usize, (usize, FileRange)>;
 
 impl Volumes {
     /// Opens volumes from files or directories.
@@ -82,7 +82,7 @@ impl Volumes {
                     .digest
                     .parse()
                     .map_err(|_| VolumeError::Digest { path: path.clone(), text: entry.digest.clone() })?;
-                let piece = Piece { path: path.clone(), offset: base + entry.offset, size: entry.size };
+                let piece = FileRange { path: path.clone(), offset: base + entry.offset, size: entry.size };
                 match entry.part {
                     None => volumes.add(entry.name, digest, vec![piece])?,
                     Some((number, count)) => {
@@ -101,7 +101,7 @@ impl Volumes {
         Ok(volumes)
     }
 
-    fn add(&mut self, name: String, digest: Digest, pieces: Vec<Piece>) -> Result<(), VolumeError> {
+    fn add(&mut self, name: String, digest: Digest, pieces: Vec<FileRange>) -> Result<(), VolumeError> {
         match name.strip_prefix("blobs/sha256/") {
             Some(hex) if hex == digest.hex() => drop(self.blobs.insert(digest, pieces)),
             None if is_own(&name) => drop(self.own.insert(name, (digest, pieces))),
@@ -111,7 +111,7 @@ impl Volumes {
     }
 
     /// Returns all blobs in these volumes.
-    pub fn blobs(&self) -> &HashMap<Digest, Vec<Piece>> {
+    pub fn blobs(&self) -> &HashMap<Digest, Vec<FileRange>> {
         &self.blobs
     }
 
@@ -156,7 +156,7 @@ impl Volumes {
         let mut damaged = Vec::new();
         let own = self.own.values().map(|(digest, pieces)| (digest, pieces));
         for (digest, pieces) in own.chain(&self.blobs) {
-            if let Err(error) = Blob::new(*digest, pieces.clone()).open().finish() {
+            if let Err(error) = StoredBlob::new(*digest, pieces.clone()).open().finish() {
                 damaged.push((*digest, error.to_string()));
             }
         }
@@ -215,8 +215,8 @@ pub(super) fn read_list(path: &Path) -> Result<(List, u64), VolumeError> {
     Ok((list, base))
 }
 
-fn gather(digest: &Digest, pieces: &[Piece], limit: u64) -> Result<Vec<u8>, VolumeError> {
-    let blob = Blob::new(*digest, pieces.to_vec());
+fn gather(digest: &Digest, pieces: &[FileRange], limit: u64) -> Result<Vec<u8>, VolumeError> {
+    let blob = StoredBlob::new(*digest, pieces.to_vec());
     if blob.size() > limit {
         return Err(VolumeError::TooLarge { digest: *digest, size: blob.size(), limit });
     }

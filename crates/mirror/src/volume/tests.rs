@@ -51,7 +51,7 @@ fn set(root: &Path, sizes: &[usize]) -> (SetDir, Lock, Inventory) {
             used_by: Vec::new(),
         });
     }
-    let inventory = Inventory::of(&store, &lock.images, &image::Limits::default()).unwrap();
+    let inventory = Inventory::of(&store, &lock.images, &image::ImageLimits::default()).unwrap();
     set.put("lock.json", lock.to_text().as_bytes()).unwrap();
     set.put_index(&lock, &inventory).unwrap();
     (set, lock, inventory)

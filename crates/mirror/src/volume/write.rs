@@ -6,7 +6,7 @@ use std::io::{self, BufWriter, Read, Write};
 use std::path::{Path, PathBuf};
 
 use image::tar::{self, entry_size};
-use image::{Blob, BlobError, BlobReader, Descriptor, Digest, Hasher, SparseWriter, media_type};
+use image::{BlobError, BlobReader, Descriptor, Digest, Hasher, SparseWriter, StoredBlob, media_type};
 
 use serde::Serialize;
 
@@ -254,7 +254,7 @@ impl Source {
         let Item { digest, path, size, .. } = piece.item;
         let mut reader = match self.split.take() {
             Some((of, reader)) if of == *digest && reader.position() <= piece.start => reader,
-            _ => Blob::file(*digest, path, *size).open(),
+            _ => StoredBlob::file(*digest, path, *size).open(),
         };
         // The parts before may be in volumes of an earlier run.
         reader.advance_to(piece.start)?;

@@ -8,8 +8,8 @@ use std::path::{Path, PathBuf};
 
 use catalog::query::Query;
 use image::{
-    Base, BuiltLayer, Descriptor, Image, ImagePlan, Layer, Location, Modes, Platform, ProgramError, Reference, Store,
-    find_program,
+    BaseImage, BuiltLayer, Descriptor, Image, ImagePlan, Layer, LayerModes, Location, Platform, ProgramError,
+    Reference, Store, find_program,
 };
 use serve::cache::store::{Fingerprint, PrepareError, build_portable};
 use serve::load::{Directory, Empty, OnInvalid};
@@ -32,7 +32,7 @@ const CACHE: &str = "/tmp/cache";
 /// The user of an image built from scratch.
 pub(crate) const USER: &str = "1001";
 /// Any user of the image can read the cache, and the root group can rebuild it.
-const CACHE_MODES: Modes = Modes { directory: 0o775, file: 0o664 };
+const CACHE_MODES: LayerModes = LayerModes { directory: 0o775, file: 0o664 };
 
 /// Build a catalog image without a container engine
 #[derive(clap::Args)]
@@ -360,14 +360,14 @@ fn catalog_layers(
     let theirs = plan.args.upstream_cache.then(|| upstream_cache(&directory, &*ours.cache, scratch)).transpose()?;
 
     let mut catalog = Layer::new();
-    catalog.tree(CONFIGS, &configs, Modes::default())?;
+    catalog.tree(CONFIGS, &configs, LayerModes::default())?;
     let catalog = write(&catalog)?;
     let mut layer = Layer::new();
     layer.directory("/tmp", 0o1777);
     layer.tree(CACHE, &cache, CACHE_MODES)?;
     if let Some(theirs) = &theirs {
         let (place, modes) = (format!("{CACHE}/{}", upstream::CACHE), upstream::CACHE_MODES);
-        let inside = Modes { directory: modes.directory, file: modes.file };
+        let inside = LayerModes { directory: modes.directory, file: modes.file };
         layer.tree(&place, &theirs.join(upstream::CACHE), inside)?;
         layer.directory(&place, modes.root);
         layer.file(&format!("{CACHE}/{}", upstream::DIGEST), &theirs.join(upstream::DIGEST), modes.file)?;
@@ -441,7 +441,7 @@ fn assemble(
         history,
         ..ImagePlan::default()
     };
-    let base = base.as_ref().map(|base| Base { manifest: &base.manifest, config: &base.config });
+    let base = base.as_ref().map(|base| BaseImage { manifest: &base.manifest, config: &base.config });
     Ok(image::build(store, &image, layers, base)?)
 }
 

@@ -4,7 +4,7 @@ use std::io::{self, Write};
 use std::path::PathBuf;
 
 use fbc::fault::Fault;
-use image::{Finding, Judgement, Verification};
+use image::{Judgement, SignatureResult, Verification};
 use source::Settings;
 
 use crate::exit::{Failure, Outcome};
@@ -94,7 +94,7 @@ fn write_requirement(out: &mut dyn Write, it: &Judgement) -> io::Result<()> {
     it.signatures.iter().try_for_each(|signature| write_signature(out, signature))
 }
 
-fn write_signature(out: &mut dyn Write, it: &Finding) -> io::Result<()> {
+fn write_signature(out: &mut dyn Write, it: &SignatureResult) -> io::Result<()> {
     let outcome = match &it.reason {
         None => "good".to_owned(),
         Some(reason) => format!("does not count: {reason}"),

@@ -703,7 +703,7 @@ fn write_image(env: &TestEnv, to: &str) {
     let label = ("operators.operatorframework.io.index.database.v1".to_owned(), "/database/index.db".to_owned());
     let plan = image::ImagePlan { labels: [label].into(), ..image::ImagePlan::default() };
     let built = image::build(&store, &plan, &[layer], None).unwrap();
-    let mut options = image::Options::new(store);
+    let mut options = image::ClientOptions::new(store);
     options.environment = image::Environment::isolated(&scratch.path("etc"), &[]);
     let place = image::Location::parse(&format!("oci:{}", env.path(to).display())).unwrap();
     image::Client::new(options).unwrap().push(&built.digest, &place).unwrap();

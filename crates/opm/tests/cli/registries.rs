@@ -46,7 +46,7 @@ impl Parts {
         let index: serde_json::Value = serde_json::from_slice(&index).expect("JSON");
         let digest = index["manifests"][0]["digest"].as_str().expect("a digest");
         let manifest = blob(digest.trim_start_matches("sha256:"));
-        let parsed: image::Manifest = serde_json::from_slice(&manifest).expect("a manifest");
+        let parsed: image::ImageManifest = serde_json::from_slice(&manifest).expect("a manifest");
         let parts = std::iter::once(&parsed.config).chain(&parsed.layers);
         Parts { blobs: parts.map(|part| blob(&part.digest.hex())).collect(), manifest }
     }

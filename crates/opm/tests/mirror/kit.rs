@@ -6,8 +6,8 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 
 use image::{
-    Client, Config, CopyPlan, Descriptor, Digest, Environment, Location, Manifest, Options, Platform, Reference, Store,
-    media_type,
+    Client, ClientOptions, ConfigFile, CopyPlan, Descriptor, Digest, Environment, ImageManifest, Location, Platform,
+    Reference, Store, media_type,
 };
 use testkit::{DockerRegistry, RegistryPlan};
 
@@ -55,7 +55,7 @@ impl Kit {
         let source = DockerRegistry::start(RegistryPlan::default())?;
         let closed = DockerRegistry::start(RegistryPlan::default())?;
         let dir = tempfile::tempdir().unwrap();
-        let mut options = Options::new(Store::open(&dir.path().join("store")).unwrap());
+        let mut options = ClientOptions::new(Store::open(&dir.path().join("store")).unwrap());
         options.use_http = true;
         options.environment = Environment::isolated(&dir.path().join("etc"), &[]);
         let client = Client::new(options).unwrap();
@@ -171,7 +171,7 @@ impl Kit {
         let store = self.store();
         store.put(content).unwrap();
         store.put(b"{}").unwrap();
-        let manifest = Manifest {
+        let manifest = ImageManifest {
             schema_version: 2,
             media_type: Some(media_type::OCI_MANIFEST.into()),
             config: Descriptor::of(media_type::OCI_CONFIG, b"{}"),
@@ -215,7 +215,7 @@ impl Kit {
 
     /// Returns the image of an index of [`Kit::index`] for an architecture.
     pub(crate) fn index_child(&self, index: Digest, architecture: &str) -> Digest {
-        let index: image::Index = serde_json::from_slice(&self.store().read(&index, 1 << 20).unwrap()).unwrap();
+        let index: image::ImageIndex = serde_json::from_slice(&self.store().read(&index, 1 << 20).unwrap()).unwrap();
         let of = |image: &Descriptor| image.platform.as_ref().is_some_and(|it| it.architecture == architecture);
         index.manifests.iter().find(|image| of(image)).unwrap().digest
     }
@@ -229,10 +229,10 @@ impl Kit {
                 Descriptor::of(media_type::OCI_LAYER, layer)
             })
             .collect();
-        let config = Config { architecture: architecture.into(), os: "linux".into(), ..Config::default() };
+        let config = ConfigFile { architecture: architecture.into(), os: "linux".into(), ..ConfigFile::default() };
         let config = serde_json::to_vec(&config).unwrap();
         store.put(&config).unwrap();
-        let mut manifest = Manifest {
+        let mut manifest = ImageManifest {
             schema_version: 2,
             media_type: Some(media_type::OCI_MANIFEST.into()),
             config: Descriptor::of(media_type::OCI_CONFIG, &config),

@@ -113,7 +113,7 @@ impl Stage {
         let layer = layer.write(&store, 0, &|_| {}).expect("layer");
         let plan = image::ImagePlan { labels: labels.iter().cloned().collect(), ..image::ImagePlan::default() };
         let built = image::build(&store, &plan, &[layer], None).expect("image");
-        let mut options = image::Options::new(store);
+        let mut options = image::ClientOptions::new(store);
         options.use_http = true;
         let client = image::Client::new(options).expect("client");
         let name = format!("{}/{name}", self.registry.host());

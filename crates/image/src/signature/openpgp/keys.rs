@@ -2,7 +2,7 @@
 
 use super::armor;
 use super::error::OpenPgpError;
-use super::message::Message;
+use super::message::OpenPgpMessage;
 use super::packet::{self, PUBLIC_KEY, PUBLIC_SUBKEY, Packet, SIGNATURE, USER_ATTRIBUTE, USER_ID};
 use super::signed::{DIRECT, KEY_BINDING, KEY_REVOCATION, SUBKEY_BINDING, SUBKEY_REVOCATION, Signed, USER_REVOCATION};
 use super::verify::{PublicKey, SHA1, framed};
@@ -17,7 +17,7 @@ pub(crate) struct Keyring {
 struct PrimaryKey {
     key: PublicKey,
     name: Option<String>,
-    state: State,
+    state: KeyState,
     /// The self-signature of the primary key.
     self_signature: Option<Signed>,
     subkeys: Vec<Subkey>,
@@ -25,12 +25,12 @@ struct PrimaryKey {
 
 struct Subkey {
     key: PublicKey,
-    state: State,
+    state: KeyState,
     binding: Option<Signed>,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum State {
+enum KeyState {
     Good,
     Revoked,
 }
@@ -53,7 +53,7 @@ impl Keyring {
     }
 
     /// Checks that a message is signed by one of the keys, and returns the signer.
-    pub(crate) fn check(&self, message: &Message, now: i64) -> Result<String, OpenPgpError> {
+    pub(crate) fn check(&self, message: &OpenPgpMessage, now: i64) -> Result<String, OpenPgpError> {
         let signed = message.signed();
         let id = message.issuer().ok_or(OpenPgpError::NoIssuer)?;
         let mut outcome = Err(OpenPgpError::UnknownKey(id.clone()));
@@ -77,7 +77,7 @@ impl PrimaryKey {
         if signed.hash == SHA1 {
             return Err(OpenPgpError::Sha1);
         }
-        if self.state == State::Revoked {
+        if self.state == KeyState::Revoked {
             return Err(OpenPgpError::Revoked(self.key.fingerprint()));
         }
         let self_signature =
@@ -86,7 +86,7 @@ impl PrimaryKey {
         if key.fingerprint() != self.key.fingerprint() {
             let subkey = self.subkeys.iter().find(|subkey| subkey.key.fingerprint() == name);
             let subkey = subkey.ok_or(OpenPgpError::NoSubkey)?;
-            if subkey.state == State::Revoked {
+            if subkey.state == KeyState::Revoked {
                 return Err(OpenPgpError::RevokedSubkey(name));
             }
             let unbound = || OpenPgpError::Unbound { subkey: name.clone(), key: self.key.fingerprint() };
@@ -128,14 +128,14 @@ fn expired(key: &PublicKey, self_signature: &Signed, now: i64) -> Result<(), Ope
 
 /// Collects the packets of a key and verifies its self-signatures.
 fn primary(key: PublicKey, packets: &[Packet]) -> PrimaryKey {
-    let mut primary = PrimaryKey { key, name: None, state: State::Good, self_signature: None, subkeys: Vec::new() };
+    let mut primary = PrimaryKey { key, name: None, state: KeyState::Good, self_signature: None, subkeys: Vec::new() };
     let mut direct: Option<Signed> = None;
     let (mut has_revoker, mut foreign_revocation) = (false, false);
     let head = packets.iter().position(|packet| packet.tag != SIGNATURE).unwrap_or(packets.len());
     for signed in signatures(&packets[..head]) {
         let verified = primary.key.verifies(&framed(&primary.key.body), &signed);
         match signed.kind {
-            KEY_REVOCATION if verified => primary.state = State::Revoked,
+            KEY_REVOCATION if verified => primary.state = KeyState::Revoked,
             KEY_REVOCATION => foreign_revocation = true,
             DIRECT if verified => {
                 has_revoker |= signed.has_revoker;
@@ -168,7 +168,7 @@ fn primary(key: PublicKey, packets: &[Packet]) -> PrimaryKey {
     }
     if has_revoker && foreign_revocation {
         // A designated revoker may have revoked the key; its signature cannot be verified here, so reject the key.
-        primary.state = State::Revoked;
+        primary.state = KeyState::Revoked;
     }
     // A direct-key signature overrides the user ID certification.
     primary.self_signature = match (direct, certified) {
@@ -199,10 +199,10 @@ fn user(key: &PublicKey, packet: &Packet, packets: &[Packet]) -> Option<Signed> 
 fn subkey(primary: &PublicKey, packet: &Packet, packets: &[Packet]) -> Option<Subkey> {
     let key = PublicKey::parse(&packet.body)?;
     let content = [framed(&primary.body), framed(&key.body)].concat();
-    let mut subkey = Subkey { key, state: State::Good, binding: None };
+    let mut subkey = Subkey { key, state: KeyState::Good, binding: None };
     for signed in signatures(packets).into_iter().filter(|signed| primary.verifies(&content, signed)) {
         match signed.kind {
-            SUBKEY_REVOCATION => subkey.state = State::Revoked,
+            SUBKEY_REVOCATION => subkey.state = KeyState::Revoked,
             SUBKEY_BINDING => newer(&mut subkey.binding, signed),
             _ => {}
         }

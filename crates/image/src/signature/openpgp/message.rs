@@ -17,13 +17,13 @@ pub(crate) const MAX_CONTENT: u64 = 1 << 20;
 const MAX_NESTING: usize = 2;
 
 /// An unverified message: content and one signature.
-pub(crate) struct Message {
+pub(crate) struct OpenPgpMessage {
     content: Vec<u8>,
     signed: Signed,
 }
 
-impl Message {
-    pub(crate) fn parse(bytes: &[u8]) -> Result<Message, OpenPgpError> {
+impl OpenPgpMessage {
+    pub(crate) fn parse(bytes: &[u8]) -> Result<OpenPgpMessage, OpenPgpError> {
         let mut packets = packet::read(&armor::open(bytes)?)?;
         for _ in 0..MAX_NESTING {
             match packets.as_slice() {
@@ -47,7 +47,7 @@ impl Message {
             TEXT => return Err(OpenPgpError::TextSignature),
             kind => return Err(OpenPgpError::NotDocument(kind)),
         }
-        Ok(Message { content: literal(content)?, signed })
+        Ok(OpenPgpMessage { content: literal(content)?, signed })
     }
 
     /// Returns the signed content.

@@ -13,4 +13,4 @@ mod verify;
 
 pub(crate) use error::OpenPgpError;
 pub(crate) use keys::Keyring;
-pub(crate) use message::Message;
+pub(crate) use message::OpenPgpMessage;

@@ -1,18 +1,18 @@
 //! Sigstore signatures in the repository of the image, under a tag derived from its digest.
 
-use crate::signature::{Attached, SIGSTORE_MEDIA_TYPE, Sigstore};
+use crate::signature::{AttachedSignature, SIGSTORE_MEDIA_TYPE, Sigstore};
 
 use super::{Collected, MAX_SIGNATURE_BYTES, MAX_SIGNATURES};
 use crate::client::Inner;
-use crate::manifest::{Descriptor, Manifest, media_type};
+use crate::manifest::{Descriptor, ImageManifest, media_type};
 use crate::pull::parse;
-use crate::registry::{Document, Source, fallback_tag};
+use crate::registry::{ManifestDocument, RegistrySource, fallback_tag};
 use crate::{Digest, Error, ErrorKind};
 
 impl Inner {
     pub(crate) async fn read_attachments(
         &self,
-        source: &Source,
+        source: &RegistrySource,
         digest: &Digest,
         found: &mut Collected,
     ) -> Result<(), Error> {
@@ -26,7 +26,12 @@ impl Inner {
     }
 
     /// Adds the signatures of a manifest whose layers are in the store.
-    pub(crate) fn add_attachments(&self, tag: &str, document: &Document, found: &mut Collected) -> Result<(), Error> {
+    pub(crate) fn add_attachments(
+        &self,
+        tag: &str,
+        document: &ManifestDocument,
+        found: &mut Collected,
+    ) -> Result<(), Error> {
         for layer in signature_layers(tag, document)? {
             // Other attachments count towards the limit and are skipped.
             let payload = if layer.media_type == SIGSTORE_MEDIA_TYPE {
@@ -36,19 +41,19 @@ impl Inner {
                 Vec::new()
             };
             let annotations = layer.annotations.into_iter().collect();
-            found.add(Attached::Sigstore(Sigstore { media_type: layer.media_type, payload, annotations }))?;
+            found.add(AttachedSignature::Sigstore(Sigstore { media_type: layer.media_type, payload, annotations }))?;
         }
         Ok(())
     }
 }
 
 /// Returns the layers of a manifest with signatures, within the limits.
-fn signature_layers(tag: &str, document: &Document) -> Result<Vec<Descriptor>, Error> {
+fn signature_layers(tag: &str, document: &ManifestDocument) -> Result<Vec<Descriptor>, Error> {
     if document.media_type != media_type::OCI_MANIFEST {
         let text = format!("{tag} is a {}, not a manifest with signatures", document.media_type);
         return Err(Error::new(ErrorKind::Unsupported, text));
     }
-    let manifest: Manifest = parse(&document.content, "manifest")?;
+    let manifest: ImageManifest = parse(&document.content, "manifest")?;
     let limit = |text: String| Err(Error::new(ErrorKind::Limit, format!("{tag}: {text}")));
     if manifest.layers.len() > MAX_SIGNATURES {
         return limit(format!("more than {MAX_SIGNATURES} signatures"));

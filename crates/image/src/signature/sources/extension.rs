@@ -1,22 +1,22 @@
 //! Signatures from registries that store them and announce `X-Registry-Supports-Signatures`.
 
-use crate::signature::Attached;
+use crate::signature::AttachedSignature;
 use http::StatusCode;
 use serde::Deserialize;
 
 use super::{Collected, MAX_TOTAL_BYTES};
 use crate::client::Inner;
-use crate::registry::{Call, Source, response_error};
+use crate::registry::{Call, RegistrySource, response_error};
 use crate::{Digest, Error, ErrorKind};
 
 #[derive(Deserialize)]
 struct List {
-    signatures: Vec<Entry>,
+    signatures: Vec<SignatureEntry>,
 }
 
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
-struct Entry {
+struct SignatureEntry {
     schema_version: u64,
     #[serde(rename = "type")]
     kind: String,
@@ -26,7 +26,7 @@ struct Entry {
 impl Inner {
     pub(crate) async fn read_extension(
         &self,
-        source: &Source,
+        source: &RegistrySource,
         digest: &Digest,
         found: &mut Collected,
     ) -> Result<(), Error> {
@@ -50,7 +50,7 @@ impl Inner {
             let content = base64_simd::STANDARD
                 .decode_to_vec(entry.content.as_bytes())
                 .map_err(|_| to_error("a signature is not base64".into()))?;
-            found.add(Attached::Simple(content))?;
+            found.add(AttachedSignature::Simple(content))?;
         }
         Ok(())
     }

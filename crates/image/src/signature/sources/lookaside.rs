@@ -4,12 +4,12 @@ use std::fs::File;
 use std::io::{self, Read};
 use std::path::Path;
 
-use crate::signature::Attached;
+use crate::signature::AttachedSignature;
 use http::{StatusCode, Uri};
 
 use super::{Collected, MAX_SIGNATURE_BYTES, MAX_SIGNATURES};
 use crate::client::Inner;
-use crate::http::{HttpRequest, Trust};
+use crate::http::{HttpRequest, TlsTrust};
 use crate::{Digest, Error, ErrorKind, Reference};
 
 /// Maximum number of attempts when a server is unavailable.
@@ -31,7 +31,7 @@ impl Inner {
             let Some(content) = self.read_signature(&address).await.map_err(|error| error.context(&address))? else {
                 return Ok(());
             };
-            let signature = Attached::from_file(&content)
+            let signature = AttachedSignature::from_file(&content)
                 .map_err(|error| Error::new(ErrorKind::Unsupported, format!("{address}: {error}")))?;
             found.add(signature)?;
         }
@@ -43,7 +43,7 @@ impl Inner {
             return read_file(Path::new(path)).map_err(|error| Error::file("reading a signature", &error));
         }
         let uri: Uri = crate::download::web_address(address)?;
-        let trust = if self.options.skip_tls_verify { Trust::Any } else { Trust::Verified };
+        let trust = if self.options.skip_tls_verify { TlsTrust::Any } else { TlsTrust::Verified };
         let http = &self.registry.http;
         let mut tries = 1;
         loop {

@@ -24,7 +24,7 @@ pub(crate) struct RegistriesD {
 
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
-struct Content {
+struct RegistriesYaml {
     #[serde(rename = "default-docker")]
     default_docker: Option<Namespace>,
     docker: Option<BTreeMap<String, Option<Namespace>>>,
@@ -75,7 +75,8 @@ impl RegistriesD {
         let mut json = Vec::new();
         fbc::yaml::to_json(text.as_bytes(), &YAML_LIMITS, &mut json).map_err(|error| to_error(error.to_string()))?;
         // A file with only comments is null.
-        let content: Option<Content> = serde_json::from_slice(&json).map_err(|error| to_error(error.to_string()))?;
+        let content: Option<RegistriesYaml> =
+            serde_json::from_slice(&json).map_err(|error| to_error(error.to_string()))?;
         let content = content.unwrap_or_default();
         if let Some(default) = content.default_docker
             && self.default.replace(default).is_some()

@@ -6,7 +6,7 @@ use std::process::{Command, Stdio};
 use bundle::{Copied, Dockerfile, DockerfileError};
 use clap::builder::TypedValueParser;
 use fbc::Members;
-use image::{Base, ImagePlan, Layer, Location, Modes, Platform, Store};
+use image::{BaseImage, ImagePlan, Layer, LayerModes, Location, Platform, Store};
 use source::Images;
 
 use super::generate::{self, DOCKERFILE, GenerateFlags};
@@ -175,7 +175,7 @@ fn layers(dockerfile: &Dockerfile, scratch: &Path, printer: &Printer) -> Result<
         tree::leave_out_hidden(&mut members, boundary, printer)?;
         members.copy_to(&copy)?;
         let mut layer = Layer::new();
-        layer.tree(&path, &copy, Modes::default())?;
+        layer.tree(&path, &copy, LayerModes::default())?;
         layers.push((path, layer));
     }
     Ok(layers)
@@ -212,6 +212,6 @@ fn build(
     };
     let labels = dockerfile.labels.clone();
     let plan = ImagePlan { platform, labels, created: time, history, ..ImagePlan::default() };
-    let base = base.as_ref().map(|base| Base { manifest: &base.manifest, config: &base.config });
+    let base = base.as_ref().map(|base| BaseImage { manifest: &base.manifest, config: &base.config });
     Ok(image::build(store, &plan, &layers, base)?)
 }

@@ -193,7 +193,7 @@ impl MoveFlags {
         moved.report_as(self.progress);
         let images = Images::in_store(settings, Arc::new(terminal), store, |options| {
             options.parallel = usize::from(self.jobs.max(1));
-            options.progress = Arc::clone(&moved) as Arc<dyn image::Progress>;
+            options.progress = Arc::clone(&moved) as Arc<dyn image::TransferProgress>;
             options.rate = self.limit_rate;
         })?;
         let enforced = images.client()?.enforced_policy().map_err(Failure::message)?;

@@ -3,7 +3,7 @@
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
-use image::{Explanation, Place, Problem, Reference};
+use image::{ExplainedProblem, ExplainedSource, Explanation, Reference};
 
 use crate::commands::build::reference;
 use crate::exit::{Failure, Outcome};
@@ -74,7 +74,7 @@ fn write_text(out: &mut dyn Write, explanation: &Explanation) -> io::Result<()> 
     Ok(())
 }
 
-fn write_place(out: &mut dyn Write, place: &Place) -> io::Result<()> {
+fn write_place(out: &mut dyn Write, place: &ExplainedSource) -> io::Result<()> {
     line(out, if place.mirror { "mirror" } else { "registry" }, &place.reference)?;
     let plain = place.address.starts_with("http:");
     let checked = match (plain, place.verified) {
@@ -114,7 +114,7 @@ fn write_place(out: &mut dyn Write, place: &Place) -> io::Result<()> {
     line(out, "time", &format!("{} ms", place.milliseconds))
 }
 
-fn problem(out: &mut dyn Write, problem: Option<&Problem>) -> io::Result<()> {
+fn problem(out: &mut dyn Write, problem: Option<&ExplainedProblem>) -> io::Result<()> {
     if let Some(problem) = problem {
         line(out, "problem", &problem.text)?;
         if let Some(help) = &problem.help {

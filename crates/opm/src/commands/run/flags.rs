@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use clap::builder::TypedValueParser;
 use cluster::run::pod::{Item, PodSettings, Security};
-use image::{Reference, ReferenceError};
+use image::{ImageReferenceError, Reference};
 
 use crate::choice::choice;
 use crate::cluster_flags::ClusterFlags;
@@ -154,7 +154,7 @@ fn security() -> impl TypedValueParser<Value = Security> {
 }
 
 /// Parses an image reference that a cluster can pull.
-pub(super) fn image_name(text: &str) -> Result<String, ReferenceError> {
+pub(super) fn image_name(text: &str) -> Result<String, ImageReferenceError> {
     let text = latest(text);
     Reference::parse(&text).map(|_| text)
 }

@@ -51,7 +51,7 @@ pub(super) enum Program {
 }
 
 impl Program {
-    fn of(config: &image::Config) -> Program {
+    fn of(config: &image::ConfigFile) -> Program {
         let entrypoint = config.config.as_ref().and_then(|config| config.entrypoint.as_ref()?.first());
         match entrypoint {
             Some(program) if program.rsplit('/').next() == Some("opm") => Program::Opm(program.clone()),

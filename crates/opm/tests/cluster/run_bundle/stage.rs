@@ -71,7 +71,7 @@ impl Stage {
         let labels = labels.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned())).collect();
         let plan = image::ImagePlan { labels, ..image::ImagePlan::default() };
         let built = image::build(&store, &plan, &[layer], None).expect("image");
-        let mut options = image::Options::new(store);
+        let mut options = image::ClientOptions::new(store);
         options.use_http = true;
         let client = image::Client::new(options).expect("client");
         let name = format!("{}/{name}", self.registry.host());
