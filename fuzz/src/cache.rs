@@ -10,7 +10,7 @@ use catalog::query::Query;
 use fbc::Limits;
 use serve::cache::Cache;
 use serve::cache::store::{Integrity, file_in, prepare};
-use serve::load::{Directory, Empty, OnInvalid};
+use serve::load::{Empty, OnInvalid, ServedDirectory};
 
 /// Maximum number of rows that are read of each reply.
 const ROWS: usize = 100;
@@ -72,7 +72,7 @@ fn valid_cache() -> &'static [u8] {
         let root = scratch.path().join("catalog");
         fs::create_dir(&root).expect("scratch directory");
         fs::write(root.join("catalog.yaml"), CATALOG).expect("scratch file");
-        let directory = Directory {
+        let directory = ServedDirectory {
             root,
             limits: Limits::default(),
             on_invalid: OnInvalid::Fail,

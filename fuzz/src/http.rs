@@ -6,7 +6,7 @@ use http::header::{
     HeaderMap, HeaderName, HeaderValue, IF_MATCH, IF_MODIFIED_SINCE, IF_NONE_MATCH, IF_UNMODIFIED_SINCE, RANGE,
 };
 use serve::http::conditions::{Verdict, check, format_time};
-use serve::http::range::{Range, of};
+use serve::http::range::{ContentRange, of};
 
 const NAMES: [HeaderName; 5] = [IF_MATCH, IF_NONE_MATCH, IF_MODIFIED_SINCE, IF_UNMODIFIED_SINCE, RANGE];
 const TAG: &str = "tag";
@@ -34,8 +34,8 @@ pub fn run(bytes: &[u8]) {
 }
 
 /// Checks that ranges are sorted, disjoint, not empty, within the content, and few.
-fn check_ranges(range: Range, length: u64) {
-    let Range::Parts(parts) = range else { return };
+fn check_ranges(range: ContentRange, length: u64) {
+    let ContentRange::Parts(parts) = range else { return };
     assert!((1..=16).contains(&parts.len()), "{} parts", parts.len());
     assert!(parts.iter().all(|(start, end)| start < end && *end <= length), "{parts:?} of {length}");
     assert!(parts.windows(2).all(|pair| pair[0].1 < pair[1].0), "{parts:?}");

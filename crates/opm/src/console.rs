@@ -7,8 +7,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 use fbc::json::Raw;
 use fbc::spelling::calendar;
 use fbc::{Blob, Fbc};
-use serve::live::State;
-use serve::load::{Summarized, Summarizer};
+use serve::live::ServerState;
+use serve::load::{EncodedSummary, SummaryEncoder};
 use serve::pages::{PackageSummaries, PageKind, PageReply, PageRequest, Pages};
 use site::console::{self, Console, Store};
 use site::frame::Notice;
@@ -18,21 +18,21 @@ use site::pages::problems::{Found, LeftOut};
 use crate::compared::Others;
 
 /// Starts to collect the data of a package for its pages.
-pub(crate) fn summarize(package: &catalog::Package) -> Box<dyn Summarizer<'_> + '_> {
+pub(crate) fn summarize(package: &catalog::Package) -> Box<dyn SummaryEncoder<'_> + '_> {
     Box::new(SiteSummarizer(site::summarize::Summarizer::new(package)))
 }
 
 /// Adapts the summarizer of `site` to the interface of `serve`.
 struct SiteSummarizer<'a>(site::summarize::Summarizer<'a>);
 
-impl<'a> Summarizer<'a> for SiteSummarizer<'a> {
+impl<'a> SummaryEncoder<'a> for SiteSummarizer<'a> {
     fn bundle(&mut self, name: &str, bundle: &'a catalog::Bundle, text: Raw<'_>, csv: Option<Raw<'_>>) {
         self.0.bundle(name, bundle, text, csv);
     }
 
-    fn finish(self: Box<Self>, fbc: &Fbc, blobs: &[&Blob]) -> io::Result<Summarized> {
+    fn finish(self: Box<Self>, fbc: &Fbc, blobs: &[&Blob]) -> io::Result<EncodedSummary> {
         let made = self.0.finish(fbc, blobs.iter().copied())?;
-        Ok(Summarized { summary: made.package.write(), icon: made.icon })
+        Ok(EncodedSummary { summary: made.package.write(), icon: made.icon })
     }
 }
 
@@ -89,7 +89,7 @@ impl ServedConsole {
         self.changes.fetch_add(1, Relaxed);
     }
 
-    fn state(&self, state: &State) -> console::State {
+    fn state(&self, state: &ServerState) -> console::State {
         let mut notices = Vec::new();
         let mut note = |bad: bool, text: String| notices.push(Notice { bad, text });
         if state.draining {
@@ -126,7 +126,7 @@ impl Pages for ServedConsole {
         &self,
         request: &PageRequest<'_>,
         summaries: Option<&PackageSummaries>,
-        state: &State,
+        state: &ServerState,
     ) -> Option<PageReply> {
         let store = summaries.map(Served);
         let store = store.as_ref().map(|store| store as &dyn Store);
@@ -150,7 +150,7 @@ impl Pages for ServedConsole {
         })
     }
 
-    fn event(&self, summaries: Option<&PackageSummaries>, state: &State) -> Option<String> {
+    fn event(&self, summaries: Option<&PackageSummaries>, state: &ServerState) -> Option<String> {
         let request = PageRequest { path: "-/d/revision.json", query: "", html: false };
         let reply = self.answer(&request, summaries, state).filter(|reply| reply.status == 200)?;
         String::from_utf8(reply.body).ok()

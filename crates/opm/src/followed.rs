@@ -1,17 +1,17 @@
 //! Serves a catalog image whose tag moves.
 
-use serve::run::{Origin, OriginError, Polled};
+use serve::run::{CatalogOrigin, OriginError, PollOutcome};
 use source::Followed;
 
 /// The image as the origin of a server's catalogs.
 pub(crate) struct FollowedImage(pub(crate) Followed);
 
-impl Origin for FollowedImage {
-    fn poll(&self) -> Result<Polled, OriginError> {
+impl CatalogOrigin for FollowedImage {
+    fn poll(&self) -> Result<PollOutcome, OriginError> {
         Ok(match self.0.poll()? {
-            source::Polled::Unchanged => Polled::Unchanged,
-            source::Polled::Catalog(directory) => Polled::Catalog(directory),
-            source::Polled::Unusable(error) => Polled::Unusable(error.into()),
+            source::Polled::Unchanged => PollOutcome::Unchanged,
+            source::Polled::Catalog(directory) => PollOutcome::Catalog(directory),
+            source::Polled::Unusable(error) => PollOutcome::Unusable(error.into()),
         })
     }
 

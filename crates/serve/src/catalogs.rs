@@ -8,18 +8,18 @@ use std::time::Duration;
 
 use fbc::{Fbc, Limits, LoadOptions};
 
-use crate::budget::Budget;
-use crate::content::Content;
+use crate::budget::ConnectionBudget;
+use crate::content::CatalogContent;
 use crate::http::{self, Site};
 use crate::listen::Address;
-use crate::live::Live;
+use crate::live::LiveCatalog;
 use crate::run::RunError;
 use crate::supervise::Listeners;
 use crate::tls::{Tls, TlsFiles};
 
 /// The served catalogs, by name.
 #[derive(Default)]
-pub struct Catalogs(RwLock<BTreeMap<String, Arc<Content>>>);
+pub struct Catalogs(RwLock<BTreeMap<String, Arc<CatalogContent>>>);
 
 impl Catalogs {
     /// Serves the catalog of a directory under `name`; replies in flight continue with the previous one.
@@ -33,7 +33,7 @@ impl Catalogs {
         if let Some(problem) = loaded.problems.first() {
             return Err(io::Error::other(problem.message.clone()));
         }
-        let content = Arc::new(Content::of(&fbc)?);
+        let content = Arc::new(CatalogContent::of(&fbc)?);
         self.0.write().unwrap_or_else(PoisonError::into_inner).insert(name.to_owned(), content);
         Ok(())
     }
@@ -43,7 +43,7 @@ impl Catalogs {
         self.0.write().unwrap_or_else(PoisonError::into_inner).remove(name);
     }
 
-    pub(crate) fn get(&self, name: &str) -> Option<Arc<Content>> {
+    pub(crate) fn get(&self, name: &str) -> Option<Arc<CatalogContent>> {
         self.0.read().unwrap_or_else(PoisonError::into_inner).get(name).cloned()
     }
 }
@@ -61,12 +61,12 @@ pub async fn run(
     stop: impl Future<Output = ()>,
 ) -> Result<(), RunError> {
     let tls = tls.map(Tls::read).transpose().map_err(RunError::Tls)?;
-    let live = Arc::new(Live::default());
+    let live = Arc::new(LiveCatalog::default());
     let listener = address.bind().await.map_err(RunError::Listen)?;
     let bound = listener.to_string();
     tracing::info!(address = bound, tls = tls.is_some(), "serving catalogs");
     let mut listeners = Listeners::default();
-    let limit = Budget::of(0, connections).http;
+    let limit = ConnectionBudget::of(0, connections).http;
     let site = Site::catalogs(&live, catalogs);
     listeners.add(format!("HTTP on {bound}"), http::serve(listener, tls, limit, site, listeners.stopping()));
     let outcome = tokio::select! {

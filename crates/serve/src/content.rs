@@ -13,14 +13,14 @@ use fbc::json::{JsonLayout, write_canonical};
 use fbc::{Blob, Fbc};
 use rayon::prelude::*;
 
-use crate::cache::Digest;
+use crate::cache::ContentDigest;
 use crate::graphql::Discovered;
 
 /// The number of blobs that are encoded in parallel before they are written.
 const BATCH: usize = 64;
 
 /// All blobs of a catalog, a line each, in an unnamed temporary file.
-pub struct Content {
+pub struct CatalogContent {
     file: File,
     /// The length of the file, in bytes.
     pub(crate) length: u64,
@@ -46,7 +46,7 @@ struct Line {
 
 /// A filter for blobs; an empty field matches any.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub(crate) struct Filter {
+pub(crate) struct BlobFilter {
     pub(crate) schema: String,
     pub(crate) package: String,
     pub(crate) name: String,
@@ -61,26 +61,26 @@ pub(crate) enum Pick {
 }
 
 /// The bytes to send, in order.
-pub(crate) enum Selection {
+pub(crate) enum ContentSelection {
     /// Ranges of the content, and texts between them.
-    Pieces(VecDeque<Piece>),
+    Pieces(VecDeque<ContentPiece>),
     /// Matching lines, from this one on.
     Lines(Pick, usize),
 }
 
 /// A part of the bytes to send.
-pub(crate) enum Piece {
+pub(crate) enum ContentPiece {
     Text(Bytes),
     /// Offset and length.
     Range(u64, u64),
 }
 
-impl Content {
+impl CatalogContent {
     /// Writes the blobs of a catalog to a temporary file.
     ///
     /// # Errors
     /// Fails when files of the catalog changed, or the temporary file cannot be written.
-    pub(crate) fn of(fbc: &Fbc) -> io::Result<Content> {
+    pub(crate) fn of(fbc: &Fbc) -> io::Result<CatalogContent> {
         // Blobs are served as the files have them: channels that were derived from the legacy format are in no file.
         let is_read = fbc.blobs().iter().any(|blob| blob.origin.is_some());
         let blobs: Vec<&Blob> = fbc.blobs().iter().filter(|blob| !is_read || blob.origin.is_some()).collect();
@@ -114,7 +114,7 @@ impl Content {
                     package: number(package),
                     name: number(&blob.name),
                 });
-                digests.extend_from_slice(&Digest::of(&line).0.to_le_bytes());
+                digests.extend_from_slice(&ContentDigest::of(&line).0.to_le_bytes());
                 length += line.len() as u64;
                 out.write_all(&line).map_err(write_failed)?;
             }
@@ -124,15 +124,23 @@ impl Content {
             texts[number as usize] = text;
         }
         let file = out.into_inner().map_err(|error| write_failed(error.into_error()))?;
-        let digest = Digest::of(&digests).to_string();
-        Ok(Content { file, length, digest, since: SystemTime::now(), lines, texts, discovered: Discovered::default() })
+        let digest = ContentDigest::of(&digests).to_string();
+        Ok(CatalogContent {
+            file,
+            length,
+            digest,
+            since: SystemTime::now(),
+            lines,
+            texts,
+            discovered: Discovered::default(),
+        })
     }
 
     /// Creates content from schemas and blobs in canonical form, without packages and names.
     ///
     /// # Errors
     /// Fails when the temporary file cannot be written.
-    pub(crate) fn of_lines(blobs: &[(&str, &str)]) -> io::Result<Content> {
+    pub(crate) fn of_lines(blobs: &[(&str, &str)]) -> io::Result<CatalogContent> {
         let (mut file, mut lines, mut length) = (tempfile::tempfile()?, Vec::new(), 0);
         for (index, (_, blob)) in blobs.iter().enumerate() {
             let line = format!("{blob}\n");
@@ -143,7 +151,7 @@ impl Content {
         }
         let texts = std::iter::once("").chain(blobs.iter().map(|(schema, _)| *schema)).map(Box::from).collect();
         let (digest, since, discovered) = (String::new(), SystemTime::now(), Discovered::default());
-        Ok(Content { file, length, digest, since, lines, texts, discovered })
+        Ok(CatalogContent { file, length, digest, since, lines, texts, discovered })
     }
 
     /// Returns the schemas of all blobs, in order.
@@ -195,7 +203,7 @@ impl Content {
     }
 
     /// Selects the blobs that match a filter.
-    pub(crate) fn find(&self, filter: &Filter) -> Pick {
+    pub(crate) fn find(&self, filter: &BlobFilter) -> Pick {
         let number = |wanted: &str| match wanted {
             "" => Some(None),
             wanted => self.number(wanted).map(Some),
@@ -240,23 +248,23 @@ impl Pick {
     }
 }
 
-impl Selection {
+impl ContentSelection {
     /// Selects one range.
-    pub(crate) fn range(offset: u64, length: u64) -> Selection {
-        Selection::Pieces(VecDeque::from([Piece::Range(offset, length)]))
+    pub(crate) fn range(offset: u64, length: u64) -> ContentSelection {
+        ContentSelection::Pieces(VecDeque::from([ContentPiece::Range(offset, length)]))
     }
 
     /// Returns the next piece, of at most `size` bytes unless it is a text.
-    fn next(&mut self, content: &Content, size: u64) -> Option<Piece> {
+    fn next(&mut self, content: &CatalogContent, size: u64) -> Option<ContentPiece> {
         match self {
-            Selection::Pieces(pieces) => match pieces.pop_front()? {
-                Piece::Range(offset, length) if length > size => {
-                    pieces.push_front(Piece::Range(offset + size, length - size));
-                    Some(Piece::Range(offset, size))
+            ContentSelection::Pieces(pieces) => match pieces.pop_front()? {
+                ContentPiece::Range(offset, length) if length > size => {
+                    pieces.push_front(ContentPiece::Range(offset + size, length - size));
+                    Some(ContentPiece::Range(offset, size))
                 }
                 piece => Some(piece),
             },
-            Selection::Lines(pick, next) => {
+            ContentSelection::Lines(pick, next) => {
                 let picked = |next: &mut usize| {
                     let found = content.lines.get(*next..)?.iter().position(|line| pick.matches(line))?;
                     *next += found + 1;
@@ -272,23 +280,23 @@ impl Selection {
                     length += u64::from(line.length);
                     *next += 1;
                 }
-                Some(Piece::Range(offset, length))
+                Some(ContentPiece::Range(offset, length))
             }
         }
     }
 }
 
-/// Reads a [`Selection`] of a [`Content`], a chunk at a time.
-pub(crate) struct Reader {
-    content: Arc<Content>,
-    selection: Selection,
+/// Reads a [`ContentSelection`] of a [`CatalogContent`], a chunk at a time.
+pub(crate) struct ContentReader {
+    content: Arc<CatalogContent>,
+    selection: ContentSelection,
     /// The rest of the piece that is being read.
-    current: Option<Piece>,
+    current: Option<ContentPiece>,
 }
 
-impl Reader {
-    pub(crate) fn new(content: Arc<Content>, selection: Selection) -> Reader {
-        Reader { content, selection, current: None }
+impl ContentReader {
+    pub(crate) fn new(content: Arc<CatalogContent>, selection: ContentSelection) -> ContentReader {
+        ContentReader { content, selection, current: None }
     }
 
     /// Reads the next bytes: `size` of them, or fewer at the end.
@@ -301,17 +309,17 @@ impl Reader {
             let room = size - chunk.len();
             match self.current.take().or_else(|| self.selection.next(&self.content, size as u64)) {
                 None => break,
-                Some(Piece::Text(mut text)) => {
+                Some(ContentPiece::Text(mut text)) => {
                     chunk.extend_from_slice(&text.split_to(text.len().min(room)));
-                    self.current = (!text.is_empty()).then_some(Piece::Text(text));
+                    self.current = (!text.is_empty()).then_some(ContentPiece::Text(text));
                 }
-                Some(Piece::Range(offset, length)) => {
+                Some(ContentPiece::Range(offset, length)) => {
                     let wanted = room.min(usize::try_from(length).unwrap_or(usize::MAX));
                     let start = chunk.len();
                     chunk.resize(start + wanted, 0);
                     self.content.file.read_exact_at(&mut chunk[start..], offset)?;
                     let left = length - wanted as u64;
-                    self.current = (left > 0).then_some(Piece::Range(offset + wanted as u64, left));
+                    self.current = (left > 0).then_some(ContentPiece::Range(offset + wanted as u64, left));
                 }
             }
         }

@@ -11,9 +11,9 @@ use tokio::time::Instant;
 
 use crate::cache::Cache;
 use crate::cache::store::{self, Fingerprint, Integrity, PrepareError, Prepared, Reading};
-use crate::live::{Blobs, Live};
+use crate::live::{Blobs, LiveCatalog};
 use crate::memory;
-use crate::run::{Origin, OriginError, Plan, Polled};
+use crate::run::{CatalogOrigin, OriginError, PollOutcome, ServePlan};
 use crate::snapshot::{self, NoBlobs};
 use crate::tls::Tls;
 
@@ -23,8 +23,8 @@ const LONGEST_DELAY: Duration = Duration::from_secs(60);
 
 /// Follows the source of a catalog, and repairs the cache that answers calls.
 pub(crate) struct Follower {
-    plan: Plan,
-    live: Arc<Live>,
+    plan: ServePlan,
+    live: Arc<LiveCatalog>,
     tls: Option<Tls>,
     /// The served cache, and the state of its source files before they were read.
     served: Option<(Arc<Cache>, Reading)>,
@@ -58,7 +58,7 @@ enum Event {
 }
 
 impl Follower {
-    pub(crate) fn new(plan: Plan, live: Arc<Live>, tls: Option<Tls>) -> Follower {
+    pub(crate) fn new(plan: ServePlan, live: Arc<LiveCatalog>, tls: Option<Tls>) -> Follower {
         Follower {
             plan,
             live,
@@ -181,23 +181,23 @@ impl Follower {
     }
 
     /// Polls the origin; returns the minimum delay before the next poll.
-    async fn poll_origin(&mut self, origin: &Arc<dyn Origin>) -> Duration {
+    async fn poll_origin(&mut self, origin: &Arc<dyn CatalogOrigin>) -> Duration {
         let polled = poll_blocking(origin).await;
         if polled.is_ok() {
             self.live.reached();
         }
         match polled {
-            Ok(Polled::Catalog(root)) => {
+            Ok(PollOutcome::Catalog(root)) => {
                 tracing::info!("catalog changed, loading it");
                 self.updates = Backoff::default();
                 self.update(root, None).await;
             }
-            Ok(Polled::Unchanged) => match self.pending.clone() {
+            Ok(PollOutcome::Unchanged) => match self.pending.clone() {
                 Some(root) if self.updates.is_due() => self.update(root, None).await,
                 Some(_) => {}
                 None => self.updates = Backoff::default(),
             },
-            Ok(Polled::Unusable(reason)) => {
+            Ok(PollOutcome::Unusable(reason)) => {
                 self.pending = None;
                 self.refuse(reason.to_string());
                 return self.updates.next_delay();
@@ -242,7 +242,7 @@ impl Follower {
         }
     }
 
-    fn publish(&mut self, loaded: snapshot::Loaded) {
+    fn publish(&mut self, loaded: snapshot::ReadyCatalog) {
         snapshot::log_quarantined(&loaded.snapshot.quarantined);
         self.live.publish(loaded.snapshot);
         self.last = Some(loaded.reading.fingerprint().clone());
@@ -288,7 +288,7 @@ impl Follower {
     /// The new cache lives only as long as this process: the storage of the damaged one may itself be faulty.
     async fn repair(&mut self) {
         tracing::error!("cache is damaged, building a temporary one");
-        let plan = Plan { cache_dir: None, ..self.plan.clone() };
+        let plan = ServePlan { cache_dir: None, ..self.plan.clone() };
         self.repairs.next_delay();
         match snapshot::load(&plan, Integrity::Rebuild).await {
             Ok(loaded) => {
@@ -353,7 +353,7 @@ async fn until(time: Option<Instant>) {
 }
 
 /// Polls an origin on a blocking thread.
-pub(crate) async fn poll_blocking(origin: &Arc<dyn Origin>) -> Result<Polled, OriginError> {
+pub(crate) async fn poll_blocking(origin: &Arc<dyn CatalogOrigin>) -> Result<PollOutcome, OriginError> {
     let origin = Arc::clone(origin);
     tokio::task::spawn_blocking(move || origin.poll()).await.unwrap_or_else(|error| Err(error.into()))
 }

@@ -13,7 +13,7 @@ use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::{TcpListener, TcpStream, UnixListener, UnixStream};
 
-use crate::live::Live;
+use crate::live::LiveCatalog;
 use crate::slots::{Slot, Slots};
 
 /// Time limit for the first bytes of a new connection, including a TLS handshake.
@@ -175,7 +175,7 @@ fn is_transient(error: &io::Error) -> bool {
 }
 
 /// Acquires a slot for a connection, or one of the reserve, and counts evictions; returns whether it is within the limit.
-pub(crate) async fn acquire_slot(slots: &Arc<Slots>, reserve: &Arc<Slots>, live: &Live) -> Option<(Slot, bool)> {
+pub(crate) async fn acquire_slot(slots: &Arc<Slots>, reserve: &Arc<Slots>, live: &LiveCatalog) -> Option<(Slot, bool)> {
     for (slots, within_limit) in [(slots, true), (reserve, false)] {
         let before = slots.evicted.load(Relaxed);
         let slot = slots.acquire().await;

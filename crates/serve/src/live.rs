@@ -6,9 +6,9 @@ use catalog::query::Query;
 use tokio::sync::{Notify, watch};
 
 use crate::cache::Cache;
-use crate::content::Content;
+use crate::content::CatalogContent;
 use crate::load::Quarantined;
-use crate::metrics::Metrics;
+use crate::metrics::ServerMetrics;
 use crate::pages::PackageSummaries;
 
 /// The served catalog, for gRPC and HTTP alike.
@@ -30,7 +30,7 @@ pub enum Blobs {
     /// They are loading, or nothing needs them.
     Loading,
     /// They are available.
-    Ready(Arc<Content>),
+    Ready(Arc<CatalogContent>),
     /// They cannot be loaded, for this reason; loading will be retried.
     Unavailable(String),
 }
@@ -39,17 +39,17 @@ pub enum Blobs {
 ///
 /// A new catalog replaces the old one atomically, for gRPC and HTTP together. Calls in flight keep the catalog they
 /// started with.
-pub struct Live {
+pub struct LiveCatalog {
     snapshot: RwLock<Option<Snapshot>>,
-    state: watch::Sender<State>,
+    state: watch::Sender<ServerState>,
     damaged: Notify,
     /// The metrics of the server.
-    pub metrics: Metrics,
+    pub metrics: ServerMetrics,
 }
 
 /// The state of a server.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct State {
+pub struct ServerState {
     /// Whether it answers calls.
     pub serving: bool,
     /// Details for operators.
@@ -66,19 +66,19 @@ pub struct State {
     pub draining: bool,
 }
 
-impl Default for Live {
-    fn default() -> Live {
-        let state = State { detail: "the catalog is being loaded".into(), ..State::default() };
-        Live {
+impl Default for LiveCatalog {
+    fn default() -> LiveCatalog {
+        let state = ServerState { detail: "the catalog is being loaded".into(), ..ServerState::default() };
+        LiveCatalog {
             snapshot: RwLock::default(),
             state: watch::Sender::new(state),
             damaged: Notify::new(),
-            metrics: Metrics::default(),
+            metrics: ServerMetrics::default(),
         }
     }
 }
 
-impl Live {
+impl LiveCatalog {
     /// Returns the current catalog; `None` while the first one loads.
     pub fn catalog(&self) -> Option<Arc<dyn Query>> {
         let snapshot = self.snapshot.read().unwrap_or_else(PoisonError::into_inner);
@@ -200,12 +200,12 @@ impl Live {
     }
 
     /// Returns the state of the server.
-    pub fn state(&self) -> State {
+    pub fn state(&self) -> ServerState {
         self.state.borrow().clone()
     }
 
     /// Subscribes to the state of the server.
-    pub(crate) fn states(&self) -> watch::Receiver<State> {
+    pub(crate) fn states(&self) -> watch::Receiver<ServerState> {
         self.state.subscribe()
     }
 }
@@ -219,7 +219,7 @@ impl Blobs {
     }
 }
 
-impl State {
+impl ServerState {
     fn describe(&mut self) {
         if self.draining {
             return;

@@ -10,11 +10,11 @@ use fbc::json::Raw;
 use fbc::locate::Locator;
 use fbc::{Blob, BlobContent, Fbc, Limits, LoadOptions, Members, Problem, ProblemSeverity, ProblemStage, Spot};
 
-use crate::cache::{Digest, EncodeError};
+use crate::cache::{ContentDigest, EncodeError};
 
 /// A directory with a file-based catalog.
 #[derive(Debug, Clone)]
-pub struct Directory {
+pub struct ServedDirectory {
     /// Its path.
     pub root: PathBuf,
     /// Limits for reading it.
@@ -39,10 +39,10 @@ pub enum Empty {
 }
 
 /// Starts to extract the page data of a package.
-pub type Summarize = for<'a> fn(&'a catalog::Package) -> Box<dyn Summarizer<'a> + 'a>;
+pub type Summarize = for<'a> fn(&'a catalog::Package) -> Box<dyn SummaryEncoder<'a> + 'a>;
 
 /// Extracts the page data of a package during the pass over its bundles that encodes the answers.
-pub trait Summarizer<'a> {
+pub trait SummaryEncoder<'a> {
     /// Adds a bundle: its text, and its CSV or the CSV metadata in the catalog. Bundles arrive in any order.
     fn bundle(&mut self, name: &str, bundle: &'a catalog::Bundle, text: Raw<'_>, csv: Option<Raw<'_>>);
 
@@ -50,12 +50,12 @@ pub trait Summarizer<'a> {
     ///
     /// # Errors
     /// Fails when files of the catalog changed.
-    fn finish(self: Box<Self>, fbc: &Fbc, blobs: &[&Blob]) -> io::Result<Summarized>;
+    fn finish(self: Box<Self>, fbc: &Fbc, blobs: &[&Blob]) -> io::Result<EncodedSummary>;
 }
 
 /// The page data of a package.
 #[derive(Debug, Clone, Default)]
-pub struct Summarized {
+pub struct EncodedSummary {
     /// Everything but its icon, in the encoding of the page renderer.
     pub summary: Vec<u8>,
     /// Its icon.
@@ -85,9 +85,9 @@ pub(crate) struct CheckedCatalog {
     pub(crate) fbc: Fbc,
     pub(crate) catalog: Catalog,
     /// The digest of the content of each package.
-    pub(crate) packages: BTreeMap<String, Digest>,
+    pub(crate) packages: BTreeMap<String, ContentDigest>,
     /// The digest of the blobs that belong to no package.
-    pub(crate) unowned: Digest,
+    pub(crate) unowned: ContentDigest,
     pub(crate) quarantined: Vec<Quarantined>,
     members: Members,
 }
@@ -130,7 +130,7 @@ impl std::fmt::Debug for LoadError {
     }
 }
 
-impl Directory {
+impl ServedDirectory {
     /// Reads and checks the catalog, and returns the files that belong to it.
     ///
     /// # Errors
@@ -186,7 +186,7 @@ impl Directory {
     }
 
     /// Computes one digest of all blobs of each package.
-    fn digests(&self, fbc: &Fbc, catalog: &Catalog) -> io::Result<(BTreeMap<String, Digest>, Digest)> {
+    fn digests(&self, fbc: &Fbc, catalog: &Catalog) -> io::Result<(BTreeMap<String, ContentDigest>, ContentDigest)> {
         let mut lists: BTreeMap<&str, Vec<u8>> =
             catalog.packages().iter().map(|package| (package.name(), Vec::new())).collect();
         let mut unowned = Vec::new();
@@ -199,12 +199,12 @@ impl Directory {
             if matches!(&blob.content, BlobContent::Bundle(bundle) if !bundle.references.is_empty()) {
                 let text = fbc.text(blob, &mut buffer)?;
                 for object in fbc.objects(blob, text, &self.limits) {
-                    list.extend_from_slice(&Digest::of(object.as_bytes()).0.to_le_bytes());
+                    list.extend_from_slice(&ContentDigest::of(object.as_bytes()).0.to_le_bytes());
                 }
             }
         }
-        let packages = lists.into_iter().map(|(name, list)| (name.to_owned(), Digest::of(&list))).collect();
-        Ok((packages, Digest::of(&unowned)))
+        let packages = lists.into_iter().map(|(name, list)| (name.to_owned(), ContentDigest::of(&list))).collect();
+        Ok((packages, ContentDigest::of(&unowned)))
     }
 }
 

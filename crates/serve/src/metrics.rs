@@ -52,7 +52,7 @@ const BUCKETS: [u64; 10] = [100, 250, 500, 1_000, 2_500, 5_000, 25_000, 100_000,
 
 /// All metrics of a server.
 #[derive(Default)]
-pub struct Metrics {
+pub struct ServerMetrics {
     methods: [Method; METHODS.len()],
     packages: AtomicU64,
     channels: AtomicU64,
@@ -92,7 +92,7 @@ pub(crate) fn code_name(code: usize) -> &'static str {
     CODES.get(code).copied().unwrap_or("Unknown")
 }
 
-impl Metrics {
+impl ServerMetrics {
     pub(crate) fn started(&self, method: usize) {
         self.methods[method].started.fetch_add(1, Relaxed);
     }
@@ -213,7 +213,7 @@ mod tests {
 
     #[test]
     fn calls_are_counted_by_method_and_code() {
-        let metrics = Metrics::default();
+        let metrics = ServerMetrics::default();
         let bundle = method("api.Registry/GetBundle");
         metrics.started(bundle);
         metrics.finished(bundle, 2, Duration::from_micros(300));

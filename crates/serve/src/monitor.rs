@@ -2,10 +2,10 @@
 
 use std::sync::Arc;
 
-use crate::budget::Budget;
+use crate::budget::ConnectionBudget;
 use crate::http::{self, Site};
 use crate::listen::Address;
-use crate::live::Live;
+use crate::live::LiveCatalog;
 use crate::run::RunError;
 
 /// A process that reports its state.
@@ -27,6 +27,6 @@ pub trait Monitored: Send + Sync {
 pub async fn run(address: &Address, monitored: Arc<dyn Monitored>) -> Result<(), RunError> {
     let listener = address.bind().await.map_err(RunError::Listen)?;
     tracing::info!(address = %listener, "health and metrics");
-    let site = Site::monitor(&Arc::new(Live::default()), monitored);
-    http::serve(listener, None, Budget::DEBUG, site, std::future::pending()).await.map_err(RunError::Server)
+    let site = Site::monitor(&Arc::new(LiveCatalog::default()), monitored);
+    http::serve(listener, None, ConnectionBudget::DEBUG, site, std::future::pending()).await.map_err(RunError::Server)
 }

@@ -5,9 +5,9 @@ use std::sync::Arc;
 
 use crate::cache::Cache;
 use crate::cache::store::{self, PrepareError};
-use crate::content::{Filter, Reader, Selection};
-use crate::live::{Blobs, State};
-use crate::load::{Directory, Quarantined};
+use crate::content::{BlobFilter, ContentReader, ContentSelection};
+use crate::live::{Blobs, ServerState};
+use crate::load::{Quarantined, ServedDirectory};
 use crate::snapshot::NoBlobs;
 
 /// Renders pages of a catalog.
@@ -17,11 +17,11 @@ pub trait Pages: Send + Sync {
         &self,
         request: &PageRequest<'_>,
         summaries: Option<&PackageSummaries>,
-        state: &State,
+        state: &ServerState,
     ) -> Option<PageReply>;
 
     /// Returns the served revision for open pages, in one line of JSON; `None` while no catalog is loaded.
-    fn event(&self, summaries: Option<&PackageSummaries>, state: &State) -> Option<String>;
+    fn event(&self, summaries: Option<&PackageSummaries>, state: &ServerState) -> Option<String>;
 
     /// Notifies the renderer that a catalog replaced another.
     fn swapped(&self, old: &PackageSummaries, new: &PackageSummaries);
@@ -116,13 +116,13 @@ impl PackageSummaries {
             Blobs::Loading => return Err(io::Error::other("the blobs of the catalog are still being loaded")),
             Blobs::Unavailable(reason) => return Err(io::Error::other(reason.clone())),
         };
-        let filter = Filter { schema: fbc::blob::BUNDLE.into(), package: package.into(), name: bundle.into() };
+        let filter = BlobFilter { schema: fbc::blob::BUNDLE.into(), package: package.into(), name: bundle.into() };
         let pick = content.find(&filter);
         let length = usize::try_from(content.length_of(pick)).map_err(io::Error::other)?;
         if length == 0 {
             return Err(io::Error::other("the catalog has no such blob"));
         }
-        let mut reader = Reader::new(Arc::clone(content), Selection::Lines(pick, 0));
+        let mut reader = ContentReader::new(Arc::clone(content), ContentSelection::Lines(pick, 0));
         let bytes = reader.read(length)?;
         String::from_utf8(bytes).map_err(io::Error::other)
     }
@@ -133,7 +133,7 @@ impl PackageSummaries {
     ///
     /// # Errors
     /// Fails when the catalog cannot be served, or its files change meanwhile.
-    pub fn of(directory: &Directory) -> Result<(PackageSummaries, Vec<Quarantined>), PrepareError> {
+    pub fn of(directory: &ServedDirectory) -> Result<(PackageSummaries, Vec<Quarantined>), PrepareError> {
         let mut prepared = store::prepare(directory, None, store::Integrity::Rebuild)?;
         let content = match crate::snapshot::blobs_of(directory, &prepared.cache, &mut prepared.reading) {
             Ok(content) => content,
@@ -152,6 +152,6 @@ impl PackageSummaries {
         let Blobs::Ready(content) = &self.blobs else { return Ok(Vec::new()) };
         let pick = content.of_package(package);
         let length = usize::try_from(content.length_of(pick)).map_err(io::Error::other)?;
-        Reader::new(Arc::clone(content), Selection::Lines(pick, 0)).read(length)
+        ContentReader::new(Arc::clone(content), ContentSelection::Lines(pick, 0)).read(length)
     }
 }

@@ -8,13 +8,13 @@ use std::time::{Duration, Instant};
 use catalog::query::Query;
 use tokio::sync::Notify;
 
-use crate::budget::Budget;
+use crate::budget::ConnectionBudget;
 use crate::cache::store::{self, Integrity, PrepareError};
 use crate::follow::{self, Follower};
 use crate::http::{self, Site};
 use crate::listen::Address;
-use crate::live::{Blobs, Live, Snapshot};
-use crate::load::Directory;
+use crate::live::{Blobs, LiveCatalog, Snapshot};
+use crate::load::ServedDirectory;
 use crate::pages::Pages;
 use crate::server::{self, ServerLimits, Services};
 use crate::snapshot;
@@ -22,13 +22,13 @@ use crate::supervise::Listeners;
 use crate::tls::{Tls, TlsFiles};
 
 /// A source of catalogs other than a directory, such as an image.
-pub trait Origin: Send + Sync {
+pub trait CatalogOrigin: Send + Sync {
     /// Checks for a newer catalog than the last one it fetched, and fetches it. The first poll always returns a
     /// catalog, if there is one. May block for long.
     ///
     /// # Errors
     /// Fails when the source cannot be reached.
-    fn poll(&self) -> Result<Polled, OriginError>;
+    fn poll(&self) -> Result<PollOutcome, OriginError>;
 
     /// Notifies the origin that its last catalog is served now, so that earlier ones can be removed.
     fn served(&self);
@@ -37,9 +37,9 @@ pub trait Origin: Send + Sync {
 /// Why an origin has no catalog. Its own crate knows the details.
 pub type OriginError = Box<dyn std::error::Error + Send + Sync>;
 
-/// The outcome of polling an [`Origin`].
+/// The outcome of polling an [`CatalogOrigin`].
 #[derive(Debug)]
-pub enum Polled {
+pub enum PollOutcome {
     /// Nothing newer.
     Unchanged,
     /// A newer catalog, in this directory.
@@ -50,11 +50,11 @@ pub enum Polled {
 
 /// The complete configuration of a server.
 #[derive(Clone)]
-pub struct Plan {
+pub struct ServePlan {
     /// The catalog. Its path is not used if there is an origin.
-    pub directory: Directory,
+    pub directory: ServedDirectory,
     /// The origin that fetches the catalog, if the directory does not hold it.
-    pub origin: Option<Arc<dyn Origin>>,
+    pub origin: Option<Arc<dyn CatalogOrigin>>,
     /// The directory of the cache; without one, the cache lives as long as the server.
     pub cache_dir: Option<PathBuf>,
     /// How strictly an existing cache must match the catalog.
@@ -110,10 +110,10 @@ pub enum RunError {
 /// # Errors
 /// Fails when certificates cannot be used, an address cannot be bound, a listener fails, or the first catalog cannot be
 /// served.
-pub async fn run(plan: Plan, stop: impl Future<Output = ()> + Send + 'static) -> Result<(), RunError> {
+pub async fn run(plan: ServePlan, stop: impl Future<Output = ()> + Send + 'static) -> Result<(), RunError> {
     let start = Instant::now();
     let tls = plan.tls.clone().map(Tls::read).transpose().map_err(RunError::Tls)?;
-    let live = Arc::new(Live::default());
+    let live = Arc::new(LiveCatalog::default());
     let (mut listeners, address) = listen(&plan, tls.as_ref(), &live).await?;
     let serving = follow(&plan, &live, tls, start, &address);
     let outcome = tokio::select! {
@@ -125,9 +125,9 @@ pub async fn run(plan: Plan, stop: impl Future<Output = ()> + Send + 'static) ->
 }
 
 /// Opens the configured ports.
-async fn listen(plan: &Plan, tls: Option<&Tls>, live: &Arc<Live>) -> Result<(Listeners, String), RunError> {
+async fn listen(plan: &ServePlan, tls: Option<&Tls>, live: &Arc<LiveCatalog>) -> Result<(Listeners, String), RunError> {
     let http_wanted = if plan.http.is_some() { plan.http_connections } else { 0 };
-    let budget = Budget::of(plan.limits.connections, http_wanted);
+    let budget = ConnectionBudget::of(plan.limits.connections, http_wanted);
     let grpc = plan.address.bind().await.map_err(RunError::Listen)?;
     let address = grpc.to_string();
     let mut sites = Vec::new();
@@ -139,7 +139,12 @@ async fn listen(plan: &Plan, tls: Option<&Tls>, live: &Arc<Live>) -> Result<(Lis
         sites.push((at.bind().await.map_err(RunError::Listen)?, site, budget.http, tls.cloned()));
     }
     if let Some((at, line)) = &plan.debug {
-        sites.push((at.bind().await.map_err(RunError::Listen)?, Site::debug(live, line), Budget::DEBUG, None));
+        sites.push((
+            at.bind().await.map_err(RunError::Listen)?,
+            Site::debug(live, line),
+            ConnectionBudget::DEBUG,
+            None,
+        ));
     }
     tracing::info!(address, "listening");
     let mut listeners = Listeners::default();
@@ -157,8 +162,8 @@ async fn listen(plan: &Plan, tls: Option<&Tls>, live: &Arc<Live>) -> Result<(Lis
 
 /// Serves the first catalog, then follows its source; returns only if the first catalog cannot be served.
 async fn follow(
-    plan: &Plan,
-    live: &Arc<Live>,
+    plan: &ServePlan,
+    live: &Arc<LiveCatalog>,
     tls: Option<Tls>,
     start: Instant,
     address: &str,
@@ -190,7 +195,7 @@ async fn follow(
 
 /// Shuts a server down: calls in flight may finish, unless the server failed.
 async fn end(
-    live: &Live,
+    live: &LiveCatalog,
     listeners: Listeners,
     drain: Duration,
     outcome: Result<(), RunError>,
@@ -220,14 +225,14 @@ pub async fn run_query(
     drain: Duration,
     stop: impl Future<Output = ()> + Send + 'static,
 ) -> Result<(), RunError> {
-    let live = Arc::new(Live::default());
+    let live = Arc::new(LiveCatalog::default());
     live.publish(Snapshot { catalog, summaries: None, blobs: Blobs::Loading, quarantined: Vec::new() });
     let listener = address.bind().await.map_err(RunError::Listen)?;
     let address = listener.to_string();
     tracing::info!(address, "serving registry");
     let mut listeners = Listeners::default();
     let (served, stopping) = (Arc::clone(&live), listeners.stopping());
-    let limits = Budget::of(ServerLimits::default().connections, 0).limits(&ServerLimits::default());
+    let limits = ConnectionBudget::of(ServerLimits::default().connections, 0).limits(&ServerLimits::default());
     let serving = async move { server::serve(listener, served, None, &limits, services, stopping).await };
     listeners.add(format!("gRPC on {address}"), serving);
     let outcome = tokio::select! {
@@ -241,7 +246,7 @@ pub async fn run_query(
 ///
 /// # Errors
 /// Fails when the catalog cannot be served, or the cache cannot be written.
-pub fn prepare_only(plan: &Plan) -> Result<(), RunError> {
+pub fn prepare_only(plan: &ServePlan) -> Result<(), RunError> {
     let mut directory = plan.directory.clone();
     if let Some(origin) = &plan.origin {
         directory.root = first_of(origin.poll())?;
@@ -253,10 +258,10 @@ pub fn prepare_only(plan: &Plan) -> Result<(), RunError> {
 }
 
 /// Returns the first catalog of an origin.
-fn first_of(polled: Result<Polled, OriginError>) -> Result<PathBuf, RunError> {
+fn first_of(polled: Result<PollOutcome, OriginError>) -> Result<PathBuf, RunError> {
     match polled.map_err(RunError::Origin)? {
-        Polled::Catalog(root) => Ok(root),
-        Polled::Unusable(reason) => Err(RunError::Origin(reason)),
-        Polled::Unchanged => Err(RunError::Origin("the source has no catalog".into())),
+        PollOutcome::Catalog(root) => Ok(root),
+        PollOutcome::Unusable(reason) => Err(RunError::Origin(reason)),
+        PollOutcome::Unchanged => Err(RunError::Origin("the source has no catalog".into())),
     }
 }

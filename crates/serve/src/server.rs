@@ -17,10 +17,10 @@ use tokio::task::{JoinSet, LocalSet};
 use crate::caught::log_panic;
 use crate::grpc::OtherServices;
 use crate::grpc::connection::{self, Common};
-use crate::grpc::memory_budget::Pool;
+use crate::grpc::memory_budget::MemoryPool;
 use crate::grpc::observe::Failures;
 use crate::listen::{self, Listener, Peer, Socket};
-use crate::live::Live;
+use crate::live::LiveCatalog;
 use crate::slots::{RESERVE, Slot, Slots};
 use crate::tls::{Protocol, Tls};
 
@@ -75,14 +75,14 @@ pub enum Services {
 /// Fails when the socket can accept no further connections, or a thread cannot start.
 pub async fn serve(
     listener: Listener,
-    live: Arc<Live>,
+    live: Arc<LiveCatalog>,
     tls: Option<Tls>,
     limits: &ServerLimits,
     services: Services,
     stop: impl Future<Output = ()> + Send + 'static,
 ) -> io::Result<()> {
     let other_services = OtherServices::new(&live, limits.request_size, services).map_err(io::Error::other)?;
-    let pool = Pool::new();
+    let pool = MemoryPool::new();
     let (stopped, stopping) = watch::channel(false);
     let (alive, mut ended) = mpsc::channel::<()>(1);
     let count = std::thread::available_parallelism().map_or(1, usize::from);
@@ -146,7 +146,7 @@ struct Accepted {
 
 /// Counts a connection while it is open.
 struct Counted {
-    live: Arc<Live>,
+    live: Arc<LiveCatalog>,
     open: Arc<AtomicUsize>,
     slot: Slot,
     /// Whether it is within the limit; beyond it, only health checks are answered.
@@ -188,11 +188,11 @@ impl Detached {
 struct Task {
     accepted: mpsc::UnboundedReceiver<Accepted>,
     tls: Option<Tls>,
-    live: Arc<Live>,
+    live: Arc<LiveCatalog>,
     other_services: OtherServices,
     limits: ServerLimits,
     services: Services,
-    pool: Pool,
+    pool: MemoryPool,
     stopping: watch::Receiver<bool>,
     alive: mpsc::Sender<()>,
 }

@@ -7,13 +7,13 @@ use catalog::query::Query;
 
 use crate::cache::Cache;
 use crate::cache::store::{self, Integrity, PrepareError, Prepared, Reading};
-use crate::content::Content;
+use crate::content::CatalogContent;
 use crate::live::{Blobs, Snapshot};
-use crate::load::{Directory, Quarantined};
-use crate::run::Plan;
+use crate::load::{Quarantined, ServedDirectory};
+use crate::run::ServePlan;
 
 /// A catalog that is ready to be served, and the state of its files before they were read.
-pub(crate) struct Loaded {
+pub(crate) struct ReadyCatalog {
     pub(crate) snapshot: Snapshot,
     pub(crate) cache: Arc<Cache>,
     pub(crate) reading: Reading,
@@ -28,13 +28,13 @@ pub(crate) enum NoBlobs {
 }
 
 /// Loads the answers of a catalog.
-pub(crate) async fn prepare(plan: &Plan, integrity: Integrity) -> Result<Prepared, PrepareError> {
+pub(crate) async fn prepare(plan: &ServePlan, integrity: Integrity) -> Result<Prepared, PrepareError> {
     let plan = plan.clone();
     blocking(move || prepare_now(&plan, integrity)).await?
 }
 
 /// Loads the answers and blobs of a catalog.
-pub(crate) async fn load(plan: &Plan, integrity: Integrity) -> Result<Loaded, PrepareError> {
+pub(crate) async fn load(plan: &ServePlan, integrity: Integrity) -> Result<ReadyCatalog, PrepareError> {
     let plan = plan.clone();
     blocking(move || {
         let mut prepared = prepare_now(&plan, integrity)?;
@@ -54,17 +54,17 @@ pub(crate) async fn load(plan: &Plan, integrity: Integrity) -> Result<Loaded, Pr
         let catalog = Arc::clone(&prepared.cache) as Arc<dyn Query>;
         let summaries = Some(Arc::clone(&prepared.cache));
         let snapshot = Snapshot { catalog, summaries, blobs, quarantined: prepared.quarantined };
-        Ok(Loaded { snapshot, cache: prepared.cache, reading: prepared.reading.without_catalog() })
+        Ok(ReadyCatalog { snapshot, cache: prepared.cache, reading: prepared.reading.without_catalog() })
     })
     .await?
 }
 
 /// Loads the blobs of a catalog that is already served: from `reading` if given, else from the directory.
 pub(crate) async fn blobs(
-    directory: &Directory,
+    directory: &ServedDirectory,
     cache: &Arc<Cache>,
     reading: Option<Reading>,
-) -> Result<Content, NoBlobs> {
+) -> Result<CatalogContent, NoBlobs> {
     let (directory, cache) = (directory.clone(), Arc::clone(cache));
     let built = blocking(move || {
         let failed = |error: PrepareError| NoBlobs::Failed(error.to_string());
@@ -75,7 +75,11 @@ pub(crate) async fn blobs(
 }
 
 /// Writes the blobs of the catalog that `cache` was built from; drops the loaded catalog at once.
-pub(crate) fn blobs_of(directory: &Directory, cache: &Cache, reading: &mut Reading) -> Result<Content, NoBlobs> {
+pub(crate) fn blobs_of(
+    directory: &ServedDirectory,
+    cache: &Cache,
+    reading: &mut Reading,
+) -> Result<CatalogContent, NoBlobs> {
     let failed = |reading: &Reading, error: String| match reading.is_current(directory) {
         true => NoBlobs::Failed(error),
         false => NoBlobs::Changed,
@@ -87,14 +91,14 @@ pub(crate) fn blobs_of(directory: &Directory, cache: &Cache, reading: &mut Readi
         return Err(NoBlobs::Changed);
     }
     let Some(checked) = reading.checked.take() else { return Err(NoBlobs::Changed) };
-    match Content::of(&checked.fbc) {
+    match CatalogContent::of(&checked.fbc) {
         Err(error) => Err(failed(reading, error.to_string())),
         Ok(content) if reading.is_current(directory) => Ok(content),
         Ok(_) => Err(NoBlobs::Changed),
     }
 }
 
-fn prepare_now(plan: &Plan, integrity: Integrity) -> Result<Prepared, PrepareError> {
+fn prepare_now(plan: &ServePlan, integrity: Integrity) -> Result<Prepared, PrepareError> {
     match store::prepare(&plan.directory, plan.cache_dir.as_deref(), integrity) {
         Err(PrepareError::Io(error)) if integrity == Integrity::Rebuild && plan.cache_dir.is_some() => {
             // The cache is an optimization: an unwritable directory must not keep the server down.

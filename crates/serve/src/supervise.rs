@@ -72,7 +72,7 @@ mod tests {
     use super::*;
     use crate::http::{self, Site};
     use crate::listen::{Address, Listener};
-    use crate::live::Live;
+    use crate::live::LiveCatalog;
     use crate::server::{self, ServerLimits, Services};
 
     /// Binds a port, and returns a connection that breaks it.
@@ -86,7 +86,7 @@ mod tests {
     #[tokio::test]
     async fn the_end_of_any_listener_is_detected() {
         for grpc_dies in [true, false] {
-            let live = Arc::new(Live::default());
+            let live = Arc::new(LiveCatalog::default());
             let mut listeners = Listeners::default();
             let ((grpc, grpc_socket), (web, web_socket)) = (fragile().await, fragile().await);
             let (served, stop) = (Arc::clone(&live), listeners.stopping());

@@ -12,7 +12,7 @@ use image::{
     Reference, Store, find_program,
 };
 use serve::cache::store::{Fingerprint, PrepareError, build_portable};
-use serve::load::{Directory, Empty, OnInvalid};
+use serve::load::{Empty, OnInvalid, ServedDirectory};
 use serve::upstream;
 use source::{CONFIGS, CONFIGS_LABEL, Images};
 
@@ -344,7 +344,7 @@ fn catalog_layers(
     printer: &Printer,
     write: &dyn Fn(&Layer) -> std::io::Result<BuiltLayer>,
 ) -> Result<[BuiltLayer; 2], Failure> {
-    let directory = Directory {
+    let directory = ServedDirectory {
         root: root.to_owned(),
         limits: limits::from_env()?,
         on_invalid: OnInvalid::Fail,
@@ -354,7 +354,7 @@ fn catalog_layers(
     // Everything below uses this copy: what was checked is what is packed.
     let configs = scratch.join("configs");
     stage(&directory, &configs, printer)?;
-    let directory = Directory { root: configs.clone(), ..directory };
+    let directory = ServedDirectory { root: configs.clone(), ..directory };
     let cache = scratch.join("cache");
     let ours = build_portable(&directory, &cache).map_err(|error| failure(error.into(), printer))?;
     let theirs = plan.args.upstream_cache.then(|| upstream_cache(&directory, &*ours.cache, scratch)).transpose()?;
@@ -376,7 +376,7 @@ fn catalog_layers(
 }
 
 /// Checks a catalog and copies its files, and no others, to `target`.
-fn stage(directory: &Directory, target: &Path, printer: &Printer) -> Outcome {
+fn stage(directory: &ServedDirectory, target: &Path, printer: &Printer) -> Outcome {
     let root = &directory.root;
     if !root.is_dir() {
         return Err(Failure::message(format!("\"{}\" is not a directory", root.display())));
@@ -401,7 +401,7 @@ fn stage(directory: &Directory, target: &Path, printer: &Printer) -> Outcome {
 }
 
 /// Writes the cache of upstream opm and returns its directory.
-fn upstream_cache(directory: &Directory, answers: &dyn Query, scratch: &Path) -> Result<PathBuf, Failure> {
+fn upstream_cache(directory: &ServedDirectory, answers: &dyn Query, scratch: &Path) -> Result<PathBuf, Failure> {
     let target = scratch.join("upstream");
     std::fs::create_dir(&target)?;
     upstream::build(directory, answers, &target)

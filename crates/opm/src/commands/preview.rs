@@ -10,8 +10,8 @@ use catalog::Warnings;
 use fbc::{Fbc, LoadOptions, ProblemSeverity};
 use serve::cache::store::{Fingerprint, Integrity};
 use serve::listen::Address;
-use serve::load::{Directory, Empty, OnInvalid};
-use serve::run::{Origin, Plan};
+use serve::load::{Empty, OnInvalid, ServedDirectory};
+use serve::run::{CatalogOrigin, ServePlan};
 use serve::server::ServerLimits;
 use site::pages::problems::Found;
 
@@ -57,11 +57,11 @@ pub(crate) fn run(args: &PreviewArgs, printer: &mut Printer) -> Outcome {
     let name = directory_name(&args.directory);
     let console = Arc::new(ServedConsole::new(&name, "", true));
     let origin = match is_bundle {
-        true => Some(Arc::new(BundleDir::new(&args.directory, limits::from_env()?)?) as Arc<dyn Origin>),
+        true => Some(Arc::new(BundleDir::new(&args.directory, limits::from_env()?)?) as Arc<dyn CatalogOrigin>),
         false => None,
     };
-    let plan = Plan {
-        directory: Directory {
+    let plan = ServePlan {
+        directory: ServedDirectory {
             root: args.directory.clone(),
             limits: limits::from_env()?,
             on_invalid: OnInvalid::Quarantine,

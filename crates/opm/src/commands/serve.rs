@@ -10,9 +10,9 @@ use clap::builder::TypedValueParser;
 use image::Location;
 use serve::cache::store::{Integrity, PrepareError};
 use serve::listen::Address;
-use serve::load::{Directory, Empty, LoadError, OnInvalid};
+use serve::load::{Empty, LoadError, OnInvalid, ServedDirectory};
 use serve::pages::Pages;
-use serve::run::{Origin, Plan, RunError};
+use serve::run::{CatalogOrigin, RunError, ServePlan};
 use serve::server::ServerLimits;
 use serve::tls::{POLL_INTERVAL, TlsFiles};
 use signal_hook::consts::SIGHUP;
@@ -171,7 +171,7 @@ pub(crate) fn run(args: &ServeArgs, tls: &TlsFlags, printer: &mut Printer) -> Ou
     outcome
 }
 
-fn plan(args: &ServeArgs, tls: &TlsFlags, printer: &Printer) -> Result<Plan, Failure> {
+fn plan(args: &ServeArgs, tls: &TlsFlags, printer: &Printer) -> Result<ServePlan, Failure> {
     let integrity = match (args.cache_enforce_integrity, &args.cache_dir) {
         (Some(true), None) => {
             return Err(Failure::usage("--cache-dir must be specified with --cache-enforce-integrity"));
@@ -206,7 +206,7 @@ fn plan(args: &ServeArgs, tls: &TlsFlags, printer: &Printer) -> Result<Plan, Fai
     let limits = limits::from_env()?;
     let origin = (!path.exists() && Location::is_image(&args.source)).then(|| {
         let followed = Followed::new(images::open(tls, &args.pull), &args.source, limits.clone());
-        Arc::new(FollowedImage(followed)) as Arc<dyn Origin>
+        Arc::new(FollowedImage(followed)) as Arc<dyn CatalogOrigin>
     });
     let name = args.http_catalog.clone().unwrap_or_else(|| match &origin {
         None => directory_name(path),
@@ -232,8 +232,8 @@ fn plan(args: &ServeArgs, tls: &TlsFlags, printer: &Printer) -> Result<Plan, Fai
         "" => None,
         address => Some((http_address(address).map_err(Failure::message)?, command_line())),
     };
-    Ok(Plan {
-        directory: Directory {
+    Ok(ServePlan {
+        directory: ServedDirectory {
             root: path.into(),
             limits,
             on_invalid: args.on_invalid,
@@ -265,11 +265,11 @@ fn plan(args: &ServeArgs, tls: &TlsFlags, printer: &Printer) -> Result<Plan, Fai
     })
 }
 
-fn prepare(plan: &Plan, printer: &Printer) -> Outcome {
+fn prepare(plan: &ServePlan, printer: &Printer) -> Outcome {
     serve::run::prepare_only(plan).map_err(|error| failure(error, printer))
 }
 
-fn serve(plan: Plan, printer: &Printer) -> Outcome {
+fn serve(plan: ServePlan, printer: &Printer) -> Outcome {
     runtime::block_on(async {
         interrupt::hand_over_signals();
         let mut signals = EndSignals::listen()?;

@@ -9,7 +9,7 @@ use std::sync::{Mutex, PoisonError};
 
 use rayon::prelude::*;
 use serde_json::json;
-use serve::load::{Directory, Empty, OnInvalid};
+use serve::load::{Empty, OnInvalid, ServedDirectory};
 use serve::pages::PackageSummaries;
 use site::console::Console;
 use site::export::{Export, Sink, Versions};
@@ -109,7 +109,7 @@ fn build(args: &BuildArgs, tls: &TlsFlags, printer: &mut Printer) -> Outcome {
     let name = args.name.clone().unwrap_or_else(default_name);
     let empty = if args.allow_empty { Empty::Accepted } else { Empty::Rejected };
     let (on_invalid, summarize) = (OnInvalid::Fail, Some(console::summarize as _));
-    let directory = Directory { root, limits, on_invalid, empty, summarize };
+    let directory = ServedDirectory { root, limits, on_invalid, empty, summarize };
     // Messages name what the user named.
     let (summaries, _) = PackageSummaries::of(&directory)
         .map_err(|error| failure(error.into(), printer).with_name(opened.path(), &args.source))?;

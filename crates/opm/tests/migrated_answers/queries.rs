@@ -11,7 +11,7 @@ use fbc::json::{JsonLayout, Raw, write_canonical};
 use fbc::{Fbc, Format, Limits};
 use legacy::{AddOptions, Database, Index, Manifests, Mode, NewBundle, Strictness};
 use serve::cache::store::{Integrity, prepare};
-use serve::load::{Directory, Empty, OnInvalid};
+use serve::load::{Empty, OnInvalid, ServedDirectory};
 
 /// The fields of a message by number; all are strings or messages.
 type Fields = BTreeMap<u64, Vec<Vec<u8>>>;
@@ -123,7 +123,7 @@ fn both(root: &Path) -> (Arc<dyn Query>, Arc<dyn Query>) {
     fs::create_dir(&catalog).unwrap();
     let mut out = fs::File::create(catalog.join("catalog.json")).unwrap();
     fbc.write(&fbc.in_order(), Format::Json, &mut out).unwrap();
-    let directory = Directory {
+    let directory = ServedDirectory {
         root: catalog,
         limits: Limits::default(),
         on_invalid: OnInvalid::Fail,

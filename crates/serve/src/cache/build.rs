@@ -11,7 +11,9 @@ use fbc::release::cmp_version_release;
 use fbc::{BlobContent, Limits};
 
 use super::Cache;
-use super::format::{self, Checksum, Digest, Extent, Field, HEADER_SIZE, KINDS, Kind, Section, Span, Text};
+use super::format::{
+    self, Checksum, ContentDigest, Extent, HEADER_SIZE, KINDS, RecordField, Section, SectionKind, Span, Text,
+};
 use super::package::{self, Encoded, PackageData};
 use super::sources::Stamp;
 use crate::load::{CheckedCatalog, LoadError, Summarize};
@@ -21,8 +23,8 @@ pub(super) struct Input<'a> {
     pub(super) content: &'a CheckedCatalog,
     pub(super) limits: &'a Limits,
     pub(super) stamps: &'a [Stamp],
-    pub(super) digests: &'a [Digest],
-    pub(super) sources: Digest,
+    pub(super) digests: &'a [ContentDigest],
+    pub(super) sources: ContentDigest,
     /// Extracts page data, if pages are served.
     pub(super) summarize: Option<Summarize>,
     /// A previous cache whose unchanged packages are reused.
@@ -52,7 +54,7 @@ pub(super) fn write<W: Write + Seek + Send>(input: &Input<'_>, out: &mut W) -> R
     add_sources(input, &mut tables);
     let Data { out, length, checksum } = data;
     let mut sections = [Section::default(); KINDS];
-    sections[Kind::Data as usize] = Section { offset: HEADER_SIZE as u64, length, checksum: checksum.finish() };
+    sections[SectionKind::Data as usize] = Section { offset: HEADER_SIZE as u64, length, checksum: checksum.finish() };
     let mut at = HEADER_SIZE as u64 + length;
     for (kind, bytes) in tables.finish()? {
         let checksum = format::checksum(&bytes);
@@ -203,7 +205,7 @@ impl Tables {
     fn add_package<W: Write>(
         &mut self,
         package: &catalog::Package,
-        content: Digest,
+        content: ContentDigest,
         encoded: Encoded,
         data: &mut Data<'_, W>,
     ) -> io::Result<()> {
@@ -285,7 +287,7 @@ impl Tables {
     }
 
     /// Returns the sections in the order they are written.
-    fn finish(mut self) -> io::Result<Vec<(Kind, Vec<u8>)>> {
+    fn finish(mut self) -> io::Result<Vec<(SectionKind, Vec<u8>)>> {
         let mut order = std::mem::take(&mut self.order);
         let texts = std::mem::take(&mut self.texts);
         let bytes = |text: &Text| &texts[text.start as usize..(text.start + text.length) as usize];
@@ -309,26 +311,26 @@ impl Tables {
             return Err(too_large());
         }
         Ok(vec![
-            (Kind::Texts, self.texts),
-            (Kind::About, self.about),
-            (Kind::Packages, self.packages),
-            (Kind::Channels, table(&self.channels)),
-            (Kind::Entries, table(&self.entries)),
-            (Kind::Skips, table(&self.skips)),
-            (Kind::Bundles, table(&self.bundles)),
-            (Kind::ListOrder, table(&order)),
-            (Kind::Apis, table(&apis)),
-            (Kind::ApiEntries, table(&api_entries)),
-            (Kind::Replaced, table(&replaced)),
-            (Kind::ReplacedEntries, table(&replaced_entries)),
-            (Kind::Customs, self.customs),
-            (Kind::CustomBlobs, table(&self.custom_blobs)),
-            (Kind::Sources, self.sources),
+            (SectionKind::Texts, self.texts),
+            (SectionKind::About, self.about),
+            (SectionKind::Packages, self.packages),
+            (SectionKind::Channels, table(&self.channels)),
+            (SectionKind::Entries, table(&self.entries)),
+            (SectionKind::Skips, table(&self.skips)),
+            (SectionKind::Bundles, table(&self.bundles)),
+            (SectionKind::ListOrder, table(&order)),
+            (SectionKind::Apis, table(&apis)),
+            (SectionKind::ApiEntries, table(&api_entries)),
+            (SectionKind::Replaced, table(&replaced)),
+            (SectionKind::ReplacedEntries, table(&replaced_entries)),
+            (SectionKind::Customs, self.customs),
+            (SectionKind::CustomBlobs, table(&self.custom_blobs)),
+            (SectionKind::Sources, self.sources),
         ])
     }
 }
 
-fn table<R: Field>(records: &[R]) -> Vec<u8> {
+fn table<R: RecordField>(records: &[R]) -> Vec<u8> {
     let mut out = Vec::with_capacity(records.len() * R::SIZE);
     records.iter().for_each(|record| record.put(&mut out));
     out

@@ -21,7 +21,7 @@ const DIRECTORY_MODE: u32 = 0o775;
 const FILE_MODE: u32 = 0o664;
 
 /// The content of a cache directory.
-pub(super) enum Found {
+pub(super) enum CacheDirState {
     Nothing,
     Ours,
     /// A cache of other tools, with the name of its format.
@@ -34,10 +34,10 @@ pub fn file_in(cache_dir: &Path) -> PathBuf {
 }
 
 /// Inspects a cache directory.
-pub(super) fn inspect(cache_dir: &Path) -> Result<Found, PrepareError> {
+pub(super) fn inspect(cache_dir: &Path) -> Result<CacheDirState, PrepareError> {
     let entries = match fs::read_dir(cache_dir) {
         Ok(entries) => entries,
-        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Found::Nothing),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(CacheDirState::Nothing),
         Err(error) => return Err(io::Error::new(error.kind(), format!("{}: {error}", cache_dir.display())).into()),
     };
     let mut names = Vec::new();
@@ -56,10 +56,10 @@ pub(super) fn inspect(cache_dir: &Path) -> Result<Found, PrepareError> {
         return Err(PrepareError::Unexpected(if unexpected.is_empty() { names } else { unexpected }));
     }
     Ok(match () {
-        () if has(OURS) => Found::Ours,
-        () if has("pogreb.v1") => Found::Other("pogreb.v1"),
-        () if has("cache") => Found::Other("json"),
-        () => Found::Nothing,
+        () if has(OURS) => CacheDirState::Ours,
+        () if has("pogreb.v1") => CacheDirState::Other("pogreb.v1"),
+        () if has("cache") => CacheDirState::Other("json"),
+        () => CacheDirState::Nothing,
     })
 }
 

@@ -13,20 +13,20 @@ use super::format::{self, Extent};
 use super::{Cache, damaged};
 
 /// The storage of a cache: a file, or memory where no file could be written.
-pub(super) enum Source {
+pub(super) enum DataSource {
     File(File),
     Memory(Vec<u8>),
 }
 
-impl Source {
+impl DataSource {
     /// Returns the length in bytes.
     ///
     /// # Errors
     /// Fails when the metadata of the file cannot be read.
     pub(super) fn length(&self) -> io::Result<u64> {
         match self {
-            Source::File(file) => Ok(file.metadata()?.len()),
-            Source::Memory(bytes) => Ok(bytes.len() as u64),
+            DataSource::File(file) => Ok(file.metadata()?.len()),
+            DataSource::Memory(bytes) => Ok(bytes.len() as u64),
         }
     }
 
@@ -36,8 +36,8 @@ impl Source {
     /// Fails when the file is too short or cannot be read.
     pub(super) fn read_at(&self, offset: u64, out: &mut [u8]) -> io::Result<()> {
         match self {
-            Source::File(file) => file.read_exact_at(out, offset),
-            Source::Memory(bytes) => {
+            DataSource::File(file) => file.read_exact_at(out, offset),
+            DataSource::Memory(bytes) => {
                 let start = usize::try_from(offset).ok();
                 let found = start.and_then(|start| bytes.get(start..start.checked_add(out.len())?));
                 out.copy_from_slice(found.ok_or(io::ErrorKind::UnexpectedEof)?);
@@ -52,7 +52,7 @@ const MAX_REUSED: usize = 1 << 20;
 
 /// Reads extents into a reused buffer.
 #[derive(Default)]
-pub(super) struct Reader {
+pub(super) struct ExtentReader {
     /// The id of the cache that was read last.
     cache: u64,
     /// The offset of the buffered bytes in its data section.
@@ -61,7 +61,7 @@ pub(super) struct Reader {
     buffer: Vec<u8>,
 }
 
-impl Reader {
+impl ExtentReader {
     /// Returns the bytes of `extent` after verifying their checksum.
     ///
     /// A read continues `ahead` bytes past the extent, if available, so that the following extents need no read of

@@ -9,7 +9,7 @@
 //!           then for each section: kind u32, zero u32, offset u64, length u64, checksum u64,
 //!           then the checksum of all of the above
 //! data      replies and parts of replies, each addressed by an extent
-//! sections  tables of fixed-size records, in the order of `Kind`
+//! sections  tables of fixed-size records, in the order of `SectionKind`
 //! ```
 //!
 //! Numbers are little-endian, checksums are XXH3 (64 bits), digests XXH3 (128 bits). Tables are read into memory and
@@ -45,7 +45,7 @@ pub(super) const NONE: u32 = u32::MAX;
 /// The sections, in the order they are written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(u32)]
-pub(super) enum Kind {
+pub(super) enum SectionKind {
     Data,
     Texts,
     About,
@@ -99,16 +99,16 @@ pub(super) fn checksum(bytes: &[u8]) -> u64 {
 
 /// A digest of content.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash)]
-pub(crate) struct Digest(pub(crate) u128);
+pub(crate) struct ContentDigest(pub(crate) u128);
 
-impl Digest {
+impl ContentDigest {
     /// Returns the digest of `bytes`.
-    pub(crate) fn of(bytes: &[u8]) -> Digest {
-        Digest(twox_hash::XxHash3_128::oneshot(bytes))
+    pub(crate) fn of(bytes: &[u8]) -> ContentDigest {
+        ContentDigest(twox_hash::XxHash3_128::oneshot(bytes))
     }
 }
 
-impl std::fmt::Display for Digest {
+impl std::fmt::Display for ContentDigest {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(f, "{:032x}", self.0)
     }
@@ -197,7 +197,7 @@ pub(super) fn read_header(file: &[u8], size: u64) -> Result<[Section; KINDS], Ba
 }
 
 /// A fixed-size part of a record.
-pub(super) trait Field: Sized {
+pub(super) trait RecordField: Sized {
     const SIZE: usize;
     fn put(&self, out: &mut Vec<u8>);
     fn get(bytes: &mut &[u8]) -> Option<Self>;
@@ -205,7 +205,7 @@ pub(super) trait Field: Sized {
 
 macro_rules! number_fields {
     ($($type:ty),*) => {$(
-        impl Field for $type {
+        impl RecordField for $type {
             const SIZE: usize = size_of::<$type>();
             fn put(&self, out: &mut Vec<u8>) {
                 out.extend_from_slice(&self.to_le_bytes());
@@ -220,13 +220,13 @@ macro_rules! number_fields {
 }
 number_fields!(u32, u64, i64, u128);
 
-impl Field for Digest {
+impl RecordField for ContentDigest {
     const SIZE: usize = 16;
     fn put(&self, out: &mut Vec<u8>) {
         self.0.put(out);
     }
     fn get(bytes: &mut &[u8]) -> Option<Self> {
-        u128::get(bytes).map(Digest)
+        u128::get(bytes).map(ContentDigest)
     }
 }
 
@@ -237,13 +237,13 @@ macro_rules! record {
         pub(super) struct $name {
             $($(#[$field_doc])* pub(super) $field: $type,)*
         }
-        impl Field for $name {
-            const SIZE: usize = 0 $(+ <$type as Field>::SIZE)*;
+        impl RecordField for $name {
+            const SIZE: usize = 0 $(+ <$type as RecordField>::SIZE)*;
             fn put(&self, out: &mut Vec<u8>) {
                 $(self.$field.put(out);)*
             }
             fn get(bytes: &mut &[u8]) -> Option<Self> {
-                Some($name { $($field: <$type as Field>::get(bytes)?,)* })
+                Some($name { $($field: <$type as RecordField>::get(bytes)?,)* })
             }
         }
     };
@@ -265,9 +265,9 @@ record! {
     /// The source of the cache; the table has one record.
     About {
         /// The digest of all files and their contents.
-        sources: Digest,
+        sources: ContentDigest,
         /// The digest of the blobs that belong to no package.
-        unowned: Digest,
+        unowned: ContentDigest,
         /// The number of quarantined packages.
         quarantined: u32,
     }
@@ -277,7 +277,7 @@ record! {
     Package {
         name: Text,
         /// The digest of all its blobs.
-        content: Digest,
+        content: ContentDigest,
         /// The `Package` reply.
         reply: Extent,
         /// The page data, compressed; empty without pages.
@@ -348,7 +348,7 @@ record! {
         changed: i64,
         changed_nanos: u32,
         inode: u64,
-        content: Digest,
+        content: ContentDigest,
     }
 }
 

@@ -27,16 +27,16 @@ use std::sync::{Arc, Mutex};
 use catalog::query::QueryError;
 
 pub use bundle::BundleFault;
-use data::Source;
-pub(crate) use format::Digest;
-use format::{BadHeader, Field, HEADER_SIZE, KINDS, Kind, Table, Text};
+use data::DataSource;
+pub(crate) use format::ContentDigest;
+use format::{BadHeader, HEADER_SIZE, KINDS, RecordField, SectionKind, Table, Text};
 pub use package::EncodeError;
 
 /// An open cache: tables in memory, data on disk.
 pub struct Cache {
     /// Unique within this process.
     id: u64,
-    source: Source,
+    source: DataSource,
     size: u64,
     /// All tables, concatenated.
     tables: Vec<u8>,
@@ -98,14 +98,14 @@ impl Cache {
             io::ErrorKind::NotFound => Unusable::Missing,
             _ => Unusable::Io(error),
         })?;
-        Cache::from_source(Source::File(file))
+        Cache::from_source(DataSource::File(file))
     }
 
     fn from_file(file: &File) -> Result<Cache, Unusable> {
-        Cache::from_source(Source::File(file.try_clone()?))
+        Cache::from_source(DataSource::File(file.try_clone()?))
     }
 
-    fn from_source(source: Source) -> Result<Cache, Unusable> {
+    fn from_source(source: DataSource) -> Result<Cache, Unusable> {
         let size = source.length()?;
         let mut header = vec![0; usize::try_from(size).unwrap_or(usize::MAX).min(HEADER_SIZE)];
         source.read_at(0, &mut header)?;
@@ -129,7 +129,7 @@ impl Cache {
         }
         let mut places = sections.map(|section| place(&section));
         // The data section is not a table.
-        places[Kind::Data as usize] = 0..0;
+        places[SectionKind::Data as usize] = 0..0;
         let id = NEXT_ID.fetch_add(1, Relaxed);
         Ok(Cache { id, source, size, tables: bytes, sections: places, data: *data, bases: Mutex::default() })
     }
@@ -161,11 +161,11 @@ impl Cache {
         self.source.read_at(self.data.offset + offset, out)
     }
 
-    fn section(&self, kind: Kind) -> &[u8] {
+    fn section(&self, kind: SectionKind) -> &[u8] {
         &self.tables[self.sections[kind as usize].clone()]
     }
 
-    fn table<R: Field>(&self, kind: Kind) -> Table<'_, R> {
+    fn table<R: RecordField>(&self, kind: SectionKind) -> Table<'_, R> {
         Table::new(self.section(kind))
     }
 
@@ -175,20 +175,20 @@ impl Cache {
 
     fn text_bytes(&self, text: Text) -> Option<&[u8]> {
         let start = text.start as usize;
-        self.section(Kind::Texts).get(start..start.checked_add(text.length as usize)?)
+        self.section(SectionKind::Texts).get(start..start.checked_add(text.length as usize)?)
     }
 
     fn find_package(&self, name: &str) -> Option<(usize, format::Package)> {
-        let packages = self.table::<format::Package>(Kind::Packages);
+        let packages = self.table::<format::Package>(SectionKind::Packages);
         packages.search(packages.all(), |package| self.text_bytes(package.name).cmp(&Some(name.as_bytes())))
     }
 
     fn bundles_of(&self, package: &format::Package) -> impl Iterator<Item = (usize, format::Bundle)> {
-        self.table::<format::Bundle>(Kind::Bundles).span(package.bundles)
+        self.table::<format::Bundle>(SectionKind::Bundles).span(package.bundles)
     }
 
     fn about(&self) -> format::About {
-        self.table(Kind::About).get(0).unwrap_or_default()
+        self.table(SectionKind::About).get(0).unwrap_or_default()
     }
 }
 

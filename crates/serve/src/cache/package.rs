@@ -11,9 +11,9 @@ use zstd::zstd_safe::{CCtx, compress_bound};
 
 use super::Cache;
 use super::bundle::{self, BundleFault, Parts};
-use super::data::Reader;
-use super::format::{self, Digest, Extent, NONE, checksum};
-use crate::load::{CheckedCatalog, Summarize, Summarized};
+use super::data::ExtentReader;
+use super::format::{self, ContentDigest, Extent, NONE, checksum};
+use crate::load::{CheckedCatalog, EncodedSummary, Summarize};
 
 /// The compression level of bodies: the lowest, since the base does most of the work.
 pub(super) const LEVEL: i32 = 1;
@@ -175,7 +175,7 @@ impl<'a> Encoder<'a> {
 }
 
 /// Adds the page data of a package.
-fn summary(made: &Summarized, data: &mut PackageData) -> Result<(Extent, u32, Extent), EncodeError> {
+fn summary(made: &EncodedSummary, data: &mut PackageData) -> Result<(Extent, u32, Extent), EncodeError> {
     let packed = zstd::bulk::compress(&made.summary, SUMMARY_LEVEL)?;
     let length = u32::try_from(made.summary.len()).map_err(|_| EncodeError::PackageTooLarge)?;
     Ok((put(&mut data.summaries, &packed)?, length, put(&mut data.summaries, &made.icon)?))
@@ -212,7 +212,7 @@ fn row(parts: &Parts, image: &str, data: &mut PackageData, packed: &[u8]) -> Res
 pub(super) fn reuse(
     old: &Cache,
     package: &catalog::Package,
-    content: &Digest,
+    content: &ContentDigest,
     summarized: bool,
 ) -> Option<(Encoded, PackageData)> {
     let (_, found) = old.find_package(package.name())?;
@@ -223,7 +223,7 @@ pub(super) fn reuse(
         return None;
     }
     let mut data = PackageData::default();
-    let mut reader = Reader::default();
+    let mut reader = ExtentReader::default();
     let mut bundles = Vec::new();
     for ((name, _), (_, mut record)) in package.bundles().zip(old.bundles_of(&found)) {
         if old.text(record.name) != Some(name) {

@@ -9,8 +9,8 @@ use catalog::query::message;
 use catalog::query::{ApiType, CatalogCounts, Query, QueryAnswer, QueryError, QueryMessage, Rows};
 use zstd::zstd_safe::DCtx;
 
-use super::data::Reader;
-use super::format::{self, Extent, Kind, NONE, Span, Text};
+use super::data::ExtentReader;
+use super::format::{self, Extent, NONE, SectionKind, Span, Text};
 use super::{BASES_SIZE, Cache, damaged};
 use crate::spare;
 
@@ -21,15 +21,15 @@ const MAX_BODY: usize = 1 << 28;
 const AHEAD: usize = 16 << 10;
 
 thread_local! {
-    static SLIMS: RefCell<Reader> = RefCell::default();
-    static LISTED: RefCell<Reader> = RefCell::default();
-    static UNPACKER: RefCell<Unpacker> = RefCell::new(Unpacker { context: DCtx::create(), reader: Reader::default() });
+    static SLIMS: RefCell<ExtentReader> = RefCell::default();
+    static LISTED: RefCell<ExtentReader> = RefCell::default();
+    static UNPACKER: RefCell<Unpacker> = RefCell::new(Unpacker { context: DCtx::create(), reader: ExtentReader::default() });
 }
 
 /// Decompresses stored bytes.
 struct Unpacker {
     context: DCtx<'static>,
-    reader: Reader,
+    reader: ExtentReader,
 }
 
 /// The optional parts of a `Bundle` reply.
@@ -45,23 +45,23 @@ impl Cache {
     }
 
     fn entry(&self, number: u32) -> Result<format::Entry, QueryError> {
-        self.table(Kind::Entries).get(number as usize).ok_or_else(damaged)
+        self.table(SectionKind::Entries).get(number as usize).ok_or_else(damaged)
     }
 
     fn channel_at(&self, number: u32) -> Result<format::Channel, QueryError> {
-        self.table(Kind::Channels).get(number as usize).ok_or_else(damaged)
+        self.table(SectionKind::Channels).get(number as usize).ok_or_else(damaged)
     }
 
     fn package_at(&self, number: u32) -> Result<format::Package, QueryError> {
-        self.table(Kind::Packages).get(number as usize).ok_or_else(damaged)
+        self.table(SectionKind::Packages).get(number as usize).ok_or_else(damaged)
     }
 
     fn bundle_at(&self, number: u32) -> Result<format::Bundle, QueryError> {
-        self.table(Kind::Bundles).get(number as usize).ok_or_else(damaged)
+        self.table(SectionKind::Bundles).get(number as usize).ok_or_else(damaged)
     }
 
     fn find_channel(&self, package: &format::Package, name: &str) -> Option<format::Channel> {
-        self.table::<format::Channel>(Kind::Channels)
+        self.table::<format::Channel>(SectionKind::Channels)
             .search(package.channels, |channel| self.text_bytes(channel.name).cmp(&Some(name.as_bytes())))
             .map(|(_, channel)| channel)
     }
@@ -71,7 +71,7 @@ impl Cache {
             let bundle = self.bundle_at(entry.bundle).ok();
             bundle.and_then(|bundle| self.text_bytes(bundle.name)).cmp(&Some(name.as_bytes()))
         };
-        let found = self.table::<format::Entry>(Kind::Entries).search(channel.entries, order);
+        let found = self.table::<format::Entry>(SectionKind::Entries).search(channel.entries, order);
         found.map(|(number, entry)| (number as u32, entry))
     }
 
@@ -86,7 +86,7 @@ impl Cache {
     }
 
     /// Assembles a `Bundle` reply.
-    fn reply(&self, entry: &format::Entry, shape: Shape, slims: &mut Reader) -> QueryAnswer {
+    fn reply(&self, entry: &format::Entry, shape: Shape, slims: &mut ExtentReader) -> QueryAnswer {
         let bundle = self.bundle_at(entry.bundle)?;
         let channel = self.channel_at(entry.channel)?;
         let package = self.package_at(channel.package)?;
@@ -109,7 +109,7 @@ impl Cache {
         out.extend_from_slice(slim.get(first..second).ok_or_else(damaged)?);
         if shape.edges {
             message::string(&mut out, 13, self.string(entry.replaces)?);
-            for (_, skip) in self.table::<Text>(Kind::Skips).span(entry.skips) {
+            for (_, skip) in self.table::<Text>(SectionKind::Skips).span(entry.skips) {
                 message::item(&mut out, 14, self.string(skip)?.as_bytes());
             }
         }
@@ -208,7 +208,7 @@ impl Cache {
     }
 
     fn find_api(&self, api: &ApiType) -> Option<Span> {
-        let apis = self.table::<format::Api>(Kind::Apis);
+        let apis = self.table::<format::Api>(SectionKind::Apis);
         let wanted = [Some(api.group.as_bytes()), Some(api.version.as_bytes()), Some(api.kind.as_bytes())];
         let key = |api: &format::Api| [api.group, api.version, api.kind].map(|text| self.text_bytes(text));
         apis.search(apis.all(), |api| key(api).cmp(&wanted)).map(|(_, api)| api.entries)
@@ -218,14 +218,14 @@ impl Cache {
     fn edges(&self, entry: &format::Entry) -> impl Iterator<Item = Text> {
         let replaces = entry.replaces;
         let of = self.text_bytes(replaces).unwrap_or_default().to_vec();
-        let skips = self.table::<Text>(Kind::Skips).span(entry.skips);
+        let skips = self.table::<Text>(SectionKind::Skips).span(entry.skips);
         let skips = skips.map(|(_, skip)| skip).filter(move |skip| self.text_bytes(*skip) != Some(&of));
         std::iter::once(replaces).chain(skips)
     }
 
     /// Iterates over the heads among the entries of `span`.
     fn heads(&self, span: Span) -> impl Iterator<Item = (u32, format::Entry, format::Channel)> {
-        self.table::<u32>(Kind::ApiEntries).span(span).filter_map(|(_, number)| {
+        self.table::<u32>(SectionKind::ApiEntries).span(span).filter_map(|(_, number)| {
             let entry = self.entry(number).ok()?;
             let channel = self.channel_at(entry.channel).ok()?;
             (channel.head == number).then_some((number, entry, channel))
@@ -235,7 +235,7 @@ impl Cache {
 
 impl Query for Cache {
     fn packages(self: Arc<Self>) -> Rows {
-        let count = self.table::<format::Package>(Kind::Packages).len();
+        let count = self.table::<format::Package>(SectionKind::Packages).len();
         Box::new((0..count).map(move |number| {
             let package = self.package_at(number as u32)?;
             Ok(message::package_name(self.string(package.name)?))
@@ -259,10 +259,10 @@ impl Query for Cache {
     }
 
     fn replacements(self: Arc<Self>, name: &str) -> Result<Rows, QueryError> {
-        let replaced = self.table::<format::Replaced>(Kind::Replaced);
+        let replaced = self.table::<format::Replaced>(SectionKind::Replaced);
         let found = replaced.search(replaced.all(), |one| self.text_bytes(one.name).cmp(&Some(name.as_bytes())));
         let (_, found) = found.ok_or_else(|| QueryError::no_replacements(name))?;
-        Ok(rows(&self, Kind::ReplacedEntries, found.entries, |cache, number, rows| {
+        Ok(rows(&self, SectionKind::ReplacedEntries, found.entries, |cache, number, rows| {
             let entry = cache.entry(number)?;
             rows.push(cache.entry_message(&entry, entry.replaces)?);
             Ok(())
@@ -274,10 +274,10 @@ impl Query for Cache {
         let found = self.find_channel(&found, channel).ok_or_else(|| QueryError::no_channel(package, channel))?;
         let wanted = Some(name.as_bytes());
         let mut best: Option<((bool, u32), format::Entry)> = None;
-        for (_, entry) in self.table::<format::Entry>(Kind::Entries).span(found.entries) {
+        for (_, entry) in self.table::<format::Entry>(SectionKind::Entries).span(found.entries) {
             let replaces = self.text_bytes(entry.replaces) == wanted;
             let skips = || {
-                let mut skips = self.table::<Text>(Kind::Skips).span(entry.skips);
+                let mut skips = self.table::<Text>(SectionKind::Skips).span(entry.skips);
                 skips.any(|(_, skip)| self.text_bytes(skip) == wanted)
             };
             if replaces || skips() {
@@ -293,7 +293,7 @@ impl Query for Cache {
 
     fn providers(self: Arc<Self>, api: &ApiType) -> Result<Rows, QueryError> {
         let span = self.find_api(api).ok_or_else(|| QueryError::no_providers(api))?;
-        Ok(rows(&self, Kind::ApiEntries, span, |cache, number, rows| {
+        Ok(rows(&self, SectionKind::ApiEntries, span, |cache, number, rows| {
             let entry = cache.entry(number)?;
             for replaces in cache.edges(&entry) {
                 rows.push(cache.entry_message(&entry, replaces)?);
@@ -308,7 +308,7 @@ impl Query for Cache {
         if self.heads(span).next().is_none() {
             return Err(none());
         }
-        Ok(rows(&self, Kind::ApiEntries, span, |cache, number, rows| {
+        Ok(rows(&self, SectionKind::ApiEntries, span, |cache, number, rows| {
             let entry = cache.entry(number)?;
             let channel = cache.channel_at(entry.channel)?;
             if channel.head != number {
@@ -337,16 +337,16 @@ impl Query for Cache {
     }
 
     fn bundles(self: Arc<Self>) -> Rows {
-        let count = self.table::<u32>(Kind::ListOrder).len();
+        let count = self.table::<u32>(SectionKind::ListOrder).len();
         Box::new((0..count).map(move |place| {
-            let number = self.table::<u32>(Kind::ListOrder).get(place).ok_or_else(damaged)?;
+            let number = self.table::<u32>(SectionKind::ListOrder).get(place).ok_or_else(damaged)?;
             let entry = self.entry(number)?;
             LISTED.with_borrow_mut(|slims| self.reply(&entry, Shape { body: false, edges: true }, slims))
         }))
     }
 
     fn custom(self: Arc<Self>, schema: &str, package: &str) -> Rows {
-        let customs = self.table::<format::Custom>(Kind::Customs);
+        let customs = self.table::<format::Custom>(SectionKind::Customs);
         let wanted = [Some(schema.as_bytes()), Some(package.as_bytes())];
         let key = |custom: &format::Custom| [custom.schema, custom.package].map(|text| self.text_bytes(text));
         let Some((_, found)) = customs.search(customs.all(), |custom| key(custom).cmp(&wanted)) else {
@@ -354,7 +354,7 @@ impl Query for Cache {
         };
         let first = found.blobs.first as usize;
         Box::new((first..first.saturating_add(found.blobs.count as usize)).map(move |number| {
-            let blob: format::CustomBlob = self.table(Kind::CustomBlobs).get(number).ok_or_else(damaged)?;
+            let blob: format::CustomBlob = self.table(SectionKind::CustomBlobs).get(number).ok_or_else(damaged)?;
             if blob.stored.length == blob.length {
                 return self.stored(&blob.stored);
             }
@@ -369,9 +369,9 @@ impl Query for Cache {
 
     fn counts(&self) -> CatalogCounts {
         CatalogCounts {
-            packages: self.table::<format::Package>(Kind::Packages).len(),
-            channels: self.table::<format::Channel>(Kind::Channels).len(),
-            bundles: self.table::<format::Bundle>(Kind::Bundles).len(),
+            packages: self.table::<format::Package>(SectionKind::Packages).len(),
+            channels: self.table::<format::Channel>(SectionKind::Channels).len(),
+            bundles: self.table::<format::Bundle>(SectionKind::Bundles).len(),
         }
     }
 }
@@ -379,7 +379,7 @@ impl Query for Cache {
 /// Iterates over entries and produces the rows of each on demand.
 fn rows(
     cache: &Arc<Cache>,
-    list: Kind,
+    list: SectionKind,
     span: Span,
     make: fn(&Cache, u32, &mut Vec<QueryMessage>) -> Result<(), QueryError>,
 ) -> Rows {

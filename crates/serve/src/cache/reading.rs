@@ -3,21 +3,21 @@
 use std::io;
 
 use super::Cache;
-use super::format::Digest;
+use super::format::ContentDigest;
 use super::sources::{self, Fingerprint};
 use super::store::PrepareError;
-use crate::load::{CheckedCatalog, Directory, LoadError};
+use crate::load::{CheckedCatalog, LoadError, ServedDirectory};
 
 /// A catalog while it is read: the fingerprint of its files before any of them was read, and their content.
 pub(crate) struct Reading {
     pub(super) fingerprint: Fingerprint,
-    pub(super) digests: Option<Vec<Digest>>,
+    pub(super) digests: Option<Vec<ContentDigest>>,
     pub(crate) checked: Option<CheckedCatalog>,
 }
 
 impl Reading {
     /// Takes the fingerprint of the files.
-    pub(crate) fn start(directory: &Directory) -> Result<Reading, PrepareError> {
+    pub(crate) fn start(directory: &ServedDirectory) -> Result<Reading, PrepareError> {
         Ok(Reading { fingerprint: fingerprint(directory)?, digests: None, checked: None })
     }
 
@@ -25,7 +25,7 @@ impl Reading {
     ///
     /// A cache of files that changed a moment ago cannot rely on their stamps: each start with it would read all of
     /// them.
-    pub(super) fn when_stable(directory: &Directory) -> Result<Reading, PrepareError> {
+    pub(super) fn when_stable(directory: &ServedDirectory) -> Result<Reading, PrepareError> {
         let reading = Reading::start(directory)?;
         match reading.fingerprint.until_stable() {
             Some(delay) => {
@@ -37,7 +37,7 @@ impl Reading {
     }
 
     /// Returns the digests of the files. They match what is loaded later if [`Reading::is_current`] holds then.
-    pub(super) fn digests(&mut self, directory: &Directory) -> io::Result<&[Digest]> {
+    pub(super) fn digests(&mut self, directory: &ServedDirectory) -> io::Result<&[ContentDigest]> {
         let digests = match self.digests.take() {
             Some(digests) => digests,
             None => sources::digests(&directory.root, &self.fingerprint.stamps)?,
@@ -45,13 +45,13 @@ impl Reading {
         Ok(self.digests.insert(digests))
     }
 
-    pub(super) fn total(&mut self, directory: &Directory) -> io::Result<Digest> {
+    pub(super) fn total(&mut self, directory: &ServedDirectory) -> io::Result<ContentDigest> {
         self.digests(directory)?;
         Ok(sources::total(&self.fingerprint.stamps, self.digests.as_deref().unwrap_or_default()))
     }
 
     /// Loads the catalog, unless it is loaded.
-    pub(crate) fn load(&mut self, directory: &Directory) -> Result<&CheckedCatalog, PrepareError> {
+    pub(crate) fn load(&mut self, directory: &ServedDirectory) -> Result<&CheckedCatalog, PrepareError> {
         if self.fingerprint.is_fresh() {
             self.digests(directory)?;
         }
@@ -63,7 +63,7 @@ impl Reading {
     }
 
     /// Returns whether the files are unchanged since reading began.
-    pub(crate) fn is_current(&self, directory: &Directory) -> bool {
+    pub(crate) fn is_current(&self, directory: &ServedDirectory) -> bool {
         let same = || fingerprint(directory).is_ok_and(|now| now == self.fingerprint);
         // Files that changed a moment ago can change again with the same stamps.
         let digests = || sources::digests(&directory.root, &self.fingerprint.stamps).ok();
@@ -94,7 +94,7 @@ impl Reading {
 }
 
 /// Takes the fingerprint of the files of a catalog.
-pub(crate) fn fingerprint(directory: &Directory) -> Result<Fingerprint, PrepareError> {
+pub(crate) fn fingerprint(directory: &ServedDirectory) -> Result<Fingerprint, PrepareError> {
     let unreadable = |error| LoadError::Unreadable { path: directory.root.clone(), error };
     Ok(Fingerprint::within(&directory.root, directory.limits.files).map_err(unreadable)?)
 }
@@ -116,7 +116,7 @@ mod tests {
         std::fs::write(catalog.join("lamp.json"), blobs).unwrap();
         let (limits, on_invalid) = (Default::default(), crate::load::OnInvalid::Fail);
         let directory =
-            Directory { root: catalog, limits, on_invalid, empty: crate::load::Empty::Accepted, summarize: None };
+            ServedDirectory { root: catalog, limits, on_invalid, empty: crate::load::Empty::Accepted, summarize: None };
         let built = prepare(&directory, Some(&cache), Integrity::Rebuild).unwrap();
         assert!(built.built);
         let started = prepare(&directory, Some(&cache), Integrity::Rebuild).unwrap();

@@ -10,7 +10,7 @@ use std::time::{Duration, SystemTime};
 
 use rayon::prelude::*;
 
-use super::format::Digest;
+use super::format::ContentDigest;
 
 /// The number of bytes that are hashed at a time.
 const CHUNK: usize = 256 << 10;
@@ -154,14 +154,14 @@ fn walk(all: &Walk<'_>, directory: &Path, depth: usize) -> io::Result<Vec<Stamp>
 ///
 /// # Errors
 /// Fails when a file cannot be read, or grew.
-pub(super) fn digests(root: &Path, stamps: &[Stamp]) -> io::Result<Vec<Digest>> {
+pub(super) fn digests(root: &Path, stamps: &[Stamp]) -> io::Result<Vec<ContentDigest>> {
     stamps.par_iter().map(|stamp| file_digest(&root.join(&stamp.path), stamp)).collect()
 }
 
-fn file_digest(path: &Path, stamp: &Stamp) -> io::Result<Digest> {
+fn file_digest(path: &Path, stamp: &Stamp) -> io::Result<ContentDigest> {
     // A pipe or a device may block, or have no end; loading reports it, unless it is ignored.
     if !stamp.regular {
-        return Ok(Digest::of(b"no regular file"));
+        return Ok(ContentDigest::of(b"no regular file"));
     }
     let named = |error: io::Error| io::Error::new(error.kind(), format!("{}: {error}", path.display()));
     // The path may name something else by now.
@@ -172,7 +172,7 @@ fn file_digest(path: &Path, stamp: &Stamp) -> io::Result<Digest> {
     loop {
         match file.read(&mut buffer) {
             Ok(0) if file.limit() == 0 => return Err(named(io::Error::other("the file changed while opm read it"))),
-            Ok(0) => return Ok(Digest(hasher.finish_128())),
+            Ok(0) => return Ok(ContentDigest(hasher.finish_128())),
             Ok(length) => hasher.write(&buffer[..length]),
             Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
             Err(error) => return Err(named(error)),
@@ -188,12 +188,12 @@ fn open_regular(path: &Path) -> io::Result<File> {
 }
 
 /// Returns one digest of all paths and contents.
-pub(super) fn total(stamps: &[Stamp], contents: &[Digest]) -> Digest {
+pub(super) fn total(stamps: &[Stamp], contents: &[ContentDigest]) -> ContentDigest {
     let mut list = Vec::new();
     for (stamp, content) in stamps.iter().zip(contents) {
         list.extend_from_slice(stamp.path.as_os_str().as_bytes());
         list.push(0);
         list.extend_from_slice(&content.0.to_le_bytes());
     }
-    Digest::of(&list)
+    ContentDigest::of(&list)
 }

@@ -7,12 +7,12 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::build::{self, Input, WriteError};
-use super::cache_dir::{self, Found, Unfinished};
-use super::data::Source;
-use super::format::{self, Digest, Kind};
+use super::cache_dir::{self, CacheDirState, Unfinished};
+use super::data::DataSource;
+use super::format::{self, ContentDigest, SectionKind};
 use super::sources::Stamp;
 use super::{Cache, Unusable};
-use crate::load::{CheckedCatalog, Directory, LoadError, Quarantined};
+use crate::load::{CheckedCatalog, LoadError, Quarantined, ServedDirectory};
 
 pub use super::cache_dir::file_in;
 pub(crate) use super::reading::{Reading, fingerprint};
@@ -89,7 +89,7 @@ impl PrepareError {
 /// # Errors
 /// Fails when the catalog is invalid, or the cache is and may not be rebuilt.
 pub fn prepare(
-    directory: &Directory,
+    directory: &ServedDirectory,
     cache_dir: Option<&Path>,
     integrity: Integrity,
 ) -> Result<Prepared, PrepareError> {
@@ -98,7 +98,7 @@ pub fn prepare(
     };
     let found = cache_dir::inspect(cache_dir)?;
     let path = file_in(cache_dir);
-    if let (Found::Other(name), Integrity::Implied) = (&found, integrity) {
+    if let (CacheDirState::Other(name), Integrity::Implied) = (&found, integrity) {
         tracing::warn!(format = name, "cache was built by another tool, building one in memory");
         return build(directory, Reading::start(directory)?, None, None, Stamps::Stored);
     }
@@ -113,7 +113,7 @@ pub fn prepare(
         }
         Err(reason) => {
             let reason = match (&found, reason) {
-                (Found::Other(name), Unusable::Missing) => {
+                (CacheDirState::Other(name), Unusable::Missing) => {
                     format!("the cache has the format {name} of another tool")
                 }
                 (_, reason) => reason.to_string(),
@@ -135,7 +135,7 @@ pub fn prepare(
 ///
 /// # Errors
 /// Fails when the catalog is invalid, or the cache cannot be written.
-pub fn build_portable(directory: &Directory, cache_dir: &Path) -> Result<Prepared, PrepareError> {
+pub fn build_portable(directory: &ServedDirectory, cache_dir: &Path) -> Result<Prepared, PrepareError> {
     build(directory, Reading::start(directory)?, Some(cache_dir), None, Stamps::Omitted)
 }
 
@@ -155,7 +155,7 @@ fn open(path: &Path, integrity: Integrity) -> Result<Cache, Unusable> {
 }
 
 fn use_or_rebuild(
-    directory: &Directory,
+    directory: &ServedDirectory,
     cache_dir: &Path,
     integrity: Integrity,
     cache: Cache,
@@ -214,7 +214,7 @@ fn reuse(cache: Cache, reading: Reading) -> Prepared {
 /// Loads the catalog, unless it is loaded, and builds a cache of it; retries until all files are unchanged from start
 /// to end.
 fn build(
-    directory: &Directory,
+    directory: &ServedDirectory,
     mut reading: Reading,
     cache_dir: Option<&Path>,
     old: Option<&Cache>,
@@ -253,7 +253,7 @@ impl Written {
         let cache = match self {
             Written::Named(unfinished) => Cache::from_file(&unfinished.finish()?),
             Written::Unnamed(file) => Cache::from_file(&file),
-            Written::Memory(bytes) => Cache::from_source(Source::Memory(bytes)),
+            Written::Memory(bytes) => Cache::from_source(DataSource::Memory(bytes)),
         };
         cache.map_err(|reason| PrepareError::Io(io::Error::other(format!("cache just built: {reason}"))))
     }
@@ -261,7 +261,7 @@ impl Written {
 
 /// Writes a cache: into its directory, else into an unnamed temporary file, else into memory.
 fn write(
-    directory: &Directory,
+    directory: &ServedDirectory,
     reading: &mut Reading,
     cache_dir: Option<&Path>,
     old: Option<&Cache>,
@@ -318,7 +318,7 @@ impl Cache {
     /// Returns whether the stamps of the files match those in the cache.
     fn has_stamps(&self, stamps: &[Stamp]) -> bool {
         use std::os::unix::ffi::OsStrExt;
-        let sources = self.table::<format::Source>(Kind::Sources);
+        let sources = self.table::<format::Source>(SectionKind::Sources);
         sources.len() == stamps.len()
             && sources.iter().zip(stamps).all(|(source, stamp)| {
                 self.text_bytes(source.path) == Some(stamp.path.as_os_str().as_bytes())
@@ -331,7 +331,7 @@ impl Cache {
 
     /// Returns whether the cache contains every package of a catalog, unchanged.
     pub(super) fn has_all_of(&self, content: &CheckedCatalog) -> bool {
-        content.packages.iter().all(|(name, digest): (&String, &Digest)| {
+        content.packages.iter().all(|(name, digest): (&String, &ContentDigest)| {
             self.find_package(name).is_some_and(|(_, package)| package.content == *digest)
         })
     }
@@ -340,6 +340,6 @@ impl Cache {
     /// package.
     pub(super) fn has_only(&self, content: &CheckedCatalog) -> bool {
         self.about().unowned == content.unowned
-            && self.table::<format::Package>(Kind::Packages).len() == content.packages.len()
+            && self.table::<format::Package>(SectionKind::Packages).len() == content.packages.len()
     }
 }

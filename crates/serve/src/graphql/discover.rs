@@ -6,7 +6,7 @@ use std::io;
 use fbc::json::{self, JsonKind, Raw};
 
 use super::names;
-use super::types::{BOOLEAN, FLOAT, Field, INT, Id, QUERY, Ref, STRING, Schema, Shape, Types, argument};
+use super::types::{BOOLEAN, FLOAT, FieldDefinition, INT, Id, QUERY, Ref, STRING, Schema, Shape, Types, argument};
 
 /// The number of objects per list whose fields are read.
 const SAMPLES: usize = 10;
@@ -77,7 +77,7 @@ impl Discovery {
     /// Fails when two types or fields would have the same name.
     pub(super) fn types(self) -> Result<Types, DiscoverError> {
         let mut types = Types::built_in();
-        let mut roots: Vec<Field> = Vec::new();
+        let mut roots: Vec<FieldDefinition> = Vec::new();
         let clash = |name: &str| DiscoverError::SameName(name.to_owned());
         for (schema, found) in self.schemas {
             let (type_name, root) = (names::kind(&schema), names::root(&schema));
@@ -99,10 +99,16 @@ impl Discovery {
                     types.types[id].fields = inner.map(|(name, seen)| seen.field(name)).collect();
                     Ref::List(Box::new(Ref::Named(id)))
                 };
-                fields.push(Field { name, description: "", kind, arguments: Vec::new(), sources: seen.sources });
+                fields.push(FieldDefinition {
+                    name,
+                    description: "",
+                    kind,
+                    arguments: Vec::new(),
+                    sources: seen.sources,
+                });
             }
             types.types[id].fields = fields;
-            roots.push(Field {
+            roots.push(FieldDefinition {
                 name: root,
                 description: "",
                 kind: Ref::List(Box::new(Ref::Named(id))),
@@ -115,7 +121,7 @@ impl Discovery {
                 sources: vec![schema],
             });
         }
-        roots.push(Field {
+        roots.push(FieldDefinition {
             name: "summary".into(),
             description: "",
             kind: types.reference("CatalogSummary"),
@@ -133,8 +139,8 @@ impl InferredField {
         if self.list { Ref::List(Box::new(scalar)) } else { scalar }
     }
 
-    fn field(self, name: String) -> Field {
-        Field { name, description: "", kind: self.reference(), arguments: Vec::new(), sources: self.sources }
+    fn field(self, name: String) -> FieldDefinition {
+        FieldDefinition { name, description: "", kind: self.reference(), arguments: Vec::new(), sources: self.sources }
     }
 }
 

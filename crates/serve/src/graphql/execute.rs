@@ -2,11 +2,11 @@
 
 use fbc::json::{JsonKind, JsonLayout, Raw, write_canonical, write_str};
 
-use super::introspect::{self, Answer, Node, number, string};
-use super::plan::{PlannedField, Target};
+use super::introspect::{self, IntrospectionAnswer, SchemaNode, number, string};
+use super::plan::{PlanTarget, PlannedField};
 use super::types::{BOOLEAN, FLOAT, INT, Id, Ref, Schema, Types};
-use super::{Deadline, Failure};
-use crate::content::Content;
+use super::{Deadline, QueryFailure};
+use crate::content::CatalogContent;
 
 /// The default and maximum number of blobs per field.
 const PAGE: i64 = 100;
@@ -22,12 +22,12 @@ enum Parent<'a> {
     Object(Vec<(std::borrow::Cow<'a, str>, Raw<'a>)>),
     Summary,
     SchemaSummary(&'a Schema),
-    Types(Node<'a>),
+    Types(SchemaNode<'a>),
 }
 
 pub(super) struct Execution<'a> {
     pub(super) types: &'a Types,
-    pub(super) content: &'a Content,
+    pub(super) content: &'a CatalogContent,
     pub(super) deadline: &'a Deadline,
     pub(super) out: Vec<u8>,
 }
@@ -37,11 +37,11 @@ impl Execution<'_> {
     ///
     /// # Errors
     /// Fails when the answer takes too long or is too large, or a blob cannot be read.
-    pub(super) fn run(&mut self, wanted: &[PlannedField<'_>]) -> Result<(), Failure> {
+    pub(super) fn run(&mut self, wanted: &[PlannedField<'_>]) -> Result<(), QueryFailure> {
         self.object(&Parent::Query, wanted)
     }
 
-    fn object(&mut self, parent: &Parent<'_>, wanted: &[PlannedField<'_>]) -> Result<(), Failure> {
+    fn object(&mut self, parent: &Parent<'_>, wanted: &[PlannedField<'_>]) -> Result<(), QueryFailure> {
         self.out.push(b'{');
         for (index, wanted) in wanted.iter().enumerate() {
             if index > 0 {
@@ -56,11 +56,13 @@ impl Execution<'_> {
     }
 
     /// Fails when the answer takes too long or is too large.
-    fn check(&self) -> Result<(), Failure> {
+    fn check(&self) -> Result<(), QueryFailure> {
         self.deadline.check()?;
         if self.out.len() > ANSWER {
             let limit = ANSWER >> 20;
-            return Err(Failure::new(format!("the answer is larger than {limit} MiB, ask for less with \"limit\"")));
+            return Err(QueryFailure::new(format!(
+                "the answer is larger than {limit} MiB, ask for less with \"limit\""
+            )));
         }
         Ok(())
     }
@@ -80,8 +82,8 @@ impl Execution<'_> {
     fn list<T>(
         &mut self,
         items: impl IntoIterator<Item = T>,
-        mut write: impl FnMut(&mut Self, T) -> Result<(), Failure>,
-    ) -> Result<(), Failure> {
+        mut write: impl FnMut(&mut Self, T) -> Result<(), QueryFailure>,
+    ) -> Result<(), QueryFailure> {
         self.out.push(b'[');
         for (index, item) in items.into_iter().enumerate() {
             if index > 0 {
@@ -93,17 +95,17 @@ impl Execution<'_> {
         Ok(())
     }
 
-    fn field(&mut self, parent: &Parent<'_>, wanted: &PlannedField<'_>) -> Result<(), Failure> {
+    fn field(&mut self, parent: &Parent<'_>, wanted: &PlannedField<'_>) -> Result<(), QueryFailure> {
         self.check()?;
         let types = self.types;
         match (&wanted.what, parent) {
-            (Target::TypeName(id), _) => self.text(&types.types[*id].name),
-            (Target::Schema, _) => self.object(&Parent::Types(Node::Schema), &wanted.children)?,
-            (Target::Type(name), _) => match introspect::type_named(types, name) {
+            (PlanTarget::TypeName(id), _) => self.text(&types.types[*id].name),
+            (PlanTarget::Schema, _) => self.object(&Parent::Types(SchemaNode::Schema), &wanted.children)?,
+            (PlanTarget::Type(name), _) => match introspect::type_named(types, name) {
                 Some(node) => self.object(&Parent::Types(node), &wanted.children)?,
                 None => self.null(),
             },
-            (Target::Field { field, arguments }, Parent::Query) => match field.sources.first() {
+            (PlanTarget::Field { field, arguments }, Parent::Query) => match field.sources.first() {
                 None => self.object(&Parent::Summary, &wanted.children)?,
                 Some(schema) => {
                     let limit = number(arguments, "limit").filter(|limit| (1..=PAGE).contains(limit)).unwrap_or(PAGE);
@@ -114,58 +116,60 @@ impl Execution<'_> {
                     self.list(rows, |this, row| this.blob(row, &wanted.children))?;
                 }
             },
-            (Target::Field { field, .. }, Parent::Object(members)) => {
+            (PlanTarget::Field { field, .. }, Parent::Object(members)) => {
                 let value = members.iter().find(|(key, _)| field.sources.iter().any(|source| source == key));
                 match value {
                     None => self.null(),
                     Some((_, value)) => self.value(&field.kind, *value, &wanted.children)?,
                 }
             }
-            (Target::Field { field, .. }, Parent::Summary) => match field.name.as_str() {
+            (PlanTarget::Field { field, .. }, Parent::Summary) => match field.name.as_str() {
                 "totalSchemas" => self.number(types.schemas.len()),
                 _ => self.list(&types.schemas, |this, schema| {
                     this.object(&Parent::SchemaSummary(schema), &wanted.children)
                 })?,
             },
-            (Target::Field { field, .. }, Parent::SchemaSummary(schema)) => match field.name.as_str() {
+            (PlanTarget::Field { field, .. }, Parent::SchemaSummary(schema)) => match field.name.as_str() {
                 "name" => self.text(&schema.name),
                 "totalObjects" => self.number(schema.objects),
                 _ => self.number(schema.fields),
             },
-            (what @ Target::Field { .. }, Parent::Types(node)) => self.about_types(node, what, &wanted.children)?,
+            (what @ PlanTarget::Field { .. }, Parent::Types(node)) => self.about_types(node, what, &wanted.children)?,
         }
         Ok(())
     }
 
     fn about_types(
         &mut self,
-        node: &Node<'_>,
-        what: &Target<'_>,
+        node: &SchemaNode<'_>,
+        what: &PlanTarget<'_>,
         children: &[PlannedField<'_>],
-    ) -> Result<(), Failure> {
+    ) -> Result<(), QueryFailure> {
         match introspect::answer(self.types, node, what) {
-            Answer::Null => self.null(),
-            Answer::Bool(value) => self.out.extend_from_slice(if value { b"true" } else { b"false" }),
-            Answer::Text(text) => self.text(text),
-            Answer::Texts(texts) => self.list(texts, |this, text| {
+            IntrospectionAnswer::Null => self.null(),
+            IntrospectionAnswer::Bool(value) => self.out.extend_from_slice(if value { b"true" } else { b"false" }),
+            IntrospectionAnswer::Text(text) => self.text(text),
+            IntrospectionAnswer::Texts(texts) => self.list(texts, |this, text| {
                 this.text(text);
                 Ok(())
             })?,
-            Answer::One(node) => self.object(&Parent::Types(node), children)?,
-            Answer::Many(nodes) => self.list(nodes, |this, node| this.object(&Parent::Types(node), children))?,
+            IntrospectionAnswer::One(node) => self.object(&Parent::Types(node), children)?,
+            IntrospectionAnswer::Many(nodes) => {
+                self.list(nodes, |this, node| this.object(&Parent::Types(node), children))?
+            }
         }
         Ok(())
     }
 
-    fn blob(&mut self, row: usize, children: &[PlannedField<'_>]) -> Result<(), Failure> {
-        let line = self.content.line(row, BLOB).map_err(|error| Failure::new(error.to_string()))?;
-        let blob = Raw::parse(&line, fbc::limits::MAX_DEPTH).map_err(|error| Failure::new(error.to_string()))?;
+    fn blob(&mut self, row: usize, children: &[PlannedField<'_>]) -> Result<(), QueryFailure> {
+        let line = self.content.line(row, BLOB).map_err(|error| QueryFailure::new(error.to_string()))?;
+        let blob = Raw::parse(&line, fbc::limits::MAX_DEPTH).map_err(|error| QueryFailure::new(error.to_string()))?;
         let members = blob.members().collect();
         self.object(&Parent::Object(members), children)
     }
 
     /// Writes a value of a blob as the type of its field; `null` if the types differ.
-    fn value(&mut self, kind: &Ref, value: Raw<'_>, children: &[PlannedField<'_>]) -> Result<(), Failure> {
+    fn value(&mut self, kind: &Ref, value: Raw<'_>, children: &[PlannedField<'_>]) -> Result<(), QueryFailure> {
         self.check()?;
         match kind {
             Ref::NonNull(inner) => self.value(inner, value, children),

@@ -1,17 +1,17 @@
 //! Introspection.
 
-use super::plan::{ArgumentValue, Target};
-use super::types::{Argument, BOOLEAN, Field, Id, QUERY, Ref, Shape, Types};
+use super::plan::{ArgumentValue, PlanTarget};
+use super::types::{ArgumentDefinition, BOOLEAN, FieldDefinition, Id, QUERY, Ref, Shape, Types};
 
 /// A node of the introspection schema.
 #[derive(Clone)]
-pub(super) enum Node<'a> {
+pub(super) enum SchemaNode<'a> {
     Schema,
     Named(Id),
     /// A list or a non-null type.
     Wrapped(&'a Ref),
-    Field(&'a Field),
-    Input(&'a Argument),
+    Field(&'a FieldDefinition),
+    Input(&'a ArgumentDefinition),
     /// The argument of a directive: a condition.
     Condition,
     Value(&'static str),
@@ -19,13 +19,13 @@ pub(super) enum Node<'a> {
 }
 
 /// The answer to an introspection field.
-pub(super) enum Answer<'a> {
+pub(super) enum IntrospectionAnswer<'a> {
     Null,
     Bool(bool),
     Text(&'a str),
     Texts(&'static [&'static str]),
-    One(Node<'a>),
-    Many(Vec<Node<'a>>),
+    One(SchemaNode<'a>),
+    Many(Vec<SchemaNode<'a>>),
 }
 
 /// Directives with their descriptions.
@@ -35,98 +35,102 @@ const DIRECTIVES: [(&str, &str); 2] = [
 ];
 const LOCATIONS: [&str; 3] = ["FIELD", "FRAGMENT_SPREAD", "INLINE_FRAGMENT"];
 
-fn text(text: &str) -> Answer<'_> {
-    if text.is_empty() { Answer::Null } else { Answer::Text(text) }
+fn text(text: &str) -> IntrospectionAnswer<'_> {
+    if text.is_empty() { IntrospectionAnswer::Null } else { IntrospectionAnswer::Text(text) }
 }
 
-fn reference(kind: &Ref) -> Node<'_> {
+fn reference(kind: &Ref) -> SchemaNode<'_> {
     match kind {
-        Ref::Named(id) => Node::Named(*id),
-        wrapped => Node::Wrapped(wrapped),
+        Ref::Named(id) => SchemaNode::Named(*id),
+        wrapped => SchemaNode::Wrapped(wrapped),
     }
 }
 
 /// Answers the field `what` of `node`.
-pub(super) fn answer<'a>(types: &'a Types, node: &Node<'a>, what: &Target<'a>) -> Answer<'a> {
-    let Target::Field { field, .. } = what else { return Answer::Null };
+pub(super) fn answer<'a>(types: &'a Types, node: &SchemaNode<'a>, what: &PlanTarget<'a>) -> IntrospectionAnswer<'a> {
+    let PlanTarget::Field { field, .. } = what else { return IntrospectionAnswer::Null };
     let name = field.name.as_str();
     match node {
-        Node::Schema => match name {
-            "types" => Answer::Many((0..types.types.len()).map(Node::Named).collect()),
-            "queryType" => Answer::One(Node::Named(QUERY)),
-            "directives" => Answer::Many((0..DIRECTIVES.len()).map(Node::Directive).collect()),
-            _ => Answer::Null,
+        SchemaNode::Schema => match name {
+            "types" => IntrospectionAnswer::Many((0..types.types.len()).map(SchemaNode::Named).collect()),
+            "queryType" => IntrospectionAnswer::One(SchemaNode::Named(QUERY)),
+            "directives" => IntrospectionAnswer::Many((0..DIRECTIVES.len()).map(SchemaNode::Directive).collect()),
+            _ => IntrospectionAnswer::Null,
         },
-        Node::Named(id) => named(types, *id, name),
-        Node::Wrapped(kind) => match (kind, name) {
-            (Ref::List(_), "kind") => Answer::Text("LIST"),
-            (_, "kind") => Answer::Text("NON_NULL"),
-            (Ref::List(inner) | Ref::NonNull(inner), "ofType") => Answer::One(reference(inner)),
-            _ => Answer::Null,
+        SchemaNode::Named(id) => named(types, *id, name),
+        SchemaNode::Wrapped(kind) => match (kind, name) {
+            (Ref::List(_), "kind") => IntrospectionAnswer::Text("LIST"),
+            (_, "kind") => IntrospectionAnswer::Text("NON_NULL"),
+            (Ref::List(inner) | Ref::NonNull(inner), "ofType") => IntrospectionAnswer::One(reference(inner)),
+            _ => IntrospectionAnswer::Null,
         },
-        Node::Field(field) => match name {
-            "name" => Answer::Text(&field.name),
+        SchemaNode::Field(field) => match name {
+            "name" => IntrospectionAnswer::Text(&field.name),
             "description" => text(field.description),
-            "args" => Answer::Many(field.arguments.iter().map(Node::Input).collect()),
-            "type" => Answer::One(reference(&field.kind)),
-            "isDeprecated" => Answer::Bool(false),
-            _ => Answer::Null,
+            "args" => IntrospectionAnswer::Many(field.arguments.iter().map(SchemaNode::Input).collect()),
+            "type" => IntrospectionAnswer::One(reference(&field.kind)),
+            "isDeprecated" => IntrospectionAnswer::Bool(false),
+            _ => IntrospectionAnswer::Null,
         },
-        Node::Input(argument) => match name {
-            "name" => Answer::Text(argument.name),
+        SchemaNode::Input(argument) => match name {
+            "name" => IntrospectionAnswer::Text(argument.name),
             "description" => text(argument.description),
-            "type" => Answer::One(reference(&argument.kind)),
-            "defaultValue" => argument.default.map_or(Answer::Null, Answer::Text),
-            "isDeprecated" => Answer::Bool(false),
-            _ => Answer::Null,
+            "type" => IntrospectionAnswer::One(reference(&argument.kind)),
+            "defaultValue" => argument.default.map_or(IntrospectionAnswer::Null, IntrospectionAnswer::Text),
+            "isDeprecated" => IntrospectionAnswer::Bool(false),
+            _ => IntrospectionAnswer::Null,
         },
-        Node::Condition => match name {
-            "name" => Answer::Text("if"),
+        SchemaNode::Condition => match name {
+            "name" => IntrospectionAnswer::Text("if"),
             // The argument `if` has the type `Boolean!`, which is shared with a built-in field.
             "type" => types
                 .named("__Field")
                 .and_then(|id| types.field(id, "isDeprecated"))
-                .map_or(Answer::One(Node::Named(BOOLEAN)), |field| Answer::One(reference(&field.kind))),
-            "isDeprecated" => Answer::Bool(false),
-            _ => Answer::Null,
+                .map_or(IntrospectionAnswer::One(SchemaNode::Named(BOOLEAN)), |field| {
+                    IntrospectionAnswer::One(reference(&field.kind))
+                }),
+            "isDeprecated" => IntrospectionAnswer::Bool(false),
+            _ => IntrospectionAnswer::Null,
         },
-        Node::Value(value) => match name {
-            "name" => Answer::Text(value),
-            "isDeprecated" => Answer::Bool(false),
-            _ => Answer::Null,
+        SchemaNode::Value(value) => match name {
+            "name" => IntrospectionAnswer::Text(value),
+            "isDeprecated" => IntrospectionAnswer::Bool(false),
+            _ => IntrospectionAnswer::Null,
         },
-        Node::Directive(index) => {
+        SchemaNode::Directive(index) => {
             let (directive, description) = DIRECTIVES[*index];
             match name {
-                "name" => Answer::Text(directive),
-                "description" => Answer::Text(description),
-                "isRepeatable" => Answer::Bool(false),
-                "locations" => Answer::Texts(&LOCATIONS),
-                "args" => Answer::Many(vec![Node::Condition]),
-                _ => Answer::Null,
+                "name" => IntrospectionAnswer::Text(directive),
+                "description" => IntrospectionAnswer::Text(description),
+                "isRepeatable" => IntrospectionAnswer::Bool(false),
+                "locations" => IntrospectionAnswer::Texts(&LOCATIONS),
+                "args" => IntrospectionAnswer::Many(vec![SchemaNode::Condition]),
+                _ => IntrospectionAnswer::Null,
             }
         }
     }
 }
 
-fn named<'a>(types: &'a Types, id: Id, name: &str) -> Answer<'a> {
+fn named<'a>(types: &'a Types, id: Id, name: &str) -> IntrospectionAnswer<'a> {
     let kind = &types.types[id];
     match (name, kind.shape) {
-        ("kind", Shape::Scalar) => Answer::Text("SCALAR"),
-        ("kind", Shape::Object) => Answer::Text("OBJECT"),
-        ("kind", Shape::Enum) => Answer::Text("ENUM"),
-        ("name", _) => Answer::Text(&kind.name),
+        ("kind", Shape::Scalar) => IntrospectionAnswer::Text("SCALAR"),
+        ("kind", Shape::Object) => IntrospectionAnswer::Text("OBJECT"),
+        ("kind", Shape::Enum) => IntrospectionAnswer::Text("ENUM"),
+        ("name", _) => IntrospectionAnswer::Text(&kind.name),
         ("description", _) => text(kind.description),
-        ("fields", Shape::Object) => Answer::Many(kind.fields.iter().map(Node::Field).collect()),
-        ("interfaces", Shape::Object) => Answer::Many(Vec::new()),
-        ("enumValues", Shape::Enum) => Answer::Many(kind.values.iter().map(|value| Node::Value(value)).collect()),
-        _ => Answer::Null,
+        ("fields", Shape::Object) => IntrospectionAnswer::Many(kind.fields.iter().map(SchemaNode::Field).collect()),
+        ("interfaces", Shape::Object) => IntrospectionAnswer::Many(Vec::new()),
+        ("enumValues", Shape::Enum) => {
+            IntrospectionAnswer::Many(kind.values.iter().map(|value| SchemaNode::Value(value)).collect())
+        }
+        _ => IntrospectionAnswer::Null,
     }
 }
 
 /// Returns the type that `__type` names.
-pub(super) fn type_named<'a>(types: &Types, name: &str) -> Option<Node<'a>> {
-    types.named(name).map(Node::Named)
+pub(super) fn type_named<'a>(types: &Types, name: &str) -> Option<SchemaNode<'a>> {
+    types.named(name).map(SchemaNode::Named)
 }
 
 /// Returns the integer value of an argument.

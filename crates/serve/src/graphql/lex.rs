@@ -1,16 +1,16 @@
 //! The lexer of queries.
 
-use super::{Failure, Span};
+use super::{QueryFailure, Span};
 
 /// A token of a query, and its position.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Token<'a> {
-    pub(super) kind: Kind<'a>,
+    pub(super) kind: TokenKind<'a>,
     pub(super) at: Span,
 }
 
 #[derive(Debug, Clone, PartialEq)]
-pub(super) enum Kind<'a> {
+pub(super) enum TokenKind<'a> {
     /// One of `! $ & ( ) : = @ [ ] { | }`, or `...` as `.`.
     Mark(u8),
     Name(&'a str),
@@ -35,8 +35,8 @@ impl<'a> Lexer<'a> {
         self.text.get(self.at..).unwrap_or_default()
     }
 
-    fn fail(&self, at: usize, message: impl Into<String>) -> Failure {
-        Failure::at(Span(at), format!("Syntax Error: {}", message.into()))
+    fn fail(&self, at: usize, message: impl Into<String>) -> QueryFailure {
+        QueryFailure::at(Span(at), format!("Syntax Error: {}", message.into()))
     }
 
     /// Skips white space, commas and comments.
@@ -56,24 +56,24 @@ impl<'a> Lexer<'a> {
     ///
     /// # Errors
     /// Fails where the text is not a valid token.
-    pub(super) fn next(&mut self) -> Result<Token<'a>, Failure> {
+    pub(super) fn next(&mut self) -> Result<Token<'a>, QueryFailure> {
         self.skip();
         let (rest, start) = (self.rest(), self.at);
         let token = |kind| Token { kind, at: Span(start) };
-        let Some(first) = rest.bytes().next() else { return Ok(token(Kind::End)) };
+        let Some(first) = rest.bytes().next() else { return Ok(token(TokenKind::End)) };
         match first {
             b'!' | b'$' | b'&' | b'(' | b')' | b':' | b'=' | b'@' | b'[' | b']' | b'{' | b'|' | b'}' => {
                 self.at += 1;
-                Ok(token(Kind::Mark(first)))
+                Ok(token(TokenKind::Mark(first)))
             }
             b'.' if rest.starts_with("...") => {
                 self.at += 3;
-                Ok(token(Kind::Mark(b'.')))
+                Ok(token(TokenKind::Mark(b'.')))
             }
             b'_' | b'a'..=b'z' | b'A'..=b'Z' => {
                 let name = run(rest, |byte| byte == b'_' || byte.is_ascii_alphanumeric());
                 self.at += name.len();
-                Ok(token(Kind::Name(name)))
+                Ok(token(TokenKind::Name(name)))
             }
             b'-' | b'0'..=b'9' => self.number().map(token),
             b'"' if rest.starts_with("\"\"\"") => self.block().map(token),
@@ -85,7 +85,7 @@ impl<'a> Lexer<'a> {
         }
     }
 
-    fn number(&mut self) -> Result<Kind<'a>, Failure> {
+    fn number(&mut self) -> Result<TokenKind<'a>, QueryFailure> {
         let rest = self.rest();
         let digits = |from: usize| run(rest.get(from..).unwrap_or_default(), |byte| byte.is_ascii_digit()).len();
         let byte = |at: usize| rest.as_bytes().get(at).copied();
@@ -116,17 +116,17 @@ impl<'a> Lexer<'a> {
         }
         self.at += end;
         let text = &rest[..end];
-        Ok(if float { Kind::Float(text) } else { Kind::Int(text) })
+        Ok(if float { TokenKind::Float(text) } else { TokenKind::Int(text) })
     }
 
-    fn string(&mut self) -> Result<Kind<'a>, Failure> {
+    fn string(&mut self) -> Result<TokenKind<'a>, QueryFailure> {
         let (rest, mut out) = (self.rest(), String::new());
         let mut chars = rest.char_indices().skip(1);
         while let Some((at, c)) = chars.next() {
             match c {
                 '"' => {
                     self.at += at + 1;
-                    return Ok(Kind::Text(out));
+                    return Ok(TokenKind::Text(out));
                 }
                 '\n' | '\r' => break,
                 '\\' => {
@@ -157,7 +157,7 @@ impl<'a> Lexer<'a> {
         Err(self.fail(self.at, "Unterminated string."))
     }
 
-    fn block(&mut self) -> Result<Kind<'a>, Failure> {
+    fn block(&mut self) -> Result<TokenKind<'a>, QueryFailure> {
         let inner = self.rest().get(3..).unwrap_or_default();
         let mut from = 0;
         let end = loop {
@@ -171,7 +171,7 @@ impl<'a> Lexer<'a> {
             from = found + 3;
         };
         self.at += 3 + end + 3;
-        Ok(Kind::Text(dedented(&inner[..end].replace("\\\"\"\"", "\"\"\""))))
+        Ok(TokenKind::Text(dedented(&inner[..end].replace("\\\"\"\"", "\"\"\""))))
     }
 }
 
@@ -201,12 +201,12 @@ fn dedented(text: &str) -> String {
 mod tests {
     use super::*;
 
-    fn words(text: &str) -> Result<Vec<Kind<'_>>, String> {
+    fn words(text: &str) -> Result<Vec<TokenKind<'_>>, String> {
         let mut lexer = Lexer::new(text);
         let mut words = Vec::new();
         loop {
             match lexer.next().map_err(|failure| failure.message)?.kind {
-                Kind::End => return Ok(words),
+                TokenKind::End => return Ok(words),
                 word => words.push(word),
             }
         }
@@ -215,28 +215,28 @@ mod tests {
     #[test]
     fn tokens_are_distinguished() {
         let found = words("\u{feff}{ a_1(x: -10, y: 1.5e3) # rest\n ...@b \"q\\u0041\\n\" }").unwrap();
-        let mark = |byte: u8| Kind::Mark(byte);
+        let mark = |byte: u8| TokenKind::Mark(byte);
         let wanted = [
             mark(b'{'),
-            Kind::Name("a_1"),
+            TokenKind::Name("a_1"),
             mark(b'('),
-            Kind::Name("x"),
+            TokenKind::Name("x"),
             mark(b':'),
-            Kind::Int("-10"),
-            Kind::Name("y"),
+            TokenKind::Int("-10"),
+            TokenKind::Name("y"),
             mark(b':'),
-            Kind::Float("1.5e3"),
+            TokenKind::Float("1.5e3"),
             mark(b')'),
             mark(b'.'),
             mark(b'@'),
-            Kind::Name("b"),
-            Kind::Text("qA\n".into()),
+            TokenKind::Name("b"),
+            TokenKind::Text("qA\n".into()),
             mark(b'}'),
         ];
         assert_eq!(found, wanted);
         assert_eq!(
             words("\"\"\"\n   one\n     two \\\"\"\"\n  \"\"\"").unwrap(),
-            [Kind::Text("one\n  two \"\"\"".into())]
+            [TokenKind::Text("one\n  two \"\"\"".into())]
         );
         for wrong in ["\"a", "\"a\nb\"", "\"\\u00\"", "01", "1.", "1e", "1a", "..", "?", "\"\"\"a", "-", "\"\\"] {
             assert!(words(wrong).is_err(), "{wrong}");

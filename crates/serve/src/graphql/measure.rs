@@ -2,8 +2,8 @@
 
 use std::collections::BTreeSet;
 
-use super::Failure;
-use super::parse::{Document, Selection};
+use super::QueryFailure;
+use super::parse::{QueryDocument, Selection};
 
 /// Maximum depth of selections, number of aliases and number of fields in a query.
 const DEPTH: usize = 10;
@@ -16,27 +16,27 @@ pub(super) const TYPE_DEPTH: usize = 25;
 ///
 /// # Errors
 /// Fails when it is too large.
-pub(super) fn measure(document: &Document<'_>) -> Result<(), Failure> {
+pub(super) fn measure(document: &QueryDocument<'_>) -> Result<(), QueryFailure> {
     let mut size = Size { document, aliases: 0, fields: 0, visited: BTreeSet::new() };
     document.operations.iter().try_for_each(|operation| size.walk(&operation.selections, 1, DEPTH))?;
     acyclic(document)
 }
 
 /// Checks that no fragment contains itself.
-fn acyclic(document: &Document<'_>) -> Result<(), Failure> {
+fn acyclic(document: &QueryDocument<'_>) -> Result<(), QueryFailure> {
     let mut done = BTreeSet::new();
     document.fragments.keys().try_for_each(|name| visit(document, name, &mut Vec::new(), &mut done))
 }
 
 fn visit<'a>(
-    document: &'a Document<'a>,
+    document: &'a QueryDocument<'a>,
     name: &'a str,
     open: &mut Vec<&'a str>,
     done: &mut BTreeSet<&'a str>,
-) -> Result<(), Failure> {
+) -> Result<(), QueryFailure> {
     let Some(fragment) = document.fragments.get(name).filter(|_| !done.contains(name)) else { return Ok(()) };
     if open.contains(&name) {
-        return Err(Failure::at(fragment.at, format!("Cannot spread fragment {name:?} within itself.")));
+        return Err(QueryFailure::at(fragment.at, format!("Cannot spread fragment {name:?} within itself.")));
     }
     open.push(name);
     let mut inner = BTreeSet::new();
@@ -63,16 +63,16 @@ fn spreads<'a>(selections: &'a [Selection<'a>], names: &mut BTreeSet<&'a str>) {
 }
 
 struct Size<'a> {
-    document: &'a Document<'a>,
+    document: &'a QueryDocument<'a>,
     aliases: usize,
     fields: usize,
     visited: BTreeSet<&'a str>,
 }
 
 impl<'a> Size<'a> {
-    fn walk(&mut self, selections: &'a [Selection<'a>], depth: usize, most: usize) -> Result<(), Failure> {
+    fn walk(&mut self, selections: &'a [Selection<'a>], depth: usize, most: usize) -> Result<(), QueryFailure> {
         if depth > most {
-            return Err(Failure::new(format!("query exceeds maximum depth of {most}")));
+            return Err(QueryFailure::new(format!("query exceeds maximum depth of {most}")));
         }
         for selection in selections {
             match selection {
@@ -80,10 +80,16 @@ impl<'a> Size<'a> {
                     self.fields += 1;
                     self.aliases += usize::from(field.alias.is_some());
                     if self.fields > FIELDS {
-                        return Err(Failure::at(field.at, format!("query exceeds maximum field count of {FIELDS}")));
+                        return Err(QueryFailure::at(
+                            field.at,
+                            format!("query exceeds maximum field count of {FIELDS}"),
+                        ));
                     }
                     if self.aliases > ALIASES {
-                        return Err(Failure::at(field.at, format!("query exceeds maximum alias count of {ALIASES}")));
+                        return Err(QueryFailure::at(
+                            field.at,
+                            format!("query exceeds maximum alias count of {ALIASES}"),
+                        ));
                     }
                     if !field.selections.is_empty() {
                         let most = if matches!(field.name, "__schema" | "__type") { TYPE_DEPTH } else { most };

@@ -19,7 +19,7 @@ use std::time::{Duration, Instant};
 
 use fbc::json::{JsonKind, Raw, write_str};
 
-use crate::content::Content;
+use crate::content::CatalogContent;
 use discover::{DiscoverError, Discovery};
 use execute::Execution;
 use types::Types;
@@ -41,18 +41,18 @@ struct Span(usize);
 
 /// The reason why a query fails, and its position.
 #[derive(Debug)]
-struct Failure {
+struct QueryFailure {
     message: String,
     at: Option<Span>,
 }
 
-impl Failure {
-    fn new(message: impl Into<String>) -> Failure {
-        Failure { message: message.into(), at: None }
+impl QueryFailure {
+    fn new(message: impl Into<String>) -> QueryFailure {
+        QueryFailure { message: message.into(), at: None }
     }
 
-    fn at(at: Span, message: impl Into<String>) -> Failure {
-        Failure { message: message.into(), at: Some(at) }
+    fn at(at: Span, message: impl Into<String>) -> QueryFailure {
+        QueryFailure { message: message.into(), at: Some(at) }
     }
 }
 
@@ -60,24 +60,24 @@ impl Failure {
 struct Deadline(Instant);
 
 impl Deadline {
-    fn check(&self) -> Result<(), Failure> {
-        if Instant::now() < self.0 { Ok(()) } else { Err(Failure::new("query took longer than 5 seconds")) }
+    fn check(&self) -> Result<(), QueryFailure> {
+        if Instant::now() < self.0 { Ok(()) } else { Err(QueryFailure::new("query took longer than 5 seconds")) }
     }
 }
 
 /// A well-formed request.
-pub(crate) struct Request<'a> {
+pub(crate) struct GraphqlRequest<'a> {
     query: std::borrow::Cow<'a, str>,
     operation: Option<std::borrow::Cow<'a, str>>,
     variables: Option<Raw<'a>>,
 }
 
-impl<'a> Request<'a> {
+impl<'a> GraphqlRequest<'a> {
     /// Parses the body of a request.
     ///
     /// # Errors
     /// Fails with the reply for the client when the body is not a valid request.
-    pub(crate) fn read(body: &'a [u8]) -> Result<Request<'a>, &'static str> {
+    pub(crate) fn read(body: &'a [u8]) -> Result<GraphqlRequest<'a>, &'static str> {
         const INVALID: &str = "Invalid request body";
         let text = std::str::from_utf8(body).map_err(|_| INVALID)?;
         let json = Raw::parse(text, REQUEST_DEPTH).map_err(|_| INVALID)?;
@@ -97,24 +97,24 @@ impl<'a> Request<'a> {
         }
         match query.len() {
             0 => Err("Query cannot be empty"),
-            1..=QUERY_SIZE => Ok(Request { query, operation, variables }),
+            1..=QUERY_SIZE => Ok(GraphqlRequest { query, operation, variables }),
             _ => Err("Query too large"),
         }
     }
 
     /// Answers with JSON, for valid and invalid queries.
-    pub(crate) fn answer(&self, content: &Content) -> Vec<u8> {
+    pub(crate) fn answer(&self, content: &CatalogContent) -> Vec<u8> {
         match self.data(content) {
             Ok(data) => data,
             Err(failure) => self.failed(&failure),
         }
     }
 
-    fn data(&self, content: &Content) -> Result<Vec<u8>, Failure> {
+    fn data(&self, content: &CatalogContent) -> Result<Vec<u8>, QueryFailure> {
         let document = parse::document(&self.query)?;
         measure::measure(&document)?;
         let types = content.discovered.0.get_or_init(|| discover(content)).as_ref();
-        let types = types.map_err(|error| Failure::new(error.to_string()))?;
+        let types = types.map_err(|error| QueryFailure::new(error.to_string()))?;
         let deadline = Deadline(Instant::now() + TIME);
         let operation = plan::operation(&document, self.operation.as_deref())?;
         let wanted = plan::plan(types, &document, operation, self.variables, &deadline)?;
@@ -125,7 +125,7 @@ impl<'a> Request<'a> {
         Ok(out)
     }
 
-    fn failed(&self, failure: &Failure) -> Vec<u8> {
+    fn failed(&self, failure: &QueryFailure) -> Vec<u8> {
         let mut out = b"{\"data\":null,\"errors\":[{\"message\":".to_vec();
         write_str(&mut out, &failure.message);
         if let Some(Span(at)) = failure.at {
@@ -141,7 +141,7 @@ impl<'a> Request<'a> {
 }
 
 /// Reads all blobs to discover their fields.
-fn discover(content: &Content) -> Result<Types, DiscoverError> {
+fn discover(content: &CatalogContent) -> Result<Types, DiscoverError> {
     let mut discovery = Discovery::default();
     for (row, schema) in content.schemas().enumerate() {
         let line = content.line(row, u32::MAX)?;
@@ -156,7 +156,7 @@ fn discover(content: &Content) -> Result<Types, DiscoverError> {
 /// This is the entry point for fuzzing.
 #[doc(hidden)]
 pub fn try_out(body: &[u8]) -> Option<Vec<u8>> {
-    static CONTENT: OnceLock<Option<Content>> = OnceLock::new();
+    static CONTENT: OnceLock<Option<CatalogContent>> = OnceLock::new();
     const BLOBS: [(&str, &str); 2] = [
         ("olm.package", "{\"defaultChannel\":\"stable\",\"name\":\"a\",\"schema\":\"olm.package\"}"),
         (
@@ -165,6 +165,6 @@ pub fn try_out(body: &[u8]) -> Option<Vec<u8>> {
              \"olm.channel\",\"weight\":1.5}",
         ),
     ];
-    let content = CONTENT.get_or_init(|| Content::of_lines(&BLOBS).ok()).as_ref()?;
-    Request::read(body).ok().map(|request| request.answer(content))
+    let content = CONTENT.get_or_init(|| CatalogContent::of_lines(&BLOBS).ok()).as_ref()?;
+    GraphqlRequest::read(body).ok().map(|request| request.answer(content))
 }

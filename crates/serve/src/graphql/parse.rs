@@ -2,8 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use super::lex::{Kind, Lexer, Token};
-use super::{Failure, Span};
+use super::lex::{Lexer, Token, TokenKind};
+use super::{QueryFailure, Span};
 
 /// Maximum nesting of selections and values.
 const NESTING: usize = 32;
@@ -12,7 +12,7 @@ const FRAGMENTS: usize = 100;
 
 /// The definitions of a query text.
 #[derive(Debug, Default)]
-pub(super) struct Document<'a> {
+pub(super) struct QueryDocument<'a> {
     pub(super) operations: Vec<Operation<'a>>,
     pub(super) fragments: BTreeMap<&'a str, Fragment<'a>>,
 }
@@ -45,22 +45,22 @@ pub(super) struct Fragment<'a> {
 
 #[derive(Debug)]
 pub(super) enum Selection<'a> {
-    Field(Field<'a>),
+    Field(SelectedField<'a>),
     Spread { name: &'a str, directives: Vec<Directive<'a>>, at: Span },
     Inline { on: Option<&'a str>, directives: Vec<Directive<'a>>, selections: Vec<Selection<'a>>, at: Span },
 }
 
 #[derive(Debug)]
-pub(super) struct Field<'a> {
+pub(super) struct SelectedField<'a> {
     pub(super) alias: Option<&'a str>,
     pub(super) name: &'a str,
-    pub(super) arguments: Vec<Argument<'a>>,
+    pub(super) arguments: Vec<GivenArgument<'a>>,
     pub(super) directives: Vec<Directive<'a>>,
     pub(super) selections: Vec<Selection<'a>>,
     pub(super) at: Span,
 }
 
-impl<'a> Field<'a> {
+impl<'a> SelectedField<'a> {
     /// Returns the key of the field in the answer.
     pub(super) fn key(&self) -> &'a str {
         self.alias.unwrap_or(self.name)
@@ -70,12 +70,12 @@ impl<'a> Field<'a> {
 #[derive(Debug)]
 pub(super) struct Directive<'a> {
     pub(super) name: &'a str,
-    pub(super) arguments: Vec<Argument<'a>>,
+    pub(super) arguments: Vec<GivenArgument<'a>>,
     pub(super) at: Span,
 }
 
 #[derive(Debug)]
-pub(super) struct Argument<'a> {
+pub(super) struct GivenArgument<'a> {
     pub(super) name: &'a str,
     pub(super) value: Value<'a>,
     pub(super) at: Span,
@@ -105,12 +105,12 @@ struct Parser<'a> {
 ///
 /// # Errors
 /// Fails on a syntax error.
-pub(super) fn document(text: &str) -> Result<Document<'_>, Failure> {
+pub(super) fn document(text: &str) -> Result<QueryDocument<'_>, QueryFailure> {
     let mut lexer = Lexer::new(text);
     let next = lexer.next()?;
     let mut parser = Parser { lexer, next };
-    let mut document = Document::default();
-    while parser.next.kind != Kind::End {
+    let mut document = QueryDocument::default();
+    while parser.next.kind != TokenKind::End {
         parser.definition(&mut document)?;
     }
     if document.operations.is_empty() {
@@ -120,30 +120,30 @@ pub(super) fn document(text: &str) -> Result<Document<'_>, Failure> {
 }
 
 impl<'a> Parser<'a> {
-    fn advance(&mut self) -> Result<Token<'a>, Failure> {
+    fn advance(&mut self) -> Result<Token<'a>, QueryFailure> {
         let next = self.lexer.next()?;
         Ok(std::mem::replace(&mut self.next, next))
     }
 
-    fn unexpected(&self) -> Failure {
+    fn unexpected(&self) -> QueryFailure {
         let found = match &self.next.kind {
-            Kind::Mark(b'.') => "\"...\"".to_owned(),
-            Kind::Mark(mark) => format!("\"{}\"", char::from(*mark)),
-            Kind::Name(name) => format!("Name {name:?}"),
-            Kind::Int(number) => format!("Int {number:?}"),
-            Kind::Float(number) => format!("Float {number:?}"),
-            Kind::Text(_) => "String".to_owned(),
-            Kind::End => "<EOF>".to_owned(),
+            TokenKind::Mark(b'.') => "\"...\"".to_owned(),
+            TokenKind::Mark(mark) => format!("\"{}\"", char::from(*mark)),
+            TokenKind::Name(name) => format!("Name {name:?}"),
+            TokenKind::Int(number) => format!("Int {number:?}"),
+            TokenKind::Float(number) => format!("Float {number:?}"),
+            TokenKind::Text(_) => "String".to_owned(),
+            TokenKind::End => "<EOF>".to_owned(),
         };
-        Failure::at(self.next.at, format!("Syntax Error: Unexpected {found}."))
+        QueryFailure::at(self.next.at, format!("Syntax Error: Unexpected {found}."))
     }
 
     fn is(&self, mark: u8) -> bool {
-        self.next.kind == Kind::Mark(mark)
+        self.next.kind == TokenKind::Mark(mark)
     }
 
     /// Consumes a mark if it is next.
-    fn take(&mut self, mark: u8) -> Result<bool, Failure> {
+    fn take(&mut self, mark: u8) -> Result<bool, QueryFailure> {
         if self.is(mark) {
             self.advance()?;
             return Ok(true);
@@ -151,20 +151,20 @@ impl<'a> Parser<'a> {
         Ok(false)
     }
 
-    fn expect(&mut self, mark: u8) -> Result<(), Failure> {
+    fn expect(&mut self, mark: u8) -> Result<(), QueryFailure> {
         if self.take(mark)? { Ok(()) } else { Err(self.unexpected()) }
     }
 
-    fn name(&mut self) -> Result<&'a str, Failure> {
-        let Kind::Name(name) = self.next.kind else { return Err(self.unexpected()) };
+    fn name(&mut self) -> Result<&'a str, QueryFailure> {
+        let TokenKind::Name(name) = self.next.kind else { return Err(self.unexpected()) };
         self.advance()?;
         Ok(name)
     }
 
-    fn definition(&mut self, document: &mut Document<'a>) -> Result<(), Failure> {
+    fn definition(&mut self, document: &mut QueryDocument<'a>) -> Result<(), QueryFailure> {
         let at = self.next.at;
         match self.next.kind {
-            Kind::Mark(b'{') => {
+            TokenKind::Mark(b'{') => {
                 let selections = self.selections(0)?;
                 document.operations.push(Operation {
                     kind: "query",
@@ -174,7 +174,7 @@ impl<'a> Parser<'a> {
                     at,
                 });
             }
-            Kind::Name("fragment") => {
+            TokenKind::Name("fragment") => {
                 self.advance()?;
                 let name = self.name()?;
                 let condition = if name == "on" { None } else { self.condition()? };
@@ -182,15 +182,15 @@ impl<'a> Parser<'a> {
                 self.directives()?;
                 let selections = self.selections(0)?;
                 if document.fragments.len() == FRAGMENTS {
-                    return Err(Failure::at(at, format!("query exceeds maximum fragment count of {FRAGMENTS}")));
+                    return Err(QueryFailure::at(at, format!("query exceeds maximum fragment count of {FRAGMENTS}")));
                 }
                 if document.fragments.insert(name, Fragment { on, selections, at }).is_some() {
-                    return Err(Failure::at(at, format!("There can only be one fragment named {name:?}.")));
+                    return Err(QueryFailure::at(at, format!("There can only be one fragment named {name:?}.")));
                 }
             }
-            Kind::Name(kind @ ("query" | "mutation" | "subscription")) => {
+            TokenKind::Name(kind @ ("query" | "mutation" | "subscription")) => {
                 self.advance()?;
-                let name = if matches!(self.next.kind, Kind::Name(_)) { Some(self.name()?) } else { None };
+                let name = if matches!(self.next.kind, TokenKind::Name(_)) { Some(self.name()?) } else { None };
                 let variables = self.variables()?;
                 self.directives()?;
                 let selections = self.selections(0)?;
@@ -201,7 +201,7 @@ impl<'a> Parser<'a> {
         Ok(())
     }
 
-    fn variables(&mut self) -> Result<Vec<Variable<'a>>, Failure> {
+    fn variables(&mut self) -> Result<Vec<Variable<'a>>, QueryFailure> {
         let mut variables: Vec<Variable<'a>> = Vec::new();
         if !self.take(b'(')? {
             return Ok(variables);
@@ -216,7 +216,7 @@ impl<'a> Parser<'a> {
             let default = if self.take(b'=')? { Some(self.value(0)?) } else { None };
             self.directives()?;
             if variables.iter().any(|variable| variable.name == name) {
-                return Err(Failure::at(at, format!("There can be only one variable named {name:?}.")));
+                return Err(QueryFailure::at(at, format!("There can be only one variable named {name:?}.")));
             }
             variables.push(Variable { name, kind, default, at });
         }
@@ -226,7 +226,7 @@ impl<'a> Parser<'a> {
         Ok(variables)
     }
 
-    fn kind(&mut self, out: &mut String, depth: usize) -> Result<(), Failure> {
+    fn kind(&mut self, out: &mut String, depth: usize) -> Result<(), QueryFailure> {
         if depth > NESTING {
             return Err(self.unexpected());
         }
@@ -245,17 +245,17 @@ impl<'a> Parser<'a> {
     }
 
     /// Parses `on Type` if it is next.
-    fn condition(&mut self) -> Result<Option<&'a str>, Failure> {
-        if self.next.kind != Kind::Name("on") {
+    fn condition(&mut self) -> Result<Option<&'a str>, QueryFailure> {
+        if self.next.kind != TokenKind::Name("on") {
             return Ok(None);
         }
         self.advance()?;
         self.name().map(Some)
     }
 
-    fn selections(&mut self, depth: usize) -> Result<Vec<Selection<'a>>, Failure> {
+    fn selections(&mut self, depth: usize) -> Result<Vec<Selection<'a>>, QueryFailure> {
         if depth >= NESTING {
-            return Err(Failure::at(self.next.at, "query exceeds maximum depth of 10"));
+            return Err(QueryFailure::at(self.next.at, "query exceeds maximum depth of 10"));
         }
         self.expect(b'{')?;
         let mut selections = Vec::new();
@@ -268,10 +268,10 @@ impl<'a> Parser<'a> {
         Ok(selections)
     }
 
-    fn selection(&mut self, depth: usize) -> Result<Selection<'a>, Failure> {
+    fn selection(&mut self, depth: usize) -> Result<Selection<'a>, QueryFailure> {
         let at = self.next.at;
         if self.take(b'.')? {
-            if let Kind::Name(name) = self.next.kind
+            if let TokenKind::Name(name) = self.next.kind
                 && name != "on"
             {
                 self.advance()?;
@@ -290,11 +290,11 @@ impl<'a> Parser<'a> {
         let arguments = self.arguments()?;
         let directives = self.directives()?;
         let selections = if self.is(b'{') { self.selections(depth + 1)? } else { Vec::new() };
-        Ok(Selection::Field(Field { alias, name, arguments, directives, selections, at }))
+        Ok(Selection::Field(SelectedField { alias, name, arguments, directives, selections, at }))
     }
 
-    fn arguments(&mut self) -> Result<Vec<Argument<'a>>, Failure> {
-        let mut arguments: Vec<Argument<'a>> = Vec::new();
+    fn arguments(&mut self) -> Result<Vec<GivenArgument<'a>>, QueryFailure> {
+        let mut arguments: Vec<GivenArgument<'a>> = Vec::new();
         if !self.take(b'(')? {
             return Ok(arguments);
         }
@@ -304,9 +304,9 @@ impl<'a> Parser<'a> {
             self.expect(b':')?;
             let value = self.value(0)?;
             if arguments.iter().any(|argument| argument.name == name) {
-                return Err(Failure::at(at, format!("There can be only one argument named {name:?}.")));
+                return Err(QueryFailure::at(at, format!("There can be only one argument named {name:?}.")));
             }
-            arguments.push(Argument { name, value, at });
+            arguments.push(GivenArgument { name, value, at });
             // No field has more than a few arguments, and the check for duplicates is quadratic.
             if arguments.len() > NESTING {
                 return Err(self.unexpected());
@@ -318,7 +318,7 @@ impl<'a> Parser<'a> {
         Ok(arguments)
     }
 
-    fn directives(&mut self) -> Result<Vec<Directive<'a>>, Failure> {
+    fn directives(&mut self) -> Result<Vec<Directive<'a>>, QueryFailure> {
         let mut directives = Vec::new();
         while self.is(b'@') {
             let at = self.advance()?.at;
@@ -328,23 +328,23 @@ impl<'a> Parser<'a> {
         Ok(directives)
     }
 
-    fn value(&mut self, depth: usize) -> Result<Value<'a>, Failure> {
+    fn value(&mut self, depth: usize) -> Result<Value<'a>, QueryFailure> {
         if depth > NESTING {
             return Err(self.unexpected());
         }
         let value = match &self.next.kind {
-            Kind::Mark(b'$') => {
+            TokenKind::Mark(b'$') => {
                 self.advance()?;
                 return self.name().map(Value::Variable);
             }
-            Kind::Mark(b'[') => {
+            TokenKind::Mark(b'[') => {
                 self.advance()?;
                 while !self.take(b']')? {
                     self.value(depth + 1)?;
                 }
                 return Ok(Value::List);
             }
-            Kind::Mark(b'{') => {
+            TokenKind::Mark(b'{') => {
                 self.advance()?;
                 while !self.take(b'}')? {
                     self.name()?;
@@ -353,13 +353,13 @@ impl<'a> Parser<'a> {
                 }
                 return Ok(Value::Object);
             }
-            Kind::Int(number) => Value::Int(number),
-            Kind::Float(number) => Value::Float(number),
-            Kind::Text(text) => Value::Text(text.clone()),
-            Kind::Name("true") => Value::Bool(true),
-            Kind::Name("false") => Value::Bool(false),
-            Kind::Name("null") => Value::Null,
-            Kind::Name(name) => Value::Enum(name),
+            TokenKind::Int(number) => Value::Int(number),
+            TokenKind::Float(number) => Value::Float(number),
+            TokenKind::Text(text) => Value::Text(text.clone()),
+            TokenKind::Name("true") => Value::Bool(true),
+            TokenKind::Name("false") => Value::Bool(false),
+            TokenKind::Name("null") => Value::Null,
+            TokenKind::Name(name) => Value::Enum(name),
             _ => return Err(self.unexpected()),
         };
         self.advance()?;

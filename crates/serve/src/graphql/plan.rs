@@ -5,9 +5,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use fbc::json::{JsonKind, Raw};
 
 use super::measure::TYPE_DEPTH;
-use super::parse::{self, Directive, Document, Operation, Selection, Value, Variable};
-use super::types::{Argument, BOOLEAN, FLOAT, Field, INT, Id, QUERY, Ref, STRING, Shape, Types};
-use super::{Deadline, Failure, Span};
+use super::parse::{self, Directive, Operation, QueryDocument, Selection, Value, Variable};
+use super::types::{ArgumentDefinition, BOOLEAN, FLOAT, FieldDefinition, INT, Id, QUERY, Ref, STRING, Shape, Types};
+use super::{Deadline, QueryFailure, Span};
 
 /// Maximum number of fields after fragments are expanded.
 const EXPANDED: usize = 20_000;
@@ -28,12 +28,12 @@ pub(super) enum ArgumentValue {
 pub(super) struct PlannedField<'a> {
     /// The key in the answer.
     pub(super) key: &'a str,
-    pub(super) what: Target<'a>,
+    pub(super) what: PlanTarget<'a>,
     pub(super) children: Vec<PlannedField<'a>>,
 }
 
 #[derive(Debug)]
-pub(super) enum Target<'a> {
+pub(super) enum PlanTarget<'a> {
     /// `__typename`
     TypeName(Id),
     /// `__schema`
@@ -41,7 +41,7 @@ pub(super) enum Target<'a> {
     /// `__type`, and its argument.
     Type(String),
     Field {
-        field: &'a Field,
+        field: &'a FieldDefinition,
         arguments: Vec<(&'static str, ArgumentValue)>,
     },
 }
@@ -50,29 +50,32 @@ pub(super) enum Target<'a> {
 ///
 /// # Errors
 /// Fails when none or several match, or the operation is not a query.
-pub(super) fn operation<'a>(document: &'a Document<'a>, name: Option<&str>) -> Result<&'a Operation<'a>, Failure> {
+pub(super) fn operation<'a>(
+    document: &'a QueryDocument<'a>,
+    name: Option<&str>,
+) -> Result<&'a Operation<'a>, QueryFailure> {
     let operations = &document.operations;
     for (index, operation) in operations.iter().enumerate() {
         if operations.len() > 1 && operation.name.is_none() {
-            return Err(Failure::at(operation.at, "This anonymous operation must be the only defined operation."));
+            return Err(QueryFailure::at(operation.at, "This anonymous operation must be the only defined operation."));
         }
         if operation.name.is_some() && operations[..index].iter().any(|other| other.name == operation.name) {
             let name = operation.name.unwrap_or_default();
-            return Err(Failure::at(operation.at, format!("There can only be one operation named {name:?}.")));
+            return Err(QueryFailure::at(operation.at, format!("There can only be one operation named {name:?}.")));
         }
     }
     let operation = match (name, operations.as_slice()) {
         (None, [operation]) => operation,
         (None, _) => {
-            return Err(Failure::new("Must provide operation name if query contains multiple operations."));
+            return Err(QueryFailure::new("Must provide operation name if query contains multiple operations."));
         }
         (Some(name), _) => operations
             .iter()
             .find(|operation| operation.name == Some(name))
-            .ok_or_else(|| Failure::new(format!("Unknown operation named {name:?}.")))?,
+            .ok_or_else(|| QueryFailure::new(format!("Unknown operation named {name:?}.")))?,
     };
     if operation.kind != "query" {
-        return Err(Failure::at(operation.at, format!("Schema is not configured for {}s", operation.kind)));
+        return Err(QueryFailure::at(operation.at, format!("Schema is not configured for {}s", operation.kind)));
     }
     Ok(operation)
 }
@@ -83,11 +86,11 @@ pub(super) fn operation<'a>(document: &'a Document<'a>, name: Option<&str>) -> R
 /// Fails where the query does not match the types.
 pub(super) fn plan<'a>(
     types: &'a Types,
-    document: &'a Document<'a>,
+    document: &'a QueryDocument<'a>,
     operation: &'a Operation<'a>,
     variables: Option<Raw<'_>>,
     deadline: &Deadline,
-) -> Result<Vec<PlannedField<'a>>, Failure> {
+) -> Result<Vec<PlannedField<'a>>, QueryFailure> {
     let mut given = BTreeMap::new();
     for variable in &operation.variables {
         if let Some(value) = bound(types, variable, variables)? {
@@ -100,8 +103,12 @@ pub(super) fn plan<'a>(
 }
 
 /// Returns the value of a variable, if it has one.
-fn bound(types: &Types, variable: &Variable<'_>, variables: Option<Raw<'_>>) -> Result<Option<ArgumentValue>, Failure> {
-    let fail = |message: String| Failure::at(variable.at, message);
+fn bound(
+    types: &Types,
+    variable: &Variable<'_>,
+    variables: Option<Raw<'_>>,
+) -> Result<Option<ArgumentValue>, QueryFailure> {
+    let fail = |message: String| QueryFailure::at(variable.at, message);
     let (name, kind) = (variable.name, variable.kind.as_str());
     let (base, required) = kind.strip_suffix('!').map_or((kind, false), |base| (base, true));
     // `ID` is accepted too; its values are text.
@@ -155,7 +162,7 @@ fn literal(value: &Value<'_>, id: Id) -> Option<ArgumentValue> {
 
 struct Planner<'a, 'c> {
     types: &'a Types,
-    document: &'a Document<'a>,
+    document: &'a QueryDocument<'a>,
     given: BTreeMap<&'a str, ArgumentValue>,
     names: BTreeSet<&'a str>,
     expanded: usize,
@@ -166,8 +173,8 @@ struct Planner<'a, 'c> {
 
 impl<'a> Planner<'a, '_> {
     /// Plans an object: fields with the same key are merged.
-    fn object(&mut self, of: Id, selections: &[&'a [Selection<'a>]]) -> Result<Vec<PlannedField<'a>>, Failure> {
-        let mut groups: Vec<(&'a str, Vec<&'a parse::Field<'a>>)> = Vec::new();
+    fn object(&mut self, of: Id, selections: &[&'a [Selection<'a>]]) -> Result<Vec<PlannedField<'a>>, QueryFailure> {
+        let mut groups: Vec<(&'a str, Vec<&'a parse::SelectedField<'a>>)> = Vec::new();
         let mut places = BTreeMap::new();
         let mut visited = BTreeSet::new();
         for selections in selections {
@@ -175,7 +182,7 @@ impl<'a> Planner<'a, '_> {
         }
         self.depth += 1;
         if self.depth > TYPE_DEPTH {
-            return Err(Failure::new(format!("query exceeds maximum depth of {TYPE_DEPTH}")));
+            return Err(QueryFailure::new(format!("query exceeds maximum depth of {TYPE_DEPTH}")));
         }
         let planned = groups.into_iter().map(|(key, fields)| self.wanted(of, key, &fields)).collect();
         self.depth -= 1;
@@ -186,10 +193,10 @@ impl<'a> Planner<'a, '_> {
         &mut self,
         of: Id,
         selections: &'a [Selection<'a>],
-        groups: &mut Vec<(&'a str, Vec<&'a parse::Field<'a>>)>,
+        groups: &mut Vec<(&'a str, Vec<&'a parse::SelectedField<'a>>)>,
         places: &mut BTreeMap<&'a str, usize>,
         visited: &mut BTreeSet<&'a str>,
-    ) -> Result<(), Failure> {
+    ) -> Result<(), QueryFailure> {
         for selection in selections {
             self.deadline.check()?;
             match selection {
@@ -212,7 +219,7 @@ impl<'a> Planner<'a, '_> {
                 }
                 Selection::Spread { name, directives, at } => {
                     let Some(fragment) = self.document.fragments.get(name) else {
-                        return Err(Failure::at(*at, format!("Unknown fragment {name:?}.")));
+                        return Err(QueryFailure::at(*at, format!("Unknown fragment {name:?}.")));
                     };
                     self.fits(of, fragment.on, fragment.at)?;
                     if self.is_asked(directives)? && visited.insert(name) {
@@ -225,37 +232,40 @@ impl<'a> Planner<'a, '_> {
     }
 
     /// Checks that a fragment applies to the type of its parent.
-    fn fits(&self, of: Id, on: &str, at: Span) -> Result<(), Failure> {
+    fn fits(&self, of: Id, on: &str, at: Span) -> Result<(), QueryFailure> {
         match self.types.named(on) {
             Some(id) if id == of => Ok(()),
             Some(_) => {
                 let of = &self.types.types[of].name;
-                Err(Failure::at(
+                Err(QueryFailure::at(
                     at,
                     format!("Fragment cannot be spread here as objects of type {of:?} can never be of type {on:?}."),
                 ))
             }
-            None => Err(Failure::at(at, format!("Unknown type {on:?}."))),
+            None => Err(QueryFailure::at(at, format!("Unknown type {on:?}."))),
         }
     }
 
     /// Evaluates `@include` and `@skip`.
-    fn is_asked(&self, directives: &[Directive<'a>]) -> Result<bool, Failure> {
+    fn is_asked(&self, directives: &[Directive<'a>]) -> Result<bool, QueryFailure> {
         let mut asked = true;
         for directive in directives {
             let skips = match directive.name {
                 "include" => false,
                 "skip" => true,
-                name => return Err(Failure::at(directive.at, format!("Unknown directive {name:?}."))),
+                name => return Err(QueryFailure::at(directive.at, format!("Unknown directive {name:?}."))),
             };
             let [argument] = directive.arguments.as_slice() else {
                 let name = directive.name;
-                return Err(Failure::at(directive.at, format!("Directive \"@{name}\" takes one argument, \"if\".")));
+                return Err(QueryFailure::at(
+                    directive.at,
+                    format!("Directive \"@{name}\" takes one argument, \"if\"."),
+                ));
             };
             let condition =
                 if argument.name == "if" { self.value(&argument.value, BOOLEAN, argument.at)? } else { None };
             let Some(ArgumentValue::Bool(condition)) = condition else {
-                return Err(Failure::at(argument.at, "Argument \"if\" of type \"Boolean!\" is required."));
+                return Err(QueryFailure::at(argument.at, "Argument \"if\" of type \"Boolean!\" is required."));
             };
             asked &= condition != skips;
         }
@@ -263,11 +273,11 @@ impl<'a> Planner<'a, '_> {
     }
 
     /// Returns a value of the type `id`; `None` if a variable has no value.
-    fn value(&self, value: &Value<'a>, id: Id, at: Span) -> Result<Option<ArgumentValue>, Failure> {
-        let wrong = || Failure::at(at, format!("Expected type {:?}.", self.types.types[id].name));
+    fn value(&self, value: &Value<'a>, id: Id, at: Span) -> Result<Option<ArgumentValue>, QueryFailure> {
+        let wrong = || QueryFailure::at(at, format!("Expected type {:?}.", self.types.types[id].name));
         let Value::Variable(name) = value else { return literal(value, id).map(Some).ok_or_else(wrong) };
         if !self.names.contains(name) {
-            return Err(Failure::at(at, format!("Variable \"${name}\" is not defined.")));
+            return Err(QueryFailure::at(at, format!("Variable \"${name}\" is not defined.")));
         }
         match (self.given.get(name), id) {
             (None, _) => Ok(None),
@@ -279,11 +289,16 @@ impl<'a> Planner<'a, '_> {
     }
 
     /// Plans the fields with one key.
-    fn wanted(&mut self, of: Id, key: &'a str, fields: &[&'a parse::Field<'a>]) -> Result<PlannedField<'a>, Failure> {
-        let [first, rest @ ..] = fields else { return Err(Failure::new("no field")) };
+    fn wanted(
+        &mut self,
+        of: Id,
+        key: &'a str,
+        fields: &[&'a parse::SelectedField<'a>],
+    ) -> Result<PlannedField<'a>, QueryFailure> {
+        let [first, rest @ ..] = fields else { return Err(QueryFailure::new("no field")) };
         self.expanded += 1;
         if self.expanded > EXPANDED {
-            return Err(Failure::new(format!("query requests more than {EXPANDED} fields")));
+            return Err(QueryFailure::new(format!("query requests more than {EXPANDED} fields")));
         }
         let (what, kind) = self.what(of, first)?;
         for other in rest {
@@ -291,15 +306,15 @@ impl<'a> Planner<'a, '_> {
                 let (other, _) = self.what(of, other)?;
                 matches!(
                     (&what, &other),
-                    (Target::Field { arguments: a, .. }, Target::Field { arguments: b, .. }) if a == b
-                ) || matches!((&what, &other), (Target::Type(a), Target::Type(b)) if a == b)
+                    (PlanTarget::Field { arguments: a, .. }, PlanTarget::Field { arguments: b, .. }) if a == b
+                ) || matches!((&what, &other), (PlanTarget::Type(a), PlanTarget::Type(b)) if a == b)
                     || matches!(
                         (&what, &other),
-                        (Target::Schema, Target::Schema) | (Target::TypeName(_), Target::TypeName(_))
+                        (PlanTarget::Schema, PlanTarget::Schema) | (PlanTarget::TypeName(_), PlanTarget::TypeName(_))
                     )
             };
             if !same {
-                return Err(Failure::at(
+                return Err(QueryFailure::at(
                     other.at,
                     format!(
                         "Fields {key:?} conflict because they ask for different things. Use different aliases on \
@@ -314,13 +329,13 @@ impl<'a> Planner<'a, '_> {
             fields.iter().map(|field| field.selections.as_slice()).filter(|inner| !inner.is_empty()).collect();
         let composite = self.types.types[id].shape == Shape::Object;
         if composite && inner.is_empty() {
-            return Err(Failure::at(
+            return Err(QueryFailure::at(
                 first.at,
                 format!("Field {name:?} of type {written:?} must have a sub selection."),
             ));
         }
         if !composite && !inner.is_empty() {
-            return Err(Failure::at(
+            return Err(QueryFailure::at(
                 first.at,
                 format!("Field {name:?} must not have a selection since type {written:?} has no subfields."),
             ));
@@ -330,47 +345,47 @@ impl<'a> Planner<'a, '_> {
     }
 
     /// Finds a field and the values of its arguments.
-    fn what(&self, of: Id, field: &'a parse::Field<'a>) -> Result<(Target<'a>, Ref), Failure> {
+    fn what(&self, of: Id, field: &'a parse::SelectedField<'a>) -> Result<(PlanTarget<'a>, Ref), QueryFailure> {
         match (field.name, of) {
             ("__typename", _) => {
                 self.arguments(field, &[])?;
-                return Ok((Target::TypeName(of), Ref::NonNull(Box::new(Ref::Named(STRING)))));
+                return Ok((PlanTarget::TypeName(of), Ref::NonNull(Box::new(Ref::Named(STRING)))));
             }
             ("__schema", QUERY) => {
                 self.arguments(field, &[])?;
-                return Ok((Target::Schema, self.types.reference("__Schema!")));
+                return Ok((PlanTarget::Schema, self.types.reference("__Schema!")));
             }
             ("__type", QUERY) => {
                 let known = [super::types::argument("name", "", STRING, None)];
                 let given = self.arguments(field, &known)?;
                 let Some((_, ArgumentValue::Text(name))) = given.into_iter().next() else {
-                    return Err(Failure::at(
+                    return Err(QueryFailure::at(
                         field.at,
                         "Field \"__type\" argument \"name\" of type \"String!\" is required but not provided.",
                     ));
                 };
-                return Ok((Target::Type(name), self.types.reference("__Type")));
+                return Ok((PlanTarget::Type(name), self.types.reference("__Type")));
             }
             _ => {}
         }
         let Some(found) = self.types.field(of, field.name) else {
             let (name, of) = (field.name, &self.types.types[of].name);
-            return Err(Failure::at(field.at, format!("Cannot query field {name:?} on type {of:?}.")));
+            return Err(QueryFailure::at(field.at, format!("Cannot query field {name:?} on type {of:?}.")));
         };
         let arguments = self.arguments(field, &found.arguments)?;
-        Ok((Target::Field { field: found, arguments }, found.kind.clone()))
+        Ok((PlanTarget::Field { field: found, arguments }, found.kind.clone()))
     }
 
     fn arguments(
         &self,
-        field: &parse::Field<'a>,
-        known: &[Argument],
-    ) -> Result<Vec<(&'static str, ArgumentValue)>, Failure> {
+        field: &parse::SelectedField<'a>,
+        known: &[ArgumentDefinition],
+    ) -> Result<Vec<(&'static str, ArgumentValue)>, QueryFailure> {
         let mut given = Vec::new();
         for argument in &field.arguments {
             let Some(known) = known.iter().find(|known| known.name == argument.name) else {
                 let (name, field) = (argument.name, field.name);
-                return Err(Failure::at(argument.at, format!("Unknown argument {name:?} on field {field:?}.")));
+                return Err(QueryFailure::at(argument.at, format!("Unknown argument {name:?} on field {field:?}.")));
             };
             if let Some(value) = self.value(&argument.value, known.kind.named(), argument.at)? {
                 given.push((known.name, value));

@@ -35,23 +35,23 @@ pub(super) struct Type {
     pub(super) name: String,
     pub(super) shape: Shape,
     pub(super) description: &'static str,
-    pub(super) fields: Vec<Field>,
+    pub(super) fields: Vec<FieldDefinition>,
     /// The values of an enumeration.
     pub(super) values: &'static [&'static str],
 }
 
 #[derive(Debug)]
-pub(super) struct Field {
+pub(super) struct FieldDefinition {
     pub(super) name: String,
     pub(super) description: &'static str,
     pub(super) kind: Ref,
-    pub(super) arguments: Vec<Argument>,
+    pub(super) arguments: Vec<ArgumentDefinition>,
     /// The names in a catalog that map to this field.
     pub(super) sources: Vec<String>,
 }
 
 #[derive(Debug, Clone)]
-pub(super) struct Argument {
+pub(super) struct ArgumentDefinition {
     pub(super) name: &'static str,
     pub(super) description: &'static str,
     pub(super) kind: Ref,
@@ -203,7 +203,7 @@ impl Types {
         for (name, fields) in BUILT_IN {
             let built = fields
                 .iter()
-                .map(|(field, kind)| Field {
+                .map(|(field, kind)| FieldDefinition {
                     name: (*field).into(),
                     description: "",
                     kind: types.reference(kind),
@@ -265,7 +265,7 @@ impl Types {
     }
 
     /// Returns a field of a type, including the fields that every query has.
-    pub(super) fn field(&self, of: Id, name: &str) -> Option<&Field> {
+    pub(super) fn field(&self, of: Id, name: &str) -> Option<&FieldDefinition> {
         self.types[of].fields.iter().find(|field| field.name == name)
     }
 }
@@ -275,6 +275,6 @@ pub(super) fn argument(
     description: &'static str,
     kind: Id,
     default: Option<&'static str>,
-) -> Argument {
-    Argument { name, description, kind: Ref::Named(kind), default }
+) -> ArgumentDefinition {
+    ArgumentDefinition { name, description, kind: Ref::Named(kind), default }
 }

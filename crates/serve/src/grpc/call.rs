@@ -21,7 +21,7 @@ use super::gather::{BATCH, gather};
 use super::memory_budget::{PendingCall, Turn};
 use super::methods::{ListQuery, Method, MethodQuery, UnaryQuery};
 use super::observe::{Call, STATUS};
-use super::piece::{PREFIX, Piece};
+use super::piece::{PREFIX, ReservedBytes};
 use super::request::{self, Incoming};
 use crate::caught::caught;
 use crate::spare;
@@ -45,7 +45,7 @@ struct Receiving {
 struct Answering {
     shared: Rc<Shared>,
     call: Call,
-    respond: SendResponse<Piece>,
+    respond: SendResponse<ReservedBytes>,
 }
 
 /// The pending work of a call.
@@ -82,7 +82,7 @@ struct WaitingRows {
 struct Sending {
     shared: Rc<Shared>,
     call: Call,
-    stream: SendStream<Piece>,
+    stream: SendStream<ReservedBytes>,
     catalog: Arc<dyn Query>,
 }
 
@@ -91,7 +91,7 @@ pub(super) fn start(
     shared: &Rc<Shared>,
     method: Method,
     request: Request<RecvStream>,
-    respond: SendResponse<Piece>,
+    respond: SendResponse<ReservedBytes>,
     context: &mut Context<'_>,
 ) {
     let call = Call::start(shared, &request);
@@ -193,7 +193,7 @@ impl Answering {
         if sending.stream.capacity() > 0
             && let Some(hold) = sending.shared.memory().try_reserve(size)
         {
-            sending.finish(Piece::message(message, hold));
+            sending.finish(ReservedBytes::message(message, hold));
             return Pending::Nothing;
         }
         spare::recycle(message);
@@ -285,7 +285,7 @@ impl WaitingReply {
             _ = poll_fn(|context| sending.stream.poll_reset(context)) => return,
         };
         match sending.shared.ask(&sending.catalog, || one.answer(&*sending.catalog)) {
-            Ok(message) => sending.finish(Piece::message(message, hold)),
+            Ok(message) => sending.finish(ReservedBytes::message(message, hold)),
             Err(status) => sending.fail(status),
         }
     }
@@ -308,7 +308,7 @@ impl WaitingRows {
                 Ok(end) => end,
                 Err(panicked) => return sending.fail(panicked.into()),
             };
-            if !batch.is_empty() && sending.stream.send_data(Piece::messages(batch, hold), false).is_err() {
+            if !batch.is_empty() && sending.stream.send_data(ReservedBytes::messages(batch, hold), false).is_err() {
                 return;
             }
             match end {
@@ -349,7 +349,7 @@ impl Sending {
         .await
     }
 
-    fn finish(&mut self, piece: Piece) {
+    fn finish(&mut self, piece: ReservedBytes) {
         if self.stream.send_data(piece, false).is_ok() {
             self.succeed();
         }

@@ -16,15 +16,15 @@ use tokio::sync::watch;
 use tokio_rustls::TlsAcceptor;
 use tonic::Status;
 
-use super::memory_budget::{MemoryBudget, Pool};
+use super::memory_budget::{MemoryBudget, MemoryPool};
 use super::methods::Method;
 use super::observe::Failures;
-use super::piece::Piece;
+use super::piece::ReservedBytes;
 use super::wire::Wire;
 use super::{OtherServices, call, foreign};
 use crate::caught::caught;
 use crate::listen::{FIRST_BYTES_TIMEOUT, Peer, Socket};
-use crate::live::Live;
+use crate::live::LiveCatalog;
 use crate::server::{ServerLimits, Services};
 use crate::slots::{Slot, Usage};
 
@@ -51,11 +51,11 @@ const CLOSE_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// State shared by all connections of a thread.
 pub(crate) struct Common {
-    pub(crate) live: Arc<Live>,
+    pub(crate) live: Arc<LiveCatalog>,
     pub(crate) other_services: OtherServices,
     pub(crate) limits: ServerLimits,
     pub(crate) services: Services,
-    pub(crate) pool: Pool,
+    pub(crate) pool: MemoryPool,
     pub(crate) failures: Failures,
 }
 
@@ -79,7 +79,7 @@ impl Shared {
         Shared { common, peer, usage, memory, calls, produced, idle_since }
     }
 
-    pub(super) fn live(&self) -> &Arc<Live> {
+    pub(super) fn live(&self) -> &Arc<LiveCatalog> {
         &self.common.live
     }
 
@@ -172,7 +172,7 @@ async fn open(
     socket: Socket,
     tls: Option<TlsAcceptor>,
     limits: &ServerLimits,
-) -> io::Result<(Http2<Wire, Piece>, Wire)> {
+) -> io::Result<(Http2<Wire, ReservedBytes>, Wire)> {
     let socket = match tls {
         None => socket,
         Some(acceptor) => Socket::Tls(Box::new(acceptor.accept(socket).await?)),
@@ -232,7 +232,7 @@ async fn answer(mut connection: Connection, mut stopping: watch::Receiver<bool>,
 }
 
 struct Connection {
-    http2: Http2<Wire, Piece>,
+    http2: Http2<Wire, ReservedBytes>,
     wire: Wire,
     /// Whether it is within the limit of connections.
     within_limit: bool,
@@ -249,7 +249,7 @@ struct Connection {
 
 impl Connection {
     fn new(
-        mut http2: Http2<Wire, Piece>,
+        mut http2: Http2<Wire, ReservedBytes>,
         wire: Wire,
         shared: Rc<Shared>,
         within_limit: bool,

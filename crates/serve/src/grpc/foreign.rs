@@ -17,7 +17,7 @@ use tonic::body::Body;
 use super::OtherServices;
 use super::connection::Shared;
 use super::observe::{Call, STATUS};
-use super::piece::Piece;
+use super::piece::ReservedBytes;
 use super::request;
 use crate::caught::{caught, caught_in};
 
@@ -26,7 +26,7 @@ pub(super) fn start(
     shared: &Rc<Shared>,
     services: OtherServices,
     request: Request<RecvStream>,
-    respond: SendResponse<Piece>,
+    respond: SendResponse<ReservedBytes>,
 ) {
     let call = Call::start(shared, &request);
     let timeout = request::timeout(request.headers());
@@ -41,11 +41,16 @@ pub(super) fn start(
 }
 
 /// Refuses a call.
-pub(super) fn refuse<B>(shared: &Rc<Shared>, request: &Request<B>, respond: SendResponse<Piece>, status: Status) {
+pub(super) fn refuse<B>(
+    shared: &Rc<Shared>,
+    request: &Request<B>,
+    respond: SendResponse<ReservedBytes>,
+    status: Status,
+) {
     end_with(Call::start(shared, request), respond, status);
 }
 
-fn end_with(mut call: Call, mut respond: SendResponse<Piece>, status: Status) {
+fn end_with(mut call: Call, mut respond: SendResponse<ReservedBytes>, status: Status) {
     call.finish_with(status.code() as usize, status.message());
     let _ = respond.send_response(status.into_http(), true);
 }
@@ -54,7 +59,7 @@ async fn answer(
     shared: &Shared,
     mut services: OtherServices,
     request: Request<RecvStream>,
-    mut respond: SendResponse<Piece>,
+    mut respond: SendResponse<ReservedBytes>,
     mut call: Call,
     timeout: Option<Duration>,
 ) {
@@ -85,7 +90,7 @@ async fn answer(
         });
         match next.await {
             None => {
-                let _ = stream.send_data(Piece::foreign(Bytes::new(), None), true);
+                let _ = stream.send_data(ReservedBytes::foreign(Bytes::new(), None), true);
                 return;
             }
             Some(Err(())) => return,
@@ -108,7 +113,7 @@ async fn answer(
 }
 
 /// Sends some bytes when the peer can receive them and there is memory for them.
-async fn send(shared: &Shared, stream: &mut SendStream<Piece>, bytes: Bytes) -> Option<()> {
+async fn send(shared: &Shared, stream: &mut SendStream<ReservedBytes>, bytes: Bytes) -> Option<()> {
     let length = bytes.remaining();
     stream.reserve_capacity(length);
     poll_fn(|context| {
@@ -124,7 +129,7 @@ async fn send(shared: &Shared, stream: &mut SendStream<Piece>, bytes: Bytes) -> 
     })
     .await?;
     let hold = shared.memory().reserve(length).await;
-    stream.send_data(Piece::foreign(bytes, Some(hold)), false).ok()
+    stream.send_data(ReservedBytes::foreign(bytes, Some(hold)), false).ok()
 }
 
 async fn expired(timeout: Option<Duration>) {

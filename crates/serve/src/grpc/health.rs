@@ -9,17 +9,17 @@ use tonic::{Request, Response, Status};
 use tonic_health::pb::health_check_response::ServingStatus;
 use tonic_health::pb::{self, HealthCheckRequest, HealthCheckResponse};
 
-use crate::live::{Live, State};
+use crate::live::{LiveCatalog, ServerState};
 
 /// The header with details that the status cannot express.
 const DETAIL: &str = "opm-detail";
 
 /// Answers the health API: the same for every service, since all of them answer from one catalog.
 pub(super) struct Health {
-    pub(super) live: Arc<Live>,
+    pub(super) live: Arc<LiveCatalog>,
 }
 
-fn reply(state: &State) -> HealthCheckResponse {
+fn reply(state: &ServerState) -> HealthCheckResponse {
     let status = if state.serving { ServingStatus::Serving } else { ServingStatus::NotServing };
     HealthCheckResponse { status: status.into() }
 }

@@ -29,14 +29,14 @@ const CALL: usize = (4 << 10) / UNIT;
 
 /// The memory that all connections share.
 #[derive(Clone)]
-pub(crate) struct Pool {
+pub(crate) struct MemoryPool {
     free: Arc<Semaphore>,
     waiting: Arc<AtomicUsize>,
 }
 
-impl Pool {
-    pub(crate) fn new() -> Pool {
-        Pool { free: Arc::new(Semaphore::new(POOL)), waiting: Arc::default() }
+impl MemoryPool {
+    pub(crate) fn new() -> MemoryPool {
+        MemoryPool { free: Arc::new(Semaphore::new(POOL)), waiting: Arc::default() }
     }
 
     /// Returns whether a reply waits for memory of the pool.
@@ -47,7 +47,7 @@ impl Pool {
 
 /// The memory budget of one connection.
 pub(crate) struct MemoryBudget {
-    pool: Pool,
+    pool: MemoryPool,
     replies: Arc<Semaphore>,
     turns: Arc<Semaphore>,
     /// Free units of its own budget.
@@ -100,7 +100,7 @@ fn permits(units: usize) -> u32 {
 }
 
 impl MemoryBudget {
-    pub(crate) fn new(pool: Pool) -> MemoryBudget {
+    pub(crate) fn new(pool: MemoryPool) -> MemoryBudget {
         MemoryBudget {
             pool,
             replies: Arc::new(Semaphore::new(CONNECTION)),
@@ -212,7 +212,7 @@ mod tests {
 
     #[test]
     fn one_connection_reserves_at_most_its_share_and_releases_it() {
-        let pool = Pool::new();
+        let pool = MemoryPool::new();
         let (greedy, other) = (MemoryBudget::new(pool.clone()), MemoryBudget::new(pool.clone()));
         let held: Vec<Reservation> = std::iter::from_fn(|| greedy.try_reserve(32 << 10)).collect();
         assert_eq!(held.len(), CONNECTION * UNIT / (32 << 10));
@@ -224,7 +224,7 @@ mod tests {
 
     #[test]
     fn every_connection_can_reply_while_the_pool_is_exhausted() {
-        let pool = Pool::new();
+        let pool = MemoryPool::new();
         let greedy: Vec<MemoryBudget> = (0..100).map(|_| MemoryBudget::new(pool.clone())).collect();
         let _held: Vec<Reservation> =
             greedy.iter().flat_map(|memory| std::iter::from_fn(|| memory.try_reserve(60 << 10))).collect();
@@ -235,7 +235,7 @@ mod tests {
 
     #[test]
     fn waiting_calls_are_bounded_by_the_pool() {
-        let pool = Pool::new();
+        let pool = MemoryPool::new();
         let memory = MemoryBudget::new(pool.clone());
         let waiting: Vec<PendingCall> = std::iter::from_fn(|| memory.add_pending()).collect();
         assert_eq!(waiting.len(), OWN_CALLS + POOL / CALL);

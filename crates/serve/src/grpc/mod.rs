@@ -37,7 +37,7 @@ use tonic_reflection::pb::v1alpha::server_reflection_server::ServerReflectionSer
 
 use tower::Service;
 
-use crate::live::Live;
+use crate::live::LiveCatalog;
 use crate::server::Services;
 
 /// Messages and services for the reflection API.
@@ -59,7 +59,7 @@ impl OtherServices {
     /// # Errors
     /// Fails when the descriptors cannot be decoded, which would be a bug in the build.
     pub(crate) fn new(
-        live: &Arc<Live>,
+        live: &Arc<LiveCatalog>,
         max_request: usize,
         services: Services,
     ) -> Result<OtherServices, prost::DecodeError> {

@@ -11,7 +11,7 @@ use crate::spare;
 pub(super) const PREFIX: usize = 5;
 
 /// Bytes to send, with the memory reservation that they hold.
-pub(crate) struct Piece {
+pub(crate) struct ReservedBytes {
     /// The prefix of the one message that follows; unused where messages include theirs.
     prefix: [u8; PREFIX],
     bytes: Memory,
@@ -40,24 +40,24 @@ pub(super) fn prefix(length: usize) -> [u8; PREFIX] {
     [0, a, b, c, d]
 }
 
-impl Piece {
+impl ReservedBytes {
     /// Creates a piece of one message.
-    pub(super) fn message(message: Vec<u8>, hold: Reservation) -> Piece {
-        Piece { prefix: prefix(message.len()), bytes: Memory::Owned(message), at: 0, _hold: Some(hold) }
+    pub(super) fn message(message: Vec<u8>, hold: Reservation) -> ReservedBytes {
+        ReservedBytes { prefix: prefix(message.len()), bytes: Memory::Owned(message), at: 0, _hold: Some(hold) }
     }
 
     /// Creates a piece of messages that include their prefixes.
-    pub(super) fn messages(bytes: Vec<u8>, hold: Reservation) -> Piece {
-        Piece { prefix: [0; PREFIX], bytes: Memory::Owned(bytes), at: PREFIX, _hold: Some(hold) }
+    pub(super) fn messages(bytes: Vec<u8>, hold: Reservation) -> ReservedBytes {
+        ReservedBytes { prefix: [0; PREFIX], bytes: Memory::Owned(bytes), at: PREFIX, _hold: Some(hold) }
     }
 
     /// Creates a piece of bytes from another service.
-    pub(super) fn foreign(bytes: Bytes, hold: Option<Reservation>) -> Piece {
-        Piece { prefix: [0; PREFIX], bytes: Memory::Shared(bytes), at: PREFIX, _hold: hold }
+    pub(super) fn foreign(bytes: Bytes, hold: Option<Reservation>) -> ReservedBytes {
+        ReservedBytes { prefix: [0; PREFIX], bytes: Memory::Shared(bytes), at: PREFIX, _hold: hold }
     }
 }
 
-impl Drop for Piece {
+impl Drop for ReservedBytes {
     fn drop(&mut self) {
         if let Memory::Owned(bytes) = &mut self.bytes {
             spare::recycle(std::mem::take(bytes));
@@ -65,7 +65,7 @@ impl Drop for Piece {
     }
 }
 
-impl Buf for Piece {
+impl Buf for ReservedBytes {
     fn remaining(&self) -> usize {
         PREFIX + self.bytes.bytes().len() - self.at
     }
@@ -94,14 +94,14 @@ impl Buf for Piece {
 
 #[cfg(test)]
 mod tests {
-    use super::super::memory_budget::{MemoryBudget, Pool};
+    use super::super::memory_budget::{MemoryBudget, MemoryPool};
     use super::*;
 
     #[test]
     fn a_message_follows_its_prefix_in_chunks_of_any_size() {
-        let memory = MemoryBudget::new(Pool::new());
+        let memory = MemoryBudget::new(MemoryPool::new());
         for step in 1..9 {
-            let mut piece = Piece::message(b"abcdef".to_vec(), memory.try_reserve(6).unwrap());
+            let mut piece = ReservedBytes::message(b"abcdef".to_vec(), memory.try_reserve(6).unwrap());
             let mut sent = Vec::new();
             while piece.has_remaining() {
                 let mut slices = [IoSlice::new(&[]); 4];

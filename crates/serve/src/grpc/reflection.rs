@@ -30,7 +30,7 @@ struct Index {
 }
 
 /// An answer, independent of the version of the API.
-enum Answer {
+enum ReflectionAnswer {
     Files(Vec<Vec<u8>>),
     Services(Vec<String>),
     NotFound(String),
@@ -93,9 +93,9 @@ impl Index {
     }
 
     /// Returns a file and its dependencies.
-    fn file(&self, name: &str) -> Answer {
+    fn file(&self, name: &str) -> ReflectionAnswer {
         if !self.files.contains_key(name) {
-            return Answer::NotFound(format!("file not found: {name}"));
+            return ReflectionAnswer::NotFound(format!("file not found: {name}"));
         }
         let (mut names, mut at) = (vec![name], 0);
         let mut files = Vec::new();
@@ -109,18 +109,18 @@ impl Index {
                 }
             }
         }
-        Answer::Files(files)
+        ReflectionAnswer::Files(files)
     }
 
-    fn symbol(&self, name: &str) -> Answer {
+    fn symbol(&self, name: &str) -> ReflectionAnswer {
         match self.symbols.get(name.trim_start_matches('.')) {
             Some(file) => self.file(file),
-            None => Answer::NotFound(format!("symbol not found: {name}")),
+            None => ReflectionAnswer::NotFound(format!("symbol not found: {name}")),
         }
     }
 
-    fn services(&self) -> Answer {
-        Answer::Services(self.services.iter().cloned().collect())
+    fn services(&self) -> ReflectionAnswer {
+        ReflectionAnswer::Services(self.services.iter().cloned().collect())
     }
 }
 
@@ -151,10 +151,10 @@ macro_rules! version {
                             Some(MessageRequest::FileContainingSymbol(name)) => index.symbol(name),
                             Some(MessageRequest::ListServices(_)) => index.services(),
                             Some(MessageRequest::FileContainingExtension(one)) => {
-                                Answer::NotFound(format!("extension not found: {}", one.containing_type))
+                                ReflectionAnswer::NotFound(format!("extension not found: {}", one.containing_type))
                             }
                             Some(MessageRequest::AllExtensionNumbersOfType(name)) => {
-                                Answer::NotFound(format!("type has no extensions: {name}"))
+                                ReflectionAnswer::NotFound(format!("type has no extensions: {name}"))
                             }
                             None => {
                                 let _ = sender.send(Err(Status::invalid_argument("request asks for nothing"))).await;
@@ -162,19 +162,21 @@ macro_rules! version {
                             }
                         };
                         let answer = match answer {
-                            Answer::Files(file_descriptor_proto) => {
+                            ReflectionAnswer::Files(file_descriptor_proto) => {
                                 MessageResponse::FileDescriptorResponse(pb::FileDescriptorResponse {
                                     file_descriptor_proto,
                                 })
                             }
-                            Answer::Services(names) => {
+                            ReflectionAnswer::Services(names) => {
                                 let service = names.into_iter().map(|name| pb::ServiceResponse { name }).collect();
                                 MessageResponse::ListServicesResponse(pb::ListServiceResponse { service })
                             }
-                            Answer::NotFound(error_message) => MessageResponse::ErrorResponse(pb::ErrorResponse {
-                                error_code: NOT_FOUND,
-                                error_message,
-                            }),
+                            ReflectionAnswer::NotFound(error_message) => {
+                                MessageResponse::ErrorResponse(pb::ErrorResponse {
+                                    error_code: NOT_FOUND,
+                                    error_message,
+                                })
+                            }
                         };
                         let response = pb::ServerReflectionResponse {
                             valid_host: request.host.clone(),

@@ -16,7 +16,7 @@ use tokio::sync::Semaphore;
 use super::events::Events;
 use super::spool::Spool;
 use crate::caught::blocking;
-use crate::content::Reader;
+use crate::content::ContentReader;
 use crate::slots::Usage;
 
 /// The size of a chunk.
@@ -38,59 +38,64 @@ pub(super) enum Coding {
 }
 
 /// The body of a reply.
-pub(crate) struct Body {
-    kind: Kind,
+pub(crate) struct ReplyBody {
+    kind: BodyKind,
     /// Notified when the body has been sent.
     usage: Option<Usage>,
 }
 
-enum Kind {
+enum BodyKind {
     Whole(Option<Bytes>),
-    Streamed { state: State, left: Option<u64>, workers: Arc<Semaphore> },
+    Streamed { state: BodyState, left: Option<u64>, workers: Arc<Semaphore> },
     Events(Events),
 }
 
 type Produced = (Chunks, io::Result<Option<Bytes>>);
 
-enum State {
+enum BodyState {
     Idle(Box<Chunks>),
     Producing(Pin<Box<dyn Future<Output = io::Result<Produced>> + Send>>),
     Done,
 }
 
-impl Body {
-    pub(super) fn empty() -> Body {
-        Body::from(Bytes::new())
+impl ReplyBody {
+    pub(super) fn empty() -> ReplyBody {
+        ReplyBody::from(Bytes::new())
     }
 
     /// Streams the bytes of `source`; `exact` is their number, if it is known.
     ///
     /// `workers` bounds the number of bodies in progress.
-    pub(super) fn streamed(source: Source, coding: Coding, exact: Option<u64>, workers: &Arc<Semaphore>) -> Body {
+    pub(super) fn streamed(
+        source: StreamSource,
+        coding: Coding,
+        exact: Option<u64>,
+        workers: &Arc<Semaphore>,
+    ) -> ReplyBody {
         let chunks = Chunks { source, coding, crc: Crc::new(), started: false, headed: false, ended: false };
-        let state = State::Idle(Box::new(chunks));
-        Body { kind: Kind::Streamed { state, left: exact, workers: Arc::clone(workers) }, usage: None }
+        let state = BodyState::Idle(Box::new(chunks));
+        ReplyBody { kind: BodyKind::Streamed { state, left: exact, workers: Arc::clone(workers) }, usage: None }
     }
 
     /// Streams server-sent events.
-    pub(super) fn events(events: Events) -> Body {
-        Body { kind: Kind::Events(events), usage: None }
+    pub(super) fn events(events: Events) -> ReplyBody {
+        ReplyBody { kind: BodyKind::Events(events), usage: None }
     }
 
     /// Updates `usage` when the body has been sent.
-    pub(super) fn with_usage(mut self, usage: Usage) -> Body {
+    pub(super) fn with_usage(mut self, usage: Usage) -> ReplyBody {
         self.usage = Some(usage);
         self
     }
 }
 
-impl From<Bytes> for Body {
-    fn from(bytes: Bytes) -> Body {
-        Body { kind: Kind::Whole(Some(bytes).filter(|bytes| !bytes.is_empty())), usage: None }
+impl From<Bytes> for ReplyBody {
+    fn from(bytes: Bytes) -> ReplyBody {
+        ReplyBody { kind: BodyKind::Whole(Some(bytes).filter(|bytes| !bytes.is_empty())), usage: None }
     }
 }
 
-impl Drop for Body {
+impl Drop for ReplyBody {
     fn drop(&mut self) {
         if let Some(usage) = &self.usage {
             usage.set_idle();
@@ -98,33 +103,35 @@ impl Drop for Body {
     }
 }
 
-impl http_body::Body for Body {
+impl http_body::Body for ReplyBody {
     type Data = Bytes;
     type Error = io::Error;
 
     fn poll_frame(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<io::Result<Frame<Bytes>>>> {
         let (state, left, workers) = match &mut self.kind {
-            Kind::Whole(bytes) => return Poll::Ready(bytes.take().map(|bytes| Ok(Frame::data(bytes)))),
-            Kind::Events(events) => return events.poll(context).map(|news| news.map(|bytes| Ok(Frame::data(bytes)))),
-            Kind::Streamed { state, left, workers } => (state, left, workers),
+            BodyKind::Whole(bytes) => return Poll::Ready(bytes.take().map(|bytes| Ok(Frame::data(bytes)))),
+            BodyKind::Events(events) => {
+                return events.poll(context).map(|news| news.map(|bytes| Ok(Frame::data(bytes))));
+            }
+            BodyKind::Streamed { state, left, workers } => (state, left, workers),
         };
         loop {
             match state {
-                State::Done => return Poll::Ready(None),
-                State::Producing(producing) => {
+                BodyState::Done => return Poll::Ready(None),
+                BodyState::Producing(producing) => {
                     let Poll::Ready(produced) = producing.as_mut().poll(context) else { return Poll::Pending };
-                    *state = State::Done;
+                    *state = BodyState::Done;
                     let (chunks, produced) = produced?;
                     let Some(bytes) = produced? else { return Poll::Ready(None) };
-                    *state = State::Idle(Box::new(chunks));
+                    *state = BodyState::Idle(Box::new(chunks));
                     if let Some(left) = left {
                         *left = left.saturating_sub(bytes.len() as u64);
                     }
                     return Poll::Ready(Some(Ok(Frame::data(bytes))));
                 }
-                State::Idle(_) => {
-                    let State::Idle(chunks) = std::mem::replace(state, State::Done) else { continue };
-                    *state = State::Producing(Box::pin(produce(*chunks, Arc::clone(workers))));
+                BodyState::Idle(_) => {
+                    let BodyState::Idle(chunks) = std::mem::replace(state, BodyState::Done) else { continue };
+                    *state = BodyState::Producing(Box::pin(produce(*chunks, Arc::clone(workers))));
                 }
             }
         }
@@ -132,17 +139,17 @@ impl http_body::Body for Body {
 
     fn is_end_stream(&self) -> bool {
         match &self.kind {
-            Kind::Whole(bytes) => bytes.is_none(),
-            Kind::Events(_) => false,
-            Kind::Streamed { state, left, .. } => matches!(state, State::Done) || *left == Some(0),
+            BodyKind::Whole(bytes) => bytes.is_none(),
+            BodyKind::Events(_) => false,
+            BodyKind::Streamed { state, left, .. } => matches!(state, BodyState::Done) || *left == Some(0),
         }
     }
 
     fn size_hint(&self) -> SizeHint {
         match &self.kind {
-            Kind::Whole(bytes) => SizeHint::with_exact(bytes.as_ref().map_or(0, |bytes| bytes.len() as u64)),
-            Kind::Events(_) => SizeHint::default(),
-            Kind::Streamed { left, .. } => left.map(SizeHint::with_exact).unwrap_or_default(),
+            BodyKind::Whole(bytes) => SizeHint::with_exact(bytes.as_ref().map_or(0, |bytes| bytes.len() as u64)),
+            BodyKind::Events(_) => SizeHint::default(),
+            BodyKind::Streamed { left, .. } => left.map(SizeHint::with_exact).unwrap_or_default(),
         }
     }
 }
@@ -163,19 +170,19 @@ async fn produce(mut chunks: Chunks, workers: Arc<Semaphore>) -> io::Result<Prod
 }
 
 /// Where the bytes of a streamed body come from.
-pub(super) enum Source {
+pub(super) enum StreamSource {
     /// A part of the catalog.
-    Content(Reader),
+    Content(ContentReader),
     /// An answer, from an offset on.
     Spool(Arc<Spool>, u64),
 }
 
-impl Source {
+impl StreamSource {
     /// Reads the next bytes: `size` of them, or fewer at the end.
     fn read(&mut self, size: usize) -> io::Result<Vec<u8>> {
         match self {
-            Source::Content(reader) => reader.read(size),
-            Source::Spool(spool, offset) => {
+            StreamSource::Content(reader) => reader.read(size),
+            StreamSource::Spool(spool, offset) => {
                 let bytes = spool.read(*offset, size)?;
                 *offset += bytes.len() as u64;
                 Ok(bytes)
@@ -186,7 +193,7 @@ impl Source {
 
 /// The chunks of a streamed body.
 struct Chunks {
-    source: Source,
+    source: StreamSource,
     coding: Coding,
     crc: Crc,
     started: bool,

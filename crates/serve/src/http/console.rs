@@ -9,12 +9,12 @@ use hyper::header::{self, HeaderName, HeaderValue};
 use hyper::{HeaderMap, Method, Request, StatusCode};
 use tokio::sync::Semaphore;
 
-use super::body::{Body, Coding};
+use super::body::{Coding, ReplyBody};
 use super::events::{self, Streams};
 use super::{Reply, Site, conditions, reply};
-use crate::cache::Digest;
+use crate::cache::ContentDigest;
 use crate::caught::blocking;
-use crate::live::Live;
+use crate::live::LiveCatalog;
 use crate::memory;
 use crate::pages::{PackageSummaries, PageKind, PageReply, PageRequest, Pages};
 
@@ -91,7 +91,7 @@ impl Console {
 /// A request for a page, to be answered on a thread that may block.
 pub(super) struct Job {
     console: Arc<Console>,
-    live: Arc<Live>,
+    live: Arc<LiveCatalog>,
     pool: Arc<Semaphore>,
     headers: HeaderMap,
     path: String,
@@ -111,7 +111,7 @@ impl Site {
     }
 
     /// Notifies the renderer of replaced catalogs, and open pages of the served revision, while the server runs.
-    pub(super) async fn follow(live: Arc<Live>, console: Option<Arc<Console>>) {
+    pub(super) async fn follow(live: Arc<LiveCatalog>, console: Option<Arc<Console>>) {
         let Some(console) = console else { return std::future::pending().await };
         let mut states = live.states();
         let mut known: Option<PackageSummaries> = None;
@@ -162,7 +162,7 @@ impl Job {
         let reply = self.answer().await;
         self.live.metrics.http(reply.status().as_u16());
         tracing::debug!(path = self.path, status = reply.status().as_u16(), "page");
-        if self.head { reply.map(|_| Body::empty()) } else { reply }
+        if self.head { reply.map(|_| ReplyBody::empty()) } else { reply }
     }
 
     async fn answer(&self) -> Reply {
@@ -181,7 +181,7 @@ impl Job {
         let tag = self.tag();
         if conditions::check(&self.headers, &tag, std::time::SystemTime::UNIX_EPOCH) == conditions::Verdict::NotModified
         {
-            let mut response = Reply::new(Body::empty());
+            let mut response = Reply::new(ReplyBody::empty());
             *response.status_mut() = StatusCode::NOT_MODIFIED;
             return tagged(guarded(response, PageKind::Page), &tag);
         }
@@ -253,7 +253,7 @@ impl Job {
             prefers_html(&self.headers),
             env!("CARGO_PKG_VERSION")
         );
-        format!("{revision}-{:016x}", Digest::of(parts.as_bytes()).0 as u64)
+        format!("{revision}-{:016x}", ContentDigest::of(parts.as_bytes()).0 as u64)
     }
 
     fn whole(
@@ -265,7 +265,7 @@ impl Job {
         coding: Coding,
         tag: &str,
     ) -> Reply {
-        let mut response = Reply::new(Body::from(bytes.clone()));
+        let mut response = Reply::new(ReplyBody::from(bytes.clone()));
         *response.status_mut() = status;
         let headers = response.headers_mut();
         headers.insert(header::CONTENT_TYPE, HeaderValue::from_static(media));

@@ -11,8 +11,8 @@ use hyper::header::{self, HeaderValue};
 use tokio::sync::watch;
 
 use super::Reply;
-use super::body::Body;
-use crate::live::{Live, State};
+use super::body::ReplyBody;
+use crate::live::{LiveCatalog, ServerState};
 
 /// Maximum number of concurrent streams.
 const MAX_STREAMS: usize = 256;
@@ -56,15 +56,15 @@ impl Drop for OpenStream {
 }
 
 /// The bytes to send, and the source of the next event.
-type Next = (Source, Bytes);
+type Next = (EventSource, Bytes);
 
 /// A stream of events.
 pub(super) struct Events {
     next: Pin<Box<dyn Future<Output = Option<Next>> + Send>>,
 }
 
-struct Source {
-    states: watch::Receiver<State>,
+struct EventSource {
+    states: watch::Receiver<ServerState>,
     event: watch::Receiver<Arc<str>>,
     /// The event that was sent last.
     last: Arc<str>,
@@ -72,20 +72,20 @@ struct Source {
 }
 
 /// Opens a stream, unless [`MAX_STREAMS`] are open.
-pub(super) fn open(streams: &Arc<Streams>, live: &Live) -> Option<Events> {
+pub(super) fn open(streams: &Arc<Streams>, live: &LiveCatalog) -> Option<Events> {
     if streams.open.fetch_add(1, Ordering::Relaxed) >= MAX_STREAMS {
         streams.open.fetch_sub(1, Ordering::Relaxed);
         return None;
     }
     let place = OpenStream(Arc::clone(streams));
     let source =
-        Source { states: live.states(), event: streams.event.subscribe(), last: Arc::from(""), _stream: place };
+        EventSource { states: live.states(), event: streams.event.subscribe(), last: Arc::from(""), _stream: place };
     Some(Events { next: Box::pin(source.next()) })
 }
 
 /// Responds with a stream.
 pub(super) fn reply(events: Events) -> Reply {
-    let mut response = Reply::new(Body::events(events));
+    let mut response = Reply::new(ReplyBody::events(events));
     let headers = response.headers_mut();
     headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("text/event-stream"));
     headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-store"));
@@ -93,9 +93,9 @@ pub(super) fn reply(events: Events) -> Reply {
     response
 }
 
-impl Source {
+impl EventSource {
     /// Waits for the next event; the stream ends when the server shuts down.
-    async fn next(mut self) -> Option<(Source, Bytes)> {
+    async fn next(mut self) -> Option<(EventSource, Bytes)> {
         let pulse = tokio::time::sleep(HEARTBEAT);
         tokio::pin!(pulse);
         loop {

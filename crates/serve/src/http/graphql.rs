@@ -11,13 +11,13 @@ use hyper::header::{self, HeaderValue};
 use hyper::{HeaderMap, Method, Request, StatusCode};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
-use super::body::{Body, Coding, Source};
+use super::body::{Coding, ReplyBody, StreamSource};
 use super::spool::{Spool, Spools};
 use super::{Pools, Reply, Site, reply};
 use crate::caught::blocking;
-use crate::content::Content;
+use crate::content::CatalogContent;
 use crate::graphql;
-use crate::live::{Blobs, Live};
+use crate::live::{Blobs, LiveCatalog};
 
 /// Maximum size of a request, in bytes.
 const REQUEST: usize = 1 << 20;
@@ -32,8 +32,8 @@ const HELD: usize = 64 << 10;
 
 /// A received query.
 pub(super) struct Query {
-    content: Arc<Content>,
-    live: Arc<Live>,
+    content: Arc<CatalogContent>,
+    live: Arc<LiveCatalog>,
     pools: Pools,
     spools: Arc<Spools>,
     large: Arc<Semaphore>,
@@ -43,7 +43,7 @@ pub(super) struct Query {
 
 impl Query {
     /// Returns the catalog that a request queries, if it is a query of a served catalog.
-    pub(super) fn target<B>(site: &Site, request: &Request<B>) -> Option<Arc<Content>> {
+    pub(super) fn target<B>(site: &Site, request: &Request<B>) -> Option<Arc<CatalogContent>> {
         let parts: Vec<&str> = request.uri().path().trim_start_matches('/').split('/').collect();
         let ["catalogs", name, "api", "v1", "graphql"] = parts.as_slice() else { return None };
         match site.blobs(name)? {
@@ -52,7 +52,7 @@ impl Query {
         }
     }
 
-    pub(super) fn new(site: &Site, content: Arc<Content>, request: Request<Incoming>) -> Query {
+    pub(super) fn new(site: &Site, content: Arc<CatalogContent>, request: Request<Incoming>) -> Query {
         Query {
             content,
             live: Arc::clone(&site.live),
@@ -73,7 +73,7 @@ enum Unread {
 }
 
 /// The outcome of a query.
-enum Answer {
+enum QueryOutcome {
     Held(Vec<u8>),
     /// The answer in a file, and its length.
     Spooled(Arc<Spool>, u64),
@@ -103,23 +103,23 @@ impl Query {
         let Ok(_permit) = self.pools.queries.acquire().await else { return super::not_found() };
         let (content, spools) = (Arc::clone(&self.content), Arc::clone(&self.spools));
         let answered = blocking(move || {
-            let answer = match graphql::Request::read(&body) {
+            let answer = match graphql::GraphqlRequest::read(&body) {
                 Ok(request) => request.answer(&content),
-                Err(reason) => return Answer::Invalid(reason),
+                Err(reason) => return QueryOutcome::Invalid(reason),
             };
             if answer.len() <= HELD {
-                return Answer::Held(answer);
+                return QueryOutcome::Held(answer);
             }
             match spools.add(&answer) {
-                Ok(Some(spool)) => Answer::Spooled(spool, answer.len() as u64),
-                Ok(None) | Err(_) => Answer::NoRoom,
+                Ok(Some(spool)) => QueryOutcome::Spooled(spool, answer.len() as u64),
+                Ok(None) | Err(_) => QueryOutcome::NoRoom,
             }
         });
         match answered.await {
-            Answer::Held(answer) => json(Body::from(bytes::Bytes::from(answer))),
-            Answer::Spooled(spool, length) => self.spooled(spool, length),
-            Answer::Invalid(reason) => super::text(StatusCode::BAD_REQUEST, &format!("{reason}\n")),
-            Answer::NoRoom => super::retry_later("503 no room for the answer\n"),
+            QueryOutcome::Held(answer) => json(ReplyBody::from(bytes::Bytes::from(answer))),
+            QueryOutcome::Spooled(spool, length) => self.spooled(spool, length),
+            QueryOutcome::Invalid(reason) => super::text(StatusCode::BAD_REQUEST, &format!("{reason}\n")),
+            QueryOutcome::NoRoom => super::retry_later("503 no room for the answer\n"),
         }
     }
 
@@ -127,7 +127,8 @@ impl Query {
     fn spooled(&self, spool: Arc<Spool>, length: u64) -> Reply {
         let coding = reply::coding(&self.headers, length);
         let exact = (coding == Coding::None).then_some(length);
-        let mut response = json(Body::streamed(Source::Spool(spool, 0), coding, exact, &self.pools.downloads));
+        let mut response =
+            json(ReplyBody::streamed(StreamSource::Spool(spool, 0), coding, exact, &self.pools.downloads));
         let (name, value) = match coding {
             Coding::None => (header::CONTENT_LENGTH, HeaderValue::from(length)),
             Coding::Gzip => (header::CONTENT_ENCODING, HeaderValue::from_static("gzip")),
@@ -155,7 +156,7 @@ pub(super) fn refused(found: Option<Blobs>, method: &Method) -> Reply {
     }
 }
 
-fn json(body: Body) -> Reply {
+fn json(body: ReplyBody) -> Reply {
     let mut response = Reply::new(body);
     let headers = response.headers_mut();
     headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));

@@ -20,20 +20,20 @@ use hyper::{HeaderMap, Method, Request, Response, StatusCode, Uri};
 use tokio::sync::Semaphore;
 
 use crate::catalogs::Catalogs;
-use crate::content::{Content, Filter, Pick};
-use crate::live::{Blobs, Live};
+use crate::content::{BlobFilter, CatalogContent, Pick};
+use crate::live::{Blobs, LiveCatalog};
 use crate::monitor::Monitored;
 use crate::pages::Pages;
-use body::Body;
+use body::ReplyBody;
 pub(crate) use connection::serve;
 use console::Console;
 use spool::Spools;
 
-type Reply = Response<Body>;
+type Reply = Response<ReplyBody>;
 
 /// The content of an HTTP server.
 pub(crate) struct Site {
-    live: Arc<Live>,
+    live: Arc<LiveCatalog>,
     /// The name of the catalog in paths; `None` on the debug port.
     catalog: Option<String>,
     /// Several catalogs by name, instead of the live one.
@@ -71,22 +71,22 @@ impl Pools {
 
 impl Site {
     /// Serves the catalog under this name.
-    pub(crate) fn catalog(live: &Arc<Live>, name: &str) -> Site {
+    pub(crate) fn catalog(live: &Arc<LiveCatalog>, name: &str) -> Site {
         Site::new(live, Some(name.to_owned()), None)
     }
 
     /// Serves the state of the server only.
-    pub(crate) fn debug(live: &Arc<Live>, command_line: &str) -> Site {
+    pub(crate) fn debug(live: &Arc<LiveCatalog>, command_line: &str) -> Site {
         Site::new(live, None, Some(command_line.to_owned()))
     }
 
     /// Serves several catalogs.
-    pub(crate) fn catalogs(live: &Arc<Live>, catalogs: Arc<Catalogs>) -> Site {
+    pub(crate) fn catalogs(live: &Arc<LiveCatalog>, catalogs: Arc<Catalogs>) -> Site {
         Site { catalogs: Some(catalogs), ..Site::new(live, None, None) }
     }
 
     /// Serves the state of another process only.
-    pub(crate) fn monitor(live: &Arc<Live>, monitored: Arc<dyn Monitored>) -> Site {
+    pub(crate) fn monitor(live: &Arc<LiveCatalog>, monitored: Arc<dyn Monitored>) -> Site {
         Site { monitored: Some(monitored), ..Site::new(live, None, None) }
     }
 
@@ -98,7 +98,7 @@ impl Site {
         }
     }
 
-    fn new(live: &Arc<Live>, catalog: Option<String>, command_line: Option<String>) -> Site {
+    fn new(live: &Arc<LiveCatalog>, catalog: Option<String>, command_line: Option<String>) -> Site {
         Site {
             live: Arc::clone(live),
             catalog,
@@ -259,7 +259,7 @@ fn catalog(site: &Site, name: &str, rest: &[&str], request: &RequestHead<'_>) ->
             let tag = tag_of(&content, &format!("package={package}"));
             reply::selected(site, &content, pick, &tag, request)
         }
-        (_, Some(filter)) if filter != Filter::default() => {
+        (_, Some(filter)) if filter != BlobFilter::default() => {
             let pick = content.find(&filter);
             let tag = tag_of(&content, &format!("{}\0{}\0{}", filter.schema, filter.package, filter.name));
             reply::selected(site, &content, pick, &tag, request)
@@ -276,13 +276,13 @@ fn retry_later(reason: &str) -> Reply {
 }
 
 /// Returns the entity tag of a part of the content.
-fn tag_of(content: &Content, part: &str) -> String {
-    format!("{}-{:016x}", content.digest, crate::cache::Digest::of(part.as_bytes()).0 as u64)
+fn tag_of(content: &CatalogContent, part: &str) -> String {
+    format!("{}-{:016x}", content.digest, crate::cache::ContentDigest::of(part.as_bytes()).0 as u64)
 }
 
 /// Parses the query of `metas`; `None` if it has an unknown parameter.
-fn filter(query: &str) -> Option<Filter> {
-    let mut filter = Filter::default();
+fn filter(query: &str) -> Option<BlobFilter> {
+    let mut filter = BlobFilter::default();
     let mut seen = [false; 3];
     for pair in query.split('&').filter(|pair| !pair.is_empty()) {
         let (key, value) = pair.split_once('=').unwrap_or((pair, ""));
@@ -334,7 +334,7 @@ pub fn is_subdomain(name: &str) -> bool {
 fn only_get(request: &RequestHead<'_>, answer: impl FnOnce() -> Reply) -> Reply {
     match *request.method {
         Method::GET => answer(),
-        Method::HEAD => answer().map(|_| Body::empty()),
+        Method::HEAD => answer().map(|_| ReplyBody::empty()),
         _ => wrong_method(),
     }
 }
@@ -350,7 +350,7 @@ fn not_found() -> Reply {
 }
 
 fn text(status: StatusCode, body: &str) -> Reply {
-    let mut response = Response::new(Body::from(bytes::Bytes::from(body.to_owned())));
+    let mut response = Response::new(ReplyBody::from(bytes::Bytes::from(body.to_owned())));
     *response.status_mut() = status;
     let headers = response.headers_mut();
     headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("text/plain; charset=utf-8"));
@@ -367,7 +367,7 @@ mod tests {
         assert_eq!(cleaned("/catalogs/x/api/v1/all"), None);
         assert_eq!(cleaned("/"), None);
         assert_eq!(cleaned("//catalogs/../x/./y/"), Some("/x/y/".into()));
-        let wanted = Filter { schema: "olm.bundle".into(), package: String::new(), name: "a b".into() };
+        let wanted = BlobFilter { schema: "olm.bundle".into(), package: String::new(), name: "a b".into() };
         assert_eq!(filter("schema=olm.bundle&name=a%20b&name=c&package="), Some(wanted));
         assert_eq!(filter("other=1"), None);
         assert_eq!(filter("name=%zz"), None);

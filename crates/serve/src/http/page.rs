@@ -7,7 +7,7 @@ use fbc::spelling::percent;
 use hyper::StatusCode;
 use hyper::header::{self, HeaderValue};
 
-use super::body::Body;
+use super::body::ReplyBody;
 use super::{Reply, Site};
 use crate::live::Blobs;
 
@@ -43,7 +43,7 @@ pub(super) fn list(site: &Site, name: &str) -> Reply {
     }
     html.push_str("</body>\n</html>\n");
     let mut response = super::text(StatusCode::OK, "");
-    *response.body_mut() = Body::from(bytes::Bytes::from(html));
+    *response.body_mut() = ReplyBody::from(bytes::Bytes::from(html));
     let headers = response.headers_mut();
     headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("text/html; charset=utf-8"));
     headers.insert(header::CONTENT_SECURITY_POLICY, HeaderValue::from_static("default-src 'none'"));

@@ -10,7 +10,7 @@ const MAX_RANGES: usize = 256;
 
 /// The requested part of a content.
 #[derive(Debug, PartialEq, Eq)]
-pub enum Range {
+pub enum ContentRange {
     /// The whole content: no range, an unsupported one, or too many.
     Whole,
     /// Start and exclusive end; sorted and disjoint.
@@ -20,24 +20,24 @@ pub enum Range {
 }
 
 /// Parses the ranges of a request for content of `length` bytes.
-pub fn of(headers: &HeaderMap, length: u64) -> Range {
+pub fn of(headers: &HeaderMap, length: u64) -> ContentRange {
     let value = headers.get(header::RANGE).and_then(|value| value.to_str().ok()).and_then(|v| v.strip_prefix("bytes="));
-    let Some(value) = value else { return Range::Whole };
+    let Some(value) = value else { return ContentRange::Whole };
     let mut parts = Vec::new();
     let mut any = false;
     for (i, one) in value.split(',').map(str::trim).filter(|one| !one.is_empty()).enumerate() {
         if i == MAX_RANGES {
-            return Range::Whole;
+            return ContentRange::Whole;
         }
         any = true;
         match part(one, length) {
-            None => return Range::Whole,
+            None => return ContentRange::Whole,
             Some(None) => {}
             Some(Some(part)) => parts.push(part),
         }
     }
     if parts.is_empty() {
-        return if any { Range::Outside } else { Range::Whole };
+        return if any { ContentRange::Outside } else { ContentRange::Whole };
     }
     parts.sort_unstable();
     let mut joined: Vec<(u64, u64)> = Vec::new();
@@ -47,7 +47,7 @@ pub fn of(headers: &HeaderMap, length: u64) -> Range {
             _ => joined.push((start, end)),
         }
     }
-    if joined.len() > MAX_PARTS { Range::Whole } else { Range::Parts(joined) }
+    if joined.len() > MAX_PARTS { ContentRange::Whole } else { ContentRange::Parts(joined) }
 }
 
 /// Parses one range: `None` if it is malformed, `Some(None)` if it is outside of the content.
@@ -79,7 +79,7 @@ mod tests {
             headers.insert(header::RANGE, HeaderValue::from_str(text).unwrap());
             of(&headers, 10)
         };
-        let parts = |parts: &[(u64, u64)]| Range::Parts(parts.to_vec());
+        let parts = |parts: &[(u64, u64)]| ContentRange::Parts(parts.to_vec());
         assert_eq!(of("bytes=0-0"), parts(&[(0, 1)]));
         assert_eq!(of("bytes=5-"), parts(&[(5, 10)]));
         assert_eq!(of("bytes=-3"), parts(&[(7, 10)]));
@@ -88,8 +88,8 @@ mod tests {
         assert_eq!(of("bytes=6-7, 1-2"), parts(&[(1, 3), (6, 8)]));
         assert_eq!(of("bytes=1-4,3-5,6-6,9-"), parts(&[(1, 7), (9, 10)]), "adjacent ranges are joined");
         assert_eq!(of("bytes=1-2,50-60"), parts(&[(1, 3)]), "ranges outside the content are omitted");
-        assert_eq!(of("bytes=10-"), Range::Outside);
-        assert_eq!(of("bytes=10-12,-0"), Range::Outside);
+        assert_eq!(of("bytes=10-"), ContentRange::Outside);
+        assert_eq!(of("bytes=10-12,-0"), ContentRange::Outside);
         for whole in [
             "bytes=5-3",
             "bytes=-",
@@ -100,7 +100,7 @@ mod tests {
             "bytes=+1-2",
             "bytes=3-99999999999999999999",
         ] {
-            assert_eq!(of(whole), Range::Whole, "{whole}");
+            assert_eq!(of(whole), ContentRange::Whole, "{whole}");
         }
         let many = |count: u64, step: u64| {
             let list: Vec<String> = (0..count).map(|i| format!("{}-{}", i * step, i * step)).collect();
@@ -108,9 +108,9 @@ mod tests {
             headers.insert(header::RANGE, HeaderValue::from_str(&format!("bytes={}", list.join(","))).unwrap());
             super::of(&headers, 10_000)
         };
-        assert!(matches!(many(16, 2), Range::Parts(parts) if parts.len() == 16));
-        assert_eq!(many(17, 2), Range::Whole, "too many ranges give the whole content");
+        assert!(matches!(many(16, 2), ContentRange::Parts(parts) if parts.len() == 16));
+        assert_eq!(many(17, 2), ContentRange::Whole, "too many ranges give the whole content");
         assert_eq!(many(200, 1), parts(&[(0, 200)]));
-        assert_eq!(many(257, 1), Range::Whole);
+        assert_eq!(many(257, 1), ContentRange::Whole);
     }
 }

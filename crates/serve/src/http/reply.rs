@@ -6,18 +6,18 @@ use std::sync::Arc;
 use hyper::header::{self, HeaderName, HeaderValue};
 use hyper::{HeaderMap, Method, StatusCode};
 
-use super::body::{Body, Coding, Source};
+use super::body::{Coding, ReplyBody, StreamSource};
 use super::conditions::{self, Verdict};
-use super::range::{self, Range};
+use super::range::{self, ContentRange};
 use super::{Reply, RequestHead, Site};
-use crate::content::{Content, Pick, Piece, Reader, Selection};
+use crate::content::{CatalogContent, ContentPiece, ContentReader, ContentSelection, Pick};
 
 /// Shorter bodies are not worth compressing.
 const COMPRESS_FROM: u64 = 1024;
 const JSON_LINES: &str = "application/jsonl";
 
 /// Sends the whole catalog, or ranges of it.
-pub(super) fn whole(site: &Site, content: &Arc<Content>, request: &RequestHead<'_>) -> Reply {
+pub(super) fn whole(site: &Site, content: &Arc<CatalogContent>, request: &RequestHead<'_>) -> Reply {
     let length = content.length;
     let wants_range = request.headers.contains_key(header::RANGE);
     let coding = if wants_range { Coding::None } else { coding(request.headers, length) };
@@ -30,32 +30,32 @@ pub(super) fn whole(site: &Site, content: &Arc<Content>, request: &RequestHead<'
             .to_str()
             .is_ok_and(|one| conditions::matches(one, &tag, false) || one == conditions::format_time(content.since))
     });
-    let range = if wants_range && fresh { range::of(request.headers, length) } else { Range::Whole };
+    let range = if wants_range && fresh { range::of(request.headers, length) } else { ContentRange::Whole };
     match range {
-        Range::Whole => {
-            let mut response = send(site, content, Selection::range(0, length), coding, length, request);
+        ContentRange::Whole => {
+            let mut response = send(site, content, ContentSelection::range(0, length), coding, length, request);
             if coding == Coding::None {
                 response.headers_mut().insert(header::ACCEPT_RANGES, HeaderValue::from_static("bytes"));
             }
             with_content_headers(response, content, &tag, JSON_LINES)
         }
-        Range::Parts(parts) if parts.len() == 1 => {
+        ContentRange::Parts(parts) if parts.len() == 1 => {
             let (start, end) = parts[0];
-            let selection = Selection::range(start, end - start);
+            let selection = ContentSelection::range(start, end - start);
             let mut response = send(site, content, selection, Coding::None, end - start, request);
             *response.status_mut() = StatusCode::PARTIAL_CONTENT;
             insert(response.headers_mut(), header::CONTENT_RANGE, &content_range((start, end), length));
             with_content_headers(response, content, &tag, JSON_LINES)
         }
-        Range::Parts(parts) => {
+        ContentRange::Parts(parts) => {
             // Lines of JSON contain no carriage return, so that the boundary never occurs in them.
             let boundary = format!("opm-{}", content.digest);
             let (pieces, size) = multipart(&parts, length, &boundary);
-            let mut response = send(site, content, Selection::Pieces(pieces), Coding::None, size, request);
+            let mut response = send(site, content, ContentSelection::Pieces(pieces), Coding::None, size, request);
             *response.status_mut() = StatusCode::PARTIAL_CONTENT;
             with_content_headers(response, content, &tag, &format!("multipart/byteranges; boundary={boundary}"))
         }
-        Range::Outside => {
+        ContentRange::Outside => {
             let mut response = super::text(StatusCode::RANGE_NOT_SATISFIABLE, "416 Range Not Satisfiable\n");
             insert(response.headers_mut(), header::CONTENT_RANGE, &format!("bytes */{length}"));
             response
@@ -68,7 +68,7 @@ fn content_range((start, end): (u64, u64), length: u64) -> String {
 }
 
 /// Combines several ranges into a multipart body; also returns its length.
-fn multipart(parts: &[(u64, u64)], length: u64, boundary: &str) -> (VecDeque<Piece>, u64) {
+fn multipart(parts: &[(u64, u64)], length: u64, boundary: &str) -> (VecDeque<ContentPiece>, u64) {
     let mut pieces = VecDeque::new();
     let mut size = 0;
     for (i, part) in parts.iter().enumerate() {
@@ -77,40 +77,46 @@ fn multipart(parts: &[(u64, u64)], length: u64, boundary: &str) -> (VecDeque<Pie
         let head = format!("{line}--{boundary}\r\nContent-Type: {JSON_LINES}\r\nContent-Range: {range}\r\n\r\n");
         let (start, end) = *part;
         size += head.len() as u64 + (end - start);
-        pieces.extend([Piece::Text(head.into()), Piece::Range(start, end - start)]);
+        pieces.extend([ContentPiece::Text(head.into()), ContentPiece::Range(start, end - start)]);
     }
     let last = format!("\r\n--{boundary}--\r\n");
     size += last.len() as u64;
-    pieces.push_back(Piece::Text(last.into()));
+    pieces.push_back(ContentPiece::Text(last.into()));
     (pieces, size)
 }
 
 /// Sends the selected blobs of the catalog.
-pub(super) fn selected(site: &Site, content: &Arc<Content>, pick: Pick, tag: &str, request: &RequestHead<'_>) -> Reply {
+pub(super) fn selected(
+    site: &Site,
+    content: &Arc<CatalogContent>,
+    pick: Pick,
+    tag: &str,
+    request: &RequestHead<'_>,
+) -> Reply {
     let length = content.length_of(pick);
     let coding = coding(request.headers, length);
     let tag = format!("{tag}{}", suffix(coding));
     if let Some(response) = answered(content, &tag, request) {
         return response;
     }
-    let response = send(site, content, Selection::Lines(pick, 0), coding, length, request);
+    let response = send(site, content, ContentSelection::Lines(pick, 0), coding, length, request);
     with_content_headers(response, content, &tag, JSON_LINES)
 }
 
 /// Answers a conditional request that needs no body.
-fn answered(content: &Content, tag: &str, request: &RequestHead<'_>) -> Option<Reply> {
+fn answered(content: &CatalogContent, tag: &str, request: &RequestHead<'_>) -> Option<Reply> {
     let status = match conditions::check(request.headers, tag, content.since) {
         Verdict::Send => return None,
         Verdict::NotModified => StatusCode::NOT_MODIFIED,
         Verdict::Failed => StatusCode::PRECONDITION_FAILED,
     };
-    let mut response = Reply::new(Body::empty());
+    let mut response = Reply::new(ReplyBody::empty());
     *response.status_mut() = status;
     Some(with_headers(response, content, tag))
 }
 
 /// Adds the headers of the content, whether it is sent or not.
-fn with_headers(mut response: Reply, content: &Content, tag: &str) -> Reply {
+fn with_headers(mut response: Reply, content: &CatalogContent, tag: &str) -> Reply {
     let headers = response.headers_mut();
     insert(headers, header::ETAG, &format!("\"{tag}\""));
     insert(headers, header::LAST_MODIFIED, &conditions::format_time(content.since));
@@ -119,7 +125,7 @@ fn with_headers(mut response: Reply, content: &Content, tag: &str) -> Reply {
 }
 
 /// Adds the headers of content that is sent.
-fn with_content_headers(response: Reply, content: &Content, tag: &str, kind: &str) -> Reply {
+fn with_content_headers(response: Reply, content: &CatalogContent, tag: &str, kind: &str) -> Reply {
     let mut response = with_headers(response, content, tag);
     insert(response.headers_mut(), header::CONTENT_TYPE, kind);
     response.headers_mut().insert(header::X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
@@ -134,18 +140,18 @@ fn insert(headers: &mut HeaderMap, name: HeaderName, value: &str) {
 
 fn send(
     site: &Site,
-    content: &Arc<Content>,
-    selection: Selection,
+    content: &Arc<CatalogContent>,
+    selection: ContentSelection,
     coding: Coding,
     length: u64,
     request: &RequestHead<'_>,
 ) -> Reply {
     let body = if *request.method == Method::HEAD {
-        Body::empty()
+        ReplyBody::empty()
     } else {
-        let reader = Reader::new(Arc::clone(content), selection);
+        let reader = ContentReader::new(Arc::clone(content), selection);
         let exact = (coding == Coding::None).then_some(length);
-        Body::streamed(Source::Content(reader), coding, exact, &site.pools.downloads)
+        ReplyBody::streamed(StreamSource::Content(reader), coding, exact, &site.pools.downloads)
     };
     let mut response = Reply::new(body);
     match coding {

@@ -41,7 +41,7 @@ impl Fnv {
 
 /// The modes of the files in a tree.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Modes {
+pub struct TreeModes {
     /// Of the root directory.
     pub root: u32,
     /// Of the directories below it.
@@ -52,7 +52,7 @@ pub struct Modes {
 
 /// Hashes the archive of a tree with these modes; times and owners are zero, and links are included only if they point
 /// to files.
-pub(super) fn tree(root: &Path, modes: Modes, digest: &mut Fnv) -> Result<(), UpstreamError> {
+pub(super) fn tree(root: &Path, modes: TreeModes, digest: &mut Fnv) -> Result<(), UpstreamError> {
     header(b".", modes.root, 0, b'5', digest);
     directory(root, &mut Vec::new(), modes, 0, digest)?;
     digest.add(&[0; 2 * BLOCK]);
@@ -62,7 +62,7 @@ pub(super) fn tree(root: &Path, modes: Modes, digest: &mut Fnv) -> Result<(), Up
 fn directory(
     place: &Path,
     path: &mut Vec<u8>,
-    modes: Modes,
+    modes: TreeModes,
     depth: usize,
     digest: &mut Fnv,
 ) -> Result<(), UpstreamError> {

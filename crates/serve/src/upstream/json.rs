@@ -4,9 +4,9 @@ use fbc::blob::ChannelEntry;
 use fbc::json::{JsonKind, Raw, write_str};
 use prost::Message;
 
-/// A `Bundle` of the registry API.
+/// A `UpstreamBundle` of the registry API.
 #[derive(Message)]
-struct Bundle {
+struct UpstreamBundle {
     #[prost(string, tag = "1")]
     csv_name: String,
     #[prost(string, tag = "2")]
@@ -128,7 +128,7 @@ fn escape_html(json: &[u8]) -> Vec<u8> {
 
 /// Writes a registry API reply as JSON, with the upgrade edges of the channel entry.
 pub(super) fn bundle(reply: &[u8], entry: &ChannelEntry) -> Result<Vec<u8>, prost::DecodeError> {
-    let bundle = Bundle::decode(reply)?;
+    let bundle = UpstreamBundle::decode(reply)?;
     let mut out = Vec::with_capacity(reply.len() * 2);
     let typed = |out: &mut Vec<u8>, typed: &Typed| {
         object(out, |out| {

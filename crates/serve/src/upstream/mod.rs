@@ -16,17 +16,17 @@ use fbc::blob::TextBuffer;
 use fbc::json::{JsonLayout, write_canonical};
 use fbc::{Blob, BlobContent};
 
-use crate::load::{CheckedCatalog, Directory, LoadError};
-use digest::{Fnv, Modes};
+use crate::load::{CheckedCatalog, LoadError, ServedDirectory};
+use digest::{Fnv, TreeModes};
 
 /// The directory of the cache; the digest file is beside it.
 pub const CACHE: &str = "cache";
 /// The digest file.
 pub const DIGEST: &str = "digest";
 /// The file modes of the catalog that the digest assumes.
-pub const CATALOG_MODES: Modes = Modes { root: 0o755, directory: 0o755, file: 0o644 };
+pub const CATALOG_MODES: TreeModes = TreeModes { root: 0o755, directory: 0o755, file: 0o644 };
 /// The file modes that the cache must have, since the digest covers them.
-pub const CACHE_MODES: Modes = Modes { root: 0o755, directory: 0o750, file: 0o640 };
+pub const CACHE_MODES: TreeModes = TreeModes { root: 0o755, directory: 0o750, file: 0o640 };
 
 /// The reason why no cache could be written for the existing tool.
 #[derive(Debug, thiserror::Error)]
@@ -58,7 +58,7 @@ fn in_path(path: &Path) -> impl FnOnce(io::Error) -> UpstreamError + '_ {
 ///
 /// # Errors
 /// Fails when the catalog is invalid, a name cannot be a file name, or files cannot be written.
-pub fn build(directory: &Directory, answers: &dyn Query, target: &Path) -> Result<(), UpstreamError> {
+pub fn build(directory: &ServedDirectory, answers: &dyn Query, target: &Path) -> Result<(), UpstreamError> {
     let content = directory.load()?;
     let cache = target.join(CACHE);
     fs::create_dir(&cache).map_err(in_path(&cache))?;

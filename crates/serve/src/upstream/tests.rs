@@ -8,7 +8,7 @@ use crate::load::{Empty, OnInvalid};
 
 /// Builds the cache of a catalog, and returns its files.
 fn built(root: &Path) -> Result<BTreeMap<String, String>, UpstreamError> {
-    let directory = Directory {
+    let directory = ServedDirectory {
         root: root.into(),
         limits: fbc::Limits::default(),
         on_invalid: OnInvalid::Fail,

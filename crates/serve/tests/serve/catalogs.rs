@@ -4,7 +4,7 @@ use std::fmt::Write;
 use std::fs;
 use std::path::Path;
 
-use serve::load::{Directory, Empty, OnInvalid};
+use serve::load::{Empty, OnInvalid, ServedDirectory};
 
 /// Writes a package with a channel of `versions` bundles into its own file.
 pub(crate) fn write_package(root: &Path, name: &str, versions: usize, mark: &str) {
@@ -42,8 +42,8 @@ pub(crate) fn write_catalog(root: &Path, mark: &str) {
     }
 }
 
-pub(crate) fn directory(root: &Path) -> Directory {
-    Directory {
+pub(crate) fn directory(root: &Path) -> ServedDirectory {
+    ServedDirectory {
         root: root.to_path_buf(),
         limits: fbc::Limits::default(),
         on_invalid: OnInvalid::Fail,

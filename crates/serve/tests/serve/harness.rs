@@ -10,7 +10,7 @@ use std::time::Duration;
 use serve::cache::store::Integrity;
 use serve::listen::Address;
 use serve::probe::{Probe, ProbeError, ProbeTls};
-use serve::run::{Plan, RunError, run};
+use serve::run::{RunError, ServePlan, run};
 use serve::server::ServerLimits;
 use tokio::sync::{Notify, oneshot};
 use tokio::task::JoinHandle;
@@ -54,13 +54,13 @@ impl Server {
         self.scratch.path().join("catalog")
     }
 
-    pub(crate) async fn start(change: impl FnOnce(&mut Plan)) -> Server {
+    pub(crate) async fn start(change: impl FnOnce(&mut ServePlan)) -> Server {
         let scratch = tempfile::tempdir().unwrap();
         let root = scratch.path().join("catalog");
         fs::create_dir(&root).unwrap();
         write_catalog(&root, "one");
         let (port, http, debug) = (free_port(), free_port(), free_port());
-        let mut plan = Plan {
+        let mut plan = ServePlan {
             directory: directory(&root),
             origin: None,
             cache_dir: None,

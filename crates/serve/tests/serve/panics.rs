@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use catalog::query::{ApiType, CatalogCounts, Query, QueryAnswer, QueryError, Rows};
 use serve::listen::Address;
-use serve::live::State;
+use serve::live::ServerState;
 use serve::pages::{PackageSummaries, PageKind, PageReply, PageRequest, Pages};
 use serve::run::run_query;
 use serve::server::Services;
@@ -116,13 +116,13 @@ async fn a_call_that_panics_fails_alone() {
 struct FaultyPages;
 
 impl Pages for FaultyPages {
-    fn answer(&self, request: &PageRequest<'_>, _: Option<&PackageSummaries>, _: &State) -> Option<PageReply> {
+    fn answer(&self, request: &PageRequest<'_>, _: Option<&PackageSummaries>, _: &ServerState) -> Option<PageReply> {
         assert!(!request.path.contains("panic"), "requested by the test");
         let body = format!("page {}", request.path).into_bytes();
         Some(PageReply { status: 200, media_type: "text/plain", kind: PageKind::Page, location: None, body })
     }
 
-    fn event(&self, _: Option<&PackageSummaries>, _: &State) -> Option<String> {
+    fn event(&self, _: Option<&PackageSummaries>, _: &ServerState) -> Option<String> {
         None
     }
 

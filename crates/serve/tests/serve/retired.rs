@@ -48,7 +48,7 @@ async fn call_and_wait(server: &Server, window: u32) -> (Option<Duration>, Optio
     waiting.await.unwrap()
 }
 
-fn catalog(plan: &mut serve::run::Plan) {
+fn catalog(plan: &mut serve::run::ServePlan) {
     write_large_package(&plan.directory.root, "large", 1, 1 << 20);
 }
 

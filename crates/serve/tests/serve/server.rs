@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use serve::cache::store::Integrity;
 use serve::listen::Address;
-use serve::run::{Plan, run};
+use serve::run::{ServePlan, run};
 use serve::server::ServerLimits;
 use tonic::Code;
 use tonic::client::Grpc;
@@ -156,7 +156,7 @@ async fn the_catalog_is_served_over_http() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_catalog_that_cannot_be_served_ends_the_server() {
     let scratch = tempfile::tempdir().unwrap();
-    let plan = |root: &Path, address: Address| Plan {
+    let plan = |root: &Path, address: Address| ServePlan {
         directory: directory(root),
         origin: None,
         cache_dir: None,

@@ -9,7 +9,7 @@ use bundle::{BundleDirectory, Check, Finding, Severity};
 use fbc::Limits;
 use serde_json::{Value, json};
 use serve::cache::store::Fingerprint;
-use serve::run::{Origin, OriginError, Polled};
+use serve::run::{CatalogOrigin, OriginError, PollOutcome};
 use site::pages::problems::Found;
 
 use crate::interrupt::Unfinished;
@@ -58,19 +58,19 @@ impl BundleDir {
     }
 }
 
-impl Origin for BundleDir {
-    fn poll(&self) -> Result<Polled, OriginError> {
+impl CatalogOrigin for BundleDir {
+    fn poll(&self) -> Result<PollOutcome, OriginError> {
         let now = Fingerprint::at(&self.directory)?;
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
         if state.last.as_ref() == Some(&now) {
-            return Ok(Polled::Unchanged);
+            return Ok(PollOutcome::Unchanged);
         }
         state.number += 1;
         let target = self.scratch.path().join(state.number.to_string());
         state.last = Some(now);
         match self.write(&target) {
-            Ok(()) => Ok(Polled::Catalog(target)),
-            Err(reason) => Ok(Polled::Unusable(reason)),
+            Ok(()) => Ok(PollOutcome::Catalog(target)),
+            Err(reason) => Ok(PollOutcome::Unusable(reason)),
         }
     }
 

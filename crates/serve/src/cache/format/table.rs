@@ -1,6 +1,6 @@
 //! Tables of fixed-size records.
 
-use super::{Field, Span};
+use super::{RecordField, Span};
 
 /// A table of records.
 pub(in crate::cache) struct Table<'a, R> {
@@ -8,7 +8,7 @@ pub(in crate::cache) struct Table<'a, R> {
     record: std::marker::PhantomData<R>,
 }
 
-impl<'a, R: Field> Table<'a, R> {
+impl<'a, R: RecordField> Table<'a, R> {
     pub(in crate::cache) fn new(bytes: &'a [u8]) -> Table<'a, R> {
         Table { bytes, record: std::marker::PhantomData }
     }

@@ -79,7 +79,7 @@ fn the_format_changes_only_with_its_version() {
     std::fs::create_dir(&root).unwrap();
     std::fs::write(root.join("catalog.yaml"), FIXED).unwrap();
     let on_invalid = crate::load::OnInvalid::Fail;
-    let directory = crate::load::Directory {
+    let directory = crate::load::ServedDirectory {
         root,
         limits: fbc::Limits::default(),
         on_invalid,
