@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use site::markdown::{Base, render};
+use site::markdown::{LinkBase, render};
 
 /// The elements that may reach a page.
 const ELEMENTS: [&str; 27] = [
@@ -39,7 +39,7 @@ const ELEMENTS: [&str; 27] = [
 pub fn run(bytes: &[u8]) {
     let text = String::from_utf8_lossy(bytes);
     let start = Instant::now();
-    let html = render(&text, &Base::default()).html.into_string();
+    let html = render(&text, &LinkBase::default()).html.into_string();
     assert!(start.elapsed() < Duration::from_secs(2), "{:?}", start.elapsed());
     assert!(html.len() < 1000 + 40 * text.len(), "{} bytes of {}", html.len(), text.len());
     let mut open: Vec<String> = Vec::new();

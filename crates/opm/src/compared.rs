@@ -9,7 +9,7 @@ use edit::upgrades::{self, Offered};
 use fbc::{Fbc, Limits, LoadReport};
 use resolve::input::CatalogInput;
 use serve::pages::PackageSummaries;
-use site::pages::changes::{Compared, Outcome};
+use site::pages::changes::{CatalogDifferences, ComparedCatalog};
 use source::Images;
 
 use crate::choice::InvalidValue;
@@ -80,7 +80,7 @@ impl Others {
     }
 
     /// Compares a catalog with all others.
-    pub(crate) fn compare(&self, summaries: &PackageSummaries) -> Vec<Compared> {
+    pub(crate) fn compare(&self, summaries: &PackageSummaries) -> Vec<ComparedCatalog> {
         if self.is_empty() {
             return Vec::new();
         }
@@ -96,9 +96,9 @@ impl Others {
                 sources: slice::from_ref(&whole.source),
             });
             let upgrades = upgrades::compare(before, after).concat();
-            Ok(Outcome { changes, upgrades })
+            Ok(CatalogDifferences { changes, upgrades })
         };
-        self.others.iter().map(|(name, old)| Compared { name: name.clone(), outcome: outcome(old) }).collect()
+        self.others.iter().map(|(name, old)| ComparedCatalog { name: name.clone(), outcome: outcome(old) }).collect()
     }
 }
 

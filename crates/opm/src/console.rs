@@ -10,10 +10,10 @@ use fbc::{Blob, Fbc};
 use serve::live::ServerState;
 use serve::load::{EncodedSummary, SummaryEncoder};
 use serve::pages::{PackageSummaries, PageKind, PageReply, PageRequest, Pages};
-use site::console::{self, Console, Store};
+use site::console::{self, Console, ConsoleStore};
 use site::frame::Notice;
-use site::pages::changes::Compared;
-use site::pages::problems::{Found, LeftOut};
+use site::pages::changes::ComparedCatalog;
+use site::pages::problems::{ProblemRow, UnservedPackage};
 
 use crate::compared::Others;
 
@@ -42,9 +42,9 @@ pub(crate) struct ServedConsole {
     /// The catalogs to compare with.
     others: Option<Others>,
     /// The last comparison, with its revision.
-    compared: Mutex<Option<(String, Arc<Vec<Compared>>)>>,
+    compared: Mutex<Option<(String, Arc<Vec<ComparedCatalog>>)>>,
     /// The problems of a previewed catalog; `None` for a server.
-    pub(crate) found: Mutex<Option<Vec<Found>>>,
+    pub(crate) found: Mutex<Option<Vec<ProblemRow>>>,
     /// The number of changes so far.
     changes: AtomicU64,
 }
@@ -69,7 +69,7 @@ impl ServedConsole {
     }
 
     /// Compares the catalog with the others, once per revision.
-    fn compared(&self, summaries: &PackageSummaries) -> Option<Arc<Vec<Compared>>> {
+    fn compared(&self, summaries: &PackageSummaries) -> Option<Arc<Vec<ComparedCatalog>>> {
         let others = self.others.as_ref()?;
         let revision = summaries.revision();
         let mut kept = self.compared.lock().unwrap_or_else(PoisonError::into_inner);
@@ -89,7 +89,7 @@ impl ServedConsole {
         self.changes.fetch_add(1, Relaxed);
     }
 
-    fn state(&self, state: &ServerState) -> console::State {
+    fn state(&self, state: &ServerState) -> console::ServerStatus {
         let mut notices = Vec::new();
         let mut note = |bad: bool, text: String| notices.push(Notice { bad, text });
         if state.draining {
@@ -110,8 +110,8 @@ impl ServedConsole {
             note(true, format!("Not served because of errors: {}", names.join(", ")));
         }
         let left_out = state.quarantined.iter();
-        let left_out = left_out.map(|one| LeftOut { package: one.package.clone(), reason: one.reason.clone() });
-        console::State {
+        let left_out = left_out.map(|one| UnservedPackage { package: one.package.clone(), reason: one.reason.clone() });
+        console::ServerStatus {
             notices,
             left_out: left_out.collect(),
             refused: state.refused.clone(),
@@ -129,21 +129,21 @@ impl Pages for ServedConsole {
         state: &ServerState,
     ) -> Option<PageReply> {
         let store = summaries.map(Served);
-        let store = store.as_ref().map(|store| store as &dyn Store);
+        let store = store.as_ref().map(|store| store as &dyn ConsoleStore);
         let mut state = self.state(state);
         if matches!(request.path, "changes" | "changes.html" | "-/d/changes.json") {
             state.compared = summaries.and_then(|summaries| self.compared(summaries));
         }
-        let request = console::Request { path: request.path, query: request.query, html: request.html };
+        let request = console::ConsoleRequest { path: request.path, query: request.query, html: request.html };
         let answer = self.console.answer(&request, store, &state)?;
         Some(PageReply {
             status: answer.status,
             media_type: answer.media_type,
             kind: match answer.kind {
-                console::Kind::Page => PageKind::Page,
-                console::Kind::Asset => PageKind::Asset,
-                console::Kind::Icon => PageKind::Picture,
-                console::Kind::Data => PageKind::Data,
+                console::ReplyKind::Page => PageKind::Page,
+                console::ReplyKind::Asset => PageKind::Asset,
+                console::ReplyKind::Icon => PageKind::Picture,
+                console::ReplyKind::Data => PageKind::Data,
             },
             location: answer.location,
             body: answer.body,
@@ -179,7 +179,7 @@ impl Pages for ServedConsole {
 /// The served catalog as a store for pages.
 pub(crate) struct Served<'a>(pub(crate) &'a PackageSummaries);
 
-impl Store for Served<'_> {
+impl ConsoleStore for Served<'_> {
     fn revision(&self) -> String {
         self.0.revision()
     }

@@ -10,19 +10,19 @@ use std::sync::{Arc, Mutex, PoisonError};
 use fbc::spelling::percent;
 
 use crate::assets::ASSETS;
-use crate::frame::{Context, Notice, Page, frame};
+use crate::frame::{Notice, Page, PageContext, frame};
 use crate::history::History;
 use crate::links::Links;
-use crate::pages::changes::Compared;
-use crate::pages::problems::{Found, LeftOut};
+use crate::pages::changes::ComparedCatalog;
+use crate::pages::problems::{ProblemRow, UnservedPackage};
 use crate::pages::{about, changes, images, kinds, list, problems, wrong};
-use crate::rank::{self, Query};
+use crate::rank::{self, PackageQuery};
 
 pub use data::{changes_data, package_data};
-pub use index::Index;
+pub use index::PageIndex;
 
 /// The data of a console: one catalog that does not change.
-pub trait Store: Sync {
+pub trait ConsoleStore: Sync {
     /// Returns the digest of its content.
     fn revision(&self) -> String;
     /// Returns the names of its packages, in order.
@@ -46,7 +46,7 @@ pub trait Store: Sync {
 
 /// A request.
 #[derive(Debug, Clone, Default)]
-pub struct Request<'a> {
+pub struct ConsoleRequest<'a> {
     /// The path, without the slash at its start.
     pub path: &'a str,
     /// The query, without the question mark.
@@ -57,22 +57,22 @@ pub struct Request<'a> {
 
 /// The state of the server.
 #[derive(Clone, Default)]
-pub struct State {
+pub struct ServerStatus {
     /// Notices on every page.
     pub notices: Vec<Notice>,
     /// Packages that are not served.
-    pub left_out: Vec<LeftOut>,
+    pub left_out: Vec<UnservedPackage>,
     /// Why the last update was refused.
     pub refused: Option<String>,
     /// The problems that validation found, if it ran.
-    pub found: Option<Vec<Found>>,
+    pub found: Option<Vec<ProblemRow>>,
     /// The comparison with other catalogs, if requested.
-    pub compared: Option<Arc<Vec<Compared>>>,
+    pub compared: Option<Arc<Vec<ComparedCatalog>>>,
 }
 
 /// The kind of a reply, which decides its headers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Kind {
+pub enum ReplyKind {
     /// A page of the console.
     Page,
     /// A script, a style or the favicon: its name changes with its bytes.
@@ -85,13 +85,13 @@ pub enum Kind {
 
 /// A reply.
 #[derive(Debug, Clone)]
-pub struct Answer {
+pub struct ConsoleReply {
     /// The status.
     pub status: u16,
     /// The media type.
     pub media_type: &'static str,
     /// The kind of content.
-    pub kind: Kind,
+    pub kind: ReplyKind,
     /// The target of a redirect, relative to the request.
     pub location: Option<String>,
     /// The content.
@@ -101,17 +101,23 @@ pub struct Answer {
 const HTML: &str = "text/html; charset=utf-8";
 const JSON: &str = "application/json";
 
-impl Answer {
-    fn page(status: u16, html: String) -> Answer {
-        Answer { status, media_type: HTML, kind: Kind::Page, location: None, body: html.into_bytes() }
+impl ConsoleReply {
+    fn page(status: u16, html: String) -> ConsoleReply {
+        ConsoleReply { status, media_type: HTML, kind: ReplyKind::Page, location: None, body: html.into_bytes() }
     }
 
-    fn data(media_type: &'static str, body: impl Into<Vec<u8>>) -> Answer {
-        Answer { status: 200, media_type, kind: Kind::Data, location: None, body: body.into() }
+    fn data(media_type: &'static str, body: impl Into<Vec<u8>>) -> ConsoleReply {
+        ConsoleReply { status: 200, media_type, kind: ReplyKind::Data, location: None, body: body.into() }
     }
 
-    fn moved(location: String) -> Answer {
-        Answer { status: 302, media_type: HTML, kind: Kind::Page, location: Some(location), body: Vec::new() }
+    fn moved(location: String) -> ConsoleReply {
+        ConsoleReply {
+            status: 302,
+            media_type: HTML,
+            kind: ReplyKind::Page,
+            location: Some(location),
+            body: Vec::new(),
+        }
     }
 }
 
@@ -126,7 +132,7 @@ pub struct Console {
     pub preview: bool,
     /// Whether there is a page of changes: the catalog can change, or is compared with another.
     pub changes: bool,
-    index: Mutex<Option<Arc<Index>>>,
+    index: Mutex<Option<Arc<PageIndex>>>,
     history: Mutex<History>,
 }
 
@@ -140,13 +146,13 @@ impl Console {
     ///
     /// # Errors
     /// Fails when the page data cannot be read.
-    pub fn index(&self, store: &dyn Store) -> io::Result<Arc<Index>> {
+    pub fn index(&self, store: &dyn ConsoleStore) -> io::Result<Arc<PageIndex>> {
         let revision = store.revision();
         let mut cached = self.index.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(index) = cached.as_ref().filter(|index| index.facts.revision == revision) {
             return Ok(Arc::clone(index));
         }
-        let index = Arc::new(Index::read(self, store)?);
+        let index = Arc::new(PageIndex::read(self, store)?);
         *cached = Some(Arc::clone(&index));
         Ok(index)
     }
@@ -155,7 +161,7 @@ impl Console {
     ///
     /// # Errors
     /// Fails when one of them cannot be read.
-    pub fn swapped(&self, old: &dyn Store, new: &dyn Store, when: &str) -> io::Result<()> {
+    pub fn swapped(&self, old: &dyn ConsoleStore, new: &dyn ConsoleStore, when: &str) -> io::Result<()> {
         self.history.lock().unwrap_or_else(PoisonError::into_inner).record(old, new, when)
     }
 
@@ -165,13 +171,18 @@ impl Console {
     }
 
     /// Answers a request; `None` if the path is unknown and the client does not prefer HTML.
-    pub fn answer(&self, request: &Request<'_>, store: Option<&dyn Store>, state: &State) -> Option<Answer> {
+    pub fn answer(
+        &self,
+        request: &ConsoleRequest<'_>,
+        store: Option<&dyn ConsoleStore>,
+        state: &ServerStatus,
+    ) -> Option<ConsoleReply> {
         if let Some(name) = request.path.strip_prefix("-/a/") {
             let found = ASSETS.iter().find(|asset| asset.name == name);
-            return found.map(|asset| Answer {
+            return found.map(|asset| ConsoleReply {
                 status: 200,
                 media_type: asset.media_type,
-                kind: Kind::Asset,
+                kind: ReplyKind::Asset,
                 location: None,
                 body: asset.text.as_bytes().to_vec(),
             });
@@ -181,24 +192,28 @@ impl Console {
             return None;
         }
         let Some(store) = store else {
-            return Some(Answer { status: 503, ..Answer::page(503, wrong::loading()) });
+            return Some(ConsoleReply { status: 503, ..ConsoleReply::page(503, wrong::loading()) });
         };
         let index = match self.index(store) {
             Ok(index) => index,
             Err(error) => {
                 let notice = [Notice { bad: true, text: format!("The catalog cannot be read: {error}") }];
-                let facts = crate::frame::Facts { catalog: self.name.clone(), ..Default::default() };
-                let context =
-                    Context { facts: &facts, links: Links::at(request.path, false), notices: &notice, preview: false };
+                let facts = crate::frame::CatalogFacts { catalog: self.name.clone(), ..Default::default() };
+                let context = PageContext {
+                    facts: &facts,
+                    links: Links::at(request.path, false),
+                    notices: &notice,
+                    preview: false,
+                };
                 let page = wrong::invalid(&context, &error.to_string());
-                return Some(Answer::page(500, frame(&context, &page)));
+                return Some(ConsoleReply::page(500, frame(&context, &page)));
             }
         };
         let mut facts = index.facts.clone();
         facts.changes = self.changes;
         facts.problems +=
             state.left_out.len() + usize::from(state.refused.is_some()) + state.found.as_ref().map_or(0, Vec::len);
-        let context = Context {
+        let context = PageContext {
             facts: &facts,
             links: Links::at(request.path, false),
             notices: &state.notices,
@@ -220,27 +235,27 @@ fn is_ours(path: &str) -> bool {
 /// One request with all data that answers it.
 struct Handler<'a> {
     console: &'a Console,
-    store: &'a dyn Store,
-    index: &'a Index,
-    state: &'a State,
-    request: &'a Request<'a>,
-    context: Context<'a>,
+    store: &'a dyn ConsoleStore,
+    index: &'a PageIndex,
+    state: &'a ServerStatus,
+    request: &'a ConsoleRequest<'a>,
+    context: PageContext<'a>,
 }
 
 impl Handler<'_> {
-    fn answer(&self) -> Option<Answer> {
+    fn answer(&self) -> Option<ConsoleReply> {
         let path = self.request.path;
         let parts: Vec<&str> = path.split('/').collect();
         Some(match parts.as_slice() {
             ["" | "index.html"] => {
                 let part = self.parameter("part").and_then(|part| part.parse().ok()).unwrap_or_default();
-                let query = Query::read(self.request.query);
+                let query = PackageQuery::read(self.request.query);
                 let descriptions = query.in_descriptions().then(|| self.index.descriptions(self.store));
                 let descriptions = descriptions.as_deref().map(Vec::as_slice).unwrap_or_default();
                 self.shown(&list::page(&self.context, &self.index.rows, &query, descriptions, part))
             }
             ["p", package] => self.package(package)?,
-            ["p", package, ""] => Answer::moved(format!("../{package}")),
+            ["p", package, ""] => ConsoleReply::moved(format!("../{package}")),
             ["p", package, "v", bundle] => self.version(package, bundle)?,
             ["p", package, page] => self.of_package(package, page)?,
             ["apis" | "apis.html"] => {
@@ -249,11 +264,15 @@ impl Handler<'_> {
             }
             ["apis", group, kind] => self.kind(group, kind)?,
             ["images" | "images.html"] => {
-                let parameters = images::Parameters::read(self.request.query);
+                let parameters = images::ImagesParameters::read(self.request.query);
                 self.shown(&images::page(&self.context, &self.index.images(self.store), &parameters))
             }
-            ["images.txt"] => Answer::data("text/plain; charset=utf-8", images::text(&self.index.images(self.store))),
-            ["images.csv"] => Answer::data("text/csv; charset=utf-8", images::csv(&self.index.images(self.store))),
+            ["images.txt"] => {
+                ConsoleReply::data("text/plain; charset=utf-8", images::text(&self.index.images(self.store)))
+            }
+            ["images.csv"] => {
+                ConsoleReply::data("text/csv; charset=utf-8", images::csv(&self.index.images(self.store)))
+            }
             ["changes" | "changes.html"] if self.console.changes => {
                 let since = self.parameter("since");
                 let swaps = self.console.history.lock().unwrap_or_else(PoisonError::into_inner).since(since.as_deref());
@@ -280,12 +299,12 @@ impl Handler<'_> {
         rank::pairs(self.request.query).find(|(key, value)| key == name && !value.is_empty()).map(|(_, value)| value)
     }
 
-    fn shown(&self, page: &Page) -> Answer {
-        Answer::page(200, frame(&self.context, page))
+    fn shown(&self, page: &Page) -> ConsoleReply {
+        ConsoleReply::page(200, frame(&self.context, page))
     }
 
     /// Answers that something does not exist; pages suggest similar names.
-    fn unknown(&self, what: &str) -> Option<Answer> {
+    fn unknown(&self, what: &str) -> Option<ConsoleReply> {
         if !self.request.html {
             return None;
         }
@@ -294,10 +313,10 @@ impl Handler<'_> {
         let near = rank::nearest(self.index.rows.iter().map(|row| row.name.as_str()), &last);
         let near: Vec<(String, String)> =
             near.iter().map(|name| ((*name).to_owned(), self.context.links.package(name))).collect();
-        Some(Answer::page(404, frame(&self.context, &wrong::unknown(&self.context, what, &near))))
+        Some(ConsoleReply::page(404, frame(&self.context, &wrong::unknown(&self.context, what, &near))))
     }
 
-    fn kind(&self, group: &str, kind: &str) -> Option<Answer> {
+    fn kind(&self, group: &str, kind: &str) -> Option<ConsoleReply> {
         let survey = self.index.survey(self.store);
         let kind = kind.strip_suffix(".html").unwrap_or(kind);
         let path = format!("apis/{group}/{kind}");

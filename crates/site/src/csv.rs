@@ -8,7 +8,7 @@ use serde_json::Value;
 /// The description of a bundle.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
-pub struct Csv {
+pub struct CsvDescription {
     /// Its display name.
     pub title: String,
     /// Its description, as Markdown.
@@ -34,15 +34,15 @@ pub struct Csv {
     /// Its labels.
     pub labels: BTreeMap<String, String>,
     /// The kinds it provides.
-    pub owned: Vec<Api>,
+    pub owned: Vec<DescribedApi>,
     /// The kinds it requires.
-    pub required: Vec<Api>,
+    pub required: Vec<DescribedApi>,
 }
 
 /// A kind that a bundle provides or requires, with its description.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
-pub struct Api {
+pub struct DescribedApi {
     /// Its group.
     pub group: String,
     /// Its version.
@@ -79,19 +79,19 @@ const FEATURES: [(&str, &str); 10] = [
     ("token-auth-gcp", "GCP tokens"),
 ];
 
-impl Csv {
+impl CsvDescription {
     /// Reads a CSV, or the value of an `olm.csv.metadata` property.
-    pub fn of(value: &Value) -> Csv {
+    pub fn of(value: &Value) -> CsvDescription {
         let whole = value.get("spec").is_some();
         let spec = if whole { &value["spec"] } else { value };
         let meta = if whole { &value["metadata"] } else { value };
         let crds = if whole { &spec["customresourcedefinitions"] } else { &spec["crdDescriptions"] };
         let services = if whole { &spec["apiservicedefinitions"] } else { &spec["apiServiceDefinitions"] };
         let both = |side: &str| {
-            let crds = items(&crds[side]).iter().map(|crd| Api::of(crd, false));
-            crds.chain(items(&services[side]).iter().map(|service| Api::of(service, true))).collect()
+            let crds = items(&crds[side]).iter().map(|crd| DescribedApi::of(crd, false));
+            crds.chain(items(&services[side]).iter().map(|service| DescribedApi::of(service, true))).collect()
         };
-        Csv {
+        CsvDescription {
             title: text(&spec["displayName"]),
             description: text(&spec["description"]),
             provider: text(&spec["provider"]["name"]),
@@ -116,7 +116,7 @@ impl Csv {
     }
 
     /// Keeps what a package page shows.
-    pub(crate) fn for_shelf(mut self) -> Csv {
+    pub(crate) fn for_shelf(mut self) -> CsvDescription {
         for api in self.owned.iter_mut().chain(&mut self.required) {
             api.descriptors.clear();
         }
@@ -214,8 +214,8 @@ impl Csv {
     }
 }
 
-impl Api {
-    fn of(value: &Value, service: bool) -> Api {
+impl DescribedApi {
+    fn of(value: &Value, service: bool) -> DescribedApi {
         let definition = text(&value["name"]);
         let group = match service {
             true => text(&value["group"]),
@@ -233,7 +233,7 @@ impl Api {
                 ]);
             }
         }
-        Api {
+        DescribedApi {
             group,
             version: text(&value["version"]),
             kind: text(&value["kind"]),
@@ -283,7 +283,7 @@ mod tests {
 
     #[test]
     fn duplicate_features_are_merged() {
-        let csv = Csv::of(&serde_json::json!({"annotations": {
+        let csv = CsvDescription::of(&serde_json::json!({"annotations": {
             "operators.openshift.io/infrastructure-features": "[\"Disconnected\", \"Proxy\", \"proxy-aware\", \"fips\"]",
             "features.operators.openshift.io/proxy-aware": "true",
             "features.operators.openshift.io/fips-compliant": "false",

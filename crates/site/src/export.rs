@@ -7,23 +7,23 @@ use std::sync::Arc;
 use resolve::pool::Pool;
 
 use crate::assets::ASSETS;
-use crate::console::{Console, Index, Store, changes_data};
-use crate::frame::{Context, Facts, Page, frame};
+use crate::console::{Console, ConsoleStore, PageIndex, changes_data};
+use crate::frame::{CatalogFacts, Page, PageContext, frame};
 use crate::links::{Links, kind_path, package_path, version_path};
-use crate::manifest::Manifest;
-use crate::pages::changes::Compared;
-use crate::pages::images::Images;
+use crate::manifest::VersionManifest;
+use crate::pages::changes::ComparedCatalog;
+use crate::pages::images::ImageUses;
 use crate::pages::package::Neighbours;
-use crate::pages::problems::LeftOut;
+use crate::pages::problems::UnservedPackage;
 use crate::pages::{about, changes, graph, images, install, kinds, list, package, path, problems, version, why, wrong};
-use crate::rank::Query;
+use crate::rank::PackageQuery;
 use crate::slim::slim;
-use crate::summary::{Bundle, Package, Row};
+use crate::summary::{PackageSummary, Row, VersionSummary};
 use crate::text::script_json;
 
 /// Which versions get a page of their own.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Versions {
+pub enum ExportedVersions {
     /// All of them.
     All,
     /// The heads of channels.
@@ -32,14 +32,15 @@ pub enum Versions {
     Newest(usize),
 }
 
-impl Versions {
+impl ExportedVersions {
     /// Returns the bundles of a package that get a page.
-    fn of(self, package: &Package) -> Vec<&Bundle> {
-        let is_head = |bundle: &Bundle| package.detail.channels.iter().any(|channel| channel.head == bundle.name);
+    fn of(self, package: &PackageSummary) -> Vec<&VersionSummary> {
+        let is_head =
+            |bundle: &VersionSummary| package.detail.channels.iter().any(|channel| channel.head == bundle.name);
         let newest = match self {
-            Versions::All => usize::MAX,
-            Versions::Heads => 0,
-            Versions::Newest(number) => number,
+            ExportedVersions::All => usize::MAX,
+            ExportedVersions::Heads => 0,
+            ExportedVersions::Newest(number) => number,
         };
         let bundles = package.detail.bundles.iter().enumerate();
         bundles.filter(|(place, bundle)| *place < newest || is_head(bundle)).map(|(_, bundle)| bundle).collect()
@@ -57,22 +58,22 @@ pub trait Sink {
 
 /// An export of one catalog.
 pub struct Export<'a> {
-    store: &'a dyn Store,
-    index: Arc<Index>,
-    versions: Versions,
-    facts: Facts,
+    store: &'a dyn ConsoleStore,
+    index: Arc<PageIndex>,
+    versions: ExportedVersions,
+    facts: CatalogFacts,
     /// Pages of versions and kinds that there are.
     only: Arc<HashSet<String>>,
-    images: Images,
+    images: ImageUses,
     /// Why clusters choose each package, in the order of the list.
-    why: Vec<Result<why::Answer, why::AnswerError>>,
+    why: Vec<Result<why::WhyAnswer, why::AnswerError>>,
     /// The upgrades from every version of each package, in the same order.
     paths: Vec<Vec<path::ChannelPaths>>,
     /// Why packages cannot be installed, of those that cannot.
     blocked: HashMap<String, Vec<String>>,
-    left_out: &'a [LeftOut],
+    left_out: &'a [UnservedPackage],
     /// The catalog beside the one before it.
-    compared: &'a [Compared],
+    compared: &'a [ComparedCatalog],
 }
 
 impl<'a> Export<'a> {
@@ -82,17 +83,17 @@ impl<'a> Export<'a> {
     /// Fails when the summary cannot be read.
     pub fn new(
         console: &Console,
-        store: &'a dyn Store,
-        versions: Versions,
-        left_out: &'a [LeftOut],
-        compared: &'a [Compared],
+        store: &'a dyn ConsoleStore,
+        versions: ExportedVersions,
+        left_out: &'a [UnservedPackage],
+        compared: &'a [ComparedCatalog],
     ) -> io::Result<Export<'a>> {
         let index = console.index(store)?;
         let mut only = HashSet::new();
         let mut wanted = Vec::new();
         let (images, source) = index.gather(store, |package| {
             let name = &package.row.name;
-            let (channel, bundle) = install::Parameters::default().settle(package);
+            let (channel, bundle) = install::InstallParameters::default().settle(package);
             wanted.push((name.clone(), channel.to_owned(), bundle));
             only.extend(versions.of(package).into_iter().map(|bundle| version_path(name, &bundle.name)));
         });
@@ -102,7 +103,7 @@ impl<'a> Export<'a> {
             let pool = Pool::new(&source, "operators");
             let of_package = |row: &Row| Ok(path::all(&pool, &index.package(store, &row.name)?));
             let paths = index.rows.iter().map(of_package).collect::<io::Result<Vec<_>>>()?;
-            let (explainer, parameters) = (why::Explainer::new(&source), why::Parameters::default());
+            let (explainer, parameters) = (why::Explainer::new(&source), why::WhyParameters::default());
             let answers = index.rows.iter().map(|row| explainer.answer(&row.name, &parameters)).collect();
             let blocked = wanted.into_iter().map(|(name, channel, bundle)| {
                 let reasons = explainer.blocked(&name, &channel, &bundle);
@@ -111,7 +112,7 @@ impl<'a> Export<'a> {
             (answers, paths, blocked.filter(|(_, reasons)| !reasons.is_empty()).collect())
         };
         drop(source);
-        let facts = Facts { changes: !compared.is_empty(), ..index.facts.clone() };
+        let facts = CatalogFacts { changes: !compared.is_empty(), ..index.facts.clone() };
         Ok(Export {
             store,
             index,
@@ -137,9 +138,9 @@ impl<'a> Export<'a> {
         &self.index.facts.revision
     }
 
-    fn page(&self, path: &str, make: impl FnOnce(&Context<'_>) -> Page, sink: &mut dyn Sink) -> io::Result<()> {
+    fn page(&self, path: &str, make: impl FnOnce(&PageContext<'_>) -> Page, sink: &mut dyn Sink) -> io::Result<()> {
         let links = Links::at(path, true).only(&self.only);
-        let context = Context { facts: &self.facts, links, notices: &[], preview: false };
+        let context = PageContext { facts: &self.facts, links, notices: &[], preview: false };
         let html = frame(&context, &make(&context));
         sink.put(&format!("{path}.html"), slim(&html).as_bytes())
     }
@@ -153,7 +154,7 @@ impl<'a> Export<'a> {
         for asset in ASSETS.iter() {
             sink.put(&format!("-/a/{}", asset.name), asset.text.as_bytes())?;
         }
-        self.page("index", |context| list::page(context, &index.rows, &Query::default(), &[], 0), sink)?;
+        self.page("index", |context| list::page(context, &index.rows, &PackageQuery::default(), &[], 0), sink)?;
         let data = script_json(&list::index(&index.rows, &self.facts));
         sink.put("-/d/index.json", data.as_bytes())?;
         sink.put("-/d/index.js", format!("window.opmIndex = {data};\n").as_bytes())?;
@@ -167,7 +168,7 @@ impl<'a> Export<'a> {
             }
         }
         let all = &self.images;
-        self.page("images", |context| images::page(context, all, &images::Parameters::default()), sink)?;
+        self.page("images", |context| images::page(context, all, &images::ImagesParameters::default()), sink)?;
         sink.put("images.txt", images::text(all).as_bytes())?;
         sink.put("images.csv", images::csv(all).as_bytes())?;
         self.page("problems", |context| problems::page(context, &index.rows, self.left_out, None, None), sink)?;
@@ -195,13 +196,13 @@ impl<'a> Export<'a> {
         let needed_by = self.index.needed_by(&row.name);
         self.page(&start, |context| package::page(context, &package, &Neighbours { needed_by }), sink)?;
         self.page(&format!("{start}/graph"), |context| graph::page(context, &package, true, None), sink)?;
-        let (parameters, onward) = (path::Parameters::default(), self.paths[place].as_slice());
+        let (parameters, onward) = (path::PathParameters::default(), self.paths[place].as_slice());
         self.page(&format!("{start}/path"), |context| path::page(context, &package, &parameters, None, onward), sink)?;
         if let Some(answer) = self.why.get(place) {
-            let parameters = why::Parameters::default();
+            let parameters = why::WhyParameters::default();
             self.page(&format!("{start}/why"), |context| why::page(context, &package, &parameters, answer), sink)?;
         }
-        let parameters = install::Parameters::default();
+        let parameters = install::InstallParameters::default();
         let risks = install::Risks {
             blocked: self.blocked.get(&row.name).cloned().unwrap_or_default(),
             rivals: self.index.survey(self.store).rivals(&package, &parameters.settle(&package).1),
@@ -211,14 +212,14 @@ impl<'a> Export<'a> {
         self.version_pages(&package, sink)
     }
 
-    fn version_pages(&self, package: &Package, sink: &mut dyn Sink) -> io::Result<()> {
-        let read = |bundle: &Bundle| {
+    fn version_pages(&self, package: &PackageSummary, sink: &mut dyn Sink) -> io::Result<()> {
+        let read = |bundle: &VersionSummary| {
             let blob = self.store.bundle(&package.row.name, &bundle.name)?;
-            Manifest::read(&blob)
+            VersionManifest::read(&blob)
         };
         let shared = version::SharedSections::default();
         // Newest first, so that what is read as "before" is the next one's own.
-        let mut kept: Option<(String, io::Result<Manifest>)> = None;
+        let mut kept: Option<(String, io::Result<VersionManifest>)> = None;
         for bundle in self.versions.of(package) {
             let own = match kept.take() {
                 Some((name, manifest)) if name == bundle.name => manifest,
@@ -226,8 +227,8 @@ impl<'a> Export<'a> {
             };
             let before = package.before(&bundle.name).map(|before| (before, read(before)));
             let blob = match &own {
-                Ok(manifest) => version::Blob::Read(manifest),
-                Err(reason) => version::Blob::Unread(reason.to_string()),
+                Ok(manifest) => version::BundleText::Read(manifest),
+                Err(reason) => version::BundleText::Unread(reason.to_string()),
             };
             let older = before.as_ref().and_then(|(bundle, manifest)| Some((*bundle, manifest.as_ref().ok()?)));
             let path = version_path(&package.row.name, &bundle.name);

@@ -8,7 +8,7 @@ use crate::text::{count, t};
 
 /// What is true of all pages of one catalog.
 #[derive(Debug, Clone, Default)]
-pub struct Facts {
+pub struct CatalogFacts {
     /// The name of the catalog.
     pub catalog: String,
     /// The digest of its content.
@@ -29,9 +29,9 @@ pub struct Facts {
 
 /// Where and for whom a page is made.
 #[derive(Debug, Clone)]
-pub struct Context<'a> {
+pub struct PageContext<'a> {
     /// The catalog.
-    pub facts: &'a Facts,
+    pub facts: &'a CatalogFacts,
     /// Its links.
     pub links: Links,
     /// What the server has to say, in one line each.
@@ -51,7 +51,7 @@ pub struct Notice {
 
 /// The parts of the console.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Section {
+pub enum ConsoleSection {
     /// Packages and versions.
     Packages,
     /// Kinds.
@@ -80,7 +80,7 @@ pub struct Page {
     /// The title.
     pub title: String,
     /// Where it belongs.
-    pub section: Section,
+    pub section: ConsoleSection,
     /// The way to it.
     pub crumbs: Vec<Crumb>,
     /// What it says, with one `h1`.
@@ -90,16 +90,16 @@ pub struct Page {
 }
 
 /// Puts a page into its frame.
-pub fn frame(context: &Context<'_>, page: &Page) -> String {
+pub fn frame(context: &PageContext<'_>, page: &Page) -> String {
     let (links, facts) = (&context.links, context.facts);
     let asset = |name: &str| links.part(&format!("a/{name}"));
     let files = links.are_files();
     let sections = [
-        (Section::Packages, "Packages", links.list(), true),
-        (Section::Kinds, "Kinds", links.top("apis"), true),
-        (Section::Images, "Images", links.top("images"), true),
-        (Section::Changes, "Changes", links.top("changes"), facts.changes),
-        (Section::Problems, "Problems", links.top("problems"), true),
+        (ConsoleSection::Packages, "Packages", links.list(), true),
+        (ConsoleSection::Kinds, "Kinds", links.top("apis"), true),
+        (ConsoleSection::Images, "Images", links.top("images"), true),
+        (ConsoleSection::Changes, "Changes", links.top("changes"), facts.changes),
+        (ConsoleSection::Problems, "Problems", links.top("problems"), true),
     ];
     let name = if facts.catalog.is_empty() { "catalog" } else { &facts.catalog };
     html! {
@@ -132,7 +132,7 @@ pub fn frame(context: &Context<'_>, page: &Page) -> String {
                                 @if *shown {
                                     a href=(target) aria-current=[(*section == page.section).then_some("page")] {
                                         (label)
-                                        @if *section == Section::Problems && facts.problems > 0 && !files { " " span.badge { (facts.problems) } }
+                                        @if *section == ConsoleSection::Problems && facts.problems > 0 && !files { " " span.badge { (facts.problems) } }
                                     }
                                 }
                             }

@@ -5,8 +5,8 @@ use std::io;
 
 use edit::diff::changes::ChangeKind;
 
-use crate::console::Store;
-use crate::summary::{Bundle, Channel, Package};
+use crate::console::ConsoleStore;
+use crate::summary::{ChannelSummary, PackageSummary, VersionSummary};
 
 /// The number of recorded swaps.
 const MAX_SWAPS: usize = 20;
@@ -50,7 +50,7 @@ impl History {
     ///
     /// # Errors
     /// Fails when one of them cannot be read.
-    pub fn record(&mut self, old: &dyn Store, new: &dyn Store, when: &str) -> io::Result<()> {
+    pub fn record(&mut self, old: &dyn ConsoleStore, new: &dyn ConsoleStore, when: &str) -> io::Result<()> {
         let (from, to) = (old.revision(), new.revision());
         if from == to {
             return Ok(());
@@ -86,11 +86,11 @@ impl History {
 }
 
 /// Compares two catalogs package by package; only packages whose page data differs are read.
-fn differences(old: &dyn Store, new: &dyn Store) -> io::Result<Vec<PackageSwap>> {
+fn differences(old: &dyn ConsoleStore, new: &dyn ConsoleStore) -> io::Result<Vec<PackageSwap>> {
     let (before, after) = (names(old), names(new));
     let mut found = Vec::new();
     for name in before.union(&after) {
-        let read = |store: &dyn Store, there: bool| if there { store.summary(name).map(Some) } else { Ok(None) };
+        let read = |store: &dyn ConsoleStore, there: bool| if there { store.summary(name).map(Some) } else { Ok(None) };
         let (a, b) = (read(old, before.contains(name))?, read(new, after.contains(name))?);
         if a == b {
             continue;
@@ -111,7 +111,7 @@ fn differences(old: &dyn Store, new: &dyn Store) -> io::Result<Vec<PackageSwap>>
     Ok(found)
 }
 
-fn names(store: &dyn Store) -> BTreeSet<String> {
+fn names(store: &dyn ConsoleStore) -> BTreeSet<String> {
     store.packages().into_iter().collect()
 }
 
@@ -124,9 +124,10 @@ struct PackageContents {
 
 impl PackageContents {
     fn of(summary: Option<&[u8]>) -> PackageContents {
-        let Some(package) = summary.and_then(Package::read) else { return PackageContents::default() };
-        let channel = |channel: Channel| (channel.name.clone(), serde_json::to_string(&channel).unwrap_or_default());
-        let bundle = |bundle: Bundle| (bundle.name.clone(), serde_json::to_string(&bundle).unwrap_or_default());
+        let Some(package) = summary.and_then(PackageSummary::read) else { return PackageContents::default() };
+        let channel =
+            |channel: ChannelSummary| (channel.name.clone(), serde_json::to_string(&channel).unwrap_or_default());
+        let bundle = |bundle: VersionSummary| (bundle.name.clone(), serde_json::to_string(&bundle).unwrap_or_default());
         PackageContents {
             channels: package.detail.channels.into_iter().map(channel).collect(),
             // Image indexes change when another bundle adds an image.
@@ -134,7 +135,7 @@ impl PackageContents {
                 .detail
                 .bundles
                 .into_iter()
-                .map(|one| bundle(Bundle { images: Vec::new(), ..one }))
+                .map(|one| bundle(VersionSummary { images: Vec::new(), ..one }))
                 .collect(),
         }
     }
@@ -158,9 +159,9 @@ fn compared(old: &BTreeMap<String, String>, new: &BTreeMap<String, String>) -> V
 mod tests {
     use super::*;
 
-    struct Fixed(&'static str, Vec<Package>);
+    struct Fixed(&'static str, Vec<PackageSummary>);
 
-    impl Store for Fixed {
+    impl ConsoleStore for Fixed {
         fn revision(&self) -> String {
             self.0.to_owned()
         }
@@ -178,12 +179,16 @@ mod tests {
         }
     }
 
-    fn package(name: &str, bundles: &[(&str, &str)]) -> Package {
-        let mut package = Package::default();
+    fn package(name: &str, bundles: &[(&str, &str)]) -> PackageSummary {
+        let mut package = PackageSummary::default();
         package.row.name = name.to_owned();
         package.detail.bundles = bundles
             .iter()
-            .map(|(name, digest)| Bundle { name: (*name).into(), digest: (*digest).into(), ..Bundle::default() })
+            .map(|(name, digest)| VersionSummary {
+                name: (*name).into(),
+                digest: (*digest).into(),
+                ..VersionSummary::default()
+            })
             .collect();
         package
     }

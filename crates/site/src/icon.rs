@@ -12,7 +12,7 @@ const SVG: &str = "http://www.w3.org/2000/svg";
 /// The format of an icon, detected from its first bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
-pub enum Format {
+pub enum IconFormat {
     /// PNG.
     Png,
     /// JPEG.
@@ -25,26 +25,26 @@ pub enum Format {
     Svg,
 }
 
-impl Format {
+impl IconFormat {
     /// Returns the file extension.
     pub fn extension(self) -> &'static str {
         match self {
-            Format::Png => "png",
-            Format::Jpeg => "jpg",
-            Format::Gif => "gif",
-            Format::Webp => "webp",
-            Format::Svg => "svg",
+            IconFormat::Png => "png",
+            IconFormat::Jpeg => "jpg",
+            IconFormat::Gif => "gif",
+            IconFormat::Webp => "webp",
+            IconFormat::Svg => "svg",
         }
     }
 
     /// Returns the media type.
     pub fn media_type(self) -> &'static str {
         match self {
-            Format::Png => "image/png",
-            Format::Jpeg => "image/jpeg",
-            Format::Gif => "image/gif",
-            Format::Webp => "image/webp",
-            Format::Svg => "image/svg+xml",
+            IconFormat::Png => "image/png",
+            IconFormat::Jpeg => "image/jpeg",
+            IconFormat::Gif => "image/gif",
+            IconFormat::Webp => "image/webp",
+            IconFormat::Svg => "image/svg+xml",
         }
     }
 }
@@ -103,16 +103,16 @@ pub enum IconError {
 ///
 /// # Errors
 /// Fails with the reason why not.
-pub fn check(bytes: &[u8]) -> Result<Format, IconError> {
+pub fn check(bytes: &[u8]) -> Result<IconFormat, IconError> {
     if bytes.len() > MAX_SIZE {
         return Err(IconError::TooLarge(bytes.len()));
     }
     match bytes {
-        [0x89, b'P', b'N', b'G', b'\r', b'\n', 0x1a, b'\n', ..] => Ok(Format::Png),
-        [0xff, 0xd8, 0xff, ..] => Ok(Format::Jpeg),
-        [b'G', b'I', b'F', b'8', b'7' | b'9', b'a', ..] => Ok(Format::Gif),
-        [b'R', b'I', b'F', b'F', _, _, _, _, b'W', b'E', b'B', b'P', ..] => Ok(Format::Webp),
-        _ => check_svg(bytes).map(|()| Format::Svg),
+        [0x89, b'P', b'N', b'G', b'\r', b'\n', 0x1a, b'\n', ..] => Ok(IconFormat::Png),
+        [0xff, 0xd8, 0xff, ..] => Ok(IconFormat::Jpeg),
+        [b'G', b'I', b'F', b'8', b'7' | b'9', b'a', ..] => Ok(IconFormat::Gif),
+        [b'R', b'I', b'F', b'F', _, _, _, _, b'W', b'E', b'B', b'P', ..] => Ok(IconFormat::Webp),
+        _ => check_svg(bytes).map(|()| IconFormat::Svg),
     }
 }
 
@@ -315,21 +315,21 @@ mod tests {
 
     const XLINK: &str = "http://www.w3.org/1999/xlink";
 
-    fn svg(inner: &str) -> Result<Format, IconError> {
+    fn svg(inner: &str) -> Result<IconFormat, IconError> {
         check(format!("<svg xmlns=\"{SVG}\" xmlns:xlink=\"{XLINK}\">{inner}</svg>").as_bytes())
     }
 
     /// C-6: active content is rejected, whatever it is called.
     #[test]
     fn pictures_are_accepted_and_active_content_is_rejected() {
-        assert_eq!(check(b"\x89PNG\r\n\x1a\nrest"), Ok(Format::Png));
-        assert_eq!(check(b"GIF89a"), Ok(Format::Gif));
-        assert_eq!(svg("<path d=\"M0 0\" fill=\"url(#a)\"/><use xlink:href=\"#a\"/>"), Ok(Format::Svg));
-        assert_eq!(svg("<style>.a{fill:url(#b)}</style><text>é</text>"), Ok(Format::Svg));
-        assert_eq!(svg("<image href=\"data:image/png;base64,AA==\"/>"), Ok(Format::Svg));
+        assert_eq!(check(b"\x89PNG\r\n\x1a\nrest"), Ok(IconFormat::Png));
+        assert_eq!(check(b"GIF89a"), Ok(IconFormat::Gif));
+        assert_eq!(svg("<path d=\"M0 0\" fill=\"url(#a)\"/><use xlink:href=\"#a\"/>"), Ok(IconFormat::Svg));
+        assert_eq!(svg("<style>.a{fill:url(#b)}</style><text>é</text>"), Ok(IconFormat::Svg));
+        assert_eq!(svg("<image href=\"data:image/png;base64,AA==\"/>"), Ok(IconFormat::Svg));
         assert_eq!(
             check(format!("<?xml version=\"1.0\"?><!DOCTYPE svg PUBLIC \"-//W3C//DTD SVG 1.1//EN\" \"http://www.w3.org/Graphics/SVG/1.1/DTD/svg11.dtd\"><svg xmlns=\"{SVG}\"/>").as_bytes()),
-            Ok(Format::Svg)
+            Ok(IconFormat::Svg)
         );
         for hostile in [
             "<script>1</script>",

@@ -8,7 +8,7 @@ use edit::diff::changes::{Contents, Property, RelatedImage};
 use fbc::property;
 use serde_json::Value;
 
-use crate::csv::{Csv, items, text};
+use crate::csv::{CsvDescription, items, text};
 
 const CRD: &str = "CustomResourceDefinition";
 
@@ -25,11 +25,11 @@ pub enum ExamplesError {
 
 /// A bundle whose blob was read.
 #[derive(Debug, Clone, Default)]
-pub struct Manifest {
+pub struct VersionManifest {
     /// The blob.
     pub blob: Value,
     /// Its description.
-    pub csv: Csv,
+    pub csv: CsvDescription,
     /// The objects in the blob.
     pub objects: ParsedBundle,
     /// The facts of the manifests.
@@ -38,7 +38,7 @@ pub struct Manifest {
     pub elsewhere: bool,
 }
 
-impl Manifest {
+impl VersionManifest {
     /// Returns the whole CSV, if the blob contains it.
     pub fn whole_csv(&self) -> Option<&Value> {
         self.objects.csv().map(|object| &object.value)
@@ -58,9 +58,9 @@ impl Manifest {
     ///
     /// # Errors
     /// Fails if the blob is not valid JSON.
-    pub fn read(blob: &str) -> io::Result<Manifest> {
+    pub fn read(blob: &str) -> io::Result<VersionManifest> {
         let blob: Value = serde_json::from_str(blob).map_err(io::Error::other)?;
-        let mut manifest = Manifest::default();
+        let mut manifest = VersionManifest::default();
         let (mut metadata, mut objects) = (None, Vec::new());
         for property in items(&blob["properties"]) {
             match property["type"].as_str() {
@@ -73,7 +73,7 @@ impl Manifest {
         }
         manifest.objects = ParsedBundle::of_values(objects);
         manifest.facts = Facts::of(manifest.whole_csv().into_iter().chain(manifest.crds()), metadata.as_ref());
-        manifest.csv = Csv::of(manifest.whole_csv().or(metadata.as_ref()).unwrap_or(&Value::Null));
+        manifest.csv = CsvDescription::of(manifest.whole_csv().or(metadata.as_ref()).unwrap_or(&Value::Null));
         manifest.blob = blob;
         Ok(manifest)
     }

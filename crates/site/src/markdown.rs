@@ -11,7 +11,7 @@ use maud::{Markup, PreEscaped};
 use pulldown_cmark::{Event, Options, Parser, Tag, TagEnd};
 
 use crate::text::visible;
-pub use link::{Base, safe as safe_link};
+pub use link::{LinkBase, safe as safe_link};
 
 /// A longer text is shown as plain text.
 pub const LONGEST: usize = 256 << 10;
@@ -25,7 +25,7 @@ const HEADINGS: [&str; 4] = ["h3", "h4", "h5", "h6"];
 const PICTURE: usize = 256 << 10;
 
 /// A rendered description.
-pub struct Rendered {
+pub struct RenderedMarkdown {
     /// Its HTML.
     pub html: Markup,
     /// Its headings: level, anchor, text.
@@ -33,7 +33,7 @@ pub struct Rendered {
 }
 
 /// Renders a description as HTML; `base` resolves its relative links.
-pub fn render(text: &str, base: &Base) -> Rendered {
+pub fn render(text: &str, base: &LinkBase) -> RenderedMarkdown {
     let mut writer = Writer::new(base);
     if text.len() > LONGEST {
         writer.out.push_str("<pre>");
@@ -64,7 +64,7 @@ fn push_escaped(out: &mut String, text: &str, lines: bool) {
 }
 
 struct Writer<'a> {
-    base: &'a Base,
+    base: &'a LinkBase,
     out: String,
     /// The open elements, innermost last.
     open: Vec<&'static str>,
@@ -84,7 +84,7 @@ struct Writer<'a> {
 }
 
 impl<'a> Writer<'a> {
-    fn new(base: &'a Base) -> Writer<'a> {
+    fn new(base: &'a LinkBase) -> Writer<'a> {
         Writer {
             base,
             out: String::new(),
@@ -315,25 +315,25 @@ impl<'a> Writer<'a> {
     fn raw(&mut self, raw: &str) {
         for piece in html::pieces(raw, &mut self.skip) {
             match piece {
-                html::Piece::Text(text) => self.words(text),
-                html::Piece::Open(name) if matches!(name, "br" | "hr") => {
+                html::HtmlPiece::Text(text) => self.words(text),
+                html::HtmlPiece::Open(name) if matches!(name, "br" | "hr") => {
                     self.out.push('<');
                     self.out.push_str(name);
                     self.out.push('>');
                 }
-                html::Piece::Open(name) => self.element(name),
-                html::Piece::Close(name) => self.close(name),
+                html::HtmlPiece::Open(name) => self.element(name),
+                html::HtmlPiece::Close(name) => self.close(name),
             }
         }
     }
 
-    fn finish(mut self) -> Rendered {
+    fn finish(mut self) -> RenderedMarkdown {
         while let Some(open) = self.open.pop() {
             if !open.is_empty() {
                 self.out.push_str(&format!("</{open}>"));
             }
         }
-        Rendered { html: PreEscaped(self.out), headings: self.headings }
+        RenderedMarkdown { html: PreEscaped(self.out), headings: self.headings }
     }
 }
 

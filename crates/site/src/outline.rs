@@ -6,10 +6,10 @@ use fbc::release::Release;
 use fbc::version::Version;
 use resolve::input::{CandidateBundle, CandidateChannel, CatalogInput};
 
-use crate::summary::{self, Package};
+use crate::summary::{self, PackageSummary};
 
 /// Builds the upgrade graph of a package.
-pub fn graph(package: &Package, v0: bool) -> Graph<'_> {
+pub fn graph(package: &PackageSummary, v0: bool) -> Graph<'_> {
     let detail = &package.detail;
     let mut deprecations: Vec<(&str, &str, &str)> = Vec::new();
     if let Some(message) = &detail.deprecation {
@@ -53,7 +53,7 @@ pub fn graph(package: &Package, v0: bool) -> Graph<'_> {
 }
 
 /// Adds a package to the input of a resolution.
-pub(crate) fn add_to_source(package: &Package, source: &mut CatalogInput) {
+pub(crate) fn add_to_source(package: &PackageSummary, source: &mut CatalogInput) {
     let (name, detail) = (&package.row.name, &package.detail);
     source.packages.insert(name.clone(), detail.deprecation.clone());
     for channel in &detail.channels {
@@ -76,7 +76,7 @@ pub(crate) fn add_to_source(package: &Package, source: &mut CatalogInput) {
     }
 }
 
-fn entry(entry: &summary::Entry) -> ChannelEntry {
+fn entry(entry: &summary::EntrySummary) -> ChannelEntry {
     ChannelEntry {
         name: entry.name.as_str().into(),
         replaces: entry.replaces.as_str().into(),

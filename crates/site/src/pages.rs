@@ -17,12 +17,12 @@ pub mod wrong;
 
 use maud::{Markup, html};
 
-use crate::frame::{Context, Crumb, icon};
-use crate::summary::{Bundle, Package};
+use crate::frame::{Crumb, PageContext, icon};
+use crate::summary::{PackageSummary, VersionSummary};
 use crate::text::t;
 
 /// The breadcrumbs of the pages of a package.
-fn crumbs(context: &Context<'_>, package: &Package, rest: &[(&str, Option<String>)]) -> Vec<Crumb> {
+fn crumbs(context: &PageContext<'_>, package: &PackageSummary, rest: &[(&str, Option<String>)]) -> Vec<Crumb> {
     let mut crumbs = vec![("Packages".to_owned(), Some(context.links.list()))];
     let name = package.row.name.clone();
     crumbs.push((name.clone(), (!rest.is_empty()).then(|| context.links.package(&name))));
@@ -31,12 +31,17 @@ fn crumbs(context: &Context<'_>, package: &Package, rest: &[(&str, Option<String
 }
 
 /// The header of the pages of a package.
-fn hero(context: &Context<'_>, package: &Package, heading: &str) -> Markup {
+fn hero(context: &PageContext<'_>, package: &PackageSummary, heading: &str) -> Markup {
     hero_of(context, package, heading, None)
 }
 
 /// The header of a page of a package, or of one of its versions.
-fn hero_of(context: &Context<'_>, package: &Package, heading: &str, version: Option<&Bundle>) -> Markup {
+fn hero_of(
+    context: &PageContext<'_>,
+    package: &PackageSummary,
+    heading: &str,
+    version: Option<&VersionSummary>,
+) -> Markup {
     let row = &package.row;
     let is_head = version.is_some_and(|version| version.name == row.head);
     html! {
@@ -68,7 +73,7 @@ fn hero_of(context: &Context<'_>, package: &Package, heading: &str, version: Opt
 }
 
 /// The tabs of a package.
-fn tabs(context: &Context<'_>, package: &Package, current: &str) -> Markup {
+fn tabs(context: &PageContext<'_>, package: &PackageSummary, current: &str) -> Markup {
     let name = &package.row.name;
     let links = &context.links;
     let tabs = [

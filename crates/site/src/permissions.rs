@@ -7,7 +7,7 @@ use bundle::review::security::{self, RULES, SecurityOptions};
 use bundle::{Finding, Severity};
 use serde_json::{Value, json};
 
-use crate::manifest::Manifest;
+use crate::manifest::VersionManifest;
 
 /// The most messages that a page shows of one rule.
 const MESSAGES: usize = 3;
@@ -38,7 +38,7 @@ pub struct Permissions {
 
 impl Permissions {
     /// Reads the permissions of a bundle; `None` if its manifests are unknown.
-    pub fn of(manifest: &Manifest) -> Option<Permissions> {
+    pub fn of(manifest: &VersionManifest) -> Option<Permissions> {
         let mut rules = manifest.facts.rules.clone()?;
         rules.sort_by_key(|rule| std::cmp::Reverse(rule.scope));
         let findings = security::judge(&manifest.objects, SecurityOptions::default());
@@ -46,7 +46,7 @@ impl Permissions {
     }
 
     /// Returns what of a new version deserves review that the old one lacked; `None` if manifests are unknown.
-    pub(crate) fn grown(old: &Manifest, new: &Manifest) -> Option<Vec<String>> {
+    pub(crate) fn grown(old: &VersionManifest, new: &VersionManifest) -> Option<Vec<String>> {
         (old.facts.rules.is_some() && new.facts.rules.is_some()).then_some(())?;
         let findings = security::judge_change(&old.objects, &new.objects, SecurityOptions::default());
         let worded = |findings: Vec<Finding>| {
@@ -112,14 +112,14 @@ mod tests {
 
     use super::*;
 
-    fn manifest(rules: Value, pod: Value) -> Manifest {
+    fn manifest(rules: Value, pod: Value) -> VersionManifest {
         let csv = json!({"kind": "ClusterServiceVersion", "spec": {
             "installModes": [{"type": "AllNamespaces", "supported": true}],
             "install": {"spec": {
                 "clusterPermissions": [{"serviceAccountName": "a", "rules": rules}],
                 "deployments": [{"name": "d", "spec": {"template": {"spec": pod}}}]}}}});
         let facts = bundle::review::facts::Facts::of([&csv], None);
-        Manifest { objects: ParsedBundle::of_values([csv]), facts, ..Manifest::default() }
+        VersionManifest { objects: ParsedBundle::of_values([csv]), facts, ..VersionManifest::default() }
     }
 
     fn rule(group: &str, resource: &str, verb: &str) -> Value {
@@ -160,6 +160,6 @@ mod tests {
         let new = manifest(json!([rule("", "secrets", "get"), rule("apps", "deployments", "create")]), json!({}));
         let grown = Permissions::grown(&old, &new).unwrap();
         assert!(grown.len() == 1 && grown[0].starts_with("high: ") && grown[0].contains("deployments"), "{grown:?}");
-        assert!(Permissions::grown(&Manifest::default(), &new).is_none());
+        assert!(Permissions::grown(&VersionManifest::default(), &new).is_none());
     }
 }

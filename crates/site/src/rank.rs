@@ -10,7 +10,7 @@ use crate::summary::Row;
 
 /// A query of the list.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Query {
+pub struct PackageQuery {
     /// Words to search.
     pub words: String,
     /// Selected values, by facet.
@@ -50,10 +50,10 @@ pub(crate) const FACETS: [(&str, &str); 9] = [
     ("provider", "Provider"),
 ];
 
-impl Query {
+impl PackageQuery {
     /// Parses the query of a URL; unknown parameters are ignored.
-    pub fn read(query: &str) -> Query {
-        let mut read = Query::default();
+    pub fn read(query: &str) -> PackageQuery {
+        let mut read = PackageQuery::default();
         for (key, value) in pairs(query) {
             if value.is_empty() || value.len() > 1000 {
                 continue;
@@ -87,7 +87,7 @@ impl Query {
 
     /// Returns whether the query is empty.
     pub fn is_plain(&self) -> bool {
-        *self == Query::default()
+        *self == PackageQuery::default()
     }
 }
 
@@ -233,7 +233,7 @@ fn score_word(row: &Row, word: &str) -> Option<u32> {
 
 /// The result of a query.
 #[derive(Debug, Default)]
-pub struct Found {
+pub struct QueryResult {
     /// The indexes of the matching rows, in order.
     pub places: Vec<usize>,
     /// The number of rows per value of each facet, within all other filters.
@@ -243,13 +243,13 @@ pub struct Found {
 }
 
 /// Runs a query.
-pub fn find(rows: &[Row], query: &Query) -> Found {
+pub fn find(rows: &[Row], query: &PackageQuery) -> QueryResult {
     find_in(rows, query, &[])
 }
 
 /// Runs a query that includes descriptions; they are in lower case, in the order of the rows.
-pub fn find_in(rows: &[Row], query: &Query, descriptions: &[String]) -> Found {
-    let mut found = Found::default();
+pub fn find_in(rows: &[Row], query: &PackageQuery, descriptions: &[String]) -> QueryResult {
+    let mut found = QueryResult::default();
     let mut fitting: Vec<(u32, usize)> = Vec::new();
     for (place, row) in rows.iter().enumerate() {
         let description = descriptions.get(place).map(String::as_str).unwrap_or_default();
@@ -287,7 +287,7 @@ pub fn find_in(rows: &[Row], query: &Query, descriptions: &[String]) -> Found {
     found
 }
 
-fn has(row: &Row, facet: &str, query: &Query) -> bool {
+fn has(row: &Row, facet: &str, query: &PackageQuery) -> bool {
     let Some(chosen) = query.chosen.get(facet).filter(|chosen| !chosen.is_empty()) else { return true };
     values(row, facet).iter().any(|value| chosen.contains(value))
 }
@@ -347,7 +347,7 @@ mod tests {
         let shared: serde_json::Value = serde_json::from_str(include_str!("../tests/queries.json")).unwrap();
         let rows: Vec<Row> = serde_json::from_value(shared["rows"].clone()).unwrap();
         for case in shared["queries"].as_array().unwrap() {
-            let query = Query::read(case["query"].as_str().unwrap());
+            let query = PackageQuery::read(case["query"].as_str().unwrap());
             let names: Vec<&str> = find(&rows, &query).places.iter().map(|place| rows[*place].name.as_str()).collect();
             let expected: Vec<&str> =
                 case["order"].as_array().unwrap().iter().map(|one| one.as_str().unwrap()).collect();
@@ -361,7 +361,7 @@ mod tests {
         a.categories = vec!["Database".into()];
         let mut b = row("b", "", "X, LLC", &[], "");
         b.categories = vec!["Storage".into()];
-        let found = find(&[a, b], &Query::read("category=Database"));
+        let found = find(&[a, b], &PackageQuery::read("category=Database"));
         assert_eq!(found.places, [0]);
         assert_eq!(found.counts["category"], BTreeMap::from([("Database".into(), 1), ("Storage".into(), 1)]));
         assert_eq!(found.counts["provider"], BTreeMap::from([("X".into(), 1)]));
@@ -371,10 +371,10 @@ mod tests {
     fn descriptions_are_searched_on_request() {
         let rows = [row("a", "", "", &[], "tree"), row("b", "", "", &[], "")];
         let texts = ["nothing".to_owned(), "grows a tree in the end".to_owned()];
-        let query = Query::read("q=tree+in:description");
+        let query = PackageQuery::read("q=tree+in:description");
         assert!(query.in_descriptions());
         assert_eq!(find_in(&rows, &query, &texts).places, [0, 1]);
-        assert_eq!(find(&rows, &Query::read("q=tree")).places, [0]);
+        assert_eq!(find(&rows, &PackageQuery::read("q=tree")).places, [0]);
     }
 
     #[test]

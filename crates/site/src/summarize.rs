@@ -9,10 +9,10 @@ use fbc::release::cmp_version_release;
 use fbc::{Blob, BlobContent, Fbc, property};
 use serde_json::Value;
 
-use crate::csv::Csv;
+use crate::csv::CsvDescription;
 use crate::icon::{self, IconError};
 use crate::rank;
-use crate::summary::{Bundle, Channel, Detail, Entry, Icon, Package, Row, digest};
+use crate::summary::{ChannelSummary, Detail, EntrySummary, Icon, PackageSummary, Row, VersionSummary, digest};
 use crate::text::summary;
 
 /// The maximum length of the one-line summary, in characters.
@@ -32,7 +32,7 @@ const NEEDS: usize = 200;
 /// The page data of a package, and the bytes of its icon.
 pub struct Summarized {
     /// The package.
-    pub package: Package,
+    pub package: PackageSummary,
     /// Its icon; empty if it has none that can be used.
     pub icon: Vec<u8>,
 }
@@ -40,29 +40,29 @@ pub struct Summarized {
 /// Extracts the page data of a package from its bundles, passed one by one while their texts are in memory.
 pub struct Summarizer<'a> {
     package: &'a catalog::Package,
-    head: Csv,
+    head: CsvDescription,
     head_icon: Option<Value>,
-    bundles: Vec<Read<'a>>,
+    bundles: Vec<ReadVersion<'a>>,
 }
 
 /// The page data of a bundle, and its related images: image, name.
-struct Read<'a> {
+struct ReadVersion<'a> {
     bundle: &'a catalog::Bundle,
-    data: Bundle,
+    data: VersionSummary,
     images: Vec<(String, String)>,
 }
 
 impl<'a> Summarizer<'a> {
     /// Starts with a package.
     pub fn new(package: &'a catalog::Package) -> Summarizer<'a> {
-        Summarizer { package, head: Csv::default(), head_icon: None, bundles: Vec::new() }
+        Summarizer { package, head: CsvDescription::default(), head_icon: None, bundles: Vec::new() }
     }
 
     /// Adds a bundle: its text, and its CSV or the CSV metadata in the catalog. Bundles arrive in any order.
     pub fn bundle(&mut self, name: &str, bundle: &'a catalog::Bundle, text: Raw<'_>, csv: Option<Raw<'_>>) {
         if name == &*self.package.default_channel().head().name {
             let value = csv.and_then(|csv| serde_json::from_str::<Value>(csv.text()).ok()).unwrap_or_default();
-            self.head = Csv::of(&value);
+            self.head = CsvDescription::of(&value);
             self.head_icon = Some(value["spec"]["icon"][0].clone()).filter(|icon| !icon.is_null());
         }
         let (date, kube) = csv.map(dates).unwrap_or_default();
@@ -71,7 +71,7 @@ impl<'a> Summarizer<'a> {
             let of = |name: &str| image.get(name).and_then(Raw::as_str).unwrap_or_default().into_owned();
             images.push((of("image"), of("name")));
         }
-        let data = Bundle {
+        let data = VersionSummary {
             name: name.to_owned(),
             version: bundle.version.to_string(),
             release: bundle.release.as_ref().map(ToString::to_string).unwrap_or_default(),
@@ -84,7 +84,7 @@ impl<'a> Summarizer<'a> {
             properties: property::served(text).into_string(),
             images: Vec::new(),
         };
-        self.bundles.push(Read { bundle, data, images });
+        self.bundles.push(ReadVersion { bundle, data, images });
     }
 
     /// Returns the page data. `blobs` are those of the package; bundles among them are ignored.
@@ -117,12 +117,12 @@ impl<'a> Summarizer<'a> {
         }
         let row = row(package, &detail, &head, picture, problems);
         detail.head = head.for_shelf();
-        Ok(Summarized { package: Package { row, detail }, icon })
+        Ok(Summarized { package: PackageSummary { row, detail }, icon })
     }
 }
 
 /// Lists every image once, in the order of the bundles, and replaces the images of bundles by indexes into that list.
-fn number_images(bundles: &mut [Read<'_>], listed: &mut Vec<String>) {
+fn number_images(bundles: &mut [ReadVersion<'_>], listed: &mut Vec<String>) {
     let mut places: HashMap<String, u32> = HashMap::new();
     for read in bundles {
         for (image, name) in std::mem::take(&mut read.images) {
@@ -136,15 +136,15 @@ fn number_images(bundles: &mut [Read<'_>], listed: &mut Vec<String>) {
     }
 }
 
-fn channel(channel: &catalog::Channel) -> Channel {
-    Channel {
+fn channel(channel: &catalog::Channel) -> ChannelSummary {
+    ChannelSummary {
         name: channel.name().to_owned(),
         head: channel.head().name.to_string(),
         deprecation: channel.deprecation().map(str::to_owned),
         entries: channel
             .entries()
             .iter()
-            .map(|entry| Entry {
+            .map(|entry| EntrySummary {
                 name: entry.name.to_string(),
                 replaces: entry.replaces.to_string(),
                 skips: entry.skips.iter().map(|skip| skip.to_string()).collect(),
@@ -211,7 +211,13 @@ fn choose_icon(head: Option<&Value>, package: Option<&Value>, problems: &mut Vec
     (None, Vec::new())
 }
 
-fn row(package: &catalog::Package, detail: &Detail, head: &Csv, icon: Option<Icon>, mut problems: Vec<String>) -> Row {
+fn row(
+    package: &catalog::Package,
+    detail: &Detail,
+    head: &CsvDescription,
+    icon: Option<Icon>,
+    mut problems: Vec<String>,
+) -> Row {
     let channel = package.default_channel();
     let name = &*channel.head().name;
     let bundle = detail.bundles.iter().find(|bundle| bundle.name == name);
@@ -241,7 +247,7 @@ fn row(package: &catalog::Package, detail: &Detail, head: &Csv, icon: Option<Ico
         title: summary(&head.title, 120),
         provider: summary(&head.provider, 120),
         summary: summary(&plain(short), SUMMARY),
-        version: bundle.map(Bundle::full_version).unwrap_or_default(),
+        version: bundle.map(VersionSummary::full_version).unwrap_or_default(),
         head: name.to_owned(),
         channel: channel.name().to_owned(),
         date,
@@ -268,7 +274,7 @@ fn row(package: &catalog::Package, detail: &Detail, head: &Csv, icon: Option<Ico
 }
 
 /// Returns the packages that a bundle requires, with the requirement.
-fn needed_packages(bundle: &Bundle) -> Vec<(String, String)> {
+fn needed_packages(bundle: &VersionSummary) -> Vec<(String, String)> {
     let needs = crate::pages::package::needs(bundle).into_iter();
     needs
         .filter_map(|(words, target)| Some((target.filter(|(_, kind)| kind.is_none())?.0, words)))

@@ -4,8 +4,8 @@
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use crate::csv::Csv;
-use crate::icon::Format;
+use crate::csv::CsvDescription;
+use crate::icon::IconFormat;
 
 /// The list row of a package, and what searches match.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
@@ -70,7 +70,7 @@ pub struct Icon {
     /// Its digest.
     pub digest: String,
     /// Its format.
-    pub format: Format,
+    pub format: IconFormat,
 }
 
 /// The rest of the page data of a package.
@@ -84,13 +84,13 @@ pub struct Detail {
     /// Its deprecation message.
     pub deprecation: Option<String>,
     /// Its channels by name.
-    pub channels: Vec<Channel>,
+    pub channels: Vec<ChannelSummary>,
     /// Its bundles, newest first.
-    pub bundles: Vec<Bundle>,
+    pub bundles: Vec<VersionSummary>,
     /// All images in its bundles.
     pub images: Vec<String>,
     /// The description of the head of the default channel.
-    pub head: Csv,
+    pub head: CsvDescription,
     /// Blobs of other schemas: schema, name, content.
     pub customs: Vec<(String, String, Value)>,
 }
@@ -98,7 +98,7 @@ pub struct Detail {
 /// A channel.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
 #[serde(default)]
-pub struct Channel {
+pub struct ChannelSummary {
     /// Its name.
     pub name: String,
     /// The name of its head.
@@ -106,13 +106,13 @@ pub struct Channel {
     /// Its deprecation message.
     pub deprecation: Option<String>,
     /// Its entries.
-    pub entries: Vec<Entry>,
+    pub entries: Vec<EntrySummary>,
 }
 
 /// A channel entry.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
 #[serde(default)]
-pub struct Entry {
+pub struct EntrySummary {
     /// The name of the bundle.
     #[serde(rename = "n")]
     pub name: String,
@@ -130,7 +130,7 @@ pub struct Entry {
 /// A bundle.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
 #[serde(default)]
-pub struct Bundle {
+pub struct VersionSummary {
     /// Its name.
     #[serde(rename = "n")]
     pub name: String,
@@ -168,14 +168,14 @@ pub struct Bundle {
 
 /// The page data of a package.
 #[derive(Debug, Clone, Default)]
-pub struct Package {
+pub struct PackageSummary {
     /// Its list row.
     pub row: Row,
     /// The rest.
     pub detail: Detail,
 }
 
-impl Package {
+impl PackageSummary {
     /// Encodes it.
     pub fn write(&self) -> Vec<u8> {
         let row = serde_json::to_vec(&self.row).unwrap_or_default();
@@ -186,18 +186,18 @@ impl Package {
     }
 
     /// Decodes it.
-    pub fn read(bytes: &[u8]) -> Option<Package> {
+    pub fn read(bytes: &[u8]) -> Option<PackageSummary> {
         let (row, rest) = split(bytes)?;
-        Some(Package { row: serde_json::from_slice(row).ok()?, detail: serde_json::from_slice(rest).ok()? })
+        Some(PackageSummary { row: serde_json::from_slice(row).ok()?, detail: serde_json::from_slice(rest).ok()? })
     }
 
     /// Returns a bundle by name.
-    pub fn bundle(&self, name: &str) -> Option<&Bundle> {
+    pub fn bundle(&self, name: &str) -> Option<&VersionSummary> {
         self.detail.bundles.iter().find(|bundle| bundle.name == name)
     }
 
     /// Returns the channels that contain a bundle, and whether it is their head.
-    pub fn channels_of<'a>(&'a self, bundle: &'a str) -> impl Iterator<Item = (&'a Channel, bool)> {
+    pub fn channels_of<'a>(&'a self, bundle: &'a str) -> impl Iterator<Item = (&'a ChannelSummary, bool)> {
         self.detail.channels.iter().filter_map(move |channel| {
             channel.entries.iter().any(|entry| entry.name == bundle).then_some((channel, channel.head == bundle))
         })
@@ -213,13 +213,13 @@ impl Package {
     }
 
     /// Returns the previous bundle, by version.
-    pub fn before(&self, bundle: &str) -> Option<&Bundle> {
+    pub fn before(&self, bundle: &str) -> Option<&VersionSummary> {
         let place = self.detail.bundles.iter().position(|one| one.name == bundle)?;
         self.detail.bundles.get(place + 1)
     }
 
     /// Returns the next bundle, by version.
-    pub fn after(&self, bundle: &str) -> Option<&Bundle> {
+    pub fn after(&self, bundle: &str) -> Option<&VersionSummary> {
         let place = self.detail.bundles.iter().position(|one| one.name == bundle)?;
         self.detail.bundles.get(place.checked_sub(1)?)
     }
@@ -242,7 +242,7 @@ impl Row {
     }
 }
 
-impl Bundle {
+impl VersionSummary {
     /// Returns version and release as shown to users.
     pub(crate) fn full_version(&self) -> String {
         if self.release.is_empty() { self.version.clone() } else { format!("{}-{}", self.version, self.release) }

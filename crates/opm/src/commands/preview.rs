@@ -13,7 +13,7 @@ use serve::listen::Address;
 use serve::load::{Empty, OnInvalid, ServedDirectory};
 use serve::run::{CatalogOrigin, ServePlan};
 use serve::server::ServerLimits;
-use site::pages::problems::Found;
+use site::pages::problems::ProblemRow;
 
 use super::serve::{directory_name, failure, http_address};
 use crate::console::{self, ServedConsole};
@@ -114,14 +114,14 @@ fn watch(directory: &Path, is_bundle: bool, console: &ServedConsole) {
 }
 
 /// Returns the problems of a catalog with their positions.
-fn problems(directory: &Path) -> Vec<Found> {
+fn problems(directory: &Path) -> Vec<ProblemRow> {
     let Ok(limits) = limits::from_env() else { return Vec::new() };
     let rules = catalog::inspect(Warnings::On);
     let options = LoadOptions { limits, keep_text: false, migrate: false, inspect: Some(&rules), progress: None };
     let mut fbc = Fbc::default();
     let loaded = match fbc.load_dir(directory, &options) {
         Ok(loaded) => loaded,
-        Err(error) => return vec![Found { message: error.to_string(), ..Found::default() }],
+        Err(error) => return vec![ProblemRow { message: error.to_string(), ..ProblemRow::default() }],
     };
     let checked = catalog::check(&fbc, loaded, Warnings::On);
     let found = report::find(&fbc, checked.problems());
@@ -132,7 +132,7 @@ fn problems(directory: &Path) -> Vec<Found> {
     };
     found
         .iter()
-        .map(|found| Found {
+        .map(|found| ProblemRow {
             rule: found.problem.rule.to_owned(),
             warning: found.problem.severity == ProblemSeverity::Warning,
             package: found.problem.scope.package.clone().unwrap_or_default(),
@@ -145,7 +145,7 @@ fn problems(directory: &Path) -> Vec<Found> {
 
 impl ServedConsole {
     /// Updates the problems page and reloads open pages.
-    fn set_found(&self, found: Vec<Found>) {
+    fn set_found(&self, found: Vec<ProblemRow>) {
         *self.found.lock().unwrap_or_else(PoisonError::into_inner) = Some(found);
         self.changed();
     }

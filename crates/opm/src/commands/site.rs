@@ -12,7 +12,7 @@ use serde_json::json;
 use serve::load::{Empty, OnInvalid, ServedDirectory};
 use serve::pages::PackageSummaries;
 use site::console::Console;
-use site::export::{Export, Sink, Versions};
+use site::export::{Export, ExportedVersions, Sink};
 
 use super::serve::{catalog_name, directory_name, failure, image_name};
 use crate::choice::InvalidValue;
@@ -64,7 +64,7 @@ struct BuildArgs {
     name: Option<String>,
     /// Versions that get a page (all|heads|the newest NUMBER)
     #[arg(long, value_name = "WHICH", default_value = "all", value_parser = versions)]
-    versions: Versions,
+    versions: ExportedVersions,
     /// Previous version of this catalog; a page shows the changes and stranded bundles
     #[arg(long, value_name = "SOURCE")]
     previous: Option<String>,
@@ -84,11 +84,11 @@ struct BuildArgs {
     pull: PullFlags,
 }
 
-fn versions(text: &str) -> Result<Versions, InvalidValue> {
+fn versions(text: &str) -> Result<ExportedVersions, InvalidValue> {
     match text {
-        "all" => Ok(Versions::All),
-        "heads" => Ok(Versions::Heads),
-        number => number.parse().map(Versions::Newest).map_err(|_| "expected all, heads or a number".into()),
+        "all" => Ok(ExportedVersions::All),
+        "heads" => Ok(ExportedVersions::Heads),
+        number => number.parse().map(ExportedVersions::Newest).map_err(|_| "expected all, heads or a number".into()),
     }
 }
 

@@ -147,7 +147,7 @@ fn the_browser_ranks_like_the_server() {
     browser.open(&server.address("/"));
     let shared: Value = serde_json::from_str(include_str!("../../../site/tests/queries.json")).unwrap();
     let rows: Vec<site::summary::Row> = serde_json::from_value(shared["rows"].clone()).unwrap();
-    let index = site::pages::list::index(&rows, &site::frame::Facts::default());
+    let index = site::pages::list::index(&rows, &site::frame::CatalogFacts::default());
     for case in shared["queries"].as_array().unwrap() {
         let places =
             browser.run("return opmFind(arguments[0], arguments[1])", &[index["rows"].clone(), case["query"].clone()]);

@@ -4,7 +4,7 @@ use std::process::{Command, Stdio};
 
 use bundle::review::facts::{Rule, Scope};
 use serde_json::Value;
-use site::manifest::Manifest;
+use site::manifest::VersionManifest;
 use site::permissions::Permissions;
 
 use crate::harness::{Server, Workspace, free_port};
@@ -27,7 +27,7 @@ fn c13_permissions_of_real_bundles_are_as_counted() {
         arguments.extend(chunk.iter().map(String::as_str));
         let output = Workspace::new().opm(&arguments).output().unwrap();
         for blob in serde_json::Deserializer::from_slice(&output.stdout).into_iter::<Value>() {
-            let manifest = Manifest::read(&blob.unwrap().to_string()).unwrap();
+            let manifest = VersionManifest::read(&blob.unwrap().to_string()).unwrap();
             let Some(permissions) = Permissions::of(&manifest) else { continue };
             read += 1;
             let wide: Vec<&Rule> = permissions.rules.iter().filter(|rule| rule.scope == Scope::Cluster).collect();

@@ -5,19 +5,19 @@ use std::sync::PoisonError;
 use catalog::graph::{EdgeKind, Graph};
 use serde_json::{Value, json};
 
-use super::{Answer, Handler, JSON, Kind};
+use super::{ConsoleReply, Handler, JSON, ReplyKind};
 use crate::outline;
-use crate::pages::changes::Compared;
+use crate::pages::changes::ComparedCatalog;
 use crate::pages::{compare, list};
-use crate::summary::Package;
+use crate::summary::PackageSummary;
 use crate::text::script_json;
 
 impl Handler<'_> {
-    pub(super) fn part(&self, parts: &[&str]) -> Option<Answer> {
+    pub(super) fn part(&self, parts: &[&str]) -> Option<ConsoleReply> {
         match parts {
             ["i", name] => self.icon(name),
             ["d", "index.json"] => {
-                Some(Answer::data(JSON, script_json(&list::index(&self.index.rows, self.context.facts))))
+                Some(ConsoleReply::data(JSON, script_json(&list::index(&self.index.rows, self.context.facts))))
             }
             ["d", "revision.json"] => {
                 let facts = &self.context.facts;
@@ -27,16 +27,16 @@ impl Handler<'_> {
                 let since = self.parameter("since").and_then(|revision| history.changed_since(&revision));
                 let value = json!({"revision": facts.revision, "packages": facts.packages, "channels": facts.channels,
                     "bundles": facts.bundles, "changed": since.or(changed), "state": state});
-                Some(Answer::data(JSON, script_json(&value)))
+                Some(ConsoleReply::data(JSON, script_json(&value)))
             }
             ["d", "changes.json"] => {
                 let compared = self.state.compared.as_deref().map(Vec::as_slice).unwrap_or_default();
-                Some(Answer::data(JSON, script_json(&changes_data(compared))))
+                Some(ConsoleReply::data(JSON, script_json(&changes_data(compared))))
             }
             ["d", "p", name] => {
                 let row = self.index.row_at(name.strip_suffix(".json")?)?;
                 let package = self.index.package(self.store, &row.name).ok()?;
-                Some(Answer::data(JSON, script_json(&package_data(&package))))
+                Some(ConsoleReply::data(JSON, script_json(&package_data(&package))))
             }
             ["d", "p", package, file] => {
                 let row = self.index.row_at(package)?;
@@ -46,13 +46,18 @@ impl Handler<'_> {
                 }
                 let graph = outline::graph(&package, true);
                 Some(match *file {
-                    "graph.svg" => {
-                        Answer { kind: Kind::Icon, ..Answer::data("image/svg+xml", catalog::draw::svg::svg(&graph)) }
+                    "graph.svg" => ConsoleReply {
+                        kind: ReplyKind::Icon,
+                        ..ConsoleReply::data("image/svg+xml", catalog::draw::svg::svg(&graph))
+                    },
+                    "graph.dot" => {
+                        ConsoleReply::data("text/vnd.graphviz; charset=utf-8", catalog::draw::dot::dot(&graph))
                     }
-                    "graph.dot" => Answer::data("text/vnd.graphviz; charset=utf-8", catalog::draw::dot::dot(&graph)),
-                    "graph.mmd" => Answer::data("text/plain; charset=utf-8", mermaid(&graph)),
-                    "graph.txt" => Answer::data("text/plain; charset=utf-8", catalog::draw::text::text(&graph, None)),
-                    "graph.json" => Answer::data(JSON, script_json(&graph_data(&package))),
+                    "graph.mmd" => ConsoleReply::data("text/plain; charset=utf-8", mermaid(&graph)),
+                    "graph.txt" => {
+                        ConsoleReply::data("text/plain; charset=utf-8", catalog::draw::text::text(&graph, None))
+                    }
+                    "graph.json" => ConsoleReply::data(JSON, script_json(&graph_data(&package))),
                     _ => return None,
                 })
             }
@@ -62,28 +67,28 @@ impl Handler<'_> {
     }
 
     /// Compares two versions, for programs and for authors of change logs.
-    fn comparison(&self, package: &Package, kind: &str) -> Option<Answer> {
+    fn comparison(&self, package: &PackageSummary, kind: &str) -> Option<ConsoleReply> {
         let (older, newer) = self.pair(package)?;
         let (old, new) = (self.manifest(package, older).ok()?, self.manifest(package, newer).ok()?);
         let sections = compare::differences((package, older, &old), (package, newer, &new));
         match kind {
-            "json" => Some(Answer::data(JSON, script_json(&compare::data(&sections, &older.name, &newer.name)))),
+            "json" => Some(ConsoleReply::data(JSON, script_json(&compare::data(&sections, &older.name, &newer.name)))),
             "md" => {
                 let text = compare::markdown(&sections, &older.name, &newer.name);
-                Some(Answer::data("text/markdown; charset=utf-8", text))
+                Some(ConsoleReply::data("text/markdown; charset=utf-8", text))
             }
             _ => None,
         }
     }
 
-    fn icon(&self, name: &str) -> Option<Answer> {
+    fn icon(&self, name: &str) -> Option<ConsoleReply> {
         let (digest, extension) = name.split_once('.')?;
         let (row, format) = self.index.icon(digest)?;
         if format.extension() != extension {
             return None;
         }
         let body = self.store.icon(&row.name).ok()?;
-        Some(Answer { status: 200, media_type: format.media_type(), kind: Kind::Icon, location: None, body })
+        Some(ConsoleReply { status: 200, media_type: format.media_type(), kind: ReplyKind::Icon, location: None, body })
     }
 }
 
@@ -110,8 +115,8 @@ fn mermaid(graph: &Graph<'_>) -> String {
 }
 
 /// Returns the differences from other catalogs, as `opm diff` and `opm check-upgrades` report them.
-pub fn changes_data(compared: &[Compared]) -> Value {
-    let one = |one: &Compared| match &one.outcome {
+pub fn changes_data(compared: &[ComparedCatalog]) -> Value {
+    let one = |one: &ComparedCatalog| match &one.outcome {
         Err(reason) => json!({"against": one.name, "error": reason}),
         Ok(outcome) => {
             let lost = outcome.upgrades.iter().flat_map(|report| {
@@ -128,7 +133,7 @@ pub fn changes_data(compared: &[Compared]) -> Value {
 }
 
 /// Returns all data on the pages of a package.
-pub fn package_data(package: &Package) -> Value {
+pub fn package_data(package: &PackageSummary) -> Value {
     let row = &package.row;
     let versions: Vec<Value> = package
         .detail
@@ -147,7 +152,7 @@ pub fn package_data(package: &Package) -> Value {
 }
 
 /// Returns the channels of a package with the next upgrade of every entry.
-fn graph_data(package: &Package) -> Value {
+fn graph_data(package: &PackageSummary) -> Value {
     let graph = outline::graph(package, true);
     let channels = graph.packages.first().map(|package| package.channels.as_slice()).unwrap_or_default();
     channels

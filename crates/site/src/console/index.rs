@@ -7,29 +7,29 @@ use std::time::{Duration, Instant};
 
 use resolve::input::CatalogInput;
 
-use super::{Console, Store};
-use crate::frame::Facts;
-use crate::icon::Format;
+use super::{Console, ConsoleStore};
+use crate::frame::CatalogFacts;
+use crate::icon::IconFormat;
 use crate::links::kind_path;
 use crate::names;
 use crate::outline;
-use crate::pages::images::{self, Images};
-use crate::pages::kinds::{self, Kind, Kinds};
-use crate::summary::{self, Package, Row};
+use crate::pages::images::{self, ImageUses};
+use crate::pages::kinds::{self, ApiRow, ApiRows};
+use crate::summary::{self, PackageSummary, Row};
 
 /// How long computed data is cached after its last use.
 const CACHE_TIME: Duration = Duration::from_secs(60);
 
 /// The index of a catalog for its pages.
-pub struct Index {
+pub struct PageIndex {
     /// The facts that all pages show.
-    pub facts: Facts,
+    pub facts: CatalogFacts,
     /// Its packages, by name.
     pub rows: Vec<Row>,
     /// Indexes of packages by their path segment.
     parts: HashMap<String, usize>,
     /// Packages by the digest of their icons.
-    icons: HashMap<String, (usize, Format)>,
+    icons: HashMap<String, (usize, IconFormat)>,
     /// Reverse dependencies by package, with the requirement.
     needed: HashMap<String, Vec<(String, String)>>,
     survey: OnceLock<Survey>,
@@ -41,13 +41,13 @@ pub struct Index {
 #[derive(Default)]
 pub struct Survey {
     /// All kinds.
-    pub kinds: Kinds,
+    pub kinds: ApiRows,
     /// Kinds by the paths of their pages.
     paths: BTreeMap<String, (String, String)>,
 }
 
 impl Survey {
-    fn add(&mut self, package: &Package) {
+    fn add(&mut self, package: &PackageSummary) {
         kinds::add(&mut self.kinds, package);
     }
 
@@ -57,7 +57,7 @@ impl Survey {
     }
 
     /// Returns the kinds that both a bundle and the heads of other packages provide, with those packages.
-    pub(crate) fn rivals(&self, package: &Package, bundle: &str) -> Vec<(String, Vec<String>)> {
+    pub(crate) fn rivals(&self, package: &PackageSummary, bundle: &str) -> Vec<(String, Vec<String>)> {
         let offered = package.bundle(bundle).map(|bundle| bundle.values(fbc::property::GVK)).unwrap_or_default();
         let mut found = BTreeMap::new();
         for value in offered {
@@ -75,17 +75,17 @@ impl Survey {
     }
 
     /// Returns the kind whose page has this path.
-    pub(crate) fn kind_at(&self, path: &str) -> Option<(&(String, String), &Kind)> {
+    pub(crate) fn kind_at(&self, path: &str) -> Option<(&(String, String), &ApiRow)> {
         self.kinds.get_key_value(self.paths.get(path)?)
     }
 }
 
-impl Index {
+impl PageIndex {
     /// Reads the list of a catalog.
     ///
     /// # Errors
     /// Fails when the page data cannot be read.
-    pub fn read(console: &Console, store: &dyn Store) -> io::Result<Index> {
+    pub fn read(console: &Console, store: &dyn ConsoleStore) -> io::Result<PageIndex> {
         let mut rows = Vec::new();
         for name in store.packages() {
             let bytes = store.summary(&name)?;
@@ -105,7 +105,7 @@ impl Index {
                 needed.entry(name).or_default().push((row.name.clone(), words));
             }
         }
-        let facts = Facts {
+        let facts = CatalogFacts {
             catalog: console.name.clone(),
             revision: store.revision(),
             packages: rows.len(),
@@ -115,7 +115,7 @@ impl Index {
             image: console.image.clone(),
             changes: false,
         };
-        Ok(Index {
+        Ok(PageIndex {
             facts,
             rows,
             parts,
@@ -138,19 +138,19 @@ impl Index {
     }
 
     /// Returns the package with an icon.
-    pub fn icon(&self, digest: &str) -> Option<(&Row, Format)> {
+    pub fn icon(&self, digest: &str) -> Option<(&Row, IconFormat)> {
         let (place, format) = self.icons.get(digest)?;
         Some((self.rows.get(*place)?, *format))
     }
 
     /// Reads a package.
-    pub fn package(&self, store: &dyn Store, name: &str) -> io::Result<Package> {
+    pub fn package(&self, store: &dyn ConsoleStore, name: &str) -> io::Result<PackageSummary> {
         let damaged =
             || io::Error::new(io::ErrorKind::InvalidData, format!("the page data of package {name} is damaged"));
-        Package::read(&store.summary(name)?).ok_or_else(damaged)
+        PackageSummary::read(&store.summary(name)?).ok_or_else(damaged)
     }
 
-    fn each(&self, store: &dyn Store, mut work: impl FnMut(&Package)) {
+    fn each(&self, store: &dyn ConsoleStore, mut work: impl FnMut(&PackageSummary)) {
         for row in &self.rows {
             if let Ok(package) = self.package(store, &row.name) {
                 work(&package);
@@ -159,7 +159,7 @@ impl Index {
     }
 
     /// Reads all packages on first use.
-    pub fn survey(&self, store: &dyn Store) -> &Survey {
+    pub fn survey(&self, store: &dyn ConsoleStore) -> &Survey {
         self.survey.get_or_init(|| {
             let mut survey = Survey::default();
             self.each(store, |package| survey.add(package));
@@ -168,8 +168,12 @@ impl Index {
     }
 
     /// Reads every package once, for everything that an export needs of all of them.
-    pub(crate) fn gather(&self, store: &dyn Store, mut look: impl FnMut(&Package)) -> (Images, Vec<CatalogInput>) {
-        let (mut survey, mut all, mut source) = (Survey::default(), Images::new(), self.empty_source());
+    pub(crate) fn gather(
+        &self,
+        store: &dyn ConsoleStore,
+        mut look: impl FnMut(&PackageSummary),
+    ) -> (ImageUses, Vec<CatalogInput>) {
+        let (mut survey, mut all, mut source) = (Survey::default(), ImageUses::new(), self.empty_source());
         self.each(store, |package| {
             look(package);
             survey.add(package);
@@ -185,14 +189,14 @@ impl Index {
     }
 
     /// Collects the images of all packages.
-    pub fn images(&self, store: &dyn Store) -> Images {
-        let mut all = Images::new();
+    pub fn images(&self, store: &dyn ConsoleStore) -> ImageUses {
+        let mut all = ImageUses::new();
         self.each(store, |package| images::add(&mut all, package));
         all
     }
 
     /// Returns the descriptions of all packages in lower case, in the order of the list.
-    pub(crate) fn descriptions(&self, store: &dyn Store) -> Arc<Vec<String>> {
+    pub(crate) fn descriptions(&self, store: &dyn ConsoleStore) -> Arc<Vec<String>> {
         self.descriptions.get(|| {
             let read = |row: &Row| self.package(store, &row.name).map(|package| package.detail);
             let text =
@@ -202,7 +206,7 @@ impl Index {
     }
 
     /// Returns the catalog as input of a resolution.
-    pub fn source(&self, store: &dyn Store) -> Arc<Vec<CatalogInput>> {
+    pub fn source(&self, store: &dyn ConsoleStore) -> Arc<Vec<CatalogInput>> {
         self.source.get(|| {
             let mut source = self.empty_source();
             self.each(store, |package| outline::add_to_source(package, &mut source));
@@ -242,12 +246,12 @@ impl<T> Cached<T> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::console::{Request, State};
+    use crate::console::{ConsoleRequest, ServerStatus};
 
     /// A catalog that records which packages are read.
-    struct Recording(Vec<Package>, Mutex<Vec<String>>);
+    struct Recording(Vec<PackageSummary>, Mutex<Vec<String>>);
 
-    impl Store for Recording {
+    impl ConsoleStore for Recording {
         fn revision(&self) -> String {
             "1".to_owned()
         }
@@ -281,7 +285,7 @@ mod tests {
     #[test]
     fn the_page_of_a_package_reads_no_other() {
         let package = |name: &str, needs: &[(&str, &str)]| {
-            let mut package = Package::default();
+            let mut package = PackageSummary::default();
             package.row.name = name.to_owned();
             package.row.needs = needs.iter().map(|(name, how)| ((*name).to_owned(), (*how).to_owned())).collect();
             package
@@ -291,8 +295,8 @@ mod tests {
         let console = Console::new("test", "", false);
         console.index(&store).unwrap();
         store.1.lock().unwrap().clear();
-        let request = Request { path: "p/lantern", query: "", html: true };
-        let answer = console.answer(&request, Some(&store), &State::default()).unwrap();
+        let request = ConsoleRequest { path: "p/lantern", query: "", html: true };
+        let answer = console.answer(&request, Some(&store), &ServerStatus::default()).unwrap();
         let page = String::from_utf8(answer.body).unwrap();
         assert!(page.contains("Needed by") && page.contains("package lantern &gt;=1.0.0"), "{page}");
         assert_eq!(*store.1.lock().unwrap(), ["lantern"]);

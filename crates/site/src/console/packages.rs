@@ -5,39 +5,39 @@ use std::io;
 use fbc::spelling::percent;
 use resolve::upgrade_path::Crds;
 
-use super::{Answer, Handler};
+use super::{ConsoleReply, Handler};
 use crate::frame::frame;
-use crate::manifest::Manifest;
+use crate::manifest::VersionManifest;
 use crate::names;
 use crate::pages::package::Neighbours;
 use crate::pages::{compare, graph, install, package, path, version, why, wrong};
-use crate::summary::{Bundle, Package};
+use crate::summary::{PackageSummary, VersionSummary};
 
 impl Handler<'_> {
     /// Finds the package of a path segment, or returns the answer for an unknown one.
-    fn find(&self, part: &str) -> Result<Package, Option<Answer>> {
+    fn find(&self, part: &str) -> Result<PackageSummary, Option<ConsoleReply>> {
         let stem = part.strip_suffix(".html").unwrap_or(part);
         let row = self.index.row_at(part).or_else(|| self.index.row_at(stem));
         if let Some(row) = row {
             return self.index.package(self.store, &row.name).map_err(|error| {
                 let page = wrong::invalid(&self.context, &format!("The package cannot be read: {error}"));
-                Some(Answer::page(500, frame(&self.context, &page)))
+                Some(ConsoleReply::page(500, frame(&self.context, &page)))
             });
         }
         let decoded = percent::decode(stem).unwrap_or_default();
         if let Some(row) = self.index.rows.iter().find(|row| row.name == decoded) {
             let rest = self.request.path.splitn(3, '/').nth(2).map(|rest| format!("/{rest}")).unwrap_or_default();
             let query = if self.request.query.is_empty() { String::new() } else { format!("?{}", self.request.query) };
-            return Err(Some(Answer::moved(format!("{}{rest}{query}", self.context.links.package(&row.name)))));
+            return Err(Some(ConsoleReply::moved(format!("{}{rest}{query}", self.context.links.package(&row.name)))));
         }
         if let Some(one) = self.state.left_out.iter().find(|one| one.package == decoded) {
             let page = wrong::left_out(&self.context, &one.package, &one.reason);
-            return Err(Some(Answer::page(404, frame(&self.context, &page))));
+            return Err(Some(ConsoleReply::page(404, frame(&self.context, &page))));
         }
         Err(self.unknown(&format!("There is no package {decoded:?} in this catalog.")))
     }
 
-    pub(super) fn package(&self, part: &str) -> Option<Answer> {
+    pub(super) fn package(&self, part: &str) -> Option<ConsoleReply> {
         let package = match self.find(part) {
             Ok(package) => package,
             Err(answer) => return answer,
@@ -47,12 +47,12 @@ impl Handler<'_> {
     }
 
     /// Reads the blob of a bundle.
-    pub(super) fn manifest(&self, package: &Package, bundle: &Bundle) -> io::Result<Manifest> {
+    pub(super) fn manifest(&self, package: &PackageSummary, bundle: &VersionSummary) -> io::Result<VersionManifest> {
         let blob = self.store.bundle(&package.row.name, &bundle.name)?;
-        Manifest::read(&blob)
+        VersionManifest::read(&blob)
     }
 
-    pub(super) fn version(&self, part: &str, bundle_part: &str) -> Option<Answer> {
+    pub(super) fn version(&self, part: &str, bundle_part: &str) -> Option<ConsoleReply> {
         let package = match self.find(part) {
             Ok(package) => package,
             Err(answer) => return answer,
@@ -68,16 +68,16 @@ impl Handler<'_> {
             package.before(&bundle.name).and_then(|before| Some((before, self.manifest(&package, before).ok()?)));
         let before = before.as_ref().map(|(bundle, manifest)| (*bundle, manifest));
         let blob = match &manifest {
-            Ok(manifest) => version::Blob::Read(manifest),
-            Err(reason) => version::Blob::Unread(reason.to_string()),
+            Ok(manifest) => version::BundleText::Read(manifest),
+            Err(reason) => version::BundleText::Unread(reason.to_string()),
         };
         Some(self.shown(&version::page(&self.context, &package, bundle, &blob, before, None)))
     }
 
     /// Redirects a version number to the page of its bundle; suggests the newest otherwise.
-    fn other_version(&self, package: &Package, name: &str) -> Option<Answer> {
+    fn other_version(&self, package: &PackageSummary, name: &str) -> Option<ConsoleReply> {
         if let Some(found) = path::find(package, name) {
-            return Some(Answer::moved(self.context.links.version(&package.row.name, &found)?));
+            return Some(ConsoleReply::moved(self.context.links.version(&package.row.name, &found)?));
         }
         if !self.request.html {
             return None;
@@ -91,10 +91,10 @@ impl Handler<'_> {
             ),
         ];
         let what = format!("Package {} has no version {name:?}; the catalog may have removed it.", row.name);
-        Some(Answer::page(404, frame(&self.context, &wrong::unknown(&self.context, &what, &near))))
+        Some(ConsoleReply::page(404, frame(&self.context, &wrong::unknown(&self.context, &what, &near))))
     }
 
-    pub(super) fn of_package(&self, part: &str, page: &str) -> Option<Answer> {
+    pub(super) fn of_package(&self, part: &str, page: &str) -> Option<ConsoleReply> {
         let package = match self.find(part) {
             Ok(package) => package,
             Err(answer) => return answer,
@@ -107,7 +107,7 @@ impl Handler<'_> {
                 self.shown(&graph::page(context, &package, v0, self.parameter("channel").as_deref()))
             }
             "path" => {
-                let parameters = path::Parameters::read(self.request.query);
+                let parameters = path::PathParameters::read(self.request.query);
                 let answer = (!parameters.from.is_empty()).then(|| {
                     let objects = |name: &str| self.manifest(&package, package.bundle(name)?).ok();
                     let crds = |old: &str, new: &str| {
@@ -120,17 +120,20 @@ impl Handler<'_> {
                     answer.map(|answer| self.with_permissions(&package, answer))
                 });
                 let status = if matches!(answer, Some(Err(_))) { 400 } else { 200 };
-                Answer::page(status, frame(context, &path::page(context, &package, &parameters, answer.as_ref(), &[])))
+                ConsoleReply::page(
+                    status,
+                    frame(context, &path::page(context, &package, &parameters, answer.as_ref(), &[])),
+                )
             }
             "why" => {
-                let parameters = why::Parameters::read(self.request.query);
+                let parameters = why::WhyParameters::read(self.request.query);
                 let source = self.index.source(self.store);
                 let answer = why::Explainer::new(&source).answer(&package.row.name, &parameters);
                 let status = if answer.is_err() { 400 } else { 200 };
-                Answer::page(status, frame(context, &why::page(context, &package, &parameters, &answer)))
+                ConsoleReply::page(status, frame(context, &why::page(context, &package, &parameters, &answer)))
             }
             "install" => {
-                let parameters = install::Parameters::read(self.request.query);
+                let parameters = install::InstallParameters::read(self.request.query);
                 let (channel, bundle) = parameters.settle(&package);
                 let source = self.index.source(self.store);
                 let blocked = why::Explainer::new(&source).blocked(&package.row.name, channel, &bundle);
@@ -143,7 +146,7 @@ impl Handler<'_> {
     }
 
     /// Adds the permissions that the end of a path has and its start lacks.
-    fn with_permissions(&self, package: &Package, mut answer: path::Answer) -> path::Answer {
+    fn with_permissions(&self, package: &PackageSummary, mut answer: path::PathAnswer) -> path::PathAnswer {
         let read = |name: &str| {
             let bundle = package.bundle(name)?;
             Some((bundle, self.manifest(package, bundle).ok()?))
@@ -156,7 +159,7 @@ impl Handler<'_> {
     }
 
     /// Returns the two versions in the query, the older one first.
-    pub(super) fn pair<'p>(&self, package: &'p Package) -> Option<(&'p Bundle, &'p Bundle)> {
+    pub(super) fn pair<'p>(&self, package: &'p PackageSummary) -> Option<(&'p VersionSummary, &'p VersionSummary)> {
         let named = |name: &str| self.parameter(name).and_then(|text| path::find(package, &text));
         let bundles = &package.detail.bundles;
         let place = |name: &str| bundles.iter().position(|bundle| bundle.name == name);
@@ -165,10 +168,10 @@ impl Handler<'_> {
         Some((bundles.get(to.max(from))?, bundles.get(to.min(from))?))
     }
 
-    fn compare(&self, package: &Package) -> Answer {
+    fn compare(&self, package: &PackageSummary) -> ConsoleReply {
         let Some((older, newer)) = self.pair(package) else {
             let page = wrong::invalid(&self.context, "The package has no versions.");
-            return Answer::page(404, frame(&self.context, &page));
+            return ConsoleReply::page(404, frame(&self.context, &page));
         };
         match (self.manifest(package, older), self.manifest(package, newer)) {
             (Ok(old), Ok(new)) => {
@@ -177,7 +180,7 @@ impl Handler<'_> {
             }
             (Err(reason), _) | (_, Err(reason)) => {
                 let page = wrong::invalid(&self.context, &format!("The versions cannot be read: {reason}"));
-                Answer::page(503, frame(&self.context, &page))
+                ConsoleReply::page(503, frame(&self.context, &page))
             }
         }
     }

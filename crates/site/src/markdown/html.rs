@@ -100,7 +100,7 @@ const KNOWN: &[&str] = &[
 
 /// A piece of raw HTML.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) enum Piece<'a> {
+pub(super) enum HtmlPiece<'a> {
     /// Plain text.
     Text(&'a str),
     /// An element starts.
@@ -124,7 +124,7 @@ impl Skip {
 }
 
 /// Splits raw HTML into pieces.
-pub(super) fn pieces<'a>(raw: &'a str, skip: &mut Skip) -> Vec<Piece<'a>> {
+pub(super) fn pieces<'a>(raw: &'a str, skip: &mut Skip) -> Vec<HtmlPiece<'a>> {
     let mut out = Vec::new();
     let mut rest = raw;
     while !rest.is_empty() {
@@ -149,11 +149,11 @@ pub(super) fn pieces<'a>(raw: &'a str, skip: &mut Skip) -> Vec<Piece<'a>> {
             }
         }
         let Some(at) = rest.find('<') else {
-            out.push(Piece::Text(rest));
+            out.push(HtmlPiece::Text(rest));
             return out;
         };
         if at > 0 {
-            out.push(Piece::Text(&rest[..at]));
+            out.push(HtmlPiece::Text(&rest[..at]));
             rest = &rest[at..];
         }
         if rest.starts_with("<!--") {
@@ -162,7 +162,7 @@ pub(super) fn pieces<'a>(raw: &'a str, skip: &mut Skip) -> Vec<Piece<'a>> {
             continue;
         }
         let Some((name, closing, length)) = tag(rest) else {
-            out.push(Piece::Text(&rest[..1]));
+            out.push(HtmlPiece::Text(&rest[..1]));
             rest = &rest[1..];
             continue;
         };
@@ -172,19 +172,19 @@ pub(super) fn pieces<'a>(raw: &'a str, skip: &mut Skip) -> Vec<Piece<'a>> {
         if name.is_empty() {
             // A declaration or a processing instruction.
         } else if name.eq_ignore_ascii_case("br") {
-            out.push(Piece::Open("br"));
+            out.push(HtmlPiece::Open("br"));
         } else if name.eq_ignore_ascii_case("hr") {
-            out.push(Piece::Open("hr"));
+            out.push(HtmlPiece::Open("hr"));
         } else if let Some(name) = is(REMOVED) {
             if !closing && !whole.ends_with("/>") {
                 skip.element = Some(name);
             }
         } else if let Some(name) = is(ALLOWED) {
             if !(whole.ends_with("/>")) {
-                out.push(if closing { Piece::Close(name) } else { Piece::Open(name) });
+                out.push(if closing { HtmlPiece::Close(name) } else { HtmlPiece::Open(name) });
             }
         } else if is(KNOWN).is_none() {
-            out.push(Piece::Text(whole));
+            out.push(HtmlPiece::Text(whole));
         }
     }
     out
@@ -236,12 +236,12 @@ mod tests {
     #[test]
     fn only_allowed_elements_are_kept() {
         let of = |raw| pieces(raw, &mut Skip::default());
-        assert_eq!(of("<br/>"), [Piece::Open("br")]);
-        assert_eq!(of("<B onclick=\"x>y\">"), [Piece::Open("b")]);
-        assert_eq!(of("<plan>"), [Piece::Text("<plan>")]);
-        assert_eq!(of("<div class=x>a</div>"), [Piece::Text("a")]);
-        assert_eq!(of("<script>alert(1)</script>b"), [Piece::Text("b")]);
+        assert_eq!(of("<br/>"), [HtmlPiece::Open("br")]);
+        assert_eq!(of("<B onclick=\"x>y\">"), [HtmlPiece::Open("b")]);
+        assert_eq!(of("<plan>"), [HtmlPiece::Text("<plan>")]);
+        assert_eq!(of("<div class=x>a</div>"), [HtmlPiece::Text("a")]);
+        assert_eq!(of("<script>alert(1)</script>b"), [HtmlPiece::Text("b")]);
         assert_eq!(of("<!-- x --><?php ?><!DOCTYPE x>"), []);
-        assert_eq!(of("a < b"), [Piece::Text("a "), Piece::Text("<"), Piece::Text(" b")]);
+        assert_eq!(of("a < b"), [HtmlPiece::Text("a "), HtmlPiece::Text("<"), HtmlPiece::Text(" b")]);
     }
 }

@@ -2,7 +2,7 @@
 
 /// The base of relative links.
 #[derive(Debug, Clone, Default)]
-pub struct Base {
+pub struct LinkBase {
     /// The URL of a repository on a known code host, with a trailing slash.
     repository: Option<String>,
 }
@@ -10,15 +10,15 @@ pub struct Base {
 /// Code hosts with URLs for files in repositories.
 const HOSTS: [&str; 3] = ["github.com", "gitlab.com", "codeberg.org"];
 
-impl Base {
+impl LinkBase {
     /// Uses the repository of an operator as base, if its host is known.
-    pub fn of_repository(repository: &str) -> Base {
+    pub fn of_repository(repository: &str) -> LinkBase {
         let trimmed = repository.trim().trim_end_matches('/').trim_end_matches(".git");
         let known = trimmed
             .strip_prefix("https://")
             .and_then(|rest| rest.split_once('/'))
             .is_some_and(|(host, path)| HOSTS.contains(&host) && path.split('/').count() == 2 && is_plain(path));
-        Base { repository: known.then(|| format!("{trimmed}/blob/HEAD/")) }
+        LinkBase { repository: known.then(|| format!("{trimmed}/blob/HEAD/")) }
     }
 }
 
@@ -27,7 +27,7 @@ fn is_plain(path: &str) -> bool {
 }
 
 /// Returns the target of a link, if it is allowed.
-pub fn safe(target: &str, base: &Base) -> Option<String> {
+pub fn safe(target: &str, base: &LinkBase) -> Option<String> {
     let clean: String = target.chars().filter(|c| !c.is_control() && !c.is_whitespace()).collect();
     if clean.is_empty() || clean.len() > 4096 {
         return None;
@@ -102,7 +102,7 @@ mod tests {
 
     #[test]
     fn only_links_to_pages_and_mailboxes_are_kept() {
-        let none = Base::default();
+        let none = LinkBase::default();
         for bad in [
             "javascript:alert(1)",
             "java\nscript:x",
@@ -122,10 +122,10 @@ mod tests {
         }
         assert_eq!(safe("HTTPS://a.test/x", &none).as_deref(), Some("https://a.test/x"));
         assert_eq!(safe("mailto:a@b.test", &none).as_deref(), Some("mailto:a@b.test"));
-        let base = Base::of_repository("https://github.com/a/b.git");
+        let base = LinkBase::of_repository("https://github.com/a/b.git");
         assert_eq!(safe("docs/x.md", &base).as_deref(), Some("https://github.com/a/b/blob/HEAD/docs/x.md"));
         assert_eq!(safe("../x", &base), None);
-        assert_eq!(safe("x", &Base::of_repository("https://other.test/a/b")), None);
+        assert_eq!(safe("x", &LinkBase::of_repository("https://other.test/a/b")), None);
     }
 
     #[test]

@@ -5,7 +5,7 @@ use proptest::prelude::*;
 use super::*;
 
 fn html(text: &str) -> String {
-    render(text, &Base::default()).html.into_string()
+    render(text, &LinkBase::default()).html.into_string()
 }
 
 /// All elements that the writer can emit.

@@ -2,11 +2,11 @@
 
 use maud::html;
 
-use crate::frame::{Context, Page, Section};
+use crate::frame::{ConsoleSection, Page, PageContext};
 use crate::text::{grouped, t};
 
 /// Renders the page.
-pub fn page(context: &Context<'_>) -> Page {
+pub fn page(context: &PageContext<'_>) -> Page {
     let facts = context.facts;
     let files = context.links.are_files();
     let body = html! {
@@ -24,5 +24,5 @@ pub fn page(context: &Context<'_>) -> Page {
         }
         section.section { h2 { "Privacy" } p { "These pages load nothing from other sites and set no cookies. They store only your choice of theme and keys, in this browser." } }
     };
-    Page { title: "About".to_owned(), section: Section::Other, crumbs: Vec::new(), body, name: "about" }
+    Page { title: "About".to_owned(), section: ConsoleSection::Other, crumbs: Vec::new(), body, name: "about" }
 }

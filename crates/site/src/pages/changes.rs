@@ -4,7 +4,7 @@ use edit::diff::changes::{ChangeKind, Changes, Line, Part, package_lines, summar
 use edit::upgrades::{ChannelReport, regressions};
 use maud::{Markup, html};
 
-use crate::frame::{Context, Page, Section};
+use crate::frame::{ConsoleSection, Page, PageContext};
 use crate::history::{PackageSwap, Swap};
 use crate::text::{count, t};
 
@@ -16,15 +16,15 @@ const OPEN: usize = 5;
 const NAMED: usize = 40;
 
 /// The comparison with another catalog.
-pub struct Compared {
+pub struct ComparedCatalog {
     /// The name of the other catalog.
     pub name: String,
     /// The differences, or the reason why they are unknown.
-    pub outcome: Result<Outcome, String>,
+    pub outcome: Result<CatalogDifferences, String>,
 }
 
 /// The differences between two catalogs.
-pub struct Outcome {
+pub struct CatalogDifferences {
     /// All changes.
     pub changes: Changes,
     /// The consequences for clusters that use the other catalog.
@@ -32,16 +32,16 @@ pub struct Outcome {
 }
 
 /// Renders the page.
-pub fn page(context: &Context<'_>, compared: &[Compared], swaps: &[Swap], since: Option<&str>) -> Page {
+pub fn page(context: &PageContext<'_>, compared: &[ComparedCatalog], swaps: &[Swap], since: Option<&str>) -> Page {
     let body = html! {
         div.intro { h1 { "Changes" } p.soft { "Added, removed and changed objects, and the versions that are stranded." } }
         @for one in compared { (other(context, one)) }
         @if !context.links.are_files() { (swapped(context, swaps, since)) }
     };
-    Page { title: "Changes".to_owned(), section: Section::Changes, crumbs: Vec::new(), body, name: "changes" }
+    Page { title: "Changes".to_owned(), section: ConsoleSection::Changes, crumbs: Vec::new(), body, name: "changes" }
 }
 
-fn other(context: &Context<'_>, compared: &Compared) -> Markup {
+fn other(context: &PageContext<'_>, compared: &ComparedCatalog) -> Markup {
     html! {
         section.section {
             h2 { "Against " (t(&compared.name)) }
@@ -71,7 +71,7 @@ fn other(context: &Context<'_>, compared: &Compared) -> Markup {
 }
 
 /// The bundles that can no longer upgrade to the newest version.
-fn stranded(context: &Context<'_>, reports: &[ChannelReport]) -> Markup {
+fn stranded(context: &PageContext<'_>, reports: &[ChannelReport]) -> Markup {
     let all: usize = reports.iter().map(|report| report.outcomes.len()).sum();
     let lost = regressions(reports);
     if lost == 0 {
@@ -117,7 +117,7 @@ fn list(lines: &[Line]) -> Markup {
     }
 }
 
-fn swapped(context: &Context<'_>, swaps: &[Swap], since: Option<&str>) -> Markup {
+fn swapped(context: &PageContext<'_>, swaps: &[Swap], since: Option<&str>) -> Markup {
     html! {
         section.section.live #swaps {
             h2 { "While this server ran" }
@@ -135,7 +135,7 @@ fn swapped(context: &Context<'_>, swaps: &[Swap], since: Option<&str>) -> Markup
     }
 }
 
-fn one(context: &Context<'_>, package: &PackageSwap) -> Markup {
+fn one(context: &PageContext<'_>, package: &PackageSwap) -> Markup {
     let named = |list: &[(ChangeKind, String)], what: &str| {
         html! {
             @for became in [ChangeKind::Added, ChangeKind::Removed, ChangeKind::Changed] {

@@ -8,9 +8,9 @@ use maud::{Markup, html};
 use serde_json::{Value, json};
 
 use super::{crumbs, tabs};
-use crate::frame::{Context, Page, Section as Place};
-use crate::manifest::Manifest;
-use crate::summary::{Bundle, Package};
+use crate::frame::{ConsoleSection as Place, Page, PageContext};
+use crate::manifest::VersionManifest;
+use crate::summary::{PackageSummary, VersionSummary};
 use crate::text::{count, t};
 
 pub use facts::{differences, gained};
@@ -20,18 +20,18 @@ const TEXT: &str = "Description";
 
 /// A section of the comparison.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Section {
+pub struct ComparisonSection {
     /// What is compared.
     pub title: &'static str,
     /// The differences.
-    pub lines: Vec<Line>,
+    pub lines: Vec<DifferenceLine>,
     /// Why it cannot be compared.
     pub unknown: Option<&'static str>,
 }
 
 /// A difference.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Line {
+pub struct DifferenceLine {
     /// Whether it was added, removed or changed.
     pub what: ChangeKind,
     /// Whether it removes something from users, or requires more of a cluster.
@@ -42,10 +42,10 @@ pub struct Line {
 
 /// Renders the page; `back` compares the newer version with the older one, as for a downgrade.
 pub fn page(
-    context: &Context<'_>,
-    package: &Package,
-    older: (&Bundle, &Manifest),
-    newer: (&Bundle, &Manifest),
+    context: &PageContext<'_>,
+    package: &PackageSummary,
+    older: (&VersionSummary, &VersionManifest),
+    newer: (&VersionSummary, &VersionManifest),
     back: bool,
 ) -> Page {
     let (first, second) = if back { (newer, older) } else { (older, newer) };
@@ -53,7 +53,7 @@ pub fn page(
     let (from, to) = (first.0.full_version(), second.0.full_version());
     let swapped = if back { "" } else { "&swap=1" };
     let name = &package.row.name;
-    let address = |from: &Bundle, to: &Bundle| {
+    let address = |from: &VersionSummary, to: &VersionSummary| {
         format!(
             "{}?from={}&to={}",
             context.links.of_package(name, "compare"),
@@ -84,8 +84,13 @@ pub fn page(
 }
 
 /// A form to choose two versions.
-pub fn picker(context: &Context<'_>, package: &Package, from: Option<&Bundle>, to: Option<&Bundle>) -> Markup {
-    let select = |id: &str, label: &str, chosen: Option<&Bundle>| {
+pub fn picker(
+    context: &PageContext<'_>,
+    package: &PackageSummary,
+    from: Option<&VersionSummary>,
+    to: Option<&VersionSummary>,
+) -> Markup {
+    let select = |id: &str, label: &str, chosen: Option<&VersionSummary>| {
         html! {
             label { (label)
                 select.field name=(id) {
@@ -103,8 +108,9 @@ pub fn picker(context: &Context<'_>, package: &Package, from: Option<&Bundle>, t
 }
 
 /// Shows differences, notable ones first.
-pub fn show(sections: &[Section], equal_too: bool) -> Markup {
-    let notable: Vec<&Line> = sections.iter().flat_map(|section| &section.lines).filter(|line| line.notable).collect();
+pub fn show(sections: &[ComparisonSection], equal_too: bool) -> Markup {
+    let notable: Vec<&DifferenceLine> =
+        sections.iter().flat_map(|section| &section.lines).filter(|line| line.notable).collect();
     html! {
         @if !notable.is_empty() {
             div.note.warn { p { strong { (count(notable.len(), "change", "changes")) " to review: " } "it requires more, or removes something." } }
@@ -135,7 +141,7 @@ pub fn show(sections: &[Section], equal_too: bool) -> Markup {
 }
 
 /// Formats the comparison as Markdown.
-pub fn markdown(sections: &[Section], from: &str, to: &str) -> String {
+pub fn markdown(sections: &[ComparisonSection], from: &str, to: &str) -> String {
     // Nothing in a line may be Markdown syntax, or invisible.
     let code = |text: &str| {
         let text = crate::text::shown(text);
@@ -155,11 +161,12 @@ pub fn markdown(sections: &[Section], from: &str, to: &str) -> String {
 }
 
 /// Returns the comparison as data.
-pub fn data(sections: &[Section], from: &str, to: &str) -> Value {
+pub fn data(sections: &[ComparisonSection], from: &str, to: &str) -> Value {
     let sections: Vec<Value> = sections
         .iter()
         .map(|section| {
-            let line = |line: &Line| json!({"what": line.what.word(), "notable": line.notable, "text": line.text});
+            let line =
+                |line: &DifferenceLine| json!({"what": line.what.word(), "notable": line.notable, "text": line.text});
             let lines: Vec<Value> = section.lines.iter().map(line).collect();
             json!({"title": section.title, "unknown": section.unknown, "lines": lines})
         })

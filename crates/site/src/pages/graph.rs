@@ -5,8 +5,8 @@ use catalog::graph::{EdgeKind, GraphChannel, GraphNode, Presence};
 use maud::{Markup, html};
 
 use super::{crumbs, hero, tabs};
-use crate::frame::{Context, Page, Section, drawing};
-use crate::summary::Package;
+use crate::frame::{ConsoleSection, Page, PageContext, drawing};
+use crate::summary::PackageSummary;
 use crate::text::{count, t};
 
 /// The width at which the legend wraps.
@@ -15,7 +15,7 @@ const LEGEND: i32 = 1180;
 const OPEN: usize = 3;
 
 /// Renders the page.
-pub fn page(context: &Context<'_>, package: &Package, v0: bool, only: Option<&str>) -> Page {
+pub fn page(context: &PageContext<'_>, package: &PackageSummary, v0: bool, only: Option<&str>) -> Page {
     let graph = crate::outline::graph(package, v0);
     let channels = graph.packages.first().map(|package| package.channels.as_slice()).unwrap_or_default();
     let shown: Vec<&GraphChannel<'_>> =
@@ -60,7 +60,7 @@ pub fn page(context: &Context<'_>, package: &Package, v0: bool, only: Option<&st
     };
     Page {
         title: format!("Upgrades of {}", package.title()),
-        section: Section::Packages,
+        section: ConsoleSection::Packages,
         crumbs: crumbs(context, package, &[("Upgrade graph", None)]),
         body,
         name: "graph",
@@ -88,7 +88,7 @@ struct Columns {
     ranges: bool,
 }
 
-fn table(context: &Context<'_>, package: &Package, channel: &GraphChannel<'_>) -> Markup {
+fn table(context: &PageContext<'_>, package: &PackageSummary, channel: &GraphChannel<'_>) -> Markup {
     // Edges are sorted by target.
     let from = |row: usize, kind: EdgeKind| -> Vec<&str> {
         let start = channel.edges.partition_point(|edge| edge.to < row);
@@ -122,8 +122,8 @@ fn table(context: &Context<'_>, package: &Package, channel: &GraphChannel<'_>) -
 }
 
 fn line(
-    context: &Context<'_>,
-    package: &Package,
+    context: &PageContext<'_>,
+    package: &PackageSummary,
     channel: &GraphChannel<'_>,
     node: &GraphNode<'_>,
     columns: Columns,

@@ -4,15 +4,15 @@ use std::collections::BTreeMap;
 
 use maud::html;
 
-use crate::frame::{Context, Page, Section};
-use crate::summary::Package;
+use crate::frame::{ConsoleSection, Page, PageContext};
+use crate::summary::PackageSummary;
 use crate::text::{count, grouped, t};
 
 /// The maximum number of images that are shown at once.
 const PART: usize = 1000;
 
 /// Every image, with the packages and versions that use it.
-pub type Images = BTreeMap<String, Uses>;
+pub type ImageUses = BTreeMap<String, Uses>;
 
 /// The uses of an image.
 #[derive(Debug, Clone, Default)]
@@ -24,7 +24,7 @@ pub struct Uses {
 }
 
 /// Adds the images of a package.
-pub fn add(images: &mut Images, package: &Package) {
+pub fn add(images: &mut ImageUses, package: &PackageSummary) {
     let mut note = |image: &str| {
         if !image.is_empty() {
             let uses = images.entry(image.to_owned()).or_default();
@@ -47,7 +47,7 @@ pub fn add(images: &mut Images, package: &Package) {
 
 /// The parameters of the page.
 #[derive(Debug, Clone, Default)]
-pub struct Parameters {
+pub struct ImagesParameters {
     /// Words in the name.
     pub words: String,
     /// Only of this package.
@@ -56,10 +56,10 @@ pub struct Parameters {
     pub by: String,
 }
 
-impl Parameters {
+impl ImagesParameters {
     /// Parses the query of a URL.
-    pub fn read(query: &str) -> Parameters {
-        let mut parameters = Parameters::default();
+    pub fn read(query: &str) -> ImagesParameters {
+        let mut parameters = ImagesParameters::default();
         for (key, value) in crate::rank::pairs(query) {
             match key.as_str() {
                 "q" => parameters.words = value,
@@ -98,7 +98,7 @@ pub fn registry(image: &str) -> &str {
 }
 
 /// Renders the page.
-pub fn page(context: &Context<'_>, images: &Images, parameters: &Parameters) -> Page {
+pub fn page(context: &PageContext<'_>, images: &ImageUses, parameters: &ImagesParameters) -> Page {
     let found: Vec<(&String, &Uses)> = images.iter().filter(|(image, uses)| parameters.fits(image, uses)).collect();
     let tags = images.keys().filter(|image| !by_digest(image)).count();
     let mut registries: BTreeMap<&str, usize> = BTreeMap::new();
@@ -143,16 +143,16 @@ pub fn page(context: &Context<'_>, images: &Images, parameters: &Parameters) -> 
             }
         }
     };
-    Page { title: "Images".to_owned(), section: Section::Images, crumbs: Vec::new(), body, name: "images" }
+    Page { title: "Images".to_owned(), section: ConsoleSection::Images, crumbs: Vec::new(), body, name: "images" }
 }
 
 /// Lists all images, one per line.
-pub fn text(images: &Images) -> String {
+pub fn text(images: &ImageUses) -> String {
     images.keys().map(|image| format!("{}\n", crate::text::shown(image))).collect()
 }
 
 /// Lists all images with the packages that use them.
-pub fn csv(images: &Images) -> String {
+pub fn csv(images: &ImageUses) -> String {
     let mut out = String::from("image,by,versions,packages\n");
     let quoted = |text: &str| {
         // A spreadsheet would interpret these as formulas.

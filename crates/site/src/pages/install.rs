@@ -4,24 +4,24 @@ use maud::{Markup, html};
 use serde_json::{Value, json};
 
 use super::{crumbs, deprecations, hero, tabs};
-use crate::frame::{Context, Page, Section, block};
+use crate::frame::{ConsoleSection, Page, PageContext, block};
 use crate::manifest::yaml;
-use crate::summary::{Bundle, Channel, Package};
+use crate::summary::{ChannelSummary, PackageSummary, VersionSummary};
 use crate::text::t;
 
 /// The parameters of the page.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Parameters {
+pub struct InstallParameters {
     /// The channel; the default one if empty.
     pub channel: String,
     /// Version or bundle; the head if empty.
     pub version: String,
 }
 
-impl Parameters {
+impl InstallParameters {
     /// Parses the query of a URL.
-    pub fn read(query: &str) -> Parameters {
-        let mut parameters = Parameters::default();
+    pub fn read(query: &str) -> InstallParameters {
+        let mut parameters = InstallParameters::default();
         for (key, value) in crate::rank::pairs(query) {
             match key.as_str() {
                 "channel" => parameters.channel = value,
@@ -33,16 +33,16 @@ impl Parameters {
     }
 }
 
-impl Parameters {
+impl InstallParameters {
     /// Returns the selected channel and bundle.
-    pub fn settle<'p>(&self, package: &'p Package) -> (&'p str, String) {
+    pub fn settle<'p>(&self, package: &'p PackageSummary) -> (&'p str, String) {
         let channel = self.channel(package);
         let head = channel.map(|channel| channel.head.as_str()).unwrap_or_default();
         let chosen = super::path::find(package, &self.version).unwrap_or_else(|| head.to_owned());
         (channel.map(|channel| channel.name.as_str()).unwrap_or_default(), chosen)
     }
 
-    fn channel<'p>(&self, package: &'p Package) -> Option<&'p Channel> {
+    fn channel<'p>(&self, package: &'p PackageSummary) -> Option<&'p ChannelSummary> {
         let detail = &package.detail;
         let name = if self.channel.is_empty() { &detail.default_channel } else { &self.channel };
         detail.channels.iter().find(|channel| channel.name == *name).or(detail.channels.first())
@@ -59,7 +59,12 @@ pub struct Risks {
 }
 
 /// Renders the page.
-pub fn page(context: &Context<'_>, package: &Package, parameters: &Parameters, risks: &Risks) -> Page {
+pub fn page(
+    context: &PageContext<'_>,
+    package: &PackageSummary,
+    parameters: &InstallParameters,
+    risks: &Risks,
+) -> Page {
     let (row, detail) = (&package.row, &package.detail);
     let channel = parameters.channel(package);
     let head = channel.map(|channel| channel.head.as_str()).unwrap_or_default();
@@ -108,7 +113,7 @@ pub fn page(context: &Context<'_>, package: &Package, parameters: &Parameters, r
     };
     Page {
         title: format!("Install {}", package.title()),
-        section: Section::Packages,
+        section: ConsoleSection::Packages,
         crumbs: crumbs(context, package, &[("Install", None)]),
         body,
         name: "install",
@@ -116,7 +121,7 @@ pub fn page(context: &Context<'_>, package: &Package, parameters: &Parameters, r
 }
 
 /// Obstacles in both generations of OLM.
-fn warnings(context: &Context<'_>, risks: &Risks, modes: &[(String, bool)]) -> Markup {
+fn warnings(context: &PageContext<'_>, risks: &Risks, modes: &[(String, bool)]) -> Markup {
     html! {
         @if !risks.blocked.is_empty() {
             div.note.bad #blocked {
@@ -141,7 +146,7 @@ fn warnings(context: &Context<'_>, risks: &Risks, modes: &[(String, bool)]) -> M
 }
 
 /// Obstacles in OLM v1.
-fn second(modes: &[&str], bundle: Option<&Bundle>) -> Markup {
+fn second(modes: &[&str], bundle: Option<&VersionSummary>) -> Markup {
     let needs = bundle.map(super::package::needs).unwrap_or_default();
     html! {
         @if !modes.is_empty() && !modes.contains(&"AllNamespaces") {
@@ -168,7 +173,7 @@ fn documents(list: &[Value]) -> String {
 }
 
 fn v0(
-    package: &Package,
+    package: &PackageSummary,
     channel: &str,
     bundle: &str,
     older: bool,
@@ -201,7 +206,7 @@ fn v0(
     documents(&all)
 }
 
-fn v1(package: &Package, channel: &str, version: &str, older: bool, namespace: &str, image: &str) -> String {
+fn v1(package: &PackageSummary, channel: &str, version: &str, older: bool, namespace: &str, image: &str) -> String {
     let name = &package.row.name;
     let mut all = Vec::new();
     if !image.is_empty() {

@@ -5,16 +5,16 @@ use std::collections::{BTreeMap, BTreeSet};
 use maud::{Markup, html};
 
 use crate::csv::text;
-use crate::frame::{Context, Page, Section};
-use crate::summary::Package;
+use crate::frame::{ConsoleSection, Page, PageContext};
+use crate::summary::PackageSummary;
 use crate::text::{count, t};
 
 /// All kinds, by group and kind in lower case.
-pub type Kinds = BTreeMap<(String, String), Kind>;
+pub type ApiRows = BTreeMap<(String, String), ApiRow>;
 
 /// A kind and its packages.
 #[derive(Debug, Clone, Default)]
-pub struct Kind {
+pub struct ApiRow {
     /// Its spellings.
     pub spelled: BTreeSet<String>,
     /// Packages that provide it, with the provided versions, those of their heads marked.
@@ -24,7 +24,7 @@ pub struct Kind {
 }
 
 /// Adds the kinds that a package provides and requires.
-pub fn add(kinds: &mut Kinds, package: &Package) {
+pub fn add(kinds: &mut ApiRows, package: &PackageSummary) {
     for bundle in &package.detail.bundles {
         let head = bundle.name == package.row.head;
         for (property, value) in bundle.properties() {
@@ -50,12 +50,12 @@ pub fn add(kinds: &mut Kinds, package: &Package) {
 }
 
 /// Renders the page of all kinds.
-pub fn all(context: &Context<'_>, kinds: &Kinds, words: &str) -> Page {
+pub fn all(context: &PageContext<'_>, kinds: &ApiRows, words: &str) -> Page {
     let lower = words.to_lowercase();
     let fits = |(group, kind): &(String, String)| {
         lower.split_whitespace().all(|word| kind.contains(word) || group.to_lowercase().contains(word))
     };
-    let shown: Vec<(&(String, String), &Kind)> =
+    let shown: Vec<(&(String, String), &ApiRow)> =
         kinds.iter().filter(|(key, kind)| !kind.offered.is_empty() && fits(key)).collect();
     let mut by_kind = shown.clone();
     by_kind.sort_by(|a, b| a.0.1.cmp(&b.0.1).then(a.0.0.cmp(&b.0.0)));
@@ -77,11 +77,11 @@ pub fn all(context: &Context<'_>, kinds: &Kinds, words: &str) -> Page {
         }
         @if shown.is_empty() { p.soft { "No kind matches." } }
     };
-    Page { title: "Kinds".to_owned(), section: Section::Kinds, crumbs: Vec::new(), body, name: "kinds" }
+    Page { title: "Kinds".to_owned(), section: ConsoleSection::Kinds, crumbs: Vec::new(), body, name: "kinds" }
 }
 
 /// A search form.
-pub fn search(context: &Context<'_>, page: &str, words: &str, label: &str) -> Markup {
+pub fn search(context: &PageContext<'_>, page: &str, words: &str, label: &str) -> Markup {
     html! {
         form.form.live action=(context.links.top(page)) method="get" {
             label { (label) input.field name="q" type="search" value=(t(words)); }
@@ -90,12 +90,12 @@ pub fn search(context: &Context<'_>, page: &str, words: &str, label: &str) -> Ma
     }
 }
 
-fn spelled(kind: &Kind) -> String {
+fn spelled(kind: &ApiRow) -> String {
     kind.spelled.iter().cloned().collect::<Vec<_>>().join(", ")
 }
 
 /// Renders the page of one kind.
-pub fn one(context: &Context<'_>, group: &str, kind: &Kind) -> Page {
+pub fn one(context: &PageContext<'_>, group: &str, kind: &ApiRow) -> Page {
     let title = spelled(kind);
     let body = html! {
         header.intro { h1 { (t(&title)) } p.soft { code { (t(if group.is_empty() { "core" } else { group })) } } }
@@ -114,5 +114,5 @@ pub fn one(context: &Context<'_>, group: &str, kind: &Kind) -> Page {
         }
     };
     let crumbs = vec![("Kinds".to_owned(), Some(context.links.top("apis"))), (title.clone(), None)];
-    Page { title, section: Section::Kinds, crumbs, body, name: "kind" }
+    Page { title, section: ConsoleSection::Kinds, crumbs, body, name: "kind" }
 }

@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 
 use maud::{Markup, html};
 
-use crate::frame::{Context, Page, Section, date, icon};
-use crate::rank::{self, FACETS, Found, Query, Sort};
+use crate::frame::{ConsoleSection, Page, PageContext, date, icon};
+use crate::rank::{self, FACETS, PackageQuery, QueryResult, Sort};
 use crate::summary::Row;
 use crate::text::{count, grouped, t};
 
@@ -16,7 +16,13 @@ const PART: usize = 1000;
 const WHOLE: usize = 2000;
 
 /// Makes the list.
-pub fn page(context: &Context<'_>, rows: &[Row], query: &Query, descriptions: &[String], part: usize) -> Page {
+pub fn page(
+    context: &PageContext<'_>,
+    rows: &[Row],
+    query: &PackageQuery,
+    descriptions: &[String],
+    part: usize,
+) -> Page {
     let found = rank::find_in(rows, query, descriptions);
     let files = context.links.are_files();
     let total = found.places.len();
@@ -55,17 +61,17 @@ pub fn page(context: &Context<'_>, rows: &[Row], query: &Query, descriptions: &[
             }
         }
     };
-    Page { title: "Packages".to_owned(), section: Section::Packages, crumbs: Vec::new(), body, name: "list" }
+    Page { title: "Packages".to_owned(), section: ConsoleSection::Packages, crumbs: Vec::new(), body, name: "list" }
 }
 
-fn summary(found: usize, all: usize, query: &Query) -> String {
+fn summary(found: usize, all: usize, query: &PackageQuery) -> String {
     match query.words.is_empty() && query.chosen.is_empty() {
         true => count(found, "package", "packages"),
         false => format!("{} of {}", grouped(found), count(all, "package", "packages")),
     }
 }
 
-fn tile(context: &Context<'_>, row: &Row, place: usize) -> Markup {
+fn tile(context: &PageContext<'_>, row: &Row, place: usize) -> Markup {
     let links = &context.links;
     html! {
         li.tile data-n=(place) {
@@ -89,7 +95,7 @@ fn tile(context: &Context<'_>, row: &Row, place: usize) -> Markup {
     }
 }
 
-fn facet_list(facet: &'static str, heading: &str, found: &Found, query: &Query) -> Markup {
+fn facet_list(facet: &'static str, heading: &str, found: &QueryResult, query: &PackageQuery) -> Markup {
     let empty = BTreeMap::new();
     let counts = found.counts.get(facet).unwrap_or(&empty);
     let chosen = |value: &str| query.chosen.get(facet).is_some_and(|values| values.contains(value));
@@ -145,7 +151,7 @@ fn rank_of(value: &str) -> Option<Vec<u32>> {
     value.trim_start_matches('v').split('.').map(|part| part.parse().ok()).collect()
 }
 
-fn orders(context: &Context<'_>, query: &Query) -> Markup {
+fn orders(context: &PageContext<'_>, query: &PackageQuery) -> Markup {
     let orders = [
         (Sort::Relevance, "", "Relevance"),
         (Sort::Name, "name", "Name"),
@@ -166,7 +172,7 @@ fn orders(context: &Context<'_>, query: &Query) -> Markup {
 }
 
 /// What to do when nothing fits.
-fn nothing(context: &Context<'_>, rows: &[Row], query: &Query) -> Markup {
+fn nothing(context: &PageContext<'_>, rows: &[Row], query: &PackageQuery) -> Markup {
     if rows.is_empty() {
         return html! { div.note { p { "This catalog holds no packages." } } };
     }
@@ -197,7 +203,7 @@ fn nothing(context: &Context<'_>, rows: &[Row], query: &Query) -> Markup {
     }
 }
 
-fn parts(context: &Context<'_>, query: &Query, part: usize, total: usize) -> Markup {
+fn parts(context: &PageContext<'_>, query: &PackageQuery, part: usize, total: usize) -> Markup {
     html! {
         nav.actions aria-label="Parts of the list" {
             @for number in 0..total.div_ceil(PART) {
@@ -208,7 +214,7 @@ fn parts(context: &Context<'_>, query: &Query, part: usize, total: usize) -> Mar
 }
 
 /// Returns the address of the list with one more parameter.
-fn with(context: &Context<'_>, query: &Query, key: &str, value: &str) -> String {
+fn with(context: &PageContext<'_>, query: &PackageQuery, key: &str, value: &str) -> String {
     use fbc::spelling::percent::encode as encoded;
     let mut pairs: Vec<String> = Vec::new();
     if !query.words.is_empty() {
@@ -222,7 +228,7 @@ fn with(context: &Context<'_>, query: &Query, key: &str, value: &str) -> String 
 }
 
 /// Returns what the script of the list knows of the packages.
-pub fn index(rows: &[Row], facts: &crate::frame::Facts) -> serde_json::Value {
+pub fn index(rows: &[Row], facts: &crate::frame::CatalogFacts) -> serde_json::Value {
     let rows: Vec<serde_json::Value> = rows
         .iter()
         .map(|row| {

@@ -5,9 +5,9 @@ use serde_json::Value;
 
 use super::{crumbs, deprecations, hero, tabs};
 use crate::csv::LEVELS;
-use crate::frame::{Context, Page, Section, block, date};
-use crate::markdown::{self, Base};
-use crate::summary::{Bundle, Channel, Package};
+use crate::frame::{ConsoleSection, Page, PageContext, block, date};
+use crate::markdown::{self, LinkBase};
+use crate::summary::{ChannelSummary, PackageSummary, VersionSummary};
 use crate::text::{count, size, t};
 
 /// The facts about other packages on a package page.
@@ -18,7 +18,7 @@ pub struct Neighbours {
 }
 
 /// Renders the page of a package.
-pub fn page(context: &Context<'_>, package: &Package, neighbours: &Neighbours) -> Page {
+pub fn page(context: &PageContext<'_>, package: &PackageSummary, neighbours: &Neighbours) -> Page {
     let (row, detail) = (&package.row, &package.detail);
     let head = package.bundle(&row.head);
     let channel = detail.channels.iter().find(|channel| channel.name == detail.default_channel);
@@ -49,11 +49,11 @@ pub fn page(context: &Context<'_>, package: &Package, neighbours: &Neighbours) -
         }
     };
     let title = row.title().to_owned();
-    Page { title, section: Section::Packages, crumbs: crumbs(context, package, &[]), body, name: "package" }
+    Page { title, section: ConsoleSection::Packages, crumbs: crumbs(context, package, &[]), body, name: "package" }
 }
 
 /// The newest entries of the default channel, on one line.
-fn track(context: &Context<'_>, package: &Package) -> Markup {
+fn track(context: &PageContext<'_>, package: &PackageSummary) -> Markup {
     let graph = crate::outline::graph(package, true);
     let Some(channel) =
         graph.packages.first().and_then(|package| package.channels.iter().find(|channel| channel.default))
@@ -80,7 +80,7 @@ fn track(context: &Context<'_>, package: &Package) -> Markup {
 }
 
 /// Shows the description of a package.
-pub fn description(package: &Package) -> Markup {
+pub fn description(package: &PackageSummary) -> Markup {
     let head = &package.detail.head;
     let text = if head.description.trim().is_empty() { &package.detail.description } else { &head.description };
     words(text, head.annotation("repository"))
@@ -91,7 +91,7 @@ pub fn words(text: &str, repository: &str) -> Markup {
     if text.trim().is_empty() {
         return html! { p.soft { "It has no description." } };
     }
-    let rendered = markdown::render(text, &Base::of_repository(repository));
+    let rendered = markdown::render(text, &LinkBase::of_repository(repository));
     html! {
         @if rendered.headings.len() >= 3 {
             details.toc {
@@ -103,10 +103,10 @@ pub fn words(text: &str, repository: &str) -> Markup {
     }
 }
 
-fn channels(context: &Context<'_>, package: &Package) -> Markup {
+fn channels(context: &PageContext<'_>, package: &PackageSummary) -> Markup {
     let detail = &package.detail;
-    let head = |channel: &Channel| package.bundle(&channel.head);
-    let made = |channel: &Channel| head(channel).map(|head| head.date.as_str()).unwrap_or_default();
+    let head = |channel: &ChannelSummary| package.bundle(&channel.head);
+    let made = |channel: &ChannelSummary| head(channel).map(|head| head.date.as_str()).unwrap_or_default();
     let dated = detail.channels.iter().any(|channel| !made(channel).is_empty());
     let noted = detail.channels.iter().any(|channel| channel.deprecation.is_some());
     html! {
@@ -120,7 +120,7 @@ fn channels(context: &Context<'_>, package: &Package) -> Markup {
                         @for channel in &detail.channels {
                             tr {
                                 th scope="row" { (t(&channel.name)) " " @if channel.name == detail.default_channel { span.pill.head { "default" } } }
-                                td { a.ver href=[context.links.version(&package.row.name, &channel.head)] { (t(&head(channel).map(Bundle::full_version).unwrap_or_else(|| channel.head.clone()))) } }
+                                td { a.ver href=[context.links.version(&package.row.name, &channel.head)] { (t(&head(channel).map(VersionSummary::full_version).unwrap_or_else(|| channel.head.clone()))) } }
                                 @if dated { td { (date(made(channel))) } }
                                 td.num { (channel.entries.len()) }
                                 @if noted { td { @if let Some(message) = &channel.deprecation { span.pill.warn { "deprecated" } " " span dir="auto" { (t(message)) } } } }
@@ -133,7 +133,7 @@ fn channels(context: &Context<'_>, package: &Package) -> Markup {
     }
 }
 
-fn versions(context: &Context<'_>, package: &Package) -> Markup {
+fn versions(context: &PageContext<'_>, package: &PackageSummary) -> Markup {
     let (name, detail, files) = (&package.row.name, &package.detail, context.links.are_files());
     let skipped: std::collections::BTreeSet<&str> = detail
         .channels
@@ -188,7 +188,7 @@ fn versions(context: &Context<'_>, package: &Package) -> Markup {
     }
 }
 
-fn kinds(context: &Context<'_>, package: &Package, head: Option<&Bundle>) -> Markup {
+fn kinds(context: &PageContext<'_>, package: &PackageSummary, head: Option<&VersionSummary>) -> Markup {
     let Some(head) = head else { return html! {} };
     let offered = head.values(fbc::property::GVK);
     let needs = needs(head);
@@ -220,10 +220,10 @@ fn kinds(context: &Context<'_>, package: &Package, head: Option<&Bundle>) -> Mar
 }
 
 /// A requirement of a bundle: its description, and the package, or group and kind.
-pub type Need = (String, Option<(String, Option<String>)>);
+pub type NeedRow = (String, Option<(String, Option<String>)>);
 
 /// Returns the requirements of a bundle.
-pub fn needs(bundle: &Bundle) -> Vec<Need> {
+pub fn needs(bundle: &VersionSummary) -> Vec<NeedRow> {
     let read = resolve::input::CandidateBundle::installed(&bundle.name, None, &bundle.properties);
     read.facts
         .needs
@@ -240,7 +240,7 @@ pub fn needs(bundle: &Bundle) -> Vec<Need> {
 }
 
 /// Shows the requirements of a bundle.
-pub(crate) fn need_list(context: &Context<'_>, needs: &[Need]) -> Markup {
+pub(crate) fn need_list(context: &PageContext<'_>, needs: &[NeedRow]) -> Markup {
     html! {
         ul { @for (words, target) in needs {
             li { @match target {
@@ -256,9 +256,9 @@ fn fact(name: &str, value: Markup) -> Markup {
     html! { div { dt { (name) } dd { (value) } } }
 }
 
-fn facts(context: &Context<'_>, package: &Package) -> Markup {
+fn facts(context: &PageContext<'_>, package: &PackageSummary) -> Markup {
     let (row, csv) = (&package.row, &package.detail.head);
-    let base = Base::default();
+    let base = LinkBase::default();
     let link = |target: &str, words: &str| match markdown::safe_link(target, &base) {
         Some(target) => html! { a href=(t(&target)) rel="noopener noreferrer nofollow" { (t(words)) } },
         None => html! { (t(words)) },
@@ -308,7 +308,7 @@ fn facts(context: &Context<'_>, package: &Package) -> Markup {
 }
 
 /// Shows blobs of other schemas; support phases as a table.
-fn customs(package: &Package) -> Markup {
+fn customs(package: &PackageSummary) -> Markup {
     html! {
         @for (schema, name, value) in &package.detail.customs {
             @let phases = crate::csv::items(&value["versions"]);

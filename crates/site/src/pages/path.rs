@@ -11,13 +11,13 @@ use resolve::resolver::ResolutionRefusal;
 use resolve::upgrade_path::{CompareCrds, Ending, Onward, Question, UpgradePath, onward, upgrade_path};
 
 use super::{crumbs, hero, tabs};
-use crate::frame::{Context, Page, Section, block};
-use crate::summary::Package;
+use crate::frame::{ConsoleSection, Page, PageContext, block};
+use crate::summary::PackageSummary;
 use crate::text::{count, t};
 
 /// The parameters of the page.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Parameters {
+pub struct PathParameters {
     /// Version or bundle that is installed.
     pub from: String,
     /// Version or bundle to stop at; the newest if empty.
@@ -28,10 +28,10 @@ pub struct Parameters {
     pub v1: bool,
 }
 
-impl Parameters {
+impl PathParameters {
     /// Parses the query of a URL.
-    pub fn read(query: &str) -> Parameters {
-        let mut parameters = Parameters::default();
+    pub fn read(query: &str) -> PathParameters {
+        let mut parameters = PathParameters::default();
         for (key, value) in crate::rank::pairs(query) {
             match key.as_str() {
                 "from" => parameters.from = value.trim().to_owned(),
@@ -47,7 +47,7 @@ impl Parameters {
 
 /// An upgrade path, and what it brings.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Answer {
+pub struct PathAnswer {
     /// The path.
     pub path: UpgradePath,
     /// The permissions that the end has and the start lacks, if both are known.
@@ -60,10 +60,10 @@ pub struct Answer {
 /// Fails when the request is invalid.
 pub fn answer(
     source: &[CatalogInput],
-    package: &Package,
-    parameters: &Parameters,
+    package: &PackageSummary,
+    parameters: &PathParameters,
     crds: &CompareCrds<'_>,
-) -> Result<Answer, RequestError> {
+) -> Result<PathAnswer, RequestError> {
     let given = |text| Some(text).filter(|text: &&str| !text.is_empty());
     let question = Question {
         package: &package.row.name,
@@ -72,11 +72,11 @@ pub fn answer(
         channel: given(&parameters.channel),
         v1: parameters.v1.then_some(crds),
     };
-    upgrade_path(&Pool::new(source, "operators"), &question).map(|path| Answer { path, gained: None })
+    upgrade_path(&Pool::new(source, "operators"), &question).map(|path| PathAnswer { path, gained: None })
 }
 
 /// Finds a bundle by name or version.
-pub fn find(package: &Package, text: &str) -> Option<String> {
+pub fn find(package: &PackageSummary, text: &str) -> Option<String> {
     let parsed = Version::parse_tolerant(text).ok();
     let same = |version: &str| {
         let own = Version::parse_strict(version).ok();
@@ -89,10 +89,10 @@ pub fn find(package: &Package, text: &str) -> Option<String> {
 
 /// Renders the page.
 pub fn page(
-    context: &Context<'_>,
-    package: &Package,
-    parameters: &Parameters,
-    answer: Option<&Result<Answer, RequestError>>,
+    context: &PageContext<'_>,
+    package: &PackageSummary,
+    parameters: &PathParameters,
+    answer: Option<&Result<PathAnswer, RequestError>>,
     onward: &[ChannelPaths],
 ) -> Page {
     let files = context.links.are_files();
@@ -109,14 +109,14 @@ pub fn page(
     };
     Page {
         title: format!("Upgrade path of {}", package.title()),
-        section: Section::Packages,
+        section: ConsoleSection::Packages,
         crumbs: crumbs(context, package, &[("Upgrade path", None)]),
         body,
         name: "path",
     }
 }
 
-fn picker(context: &Context<'_>, package: &Package, parameters: &Parameters) -> Markup {
+fn picker(context: &PageContext<'_>, package: &PackageSummary, parameters: &PathParameters) -> Markup {
     let target = context.links.of_package(&package.row.name, "path");
     let detail = &package.detail;
     html! {
@@ -140,7 +140,12 @@ fn picker(context: &Context<'_>, package: &Package, parameters: &Parameters) -> 
     }
 }
 
-fn steps(context: &Context<'_>, package: &Package, parameters: &Parameters, answer: &Answer) -> Markup {
+fn steps(
+    context: &PageContext<'_>,
+    package: &PackageSummary,
+    parameters: &PathParameters,
+    answer: &PathAnswer,
+) -> Markup {
     let (name, path) = (&package.row.name, &answer.path);
     let version =
         |bundle: &str| package.bundle(bundle).map(|bundle| bundle.full_version()).unwrap_or_else(|| bundle.to_owned());
@@ -214,7 +219,7 @@ pub struct ChannelPaths {
 }
 
 /// Follows the upgrades from every bundle of a package.
-pub fn all(pool: &Pool<'_>, package: &Package) -> Vec<ChannelPaths> {
+pub fn all(pool: &Pool<'_>, package: &PackageSummary) -> Vec<ChannelPaths> {
     let graph = crate::outline::graph(package, true);
     let channels = graph.packages.first().map(|package| package.channels.as_slice()).unwrap_or_default();
     let of_channel = |channel: &catalog::graph::GraphChannel<'_>| {
@@ -228,7 +233,7 @@ pub fn all(pool: &Pool<'_>, package: &Package) -> Vec<ChannelPaths> {
 }
 
 /// The upgrades from every version, which the script shows for the chosen one.
-fn overview(package: &Package, onward: &[ChannelPaths]) -> Markup {
+fn overview(package: &PackageSummary, onward: &[ChannelPaths]) -> Markup {
     let shown = |name: &str| package.bundle(name).map_or_else(|| name.to_owned(), |bundle| bundle.full_version());
     html! {
         @for ChannelPaths { channel, paths } in onward {

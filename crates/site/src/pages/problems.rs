@@ -2,13 +2,13 @@
 
 use maud::html;
 
-use crate::frame::{Context, Page, Section};
+use crate::frame::{ConsoleSection, Page, PageContext};
 use crate::summary::Row;
 use crate::text::{count, t};
 
 /// A package that is not served.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct LeftOut {
+pub struct UnservedPackage {
     /// Its name.
     pub package: String,
     /// Its problems.
@@ -17,7 +17,7 @@ pub struct LeftOut {
 
 /// A problem that a validation rule found.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Found {
+pub struct ProblemRow {
     /// The rule.
     pub rule: String,
     /// Whether it is a warning.
@@ -34,14 +34,15 @@ pub struct Found {
 
 /// Renders the page.
 pub fn page(
-    context: &Context<'_>,
+    context: &PageContext<'_>,
     rows: &[Row],
-    left_out: &[LeftOut],
+    left_out: &[UnservedPackage],
     refused: Option<&str>,
-    found: Option<&[Found]>,
+    found: Option<&[ProblemRow]>,
 ) -> Page {
     let with: Vec<&Row> = rows.iter().filter(|row| !row.problems.is_empty()).collect();
-    let clean = with.is_empty() && left_out.is_empty() && refused.is_none() && found.is_none_or(<[Found]>::is_empty);
+    let clean =
+        with.is_empty() && left_out.is_empty() && refused.is_none() && found.is_none_or(<[ProblemRow]>::is_empty);
     let body = html! {
         div.intro { h1 { "Problems" } p.soft { "Problems that validation found, and content that could not be shown." } }
         @if clean { div.note { p { "No problems. Every package passes all " (catalog::rules::RULES.len()) " rules of " code { "opm validate" } "." } } }
@@ -75,7 +76,7 @@ pub fn page(
             }
         }
     };
-    Page { title: "Problems".to_owned(), section: Section::Problems, crumbs: Vec::new(), body, name: "problems" }
+    Page { title: "Problems".to_owned(), section: ConsoleSection::Problems, crumbs: Vec::new(), body, name: "problems" }
 }
 
 fn lines(text: &str) -> maud::Markup {

@@ -12,10 +12,10 @@ use maud::{Markup, html};
 use serde_json::Value;
 
 use super::{crumbs, deprecations, hero_of};
-use crate::frame::{Context, Page, Section, block, copyable, date};
-use crate::manifest::{Manifest, yaml};
+use crate::frame::{ConsoleSection, Page, PageContext, block, copyable, date};
+use crate::manifest::{VersionManifest, yaml};
 use crate::permissions::Permissions;
-use crate::summary::{Bundle, Package};
+use crate::summary::{PackageSummary, VersionSummary};
 use crate::text::{count, size, t};
 use bundle::Object;
 
@@ -26,9 +26,9 @@ const RAW: usize = 256 << 10;
 const MIN_LINKED: usize = 240;
 
 /// The blob of a bundle, if it could be read.
-pub enum Blob<'a> {
+pub enum BundleText<'a> {
     /// It was read.
-    Read(&'a Manifest),
+    Read(&'a VersionManifest),
     /// It cannot be read now, for this reason.
     Unread(String),
 }
@@ -41,7 +41,7 @@ pub struct SharedSections(RefCell<HashMap<String, (String, String, String)>>);
 
 impl SharedSections {
     /// Returns the page of another version with the same section; if there is none, records this one.
-    fn elsewhere(&self, what: &str, bundle: &Bundle, id: &str) -> Option<(String, String, String)> {
+    fn elsewhere(&self, what: &str, bundle: &VersionSummary, id: &str) -> Option<(String, String, String)> {
         use std::collections::hash_map::Entry;
         match self.0.borrow_mut().entry(crate::summary::digest(what.as_bytes())) {
             Entry::Occupied(there) => Some(there.get().clone()).filter(|(name, ..)| *name != bundle.name),
@@ -55,9 +55,9 @@ impl SharedSections {
 
 /// Shows a section, or a link to the same section of another version.
 fn once(
-    context: &Context<'_>,
-    package: &Package,
-    bundle: &Bundle,
+    context: &PageContext<'_>,
+    package: &PackageSummary,
+    bundle: &VersionSummary,
     shared: Option<&SharedSections>,
     id: &str,
     part: Markup,
@@ -73,16 +73,16 @@ fn once(
 
 /// Renders the page of a version; `before` is the previous version, if it was read.
 pub fn page(
-    context: &Context<'_>,
-    package: &Package,
-    bundle: &Bundle,
-    blob: &Blob<'_>,
-    before: Option<(&Bundle, &Manifest)>,
+    context: &PageContext<'_>,
+    package: &PackageSummary,
+    bundle: &VersionSummary,
+    blob: &BundleText<'_>,
+    before: Option<(&VersionSummary, &VersionManifest)>,
     shared: Option<&SharedSections>,
 ) -> Page {
     let manifest = match blob {
-        Blob::Read(manifest) => Some(*manifest),
-        Blob::Unread(_) => None,
+        BundleText::Read(manifest) => Some(*manifest),
+        BundleText::Unread(_) => None,
     };
     let permissions = manifest.and_then(Permissions::of);
     let version = bundle.full_version();
@@ -98,7 +98,7 @@ pub fn page(
     let body = html! {
         (hero_of(context, package, &format!("{} {version}", package.title()), Some(bundle)))
         (deprecations(&[("This package", package.detail.deprecation.as_deref()), ("This version", bundle.deprecation.as_deref())]))
-        @if let Blob::Unread(reason) = blob { div.note.warn { p { "This version cannot be read completely right now: " (t(reason)) } } }
+        @if let BundleText::Unread(reason) = blob { div.note.warn { p { "This version cannot be read completely right now: " (t(reason)) } } }
         (neighbours(context, package, bundle))
         div.two {
             div {
@@ -122,18 +122,20 @@ pub fn page(
     };
     Page {
         title: format!("{} {version}", package.title()),
-        section: Section::Packages,
+        section: ConsoleSection::Packages,
         crumbs: crumbs(context, package, &[(version.as_str(), None)]),
         body,
         name: "version",
     }
 }
 
-fn neighbours(context: &Context<'_>, package: &Package, bundle: &Bundle) -> Markup {
+fn neighbours(context: &PageContext<'_>, package: &PackageSummary, bundle: &VersionSummary) -> Markup {
     let name = &package.row.name;
     let links = &context.links;
     let (older, newer) = (package.before(&bundle.name), package.after(&bundle.name));
-    let page = |bundle: Option<&Bundle>| links.version(name, &bundle?.name).zip(bundle.map(Bundle::full_version));
+    let page = |bundle: Option<&VersionSummary>| {
+        links.version(name, &bundle?.name).zip(bundle.map(VersionSummary::full_version))
+    };
     html! {
         nav.actions.section aria-label="Other versions" {
             @if let Some((page, version)) = page(older) { a.button rel="prev" data-key="[" href=(page) { "← " (t(&version)) } }
@@ -148,10 +150,10 @@ fn neighbours(context: &Context<'_>, package: &Package, bundle: &Bundle) -> Mark
 }
 
 fn overview(
-    context: &Context<'_>,
-    package: &Package,
-    bundle: &Bundle,
-    manifest: Option<&Manifest>,
+    context: &PageContext<'_>,
+    package: &PackageSummary,
+    bundle: &VersionSummary,
+    manifest: Option<&VersionManifest>,
     shared: Option<&SharedSections>,
 ) -> Markup {
     let row = |name: &str, value: Markup| html! { tr { th scope="row" { (name) } td { (value) } } };
@@ -182,7 +184,7 @@ fn overview(
     }
 }
 
-fn images(context: &Context<'_>, package: &Package, bundle: &Bundle) -> Markup {
+fn images(context: &PageContext<'_>, package: &PackageSummary, bundle: &VersionSummary) -> Markup {
     let mut uses = vec![0usize; package.detail.images.len()];
     for other in &package.detail.bundles {
         let mut seen: Vec<u32> = other.images.iter().map(|(place, _)| *place).collect();
@@ -223,7 +225,7 @@ fn images(context: &Context<'_>, package: &Package, bundle: &Bundle) -> Markup {
     }
 }
 
-fn raw(context: &Context<'_>, bundle: &Bundle, manifest: Option<&Manifest>) -> Markup {
+fn raw(context: &PageContext<'_>, bundle: &VersionSummary, manifest: Option<&VersionManifest>) -> Markup {
     let Some(manifest) = manifest else { return html! { p.soft { "The blob cannot be read now." } } };
     html! {
         p.soft { "The blob has " (size(bundle.size)) "." @if !context.links.are_files() { " The API serves it whole." } }
@@ -236,7 +238,7 @@ fn raw(context: &Context<'_>, bundle: &Bundle, manifest: Option<&Manifest>) -> M
 }
 
 /// Shows the blob without manifests, which have their own sections, and are mostly base64 here.
-fn blob(manifest: &Manifest) -> Markup {
+fn blob(manifest: &VersionManifest) -> Markup {
     let mut blob = manifest.blob.clone();
     if let Some(list) = blob["properties"].as_array_mut() {
         list.retain(|one| one["type"] != property::BUNDLE_OBJECT);
@@ -251,7 +253,7 @@ fn blob(manifest: &Manifest) -> Markup {
 }
 
 /// Shows the properties that no section above covers: thousands of files need not repeat the others.
-fn unknown(manifest: &Manifest) -> Markup {
+fn unknown(manifest: &VersionManifest) -> Markup {
     let known = [
         property::PACKAGE,
         property::PACKAGE_REQUIRED,

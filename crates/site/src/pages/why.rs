@@ -14,8 +14,8 @@ use resolve::resolver::{self, Resolution};
 use resolve::why::{self, ReasonPart};
 
 use super::{crumbs, hero, tabs};
-use crate::frame::{Context, Page, Section, block};
-use crate::summary::Package;
+use crate::frame::{ConsoleSection, Page, PageContext, block};
+use crate::summary::PackageSummary;
 use crate::text::t;
 
 /// The maximum number of installed bundles.
@@ -23,7 +23,7 @@ const INSTALLED: usize = 50;
 
 /// The parameters of the page.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Parameters {
+pub struct WhyParameters {
     /// Version or bundle; the package itself if empty.
     pub version: String,
     /// The channel; any if empty.
@@ -32,10 +32,10 @@ pub struct Parameters {
     pub installed: String,
 }
 
-impl Parameters {
+impl WhyParameters {
     /// Parses the query of a URL.
-    pub fn read(query: &str) -> Parameters {
-        let mut parameters = Parameters::default();
+    pub fn read(query: &str) -> WhyParameters {
+        let mut parameters = WhyParameters::default();
         for (key, value) in crate::rank::pairs(query) {
             match key.as_str() {
                 "version" => parameters.version = value.trim().to_owned(),
@@ -71,18 +71,18 @@ impl Parameters {
 
 /// The answer.
 #[derive(Debug, Clone, Default)]
-pub struct Answer {
+pub struct WhyAnswer {
     /// The answer of `opm why`.
     pub parts: Vec<ReasonPart>,
     /// The answer of `opm resolve`, if a namespace is simulated.
-    pub plan: Option<Plan>,
+    pub plan: Option<NamespacePlan>,
     /// The bundles in the answer, with their packages.
     named: HashMap<String, String>,
 }
 
 /// The result for a namespace.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Plan {
+pub enum NamespacePlan {
     /// These steps.
     Steps(Vec<PlannedChange>),
     /// Nothing changes, for these reasons; the last is the message of the cluster.
@@ -129,13 +129,13 @@ impl<'a> Explainer<'a> {
     ///
     /// # Errors
     /// Fails when the request is invalid.
-    pub fn answer(&self, package: &str, parameters: &Parameters) -> Result<Answer, AnswerError> {
+    pub fn answer(&self, package: &str, parameters: &WhyParameters) -> Result<WhyAnswer, AnswerError> {
         let pool = &self.pool;
         pool.reset_work();
         let parts = why::why(pool, &self.requirers, &parameters.request(package).resolve(pool))?;
         let plan = (!parameters.installed.is_empty() || !parameters.version.is_empty())
             .then(|| plan(pool, package, parameters));
-        let mut answer = Answer { parts, plan: plan.transpose()?, named: HashMap::new() };
+        let mut answer = WhyAnswer { parts, plan: plan.transpose()?, named: HashMap::new() };
         let named =
             answer.lines().flat_map(words).map(|(word, _)| word).filter_map(|word| self.packages.get_key_value(word));
         answer.named = named.map(|(name, package)| ((*name).to_owned(), (*package).to_owned())).collect();
@@ -149,17 +149,17 @@ impl Explainer<'_> {
     pub fn blocked(&self, package: &str, channel: &str, bundle: &str) -> Vec<String> {
         self.pool.reset_work();
         let parameters =
-            Parameters { channel: channel.to_owned(), version: bundle.to_owned(), installed: String::new() };
+            WhyParameters { channel: channel.to_owned(), version: bundle.to_owned(), installed: String::new() };
         match plan(&self.pool, package, &parameters) {
-            Ok(Plan::Steps(_)) => Vec::new(),
-            Ok(Plan::Conflict(lines)) => lines,
+            Ok(NamespacePlan::Steps(_)) => Vec::new(),
+            Ok(NamespacePlan::Conflict(lines)) => lines,
             Err(error) => vec![error.to_string()],
         }
     }
 }
 
 /// Computes what a cluster does when the version is requested beside the installed bundles.
-fn plan(pool: &Pool<'_>, package: &str, parameters: &Parameters) -> Result<Plan, AnswerError> {
+fn plan(pool: &Pool<'_>, package: &str, parameters: &WhyParameters) -> Result<NamespacePlan, AnswerError> {
     let mut state = ClusterNamespace::default();
     let given: Vec<&str> = parameters.installed().collect();
     if given.len() > INSTALLED {
@@ -177,30 +177,30 @@ fn plan(pool: &Pool<'_>, package: &str, parameters: &Parameters) -> Result<Plan,
         request::subscribe(&wanted, pool, &mut state)?;
     }
     Ok(match resolver::resolve(pool, &state) {
-        Resolution::Solved(chosen) => Plan::Steps(plan::steps(pool, &state, &chosen)),
+        Resolution::Solved(chosen) => NamespacePlan::Steps(plan::steps(pool, &state, &chosen)),
         Resolution::Unsatisfiable(conflict) => {
             let mut lines = explain(pool, &state, &conflict);
             lines.push(format!("OLM says: {}", conflict.message()));
-            Plan::Conflict(lines)
+            NamespacePlan::Conflict(lines)
         }
-        Resolution::Error(refusal) => Plan::Conflict(vec![refusal.said()]),
+        Resolution::Error(refusal) => NamespacePlan::Conflict(vec![refusal.said()]),
     })
 }
 
-impl Answer {
+impl WhyAnswer {
     fn lines(&self) -> impl Iterator<Item = &str> {
         let parts = self.parts.iter().flat_map(|part| std::iter::once(&part.heading).chain(&part.lines));
         let steps = self.plan.iter().flat_map(|plan| match plan {
-            Plan::Steps(steps) => {
+            NamespacePlan::Steps(steps) => {
                 steps.iter().flat_map(|step| std::iter::once(&step.name).chain(&step.reasons)).collect::<Vec<_>>()
             }
-            Plan::Conflict(lines) => lines.iter().collect(),
+            NamespacePlan::Conflict(lines) => lines.iter().collect(),
         });
         parts.chain(steps).map(String::as_str)
     }
 
     /// Shows a line, with links to the bundles it names.
-    fn line(&self, context: &Context<'_>, line: &str) -> Markup {
+    fn line(&self, context: &PageContext<'_>, line: &str) -> Markup {
         html! {
             @for (word, rest) in words(line) {
                 @match self.named.get(word) {
@@ -231,10 +231,10 @@ fn words(line: &str) -> impl Iterator<Item = (&str, &str)> {
 
 /// Renders the page.
 pub fn page(
-    context: &Context<'_>,
-    package: &Package,
-    parameters: &Parameters,
-    answer: &Result<Answer, AnswerError>,
+    context: &PageContext<'_>,
+    package: &PackageSummary,
+    parameters: &WhyParameters,
+    answer: &Result<WhyAnswer, AnswerError>,
 ) -> Page {
     let name = &package.row.name;
     let files = context.links.are_files();
@@ -260,14 +260,14 @@ pub fn page(
     };
     Page {
         title: format!("Why {}", package.title()),
-        section: Section::Packages,
+        section: ConsoleSection::Packages,
         crumbs: crumbs(context, package, &[("Why", None)]),
         body,
         name: "why",
     }
 }
 
-fn commands(package: &str, parameters: &Parameters) -> String {
+fn commands(package: &str, parameters: &WhyParameters) -> String {
     let wanted = parameters.request(package).text;
     let mut lines = format!("opm why CATALOG {}", fbc::spelling::shell::quoted(&wanted));
     if !parameters.installed.is_empty() || !parameters.version.is_empty() {
@@ -279,7 +279,7 @@ fn commands(package: &str, parameters: &Parameters) -> String {
     lines
 }
 
-fn form(context: &Context<'_>, package: &Package, parameters: &Parameters) -> Markup {
+fn form(context: &PageContext<'_>, package: &PackageSummary, parameters: &WhyParameters) -> Markup {
     let detail = &package.detail;
     html! {
         form.form.live action=(context.links.of_package(&package.row.name, "why")) method="get" {
@@ -297,12 +297,12 @@ fn form(context: &Context<'_>, package: &Package, parameters: &Parameters) -> Ma
     }
 }
 
-fn namespace(context: &Context<'_>, answer: &Answer, plan: &Plan) -> Markup {
+fn namespace(context: &PageContext<'_>, answer: &WhyAnswer, plan: &NamespacePlan) -> Markup {
     html! {
         section.section #plan {
             h2 { "What a cluster does" }
             @match plan {
-                Plan::Steps(steps) => {
+                NamespacePlan::Steps(steps) => {
                     @if steps.iter().all(|step| step.action == "keep") { p { "Nothing changes." } }
                     ol.steps { @for step in steps {
                         li.end[step.action != "keep"] {
@@ -314,7 +314,7 @@ fn namespace(context: &Context<'_>, answer: &Answer, plan: &Plan) -> Markup {
                         }
                     } }
                 },
-                Plan::Conflict(lines) => div.note.bad {
+                NamespacePlan::Conflict(lines) => div.note.bad {
                     p { strong { "This cannot be resolved: nothing in the namespace would be installed or upgraded." } }
                     @for line in lines { p { (answer.line(context, line.trim())) } }
                 },

@@ -2,11 +2,11 @@
 
 use maud::html;
 
-use crate::frame::{Context, Page, Section};
+use crate::frame::{ConsoleSection, Page, PageContext};
 use crate::text::t;
 
 /// Renders the page for an unknown path.
-pub fn unknown(context: &Context<'_>, what: &str, near: &[(String, String)]) -> Page {
+pub fn unknown(context: &PageContext<'_>, what: &str, near: &[(String, String)]) -> Page {
     let body = html! {
         h1 { "Not found" }
         p { (t(what)) }
@@ -16,24 +16,30 @@ pub fn unknown(context: &Context<'_>, what: &str, near: &[(String, String)]) -> 
         }
         p { a.button href=(context.links.list()) { "All packages" } }
     };
-    Page { title: "Not found".to_owned(), section: Section::Other, crumbs: Vec::new(), body, name: "wrong" }
+    Page { title: "Not found".to_owned(), section: ConsoleSection::Other, crumbs: Vec::new(), body, name: "wrong" }
 }
 
 /// Renders the page of a package that is not served.
-pub fn left_out(context: &Context<'_>, package: &str, reason: &str) -> Page {
+pub fn left_out(context: &PageContext<'_>, package: &str, reason: &str) -> Page {
     let body = html! {
         h1 { (t(package)) }
         div.note.bad { p { strong { "This package is not served." } " It has errors:" } }
         (crate::frame::block("Message", reason))
         p { a.button href=(context.links.top("problems")) { "All problems" } }
     };
-    Page { title: package.to_owned(), section: Section::Packages, crumbs: Vec::new(), body, name: "left-out" }
+    Page { title: package.to_owned(), section: ConsoleSection::Packages, crumbs: Vec::new(), body, name: "left-out" }
 }
 
 /// Renders the page for an invalid request.
-pub(crate) fn invalid(context: &Context<'_>, reason: &str) -> Page {
+pub(crate) fn invalid(context: &PageContext<'_>, reason: &str) -> Page {
     let body = html! { h1 { "Invalid request" } div.note.bad { p { (t(reason)) } } p { a.button href=(context.links.list()) { "All packages" } } };
-    Page { title: "Invalid request".to_owned(), section: Section::Other, crumbs: Vec::new(), body, name: "wrong" }
+    Page {
+        title: "Invalid request".to_owned(),
+        section: ConsoleSection::Other,
+        crumbs: Vec::new(),
+        body,
+        name: "wrong",
+    }
 }
 
 /// Renders the page of a catalog that is still loading.

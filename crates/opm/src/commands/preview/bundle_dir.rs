@@ -10,7 +10,7 @@ use fbc::Limits;
 use serde_json::{Value, json};
 use serve::cache::store::Fingerprint;
 use serve::run::{CatalogOrigin, OriginError, PollOutcome};
-use site::pages::problems::Found;
+use site::pages::problems::ProblemRow;
 
 use crate::interrupt::Unfinished;
 use crate::limits;
@@ -83,7 +83,7 @@ impl CatalogOrigin for BundleDir {
 }
 
 /// Returns the findings of `opm bundle validate`.
-pub(super) fn problems(directory: &Path) -> Vec<Found> {
+pub(super) fn problems(directory: &Path) -> Vec<ProblemRow> {
     let Ok(limits) = limits::from_env() else { return Vec::new() };
     let bundle = BundleDirectory::read(directory.to_path_buf(), Some(directory.display().to_string()), &limits);
     let mut findings = match bundle::check(bundle, &Check::plain(&limits, fbc::spelling::calendar::today()), None) {
@@ -94,7 +94,7 @@ pub(super) fn problems(directory: &Path) -> Vec<Found> {
     findings.into_iter().map(|finding| found(finding, directory)).collect()
 }
 
-fn found(finding: Finding, directory: &Path) -> Found {
+fn found(finding: Finding, directory: &Path) -> ProblemRow {
     // The page shows paths in the bundle.
     let file = Path::new(&finding.file);
     let file = file.strip_prefix(directory).unwrap_or(file).display();
@@ -102,7 +102,7 @@ fn found(finding: Finding, directory: &Path) -> Found {
         Some(position) => format!("{file}:{}:{}", position.line, position.column),
         None => file.to_string(),
     };
-    Found {
+    ProblemRow {
         rule: finding.id.to_owned(),
         warning: finding.severity < Severity::Error,
         package: String::new(),

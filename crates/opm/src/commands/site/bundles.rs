@@ -5,12 +5,12 @@ use std::sync::{Mutex, PoisonError};
 
 use fbc::Limits;
 use serde_json::{Value, json};
-use site::console::Store;
+use site::console::ConsoleStore;
 use source::{Images, bundles};
 
 /// A catalog whose bundles have their manifests, from the catalog or from images.
 pub(super) struct WithManifests<'a> {
-    pub(super) catalog: &'a dyn Store,
+    pub(super) catalog: &'a dyn ConsoleStore,
     /// Pulls images; `None` to read only the catalog.
     pub(super) images: Option<&'a Images>,
     pub(super) limits: &'a Limits,
@@ -45,7 +45,7 @@ impl WithManifests<'_> {
     }
 }
 
-impl Store for WithManifests<'_> {
+impl ConsoleStore for WithManifests<'_> {
     fn revision(&self) -> String {
         self.catalog.revision()
     }

@@ -6,20 +6,20 @@ use edit::diff::changes::{BundleChange, ChangeKind, Property, Scope};
 use fbc::property;
 use serde_json::Value;
 
-use super::{Line, Section};
+use super::{ComparisonSection, DifferenceLine};
 use crate::csv::text;
-use crate::manifest::Manifest;
+use crate::manifest::VersionManifest;
 use crate::permissions::Permissions;
-use crate::summary::{Bundle, Package};
+use crate::summary::{PackageSummary, VersionSummary};
 
 /// The maximum number of lines per section.
 const LINES: usize = 300;
 
 /// A version with its manifests.
-type Side<'a> = (&'a Package, &'a Bundle, &'a Manifest);
+type Side<'a> = (&'a PackageSummary, &'a VersionSummary, &'a VersionManifest);
 
 /// Compares two versions, the older one first.
-pub fn differences(old: Side<'_>, new: Side<'_>) -> Vec<Section> {
+pub fn differences(old: Side<'_>, new: Side<'_>) -> Vec<ComparisonSection> {
     let change = BundleChange::between(&old.2.contents(), &new.2.contents());
     let mut sections = vec![
         permissions(&change, old.2, new.2),
@@ -44,7 +44,11 @@ pub fn differences(old: Side<'_>, new: Side<'_>) -> Vec<Section> {
         if section.lines.len() > LINES {
             let more = section.lines.len() - LINES;
             section.lines.truncate(LINES);
-            section.lines.push(Line { what: ChangeKind::Changed, notable: false, text: format!("and {more} more") });
+            section.lines.push(DifferenceLine {
+                what: ChangeKind::Changed,
+                notable: false,
+                text: format!("and {more} more"),
+            });
         }
     }
     sections
@@ -72,58 +76,73 @@ fn worded(property: &Property) -> String {
     }
 }
 
-fn properties(title: &'static str, change: &BundleChange, kinds: &[&str], (added, removed): (bool, bool)) -> Section {
+fn properties(
+    title: &'static str,
+    change: &BundleChange,
+    kinds: &[&str],
+    (added, removed): (bool, bool),
+) -> ComparisonSection {
     let mut lines = Vec::new();
     for (what, notable, list) in [
         (ChangeKind::Added, added, &change.properties.added),
         (ChangeKind::Removed, removed, &change.properties.removed),
     ] {
         let of_kind = list.iter().filter(|property| kinds.contains(&property.kind.as_str()));
-        lines.extend(of_kind.map(|property| Line { what, notable, text: worded(property) }));
+        lines.extend(of_kind.map(|property| DifferenceLine { what, notable, text: worded(property) }));
     }
-    Section { title, lines, unknown: None }
+    ComparisonSection { title, lines, unknown: None }
 }
 
 /// Properties that no other section covers.
-fn others(change: &BundleChange) -> Section {
+fn others(change: &BundleChange) -> ComparisonSection {
     let known = |kind: &str| kind == property::GVK || NEEDS.contains(&kind);
     let all = change.properties.added.iter().chain(&change.properties.removed);
     let kinds: BTreeSet<&str> = all.map(|property| property.kind.as_str()).filter(|kind| !known(kind)).collect();
     properties("Properties", change, &kinds.into_iter().collect::<Vec<_>>(), (false, false))
 }
 
-fn set(title: &'static str, old: BTreeSet<String>, new: BTreeSet<String>, added: bool, removed: bool) -> Section {
-    let mut lines: Vec<Line> = Vec::new();
-    lines.extend(new.difference(&old).map(|one| Line { what: ChangeKind::Added, notable: added, text: one.clone() }));
-    lines.extend(old.difference(&new).map(|one| Line {
+fn set(
+    title: &'static str,
+    old: BTreeSet<String>,
+    new: BTreeSet<String>,
+    added: bool,
+    removed: bool,
+) -> ComparisonSection {
+    let mut lines: Vec<DifferenceLine> = Vec::new();
+    lines.extend(new.difference(&old).map(|one| DifferenceLine {
+        what: ChangeKind::Added,
+        notable: added,
+        text: one.clone(),
+    }));
+    lines.extend(old.difference(&new).map(|one| DifferenceLine {
         what: ChangeKind::Removed,
         notable: removed,
         text: one.clone(),
     }));
-    Section { title, lines, unknown: None }
+    ComparisonSection { title, lines, unknown: None }
 }
 
-fn single(title: &'static str, old: &str, new: &str, notable: bool) -> Section {
+fn single(title: &'static str, old: &str, new: &str, notable: bool) -> ComparisonSection {
     let lines = match old == new {
         true => Vec::new(),
-        false => vec![Line {
+        false => vec![DifferenceLine {
             what: ChangeKind::Changed,
             notable,
             text: format!("from {} to {}", or_nothing(old), or_nothing(new)),
         }],
     };
-    Section { title, lines, unknown: None }
+    ComparisonSection { title, lines, unknown: None }
 }
 
 fn or_nothing(text: &str) -> &str {
     if text.is_empty() { "nothing" } else { text }
 }
 
-fn permissions(change: &BundleChange, old: &Manifest, new: &Manifest) -> Section {
+fn permissions(change: &BundleChange, old: &VersionManifest, new: &VersionManifest) -> ComparisonSection {
     let title = "Permissions";
     let Some(grown) = Permissions::grown(old, new) else {
         let unknown = Some("the catalog does not carry the manifests of both versions.");
-        return Section { title, lines: Vec::new(), unknown };
+        return ComparisonSection { title, lines: Vec::new(), unknown };
     };
     let mut lines = Vec::new();
     for permission in &change.permissions {
@@ -137,37 +156,37 @@ fn permissions(change: &BundleChange, old: &Manifest, new: &Manifest) -> Section
             if !verbs.is_empty() {
                 let (verbs, resource) = (verbs.join(", "), &permission.resource);
                 let text = format!("{scope}: {verbs} {resource} ({})", permission.service_account);
-                lines.push(Line { what, notable: what == ChangeKind::Added, text });
+                lines.push(DifferenceLine { what, notable: what == ChangeKind::Added, text });
             }
         }
     }
-    lines.extend(grown.into_iter().map(|text| Line { what: ChangeKind::Added, notable: true, text }));
-    Section { title, lines, unknown: None }
+    lines.extend(grown.into_iter().map(|text| DifferenceLine { what: ChangeKind::Added, notable: true, text }));
+    ComparisonSection { title, lines, unknown: None }
 }
 
 /// Versions of kinds that were added, or are no longer served.
-fn served(change: &BundleChange, old: &Manifest, new: &Manifest) -> Section {
+fn served(change: &BundleChange, old: &VersionManifest, new: &VersionManifest) -> ComparisonSection {
     let mut lines = Vec::new();
     for crd in &change.crds {
         let (name, versions) = (&crd.name, &crd.versions);
-        let of = |what, notable, list: &[String], other: &[String]| -> Vec<Line> {
+        let of = |what, notable, list: &[String], other: &[String]| -> Vec<DifferenceLine> {
             let only = list.iter().filter(|version| !other.contains(version));
-            only.map(|version| Line { what, notable, text: format!("{name} serves {version}") }).collect()
+            only.map(|version| DifferenceLine { what, notable, text: format!("{name} serves {version}") }).collect()
         };
         lines.extend(of(ChangeKind::Added, false, &versions.new, &versions.old));
         lines.extend(of(ChangeKind::Removed, true, &versions.old, &versions.new));
         if let Some(stored) = &crd.stored {
             let [old, new] = [&stored.old, &stored.new].map(|version| version.as_deref().unwrap_or("nothing"));
             let text = format!("{name} is stored as {new} instead of {old}");
-            lines.push(Line { what: ChangeKind::Changed, notable: false, text });
+            lines.push(DifferenceLine { what: ChangeKind::Changed, notable: false, text });
         }
     }
-    let known = |manifest: &Manifest| manifest.facts.crds.is_some() || manifest.facts.owned.is_some();
+    let known = |manifest: &VersionManifest| manifest.facts.crds.is_some() || manifest.facts.owned.is_some();
     let unknown = (!known(old) || !known(new)).then_some("the catalog does not carry the definitions.");
-    Section { title: "CRD versions", lines, unknown }
+    ComparisonSection { title: "CRD versions", lines, unknown }
 }
 
-fn fields(change: &BundleChange) -> Section {
+fn fields(change: &BundleChange) -> ComparisonSection {
     let line = |field: &edit::diff::changes::FieldChange| {
         let name = format!("{} {}", field.crd, field.path);
         let text = match field.what {
@@ -175,14 +194,14 @@ fn fields(change: &BundleChange) -> Section {
             ChangeKind::Removed => name,
             ChangeKind::Changed => format!("{name} {}", field.detail),
         };
-        Line { what: field.what, notable: field.narrows, text }
+        DifferenceLine { what: field.what, notable: field.narrows, text }
     };
-    Section { title: "CRD fields", lines: change.fields.iter().map(line).collect(), unknown: None }
+    ComparisonSection { title: "CRD fields", lines: change.fields.iter().map(line).collect(), unknown: None }
 }
 
 /// The verdicts on changed CRDs.
-fn verdicts(change: &BundleChange) -> Section {
-    let line = |change: &bundle::review::crd::Change| Line {
+fn verdicts(change: &BundleChange) -> ComparisonSection {
+    let line = |change: &bundle::review::crd::Change| DifferenceLine {
         what: ChangeKind::Changed,
         notable: change.blocks || change.meaning.is_some(),
         text: match change.blocks {
@@ -190,23 +209,23 @@ fn verdicts(change: &BundleChange) -> Section {
             false => format!("{} {}: {}", change.crd, change.rule, change.words),
         },
     };
-    Section { title: "CRD upgrade", lines: change.crd_verdicts.iter().map(line).collect(), unknown: None }
+    ComparisonSection { title: "CRD upgrade", lines: change.crd_verdicts.iter().map(line).collect(), unknown: None }
 }
 
-fn images(change: &BundleChange, old: &Bundle, new: &Bundle) -> Section {
+fn images(change: &BundleChange, old: &VersionSummary, new: &VersionSummary) -> ComparisonSection {
     let mut lines = single("", &old.image, &new.image, false).lines;
     for (what, list) in
         [(ChangeKind::Added, &change.related_images.added), (ChangeKind::Removed, &change.related_images.removed)]
     {
         for image in list {
             let name = if image.name.is_empty() { String::new() } else { format!("{}: ", image.name) };
-            lines.push(Line { what, notable: false, text: format!("{name}{}", image.image) });
+            lines.push(DifferenceLine { what, notable: false, text: format!("{name}{}", image.image) });
         }
     }
-    Section { title: "Images", lines, unknown: None }
+    ComparisonSection { title: "Images", lines, unknown: None }
 }
 
-fn modes(manifest: &Manifest) -> BTreeSet<String> {
+fn modes(manifest: &VersionManifest) -> BTreeSet<String> {
     manifest.csv.supported_modes().into_iter().map(str::to_owned).collect()
 }
 
@@ -226,22 +245,22 @@ fn edges((package, bundle, _): Side<'_>) -> BTreeSet<String> {
     all
 }
 
-fn annotations(manifest: &Manifest) -> BTreeSet<String> {
+fn annotations(manifest: &VersionManifest) -> BTreeSet<String> {
     let long = |name: &str| name == "alm-examples" || name == "createdAt" || name.contains("initialization-resource");
     let all = manifest.csv.annotations.iter().filter(|(name, _)| !long(name));
     all.map(|(name, value)| format!("{name}: {}", crate::text::summary(value, 200))).collect()
 }
 
 /// Lines of the description that were added or removed.
-fn description(old: &Manifest, new: &Manifest) -> Section {
-    let text = |manifest: &Manifest| match manifest.csv.description.as_str() {
+fn description(old: &VersionManifest, new: &VersionManifest) -> ComparisonSection {
+    let text = |manifest: &VersionManifest| match manifest.csv.description.as_str() {
         long if long.len() > crate::markdown::LONGEST => String::new(),
         text => text.to_owned(),
     };
     let (old, new) = (text(old), text(new));
     let differing = super::lines::differing(&old, &new).into_iter();
-    let lines = differing.map(|(what, line)| Line { what, notable: false, text: line.to_owned() }).collect();
-    Section { title: super::TEXT, lines, unknown: None }
+    let lines = differing.map(|(what, line)| DifferenceLine { what, notable: false, text: line.to_owned() }).collect();
+    ComparisonSection { title: super::TEXT, lines, unknown: None }
 }
 
 #[cfg(test)]
@@ -250,11 +269,11 @@ mod tests {
     use bundle::ParsedBundle;
     use serde_json::json;
 
-    fn manifest(rules: Value, crd: Value) -> Manifest {
+    fn manifest(rules: Value, crd: Value) -> VersionManifest {
         let csv = json!({"kind": "ClusterServiceVersion",
             "spec": {"install": {"spec": {"clusterPermissions": [{"serviceAccountName": "a", "rules": rules}]}}}});
         let facts = bundle::review::facts::Facts::of([&csv, &crd], None);
-        Manifest { objects: ParsedBundle::of_values([csv, crd]), facts, ..Manifest::default() }
+        VersionManifest { objects: ParsedBundle::of_values([csv, crd]), facts, ..VersionManifest::default() }
     }
 
     fn crd(served: bool, required: Value, kind: &str) -> Value {
@@ -271,8 +290,8 @@ mod tests {
         );
         let rules = json!([{"apiGroups": [""], "resources": ["pods", "secrets"], "verbs": ["get"]}]);
         let new = manifest(rules.clone(), crd(true, json!(["a"]), "integer"));
-        let (package, bundle) = (Package::default(), Bundle::default());
-        let notable = |new: &Manifest, title: &str| -> Vec<String> {
+        let (package, bundle) = (PackageSummary::default(), VersionSummary::default());
+        let notable = |new: &VersionManifest, title: &str| -> Vec<String> {
             let sections = differences((&package, &bundle, &old), (&package, &bundle, new));
             let section = sections.iter().find(|section| section.title == title).unwrap();
             section.lines.iter().filter(|line| line.notable).map(|line| line.text.clone()).collect()

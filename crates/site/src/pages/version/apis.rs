@@ -4,10 +4,10 @@ use maud::{Markup, html};
 use serde_json::Value;
 
 use super::SharedSections;
-use crate::csv::{Api, items, text};
-use crate::frame::{Context, block};
-use crate::manifest::{Manifest, yaml};
-use crate::summary::{Bundle, Package};
+use crate::csv::{DescribedApi, items, text};
+use crate::frame::{PageContext, block};
+use crate::manifest::{VersionManifest, yaml};
+use crate::summary::{PackageSummary, VersionSummary};
 use crate::text::{count, summary, t};
 
 /// The maximum number of descriptors per kind.
@@ -17,24 +17,25 @@ const FIELDS: usize = 400;
 const MAX_DEPTH: usize = 6;
 
 pub(super) fn section(
-    context: &Context<'_>,
-    package: &Package,
-    bundle: &Bundle,
-    manifest: Option<&Manifest>,
+    context: &PageContext<'_>,
+    package: &PackageSummary,
+    bundle: &VersionSummary,
+    manifest: Option<&VersionManifest>,
     shared: Option<&SharedSections>,
 ) -> Markup {
     let offered = bundle.values(fbc::property::GVK);
     let Some(manifest) = manifest else { return kinds_only(context, &offered) };
-    let mut apis: Vec<Api> = manifest.csv.owned.clone();
+    let mut apis: Vec<DescribedApi> = manifest.csv.owned.clone();
     for value in &offered {
         let (group, version, kind) = (text(&value["group"]), text(&value["version"]), text(&value["kind"]));
         if !apis.iter().any(|api| api.kind == kind && api.version == version) {
-            apis.push(Api { group, version, kind, ..Api::default() });
+            apis.push(DescribedApi { group, version, kind, ..DescribedApi::default() });
         }
     }
     let internal = manifest.internal();
     let examples = manifest.examples();
-    let (hidden, shown): (Vec<&Api>, Vec<&Api>) = apis.iter().partition(|api| internal.contains(&api.definition));
+    let (hidden, shown): (Vec<&DescribedApi>, Vec<&DescribedApi>) =
+        apis.iter().partition(|api| internal.contains(&api.definition));
     html! {
         @if apis.is_empty() { p.soft { "It offers no kinds." } }
         @if let Err(reason) = &examples { div.note.warn { p { "The examples cannot be shown: " (t(&reason.to_string())) } } }
@@ -58,7 +59,7 @@ pub(super) fn section(
     }
 }
 
-fn kinds_only(context: &Context<'_>, offered: &[Value]) -> Markup {
+fn kinds_only(context: &PageContext<'_>, offered: &[Value]) -> Markup {
     html! {
         ul { @for value in offered {
             @let (group, kind) = (text(&value["group"]), text(&value["kind"]));
@@ -67,7 +68,7 @@ fn kinds_only(context: &Context<'_>, offered: &[Value]) -> Markup {
     }
 }
 
-fn heading(api: &Api) -> Markup {
+fn heading(api: &DescribedApi) -> Markup {
     html! {
         summary {
             (t(if api.title.is_empty() { &api.kind } else { &api.title }))
@@ -76,7 +77,12 @@ fn heading(api: &Api) -> Markup {
     }
 }
 
-fn one(context: &Context<'_>, api: &Api, manifest: &Manifest, examples: &[(String, Value)]) -> Markup {
+fn one(
+    context: &PageContext<'_>,
+    api: &DescribedApi,
+    manifest: &VersionManifest,
+    examples: &[(String, Value)],
+) -> Markup {
     let example = examples.iter().find(|(kind, _)| *kind == api.kind).map(|(_, value)| value);
     let schema = manifest.schema(&api.group, &api.version, &api.kind);
     let offered = !api.kind.is_empty();

@@ -2,18 +2,18 @@
 
 use maud::{Markup, html};
 
-use crate::frame::Context;
-use crate::manifest::Manifest;
+use crate::frame::PageContext;
+use crate::manifest::VersionManifest;
 use crate::pages::compare;
-use crate::summary::{Bundle, Package};
+use crate::summary::{PackageSummary, VersionSummary};
 use crate::text::t;
 
 pub(super) fn section(
-    context: &Context<'_>,
-    package: &Package,
-    bundle: &Bundle,
-    manifest: Option<&Manifest>,
-    before: Option<(&Bundle, &Manifest)>,
+    context: &PageContext<'_>,
+    package: &PackageSummary,
+    bundle: &VersionSummary,
+    manifest: Option<&VersionManifest>,
+    before: Option<(&VersionSummary, &VersionManifest)>,
 ) -> Markup {
     let (Some(manifest), Some((older, old))) = (manifest, before) else {
         return html! {

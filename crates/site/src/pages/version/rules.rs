@@ -6,12 +6,16 @@ use maud::{Markup, html};
 
 use crate::csv::{items, text};
 use crate::frame::block;
-use crate::manifest::{Manifest, yaml};
+use crate::manifest::{VersionManifest, yaml};
 use crate::permissions::{Concern, Permissions};
-use crate::summary::Bundle;
+use crate::summary::VersionSummary;
 use crate::text::{count, t};
 
-pub(super) fn section(bundle: &Bundle, manifest: Option<&Manifest>, permissions: Option<&Permissions>) -> Markup {
+pub(super) fn section(
+    bundle: &VersionSummary,
+    manifest: Option<&VersionManifest>,
+    permissions: Option<&Permissions>,
+) -> Markup {
     let (Some(permissions), Some(manifest)) = (permissions, manifest) else { return unknown(bundle, manifest) };
     html! {
         @match &permissions.concerns {
@@ -43,7 +47,7 @@ fn item(concern: &Concern) -> Markup {
     }
 }
 
-fn unknown(bundle: &Bundle, manifest: Option<&Manifest>) -> Markup {
+fn unknown(bundle: &VersionSummary, manifest: Option<&VersionManifest>) -> Markup {
     html! {
         div.note {
             @if manifest.is_some_and(|manifest| manifest.elsewhere) {
@@ -79,7 +83,7 @@ fn table(rules: &[&Rule]) -> Markup {
     }
 }
 
-fn webhooks(manifest: &Manifest) -> Markup {
+fn webhooks(manifest: &VersionManifest) -> Markup {
     html! {
         @if !manifest.webhooks().is_empty() {
             h3 { "Webhooks" }
@@ -93,7 +97,7 @@ fn webhooks(manifest: &Manifest) -> Markup {
     }
 }
 
-fn deployments(manifest: &Manifest) -> Markup {
+fn deployments(manifest: &VersionManifest) -> Markup {
     let list = items(&manifest.install()["deployments"]);
     html! {
         @if !list.is_empty() {
